@@ -1,0 +1,127 @@
+//! Builds the engine when memory gets short for the first time.
+
+use crate::platform::LinuxPlatform;
+use crate::scan::{PageScanner, Scanner};
+use crate::state::{self, ENGINE, Phase, SEGMENT, SUPERVISOR, SWAP_FILE};
+use crate::{fork, forkd, handlers};
+use core::sync::atomic::Ordering;
+use uswap_engine::{Engine, EngineOptions};
+use uswap_os::file::{Caching, SwapFile};
+use uswap_os::gate::{Gate, Lock};
+use uswap_os::memory::{self, Access, Mapping};
+use uswap_os::pagemap::Pagemap;
+use uswap_os::uffd::{Features, Mode, Uffd};
+use uswap_os::{message, process};
+use uswap_units::limits::STAGED_CHUNKS_MAX;
+use uswap_units::{CHUNK_PAGES, PAGE_BYTES};
+
+const CHUNK_BYTES: usize = CHUNK_PAGES as usize * PAGE_BYTES;
+
+/// Chunks of the arena: room to stage a quarter of the budget.
+pub fn arena_chunks() -> u32 {
+    let ram = SEGMENT.get().map_or(0, |segment| segment.budget().ram().0);
+    ((ram / 4) as usize / CHUNK_BYTES).clamp(8, STAGED_CHUNKS_MAX as usize) as u32
+}
+
+/// Builds everything. None: this process is left alone, and the reason was said.
+pub fn activate() -> Option<Scanner> {
+    state::set_phase(Phase::Activating);
+    match build() {
+        Ok(scanner) => {
+            state::set_phase(Phase::Active);
+            Some(scanner)
+        }
+        Err(reason) => {
+            state::set_phase(Phase::Left);
+            message::write_message(
+                state::messages_fd(),
+                format_args!(
+                    "uswap: process {} is left alone: {reason}. Run 'uswap doctor'.\n",
+                    process::process_id()
+                ),
+            );
+            None
+        }
+    }
+}
+
+fn build() -> Result<Scanner, &'static str> {
+    let platform = build_platform(None)?;
+    fork::prepare_doorbell(&platform)?;
+    new_engine(platform)?;
+    if !handlers::start() {
+        return Err("its engine threads cannot be started");
+    }
+    forkd::start();
+    new_scanner()
+}
+
+/// The engine over a platform; known to everyone from now on.
+pub fn new_engine(platform: LinuxPlatform) -> Result<&'static state::AgentEngine, &'static str> {
+    let segment = SEGMENT.get().ok_or("it is not part of a run")?;
+    let root = segment.mms().record(state::mm()).root().ok_or("it has no page table")?;
+    let options = EngineOptions { arena_chunks: arena_chunks() };
+    Ok(ENGINE.set(Engine::new(*segment, state::mm(), root, platform, options)))
+}
+
+/// What kswapd works with.
+pub fn new_scanner() -> Result<Scanner, &'static str> {
+    // SAFETY: 1. this runs on kswapd, once in the life of a process: when it activates, or when it takes over as a forked child.
+    let workspace = unsafe { state::workspace(state::WorkspaceOf::Kswapd) };
+    let pages = PageScanner::new().ok_or("/proc/self/maps cannot be read")?;
+    Ok(Scanner { workspace, pages })
+}
+
+/// The swap file, opened through the supervisor's descriptor.
+fn open_swap_file() -> Result<SwapFile, &'static str> {
+    let path =
+        process::descriptor_path(SUPERVISOR.load(Ordering::Relaxed), SWAP_FILE.load(Ordering::Relaxed));
+    let caching = if state::OPTIONS.load(Ordering::Relaxed) & state::DIRECT != 0 {
+        Caching::Direct
+    } else {
+        Caching::Buffered
+    };
+    SwapFile::reopen(path.as_c_str(), caching).map_err(|_| "the swap file of the run cannot be opened")
+}
+
+/// Descriptors and mappings. `inherited_arena`: in a forked child the arena that it has already.
+pub fn build_platform(inherited_arena: Option<(usize, usize, usize)>) -> Result<LinuxPlatform, &'static str> {
+    let events = Features::EVENTS;
+    let app = Uffd::open(events)
+        .or_else(|_| Uffd::open(events.without(Features::EVENT_FORK)))
+        .map_err(|_| "userfaultfd is not available to it")?;
+    let trash = Uffd::open(Features::NONE).map_err(|_| "userfaultfd is not available to it")?;
+    let pagemap = Pagemap::open().map_err(|_| "/proc/self/pagemap cannot be opened")?;
+    let swap_file = open_swap_file()?;
+    // One chunk more takes what is thrown away, and one page is for event probes.
+    let arena_bytes = (arena_chunks() as usize + 1) * CHUNK_BYTES + PAGE_BYTES;
+    let (arena_start, arena_bytes, trash_start) = match inherited_arena {
+        Some(inherited) => inherited,
+        None => (own_mapping(arena_bytes)?, arena_bytes, own_mapping(CHUNK_BYTES)?),
+    };
+    app.register(arena_start, arena_bytes, Mode::WriteProtect)
+        .map_err(|_| "its arena cannot be registered")?;
+    trash
+        .register(trash_start, CHUNK_BYTES, Mode::WriteProtect)
+        .map_err(|_| "its arena cannot be registered")?;
+    Ok(LinuxPlatform {
+        app,
+        trash,
+        pagemap,
+        swap_file,
+        arena_start,
+        arena_bytes,
+        trash_start,
+        probe: arena_start + arena_bytes - PAGE_BYTES,
+        gate: Gate::new(),
+        trash_lock: Lock::new(),
+    })
+}
+
+fn own_mapping(bytes: usize) -> Result<usize, &'static str> {
+    let mapping = Mapping::anonymous(bytes, 2 << 20, Access::ReadWrite)
+        .map_err(|_| "there is no address space for its arena")?;
+    let start = mapping.leak();
+    let _advice = memory::no_huge_pages(start, bytes);
+    Ok(start)
+}

@@ -1,0 +1,128 @@
+//! The threads that read messages and serve faults: one leads, the others wait to take over.
+//!
+//! The leader reads and serves in turn, because most faults take less time than handing them to another thread would. Before it waits for the disk or
+//! reclaims, it passes the lead on. So several faults are in flight, and events are always read by someone.
+
+use crate::state::{self, AgentEngine, ENGINE};
+use crate::sync::run;
+use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use uswap_engine::messages::FaultQueue;
+use uswap_os::fd::{self, Event, PollEntry, Timeout};
+use uswap_os::gate::Lock;
+use uswap_os::thread::{self, Files, StackArea};
+
+/// Handlers of a process. Each may wait for one slow fault; 4 * (36 KiB workspace + touched stack) is about 200 KiB when all are busy.
+pub const HANDLERS: usize = 4;
+
+/// Stack of an engine thread. Futures of the engine live on it; measured use is below 24 KiB.
+const STACK_BYTES: usize = 128 * 1024;
+
+pub static STACKS: [StackArea; HANDLERS] = [const { StackArea::new(STACK_BYTES) }; HANDLERS];
+
+static LEAD: Lock = Lock::new();
+/// Thread id of the leader; 0 while there is none.
+static LEADER: AtomicU32 = AtomicU32::new(0);
+/// Handlers that wait for the lead.
+static FOLLOWERS: AtomicU32 = AtomicU32::new(0);
+static STOPPING: AtomicBool = AtomicBool::new(false);
+/// Raised to make the leader look at `STOPPING`.
+pub static STOP: state::Slot<Event> = state::Slot::new();
+
+/// Starts the handlers; they share the descriptor table of the caller (kswapd).
+pub fn start() -> bool {
+    STOPPING.store(false, Ordering::Release);
+    if let Ok(event) = Event::new() {
+        STOP.set(event);
+    }
+    STOP.get().is_some()
+        && STACKS
+            .iter()
+            .enumerate()
+            .all(|(number, stack)| thread::spawn(stack, handler, number, Files::Shared).is_ok())
+}
+
+/// Ends the handlers and waits for them. Everything must have come home.
+pub fn stop() {
+    STOPPING.store(true, Ordering::Release);
+    if let Some(event) = STOP.get() {
+        event.raise();
+    }
+    for stack in &STACKS {
+        stack.join(Timeout::Forever);
+    }
+}
+
+/// In a forked child: there are no handlers.
+pub fn reset_after_fork() {
+    LEAD.reset();
+    LEADER.store(0, Ordering::Relaxed);
+    FOLLOWERS.store(0, Ordering::Relaxed);
+    for stack in &STACKS {
+        // SAFETY: 1. a forked child has only the thread that forked.
+        unsafe { stack.reset_after_fork() };
+    }
+}
+
+/// The calling thread is about to wait: passes the lead on if it has it. False if it leads and nobody can take over, so that it must not wait for
+/// something that only a message can bring.
+pub fn let_another_lead() -> bool {
+    if LEADER.load(Ordering::Relaxed) != thread::thread_id() {
+        return true;
+    }
+    if FOLLOWERS.load(Ordering::Acquire) == 0 {
+        return false;
+    }
+    LEADER.store(0, Ordering::Relaxed);
+    LEAD.unlock_forgotten();
+    true
+}
+
+fn leads() -> bool {
+    LEADER.load(Ordering::Relaxed) == thread::thread_id()
+}
+
+fn take_lead() {
+    FOLLOWERS.fetch_add(1, Ordering::AcqRel);
+    core::mem::forget(LEAD.lock());
+    FOLLOWERS.fetch_sub(1, Ordering::AcqRel);
+    LEADER.store(thread::thread_id(), Ordering::Relaxed);
+}
+
+extern "C" fn handler(number: usize) {
+    thread::set_name(c"uswap-handler");
+    let Some(engine) = ENGINE.get() else { return };
+    // SAFETY: 1. handler `number` runs on stack `number`, one thread at a time.
+    let workspace = unsafe { state::workspace(state::WorkspaceOf::Handler(number)) };
+    let mut faults = FaultQueue::new();
+    loop {
+        // What this thread has read it serves itself, also after it has passed the lead on.
+        if faults.is_empty() || leads() {
+            if !leads() {
+                take_lead();
+            }
+            wait_for_messages(engine, if faults.is_empty() { Timeout::Forever } else { Timeout::Never });
+            if STOPPING.load(Ordering::Acquire) {
+                break;
+            }
+            run(engine.take_messages(&mut faults, workspace));
+        } else {
+            thread::yield_now();
+        }
+        if !run(engine.serve_queue(&mut faults, workspace)) {
+            break;
+        }
+    }
+    if leads() {
+        LEADER.store(0, Ordering::Relaxed);
+        LEAD.unlock_forgotten();
+    }
+}
+
+fn wait_for_messages(engine: &AgentEngine, timeout: Timeout) {
+    let Some(stop) = STOP.get() else { return };
+    let mut entries = [PollEntry::readable(engine.platform().app.fd()), PollEntry::readable(stop.fd())];
+    let _interrupted_or_ready = fd::poll(&mut entries, timeout);
+    if !matches!(timeout, Timeout::Forever) {
+        thread::yield_now();
+    }
+}

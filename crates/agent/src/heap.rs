@@ -1,0 +1,74 @@
+//! The engine's memory: one anonymous mapping, handed out from front to back. Used only while the engine is built; nothing on the fault path allocates.
+//!
+//! Must hold: it is never registered with a userfaultfd, and a forked child starts anew at the front.
+
+use core::alloc::{GlobalAlloc, Layout};
+use core::sync::atomic::{AtomicUsize, Ordering};
+use uswap_os::memory::{Access, Mapping};
+
+/// Room for the workspaces, the arena's lists and the engine of one process. Only touched pages cost memory.
+const HEAP_BYTES: usize = 4 << 20;
+
+pub struct Heap {
+    start: AtomicUsize,
+    next: AtomicUsize,
+}
+
+#[global_allocator]
+pub static HEAP: Heap = Heap { start: AtomicUsize::new(0), next: AtomicUsize::new(0) };
+
+impl Heap {
+    /// First and last address, once it is mapped.
+    pub fn range(&self) -> (usize, usize) {
+        let start = self.start.load(Ordering::Acquire);
+        (start, if start == 0 { 0 } else { start + HEAP_BYTES })
+    }
+
+    /// Maps it. False: no address space.
+    pub fn prepare(&self) -> bool {
+        if self.start.load(Ordering::Acquire) != 0 {
+            return true;
+        }
+        let Ok(mapping) = Mapping::anonymous(HEAP_BYTES, 4096, Access::ReadWrite) else { return false };
+        let start = mapping.leak();
+        self.next.store(start, Ordering::Relaxed);
+        self.start.store(start, Ordering::Release);
+        true
+    }
+
+    /// In a forked child, which builds everything anew: all of it is free.
+    pub fn reset(&self) {
+        self.next.store(self.start.load(Ordering::Acquire), Ordering::Release);
+    }
+}
+
+// SAFETY:
+// 1. `alloc` hands out disjoint parts of one writable mapping: the compare-exchange moves `next` past each of them exactly once.
+// 2. The mapping is never unmapped. It is reset only in a forked child before anything is allocated there.
+// 3. What does not fit gives null, as the trait wants.
+unsafe impl GlobalAlloc for Heap {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        if !self.prepare() {
+            return core::ptr::null_mut();
+        }
+        let mut next = self.next.load(Ordering::Relaxed);
+        loop {
+            let at = next.next_multiple_of(layout.align());
+            if at + layout.size() > self.start.load(Ordering::Relaxed) + HEAP_BYTES {
+                return core::ptr::null_mut();
+            }
+            match self.next.compare_exchange_weak(
+                next,
+                at + layout.size(),
+                Ordering::Relaxed,
+                Ordering::Relaxed,
+            ) {
+                Ok(_) => return at as *mut u8,
+                Err(now) => next = now,
+            }
+        }
+    }
+
+    /// Nothing is given back: what is allocated lives as long as the engine.
+    unsafe fn dealloc(&self, _: *mut u8, _: Layout) {}
+}

@@ -1,0 +1,191 @@
+//! The few calls of the program that are looked at. Everything else the kernel tells us.
+//!
+//! * fork handlers, registered with libc;
+//! * `madvise` with MADV_WIPEONFORK, MADV_DONTFORK: such memory is not managed, since a child must not get it back;
+//! * calls that change credentials or dumpability: the process leaves, so that nobody reads through the segment what he may not read otherwise.
+//!
+//! These run on threads of the program, and may use libc.
+
+use crate::fork;
+use crate::state::{self, OPTIONS, Phase};
+use core::ffi::{CStr, c_char, c_int, c_uint, c_ulong, c_void};
+use core::sync::atomic::{AtomicUsize, Ordering};
+use uswap_os::sys;
+
+unsafe extern "C" {
+    fn __register_atfork(
+        prepare: Option<extern "C" fn()>,
+        parent: Option<extern "C" fn()>,
+        child: Option<extern "C" fn()>,
+        handle: *mut c_void,
+    ) -> c_int;
+    fn dlsym(handle: *mut c_void, name: *const c_char) -> *mut c_void;
+    fn __errno_location() -> *mut c_int;
+}
+
+/// `RTLD_NEXT`: the definition behind ours in the search order.
+const NEXT: *mut c_void = -1_isize as *mut c_void;
+
+/// Registers the fork handlers.
+pub fn register_fork_handlers() {
+    // SAFETY: 1. the three functions take and return nothing, and live as long as the process: this library is never unloaded.
+    unsafe {
+        __register_atfork(
+            Some(fork::before_fork),
+            Some(fork::after_fork_in_parent),
+            Some(fork::after_fork_in_child),
+            core::ptr::null_mut(),
+        );
+    }
+}
+
+/// Ranges that the program excluded. A full list excludes no more; such ranges are few (random number generators).
+const EXCLUDED_MAX: usize = 64;
+static EXCLUDED: [[AtomicUsize; 2]; EXCLUDED_MAX] =
+    [const { [AtomicUsize::new(0), AtomicUsize::new(0)] }; EXCLUDED_MAX];
+
+/// Calls `visit` with start and end of each excluded range.
+pub fn for_each_excluded(mut visit: impl FnMut(usize, usize)) {
+    for [start, end] in &EXCLUDED {
+        let (start, end) = (start.load(Ordering::Acquire), end.load(Ordering::Acquire));
+        if end > start {
+            visit(start, end);
+        }
+    }
+}
+
+fn exclude(start: usize, bytes: usize) {
+    let end = start + bytes;
+    for [from, to] in &EXCLUDED {
+        if to.compare_exchange(0, end, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
+            from.store(start, Ordering::Release);
+            return;
+        }
+    }
+}
+
+const MADV_DONTFORK: c_int = 10;
+const MADV_WIPEONFORK: c_int = 18;
+const SYS_MADVISE: u32 = 28;
+
+/// `madvise` of the program.
+///
+/// # Safety
+/// As of the system call: the program's own affair.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn madvise(start: *mut c_void, bytes: usize, advice: c_int) -> c_int {
+    if matches!(advice, MADV_DONTFORK | MADV_WIPEONFORK) && state::phase() != Phase::Outside {
+        exclude(start as usize, bytes.next_multiple_of(4096));
+        if let (Phase::Active, Some(engine)) = (state::phase(), state::ENGINE.get()) {
+            let range = uswap_units::PageRange::of_addresses(start as u64, start as u64 + bytes as u64);
+            engine.pin_range(range);
+            touch(start as usize, bytes);
+        }
+    }
+    // SAFETY: 1. the arguments are the program's, and the call does what the program asked of the kernel.
+    match unsafe { sys::syscall3(SYS_MADVISE, start as usize, bytes, advice as usize) } {
+        Ok(_) => 0,
+        Err(errno) => {
+            // SAFETY: 1. libc gives the address of the calling thread's errno.
+            unsafe { *__errno_location() = errno.number() };
+            -1
+        }
+    }
+}
+
+/// Brings pages home by reading a byte of each; on a thread of the program, whose faults are served.
+fn touch(start: usize, bytes: usize) {
+    for address in (start..start + bytes).step_by(4096) {
+        // SAFETY: 1. the program names the range as its own memory in a call that needs it mapped; volatile, so that it is not left out.
+        unsafe { (address as *const u8).read_volatile() };
+    }
+}
+
+/// What a process may read depends on these.
+fn credentials() -> [u32; 6] {
+    let mut ids = [0; 6];
+    let (users, groups) = ids.split_at_mut(3);
+    for (number, ids) in [(118, users), (120, groups)] {
+        // SAFETY: 1. getresuid and getresgid write three numbers to three addresses, all in `ids`.
+        let _cannot_fail = unsafe {
+            sys::syscall3(
+                number,
+                &raw mut ids[0] as usize,
+                &raw mut ids[1] as usize,
+                &raw mut ids[2] as usize,
+            )
+        };
+    }
+    ids
+}
+
+fn leave_if_changed(before: [u32; 6]) {
+    let managed = matches!(state::phase(), Phase::Watching | Phase::Activating | Phase::Active);
+    if managed && OPTIONS.load(Ordering::Relaxed) & state::KEEP_AFTER_SETUID == 0 && credentials() != before {
+        state::request(state::Request::Leave);
+    }
+}
+
+fn next(name: &CStr) -> *mut c_void {
+    // SAFETY: 1. `name` ends with a zero byte. 2. The dynamic linker is ready: a program calls us.
+    let found = unsafe { dlsym(NEXT, name.as_ptr()) };
+    assert!(!found.is_null(), "libc defines what we stand in front of");
+    found
+}
+
+macro_rules! credential_hooks {
+    ($($name:ident($($argument:ident),*);)*) => {
+        $(
+            #[doc = concat!("`", stringify!($name), "` of the program: afterwards the process leaves the run if its rights changed.")]
+            ///
+            /// # Safety
+            /// As of libc's function.
+            #[unsafe(no_mangle)]
+            pub unsafe extern "C" fn $name($($argument: c_uint),*) -> c_int {
+                const NAME: &CStr = match CStr::from_bytes_with_nul(concat!(stringify!($name), "\0").as_bytes()) {
+                    Ok(name) => name,
+                    Err(_) => panic!("a name without zero bytes"),
+                };
+                let before = credentials();
+                // SAFETY: 1. libc's function of this name takes these arguments and returns an int.
+                let real: unsafe extern "C" fn($($argument: c_uint),*) -> c_int = unsafe { core::mem::transmute(next(NAME)) };
+                // SAFETY: 1. the arguments are the program's.
+                let answer = unsafe { real($($argument),*) };
+                leave_if_changed(before);
+                answer
+            }
+        )*
+    };
+}
+
+credential_hooks! {
+    setuid(user);
+    setgid(group);
+    seteuid(user);
+    setegid(group);
+    setreuid(real_user, effective_user);
+    setregid(real_group, effective_group);
+    setresuid(real_user, effective_user, saved_user);
+    setresgid(real_group, effective_group, saved_group);
+}
+
+const PR_SET_DUMPABLE: c_int = 4;
+
+/// `prctl` of the program: a process that becomes non-dumpable leaves the run.
+///
+/// # Safety
+/// As of libc's function.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn prctl(option: c_int, a: c_ulong, b: c_ulong, c: c_ulong, d: c_ulong) -> c_int {
+    // SAFETY: 1. libc's prctl takes an int and four words, passed in registers whether they are used or not.
+    let real: unsafe extern "C" fn(c_int, c_ulong, c_ulong, c_ulong, c_ulong) -> c_int =
+        unsafe { core::mem::transmute(next(c"prctl")) };
+    // SAFETY: 1. the arguments are the program's.
+    let answer = unsafe { real(option, a, b, c, d) };
+    let managed = matches!(state::phase(), Phase::Watching | Phase::Activating | Phase::Active);
+    let leaves = option == PR_SET_DUMPABLE && a == 0 && answer == 0;
+    if managed && leaves && OPTIONS.load(Ordering::Relaxed) & state::KEEP_AFTER_SETUID == 0 {
+        state::request(state::Request::Leave);
+    }
+    answer
+}

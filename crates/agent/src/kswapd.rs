@@ -1,0 +1,127 @@
+//! The first engine thread of a process: sleeps until there is pressure, then takes memory under management and reclaims.
+
+use crate::scan::Scanner;
+use crate::state::{self, ENGINE, Phase, Request, SEGMENT};
+use crate::sync::run;
+use crate::{activate, fork, leave, start};
+use core::sync::atomic::{AtomicU32, Ordering};
+use uswap_core::balance::Watermarks;
+use uswap_core::budget::Signal;
+use uswap_core::counters::Counter;
+use uswap_core::segment::Segment;
+use uswap_engine::Workspace;
+use uswap_os::fd::{Fd, Timeout};
+use uswap_os::futex::{self, Scope};
+use uswap_os::process;
+use uswap_os::sys::abi;
+use uswap_os::thread::{self, Files, StackArea};
+
+const STACK_BYTES: usize = 128 * 1024;
+pub static STACK: StackArea = StackArea::new(STACK_BYTES);
+
+/// Sleeps without pressure last this long at most, so that a supervisor that is gone is noticed.
+const SLEEP_NS: u64 = 1_000_000_000;
+
+/// How a kswapd begins.
+#[derive(Clone, Copy, PartialEq, Eq)]
+#[repr(usize)]
+pub enum Begin {
+    /// Nothing is registered.
+    Watching = 0,
+    /// A forked child whose memory is managed: it takes over at once.
+    TakeOver = 1,
+}
+
+/// 1 when a child that takes over may go on.
+static READY: AtomicU32 = AtomicU32::new(0);
+
+/// Starts kswapd. A process without one is left alone.
+pub fn start(begin: Begin) {
+    READY.store(0, Ordering::Release);
+    match thread::spawn(&STACK, kswapd, begin as usize, Files::Own) {
+        Ok(thread) => {
+            if let Some(segment) = SEGMENT.get() {
+                start::announce(segment, thread);
+            }
+        }
+        Err(errno) if begin == Begin::TakeOver => crate::fatal(format_args!(
+            "a forked child cannot start its engine ({errno}): its memory cannot be read back, so it is ended. Raise the limit of processes (ulimit -u)"
+        )),
+        Err(_) => state::set_phase(Phase::Outside),
+    }
+}
+
+/// Waits until a child that takes over has its memory.
+pub fn wait_ready() {
+    while READY.load(Ordering::Acquire) == 0 {
+        futex::wait(&READY, 0, Timeout::Forever, Scope::Private);
+    }
+}
+
+fn ready() {
+    READY.store(1, Ordering::Release);
+    futex::wake(&READY, 1, Scope::Private);
+}
+
+extern "C" fn kswapd(begin: usize) {
+    thread::set_name(c"uswap-kswapd");
+    let Some(segment) = SEGMENT.get() else { return };
+    // Messages go to the supervisor's standard error: the table of this thread has no descriptor of the program.
+    let path = process::descriptor_path(state::SUPERVISOR.load(Ordering::Relaxed), 2);
+    let messages = Fd::open(path.as_c_str(), abi::O_WRONLY | abi::O_CLOEXEC | abi::O_NOCTTY, 0);
+    state::set_messages_fd(messages.map_or(-1, Fd::into_raw));
+    let mut scanner = None;
+    if begin == Begin::TakeOver as usize {
+        scanner = fork::take_over();
+        ready();
+    }
+    loop {
+        let seen = segment.budget().signal_count(Signal::Pressure);
+        match state::pending_request() {
+            Some(Request::Leave) => {
+                leave::leave();
+                return;
+            }
+            Some(request) => leave::answer(request),
+            None => (),
+        }
+        let marks = Watermarks::of(segment.budget().ram());
+        if segment.budget().used() <= marks.low || segment.budget().is_ending() {
+            let word = segment.budget().signal_word(Signal::Pressure);
+            futex::wait_low(word, seen, Timeout::Nanoseconds(SLEEP_NS), Scope::Shared);
+            continue;
+        }
+        if state::phase() == Phase::Watching {
+            scanner = activate::activate();
+            if scanner.is_none() {
+                return;
+            }
+        }
+        if let Some(scanner) = &mut scanner {
+            work(segment, scanner);
+        }
+    }
+}
+
+/// From low down to high: look for new memory and reclaim.
+fn work(segment: &Segment<'static>, scanner: &mut Scanner) {
+    let Some(engine) = ENGINE.get() else { return };
+    segment.counters().add(Counter::KswapdWakes, 1);
+    let workspace: &mut Workspace = scanner.workspace;
+    engine.end_quarantines();
+    loop {
+        scanner.pages.scan_if_due(engine);
+        if run(engine.kswapd_turn(workspace)) || state::pending_request().is_some() {
+            return;
+        }
+        if !supervisor_lives(segment) {
+            // Nobody measures or writes back any more: keep what is there readable, and evict nothing.
+            engine.stop_evicting();
+            return;
+        }
+    }
+}
+
+fn supervisor_lives(segment: &Segment<'static>) -> bool {
+    process::is_alive(segment.budget().supervisor())
+}

@@ -1,0 +1,67 @@
+//! Brings the program's memory home: for good, or for a fork that the kernel does not report.
+
+use crate::handlers;
+use crate::state::{self, ENGINE, OPTIONS, Phase, Request, SEGMENT, SEGMENT_BYTES, SEGMENT_START};
+use crate::sync::run;
+use core::sync::atomic::Ordering;
+use uswap_core::counters::Counter;
+use uswap_os::{memory, message, process, thread};
+
+/// Does what a thread of the program asked for and waits for.
+pub fn answer(request: Request) {
+    if let Some(engine) = ENGINE.get() {
+        match request {
+            Request::Home => bring_home(engine),
+            Request::Resume => engine.resume_evicting(),
+            Request::Leave => (),
+        }
+    }
+    state::request_done();
+}
+
+fn bring_home(engine: &'static state::AgentEngine) {
+    engine.stop_evicting();
+    // SAFETY: 1. only kswapd brings home, and one call of this function ends before the next begins.
+    let workspace = unsafe { state::workspace(state::WorkspaceOf::BringingHome) };
+    while run(engine.bring_all_home(workspace)).is_some_and(|left| left > 0) {
+        thread::yield_now();
+    }
+}
+
+/// Ends management: everything comes home, the engine's threads end, the descriptors are closed, the segment is unmapped.
+pub fn leave() {
+    if let Some(engine) = ENGINE.get() {
+        bring_home(engine);
+        handlers::stop();
+        // Closing the descriptors ends the registration; nothing is missing any more.
+        close(engine.platform().app.fd().raw());
+        close(engine.platform().trash.fd().raw());
+    }
+    state::set_phase(Phase::Left);
+    if let Some(segment) = SEGMENT.get() {
+        segment.counters().add(Counter::Left, 1);
+        if OPTIONS.load(Ordering::Relaxed) & state::VERBOSE != 0 {
+            message::write_message(
+                state::messages_fd(),
+                format_args!(
+                    "uswap: process {} changed its credentials or became non-dumpable: its memory came home, and it goes on without uswap\n",
+                    process::process_id()
+                ),
+            );
+        }
+    }
+    // forkd may still look at the segment if it ever served a child; it sleeps for ever now, and touches nothing.
+    SEGMENT.clear();
+    ENGINE.clear();
+    state::request_done();
+    // SAFETY:
+    // 1. The handlers have ended; hooks and fork handlers do nothing in phase `Left`; this thread touches the segment no more.
+    // 2. forkd touches it only after a fork message, and no more messages come.
+    let _unmapped = unsafe {
+        memory::unmap(SEGMENT_START.load(Ordering::Acquire), SEGMENT_BYTES.load(Ordering::Acquire))
+    };
+}
+
+fn close(number: i32) {
+    drop(uswap_os::Fd::from_raw(number));
+}

@@ -1,0 +1,46 @@
+//! The library that is preloaded into programs: it watches, and when memory gets short it takes the program's memory under management.
+//!
+//! It lives inside other people's programs, so: no standard library, no libc on engine threads, no memory of the program's allocator. Engine threads are
+//! raw clones ([`uswap_os::thread`]) with a descriptor table of their own.
+//!
+//! Life: [`start`] (constructor) joins the run and starts kswapd, which sleeps until there is pressure. [`activate`] then builds the engine. [`fork`] carries a
+//! forked child over. [`leave`] brings everything home and goes. [`hooks`] are the few calls of the program that are looked at.
+//! [`state`] holds everything that outlives a function.
+#![no_std]
+
+extern crate alloc;
+
+mod activate;
+mod fork;
+mod forkd;
+mod handlers;
+mod heap;
+mod hooks;
+mod kswapd;
+mod leave;
+mod platform;
+mod remote;
+mod scan;
+mod start;
+mod state;
+mod sync;
+
+use uswap_os::{message, process};
+
+/// A broken invariant inside someone else's program: say so and stop, rather than go on with data that may be wrong.
+#[panic_handler]
+fn panic(info: &core::panic::PanicInfo<'_>) -> ! {
+    message::write_message(
+        state::messages_fd(),
+        format_args!("uswap: internal error, the program is stopped to keep its data from harm: {info}\n"),
+    );
+    let _sent = process::kill(process::process_id(), 6);
+    process::exit_process(134)
+}
+
+/// Ends the process because its memory cannot be kept right.
+fn fatal(what: core::fmt::Arguments<'_>) -> ! {
+    message::write_message(state::messages_fd(), format_args!("uswap: {what}\n"));
+    let _sent = process::kill(process::process_id(), 9);
+    process::exit_process(137)
+}

@@ -1,0 +1,342 @@
+//! The engine's world: this process, on Linux.
+//!
+//! Every wait blocks the thread, so every future is ready at once.
+
+use crate::sync::RawLock;
+use crate::{forkd, handlers, state};
+use core::sync::atomic::Ordering;
+use uswap_codec::Page;
+use uswap_core::budget::Signal;
+use uswap_core::pool::{Pool, ZSPAGE_BYTES};
+use uswap_engine::event::Event;
+use uswap_engine::platform::{
+    Backing, FileBuffer, FileError, Install, Message, MoveOut, MoveStop, Platform, Register,
+};
+use uswap_os::fd::Timeout;
+use uswap_os::file::{IoCause, SwapFile};
+use uswap_os::futex::{self, Scope};
+use uswap_os::gate::{Gate, Lock};
+use uswap_os::pagemap::Pagemap;
+use uswap_os::uffd::{self, Holes, Mode, Stop, Uffd, UffdMsg, Wake};
+use uswap_os::{clock, memory, message, thread};
+use uswap_units::limits::MESSAGES_PER_READ_MAX;
+use uswap_units::{CHUNK_PAGES, FrameId, MmId, PAGE_BYTES, PageId, PageRange, ZspageId};
+
+/// Everything that the engine of this process works on.
+pub struct LinuxPlatform {
+    /// The program's ranges and the arena.
+    pub app: Uffd,
+    /// Where dead frames are dropped.
+    pub trash: Uffd,
+    pub pagemap: Pagemap,
+    pub swap_file: SwapFile,
+    /// First byte of the arena; one chunk more than the engine stages into.
+    pub arena_start: usize,
+    pub arena_bytes: usize,
+    /// Room for one chunk.
+    pub trash_start: usize,
+    /// A page of the arena that is never used: event probes ask about it.
+    pub probe: usize,
+    pub gate: Gate,
+    pub trash_lock: Lock,
+}
+
+const ZEROS: Page = [0; PAGE_BYTES];
+
+impl LinuxPlatform {
+    fn frame_address(&self, frame: FrameId) -> usize {
+        let offset = frame.0 as usize * PAGE_BYTES;
+        assert!(offset < self.arena_bytes);
+        self.arena_start + offset
+    }
+
+    /// Wakes the waiters of a page; the kernel refuses only what is not registered, and then nobody waits.
+    fn wake_page(&self, page: PageId) {
+        let _nobody_waits = self.app.wake(page.address() as usize, PAGE_BYTES);
+    }
+
+    fn install_answer(&self, page: PageId, stop: Option<Stop>) -> Install {
+        match stop {
+            None => Install::Done,
+            Some(Stop::AlreadyMapped) => {
+                self.wake_page(page);
+                Install::AlreadyMapped
+            }
+            // No memory for the page just now: later.
+            Some(Stop::Retry | Stop::Other(uswap_os::Errno::ENOMEM)) => Install::EventPending,
+            Some(Stop::Gone) => Install::Gone,
+            Some(Stop::Busy | Stop::NoSource | Stop::Refused | Stop::Other(_)) => {
+                self.wake_page(page);
+                Install::NotMapped
+            }
+        }
+    }
+
+    /// Moves frames into the trash, curing those that a fork left marked shared.
+    fn move_to_trash(&self, from: usize, bytes: usize) {
+        let mut done = 0;
+        while done < bytes {
+            // SAFETY:
+            // 1. Source and destination are mappings of the agent; nobody refers to the frames any more, the caller holds the trash lock.
+            let progress = unsafe {
+                self.trash.move_pages(self.trash_start + done, from + done, bytes - done, Holes::Allow)
+            };
+            done += progress.bytes_done;
+            match progress.stop {
+                None => return,
+                Some(Stop::Busy) => {
+                    let _retried_below = memory::populate_write(from + done, PAGE_BYTES);
+                }
+                Some(Stop::Retry) => thread::yield_now(),
+                Some(stop) => crate::fatal(format_args!("a frame of the arena cannot be dropped: {stop:?}")),
+            }
+        }
+    }
+
+    fn drop_run(&self, first: FrameId, count: usize) {
+        let _one_at_a_time = self.trash_lock.lock();
+        let bytes = count * PAGE_BYTES;
+        self.move_to_trash(self.frame_address(first), bytes);
+        // SAFETY:
+        // 1. The trash range is the agent's own mapping, and holds only frames that nobody refers to.
+        // 2. Its userfaultfd has no event features, so no message is sent that we would have to read.
+        if let Err(errno) = unsafe { memory::drop_pages(self.trash_start, bytes) } {
+            crate::fatal(format_args!("dead frames cannot be dropped: {errno}"));
+        }
+    }
+}
+
+impl Backing for LinuxPlatform {
+    fn release_zspage(&self, zspage: ZspageId) {
+        let Some(segment) = state::SEGMENT.get() else { return };
+        let offset = segment.layout().pool_offset_bytes() + Pool::data_offset_bytes(zspage);
+        // SAFETY:
+        // 1. The range lies inside the segment: the zspage number is below the pool's count.
+        // 2. The zspage is marked as being released: no cell of it is in use, and nobody may take it before `released`.
+        let removed = unsafe {
+            memory::remove_pages(state::SEGMENT_START.load(Ordering::Acquire) + offset as usize, ZSPAGE_BYTES)
+        };
+        debug_assert!(removed.is_ok());
+    }
+
+    async fn read_file(&self, offset: u64, bytes: usize, buffer: &mut FileBuffer) -> Result<(), FileError> {
+        handlers::let_another_lead();
+        read_swap_file(&self.swap_file, offset, bytes, buffer)
+    }
+
+    async fn pause(&self) {
+        thread::yield_now();
+    }
+
+    async fn step(&self) {}
+
+    fn now_ns(&self) -> u64 {
+        clock::now_ns()
+    }
+
+    fn raise(&self, signal: Signal) {
+        raise(signal);
+    }
+
+    async fn wait(&self, signal: Signal, seen: u32, timeout_ns: u64) {
+        if let Some(segment) = state::SEGMENT.get() {
+            let word = segment.budget().signal_word(signal);
+            futex::wait_low(word, seen, Timeout::Nanoseconds(timeout_ns), Scope::Shared);
+        }
+    }
+}
+
+/// Counts a signal and wakes all who wait for it, in all processes.
+pub fn raise(signal: Signal) {
+    if let Some(segment) = state::SEGMENT.get() {
+        segment.budget().raise(signal);
+        futex::wake_low(segment.budget().signal_word(signal), u32::MAX, Scope::Shared);
+    }
+}
+
+/// Reads whole slots of the swap file.
+pub fn read_swap_file(
+    file: &SwapFile,
+    offset: u64,
+    bytes: usize,
+    buffer: &mut FileBuffer,
+) -> Result<(), FileError> {
+    file.read_at(&mut buffer.0[..bytes], offset).map_err(|error| match error.cause {
+        IoCause::Errno(errno) => FileError::Io(errno.number()),
+        IoCause::EndOfFile | IoCause::NothingWritten => FileError::Short,
+    })
+}
+
+impl Platform for LinuxPlatform {
+    type RawLock = RawLock;
+
+    async fn lock_shared(&self) {
+        core::mem::forget(self.gate.shared());
+    }
+    fn unlock_shared(&self) {
+        self.gate.unlock_shared_forgotten();
+    }
+    async fn lock_exclusive(&self) {
+        core::mem::forget(self.gate.exclusive());
+    }
+    fn unlock_exclusive(&self) {
+        self.gate.unlock_exclusive_forgotten();
+    }
+
+    fn move_out(&self, page: PageId, frame: FrameId, count: u32) -> MoveOut {
+        let bytes = count as usize * PAGE_BYTES;
+        // SAFETY:
+        // 1. The destination frames are holes of the arena that the caller has reserved.
+        // 2. The source is memory of the program whose page words the caller has locked (or has just dropped): a touch of it faults and waits for us.
+        // 3. The kernel refuses while an event is unread, so the source is the mapping that the words describe.
+        let progress = unsafe {
+            self.app.move_pages(self.frame_address(frame), page.address() as usize, bytes, Holes::Allow)
+        };
+        let pages = (progress.bytes_done / PAGE_BYTES) as u32;
+        let stop = match progress.stop {
+            None => None,
+            Some(Stop::Retry | Stop::Gone) => Some(MoveStop::EventPending),
+            Some(Stop::Busy) => Some(MoveStop::Busy),
+            // The range may cross from one mapping into another: then a shorter one is taken.
+            Some(_) if pages == 0 && count > 1 => return self.move_out(page, frame, count / 2),
+            Some(_) if pages > 0 => None,
+            Some(_) => Some(MoveStop::Refused),
+        };
+        MoveOut { pages, stop }
+    }
+
+    fn arrived(&self, frame: FrameId, count: u32) -> u64 {
+        match self.pagemap.present(self.frame_address(frame), count as usize) {
+            Ok(bits) => bits[0],
+            Err(errno) => crate::fatal(format_args!("what was moved out cannot be told: pagemap: {errno}")),
+        }
+    }
+
+    fn move_in(&self, frame: FrameId, page: PageId) -> Install {
+        // SAFETY:
+        // 1. The caller has locked the page word that names the frame: nobody else uses the frame.
+        // 2. The destination is a hole of the program's memory, registered with this descriptor, or the call fails.
+        let progress = unsafe {
+            self.app.move_pages(page.address() as usize, self.frame_address(frame), PAGE_BYTES, Holes::Refuse)
+        };
+        match progress.stop {
+            Some(Stop::Busy | Stop::NoSource | Stop::Refused) => {
+                // Not a hole of ours to move into, or not a frame to move: the copy that comes next tells. The frame itself must be there.
+                assert!(self.arrived(frame, 1) == 1, "a staged frame holds its page");
+                Install::CannotMove
+            }
+            stop => self.install_answer(page, stop),
+        }
+    }
+
+    fn copy_in(&self, page: PageId, content: &Page) -> Install {
+        let progress = self.app.copy_page(page.address() as usize, content, Wake::Now);
+        self.install_answer(page, progress.stop)
+    }
+
+    fn zero_in(&self, page: PageId) -> Install {
+        self.copy_in(page, &ZEROS)
+    }
+
+    fn poison(&self, page: PageId) -> Install {
+        message::write_message(
+            state::messages_fd(),
+            format_args!(
+                "uswap: the page at {:#x} of process {} is lost: the swap file does not give back what was written (read error, or data changed on the disk). \
+                 The program gets SIGBUS if it touches the page, never wrong data. Check the disk under the swap directory.\n",
+                page.address(),
+                uswap_os::process::process_id()
+            ),
+        );
+        let progress = self.app.poison(page.address() as usize, PAGE_BYTES);
+        match progress.stop {
+            Some(Stop::Refused | Stop::Other(_)) => crate::fatal(format_args!(
+                "this kernel cannot mark one page as lost (UFFDIO_POISON, Linux 6.6): the process is ended instead"
+            )),
+            stop => self.install_answer(page, stop),
+        }
+    }
+
+    fn wake(&self, page: PageId) {
+        self.wake_page(page);
+    }
+
+    fn read_frame(&self, frame: FrameId, content: &mut Page) {
+        // SAFETY:
+        // 1. The address lies in the arena, which stays mapped and readable.
+        // 2. The caller has locked the page word that names the frame: nobody writes it.
+        // 3. `content` is the caller's own buffer, so the two do not overlap.
+        unsafe {
+            core::ptr::copy_nonoverlapping(
+                self.frame_address(frame) as *const u8,
+                content.as_mut_ptr(),
+                PAGE_BYTES,
+            );
+        }
+    }
+
+    fn drop_frames(&self, first: FrameId, mask: u64) {
+        let mut index = 0;
+        while index < CHUNK_PAGES as u32 {
+            let left = mask >> index;
+            if left == 0 {
+                return;
+            }
+            index += left.trailing_zeros();
+            let run = (!(mask >> index)).trailing_zeros().min(CHUNK_PAGES as u32 - index);
+            self.drop_run(FrameId(first.0 + index), run as usize);
+            index += run;
+        }
+    }
+
+    async fn recover(&self, page: PageId, count: u32) {
+        let _touched_or_gone = memory::populate_write(page.address() as usize, count as usize * PAGE_BYTES);
+    }
+
+    fn read_messages(&self, messages: &mut [Message]) -> usize {
+        let mut raw = [UffdMsg::EMPTY; MESSAGES_PER_READ_MAX];
+        let wanted = messages.len().min(MESSAGES_PER_READ_MAX);
+        let Ok(count) = self.app.read(&mut raw[..wanted]) else { return 0 };
+        let mut kept = 0;
+        for raw in &raw[..count] {
+            let range = |start: usize, end: usize| PageRange::of_addresses(start as u64, end as u64);
+            messages[kept] = match raw.decode(self.app.features()) {
+                uffd::Message::Fault { address, .. } => Message::Fault(PageId::of_address(address as u64)),
+                uffd::Message::Fork { fd } => Message::Fork(fd.into_raw()),
+                uffd::Message::Remove { start, end } => Message::Event(Event::Remove(range(start, end))),
+                uffd::Message::Unmap { start, end } => Message::Event(Event::Unmap(range(start, end))),
+                uffd::Message::Remap { from, to, bytes } => Message::Event(Event::Remap {
+                    from: PageId::of_address(from as u64),
+                    to: PageId::of_address(to as u64),
+                    pages: (bytes / PAGE_BYTES) as u64,
+                }),
+                uffd::Message::Unknown { .. } => continue,
+            };
+            kept += 1;
+        }
+        kept
+    }
+
+    fn child_forked(&self, descriptor: i32, child: Option<MmId>) {
+        forkd::hand_over(descriptor, child);
+    }
+
+    fn register(&self, range: PageRange) -> Register {
+        let (start, bytes) = (range.start.address() as usize, range.pages() as usize * PAGE_BYTES);
+        match self.app.register(start, bytes, Mode::Missing) {
+            Ok(()) => Register::Done,
+            Err(_) => Register::Refused,
+        }
+    }
+
+    fn event_pending(&self) -> bool {
+        match self.app.no_event_pending(self.probe) {
+            Ok(none) => !none,
+            Err(stop) => crate::fatal(format_args!("the arena does not answer: {stop:?}")),
+        }
+    }
+
+    fn may_wait(&self) -> bool {
+        handlers::let_another_lead()
+    }
+}

@@ -1,0 +1,104 @@
+//! A forked child as its parent sees it: pages can be filled through the descriptor of the fork message, and nothing else.
+
+use crate::platform::{LinuxPlatform, read_swap_file};
+use crate::sync::RawLock;
+use uswap_codec::Page;
+use uswap_core::budget::Signal;
+use uswap_engine::platform::{
+    Backing, FileBuffer, FileError, Install, Message, MoveOut, MoveStop, Platform, Register,
+};
+use uswap_os::uffd::{Features, Stop, Uffd, Wake};
+use uswap_os::{Errno, thread};
+use uswap_units::{FrameId, MmId, PAGE_BYTES, PageId, PageRange, ZspageId};
+
+/// The child's memory through its descriptor. Staged frames are read from the parent's arena, which is held still until the child has its own engine.
+pub struct RemotePlatform {
+    pub descriptor: i32,
+    pub parent: &'static LinuxPlatform,
+}
+
+impl RemotePlatform {
+    fn fill(&self, page: PageId, call: impl FnOnce(&Uffd) -> uswap_os::uffd::Progress) -> Install {
+        let uffd = core::mem::ManuallyDrop::new(Uffd::from_raw_fd(self.descriptor, Features::EVENTS));
+        match call(&uffd).stop {
+            None => Install::Done,
+            Some(Stop::Gone) => Install::Gone,
+            Some(Stop::Retry | Stop::Other(Errno::ENOMEM)) => Install::EventPending,
+            Some(stop) => {
+                let _nobody_waits = uffd.wake(page.address() as usize, PAGE_BYTES);
+                if stop == Stop::AlreadyMapped { Install::AlreadyMapped } else { Install::NotMapped }
+            }
+        }
+    }
+}
+
+impl Backing for RemotePlatform {
+    fn release_zspage(&self, zspage: ZspageId) {
+        self.parent.release_zspage(zspage);
+    }
+    async fn read_file(&self, offset: u64, bytes: usize, buffer: &mut FileBuffer) -> Result<(), FileError> {
+        read_swap_file(&self.parent.swap_file, offset, bytes, buffer)
+    }
+    async fn pause(&self) {
+        thread::yield_now();
+    }
+    async fn step(&self) {}
+    fn now_ns(&self) -> u64 {
+        self.parent.now_ns()
+    }
+    fn raise(&self, signal: Signal) {
+        self.parent.raise(signal);
+    }
+    async fn wait(&self, _: Signal, _: u32, _: u64) {}
+}
+
+impl Platform for RemotePlatform {
+    type RawLock = RawLock;
+
+    // Only forkd works on the child, so its gate is always open.
+    async fn lock_shared(&self) {}
+    fn unlock_shared(&self) {}
+    async fn lock_exclusive(&self) {}
+    fn unlock_exclusive(&self) {}
+
+    fn move_out(&self, _: PageId, _: FrameId, _: u32) -> MoveOut {
+        MoveOut { pages: 0, stop: Some(MoveStop::Refused) }
+    }
+    fn arrived(&self, _: FrameId, _: u32) -> u64 {
+        0
+    }
+    fn move_in(&self, _: FrameId, _: PageId) -> Install {
+        Install::CannotMove
+    }
+    fn copy_in(&self, page: PageId, content: &Page) -> Install {
+        self.fill(page, |uffd| uffd.copy_page(page.address() as usize, content, Wake::Now))
+    }
+    fn zero_in(&self, page: PageId) -> Install {
+        self.copy_in(page, &[0; PAGE_BYTES])
+    }
+    fn poison(&self, page: PageId) -> Install {
+        self.fill(page, |uffd| uffd.poison(page.address() as usize, PAGE_BYTES))
+    }
+    fn wake(&self, page: PageId) {
+        let uffd = core::mem::ManuallyDrop::new(Uffd::from_raw_fd(self.descriptor, Features::EVENTS));
+        let _nobody_waits = uffd.wake(page.address() as usize, PAGE_BYTES);
+    }
+    fn read_frame(&self, frame: FrameId, content: &mut Page) {
+        self.parent.read_frame(frame, content);
+    }
+    fn drop_frames(&self, _: FrameId, _: u64) {}
+    async fn recover(&self, _: PageId, _: u32) {}
+    fn read_messages(&self, _: &mut [Message]) -> usize {
+        0
+    }
+    fn child_forked(&self, _: i32, _: Option<MmId>) {}
+    fn register(&self, _: PageRange) -> Register {
+        Register::Refused
+    }
+    fn event_pending(&self) -> bool {
+        false
+    }
+    fn may_wait(&self) -> bool {
+        false
+    }
+}

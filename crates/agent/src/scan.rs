@@ -1,0 +1,240 @@
+//! Finds the program's memory: private anonymous mappings, whatever allocator made them.
+//!
+//! A mapping is registered as a whole, so that memory that is not touched yet will fault to us. Page words are made only for blocks that hold pages.
+//! Left alone: shared and file mappings, hugetlb and device memory, the main stack, what has a userfaultfd already, and what is ours.
+
+use crate::state::AgentEngine;
+use crate::sync::run;
+use crate::{fork, handlers, heap, hooks, kswapd, state};
+use alloc::vec::Vec;
+use core::sync::atomic::Ordering;
+use uswap_core::counters::Counter;
+use uswap_engine::Workspace;
+use uswap_engine::platform::{Platform, Register};
+use uswap_os::maps::{Kind, Maps, Vma};
+use uswap_os::process::{self, Statm, StatmFile};
+use uswap_os::{clock, message};
+use uswap_units::{BLOCK_PAGES, PAGE_BYTES, PageId, PageRange};
+
+/// Smaller mappings are left alone: many of them cost more mappings in the kernel than they free memory.
+const MAPPING_BYTES_MIN: usize = 64 * 1024;
+
+/// Ranges adopted at once.
+const BATCH: usize = 64;
+
+/// Pages around a thread's robust list head that hold its control block (glibc's is 2.3 KiB): the kernel writes there when the thread ends, and cannot wait
+/// for us then.
+const CONTROL_BLOCK_BYTES: usize = 2560;
+
+/// A scan without a sign of new memory is made this often.
+const RESCAN_NS: u64 = 20_000_000;
+
+/// What kswapd works with.
+pub struct Scanner {
+    pub workspace: &'static mut Workspace,
+    pub pages: PageScanner,
+}
+
+/// Looks through the mappings.
+pub struct PageScanner {
+    /// Taken out during a look.
+    maps: Option<Maps>,
+    statm: StatmFile,
+    text: Vec<u8>,
+    batch: Vec<PageRange>,
+    last: Statm,
+    last_ns: u64,
+    registered: Vec<(usize, usize)>,
+    events_seen: u64,
+    tables_full_said: bool,
+}
+
+impl PageScanner {
+    pub fn new() -> Option<PageScanner> {
+        let mut text = Vec::new();
+        text.resize(8192, 0);
+        Some(PageScanner {
+            maps: Some(Maps::open().ok()?),
+            statm: StatmFile::open(None).ok()?,
+            text,
+            batch: Vec::with_capacity(BATCH),
+            last: Statm { total_pages: 0, resident_pages: 0, shared_pages: 0 },
+            last_ns: 0,
+            registered: Vec::with_capacity(1024),
+            events_seen: 0,
+            tables_full_said: false,
+        })
+    }
+
+    /// Scans when the mappings or the resident memory changed, and from time to time.
+    pub fn scan_if_due(&mut self, engine: &AgentEngine) {
+        let Ok(now) = self.statm.read() else { return };
+        let now_ns = clock::now_ns();
+        engine.record().set_resident_pages(now.anonymous_pages());
+        let changed = now.total_pages != self.last.total_pages;
+        if changed || now_ns.saturating_sub(self.last_ns) > RESCAN_NS {
+            (self.last, self.last_ns) = (now, now_ns);
+            self.scan(engine, MAPPING_BYTES_MIN);
+        }
+    }
+
+    /// Registers every mapping of at least `bytes_min`, and takes what is present there under management.
+    pub fn scan(&mut self, engine: &AgentEngine, bytes_min: usize) {
+        self.forget_registered_if_changed(engine);
+        let (Some(maps), mut text) = (self.maps.take(), core::mem::take(&mut self.text)) else { return };
+        // A mapping that cannot be read ends the look; the next one is soon.
+        for vma in maps.iter(&mut text).map_while(Result::ok) {
+            if is_candidate(&vma, bytes_min) {
+                for_each_allowed_part(vma.start, vma.end, |start, end| {
+                    self.take_part(engine, &vma, start, end)
+                });
+            }
+        }
+        (self.maps, self.text) = (Some(maps), text);
+        self.flush(engine);
+    }
+
+    /// Unmapping or moving may have put a new mapping where a registered one was.
+    fn forget_registered_if_changed(&mut self, engine: &AgentEngine) {
+        let counters = engine.segment().counters();
+        let events = counters.get(Counter::EventUnmap) + counters.get(Counter::EventRemap);
+        if events != self.events_seen || self.registered.len() == self.registered.capacity() {
+            self.events_seen = events;
+            self.registered.clear();
+        }
+    }
+
+    fn take_part(&mut self, engine: &AgentEngine, vma: &Vma, start: usize, end: usize) {
+        if !self.registered.contains(&(start, end)) {
+            let range = PageRange::of_addresses(start as u64, end as u64);
+            if engine.platform().register(range) == Register::Refused {
+                return;
+            }
+            self.registered.push((start, end));
+        }
+        if !vma.writable || vma.executable {
+            return;
+        }
+        let (first, behind) = (PageId::of_address(start as u64), PageId::of_address(end as u64));
+        let mut at = first;
+        while at.0 < behind.0 {
+            let block_end = PageId(((at.0 / BLOCK_PAGES) + 1) * BLOCK_PAGES).min(behind);
+            let range = PageRange { start: at, end: block_end };
+            if !wholly_managed(engine, range) && holds_pages(engine, range) {
+                self.batch.push(range);
+                if self.batch.len() == BATCH {
+                    self.flush(engine);
+                }
+            }
+            at = block_end;
+        }
+    }
+
+    /// Makes words for the batch, pins control blocks, and lets the rest be evicted.
+    fn flush(&mut self, engine: &AgentEngine) {
+        if self.batch.is_empty() {
+            return;
+        }
+        if run(engine.adopt(&self.batch)).is_err() && !self.tables_full_said {
+            self.tables_full_said = true;
+            message::write_message(
+                state::messages_fd(),
+                format_args!(
+                    "uswap: the page tables of the run are full: further memory of process {} stays in RAM\n",
+                    process::process_id()
+                ),
+            );
+        }
+        pin_control_blocks(engine);
+        for range in &self.batch {
+            // The end of a thread's stack holds its control block.
+            engine.pin(PageId(range.end.0 - 1));
+        }
+        run(engine.activate(&self.batch));
+        self.batch.clear();
+    }
+}
+
+/// True for memory that may be managed as far as the mapping itself tells.
+pub fn is_candidate(vma: &Vma, bytes_min: usize) -> bool {
+    vma.anonymous && !vma.shared && matches!(vma.kind, Kind::Plain | Kind::Heap) && vma.bytes() >= bytes_min
+}
+
+fn wholly_managed(engine: &AgentEngine, range: PageRange) -> bool {
+    engine.is_managed(range.start) && engine.is_managed(PageId(range.end.0 - 1))
+}
+
+fn holds_pages(engine: &AgentEngine, range: PageRange) -> bool {
+    let present = engine.platform().pagemap.present(range.start.address() as usize, range.pages() as usize);
+    present.is_ok_and(|bits| bits.iter().any(|&word| word != 0))
+}
+
+fn pin_control_blocks(engine: &AgentEngine) {
+    let _listed = process::for_each_thread(None, |thread| {
+        if let Ok(head) = process::robust_list(thread)
+            && head != 0
+        {
+            let (from, to) = (head.saturating_sub(CONTROL_BLOCK_BYTES), head + CONTROL_BLOCK_BYTES);
+            for page in from / PAGE_BYTES..=to / PAGE_BYTES {
+                engine.pin(PageId(page as u64));
+            }
+        }
+    });
+}
+
+/// Calls `visit` with the parts of `start..end` that are not ours and that the program has not excluded.
+pub fn for_each_allowed_part(start: usize, end: usize, mut visit: impl FnMut(usize, usize)) {
+    let mut at = start;
+    while at < end {
+        let mut next = end;
+        let mut inside = false;
+        for_each_excluded(|from, to| {
+            if from <= at && at < to {
+                inside = true;
+                at = to;
+            } else if at < from && from < next {
+                next = from;
+            }
+        });
+        if !inside {
+            visit(at, next);
+            at = next;
+        }
+    }
+}
+
+unsafe extern "C" {
+    /// First byte of this library in memory, and the one behind its last: names that the linker defines.
+    static __ehdr_start: u8;
+    static _end: u8;
+}
+
+/// The library itself: its zero-initialised data looks like memory of the program.
+fn own_image() -> (usize, usize) {
+    (&raw const __ehdr_start as usize, (&raw const _end as usize).next_multiple_of(PAGE_BYTES))
+}
+
+fn for_each_excluded(mut visit: impl FnMut(usize, usize)) {
+    let mut show = |start: usize, bytes: usize| {
+        if bytes > 0 {
+            visit(start, start + bytes);
+        }
+    };
+    let (image_start, image_end) = own_image();
+    show(image_start, image_end - image_start);
+    let (heap_start, heap_end) = heap::HEAP.range();
+    show(heap_start, heap_end - heap_start);
+    let stacks = handlers::STACKS.iter().chain([&kswapd::STACK, &crate::forkd::STACK]);
+    for (start, bytes) in stacks.filter_map(|stack| stack.range()) {
+        show(start, bytes);
+    }
+    show(fork::doorbell(), if fork::doorbell() == 0 { 0 } else { PAGE_BYTES });
+    show(fork::doorbell_aside(), if fork::doorbell_aside() == 0 { 0 } else { PAGE_BYTES });
+    if let Some(engine) = state::ENGINE.get() {
+        let platform = engine.platform();
+        show(platform.arena_start, platform.arena_bytes);
+        show(platform.trash_start, uswap_units::CHUNK_PAGES as usize * PAGE_BYTES);
+    }
+    show(state::SEGMENT_START.load(Ordering::Acquire), state::SEGMENT_BYTES.load(Ordering::Acquire));
+    hooks::for_each_excluded(|start, end| show(start, end - start));
+}

@@ -1,0 +1,207 @@
+//! The command line.
+//!
+//! A usage error exits with 2. `run` exits with the program's own code; 125 is uswap's own failure before the program
+//! starts, 126 a program that cannot be executed, 127 one that cannot be found (as `env` and `timeout` do).
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::builder::{OsStringValueParser, TypedValueParser as _};
+use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
+
+use crate::size::{Share, SwapPlace, parse_ram, parse_share, parse_swap_place};
+use crate::supervisor::OnFull;
+
+/// Run a program in less memory than it uses: swap in user space.
+#[derive(Debug, Parser)]
+#[command(name = "uswap", version, about)]
+pub struct Arguments {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// One of the commands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Run PROGRAM and its children within --ram
+    #[command(after_help = RUN_AFTER_HELP)]
+    Run(RunArguments),
+    /// Say whether `uswap run` can work on this machine, and what would mend it
+    Doctor(DoctorArguments),
+    /// Sort a file about four times the budget, first without uswap, then with it
+    #[command(after_help = DEMO_AFTER_HELP)]
+    Demo(DemoArguments),
+}
+
+const RUN_AFTER_HELP: &str = "\
+SIZE is a number with K, M, G or T (powers of 1024): 256M, 1.5G, 300MiB.
+Exit code: that of PROGRAM; if a signal ended it, uswap ends by the same signal.
+125: uswap could not start it; 126: it is not executable; 127: it was not found.
+Example: uswap run --ram 256M -- sort -S 1G big.txt";
+
+const DEMO_AFTER_HELP: &str = "\
+Takes about fourteen times --ram of disk space while it runs, in a directory that it removes.
+The data are the logs of 64 servers, each in order of time, so sort walks through them much in order. A program
+that jumps about in its memory at random is slowed down far more.
+Exit code: 0 if the result with uswap is right, byte for byte; 1 otherwise.";
+
+/// Arguments of `uswap run`.
+#[derive(Debug, Args)]
+pub struct RunArguments {
+    /// RAM for the program, its children and uswap together; at least 8M
+    #[arg(long, value_name = "SIZE", value_parser = parse_ram)]
+    pub ram: u64,
+    /// Directory of the swap file and its largest size (auto: 90 % of the free space, at most 64G)
+    #[arg(long, value_name = "DIR[:SIZE]", default_value = "/var/tmp:auto",
+          value_parser = OsStringValueParser::new().try_map(parse_swap_place))]
+    pub swap: SwapPlace,
+    /// Largest part of --ram that compressed pages may take, 1% to 90%
+    #[arg(long, value_name = "SHARE", default_value = "40%", value_parser = parse_share)]
+    pub pool: Share,
+    /// When pool and swap file are full: go over the budget, stop the program, or kill it
+    #[arg(long, value_name = "RULE", default_value = "grow")]
+    pub on_full: OnFullArgument,
+    /// Write the closing report to FILE as JSON
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+    /// Accept a swap directory that is itself in RAM (tmpfs)
+    #[arg(long)]
+    pub allow_tmpfs: bool,
+    /// Keep managing a process that changes its user or group
+    #[arg(long)]
+    pub keep_after_setuid: bool,
+    /// Run a program that cannot be managed (static, setuid) all the same, with a warning
+    #[arg(long)]
+    pub unmanaged_ok: bool,
+    /// Say more (repeat for more)
+    #[arg(short, long, action = ArgAction::Count)]
+    pub verbose: u8,
+    /// No closing table, no notices
+    #[arg(short, long, conflicts_with = "verbose")]
+    pub quiet: bool,
+    /// The program and its arguments
+    #[arg(value_name = "PROGRAM", required = true, trailing_var_arg = true)]
+    pub program: Vec<OsString>,
+}
+
+/// `--on-full` as typed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum OnFullArgument {
+    /// Go over the budget, with a warning
+    Grow,
+    /// Stop the program (SIGSTOP), so that room can be made
+    Stop,
+    /// Kill the program
+    Kill,
+}
+
+impl From<OnFullArgument> for OnFull {
+    fn from(argument: OnFullArgument) -> Self {
+        match argument {
+            OnFullArgument::Grow => Self::Grow,
+            OnFullArgument::Stop => Self::Stop,
+            OnFullArgument::Kill => Self::Kill,
+        }
+    }
+}
+
+/// Arguments of `uswap doctor`.
+#[derive(Debug, Args)]
+pub struct DoctorArguments {
+    /// Print the findings as JSON
+    #[arg(long)]
+    pub json: bool,
+    /// Directory that `run` would put the swap file in
+    #[arg(long, value_name = "DIR", default_value = "/var/tmp")]
+    pub swap: PathBuf,
+}
+
+/// Arguments of `uswap demo`.
+#[derive(Debug, Args)]
+pub struct DemoArguments {
+    /// The budget; the data to be sorted needs about four times as much
+    #[arg(long, value_name = "SIZE", default_value = "128M", value_parser = parse_ram)]
+    pub ram: u64,
+    /// Directory for the data and the swap file
+    #[arg(long, value_name = "DIR[:SIZE]", default_value = "/var/tmp:auto",
+          value_parser = OsStringValueParser::new().try_map(parse_swap_place))]
+    pub swap: SwapPlace,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory as _;
+    use clap::error::ErrorKind;
+
+    fn parse(line: &str) -> Result<Command, clap::Error> {
+        Arguments::try_parse_from(line.split(' ')).map(|arguments| arguments.command)
+    }
+
+    fn parse_run(line: &str) -> RunArguments {
+        match parse(line) {
+            Ok(Command::Run(arguments)) => arguments,
+            other => panic!("{line}: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn the_definition_is_consistent() {
+        Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn run_has_the_documented_defaults() {
+        let run = parse_run("uswap run --ram 256M -- sort -S 1G");
+        assert_eq!(run.ram, 256 << 20);
+        assert_eq!(run.swap, SwapPlace { dir: "/var/tmp".into(), bytes_max: None });
+        assert_eq!(run.pool.of(100), 40);
+        assert_eq!(run.on_full, OnFullArgument::Grow);
+        assert_eq!(run.program, ["sort", "-S", "1G"]);
+        assert!(!run.allow_tmpfs);
+        assert!(!run.quiet);
+        assert_eq!(run.verbose, 0);
+    }
+
+    #[test]
+    fn what_follows_the_program_belongs_to_the_program() {
+        let run = parse_run("uswap run --ram 1G -vv sh -c --ram -- -q");
+        assert_eq!(run.program, ["sh", "-c", "--ram", "--", "-q"]);
+        assert_eq!(run.verbose, 2);
+        assert!(!run.quiet);
+    }
+
+    #[test]
+    fn every_rule_and_option_is_taken() {
+        let line = "uswap run --ram 64M --swap /srv:2G --pool 0.05 --on-full kill --json r.json --allow-tmpfs \
+                    --keep-after-setuid --unmanaged-ok -q -- true";
+        let run = parse_run(&line.split_whitespace().collect::<Vec<_>>().join(" "));
+        assert_eq!(run.swap, SwapPlace { dir: "/srv".into(), bytes_max: Some(2 << 30) });
+        assert_eq!(run.pool.of(1000), 50);
+        assert_eq!(run.on_full, OnFullArgument::Kill);
+        assert_eq!(run.json, Some("r.json".into()));
+        assert!(run.allow_tmpfs && run.keep_after_setuid && run.unmanaged_ok && run.quiet);
+    }
+
+    #[test]
+    fn mistakes_are_usage_errors_with_code_2() {
+        let cases = [
+            ("uswap run -- true", ErrorKind::MissingRequiredArgument),
+            ("uswap run --ram 256M", ErrorKind::MissingRequiredArgument),
+            ("uswap run --ram 4M -- true", ErrorKind::ValueValidation),
+            ("uswap run --ram lots -- true", ErrorKind::ValueValidation),
+            ("uswap run --ram 1G --pool 95% -- true", ErrorKind::ValueValidation),
+            ("uswap run --ram 1G --on-full panic -- true", ErrorKind::InvalidValue),
+            ("uswap run --ram 1G --swap /tmp:x -- true", ErrorKind::ValueValidation),
+            ("uswap run --ram 1G -q -v -- true", ErrorKind::ArgumentConflict),
+            ("uswap run --ram 1G --nonsense -- true", ErrorKind::UnknownArgument),
+            ("uswap nonsense", ErrorKind::InvalidSubcommand),
+        ];
+        for (line, kind) in cases {
+            let error = parse(line).expect_err(line);
+            assert_eq!(error.kind(), kind, "{line}: {error}");
+            assert_eq!(error.exit_code(), 2, "{line}");
+        }
+    }
+}

@@ -1,0 +1,427 @@
+//! From what the kernel answered to what it means for `uswap run`.
+//!
+//! What must hold: a pure function of its arguments, so each bad machine can be made up in a test. Every finding that
+//! is not "works" says why it matters and, where one line can change it, that line.
+
+use std::path::Path;
+
+use serde::Serialize;
+use uswap_os::Errno;
+use uswap_os::file::SwapFileError;
+use uswap_os::probe::{Answer, HugePages, Probe};
+use uswap_os::uffd::{UffdError, UffdSource};
+
+use crate::human;
+
+/// How much is lost if a thing is as it is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Verdict {
+    /// Nothing.
+    Works,
+    /// `run` works, with less speed or for fewer programs.
+    Limited,
+    /// `run` cannot work.
+    Missing,
+}
+
+impl Verdict {
+    /// As the first word of a line.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Works => "works",
+            Self::Limited => "limited",
+            Self::Missing => "missing",
+        }
+    }
+}
+
+/// One thing that was tried.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct Finding {
+    /// What it is.
+    pub name: &'static str,
+    /// What it means.
+    pub verdict: Verdict,
+    /// What was seen.
+    pub seen: String,
+    /// Why it matters.
+    pub why: &'static str,
+    /// One line that mends it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mend: Option<String>,
+}
+
+/// What the probe does not know.
+#[derive(Debug)]
+pub struct Surroundings {
+    /// Where the swap file would be, as typed.
+    pub swap_dir: String,
+    /// Path of the agent, or why there is none.
+    pub agent: Result<String, String>,
+    /// Inside a container, the way in is given from outside.
+    pub in_container: bool,
+}
+
+impl Surroundings {
+    /// Looks around.
+    pub fn look(swap_dir: &Path, agent: Result<String, String>) -> Self {
+        // Made by Docker and Podman.
+        let in_container = ["/.dockerenv", "/run/.containerenv"].iter().any(|path| Path::new(path).exists());
+        Self { swap_dir: swap_dir.display().to_string(), agent, in_container }
+    }
+}
+
+/// All findings, the ones that `run` cannot do without first.
+pub fn all(probe: &Probe, surroundings: &Surroundings) -> Vec<Finding> {
+    let mut findings = vec![agent(surroundings), userfaultfd(probe, surroundings)];
+    if probe.uffd.is_ok() {
+        findings.extend(with_userfaultfd(probe, surroundings));
+    }
+    findings.push(needed(
+        "PAGEMAP_SCAN",
+        probe.pagemap_scan,
+        "uswap sees with it which pages arrived when it moves many at once",
+        "use Linux 6.7 or newer",
+    ));
+    findings.push(needed(
+        "memfd",
+        probe.memfd,
+        "the tables and the pool that all processes of a run share lie in one",
+        "allow memfd_create in the seccomp filter of this container",
+    ));
+    findings.extend(swap_directory(probe, surroundings));
+    findings.push(procmap_query(probe));
+    findings.push(io_uring(probe, surroundings));
+    findings.push(huge_pages(probe));
+    findings.extend(overcommit(probe));
+    findings
+}
+
+fn agent(surroundings: &Surroundings) -> Finding {
+    let why = "it is the part of uswap that runs inside the program";
+    match &surroundings.agent {
+        Ok(path) => works("agent library", path.clone(), why),
+        Err(message) => Finding {
+            name: "agent library",
+            verdict: Verdict::Missing,
+            seen: message.clone(),
+            why,
+            mend: None,
+        },
+    }
+}
+
+fn userfaultfd(probe: &Probe, surroundings: &Surroundings) -> Finding {
+    let why =
+        "by it the kernel lets uswap take pages from the program and bring them back when they are touched";
+    let name = "userfaultfd";
+    match probe.uffd {
+        Ok(UffdSource::Device) => works(name, "by /dev/userfaultfd".to_owned(), why),
+        Ok(UffdSource::SystemCall | UffdSource::ForkEvent) => {
+            works(name, "by the system call".to_owned(), why)
+        }
+        Err(UffdError::Features { errno, .. }) => Finding {
+            name,
+            verdict: Verdict::Missing,
+            seen: format!("this kernel refuses the features that uswap needs ({errno})"),
+            why,
+            mend: Some("use Linux 6.8 or newer".to_owned()),
+        },
+        Err(UffdError::NoWayIn { device, system_call }) => Finding {
+            name,
+            verdict: Verdict::Missing,
+            seen: format!("/dev/userfaultfd: {device}; the system call: {system_call}"),
+            why,
+            mend: Some(way_in(probe, surroundings, device, system_call)),
+        },
+    }
+}
+
+/// The line that opens a way to userfaultfd.
+fn way_in(probe: &Probe, surroundings: &Surroundings, device: Errno, system_call: Errno) -> String {
+    // The device is there, in a container too: only its rights are wrong.
+    if device == Errno::EACCES {
+        return "sudo setfacl -m u:$USER:rw /dev/userfaultfd".to_owned();
+    }
+    if surroundings.in_container {
+        return "docker run --device /dev/userfaultfd ... (podman: the same)".to_owned();
+    }
+    if probe.unprivileged_userfaultfd == Some(0) && system_call == Errno::EPERM {
+        return "sudo sysctl vm.unprivileged_userfaultfd=1".to_owned();
+    }
+    if system_call == Errno::ENOSYS && probe.unprivileged_userfaultfd.is_none() {
+        return "use a kernel built with CONFIG_USERFAULTFD=y (grep USERFAULTFD /boot/config-$(uname -r))"
+            .to_owned();
+    }
+    "allow /dev/userfaultfd, or the userfaultfd system call, in the sandbox that this runs in".to_owned()
+}
+
+/// Meaningful only where there is a userfaultfd.
+fn with_userfaultfd(probe: &Probe, surroundings: &Surroundings) -> [Finding; 4] {
+    let mend_fork = if surroundings.in_container {
+        "docker run --cap-add SYS_PTRACE --device /dev/userfaultfd ..."
+    } else {
+        "sudo setpriv --reuid=$USER --regid=$(id -g) --init-groups --inh-caps=+sys_ptrace --ambient-caps=+sys_ptrace \
+         uswap run ..."
+    };
+    [
+        needed(
+            "moving pages",
+            probe.move_pages,
+            "uswap evicts by UFFDIO_MOVE: copying and dropping would lose writes of devices and io_uring",
+            "use Linux 6.8 or newer",
+        ),
+        needed(
+            "system calls",
+            probe.kernel_mode_faults,
+            "a system call of the program on a page that is not in RAM must wait for it, not fail",
+            "sudo setfacl -m u:$USER:rw /dev/userfaultfd",
+        ),
+        wanted(
+            "fork",
+            probe.event_fork,
+            "following a program that forks needs the fork event, and that needs the capability CAP_SYS_PTRACE",
+            Some(mend_fork),
+        ),
+        wanted(
+            "poisoned pages",
+            probe.poison,
+            "a page that cannot be read back is poisoned, so that the program gets SIGBUS and never wrong data",
+            Some("use Linux 6.6 or newer"),
+        ),
+    ]
+}
+
+fn swap_directory(probe: &Probe, surroundings: &Surroundings) -> Option<Finding> {
+    let name = "swap directory";
+    let why = "what does not fit into the pool is written to a file there";
+    let dir = &surroundings.swap_dir;
+    let directory = probe.swap_directory.as_ref()?;
+    let kind = directory.file_system.as_ref().map_or("unknown file system", |system| system.name());
+    let free = directory.file_system.as_ref().map_or(0, |system| system.free_bytes);
+    let missing =
+        |seen: String, mend: String| Finding { name, verdict: Verdict::Missing, seen, why, mend: Some(mend) };
+    Some(match directory.swap_file {
+        Ok(true) => works(name, format!("{dir}: {kind}, {} free", human::bytes(free)), why),
+        Ok(false) => Finding {
+            name,
+            verdict: Verdict::Limited,
+            seen: format!("{dir}: {kind}, {} free, without O_DIRECT", human::bytes(free)),
+            why: "without O_DIRECT the kernel keeps copies of what is written, which costs RAM outside the budget",
+            mend: Some("uswap run --swap DIR ..., with DIR on ext4, xfs or btrfs".to_owned()),
+        },
+        Err(SwapFileError::InMemory) => missing(
+            format!("{dir} is itself in RAM ({kind}), so writing to it frees nothing"),
+            "uswap run --swap DIR ..., with DIR on a disk (or --allow-tmpfs)".to_owned(),
+        ),
+        Err(error) => missing(
+            format!("{dir}: {error}"),
+            "uswap run --swap DIR ..., with a DIR that you may write to".to_owned(),
+        ),
+    })
+}
+
+fn procmap_query(probe: &Probe) -> Finding {
+    wanted(
+        "PROCMAP_QUERY",
+        probe.procmap_query,
+        "without it the program's mappings are read as text, which takes longer when there are many",
+        Some("use Linux 6.11 or newer"),
+    )
+}
+
+fn io_uring(probe: &Probe, surroundings: &Surroundings) -> Finding {
+    let mend = if probe.io_uring_disabled.is_some_and(|level| level > 0) {
+        Some("sudo sysctl kernel.io_uring_disabled=0")
+    } else if surroundings.in_container {
+        Some("docker run --security-opt seccomp=PROFILE ..., with a profile that allows io_uring")
+    } else {
+        None
+    };
+    let why = "without it pages are read and written one system call each, which is slower";
+    wanted("io_uring", probe.io_uring, why, mend)
+}
+
+fn huge_pages(probe: &Probe) -> Finding {
+    let name = "huge pages";
+    let why = "moving a part of a huge page splits it first, which costs about 0.6 ms each";
+    let word = match probe.huge_pages {
+        HugePages::Madvise => "where a program asks for them",
+        HugePages::Never => "never",
+        HugePages::Unknown => "the kernel does not say",
+        HugePages::Always => {
+            return Finding {
+                name,
+                verdict: Verdict::Limited,
+                seen: "for all memory".to_owned(),
+                why,
+                mend: Some("echo madvise | sudo tee /sys/kernel/mm/transparent_hugepage/enabled".to_owned()),
+            };
+        }
+    };
+    works(name, word.to_owned(), why)
+}
+
+/// Worth a line only where it is strict.
+fn overcommit(probe: &Probe) -> Option<Finding> {
+    (probe.overcommit_memory == Some(2)).then(|| Finding {
+        name: "overcommit",
+        verdict: Verdict::Limited,
+        seen: "vm.overcommit_memory is 2".to_owned(),
+        why: "the kernel then refuses memory beyond RAM and kernel swap, although uswap would find room for it",
+        mend: Some("sudo sysctl vm.overcommit_memory=0".to_owned()),
+    })
+}
+
+fn works(name: &'static str, seen: String, why: &'static str) -> Finding {
+    Finding { name, verdict: Verdict::Works, seen, why, mend: None }
+}
+
+fn needed(name: &'static str, answer: Answer, why: &'static str, mend: &str) -> Finding {
+    from_answer(name, answer, Verdict::Missing, why, Some(mend))
+}
+
+fn wanted(name: &'static str, answer: Answer, why: &'static str, mend: Option<&str>) -> Finding {
+    from_answer(name, answer, Verdict::Limited, why, mend)
+}
+
+fn from_answer(
+    name: &'static str,
+    answer: Answer,
+    otherwise: Verdict,
+    why: &'static str,
+    mend: Option<&str>,
+) -> Finding {
+    match answer {
+        Ok(()) => works(name, "tried".to_owned(), why),
+        Err(errno) => {
+            Finding { name, verdict: otherwise, seen: errno.to_string(), why, mend: mend.map(str::to_owned) }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use uswap_os::probe::SwapDirectory;
+
+    /// A made-up machine on which everything works.
+    fn good() -> Probe {
+        Probe {
+            device: Ok(()),
+            system_call: Ok(()),
+            system_call_user_mode: Ok(()),
+            uffd: Ok(UffdSource::Device),
+            event_fork: Ok(()),
+            kernel_mode_faults: Ok(()),
+            move_pages: Ok(()),
+            poison: Ok(()),
+            pagemap_scan: Ok(()),
+            procmap_query: Ok(()),
+            io_uring: Ok(()),
+            memfd: Ok(()),
+            cap_sys_ptrace: true,
+            unprivileged_userfaultfd: Some(0),
+            io_uring_disabled: Some(0),
+            overcommit_memory: Some(0),
+            swap_directory: Some(SwapDirectory { file_system: Err(Errno::EIO), swap_file: Ok(true) }),
+            huge_pages: HugePages::Madvise,
+            kernel_release: uswap_os::text::TextBuffer::format(format_args!("6.18.0")),
+            cpu_count: 2,
+            memory_bytes: 1 << 30,
+        }
+    }
+
+    fn host() -> Surroundings {
+        Surroundings { swap_dir: "/var/tmp".to_owned(), agent: Ok("/a.so".to_owned()), in_container: false }
+    }
+
+    fn finding(probe: &Probe, surroundings: &Surroundings, name: &str) -> Finding {
+        all(probe, surroundings).into_iter().find(|finding| finding.name == name).expect(name)
+    }
+
+    fn no_way_in(device: Errno, system_call: Errno) -> Probe {
+        Probe { uffd: Err(UffdError::NoWayIn { device, system_call }), ..good() }
+    }
+
+    #[test]
+    fn a_good_machine_has_no_complaint() {
+        let findings = all(&good(), &host());
+        assert!(findings.iter().all(|finding| finding.verdict == Verdict::Works && finding.mend.is_none()));
+        assert!(findings.len() >= 10);
+    }
+
+    #[test]
+    fn each_way_to_have_no_userfaultfd_has_its_own_mend() {
+        let mend = |probe: &Probe, surroundings: &Surroundings| {
+            let finding = finding(probe, surroundings, "userfaultfd");
+            assert_eq!(finding.verdict, Verdict::Missing);
+            finding.mend.unwrap()
+        };
+        assert!(mend(&no_way_in(Errno::EACCES, Errno::EPERM), &host()).contains("setfacl"));
+        assert!(
+            mend(&no_way_in(Errno::ENOENT, Errno::EPERM), &host()).contains("vm.unprivileged_userfaultfd=1")
+        );
+        let container = Surroundings { in_container: true, ..host() };
+        assert!(
+            mend(&no_way_in(Errno::ENOENT, Errno::EPERM), &container).contains("--device /dev/userfaultfd")
+        );
+        assert!(
+            mend(&no_way_in(Errno::EPERM, Errno::EPERM), &container).contains("--device /dev/userfaultfd")
+        );
+        assert!(mend(&no_way_in(Errno::EACCES, Errno::EPERM), &container).contains("setfacl"));
+        let absent = Probe { unprivileged_userfaultfd: None, ..no_way_in(Errno::ENOENT, Errno::ENOSYS) };
+        assert!(mend(&absent, &host()).contains("CONFIG_USERFAULTFD"));
+        let old = Probe {
+            uffd: Err(UffdError::Features { wanted: uswap_os::uffd::Features::EVENTS, errno: Errno::EINVAL }),
+            ..good()
+        };
+        assert!(mend(&old, &host()).contains("Linux 6.8"));
+    }
+
+    #[test]
+    fn what_run_needs_is_missing_and_what_it_can_do_without_is_limited() {
+        let cases = [
+            (Probe { move_pages: Err(Errno::EINVAL), ..good() }, "moving pages", Verdict::Missing),
+            (Probe { kernel_mode_faults: Err(Errno::EFAULT), ..good() }, "system calls", Verdict::Missing),
+            (Probe { pagemap_scan: Err(Errno::ENOTTY), ..good() }, "PAGEMAP_SCAN", Verdict::Missing),
+            (Probe { memfd: Err(Errno::ENOSYS), ..good() }, "memfd", Verdict::Missing),
+            (Probe { event_fork: Err(Errno::EPERM), ..good() }, "fork", Verdict::Limited),
+            (Probe { io_uring: Err(Errno::EPERM), ..good() }, "io_uring", Verdict::Limited),
+            (Probe { poison: Err(Errno::EINVAL), ..good() }, "poisoned pages", Verdict::Limited),
+            (Probe { procmap_query: Err(Errno::ENOTTY), ..good() }, "PROCMAP_QUERY", Verdict::Limited),
+            (Probe { huge_pages: HugePages::Always, ..good() }, "huge pages", Verdict::Limited),
+            (Probe { overcommit_memory: Some(2), ..good() }, "overcommit", Verdict::Limited),
+        ];
+        for (probe, name, verdict) in cases {
+            assert_eq!(finding(&probe, &host(), name).verdict, verdict, "{name}");
+            let others = all(&probe, &host()).into_iter().filter(|finding| finding.name != name);
+            assert!(others.into_iter().all(|finding| finding.verdict == Verdict::Works), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_swap_directory_in_memory_or_without_rights_is_refused_with_a_way_out() {
+        let swap = |swap_file| Probe {
+            swap_directory: Some(SwapDirectory { file_system: Err(Errno::EIO), swap_file }),
+            ..good()
+        };
+        for error in [
+            SwapFileError::InMemory,
+            SwapFileError::Directory(Errno::EACCES),
+            SwapFileError::Create(Errno::EROFS),
+        ] {
+            let finding = finding(&swap(Err(error)), &host(), "swap directory");
+            assert_eq!(finding.verdict, Verdict::Missing);
+            assert!(finding.mend.unwrap().contains("--swap DIR"));
+        }
+        assert_eq!(finding(&swap(Ok(false)), &host(), "swap directory").verdict, Verdict::Limited);
+    }
+
+    #[test]
+    fn a_disabled_io_uring_names_the_sysctl() {
+        let probe = Probe { io_uring: Err(Errno::EPERM), io_uring_disabled: Some(2), ..good() };
+        assert!(finding(&probe, &host(), "io_uring").mend.unwrap().contains("kernel.io_uring_disabled=0"));
+    }
+}

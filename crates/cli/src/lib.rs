@@ -1,0 +1,28 @@
+//! The command `uswap`: `run`, `doctor` and `demo`.
+//!
+//! What it is for: it talks to a person and to the program's surroundings (arguments, terminal, signals, exit codes,
+//! reports). What must hold: nothing that the program reads, writes or returns is changed on its way through.
+//! Memory itself is the business of [`supervisor`] and of the agent inside the program.
+//!
+//! | module | for |
+//! |---|---|
+//! | [`args`], [`size`] | what was typed |
+//! | [`program`], [`agent_file`] | can this program be managed, and with what |
+//! | [`process`] | one child, its signals, its ending |
+//! | [`supervisor`] | the engine's side of a run |
+//! | [`report`] | what happened, as table and as JSON |
+//! | [`run`], [`doctor`], [`demo`] | the three commands |
+#![forbid(unsafe_code)]
+
+pub mod agent_file;
+pub mod args;
+pub mod demo;
+pub mod doctor;
+pub mod human;
+pub mod message;
+pub mod process;
+pub mod program;
+pub mod report;
+pub mod run;
+pub mod size;
+pub mod supervisor;

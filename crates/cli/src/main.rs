@@ -1,0 +1,15 @@
+//! Entry point of `uswap`: reads the arguments and hands over to one command.
+#![forbid(unsafe_code)]
+
+use clap::Parser;
+use uswap_cli::args::{Arguments, Command};
+use uswap_cli::{demo, doctor, run};
+
+fn main() {
+    let arguments = Arguments::parse();
+    match arguments.command {
+        Command::Run(arguments) => run::run(arguments).pass_on(),
+        Command::Doctor(arguments) => std::process::exit(doctor::doctor(&arguments)),
+        Command::Demo(arguments) => demo::demo(&arguments).pass_on(),
+    }
+}

@@ -1,0 +1,130 @@
+//! Which signals uswap takes, and what becomes of each.
+//!
+//! What must hold: a signal that was ignored when uswap was started (`nohup`, a shell's background job) stays ignored,
+//! in uswap and so in the program, because a handler would be reset to the default on exec. Taken with handlers, not by
+//! ignoring: an ignored signal would be inherited, a handler is not.
+
+use std::io;
+
+use rustix::process::Signal;
+use signal_hook::consts::signal::{
+    SIGALRM, SIGCHLD, SIGCONT, SIGHUP, SIGINT, SIGIO, SIGQUIT, SIGTERM, SIGTSTP, SIGTTIN, SIGTTOU, SIGURG,
+    SIGUSR1, SIGUSR2, SIGVTALRM, SIGWINCH, SIGXCPU,
+};
+use signal_hook::iterator::Signals;
+
+/// The terminal sends these to the whole process group: the program has them already.
+const FROM_TERMINAL: [i32; 5] = [SIGINT, SIGQUIT, SIGTSTP, SIGTTIN, SIGTTOU];
+/// Sent on to the program.
+///
+/// SIGWINCH comes from the terminal too, but a second one only makes the program look at the size again, and a first
+/// one that is lost would leave a wrong picture.
+const SENT_ON: [i32; 10] =
+    [SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGWINCH, SIGALRM, SIGVTALRM, SIGIO, SIGURG, SIGXCPU];
+
+/// What to do about a signal that uswap got.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Received {
+    /// A child changed its state: wait for it.
+    ChildChanged,
+    /// uswap was told to go on: so shall the program.
+    Continued,
+    /// The terminal's: the program has it. Carries the number.
+    FromTerminal(i32),
+    /// To be sent on to the program.
+    SendOn(i32),
+}
+
+impl Received {
+    /// Does the sender want uswap to end?
+    pub fn asks_to_end(self) -> Option<i32> {
+        match self {
+            Self::FromTerminal(number @ (SIGINT | SIGQUIT)) | Self::SendOn(number @ (SIGTERM | SIGHUP)) => {
+                Some(number)
+            }
+            _ => None,
+        }
+    }
+}
+
+/// The handlers, from now to the end of uswap.
+pub struct Watched {
+    signals: Signals,
+}
+
+impl Watched {
+    /// Takes all signals named above that are not ignored now. Call it before the program is started, or a signal in
+    /// between ends uswap alone.
+    ///
+    /// # Errors
+    /// If a handler cannot be set.
+    pub fn take() -> io::Result<Self> {
+        let ignored = ignored_now();
+        let optional =
+            FROM_TERMINAL.iter().chain(&SENT_ON).filter(|&&number| ignored & (1 << (number - 1)) == 0);
+        let always = [SIGCHLD, SIGCONT];
+        let signals = Signals::new(always.iter().chain(optional))?;
+        Ok(Self { signals })
+    }
+
+    /// Waits for at least one signal and returns what came.
+    pub fn wait(&mut self) -> Vec<Received> {
+        self.signals.wait().map(classify).collect()
+    }
+
+    /// Returns what came, without waiting.
+    pub fn pending(&mut self) -> Vec<Received> {
+        self.signals.pending().map(classify).collect()
+    }
+}
+
+fn classify(number: i32) -> Received {
+    match number {
+        SIGCHLD => Received::ChildChanged,
+        SIGCONT => Received::Continued,
+        _ if FROM_TERMINAL.contains(&number) => Received::FromTerminal(number),
+        _ => Received::SendOn(number),
+    }
+}
+
+/// Number of a signal as the type that `kill` takes.
+pub fn named(number: i32) -> Signal {
+    Signal::from_named_raw(number).expect("every signal that uswap takes has a name")
+}
+
+/// One bit a signal, from `SigIgn` in `/proc/self/status`; 0 if that cannot be read.
+fn ignored_now() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    parse_ignored(&status).unwrap_or(0)
+}
+
+fn parse_ignored(status: &str) -> Option<u64> {
+    let value = status.lines().find_map(|line| line.strip_prefix("SigIgn:"))?;
+    u64::from_str_radix(value.trim(), 16).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ignored_signals_are_read_as_bits() {
+        let status = "Name:\tx\nSigBlk:\t0000000000000000\nSigIgn:\t0000000000001001\n";
+        assert_eq!(parse_ignored(status), Some(1 << (SIGHUP - 1) | 1 << (signal_hook::consts::SIGPIPE - 1)));
+        assert_eq!(parse_ignored("Name:\tx\n"), None);
+    }
+
+    #[test]
+    fn each_signal_has_one_meaning_and_a_name() {
+        for number in FROM_TERMINAL.into_iter().chain(SENT_ON).chain([SIGCHLD, SIGCONT]) {
+            assert_eq!(named(number).as_raw(), number);
+        }
+        assert!(FROM_TERMINAL.iter().all(|number| !SENT_ON.contains(number)));
+    }
+
+    #[test]
+    fn only_four_signals_ask_to_end() {
+        let asking: Vec<_> = (1..32).filter(|&number| classify(number).asks_to_end().is_some()).collect();
+        assert_eq!(asking, [SIGHUP, SIGINT, SIGQUIT, SIGTERM]);
+    }
+}

@@ -1,0 +1,164 @@
+//! What happened in a run: plain numbers, filled in by the supervisor, shown as a table and as JSON.
+//!
+//! What must hold: every field says its unit in its name or here; JSON names are the field names and do not change
+//! their meaning. What a number does not know (nothing happened) is 0, an empty list, or absent.
+
+mod table;
+
+use std::io::{self, Write as _};
+
+use serde::{Deserialize, Serialize};
+
+use crate::process::Ending;
+
+/// The closing report of one run.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct RunReport {
+    /// The budget, `--ram`.
+    pub ram_bytes: u64,
+    /// Highest sum of anonymous resident memory of all processes of the run.
+    pub resident_peak_bytes: u64,
+    /// Highest size of the pool of compressed pages.
+    pub pool_peak_bytes: u64,
+    /// Highest size of uswap's own memory: tables, staged pages' bookkeeping, supervisor, threads' stacks.
+    pub engine_peak_bytes: u64,
+    /// Highest value of resident + pool + engine at one moment: this is what the budget limits.
+    pub used_peak_bytes: u64,
+    /// How long that sum was above the budget.
+    pub over_budget_seconds: f64,
+    /// Highest size of the swap file in use.
+    pub swap_file_peak_bytes: u64,
+    /// Pages unmapped but kept in RAM.
+    pub pages_staged: u64,
+    /// Staged pages that the program touched again: moved back.
+    pub pages_staged_back: u64,
+    /// Pages compressed into the pool.
+    pub pages_compressed: u64,
+    /// Pages that hold one value all over: nothing is stored.
+    pub pages_same_filled: u64,
+    /// Pages found unchanged since they were last stored: not compressed again.
+    pub pages_unchanged: u64,
+    /// Pages that did not get smaller.
+    pub pages_incompressible: u64,
+    /// Pages written to the swap file.
+    pub pages_written: u64,
+    /// Pages read from the swap file.
+    pub pages_read: u64,
+    /// Fresh pages given to the program as zeros.
+    pub pages_zero_filled: u64,
+    /// What went into the compressor.
+    pub compressed_bytes_in: u64,
+    /// What came out of it and was stored.
+    pub compressed_bytes_out: u64,
+    /// Faults served, by kind.
+    pub faults: Vec<FaultKind>,
+    /// Time that threads of the program waited for faults, all threads added.
+    pub stall_ns: u64,
+    /// Processes that were managed at some time.
+    pub processes_managed: u64,
+    /// Processes of the tree that were left alone.
+    pub unmanaged: Vec<Unmanaged>,
+    /// What the user should know, one sentence each.
+    pub warnings: Vec<String>,
+    /// From the start of the program to the end of the run.
+    pub wall_seconds: f64,
+    /// CPU time of all of uswap's own threads, in every process.
+    pub engine_cpu_seconds: f64,
+}
+
+/// Faults of one kind and how long they took, from the message to the page being there.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct FaultKind {
+    /// `staged`, `pool`, `file`, ...: where the page came from.
+    pub name: String,
+    /// How many.
+    pub count: u64,
+    /// Half of them took no longer than this.
+    pub p50_ns: u64,
+    /// 99 of 100 took no longer than this.
+    pub p99_ns: u64,
+    /// The longest.
+    pub max_ns: u64,
+}
+
+/// A process of the tree that was left alone.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct Unmanaged {
+    /// Its process id.
+    pub pid: u32,
+    /// Its name as the kernel has it (`comm`, at most 15 bytes).
+    pub name: String,
+    /// Why, as a clause: "it is statically linked, so ...".
+    pub reason: String,
+}
+
+/// What `--json FILE` holds: the report and how the program ended.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct RunRecord {
+    /// Version of uswap.
+    pub uswap_version: String,
+    /// The program and its arguments; bytes that are not UTF-8 are replaced.
+    pub program: Vec<String>,
+    /// Exit code of the program, absent if a signal ended it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exit_code: Option<i32>,
+    /// Number of the signal that ended the program, absent if it exited.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub signal: Option<i32>,
+    /// The report.
+    #[serde(flatten)]
+    pub report: RunReport,
+}
+
+impl RunReport {
+    /// The closing table, each line with `uswap: ` or blanks in front, with a line end behind the last.
+    pub fn table(&self) -> String {
+        table::format(self)
+    }
+}
+
+impl RunRecord {
+    /// Joins what is known at the end of a run.
+    pub fn new(program: Vec<String>, ending: Ending, report: RunReport) -> Self {
+        let (exit_code, signal) = match ending {
+            Ending::Exited(code) => (Some(code), None),
+            Ending::Signalled(number) => (None, Some(number)),
+        };
+        Self { uswap_version: env!("CARGO_PKG_VERSION").to_owned(), program, exit_code, signal, report }
+    }
+
+    /// Writes it as indented JSON with a line end.
+    ///
+    /// # Errors
+    /// What writing says.
+    pub fn write_json(&self, file: &mut std::fs::File) -> io::Result<()> {
+        let mut text = serde_json::to_vec_pretty(self).map_err(io::Error::other)?;
+        text.push(b'\n');
+        file.write_all(&text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn json_comes_back_as_it_was_and_names_its_units() {
+        let report = table::tests::sample();
+        let record = RunRecord::new(vec!["sort".to_owned()], Ending::Signalled(9), report);
+        let text = serde_json::to_string(&record).unwrap();
+        assert_eq!(serde_json::from_str::<RunRecord>(&text).unwrap(), record);
+        let value: serde_json::Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(value["signal"], 9);
+        assert!(value.get("exit_code").is_none());
+        assert_eq!(value["ram_bytes"], 256 << 20, "the report's fields are at the top level");
+        assert_eq!(value["faults"][0]["p99_ns"], 9_000);
+        assert_eq!(value["unmanaged"][0]["name"], "sudo");
+    }
+
+    #[test]
+    fn an_exit_code_is_recorded_as_such() {
+        let record = RunRecord::new(Vec::new(), Ending::Exited(3), RunReport::default());
+        assert_eq!((record.exit_code, record.signal), (Some(3), None));
+    }
+}

@@ -1,0 +1,231 @@
+//! The closing table on stderr: short, one idea a line, only lines that have something to say.
+
+use std::fmt::Write as _;
+
+use super::RunReport;
+use crate::human;
+
+pub(super) fn format(report: &RunReport) -> String {
+    let mut lines = Lines(String::new());
+    lines.head(report);
+    lines.memory(report);
+    lines.pages(report);
+    lines.faults(report);
+    lines.processes(report);
+    for warning in &report.warnings {
+        lines.add("warning", warning);
+    }
+    lines.0
+}
+
+struct Lines(String);
+
+impl Lines {
+    fn add(&mut self, label: &str, text: &str) {
+        // Writing to a String cannot fail.
+        let _ = writeln!(self.0, "  {label:<11} {text}");
+    }
+
+    fn head(&mut self, report: &RunReport) {
+        let _ = writeln!(
+            self.0,
+            "uswap: budget {}, {:.1} s, {:.1} s of CPU for uswap",
+            human::bytes(report.ram_bytes),
+            report.wall_seconds,
+            report.engine_cpu_seconds
+        );
+    }
+
+    fn memory(&mut self, report: &RunReport) {
+        let mut text = format!(
+            "peak {} ({} of the budget): resident {}, pool {}, uswap {}",
+            human::bytes(report.used_peak_bytes),
+            human::percent(report.used_peak_bytes, report.ram_bytes),
+            human::bytes(report.resident_peak_bytes),
+            human::bytes(report.pool_peak_bytes),
+            human::bytes(report.engine_peak_bytes),
+        );
+        if report.over_budget_seconds > 0.0 {
+            let _ = write!(text, "; over the budget for {:.2} s", report.over_budget_seconds);
+        }
+        self.add("memory", &text);
+        if report.swap_file_peak_bytes > 0 {
+            self.add("swap file", &format!("peak {}", human::bytes(report.swap_file_peak_bytes)));
+        }
+        if report.compressed_bytes_out > 0 {
+            let hundredths =
+                u128::from(report.compressed_bytes_in) * 100 / u128::from(report.compressed_bytes_out);
+            self.add(
+                "compression",
+                &format!(
+                    "{}.{:02} to 1 ({} to {})",
+                    hundredths / 100,
+                    hundredths % 100,
+                    human::bytes(report.compressed_bytes_in),
+                    human::bytes(report.compressed_bytes_out)
+                ),
+            );
+        }
+    }
+
+    fn pages(&mut self, report: &RunReport) {
+        let counts = [
+            ("staged", report.pages_staged),
+            ("moved back", report.pages_staged_back),
+            ("compressed", report.pages_compressed),
+            ("same-filled", report.pages_same_filled),
+            ("unchanged", report.pages_unchanged),
+            ("incompressible", report.pages_incompressible),
+            ("written", report.pages_written),
+            ("read", report.pages_read),
+            ("zero-filled", report.pages_zero_filled),
+        ];
+        let seen: Vec<String> = counts
+            .iter()
+            .filter(|(_, count)| *count > 0)
+            .map(|(name, count)| format!("{} {name}", human::count(*count)))
+            .collect();
+        match seen.chunks(5).collect::<Vec<_>>().as_slice() {
+            [] if report.processes_managed > 0 => {
+                self.add("pages", "none left RAM: the program fitted into its budget");
+            }
+            [] => self.add("pages", "none left RAM: no process was managed"),
+            chunks => {
+                for (index, chunk) in chunks.iter().enumerate() {
+                    self.add(if index == 0 { "pages" } else { "" }, &chunk.join(", "));
+                }
+            }
+        }
+    }
+
+    fn faults(&mut self, report: &RunReport) {
+        let seen: Vec<_> = report.faults.iter().filter(|kind| kind.count > 0).collect();
+        if !seen.is_empty() {
+            self.add(
+                "faults",
+                &format!("{:<12} {:>13} {:>9} {:>9} {:>9}", "from", "count", "p50", "p99", "max"),
+            );
+        }
+        for kind in seen {
+            let row = format!(
+                "{:<12} {:>13} {:>9} {:>9} {:>9}",
+                kind.name,
+                human::count(kind.count),
+                human::nanoseconds(kind.p50_ns),
+                human::nanoseconds(kind.p99_ns),
+                human::nanoseconds(kind.max_ns)
+            );
+            self.add("", &row);
+        }
+        if report.stall_ns > 0 {
+            self.add("stalled", &format!("{}, all threads added", human::nanoseconds(report.stall_ns)));
+        }
+    }
+
+    fn processes(&mut self, report: &RunReport) {
+        let alone = report.unmanaged.len();
+        let managed = human::count(report.processes_managed);
+        let tail = if alone == 0 { String::new() } else { format!(", {alone} left alone") };
+        self.add("processes", &format!("{managed} managed{tail}"));
+        for process in &report.unmanaged {
+            self.add("", &format!("{} (pid {}) left alone: {}", process.name, process.pid, process.reason));
+        }
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::super::{FaultKind, Unmanaged};
+    use super::*;
+
+    pub(in super::super) fn sample() -> RunReport {
+        let fault = |name: &str, count, p50_ns, p99_ns, max_ns| FaultKind {
+            name: name.to_owned(),
+            count,
+            p50_ns,
+            p99_ns,
+            max_ns,
+        };
+        RunReport {
+            ram_bytes: 256 << 20,
+            resident_peak_bytes: 170 << 20,
+            pool_peak_bytes: 71 << 20,
+            engine_peak_bytes: 6 << 20,
+            used_peak_bytes: 251 << 20,
+            over_budget_seconds: 0.25,
+            swap_file_peak_bytes: 1_610_612_736,
+            pages_staged: 1_234_567,
+            pages_staged_back: 89_012,
+            pages_compressed: 400_000,
+            pages_same_filled: 12_345,
+            pages_unchanged: 700_001,
+            pages_incompressible: 0,
+            pages_written: 300_000,
+            pages_read: 299_999,
+            pages_zero_filled: 262_144,
+            compressed_bytes_in: 400_000 * 4096,
+            compressed_bytes_out: 400_000 * 1400,
+            faults: vec![
+                fault("staged", 89_012, 4_100, 9_000, 1_200_000),
+                fault("same-filled", 0, 0, 0, 0),
+                fault("file", 299_999, 95_000, 820_000, 2_100_000_000),
+            ],
+            stall_ns: 41_250_000_000,
+            processes_managed: 3,
+            unmanaged: vec![Unmanaged {
+                pid: 71,
+                name: "sudo".to_owned(),
+                reason: "it is setuid (user 0)".to_owned(),
+            }],
+            warnings: vec!["the swap file is 90 % full".to_owned()],
+            wall_seconds: 61.04,
+            engine_cpu_seconds: 17.26,
+        }
+    }
+
+    #[test]
+    fn the_table_of_a_busy_run() {
+        let expected = "\
+uswap: budget 256 MiB, 61.0 s, 17.3 s of CPU for uswap
+  memory      peak 251 MiB (98 % of the budget): resident 170 MiB, pool 71 MiB, uswap 6 MiB; over the budget for 0.25 s
+  swap file   peak 1.5 GiB
+  compression 2.92 to 1 (1.5 GiB to 534.1 MiB)
+  pages       1,234,567 staged, 89,012 moved back, 400,000 compressed, 12,345 same-filled, 700,001 unchanged
+              300,000 written, 299,999 read, 262,144 zero-filled
+  faults      from                 count       p50       p99       max
+              staged              89,012    4.1 us    9.0 us    1.2 ms
+              file               299,999   95.0 us  820.0 us     2.1 s
+  stalled     41.2 s, all threads added
+  processes   3 managed, 1 left alone
+              sudo (pid 71) left alone: it is setuid (user 0)
+  warning     the swap file is 90 % full
+";
+        assert_eq!(sample().table(), expected);
+    }
+
+    #[test]
+    fn the_table_of_a_run_without_pressure_is_short() {
+        let report = RunReport {
+            ram_bytes: 1 << 30,
+            resident_peak_bytes: 10 << 20,
+            used_peak_bytes: 12 << 20,
+            engine_peak_bytes: 2 << 20,
+            processes_managed: 1,
+            wall_seconds: 0.52,
+            ..RunReport::default()
+        };
+        let expected = "\
+uswap: budget 1 GiB, 0.5 s, 0.0 s of CPU for uswap
+  memory      peak 12 MiB (1 % of the budget): resident 10 MiB, pool 0 B, uswap 2 MiB
+  pages       none left RAM: the program fitted into its budget
+  processes   1 managed
+";
+        assert_eq!(report.table(), expected);
+    }
+
+    #[test]
+    fn a_run_that_managed_nothing_does_not_claim_to_have_kept_the_budget() {
+        let table = RunReport { ram_bytes: 1 << 30, ..RunReport::default() }.table();
+        assert!(table.contains("no process was managed"), "{table}");
+    }
+}

@@ -1,0 +1,170 @@
+//! `uswap run`: looks at the program, starts the supervisor, stays with the program, reports.
+//!
+//! What must hold: everything that can be wrong is found before the program starts, and then nothing of it has run
+//! (exit codes 125 to 127). Once it runs, uswap never ends it, and its ending is uswap's ending.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::os::unix::process::CommandExt as _;
+use std::path::Path;
+use std::process::Command;
+
+use crate::agent_file;
+use crate::args::RunArguments;
+use crate::human;
+use crate::message::{say, write_stderr};
+use crate::process::{self, Ending, Manager, Notices, StartFailure};
+use crate::program::{Care, Program, Start};
+use crate::report::{RunRecord, RunReport, Unmanaged};
+use crate::size::swap_bytes_auto;
+use crate::supervisor::{Options, Supervisor};
+
+/// Runs the program to its end. What is returned is for [`Ending::pass_on`].
+pub fn run(arguments: RunArguments) -> Ending {
+    match start_and_stay(&arguments) {
+        Ok(ending) => ending,
+        Err(failure) => failure.ending(),
+    }
+}
+
+fn start_and_stay(arguments: &RunArguments) -> Result<Ending, StartFailure> {
+    let program = Program::find(&arguments.program[0], std::env::var_os("PATH").as_deref())?;
+    accept(&program, arguments)?;
+    let own_path = std::env::current_exe().map_err(|error| {
+        StartFailure::own(format!("uswap cannot find its own file ({error}): is /proc mounted?"))
+    })?;
+    let agent = agent_file::find(std::env::var_os("USWAP_AGENT").as_deref(), &own_path)?;
+    let mut json = arguments.json.as_deref().map(create_json).transpose()?;
+    let options = options(arguments)?;
+    if arguments.verbose > 0 {
+        say(format_args!(
+            "program {}, agent {}, budget {}, pool up to {}, swap file in {} up to {}",
+            program.path.display(),
+            agent.display(),
+            human::bytes(options.ram_bytes),
+            human::bytes(options.pool_bytes_max),
+            options.swap_dir.display(),
+            options.swap_bytes_max.map_or_else(|| "auto".to_owned(), human::bytes),
+        ));
+    }
+    let supervisor = Supervisor::start(options).map_err(|error| StartFailure::own(format!("{error:#}")))?;
+
+    let mut command = command(&program, &arguments.program);
+    command.envs(supervisor.environment());
+    command.env("LD_PRELOAD", agent_file::preload(&agent, std::env::var_os("LD_PRELOAD").as_deref()));
+    let notices = match arguments {
+        RunArguments { quiet: true, .. } => Notices::Quiet,
+        RunArguments { verbose: 0, .. } => Notices::Few,
+        _ => Notices::Many,
+    };
+    let mut attached = Attached { supervisor, program_pid: 0 };
+    let outcome = process::watch(&mut command, &mut attached, notices);
+    // Also after a failed start: the supervisor gives back what it made.
+    let program_pid = attached.program_pid;
+    let mut report = attached.supervisor.finish();
+    let ending = outcome?;
+    note_unmanaged(&mut report, &program, program_pid);
+    if !arguments.quiet {
+        write_stderr(&report.table());
+    }
+    if let Some((file, path)) = &mut json {
+        let words = arguments.program.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+        if let Err(error) = RunRecord::new(words, ending, report).write_json(file) {
+            say(format_args!("the report cannot be written to '{}' ({error})", path.display()));
+        }
+    }
+    Ok(ending)
+}
+
+/// A program that cannot be managed is refused, unless the user wants it all the same.
+fn accept(program: &Program, arguments: &RunArguments) -> Result<(), StartFailure> {
+    let Care::Unmanageable(reason) = &program.care else { return Ok(()) };
+    let shown = program.path.display();
+    if !arguments.unmanaged_ok {
+        return Err(StartFailure::own(format!(
+            "'{shown}' cannot be kept within --ram: {reason}. Use a dynamically linked build of it without special \
+             rights, or run it outside the budget with --unmanaged-ok (programs that it starts are managed)"
+        )));
+    }
+    if !arguments.quiet {
+        say(format_args!("warning: '{shown}' runs outside the budget: {reason}"));
+    }
+    Ok(())
+}
+
+fn options(arguments: &RunArguments) -> Result<Options, StartFailure> {
+    let swap_dir = std::path::absolute(&arguments.swap.dir).unwrap_or_else(|_| arguments.swap.dir.clone());
+    let swap_bytes_max = match arguments.swap.bytes_max {
+        Some(bytes) => bytes,
+        None => swap_bytes_auto(&swap_dir).map_err(|error| {
+            StartFailure::own(format!(
+                "the swap directory '{}' cannot be used ({error}): create it, or name another with --swap DIR",
+                swap_dir.display()
+            ))
+        })?,
+    };
+    Ok(Options {
+        ram_bytes: arguments.ram,
+        pool_bytes_max: arguments.pool.of(arguments.ram),
+        swap_dir,
+        swap_bytes_max: Some(swap_bytes_max),
+        on_full: arguments.on_full.into(),
+        allow_tmpfs: arguments.allow_tmpfs,
+        keep_after_setuid: arguments.keep_after_setuid,
+        verbosity: arguments.verbose,
+    })
+}
+
+/// Opened before the program starts, so that a mistake in the path does not cost a run.
+fn create_json(path: &Path) -> Result<(File, &Path), StartFailure> {
+    let file = File::create(path).map_err(|error| {
+        StartFailure::own(format!(
+            "the report file '{}' cannot be written ({error}): check --json",
+            path.display()
+        ))
+    })?;
+    Ok((file, path))
+}
+
+fn command(program: &Program, words: &[OsString]) -> Command {
+    let arguments = &words[1..];
+    match program.start {
+        Start::Direct => {
+            let mut command = Command::new(&program.path);
+            // The program sees its name as it was typed.
+            command.arg0(&words[0]).args(arguments);
+            command
+        }
+        Start::ByShell => {
+            let mut command = Command::new("/bin/sh");
+            command.arg(&program.path).args(arguments);
+            command
+        }
+    }
+}
+
+/// What was known before the start belongs into the report, if the supervisor did not see it by itself.
+fn note_unmanaged(report: &mut RunReport, program: &Program, pid: u32) {
+    let Care::Unmanageable(reason) = &program.care else { return };
+    if report.unmanaged.iter().all(|process| process.pid != pid) {
+        let name = program.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        report.unmanaged.push(Unmanaged { pid, name, reason: reason.clone() });
+    }
+}
+
+/// The supervisor, and the pid it was given.
+struct Attached {
+    supervisor: Supervisor,
+    program_pid: u32,
+}
+
+impl Manager for Attached {
+    fn attach(&mut self, pid: u32) {
+        self.program_pid = pid;
+        self.supervisor.attach(pid);
+    }
+
+    fn live_processes(&self) -> usize {
+        self.supervisor.live_processes()
+    }
+}

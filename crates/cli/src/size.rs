@@ -1,0 +1,265 @@
+//! Sizes and shares as they are typed: `256M`, `1.5G`, `30%`.
+//!
+//! What must hold: what is typed is taken exactly (integers, no rounding through floating point), or refused with an
+//! example of what would be right. K, M, G and T are powers of 1024, with or without `B` or `iB`.
+
+use std::path::PathBuf;
+
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt as _;
+
+/// Smallest `--ram`. Below it the agent's tables, one staged batch and the pool of a run do not fit beside the
+/// smallest C program.
+pub const RAM_BYTES_MIN: u64 = 8 << 20;
+/// Smallest size of a swap file: two clusters of 512 slots of 4 KiB make 4 MiB.
+pub const SWAP_BYTES_MIN: u64 = 4 << 20;
+
+const SHARE_WHOLE: u32 = 1_000_000;
+const SHARE_MILLIONTHS_MIN: u32 = 10_000;
+const SHARE_MILLIONTHS_MAX: u32 = 900_000;
+
+/// Reads a size in bytes.
+///
+/// # Errors
+/// What is wrong with `text`, with an example.
+pub fn parse_size(text: &str) -> Result<u64, String> {
+    let example = "write it like 256M, 1.5G, 300MiB or 268435456";
+    let malformed = || format!("'{text}' is not a size: {example}");
+    let unit_start = text.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(text.len());
+    let (number, unit) = text.split_at(unit_start);
+    let unit_bits = match unit.to_ascii_lowercase().as_str() {
+        "" | "b" => 0,
+        "k" | "kb" | "kib" => 10,
+        "m" | "mb" | "mib" => 20,
+        "g" | "gb" | "gib" => 30,
+        "t" | "tb" | "tib" => 40,
+        _ if number.is_empty() => return Err(malformed()),
+        _ => return Err(format!("'{unit}' in '{text}' is not a unit: use K, M, G or T, for example 256M")),
+    };
+    let decimal = Decimal::parse(number).ok_or_else(malformed)?;
+    decimal
+        .times_floor(1 << unit_bits)
+        .ok_or_else(|| format!("'{text}' is more than 64 bits can hold: {example}"))
+}
+
+/// Reads `--ram`.
+///
+/// # Errors
+/// As [`parse_size`], and if it is below [`RAM_BYTES_MIN`].
+pub fn parse_ram(text: &str) -> Result<u64, String> {
+    let bytes = parse_size(text)?;
+    if bytes < RAM_BYTES_MIN {
+        return Err(format!(
+            "{text} is {bytes} bytes, less than uswap and the smallest program need together: 8M is the smallest \
+             value that makes sense"
+        ));
+    }
+    Ok(bytes)
+}
+
+/// A part of the budget, in millionths; between 1 % and 90 %.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Share {
+    millionths: u32,
+}
+
+impl Share {
+    /// This share of `bytes`, rounded down.
+    pub fn of(self, bytes: u64) -> u64 {
+        let part = u128::from(bytes) * u128::from(self.millionths) / u128::from(SHARE_WHOLE);
+        u64::try_from(part).expect("a share is less than the whole, and the whole is 64 bits")
+    }
+}
+
+/// Reads a share: `30%` or `0.3`.
+///
+/// # Errors
+/// What is wrong with `text`, with an example.
+pub fn parse_share(text: &str) -> Result<Share, String> {
+    let malformed = || format!("'{text}' is not a share: write it like 30% or 0.3");
+    let (number, one) = match text.strip_suffix('%') {
+        Some(number) => (number.trim_end(), SHARE_WHOLE / 100),
+        None => (text, SHARE_WHOLE),
+    };
+    let decimal = Decimal::parse(number).ok_or_else(malformed)?;
+    let millionths = decimal.times_floor(u64::from(one)).ok_or_else(malformed)?;
+    let allowed = u64::from(SHARE_MILLIONTHS_MIN)..=u64::from(SHARE_MILLIONTHS_MAX);
+    if allowed.contains(&millionths) {
+        let millionths = u32::try_from(millionths).expect("at most 900,000");
+        return Ok(Share { millionths });
+    }
+    let meant = if !text.ends_with('%') && (1..=90).contains(&(millionths / u64::from(SHARE_WHOLE))) {
+        format!(" (did you mean {number}%?)")
+    } else {
+        String::new()
+    };
+    Err(format!(
+        "'{text}' is not between 1% and 90%: the pool and the program's own pages share --ram{meant}"
+    ))
+}
+
+/// Where the swap file is made, and how large it may get.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct SwapPlace {
+    /// Directory of the (unnamed) swap file.
+    pub dir: PathBuf,
+    /// Largest size of the file in bytes; `None` is "auto": see [`swap_bytes_auto`].
+    pub bytes_max: Option<u64>,
+}
+
+/// Reads `DIR[:SIZE]`, where SIZE may be `auto`. A directory whose own name has a colon is taken whole if it exists.
+///
+/// # Errors
+/// What is wrong with `text`, with an example.
+pub fn parse_swap_place(text: OsString) -> Result<SwapPlace, String> {
+    let whole = PathBuf::from(&text);
+    if text.is_empty() {
+        return Err("the directory is empty: write it like /var/tmp or /var/tmp:8G".to_owned());
+    }
+    let bytes = text.as_bytes();
+    let Some(colon) = bytes.iter().rposition(|&byte| byte == b':') else {
+        return Ok(SwapPlace { dir: whole, bytes_max: None });
+    };
+    if whole.is_dir() {
+        return Ok(SwapPlace { dir: whole, bytes_max: None });
+    }
+    let dir = PathBuf::from(std::ffi::OsStr::from_bytes(&bytes[..colon]));
+    let size = String::from_utf8_lossy(&bytes[colon + 1..]);
+    if dir.as_os_str().is_empty() {
+        return Err(format!("'{}' names no directory: write it like /var/tmp:8G", whole.display()));
+    }
+    if size == "auto" {
+        return Ok(SwapPlace { dir, bytes_max: None });
+    }
+    let bytes_max = parse_size(&size)?;
+    if bytes_max < SWAP_BYTES_MIN {
+        return Err(format!("a swap file of {size} is too small to hold two clusters: give it 4M or more"));
+    }
+    Ok(SwapPlace { dir, bytes_max: Some(bytes_max) })
+}
+
+/// Size of a swap file when none was given: 90 % of the free space in `dir`, at most 64 GiB. The file grows only as it is used.
+///
+/// # Errors
+/// If `dir` cannot be asked for its free space.
+pub fn swap_bytes_auto(dir: &std::path::Path) -> Result<u64, std::io::Error> {
+    const AUTO_BYTES_MAX: u64 = 64 << 30;
+    let space = rustix::fs::statvfs(dir)?;
+    let free_bytes = space.f_bavail.saturating_mul(space.f_frsize);
+    Ok((free_bytes / 10 * 9).min(AUTO_BYTES_MAX))
+}
+
+/// A typed decimal number, kept exact: `1.5` is 15 / 10.
+struct Decimal {
+    digits: u128,
+    divisor: u128,
+}
+
+impl Decimal {
+    /// At most 20 digits before the point and 9 behind it; at least one in all.
+    fn parse(text: &str) -> Option<Self> {
+        let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
+        let all_digits = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit());
+        if whole.len() + fraction.len() == 0 || whole.len() > 20 || fraction.len() > 9 {
+            return None;
+        }
+        if !all_digits(whole) || !all_digits(fraction) {
+            return None;
+        }
+        let digits = format!("{whole}{fraction}").parse().ok()?;
+        Some(Self { digits, divisor: 10_u128.pow(u32::try_from(fraction.len()).ok()?) })
+    }
+
+    fn times_floor(&self, factor: u64) -> Option<u64> {
+        u64::try_from(self.digits.checked_mul(u128::from(factor))? / self.divisor).ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_exact() {
+        let cases = [
+            ("256M", 256 << 20),
+            ("1G", 1 << 30),
+            ("1.5G", 3 << 29),
+            ("300MiB", 300 << 20),
+            ("300mb", 300 << 20),
+            ("8388608", 8 << 20),
+            ("12B", 12),
+            (".5K", 512),
+            ("2T", 2 << 40),
+            ("18446744073709551615", u64::MAX),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(parse_size(text), Ok(expected), "{text}");
+        }
+    }
+
+    #[test]
+    fn malformed_sizes_are_refused_with_an_example() {
+        for text in ["", "M", "1.2.3M", "-5M", "12X", "1 G", "1e9", "99999999T", "٣M", ".", "0x10"] {
+            let error = parse_size(text).expect_err(text);
+            assert!(error.contains("256M"), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn ram_below_8m_names_the_smallest_value() {
+        assert!(parse_ram("7.9M").unwrap_err().contains("8M is the smallest"));
+        assert_eq!(parse_ram("8M"), Ok(8 << 20));
+    }
+
+    #[test]
+    fn shares_take_per_cent_and_fractions() {
+        for text in ["30%", "0.3", ".3", "30.0%", "30 %"] {
+            assert_eq!(parse_share(text).unwrap().of(1000), 300, "{text}");
+        }
+        assert_eq!(parse_share("12.5%").unwrap().of(1 << 20), 1 << 17);
+        assert_eq!(parse_share("90%").unwrap().of(u64::MAX), u64::MAX / 10 * 9 + 4);
+    }
+
+    #[test]
+    fn shares_out_of_range_say_what_was_meant() {
+        assert!(parse_share("30").unwrap_err().contains("did you mean 30%?"));
+        for text in ["0", "0.5%", "91%", "0.95", "1000"] {
+            assert!(parse_share(text).unwrap_err().contains("between 1% and 90%"), "{text}");
+        }
+        for text in ["", "%", "x%", "-3%"] {
+            assert!(parse_share(text).unwrap_err().contains("not a share"), "{text}");
+        }
+    }
+
+    #[test]
+    fn swap_place_splits_at_the_last_colon() {
+        let place = |text: &str| parse_swap_place(OsString::from(text));
+        let expect = |dir: &str, bytes_max| Ok(SwapPlace { dir: PathBuf::from(dir), bytes_max });
+        assert_eq!(place("/var/tmp"), expect("/var/tmp", None));
+        assert_eq!(place("/var/tmp:auto"), expect("/var/tmp", None));
+        assert_eq!(place("/no/such:8G"), expect("/no/such", Some(8 << 30)));
+        assert_eq!(place("/no:such/dir:1G"), expect("/no:such/dir", Some(1 << 30)));
+        assert!(place("/var/tmp:lots").unwrap_err().contains("256M"));
+        assert!(place("/var/tmp:1M").unwrap_err().contains("4M or more"));
+        assert!(place(":1G").unwrap_err().contains("no directory"));
+        assert!(place("").is_err());
+    }
+
+    #[test]
+    fn swap_place_takes_an_existing_directory_with_a_colon_whole() {
+        let dir = std::env::temp_dir().join(format!("uswap-size-test-{}:9G", std::process::id()));
+        std::fs::create_dir(&dir).unwrap();
+        let place = parse_swap_place(dir.clone().into_os_string());
+        std::fs::remove_dir(&dir).unwrap();
+        assert_eq!(place, Ok(SwapPlace { dir, bytes_max: None }));
+    }
+
+    #[test]
+    fn auto_size_is_at_most_64_gib_and_not_nothing() {
+        let bytes = swap_bytes_auto(&std::env::temp_dir()).unwrap();
+        assert!(bytes > 0);
+        assert!(bytes <= 64 << 30);
+        assert!(swap_bytes_auto(std::path::Path::new("/no/such/dir")).is_err());
+    }
+}

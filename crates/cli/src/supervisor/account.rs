@@ -1,0 +1,78 @@
+//! The closing report: counters and peaks in the user's words.
+
+use std::sync::atomic::Ordering;
+
+use uswap_core::counters::{Counter, FAULT_SOURCES};
+
+use super::shared::Shared;
+use crate::report::{FaultKind, RunReport};
+
+pub fn report(shared: &Shared) -> RunReport {
+    let counters = shared.segment.counters();
+    let count = |counter| counters.get(counter);
+    let peak = |value: &std::sync::atomic::AtomicU64| value.load(Ordering::Relaxed);
+    let faults = FAULT_SOURCES
+        .iter()
+        .map(|&(source, name)| {
+            let latency = counters.latency(source);
+            FaultKind {
+                name: name.to_owned(),
+                count: latency.count(),
+                p50_ns: latency.quantile(1, 2),
+                p99_ns: latency.quantile(99, 100),
+                max_ns: latency.quantile(1, 1),
+            }
+        })
+        .filter(|kind| kind.count > 0)
+        .collect();
+    let unmanaged = shared.unmanaged.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).clone();
+    RunReport {
+        ram_bytes: shared.options.ram_bytes,
+        resident_peak_bytes: peak(&shared.peaks.resident),
+        pool_peak_bytes: peak(&shared.peaks.pool),
+        engine_peak_bytes: peak(&shared.peaks.engine),
+        used_peak_bytes: peak(&shared.peaks.used),
+        over_budget_seconds: peak(&shared.peaks.over_budget_ns) as f64 / 1e9,
+        swap_file_peak_bytes: peak(&shared.peaks.slots),
+        pages_staged: count(Counter::Staged),
+        pages_staged_back: count(Counter::StagedBack),
+        pages_compressed: count(Counter::Compressed),
+        pages_same_filled: count(Counter::SameFilled),
+        pages_unchanged: count(Counter::Unchanged),
+        pages_incompressible: count(Counter::Incompressible),
+        pages_written: count(Counter::WrittenPages),
+        pages_read: count(Counter::ReadPages),
+        pages_zero_filled: count(Counter::ZeroFilled),
+        compressed_bytes_in: count(Counter::CompressedBytesIn),
+        compressed_bytes_out: count(Counter::CompressedBytesOut),
+        faults,
+        stall_ns: count(Counter::StallNs),
+        processes_managed: shared.segment.mms().taken_total(),
+        unmanaged,
+        warnings: warnings(shared),
+        wall_seconds: shared.started.elapsed().as_secs_f64(),
+        engine_cpu_seconds: peak(&shared.peaks.engine_cpu_ticks) as f64 / 100.0,
+    }
+}
+
+fn warnings(shared: &Shared) -> Vec<String> {
+    let mut warnings = shared.warnings();
+    let counters = shared.segment.counters();
+    let mut add = |counter, text: &str| {
+        let count = counters.get(counter);
+        if count > 0 {
+            warnings.push(text.replace('#', &count.to_string()));
+        }
+    };
+    add(
+        Counter::LostPages,
+        "# pages could not be read back: the program got SIGBUS where it touched them; check the disk under the swap directory",
+    );
+    add(Counter::ReadErrors, "# reads of stored pages failed or did not verify at the first attempt");
+    add(Counter::WriteErrors, "# batches could not be written to the swap file; their pages stayed in RAM");
+    add(
+        Counter::ForcedOver,
+        "# faults were served over the budget, because nothing could be reclaimed fast enough",
+    );
+    warnings
+}

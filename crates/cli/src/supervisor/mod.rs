@@ -1,0 +1,104 @@
+//! The engine's side of `uswap run`: makes the segment and the swap file, measures the tree, moves the pool to the file, cleans up after the dead.
+//!
+//! Three threads: [`monitor`] measures and raises pressure, [`shrinker`] writes back, [`reaper`] notices processes that are gone. What they share is in
+//! [`shared`]. The processes of the run find the segment through `USWAP_RUN` in their environment.
+
+mod account;
+mod monitor;
+mod reaper;
+mod shared;
+mod shrinker;
+mod tree;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::thread::JoinHandle;
+
+use shared::Shared;
+
+use crate::report::RunReport;
+
+/// What the supervisor is told.
+pub struct Options {
+    /// The budget.
+    pub ram_bytes: u64,
+    /// The part of it that compressed pages may take.
+    pub pool_bytes_max: u64,
+    /// Where the swap file is made.
+    pub swap_dir: PathBuf,
+    /// How large it may get; `None`: 64 GiB.
+    pub swap_bytes_max: Option<u64>,
+    /// What happens when pool and file are full.
+    pub on_full: OnFull,
+    /// Accept a swap directory in memory.
+    pub allow_tmpfs: bool,
+    /// Keep managing a process that changes its credentials.
+    pub keep_after_setuid: bool,
+    /// How much is said while the program runs.
+    pub verbosity: u8,
+}
+
+/// What happens when pool and file are full.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum OnFull {
+    /// The run goes over its budget.
+    Grow,
+    /// All its processes are stopped (SIGSTOP).
+    Stop,
+    /// All its processes are killed.
+    Kill,
+}
+
+/// The supervisor of one run.
+pub struct Supervisor {
+    shared: Arc<Shared>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Supervisor {
+    /// Makes the segment and the swap file.
+    ///
+    /// # Errors
+    /// Ready for the user: no userfaultfd, no room for the segment, a swap directory that cannot be used.
+    pub fn start(options: Options) -> anyhow::Result<Supervisor> {
+        Ok(Supervisor { shared: Arc::new(Shared::new(options)?), threads: Vec::new() })
+    }
+
+    /// Variables for the program's environment.
+    pub fn environment(&self) -> Vec<(String, String)> {
+        vec![("USWAP_RUN".to_owned(), self.shared.invitation())]
+    }
+
+    /// The program runs: starts the threads.
+    pub fn attach(&mut self, child_pid: u32) {
+        self.shared.program.store(child_pid, Ordering::Relaxed);
+        let tasks: [(&str, fn(&Shared)); 3] = [
+            ("uswap-monitor", monitor::run),
+            ("uswap-shrinker", shrinker::run),
+            ("uswap-reaper", reaper::run),
+        ];
+        for (name, task) in tasks {
+            let shared = Arc::clone(&self.shared);
+            let thread = std::thread::Builder::new().name(name.to_owned()).stack_size(256 * 1024);
+            let thread = thread.spawn(move || task(&shared)).expect("the system has room for three threads");
+            self.threads.push(thread);
+        }
+    }
+
+    /// Managed processes that are alive.
+    pub fn live_processes(&self) -> usize {
+        reaper::live_processes(&self.shared)
+    }
+
+    /// Ends the threads and reports.
+    pub fn finish(self) -> RunReport {
+        self.shared.stopping.store(true, Ordering::Release);
+        for thread in self.threads {
+            if thread.join().is_err() {
+                self.shared.warn("a thread of the supervisor ended with an internal error");
+            }
+        }
+        account::report(&self.shared)
+    }
+}

@@ -1,0 +1,68 @@
+//! Measures used memory and raises pressure.
+//!
+//! The closer memory comes to the budget, the more often it is measured: between two looks the program may take what two processors can touch.
+
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use uswap_core::balance::Watermarks;
+use uswap_core::budget::Signal;
+use uswap_units::{Bytes, PAGE_BYTES};
+
+use super::shared::Shared;
+use super::tree::Tree;
+
+/// First touches at 1.5 us a page on two processors.
+const BYTES_PER_MS: u64 = 2 * PAGE_BYTES as u64 * 1000 * 2 / 3;
+
+const INTERVAL_MAX: Duration = Duration::from_millis(10);
+const INTERVAL_MIN: Duration = Duration::from_millis(1);
+
+pub fn run(shared: &Shared) {
+    let mut tree = Tree::default();
+    let mut last = Instant::now();
+    while !shared.is_stopping() {
+        let used = measure(shared, &mut tree, last.elapsed());
+        last = Instant::now();
+        let marks = Watermarks::of(shared.segment.budget().ram());
+        if used > marks.low {
+            shared.raise(Signal::Pressure);
+        }
+        if used <= marks.min {
+            shared.raise(Signal::Room);
+        }
+        std::thread::sleep(interval(used, marks.low));
+    }
+}
+
+/// Half the time that it would take at least to get from here to the low watermark.
+fn interval(used: Bytes, low: Bytes) -> Duration {
+    let headroom = low.0.saturating_sub(used.0);
+    Duration::from_micros(headroom * 1000 / BYTES_PER_MS / 2).clamp(INTERVAL_MIN, INTERVAL_MAX)
+}
+
+fn measure(shared: &Shared, tree: &mut Tree, elapsed: Duration) -> Bytes {
+    let page = PAGE_BYTES as u64;
+    let resident = tree.anonymous_pages(shared) * page;
+    let pool = shared.segment.pool().resident_bytes();
+    let own = uswap_os::process::StatmFile::open(None)
+        .and_then(|file| file.read())
+        .map_or(0, |statm| statm.anonymous_bytes());
+    let engine = shared.segment_bytes().saturating_sub(pool) + own;
+    let used = Bytes(resident + pool + engine);
+    shared.segment.budget().set_measured(used);
+    let peaks = &shared.peaks;
+    for (peak, value) in [
+        (&peaks.resident, resident),
+        (&peaks.pool, pool),
+        (&peaks.engine, engine),
+        (&peaks.used, used.0),
+        (&peaks.slots, shared.segment.slots().used() * page),
+    ] {
+        peak.fetch_max(value, Ordering::Relaxed);
+    }
+    if used > shared.segment.budget().ram() {
+        peaks.over_budget_ns.fetch_add(elapsed.as_nanos() as u64, Ordering::Relaxed);
+    }
+    used
+}

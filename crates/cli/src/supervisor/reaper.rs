@@ -1,0 +1,67 @@
+//! Notices processes that are gone (or were replaced by exec) and gives back what they held.
+//!
+//! A process is gone when the thread of its kswapd is: that thread ends with the memory it belongs to, at exit, exec and SIGKILL alike.
+
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+use uswap_core::mm::{MmRecord, MmState};
+use uswap_engine::reaper::drop_mm;
+use uswap_os::{process, thread};
+use uswap_units::MmId;
+
+use super::shared::Shared;
+
+const LOOK_EVERY: Duration = Duration::from_millis(5);
+
+/// A forked child that nobody claims, and whose parent is gone, is dead after this time.
+const UNCLAIMED_MAX: Duration = Duration::from_secs(2);
+
+pub fn run(shared: &Shared) {
+    let mut unclaimed: HashMap<MmId, Instant> = HashMap::new();
+    while !shared.is_stopping() {
+        for record in shared.segment.mms().in_use() {
+            if is_gone(shared, record, &mut unclaimed) {
+                drop_mm(shared.segment, shared, record.id());
+            }
+        }
+        std::thread::sleep(LOOK_EVERY);
+    }
+}
+
+fn is_gone(shared: &Shared, record: MmRecord<'_>, unclaimed: &mut HashMap<MmId, Instant>) -> bool {
+    match record.state() {
+        MmState::Live => !thread_lives(record.pid(), record.kswapd_tid()),
+        MmState::Taken => record.pid() != 0 && !process::is_alive(record.pid()),
+        MmState::Forked => {
+            let parent =
+                record.parent().checked_sub(1).map(|id| shared.segment.mms().record(MmId(id as u16)));
+            let parent_lives = parent.is_some_and(|parent| parent.state() == MmState::Live);
+            if parent_lives {
+                unclaimed.remove(&record.id());
+                return false;
+            }
+            let since = *unclaimed.entry(record.id()).or_insert_with(Instant::now);
+            let dead = since.elapsed() > UNCLAIMED_MAX && record.reap_forked();
+            if dead {
+                unclaimed.remove(&record.id());
+            }
+            dead
+        }
+        MmState::Free | MmState::Reaping => false,
+    }
+}
+
+fn thread_lives(process: u32, thread_id: u64) -> bool {
+    thread::send_signal(process, thread_id as u32, 0).is_ok()
+}
+
+/// Managed processes that are alive.
+pub fn live_processes(shared: &Shared) -> usize {
+    let lives = |record: &MmRecord<'_>| match record.state() {
+        MmState::Live => thread_lives(record.pid(), record.kswapd_tid()),
+        MmState::Taken => record.pid() != 0 && process::is_alive(record.pid()),
+        MmState::Forked | MmState::Free | MmState::Reaping => false,
+    };
+    shared.segment.mms().in_use().filter(lives).count()
+}

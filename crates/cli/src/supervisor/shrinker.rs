@@ -1,0 +1,182 @@
+//! Moves old blobs from the pool to the swap file when the pool takes more than its share, and when pages came that do not compress.
+
+use std::pin::pin;
+use std::sync::atomic::Ordering;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use uswap_core::budget::{Fullness, Signal};
+use uswap_core::counters::Counter;
+use uswap_engine::platform::FileError;
+use uswap_engine::writeback::{Batch, Shrinker, SwapWriter, excess_bytes};
+use uswap_os::file::WriteSlice;
+use uswap_os::memory::AlignedBuf;
+use uswap_os::process;
+use uswap_os::ring::Ring;
+use uswap_units::limits::WRITEBACK_BATCH_BYTES;
+
+use super::OnFull;
+use super::shared::{Shared, file_error};
+use crate::message::say;
+
+/// One write of the ring; a batch is written in four of them at once.
+const WRITE_BYTES: usize = WRITEBACK_BATCH_BYTES / 4;
+
+/// Uncompressed pages in the pool that are worth a batch of their own.
+const RAW_PAGES_MIN: u64 = 64;
+
+const IDLE: Duration = Duration::from_millis(20);
+const AFTER_ERROR: Duration = Duration::from_millis(100);
+
+/// The swap file with a ring, if the system has one.
+struct Writer<'a> {
+    shared: &'a Shared,
+    ring: std::cell::RefCell<Option<Ring>>,
+}
+
+impl uswap_engine::Backing for Writer<'_> {
+    fn release_zspage(&self, zspage: uswap_units::ZspageId) {
+        self.shared.release_zspage(zspage);
+    }
+    async fn read_file(
+        &self,
+        offset: u64,
+        bytes: usize,
+        buffer: &mut uswap_engine::platform::FileBuffer,
+    ) -> Result<(), FileError> {
+        self.shared.read_file(offset, bytes, buffer).await
+    }
+    async fn pause(&self) {
+        self.shared.pause().await;
+    }
+    async fn step(&self) {}
+    fn now_ns(&self) -> u64 {
+        self.shared.now_ns()
+    }
+    fn raise(&self, signal: Signal) {
+        self.shared.raise(signal);
+    }
+    async fn wait(&self, signal: Signal, seen: u32, timeout_ns: u64) {
+        self.shared.wait(signal, seen, timeout_ns).await;
+    }
+}
+
+impl SwapWriter for Writer<'_> {
+    async fn write_file(&self, offset: u64, buffer: &[u8]) -> Result<(), FileError> {
+        let slices: Vec<WriteSlice<'_>> = buffer
+            .chunks(WRITE_BYTES)
+            .enumerate()
+            .map(|(index, bytes)| WriteSlice { bytes, offset: offset + (index * WRITE_BYTES) as u64 })
+            .collect();
+        self.shared.swap_file.write_batch(self.ring.borrow_mut().as_mut(), &slices).map_err(file_error)
+    }
+}
+
+/// Runs a future of the engine; everything that waits blocks this thread.
+fn block<F: Future>(future: F) -> F::Output {
+    match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(output) => output,
+        Poll::Pending => unreachable!("waiting blocks the thread here"),
+    }
+}
+
+pub fn run(shared: &Shared) {
+    let writer = Writer { shared, ring: std::cell::RefCell::new(Ring::new(8).ok()) };
+    let mut shrinker = Shrinker::new();
+    let Ok(mut buffer) = AlignedBuf::new(WRITEBACK_BATCH_BYTES) else {
+        shared.warn("there is no memory for the write-back buffer: nothing will be written to the swap file");
+        return;
+    };
+    let counters = shared.segment.counters();
+    let mut raw_seen = 0;
+    while !shared.is_stopping() {
+        let seen = shared.segment.budget().signal_count(Signal::Shrink);
+        let raw = counters.get(Counter::Incompressible);
+        if excess_bytes(shared.segment) == 0 && raw < raw_seen + RAW_PAGES_MIN {
+            block(shared_wait(shared, seen));
+            continue;
+        }
+        raw_seen = raw;
+        let batch = block(shrinker.write_batch(shared.segment, &writer, &mut buffer));
+        after(shared, batch);
+    }
+}
+
+async fn shared_wait(shared: &Shared, seen: u32) {
+    uswap_engine::Backing::wait(shared, Signal::Shrink, seen, IDLE.as_nanos() as u64).await;
+}
+
+fn after(shared: &Shared, batch: Batch) {
+    match batch {
+        Batch::Written { .. } => (),
+        Batch::NothingToWrite => std::thread::sleep(Duration::from_millis(2)),
+        Batch::FileFull | Batch::Failed(FileError::Full) => full(shared, "the swap file is full"),
+        Batch::Failed(error) => {
+            let what = match error {
+                FileError::Io(errno) => {
+                    format!("error {errno} ({})", std::io::Error::from_raw_os_error(errno))
+                }
+                FileError::Short | FileError::Full => "it took less than was written".to_owned(),
+            };
+            full(
+                shared,
+                &format!(
+                    "the swap file in '{}' cannot be written: {what}",
+                    shared.options.swap_dir.display()
+                ),
+            );
+        }
+    }
+}
+
+/// Nothing can be written. The pages stay in RAM; what happens to the program is the user's choice.
+fn full(shared: &Shared, what: &str) {
+    let pool = shared.segment.pool();
+    if pool.resident_bytes() < pool.limit_bytes() / 100 * 95 {
+        std::thread::sleep(AFTER_ERROR);
+        return;
+    }
+    shared.segment.budget().set_full(Fullness::Full);
+    shared.raise(Signal::Room);
+    match shared.on_full() {
+        OnFull::Grow => {
+            // Compressed, a page takes less of what is over the budget than as it is.
+            pool.set_limit_bytes(u64::from(pool.zspage_count()) * uswap_core::pool::ZSPAGE_BYTES as u64);
+            shared.warn(&format!(
+                "{what}: memory goes over the budget from here on, nothing is lost. Give more room with --swap DIR:SIZE, \
+                 or choose --on-full stop or kill"
+            ));
+        }
+        OnFull::Stop => {
+            if !any_stopped(shared) {
+                say(format_args!(
+                    "{what}: the processes of the run are stopped (--on-full stop). Make room in '{}' and continue them \
+                     with 'fg' or 'kill -CONT {}', or end them",
+                    shared.options.swap_dir.display(),
+                    process::process_id()
+                ));
+                signal_all(shared, 19);
+            }
+        }
+        OnFull::Kill => {
+            shared.segment.budget().set_ending();
+            shared.warn(&format!("{what}: the processes of the run are killed (--on-full kill)"));
+            signal_all(shared, 9);
+        }
+    }
+    std::thread::sleep(AFTER_ERROR);
+}
+
+fn signal_all(shared: &Shared, signal: u32) {
+    for record in shared.segment.mms().in_use() {
+        if record.pid() != 0 {
+            let _gone = process::kill(record.pid(), signal);
+        }
+    }
+    let program = shared.program.load(Ordering::Relaxed);
+    let _gone = process::kill(program, signal);
+}
+
+fn any_stopped(shared: &Shared) -> bool {
+    process::stat(shared.program.load(Ordering::Relaxed)).is_ok_and(|stat| stat.state == b'T')
+}

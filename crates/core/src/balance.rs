@@ -1,0 +1,85 @@
+//! Decides from numbers: watermarks, how much to reclaim, how large the staged set should be.
+//!
+//! Pure functions. The watermarks are of *used* memory, so `min` is the highest: reclaim starts above `low`, goes on down to `high`, and above
+//! `min` faults wait (Linux counts free memory; the names are the same).
+
+use uswap_units::{Bytes, CHUNK_PAGES};
+
+/// Levels of used memory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Watermarks {
+    /// Above it, a handler reclaims before it serves a fault.
+    pub min: Bytes,
+    /// Above it, kswapd wakes up; memory is registered.
+    pub low: Bytes,
+    /// kswapd sleeps again when used memory is below it.
+    pub high: Bytes,
+}
+
+/// Between two measurements (2 ms under pressure) two processors can touch this much fresh memory: 2 * 2 ms / 1.5 us * 4 KiB = 11 MB. Small budgets
+/// cannot afford that much headroom; they are measured more often instead.
+const HEADROOM_MAX_BYTES: u64 = 24 << 20;
+
+impl Watermarks {
+    /// Watermarks of a budget: free memory of 3 %, 6 % and 9 %, but not more headroom than helps.
+    pub fn of(ram: Bytes) -> Watermarks {
+        let step = (ram.0 / 100 * 3).min(HEADROOM_MAX_BYTES / 3);
+        Watermarks { min: Bytes(ram.0 - step), low: Bytes(ram.0 - 2 * step), high: Bytes(ram.0 - 3 * step) }
+    }
+}
+
+/// Chunks that should be staged when `resident_pages` of a process are in RAM: a quarter, as the inactive list of a small Linux system.
+pub fn staged_chunks_wanted(resident_pages: u64, arena_chunks: u32) -> u32 {
+    let quarter = resident_pages / 4 / CHUNK_PAGES;
+    quarter.clamp(4, u64::from(arena_chunks)) as u32
+}
+
+/// Rounds that staging passes a chunk by, when `touched` of its `staged` pages were touched while it was staged.
+/// A chunk that is in use all over is not worth the faults; one where a few pages were touched is.
+pub fn rounds_to_skip(touched: u32, staged: u32) -> u32 {
+    match touched * 8 / staged.max(1) {
+        0..=3 => 0,
+        4..=5 => 1,
+        6 => 2,
+        _ => 4,
+    }
+}
+
+/// Pages that one process should reclaim now, its share by size of what is above the goal.
+pub fn reclaim_share(used: Bytes, goal: Bytes, own_pages: u64, all_pages: u64) -> u64 {
+    let excess = used.0.saturating_sub(goal.0).div_ceil(4096);
+    let share = u128::from(excess) * u128::from(own_pages) / u128::from(all_pages.max(own_pages).max(1));
+    (share as u64).max(u64::from(excess > 0))
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn watermarks_are_ordered_and_below_the_budget() {
+        for megabytes in [8_u64, 64, 256, 4096, 1 << 20] {
+            let ram = Bytes(megabytes << 20);
+            let marks = Watermarks::of(ram);
+            assert!(marks.high < marks.low);
+            assert!(marks.low < marks.min);
+            assert!(marks.min < ram);
+        }
+    }
+
+    #[test]
+    fn shares_add_up_to_the_excess() {
+        let (used, goal) = (Bytes(100 << 20), Bytes(90 << 20));
+        let parts: u64 = [100, 200, 700].map(|own| reclaim_share(used, goal, own, 1000)).iter().sum();
+        assert!((2557..=2563).contains(&parts), "{parts}");
+        assert_eq!(reclaim_share(goal, used, 10, 10), 0);
+        assert_eq!(reclaim_share(used, goal, 0, 10), 1);
+    }
+
+    #[test]
+    fn a_chunk_in_use_is_passed_by() {
+        assert_eq!(rounds_to_skip(0, 64), 0);
+        assert_eq!(rounds_to_skip(64, 64), 4);
+        assert!(rounds_to_skip(40, 64) < rounds_to_skip(60, 64));
+    }
+}

@@ -1,0 +1,135 @@
+//! The budget of a run in shared words: the limit, what is used, and who waits for what.
+//!
+//! The supervisor measures (`set_measured`), the engines of the processes add and subtract what they do between two measurements.
+
+use uswap_sync::{AtomicU32, AtomicU64, Ordering};
+use uswap_units::Bytes;
+
+/// Words of the budget in the segment; each on a cache line of its own.
+pub(crate) const BUDGET_WORDS: usize = 8 * 8;
+
+/// View of the budget.
+#[derive(Clone, Copy)]
+pub struct Budget<'a> {
+    pub(crate) words: &'a [AtomicU64],
+}
+
+const RAM: usize = 0;
+const USED: usize = 8;
+const PRESSURE: usize = 16;
+const ROOM: usize = 24;
+const SHRINK: usize = 32;
+const FLAGS: usize = 40;
+const PEAK: usize = 48;
+const SUPERVISOR: usize = 56;
+
+/// Events that tasks of several processes wait for. Each is a sequence number in a shared word.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Signal {
+    /// Memory is above the low watermark: every kswapd.
+    Pressure,
+    /// The pool has room again: whoever could not store.
+    Room,
+    /// The pool has too little room: the shrinker.
+    Shrink,
+}
+
+/// The file is full and the pool too.
+const FULL: u64 = 1;
+/// The run is coming to its end by the rule the user chose.
+const ENDING: u64 = 2;
+
+impl<'a> Budget<'a> {
+    fn word(&self, index: usize) -> &'a AtomicU64 {
+        &self.words[index]
+    }
+    /// The RAM limit of the run.
+    pub fn ram(&self) -> Bytes {
+        Bytes(self.word(RAM).load(Ordering::Relaxed))
+    }
+    /// Sets the RAM limit.
+    pub fn set_ram(&self, ram: Bytes) {
+        self.word(RAM).store(ram.0, Ordering::Relaxed);
+    }
+    /// RAM in use: resident anonymous memory of the tree, pool, tables, engine.
+    pub fn used(&self) -> Bytes {
+        Bytes(self.word(USED).load(Ordering::Relaxed))
+    }
+    /// A new measurement replaces what was added up since the last.
+    pub fn set_measured(&self, used: Bytes) {
+        self.word(USED).store(used.0, Ordering::Relaxed);
+        self.word(PEAK).fetch_max(used.0, Ordering::Relaxed);
+    }
+    /// The largest measurement.
+    pub fn peak(&self) -> Bytes {
+        Bytes(self.word(PEAK).load(Ordering::Relaxed))
+    }
+    /// Memory was taken.
+    pub fn add(&self, bytes: u64) {
+        self.word(USED).fetch_add(bytes, Ordering::Relaxed);
+    }
+    /// Memory was given back. Stops at 0, since a measurement may have come in between.
+    pub fn subtract(&self, bytes: u64) {
+        let used = self.word(USED);
+        let mut seen = used.load(Ordering::Relaxed);
+        while let Err(now) =
+            used.compare_exchange_weak(seen, seen.saturating_sub(bytes), Ordering::Relaxed, Ordering::Relaxed)
+        {
+            seen = now;
+        }
+    }
+    /// The word that a signal counts in. Waiters compare its low half.
+    pub fn signal_word(&self, signal: Signal) -> &'a AtomicU64 {
+        self.word(match signal {
+            Signal::Pressure => PRESSURE,
+            Signal::Room => ROOM,
+            Signal::Shrink => SHRINK,
+        })
+    }
+    /// Counts a signal; the caller wakes the waiters. Release pairs with `signal_count`.
+    pub fn raise(&self, signal: Signal) {
+        self.signal_word(signal).fetch_add(1, Ordering::Release);
+    }
+    /// The count of a signal, to wait for its change.
+    pub fn signal_count(&self, signal: Signal) -> u32 {
+        self.signal_word(signal).load(Ordering::Acquire) as u32
+    }
+    /// True while the swap file is full (or cannot be written) and the pool too.
+    pub fn is_full(&self) -> bool {
+        self.word(FLAGS).load(Ordering::Relaxed) & FULL != 0
+    }
+    /// The shrinker says whether it can make room.
+    pub fn set_full(&self, full: Fullness) {
+        match full {
+            Fullness::Full => self.word(FLAGS).fetch_or(FULL, Ordering::Relaxed),
+            Fullness::Room => self.word(FLAGS).fetch_and(!FULL, Ordering::Relaxed),
+        };
+    }
+    /// Nobody needs to wait for memory any more: the run is being ended.
+    pub fn set_ending(&self) {
+        self.word(FLAGS).fetch_or(ENDING, Ordering::Relaxed);
+    }
+    /// The run is being ended.
+    pub fn is_ending(&self) -> bool {
+        self.word(FLAGS).load(Ordering::Relaxed) & ENDING != 0
+    }
+    /// Process id of the supervisor; 0 when the engine runs without one.
+    pub fn supervisor(&self) -> u32 {
+        self.word(SUPERVISOR).load(Ordering::Relaxed) as u32
+    }
+    /// Sets the process id of the supervisor.
+    pub fn set_supervisor(&self, pid: u32) {
+        self.word(SUPERVISOR).store(u64::from(pid), Ordering::Relaxed);
+    }
+}
+
+/// Whether the shrinker can make room in the pool.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Fullness {
+    /// It can.
+    Room,
+    /// The file is full or cannot be written.
+    Full,
+}
+
+const _: () = assert!(size_of::<AtomicU32>() == 4 || cfg!(loom));

@@ -1,0 +1,122 @@
+//! Every counter of a run, declared once with its unit and meaning. Linux's names are kept where the thing is the same.
+
+use crate::histogram::{BUCKETS, Histogram};
+use uswap_sync::{AtomicU64, Ordering};
+
+macro_rules! counters {
+    ($($variant:ident $name:literal $unit:literal $text:literal;)*) => {
+        /// One counter.
+        #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+        #[repr(usize)]
+        pub enum Counter { $(#[doc = $text] $variant,)* }
+
+        /// What is known of a counter: name, unit, meaning.
+        pub struct Description {
+            /// The counter.
+            pub counter: Counter,
+            /// Its name in reports.
+            pub name: &'static str,
+            /// Unit of the value.
+            pub unit: &'static str,
+            /// What it counts.
+            pub text: &'static str,
+        }
+
+        /// All counters.
+        pub const COUNTERS: &[Description] = &[
+            $(Description { counter: Counter::$variant, name: $name, unit: $unit, text: $text },)*
+        ];
+    };
+}
+
+counters! {
+    Staged "pgdeactivate" "pages" "Moved out of the program into the arena.";
+    StagedBack "pgactivate" "pages" "Touched while staged, and moved back.";
+    Compressed "zswpout" "pages" "Compressed into the pool.";
+    CompressedBytesIn "compressed_bytes_in" "bytes" "Content that was compressed.";
+    CompressedBytesOut "compressed_bytes_out" "bytes" "Room that it took.";
+    SameFilled "swpout_same" "pages" "Noted as one repeated value.";
+    Unchanged "swpout_unchanged" "pages" "Dropped, because a stored copy was still good.";
+    Incompressible "zswp_reject_compress_poor" "pages" "Did not get smaller, and were queued for the file as they are.";
+    Discarded "retained_discarded" "pages" "Clean copies given up for room.";
+    WrittenPages "zswpwb" "pages" "Written to the swap file.";
+    WrittenBytes "written_bytes" "bytes" "Bytes written to the swap file, padding included.";
+    WriteErrors "write_errors" "batches" "Batches that could not be written; their pages stayed in the pool.";
+    ReadPages "pswpin" "pages" "Read from the swap file.";
+    ReadBytes "read_bytes" "bytes" "Bytes read from the swap file.";
+    ReadErrors "read_errors" "reads" "Reads that failed or did not verify, before the next attempt.";
+    LostPages "lost_pages" "pages" "Given up: no attempt gave the right content. The program got SIGBUS.";
+    ZeroFilled "fault_zero" "pages" "First touches that got a page of zeros.";
+    DirectReclaim "allocstall" "rounds" "Rounds of reclaim by a handler, because memory was above the min watermark.";
+    KswapdWakes "kswapd_wake" "times" "A kswapd woke up because of pressure.";
+    StallNs "stall_ns" "ns" "Time that program threads waited for handlers, from reading the message to the wake-up.";
+    ForcedOver "over_budget" "faults" "Faults served above the budget, because nothing could be reclaimed.";
+    MoveBusy "move_busy" "pages" "MOVE refused: pinned, or marked shared by a fork.";
+    MoveRefused "move_refused" "chunks" "MOVE refused the range: locked, or protected against writing.";
+    Recovered "fork_recovered" "pages" "Made exclusive again after a fork, so that they can be moved.";
+    EventRemove "event_remove" "events" "MADV_DONTNEED, MADV_FREE.";
+    EventUnmap "event_unmap" "events" "munmap and the like.";
+    EventRemap "event_remap" "events" "mremap.";
+    EventFork "event_fork" "events" "fork.";
+    ForkServed "fork_served" "faults" "Faults of a child that its parent served.";
+    Registered "registered_pages" "pages" "Pages of address space that were taken under management.";
+    ReapedMms "reaped_mms" "processes" "Ended processes that were cleaned up after.";
+    ReapedEntries "reaped_entries" "entries" "Swap entries that a killed process had reserved.";
+    EngineCpuNs "engine_cpu_ns" "ns" "CPU time of kswapd, handlers and forkd of all processes.";
+    Left "left" "processes" "Processes that left management: their pages came home.";
+}
+
+/// Where a fault found the content.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(usize)]
+pub enum FaultSource {
+    /// A page of zeros.
+    Zero,
+    /// A staged frame.
+    Staged,
+    /// One repeated value.
+    Same,
+    /// The pool.
+    Pool,
+    /// The swap file.
+    File,
+    /// Someone else had filled it.
+    Woken,
+}
+
+/// All sources with their names.
+pub const FAULT_SOURCES: [(FaultSource, &str); 6] = [
+    (FaultSource::Zero, "zero"),
+    (FaultSource::Staged, "staged"),
+    (FaultSource::Same, "same-filled"),
+    (FaultSource::Pool, "pool"),
+    (FaultSource::File, "file"),
+    (FaultSource::Woken, "woken"),
+];
+
+/// Words of the counters and histograms in the segment.
+pub const COUNTER_WORDS: usize = 64;
+const _: () = assert!(COUNTERS.len() <= COUNTER_WORDS);
+pub(crate) const HISTOGRAM_WORDS: usize = BUCKETS * FAULT_SOURCES.len();
+
+/// View of the counters.
+#[derive(Clone, Copy)]
+pub struct Counters<'a> {
+    pub(crate) words: &'a [AtomicU64],
+    pub(crate) histograms: &'a [AtomicU64],
+}
+
+impl<'a> Counters<'a> {
+    /// Adds to a counter.
+    pub fn add(&self, counter: Counter, amount: u64) {
+        self.words[counter as usize].fetch_add(amount, Ordering::Relaxed);
+    }
+    /// Value of a counter.
+    pub fn get(&self, counter: Counter) -> u64 {
+        self.words[counter as usize].load(Ordering::Relaxed)
+    }
+    /// Latencies of the faults from one source, in ns.
+    pub fn latency(&self, source: FaultSource) -> Histogram<'a> {
+        Histogram { buckets: &self.histograms[source as usize * BUCKETS..][..BUCKETS] }
+    }
+}

@@ -1,0 +1,34 @@
+//! Structures and policy of uswap: where each page is, which cells and slots are in use, what to reclaim.
+//!
+//! No IO, clock, thread or allocation, and no unsafe code: every structure is a view of one slice of `AtomicU64`, on the heap in tests
+//! and in the simulator, in a memfd shared by all processes in a real run. `engine` calls it.
+//!
+//! Map: [`segment`] cuts the slice into tables. [`page_word`] and [`page_table`] say where a page is, [`swap_word`] and [`swap_table`]
+//! where its content is, [`pool`] holds compressed content in RAM, [`slots`] counts the room of the swap file, [`mm`] lists the processes,
+//! [`budget`] and [`counters`] hold numbers, [`balance`] decides from them.
+//!
+//! Rules of shared state: no locks and no pointers. Each change that others may see is one atomic operation on one word, and what a killed process can leave
+//! behind is a leak of what it had reserved, which `owned_by` sweeps find.
+#![no_std]
+#![forbid(unsafe_code)]
+
+#[cfg(test)]
+extern crate std;
+
+pub mod balance;
+pub mod budget;
+pub mod counters;
+pub mod histogram;
+pub mod mm;
+pub mod page_table;
+pub mod page_word;
+pub mod pool;
+pub mod segment;
+pub mod slots;
+pub mod swap_table;
+pub mod swap_word;
+
+#[cfg(all(test, loom))]
+mod loom_tests;
+#[cfg(all(test, not(loom)))]
+mod model_tests;

@@ -1,0 +1,207 @@
+//! One swap entry between processes, the clock hand and the write-back.
+
+use crate::counters::Counters;
+use crate::swap_table::{ClusterOwner, Put, SwapTable, WritebackEnd};
+use crate::swap_word::Content;
+use loom::sync::Arc;
+use loom::thread;
+use std::vec::Vec;
+use uswap_sync::{AtomicU64, Ordering};
+use uswap_units::{BlobId, MmId, SwapId};
+
+const BLOB: Content = Content::Blob { blob: BlobId(5), length: 100 };
+const SLOT: Content = Content::Slot { offset: 4096, length: 128 };
+const ID: SwapId = SwapId(1);
+
+pub(super) struct Table {
+    words: Vec<AtomicU64>,
+    hashes: Vec<AtomicU64>,
+    clusters: Vec<AtomicU64>,
+    hint: AtomicU64,
+    touched: AtomicU64,
+    blob_released: AtomicU64,
+    slot_released: AtomicU64,
+}
+
+impl Table {
+    pub(super) fn view(&self) -> SwapTable<'_> {
+        let counters = Counters { words: &[], histograms: &[] };
+        SwapTable {
+            words: &self.words,
+            hashes: &self.hashes,
+            clusters: &self.clusters,
+            hint: &self.hint,
+            touched: &self.touched,
+            counters,
+        }
+    }
+    /// Entry 1 with this content and one reference.
+    pub(super) fn published(content: Content) -> Arc<Table> {
+        let words = |count| (0..count).map(|_| AtomicU64::new(0)).collect();
+        let zero = || AtomicU64::new(0);
+        let (hint, touched, blob_released, slot_released) = (zero(), zero(), zero(), zero());
+        let (words, hashes, clusters) = (words(2), words(4), words(1));
+        let table = Table { words, hashes, clusters, hint, touched, blob_released, slot_released };
+        assert_eq!(table.view().reserve(MmId(0), &mut ClusterOwner::new()), Some(ID));
+        table.view().publish(ID, content);
+        Arc::new(table)
+    }
+    fn release(&self, content: Content) {
+        let count =
+            if matches!(content, Content::Blob { .. }) { &self.blob_released } else { &self.slot_released };
+        assert_eq!(count.fetch_add(1, Ordering::Relaxed), 0, "released once");
+    }
+    fn put(&self) {
+        if let Put::Freed(content) = self.view().put(ID) {
+            self.release(content);
+        }
+    }
+    fn check_all_is_given_back(&self, slot: u64) {
+        assert_eq!(self.view().used_count(), 0);
+        assert_eq!(self.view().load(ID).content(), Content::Free);
+        assert_eq!(self.blob_released.load(Ordering::Relaxed), 1);
+        assert_eq!(self.slot_released.load(Ordering::Relaxed), slot);
+    }
+}
+
+fn beside<T: Send + Sync + 'static>(
+    shared: &Arc<T>,
+    task: impl FnOnce(&T) + Send + 'static,
+) -> thread::JoinHandle<()> {
+    let shared = Arc::clone(shared);
+    thread::spawn(move || task(&shared))
+}
+
+#[test]
+fn loom_put_races_with_write_back() {
+    loom::model(|| {
+        let table = Table::published(BLOB);
+        let slot_was_taken = Arc::new(AtomicU64::new(0));
+        let taken = Arc::clone(&slot_was_taken);
+        let supervisor = beside(&table, move |table| {
+            let seen = table.view().load(ID);
+            if seen.content() != BLOB || !table.view().begin_writeback(ID, seen) {
+                return;
+            }
+            taken.store(1, Ordering::Relaxed);
+            let end = table.view().finish_writeback(ID, SLOT);
+            table.release(BLOB);
+            if end == WritebackEnd::Orphaned {
+                table.release(SLOT);
+            }
+        });
+        table.put();
+        supervisor.join().unwrap();
+        table.check_all_is_given_back(slot_was_taken.load(Ordering::Relaxed));
+    });
+}
+
+#[test]
+fn loom_put_races_with_a_failed_write() {
+    loom::model(|| {
+        let table = Table::published(BLOB);
+        let supervisor = beside(&table, |table| {
+            let seen = table.view().load(ID);
+            if seen.content() == BLOB && table.view().begin_writeback(ID, seen) {
+                if let Some(content) = table.view().abort_writeback(ID) {
+                    table.release(content);
+                }
+            }
+        });
+        table.put();
+        supervisor.join().unwrap();
+        table.check_all_is_given_back(0);
+    });
+}
+
+#[test]
+fn loom_put_races_with_share() {
+    loom::model(|| {
+        let table = Table::published(BLOB);
+        table.view().share(ID);
+        let other = beside(&table, Table::put);
+        table.view().share(ID);
+        other.join().unwrap();
+        assert_eq!(table.view().load(ID).count(), 2);
+        table.put();
+        assert_eq!(table.blob_released.load(Ordering::Relaxed), 0);
+        table.put();
+        table.check_all_is_given_back(0);
+    });
+}
+
+#[test]
+fn loom_last_references_are_put_by_two() {
+    loom::model(|| {
+        let table = Table::published(BLOB);
+        table.view().share(ID);
+        let other = beside(&table, Table::put);
+        table.put();
+        other.join().unwrap();
+        table.check_all_is_given_back(0);
+    });
+}
+
+#[test]
+fn loom_a_copy_is_relied_on_or_discarded() {
+    loom::model(|| {
+        let table = Table::published(BLOB);
+        table.view().note_loaded(ID);
+        let hand = beside(&table, |table| {
+            if let Some(content) = table.view().discard_retained(ID) {
+                table.release(content);
+            }
+        });
+        let relied = table.view().rely_on(ID);
+        hand.join().unwrap();
+        let discarded = table.blob_released.load(Ordering::Relaxed) == 1;
+        assert!(relied != discarded, "never both");
+        assert_eq!(table.view().load(ID).content(), if relied { BLOB } else { Content::Discarded });
+    });
+}
+
+#[test]
+fn loom_a_discarded_copy_is_put_without_content() {
+    loom::model(|| {
+        let table = Table::published(BLOB);
+        table.view().note_loaded(ID);
+        let hand = beside(&table, |table| {
+            if let Some(content) = table.view().discard_retained(ID) {
+                table.release(content);
+            }
+        });
+        if let Put::Freed(content @ Content::Blob { .. }) = table.view().put(ID) {
+            table.release(content);
+        }
+        hand.join().unwrap();
+        table.check_all_is_given_back(0);
+    });
+}
+
+/// One of two sharers loads while the other goes: the copy may be given up only if the one that loaded is alone.
+#[test]
+fn loom_note_loaded_races_with_the_other_sharer() {
+    loom::model(|| {
+        let table = Table::published(BLOB);
+        table.view().share(ID);
+        let other = beside(&table, Table::put);
+        table.view().note_loaded(ID);
+        if table.view().discard_retained(ID).is_some() {
+            assert_eq!(table.view().load(ID).count(), 1);
+        }
+        other.join().unwrap();
+        assert_eq!(table.view().load(ID).count(), 1);
+    });
+}
+
+#[test]
+fn loom_a_shared_copy_is_never_retained() {
+    loom::model(|| {
+        let table = Table::published(BLOB);
+        let fork = beside(&table, |table| table.view().share(ID));
+        table.view().note_loaded(ID);
+        fork.join().unwrap();
+        assert!(!table.view().load(ID).is_retained());
+        assert_eq!(table.view().discard_retained(ID), None);
+    });
+}

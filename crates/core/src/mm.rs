@@ -1,0 +1,175 @@
+//! Records of the managed processes.
+//!
+//! A record is taken by the process itself when its agent starts (or by its parent at fork) and given back by the supervisor when the process is gone.
+//! ```text
+//! word 0: state(8) | pid(32)      1: root table      2: thread id of its kswapd      3: resident pages (measured)
+//!      4: staged pages   5: shared pages   6: fork generation   7: pages under management   8: parent record + 1
+//! ```
+
+use uswap_sync::{AtomicU64, Ordering};
+use uswap_units::{MmId, TableId};
+
+/// Words of one record.
+pub(crate) const MM_WORDS: usize = 16;
+
+const STATE_SHIFT: u32 = 56;
+
+/// Where a record is in its life.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum MmState {
+    /// Nobody's.
+    Free,
+    /// Being filled in.
+    Taken,
+    /// Its process runs with an agent.
+    Live,
+    /// A forked child that its parent serves.
+    Forked,
+    /// The supervisor cleans up.
+    Reaping,
+}
+
+impl MmState {
+    const fn from_raw(raw: u64) -> MmState {
+        match raw >> STATE_SHIFT {
+            0 => MmState::Free,
+            1 => MmState::Taken,
+            2 => MmState::Live,
+            3 => MmState::Forked,
+            _ => MmState::Reaping,
+        }
+    }
+}
+
+/// View of one record.
+#[derive(Clone, Copy)]
+pub struct MmRecord<'a> {
+    pub(crate) words: &'a [AtomicU64],
+    pub(crate) id: MmId,
+}
+
+/// View of all records.
+#[derive(Clone, Copy)]
+pub struct MmTable<'a> {
+    pub(crate) words: &'a [AtomicU64],
+    /// Processes that ever took a record.
+    pub(crate) taken_total: &'a AtomicU64,
+}
+
+impl<'a> MmTable<'a> {
+    /// Number of records.
+    pub fn count(&self) -> u32 {
+        (self.words.len() / MM_WORDS) as u32
+    }
+    /// Record `id`.
+    pub fn record(&self, id: MmId) -> MmRecord<'a> {
+        MmRecord { words: &self.words[usize::from(id.0) * MM_WORDS..][..MM_WORDS], id }
+    }
+    /// All records that are not free.
+    pub fn in_use(&self) -> impl Iterator<Item = MmRecord<'a>> + use<'a> {
+        let table = *self;
+        (0..table.count() as u16)
+            .map(move |id| table.record(MmId(id)))
+            .filter(|mm| mm.state() != MmState::Free)
+    }
+    /// Takes a free record. None: too many processes.
+    pub fn take(&self) -> Option<MmRecord<'a>> {
+        for id in 0..self.count() as u16 {
+            let mm = self.record(MmId(id));
+            let taken = (MmState::Taken as u64) << STATE_SHIFT;
+            // Acquire pairs with `free`.
+            if mm.words[0].load(Ordering::Relaxed) == 0
+                && mm.words[0].compare_exchange(0, taken, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+            {
+                self.taken_total.fetch_add(1, Ordering::Relaxed);
+                return Some(mm);
+            }
+        }
+        None
+    }
+    /// Processes that ever took a record.
+    pub fn taken_total(&self) -> u64 {
+        self.taken_total.load(Ordering::Relaxed)
+    }
+    /// Resident pages of all processes, as last measured.
+    pub fn resident_pages(&self) -> u64 {
+        self.in_use().map(|mm| mm.resident_pages()).sum()
+    }
+}
+
+macro_rules! plain_fields {
+    ($($index:literal $get:ident $set:ident $text:literal;)*) => {
+        $(
+            #[doc = $text]
+            pub fn $get(&self) -> u64 {
+                self.words[$index].load(Ordering::Acquire)
+            }
+            #[doc = concat!("Sets: ", $text)]
+            pub fn $set(&self, value: u64) {
+                self.words[$index].store(value, Ordering::Release);
+            }
+        )*
+    };
+}
+
+impl MmRecord<'_> {
+    /// Its number.
+    pub fn id(&self) -> MmId {
+        self.id
+    }
+    /// Where it is in its life.
+    pub fn state(&self) -> MmState {
+        MmState::from_raw(self.words[0].load(Ordering::Acquire))
+    }
+    /// Process id; 0 while not known.
+    pub fn pid(&self) -> u32 {
+        self.words[0].load(Ordering::Acquire) as u32
+    }
+    /// Sets state and process id. Release: everything else in the record was written before.
+    pub fn set_state(&self, state: MmState, pid: u32) {
+        self.words[0].store(((state as u64) << STATE_SHIFT) | u64::from(pid), Ordering::Release);
+    }
+    /// Forked -> taken: the child takes over its record. False: the reaper was faster.
+    #[must_use]
+    pub fn claim_forked(&self, pid: u32) -> bool {
+        self.change(MmState::Forked, MmState::Taken, pid)
+    }
+    /// Forked -> reaping: nobody claimed the record. False: the child did.
+    #[must_use]
+    pub fn reap_forked(&self) -> bool {
+        self.change(MmState::Forked, MmState::Reaping, 0)
+    }
+    fn change(&self, from: MmState, to: MmState, pid: u32) -> bool {
+        let next = ((to as u64) << STATE_SHIFT) | u64::from(pid);
+        self.words[0]
+            .compare_exchange((from as u64) << STATE_SHIFT, next, Ordering::AcqRel, Ordering::Relaxed)
+            .is_ok()
+    }
+    /// Gives the record back.
+    pub fn free(&self) {
+        for word in &self.words[1..] {
+            word.store(0, Ordering::Relaxed);
+        }
+        self.words[0].store(0, Ordering::Release);
+    }
+    /// Root of its page table, once it has one.
+    pub fn root(&self) -> Option<TableId> {
+        match self.words[1].load(Ordering::Acquire) as u32 {
+            0 => None,
+            id => Some(TableId(id)),
+        }
+    }
+    /// Sets the root of its page table.
+    pub fn set_root(&self, root: TableId) {
+        self.words[1].store(u64::from(root.0), Ordering::Release);
+    }
+    plain_fields! {
+        2 kswapd_tid set_kswapd_tid "Thread id of its kswapd; 0 while there is none. When that thread is gone, the mm is gone.";
+        3 resident_pages set_resident_pages "Resident anonymous pages, as last measured.";
+        4 staged_pages set_staged_pages "Pages in its arena.";
+        5 shared_pages set_shared_pages "Resident pages that it shares with a forked relative and that are counted elsewhere.";
+        6 fork_generation set_fork_generation "Counts forks: above 0, pages may be marked shared.";
+        7 managed_pages set_managed_pages "Pages of address space under management.";
+        8 parent set_parent "Record of the process that forked it, + 1; 0: none.";
+    }
+}

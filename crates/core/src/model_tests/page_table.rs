@@ -1,0 +1,147 @@
+//! Page tables against sets of managed pages and of leaves.
+
+use super::{SMALL, with_segment};
+use crate::page_table::{OutOfTables, PAGES_MAX, PageTable};
+use crate::page_word::{Afterwards, Remove};
+use proptest::prelude::*;
+use std::collections::BTreeSet;
+use std::vec::Vec;
+use uswap_units::{BLOCK_PAGES, MmId, PageId, PageRange};
+
+#[derive(Clone, Copy, Debug)]
+enum Op {
+    Manage(u64),
+    Drop(u64),
+    FreeEmpty(u64, u64),
+    NextLeaf(u64),
+    Leaves(u64, u64),
+    Reap,
+}
+
+/// Pages near the borders of each level, far apart.
+fn page() -> impl Strategy<Value = u64> {
+    let base = prop_oneof![
+        Just(0_u64),
+        Just(1 << 9),
+        Just(1 << 18),
+        Just(1 << 27),
+        Just(1 << 35),
+        Just(PAGES_MAX - 2048)
+    ];
+    (base, 0..2048_u64, 0..4_u64).prop_map(|(base, offset, far)| (base + offset + (far << 18)) % PAGES_MAX)
+}
+
+fn operation() -> impl Strategy<Value = Op> {
+    prop_oneof![
+        6 => page().prop_map(Op::Manage),
+        4 => page().prop_map(Op::Drop),
+        2 => (page(), page()).prop_map(|(a, b)| Op::FreeEmpty(a.min(b), a.max(b))),
+        2 => page().prop_map(Op::NextLeaf),
+        2 => (page(), page()).prop_map(|(a, b)| Op::Leaves(a.min(b), a.max(b))),
+        1 => Just(Op::Reap),
+    ]
+}
+
+fn block(page: u64) -> u64 {
+    page & !(BLOCK_PAGES - 1)
+}
+
+fn range(start: u64, end: u64) -> PageRange {
+    PageRange { start: PageId(start), end: PageId(end) }
+}
+
+fn check(table: &PageTable<'_>, managed: &BTreeSet<u64>, leaves: &BTreeSet<u64>) {
+    let found: Vec<u64> = table.leaves(range(0, PAGES_MAX)).map(|leaf| leaf.first_page().0).collect();
+    assert_eq!(found, leaves.iter().copied().collect::<Vec<_>>());
+    let pages: BTreeSet<u64> = table
+        .leaves(range(0, PAGES_MAX))
+        .flat_map(|leaf| leaf.slots_in(range(0, PAGES_MAX)))
+        .filter(|(_, slot)| slot.load().is_managed())
+        .map(|(page, _)| page.0)
+        .collect();
+    assert_eq!(&pages, managed);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, cases: 96, ..ProptestConfig::default() })]
+    #[test]
+    fn leaves_are_those_of_the_model(ops in prop::collection::vec(operation(), 1..80)) {
+        with_segment(SMALL, |segment| {
+            let (mm, tables) = (MmId(3), segment.tables());
+            // A neighbour must never be touched.
+            let other = segment.page_table(MmId(4), tables.allocate(MmId(4)).expect("room"));
+            assert!(other.leaf_or_allocate(PageId(77)).expect("room").slot(PageId(77)).adopt());
+            let others = tables.used_count();
+            let mut table = segment.page_table(mm, tables.allocate(mm).expect("room"));
+            let (mut managed, mut leaves) = (BTreeSet::new(), BTreeSet::new());
+            for op in ops {
+                match op {
+                    Op::Manage(page) => match table.leaf_or_allocate(PageId(page)) {
+                        Ok(leaf) => {
+                            assert_eq!(leaf.first_page(), PageId(block(page)));
+                            if leaves.insert(block(page)) {
+                                assert!((0..8).all(|chunk| leaf.rounds_to_skip(chunk) == 0), "a new leaf is zeroed");
+                            }
+                            leaf.set_rounds_to_skip((page % 8) as u32, 255);
+                            assert_eq!(leaf.rounds_to_skip((page % 8) as u32), 255);
+                            assert_eq!(leaf.slot(PageId(page)).adopt(), managed.insert(page));
+                        }
+                        Err(OutOfTables) => {
+                            assert!(!leaves.contains(&block(page)));
+                            assert_eq!(tables.used_count(), SMALL.tables as usize - 1);
+                        }
+                    },
+                    Op::Drop(page) => match table.slot(PageId(page)) {
+                        Some(slot) => {
+                            let dropped = slot.remove(Afterwards::Unmanaged) != Remove::Unmanaged;
+                            assert_eq!(dropped, managed.remove(&page));
+                        }
+                        None => assert!(!leaves.contains(&block(page))),
+                    },
+                    Op::FreeEmpty(start, end) => {
+                        table.free_empty_leaves(range(start, end));
+                        leaves.retain(|&first| {
+                            let inside = first + BLOCK_PAGES > start && first < end;
+                            !inside || managed.range(first..first + BLOCK_PAGES).next().is_some()
+                        });
+                    }
+                    Op::NextLeaf(page) => {
+                        let found = table.next_leaf(PageId(page)).map(|leaf| leaf.first_page().0);
+                        assert_eq!(found, leaves.range(block(page)..).next().copied());
+                    }
+                    Op::Leaves(start, end) => {
+                        let found: Vec<u64> = table.leaves(range(start, end)).map(|leaf| leaf.first_page().0).collect();
+                        let wanted = leaves.iter().copied().filter(|&first| first + BLOCK_PAGES > start && first < end);
+                        assert_eq!(found, if start < end { wanted.collect() } else { Vec::new() });
+                        let pages = table.leaves(range(start, end)).flat_map(|leaf| leaf.slots_in(range(start, end)));
+                        assert!(pages.into_iter().all(|(page, _)| range(start, end).contains(page)));
+                    }
+                    Op::Reap => {
+                        tables.reap(mm);
+                        assert_eq!(tables.used_count(), others);
+                        (managed, leaves) = (BTreeSet::new(), BTreeSet::new());
+                        table = segment.page_table(mm, tables.allocate(mm).expect("room"));
+                    }
+                }
+                check(&table, &managed, &leaves);
+                check(&other, &BTreeSet::from([77]), &BTreeSet::from([0]));
+            }
+            tables.reap(mm);
+            tables.reap(MmId(4));
+            assert_eq!(tables.used_count(), 0);
+            assert!(tables.words.iter().all(|word| word.load(uswap_sync::Ordering::Relaxed) == 0));
+        });
+    }
+}
+
+#[test]
+fn pages_outside_of_the_address_space_have_no_leaf() {
+    with_segment(SMALL, |segment| {
+        let table = segment.page_table(MmId(0), segment.tables().allocate(MmId(0)).expect("room"));
+        assert!(table.leaf_or_allocate(PageId(PAGES_MAX)).is_err());
+        assert!(table.leaf_or_allocate(PageId(PAGES_MAX - 1)).is_ok());
+        assert!(table.leaf(PageId(PAGES_MAX)).is_none());
+        assert!(table.next_leaf(PageId(PAGES_MAX)).is_none());
+        assert!(table.next_leaf(PageId(0)).is_some());
+    });
+}

@@ -1,0 +1,194 @@
+//! The page word against its fields as plain values.
+
+use crate::page_word::{
+    Afterwards, Commit, FRAMES_MAX, PageSlot, PageWord, Place, Remove, TryLock, inherited,
+};
+use proptest::prelude::*;
+use std::vec;
+use uswap_sync::AtomicU64;
+use uswap_units::{FrameId, SwapId};
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Model {
+    managed: bool,
+    active: bool,
+    pinned: bool,
+    locked: bool,
+    removed: bool,
+    place: Place,
+    swap: Option<SwapId>,
+}
+
+const NOTHING: Model = Model {
+    managed: false,
+    active: false,
+    pinned: false,
+    locked: false,
+    removed: false,
+    place: Place::Fresh,
+    swap: None,
+};
+
+impl Model {
+    fn of(word: PageWord) -> Model {
+        Model {
+            managed: word.is_managed(),
+            active: word.is_active(),
+            pinned: word.is_pinned(),
+            locked: word.is_locked(),
+            removed: word.is_removed(),
+            place: word.place(),
+            swap: word.swap(),
+        }
+    }
+    fn emptied(self) -> Model {
+        Model { managed: self.managed, active: self.active, pinned: self.pinned, ..NOTHING }
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Op {
+    TryLock,
+    Commit(Place, Option<SwapId>),
+    Remove(Afterwards),
+    FinishRemoved,
+    Adopt,
+    Activate,
+    Pin,
+    Take,
+    PutBack,
+    Inherit,
+}
+
+fn content() -> impl Strategy<Value = (Place, Option<SwapId>)> {
+    let frame = prop_oneof![Just(0), Just(FRAMES_MAX - 1), 0..FRAMES_MAX];
+    let swap = prop_oneof![Just(1), Just(u32::MAX), 1..u32::MAX];
+    let place = prop_oneof![
+        Just(Place::Fresh),
+        Just(Place::Present),
+        frame.prop_map(|frame| Place::Staged(FrameId(frame))),
+        Just(Place::Swapped)
+    ];
+    (place, prop::option::of(swap.prop_map(SwapId)))
+        .prop_filter("a swapped page has an entry", |(place, swap)| {
+            *place != Place::Swapped || swap.is_some()
+        })
+}
+
+fn operation() -> impl Strategy<Value = Op> {
+    prop_oneof![
+        4 => Just(Op::TryLock),
+        4 => content().prop_map(|(place, swap)| Op::Commit(place, swap)),
+        1 => Just(Op::Remove(Afterwards::StillManaged)),
+        1 => Just(Op::Remove(Afterwards::Unmanaged)),
+        2 => Just(Op::FinishRemoved),
+        3 => Just(Op::Adopt),
+        2 => Just(Op::Activate),
+        1 => Just(Op::Pin),
+        1 => Just(Op::Take),
+        1 => Just(Op::PutBack),
+        1 => Just(Op::Inherit),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, cases: 1024, ..ProptestConfig::default() })]
+    #[test]
+    fn transitions_are_those_of_the_model(ops in prop::collection::vec(operation(), 1..60)) {
+        let word = AtomicU64::new(0);
+        let slot = PageSlot(&word);
+        let (mut model, mut taken) = (NOTHING, None);
+        for op in ops {
+            match op {
+                Op::TryLock => match slot.try_lock() {
+                    TryLock::Locked(was) => {
+                        assert!(model.managed && !model.locked);
+                        assert_eq!(Model::of(was), model);
+                        model.locked = true;
+                    }
+                    TryLock::Busy => assert!(model.locked),
+                    TryLock::Unmanaged => assert!(!model.managed && !model.locked),
+                },
+                Op::Commit(place, swap) if model.locked => match slot.commit(place, swap) {
+                    Commit::Done => {
+                        assert!(!model.removed);
+                        model = Model { place, swap, locked: false, ..model };
+                    }
+                    Commit::Removed(seen) => {
+                        assert!(model.removed);
+                        assert_eq!(Model::of(seen), model);
+                    }
+                },
+                Op::Remove(afterwards) => {
+                    let before = model;
+                    let kept = if afterwards == Afterwards::StillManaged { model.emptied() } else { NOTHING };
+                    match slot.remove(afterwards) {
+                        Remove::Was(was) => {
+                            assert!(before.managed && !before.locked);
+                            assert_eq!(Model::of(was), before);
+                            model = kept;
+                        }
+                        Remove::Deferred => {
+                            assert!(before.locked);
+                            let Model { managed, active, pinned, .. } = kept;
+                            model = Model { managed, active, pinned, removed: true, ..before };
+                        }
+                        Remove::Unmanaged => assert!(!before.managed && !before.locked),
+                    }
+                }
+                Op::FinishRemoved if model.removed => {
+                    slot.finish_removed();
+                    model = model.emptied();
+                }
+                Op::Adopt => {
+                    assert_eq!(slot.adopt(), model == NOTHING);
+                    model.managed |= model == NOTHING;
+                }
+                Op::Activate => {
+                    slot.activate();
+                    model.active |= model.managed;
+                }
+                Op::Pin => {
+                    slot.pin();
+                    model.pinned |= model.managed;
+                }
+                Op::Take => match slot.take() {
+                    Some(was) => {
+                        assert!(!model.locked);
+                        assert_eq!(Model::of(was), model);
+                        (taken, model) = (Some(was), NOTHING);
+                    }
+                    None => assert!(model.locked),
+                },
+                Op::PutBack => {
+                    if let Some(back) = taken {
+                        assert_eq!(slot.put_back(back), model == NOTHING);
+                        if model == NOTHING {
+                            (taken, model) = (None, Model::of(back));
+                        }
+                    }
+                }
+                Op::Inherit => {
+                    let child = Model::of(inherited(slot.load()));
+                    let wanted = if model.removed { model.emptied() } else { Model { locked: false, ..model } };
+                    assert_eq!(child, wanted);
+                }
+                Op::Commit(..) | Op::FinishRemoved => {}
+            }
+            let now = slot.load();
+            assert_eq!(Model::of(now), model);
+            assert_eq!(PageWord::from_raw(now.raw()), now);
+            let stageable = model.managed && model.active && !model.pinned && !model.locked;
+            assert_eq!(now.may_be_staged(), stageable && matches!(model.place, Place::Fresh | Place::Present));
+        }
+    }
+
+    #[test]
+    fn with_keeps_the_flags(raw in 0..32_u64, (place, swap) in content()) {
+        // The five flags are the top bits.
+        let word = PageWord::from_raw(raw << 59);
+        let changed = word.with(place, swap);
+        assert_eq!(Model::of(changed), Model { place, swap, ..Model::of(word) });
+        assert_eq!(changed.with(Place::Fresh, None), word);
+    }
+}

@@ -1,0 +1,382 @@
+//! The swap table against a map from entry to what it should hold.
+
+use super::{SMALL, with_segment};
+use crate::swap_table::{CLUSTER_ENTRIES, ClusterOwner, Put, SwapTable, WritebackEnd};
+use crate::swap_word::Content;
+use proptest::prelude::*;
+use std::collections::{BTreeMap, BTreeSet};
+use std::vec;
+use std::vec::Vec;
+use uswap_units::{BlobId, MmId, SwapId};
+
+const MMS: usize = 3;
+
+#[derive(Clone, Copy, Debug)]
+enum Op {
+    Reserve { mm: usize, count: usize },
+    Publish { pick: usize, kind: u8 },
+    Cancel { pick: usize },
+    Share { pick: usize },
+    Put { pick: usize },
+    PutMany { count: usize },
+    NoteLoaded { pick: usize },
+    RelyOn { pick: usize },
+    Discard { pick: usize },
+    ClearReferenced { pick: usize },
+    BeginWriteback { pick: usize },
+    FinishWriteback { pick: usize },
+    AbortWriteback { pick: usize },
+    Lose { pick: usize },
+    Reap { mm: usize },
+}
+
+fn operation() -> impl Strategy<Value = Op> {
+    let pick = 0..4096_usize;
+    prop_oneof![
+        3 => (0..MMS, 1..8_usize).prop_map(|(mm, count)| Op::Reserve { mm, count }),
+        1 => (0..MMS, 1..600_usize).prop_map(|(mm, count)| Op::Reserve { mm, count }),
+        8 => (pick.clone(), 0..4_u8).prop_map(|(pick, kind)| Op::Publish { pick, kind }),
+        1 => pick.clone().prop_map(|pick| Op::Cancel { pick }),
+        3 => pick.clone().prop_map(|pick| Op::Share { pick }),
+        5 => pick.clone().prop_map(|pick| Op::Put { pick }),
+        1 => (1..400_usize).prop_map(|count| Op::PutMany { count }),
+        4 => pick.clone().prop_map(|pick| Op::NoteLoaded { pick }),
+        2 => pick.clone().prop_map(|pick| Op::RelyOn { pick }),
+        3 => pick.clone().prop_map(|pick| Op::Discard { pick }),
+        1 => pick.clone().prop_map(|pick| Op::ClearReferenced { pick }),
+        4 => pick.clone().prop_map(|pick| Op::BeginWriteback { pick }),
+        3 => pick.clone().prop_map(|pick| Op::FinishWriteback { pick }),
+        1 => pick.clone().prop_map(|pick| Op::AbortWriteback { pick }),
+        1 => pick.prop_map(|pick| Op::Lose { pick }),
+        1 => (0..MMS).prop_map(|mm| Op::Reap { mm }),
+    ]
+}
+
+#[derive(Clone, Debug)]
+struct Entry {
+    content: Content,
+    count: u32,
+    writeback: bool,
+    retained: bool,
+    referenced: bool,
+    hash: u128,
+    /// Reserved by this process, which lives.
+    reserver: Option<usize>,
+    /// Who reserved it, dead or alive.
+    reserved_for: usize,
+}
+
+struct Model<'a> {
+    table: SwapTable<'a>,
+    owners: Vec<ClusterOwner>,
+    entries: BTreeMap<u32, Entry>,
+    /// Cells and slots that some entry names.
+    held: BTreeSet<(bool, u64)>,
+    next_name: u32,
+}
+
+fn key(content: Content) -> Option<(bool, u64)> {
+    match content {
+        Content::Blob { blob, .. } => Some((false, u64::from(blob.0))),
+        Content::Slot { offset, .. } => Some((true, offset)),
+        _ => None,
+    }
+}
+
+impl Model<'_> {
+    fn pick(&self, pick: usize, fits: impl Fn(&Entry) -> bool) -> Option<SwapId> {
+        let ids: Vec<u32> = self.entries.iter().filter(|(_, entry)| fits(entry)).map(|(&id, _)| id).collect();
+        (!ids.is_empty()).then(|| SwapId(ids[pick % ids.len()]))
+    }
+
+    fn entry(&mut self, id: SwapId) -> &mut Entry {
+        self.entries.get_mut(&id.0).expect("picked from the model")
+    }
+
+    fn name(&mut self, slot: bool) -> Content {
+        self.next_name += 1;
+        let content = if slot {
+            Content::Slot { offset: u64::from(self.next_name) * 4096, length: 1024 }
+        } else {
+            Content::Blob { blob: BlobId(self.next_name), length: 1 + self.next_name % 4096 }
+        };
+        self.held.insert(key(content).expect("named"));
+        content
+    }
+
+    fn release(&mut self, content: Content) {
+        if let Some(key) = key(content) {
+            assert!(self.held.remove(&key), "released twice: {content:?}");
+        }
+    }
+
+    fn owner_of(&self, cluster: u32) -> u64 {
+        self.table.clusters[cluster as usize].load(uswap_sync::Ordering::Relaxed) & 0xFFFF_FFFF
+    }
+
+    fn used_in(&self, cluster: u32) -> usize {
+        self.entries.range(cluster * CLUSTER_ENTRIES..(cluster + 1) * CLUSTER_ENTRIES).count()
+    }
+
+    fn reserve(&mut self, mm: usize) {
+        match self.table.reserve(MmId(mm as u16), &mut self.owners[mm]) {
+            Some(id) => {
+                assert!(id.0 != 0);
+                assert!(id.0 < self.table.entry_count());
+                let fresh = Entry {
+                    content: Content::Reserved,
+                    count: 0,
+                    writeback: false,
+                    retained: false,
+                    referenced: false,
+                    hash: 0,
+                    reserver: Some(mm),
+                    reserved_for: mm,
+                };
+                assert!(self.entries.insert(id.0, fresh).is_none(), "{id:?} is owned twice");
+            }
+            None => {
+                for cluster in 0..self.table.entry_count() / CLUSTER_ENTRIES {
+                    let room = CLUSTER_ENTRIES as usize - usize::from(cluster == 0);
+                    let full = self.used_in(cluster) == room;
+                    assert!(full || self.owner_of(cluster) != 0, "cluster {cluster} has room and no owner");
+                }
+            }
+        }
+    }
+
+    fn put(&mut self, id: SwapId) {
+        let entry = self.entry(id).clone();
+        match self.table.put(id) {
+            Put::StillShared => {
+                assert!(entry.count > 1);
+                self.entry(id).count -= 1;
+            }
+            Put::Deferred => {
+                assert!(entry.count == 1);
+                assert!(entry.writeback);
+                self.entry(id).count = 0;
+            }
+            Put::Freed(content) => {
+                assert!(entry.count == 1);
+                assert!(!entry.writeback);
+                assert_eq!(content, entry.content);
+                self.release(content);
+                self.entries.remove(&id.0);
+            }
+        }
+    }
+
+    fn apply(&mut self, op: Op) {
+        let referred = |entry: &Entry| entry.count > 0;
+        let table = self.table;
+        match op {
+            Op::Reserve { mm, count } => (0..count).for_each(|_| self.reserve(mm)),
+            Op::Publish { pick, kind } => {
+                let Some(id) = self.pick(pick, |entry| entry.reserver.is_some()) else { return };
+                let content = match kind {
+                    0 => Content::Same(pick as u32 ^ 0xDEAD_BEEF),
+                    1 => self.name(true),
+                    _ => self.name(false),
+                };
+                let hash = u128::from(id.0) << 70 | pick as u128;
+                table.set_hash(id, hash);
+                table.publish(id, content);
+                let entry = self.entry(id);
+                (entry.content, entry.count, entry.referenced, entry.hash) = (content, 1, true, hash);
+                entry.reserver = None;
+            }
+            Op::Cancel { pick } => {
+                let Some(id) = self.pick(pick, |entry| entry.reserver.is_some()) else { return };
+                table.cancel(id);
+                self.entries.remove(&id.0);
+            }
+            Op::Share { pick } => {
+                let Some(id) = self.pick(pick, referred) else { return };
+                table.share(id);
+                let entry = self.entry(id);
+                (entry.count, entry.retained) = (entry.count + 1, false);
+            }
+            Op::Put { pick } => {
+                let Some(id) = self.pick(pick, referred) else { return };
+                self.put(id);
+            }
+            Op::PutMany { count } => {
+                for pick in 0..count {
+                    let Some(id) = self.pick(pick, referred) else { return };
+                    self.put(id);
+                }
+            }
+            Op::NoteLoaded { pick } => {
+                let Some(id) = self.pick(pick, referred) else { return };
+                table.note_loaded(id);
+                let entry = self.entry(id);
+                (entry.referenced, entry.retained) = (true, entry.count == 1);
+            }
+            Op::RelyOn { pick } => {
+                let Some(id) = self.pick(pick, referred) else { return };
+                let entry = self.entry(id);
+                let there = !matches!(entry.content, Content::Discarded | Content::Lost);
+                if there {
+                    (entry.referenced, entry.retained) = (true, false);
+                }
+                assert_eq!(table.rely_on(id), there);
+            }
+            Op::Discard { pick } => {
+                // Any entry may be tried: the clock hand does not know what it will find.
+                let Some(id) = self.pick(pick, |_| true) else { return };
+                let entry = self.entry(id).clone();
+                let may =
+                    entry.retained && !entry.writeback && entry.count == 1 && key(entry.content).is_some();
+                assert_eq!(table.discard_retained(id), may.then_some(entry.content));
+                if may {
+                    self.release(entry.content);
+                    let entry = self.entry(id);
+                    (entry.content, entry.retained, entry.referenced) = (Content::Discarded, false, false);
+                }
+            }
+            Op::ClearReferenced { pick } => {
+                let Some(id) = self.pick(pick, referred) else { return };
+                let entry = self.entry(id);
+                let was = core::mem::replace(&mut entry.referenced, false);
+                assert_eq!(table.clear_referenced(id), was);
+            }
+            Op::BeginWriteback { pick } => {
+                let blob = |entry: &Entry| matches!(entry.content, Content::Blob { .. }) && !entry.writeback;
+                let Some(id) = self.pick(pick, |entry| blob(entry) && entry.count > 0) else { return };
+                let seen = table.load(id);
+                if pick % 5 == 0 && table.clear_referenced(id) {
+                    self.entry(id).referenced = false;
+                    assert!(!table.begin_writeback(id, seen), "the word has changed");
+                } else {
+                    assert!(table.begin_writeback(id, seen));
+                    self.entry(id).writeback = true;
+                }
+            }
+            Op::FinishWriteback { pick } => {
+                let Some(id) = self.pick(pick, |entry| entry.writeback) else { return };
+                let slot = self.name(true);
+                let entry = self.entry(id).clone();
+                let end = table.finish_writeback(id, slot);
+                self.release(entry.content);
+                if entry.count == 0 {
+                    assert_eq!(end, WritebackEnd::Orphaned);
+                    self.release(slot);
+                    self.entries.remove(&id.0);
+                } else {
+                    assert_eq!(end, WritebackEnd::Moved);
+                    let entry = self.entry(id);
+                    (entry.content, entry.writeback) = (slot, false);
+                }
+            }
+            Op::AbortWriteback { pick } => {
+                let Some(id) = self.pick(pick, |entry| entry.writeback) else { return };
+                let entry = self.entry(id).clone();
+                let orphan = table.abort_writeback(id);
+                assert_eq!(orphan, (entry.count == 0).then_some(entry.content));
+                if entry.count == 0 {
+                    self.release(entry.content);
+                    self.entries.remove(&id.0);
+                } else {
+                    let entry = self.entry(id);
+                    (entry.writeback, entry.referenced) = (false, true);
+                }
+            }
+            Op::Lose { pick } => {
+                let slot = |entry: &Entry| matches!(entry.content, Content::Slot { .. });
+                let Some(id) = self.pick(pick, |entry| slot(entry) && entry.count > 0) else { return };
+                let entry = self.entry(id).clone();
+                assert_eq!(table.lose(id, table.load(id)), Some(entry.content));
+                self.release(entry.content);
+                let entry = self.entry(id);
+                (entry.content, entry.retained) = (Content::Lost, false);
+            }
+            Op::Reap { mm } => {
+                let owned: Vec<bool> = (0..table.entry_count() / CLUSTER_ENTRIES)
+                    .map(|cluster| self.owner_of(cluster) == mm as u64 + 1)
+                    .collect();
+                table.reap(MmId(mm as u16));
+                self.owners[mm] = ClusterOwner::new();
+                self.entries.retain(|id, entry| {
+                    let its = entry.content == Content::Reserved && entry.reserved_for == mm;
+                    !(its && owned[(id / CLUSTER_ENTRIES) as usize])
+                });
+                // What it had reserved in clusters that it gave up before is lost until a process with its number is reaped there.
+                for entry in self.entries.values_mut().filter(|entry| entry.reserver == Some(mm)) {
+                    entry.reserver = None;
+                }
+            }
+        }
+    }
+
+    fn check(&self) {
+        assert_eq!(self.table.used_count(), self.entries.len() as u64);
+        for id in 0..self.table.entry_count() {
+            let word = self.table.load(SwapId(id));
+            let Some(entry) = self.entries.get(&id) else {
+                assert_eq!(word.0, 0, "{id} is free");
+                continue;
+            };
+            let flags = (word.count(), word.is_writeback(), word.is_retained(), word.is_referenced());
+            assert_eq!(word.content(), entry.content);
+            assert_eq!(flags, (entry.count, entry.writeback, entry.retained, entry.referenced));
+            if entry.count > 0 {
+                assert_eq!(self.table.hash(SwapId(id)), entry.hash);
+            }
+        }
+        let named = self.entries.values().filter_map(|entry| key(entry.content)).collect::<BTreeSet<_>>();
+        assert_eq!(named, self.held, "each cell and slot is named by one entry");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, cases: 128, ..ProptestConfig::default() })]
+    #[test]
+    fn entries_hold_what_the_model_holds(ops in prop::collection::vec(operation(), 1..120)) {
+        with_segment(SMALL, |segment| {
+            let owners = (0..MMS).map(|_| ClusterOwner::new()).collect();
+            let (table, entries, held) = (segment.swap_table(), BTreeMap::new(), BTreeSet::new());
+            let mut model = Model { table, owners, entries, held, next_name: 0 };
+            for op in ops {
+                model.apply(op);
+                model.check();
+            }
+        });
+    }
+}
+
+#[test]
+fn a_full_table_says_so_and_recovers() {
+    with_segment(SMALL, |segment| {
+        let table = segment.swap_table();
+        let mut owner = ClusterOwner::new();
+        let ids: BTreeSet<u32> =
+            core::iter::from_fn(|| table.reserve(MmId(1), &mut owner)).map(|id| id.0).collect();
+        assert_eq!(ids, (1..SMALL.entries).collect());
+        assert_eq!(table.reserve(MmId(2), &mut ClusterOwner::new()), None);
+        for id in [511, 512, 1] {
+            table.cancel(SwapId(id));
+            assert_eq!(table.reserve(MmId(1), &mut owner), Some(SwapId(id)));
+            assert_eq!(table.reserve(MmId(1), &mut owner), None);
+        }
+    });
+}
+
+#[test]
+fn reaping_the_next_owner_of_a_cluster_spares_what_others_reserved_there() {
+    with_segment(SMALL, |segment| {
+        let table = segment.swap_table();
+        let mut first = ClusterOwner::new();
+        let ids: Vec<SwapId> = (0..1023).map(|_| table.reserve(MmId(1), &mut first).expect("room")).collect();
+        assert_eq!(table.reserve(MmId(1), &mut first), None);
+        let freed = ids[7];
+        table.cancel(freed);
+        assert_eq!(table.reserve(MmId(2), &mut ClusterOwner::new()), Some(freed));
+        table.reap(MmId(2));
+        assert_eq!(table.load(freed).content(), Content::Free);
+        assert_eq!(table.used_count(), 1022);
+        assert!(
+            ids.iter().filter(|&&id| id != freed).all(|&id| table.load(id).content() == Content::Reserved)
+        );
+    });
+}

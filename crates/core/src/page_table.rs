@@ -1,0 +1,272 @@
+//! Page tables: four levels of 512 words, as the processor's, in pages of the segment.
+//!
+//! A leaf covers one block (2 MiB) of a process. Table pages are owned: an owner word says which process uses a page, so the pages of a dead process
+//! are found by looking through the owner words.
+//!
+//! Must hold: tables are allocated and freed only with the gate of their process exclusive (or by the reaper, when it is dead).
+//! Callers: `engine`.
+
+use crate::page_word::{PageSlot, PageWord};
+use uswap_sync::{AtomicU64, Ordering};
+use uswap_units::{BLOCK_PAGES, MmId, PageId, PageRange, TableId};
+
+const FAN_OUT_BITS: u32 = 9;
+const FAN_OUT: u64 = 1 << FAN_OUT_BITS;
+/// Levels above the leaves.
+const LEVELS: u32 = 3;
+/// Pages of the 47-bit address space of a program.
+pub const PAGES_MAX: u64 = 1 << 36;
+
+/// Views of the table pages in the segment.
+#[derive(Clone, Copy)]
+pub struct Tables<'a> {
+    /// Owner + 1 of each table page (low 16 bits).
+    pub(crate) owners: &'a [AtomicU64],
+    /// For each table page one word of the aging policy (used for leaves).
+    pub(crate) heat: &'a [AtomicU64],
+    pub(crate) words: &'a [AtomicU64],
+    pub(crate) hint: &'a AtomicU64,
+    /// Table pages from here on were never used.
+    pub(crate) touched: &'a AtomicU64,
+}
+
+/// The page table of one process.
+#[derive(Clone, Copy)]
+pub struct PageTable<'a> {
+    tables: Tables<'a>,
+    mm: MmId,
+    root: TableId,
+}
+
+/// One leaf.
+#[derive(Clone, Copy)]
+pub struct Leaf<'a> {
+    words: &'a [AtomicU64],
+    heat: &'a AtomicU64,
+    first: PageId,
+}
+
+/// No table page is free: the range cannot be managed.
+#[derive(Debug, PartialEq, Eq)]
+pub struct OutOfTables;
+
+impl<'a> Tables<'a> {
+    fn page(&self, id: TableId) -> &'a [AtomicU64] {
+        let start = id.0 as usize * FAN_OUT as usize;
+        &self.words[start..start + FAN_OUT as usize]
+    }
+
+    /// Takes a zeroed table page for `mm`.
+    pub fn allocate(&self, mm: MmId) -> Result<TableId, OutOfTables> {
+        let count = self.owners.len() as u64;
+        let start = self.hint.load(Ordering::Relaxed);
+        for step in 0..count {
+            let index = (start + step) % count;
+            if index == 0 {
+                continue;
+            }
+            let owner = &self.owners[index as usize];
+            let free = owner.load(Ordering::Relaxed) == 0;
+            // Acquire pairs with `free`: we see its zeros.
+            if free
+                && owner
+                    .compare_exchange(0, u64::from(mm.0) + 1, Ordering::Acquire, Ordering::Relaxed)
+                    .is_ok()
+            {
+                self.hint.store(index + 1, Ordering::Relaxed);
+                self.touched.fetch_max(index + 1, Ordering::AcqRel);
+                return Ok(TableId(index as u32));
+            }
+        }
+        Err(OutOfTables)
+    }
+
+    /// Gives a table page back, zeroed.
+    pub fn free(&self, id: TableId) {
+        for word in self.page(id) {
+            word.store(0, Ordering::Relaxed);
+        }
+        self.heat[id.0 as usize].store(0, Ordering::Relaxed);
+        // Release pairs with `allocate`.
+        self.owners[id.0 as usize].store(0, Ordering::Release);
+        self.hint.fetch_min(u64::from(id.0), Ordering::Relaxed);
+    }
+
+    /// Gives back every table page that `mm` owns. Its page words must have been dropped before.
+    pub fn reap(&self, mm: MmId) {
+        for index in 1..self.touched.load(Ordering::Acquire).max(1) as usize {
+            if self.owners[index].load(Ordering::Acquire) == u64::from(mm.0) + 1 {
+                self.free(TableId(index as u32));
+            }
+        }
+    }
+
+    /// Table pages in use.
+    pub fn used_count(&self) -> usize {
+        let touched = self.touched.load(Ordering::Acquire) as usize;
+        self.owners[..touched].iter().filter(|owner| owner.load(Ordering::Relaxed) != 0).count()
+    }
+}
+
+impl<'a> PageTable<'a> {
+    /// The table of `mm` that starts at `root`.
+    pub fn new(tables: Tables<'a>, mm: MmId, root: TableId) -> PageTable<'a> {
+        PageTable { tables, mm, root }
+    }
+
+    fn index(page: PageId, level: u32) -> usize {
+        ((page.0 >> (FAN_OUT_BITS * level)) & (FAN_OUT - 1)) as usize
+    }
+
+    fn leaf_at(&self, page: PageId, id: TableId) -> Leaf<'a> {
+        let first = PageId(page.0 & !(BLOCK_PAGES - 1));
+        Leaf { words: self.tables.page(id), heat: &self.tables.heat[id.0 as usize], first }
+    }
+
+    /// The leaf that holds the word of `page`.
+    pub fn leaf(&self, page: PageId) -> Option<Leaf<'a>> {
+        if page.0 >= PAGES_MAX {
+            return None;
+        }
+        let mut id = self.root;
+        for level in (1..=LEVELS).rev() {
+            // Acquire pairs with the Release of `leaf_or_allocate`.
+            let next = self.tables.page(id)[Self::index(page, level)].load(Ordering::Acquire);
+            if next == 0 {
+                return None;
+            }
+            id = TableId(next as u32);
+        }
+        Some(self.leaf_at(page, id))
+    }
+
+    /// The word of `page`, if there is a leaf for it.
+    pub fn slot(&self, page: PageId) -> Option<PageSlot<'a>> {
+        Some(self.leaf(page)?.slot(page))
+    }
+
+    /// The leaf for `page`, made if it is not there. Only with the gate exclusive.
+    pub fn leaf_or_allocate(&self, page: PageId) -> Result<Leaf<'a>, OutOfTables> {
+        if page.0 >= PAGES_MAX {
+            return Err(OutOfTables);
+        }
+        let mut id = self.root;
+        for level in (1..=LEVELS).rev() {
+            let word = &self.tables.page(id)[Self::index(page, level)];
+            let next = word.load(Ordering::Acquire);
+            id = if next != 0 {
+                TableId(next as u32)
+            } else {
+                let fresh = self.tables.allocate(self.mm)?;
+                word.store(u64::from(fresh.0), Ordering::Release);
+                fresh
+            };
+        }
+        Ok(self.leaf_at(page, id))
+    }
+
+    /// The first leaf whose block ends behind `page`. Walks over empty parts in big steps.
+    pub fn next_leaf(&self, page: PageId) -> Option<Leaf<'a>> {
+        let mut at = PageId(page.0 & !(BLOCK_PAGES - 1));
+        while at.0 < PAGES_MAX {
+            match self.find_or_skip(at) {
+                Ok(leaf) => return Some(leaf),
+                Err(next) => at = next,
+            }
+        }
+        None
+    }
+
+    fn find_or_skip(&self, page: PageId) -> Result<Leaf<'a>, PageId> {
+        let mut id = self.root;
+        for level in (1..=LEVELS).rev() {
+            let next = self.tables.page(id)[Self::index(page, level)].load(Ordering::Acquire);
+            if next == 0 {
+                let span = 1_u64 << (FAN_OUT_BITS * level);
+                return Err(PageId((page.0 & !(span - 1)) + span));
+            }
+            id = TableId(next as u32);
+        }
+        Ok(self.leaf_at(page, id))
+    }
+
+    /// Every leaf that touches `range`, in order of addresses.
+    pub fn leaves(&self, range: PageRange) -> impl Iterator<Item = Leaf<'a>> + use<'a> {
+        let table = *self;
+        let mut at = range.start;
+        core::iter::from_fn(move || {
+            if at.0 >= range.end.0 {
+                return None;
+            }
+            let leaf = table.next_leaf(at)?;
+            at = leaf.first.plus(BLOCK_PAGES);
+            (leaf.first.0 < range.end.0).then_some(leaf)
+        })
+    }
+
+    /// Unhooks and frees leaves in `range` of which every word is 0. Only with the gate exclusive: then nobody is between walking and locking,
+    /// and a locked word is not 0.
+    pub fn free_empty_leaves(&self, range: PageRange) {
+        let mut at = range.start;
+        while let Some(leaf) = self.next_leaf(at) {
+            if leaf.first.0 >= range.end.0 {
+                return;
+            }
+            at = leaf.first.plus(BLOCK_PAGES);
+            if leaf.words.iter().all(|word| word.load(Ordering::Acquire) == 0) {
+                self.unhook(leaf.first);
+            }
+        }
+    }
+
+    fn unhook(&self, first: PageId) {
+        let mut id = self.root;
+        for level in (1..=LEVELS).rev() {
+            let word = &self.tables.page(id)[Self::index(first, level)];
+            let next = word.load(Ordering::Acquire);
+            if next == 0 {
+                return;
+            }
+            if level == 1 {
+                word.store(0, Ordering::Release);
+                self.tables.free(TableId(next as u32));
+                return;
+            }
+            id = TableId(next as u32);
+        }
+    }
+}
+
+impl<'a> Leaf<'a> {
+    /// Its first page; a leaf has 512.
+    pub const fn first_page(&self) -> PageId {
+        self.first
+    }
+    /// The word of `page`, which is in this block.
+    pub fn slot(&self, page: PageId) -> PageSlot<'a> {
+        assert!(page.0 & !(BLOCK_PAGES - 1) == self.first.0);
+        PageSlot(&self.words[(page.0 - self.first.0) as usize])
+    }
+    /// The pages of this block inside `range`, with their words.
+    pub fn slots_in(&self, range: PageRange) -> impl Iterator<Item = (PageId, PageSlot<'a>)> + use<'a> {
+        let start = range.start.0.max(self.first.0) - self.first.0;
+        let end = range.end.0.clamp(self.first.0, self.first.0 + BLOCK_PAGES) - self.first.0;
+        let (words, first) = (self.words, self.first);
+        (start..end).map(move |i| (first.plus(i), PageSlot(&words[i as usize])))
+    }
+    /// Rounds that the clock hand of staging still passes chunk `chunk_in_block` (0..8) by, and sets how many it passes next.
+    pub fn rounds_to_skip(&self, chunk_in_block: u32) -> u32 {
+        ((self.heat.load(Ordering::Relaxed) >> (chunk_in_block * 8)) & 0xFF) as u32
+    }
+    /// Sets the rounds to skip of a chunk. Lost updates only change the policy.
+    pub fn set_rounds_to_skip(&self, chunk_in_block: u32, rounds: u32) {
+        assert!(rounds < 256);
+        let shift = chunk_in_block * 8;
+        let seen = self.heat.load(Ordering::Relaxed);
+        self.heat.store((seen & !(0xFF << shift)) | (u64::from(rounds) << shift), Ordering::Relaxed);
+    }
+    /// Words of a whole block, for cloning at fork.
+    pub fn word(&self, index: usize) -> PageWord {
+        PageWord::from_raw(self.words[index].load(Ordering::Acquire))
+    }
+}

@@ -1,0 +1,336 @@
+//! The word of a page table leaf: where one page of one process is.
+//!
+//! ```text
+//! 63      62     61     60     59      58 57..56 55..32  31..0
+//! MANAGED ACTIVE PINNED LOCKED REMOVED -  state  frame   swap id (0: none)
+//! ```
+//! * `MANAGED`: the address range is registered by us, or about to be. 0 means that we know nothing of the address.
+//! * `ACTIVE`: the range may be evicted. Set only when no event can be pending for it.
+//! * `PINNED`: never evicted (thread control blocks, for instance).
+//! * `LOCKED`: one engine task works on the page; only it changes state, frame and swap id.
+//! * `REMOVED`: an event dropped the page while it was locked; the holder of the lock cleans up.
+//!
+//! Must hold: the newest content of a managed page is where the state says, and nowhere else.
+//! Callers: `engine` only. Walking to a word and locking it happens under the gate, so a leaf is never freed in between.
+
+use uswap_sync::{AtomicU64, Ordering};
+use uswap_units::{FrameId, SwapId};
+
+const MANAGED: u64 = 1 << 63;
+const ACTIVE: u64 = 1 << 62;
+const PINNED: u64 = 1 << 61;
+const LOCKED: u64 = 1 << 60;
+const REMOVED: u64 = 1 << 59;
+const STATE_SHIFT: u32 = 56;
+const STATE_MASK: u64 = 0b11 << STATE_SHIFT;
+const FRAME_SHIFT: u32 = 32;
+const FRAME_MASK: u64 = 0xFF_FFFF << FRAME_SHIFT;
+const SWAP_MASK: u64 = 0xFFFF_FFFF;
+const FLAGS: u64 = MANAGED | ACTIVE | PINNED;
+
+/// Frames that a page word can name.
+pub const FRAMES_MAX: u32 = 1 << 24;
+
+/// Where a managed page is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Place {
+    /// Nothing of ours: what is mapped is the program's own; a fault gets zeros.
+    Fresh,
+    /// In the program, put there by us.
+    Present,
+    /// Unmapped, in this frame of the process's arena.
+    Staged(FrameId),
+    /// In the swap table, under the word's swap id.
+    Swapped,
+}
+
+/// A value of the word.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct PageWord(u64);
+
+impl PageWord {
+    /// The value behind a raw word of a leaf.
+    pub const fn from_raw(raw: u64) -> PageWord {
+        PageWord(raw)
+    }
+    /// The raw word.
+    pub const fn raw(self) -> u64 {
+        self.0
+    }
+    /// The range is ours.
+    pub const fn is_managed(self) -> bool {
+        self.0 & MANAGED != 0
+    }
+    /// The page may be evicted as far as its range is concerned.
+    pub const fn is_active(self) -> bool {
+        self.0 & ACTIVE != 0
+    }
+    /// The page must stay resident.
+    pub const fn is_pinned(self) -> bool {
+        self.0 & PINNED != 0
+    }
+    /// A task works on it.
+    pub const fn is_locked(self) -> bool {
+        self.0 & LOCKED != 0
+    }
+    /// An event dropped it while locked.
+    pub const fn is_removed(self) -> bool {
+        self.0 & REMOVED != 0
+    }
+    /// Where the page is.
+    pub const fn place(self) -> Place {
+        match (self.0 & STATE_MASK) >> STATE_SHIFT {
+            0 => Place::Fresh,
+            1 => Place::Present,
+            2 => Place::Staged(FrameId(((self.0 & FRAME_MASK) >> FRAME_SHIFT) as u32)),
+            _ => Place::Swapped,
+        }
+    }
+    /// The swap entry that holds the content (`Swapped`) or a retained copy.
+    pub const fn swap(self) -> Option<SwapId> {
+        match (self.0 & SWAP_MASK) as u32 {
+            0 => None,
+            id => Some(SwapId(id)),
+        }
+    }
+    /// True when staging may take it: nobody works on it and it may be in the program.
+    pub const fn may_be_staged(self) -> bool {
+        let wanted = self.0 & (MANAGED | ACTIVE | PINNED | LOCKED) == MANAGED | ACTIVE;
+        wanted && matches!(self.place(), Place::Fresh | Place::Present)
+    }
+
+    /// The same flags with another place and swap entry.
+    pub fn with(self, place: Place, swap: Option<SwapId>) -> PageWord {
+        let state = match place {
+            Place::Fresh => 0,
+            Place::Present => 1 << STATE_SHIFT,
+            Place::Staged(frame) => {
+                assert!(frame.0 < FRAMES_MAX);
+                (2 << STATE_SHIFT) | (u64::from(frame.0) << FRAME_SHIFT)
+            }
+            Place::Swapped => 3 << STATE_SHIFT,
+        };
+        assert!(place != Place::Swapped || swap.is_some());
+        PageWord((self.0 & (FLAGS | LOCKED | REMOVED)) | state | u64::from(swap.map_or(0, |id| id.0)))
+    }
+}
+
+impl core::fmt::Debug for PageWord {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        let flag = |bit, letter| if self.0 & bit != 0 { letter } else { "-" };
+        let flags =
+            [flag(MANAGED, "m"), flag(ACTIVE, "a"), flag(PINNED, "p"), flag(LOCKED, "l"), flag(REMOVED, "r")];
+        write!(
+            f,
+            "{}{}{}{}{} {:?} {:?}",
+            flags[0],
+            flags[1],
+            flags[2],
+            flags[3],
+            flags[4],
+            self.place(),
+            self.swap()
+        )
+    }
+}
+
+/// What came of `try_lock`.
+#[must_use]
+#[derive(Debug, PartialEq, Eq)]
+pub enum TryLock {
+    /// The lock is ours; the word as it was before.
+    Locked(PageWord),
+    /// Another task has it: try again later, without the gate in hand.
+    Busy,
+    /// The address is not ours.
+    Unmanaged,
+}
+
+/// What came of `commit`.
+#[must_use]
+#[derive(Debug, PartialEq, Eq)]
+pub enum Commit {
+    /// The new place is visible and the lock is given back.
+    Done,
+    /// An event dropped the page meanwhile. The lock is still held: release what the page had, then call `finish_removed`.
+    Removed(PageWord),
+}
+
+/// What came of `remove`.
+#[must_use]
+#[derive(Debug, PartialEq, Eq)]
+pub enum Remove {
+    /// The page held this; the caller releases its frame and swap entry.
+    Was(PageWord),
+    /// The page is locked: the holder of the lock will clean up.
+    Deferred,
+    /// Nothing was there.
+    Unmanaged,
+}
+
+/// What is left of an address after its content is dropped.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Afterwards {
+    /// MADV_DONTNEED, MADV_FREE: the range stays ours and reads as zeros.
+    StillManaged,
+    /// munmap: the range is gone.
+    Unmanaged,
+}
+
+/// One word in a leaf, with the changes it may make. Each is one atomic operation.
+#[derive(Clone, Copy)]
+pub struct PageSlot<'a>(pub(crate) &'a AtomicU64);
+
+impl PageSlot<'_> {
+    /// The value now. `Acquire` pairs with the `Release` of `commit`: who sees a place also sees the content there.
+    pub fn load(self) -> PageWord {
+        PageWord(self.0.load(Ordering::Acquire))
+    }
+
+    /// Unlocked -> locked.
+    ///
+    /// `Acquire` pairs with the `Release` of `commit` by the holder before us.
+    pub fn try_lock(self) -> TryLock {
+        let seen = PageWord(self.0.load(Ordering::Relaxed));
+        if !seen.is_managed() && !seen.is_locked() {
+            return TryLock::Unmanaged;
+        }
+        if seen.is_locked() {
+            return TryLock::Busy;
+        }
+        match self.0.compare_exchange(seen.0, seen.0 | LOCKED, Ordering::Acquire, Ordering::Relaxed) {
+            Ok(_) => TryLock::Locked(seen),
+            Err(_) => TryLock::Busy,
+        }
+    }
+
+    /// Locked -> unlocked with a new place and swap entry; flags that changed meanwhile are kept.
+    ///
+    /// `Release` pairs with `load` and `try_lock`.
+    pub fn commit(self, place: Place, swap: Option<SwapId>) -> Commit {
+        let mut seen = PageWord(self.0.load(Ordering::Relaxed));
+        loop {
+            assert!(seen.is_locked());
+            if seen.is_removed() {
+                return Commit::Removed(seen);
+            }
+            let next = PageWord(seen.with(place, swap).0 & !LOCKED);
+            match self.0.compare_exchange_weak(seen.0, next.0, Ordering::Release, Ordering::Relaxed) {
+                Ok(_) => return Commit::Done,
+                Err(now) => seen = PageWord(now),
+            }
+        }
+    }
+
+    /// Locked and removed -> unlocked and fresh (or unmanaged, if the range is gone). The caller has released everything the page had.
+    pub fn finish_removed(self) {
+        let mut seen = PageWord(self.0.load(Ordering::Relaxed));
+        loop {
+            assert!(seen.is_locked());
+            assert!(seen.is_removed());
+            let next = if seen.is_managed() { seen.0 & FLAGS } else { 0 };
+            // Release pairs with `try_lock`.
+            match self.0.compare_exchange_weak(seen.0, next, Ordering::Release, Ordering::Relaxed) {
+                Ok(_) => return,
+                Err(now) => seen = PageWord(now),
+            }
+        }
+    }
+
+    /// An event dropped the page. Only the event processor calls it, with the gate exclusive.
+    ///
+    /// `AcqRel`: acquires what the last `commit` released, since the caller frees it; releases for the holder of the lock.
+    pub fn remove(self, afterwards: Afterwards) -> Remove {
+        let mut seen = PageWord(self.0.load(Ordering::Relaxed));
+        loop {
+            if !seen.is_managed() {
+                // A locked word that lost its range before stays with its holder.
+                return if seen.is_locked() { Remove::Deferred } else { Remove::Unmanaged };
+            }
+            let kept = match afterwards {
+                Afterwards::StillManaged => seen.0 & FLAGS,
+                Afterwards::Unmanaged => 0,
+            };
+            let next = if seen.is_locked() {
+                let content = seen.0 & !(FLAGS);
+                content | kept | REMOVED
+            } else {
+                kept
+            };
+            match self.0.compare_exchange_weak(seen.0, next, Ordering::AcqRel, Ordering::Relaxed) {
+                Ok(_) if seen.is_locked() => return Remove::Deferred,
+                Ok(_) => return Remove::Was(seen),
+                Err(now) => seen = PageWord(now),
+            }
+        }
+    }
+
+    /// Nothing -> managed, not yet active. False if something is there: the range must wait for an event still to come.
+    pub fn adopt(self) -> bool {
+        self.0.compare_exchange(0, MANAGED, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+    }
+
+    /// Managed -> nothing, if nothing has happened since `adopt`: the range could not be registered as a whole.
+    pub fn abandon(self) {
+        let _something_happened = self.0.compare_exchange(MANAGED, 0, Ordering::AcqRel, Ordering::Relaxed);
+    }
+
+    /// Managed -> active, if still managed.
+    pub fn activate(self) {
+        let mut seen = self.0.load(Ordering::Relaxed);
+        while seen & MANAGED != 0 {
+            match self.0.compare_exchange_weak(seen, seen | ACTIVE, Ordering::AcqRel, Ordering::Relaxed) {
+                Ok(_) => return,
+                Err(now) => seen = now,
+            }
+        }
+    }
+
+    /// Active -> not active: the page may not be evicted for a while.
+    pub fn deactivate(self) {
+        self.0.fetch_and(!ACTIVE, Ordering::AcqRel);
+    }
+
+    /// The page must stay resident from now on, if it is managed.
+    pub fn pin(self) {
+        let mut seen = self.0.load(Ordering::Relaxed);
+        while seen & MANAGED != 0 && seen & PINNED == 0 {
+            match self.0.compare_exchange_weak(seen, seen | PINNED, Ordering::AcqRel, Ordering::Relaxed) {
+                Ok(_) => return,
+                Err(now) => seen = now,
+            }
+        }
+    }
+
+    /// Takes an unlocked word out (mremap moves it elsewhere). None while it is locked; `Some` of an unmanaged word is possible.
+    pub fn take(self) -> Option<PageWord> {
+        let mut seen = self.0.load(Ordering::Relaxed);
+        loop {
+            if seen & LOCKED != 0 {
+                return None;
+            }
+            match self.0.compare_exchange_weak(seen, 0, Ordering::AcqRel, Ordering::Relaxed) {
+                Ok(_) => return Some(PageWord(seen)),
+                Err(now) => seen = now,
+            }
+        }
+    }
+
+    /// Puts a taken (or, at fork, copied) word where nothing is. False if something is there: a task still holds the lock of what was unmapped
+    /// here, and the caller waits for it without the gate.
+    ///
+    /// `Release` pairs with `load` and `try_lock`.
+    #[must_use]
+    pub fn put_back(self, word: PageWord) -> bool {
+        assert!(!word.is_locked());
+        self.0.compare_exchange(0, word.0, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+    }
+}
+
+/// What a forked child inherits of a word: the same place, without lock.
+pub fn inherited(word: PageWord) -> PageWord {
+    if word.is_removed() {
+        return PageWord(word.0 & FLAGS);
+    }
+    PageWord(word.0 & !(LOCKED | REMOVED))
+}

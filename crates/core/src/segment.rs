@@ -1,0 +1,240 @@
+//! Cuts one slice of words into the tables that all processes of a run share.
+//!
+//! The creator writes the geometry into the header; whoever maps the segment later computes the same layout from it.
+
+use crate::budget::{BUDGET_WORDS, Budget};
+use crate::counters::{COUNTER_WORDS, Counters, HISTOGRAM_WORDS};
+use crate::mm::{MM_WORDS, MmTable};
+use crate::page_table::{PageTable, Tables};
+use crate::pool::{CLASS_COUNT, MAP_WORDS, Pool, ZSPAGE_BYTES};
+use crate::slots::SlotMap;
+use crate::swap_table::{CLUSTER_ENTRIES, SwapTable};
+use crate::swap_word::FILE_GRANULE_BYTES;
+use uswap_sync::{AtomicU64, Ordering};
+use uswap_units::{MmId, PAGE_BYTES, TableId};
+
+const MAGIC: u64 = u64::from_le_bytes(*b"uswapsg1");
+const HEADER_WORDS: usize = PAGE_BYTES / 8;
+/// Slots that a swap word can name: 34 bits of granules of 64 bytes.
+const SLOTS_MAX: u64 = (1 << 34) * FILE_GRANULE_BYTES / PAGE_BYTES as u64;
+
+/// Sizes of the tables.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Geometry {
+    /// Records of processes.
+    pub mms: u32,
+    /// Pages of page tables.
+    pub tables: u32,
+    /// Swap entries, a multiple of 512.
+    pub entries: u32,
+    /// Zspages of the pool.
+    pub zspages: u32,
+    /// Slots of the swap file, a multiple of 8.
+    pub slots: u64,
+}
+
+/// Offsets of the tables, in words. Each starts at a page border.
+#[derive(Clone, Copy, Debug)]
+pub struct Layout {
+    geometry: Geometry,
+    counters: usize,
+    mms: usize,
+    table_owners: usize,
+    table_heat: usize,
+    clusters: usize,
+    states: usize,
+    maps: usize,
+    offers: usize,
+    slots: usize,
+    words: usize,
+    hashes: usize,
+    tables: usize,
+    pool: usize,
+    total: usize,
+}
+
+impl Geometry {
+    /// Where each table starts.
+    pub fn layout(self) -> Layout {
+        assert!(self.entries.is_multiple_of(CLUSTER_ENTRIES));
+        assert!(self.slots.is_multiple_of(8));
+        let mut at = HEADER_WORDS;
+        let mut place = |words: usize| {
+            let start = at;
+            at += words.next_multiple_of(PAGE_BYTES / 8);
+            start
+        };
+        let zspages = self.zspages as usize;
+        Layout {
+            geometry: self,
+            counters: place(COUNTER_WORDS + HISTOGRAM_WORDS),
+            mms: place(self.mms as usize * MM_WORDS),
+            table_owners: place(self.tables as usize),
+            table_heat: place(self.tables as usize),
+            clusters: place((self.entries / CLUSTER_ENTRIES) as usize),
+            states: place(zspages),
+            maps: place(zspages * MAP_WORDS),
+            offers: place(zspages.div_ceil(64) * (CLASS_COUNT + 1)),
+            slots: place((self.slots / 8) as usize),
+            words: place(self.entries as usize),
+            hashes: place(self.entries as usize * 2),
+            tables: place(self.tables as usize * 512),
+            pool: place(zspages * ZSPAGE_BYTES / 8),
+            total: at,
+        }
+    }
+}
+
+impl Layout {
+    /// Words of the whole segment.
+    pub const fn total_words(&self) -> usize {
+        self.total
+    }
+    /// Byte offset of the pool's data in the segment: what is given back to the system lies there.
+    pub const fn pool_offset_bytes(&self) -> u64 {
+        self.pool as u64 * 8
+    }
+}
+
+/// Why a slice is not a segment.
+#[derive(Debug, PartialEq, Eq)]
+pub enum NotASegment {
+    /// The first words are something else, or of another version of uswap.
+    Header,
+    /// The slice is shorter than its header says.
+    TooShort,
+}
+
+/// All tables of a run.
+#[derive(Clone, Copy)]
+pub struct Segment<'a> {
+    words: &'a [AtomicU64],
+    layout: Layout,
+}
+
+impl<'a> Segment<'a> {
+    /// Makes a segment out of zeroed words.
+    pub fn create(words: &'a [AtomicU64], geometry: Geometry) -> Segment<'a> {
+        let layout = geometry.layout();
+        assert!(words.len() >= layout.total);
+        for (word, value) in words[1..].iter().zip(Self::header(geometry)) {
+            word.store(value, Ordering::Relaxed);
+        }
+        words[0].store(MAGIC, Ordering::Release);
+        let segment = Segment { words, layout };
+        segment.pool().set_limit_bytes(u64::from(geometry.zspages) * ZSPAGE_BYTES as u64);
+        segment.slots().set_limit(geometry.slots);
+        segment
+    }
+
+    fn header(geometry: Geometry) -> [u64; 5] {
+        let Geometry { mms, tables, entries, zspages, slots } = geometry;
+        [u64::from(mms), u64::from(tables), u64::from(entries), u64::from(zspages), slots]
+    }
+
+    /// The geometry in the first words of a segment (at least one page of it).
+    pub fn geometry_of(words: &[AtomicU64]) -> Result<Geometry, NotASegment> {
+        if words.len() < HEADER_WORDS || words[0].load(Ordering::Acquire) != MAGIC {
+            return Err(NotASegment::Header);
+        }
+        let field = |index: usize| words[index].load(Ordering::Relaxed);
+        let number = |index: usize| u32::try_from(field(index)).map_err(|_| NotASegment::Header);
+        let (mms, tables, entries, zspages) = (number(1)?, number(2)?, number(3)?, number(4)?);
+        let geometry = Geometry { mms, tables, entries, zspages, slots: field(5) };
+        let sound = entries.is_multiple_of(CLUSTER_ENTRIES)
+            && geometry.slots.is_multiple_of(8)
+            && geometry.slots <= SLOTS_MAX;
+        if sound { Ok(geometry) } else { Err(NotASegment::Header) }
+    }
+
+    /// Opens a segment that someone else made.
+    pub fn open(words: &'a [AtomicU64]) -> Result<Segment<'a>, NotASegment> {
+        let layout = Self::geometry_of(words)?.layout();
+        if words.len() < layout.total {
+            return Err(NotASegment::TooShort);
+        }
+        Ok(Segment { words, layout })
+    }
+
+    /// Where the tables are.
+    pub fn layout(&self) -> Layout {
+        self.layout
+    }
+
+    fn part(&self, start: usize, length: usize) -> &'a [AtomicU64] {
+        &self.words[start..start + length]
+    }
+    /// Word of the header that a structure keeps a hint or a total in.
+    fn note(&self, index: usize) -> &'a AtomicU64 {
+        &self.words[16 + BUDGET_WORDS + index * 8]
+    }
+
+    /// The budget.
+    pub fn budget(&self) -> Budget<'a> {
+        Budget { words: self.part(16, BUDGET_WORDS) }
+    }
+    /// The counters.
+    pub fn counters(&self) -> Counters<'a> {
+        Counters {
+            words: self.part(self.layout.counters, COUNTER_WORDS),
+            histograms: self.part(self.layout.counters + COUNTER_WORDS, HISTOGRAM_WORDS),
+        }
+    }
+    /// The records of processes.
+    pub fn mms(&self) -> MmTable<'a> {
+        MmTable {
+            words: self.part(self.layout.mms, self.layout.geometry.mms as usize * MM_WORDS),
+            taken_total: self.note(0),
+        }
+    }
+    /// The page table pages.
+    pub fn tables(&self) -> Tables<'a> {
+        let count = self.layout.geometry.tables as usize;
+        Tables {
+            owners: self.part(self.layout.table_owners, count),
+            heat: self.part(self.layout.table_heat, count),
+            words: self.part(self.layout.tables, count * 512),
+            hint: self.note(1),
+            touched: self.note(8),
+        }
+    }
+    /// The page table of one process.
+    pub fn page_table(&self, mm: MmId, root: TableId) -> PageTable<'a> {
+        PageTable::new(self.tables(), mm, root)
+    }
+    /// The swap table.
+    pub fn swap_table(&self) -> SwapTable<'a> {
+        let entries = self.layout.geometry.entries as usize;
+        SwapTable {
+            words: self.part(self.layout.words, entries),
+            hashes: self.part(self.layout.hashes, entries * 2),
+            clusters: self.part(self.layout.clusters, entries / CLUSTER_ENTRIES as usize),
+            hint: self.note(2),
+            touched: self.note(9),
+            counters: self.counters(),
+        }
+    }
+    /// The pool.
+    pub fn pool(&self) -> Pool<'a> {
+        let zspages = self.layout.geometry.zspages as usize;
+        Pool {
+            states: self.part(self.layout.states, zspages),
+            maps: self.part(self.layout.maps, zspages * MAP_WORDS),
+            offers: self.part(self.layout.offers, zspages.div_ceil(64) * (CLASS_COUNT + 1)),
+            data: self.part(self.layout.pool, zspages * ZSPAGE_BYTES / 8),
+            resident: self.note(3),
+            fresh: self.note(4),
+            limit: self.note(5),
+        }
+    }
+    /// The slot map.
+    pub fn slots(&self) -> SlotMap<'a> {
+        SlotMap {
+            counts: self.part(self.layout.slots, (self.layout.geometry.slots / 8) as usize),
+            limit: self.note(6),
+            used: self.note(7),
+        }
+    }
+}
+
+const _: () = assert!(16 + BUDGET_WORDS + 10 * 8 <= HEADER_WORDS);

@@ -1,0 +1,113 @@
+//! The parts of the engine of one process.
+
+use crate::arena::Arena;
+use crate::platform::Platform;
+use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use lock_api::Mutex;
+use uswap_core::balance::Watermarks;
+use uswap_core::counters::Counters;
+use uswap_core::mm::MmRecord;
+use uswap_core::page_table::PageTable;
+use uswap_core::pool::ZspageOwner;
+use uswap_core::segment::Segment;
+use uswap_core::swap_table::ClusterOwner;
+use uswap_units::{MmId, PageId, PageRange, TableId};
+
+/// What the engine of a process is told at start.
+#[derive(Clone, Copy, Debug)]
+pub struct EngineOptions {
+    /// Chunks of the arena, without the spare one.
+    pub arena_chunks: u32,
+}
+
+/// Ranges that may not be evicted for a while, with the time when they may again.
+const QUARANTINES_MAX: usize = 64;
+
+/// State of one process that several of its engine tasks change.
+pub(crate) struct Private {
+    pub(crate) clusters: ClusterOwner,
+    pub(crate) zspages: ZspageOwner,
+    pub(crate) arena: Arena,
+    /// Where staging goes on.
+    pub(crate) hand: PageId,
+    pub(crate) quarantine: [Option<(PageRange, u64)>; QUARANTINES_MAX],
+}
+
+/// The engine of one process.
+pub struct Engine<'a, P: Platform> {
+    pub(crate) segment: Segment<'a>,
+    pub(crate) mm: MmId,
+    pub(crate) table: PageTable<'a>,
+    pub(crate) platform: P,
+    pub(crate) private: Mutex<P::RawLock, Private>,
+    pub(crate) counters: Counters<'a>,
+    /// An event is being processed that had to give the gate back in between: nothing may be evicted.
+    pub(crate) event_in_progress: AtomicBool,
+    /// Forked children that still read frames of this arena through us: frames may not be dropped or reused.
+    pub(crate) handovers: AtomicU32,
+    /// The process leaves management: nothing may be evicted any more.
+    pub(crate) leaving: AtomicBool,
+}
+
+impl<'a, P: Platform> Engine<'a, P> {
+    /// The engine of `mm`, whose page table starts at `root`.
+    pub fn new(
+        segment: Segment<'a>,
+        mm: MmId,
+        root: TableId,
+        platform: P,
+        options: EngineOptions,
+    ) -> Engine<'a, P> {
+        Engine {
+            segment,
+            mm,
+            table: segment.page_table(mm, root),
+            platform,
+            private: Mutex::new(Private {
+                clusters: ClusterOwner::new(),
+                zspages: ZspageOwner::new(),
+                arena: Arena::new(options.arena_chunks),
+                hand: PageId(0),
+                quarantine: [None; QUARANTINES_MAX],
+            }),
+            counters: segment.counters(),
+            event_in_progress: AtomicBool::new(false),
+            handovers: AtomicU32::new(0),
+            leaving: AtomicBool::new(false),
+        }
+    }
+
+    /// The shared state.
+    pub fn segment(&self) -> Segment<'a> {
+        self.segment
+    }
+    /// The world it lives in.
+    pub fn platform(&self) -> &P {
+        &self.platform
+    }
+    /// Its page table.
+    pub fn page_table(&self) -> PageTable<'a> {
+        self.table
+    }
+    /// Its record.
+    pub fn record(&self) -> MmRecord<'a> {
+        self.segment.mms().record(self.mm)
+    }
+    /// Levels of used memory.
+    pub fn watermarks(&self) -> Watermarks {
+        Watermarks::of(self.segment.budget().ram())
+    }
+    /// True while pages may be moved out.
+    pub(crate) fn may_evict(&self) -> bool {
+        let stopped = self.event_in_progress.load(Ordering::Acquire) || self.leaving.load(Ordering::Acquire);
+        !stopped && self.handovers.load(Ordering::Acquire) == 0
+    }
+    /// From now on nothing is evicted.
+    pub fn stop_evicting(&self) {
+        self.leaving.store(true, Ordering::Release);
+    }
+    /// Pages may be evicted again.
+    pub fn resume_evicting(&self) {
+        self.leaving.store(false, Ordering::Release);
+    }
+}

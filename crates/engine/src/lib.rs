@@ -1,0 +1,38 @@
+//! The story of a page: fault, evict, store, write back, fork. Written once, as straight-line `async` code over [`Platform`].
+//!
+//! `os` (through the agent) runs it with threads that block, so that each future is ready when it is polled; `sim` runs it with a seeded executor.
+//! No allocation after start-up, no unsafe code, no knowledge of Linux.
+//!
+//! Lock order: gate (exclusive or shared) -> page word locks -> private lock of the process. The private lock is never held across an await. A page word
+//! lock may be held across a wait for the file or for room in the pool; whoever holds the gate exclusive therefore never waits
+//! for a page word without giving the gate back first.
+//!
+//! Map: [`platform`] the seam; [`engine`] the parts of one process; [`fault`] serves a fault; [`load`] gets content; [`evict`] stages;
+//! [`store`] stores staged pages; [`reclaim`] decides when; [`messages`] takes messages and [`event`] follows the program's mappings; [`region`] takes memory under
+//! management; [`fork`] clones; [`release`] gives things back; [`writeback`] moves the pool to the file; [`reaper`] cleans up after the dead.
+#![no_std]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+
+pub mod arena;
+pub mod engine;
+pub mod event;
+pub mod evict;
+pub mod fault;
+pub mod fork;
+pub mod load;
+pub mod messages;
+pub mod plant;
+pub mod platform;
+pub mod reaper;
+pub mod reclaim;
+pub mod region;
+pub mod release;
+pub mod store;
+pub mod workspace;
+pub mod writeback;
+
+pub use engine::{Engine, EngineOptions};
+pub use platform::{Backing, Platform};
+pub use workspace::Workspace;

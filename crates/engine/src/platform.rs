@@ -1,0 +1,151 @@
+//! The seam between the engine and the world: `os` implements it over Linux, `sim` over a made-up machine.
+//!
+//! Calls that touch program memory are plain functions: they take effect at once. What may wait returns a future. Between two such calls the
+//! engine awaits [`Platform::step`], where the simulator may let someone else run.
+
+use crate::event::Event;
+use core::future::Future;
+use uswap_codec::Page;
+use uswap_core::budget::Signal;
+use uswap_units::{FrameId, MmId, PageId, PageRange, ZspageId};
+
+/// What came of moving pages out of the program.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct MoveOut {
+    /// Pages handled from the front; holes count as moved.
+    pub pages: u32,
+    /// Why it ended before the last page.
+    pub stop: Option<MoveStop>,
+}
+
+/// Why a move ended early.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum MoveStop {
+    /// An event is unread: nothing may be moved until it is processed.
+    EventPending,
+    /// The page at this place is pinned, or marked shared by a fork.
+    Busy,
+    /// The range does not allow it: locked in memory, write-protected, or no longer mapped.
+    Refused,
+}
+
+/// What came of filling one page of the program.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Install {
+    /// It is there, and its waiters run.
+    Done,
+    /// A page was there already; its waiters run.
+    AlreadyMapped,
+    /// An event is unread: try again after it was processed.
+    EventPending,
+    /// MOVE cannot take this frame (marked shared by a fork): copy instead.
+    CannotMove,
+    /// The address is not mapped, or not registered any more. Its waiters run.
+    NotMapped,
+    /// The process is gone.
+    Gone,
+}
+
+/// A message of the kernel about the program's memory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Message {
+    /// A thread waits for this page.
+    Fault(PageId),
+    /// The program's mappings change.
+    Event(Event),
+    /// The process was forked; the number names the child's descriptor.
+    Fork(i32),
+}
+
+/// What came of registering a range.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Register {
+    /// Its faults come to us.
+    Done,
+    /// It has another userfaultfd, or may not have one.
+    Refused,
+}
+
+/// A file operation failed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum FileError {
+    /// The device or file system reported an error (errno).
+    Io(i32),
+    /// The file ends too early.
+    Short,
+    /// No room.
+    Full,
+}
+
+/// Room for one blob as it lies in the file: it may cross slot borders, and reads are of whole slots.
+#[repr(C, align(4096))]
+pub struct FileBuffer(pub [u8; 3 * 4096]);
+
+/// What lies behind the swap entries: pool memory and swap file. The supervisor needs only this.
+pub trait Backing {
+    /// Gives the memory of an empty zspage back to the system.
+    fn release_zspage(&self, zspage: ZspageId);
+    /// Reads whole slots at `offset` into the front of `buffer`.
+    fn read_file(
+        &self,
+        offset: u64,
+        bytes: usize,
+        buffer: &mut FileBuffer,
+    ) -> impl Future<Output = Result<(), FileError>>;
+    /// Lets others run for a moment.
+    fn pause(&self) -> impl Future<Output = ()>;
+    /// A point where others may run; nothing on Linux.
+    fn step(&self) -> impl Future<Output = ()>;
+    /// Monotonic time.
+    fn now_ns(&self) -> u64;
+    /// Counts a signal in the budget and wakes its waiters in all processes.
+    fn raise(&self, signal: Signal);
+    /// Waits until a signal's count is not `seen`, or so many ns.
+    fn wait(&self, signal: Signal, seen: u32, timeout_ns: u64) -> impl Future<Output = ()>;
+}
+
+/// One process with its program memory.
+pub trait Platform: Backing {
+    /// Lock of the private state of a process; held for some 100 ns, never across an await.
+    type RawLock: lock_api::RawMutex;
+
+    /// Enters a shared section of the gate.
+    fn lock_shared(&self) -> impl Future<Output = ()>;
+    /// Leaves it.
+    fn unlock_shared(&self);
+    /// Enters the exclusive section of the gate.
+    fn lock_exclusive(&self) -> impl Future<Output = ()>;
+    /// Leaves it.
+    fn unlock_exclusive(&self);
+
+    /// Moves `count` pages (at most 64) from the program into consecutive frames of the arena, holes included.
+    fn move_out(&self, page: PageId, frame: FrameId, count: u32) -> MoveOut;
+    /// Which of `count` frames (at most 64) hold a page: bit i for `frame + i`.
+    fn arrived(&self, frame: FrameId, count: u32) -> u64;
+    /// Moves a frame back into the program.
+    fn move_in(&self, frame: FrameId, page: PageId) -> Install;
+    /// Fills a page of the program with a copy.
+    fn copy_in(&self, page: PageId, content: &Page) -> Install;
+    /// Fills a page of the program with zeros.
+    fn zero_in(&self, page: PageId) -> Install;
+    /// Makes the page give SIGBUS, and says why on the program's standard error.
+    fn poison(&self, page: PageId) -> Install;
+    /// Lets the waiters of a page try again.
+    fn wake(&self, page: PageId);
+    /// Copies a frame of the arena.
+    fn read_frame(&self, frame: FrameId, content: &mut Page);
+    /// Gives the memory of those of 64 frames back whose bit is set.
+    fn drop_frames(&self, first: FrameId, mask: u64);
+    /// Makes present pages exclusive again that a fork left marked shared. Faults like any access: hold nothing.
+    fn recover(&self, page: PageId, count: u32) -> impl Future<Output = ()>;
+    /// Takes messages without waiting; how many.
+    fn read_messages(&self, messages: &mut [Message]) -> usize;
+    /// A child is there, with this record as its copy of the page table (None: there was no room for one, and the child cannot be kept).
+    fn child_forked(&self, descriptor: i32, child: Option<MmId>);
+    /// Registers a range.
+    fn register(&self, range: PageRange) -> Register;
+    /// True while an event is unread.
+    fn event_pending(&self) -> bool;
+    /// True when a handler may wait now: another one reads messages meanwhile.
+    fn may_wait(&self) -> bool;
+}

@@ -1,0 +1,38 @@
+//! Cleans up after a process that is gone. The supervisor calls it; nobody else touches the record any more.
+
+use crate::platform::Backing;
+use crate::release::put_entry;
+use uswap_core::counters::Counter;
+use uswap_core::mm::MmState;
+use uswap_core::page_table::PAGES_MAX;
+use uswap_core::page_word::{Afterwards, Remove};
+use uswap_core::segment::Segment;
+use uswap_units::{MmId, PageId, PageRange};
+
+/// Drops every reference that the process held, and gives its clusters, zspages, table pages and record to the others.
+pub fn drop_mm(segment: Segment<'_>, backing: &impl Backing, mm: MmId) {
+    let record = segment.mms().record(mm);
+    record.set_state(MmState::Reaping, 0);
+    let swap_table = segment.swap_table();
+    if let Some(root) = record.root() {
+        let everything = PageRange { start: PageId(0), end: PageId(PAGES_MAX) };
+        for leaf in segment.page_table(mm, root).leaves(everything) {
+            for (_, slot) in leaf.slots_in(everything) {
+                let word = match slot.remove(Afterwards::Unmanaged) {
+                    Remove::Was(word) => word,
+                    // Its holder died with the process.
+                    Remove::Deferred => slot.load(),
+                    Remove::Unmanaged => continue,
+                };
+                if let Some(swap) = word.swap() {
+                    put_entry(segment, backing, swap);
+                }
+            }
+        }
+    }
+    swap_table.reap(mm);
+    segment.pool().reap(mm, |zspage| backing.release_zspage(zspage));
+    segment.tables().reap(mm);
+    segment.counters().add(Counter::ReapedMms, 1);
+    record.free();
+}

@@ -1,0 +1,133 @@
+//! When to stage and store: kswapd in the background, handlers directly when memory is above the min watermark.
+
+use crate::engine::Engine;
+use crate::evict::Stage;
+use crate::platform::Platform;
+use crate::workspace::Workspace;
+use core::sync::atomic::Ordering;
+use uswap_core::balance;
+use uswap_core::budget::Signal;
+use uswap_core::counters::Counter;
+use uswap_units::limits::THROTTLE_ROUNDS_MAX;
+use uswap_units::{CHUNK_PAGES, PageId};
+
+/// What one round of reclaim achieved.
+#[must_use]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Reclaimed {
+    /// Pages whose memory was given back.
+    pub pages: u64,
+    /// Chunks that were staged.
+    pub chunks: u32,
+    /// The pool had no room: wait for [`Signal::Room`].
+    pub no_room: bool,
+    /// A message must be read first.
+    pub event_pending: bool,
+    /// Pages that a fork left marked shared: `recover` them, holding nothing.
+    pub shared: Option<(PageId, u32)>,
+}
+
+/// Chunks staged for one chunk that is stored, while the staged set is smaller than wanted.
+const STAGE_BATCH_CHUNKS: u32 = 4;
+
+/// Timeout of a wait for room or progress: a lost signal costs this much, not for ever.
+const WAIT_NS: u64 = 2_000_000;
+
+impl<P: Platform> Engine<'_, P> {
+    /// Stages and stores until about `pages` pages of memory were given back, or nothing more can be done now.
+    pub async fn reclaim(&self, pages: u64, workspace: &mut Workspace) -> Reclaimed {
+        let mut total = Reclaimed::default();
+        while total.pages < pages {
+            self.stage_some(&mut total).await;
+            if total.event_pending {
+                break;
+            }
+            match self.store_oldest(workspace).await {
+                None => break,
+                Some(chunk) => {
+                    total.pages += u64::from(chunk.freed);
+                    total.no_room |= chunk.no_room;
+                    if chunk.no_room || chunk.freed == 0 && total.chunks == 0 {
+                        break;
+                    }
+                }
+            }
+            self.platform.step().await;
+        }
+        total
+    }
+
+    /// Keeps the staged set at its size.
+    async fn stage_some(&self, total: &mut Reclaimed) {
+        let (staged, arena_chunks) = {
+            let private = self.private.lock();
+            (private.arena.staged_count(), private.arena.chunk_count())
+        };
+        let wanted = balance::staged_chunks_wanted(self.record().resident_pages(), arena_chunks);
+        if staged >= wanted {
+            return;
+        }
+        let mut rounds = 0;
+        for _ in 0..STAGE_BATCH_CHUNKS {
+            let Some(chunk) = self.next_chunk(&mut rounds) else { return };
+            match self.stage_chunk(chunk).await {
+                Stage::Staged(_) => total.chunks += 1,
+                Stage::Shared(page, count) => total.shared = Some((page, count)),
+                Stage::Nothing => (),
+                Stage::EventPending => {
+                    total.event_pending = true;
+                    return;
+                }
+                Stage::NoRoom => return,
+            }
+        }
+    }
+
+    /// Direct reclaim: above the min watermark a handler first makes room, so that a thread that allocates faster than kswapd reclaims waits for it.
+    /// It gives up after a bounded time: the program goes on over budget rather than not at all.
+    pub(crate) async fn throttle(&self, workspace: &mut Workspace) {
+        let (budget, min) = (self.segment.budget(), self.watermarks().min);
+        if budget.used() <= min {
+            return;
+        }
+        for _ in 0..THROTTLE_ROUNDS_MAX {
+            if budget.used() <= min {
+                return;
+            }
+            if !self.platform.may_wait() || budget.is_full() || budget.is_ending() || !self.may_evict() {
+                break;
+            }
+            self.counters.add(Counter::DirectReclaim, 1);
+            let seen = budget.signal_count(Signal::Room);
+            let done = self.reclaim(CHUNK_PAGES / 2, workspace).await;
+            if done.pages == 0 {
+                self.platform.wait(Signal::Room, seen, WAIT_NS).await;
+            }
+        }
+        if budget.used() > budget.ram() {
+            self.counters.add(Counter::ForcedOver, 1);
+        }
+    }
+
+    /// One turn of kswapd: reclaims this process's share of what is above the high watermark. True when there is nothing to do.
+    pub async fn kswapd_turn(&self, workspace: &mut Workspace) -> bool {
+        let (budget, marks) = (self.segment.budget(), self.watermarks());
+        if budget.used() <= marks.high || self.leaving.load(Ordering::Acquire) {
+            return true;
+        }
+        let mms = self.segment.mms();
+        let own = self.record().resident_pages();
+        let share = balance::reclaim_share(budget.used(), marks.high, own, mms.resident_pages());
+        let seen = budget.signal_count(Signal::Room);
+        let done = self.reclaim(share.min(8 * CHUNK_PAGES), workspace).await;
+        if let Some((page, count)) = done.shared {
+            self.counters.add(Counter::Recovered, u64::from(count));
+            self.platform.recover(page, count).await;
+        }
+        if done.pages == 0 && done.chunks == 0 {
+            // Nothing to take now: pool full, everything hot, or an event unread.
+            self.platform.wait(Signal::Room, seen, WAIT_NS).await;
+        }
+        false
+    }
+}

@@ -1,0 +1,89 @@
+//! Takes memory under management.
+
+use crate::engine::Engine;
+use crate::platform::Platform;
+use uswap_core::counters::Counter;
+use uswap_units::{BLOCK_PAGES, PageId, PageRange};
+
+/// There are no table pages left: the rest of the memory stays unmanaged.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct TablesFull;
+
+impl<P: Platform> Engine<'_, P> {
+    /// Makes words for the pages of `ranges`. They cannot be evicted yet: the caller registers the ranges next, checks that registering reached every page, and
+    /// then calls `activate`, or else `abandon`. Words that hold something are left alone.
+    pub async fn adopt(&self, ranges: &[PageRange]) -> Result<u64, TablesFull> {
+        self.platform.lock_exclusive().await;
+        let result = self.adopt_words(ranges);
+        self.platform.unlock_exclusive();
+        if let Ok(pages) = result {
+            let record = self.record();
+            record.set_managed_pages(record.managed_pages() + pages);
+            self.counters.add(Counter::Registered, pages);
+        }
+        result
+    }
+
+    fn adopt_words(&self, ranges: &[PageRange]) -> Result<u64, TablesFull> {
+        let mut adopted = 0;
+        for range in ranges {
+            let mut at = range.start;
+            while at.0 < range.end.0 {
+                let leaf = self.table.leaf_or_allocate(at).map_err(|_| TablesFull)?;
+                adopted += leaf.slots_in(*range).filter(|(_, slot)| slot.adopt()).count() as u64;
+                at = leaf.first_page().plus(BLOCK_PAGES);
+            }
+        }
+        Ok(adopted)
+    }
+
+    /// Takes back what `adopt` did, where registering did not reach every page of a range: registering skips holes without a word, and memory that is mapped into
+    /// a hole later is not registered, though its word would say so. Such a range must not be activated.
+    pub async fn abandon(&self, ranges: &[PageRange]) {
+        self.platform.lock_exclusive().await;
+        for range in ranges {
+            for leaf in self.table.leaves(*range) {
+                leaf.slots_in(*range).for_each(|(_, slot)| slot.abandon());
+            }
+            self.table.free_empty_leaves(*range);
+        }
+        self.platform.unlock_exclusive();
+    }
+
+    /// Lets the pages of `ranges` be evicted. With the gate exclusive and no event unread, nothing stale can be on its way to these words.
+    pub async fn activate(&self, ranges: &[PageRange]) {
+        loop {
+            self.platform.lock_exclusive().await;
+            if !self.platform.event_pending() {
+                break;
+            }
+            self.platform.unlock_exclusive();
+            self.platform.pause().await;
+        }
+        for range in ranges {
+            for leaf in self.table.leaves(*range) {
+                leaf.slots_in(*range).for_each(|(_, slot)| slot.activate());
+            }
+        }
+        self.platform.unlock_exclusive();
+    }
+
+    /// The page must stay resident.
+    pub fn pin(&self, page: PageId) {
+        if let Some(slot) = self.table.slot(page) {
+            slot.pin();
+        }
+    }
+
+    /// The managed pages of a range must stay resident once they are.
+    pub fn pin_range(&self, range: PageRange) {
+        for leaf in self.table.leaves(range) {
+            leaf.slots_in(range).for_each(|(_, slot)| slot.pin());
+        }
+    }
+
+    /// True when the page has a word.
+    pub fn is_managed(&self, page: PageId) -> bool {
+        self.table.slot(page).is_some_and(|slot| slot.load().is_managed())
+    }
+}

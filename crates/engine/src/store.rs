@@ -1,0 +1,215 @@
+//! Stores what was staged and not touched again: same-filled, unchanged, compressed or raw.
+
+use crate::arena::StagedChunk;
+use crate::engine::Engine;
+use crate::evict::bits;
+use crate::plant::{Plant, is_planted};
+use crate::platform::Platform;
+use crate::workspace::Workspace;
+use uswap_codec::{self as codec, Compressed};
+use uswap_core::balance;
+use uswap_core::budget::Signal;
+use uswap_core::counters::Counter;
+use uswap_core::page_word::{Commit, PageSlot, PageWord, Place, TryLock};
+use uswap_core::swap_word::Content;
+use uswap_units::{BLOCK_PAGES, CHUNK_PAGES, FrameId, PAGE_BYTES, SwapId};
+
+/// What came of storing a staged chunk.
+#[must_use]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct StoreChunk {
+    /// Frames whose memory was given back.
+    pub freed: u32,
+    /// True when it ended early because the pool had no room.
+    pub no_room: bool,
+}
+
+enum StorePage {
+    /// The page is swapped now (or gone); its frame is free.
+    Stored,
+    /// It was touched meanwhile, or someone works on it.
+    Left,
+    NoRoom,
+}
+
+impl<P: Platform> Engine<'_, P> {
+    /// Stores the oldest staged chunk. None: nothing is staged, or frames may not be dropped now.
+    pub async fn store_oldest(&self, workspace: &mut Workspace) -> Option<StoreChunk> {
+        if !self.may_evict() {
+            return None;
+        }
+        let staged = self.private.lock().arena.pop_oldest()?;
+        let mut no_room = false;
+        let mut stored = 0;
+        for index in 0..CHUNK_PAGES as u32 {
+            match self.store_page(&staged, index, workspace).await {
+                StorePage::Stored => stored += 1,
+                StorePage::Left => (),
+                StorePage::NoRoom => {
+                    no_room = true;
+                    break;
+                }
+            }
+        }
+        let (still, may_drop) = self.still_staged(&staged).await;
+        self.note_heat(&staged, stored, still);
+        if still != 0 || !may_drop {
+            let mut private = self.private.lock();
+            if no_room {
+                private.arena.push_oldest(staged)
+            } else {
+                private.arena.push(staged)
+            }
+            return Some(StoreChunk { freed: 0, no_room });
+        }
+        self.platform.drop_frames(staged.arena.first_frame(), u64::MAX);
+        self.private.lock().arena.give_back(staged.arena);
+        self.segment.budget().subtract(u64::from(stored) * PAGE_BYTES as u64);
+        Some(StoreChunk { freed: stored, no_room })
+    }
+
+    /// Frames of the chunk that page words still name, and whether the others may be dropped. Both are of one shared section: a fork may have come meanwhile, and its
+    /// child reads our frames until it has its own; or a mapping is just being moved, and words are on their way.
+    async fn still_staged(&self, staged: &StagedChunk) -> (u64, bool) {
+        self.platform.lock_shared().await;
+        let mut still = 0;
+        for index in 0..CHUNK_PAGES as u32 {
+            let frame = FrameId(staged.arena.first_frame().0 + index);
+            let page = self.private.lock().arena.page_of(frame);
+            if self.table.slot(page).is_some_and(|slot| slot.load().place() == Place::Staged(frame)) {
+                still |= 1 << index;
+            }
+        }
+        let may_drop = self.may_evict();
+        self.platform.unlock_shared();
+        (still, may_drop)
+    }
+
+    fn note_heat(&self, staged: &StagedChunk, stored: u32, still: u64) {
+        let touched = staged.pages.saturating_sub(stored + still.count_ones());
+        if let Some(leaf) = self.table.leaf(staged.source.first_page()) {
+            let in_block = (staged.source.0 % (BLOCK_PAGES / CHUNK_PAGES)) as u32;
+            leaf.set_rounds_to_skip(in_block, balance::rounds_to_skip(touched, staged.pages));
+        }
+    }
+
+    async fn store_page(&self, staged: &StagedChunk, index: u32, workspace: &mut Workspace) -> StorePage {
+        let frame = FrameId(staged.arena.first_frame().0 + index);
+        self.platform.lock_shared().await;
+        let page = self.private.lock().arena.page_of(frame);
+        let locked = self.table.slot(page).map(|slot| (slot, slot.try_lock()));
+        self.platform.unlock_shared();
+        let Some((slot, TryLock::Locked(word))) = locked else { return StorePage::Left };
+        if word.place() != Place::Staged(frame) {
+            self.unlock_as_it_was(slot, word);
+            return StorePage::Left;
+        }
+        self.platform.read_frame(frame, &mut workspace.page);
+        self.platform.step().await;
+        match self.store_content(word, workspace).await {
+            Some(swap) => {
+                self.commit_stored(slot, word, swap);
+                StorePage::Stored
+            }
+            None => {
+                self.unlock_as_it_was(slot, word);
+                StorePage::NoRoom
+            }
+        }
+    }
+
+    fn unlock_as_it_was(&self, slot: PageSlot<'_>, word: PageWord) {
+        if let Commit::Removed(_) = slot.commit(word.place(), word.swap()) {
+            self.give_up_removed(slot, word);
+        }
+    }
+
+    /// The page is in `swap` now. If that is a new entry, the old one goes.
+    fn commit_stored(&self, slot: PageSlot<'_>, word: PageWord, swap: SwapId) {
+        let old = word.swap().filter(|&old| old != swap);
+        match slot.commit(Place::Swapped, Some(swap)) {
+            Commit::Done => {
+                if let Some(old) = old {
+                    self.put_entry(old);
+                }
+            }
+            Commit::Removed(_) => {
+                self.give_up_removed(slot, word);
+                if word.swap() != Some(swap) {
+                    self.put_entry(swap);
+                }
+            }
+        }
+    }
+
+    /// Stores `workspace.page`; the entry that holds it. None: no room.
+    async fn store_content(&self, word: PageWord, workspace: &mut Workspace) -> Option<SwapId> {
+        let table = self.segment.swap_table();
+        let hash = codec::hash(&workspace.page).0;
+        if let Some(old) = word.swap()
+            && (table.hash(old) == hash || is_planted(Plant::LostDirty))
+            && table.rely_on(old)
+        {
+            self.counters.add(Counter::Unchanged, 1);
+            return Some(old);
+        }
+        let id = {
+            let mut private = self.private.lock();
+            table.reserve(self.mm, &mut private.clusters)?
+        };
+        table.set_hash(id, hash);
+        self.platform.step().await;
+        if let Some(value) = codec::same_filled(&workspace.page) {
+            table.publish(id, Content::Same(value));
+            self.counters.add(Counter::SameFilled, 1);
+            return Some(id);
+        }
+        let length = match codec::compress(&workspace.page, &mut workspace.blob, &mut workspace.scratch) {
+            Compressed::Bytes(length) => length,
+            Compressed::Incompressible => {
+                workspace.blob.copy_from_slice(&workspace.page);
+                PAGE_BYTES
+            }
+        };
+        self.platform.step().await;
+        self.store_blob(id, length, workspace)
+    }
+
+    fn store_blob(&self, id: SwapId, length: usize, workspace: &Workspace) -> Option<SwapId> {
+        let (table, pool) = (self.segment.swap_table(), self.segment.pool());
+        let cell = {
+            let mut private = self.private.lock();
+            pool.reserve(self.mm, &mut private.zspages, length)
+        };
+        let Some(cell) = cell else {
+            table.cancel(id);
+            self.platform.raise(Signal::Shrink);
+            return None;
+        };
+        pool.write(&cell, id, &workspace.blob[..length]);
+        table.publish(id, Content::Blob { blob: cell.blob(), length: length as u32 });
+        self.segment.budget().add(length as u64);
+        if length == PAGE_BYTES {
+            self.counters.add(Counter::Incompressible, 1);
+        } else {
+            self.counters.add(Counter::Compressed, 1);
+            self.counters.add(Counter::CompressedBytesIn, PAGE_BYTES as u64);
+            self.counters.add(Counter::CompressedBytesOut, length as u64);
+        }
+        Some(id)
+    }
+
+    /// Drops what a fork copied into chunks of the arena that no page word names.
+    pub fn drop_free_chunks(&self) {
+        let mut index = 0;
+        loop {
+            let chunk = self.private.lock().arena.free_chunks().get(index).copied();
+            let Some(chunk) = chunk else { return };
+            let held = self.platform.arrived(chunk.first_frame(), CHUNK_PAGES as u32);
+            if bits(held).next().is_some() {
+                self.platform.drop_frames(chunk.first_frame(), held);
+            }
+            index += 1;
+        }
+    }
+}

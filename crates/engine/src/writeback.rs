@@ -1,0 +1,224 @@
+//! Moves old blobs from the pool to the swap file. One task of the supervisor does it, so there is one clock hand and one writer.
+//!
+//! A batch: pick old blobs (second chance), mark them, copy them packed into a buffer, write the buffer with one large write, and only then let the swap words
+//! name the slots and free the cells. When the write fails the blobs stay.
+
+use crate::load::FILE_HEADER_BYTES;
+use crate::plant::{Plant, is_planted};
+use crate::platform::{Backing, FileError};
+use crate::release::release_content;
+use alloc::vec::Vec;
+use core::future::Future;
+use uswap_core::budget::{Fullness, Signal};
+use uswap_core::counters::Counter;
+use uswap_core::segment::Segment;
+use uswap_core::slots::{SlotCursor, TakenRun};
+use uswap_core::swap_table::WritebackEnd;
+use uswap_core::swap_word::{Content, FILE_GRANULE_BYTES};
+use uswap_units::limits::{WRITEBACK_BATCH_BLOBS_MAX, WRITEBACK_BATCH_BYTES};
+use uswap_units::{BlobId, PAGE_BYTES, SwapId};
+
+/// The swap file as the writer sees it.
+pub trait SwapWriter: Backing {
+    /// Writes the front of `buffer` (whole slots) at `offset`; all of it, or an error.
+    fn write_file(&self, offset: u64, buffer: &[u8]) -> impl Future<Output = Result<(), FileError>>;
+}
+
+/// What came of one batch.
+#[must_use]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Batch {
+    /// So many blobs are in the file, and so many bytes of the pool are free.
+    Written {
+        /// Blobs that moved.
+        blobs: u32,
+        /// Clean copies that were given up on the way.
+        discarded: u32,
+    },
+    /// A whole round over the table found nothing that may be written.
+    NothingToWrite,
+    /// The file has no room.
+    FileFull,
+    /// The write failed.
+    Failed(FileError),
+}
+
+#[derive(Clone, Copy)]
+struct Picked {
+    id: SwapId,
+    content: Content,
+    offset: u32,
+    bytes: u32,
+}
+
+/// The clock hand over the swap table, and the batch it fills.
+pub struct Shrinker {
+    hand: u32,
+    cursor: SlotCursor,
+    picked: Vec<Picked>,
+}
+
+impl Shrinker {
+    /// Starts at the beginning of the table. Allocates; nothing later does.
+    pub fn new() -> Shrinker {
+        Shrinker {
+            hand: 1,
+            cursor: SlotCursor::default(),
+            picked: Vec::with_capacity(WRITEBACK_BATCH_BLOBS_MAX),
+        }
+    }
+
+    /// Writes one batch of old blobs, as much as `buffer` takes: at most `WRITEBACK_BATCH_BYTES`, in whole slots, aligned as the file wants it.
+    pub async fn write_batch(
+        &mut self,
+        segment: Segment<'_>,
+        writer: &impl SwapWriter,
+        buffer: &mut [u8],
+    ) -> Batch {
+        let slots = segment.slots();
+        let wanted = (buffer.len().min(WRITEBACK_BATCH_BYTES) / PAGE_BYTES) as u64;
+        let Some(run) = slots.take_run(&mut self.cursor, wanted, 1) else {
+            let discarded = self.pick(segment, writer, &mut []).await;
+            return if discarded > 0 { Batch::Written { blobs: 0, discarded } } else { Batch::FileFull };
+        };
+        let buffer = &mut buffer[..run.bytes() as usize];
+        let discarded = self.pick(segment, writer, buffer).await;
+        let used = self.picked.last().map_or(0, |last| (last.offset + last.bytes) as usize);
+        if used == 0 {
+            slots.end_run(run);
+            return if discarded > 0 {
+                Batch::Written { blobs: 0, discarded }
+            } else {
+                Batch::NothingToWrite
+            };
+        }
+        let bytes = used.next_multiple_of(PAGE_BYTES);
+        buffer[used..bytes].fill(0);
+        // The slots count the blobs before the words name them.
+        for picked in &self.picked {
+            slots.add_blob(run.offset_bytes() + u64::from(picked.offset), u64::from(picked.bytes));
+        }
+        if is_planted(Plant::EarlyFree) {
+            self.picked.iter().for_each(|picked| release_content(segment, writer, picked.content));
+        }
+        let written = writer.write_file(run.offset_bytes(), &buffer[..bytes]).await;
+        writer.step().await;
+        self.finish(segment, writer, run, written, discarded, bytes)
+    }
+
+    fn finish(
+        &mut self,
+        segment: Segment<'_>,
+        writer: &impl SwapWriter,
+        run: TakenRun,
+        written: Result<(), FileError>,
+        discarded: u32,
+        bytes: usize,
+    ) -> Batch {
+        let (table, slots, counters) = (segment.swap_table(), segment.slots(), segment.counters());
+        let start = run.offset_bytes();
+        for picked in &self.picked {
+            let (offset, length) = (start + u64::from(picked.offset), u64::from(picked.bytes));
+            if written.is_err() {
+                slots.remove_blob(offset, length, |_| ());
+                if let Some(content) = table.abort_writeback(picked.id) {
+                    release_content(segment, writer, content);
+                }
+                continue;
+            }
+            let slot = Content::Slot { offset, length: picked.bytes };
+            if table.finish_writeback(picked.id, slot) == WritebackEnd::Orphaned {
+                slots.remove_blob(offset, length, |_| ());
+            }
+            if !is_planted(Plant::EarlyFree) {
+                release_content(segment, writer, picked.content);
+            }
+        }
+        slots.end_run(run);
+        let blobs = self.picked.len() as u32;
+        self.picked.clear();
+        match written {
+            Ok(()) => {
+                counters.add(Counter::WrittenPages, u64::from(blobs));
+                counters.add(Counter::WrittenBytes, bytes as u64);
+                writer.raise(Signal::Room);
+                segment.budget().set_full(Fullness::Room);
+                Batch::Written { blobs, discarded }
+            }
+            Err(error) => {
+                counters.add(Counter::WriteErrors, 1);
+                Batch::Failed(error)
+            }
+        }
+    }
+
+    /// Goes round the table: gives up clean copies, takes second chances away, and packs old blobs into `buffer`. Uncompressed pages are taken at once.
+    async fn pick(&mut self, segment: Segment<'_>, writer: &impl SwapWriter, buffer: &mut [u8]) -> u32 {
+        let table = segment.swap_table();
+        let (mut used, mut discarded) = (0, 0);
+        // Twice round: the first pass may only clear the referenced bits.
+        let end = table.touched_entries();
+        for step in 0..u64::from(end) * 2 {
+            if self.hand >= end {
+                self.hand = 1;
+            }
+            let id = SwapId(self.hand);
+            self.hand += 1;
+            if step % 4096 == 4095 {
+                writer.step().await;
+            }
+            let word = table.load(id);
+            let Content::Blob { blob, length } = word.content() else { continue };
+            let raw = length as usize == PAGE_BYTES;
+            if word.count() == 0 || word.is_writeback() || (table.clear_referenced(id) && !raw) {
+                continue;
+            }
+            if let Some(content) = table.discard_retained(id) {
+                release_content(segment, writer, content);
+                segment.counters().add(Counter::Discarded, 1);
+                discarded += 1;
+                if discarded as usize == WRITEBACK_BATCH_BLOBS_MAX {
+                    writer.raise(Signal::Room);
+                    break;
+                }
+                continue;
+            }
+            let bytes = (FILE_HEADER_BYTES + length as usize).next_multiple_of(FILE_GRANULE_BYTES as usize);
+            if used + bytes > buffer.len() || self.picked.len() == WRITEBACK_BATCH_BLOBS_MAX {
+                // The hand comes back to it with the next batch.
+                self.hand = id.0;
+                break;
+            }
+            let seen = table.load(id);
+            if seen.content() != word.content() || seen.count() == 0 || !table.begin_writeback(id, seen) {
+                continue;
+            }
+            Self::pack(segment, id, blob, length as usize, &mut buffer[used..used + bytes]);
+            let picked = Picked { id, content: word.content(), offset: used as u32, bytes: bytes as u32 };
+            self.picked.push(picked);
+            used += bytes;
+        }
+        discarded
+    }
+
+    fn pack(segment: Segment<'_>, id: SwapId, blob: BlobId, length: usize, out: &mut [u8]) {
+        let header = u64::from(id.0) | ((length as u64) << 32);
+        out[..FILE_HEADER_BYTES].copy_from_slice(&header.to_le_bytes());
+        let (content, padding) = out[FILE_HEADER_BYTES..].split_at_mut(length);
+        let read = segment.pool().read(blob, length, content);
+        assert!(read, "a blob in write-back keeps its cell");
+        padding.fill(0);
+    }
+}
+
+impl Default for Shrinker {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// Bytes that the shrinker should free now: what the pool holds above nine tenths of its limit.
+pub fn excess_bytes(segment: Segment<'_>) -> u64 {
+    let pool = segment.pool();
+    pool.resident_bytes().saturating_sub(pool.limit_bytes() / 10 * 9)
+}

@@ -1,0 +1,279 @@
+//! Two locks for threads of one process that have no libc: `Gate` (many readers or one writer) and `Lock`.
+//!
+//! The gate orders evictions (shared) against the reading of events (exclusive). It prefers writers: once one waits, no new reader gets in,
+//! so an event is read after at most one batch of each reader. A thread must not take the gate twice: with a writer between, it waits for itself.
+//!
+//! ```text
+//! bit 31         30              29..20            19..0
+//!     WRITER     READERS WAIT    writers waiting   readers inside
+//! ```
+//! Each change is a pure function from word to word below; the tests walk through every order of their steps.
+
+use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+
+use crate::fd::Timeout;
+use crate::futex::{self, Scope};
+
+const WRITER: u32 = 1 << 31;
+const READERS_WAIT: u32 = 1 << 30;
+const WRITER_WAITS_ONE: u32 = 1 << 20;
+const WRITERS_WAIT: u32 = READERS_WAIT - WRITER_WAITS_ONE;
+const READERS: u32 = WRITER_WAITS_ONE - 1;
+
+/// Sets of waiters, so that a wake-up reaches the right kind.
+const SET_READERS: u32 = 1;
+const SET_WRITERS: u32 = 2;
+
+/// Looks at the word before sleeping, where another CPU may be about to change it.
+const SPINS: u32 = 64;
+
+/// What a thread that wants in does next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Enter {
+    /// Put this word; then it is inside.
+    Inside(u32),
+    /// Put this word (it says that somebody waits) and look again.
+    Announce(u32),
+    /// Sleep while the word stays.
+    Sleep,
+}
+
+/// Whom a thread that leaves wakes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum WakeWhom {
+    Nobody,
+    OneWriter,
+    AllReaders,
+}
+
+fn enter_shared(word: u32) -> Enter {
+    if word & (WRITER | WRITERS_WAIT) == 0 {
+        // Readers that sleep are still marked; whoever leaves exclusively wakes them.
+        Enter::Inside(word + 1)
+    } else if word & READERS_WAIT == 0 {
+        Enter::Announce(word | READERS_WAIT)
+    } else {
+        Enter::Sleep
+    }
+}
+
+fn enter_exclusive(word: u32, announced: bool) -> Enter {
+    match (word & (WRITER | READERS), announced) {
+        (0, false) => Enter::Inside(word | WRITER),
+        (0, true) => Enter::Inside((word - WRITER_WAITS_ONE) | WRITER),
+        (_, false) => Enter::Announce(word + WRITER_WAITS_ONE),
+        (_, true) => Enter::Sleep,
+    }
+}
+
+fn leave_shared(word: u32) -> (u32, WakeWhom) {
+    let word = word - 1;
+    let last_with_writers = word & READERS == 0 && word & WRITERS_WAIT != 0;
+    (word, if last_with_writers { WakeWhom::OneWriter } else { WakeWhom::Nobody })
+}
+
+fn leave_exclusive(word: u32) -> (u32, WakeWhom) {
+    let word = word & !WRITER;
+    if word & WRITERS_WAIT != 0 {
+        (word, WakeWhom::OneWriter)
+    } else if word & READERS_WAIT != 0 {
+        (word & !READERS_WAIT, WakeWhom::AllReaders)
+    } else {
+        (word, WakeWhom::Nobody)
+    }
+}
+
+/// Whether spinning can help: set once by [`Gate::set_cpu_count`]; sleeping at once is always right.
+static SEVERAL_CPUS: AtomicBool = AtomicBool::new(false);
+
+/// A reader/writer lock in one word. At most 1023 waiting writers and 1,048,575 readers.
+#[derive(Debug)]
+pub struct Gate {
+    word: AtomicU32,
+}
+
+/// Inside a gate together with other readers; leaves when dropped.
+#[derive(Debug)]
+#[must_use]
+pub struct SharedGuard<'a>(&'a Gate);
+
+/// Alone inside a gate; leaves when dropped.
+#[derive(Debug)]
+#[must_use]
+pub struct ExclusiveGuard<'a>(&'a Gate);
+
+impl Gate {
+    /// An open gate.
+    pub const fn new() -> Gate {
+        Gate { word: AtomicU32::new(0) }
+    }
+
+    /// Tells all gates and locks of the process how many CPUs there are: with one, they never spin.
+    pub fn set_cpu_count(cpu_count: usize) {
+        // Relaxed: a hint.
+        SEVERAL_CPUS.store(cpu_count > 1, Ordering::Relaxed);
+    }
+
+    /// Opens the gate whatever it was: for the only thread of a forked child, where the other threads that were inside do not exist.
+    pub fn reset(&self) {
+        self.word.store(0, Ordering::Release);
+    }
+
+    /// Waits until no writer is inside or waits, and goes in.
+    pub fn shared(&self) -> SharedGuard<'_> {
+        self.enter(SET_READERS, |word, _| enter_shared(word));
+        SharedGuard(self)
+    }
+
+    /// Goes in shared if that needs no waiting.
+    pub fn try_shared(&self) -> Option<SharedGuard<'_>> {
+        // Acquire pairs with the release in `leave`: what the last writer did is seen.
+        let entered =
+            self.word.fetch_update(Ordering::Acquire, Ordering::Relaxed, |word| match enter_shared(word) {
+                Enter::Inside(next) => Some(next),
+                _ => None,
+            });
+        entered.ok().map(|_| SharedGuard(self))
+    }
+
+    /// Waits until nobody is inside, and goes in alone.
+    pub fn exclusive(&self) -> ExclusiveGuard<'_> {
+        self.enter(SET_WRITERS, enter_exclusive);
+        ExclusiveGuard(self)
+    }
+
+    /// Goes in alone if that needs no waiting.
+    pub fn try_exclusive(&self) -> Option<ExclusiveGuard<'_>> {
+        // Acquire pairs with the release in `leave`: what those inside did is seen.
+        let entered = self.word.fetch_update(Ordering::Acquire, Ordering::Relaxed, |word| {
+            match enter_exclusive(word, false) {
+                Enter::Inside(next) => Some(next),
+                _ => None,
+            }
+        });
+        entered.ok().map(|_| ExclusiveGuard(self))
+    }
+
+    /// Leaves a shared section whose guard was forgotten. Only for who is inside.
+    pub fn unlock_shared_forgotten(&self) {
+        self.leave(leave_shared);
+    }
+
+    /// Leaves an exclusive section whose guard was forgotten. Only for who is inside.
+    pub fn unlock_exclusive_forgotten(&self) {
+        self.leave(leave_exclusive);
+    }
+
+    fn enter(&self, set: u32, step: impl Fn(u32, bool) -> Enter) {
+        let mut spins_left = if SEVERAL_CPUS.load(Ordering::Relaxed) { SPINS } else { 0 };
+        let mut announced = false;
+        let mut word = self.word.load(Ordering::Relaxed);
+        loop {
+            let next = step(word, announced);
+            if spins_left > 0 && !announced && !matches!(next, Enter::Inside(_)) {
+                spins_left -= 1;
+                core::hint::spin_loop();
+                word = self.word.load(Ordering::Relaxed);
+                continue;
+            }
+            match next {
+                Enter::Inside(new) => {
+                    // Acquire pairs with the release in `leave`: what those before us did is seen.
+                    match self.word.compare_exchange_weak(word, new, Ordering::Acquire, Ordering::Relaxed) {
+                        Ok(_) => return,
+                        Err(seen) => word = seen,
+                    }
+                }
+                Enter::Announce(new) => {
+                    match self.word.compare_exchange_weak(word, new, Ordering::Relaxed, Ordering::Relaxed) {
+                        Ok(_) => {
+                            announced = true;
+                            word = new;
+                        }
+                        Err(seen) => word = seen,
+                    }
+                }
+                Enter::Sleep => {
+                    futex::wait_set(&self.word, word, Timeout::Forever, Scope::Private, set);
+                    word = self.word.load(Ordering::Relaxed);
+                }
+            }
+        }
+    }
+
+    fn leave(&self, step: impl Fn(u32) -> (u32, WakeWhom)) {
+        let mut word = self.word.load(Ordering::Relaxed);
+        loop {
+            let (new, whom) = step(word);
+            // Release pairs with the acquire in `enter`: what was done inside is seen by the next.
+            match self.word.compare_exchange_weak(word, new, Ordering::Release, Ordering::Relaxed) {
+                Ok(_) => {
+                    match whom {
+                        WakeWhom::Nobody => {}
+                        WakeWhom::OneWriter => {
+                            futex::wake_set(&self.word, 1, Scope::Private, SET_WRITERS);
+                        }
+                        WakeWhom::AllReaders => {
+                            futex::wake_set(&self.word, u32::MAX, Scope::Private, SET_READERS);
+                        }
+                    }
+                    return;
+                }
+                Err(seen) => word = seen,
+            }
+        }
+    }
+}
+
+impl Default for Gate {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Drop for SharedGuard<'_> {
+    fn drop(&mut self) {
+        self.0.leave(leave_shared);
+    }
+}
+
+impl Drop for ExclusiveGuard<'_> {
+    fn drop(&mut self) {
+        self.0.leave(leave_exclusive);
+    }
+}
+
+/// A mutex in one word: a gate that is only ever entered alone.
+#[derive(Debug, Default)]
+pub struct Lock(Gate);
+
+impl Lock {
+    /// A free lock.
+    pub const fn new() -> Lock {
+        Lock(Gate::new())
+    }
+
+    /// Frees the lock whatever it was: for the only thread of a forked child.
+    pub fn reset(&self) {
+        self.0.reset();
+    }
+
+    /// Waits for the lock; free again when the guard is dropped.
+    pub fn lock(&self) -> ExclusiveGuard<'_> {
+        self.0.exclusive()
+    }
+
+    /// Gives the lock back whose guard was forgotten. Only for who holds it.
+    pub fn unlock_forgotten(&self) {
+        self.0.unlock_exclusive_forgotten();
+    }
+
+    /// Takes the lock if it is free.
+    pub fn try_lock(&self) -> Option<ExclusiveGuard<'_>> {
+        self.0.try_exclusive()
+    }
+}
+
+#[cfg(test)]
+#[path = "gate_tests.rs"]
+mod tests;

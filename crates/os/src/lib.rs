@@ -1,0 +1,41 @@
+//! What uswap asks of Linux, and nothing else.
+//!
+//! Linked into two very different places: the agent, whose threads are raw clones inside other people's programs, and the
+//! command line. The first one sets the rules, for every function here:
+//! 1. no libc, no allocation, no thread-local storage: a system call is an instruction;
+//! 2. no panic on anything that the kernel may answer: expected answers are enum values, others carry the [`Errno`];
+//! 3. nothing touches memory that the caller did not name.
+//!
+//! Descriptor numbers mean something only to threads that share a descriptor table; see [`fd::Fd`].
+
+#![no_std]
+#![warn(clippy::undocumented_unsafe_blocks)]
+
+#[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
+compile_error!("uswap runs on Linux on x86_64 only: its system calls are written for that machine");
+
+#[cfg(test)]
+extern crate std;
+
+pub mod clock;
+pub mod fd;
+pub mod file;
+pub mod futex;
+pub mod gate;
+pub mod maps;
+pub mod memory;
+pub mod message;
+pub mod pagemap;
+pub mod probe;
+pub mod process;
+pub mod ring;
+pub mod sys;
+pub mod text;
+pub mod thread;
+pub mod uffd;
+
+pub use fd::Fd;
+pub use sys::Errno;
+
+/// Bytes of a page: 4096 on every machine that this crate compiles for.
+pub const PAGE_BYTES: usize = 4096;

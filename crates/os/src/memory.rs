@@ -1,0 +1,274 @@
+//! Address ranges of the engine's own: reserved, mapped, advised, given back.
+//!
+//! Nothing here allocates with anybody's allocator. Called at start-up and by reclaim; the advice calls are also used on the program's
+//! ranges, where the gate must be held as the engine says.
+
+use core::ffi::CStr;
+use core::sync::atomic::AtomicU64;
+
+use crate::PAGE_BYTES;
+use crate::fd::Fd;
+use crate::sys::{self, Errno, Result, abi};
+
+/// What a range may be used for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Access {
+    /// Nothing: a guard, or a place kept free.
+    None,
+    /// Reading.
+    Read,
+    /// Reading and writing.
+    ReadWrite,
+}
+
+impl Access {
+    fn bits(self) -> usize {
+        match self {
+            Access::None => abi::PROT_NONE as usize,
+            Access::Read => abi::PROT_READ as usize,
+            Access::ReadWrite => (abi::PROT_READ | abi::PROT_WRITE) as usize,
+        }
+    }
+}
+
+/// A private anonymous mapping that this value owns; unmapped when dropped. `leak` keeps it for ever.
+#[derive(Debug)]
+pub struct Mapping {
+    start: usize,
+    bytes: usize,
+}
+
+impl Mapping {
+    /// Maps `bytes` bytes (rounded up to whole pages) of zeros, not accounted against the overcommit limit, aligned to `align` bytes (a
+    /// power of two, at least a page).
+    pub fn anonymous(bytes: usize, align: usize, access: Access) -> Result<Mapping> {
+        if bytes == 0 || !align.is_power_of_two() {
+            return Err(Errno::EINVAL);
+        }
+        let align = align.max(PAGE_BYTES);
+        let bytes = bytes.checked_next_multiple_of(PAGE_BYTES).ok_or(Errno::ENOMEM)?;
+        let slack = align - PAGE_BYTES;
+        let whole_bytes = bytes.checked_add(slack).ok_or(Errno::ENOMEM)?;
+        let whole = map(whole_bytes, access, abi::MAP_PRIVATE | abi::MAP_ANONYMOUS | abi::MAP_NORESERVE, -1)?;
+        let start = whole.next_multiple_of(align);
+        let tail = start + bytes;
+        if start > whole {
+            // SAFETY:
+            // 1. The part in front of `start` is of the mapping made above, which nobody else knows.
+            unsafe { unmap(whole, start - whole) }?;
+        }
+        if whole + whole_bytes > tail {
+            // SAFETY:
+            // 1. The part behind `tail` is of the mapping made above, which nobody else knows.
+            unsafe { unmap(tail, whole + whole_bytes - tail) }?;
+        }
+        Ok(Mapping { start, bytes })
+    }
+
+    /// Address of the first byte.
+    pub fn start(&self) -> usize {
+        self.start
+    }
+
+    /// Length in bytes, whole pages.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Behind the last byte.
+    pub fn end(&self) -> usize {
+        self.start + self.bytes
+    }
+
+    /// Pointer to the first byte.
+    pub fn as_ptr(&self) -> *mut u8 {
+        self.start as *mut u8
+    }
+
+    /// Keeps the mapping until the process ends; answers its first byte.
+    pub fn leak(self) -> usize {
+        let start = self.start;
+        core::mem::forget(self);
+        start
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY:
+        // 1. The value owns the range; whoever made references into it promised not to outlive the value.
+        let _ = unsafe { unmap(self.start, self.bytes) };
+    }
+}
+
+/// A buffer whose first byte lies at a multiple of 4096: what O_DIRECT wants. Zeros at first.
+#[derive(Debug)]
+pub struct AlignedBuf(Mapping);
+
+impl AlignedBuf {
+    /// `bytes` bytes, rounded up to whole pages.
+    pub fn new(bytes: usize) -> Result<AlignedBuf> {
+        Mapping::anonymous(bytes, PAGE_BYTES, Access::ReadWrite).map(AlignedBuf)
+    }
+
+    /// Where it lies, for whoever must leave it alone.
+    pub fn mapping(&self) -> &Mapping {
+        &self.0
+    }
+}
+
+impl core::ops::Deref for AlignedBuf {
+    type Target = [u8];
+    fn deref(&self) -> &[u8] {
+        // SAFETY:
+        // 1. The mapping is readable, as long as `self`, zeroed by the kernel, and nobody else has its address.
+        unsafe { core::slice::from_raw_parts(self.0.as_ptr(), self.0.bytes) }
+    }
+}
+
+impl core::ops::DerefMut for AlignedBuf {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        // SAFETY:
+        // 1. As above, writable, and `self` is borrowed exclusively.
+        unsafe { core::slice::from_raw_parts_mut(self.0.as_ptr(), self.0.bytes) }
+    }
+}
+
+fn map(bytes: usize, access: Access, flags: u32, descriptor: i32) -> Result<usize> {
+    // SAFETY:
+    // 1. Without MAP_FIXED the kernel takes a free place: no existing memory changes.
+    unsafe {
+        sys::syscall6(
+            abi::__NR_mmap,
+            0,
+            bytes,
+            access.bits(),
+            flags as usize,
+            descriptor as isize as usize,
+            0,
+        )
+    }
+}
+
+/// Maps `bytes` bytes of `file` shared with every process that maps it, as atomic words that live as long as the process.
+///
+/// All access goes through atomics, so another process may change a word at any time. With [`Access::Read`] a store is a SIGSEGV. The file must
+/// be at least `bytes` long and must not shrink: a word behind its end is a SIGBUS.
+pub fn map_shared_words(file: &Fd, bytes: usize, access: Access) -> Result<&'static [AtomicU64]> {
+    if bytes == 0 || !bytes.is_multiple_of(PAGE_BYTES) || access == Access::None {
+        return Err(Errno::EINVAL);
+    }
+    if file.status()?.bytes < bytes as u64 {
+        return Err(Errno::EINVAL);
+    }
+    let start = map(bytes, access, abi::MAP_SHARED, file.raw())?;
+    // SAFETY:
+    // 1. The mapping is page-aligned, `bytes` long, readable, and never unmapped by this crate: `'static` holds.
+    // 2. Atomic words may be changed by others, other processes included; every bit pattern is a valid word.
+    Ok(unsafe { core::slice::from_raw_parts(start as *const AtomicU64, bytes / 8) })
+}
+
+/// Maps a part of `file` shared, readable and writable, `'static`; `offset` and `bytes` in whole pages. Answers the first byte's address.
+pub fn map_shared_bytes(file: &Fd, offset: u64, bytes: usize, access: Access) -> Result<usize> {
+    // SAFETY:
+    // 1. Without MAP_FIXED the kernel takes a free place: no existing memory changes.
+    unsafe {
+        sys::syscall6(
+            abi::__NR_mmap,
+            0,
+            bytes,
+            access.bits(),
+            abi::MAP_SHARED as usize,
+            file.raw() as usize,
+            offset as usize,
+        )
+    }
+}
+
+/// Unmaps a range.
+///
+/// # Safety
+/// The caller owns the range, no reference into it is used again, and nothing of it is registered with a userfaultfd whose events the
+/// calling thread reads.
+pub unsafe fn unmap(start: usize, bytes: usize) -> Result<()> {
+    // SAFETY:
+    // 1. The caller owns the range.
+    unsafe { sys::syscall3(abi::__NR_munmap, start, bytes, 0) }.map(drop)
+}
+
+/// Changes what a range may be used for.
+///
+/// # Safety
+/// The caller owns the range; no reference into it is used in a way that `access` forbids.
+pub unsafe fn protect(start: usize, bytes: usize, access: Access) -> Result<()> {
+    // SAFETY:
+    // 1. The caller owns the range.
+    unsafe { sys::syscall3(abi::__NR_mprotect, start, bytes, access.bits()) }.map(drop)
+}
+
+/// Drops the pages of a range: it reads zeros (or the file's content) afterwards. On a range with remove events this waits until the event is read.
+///
+/// # Safety
+/// Nobody needs the content, and no reference relies on it.
+pub unsafe fn drop_pages(start: usize, bytes: usize) -> Result<()> {
+    // SAFETY:
+    // 1. The caller gives the content up.
+    unsafe { advise(start, bytes, abi::MADV_DONTNEED) }
+}
+
+/// Drops the pages of a shared range and gives them back to its file: every process reads zeros afterwards.
+///
+/// # Safety
+/// As [`drop_pages`], for all processes that map the file.
+pub unsafe fn remove_pages(start: usize, bytes: usize) -> Result<()> {
+    // SAFETY:
+    // 1. The caller gives the content up.
+    unsafe { advise(start, bytes, abi::MADV_REMOVE) }
+}
+
+/// Makes each page of a range present and writable, as a write would, without changing its content: undoes what fork did to it.
+/// Missing pages are filled by the kernel or wait for the handler: call it on present pages.
+pub fn populate_write(start: usize, bytes: usize) -> Result<()> {
+    // SAFETY:
+    // 1. No content changes.
+    unsafe { advise(start, bytes, abi::MADV_POPULATE_WRITE) }
+}
+
+/// Keeps transparent huge pages out of a range.
+pub fn no_huge_pages(start: usize, bytes: usize) -> Result<()> {
+    // SAFETY:
+    // 1. No content changes.
+    unsafe { advise(start, bytes, abi::MADV_NOHUGEPAGE) }
+}
+
+/// Keeps a range out of core dumps.
+pub fn no_dump(start: usize, bytes: usize) -> Result<()> {
+    // SAFETY:
+    // 1. No content changes.
+    unsafe { advise(start, bytes, abi::MADV_DONTDUMP) }
+}
+
+/// Keeps a range out of the address space of forked children.
+pub fn no_fork(start: usize, bytes: usize) -> Result<()> {
+    // SAFETY:
+    // 1. No content changes in this process; a child has a hole there.
+    unsafe { advise(start, bytes, abi::MADV_DONTFORK) }
+}
+
+unsafe fn advise(start: usize, bytes: usize, advice: u32) -> Result<()> {
+    // SAFETY:
+    // 1. What the advice does to the range is the caller's promise.
+    unsafe { sys::syscall3(abi::__NR_madvise, start, bytes, advice as usize) }.map(drop)
+}
+
+/// A file in memory, `bytes` long, all zeros, close-on-exec.
+pub fn memfd_create(name: &CStr, bytes: u64) -> Result<Fd> {
+    // SAFETY:
+    // 1. `name` ends with a zero byte; the call only reads it.
+    let number = unsafe {
+        sys::syscall3(abi::__NR_memfd_create, name.as_ptr() as usize, abi::MFD_CLOEXEC as usize, 0)
+    }?;
+    let file = Fd::from_raw(number as i32);
+    file.truncate(bytes)?;
+    Ok(file)
+}

@@ -1,0 +1,239 @@
+//! Processes seen from outside: size, threads, children, life.
+//!
+//! Used by the supervisor (the tree of the run) and by the agent (its own threads). All of it is old the moment it is read.
+
+use crate::PAGE_BYTES;
+use crate::fd::{Fd, read_file};
+use crate::sys::{self, Errno, Result, abi};
+use crate::text::{TextBuffer, skip_spaces, take_number};
+
+/// Path below /proc of a process; `None` is the calling one.
+fn path(process_id: Option<u32>, rest: &str) -> TextBuffer<64> {
+    match process_id {
+        Some(process_id) => TextBuffer::format(format_args!("/proc/{process_id}/{rest}")),
+        None => TextBuffer::format(format_args!("/proc/self/{rest}")),
+    }
+}
+
+/// Path by which another process opens descriptor `number` of process `process_id`.
+pub fn descriptor_path(process_id: u32, number: i32) -> TextBuffer<64> {
+    TextBuffer::format(format_args!("/proc/{process_id}/fd/{number}"))
+}
+
+/// Sizes in pages, as `/proc/PID/statm` has them. The kernel updates them in steps of some dozens of pages a thread.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Statm {
+    /// Address space.
+    pub total_pages: u64,
+    /// In RAM.
+    pub resident_pages: u64,
+    /// In RAM and of a file or shared memory.
+    pub shared_pages: u64,
+}
+
+impl Statm {
+    /// In RAM and private anonymous: what counts against a budget.
+    pub fn anonymous_pages(&self) -> u64 {
+        self.resident_pages.saturating_sub(self.shared_pages)
+    }
+
+    /// [`Statm::anonymous_pages`] in bytes.
+    pub fn anonymous_bytes(&self) -> u64 {
+        self.anonymous_pages() * PAGE_BYTES as u64
+    }
+}
+
+/// An open `/proc/PID/statm`: reading it again costs one system call.
+#[derive(Debug)]
+pub struct StatmFile(Fd);
+
+impl StatmFile {
+    /// Opens it; `None` is the calling process.
+    pub fn open(process_id: Option<u32>) -> Result<StatmFile> {
+        Fd::open(path(process_id, "statm").as_c_str(), abi::O_RDONLY, 0).map(StatmFile)
+    }
+
+    /// The sizes now. ESRCH when the process is gone.
+    pub fn read(&self) -> Result<Statm> {
+        let mut buffer = [0u8; 128];
+        let bytes = self.0.pread(&mut buffer, 0)?;
+        parse_statm(&buffer[..bytes]).ok_or(Errno::ESRCH)
+    }
+}
+
+fn parse_statm(text: &[u8]) -> Option<Statm> {
+    let (total_pages, rest) = take_number(text, 10)?;
+    let (resident_pages, rest) = take_number(skip_spaces(rest), 10)?;
+    let (shared_pages, _) = take_number(skip_spaces(rest), 10)?;
+    Some(Statm { total_pages, resident_pages, shared_pages })
+}
+
+/// Calls `visit` with the id of each thread of a process (`None`: the calling one). Threads that come meanwhile may be missed.
+pub fn for_each_thread(process_id: Option<u32>, mut visit: impl FnMut(u32)) -> Result<()> {
+    let directory = Fd::open(path(process_id, "task").as_c_str(), abi::O_RDONLY | abi::O_DIRECTORY, 0)?;
+    let mut buffer = [0u8; 2048];
+    loop {
+        // SAFETY:
+        // 1. The kernel writes at most the size of the exclusive buffer.
+        let bytes = unsafe {
+            sys::syscall3(
+                abi::__NR_getdents64,
+                directory.raw() as usize,
+                buffer.as_mut_ptr() as usize,
+                buffer.len(),
+            )
+        }?;
+        if bytes == 0 {
+            return Ok(());
+        }
+        // An entry: inode 8 bytes, offset 8, length of the entry 2, type 1, name with a zero byte.
+        let mut rest = &buffer[..bytes];
+        while rest.len() > 19 {
+            let length = u16::from_ne_bytes([rest[16], rest[17]]) as usize;
+            if length <= 19 || length > rest.len() {
+                break;
+            }
+            if let Some((thread_id, _)) = take_number(&rest[19..length], 10) {
+                visit(thread_id as u32);
+            }
+            rest = &rest[length..];
+        }
+    }
+}
+
+/// Address of a thread's list of robust futexes, which lies in its thread-local storage; 0 when it has none.
+///
+/// A range that contains one must not be registered carelessly: the kernel walks it when the thread exits.
+pub fn robust_list(thread_id: u32) -> Result<usize> {
+    let (mut head, mut bytes) = (0usize, 0usize);
+    // SAFETY:
+    // 1. The kernel writes one pointer and one size into live words.
+    unsafe {
+        sys::syscall3(
+            abi::__NR_get_robust_list,
+            thread_id as usize,
+            &raw mut head as usize,
+            &raw mut bytes as usize,
+        )
+    }?;
+    Ok(head)
+}
+
+/// A descriptor that becomes readable when the process ends.
+pub fn pidfd_open(process_id: u32) -> Result<Fd> {
+    sys::plain(abi::__NR_pidfd_open, process_id as usize, 0, 0).map(|number| Fd::from_raw(number as i32))
+}
+
+/// What `/proc/PID/stat` says of a process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stat {
+    /// `R`, `S`, `D`, `T`, `t`, `Z`, `X`.
+    pub state: u8,
+    /// Its parent.
+    pub parent: u32,
+    /// When it started, in clock ticks since boot: with the id, a name that is not used twice.
+    pub start_ticks: u64,
+}
+
+/// Reads the state of a process; ENOENT or ESRCH when there is none.
+pub fn stat(process_id: u32) -> Result<Stat> {
+    let mut buffer = [0u8; 1024];
+    let text = read_file(path(Some(process_id), "stat").as_c_str(), &mut buffer)?;
+    parse_stat(text).ok_or(Errno::ESRCH)
+}
+
+/// `pid (name) state parent ...`; the name may contain anything, so fields count from the last parenthesis.
+fn parse_stat(text: &[u8]) -> Option<Stat> {
+    let end = text.iter().rposition(|byte| *byte == b')')?;
+    let mut fields = text.get(end + 1..)?.split(|byte| *byte == b' ').filter(|field| !field.is_empty());
+    let state = *fields.next()?.first()?;
+    let (parent, _) = take_number(fields.next()?, 10)?;
+    // Field 22 of the file; state is field 3, parent field 4.
+    let (start_ticks, _) = take_number(fields.nth(17)?, 10)?;
+    Some(Stat { state, parent: parent as u32, start_ticks })
+}
+
+/// Calls `visit` with each child of each thread of a process.
+pub fn for_each_child(process_id: u32, mut visit: impl FnMut(u32)) -> Result<()> {
+    let mut answer = Ok(());
+    for_each_thread(Some(process_id), |thread_id| {
+        let path = TextBuffer::<64>::format(format_args!("/proc/{process_id}/task/{thread_id}/children"));
+        if let Err(error) = read_numbers(&path, &mut visit) {
+            // A thread that ended meanwhile has given its children to another.
+            if !matches!(error, Errno::ENOENT | Errno::ESRCH) {
+                answer = Err(error);
+            }
+        }
+    })?;
+    answer
+}
+
+/// Numbers divided by spaces, through a small buffer: the part of a number at its end is kept for the next read.
+fn read_numbers(path: &TextBuffer<64>, visit: &mut impl FnMut(u32)) -> Result<()> {
+    let file = Fd::open(path.as_c_str(), abi::O_RDONLY, 0)?;
+    let mut buffer = [0u8; 512];
+    let mut value: Option<u32> = None;
+    loop {
+        let bytes = match file.read(&mut buffer) {
+            Ok(bytes) => bytes,
+            Err(Errno::EINTR) => continue,
+            Err(error) => return Err(error),
+        };
+        for byte in &buffer[..bytes] {
+            if byte.is_ascii_digit() {
+                value = Some(value.unwrap_or(0).wrapping_mul(10).wrapping_add((byte - b'0') as u32));
+            } else if let Some(number) = value.take() {
+                visit(number);
+            }
+        }
+        if bytes == 0 {
+            if let Some(number) = value {
+                visit(number);
+            }
+            return Ok(());
+        }
+    }
+}
+
+/// The short name of a process.
+pub fn command_name(process_id: u32) -> Result<TextBuffer<20>> {
+    let mut buffer = [0u8; 20];
+    let text = read_file(path(Some(process_id), "comm").as_c_str(), &mut buffer)?;
+    let text = text.strip_suffix(b"\n").unwrap_or(text);
+    let text = text.utf8_chunks().next().map_or("", |chunk| chunk.valid());
+    Ok(TextBuffer::format(format_args!("{text}")))
+}
+
+/// Whether there is a process with this id, a zombie too.
+pub fn is_alive(process_id: u32) -> bool {
+    !matches!(kill(process_id, 0), Err(Errno::ESRCH))
+}
+
+/// Sends a signal to a process; 0 only asks whether it could be sent.
+pub fn kill(process_id: u32, signal: u32) -> Result<()> {
+    sys::plain(abi::__NR_kill, process_id as usize, signal as usize, 0).map(drop)
+}
+
+/// Id of the calling process.
+pub fn process_id() -> u32 {
+    sys::plain(abi::__NR_getpid, 0, 0, 0).unwrap_or(0) as u32
+}
+
+/// Ends the whole process at once: no handler runs, no buffer is flushed.
+pub fn exit_process(code: u8) -> ! {
+    loop {
+        let _ = sys::plain(abi::__NR_exit_group, code as usize, 0, 0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_name_of_a_process_may_contain_anything() {
+        let text = b"7 (a) b (c) R 3 7 7 0 -1 4194304 1 0 0 0 0 0 0 0 20 0 1 0 5521 1 2 3";
+        assert_eq!(parse_stat(text), Some(Stat { state: b'R', parent: 3, start_ticks: 5521 }));
+        assert_eq!(parse_stat(b"7 (a"), None);
+    }
+}

@@ -1,0 +1,253 @@
+//! System calls of the made-up program that change its mappings, step by step as the kernel does them.
+
+use crate::memory::MappedPage;
+use crate::process::Process;
+use crate::program::{Expected, WAIT_MAX_NS, ZONE_START, claim, unclaim};
+use crate::world::World;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use uswap_engine::event::Event;
+use uswap_engine::platform::Message;
+use uswap_units::{PageId, PageRange};
+
+/// Queues an event and blocks until it was read.
+async fn event(world: &World<'_>, process: &Process<'_>, message: Message) {
+    let ticket = process.memory.borrow_mut().queue_event(message, world.executor.current());
+    world.note(format_args!("queued {message:?}"));
+    process.wake_handlers(world);
+    let until = world.executor.now_ns() + WAIT_MAX_NS;
+    while !process.memory.borrow().was_read(ticket) {
+        world.executor.park("its event to be read", Some(until)).await;
+        if world.executor.now_ns() >= until {
+            return world.fail(format!("{message:?} of process {} is not read for ever", process.number));
+        }
+    }
+}
+
+fn begin_change(process: &Process<'_>) {
+    process.memory.borrow_mut().changing += 1;
+}
+
+fn some_range(world: &World<'_>, pages_max: u64) -> PageRange {
+    let zone = world.options.zone_pages;
+    let start = ZONE_START + world.below(zone);
+    let pages = 1 + world.below(pages_max);
+    PageRange { start: PageId(start), end: PageId((start + pages).min(ZONE_START + zone)) }
+}
+
+/// A range of mapped pages that are alike, up to so many.
+fn some_mapping(world: &World<'_>, process: &Process<'_>, pages_max: u64) -> Option<PageRange> {
+    let wanted = some_range(world, pages_max);
+    let memory = process.memory.borrow();
+    let (&start, first) = memory.pages.range(wanted.start.0..).next()?;
+    let alike = memory
+        .pages
+        .range(start..start + wanted.pages())
+        .zip(start..)
+        .take_while(|((page, mapped), at)| {
+            **page == *at && (mapped.registered, mapped.writable) == (first.registered, first.writable)
+        })
+        .count() as u64;
+    Some(PageRange { start: PageId(start), end: PageId(start + alike) })
+}
+
+fn is_mapped(process: &Process<'_>, range: PageRange) -> bool {
+    process.memory.borrow().pages.range(range.start.0..range.end.0).next().is_some()
+}
+fn has_registered(process: &Process<'_>, range: PageRange) -> bool {
+    process.memory.borrow().pages.range(range.start.0..range.end.0).any(|(_, page)| page.registered)
+}
+
+fn map_zeros(process: &Process<'_>, range: PageRange) {
+    for page in range.start.0..range.end.0 {
+        let mapped = MappedPage { writable: true, ..MappedPage::default() };
+        process.memory.borrow_mut().pages.insert(page, mapped);
+        process.expected.borrow_mut().insert(page, Expected::zeros());
+    }
+}
+fn unmap_now(process: &Process<'_>, range: PageRange) {
+    process.memory.borrow_mut().pages.retain(|&page, _| !range.contains(PageId(page)));
+    process.expected.borrow_mut().retain(|&page, _| !range.contains(PageId(page)));
+}
+
+/// mmap at a free place; small zones make it a place that was used a moment ago.
+pub async fn map(world: &World<'_>, process: &Process<'_>) {
+    let range = some_range(world, 96);
+    if is_mapped(process, range) {
+        return;
+    }
+    world.note(format_args!("mmap {range:?}"));
+    world.count("mmap", 1);
+    map_zeros(process, range);
+    world.executor.step().await;
+}
+
+/// munmap of a part of what is there, holes included.
+pub async fn unmap(world: &World<'_>, process: &Process<'_>) {
+    let range = some_range(world, 64);
+    if !is_mapped(process, range) || !claim(process, range) {
+        return;
+    }
+    world.note(format_args!("munmap {range:?}"));
+    world.count("munmap", 1);
+    let registered = has_registered(process, range);
+    if registered {
+        begin_change(process);
+        world.executor.step().await;
+    }
+    unmap_now(process, range);
+    unclaim(process, range);
+    if registered {
+        world.executor.step().await;
+        event(world, process, Message::Event(Event::Unmap(range))).await;
+    }
+}
+
+/// mmap with MAP_FIXED over what is there.
+pub async fn map_over(world: &World<'_>, process: &Process<'_>) {
+    let range = some_range(world, 48);
+    if !is_mapped(process, range) || !claim(process, range) {
+        return;
+    }
+    world.note(format_args!("mmap over {range:?}"));
+    world.count("mmap over", 1);
+    let registered = has_registered(process, range);
+    if registered {
+        begin_change(process);
+        world.executor.step().await;
+    }
+    unmap_now(process, range);
+    map_zeros(process, range);
+    unclaim(process, range);
+    if registered {
+        world.executor.step().await;
+        event(world, process, Message::Event(Event::Unmap(range))).await;
+    }
+}
+
+/// mremap to another place, perhaps one that is mapped, perhaps longer.
+pub async fn remap(world: &World<'_>, process: &Process<'_>) {
+    let Some(from) = some_mapping(world, process, 64) else { return };
+    let to = some_range(world, 1).start;
+    let grow = if world.below(3) == 0 { world.below(16) } else { 0 };
+    let target = PageRange { start: to, end: to.plus(from.pages() + grow) };
+    let overlap = target.start.0 < from.end.0 && from.start.0 < target.end.0;
+    let over = is_mapped(process, target);
+    if overlap || (over && world.below(3) > 0) || !claim(process, from) {
+        return;
+    }
+    if !claim(process, target) {
+        return unclaim(process, from);
+    }
+    world.note(format_args!("mremap {from:?} to {target:?}"));
+    world.count("mremap", 1);
+    let early = has_registered(process, target);
+    let registered = has_registered(process, from);
+    process.memory.borrow_mut().changing += u32::from(early) + 2 * u32::from(registered);
+    world.executor.step().await;
+    unmap_now(process, target);
+    move_pages(process, from, target);
+    unclaim(process, from);
+    unclaim(process, target);
+    world.executor.step().await;
+    if early {
+        event(world, process, Message::Event(Event::Unmap(target))).await;
+    }
+    if registered {
+        event(world, process, Message::Event(Event::Remap { from: from.start, to, pages: from.pages() }))
+            .await;
+        event(world, process, Message::Event(Event::Unmap(from))).await;
+    }
+}
+
+fn move_pages(process: &Process<'_>, from: PageRange, target: PageRange) {
+    let (mut memory, mut expected) = (process.memory.borrow_mut(), process.expected.borrow_mut());
+    let mut like = MappedPage::default();
+    for index in 0..from.pages() {
+        let page = memory.pages.remove(&(from.start.0 + index)).expect("nobody unmaps a claimed range");
+        like = MappedPage { registered: page.registered, writable: page.writable, ..MappedPage::default() };
+        memory.pages.insert(target.start.0 + index, page);
+        let what = expected.remove(&(from.start.0 + index)).expect("what is mapped is expected");
+        expected.insert(target.start.0 + index, what);
+    }
+    for page in target.start.0 + from.pages()..target.end.0 {
+        memory.pages.insert(page, like.clone());
+        expected.insert(page, Expected::zeros());
+    }
+}
+
+/// MADV_DONTNEED: the event is read first, and the pages are dropped some time later.
+pub async fn drop_pages(world: &World<'_>, process: &Process<'_>) {
+    let Some(range) = some_mapping(world, process, 64) else { return };
+    // Others may go on reading and writing there, but the mapping stays until the call returns.
+    if !claim(process, range) {
+        return;
+    }
+    unclaim(process, range);
+    world.note(format_args!("madvise dontneed {range:?}"));
+    world.count("madvise dontneed", 1);
+    let each = |change: fn(&mut Expected)| {
+        let mut expected = process.expected.borrow_mut();
+        expected.range_mut(range.start.0..range.end.0).for_each(|(_, expected)| change(expected));
+    };
+    each(Expected::begin_drop);
+    if has_registered(process, range) {
+        begin_change(process);
+        event(world, process, Message::Event(Event::Remove(range))).await;
+        world.sleep_up_to(200_000).await;
+    }
+    for (_, page) in process.memory.borrow_mut().pages.range_mut(range.start.0..range.end.0) {
+        (page.content, page.poisoned, page.shared, page.pinned) = (None, false, false, false);
+    }
+    world.note(format_args!("dropped {range:?}"));
+    each(Expected::end_drop);
+}
+
+/// fork: the child has what was there in one instant, and starts when the event was read.
+pub async fn fork<'a>(world: &Rc<World<'a>>, process: &Rc<Process<'a>>) {
+    if world.alive().len() >= world.options.processes_max {
+        return;
+    }
+    begin_change(process);
+    let memory = process.memory.borrow_mut().fork();
+    let expected: BTreeMap<u64, Expected> = process
+        .expected
+        .borrow()
+        .iter()
+        .map(|(&page, what)| {
+            (page, Expected { legal: what.legal.clone(), poisoned: what.poisoned, ..Expected::default() })
+        })
+        .collect();
+    let child = Process::add(world, memory, expected);
+    world.note(format_args!("fork: process {}", child.number));
+    world.executor.step().await;
+    event(world, process, Message::Fork(child.number as i32)).await;
+}
+
+/// mprotect: read-only, or writable again.
+pub fn protect(world: &World<'_>, process: &Process<'_>) {
+    let range = some_range(world, 32);
+    let writable = world.below(2) == 0;
+    if !claim(process, range) {
+        return;
+    }
+    unclaim(process, range);
+    world.note(format_args!("mprotect {range:?} writable {writable}"));
+    world.count("mprotect", 1);
+    for (_, page) in process.memory.borrow_mut().pages.range_mut(range.start.0..range.end.0) {
+        page.writable = writable;
+    }
+}
+
+/// A device pins present pages, or lets them go.
+pub fn pin(world: &World<'_>, process: &Process<'_>) {
+    let range = some_range(world, 8);
+    let pinned = world.below(2) == 0;
+    world.note(format_args!("pin {range:?} {pinned}"));
+    world.count("pin, unpin", 1);
+    for (_, page) in process.memory.borrow_mut().pages.range_mut(range.start.0..range.end.0) {
+        // Pinning makes a page exclusive, as a write does.
+        let present = page.content.is_some();
+        (page.pinned, page.shared) = (pinned && present, page.shared && !(pinned && present));
+    }
+}

@@ -1,0 +1,92 @@
+//! The swap file of the made-up world, with its faults.
+
+use crate::world::World;
+use uswap_engine::platform::FileError;
+use uswap_units::PAGE_BYTES;
+
+/// Content of the file, and how often it lied.
+pub struct Disk {
+    bytes: Vec<u8>,
+    /// Reads that gave an error or wrong bytes.
+    pub bad_reads: u64,
+    /// Bytes with a wrong bit for ever.
+    broken: Vec<usize>,
+}
+
+impl Disk {
+    /// A file of `slots` slots.
+    pub fn new(slots: u64) -> Disk {
+        Disk { bytes: vec![0xAA; slots as usize * PAGE_BYTES], bad_reads: 0, broken: Vec::new() }
+    }
+}
+
+const EIO: i32 = 5;
+
+impl World<'_> {
+    async fn disk_delay(&self) {
+        let slow = if self.chance(self.options.disk.slow) { 100 } else { 1 };
+        self.executor.sleep((5_000 + self.below(60_000)) * slow).await;
+    }
+
+    /// Reads; the bytes are those at the end of the wait.
+    pub async fn read_file(&self, offset: u64, out: &mut [u8]) -> Result<(), FileError> {
+        self.disk_delay().await;
+        self.note(format_args!("read {} bytes at {offset}", out.len()));
+        let faults = self.options.disk;
+        let mut disk = self.disk.borrow_mut();
+        let range = offset as usize..offset as usize + out.len();
+        let Some(bytes) = disk.bytes.get(range.clone()) else {
+            self.fail(format!("read outside of the file at {offset}"));
+            return Err(FileError::Short);
+        };
+        out.copy_from_slice(bytes);
+        let mut bad = disk.broken.iter().any(|at| range.contains(at));
+        let error = self.chance(faults.read_error);
+        if self.chance(faults.read_flip) {
+            let at = self.below(out.len() as u64) as usize;
+            out[at] ^= 1 << self.below(8);
+            bad = true;
+            self.count("disk: wrong bits in a read", 1);
+        }
+        disk.bad_reads += u64::from(bad || error);
+        if error {
+            self.count("disk: read errors", 1);
+            return Err(if self.below(4) == 0 { FileError::Short } else { FileError::Io(EIO) });
+        }
+        Ok(())
+    }
+
+    /// Writes; a failed write leaves garbage in part of the range.
+    pub async fn write_file(&self, offset: u64, buffer: &[u8]) -> Result<(), FileError> {
+        self.disk_delay().await;
+        self.note(format_args!("write {} bytes at {offset}", buffer.len()));
+        let faults = self.options.disk;
+        let fails = self.chance(faults.write_error);
+        let full = self.chance(faults.full);
+        let start = offset as usize;
+        let length = if fails || full { self.below(buffer.len() as u64 + 1) as usize } else { buffer.len() };
+        {
+            let mut disk = self.disk.borrow_mut();
+            disk.bytes[start..start + length].copy_from_slice(&buffer[..length]);
+            disk.broken.retain(|at| !(start..start + length).contains(at));
+            if length > 0 && self.chance(faults.write_flip) {
+                let at = start + self.below(length as u64) as usize;
+                disk.bytes[at] ^= 1 << self.below(8);
+                disk.broken.push(at);
+                self.count("disk: wrong bits for ever", 1);
+            }
+        }
+        self.executor.sleep(self.below(20_000)).await;
+        match (fails, full) {
+            (true, _) => {
+                self.count("disk: write errors", 1);
+                Err(if self.below(3) == 0 { FileError::Short } else { FileError::Io(EIO) })
+            }
+            (_, true) => {
+                self.count("disk: full", 1);
+                Err(FileError::Full)
+            }
+            _ => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,165 @@
+//! `uswap-sim`: runs seeds, replays one, compares two runs of each.
+
+use anyhow::{Result, bail};
+use clap::{Parser, Subcommand, ValueEnum};
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+use uswap_sim::{Arena, Keep, run_seed};
+
+/// The engine in a made-up world.
+#[derive(Parser)]
+#[command(name = "uswap-sim", version)]
+struct Args {
+    #[command(subcommand)]
+    command: Command,
+    /// Switch one bug of the engine on (needs `--features plant`): the seeds must find it.
+    #[arg(long, global = true)]
+    plant: Option<Plant>,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Run seeds until one fails.
+    Run {
+        /// How many.
+        #[arg(long, default_value_t = 1000)]
+        seeds: u64,
+        /// The first one.
+        #[arg(long, default_value_t = 0)]
+        from: u64,
+        /// Go on after a seed that failed.
+        #[arg(long)]
+        keep_going: bool,
+    },
+    /// Run one seed again.
+    Replay {
+        /// Which.
+        #[arg(long)]
+        seed: u64,
+        /// Print one line for each event.
+        #[arg(long)]
+        trace: bool,
+    },
+    /// Run each seed twice and compare the traces.
+    Meta {
+        /// How many.
+        #[arg(long, default_value_t = 20)]
+        seeds: u64,
+        /// The first one.
+        #[arg(long, default_value_t = 0)]
+        from: u64,
+    },
+}
+
+/// Bugs that can be switched on.
+#[derive(Clone, Copy, ValueEnum)]
+enum Plant {
+    /// A changed page is taken for unchanged.
+    LostDirty,
+    /// Write-back frees a cell before the swap word names the slot.
+    EarlyFree,
+    /// A fault that must be tried again is forgotten.
+    LostWakeup,
+}
+
+static SEED: AtomicU64 = AtomicU64::new(0);
+
+fn replay_line(seed: u64) -> String {
+    format!("cargo run --release -p uswap-sim -- replay --seed {seed}")
+}
+
+fn main() -> Result<()> {
+    let args = Args::parse();
+    set_plant(args.plant)?;
+    let before = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |info| {
+        before(info);
+        eprintln!(
+            "seed {} failed: {}",
+            SEED.load(Ordering::Relaxed),
+            replay_line(SEED.load(Ordering::Relaxed))
+        );
+    }));
+    match args.command {
+        Command::Run { seeds, from, keep_going } => run(seeds, from, keep_going),
+        Command::Replay { seed, trace } => replay(seed, trace),
+        Command::Meta { seeds, from } => meta(seeds, from),
+    }
+}
+
+#[cfg(feature = "plant")]
+fn set_plant(plant: Option<Plant>) -> Result<()> {
+    uswap_engine::plant::set(plant.map(|plant| match plant {
+        Plant::LostDirty => uswap_engine::plant::Plant::LostDirty,
+        Plant::EarlyFree => uswap_engine::plant::Plant::EarlyFree,
+        Plant::LostWakeup => uswap_engine::plant::Plant::LostWakeup,
+    }));
+    Ok(())
+}
+#[cfg(not(feature = "plant"))]
+fn set_plant(plant: Option<Plant>) -> Result<()> {
+    if plant.is_some() {
+        bail!("this build has no bugs to switch on: build it with --features plant");
+    }
+    Ok(())
+}
+
+fn run(seeds: u64, from: u64, keep_going: bool) -> Result<()> {
+    let start = Instant::now();
+    let mut arena = Arena::default();
+    let mut tally: BTreeMap<&'static str, u64> = BTreeMap::new();
+    let mut failed = 0;
+    for seed in from..from + seeds {
+        SEED.store(seed, Ordering::Relaxed);
+        let outcome = run_seed(&mut arena, seed, Keep::Hash);
+        for (name, amount) in outcome.tally {
+            *tally.entry(name).or_default() += amount;
+        }
+        if let Some(failure) = outcome.failure {
+            eprintln!("seed {seed} failed: {failure}\n{}", replay_line(seed));
+            failed += 1;
+            if !keep_going {
+                bail!("failed after {} seeds", seed - from + 1);
+            }
+        }
+    }
+    let seconds = start.elapsed().as_secs_f64();
+    for (name, amount) in &tally {
+        println!("{amount:>12}  {name}");
+    }
+    println!("{seeds} seeds from {from}, {failed} failed, {:.1} seeds/s", seeds as f64 / seconds);
+    if failed > 0 { bail!("{failed} seeds failed") } else { Ok(()) }
+}
+
+fn replay(seed: u64, trace: bool) -> Result<()> {
+    SEED.store(seed, Ordering::Relaxed);
+    let keep = if trace { Keep::Lines } else { Keep::Hash };
+    let outcome = run_seed(&mut Arena::default(), seed, keep);
+    if let Some(lines) = outcome.trace {
+        print!("{lines}");
+    }
+    println!("seed {seed}, trace {:016x}", outcome.trace_hash);
+    match outcome.failure {
+        Some(failure) => bail!("seed {seed} failed: {failure}"),
+        None => Ok(()),
+    }
+}
+
+fn meta(seeds: u64, from: u64) -> Result<()> {
+    let mut arena = Arena::default();
+    for seed in from..from + seeds {
+        SEED.store(seed, Ordering::Relaxed);
+        let first = run_seed(&mut arena, seed, Keep::Lines);
+        let second = run_seed(&mut arena, seed, Keep::Lines);
+        if first.trace_hash != second.trace_hash || first.trace != second.trace {
+            bail!("seed {seed} gives different traces");
+        }
+        println!(
+            "seed {seed}: {:016x}, {} bytes twice",
+            first.trace_hash,
+            first.trace.map_or(0, |trace| trace.len())
+        );
+    }
+    Ok(())
+}

@@ -1,0 +1,272 @@
+//! The memory of one made-up process as the kernel keeps it: mapped pages, arena frames, and the queue of its userfaultfd.
+//!
+//! It copies what was seen of Linux 6.18, also where that is inconvenient: MOVE takes pages from any mapping at an address; COPY, MOVE and ZEROPAGE answer
+//! "again" while the count `changing` is above 0; faults are read before events; registering a range skips its holes.
+//! Everything here takes effect at once; `process` adds the waits around it.
+
+use crate::executor::TaskId;
+use std::collections::{BTreeMap, VecDeque};
+use std::rc::Rc;
+use uswap_codec::{PAGE_BYTES, Page};
+use uswap_engine::platform::{Install, Message, MoveOut, MoveStop};
+use uswap_units::{PageId, PageRange};
+
+/// One mapped page.
+#[derive(Clone, Default)]
+pub struct MappedPage {
+    /// Its faults come as messages.
+    pub registered: bool,
+    /// Mapped writable.
+    pub writable: bool,
+    /// What is present.
+    pub content: Option<Rc<Page>>,
+    /// Marked shared by a fork: MOVE refuses it.
+    pub shared: bool,
+    /// Pinned by a device: MOVE refuses it.
+    pub pinned: bool,
+    /// Gives SIGBUS.
+    pub poisoned: bool,
+}
+
+/// One frame of the arena.
+#[derive(Clone, Default)]
+pub struct Frame {
+    /// What it holds.
+    pub content: Option<Rc<Page>>,
+    /// Marked shared by a fork.
+    pub shared: bool,
+}
+
+/// An event that was queued, and who is blocked until it is read.
+#[derive(Clone, Copy)]
+pub struct QueuedEvent {
+    /// What it says.
+    pub message: Message,
+    /// The thread in the system call.
+    pub waiter: TaskId,
+    /// Number of the event.
+    pub ticket: u64,
+}
+
+/// Memory of one process.
+#[derive(Default)]
+pub struct Memory {
+    /// Mapped pages by number.
+    pub pages: BTreeMap<u64, MappedPage>,
+    /// The arena, with the spare chunk at its end.
+    pub frames: Vec<Frame>,
+    /// Changes whose events were not read yet (`mmap_changing`).
+    pub changing: u32,
+    faults: VecDeque<u64>,
+    events: VecDeque<QueuedEvent>,
+    /// Tickets up to this number were read. Events are read in order.
+    read_up_to: u64,
+    tickets: u64,
+    waiting: BTreeMap<u64, Vec<TaskId>>,
+}
+
+/// What an access meets.
+pub enum Access {
+    /// Content is there.
+    Present(Rc<Page>),
+    /// The thread waits for a handler.
+    Missing,
+    /// SIGBUS.
+    Poisoned,
+    /// SIGSEGV.
+    Unmapped,
+}
+
+impl Memory {
+    /// Nothing mapped, and an arena of so many frames.
+    pub fn with_arena(frames: usize) -> Memory {
+        Memory { frames: vec![Frame::default(); frames], ..Memory::default() }
+    }
+
+    /// Pages and frames that hold memory.
+    pub fn resident_pages(&self) -> u64 {
+        let pages = self.pages.values().filter(|page| page.content.is_some()).count();
+        (pages + self.frames.iter().filter(|frame| frame.content.is_some()).count()) as u64
+    }
+
+    /// A thread touches a page. A missing page of a registered range becomes a message, and the thread a waiter.
+    pub fn touch(&mut self, page: PageId, task: TaskId) -> Access {
+        let Some(mapped) = self.pages.get_mut(&page.0) else { return Access::Unmapped };
+        if mapped.poisoned {
+            return Access::Poisoned;
+        }
+        if let Some(content) = &mapped.content {
+            return Access::Present(content.clone());
+        }
+        if mapped.registered {
+            self.faults.push_back(page.0);
+            self.waiting.entry(page.0).or_default().push(task);
+            return Access::Missing;
+        }
+        let zeros = Rc::new([0; PAGE_BYTES]);
+        mapped.content = Some(zeros.clone());
+        Access::Present(zeros)
+    }
+
+    /// A thread writes a present page: copy on write gives it a page of its own.
+    pub fn write(&mut self, page: PageId, content: Page) {
+        if let Some(mapped) = self.pages.get_mut(&page.0) {
+            (mapped.content, mapped.shared) = (Some(Rc::new(content)), false);
+        }
+    }
+
+    /// Those that wait for a page.
+    pub fn waiters(&mut self, page: PageId) -> Vec<TaskId> {
+        self.waiting.remove(&page.0).unwrap_or_default()
+    }
+    /// Everyone that waits for a page.
+    pub fn all_waiters(&mut self) -> Vec<TaskId> {
+        self.faults.clear();
+        core::mem::take(&mut self.waiting).into_values().flatten().collect()
+    }
+    /// True when something can be read.
+    pub fn has_messages(&self) -> bool {
+        !self.faults.is_empty() || !self.events.is_empty()
+    }
+
+    /// Queues an event; its ticket.
+    pub fn queue_event(&mut self, message: Message, waiter: TaskId) -> u64 {
+        self.tickets += 1;
+        self.events.push_back(QueuedEvent { message, waiter, ticket: self.tickets });
+        self.tickets
+    }
+    /// True when an event was read.
+    pub fn was_read(&self, ticket: u64) -> bool {
+        ticket <= self.read_up_to
+    }
+    /// Reads messages, faults first. Gives also the threads that may go on.
+    pub fn read(&mut self, messages: &mut [Message]) -> (usize, Vec<TaskId>) {
+        let (mut count, mut go_on) = (0, Vec::new());
+        for place in messages {
+            if let Some(page) = self.faults.pop_front() {
+                *place = Message::Fault(PageId(page));
+            } else if let Some(event) = self.events.pop_front() {
+                *place = event.message;
+                self.read_up_to = event.ticket;
+                self.changing -= 1;
+                go_on.push(event.waiter);
+            } else {
+                break;
+            }
+            count += 1;
+        }
+        (count, go_on)
+    }
+
+    /// MOVE out of the program. Err: what the engine did wrong.
+    pub fn move_out(&mut self, page: PageId, frame: u32, count: u32) -> Result<MoveOut, String> {
+        let mut out = MoveOut { pages: 0, stop: None };
+        if self.changing > 0 {
+            out.stop = Some(MoveStop::EventPending);
+            return Ok(out);
+        }
+        for index in 0..count {
+            let target = &mut self.frames[(frame + index) as usize];
+            out.stop = match self.pages.get_mut(&(page.0 + u64::from(index))) {
+                None => Some(MoveStop::Refused),
+                Some(mapped) if !mapped.writable || mapped.poisoned => Some(MoveStop::Refused),
+                Some(mapped) if mapped.content.is_some() && (mapped.pinned || mapped.shared) => {
+                    Some(MoveStop::Busy)
+                }
+                Some(mapped) => {
+                    if target.content.is_some() && mapped.content.is_some() {
+                        return Err(format!(
+                            "{page:?}+{index} is moved into frame {} that holds something",
+                            frame + index
+                        ));
+                    }
+                    if let Some(content) = mapped.content.take() {
+                        *target = Frame { content: Some(content), shared: false };
+                    }
+                    None
+                }
+            };
+            if out.stop.is_some() {
+                break;
+            }
+            out.pages += 1;
+        }
+        Ok(out)
+    }
+
+    fn install_target(&mut self, page: PageId) -> Result<&mut MappedPage, Install> {
+        if self.changing > 0 {
+            return Err(Install::EventPending);
+        }
+        match self.pages.get_mut(&page.0) {
+            Some(mapped) if !mapped.registered => Err(Install::NotMapped),
+            None => Err(Install::NotMapped),
+            Some(mapped) if mapped.content.is_some() || mapped.poisoned => Err(Install::AlreadyMapped),
+            Some(mapped) => Ok(mapped),
+        }
+    }
+
+    /// MOVE back into the program.
+    pub fn move_in(&mut self, frame: u32, page: PageId) -> Result<Install, String> {
+        let from = self.frames[frame as usize].clone();
+        let target = match self.install_target(page) {
+            Ok(target) => target,
+            Err(install) => return Ok(install),
+        };
+        if from.shared || !target.writable {
+            return Ok(Install::CannotMove);
+        }
+        let Some(content) = from.content else {
+            return Err(format!("{page:?} should come back from frame {frame}, which is empty"));
+        };
+        (target.content, target.shared) = (Some(content), false);
+        self.frames[frame as usize] = Frame::default();
+        Ok(Install::Done)
+    }
+
+    /// COPY and ZEROPAGE.
+    pub fn copy_in(&mut self, page: PageId, content: Page) -> Install {
+        match self.install_target(page) {
+            Ok(target) => {
+                (target.content, target.shared) = (Some(Rc::new(content)), false);
+                Install::Done
+            }
+            Err(install) => install,
+        }
+    }
+
+    /// POISON.
+    pub fn poison(&mut self, page: PageId) -> Install {
+        match self.install_target(page) {
+            Ok(target) => {
+                target.poisoned = true;
+                Install::Done
+            }
+            Err(install) => install,
+        }
+    }
+
+    /// Registers what is mapped in a range; holes are skipped. False when nothing is mapped there.
+    pub fn register(&mut self, range: PageRange) -> bool {
+        let mut any = false;
+        for (_, page) in self.pages.range_mut(range.start.0..range.end.0) {
+            (page.registered, any) = (true, true);
+        }
+        any
+    }
+
+    /// The memory that a child gets, and marks what both have now as shared.
+    pub fn fork(&mut self) -> Memory {
+        for page in self.pages.values_mut() {
+            page.shared = page.content.is_some() && !page.pinned;
+        }
+        for frame in &mut self.frames {
+            frame.shared = frame.content.is_some();
+        }
+        let mut pages = self.pages.clone();
+        for page in pages.values_mut().filter(|page| page.pinned) {
+            (page.pinned, page.shared) = (false, false);
+        }
+        Memory { pages, frames: self.frames.clone(), ..Memory::default() }
+    }
+}

@@ -1,0 +1,139 @@
+//! What one seed runs: sizes, which operations and which faults. Each seed leaves some of them out altogether (swarm testing), since a bug may
+//! need that something else does not happen.
+
+use uswap_core::segment::Geometry;
+use uswap_units::Prng;
+
+/// What the program threads may do beside reading and writing, as weights.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Weights {
+    /// Map memory, often where some was unmapped a moment ago.
+    pub map: u64,
+    /// Unmap whole or part.
+    pub unmap: u64,
+    /// Map over what is there.
+    pub map_over: u64,
+    /// Move a mapping.
+    pub remap: u64,
+    /// MADV_DONTNEED.
+    pub drop: u64,
+    /// Fork.
+    pub fork: u64,
+    /// Protect against writing, and back.
+    pub protect: u64,
+    /// Pin and unpin.
+    pub pin: u64,
+    /// End the process.
+    pub exit: u64,
+}
+
+/// Faults of the disk, each in so many of 1000 calls.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct DiskFaults {
+    /// A read gives an error.
+    pub read_error: u64,
+    /// A read gives a wrong bit, once.
+    pub read_flip: u64,
+    /// A write leaves a wrong bit for ever.
+    pub write_flip: u64,
+    /// A write gives an error.
+    pub write_error: u64,
+    /// A write has no room.
+    pub full: u64,
+    /// A call takes 100 times as long.
+    pub slow: u64,
+}
+
+/// Everything about the run of one seed.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// Sizes of the shared tables.
+    pub geometry: Geometry,
+    /// RAM budget in pages.
+    pub ram_pages: u64,
+    /// Bytes that the pool may hold.
+    pub pool_bytes: u64,
+    /// Chunks of each arena, without the spare one.
+    pub arena_chunks: u32,
+    /// Handlers of each process.
+    pub handlers: u64,
+    /// Processes at the start.
+    pub processes: usize,
+    /// Processes at once, children included.
+    pub processes_max: usize,
+    /// Program threads of a process.
+    pub threads: usize,
+    /// Operations of each thread.
+    pub operations: u64,
+    /// Pages where programs map memory.
+    pub zone_pages: u64,
+    /// Of 100 reads and writes, how many are writes.
+    pub writes_percent: u64,
+    /// Other operations.
+    pub weights: Weights,
+    /// Faults of the disk.
+    pub disk: DiskFaults,
+    /// Processes killed from outside.
+    pub kills: u64,
+    /// A page is found busy for no reason in so many of 1000 moves.
+    pub busy: u64,
+    /// Slowest task: chosen in one of so many turns.
+    pub slowness: u64,
+}
+
+impl Options {
+    /// The options of a seed.
+    pub fn of_seed(prng: &mut Prng) -> Options {
+        let mut sometimes = |weight: u64| if prng.chance(2, 3) { 1 + prng.below(weight) } else { 0 };
+        let weights = Weights {
+            map: 4 + sometimes(6),
+            unmap: sometimes(8),
+            map_over: sometimes(4),
+            remap: sometimes(6),
+            drop: sometimes(8),
+            fork: sometimes(3),
+            protect: sometimes(4),
+            pin: sometimes(4),
+            exit: sometimes(1),
+        };
+        let kills = sometimes(2);
+        let mut rarely = |of_1000: u64| if prng.chance(1, 4) { 1 + prng.below(of_1000) } else { 0 };
+        let disk = DiskFaults {
+            read_error: rarely(300),
+            read_flip: rarely(300),
+            write_flip: rarely(60),
+            write_error: rarely(300),
+            full: rarely(200),
+            slow: rarely(100),
+        };
+        let busy = rarely(100);
+        let slowness = if prng.chance(1, 3) { 30 } else { 1 };
+        let crowd = prng.chance(1, 40);
+        let geometry = Geometry {
+            mms: if prng.chance(1, 6) { 3 } else { 12 },
+            tables: if prng.chance(1, 6) { 16 } else { 96 },
+            entries: 512 * (1 + prng.below(4) as u32),
+            zspages: 6 + prng.below(26) as u32,
+            slots: 8 * (2 + prng.below(40)),
+        };
+        let zone_pages = [128, 256, 448][prng.below(3) as usize];
+        Options {
+            geometry,
+            ram_pages: zone_pages / 4 + prng.below(zone_pages),
+            pool_bytes: (1 + prng.below(u64::from(geometry.zspages))) * 32 * 1024,
+            arena_chunks: 4 + prng.below(5) as u32,
+            handlers: 1 + prng.below(3),
+            processes: 1 + prng.below(2) as usize,
+            processes_max: 5,
+            threads: if crowd { 80 } else { 1 + prng.below(3) as usize },
+            operations: if crowd { 10 } else { 60 + prng.below(160) },
+            zone_pages,
+            writes_percent: 20 + prng.below(60),
+            weights,
+            disk,
+            kills,
+            busy,
+            slowness,
+        }
+    }
+}

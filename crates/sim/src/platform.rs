@@ -1,0 +1,198 @@
+//! The engine's seam, implemented over the made-up world.
+
+use crate::process::Process;
+use crate::world::World;
+use std::rc::Rc;
+use uswap_codec::Page;
+use uswap_core::budget::Signal;
+use uswap_engine::Engine;
+use uswap_engine::platform::{
+    Backing, FileBuffer, FileError, Install, Message, MoveOut, MoveStop, Platform, Register,
+};
+use uswap_engine::writeback::SwapWriter;
+use uswap_units::{FrameId, MmId, PageId, PageRange, ZspageId};
+
+/// The engine of a made-up process.
+pub type SimEngine<'a> = Engine<'a, SimPlatform<'a>>;
+
+/// One process, seen by its engine; or a forked child, seen by its parent.
+pub struct SimPlatform<'a> {
+    /// Where it lives.
+    pub world: Rc<World<'a>>,
+    /// Whose memory is filled.
+    pub process: Rc<Process<'a>>,
+    /// Whose arena is read: the parent's while it serves a child.
+    pub arena: Rc<Process<'a>>,
+}
+
+/// The supervisor, without a process of its own.
+pub struct SimSupervisor<'w, 'a> {
+    /// Where it lives.
+    pub world: &'w World<'a>,
+}
+
+macro_rules! backing {
+    ($($header:tt)*) => {
+        $($header)* {
+            fn release_zspage(&self, zspage: ZspageId) {
+                self.world.note(format_args!("{zspage:?} goes back to the system"));
+            }
+            async fn read_file(&self, offset: u64, bytes: usize, buffer: &mut FileBuffer) -> Result<(), FileError> {
+                self.world.read_file(offset, &mut buffer.0[..bytes]).await
+            }
+            async fn pause(&self) {
+                self.world.sleep_up_to(20_000).await;
+            }
+            async fn step(&self) {
+                self.world.executor.step().await;
+            }
+            fn now_ns(&self) -> u64 {
+                self.world.executor.now_ns()
+            }
+            fn raise(&self, signal: Signal) {
+                self.world.raise(signal);
+            }
+            async fn wait(&self, signal: Signal, seen: u32, timeout_ns: u64) {
+                self.world.wait(signal, seen, timeout_ns).await;
+            }
+        }
+    };
+}
+
+backing! { impl Backing for SimPlatform<'_> }
+backing! { impl Backing for SimSupervisor<'_, '_> }
+
+impl SwapWriter for SimSupervisor<'_, '_> {
+    async fn write_file(&self, offset: u64, buffer: &[u8]) -> Result<(), FileError> {
+        self.world.write_file(offset, buffer).await
+    }
+}
+
+impl SimPlatform<'_> {
+    fn is_remote(&self) -> bool {
+        !Rc::ptr_eq(&self.process, &self.arena)
+    }
+    /// Wakes the waiters when a page is there, or never will be.
+    fn after_install(&self, page: PageId, how: &str, install: Install) -> Install {
+        self.world.note(format_args!("{how} {page:?}: {install:?}"));
+        if !matches!(install, Install::EventPending | Install::CannotMove | Install::Gone) {
+            self.wake(page);
+        }
+        install
+    }
+    fn checked<T>(&self, result: Result<T, String>, otherwise: T) -> T {
+        result.unwrap_or_else(|wrong| {
+            self.world.fail(wrong);
+            otherwise
+        })
+    }
+}
+
+impl Platform for SimPlatform<'_> {
+    type RawLock = parking_lot::RawMutex;
+
+    async fn lock_shared(&self) {
+        self.world.executor.step().await;
+        self.process.lock_shared(&self.world).await;
+    }
+    fn unlock_shared(&self) {
+        self.process.unlock_shared(&self.world);
+    }
+    async fn lock_exclusive(&self) {
+        self.world.executor.step().await;
+        self.process.lock_exclusive(&self.world).await;
+    }
+    fn unlock_exclusive(&self) {
+        self.process.unlock_exclusive(&self.world);
+    }
+
+    fn move_out(&self, page: PageId, frame: FrameId, count: u32) -> MoveOut {
+        let mut count_now = count;
+        let busy = self.world.chance(self.world.options.busy);
+        if busy {
+            count_now = self.world.below(u64::from(count)) as u32;
+        }
+        let result = self.process.memory.borrow_mut().move_out(page, frame.0, count_now);
+        let mut out = self.checked(result, MoveOut { pages: 0, stop: Some(MoveStop::Refused) });
+        if busy && out.stop.is_none() {
+            out.stop = Some(MoveStop::Busy);
+        }
+        self.world.note(format_args!("move out {page:?} +{count} to {frame:?}: {out:?}"));
+        out
+    }
+    fn arrived(&self, frame: FrameId, count: u32) -> u64 {
+        let memory = self.process.memory.borrow();
+        (0..count)
+            .filter(|i| memory.frames[(frame.0 + i) as usize].content.is_some())
+            .fold(0, |mask, i| mask | (1 << i))
+    }
+    fn move_in(&self, frame: FrameId, page: PageId) -> Install {
+        if self.is_remote() {
+            return Install::CannotMove;
+        }
+        let result = self.process.memory.borrow_mut().move_in(frame.0, page);
+        let install = self.checked(result, Install::NotMapped);
+        self.after_install(page, "move in", install)
+    }
+    fn copy_in(&self, page: PageId, content: &Page) -> Install {
+        if !self.process.alive.get() {
+            return Install::Gone;
+        }
+        let install = self.process.memory.borrow_mut().copy_in(page, *content);
+        self.after_install(page, "copy in", install)
+    }
+    fn zero_in(&self, page: PageId) -> Install {
+        if !self.process.alive.get() {
+            return Install::Gone;
+        }
+        let install = self.process.memory.borrow_mut().copy_in(page, [0; 4096]);
+        self.after_install(page, "zeros in", install)
+    }
+    fn poison(&self, page: PageId) -> Install {
+        self.world.count("pages poisoned", 1);
+        let install = self.process.memory.borrow_mut().poison(page);
+        self.after_install(page, "poison", install)
+    }
+    fn wake(&self, page: PageId) {
+        let waiters = self.process.memory.borrow_mut().waiters(page);
+        waiters.into_iter().for_each(|task| self.world.executor.unpark(task));
+    }
+    fn read_frame(&self, frame: FrameId, content: &mut Page) {
+        match &self.arena.memory.borrow().frames[frame.0 as usize].content {
+            Some(page) => *content = **page,
+            None => self.world.fail(format!("read of {frame:?}, which is empty")),
+        }
+    }
+    fn drop_frames(&self, first: FrameId, mask: u64) {
+        let mut memory = self.process.memory.borrow_mut();
+        for index in (0..64).filter(|index| mask & (1 << index) != 0) {
+            memory.frames[first.0 as usize + index] = Default::default();
+        }
+        self.world.note(format_args!("drop {first:?} {mask:x}"));
+    }
+    async fn recover(&self, page: PageId, count: u32) {
+        self.process.recover(&self.world, page, count).await;
+    }
+    fn read_messages(&self, messages: &mut [Message]) -> usize {
+        let (count, go_on) = self.process.memory.borrow_mut().read(messages);
+        go_on.into_iter().for_each(|task| self.world.executor.unpark(task));
+        if count > 0 {
+            self.world.note(format_args!("read {:?}", &messages[..count]));
+        }
+        count
+    }
+    fn child_forked(&self, descriptor: i32, child: Option<MmId>) {
+        crate::fork::child_forked(&self.world, &self.process, descriptor as usize, child);
+    }
+    fn register(&self, range: PageRange) -> Register {
+        let any = self.process.memory.borrow_mut().register(range);
+        self.world.note(format_args!("register {range:?}: {any}"));
+        if any { Register::Done } else { Register::Refused }
+    }
+    fn event_pending(&self) -> bool {
+        self.process.memory.borrow().changing > 0
+    }
+    fn may_wait(&self) -> bool {
+        !self.is_remote() && self.process.serving.get() < self.world.options.handlers
+    }
+}

@@ -1,0 +1,147 @@
+//! One seed from start to verdict.
+
+use crate::check;
+use crate::executor::Stop;
+use crate::memory::Memory;
+use crate::options::Options;
+use crate::process::{Process, set_live};
+use crate::program;
+use crate::supervisor;
+use crate::world::World;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use uswap_core::counters::COUNTERS;
+use uswap_core::segment::{Geometry, Segment};
+use uswap_sync::{AtomicU64, Ordering};
+use uswap_units::{Bytes, Prng};
+
+/// A seed that takes more turns than this does not end.
+const POLLS_MAX: u64 = 6_000_000;
+
+/// The tables are looked at after so many turns.
+const CHECK_EVERY_POLLS: u64 = 1024;
+
+/// What came of one seed.
+#[derive(Debug)]
+pub struct Outcome {
+    /// What went wrong.
+    pub failure: Option<String>,
+    /// Hash of everything that happened.
+    pub trace_hash: u64,
+    /// Everything that happened, if it was asked for.
+    pub trace: Option<String>,
+    /// How often each thing happened.
+    pub tally: BTreeMap<&'static str, u64>,
+}
+
+/// Memory for the shared tables, reused by all seeds of a thread.
+pub struct Arena(Vec<AtomicU64>);
+
+impl Default for Arena {
+    fn default() -> Self {
+        let largest = Geometry { mms: 12, tables: 96, entries: 2048, zspages: 32, slots: 336 };
+        Arena((0..largest.layout().total_words()).map(|_| AtomicU64::new(0)).collect())
+    }
+}
+
+/// Whether the trace is kept as text.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Keep {
+    /// Only its hash.
+    Hash,
+    /// One line an event.
+    Lines,
+}
+
+/// Runs a seed.
+pub fn run_seed(arena: &mut Arena, seed: u64, keep: Keep) -> Outcome {
+    for word in &arena.0 {
+        word.store(0, Ordering::Relaxed);
+    }
+    let mut prng = Prng::new(seed ^ 0x5EED_5EED_5EED_5EED);
+    let options = Options::of_seed(&mut prng);
+    let segment = Segment::create(&arena.0, options.geometry);
+    segment.budget().set_ram(Bytes::of_pages(options.ram_pages));
+    segment.pool().set_limit_bytes(options.pool_bytes);
+    let lines = (keep == Keep::Lines).then(String::new);
+    let world = Rc::new(World::new(segment, options, prng, lines));
+    world.note(format_args!("{options:?}"));
+    play(&world);
+    let (trace_hash, trace) = world.trace();
+    let mut tally = world.tally.take();
+    for counter in COUNTERS {
+        tally.insert(counter.name, segment.counters().get(counter.counter));
+    }
+    tally.insert("polls", world.executor.polls());
+    world.executor.clear();
+    for process in world.processes.take() {
+        *process.engine.borrow_mut() = None;
+    }
+    Outcome { failure: world.failure(), trace_hash, trace, tally }
+}
+
+fn play(world: &Rc<World<'_>>) {
+    for _ in 0..world.options.processes {
+        start_process(world);
+    }
+    let executor = &world.executor;
+    executor.spawn("measure", None, world.slowness(), supervisor::measure(world.clone()));
+    executor.spawn("shrink", None, world.slowness(), supervisor::shrink(world.clone()));
+    executor.spawn("kill", None, 1, supervisor::kill(world.clone()));
+    run_until(world, || world.alive().iter().all(|process| process.threads_running.get() == 0));
+    for process in world.alive() {
+        process.threads_running.set(1);
+        executor.spawn("verify", Some(process.number), 1, program::read_all_pages(world.clone(), process));
+    }
+    run_until(world, || world.alive().iter().all(|process| process.threads_running.get() == 0));
+    world.stopping.set(true);
+    run_until(world, || executor.only_left("handler"));
+    world.stopping_handlers.set(true);
+    run_until(world, || executor.report().is_empty());
+    if world.failure().is_some() {
+        return;
+    }
+    check::at_rest(world);
+    for process in world.alive() {
+        let supervisor = crate::platform::SimSupervisor { world };
+        uswap_engine::reaper::drop_mm(
+            world.segment,
+            &supervisor,
+            process.mm.get().expect("who lives has a record"),
+        );
+    }
+    check::at_the_end(world);
+}
+
+fn run_until(world: &World<'_>, reached: impl Fn() -> bool) {
+    let mut next_check = world.executor.polls() + CHECK_EVERY_POLLS;
+    let mut failed = world.failure().is_some();
+    let mut since = u64::MAX;
+    let stop = world.executor.run(&world.prng, POLLS_MAX, || {
+        if world.executor.polls() >= next_check {
+            next_check = world.executor.polls() + CHECK_EVERY_POLLS;
+            check::at_any_moment(world);
+        }
+        // The condition is dear: it is looked at only now and then.
+        since = since.wrapping_add(1);
+        failed |= world.failure().is_some();
+        failed || (since.is_multiple_of(64) && reached())
+    });
+    if stop != Stop::Reached && !reached() {
+        world.fail(format!("{stop:?} after {} turns:\n{}", world.executor.polls(), world.executor.report()));
+    }
+}
+
+fn start_process(world: &Rc<World<'_>>) {
+    let mm = world.segment.mms().take().expect("the first processes find a record");
+    let root = world.segment.tables().allocate(mm.id()).expect("the first processes find a table page");
+    mm.set_root(root);
+    let memory = Memory::with_arena(Process::arena_frames(world.options.arena_chunks));
+    let process = Process::add(world, memory, BTreeMap::new());
+    process.mm.set(Some(mm.id()));
+    process.alive.set(true);
+    set_live(world, mm.id(), process.number);
+    process.start_engine(world, mm.id(), root);
+    process.start_tasks(world);
+    program::start_threads(world, &process);
+}

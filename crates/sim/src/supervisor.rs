@@ -1,0 +1,75 @@
+//! The supervisor's tasks: measuring memory, writing the pool back, and killing for the test's sake.
+
+use crate::platform::SimSupervisor;
+use crate::world::World;
+use std::rc::Rc;
+use uswap_core::balance::Watermarks;
+use uswap_core::budget::{Fullness, Signal};
+use uswap_engine::writeback::{Batch, Shrinker, excess_bytes};
+use uswap_units::Bytes;
+use uswap_units::limits::WRITEBACK_BATCH_BYTES;
+
+/// Measures what is used, and says when there is pressure.
+pub async fn measure<'a>(world: Rc<World<'a>>) {
+    let (segment, budget) = (world.segment, world.segment.budget());
+    while !world.stopping.get() {
+        let mut pages = 0;
+        for process in world.alive() {
+            let resident = process.memory.borrow().resident_pages();
+            if let Some(mm) = process.mm.get() {
+                segment.mms().record(mm).set_resident_pages(resident);
+            }
+            pages += resident;
+        }
+        budget.set_measured(Bytes(pages * 4096 + segment.pool().resident_bytes()));
+        if budget.used() > Watermarks::of(budget.ram()).low {
+            world.raise(Signal::Pressure);
+        }
+        world.executor.sleep(300_000 + world.below(1_500_000)).await;
+    }
+}
+
+/// Writes the pool back when it is nearly full.
+pub async fn shrink<'a>(world: Rc<World<'a>>) {
+    let (segment, budget) = (world.segment, world.segment.budget());
+    let mut shrinker = Shrinker::new();
+    let mut buffer = vec![0; WRITEBACK_BATCH_BYTES];
+    while !world.stopping.get() {
+        let seen = budget.signal_count(Signal::Shrink);
+        if excess_bytes(segment) == 0 {
+            world.wait(Signal::Shrink, seen, 3_000_000).await;
+            continue;
+        }
+        let bytes_max = 4096 * (1 + world.below(64) as usize);
+        let supervisor = SimSupervisor { world: &world };
+        let batch = shrinker.write_batch(segment, &supervisor, &mut buffer[..bytes_max]).await;
+        world.note(format_args!("batch: {batch:?}"));
+        match batch {
+            Batch::Written { blobs, discarded } => {
+                world.count("write-backs: blobs", u64::from(blobs));
+                world.count("write-backs: clean copies given up", u64::from(discarded));
+                world.executor.step().await;
+            }
+            Batch::NothingToWrite => world.wait(Signal::Shrink, seen, 1_000_000).await,
+            Batch::FileFull | Batch::Failed(_) => {
+                world.count("write-backs: failed or no room", 1);
+                budget.set_full(Fullness::Full);
+                world.sleep_up_to(3_000_000).await;
+            }
+        }
+    }
+}
+
+/// Kills processes from outside, at any moment.
+pub async fn kill<'a>(world: Rc<World<'a>>) {
+    for _ in 0..world.options.kills {
+        world.sleep_up_to(40_000_000).await;
+        let alive = world.alive();
+        if world.stopping.get() || alive.len() < 2 {
+            continue;
+        }
+        let victim = alive[world.below(alive.len() as u64) as usize].clone();
+        world.count("kills", 1);
+        victim.end(&world);
+    }
+}

@@ -1,0 +1,142 @@
+//! The made-up world: what all processes of a run share. Random numbers, the executor, the disk, the trace and the verdict.
+
+use crate::content::Version;
+use crate::disk::Disk;
+use crate::executor::{Executor, TaskId};
+use crate::options::Options;
+use crate::process::Process;
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use uswap_core::budget::Signal;
+use uswap_core::segment::Segment;
+use uswap_units::Prng;
+
+/// What happened, in order: always a hash of it, the lines only when somebody wants them.
+pub struct Trace {
+    hash: u64,
+    lines: Option<String>,
+}
+
+/// Everything about one run.
+pub struct World<'a> {
+    /// The shared tables.
+    pub segment: Segment<'a>,
+    /// What this seed runs.
+    pub options: Options,
+    /// Who runs.
+    pub executor: Executor<'a>,
+    /// The only source of chance.
+    pub prng: RefCell<Prng>,
+    /// All processes that ever were, by number.
+    pub processes: RefCell<Vec<Rc<Process<'a>>>>,
+    /// The swap file.
+    pub disk: RefCell<Disk>,
+    /// How often each thing happened.
+    pub tally: RefCell<BTreeMap<&'static str, u64>>,
+    /// All engine tasks but the handlers end at their next turn.
+    pub stopping: Cell<bool>,
+    /// And now the handlers, which the others may have needed.
+    pub stopping_handlers: Cell<bool>,
+    trace: RefCell<Trace>,
+    failure: RefCell<Option<String>>,
+    signal_waiters: RefCell<[Vec<TaskId>; 3]>,
+    versions: Cell<Version>,
+}
+
+impl<'a> World<'a> {
+    /// An empty world. `keep_lines` says whether the trace is kept as text.
+    pub fn new(segment: Segment<'a>, options: Options, prng: Prng, keep_lines: Option<String>) -> World<'a> {
+        World {
+            segment,
+            options,
+            executor: Executor::default(),
+            prng: RefCell::new(prng),
+            processes: RefCell::default(),
+            disk: RefCell::new(Disk::new(options.geometry.slots)),
+            tally: RefCell::default(),
+            stopping: Cell::new(false),
+            stopping_handlers: Cell::new(false),
+            trace: RefCell::new(Trace { hash: 0xcbf2_9ce4_8422_2325, lines: keep_lines }),
+            failure: RefCell::default(),
+            signal_waiters: RefCell::default(),
+            versions: Cell::new(1),
+        }
+    }
+
+    /// A number below `bound`.
+    pub fn below(&self, bound: u64) -> u64 {
+        self.prng.borrow_mut().below(bound)
+    }
+    /// True in so many of 1000 cases.
+    pub fn chance(&self, of_1000: u64) -> bool {
+        of_1000 > 0 && self.prng.borrow_mut().chance(of_1000, 1000)
+    }
+    /// A content that no page had before.
+    pub fn next_version(&self) -> Version {
+        self.versions.set(self.versions.get() + 1);
+        self.versions.get()
+    }
+    /// Counts something.
+    pub fn count(&self, name: &'static str, amount: u64) {
+        *self.tally.borrow_mut().entry(name).or_default() += amount;
+    }
+    /// Notes an event of the run.
+    pub fn note(&self, what: core::fmt::Arguments<'_>) {
+        let (name, owner) = self.executor.current_name();
+        let line = match owner {
+            Some(owner) => format!("{} p{owner} {name}: {what}\n", self.executor.now_ns()),
+            None => format!("{} {name}: {what}\n", self.executor.now_ns()),
+        };
+        let mut trace = self.trace.borrow_mut();
+        for byte in line.bytes() {
+            // FNV-1a.
+            trace.hash = (trace.hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+        }
+        if let Some(lines) = &mut trace.lines {
+            lines.push_str(&line);
+        }
+    }
+    /// Hash of the trace, and its text if it was kept.
+    pub fn trace(&self) -> (u64, Option<String>) {
+        let trace = self.trace.borrow();
+        (trace.hash, trace.lines.clone())
+    }
+    /// Something is wrong. Only the first is kept.
+    pub fn fail(&self, what: String) {
+        self.note(format_args!("FAILED: {what}"));
+        self.failure.borrow_mut().get_or_insert(what);
+    }
+    /// What went wrong.
+    pub fn failure(&self) -> Option<String> {
+        self.failure.borrow().clone()
+    }
+
+    /// Counts a signal and wakes who waits for it.
+    pub fn raise(&self, signal: Signal) {
+        self.segment.budget().raise(signal);
+        let waiters = core::mem::take(&mut self.signal_waiters.borrow_mut()[signal as usize]);
+        waiters.into_iter().for_each(|task| self.executor.unpark(task));
+    }
+    /// Waits for a change of a signal's count.
+    pub async fn wait(&self, signal: Signal, seen: u32, timeout_ns: u64) {
+        let until = self.executor.now_ns() + timeout_ns;
+        while self.segment.budget().signal_count(signal) == seen && self.executor.now_ns() < until {
+            self.signal_waiters.borrow_mut()[signal as usize].push(self.executor.current());
+            self.executor.park("a signal", Some(until)).await;
+        }
+    }
+    /// Waits up to `ns_max`.
+    pub async fn sleep_up_to(&self, ns_max: u64) {
+        let ns = self.below(ns_max);
+        self.executor.sleep(ns).await;
+    }
+    /// Slowness of a new task.
+    pub fn slowness(&self) -> u64 {
+        if self.below(4) == 0 { self.options.slowness } else { 1 }
+    }
+    /// Processes that live.
+    pub fn alive(&self) -> Vec<Rc<Process<'a>>> {
+        self.processes.borrow().iter().filter(|process| process.alive.get()).cloned().collect()
+    }
+}

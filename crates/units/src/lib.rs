@@ -1,0 +1,25 @@
+//! Numbers with a meaning: ids, sizes, limits, ratios, random numbers.
+//!
+//! Everything else in the project depends on this crate; it depends on nothing. A page, a frame, a swap entry and a byte
+//! count are different types, so that they cannot be mixed by accident.
+#![no_std]
+#![forbid(unsafe_code)]
+
+mod ids;
+pub mod limits;
+mod prng;
+
+pub use ids::{BlobId, Bytes, ChunkId, FrameId, MmId, PageId, PageRange, SwapId, TableId, ZspageId};
+pub use prng::Prng;
+
+/// Bytes of one page, frame and slot. 4096 is written here and nowhere else.
+pub const PAGE_BYTES: usize = 4096;
+/// `log2(PAGE_BYTES)`.
+pub const PAGE_SHIFT: u32 = 12;
+/// Pages of one block, the unit of a leaf of the page table: 2 MiB.
+pub const BLOCK_PAGES: u64 = 512;
+/// Pages that are staged together: 256 KiB. One word holds a bit for each.
+pub const CHUNK_PAGES: u64 = 64;
+
+const _: () = assert!(1 << PAGE_SHIFT == PAGE_BYTES);
+const _: () = assert!(BLOCK_PAGES.is_multiple_of(CHUNK_PAGES));

@@ -1,0 +1,30 @@
+//! Every maximum, with its reason and the sum.
+
+/// Managed processes of one run at once. A record is 128 bytes: 2048 * 128 B = 256 KiB of the segment.
+pub const MM_MAX: u32 = 2048;
+
+/// Sharers of one swap entry: one for each process. The count has 12 bits.
+pub const SHARERS_MAX: u32 = 4095;
+const _: () = assert!(MM_MAX < SHARERS_MAX);
+
+/// Messages taken from a userfaultfd in one read. Each is 32 bytes: 16 * 32 B = 512 B of a handler's stack.
+pub const MESSAGES_PER_READ_MAX: usize = 16;
+
+/// Faults of one handler that wait for something and are tried again. More than that stay unread in the kernel's queue.
+pub const FAULTS_DEFERRED_MAX: usize = 64;
+
+/// Staged chunks of one process: 4096 * 256 KiB = 1 GiB. A larger inactive list does not find more references.
+pub const STAGED_CHUNKS_MAX: u32 = 4096;
+
+/// Bytes of one write-back batch. One write of 512 KiB is sequential for any disk; two in flight need 1 MiB of the supervisor.
+pub const WRITEBACK_BATCH_BYTES: usize = 512 * 1024;
+
+/// Blobs of one write-back batch: the smallest blob takes 64 bytes of the file, but a batch of many tiny ones ends earlier.
+pub const WRITEBACK_BATCH_BLOBS_MAX: usize = 1024;
+
+/// Times that a read of the only copy of a page is tried before the page is given up.
+pub const READ_ATTEMPTS_MAX: u32 = 3;
+
+/// Times that a handler may wait for reclaim before it serves a fault over budget: 50 * 2 ms = 0.1 s.
+/// A program must go on even if nothing can be reclaimed.
+pub const THROTTLE_ROUNDS_MAX: u32 = 50;

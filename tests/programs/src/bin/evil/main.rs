@@ -1,0 +1,64 @@
+//! evil: programs that are hard to live inside. Each mode is one case; it prints OK and ends with status 0, or prints
+//! what went wrong and ends with status 1.
+//!
+//! `evil MODE [--bytes 200M] [--seed 1]`. `--bytes` is how much memory the mode uses: about four times the budget it
+//! is run in. `evil list` prints the modes.
+
+mod descriptors;
+mod families;
+mod kernel;
+mod ranges;
+mod signals;
+mod support;
+mod threads;
+
+use support::{Case, early};
+use uswap_test_programs::arguments::Arguments;
+
+type Mode = fn(&Case);
+
+/// Name and function of each mode.
+const MODES: [(&str, Mode); 22] = [
+    ("close_all_descriptors", descriptors::close_all),
+    ("few_descriptors_allowed", descriptors::few_allowed),
+    ("limits_after_start", descriptors::limits_after_start),
+    ("unshare_descriptors", descriptors::unshare),
+    ("block_all_signals", signals::block_all),
+    ("own_segv_and_bus_handlers", signals::own_handlers),
+    ("alternate_stack", signals::alternate_stack),
+    ("deep_family", families::deep),
+    ("exec_itself", families::exec_itself),
+    ("killed_at_any_time", families::killed_at_any_time),
+    ("memory_before_main", early::check),
+    ("drop_privileges", families::drop_privileges),
+    ("thousand_threads", threads::thousand),
+    ("threads_share_pages", threads::share_pages),
+    ("wipe_on_fork", ranges::wipe_on_fork),
+    ("dont_fork", ranges::dont_fork),
+    ("lock_part", ranges::lock_part),
+    ("own_userfaultfd", ranges::own_userfaultfd),
+    ("shared_anonymous", ranges::shared_anonymous),
+    ("sparse", ranges::sparse),
+    ("syscalls_on_cold_buffers", kernel::cold_buffers),
+    ("heap_and_stack", ranges::heap_and_stack),
+];
+
+fn main() {
+    let mut words = std::env::args().skip(1);
+    let mode = words.next().unwrap_or_default();
+    if mode == "list" {
+        MODES.iter().for_each(|(name, _)| println!("{name}"));
+        return;
+    }
+    let Some((_, run)) = MODES.iter().find(|(name, _)| *name == mode) else {
+        eprintln!("unknown mode {mode:?}; `evil list` prints all");
+        std::process::exit(2);
+    };
+    let arguments = Arguments::read(words, &["bytes", "seed", "depth"]);
+    run(&Case {
+        bytes: arguments.bytes("bytes", "200M"),
+        seed: arguments.number("seed", 1),
+        depth: arguments.number("depth", 0),
+    });
+    println!("OK");
+}

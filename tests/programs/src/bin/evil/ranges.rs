@@ -1,0 +1,280 @@
+//! Modes about ranges that need care: special advice, locks, sharing, sparse use, another userfaultfd.
+
+use crate::support::{Case, Filled, fail, in_child, must, verify_zero, wait_good};
+use uswap_test_programs::PAGE_BYTES;
+use uswap_test_programs::memory;
+use uswap_test_programs::message::errno;
+use uswap_test_programs::random::Random;
+
+/// A quarter of memory is wiped in children; the parent keeps it, and the child's zeros stay its own.
+pub fn wipe_on_fork(case: &Case) {
+    let wiped = Filled::new(case.bytes / 4, case.seed, 1);
+    memory::advise(wiped.address, wiped.pages * PAGE_BYTES, libc::MADV_WIPEONFORK)
+        .unwrap_or_else(|error| fail!("MADV_WIPEONFORK: errno {error}"));
+    let kept = Filled::new(case.bytes / 4 * 3, case.seed, 2);
+    for _ in 0..3 {
+        let pid = in_child(|| {
+            kept.verify("child, memory that is kept");
+            verify_zero(wiped.address, wiped.pages, "child, memory that is wiped");
+            wiped.fill();
+            kept.verify_steps("child, memory that is kept, again", 3);
+            wiped.verify("child, its own content of wiped memory");
+        });
+        wiped.verify("parent, memory that its child finds wiped");
+        wait_good(pid, "the child");
+        kept.verify("parent, memory that is kept");
+        wiped.verify("parent, memory that its child found wiped");
+    }
+}
+
+/// A quarter of memory does not exist in children.
+pub fn dont_fork(case: &Case) {
+    let hidden = Filled::new(case.bytes / 4, case.seed, 1);
+    memory::advise(hidden.address, hidden.pages * PAGE_BYTES, libc::MADV_DONTFORK)
+        .unwrap_or_else(|error| fail!("MADV_DONTFORK: errno {error}"));
+    let kept = Filled::new(case.bytes / 4 * 3, case.seed, 2);
+    for _ in 0..3 {
+        let pid = in_child(|| {
+            // The address is free here: a new mapping may be put there, and starts with zeros.
+            let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE;
+            let bytes = hidden.pages * PAGE_BYTES;
+            let there = memory::map(hidden.address, bytes, libc::PROT_READ | libc::PROT_WRITE, flags);
+            if there != Ok(hidden.address) {
+                fail!("the range is not free in the child: {there:?}");
+            }
+            verify_zero(hidden.address, hidden.pages, "child, new memory where the parent hides its own");
+            hidden.fill();
+            kept.verify("child, memory that is kept");
+            hidden.verify("child, what it wrote there");
+        });
+        wait_good(pid, "the child");
+        hidden.verify("parent, hidden memory");
+        kept.verify("parent, memory that is kept");
+    }
+}
+
+/// A part is locked: it must stay in memory, while the rest is used up and down.
+pub fn lock_part(case: &Case) {
+    let filled = Filled::new(case.bytes, case.seed, 1);
+    let locked_pages = (case.bytes / 16 / PAGE_BYTES).min(2048);
+    let first = filled.pages / 2;
+    // SAFETY:
+    // 1. The range is mapped and stays so.
+    must(unsafe { libc::mlock(filled.page(first) as *const _, locked_pages * PAGE_BYTES) }, "mlock");
+    for _ in 0..3 {
+        filled.verify("with a locked part");
+        let mut present = vec![0u8; locked_pages];
+        let bytes = locked_pages * PAGE_BYTES;
+        // SAFETY:
+        // 1. `present` has one byte for each page of the mapped range.
+        must(unsafe { libc::mincore(filled.page(first) as *mut _, bytes, present.as_mut_ptr()) }, "mincore");
+        let missing = present.iter().filter(|&&byte| byte & 1 == 0).count();
+        if missing > 0 {
+            fail!("{missing} of {locked_pages} locked pages are not in memory");
+        }
+    }
+    // SAFETY:
+    // 1. As above.
+    must(unsafe { libc::munlock(filled.page(first) as *const _, locked_pages * PAGE_BYTES) }, "munlock");
+    filled.verify("after unlocking");
+}
+
+/// `struct uffdio_api` and friends, as far as they are needed here.
+mod userfault {
+    #[repr(C)]
+    pub struct Api {
+        pub api: u64,
+        pub features: u64,
+        pub ioctls: u64,
+    }
+    #[repr(C)]
+    pub struct Register {
+        pub start: u64,
+        pub length: u64,
+        pub mode: u64,
+        pub ioctls: u64,
+    }
+    #[repr(C)]
+    pub struct Copy {
+        pub target: u64,
+        pub source: u64,
+        pub length: u64,
+        pub mode: u64,
+        pub copied: i64,
+    }
+    pub const OPEN: libc::c_ulong = 0xAA00;
+    pub const API: libc::c_ulong = 0xC018_AA3F;
+    pub const REGISTER: libc::c_ulong = 0xC020_AA00;
+    pub const COPY: libc::c_ulong = 0xC028_AA03;
+}
+
+/// The program has a userfaultfd of its own and serves the faults of one range itself.
+pub fn own_userfaultfd(case: &Case) {
+    let filled = Filled::new(case.bytes, case.seed, 1);
+    // SAFETY:
+    // 1. The path ends in NUL.
+    let device = unsafe { libc::open(c"/dev/userfaultfd".as_ptr(), libc::O_RDWR | libc::O_CLOEXEC) };
+    // SAFETY:
+    // 1. Both calls make a new descriptor and touch no memory.
+    let descriptor = unsafe {
+        if device >= 0 {
+            libc::ioctl(device, userfault::OPEN, libc::O_CLOEXEC)
+        } else {
+            libc::syscall(libc::SYS_userfaultfd, libc::O_CLOEXEC) as i32
+        }
+    };
+    if descriptor < 0 {
+        fail!("no userfaultfd for the program itself: errno {}", errno());
+    }
+    let pages = 512;
+    let served = Filled { address: 0, pages, seed: case.seed, writer: 9 };
+    let address =
+        memory::map_private(pages * PAGE_BYTES, 0).unwrap_or_else(|error| fail!("mmap: errno {error}"));
+    let served = Filled { address, ..served };
+    let mut api = userfault::Api { api: 0xAA, features: 0, ioctls: 0 };
+    let mut register = userfault::Register {
+        start: address as u64,
+        length: (pages * PAGE_BYTES) as u64,
+        mode: 1,
+        ioctls: 0,
+    };
+    // SAFETY:
+    // 1. The structures have the layout that the requests ask for and live through the calls.
+    // 2. The range was just mapped, nothing has touched it, and `serve` fills it.
+    unsafe {
+        must(libc::ioctl(descriptor, userfault::API, &raw mut api), "UFFDIO_API");
+        must(libc::ioctl(descriptor, userfault::REGISTER, &raw mut register), "UFFDIO_REGISTER");
+    }
+    std::thread::spawn(move || serve(descriptor, served));
+    for round in 0..2 {
+        served.verify_steps("pages that the program serves itself", 3 - round);
+        filled.verify("other memory of a program with a userfaultfd");
+    }
+    served.verify("pages that the program serves itself, at the end");
+}
+
+fn serve(descriptor: i32, served: Filled) {
+    loop {
+        let mut message = [0u64; 4];
+        // SAFETY:
+        // 1. `message` has the 32 bytes of a message.
+        let bytes = unsafe { libc::read(descriptor, message.as_mut_ptr().cast(), 32) };
+        if bytes != 32 {
+            fail!("read of a userfaultfd: {bytes}, errno {}", errno());
+        }
+        // A message: event in the first byte (0x12 is a fault), the address in the third word.
+        let index = (message[2] as usize - served.address) / PAGE_BYTES;
+        if message[0] as u8 != 0x12 || index >= served.pages {
+            fail!("message {:#x} at {:#x} is not a fault in the served range", message[0], message[2]);
+        }
+        let content = served.content(index);
+        let mut copy = userfault::Copy {
+            target: served.page(index) as u64,
+            source: content.as_ptr() as u64,
+            length: PAGE_BYTES as u64,
+            mode: 0,
+            copied: 0,
+        };
+        // SAFETY:
+        // 1. `copy` and `content` live through the call, and the target is a missing page of the served range.
+        must(unsafe { libc::ioctl(descriptor, userfault::COPY, &raw mut copy) }, "UFFDIO_COPY");
+    }
+}
+
+/// Shared anonymous memory is written by a child and read by its parent, beside private memory under pressure.
+pub fn shared_anonymous(case: &Case) {
+    let filled = Filled::new(case.bytes, case.seed, 1);
+    let bytes = (case.bytes / 16) & !4095;
+    let address = memory::map_shared(bytes).unwrap_or_else(|error| fail!("mmap: errno {error}"));
+    let shared = Filled { address, pages: bytes / PAGE_BYTES, seed: case.seed, writer: 2 };
+    let changed = Filled { writer: 3, ..shared };
+    shared.fill();
+    let pid = in_child(|| {
+        shared.verify("child, shared memory");
+        filled.verify_steps("child, private memory", 3);
+        changed.fill();
+    });
+    wait_good(pid, "the child");
+    changed.verify("parent, what its child wrote into shared memory");
+    filled.verify("parent, private memory");
+}
+
+/// A mapping a hundred times as large as what is used of it, touched at random.
+pub fn sparse(case: &Case) {
+    let bytes = case.bytes * 100;
+    let address =
+        memory::map_private(bytes, libc::MAP_NORESERVE).unwrap_or_else(|error| fail!("mmap: errno {error}"));
+    let all = Filled { address, pages: bytes / PAGE_BYTES, seed: case.seed, writer: 1 };
+    let touched = case.bytes / PAGE_BYTES;
+    let mut random = Random::new(case.seed);
+    for _ in 0..touched {
+        let index = random.index(all.pages);
+        memory::copy_page_in(all.page(index), &all.content(index));
+    }
+    for round in 0..2 {
+        let mut random = Random::new(case.seed);
+        let mut found = [0; PAGE_BYTES];
+        for _ in 0..touched {
+            let index = random.index(all.pages);
+            memory::copy_page_out(all.page(index), &mut found);
+            all.compare(if round == 0 { "sparse memory" } else { "sparse memory, again" }, index, &found);
+        }
+    }
+    let mut found = [0; PAGE_BYTES];
+    let mut zeros = 0;
+    for _ in 0..1000 {
+        let index = random.index(all.pages);
+        memory::copy_page_out(all.page(index), &mut found);
+        if found.iter().all(|&byte| byte == 0) {
+            zeros += 1;
+        } else {
+            all.compare("a page that may be untouched", index, &found);
+        }
+    }
+    if zeros < 900 {
+        fail!("only {zeros} of 1000 pages of a sparse mapping are untouched");
+    }
+}
+
+/// The brk heap in small blocks, and a deep stack: memory that no one asked mmap for.
+pub fn heap_and_stack(case: &Case) {
+    let blocks = case.bytes / 2 / 1024;
+    let mut heap: Vec<Vec<u64>> = (0..blocks).map(|block| vec![block as u64 ^ case.seed; 122]).collect();
+    // Half of the memory goes to a thread with a stack that large.
+    let stack_bytes = case.bytes / 2;
+    let frames = stack_bytes / (20 << 10);
+    let deep = std::thread::Builder::new()
+        .stack_size(stack_bytes + (16 << 20))
+        .spawn(move || recurse(frames as u64))
+        .unwrap_or_else(|error| fail!("thread: {error}"));
+    let sum = deep.join().unwrap_or_else(|_| fail!("the deep thread panicked"));
+    if sum != (0..=frames as u64).sum::<u64>() {
+        fail!("the deep stack gave a wrong sum {sum}");
+    }
+    for (block, words) in heap.iter_mut().enumerate() {
+        if words.iter().any(|&word| word != block as u64 ^ case.seed) {
+            fail!("block {block} of the heap is wrong");
+        }
+        if block % 3 == 0 {
+            *words = vec![block as u64 ^ case.seed; 250];
+        }
+    }
+    for (block, words) in heap.iter().enumerate() {
+        if words.iter().any(|&word| word != block as u64 ^ case.seed) {
+            fail!("block {block} of the heap is wrong after growing");
+        }
+    }
+}
+
+/// Uses 16 KiB of stack a call and reads it on the way back.
+#[inline(never)]
+fn recurse(depth: u64) -> u64 {
+    let mut room = [depth; 2048];
+    std::hint::black_box(&mut room);
+    let below = if depth == 0 { 0 } else { recurse(depth - 1) };
+    std::hint::black_box(&mut room);
+    if room.iter().any(|&word| word != depth) {
+        fail!("the stack at depth {depth} is wrong");
+    }
+    below + depth
+}

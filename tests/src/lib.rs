@@ -1,0 +1,24 @@
+//! Harness of the tests that run whole programs under uswap.
+//!
+//! What must hold: one test runs at a time on the machine (`turn` takes a file lock), because all of them measure
+//! memory or time. Every process that a test starts is dead when the test ends. A test that cannot run here says so
+//! on a line that begins with `SKIP:` and is counted.
+//!
+//! `USWAP_BIN` names the binary under test; `USWAP_BIN=plain` runs everything without uswap, which tests the tests.
+//! `USWAP_TEST_FULL=1` uses the full sizes. Called by the files in `tests/`.
+#![forbid(unsafe_code)]
+
+pub mod content;
+pub mod pair;
+pub mod places;
+pub mod process;
+pub mod redis;
+pub mod run;
+pub mod sampler;
+
+pub use pair::compare;
+pub use places::{Scratch, full_size, needs, program, report, scaled_mib, skip, turn, uswap_binary};
+pub use run::{Outcome, Run, Running};
+
+/// Bytes of a mebibyte.
+pub const MIB: u64 = 1 << 20;

@@ -1,0 +1,99 @@
+//! Looks at processes through /proc and ends whole trees. Called by `run`, `sampler` and the kill tests.
+
+use rustix::process::{Pid, Signal, kill_process};
+use std::collections::BTreeMap;
+use std::fs;
+
+/// One process, told apart from a later one with the same number by the time it was started (clock ticks since boot).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Process {
+    /// Its number.
+    pub pid: i32,
+    /// When it was started, in clock ticks since boot.
+    pub start_ticks: u64,
+}
+
+impl Process {
+    /// The process that has number `pid` now.
+    pub fn now(pid: i32) -> Option<Self> {
+        fields(pid).map(|(_, start_ticks)| Self { pid, start_ticks })
+    }
+
+    /// True until it ended; a zombie counts as ended.
+    pub fn alive(&self) -> bool {
+        fields(self.pid).is_some_and(|(state, start_ticks)| state != 'Z' && start_ticks == self.start_ticks)
+    }
+
+    /// Sends a signal if it is still the same process.
+    pub fn signal(&self, signal: Signal) {
+        if let (true, Some(pid)) = (self.alive(), Pid::from_raw(self.pid)) {
+            // It may end between the look and the call; then there is nothing left to do.
+            let _ = kill_process(pid, signal);
+        }
+    }
+
+    /// The name of its program, at most 15 bytes.
+    pub fn name(&self) -> String {
+        fs::read_to_string(format!("/proc/{}/comm", self.pid)).unwrap_or_default().trim_end().to_string()
+    }
+}
+
+/// State letter and start time from /proc/PID/stat.
+fn fields(pid: i32) -> Option<(char, u64)> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The name in brackets may hold anything; what follows the last bracket is well-formed.
+    let rest: Vec<&str> = stat[stat.rfind(')')? + 2..].split(' ').collect();
+    Some((rest.first()?.chars().next()?, rest.get(19)?.parse().ok()?))
+}
+
+/// All processes of a run ever seen. A process whose parent died is still found, because it was seen before.
+#[derive(Debug, Default, Clone)]
+pub struct Tree {
+    seen: BTreeMap<i32, Process>,
+}
+
+impl Tree {
+    /// A tree that starts at `root`.
+    pub fn of(root: i32) -> Self {
+        let mut tree = Self::default();
+        tree.seen.extend(Process::now(root).map(|process| (root, process)));
+        tree
+    }
+
+    /// Looks for new children, forgets ended processes, and answers those alive.
+    pub fn look(&mut self) -> Vec<Process> {
+        let mut open: Vec<i32> = self.seen.keys().copied().collect();
+        while let Some(pid) = open.pop() {
+            for child in children(pid) {
+                if let (false, Some(process)) = (self.seen.contains_key(&child), Process::now(child)) {
+                    self.seen.insert(child, process);
+                    open.push(child);
+                }
+            }
+        }
+        self.seen.retain(|_, process| process.alive());
+        self.seen.values().copied().collect()
+    }
+
+    /// Kills everything, also what appears while it kills; gives up after some rounds.
+    pub fn kill(&mut self) {
+        for _ in 0..50 {
+            let alive = self.look();
+            if alive.is_empty() {
+                return;
+            }
+            alive.iter().for_each(|process| process.signal(Signal::KILL));
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        }
+    }
+}
+
+/// Children of all threads of a process.
+fn children(pid: i32) -> Vec<i32> {
+    let Ok(threads) = fs::read_dir(format!("/proc/{pid}/task")) else { return Vec::new() };
+    threads
+        .flatten()
+        .filter_map(|thread| fs::read_to_string(thread.path().join("children")).ok())
+        .flat_map(|list| list.split_whitespace().filter_map(|word| word.parse().ok()).collect::<Vec<i32>>())
+        .collect()
+}

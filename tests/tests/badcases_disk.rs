@@ -1,0 +1,197 @@
+//! The swap file's disk fails mid-run: it is full, it does not write, or its data is changed under us. No wrong byte ever
+//! reaches the program, nothing hangs, and a message says what happened.
+//!
+//! The failing disk is an ext4 file system on a loop device: its backing file is cut to make reads and writes fail.
+
+use std::fs::{File, OpenOptions};
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+use uswap_tests::{Outcome, Run, Running, Scratch, needs, program, report, skip, turn, uswap_binary};
+
+/// A small file system of its own; unmounted and detached when dropped.
+struct SmallDisk {
+    image: PathBuf,
+    mounted: PathBuf,
+    _scratch: Scratch,
+}
+
+fn ok(program: &str, words: &[&str]) -> bool {
+    Command::new(program).args(words).output().is_ok_and(|output| output.status.success())
+}
+
+impl SmallDisk {
+    fn new(mib: u64) -> Option<Self> {
+        if !needs(&["mkfs.ext4", "mount", "umount"]) {
+            return None;
+        }
+        let scratch = Scratch::new();
+        let (image, mounted) = (scratch.file("image"), scratch.file("mounted"));
+        std::fs::create_dir(&mounted).expect("the scratch directory is writable");
+        File::create(&image).and_then(|file| file.set_len(mib << 20)).expect("the disk has room");
+        let disk = Self { image, mounted, _scratch: scratch };
+        let made = ok("mkfs.ext4", &["-q", "-F", "-O", "^has_journal", &disk.image.to_string_lossy()]);
+        if !made
+            || !ok("mount", &["-o", "loop", &disk.image.to_string_lossy(), &disk.mounted.to_string_lossy()])
+        {
+            skip("no loop device may be mounted here");
+            return None;
+        }
+        Some(disk)
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        // `-l` also takes it away from a process that still dies.
+        if !ok("umount", &[&self.mounted.to_string_lossy()]) {
+            ok("umount", &["-l", &self.mounted.to_string_lossy()]);
+        }
+    }
+}
+
+fn touch_words() -> [&'static str; 8] {
+    ["--bytes", "300M", "--content", "random", "--access", "read", "--count", "150000"]
+}
+
+/// The checksum that the program prints when it sees only right bytes.
+fn right_checksum() -> String {
+    let outcome = Run::plain(program("touch")).args(touch_words()).args(["--seconds", "1000"]).finish();
+    checksum(&outcome.must_succeed().stdout).expect("touch prints one")
+}
+
+fn checksum(output: &str) -> Option<String> {
+    let line: serde_json::Value = serde_json::from_str(output.trim()).ok()?;
+    line["checksum"].as_str().map(ToString::to_string)
+}
+
+fn start(swap: &Path, options: &[&str]) -> Running {
+    let swap = swap.to_string_lossy();
+    let mut all = vec!["--swap", &*swap];
+    all.extend(options);
+    Run::plain(program("touch"))
+        .args(touch_words())
+        .args(["--seconds", "1000"])
+        .uswap(75, &all)
+        .timeout(Duration::from_secs(180))
+        .start()
+}
+
+/// The program has printed the right checksum, or none at all and then a message says why.
+#[track_caller]
+fn never_wrong(name: &str, outcome: &Outcome, right: &str) {
+    let printed = checksum(&outcome.stdout);
+    report(&format!("{name}: code {:?}, signal {:?}, checksum {printed:?}", outcome.code, outcome.signal));
+    match printed {
+        Some(printed) => assert_eq!(printed, right, "wrong bytes reached the program: {}", outcome.stderr),
+        None => {
+            assert!(outcome.code != Some(0), "no checksum, but code 0");
+            assert!(
+                outcome.stderr.contains("uswap"),
+                "the program died and nothing says why: {}",
+                outcome.stderr
+            );
+        }
+    }
+}
+
+/// Waits until the run's swap file holds at least `bytes`; answers its path below /proc.
+fn swap_file(running: &mut Running, directory: &Path, bytes: u64) -> Option<PathBuf> {
+    for _ in 0..3000 {
+        if running.ended() {
+            return None;
+        }
+        let descriptors =
+            std::fs::read_dir(format!("/proc/{}/fd", running.pid())).into_iter().flatten().flatten();
+        for path in descriptors.map(|entry| entry.path()) {
+            let inside = std::fs::read_link(&path).is_ok_and(|link| link.starts_with(directory));
+            if inside && std::fs::metadata(&path).is_ok_and(|status| status.blocks() * 512 >= bytes) {
+                return Some(path);
+            }
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    None
+}
+
+#[test]
+fn badcases_disk_full_and_told_to_grow() {
+    let _turn = turn();
+    if uswap_binary().is_none() {
+        return skip("this case is about uswap itself");
+    }
+    let Some(disk) = SmallDisk::new(48) else { return };
+    let right = right_checksum();
+    let outcome = start(&disk.mounted, &["--on-full", "grow"]).finish();
+    never_wrong("disk_full_grow", &outcome, &right);
+    assert_eq!(outcome.code, Some(0), "told to grow, but it ended: {}", outcome.stderr);
+    assert!(outcome.stderr.to_lowercase().contains("full"), "no warning: {}", outcome.stderr);
+}
+
+#[test]
+fn badcases_disk_full_and_told_to_kill() {
+    let _turn = turn();
+    if uswap_binary().is_none() {
+        return skip("this case is about uswap itself");
+    }
+    let Some(disk) = SmallDisk::new(48) else { return };
+    let right = right_checksum();
+    let outcome = start(&disk.mounted, &["--on-full", "kill"]).finish();
+    never_wrong("disk_full_kill", &outcome, &right);
+    assert!(outcome.code != Some(0), "300M of random bytes cannot fit in 75M and 48M");
+    assert!(outcome.stderr.to_lowercase().contains("full"), "no message: {}", outcome.stderr);
+}
+
+/// From some moment on every read and write of the disk fails.
+#[test]
+fn badcases_disk_fails_mid_run() {
+    let _turn = turn();
+    if uswap_binary().is_none() {
+        return skip("this case is about uswap itself; the simulator covers write errors in detail");
+    }
+    let Some(disk) = SmallDisk::new(600) else { return };
+    let right = right_checksum();
+    let mut running = start(&disk.mounted, &[]);
+    let seen = swap_file(&mut running, &disk.mounted, 30 << 20).is_some();
+    OpenOptions::new()
+        .write(true)
+        .open(&disk.image)
+        .and_then(|image| image.set_len(0))
+        .expect("the image is ours");
+    // So that reads come from the disk and not from the cache.
+    std::fs::write("/proc/sys/vm/drop_caches", "1").expect("a mount succeeded, so we are root");
+    let outcome = running.finish();
+    assert!(seen, "the swap file was not used: {}", outcome.stderr);
+    never_wrong("disk_fails", &outcome, &right);
+}
+
+/// Bytes in the swap file are changed by someone else: each changed blob is found by its checksum.
+#[test]
+fn badcases_data_flipped_mid_run() {
+    let _turn = turn();
+    if uswap_binary().is_none() {
+        return skip("this case is about uswap itself");
+    }
+    let scratch = Scratch::new();
+    let right = right_checksum();
+    let mut running = start(scratch.path(), &[]);
+    let path = swap_file(&mut running, scratch.path(), 30 << 20);
+    let mut flipped = 0u32;
+    if let Some(file) = path.and_then(|path| OpenOptions::new().read(true).write(true).open(path).ok()) {
+        let bytes = file.metadata().map(|status| status.len()).unwrap_or(0);
+        let mut byte = [0];
+        for offset in (100..bytes).step_by(4096) {
+            if file.read_at(&mut byte, offset).is_ok_and(|count| count == 1) {
+                flipped += u32::from(file.write_at(&[byte[0] ^ 0x10], offset).is_ok());
+            }
+        }
+    }
+    let outcome = running.finish();
+    assert!(flipped > 1000, "only {flipped} bytes were changed: {}", outcome.stderr);
+    never_wrong("data_flipped", &outcome, &right);
+    assert!(
+        outcome.code != Some(0),
+        "{flipped} blobs were changed and all was read, but nothing was noticed"
+    );
+}

@@ -1,0 +1,32 @@
+//! A Python program that builds and sorts 1 GB of objects stays within 256M and prints the same.
+
+use uswap_tests::{Run, compare, needs, scaled_mib, turn};
+
+const PROGRAM: &str = r#"
+import sys, hashlib
+count = int(sys.argv[1])
+state = 12345
+rows = []
+for number in range(count):
+    state = (state * 6364136223846793005 + 1442695040888963407) & 0xFFFFFFFFFFFFFFFF
+    rows.append((state >> 20, "row %d of %d: %s" % (number, state, ("%016x " % state) * 20)))
+rows.sort()
+digest = hashlib.sha256()
+for key, text in rows:
+    digest.update(b"%d" % key)
+    digest.update(text.encode())
+print(len(rows), digest.hexdigest())
+"#;
+
+#[test]
+fn budget_python_sorts_objects_four_times_its_budget() {
+    let _turn = turn();
+    if !needs(&["python3"]) {
+        return;
+    }
+    // About 560 bytes an object with its key, tuple and place in the list.
+    let count = scaled_mib(1024) * 1024 * 1024 / 560;
+    compare("budget_python", scaled_mib(256), &[], || {
+        Run::plain("/usr/bin/python3").env("PYTHONHASHSEED", "0").args(["-c", PROGRAM, &count.to_string()])
+    });
+}

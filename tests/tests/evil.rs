@@ -1,0 +1,60 @@
+//! One test for each mode of `evil`: programs that are hard to live inside, with four times their budget.
+
+use uswap_tests::pair::figures;
+use uswap_tests::{Run, full_size, program, turn};
+
+fn case(mode: &str) {
+    let _turn = turn();
+    let (bytes, ram_mib) = if full_size() { ("400M", 100) } else { ("200M", 50) };
+    let outcome = Run::plain(program("evil")).args([mode, "--bytes", bytes]).uswap(ram_mib, &[]).finish();
+    outcome.must_succeed();
+    assert_eq!(outcome.stdout, "OK\n");
+    figures(&format!("evil_{mode}"), ram_mib, &outcome, &outcome);
+}
+
+/// The list of the program and the list below must be the same.
+#[test]
+fn evil_every_mode_has_a_test() {
+    let _turn = turn();
+    let modes = Run::plain(program("evil")).arg("list").finish();
+    let source = include_str!("evil.rs");
+    for mode in modes.stdout.lines() {
+        assert!(source.contains(&format!("evil_{mode} => \"{mode}\"")), "{mode} has no test");
+    }
+}
+
+macro_rules! modes {
+    ($($test:ident => $mode:literal),* $(,)?) => {
+        $(
+            #[test]
+            fn $test() {
+                case($mode);
+            }
+        )*
+    };
+}
+
+modes! {
+    evil_close_all_descriptors => "close_all_descriptors",
+    evil_few_descriptors_allowed => "few_descriptors_allowed",
+    evil_limits_after_start => "limits_after_start",
+    evil_unshare_descriptors => "unshare_descriptors",
+    evil_block_all_signals => "block_all_signals",
+    evil_own_segv_and_bus_handlers => "own_segv_and_bus_handlers",
+    evil_alternate_stack => "alternate_stack",
+    evil_deep_family => "deep_family",
+    evil_exec_itself => "exec_itself",
+    evil_killed_at_any_time => "killed_at_any_time",
+    evil_memory_before_main => "memory_before_main",
+    evil_drop_privileges => "drop_privileges",
+    evil_thousand_threads => "thousand_threads",
+    evil_threads_share_pages => "threads_share_pages",
+    evil_wipe_on_fork => "wipe_on_fork",
+    evil_dont_fork => "dont_fork",
+    evil_lock_part => "lock_part",
+    evil_own_userfaultfd => "own_userfaultfd",
+    evil_shared_anonymous => "shared_anonymous",
+    evil_sparse => "sparse",
+    evil_syscalls_on_cold_buffers => "syscalls_on_cold_buffers",
+    evil_heap_and_stack => "heap_and_stack",
+}

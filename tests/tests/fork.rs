@@ -1,0 +1,80 @@
+//! Children of a swapped parent see all its data, and so do theirs; either may write.
+
+use std::time::{Duration, Instant};
+use uswap_tests::redis::{Client, server};
+use uswap_tests::{MIB, Run, Scratch, needs, scaled_mib, turn};
+
+const PYTHON: &str = r#"
+import os, sys
+count = int(sys.argv[1])
+def value(number): return ("%d:" % (number * 2654435761 % 1000003)) * 60
+rows = [value(number) for number in range(count)]
+def check(who, step):
+    for number in range(0, count, step):
+        if rows[number] != value(number): print(who, number); os._exit(1)
+def child(generation):
+    if generation == 4: return
+    sys.stdout.flush()
+    pid = os.fork()
+    if pid == 0:
+        check("child %d" % generation, 3)
+        for number in range(generation, count, 50): rows[number] = rows[number] + "changed"
+        for number in range(generation, count, 50): rows[number] = value(number)
+        child(generation + 1)
+        check("child %d at the end" % generation, 7)
+        os._exit(0)
+    check("parent %d" % generation, 11)
+    if os.waitpid(pid, 0)[1] != 0: print("a child failed"); os._exit(1)
+for round in range(3): child(0)
+check("first", 1)
+print("OK")
+"#;
+
+#[test]
+fn fork_four_generations_of_python() {
+    let _turn = turn();
+    if !needs(&["python3"]) {
+        return;
+    }
+    // About 500 bytes a value; python's reference counts write into pages that are only read otherwise.
+    let count = scaled_mib(400) * MIB / 500;
+    let ram_mib = scaled_mib(200);
+    let run = Run::plain("/usr/bin/python3").args(["-c", PYTHON, &count.to_string()]);
+    let outcome = run.uswap(ram_mib, &[]).finish();
+    outcome.must_succeed();
+    assert_eq!(outcome.stdout, "OK\n");
+}
+
+/// redis saves from a forked child while the parent goes on changing values: the file must hold the moment of the fork.
+#[test]
+fn fork_redis_saves_the_moment_of_the_fork() {
+    let _turn = turn();
+    if !needs(&["redis-server"]) {
+        return;
+    }
+    let count = scaled_mib(400) * MIB / 1000;
+    let scratch = Scratch::new();
+    let mut running = server(scratch.path()).uswap(scaled_mib(200), &[]).start();
+    let mut client = Client::connect(scratch.path(), &mut running);
+    client.fill(0..count, 1);
+    assert_eq!(client.one("BGSAVE"), "+Background saving started");
+    client.fill(0..count / 4, 2);
+    let started = Instant::now();
+    while !client.one("INFO persistence").contains("rdb_bgsave_in_progress:0") {
+        assert!(started.elapsed() < Duration::from_secs(600), "BGSAVE does not end");
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    assert!(client.one("INFO persistence").contains("rdb_last_bgsave_status:ok"), "BGSAVE failed");
+    client.verify(count, |number| if number < count / 4 { 2 } else { 1 });
+    client.last("SHUTDOWN NOSAVE");
+    running.finish().must_succeed();
+    // A plain server reads what the child has saved.
+    let mut plain = server(scratch.path()).start();
+    let mut client = Client::connect(scratch.path(), &mut plain);
+    while client.one("PING") != "+PONG" {
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    client.verify(count, |_| 1);
+    client.last("SHUTDOWN NOSAVE");
+    plain.finish().must_succeed();
+}

@@ -1,0 +1,105 @@
+//! Integrity by others' programs (memtester, stress-ng) and by churn: no error.
+
+use std::io::Write;
+use std::os::unix::fs::FileExt;
+use std::time::Duration;
+use uswap_tests::pair::figures;
+use uswap_tests::{Run, full_size, needs, program, report, scaled_mib, turn};
+
+#[test]
+fn integrity_memtester_finds_no_error() {
+    let _turn = turn();
+    if !needs(&["memtester", "setpriv", "prlimit"]) {
+        return;
+    }
+    // memtester locks its memory if it may, and locked memory is left alone: take the right away.
+    let words = ["--bounding-set=-ipc_lock", "--", "prlimit", "--memlock=0:0", "memtester"];
+    // memtester takes half a second a MiB even without pressure, so the short form is shorter here.
+    let (bytes, ram_mib) = if full_size() { ("600M", 200) } else { ("96M", 32) };
+    let run = Run::plain("setpriv").args(words).args([bytes, "1"]);
+    let outcome = run.uswap(ram_mib, &[]).finish();
+    outcome.must_succeed();
+    assert!(outcome.stdout.contains("Done.") && !outcome.stdout.contains("FAILURE"), "{}", outcome.stdout);
+    assert!(outcome.stdout.contains("unlocked"), "memtester locked its memory: {}", outcome.stdout);
+    figures("integrity_memtester", ram_mib, &outcome, &outcome);
+    outcome.must_hold_budget(ram_mib);
+}
+
+#[test]
+fn integrity_stress_ng_verifies_all_methods() {
+    let _turn = turn();
+    if !needs(&["stress-ng"]) {
+        return;
+    }
+    let ram_mib = scaled_mib(300);
+    let seconds = if full_size() { "60s" } else { "20s" };
+    let bytes = format!("{}M", scaled_mib(600));
+    let words = ["--vm", "2", "--vm-bytes", &bytes, "--vm-method", "all", "--verify", "--timeout", seconds];
+    let outcome = Run::plain("stress-ng").args(words).uswap(ram_mib, &[]).finish();
+    outcome.must_succeed();
+    let said = format!("{}{}", outcome.stdout, outcome.stderr);
+    assert!(said.contains("successful run completed"), "{said}");
+    assert!(!said.contains("fail:") && !said.contains("detected"), "{said}");
+    figures("integrity_stress_ng", ram_mib, &outcome, &outcome);
+    outcome.must_hold_budget(ram_mib);
+}
+
+fn churn(name: &str, options: &[&str], seed: &str) {
+    let ram_mib = scaled_mib(200);
+    let seconds = if full_size() { "600" } else { "40" };
+    let bytes = format!("{}M", scaled_mib(600));
+    let outcome = Run::plain(program("churn"))
+        .args(["--threads", "8", "--seconds", seconds, "--bytes", &bytes, "--seed", seed])
+        .uswap(ram_mib, options)
+        .finish();
+    outcome.must_succeed();
+    assert!(outcome.stdout.starts_with("churn OK"), "{}", outcome.stdout);
+    report(outcome.stdout.trim_end());
+    figures(name, ram_mib, &outcome, &outcome);
+    outcome.must_hold_budget(ram_mib);
+}
+
+#[test]
+fn integrity_churn_finds_no_wrong_page() {
+    let _turn = turn();
+    churn("integrity_churn", &[], "1");
+}
+
+#[test]
+fn integrity_churn_mostly_through_the_file() {
+    let _turn = turn();
+    churn("integrity_churn_pool_5", &["--pool", "5%"], "2");
+}
+
+/// The judge is judged: bytes are changed in churn's memory from outside, without uswap, and it must notice.
+#[test]
+fn integrity_churn_notices_a_changed_page() {
+    let _turn = turn();
+    let words = ["--threads", "2", "--seconds", "60", "--bytes", "64M", "--seed", "3"];
+    let mut running = Run::plain(program("churn")).args(words).start();
+    std::thread::sleep(Duration::from_millis(1500));
+    let pid = running.pid();
+    let maps = std::fs::read_to_string(format!("/proc/{pid}/maps")).expect("churn runs");
+    let memory =
+        std::fs::OpenOptions::new().write(true).open(format!("/proc/{pid}/mem")).expect("we are its parent");
+    // One byte in the middle of each large private anonymous mapping: some of them hold pages.
+    let mut changed = 0;
+    for line in maps.lines().filter(|line| line.contains(" rw-p 00000000 00:00 0") && !line.contains('[')) {
+        let (start, rest) = line.split_once('-').expect("a range");
+        let end = rest.split(' ').next().unwrap_or("");
+        let start = u64::from_str_radix(start, 16).expect("hexadecimal");
+        let end = u64::from_str_radix(end, 16).expect("hexadecimal");
+        if end - start < 1 << 20 || running.ended() {
+            continue;
+        }
+        for offset in (start..end).step_by(256 << 10) {
+            changed += u32::from(memory.write_at(b"\xA7", offset + 1234).is_ok());
+        }
+    }
+    drop(memory);
+    let outcome = running.finish();
+    std::io::stderr().flush().expect("stderr works");
+    assert!(changed > 0, "no mapping was found in:\n{maps}");
+    assert_eq!(outcome.code, Some(1), "{changed} bytes changed, unnoticed: {}", outcome.stdout);
+    assert!(outcome.stderr.contains("MISMATCH"), "{}", outcome.stderr);
+}

@@ -1,0 +1,118 @@
+//! SIGKILL of any process of the tree at any time: the rest stays right, and the memory of the dead is given back.
+
+use rustix::process::Signal;
+use std::time::{Duration, Instant};
+use uswap_tests::content::mix;
+use uswap_tests::process::Process;
+use uswap_tests::{MIB, Run, full_size, program, report, turn, uswap_binary};
+
+/// A random process of the tree; never the one that was started (the supervisor, or the shell), nor its first child
+/// when there is a supervisor (then that is the shell).
+fn victim(processes: &[Process], root: i32, chance: u64) -> Option<Process> {
+    let workers: Vec<&Process> =
+        processes.iter().filter(|process| process.pid != root && process.name() == "churn").collect();
+    (!workers.is_empty()).then(|| *workers[(chance % workers.len() as u64) as usize])
+}
+
+/// Four churns under one budget. At random times one process of them, or of their children, is killed. Every churn
+/// that was not hit, directly or through its child, must end well; none may see a wrong page.
+#[test]
+fn kill_any_process_and_the_rest_stays_right() {
+    let _turn = turn();
+    let rounds = if full_size() { 20 } else { 3 };
+    for round in 0..rounds {
+        let churn = program("churn");
+        let one = |seed: u64| {
+            format!(
+                "({} --threads 3 --seconds 10 --bytes 60M --seed {seed}; echo seed {seed} code $?) & ",
+                churn.display()
+            )
+        };
+        let script: String = (0..4).map(|number| one(round * 10 + number)).collect::<String>() + "wait";
+        let mut running = Run::plain("/bin/sh").args(["-c", &script]).uswap(80, &[]).start();
+        let mut kills = 0;
+        while !running.ended() && kills < 3 {
+            std::thread::sleep(Duration::from_millis(700 + mix(round * 100 + kills) % 1500));
+            if let Some(process) = victim(&running.processes(), running.pid(), mix(round * 77 + kills)) {
+                process.signal(Signal::KILL);
+                kills += 1;
+            }
+        }
+        let outcome = running.finish();
+        outcome.must_succeed();
+        assert!(!outcome.stderr.contains("MISMATCH"), "{}", outcome.stderr);
+        let good = outcome.stdout.matches("code 0").count();
+        let killed = outcome.stdout.matches("code 137").count();
+        // A churn whose child is killed by us says so and ends with 1: it is not a victim of uswap.
+        let child_killed = outcome.stderr.matches("wait status").count();
+        report(&format!(
+            "kill_any_process: {kills} kills: {good} good, {killed} killed, {child_killed} lost a child"
+        ));
+        assert_eq!(good + killed + child_killed, 4, "{}\n{}", outcome.stdout, outcome.stderr);
+        assert!(good >= 1, "{}\n{}", outcome.stdout, outcome.stderr);
+    }
+}
+
+/// One process with much memory is killed; within seconds its resident and its compressed memory are given back.
+#[test]
+fn kill_gives_the_memory_back() {
+    let _turn = turn();
+    let touch = program("touch");
+    let touch = touch.display();
+    let script = format!(
+        "{touch} --bytes 16M --content random --seconds 1 --hold 12 & {touch} --bytes 300M --content text --seconds 1000 & wait"
+    );
+    let mut running = Run::plain("/bin/sh").args(["-c", &script]).uswap(100, &[]).start();
+    std::thread::sleep(Duration::from_secs(6));
+    let before = running.samples().last_bytes;
+    let large = running.processes().into_iter().filter(|process| process.name() == "touch").find(|process| {
+        std::fs::read_to_string(format!("/proc/{}/cmdline", process.pid))
+            .is_ok_and(|words| words.contains("300M"))
+    });
+    large.expect("the large process runs").signal(Signal::KILL);
+    let started = Instant::now();
+    let limit = 48 * MIB;
+    while running.samples().last_bytes > limit {
+        let now = running.samples().last_bytes;
+        assert!(
+            started.elapsed() < Duration::from_secs(5) && !running.ended(),
+            "{} MiB are still used",
+            now / MIB
+        );
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert!(before > 80 * MIB, "only {} MiB were used before", before / MIB);
+    report(&format!(
+        "kill_gives_back: {} MiB before, {} MiB after {:?}",
+        before / MIB,
+        running.samples().last_bytes / MIB,
+        started.elapsed()
+    ));
+    running.finish().must_succeed();
+}
+
+/// The supervisor itself is killed: the programs may end or go on, but none hangs and none sees a wrong page.
+#[test]
+fn kill_the_supervisor_and_nothing_hangs() {
+    let _turn = turn();
+    if uswap_binary().is_none() {
+        return;
+    }
+    for round in 0..if full_size() { 10 } else { 2 } {
+        let seed = round.to_string();
+        let words = ["--threads", "4", "--seconds", "8", "--bytes", "150M", "--seed", &seed];
+        let running = Run::plain(program("churn")).args(words).uswap(50, &[]).start();
+        std::thread::sleep(Duration::from_millis(500 + mix(round) % 4000));
+        let supervisor = Process::now(running.pid()).expect("it runs");
+        let family = running.processes();
+        supervisor.signal(Signal::KILL);
+        let started = Instant::now();
+        while family.iter().any(Process::alive) {
+            let alive: Vec<_> = family.iter().filter(|process| process.alive()).collect();
+            assert!(started.elapsed() < Duration::from_secs(60), "{alive:?} hang without their supervisor");
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        let outcome = running.finish();
+        assert!(!outcome.stderr.contains("MISMATCH"), "{}", outcome.stderr);
+    }
+}

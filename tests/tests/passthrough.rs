@@ -1,0 +1,113 @@
+//! Exit code, signals, standard streams and the terminal of the program pass through untouched.
+
+use rustix::process::Signal;
+use std::time::{Duration, Instant};
+use uswap_tests::process::Process;
+use uswap_tests::{Run, Running, Scratch, content, needs, skip, turn, uswap_binary};
+
+fn shell(script: &str) -> Run {
+    Run::plain("/bin/sh").args(["-c", script]).uswap(128, &[]).timeout(Duration::from_secs(60))
+}
+
+/// A process ended by a signal, seen through a launcher, is code 128 + number; or the launcher ends the same way.
+fn ended_by(code: Option<i32>, signal: Option<i32>, number: i32) -> bool {
+    code == Some(128 + number) || signal == Some(number)
+}
+
+#[test]
+fn passthrough_exit_code() {
+    let _turn = turn();
+    for code in [0, 1, 37, 255] {
+        assert_eq!(shell(&format!("exit {code}")).finish().code, Some(code));
+    }
+}
+
+#[test]
+fn passthrough_death_by_signal() {
+    let _turn = turn();
+    for (name, number) in [("TERM", 15), ("KILL", 9), ("SEGV", 11)] {
+        let outcome = shell(&format!("kill -{name} $$")).finish();
+        assert!(
+            ended_by(outcome.code, outcome.signal, number),
+            "{name}: {:?} {:?}",
+            outcome.code,
+            outcome.signal
+        );
+    }
+}
+
+#[test]
+fn passthrough_standard_streams() {
+    let _turn = turn();
+    let scratch = Scratch::new();
+    let lines = scratch.file("lines");
+    content::write_lines(&lines, 3 << 20, 5).expect("the disk has room");
+    let outcome = shell("cat; echo to stderr >&2").input(&lines).finish();
+    outcome.must_succeed();
+    assert!(outcome.stdout == std::fs::read_to_string(&lines).expect("it was written"), "the output differs");
+    assert!(outcome.stderr.contains("to stderr"), "{}", outcome.stderr);
+}
+
+#[test]
+fn passthrough_environment_and_directory() {
+    let _turn = turn();
+    let scratch = Scratch::new();
+    let outcome =
+        shell("pwd; echo $USWAP_TEST_WORD").directory(scratch.path()).env("USWAP_TEST_WORD", "kept").finish();
+    assert_eq!(outcome.stdout, format!("{}\nkept\n", scratch.path().display()));
+}
+
+fn wait_for_output(running: &mut Running, wanted: &str) {
+    let started = Instant::now();
+    while !running.output_so_far().contains(wanted) {
+        assert!(!running.ended() && started.elapsed() < Duration::from_secs(30), "{wanted:?} does not come");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+#[test]
+fn passthrough_signals_reach_the_program() {
+    let _turn = turn();
+    // A shell cannot trap what it was started with ignored, as SIGINT is in background jobs.
+    let status = std::fs::read_to_string("/proc/self/status").expect("Linux has it");
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:")).map(str::trim).unwrap_or("0");
+    let ignored = u64::from_str_radix(ignored, 16).expect("hexadecimal");
+    for (name, signal) in
+        [("TERM", Signal::TERM), ("INT", Signal::INT), ("HUP", Signal::HUP), ("USR1", Signal::USR1)]
+    {
+        if ignored >> (signal.as_raw() - 1) & 1 == 1 {
+            skip(&format!("SIG{name} is ignored where this test was started"));
+            continue;
+        }
+        let script =
+            format!("trap 'echo got {name}; exit 7' {name}; echo ready; while :; do sleep 0.05; done");
+        let mut running = shell(&script).start();
+        wait_for_output(&mut running, "ready");
+        let started = Process::now(running.pid()).expect("it runs");
+        started.signal(signal);
+        let outcome = running.finish();
+        assert_eq!(outcome.code, Some(7), "{name}: {}", outcome.stderr);
+        assert!(outcome.stdout.contains(&format!("got {name}")), "{name}: {}", outcome.stdout);
+    }
+}
+
+#[test]
+fn passthrough_terminal() {
+    let _turn = turn();
+    if !needs(&["script", "tty"]) {
+        return;
+    }
+    let inner = "tty; test -t 0 && test -t 1 && test -t 2 && echo all three";
+    let prefix =
+        uswap_binary().map_or(String::new(), |binary| format!("{} run --ram 128M -- ", binary.display()));
+    let outcome = Run::plain("script")
+        .args(["-qec", &format!("{prefix}/bin/sh -c '{inner}'"), "/dev/null"])
+        .timeout(Duration::from_secs(60))
+        .finish();
+    outcome.must_succeed();
+    assert!(
+        outcome.stdout.contains("/dev/pts/") && outcome.stdout.contains("all three"),
+        "{}",
+        outcome.stdout
+    );
+}

@@ -1,0 +1,88 @@
+//! The commands that are one or two calls of cargo.
+//!
+//! Must hold: the agent is always built by itself and never as a test target. It is a `no_std` library with a panic handler
+//! of its own; and cargo joins the features that packages ask of a dependency, so a build together with other
+//! packages would link the standard library into it.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use anyhow::{Context, Result, ensure};
+
+use crate::tree::root;
+
+/// The package of the agent.
+pub const AGENT: &str = "uswap-agent";
+/// The package of the integration tests.
+pub const INTEGRATION: &str = "uswap-tests";
+/// The package of the programs that the integration tests run.
+pub const PROGRAMS: &str = "uswap-test-programs";
+
+/// `cargo ARGUMENTS` in the root of the repository.
+pub fn cargo(arguments: &[&str]) -> Command {
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.current_dir(root()).args(arguments);
+    // Cargo sets these for us, about the package xtask. They are not meant for the cargo that we start.
+    for (name, _) in std::env::vars_os() {
+        let text = name.to_string_lossy();
+        if text.starts_with("CARGO_PKG_") || text.starts_with("CARGO_MANIFEST_") {
+            command.env_remove(&name);
+        }
+    }
+    command
+}
+
+/// Runs `command` with our own terminal.
+///
+/// # Errors
+/// It cannot be started, or fails.
+pub fn succeed(mut command: Command) -> Result<()> {
+    let status = command.status().with_context(|| format!("starting {command:?}"))?;
+    ensure!(status.success(), "{status} of {command:?}");
+    Ok(())
+}
+
+/// Where cargo puts what it builds.
+pub fn target_directory() -> PathBuf {
+    let chosen = std::env::var_os("CARGO_TARGET_DIR").or_else(|| std::env::var_os("CARGO_BUILD_TARGET_DIR"));
+    root().join(chosen.map_or_else(|| "target".into(), PathBuf::from))
+}
+
+/// The `uswap` command of the release build.
+pub fn uswap_path() -> PathBuf {
+    target_directory().join("release/uswap")
+}
+
+/// The agent of the release build.
+pub fn agent_path() -> PathBuf {
+    target_directory().join("release/libuswap_agent.so")
+}
+
+/// Is everything formatted?
+pub fn fmt() -> Result<()> {
+    succeed(cargo(&["fmt", "--all", "--", "--check"]))
+}
+
+/// Lints of all targets; a warning is an error.
+pub fn clippy() -> Result<()> {
+    succeed(cargo(&["clippy", "--workspace", "--exclude", AGENT, "--all-targets", "--", "-D", "warnings"]))?;
+    succeed(cargo(&["clippy", "-p", AGENT, "--lib", "--", "-D", "warnings"]))
+}
+
+/// Release build of the agent and of the command.
+pub fn build() -> Result<()> {
+    succeed(cargo(&["build", "--release", "-p", AGENT]))?;
+    succeed(cargo(&["build", "--release", "-p", "uswap-cli"]))?;
+    for path in [agent_path(), uswap_path()] {
+        ensure!(path.is_file(), "the build made no {}", path.display());
+    }
+    Ok(())
+}
+
+/// Builds, then runs `uswap demo`.
+pub fn demo(arguments: &[&str]) -> Result<()> {
+    build()?;
+    let mut command = Command::new(uswap_path());
+    command.arg("demo").args(arguments);
+    succeed(command)
+}

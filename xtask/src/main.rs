@@ -1,0 +1,58 @@
+//! `cargo xtask`: each thing one does with this repository is one command.
+//!
+//! Called by people and by `.ci/run`. The commands are in `commands`, the whole test suite in `suite`, the rules of the
+//! house in `check`. Nothing here is part of the product.
+#![forbid(unsafe_code)]
+
+mod check;
+mod code;
+mod commands;
+mod install;
+mod suite;
+mod tree;
+
+use std::process::ExitCode;
+
+use anyhow::{Result, bail};
+
+const USAGE: &str = "\
+usage: cargo xtask COMMAND
+
+  check                 the rules of the house: crate edges, unsafe code, text, promises
+  fmt                   is everything formatted?
+  clippy                lints; a warning is an error
+  build                 release build of the agent and of the uswap command
+  demo [ARGS]           build, then `uswap demo ARGS`
+  test                  everything: the checks, unit tests, loom, 1000 simulator seeds, integration tests
+  install --prefix DIR  build, then copy to DIR/bin and DIR/lib/uswap
+";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    match dispatch(&arguments) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("xtask: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn dispatch(arguments: &[String]) -> Result<()> {
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    match words.as_slice() {
+        ["check"] => check::run(),
+        ["fmt"] => commands::fmt(),
+        ["clippy"] => commands::clippy(),
+        ["build"] => commands::build(),
+        ["demo", demo_arguments @ ..] => commands::demo(demo_arguments),
+        ["test"] => suite::run(),
+        ["install", "--prefix", directory] => install::run(directory.as_ref()),
+        ["help" | "--help" | "-h"] => {
+            print!("{USAGE}");
+            Ok(())
+        }
+        [] => bail!("no command\n{USAGE}"),
+        _ => bail!("cannot understand `{}`\n{USAGE}", words.join(" ")),
+    }
+}

@@ -1,0 +1,220 @@
+//! `cargo xtask test`: all tests, in the order that tells soonest what is wrong.
+//!
+//! Must hold: a step that fails does not hide the others, but makes the whole fail; a step in which no test ran has
+//! failed; and nobody mistakes a skipped test for a passed one: lines that start with `SKIP:` are counted over all
+//! steps and the number is printed last.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::Instant;
+
+use anyhow::{Context, Result, bail, ensure};
+
+use crate::commands::{self, AGENT, INTEGRATION, PROGRAMS, cargo};
+
+/// Seeds that the simulator runs: as many as CI has time for (3 minutes).
+const SIMULATOR_SEEDS: &str = "1000";
+
+/// What the lines of a step said.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Seen {
+    /// Tests that started.
+    test_count: u64,
+    /// Tests that did not do their work, and said why.
+    skip_count: u64,
+}
+
+impl Seen {
+    fn add(&mut self, other: Seen) {
+        self.test_count += other.test_count;
+        self.skip_count += other.skip_count;
+    }
+
+    /// Reads one line of the output of a test program.
+    fn line(&mut self, line: &str) {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        if let ["running", count, "test" | "tests"] = words.as_slice() {
+            self.test_count += count.parse::<u64>().unwrap_or(0);
+        }
+        // With --nocapture the first line that a test prints stands behind its name: "test NAME ... SKIP: why".
+        if line.starts_with("SKIP:") || (line.starts_with("test ") && line.contains(" ... SKIP:")) {
+            self.skip_count += 1;
+        }
+    }
+}
+
+type Step = fn() -> Result<Seen>;
+
+const STEPS: &[(&str, Step)] = &[
+    ("check", || crate::check::run().map(no_tests)),
+    ("fmt", || commands::fmt().map(no_tests)),
+    ("clippy", || commands::clippy().map(no_tests)),
+    ("build", || commands::build().map(no_tests)),
+    ("unit tests", unit_tests),
+    ("loom", loom),
+    ("simulator", simulator),
+    ("integration tests", integration_tests),
+];
+
+/// Runs everything.
+///
+/// # Errors
+/// At least one step failed; its name is in the error.
+pub fn run() -> Result<()> {
+    let start = Instant::now();
+    let mut summary = Vec::new();
+    let mut failed = Vec::new();
+    let mut seen = Seen::default();
+    for (name, step) in STEPS {
+        println!("\n== {name}");
+        let step_start = Instant::now();
+        let result = step();
+        let seconds = step_start.elapsed().as_secs();
+        match result {
+            Ok(step_seen) => {
+                seen.add(step_seen);
+                let tests = if step_seen.test_count > 0 {
+                    format!("  {} tests", step_seen.test_count)
+                } else {
+                    String::new()
+                };
+                summary.push(format!("ok    {seconds:>5} s  {name}{tests}"));
+            }
+            Err(error) => {
+                println!("xtask: {name}: {error:#}");
+                summary.push(format!("FAIL  {seconds:>5} s  {name}"));
+                failed.push(*name);
+            }
+        }
+    }
+    println!("\n{}", summary.join("\n"));
+    println!("{:>11} s  in all", start.elapsed().as_secs());
+    println!("skipped tests: {}", seen.skip_count);
+    ensure!(failed.is_empty(), "failed: {}", failed.join(", "));
+    Ok(())
+}
+
+fn no_tests((): ()) -> Seen {
+    Seen::default()
+}
+
+fn unit_tests() -> Result<Seen> {
+    watch_tests(cargo(&["test", "--workspace", "--exclude", AGENT, "--exclude", INTEGRATION]))
+}
+
+/// The model checker replaces the atomics of the whole crate: a build of its own. Without examples in the documentation,
+/// which would be built without it.
+fn loom() -> Result<Seen> {
+    let mut command = cargo(&["test", "-p", "uswap-core", "--lib", "--tests"]);
+    let flags = std::env::var("RUSTFLAGS").unwrap_or_default();
+    command.env("RUSTFLAGS", format!("{flags} --cfg loom"));
+    command.env("CARGO_TARGET_DIR", commands::target_directory().join("loom"));
+    watch_tests(command)
+}
+
+fn simulator() -> Result<Seen> {
+    watch(cargo(&["run", "--release", "-p", "uswap-sim", "--", "run", "--seeds", SIMULATOR_SEEDS]))
+}
+
+/// One at a time: each of them fills memory and watches how much there is.
+fn integration_tests() -> Result<Seen> {
+    let uswap = commands::uswap_path();
+    ensure!(uswap.is_file(), "there is no {}: the build failed", uswap.display());
+    commands::succeed(cargo(&["build", "--release", "-p", PROGRAMS]))?;
+    let mut command =
+        cargo(&["test", "--release", "-p", INTEGRATION, "--", "--test-threads=1", "--nocapture"]);
+    command.env("USWAP_BIN", uswap);
+    watch_tests(command)
+}
+
+/// As [`watch`], for commands that must run at least one test.
+fn watch_tests(command: Command) -> Result<Seen> {
+    at_least_one(watch(command)?)
+}
+
+fn at_least_one(seen: Seen) -> Result<Seen> {
+    ensure!(seen.test_count > 0, "not one test ran");
+    Ok(seen)
+}
+
+/// Runs a command, passes its output on as it comes, and reads it.
+fn watch(command: Command) -> Result<Seen> {
+    watch_into(command, &mut std::io::stdout(), &mut std::io::stderr())
+}
+
+fn watch_into(
+    mut command: Command,
+    to: &mut impl Write,
+    errors_to: &mut (impl Write + Send),
+) -> Result<Seen> {
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().with_context(|| format!("starting {command:?}"))?;
+    let errors = child.stderr.take().expect("stderr is a pipe");
+    let output = child.stdout.take().expect("stdout is a pipe");
+    let seen = thread::scope(|scope| {
+        let error_reader = scope.spawn(|| pass_on(errors, errors_to));
+        let mut seen = pass_on(output, to)?;
+        match error_reader.join() {
+            Ok(seen_in_errors) => seen.add(seen_in_errors?),
+            Err(_) => bail!("the reader of the error output panicked"),
+        }
+        Ok(seen)
+    })?;
+    let status = child.wait()?;
+    ensure!(status.success(), "{status} of {command:?}");
+    Ok(seen)
+}
+
+fn pass_on(from: impl Read, to: &mut impl Write) -> Result<Seen> {
+    let mut seen = Seen::default();
+    let mut reader = BufReader::new(from);
+    let mut line = Vec::new();
+    // Bytes, not strings: a test may print anything.
+    while reader.read_until(b'\n', &mut line)? > 0 {
+        to.write_all(&line)?;
+        to.flush()?;
+        seen.line(String::from_utf8_lossy(&line).trim_end());
+        line.clear();
+    }
+    Ok(seen)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tests_and_skips_are_counted() {
+        let output = "running 3 tests\ntest a ... ok\ntest b ... SKIP: no userfaultfd\nok\nSKIP: no redis\nnot SKIP: this\nrunning 1 test\n";
+        let mut copy = Vec::new();
+        let seen = pass_on(output.as_bytes(), &mut copy).expect("memory can be read");
+        assert_eq!(seen, Seen { test_count: 4, skip_count: 2 });
+        assert_eq!(copy, output.as_bytes());
+    }
+
+    fn shell(script: &str) -> Result<Seen> {
+        let mut command = Command::new("sh");
+        command.args(["-c", script]);
+        // Not our own output: the suite that runs this test would count what it says.
+        watch_into(command, &mut std::io::sink(), &mut std::io::sink())
+    }
+
+    #[test]
+    fn both_outputs_of_a_command_are_read() {
+        let seen = shell("echo SKIP: one; echo SKIP: two >&2; echo running 1 test").expect("sh runs");
+        assert_eq!(seen, Seen { test_count: 1, skip_count: 2 });
+    }
+
+    #[test]
+    fn a_command_that_fails_is_an_error() {
+        assert!(shell("echo running 1 test; exit 3").is_err());
+        assert!(shell("echo running 1 test; kill -9 $$").is_err());
+    }
+
+    #[test]
+    fn a_step_without_a_test_is_an_error() {
+        assert!(at_least_one(shell("echo running 0 tests").expect("sh runs")).is_err());
+        assert!(at_least_one(shell("echo running 2 tests").expect("sh runs")).is_ok());
+    }
+}
