@@ -1,7 +1,7 @@
 //! Builds the engine when memory gets short for the first time.
 
 use crate::platform::LinuxPlatform;
-use crate::scan::{PageScanner, Scanner};
+use crate::scan::{PageScanner, Scanner, ScannerFiles};
 use crate::state::{self, ENGINE, Phase, SEGMENT, SUPERVISOR, SWAP_FILE};
 use crate::{fork, forkd, handlers};
 use core::sync::atomic::Ordering;
@@ -23,10 +23,36 @@ pub fn arena_chunks() -> u32 {
     ((ram / 4) as usize / CHUNK_BYTES).clamp(8, STAGED_CHUNKS_MAX as usize) as u32
 }
 
+/// Files that the engine will need. Opened when kswapd starts: later the program may have lowered its limits, changed its root, or be out of descriptors.
+pub struct Descriptors {
+    app: Uffd,
+    trash: Uffd,
+    pagemap: Pagemap,
+    swap_file: SwapFile,
+    files: ScannerFiles,
+}
+
+impl Descriptors {
+    /// Opens all of them, in the descriptor table of the calling thread.
+    pub fn open() -> Result<Descriptors, &'static str> {
+        const NO_UFFD: &str = "userfaultfd is not available to it";
+        let app = Uffd::open(Features::EVENTS)
+            .or_else(|_| Uffd::open(Features::EVENTS.without(Features::EVENT_FORK)))
+            .map_err(|_| NO_UFFD)?;
+        Ok(Descriptors {
+            app,
+            trash: Uffd::open(Features::NONE).map_err(|_| NO_UFFD)?,
+            pagemap: Pagemap::open().map_err(|_| "/proc/self/pagemap cannot be opened")?,
+            swap_file: open_swap_file()?,
+            files: ScannerFiles::open().ok_or("/proc/self/maps cannot be read")?,
+        })
+    }
+}
+
 /// Builds everything. None: this process is left alone, and the reason was said.
-pub fn activate() -> Option<Scanner> {
+pub fn activate(descriptors: Result<Descriptors, &'static str>) -> Option<Scanner> {
     state::set_phase(Phase::Activating);
-    match build() {
+    match descriptors.and_then(build) {
         Ok(scanner) => {
             state::set_phase(Phase::Active);
             Some(scanner)
@@ -34,26 +60,23 @@ pub fn activate() -> Option<Scanner> {
         Err(reason) => {
             state::set_phase(Phase::Left);
             message::write_message(
-                state::messages_fd(),
-                format_args!(
-                    "uswap: process {} is left alone: {reason}. Run 'uswap doctor'.\n",
-                    process::process_id()
-                ),
+                state::MESSAGES_FD,
+                format_args!("uswap: process {} is left alone: {reason}. Run 'uswap doctor'.\n", process::process_id()),
             );
             None
         }
     }
 }
 
-fn build() -> Result<Scanner, &'static str> {
-    let platform = build_platform(None)?;
+fn build(descriptors: Descriptors) -> Result<Scanner, &'static str> {
+    let (platform, files) = build_platform(descriptors, None)?;
     fork::prepare_doorbell(&platform)?;
     new_engine(platform)?;
     if !handlers::start() {
         return Err("its engine threads cannot be started");
     }
     forkd::start();
-    new_scanner()
+    new_scanner(files)
 }
 
 /// The engine over a platform; known to everyone from now on.
@@ -65,11 +88,10 @@ pub fn new_engine(platform: LinuxPlatform) -> Result<&'static state::AgentEngine
 }
 
 /// What kswapd works with.
-pub fn new_scanner() -> Result<Scanner, &'static str> {
+pub fn new_scanner(files: ScannerFiles) -> Result<Scanner, &'static str> {
     // SAFETY: 1. this runs on kswapd, once in the life of a process: when it activates, or when it takes over as a forked child.
     let workspace = unsafe { state::workspace(state::WorkspaceOf::Kswapd) };
-    let pages = PageScanner::new().ok_or("/proc/self/maps cannot be read")?;
-    Ok(Scanner { workspace, pages })
+    Ok(Scanner { workspace, pages: PageScanner::new(files) })
 }
 
 /// The swap file, opened through the supervisor's descriptor.
@@ -85,37 +107,24 @@ fn open_swap_file() -> Result<SwapFile, &'static str> {
 }
 
 /// Descriptors and mappings. `inherited_arena`: in a forked child the arena that it has already.
-pub fn build_platform(inherited_arena: Option<(usize, usize, usize)>) -> Result<LinuxPlatform, &'static str> {
-    let events = Features::EVENTS;
-    let app = Uffd::open(events)
-        .or_else(|_| Uffd::open(events.without(Features::EVENT_FORK)))
-        .map_err(|_| "userfaultfd is not available to it")?;
-    let trash = Uffd::open(Features::NONE).map_err(|_| "userfaultfd is not available to it")?;
-    let pagemap = Pagemap::open().map_err(|_| "/proc/self/pagemap cannot be opened")?;
-    let swap_file = open_swap_file()?;
-    // One chunk more takes what is thrown away, and one page is for event probes.
-    let arena_bytes = (arena_chunks() as usize + 1) * CHUNK_BYTES + PAGE_BYTES;
+pub fn build_platform(
+    descriptors: Descriptors,
+    inherited_arena: Option<(usize, usize, usize)>,
+) -> Result<(LinuxPlatform, ScannerFiles), &'static str> {
+    let Descriptors { app, trash, pagemap, swap_file, files } = descriptors;
+    // One page more is for event probes.
+    let arena_bytes = arena_chunks() as usize * CHUNK_BYTES + PAGE_BYTES;
     let (arena_start, arena_bytes, trash_start) = match inherited_arena {
         Some(inherited) => inherited,
         None => (own_mapping(arena_bytes)?, arena_bytes, own_mapping(CHUNK_BYTES)?),
     };
-    app.register(arena_start, arena_bytes, Mode::WriteProtect)
-        .map_err(|_| "its arena cannot be registered")?;
-    trash
-        .register(trash_start, CHUNK_BYTES, Mode::WriteProtect)
-        .map_err(|_| "its arena cannot be registered")?;
-    Ok(LinuxPlatform {
-        app,
-        trash,
-        pagemap,
-        swap_file,
-        arena_start,
-        arena_bytes,
-        trash_start,
-        probe: arena_start + arena_bytes - PAGE_BYTES,
-        gate: Gate::new(),
-        trash_lock: Lock::new(),
-    })
+    app.register(arena_start, arena_bytes, Mode::WriteProtect).map_err(|_| "its arena cannot be registered")?;
+    trash.register(trash_start, CHUNK_BYTES, Mode::WriteProtect).map_err(|_| "its arena cannot be registered")?;
+    let probe = arena_start + arena_bytes - PAGE_BYTES;
+    let (gate, trash_lock) = (Gate::new(), Lock::new());
+    let platform =
+        LinuxPlatform { app, trash, pagemap, swap_file, arena_start, arena_bytes, trash_start, probe, gate, trash_lock };
+    Ok((platform, files))
 }
 
 fn own_mapping(bytes: usize) -> Result<usize, &'static str> {

@@ -7,6 +7,7 @@
 
 use crate::scan::{Scanner, is_candidate};
 use crate::state::{self, ENGINE, Phase, SEGMENT};
+use crate::activate::Descriptors;
 use crate::{activate, forkd, handlers, heap, kswapd, start};
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use uswap_engine::platform::Platform;
@@ -165,13 +166,13 @@ fn forget_parent() {
 }
 
 /// On the child's kswapd: registers the memory again, with descriptors of its own. If that cannot be, everything comes home.
-pub fn take_over() -> Option<Scanner> {
+pub fn take_over(descriptors: Result<Descriptors, &'static str>) -> Option<Scanner> {
     let inherited = (
         ARENA[0].load(Ordering::Acquire),
         ARENA[1].load(Ordering::Acquire),
         ARENA[2].load(Ordering::Acquire),
     );
-    match try_take_over(inherited) {
+    match descriptors.and_then(|descriptors| try_take_over(descriptors, inherited)) {
         Ok(scanner) => Some(scanner),
         Err(reason) => crate::fatal(format_args!(
             "process {}, a forked child, cannot manage its memory: {reason}. Part of its memory is swapped, so it is ended",
@@ -180,14 +181,19 @@ pub fn take_over() -> Option<Scanner> {
     }
 }
 
-fn try_take_over(inherited: (usize, usize, usize)) -> Result<Scanner, &'static str> {
-    let platform = activate::build_platform(Some(inherited))?;
+fn try_take_over(descriptors: Descriptors, inherited: (usize, usize, usize)) -> Result<Scanner, &'static str> {
     // The answer of the doorbell lies where the next child expects a hole.
-    // SAFETY: 1. the doorbell and the page aside are the agent's own, not registered here yet, and nobody reads them.
+    // SAFETY: 1. the doorbell and the page aside are the agent's own, nothing is registered here yet, and nobody reads them.
     let dropped = unsafe {
         memory::drop_pages(doorbell(), PAGE_BYTES).and(memory::drop_pages(doorbell_aside(), PAGE_BYTES))
     };
     dropped.map_err(|_| "its doorbell page cannot be dropped")?;
+    // The fork may have come between a move into the trash and the drop of it.
+    let chunk_bytes = uswap_units::CHUNK_PAGES as usize * PAGE_BYTES;
+    // SAFETY: 1. it is the agent's own, no thread but this one runs, and nobody refers to what lies there.
+    let dropped = unsafe { memory::drop_pages(inherited.2, chunk_bytes) };
+    dropped.map_err(|_| "its trash cannot be dropped")?;
+    let (platform, files) = activate::build_platform(descriptors, Some(inherited))?;
     prepare_doorbell(&platform)?;
     let engine = activate::new_engine(platform)?;
     engine.rebuild_arena();
@@ -197,7 +203,7 @@ fn try_take_over(inherited: (usize, usize, usize)) -> Result<Scanner, &'static s
         return Err("its engine threads cannot be started");
     }
     forkd::start();
-    activate::new_scanner()
+    activate::new_scanner(files)
 }
 
 /// Every mapping that may hold managed pages, small ones too, is registered; words of addresses that the child does not have are dropped.

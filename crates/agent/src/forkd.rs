@@ -9,6 +9,7 @@ use crate::sync::run;
 use core::sync::atomic::{AtomicU64, Ordering};
 use uswap_core::counters::Counter;
 use uswap_engine::fault::FaultOutcome;
+use uswap_engine::reclaim::Patience;
 use uswap_engine::reaper;
 use uswap_engine::{Engine, EngineOptions, Workspace};
 use uswap_os::clock;
@@ -142,7 +143,7 @@ fn serve(child: &Child, parent: &'static state::AgentEngine, workspace: &mut Wor
         parent.segment().counters().add(Counter::ForkServed, 1);
         let page = PageId::of_address(address as u64);
         loop {
-            match run(child.engine.serve_fault(page, workspace)) {
+            match run(child.engine.serve_fault(page, Patience::Over, workspace)) {
                 FaultOutcome::Served(_) => break,
                 FaultOutcome::Retry => thread::yield_now(),
                 FaultOutcome::Gone => return end_child(child, parent),

@@ -7,6 +7,7 @@ use crate::state::{self, AgentEngine, ENGINE};
 use crate::sync::run;
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use uswap_engine::messages::FaultQueue;
+use uswap_os::clock;
 use uswap_os::fd::{self, Event, PollEntry, Timeout};
 use uswap_os::gate::Lock;
 use uswap_os::thread::{self, Files, StackArea};
@@ -16,6 +17,10 @@ pub const HANDLERS: usize = 4;
 
 /// Stack of an engine thread. Futures of the engine live on it; measured use is below 24 KiB.
 const STACK_BYTES: usize = 128 * 1024;
+
+/// Faults that could not be served are tried again after this time, or when the next message comes.
+const PUT_OFF_NS: u64 = 50_000;
+const PUT_OFF: Timeout = Timeout::Nanoseconds(PUT_OFF_NS);
 
 pub static STACKS: [StackArea; HANDLERS] = [const { StackArea::new(STACK_BYTES) }; HANDLERS];
 
@@ -77,6 +82,11 @@ pub fn let_another_lead() -> bool {
     true
 }
 
+/// Engine threads go before the program's where the user may say so: while one waits for a processor, a thread of the program waits for it.
+pub fn prefer_this_thread() {
+    let _only_root_may = thread::set_nice(thread::thread_id(), -15);
+}
+
 fn leads() -> bool {
     LEADER.load(Ordering::Relaxed) == thread::thread_id()
 }
@@ -90,6 +100,7 @@ fn take_lead() {
 
 extern "C" fn handler(number: usize) {
     thread::set_name(c"uswap-handler");
+    prefer_this_thread();
     let Some(engine) = ENGINE.get() else { return };
     // SAFETY: 1. handler `number` runs on stack `number`, one thread at a time.
     let workspace = unsafe { state::workspace(state::WorkspaceOf::Handler(number)) };
@@ -100,13 +111,13 @@ extern "C" fn handler(number: usize) {
             if !leads() {
                 take_lead();
             }
-            wait_for_messages(engine, if faults.is_empty() { Timeout::Forever } else { Timeout::Never });
+            wait_for_messages(engine, if faults.is_empty() { Timeout::Forever } else { PUT_OFF });
             if STOPPING.load(Ordering::Acquire) {
                 break;
             }
             run(engine.take_messages(&mut faults, workspace));
         } else {
-            thread::yield_now();
+            clock::sleep_ns(PUT_OFF_NS);
         }
         if !run(engine.serve_queue(&mut faults, workspace)) {
             break;
@@ -122,7 +133,4 @@ fn wait_for_messages(engine: &AgentEngine, timeout: Timeout) {
     let Some(stop) = STOP.get() else { return };
     let mut entries = [PollEntry::readable(engine.platform().app.fd()), PollEntry::readable(stop.fd())];
     let _interrupted_or_ready = fd::poll(&mut entries, timeout);
-    if !matches!(timeout, Timeout::Forever) {
-        thread::yield_now();
-    }
 }

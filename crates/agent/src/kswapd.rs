@@ -3,7 +3,8 @@
 use crate::scan::Scanner;
 use crate::state::{self, ENGINE, Phase, Request, SEGMENT};
 use crate::sync::run;
-use crate::{activate, fork, leave, start};
+use crate::activate::Descriptors;
+use crate::{activate, fork, handlers, leave, start};
 use core::sync::atomic::{AtomicU32, Ordering};
 use uswap_core::balance::Watermarks;
 use uswap_core::budget::Signal;
@@ -65,14 +66,20 @@ fn ready() {
 
 extern "C" fn kswapd(begin: usize) {
     thread::set_name(c"uswap-kswapd");
+    handlers::prefer_this_thread();
     let Some(segment) = SEGMENT.get() else { return };
     // Messages go to the supervisor's standard error: the table of this thread has no descriptor of the program.
     let path = process::descriptor_path(state::SUPERVISOR.load(Ordering::Relaxed), 2);
-    let messages = Fd::open(path.as_c_str(), abi::O_WRONLY | abi::O_CLOEXEC | abi::O_NOCTTY, 0);
-    state::set_messages_fd(messages.map_or(-1, Fd::into_raw));
+    // It gets the number 2 here too.
+    if let Ok(messages) = Fd::open(path.as_c_str(), abi::O_WRONLY | abi::O_CLOEXEC | abi::O_NOCTTY, 0)
+        && let Ok(second) = messages.duplicate(2)
+    {
+        let _stays_open = second.into_raw();
+    }
     let mut scanner = None;
+    let mut descriptors = Some(Descriptors::open());
     if begin == Begin::TakeOver as usize {
-        scanner = fork::take_over();
+        scanner = descriptors.take().and_then(fork::take_over);
         ready();
     }
     loop {
@@ -86,18 +93,22 @@ extern "C" fn kswapd(begin: usize) {
             None => (),
         }
         let marks = Watermarks::of(segment.budget().ram());
-        if segment.budget().used() <= marks.low || segment.budget().is_ending() {
+        let wake_at = if state::phase() == Phase::Watching { marks.register } else { marks.low };
+        if segment.budget().used() <= wake_at || segment.budget().is_ending() {
             let word = segment.budget().signal_word(Signal::Pressure);
             futex::wait_low(word, seen, Timeout::Nanoseconds(SLEEP_NS), Scope::Shared);
             continue;
         }
         if state::phase() == Phase::Watching {
-            scanner = activate::activate();
+            scanner = descriptors.take().and_then(activate::activate);
             if scanner.is_none() {
                 return;
             }
         }
         if let Some(scanner) = &mut scanner {
+            if let Some(engine) = ENGINE.get() {
+                scanner.pages.scan_if_due(engine);
+            }
             work(segment, scanner);
         }
     }
@@ -108,7 +119,6 @@ fn work(segment: &Segment<'static>, scanner: &mut Scanner) {
     let Some(engine) = ENGINE.get() else { return };
     segment.counters().add(Counter::KswapdWakes, 1);
     let workspace: &mut Workspace = scanner.workspace;
-    engine.end_quarantines();
     loop {
         scanner.pages.scan_if_due(engine);
         if run(engine.kswapd_turn(workspace)) || state::pending_request().is_some() {

@@ -42,7 +42,7 @@ pub fn leave() {
         segment.counters().add(Counter::Left, 1);
         if OPTIONS.load(Ordering::Relaxed) & state::VERBOSE != 0 {
             message::write_message(
-                state::messages_fd(),
+                state::MESSAGES_FD,
                 format_args!(
                     "uswap: process {} changed its credentials or became non-dumpable: its memory came home, and it goes on without uswap\n",
                     process::process_id()

@@ -31,7 +31,7 @@ use uswap_os::{message, process};
 #[panic_handler]
 fn panic(info: &core::panic::PanicInfo<'_>) -> ! {
     message::write_message(
-        state::messages_fd(),
+        state::MESSAGES_FD,
         format_args!("uswap: internal error, the program is stopped to keep its data from harm: {info}\n"),
     );
     let _sent = process::kill(process::process_id(), 6);
@@ -40,7 +40,7 @@ fn panic(info: &core::panic::PanicInfo<'_>) -> ! {
 
 /// Ends the process because its memory cannot be kept right.
 fn fatal(what: core::fmt::Arguments<'_>) -> ! {
-    message::write_message(state::messages_fd(), format_args!("uswap: {what}\n"));
+    message::write_message(state::MESSAGES_FD, format_args!("uswap: {what}\n"));
     let _sent = process::kill(process::process_id(), 9);
     process::exit_process(137)
 }

@@ -30,7 +30,7 @@ pub struct LinuxPlatform {
     pub trash: Uffd,
     pub pagemap: Pagemap,
     pub swap_file: SwapFile,
-    /// First byte of the arena; one chunk more than the engine stages into.
+    /// First byte of the arena; one page more than the engine stages into.
     pub arena_start: usize,
     pub arena_bytes: usize,
     /// Room for one chunk.
@@ -240,7 +240,7 @@ impl Platform for LinuxPlatform {
 
     fn poison(&self, page: PageId) -> Install {
         message::write_message(
-            state::messages_fd(),
+            state::MESSAGES_FD,
             format_args!(
                 "uswap: the page at {:#x} of process {} is lost: the swap file does not give back what was written (read error, or data changed on the disk). \
                  The program gets SIGBUS if it touches the page, never wrong data. Check the disk under the swap directory.\n",

@@ -35,35 +35,53 @@ pub struct Scanner {
     pub pages: PageScanner,
 }
 
+/// Open files of the scanner.
+pub struct ScannerFiles {
+    maps: Maps,
+    check: Maps,
+    statm: StatmFile,
+}
+
+impl ScannerFiles {
+    pub fn open() -> Option<ScannerFiles> {
+        let (maps, check) = (Maps::open().ok()?, Maps::open().ok()?);
+        Some(ScannerFiles { maps, check, statm: StatmFile::open(None).ok()? })
+    }
+}
+
 /// Looks through the mappings.
 pub struct PageScanner {
     /// Taken out during a look.
     maps: Option<Maps>,
+    check: Maps,
     statm: StatmFile,
     text: Vec<u8>,
     batch: Vec<PageRange>,
     last: Statm,
     last_ns: u64,
+    took_ns: u64,
     registered: Vec<(usize, usize)>,
     events_seen: u64,
     tables_full_said: bool,
 }
 
 impl PageScanner {
-    pub fn new() -> Option<PageScanner> {
+    pub fn new(files: ScannerFiles) -> PageScanner {
         let mut text = Vec::new();
         text.resize(8192, 0);
-        Some(PageScanner {
-            maps: Some(Maps::open().ok()?),
-            statm: StatmFile::open(None).ok()?,
+        PageScanner {
+            maps: Some(files.maps),
+            check: files.check,
+            statm: files.statm,
             text,
             batch: Vec::with_capacity(BATCH),
             last: Statm { total_pages: 0, resident_pages: 0, shared_pages: 0 },
             last_ns: 0,
+            took_ns: 0,
             registered: Vec::with_capacity(1024),
             events_seen: 0,
             tables_full_said: false,
-        })
+        }
     }
 
     /// Scans when the mappings or the resident memory changed, and from time to time.
@@ -72,9 +90,13 @@ impl PageScanner {
         let now_ns = clock::now_ns();
         engine.record().set_resident_pages(now.anonymous_pages());
         let changed = now.total_pages != self.last.total_pages;
-        if changed || now_ns.saturating_sub(self.last_ns) > RESCAN_NS {
-            (self.last, self.last_ns) = (now, now_ns);
+        let since_ns = now_ns.saturating_sub(self.last_ns);
+        // A large sparse program takes long to look through: then at most a tenth of the time is spent on it.
+        if since_ns > self.took_ns * 10 && (changed || since_ns > RESCAN_NS) {
+            self.last = now;
             self.scan(engine, MAPPING_BYTES_MIN);
+            self.last_ns = clock::now_ns();
+            self.took_ns = self.last_ns.saturating_sub(now_ns);
         }
     }
 
@@ -118,8 +140,18 @@ impl PageScanner {
         let (first, behind) = (PageId::of_address(start as u64), PageId::of_address(end as u64));
         let mut at = first;
         while at.0 < behind.0 {
-            let block_end = PageId(((at.0 / BLOCK_PAGES) + 1) * BLOCK_PAGES).min(behind);
-            let range = PageRange { start: at, end: block_end };
+            // Over holes in one step: a sparse mapping may be thousands of blocks.
+            if !wholly_managed(engine, block_of(at, behind)) {
+                let pagemap = &engine.platform().pagemap;
+                match pagemap.next_present(at.address() as usize, behind.address() as usize) {
+                    Ok(Some(address)) => at = PageId::of_address(address as u64),
+                    Ok(None) => return,
+                    Err(_) => (),
+                }
+            }
+            let block_end = block_of(at, behind).end;
+            // The whole block, as far as it lies in the mapping.
+            let range = PageRange { start: PageId(at.0 / BLOCK_PAGES * BLOCK_PAGES).max(first), end: block_end };
             if !wholly_managed(engine, range) && holds_pages(engine, range) {
                 self.batch.push(range);
                 if self.batch.len() == BATCH {
@@ -138,7 +170,7 @@ impl PageScanner {
         if run(engine.adopt(&self.batch)).is_err() && !self.tables_full_said {
             self.tables_full_said = true;
             message::write_message(
-                state::messages_fd(),
+                state::MESSAGES_FD,
                 format_args!(
                     "uswap: the page tables of the run are full: further memory of process {} stays in RAM\n",
                     process::process_id()
@@ -150,14 +182,40 @@ impl PageScanner {
             // The end of a thread's stack holds its control block.
             engine.pin(PageId(range.end.0 - 1));
         }
+        // Registering passes over holes without a word: only what one mapping covers now is registered for certain.
+        let (mut kept, mut checked) = (0, 0);
+        while checked < self.batch.len() {
+            let range = self.batch[checked];
+            checked += 1;
+            if engine.platform().register(range) == Register::Done && self.is_covered(range) {
+                self.batch[kept] = range;
+                kept += 1;
+            } else {
+                run(engine.abandon(&[range]));
+            }
+        }
+        self.batch.truncate(kept);
         run(engine.activate(&self.batch));
         self.batch.clear();
+    }
+
+    /// True when one mapping holds the whole range.
+    fn is_covered(&self, range: PageRange) -> bool {
+        let (start, end) = (range.start.address() as usize, range.end.address() as usize);
+        match self.check.covering_or_next(start) {
+            Ok(Some(vma)) => vma.start <= start && end <= vma.end && is_candidate(&vma, PAGE_BYTES),
+            Ok(None) | Err(_) => false,
+        }
     }
 }
 
 /// True for memory that may be managed as far as the mapping itself tells.
 pub fn is_candidate(vma: &Vma, bytes_min: usize) -> bool {
     vma.anonymous && !vma.shared && matches!(vma.kind, Kind::Plain | Kind::Heap) && vma.bytes() >= bytes_min
+}
+
+fn block_of(at: PageId, behind: PageId) -> PageRange {
+    PageRange { start: at, end: PageId(((at.0 / BLOCK_PAGES) + 1) * BLOCK_PAGES).min(behind) }
 }
 
 fn wholly_managed(engine: &AgentEngine, range: PageRange) -> bool {

@@ -103,15 +103,8 @@ pub fn set_mm(mm: MmId) {
     MM.store(u32::from(mm.0), Ordering::Release);
 }
 
-/// The descriptor that messages go to: the standard error of whoever writes. Engine threads have a copy of it in their own table.
-pub fn messages_fd() -> i32 {
-    MESSAGES.load(Ordering::Relaxed)
-}
-static MESSAGES: AtomicI32 = AtomicI32::new(2);
-/// Sets the descriptor that messages go to.
-pub fn set_messages_fd(number: i32) {
-    MESSAGES.store(number, Ordering::Relaxed);
-}
+/// The descriptor that messages go to: standard error. Engine threads have the supervisor's under this number in their own table.
+pub const MESSAGES_FD: i32 = 2;
 
 /// What a thread of the program asks of kswapd, and waits for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -14,17 +14,28 @@ pub struct Watermarks {
     pub low: Bytes,
     /// kswapd sleeps again when used memory is below it.
     pub high: Bytes,
+    /// Above it, memory is taken under management, so that there is time left before `low`. Below it, nothing at all is done.
+    pub register: Bytes,
 }
 
 /// Between two measurements (2 ms under pressure) two processors can touch this much fresh memory: 2 * 2 ms / 1.5 us * 4 KiB = 11 MB. Small budgets
 /// cannot afford that much headroom; they are measured more often instead.
 const HEADROOM_MAX_BYTES: u64 = 24 << 20;
 
+/// Building the engine of a process takes some milliseconds, in which the program touches about this much.
+const REGISTER_EARLY_BYTES: u64 = 32 << 20;
+
 impl Watermarks {
     /// Watermarks of a budget: free memory of 3 %, 6 % and 9 %, but not more headroom than helps.
     pub fn of(ram: Bytes) -> Watermarks {
         let step = (ram.0 / 100 * 3).min(HEADROOM_MAX_BYTES / 3);
-        Watermarks { min: Bytes(ram.0 - step), low: Bytes(ram.0 - 2 * step), high: Bytes(ram.0 - 3 * step) }
+        let early = (4 * step).max(REGISTER_EARLY_BYTES).min(ram.0 / 2);
+        Watermarks {
+            min: Bytes(ram.0 - step),
+            low: Bytes(ram.0 - 2 * step),
+            high: Bytes(ram.0 - 3 * step),
+            register: Bytes(ram.0 - early),
+        }
     }
 }
 

@@ -12,6 +12,10 @@ use uswap_units::{BLOCK_PAGES, MmId, PageId, PageRange, TableId};
 
 const FAN_OUT_BITS: u32 = 9;
 const FAN_OUT: u64 = 1 << FAN_OUT_BITS;
+/// Length of one tick of `hold`, in ns.
+pub const TICK_NS: u64 = 125_000_000;
+/// Ticks that a chunk is held: 1 s.
+pub const HOLD_TICKS: u64 = 8;
 /// Levels above the leaves.
 const LEVELS: u32 = 3;
 /// Pages of the 47-bit address space of a program.
@@ -24,6 +28,8 @@ pub struct Tables<'a> {
     pub(crate) owners: &'a [AtomicU64],
     /// For each table page one word of the aging policy (used for leaves).
     pub(crate) heat: &'a [AtomicU64],
+    /// For each table page (used for leaves) one byte a chunk: until when it may not be staged.
+    pub(crate) holds: &'a [AtomicU64],
     pub(crate) words: &'a [AtomicU64],
     pub(crate) hint: &'a AtomicU64,
     /// Table pages from here on were never used.
@@ -43,6 +49,7 @@ pub struct PageTable<'a> {
 pub struct Leaf<'a> {
     words: &'a [AtomicU64],
     heat: &'a AtomicU64,
+    holds: &'a AtomicU64,
     first: PageId,
 }
 
@@ -87,6 +94,7 @@ impl<'a> Tables<'a> {
             word.store(0, Ordering::Relaxed);
         }
         self.heat[id.0 as usize].store(0, Ordering::Relaxed);
+        self.holds[id.0 as usize].store(0, Ordering::Relaxed);
         // Release pairs with `allocate`.
         self.owners[id.0 as usize].store(0, Ordering::Release);
         self.hint.fetch_min(u64::from(id.0), Ordering::Relaxed);
@@ -120,7 +128,8 @@ impl<'a> PageTable<'a> {
 
     fn leaf_at(&self, page: PageId, id: TableId) -> Leaf<'a> {
         let first = PageId(page.0 & !(BLOCK_PAGES - 1));
-        Leaf { words: self.tables.page(id), heat: &self.tables.heat[id.0 as usize], first }
+        let (heat, holds) = (&self.tables.heat[id.0 as usize], &self.tables.holds[id.0 as usize]);
+        Leaf { words: self.tables.page(id), heat, holds, first }
     }
 
     /// The leaf that holds the word of `page`.
@@ -264,6 +273,22 @@ impl<'a> Leaf<'a> {
         let shift = chunk_in_block * 8;
         let seen = self.heat.load(Ordering::Relaxed);
         self.heat.store((seen & !(0xFF << shift)) | (u64::from(rounds) << shift), Ordering::Relaxed);
+    }
+    /// Chunk `chunk_in_block` (0..8) may not be staged for [`HOLD_TICKS`] from `now_tick` on. Only with the gate exclusive.
+    pub fn hold(&self, chunk_in_block: u32, now_tick: u64) {
+        let shift = chunk_in_block * 8;
+        let until = Self::tick_byte(now_tick + HOLD_TICKS);
+        let seen = self.holds.load(Ordering::Relaxed);
+        self.holds.store((seen & !(0xFF << shift)) | (until << shift), Ordering::Release);
+    }
+    /// True while the chunk may not be staged. A time that is over may look like one to come when the byte has gone round (32 s): then the chunk waits once more.
+    pub fn is_held(&self, chunk_in_block: u32, now_tick: u64) -> bool {
+        let until = (self.holds.load(Ordering::Acquire) >> (chunk_in_block * 8)) & 0xFF;
+        // 0 means "never held".
+        until != 0 && (until + 255 - Self::tick_byte(now_tick)) % 255 <= HOLD_TICKS && until != Self::tick_byte(now_tick)
+    }
+    const fn tick_byte(tick: u64) -> u64 {
+        tick % 255 + 1
     }
     /// Words of a whole block, for cloning at fork.
     pub fn word(&self, index: usize) -> PageWord {

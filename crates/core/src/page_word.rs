@@ -286,11 +286,6 @@ impl PageSlot<'_> {
         }
     }
 
-    /// Active -> not active: the page may not be evicted for a while.
-    pub fn deactivate(self) {
-        self.0.fetch_and(!ACTIVE, Ordering::AcqRel);
-    }
-
     /// The page must stay resident from now on, if it is managed.
     pub fn pin(self) {
         let mut seen = self.0.load(Ordering::Relaxed);

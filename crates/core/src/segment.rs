@@ -41,6 +41,7 @@ pub struct Layout {
     mms: usize,
     table_owners: usize,
     table_heat: usize,
+    table_holds: usize,
     clusters: usize,
     states: usize,
     maps: usize,
@@ -71,6 +72,7 @@ impl Geometry {
             mms: place(self.mms as usize * MM_WORDS),
             table_owners: place(self.tables as usize),
             table_heat: place(self.tables as usize),
+            table_holds: place(self.tables as usize),
             clusters: place((self.entries / CLUSTER_ENTRIES) as usize),
             states: place(zspages),
             maps: place(zspages * MAP_WORDS),
@@ -193,6 +195,7 @@ impl<'a> Segment<'a> {
         Tables {
             owners: self.part(self.layout.table_owners, count),
             heat: self.part(self.layout.table_heat, count),
+            holds: self.part(self.layout.table_holds, count),
             words: self.part(self.layout.tables, count * 512),
             hint: self.note(1),
             touched: self.note(8),

@@ -1,6 +1,6 @@
 //! Which chunks of a process's arena are in use, and in what order they were staged. Private to the process, behind its lock.
 //!
-//! The arena is as many chunks of 64 frames as the staged set may have, and one more (`spare`) that takes what is thrown away. When a chunk is staged, page i
+//! The arena is as many chunks of 64 frames as the staged set may have. When a chunk is staged, page i
 //! of the source chunk goes to frame i of the arena chunk; mremap may give the page another number later, so each frame has its page noted (`page_of`).
 //! Which frames still matter is said by the page words.
 
@@ -57,11 +57,7 @@ impl Arena {
         arena
     }
 
-    /// The chunk for what is thrown away at once; used only with the gate exclusive.
-    pub fn spare(&self) -> ArenaChunk {
-        ArenaChunk(self.chunk_count)
-    }
-    /// Chunks, without the spare one.
+    /// Chunks.
     pub fn chunk_count(&self) -> u32 {
         self.chunk_count
     }

@@ -1,8 +1,9 @@
 //! The parts of the engine of one process.
 
 use crate::arena::Arena;
+use crate::late_unmaps::LateUnmaps;
 use crate::platform::Platform;
-use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use lock_api::Mutex;
 use uswap_core::balance::Watermarks;
 use uswap_core::counters::Counters;
@@ -11,17 +12,14 @@ use uswap_core::page_table::PageTable;
 use uswap_core::pool::ZspageOwner;
 use uswap_core::segment::Segment;
 use uswap_core::swap_table::ClusterOwner;
-use uswap_units::{MmId, PageId, PageRange, TableId};
+use uswap_units::{MmId, PageId, TableId};
 
 /// What the engine of a process is told at start.
 #[derive(Clone, Copy, Debug)]
 pub struct EngineOptions {
-    /// Chunks of the arena, without the spare one.
+    /// Chunks of the arena.
     pub arena_chunks: u32,
 }
-
-/// Ranges that may not be evicted for a while, with the time when they may again.
-const QUARANTINES_MAX: usize = 64;
 
 /// State of one process that several of its engine tasks change.
 pub(crate) struct Private {
@@ -30,7 +28,7 @@ pub(crate) struct Private {
     pub(crate) arena: Arena,
     /// Where staging goes on.
     pub(crate) hand: PageId,
-    pub(crate) quarantine: [Option<(PageRange, u64)>; QUARANTINES_MAX],
+    pub(crate) late_unmaps: LateUnmaps,
 }
 
 /// The engine of one process.
@@ -45,6 +43,8 @@ pub struct Engine<'a, P: Platform> {
     pub(crate) event_in_progress: AtomicBool,
     /// Forked children that still read frames of this arena through us: frames may not be dropped or reused.
     pub(crate) handovers: AtomicU32,
+    /// Until then faults do not wait for reclaim.
+    pub(crate) hopeless_until_ns: AtomicU64,
     /// The process leaves management: nothing may be evicted any more.
     pub(crate) leaving: AtomicBool,
 }
@@ -68,11 +68,12 @@ impl<'a, P: Platform> Engine<'a, P> {
                 zspages: ZspageOwner::new(),
                 arena: Arena::new(options.arena_chunks),
                 hand: PageId(0),
-                quarantine: [None; QUARANTINES_MAX],
+                late_unmaps: LateUnmaps::new(),
             }),
             counters: segment.counters(),
             event_in_progress: AtomicBool::new(false),
             handovers: AtomicU32::new(0),
+            hopeless_until_ns: AtomicU64::new(0),
             leaving: AtomicBool::new(false),
         }
     }

@@ -4,12 +4,13 @@
 
 use crate::engine::Engine;
 use crate::load::Load;
-use crate::platform::{MoveStop, Platform};
+use crate::platform::{Install, Platform};
 use crate::workspace::Workspace;
 use core::sync::atomic::Ordering;
 use uswap_core::counters::Counter;
 use uswap_core::page_word::{Afterwards, PageSlot, PageWord, Place, Remove};
-use uswap_units::{CHUNK_PAGES, PageId, PageRange};
+use uswap_core::page_table::{Leaf, TICK_NS};
+use uswap_units::{BLOCK_PAGES, CHUNK_PAGES, PageId, PageRange};
 
 /// A change of the program's mappings.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -29,41 +30,54 @@ pub enum Event {
     },
 }
 
-/// Part of a removed range whose present pages could not be moved out yet, because another event is unread.
+/// What is left to do of an event, because another event is unread.
 #[must_use]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Removal {
     /// All done.
     Done,
-    /// Read more messages, and then go on here.
-    Unfinished(PageRange),
+    /// There is no table page for the new place of moved pages. Their words are still at the old place; their content must be copied to the new one.
+    Homeless {
+        /// The old place.
+        from: PageRange,
+        /// First page of the new place.
+        to: PageId,
+    },
 }
 
-/// A page that could not be moved out when its range was dropped may not be evicted for this long: by then the kernel has dropped it.
-const QUARANTINE_NS: u64 = 2_000_000_000;
+/// Pages of the largest dropped range for which leaves are made: 1 GiB takes 512 leaves.
+const HELD_PAGES_MAX: u64 = 1 << 18;
 
 impl<P: Platform> Engine<'_, P> {
     /// Processes one event. The gate is exclusive (it may be given back and taken again inside).
-    pub async fn process_event(&self, event: Event, workspace: &mut Workspace) -> Removal {
+    pub async fn process_event(&self, event: Event) -> Removal {
         match event {
             Event::Remove(range) => {
                 self.counters.add(Counter::EventRemove, 1);
                 self.remove_words(range, Afterwards::StillManaged);
-                self.remove_present(range)
+                self.hold_range(range);
+                Removal::Done
             }
             Event::Unmap(range) => {
                 self.counters.add(Counter::EventUnmap, 1);
-                self.remove_words(range, Afterwards::Unmanaged);
+                let mut rest = range;
+                loop {
+                    let late = self.private.lock().late_unmaps.take_first(rest);
+                    let Some(late) = late else { break };
+                    self.remove_words(PageRange { start: rest.start, end: late.start }, Afterwards::Unmanaged);
+                    rest.start = late.end;
+                }
+                self.remove_words(rest, Afterwards::Unmanaged);
                 self.table.free_empty_leaves(range);
                 Removal::Done
             }
             Event::Remap { from, to, pages } => {
                 self.counters.add(Counter::EventRemap, 1);
                 self.event_in_progress.store(true, Ordering::Release);
-                self.remap(from, to, pages, workspace).await;
+                let left = self.remap(from, to, pages).await;
                 self.event_in_progress.store(false, Ordering::Release);
                 self.table.free_empty_leaves(PageRange { start: from, end: from.plus(pages) });
-                Removal::Done
+                left
             }
         }
     }
@@ -80,113 +94,81 @@ impl<P: Platform> Engine<'_, P> {
         }
     }
 
-    /// Moves what is present in a dropped range out and throws it away: the kernel will drop it only later, and we might evict the old content before.
-    pub fn remove_present(&self, range: PageRange) -> Removal {
-        let spare = self.private.lock().arena.spare();
-        for leaf in self.table.leaves(range) {
-            let mut run: Option<(PageId, u32)> = None;
-            for (page, slot) in leaf.slots_in(range) {
-                let movable = slot.load().may_be_staged();
-                run = match run {
-                    Some((start, count)) if movable && u64::from(count) < CHUNK_PAGES => {
-                        Some((start, count + 1))
-                    }
-                    earlier => {
-                        if let Some(unfinished) = earlier.and_then(|run| self.throw_away(run, spare, range)) {
-                            return unfinished;
-                        }
-                        movable.then_some((page, 1))
-                    }
-                };
+    /// The kernel drops the pages of the range only after its event was read, at a time that it does not tell. Until then they may hold old content, which must not be
+    /// evicted: it would come back. So the chunks are not staged for a while. (Moving the pages out at once instead meets the kernel's own dropping: pages that the
+    /// program has written again after MADV_FREE would be lost, and MOVE against MADV_DONTNEED of the same pages does not end on Linux 6.18.)
+    fn hold_range(&self, range: PageRange) {
+        let now_tick = self.platform.now_ns() / TICK_NS;
+        if range.pages() > HELD_PAGES_MAX {
+            // Only leaves that are there: of a range this large most was never touched.
+            self.table.leaves(range).for_each(|leaf| Self::hold_in_leaf(&leaf, range, now_tick));
+            return;
+        }
+        let mut at = range.start;
+        while at.0 < range.end.0 {
+            // Pages without words may get some, and be staged, too early.
+            let Ok(leaf) = self.table.leaf_or_allocate(at) else { return };
+            Self::hold_in_leaf(&leaf, range, now_tick);
+            at = leaf.first_page().plus(BLOCK_PAGES);
+        }
+    }
+
+    fn hold_in_leaf(leaf: &Leaf<'_>, range: PageRange, now_tick: u64) {
+        for chunk in 0..(BLOCK_PAGES / CHUNK_PAGES) {
+            let first = leaf.first_page().plus(chunk * CHUNK_PAGES);
+            if first.0 < range.end.0 && range.start.0 < first.0 + CHUNK_PAGES {
+                leaf.hold(chunk as u32, now_tick);
             }
-            if let Some(unfinished) = run.and_then(|run| self.throw_away(run, spare, range)) {
-                return unfinished;
+        }
+    }
+
+    /// Notes the parts of a range that have words, though nothing is mapped there any more.
+    fn note_late(&self, range: PageRange) {
+        let managed = |slot: PageSlot<'_>| slot.load().is_managed();
+        let pages = self.table.leaves(range).flat_map(|leaf| leaf.slots_in(range)).filter(|&(_, slot)| managed(slot));
+        let mut run: Option<PageRange> = None;
+        for (page, _) in pages {
+            match &mut run {
+                Some(run) if run.end == page => run.end = page.plus(1),
+                other => {
+                    if let Some(run) = other.replace(PageRange { start: page, end: page.plus(1) }) {
+                        self.private.lock().late_unmaps.note(run);
+                    }
+                }
+            }
+        }
+        if let Some(run) = run {
+            self.private.lock().late_unmaps.note(run);
+        }
+    }
+
+    async fn remap(&self, from: PageId, to: PageId, pages: u64) -> Removal {
+        let range = PageRange { start: from, end: from.plus(pages) };
+        let target = PageRange { start: to, end: to.plus(pages) };
+        // What was at the new place is gone; normally an unmap event came before. If not, it is late.
+        self.note_late(target);
+        self.remove_words(target, Afterwards::Unmanaged);
+        // And so is that of the old place, always.
+        self.private.lock().late_unmaps.note(range);
+        if !self.has_leaves(range, to) {
+            return Removal::Homeless { from: range, to };
+        }
+        for leaf in self.table.leaves(range) {
+            for (page, slot) in leaf.slots_in(range) {
+                let word = self.take_word(slot).await;
+                if word.is_managed() {
+                    let target = to.plus(page.0 - from.0);
+                    self.put_at(target, word).await;
+                }
             }
         }
         Removal::Done
     }
 
-    fn throw_away(
-        &self,
-        run: (PageId, u32),
-        spare: crate::arena::ArenaChunk,
-        range: PageRange,
-    ) -> Option<Removal> {
-        let (mut page, mut left) = run;
-        while left > 0 {
-            let out = self.platform.move_out(page, spare.first_frame(), left);
-            if out.pages > 0 {
-                let mask = if out.pages == 64 { u64::MAX } else { (1 << out.pages) - 1 };
-                self.platform.drop_frames(spare.first_frame(), mask);
-            }
-            page = page.plus(u64::from(out.pages));
-            left -= out.pages;
-            match out.stop {
-                None => (),
-                Some(MoveStop::EventPending) => {
-                    return Some(Removal::Unfinished(PageRange { start: page, end: range.end }));
-                }
-                Some(MoveStop::Busy | MoveStop::Refused) => {
-                    self.quarantine(PageRange { start: page, end: page.plus(1) });
-                    page = page.plus(1);
-                    left -= 1;
-                }
-            }
-        }
-        None
-    }
-
-    /// The page may not be evicted before the kernel has dropped it.
-    fn quarantine(&self, range: PageRange) {
-        let until = self.platform.now_ns() + QUARANTINE_NS;
-        let Some(slot) = self.table.slot(range.start) else { return };
-        slot.deactivate();
-        let mut private = self.private.lock();
-        let last = private
-            .quarantine
-            .iter_mut()
-            .find(|entry| entry.is_some_and(|(r, _)| r.end == range.start || r.contains(range.start)));
-        if let Some(Some((earlier, time))) = last {
-            (earlier.end, *time) = (range.end.max(earlier.end), until);
-        } else if let Some(entry) = private.quarantine.iter_mut().find(|entry| entry.is_none()) {
-            *entry = Some((range, until));
-        }
-        // Without a free entry the page simply stays out of reach of eviction.
-    }
-
-    /// Lets quarantined pages be evicted again when their time is over.
-    pub fn end_quarantines(&self) {
-        let now = self.platform.now_ns();
-        for index in 0.. {
-            let over = match self.private.lock().quarantine.get_mut(index) {
-                None => return,
-                Some(entry) => entry.take_if(|(_, until)| *until <= now),
-            };
-            let Some((range, _)) = over else { continue };
-            for leaf in self.table.leaves(range) {
-                leaf.slots_in(range).for_each(|(_, slot)| slot.activate());
-            }
-        }
-    }
-
-    async fn remap(&self, from: PageId, to: PageId, pages: u64, workspace: &mut Workspace) {
-        let range = PageRange { start: from, end: from.plus(pages) };
-        // What was at the new place is gone; normally an unmap event came before.
-        self.remove_words(PageRange { start: to, end: to.plus(pages) }, Afterwards::Unmanaged);
-        let mut at = from;
-        while let Some(leaf) = self.table.next_leaf(at) {
-            if leaf.first_page().0 >= range.end.0 {
-                return;
-            }
-            for (page, slot) in leaf.slots_in(range) {
-                let word = self.take_word(slot).await;
-                if word.is_managed() {
-                    let target = to.plus(page.0 - from.0);
-                    self.put_at(target, word, workspace).await;
-                }
-            }
-            at = leaf.first_page().plus(uswap_units::BLOCK_PAGES);
-        }
+    /// Makes the leaves of the new place of each managed page. False: a table page is missing.
+    fn has_leaves(&self, from: PageRange, to: PageId) -> bool {
+        let pages = self.table.leaves(from).flat_map(|leaf| leaf.slots_in(from)).filter(|(_, slot)| slot.load().raw() != 0);
+        pages.map(|(page, _)| to.plus(page.0 - from.start.0)).all(|target| self.table.leaf_or_allocate(target).is_ok())
     }
 
     /// Takes a word; if a task works on the page, lets it finish first. Evictions are held off meanwhile (`event_in_progress`), and nobody else reads
@@ -203,43 +185,56 @@ impl<P: Platform> Engine<'_, P> {
     }
 
     /// Puts a moved word at its new place, once a task that still holds the lock of what was there before is done.
-    async fn put_at(&self, target: PageId, word: PageWord, workspace: &mut Workspace) {
-        loop {
-            match self.table.leaf_or_allocate(target) {
-                Ok(leaf) if leaf.slot(target).put_back(word) => {
-                    if let Place::Staged(frame) = word.place() {
-                        self.private.lock().arena.set_page_of(frame, target);
-                    }
-                    return;
-                }
-                Ok(_) => {
-                    self.platform.unlock_exclusive();
-                    self.platform.pause().await;
-                    self.platform.lock_exclusive().await;
-                }
-                Err(_) => return self.bring_home(word, target, workspace).await,
-            }
+    async fn put_at(&self, target: PageId, word: PageWord) {
+        // Looked up anew each time: an empty leaf may be freed while the gate is given back.
+        while !self.table.leaf_or_allocate(target).expect("the leaf was made before").slot(target).put_back(word) {
+            self.platform.unlock_exclusive();
+            self.platform.pause().await;
+            self.platform.lock_exclusive().await;
+        }
+        if let Place::Staged(frame) = word.place() {
+            self.private.lock().arena.set_page_of(frame, target);
         }
     }
 
-    /// There is no table page for the new place: its content goes there at once and is not managed any more.
-    async fn bring_home(&self, word: PageWord, target: PageId, workspace: &mut Workspace) {
-        match word.place() {
-            Place::Fresh | Place::Present => (),
-            Place::Staged(frame) => {
-                self.platform.read_frame(frame, &mut workspace.page);
-                let _already_there_or_unmapped = self.platform.copy_in(target, &workspace.page);
-            }
-            Place::Swapped => {
-                let swap = word.swap().expect("a swapped page names its entry");
-                match self.load(swap, workspace).await {
-                    Load::Done(_) => _ = self.platform.copy_in(target, &workspace.page),
-                    Load::Lost => _ = self.platform.poison(target),
+    /// Copies the content of moved pages to their new place, where they are not managed any more.
+    pub(crate) async fn bring_home(&self, from: PageRange, to: PageId, workspace: &mut Workspace) -> Removal {
+        self.event_in_progress.store(true, Ordering::Release);
+        let mut left = Removal::Done;
+        'pages: for leaf in self.table.leaves(from) {
+            for (page, slot) in leaf.slots_in(from) {
+                let word = self.take_word(slot).await;
+                if word.is_managed() && !self.bring_page_home(word, to.plus(page.0 - from.start.0), workspace).await {
+                    let put = slot.put_back(word);
+                    assert!(put, "nothing is adopted while an event is in progress");
+                    left = Removal::Homeless { from: PageRange { start: page, end: from.end }, to: to.plus(page.0 - from.start.0) };
+                    break 'pages;
                 }
             }
+        }
+        self.event_in_progress.store(false, Ordering::Release);
+        left
+    }
+
+    /// False: an event is unread.
+    async fn bring_page_home(&self, word: PageWord, target: PageId, workspace: &mut Workspace) -> bool {
+        let install = match word.place() {
+            Place::Fresh | Place::Present => Install::AlreadyMapped,
+            Place::Staged(frame) => {
+                self.platform.read_frame(frame, &mut workspace.page);
+                self.platform.copy_in(target, &workspace.page)
+            }
+            Place::Swapped => match self.load(word.swap().expect("a swapped page names its entry"), workspace).await {
+                Load::Done(_) => self.platform.copy_in(target, &workspace.page),
+                Load::Lost => self.platform.poison(target),
+            },
+        };
+        if install == Install::EventPending {
+            return false;
         }
         if let Some(swap) = word.swap() {
             self.put_entry(swap);
         }
+        true
     }
 }

@@ -4,7 +4,7 @@ use crate::arena::{ArenaChunk, StagedChunk};
 use crate::engine::Engine;
 use crate::platform::{MoveStop, Platform};
 use uswap_core::counters::Counter;
-use uswap_core::page_table::Leaf;
+use uswap_core::page_table::{Leaf, TICK_NS};
 use uswap_core::page_word::{Commit, Place, TryLock};
 use uswap_units::{BLOCK_PAGES, CHUNK_PAGES, ChunkId, FrameId, PageId, PageRange};
 
@@ -47,6 +47,10 @@ impl<P: Platform> Engine<'_, P> {
     async fn move_chunk(&self, chunk: ChunkId, arena: ArenaChunk) -> (Stage, u32) {
         let first = chunk.first_page();
         let Some(leaf) = self.table.leaf(first) else { return (Stage::Nothing, 0) };
+        // Looked at in the shared section, since events are processed in exclusive ones.
+        if leaf.is_held((chunk.0 % (BLOCK_PAGES / CHUNK_PAGES)) as u32, self.platform.now_ns() / TICK_NS) {
+            return (Stage::Nothing, 0);
+        }
         let locked = self.lock_movable(&leaf, first);
         if locked == 0 {
             return (Stage::Nothing, 0);

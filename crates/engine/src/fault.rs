@@ -3,6 +3,7 @@
 use crate::engine::Engine;
 use crate::load::Load;
 use crate::platform::{Install, Platform};
+use crate::reclaim::{Patience, Throttle};
 use crate::workspace::Workspace;
 use uswap_core::counters::{Counter, FaultSource};
 use uswap_core::page_word::{Commit, PageSlot, PageWord, Place, TryLock};
@@ -25,8 +26,10 @@ impl<P: Platform> Engine<'_, P> {
     ///
     /// The lock on the page's word keeps everyone else from it; the content is fetched without the gate; the page is filled and its word changed in
     /// one shared section of the gate.
-    pub async fn serve_fault(&self, page: PageId, workspace: &mut Workspace) -> FaultOutcome {
-        self.throttle(workspace).await;
+    pub async fn serve_fault(&self, page: PageId, patience: Patience, workspace: &mut Workspace) -> FaultOutcome {
+        if self.needs_memory(page).await && self.throttle(patience, workspace).await == Throttle::PutOff {
+            return FaultOutcome::Retry;
+        }
         self.platform.lock_shared().await;
         let slot = self.table.slot(page);
         let locked = slot.map_or(TryLock::Unmanaged, PageSlot::try_lock);
@@ -60,6 +63,17 @@ impl<P: Platform> Engine<'_, P> {
                 self.swap_in(page, slot, word, swap, workspace).await
             }
         }
+    }
+
+    /// False when memory is not short, or when the page is staged: then it takes none.
+    async fn needs_memory(&self, page: PageId) -> bool {
+        if self.segment.budget().used() <= self.watermarks().min {
+            return false;
+        }
+        self.platform.lock_shared().await;
+        let staged = self.table.slot(page).is_some_and(|slot| matches!(slot.load().place(), Place::Staged(_)));
+        self.platform.unlock_shared();
+        !staged
     }
 
     fn after_unmanaged(&self, install: Install) -> FaultOutcome {

@@ -3,6 +3,7 @@
 use crate::engine::Engine;
 use crate::fault::FaultOutcome;
 use crate::platform::Platform;
+use crate::reclaim::Patience;
 use crate::workspace::Workspace;
 use core::sync::atomic::Ordering;
 use uswap_core::mm::MmState;
@@ -100,7 +101,7 @@ impl<P: Platform> Engine<'_, P> {
                 if !matches!(word.place(), Place::Staged(_) | Place::Swapped) {
                     continue;
                 }
-                match self.serve_fault(leaf.first_page().plus(index), workspace).await {
+                match self.serve_fault(leaf.first_page().plus(index), Patience::Over, workspace).await {
                     FaultOutcome::Served(_) => (),
                     FaultOutcome::Retry => left += 1,
                     FaultOutcome::Gone => return None,

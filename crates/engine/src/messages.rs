@@ -1,15 +1,16 @@
 //! Takes messages: faults go to the caller's queue, events are processed at once, in order.
 
 use crate::engine::Engine;
-use crate::event::Removal;
+use crate::event::{Event, Removal};
 use crate::fault::FaultOutcome;
 use crate::plant::{Plant, is_planted};
 use crate::platform::{Message, Platform};
+use crate::reclaim::Patience;
 use crate::workspace::Workspace;
 use core::sync::atomic::Ordering;
 use uswap_core::counters::{Counter, FaultSource};
 use uswap_units::limits::{FAULTS_DEFERRED_MAX, MESSAGES_PER_READ_MAX};
-use uswap_units::{PageId, PageRange};
+use uswap_units::PageId;
 
 /// A fault that was read, and when.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -68,8 +69,11 @@ impl Default for FaultQueue {
     }
 }
 
-/// Removed ranges whose present pages wait for another event to be read.
+/// Events that wait for another one to be read.
 const UNFINISHED_MAX: usize = MESSAGES_PER_READ_MAX;
+
+/// A fault is put off for this long at most, however short memory is.
+const PATIENCE_NS: u64 = 200_000_000;
 
 impl<P: Platform> Engine<'_, P> {
     /// Reads what is there and processes the events among it. Returns how many messages were read.
@@ -81,30 +85,47 @@ impl<P: Platform> Engine<'_, P> {
             self.platform.pause().await;
             return 0;
         }
-        let mut unfinished: [Option<PageRange>; UNFINISHED_MAX] = [None; UNFINISHED_MAX];
+        let mut unfinished: [Option<Removal>; UNFINISHED_MAX] = [None; UNFINISHED_MAX];
         let mut total = 0;
         loop {
-            if faults.has_room() && unfinished.iter().any(Option::is_none) {
-                total += self.read_once(faults, &mut unfinished, workspace).await;
+            if !faults.has_room() && self.platform.event_pending() {
+                self.give_back(faults);
             }
-            if !self.finish_removals(&mut unfinished) {
+            while faults.has_room() && unfinished.iter().any(Option::is_none) {
+                let count = self.read_once(faults, &mut unfinished).await;
+                total += count;
+                // Events are behind the faults, and nothing can be filled before they are read.
+                if count == 0 || !self.platform.event_pending() {
+                    break;
+                }
+            }
+            if !self.finish_removals(&mut unfinished, workspace).await {
                 break;
             }
             // An unmapping is under way in the kernel; its event will come. Nobody may evict or fill meanwhile.
             self.platform.pause().await;
         }
+        if !self.platform.event_pending() {
+            self.private.lock().late_unmaps.clear();
+        }
         self.platform.unlock_exclusive();
         total
+    }
+
+    /// The queue is full of faults that wait for an event to be read, and events are read behind faults: their threads try again, and meanwhile we reach the event.
+    fn give_back(&self, faults: &mut FaultQueue) {
+        while let Some(fault) = faults.pop() {
+            self.platform.wake(fault.page);
+        }
     }
 
     async fn read_once(
         &self,
         faults: &mut FaultQueue,
-        unfinished: &mut [Option<PageRange>; UNFINISHED_MAX],
-        workspace: &mut Workspace,
+        unfinished: &mut [Option<Removal>; UNFINISHED_MAX],
     ) -> usize {
         let mut messages = [Message::Fault(PageId(0)); MESSAGES_PER_READ_MAX];
-        let room = unfinished.iter().filter(|range| range.is_none()).count();
+        let room = unfinished.iter().filter(|left| left.is_none()).count();
         let count = self.platform.read_messages(&mut messages[..room]);
         let read_at_ns = self.platform.now_ns();
         for message in &messages[..count] {
@@ -112,13 +133,17 @@ impl<P: Platform> Engine<'_, P> {
                 Message::Fault(page) => faults.push(PendingFault { page, read_at_ns }),
                 Message::Fork(descriptor) => {
                     self.counters.add(Counter::EventFork, 1);
-                    let child = self.clone_for_child();
+                    // The words of homeless pages are not where the child has the pages.
+                    let homeless = unfinished.iter().flatten().any(|left| matches!(left, Removal::Homeless { .. }));
+                    let child = if homeless { None } else { self.clone_for_child() };
                     self.platform.child_forked(descriptor, child);
                 }
                 Message::Event(event) => {
-                    if let Removal::Unfinished(range) = self.process_event(event, workspace).await {
+                    Self::check_homeless(unfinished, event);
+                    let left = self.process_event(event).await;
+                    if left != Removal::Done {
                         let place = unfinished.iter_mut().find(|place| place.is_none());
-                        *place.expect("no more messages were read than there were places") = Some(range);
+                        *place.expect("no more messages were read than there were places") = Some(left);
                     }
                 }
             }
@@ -126,26 +151,38 @@ impl<P: Platform> Engine<'_, P> {
         count
     }
 
-    /// Goes on with removed ranges. True while one is still unfinished.
-    fn finish_removals(&self, unfinished: &mut [Option<PageRange>; UNFINISHED_MAX]) -> bool {
-        let mut left = false;
-        for place in unfinished {
-            if let Some(range) = *place {
-                *place = match self.remove_present(range) {
-                    Removal::Done => None,
-                    Removal::Unfinished(rest) => Some(rest),
-                };
-                left |= place.is_some();
+    /// Homeless pages that move once more could not be followed: better no program than one with wrong data.
+    fn check_homeless(unfinished: &[Option<Removal>; UNFINISHED_MAX], event: Event) {
+        let Event::Remap { from: moved, pages, .. } = event else { return };
+        for left in unfinished.iter().flatten() {
+            if let Removal::Homeless { from, to } = *left {
+                let apart = moved.0 + pages <= to.0 || to.0 + from.pages() <= moved.0;
+                assert!(apart, "pages are moved twice while the page tables are full");
             }
         }
-        left
+    }
+
+    /// Goes on with what is left of events. True while something still is.
+    async fn finish_removals(&self, unfinished: &mut [Option<Removal>; UNFINISHED_MAX], workspace: &mut Workspace) -> bool {
+        let mut any_left = false;
+        for place in unfinished {
+            let left = match *place {
+                None | Some(Removal::Done) => Removal::Done,
+                Some(Removal::Homeless { from, to }) => self.bring_home(from, to, workspace).await,
+            };
+            *place = (left != Removal::Done).then_some(left);
+            any_left |= place.is_some();
+        }
+        any_left
     }
 
     /// Serves the faults of a queue once each; those that must wait stay in it. False when the process is gone.
     pub async fn serve_queue(&self, faults: &mut FaultQueue, workspace: &mut Workspace) -> bool {
         for _ in 0..faults.len() {
             let Some(fault) = faults.pop() else { break };
-            match self.serve_fault(fault.page, workspace).await {
+            let waited_ns = self.platform.now_ns().saturating_sub(fault.read_at_ns);
+            let patience = if waited_ns < PATIENCE_NS { Patience::Left } else { Patience::Over };
+            match self.serve_fault(fault.page, patience, workspace).await {
                 FaultOutcome::Served(source) => self.note_served(fault, source),
                 FaultOutcome::Retry if is_planted(Plant::LostWakeup) => (),
                 FaultOutcome::Retry => faults.push(fault),

@@ -27,6 +27,28 @@ pub struct Reclaimed {
     pub shared: Option<(PageId, u32)>,
 }
 
+/// After a fault that waited in vain, others do not wait for so long: there is nothing that reclaim could take.
+const HOPELESS_NS: u64 = 100_000_000;
+
+/// Whether a fault may still be put off.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Patience {
+    /// Yes.
+    Left,
+    /// It has waited long enough.
+    Over,
+}
+
+/// What a fault does when memory is short.
+#[must_use]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Throttle {
+    /// It is served.
+    GoOn,
+    /// It is tried again later.
+    PutOff,
+}
+
 /// Chunks staged for one chunk that is stored, while the staged set is smaller than wanted.
 const STAGE_BATCH_CHUNKS: u32 = 4;
 
@@ -84,18 +106,23 @@ impl<P: Platform> Engine<'_, P> {
     }
 
     /// Direct reclaim: above the min watermark a handler first makes room, so that a thread that allocates faster than kswapd reclaims waits for it.
-    /// It gives up after a bounded time: the program goes on over budget rather than not at all.
-    pub(crate) async fn throttle(&self, workspace: &mut Workspace) {
+    /// A handler that may not wait puts the fault off while memory is above the budget. Neither lasts for ever: the program goes on over budget rather
+    /// than not at all.
+    pub(crate) async fn throttle(&self, patience: Patience, workspace: &mut Workspace) -> Throttle {
         let (budget, min) = (self.segment.budget(), self.watermarks().min);
         if budget.used() <= min {
-            return;
+            return Throttle::GoOn;
         }
+        let hopeless = self.hopeless_until_ns.load(Ordering::Relaxed) > self.platform.now_ns();
         for _ in 0..THROTTLE_ROUNDS_MAX {
             if budget.used() <= min {
-                return;
+                return Throttle::GoOn;
             }
-            if !self.platform.may_wait() || budget.is_full() || budget.is_ending() || !self.may_evict() {
+            if hopeless || patience == Patience::Over || budget.is_full() || budget.is_ending() || !self.may_evict() {
                 break;
+            }
+            if !self.platform.may_wait() {
+                return if budget.used() > budget.ram() { Throttle::PutOff } else { Throttle::GoOn };
             }
             self.counters.add(Counter::DirectReclaim, 1);
             let seen = budget.signal_count(Signal::Room);
@@ -106,7 +133,11 @@ impl<P: Platform> Engine<'_, P> {
         }
         if budget.used() > budget.ram() {
             self.counters.add(Counter::ForcedOver, 1);
+            if !hopeless {
+                self.hopeless_until_ns.store(self.platform.now_ns() + HOPELESS_NS, Ordering::Relaxed);
+            }
         }
+        Throttle::GoOn
     }
 
     /// One turn of kswapd: reclaims this process's share of what is above the high watermark. True when there is nothing to do.

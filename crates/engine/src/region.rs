@@ -2,6 +2,7 @@
 
 use crate::engine::Engine;
 use crate::platform::Platform;
+use core::sync::atomic::Ordering;
 use uswap_core::counters::Counter;
 use uswap_units::{BLOCK_PAGES, PageId, PageRange};
 
@@ -10,10 +11,10 @@ use uswap_units::{BLOCK_PAGES, PageId, PageRange};
 pub struct TablesFull;
 
 impl<P: Platform> Engine<'_, P> {
-    /// Makes words for the pages of `ranges`. They cannot be evicted yet: the caller registers the ranges next, checks that registering reached every page, and
+    /// Makes words for the pages of `ranges`, while no event is unread: a remap event still to come must find words only where something was unmapped. They cannot be evicted yet: the caller registers the ranges next, checks that registering reached every page, and
     /// then calls `activate`, or else `abandon`. Words that hold something are left alone.
     pub async fn adopt(&self, ranges: &[PageRange]) -> Result<u64, TablesFull> {
-        self.platform.lock_exclusive().await;
+        self.lock_exclusive_settled().await;
         let result = self.adopt_words(ranges);
         self.platform.unlock_exclusive();
         if let Ok(pages) = result {
@@ -22,6 +23,18 @@ impl<P: Platform> Engine<'_, P> {
             self.counters.add(Counter::Registered, pages);
         }
         result
+    }
+
+    /// Takes the gate exclusive while no event is unread: the words are exactly what is mapped.
+    async fn lock_exclusive_settled(&self) {
+        loop {
+            self.platform.lock_exclusive().await;
+            if !self.platform.event_pending() && !self.event_in_progress.load(Ordering::Acquire) {
+                return;
+            }
+            self.platform.unlock_exclusive();
+            self.platform.pause().await;
+        }
     }
 
     fn adopt_words(&self, ranges: &[PageRange]) -> Result<u64, TablesFull> {
@@ -52,14 +65,7 @@ impl<P: Platform> Engine<'_, P> {
 
     /// Lets the pages of `ranges` be evicted. With the gate exclusive and no event unread, nothing stale can be on its way to these words.
     pub async fn activate(&self, ranges: &[PageRange]) {
-        loop {
-            self.platform.lock_exclusive().await;
-            if !self.platform.event_pending() {
-                break;
-            }
-            self.platform.unlock_exclusive();
-            self.platform.pause().await;
-        }
+        self.lock_exclusive_settled().await;
         for range in ranges {
             for leaf in self.table.leaves(*range) {
                 leaf.slots_in(*range).for_each(|(_, slot)| slot.activate());

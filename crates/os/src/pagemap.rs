@@ -92,6 +92,30 @@ impl Pagemap {
         Ok(bits)
     }
 
+    /// The first present page at `start` or behind it, before `end`; its address. `Ok(None)`: there is none. ENOTTY on kernels before 6.7.
+    pub fn next_present(&self, start: usize, end: usize) -> Result<Option<usize>> {
+        let mut region = abi::page_region { start: 0, end: 0, categories: 0 };
+        let mut request = abi::pm_scan_arg {
+            size: size_of::<abi::pm_scan_arg>() as u64,
+            flags: 0,
+            start: start as u64,
+            end: end as u64,
+            walk_end: 0,
+            vec: &raw mut region as u64,
+            vec_len: 1,
+            max_pages: 1,
+            category_inverted: 0,
+            category_mask: abi::PAGE_IS_PRESENT as u64,
+            category_anyof_mask: 0,
+            return_mask: abi::PAGE_IS_PRESENT as u64,
+        };
+        // SAFETY:
+        // 1. The request takes this structure; `vec` names one region of the kernel's layout, a local of ours.
+        // 2. Without PM_SCAN_WP_MATCHING it changes no page.
+        let count = unsafe { sys::ioctl(self.file.raw(), PAGEMAP_SCAN, &mut request) }?;
+        Ok((count > 0).then_some(region.start as usize))
+    }
+
     /// [`Pagemap::present`] by reading the file: 8 bytes a page, bit 63 says present.
     pub fn present_by_read(&self, start: usize, page_count: usize) -> Result<PageBits> {
         let mut bits: PageBits = [0; PAGES_MAX / 64];

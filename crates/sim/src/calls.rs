@@ -1,4 +1,5 @@
-//! System calls of the made-up program that change its mappings, step by step as the kernel does them.
+//! System calls of the made-up program that change its mappings, step by step as the kernel does them. What it does under the lock of the mappings (count the
+//! change, unmap, move) is one step; the event comes some time later.
 
 use crate::memory::MappedPage;
 use crate::process::Process;
@@ -93,7 +94,6 @@ pub async fn unmap(world: &World<'_>, process: &Process<'_>) {
     let registered = has_registered(process, range);
     if registered {
         begin_change(process);
-        world.executor.step().await;
     }
     unmap_now(process, range);
     unclaim(process, range);
@@ -114,15 +114,15 @@ pub async fn map_over(world: &World<'_>, process: &Process<'_>) {
     let registered = has_registered(process, range);
     if registered {
         begin_change(process);
-        world.executor.step().await;
     }
     unmap_now(process, range);
     map_zeros(process, range);
-    unclaim(process, range);
     if registered {
         world.executor.step().await;
         event(world, process, Message::Event(Event::Unmap(range))).await;
     }
+    // No other thread of a sound program uses the new mapping before the call returns. What was unmapped is free for all at once.
+    unclaim(process, range);
 }
 
 /// mremap to another place, perhaps one that is mapped, perhaps longer.
@@ -144,11 +144,9 @@ pub async fn remap(world: &World<'_>, process: &Process<'_>) {
     let early = has_registered(process, target);
     let registered = has_registered(process, from);
     process.memory.borrow_mut().changing += u32::from(early) + 2 * u32::from(registered);
-    world.executor.step().await;
     unmap_now(process, target);
     move_pages(process, from, target);
     unclaim(process, from);
-    unclaim(process, target);
     world.executor.step().await;
     if early {
         event(world, process, Message::Event(Event::Unmap(target))).await;
@@ -158,6 +156,7 @@ pub async fn remap(world: &World<'_>, process: &Process<'_>) {
             .await;
         event(world, process, Message::Event(Event::Unmap(from))).await;
     }
+    unclaim(process, target);
 }
 
 fn move_pages(process: &Process<'_>, from: PageRange, target: PageRange) {

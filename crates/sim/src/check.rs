@@ -63,7 +63,11 @@ fn words_tell_the_truth(world: &World<'_>, process: &Process<'_>) {
             && memory.changing == 0
             && mapped.is_none_or(|mapped| mapped.content.is_some() || !mapped.registered)
         {
-            let what = if mapped.is_none() { "is not mapped" } else { "is present too, or not registered" };
+            let what = match mapped {
+                None => "is not mapped",
+                Some(mapped) if mapped.content.is_some() => "is present too",
+                Some(_) => "is not registered",
+            };
             world.fail(format!("process {}, {page:?}, {word:?}: the page {what}", process.number));
         }
     }

@@ -84,7 +84,6 @@ async fn child_start<'a>(world: Rc<World<'a>>, child: Rc<Process<'a>>, mm: MmId)
     let engine = child.start_engine(&world, mm, root);
     engine.rebuild_arena();
     engine.drop_free_chunks();
-    world.executor.step().await;
     let everything = PageRange { start: PageId(0), end: PageId(PAGES_MAX) };
     for leaf in engine.page_table().leaves(everything) {
         for (page, slot) in leaf.slots_in(everything) {

@@ -116,17 +116,18 @@ impl Options {
             zspages: 6 + prng.below(26) as u32,
             slots: 8 * (2 + prng.below(40)),
         };
-        let zone_pages = [128, 256, 448][prng.below(3) as usize];
+        let zone_pages = [192, 320, 448][prng.below(3) as usize];
         Options {
             geometry,
-            ram_pages: zone_pages / 4 + prng.below(zone_pages),
+            // Four staged chunks are the least: a budget below 256 pages can never be met.
+            ram_pages: if prng.chance(1, 12) { 128 } else { 200 + prng.below(zone_pages) },
             pool_bytes: (1 + prng.below(u64::from(geometry.zspages))) * 32 * 1024,
             arena_chunks: 4 + prng.below(5) as u32,
             handlers: 1 + prng.below(3),
-            processes: 1 + prng.below(2) as usize,
+            processes: 1 + prng.below(3) as usize,
             processes_max: 5,
-            threads: if crowd { 80 } else { 1 + prng.below(3) as usize },
-            operations: if crowd { 10 } else { 60 + prng.below(160) },
+            threads: if crowd { 72 } else { 1 + prng.below(3) as usize },
+            operations: if crowd { 12 } else { 300 + prng.below(600) },
             zone_pages,
             writes_percent: 20 + prng.below(60),
             weights,

@@ -258,7 +258,7 @@ async fn handler<'a>(world: Rc<World<'a>>, process: Rc<Process<'a>>) {
                 return;
             }
             if !queue.is_empty() {
-                world.sleep_up_to(20_000).await;
+                world.sleep_up_to(400_000).await;
             }
         } else if count == 0 && !process.memory.borrow().has_messages() {
             process.poll_waiters.borrow_mut().push(world.executor.current());
@@ -277,7 +277,6 @@ async fn kswapd<'a>(world: Rc<World<'a>>, process: Rc<Process<'a>>) {
         if budget.used() > engine.watermarks().low {
             take_under_management(&world, &process, &engine).await;
         }
-        engine.end_quarantines();
         if engine.kswapd_turn(&mut workspace).await {
             world.wait(Signal::Pressure, seen, 4_000_000).await;
         }

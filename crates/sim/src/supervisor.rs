@@ -50,7 +50,10 @@ pub async fn shrink<'a>(world: Rc<World<'a>>) {
                 world.count("write-backs: clean copies given up", u64::from(discarded));
                 world.executor.step().await;
             }
-            Batch::NothingToWrite => world.wait(Signal::Shrink, seen, 1_000_000).await,
+            Batch::NothingToWrite => {
+                budget.set_full(Fullness::Full);
+                world.wait(Signal::Shrink, seen, 1_000_000).await;
+            }
             Batch::FileFull | Batch::Failed(_) => {
                 world.count("write-backs: failed or no room", 1);
                 budget.set_full(Fullness::Full);

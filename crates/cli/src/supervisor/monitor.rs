@@ -20,22 +20,23 @@ const INTERVAL_MIN: Duration = Duration::from_millis(1);
 
 pub fn run(shared: &Shared) {
     let mut tree = Tree::default();
+    let _only_root_may = uswap_os::thread::set_nice(uswap_os::thread::thread_id(), -15);
     let mut last = Instant::now();
     while !shared.is_stopping() {
         let used = measure(shared, &mut tree, last.elapsed());
         last = Instant::now();
         let marks = Watermarks::of(shared.segment.budget().ram());
-        if used > marks.low {
+        if used > marks.register {
             shared.raise(Signal::Pressure);
         }
         if used <= marks.min {
             shared.raise(Signal::Room);
         }
-        std::thread::sleep(interval(used, marks.low));
+        std::thread::sleep(interval(used, marks.register));
     }
 }
 
-/// Half the time that it would take at least to get from here to the low watermark.
+/// Half the time that it would take at least to get from here to where memory is taken under management.
 fn interval(used: Bytes, low: Bytes) -> Duration {
     let headroom = low.0.saturating_sub(used.0);
     Duration::from_micros(headroom * 1000 / BYTES_PER_MS / 2).clamp(INTERVAL_MIN, INTERVAL_MAX)

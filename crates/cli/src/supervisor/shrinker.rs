@@ -83,6 +83,7 @@ fn block<F: Future>(future: F) -> F::Output {
 pub fn run(shared: &Shared) {
     let writer = Writer { shared, ring: std::cell::RefCell::new(Ring::new(8).ok()) };
     let mut shrinker = Shrinker::new();
+    let _only_root_may = uswap_os::thread::set_nice(uswap_os::thread::thread_id(), -15);
     let Ok(mut buffer) = AlignedBuf::new(WRITEBACK_BATCH_BYTES) else {
         shared.warn("there is no memory for the write-back buffer: nothing will be written to the swap file");
         return;

@@ -1,0 +1,28 @@
+//! Bugs that are switched on in the engine must be found, each within a bounded number of seeds.
+#![cfg(feature = "plant")]
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use uswap_engine::plant::{Plant, set};
+use uswap_sim::{Arena, Keep, run_seed};
+
+/// The first seed that fails, in a check of the simulator or in an assertion of the engine.
+fn found_after(plant: Plant, seeds_max: u64) -> Option<u64> {
+    set(Some(plant));
+    let mut arena = Arena::default();
+    let found = (0..seeds_max).find(|&seed| {
+        let outcome = catch_unwind(AssertUnwindSafe(|| run_seed(&mut arena, seed, Keep::Hash)));
+        outcome.map_or(true, |outcome| outcome.failure.is_some())
+    });
+    set(None);
+    found
+}
+
+// One test, since the switch is of the whole test process.
+#[test]
+fn every_planted_bug_is_found() {
+    for (plant, seeds_max) in [(Plant::LostDirty, 400), (Plant::EarlyFree, 400), (Plant::LostWakeup, 100)] {
+        let found = found_after(plant, seeds_max);
+        println!("{plant:?}: found by seed {found:?}");
+        assert!(found.is_some(), "{plant:?} is not found by {seeds_max} seeds");
+    }
+}
