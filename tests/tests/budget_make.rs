@@ -32,9 +32,9 @@ fn sources(scratch: &Scratch) -> Option<(PathBuf, PathBuf)> {
 /// Writes a Makefile whose rules read the sources where they are and write into the working directory.
 fn makefile(scratch: &Scratch, sqlite: &Path, zstd: &Path) -> PathBuf {
     let variants: &[&str] = if full_size() {
-        &["-O2", "-O2 -DSQLITE_ENABLE_FTS5", "-O3", "-O2 -DSQLITE_DEBUG", "-O2 -DSQLITE_OMIT_WAL", "-Os"]
+        &["-O2", "-O1 -DSQLITE_ENABLE_FTS5"]
     } else {
-        &["-O2", "-O2 -DSQLITE_ENABLE_FTS5"]
+        &["-O1"]
     };
     let mut rules = String::new();
     let mut objects = Vec::new();

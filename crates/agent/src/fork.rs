@@ -19,6 +19,8 @@ use uswap_units::{MmId, PAGE_BYTES, PageId, PageRange};
 
 /// First word of a doorbell that was never hung up: nothing is registered.
 const SILENT: u64 = 0x7375_7761_705f_3031;
+/// First word of the answer to a child that cannot be kept.
+const REFUSED: u64 = 0x7375_7761_705f_3033;
 /// First word of the answer.
 const ANSWER: u64 = 0x7375_7761_705f_3032;
 
@@ -42,11 +44,11 @@ pub fn forks_reported() -> bool {
     FORKS_REPORTED.load(Ordering::Acquire)
 }
 
-/// The page that answers a child's doorbell.
-pub fn answer(mm: MmId) -> uswap_codec::Page {
+/// The page that answers a child's doorbell: its record, or that there is none for it.
+pub fn answer(mm: Option<MmId>) -> uswap_codec::Page {
     let mut page = [0; PAGE_BYTES];
-    page[..8].copy_from_slice(&ANSWER.to_le_bytes());
-    page[8..16].copy_from_slice(&u64::from(mm.0).to_le_bytes());
+    page[..8].copy_from_slice(&mm.map_or(REFUSED, |_| ANSWER).to_le_bytes());
+    page[8..16].copy_from_slice(&mm.map_or(0, |mm| u64::from(mm.0)).to_le_bytes());
     page
 }
 
@@ -142,6 +144,10 @@ fn ring_doorbell() -> Option<MmId> {
     match first {
         SILENT => None,
         ANSWER => Some(MmId(second as u16)),
+        REFUSED => crate::fatal(format_args!(
+            "process {} was forked when the run had no room for one more page table, so it is ended: too many processes, or too much memory, for one run",
+            uswap_os::process::process_id()
+        )),
         _ => lost_parent(),
     }
 }

@@ -15,7 +15,7 @@ use uswap_engine::{Engine, EngineOptions, Workspace};
 use uswap_os::clock;
 use uswap_os::fd::{self, Event, PollEntry, Timeout};
 use uswap_os::thread::{self, Files, StackArea};
-use uswap_os::uffd::{Features, Message, Uffd, UffdMsg};
+use uswap_os::uffd::{Features, Message, Stop, Uffd, UffdMsg, Wake};
 use uswap_units::{MmId, PageId};
 
 pub static STACK: StackArea = StackArea::new(128 * 1024);
@@ -30,11 +30,17 @@ const RING_TIMEOUT_NS: u64 = 1_000_000_000;
 static NEW: [AtomicU64; CHILDREN_MAX] = [const { AtomicU64::new(0) }; CHILDREN_MAX];
 static BELL: state::Slot<Event> = state::Slot::new();
 
+/// A child as its parent sees it.
 struct Child {
     uffd: Uffd,
+    /// None: there was no room for its page table. It cannot be served, and is ended before it can read wrong data.
+    kept: Option<Kept>,
+    deadline_ns: u64,
+}
+
+struct Kept {
     engine: Engine<'static, RemotePlatform>,
     mm: MmId,
-    deadline_ns: u64,
 }
 
 /// Starts forkd, if the kernel reports forks.
@@ -62,13 +68,8 @@ pub fn reset_after_fork() {
 
 /// A handler has read a fork message and cloned the page table.
 pub fn hand_over(descriptor: i32, child: Option<MmId>) {
-    let Some(child) = child else {
-        // Without a page table the child would read zeros. Its descriptor stays open and unserved only if there is no better way: end it by closing nothing.
-        crate::fatal(format_args!(
-            "a child was forked, but the page tables of the run are full: the process is ended before its child can read wrong data"
-        ))
-    };
-    let value = ((descriptor as u64 + 1) << 32) | (u64::from(child.0) + 1);
+    let record = child.map_or(0, |mm| u64::from(mm.0) + 1);
+    let value = ((descriptor as u64 + 1) << 32) | record;
     loop {
         for place in &NEW {
             if place.compare_exchange(0, value, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
@@ -108,9 +109,11 @@ extern "C" fn forkd(_: usize) {
             if let Some(child) = place
                 && serve(child, parent, workspace)
             {
+                if child.kept.is_some() {
+                    parent.end_handover();
+                }
                 // Dropping the descriptor ends the child's registration.
                 *place = None;
-                parent.end_handover();
             }
         }
     }
@@ -118,13 +121,17 @@ extern "C" fn forkd(_: usize) {
 
 fn take_new(parent: &'static state::AgentEngine) -> Option<Child> {
     let value = NEW.iter().map(|place| place.swap(0, Ordering::AcqRel)).find(|&value| value != 0)?;
-    let (descriptor, mm) = ((value >> 32) as i32 - 1, MmId((value as u32 - 1) as u16));
+    let descriptor = (value >> 32) as i32 - 1;
     let uffd = Uffd::from_raw_fd(descriptor, Features::EVENTS);
-    let root = parent.segment().mms().record(mm).root().expect("a cloned record has a table");
-    let remote = RemotePlatform { descriptor, parent: parent.platform() };
-    let engine = Engine::new(parent.segment(), mm, root, remote, EngineOptions { arena_chunks: 0 });
-    engine.stop_evicting();
-    Some(Child { uffd, engine, mm, deadline_ns: clock::now_ns() + RING_TIMEOUT_NS })
+    let kept = (value as u32).checked_sub(1).map(|mm| {
+        let mm = MmId(mm as u16);
+        let root = parent.segment().mms().record(mm).root().expect("a cloned record has a table");
+        let remote = RemotePlatform { descriptor, parent: parent.platform() };
+        let engine = Engine::new(parent.segment(), mm, root, remote, EngineOptions { arena_chunks: 0 });
+        engine.stop_evicting();
+        Kept { engine, mm }
+    });
+    Some(Child { uffd, kept, deadline_ns: clock::now_ns() + RING_TIMEOUT_NS })
 }
 
 /// Serves what a child waits for. True when the child needs its parent no more.
@@ -133,45 +140,55 @@ fn serve(child: &Child, parent: &'static state::AgentEngine, workspace: &mut Wor
     let count = child.uffd.read(&mut messages).unwrap_or(0);
     for message in &messages[..count] {
         let Message::Fault { address, .. } = message.decode(Features::EVENTS) else {
-            // Before its fork handler has run, a child does not change its mappings; one made by a raw call may. What it drops is its own loss of memory only.
+            // Before its fork handler has run, a child does not change its mappings. One made by a raw call may: what it drops is its own.
             continue;
         };
         if address == fork::doorbell() {
-            let _filled = child.uffd.copy_page(address, &fork::answer(child.mm), uswap_os::uffd::Wake::Later);
+            let answer = fork::answer(child.kept.as_ref().map(|kept| kept.mm));
+            let _filled_or_gone = child.uffd.copy_page(address, &answer, Wake::Later);
             return true;
         }
+        let Some(kept) = &child.kept else {
+            let _ends_it = child.uffd.poison(address, uswap_units::PAGE_BYTES);
+            continue;
+        };
         parent.segment().counters().add(Counter::ForkServed, 1);
-        let page = PageId::of_address(address as u64);
-        loop {
-            match run(child.engine.serve_fault(page, Patience::Over, workspace)) {
-                FaultOutcome::Served(_) => break,
-                FaultOutcome::Retry => thread::yield_now(),
-                FaultOutcome::Gone => return end_child(child, parent),
-            }
+        if !serve_fault(kept, PageId::of_address(address as u64), workspace) {
+            return end_child(kept, parent);
         }
     }
+    let Some(kept) = &child.kept else { return is_gone(child) };
     if is_gone(child) {
-        return end_child(child, parent);
+        return end_child(kept, parent);
     }
-    clock::now_ns() > child.deadline_ns && bring_home(child, parent, workspace)
+    clock::now_ns() > child.deadline_ns && bring_home(kept, parent, workspace)
+}
+
+/// False: the child is gone.
+fn serve_fault(kept: &Kept, page: PageId, workspace: &mut Workspace) -> bool {
+    loop {
+        match run(kept.engine.serve_fault(page, Patience::Over, workspace)) {
+            FaultOutcome::Served(_) => return true,
+            FaultOutcome::Retry => thread::yield_now(),
+            FaultOutcome::Gone => return false,
+        }
+    }
 }
 
 fn is_gone(child: &Child) -> bool {
-    matches!(
-        child.uffd.no_event_pending(state::ENGINE.get().map_or(0, |engine| engine.platform().probe)),
-        Err(uswap_os::uffd::Stop::Gone)
-    )
+    let probe = state::ENGINE.get().map_or(0, |engine| engine.platform().probe);
+    matches!(child.uffd.no_event_pending(probe), Err(Stop::Gone))
 }
 
-fn end_child(child: &Child, parent: &'static state::AgentEngine) -> bool {
-    reaper::drop_mm(parent.segment(), parent.platform(), child.mm);
+fn end_child(kept: &Kept, parent: &'static state::AgentEngine) -> bool {
+    reaper::drop_mm(parent.segment(), parent.platform(), kept.mm);
     true
 }
 
 /// The child did not ring: fills everything that it misses, and lets it go.
-fn bring_home(child: &Child, parent: &'static state::AgentEngine, workspace: &mut Workspace) -> bool {
-    match run(child.engine.bring_all_home(workspace)) {
-        Some(0) | None => end_child(child, parent),
+fn bring_home(kept: &Kept, parent: &'static state::AgentEngine, workspace: &mut Workspace) -> bool {
+    match run(kept.engine.bring_all_home(workspace)) {
+        Some(0) | None => end_child(kept, parent),
         Some(_) => false,
     }
 }

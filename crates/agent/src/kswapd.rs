@@ -82,7 +82,9 @@ extern "C" fn kswapd(begin: usize) {
         scanner = descriptors.take().and_then(fork::take_over);
         ready();
     }
+    let mut counted_ns = 0;
     loop {
+        state::count_cpu(&mut counted_ns);
         let seen = segment.budget().signal_count(Signal::Pressure);
         match state::pending_request() {
             Some(Request::Leave) => {

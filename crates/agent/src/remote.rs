@@ -98,6 +98,10 @@ impl Platform for RemotePlatform {
     fn event_pending(&self) -> bool {
         false
     }
+    /// Nothing is unmapped through a remote: what is asked about stays.
+    fn registered_part(&self, range: PageRange) -> Option<PageRange> {
+        Some(range)
+    }
     fn may_wait(&self) -> bool {
         false
     }

@@ -3,8 +3,10 @@
 use crate::platform::LinuxPlatform;
 use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use uswap_core::counters::Counter;
 use uswap_core::segment::Segment;
 use uswap_engine::{Engine, Workspace};
+use uswap_os::clock;
 use uswap_os::fd::Timeout;
 use uswap_os::futex::{self, Scope};
 use uswap_units::MmId;
@@ -191,4 +193,13 @@ pub unsafe fn workspace(whose: WorkspaceOf) -> &'static mut Workspace {
     // 1. The number is inside the array, which lives for ever.
     // 2. The caller says that nobody else has a reference to this element.
     unsafe { &mut *ALL.0.get().cast::<Workspace>().add(number) }
+}
+
+/// Adds what the calling engine thread has used of the processor since the last call to the counter of the run.
+pub fn count_cpu(counted_ns: &mut u64) {
+    let now_ns = clock::thread_cpu_ns();
+    if let Some(segment) = SEGMENT.get() {
+        segment.counters().add(Counter::EngineCpuNs, now_ns.saturating_sub(*counted_ns));
+    }
+    *counted_ns = now_ns;
 }

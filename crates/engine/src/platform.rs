@@ -146,6 +146,9 @@ pub trait Platform: Backing {
     fn register(&self, range: PageRange) -> Register;
     /// True while an event is unread.
     fn event_pending(&self) -> bool;
+    /// The first part of `range`, in order of addresses, that is mapped now and registered with the descriptor of the program's memory; None when there is none.
+    /// Asked only when an unmap event may be older than a mapping that another thread moved to the same place, with the gate exclusive: it may be slow.
+    fn registered_part(&self, range: PageRange) -> Option<PageRange>;
     /// True when a handler may wait now: another one reads messages meanwhile.
     fn may_wait(&self) -> bool;
 }

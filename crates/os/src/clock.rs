@@ -19,17 +19,26 @@ pub fn ticks() -> u64 {
 
 /// Nanoseconds of the monotonic clock, by a system call.
 pub fn now_ns() -> u64 {
+    read_clock(abi::CLOCK_MONOTONIC)
+}
+
+/// Nanoseconds of processor time that the calling thread has used.
+pub fn thread_cpu_ns() -> u64 {
+    read_clock(abi::CLOCK_THREAD_CPUTIME_ID)
+}
+
+/// Nanoseconds of processor time that all threads of the process have used.
+pub fn process_cpu_ns() -> u64 {
+    read_clock(abi::CLOCK_PROCESS_CPUTIME_ID)
+}
+
+fn read_clock(clock: u32) -> u64 {
     let mut time = MaybeUninit::<abi::__kernel_timespec>::zeroed();
     // SAFETY:
-    // 1. The kernel writes one timespec of two 64-bit numbers. A failure (there is none for this clock) leaves zeros.
+    // 1. The kernel writes one timespec of two 64-bit numbers. A failure (there is none for these clocks) leaves zeros.
     // 2. Zeros are a valid value, so the value is initialised either way.
     let time = unsafe {
-        let _ = sys::syscall3(
-            abi::__NR_clock_gettime,
-            abi::CLOCK_MONOTONIC as usize,
-            time.as_mut_ptr() as usize,
-            0,
-        );
+        let _ = sys::syscall3(abi::__NR_clock_gettime, clock as usize, time.as_mut_ptr() as usize, 0);
         time.assume_init()
     };
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64

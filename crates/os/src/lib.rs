@@ -29,6 +29,7 @@ pub mod pagemap;
 pub mod probe;
 pub mod process;
 pub mod ring;
+pub mod smaps;
 pub mod sys;
 pub mod text;
 pub mod thread;

@@ -1,5 +1,8 @@
 //! System calls of the made-up program that change its mappings, step by step as the kernel does them. What it does under the lock of the mappings (count the
-//! change, unmap, move) is one step; the event comes some time later.
+//! change, unmap, move) is one step; the event comes some time later, and the change is counted down by the same thread some time after it was read.
+//!
+//! Must hold: MADV_DONTNEED has dropped its pages well below 1 s of virtual time after its event was read ([`DROP_DELAY_MAX_NS`] plus the turns of one task), since
+//! the engine holds the chunks for 1 s only.
 
 use crate::memory::MappedPage;
 use crate::process::Process;
@@ -10,6 +13,11 @@ use std::rc::Rc;
 use uswap_engine::event::Event;
 use uswap_engine::platform::Message;
 use uswap_units::{PageId, PageRange};
+
+/// Virtual time that MADV_DONTNEED sleeps between the reading of its event and the dropping, at most.
+pub const DROP_DELAY_MAX_NS: u64 = 200_000;
+/// And what must never be reached, for the engine's assumption: half of the time that it holds chunks.
+const DROP_LATE_NS: u64 = 500_000_000;
 
 /// Queues an event and blocks until it was read.
 async fn event(world: &World<'_>, process: &Process<'_>, message: Message) {
@@ -23,6 +31,8 @@ async fn event(world: &World<'_>, process: &Process<'_>, message: Message) {
             return world.fail(format!("{message:?} of process {} is not read for ever", process.number));
         }
     }
+    // Only now: the kernel lets the thread that changed the mappings count its change down, not the one that reads.
+    process.memory.borrow_mut().changing -= 1;
 }
 
 fn begin_change(process: &Process<'_>) {
@@ -193,7 +203,11 @@ pub async fn drop_pages(world: &World<'_>, process: &Process<'_>) {
     if has_registered(process, range) {
         begin_change(process);
         event(world, process, Message::Event(Event::Remove(range))).await;
-        world.sleep_up_to(200_000).await;
+        let read_at_ns = world.executor.now_ns();
+        world.sleep_up_to(DROP_DELAY_MAX_NS).await;
+        if world.executor.now_ns() - read_at_ns > DROP_LATE_NS {
+            world.fail(format!("this world dropped {range:?} too late for the engine"));
+        }
     }
     for (_, page) in process.memory.borrow_mut().pages.range_mut(range.start.0..range.end.0) {
         (page.content, page.poisoned, page.shared, page.pinned) = (None, false, false, false);

@@ -1,4 +1,5 @@
 //! `uswap-sim`: runs seeds, replays one, compares two runs of each.
+#![forbid(unsafe_code)]
 
 use anyhow::{Result, bail};
 use clap::{Parser, Subcommand, ValueEnum};

@@ -53,9 +53,9 @@ pub struct QueuedEvent {
 pub struct Memory {
     /// Mapped pages by number.
     pub pages: BTreeMap<u64, MappedPage>,
-    /// The arena, with the spare chunk at its end.
+    /// The arena.
     pub frames: Vec<Frame>,
-    /// Changes whose events were not read yet (`mmap_changing`).
+    /// Changes under way (`mmap_changing`): counted by the thread in the system call, before the change and until it runs again after its event was read.
     pub changing: u32,
     faults: VecDeque<u64>,
     events: VecDeque<QueuedEvent>,
@@ -148,7 +148,6 @@ impl Memory {
             } else if let Some(event) = self.events.pop_front() {
                 *place = event.message;
                 self.read_up_to = event.ticket;
-                self.changing -= 1;
                 go_on.push(event.waiter);
             } else {
                 break;
@@ -253,6 +252,15 @@ impl Memory {
             (page.registered, any) = (true, true);
         }
         any
+    }
+
+    /// The first part of a range that is mapped and registered.
+    pub fn registered_part(&self, range: PageRange) -> Option<PageRange> {
+        let mut registered =
+            self.pages.range(range.start.0..range.end.0).filter(|(_, page)| page.registered).map(|(&page, _)| page);
+        let first = registered.next()?;
+        let rest = registered.zip(first + 1..).take_while(|(page, next)| page == next).count() as u64;
+        Some(PageRange { start: PageId(first), end: PageId(first + 1 + rest) })
     }
 
     /// The memory that a child gets, and marks what both have now as shared.

@@ -53,7 +53,7 @@ pub struct Options {
     pub ram_pages: u64,
     /// Bytes that the pool may hold.
     pub pool_bytes: u64,
-    /// Chunks of each arena, without the spare one.
+    /// Chunks of each arena.
     pub arena_chunks: u32,
     /// Handlers of each process.
     pub handlers: u64,

@@ -192,6 +192,12 @@ impl Platform for SimPlatform<'_> {
     fn event_pending(&self) -> bool {
         self.process.memory.borrow().changing > 0
     }
+    fn registered_part(&self, range: PageRange) -> Option<PageRange> {
+        let part = self.process.memory.borrow().registered_part(range);
+        self.world.count("registered parts asked for", 1);
+        self.world.note(format_args!("registered in {range:?}: {part:?}"));
+        part
+    }
     fn may_wait(&self) -> bool {
         // Budgets here are so small that some can never be met: giving up early now and then keeps runs short.
         !self.is_remote() && self.process.serving.get() < self.world.options.handlers && self.world.chance(700)

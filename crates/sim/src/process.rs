@@ -323,9 +323,9 @@ impl Process<'_> {
         memory.pages.range(range.start.0..range.end.0).filter(|(_, page)| page.registered).count() as u64
             == range.pages()
     }
-    /// Frames of an arena with its spare chunk.
+    /// Frames of an arena.
     pub fn arena_frames(chunks: u32) -> usize {
-        (chunks as usize + 1) * CHUNK_PAGES as usize
+        chunks as usize * CHUNK_PAGES as usize
     }
 }
 

@@ -51,7 +51,7 @@ pub fn report(shared: &Shared) -> RunReport {
         unmanaged,
         warnings: warnings(shared),
         wall_seconds: shared.started.elapsed().as_secs_f64(),
-        engine_cpu_seconds: peak(&shared.peaks.engine_cpu_ticks) as f64 / 100.0,
+        engine_cpu_seconds: (count(Counter::EngineCpuNs) + uswap_os::clock::process_cpu_ns()) as f64 / 1e9,
     }
 }
 

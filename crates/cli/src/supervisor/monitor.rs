@@ -16,7 +16,7 @@ use super::tree::Tree;
 const BYTES_PER_MS: u64 = 2 * PAGE_BYTES as u64 * 1000 * 2 / 3;
 
 const INTERVAL_MAX: Duration = Duration::from_millis(10);
-const INTERVAL_MIN: Duration = Duration::from_millis(1);
+const INTERVAL_MIN: Duration = Duration::from_millis(2);
 
 pub fn run(shared: &Shared) {
     let mut tree = Tree::default();

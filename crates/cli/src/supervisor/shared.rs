@@ -55,7 +55,6 @@ pub struct Peaks {
     pub used: AtomicU64,
     pub slots: AtomicU64,
     pub over_budget_ns: AtomicU64,
-    pub engine_cpu_ticks: AtomicU64,
 }
 
 impl Shared {
