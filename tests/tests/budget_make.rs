@@ -31,11 +31,7 @@ fn sources(scratch: &Scratch) -> Option<(PathBuf, PathBuf)> {
 
 /// Writes a Makefile whose rules read the sources where they are and write into the working directory.
 fn makefile(scratch: &Scratch, sqlite: &Path, zstd: &Path) -> PathBuf {
-    let variants: &[&str] = if full_size() {
-        &["-O2", "-O1 -DSQLITE_ENABLE_FTS5"]
-    } else {
-        &["-O1"]
-    };
+    let variants: &[&str] = if full_size() { &["-O2", "-O1 -DSQLITE_ENABLE_FTS5"] } else { &["-O1"] };
     let mut rules = String::new();
     let mut objects = Vec::new();
     for (number, flags) in variants.iter().enumerate() {

@@ -61,7 +61,10 @@ pub fn activate(descriptors: Result<Descriptors, &'static str>) -> Option<Scanne
             state::set_phase(Phase::Left);
             message::write_message(
                 state::MESSAGES_FD,
-                format_args!("uswap: process {} is left alone: {reason}. Run 'uswap doctor'.\n", process::process_id()),
+                format_args!(
+                    "uswap: process {} is left alone: {reason}. Run 'uswap doctor'.\n",
+                    process::process_id()
+                ),
             );
             None
         }
@@ -118,12 +121,25 @@ pub fn build_platform(
         Some(inherited) => inherited,
         None => (own_mapping(arena_bytes)?, arena_bytes, own_mapping(CHUNK_BYTES)?),
     };
-    app.register(arena_start, arena_bytes, Mode::WriteProtect).map_err(|_| "its arena cannot be registered")?;
-    trash.register(trash_start, CHUNK_BYTES, Mode::WriteProtect).map_err(|_| "its arena cannot be registered")?;
+    app.register(arena_start, arena_bytes, Mode::WriteProtect)
+        .map_err(|_| "its arena cannot be registered")?;
+    trash
+        .register(trash_start, CHUNK_BYTES, Mode::WriteProtect)
+        .map_err(|_| "its arena cannot be registered")?;
     let probe = arena_start + arena_bytes - PAGE_BYTES;
     let (gate, trash_lock) = (Gate::new(), Lock::new());
-    let platform =
-        LinuxPlatform { app, trash, pagemap, swap_file, arena_start, arena_bytes, trash_start, probe, gate, trash_lock };
+    let platform = LinuxPlatform {
+        app,
+        trash,
+        pagemap,
+        swap_file,
+        arena_start,
+        arena_bytes,
+        trash_start,
+        probe,
+        gate,
+        trash_lock,
+    };
     Ok((platform, files))
 }
 

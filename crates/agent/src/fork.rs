@@ -5,9 +5,9 @@
 //! number of the child's record. Then the parent closes the child's descriptor, which ends the child's registration, and the child makes its own.
 //! Only this thread runs in the child meanwhile, with all signals blocked, and it touches nothing but the agent's memory.
 
+use crate::activate::Descriptors;
 use crate::scan::{Scanner, is_candidate};
 use crate::state::{self, ENGINE, Phase, SEGMENT};
-use crate::activate::Descriptors;
 use crate::{activate, forkd, handlers, heap, kswapd, start};
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use uswap_engine::platform::Platform;
@@ -187,7 +187,10 @@ pub fn take_over(descriptors: Result<Descriptors, &'static str>) -> Option<Scann
     }
 }
 
-fn try_take_over(descriptors: Descriptors, inherited: (usize, usize, usize)) -> Result<Scanner, &'static str> {
+fn try_take_over(
+    descriptors: Descriptors,
+    inherited: (usize, usize, usize),
+) -> Result<Scanner, &'static str> {
     // The answer of the doorbell lies where the next child expects a hole.
     // SAFETY: 1. the doorbell and the page aside are the agent's own, nothing is registered here yet, and nobody reads them.
     let dropped = unsafe {

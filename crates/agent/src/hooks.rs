@@ -12,6 +12,8 @@ use core::ffi::{CStr, c_char, c_int, c_uint, c_ulong, c_void};
 use core::sync::atomic::{AtomicUsize, Ordering};
 use uswap_os::sys;
 
+// SAFETY:
+// 1. The declarations are those of glibc and musl: same arguments, same results.
 unsafe extern "C" {
     fn __register_atfork(
         prepare: Option<extern "C" fn()>,

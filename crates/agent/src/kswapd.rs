@@ -1,9 +1,9 @@
 //! The first engine thread of a process: sleeps until there is pressure, then takes memory under management and reclaims.
 
+use crate::activate::Descriptors;
 use crate::scan::Scanner;
 use crate::state::{self, ENGINE, Phase, Request, SEGMENT};
 use crate::sync::run;
-use crate::activate::Descriptors;
 use crate::{activate, fork, handlers, leave, start};
 use core::sync::atomic::{AtomicU32, Ordering};
 use uswap_core::balance::Watermarks;

@@ -340,7 +340,9 @@ impl Platform for LinuxPlatform {
         let (start, end) = (range.start.address() as usize, range.end.address() as usize);
         match uswap_os::smaps::first_registered_part(start, end) {
             Ok(part) => part.map(|(start, end)| PageRange::of_addresses(start as u64, end as u64)),
-            Err(errno) => crate::fatal(format_args!("its mappings cannot be told: /proc/self/smaps: {errno}")),
+            Err(errno) => {
+                crate::fatal(format_args!("its mappings cannot be told: /proc/self/smaps: {errno}"))
+            }
         }
     }
 

@@ -67,8 +67,7 @@ pub struct PageScanner {
 
 impl PageScanner {
     pub fn new(files: ScannerFiles) -> PageScanner {
-        let mut text = Vec::new();
-        text.resize(8192, 0);
+        let text = alloc::vec![0; 8192];
         PageScanner {
             maps: Some(files.maps),
             check: files.check,
@@ -151,7 +150,8 @@ impl PageScanner {
             }
             let block_end = block_of(at, behind).end;
             // The whole block, as far as it lies in the mapping.
-            let range = PageRange { start: PageId(at.0 / BLOCK_PAGES * BLOCK_PAGES).max(first), end: block_end };
+            let range =
+                PageRange { start: PageId(at.0 / BLOCK_PAGES * BLOCK_PAGES).max(first), end: block_end };
             if !wholly_managed(engine, range) && holds_pages(engine, range) {
                 self.batch.push(range);
                 if self.batch.len() == BATCH {
@@ -261,6 +261,8 @@ pub fn for_each_allowed_part(start: usize, end: usize, mut visit: impl FnMut(usi
     }
 }
 
+// SAFETY:
+// 1. The linker defines both names in every library; only their addresses are taken.
 unsafe extern "C" {
     /// First byte of this library in memory, and the one behind its last: names that the linker defines.
     static __ehdr_start: u8;

@@ -57,7 +57,7 @@ pub struct RunArguments {
           value_parser = OsStringValueParser::new().try_map(parse_swap_place))]
     pub swap: SwapPlace,
     /// Largest part of --ram that compressed pages may take, 1% to 90%
-    #[arg(long, value_name = "SHARE", default_value = "40%", value_parser = parse_share)]
+    #[arg(long, value_name = "SHARE", default_value = "60%", value_parser = parse_share)]
     pub pool: Share,
     /// When pool and swap file are full: go over the budget, stop the program, or kill it
     #[arg(long, value_name = "RULE", default_value = "grow")]

@@ -285,7 +285,9 @@ impl<'a> Leaf<'a> {
     pub fn is_held(&self, chunk_in_block: u32, now_tick: u64) -> bool {
         let until = (self.holds.load(Ordering::Acquire) >> (chunk_in_block * 8)) & 0xFF;
         // 0 means "never held".
-        until != 0 && (until + 255 - Self::tick_byte(now_tick)) % 255 <= HOLD_TICKS && until != Self::tick_byte(now_tick)
+        until != 0
+            && (until + 255 - Self::tick_byte(now_tick)) % 255 <= HOLD_TICKS
+            && until != Self::tick_byte(now_tick)
     }
     const fn tick_byte(tick: u64) -> u64 {
         tick % 255 + 1

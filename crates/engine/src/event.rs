@@ -1,6 +1,8 @@
 //! Follows the program's mappings: what its messages mean for the page words.
 //!
-//! Every function here runs with the gate exclusive, in the order in which the messages were read.
+//! Every function here runs with the gate exclusive, in the order in which the messages were read. That is not always the order of the changes: a thread queues its event
+//! only after its change, and another thread may be faster. So a remap onto pages that still have words waits ([`Removal::Postponed`]) for the event that takes them away, and
+//! an unmapping where something was moved to a moment ago waits ([`Removal::Disputed`]) until no event is unread, and the kernel is asked what is there.
 
 use crate::engine::Engine;
 use crate::load::Load;
@@ -8,8 +10,8 @@ use crate::platform::{Install, Platform};
 use crate::workspace::Workspace;
 use core::sync::atomic::Ordering;
 use uswap_core::counters::Counter;
-use uswap_core::page_word::{Afterwards, PageSlot, PageWord, Place, Remove};
 use uswap_core::page_table::{Leaf, TICK_NS};
+use uswap_core::page_word::{Afterwards, PageSlot, PageWord, Place, Remove};
 use uswap_units::{BLOCK_PAGES, CHUNK_PAGES, PageId, PageRange};
 
 /// A change of the program's mappings.
@@ -43,6 +45,31 @@ pub enum Removal {
         /// First page of the new place.
         to: PageId,
     },
+    /// The new place of moved pages still has words of what was there before: the event that takes them away is older, and unread. Their own words are still at the old place.
+    Postponed {
+        /// The old place.
+        from: PageRange,
+        /// First page of the new place.
+        to: PageId,
+    },
+    /// The words of a range that MADV_DONTNEED or MADV_FREE drops have not all arrived there yet.
+    DropAgain(PageRange),
+    /// An unmapping that may be older than what was moved to the same place meanwhile.
+    Disputed(PageRange),
+}
+
+impl Removal {
+    /// The place that moved pages have not reached yet.
+    pub(crate) fn target(self) -> Option<PageRange> {
+        match self {
+            Removal::Postponed { from, to } => Some(PageRange { start: to, end: to.plus(from.pages()) }),
+            Removal::Done | Removal::Homeless { .. } | Removal::DropAgain(_) | Removal::Disputed(_) => None,
+        }
+    }
+}
+
+pub(crate) fn overlap(one: PageRange, other: PageRange) -> bool {
+    one.start.0 < other.end.0 && other.start.0 < one.end.0
 }
 
 /// Pages of the largest dropped range for which leaves are made: 1 GiB takes 512 leaves.
@@ -60,26 +87,82 @@ impl<P: Platform> Engine<'_, P> {
             }
             Event::Unmap(range) => {
                 self.counters.add(Counter::EventUnmap, 1);
-                let mut rest = range;
-                loop {
-                    let late = self.private.lock().late_unmaps.take_first(rest);
-                    let Some(late) = late else { break };
-                    self.remove_words(PageRange { start: rest.start, end: late.start }, Afterwards::Unmanaged);
-                    rest.start = late.end;
-                }
-                self.remove_words(rest, Afterwards::Unmanaged);
+                let left = self.unmap(range);
                 self.table.free_empty_leaves(range);
-                Removal::Done
+                left
             }
             Event::Remap { from, to, pages } => {
                 self.counters.add(Counter::EventRemap, 1);
-                self.event_in_progress.store(true, Ordering::Release);
-                let left = self.remap(from, to, pages).await;
-                self.event_in_progress.store(false, Ordering::Release);
-                self.table.free_empty_leaves(PageRange { start: from, end: from.plus(pages) });
-                left
+                let from = PageRange { start: from, end: from.plus(pages) };
+                // The old place is unmapped by an event of its own, always, which may come after something else was moved there.
+                self.private.lock().late_unmaps.note(from);
+                self.remap_or_wait(from, to).await
             }
         }
+    }
+
+    /// Drops the words of what is surely unmapped.
+    fn unmap(&self, range: PageRange) -> Removal {
+        let mut disputed: Option<PageRange> = None;
+        let mut rest = range;
+        while rest.start.0 < rest.end.0 {
+            let late = self.private.lock().late_unmaps.take_first(rest);
+            let end = late.map_or(rest.end, |late| late.start);
+            let part = PageRange { start: rest.start, end };
+            if self.private.lock().late_unmaps.is_disputed(part) {
+                disputed = Some(PageRange { start: disputed.map_or(part.start, |before| before.start), end });
+            } else {
+                self.remove_words(part, Afterwards::Unmanaged);
+            }
+            rest.start = late.map_or(rest.end, |late| late.end);
+        }
+        disputed.map_or(Removal::Done, Removal::Disputed)
+    }
+
+    /// Once no event is unread, what is registered is what the words are about; all other words of a disputed range are of the past.
+    pub(crate) fn settle_disputed(&self, range: PageRange) -> Removal {
+        let mut rest = range;
+        while rest.start.0 < rest.end.0 {
+            let part = self.platform.registered_part(rest);
+            // Looked at after the question: a change that the answer shows was counted before.
+            if self.platform.event_pending() {
+                return Removal::Disputed(rest);
+            }
+            let end = part.map_or(rest.end, |part| part.start);
+            self.remove_words(PageRange { start: rest.start, end }, Afterwards::Unmanaged);
+            rest.start = part.map_or(rest.end, |part| part.end);
+        }
+        self.table.free_empty_leaves(range);
+        Removal::Done
+    }
+
+    /// A child is made, which must not have words of what is not mapped: the best that can be said of a disputed range now.
+    pub(crate) fn settle_disputed_now(&self, range: PageRange) {
+        let mut rest = range;
+        while rest.start.0 < rest.end.0 {
+            let part = self.platform.registered_part(rest);
+            let end = part.map_or(rest.end, |part| part.start);
+            self.remove_words(PageRange { start: rest.start, end }, Afterwards::Unmanaged);
+            rest.start = part.map_or(rest.end, |part| part.end);
+        }
+    }
+
+    /// Moves words, unless there are others at the new place. Normally an unmap event of the new place came before; if not, it or a remap event from there is late.
+    pub(crate) async fn remap_or_wait(&self, from: PageRange, to: PageId) -> Removal {
+        let target = PageRange { start: to, end: to.plus(from.pages()) };
+        if self.has_words(target) && self.platform.event_pending() {
+            return Removal::Postponed { from, to };
+        }
+        self.event_in_progress.store(true, Ordering::Release);
+        let left = self.remap(from, to).await;
+        self.event_in_progress.store(false, Ordering::Release);
+        self.private.lock().late_unmaps.dispute(target);
+        self.table.free_empty_leaves(from);
+        left
+    }
+
+    fn has_words(&self, range: PageRange) -> bool {
+        self.table.leaves(range).any(|leaf| leaf.slots_in(range).any(|(_, slot)| slot.load().is_managed()))
     }
 
     pub(crate) fn remove_words(&self, range: PageRange, afterwards: Afterwards) {
@@ -122,34 +205,9 @@ impl<P: Platform> Engine<'_, P> {
         }
     }
 
-    /// Notes the parts of a range that have words, though nothing is mapped there any more.
-    fn note_late(&self, range: PageRange) {
-        let managed = |slot: PageSlot<'_>| slot.load().is_managed();
-        let pages = self.table.leaves(range).flat_map(|leaf| leaf.slots_in(range)).filter(|&(_, slot)| managed(slot));
-        let mut run: Option<PageRange> = None;
-        for (page, _) in pages {
-            match &mut run {
-                Some(run) if run.end == page => run.end = page.plus(1),
-                other => {
-                    if let Some(run) = other.replace(PageRange { start: page, end: page.plus(1) }) {
-                        self.private.lock().late_unmaps.note(run);
-                    }
-                }
-            }
-        }
-        if let Some(run) = run {
-            self.private.lock().late_unmaps.note(run);
-        }
-    }
-
-    async fn remap(&self, from: PageId, to: PageId, pages: u64) -> Removal {
-        let range = PageRange { start: from, end: from.plus(pages) };
-        let target = PageRange { start: to, end: to.plus(pages) };
-        // What was at the new place is gone; normally an unmap event came before. If not, it is late.
-        self.note_late(target);
+    async fn remap(&self, range: PageRange, to: PageId) -> Removal {
+        let (from, target) = (range.start, PageRange { start: to, end: to.plus(range.pages()) });
         self.remove_words(target, Afterwards::Unmanaged);
-        // And so is that of the old place, always.
-        self.private.lock().late_unmaps.note(range);
         if !self.has_leaves(range, to) {
             return Removal::Homeless { from: range, to };
         }
@@ -167,8 +225,14 @@ impl<P: Platform> Engine<'_, P> {
 
     /// Makes the leaves of the new place of each managed page. False: a table page is missing.
     fn has_leaves(&self, from: PageRange, to: PageId) -> bool {
-        let pages = self.table.leaves(from).flat_map(|leaf| leaf.slots_in(from)).filter(|(_, slot)| slot.load().raw() != 0);
-        pages.map(|(page, _)| to.plus(page.0 - from.start.0)).all(|target| self.table.leaf_or_allocate(target).is_ok())
+        let pages = self
+            .table
+            .leaves(from)
+            .flat_map(|leaf| leaf.slots_in(from))
+            .filter(|(_, slot)| slot.load().raw() != 0);
+        pages
+            .map(|(page, _)| to.plus(page.0 - from.start.0))
+            .all(|target| self.table.leaf_or_allocate(target).is_ok())
     }
 
     /// Takes a word; if a task works on the page, lets it finish first. Evictions are held off meanwhile (`event_in_progress`), and nobody else reads
@@ -187,7 +251,13 @@ impl<P: Platform> Engine<'_, P> {
     /// Puts a moved word at its new place, once a task that still holds the lock of what was there before is done.
     async fn put_at(&self, target: PageId, word: PageWord) {
         // Looked up anew each time: an empty leaf may be freed while the gate is given back.
-        while !self.table.leaf_or_allocate(target).expect("the leaf was made before").slot(target).put_back(word) {
+        while !self
+            .table
+            .leaf_or_allocate(target)
+            .expect("the leaf was made before")
+            .slot(target)
+            .put_back(word)
+        {
             self.platform.unlock_exclusive();
             self.platform.pause().await;
             self.platform.lock_exclusive().await;
@@ -204,10 +274,15 @@ impl<P: Platform> Engine<'_, P> {
         'pages: for leaf in self.table.leaves(from) {
             for (page, slot) in leaf.slots_in(from) {
                 let word = self.take_word(slot).await;
-                if word.is_managed() && !self.bring_page_home(word, to.plus(page.0 - from.start.0), workspace).await {
+                if word.is_managed()
+                    && !self.bring_page_home(word, to.plus(page.0 - from.start.0), workspace).await
+                {
                     let put = slot.put_back(word);
                     assert!(put, "nothing is adopted while an event is in progress");
-                    left = Removal::Homeless { from: PageRange { start: page, end: from.end }, to: to.plus(page.0 - from.start.0) };
+                    left = Removal::Homeless {
+                        from: PageRange { start: page, end: from.end },
+                        to: to.plus(page.0 - from.start.0),
+                    };
                     break 'pages;
                 }
             }
@@ -224,10 +299,12 @@ impl<P: Platform> Engine<'_, P> {
                 self.platform.read_frame(frame, &mut workspace.page);
                 self.platform.copy_in(target, &workspace.page)
             }
-            Place::Swapped => match self.load(word.swap().expect("a swapped page names its entry"), workspace).await {
-                Load::Done(_) => self.platform.copy_in(target, &workspace.page),
-                Load::Lost => self.platform.poison(target),
-            },
+            Place::Swapped => {
+                match self.load(word.swap().expect("a swapped page names its entry"), workspace).await {
+                    Load::Done(_) => self.platform.copy_in(target, &workspace.page),
+                    Load::Lost => self.platform.poison(target),
+                }
+            }
         };
         if install == Install::EventPending {
             return false;

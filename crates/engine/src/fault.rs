@@ -26,7 +26,12 @@ impl<P: Platform> Engine<'_, P> {
     ///
     /// The lock on the page's word keeps everyone else from it; the content is fetched without the gate; the page is filled and its word changed in
     /// one shared section of the gate.
-    pub async fn serve_fault(&self, page: PageId, patience: Patience, workspace: &mut Workspace) -> FaultOutcome {
+    pub async fn serve_fault(
+        &self,
+        page: PageId,
+        patience: Patience,
+        workspace: &mut Workspace,
+    ) -> FaultOutcome {
         if self.needs_memory(page).await && self.throttle(patience, workspace).await == Throttle::PutOff {
             return FaultOutcome::Retry;
         }
@@ -71,7 +76,8 @@ impl<P: Platform> Engine<'_, P> {
             return false;
         }
         self.platform.lock_shared().await;
-        let staged = self.table.slot(page).is_some_and(|slot| matches!(slot.load().place(), Place::Staged(_)));
+        let staged =
+            self.table.slot(page).is_some_and(|slot| matches!(slot.load().place(), Place::Staged(_)));
         self.platform.unlock_shared();
         !staged
     }

@@ -2,8 +2,10 @@
 //!
 //! Threads that change mappings queue their events only after the change, so the events of two threads may come in the other order. mremap queues
 //! its own: first that pages moved, and when that was read, that the old range is unmapped. If another thread moves a mapping there in between, the late event
-//! would drop the words of the new mapping, and with them its content. So a remap event notes its old range here, and those parts of its new range
-//! where words were left (nothing else can be left there: the event that unmapped them is still to come). An unmap event leaves what is noted alone, once.
+//! would drop the words of the new mapping, and with them its content. So a remap event notes its old range here, and an unmap event leaves what is noted alone, once.
+//!
+//! The unmap event of what was at its *new* range may be late too. Nothing shows whether it is, if it had no words: so each new range is disputed for a while, and an unmap
+//! event there has to wait until the kernel's answer to "what is registered there now" is about the same moment as the words.
 //!
 //! Must hold: while a note is right, its event is unread, and so `event_pending` is true. When it is false all notes are dropped.
 
@@ -12,11 +14,16 @@ use uswap_units::PageRange;
 /// Notes kept at once: each thread of the program in a system call makes two at most. 256 * 16 B = 4 KiB.
 const NOTES_MAX: usize = 256;
 
-/// Ranges whose unmap event is late.
+/// Disputed ranges kept apart. When there are more, the last one grows to cover them: more is asked than is needed.
+const DISPUTED_MAX: usize = 64;
+
+/// Ranges whose unmap event is late, or may be.
 #[derive(Debug)]
 pub struct LateUnmaps {
     notes: [PageRange; NOTES_MAX],
     count: usize,
+    disputed: [PageRange; DISPUTED_MAX],
+    disputed_count: usize,
 }
 
 const NOTHING: PageRange = PageRange { start: uswap_units::PageId(0), end: uswap_units::PageId(0) };
@@ -24,7 +31,12 @@ const NOTHING: PageRange = PageRange { start: uswap_units::PageId(0), end: uswap
 impl LateUnmaps {
     /// No notes.
     pub const fn new() -> LateUnmaps {
-        LateUnmaps { notes: [NOTHING; NOTES_MAX], count: 0 }
+        LateUnmaps {
+            notes: [NOTHING; NOTES_MAX],
+            count: 0,
+            disputed: [NOTHING; DISPUTED_MAX],
+            disputed_count: 0,
+        }
     }
     /// An unmap event of `range` will come that is older than what is there.
     pub fn note(&mut self, range: PageRange) {
@@ -34,14 +46,32 @@ impl LateUnmaps {
     }
     /// No event is unread: none is late.
     pub fn clear(&mut self) {
-        self.count = 0;
+        (self.count, self.disputed_count) = (0, 0);
+    }
+    /// Pages were moved to `range`: an unmap event that is still to come may be of what was there before.
+    pub fn dispute(&mut self, range: PageRange) {
+        if self.disputed_count < DISPUTED_MAX {
+            self.disputed[self.disputed_count] = range;
+            self.disputed_count += 1;
+            return;
+        }
+        let last = &mut self.disputed[DISPUTED_MAX - 1];
+        *last = PageRange { start: last.start.min(range.start), end: last.end.max(range.end) };
+    }
+    /// True when something was moved to a part of `range` a moment ago.
+    pub fn is_disputed(&self, range: PageRange) -> bool {
+        self.disputed[..self.disputed_count].iter().any(|disputed| crate::event::overlap(*disputed, range))
     }
     /// An unmap event came. Takes out one noted part of `range`: what lies before it is really unmapped, the part itself is not, and the rest
     /// is to be asked for again. None: all of `range` is unmapped.
     pub fn take_first(&mut self, range: PageRange) -> Option<PageRange> {
         let overlaps = |note: &PageRange| note.start.0 < range.end.0 && range.start.0 < note.end.0;
-        let (index, note) =
-            self.notes[..self.count].iter().copied().enumerate().filter(|(_, note)| overlaps(note)).min_by_key(|(_, note)| note.start)?;
+        let (index, note) = self.notes[..self.count]
+            .iter()
+            .copied()
+            .enumerate()
+            .filter(|(_, note)| overlaps(note))
+            .min_by_key(|(_, note)| note.start)?;
         let part = PageRange { start: note.start.max(range.start), end: note.end.min(range.end) };
         self.count -= 1;
         self.notes[index] = self.notes[self.count];

@@ -1,7 +1,7 @@
 //! Takes messages: faults go to the caller's queue, events are processed at once, in order.
 
 use crate::engine::Engine;
-use crate::event::{Event, Removal};
+use crate::event::{Event, Removal, overlap};
 use crate::fault::FaultOutcome;
 use crate::plant::{Plant, is_planted};
 use crate::platform::{Message, Platform};
@@ -9,8 +9,9 @@ use crate::reclaim::Patience;
 use crate::workspace::Workspace;
 use core::sync::atomic::Ordering;
 use uswap_core::counters::{Counter, FaultSource};
-use uswap_units::limits::{FAULTS_DEFERRED_MAX, MESSAGES_PER_READ_MAX};
+use uswap_core::page_word::Afterwards;
 use uswap_units::PageId;
+use uswap_units::limits::{FAULTS_DEFERRED_MAX, MESSAGES_PER_READ_MAX};
 
 /// A fault that was read, and when.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -69,8 +70,8 @@ impl Default for FaultQueue {
     }
 }
 
-/// Events that wait for another one to be read.
-const UNFINISHED_MAX: usize = MESSAGES_PER_READ_MAX;
+/// Events that wait for others to be read, at most: threads of the program that change the same mappings in the same moment. 64 * 32 B = 2 KiB of a handler's stack.
+const UNFINISHED_MAX: usize = 64;
 
 /// A fault is put off for this long at most, however short memory is.
 const PATIENCE_NS: u64 = 200_000_000;
@@ -102,7 +103,9 @@ impl<P: Platform> Engine<'_, P> {
             if !self.finish_removals(&mut unfinished, workspace).await {
                 break;
             }
-            // An unmapping is under way in the kernel; its event will come. Nobody may evict or fill meanwhile.
+            let stuck = unfinished.iter().all(Option::is_some) && self.platform.event_pending();
+            assert!(!stuck, "more threads change the same mappings at once than can be followed");
+            // A change is under way in the kernel; its event will come. Nobody may evict or fill meanwhile.
             self.platform.pause().await;
         }
         if !self.platform.event_pending() {
@@ -126,21 +129,28 @@ impl<P: Platform> Engine<'_, P> {
     ) -> usize {
         let mut messages = [Message::Fault(PageId(0)); MESSAGES_PER_READ_MAX];
         let room = unfinished.iter().filter(|left| left.is_none()).count();
-        let count = self.platform.read_messages(&mut messages[..room]);
+        let count = self.platform.read_messages(&mut messages[..room.min(MESSAGES_PER_READ_MAX)]);
         let read_at_ns = self.platform.now_ns();
         for message in &messages[..count] {
             match *message {
                 Message::Fault(page) => faults.push(PendingFault { page, read_at_ns }),
                 Message::Fork(descriptor) => {
                     self.counters.add(Counter::EventFork, 1);
-                    // The words of homeless pages are not where the child has the pages.
-                    let homeless = unfinished.iter().flatten().any(|left| matches!(left, Removal::Homeless { .. }));
-                    let child = if homeless { None } else { self.clone_for_child() };
+                    let child = if self.is_table_true(unfinished) { self.clone_for_child() } else { None };
                     self.platform.child_forked(descriptor, child);
                 }
                 Message::Event(event) => {
                     Self::check_homeless(unfinished, event);
-                    let left = self.process_event(event).await;
+                    let mut left = self.process_event(event).await;
+                    if let Event::Remove(range) = event
+                        && unfinished
+                            .iter()
+                            .flatten()
+                            .filter_map(|left| left.target())
+                            .any(|to| overlap(to, range))
+                    {
+                        left = Removal::DropAgain(range);
+                    }
                     if left != Removal::Done {
                         let place = unfinished.iter_mut().find(|place| place.is_none());
                         *place.expect("no more messages were read than there were places") = Some(left);
@@ -149,6 +159,18 @@ impl<P: Platform> Engine<'_, P> {
             }
         }
         count
+    }
+
+    /// Whether the words are what a child has that was made now. The words of homeless and of postponed pages are not where the child has the pages.
+    fn is_table_true(&self, unfinished: &mut [Option<Removal>; UNFINISHED_MAX]) -> bool {
+        for place in unfinished.iter_mut() {
+            if let Some(Removal::Disputed(range)) = *place {
+                self.settle_disputed_now(range);
+                *place = None;
+            }
+        }
+        let elsewhere = |left: &Removal| matches!(left, Removal::Homeless { .. } | Removal::Postponed { .. });
+        !unfinished.iter().flatten().any(elsewhere)
     }
 
     /// Homeless pages that move once more could not be followed: better no program than one with wrong data.
@@ -162,18 +184,37 @@ impl<P: Platform> Engine<'_, P> {
         }
     }
 
-    /// Goes on with what is left of events. True while something still is.
-    async fn finish_removals(&self, unfinished: &mut [Option<Removal>; UNFINISHED_MAX], workspace: &mut Workspace) -> bool {
-        let mut any_left = false;
-        for place in unfinished {
-            let left = match *place {
-                None | Some(Removal::Done) => Removal::Done,
-                Some(Removal::Homeless { from, to }) => self.bring_home(from, to, workspace).await,
+    /// Goes on with what is left of events, the oldest first. True while something still is.
+    async fn finish_removals(
+        &self,
+        unfinished: &mut [Option<Removal>; UNFINISHED_MAX],
+        workspace: &mut Workspace,
+    ) -> bool {
+        let mut kept = 0;
+        for index in 0..UNFINISHED_MAX {
+            let Some(removal) = unfinished[index].take() else { continue };
+            let left = match removal {
+                Removal::Done => Removal::Done,
+                Removal::Homeless { from, to } => self.bring_home(from, to, workspace).await,
+                Removal::Postponed { from, to } => self.remap_or_wait(from, to).await,
+                Removal::DropAgain(range) => {
+                    let on_their_way = unfinished[..kept].iter().flatten().filter_map(|left| left.target());
+                    if on_their_way.into_iter().any(|to| overlap(to, range)) {
+                        Removal::DropAgain(range)
+                    } else {
+                        self.remove_words(range, Afterwards::StillManaged);
+                        Removal::Done
+                    }
+                }
+                Removal::Disputed(range) => self.settle_disputed(range),
             };
-            *place = (left != Removal::Done).then_some(left);
-            any_left |= place.is_some();
+            if left != Removal::Done {
+                // Those that stay close up, in order.
+                unfinished[kept] = Some(left);
+                kept += 1;
+            }
         }
-        any_left
+        kept > 0
     }
 
     /// Serves the faults of a queue once each; those that must wait stay in it. False when the process is gone.

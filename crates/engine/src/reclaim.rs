@@ -118,7 +118,12 @@ impl<P: Platform> Engine<'_, P> {
             if budget.used() <= min {
                 return Throttle::GoOn;
             }
-            if hopeless || patience == Patience::Over || budget.is_full() || budget.is_ending() || !self.may_evict() {
+            if hopeless
+                || patience == Patience::Over
+                || budget.is_full()
+                || budget.is_ending()
+                || !self.may_evict()
+            {
                 break;
             }
             if !self.platform.may_wait() {

@@ -71,7 +71,10 @@ mod tests {
         assert_eq!(first_registered_part(start, end), Ok(None));
         uffd.register(start + 4 * 4096, 4 * 4096, Mode::Missing).expect("anonymous memory can be registered");
         assert_eq!(first_registered_part(start, end), Ok(Some((start + 4 * 4096, start + 8 * 4096))));
-        assert_eq!(first_registered_part(start + 6 * 4096, end), Ok(Some((start + 6 * 4096, start + 8 * 4096))));
+        assert_eq!(
+            first_registered_part(start + 6 * 4096, end),
+            Ok(Some((start + 6 * 4096, start + 8 * 4096)))
+        );
         assert_eq!(first_registered_part(start + 8 * 4096, end), Ok(None));
     }
 }

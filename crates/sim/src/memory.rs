@@ -256,8 +256,11 @@ impl Memory {
 
     /// The first part of a range that is mapped and registered.
     pub fn registered_part(&self, range: PageRange) -> Option<PageRange> {
-        let mut registered =
-            self.pages.range(range.start.0..range.end.0).filter(|(_, page)| page.registered).map(|(&page, _)| page);
+        let mut registered = self
+            .pages
+            .range(range.start.0..range.end.0)
+            .filter(|(_, page)| page.registered)
+            .map(|(&page, _)| page);
         let first = registered.next()?;
         let rest = registered.zip(first + 1..).take_while(|(page, next)| page == next).count() as u64;
         Some(PageRange { start: PageId(first), end: PageId(first + 1 + rest) })

@@ -200,6 +200,8 @@ impl Platform for SimPlatform<'_> {
     }
     fn may_wait(&self) -> bool {
         // Budgets here are so small that some can never be met: giving up early now and then keeps runs short.
-        !self.is_remote() && self.process.serving.get() < self.world.options.handlers && self.world.chance(700)
+        !self.is_remote()
+            && self.process.serving.get() < self.world.options.handlers
+            && self.world.chance(700)
     }
 }

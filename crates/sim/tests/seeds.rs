@@ -17,7 +17,8 @@ fn the_same_seed_gives_the_same_trace() {
 #[test]
 fn different_seeds_give_different_traces() {
     let mut arena = Arena::default();
-    let mut hashes: Vec<u64> = (0..20).map(|seed| run_seed(&mut arena, seed, Keep::Hash).trace_hash).collect();
+    let mut hashes: Vec<u64> =
+        (0..20).map(|seed| run_seed(&mut arena, seed, Keep::Hash).trace_hash).collect();
     hashes.sort_unstable();
     hashes.dedup();
     assert_eq!(hashes.len(), 20);

@@ -50,6 +50,9 @@ pub enum OnFull {
     Kill,
 }
 
+/// What a thread of the supervisor does until the run ends.
+type Task = fn(&Shared);
+
 /// The supervisor of one run.
 pub struct Supervisor {
     shared: Arc<Shared>,
@@ -73,7 +76,7 @@ impl Supervisor {
     /// The program runs: starts the threads.
     pub fn attach(&mut self, child_pid: u32) {
         self.shared.program.store(child_pid, Ordering::Relaxed);
-        let tasks: [(&str, fn(&Shared)); 3] = [
+        let tasks: [(&str, Task); 3] = [
             ("uswap-monitor", monitor::run),
             ("uswap-shrinker", shrinker::run),
             ("uswap-reaper", reaper::run),
