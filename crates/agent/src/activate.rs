@@ -36,6 +36,9 @@ impl Descriptors {
     /// Opens all of them, in the descriptor table of the calling thread.
     pub fn open() -> Result<Descriptors, &'static str> {
         const NO_UFFD: &str = "userfaultfd is not available to it";
+        if !handlers::prepare() || !forkd::prepare() {
+            return Err("it has no descriptor free for the engine");
+        }
         let app = Uffd::open(Features::EVENTS)
             .or_else(|_| Uffd::open(Features::EVENTS.without(Features::EVENT_FORK)))
             .map_err(|_| NO_UFFD)?;

@@ -43,16 +43,17 @@ struct Kept {
     mm: MmId,
 }
 
+/// Opens what forkd needs. False: no descriptor is free.
+pub fn prepare() -> bool {
+    Event::new().map(|event| BELL.set(event)).is_ok()
+}
+
 /// Starts forkd, if the kernel reports forks.
 pub fn start() {
-    if !fork::forks_reported() {
-        return;
-    }
-    if let Ok(event) = Event::new() {
-        BELL.set(event);
-        if let Err(errno) = thread::spawn(&STACK, forkd, 0, Files::Shared) {
-            crate::fatal(format_args!("the thread that serves forked children cannot be started: {errno}"));
-        }
+    if fork::forks_reported()
+        && let Err(errno) = thread::spawn(&STACK, forkd, 0, Files::Shared)
+    {
+        crate::fatal(format_args!("the thread that serves forked children cannot be started: {errno}"));
     }
 }
 

@@ -36,12 +36,14 @@ static STOPPING: AtomicBool = AtomicBool::new(false);
 /// Raised to make the leader look at `STOPPING`.
 pub static STOP: state::Slot<Event> = state::Slot::new();
 
+/// Opens what the handlers need. False: no descriptor is free.
+pub fn prepare() -> bool {
+    Event::new().map(|event| STOP.set(event)).is_ok()
+}
+
 /// Starts the handlers; they share the descriptor table of the caller (kswapd).
 pub fn start() -> bool {
     STOPPING.store(false, Ordering::Release);
-    if let Ok(event) = Event::new() {
-        STOP.set(event);
-    }
     STOP.get().is_some()
         && STACKS
             .iter()

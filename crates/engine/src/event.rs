@@ -54,7 +54,7 @@ pub enum Removal {
     },
     /// The words of a range that MADV_DONTNEED or MADV_FREE drops have not all arrived there yet.
     DropAgain(PageRange),
-    /// An unmapping that may be older than what was moved to the same place meanwhile.
+    /// An unmapping that may be older than what was moved to the same place meanwhile, or younger than a fork whose event is unread.
     Disputed(PageRange),
 }
 
@@ -81,8 +81,8 @@ impl<P: Platform> Engine<'_, P> {
         match event {
             Event::Remove(range) => {
                 self.counters.add(Counter::EventRemove, 1);
-                self.remove_words(range, Afterwards::StillManaged);
                 self.hold_range(range);
+                self.remove_words(range, Afterwards::StillManaged);
                 Removal::Done
             }
             Event::Unmap(range) => {
@@ -109,7 +109,7 @@ impl<P: Platform> Engine<'_, P> {
             let late = self.private.lock().late_unmaps.take_first(rest);
             let end = late.map_or(rest.end, |late| late.start);
             let part = PageRange { start: rest.start, end };
-            if self.private.lock().late_unmaps.is_disputed(part) {
+            if part.start < part.end && (self.is_forking() || self.private.lock().late_unmaps.is_disputed(part)) {
                 disputed = Some(PageRange { start: disputed.map_or(part.start, |before| before.start), end });
             } else {
                 self.remove_words(part, Afterwards::Unmanaged);
@@ -119,13 +119,14 @@ impl<P: Platform> Engine<'_, P> {
         disputed.map_or(Removal::Done, Removal::Disputed)
     }
 
-    /// Once no event is unread, what is registered is what the words are about; all other words of a disputed range are of the past.
-    pub(crate) fn settle_disputed(&self, range: PageRange) -> Removal {
+    /// What is registered is what the words are about; all other words of a disputed range are of the past. The answer is about the moment of the words only once no event is
+    /// unread; `at_once` asks for the best that can be said before.
+    pub(crate) fn settle_disputed(&self, range: PageRange, at_once: bool) -> Removal {
         let mut rest = range;
         while rest.start.0 < rest.end.0 {
             let part = self.platform.registered_part(rest);
             // Looked at after the question: a change that the answer shows was counted before.
-            if self.platform.event_pending() {
+            if !at_once && self.platform.event_pending() {
                 return Removal::Disputed(rest);
             }
             let end = part.map_or(rest.end, |part| part.start);
@@ -134,17 +135,6 @@ impl<P: Platform> Engine<'_, P> {
         }
         self.table.free_empty_leaves(range);
         Removal::Done
-    }
-
-    /// A child is made, which must not have words of what is not mapped: the best that can be said of a disputed range now.
-    pub(crate) fn settle_disputed_now(&self, range: PageRange) {
-        let mut rest = range;
-        while rest.start.0 < rest.end.0 {
-            let part = self.platform.registered_part(rest);
-            let end = part.map_or(rest.end, |part| part.start);
-            self.remove_words(PageRange { start: rest.start, end }, Afterwards::Unmanaged);
-            rest.start = part.map_or(rest.end, |part| part.end);
-        }
     }
 
     /// Moves words, unless there are others at the new place. Normally an unmap event of the new place came before; if not, it or a remap event from there is late.

@@ -163,9 +163,11 @@ impl<P: Platform> Engine<'_, P> {
 
     /// Whether the words are what a child has that was made now. The words of homeless and of postponed pages are not where the child has the pages.
     fn is_table_true(&self, unfinished: &mut [Option<Removal>; UNFINISHED_MAX]) -> bool {
-        for place in unfinished.iter_mut() {
+        // While a fork is known to be under way its child may have what was unmapped since; the child itself drops what it has not.
+        for place in unfinished.iter_mut().filter(|_| !self.is_forking()) {
             if let Some(Removal::Disputed(range)) = *place {
-                self.settle_disputed_now(range);
+                let left = self.settle_disputed(range, true);
+                debug_assert!(left == Removal::Done);
                 *place = None;
             }
         }
@@ -206,7 +208,7 @@ impl<P: Platform> Engine<'_, P> {
                         Removal::Done
                     }
                 }
-                Removal::Disputed(range) => self.settle_disputed(range),
+                Removal::Disputed(range) => self.settle_disputed(range, false),
             };
             if left != Removal::Done {
                 // Those that stay close up, in order.
