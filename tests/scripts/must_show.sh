@@ -12,7 +12,7 @@ log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 failed=0
 if [ -z "${USWAP_BIN:-}" ]; then
-    cargo build --release --quiet --workspace || exit 1
+    cargo xtask build || exit 1
 fi
 for name in $cases; do
     if ! cargo test --quiet --package uswap-tests --test "$name" --no-run 2>"$log"; then

@@ -43,8 +43,6 @@ pub struct Engine<'a, P: Platform> {
     pub(crate) event_in_progress: AtomicBool,
     /// Forked children that still read frames of this arena through us: frames may not be dropped or reused.
     pub(crate) handovers: AtomicU32,
-    /// Threads that are about to fork, or forking: what is unmapped meanwhile may be in the child.
-    pub(crate) forking: AtomicU32,
     /// Until then faults do not wait for reclaim.
     pub(crate) hopeless_until_ns: AtomicU64,
     /// The process leaves management: nothing may be evicted any more.
@@ -75,7 +73,6 @@ impl<'a, P: Platform> Engine<'a, P> {
             counters: segment.counters(),
             event_in_progress: AtomicBool::new(false),
             handovers: AtomicU32::new(0),
-            forking: AtomicU32::new(0),
             hopeless_until_ns: AtomicU64::new(0),
             leaving: AtomicBool::new(false),
         }
@@ -105,18 +102,6 @@ impl<'a, P: Platform> Engine<'a, P> {
     pub(crate) fn may_evict(&self) -> bool {
         let stopped = self.event_in_progress.load(Ordering::Acquire) || self.leaving.load(Ordering::Acquire);
         !stopped && self.handovers.load(Ordering::Acquire) == 0
-    }
-    /// A thread is about to fork. Another thread may unmap memory just after the child was made and be faster with its event: words are kept until the fork event was read.
-    pub fn fork_begins(&self) {
-        self.forking.fetch_add(1, Ordering::AcqRel);
-    }
-    /// The thread has forked, in the parent; or it could not.
-    pub fn fork_ends(&self) {
-        let before = self.forking.fetch_sub(1, Ordering::AcqRel);
-        assert!(before > 0);
-    }
-    pub(crate) fn is_forking(&self) -> bool {
-        self.forking.load(Ordering::Acquire) > 0
     }
     /// From now on nothing is evicted.
     pub fn stop_evicting(&self) {

@@ -54,7 +54,7 @@ pub enum Removal {
     },
     /// The words of a range that MADV_DONTNEED or MADV_FREE drops have not all arrived there yet.
     DropAgain(PageRange),
-    /// An unmapping that may be older than what was moved to the same place meanwhile, or younger than a fork whose event is unread.
+    /// An unmapping that may be older than what was moved to the same place meanwhile.
     Disputed(PageRange),
 }
 
@@ -109,7 +109,7 @@ impl<P: Platform> Engine<'_, P> {
             let late = self.private.lock().late_unmaps.take_first(rest);
             let end = late.map_or(rest.end, |late| late.start);
             let part = PageRange { start: rest.start, end };
-            if part.start < part.end && (self.is_forking() || self.private.lock().late_unmaps.is_disputed(part)) {
+            if part.start < part.end && self.private.lock().late_unmaps.is_disputed(part) {
                 disputed = Some(PageRange { start: disputed.map_or(part.start, |before| before.start), end });
             } else {
                 self.remove_words(part, Afterwards::Unmanaged);

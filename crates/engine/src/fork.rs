@@ -85,21 +85,6 @@ impl<P: Platform> Engine<'_, P> {
         self.remove_words(range, uswap_core::page_word::Afterwards::Unmanaged);
     }
 
-    /// In a new process (a forked child), while its descriptor is still that of the fork: what is not registered with it was unmapped, and perhaps mapped anew, before the
-    /// fork, though the event was read after. Needed where [`Engine::fork_begins`] is used.
-    pub fn forget_unregistered(&self) {
-        for leaf in self.table.leaves(EVERYTHING) {
-            let first = leaf.first_page();
-            let mut rest = PageRange { start: first, end: first.plus(BLOCK_PAGES) };
-            while rest.start.0 < rest.end.0 {
-                let part = self.platform.registered_part(rest);
-                let end = part.map_or(rest.end, |part| part.start);
-                self.forget_unmapped(PageRange { start: rest.start, end });
-                rest.start = part.map_or(rest.end, |part| part.end);
-            }
-        }
-    }
-
     /// True when the content of a page in `range` is anywhere but in the program.
     pub fn holds_content(&self, range: PageRange) -> bool {
         let away = |place| matches!(place, Place::Staged(_) | Place::Swapped);

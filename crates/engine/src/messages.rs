@@ -163,8 +163,7 @@ impl<P: Platform> Engine<'_, P> {
 
     /// Whether the words are what a child has that was made now. The words of homeless and of postponed pages are not where the child has the pages.
     fn is_table_true(&self, unfinished: &mut [Option<Removal>; UNFINISHED_MAX]) -> bool {
-        // While a fork is known to be under way its child may have what was unmapped since; the child itself drops what it has not.
-        for place in unfinished.iter_mut().filter(|_| !self.is_forking()) {
+        for place in unfinished.iter_mut() {
             if let Some(Removal::Disputed(range)) = *place {
                 let left = self.settle_disputed(range, true);
                 debug_assert!(left == Removal::Done);

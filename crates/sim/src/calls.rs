@@ -221,9 +221,6 @@ pub async fn fork<'a>(world: &Rc<World<'a>>, process: &Rc<Process<'a>>) {
     if world.alive().len() >= world.options.processes_max {
         return;
     }
-    // The atfork handlers of the agent.
-    process.engine().fork_begins();
-    world.executor.step().await;
     begin_change(process);
     let memory = process.memory.borrow_mut().fork();
     let expected: BTreeMap<u64, Expected> = process
@@ -238,7 +235,6 @@ pub async fn fork<'a>(world: &Rc<World<'a>>, process: &Rc<Process<'a>>) {
     world.note(format_args!("fork: process {}", child.number));
     world.executor.step().await;
     event(world, process, Message::Fork(child.number as i32)).await;
-    process.engine().fork_ends();
 }
 
 /// mprotect: read-only, or writable again.
