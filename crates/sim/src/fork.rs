@@ -44,7 +44,6 @@ async fn forkd<'a>(world: Rc<World<'a>>, parent: Rc<Process<'a>>, child: Rc<Proc
         platform,
         EngineOptions { arena_chunks: world.options.arena_chunks },
     );
-    remote.forget_unregistered();
     let mut workspace = Box::new(Workspace::new());
     let mut queue = FaultQueue::new();
     while child.alive.get() {
@@ -89,9 +88,11 @@ async fn child_start<'a>(world: Rc<World<'a>>, child: Rc<Process<'a>>, mm: MmId)
     for leaf in engine.page_table().leaves(everything) {
         for (page, slot) in leaf.slots_in(everything) {
             let range = PageRange { start: page, end: page.plus(1) };
-            // What other threads unmapped in the instant of the fork is not in the child.
-            if slot.load().is_managed() && engine.platform().register(range) == Register::Refused {
-                engine.forget_unmapped(range);
+            if slot.load().is_managed()
+                && engine.platform().register(range) == Register::Refused
+                && slot.load().is_active()
+            {
+                world.fail(format!("the child's record names {page:?}, which the child does not have"));
             }
         }
     }
