@@ -3,6 +3,7 @@
 use crate::arena::Arena;
 use crate::late_unmaps::LateUnmaps;
 use crate::platform::Platform;
+use crate::readahead::Streams;
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use lock_api::Mutex;
 use uswap_core::balance::Watermarks;
@@ -43,6 +44,8 @@ pub struct Engine<'a, P: Platform> {
     pub(crate) event_in_progress: AtomicBool,
     /// Forked children that still read frames of this arena through us: frames may not be dropped or reused.
     pub(crate) handovers: AtomicU32,
+    /// Accesses in order.
+    pub(crate) streams: Streams,
     /// Until then faults do not wait for reclaim.
     pub(crate) hopeless_until_ns: AtomicU64,
     /// The process leaves management: nothing may be evicted any more.
@@ -73,6 +76,7 @@ impl<'a, P: Platform> Engine<'a, P> {
             counters: segment.counters(),
             event_in_progress: AtomicBool::new(false),
             handovers: AtomicU32::new(0),
+            streams: Streams::new(),
             hopeless_until_ns: AtomicU64::new(0),
             leaving: AtomicBool::new(false),
         }

@@ -5,6 +5,7 @@ use crate::load::Load;
 use crate::platform::{Install, Platform};
 use crate::reclaim::{Patience, Throttle};
 use crate::workspace::Workspace;
+use core::sync::atomic::Ordering;
 use uswap_core::counters::{Counter, FaultSource};
 use uswap_core::page_word::{Commit, PageSlot, PageWord, Place, TryLock};
 use uswap_units::{FrameId, PageId, SwapId};
@@ -36,6 +37,11 @@ impl<P: Platform> Engine<'_, P> {
             return FaultOutcome::Retry;
         }
         self.platform.lock_shared().await;
+        if self.event_in_progress.load(Ordering::Acquire) {
+            // Words are being carried to where mremap moved their pages: this one may be on its way.
+            self.platform.unlock_shared();
+            return FaultOutcome::Retry;
+        }
         let slot = self.table.slot(page);
         let locked = slot.map_or(TryLock::Unmanaged, PageSlot::try_lock);
         let (slot, word) = match (slot, locked) {
@@ -178,6 +184,13 @@ impl<P: Platform> Engine<'_, P> {
         load: Load,
         workspace: &Workspace,
     ) -> FaultOutcome {
+        if self.event_in_progress.load(Ordering::Acquire) {
+            // The same: what we hold may belong elsewhere by now. The mover waits for our lock.
+            match slot.commit(Place::Swapped, Some(swap)) {
+                Commit::Done => return FaultOutcome::Retry,
+                Commit::Removed(_) => (),
+            }
+        }
         let now = slot.load();
         if now.is_removed() {
             self.give_up_removed(slot, word);

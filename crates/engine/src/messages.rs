@@ -225,7 +225,12 @@ impl<P: Platform> Engine<'_, P> {
             let waited_ns = self.platform.now_ns().saturating_sub(fault.read_at_ns);
             let patience = if waited_ns < PATIENCE_NS { Patience::Left } else { Patience::Over };
             match self.serve_fault(fault.page, patience, workspace).await {
-                FaultOutcome::Served(source) => self.note_served(fault, source),
+                FaultOutcome::Served(source) => {
+                    self.note_served(fault, source);
+                    if matches!(source, FaultSource::Same | FaultSource::Pool | FaultSource::File) {
+                        self.read_ahead(fault.page, workspace).await;
+                    }
+                }
                 FaultOutcome::Retry if is_planted(Plant::LostWakeup) => (),
                 FaultOutcome::Retry => faults.push(fault),
                 FaultOutcome::Gone => return false,
