@@ -1,6 +1,6 @@
 //! A Python program that builds and sorts 1 GB of objects stays within 256M and prints the same.
 
-use uswap_tests::{Run, compare, needs, full_size, turn};
+use uswap_tests::{Run, compare, full_size, needs, turn};
 
 const PROGRAM: &str = r#"
 import sys, hashlib

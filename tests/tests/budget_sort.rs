@@ -2,9 +2,9 @@
 
 use uswap_tests::{Run, Scratch, compare, content, full_size, turn};
 
-/// An eighth in the short form: its accesses are random, so most of them wait for the disk.
+/// A sixteenth in the short form: its accesses are random, so most of them wait for the disk.
 fn sized_mib(full: u64) -> u64 {
-    if full_size() { full } else { full / 8 }
+    if full_size() { full } else { full / 16 }
 }
 
 #[test]

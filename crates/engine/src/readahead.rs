@@ -46,7 +46,10 @@ impl<P: Platform> Engine<'_, P> {
         for ahead in 1..=self.streams.window(page) {
             let next = page.plus(ahead);
             let same_block = next.0 / BLOCK_PAGES == page.0 / BLOCK_PAGES;
-            if !same_block || self.segment.budget().used() > self.watermarks().min || !self.is_stored(next).await {
+            if !same_block
+                || self.segment.budget().used() > self.watermarks().min
+                || !self.is_stored(next).await
+            {
                 return;
             }
             self.counters.add(Counter::ReadAhead, 1);
