@@ -115,9 +115,20 @@ type Written = [(usize, u32); WRITES];
 fn run_child(kin: &Kin<'_>, plan: Plan, seed: u64) -> ! {
     let mut random = Random::new(seed);
     match plan {
-        Plan::VerifyForEver => loop {
-            verify_sample(kin, &mut random, &[], "child");
-        },
+        Plan::VerifyForEver => {
+            // Until its parent kills it; when the parent was killed itself, nobody else would.
+            // SAFETY:
+            // 1. getppid takes nothing and cannot fail.
+            let parent = unsafe { libc::getppid() };
+            loop {
+                verify_sample(kin, &mut random, &[], "child");
+                // SAFETY:
+                // 1. The same.
+                if unsafe { libc::getppid() } != parent {
+                    end_quietly();
+                }
+            }
+        }
         Plan::Exec => {
             verify_sample(kin, &mut random, &[], "child before exec");
             let arguments = [c"/bin/true".as_ptr(), core::ptr::null()];
