@@ -11,7 +11,8 @@ use signal_hook::consts::signal::{
     SIGALRM, SIGCHLD, SIGCONT, SIGHUP, SIGINT, SIGIO, SIGQUIT, SIGTERM, SIGTSTP, SIGTTIN, SIGTTOU, SIGURG,
     SIGUSR1, SIGUSR2, SIGVTALRM, SIGWINCH, SIGXCPU,
 };
-use signal_hook::iterator::Signals;
+use signal_hook::iterator::SignalsInfo;
+use signal_hook::iterator::exfiltrator::origin::{Origin, WithOrigin};
 
 /// The terminal sends these to the whole process group: the program has them already.
 const FROM_TERMINAL: [i32; 5] = [SIGINT, SIGQUIT, SIGTSTP, SIGTTIN, SIGTTOU];
@@ -39,9 +40,8 @@ impl Received {
     /// Does the sender want uswap to end?
     pub fn asks_to_end(self) -> Option<i32> {
         match self {
-            Self::FromTerminal(number @ (SIGINT | SIGQUIT)) | Self::SendOn(number @ (SIGTERM | SIGHUP)) => {
-                Some(number)
-            }
+            Self::FromTerminal(number @ (SIGINT | SIGQUIT))
+            | Self::SendOn(number @ (SIGINT | SIGQUIT | SIGTERM | SIGHUP)) => Some(number),
             _ => None,
         }
     }
@@ -49,7 +49,7 @@ impl Received {
 
 /// The handlers, from now to the end of uswap.
 pub struct Watched {
-    signals: Signals,
+    signals: SignalsInfo<WithOrigin>,
 }
 
 impl Watched {
@@ -63,18 +63,26 @@ impl Watched {
         let optional =
             FROM_TERMINAL.iter().chain(&SENT_ON).filter(|&&number| ignored & (1 << (number - 1)) == 0);
         let always = [SIGCHLD, SIGCONT];
-        let signals = Signals::new(always.iter().chain(optional))?;
+        let signals = SignalsInfo::<WithOrigin>::new(always.iter().chain(optional))?;
         Ok(Self { signals })
     }
 
     /// Waits for at least one signal and returns what came.
     pub fn wait(&mut self) -> Vec<Received> {
-        self.signals.wait().map(classify).collect()
+        self.signals.wait().map(|origin| origin_of(&origin)).collect()
     }
 
     /// Returns what came, without waiting.
     pub fn pending(&mut self) -> Vec<Received> {
-        self.signals.pending().map(classify).collect()
+        self.signals.pending().map(|origin| origin_of(&origin)).collect()
+    }
+}
+
+/// SIGINT and SIGQUIT that a process sent went to uswap alone; those of the terminal have no sender, and the program has them already.
+fn origin_of(origin: &Origin) -> Received {
+    match (origin.signal, &origin.process) {
+        (number @ (SIGINT | SIGQUIT), Some(_)) => Received::SendOn(number),
+        (number, _) => classify(number),
     }
 }
 
