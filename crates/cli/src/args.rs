@@ -156,7 +156,7 @@ mod tests {
         let run = parse_run("uswap run --ram 256M -- sort -S 1G");
         assert_eq!(run.ram, 256 << 20);
         assert_eq!(run.swap, SwapPlace { dir: "/var/tmp".into(), bytes_max: None });
-        assert_eq!(run.pool.of(100), 40);
+        assert_eq!(run.pool.of(100), 60);
         assert_eq!(run.on_full, OnFullArgument::Grow);
         assert_eq!(run.program, ["sort", "-S", "1G"]);
         assert!(!run.allow_tmpfs);
