@@ -29,7 +29,7 @@ impl Watermarks {
     /// Watermarks of a budget: free memory of 3 %, 6 % and 9 %, but not more headroom than helps.
     pub fn of(ram: Bytes) -> Watermarks {
         let step = (ram.0 / 100 * 3).min(HEADROOM_MAX_BYTES / 3);
-        let early = (4 * step).max(REGISTER_EARLY_BYTES).min(ram.0 / 2);
+        let early = REGISTER_EARLY_BYTES.min(ram.0 / 2);
         Watermarks {
             min: Bytes(ram.0 - step),
             low: Bytes(ram.0 - 2 * step),

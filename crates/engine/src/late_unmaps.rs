@@ -44,6 +44,10 @@ impl LateUnmaps {
         self.notes[self.count] = range;
         self.count += 1;
     }
+    /// True when nothing is noted.
+    pub fn is_empty(&self) -> bool {
+        self.count == 0 && self.disputed_count == 0
+    }
     /// No event is unread: none is late.
     pub fn clear(&mut self) {
         (self.count, self.disputed_count) = (0, 0);

@@ -93,10 +93,11 @@ impl<P: Platform> Engine<'_, P> {
                 self.give_back(faults);
             }
             while faults.has_room() && unfinished.iter().any(Option::is_none) {
+                let asked = Self::places(&unfinished);
                 let count = self.read_once(faults, &mut unfinished).await;
                 total += count;
-                // Events are behind the faults, and nothing can be filled before they are read.
-                if count == 0 || !self.platform.event_pending() {
+                // Events are behind the faults, and nothing can be filled before they are read: on until there is nothing more.
+                if count < asked {
                     break;
                 }
             }
@@ -108,11 +109,18 @@ impl<P: Platform> Engine<'_, P> {
             // A change is under way in the kernel; its event will come. Nobody may evict or fill meanwhile.
             self.platform.pause().await;
         }
-        if !self.platform.event_pending() {
+        // The question costs a system call: not on the way of an ordinary fault.
+        let noted = !self.private.lock().late_unmaps.is_empty();
+        if noted && !self.platform.event_pending() {
             self.private.lock().late_unmaps.clear();
         }
         self.platform.unlock_exclusive();
         total
+    }
+
+    /// Messages that may be read at once: each may need a place.
+    fn places(unfinished: &[Option<Removal>; UNFINISHED_MAX]) -> usize {
+        unfinished.iter().filter(|left| left.is_none()).count().min(MESSAGES_PER_READ_MAX)
     }
 
     /// The queue is full of faults that wait for an event to be read, and events are read behind faults: their threads try again, and meanwhile we reach the event.
@@ -128,8 +136,7 @@ impl<P: Platform> Engine<'_, P> {
         unfinished: &mut [Option<Removal>; UNFINISHED_MAX],
     ) -> usize {
         let mut messages = [Message::Fault(PageId(0)); MESSAGES_PER_READ_MAX];
-        let room = unfinished.iter().filter(|left| left.is_none()).count();
-        let count = self.platform.read_messages(&mut messages[..room.min(MESSAGES_PER_READ_MAX)]);
+        let count = self.platform.read_messages(&mut messages[..Self::places(unfinished)]);
         let read_at_ns = self.platform.now_ns();
         for message in &messages[..count] {
             match *message {

@@ -61,59 +61,54 @@ impl Pagemap {
         let mut at = start as u64;
         while at < end {
             let mut regions = [abi::page_region { start: 0, end: 0, categories: 0 }; REGIONS_MAX];
-            let mut request = abi::pm_scan_arg {
-                size: size_of::<abi::pm_scan_arg>() as u64,
-                flags: 0,
-                start: at,
-                end,
-                walk_end: 0,
-                vec: regions.as_mut_ptr() as u64,
-                vec_len: REGIONS_MAX as u64,
-                max_pages: 0,
-                category_inverted: 0,
-                category_mask: abi::PAGE_IS_PRESENT as u64,
-                category_anyof_mask: 0,
-                return_mask: abi::PAGE_IS_PRESENT as u64,
-            };
-            // SAFETY:
-            // 1. The request takes this structure; `vec` names `vec_len` regions of the kernel's layout in an exclusive local array.
-            // 2. Without PM_SCAN_WP_MATCHING it changes no page.
-            let count = unsafe { sys::ioctl(self.file.raw(), PAGEMAP_SCAN, &mut request) }?;
+            let (count, walk_end) = self.scan(at, end, &mut regions, 0)?;
             for region in regions.iter().take(count) {
                 let first = region.start.saturating_sub(start as u64) as usize / PAGE_BYTES;
                 let behind = region.end.saturating_sub(start as u64) as usize / PAGE_BYTES;
                 set_bits(&mut bits, first, behind);
             }
-            if request.walk_end <= at {
+            if walk_end <= at {
                 break;
             }
-            at = request.walk_end;
+            at = walk_end;
         }
         Ok(bits)
     }
 
     /// The first present page at `start` or behind it, before `end`; its address. `Ok(None)`: there is none. ENOTTY on kernels before 6.7.
     pub fn next_present(&self, start: usize, end: usize) -> Result<Option<usize>> {
-        let mut region = abi::page_region { start: 0, end: 0, categories: 0 };
+        let mut regions = [abi::page_region { start: 0, end: 0, categories: 0 }];
+        let (count, _) = self.scan(start as u64, end as u64, &mut regions, 1)?;
+        Ok((count > 0).then_some(regions[0].start as usize))
+    }
+
+    /// One PAGEMAP_SCAN for present pages: how many regions were filled in, and where the walk ended. `pages_max` 0: no limit.
+    fn scan(
+        &self,
+        start: u64,
+        end: u64,
+        regions: &mut [abi::page_region],
+        pages_max: u64,
+    ) -> Result<(usize, u64)> {
         let mut request = abi::pm_scan_arg {
             size: size_of::<abi::pm_scan_arg>() as u64,
             flags: 0,
-            start: start as u64,
-            end: end as u64,
+            start,
+            end,
             walk_end: 0,
-            vec: &raw mut region as u64,
-            vec_len: 1,
-            max_pages: 1,
+            vec: regions.as_mut_ptr() as u64,
+            vec_len: regions.len() as u64,
+            max_pages: pages_max,
             category_inverted: 0,
             category_mask: abi::PAGE_IS_PRESENT as u64,
             category_anyof_mask: 0,
             return_mask: abi::PAGE_IS_PRESENT as u64,
         };
         // SAFETY:
-        // 1. The request takes this structure; `vec` names one region of the kernel's layout, a local of ours.
+        // 1. The request takes this structure; `vec` names `vec_len` regions of the kernel's layout that the caller lends exclusively.
         // 2. Without PM_SCAN_WP_MATCHING it changes no page.
         let count = unsafe { sys::ioctl(self.file.raw(), PAGEMAP_SCAN, &mut request) }?;
-        Ok((count > 0).then_some(region.start as usize))
+        Ok((count, request.walk_end))
     }
 
     /// [`Pagemap::present`] by reading the file: 8 bytes a page, bit 63 says present.
