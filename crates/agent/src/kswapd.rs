@@ -95,10 +95,8 @@ extern "C" fn kswapd(begin: usize) {
             None => (),
         }
         let marks = Watermarks::of(segment.budget().ram());
-        let wake_at = if state::phase() == Phase::Watching { marks.register } else { marks.low };
-        if segment.budget().used() <= wake_at || segment.budget().is_ending() {
-            let word = segment.budget().signal_word(Signal::Pressure);
-            futex::wait_low(word, seen, Timeout::Nanoseconds(SLEEP_NS), Scope::Shared);
+        if segment.budget().used() <= marks.register || segment.budget().is_ending() {
+            sleep(segment, seen);
             continue;
         }
         if state::phase() == Phase::Watching {
@@ -107,13 +105,20 @@ extern "C" fn kswapd(begin: usize) {
                 return;
             }
         }
-        if let Some(scanner) = &mut scanner {
-            if let Some(engine) = ENGINE.get() {
-                scanner.pages.scan_if_due(engine);
-            }
+        let (Some(scanner), Some(engine)) = (&mut scanner, ENGINE.get()) else { return };
+        // New memory is registered before it is needed: then its first touches come to us, and cannot be faster than reclaim.
+        scanner.pages.scan_if_due(engine);
+        if segment.budget().used() > marks.low {
             work(segment, scanner);
+        } else {
+            sleep(segment, seen);
         }
     }
+}
+
+fn sleep(segment: &Segment<'static>, seen: u32) {
+    let word = segment.budget().signal_word(Signal::Pressure);
+    futex::wait_low(word, seen, Timeout::Nanoseconds(SLEEP_NS), Scope::Shared);
 }
 
 /// From low down to high: look for new memory and reclaim.

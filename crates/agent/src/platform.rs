@@ -10,7 +10,7 @@ use uswap_core::budget::Signal;
 use uswap_core::pool::{Pool, ZSPAGE_BYTES};
 use uswap_engine::event::Event;
 use uswap_engine::platform::{
-    Backing, FileBuffer, FileError, Install, Message, MoveOut, MoveStop, Platform, Register,
+    Backing, FileBuffer, FileError, Filled, Install, Message, MoveOut, MoveStop, Platform, Register,
 };
 use uswap_os::fd::Timeout;
 use uswap_os::file::{IoCause, SwapFile};
@@ -41,7 +41,8 @@ pub struct LinuxPlatform {
     pub trash_lock: Lock,
 }
 
-const ZEROS: Page = [0; PAGE_BYTES];
+/// Fresh pages that are filled together at most. 16 * 4 KiB of zeros are part of the library, and shared by all processes.
+static ZEROS: [Page; 16] = [[0; PAGE_BYTES]; 16];
 
 impl LinuxPlatform {
     fn frame_address(&self, frame: FrameId) -> usize {
@@ -229,13 +230,18 @@ impl Platform for LinuxPlatform {
         }
     }
 
-    fn copy_in(&self, page: PageId, content: &Page) -> Install {
-        let progress = self.app.copy_page(page.address() as usize, content, Wake::Now);
-        self.install_answer(page, progress.stop)
+    fn copy_in(&self, page: PageId, contents: &[Page]) -> Filled {
+        let progress = self.app.copy_pages(page.address() as usize, contents, Wake::Now);
+        let pages = (progress.bytes_done / PAGE_BYTES) as u32;
+        if progress.stop.is_none() && (pages as usize) < contents.len() {
+            // The rest lies in another mapping.
+            return Filled { pages, last: Install::NotMapped };
+        }
+        Filled { pages, last: self.install_answer(page.plus(u64::from(pages)), progress.stop) }
     }
 
-    fn zero_in(&self, page: PageId) -> Install {
-        self.copy_in(page, &ZEROS)
+    fn zero_in(&self, page: PageId, count: u32) -> Filled {
+        self.copy_in(page, &ZEROS[..(count as usize).min(ZEROS.len())])
     }
 
     fn poison(&self, page: PageId) -> Install {

@@ -5,9 +5,9 @@ use crate::sync::RawLock;
 use uswap_codec::Page;
 use uswap_core::budget::Signal;
 use uswap_engine::platform::{
-    Backing, FileBuffer, FileError, Install, Message, MoveOut, MoveStop, Platform, Register,
+    Backing, FileBuffer, FileError, Filled, Install, Message, MoveOut, MoveStop, Platform, Register,
 };
-use uswap_os::uffd::{Features, Stop, Uffd, Wake};
+use uswap_os::uffd::{Features, Progress, Stop, Uffd, Wake};
 use uswap_os::{Errno, thread};
 use uswap_units::{FrameId, MmId, PAGE_BYTES, PageId, PageRange, ZspageId};
 
@@ -18,17 +18,22 @@ pub struct RemotePlatform {
 }
 
 impl RemotePlatform {
-    fn fill(&self, page: PageId, call: impl FnOnce(&Uffd) -> uswap_os::uffd::Progress) -> Install {
-        let uffd = core::mem::ManuallyDrop::new(Uffd::from_raw_fd(self.descriptor, Features::EVENTS));
-        match call(&uffd).stop {
+    fn uffd(&self) -> core::mem::ManuallyDrop<Uffd> {
+        core::mem::ManuallyDrop::new(Uffd::from_raw_fd(self.descriptor, Features::EVENTS))
+    }
+
+    fn filled(&self, page: PageId, progress: Progress) -> Filled {
+        let pages = (progress.bytes_done / PAGE_BYTES) as u32;
+        let last = match progress.stop {
             None => Install::Done,
             Some(Stop::Gone) => Install::Gone,
             Some(Stop::Retry | Stop::Other(Errno::ENOMEM)) => Install::EventPending,
             Some(stop) => {
-                let _nobody_waits = uffd.wake(page.address() as usize, PAGE_BYTES);
+                self.wake(page.plus(u64::from(pages)));
                 if stop == Stop::AlreadyMapped { Install::AlreadyMapped } else { Install::NotMapped }
             }
-        }
+        };
+        Filled { pages, last }
     }
 }
 
@@ -70,18 +75,17 @@ impl Platform for RemotePlatform {
     fn move_in(&self, _: FrameId, _: PageId) -> Install {
         Install::CannotMove
     }
-    fn copy_in(&self, page: PageId, content: &Page) -> Install {
-        self.fill(page, |uffd| uffd.copy_page(page.address() as usize, content, Wake::Now))
+    fn copy_in(&self, page: PageId, contents: &[Page]) -> Filled {
+        self.filled(page, self.uffd().copy_pages(page.address() as usize, contents, Wake::Now))
     }
-    fn zero_in(&self, page: PageId) -> Install {
-        self.copy_in(page, &[0; PAGE_BYTES])
+    fn zero_in(&self, page: PageId, _: u32) -> Filled {
+        self.copy_in(page, &[[0; PAGE_BYTES]])
     }
     fn poison(&self, page: PageId) -> Install {
-        self.fill(page, |uffd| uffd.poison(page.address() as usize, PAGE_BYTES))
+        self.filled(page, self.uffd().poison(page.address() as usize, PAGE_BYTES)).last
     }
     fn wake(&self, page: PageId) {
-        let uffd = core::mem::ManuallyDrop::new(Uffd::from_raw_fd(self.descriptor, Features::EVENTS));
-        let _nobody_waits = uffd.wake(page.address() as usize, PAGE_BYTES);
+        let _nobody_waits = self.uffd().wake(page.address() as usize, PAGE_BYTES);
     }
     fn read_frame(&self, frame: FrameId, content: &mut Page) {
         self.parent.read_frame(frame, content);

@@ -3,7 +3,7 @@
 use crate::arena::Arena;
 use crate::late_unmaps::LateUnmaps;
 use crate::platform::Platform;
-use crate::readahead::Streams;
+use crate::streams::Streams;
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use lock_api::Mutex;
 use uswap_core::balance::Watermarks;

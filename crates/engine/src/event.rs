@@ -2,7 +2,8 @@
 //!
 //! Every function here runs with the gate exclusive, in the order in which the messages were read. That is not always the order of the changes: a thread queues its event
 //! only after its change, and another thread may be faster. So a remap onto pages that still have words waits ([`Removal::Postponed`]) for the event that takes them away, and
-//! an unmapping where something was moved to a moment ago waits ([`Removal::Disputed`]) until no event is unread, and the kernel is asked what is there.
+//! an unmapping where something was moved to a moment ago waits ([`Removal::Disputed`]) until no event is unread, and the kernel is asked what is there. Any other
+//! unmapping waits too ([`Removal::Unmapped`]): what it seems to unmap may have been moved away before, by a thread whose event comes later.
 
 use crate::engine::Engine;
 use crate::load::Load;
@@ -56,6 +57,8 @@ pub enum Removal {
     DropAgain(PageRange),
     /// An unmapping that may be older than what was moved to the same place meanwhile.
     Disputed(PageRange),
+    /// An unmapping; of words there that were moved away before, the event may still come.
+    Unmapped(PageRange),
 }
 
 impl Removal {
@@ -63,7 +66,11 @@ impl Removal {
     pub(crate) fn target(self) -> Option<PageRange> {
         match self {
             Removal::Postponed { from, to } => Some(PageRange { start: to, end: to.plus(from.pages()) }),
-            Removal::Done | Removal::Homeless { .. } | Removal::DropAgain(_) | Removal::Disputed(_) => None,
+            Removal::Done
+            | Removal::Homeless { .. }
+            | Removal::DropAgain(_)
+            | Removal::Disputed(_)
+            | Removal::Unmapped(_) => None,
         }
     }
 }
@@ -103,20 +110,36 @@ impl<P: Platform> Engine<'_, P> {
 
     /// Drops the words of what is surely unmapped.
     fn unmap(&self, range: PageRange) -> Removal {
-        let mut disputed: Option<PageRange> = None;
-        let mut rest = range;
+        // The kernel lets the thread that unmaps count its change down after it woke up, so this is the ordinary case.
+        let wait = self.has_words(range) && self.platform.event_pending();
+        if wait && !self.private.lock().late_unmaps.is_noted(range) {
+            return Removal::Unmapped(range);
+        }
+        let (mut disputed, mut rest) = (false, range);
         while rest.start.0 < rest.end.0 {
             let late = self.private.lock().late_unmaps.take_first(rest);
-            let end = late.map_or(rest.end, |late| late.start);
-            let part = PageRange { start: rest.start, end };
-            if part.start < part.end && self.private.lock().late_unmaps.is_disputed(part) {
-                disputed = Some(PageRange { start: disputed.map_or(part.start, |before| before.start), end });
+            let part = PageRange { start: rest.start, end: late.map_or(rest.end, |late| late.start) };
+            if part.start < part.end && (wait || self.private.lock().late_unmaps.is_disputed(part)) {
+                disputed = true;
             } else {
                 self.remove_words(part, Afterwards::Unmanaged);
             }
             rest.start = late.map_or(rest.end, |late| late.end);
         }
-        disputed.map_or(Removal::Done, Removal::Disputed)
+        if disputed { Removal::Disputed(range) } else { Removal::Done }
+    }
+
+    /// No event is unread: whatever was moved away is away.
+    pub(crate) fn settle_unmapped(&self, range: PageRange, at_once: bool) -> Removal {
+        if !at_once && self.platform.event_pending() {
+            return Removal::Unmapped(range);
+        }
+        if self.private.lock().late_unmaps.is_disputed(range) {
+            return self.settle_disputed(range, at_once);
+        }
+        self.remove_words(range, Afterwards::Unmanaged);
+        self.table.free_empty_leaves(range);
+        Removal::Done
     }
 
     /// What is registered is what the words are about; all other words of a disputed range are of the past. The answer is about the moment of the words only once no event is
@@ -287,11 +310,11 @@ impl<P: Platform> Engine<'_, P> {
             Place::Fresh | Place::Present => Install::AlreadyMapped,
             Place::Staged(frame) => {
                 self.platform.read_frame(frame, &mut workspace.page);
-                self.platform.copy_in(target, &workspace.page)
+                self.platform.copy_in(target, core::slice::from_ref(&workspace.page)).last
             }
             Place::Swapped => {
                 match self.load(word.swap().expect("a swapped page names its entry"), workspace).await {
-                    Load::Done(_) => self.platform.copy_in(target, &workspace.page),
+                    Load::Done(_) => self.platform.copy_in(target, &workspace.pages[..1]).last,
                     Load::Lost => self.platform.poison(target),
                 }
             }

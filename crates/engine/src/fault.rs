@@ -1,14 +1,14 @@
 //! Serves one fault.
 
 use crate::engine::Engine;
-use crate::load::Load;
 use crate::platform::{Install, Platform};
 use crate::reclaim::{Patience, Throttle};
+use crate::run::FilledRun;
 use crate::workspace::Workspace;
 use core::sync::atomic::Ordering;
 use uswap_core::counters::{Counter, FaultSource};
 use uswap_core::page_word::{Commit, PageSlot, PageWord, Place, TryLock};
-use uswap_units::{FrameId, PageId, SwapId};
+use uswap_units::{BLOCK_PAGES, FrameId, PAGE_BYTES, PageId, SwapId};
 
 /// What came of a fault.
 #[must_use]
@@ -23,9 +23,9 @@ pub enum FaultOutcome {
 }
 
 impl<P: Platform> Engine<'_, P> {
-    /// Serves a fault on `page`.
+    /// Serves a fault on `page`, and brings the next pages along if faults come in order.
     ///
-    /// The lock on the page's word keeps everyone else from it; the content is fetched without the gate; the page is filled and its word changed in
+    /// The locks on the words keep everyone else from the pages; content is fetched without the gate; the pages are filled and their words changed in
     /// one shared section of the gate.
     pub async fn serve_fault(
         &self,
@@ -36,44 +36,80 @@ impl<P: Platform> Engine<'_, P> {
         if self.needs_memory(page).await && self.throttle(patience, workspace).await == Throttle::PutOff {
             return FaultOutcome::Retry;
         }
+        let window = self.streams.window(page).min(self.pages_free());
+        let filled = self.fill(page, window, workspace).await;
+        if filled.pages > 0 {
+            self.streams.note(page, filled.pages, window);
+            self.counters.add(Counter::ReadAhead, u64::from(filled.pages - 1));
+        }
+        filled.outcome
+    }
+
+    /// Pages that may be brought along while memory is not short; at least the one that is asked for.
+    fn pages_free(&self) -> u32 {
+        let free = self.watermarks().min.0.saturating_sub(self.segment.budget().used().0);
+        (free / PAGE_BYTES as u64).clamp(1, u64::from(u32::MAX)) as u32
+    }
+
+    async fn fill(&self, page: PageId, window: u32, workspace: &mut Workspace) -> FilledRun {
+        let alone = |outcome| FilledRun { outcome, pages: 0 };
         self.platform.lock_shared().await;
         if self.event_in_progress.load(Ordering::Acquire) {
             // Words are being carried to where mremap moved their pages: this one may be on its way.
             self.platform.unlock_shared();
-            return FaultOutcome::Retry;
+            return alone(FaultOutcome::Retry);
         }
-        let slot = self.table.slot(page);
-        let locked = slot.map_or(TryLock::Unmanaged, PageSlot::try_lock);
-        let (slot, word) = match (slot, locked) {
-            (Some(slot), TryLock::Locked(word)) => (slot, word),
+        let leaf = self.table.leaf(page);
+        let locked = leaf.map_or(TryLock::Unmanaged, |leaf| leaf.slot(page).try_lock());
+        let (leaf, word) = match (leaf, locked) {
+            (Some(leaf), TryLock::Locked(word)) => (leaf, word),
             (_, TryLock::Busy) => {
                 self.platform.unlock_shared();
-                return FaultOutcome::Retry;
+                return alone(FaultOutcome::Retry);
             }
             _ => {
-                let install = self.platform.zero_in(page);
+                let filled = self.fill_unmanaged(page, window);
                 self.platform.unlock_shared();
-                return self.after_unmanaged(install);
+                return filled;
             }
         };
         match word.place() {
             Place::Fresh | Place::Present => {
-                let outcome = self.fill_zeros(page, slot, word);
+                let window = if word.place() == Place::Fresh { window } else { 1 };
+                let filled = self.fill_zeros(&self.lock_run(leaf, page, word, window));
                 self.platform.unlock_shared();
-                outcome
+                filled
             }
             Place::Staged(frame) => {
                 self.platform.step().await;
-                let outcome = self.map_back(page, slot, word, frame, workspace).await;
+                let outcome = self.map_back(page, leaf.slot(page), word, frame, workspace).await;
                 self.platform.unlock_shared();
-                outcome
+                alone(outcome)
             }
             Place::Swapped => {
+                let run = self.lock_run(leaf, page, word, window);
                 self.platform.unlock_shared();
-                let swap = word.swap().expect("a swapped page names its entry");
-                self.swap_in(page, slot, word, swap, workspace).await
+                self.swap_in(&run, workspace).await
             }
         }
+    }
+
+    /// Memory that we know nothing of yet: zeros, as far as there is nothing of ours. In a shared section, so nothing is taken under management meanwhile.
+    fn fill_unmanaged(&self, page: PageId, window: u32) -> FilledRun {
+        let in_block = (BLOCK_PAGES - page.0 % BLOCK_PAGES) as u32;
+        let unknown = |ahead: &u32| {
+            let slot = self.table.slot(page.plus(u64::from(*ahead)));
+            slot.is_none_or(|slot| slot.load().raw() == 0)
+        };
+        let count = 1 + (1..window.min(in_block)).take_while(unknown).count() as u32;
+        let filled = self.platform.zero_in(page, count);
+        self.note_resident(filled.pages);
+        self.counters.add(Counter::ZeroFilled, u64::from(filled.pages));
+        let outcome = match filled.pages {
+            0 => self.not_done(filled.last),
+            _ => FaultOutcome::Served(FaultSource::Zero),
+        };
+        FilledRun { outcome, pages: filled.pages }
     }
 
     /// False when memory is not short, or when the page is staged: then it takes none.
@@ -88,42 +124,7 @@ impl<P: Platform> Engine<'_, P> {
         !staged
     }
 
-    fn after_unmanaged(&self, install: Install) -> FaultOutcome {
-        match install {
-            Install::Done => {
-                self.note_resident();
-                self.counters.add(Counter::ZeroFilled, 1);
-                FaultOutcome::Served(FaultSource::Zero)
-            }
-            Install::EventPending => FaultOutcome::Retry,
-            Install::Gone => FaultOutcome::Gone,
-            Install::AlreadyMapped | Install::NotMapped | Install::CannotMove => {
-                FaultOutcome::Served(FaultSource::Woken)
-            }
-        }
-    }
-
-    fn note_resident(&self) {
-        self.segment.budget().add(4096);
-    }
-
-    /// Nothing of ours, or a page that the program dropped, or a second fault on a page that is there by now.
-    fn fill_zeros(&self, page: PageId, slot: PageSlot<'_>, word: PageWord) -> FaultOutcome {
-        match self.platform.zero_in(page) {
-            Install::Done => {
-                self.note_resident();
-                self.counters.add(Counter::ZeroFilled, 1);
-                self.commit(slot, Place::Present, word.swap());
-                FaultOutcome::Served(FaultSource::Zero)
-            }
-            other => {
-                self.commit(slot, word.place(), word.swap());
-                self.not_done(other)
-            }
-        }
-    }
-
-    fn not_done(&self, install: Install) -> FaultOutcome {
+    pub(crate) fn not_done(&self, install: Install) -> FaultOutcome {
         match install {
             Install::EventPending => FaultOutcome::Retry,
             Install::Gone => FaultOutcome::Gone,
@@ -143,7 +144,7 @@ impl<P: Platform> Engine<'_, P> {
         if install == Install::CannotMove {
             // The frame stays behind and is dropped with its chunk.
             self.platform.read_frame(frame, &mut workspace.page);
-            install = self.platform.copy_in(page, &workspace.page);
+            install = self.platform.copy_in(page, core::slice::from_ref(&workspace.page)).last;
         }
         self.platform.step().await;
         match install {
@@ -159,66 +160,8 @@ impl<P: Platform> Engine<'_, P> {
         }
     }
 
-    async fn swap_in(
-        &self,
-        page: PageId,
-        slot: PageSlot<'_>,
-        word: PageWord,
-        swap: SwapId,
-        workspace: &mut Workspace,
-    ) -> FaultOutcome {
-        let load = self.load(swap, workspace).await;
-        self.platform.lock_shared().await;
-        let outcome = self.fill_loaded(page, slot, word, swap, load, workspace);
-        self.platform.unlock_shared();
-        outcome
-    }
-
-    /// In a shared section: nothing can be removed between the look at the word and the commit.
-    fn fill_loaded(
-        &self,
-        page: PageId,
-        slot: PageSlot<'_>,
-        word: PageWord,
-        swap: SwapId,
-        load: Load,
-        workspace: &Workspace,
-    ) -> FaultOutcome {
-        if self.event_in_progress.load(Ordering::Acquire) {
-            // The same: what we hold may belong elsewhere by now. The mover waits for our lock.
-            match slot.commit(Place::Swapped, Some(swap)) {
-                Commit::Done => return FaultOutcome::Retry,
-                Commit::Removed(_) => (),
-            }
-        }
-        let now = slot.load();
-        if now.is_removed() {
-            self.give_up_removed(slot, word);
-            self.platform.wake(page);
-            return FaultOutcome::Retry;
-        }
-        let (install, source) = match load {
-            Load::Done(source) => (self.platform.copy_in(page, &workspace.page), source),
-            Load::Lost => (self.platform.poison(page), FaultSource::File),
-        };
-        match install {
-            Install::Done => {
-                self.note_resident();
-                if load != Load::Lost {
-                    self.segment.swap_table().note_loaded(swap);
-                }
-                self.commit(slot, Place::Present, Some(swap));
-                FaultOutcome::Served(source)
-            }
-            other => {
-                self.commit(slot, Place::Swapped, Some(swap));
-                self.not_done(other)
-            }
-        }
-    }
-
     /// Gives the lock on a word back with this place; the caller is in a shared section, so it cannot have been removed since it was checked.
-    fn commit(&self, slot: PageSlot<'_>, place: Place, swap: Option<SwapId>) {
+    pub(crate) fn commit(&self, slot: PageSlot<'_>, place: Place, swap: Option<SwapId>) {
         match slot.commit(place, swap) {
             Commit::Done => (),
             Commit::Removed(_) => {

@@ -66,6 +66,10 @@ impl LateUnmaps {
     pub fn is_disputed(&self, range: PageRange) -> bool {
         self.disputed[..self.disputed_count].iter().any(|disputed| crate::event::overlap(*disputed, range))
     }
+    /// True when an unmap event for a part of `range` will come that is older than what is there.
+    pub fn is_noted(&self, range: PageRange) -> bool {
+        self.notes[..self.count].iter().any(|note| crate::event::overlap(*note, range))
+    }
     /// An unmap event came. Takes out one noted part of `range`: what lies before it is really unmapped, the part itself is not, and the rest
     /// is to be asked for again. None: all of `range` is unmapped.
     pub fn take_first(&mut self, range: PageRange) -> Option<PageRange> {

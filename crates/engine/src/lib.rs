@@ -7,7 +7,7 @@
 //! lock may be held across a wait for the file or for room in the pool; whoever holds the gate exclusive therefore never waits
 //! for a page word without giving the gate back first.
 //!
-//! Map: [`platform`] the seam; [`engine`] the parts of one process; [`fault`] serves a fault; [`load`] gets content; [`readahead`] brings the next pages along; [`evict`] stages;
+//! Map: [`platform`] the seam; [`engine`] the parts of one process; [`fault`] serves a fault; [`load`] gets content; [`run`] and [`streams`] bring the next pages along; [`evict`] stages;
 //! [`store`] stores staged pages; [`reclaim`] decides when; [`messages`] takes messages and [`event`] follows the program's mappings; [`region`] takes memory under
 //! management; [`fork`] clones; [`release`] gives things back; [`writeback`] moves the pool to the file; [`reaper`] cleans up after the dead.
 #![no_std]
@@ -26,12 +26,13 @@ pub mod load;
 pub mod messages;
 pub mod plant;
 pub mod platform;
-mod readahead;
 pub mod reaper;
 pub mod reclaim;
 pub mod region;
 pub mod release;
+mod run;
 pub mod store;
+mod streams;
 pub mod workspace;
 pub mod writeback;
 

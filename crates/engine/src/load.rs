@@ -2,18 +2,20 @@
 
 use crate::engine::Engine;
 use crate::platform::Platform;
+use crate::run::Run;
 use crate::workspace::Workspace;
+use core::ops::Range;
 use uswap_codec as codec;
 use uswap_core::counters::{Counter, FaultSource};
 use uswap_core::swap_word::{Content, SwapWord};
-use uswap_units::limits::READ_ATTEMPTS_MAX;
+use uswap_units::limits::{FILE_BUFFER_BYTES, READ_ATTEMPTS_MAX};
 use uswap_units::{PAGE_BYTES, SwapId};
 
 /// What came of a load.
 #[must_use]
 #[derive(Debug, PartialEq, Eq)]
 pub enum Load {
-    /// `workspace.page` holds the verified content, found there.
+    /// The workspace holds the verified content, found there.
     Done(FaultSource),
     /// No attempt gave the right content.
     Lost,
@@ -30,42 +32,71 @@ fn unpack(blob: &[u8], out: &mut codec::Page) -> bool {
 /// Header of a blob in the file: swap id and length of the content behind it.
 pub(crate) const FILE_HEADER_BYTES: usize = 8;
 
+/// What came of loading a run.
+pub(crate) struct LoadedRun {
+    /// Of its first page.
+    pub(crate) load: Load,
+    /// Pages from the front whose verified content is in `workspace.pages`.
+    pub(crate) pages: u32,
+}
+
+/// Bytes between two blobs in the file that are read along rather than passed over: reading 16 KiB more costs less than another read.
+const GAP_BYTES_MAX: u64 = 16 * 1024;
+
 impl<P: Platform> Engine<'_, P> {
-    /// Loads the content of an entry to which the caller holds a reference (through a page word that it has locked).
+    /// Loads the content of an entry into `workspace.pages[0]`. The caller holds a reference to it (through a page word that it has locked).
     pub(crate) async fn load(&self, id: SwapId, workspace: &mut Workspace) -> Load {
+        self.load_first(id, 0, workspace).await
+    }
+
+    /// Loads what can be had of a run that is stored: its first page whatever it takes, the others while all goes well. What lies together in the file is read together.
+    pub(crate) async fn load_run(&self, run: &Run<'_>, workspace: &mut Workspace) -> LoadedRun {
+        let load = self.load_first(run.swap(0), self.reach(run, 0), workspace).await;
+        let mut pages = 1;
+        while load != Load::Lost && pages < run.length() {
+            let id = run.swap(pages);
+            let word = self.segment.swap_table().load(id);
+            let reach = self.reach(run, pages);
+            if self.attempt(id, word, pages as usize, reach, workspace).await.is_none() {
+                break;
+            }
+            pages += 1;
+        }
+        LoadedRun { load, pages }
+    }
+
+    /// End of the part of the file that should be read along with page `index` of a run; 0 if that is not in the file.
+    fn reach(&self, run: &Run<'_>, index: u32) -> u64 {
+        let table = self.segment.swap_table();
+        let in_file = |index| match table.load(run.swap(index)).content() {
+            Content::Slot { offset, length } => Some((offset, offset + u64::from(length))),
+            _ => None,
+        };
+        let Some((start, mut end)) = in_file(index) else { return 0 };
+        let limit = start / PAGE_BYTES as u64 * PAGE_BYTES as u64 + FILE_BUFFER_BYTES as u64;
+        for (next_start, next_end) in (index + 1..run.length()).filter_map(in_file) {
+            if (end..=end + GAP_BYTES_MAX).contains(&next_start) && next_end <= limit {
+                end = next_end;
+            }
+        }
+        end
+    }
+
+    async fn load_first(&self, id: SwapId, mut reach: u64, workspace: &mut Workspace) -> Load {
         let table = self.segment.swap_table();
         let mut failures = 0;
         loop {
+            workspace.file_holds = 0..0;
             let word = table.load(id);
-            let found = match word.content() {
-                Content::Same(value) => {
-                    codec::fill(&mut workspace.page, value);
-                    return Load::Done(FaultSource::Same);
-                }
-                Content::Blob { blob, length } => {
-                    let length = length as usize;
-                    let read = self.segment.pool().read(blob, length, &mut workspace.blob);
-                    self.platform.step().await;
-                    let good = read && unpack(&workspace.blob[..length], &mut workspace.page);
-                    good && codec::hash(&workspace.page).0 == table.hash(id)
-                }
-                Content::Slot { offset, length } => {
-                    self.load_slot(id, offset, length as usize, workspace).await
-                }
-                Content::Lost => return Load::Lost,
-                Content::Free | Content::Reserved | Content::Discarded => {
-                    unreachable!("a swapped page refers to an entry with content")
-                }
-            };
-            if found {
-                let source = match word.content() {
-                    Content::Slot { .. } => FaultSource::File,
-                    _ => FaultSource::Pool,
-                };
+            if word.content() == Content::Lost {
+                return Load::Lost;
+            }
+            let together = core::mem::take(&mut reach);
+            if let Some(source) = self.attempt(id, word, 0, together, workspace).await {
                 return Load::Done(source);
             }
-            // The supervisor may have moved the blob to the file while we copied it: then the word says so.
-            if table.load(id).content() != word.content() {
+            // The supervisor may have moved the blob to the file while we copied it: then the word says so. And a long read may have failed for the sake of others.
+            if table.load(id).content() != word.content() || together != 0 {
                 continue;
             }
             failures += 1;
@@ -78,23 +109,71 @@ impl<P: Platform> Engine<'_, P> {
         }
     }
 
-    async fn load_slot(&self, id: SwapId, offset: u64, length: usize, workspace: &mut Workspace) -> bool {
-        let start = (offset % PAGE_BYTES as u64) as usize;
-        let bytes = (start + length).next_multiple_of(PAGE_BYTES);
-        let from = offset - start as u64;
-        if self.platform.read_file(from, bytes, &mut workspace.file).await.is_err() {
-            return false;
+    /// One attempt to get the content of an entry into `workspace.pages[index]`, verified. Where it was found.
+    async fn attempt(
+        &self,
+        id: SwapId,
+        word: SwapWord,
+        index: usize,
+        reach: u64,
+        workspace: &mut Workspace,
+    ) -> Option<FaultSource> {
+        let (unpacked, source) = match word.content() {
+            Content::Same(value) => {
+                codec::fill(&mut workspace.pages[index], value);
+                return Some(FaultSource::Same);
+            }
+            Content::Blob { blob, length } => {
+                let length = length as usize;
+                let read = self.segment.pool().read(blob, length, &mut workspace.blob);
+                self.platform.step().await;
+                let unpacked = read && unpack(&workspace.blob[..length], &mut workspace.pages[index]);
+                (unpacked, FaultSource::Pool)
+            }
+            Content::Slot { offset, length } => {
+                let wanted = offset..offset + u64::from(length);
+                (self.read_slot(id, wanted, index, reach, workspace).await, FaultSource::File)
+            }
+            Content::Lost => return None,
+            Content::Free | Content::Reserved | Content::Discarded => {
+                unreachable!("a swapped page refers to an entry with content")
+            }
+        };
+        let good = unpacked && codec::hash(&workspace.pages[index]).0 == self.segment.swap_table().hash(id);
+        good.then_some(source)
+    }
+
+    /// Unpacks the blob at `wanted` of the file, which is read up to `reach` unless the workspace holds it.
+    async fn read_slot(
+        &self,
+        id: SwapId,
+        wanted: Range<u64>,
+        index: usize,
+        reach: u64,
+        workspace: &mut Workspace,
+    ) -> bool {
+        let held = &workspace.file_holds;
+        if wanted.start < held.start || held.end < wanted.end {
+            let start = wanted.start / PAGE_BYTES as u64 * PAGE_BYTES as u64;
+            let end = wanted.end.max(reach).next_multiple_of(PAGE_BYTES as u64);
+            workspace.file_holds = 0..0;
+            let bytes = (end - start) as usize;
+            if self.platform.read_file(start, bytes, &mut workspace.file).await.is_err() {
+                return false;
+            }
+            workspace.file_holds = start..end;
+            self.counters.add(Counter::ReadBytes, end - start);
         }
         self.counters.add(Counter::ReadPages, 1);
-        self.counters.add(Counter::ReadBytes, bytes as u64);
-        let blob = &workspace.file.0[start..start + length];
+        let from = (wanted.start - workspace.file_holds.start) as usize;
+        let blob = &workspace.file.0[from..from + (wanted.end - wanted.start) as usize];
         let header = u64::from_le_bytes(blob[..FILE_HEADER_BYTES].try_into().expect("a header has 8 bytes"));
         let content_bytes = (header >> 32) as usize;
-        if header as u32 != id.0 || content_bytes > length - FILE_HEADER_BYTES {
+        if header as u32 != id.0 || content_bytes > blob.len() - FILE_HEADER_BYTES {
             return false;
         }
-        let good = unpack(&blob[FILE_HEADER_BYTES..FILE_HEADER_BYTES + content_bytes], &mut workspace.page);
-        good && codec::hash(&workspace.page).0 == self.segment.swap_table().hash(id)
+        let content = &blob[FILE_HEADER_BYTES..FILE_HEADER_BYTES + content_bytes];
+        unpack(content, &mut workspace.pages[index])
     }
 
     fn lose(&self, id: SwapId, seen: SwapWord) {

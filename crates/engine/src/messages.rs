@@ -148,6 +148,7 @@ impl<P: Platform> Engine<'_, P> {
                 }
                 Message::Event(event) => {
                     Self::check_homeless(unfinished, event);
+                    self.make_way(unfinished, event);
                     let mut left = self.process_event(event).await;
                     if let Event::Remove(range) = event
                         && unfinished
@@ -157,6 +158,12 @@ impl<P: Platform> Engine<'_, P> {
                             .any(|to| overlap(to, range))
                     {
                         left = Removal::DropAgain(range);
+                    }
+                    let places_left = unfinished.iter().filter(|place| place.is_none()).count();
+                    if let Removal::Unmapped(range) = left
+                        && places_left < UNFINISHED_MAX / 2
+                    {
+                        left = self.settle_unmapped(range, true);
                     }
                     if left != Removal::Done {
                         let place = unfinished.iter_mut().find(|place| place.is_none());
@@ -171,14 +178,30 @@ impl<P: Platform> Engine<'_, P> {
     /// Whether the words are what a child has that was made now. The words of homeless and of postponed pages are not where the child has the pages.
     fn is_table_true(&self, unfinished: &mut [Option<Removal>; UNFINISHED_MAX]) -> bool {
         for place in unfinished.iter_mut() {
-            if let Some(Removal::Disputed(range)) = *place {
-                let left = self.settle_disputed(range, true);
-                debug_assert!(left == Removal::Done);
-                *place = None;
-            }
+            let left = match *place {
+                Some(Removal::Disputed(range)) => self.settle_disputed(range, true),
+                Some(Removal::Unmapped(range)) => self.settle_unmapped(range, true),
+                _ => continue,
+            };
+            debug_assert!(left == Removal::Done);
+            *place = None;
         }
         let elsewhere = |left: &Removal| matches!(left, Removal::Homeless { .. } | Removal::Postponed { .. });
         !unfinished.iter().flatten().any(elsewhere)
+    }
+
+    /// mremap unmaps its new place first, in one step with the move: whatever words are there now are of the past. The place may be longer than what is moved to it.
+    fn make_way(&self, unfinished: &mut [Option<Removal>; UNFINISHED_MAX], event: Event) {
+        let Event::Remap { to, pages, .. } = event else { return };
+        for place in unfinished {
+            if let Some(Removal::Unmapped(range) | Removal::Disputed(range)) = *place
+                && range.start == to
+                && range.pages() >= pages
+            {
+                self.remove_words(range, Afterwards::Unmanaged);
+                *place = None;
+            }
+        }
     }
 
     /// Homeless pages that move once more could not be followed: better no program than one with wrong data.
@@ -215,6 +238,7 @@ impl<P: Platform> Engine<'_, P> {
                     }
                 }
                 Removal::Disputed(range) => self.settle_disputed(range, false),
+                Removal::Unmapped(range) => self.settle_unmapped(range, false),
             };
             if left != Removal::Done {
                 // Those that stay close up, in order.
@@ -232,12 +256,7 @@ impl<P: Platform> Engine<'_, P> {
             let waited_ns = self.platform.now_ns().saturating_sub(fault.read_at_ns);
             let patience = if waited_ns < PATIENCE_NS { Patience::Left } else { Patience::Over };
             match self.serve_fault(fault.page, patience, workspace).await {
-                FaultOutcome::Served(source) => {
-                    self.note_served(fault, source);
-                    if matches!(source, FaultSource::Same | FaultSource::Pool | FaultSource::File) {
-                        self.read_ahead(fault.page, workspace).await;
-                    }
-                }
+                FaultOutcome::Served(source) => self.note_served(fault, source),
                 FaultOutcome::Retry if is_planted(Plant::LostWakeup) => (),
                 FaultOutcome::Retry => faults.push(fault),
                 FaultOutcome::Gone => return false,

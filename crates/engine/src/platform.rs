@@ -7,6 +7,7 @@ use crate::event::Event;
 use core::future::Future;
 use uswap_codec::Page;
 use uswap_core::budget::Signal;
+use uswap_units::limits::FILE_BUFFER_BYTES;
 use uswap_units::{FrameId, MmId, PageId, PageRange, ZspageId};
 
 /// What came of moving pages out of the program.
@@ -46,6 +47,16 @@ pub enum Install {
     Gone,
 }
 
+/// What came of filling pages that lie next to each other.
+#[must_use]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Filled {
+    /// Pages that were filled, from the front.
+    pub pages: u32,
+    /// [`Install::Done`] if that is all, or what came of the page behind them.
+    pub last: Install,
+}
+
 /// A message of the kernel about the program's memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Message {
@@ -77,9 +88,9 @@ pub enum FileError {
     Full,
 }
 
-/// Room for one blob as it lies in the file: it may cross slot borders, and reads are of whole slots.
+/// Room for blobs as they lie in the file: they may cross slot borders, and reads are of whole slots.
 #[repr(C, align(4096))]
-pub struct FileBuffer(pub [u8; 3 * 4096]);
+pub struct FileBuffer(pub [u8; FILE_BUFFER_BYTES]);
 
 /// What lies behind the swap entries: pool memory and swap file. The supervisor needs only this.
 pub trait Backing {
@@ -124,10 +135,10 @@ pub trait Platform: Backing {
     fn arrived(&self, frame: FrameId, count: u32) -> u64;
     /// Moves a frame back into the program.
     fn move_in(&self, frame: FrameId, page: PageId) -> Install;
-    /// Fills a page of the program with a copy.
-    fn copy_in(&self, page: PageId, content: &Page) -> Install;
-    /// Fills a page of the program with zeros.
-    fn zero_in(&self, page: PageId) -> Install;
+    /// Fills pages of the program, from `page` on, with copies; at least one.
+    fn copy_in(&self, page: PageId, contents: &[Page]) -> Filled;
+    /// Fills `count` pages of the program, from `page` on, with zeros.
+    fn zero_in(&self, page: PageId, count: u32) -> Filled;
     /// Makes the page give SIGBUS, and says why on the program's standard error.
     fn poison(&self, page: PageId) -> Install;
     /// Lets the waiters of a page try again.

@@ -1,18 +1,22 @@
 //! Buffers of one engine task, made once.
 
 use crate::platform::FileBuffer;
+use core::ops::Range;
 use uswap_codec::{PAGE_BYTES, Page, Scratch};
+use uswap_units::limits::{FILE_BUFFER_BYTES, RUN_PAGES_MAX};
 
-/// Buffers of one task: 36 KiB and the compressor's table.
+/// Buffers of one task: 200 KiB and the compressor's table. A system gives memory only to what was touched: a task that serves single faults uses 16 KiB of it.
 pub struct Workspace {
-    /// The page that is being served or stored.
+    /// The page that is being stored or copied.
     pub page: Page,
-    /// A second page, to verify what was stored.
-    pub other: Page,
+    /// Pages that were loaded, to be filled in together.
+    pub pages: [Page; RUN_PAGES_MAX],
     /// Compressed content, or a raw page.
     pub blob: [u8; PAGE_BYTES],
-    /// A blob as it lies in the file.
+    /// Blobs as they lie in the file.
     pub file: FileBuffer,
+    /// Offsets of the file that `file` holds.
+    pub file_holds: Range<u64>,
     /// The compressor's table.
     pub scratch: Scratch,
 }
@@ -22,9 +26,10 @@ impl Workspace {
     pub const fn new() -> Workspace {
         Workspace {
             page: [0; PAGE_BYTES],
-            other: [0; PAGE_BYTES],
+            pages: [[0; PAGE_BYTES]; RUN_PAGES_MAX],
             blob: [0; PAGE_BYTES],
-            file: FileBuffer([0; 3 * PAGE_BYTES]),
+            file: FileBuffer([0; FILE_BUFFER_BYTES]),
+            file_holds: 0..0,
             scratch: Scratch::new(),
         }
     }

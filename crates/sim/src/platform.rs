@@ -7,7 +7,7 @@ use uswap_codec::Page;
 use uswap_core::budget::Signal;
 use uswap_engine::Engine;
 use uswap_engine::platform::{
-    Backing, FileBuffer, FileError, Install, Message, MoveOut, MoveStop, Platform, Register,
+    Backing, FileBuffer, FileError, Filled, Install, Message, MoveOut, MoveStop, Platform, Register,
 };
 use uswap_engine::writeback::SwapWriter;
 use uswap_units::{FrameId, MmId, PageId, PageRange, ZspageId};
@@ -80,6 +80,31 @@ impl SimPlatform<'_> {
         }
         install
     }
+    /// The kernel may stop after any page; the first that could not be filled says why.
+    fn fill<'c>(&self, page: PageId, how: &str, contents: impl ExactSizeIterator<Item = &'c Page>) -> Filled {
+        if !self.process.alive.get() {
+            return Filled { pages: 0, last: Install::Gone };
+        }
+        let together = if self.world.chance(250) {
+            self.world.below(contents.len() as u64) as u32 + 1
+        } else {
+            u32::MAX
+        };
+        let mut pages = 0;
+        for content in contents {
+            if pages == together {
+                return Filled { pages, last: Install::NotMapped };
+            }
+            let target = page.plus(u64::from(pages));
+            let install = self.process.memory.borrow_mut().copy_in(target, *content);
+            let install = self.after_install(target, how, install);
+            if install != Install::Done {
+                return Filled { pages, last: install };
+            }
+            pages += 1;
+        }
+        Filled { pages, last: Install::Done }
+    }
     fn checked<T>(&self, result: Result<T, String>, otherwise: T) -> T {
         result.unwrap_or_else(|wrong| {
             self.world.fail(wrong);
@@ -134,19 +159,11 @@ impl Platform for SimPlatform<'_> {
         let install = self.checked(result, Install::NotMapped);
         self.after_install(page, "move in", install)
     }
-    fn copy_in(&self, page: PageId, content: &Page) -> Install {
-        if !self.process.alive.get() {
-            return Install::Gone;
-        }
-        let install = self.process.memory.borrow_mut().copy_in(page, *content);
-        self.after_install(page, "copy in", install)
+    fn copy_in(&self, page: PageId, contents: &[Page]) -> Filled {
+        self.fill(page, "copy in", contents.iter())
     }
-    fn zero_in(&self, page: PageId) -> Install {
-        if !self.process.alive.get() {
-            return Install::Gone;
-        }
-        let install = self.process.memory.borrow_mut().copy_in(page, [0; 4096]);
-        self.after_install(page, "zeros in", install)
+    fn zero_in(&self, page: PageId, count: u32) -> Filled {
+        self.fill(page, "zeros in", std::iter::repeat_n(&[0; 4096], count as usize))
     }
     fn poison(&self, page: PageId) -> Install {
         self.world.count("pages poisoned", 1);

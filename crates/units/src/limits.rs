@@ -28,3 +28,9 @@ pub const READ_ATTEMPTS_MAX: u32 = 3;
 /// Times that a handler may wait for reclaim before it serves a fault over budget: 50 * 2 ms = 0.1 s.
 /// A program must go on even if nothing can be reclaimed.
 pub const THROTTLE_ROUNDS_MAX: u32 = 50;
+
+/// Pages that one fault brings in at most: 32 * 3 us is what a thread may wait for its own page, a quarter of what a direct reclaim of the kernel takes.
+pub const RUN_PAGES_MAX: usize = 32;
+
+/// Bytes of one read of the swap file: what a run takes when its pages compress 2 to 1 and were written together.
+pub const FILE_BUFFER_BYTES: usize = 64 * 1024;

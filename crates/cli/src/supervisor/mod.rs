@@ -16,6 +16,7 @@ use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 
 use shared::Shared;
+use uswap_core::budget::Signal;
 
 use crate::report::RunReport;
 
@@ -97,6 +98,9 @@ impl Supervisor {
     /// Ends the threads and reports.
     pub fn finish(self) -> RunReport {
         self.shared.stopping.store(true, Ordering::Release);
+        // They sleep; a short program should not wait for that.
+        self.threads.iter().for_each(|thread| thread.thread().unpark());
+        self.shared.raise(Signal::Shrink);
         for thread in self.threads {
             if thread.join().is_err() {
                 self.shared.warn("a thread of the supervisor ended with an internal error");

@@ -15,7 +15,7 @@ use super::tree::Tree;
 /// First touches at 1.5 us a page on two processors.
 const BYTES_PER_MS: u64 = 2 * PAGE_BYTES as u64 * 1000 * 2 / 3;
 
-const INTERVAL_MAX: Duration = Duration::from_millis(10);
+const INTERVAL_MAX: Duration = Duration::from_millis(50);
 const INTERVAL_MIN: Duration = Duration::from_millis(2);
 
 pub fn run(shared: &Shared) {
@@ -32,7 +32,7 @@ pub fn run(shared: &Shared) {
         if used <= marks.min {
             shared.raise(Signal::Room);
         }
-        std::thread::sleep(interval(used, marks.register));
+        std::thread::park_timeout(interval(used, marks.register));
     }
 }
 

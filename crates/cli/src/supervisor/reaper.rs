@@ -5,6 +5,7 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
+use uswap_core::counters::Counter;
 use uswap_core::mm::{MmRecord, MmState};
 use uswap_engine::reaper::drop_mm;
 use uswap_os::{process, thread};
@@ -13,6 +14,9 @@ use uswap_units::MmId;
 use super::shared::Shared;
 
 const LOOK_EVERY: Duration = Duration::from_millis(5);
+
+/// As long as nothing is stored there is nothing to give back.
+const LOOK_EVERY_WHEN_EMPTY: Duration = Duration::from_millis(50);
 
 /// A forked child that nobody claims, and whose parent is gone, is dead after this time.
 const UNCLAIMED_MAX: Duration = Duration::from_secs(2);
@@ -25,7 +29,8 @@ pub fn run(shared: &Shared) {
                 drop_mm(shared.segment, shared, record.id());
             }
         }
-        std::thread::sleep(LOOK_EVERY);
+        let empty = shared.segment.counters().get(Counter::Staged) == 0;
+        std::thread::park_timeout(if empty { LOOK_EVERY_WHEN_EMPTY } else { LOOK_EVERY });
     }
 }
 

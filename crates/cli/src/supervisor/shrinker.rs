@@ -110,7 +110,7 @@ async fn shared_wait(shared: &Shared, seen: u32) {
 fn after(shared: &Shared, batch: Batch) {
     match batch {
         Batch::Written { .. } => (),
-        Batch::NothingToWrite => std::thread::sleep(Duration::from_millis(2)),
+        Batch::NothingToWrite => std::thread::park_timeout(Duration::from_millis(2)),
         Batch::FileFull | Batch::Failed(FileError::Full) => full(shared, "the swap file is full"),
         Batch::Failed(error) => {
             let what = match error {
@@ -134,7 +134,7 @@ fn after(shared: &Shared, batch: Batch) {
 fn full(shared: &Shared, what: &str) {
     let pool = shared.segment.pool();
     if pool.resident_bytes() < pool.limit_bytes() / 100 * 95 {
-        std::thread::sleep(AFTER_ERROR);
+        std::thread::park_timeout(AFTER_ERROR);
         return;
     }
     shared.segment.budget().set_full(Fullness::Full);
@@ -165,7 +165,7 @@ fn full(shared: &Shared, what: &str) {
             signal_all(shared, 9);
         }
     }
-    std::thread::sleep(AFTER_ERROR);
+    std::thread::park_timeout(AFTER_ERROR);
 }
 
 fn signal_all(shared: &Shared, signal: u32) {

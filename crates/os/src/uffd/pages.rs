@@ -128,12 +128,23 @@ impl Uffd {
         })
     }
 
+    /// [`Uffd::copy`] of pages out of an ordinary buffer; at least one. The kernel refuses a range that crosses from one mapping into another: then a shorter one
+    /// is filled.
+    pub fn copy_pages(&self, target: usize, pages: &[[u8; crate::PAGE_BYTES]], wake: Wake) -> Progress {
+        // SAFETY:
+        // 1. `pages` is a live shared reference of the size that is read.
+        // 2. A page is put only where none is and where the kernel has it registered: memory that nobody could have read before.
+        let progress = unsafe { self.copy(target, pages.as_ptr().cast(), size_of_val(pages), wake) };
+        let refused = matches!(progress.stop, Some(Stop::NoSource | Stop::Refused));
+        if refused && progress.bytes_done == 0 && pages.len() > 1 {
+            return self.copy_pages(target, &pages[..pages.len() / 2], wake);
+        }
+        progress
+    }
+
     /// [`Uffd::copy`] of one page out of an ordinary buffer.
     pub fn copy_page(&self, target: usize, page: &[u8; crate::PAGE_BYTES], wake: Wake) -> Progress {
-        // SAFETY:
-        // 1. `page` is a live shared reference of the size that is read.
-        // 2. A page is put only where none is and where the kernel has it registered: memory that nobody could have read before.
-        unsafe { self.copy(target, page.as_ptr(), crate::PAGE_BYTES, wake) }
+        self.copy_pages(target, core::slice::from_ref(page), wake)
     }
 
     /// Fills the missing pages of a range with zeros (the kernel's shared zero page: a first write copies it).
