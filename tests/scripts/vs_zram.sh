@@ -25,9 +25,10 @@ fail() { echo "vs_zram: $*" >&2; exit 1; }
 [ "$only" = zram ] || [ -x "$uswap" ] || fail "$uswap is missing: cargo build --release, or set USWAP_BIN"
 [ -z "$(tail -n +2 /proc/swaps)" ] || fail "this machine already swaps: the figures would mean nothing"
 
-device= ; group= ; work=$(mktemp -d)
+device= ; group= ; reader= ; work=$(mktemp -d)
 clean_up() {
     trap - EXIT INT TERM
+    [ -z "$reader" ] || kill "$reader" 2>/dev/null || true
     if [ -n "$group" ] && [ -d "$group" ]; then
         kill -9 $(cat "$group/cgroup.procs") 2>/dev/null || true
         for _ in $(seq 50); do [ -n "$(cat "$group/cgroup.procs")" ] || break; sleep 0.1; done
@@ -65,6 +66,10 @@ else
 fi
 mkdir "$group"
 [ -f "$group/$limit_file" ] || fail "$group has no $limit_file"
+
+# The kernel's statistics of the group go stale, and then it kills programs with swap still free: a reader keeps them fresh. That helps zram only.
+(while sleep 0.02; do read -r _ <"$group/memory.stat" || exit 0; done) 2>/dev/null &
+reader=$!
 
 # Runs its arguments in the cgroup.
 in_group() { sh -c 'echo $$ >"$0/cgroup.procs" && exec "$@"' "$group" "$@"; }

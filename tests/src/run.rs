@@ -127,6 +127,19 @@ impl Run {
         Running { child, sampler, scratch, words, started, timeout: self.timeout, status: None }
     }
 
+    /// Runs the program to its good end with nobody watching, and answers how long it took. What it writes is thrown away.
+    pub fn time(self) -> Duration {
+        let words = self.command_words();
+        let mut command = Command::new(&words[0]);
+        command.args(&words[1..]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        command.envs(self.environment.iter().map(|(name, value)| (name, value)));
+        let started = Instant::now();
+        let status = command.status().unwrap_or_else(|error| panic!("{words:?}: {error}"));
+        let elapsed = started.elapsed();
+        assert!(status.success(), "{words:?}: {status}");
+        elapsed
+    }
+
     /// Starts the program and waits for its end.
     pub fn finish(self) -> Outcome {
         self.start().finish()
@@ -241,6 +254,19 @@ impl Outcome {
             self.signal,
             tail(&self.stdout),
             tail(&self.stderr)
+        );
+        self
+    }
+
+    /// Panics if more than 5 % of the samples were above 105 % of the budget.
+    #[track_caller]
+    pub fn must_hold_budget_mostly(&self, ram_mib: u64) -> &Self {
+        let Samples { count, over, .. } = self.samples;
+        let few = over * 20 <= count;
+        assert!(
+            few || uswap_binary().is_none(),
+            "{over} of {count} samples are over 105 % of {ram_mib}M: {:?}",
+            self.samples
         );
         self
     }

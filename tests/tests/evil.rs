@@ -51,6 +51,7 @@ modes! {
     evil_threads_share_pages => "threads_share_pages",
     evil_wipe_on_fork => "wipe_on_fork",
     evil_dont_fork => "dont_fork",
+    evil_split_mapping => "split_mapping",
     evil_lock_part => "lock_part",
     evil_own_userfaultfd => "own_userfaultfd",
     evil_shared_anonymous => "shared_anonymous",

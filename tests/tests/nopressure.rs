@@ -1,28 +1,42 @@
 //! Programs that fit in their budget run as without uswap. Prints the ratio of times; the machine is too noisy to
-//! assert 2 %, so only what is far off fails.
+//! assert 2 %, so only what is far off fails. `tests/scripts/must_show.sh nopressure` gives the figure.
 
 use std::time::Duration;
 use uswap_tests::{Run, Scratch, content, full_size, needs, report, turn};
 
-/// Runs `make()` with and without uswap by turns, the order changing each time, and reports the ratio of medians.
+/// Runs `make()` with and without uswap by turns, the order changing each time, and reports the median of the ratios of pairs: what disturbs one
+/// half of a pair most often disturbs both.
 fn ratio(name: &str, make: impl Fn() -> Run) {
-    let rounds = if full_size() { 11 } else { 3 };
-    let (mut plain, mut managed) = (Vec::new(), Vec::new());
+    let rounds = if full_size() { 15 } else { 3 };
+    let (mut plain, mut managed, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
     for round in 0..rounds {
-        for half in 0..2 {
-            let with_uswap = (round + half) % 2 == 0;
-            let run = if with_uswap { make().uswap(2048, &[]) } else { make() };
-            let outcome = run.finish();
-            outcome.must_succeed();
-            (if with_uswap { &mut managed } else { &mut plain }).push(outcome.elapsed);
-        }
+        let with_uswap = || make().uswap(2048, &[]).time();
+        let (with, without) = if round % 2 == 0 {
+            let with = with_uswap();
+            (with, make().time())
+        } else {
+            let without = make().time();
+            (with_uswap(), without)
+        };
+        managed.push(with);
+        plain.push(without);
+        ratios.push(with.div_duration_f64(without));
     }
-    let (plain, managed) = (median(&mut plain), median(&mut managed));
-    let ratio = managed.as_secs_f64() / plain.as_secs_f64();
+    ratios.sort_by(f64::total_cmp);
+    let ratio = ratios[rounds / 2];
     report(&format!(
-        "nopressure_{name}: with/without = {ratio:.3} ({managed:?} / {plain:?}, {rounds} pairs)"
+        "nopressure_{name}: with/without = {ratio:.3} ({:.3} to {:.3}; medians {:?} / {:?}, {rounds} pairs)",
+        ratios[0],
+        ratios[rounds - 1],
+        median(&mut managed),
+        median(&mut plain)
     ));
-    assert!(ratio < 2.0, "{name} takes {ratio:.2} times as long");
+    assert!(ratio < 1.5, "{name} takes {ratio:.2} times as long");
+}
+
+/// Work that takes so many times longer in the full form: a start costs some milliseconds, and should not hide what comes after it.
+fn scale() -> usize {
+    if full_size() { 4 } else { 1 }
 }
 
 fn median(times: &mut [Duration]) -> Duration {
@@ -34,8 +48,10 @@ fn median(times: &mut [Duration]) -> Duration {
 fn nopressure_python() {
     let _turn = turn();
     if needs(&["python3"]) {
-        let program = "x = sorted(str(i * 7919 % 1000003) for i in range(600000)); print(len(set(x)))";
-        ratio("python", || Run::plain("/usr/bin/python3").args(["-c", program]));
+        let count = 600_000 * scale();
+        let program =
+            format!("x = sorted(str(i * 7919 % 1000003) for i in range({count})); print(len(set(x)))");
+        ratio("python", || Run::plain("/usr/bin/python3").args(["-c", &program]));
     }
 }
 
@@ -47,7 +63,7 @@ fn nopressure_compile() {
     }
     let scratch = Scratch::new();
     let source = scratch.file("source.c");
-    let functions: String = (0..1500)
+    let functions: String = (0..1500 * scale())
         .map(|number| format!("int f{number}(int a, int b) {{ for (int i = 0; i < b; i++) a += i * {number} ^ (a >> 3); return a; }}\n"))
         .collect();
     std::fs::write(&source, functions).expect("the scratch directory is writable");
@@ -59,7 +75,7 @@ fn nopressure_sort() {
     let _turn = turn();
     let scratch = Scratch::new();
     let lines = scratch.file("lines");
-    content::write_lines(&lines, 60 << 20, 9).expect("the disk has room");
+    content::write_lines(&lines, (60 << 20) * scale() as u64, 9).expect("the disk has room");
     ratio("sort", || {
         Run::plain("sort").env("LC_ALL", "C").args(["-S", "500M", "-o", "/dev/null"]).arg(&lines)
     });
@@ -73,11 +89,11 @@ fn nopressure_redis_benchmark() {
     }
     let scratch = Scratch::new();
     let socket = scratch.file("redis.sock");
-    let socket = socket.display();
+    let (socket, requests) = (socket.display(), 100_000 * scale());
     let script = format!(
         "redis-server --port 0 --unixsocket {socket} --save '' --appendonly no --daemonize no >/dev/null & \
          until [ -S {socket} ]; do sleep 0.01; done; \
-         redis-benchmark -s {socket} -q -n 100000 -r 100000 -t set,get,lpush >/dev/null; \
+         redis-benchmark -s {socket} -q -n {requests} -r 100000 -t set,get,lpush >/dev/null; \
          redis-cli -s {socket} shutdown nosave; wait; rm -f {socket}"
     );
     ratio("redis_benchmark", || Run::plain("/bin/sh").args(["-c", &script]));

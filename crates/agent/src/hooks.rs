@@ -1,13 +1,13 @@
 //! The few calls of the program that are looked at. Everything else the kernel tells us.
 //!
 //! * fork handlers, registered with libc;
-//! * `madvise` with MADV_WIPEONFORK, MADV_DONTFORK: such memory is not managed, since a child must not get it back;
+//! * `madvise` with MADV_WIPEONFORK, MADV_DONTFORK: such memory is not managed, since a child must not get it back; with MADV_DONTNEED, MADV_FREE: see [`crate::drops`];
 //! * calls that change credentials or dumpability: the process leaves, so that nobody reads through the segment what he may not read otherwise.
 //!
 //! These run on threads of the program, and may use libc.
 
-use crate::fork;
 use crate::state::{self, OPTIONS, Phase};
+use crate::{drops, fork};
 use core::ffi::{CStr, c_char, c_int, c_uint, c_ulong, c_void};
 use core::sync::atomic::{AtomicUsize, Ordering};
 use uswap_os::sys;
@@ -66,6 +66,9 @@ fn exclude(start: usize, bytes: usize) {
     }
 }
 
+const MADV_DONTNEED: c_int = 4;
+const MADV_FREE: c_int = 8;
+const MADV_DONTNEED_LOCKED: c_int = 24;
 const MADV_DONTFORK: c_int = 10;
 const MADV_WIPEONFORK: c_int = 18;
 const MADV_POPULATE_READ: usize = 22;
@@ -85,6 +88,12 @@ pub unsafe extern "C" fn madvise(start: *mut c_void, bytes: usize, advice: c_int
             touch(start as usize, bytes);
         }
     }
+    let drops = matches!(advice, MADV_DONTNEED | MADV_FREE | MADV_DONTNEED_LOCKED);
+    let _until_it_returns = (drops && state::phase() == Phase::Active)
+        .then(|| {
+            uswap_units::PageRange::of_addresses(start as u64, (start as u64).saturating_add(bytes as u64))
+        })
+        .and_then(drops::begin);
     // SAFETY: 1. the arguments are the program's, and the call does what the program asked of the kernel.
     match unsafe { sys::syscall3(SYS_MADVISE, start as usize, bytes, advice as usize) } {
         Ok(_) => 0,

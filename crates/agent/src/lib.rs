@@ -11,6 +11,7 @@
 extern crate alloc;
 
 mod activate;
+mod drops;
 mod fork;
 mod forkd;
 mod handlers;

@@ -3,7 +3,7 @@
 //! Every wait blocks the thread, so every future is ready at once.
 
 use crate::sync::RawLock;
-use crate::{forkd, handlers, state};
+use crate::{drops, forkd, handlers, state};
 use core::sync::atomic::Ordering;
 use uswap_codec::Page;
 use uswap_core::budget::Signal;
@@ -350,6 +350,14 @@ impl Platform for LinuxPlatform {
                 crate::fatal(format_args!("its mappings cannot be told: /proc/self/smaps: {errno}"))
             }
         }
+    }
+
+    fn drops_followed(&self, range: PageRange) -> bool {
+        drops::are_followed(range)
+    }
+
+    fn drops_under_way(&self, range: PageRange) -> bool {
+        drops::are_under_way(range)
     }
 
     fn may_wait(&self) -> bool {

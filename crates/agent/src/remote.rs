@@ -106,6 +106,13 @@ impl Platform for RemotePlatform {
     fn registered_part(&self, range: PageRange) -> Option<PageRange> {
         Some(range)
     }
+    // Nothing is evicted from a child through its parent.
+    fn drops_followed(&self, _: PageRange) -> bool {
+        false
+    }
+    fn drops_under_way(&self, _: PageRange) -> bool {
+        false
+    }
     fn may_wait(&self) -> bool {
         false
     }

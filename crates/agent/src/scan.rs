@@ -16,7 +16,7 @@ use uswap_os::process::{self, Statm, StatmFile};
 use uswap_os::{clock, message};
 use uswap_units::{BLOCK_PAGES, PAGE_BYTES, PageId, PageRange};
 
-/// Smaller mappings are left alone: many of them cost more mappings in the kernel than they free memory.
+/// Smaller mappings that stand alone are left alone: many of them cost more mappings in the kernel than they free memory.
 const MAPPING_BYTES_MIN: usize = 64 * 1024;
 
 /// Ranges adopted at once.
@@ -57,6 +57,8 @@ pub struct PageScanner {
     statm: StatmFile,
     text: Vec<u8>,
     batch: Vec<PageRange>,
+    /// Candidates that touch each other. A longer row of them is taken in parts.
+    group: Vec<Vma>,
     last: Statm,
     last_ns: u64,
     took_ns: u64,
@@ -74,6 +76,7 @@ impl PageScanner {
             statm: files.statm,
             text,
             batch: Vec::with_capacity(BATCH),
+            group: Vec::with_capacity(256),
             last: Statm { total_pages: 0, resident_pages: 0, shared_pages: 0 },
             last_ns: 0,
             took_ns: 0,
@@ -105,14 +108,32 @@ impl PageScanner {
         let (Some(maps), mut text) = (self.maps.take(), core::mem::take(&mut self.text)) else { return };
         // A mapping that cannot be read ends the look; the next one is soon.
         for vma in maps.iter(&mut text).map_while(Result::ok) {
-            if is_candidate(&vma, bytes_min) {
+            let adjacent = self.group.last().is_none_or(|last| last.end == vma.start);
+            if !adjacent || self.group.len() == self.group.capacity() {
+                self.take_group(engine, bytes_min);
+            }
+            if is_candidate(&vma, PAGE_BYTES) {
+                self.group.push(vma);
+            }
+        }
+        self.take_group(engine, bytes_min);
+        (self.maps, self.text) = (Some(maps), text);
+        self.flush(engine);
+    }
+
+    /// Mappings that touch are taken together or not at all: a part that is left out, because it is small while its protection differs, could never again become one mapping with the
+    /// rest, and mremap over both would fail.
+    fn take_group(&mut self, engine: &AgentEngine, bytes_min: usize) {
+        let group = core::mem::take(&mut self.group);
+        if group.iter().map(Vma::bytes).sum::<usize>() >= bytes_min {
+            for vma in &group {
                 for_each_allowed_part(vma.start, vma.end, |start, end| {
-                    self.take_part(engine, &vma, start, end)
+                    self.take_part(engine, vma, start, end)
                 });
             }
         }
-        (self.maps, self.text) = (Some(maps), text);
-        self.flush(engine);
+        self.group = group;
+        self.group.clear();
     }
 
     /// Unmapping or moving may have put a new mapping where a registered one was.

@@ -194,6 +194,10 @@ impl<P: Platform> Engine<'_, P> {
     /// evicted: it would come back. So the chunks are not staged for a while. (Moving the pages out at once instead meets the kernel's own dropping: pages that the
     /// program has written again after MADV_FREE would be lost, and MOVE against MADV_DONTNEED of the same pages does not end on Linux 6.18.)
     fn hold_range(&self, range: PageRange) {
+        if self.platform.drops_followed(range) {
+            // Held until the call returns.
+            return;
+        }
         let now_tick = self.platform.now_ns() / TICK_NS;
         if range.pages() > HELD_PAGES_MAX {
             // Only leaves that are there: of a range this large most was never touched.

@@ -48,7 +48,9 @@ impl<P: Platform> Engine<'_, P> {
         let first = chunk.first_page();
         let Some(leaf) = self.table.leaf(first) else { return (Stage::Nothing, 0) };
         // Looked at in the shared section, since events are processed in exclusive ones.
-        if leaf.is_held((chunk.0 % (BLOCK_PAGES / CHUNK_PAGES)) as u32, self.platform.now_ns() / TICK_NS) {
+        let in_block = (chunk.0 % (BLOCK_PAGES / CHUNK_PAGES)) as u32;
+        let held = leaf.is_held(in_block, self.platform.now_ns() / TICK_NS);
+        if held || self.platform.drops_under_way(PageRange { start: first, end: first.plus(CHUNK_PAGES) }) {
             return (Stage::Nothing, 0);
         }
         let locked = self.lock_movable(&leaf, first);

@@ -160,6 +160,10 @@ pub trait Platform: Backing {
     /// The first part of `range`, in order of addresses, that is mapped now and registered with the descriptor of the program's memory; None when there is none.
     /// Asked only when an unmap event may be older than a mapping that another thread moved to the same place, with the gate exclusive: it may be slow.
     fn registered_part(&self, range: PageRange) -> Option<PageRange>;
+    /// True when a remove event of `range` is of a call that [`Platform::drops_under_way`] follows to its end.
+    fn drops_followed(&self, range: PageRange) -> bool;
+    /// True while pages of `range` may be about to be dropped by a call that is followed.
+    fn drops_under_way(&self, range: PageRange) -> bool;
     /// True when a handler may wait now: another one reads messages meanwhile.
     fn may_wait(&self) -> bool;
 }

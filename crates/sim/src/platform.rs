@@ -215,6 +215,14 @@ impl Platform for SimPlatform<'_> {
         self.world.note(format_args!("registered in {range:?}: {part:?}"));
         part
     }
+    fn drops_followed(&self, range: PageRange) -> bool {
+        let dropping = self.process.dropping.borrow();
+        dropping.iter().any(|other| other.start.0 <= range.start.0 && range.end.0 <= other.end.0)
+    }
+    fn drops_under_way(&self, range: PageRange) -> bool {
+        let dropping = self.process.dropping.borrow();
+        dropping.iter().any(|other| other.start.0 < range.end.0 && range.start.0 < other.end.0)
+    }
     fn may_wait(&self) -> bool {
         // Budgets here are so small that some can never be met: giving up early now and then keeps runs short.
         !self.is_remote()

@@ -44,6 +44,8 @@ pub struct Process<'a> {
     pub users: RefCell<BTreeMap<u64, u32>>,
     /// Ranges whose mapping is being changed.
     pub claimed: RefCell<Vec<PageRange>>,
+    /// Ranges that calls are dropping which the engine follows.
+    pub dropping: RefCell<Vec<PageRange>>,
     /// Handlers that wait for messages.
     pub poll_waiters: RefCell<Vec<TaskId>>,
     /// Handlers that serve.
@@ -77,6 +79,7 @@ impl<'a> Process<'a> {
             expected: RefCell::new(expected),
             users: RefCell::default(),
             claimed: RefCell::default(),
+            dropping: RefCell::default(),
             poll_waiters: RefCell::default(),
             serving: Cell::new(0),
             threads_running: Cell::new(0),

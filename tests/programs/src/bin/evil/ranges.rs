@@ -54,6 +54,35 @@ pub fn dont_fork(case: &Case) {
     }
 }
 
+/// Mappings of which a small part is read-only for a while: afterwards each is one mapping again, and mremap over all of it works.
+pub fn split_mapping(case: &Case) {
+    const BYTES: usize = 1 << 20;
+    let kept = Filled::new(case.bytes / 4 * 3, case.seed, 1);
+    for round in 0..12 {
+        let address = memory::map_private(BYTES, 0).unwrap_or_else(|error| fail!("mmap: errno {error}"));
+        let part = address + 4 * PAGE_BYTES * (1 + round);
+        let protect = |protection| {
+            memory::protect(part, 4 * PAGE_BYTES, protection)
+                .unwrap_or_else(|error| fail!("mprotect: errno {error}"));
+        };
+        memory::write_word(address, 1);
+        memory::write_word(part, 2);
+        memory::write_word(address + BYTES - PAGE_BYTES, 3);
+        protect(libc::PROT_READ);
+        // Memory is short here: this is when mappings are taken under management.
+        kept.verify_steps("while a mapping is in three parts", 3);
+        protect(libc::PROT_READ | libc::PROT_WRITE);
+        let moved = memory::remap(address, BYTES, 2 * BYTES, libc::MREMAP_MAYMOVE, 0)
+            .unwrap_or_else(|error| fail!("mremap of what was in three parts: errno {error}"));
+        let words = [moved, moved + part - address, moved + BYTES - PAGE_BYTES].map(memory::read_word);
+        if words != [1, 2, 3] {
+            fail!("after mremap there is {words:?}");
+        }
+        memory::unmap(moved, 2 * BYTES).unwrap_or_else(|error| fail!("munmap: errno {error}"));
+    }
+    kept.verify("at the end");
+}
+
 /// A part is locked: it must stay in memory, while the rest is used up and down.
 pub fn lock_part(case: &Case) {
     let filled = Filled::new(case.bytes, case.seed, 1);
