@@ -24,6 +24,11 @@ impl Process {
         fields(self.pid).is_some_and(|(state, start_ticks)| state != 'Z' && start_ticks == self.start_ticks)
     }
 
+    /// Its state letter, as in /proc/PID/stat; None when it is gone.
+    pub fn state(&self) -> Option<char> {
+        fields(self.pid).filter(|&(_, start_ticks)| start_ticks == self.start_ticks).map(|(state, _)| state)
+    }
+
     /// Sends a signal if it is still the same process.
     pub fn signal(&self, signal: Signal) {
         if let (true, Some(pid)) = (self.alive(), Pid::from_raw(self.pid)) {

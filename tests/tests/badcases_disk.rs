@@ -3,11 +3,13 @@
 //!
 //! The failing disk is an ext4 file system on a loop device: its backing file is cut to make reads and writes fail.
 
+use rustix::process::Signal;
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
+use uswap_tests::process::Process;
 use uswap_tests::{Outcome, Run, Running, Scratch, needs, program, report, skip, turn, uswap_binary};
 
 /// A small file system of its own; unmounted and detached when dropped.
@@ -67,8 +69,11 @@ fn checksum(output: &str) -> Option<String> {
 }
 
 fn start(swap: &Path, options: &[&str]) -> Running {
-    let swap = swap.to_string_lossy();
-    let mut all = vec!["--swap", &*swap];
+    start_with(&swap.to_string_lossy(), options)
+}
+
+fn start_with(swap: &str, options: &[&str]) -> Running {
+    let mut all = vec!["--swap", swap];
     all.extend(options);
     Run::plain(program("touch"))
         .args(touch_words())
@@ -141,6 +146,37 @@ fn badcases_disk_full_and_told_to_kill() {
     never_wrong("disk_full_kill", &outcome, &right);
     assert!(outcome.code != Some(0), "300M of random bytes cannot fit in 75M and 48M");
     assert!(outcome.stderr.to_lowercase().contains("full"), "no message: {}", outcome.stderr);
+}
+
+/// The disk fills up under the run: its processes are stopped, and go on when there is room again.
+#[test]
+fn badcases_disk_full_and_told_to_stop() {
+    let _turn = turn();
+    if uswap_binary().is_none() {
+        return skip("this case is about uswap itself");
+    }
+    let Some(disk) = SmallDisk::new(400) else { return };
+    let right = right_checksum();
+    let filler = disk.mounted.join("filler");
+    std::fs::write(&filler, vec![0x55; 340 << 20]).expect("the small disk has room");
+    let mut running = start_with(&format!("{}:350M", disk.mounted.to_string_lossy()), &["--on-full", "stop"]);
+    let stopped = |running: &Running| {
+        let all = running.processes();
+        !all.is_empty() && all.iter().all(|process| process.state() == Some('T'))
+    };
+    for _ in 0..6000 {
+        if stopped(&running) || running.ended() {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    assert!(stopped(&running), "not stopped; alive: {:?}", running.processes());
+    std::fs::remove_file(&filler).expect("the filler is ours");
+    Process::now(running.pid()).expect("it is stopped").signal(Signal::CONT);
+    let outcome = running.finish();
+    assert_eq!(outcome.code, Some(0), "continued with room, but it did not end well: {}", outcome.stderr);
+    assert!(outcome.stderr.contains("--on-full stop"), "no message: {}", outcome.stderr);
+    never_wrong("disk_full_stop", &outcome, &right);
 }
 
 /// From some moment on every read and write of the disk fails.

@@ -26,6 +26,10 @@ const WRITE_BYTES: usize = WRITEBACK_BATCH_BYTES / 4;
 const RAW_PAGES_MIN: u64 = 64;
 
 const IDLE: Duration = Duration::from_millis(20);
+const SIGKILL: u32 = 9;
+const SIGCONT: u32 = 18;
+const SIGSTOP: u32 = 19;
+
 const AFTER_ERROR: Duration = Duration::from_millis(100);
 
 /// The swap file with a ring, if the system has one.
@@ -148,21 +152,11 @@ fn full(shared: &Shared, what: &str) {
                  or choose --on-full stop or kill"
             ));
         }
-        OnFull::Stop => {
-            if !any_stopped(shared) {
-                say(format_args!(
-                    "{what}: the processes of the run are stopped (--on-full stop). Make room in '{}' and continue them \
-                     with 'fg' or 'kill -CONT {}', or end them",
-                    shared.options.swap_dir.display(),
-                    process::process_id()
-                ));
-                signal_all(shared, 19);
-            }
-        }
+        OnFull::Stop => stop_all(shared, what),
         OnFull::Kill => {
             shared.segment.budget().set_ending();
             shared.warn(&format!("{what}: the processes of the run are killed (--on-full kill)"));
-            signal_all(shared, 9);
+            signal_all(shared, SIGKILL);
         }
     }
     std::thread::park_timeout(AFTER_ERROR);
@@ -178,6 +172,22 @@ fn signal_all(shared: &Shared, signal: u32) {
     let _gone = process::kill(program, signal);
 }
 
-fn any_stopped(shared: &Shared) -> bool {
+/// Stops the processes of the run until the user continues them.
+fn stop_all(shared: &Shared, what: &str) {
+    say(format_args!(
+        "{what}: the processes of the run are stopped (--on-full stop). Make room in '{}' and continue them with 'fg' or 'kill -CONT {}', or end them. \
+         If there is room and this comes again, the largest size of the swap file is reached: run the program again with a larger --swap DIR:SIZE",
+        shared.options.swap_dir.display(),
+        process::process_id()
+    ));
+    signal_all(shared, SIGSTOP);
+    // Who is continued first is the program: by uswap, which is stopped with it so that the shell takes the terminal back.
+    while is_stopped(shared) && !shared.is_stopping() {
+        std::thread::park_timeout(AFTER_ERROR);
+    }
+    signal_all(shared, SIGCONT);
+}
+
+fn is_stopped(shared: &Shared) -> bool {
     process::stat(shared.program.load(Ordering::Relaxed)).is_ok_and(|stat| stat.state == b'T')
 }
