@@ -4,7 +4,7 @@ use crate::platform::LinuxPlatform;
 use crate::scan::{PageScanner, Scanner, ScannerFiles};
 use crate::state::{self, ENGINE, Phase, SEGMENT, SUPERVISOR, SWAP_FILE};
 use crate::{fork, forkd, handlers};
-use core::sync::atomic::Ordering;
+use core::sync::atomic::{AtomicUsize, Ordering};
 use uswap_engine::{Engine, EngineOptions};
 use uswap_os::file::{Caching, SwapFile};
 use uswap_os::gate::{Gate, Lock};
@@ -124,6 +124,7 @@ pub fn build_platform(
         Some(inherited) => inherited,
         None => (own_mapping(arena_bytes)?, arena_bytes, own_mapping(CHUNK_BYTES)?),
     };
+    let unreadable = unreadable_page()?;
     app.register(arena_start, arena_bytes, Mode::WriteProtect)
         .map_err(|_| "its arena cannot be registered")?;
     trash
@@ -140,10 +141,22 @@ pub fn build_platform(
         arena_bytes,
         trash_start,
         probe,
+        unreadable,
         gate,
         trash_lock,
     };
     Ok((platform, files))
+}
+
+/// Made once, and inherited by forked children.
+fn unreadable_page() -> Result<usize, &'static str> {
+    static UNREADABLE: AtomicUsize = AtomicUsize::new(0);
+    if UNREADABLE.load(Ordering::Acquire) == 0 {
+        let page = Mapping::anonymous(PAGE_BYTES, PAGE_BYTES, Access::None)
+            .map_err(|_| "there is no address space for a page")?;
+        UNREADABLE.store(page.leak(), Ordering::Release);
+    }
+    Ok(UNREADABLE.load(Ordering::Acquire))
 }
 
 fn own_mapping(bytes: usize) -> Result<usize, &'static str> {

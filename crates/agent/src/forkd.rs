@@ -18,7 +18,11 @@ use uswap_os::thread::{self, Files, StackArea};
 use uswap_os::uffd::{Features, Message, Stop, Uffd, UffdMsg, Wake};
 use uswap_units::{MmId, PageId};
 
-pub static STACK: StackArea = StackArea::new(128 * 1024);
+/// The children, a few copies of one on its way, and as much as other engine threads have. What is not touched takes no memory.
+const STACK_BYTES: usize =
+    ((CHILDREN_MAX + 8) * size_of::<Child>()).next_multiple_of(4096) + crate::handlers::STACK_BYTES;
+
+pub static STACK: StackArea = StackArea::new(STACK_BYTES);
 
 /// Children at once. More wait in the kernel until a place is free: their parents' forks take longer.
 const CHILDREN_MAX: usize = 16;

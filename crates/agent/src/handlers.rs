@@ -6,21 +6,25 @@
 use crate::state::{self, AgentEngine, ENGINE};
 use crate::sync::run;
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use uswap_engine::Workspace;
 use uswap_engine::messages::FaultQueue;
-use uswap_os::clock;
 use uswap_os::fd::{self, Event, PollEntry, Timeout};
 use uswap_os::gate::Lock;
 use uswap_os::thread::{self, Files, StackArea};
+use uswap_os::{clock, memory};
 
 /// Handlers of a process. Each may wait for one slow fault; 4 * (36 KiB workspace + touched stack) is about 200 KiB when all are busy.
 pub const HANDLERS: usize = 4;
 
 /// Stack of an engine thread. Futures of the engine live on it; measured use is below 24 KiB.
-const STACK_BYTES: usize = 128 * 1024;
+pub const STACK_BYTES: usize = 128 * 1024;
 
 /// Faults that could not be served are tried again after this time, or when the next message comes.
 const PUT_OFF_NS: u64 = 50_000;
 const PUT_OFF: Timeout = Timeout::Nanoseconds(PUT_OFF_NS);
+
+/// A handler that had nothing to do for so long gives the memory of its buffers back.
+const IDLE: Timeout = Timeout::Nanoseconds(1_000_000_000);
 
 /// Processor time is read once in so many turns: a reading costs 0.1 us, a turn 4.
 const CPU_COUNT_TURNS: u32 = 64;
@@ -32,6 +36,8 @@ static LEAD: Lock = Lock::new();
 static LEADER: AtomicU32 = AtomicU32::new(0);
 /// Handlers that wait for the lead.
 static FOLLOWERS: AtomicU32 = AtomicU32::new(0);
+/// Handlers whose buffers hold memory.
+static WITH_BUFFERS: AtomicU32 = AtomicU32::new(0);
 static STOPPING: AtomicBool = AtomicBool::new(false);
 /// Raised to make the leader look at `STOPPING`.
 pub static STOP: state::Slot<Event> = state::Slot::new();
@@ -44,6 +50,8 @@ pub fn prepare() -> bool {
 /// Starts the handlers; they share the descriptor table of the caller (kswapd).
 pub fn start() -> bool {
     STOPPING.store(false, Ordering::Release);
+    // In a forked child they are inherited.
+    WITH_BUFFERS.store(HANDLERS as u32, Ordering::Release);
     STOP.get().is_some()
         && STACKS
             .iter()
@@ -110,7 +118,7 @@ extern "C" fn handler(number: usize) {
     // SAFETY: 1. handler `number` runs on stack `number`, one thread at a time.
     let workspace = unsafe { state::workspace(state::WorkspaceOf::Handler(number)) };
     let mut faults = FaultQueue::new();
-    let (mut turns, mut counted_ns) = (0_u32, 0);
+    let (mut turns, mut counted_ns, mut has_buffers) = (0_u32, 0, true);
     loop {
         turns += 1;
         if turns.is_multiple_of(CPU_COUNT_TURNS) {
@@ -121,13 +129,26 @@ extern "C" fn handler(number: usize) {
             if !leads() {
                 take_lead();
             }
-            wait_for_messages(engine, if faults.is_empty() { Timeout::Forever } else { PUT_OFF });
+            let timeout = match WITH_BUFFERS.load(Ordering::Relaxed) {
+                _ if !faults.is_empty() => PUT_OFF,
+                0 => Timeout::Forever,
+                _ => IDLE,
+            };
+            let came = wait_for_messages(engine, timeout);
             if STOPPING.load(Ordering::Acquire) {
                 break;
+            }
+            if !came && faults.is_empty() {
+                give_buffers_back(workspace, &mut has_buffers);
+                continue;
             }
             run(engine.take_messages(&mut faults, workspace));
         } else {
             clock::sleep_ns(PUT_OFF_NS);
+        }
+        if !has_buffers && !faults.is_empty() {
+            has_buffers = true;
+            WITH_BUFFERS.fetch_add(1, Ordering::Relaxed);
         }
         if !run(engine.serve_queue(&mut faults, workspace)) {
             break;
@@ -139,8 +160,25 @@ extern "C" fn handler(number: usize) {
     }
 }
 
-fn wait_for_messages(engine: &AgentEngine, timeout: Timeout) {
-    let Some(stop) = STOP.get() else { return };
+/// The leader had nothing to do: gives the memory of its buffers back, and lets another lead who has not done that yet.
+fn give_buffers_back(workspace: &mut Workspace, has_buffers: &mut bool) {
+    if core::mem::take(has_buffers) {
+        for (start, bytes) in workspace.large_buffers() {
+            // SAFETY:
+            // 1. The range lies in the workspace, to which the caller has the only reference, and holds bytes: zeros are as good as what was there.
+            let _stays_as_it_is = unsafe { memory::drop_pages(start, bytes) };
+        }
+        WITH_BUFFERS.fetch_sub(1, Ordering::Relaxed);
+    }
+    if WITH_BUFFERS.load(Ordering::Relaxed) > 0 && let_another_lead() {
+        // Time for the other to take it.
+        clock::sleep_ns(1_000_000);
+    }
+}
+
+/// False: the time is over.
+fn wait_for_messages(engine: &AgentEngine, timeout: Timeout) -> bool {
+    let Some(stop) = STOP.get() else { return true };
     let mut entries = [PollEntry::readable(engine.platform().app.fd()), PollEntry::readable(stop.fd())];
-    let _interrupted_or_ready = fd::poll(&mut entries, timeout);
+    !matches!(fd::poll(&mut entries, timeout), Ok(0))
 }

@@ -17,7 +17,7 @@ use uswap_os::file::{IoCause, SwapFile};
 use uswap_os::futex::{self, Scope};
 use uswap_os::gate::{Gate, Lock};
 use uswap_os::pagemap::Pagemap;
-use uswap_os::uffd::{self, Holes, Mode, Stop, Uffd, UffdMsg, Wake};
+use uswap_os::uffd::{self, Features, Holes, Mode, Stop, Uffd, UffdMsg, Wake};
 use uswap_os::{clock, memory, message, thread};
 use uswap_units::limits::MESSAGES_PER_READ_MAX;
 use uswap_units::{CHUNK_PAGES, FrameId, MmId, PAGE_BYTES, PageId, PageRange, ZspageId};
@@ -37,6 +37,8 @@ pub struct LinuxPlatform {
     pub trash_start: usize,
     /// A page of the arena that is never used: event probes ask about it.
     pub probe: usize,
+    /// A page of the agent's without access.
+    pub unreadable: usize,
     pub gate: Gate,
     pub trash_lock: Lock,
 }
@@ -325,6 +327,12 @@ impl Platform for LinuxPlatform {
 
     fn child_forked(&self, descriptor: i32, child: Option<MmId>) {
         forkd::hand_over(descriptor, child);
+    }
+
+    fn child_has(&self, descriptor: i32, page: PageId) -> bool {
+        // The descriptor stays open: it goes to forkd next.
+        let child = core::mem::ManuallyDrop::new(Uffd::from_raw_fd(descriptor, Features::EVENTS));
+        child.is_registered(page.address() as usize, self.unreadable)
     }
 
     fn register(&self, range: PageRange) -> Register {

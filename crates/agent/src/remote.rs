@@ -96,6 +96,9 @@ impl Platform for RemotePlatform {
         0
     }
     fn child_forked(&self, _: i32, _: Option<MmId>) {}
+    fn child_has(&self, _: i32, _: PageId) -> bool {
+        false
+    }
     fn register(&self, _: PageRange) -> Register {
         Register::Refused
     }

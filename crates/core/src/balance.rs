@@ -3,6 +3,7 @@
 //! Pure functions. The watermarks are of *used* memory, so `min` is the highest: reclaim starts above `low`, goes on down to `high`, and above
 //! `min` faults wait (Linux counts free memory; the names are the same).
 
+use uswap_units::limits::RUN_PAGES_MAX;
 use uswap_units::{Bytes, CHUNK_PAGES};
 
 /// Levels of used memory.
@@ -56,6 +57,11 @@ pub fn rounds_to_skip(touched: u32, staged: u32) -> u32 {
     }
 }
 
+/// Pages that one fault may bring in: all buffers of a process for it (4 handlers, 6 KiB a page) take at most 1/256 of the budget.
+pub fn run_pages_max(ram: Bytes) -> u32 {
+    (ram.0 / 256 / (4 * 6 * 1024)).clamp(4, RUN_PAGES_MAX as u64) as u32
+}
+
 /// Pages that one process should reclaim now, its share by size of what is above the goal.
 pub fn reclaim_share(used: Bytes, goal: Bytes, own_pages: u64, all_pages: u64) -> u64 {
     let excess = used.0.saturating_sub(goal.0).div_ceil(4096);
@@ -85,6 +91,14 @@ mod tests {
         assert!((2557..=2563).contains(&parts), "{parts}");
         assert_eq!(reclaim_share(goal, used, 10, 10), 0);
         assert_eq!(reclaim_share(used, goal, 0, 10), 1);
+    }
+
+    #[test]
+    fn small_budgets_bring_in_less_at_once() {
+        assert_eq!(
+            [8_u64, 50, 128, 256, 4096].map(|megabytes| run_pages_max(Bytes(megabytes << 20))),
+            [4, 8, 21, 32, 32]
+        );
     }
 
     #[test]

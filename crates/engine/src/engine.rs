@@ -6,7 +6,7 @@ use crate::platform::Platform;
 use crate::streams::Streams;
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use lock_api::Mutex;
-use uswap_core::balance::Watermarks;
+use uswap_core::balance::{self, Watermarks};
 use uswap_core::counters::Counters;
 use uswap_core::mm::MmRecord;
 use uswap_core::page_table::PageTable;
@@ -76,7 +76,7 @@ impl<'a, P: Platform> Engine<'a, P> {
             counters: segment.counters(),
             event_in_progress: AtomicBool::new(false),
             handovers: AtomicU32::new(0),
-            streams: Streams::new(),
+            streams: Streams::new(balance::run_pages_max(segment.budget().ram())),
             hopeless_until_ns: AtomicU64::new(0),
             leaving: AtomicBool::new(false),
         }

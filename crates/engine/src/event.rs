@@ -6,6 +6,7 @@
 //! unmapping waits too ([`Removal::Unmapped`]): what it seems to unmap may have been moved away before, by a thread whose event comes later.
 
 use crate::engine::Engine;
+use crate::late_unmaps::Move;
 use crate::load::Load;
 use crate::platform::{Install, Platform};
 use crate::workspace::Workspace;
@@ -59,9 +60,30 @@ pub enum Removal {
     Disputed(PageRange),
     /// An unmapping; of words there that were moved away before, the event may still come.
     Unmapped(PageRange),
+    /// A fork, named by the child's descriptor: the events of changes that came before it may still be unread.
+    Fork(i32),
 }
 
+/// Whether the table must still be cloned for a child.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Forks {
+    /// No.
+    None,
+    /// Words may not be dropped before.
+    Waiting,
+}
+
+/// Events that wait for others to be read, at most: threads of the program that change the same mappings in the same moment. 64 * 32 B = 2 KiB of a handler's stack.
+pub(crate) const UNFINISHED_MAX: usize = 64;
+
 impl Removal {
+    /// The descriptor of the child, if this is a fork.
+    pub(crate) fn fork(self) -> Option<i32> {
+        match self {
+            Removal::Fork(descriptor) => Some(descriptor),
+            _ => None,
+        }
+    }
     /// The place that moved pages have not reached yet.
     pub(crate) fn target(self) -> Option<PageRange> {
         match self {
@@ -70,7 +92,8 @@ impl Removal {
             | Removal::Homeless { .. }
             | Removal::DropAgain(_)
             | Removal::Disputed(_)
-            | Removal::Unmapped(_) => None,
+            | Removal::Unmapped(_)
+            | Removal::Fork(_) => None,
         }
     }
 }
@@ -84,7 +107,7 @@ const HELD_PAGES_MAX: u64 = 1 << 18;
 
 impl<P: Platform> Engine<'_, P> {
     /// Processes one event. The gate is exclusive (it may be given back and taken again inside).
-    pub async fn process_event(&self, event: Event) -> Removal {
+    pub async fn process_event(&self, event: Event, forks: Forks) -> Removal {
         match event {
             Event::Remove(range) => {
                 self.counters.add(Counter::EventRemove, 1);
@@ -94,7 +117,7 @@ impl<P: Platform> Engine<'_, P> {
             }
             Event::Unmap(range) => {
                 self.counters.add(Counter::EventUnmap, 1);
-                let left = self.unmap(range);
+                let left = self.unmap(range, forks);
                 self.table.free_empty_leaves(range);
                 left
             }
@@ -109,9 +132,9 @@ impl<P: Platform> Engine<'_, P> {
     }
 
     /// Drops the words of what is surely unmapped.
-    fn unmap(&self, range: PageRange) -> Removal {
-        // The kernel lets the thread that unmaps count its change down after it woke up, so this is the ordinary case.
-        let wait = self.has_words(range) && self.platform.event_pending();
+    fn unmap(&self, range: PageRange, forks: Forks) -> Removal {
+        // The kernel lets the thread that unmaps count its change down after it woke up, so that an event is pending is the ordinary case.
+        let wait = self.has_words(range) && (forks == Forks::Waiting || self.platform.event_pending());
         if wait && !self.private.lock().late_unmaps.is_noted(range) {
             return Removal::Unmapped(range);
         }
@@ -142,19 +165,24 @@ impl<P: Platform> Engine<'_, P> {
         Removal::Done
     }
 
-    /// What is registered is what the words are about; all other words of a disputed range are of the past. The answer is about the moment of the words only once no event is
-    /// unread; `at_once` asks for the best that can be said before.
+    /// Words that were moved to a part of the range a moment ago may be of what is there now: the kernel is asked. All other words of the range are of the past. The answer is
+    /// about the moment of the words only once no event is unread; `at_once` asks for the best that can be said before.
     pub(crate) fn settle_disputed(&self, range: PageRange, at_once: bool) -> Removal {
         let mut rest = range;
         while rest.start.0 < rest.end.0 {
-            let part = self.platform.registered_part(rest);
+            let disputed = self.private.lock().late_unmaps.first_disputed(rest);
+            let part = disputed.and_then(|disputed| self.platform.registered_part(disputed));
             // Looked at after the question: a change that the answer shows was counted before.
             if !at_once && self.platform.event_pending() {
                 return Removal::Disputed(rest);
             }
-            let end = part.map_or(rest.end, |part| part.start);
+            let (end, next) = match (disputed, part) {
+                (_, Some(part)) => (part.start, part.end),
+                (Some(disputed), None) => (disputed.end, disputed.end),
+                (None, _) => (rest.end, rest.end),
+            };
             self.remove_words(PageRange { start: rest.start, end }, Afterwards::Unmanaged);
-            rest.start = part.map_or(rest.end, |part| part.end);
+            rest.start = next;
         }
         self.table.free_empty_leaves(range);
         Removal::Done
@@ -169,12 +197,15 @@ impl<P: Platform> Engine<'_, P> {
         self.event_in_progress.store(true, Ordering::Release);
         let left = self.remap(from, to).await;
         self.event_in_progress.store(false, Ordering::Release);
-        self.private.lock().late_unmaps.dispute(target);
+        let mut private = self.private.lock();
+        private.late_unmaps.dispute(target);
+        private.late_unmaps.note_move(Move { from, to });
+        drop(private);
         self.table.free_empty_leaves(from);
         left
     }
 
-    fn has_words(&self, range: PageRange) -> bool {
+    pub(crate) fn has_words(&self, range: PageRange) -> bool {
         self.table.leaves(range).any(|leaf| leaf.slots_in(range).any(|(_, slot)| slot.load().is_managed()))
     }
 

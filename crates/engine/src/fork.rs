@@ -1,14 +1,16 @@
 //! Fork: the child's copy of the page table, and bringing everything home.
 
 use crate::engine::Engine;
+use crate::event::{Removal, UNFINISHED_MAX};
 use crate::fault::FaultOutcome;
+use crate::late_unmaps::Move;
 use crate::platform::Platform;
 use crate::reclaim::Patience;
 use crate::workspace::Workspace;
 use core::sync::atomic::Ordering;
 use uswap_core::mm::MmState;
-use uswap_core::page_table::PAGES_MAX;
-use uswap_core::page_word::{self, Place};
+use uswap_core::page_table::{PAGES_MAX, PageTable};
+use uswap_core::page_word::{self, Afterwards, PageSlot, Place, Remove};
 use uswap_units::{BLOCK_PAGES, MmId, PageId, PageRange};
 
 /// All pages.
@@ -60,6 +62,104 @@ impl<P: Platform> Engine<'_, P> {
         child.set_parent(u64::from(self.mm.0) + 1);
         child.set_state(MmState::Forked, 0);
         Some(child.id())
+    }
+
+    /// The first page of `range` that has a word.
+    pub(crate) fn some_managed(&self, range: PageRange) -> Option<PageId> {
+        let mut words = self.table.leaves(range).flat_map(|leaf| leaf.slots_in(range));
+        words.find(|(_, slot)| slot.load().is_managed()).map(|(page, _)| page)
+    }
+
+    /// Clones the table for the children that wait, as far as is known: best when no event is unread. The gate is exclusive.
+    pub(crate) fn finish_forks(&self, unfinished: &mut [Option<Removal>; UNFINISHED_MAX]) {
+        for index in 0..UNFINISHED_MAX {
+            let Some(Removal::Fork(descriptor)) = unfinished[index] else { continue };
+            unfinished[index] = None;
+            // The content of homeless pages is on its way into the parent's new place, where no word of a child could find it.
+            let homeless = unfinished.iter().flatten().any(|left| matches!(left, Removal::Homeless { .. }));
+            let mut child = if homeless { None } else { self.clone_for_child() };
+            if let Some(mm) = child
+                && !self.make_true(descriptor, mm, unfinished)
+            {
+                crate::reaper::drop_mm(self.segment, &self.platform, mm);
+                self.end_handover();
+                child = None;
+            }
+            self.platform.child_forked(descriptor, child);
+        }
+    }
+
+    /// The kernel does not tell in which order a fork and a change of mappings by another thread took effect. The child itself shows it: words that were
+    /// moved here but not there go back, those that were moved there but not here go on, and words of what the child does not have are dropped. False: no table page is free.
+    fn make_true(&self, descriptor: i32, mm: MmId, unfinished: &[Option<Removal>; UNFINISHED_MAX]) -> bool {
+        let root = self.segment.mms().record(mm).root().expect("it was cloned a moment ago");
+        let table = self.segment.page_table(mm, root);
+        let managed = |range: PageRange| {
+            let mut words = table.leaves(range).flat_map(|leaf| leaf.slots_in(range));
+            words.find(|(_, slot)| slot.load().is_managed()).map(|(page, _)| page)
+        };
+        let child_has = |page| self.platform.child_has(descriptor, page);
+        let moves = self.private.lock().late_unmaps.moves();
+        for Move { from, to } in moves {
+            let target = Move { from, to }.target();
+            if let Some(page) = managed(target)
+                && !child_has(page)
+                && child_has(from.start.plus(page.0 - to.0))
+                && !self.carry(table, target, from.start)
+            {
+                return false;
+            }
+        }
+        for left in unfinished.iter().flatten() {
+            match *left {
+                Removal::Postponed { from, to } => {
+                    if let Some(page) = managed(from)
+                        && !child_has(page)
+                        && child_has(to.plus(page.0 - from.start.0))
+                        && !self.carry(table, from, to)
+                    {
+                        return false;
+                    }
+                }
+                Removal::Unmapped(range) | Removal::Disputed(range) => {
+                    for (page, slot) in table.leaves(range).flat_map(|leaf| leaf.slots_in(range)) {
+                        if slot.load().is_managed() && !child_has(page) {
+                            self.drop_word(slot);
+                        }
+                    }
+                }
+                _ => (),
+            }
+        }
+        true
+    }
+
+    /// Carries words of a child's table, which nobody else knows yet, from one place to another. False: no table page is free.
+    fn carry(&self, table: PageTable<'_>, from: PageRange, to: PageId) -> bool {
+        for (page, slot) in table.leaves(from).flat_map(|leaf| leaf.slots_in(from)) {
+            let word = slot.take().expect("nobody works on the words of a child that is being made");
+            if !word.is_managed() {
+                continue;
+            }
+            let target = to.plus(page.0 - from.start.0);
+            let Ok(leaf) = table.leaf_or_allocate(target) else {
+                let put = slot.put_back(word);
+                assert!(put, "it was taken from there");
+                return false;
+            };
+            self.drop_word(leaf.slot(target));
+            let put = leaf.slot(target).put_back(word);
+            assert!(put, "what was there was dropped");
+        }
+        true
+    }
+
+    fn drop_word(&self, slot: PageSlot<'_>) {
+        if let Remove::Was(word) = slot.remove(Afterwards::Unmanaged)
+            && let Some(swap) = word.swap()
+        {
+            self.put_entry(swap);
+        }
     }
 
     /// A child has all it needs: frames may be dropped again.

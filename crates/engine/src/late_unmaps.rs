@@ -9,7 +9,7 @@
 //!
 //! Must hold: while a note is right, its event is unread, and so `event_pending` is true. When it is false all notes are dropped.
 
-use uswap_units::PageRange;
+use uswap_units::{PageId, PageRange};
 
 /// Notes kept at once: each thread of the program in a system call makes two at most. 256 * 16 B = 4 KiB.
 const NOTES_MAX: usize = 256;
@@ -17,21 +17,44 @@ const NOTES_MAX: usize = 256;
 /// Disputed ranges kept apart. When there are more, the last one grows to cover them: more is asked than is needed.
 const DISPUTED_MAX: usize = 64;
 
+/// Moves that are remembered for a fork. When there are more the oldest is forgotten: so many calls in one moment are not expected of any program.
+const MOVES_MAX: usize = 64;
+
+/// A move of pages that a remap event told of.
+#[derive(Clone, Copy, Debug)]
+pub struct Move {
+    /// The old place.
+    pub from: PageRange,
+    /// First page of the new place.
+    pub to: PageId,
+}
+
+impl Move {
+    /// The new place.
+    pub fn target(self) -> PageRange {
+        PageRange { start: self.to, end: self.to.plus(self.from.pages()) }
+    }
+}
+
 /// Ranges whose unmap event is late, or may be.
 #[derive(Debug)]
 pub struct LateUnmaps {
+    moves: [Move; MOVES_MAX],
+    moves_count: usize,
     notes: [PageRange; NOTES_MAX],
     count: usize,
     disputed: [PageRange; DISPUTED_MAX],
     disputed_count: usize,
 }
 
-const NOTHING: PageRange = PageRange { start: uswap_units::PageId(0), end: uswap_units::PageId(0) };
+const NOTHING: PageRange = PageRange { start: PageId(0), end: PageId(0) };
 
 impl LateUnmaps {
     /// No notes.
     pub const fn new() -> LateUnmaps {
         LateUnmaps {
+            moves: [Move { from: NOTHING, to: PageId(0) }; MOVES_MAX],
+            moves_count: 0,
             notes: [NOTHING; NOTES_MAX],
             count: 0,
             disputed: [NOTHING; DISPUTED_MAX],
@@ -46,11 +69,25 @@ impl LateUnmaps {
     }
     /// True when nothing is noted.
     pub fn is_empty(&self) -> bool {
-        self.count == 0 && self.disputed_count == 0
+        self.count == 0 && self.disputed_count == 0 && self.moves_count == 0
     }
     /// No event is unread: none is late.
     pub fn clear(&mut self) {
-        (self.count, self.disputed_count) = (0, 0);
+        (self.count, self.disputed_count, self.moves_count) = (0, 0, 0);
+    }
+    /// Pages were moved while other events were unread: a fork that is read later may be older.
+    pub fn note_move(&mut self, new: Move) {
+        if self.moves_count == MOVES_MAX {
+            self.moves.copy_within(1.., 0);
+            self.moves_count -= 1;
+        }
+        self.moves[self.moves_count] = new;
+        self.moves_count += 1;
+    }
+    /// The moves since no event was unread, the newest first.
+    pub fn moves(&self) -> impl Iterator<Item = Move> + use<> {
+        let (moves, count) = (self.moves, self.moves_count);
+        (0..count).rev().map(move |index| moves[index])
     }
     /// Pages were moved to `range`: an unmap event that is still to come may be of what was there before.
     pub fn dispute(&mut self, range: PageRange) {
@@ -65,6 +102,14 @@ impl LateUnmaps {
     /// True when something was moved to a part of `range` a moment ago.
     pub fn is_disputed(&self, range: PageRange) -> bool {
         self.disputed[..self.disputed_count].iter().any(|disputed| crate::event::overlap(*disputed, range))
+    }
+    /// The first part of `range` that something was moved to a moment ago.
+    pub fn first_disputed(&self, range: PageRange) -> Option<PageRange> {
+        let disputed = self.disputed[..self.disputed_count].iter();
+        let parts = disputed.filter(|disputed| crate::event::overlap(**disputed, range)).map(|disputed| {
+            PageRange { start: disputed.start.max(range.start), end: disputed.end.min(range.end) }
+        });
+        parts.min_by_key(|part| part.start)
     }
     /// True when an unmap event for a part of `range` will come that is older than what is there.
     pub fn is_noted(&self, range: PageRange) -> bool {

@@ -1,7 +1,7 @@
 //! Takes messages: faults go to the caller's queue, events are processed at once, in order.
 
 use crate::engine::Engine;
-use crate::event::{Event, Removal, overlap};
+use crate::event::{Event, Forks, Removal, UNFINISHED_MAX, overlap};
 use crate::fault::FaultOutcome;
 use crate::plant::{Plant, is_planted};
 use crate::platform::{Message, Platform};
@@ -10,8 +10,8 @@ use crate::workspace::Workspace;
 use core::sync::atomic::Ordering;
 use uswap_core::counters::{Counter, FaultSource};
 use uswap_core::page_word::Afterwards;
-use uswap_units::PageId;
 use uswap_units::limits::{FAULTS_DEFERRED_MAX, MESSAGES_PER_READ_MAX};
+use uswap_units::{PageId, PageRange};
 
 /// A fault that was read, and when.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -70,8 +70,8 @@ impl Default for FaultQueue {
     }
 }
 
-/// Events that wait for others to be read, at most: threads of the program that change the same mappings in the same moment. 64 * 32 B = 2 KiB of a handler's stack.
-const UNFINISHED_MAX: usize = 64;
+/// So often a quiet moment is waited for, in which no event is unread. A program whose threads change mappings without a pause must not keep its faults from being served.
+const ROUNDS_MAX: u32 = 2000;
 
 /// A fault is put off for this long at most, however short memory is.
 const PATIENCE_NS: u64 = 200_000_000;
@@ -87,7 +87,7 @@ impl<P: Platform> Engine<'_, P> {
             return 0;
         }
         let mut unfinished: [Option<Removal>; UNFINISHED_MAX] = [None; UNFINISHED_MAX];
-        let mut total = 0;
+        let (mut total, mut rounds) = (0, 0);
         loop {
             if !faults.has_room() && self.platform.event_pending() {
                 self.give_back(faults);
@@ -101,7 +101,8 @@ impl<P: Platform> Engine<'_, P> {
                     break;
                 }
             }
-            if !self.finish_removals(&mut unfinished, workspace).await {
+            rounds += 1;
+            if !self.finish_removals(&mut unfinished, rounds > ROUNDS_MAX, workspace).await {
                 break;
             }
             let stuck = unfinished.iter().all(Option::is_some) && self.platform.event_pending();
@@ -143,13 +144,13 @@ impl<P: Platform> Engine<'_, P> {
                 Message::Fault(page) => faults.push(PendingFault { page, read_at_ns }),
                 Message::Fork(descriptor) => {
                     self.counters.add(Counter::EventFork, 1);
-                    let child = if self.is_table_true(unfinished) { self.clone_for_child() } else { None };
-                    self.platform.child_forked(descriptor, child);
+                    Self::leave(unfinished, Removal::Fork(descriptor));
                 }
                 Message::Event(event) => {
                     Self::check_homeless(unfinished, event);
+                    let forks = self.settle_forks_before(unfinished, event);
                     self.make_way(unfinished, event);
-                    let mut left = self.process_event(event).await;
+                    let mut left = self.process_event(event, forks).await;
                     if let Event::Remove(range) = event
                         && unfinished
                             .iter()
@@ -163,31 +164,45 @@ impl<P: Platform> Engine<'_, P> {
                     if let Removal::Unmapped(range) = left
                         && places_left < UNFINISHED_MAX / 2
                     {
+                        self.finish_forks(unfinished);
                         left = self.settle_unmapped(range, true);
                     }
-                    if left != Removal::Done {
-                        let place = unfinished.iter_mut().find(|place| place.is_none());
-                        *place.expect("no more messages were read than there were places") = Some(left);
-                    }
+                    Self::leave(unfinished, left);
                 }
             }
         }
         count
     }
 
-    /// Whether the words are what a child has that was made now. The words of homeless and of postponed pages are not where the child has the pages.
-    fn is_table_true(&self, unfinished: &mut [Option<Removal>; UNFINISHED_MAX]) -> bool {
-        for place in unfinished.iter_mut() {
-            let left = match *place {
-                Some(Removal::Disputed(range)) => self.settle_disputed(range, true),
-                Some(Removal::Unmapped(range)) => self.settle_unmapped(range, true),
-                _ => continue,
-            };
-            debug_assert!(left == Removal::Done);
-            *place = None;
+    fn leave(unfinished: &mut [Option<Removal>; UNFINISHED_MAX], left: Removal) {
+        if left != Removal::Done {
+            let place = unfinished.iter_mut().find(|place| place.is_none());
+            *place.expect("no more messages were read than there were places") = Some(left);
         }
-        let elsewhere = |left: &Removal| matches!(left, Removal::Homeless { .. } | Removal::Postponed { .. });
-        !unfinished.iter().flatten().any(elsewhere)
+    }
+
+    /// An event was read after a fork. What it tells of may have happened before or after the fork; where that matters the child is asked.
+    fn settle_forks_before(&self, unfinished: &mut [Option<Removal>; UNFINISHED_MAX], event: Event) -> Forks {
+        let forks = || unfinished.iter().flatten().filter_map(|left| left.fork());
+        if forks().next().is_none() {
+            return Forks::None;
+        }
+        let now = match event {
+            // The pages are dropped only after this was read, and the child was made before.
+            Event::Remove(_) => true,
+            Event::Unmap(_) => false,
+            // A child that has the old place was made before the move.
+            Event::Remap { from, pages, .. } => {
+                let from = PageRange { start: from, end: from.plus(pages) };
+                self.some_managed(from)
+                    .is_some_and(|page| forks().any(|child| self.platform.child_has(child, page)))
+            }
+        };
+        if now {
+            self.finish_forks(unfinished);
+            return Forks::None;
+        }
+        Forks::Waiting
     }
 
     /// mremap unmaps its new place first, in one step with the move: whatever words are there now are of the past. The place may be longer than what is moved to it.
@@ -215,12 +230,19 @@ impl<P: Platform> Engine<'_, P> {
         }
     }
 
-    /// Goes on with what is left of events, the oldest first. True while something still is.
+    /// Goes on with what is left of events, the oldest first; with `force` also where it would be better to wait for others. True while something still is.
     async fn finish_removals(
         &self,
         unfinished: &mut [Option<Removal>; UNFINISHED_MAX],
+        force: bool,
         workspace: &mut Workspace,
     ) -> bool {
+        if unfinished.iter().flatten().any(|left| left.fork().is_some())
+            && (force || !self.platform.event_pending())
+        {
+            self.finish_forks(unfinished);
+        }
+        let forks = unfinished.iter().flatten().any(|left| left.fork().is_some());
         let mut kept = 0;
         for index in 0..UNFINISHED_MAX {
             let Some(removal) = unfinished[index].take() else { continue };
@@ -237,8 +259,11 @@ impl<P: Platform> Engine<'_, P> {
                         Removal::Done
                     }
                 }
-                Removal::Disputed(range) => self.settle_disputed(range, false),
-                Removal::Unmapped(range) => self.settle_unmapped(range, false),
+                // A fork that waits needs the words.
+                Removal::Fork(_) | Removal::Disputed(_) | Removal::Unmapped(_) if forks => removal,
+                Removal::Disputed(range) => self.settle_disputed(range, force),
+                Removal::Unmapped(range) => self.settle_unmapped(range, force),
+                Removal::Fork(_) => unreachable!("forks wait, or were finished above"),
             };
             if left != Removal::Done {
                 // Those that stay close up, in order.

@@ -153,6 +153,8 @@ pub trait Platform: Backing {
     fn read_messages(&self, messages: &mut [Message]) -> usize;
     /// A child is there, with this record as its copy of the page table (None: there was no room for one, and the child cannot be kept).
     fn child_forked(&self, descriptor: i32, child: Option<MmId>);
+    /// True when a forked child, named by its descriptor, has a mapping at `page` that was registered in the moment of the fork.
+    fn child_has(&self, descriptor: i32, page: PageId) -> bool;
     /// Registers a range.
     fn register(&self, range: PageRange) -> Register;
     /// True while an event is unread.

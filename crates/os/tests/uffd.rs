@@ -56,6 +56,26 @@ fn copy_fills_a_missing_page_once() {
 }
 
 #[test]
+fn what_is_registered_can_be_asked_without_a_change() {
+    let _alone = alone();
+    let Some(uffd) = open(Features::NONE) else { return };
+    let (area, other) = (Pages::new(4), Pages::new(1));
+    let unreadable = memory::Mapping::anonymous(PAGE_BYTES, PAGE_BYTES, memory::Access::None).unwrap();
+    uffd.register(area.start(), area.bytes(), Mode::Missing).unwrap();
+    assert!(uffd.copy_page(area.page(1), &[7; PAGE_BYTES], Wake::Now).is_done());
+    for (page, registered) in
+        [(area.page(0), true), (area.page(1), true), (other.start(), false), (16 << 12, false)]
+    {
+        assert_eq!(uffd.is_registered(page, unreadable.start()), registered);
+    }
+    assert_eq!(area.get(1), 7);
+    // Nothing was put where nothing is.
+    assert!(uffd.copy_page(area.page(0), &[8; PAGE_BYTES], Wake::Now).is_done());
+    assert_eq!(area.get(0), 8);
+    uffd.unregister(area.start(), area.bytes()).unwrap();
+}
+
+#[test]
 fn a_fault_waits_for_its_page_and_reads_it() {
     let _alone = alone();
     let Some(uffd) = open(Features::THREAD_ID) else { return };

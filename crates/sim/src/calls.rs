@@ -97,9 +97,6 @@ pub async fn map(world: &World<'_>, process: &Process<'_>) {
 
 /// munmap of a part of what is there, holes included.
 pub async fn unmap(world: &World<'_>, process: &Process<'_>) {
-    if process.forking.get() > 0 {
-        return;
-    }
     let range = some_range(world, 64);
     if !is_mapped(process, range) || !claim(process, range) {
         return;
@@ -120,9 +117,6 @@ pub async fn unmap(world: &World<'_>, process: &Process<'_>) {
 
 /// mmap with MAP_FIXED over what is there.
 pub async fn map_over(world: &World<'_>, process: &Process<'_>) {
-    if process.forking.get() > 0 {
-        return;
-    }
     let range = some_range(world, 48);
     if !is_mapped(process, range) || !claim(process, range) {
         return;
@@ -145,9 +139,6 @@ pub async fn map_over(world: &World<'_>, process: &Process<'_>) {
 
 /// mremap to another place, perhaps one that is mapped, perhaps longer.
 pub async fn remap(world: &World<'_>, process: &Process<'_>) {
-    if process.forking.get() > 0 {
-        return;
-    }
     let Some(from) = some_mapping(world, process, 64) else { return };
     let to = some_range(world, 1).start;
     let grow = if world.below(3) == 0 { world.below(16) } else { 0 };
@@ -198,9 +189,6 @@ fn move_pages(process: &Process<'_>, from: PageRange, target: PageRange) {
 
 /// MADV_DONTNEED: the event is read first, and the pages are dropped some time later.
 pub async fn drop_pages(world: &World<'_>, process: &Process<'_>) {
-    if process.forking.get() > 0 {
-        return;
-    }
     let Some(range) = some_mapping(world, process, 64) else { return };
     // Others may go on reading and writing there, but the mapping stays until the call returns.
     if !claim(process, range) {
@@ -219,6 +207,11 @@ pub async fn drop_pages(world: &World<'_>, process: &Process<'_>) {
         expected.range_mut(range.start.0..range.end.0).for_each(|(_, expected)| change(expected));
     };
     each(Expected::begin_drop);
+    // A child whose fork has not returned yet may have the pages from before or after this call.
+    for child in process.unborn.borrow().iter() {
+        let mut expected = child.expected.borrow_mut();
+        expected.range_mut(range.start.0..range.end.0).for_each(|(_, expected)| expected.legal.push(0));
+    }
     if has_registered(process, range) {
         begin_change(process);
         event(world, process, Message::Event(Event::Remove(range))).await;
@@ -242,12 +235,9 @@ pub async fn drop_pages(world: &World<'_>, process: &Process<'_>) {
 
 /// fork: the child has what was there in one instant, and starts when the event was read.
 pub async fn fork<'a>(world: &Rc<World<'a>>, process: &Rc<Process<'a>>) {
-    // The engine cannot tell in which order a fork and a change of mappings by another thread took effect when both are under way (docs/SEMANTICS.md, known
-    // limits): programs of this world do not do both at once.
-    if world.alive().len() >= world.options.processes_max || process.memory.borrow().changing > 0 {
+    if world.alive().len() >= world.options.processes_max {
         return;
     }
-    process.forking.set(process.forking.get() + 1);
     begin_change(process);
     let memory = process.memory.borrow_mut().fork();
     let expected: BTreeMap<u64, Expected> = process
@@ -260,9 +250,10 @@ pub async fn fork<'a>(world: &Rc<World<'a>>, process: &Rc<Process<'a>>) {
         .collect();
     let child = Process::add(world, memory, expected);
     world.note(format_args!("fork: process {}", child.number));
+    process.unborn.borrow_mut().push(child.clone());
     world.executor.step().await;
     event(world, process, Message::Fork(child.number as i32)).await;
-    process.forking.set(process.forking.get() - 1);
+    process.unborn.borrow_mut().retain(|other| other.number != child.number);
 }
 
 /// mprotect: read-only, or writable again.

@@ -201,6 +201,11 @@ impl Platform for SimPlatform<'_> {
     fn child_forked(&self, descriptor: i32, child: Option<MmId>) {
         crate::fork::child_forked(&self.world, &self.process, descriptor as usize, child);
     }
+    fn child_has(&self, descriptor: i32, page: PageId) -> bool {
+        let child = self.world.processes.borrow()[descriptor as usize].clone();
+        let memory = child.memory.borrow();
+        memory.pages.get(&page.0).is_some_and(|mapped| mapped.registered)
+    }
     fn register(&self, range: PageRange) -> Register {
         let any = self.process.memory.borrow_mut().register(range);
         self.world.note(format_args!("register {range:?}: {any}"));

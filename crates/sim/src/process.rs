@@ -34,8 +34,8 @@ pub struct Process<'a> {
     pub mm: Cell<Option<MmId>>,
     /// Its engine, once it has one.
     pub engine: RefCell<Option<Rc<SimEngine<'a>>>>,
-    /// Forks whose event is not read yet.
-    pub forking: Cell<usize>,
+    /// Children whose fork has not returned yet.
+    pub unborn: RefCell<Vec<Rc<Process<'a>>>>,
     /// It runs.
     pub alive: Cell<bool>,
     /// What its pages must hold.
@@ -74,7 +74,7 @@ impl<'a> Process<'a> {
             gate: RefCell::default(),
             mm: Cell::new(None),
             engine: RefCell::default(),
-            forking: Cell::new(0),
+            unborn: RefCell::default(),
             alive: Cell::new(false),
             expected: RefCell::new(expected),
             users: RefCell::default(),

@@ -147,6 +147,15 @@ impl Uffd {
         self.copy_pages(target, core::slice::from_ref(page), wake)
     }
 
+    /// True when `target` is mapped and registered with this descriptor. Changes nothing: `unreadable` is a page without access of the calling process, so that the copy
+    /// which is asked for fails after the kernel has looked at the target, and before it maps anything.
+    pub fn is_registered(&self, target: usize, unreadable: usize) -> bool {
+        // SAFETY:
+        // 1. Nothing can be read from the source, so nothing is mapped.
+        let progress = unsafe { self.copy(target, unreadable as *const u8, crate::PAGE_BYTES, Wake::Later) };
+        !matches!(progress.stop, Some(Stop::NoSource | Stop::Refused | Stop::Gone))
+    }
+
     /// Fills the missing pages of a range with zeros (the kernel's shared zero page: a first write copies it).
     pub fn zeropage(&self, target: usize, bytes: usize, wake: Wake) -> Progress {
         let mode = match wake {
