@@ -1,16 +1,18 @@
 //! The few calls of the program that are looked at. Everything else the kernel tells us.
 //!
 //! * fork handlers, registered with libc;
-//! * `madvise` with MADV_WIPEONFORK, MADV_DONTFORK: such memory is not managed, since a child must not get it back; with MADV_DONTNEED, MADV_FREE: see [`crate::drops`];
+//! * `madvise` with MADV_WIPEONFORK, MADV_DONTFORK: such memory is not managed, since a child must not get it back; `munmap` and `mremap` follow it; with MADV_DONTNEED, MADV_FREE: see [`crate::drops`];
 //! * calls that change credentials or dumpability: the process leaves, so that nobody reads through the segment what he may not read otherwise.
 //!
 //! These run on threads of the program, and may use libc.
 
+use crate::range_set::RangeSet;
 use crate::state::{self, OPTIONS, Phase};
 use crate::{drops, fork};
 use core::ffi::{CStr, c_char, c_int, c_uint, c_ulong, c_void};
-use core::sync::atomic::{AtomicUsize, Ordering};
+use core::sync::atomic::Ordering;
 use uswap_os::sys;
+use uswap_units::PageRange;
 
 // SAFETY:
 // 1. The declarations are those of glibc and musl: same arguments, same results.
@@ -42,35 +44,28 @@ pub fn register_fork_handlers() {
 }
 
 /// Ranges that the program excluded. A full list excludes no more; such ranges are few (random number generators).
-const EXCLUDED_MAX: usize = 64;
-static EXCLUDED: [[AtomicUsize; 2]; EXCLUDED_MAX] =
-    [const { [AtomicUsize::new(0), AtomicUsize::new(0)] }; EXCLUDED_MAX];
+static EXCLUDED: RangeSet<64> = RangeSet::new();
 
 /// Calls `visit` with start and end of each excluded range.
 pub fn for_each_excluded(mut visit: impl FnMut(usize, usize)) {
-    for [start, end] in &EXCLUDED {
-        let (start, end) = (start.load(Ordering::Acquire), end.load(Ordering::Acquire));
-        if end > start {
-            visit(start, end);
-        }
+    for range in EXCLUDED.iter() {
+        visit(range.start.address() as usize, range.end.address() as usize);
     }
 }
 
-fn exclude(start: usize, bytes: usize) {
-    let end = start + bytes;
-    for [from, to] in &EXCLUDED {
-        if to.compare_exchange(0, end, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
-            from.store(start, Ordering::Release);
-            return;
-        }
-    }
+fn pages(start: *mut c_void, bytes: usize) -> PageRange {
+    const ADDRESSES_END: u64 = 1 << 47;
+    let start = (start as u64).min(ADDRESSES_END);
+    PageRange::of_addresses(start, start.saturating_add(bytes as u64).min(ADDRESSES_END))
 }
 
 const MADV_DONTNEED: c_int = 4;
 const MADV_FREE: c_int = 8;
 const MADV_DONTNEED_LOCKED: c_int = 24;
 const MADV_DONTFORK: c_int = 10;
+const MADV_DOFORK: c_int = 11;
 const MADV_WIPEONFORK: c_int = 18;
+const MADV_KEEPONFORK: c_int = 19;
 const MADV_POPULATE_READ: usize = 22;
 const SYS_MADVISE: u32 = 28;
 
@@ -81,10 +76,9 @@ const SYS_MADVISE: u32 = 28;
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn madvise(start: *mut c_void, bytes: usize, advice: c_int) -> c_int {
     if matches!(advice, MADV_DONTFORK | MADV_WIPEONFORK) && state::phase() != Phase::Outside {
-        exclude(start as usize, bytes.next_multiple_of(4096));
+        let _a_full_list_excludes_no_more = EXCLUDED.add(pages(start, bytes));
         if let (Phase::Active, Some(engine)) = (state::phase(), state::ENGINE.get()) {
-            let range = uswap_units::PageRange::of_addresses(start as u64, start as u64 + bytes as u64);
-            engine.pin_range(range);
+            engine.pin_range(pages(start, bytes));
             touch(start as usize, bytes);
         }
     }
@@ -95,14 +89,66 @@ pub unsafe extern "C" fn madvise(start: *mut c_void, bytes: usize, advice: c_int
         })
         .and_then(drops::begin);
     // SAFETY: 1. the arguments are the program's, and the call does what the program asked of the kernel.
-    match unsafe { sys::syscall3(SYS_MADVISE, start as usize, bytes, advice as usize) } {
-        Ok(_) => 0,
-        Err(errno) => {
+    let answer = unsafe { sys::syscall3(SYS_MADVISE, start as usize, bytes, advice as usize) };
+    if answer.is_ok() && matches!(advice, MADV_DOFORK | MADV_KEEPONFORK) {
+        EXCLUDED.subtract(pages(start, bytes));
+    }
+    or_errno(answer).map_or(-1, |_| 0)
+}
+
+/// The answer of a system call as libc gives it. None: errno is set.
+fn or_errno(answer: sys::Result<usize>) -> Option<usize> {
+    answer
+        .map_err(|errno| {
             // SAFETY: 1. libc gives the address of the calling thread's errno.
             unsafe { *__errno_location() = errno.number() };
-            -1
+        })
+        .ok()
+}
+
+const SYS_MUNMAP: u32 = 11;
+const SYS_MREMAP: u32 = 25;
+const MREMAP_FIXED: c_int = 2;
+const MREMAP_DONTUNMAP: c_int = 4;
+const MAP_FAILED: *mut c_void = -1_isize as *mut c_void;
+
+/// `munmap` of the program: what it excluded there is gone, and something else may be mapped at the same place.
+///
+/// # Safety
+/// As of the system call: the program's own affair.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn munmap(start: *mut c_void, bytes: usize) -> c_int {
+    EXCLUDED.subtract(pages(start, bytes));
+    // SAFETY: 1. the arguments are the program's.
+    or_errno(unsafe { sys::syscall3(SYS_MUNMAP, start as usize, bytes, 0) }).map_or(-1, |_| 0)
+}
+
+/// `mremap` of the program: what it excluded is excluded at its new place. (In C the last argument is optional; without it the register may hold anything.)
+///
+/// # Safety
+/// As of the system call: the program's own affair.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mremap(
+    start: *mut c_void,
+    bytes: usize,
+    new_bytes: usize,
+    flags: c_int,
+    target: *mut c_void,
+) -> *mut c_void {
+    let from = pages(start, bytes);
+    let was_excluded = EXCLUDED.iter().any(|range| range.start.0 < from.end.0 && from.start.0 < range.end.0);
+    let target = if flags & (MREMAP_FIXED | MREMAP_DONTUNMAP) == 0 { 0 } else { target as usize };
+    // SAFETY: 1. the arguments are the program's.
+    let answer =
+        unsafe { sys::syscall6(SYS_MREMAP, start as usize, bytes, new_bytes, flags as usize, target, 0) };
+    let Some(moved) = or_errno(answer) else { return MAP_FAILED };
+    if was_excluded {
+        if flags & MREMAP_DONTUNMAP == 0 {
+            EXCLUDED.subtract(from);
         }
+        let _a_full_list_excludes_no_more = EXCLUDED.add(pages(moved as *mut c_void, new_bytes));
     }
+    moved as *mut c_void
 }
 
 /// Brings pages home. The kernel does it, so a range that may not be read, or is not mapped, is an error here and not a signal.

@@ -20,6 +20,7 @@ mod hooks;
 mod kswapd;
 mod leave;
 mod platform;
+mod range_set;
 mod remote;
 mod scan;
 mod start;

@@ -18,7 +18,7 @@ use uswap_test_programs::arguments::Arguments;
 type Mode = fn(&Case);
 
 /// Name and function of each mode.
-const MODES: [(&str, Mode); 23] = [
+const MODES: [(&str, Mode); 24] = [
     ("close_all_descriptors", descriptors::close_all),
     ("few_descriptors_allowed", descriptors::few_allowed),
     ("limits_after_start", descriptors::limits_after_start),
@@ -35,6 +35,7 @@ const MODES: [(&str, Mode); 23] = [
     ("threads_share_pages", threads::share_pages),
     ("wipe_on_fork", ranges::wipe_on_fork),
     ("dont_fork", ranges::dont_fork),
+    ("excluded_place_again", ranges::excluded_place_again),
     ("split_mapping", ranges::split_mapping),
     ("lock_part", ranges::lock_part),
     ("own_userfaultfd", ranges::own_userfaultfd),

@@ -54,6 +54,20 @@ pub fn dont_fork(case: &Case) {
     }
 }
 
+/// What was said of a range ends with its mapping: a new one at the same place is memory like any other.
+pub fn excluded_place_again(case: &Case) {
+    let address = memory::map_private(case.bytes, 0).unwrap_or_else(|error| fail!("mmap: errno {error}"));
+    memory::advise(address, case.bytes, libc::MADV_DONTFORK)
+        .unwrap_or_else(|error| fail!("MADV_DONTFORK: errno {error}"));
+    memory::unmap(address, case.bytes).unwrap_or_else(|error| fail!("munmap: errno {error}"));
+    let filled = Filled::new(case.bytes, case.seed, 1);
+    if filled.address != address {
+        fail!("the kernel gave {:#x}, not {address:#x} again", filled.address);
+    }
+    filled.verify("where excluded memory was");
+    filled.verify("where excluded memory was, again");
+}
+
 /// Mappings of which a small part is read-only for a while: afterwards each is one mapping again, and mremap over all of it works.
 pub fn split_mapping(case: &Case) {
     const BYTES: usize = 1 << 20;

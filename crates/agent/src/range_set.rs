@@ -1,0 +1,74 @@
+//! A few ranges of pages that any thread may add, look at and take out, without locks.
+
+use core::sync::atomic::{AtomicU64, Ordering};
+use uswap_units::{PageId, PageRange};
+
+const PAGES_BITS: u32 = 28;
+
+/// Ranges of up to 1 TiB each. Each is one word, the number of its first page and in the low 28 bits how many pages (0: none), so that a range is never seen half.
+pub struct RangeSet<const PLACES: usize>([AtomicU64; PLACES]);
+
+/// The place of a range in its set.
+pub struct Place(&'static AtomicU64);
+
+impl Place {
+    /// Takes the range out. Release: who does not find it sees what happened before.
+    pub fn clear(&self) {
+        self.0.store(0, Ordering::Release);
+    }
+}
+
+fn pack(range: PageRange) -> Option<u64> {
+    let fits = range.start.0 < range.end.0 && range.pages() >> PAGES_BITS == 0 && range.end.0 >> 36 == 0;
+    fits.then(|| (range.start.0 << PAGES_BITS) | range.pages())
+}
+
+fn unpack(word: u64) -> Option<PageRange> {
+    let start = PageId(word >> PAGES_BITS);
+    (word != 0).then(|| PageRange { start, end: start.plus(word & ((1 << PAGES_BITS) - 1)) })
+}
+
+impl<const PLACES: usize> RangeSet<PLACES> {
+    /// Nothing is in it.
+    pub const fn new() -> RangeSet<PLACES> {
+        RangeSet([const { AtomicU64::new(0) }; PLACES])
+    }
+
+    /// Adds a range. None: it is empty or too large, or there is no place.
+    pub fn add(&'static self, range: PageRange) -> Option<Place> {
+        let word = pack(range)?;
+        let is_free =
+            |place: &&AtomicU64| place.compare_exchange(0, word, Ordering::AcqRel, Ordering::Relaxed).is_ok();
+        self.0.iter().find(is_free).map(Place)
+    }
+
+    /// The ranges in it.
+    pub fn iter(&self) -> impl Iterator<Item = PageRange> {
+        self.0.iter().filter_map(|place| unpack(place.load(Ordering::Acquire)))
+    }
+
+    /// Takes `range` out of every range in it. What stays of one that it cuts in two, and finds no second place, stays whole.
+    pub fn subtract(&'static self, range: PageRange) {
+        for place in &self.0 {
+            let word = place.load(Ordering::Acquire);
+            let Some(seen) = unpack(word) else { continue };
+            if range.end.0 <= seen.start.0 || seen.end.0 <= range.start.0 {
+                continue;
+            }
+            let front = PageRange { start: seen.start, end: range.start.min(seen.end) };
+            let back = PageRange { start: range.end.max(seen.start), end: seen.end };
+            let rest = match (pack(front), pack(back)) {
+                (Some(_), Some(_)) if self.add(back).is_none() => continue,
+                (Some(front), _) => front,
+                (None, back) => back.unwrap_or(0),
+            };
+            // Changed meanwhile: another thread changes the same mapping, and what it says counts.
+            let _changed = place.compare_exchange(word, rest, Ordering::AcqRel, Ordering::Relaxed);
+        }
+    }
+
+    /// Empties it.
+    pub fn clear(&self) {
+        self.0.iter().for_each(|place| place.store(0, Ordering::Release));
+    }
+}
