@@ -77,13 +77,6 @@ pub enum Forks {
 pub(crate) const UNFINISHED_MAX: usize = 64;
 
 impl Removal {
-    /// The descriptor of the child, if this is a fork.
-    pub(crate) fn fork(self) -> Option<i32> {
-        match self {
-            Removal::Fork(descriptor) => Some(descriptor),
-            _ => None,
-        }
-    }
     /// The place that moved pages have not reached yet.
     pub(crate) fn target(self) -> Option<PageRange> {
         match self {

@@ -72,8 +72,20 @@ impl<P: Platform> Engine<'_, P> {
 
     /// Clones the table for the children that wait, as far as is known: best when no event is unread. The gate is exclusive.
     pub(crate) fn finish_forks(&self, unfinished: &mut [Option<Removal>; UNFINISHED_MAX]) {
+        self.finish_forks_if(unfinished, |_| true);
+    }
+
+    /// The same for some of the children, chosen by their descriptors.
+    pub(crate) fn finish_forks_if(
+        &self,
+        unfinished: &mut [Option<Removal>; UNFINISHED_MAX],
+        chosen: impl Fn(i32) -> bool,
+    ) {
         for index in 0..UNFINISHED_MAX {
             let Some(Removal::Fork(descriptor)) = unfinished[index] else { continue };
+            if !chosen(descriptor) {
+                continue;
+            }
             unfinished[index] = None;
             // The content of homeless pages is on its way into the parent's new place, where no word of a child could find it.
             let homeless = unfinished.iter().flatten().any(|left| matches!(left, Removal::Homeless { .. }));

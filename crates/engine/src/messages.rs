@@ -183,26 +183,24 @@ impl<P: Platform> Engine<'_, P> {
 
     /// An event was read after a fork. What it tells of may have happened before or after the fork; where that matters the child is asked.
     fn settle_forks_before(&self, unfinished: &mut [Option<Removal>; UNFINISHED_MAX], event: Event) -> Forks {
-        let forks = || unfinished.iter().flatten().filter_map(|left| left.fork());
-        if forks().next().is_none() {
-            return Forks::None;
-        }
-        let now = match event {
-            // The pages are dropped only after this was read, and the child was made before.
-            Event::Remove(_) => true,
-            Event::Unmap(_) => false,
+        match event {
+            // The pages are dropped only after this was read, and the children were made before.
+            Event::Remove(_) => self.finish_forks(unfinished),
+            Event::Unmap(_) => (),
             // A child that has the old place was made before the move.
             Event::Remap { from, pages, .. } => {
                 let from = PageRange { start: from, end: from.plus(pages) };
-                self.some_managed(from)
-                    .is_some_and(|page| forks().any(|child| self.platform.child_has(child, page)))
+                if let Some(page) = self.some_managed(from) {
+                    self.finish_forks_if(unfinished, |child| self.platform.child_has(child, page));
+                }
             }
-        };
-        if now {
-            self.finish_forks(unfinished);
-            return Forks::None;
         }
-        Forks::Waiting
+        Self::forks(unfinished)
+    }
+
+    fn forks(unfinished: &[Option<Removal>; UNFINISHED_MAX]) -> Forks {
+        let waiting = unfinished.iter().flatten().any(|left| matches!(left, Removal::Fork(_)));
+        if waiting { Forks::Waiting } else { Forks::None }
     }
 
     /// mremap unmaps its new place first, in one step with the move: whatever words are there now are of the past. The place may be longer than what is moved to it.
@@ -237,12 +235,10 @@ impl<P: Platform> Engine<'_, P> {
         force: bool,
         workspace: &mut Workspace,
     ) -> bool {
-        if unfinished.iter().flatten().any(|left| left.fork().is_some())
-            && (force || !self.platform.event_pending())
-        {
+        if Self::forks(unfinished) == Forks::Waiting && (force || !self.platform.event_pending()) {
             self.finish_forks(unfinished);
         }
-        let forks = unfinished.iter().flatten().any(|left| left.fork().is_some());
+        let forks = Self::forks(unfinished) == Forks::Waiting;
         let mut kept = 0;
         for index in 0..UNFINISHED_MAX {
             let Some(removal) = unfinished[index].take() else { continue };
