@@ -4,14 +4,14 @@
 //! that comes through [`crate::hooks`] is known from its beginning to its end, so its pages are held for exactly so long. Drops by other ways (libc's own, raw system
 //! calls) are held for a time: `uswap_core::page_table::HOLD_TICKS`.
 
-use crate::range_set::{Place, RangeSet};
+use uswap_core::range_set::{Place, RangeSet};
 use uswap_units::PageRange;
 
 /// Of calls that are followed at once: threads in `madvise` in one moment. Others are held for a time, as the unknown ones are.
 static UNDER_WAY: RangeSet<64> = RangeSet::new();
 
 /// A call that is under way; ended by drop.
-pub struct UnderWay(Place);
+pub struct UnderWay(Place<'static>);
 
 impl Drop for UnderWay {
     fn drop(&mut self) {

@@ -6,11 +6,11 @@
 //!
 //! These run on threads of the program, and may use libc.
 
-use crate::range_set::RangeSet;
 use crate::state::{self, OPTIONS, Phase};
 use crate::{drops, fork};
 use core::ffi::{CStr, c_char, c_int, c_uint, c_ulong, c_void};
 use core::sync::atomic::Ordering;
+use uswap_core::range_set::RangeSet;
 use uswap_os::sys;
 use uswap_units::PageRange;
 

@@ -20,7 +20,6 @@ mod hooks;
 mod kswapd;
 mod leave;
 mod platform;
-mod range_set;
 mod remote;
 mod scan;
 mod start;

@@ -5,6 +5,7 @@
 mod page_table;
 mod page_word;
 mod pool;
+mod range_set;
 mod segment;
 mod slots;
 mod swap_table;

@@ -1,5 +1,6 @@
-//! A few ranges of pages that any thread may add, look at and take out, without locks.
+//! A few ranges of pages that any thread of a process may add, look at and take out, without locks. Private to a process, and `const`: it is made for statics.
 
+use crate::page_table::PAGES_MAX;
 use core::sync::atomic::{AtomicU64, Ordering};
 use uswap_units::{PageId, PageRange};
 
@@ -9,9 +10,9 @@ const PAGES_BITS: u32 = 28;
 pub struct RangeSet<const PLACES: usize>([AtomicU64; PLACES]);
 
 /// The place of a range in its set.
-pub struct Place(&'static AtomicU64);
+pub struct Place<'a>(&'a AtomicU64);
 
-impl Place {
+impl Place<'_> {
     /// Takes the range out. Release: who does not find it sees what happened before.
     pub fn clear(&self) {
         self.0.store(0, Ordering::Release);
@@ -19,7 +20,7 @@ impl Place {
 }
 
 fn pack(range: PageRange) -> Option<u64> {
-    let fits = range.start.0 < range.end.0 && range.pages() >> PAGES_BITS == 0 && range.end.0 >> 36 == 0;
+    let fits = range.start.0 < range.end.0 && range.pages() >> PAGES_BITS == 0 && range.end.0 <= PAGES_MAX;
     fits.then(|| (range.start.0 << PAGES_BITS) | range.pages())
 }
 
@@ -30,12 +31,16 @@ fn unpack(word: u64) -> Option<PageRange> {
 
 impl<const PLACES: usize> RangeSet<PLACES> {
     /// Nothing is in it.
+    #[allow(
+        clippy::new_without_default,
+        reason = "it is made in a static, where a default cannot be asked for"
+    )]
     pub const fn new() -> RangeSet<PLACES> {
         RangeSet([const { AtomicU64::new(0) }; PLACES])
     }
 
     /// Adds a range. None: it is empty or too large, or there is no place.
-    pub fn add(&'static self, range: PageRange) -> Option<Place> {
+    pub fn add(&self, range: PageRange) -> Option<Place<'_>> {
         let word = pack(range)?;
         let is_free =
             |place: &&AtomicU64| place.compare_exchange(0, word, Ordering::AcqRel, Ordering::Relaxed).is_ok();
@@ -48,7 +53,7 @@ impl<const PLACES: usize> RangeSet<PLACES> {
     }
 
     /// Takes `range` out of every range in it. What stays of one that it cuts in two, and finds no second place, stays whole.
-    pub fn subtract(&'static self, range: PageRange) {
+    pub fn subtract(&self, range: PageRange) {
         for place in &self.0 {
             let word = place.load(Ordering::Acquire);
             let Some(seen) = unpack(word) else { continue };
