@@ -21,6 +21,8 @@ use uswap_units::{MmId, PAGE_BYTES, PageId, PageRange};
 const SILENT: u64 = 0x7375_7761_705f_3031;
 /// First word of the answer to a child that cannot be kept.
 const REFUSED: u64 = 0x7375_7761_705f_3033;
+/// First word of the answer to a child that got everything because it did not ring for so long.
+const HOME: u64 = 0x7375_7761_705f_3034;
 /// First word of the answer.
 const ANSWER: u64 = 0x7375_7761_705f_3032;
 
@@ -49,6 +51,13 @@ pub fn answer(mm: Option<MmId>) -> uswap_codec::Page {
     let mut page = [0; PAGE_BYTES];
     page[..8].copy_from_slice(&mm.map_or(REFUSED, |_| ANSWER).to_le_bytes());
     page[8..16].copy_from_slice(&mm.map_or(0, |mm| u64::from(mm.0)).to_le_bytes());
+    page
+}
+
+/// The page that answers the doorbell of a child that rings too late: all its memory is there.
+pub fn answer_home() -> uswap_codec::Page {
+    let mut page = [0; PAGE_BYTES];
+    page[..8].copy_from_slice(&HOME.to_le_bytes());
     page
 }
 
@@ -144,6 +153,14 @@ fn ring_doorbell() -> Option<MmId> {
     match first {
         SILENT => None,
         ANSWER => Some(MmId(second as u16)),
+        HOME => {
+            // What the parent had staged is of no use here.
+            // SAFETY: 1. the arena is the agent's own, no thread but this one runs, and nobody refers to what lies there.
+            let _only_costs_memory = unsafe {
+                memory::drop_pages(ARENA[0].load(Ordering::Acquire), ARENA[1].load(Ordering::Acquire))
+            };
+            None
+        }
         REFUSED => crate::fatal(format_args!(
             "process {} was forked when the run had no room for one more page table, so it is ended: too many processes, or too much memory, for one run",
             uswap_os::process::process_id()

@@ -166,7 +166,7 @@ fn serve(child: &Child, parent: &'static state::AgentEngine, workspace: &mut Wor
     if is_gone(child) {
         return end_child(kept, parent);
     }
-    clock::now_ns() > child.deadline_ns && bring_home(kept, parent, workspace)
+    clock::now_ns() > child.deadline_ns && bring_home(child, kept, parent, workspace)
 }
 
 /// False: the child is gone.
@@ -190,10 +190,19 @@ fn end_child(kept: &Kept, parent: &'static state::AgentEngine) -> bool {
     true
 }
 
-/// The child did not ring: fills everything that it misses, and lets it go.
-fn bring_home(kept: &Kept, parent: &'static state::AgentEngine, workspace: &mut Workspace) -> bool {
+/// The child did not ring: fills everything that it misses, and lets it go. One that was only slow finds the answer when it rings.
+fn bring_home(
+    child: &Child,
+    kept: &Kept,
+    parent: &'static state::AgentEngine,
+    workspace: &mut Workspace,
+) -> bool {
     match run(kept.engine.bring_all_home(workspace)) {
-        Some(0) | None => end_child(kept, parent),
+        Some(0) => {
+            let _filled_or_gone = child.uffd.copy_page(fork::doorbell(), &fork::answer_home(), Wake::Later);
+            end_child(kept, parent)
+        }
+        None => end_child(kept, parent),
         Some(_) => false,
     }
 }
