@@ -17,7 +17,9 @@ pub mod run;
 pub mod sampler;
 
 pub use pair::compare;
-pub use places::{Scratch, full_size, needs, program, report, scaled_mib, skip, turn, uswap_binary};
+pub use places::{
+    Scratch, full_size, needs, program, report, scaled_mib, scaled_mib_by, skip, turn, uswap_binary,
+};
 pub use run::{Outcome, Run, Running};
 
 /// Bytes of a mebibyte.

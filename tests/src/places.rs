@@ -30,7 +30,12 @@ pub fn full_size() -> bool {
 
 /// `full` MiB in the full form, a quarter of it in the short form: memory and budget shrink alike.
 pub fn scaled_mib(full: u64) -> u64 {
-    if full_size() { full } else { full / 4 }
+    scaled_mib_by(full, 4)
+}
+
+/// The same with another divisor, for what takes long.
+pub fn scaled_mib_by(full: u64, divisor: u64) -> u64 {
+    if full_size() { full } else { full / divisor }
 }
 
 /// The directory that holds `release/` and `debug/`.

@@ -1,6 +1,6 @@
 //! A Python program that builds and sorts 1 GB of objects stays within 256M and prints the same.
 
-use uswap_tests::{Run, compare, full_size, needs, turn};
+use uswap_tests::{Run, compare, needs, scaled_mib_by, turn};
 
 const PROGRAM: &str = r#"
 import sys, hashlib
@@ -20,7 +20,7 @@ print(len(rows), digest.hexdigest())
 
 /// An eighth in the short form: its accesses are random, so most of them wait for the disk.
 fn sized_mib(full: u64) -> u64 {
-    if full_size() { full } else { full / 8 }
+    scaled_mib_by(full, 8)
 }
 
 #[test]

@@ -1,10 +1,10 @@
 //! `sort -S 1G` of a 1 GB file stays within 256M and writes the same file.
 
-use uswap_tests::{Run, Scratch, compare, content, full_size, turn};
+use uswap_tests::{Run, Scratch, compare, content, scaled_mib_by, turn};
 
 /// A sixteenth in the short form: its accesses are random, so most of them wait for the disk.
 fn sized_mib(full: u64) -> u64 {
-    if full_size() { full } else { full / 16 }
+    scaled_mib_by(full, 16)
 }
 
 #[test]

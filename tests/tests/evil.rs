@@ -14,6 +14,10 @@ fn case(mode: &str) {
         // Here the right content alone shows nothing: memory that stays in RAM is right too.
         outcome.must_hold_budget_mostly(ram_mib);
     }
+    if mode == "late_child" {
+        // A child that got all its memory from its parent is managed again once it goes on.
+        assert!(!outcome.stderr.contains("left alone"), "{}", outcome.stderr);
+    }
 }
 
 /// The list of the program and the list below must be the same.
@@ -50,6 +54,7 @@ modes! {
     evil_exec_itself => "exec_itself",
     evil_killed_at_any_time => "killed_at_any_time",
     evil_memory_before_main => "memory_before_main",
+    evil_late_child => "late_child",
     evil_drop_privileges => "drop_privileges",
     evil_thousand_threads => "thousand_threads",
     evil_threads_share_pages => "threads_share_pages",

@@ -3,7 +3,7 @@
 use rustix::process::Signal;
 use std::time::{Duration, Instant};
 use uswap_tests::process::Process;
-use uswap_tests::{Run, Running, Scratch, content, needs, skip, turn, uswap_binary};
+use uswap_tests::{Run, Running, Scratch, content, needs, program, skip, turn, uswap_binary};
 
 fn shell(script: &str) -> Run {
     Run::plain("/bin/sh").args(["-c", script]).uswap(128, &[]).timeout(Duration::from_secs(60))
@@ -46,6 +46,23 @@ fn passthrough_standard_streams() {
     outcome.must_succeed();
     assert!(outcome.stdout == std::fs::read_to_string(&lines).expect("it was written"), "the output differs");
     assert!(outcome.stderr.contains("to stderr"), "{}", outcome.stderr);
+}
+
+/// A file as standard error has one position for each time it was opened: what the engines say must not lie over what the program said.
+#[test]
+fn passthrough_messages_leave_each_other_alone() {
+    let _turn = turn();
+    if !rustix::process::geteuid().is_root() {
+        skip("dropping privileges needs root");
+        return;
+    }
+    let script =
+        format!("echo of the program >&2; exec {} drop_privileges --bytes 64M", program("evil").display());
+    let outcome = Run::plain("/bin/sh").args(["-c", &script]).uswap(32, &["-v"]).finish();
+    outcome.must_succeed();
+    for wanted in ["uswap: program ", "of the program", "changed its credentials", "over the budget for"] {
+        assert!(outcome.stderr.contains(wanted), "{wanted:?} is missing in: {}", outcome.stderr);
+    }
 }
 
 #[test]

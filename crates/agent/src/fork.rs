@@ -19,12 +19,10 @@ use uswap_units::{MmId, PAGE_BYTES, PageId, PageRange};
 
 /// First word of a doorbell that was never hung up: nothing is registered.
 const SILENT: u64 = 0x7375_7761_705f_3031;
-/// First word of the answer to a child that cannot be kept.
+/// First words of the answers.
+const RECORD: u64 = 0x7375_7761_705f_3032;
 const REFUSED: u64 = 0x7375_7761_705f_3033;
-/// First word of the answer to a child that got everything because it did not ring for so long.
 const HOME: u64 = 0x7375_7761_705f_3034;
-/// First word of the answer.
-const ANSWER: u64 = 0x7375_7761_705f_3032;
 
 static DOORBELL: AtomicUsize = AtomicUsize::new(0);
 static DOORBELL_ASIDE: AtomicUsize = AtomicUsize::new(0);
@@ -46,19 +44,39 @@ pub fn forks_reported() -> bool {
     FORKS_REPORTED.load(Ordering::Acquire)
 }
 
-/// The page that answers a child's doorbell: its record, or that there is none for it.
-pub fn answer(mm: Option<MmId>) -> uswap_codec::Page {
-    let mut page = [0; PAGE_BYTES];
-    page[..8].copy_from_slice(&mm.map_or(REFUSED, |_| ANSWER).to_le_bytes());
-    page[8..16].copy_from_slice(&mm.map_or(0, |mm| u64::from(mm.0)).to_le_bytes());
-    page
+/// What a child is told when it rings.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Answer {
+    /// Its record: it goes on by itself from there.
+    Record(MmId),
+    /// It did not ring for so long that all its memory was filled.
+    Home,
+    /// There is no room for its page table: it is ended.
+    Refused,
 }
 
-/// The page that answers the doorbell of a child that rings too late: all its memory is there.
-pub fn answer_home() -> uswap_codec::Page {
-    let mut page = [0; PAGE_BYTES];
-    page[..8].copy_from_slice(&HOME.to_le_bytes());
-    page
+impl Answer {
+    /// The page that the child reads.
+    pub fn page(self) -> uswap_codec::Page {
+        let (first, second) = match self {
+            Answer::Record(mm) => (RECORD, u64::from(mm.0)),
+            Answer::Home => (HOME, 0),
+            Answer::Refused => (REFUSED, 0),
+        };
+        let mut page = [0; PAGE_BYTES];
+        page[..8].copy_from_slice(&first.to_le_bytes());
+        page[8..16].copy_from_slice(&second.to_le_bytes());
+        page
+    }
+
+    fn of_words(first: u64, second: u64) -> Option<Answer> {
+        match first {
+            RECORD => Some(Answer::Record(MmId(second as u16))),
+            HOME => Some(Answer::Home),
+            REFUSED => Some(Answer::Refused),
+            _ => None,
+        }
+    }
 }
 
 /// Registers the doorbell and then, in one atomic step, makes it a hole: a child forked before finds `SILENT`, and nothing of it is registered.
@@ -74,6 +92,12 @@ pub fn prepare_doorbell(platform: &crate::platform::LinuxPlatform) -> Result<(),
         DOORBELL.store(new_page()?, Ordering::Release);
         DOORBELL_ASIDE.store(new_page()?, Ordering::Release);
     }
+    // In a forked child they hold what its parent had there, and the answer lies where the next child expects a hole.
+    // SAFETY: 1. both are the agent's own, nothing is registered here yet, and nobody reads them.
+    let dropped = unsafe {
+        memory::drop_pages(doorbell(), PAGE_BYTES).and(memory::drop_pages(doorbell_aside(), PAGE_BYTES))
+    };
+    dropped.map_err(|_| FAILED)?;
     // SAFETY: 1. the page is the agent's own mapping, and only forked children read it.
     unsafe { (doorbell() as *mut u64).write_volatile(SILENT) };
     platform.app.register(doorbell(), PAGE_BYTES, Mode::Missing).map_err(|_| FAILED)?;
@@ -150,10 +174,12 @@ fn ring_doorbell() -> Option<MmId> {
     // 1. The page is mapped since `DOORBELL` names it.
     // 2. If it is missing, forkd of the parent fills it; volatile, since the kernel changes it behind the compiler's back.
     let (first, second) = unsafe { (page.read_volatile(), page.add(1).read_volatile()) };
-    match first {
-        SILENT => None,
-        ANSWER => Some(MmId(second as u16)),
-        HOME => {
+    if first == SILENT {
+        return None;
+    }
+    match Answer::of_words(first, second) {
+        Some(Answer::Record(mm)) => Some(mm),
+        Some(Answer::Home) => {
             // What the parent had staged is of no use here.
             // SAFETY: 1. the arena is the agent's own, no thread but this one runs, and nobody refers to what lies there.
             let _only_costs_memory = unsafe {
@@ -161,11 +187,11 @@ fn ring_doorbell() -> Option<MmId> {
             };
             None
         }
-        REFUSED => crate::fatal(format_args!(
+        Some(Answer::Refused) => crate::fatal(format_args!(
             "process {} was forked when the run had no room for one more page table, so it is ended: too many processes, or too much memory, for one run",
             uswap_os::process::process_id()
         )),
-        _ => lost_parent(),
+        None => lost_parent(),
     }
 }
 
@@ -209,12 +235,6 @@ fn try_take_over(
     descriptors: Descriptors,
     inherited: (usize, usize, usize),
 ) -> Result<Scanner, &'static str> {
-    // The answer of the doorbell lies where the next child expects a hole.
-    // SAFETY: 1. the doorbell and the page aside are the agent's own, nothing is registered here yet, and nobody reads them.
-    let dropped = unsafe {
-        memory::drop_pages(doorbell(), PAGE_BYTES).and(memory::drop_pages(doorbell_aside(), PAGE_BYTES))
-    };
-    dropped.map_err(|_| "its doorbell page cannot be dropped")?;
     // The fork may have come between a move into the trash and the drop of it.
     let chunk_bytes = uswap_units::CHUNK_PAGES as usize * PAGE_BYTES;
     // SAFETY: 1. it is the agent's own, no thread but this one runs, and nobody refers to what lies there.

@@ -2,7 +2,7 @@
 //!
 //! A child whose doorbell does not ring (made by a raw system call, so that no fork handler ran) gets all its missing pages after a while, and then lives without uswap.
 
-use crate::fork;
+use crate::fork::{self, Answer};
 use crate::remote::RemotePlatform;
 use crate::state::{self, ENGINE};
 use crate::sync::run;
@@ -149,8 +149,8 @@ fn serve(child: &Child, parent: &'static state::AgentEngine, workspace: &mut Wor
             continue;
         };
         if address == fork::doorbell() {
-            let answer = fork::answer(child.kept.as_ref().map(|kept| kept.mm));
-            let _filled_or_gone = child.uffd.copy_page(address, &answer, Wake::Later);
+            let answer = child.kept.as_ref().map_or(Answer::Refused, |kept| Answer::Record(kept.mm));
+            let _filled_or_gone = child.uffd.copy_page(address, &answer.page(), Wake::Later);
             return true;
         }
         let Some(kept) = &child.kept else {
@@ -199,7 +199,7 @@ fn bring_home(
 ) -> bool {
     match run(kept.engine.bring_all_home(workspace)) {
         Some(0) => {
-            let _filled_or_gone = child.uffd.copy_page(fork::doorbell(), &fork::answer_home(), Wake::Later);
+            let _filled_or_gone = child.uffd.copy_page(fork::doorbell(), &Answer::Home.page(), Wake::Later);
             end_child(kept, parent)
         }
         None => end_child(kept, parent),

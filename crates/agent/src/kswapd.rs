@@ -71,7 +71,8 @@ extern "C" fn kswapd(begin: usize) {
     // Messages go to the supervisor's standard error: the table of this thread has no descriptor of the program.
     let path = process::descriptor_path(state::SUPERVISOR.load(Ordering::Relaxed), 2);
     // It gets the number 2 here too.
-    if let Ok(messages) = Fd::open(path.as_c_str(), abi::O_WRONLY | abi::O_CLOEXEC | abi::O_NOCTTY, 0)
+    if let Ok(messages) =
+        Fd::open(path.as_c_str(), abi::O_WRONLY | abi::O_APPEND | abi::O_CLOEXEC | abi::O_NOCTTY, 0)
         && let Ok(second) = messages.duplicate(2)
     {
         let _stays_open = second.into_raw();

@@ -12,7 +12,7 @@ use std::process::Command;
 use crate::agent_file;
 use crate::args::RunArguments;
 use crate::human;
-use crate::message::{say, write_stderr};
+use crate::message::{StderrAppends, say, write_stderr};
 use crate::process::{self, Ending, Manager, Notices, StartFailure};
 use crate::program::{Care, Program, Start};
 use crate::report::{RunRecord, RunReport, Unmanaged};
@@ -28,6 +28,7 @@ pub fn run(arguments: RunArguments) -> Ending {
 }
 
 fn start_and_stay(arguments: &RunArguments) -> Result<Ending, StartFailure> {
+    let _whole_messages = StderrAppends::begin();
     let program = Program::find(&arguments.program[0], std::env::var_os("PATH").as_deref())?;
     accept(&program, arguments)?;
     let own_path = std::env::current_exe().map_err(|error| {

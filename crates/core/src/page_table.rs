@@ -213,6 +213,12 @@ impl<'a> PageTable<'a> {
         })
     }
 
+    /// The first page of `range` that has a word.
+    pub fn first_managed(&self, range: PageRange) -> Option<PageId> {
+        let mut words = self.leaves(range).flat_map(|leaf| leaf.slots_in(range));
+        words.find(|(_, slot)| slot.load().is_managed()).map(|(page, _)| page)
+    }
+
     /// Unhooks and frees leaves in `range` of which every word is 0. Only with the gate exclusive: then nobody is between walking and locking,
     /// and a locked word is not 0.
     pub fn free_empty_leaves(&self, range: PageRange) {

@@ -73,9 +73,6 @@ pub enum Forks {
     Waiting,
 }
 
-/// Events that wait for others to be read, at most: threads of the program that change the same mappings in the same moment. 64 * 32 B = 2 KiB of a handler's stack.
-pub(crate) const UNFINISHED_MAX: usize = 64;
-
 impl Removal {
     /// The place that moved pages have not reached yet.
     pub(crate) fn target(self) -> Option<PageRange> {
@@ -127,7 +124,8 @@ impl<P: Platform> Engine<'_, P> {
     /// Drops the words of what is surely unmapped.
     fn unmap(&self, range: PageRange, forks: Forks) -> Removal {
         // The kernel lets the thread that unmaps count its change down after it woke up, so that an event is pending is the ordinary case.
-        let wait = self.has_words(range) && (forks == Forks::Waiting || self.platform.event_pending());
+        let wait = self.table.first_managed(range).is_some()
+            && (forks == Forks::Waiting || self.platform.event_pending());
         if wait && !self.private.lock().late_unmaps.is_noted(range) {
             return Removal::Unmapped(range);
         }
@@ -184,7 +182,7 @@ impl<P: Platform> Engine<'_, P> {
     /// Moves words, unless there are others at the new place. Normally an unmap event of the new place came before; if not, it or a remap event from there is late.
     pub(crate) async fn remap_or_wait(&self, from: PageRange, to: PageId) -> Removal {
         let target = PageRange { start: to, end: to.plus(from.pages()) };
-        if self.has_words(target) && self.platform.event_pending() {
+        if self.table.first_managed(target).is_some() && self.platform.event_pending() {
             return Removal::Postponed { from, to };
         }
         self.event_in_progress.store(true, Ordering::Release);
@@ -196,10 +194,6 @@ impl<P: Platform> Engine<'_, P> {
         drop(private);
         self.table.free_empty_leaves(from);
         left
-    }
-
-    pub(crate) fn has_words(&self, range: PageRange) -> bool {
-        self.table.leaves(range).any(|leaf| leaf.slots_in(range).any(|(_, slot)| slot.load().is_managed()))
     }
 
     pub(crate) fn remove_words(&self, range: PageRange, afterwards: Afterwards) {

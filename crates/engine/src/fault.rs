@@ -40,7 +40,9 @@ impl<P: Platform> Engine<'_, P> {
         let filled = self.fill(page, window, workspace).await;
         if filled.pages > 0 {
             self.streams.note(page, filled.pages, window);
-            self.counters.add(Counter::ReadAhead, u64::from(filled.pages - 1));
+            if filled.outcome != FaultOutcome::Served(FaultSource::Zero) {
+                self.counters.add(Counter::ReadAhead, u64::from(filled.pages - 1));
+            }
         }
         filled.outcome
     }
@@ -102,14 +104,7 @@ impl<P: Platform> Engine<'_, P> {
             slot.is_none_or(|slot| slot.load().raw() == 0)
         };
         let count = 1 + (1..window.min(in_block)).take_while(unknown).count() as u32;
-        let filled = self.platform.zero_in(page, count);
-        self.note_resident(filled.pages);
-        self.counters.add(Counter::ZeroFilled, u64::from(filled.pages));
-        let outcome = match filled.pages {
-            0 => self.not_done(filled.last),
-            _ => FaultOutcome::Served(FaultSource::Zero),
-        };
-        FilledRun { outcome, pages: filled.pages }
+        self.filled_with_zeros(self.platform.zero_in(page, count))
     }
 
     /// False when memory is not short, or when the page is staged: then it takes none.

@@ -1,11 +1,12 @@
 //! Fork: the child's copy of the page table, and bringing everything home.
 
 use crate::engine::Engine;
-use crate::event::{Removal, UNFINISHED_MAX};
+use crate::event::Removal;
 use crate::fault::FaultOutcome;
 use crate::late_unmaps::Move;
 use crate::platform::Platform;
 use crate::reclaim::Patience;
+use crate::unfinished::Unfinished;
 use crate::workspace::Workspace;
 use core::sync::atomic::Ordering;
 use uswap_core::mm::MmState;
@@ -64,31 +65,17 @@ impl<P: Platform> Engine<'_, P> {
         Some(child.id())
     }
 
-    /// The first page of `range` that has a word.
-    pub(crate) fn some_managed(&self, range: PageRange) -> Option<PageId> {
-        let mut words = self.table.leaves(range).flat_map(|leaf| leaf.slots_in(range));
-        words.find(|(_, slot)| slot.load().is_managed()).map(|(page, _)| page)
-    }
-
     /// Clones the table for the children that wait, as far as is known: best when no event is unread. The gate is exclusive.
-    pub(crate) fn finish_forks(&self, unfinished: &mut [Option<Removal>; UNFINISHED_MAX]) {
+    pub(crate) fn finish_forks(&self, unfinished: &mut Unfinished) {
         self.finish_forks_if(unfinished, |_| true);
     }
 
     /// The same for some of the children, chosen by their descriptors.
-    pub(crate) fn finish_forks_if(
-        &self,
-        unfinished: &mut [Option<Removal>; UNFINISHED_MAX],
-        chosen: impl Fn(i32) -> bool,
-    ) {
-        for index in 0..UNFINISHED_MAX {
-            let Some(Removal::Fork(descriptor)) = unfinished[index] else { continue };
-            if !chosen(descriptor) {
-                continue;
-            }
-            unfinished[index] = None;
+    pub(crate) fn finish_forks_if(&self, unfinished: &mut Unfinished, chosen: impl Fn(i32) -> bool) {
+        let is_chosen = |left| matches!(left, Removal::Fork(descriptor) if chosen(descriptor));
+        while let Some(Removal::Fork(descriptor)) = unfinished.take_first(is_chosen) {
             // The content of homeless pages is on its way into the parent's new place, where no word of a child could find it.
-            let homeless = unfinished.iter().flatten().any(|left| matches!(left, Removal::Homeless { .. }));
+            let homeless = unfinished.iter().any(|left| matches!(left, Removal::Homeless { .. }));
             let mut child = if homeless { None } else { self.clone_for_child() };
             if let Some(mm) = child
                 && !self.make_true(descriptor, mm, unfinished)
@@ -103,18 +90,14 @@ impl<P: Platform> Engine<'_, P> {
 
     /// The kernel does not tell in which order a fork and a change of mappings by another thread took effect. The child itself shows it: words that were
     /// moved here but not there go back, those that were moved there but not here go on, and words of what the child does not have are dropped. False: no table page is free.
-    fn make_true(&self, descriptor: i32, mm: MmId, unfinished: &[Option<Removal>; UNFINISHED_MAX]) -> bool {
+    fn make_true(&self, descriptor: i32, mm: MmId, unfinished: &Unfinished) -> bool {
         let root = self.segment.mms().record(mm).root().expect("it was cloned a moment ago");
         let table = self.segment.page_table(mm, root);
-        let managed = |range: PageRange| {
-            let mut words = table.leaves(range).flat_map(|leaf| leaf.slots_in(range));
-            words.find(|(_, slot)| slot.load().is_managed()).map(|(page, _)| page)
-        };
         let child_has = |page| self.platform.child_has(descriptor, page);
         let moves = self.private.lock().late_unmaps.moves();
         for Move { from, to } in moves {
             let target = Move { from, to }.target();
-            if let Some(page) = managed(target)
+            if let Some(page) = table.first_managed(target)
                 && !child_has(page)
                 && child_has(from.start.plus(page.0 - to.0))
                 && !self.carry(table, target, from.start)
@@ -122,10 +105,10 @@ impl<P: Platform> Engine<'_, P> {
                 return false;
             }
         }
-        for left in unfinished.iter().flatten() {
-            match *left {
+        for left in unfinished.iter() {
+            match left {
                 Removal::Postponed { from, to } => {
-                    if let Some(page) = managed(from)
+                    if let Some(page) = table.first_managed(from)
                         && !child_has(page)
                         && child_has(to.plus(page.0 - from.start.0))
                         && !self.carry(table, from, to)

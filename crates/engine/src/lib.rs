@@ -33,6 +33,7 @@ pub mod release;
 mod run;
 pub mod store;
 mod streams;
+mod unfinished;
 pub mod workspace;
 pub mod writeback;
 

@@ -1,11 +1,12 @@
 //! Takes messages: faults go to the caller's queue, events are processed at once, in order.
 
 use crate::engine::Engine;
-use crate::event::{Event, Forks, Removal, UNFINISHED_MAX, overlap};
+use crate::event::{Event, Forks, Removal};
 use crate::fault::FaultOutcome;
 use crate::plant::{Plant, is_planted};
 use crate::platform::{Message, Platform};
 use crate::reclaim::Patience;
+use crate::unfinished::{UNFINISHED_MAX, Unfinished};
 use crate::workspace::Workspace;
 use core::sync::atomic::Ordering;
 use uswap_core::counters::{Counter, FaultSource};
@@ -86,15 +87,16 @@ impl<P: Platform> Engine<'_, P> {
             self.platform.pause().await;
             return 0;
         }
-        let mut unfinished: [Option<Removal>; UNFINISHED_MAX] = [None; UNFINISHED_MAX];
+        let mut unfinished = Unfinished::new();
         let (mut total, mut rounds) = (0, 0);
         loop {
             if !faults.has_room() && self.platform.event_pending() {
                 self.give_back(faults);
             }
-            while faults.has_room() && unfinished.iter().any(Option::is_none) {
-                let asked = Self::places(&unfinished);
-                let count = self.read_once(faults, &mut unfinished).await;
+            while faults.has_room() && unfinished.places() > 0 {
+                // Each may need a place.
+                let asked = unfinished.places().min(MESSAGES_PER_READ_MAX);
+                let count = self.read_once(asked, faults, &mut unfinished).await;
                 total += count;
                 // Events are behind the faults, and nothing can be filled before they are read: on until there is nothing more.
                 if count < asked {
@@ -105,7 +107,7 @@ impl<P: Platform> Engine<'_, P> {
             if !self.finish_removals(&mut unfinished, rounds > ROUNDS_MAX, workspace).await {
                 break;
             }
-            let stuck = unfinished.iter().all(Option::is_some) && self.platform.event_pending();
+            let stuck = unfinished.places() == 0 && self.platform.event_pending();
             assert!(!stuck, "more threads change the same mappings at once than can be followed");
             // A change is under way in the kernel; its event will come. Nobody may evict or fill meanwhile.
             self.platform.pause().await;
@@ -119,11 +121,6 @@ impl<P: Platform> Engine<'_, P> {
         total
     }
 
-    /// Messages that may be read at once: each may need a place.
-    fn places(unfinished: &[Option<Removal>; UNFINISHED_MAX]) -> usize {
-        unfinished.iter().filter(|left| left.is_none()).count().min(MESSAGES_PER_READ_MAX)
-    }
-
     /// The queue is full of faults that wait for an event to be read, and events are read behind faults: their threads try again, and meanwhile we reach the event.
     fn give_back(&self, faults: &mut FaultQueue) {
         while let Some(fault) = faults.pop() {
@@ -131,20 +128,16 @@ impl<P: Platform> Engine<'_, P> {
         }
     }
 
-    async fn read_once(
-        &self,
-        faults: &mut FaultQueue,
-        unfinished: &mut [Option<Removal>; UNFINISHED_MAX],
-    ) -> usize {
+    async fn read_once(&self, most: usize, faults: &mut FaultQueue, unfinished: &mut Unfinished) -> usize {
         let mut messages = [Message::Fault(PageId(0)); MESSAGES_PER_READ_MAX];
-        let count = self.platform.read_messages(&mut messages[..Self::places(unfinished)]);
+        let count = self.platform.read_messages(&mut messages[..most]);
         let read_at_ns = self.platform.now_ns();
         for message in &messages[..count] {
             match *message {
                 Message::Fault(page) => faults.push(PendingFault { page, read_at_ns }),
                 Message::Fork(descriptor) => {
                     self.counters.add(Counter::EventFork, 1);
-                    Self::leave(unfinished, Removal::Fork(descriptor));
+                    unfinished.leave(Removal::Fork(descriptor));
                 }
                 Message::Event(event) => {
                     Self::check_homeless(unfinished, event);
@@ -152,37 +145,25 @@ impl<P: Platform> Engine<'_, P> {
                     self.make_way(unfinished, event);
                     let mut left = self.process_event(event, forks).await;
                     if let Event::Remove(range) = event
-                        && unfinished
-                            .iter()
-                            .flatten()
-                            .filter_map(|left| left.target())
-                            .any(|to| overlap(to, range))
+                        && unfinished.moves_to(range)
                     {
                         left = Removal::DropAgain(range);
                     }
-                    let places_left = unfinished.iter().filter(|place| place.is_none()).count();
                     if let Removal::Unmapped(range) = left
-                        && places_left < UNFINISHED_MAX / 2
+                        && unfinished.places() < UNFINISHED_MAX / 2
                     {
                         self.finish_forks(unfinished);
                         left = self.settle_unmapped(range, true);
                     }
-                    Self::leave(unfinished, left);
+                    unfinished.leave(left);
                 }
             }
         }
         count
     }
 
-    fn leave(unfinished: &mut [Option<Removal>; UNFINISHED_MAX], left: Removal) {
-        if left != Removal::Done {
-            let place = unfinished.iter_mut().find(|place| place.is_none());
-            *place.expect("no more messages were read than there were places") = Some(left);
-        }
-    }
-
     /// An event was read after a fork. What it tells of may have happened before or after the fork; where that matters the child is asked.
-    fn settle_forks_before(&self, unfinished: &mut [Option<Removal>; UNFINISHED_MAX], event: Event) -> Forks {
+    fn settle_forks_before(&self, unfinished: &mut Unfinished, event: Event) -> Forks {
         match event {
             // The pages are dropped only after this was read, and the children were made before.
             Event::Remove(_) => self.finish_forks(unfinished),
@@ -190,38 +171,30 @@ impl<P: Platform> Engine<'_, P> {
             // A child that has the old place was made before the move.
             Event::Remap { from, pages, .. } => {
                 let from = PageRange { start: from, end: from.plus(pages) };
-                if let Some(page) = self.some_managed(from) {
+                if let Some(page) = self.table.first_managed(from) {
                     self.finish_forks_if(unfinished, |child| self.platform.child_has(child, page));
                 }
             }
         }
-        Self::forks(unfinished)
-    }
-
-    fn forks(unfinished: &[Option<Removal>; UNFINISHED_MAX]) -> Forks {
-        let waiting = unfinished.iter().flatten().any(|left| matches!(left, Removal::Fork(_)));
-        if waiting { Forks::Waiting } else { Forks::None }
+        unfinished.forks()
     }
 
     /// mremap unmaps its new place first, in one step with the move: whatever words are there now are of the past. The place may be longer than what is moved to it.
-    fn make_way(&self, unfinished: &mut [Option<Removal>; UNFINISHED_MAX], event: Event) {
+    fn make_way(&self, unfinished: &mut Unfinished, event: Event) {
         let Event::Remap { to, pages, .. } = event else { return };
-        for place in unfinished {
-            if let Some(Removal::Unmapped(range) | Removal::Disputed(range)) = *place
-                && range.start == to
-                && range.pages() >= pages
-            {
-                self.remove_words(range, Afterwards::Unmanaged);
-                *place = None;
-            }
+        let of_new_place = |left| matches!(left, Removal::Unmapped(range) | Removal::Disputed(range) if range.start == to && range.pages() >= pages);
+        while let Some(Removal::Unmapped(range) | Removal::Disputed(range)) =
+            unfinished.take_first(of_new_place)
+        {
+            self.remove_words(range, Afterwards::Unmanaged);
         }
     }
 
     /// Homeless pages that move once more could not be followed: better no program than one with wrong data.
-    fn check_homeless(unfinished: &[Option<Removal>; UNFINISHED_MAX], event: Event) {
+    fn check_homeless(unfinished: &Unfinished, event: Event) {
         let Event::Remap { from: moved, pages, .. } = event else { return };
-        for left in unfinished.iter().flatten() {
-            if let Removal::Homeless { from, to } = *left {
+        for left in unfinished.iter() {
+            if let Removal::Homeless { from, to } = left {
                 let apart = moved.0 + pages <= to.0 || to.0 + from.pages() <= moved.0;
                 assert!(apart, "pages are moved twice while the page tables are full");
             }
@@ -231,29 +204,28 @@ impl<P: Platform> Engine<'_, P> {
     /// Goes on with what is left of events, the oldest first; with `force` also where it would be better to wait for others. True while something still is.
     async fn finish_removals(
         &self,
-        unfinished: &mut [Option<Removal>; UNFINISHED_MAX],
+        unfinished: &mut Unfinished,
         force: bool,
         workspace: &mut Workspace,
     ) -> bool {
-        if Self::forks(unfinished) == Forks::Waiting && (force || !self.platform.event_pending()) {
+        if unfinished.len() == 0 {
+            return false;
+        }
+        if unfinished.forks() == Forks::Waiting && (force || !self.platform.event_pending()) {
             self.finish_forks(unfinished);
         }
-        let forks = Self::forks(unfinished) == Forks::Waiting;
-        let mut kept = 0;
-        for index in 0..UNFINISHED_MAX {
-            let Some(removal) = unfinished[index].take() else { continue };
+        let forks = unfinished.forks() == Forks::Waiting;
+        // Those that stay are put back, in order: what is in the list is older than what is looked at.
+        let looked_at = core::mem::replace(unfinished, Unfinished::new());
+        for removal in looked_at.iter() {
             let left = match removal {
                 Removal::Done => Removal::Done,
                 Removal::Homeless { from, to } => self.bring_home(from, to, workspace).await,
                 Removal::Postponed { from, to } => self.remap_or_wait(from, to).await,
+                Removal::DropAgain(range) if unfinished.moves_to(range) => removal,
                 Removal::DropAgain(range) => {
-                    let on_their_way = unfinished[..kept].iter().flatten().filter_map(|left| left.target());
-                    if on_their_way.into_iter().any(|to| overlap(to, range)) {
-                        Removal::DropAgain(range)
-                    } else {
-                        self.remove_words(range, Afterwards::StillManaged);
-                        Removal::Done
-                    }
+                    self.remove_words(range, Afterwards::StillManaged);
+                    Removal::Done
                 }
                 // A fork that waits needs the words.
                 Removal::Fork(_) | Removal::Disputed(_) | Removal::Unmapped(_) if forks => removal,
@@ -261,13 +233,9 @@ impl<P: Platform> Engine<'_, P> {
                 Removal::Unmapped(range) => self.settle_unmapped(range, force),
                 Removal::Fork(_) => unreachable!("forks wait, or were finished above"),
             };
-            if left != Removal::Done {
-                // Those that stay close up, in order.
-                unfinished[kept] = Some(left);
-                kept += 1;
-            }
+            unfinished.leave(left);
         }
-        kept > 0
+        unfinished.len() > 0
     }
 
     /// Serves the faults of a queue once each; those that must wait stay in it. False when the process is gone.

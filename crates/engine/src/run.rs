@@ -5,7 +5,7 @@
 use crate::engine::Engine;
 use crate::fault::FaultOutcome;
 use crate::load::Load;
-use crate::platform::{Install, Platform};
+use crate::platform::{Filled, Install, Platform};
 use crate::workspace::Workspace;
 use core::sync::atomic::Ordering;
 use uswap_core::counters::{Counter, FaultSource};
@@ -94,6 +94,11 @@ impl<P: Platform> Engine<'_, P> {
             self.commit(run.slot(index), Place::Present, run.word(index).swap());
         }
         self.unlock_rest(run, filled.pages);
+        self.filled_with_zeros(filled)
+    }
+
+    /// Counts pages that were filled with zeros.
+    pub(crate) fn filled_with_zeros(&self, filled: Filled) -> FilledRun {
         self.note_resident(filled.pages);
         self.counters.add(Counter::ZeroFilled, u64::from(filled.pages));
         let outcome = match filled.pages {

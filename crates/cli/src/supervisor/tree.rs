@@ -92,6 +92,10 @@ impl Tree {
             });
         }
         self.strangers.retain(|pid, _| found.contains(pid));
+        // A process may have been slow to report.
+        let mut unmanaged = shared.unmanaged.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        unmanaged.retain(|process| !known.contains(&process.pid));
+        drop(unmanaged);
         for pid in found {
             let seen = self.strangers.entry(pid).or_insert(0);
             *seen += 1;

@@ -11,6 +11,7 @@ mod ranges;
 mod signals;
 mod support;
 mod threads;
+mod traced;
 
 use support::{Case, early};
 use uswap_test_programs::arguments::Arguments;
@@ -18,7 +19,7 @@ use uswap_test_programs::arguments::Arguments;
 type Mode = fn(&Case);
 
 /// Name and function of each mode.
-const MODES: [(&str, Mode); 24] = [
+const MODES: [(&str, Mode); 25] = [
     ("close_all_descriptors", descriptors::close_all),
     ("few_descriptors_allowed", descriptors::few_allowed),
     ("limits_after_start", descriptors::limits_after_start),
@@ -30,6 +31,7 @@ const MODES: [(&str, Mode); 24] = [
     ("exec_itself", families::exec_itself),
     ("killed_at_any_time", families::killed_at_any_time),
     ("memory_before_main", early::check),
+    ("late_child", traced::late_child),
     ("drop_privileges", families::drop_privileges),
     ("thousand_threads", threads::thousand),
     ("threads_share_pages", threads::share_pages),

@@ -1,0 +1,80 @@
+//! What is left to do of events while others are unread: the list of the task that reads messages, in the order in which the events were read.
+
+use crate::event::{Forks, Removal, overlap};
+use uswap_units::PageRange;
+
+/// Events that wait for others to be read, at most: threads of the program that change the same mappings in the same moment. 64 * 32 B = 2 KiB of a
+/// handler's stack.
+pub(crate) const UNFINISHED_MAX: usize = 64;
+
+/// Removals that are not done. Empty on the way of an ordinary fault, where looking at it must cost nothing.
+pub(crate) struct Unfinished {
+    left: [Removal; UNFINISHED_MAX],
+    count: usize,
+}
+
+impl Unfinished {
+    pub(crate) fn new() -> Unfinished {
+        Unfinished { left: [Removal::Done; UNFINISHED_MAX], count: 0 }
+    }
+    /// How many more fit.
+    pub(crate) fn places(&self) -> usize {
+        UNFINISHED_MAX - self.count
+    }
+    pub(crate) fn len(&self) -> usize {
+        self.count
+    }
+    pub(crate) fn iter(&self) -> impl Iterator<Item = Removal> + '_ {
+        self.left[..self.count].iter().copied()
+    }
+    /// Adds one at the end, unless it is done.
+    pub(crate) fn leave(&mut self, left: Removal) {
+        if left != Removal::Done {
+            assert!(self.count < UNFINISHED_MAX, "no more messages are read than there are places");
+            self.left[self.count] = left;
+            self.count += 1;
+        }
+    }
+    /// Takes out the first that is chosen; the others stay in order.
+    pub(crate) fn take_first(&mut self, chosen: impl Fn(Removal) -> bool) -> Option<Removal> {
+        let index = self.iter().position(chosen)?;
+        let taken = self.left[index];
+        self.left.copy_within(index + 1..self.count, index);
+        self.count -= 1;
+        Some(taken)
+    }
+    /// Whether a fork waits.
+    pub(crate) fn forks(&self) -> Forks {
+        let waiting = self.iter().any(|left| matches!(left, Removal::Fork(_)));
+        if waiting { Forks::Waiting } else { Forks::None }
+    }
+    /// True when pages that were moved to a part of `range` have not arrived there yet.
+    pub(crate) fn moves_to(&self, range: PageRange) -> bool {
+        self.iter().filter_map(Removal::target).any(|to| overlap(to, range))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn removals_stay_in_order_and_places_come_back() {
+        let mut unfinished = Unfinished::new();
+        for descriptor in 0..UNFINISHED_MAX as i32 {
+            unfinished.leave(Removal::Done);
+            unfinished.leave(Removal::Fork(descriptor));
+        }
+        assert_eq!(unfinished.places(), 0);
+        assert_eq!(unfinished.take_first(|left| left == Removal::Fork(5)), Some(Removal::Fork(5)));
+        assert_eq!(unfinished.take_first(|left| left == Removal::Fork(5)), None);
+        assert_eq!(unfinished.places(), 1);
+        unfinished.leave(Removal::Fork(5));
+        let mut order = alloc::vec::Vec::new();
+        while let Some(Removal::Fork(descriptor)) = unfinished.take_first(|_| true) {
+            order.push(descriptor);
+        }
+        assert_eq!(order[..6], [0, 1, 2, 3, 4, 6]);
+        assert_eq!((order.len(), order[63], unfinished.len()), (UNFINISHED_MAX, 5, 0));
+    }
+}
