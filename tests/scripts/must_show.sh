@@ -1,6 +1,6 @@
 #!/bin/sh
 # Runs every case of the promises in full size, prints one line for each case and one for its figures, and ends with
-# status 1 if one of them failed. Takes about two hours; needs root for the disk cases and the tools named in tests/README.md.
+# status 1 if one of them failed. Takes about three hours (memtester and sort more than half of it); needs root for the disk cases and the tools named in tests/README.md.
 #
 #   tests/scripts/must_show.sh [TEST_BINARY...]      for example: tests/scripts/must_show.sh budget_sort integrity
 set -u
