@@ -9,6 +9,8 @@ use std::path::PathBuf;
 use clap::builder::{OsStringValueParser, TypedValueParser as _};
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 
+use uswap_bench::args::BenchArguments;
+
 use crate::size::{Share, SwapPlace, parse_ram, parse_share, parse_swap_place};
 use crate::supervisor::OnFull;
 
@@ -32,6 +34,16 @@ pub enum Command {
     /// Sort a file about four times the budget, first without uswap, then with it
     #[command(after_help = DEMO_AFTER_HELP)]
     Demo(DemoArguments),
+    /// Measure uswap and the kernel's ways to swap on the same work, at the same true RAM
+    #[command(after_help = uswap_bench::args::AFTER_HELP)]
+    Bench(BenchArguments),
+    /// One of the programs that `bench` runs
+    #[command(hide = true)]
+    Workload {
+        /// Its name and options
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        words: Vec<OsString>,
+    },
 }
 
 const RUN_AFTER_HELP: &str = "\

@@ -1,4 +1,4 @@
-//! The command `uswap`: `run`, `doctor` and `demo`.
+//! The command `uswap`: `run`, `doctor`, `demo` and `bench`.
 //!
 //! What it is for: it talks to a person and to the program's surroundings (arguments, terminal, signals, exit codes,
 //! reports). What must hold: nothing that the program reads, writes or returns is changed on its way through.
@@ -11,7 +11,7 @@
 //! | [`process`] | one child, its signals, its ending |
 //! | [`supervisor`] | the engine's side of a run |
 //! | [`report`] | what happened, as table and as JSON |
-//! | [`run`], [`doctor`], [`demo`] | the three commands |
+//! | [`run`], [`doctor`], [`demo`] | three of the commands; `bench` is a crate of its own |
 #![forbid(unsafe_code)]
 
 pub mod agent_file;

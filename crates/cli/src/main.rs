@@ -11,5 +11,7 @@ fn main() {
         Command::Run(arguments) => run::run(arguments).pass_on(),
         Command::Doctor(arguments) => std::process::exit(doctor::doctor(&arguments)),
         Command::Demo(arguments) => demo::demo(&arguments).pass_on(),
+        Command::Bench(arguments) => std::process::exit(uswap_bench::command::bench(&arguments)),
+        Command::Workload { words } => std::process::exit(uswap_bench::workloads::program::main(&words)),
     }
 }

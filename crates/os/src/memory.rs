@@ -31,7 +31,7 @@ impl Access {
     }
 }
 
-/// A private anonymous mapping that this value owns; unmapped when dropped. `leak` keeps it for ever.
+/// A mapping that this value owns, private and anonymous unless said otherwise; unmapped when dropped. `leak` keeps it for ever.
 #[derive(Debug)]
 pub struct Mapping {
     start: usize,
@@ -131,6 +131,38 @@ impl core::ops::DerefMut for AlignedBuf {
         // SAFETY:
         // 1. As above, writable, and `self` is borrowed exclusively.
         unsafe { core::slice::from_raw_parts_mut(self.0.as_ptr(), self.0.bytes) }
+    }
+}
+
+/// Atomic words in a mapping of their own, readable and writable; unmapped when dropped. For programs that want much memory and plain access
+/// to it from many threads.
+#[derive(Debug)]
+pub struct Words(Mapping);
+
+impl Words {
+    /// At least `bytes` bytes of private anonymous memory (rounded up to whole pages), all zeros, none of it present yet.
+    pub fn anonymous(bytes: usize) -> Result<Words> {
+        Mapping::anonymous(bytes, PAGE_BYTES, Access::ReadWrite).map(Words)
+    }
+
+    /// The first `bytes` bytes of `file`, whole pages, shared with every process that maps it. The file must be open for reading and writing, at
+    /// least so long, and must not shrink: a word behind its end is a SIGBUS. The descriptor is not needed afterwards.
+    pub fn of_file(file: &Fd, bytes: usize) -> Result<Words> {
+        if bytes == 0 || !bytes.is_multiple_of(PAGE_BYTES) || file.status()?.bytes < bytes as u64 {
+            return Err(Errno::EINVAL);
+        }
+        let start = map(bytes, Access::ReadWrite, abi::MAP_SHARED, file.raw())?;
+        Ok(Words(Mapping { start, bytes }))
+    }
+}
+
+impl core::ops::Deref for Words {
+    type Target = [AtomicU64];
+    fn deref(&self) -> &[AtomicU64] {
+        // SAFETY:
+        // 1. The mapping is page-aligned, readable and writable, `bytes` long, and lives as long as `self`, which the answer borrows.
+        // 2. Atomic words may be changed by others, other processes included; every bit pattern is a valid word.
+        unsafe { core::slice::from_raw_parts(self.0.start as *const AtomicU64, self.0.bytes / 8) }
     }
 }
 
@@ -271,4 +303,62 @@ pub fn memfd_create(name: &CStr, bytes: u64) -> Result<Fd> {
     let file = Fd::from_raw(number as i32);
     file.truncate(bytes)?;
     Ok(file)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use core::sync::atomic::Ordering::Relaxed;
+
+    /// Whether a mapping begins at `start`.
+    fn is_mapped(start: usize) -> bool {
+        let begin = std::format!("{start:x}-");
+        let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+        maps.lines().any(|line| line.starts_with(&begin))
+    }
+
+    #[test]
+    fn anonymous_words_are_zeros_that_keep_what_is_stored() {
+        let words = Words::anonymous(3 * PAGE_BYTES - 8).unwrap();
+        assert_eq!(words.len(), 3 * PAGE_BYTES / 8);
+        assert!(words.iter().all(|word| word.load(Relaxed) == 0));
+        std::thread::scope(|scope| {
+            for part in words.chunks(words.len() / 3) {
+                scope.spawn(move || part.iter().for_each(|word| word.store(7, Relaxed)));
+            }
+        });
+        assert_eq!(words.iter().map(|word| word.load(Relaxed)).sum::<u64>(), 7 * words.len() as u64);
+        assert!(Words::anonymous(0).is_err());
+    }
+
+    #[test]
+    fn words_are_unmapped_when_dropped() {
+        // Large, so that no neighbour is merged with it and nobody else takes the place at once.
+        let file = memfd_create(c"words", 64 << 20).unwrap();
+        let words = Words::of_file(&file, 64 << 20).unwrap();
+        let start = words.as_ptr() as usize;
+        assert!(is_mapped(start));
+        drop(words);
+        assert!(!is_mapped(start));
+    }
+
+    #[test]
+    fn words_of_a_file_are_the_file() {
+        let file = memfd_create(c"words", 2 * PAGE_BYTES as u64).unwrap();
+        let words = Words::of_file(&file, 2 * PAGE_BYTES).unwrap();
+        words[513].store(0x0102_0304_0506_0708, Relaxed);
+        let mut bytes = [0; 8];
+        file.pread(&mut bytes, 513 * 8).unwrap();
+        assert_eq!(u64::from_le_bytes(bytes), 0x0102_0304_0506_0708);
+        file.pwrite(&9u64.to_le_bytes(), 0).unwrap();
+        assert_eq!(words[0].load(Relaxed), 9);
+    }
+
+    #[test]
+    fn words_behind_the_end_of_a_file_are_refused() {
+        let file = memfd_create(c"words", PAGE_BYTES as u64).unwrap();
+        assert_eq!(Words::of_file(&file, 2 * PAGE_BYTES).err(), Some(Errno::EINVAL));
+        assert_eq!(Words::of_file(&file, PAGE_BYTES / 2).err(), Some(Errno::EINVAL));
+        assert_eq!(Words::of_file(&file, 0).err(), Some(Errno::EINVAL));
+    }
 }

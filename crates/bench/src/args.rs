@@ -1,0 +1,74 @@
+//! The command line of `uswap bench`.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+
+use crate::workloads::size::parse_size;
+
+/// Text behind the options.
+pub const AFTER_HELP: &str = "\
+Needs root: it makes cgroups, zram devices and swap files, and takes them away again, also after Ctrl-C.
+A scenario names the workloads, the rivals, the budget and the rounds; the options change single points of it.
+RIVALS: none, zram-lz4, zram-lzo-rle, zram-lz4+bg, zram-lzo-rle+bg, zswap, zswap+shrinker, swapfile, mapped-file, uswap;
+with --rival, any other: a command in which {program} stands for the program's words and {budget} for bytes.
+Examples: uswap bench --scenario short
+          uswap bench --workloads seqscan,pmbench-zipf-2 --rivals zram-lz4,zram-lz4+bg,uswap --rounds 5
+          uswap bench compare before/results.json after/results.json";
+
+/// Arguments of `uswap bench`.
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub struct BenchArguments {
+    /// Compare results that are there already
+    #[command(subcommand)]
+    pub command: Option<BenchCommand>,
+    /// `full`, `short`, `random`, or a TOML file
+    #[arg(long, value_name = "NAME|FILE", default_value = "full")]
+    pub scenario: String,
+    /// True RAM of every rival: resident and compressed together
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    pub budget: Option<u64>,
+    /// Working sets are so many times the budget
+    #[arg(long, value_name = "NUMBER")]
+    pub factor: Option<f64>,
+    /// Measured runs of each rival on each workload
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=100))]
+    pub rounds: Option<u32>,
+    /// Length of the workloads that run for a time
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..=3600))]
+    pub seconds: Option<u32>,
+    /// Seed of contents, accesses and the order of runs
+    #[arg(long, value_name = "NUMBER")]
+    pub seed: Option<u64>,
+    /// Only these rivals
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub rivals: Vec<String>,
+    /// One more rival
+    #[arg(long, value_name = "NAME=COMMAND")]
+    pub rival: Vec<String>,
+    /// Only these workloads
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub workloads: Vec<String>,
+    /// Where swap files and inputs are made
+    #[arg(long, value_name = "DIR", default_value = "/var/tmp")]
+    pub swap_dir: PathBuf,
+    /// Where the results go: results.json, report.html, table.txt, table.md
+    #[arg(long, value_name = "DIR", default_value = "uswap-bench")]
+    pub out: PathBuf,
+    /// Leave the kernel's statistics of the group as stale as they are, and count what it kills because of them
+    #[arg(long)]
+    pub raw: bool,
+}
+
+/// Commands of `uswap bench`.
+#[derive(Debug, Subcommand)]
+pub enum BenchCommand {
+    /// Set two results side by side: more than 1 means that the second is better
+    Compare {
+        /// results.json of the first
+        before: PathBuf,
+        /// results.json of the second
+        after: PathBuf,
+    },
+}

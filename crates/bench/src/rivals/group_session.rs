@@ -1,0 +1,166 @@
+//! A program in a memory cgroup, and what is counted of it. All rivals are made of this.
+//!
+//! What must hold: helpers end before the group is removed, and the group before the swap that it used.
+
+use std::ffi::OsString;
+use std::process::Command;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::reclaimer::Reclaimer;
+use super::{Session, Setting};
+use crate::results::Memory;
+use crate::system::group::{Group, GroupMemory};
+use crate::system::repeater::{Next, Repeater};
+use crate::system::undo::Scope;
+
+/// Linux 6.18 decides by statistics of the group that go stale, and kills programs with swap still free; whoever reads
+/// them brings them up to date. Its time is not counted: it mends the kernel, it does not belong to the rival.
+const FRESH_PAUSE: Duration = Duration::from_millis(20);
+
+/// What of a group is resident memory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Counted {
+    /// What could be swapped: anonymous memory, shared memory, swap cache.
+    Swappable,
+    /// The caches of files as well. They are the data of a program that maps a file. Pages of the program's own files
+    /// are in it too, as far as the group was the first to read them: some MiB for an interpreter.
+    SwappableAndFiles,
+}
+
+/// Reads how much RAM holds compressed pages.
+pub(super) type Compressed = Box<dyn Fn() -> anyhow::Result<u64> + Send>;
+
+/// A group in which one program runs.
+pub(super) struct GroupSession {
+    // In the order in which they must be dropped.
+    reclaimer: Option<Reclaimer>,
+    _fresh: Option<Repeater>,
+    group: Arc<Group>,
+    limited: bool,
+    /// Memory is summed from processes: nobody may read the group's statistics.
+    raw: bool,
+    counted: Counted,
+    compressed: Option<Compressed>,
+    environment: Vec<(&'static str, OsString)>,
+    remark: Option<String>,
+    _scope: Scope,
+}
+
+impl GroupSession {
+    /// Without a limit, for measuring only.
+    pub(super) fn free(mut scope: Scope) -> anyhow::Result<Self> {
+        Ok(Self {
+            reclaimer: None,
+            _fresh: None,
+            group: Arc::new(Group::make(&mut scope)?),
+            limited: false,
+            raw: false,
+            counted: Counted::Swappable,
+            compressed: None,
+            environment: Vec::new(),
+            remark: None,
+            _scope: scope,
+        })
+    }
+
+    /// With a limit, at first the budget.
+    pub(super) fn limited(scope: Scope, setting: &Setting) -> anyhow::Result<Self> {
+        let mut session = Self::free(scope)?;
+        session.limited = true;
+        session.raw = !setting.keep_statistics_fresh;
+        session.group.set_limit(setting.budget_bytes)?;
+        if setting.keep_statistics_fresh {
+            let group = Arc::clone(&session.group);
+            let read = move || if group.memory().is_ok() { Next::Again } else { Next::End };
+            session._fresh = Some(Repeater::start("statistics", FRESH_PAUSE, read)?);
+        }
+        Ok(session)
+    }
+
+    /// With pages that are compressed somewhere else.
+    pub(super) fn with_compressed(mut self, read: impl Fn() -> anyhow::Result<u64> + Send + 'static) -> Self {
+        self.compressed = Some(Box::new(read));
+        self
+    }
+
+    /// With a reclaimer beside the program.
+    pub(super) fn with_reclaimer(mut self) -> anyhow::Result<Self> {
+        self.reclaimer = Some(Reclaimer::start(Arc::clone(&self.group))?);
+        Ok(self)
+    }
+
+    /// For a program that maps a file.
+    pub(super) fn with_files_counted(mut self, environment: (&'static str, OsString)) -> Self {
+        self.counted = Counted::SwappableAndFiles;
+        self.environment.push(environment);
+        self
+    }
+
+    /// With something that a reader must know.
+    pub(super) fn with_remark(mut self, remark: String) -> Self {
+        self.remark = Some(remark);
+        self
+    }
+
+    /// The group.
+    pub(super) fn group(&self) -> &Group {
+        &self.group
+    }
+
+    /// What the group holds, by the way that this run allows.
+    pub(super) fn group_memory(&self) -> anyhow::Result<GroupMemory> {
+        if self.raw { Ok(self.group.memory_of_processes()) } else { self.group.memory() }
+    }
+}
+
+impl Session for GroupSession {
+    fn command(&self, program: &[OsString]) -> Command {
+        let mut command = self.group.command(program);
+        command.envs(self.environment.iter().map(|(name, value)| (name, value)));
+        command
+    }
+
+    fn has_limit(&self) -> bool {
+        self.limited
+    }
+
+    fn set_limit(&mut self, bytes: u64) -> anyhow::Result<()> {
+        if self.limited { self.group.set_limit(bytes) } else { Ok(()) }
+    }
+
+    fn memory(&self) -> anyhow::Result<Memory> {
+        let group = self.group_memory()?;
+        let resident_bytes = match self.counted {
+            Counted::Swappable => group.swappable_bytes(),
+            Counted::SwappableAndFiles => group.swappable_bytes() + group.file_list_bytes,
+        };
+        let compressed_bytes = self.compressed.as_ref().map_or(Ok(0), |read| read())?;
+        Ok(sum(resident_bytes, compressed_bytes, 0))
+    }
+
+    fn cpu_seconds(&self) -> f64 {
+        self.group.cpu_seconds() + self.reclaimer.as_ref().map_or(0.0, Reclaimer::cpu_seconds)
+    }
+
+    fn remark(&self) -> Option<String> {
+        self.remark.clone()
+    }
+
+    fn kills(&self) -> u64 {
+        self.group.kill_count()
+    }
+}
+
+impl Drop for GroupSession {
+    /// The reclaimer may be at work against the program for seconds: it ends when the program does.
+    fn drop(&mut self) {
+        self.group.kill();
+    }
+}
+
+/// All of it, with the sum.
+pub(super) fn sum(resident_bytes: u64, compressed_bytes: u64, own_bytes: u64) -> Memory {
+    let sum_bytes = resident_bytes + compressed_bytes + own_bytes;
+    Memory { resident_bytes, compressed_bytes, own_bytes, sum_bytes }
+}
