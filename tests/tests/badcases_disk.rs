@@ -170,6 +170,10 @@ fn badcases_disk_full_and_told_to_stop() {
         }
         std::thread::sleep(Duration::from_millis(10));
     }
+    if running.ended() {
+        let outcome = running.finish();
+        panic!("it ended, and was not stopped: {:?} {:?} {}", outcome.code, outcome.signal, outcome.stderr);
+    }
     assert!(stopped(&running), "not stopped; alive: {:?}", running.processes());
     std::fs::remove_file(&filler).expect("the filler is ours");
     Process::now(running.pid()).expect("it is stopped").signal(Signal::CONT);

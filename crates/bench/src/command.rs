@@ -110,10 +110,16 @@ impl<'a> Bench<'a> {
     fn run(mut self) -> anyhow::Result<Results> {
         for spec in &self.plan.workloads {
             say(&format!("preparing {}", spec.name));
-            self.prepared.push(match spec.prepare(&self.setting.work_dir, &self.setting.uswap)? {
-                Prepared::Ready(launch) => Ok(launch),
-                Prepared::Missing(what) => Err(what),
-            });
+            let prepared = match spec.prepare(&self.setting.work_dir, &self.setting.uswap) {
+                Ok(Prepared::Ready(launch)) => Ok(launch),
+                Ok(Prepared::Missing(what)) => Err(what),
+                // One that cannot be had, for example in so small a size, must not cost the others.
+                Err(error) => Err(format!("{error:#}")),
+            };
+            if let Err(why) = &prepared {
+                say(&format!("{} is left out: {why}", spec.name));
+            }
+            self.prepared.push(prepared);
         }
         for workload in 0..self.plan.workloads.len() {
             for rival in 0..self.plan.rivals.len() {
