@@ -30,6 +30,9 @@ const SIGKILL: u32 = 9;
 const SIGCONT: u32 = 18;
 const SIGSTOP: u32 = 19;
 
+/// So often, once in a millisecond, is looked whether the program has stopped; a machine that takes longer than two seconds for that is stopped again.
+const STOP_LOOKS: u32 = 2000;
+
 const AFTER_ERROR: Duration = Duration::from_millis(100);
 
 /// The swap file with a ring, if the system has one.
@@ -181,6 +184,13 @@ fn stop_all(shared: &Shared, what: &str) {
         process::process_id()
     ));
     signal_all(shared, SIGSTOP);
+    // A process stops when its threads next come by: until then it looks like one that was continued.
+    for _ in 0..STOP_LOOKS {
+        if is_stopped(shared) || shared.is_stopping() {
+            break;
+        }
+        std::thread::park_timeout(Duration::from_millis(1));
+    }
     // Who is continued first is the program: by uswap, which is stopped with it so that the shell takes the terminal back.
     while is_stopped(shared) && !shared.is_stopping() {
         std::thread::park_timeout(AFTER_ERROR);
