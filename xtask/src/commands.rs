@@ -72,11 +72,24 @@ pub fn clippy() -> Result<()> {
 /// Release build of the agent and of the command.
 pub fn build() -> Result<()> {
     succeed(cargo(&["build", "--release", "-p", AGENT]))?;
-    succeed(cargo(&["build", "--release", "-p", "uswap-cli"]))?;
+    let mut command = cargo(&["build", "--release", "-p", "uswap-cli"]);
+    if let Some(commit) = commit() {
+        // Results of `uswap bench` name it.
+        command.env("USWAP_COMMIT", commit);
+    }
+    succeed(command)?;
     for path in [agent_path(), uswap_path()] {
         ensure!(path.is_file(), "the build made no {}", path.display());
     }
     Ok(())
+}
+
+/// The commit that is checked out, if this is a clone and git is there.
+fn commit() -> Option<String> {
+    let output =
+        Command::new("git").args(["rev-parse", "--short=12", "HEAD"]).current_dir(root()).output().ok()?;
+    let text = String::from_utf8(output.stdout).ok()?;
+    (output.status.success() && !text.trim().is_empty()).then(|| text.trim().to_owned())
 }
 
 /// Builds, then runs `uswap demo`.

@@ -187,9 +187,6 @@ mod tests {
             command.args(&program[1..]);
             command
         }
-        fn has_limit(&self) -> bool {
-            false
-        }
         fn set_limit(&mut self, _: u64) -> anyhow::Result<()> {
             Ok(())
         }

@@ -121,10 +121,6 @@ impl Session for GroupSession {
         command
     }
 
-    fn has_limit(&self) -> bool {
-        self.limited
-    }
-
     fn set_limit(&mut self, bytes: u64) -> anyhow::Result<()> {
         if self.limited { self.group.set_limit(bytes) } else { Ok(()) }
     }

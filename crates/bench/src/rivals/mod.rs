@@ -78,9 +78,7 @@ pub struct Setting {
 pub trait Session: Send {
     /// The command that runs `program` in it. The process group and standard streams are the caller's business.
     fn command(&self, program: &[OsString]) -> Command;
-    /// True if `set_limit` changes anything: then the limit at which the true RAM is the budget must be searched.
-    fn has_limit(&self) -> bool;
-    /// Limit of the memory cgroup.
+    /// Limit of the memory cgroup; changes nothing for a rival whose [`Rival::first_limit`] is none.
     fn set_limit(&mut self, bytes: u64) -> anyhow::Result<()>;
     /// RAM that is used now, whole tree and compressed pages. Cheap enough for every 10 ms.
     fn memory(&self) -> anyhow::Result<Memory>;

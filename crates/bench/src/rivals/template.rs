@@ -29,10 +29,6 @@ impl Session for TemplateSession {
         self.inside.command(&fill_in(&self.words, program, self.budget_bytes))
     }
 
-    fn has_limit(&self) -> bool {
-        false
-    }
-
     fn set_limit(&mut self, _bytes: u64) -> anyhow::Result<()> {
         Ok(())
     }

@@ -86,10 +86,6 @@ impl Session for UswapSession {
         self.inside.command(&words)
     }
 
-    fn has_limit(&self) -> bool {
-        false
-    }
-
     fn set_limit(&mut self, _bytes: u64) -> anyhow::Result<()> {
         Ok(())
     }

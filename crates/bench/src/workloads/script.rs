@@ -36,11 +36,11 @@ pub const BUILD: Script = script!("build.sh");
 /// sort of coreutils.
 pub const SORT: Script = script!("sort.sh");
 /// pandas.
-pub const DATAFRAME: Script = script!("dataframe.sh", "dataframe.py");
+pub const DATAFRAME: Script = script!("dataframe.sh", "python.sh", "dataframe.py");
 /// sqlite3.
 pub const SQLITE: Script = script!("sqlite.sh");
 /// Objects of Python.
-pub const OBJECTS: Script = script!("objects.sh", "objects.py");
+pub const OBJECTS: Script = script!("objects.sh", "python.sh", "objects.py");
 
 /// What a script is asked for.
 #[derive(Clone, Copy, Debug)]

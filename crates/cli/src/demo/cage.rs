@@ -10,6 +10,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
+use uswap_bench::system::group::place::{Place, Version, places};
+
 use crate::human;
 
 /// A limit that programs can be started in.
@@ -77,19 +79,10 @@ pub struct Group {
     version: Version,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Version {
-    One,
-    Two,
-}
-
 impl Group {
     fn make(bytes: u64) -> Result<Self, String> {
-        let mountinfo = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
-        let own = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
-        let places = places(&mountinfo, &own);
         let mut why = "no memory controller is mounted".to_owned();
-        for (version, parent) in places {
+        for Place { version, dir: parent } in places("memory") {
             match Self::make_in(&parent, version, bytes) {
                 Ok(group) => return Ok(group),
                 Err(error) => why = format!("{}: {error}", parent.display()),
@@ -150,84 +143,9 @@ impl Drop for Group {
     }
 }
 
-/// Directories in which a memory cgroup might be made, best first: below one's own, beside it, below the root.
-fn places(mountinfo: &str, own: &str) -> Vec<(Version, PathBuf)> {
-    let mut places = Vec::new();
-    for mount in mountinfo.lines().filter_map(Mount::parse) {
-        let own_path = own.lines().find_map(|line| {
-            let mut fields = line.splitn(3, ':').skip(1);
-            let controllers = fields.next()?;
-            let wanted = match mount.version {
-                Version::One => controllers.split(',').any(|name| name == "memory"),
-                Version::Two => controllers.is_empty(),
-            };
-            fields.next().filter(|_| wanted)
-        });
-        let point = Path::new(mount.point);
-        let inside = own_path.and_then(|path| Path::new(path).strip_prefix(mount.root).ok());
-        let own_dir = inside.map(|inside| point.join(inside));
-        let beside = own_dir.as_deref().and_then(Path::parent).filter(|dir| dir.starts_with(point));
-        let candidates = [own_dir.as_deref(), beside, Some(point)];
-        for dir in candidates.into_iter().flatten() {
-            // Paths from the root of the mount may end in a slash: rebuild them, so that equal ones compare equal.
-            let place = (mount.version, dir.components().collect::<PathBuf>());
-            if !places.contains(&place) {
-                places.push(place);
-            }
-        }
-    }
-    places
-}
-
-/// A mount that has the memory controller, or may have it.
-struct Mount<'a> {
-    version: Version,
-    root: &'a str,
-    point: &'a str,
-}
-
-impl<'a> Mount<'a> {
-    /// A line is: id parent major:minor root point options optional-fields `-` kind source super-options.
-    fn parse(line: &'a str) -> Option<Self> {
-        let (left, right) = line.split_once(" - ")?;
-        let mut left = left.split(' ').skip(3);
-        let (root, point) = (left.next()?, left.next()?);
-        let mut right = right.split(' ');
-        let kind = right.next()?;
-        let options = right.nth(1)?;
-        let version = match kind {
-            "cgroup" if options.split(',').any(|option| option == "memory") => Version::One,
-            "cgroup2" => Version::Two,
-            _ => return None,
-        };
-        Some(Self { version, root, point })
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn places_of_both_versions_are_found() {
-        let mountinfo = "\
-25 20 0:22 / /sys/fs/cgroup ro - tmpfs tmpfs ro
-26 25 0:23 / /sys/fs/cgroup/memory rw,relatime - cgroup cgroup rw,memory
-27 25 0:24 / /sys/fs/cgroup/cpu rw shared:7 - cgroup cgroup rw,cpu
-28 25 0:25 /slice /sys/fs/cgroup/unified rw shared:8 - cgroup2 cgroup2 rw,nsdelegate
-";
-        let own = "4:memory:/box/one\n1:cpu:/\n0::/slice/app\n";
-        let expected = [
-            (Version::One, "/sys/fs/cgroup/memory/box/one"),
-            (Version::One, "/sys/fs/cgroup/memory/box"),
-            (Version::One, "/sys/fs/cgroup/memory"),
-            (Version::Two, "/sys/fs/cgroup/unified/app"),
-            (Version::Two, "/sys/fs/cgroup/unified"),
-        ]
-        .map(|(version, path)| (version, PathBuf::from(path)));
-        assert_eq!(places(mountinfo, own), expected);
-        assert_eq!(places("", own), []);
-    }
 
     #[test]
     fn a_limit_on_address_space_makes_a_large_allocation_fail() {

@@ -4,7 +4,7 @@
 //! [`Group::set_limit`] it only counts.
 
 mod cpu;
-mod place;
+pub mod place;
 mod remove;
 mod statistics;
 
@@ -18,8 +18,7 @@ use std::sync::{Mutex, PoisonError};
 use anyhow::Context as _;
 
 use self::cpu::CpuClock;
-pub use self::place::Version;
-use self::place::{Place, places};
+use self::place::{Place, Version, places};
 pub use self::statistics::GroupMemory;
 use super::reread::Reread;
 use super::undo::{Scope, Step};
