@@ -199,8 +199,10 @@ fn bring_home(
 ) -> bool {
     match run(kept.engine.bring_all_home(workspace)) {
         Some(0) => {
+            let ended = end_child(kept, parent);
+            // The last thing before its descriptor is closed: a child that rings late must find its memory free of our registration when it makes its own.
             let _filled_or_gone = child.uffd.copy_page(fork::doorbell(), &Answer::Home.page(), Wake::Later);
-            end_child(kept, parent)
+            ended
         }
         None => end_child(kept, parent),
         Some(_) => false,

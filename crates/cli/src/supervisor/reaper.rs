@@ -35,7 +35,12 @@ pub fn run(shared: &Shared) {
 }
 
 fn is_gone(shared: &Shared, record: MmRecord<'_>, unclaimed: &mut HashMap<MmId, Instant>) -> bool {
-    match record.state() {
+    let state = record.state();
+    if state != MmState::Forked {
+        // Claimed; the next child that gets the record has its own time.
+        unclaimed.remove(&record.id());
+    }
+    match state {
         MmState::Live => !thread_lives(record.pid(), record.kswapd_tid()),
         MmState::Taken => record.pid() != 0 && !process::is_alive(record.pid()),
         MmState::Forked => {
