@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 use uswap_tests::redis::{Client, server};
-use uswap_tests::{MIB, Run, Scratch, needs, scaled_mib, turn};
+use uswap_tests::{MIB, Run, Scratch, full_size, needs, program, scaled_mib, turn};
 
 const PYTHON: &str = r#"
 import os, sys
@@ -77,4 +77,22 @@ fn fork_redis_saves_the_moment_of_the_fork() {
     client.verify(count, |_| 1);
     client.last("SHUTDOWN NOSAVE");
     plain.finish().must_succeed();
+}
+
+/// Threads fork while others map, unmap and write: each child finds what its thread had, whatever was under way. Several at once, because what is wrong shows when threads wait for a processor.
+#[test]
+fn fork_by_six_threads_while_they_map() {
+    let _turn = turn();
+    // What is left: mappings, and processes of all kinds.
+    const WITHOUT: &str = "write,stamp,read,verify_all_of_one,read_shared_by_threads,unmap_part,remap_resize,remap_move,remap_leave_old,dontneed,free,protect,unprotect,malloc,\
+                           realloc,pipe,file,direct_file,futex";
+    let seconds = if full_size() { "60" } else { "8" };
+    let one = |seed: u64| {
+        let words = ["--threads", "6", "--seconds", seconds, "--bytes", "30M", "--seed", &seed.to_string()];
+        Run::plain(program("churn")).args(words).env("CHURN_WITHOUT", WITHOUT).uswap(20, &[]).start()
+    };
+    let running: Vec<_> = (0..4).map(one).collect();
+    for run in running {
+        run.finish().must_succeed();
+    }
 }

@@ -8,7 +8,7 @@
 use crate::activate::Descriptors;
 use crate::scan::{Scanner, is_candidate};
 use crate::state::{self, ENGINE, Phase, SEGMENT};
-use crate::{activate, drops, forkd, handlers, heap, kswapd, start};
+use crate::{activate, drops, forkd, handlers, heap, kswapd, moves, start};
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use uswap_engine::platform::Platform;
 use uswap_os::maps::Maps;
@@ -88,18 +88,22 @@ pub fn prepare_doorbell(platform: &crate::platform::LinuxPlatform) -> Result<(),
     let new_page = || {
         Mapping::anonymous(PAGE_BYTES, PAGE_BYTES, Access::ReadWrite).map(Mapping::leak).map_err(|_| FAILED)
     };
-    if doorbell() == 0 {
-        DOORBELL.store(new_page()?, Ordering::Release);
-        DOORBELL_ASIDE.store(new_page()?, Ordering::Release);
-    }
-    // In a forked child they hold what its parent had there, and the answer lies where the next child expects a hole.
-    // SAFETY: 1. both are the agent's own, nothing is registered here yet, and nobody reads them.
-    let dropped = unsafe {
-        memory::drop_pages(doorbell(), PAGE_BYTES).and(memory::drop_pages(doorbell_aside(), PAGE_BYTES))
+    let silence = |page: usize| {
+        // SAFETY: 1. the page is the agent's own mapping, and only forked children read it.
+        unsafe { (page as *mut u64).write_volatile(SILENT) }
     };
-    dropped.map_err(|_| FAILED)?;
-    // SAFETY: 1. the page is the agent's own mapping, and only forked children read it.
-    unsafe { (doorbell() as *mut u64).write_volatile(SILENT) };
+    if doorbell() == 0 {
+        // Silent before it is known: another thread may fork at any time, and its child rings.
+        let page = new_page()?;
+        silence(page);
+        DOORBELL_ASIDE.store(new_page()?, Ordering::Release);
+        DOORBELL.store(page, Ordering::Release);
+    }
+    // In a forked child it holds an answer to this process: a child of ours that reads that of `Home` has nothing registered, and with another one nobody forks yet.
+    silence(doorbell());
+    // In a forked child it holds what its parent had there.
+    // SAFETY: 1. it is the agent's own, nothing is registered here yet, and nobody reads it.
+    unsafe { memory::drop_pages(doorbell_aside(), PAGE_BYTES) }.map_err(|_| FAILED)?;
     platform.app.register(doorbell(), PAGE_BYTES, Mode::Missing).map_err(|_| FAILED)?;
     platform.app.register(doorbell_aside(), PAGE_BYTES, Mode::WriteProtect).map_err(|_| FAILED)?;
     // SAFETY: 1. both pages are the agent's own; 2. nobody reads either in this process.
@@ -208,6 +212,7 @@ fn forget_parent() {
     handlers::STOP.clear();
     handlers::reset_after_fork();
     drops::reset_after_fork();
+    moves::reset_after_fork();
     forkd::reset_after_fork();
     // SAFETY: 1. a forked child has only the thread that forked.
     unsafe { kswapd::STACK.reset_after_fork() };

@@ -1,13 +1,13 @@
 //! The few calls of the program that are looked at. Everything else the kernel tells us.
 //!
 //! * fork handlers, registered with libc;
-//! * `madvise` with MADV_WIPEONFORK, MADV_DONTFORK: such memory is not managed, since a child must not get it back; `munmap` and `mremap` follow it; with MADV_DONTNEED, MADV_FREE: see [`crate::drops`];
+//! * `madvise` with MADV_WIPEONFORK, MADV_DONTFORK: such memory is not managed, since a child must not get it back; `munmap` and `mremap` follow it; with MADV_DONTNEED, MADV_FREE: see [`crate::drops`]; `mremap` with MREMAP_DONTUNMAP: see [`crate::moves`];
 //! * calls that change credentials or dumpability: the process leaves, so that nobody reads through the segment what he may not read otherwise.
 //!
 //! These run on threads of the program, and may use libc.
 
 use crate::state::{self, OPTIONS, Phase};
-use crate::{drops, fork};
+use crate::{drops, fork, moves};
 use core::ffi::{CStr, c_char, c_int, c_uint, c_ulong, c_void};
 use core::sync::atomic::Ordering;
 use uswap_core::range_set::RangeSet;
@@ -137,6 +137,8 @@ pub unsafe extern "C" fn mremap(
 ) -> *mut c_void {
     let from = pages(start, bytes);
     let was_excluded = EXCLUDED.iter().any(|range| range.start.0 < from.end.0 && from.start.0 < range.end.0);
+    let stays = flags & MREMAP_DONTUNMAP != 0 && state::phase() == Phase::Active;
+    let _until_it_returns = stays.then(|| moves::begin(from)).flatten();
     let target = if flags & (MREMAP_FIXED | MREMAP_DONTUNMAP) == 0 { 0 } else { target as usize };
     // SAFETY: 1. the arguments are the program's.
     let answer =

@@ -19,6 +19,7 @@ mod heap;
 mod hooks;
 mod kswapd;
 mod leave;
+mod moves;
 mod platform;
 mod remote;
 mod scan;

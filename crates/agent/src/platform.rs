@@ -3,7 +3,7 @@
 //! Every wait blocks the thread, so every future is ready at once.
 
 use crate::sync::RawLock;
-use crate::{drops, forkd, handlers, state};
+use crate::{drops, forkd, handlers, moves, state};
 use core::sync::atomic::Ordering;
 use uswap_codec::Page;
 use uswap_core::budget::Signal;
@@ -20,7 +20,7 @@ use uswap_os::pagemap::Pagemap;
 use uswap_os::uffd::{self, Features, Holes, Mode, Stop, Uffd, UffdMsg, Wake};
 use uswap_os::{clock, memory, message, thread};
 use uswap_units::limits::MESSAGES_PER_READ_MAX;
-use uswap_units::{CHUNK_PAGES, FrameId, MmId, PAGE_BYTES, PageId, PageRange, ZspageId};
+use uswap_units::{FrameId, MmId, PAGE_BYTES, PageId, PageRange, ZspageId};
 
 /// Everything that the engine of this process works on.
 pub struct LinuxPlatform {
@@ -147,6 +147,21 @@ impl Backing for LinuxPlatform {
             futex::wait_low(word, seen, Timeout::Nanoseconds(timeout_ns), Scope::Shared);
         }
     }
+}
+
+/// The runs of bits that are set: first bit and length of each.
+fn runs_of(mask: u64) -> impl Iterator<Item = (u32, u32)> {
+    let mut index = 0;
+    core::iter::from_fn(move || {
+        let left = mask.checked_shr(index).unwrap_or(0);
+        if left == 0 {
+            return None;
+        }
+        let start = index + left.trailing_zeros();
+        let length = (!(mask >> start)).trailing_zeros().min(u64::BITS - start);
+        index = start + length;
+        Some((start, length))
+    })
 }
 
 /// Counts a signal and wakes all who wait for it, in all processes.
@@ -284,21 +299,16 @@ impl Platform for LinuxPlatform {
     }
 
     fn drop_frames(&self, first: FrameId, mask: u64) {
-        let mut index = 0;
-        while index < CHUNK_PAGES as u32 {
-            let left = mask >> index;
-            if left == 0 {
-                return;
-            }
-            index += left.trailing_zeros();
-            let run = (!(mask >> index)).trailing_zeros().min(CHUNK_PAGES as u32 - index);
-            self.drop_run(FrameId(first.0 + index), run as usize);
-            index += run;
+        for (start, frames) in runs_of(mask) {
+            self.drop_run(FrameId(first.0 + start), frames as usize);
         }
     }
 
-    async fn recover(&self, page: PageId, count: u32) {
-        let _touched_or_gone = memory::populate_write(page.address() as usize, count as usize * PAGE_BYTES);
+    async fn recover(&self, first: PageId, mask: u64) {
+        for (start, pages) in runs_of(mask) {
+            let start = first.plus(u64::from(start)).address() as usize;
+            let _touched_or_gone = memory::populate_write(start, pages as usize * PAGE_BYTES);
+        }
     }
 
     fn read_messages(&self, messages: &mut [Message]) -> usize {
@@ -317,6 +327,8 @@ impl Platform for LinuxPlatform {
                     from: PageId::of_address(from as u64),
                     to: PageId::of_address(to as u64),
                     pages: (bytes / PAGE_BYTES) as u64,
+                    // The thread is in the call until this was read.
+                    stays: moves::leaves_its_old_place(range(from, from + bytes)),
                 }),
                 uffd::Message::Unknown { .. } => continue,
             };

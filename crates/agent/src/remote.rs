@@ -91,7 +91,7 @@ impl Platform for RemotePlatform {
         self.parent.read_frame(frame, content);
     }
     fn drop_frames(&self, _: FrameId, _: u64) {}
-    async fn recover(&self, _: PageId, _: u32) {}
+    async fn recover(&self, _: PageId, _: u64) {}
     fn read_messages(&self, _: &mut [Message]) -> usize {
         0
     }

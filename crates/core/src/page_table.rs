@@ -219,16 +219,16 @@ impl<'a> PageTable<'a> {
         words.find(|(_, slot)| slot.load().is_managed()).map(|(page, _)| page)
     }
 
-    /// Unhooks and frees leaves in `range` of which every word is 0. Only with the gate exclusive: then nobody is between walking and locking,
-    /// and a locked word is not 0.
-    pub fn free_empty_leaves(&self, range: PageRange) {
+    /// Unhooks and frees leaves in `range` of which every word is 0, unless they are needed for their holds: a range that is still mapped may not lose them. Only with the gate
+    /// exclusive: then nobody is between walking and locking, and a locked word is not 0.
+    pub fn free_empty_leaves(&self, range: PageRange, needed: impl Fn(&Leaf<'_>) -> bool) {
         let mut at = range.start;
         while let Some(leaf) = self.next_leaf(at) {
             if leaf.first.0 >= range.end.0 {
                 return;
             }
             at = leaf.first.plus(BLOCK_PAGES);
-            if leaf.words.iter().all(|word| word.load(Ordering::Acquire) == 0) {
+            if leaf.words.iter().all(|word| word.load(Ordering::Acquire) == 0) && !needed(&leaf) {
                 self.unhook(leaf.first);
             }
         }
@@ -294,6 +294,10 @@ impl<'a> Leaf<'a> {
         until != 0
             && (until + 255 - Self::tick_byte(now_tick)) % 255 <= HOLD_TICKS
             && until != Self::tick_byte(now_tick)
+    }
+    /// True while any chunk may not be staged.
+    pub fn is_held_anywhere(&self, now_tick: u64) -> bool {
+        (0..(BLOCK_PAGES / uswap_units::CHUNK_PAGES) as u32).any(|chunk| self.is_held(chunk, now_tick))
     }
     const fn tick_byte(tick: u64) -> u64 {
         tick % 255 + 1

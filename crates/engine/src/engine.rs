@@ -9,7 +9,7 @@ use lock_api::Mutex;
 use uswap_core::balance::{self, Watermarks};
 use uswap_core::counters::Counters;
 use uswap_core::mm::MmRecord;
-use uswap_core::page_table::PageTable;
+use uswap_core::page_table::{PageTable, TICK_NS};
 use uswap_core::pool::ZspageOwner;
 use uswap_core::segment::Segment;
 use uswap_core::swap_table::ClusterOwner;
@@ -50,6 +50,8 @@ pub struct Engine<'a, P: Platform> {
     pub(crate) hopeless_until_ns: AtomicU64,
     /// The process leaves management: nothing may be evicted any more.
     pub(crate) leaving: AtomicBool,
+    /// Nothing is staged up to this tick: the kernel may be dropping pages somewhere (see `event::hold_range`).
+    pub(crate) held_until_tick: AtomicU64,
 }
 
 impl<'a, P: Platform> Engine<'a, P> {
@@ -79,6 +81,7 @@ impl<'a, P: Platform> Engine<'a, P> {
             streams: Streams::new(balance::run_pages_max(segment.budget().ram())),
             hopeless_until_ns: AtomicU64::new(0),
             leaving: AtomicBool::new(false),
+            held_until_tick: AtomicU64::new(0),
         }
     }
 
@@ -104,7 +107,10 @@ impl<'a, P: Platform> Engine<'a, P> {
     }
     /// True while pages may be moved out.
     pub(crate) fn may_evict(&self) -> bool {
-        let stopped = self.event_in_progress.load(Ordering::Acquire) || self.leaving.load(Ordering::Acquire);
+        let held_until_tick = self.held_until_tick.load(Ordering::Acquire);
+        let stopped = self.event_in_progress.load(Ordering::Acquire)
+            || self.leaving.load(Ordering::Acquire)
+            || (held_until_tick > 0 && self.platform.now_ns() / TICK_NS <= held_until_tick);
         !stopped && self.handovers.load(Ordering::Acquire) == 0
     }
     /// From now on nothing is evicted.

@@ -3,17 +3,15 @@
 //! Every function here runs with the gate exclusive, in the order in which the messages were read. That is not always the order of the changes: a thread queues its event
 //! only after its change, and another thread may be faster. So a remap onto pages that still have words waits ([`Removal::Postponed`]) for the event that takes them away, and
 //! an unmapping where something was moved to a moment ago waits ([`Removal::Disputed`]) until no event is unread, and the kernel is asked what is there. Any other
-//! unmapping waits too ([`Removal::Unmapped`]): what it seems to unmap may have been moved away before, by a thread whose event comes later.
+//! unmapping waits too ([`Removal::Unmapped`]): what it seems to unmap may have been moved away before, by a thread whose event comes later. What waits is kept in order:
+//! see [`crate::order`].
 
 use crate::engine::Engine;
-use crate::late_unmaps::Move;
-use crate::load::Load;
-use crate::platform::{Install, Platform};
-use crate::workspace::Workspace;
+use crate::platform::Platform;
 use core::sync::atomic::Ordering;
 use uswap_core::counters::Counter;
-use uswap_core::page_table::{Leaf, TICK_NS};
-use uswap_core::page_word::{Afterwards, PageSlot, PageWord, Place, Remove};
+use uswap_core::page_table::{HOLD_TICKS, Leaf, TICK_NS};
+use uswap_core::page_word::{Afterwards, Remove};
 use uswap_units::{BLOCK_PAGES, CHUNK_PAGES, PageId, PageRange};
 
 /// A change of the program's mappings.
@@ -31,6 +29,8 @@ pub enum Event {
         to: PageId,
         /// How many.
         pages: u64,
+        /// The old place stays mapped, and empty (MREMAP_DONTUNMAP): no event will tell of its unmapping.
+        stays: bool,
     },
 }
 
@@ -51,10 +51,12 @@ pub enum Removal {
     Postponed {
         /// The old place.
         from: PageRange,
-        /// First page of the new place.
-        to: PageId,
+        /// The new place, which may be longer.
+        to: PageRange,
+        /// The old place stays mapped.
+        stays: bool,
     },
-    /// The words of a range that MADV_DONTNEED or MADV_FREE drops have not all arrived there yet.
+    /// MADV_DONTNEED or MADV_FREE, of a range whose words have not all arrived there yet, or where words are that have not left yet.
     DropAgain(PageRange),
     /// An unmapping that may be older than what was moved to the same place meanwhile.
     Disputed(PageRange),
@@ -73,11 +75,41 @@ pub enum Forks {
     Waiting,
 }
 
+/// Whether moves that were read before an event concern the same pages, and are not done.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Order {
+    /// No.
+    Free,
+    /// The event is put behind them.
+    BehindMoves,
+}
+
+/// What an event must know of those that were read before it and are not done.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Turn {
+    /// Its place among moves.
+    pub order: Order,
+    /// It is older than what is at this position of the list.
+    pub before: Option<usize>,
+    /// Children that wait.
+    pub forks: Forks,
+    /// Pages that mremap unmapped from its new place on, as an event that was read before told; 0 if there was none.
+    pub room_pages: u64,
+}
+
 impl Removal {
+    /// True when words of a part of `range` are those of pages that were moved away from there, or to there: they must leave or arrive before anything else is done there.
+    pub(crate) fn moves_through(self, range: PageRange) -> bool {
+        let leave = match self {
+            Removal::Postponed { from, .. } | Removal::Homeless { from, .. } => overlap(from, range),
+            _ => false,
+        };
+        leave || self.target().is_some_and(|target| overlap(target, range))
+    }
     /// The place that moved pages have not reached yet.
     pub(crate) fn target(self) -> Option<PageRange> {
         match self {
-            Removal::Postponed { from, to } => Some(PageRange { start: to, end: to.plus(from.pages()) }),
+            Removal::Postponed { to, .. } => Some(to),
             Removal::Done
             | Removal::Homeless { .. }
             | Removal::DropAgain(_)
@@ -97,35 +129,45 @@ const HELD_PAGES_MAX: u64 = 1 << 18;
 
 impl<P: Platform> Engine<'_, P> {
     /// Processes one event. The gate is exclusive (it may be given back and taken again inside).
-    pub async fn process_event(&self, event: Event, forks: Forks) -> Removal {
+    pub async fn process_event(&self, event: Event, turn: &Turn) -> Removal {
         match event {
             Event::Remove(range) => {
                 self.counters.add(Counter::EventRemove, 1);
                 self.hold_range(range);
+                if turn.order == Order::BehindMoves {
+                    return Removal::DropAgain(range);
+                }
                 self.remove_words(range, Afterwards::StillManaged);
                 Removal::Done
             }
             Event::Unmap(range) => {
                 self.counters.add(Counter::EventUnmap, 1);
-                let left = self.unmap(range, forks);
-                self.table.free_empty_leaves(range);
+                let left = self.unmap(range, turn);
+                self.free_leaves_of_unmapped(range);
                 left
             }
-            Event::Remap { from, to, pages } => {
+            Event::Remap { from, to, pages, stays } => {
                 self.counters.add(Counter::EventRemap, 1);
                 let from = PageRange { start: from, end: from.plus(pages) };
-                // The old place is unmapped by an event of its own, always, which may come after something else was moved there.
-                self.private.lock().late_unmaps.note(from);
-                self.remap_or_wait(from, to).await
+                if !stays {
+                    // The old place is unmapped by an event of its own, which may come after something else was moved there.
+                    self.private.lock().late_unmaps.note(from);
+                }
+                let to = PageRange { start: to, end: to.plus(pages.max(turn.room_pages)) };
+                match turn.order {
+                    Order::Free => self.remap_or_wait(from, to, stays).await,
+                    Order::BehindMoves => Removal::Postponed { from, to, stays },
+                }
             }
         }
     }
 
     /// Drops the words of what is surely unmapped.
-    fn unmap(&self, range: PageRange, forks: Forks) -> Removal {
+    fn unmap(&self, range: PageRange, turn: &Turn) -> Removal {
         // The kernel lets the thread that unmaps count its change down after it woke up, so that an event is pending is the ordinary case.
-        let wait = self.table.first_managed(range).is_some()
-            && (forks == Forks::Waiting || self.platform.event_pending());
+        let wait = turn.order == Order::BehindMoves
+            || self.table.first_managed(range).is_some()
+                && (turn.forks == Forks::Waiting || self.platform.event_pending());
         if wait && !self.private.lock().late_unmaps.is_noted(range) {
             return Removal::Unmapped(range);
         }
@@ -152,7 +194,7 @@ impl<P: Platform> Engine<'_, P> {
             return self.settle_disputed(range, at_once);
         }
         self.remove_words(range, Afterwards::Unmanaged);
-        self.table.free_empty_leaves(range);
+        self.free_leaves_of_unmapped(range);
         Removal::Done
     }
 
@@ -175,25 +217,8 @@ impl<P: Platform> Engine<'_, P> {
             self.remove_words(PageRange { start: rest.start, end }, Afterwards::Unmanaged);
             rest.start = next;
         }
-        self.table.free_empty_leaves(range);
+        self.free_leaves_of_unmapped(range);
         Removal::Done
-    }
-
-    /// Moves words, unless there are others at the new place. Normally an unmap event of the new place came before; if not, it or a remap event from there is late.
-    pub(crate) async fn remap_or_wait(&self, from: PageRange, to: PageId) -> Removal {
-        let target = PageRange { start: to, end: to.plus(from.pages()) };
-        if self.table.first_managed(target).is_some() && self.platform.event_pending() {
-            return Removal::Postponed { from, to };
-        }
-        self.event_in_progress.store(true, Ordering::Release);
-        let left = self.remap(from, to).await;
-        self.event_in_progress.store(false, Ordering::Release);
-        let mut private = self.private.lock();
-        private.late_unmaps.dispute(target);
-        private.late_unmaps.note_move(Move { from, to });
-        drop(private);
-        self.table.free_empty_leaves(from);
-        left
     }
 
     pub(crate) fn remove_words(&self, range: PageRange, afterwards: Afterwards) {
@@ -218,17 +243,21 @@ impl<P: Platform> Engine<'_, P> {
         }
         let now_tick = self.platform.now_ns() / TICK_NS;
         if range.pages() > HELD_PAGES_MAX {
-            // Only leaves that are there: of a range this large most was never touched.
-            self.table.leaves(range).for_each(|leaf| Self::hold_in_leaf(&leaf, range, now_tick));
-            return;
+            // Of a range this large most was never touched: no leaves for it.
+            return self.hold_everything(now_tick);
         }
         let mut at = range.start;
         while at.0 < range.end.0 {
             // Pages without words may get some, and be staged, too early.
-            let Ok(leaf) = self.table.leaf_or_allocate(at) else { return };
+            let Ok(leaf) = self.table.leaf_or_allocate(at) else { return self.hold_everything(now_tick) };
             Self::hold_in_leaf(&leaf, range, now_tick);
             at = leaf.first_page().plus(BLOCK_PAGES);
         }
+    }
+
+    /// For what has no leaf to note it in.
+    fn hold_everything(&self, now_tick: u64) {
+        self.held_until_tick.store(now_tick + HOLD_TICKS, Ordering::Release);
     }
 
     fn hold_in_leaf(leaf: &Leaf<'_>, range: PageRange, now_tick: u64) {
@@ -240,113 +269,12 @@ impl<P: Platform> Engine<'_, P> {
         }
     }
 
-    async fn remap(&self, range: PageRange, to: PageId) -> Removal {
-        let (from, target) = (range.start, PageRange { start: to, end: to.plus(range.pages()) });
-        self.remove_words(target, Afterwards::Unmanaged);
-        if !self.has_leaves(range, to) {
-            return Removal::Homeless { from: range, to };
-        }
-        for leaf in self.table.leaves(range) {
-            for (page, slot) in leaf.slots_in(range) {
-                let word = self.take_word(slot).await;
-                if word.is_managed() {
-                    let target = to.plus(page.0 - from.0);
-                    self.put_at(target, word).await;
-                }
-            }
-        }
-        Removal::Done
-    }
-
-    /// Makes the leaves of the new place of each managed page. False: a table page is missing.
-    fn has_leaves(&self, from: PageRange, to: PageId) -> bool {
-        let pages = self
-            .table
-            .leaves(from)
-            .flat_map(|leaf| leaf.slots_in(from))
-            .filter(|(_, slot)| slot.load().raw() != 0);
-        pages
-            .map(|(page, _)| to.plus(page.0 - from.start.0))
-            .all(|target| self.table.leaf_or_allocate(target).is_ok())
-    }
-
-    /// Takes a word; if a task works on the page, lets it finish first. Evictions are held off meanwhile (`event_in_progress`), and nobody else reads
-    /// messages, because the reader's turn is ours.
-    async fn take_word(&self, slot: PageSlot<'_>) -> PageWord {
-        loop {
-            if let Some(word) = slot.take() {
-                return word;
-            }
-            self.platform.unlock_exclusive();
-            self.platform.pause().await;
-            self.platform.lock_exclusive().await;
-        }
-    }
-
-    /// Puts a moved word at its new place, once a task that still holds the lock of what was there before is done.
-    async fn put_at(&self, target: PageId, word: PageWord) {
-        // Looked up anew each time: an empty leaf may be freed while the gate is given back.
-        while !self
-            .table
-            .leaf_or_allocate(target)
-            .expect("the leaf was made before")
-            .slot(target)
-            .put_back(word)
-        {
-            self.platform.unlock_exclusive();
-            self.platform.pause().await;
-            self.platform.lock_exclusive().await;
-        }
-        if let Place::Staged(frame) = word.place() {
-            self.private.lock().arena.set_page_of(frame, target);
-        }
-    }
-
-    /// Copies the content of moved pages to their new place, where they are not managed any more.
-    pub(crate) async fn bring_home(&self, from: PageRange, to: PageId, workspace: &mut Workspace) -> Removal {
-        self.event_in_progress.store(true, Ordering::Release);
-        let mut left = Removal::Done;
-        'pages: for leaf in self.table.leaves(from) {
-            for (page, slot) in leaf.slots_in(from) {
-                let word = self.take_word(slot).await;
-                if word.is_managed()
-                    && !self.bring_page_home(word, to.plus(page.0 - from.start.0), workspace).await
-                {
-                    let put = slot.put_back(word);
-                    assert!(put, "nothing is adopted while an event is in progress");
-                    left = Removal::Homeless {
-                        from: PageRange { start: page, end: from.end },
-                        to: to.plus(page.0 - from.start.0),
-                    };
-                    break 'pages;
-                }
-            }
-        }
-        self.event_in_progress.store(false, Ordering::Release);
-        left
-    }
-
-    /// False: an event is unread.
-    async fn bring_page_home(&self, word: PageWord, target: PageId, workspace: &mut Workspace) -> bool {
-        let install = match word.place() {
-            Place::Fresh | Place::Present => Install::AlreadyMapped,
-            Place::Staged(frame) => {
-                self.platform.read_frame(frame, &mut workspace.page);
-                self.platform.copy_in(target, core::slice::from_ref(&workspace.page)).last
-            }
-            Place::Swapped => {
-                match self.load(word.swap().expect("a swapped page names its entry"), workspace).await {
-                    Load::Done(_) => self.platform.copy_in(target, &workspace.pages[..1]).last,
-                    Load::Lost => self.platform.poison(target),
-                }
-            }
-        };
-        if install == Install::EventPending {
-            return false;
-        }
-        if let Some(swap) = word.swap() {
-            self.put_entry(swap);
-        }
-        true
+    /// Of a block that is only unmapped in part, the rest may be held.
+    pub(crate) fn free_leaves_of_unmapped(&self, range: PageRange) {
+        let now_tick = self.platform.now_ns() / TICK_NS;
+        self.table.free_empty_leaves(range, |leaf| {
+            let whole = range.start <= leaf.first_page() && leaf.first_page().plus(BLOCK_PAGES) <= range.end;
+            !whole && leaf.is_held_anywhere(now_tick)
+        });
     }
 }

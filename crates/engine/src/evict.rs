@@ -16,8 +16,8 @@ pub enum Stage {
     Staged(u32),
     /// Nothing of it could be moved.
     Nothing,
-    /// Some pages are marked shared by a fork, or pinned.
-    Shared(PageId, u32),
+    /// Some pages are marked shared by a fork, or pinned: bit i for the page `first + i`.
+    Shared(PageId, u64),
     /// Nothing may be moved before messages are read.
     EventPending,
     /// The arena has no free chunk.
@@ -123,10 +123,8 @@ impl<P: Platform> Engine<'_, P> {
                 Some(MoveStop::EventPending) => return Stage::EventPending,
                 Some(MoveStop::Busy) => {
                     self.counters.add(Counter::MoveBusy, 1);
-                    result = match result {
-                        Stage::Shared(page, count) => Stage::Shared(page, count + 1),
-                        _ => Stage::Shared(first.plus(u64::from(index)), 1),
-                    };
+                    let mask = if let Stage::Shared(_, mask) = result { mask } else { 0 };
+                    result = Stage::Shared(first, mask | (1 << index));
                     index += 1;
                 }
                 Some(MoveStop::Refused) => {

@@ -67,18 +67,20 @@ impl<P: Platform> Engine<'_, P> {
 
     /// Clones the table for the children that wait, as far as is known: best when no event is unread. The gate is exclusive.
     pub(crate) fn finish_forks(&self, unfinished: &mut Unfinished) {
-        self.finish_forks_if(unfinished, |_| true);
+        self.finish_forks_if(unfinished, |_, _| true);
     }
 
-    /// The same for some of the children, chosen by their descriptors.
-    pub(crate) fn finish_forks_if(&self, unfinished: &mut Unfinished, chosen: impl Fn(i32) -> bool) {
-        let is_chosen = |left| matches!(left, Removal::Fork(descriptor) if chosen(descriptor));
-        while let Some(Removal::Fork(descriptor)) = unfinished.take_first(is_chosen) {
+    /// The same for some of the children, chosen by their descriptors and the positions at which they stand in the list.
+    pub(crate) fn finish_forks_if(&self, unfinished: &mut Unfinished, chosen: impl Fn(i32, usize) -> bool) {
+        // From the end, so that those to come stay where they are.
+        for position in (0..unfinished.len()).rev() {
+            let is_chosen = |left| matches!(left, Removal::Fork(descriptor) if chosen(descriptor, position));
+            let Some(Removal::Fork(descriptor)) = unfinished.take_at(position, is_chosen) else { continue };
             // The content of homeless pages is on its way into the parent's new place, where no word of a child could find it.
             let homeless = unfinished.iter().any(|left| matches!(left, Removal::Homeless { .. }));
             let mut child = if homeless { None } else { self.clone_for_child() };
             if let Some(mm) = child
-                && !self.make_true(descriptor, mm, unfinished)
+                && !self.make_true(descriptor, mm, unfinished, position)
             {
                 crate::reaper::drop_mm(self.segment, &self.platform, mm);
                 self.end_handover();
@@ -89,8 +91,9 @@ impl<P: Platform> Engine<'_, P> {
     }
 
     /// The kernel does not tell in which order a fork and a change of mappings by another thread took effect. The child itself shows it: words that were
-    /// moved here but not there go back, those that were moved there but not here go on, and words of what the child does not have are dropped. False: no table page is free.
-    fn make_true(&self, descriptor: i32, mm: MmId, unfinished: &Unfinished) -> bool {
+    /// moved here but not there go back, those that were moved there but not here go on, and words of what the child does not have are dropped. `read_before`: so many of the
+    /// unfinished were read before the fork. False: no table page is free.
+    fn make_true(&self, descriptor: i32, mm: MmId, unfinished: &Unfinished, read_before: usize) -> bool {
         let root = self.segment.mms().record(mm).root().expect("it was cloned a moment ago");
         let table = self.segment.page_table(mm, root);
         let child_has = |page| self.platform.child_has(descriptor, page);
@@ -105,15 +108,19 @@ impl<P: Platform> Engine<'_, P> {
                 return false;
             }
         }
-        for left in unfinished.iter() {
+        for (position, left) in unfinished.iter().enumerate() {
             match left {
-                Removal::Postponed { from, to } => {
-                    if let Some(page) = table.first_managed(from)
-                        && !child_has(page)
-                        && child_has(to.plus(page.0 - from.start.0))
-                        && !self.carry(table, from, to)
+                Removal::Postponed { from, to, stays } => {
+                    // A place that stays is there before and after: then what was read first was first.
+                    let page = table.first_managed(from).unwrap_or(from.start);
+                    if (!child_has(page) || (stays && position < read_before))
+                        && child_has(to.start.plus(page.0 - from.start.0))
                     {
-                        return false;
+                        let room = table.leaves(to).flat_map(|leaf| leaf.slots_in(to));
+                        room.for_each(|(_, slot)| self.drop_word(slot));
+                        if !self.carry(table, from, to.start) {
+                            return false;
+                        }
                     }
                 }
                 Removal::Unmapped(range) | Removal::Disputed(range) => {

@@ -18,7 +18,7 @@ const NOTES_MAX: usize = 256;
 const DISPUTED_MAX: usize = 64;
 
 /// Moves that are remembered for a fork. When there are more the oldest is forgotten: so many calls in one moment are not expected of any program.
-const MOVES_MAX: usize = 64;
+pub(crate) const MOVES_MAX: usize = 64;
 
 /// A move of pages that a remap event told of.
 #[derive(Clone, Copy, Debug)]
@@ -47,7 +47,8 @@ pub struct LateUnmaps {
     disputed_count: usize,
 }
 
-const NOTHING: PageRange = PageRange { start: PageId(0), end: PageId(0) };
+/// No pages.
+pub(crate) const NOTHING: PageRange = PageRange { start: PageId(0), end: PageId(0) };
 
 impl LateUnmaps {
     /// No notes.

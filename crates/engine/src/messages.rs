@@ -1,7 +1,7 @@
 //! Takes messages: faults go to the caller's queue, events are processed at once, in order.
 
 use crate::engine::Engine;
-use crate::event::{Event, Forks, Removal};
+use crate::event::{Event, Removal};
 use crate::fault::FaultOutcome;
 use crate::plant::{Plant, is_planted};
 use crate::platform::{Message, Platform};
@@ -10,9 +10,8 @@ use crate::unfinished::{UNFINISHED_MAX, Unfinished};
 use crate::workspace::Workspace;
 use core::sync::atomic::Ordering;
 use uswap_core::counters::{Counter, FaultSource};
-use uswap_core::page_word::Afterwards;
+use uswap_units::PageId;
 use uswap_units::limits::{FAULTS_DEFERRED_MAX, MESSAGES_PER_READ_MAX};
-use uswap_units::{PageId, PageRange};
 
 /// A fault that was read, and when.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -104,7 +103,10 @@ impl<P: Platform> Engine<'_, P> {
                 }
             }
             rounds += 1;
-            if !self.finish_removals(&mut unfinished, rounds > ROUNDS_MAX, workspace).await {
+            let unfinished_left = self.finish_removals(&mut unfinished, rounds > ROUNDS_MAX, workspace).await;
+            // Behind as many faults as fit there is an event: none of them can be served before it is read.
+            let blocked = !faults.has_room() && rounds <= ROUNDS_MAX && self.platform.event_pending();
+            if !unfinished_left && !blocked {
                 break;
             }
             let stuck = unfinished.places() == 0 && self.platform.event_pending();
@@ -142,52 +144,20 @@ impl<P: Platform> Engine<'_, P> {
                 Message::Event(event) => {
                     Self::check_homeless(unfinished, event);
                     let forks = self.settle_forks_before(unfinished, event);
-                    self.make_way(unfinished, event);
-                    let mut left = self.process_event(event, forks).await;
-                    if let Event::Remove(range) = event
-                        && unfinished.moves_to(range)
-                    {
-                        left = Removal::DropAgain(range);
-                    }
+                    let turn = self.turn_of(unfinished, event, forks);
+                    let mut left = self.process_event(event, &turn).await;
                     if let Removal::Unmapped(range) = left
                         && unfinished.places() < UNFINISHED_MAX / 2
+                        && !unfinished.moves_through(range)
                     {
                         self.finish_forks(unfinished);
                         left = self.settle_unmapped(range, true);
                     }
-                    unfinished.leave(left);
+                    unfinished.leave_before(left, turn.before);
                 }
             }
         }
         count
-    }
-
-    /// An event was read after a fork. What it tells of may have happened before or after the fork; where that matters the child is asked.
-    fn settle_forks_before(&self, unfinished: &mut Unfinished, event: Event) -> Forks {
-        match event {
-            // The pages are dropped only after this was read, and the children were made before.
-            Event::Remove(_) => self.finish_forks(unfinished),
-            Event::Unmap(_) => (),
-            // A child that has the old place was made before the move.
-            Event::Remap { from, pages, .. } => {
-                let from = PageRange { start: from, end: from.plus(pages) };
-                if let Some(page) = self.table.first_managed(from) {
-                    self.finish_forks_if(unfinished, |child| self.platform.child_has(child, page));
-                }
-            }
-        }
-        unfinished.forks()
-    }
-
-    /// mremap unmaps its new place first, in one step with the move: whatever words are there now are of the past. The place may be longer than what is moved to it.
-    fn make_way(&self, unfinished: &mut Unfinished, event: Event) {
-        let Event::Remap { to, pages, .. } = event else { return };
-        let of_new_place = |left| matches!(left, Removal::Unmapped(range) | Removal::Disputed(range) if range.start == to && range.pages() >= pages);
-        while let Some(Removal::Unmapped(range) | Removal::Disputed(range)) =
-            unfinished.take_first(of_new_place)
-        {
-            self.remove_words(range, Afterwards::Unmanaged);
-        }
     }
 
     /// Homeless pages that move once more could not be followed: better no program than one with wrong data.
@@ -199,43 +169,6 @@ impl<P: Platform> Engine<'_, P> {
                 assert!(apart, "pages are moved twice while the page tables are full");
             }
         }
-    }
-
-    /// Goes on with what is left of events, the oldest first; with `force` also where it would be better to wait for others. True while something still is.
-    async fn finish_removals(
-        &self,
-        unfinished: &mut Unfinished,
-        force: bool,
-        workspace: &mut Workspace,
-    ) -> bool {
-        if unfinished.len() == 0 {
-            return false;
-        }
-        if unfinished.forks() == Forks::Waiting && (force || !self.platform.event_pending()) {
-            self.finish_forks(unfinished);
-        }
-        let forks = unfinished.forks() == Forks::Waiting;
-        // Those that stay are put back, in order: what is in the list is older than what is looked at.
-        let looked_at = core::mem::replace(unfinished, Unfinished::new());
-        for removal in looked_at.iter() {
-            let left = match removal {
-                Removal::Done => Removal::Done,
-                Removal::Homeless { from, to } => self.bring_home(from, to, workspace).await,
-                Removal::Postponed { from, to } => self.remap_or_wait(from, to).await,
-                Removal::DropAgain(range) if unfinished.moves_to(range) => removal,
-                Removal::DropAgain(range) => {
-                    self.remove_words(range, Afterwards::StillManaged);
-                    Removal::Done
-                }
-                // A fork that waits needs the words.
-                Removal::Fork(_) | Removal::Disputed(_) | Removal::Unmapped(_) if forks => removal,
-                Removal::Disputed(range) => self.settle_disputed(range, force),
-                Removal::Unmapped(range) => self.settle_unmapped(range, force),
-                Removal::Fork(_) => unreachable!("forks wait, or were finished above"),
-            };
-            unfinished.leave(left);
-        }
-        unfinished.len() > 0
     }
 
     /// Serves the faults of a queue once each; those that must wait stay in it. False when the process is gone.

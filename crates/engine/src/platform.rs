@@ -147,8 +147,8 @@ pub trait Platform: Backing {
     fn read_frame(&self, frame: FrameId, content: &mut Page);
     /// Gives the memory of those of 64 frames back whose bit is set.
     fn drop_frames(&self, first: FrameId, mask: u64);
-    /// Makes present pages exclusive again that a fork left marked shared. Faults like any access: hold nothing.
-    fn recover(&self, page: PageId, count: u32) -> impl Future<Output = ()>;
+    /// Makes present pages exclusive again that a fork left marked shared: those of 64 whose bit is set, and no other, for they may be ours. Faults like any access: hold nothing.
+    fn recover(&self, first: PageId, mask: u64) -> impl Future<Output = ()>;
     /// Takes messages without waiting; how many.
     fn read_messages(&self, messages: &mut [Message]) -> usize;
     /// A child is there, with this record as its copy of the page table (None: there was no room for one, and the child cannot be kept).

@@ -23,8 +23,8 @@ pub struct Reclaimed {
     pub no_room: bool,
     /// A message must be read first.
     pub event_pending: bool,
-    /// Pages that a fork left marked shared: `recover` them, holding nothing.
-    pub shared: Option<(PageId, u32)>,
+    /// Pages that a fork left marked shared, bit i for `first + i`: `recover` them, holding nothing.
+    pub shared: Option<(PageId, u64)>,
 }
 
 /// After a fault that waited in vain, others do not wait for so long: there is nothing that reclaim could take.
@@ -94,7 +94,7 @@ impl<P: Platform> Engine<'_, P> {
             let Some(chunk) = self.next_chunk(&mut rounds) else { return };
             match self.stage_chunk(chunk).await {
                 Stage::Staged(_) => total.chunks += 1,
-                Stage::Shared(page, count) => total.shared = Some((page, count)),
+                Stage::Shared(first, mask) => total.shared = Some((first, mask)),
                 Stage::Nothing => (),
                 Stage::EventPending => {
                     total.event_pending = true;
@@ -156,9 +156,9 @@ impl<P: Platform> Engine<'_, P> {
         let share = balance::reclaim_share(budget.used(), marks.high, own, mms.resident_pages());
         let seen = budget.signal_count(Signal::Room);
         let done = self.reclaim(share.min(8 * CHUNK_PAGES), workspace).await;
-        if let Some((page, count)) = done.shared {
-            self.counters.add(Counter::Recovered, u64::from(count));
-            self.platform.recover(page, count).await;
+        if let Some((first, mask)) = done.shared {
+            self.counters.add(Counter::Recovered, u64::from(mask.count_ones()));
+            self.platform.recover(first, mask).await;
         }
         if done.pages == 0 && done.chunks == 0 {
             // Nothing to take now: pool full, everything hot, or an event unread.

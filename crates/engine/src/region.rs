@@ -4,6 +4,7 @@ use crate::engine::Engine;
 use crate::platform::Platform;
 use core::sync::atomic::Ordering;
 use uswap_core::counters::Counter;
+use uswap_core::page_table::TICK_NS;
 use uswap_units::{BLOCK_PAGES, PageId, PageRange};
 
 /// There are no table pages left: the rest of the memory stays unmanaged.
@@ -25,11 +26,13 @@ impl<P: Platform> Engine<'_, P> {
         result
     }
 
-    /// Takes the gate exclusive while no event is unread: the words are exactly what is mapped.
+    /// Takes the gate exclusive while no event is unread: the words are exactly what is mapped, and no unmap event is late any more.
     async fn lock_exclusive_settled(&self) {
         loop {
             self.platform.lock_exclusive().await;
             if !self.platform.event_pending() && !self.event_in_progress.load(Ordering::Acquire) {
+                // A note that no event took (MREMAP_DONTUNMAP sends none) would keep a later one from dropping the words that are made now.
+                self.private.lock().late_unmaps.clear();
                 return;
             }
             self.platform.unlock_exclusive();
@@ -54,11 +57,12 @@ impl<P: Platform> Engine<'_, P> {
     /// a hole later is not registered, though its word would say so. Such a range must not be activated.
     pub async fn abandon(&self, ranges: &[PageRange]) {
         self.platform.lock_exclusive().await;
+        let now_tick = self.platform.now_ns() / TICK_NS;
         for range in ranges {
             for leaf in self.table.leaves(*range) {
                 leaf.slots_in(*range).for_each(|(_, slot)| slot.abandon());
             }
-            self.table.free_empty_leaves(*range);
+            self.table.free_empty_leaves(*range, |leaf| leaf.is_held_anywhere(now_tick));
         }
         self.platform.unlock_exclusive();
     }

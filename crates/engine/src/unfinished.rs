@@ -29,17 +29,30 @@ impl Unfinished {
     }
     /// Adds one at the end, unless it is done.
     pub(crate) fn leave(&mut self, left: Removal) {
+        self.leave_before(left, None);
+    }
+    /// Adds one before another, named by its position, or at the end; unless it is done.
+    pub(crate) fn leave_before(&mut self, left: Removal, position: Option<usize>) {
         if left != Removal::Done {
             assert!(self.count < UNFINISHED_MAX, "no more messages are read than there are places");
-            self.left[self.count] = left;
+            let position = position.unwrap_or(self.count);
+            self.left.copy_within(position..self.count, position + 1);
+            self.left[position] = left;
             self.count += 1;
         }
     }
     /// Takes out the first that is chosen; the others stay in order.
     pub(crate) fn take_first(&mut self, chosen: impl Fn(Removal) -> bool) -> Option<Removal> {
-        let index = self.iter().position(chosen)?;
-        let taken = self.left[index];
-        self.left.copy_within(index + 1..self.count, index);
+        let index = self.iter().position(&chosen)?;
+        self.take_at(index, chosen)
+    }
+    /// Takes out the one at this position, if it is chosen; the others stay in order.
+    pub(crate) fn take_at(&mut self, position: usize, chosen: impl Fn(Removal) -> bool) -> Option<Removal> {
+        let taken = self.left[position];
+        if !chosen(taken) {
+            return None;
+        }
+        self.left.copy_within(position + 1..self.count, position);
         self.count -= 1;
         Some(taken)
     }
@@ -51,6 +64,10 @@ impl Unfinished {
     /// True when pages that were moved to a part of `range` have not arrived there yet.
     pub(crate) fn moves_to(&self, range: PageRange) -> bool {
         self.iter().filter_map(Removal::target).any(|to| overlap(to, range))
+    }
+    /// True when words must first leave or reach a part of `range`.
+    pub(crate) fn moves_through(&self, range: PageRange) -> bool {
+        self.iter().any(|left| left.moves_through(range))
     }
 }
 

@@ -137,11 +137,15 @@ pub async fn map_over(world: &World<'_>, process: &Process<'_>) {
     unclaim(process, range);
 }
 
-/// mremap to another place, perhaps one that is mapped, perhaps longer.
+/// mremap: makes a mapping longer at its place, or moves it to another one, perhaps one that is mapped, perhaps longer, perhaps with MREMAP_DONTUNMAP.
 pub async fn remap(world: &World<'_>, process: &Process<'_>) {
     let Some(from) = some_mapping(world, process, 64) else { return };
+    if world.below(8) == 0 {
+        return grow_in_place(world, process, from);
+    }
     let to = some_range(world, 1).start;
-    let grow = if world.below(3) == 0 { world.below(16) } else { 0 };
+    let stays = world.below(4) == 0;
+    let grow = if !stays && world.below(3) == 0 { world.below(16) } else { 0 };
     let target = PageRange { start: to, end: to.plus(from.pages() + grow) };
     let overlap = target.start.0 < from.end.0 && from.start.0 < target.end.0;
     let over = is_mapped(process, target);
@@ -151,24 +155,60 @@ pub async fn remap(world: &World<'_>, process: &Process<'_>) {
     if !claim(process, target) {
         return unclaim(process, from);
     }
-    world.note(format_args!("mremap {from:?} to {target:?}"));
-    world.count("mremap", 1);
+    world.note(format_args!("mremap {from:?} to {target:?}, the old place stays: {stays}"));
+    world.count(if stays { "mremap dontunmap" } else { "mremap" }, 1);
     let early = has_registered(process, target);
     let registered = has_registered(process, from);
-    process.memory.borrow_mut().changing += u32::from(early) + 2 * u32::from(registered);
+    let moved = if stays { 1 } else { 2 };
+    process.memory.borrow_mut().changing += u32::from(early) + moved * u32::from(registered);
     unmap_now(process, target);
     move_pages(process, from, target);
-    unclaim(process, from);
+    if stays {
+        // The old mapping is as it was, registered too, and empty.
+        map_zeros(process, from);
+        if registered {
+            process.memory.borrow_mut().register(from);
+        }
+    } else {
+        unclaim(process, from);
+    }
     world.executor.step().await;
     if early {
         event(world, process, Message::Event(Event::Unmap(target))).await;
     }
     if registered {
-        event(world, process, Message::Event(Event::Remap { from: from.start, to, pages: from.pages() }))
-            .await;
+        event(
+            world,
+            process,
+            Message::Event(Event::Remap { from: from.start, to, pages: from.pages(), stays }),
+        )
+        .await;
+    }
+    if registered && !stays {
         event(world, process, Message::Event(Event::Unmap(from))).await;
     }
+    // What stays mapped is not used by another thread of a sound program before the call returns; an unmapped place is free for all at once.
+    if stays {
+        unclaim(process, from);
+    }
     unclaim(process, target);
+}
+
+/// The mapping becomes longer where nothing is behind it. No event tells of that, and the new part is registered as the rest is.
+fn grow_in_place(world: &World<'_>, process: &Process<'_>, mapping: PageRange) {
+    let zone_end = ZONE_START + world.options.zone_pages;
+    let new =
+        PageRange { start: mapping.end, end: PageId((mapping.end.0 + 1 + world.below(32)).min(zone_end)) };
+    if new.start.0 >= new.end.0 || is_mapped(process, new) {
+        return;
+    }
+    world.note(format_args!("mremap {mapping:?}: {new:?} is added"));
+    world.count("mremap in place", 1);
+    let registered = has_registered(process, mapping);
+    map_zeros(process, new);
+    if registered {
+        process.memory.borrow_mut().register(new);
+    }
 }
 
 fn move_pages(process: &Process<'_>, from: PageRange, target: PageRange) {

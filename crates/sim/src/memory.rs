@@ -5,7 +5,7 @@
 //! Everything here takes effect at once; `process` adds the waits around it.
 
 use crate::executor::TaskId;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::rc::Rc;
 use uswap_codec::{PAGE_BYTES, Page};
 use uswap_engine::platform::{Install, Message, MoveOut, MoveStop};
@@ -57,6 +57,8 @@ pub struct Memory {
     pub frames: Vec<Frame>,
     /// Changes under way (`mmap_changing`): counted by the thread in the system call, before the change and until it runs again after its event was read.
     pub changing: u32,
+    /// Pages that MOVE out ever refused, for a fork or a device.
+    pub refused: BTreeSet<u64>,
     faults: VecDeque<u64>,
     events: VecDeque<QueuedEvent>,
     /// Tickets up to this number were read. Events are read in order.

@@ -142,6 +142,9 @@ impl Platform for SimPlatform<'_> {
         if busy && out.stop.is_none() {
             out.stop = Some(MoveStop::Busy);
         }
+        if out.stop == Some(MoveStop::Busy) {
+            self.process.memory.borrow_mut().refused.insert(page.0 + u64::from(out.pages));
+        }
         self.world.note(format_args!("move out {page:?} +{count} to {frame:?}: {out:?}"));
         out
     }
@@ -187,8 +190,11 @@ impl Platform for SimPlatform<'_> {
         }
         self.world.note(format_args!("drop {first:?} {mask:x}"));
     }
-    async fn recover(&self, page: PageId, count: u32) {
-        self.process.recover(&self.world, page, count).await;
+    async fn recover(&self, first: PageId, mask: u64) {
+        let pages = (0..u64::BITS).filter(|index| mask & (1 << index) != 0);
+        for page in pages.map(|index| first.plus(u64::from(index))) {
+            self.process.recover(&self.world, page).await;
+        }
     }
     fn read_messages(&self, messages: &mut [Message]) -> usize {
         let (count, go_on) = self.process.memory.borrow_mut().read(messages);

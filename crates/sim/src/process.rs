@@ -152,25 +152,28 @@ impl<'a> Process<'a> {
         self.poll_waiters.borrow_mut().drain(..).for_each(|task| world.executor.unpark(task));
     }
 
-    /// Makes pages exclusive again as a write to each does. A missing page is a fault like any other.
-    pub async fn recover(&self, world: &World<'_>, page: PageId, count: u32) {
-        for page in (0..u64::from(count)).map(|index| page.plus(index)) {
-            loop {
-                world.executor.step().await;
-                let access = self.memory.borrow_mut().touch(page, world.executor.current());
-                match access {
-                    Access::Missing => {
-                        self.wake_handlers(world);
-                        world.executor.park("a page that a fork left shared", None).await;
-                    }
-                    Access::Present(_) => {
-                        if let Some(mapped) = self.memory.borrow_mut().pages.get_mut(&page.0) {
-                            mapped.shared &= !mapped.writable;
-                        }
-                        break;
-                    }
-                    Access::Poisoned | Access::Unmapped => break,
+    /// Makes a page exclusive again as a write to it does. A missing page is a fault like any other. What is not the program's may lie beside it: only pages that MOVE refused
+    /// may be asked for.
+    pub async fn recover(&self, world: &World<'_>, page: PageId) {
+        if !self.memory.borrow().refused.contains(&page.0) {
+            return world
+                .fail(format!("{page:?} of process {} is to be recovered and was not refused", self.number));
+        }
+        loop {
+            world.executor.step().await;
+            let access = self.memory.borrow_mut().touch(page, world.executor.current());
+            match access {
+                Access::Missing => {
+                    self.wake_handlers(world);
+                    world.executor.park("a page that a fork left shared", None).await;
                 }
+                Access::Present(_) => {
+                    if let Some(mapped) = self.memory.borrow_mut().pages.get_mut(&page.0) {
+                        mapped.shared &= !mapped.writable;
+                    }
+                    return;
+                }
+                Access::Poisoned | Access::Unmapped => return,
             }
         }
     }
@@ -305,6 +308,12 @@ async fn take_under_management<'a>(world: &World<'a>, process: &Process<'a>, eng
         return;
     }
     world.sleep_up_to(30_000).await;
+    // The whole mapping is registered as soon as it is seen, so that its first touches come to us; words are made only where pages are.
+    for run in &runs {
+        let _nothing_mapped_any_more = engine.platform().register(*run);
+        world.executor.step().await;
+    }
+    runs.retain(|_| world.below(4) > 0);
     if engine.adopt(&runs).await.is_err() {
         world.count("page tables full", 1);
     }

@@ -1,0 +1,151 @@
+//! In which order events take effect that were read while others are unread.
+//!
+//! The order in which events are read is that of the changes, unless a thread was stopped between its change and its event. Then three things tell which was first:
+//! * no thread of a sound program uses a place before the call that put pages there has returned, and that call's events were read by then;
+//! * of pages that came to a place and others that left it, the kernel shows which are there now;
+//! * a child of fork has what was mapped in the moment of the fork.
+
+use crate::engine::Engine;
+use crate::event::{Event, Forks, Order, Removal, Turn, overlap};
+use crate::platform::Platform;
+use crate::unfinished::{UNFINISHED_MAX, Unfinished};
+use crate::workspace::Workspace;
+use uswap_core::page_word::Afterwards;
+use uswap_units::{PageId, PageRange};
+
+impl<P: Platform> Engine<'_, P> {
+    /// An event was read after a fork. What it tells of may have happened before or after the fork; where that matters the child is asked.
+    pub(crate) fn settle_forks_before(&self, unfinished: &mut Unfinished, event: Event) -> Forks {
+        match event {
+            // The pages are dropped only after this was read, and the children were made before.
+            Event::Remove(_) => self.finish_forks(unfinished),
+            Event::Unmap(_) => (),
+            // A child that has the old place was made before the move, unless the place stays (MREMAP_DONTUNMAP): then the new place shows it, or if there was something before, what
+            // was read first was first.
+            Event::Remap { from, to, pages, stays } => {
+                let from = PageRange { start: from, end: from.plus(pages) };
+                let Some(page) = self.table.first_managed(from) else { return unfinished.forks() };
+                let room = unfinished.iter().position(|left| Self::is_room(left, to, pages));
+                self.finish_forks_if(unfinished, |child, position| {
+                    let moved_before = || match room {
+                        Some(room) => room < position,
+                        None => self.platform.child_has(child, to),
+                    };
+                    self.platform.child_has(child, page) && !(stays && moved_before())
+                });
+            }
+        }
+        unfinished.forks()
+    }
+
+    /// The turn of an event among the moves that were read before it and are not done.
+    pub(crate) fn turn_of(&self, unfinished: &mut Unfinished, event: Event, forks: Forks) -> Turn {
+        let turn = |behind, before, room_pages| {
+            let order = if behind { Order::BehindMoves } else { Order::Free };
+            Turn { order, before, forks, room_pages }
+        };
+        match event {
+            Event::Remove(range) => turn(unfinished.moves_through(range), None, 0),
+            Event::Unmap(range) => turn(unfinished.moves_to(range), None, 0),
+            Event::Remap { from, to, pages, stays } => {
+                let from = PageRange { start: from, end: from.plus(pages) };
+                let (room, told_at) = Self::take_room(unfinished, to, pages);
+                // Nothing comes to a place that stays.
+                let made_way = |left| match left {
+                    Removal::Postponed { from: came_from, to: came, .. } => {
+                        !stays && !overlap(room, came_from) && self.made_way(from, came)
+                    }
+                    _ => false,
+                };
+                let made_way_at = unfinished.iter().position(made_way);
+                let before = [made_way_at, told_at].into_iter().flatten().min();
+                // No other thread of a sound program uses what a call that has not returned moves: of all others the first that was read is the older one.
+                let earlier = before.unwrap_or(unfinished.len());
+                let behind = unfinished
+                    .iter()
+                    .take(earlier)
+                    .any(|left| left.moves_through(from) || left.moves_through(room));
+                turn(behind, before, room.pages())
+            }
+        }
+    }
+
+    fn is_room(left: Removal, to: PageId, pages: u64) -> bool {
+        matches!(left, Removal::Unmapped(range) | Removal::Disputed(range) if range.start == to && range.pages() >= pages)
+    }
+
+    /// mremap unmaps its new place first, in one step with the move, and tells of it first: that event is part of the move. Takes it out, and gives the new place with where it stood.
+    fn take_room(unfinished: &mut Unfinished, to: PageId, pages: u64) -> (PageRange, Option<usize>) {
+        let is_room = |left| Self::is_room(left, to, pages);
+        let mut room = PageRange { start: to, end: to.plus(pages) };
+        let first = unfinished.iter().position(is_room);
+        while let Some(Removal::Unmapped(range) | Removal::Disputed(range)) = unfinished.take_first(is_room) {
+            room.end = room.end.max(range.end);
+        }
+        (room, first)
+    }
+
+    /// Goes on with what is left of events, the oldest first; with `force` also where it would be better to wait for others. True while something still is.
+    pub(crate) async fn finish_removals(
+        &self,
+        unfinished: &mut Unfinished,
+        force: bool,
+        workspace: &mut Workspace,
+    ) -> bool {
+        if unfinished.len() == 0 {
+            return false;
+        }
+        if unfinished.forks() == Forks::Waiting && (force || !self.platform.event_pending()) {
+            self.finish_forks(unfinished);
+        }
+        // Words that were moved away are taken from a place before what else is there is dropped.
+        let looked_at = core::mem::replace(unfinished, Unfinished::new());
+        let mut left = [Removal::Done; UNFINISHED_MAX];
+        for drops in [false, true] {
+            for (place, removal) in left.iter_mut().zip(looked_at.iter()) {
+                if matches!(removal, Removal::Disputed(_) | Removal::Unmapped(_)) == drops {
+                    *place = self.go_on_with(removal, unfinished, force, workspace).await;
+                    unfinished.leave(*place);
+                }
+            }
+        }
+        // Those that stay, in the order in which they were.
+        *unfinished = Unfinished::new();
+        left.into_iter().for_each(|left| unfinished.leave(left));
+        unfinished.len() > 0
+    }
+
+    /// Goes on with one. `before`: those that were looked at before it and stay.
+    async fn go_on_with(
+        &self,
+        removal: Removal,
+        before: &Unfinished,
+        force: bool,
+        workspace: &mut Workspace,
+    ) -> Removal {
+        match removal {
+            Removal::Done => Removal::Done,
+            Removal::Homeless { from, to } => self.bring_home(from, to, workspace).await,
+            // What was read before it has not arrived, or not left yet.
+            Removal::Postponed { from: range, .. }
+            | Removal::DropAgain(range)
+            | Removal::Disputed(range)
+            | Removal::Unmapped(range)
+                if before.moves_through(range)
+                    || removal.target().is_some_and(|target| before.moves_through(target)) =>
+            {
+                removal
+            }
+            // A fork that waits needs the words.
+            Removal::Fork(_) => removal,
+            Removal::Disputed(_) | Removal::Unmapped(_) if before.forks() == Forks::Waiting => removal,
+            Removal::Postponed { from, to, stays } => self.remap_or_wait(from, to, stays).await,
+            Removal::DropAgain(range) => {
+                self.remove_words(range, Afterwards::StillManaged);
+                Removal::Done
+            }
+            Removal::Disputed(range) => self.settle_disputed(range, force),
+            Removal::Unmapped(range) => self.settle_unmapped(range, force),
+        }
+    }
+}
