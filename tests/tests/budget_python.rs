@@ -18,9 +18,9 @@ for key, text in rows:
 print(len(rows), digest.hexdigest())
 "#;
 
-/// An eighth in the short form: its accesses are random, so most of them wait for the disk.
+/// A sixteenth in the short form: its accesses are random, so most of them wait for the disk.
 fn sized_mib(full: u64) -> u64 {
-    scaled_mib_by(full, 8)
+    scaled_mib_by(full, 16)
 }
 
 #[test]

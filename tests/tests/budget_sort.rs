@@ -2,9 +2,9 @@
 
 use uswap_tests::{Run, Scratch, compare, content, scaled_mib_by, turn};
 
-/// A sixteenth in the short form: its accesses are random, so most of them wait for the disk.
+/// 48 MiB in 12 in the short form: its accesses are random, so most of them wait for the disk.
 fn sized_mib(full: u64) -> u64 {
-    scaled_mib_by(full, 16)
+    scaled_mib_by(full, 21)
 }
 
 #[test]

@@ -47,7 +47,7 @@ fn integrity_stress_ng_verifies_all_methods() {
 
 fn churn(name: &str, options: &[&str], seed: &str) {
     let ram_mib = scaled_mib(200);
-    let seconds = if full_size() { "600" } else { "40" };
+    let seconds = if full_size() { "600" } else { "25" };
     let bytes = format!("{}M", scaled_mib(600));
     let outcome = Run::plain(program("churn"))
         .args(["--threads", "8", "--seconds", seconds, "--bytes", &bytes, "--seed", seed])
