@@ -4,24 +4,15 @@
 //! that comes through [`crate::hooks`] is known from its beginning to its end, so its pages are held for exactly so long. Drops by other ways (libc's own, raw system
 //! calls) are held for a time: `uswap_core::page_table::HOLD_TICKS`.
 
-use uswap_core::range_set::{Place, RangeSet};
+use uswap_core::range_set::{Held, RangeSet};
 use uswap_units::PageRange;
 
 /// Of calls that are followed at once: threads in `madvise` in one moment. Others are held for a time, as the unknown ones are.
 static UNDER_WAY: RangeSet<64> = RangeSet::new();
 
-/// A call that is under way; ended by drop.
-pub struct UnderWay(Place<'static>);
-
-impl Drop for UnderWay {
-    fn drop(&mut self) {
-        self.0.clear();
-    }
-}
-
 /// A call is about to drop `range`. None: it cannot be followed.
-pub fn begin(range: PageRange) -> Option<UnderWay> {
-    UNDER_WAY.add(range).map(UnderWay)
+pub fn begin(range: PageRange) -> Option<Held<'static>> {
+    UNDER_WAY.hold(range)
 }
 
 /// True when the drop of `range` that the kernel tells of is one that is followed here. (The kernel tells of each mapping apart, so it may be a part.)

@@ -30,6 +30,9 @@ const CHILDREN_MAX: usize = 16;
 /// A child that has not rung by then gets everything at once.
 const RING_TIMEOUT_NS: u64 = 1_000_000_000;
 
+/// So often an answer is tried: other children wait meanwhile.
+const ANSWER_TRIES: u32 = 1000;
+
 /// New children: descriptor + 1 in the high half, record + 1 in the low one (0: the parent had no room for its page table).
 static NEW: [AtomicU64; CHILDREN_MAX] = [const { AtomicU64::new(0) }; CHILDREN_MAX];
 static BELL: state::Slot<Event> = state::Slot::new();
@@ -150,7 +153,7 @@ fn serve(child: &Child, parent: &'static state::AgentEngine, workspace: &mut Wor
         };
         if address == fork::doorbell() {
             let answer = child.kept.as_ref().map_or(Answer::Refused, |kept| Answer::Record(kept.mm));
-            let _filled_or_gone = child.uffd.copy_page(address, &answer.page(), Wake::Later);
+            give_answer(child, answer);
             return true;
         }
         let Some(kept) = &child.kept else {
@@ -185,6 +188,16 @@ fn is_gone(child: &Child) -> bool {
     matches!(child.uffd.no_event_pending(probe), Err(Stop::Gone))
 }
 
+/// Fills the doorbell. A child without an answer ends itself, so a refusal that passes (no memory just now) is not the last word.
+fn give_answer(child: &Child, answer: Answer) {
+    for _ in 0..ANSWER_TRIES {
+        match child.uffd.copy_page(fork::doorbell(), &answer.page(), Wake::Later).stop {
+            Some(Stop::Retry | Stop::Other(uswap_os::Errno::ENOMEM)) => thread::yield_now(),
+            _filled_or_gone => return,
+        }
+    }
+}
+
 fn end_child(kept: &Kept, parent: &'static state::AgentEngine) -> bool {
     reaper::drop_mm(parent.segment(), parent.platform(), kept.mm);
     true
@@ -201,7 +214,7 @@ fn bring_home(
         Some(0) => {
             let ended = end_child(kept, parent);
             // The last thing before its descriptor is closed: a child that rings late must find its memory free of our registration when it makes its own.
-            let _filled_or_gone = child.uffd.copy_page(fork::doorbell(), &Answer::Home.page(), Wake::Later);
+            give_answer(child, Answer::Home);
             ended
         }
         None => end_child(kept, parent),

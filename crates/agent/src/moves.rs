@@ -3,24 +3,15 @@
 //! The kernel tells of a move the same way with and without that flag, and of the unmapping of the old place in an event of its own, which never comes if the place stays. So the calls
 //! that come through [`crate::hooks`] are noted here from their beginning to their end. The same flag in a raw system call is not seen.
 
-use uswap_core::range_set::{Place, RangeSet};
+use uswap_core::range_set::{Held, RangeSet};
 use uswap_units::PageRange;
 
 /// Of calls that are followed at once: threads in such a call in one moment.
 static STAYING: RangeSet<64> = RangeSet::new();
 
-/// A call that is under way; ended by drop.
-pub struct UnderWay(Place<'static>);
-
-impl Drop for UnderWay {
-    fn drop(&mut self) {
-        self.0.clear();
-    }
-}
-
 /// A call is about to move `from`, which stays. None: too many are under way.
-pub fn begin(from: PageRange) -> Option<UnderWay> {
-    STAYING.add(from).map(UnderWay)
+pub fn begin(from: PageRange) -> Option<Held<'static>> {
+    STAYING.hold(from)
 }
 
 /// True when the call that moves `from` leaves it mapped.

@@ -19,6 +19,15 @@ impl Place<'_> {
     }
 }
 
+/// A range that is in its set until this is dropped.
+pub struct Held<'a>(Place<'a>);
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        self.0.clear();
+    }
+}
+
 fn pack(range: PageRange) -> Option<u64> {
     let fits = range.start.0 < range.end.0 && range.pages() >> PAGES_BITS == 0 && range.end.0 <= PAGES_MAX;
     fits.then(|| (range.start.0 << PAGES_BITS) | range.pages())
@@ -45,6 +54,11 @@ impl<const PLACES: usize> RangeSet<PLACES> {
         let is_free =
             |place: &&AtomicU64| place.compare_exchange(0, word, Ordering::AcqRel, Ordering::Relaxed).is_ok();
         self.0.iter().find(is_free).map(Place)
+    }
+
+    /// Adds a range until the answer is dropped. None: as for [`RangeSet::add`].
+    pub fn hold(&self, range: PageRange) -> Option<Held<'_>> {
+        self.add(range).map(Held)
     }
 
     /// The ranges in it.

@@ -29,18 +29,15 @@ pub fn run(shared: &Shared) {
                 drop_mm(shared.segment, shared, record.id());
             }
         }
+        // The next child that gets a record has its own time.
+        unclaimed.retain(|id, _| shared.segment.mms().record(*id).state() == MmState::Forked);
         let empty = shared.segment.counters().get(Counter::Staged) == 0;
         std::thread::park_timeout(if empty { LOOK_EVERY_WHEN_EMPTY } else { LOOK_EVERY });
     }
 }
 
 fn is_gone(shared: &Shared, record: MmRecord<'_>, unclaimed: &mut HashMap<MmId, Instant>) -> bool {
-    let state = record.state();
-    if state != MmState::Forked {
-        // Claimed; the next child that gets the record has its own time.
-        unclaimed.remove(&record.id());
-    }
-    match state {
+    match record.state() {
         MmState::Live => !thread_lives(record.pid(), record.kswapd_tid()),
         MmState::Taken => record.pid() != 0 && !process::is_alive(record.pid()),
         MmState::Forked => {
@@ -52,11 +49,7 @@ fn is_gone(shared: &Shared, record: MmRecord<'_>, unclaimed: &mut HashMap<MmId, 
                 return false;
             }
             let since = *unclaimed.entry(record.id()).or_insert_with(Instant::now);
-            let dead = since.elapsed() > UNCLAIMED_MAX && record.reap_forked();
-            if dead {
-                unclaimed.remove(&record.id());
-            }
-            dead
+            since.elapsed() > UNCLAIMED_MAX && record.reap_forked()
         }
         MmState::Free | MmState::Reaping => false,
     }
