@@ -62,6 +62,7 @@ modes! {
     evil_dont_fork => "dont_fork",
     evil_excluded_place_again => "excluded_place_again",
     evil_split_mapping => "split_mapping",
+    evil_mapped_again => "mapped_again",
     evil_lock_part => "lock_part",
     evil_own_userfaultfd => "own_userfaultfd",
     evil_shared_anonymous => "shared_anonymous",

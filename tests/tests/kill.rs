@@ -48,8 +48,9 @@ fn kill_any_process_and_the_rest_stays_right() {
         report(&format!(
             "kill_any_process: {kills} kills: {good} good, {killed} killed, {child_killed} lost a child"
         ));
-        assert_eq!(good + killed + child_killed, 4, "{}\n{}", outcome.stdout, outcome.stderr);
-        assert!(good >= 1, "{}\n{}", outcome.stdout, outcome.stderr);
+        let said = format!("{}{}", outcome.stdout, outcome.stderr);
+        assert_eq!(good + killed + child_killed, 4, "of four churns; they said:\n{said}");
+        assert!(good >= 1, "none was left alone; they said:\n{said}");
     }
 }
 

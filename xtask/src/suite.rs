@@ -1,8 +1,8 @@
 //! `cargo xtask test`: all tests, in the order that tells soonest what is wrong.
 //!
 //! Must hold: a step that fails does not hide the others, but makes the whole fail; a step in which no test ran has
-//! failed; and nobody mistakes a skipped test for a passed one: lines that start with `SKIP:` are counted over all
-//! steps and the number is printed last.
+//! failed; nobody mistakes a skipped test for a passed one: lines that start with `SKIP:` are counted over all
+//! steps and the number is printed last; and why tests failed is said again at the end of a step, since a log may be cut.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Command, Stdio};
@@ -16,19 +16,28 @@ use crate::commands::{self, AGENT, INTEGRATION, PROGRAMS, cargo};
 /// Seeds that the simulator runs: as many as CI has time for (3 minutes).
 const SIMULATOR_SEEDS: &str = "1000";
 
+/// Lines of a panic that are said again, and of all panics of a step.
+const PANIC_LINES: usize = 12;
+const PANICS_LINES_MAX: usize = 120;
+
 /// What the lines of a step said.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Seen {
     /// Tests that started.
     test_count: u64,
     /// Tests that did not do their work, and said why.
     skip_count: u64,
+    /// The first lines of what panics said.
+    panics: Vec<String>,
+    /// Lines that still belong to the last panic.
+    panic_lines_left: usize,
 }
 
 impl Seen {
     fn add(&mut self, other: Seen) {
         self.test_count += other.test_count;
         self.skip_count += other.skip_count;
+        self.panics.extend(other.panics);
     }
 
     /// Reads one line of the output of a test program.
@@ -40,6 +49,19 @@ impl Seen {
         // With --nocapture the first line that a test prints stands behind its name: "test NAME ... SKIP: why".
         if line.starts_with("SKIP:") || (line.starts_with("test ") && line.contains(" ... SKIP:")) {
             self.skip_count += 1;
+        }
+        self.panic_line(line);
+    }
+
+    fn panic_line(&mut self, line: &str) {
+        if line.starts_with("thread '") && line.contains("panicked at ") {
+            self.panic_lines_left = PANIC_LINES;
+        } else if line.starts_with("stack backtrace:") || line.starts_with("test ") {
+            self.panic_lines_left = 0;
+        }
+        if self.panic_lines_left > 0 && self.panics.len() < PANICS_LINES_MAX {
+            self.panic_lines_left -= 1;
+            self.panics.push(line.to_owned());
         }
     }
 }
@@ -73,12 +95,12 @@ pub fn run() -> Result<()> {
         let seconds = step_start.elapsed().as_secs();
         match result {
             Ok(step_seen) => {
-                seen.add(step_seen);
                 let tests = if step_seen.test_count > 0 {
                     format!("  {} tests", step_seen.test_count)
                 } else {
                     String::new()
                 };
+                seen.add(step_seen);
                 summary.push(format!("ok    {seconds:>5} s  {name}{tests}"));
             }
             Err(error) => {
@@ -162,7 +184,8 @@ fn watch_into(
         Ok(seen)
     })?;
     let status = child.wait()?;
-    ensure!(status.success(), "{status} of {command:?}");
+    // Some tests want a panic; only who failed is asked why.
+    ensure!(status.success(), "{}\n{status} of {command:?}", seen.panics.join("\n"));
     Ok(seen)
 }
 
@@ -189,7 +212,7 @@ mod tests {
         let output = "running 3 tests\ntest a ... ok\ntest b ... SKIP: no userfaultfd\nok\nSKIP: no redis\nnot SKIP: this\nrunning 1 test\n";
         let mut copy = Vec::new();
         let seen = pass_on(output.as_bytes(), &mut copy).expect("memory can be read");
-        assert_eq!(seen, Seen { test_count: 4, skip_count: 2 });
+        assert_eq!(seen, Seen { test_count: 4, skip_count: 2, ..Seen::default() });
         assert_eq!(copy, output.as_bytes());
     }
 
@@ -203,7 +226,16 @@ mod tests {
     #[test]
     fn both_outputs_of_a_command_are_read() {
         let seen = shell("echo SKIP: one; echo SKIP: two >&2; echo running 1 test").expect("sh runs");
-        assert_eq!(seen, Seen { test_count: 1, skip_count: 2 });
+        assert_eq!(seen, Seen { test_count: 1, skip_count: 2, ..Seen::default() });
+    }
+
+    #[test]
+    fn why_a_test_failed_is_said_at_the_end() {
+        let script = "echo \"thread 'a' (7) panicked at b.rs:1:2:\" >&2; echo wrong page >&2; echo stack backtrace: >&2; \
+                      echo far away >&2; exit 101";
+        let error = shell(script).expect_err("it fails").to_string();
+        let wanted = "thread 'a' (7) panicked at b.rs:1:2:\nwrong page\nexit status: 101";
+        assert!(error.starts_with(wanted), "{error}");
     }
 
     #[test]

@@ -7,7 +7,7 @@
 //! These run on threads of the program, and may use libc.
 
 use crate::state::{self, OPTIONS, Phase};
-use crate::{drops, fork, moves};
+use crate::{drops, fork, moves, register};
 use core::ffi::{CStr, c_char, c_int, c_uint, c_ulong, c_void};
 use core::sync::atomic::Ordering;
 use uswap_core::range_set::RangeSet;
@@ -139,9 +139,11 @@ pub unsafe extern "C" fn mremap(
     let was_excluded = EXCLUDED.iter().any(|range| range.start.0 < from.end.0 && from.start.0 < range.end.0);
     let _until_it_returns = (flags & MREMAP_DONTUNMAP != 0).then(|| moves::begin(from)).flatten();
     let target = if flags & (MREMAP_FIXED | MREMAP_DONTUNMAP) == 0 { 0 } else { target as usize };
-    // SAFETY: 1. the arguments are the program's.
-    let answer =
-        unsafe { sys::syscall6(SYS_MREMAP, start as usize, bytes, new_bytes, flags as usize, target, 0) };
+    let answer = {
+        let _nothing_is_registered_in_part = register::keep_out();
+        // SAFETY: 1. the arguments are the program's.
+        unsafe { sys::syscall6(SYS_MREMAP, start as usize, bytes, new_bytes, flags as usize, target, 0) }
+    };
     let Some(moved) = or_errno(answer) else { return MAP_FAILED };
     if was_excluded {
         if flags & MREMAP_DONTUNMAP == 0 {

@@ -21,6 +21,7 @@ mod kswapd;
 mod leave;
 mod moves;
 mod platform;
+mod register;
 mod remote;
 mod scan;
 mod start;

@@ -3,6 +3,7 @@
 //! A mapping is registered as a whole, so that memory that is not touched yet will fault to us. Page words are made only for blocks that hold pages.
 //! Left alone: shared and file mappings, hugetlb and device memory, the main stack, what has a userfaultfd already, and what is ours.
 
+use crate::register::register;
 use crate::state::AgentEngine;
 use crate::sync::run;
 use crate::{fork, handlers, heap, hooks, kswapd, state};
@@ -10,7 +11,6 @@ use alloc::vec::Vec;
 use core::sync::atomic::Ordering;
 use uswap_core::counters::Counter;
 use uswap_engine::Workspace;
-use uswap_engine::platform::{Platform, Register};
 use uswap_os::maps::{Kind, Maps, Vma};
 use uswap_os::process::{self, Statm, StatmFile};
 use uswap_os::{clock, message};
@@ -149,7 +149,7 @@ impl PageScanner {
     fn take_part(&mut self, engine: &AgentEngine, vma: &Vma, start: usize, end: usize) {
         if !self.registered.contains(&(start, end)) {
             let range = PageRange::of_addresses(start as u64, end as u64);
-            if engine.platform().register(range) == Register::Refused {
+            if !register(engine, &self.check, range) {
                 return;
             }
             self.registered.push((start, end));
@@ -208,7 +208,7 @@ impl PageScanner {
         while checked < self.batch.len() {
             let range = self.batch[checked];
             checked += 1;
-            if engine.platform().register(range) == Register::Done && self.is_covered(range) {
+            if register(engine, &self.check, range) && self.is_covered(range) {
                 self.batch[kept] = range;
                 kept += 1;
             } else {

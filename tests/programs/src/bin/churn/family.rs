@@ -93,11 +93,13 @@ fn fork_child(worker: &mut Worker, plan: Plan) -> i32 {
     worker.snapshot.take_snapshot(worker.table);
     worker.snapshot.running = worker.table.running;
     let seed = worker.random.next_number();
+    // Asked here: a child whose parent was killed at once would be told the number of another one.
+    let parent = std::process::id();
     // SAFETY:
     // 1. The child below calls only functions that neither allocate nor take locks, and ends with `_exit` or exec.
     let pid = unsafe { libc::fork() };
     match pid {
-        0 => run_child(&Kin { table: worker.snapshot, common: worker.common }, plan, seed),
+        0 => run_child(&Kin { table: worker.snapshot, common: worker.common, parent }, plan, seed),
         -1 => worker.fail("fork failed, errno", errno().into()),
         _ => pid,
     }
@@ -107,6 +109,8 @@ fn fork_child(worker: &mut Worker, plan: Plan) -> i32 {
 struct Kin<'a> {
     table: &'a Table,
     common: &'a Common,
+    /// The process that forked it.
+    parent: u32,
 }
 
 /// A page that a child has written: where, and with which number.
@@ -117,14 +121,11 @@ fn run_child(kin: &Kin<'_>, plan: Plan, seed: u64) -> ! {
     match plan {
         Plan::VerifyForEver => {
             // Until its parent kills it; when the parent was killed itself, nobody else would.
-            // SAFETY:
-            // 1. getppid takes nothing and cannot fail.
-            let parent = unsafe { libc::getppid() };
             loop {
                 verify_sample(kin, &mut random, &[], "child");
                 // SAFETY:
-                // 1. The same.
-                if unsafe { libc::getppid() } != parent {
+                // 1. getppid takes nothing and cannot fail.
+                if unsafe { libc::getppid() } as u32 != kin.parent {
                     end_quietly();
                 }
             }

@@ -1,6 +1,6 @@
 //! Operations that make, cut, move, protect and drop ranges.
 
-use crate::table::{Origin, PAGES_MAX, RECORDS, Word};
+use crate::table::{Origin, PAGES_MAX, RECORDS, Record, Word};
 use crate::worker::Worker;
 use uswap_test_programs::PAGE_BYTES;
 use uswap_test_programs::memory;
@@ -176,7 +176,9 @@ pub fn remap_resize(worker: &mut Worker) {
     let pages = random_pages(worker);
     let record = worker.table.records[index];
     let address = memory::remap(record.address, record.bytes(), pages * PAGE_BYTES, libc::MREMAP_MAYMOVE, 0)
-        .unwrap_or_else(|error| worker.fail("mremap to another size failed, errno", error.into()));
+        .unwrap_or_else(|error| {
+            fail_with_mappings(worker, record, "mremap to another size failed, errno", error)
+        });
     worker.table.resize(index, address, pages, Word::ZERO);
     verify_some(worker, index);
 }
@@ -188,7 +190,9 @@ pub fn remap_move(worker: &mut Worker) {
         .unwrap_or_else(|error| worker.fail("mmap of a target failed, errno", error.into()));
     let flags = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED;
     let address = memory::remap(record.address, record.bytes(), record.bytes(), flags, target)
-        .unwrap_or_else(|error| worker.fail("mremap to a fixed place failed, errno", error.into()));
+        .unwrap_or_else(|error| {
+            fail_with_mappings(worker, record, "mremap to a fixed place failed, errno", error)
+        });
     worker.table.resize(index, address, record.pages as usize, Word::ZERO);
     verify_some(worker, index);
 }
@@ -201,14 +205,30 @@ pub fn remap_leave_old(worker: &mut Worker) {
     }
     let record = worker.table.records[index];
     let flags = libc::MREMAP_MAYMOVE | libc::MREMAP_DONTUNMAP;
-    let address = memory::remap(record.address, record.bytes(), record.bytes(), flags, 0)
-        .unwrap_or_else(|error| worker.fail("mremap that leaves the old range failed, errno", error.into()));
+    let address =
+        memory::remap(record.address, record.bytes(), record.bytes(), flags, 0).unwrap_or_else(|error| {
+            fail_with_mappings(worker, record, "mremap that leaves the old range failed, errno", error)
+        });
     let pages = record.pages as usize;
     worker.table.resize(index, address, pages, Word::ZERO);
     let old =
         worker.table.add(Origin::Mapping, record.address, pages, Word::ZERO).expect("a free record was seen");
     verify_some(worker, index);
     verify_some(worker, old);
+}
+
+/// Ends the process; says too what the kernel has mapped there, since a call like mremap wants one mapping.
+fn fail_with_mappings(worker: &Worker, record: Record, what: &str, error: i32) -> ! {
+    let end = record.address + record.bytes();
+    let touches = |line: &&str| {
+        let range = line.split(' ').next().and_then(|range| range.split_once('-'));
+        let number = |text| usize::from_str_radix(text, 16).unwrap_or(0);
+        range.is_some_and(|(from, to)| number(from) <= end && number(to) >= record.address)
+    };
+    let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
+    eprintln!("{:x}-{end:x} lies in:", record.address);
+    maps.lines().filter(touches).for_each(|line| eprintln!("{line}"));
+    worker.fail(what, error.into());
 }
 
 fn verify_some(worker: &mut Worker, index: usize) {

@@ -1,5 +1,7 @@
 //! Modes about ranges that need care: special advice, locks, sharing, sparse use, another userfaultfd.
 
+use std::time::{Duration, Instant};
+
 use crate::support::{Case, Filled, fail, in_child, must, verify_zero, wait_good};
 use uswap_test_programs::PAGE_BYTES;
 use uswap_test_programs::memory;
@@ -94,6 +96,41 @@ pub fn split_mapping(case: &Case) {
         }
         memory::unmap(moved, 2 * BYTES).unwrap_or_else(|error| fail!("munmap: errno {error}"));
     }
+    kept.verify("at the end");
+}
+
+/// A mapping goes and a larger one comes at the same place, while the program's memory is looked through: mremap must find one mapping there.
+pub fn mapped_again(case: &Case) {
+    const LARGE: usize = 2 << 20;
+    let kept = Filled::new(case.bytes, case.seed, 1);
+    let started = Instant::now();
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE;
+    std::thread::scope(|scope| {
+        let reader = scope.spawn(|| kept.verify("beside a thread that maps"));
+        let mut random = Random::new(case.seed);
+        let mut rounds = 0;
+        while !reader.is_finished() || started.elapsed() < Duration::from_secs(3) {
+            rounds += 1;
+            let place = memory::map_private(LARGE, 0).unwrap_or_else(|error| fail!("mmap: errno {error}"));
+            memory::unmap(place, LARGE).unwrap_or_else(|error| fail!("munmap: errno {error}"));
+            let small = (1 + random.index(128)) * 2 * PAGE_BYTES;
+            // Another thread may have taken the place meanwhile: then there is nothing to see.
+            for bytes in [small, LARGE] {
+                if memory::map(place, bytes, libc::PROT_READ | libc::PROT_WRITE, flags) != Ok(place) {
+                    continue;
+                }
+                memory::write_word(place, rounds);
+                memory::write_word(place + bytes - PAGE_BYTES, rounds);
+                let target = memory::remap(place, bytes, 2 * bytes, libc::MREMAP_MAYMOVE, 0)
+                    .unwrap_or_else(|error| fail!("mremap of {bytes} bytes: errno {error}, round {rounds}"));
+                let words = [target, target + bytes - PAGE_BYTES, target + bytes].map(memory::read_word);
+                if words != [rounds, rounds, 0] {
+                    fail!("after mremap there is {words:?}, not {rounds}");
+                }
+                memory::unmap(target, 2 * bytes).unwrap_or_else(|error| fail!("munmap: errno {error}"));
+            }
+        }
+    });
     kept.verify("at the end");
 }
 
