@@ -56,7 +56,7 @@ pub enum Removal {
         /// The old place stays mapped.
         stays: bool,
     },
-    /// MADV_DONTNEED or MADV_FREE, of a range whose words have not all arrived there yet, or where words are that have not left yet.
+    /// MADV_DONTNEED or MADV_FREE, of a range whose words have not all arrived there yet, or where words are that have not left yet, or that children need which were made before.
     DropAgain(PageRange),
     /// An unmapping that may be older than what was moved to the same place meanwhile.
     Disputed(PageRange),
@@ -134,7 +134,7 @@ impl<P: Platform> Engine<'_, P> {
             Event::Remove(range) => {
                 self.counters.add(Counter::EventRemove, 1);
                 self.hold_range(range);
-                if turn.order == Order::BehindMoves {
+                if turn.order == Order::BehindMoves || turn.forks == Forks::Waiting {
                     return Removal::DropAgain(range);
                 }
                 self.remove_words(range, Afterwards::StillManaged);

@@ -124,16 +124,31 @@ impl<P: Platform> Engine<'_, P> {
                     }
                 }
                 Removal::Unmapped(range) | Removal::Disputed(range) => {
+                    // A mapping that grew in place since is in the parent too. Was the unmapping read first, the child most likely has that, and not what was there before.
+                    let ask = position < read_before && matches!(left, Removal::Unmapped(_));
+                    let again = if ask { self.registered_again(table, range) } else { None };
                     for (page, slot) in table.leaves(range).flat_map(|leaf| leaf.slots_in(range)) {
-                        if slot.load().is_managed() && !child_has(page) {
+                        let is_again = again.is_some_and(|again| again.contains(page));
+                        if slot.load().is_managed() && (is_again || !child_has(page)) {
                             self.drop_word(slot);
                         }
                     }
+                }
+                // Read before the fork, dropped before it: what is there now, the child has by itself.
+                Removal::DropAgain(range) if position < read_before => {
+                    let slots = table.leaves(range).flat_map(|leaf| leaf.slots_in(range));
+                    slots.for_each(|(_, slot)| self.drop_word(slot));
                 }
                 _ => (),
             }
         }
         true
+    }
+
+    /// Where this process has something again, in a range that is known to be unmapped and of which a child has words. The first such part: two of them in one moment are not expected.
+    fn registered_again(&self, table: PageTable<'_>, range: PageRange) -> Option<PageRange> {
+        table.first_managed(range)?;
+        self.platform.registered_part(range)
     }
 
     /// Carries words of a child's table, which nobody else knows yet, from one place to another. False: no table page is free.

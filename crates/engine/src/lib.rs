@@ -21,6 +21,7 @@ pub mod event;
 pub mod evict;
 pub mod fault;
 pub mod fork;
+mod homeless;
 pub mod late_unmaps;
 pub mod load;
 pub mod messages;

@@ -1,7 +1,7 @@
 //! Takes messages: faults go to the caller's queue, events are processed at once, in order.
 
 use crate::engine::Engine;
-use crate::event::{Event, Removal};
+use crate::event::Removal;
 use crate::fault::FaultOutcome;
 use crate::plant::{Plant, is_planted};
 use crate::platform::{Message, Platform};
@@ -142,7 +142,7 @@ impl<P: Platform> Engine<'_, P> {
                     unfinished.leave(Removal::Fork(descriptor));
                 }
                 Message::Event(event) => {
-                    Self::check_homeless(unfinished, event);
+                    self.follow_homeless(unfinished, event);
                     let forks = self.settle_forks_before(unfinished, event);
                     let turn = self.turn_of(unfinished, event, forks);
                     let mut left = self.process_event(event, &turn).await;
@@ -158,17 +158,6 @@ impl<P: Platform> Engine<'_, P> {
             }
         }
         count
-    }
-
-    /// Homeless pages that move once more could not be followed: better no program than one with wrong data.
-    fn check_homeless(unfinished: &Unfinished, event: Event) {
-        let Event::Remap { from: moved, pages, .. } = event else { return };
-        for left in unfinished.iter() {
-            if let Removal::Homeless { from, to } = left {
-                let apart = moved.0 + pages <= to.0 || to.0 + from.pages() <= moved.0;
-                assert!(apart, "pages are moved twice while the page tables are full");
-            }
-        }
     }
 
     /// Serves the faults of a queue once each; those that must wait stay in it. False when the process is gone.

@@ -17,9 +17,8 @@ impl<P: Platform> Engine<'_, P> {
     /// An event was read after a fork. What it tells of may have happened before or after the fork; where that matters the child is asked.
     pub(crate) fn settle_forks_before(&self, unfinished: &mut Unfinished, event: Event) -> Forks {
         match event {
-            // The pages are dropped only after this was read, and the children were made before.
-            Event::Remove(_) => self.finish_forks(unfinished),
-            Event::Unmap(_) => (),
+            // What they drop waits.
+            Event::Remove(_) | Event::Unmap(_) => (),
             // A child that has the old place was made before the move, unless the place stays (MREMAP_DONTUNMAP): then the new place shows it, or if there was something before, what
             // was read first was first.
             Event::Remap { from, to, pages, stays } => {
@@ -138,7 +137,11 @@ impl<P: Platform> Engine<'_, P> {
             }
             // A fork that waits needs the words.
             Removal::Fork(_) => removal,
-            Removal::Disputed(_) | Removal::Unmapped(_) if before.forks() == Forks::Waiting => removal,
+            Removal::DropAgain(_) | Removal::Disputed(_) | Removal::Unmapped(_)
+                if before.forks() == Forks::Waiting =>
+            {
+                removal
+            }
             Removal::Postponed { from, to, stays } => self.remap_or_wait(from, to, stays).await,
             Removal::DropAgain(range) => {
                 self.remove_words(range, Afterwards::StillManaged);
