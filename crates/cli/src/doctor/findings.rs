@@ -4,6 +4,7 @@
 //! is not "works" says why it matters and, where one line can change it, that line.
 
 use std::path::Path;
+use std::time::Duration;
 
 use serde::Serialize;
 use uswap_os::Errno;
@@ -11,6 +12,7 @@ use uswap_os::file::SwapFileError;
 use uswap_os::probe::{Answer, HugePages, Probe};
 use uswap_os::uffd::{UffdError, UffdSource};
 
+use super::wakeups::{self, WakeUps};
 use crate::human;
 
 /// How much is lost if a thing is as it is.
@@ -61,6 +63,8 @@ pub struct Surroundings {
     pub agent: Result<String, String>,
     /// Inside a container, the way in is given from outside.
     pub in_container: bool,
+    /// How long wake-ups take; None where that cannot be measured.
+    pub wake_ups: Option<WakeUps>,
 }
 
 impl Surroundings {
@@ -68,7 +72,7 @@ impl Surroundings {
     pub fn look(swap_dir: &Path, agent: Result<String, String>) -> Self {
         // Made by Docker and Podman.
         let in_container = ["/.dockerenv", "/run/.containerenv"].iter().any(|path| Path::new(path).exists());
-        Self { swap_dir: swap_dir.display().to_string(), agent, in_container }
+        Self { swap_dir: swap_dir.display().to_string(), agent, in_container, wake_ups: wakeups::measure() }
     }
 }
 
@@ -94,6 +98,7 @@ pub fn all(probe: &Probe, surroundings: &Surroundings) -> Vec<Finding> {
     findings.push(procmap_query(probe));
     findings.push(io_uring(probe, surroundings));
     findings.push(huge_pages(probe));
+    findings.extend(surroundings.wake_ups.map(wake_ups));
     findings.extend(overcommit(probe));
     findings
 }
@@ -264,6 +269,27 @@ fn huge_pages(probe: &Probe) -> Finding {
 }
 
 /// Worth a line only where it is strict.
+/// Two wake-ups across processors that take longer than this, and than twice those on one, are most of what a fault takes.
+const DEAR: Duration = Duration::from_micros(20);
+
+fn wake_ups(measured: WakeUps) -> Finding {
+    let WakeUps { here, across } = measured;
+    let dear = across > DEAR && across > here * 2;
+    Finding {
+        name: "wake-ups",
+        verdict: if dear { Verdict::Limited } else { Verdict::Works },
+        seen: format!(
+            "{:.0} us there and back between two processors, {:.0} us on one",
+            across.as_secs_f64() * 1e6,
+            here.as_secs_f64() * 1e6
+        ),
+        why: "each page that comes back takes two, and the scheduler prefers to wake a thread on an idle processor",
+        mend: dear.then(|| {
+            "for a program that computes with one thread at a time: taskset -c 0 uswap run ...".to_owned()
+        }),
+    }
+}
+
 fn overcommit(probe: &Probe) -> Option<Finding> {
     (probe.overcommit_memory == Some(2)).then(|| Finding {
         name: "overcommit",
@@ -334,7 +360,28 @@ mod tests {
     }
 
     fn host() -> Surroundings {
-        Surroundings { swap_dir: "/var/tmp".to_owned(), agent: Ok("/a.so".to_owned()), in_container: false }
+        Surroundings {
+            swap_dir: "/var/tmp".to_owned(),
+            agent: Ok("/a.so".to_owned()),
+            in_container: false,
+            wake_ups: Some(micros(4, 9)),
+        }
+    }
+
+    fn micros(here: u64, across: u64) -> WakeUps {
+        WakeUps { here: Duration::from_micros(here), across: Duration::from_micros(across) }
+    }
+
+    #[test]
+    fn dear_wake_ups_are_a_limit_with_a_way_out() {
+        let verdict = |measured| {
+            let found = finding(&good(), &Surroundings { wake_ups: Some(measured), ..host() }, "wake-ups");
+            assert_eq!(found.mend.is_some(), found.verdict == Verdict::Limited);
+            found.verdict
+        };
+        assert_eq!(verdict(micros(4, 49)), Verdict::Limited);
+        // A slow machine, but slow everywhere; and a fast one.
+        assert_eq!([micros(25, 40), micros(1, 9)].map(verdict), [Verdict::Works; 2]);
     }
 
     fn finding(probe: &Probe, surroundings: &Surroundings, name: &str) -> Finding {

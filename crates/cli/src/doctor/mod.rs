@@ -4,6 +4,7 @@
 //! worked. The trying is done by [`uswap_os::probe`]; what the answers mean is in `findings`; this file shows it.
 
 mod findings;
+mod wakeups;
 
 use std::ffi::CString;
 use std::fmt::Write as _;
