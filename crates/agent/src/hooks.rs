@@ -2,6 +2,7 @@
 //!
 //! * fork handlers, registered with libc;
 //! * `madvise` with MADV_WIPEONFORK, MADV_DONTFORK: such memory is not managed, since a child must not get it back; `munmap` and `mremap` follow it; with MADV_DONTNEED, MADV_FREE: see [`crate::drops`]; `mremap` with MREMAP_DONTUNMAP: see [`crate::moves`];
+//! * `mmap`, `munmap` and `mremap` wait while a mapping is registered: see [`crate::register`];
 //! * calls that change credentials or dumpability: the process leaves, so that nobody reads through the segment what he may not read otherwise.
 //!
 //! These run on threads of the program, and may use libc.
@@ -106,6 +107,7 @@ fn or_errno(answer: sys::Result<usize>) -> Option<usize> {
         .ok()
 }
 
+const SYS_MMAP: u32 = 9;
 const SYS_MUNMAP: u32 = 11;
 const SYS_MREMAP: u32 = 25;
 const MREMAP_FIXED: c_int = 2;
@@ -119,8 +121,52 @@ const MAP_FAILED: *mut c_void = -1_isize as *mut c_void;
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn munmap(start: *mut c_void, bytes: usize) -> c_int {
     EXCLUDED.subtract(pages(start, bytes));
-    // SAFETY: 1. the arguments are the program's.
-    or_errno(unsafe { sys::syscall3(SYS_MUNMAP, start as usize, bytes, 0) }).map_or(-1, |_| 0)
+    let answer = {
+        let _nothing_is_registered_meanwhile = register::keep_out();
+        // SAFETY: 1. the arguments are the program's.
+        unsafe { sys::syscall3(SYS_MUNMAP, start as usize, bytes, 0) }
+    };
+    or_errno(answer).map_or(-1, |_| 0)
+}
+
+/// `mmap` of the program: see [`crate::register`].
+///
+/// # Safety
+/// As of the system call: the program's own affair.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mmap(
+    start: *mut c_void,
+    bytes: usize,
+    protection: c_int,
+    flags: c_int,
+    descriptor: c_int,
+    offset: i64,
+) -> *mut c_void {
+    let (protection, flags) = (protection as usize, flags as usize);
+    let (descriptor, offset) = (descriptor as isize as usize, offset as usize);
+    let answer = {
+        let _nothing_is_registered_meanwhile = register::keep_out();
+        // SAFETY: 1. the arguments are the program's.
+        unsafe { sys::syscall6(SYS_MMAP, start as usize, bytes, protection, flags, descriptor, offset) }
+    };
+    or_errno(answer).map_or(MAP_FAILED, |mapped| mapped as *mut c_void)
+}
+
+/// The other name of `mmap`: offsets have 64 bits anyway.
+///
+/// # Safety
+/// As of `mmap`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mmap64(
+    start: *mut c_void,
+    bytes: usize,
+    protection: c_int,
+    flags: c_int,
+    descriptor: c_int,
+    offset: i64,
+) -> *mut c_void {
+    // SAFETY: 1. what the caller says is passed on.
+    unsafe { mmap(start, bytes, protection, flags, descriptor, offset) }
 }
 
 /// `mremap` of the program: what it excluded is excluded at its new place. (In C the last argument is optional; without it the register may hold anything.)
@@ -140,7 +186,7 @@ pub unsafe extern "C" fn mremap(
     let _until_it_returns = (flags & MREMAP_DONTUNMAP != 0).then(|| moves::begin(from)).flatten();
     let target = if flags & (MREMAP_FIXED | MREMAP_DONTUNMAP) == 0 { 0 } else { target as usize };
     let answer = {
-        let _nothing_is_registered_in_part = register::keep_out();
+        let _nothing_is_registered_meanwhile = register::keep_out();
         // SAFETY: 1. the arguments are the program's.
         unsafe { sys::syscall6(SYS_MREMAP, start as usize, bytes, new_bytes, flags as usize, target, 0) }
     };

@@ -1,25 +1,30 @@
-//! Registers parts of the program's memory so that no mapping stays registered in part.
+//! Registers the program's memory, whole mappings only.
 //!
-//! The kernel takes a mapping that is registered in part for two, and `mremap` of it fails. It happens when the program maps something new where kswapd has
-//! just seen something smaller. So both ends of what was registered are looked at once more, and what was cut off there is registered too; and a `mremap`
-//! that comes through [`crate::hooks`] is never between the two. One by a raw system call can be, for some microseconds.
+//! The kernel takes a mapping that is registered in part for two, and once both parts were touched they stay two: `mremap` of it fails. It would happen when the program maps something new
+//! where kswapd has just seen something smaller. So kswapd looks again at what is there in the moment in which it registers, and calls that come through [`crate::hooks`] change no
+//! mapping meanwhile. Others can, for a microsecond: raw system calls, and those of the C library itself, which moves no mapping that it did not make.
 
 use crate::scan::{for_each_allowed_part, is_candidate};
 use crate::state::AgentEngine;
+use core::sync::atomic::{AtomicU32, Ordering};
 use uswap_engine::platform::{Platform, Register};
 use uswap_os::clock;
 use uswap_os::gate::{ExclusiveGuard, Gate, SharedGuard};
-use uswap_os::maps::{Maps, MapsSource, Vma};
+use uswap_os::maps::Maps;
 use uswap_units::{PAGE_BYTES, PageRange};
 
-/// Shared: calls of mremap. Exclusive: from registering to the look at its ends.
+/// Shared: calls that change mappings. Exclusive: from a look at a mapping until it is registered.
 static GATE: Gate = Gate::new();
 
-/// So often, and so long each time, calls of mremap are waited for: such a call may itself wait for an engine thread that waits for kswapd.
+/// So often, and so long each time, such calls are waited for. Not for ever: a call may itself wait for an engine thread that waits for kswapd.
 const TRIES: u32 = 50;
 const TRY_NS: u64 = 20_000;
 
-/// A call of mremap begins; it ends when the guard is dropped.
+/// So often in a row nothing is registered, because such calls follow one another without a pause.
+const PATIENCE: u32 = 8;
+static NOT_ENTERED: AtomicU32 = AtomicU32::new(0);
+
+/// A call that changes mappings begins; it ends when the guard is dropped.
 pub fn keep_out() -> SharedGuard<'static> {
     GATE.shared()
 }
@@ -32,6 +37,7 @@ pub fn reset_after_fork() {
 fn enter() -> Option<ExclusiveGuard<'static>> {
     for _ in 0..TRIES {
         if let Some(guard) = GATE.try_exclusive() {
+            NOT_ENTERED.store(0, Ordering::Relaxed);
             return Some(guard);
         }
         clock::sleep_ns(TRY_NS);
@@ -39,33 +45,27 @@ fn enter() -> Option<ExclusiveGuard<'static>> {
     None
 }
 
-/// Registers `range`, and the rest of the mappings that begin before it or end behind it. False: refused.
+/// Registers the mapping that holds `range`, as far as it may be. False: refused, or no such mapping is there (any more), or not now.
 pub fn register(engine: &AgentEngine, check: &Maps, range: PageRange) -> bool {
-    let _no_call_of_mremap = enter();
-    if engine.platform().register(range) == Register::Refused {
+    let no_call_changes_mappings = enter();
+    if no_call_changes_mappings.is_none() && NOT_ENTERED.fetch_add(1, Ordering::Relaxed) < PATIENCE {
         return false;
     }
-    // Without PROCMAP_QUERY a look costs as much as reading all mappings; then a cut heals at the next scan.
-    if check.source() == MapsSource::Query {
-        for edge in [range.start.address() as usize, range.end.address() as usize] {
-            heal(engine, check, edge);
-        }
-    }
-    true
+    whole(check, range).is_some_and(|whole| engine.platform().register(whole) == Register::Done)
 }
 
-/// If one mapping of the program was made two at `edge`, both become registered, and so one again.
-fn heal(engine: &AgentEngine, check: &Maps, edge: usize) {
-    let mapping_at = |address| check.covering_or_next(address).ok().flatten();
-    let Some(behind) = mapping_at(edge).filter(|vma| vma.start == edge) else { return };
-    let Some(before) = mapping_at(edge - PAGE_BYTES).filter(|vma| vma.end == edge) else { return };
-    let are_alike = Vma { start: 0, end: 0, ..before } == Vma { start: 0, end: 0, ..behind };
-    if are_alike && is_candidate(&before, PAGE_BYTES) {
-        for_each_allowed_part(before.start, behind.end, |start, end| {
-            if start < edge && edge < end {
-                let both = PageRange::of_addresses(start as u64, end as u64);
-                let _what_is_refused_is_no_memory_of_ours = engine.platform().register(both);
-            }
-        });
+/// The allowed part of the mapping around `range`, if one mapping holds all of that.
+fn whole(check: &Maps, range: PageRange) -> Option<PageRange> {
+    let (first, behind) = (range.start.address() as usize, range.end.address() as usize);
+    let here = check.covering_or_next(first).ok().flatten()?;
+    if first < here.start || here.end < behind || !is_candidate(&here, PAGE_BYTES) {
+        return None;
     }
+    let mut whole = None;
+    for_each_allowed_part(here.start, here.end, |start, end| {
+        if start <= first && behind <= end {
+            whole = Some(PageRange::of_addresses(start as u64, end as u64));
+        }
+    });
+    whole
 }
