@@ -3,6 +3,7 @@
 //! * fork handlers, registered with libc;
 //! * `madvise` with MADV_WIPEONFORK, MADV_DONTFORK: such memory is not managed, since a child must not get it back; `munmap` and `mremap` follow it; with MADV_DONTNEED, MADV_FREE: see [`crate::drops`]; `mremap` with MREMAP_DONTUNMAP: see [`crate::moves`];
 //! * `mmap`, `munmap` and `mremap` wait while a mapping is registered: see [`crate::register`];
+//! * calls about where threads may run: see [`crate::affinity`];
 //! * calls that change credentials or dumpability: the process leaves, so that nobody reads through the segment what he may not read otherwise.
 //!
 //! These run on threads of the program, and may use libc.
@@ -231,7 +232,8 @@ fn leave_if_changed(before: [u32; 6]) {
     }
 }
 
-fn next(name: &CStr) -> *mut c_void {
+/// libc's function of this name.
+pub fn next(name: &CStr) -> *mut c_void {
     // SAFETY: 1. `name` ends with a zero byte. 2. The dynamic linker is ready: a program calls us.
     let found = unsafe { dlsym(NEXT, name.as_ptr()) };
     assert!(!found.is_null(), "libc defines what we stand in front of");

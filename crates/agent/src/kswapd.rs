@@ -4,7 +4,7 @@ use crate::activate::Descriptors;
 use crate::scan::Scanner;
 use crate::state::{self, ENGINE, Phase, Request, SEGMENT};
 use crate::sync::run;
-use crate::{activate, fork, handlers, leave, start};
+use crate::{activate, affinity, fork, handlers, leave, start};
 use core::sync::atomic::{AtomicU32, Ordering};
 use uswap_core::balance::Watermarks;
 use uswap_core::budget::Signal;
@@ -13,9 +13,9 @@ use uswap_core::segment::Segment;
 use uswap_engine::Workspace;
 use uswap_os::fd::{Fd, Timeout};
 use uswap_os::futex::{self, Scope};
-use uswap_os::process;
 use uswap_os::sys::abi;
 use uswap_os::thread::{self, Files, StackArea};
+use uswap_os::{clock, process};
 
 const STACK_BYTES: usize = 128 * 1024;
 pub static STACK: StackArea = StackArea::new(STACK_BYTES);
@@ -83,7 +83,7 @@ extern "C" fn kswapd(begin: usize) {
         scanner = descriptors.take().and_then(fork::take_over);
         ready();
     }
-    let mut counted_ns = 0;
+    let (mut counted_ns, mut look_at_ns) = (0, 0);
     loop {
         state::count_cpu(&mut counted_ns);
         let seen = segment.budget().signal_count(Signal::Pressure);
@@ -94,6 +94,10 @@ extern "C" fn kswapd(begin: usize) {
             }
             Some(request) => leave::answer(request),
             None => (),
+        }
+        if clock::now_ns() > look_at_ns {
+            look_at_ns = clock::now_ns() + SLEEP_NS / 2;
+            affinity::let_go_of_the_dead();
         }
         let marks = Watermarks::of(segment.budget().ram());
         if segment.budget().used() <= marks.register || segment.budget().is_ending() {

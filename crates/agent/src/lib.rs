@@ -11,6 +11,7 @@
 extern crate alloc;
 
 mod activate;
+mod affinity;
 mod drops;
 mod fork;
 mod forkd;

@@ -12,7 +12,7 @@ use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 use uswap_bench::args::BenchArguments;
 
 use crate::size::{Share, SwapPlace, parse_ram, parse_share, parse_swap_place};
-use crate::supervisor::OnFull;
+use crate::supervisor::{Cpus, OnFull};
 
 /// Run a program in less memory than it uses: swap in user space.
 #[derive(Debug, Parser)]
@@ -74,6 +74,9 @@ pub struct RunArguments {
     /// When pool and swap file are full: go over the budget, stop the program, or kill it
     #[arg(long, value_name = "RULE", default_value = "grow")]
     pub on_full: OnFullArgument,
+    /// Processors for the program: one while it mostly waits for its pages and that is measured to help, all, or one
+    #[arg(long, value_name = "WHICH", default_value = "auto")]
+    pub cpus: CpusArgument,
     /// Write the closing report to FILE as JSON
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
@@ -114,6 +117,27 @@ impl From<OnFullArgument> for OnFull {
             OnFullArgument::Grow => Self::Grow,
             OnFullArgument::Stop => Self::Stop,
             OnFullArgument::Kill => Self::Kill,
+        }
+    }
+}
+
+/// `--cpus` as typed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum CpusArgument {
+    /// One while that gets the program further, else all
+    Auto,
+    /// All that uswap may use
+    All,
+    /// One of them
+    One,
+}
+
+impl From<CpusArgument> for Cpus {
+    fn from(argument: CpusArgument) -> Self {
+        match argument {
+            CpusArgument::Auto => Self::Auto,
+            CpusArgument::All => Self::All,
+            CpusArgument::One => Self::One,
         }
     }
 }

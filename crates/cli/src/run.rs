@@ -110,6 +110,7 @@ fn options(arguments: &RunArguments) -> Result<Options, StartFailure> {
         swap_dir,
         swap_bytes_max: Some(swap_bytes_max),
         on_full: arguments.on_full.into(),
+        cpus: arguments.cpus.into(),
         allow_tmpfs: arguments.allow_tmpfs,
         keep_after_setuid: arguments.keep_after_setuid,
         verbosity: arguments.verbose,

@@ -37,8 +37,10 @@ counters! {
     CompressedBytesOut "compressed_bytes_out" "bytes" "Room that it took.";
     SameFilled "swpout_same" "pages" "Noted as one repeated value.";
     Unchanged "swpout_unchanged" "pages" "Dropped, because a stored copy was still good.";
+    Promoted "promoted" "pages" "Came from the file, stayed unchanged, and went into the pool instead.";
     Incompressible "zswp_reject_compress_poor" "pages" "Did not get smaller, and were queued for the file as they are.";
     Discarded "retained_discarded" "pages" "Clean copies given up for room.";
+    CompactedBytes "compacted_bytes" "bytes" "Memory of the pool that was freed by moving blobs together.";
     WrittenPages "zswpwb" "pages" "Written to the swap file.";
     WrittenBytes "written_bytes" "bytes" "Bytes written to the swap file, padding included.";
     WriteErrors "write_errors" "batches" "Batches that could not be written; their pages stayed in the pool.";
@@ -64,6 +66,7 @@ counters! {
     ReapedMms "reaped_mms" "processes" "Ended processes that were cleaned up after.";
     ReapedEntries "reaped_entries" "entries" "Swap entries that a killed process had reserved.";
     EngineCpuNs "engine_cpu_ns" "ns" "CPU time of kswapd, handlers and forkd of all processes.";
+    TogetherNs "together_ns" "ns" "Time in which all threads of the run were on one processor.";
     Left "left" "processes" "Processes that left management: their pages came home.";
 }
 

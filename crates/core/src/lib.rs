@@ -5,7 +5,7 @@
 //!
 //! Map: [`segment`] cuts the slice into tables. [`page_word`] and [`page_table`] say where a page is, [`swap_word`] and [`swap_table`]
 //! where its content is, [`pool`] holds compressed content in RAM, [`slots`] counts the room of the swap file, [`mm`] lists the processes,
-//! [`budget`] and [`counters`] hold numbers, [`balance`] decides from them; [`range_set`] notes ranges of one process.
+//! [`budget`] and [`counters`] hold numbers, [`balance`] and [`placement`] decide from them; [`range_set`] notes ranges of one process.
 //!
 //! Rules of shared state: no locks and no pointers. Each change that others may see is one atomic operation on one word, and what a killed process can leave
 //! behind is a leak of what it had reserved, which `owned_by` sweeps find.
@@ -22,6 +22,7 @@ pub mod histogram;
 pub mod mm;
 pub mod page_table;
 pub mod page_word;
+pub mod placement;
 pub mod pool;
 pub mod range_set;
 pub mod segment;

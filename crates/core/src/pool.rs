@@ -13,6 +13,8 @@
 //! between leaves it one too high, and that zspage is not given back; one too low would give back cells in use.
 //! Bitmaps of offers are hints: the state word is the truth.
 
+pub mod compaction;
+
 use uswap_sync::{AtomicU64, Ordering};
 use uswap_units::{BlobId, MmId, SwapId, ZspageId};
 

@@ -6,6 +6,7 @@ use crate::budget::{BUDGET_WORDS, Budget};
 use crate::counters::{COUNTER_WORDS, Counters, HISTOGRAM_WORDS};
 use crate::mm::{MM_WORDS, MmTable};
 use crate::page_table::{PageTable, Tables};
+use crate::placement::{PLACEMENT_WORDS, Placement};
 use crate::pool::{CLASS_COUNT, MAP_WORDS, Pool, ZSPAGE_BYTES};
 use crate::slots::SlotMap;
 use crate::swap_table::{CLUSTER_ENTRIES, SwapTable};
@@ -15,6 +16,9 @@ use uswap_units::{MmId, PAGE_BYTES, TableId};
 
 const MAGIC: u64 = u64::from_le_bytes(*b"uswapsg1");
 const HEADER_WORDS: usize = PAGE_BYTES / 8;
+/// Notes that structures keep in the header, each on a cache line of its own.
+const NOTES: usize = 10;
+const PLACEMENT_START: usize = 16 + BUDGET_WORDS + NOTES * 8;
 /// Slots that a swap word can name: 34 bits of granules of 64 bytes.
 const SLOTS_MAX: u64 = (1 << 34) * FILE_GRANULE_BYTES / PAGE_BYTES as u64;
 
@@ -168,12 +172,17 @@ impl<'a> Segment<'a> {
     }
     /// Word of the header that a structure keeps a hint or a total in.
     fn note(&self, index: usize) -> &'a AtomicU64 {
+        assert!(index < NOTES);
         &self.words[16 + BUDGET_WORDS + index * 8]
     }
 
     /// The budget.
     pub fn budget(&self) -> Budget<'a> {
         Budget { words: self.part(16, BUDGET_WORDS) }
+    }
+    /// Where threads may run.
+    pub fn placement(&self) -> Placement<'a> {
+        Placement { words: self.part(PLACEMENT_START, PLACEMENT_WORDS) }
     }
     /// The counters.
     pub fn counters(&self) -> Counters<'a> {
@@ -240,4 +249,4 @@ impl<'a> Segment<'a> {
     }
 }
 
-const _: () = assert!(16 + BUDGET_WORDS + 10 * 8 <= HEADER_WORDS);
+const _: () = assert!(PLACEMENT_START + PLACEMENT_WORDS <= HEADER_WORDS);

@@ -57,9 +57,9 @@ pub enum Put {
 #[must_use]
 #[derive(Debug, PartialEq, Eq)]
 pub enum WritebackEnd {
-    /// The entry names the slot now: release the cell.
+    /// The entry names the copy now: release the cell.
     Moved,
-    /// Nobody refers to the entry any more: release the cell and the slot.
+    /// Nobody refers to the entry any more: release the cell and the copy.
     Orphaned,
 }
 
@@ -256,15 +256,15 @@ impl<'a> SwapTable<'a> {
             .is_ok()
     }
 
-    /// The write is complete: blob -> slot.
-    pub fn finish_writeback(&self, id: SwapId, slot: Content) -> WritebackEnd {
-        assert!(matches!(slot, Content::Slot { .. }));
+    /// The copy is complete: blob -> slot, or another blob.
+    pub fn finish_writeback(&self, id: SwapId, copy: Content) -> WritebackEnd {
+        assert!(matches!(copy, Content::Slot { .. } | Content::Blob { .. }));
         let (before, _) = self.update(id, |word| {
             assert!(word.is_writeback());
             if word.count() == 0 {
                 return Some(SwapWord::new(Content::Free));
             }
-            Some(word.with_content(slot).with_writeback(false))
+            Some(word.with_content(copy).with_writeback(false))
         });
         if before.count() == 0 {
             self.note_freed(id);

@@ -111,7 +111,7 @@ impl SwapWord {
     pub const fn count(self) -> u32 {
         ((self.0 & COUNT_MASK) >> COUNT_SHIFT) as u32
     }
-    /// The supervisor is writing the blob.
+    /// The supervisor is copying the blob, to the file or to another cell.
     pub const fn is_writeback(self) -> bool {
         self.0 & WRITEBACK != 0
     }

@@ -48,6 +48,8 @@ pub struct Engine<'a, P: Platform> {
     pub(crate) streams: Streams,
     /// Until then faults do not wait for reclaim.
     pub(crate) hopeless_until_ns: AtomicU64,
+    /// Unchanged pages whose copy is in the file that were stored: one in some is promoted.
+    pub(crate) back_to_file: AtomicU32,
     /// The process leaves management: nothing may be evicted any more.
     pub(crate) leaving: AtomicBool,
     /// Nothing is staged up to this tick: the kernel may be dropping pages somewhere (see `event::hold_range`).
@@ -80,6 +82,7 @@ impl<'a, P: Platform> Engine<'a, P> {
             handovers: AtomicU32::new(0),
             streams: Streams::new(balance::run_pages_max(segment.budget().ram())),
             hopeless_until_ns: AtomicU64::new(0),
+            back_to_file: AtomicU32::new(0),
             leaving: AtomicBool::new(false),
             held_until_tick: AtomicU64::new(0),
         }

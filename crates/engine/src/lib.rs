@@ -16,6 +16,7 @@
 extern crate alloc;
 
 pub mod arena;
+mod compact;
 pub mod engine;
 pub mod event;
 pub mod evict;

@@ -6,6 +6,7 @@ use crate::evict::bits;
 use crate::plant::{Plant, is_planted};
 use crate::platform::Platform;
 use crate::workspace::Workspace;
+use core::sync::atomic::Ordering;
 use uswap_codec::{self as codec, Compressed};
 use uswap_core::balance;
 use uswap_core::budget::Signal;
@@ -23,6 +24,9 @@ pub struct StoreChunk {
     /// True when it ended early because the pool had no room.
     pub no_room: bool,
 }
+
+/// See `should_promote`.
+const PROMOTE_ONE_OF: u32 = 4;
 
 enum StorePage {
     /// The page is swapped now (or gone); its frame is free.
@@ -148,11 +152,33 @@ impl<P: Platform> Engine<'_, P> {
         let hash = codec::hash(&workspace.page).0;
         if let Some(old) = word.swap()
             && (table.hash(old) == hash || is_planted(Plant::LostDirty))
-            && table.rely_on(old)
         {
-            self.counters.add(Counter::Unchanged, 1);
-            return Some(old);
+            let promoted =
+                if self.should_promote(old) { self.store_anew(hash, workspace).await } else { None };
+            if promoted.is_some() {
+                self.counters.add(Counter::Promoted, 1);
+                return promoted;
+            }
+            if table.rely_on(old) {
+                self.counters.add(Counter::Unchanged, 1);
+                return Some(old);
+            }
         }
+        self.store_anew(hash, workspace).await
+    }
+
+    /// A page that came from the file and goes again, unchanged: one in four gets a copy in the pool. So what comes often is soon in the pool, and what comes once
+    /// hardly pushes anything else out. Nothing is promoted that others depend on.
+    fn should_promote(&self, old: SwapId) -> bool {
+        let word = self.segment.swap_table().load(old);
+        matches!(word.content(), Content::Slot { .. })
+            && word.count() == 1
+            && self.back_to_file.fetch_add(1, Ordering::Relaxed).is_multiple_of(PROMOTE_ONE_OF)
+    }
+
+    /// Stores `workspace.page` under a new entry.
+    async fn store_anew(&self, hash: u128, workspace: &mut Workspace) -> Option<SwapId> {
+        let table = self.segment.swap_table();
         let id = {
             let mut private = self.private.lock();
             table.reserve(self.mm, &mut private.clusters)?

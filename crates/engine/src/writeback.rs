@@ -3,6 +3,7 @@
 //! A batch: pick old blobs (second chance), mark them, copy them packed into a buffer, write the buffer with one large write, and only then let the swap words
 //! name the slots and free the cells. When the write fails the blobs stay.
 
+use crate::compact::Compactor;
 use crate::load::FILE_HEADER_BYTES;
 use crate::plant::{Plant, is_planted};
 use crate::platform::{Backing, FileError};
@@ -28,6 +29,11 @@ pub trait SwapWriter: Backing {
 #[must_use]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Batch {
+    /// Nothing was written: holes of the pool lay scattered, and so many bytes of it are free now that they lie together.
+    Compacted {
+        /// Bytes of zspages that were given back.
+        bytes: u64,
+    },
     /// So many blobs are in the file, and so many bytes of the pool are free.
     Written {
         /// Blobs that moved.
@@ -56,6 +62,7 @@ pub struct Shrinker {
     hand: u32,
     cursor: SlotCursor,
     picked: Vec<Picked>,
+    compactor: Compactor,
 }
 
 impl Shrinker {
@@ -65,6 +72,7 @@ impl Shrinker {
             hand: 1,
             cursor: SlotCursor::default(),
             picked: Vec::with_capacity(WRITEBACK_BATCH_BLOBS_MAX),
+            compactor: Compactor::new(),
         }
     }
 
@@ -75,6 +83,12 @@ impl Shrinker {
         writer: &impl SwapWriter,
         buffer: &mut [u8],
     ) -> Batch {
+        let compacted = self.compactor.compact(segment, writer).await;
+        if compacted > 0 {
+            segment.counters().add(Counter::CompactedBytes, compacted);
+            writer.raise(Signal::Room);
+            return Batch::Compacted { bytes: compacted };
+        }
         let slots = segment.slots();
         let wanted = (buffer.len().min(WRITEBACK_BATCH_BYTES) / PAGE_BYTES) as u64;
         let Some(run) = slots.take_run(&mut self.cursor, wanted, 1) else {
@@ -217,8 +231,8 @@ impl Default for Shrinker {
     }
 }
 
-/// Bytes that the shrinker should free now: what the pool holds above nine tenths of its limit.
+/// Bytes that the shrinker should free now: what the pool holds above 19 of 20 parts of its limit.
 pub fn excess_bytes(segment: Segment<'_>) -> u64 {
     let pool = segment.pool();
-    pool.resident_bytes().saturating_sub(pool.limit_bytes() / 10 * 9)
+    pool.resident_bytes().saturating_sub(pool.limit_bytes() / 20 * 19)
 }

@@ -50,6 +50,10 @@ pub async fn shrink<'a>(world: Rc<World<'a>>) {
                 world.count("write-backs: clean copies given up", u64::from(discarded));
                 world.executor.step().await;
             }
+            Batch::Compacted { bytes } => {
+                world.count("compaction: bytes freed", bytes);
+                world.executor.step().await;
+            }
             Batch::NothingToWrite => {
                 budget.set_full(Fullness::Full);
                 world.wait(Signal::Shrink, seen, 1_000_000).await;

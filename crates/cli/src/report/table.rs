@@ -120,6 +120,9 @@ impl Lines {
         if report.stall_ns > 0 {
             self.add("stalled", &format!("{}, all threads added", human::nanoseconds(report.stall_ns)));
         }
+        if report.one_cpu_seconds > 0.0 {
+            self.add("processors", &format!("on one for {:.1} s, else on all", report.one_cpu_seconds));
+        }
     }
 
     fn processes(&mut self, report: &RunReport) {
@@ -171,6 +174,7 @@ pub(super) mod tests {
                 fault("file", 299_999, 95_000, 820_000, 2_100_000_000),
             ],
             stall_ns: 41_250_000_000,
+            one_cpu_seconds: 12.5,
             processes_managed: 3,
             unmanaged: vec![Unmanaged {
                 pid: 71,
@@ -196,6 +200,7 @@ uswap: budget 256 MiB, 61.0 s, 17.3 s of CPU for uswap
               staged              89,012    4.1 us    9.0 us    1.2 ms
               file               299,999   95.0 us  820.0 us     2.1 s
   stalled     41.2 s, all threads added
+  processors  on one for 12.5 s, else on all
   processes   3 managed, 1 left alone
               sudo (pid 71) left alone: it is setuid (user 0)
   warning     the swap file is 90 % full

@@ -47,6 +47,7 @@ pub fn report(shared: &Shared) -> RunReport {
         compressed_bytes_out: count(Counter::CompressedBytesOut),
         faults,
         stall_ns: count(Counter::StallNs),
+        one_cpu_seconds: count(Counter::TogetherNs) as f64 / 1e9,
         processes_managed: shared.segment.mms().taken_total(),
         unmanaged,
         warnings: warnings(shared),

@@ -1,10 +1,11 @@
 //! The engine's side of `uswap run`: makes the segment and the swap file, measures the tree, moves the pool to the file, cleans up after the dead.
 //!
-//! Three threads: [`monitor`] measures and raises pressure, [`shrinker`] writes back, [`reaper`] notices processes that are gone. What they share is in
-//! [`shared`]. The processes of the run find the segment through `USWAP_RUN` in their environment.
+//! Four threads: [`monitor`] measures and raises pressure, [`shrinker`] writes back, [`reaper`] notices processes that are gone, [`placer`] says on which
+//! processors the run runs. What they share is in [`shared`]. The processes of the run find the segment through `USWAP_RUN` in their environment.
 
 mod account;
 mod monitor;
+mod placer;
 mod reaper;
 mod shared;
 mod shrinker;
@@ -32,6 +33,8 @@ pub struct Options {
     pub swap_bytes_max: Option<u64>,
     /// What happens when pool and file are full.
     pub on_full: OnFull,
+    /// Where threads may run.
+    pub cpus: Cpus,
     /// Accept a swap directory in memory.
     pub allow_tmpfs: bool,
     /// Keep managing a process that changes its credentials.
@@ -49,6 +52,17 @@ pub enum OnFull {
     Stop,
     /// All its processes are killed.
     Kill,
+}
+
+/// Which of the processors that uswap may use the run is kept on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Cpus {
+    /// One while that gets the program further, else all.
+    Auto,
+    /// All.
+    All,
+    /// One.
+    One,
 }
 
 /// What a thread of the supervisor does until the run ends.
@@ -77,15 +91,16 @@ impl Supervisor {
     /// The program runs: starts the threads.
     pub fn attach(&mut self, child_pid: u32) {
         self.shared.program.store(child_pid, Ordering::Relaxed);
-        let tasks: [(&str, Task); 3] = [
+        let tasks: [(&str, Task); 4] = [
             ("uswap-monitor", monitor::run),
             ("uswap-shrinker", shrinker::run),
             ("uswap-reaper", reaper::run),
+            ("uswap-placer", placer::run),
         ];
         for (name, task) in tasks {
             let shared = Arc::clone(&self.shared);
             let thread = std::thread::Builder::new().name(name.to_owned()).stack_size(256 * 1024);
-            let thread = thread.spawn(move || task(&shared)).expect("the system has room for three threads");
+            let thread = thread.spawn(move || task(&shared)).expect("the system has room for four threads");
             self.threads.push(thread);
         }
     }

@@ -15,7 +15,7 @@ use uswap_os::file::{AllowTmpfs, IoCause, IoError, SwapFile, SwapFileError};
 use uswap_os::futex::{self, Scope};
 use uswap_os::memory::{self, Access};
 use uswap_os::uffd::{Features, Uffd};
-use uswap_os::{Fd, process};
+use uswap_os::{Fd, process, thread};
 use uswap_units::limits::MM_MAX;
 use uswap_units::{Bytes, PAGE_BYTES, ZspageId};
 
@@ -78,6 +78,9 @@ impl Shared {
         segment.budget().set_ram(Bytes(options.ram_bytes));
         segment.budget().set_supervisor(process::process_id());
         segment.pool().set_limit_bytes(options.pool_bytes_max);
+        if let Ok(processors) = thread::affinity(0) {
+            segment.placement().set_processors(&processors);
+        }
         Ok(Shared {
             options,
             segment,

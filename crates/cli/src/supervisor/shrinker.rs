@@ -116,7 +116,7 @@ async fn shared_wait(shared: &Shared, seen: u32) {
 
 fn after(shared: &Shared, batch: Batch) {
     match batch {
-        Batch::Written { .. } => (),
+        Batch::Written { .. } | Batch::Compacted { .. } => (),
         Batch::NothingToWrite => std::thread::park_timeout(Duration::from_millis(2)),
         Batch::FileFull | Batch::Failed(FileError::Full) => full(shared, "the swap file is full"),
         Batch::Failed(error) => {

@@ -2,7 +2,7 @@
 
 use super::swap_word::Table;
 use crate::pool::{CLASS_COUNT, FreeCell, MAP_WORDS, Pool, ZspageOwner};
-use crate::swap_table::Put;
+use crate::swap_table::{Put, WritebackEnd};
 use crate::swap_word::Content;
 use loom::sync::Arc;
 use loom::thread;
@@ -180,5 +180,36 @@ fn loom_an_offered_zspage_has_one_owner() {
         let there = adopter.join().unwrap();
         assert!(here != there);
         assert_eq!(memory.states[0].load(Ordering::Relaxed) >> 48, if here { 3 } else { 2 });
+    });
+}
+
+/// The compactor moves a blob while somebody reads it by the name in the swap word; the old cell is written anew at once.
+#[test]
+fn loom_a_blob_that_is_moved_is_read_whole() {
+    loom::model(|| {
+        let memory = Arc::new(Memory::new());
+        let mut owner = ZspageOwner::new();
+        let blob = memory.store(MmId(0), &mut owner, OLD).expect("room");
+        let table = Table::published(Content::Blob { blob, length: 8 });
+        let reader = {
+            let (memory, table) = (Arc::clone(&memory), Arc::clone(&table));
+            thread::spawn(move || {
+                let before = table.view().load(ID).content();
+                let Content::Blob { blob, .. } = before else { panic!("it is in the pool all the time") };
+                let content = memory.load(blob);
+                if table.view().load(ID).content() == before {
+                    assert_eq!(content, OLD, "a name that still stands vouches for the content");
+                }
+            })
+        };
+        let word = table.view().load(ID);
+        assert!(table.view().begin_writeback(ID, word));
+        let copied = memory.load(blob);
+        let moved = memory.store(MmId(0), &mut owner, copied).expect("room");
+        let content = Content::Blob { blob: moved, length: 8 };
+        assert_eq!(table.view().finish_writeback(ID, content), WritebackEnd::Moved);
+        assert_eq!(memory.view().free(blob), FreeCell::Done);
+        assert_eq!(memory.store(MmId(0), &mut owner, NEW), Some(blob));
+        reader.join().unwrap();
     });
 }

@@ -1,13 +1,14 @@
 //! The pool against a list of cells with their content.
 
 use super::{SMALL, with_segment};
+use crate::pool::compaction::COMPACTOR;
 use crate::pool::{FreeCell, Pool, ReservedCell, ZSPAGE_BYTES, ZspageOwner};
 use crate::segment::Geometry;
 use proptest::prelude::*;
 use std::vec;
 use std::vec::Vec;
 use uswap_sync::Ordering;
-use uswap_units::{BlobId, MmId, PAGE_BYTES, Prng, SwapId};
+use uswap_units::{BlobId, MmId, PAGE_BYTES, Prng, SwapId, ZspageId};
 
 const OWNERS: usize = 3;
 
@@ -37,6 +38,8 @@ enum Op {
     Reap {
         owner: usize,
     },
+    /// Moves what it can from emptier zspages into fuller ones.
+    Compact,
     SetLimit {
         zspages: u64,
     },
@@ -52,6 +55,7 @@ fn operation() -> impl Strategy<Value = Op> {
         6 => (0..512_usize).prop_map(|pick| Op::Free { pick }),
         1 => (1..30_usize).prop_map(|count| Op::FreeMany { count }),
         1 => (0..OWNERS).prop_map(|owner| Op::Reap { owner }),
+        2 => Just(Op::Compact),
         1 => (0..8_u64).prop_map(|zspages| Op::SetLimit { zspages }),
     ]
 }
@@ -155,6 +159,37 @@ impl Model<'_> {
         self.owners[owner] = ZspageOwner::new();
     }
 
+    fn compact(&mut self) {
+        let mut partial: Vec<_> = self.pool.partial_zspages().collect();
+        partial.sort_unstable();
+        for pair in partial.windows(2).filter(|pair| pair[0].cells == pair[1].cells) {
+            let (source, destination) = (pair[0], pair[1]);
+            // Either may have become full or empty by the pair before.
+            if !self.pool.adopt_partial(COMPACTOR, source) {
+                continue;
+            }
+            if self.pool.adopt_partial(COMPACTOR, destination) {
+                self.move_cells(source.zspage, destination.zspage);
+                self.settle(self.pool.let_go(destination.zspage));
+            }
+            self.settle(self.pool.let_go(source.zspage));
+        }
+    }
+
+    fn move_cells(&mut self, source: ZspageId, destination: ZspageId) {
+        let cells: Vec<_> = self.pool.written_cells(source).collect();
+        let live = self.live.iter().filter(|live| live.blob.zspage() == source).count();
+        assert_eq!(cells.len(), live, "reserved cells are not written, and all others are in use");
+        for cell in cells {
+            let live = self.live.iter_mut().find(|live| live.blob == cell.blob).expect("in use");
+            assert_eq!(cell.length as usize, live.content.len());
+            let Some(reserved) = self.pool.reserve_in(COMPACTOR, destination) else { return };
+            self.pool.write(&reserved, cell.swap, &live.content);
+            live.blob = reserved.blob();
+            assert_eq!(self.pool.free(cell.blob), FreeCell::Done, "the compactor owns it");
+        }
+    }
+
     fn apply(&mut self, op: Op) {
         match op {
             Op::Store { owner, length } => {
@@ -178,6 +213,7 @@ impl Model<'_> {
             Op::Free { pick } => self.free(pick),
             Op::FreeMany { count } => (0..count).for_each(|pick| self.free(pick)),
             Op::Reap { owner } => self.reap(owner),
+            Op::Compact => self.compact(),
             Op::SetLimit { zspages } => self.pool.set_limit_bytes(zspages * ZSPAGE_BYTES as u64),
             Op::WriteReserved { .. } | Op::CancelReserved { .. } => {}
         }

@@ -1,0 +1,124 @@
+//! Places the threads of the run: all on one processor while that gets the program further, else wherever they like. The decision is [`uswap_core::placement`].
+//!
+//! Only threads that may run wherever the run may are moved, and only those that were moved get their freedom back; what is placed by a program is that program's affair.
+
+use std::thread::park_timeout;
+use std::time::{Duration, Instant};
+
+use uswap_core::counters::{Counter, FAULT_SOURCES, FaultSource};
+use uswap_core::placement::{EPOCH_NS, Epoch, Processors, Trials, Wish, members, only};
+use uswap_os::{process, thread};
+
+use super::Cpus;
+use super::shared::Shared;
+
+/// A run with more threads than this is left alone: it computes, and to move them all takes too long.
+const THREADS_MAX: usize = 256;
+
+/// New threads are found in a walk of their own; children of threads that were not free yet too. More than a few walks in a row find none.
+const WALKS_MAX: u32 = 20;
+
+pub fn run(shared: &Shared) {
+    let everywhere = shared.segment.placement().processors();
+    if members(&everywhere).count() < 2 || shared.options.cpus == Cpus::All {
+        return;
+    }
+    let mut placer = Placer { shared, everywhere, trials: Trials::new(), faults: 0, since: Instant::now() };
+    while !shared.is_stopping() && !shared.segment.placement().is_programs_affair() {
+        match placer.wish() {
+            Wish::Together => placer.gather(),
+            Wish::Spread => placer.spread(),
+        }
+        let started = Instant::now();
+        park_timeout(Duration::from_nanos(EPOCH_NS));
+        if shared.segment.placement().together().is_some() {
+            shared.segment.counters().add(Counter::TogetherNs, started.elapsed().as_nanos() as u64);
+        }
+    }
+    placer.spread();
+}
+
+struct Placer<'a> {
+    shared: &'a Shared,
+    everywhere: Processors,
+    trials: Trials,
+    /// At the last look, and when that was.
+    faults: u64,
+    since: Instant,
+}
+
+impl Placer<'_> {
+    fn wish(&mut self) -> Wish {
+        if self.shared.options.cpus == Cpus::One {
+            return Wish::Together;
+        }
+        let (faults, elapsed) = (self.count_faults(), self.since.elapsed());
+        let epoch = Epoch { faults: faults - self.faults, elapsed_ns: elapsed.as_nanos() as u64 };
+        (self.faults, self.since) = (faults, Instant::now());
+        self.trials.next(epoch)
+    }
+
+    /// Faults that got the program on. What was staged and came back says more about reclaim than about the program.
+    fn count_faults(&self) -> u64 {
+        let counters = self.shared.segment.counters();
+        let counted = FAULT_SOURCES
+            .iter()
+            .filter(|(source, _)| !matches!(source, FaultSource::Staged | FaultSource::Woken));
+        counted.map(|&(source, _)| counters.latency(source).count()).sum()
+    }
+
+    fn gather(&mut self) {
+        let placement = self.shared.segment.placement();
+        let cpu = match placement.together() {
+            Some(cpu) => cpu,
+            None => {
+                let Some(cpu) = self.processor() else { return };
+                placement.set_together(Some(cpu));
+                cpu
+            }
+        };
+        // Also while they are together already: processes come that were started by a thread elsewhere.
+        if self.move_all(&self.everywhere, &only(cpu)).is_none() {
+            self.spread();
+        }
+    }
+
+    fn spread(&self) {
+        let placement = self.shared.segment.placement();
+        let Some(cpu) = placement.together() else { return };
+        for _ in 0..WALKS_MAX {
+            if self.move_all(&only(cpu), &self.everywhere) == Some(0) {
+                break;
+            }
+        }
+        placement.set_together(None);
+    }
+
+    /// Where the program ran last.
+    fn processor(&self) -> Option<u32> {
+        let program = self.shared.program.load(std::sync::atomic::Ordering::Relaxed);
+        let last = process::stat(program).ok()?.processor;
+        members(&self.everywhere).find(|&cpu| cpu == last).or_else(|| members(&self.everywhere).next())
+    }
+
+    /// Moves all threads of the run that may run exactly at `from`. How many there were; None: too many.
+    fn move_all(&self, from: &Processors, to: &Processors) -> Option<usize> {
+        let (mut seen, mut moved) = (0, 0);
+        let mut to_visit = vec![process::process_id()];
+        while let Some(pid) = to_visit.pop() {
+            let _gone = process::for_each_thread(Some(pid), |thread_id| {
+                seen += 1;
+                if thread::affinity(thread_id).is_ok_and(|at| at == *from)
+                    && thread::set_affinity(thread_id, to).is_ok()
+                {
+                    moved += 1;
+                }
+            });
+            let _gone = process::for_each_child(pid, |child| to_visit.push(child));
+            if seen > THREADS_MAX && members(to).count() == 1 {
+                return None;
+            }
+        }
+        Some(moved)
+    }
+}
