@@ -6,7 +6,7 @@
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 export USWAP_TEST_FULL=1
-cases="${*:-budget_python budget_sort budget_redis budget_make budget_sqlite integrity fork kill passthrough
+cases="${*:-budget_python budget_sort budget_redis budget_make budget_sqlite integrity fork kill passthrough placement
        badcases_start badcases_disk evil nopressure}"
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT

@@ -4,9 +4,10 @@
 //! so it makes as many threads as it would; and from the first time that one places its threads itself, nobody else does.
 
 use crate::hooks::next;
-use crate::state::SEGMENT;
+use crate::state::with_segment;
 use core::ffi::{c_int, c_ulong, c_void};
 use uswap_core::placement::{Processors, only};
+use uswap_core::segment::Segment;
 use uswap_os::{clock, process, thread};
 
 /// The supervisor looks ten times a second. So often 1 ms: it may be busy, or gone.
@@ -14,21 +15,21 @@ const TRIES: u32 = 500;
 
 /// A program is about to place a thread: waits until the supervisor has let go of the run's.
 fn leave_to_programs() {
-    let Some(segment) = SEGMENT.get() else { return };
-    let placement = segment.placement();
-    placement.leave_to_programs();
     for _ in 0..TRIES {
-        if placement.together().is_none() {
+        let together = with_segment(|segment| {
+            segment.placement().leave_to_programs();
+            let_go_of_the_dead(segment);
+            segment.placement().together()
+        });
+        if together.flatten().is_none() {
             return;
         }
-        let_go_of_the_dead();
         clock::sleep_ns(1_000_000);
     }
 }
 
 /// If the supervisor is gone, the threads of this process run where they like again.
-pub fn let_go_of_the_dead() {
-    let Some(segment) = SEGMENT.get() else { return };
+pub fn let_go_of_the_dead(segment: &Segment<'_>) {
     let (placement, supervisor) = (segment.placement(), segment.budget().supervisor());
     let Some(cpu) = placement.together() else { return };
     // Dead is also who was killed and is not yet buried by its parent.
@@ -48,8 +49,11 @@ pub fn let_go_of_the_dead() {
 
 /// The kernel has said where a thread may run: the program is told where it might without us.
 fn without_us(bytes: usize, set: *mut c_void) {
-    let Some(placement) = SEGMENT.get().map(|segment| segment.placement()) else { return };
-    let Some(cpu) = placement.together() else { return };
+    let placed = with_segment(|segment| {
+        let placement = segment.placement();
+        placement.together().map(|cpu| (only(cpu), placement.processors()))
+    });
+    let Some((here, everywhere)) = placed.flatten() else { return };
     let words = bytes / size_of::<c_ulong>();
     let mut seen: Processors = [0; 16];
     let known = words.min(seen.len());
@@ -57,10 +61,9 @@ fn without_us(bytes: usize, set: *mut c_void) {
     // 1. libc has just filled `bytes` bytes at `set`, so the first `known` words lie in the program's buffer.
     // 2. `seen` is ours, and as long.
     unsafe { core::ptr::copy_nonoverlapping(set.cast::<u64>(), seen.as_mut_ptr(), known) };
-    if seen != only(cpu) {
+    if seen != here {
         return;
     }
-    let everywhere = placement.processors();
     // SAFETY: 1. as above, the other way round.
     unsafe { core::ptr::copy_nonoverlapping(everywhere.as_ptr(), set.cast::<u64>(), known) };
 }

@@ -79,8 +79,11 @@ const SYS_MADVISE: u32 = 28;
 pub unsafe extern "C" fn madvise(start: *mut c_void, bytes: usize, advice: c_int) -> c_int {
     if matches!(advice, MADV_DONTFORK | MADV_WIPEONFORK) && state::phase() != Phase::Outside {
         let _a_full_list_excludes_no_more = EXCLUDED.add(pages(start, bytes));
-        if let (Phase::Active, Some(engine)) = (state::phase(), state::ENGINE.get()) {
-            engine.pin_range(pages(start, bytes));
+        let pinned = state::with_segment(|_| {
+            let engine = state::ENGINE.get().filter(|_| state::phase() == Phase::Active);
+            engine.map(|engine| engine.pin_range(pages(start, bytes))).is_some()
+        });
+        if pinned == Some(true) {
             touch(start as usize, bytes);
         }
     }

@@ -97,7 +97,7 @@ extern "C" fn kswapd(begin: usize) {
         }
         if clock::now_ns() > look_at_ns {
             look_at_ns = clock::now_ns() + SLEEP_NS / 2;
-            affinity::let_go_of_the_dead();
+            affinity::let_go_of_the_dead(segment);
         }
         let marks = Watermarks::of(segment.budget().ram());
         if segment.budget().used() <= marks.register || segment.budget().is_ending() {

@@ -51,11 +51,11 @@ pub fn leave() {
         }
     }
     // forkd may still look at the segment if it ever served a child; it sleeps for ever now, and touches nothing.
-    SEGMENT.clear();
-    ENGINE.clear();
+    state::forget_segment();
     state::request_done();
     // SAFETY:
-    // 1. The handlers have ended; hooks and fork handlers do nothing in phase `Left`; this thread touches the segment no more.
+    // 1. The handlers have ended; hooks that look into the segment have ended, and others find none (`forget_segment`); fork handlers do nothing in phase `Left`; this thread
+    //    touches the segment no more.
     // 2. forkd touches it only after a fork message, and no more messages come.
     let _unmapped = unsafe {
         memory::unmap(SEGMENT_START.load(Ordering::Acquire), SEGMENT_BYTES.load(Ordering::Acquire))

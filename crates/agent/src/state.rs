@@ -9,6 +9,7 @@ use uswap_engine::{Engine, Workspace};
 use uswap_os::clock;
 use uswap_os::fd::Timeout;
 use uswap_os::futex::{self, Scope};
+use uswap_os::gate::Gate;
 use uswap_units::MmId;
 
 /// The engine of this process.
@@ -126,8 +127,9 @@ static REQUESTERS: uswap_os::gate::Lock = uswap_os::gate::Lock::new();
 
 /// Asks kswapd and waits for it. Called on threads of the program.
 pub fn request(request: Request) {
-    let Some(segment) = SEGMENT.get() else { return };
     let _turn = REQUESTERS.lock();
+    // Behind the lock: the request before may have been to leave.
+    let Some(segment) = SEGMENT.get() else { return };
     REQUEST.store(request as u32, Ordering::Release);
     let word = segment.budget().signal_word(uswap_core::budget::Signal::Pressure);
     segment.budget().raise(uswap_core::budget::Signal::Pressure);
@@ -157,6 +159,23 @@ pub fn request_done() {
 pub fn reset_requests() {
     REQUEST.store(0, Ordering::Release);
     REQUESTERS.reset();
+    LOOKING.reset();
+}
+
+/// Shared: threads of the program that look into the segment. Exclusive: it is about to be unmapped.
+static LOOKING: Gate = Gate::new();
+
+/// Looks into the segment from a thread of the program; None if the process has left. Must not wait for an engine thread.
+pub fn with_segment<R>(look: impl FnOnce(&'static Segment<'static>) -> R) -> Option<R> {
+    let _until_it_has_looked = LOOKING.shared();
+    SEGMENT.get().map(look)
+}
+
+/// Forgets segment and engine. Afterwards no thread of the program looks into them.
+pub fn forget_segment() {
+    SEGMENT.clear();
+    ENGINE.clear();
+    drop(LOOKING.exclusive());
 }
 
 /// Workspaces of the engine threads. Too large for their stacks.

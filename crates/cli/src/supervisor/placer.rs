@@ -15,15 +15,19 @@ use super::shared::Shared;
 /// A run with more threads than this is left alone: it computes, and to move them all takes too long.
 const THREADS_MAX: usize = 256;
 
-/// New threads are found in a walk of their own; children of threads that were not free yet too. More than a few walks in a row find none.
+/// Walks over the tree in a row, to find what began meanwhile; the next epoch goes on.
 const WALKS_MAX: u32 = 20;
+
+/// While all are together, newcomers are placed like who started them; so often, in epochs, others are looked for.
+const LOOK_EVERY: u32 = 10;
 
 pub fn run(shared: &Shared) {
     let everywhere = shared.segment.placement().processors();
     if members(&everywhere).count() < 2 || shared.options.cpus == Cpus::All {
         return;
     }
-    let mut placer = Placer { shared, everywhere, trials: Trials::new(), faults: 0, since: Instant::now() };
+    let mut placer =
+        Placer { shared, everywhere, trials: Trials::new(), faults: 0, since: Instant::now(), epochs: 0 };
     while !shared.is_stopping() && !shared.segment.placement().is_programs_affair() {
         match placer.wish() {
             Wish::Together => placer.gather(),
@@ -36,6 +40,10 @@ pub fn run(shared: &Shared) {
         }
     }
     placer.spread();
+    while placer.shared.segment.placement().together().is_some() && !shared.is_stopping() {
+        park_timeout(Duration::from_millis(1));
+        placer.spread();
+    }
 }
 
 struct Placer<'a> {
@@ -45,6 +53,8 @@ struct Placer<'a> {
     /// At the last look, and when that was.
     faults: u64,
     since: Instant,
+    /// Since all came together.
+    epochs: u32,
 }
 
 impl Placer<'_> {
@@ -69,15 +79,12 @@ impl Placer<'_> {
 
     fn gather(&mut self) {
         let placement = self.shared.segment.placement();
-        let cpu = match placement.together() {
-            Some(cpu) => cpu,
-            None => {
-                let Some(cpu) = self.processor() else { return };
-                placement.set_together(Some(cpu));
-                cpu
-            }
-        };
-        // Also while they are together already: processes come that were started by a thread elsewhere.
+        self.epochs = if placement.together().is_some() { self.epochs + 1 } else { 0 };
+        if !self.epochs.is_multiple_of(LOOK_EVERY) {
+            return;
+        }
+        let Some(cpu) = placement.together().or_else(|| self.processor()) else { return };
+        placement.set_together(Some(cpu));
         if self.move_all(&self.everywhere, &only(cpu)).is_none() {
             self.spread();
         }
@@ -86,12 +93,14 @@ impl Placer<'_> {
     fn spread(&self) {
         let placement = self.shared.segment.placement();
         let Some(cpu) = placement.together() else { return };
-        for _ in 0..WALKS_MAX {
-            if self.move_all(&only(cpu), &self.everywhere) == Some(0) {
-                break;
+        let mut moved = (0..WALKS_MAX).map(|_| self.move_all(&only(cpu), &self.everywhere));
+        // Two walks that find none: during one, a child may have got another parent.
+        while let Some(walk) = moved.next() {
+            if walk == Some(0) && moved.next() == Some(Some(0)) {
+                placement.set_together(None);
+                return;
             }
         }
-        placement.set_together(None);
     }
 
     /// Where the program ran last.
