@@ -53,6 +53,15 @@ pub enum Put {
     Deferred,
 }
 
+/// How a page came back.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Came {
+    /// By a fault of its own.
+    Alone,
+    /// In order, with others.
+    InRun,
+}
+
 /// What came of `finish_writeback`.
 #[must_use]
 #[derive(Debug, PartialEq, Eq)]
@@ -206,10 +215,12 @@ impl<'a> SwapTable<'a> {
     }
 
     /// The content was loaded: give it a second chance, and if no other page refers to it keep it only as a clean copy.
-    pub fn note_loaded(&self, id: SwapId) {
+    ///
+    /// In the file that chance says that the page was asked for by itself: what comes in order with others is better read in order again than kept in the pool.
+    pub fn note_loaded(&self, id: SwapId, came: Came) {
         self.update(id, |word| {
-            let alone = word.count() == 1;
-            let next = word.with_referenced(true).with_retained(alone);
+            let chance = came == Came::Alone || !matches!(word.content(), Content::Slot { .. });
+            let next = word.with_referenced(chance).with_retained(word.count() == 1);
             (next != word).then_some(next)
         });
     }
@@ -219,9 +230,9 @@ impl<'a> SwapTable<'a> {
     #[must_use]
     pub fn rely_on(&self, id: SwapId) -> bool {
         let (_, changed) = self.update(id, |word| match word.content() {
-            Content::Same(_) | Content::Blob { .. } | Content::Slot { .. } => {
-                Some(word.with_retained(false).with_referenced(true))
-            }
+            Content::Same(_) | Content::Blob { .. } => Some(word.with_retained(false).with_referenced(true)),
+            // How it was loaded is known until it is loaded again.
+            Content::Slot { .. } => Some(word.with_retained(false)),
             _ => None,
         });
         changed

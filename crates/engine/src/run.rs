@@ -11,6 +11,7 @@ use core::sync::atomic::Ordering;
 use uswap_core::counters::{Counter, FaultSource};
 use uswap_core::page_table::Leaf;
 use uswap_core::page_word::{Commit, PageSlot, PageWord, Place, TryLock};
+use uswap_core::swap_table::Came;
 use uswap_units::limits::RUN_PAGES_MAX;
 use uswap_units::{BLOCK_PAGES, PAGE_BYTES, PageId, SwapId};
 
@@ -133,6 +134,7 @@ impl<P: Platform> Engine<'_, P> {
                 return nothing(outcome);
             }
         };
+        let came = if run.length == 1 { Came::Alone } else { Came::InRun };
         let (mut outcome, mut pages, mut index) = (FaultOutcome::Retry, 0, 0);
         while index < loaded {
             if run.is_removed(index) {
@@ -145,7 +147,7 @@ impl<P: Platform> Engine<'_, P> {
             let contents = &workspace.pages[index as usize..end as usize];
             let filled = self.platform.copy_in(run.page(index), contents);
             for done in index..index + filled.pages {
-                self.segment.swap_table().note_loaded(run.swap(done));
+                self.segment.swap_table().note_loaded(run.swap(done), came);
                 self.commit(run.slot(done), Place::Present, Some(run.swap(done)));
             }
             if index == 0 {

@@ -167,11 +167,12 @@ impl<P: Platform> Engine<'_, P> {
         self.store_anew(hash, workspace).await
     }
 
-    /// A page that came from the file and goes again, unchanged: one in four gets a copy in the pool. So what comes often is soon in the pool, and what comes once
+    /// A page that came from the file by a fault of its own and goes again, unchanged: one in four gets a copy in the pool. So what comes often is soon in the pool, and what comes once
     /// hardly pushes anything else out. Nothing is promoted that others depend on.
     fn should_promote(&self, old: SwapId) -> bool {
         let word = self.segment.swap_table().load(old);
         matches!(word.content(), Content::Slot { .. })
+            && word.is_referenced()
             && word.count() == 1
             && self.back_to_file.fetch_add(1, Ordering::Relaxed).is_multiple_of(PROMOTE_ONE_OF)
     }

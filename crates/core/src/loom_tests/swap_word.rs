@@ -1,7 +1,7 @@
 //! One swap entry between processes, the clock hand and the write-back.
 
 use crate::counters::Counters;
-use crate::swap_table::{ClusterOwner, Put, SwapTable, WritebackEnd};
+use crate::swap_table::{Came, ClusterOwner, Put, SwapTable, WritebackEnd};
 use crate::swap_word::Content;
 use loom::sync::Arc;
 use loom::thread;
@@ -146,7 +146,7 @@ fn loom_last_references_are_put_by_two() {
 fn loom_a_copy_is_relied_on_or_discarded() {
     loom::model(|| {
         let table = Table::published(BLOB);
-        table.view().note_loaded(ID);
+        table.view().note_loaded(ID, Came::Alone);
         let hand = beside(&table, |table| {
             if let Some(content) = table.view().discard_retained(ID) {
                 table.release(content);
@@ -164,7 +164,7 @@ fn loom_a_copy_is_relied_on_or_discarded() {
 fn loom_a_discarded_copy_is_put_without_content() {
     loom::model(|| {
         let table = Table::published(BLOB);
-        table.view().note_loaded(ID);
+        table.view().note_loaded(ID, Came::Alone);
         let hand = beside(&table, |table| {
             if let Some(content) = table.view().discard_retained(ID) {
                 table.release(content);
@@ -185,7 +185,7 @@ fn loom_note_loaded_races_with_the_other_sharer() {
         let table = Table::published(BLOB);
         table.view().share(ID);
         let other = beside(&table, Table::put);
-        table.view().note_loaded(ID);
+        table.view().note_loaded(ID, Came::Alone);
         if table.view().discard_retained(ID).is_some() {
             assert_eq!(table.view().load(ID).count(), 1);
         }
@@ -199,7 +199,7 @@ fn loom_a_shared_copy_is_never_retained() {
     loom::model(|| {
         let table = Table::published(BLOB);
         let fork = beside(&table, |table| table.view().share(ID));
-        table.view().note_loaded(ID);
+        table.view().note_loaded(ID, Came::Alone);
         fork.join().unwrap();
         assert!(!table.view().load(ID).is_retained());
         assert_eq!(table.view().discard_retained(ID), None);

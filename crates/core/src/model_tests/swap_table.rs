@@ -1,7 +1,7 @@
 //! The swap table against a map from entry to what it should hold.
 
 use super::{SMALL, with_segment};
-use crate::swap_table::{CLUSTER_ENTRIES, ClusterOwner, Put, SwapTable, WritebackEnd};
+use crate::swap_table::{CLUSTER_ENTRIES, Came, ClusterOwner, Put, SwapTable, WritebackEnd};
 use crate::swap_word::Content;
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
@@ -209,16 +209,19 @@ impl Model<'_> {
             }
             Op::NoteLoaded { pick } => {
                 let Some(id) = self.pick(pick, referred) else { return };
-                table.note_loaded(id);
+                let came = if pick % 2 == 0 { Came::Alone } else { Came::InRun };
+                table.note_loaded(id, came);
                 let entry = self.entry(id);
-                (entry.referenced, entry.retained) = (true, entry.count == 1);
+                let in_file = matches!(entry.content, Content::Slot { .. });
+                (entry.referenced, entry.retained) = (came == Came::Alone || !in_file, entry.count == 1);
             }
             Op::RelyOn { pick } => {
                 let Some(id) = self.pick(pick, referred) else { return };
                 let entry = self.entry(id);
                 let there = !matches!(entry.content, Content::Discarded | Content::Lost);
                 if there {
-                    (entry.referenced, entry.retained) = (true, false);
+                    let in_file = matches!(entry.content, Content::Slot { .. });
+                    (entry.referenced, entry.retained) = (entry.referenced || !in_file, false);
                 }
                 assert_eq!(table.rely_on(id), there);
             }

@@ -4,7 +4,7 @@ use super::{SMALL, pool::content_of, with_segment};
 use crate::pool::{FreeCell, Pool, ZspageOwner};
 use crate::segment::{Geometry, Segment};
 use crate::slots::SlotCursor;
-use crate::swap_table::{ClusterOwner, Put, WritebackEnd};
+use crate::swap_table::{Came, ClusterOwner, Put, WritebackEnd};
 use crate::swap_word::Content;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU32};
@@ -135,7 +135,7 @@ fn load_and_check(segment: &Segment<'_>, id: SwapId) {
             assert!(out == content_of(seed, length as usize), "{id:?} reads wrong");
         }
     }
-    table.note_loaded(id);
+    table.note_loaded(id, Came::Alone);
 }
 
 /// The supervisor: takes blobs to slots, some fail.
