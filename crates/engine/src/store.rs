@@ -168,10 +168,12 @@ impl<P: Platform> Engine<'_, P> {
     }
 
     /// A page that came from the file by a fault of its own and goes again, unchanged: one in four gets a copy in the pool. So what comes often is soon in the pool, and what comes once
-    /// hardly pushes anything else out. Nothing is promoted that others depend on.
+    /// hardly pushes anything else out. Nothing is promoted that others depend on, and nothing that does not get smaller: it would be written again at once. Nor while the file is nearly
+    /// full: what is written anew leaves holes where it was.
     fn should_promote(&self, old: SwapId) -> bool {
-        let word = self.segment.swap_table().load(old);
-        matches!(word.content(), Content::Slot { .. })
+        let (word, slots) = (self.segment.swap_table().load(old), self.segment.slots());
+        matches!(word.content(), Content::Slot { length, .. } if length < PAGE_BYTES as u32)
+            && slots.used() < slots.limit() / 8 * 7
             && word.is_referenced()
             && word.count() == 1
             && self.back_to_file.fetch_add(1, Ordering::Relaxed).is_multiple_of(PROMOTE_ONE_OF)
