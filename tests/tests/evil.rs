@@ -5,7 +5,7 @@ use uswap_tests::{Run, full_size, program, turn};
 
 fn case(mode: &str) {
     let _turn = turn();
-    let (bytes, ram_mib) = if full_size() { ("400M", 100) } else { ("120M", 30) };
+    let (bytes, ram_mib) = if full_size() { ("400M", 100) } else { ("200M", 50) };
     let outcome = Run::plain(program("evil")).args([mode, "--bytes", bytes]).uswap(ram_mib, &[]).finish();
     outcome.must_succeed();
     assert_eq!(outcome.stdout, "OK\n");
