@@ -17,9 +17,9 @@ const TRIES: u32 = 500;
 fn leave_to_programs() {
     for _ in 0..TRIES {
         let together = with_segment(|segment| {
-            segment.placement().leave_to_programs();
+            let together = segment.placement().leave_to_programs();
             let_go_of_the_dead(segment);
-            segment.placement().together()
+            together
         });
         if together.flatten().is_none() {
             return;

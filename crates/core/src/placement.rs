@@ -6,8 +6,16 @@
 //!
 //! [`Placement`] is what processes see of it, in shared words:
 //! ```text
-//! word 0: 0, or processor + 1 while all share it     1: a program of the run places its threads itself     8..24: the processors of the run
+//! word 0: 63 LEFT (to the programs) | 62..32 zero | 31..0 processor + 1 while all share it, else 0     words 8..24: the processors of the run
+//!
+//!            place_on              let_go
+//!      0 -------------> processor ---------> 0        The supervisor moves threads only while the word names a processor.
+//!      |                    |
+//!      | leave_to_programs  | leave_to_programs       A program does so before it places a thread, and waits until no processor is named.
+//!      v                    v          let_go
+//!    LEFT            LEFT | processor ------> LEFT    LEFT is never taken back, and nothing leads from LEFT to a processor.
 //! ```
+//! Both are in one word so that neither side passes the other: of `place_on` and `leave_to_programs` one comes first, and the other sees it.
 
 use uswap_sync::{AtomicU64, Ordering};
 
@@ -15,8 +23,10 @@ use uswap_sync::{AtomicU64, Ordering};
 pub(crate) const PLACEMENT_WORDS: usize = 3 * 8;
 
 const TOGETHER: usize = 0;
-const PLACES_ITSELF: usize = 1;
 const PROCESSORS: usize = 8;
+
+/// In the word `TOGETHER`: programs place their threads themselves.
+const LEFT: u64 = 1 << 63;
 
 /// Processors 0..1024 as bits, as the kernel's calls take them.
 pub type Processors = [u64; 16];
@@ -28,22 +38,36 @@ pub struct Placement<'a> {
 }
 
 impl Placement<'_> {
-    /// The processor that all share. None: each runs where it likes.
+    /// The processor that all share. None: the supervisor moves nobody, each runs where it likes.
     pub fn together(&self) -> Option<u32> {
-        // Acquire pairs with `set_together`: the processors of the run are known.
-        self.words[TOGETHER].load(Ordering::Acquire).checked_sub(1).map(|cpu| cpu as u32)
+        // Acquire pairs with `place_on`: the processors of the run are known. And with `let_go`: the last thread has been moved.
+        named(self.words[TOGETHER].load(Ordering::Acquire))
     }
-    /// Says that all share a processor (or no longer do). Before the first thread is placed there, and after the last has its freedom back.
-    pub fn set_together(&self, cpu: Option<u32>) {
-        self.words[TOGETHER].store(cpu.map_or(0, |cpu| u64::from(cpu) + 1), Ordering::Release);
+    /// Says that all share a processor, if they may. Before the first thread is moved there, and before each later walk that moves others there.
+    pub fn place_on(&self, cpu: u32) -> PlaceOn {
+        let placed = u64::from(cpu) + 1;
+        // Release pairs with `together`.
+        match self.words[TOGETHER].compare_exchange(0, placed, Ordering::Release, Ordering::Relaxed) {
+            Ok(_) => PlaceOn::Granted,
+            Err(seen) if seen == placed => PlaceOn::Granted,
+            Err(_) => PlaceOn::Refused,
+        }
     }
-    /// A program of the run has asked to place its threads itself: nobody else does, from then on.
-    pub fn is_programs_affair(&self) -> bool {
-        self.words[PLACES_ITSELF].load(Ordering::Acquire) != 0
+    /// Says that no processor is shared any longer. After the last thread has its freedom back.
+    pub fn let_go(&self) {
+        // Release pairs with `together` and `leave_to_programs`.
+        self.words[TOGETHER].fetch_and(LEFT, Ordering::Release);
     }
-    /// Notes that a program places its threads itself.
-    pub fn leave_to_programs(&self) {
-        self.words[PLACES_ITSELF].store(1, Ordering::Release);
+    /// Notes that programs of the run place their threads themselves: from then on nobody else begins to. The processor that all share until the supervisor has let go:
+    /// a thread that is placed before that may be moved.
+    #[must_use]
+    pub fn leave_to_programs(&self) -> Option<u32> {
+        // Acquire pairs with `let_go`.
+        named(self.words[TOGETHER].fetch_or(LEFT, Ordering::Acquire))
+    }
+    /// A program of the run has asked to place its threads itself.
+    pub fn is_left_to_programs(&self) -> bool {
+        self.words[TOGETHER].load(Ordering::Relaxed) & LEFT != 0
     }
     /// The processors that the run may use.
     pub fn processors(&self) -> Processors {
@@ -55,6 +79,21 @@ impl Placement<'_> {
             word.store(value, Ordering::Relaxed);
         }
     }
+}
+
+/// The processor in the word `TOGETHER`.
+fn named(word: u64) -> Option<u32> {
+    (word as u32).checked_sub(1)
+}
+
+/// What came of [`Placement::place_on`].
+#[must_use]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum PlaceOn {
+    /// Threads may be moved there, until `let_go`.
+    Granted,
+    /// Nobody may be moved there: a program places its threads itself, or all share another processor.
+    Refused,
 }
 
 /// The set of one processor.
@@ -257,12 +296,25 @@ mod tests {
         let placement = Placement { words: &words };
         assert_eq!(placement.together(), None);
         placement.set_processors(&[7; 16]);
-        placement.set_together(Some(0));
+        assert_eq!(placement.place_on(0), PlaceOn::Granted);
         assert_eq!((placement.together(), placement.processors()), (Some(0), [7; 16]));
-        placement.set_together(None);
+        assert_eq!((placement.place_on(0), placement.place_on(1)), (PlaceOn::Granted, PlaceOn::Refused));
+        placement.let_go();
         assert_eq!(placement.together(), None);
-        assert!(!placement.is_programs_affair());
-        placement.leave_to_programs();
-        assert!(placement.is_programs_affair());
+        assert_eq!(placement.place_on(1023), PlaceOn::Granted);
+        assert!(!placement.is_left_to_programs());
+    }
+
+    #[test]
+    fn what_is_left_to_programs_stays_theirs() {
+        let words: std::vec::Vec<AtomicU64> = (0..PLACEMENT_WORDS).map(|_| AtomicU64::new(0)).collect();
+        let placement = Placement { words: &words };
+        assert_eq!(placement.place_on(3), PlaceOn::Granted);
+        assert_eq!(placement.leave_to_programs(), Some(3));
+        assert_eq!((placement.together(), placement.place_on(3)), (Some(3), PlaceOn::Refused));
+        placement.let_go();
+        assert_eq!((placement.together(), placement.leave_to_programs()), (None, None));
+        assert_eq!(placement.place_on(3), PlaceOn::Refused);
+        assert!(placement.is_left_to_programs());
     }
 }

@@ -6,7 +6,7 @@ use std::thread::park_timeout;
 use std::time::{Duration, Instant};
 
 use uswap_core::counters::{Counter, FAULT_SOURCES, FaultSource};
-use uswap_core::placement::{EPOCH_NS, Epoch, Processors, Trials, Wish, members, only};
+use uswap_core::placement::{EPOCH_NS, Epoch, PlaceOn, Processors, Trials, Wish, members, only};
 use uswap_os::{process, thread};
 
 use super::Cpus;
@@ -28,7 +28,7 @@ pub fn run(shared: &Shared) {
     }
     let mut placer =
         Placer { shared, everywhere, trials: Trials::new(), faults: 0, since: Instant::now(), epochs: 0 };
-    while !shared.is_stopping() && !shared.segment.placement().is_programs_affair() {
+    while !shared.is_stopping() && !shared.segment.placement().is_left_to_programs() {
         match placer.wish() {
             Wish::Together => placer.gather(),
             Wish::Spread => placer.spread(),
@@ -84,7 +84,9 @@ impl Placer<'_> {
             return;
         }
         let Some(cpu) = placement.together().or_else(|| self.processor()) else { return };
-        placement.set_together(Some(cpu));
+        if placement.place_on(cpu) == PlaceOn::Refused {
+            return;
+        }
         if self.move_all(&self.everywhere, &only(cpu)).is_none() {
             self.spread();
         }
@@ -97,7 +99,7 @@ impl Placer<'_> {
         // Two walks that find none: during one, a child may have got another parent.
         while let Some(walk) = moved.next() {
             if walk == Some(0) && moved.next() == Some(Some(0)) {
-                placement.set_together(None);
+                placement.let_go();
                 return;
             }
         }
