@@ -65,6 +65,11 @@ pub fn root() -> PathBuf {
     here.parent().expect("xtask is a directory of the repository").to_path_buf()
 }
 
+/// Files that nobody writes by hand. In a second worktree `.git` is a file that names the first.
+fn is_foreign_file(name: &str) -> bool {
+    name.ends_with(".pyc") || name == "Cargo.lock" || name == ".git"
+}
+
 fn read_directory(directory: &Path, prefix: &str, files: &mut Vec<File>) -> Result<()> {
     let entries = fs::read_dir(directory).with_context(|| format!("reading {}", directory.display()))?;
     for entry in entries {
@@ -77,7 +82,7 @@ fn read_directory(directory: &Path, prefix: &str, files: &mut Vec<File>) -> Resu
             if !is_hidden && name != "target" && name != "__pycache__" {
                 read_directory(&entry.path(), &format!("{path}/"), files)?;
             }
-        } else if kind.is_file() && !name.ends_with(".pyc") && name != "Cargo.lock" {
+        } else if kind.is_file() && !is_foreign_file(&name) {
             let bytes = fs::read(entry.path()).with_context(|| format!("reading {path}"))?;
             files.push(File { path, text: String::from_utf8_lossy(&bytes).into_owned() });
         }
