@@ -167,6 +167,7 @@ async fn move_cell(
 mod tests {
     use super::*;
     use crate::platform::{FileBuffer, FileError};
+    use crate::writeback::{Batch, Shrinker, SwapWriter, excess_bytes};
     use alloc::vec;
     use core::cell::Cell;
     use core::pin::pin;
@@ -176,6 +177,7 @@ mod tests {
     use uswap_core::pool::{ZSPAGE_BYTES, ZspageOwner};
     use uswap_core::segment::Geometry;
     use uswap_core::swap_table::ClusterOwner;
+    use uswap_units::limits::WRITEBACK_BATCH_BYTES;
     use uswap_units::{MmId, Prng};
 
     /// Does what a test wants between two moves.
@@ -200,6 +202,20 @@ mod tests {
         }
         fn raise(&self, _: Signal) {}
         async fn wait(&self, _: Signal, _: u32, _: u64) {}
+    }
+
+    impl<F: Fn()> SwapWriter for Between<F> {
+        async fn write_file(&self, _: u64, _: &[u8]) -> Result<(), FileError> {
+            Ok(())
+        }
+    }
+
+    /// Runs what waits for nothing.
+    fn block<R>(future: impl Future<Output = R>) -> R {
+        match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(output) => output,
+            Poll::Pending => panic!("nothing waits here"),
+        }
     }
 
     const GEOMETRY: Geometry = Geometry { mms: 4, tables: 8, entries: 8192, zspages: 512, slots: 64 };
@@ -230,14 +246,7 @@ mod tests {
 
     fn compact(segment: Segment<'_>, between: impl Fn()) -> u64 {
         let backing = Between { released: Cell::new(0), step: between };
-        let freed = {
-            let mut compactor = Compactor::new();
-            let mut future = pin!(compactor.compact(segment, &backing));
-            let Poll::Ready(freed) = future.as_mut().poll(&mut Context::from_waker(Waker::noop())) else {
-                panic!("nothing waits here")
-            };
-            freed
-        };
+        let freed = block(Compactor::new().compact(segment, &backing));
         assert!(freed >= backing.released.get() * ZSPAGE_BYTES as u64, "more only if others released too");
         freed
     }
@@ -269,6 +278,21 @@ mod tests {
             // No class has a zspage full of holes left, and a second round finds nothing to do.
             assert_eq!(pool.compactable_bytes(), 0);
             assert_eq!(compact(segment, || ()), 0);
+        });
+    }
+
+    /// The shrinker also wakes for pages that do not compress, and then holes are in nobody's way.
+    #[test]
+    fn only_a_pool_that_is_nearly_full_is_compacted() {
+        with_scattered(7, |segment, _, _| {
+            let (pool, writer) = (segment.pool(), Between { released: Cell::new(0), step: || () });
+            let (mut shrinker, mut buffer) = (Shrinker::new(), vec![0; WRITEBACK_BATCH_BYTES]);
+            let mut batch = || block(shrinker.write_batch(segment, &writer, &mut buffer));
+            assert_eq!(excess_bytes(segment), 0);
+            assert!(matches!(batch(), Batch::Written { .. }));
+            pool.set_limit_bytes(pool.resident_bytes());
+            assert!(excess_bytes(segment) > 0);
+            assert!(matches!(batch(), Batch::Compacted { .. }));
         });
     }
 

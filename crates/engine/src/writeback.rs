@@ -77,17 +77,20 @@ impl Shrinker {
     }
 
     /// Writes one batch of old blobs, as much as `buffer` takes: at most `WRITEBACK_BATCH_BYTES`, in whole slots, aligned as the file wants it.
+    /// While the pool is nearly full, it is compacted instead if that brings room.
     pub async fn write_batch(
         &mut self,
         segment: Segment<'_>,
         writer: &impl SwapWriter,
         buffer: &mut [u8],
     ) -> Batch {
-        let compacted = self.compactor.compact(segment, writer).await;
-        if compacted > 0 {
-            segment.counters().add(Counter::CompactedBytes, compacted);
-            writer.raise(Signal::Room);
-            return Batch::Compacted { bytes: compacted };
+        if excess_bytes(segment) > 0 {
+            let compacted = self.compactor.compact(segment, writer).await;
+            if compacted > 0 {
+                segment.counters().add(Counter::CompactedBytes, compacted);
+                writer.raise(Signal::Room);
+                return Batch::Compacted { bytes: compacted };
+            }
         }
         let slots = segment.slots();
         let wanted = (buffer.len().min(WRITEBACK_BATCH_BYTES) / PAGE_BYTES) as u64;

@@ -104,8 +104,11 @@ pub fn run(shared: &Shared) {
             block(shared_wait(shared, seen));
             continue;
         }
-        raw_seen = raw;
         let batch = block(shrinker.write_batch(shared.segment, &writer, &mut buffer));
+        // Compaction writes nothing: the uncompressed pages wait for the next batch.
+        if !matches!(batch, Batch::Compacted { .. }) {
+            raw_seen = raw;
+        }
         after(shared, batch);
     }
 }
