@@ -185,7 +185,6 @@ impl Trials {
             None => {
                 (self.spread, self.together) = (NOTHING, NOTHING);
                 self.step = Some(0);
-                self.held = if self.wish == Wish::Together { self.held } else { self.held.max(1) };
                 return TRIAL[0];
             }
         }
