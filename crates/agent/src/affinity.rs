@@ -3,9 +3,9 @@
 //! The supervisor may keep all threads of a run on one processor ([`uswap_core::placement`]). That is between uswap and the scheduler: a program that asks gets the answer it would get without,
 //! so it makes as many threads as it would; and from the first time that one places its threads itself, nobody else does.
 
-use crate::hooks::next;
+use crate::hooks::{c_name, next};
 use crate::state::with_segment;
-use core::ffi::{c_int, c_ulong, c_void};
+use core::ffi::{CStr, c_int, c_ulong, c_void};
 use uswap_core::placement::{Processors, only};
 use uswap_core::segment::Segment;
 use uswap_os::{clock, process, thread};
@@ -48,83 +48,65 @@ pub fn let_go_of_the_dead(segment: &Segment<'_>) {
 }
 
 /// The kernel has said where a thread may run: the program is told where it might without us.
-fn without_us(bytes: usize, set: *mut c_void) {
+///
+/// # Safety
+/// `bytes` bytes at `set` may be read and written, and nobody else does so meanwhile.
+unsafe fn without_us(bytes: usize, set: *mut c_void) {
     let placed = with_segment(|segment| {
         let placement = segment.placement();
         placement.together().map(|cpu| (only(cpu), placement.processors()))
     });
     let Some((here, everywhere)) = placed.flatten() else { return };
-    let words = bytes / size_of::<c_ulong>();
     let mut seen: Processors = [0; 16];
-    let known = words.min(seen.len());
+    let known = bytes.min(size_of::<Processors>());
     // SAFETY:
-    // 1. libc has just filled `bytes` bytes at `set`, so the first `known` words lie in the program's buffer.
-    // 2. `seen` is ours, and as long.
-    unsafe { core::ptr::copy_nonoverlapping(set.cast::<u64>(), seen.as_mut_ptr(), known) };
+    // 1. `known` is at most `bytes`: so many the caller lets us read at `set`. Bytes may lie anywhere.
+    // 2. `seen` is ours and has as many; any bytes make numbers.
+    unsafe { core::ptr::copy_nonoverlapping(set.cast::<u8>(), seen.as_mut_ptr().cast(), known) };
     if seen != here {
         return;
     }
-    // SAFETY: 1. as above, the other way round.
-    unsafe { core::ptr::copy_nonoverlapping(everywhere.as_ptr(), set.cast::<u64>(), known) };
+    // SAFETY: 1. as above, the other way round: the caller lets us write there too.
+    unsafe { core::ptr::copy_nonoverlapping(everywhere.as_ptr().cast(), set.cast::<u8>(), known) };
 }
 
-type OfThread = unsafe extern "C" fn(c_int, usize, *mut c_void) -> c_int;
-type OfPthread = unsafe extern "C" fn(c_ulong, usize, *mut c_void) -> c_int;
-
-/// `sched_getaffinity` of the program.
-///
-/// # Safety
-/// As of libc's function.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn sched_getaffinity(thread: c_int, bytes: usize, set: *mut c_void) -> c_int {
-    // SAFETY: 1. libc's function of this name has this type.
-    let real: OfThread = unsafe { core::mem::transmute(next(c"sched_getaffinity")) };
-    // SAFETY: 1. the arguments are the program's.
-    let answer = unsafe { real(thread, bytes, set) };
-    if answer == 0 {
-        without_us(bytes, set);
-    }
-    answer
+/// What the program wants to do with the processors of a thread.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Call {
+    Ask,
+    Place,
 }
 
-/// `pthread_getaffinity_np` of the program.
-///
-/// # Safety
-/// As of libc's function.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn pthread_getaffinity_np(thread: c_ulong, bytes: usize, set: *mut c_void) -> c_int {
-    // SAFETY: 1. libc's function of this name has this type.
-    let real: OfPthread = unsafe { core::mem::transmute(next(c"pthread_getaffinity_np")) };
-    // SAFETY: 1. the arguments are the program's.
-    let answer = unsafe { real(thread, bytes, set) };
-    if answer == 0 {
-        without_us(bytes, set);
-    }
-    answer
+macro_rules! affinity_hooks {
+    ($($name:ident($thread:ty): $call:ident;)*) => {
+        $(
+            #[doc = concat!("`", stringify!($name), "` of the program.")]
+            ///
+            /// # Safety
+            /// As of libc's function.
+            #[unsafe(no_mangle)]
+            pub unsafe extern "C" fn $name(thread: $thread, bytes: usize, set: *mut c_void) -> c_int {
+                const NAME: &CStr = c_name(concat!(stringify!($name), "\0"));
+                if Call::$call == Call::Place {
+                    leave_to_programs();
+                }
+                // SAFETY: 1. libc's function of this name takes these arguments and returns an int.
+                let real: unsafe extern "C" fn($thread, usize, *mut c_void) -> c_int = unsafe { core::mem::transmute(next(NAME)) };
+                // SAFETY: 1. the arguments are the program's.
+                let answer = unsafe { real(thread, bytes, set) };
+                if Call::$call == Call::Ask && answer == 0 {
+                    // SAFETY: 1. libc has just filled `bytes` bytes at `set`: they are the program's buffer, lent for this call.
+                    unsafe { without_us(bytes, set) };
+                }
+                answer
+            }
+        )*
+    };
 }
 
-/// `sched_setaffinity` of the program.
-///
-/// # Safety
-/// As of libc's function.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn sched_setaffinity(thread: c_int, bytes: usize, set: *mut c_void) -> c_int {
-    leave_to_programs();
-    // SAFETY: 1. libc's function of this name has this type.
-    let real: OfThread = unsafe { core::mem::transmute(next(c"sched_setaffinity")) };
-    // SAFETY: 1. the arguments are the program's.
-    unsafe { real(thread, bytes, set) }
-}
-
-/// `pthread_setaffinity_np` of the program.
-///
-/// # Safety
-/// As of libc's function.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn pthread_setaffinity_np(thread: c_ulong, bytes: usize, set: *mut c_void) -> c_int {
-    leave_to_programs();
-    // SAFETY: 1. libc's function of this name has this type.
-    let real: OfPthread = unsafe { core::mem::transmute(next(c"pthread_setaffinity_np")) };
-    // SAFETY: 1. the arguments are the program's.
-    unsafe { real(thread, bytes, set) }
+affinity_hooks! {
+    sched_getaffinity(c_int): Ask;
+    pthread_getaffinity_np(c_ulong): Ask;
+    sched_setaffinity(c_int): Place;
+    pthread_setaffinity_np(c_ulong): Place;
 }

@@ -243,6 +243,14 @@ pub fn next(name: &CStr) -> *mut c_void {
     found
 }
 
+/// A name that ends with a zero byte as C takes it: macros can make a string of a name, but no C string.
+pub const fn c_name(name: &'static str) -> &'static CStr {
+    match CStr::from_bytes_with_nul(name.as_bytes()) {
+        Ok(name) => name,
+        Err(_) => panic!("one zero byte, at the end"),
+    }
+}
+
 macro_rules! credential_hooks {
     ($($name:ident($($argument:ident),*);)*) => {
         $(
@@ -252,10 +260,7 @@ macro_rules! credential_hooks {
             /// As of libc's function.
             #[unsafe(no_mangle)]
             pub unsafe extern "C" fn $name($($argument: c_uint),*) -> c_int {
-                const NAME: &CStr = match CStr::from_bytes_with_nul(concat!(stringify!($name), "\0").as_bytes()) {
-                    Ok(name) => name,
-                    Err(_) => panic!("a name without zero bytes"),
-                };
+                const NAME: &CStr = c_name(concat!(stringify!($name), "\0"));
                 let before = credentials();
                 // SAFETY: 1. libc's function of this name takes these arguments and returns an int.
                 let real: unsafe extern "C" fn($($argument: c_uint),*) -> c_int = unsafe { core::mem::transmute(next(NAME)) };
