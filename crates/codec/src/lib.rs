@@ -7,6 +7,8 @@
 //! compress    -> Bytes(length)          goes into the pool
 //!             -> Incompressible         goes to the swap file as it is
 //! ```
+//! Three codecs, chosen for each page (docs/adr/0006): `words` for pages made of 64-bit words, which it takes itself; else `lz4` if someone waits, `dense` if room is short.
+//!
 //! What must always hold:
 //! - `decompress(compress(page)) == page`, for every page.
 //! - Nothing here allocates, waits, or asks for time or chance. It runs on small stacks inside other people's
@@ -15,16 +17,17 @@
 //!   anything.
 //!
 //! Called by the engine (store, fault, write-back). It leaves to the caller to compare the [`ContentHash`] of what was
-//! read back: LZ4 has no checksum of its own, so bytes that were changed may decompress to a wrong page.
+//! read back: no codec has a checksum of its own, so bytes that were changed may decompress to a wrong page.
 #![no_std]
 #![forbid(unsafe_code)]
 
+mod dense;
 mod hash;
 mod lz4;
 mod same;
+mod words;
 
 pub use hash::{ContentHash, hash};
-pub use lz4::{COMPRESSED_BYTES_MAX, Compressed, Corrupt, Scratch, compress, decompress};
 pub use same::{fill, same_filled};
 
 /// Bytes of one page.
@@ -32,3 +35,119 @@ pub const PAGE_BYTES: usize = 4096;
 
 /// The content of one page.
 pub type Page = [u8; PAGE_BYTES];
+
+/// Largest blob worth keeping, in bytes. A page that needs more is stored as it is: it would save less than an eighth of
+/// the page, and cost a decompression at each load.
+pub const COMPRESSED_BYTES_MAX: usize = 3632;
+
+/// What counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Effort {
+    /// Someone waits: LZ4.
+    Quick,
+    /// Room is short: the dense codec, which takes twice as long and two thirds of the room.
+    Dense,
+}
+
+/// The first byte of a blob: which codec made it.
+const LZ4: u8 = 1;
+const DENSE: u8 = 2;
+const WORDS: u8 = 3;
+
+/// Pages that need more than so many bytes in words are given to the codec of the effort: many are text among pointers, which it makes smaller.
+const QUICK_WORDS_MAX: usize = 2300;
+const DENSE_WORDS_MAX: usize = 1700;
+
+/// Working area of [`compress`] and [`decompress`]: 70 KiB, of which a thread that only decompresses uses 20. One for each thread.
+///
+/// `Scratch::new` is `const`: the value may be the initialiser of a `static`, or be written into memory of the
+/// caller's (`MaybeUninit::write`). It holds no pointer and may be moved. What is in it between two calls has no effect on
+/// results.
+pub struct Scratch {
+    words: words::WordsScratch,
+    lz4: lz4::Lz4Scratch,
+    dense: dense::DenseScratch,
+}
+
+impl Scratch {
+    /// An empty working area. Does not allocate.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self {
+            words: words::WordsScratch::new(),
+            lz4: lz4::Lz4Scratch::new(),
+            dense: dense::DenseScratch::new(),
+        }
+    }
+}
+
+impl Default for Scratch {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// What [`compress`] made of a page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Compressed {
+    /// The first so many bytes of the output are the blob. From 2 to [`COMPRESSED_BYTES_MAX`].
+    Bytes(usize),
+    /// The blob would need more than [`COMPRESSED_BYTES_MAX`] bytes, or more than the output has. What is in the output is no blob.
+    Incompressible,
+}
+
+/// The bytes are not a blob of one page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Corrupt;
+
+impl core::fmt::Display for Corrupt {
+    fn fmt(&self, formatter: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        formatter.write_str("the bytes do not decompress to one page")
+    }
+}
+
+impl core::error::Error for Corrupt {}
+
+/// Compresses `page` into the start of `out`. Give `out` [`COMPRESSED_BYTES_MAX`] bytes; with less, pages that would have
+/// fitted are `Incompressible` too.
+///
+/// The same page gives the same bytes whatever `scratch` was used for before.
+pub fn compress(page: &Page, out: &mut [u8], effort: Effort, scratch: &mut Scratch) -> Compressed {
+    let room = out.len().min(COMPRESSED_BYTES_MAX);
+    let Some((codec, blob)) = out[..room].split_first_mut() else { return Compressed::Incompressible };
+    let words_max = match effort {
+        Effort::Quick => QUICK_WORDS_MAX,
+        Effort::Dense => DENSE_WORDS_MAX,
+    };
+    let words_max = words_max.min(blob.len());
+    if let Some(length) = words::compress(page, &mut blob[..words_max], &mut scratch.words) {
+        *codec = WORDS;
+        return Compressed::Bytes(1 + length);
+    }
+    let length = match effort {
+        Effort::Quick => {
+            *codec = LZ4;
+            lz4::compress(page, blob, &mut scratch.lz4)
+        }
+        Effort::Dense => {
+            *codec = DENSE;
+            dense::compress(page, blob, &mut scratch.dense)
+        }
+    };
+    length.map_or(Compressed::Incompressible, |length| Compressed::Bytes(1 + length))
+}
+
+/// Turns a blob back into the page. `blob` must be exactly the bytes that [`compress`] wrote.
+///
+/// # Errors
+/// [`Corrupt`] when the bytes do not follow the format, or make more or less than one page. The content of `page` is then
+/// undefined: do not show it to anyone. `Ok` does not prove that the bytes are unchanged; compare the content hash.
+pub fn decompress(blob: &[u8], page: &mut Page, scratch: &mut Scratch) -> Result<(), Corrupt> {
+    match blob {
+        [LZ4, blob @ ..] => lz4::decompress(blob, page),
+        [WORDS, blob @ ..] => words::decompress(blob, page),
+        [DENSE, blob @ ..] => dense::decompress(blob, page, &mut scratch.dense),
+        _ => Err(Corrupt),
+    }
+}

@@ -10,7 +10,8 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use uswap_codec::{
-    COMPRESSED_BYTES_MAX, Compressed, PAGE_BYTES, Scratch, compress, decompress, fill, hash, same_filled,
+    COMPRESSED_BYTES_MAX, Compressed, Effort, PAGE_BYTES, Scratch, compress, decompress, fill, hash,
+    same_filled,
 };
 
 struct Counting;
@@ -53,11 +54,12 @@ fn storing_and_loading_pages_allocates_nothing() {
     assert!(before > 0, "the counter counts");
     for seed in 1..=600 {
         let page = pages::page(seed as usize, seed);
+        let effort = if seed % 2 == 0 { Effort::Quick } else { Effort::Dense };
         black_box(hash(&page));
         if let Some(value) = same_filled(&page) {
             fill(&mut back, value);
-        } else if let Compressed::Bytes(length) = compress(&page, &mut out, &mut scratch) {
-            decompress(&out[..length], &mut back).expect("it was just compressed");
+        } else if let Compressed::Bytes(length) = compress(&page, &mut out, effort, &mut scratch) {
+            decompress(&out[..length], &mut back, &mut scratch).expect("it was just compressed");
             compressed_count += 1;
         } else {
             continue;
@@ -65,7 +67,7 @@ fn storing_and_loading_pages_allocates_nothing() {
         assert!(back == page);
     }
     for seed in 1..=600 {
-        let _ = black_box(decompress(&pages::page(0, seed), &mut back));
+        let _ = black_box(decompress(&pages::page(0, seed), &mut back, &mut scratch));
     }
     black_box(Scratch::new());
     let after = ALLOCATION_COUNT.load(Ordering::Relaxed);

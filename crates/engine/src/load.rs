@@ -21,12 +21,12 @@ pub enum Load {
     Lost,
 }
 
-fn unpack(blob: &[u8], out: &mut codec::Page) -> bool {
+fn unpack(blob: &[u8], out: &mut codec::Page, scratch: &mut codec::Scratch) -> bool {
     if blob.len() == PAGE_BYTES {
         out.copy_from_slice(blob);
         return true;
     }
-    codec::decompress(blob, out).is_ok()
+    codec::decompress(blob, out, scratch).is_ok()
 }
 
 /// Header of a blob in the file: swap id and length of the content behind it.
@@ -127,7 +127,8 @@ impl<P: Platform> Engine<'_, P> {
                 let length = length as usize;
                 let read = self.segment.pool().read(blob, length, &mut workspace.blob);
                 self.platform.step().await;
-                let unpacked = read && unpack(&workspace.blob[..length], &mut workspace.pages[index]);
+                let Workspace { blob, pages, scratch, .. } = workspace;
+                let unpacked = read && unpack(&blob[..length], &mut pages[index], scratch);
                 (unpacked, FaultSource::Pool)
             }
             Content::Slot { offset, length } => {
@@ -173,7 +174,7 @@ impl<P: Platform> Engine<'_, P> {
             return false;
         }
         let content = &blob[FILE_HEADER_BYTES..FILE_HEADER_BYTES + content_bytes];
-        unpack(content, &mut workspace.pages[index])
+        unpack(content, &mut workspace.pages[index], &mut workspace.scratch)
     }
 
     fn lose(&self, id: SwapId, seen: SwapWord) {

@@ -7,7 +7,7 @@ use crate::plant::{Plant, is_planted};
 use crate::platform::Platform;
 use crate::workspace::Workspace;
 use core::sync::atomic::Ordering;
-use uswap_codec::{self as codec, Compressed};
+use uswap_codec::{self as codec, Compressed, Effort};
 use uswap_core::balance;
 use uswap_core::budget::Signal;
 use uswap_core::counters::Counter;
@@ -193,7 +193,12 @@ impl<P: Platform> Engine<'_, P> {
             self.counters.add(Counter::SameFilled, 1);
             return Some(id);
         }
-        let length = match codec::compress(&workspace.page, &mut workspace.blob, &mut workspace.scratch) {
+        let length = match codec::compress(
+            &workspace.page,
+            &mut workspace.blob,
+            self.effort(),
+            &mut workspace.scratch,
+        ) {
             Compressed::Bytes(length) => length,
             Compressed::Incompressible => {
                 workspace.blob.copy_from_slice(&workspace.page);
@@ -202,6 +207,12 @@ impl<P: Platform> Engine<'_, P> {
         };
         self.platform.step().await;
         self.store_blob(id, length, workspace)
+    }
+
+    /// Dense once the pool is nearly full: what is stored from then on would push something else into the file.
+    fn effort(&self) -> Effort {
+        let pool = self.segment.pool();
+        if pool.resident_bytes() > pool.limit_bytes() / 8 * 7 { Effort::Dense } else { Effort::Quick }
     }
 
     fn store_blob(&self, id: SwapId, length: usize, workspace: &Workspace) -> Option<SwapId> {

@@ -3,7 +3,7 @@
 use super::*;
 use std::collections::HashSet;
 use std::time::Instant;
-use uswap_codec::{COMPRESSED_BYTES_MAX, Compressed, Scratch, compress, same_filled};
+use uswap_codec::{COMPRESSED_BYTES_MAX, Compressed, Effort, Scratch, compress, same_filled};
 
 /// Bytes that a pool needs for the page: none for one that is the same all over, all of it for one that does not compress.
 fn compressed_bytes(words: &PageWords) -> usize {
@@ -15,7 +15,7 @@ fn compressed_bytes(words: &PageWords) -> usize {
         return 0;
     }
     let mut blob = [0; COMPRESSED_BYTES_MAX];
-    match compress(&page, &mut blob, &mut Scratch::new()) {
+    match compress(&page, &mut blob, Effort::Quick, &mut Scratch::new()) {
         Compressed::Bytes(bytes) => bytes,
         Compressed::Incompressible => PAGE_BYTES,
     }

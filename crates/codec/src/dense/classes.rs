@@ -1,0 +1,139 @@
+//! Numbers as a class, which gets a prefix code, and the bits below it.
+
+use super::bits::{BitReader, BitWriter, Bytes};
+use super::huffman;
+use crate::{Corrupt, PAGE_BYTES};
+
+/// Classes of an alphabet.
+pub const CLASSES: usize = 16;
+/// Longest code of a class: its length takes three bits.
+const CODE_BITS: u32 = 7;
+
+/// An alphabet: small numbers each have a class of their own, then come ranges of `1 << bits`.
+pub struct Alphabet {
+    base: [u16; CLASSES],
+    bits: [u8; CLASSES],
+    class_of: [u8; PAGE_BYTES + 1],
+}
+
+impl Alphabet {
+    const fn new(bits: [u8; CLASSES]) -> Self {
+        let (mut base, mut class_of) = ([0; CLASSES], [0; PAGE_BYTES + 1]);
+        let (mut class, mut next) = (0, 0);
+        while class < CLASSES {
+            base[class] = next as u16;
+            let end = next + (1 << bits[class]);
+            while next < end {
+                if next <= PAGE_BYTES {
+                    class_of[next] = class as u8;
+                }
+                next += 1;
+            }
+            class += 1;
+        }
+        Self { base, bits, class_of }
+    }
+}
+
+/// Literals before a match, and how much longer it is than the shortest.
+pub static LITERALS: Alphabet = Alphabet::new([0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 2, 3, 4, 6, 8, 12]);
+/// As above.
+pub static LENGTHS: Alphabet = Alphabet::new([0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 2, 3, 4, 6, 8, 12]);
+/// Distances in words of 8 bytes, plus 1. 0: the distance of the match before.
+pub static WORDS: Alphabet = Alphabet::new([0, 0, 0, 0, 1, 1, 2, 2, 3, 3, 4, 5, 6, 7, 8, 12]);
+/// Distances modulo 8.
+pub static BYTES: Alphabet = Alphabet::new([0; CLASSES]);
+
+/// Counts numbers, then codes them.
+pub struct Coder<'a> {
+    alphabet: &'a Alphabet,
+    counts: [u16; CLASSES],
+    codes: [u32; CLASSES],
+}
+
+impl<'a> Coder<'a> {
+    pub fn new(alphabet: &'a Alphabet) -> Self {
+        Self { alphabet, counts: [0; CLASSES], codes: [0; CLASSES] }
+    }
+    /// Adds a number so many times.
+    #[inline(always)]
+    pub fn count(&mut self, number: u16, times: u16) {
+        let class = self.alphabet.class_of[usize::from(number) & (PAGE_BYTES - 1)];
+        self.counts[usize::from(class) % CLASSES] += times;
+    }
+    /// All are counted: makes the codes, and writes their lengths.
+    pub fn make(&mut self, writer: &mut BitWriter<'_>) {
+        let mut lengths = [0; CLASSES];
+        huffman::lengths(&self.counts, CODE_BITS, &mut lengths);
+        self.codes = huffman::codes(&lengths);
+        for half in lengths.chunks_exact(CLASSES / 2) {
+            let together = half.iter().fold(0, |bits, &length| bits << 3 | u64::from(length));
+            writer.put(together, 3 * CLASSES as u32 / 2);
+        }
+    }
+    /// The code of a number and how long it is: at most 19 bits.
+    #[inline(always)]
+    pub fn code(&self, number: u16) -> (u64, u32) {
+        let class = usize::from(self.alphabet.class_of[usize::from(number) & (PAGE_BYTES - 1)]) % CLASSES;
+        let code = self.codes[class];
+        let bits = u32::from(self.alphabet.bits[class]);
+        let rest = u64::from(number - self.alphabet.base[class]);
+        (u64::from(code & 0xFFFF) << bits | rest, (code >> 16) + bits)
+    }
+}
+
+/// Decodes the numbers of an alphabet.
+pub struct Decoder {
+    /// Smallest number of the class; above it, from bit 16, the bits of its code; from bit 24 those below the class.
+    entries: [u32; 1 << CODE_BITS],
+}
+
+impl Decoder {
+    pub const fn new() -> Self {
+        Self { entries: [0; 1 << CODE_BITS] }
+    }
+
+    /// Reads the lengths of the codes.
+    ///
+    /// # Errors
+    /// They are not those of a complete code.
+    pub fn read(
+        &mut self,
+        alphabet: &Alphabet,
+        reader: &mut BitReader,
+        bytes: &Bytes,
+    ) -> Result<(), Corrupt> {
+        let mut codes = [(0, 0); CLASSES];
+        let mut used = 0;
+        reader.refill(bytes);
+        for class in 0..CLASSES {
+            let length = reader.take_behind(0, 3) as u8;
+            codes[used] = (class as u8, length);
+            used += usize::from(length > 0);
+        }
+        if used == 0 {
+            // Nothing of it occurs; what is read then is no content.
+            self.entries.fill(1 << 16);
+            return Ok(());
+        }
+        huffman::fill_table::<_, CLASSES>(&mut self.entries, &codes[..used], |class, length| {
+            let class = usize::from(class) % CLASSES;
+            u32::from(alphabet.base[class]) | u32::from(length) << 16 | u32::from(alphabet.bits[class]) << 24
+        })
+    }
+
+    /// The next number. At most 19 bits.
+    #[inline(always)]
+    pub fn number(&self, reader: &mut BitReader) -> usize {
+        let entry = self.entries[reader.peek(CODE_BITS) % (1 << CODE_BITS)];
+        (entry & 0xFFFF) as usize + reader.take_behind(entry >> 16 & 0xFF, entry >> 24)
+    }
+
+    /// As [`Decoder::number`] for numbers without bits below the class; takes nothing unless `wanted`.
+    #[inline(always)]
+    pub fn number_if(&self, wanted: bool, reader: &mut BitReader) -> usize {
+        let entry = self.entries[reader.peek(CODE_BITS) % (1 << CODE_BITS)];
+        reader.skip((entry >> 16 & 0xFF) * u32::from(wanted));
+        (entry & 0xFFFF) as usize
+    }
+}

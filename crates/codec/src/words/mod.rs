@@ -1,0 +1,465 @@
+//! A codec of our own for pages made of 64-bit words: heaps, arrays of pointers or numbers, columns of floats.
+//!
+//! Each of the 512 words is written as one symbol ([`symbols`]): where its base word is, and how many bytes of literal
+//! are laid over that base. The idea is that of WKdm (Wilson, Kaplan, Smaragdakis 1999), with 64-bit words, the page itself
+//! as the dictionary, and prefix codes that depend on the symbol before.
+//!
+//! ```text
+//! blob:   header   literals ->                  <- codes
+//!         1 byte   distances and literal bytes, codes, the first one at the end
+//!                  as the symbols ask for them
+//! header: class of codes (2 bits), decimal scale (2 bits), bytes of the first word (4 bits)
+//! ```
+//! The two streams meet without a gap, and each may read past its end: it then reads a part of the other.
+//!
+//! What must always hold:
+//! - `decompress(compress(page)) == page`, for every page that is taken.
+//! - Nothing allocates. `decompress` ends on any input, and writes nothing outside of the page.
+//! - The same page gives the same bytes, whatever the working area was used for before.
+//!
+//! The caller compares the content hash of what was read back, and writes in front which codec made the blob.
+
+mod codes;
+mod lengths;
+mod symbols;
+#[cfg(test)]
+mod tests;
+
+use self::codes::{BITS, CODES, CONTEXT_START, CodesOfClass, MEANINGS, code_index};
+use self::lengths::CLASS_COUNT;
+use self::symbols::{
+    AGAIN, ALIKE, COPY, COPY_ABOVE, DECIMAL_16, FAR_MAX, INFO, NEAR_MAX, NEVER, SYMBOL_AGAIN, SYMBOL_ZERO,
+    ZERO,
+};
+use crate::{Corrupt, PAGE_BYTES, Page};
+
+/// Words of one page.
+const WORD_COUNT: usize = PAGE_BYTES / 8;
+
+/// Codes between two refills of the decoder: 7 * 8 bits fit into the 57 that one load is sure to give. The first word has
+/// no code, so that 511 = 73 * 7 remain.
+const GROUP_WORDS: usize = 7;
+const GROUP_COUNT: usize = (WORD_COUNT - 1) / GROUP_WORDS;
+const _: () = assert!(GROUP_WORDS * codes::CODE_BITS_MAX <= 57);
+const _: () = assert!(1 + GROUP_COUNT * GROUP_WORDS == WORD_COUNT);
+
+/// Fewest bytes in front of the codes: header and literals. The decoder loads eight bytes of codes at once, up to seven
+/// bytes ahead of what it needs.
+const LITERALS_END_MIN: usize = 16;
+
+/// Bytes of literals that are in reach for one group, wherever in its 56 bytes a word begins. A power of two and eight
+/// bytes more, so that a mask is all the check that an index needs.
+const GROUP_LITERALS_BYTES: usize = 64 + 8;
+
+/// Fewest bytes of codes: what the literals of the last group may read past their end.
+const CODES_BYTES_MIN: usize = GROUP_LITERALS_BYTES;
+
+/// Most bytes of header and literals, and what a group may touch behind them.
+const LITERALS_BYTES: usize = 1 + PAGE_BYTES + GROUP_LITERALS_BYTES;
+
+/// Most bytes of codes, and eight more that a store may touch.
+const CODES_BYTES: usize = WORD_COUNT + 8;
+
+/// Places in each of the two tables of recent words.
+const RECENT_BITS: u32 = 9;
+
+/// Bits of a word that do not count in the second table: words that differ only there are near each other.
+const REGION_BITS: u32 = 20;
+
+/// A page with more than so many bytes of literals after so many groups is not one for us: text, random bytes, code.
+const GIVE_UP: [GiveUp; 3] = [
+    GiveUp { groups: 4, literal_bytes: 205 },
+    GiveUp { groups: 9, literal_bytes: 410 },
+    GiveUp { groups: 18, literal_bytes: 760 },
+];
+
+/// See [`GIVE_UP`].
+struct GiveUp {
+    groups: usize,
+    literal_bytes: usize,
+}
+
+/// What a decimal float was multiplied with, by its number in the header. 0: the page has no decimal floats. The last is
+/// not written so far.
+const SCALES: [f64; 4] = [0.0, 100.0, 1000.0, 10.0];
+
+/// 1.5 * 2^52: a float next to it has no bits for fractions.
+const ROUNDS_TO_INTEGER: f64 = 6_755_399_441_055_744.0;
+
+/// Working area of [`compress`], about 13 KiB. One for each thread that compresses.
+///
+/// `WordsScratch::new` is `const`. It holds no pointer and may be moved. What is in it between two calls has no effect on
+/// results.
+pub(crate) struct WordsScratch {
+    /// Where a word was last seen, by its hash.
+    same: [u16; 1 << RECENT_BITS],
+    /// Where a word with the same high bits was last seen, by their hash.
+    alike: [u16; 1 << RECENT_BITS],
+    /// [`code_index`] of each word.
+    symbols: [u16; WORD_COUNT],
+    /// Distance and literal of each word.
+    stored: [u64; WORD_COUNT],
+    literals: [u8; LITERALS_BYTES],
+    codes: [u8; CODES_BYTES],
+}
+
+impl WordsScratch {
+    /// An empty working area.
+    pub(crate) const fn new() -> Self {
+        Self {
+            same: [0; 1 << RECENT_BITS],
+            alike: [0; 1 << RECENT_BITS],
+            symbols: [0; WORD_COUNT],
+            stored: [0; WORD_COUNT],
+            literals: [0; LITERALS_BYTES],
+            codes: [0; CODES_BYTES],
+        }
+    }
+
+    /// Writes what `describe` found: the literals from `literals_start` on, the codes backwards from the end of theirs.
+    /// Returns the end of the literals and the start of the codes.
+    ///
+    /// A loop of its own. Where a literal goes is known late, and in the loop that looks words up the processor would
+    /// hold back each look-up until then, as it cannot know that the two do not touch the same memory.
+    fn write_streams(&mut self, literals_start: usize, codes: &CodesOfClass) -> (usize, usize) {
+        let mut literals_end = literals_start;
+        let mut codes_start = CODES_BYTES;
+        // Bits that wait, from the lowest; fewer than eight between two groups.
+        let mut waiting = 0_u64;
+        let mut waiting_bits = 0;
+        let (groups, _) = self.symbols[1..].as_chunks::<GROUP_WORDS>();
+        let (stored_groups, _) = self.stored[1..].as_chunks::<GROUP_WORDS>();
+        for (group, stored_group) in groups.iter().zip(stored_groups) {
+            let group_literals: &mut [u8; GROUP_LITERALS_BYTES] = self.literals[literals_end..]
+                .first_chunk_mut()
+                .expect("the literals have room for eight bytes of each word");
+            let mut group_bytes = 0;
+            for (symbol, stored) in group.iter().zip(stored_group) {
+                let code = codes[*symbol as usize & (codes.len() - 1)];
+                waiting |= (code as u64 >> 8) << (waiting_bits & 63);
+                waiting_bits += code as u32 & 0xff;
+                let at = group_bytes & 63;
+                group_literals[at..at + 8].copy_from_slice(&stored.to_le_bytes());
+                group_bytes += INFO[*symbol as usize & 0x3f].bytes as usize;
+            }
+            literals_end += group_bytes;
+            self.codes[codes_start - 8..codes_start].copy_from_slice(&waiting.to_be_bytes());
+            codes_start -= waiting_bits as usize / 8;
+            waiting >>= waiting_bits & !7 & 63;
+            waiting_bits %= 8;
+        }
+        codes_start -= (waiting_bits as usize).div_ceil(8);
+        // Neither stream may be shorter than what the decoder loads at once from the other.
+        let codes_start_max = CODES_BYTES - CODES_BYTES_MIN;
+        if codes_start > codes_start_max {
+            self.codes[codes_start_max..codes_start].fill(0);
+            codes_start = codes_start_max;
+        }
+        if literals_end < LITERALS_END_MIN {
+            self.literals[literals_end..LITERALS_END_MIN].fill(0);
+            literals_end = LITERALS_END_MIN;
+        }
+        (literals_end, codes_start)
+    }
+}
+
+/// Compresses `page` into the start of `out` and returns the length of the blob. `None`: the page is not of our kind, or
+/// the blob does not fit. A refused page may have cost a full run: only the look of its first quarter ends it early.
+///
+/// The length of `out` says what is worth it. Where LZ4 is asked next, give 2300 bytes: of the pages that need more here,
+/// many are text among pointers, and LZ4 makes those smaller.
+pub(crate) fn compress(page: &Page, out: &mut [u8], scratch: &mut WordsScratch) -> Option<usize> {
+    let words = words_of(page);
+    let scale_index = decimal_scale(words);
+    let bits_by_class = if scale_index == 0 {
+        describe::<false>(words, scale_index, scratch)?
+    } else {
+        describe::<true>(words, scale_index, scratch)?
+    };
+    let class = (0..CLASS_COUNT).min_by_key(|class| bits_by_class >> (16 * class) & 0xffff)?;
+
+    let first = word_at(words, 0);
+    let first_bytes = 8 - first.leading_zeros() as usize / 8;
+    scratch.literals[0] = (first_bytes << 4 | scale_index << 2 | class) as u8;
+    scratch.literals[1..9].copy_from_slice(&words[0]);
+    let (literals_end, codes_start) = scratch.write_streams(1 + first_bytes, &CODES[class]);
+
+    let literals = &scratch.literals[..literals_end];
+    let codes = &scratch.codes[codes_start..];
+    let blob = out.get_mut(..literals.len() + codes.len())?;
+    let (blob_literals, blob_codes) = blob.split_at_mut(literals.len());
+    blob_literals.copy_from_slice(literals);
+    blob_codes.copy_from_slice(codes);
+    Some(literals.len() + codes.len())
+}
+
+/// Finds a symbol for each word and writes the literals.
+#[inline(always)]
+fn describe<const DECIMAL: bool>(
+    words: &[[u8; 8]; WORD_COUNT],
+    scale_index: usize,
+    scratch: &mut WordsScratch,
+) -> Option<u64> {
+    let WordsScratch { same, alike, symbols, stored, .. } = scratch;
+    // Index 0 is the first word, which every other word may refer to: an empty table needs no mark.
+    same.fill(0);
+    alike.fill(0);
+    let scale = SCALES[scale_index];
+
+    let mut distance_again = 1;
+    let mut context = CONTEXT_START;
+    let mut bits_by_class = 0;
+    let mut literal_bytes = 0;
+    let mut index = 1;
+    for group in 0..GROUP_COUNT {
+        for _ in 0..GROUP_WORDS {
+            let word = word_at(words, index);
+            let laid_over_again = word ^ word_at(words, index - distance_again);
+            // Half of the words of a heap, often many in a row: worth a branch.
+            let best = if (word == 0) | (laid_over_again == 0) {
+                let symbol = if word == 0 { SYMBOL_ZERO } else { SYMBOL_AGAIN };
+                Choice { symbol, literal: 0, distance: 0 }
+            } else {
+                let same_place = &mut same[recent_place(word)];
+                let same_at = *same_place as usize;
+                *same_place = index as u16;
+                let alike_place = &mut alike[recent_place(word >> REGION_BITS)];
+                let alike_at = *alike_place as usize;
+                *alike_place = index as u16;
+
+                // No branches from here on: which way a word goes is hard to predict, and a wrong guess costs more than
+                // looking at all ways.
+                let same_distance = index - same_at;
+                let is_copy =
+                    (word_at(words, same_at) == word) & (word > COPY_ABOVE) & (same_distance <= FAR_MAX);
+                let alike_distance = index - alike_at;
+                let laid_over_alike = word ^ word_at(words, alike_at);
+
+                let mut best = Choice { symbol: ZERO.choose(word) as usize, literal: word, distance: 0 };
+                best = best.or(Choice {
+                    symbol: AGAIN.choose(laid_over_again) as usize,
+                    literal: laid_over_again,
+                    distance: 0,
+                });
+                let family = usize::from(alike_distance > NEAR_MAX) + usize::from(alike_distance > FAR_MAX);
+                best = best.or(Choice {
+                    symbol: ALIKE[family].choose(laid_over_alike) as usize,
+                    literal: laid_over_alike,
+                    distance: alike_distance,
+                });
+                if DECIMAL {
+                    best = best.or(decimal_choice(word, scale));
+                }
+                let copy = COPY[same_distance & (WORD_COUNT - 1)] as usize;
+                best = best.replace_if(is_copy, Choice { symbol: copy, literal: 0, distance: same_distance });
+                distance_again = select(is_copy, same_distance, distance_again);
+
+                best
+            };
+
+            let symbol = best.symbol & 0x3f;
+            let info = &INFO[symbol];
+            let value = best.literal.rotate_right(info.rotate as u32)
+                | (best.distance.wrapping_sub(1) as u64 & info.distance_mask as u64);
+            stored[index & (WORD_COUNT - 1)] = value;
+            literal_bytes += info.bytes as usize;
+            let code = code_index(context, symbol);
+            symbols[index & (WORD_COUNT - 1)] = code as u16;
+            bits_by_class += BITS[code & (BITS.len() - 1)];
+            context = info.context as usize;
+            index += 1;
+        }
+        if GIVE_UP.iter().any(|limit| group + 1 == limit.groups && literal_bytes > limit.literal_bytes) {
+            return None;
+        }
+    }
+    Some(bits_by_class)
+}
+
+/// One way to write a word.
+#[derive(Clone, Copy)]
+struct Choice {
+    /// `cost << 8 | symbol`.
+    symbol: usize,
+    literal: u64,
+    distance: usize,
+}
+
+impl Choice {
+    /// The cheaper one.
+    #[inline(always)]
+    fn or(self, other: Choice) -> Choice {
+        self.replace_if(other.symbol < self.symbol, other)
+    }
+
+    // Field by field: a choice between two places in memory would be slow.
+    #[inline(always)]
+    fn replace_if(self, condition: bool, other: Choice) -> Choice {
+        Choice {
+            symbol: select(condition, other.symbol, self.symbol),
+            literal: select(condition, other.literal, self.literal),
+            distance: select(condition, other.distance, self.distance),
+        }
+    }
+}
+
+/// `if condition { yes } else { no }`, said such that the compiler makes it a move and not a branch.
+#[inline(always)]
+fn select<T>(condition: bool, yes: T, no: T) -> T {
+    core::hint::select_unpredictable(condition, yes, no)
+}
+
+/// Turns a blob back into the page.
+///
+/// # Errors
+/// [`Corrupt`] when the bytes do not follow the format. The content of `page` is then undefined. `Ok` does not prove
+/// that the bytes are unchanged.
+pub(crate) fn decompress(blob: &[u8], page: &mut Page) -> Result<(), Corrupt> {
+    let header = *blob.first().ok_or(Corrupt)?;
+    let scale_index = header as usize >> 2 & 3;
+    if scale_index == 0 { restore::<false>(blob, page, 0) } else { restore::<true>(blob, page, scale_index) }
+}
+
+#[inline(always)]
+fn restore<const DECIMAL: bool>(blob: &[u8], page: &mut Page, scale_index: usize) -> Result<(), Corrupt> {
+    let words = words_of_mut(page);
+    let scale = SCALES[scale_index];
+    let header = blob[0];
+    let meanings = &MEANINGS[header as usize & (CLASS_COUNT - 1)];
+    let first_bytes = header as usize >> 4;
+    if first_bytes > 8 {
+        return Err(Corrupt);
+    }
+    let first = load(blob, 1)? & !(u64::MAX << (first_bytes * 4) << (first_bytes * 4));
+    words[0] = first.to_le_bytes();
+    let mut literals_at = 1 + first_bytes;
+
+    let mut distance_again = 1;
+    let mut context = CONTEXT_START << 8;
+    let mut bits = 0;
+    let mut bits_count = 0_u32;
+    let mut codes_at = blob.len().checked_sub(8).ok_or(Corrupt)?;
+    let mut too_far = false;
+    for group in 0..GROUP_COUNT {
+        // Where to load was known before the last group was decoded, so that the load need not wait for it. The bits above
+        // `bits_count` are the right ones already, or zero.
+        bits |= load(blob, codes_at)?.swap_bytes() << (bits_count & 63);
+        codes_at = codes_at.checked_sub((63 - bits_count as usize) / 8).ok_or(Corrupt)?;
+        bits_count |= 56;
+        let group_literals: &[u8; GROUP_LITERALS_BYTES] =
+            blob.get(literals_at..).and_then(|rest| rest.first_chunk()).ok_or(Corrupt)?;
+        let mut group_bytes = 0;
+        let start = 1 + group * GROUP_WORDS;
+        for index in start..start + GROUP_WORDS {
+            let meaning = meanings[context | (bits & 0xff) as usize];
+            let length = meaning & 0x3f;
+            context = (meaning & 0x700) as usize;
+            bits >>= length;
+            bits_count -= length;
+
+            let info = &INFO[meaning as usize >> 26];
+            let at = group_bytes & 63;
+            let stored =
+                u64::from_le_bytes(*group_literals[at..].first_chunk().expect("8 bytes after the mask"));
+            group_bytes += info.bytes as usize;
+            let explicit = (stored as u8 & info.distance_mask) as usize + info.distance_add as usize;
+            let distance = if explicit == 0 { distance_again } else { explicit };
+            distance_again = if info.keeps_distance { distance_again } else { distance };
+            too_far |= distance > index;
+            let base = word_at(words, index.wrapping_sub(distance));
+            let literal = stored.rotate_left(info.rotate as u32) & info.literal_mask;
+            let mut word = (base & info.base_mask) ^ literal;
+            if DECIMAL {
+                // Looked at for each word: a division costs less than a branch that is hard to predict.
+                word = select(info.decimal, decimal_word(literal as u32, scale), word);
+            }
+            words[index & (WORD_COUNT - 1)] = word.to_le_bytes();
+        }
+        literals_at += group_bytes;
+    }
+    // Whole bytes that were loaded and not used do not count.
+    let codes_bytes = (blob.len() - 8 - codes_at - bits_count as usize / 8).max(CODES_BYTES_MIN);
+    if too_far || literals_at.max(LITERALS_END_MIN) + codes_bytes != blob.len() {
+        return Err(Corrupt);
+    }
+    Ok(())
+}
+
+/// Eight bytes from `at`.
+#[inline(always)]
+fn load(blob: &[u8], at: usize) -> Result<u64, Corrupt> {
+    match blob.get(at..).and_then(|rest| rest.first_chunk()) {
+        Some(bytes) => Ok(u64::from_le_bytes(*bytes)),
+        None => Err(Corrupt),
+    }
+}
+
+/// A word of the page. The index has to be less than 512, or a word that is not meant comes out.
+#[inline(always)]
+fn word_at(words: &[[u8; 8]; WORD_COUNT], index: usize) -> u64 {
+    u64::from_le_bytes(words[index & (WORD_COUNT - 1)])
+}
+
+/// Place of a word in a table of recent words.
+#[inline(always)]
+fn recent_place(word: u64) -> usize {
+    (word.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - RECENT_BITS)) as usize
+}
+
+/// The symbol for a decimal fraction, or [`NEVER`].
+#[inline(always)]
+fn decimal_choice(word: u64, scale: f64) -> Choice {
+    let (number, is_exact) = decimal_number(word, scale);
+    let bytes = (4 - (number | 0x100).leading_zeros() / 8) as u16;
+    let symbol = (bytes * 8 + 4) << 8 | (DECIMAL_16 as u16 + bytes - 2);
+    Choice { symbol: select(is_exact, symbol, NEVER) as usize, literal: number as u64, distance: 0 }
+}
+
+/// Which scale most of the floats of this page have, as an index into [`SCALES`]. 0: few are decimal fractions.
+fn decimal_scale(words: &[[u8; 8]; WORD_COUNT]) -> usize {
+    let mut counts = [0; SCALES.len()];
+    for word in words.iter().skip(8).step_by(16) {
+        let word = u64::from_le_bytes(*word);
+        for (scale_index, count) in counts.iter_mut().enumerate().skip(1) {
+            *count += usize::from(decimal_number(word, SCALES[scale_index]).1);
+        }
+    }
+    let mut best = 0;
+    for scale_index in [1, 2] {
+        if counts[scale_index] >= 8 && counts[scale_index] > counts[best] {
+            best = scale_index;
+        }
+    }
+    best
+}
+
+/// The number that, divided by `scale`, should give this float, its sign in the lowest bit; and whether it does exactly.
+/// A zero is not one.
+#[inline(always)]
+fn decimal_number(word: u64, scale: f64) -> (u32, bool) {
+    // From 2^-17 to 2^24. What is outside is no float, or gives no number of 31 bits. It must not get into the
+    // multiplication: a pointer is a denormal float, and the processor takes 100 times as long for those.
+    let is_moderate = (word >> 52 & 0x7ff).wrapping_sub(1006) <= 41;
+    let scaled = f64::from_bits(select(is_moderate, word, 0)) * scale;
+    // The sum has the rounded number in its lowest bits. A number of more than 32 bits comes out wrong, and is found out
+    // below.
+    let number = (scaled + ROUNDS_TO_INTEGER).to_bits() as i32;
+    let zigzag = (number << 1 ^ number >> 31) as u32;
+    (zigzag, is_moderate & (decimal_word(zigzag, scale) == word))
+}
+
+/// The float that [`decimal_number`] was made from.
+#[inline(always)]
+fn decimal_word(zigzag: u32, scale: f64) -> u64 {
+    let number = (zigzag >> 1) as i32 ^ -((zigzag & 1) as i32);
+    // One division of two exact numbers: IEEE 754 gives the same bits everywhere.
+    (f64::from(number) / scale).to_bits()
+}
+
+fn words_of(page: &Page) -> &[[u8; 8]; WORD_COUNT] {
+    page.as_chunks().0.try_into().expect("a page is 512 words")
+}
+
+fn words_of_mut(page: &mut Page) -> &mut [[u8; 8]; WORD_COUNT] {
+    page.as_chunks_mut().0.try_into().expect("a page is 512 words")
+}
