@@ -10,7 +10,7 @@ use uswap_core::placement::{Processors, only};
 use uswap_core::segment::Segment;
 use uswap_os::{clock, process, thread};
 
-/// The supervisor looks ten times a second. So often 1 ms: it may be busy, or gone.
+/// The supervisor looks twenty times a second. So often 1 ms: it may be busy, or gone.
 const TRIES: u32 = 500;
 
 /// A program is about to place a thread: waits until the supervisor has let go of the run's.

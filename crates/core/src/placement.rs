@@ -2,7 +2,7 @@
 //!
 //! A fault that a handler serves takes two wake-ups. Across processors they cost several times as much as on one (ADR 0004), and reclaim on another processor must
 //! interrupt the one that runs the program to flush its TLB. Whether that outweighs what a second processor does, differs between machines and programs, so it is measured: the
-//! supervisor counts faults in both placements by turns ([`Trials`]) and keeps the better one.
+//! supervisor counts the pages that faults brought in both placements by turns ([`Trials`]) and keeps the better one.
 //!
 //! [`Placement`] is what processes see of it, in shared words:
 //! ```text
@@ -122,34 +122,45 @@ pub enum Wish {
 /// What was seen in one epoch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Epoch {
-    /// Faults that were served: how far the program got, while it mostly waits for them.
+    /// Faults that were served: so often the program waited.
     pub faults: u64,
+    /// Pages that they brought: how far it got meanwhile, if it mostly waits.
+    pub pages: u64,
     /// How long it was.
     pub elapsed_ns: u64,
 }
 
 impl Epoch {
     fn faults_per_second(self) -> u64 {
-        (u128::from(self.faults) * 1_000_000_000 / u128::from(self.elapsed_ns.max(1))) as u64
+        self.per_second(self.faults)
+    }
+    fn pages_per_second(self) -> u64 {
+        self.per_second(self.pages)
+    }
+    fn per_second(self, count: u64) -> u64 {
+        (u128::from(count) * 1_000_000_000 / u128::from(self.elapsed_ns.max(1))) as u64
     }
 }
 
 /// Length of an epoch.
-pub const EPOCH_NS: u64 = 100_000_000;
+pub const EPOCH_NS: u64 = 50_000_000;
 
 /// With fewer faults a second, wake-ups are not what a program waits for: 1000 of 50 us are a twentieth of its time.
 const FAULTS_PER_SECOND_MIN: u64 = 1000;
 
-/// Two epochs of each, in an order that a steady trend favours neither in.
+/// Two epochs of each, in an order that a steady trend favours neither in; or one of each when that says enough.
 const TRIAL: [Wish; 4] = [Wish::Spread, Wish::Together, Wish::Together, Wish::Spread];
 
 /// Together must bring a tenth more: what a program computes beside its faults may want the other processors.
 const GAIN_PERCENT_MIN: u64 = 110;
 
-/// Epochs from one trial to the next: 2 s at first, twice as many after each that said the same again.
-const HOLD_EPOCHS: u32 = 20;
-const HOLD_TOGETHER_MAX: u32 = 80;
-const HOLD_SPREAD_MAX: u32 = 160;
+/// One epoch of each says enough when one of them brings half as much again.
+const CLEAR_PERCENT: u64 = 150;
+
+/// Epochs from one trial to the next: half a second at first, since what a program does when it begins says little of what comes; twice as many after each that said the same again.
+const HOLD_EPOCHS: u32 = 10;
+const HOLD_TOGETHER_MAX: u32 = 160;
+const HOLD_SPREAD_MAX: u32 = 320;
 
 /// Tries both placements by turns and keeps the better one.
 #[derive(Debug)]
@@ -164,7 +175,7 @@ pub struct Trials {
     held: u32,
 }
 
-const NOTHING: Epoch = Epoch { faults: 0, elapsed_ns: 0 };
+const NOTHING: Epoch = Epoch { faults: 0, pages: 0, elapsed_ns: 0 };
 
 impl Trials {
     /// Everywhere at first.
@@ -191,21 +202,34 @@ impl Trials {
         self.step.map_or(self.wish, |step| TRIAL[step])
     }
 
+    /// What the last answer was.
+    #[cfg(test)]
+    fn wish_now(&self) -> Wish {
+        self.step.map_or(self.wish, |step| TRIAL[step])
+    }
+
     fn go_on(&mut self, step: usize, epoch: Epoch) {
         let sum = match TRIAL[step] {
             Wish::Spread => &mut self.spread,
             Wish::Together => &mut self.together,
         };
         sum.faults += epoch.faults;
+        sum.pages += epoch.pages;
         sum.elapsed_ns += epoch.elapsed_ns;
-        self.step = Some(step + 1).filter(|&next| next < TRIAL.len());
+        let clear = step == 1 && self.is_clear();
+        self.step = Some(step + 1).filter(|&next| next < TRIAL.len() && !clear);
         if self.step.is_none() {
             self.decide();
         }
     }
 
+    fn is_clear(&self) -> bool {
+        let (spread, together) = (self.spread.pages_per_second(), self.together.pages_per_second());
+        spread.max(together) * 100 > spread.min(together) * CLEAR_PERCENT
+    }
+
     fn decide(&mut self) {
-        let (spread, together) = (self.spread.faults_per_second(), self.together.faults_per_second());
+        let (spread, together) = (self.spread.pages_per_second(), self.together.pages_per_second());
         let gain = together * 100 > spread * GAIN_PERCENT_MIN;
         let (best, most) =
             if gain { (Wish::Together, HOLD_TOGETHER_MAX) } else { (Wish::Spread, HOLD_SPREAD_MAX) };
@@ -230,7 +254,8 @@ mod tests {
         let (mut wish, mut together) = (trials.wish, 0);
         for _ in 0..epochs {
             together += u32::from(wish == Wish::Together);
-            wish = trials.next(Epoch { faults: faults(wish) / 10, elapsed_ns: EPOCH_NS });
+            let faults = faults(wish) / 20;
+            wish = trials.next(Epoch { faults, pages: faults, elapsed_ns: EPOCH_NS });
         }
         (epochs - together, together)
     }
@@ -254,6 +279,31 @@ mod tests {
     fn a_program_that_gets_little_from_it_is_left_alone_and_seldom_asked() {
         let (spread, together) = placements(&mut Trials::new(), 1000, better_spread);
         assert!((4..40).contains(&together), "{spread} {together}");
+    }
+
+    #[test]
+    fn a_clear_difference_is_seen_after_one_epoch_of_each() {
+        let mut trials = Trials::new();
+        let mut wishes = std::vec::Vec::new();
+        for _ in 0..4 {
+            let faults = if trials.wish_now() == Wish::Together { 4000 } else { 1000 };
+            wishes.push(trials.next(Epoch { faults, pages: faults, elapsed_ns: EPOCH_NS }));
+        }
+        // The first epoch only shows that there are faults.
+        assert_eq!(wishes, [Wish::Spread, Wish::Together, Wish::Together, Wish::Together]);
+        assert_eq!((trials.step, trials.wish), (None, Wish::Together));
+    }
+
+    #[test]
+    fn what_counts_is_pages_not_faults() {
+        let mut trials = Trials::new();
+        for _ in 0..100 {
+            // In smaller runs: more faults for fewer pages.
+            let (faults, pages) =
+                if trials.wish_now() == Wish::Together { (4000, 6000) } else { (1000, 8000) };
+            trials.next(Epoch { faults, pages, elapsed_ns: EPOCH_NS });
+        }
+        assert_eq!(trials.wish, Wish::Spread);
     }
 
     #[test]

@@ -5,7 +5,7 @@
 use std::thread::park_timeout;
 use std::time::{Duration, Instant};
 
-use uswap_core::counters::{Counter, FAULT_SOURCES, FaultSource};
+use uswap_core::counters::{Counter, FaultSource};
 use uswap_core::placement::{EPOCH_NS, Epoch, PlaceOn, Processors, Trials, Wish, members, only};
 use uswap_os::{process, thread};
 
@@ -19,15 +19,21 @@ const THREADS_MAX: usize = 256;
 const WALKS_MAX: u32 = 20;
 
 /// While all are together, newcomers are placed like who started them; so often, in epochs, others are looked for.
-const LOOK_EVERY: u32 = 10;
+const LOOK_EVERY: u32 = 20;
 
 pub fn run(shared: &Shared) {
     let everywhere = shared.segment.placement().processors();
     if members(&everywhere).count() < 2 || shared.options.cpus == Cpus::All {
         return;
     }
-    let mut placer =
-        Placer { shared, everywhere, trials: Trials::new(), faults: 0, since: Instant::now(), epochs: 0 };
+    let mut placer = Placer {
+        shared,
+        everywhere,
+        trials: Trials::new(),
+        served: Served::default(),
+        since: Instant::now(),
+        epochs: 0,
+    };
     while !shared.is_stopping() && !shared.segment.placement().is_left_to_programs() {
         match placer.wish() {
             Wish::Together => placer.gather(),
@@ -46,12 +52,19 @@ pub fn run(shared: &Shared) {
     }
 }
 
+/// Since the beginning of the run.
+#[derive(Clone, Copy, Default)]
+struct Served {
+    faults: u64,
+    pages: u64,
+}
+
 struct Placer<'a> {
     shared: &'a Shared,
     everywhere: Processors,
     trials: Trials,
     /// At the last look, and when that was.
-    faults: u64,
+    served: Served,
     since: Instant,
     /// Since all came together.
     epochs: u32,
@@ -62,19 +75,25 @@ impl Placer<'_> {
         if self.shared.options.cpus == Cpus::One {
             return Wish::Together;
         }
-        let (faults, elapsed) = (self.count_faults(), self.since.elapsed());
-        let epoch = Epoch { faults: faults - self.faults, elapsed_ns: elapsed.as_nanos() as u64 };
-        (self.faults, self.since) = (faults, Instant::now());
+        let (served, elapsed) = (self.count_served(), self.since.elapsed());
+        let epoch = Epoch {
+            faults: served.faults - self.served.faults,
+            pages: served.pages - self.served.pages,
+            elapsed_ns: elapsed.as_nanos() as u64,
+        };
+        (self.served, self.since) = (served, Instant::now());
         self.trials.next(epoch)
     }
 
-    /// Faults that got the program on. What was staged and came back says more about reclaim than about the program.
-    fn count_faults(&self) -> u64 {
+    /// What got the program on. What was staged and came back says more about reclaim than about the program.
+    fn count_served(&self) -> Served {
         let counters = self.shared.segment.counters();
-        let counted = FAULT_SOURCES
-            .iter()
-            .filter(|(source, _)| !matches!(source, FaultSource::Staged | FaultSource::Woken));
-        counted.map(|&(source, _)| counters.latency(source).count()).sum()
+        let count = |source| counters.latency(source).count();
+        let stored = count(FaultSource::Same) + count(FaultSource::Pool) + count(FaultSource::File);
+        Served {
+            faults: stored + count(FaultSource::Zero),
+            pages: stored + counters.get(Counter::ReadAhead) + counters.get(Counter::ZeroFilled),
+        }
     }
 
     fn gather(&mut self) {
