@@ -20,6 +20,17 @@ pub fn page_of(version: Version) -> Page {
         2 | 3 => {
             page.chunks_exact_mut(8).for_each(|bytes| bytes.copy_from_slice(&prng.next_u64().to_le_bytes()))
         }
+        // Words of a language, with gaps: quickly compressed they take more than densely.
+        7 => {
+            let mut at = 0;
+            while at < PAGE_BYTES {
+                let start = prng.below(36) as usize;
+                let length = (3 + prng.below(4) as usize).min(PAGE_BYTES - at);
+                page[at..at + length]
+                    .copy_from_slice(&b"fault page table memory swap reclaim frame"[start..][..length]);
+                at += length + 1;
+            }
+        }
         kind => {
             let fresh = 8 << (kind % 4);
             for (index, bytes) in page.chunks_exact_mut(8).enumerate() {
