@@ -69,4 +69,5 @@ modes! {
     evil_sparse => "sparse",
     evil_syscalls_on_cold_buffers => "syscalls_on_cold_buffers",
     evil_heap_and_stack => "heap_and_stack",
+    evil_rounding => "rounding",
 }

@@ -182,7 +182,11 @@ pub fn spawn(
     Ok(answer as u32)
 }
 
-/// `clone(flags, stack, parent_tid, child_tid, tls)`, whose child calls `thread_main(stack)` and never returns.
+/// Control of the floating point unit as a process begins with it: to the nearest, without signals. A codec counts on that.
+const USUAL_FLOATS: u32 = 0x1F80;
+
+/// `clone(flags, stack, parent_tid, child_tid, tls)`, whose child calls `thread_main(stack)` and never returns. The child inherits the registers of a thread of the
+/// program, so that it sets what may have been changed there: direction, and control of the floating point unit.
 ///
 /// # Safety
 /// `stack` is 16-byte aligned with a `Start` on it and free memory below.
@@ -202,11 +206,15 @@ unsafe extern "C" fn clone_thread(
         "jz 2f",
         "ret",
         "2:",
+        "cld",
+        "mov dword ptr [rsp - 8], {floats}",
+        "ldmxcsr [rsp - 8]",
         "xor ebp, ebp",
         "mov rdi, rsp",
         "call {main}",
         "ud2",
         clone = const abi::__NR_clone,
+        floats = const USUAL_FLOATS,
         main = sym thread_main,
     )
 }

@@ -17,6 +17,8 @@
 //! - Nothing allocates. `decompress` ends on any input, and writes nothing outside of the page.
 //! - The same page gives the same bytes, whatever the working area was used for before.
 //!
+//! Decimal floats are divided: threads that compress or decompress round to the nearest, as threads of the engine do from their first instruction.
+//!
 //! The caller compares the content hash of what was read back, and writes in front which codec made the blob.
 
 mod codes;

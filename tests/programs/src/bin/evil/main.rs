@@ -6,6 +6,7 @@
 
 mod descriptors;
 mod families;
+mod floats;
 mod kernel;
 mod ranges;
 mod signals;
@@ -19,7 +20,7 @@ use uswap_test_programs::arguments::Arguments;
 type Mode = fn(&Case);
 
 /// Name and function of each mode.
-const MODES: [(&str, Mode); 26] = [
+const MODES: [(&str, Mode); 27] = [
     ("close_all_descriptors", descriptors::close_all),
     ("few_descriptors_allowed", descriptors::few_allowed),
     ("limits_after_start", descriptors::limits_after_start),
@@ -46,6 +47,7 @@ const MODES: [(&str, Mode); 26] = [
     ("sparse", ranges::sparse),
     ("syscalls_on_cold_buffers", kernel::cold_buffers),
     ("heap_and_stack", ranges::heap_and_stack),
+    ("rounding", floats::rounding),
 ];
 
 fn main() {
