@@ -47,7 +47,7 @@ fn mix_compresses_as_real_programs_do() {
             of_kind.iter().fold((0, 0), |sum, (_, raw, compressed)| (sum.0 + raw, sum.1 + compressed));
         let ratio = raw as f64 / compressed as f64;
         println!("seed {seed}, all: {ratio:.2} : 1");
-        assert!((1.8..=2.8).contains(&ratio), "the mix compresses {ratio:.2} : 1");
+        assert!((2.2..=3.0).contains(&ratio), "the mix compresses {ratio:.2} : 1");
     }
 }
 
@@ -129,7 +129,7 @@ fn bank_is_small_and_filling_is_fast() {
 
 #[test]
 fn numbers_that_count_up_compress_too() {
-    // What usemem writes: worse than real programs, but never as it is.
+    // What usemem writes: much of a word is like the word before, which codecs for words see.
     let bytes: usize = (0..1000u64)
         .map(|number| {
             compressed_bytes(&std::array::from_fn(|index| (number << 16) * PAGE_WORDS as u64 + index as u64))
@@ -137,5 +137,5 @@ fn numbers_that_count_up_compress_too() {
         .sum();
     let ratio = (1000 * PAGE_BYTES) as f64 / bytes as f64;
     println!("usemem: {ratio:.2} : 1");
-    assert!((1.1..4.0).contains(&ratio), "{ratio:.2} : 1");
+    assert!((1.1..8.0).contains(&ratio), "{ratio:.2} : 1");
 }
