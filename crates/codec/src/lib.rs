@@ -81,6 +81,14 @@ impl Scratch {
     }
 }
 
+impl Scratch {
+    /// Address and bytes of the largest part, which holds nothing but numbers: zeros are as good as what is in it between two calls.
+    #[must_use]
+    pub fn dense_part(&self) -> (usize, usize) {
+        (&raw const self.dense as usize, size_of_val(&self.dense))
+    }
+}
+
 impl Default for Scratch {
     fn default() -> Self {
         Self::new()

@@ -209,10 +209,10 @@ impl<P: Platform> Engine<'_, P> {
         self.store_blob(id, length, workspace)
     }
 
-    /// Dense once the pool is seven eighths full: what is stored from then on would push something else into the file.
+    /// Dense once the pool is three quarters full: what is stored from then on would push something else into the file.
     fn effort(&self) -> Effort {
         let pool = self.segment.pool();
-        if pool.resident_bytes() > pool.limit_bytes() / 8 * 7 { Effort::Dense } else { Effort::Quick }
+        if pool.resident_bytes() > pool.limit_bytes() / 4 * 3 { Effort::Dense } else { Effort::Quick }
     }
 
     fn store_blob(&self, id: SwapId, length: usize, workspace: &Workspace) -> Option<SwapId> {

@@ -35,14 +35,16 @@ impl Workspace {
     }
 
     /// Where the large buffers lie, as address and bytes of whole pages: what a task that has nothing to do may give back. Their content is used only within one call.
-    pub fn large_buffers(&self) -> [(usize, usize); 2] {
+    pub fn large_buffers(&self) -> [(usize, usize); 3] {
         let whole = |start: usize, bytes: usize| {
             let first = start.next_multiple_of(PAGE_BYTES);
             (first, (start + bytes - first) / PAGE_BYTES * PAGE_BYTES)
         };
+        let (dense_start, dense_bytes) = self.scratch.dense_part();
         [
             whole(self.pages.as_ptr() as usize, size_of_val(&self.pages)),
             whole(self.file.0.as_ptr() as usize, size_of_val(&self.file.0)),
+            whole(dense_start, dense_bytes),
         ]
     }
 }
