@@ -13,7 +13,7 @@ use uswap_os::gate::Lock;
 use uswap_os::thread::{self, Files, StackArea};
 use uswap_os::{clock, memory};
 
-/// Handlers of a process. Each may wait for one slow fault; 4 * (36 KiB workspace + touched stack) is about 200 KiB when all are busy.
+/// Handlers of a process. Each may wait for one slow fault; 4 * (56 KiB workspace + touched stack) is about 300 KiB when all are busy.
 pub const HANDLERS: usize = 4;
 
 /// Stack of an engine thread. Futures of the engine live on it; measured use is below 24 KiB.
@@ -165,7 +165,7 @@ fn give_buffers_back(workspace: &mut Workspace, has_buffers: &mut bool) {
     if core::mem::take(has_buffers) {
         for (start, bytes) in workspace.large_buffers() {
             // SAFETY:
-            // 1. The range lies in the workspace, to which the caller has the only reference, and holds bytes: zeros are as good as what was there.
+            // 1. The range lies in the workspace, to which the caller has the only reference, and holds numbers that are used within one call only: zeros are as good as what was there.
             let _stays_as_it_is = unsafe { memory::drop_pages(start, bytes) };
         }
         WITH_BUFFERS.fetch_sub(1, Ordering::Relaxed);

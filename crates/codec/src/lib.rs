@@ -7,7 +7,7 @@
 //! compress    -> Bytes(length)          goes into the pool
 //!             -> Incompressible         goes to the swap file as it is
 //! ```
-//! Three codecs, chosen for each page (docs/adr/0006): `words` for pages made of 64-bit words, which it takes itself; else `lz4` if someone waits, `dense` if room is short.
+//! Three codecs, chosen for each page (docs/adr/0006): `words` for pages made of 64-bit words, which it takes itself; else `lz4` while there is room, `dense` when it is short.
 //!
 //! What must always hold:
 //! - `decompress(compress(page)) == page`, for every page.
@@ -40,10 +40,10 @@ pub type Page = [u8; PAGE_BYTES];
 /// the page, and cost a decompression at each load.
 pub const COMPRESSED_BYTES_MAX: usize = 3632;
 
-/// What counts.
+/// Whether time counts or room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effort {
-    /// Someone waits: LZ4.
+    /// There is room: LZ4.
     Quick,
     /// Room is short: the dense codec, which takes twice as long and two thirds of the room.
     Dense,
@@ -79,9 +79,7 @@ impl Scratch {
             dense: dense::DenseScratch::new(),
         }
     }
-}
 
-impl Scratch {
     /// Address and bytes of the largest part, which holds nothing but numbers: zeros are as good as what is in it between two calls.
     #[must_use]
     pub fn dense_part(&self) -> (usize, usize) {

@@ -5,7 +5,7 @@ use core::ops::Range;
 use uswap_codec::{PAGE_BYTES, Page, Scratch};
 use uswap_units::limits::{FILE_BUFFER_BYTES, RUN_PAGES_MAX};
 
-/// Buffers of one task: 200 KiB and the compressor's table. A system gives memory only to what was touched: a task that serves single faults uses 16 KiB of it.
+/// Buffers of one task: 200 KiB and the codecs' 65. A system gives memory only to what was touched: a task that serves single faults uses 36 KiB of it.
 pub struct Workspace {
     /// The page that is being stored or copied.
     pub page: Page,
@@ -17,7 +17,7 @@ pub struct Workspace {
     pub file: FileBuffer,
     /// Offsets of the file that `file` holds.
     pub file_holds: Range<u64>,
-    /// The compressor's table.
+    /// Working area of the codecs.
     pub scratch: Scratch,
 }
 

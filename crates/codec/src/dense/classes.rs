@@ -35,10 +35,8 @@ impl Alphabet {
     }
 }
 
-/// Literals before a match, and how much longer it is than the shortest.
-pub static LITERALS: Alphabet = Alphabet::new([0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 2, 3, 4, 6, 8, 12]);
-/// As above.
-pub static LENGTHS: Alphabet = Alphabet::new([0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 2, 3, 4, 6, 8, 12]);
+/// How many literals before a match, and how much longer it is than the shortest.
+pub static COUNTS: Alphabet = Alphabet::new([0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 2, 3, 4, 6, 8, 12]);
 /// Distances in words of 8 bytes, plus 1. 0: the distance of the match before.
 pub static WORDS: Alphabet = Alphabet::new([0, 0, 0, 0, 1, 1, 2, 2, 3, 3, 4, 5, 6, 7, 8, 12]);
 /// Distances modulo 8.

@@ -57,6 +57,8 @@ pub fn encode(literals: &[u8], out: &mut Bytes, at: usize) -> Option<usize> {
     if sizes - start + SIZES_BYTES + bits as usize / 8 >= literals.len() {
         return None;
     }
+    // Fewer than ten would make fewer streams than sizes; those take less as they are.
+    assert!(literals.len() >= 10);
     let mut at = sizes + SIZES_BYTES;
     for (number, part) in literals.chunks(stream_bytes(literals.len())).enumerate() {
         let start = at;

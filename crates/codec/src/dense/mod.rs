@@ -18,7 +18,7 @@ mod tests;
 
 use crate::{Corrupt, PAGE_BYTES, Page};
 use bits::{BitReader, BitWriter, Bytes, ROOM};
-use classes::{BYTES, Coder, Decoder, LENGTHS, LITERALS, WORDS};
+use classes::{BYTES, COUNTS, Coder, Decoder, WORDS};
 use literals::ByteTable;
 use parse::{LiteralBytes, MATCH_MIN, Parsed, SEQUENCES_MAX, Sequence};
 
@@ -69,7 +69,7 @@ pub fn compress(page: &Page, out: &mut [u8], scratch: &mut DenseScratch) -> Opti
 }
 
 fn encode_sequences(sequences: &[Sequence], out: &mut Bytes, at: usize) -> usize {
-    let mut coders = [&LITERALS, &LENGTHS, &WORDS, &BYTES].map(Coder::new);
+    let mut coders = [&COUNTS, &COUNTS, &WORDS, &BYTES].map(Coder::new);
     let [literals, lengths, words, low] = &mut coders;
     let mut before = 0;
     for sequence in sequences {
@@ -143,7 +143,7 @@ fn decode_sequences(
     let [low, high] = *bytes.get(at..).and_then(|rest| rest.first_chunk()).ok_or(Corrupt)?;
     let mut reader = BitReader::new(at + 2);
     let mut distances = BitReader::new(at + 2 + usize::from(u16::from_le_bytes([low, high])));
-    for (decoder, alphabet) in decoders.iter_mut().zip([&LITERALS, &LENGTHS, &WORDS, &BYTES]) {
+    for (decoder, alphabet) in decoders.iter_mut().zip([&COUNTS, &COUNTS, &WORDS, &BYTES]) {
         decoder.read(alphabet, &mut reader, bytes)?;
     }
     let [literals, lengths, words, low] = decoders;

@@ -59,7 +59,7 @@ impl Parsed {
 
     #[inline(always)]
     fn word(&self, at: usize) -> u64 {
-        let at = at & (PAGE_BYTES - 1);
+        let at = at % PAGE_BYTES;
         u64::from_le_bytes(*self.page[at..].first_chunk().expect("room behind the page"))
     }
 
@@ -92,7 +92,9 @@ impl Parsed {
             }
             misses = 1 << SKIP_BITS;
             let mut length = MATCH_MIN + self.same(start + MATCH_MIN, from + MATCH_MIN);
-            while start > anchor && from > 0 && self.page[(start - 1) & 4095] == self.page[(from - 1) & 4095]
+            while start > anchor
+                && from > 0
+                && self.page[(start - 1) % PAGE_BYTES] == self.page[(from - 1) % PAGE_BYTES]
             {
                 (start, from, length) = (start - 1, from - 1, length + 1);
             }
@@ -128,7 +130,7 @@ impl Parsed {
     fn push(&mut self, anchor: usize, start: usize, length: usize, offset: usize) {
         let literals = start - anchor;
         self.push_literals(anchor, literals);
-        self.sequences[self.sequence_count & (SEQUENCES_MAX - 1)] =
+        self.sequences[self.sequence_count % SEQUENCES_MAX] =
             Sequence { literals: literals as u16, length: length as u16, offset: offset as u16 };
         self.sequence_count += 1;
     }
@@ -138,8 +140,8 @@ impl Parsed {
         // 16 bytes at a time: what is too much is overwritten by the next.
         let mut done = 0;
         while done < count {
-            let from = (anchor + done) & (PAGE_BYTES - 1);
-            let to = (self.literal_count + done) & (PAGE_BYTES - 1);
+            let from = (anchor + done) % PAGE_BYTES;
+            let to = (self.literal_count + done) % PAGE_BYTES;
             let bytes: [u8; 16] = *self.page[from..].first_chunk().expect("room behind the page");
             *self.literals[to..].first_chunk_mut().expect("room behind the literals") = bytes;
             done += 16;
