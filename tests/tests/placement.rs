@@ -4,7 +4,7 @@ use rustix::process::Signal;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use uswap_tests::process::Process;
-use uswap_tests::{Run, Running, needs, program, skip, turn, uswap_binary};
+use uswap_tests::{Run, Running, Scratch, needs, program, skip, turn, uswap_binary};
 
 /// The processors that a thread may run on, as the kernel says: `0-3,7`.
 fn allowed(pid: i32, thread: i32) -> Option<String> {
@@ -133,4 +133,56 @@ fn placement_holds_for_the_whole_tree_and_ends_with_the_supervisor() {
     }
     rest.iter().for_each(|process| process.signal(Signal::KILL));
     let _killed = running.finish();
+}
+
+/// Ends the supervisor, waits until it is let go, and places itself on the very processor where it was held.
+const ORPHAN: &str = r#"
+import os, sys, time
+everywhere = set(map(int, sys.argv[1].split(",")))
+def kernel_says():
+    lines = open("/proc/self/status").read().splitlines()
+    return next(line.split()[1] for line in lines if line.startswith("Cpus_allowed_list:"))
+def wait_until(what, reached):
+    started = time.monotonic()
+    while not reached():
+        assert time.monotonic() - started < 10, what
+        time.sleep(0.02)
+wait_until("it was not placed", lambda: kernel_says().isdigit())
+here = kernel_says()
+os.kill(os.getppid(), 9)
+wait_until("it was not let go", lambda: not kernel_says().isdigit())
+assert os.sched_getaffinity(0) == everywhere
+os.sched_setaffinity(0, {int(here)})
+for _ in range(5):
+    assert kernel_says() == here, "it was moved from where it had placed itself"
+    assert os.sched_getaffinity(0) == {int(here)}
+    time.sleep(0.2)
+with open(sys.argv[2], "w") as result:
+    result.write("OK")
+"#;
+
+#[test]
+fn placement_by_the_program_stays_when_the_supervisor_is_gone() {
+    let _turn = turn();
+    if cannot_be_shown() || !needs(&["python3"]) {
+        return;
+    }
+    let numbers = members(&own()).iter().map(ToString::to_string).collect::<Vec<_>>().join(",");
+    let directory = Scratch::new();
+    let result = directory.file("result");
+    let mut running = Run::plain("python3")
+        .args(["-c", ORPHAN, &numbers, &result.display().to_string()])
+        .uswap(64, &["--cpus", "one"])
+        .start();
+    let mut program = Vec::new();
+    wait_until("the program has started", &mut running, |running| {
+        program = running.processes().into_iter().filter(|one| one.pid != running.pid()).collect();
+        !program.is_empty()
+    });
+    let started = Instant::now();
+    while program.iter().any(Process::alive) && started.elapsed() < Duration::from_secs(30) {
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    let outcome = running.finish();
+    assert_eq!(std::fs::read_to_string(&result).ok().as_deref(), Some("OK"), "{}", outcome.stderr);
 }

@@ -6,6 +6,7 @@
 use crate::hooks::{c_name, next};
 use crate::state::with_segment;
 use core::ffi::{CStr, c_int, c_ulong, c_void};
+use core::sync::atomic::{AtomicBool, Ordering};
 use uswap_core::placement::{Processors, only};
 use uswap_core::segment::Segment;
 use uswap_os::{clock, process, thread};
@@ -18,8 +19,7 @@ fn leave_to_programs() {
     for _ in 0..TRIES {
         let together = with_segment(|segment| {
             let together = segment.placement().leave_to_programs();
-            let_go_of_the_dead(segment);
-            together
+            together.filter(|_| !let_go_of_the_dead(segment))
         });
         if together.flatten().is_none() {
             return;
@@ -28,14 +28,20 @@ fn leave_to_programs() {
     }
 }
 
-/// If the supervisor is gone, the threads of this process run where they like again.
-pub fn let_go_of_the_dead(segment: &Segment<'_>) {
+/// The supervisor died, and the threads of this process were let go: once, since later they may be where the program has placed them.
+static LET_GO: AtomicBool = AtomicBool::new(false);
+
+/// If the supervisor is gone, the threads of this process run where they like again. True if so.
+pub fn let_go_of_the_dead(segment: &Segment<'_>) -> bool {
+    if LET_GO.load(Ordering::Acquire) {
+        return true;
+    }
     let (placement, supervisor) = (segment.placement(), segment.budget().supervisor());
-    let Some(cpu) = placement.together() else { return };
+    let Some(cpu) = placement.together() else { return false };
     // Dead is also who was killed and is not yet buried by its parent.
     let buried = !process::is_alive(supervisor);
     if !buried && !process::stat(supervisor).is_ok_and(|stat| stat.state == b'Z') {
-        return;
+        return false;
     }
     let (here, everywhere) = (only(cpu), placement.processors());
     let mut moved = true;
@@ -45,6 +51,8 @@ pub fn let_go_of_the_dead(segment: &Segment<'_>) {
             moved |= is_here && thread::set_affinity(thread_id, &everywhere).is_ok();
         });
     }
+    LET_GO.store(true, Ordering::Release);
+    true
 }
 
 /// The kernel has said where a thread may run: the program is told where it might without us.
@@ -54,7 +62,8 @@ pub fn let_go_of_the_dead(segment: &Segment<'_>) {
 unsafe fn without_us(bytes: usize, set: *mut c_void) {
     let placed = with_segment(|segment| {
         let placement = segment.placement();
-        placement.together().map(|cpu| (only(cpu), placement.processors()))
+        let together = placement.together().filter(|_| !LET_GO.load(Ordering::Acquire));
+        together.map(|cpu| (only(cpu), placement.processors()))
     });
     let Some((here, everywhere)) = placed.flatten() else { return };
     let mut seen: Processors = [0; 16];
