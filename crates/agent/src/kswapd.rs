@@ -6,7 +6,6 @@ use crate::state::{self, ENGINE, Phase, Request, SEGMENT};
 use crate::sync::run;
 use crate::{activate, affinity, fork, handlers, leave, start};
 use core::sync::atomic::{AtomicU32, Ordering};
-use uswap_core::balance::Watermarks;
 use uswap_core::budget::Signal;
 use uswap_core::counters::Counter;
 use uswap_core::segment::Segment;
@@ -99,7 +98,7 @@ extern "C" fn kswapd(begin: usize) {
             look_at_ns = clock::now_ns() + SLEEP_NS / 2;
             affinity::let_go_of_the_dead(segment);
         }
-        let marks = Watermarks::of(segment.budget().ram());
+        let marks = segment.budget().watermarks();
         if segment.budget().used() <= marks.register || segment.budget().is_ending() {
             sleep(segment, seen);
             continue;

@@ -26,10 +26,23 @@ const HEADROOM_MAX_BYTES: u64 = 24 << 20;
 /// Building the engine of a process takes some milliseconds, in which the program touches about this much.
 const REGISTER_EARLY_BYTES: u64 = 32 << 20;
 
+/// How much memory is kept free.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Headroom {
+    /// Memory appears that no engine gave out: new mappings are touched before they are found.
+    Wide,
+    /// All that is touched comes to an engine, which makes room first.
+    Narrow,
+}
+
 impl Watermarks {
-    /// Watermarks of a budget: free memory of 3 %, 6 % and 9 %, but not more headroom than helps.
-    pub fn of(ram: Bytes) -> Watermarks {
-        let step = (ram.0 / 100 * 3).min(HEADROOM_MAX_BYTES / 3);
+    /// Watermarks of a budget: free memory of 3 %, 6 % and 9 %, or of 1 %, 2 % and 3 %; but not more than helps. Linux widens its watermarks for a time too (`watermark_boost_factor`).
+    pub fn of(ram: Bytes, headroom: Headroom) -> Watermarks {
+        let part = match headroom {
+            Headroom::Wide => ram.0 / 100 * 3,
+            Headroom::Narrow => ram.0 / 100,
+        };
+        let step = part.min(HEADROOM_MAX_BYTES / 3);
         let early = REGISTER_EARLY_BYTES.min(ram.0 / 2);
         Watermarks {
             min: Bytes(ram.0 - step),
@@ -40,21 +53,9 @@ impl Watermarks {
     }
 }
 
-/// Chunks that should be staged when `resident_pages` of a process are in RAM: a quarter, as the inactive list of a small Linux system.
-pub fn staged_chunks_wanted(resident_pages: u64, arena_chunks: u32) -> u32 {
-    let quarter = resident_pages / 4 / CHUNK_PAGES;
-    quarter.clamp(4, u64::from(arena_chunks)) as u32
-}
-
-/// Rounds that staging passes a chunk by, when `touched` of its `staged` pages were touched while it was staged.
-/// A chunk that is in use all over is not worth the faults; one where a few pages were touched is.
-pub fn rounds_to_skip(touched: u32, staged: u32) -> u32 {
-    match touched * 8 / staged.max(1) {
-        0..=3 => 0,
-        4..=5 => 1,
-        6 => 2,
-        _ => 4,
-    }
+/// Pages that should be staged when `resident_pages` of a process are in RAM: a quarter, as the inactive list of a small Linux system.
+pub fn staged_pages_wanted(resident_pages: u64) -> u64 {
+    (resident_pages / 4).max(CHUNK_PAGES)
 }
 
 /// Pages that one fault may bring in: all buffers of a process for it (4 handlers, 6 KiB a page) take at most 1/256 of the budget.
@@ -77,10 +78,12 @@ mod tests {
     fn watermarks_are_ordered_and_below_the_budget() {
         for megabytes in [8_u64, 64, 256, 4096, 1 << 20] {
             let ram = Bytes(megabytes << 20);
-            let marks = Watermarks::of(ram);
-            assert!(marks.high < marks.low);
-            assert!(marks.low < marks.min);
-            assert!(marks.min < ram);
+            for headroom in [Headroom::Wide, Headroom::Narrow] {
+                let marks = Watermarks::of(ram, headroom);
+                assert!(marks.high < marks.low);
+                assert!(marks.low < marks.min);
+                assert!(marks.min < ram);
+            }
         }
     }
 
@@ -102,9 +105,8 @@ mod tests {
     }
 
     #[test]
-    fn a_chunk_in_use_is_passed_by() {
-        assert_eq!(rounds_to_skip(0, 64), 0);
-        assert_eq!(rounds_to_skip(64, 64), 4);
-        assert!(rounds_to_skip(40, 64) < rounds_to_skip(60, 64));
+    fn a_quarter_is_staged() {
+        assert_eq!(staged_pages_wanted(4000), 1000);
+        assert_eq!(staged_pages_wanted(0), 64);
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! The supervisor measures (`set_measured`), the engines of the processes add and subtract what they do between two measurements.
 
+use crate::balance::{Headroom, Watermarks};
 use uswap_sync::{AtomicU32, AtomicU64, Ordering};
 use uswap_units::Bytes;
 
@@ -38,6 +39,8 @@ pub enum Signal {
 const FULL: u64 = 1;
 /// The run is coming to its end by the rule the user chose.
 const ENDING: u64 = 2;
+/// No memory has appeared for a while that no engine gave out.
+const QUIET: u64 = 4;
 
 impl<'a> Budget<'a> {
     fn word(&self, index: usize) -> &'a AtomicU64 {
@@ -112,6 +115,21 @@ impl<'a> Budget<'a> {
     /// The run is being ended.
     pub fn is_ending(&self) -> bool {
         self.word(FLAGS).load(Ordering::Relaxed) & ENDING != 0
+    }
+    /// How much memory is to be kept free. Wide, until the supervisor has seen that less will do.
+    pub fn headroom(&self) -> Headroom {
+        if self.word(FLAGS).load(Ordering::Relaxed) & QUIET != 0 { Headroom::Narrow } else { Headroom::Wide }
+    }
+    /// The supervisor says how much memory is to be kept free.
+    pub fn set_headroom(&self, headroom: Headroom) {
+        match headroom {
+            Headroom::Narrow => self.word(FLAGS).fetch_or(QUIET, Ordering::Relaxed),
+            Headroom::Wide => self.word(FLAGS).fetch_and(!QUIET, Ordering::Relaxed),
+        };
+    }
+    /// The watermarks now.
+    pub fn watermarks(&self) -> Watermarks {
+        Watermarks::of(self.ram(), self.headroom())
     }
     /// Process id of the supervisor; 0 when the engine runs without one.
     pub fn supervisor(&self) -> u32 {

@@ -26,8 +26,6 @@ pub const PAGES_MAX: u64 = 1 << 36;
 pub struct Tables<'a> {
     /// Owner + 1 of each table page (low 16 bits).
     pub(crate) owners: &'a [AtomicU64],
-    /// For each table page one word of the aging policy (used for leaves).
-    pub(crate) heat: &'a [AtomicU64],
     /// For each table page (used for leaves) one byte a chunk: until when it may not be staged.
     pub(crate) holds: &'a [AtomicU64],
     pub(crate) words: &'a [AtomicU64],
@@ -48,7 +46,6 @@ pub struct PageTable<'a> {
 #[derive(Clone, Copy)]
 pub struct Leaf<'a> {
     words: &'a [AtomicU64],
-    heat: &'a AtomicU64,
     holds: &'a AtomicU64,
     first: PageId,
 }
@@ -93,7 +90,6 @@ impl<'a> Tables<'a> {
         for word in self.page(id) {
             word.store(0, Ordering::Relaxed);
         }
-        self.heat[id.0 as usize].store(0, Ordering::Relaxed);
         self.holds[id.0 as usize].store(0, Ordering::Relaxed);
         // Release pairs with `allocate`.
         self.owners[id.0 as usize].store(0, Ordering::Release);
@@ -128,8 +124,7 @@ impl<'a> PageTable<'a> {
 
     fn leaf_at(&self, page: PageId, id: TableId) -> Leaf<'a> {
         let first = PageId(page.0 & !(BLOCK_PAGES - 1));
-        let (heat, holds) = (&self.tables.heat[id.0 as usize], &self.tables.holds[id.0 as usize]);
-        Leaf { words: self.tables.page(id), heat, holds, first }
+        Leaf { words: self.tables.page(id), holds: &self.tables.holds[id.0 as usize], first }
     }
 
     /// The leaf that holds the word of `page`.
@@ -268,17 +263,6 @@ impl<'a> Leaf<'a> {
         let end = range.end.0.clamp(self.first.0, self.first.0 + BLOCK_PAGES) - self.first.0;
         let (words, first) = (self.words, self.first);
         (start..end).map(move |i| (first.plus(i), PageSlot(&words[i as usize])))
-    }
-    /// Rounds that the clock hand of staging still passes chunk `chunk_in_block` (0..8) by, and sets how many it passes next.
-    pub fn rounds_to_skip(&self, chunk_in_block: u32) -> u32 {
-        ((self.heat.load(Ordering::Relaxed) >> (chunk_in_block * 8)) & 0xFF) as u32
-    }
-    /// Sets the rounds to skip of a chunk. Lost updates only change the policy.
-    pub fn set_rounds_to_skip(&self, chunk_in_block: u32, rounds: u32) {
-        assert!(rounds < 256);
-        let shift = chunk_in_block * 8;
-        let seen = self.heat.load(Ordering::Relaxed);
-        self.heat.store((seen & !(0xFF << shift)) | (u64::from(rounds) << shift), Ordering::Relaxed);
     }
     /// Chunk `chunk_in_block` (0..8) may not be staged for [`HOLD_TICKS`] from `now_tick` on. Only with the gate exclusive.
     pub fn hold(&self, chunk_in_block: u32, now_tick: u64) {

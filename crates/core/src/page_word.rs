@@ -1,14 +1,15 @@
 //! The word of a page table leaf: where one page of one process is.
 //!
 //! ```text
-//! 63      62     61     60     59      58 57..56 55..32  31..0
-//! MANAGED ACTIVE PINNED LOCKED REMOVED -  state  frame   swap id (0: none)
+//! 63      62     61     60     59      58..57 56..55 54..52 51..32  31..0
+//! MANAGED ACTIVE PINNED LOCKED REMOVED state  heat   rest   frame   swap id (0: none)
 //! ```
 //! * `MANAGED`: the address range is registered by us, or about to be. 0 means that we know nothing of the address.
 //! * `ACTIVE`: the range may be evicted. Set only when no event can be pending for it.
 //! * `PINNED`: never evicted (thread control blocks, for instance).
 //! * `LOCKED`: one engine task works on the page; only it changes state, frame and swap id.
 //! * `REMOVED`: an event dropped the page while it was locked; the holder of the lock cleans up.
+//! * heat: how often in a row the page was touched while it was staged, up to 3. rest: so many more times the hand of staging passes it by.
 //!
 //! Must hold: the newest content of a managed page is where the state says, and nowhere else.
 //! Callers: `engine` only. Walking to a word and locking it happens under the gate, so a leaf is never freed in between.
@@ -21,15 +22,20 @@ const ACTIVE: u64 = 1 << 62;
 const PINNED: u64 = 1 << 61;
 const LOCKED: u64 = 1 << 60;
 const REMOVED: u64 = 1 << 59;
-const STATE_SHIFT: u32 = 56;
+const STATE_SHIFT: u32 = 57;
 const STATE_MASK: u64 = 0b11 << STATE_SHIFT;
+const HEAT_SHIFT: u32 = 55;
+const HEAT_MASK: u64 = 0b11 << HEAT_SHIFT;
+const REST_SHIFT: u32 = 52;
+const REST_MASK: u64 = 0b111 << REST_SHIFT;
+const REST_ONE: u64 = 1 << REST_SHIFT;
 const FRAME_SHIFT: u32 = 32;
-const FRAME_MASK: u64 = 0xFF_FFFF << FRAME_SHIFT;
+const FRAME_MASK: u64 = 0xF_FFFF << FRAME_SHIFT;
 const SWAP_MASK: u64 = 0xFFFF_FFFF;
 const FLAGS: u64 = MANAGED | ACTIVE | PINNED;
 
 /// Frames that a page word can name.
-pub const FRAMES_MAX: u32 = 1 << 24;
+pub const FRAMES_MAX: u32 = 1 << 20;
 
 /// Where a managed page is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -99,6 +105,27 @@ impl PageWord {
         wanted && matches!(self.place(), Place::Fresh | Place::Present)
     }
 
+    /// How often in a row the page was touched while it was staged: 0..=3.
+    pub const fn heat(self) -> u32 {
+        ((self.0 & HEAT_MASK) >> HEAT_SHIFT) as u32
+    }
+    /// So many more times the hand of staging passes the page by: 0..=7.
+    pub const fn rest(self) -> u32 {
+        ((self.0 & REST_MASK) >> REST_SHIFT) as u32
+    }
+
+    /// The warmth of the page at its next place. Staged -> present: it was touched, and is left alone for 1, 3 or 7 rounds of the hand.
+    const fn warmth_at(self, next: Place) -> u64 {
+        match (self.place(), next) {
+            (Place::Staged(_), Place::Present) => {
+                let heat = if self.heat() < 3 { self.heat() + 1 } else { 3 };
+                ((heat as u64) << HEAT_SHIFT) | (((1 << heat) - 1) << REST_SHIFT)
+            }
+            (_, Place::Present | Place::Staged(_)) => self.0 & (HEAT_MASK | REST_MASK),
+            (_, Place::Fresh | Place::Swapped) => 0,
+        }
+    }
+
     /// The same flags with another place and swap entry.
     pub fn with(self, place: Place, swap: Option<SwapId>) -> PageWord {
         let state = match place {
@@ -111,7 +138,8 @@ impl PageWord {
             Place::Swapped => 3 << STATE_SHIFT,
         };
         assert!(place != Place::Swapped || swap.is_some());
-        PageWord((self.0 & (FLAGS | LOCKED | REMOVED)) | state | u64::from(swap.map_or(0, |id| id.0)))
+        let kept = (self.0 & (FLAGS | LOCKED | REMOVED)) | self.warmth_at(place);
+        PageWord(kept | state | u64::from(swap.map_or(0, |id| id.0)))
     }
 }
 
@@ -295,6 +323,20 @@ impl PageSlot<'_> {
                 Err(now) => seen = now,
             }
         }
+    }
+
+    /// The hand of staging comes by. True if the page rests: one time less from now on.
+    pub fn pass_by(self) -> bool {
+        let seen = self.0.load(Ordering::Relaxed);
+        if seen & REST_MASK == 0 {
+            return false;
+        }
+        // Who is working on the page may change its warmth too: then this look does not count.
+        if seen & LOCKED == 0 {
+            let next = seen - REST_ONE;
+            let _counts = self.0.compare_exchange(seen, next, Ordering::Relaxed, Ordering::Relaxed);
+        }
+        true
     }
 
     /// Takes an unlocked word out (mremap moves it elsewhere). None while it is locked; `Some` of an unmanaged word is possible.

@@ -44,7 +44,6 @@ pub struct Layout {
     counters: usize,
     mms: usize,
     table_owners: usize,
-    table_heat: usize,
     table_holds: usize,
     clusters: usize,
     states: usize,
@@ -75,7 +74,6 @@ impl Geometry {
             counters: place(COUNTER_WORDS + HISTOGRAM_WORDS),
             mms: place(self.mms as usize * MM_WORDS),
             table_owners: place(self.tables as usize),
-            table_heat: place(self.tables as usize),
             table_holds: place(self.tables as usize),
             clusters: place((self.entries / CLUSTER_ENTRIES) as usize),
             states: place(zspages),
@@ -203,7 +201,6 @@ impl<'a> Segment<'a> {
         let count = self.layout.geometry.tables as usize;
         Tables {
             owners: self.part(self.layout.table_owners, count),
-            heat: self.part(self.layout.table_heat, count),
             holds: self.part(self.layout.table_holds, count),
             words: self.part(self.layout.tables, count * 512),
             hint: self.note(1),

@@ -1,11 +1,10 @@
 //! Which chunks of a process's arena are in use, and in what order they were staged. Private to the process, behind its lock.
 //!
-//! The arena is as many chunks of 64 frames as the staged set may have. When a chunk is staged, page i
-//! of the source chunk goes to frame i of the arena chunk; mremap may give the page another number later, so each frame has its page noted (`page_of`).
-//! Which frames still matter is said by the page words.
+//! The arena is as many chunks of 64 frames as the staged set may have. What is staged fills one chunk after the other, wherever it comes from: so a chunk is full also when
+//! few pages lie together in RAM. Each frame has its page noted (`page_of`); mremap may give the page another number later. Which frames still matter is said by the page words.
 
 use alloc::vec::Vec;
-use uswap_units::{CHUNK_PAGES, ChunkId, FrameId, PageId};
+use uswap_units::{CHUNK_PAGES, FrameId, PageId};
 
 /// Number of a chunk of the arena.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -18,15 +17,26 @@ impl ArenaChunk {
     }
 }
 
-/// A chunk that was staged.
+/// A chunk of the arena that holds staged pages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct StagedChunk {
     /// Where it lies.
     pub arena: ArenaChunk,
-    /// Where it was when it was staged.
-    pub source: ChunkId,
-    /// Pages that were moved out.
+    /// Frames from its first on that are in use, or were.
+    pub used: u32,
+    /// Pages that were moved in.
     pub pages: u32,
+}
+
+impl StagedChunk {
+    /// Frames that nothing was moved to yet.
+    pub const fn room(&self) -> u32 {
+        CHUNK_PAGES as u32 - self.used
+    }
+    /// The first of them.
+    pub const fn next_frame(&self) -> FrameId {
+        FrameId(self.arena.first_frame().0 + self.used)
+    }
 }
 
 /// Bookkeeping of the arena.
@@ -37,6 +47,10 @@ pub struct Arena {
     ring: Vec<Option<StagedChunk>>,
     head: usize,
     length: usize,
+    /// The youngest chunk, while there is room in it and nobody fills it.
+    open: Option<StagedChunk>,
+    /// Pages that were moved into the open chunk and those of the ring.
+    staged_pages: u64,
     chunk_count: u32,
     /// The page whose word may name a frame, for each frame of a staged chunk.
     pages: Vec<PageId>,
@@ -50,6 +64,8 @@ impl Arena {
             ring: alloc::vec![None; chunk_count as usize],
             head: 0,
             length: 0,
+            open: None,
+            staged_pages: 0,
             chunk_count,
             pages: alloc::vec![PageId(0); chunk_count as usize * CHUNK_PAGES as usize],
         };
@@ -57,17 +73,28 @@ impl Arena {
         arena
     }
 
-    /// Chunks.
-    pub fn chunk_count(&self) -> u32 {
-        self.chunk_count
+    /// Pages that were staged; some may have been touched since.
+    pub fn staged_pages(&self) -> u64 {
+        self.staged_pages
     }
-    /// Staged chunks.
-    pub fn staged_count(&self) -> u32 {
-        self.length as u32
+    /// Takes a chunk with room. `put` it back.
+    pub fn take(&mut self) -> Option<StagedChunk> {
+        if let Some(open) = self.open.take() {
+            self.staged_pages -= u64::from(open.pages);
+            return Some(open);
+        }
+        self.free.pop().map(|arena| StagedChunk { arena, used: 0, pages: 0 })
     }
-    /// Takes a free chunk.
-    pub fn take(&mut self) -> Option<ArenaChunk> {
-        self.free.pop()
+    /// Pages were moved to a chunk that was taken.
+    pub fn put(&mut self, chunk: StagedChunk) {
+        if chunk.used == 0 {
+            self.give_back(chunk.arena);
+        } else if chunk.room() > 0 && self.open.is_none() {
+            self.staged_pages += u64::from(chunk.pages);
+            self.open = Some(chunk);
+        } else {
+            self.push(chunk);
+        }
     }
     /// Gives a chunk back; its frames hold nothing.
     pub fn give_back(&mut self, chunk: ArenaChunk) {
@@ -82,41 +109,40 @@ impl Arena {
     pub fn set_page_of(&mut self, frame: FrameId, page: PageId) {
         self.pages[frame.0 as usize] = page;
     }
-    /// The frames of an arena chunk belong to the pages of a source chunk, one by one.
-    pub fn set_pages_of(&mut self, arena: ArenaChunk, source: ChunkId) {
-        for index in 0..CHUNK_PAGES {
-            self.set_page_of(FrameId(arena.first_frame().0 + index as u32), source.first_page().plus(index));
-        }
-    }
-    /// A chunk was staged: the youngest.
+    /// A chunk is staged: the youngest of the ring.
     pub fn push(&mut self, staged: StagedChunk) {
         let at = (self.head + self.length) % self.ring.len();
         self.ring[at] = Some(staged);
         self.length += 1;
+        self.staged_pages += u64::from(staged.pages);
     }
     /// A chunk that could not be stored goes back to be the oldest.
     pub fn push_oldest(&mut self, staged: StagedChunk) {
         self.head = (self.head + self.ring.len() - 1) % self.ring.len();
         self.ring[self.head] = Some(staged);
         self.length += 1;
+        self.staged_pages += u64::from(staged.pages);
     }
     /// Takes the oldest staged chunk.
     pub fn pop_oldest(&mut self) -> Option<StagedChunk> {
-        let staged = self.ring[self.head].take()?;
+        let Some(staged) = self.ring[self.head].take() else {
+            return self.open.is_some().then(|| self.take())?;
+        };
         self.head = (self.head + 1) % self.ring.len();
         self.length -= 1;
+        self.staged_pages -= u64::from(staged.pages);
         Some(staged)
     }
     /// Rebuilds the bookkeeping of a forked child from its staged pages; all other chunks are free.
     pub fn rebuild(&mut self, staged: impl Iterator<Item = (PageId, FrameId)>) {
         let mut used: Vec<Option<StagedChunk>> = alloc::vec![None; self.chunk_count as usize];
         self.ring.fill(None);
-        (self.head, self.length) = (0, 0);
+        (self.head, self.length, self.open, self.staged_pages) = (0, 0, None, 0);
         for (page, frame) in staged {
             self.set_page_of(frame, page);
             let arena = ArenaChunk(frame.0 / CHUNK_PAGES as u32);
-            let source = page.chunk();
-            used[arena.0 as usize].get_or_insert(StagedChunk { arena, source, pages: 0 }).pages += 1;
+            let full = StagedChunk { arena, used: CHUNK_PAGES as u32, pages: 0 };
+            used[arena.0 as usize].get_or_insert(full).pages += 1;
         }
         self.free.clear();
         for index in (0..self.chunk_count).rev() {
@@ -131,3 +157,7 @@ impl Arena {
         &self.free
     }
 }
+
+#[cfg(test)]
+#[path = "arena_tests.rs"]
+mod tests;

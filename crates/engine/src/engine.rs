@@ -106,7 +106,7 @@ impl<'a, P: Platform> Engine<'a, P> {
     }
     /// Levels of used memory.
     pub fn watermarks(&self) -> Watermarks {
-        Watermarks::of(self.segment.budget().ram())
+        self.segment.budget().watermarks()
     }
     /// True while pages may be moved out.
     pub(crate) fn may_evict(&self) -> bool {

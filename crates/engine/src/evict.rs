@@ -1,11 +1,11 @@
 //! Staging: moves a chunk of pages out of the program into the arena, where a touch brings them back cheaply.
 
-use crate::arena::{ArenaChunk, StagedChunk};
+use crate::arena::StagedChunk;
 use crate::engine::Engine;
 use crate::platform::{MoveStop, Platform};
 use uswap_core::counters::Counter;
 use uswap_core::page_table::{Leaf, TICK_NS};
-use uswap_core::page_word::{Commit, Place, TryLock};
+use uswap_core::page_word::{Place, TryLock};
 use uswap_units::{BLOCK_PAGES, CHUNK_PAGES, ChunkId, FrameId, PageId, PageRange};
 
 /// What came of an attempt to stage a chunk.
@@ -24,27 +24,22 @@ pub enum Stage {
     NoRoom,
 }
 
+/// Rounds in search of a page that does not rest: the longest rest is over after seven.
+const ROUNDS_MAX: u32 = 8;
+
 impl<P: Platform> Engine<'_, P> {
-    /// Stages what it can of one chunk.
+    /// Stages what it can of one chunk of the program.
     pub async fn stage_chunk(&self, chunk: ChunkId) -> Stage {
-        let Some(arena) = self.private.lock().arena.take() else { return Stage::NoRoom };
         self.platform.lock_shared().await;
         let (result, moved) =
-            if self.may_evict() { self.move_chunk(chunk, arena).await } else { (Stage::EventPending, 0) };
+            if self.may_evict() { self.move_chunk(chunk).await } else { (Stage::EventPending, 0) };
         self.platform.unlock_shared();
-        let mut private = self.private.lock();
-        if moved == 0 {
-            private.arena.give_back(arena);
-            return result;
-        }
-        private.arena.push(StagedChunk { arena, source: chunk, pages: moved });
-        drop(private);
         self.counters.add(Counter::Staged, u64::from(moved));
-        if result == Stage::Nothing { Stage::Staged(moved) } else { result }
+        if moved > 0 && result == Stage::Nothing { Stage::Staged(moved) } else { result }
     }
 
     /// In a shared section: lock the words, move, see what arrived, commit. Returns also how many pages arrived.
-    async fn move_chunk(&self, chunk: ChunkId, arena: ArenaChunk) -> (Stage, u32) {
+    async fn move_chunk(&self, chunk: ChunkId) -> (Stage, u32) {
         let first = chunk.first_page();
         let Some(leaf) = self.table.leaf(first) else { return (Stage::Nothing, 0) };
         // Looked at in the shared section, since events are processed in exclusive ones.
@@ -53,59 +48,86 @@ impl<P: Platform> Engine<'_, P> {
         if held || self.platform.drops_under_way(PageRange { start: first, end: first.plus(CHUNK_PAGES) }) {
             return (Stage::Nothing, 0);
         }
-        let locked = self.lock_movable(&leaf, first);
-        if locked == 0 {
-            return (Stage::Nothing, 0);
-        }
-        // Before the words name the frames: a move of the mapping may change it from then on.
-        self.private.lock().arena.set_pages_of(arena, chunk);
-        self.platform.step().await;
-        let stop = self.move_runs(first, arena.first_frame(), locked);
-        self.platform.step().await;
-        let arrived = self.platform.arrived(arena.first_frame(), CHUNK_PAGES as u32);
-        let mut moved = 0;
-        for index in bits(locked) {
-            let page = first.plus(u64::from(index));
-            let slot = leaf.slot(page);
-            let word = slot.load();
-            let place = if arrived & (1 << index) != 0 {
-                moved += 1;
-                let frame = FrameId(arena.first_frame().0 + index);
-                Place::Staged(frame)
-            } else {
-                word.place()
+        let mut locked = self.lock_movable(&leaf, first);
+        let (mut result, mut moved) = (Stage::Nothing, 0);
+        while locked != 0 {
+            let Some(mut target) = self.private.lock().arena.take() else {
+                result = Stage::NoRoom;
+                break;
             };
-            match slot.commit(place, word.swap()) {
-                Commit::Done => (),
-                Commit::Removed(_) => {
-                    unreachable!("events are processed with the gate exclusive, and we hold it shared")
+            let part = lowest_bits(locked, target.room());
+            let before = target.pages;
+            let stop = self.move_part(&leaf, first, part, &mut target).await;
+            moved += target.pages - before;
+            self.private.lock().arena.put(target);
+            locked &= !part;
+            match (stop, result) {
+                (Stage::Nothing, _) => (),
+                (Stage::Shared(_, more), Stage::Shared(_, mask)) => {
+                    result = Stage::Shared(first, mask | more)
                 }
+                _ => result = stop,
+            }
+            if result == Stage::EventPending {
+                break;
             }
         }
-        (stop, moved)
+        for index in bits(locked) {
+            let slot = leaf.slot(first.plus(u64::from(index)));
+            let word = slot.load();
+            self.commit(slot, word.place(), word.swap());
+        }
+        (result, moved)
     }
 
-    /// Locks the words of all pages that may be moved; bit i for `first + i`.
+    /// Moves locked pages to the next frames of `target`, and gives their locks back.
+    async fn move_part(&self, leaf: &Leaf<'_>, first: PageId, part: u64, target: &mut StagedChunk) -> Stage {
+        let frame = target.next_frame();
+        let frame_of = |rank: usize| FrameId(frame.0 + rank as u32);
+        {
+            // Before the words name the frames: a move of the mapping may change it from then on.
+            let mut private = self.private.lock();
+            for (rank, index) in bits(part).enumerate() {
+                private.arena.set_page_of(frame_of(rank), first.plus(u64::from(index)));
+            }
+        }
+        self.platform.step().await;
+        let stop = self.move_runs(first, frame, part);
+        self.platform.step().await;
+        let arrived = self.platform.arrived(frame, part.count_ones());
+        for (rank, index) in bits(part).enumerate() {
+            let slot = leaf.slot(first.plus(u64::from(index)));
+            let word = slot.load();
+            let has_arrived = arrived & (1 << rank) != 0;
+            let place = if has_arrived { Place::Staged(frame_of(rank)) } else { word.place() };
+            self.commit(slot, place, word.swap());
+        }
+        target.pages += arrived.count_ones();
+        target.used += u64::BITS - arrived.leading_zeros();
+        stop
+    }
+
+    /// Locks the words of all pages that may be moved and do not rest; bit i for `first + i`.
     fn lock_movable(&self, leaf: &Leaf<'_>, first: PageId) -> u64 {
         let range = PageRange { start: first, end: first.plus(CHUNK_PAGES) };
         let mut locked = 0;
         for (index, (_, slot)) in leaf.slots_in(range).enumerate() {
-            if !slot.load().may_be_staged() {
+            if !slot.load().may_be_staged() || slot.pass_by() {
                 continue;
             }
             if let TryLock::Locked(word) = slot.try_lock() {
                 // Flags may have changed between the look and the lock.
                 if word.may_be_staged() {
                     locked |= 1 << index;
-                } else if slot.commit(word.place(), word.swap()) != Commit::Done {
-                    unreachable!("events are processed with the gate exclusive, and we hold it shared");
+                } else {
+                    self.commit(slot, word.place(), word.swap());
                 }
             }
         }
         locked
     }
 
-    /// Moves each run of locked pages. What cannot be moved stays where it is.
+    /// Moves each run of locked pages, the first to `frame`, the next to those behind it. What cannot be moved stays where it is.
     fn move_runs(&self, first: PageId, frame: FrameId, locked: u64) -> Stage {
         let mut result = Stage::Nothing;
         let mut index = 0;
@@ -116,7 +138,8 @@ impl<P: Platform> Engine<'_, P> {
                 continue;
             }
             let run = (!left).trailing_zeros().min(CHUNK_PAGES as u32 - index);
-            let out = self.platform.move_out(first.plus(u64::from(index)), FrameId(frame.0 + index), run);
+            let rank = (locked & ((1 << index) - 1)).count_ones();
+            let out = self.platform.move_out(first.plus(u64::from(index)), FrameId(frame.0 + rank), run);
             index += out.pages;
             match out.stop {
                 None => (),
@@ -143,7 +166,7 @@ impl<P: Platform> Engine<'_, P> {
             let Some(leaf) = self.table.next_leaf(at) else {
                 *rounds += 1;
                 at = PageId(0);
-                if *rounds > 2 {
+                if *rounds > ROUNDS_MAX {
                     break;
                 }
                 continue;
@@ -151,17 +174,16 @@ impl<P: Platform> Engine<'_, P> {
             let start = PageId(at.0.max(leaf.first_page().0));
             let mut chunk = start.chunk();
             while chunk.first_page().0 < leaf.first_page().0 + BLOCK_PAGES {
-                let in_block = (chunk.0 % (BLOCK_PAGES / CHUNK_PAGES)) as u32;
-                let skip = leaf.rounds_to_skip(in_block);
                 let range =
                     PageRange { start: chunk.first_page(), end: chunk.first_page().plus(CHUNK_PAGES) };
-                let movable = leaf.slots_in(range).any(|(_, slot)| slot.load().may_be_staged());
-                if skip > 0 {
-                    leaf.set_rounds_to_skip(in_block, skip - 1);
-                } else if movable {
+                let movable = || leaf.slots_in(range).filter(|(_, slot)| slot.load().may_be_staged());
+                if movable().any(|(_, slot)| slot.load().rest() == 0) {
                     self.private.lock().hand = range.end;
                     return Some(chunk);
                 }
+                movable().for_each(|(_, slot)| {
+                    slot.pass_by();
+                });
                 chunk = ChunkId(chunk.0 + 1);
             }
             at = leaf.first_page().plus(BLOCK_PAGES);
@@ -169,6 +191,11 @@ impl<P: Platform> Engine<'_, P> {
         self.private.lock().hand = at;
         None
     }
+}
+
+/// The lowest `count` bits of those that are set.
+fn lowest_bits(mask: u64, count: u32) -> u64 {
+    bits(mask).take(count as usize).fold(0, |part, index| part | (1 << index))
 }
 
 /// The numbers of the bits that are set.

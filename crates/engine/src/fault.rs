@@ -8,6 +8,7 @@ use crate::workspace::Workspace;
 use core::sync::atomic::Ordering;
 use uswap_core::counters::{Counter, FaultSource};
 use uswap_core::page_word::{Commit, PageSlot, PageWord, Place, TryLock};
+use uswap_core::swap_word::Content;
 use uswap_units::{BLOCK_PAGES, FrameId, PAGE_BYTES, PageId, SwapId};
 
 /// What came of a fault.
@@ -145,7 +146,13 @@ impl<P: Platform> Engine<'_, P> {
         match install {
             Install::Done => {
                 self.counters.add(Counter::StagedBack, 1);
-                self.commit(slot, Place::Present, word.swap());
+                match word.swap() {
+                    Some(swap) if self.copy_takes_room(swap) => {
+                        self.commit(slot, Place::Present, None);
+                        self.put_entry(swap);
+                    }
+                    kept => self.commit(slot, Place::Present, kept),
+                }
                 FaultOutcome::Served(FaultSource::Staged)
             }
             other => {
@@ -153,6 +160,12 @@ impl<P: Platform> Engine<'_, P> {
                 self.not_done(other)
             }
         }
+    }
+
+    /// The pool is short of room, and holds a copy of a page that was touched while it was staged. Such pages stay in RAM for long: their copies go before anything else has to go to the file.
+    fn copy_takes_room(&self, swap: SwapId) -> bool {
+        let word = self.segment.swap_table().load(swap);
+        matches!(word.content(), Content::Blob { .. }) && word.count() == 1 && self.pool_is_tight()
     }
 
     /// Gives the lock on a word back with this place; the caller is in a shared section, so it cannot have been removed since it was checked.

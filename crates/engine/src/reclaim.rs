@@ -49,8 +49,11 @@ pub enum Throttle {
     PutOff,
 }
 
-/// Chunks staged for one chunk that is stored, while the staged set is smaller than wanted.
-const STAGE_BATCH_CHUNKS: u32 = 4;
+/// Pages staged for one chunk that is stored, while the staged set is smaller than wanted.
+const STAGE_BATCH_PAGES: u64 = 4 * CHUNK_PAGES;
+
+/// Chunks of the program of which nothing could be moved, before reclaim looks for something else to do.
+const FRUITLESS_MAX: u32 = 4;
 
 /// Timeout of a wait for room or progress: a lost signal costs this much, not for ever.
 const WAIT_NS: u64 = 2_000_000;
@@ -81,21 +84,19 @@ impl<P: Platform> Engine<'_, P> {
 
     /// Keeps the staged set at its size.
     async fn stage_some(&self, total: &mut Reclaimed) {
-        let (staged, arena_chunks) = {
-            let private = self.private.lock();
-            (private.arena.staged_count(), private.arena.chunk_count())
-        };
-        let wanted = balance::staged_chunks_wanted(self.record().resident_pages(), arena_chunks);
-        if staged >= wanted {
-            return;
-        }
-        let mut rounds = 0;
-        for _ in 0..STAGE_BATCH_CHUNKS {
+        let staged_pages = || self.private.lock().arena.staged_pages();
+        let wanted = balance::staged_pages_wanted(self.record().resident_pages())
+            .min(staged_pages() + STAGE_BATCH_PAGES);
+        let (mut rounds, mut fruitless) = (0, 0);
+        while staged_pages() < wanted && fruitless < FRUITLESS_MAX {
             let Some(chunk) = self.next_chunk(&mut rounds) else { return };
             match self.stage_chunk(chunk).await {
                 Stage::Staged(_) => total.chunks += 1,
-                Stage::Shared(first, mask) => total.shared = Some((first, mask)),
-                Stage::Nothing => (),
+                Stage::Shared(first, mask) => {
+                    total.shared = Some((first, mask));
+                    fruitless += 1;
+                }
+                Stage::Nothing => fruitless += 1,
                 Stage::EventPending => {
                     total.event_pending = true;
                     return;

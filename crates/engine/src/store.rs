@@ -8,12 +8,11 @@ use crate::platform::Platform;
 use crate::workspace::Workspace;
 use core::sync::atomic::Ordering;
 use uswap_codec::{self as codec, Compressed, Effort};
-use uswap_core::balance;
 use uswap_core::budget::Signal;
 use uswap_core::counters::Counter;
 use uswap_core::page_word::{Commit, PageSlot, PageWord, Place, TryLock};
 use uswap_core::swap_word::Content;
-use uswap_units::{BLOCK_PAGES, CHUNK_PAGES, FrameId, PAGE_BYTES, SwapId};
+use uswap_units::{CHUNK_PAGES, FrameId, PAGE_BYTES, SwapId};
 
 /// What came of storing a staged chunk.
 #[must_use]
@@ -45,7 +44,7 @@ impl<P: Platform> Engine<'_, P> {
         let staged = self.private.lock().arena.pop_oldest()?;
         let mut no_room = false;
         let mut stored = 0;
-        for index in 0..CHUNK_PAGES as u32 {
+        for index in 0..staged.used {
             match self.store_page(&staged, index, workspace).await {
                 StorePage::Stored => stored += 1,
                 StorePage::Left => (),
@@ -56,7 +55,6 @@ impl<P: Platform> Engine<'_, P> {
             }
         }
         let (still, may_drop) = self.still_staged(&staged).await;
-        self.note_heat(&staged, stored, still);
         if still != 0 || !may_drop {
             let mut private = self.private.lock();
             if no_room {
@@ -77,7 +75,7 @@ impl<P: Platform> Engine<'_, P> {
     async fn still_staged(&self, staged: &StagedChunk) -> (u64, bool) {
         self.platform.lock_shared().await;
         let mut still = 0;
-        for index in 0..CHUNK_PAGES as u32 {
+        for index in 0..staged.used {
             let frame = FrameId(staged.arena.first_frame().0 + index);
             let page = self.private.lock().arena.page_of(frame);
             if self.table.slot(page).is_some_and(|slot| slot.load().place() == Place::Staged(frame)) {
@@ -87,14 +85,6 @@ impl<P: Platform> Engine<'_, P> {
         let may_drop = self.may_evict();
         self.platform.unlock_shared();
         (still, may_drop)
-    }
-
-    fn note_heat(&self, staged: &StagedChunk, stored: u32, still: u64) {
-        let touched = staged.pages.saturating_sub(stored + still.count_ones());
-        if let Some(leaf) = self.table.leaf(staged.source.first_page()) {
-            let in_block = (staged.source.0 % (BLOCK_PAGES / CHUNK_PAGES)) as u32;
-            leaf.set_rounds_to_skip(in_block, balance::rounds_to_skip(touched, staged.pages));
-        }
     }
 
     async fn store_page(&self, staged: &StagedChunk, index: u32, workspace: &mut Workspace) -> StorePage {
@@ -211,8 +201,13 @@ impl<P: Platform> Engine<'_, P> {
 
     /// Dense once the pool is three quarters full: what is stored from then on would push something else into the file.
     fn effort(&self) -> Effort {
+        if self.pool_is_tight() { Effort::Dense } else { Effort::Quick }
+    }
+
+    /// What is stored from now on would push something else into the file.
+    pub(crate) fn pool_is_tight(&self) -> bool {
         let pool = self.segment.pool();
-        if pool.resident_bytes() > pool.limit_bytes() / 4 * 3 { Effort::Dense } else { Effort::Quick }
+        pool.resident_bytes() > pool.limit_bytes() / 4 * 3
     }
 
     fn store_blob(&self, id: SwapId, length: usize, workspace: &Workspace) -> Option<SwapId> {

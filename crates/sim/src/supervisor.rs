@@ -3,7 +3,7 @@
 use crate::platform::SimSupervisor;
 use crate::world::World;
 use std::rc::Rc;
-use uswap_core::balance::Watermarks;
+use uswap_core::balance::Headroom;
 use uswap_core::budget::{Fullness, Signal};
 use uswap_engine::writeback::{Batch, Shrinker, excess_bytes};
 use uswap_units::Bytes;
@@ -22,7 +22,9 @@ pub async fn measure<'a>(world: Rc<World<'a>>) {
             pages += resident;
         }
         budget.set_measured(Bytes(pages * 4096 + segment.pool().resident_bytes()));
-        if budget.used() > Watermarks::of(budget.ram()).low {
+        let headroom = if world.below(4) == 0 { Headroom::Wide } else { Headroom::Narrow };
+        budget.set_headroom(headroom);
+        if budget.used() > budget.watermarks().low {
             world.raise(Signal::Pressure);
         }
         world.executor.sleep(300_000 + world.below(1_500_000)).await;

@@ -5,7 +5,7 @@
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use uswap_core::balance::Watermarks;
+use uswap_core::balance::Headroom;
 use uswap_core::budget::Signal;
 use uswap_units::{Bytes, PAGE_BYTES};
 
@@ -15,17 +15,29 @@ use super::tree::Tree;
 /// First touches at 1.5 us a page on two processors.
 const BYTES_PER_MS: u64 = 2 * PAGE_BYTES as u64 * 1000 * 2 / 3;
 
+/// Memory that appears between two looks, beyond what the engines have given out, is growth from this part of the budget on.
+const GROWTH_PART: u64 = 64;
+
+/// Without growth for so long, little memory is kept free.
+const QUIET: Duration = Duration::from_millis(250);
+
 const INTERVAL_MAX: Duration = Duration::from_millis(50);
 const INTERVAL_MIN: Duration = Duration::from_millis(2);
 
 pub fn run(shared: &Shared) {
     let mut tree = Tree::default();
     let _only_root_may = uswap_os::thread::set_nice(uswap_os::thread::thread_id(), -15);
-    let mut last = Instant::now();
+    let (mut last, mut grew) = (Instant::now(), Instant::now());
     while !shared.is_stopping() {
+        let budget = shared.segment.budget();
+        let expected = budget.used();
         let used = measure(shared, &mut tree, last.elapsed());
         last = Instant::now();
-        let marks = Watermarks::of(shared.segment.budget().ram());
+        if used.0.saturating_sub(expected.0) > budget.ram().0 / GROWTH_PART {
+            grew = last;
+        }
+        budget.set_headroom(if grew.elapsed() < QUIET { Headroom::Wide } else { Headroom::Narrow });
+        let marks = shared.segment.budget().watermarks();
         if used > marks.register {
             shared.raise(Signal::Pressure);
         }

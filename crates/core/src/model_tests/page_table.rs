@@ -80,10 +80,10 @@ proptest! {
                         Ok(leaf) => {
                             assert_eq!(leaf.first_page(), PageId(block(page)));
                             if leaves.insert(block(page)) {
-                                assert!((0..8).all(|chunk| leaf.rounds_to_skip(chunk) == 0), "a new leaf is zeroed");
+                                assert!(!leaf.is_held_anywhere(0), "a new leaf is zeroed");
                             }
-                            leaf.set_rounds_to_skip((page % 8) as u32, 255);
-                            assert_eq!(leaf.rounds_to_skip((page % 8) as u32), 255);
+                            leaf.hold((page % 8) as u32, 0);
+                            assert!(leaf.is_held((page % 8) as u32, 0));
                             assert_eq!(leaf.slot(PageId(page)).adopt(), managed.insert(page));
                         }
                         Err(OutOfTables) => {

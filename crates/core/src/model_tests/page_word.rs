@@ -15,6 +15,8 @@ struct Model {
     pinned: bool,
     locked: bool,
     removed: bool,
+    heat: u32,
+    rest: u32,
     place: Place,
     swap: Option<SwapId>,
 }
@@ -25,6 +27,8 @@ const NOTHING: Model = Model {
     pinned: false,
     locked: false,
     removed: false,
+    heat: 0,
+    rest: 0,
     place: Place::Fresh,
     swap: None,
 };
@@ -37,9 +41,22 @@ impl Model {
             pinned: word.is_pinned(),
             locked: word.is_locked(),
             removed: word.is_removed(),
+            heat: word.heat(),
+            rest: word.rest(),
             place: word.place(),
             swap: word.swap(),
         }
+    }
+    fn at(self, place: Place, swap: Option<SwapId>) -> Model {
+        let touched = matches!(self.place, Place::Staged(_)) && place == Place::Present;
+        let (heat, rest) = match (place, self.heat) {
+            (Place::Fresh | Place::Swapped, _) => (0, 0),
+            (_, 0) if touched => (1, 1),
+            (_, 1) if touched => (2, 3),
+            _ if touched => (3, 7),
+            _ => (self.heat, self.rest),
+        };
+        Model { place, swap, heat, rest, ..self }
     }
     fn emptied(self) -> Model {
         Model { managed: self.managed, active: self.active, pinned: self.pinned, ..NOTHING }
@@ -55,6 +72,7 @@ enum Op {
     Adopt,
     Activate,
     Pin,
+    PassBy,
     Take,
     PutBack,
     Inherit,
@@ -79,12 +97,14 @@ fn operation() -> impl Strategy<Value = Op> {
     prop_oneof![
         4 => Just(Op::TryLock),
         4 => content().prop_map(|(place, swap)| Op::Commit(place, swap)),
+        4 => Just(Op::Commit(Place::Present, None)),
         1 => Just(Op::Remove(Afterwards::StillManaged)),
         1 => Just(Op::Remove(Afterwards::Unmanaged)),
         2 => Just(Op::FinishRemoved),
         3 => Just(Op::Adopt),
         2 => Just(Op::Activate),
         1 => Just(Op::Pin),
+        2 => Just(Op::PassBy),
         1 => Just(Op::Take),
         1 => Just(Op::PutBack),
         1 => Just(Op::Inherit),
@@ -112,7 +132,7 @@ proptest! {
                 Op::Commit(place, swap) if model.locked => match slot.commit(place, swap) {
                     Commit::Done => {
                         assert!(!model.removed);
-                        model = Model { place, swap, locked: false, ..model };
+                        model = Model { locked: false, ..model.at(place, swap) };
                     }
                     Commit::Removed(seen) => {
                         assert!(model.removed);
@@ -151,6 +171,10 @@ proptest! {
                 Op::Pin => {
                     slot.pin();
                     model.pinned |= model.managed;
+                }
+                Op::PassBy => {
+                    assert_eq!(slot.pass_by(), model.rest > 0);
+                    model.rest -= u32::from(model.rest > 0 && !model.locked);
                 }
                 Op::Take => match slot.take() {
                     Some(was) => {

@@ -20,7 +20,7 @@ fn parts(segment: &Segment<'_>) -> Vec<(usize, usize)> {
         pool.data,
         slots.counts,
         tables.owners,
-        tables.heat,
+        tables.holds,
         tables.words,
         mms.words,
         counters.words,
