@@ -68,9 +68,9 @@ pub struct RunArguments {
     #[arg(long, value_name = "DIR[:SIZE]", default_value = "/var/tmp:auto",
           value_parser = OsStringValueParser::new().try_map(parse_swap_place))]
     pub swap: SwapPlace,
-    /// Largest part of --ram that compressed pages may take, 1% to 90%
-    #[arg(long, value_name = "SHARE", default_value = "60%", value_parser = parse_share)]
-    pub pool: Share,
+    /// Largest part of --ram that compressed pages may take, 1% to 90% [default: 60% at first, then 50% to 70% as the program needs it]
+    #[arg(long, value_name = "SHARE", value_parser = parse_share)]
+    pub pool: Option<Share>,
     /// When pool and swap file are full: go over the budget, stop the program, or kill it
     #[arg(long, value_name = "RULE", default_value = "grow")]
     pub on_full: OnFullArgument,
@@ -192,7 +192,7 @@ mod tests {
         let run = parse_run("uswap run --ram 256M -- sort -S 1G");
         assert_eq!(run.ram, 256 << 20);
         assert_eq!(run.swap, SwapPlace { dir: "/var/tmp".into(), bytes_max: None });
-        assert_eq!(run.pool.of(100), 60);
+        assert_eq!(run.pool, None);
         assert_eq!(run.on_full, OnFullArgument::Grow);
         assert_eq!(run.program, ["sort", "-S", "1G"]);
         assert!(!run.allow_tmpfs);
@@ -214,7 +214,7 @@ mod tests {
                     --keep-after-setuid --unmanaged-ok -q -- true";
         let run = parse_run(&line.split_whitespace().collect::<Vec<_>>().join(" "));
         assert_eq!(run.swap, SwapPlace { dir: "/srv".into(), bytes_max: Some(2 << 30) });
-        assert_eq!(run.pool.of(1000), 50);
+        assert_eq!(run.pool.expect("it was given").of(1000), 50);
         assert_eq!(run.on_full, OnFullArgument::Kill);
         assert_eq!(run.json, Some("r.json".into()));
         assert!(run.allow_tmpfs && run.keep_after_setuid && run.unmanaged_ok && run.quiet);

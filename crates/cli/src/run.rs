@@ -17,7 +17,7 @@ use crate::process::{self, Ending, Manager, Notices, StartFailure};
 use crate::program::{Care, Program, Start};
 use crate::report::{RunRecord, RunReport, Unmanaged};
 use crate::size::swap_bytes_auto;
-use crate::supervisor::{Options, Supervisor};
+use crate::supervisor::{Options, PoolSize, Supervisor};
 
 /// Runs the program to its end. What is returned is for [`Ending::pass_on`].
 pub fn run(arguments: RunArguments) -> Ending {
@@ -43,7 +43,7 @@ fn start_and_stay(arguments: &RunArguments) -> Result<Ending, StartFailure> {
             program.path.display(),
             agent.display(),
             human::bytes(options.ram_bytes),
-            human::bytes(options.pool_bytes_max),
+            human::bytes(options.pool.bytes(options.ram_bytes)),
             options.swap_dir.display(),
             options.swap_bytes_max.map_or_else(|| "auto".to_owned(), human::bytes),
         ));
@@ -106,7 +106,7 @@ fn options(arguments: &RunArguments) -> Result<Options, StartFailure> {
     };
     Ok(Options {
         ram_bytes: arguments.ram,
-        pool_bytes_max: arguments.pool.of(arguments.ram),
+        pool: arguments.pool.map_or(PoolSize::Auto, |share| PoolSize::Fixed(share.of(arguments.ram))),
         swap_dir,
         swap_bytes_max: Some(swap_bytes_max),
         on_full: arguments.on_full.into(),

@@ -6,6 +6,7 @@
 mod account;
 mod monitor;
 mod placer;
+mod pool_share;
 mod reaper;
 mod shared;
 mod shrinker;
@@ -26,7 +27,7 @@ pub struct Options {
     /// The budget.
     pub ram_bytes: u64,
     /// The part of it that compressed pages may take.
-    pub pool_bytes_max: u64,
+    pub pool: PoolSize,
     /// Where the swap file is made.
     pub swap_dir: PathBuf,
     /// How large it may get; `None`: 64 GiB.
@@ -41,6 +42,25 @@ pub struct Options {
     pub keep_after_setuid: bool,
     /// How much is said while the program runs.
     pub verbosity: u8,
+}
+
+/// How much of the budget compressed pages may take.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum PoolSize {
+    /// 60 % at first, then between 50 % and 70 %, as the program needs it.
+    Auto,
+    /// So many bytes.
+    Fixed(u64),
+}
+
+impl PoolSize {
+    /// The limit at the start.
+    pub fn bytes(self, ram_bytes: u64) -> u64 {
+        match self {
+            PoolSize::Auto => ram_bytes / 10 * 6,
+            PoolSize::Fixed(bytes) => bytes,
+        }
+    }
 }
 
 /// What happens when pool and file are full.

@@ -9,6 +9,8 @@ use uswap_core::balance::Headroom;
 use uswap_core::budget::Signal;
 use uswap_units::{Bytes, PAGE_BYTES};
 
+use super::PoolSize;
+use super::pool_share::PoolShare;
 use super::shared::Shared;
 use super::tree::Tree;
 
@@ -26,6 +28,7 @@ const INTERVAL_MIN: Duration = Duration::from_millis(2);
 
 pub fn run(shared: &Shared) {
     let mut tree = Tree::default();
+    let mut share = (shared.options.pool == PoolSize::Auto).then(PoolShare::new);
     let _only_root_may = uswap_os::thread::set_nice(uswap_os::thread::thread_id(), -15);
     let (mut last, mut grew) = (Instant::now(), Instant::now());
     while !shared.is_stopping() {
@@ -43,6 +46,9 @@ pub fn run(shared: &Shared) {
         }
         if used <= marks.min {
             shared.raise(Signal::Room);
+        }
+        if let Some(share) = &mut share {
+            share.follow(shared);
         }
         std::thread::park_timeout(interval(used, marks.register));
     }

@@ -1,0 +1,139 @@
+//! How much of the budget the pool may take: between half and seven tenths, as the program needs it.
+//!
+//! A byte more for the pool spares a fault that is served from the file; a byte more for pages as they are spares one that is served from the pool. Both are counted while the program runs: the first
+//! as faults from the file for each byte there, the second as touches of staged pages, which are the coldest quarter of what is resident. The pool moves towards the dearer of the two.
+
+use std::time::{Duration, Instant};
+
+use uswap_core::counters::FaultSource;
+use uswap_units::PAGE_BYTES;
+
+use super::shared::Shared;
+
+/// So often the pool's limit may move, by a 64th of the budget.
+const LOOK: Duration = Duration::from_millis(100);
+const STEP_PART: u64 = 64;
+
+/// Fewer faults say nothing: then it waits for more, but not longer than this.
+const FAULTS_MIN: u64 = 64;
+const STALE: Duration = Duration::from_secs(2);
+
+/// Two wake-ups and the ways into the kernel, which no handler sees.
+const HANDOFF_NS: u64 = 10_000;
+
+/// One side must be dearer so many times: what is counted are estimates.
+const MARGIN: f64 = 2.0;
+
+/// Counts of the last look.
+pub struct PoolShare {
+    looked: Instant,
+    from_file: u64,
+    staged_back: u64,
+}
+
+/// What was counted since the last look, and over what.
+struct Seen {
+    from_file: u64,
+    staged_back: u64,
+    file_ns: u64,
+    pool_ns: u64,
+    file_bytes: u64,
+    staged_bytes: u64,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Move {
+    Up,
+    Stay,
+    Down,
+}
+
+impl Seen {
+    /// Towards where a byte spares more time.
+    fn decide(&self) -> Move {
+        let longer_ns = self.file_ns.saturating_sub(self.pool_ns);
+        let of_pool = (self.from_file * longer_ns) as f64 / self.file_bytes.max(1) as f64;
+        let of_pages = (self.staged_back * self.pool_ns) as f64 / self.staged_bytes.max(1) as f64;
+        if of_pool > MARGIN * of_pages {
+            Move::Up
+        } else if of_pages > MARGIN * of_pool {
+            Move::Down
+        } else {
+            Move::Stay
+        }
+    }
+}
+
+impl PoolShare {
+    pub fn new() -> PoolShare {
+        PoolShare { looked: Instant::now(), from_file: 0, staged_back: 0 }
+    }
+
+    /// Moves the limit of the pool if it is time, and if the pool is at its limit.
+    pub fn follow(&mut self, shared: &Shared) {
+        let elapsed = self.looked.elapsed();
+        if elapsed < LOOK {
+            return;
+        }
+        let (segment, ram) = (&shared.segment, shared.options.ram_bytes);
+        let (pool, counters) = (segment.pool(), segment.counters());
+        let latency = |source| counters.latency(source);
+        let (from_file, staged_back) =
+            (latency(FaultSource::File).count(), latency(FaultSource::Staged).count());
+        let seen = Seen {
+            from_file: from_file - self.from_file,
+            staged_back: staged_back - self.staged_back,
+            file_ns: latency(FaultSource::File).quantile(1, 2) + HANDOFF_NS,
+            pool_ns: latency(FaultSource::Pool).quantile(1, 2) + HANDOFF_NS,
+            file_bytes: segment.slots().used() * PAGE_BYTES as u64,
+            staged_bytes: segment.mms().resident_pages() * PAGE_BYTES as u64 / 4,
+        };
+        let enough = seen.from_file + seen.staged_back >= FAULTS_MIN;
+        if !enough && elapsed < STALE {
+            return;
+        }
+        *self = PoolShare { looked: Instant::now(), from_file, staged_back };
+        let (limit, least, most) = (pool.limit_bytes(), ram / 2, ram / 10 * 7);
+        // Beyond: --on-full grow has given it more, since the file is full.
+        let at_its_limit = pool.resident_bytes() > limit / 8 * 7 && limit <= most + ram / STEP_PART;
+        if !enough || !at_its_limit {
+            return;
+        }
+        let step = ram / STEP_PART;
+        match seen.decide() {
+            Move::Up => pool.set_limit_bytes((limit + step).min(most)),
+            Move::Down => pool.set_limit_bytes(limit.saturating_sub(step).max(least)),
+            Move::Stay => (),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SEEN: Seen = Seen {
+        from_file: 100,
+        staged_back: 100,
+        file_ns: 70_000,
+        pool_ns: 20_000,
+        file_bytes: 5 << 20,
+        staged_bytes: 2 << 20,
+    };
+
+    #[test]
+    fn the_pool_moves_to_where_a_byte_spares_more() {
+        // 100 * 50 us over 5 MiB, and 100 * 20 us over 2 MiB.
+        assert_eq!(SEEN.decide(), Move::Stay);
+        assert_eq!(Seen { from_file: 201, ..SEEN }.decide(), Move::Up);
+        assert_eq!(Seen { staged_back: 201, ..SEEN }.decide(), Move::Down);
+        assert_eq!(Seen { file_ns: 121_000, ..SEEN }.decide(), Move::Up);
+        assert_eq!(Seen { file_bytes: 11 << 20, ..SEEN }.decide(), Move::Down);
+    }
+
+    #[test]
+    fn nothing_counted_moves_nothing() {
+        let nothing = Seen { from_file: 0, staged_back: 0, file_bytes: 0, staged_bytes: 0, ..SEEN };
+        assert_eq!(nothing.decide(), Move::Stay);
+    }
+}
