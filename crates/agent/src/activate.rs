@@ -1,5 +1,6 @@
 //! Builds the engine when memory gets short for the first time.
 
+use crate::handlers::Preferred;
 use crate::platform::LinuxPlatform;
 use crate::scan::{PageScanner, Scanner, ScannerFiles};
 use crate::state::{self, ENGINE, Phase, SEGMENT, SUPERVISOR, SWAP_FILE};
@@ -97,7 +98,7 @@ pub fn new_engine(platform: LinuxPlatform) -> Result<&'static state::AgentEngine
 pub fn new_scanner(files: ScannerFiles) -> Result<Scanner, &'static str> {
     // SAFETY: 1. this runs on kswapd, once in the life of a process: when it activates, or when it takes over as a forked child.
     let workspace = unsafe { state::workspace(state::WorkspaceOf::Kswapd) };
-    Ok(Scanner { workspace, pages: PageScanner::new(files) })
+    Ok(Scanner { workspace, pages: PageScanner::new(files), preferred: Preferred::Yes })
 }
 
 /// The swap file, opened through the supervisor's descriptor.

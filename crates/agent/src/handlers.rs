@@ -95,29 +95,39 @@ pub fn let_another_lead() -> bool {
     true
 }
 
-/// Engine threads go before the program's where the user may say so: while one waits for a processor, a thread of the program waits for it.
-pub fn prefer_this_thread() {
-    let _only_root_may = thread::set_nice(thread::thread_id(), -15);
+/// Whether a thread of the engine goes before those of the program, where the user may say so.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Preferred {
+    /// While it waits for a processor, a thread of the program waits for it.
+    Yes,
+    No,
 }
 
-fn leads() -> bool {
-    LEADER.load(Ordering::Relaxed) == thread::thread_id()
+/// For the calling thread.
+pub fn prefer_this_thread(preferred: Preferred) {
+    let nice = if preferred == Preferred::Yes { -15 } else { 0 };
+    let _only_root_may = thread::set_nice(thread::thread_id(), nice);
 }
 
-fn take_lead() {
+fn leads(thread: u32) -> bool {
+    LEADER.load(Ordering::Relaxed) == thread
+}
+
+fn take_lead(thread: u32) {
     FOLLOWERS.fetch_add(1, Ordering::AcqRel);
     core::mem::forget(LEAD.lock());
     FOLLOWERS.fetch_sub(1, Ordering::AcqRel);
-    LEADER.store(thread::thread_id(), Ordering::Relaxed);
+    LEADER.store(thread, Ordering::Relaxed);
 }
 
 extern "C" fn handler(number: usize) {
     thread::set_name(c"uswap-handler");
-    prefer_this_thread();
+    prefer_this_thread(Preferred::Yes);
     let Some(engine) = ENGINE.get() else { return };
     // SAFETY: 1. handler `number` runs on stack `number`, one thread at a time.
     let workspace = unsafe { state::workspace(state::WorkspaceOf::Handler(number)) };
     let mut faults = FaultQueue::new();
+    let this_thread = thread::thread_id();
     let (mut turns, mut counted_ns, mut has_buffers) = (0_u32, 0, true);
     loop {
         turns += 1;
@@ -125,9 +135,9 @@ extern "C" fn handler(number: usize) {
             state::count_cpu(&mut counted_ns);
         }
         // What this thread has read it serves itself, also after it has passed the lead on.
-        if faults.is_empty() || leads() {
-            if !leads() {
-                take_lead();
+        if faults.is_empty() || leads(this_thread) {
+            if !leads(this_thread) {
+                take_lead(this_thread);
             }
             let timeout = match WITH_BUFFERS.load(Ordering::Relaxed) {
                 _ if !faults.is_empty() => PUT_OFF,
@@ -154,7 +164,7 @@ extern "C" fn handler(number: usize) {
             break;
         }
     }
-    if leads() {
+    if leads(this_thread) {
         LEADER.store(0, Ordering::Relaxed);
         LEAD.unlock_forgotten();
     }

@@ -1,11 +1,13 @@
 //! The first engine thread of a process: sleeps until there is pressure, then takes memory under management and reclaims.
 
 use crate::activate::Descriptors;
+use crate::handlers::Preferred;
 use crate::scan::Scanner;
 use crate::state::{self, ENGINE, Phase, Request, SEGMENT};
 use crate::sync::run;
 use crate::{activate, affinity, fork, handlers, leave, start};
 use core::sync::atomic::{AtomicU32, Ordering};
+use uswap_core::balance::Headroom;
 use uswap_core::budget::Signal;
 use uswap_core::counters::Counter;
 use uswap_core::segment::Segment;
@@ -65,7 +67,7 @@ fn ready() {
 
 extern "C" fn kswapd(begin: usize) {
     thread::set_name(c"uswap-kswapd");
-    handlers::prefer_this_thread();
+    handlers::prefer_this_thread(Preferred::Yes);
     let Some(segment) = SEGMENT.get() else { return };
     // Messages go to the supervisor's standard error: the table of this thread has no descriptor of the program.
     let path = process::descriptor_path(state::SUPERVISOR.load(Ordering::Relaxed), 2);
@@ -131,6 +133,7 @@ fn work(segment: &Segment<'static>, scanner: &mut Scanner) {
     segment.counters().add(Counter::KswapdWakes, 1);
     let workspace: &mut Workspace = scanner.workspace;
     loop {
+        prefer_while_memory_grows(segment, &mut scanner.preferred);
         scanner.pages.scan_if_due(engine);
         if run(engine.kswapd_turn(workspace)) || state::pending_request().is_some() {
             return;
@@ -140,6 +143,19 @@ fn work(segment: &Segment<'static>, scanner: &mut Scanner) {
             engine.stop_evicting();
             return;
         }
+    }
+}
+
+/// New memory must be found before much of it is touched. Else reclaim and the program take turns: a program that waits for a whole round of reclaim has long stalls, and one that is faster than reclaim is slowed down by
+/// its own faults.
+fn prefer_while_memory_grows(segment: &Segment<'static>, now: &mut Preferred) {
+    let wanted = match segment.budget().headroom() {
+        Headroom::Wide => Preferred::Yes,
+        Headroom::Narrow => Preferred::No,
+    };
+    if *now != wanted {
+        *now = wanted;
+        handlers::prefer_this_thread(wanted);
     }
 }
 

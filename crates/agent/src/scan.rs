@@ -3,6 +3,7 @@
 //! A mapping is registered as a whole, so that memory that is not touched yet will fault to us. Page words are made only for blocks that hold pages.
 //! Left alone: shared and file mappings, hugetlb and device memory, the main stack, what has a userfaultfd already, and what is ours.
 
+use crate::handlers::Preferred;
 use crate::register::register;
 use crate::state::AgentEngine;
 use crate::sync::run;
@@ -33,6 +34,8 @@ const RESCAN_NS: u64 = 20_000_000;
 pub struct Scanner {
     pub workspace: &'static mut Workspace,
     pub pages: PageScanner,
+    /// How the calling thread is preferred now.
+    pub preferred: Preferred,
 }
 
 /// Open files of the scanner.

@@ -20,6 +20,8 @@ pub struct PendingFault {
     pub page: PageId,
     /// When its message was read.
     pub read_at_ns: u64,
+    /// It was tried and put off.
+    pub put_off: bool,
 }
 
 /// Faults that one handler has read and not served yet. A fixed array: nothing allocates on the fault path.
@@ -32,7 +34,7 @@ pub struct FaultQueue {
 impl FaultQueue {
     /// An empty queue.
     pub const fn new() -> FaultQueue {
-        const NONE: PendingFault = PendingFault { page: PageId(0), read_at_ns: 0 };
+        const NONE: PendingFault = PendingFault { page: PageId(0), read_at_ns: 0, put_off: false };
         FaultQueue { faults: [NONE; FAULTS_DEFERRED_MAX], length: 0 }
     }
     /// Faults in it.
@@ -136,7 +138,7 @@ impl<P: Platform> Engine<'_, P> {
         let read_at_ns = self.platform.now_ns();
         for message in &messages[..count] {
             match *message {
-                Message::Fault(page) => faults.push(PendingFault { page, read_at_ns }),
+                Message::Fault(page) => faults.push(PendingFault { page, read_at_ns, put_off: false }),
                 Message::Fork(descriptor) => {
                     self.counters.add(Counter::EventFork, 1);
                     unfinished.leave(Removal::Fork(descriptor));
@@ -164,12 +166,13 @@ impl<P: Platform> Engine<'_, P> {
     pub async fn serve_queue(&self, faults: &mut FaultQueue, workspace: &mut Workspace) -> bool {
         for _ in 0..faults.len() {
             let Some(fault) = faults.pop() else { break };
-            let waited_ns = self.platform.now_ns().saturating_sub(fault.read_at_ns);
-            let patience = if waited_ns < PATIENCE_NS { Patience::Left } else { Patience::Over };
+            // The clock is a system call: not for a fault that has just been read.
+            let is_late = || self.platform.now_ns().saturating_sub(fault.read_at_ns) >= PATIENCE_NS;
+            let patience = if fault.put_off && is_late() { Patience::Over } else { Patience::Left };
             match self.serve_fault(fault.page, patience, workspace).await {
                 FaultOutcome::Served(source) => self.note_served(fault, source),
                 FaultOutcome::Retry if is_planted(Plant::LostWakeup) => (),
-                FaultOutcome::Retry => faults.push(fault),
+                FaultOutcome::Retry => faults.push(PendingFault { put_off: true, ..fault }),
                 FaultOutcome::Gone => return false,
             }
         }
