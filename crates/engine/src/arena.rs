@@ -123,13 +123,16 @@ impl Arena {
         self.length += 1;
         self.staged_pages += u64::from(staged.pages);
     }
-    /// Takes the oldest staged chunk.
+    /// Takes the oldest staged chunk; the open one when there is no other.
     pub fn pop_oldest(&mut self) -> Option<StagedChunk> {
-        let Some(staged) = self.ring[self.head].take() else {
-            return self.open.is_some().then(|| self.take())?;
+        let staged = match self.ring[self.head].take() {
+            Some(staged) => {
+                self.head = (self.head + 1) % self.ring.len();
+                self.length -= 1;
+                staged
+            }
+            None => self.open.take()?,
         };
-        self.head = (self.head + 1) % self.ring.len();
-        self.length -= 1;
         self.staged_pages -= u64::from(staged.pages);
         Some(staged)
     }
