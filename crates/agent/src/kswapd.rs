@@ -146,13 +146,12 @@ fn work(segment: &Segment<'static>, scanner: &mut Scanner) {
     }
 }
 
-/// New memory must be found before much of it is touched. Else reclaim and the program take turns: a program that waits for a whole round of reclaim has long stalls, and one that is faster than reclaim is slowed down by
+/// New memory must be found before much of it is touched, and what is over the budget must go. Else reclaim and the program take turns: a program that waits for a whole round of reclaim has long stalls, and one that is faster than reclaim is slowed down by
 /// its own faults.
 fn prefer_while_memory_grows(segment: &Segment<'static>, now: &mut Preferred) {
-    let wanted = match segment.budget().headroom() {
-        Headroom::Wide => Preferred::Yes,
-        Headroom::Narrow => Preferred::No,
-    };
+    let budget = segment.budget();
+    let urgent = budget.headroom() == Headroom::Wide || budget.used() > budget.ram();
+    let wanted = if urgent { Preferred::Yes } else { Preferred::No };
     if *now != wanted {
         *now = wanted;
         handlers::prefer_this_thread(wanted);

@@ -38,6 +38,8 @@ struct Seen {
     file_ns: u64,
     pool_ns: u64,
     file_bytes: u64,
+    /// As large as it may get.
+    file_bytes_max: u64,
     staged_bytes: u64,
 }
 
@@ -49,8 +51,11 @@ enum Move {
 }
 
 impl Seen {
-    /// Towards where a byte spares more time.
+    /// Towards where a byte spares more time; but a file that is nearly full gets nothing more.
     fn decide(&self) -> Move {
+        if self.file_bytes > self.file_bytes_max / 8 * 7 {
+            return Move::Up;
+        }
         let longer_ns = self.file_ns.saturating_sub(self.pool_ns);
         let of_pool = (self.from_file * longer_ns) as f64 / self.file_bytes.max(1) as f64;
         let of_pages = (self.staged_back * self.pool_ns) as f64 / self.staged_bytes.max(1) as f64;
@@ -86,6 +91,7 @@ impl PoolShare {
             file_ns: latency(FaultSource::File).quantile(1, 2) + HANDOFF_NS,
             pool_ns: latency(FaultSource::Pool).quantile(1, 2) + HANDOFF_NS,
             file_bytes: segment.slots().used() * PAGE_BYTES as u64,
+            file_bytes_max: segment.slots().limit() * PAGE_BYTES as u64,
             staged_bytes: segment.mms().resident_pages() * PAGE_BYTES as u64 / 4,
         };
         let enough = seen.from_file + seen.staged_back >= FAULTS_MIN;
@@ -118,6 +124,7 @@ mod tests {
         file_ns: 70_000,
         pool_ns: 20_000,
         file_bytes: 5 << 20,
+        file_bytes_max: 64 << 20,
         staged_bytes: 2 << 20,
     };
 
@@ -129,6 +136,13 @@ mod tests {
         assert_eq!(Seen { staged_back: 201, ..SEEN }.decide(), Move::Down);
         assert_eq!(Seen { file_ns: 121_000, ..SEEN }.decide(), Move::Up);
         assert_eq!(Seen { file_bytes: 11 << 20, ..SEEN }.decide(), Move::Down);
+    }
+
+    #[test]
+    fn a_file_that_is_nearly_full_gets_nothing_more() {
+        let pages_are_dear = Seen { staged_back: 1000, ..SEEN };
+        assert_eq!(pages_are_dear.decide(), Move::Down);
+        assert_eq!(Seen { file_bytes_max: 5 << 20, ..pages_are_dear }.decide(), Move::Up);
     }
 
     #[test]
