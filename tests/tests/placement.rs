@@ -85,11 +85,15 @@ fn placement_is_not_seen_and_ends_when_a_program_places_itself() {
     if cannot_be_shown() || !needs(&["python3"]) {
         return;
     }
-    let numbers = members(&own()).iter().map(ToString::to_string).collect::<Vec<_>>().join(",");
     let outcome =
-        Run::plain("python3").args(["-c", CURIOUS, &numbers]).uswap(64, &["--cpus", "one"]).finish();
+        Run::plain("python3").args(["-c", CURIOUS, &own_numbers()]).uswap(64, &["--cpus", "one"]).finish();
     outcome.must_succeed();
     assert_eq!(outcome.stdout, "OK\n");
+}
+
+/// The own processors one by one: `0,1`.
+fn own_numbers() -> String {
+    members(&own()).iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
 }
 
 fn members(list: &str) -> Vec<u32> {
@@ -167,11 +171,10 @@ fn placement_by_the_program_stays_when_the_supervisor_is_gone() {
     if cannot_be_shown() || !needs(&["python3"]) {
         return;
     }
-    let numbers = members(&own()).iter().map(ToString::to_string).collect::<Vec<_>>().join(",");
     let directory = Scratch::new();
     let result = directory.file("result");
     let mut running = Run::plain("python3")
-        .args(["-c", ORPHAN, &numbers, &result.display().to_string()])
+        .args(["-c", ORPHAN, &own_numbers(), &result.display().to_string()])
         .uswap(64, &["--cpus", "one"])
         .start();
     let mut program = Vec::new();

@@ -133,7 +133,7 @@ fn work(segment: &Segment<'static>, scanner: &mut Scanner) {
     segment.counters().add(Counter::KswapdWakes, 1);
     let workspace: &mut Workspace = scanner.workspace;
     loop {
-        prefer_while_memory_grows(segment, &mut scanner.preferred);
+        prefer_while_urgent(segment, &mut scanner.preferred);
         scanner.pages.scan_if_due(engine);
         if run(engine.kswapd_turn(workspace)) || state::pending_request().is_some() {
             return;
@@ -146,9 +146,9 @@ fn work(segment: &Segment<'static>, scanner: &mut Scanner) {
     }
 }
 
-/// New memory must be found before much of it is touched, and what is over the budget must go. Else reclaim and the program take turns: a program that waits for a whole round of reclaim has long stalls, and one that is faster than reclaim is slowed down by
-/// its own faults.
-fn prefer_while_memory_grows(segment: &Segment<'static>, now: &mut Preferred) {
+/// New memory must be found before much of it is touched, and what is over the budget must go. Else reclaim and the program take turns: a program that
+/// waits for a whole round of reclaim has long stalls, and one that is faster than reclaim is slowed down by its own faults.
+fn prefer_while_urgent(segment: &Segment<'static>, now: &mut Preferred) {
     let budget = segment.budget();
     let urgent = budget.headroom() == Headroom::Wide || budget.used() > budget.ram();
     let wanted = if urgent { Preferred::Yes } else { Preferred::No };

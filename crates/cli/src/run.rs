@@ -43,7 +43,7 @@ fn start_and_stay(arguments: &RunArguments) -> Result<Ending, StartFailure> {
             program.path.display(),
             agent.display(),
             human::bytes(options.ram_bytes),
-            human::bytes(options.pool.bytes(options.ram_bytes)),
+            human::bytes(*options.pool.bounds(options.ram_bytes).end()),
             options.swap_dir.display(),
             options.swap_bytes_max.map_or_else(|| "auto".to_owned(), human::bytes),
         ));

@@ -12,6 +12,7 @@ mod shared;
 mod shrinker;
 mod tree;
 
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -55,10 +56,18 @@ pub enum PoolSize {
 
 impl PoolSize {
     /// The limit at the start.
-    pub fn bytes(self, ram_bytes: u64) -> u64 {
+    pub fn bytes_at_start(self, ram_bytes: u64) -> u64 {
         match self {
             PoolSize::Auto => ram_bytes / 10 * 6,
             PoolSize::Fixed(bytes) => bytes,
+        }
+    }
+
+    /// Between what limits it moves.
+    pub fn bounds(self, ram_bytes: u64) -> RangeInclusive<u64> {
+        match self {
+            PoolSize::Auto => ram_bytes / 2..=ram_bytes / 10 * 7,
+            PoolSize::Fixed(bytes) => bytes..=bytes,
         }
     }
 }

@@ -5,6 +5,7 @@
 
 use std::time::{Duration, Instant};
 
+use uswap_core::balance::staged_pages_wanted;
 use uswap_core::counters::FaultSource;
 use uswap_units::PAGE_BYTES;
 
@@ -92,14 +93,15 @@ impl PoolShare {
             pool_ns: latency(FaultSource::Pool).quantile(1, 2) + HANDOFF_NS,
             file_bytes: segment.slots().used() * PAGE_BYTES as u64,
             file_bytes_max: segment.slots().limit() * PAGE_BYTES as u64,
-            staged_bytes: segment.mms().resident_pages() * PAGE_BYTES as u64 / 4,
+            staged_bytes: staged_pages_wanted(segment.mms().resident_pages()) * PAGE_BYTES as u64,
         };
         let enough = seen.from_file + seen.staged_back >= FAULTS_MIN;
         if !enough && elapsed < STALE {
             return;
         }
         *self = PoolShare { looked: Instant::now(), from_file, staged_back };
-        let (limit, least, most) = (pool.limit_bytes(), ram / 2, ram / 10 * 7);
+        let limit = pool.limit_bytes();
+        let (least, most) = shared.options.pool.bounds(ram).into_inner();
         // Beyond: --on-full grow has given it more, since the file is full.
         let at_its_limit = pool.resident_bytes() > limit / 8 * 7 && limit <= most + ram / STEP_PART;
         if !enough || !at_its_limit {
