@@ -8,7 +8,7 @@
 use crate::activate::Descriptors;
 use crate::scan::{Scanner, is_candidate};
 use crate::state::{self, ENGINE, Phase, SEGMENT};
-use crate::{activate, drops, forkd, handlers, heap, kswapd, moves, register, start};
+use crate::{activate, drops, forkd, fresh, handlers, heap, kswapd, moves, register, start};
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use uswap_engine::platform::Platform;
 use uswap_os::maps::Maps;
@@ -214,6 +214,7 @@ fn forget_parent() {
     drops::reset_after_fork();
     moves::reset_after_fork();
     register::reset_after_fork();
+    fresh::reset_after_fork();
     forkd::reset_after_fork();
     // SAFETY: 1. a forked child has only the thread that forked.
     unsafe { kswapd::STACK.reset_after_fork() };

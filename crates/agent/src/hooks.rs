@@ -2,14 +2,14 @@
 //!
 //! * fork handlers, registered with libc;
 //! * `madvise` with MADV_WIPEONFORK, MADV_DONTFORK: such memory is not managed, since a child must not get it back; `munmap` and `mremap` follow it; with MADV_DONTNEED, MADV_FREE: see [`crate::drops`]; `mremap` with MREMAP_DONTUNMAP: see [`crate::moves`];
-//! * `mmap`, `munmap` and `mremap` wait while a mapping is registered: see [`crate::register`];
+//! * `mmap`, `munmap` and `mremap` wait while a mapping is registered: see [`crate::register`]; a large new mapping: see [`crate::fresh`];
 //! * calls about where threads may run: see [`crate::affinity`];
 //! * calls that change credentials or dumpability: the process leaves, so that nobody reads through the segment what he may not read otherwise.
 //!
 //! These run on threads of the program, and may use libc.
 
 use crate::state::{self, OPTIONS, Phase};
-use crate::{drops, fork, moves, register};
+use crate::{drops, fork, fresh, moves, register};
 use core::ffi::{CStr, c_char, c_int, c_uint, c_ulong, c_void};
 use core::sync::atomic::Ordering;
 use uswap_core::range_set::RangeSet;
@@ -114,6 +114,8 @@ fn or_errno(answer: sys::Result<usize>) -> Option<usize> {
 const SYS_MMAP: u32 = 9;
 const SYS_MUNMAP: u32 = 11;
 const SYS_MREMAP: u32 = 25;
+const PROT_WRITE: usize = 2;
+const MAP_PRIVATE_ANONYMOUS: usize = 0x22;
 const MREMAP_FIXED: c_int = 2;
 const MREMAP_DONTUNMAP: c_int = 4;
 const MAP_FAILED: *mut c_void = -1_isize as *mut c_void;
@@ -133,7 +135,7 @@ pub unsafe extern "C" fn munmap(start: *mut c_void, bytes: usize) -> c_int {
     or_errno(answer).map_or(-1, |_| 0)
 }
 
-/// `mmap` of the program: see [`crate::register`].
+/// `mmap` of the program: see [`crate::register`] and [`crate::fresh`].
 ///
 /// # Safety
 /// As of the system call: the program's own affair.
@@ -153,7 +155,11 @@ pub unsafe extern "C" fn mmap(
         // SAFETY: 1. the arguments are the program's.
         unsafe { sys::syscall6(SYS_MMAP, start as usize, bytes, protection, flags, descriptor, offset) }
     };
-    or_errno(answer).map_or(MAP_FAILED, |mapped| mapped as *mut c_void)
+    let Some(mapped) = or_errno(answer) else { return MAP_FAILED };
+    if flags & MAP_PRIVATE_ANONYMOUS == MAP_PRIVATE_ANONYMOUS && protection & PROT_WRITE != 0 {
+        fresh::announce(bytes);
+    }
+    mapped as *mut c_void
 }
 
 /// The other name of `mmap`: offsets have 64 bits anyway.

@@ -5,7 +5,7 @@ use crate::handlers::Preferred;
 use crate::scan::Scanner;
 use crate::state::{self, ENGINE, Phase, Request, SEGMENT};
 use crate::sync::run;
-use crate::{activate, affinity, fork, handlers, leave, start};
+use crate::{activate, affinity, fork, fresh, handlers, leave, start};
 use core::sync::atomic::{AtomicU32, Ordering};
 use uswap_core::balance::Headroom;
 use uswap_core::budget::Signal;
@@ -101,7 +101,8 @@ extern "C" fn kswapd(begin: usize) {
             affinity::let_go_of_the_dead(segment);
         }
         let marks = segment.budget().watermarks();
-        if segment.budget().used() <= marks.register || segment.budget().is_ending() {
+        let idle = segment.budget().used() <= marks.register && fresh::wanted().is_none();
+        if idle || segment.budget().is_ending() {
             sleep(segment, seen);
             continue;
         }

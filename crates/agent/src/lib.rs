@@ -15,6 +15,7 @@ mod affinity;
 mod drops;
 mod fork;
 mod forkd;
+mod fresh;
 mod handlers;
 mod heap;
 mod hooks;

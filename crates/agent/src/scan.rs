@@ -7,7 +7,7 @@ use crate::handlers::Preferred;
 use crate::register::register;
 use crate::state::AgentEngine;
 use crate::sync::run;
-use crate::{fork, handlers, heap, hooks, kswapd, state};
+use crate::{fork, fresh, handlers, heap, hooks, kswapd, state};
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering;
 use uswap_core::counters::Counter;
@@ -89,7 +89,7 @@ impl PageScanner {
         }
     }
 
-    /// Scans when the mappings or the resident memory changed, and from time to time.
+    /// Scans when the mappings or the resident memory changed, when it is asked to, and from time to time.
     pub fn scan_if_due(&mut self, engine: &AgentEngine) {
         let Ok(now) = self.statm.read() else { return };
         let now_ns = clock::now_ns();
@@ -97,11 +97,15 @@ impl PageScanner {
         let changed = now.total_pages != self.last.total_pages;
         let since_ns = now_ns.saturating_sub(self.last_ns);
         // A large sparse program takes long to look through: then at most a tenth of the time is spent on it.
-        if since_ns > self.took_ns * 10 && (changed || since_ns > RESCAN_NS) {
+        let asked = fresh::wanted();
+        if asked.is_some() || since_ns > self.took_ns * 10 && (changed || since_ns > RESCAN_NS) {
             self.last = now;
             self.scan(engine, MAPPING_BYTES_MIN);
             self.last_ns = clock::now_ns();
             self.took_ns = self.last_ns.saturating_sub(now_ns);
+        }
+        if let Some(asked) = asked {
+            fresh::looked(asked);
         }
     }
 

@@ -20,7 +20,7 @@ use uswap_test_programs::arguments::Arguments;
 type Mode = fn(&Case);
 
 /// Name and function of each mode.
-const MODES: [(&str, Mode); 27] = [
+const MODES: [(&str, Mode); 28] = [
     ("close_all_descriptors", descriptors::close_all),
     ("few_descriptors_allowed", descriptors::few_allowed),
     ("limits_after_start", descriptors::limits_after_start),
@@ -41,6 +41,7 @@ const MODES: [(&str, Mode); 27] = [
     ("excluded_place_again", ranges::excluded_place_again),
     ("split_mapping", ranges::split_mapping),
     ("mapped_again", ranges::mapped_again),
+    ("large_and_fast", ranges::large_and_fast),
     ("lock_part", ranges::lock_part),
     ("own_userfaultfd", ranges::own_userfaultfd),
     ("shared_anonymous", ranges::shared_anonymous),

@@ -134,6 +134,33 @@ pub fn mapped_again(case: &Case) {
     kept.verify("at the end");
 }
 
+/// After a quiet time in which memory is full, half the budget more is mapped, and touched at once by four threads.
+pub fn large_and_fast(case: &Case) {
+    let kept = Filled::new(case.bytes / 2, case.seed, 1);
+    let bytes = case.bytes / 8;
+    for round in 1..=8 {
+        kept.verify_steps("before memory is mapped", 16);
+        std::thread::sleep(Duration::from_millis(300));
+        let address = memory::map_private(bytes, 0).unwrap_or_else(|error| fail!("mmap: errno {error}"));
+        std::thread::scope(|scope| {
+            for start in (address..address + bytes).step_by(bytes / 4) {
+                scope.spawn(move || {
+                    for page in (start..start + bytes / 4).step_by(PAGE_BYTES) {
+                        memory::write_word(page, page as u64 ^ round);
+                    }
+                });
+            }
+        });
+        for page in (address..address + bytes).step_by(PAGE_BYTES) {
+            if memory::read_word(page) != page as u64 ^ round {
+                fail!("{page:#x} does not hold what was written in round {round}");
+            }
+        }
+        memory::unmap(address, bytes).unwrap_or_else(|error| fail!("munmap: errno {error}"));
+    }
+    kept.verify("at the end");
+}
+
 /// A part is locked: it must stay in memory, while the rest is used up and down.
 pub fn lock_part(case: &Case) {
     let filled = Filled::new(case.bytes, case.seed, 1);
