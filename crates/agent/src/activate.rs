@@ -90,7 +90,7 @@ fn build(descriptors: Descriptors) -> Result<Scanner, &'static str> {
 pub fn new_engine(platform: LinuxPlatform) -> Result<&'static state::AgentEngine, &'static str> {
     let segment = SEGMENT.get().ok_or("it is not part of a run")?;
     let root = segment.mms().record(state::mm()).root().ok_or("it has no page table")?;
-    let options = EngineOptions { arena_chunks: arena_chunks() };
+    let options = EngineOptions::of_budget(segment.budget().ram(), arena_chunks());
     Ok(ENGINE.set(Engine::new(*segment, state::mm(), root, platform, options)))
 }
 

@@ -135,7 +135,8 @@ fn take_new(parent: &'static state::AgentEngine) -> Option<Child> {
         let mm = MmId(mm as u16);
         let root = parent.segment().mms().record(mm).root().expect("a cloned record has a table");
         let remote = RemotePlatform { descriptor, parent: parent.platform() };
-        let engine = Engine::new(parent.segment(), mm, root, remote, EngineOptions { arena_chunks: 0 });
+        let options = EngineOptions::of_budget(parent.segment().budget().ram(), 0);
+        let engine = Engine::new(parent.segment(), mm, root, remote, options);
         engine.stop_evicting();
         Kept { engine, mm }
     });

@@ -10,14 +10,14 @@ use uswap_core::budget::Signal;
 use uswap_core::pool::{Pool, ZSPAGE_BYTES};
 use uswap_engine::event::Event;
 use uswap_engine::platform::{
-    Backing, FileBuffer, FileError, Filled, Install, Message, MoveOut, MoveStop, Platform, Register,
+    Backing, FileBuffer, FileError, Filled, Install, Message, MoveOut, MoveStop, Platform, Register, Wake,
 };
 use uswap_os::fd::Timeout;
 use uswap_os::file::{IoCause, SwapFile};
 use uswap_os::futex::{self, Scope};
 use uswap_os::gate::{Gate, Lock};
 use uswap_os::pagemap::Pagemap;
-use uswap_os::uffd::{self, Features, Holes, Mode, Stop, Uffd, UffdMsg, Wake};
+use uswap_os::uffd::{self, Features, Holes, Mode, Stop, Uffd, UffdMsg};
 use uswap_os::{clock, memory, message, thread};
 use uswap_units::limits::MESSAGES_PER_READ_MAX;
 use uswap_units::{FrameId, MmId, PAGE_BYTES, PageId, PageRange, ZspageId};
@@ -46,6 +46,14 @@ pub struct LinuxPlatform {
 /// Fresh pages that are filled together at most. 16 * 4 KiB of zeros are part of the library, and shared by all processes.
 static ZEROS: [Page; 16] = [[0; PAGE_BYTES]; 16];
 
+/// As the kernel interface calls it.
+pub fn os_wake(wake: Wake) -> uffd::Wake {
+    match wake {
+        Wake::Now => uffd::Wake::Now,
+        Wake::Later => uffd::Wake::Later,
+    }
+}
+
 impl LinuxPlatform {
     fn frame_address(&self, frame: FrameId) -> usize {
         let offset = frame.0 as usize * PAGE_BYTES;
@@ -53,23 +61,18 @@ impl LinuxPlatform {
         self.arena_start + offset
     }
 
-    /// Wakes the waiters of a page; the kernel refuses only what is not registered, and then nobody waits.
-    fn wake_page(&self, page: PageId) {
-        let _nobody_waits = self.app.wake(page.address() as usize, PAGE_BYTES);
-    }
-
     fn install_answer(&self, page: PageId, stop: Option<Stop>) -> Install {
         match stop {
             None => Install::Done,
             Some(Stop::AlreadyMapped) => {
-                self.wake_page(page);
+                self.wake(page, 1);
                 Install::AlreadyMapped
             }
             // No memory for the page just now: later.
             Some(Stop::Retry | Stop::Other(uswap_os::Errno::ENOMEM)) => Install::EventPending,
             Some(Stop::Gone) => Install::Gone,
             Some(Stop::Busy | Stop::NoSource | Stop::Refused | Stop::Other(_)) => {
-                self.wake_page(page);
+                self.wake(page, 1);
                 Install::NotMapped
             }
         }
@@ -247,8 +250,8 @@ impl Platform for LinuxPlatform {
         }
     }
 
-    fn copy_in(&self, page: PageId, contents: &[Page]) -> Filled {
-        let progress = self.app.copy_pages(page.address() as usize, contents, Wake::Now);
+    fn copy_in(&self, page: PageId, contents: &[Page], wake: Wake) -> Filled {
+        let progress = self.app.copy_pages(page.address() as usize, contents, os_wake(wake));
         let pages = (progress.bytes_done / PAGE_BYTES) as u32;
         if progress.stop.is_none() && (pages as usize) < contents.len() {
             // The rest lies in another mapping.
@@ -258,7 +261,7 @@ impl Platform for LinuxPlatform {
     }
 
     fn zero_in(&self, page: PageId, count: u32) -> Filled {
-        self.copy_in(page, &ZEROS[..(count as usize).min(ZEROS.len())])
+        self.copy_in(page, &ZEROS[..(count as usize).min(ZEROS.len())], Wake::Now)
     }
 
     fn poison(&self, page: PageId) -> Install {
@@ -280,8 +283,9 @@ impl Platform for LinuxPlatform {
         }
     }
 
-    fn wake(&self, page: PageId) {
-        self.wake_page(page);
+    /// The kernel refuses only what is not registered, and then nobody waits.
+    fn wake(&self, page: PageId, count: u32) {
+        let _nobody_waits = self.app.wake(page.address() as usize, count as usize * PAGE_BYTES);
     }
 
     fn read_frame(&self, frame: FrameId, content: &mut Page) {

@@ -1,13 +1,13 @@
 //! A forked child as its parent sees it: pages can be filled through the descriptor of the fork message, and nothing else.
 
-use crate::platform::{LinuxPlatform, read_swap_file};
+use crate::platform::{LinuxPlatform, os_wake, read_swap_file};
 use crate::sync::RawLock;
 use uswap_codec::Page;
 use uswap_core::budget::Signal;
 use uswap_engine::platform::{
-    Backing, FileBuffer, FileError, Filled, Install, Message, MoveOut, MoveStop, Platform, Register,
+    Backing, FileBuffer, FileError, Filled, Install, Message, MoveOut, MoveStop, Platform, Register, Wake,
 };
-use uswap_os::uffd::{Features, Progress, Stop, Uffd, Wake};
+use uswap_os::uffd::{Features, Progress, Stop, Uffd};
 use uswap_os::{Errno, thread};
 use uswap_units::{FrameId, MmId, PAGE_BYTES, PageId, PageRange, ZspageId};
 
@@ -29,7 +29,7 @@ impl RemotePlatform {
             Some(Stop::Gone) => Install::Gone,
             Some(Stop::Retry | Stop::Other(Errno::ENOMEM)) => Install::EventPending,
             Some(stop) => {
-                self.wake(page.plus(u64::from(pages)));
+                self.wake(page.plus(u64::from(pages)), 1);
                 if stop == Stop::AlreadyMapped { Install::AlreadyMapped } else { Install::NotMapped }
             }
         };
@@ -75,17 +75,17 @@ impl Platform for RemotePlatform {
     fn move_in(&self, _: FrameId, _: PageId) -> Install {
         Install::CannotMove
     }
-    fn copy_in(&self, page: PageId, contents: &[Page]) -> Filled {
-        self.filled(page, self.uffd().copy_pages(page.address() as usize, contents, Wake::Now))
+    fn copy_in(&self, page: PageId, contents: &[Page], wake: Wake) -> Filled {
+        self.filled(page, self.uffd().copy_pages(page.address() as usize, contents, os_wake(wake)))
     }
     fn zero_in(&self, page: PageId, _: u32) -> Filled {
-        self.copy_in(page, &[[0; PAGE_BYTES]])
+        self.copy_in(page, &[[0; PAGE_BYTES]], Wake::Now)
     }
     fn poison(&self, page: PageId) -> Install {
         self.filled(page, self.uffd().poison(page.address() as usize, PAGE_BYTES)).last
     }
-    fn wake(&self, page: PageId) {
-        let _nobody_waits = self.uffd().wake(page.address() as usize, PAGE_BYTES);
+    fn wake(&self, page: PageId, count: u32) {
+        let _nobody_waits = self.uffd().wake(page.address() as usize, count as usize * PAGE_BYTES);
     }
     fn read_frame(&self, frame: FrameId, content: &mut Page) {
         self.parent.read_frame(frame, content);

@@ -4,7 +4,7 @@
 //! `min` faults wait (Linux counts free memory; the names are the same).
 
 use uswap_units::limits::RUN_PAGES_MAX;
-use uswap_units::{Bytes, CHUNK_PAGES};
+use uswap_units::{Bytes, CHUNK_PAGES, PAGE_BYTES};
 
 /// Levels of used memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -58,8 +58,13 @@ pub fn staged_pages_wanted(resident_pages: u64) -> u64 {
     (resident_pages / 4).max(CHUNK_PAGES)
 }
 
-/// Pages that one fault may bring in: all buffers of a process for it (4 handlers, 6 KiB a page) take at most 1/256 of the budget.
+/// Pages that one fault may bring in: at most 1/256 of the budget.
 pub fn run_pages_max(ram: Bytes) -> u32 {
+    (ram.0 / 256 / PAGE_BYTES as u64).clamp(4, RUN_PAGES_MAX as u64) as u32
+}
+
+/// Pages of a run that are filled with one call: all buffers of a process for it (4 handlers, 6 KiB a page) take at most 1/256 of the budget.
+pub fn part_pages_max(ram: Bytes) -> u32 {
     (ram.0 / 256 / (4 * 6 * 1024)).clamp(4, RUN_PAGES_MAX as u64) as u32
 }
 
@@ -99,8 +104,12 @@ mod tests {
     #[test]
     fn small_budgets_bring_in_less_at_once() {
         assert_eq!(
-            [8_u64, 50, 128, 256, 4096].map(|megabytes| run_pages_max(Bytes(megabytes << 20))),
+            [8_u64, 50, 128, 256, 4096].map(|megabytes| part_pages_max(Bytes(megabytes << 20))),
             [4, 8, 21, 32, 32]
+        );
+        assert_eq!(
+            [2_u64, 8, 24, 50, 4096].map(|megabytes| run_pages_max(Bytes(megabytes << 20))),
+            [4, 8, 24, 32, 32]
         );
     }
 

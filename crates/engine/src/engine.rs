@@ -13,13 +13,25 @@ use uswap_core::page_table::{PageTable, TICK_NS};
 use uswap_core::pool::ZspageOwner;
 use uswap_core::segment::Segment;
 use uswap_core::swap_table::ClusterOwner;
-use uswap_units::{MmId, PageId, TableId};
+use uswap_units::{Bytes, MmId, PageId, TableId};
 
 /// What the engine of a process is told at start.
 #[derive(Clone, Copy, Debug)]
 pub struct EngineOptions {
     /// Chunks of the arena.
     pub arena_chunks: u32,
+    /// Pages that one fault may bring in.
+    pub run_pages: u32,
+    /// Pages of a run that are loaded and filled together.
+    pub part_pages: u32,
+}
+
+impl EngineOptions {
+    /// As suits the budget.
+    pub fn of_budget(ram: Bytes, arena_chunks: u32) -> EngineOptions {
+        let (run_pages, part_pages) = (balance::run_pages_max(ram), balance::part_pages_max(ram));
+        EngineOptions { arena_chunks, run_pages, part_pages }
+    }
 }
 
 /// State of one process that several of its engine tasks change.
@@ -46,6 +58,8 @@ pub struct Engine<'a, P: Platform> {
     pub(crate) handovers: AtomicU32,
     /// Accesses in order.
     pub(crate) streams: Streams,
+    /// Pages of a run that are loaded and filled together.
+    pub(crate) part_pages: u32,
     /// Until then faults do not wait for reclaim.
     pub(crate) hopeless_until_ns: AtomicU64,
     /// Unchanged pages whose copy is in the file that were stored: one in some is promoted.
@@ -80,7 +94,8 @@ impl<'a, P: Platform> Engine<'a, P> {
             counters: segment.counters(),
             event_in_progress: AtomicBool::new(false),
             handovers: AtomicU32::new(0),
-            streams: Streams::new(balance::run_pages_max(segment.budget().ram())),
+            streams: Streams::new(options.run_pages),
+            part_pages: options.part_pages,
             hopeless_until_ns: AtomicU64::new(0),
             back_to_file: AtomicU32::new(0),
             leaving: AtomicBool::new(false),

@@ -1,7 +1,7 @@
 //! Serves one fault.
 
 use crate::engine::Engine;
-use crate::platform::{Install, Platform};
+use crate::platform::{Install, Platform, Wake};
 use crate::reclaim::{Patience, Throttle};
 use crate::run::FilledRun;
 use crate::workspace::Workspace;
@@ -140,7 +140,7 @@ impl<P: Platform> Engine<'_, P> {
         if install == Install::CannotMove {
             // The frame stays behind and is dropped with its chunk.
             self.platform.read_frame(frame, &mut workspace.page);
-            install = self.platform.copy_in(page, core::slice::from_ref(&workspace.page)).last;
+            install = self.platform.copy_in(page, core::slice::from_ref(&workspace.page), Wake::Now).last;
         }
         self.platform.step().await;
         match install {

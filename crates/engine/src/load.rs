@@ -13,7 +13,7 @@ use uswap_units::{PAGE_BYTES, SwapId};
 
 /// What came of a load.
 #[must_use]
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Load {
     /// The workspace holds the verified content, found there.
     Done(FaultSource),
@@ -32,14 +32,6 @@ fn unpack(blob: &[u8], out: &mut codec::Page, scratch: &mut codec::Scratch) -> b
 /// Header of a blob in the file: swap id and length of the content behind it.
 pub(crate) const FILE_HEADER_BYTES: usize = 8;
 
-/// What came of loading a run.
-pub(crate) struct LoadedRun {
-    /// Of its first page.
-    pub(crate) load: Load,
-    /// Pages from the front whose verified content is in `workspace.pages`.
-    pub(crate) pages: u32,
-}
-
 /// Bytes between two blobs in the file that are read along rather than passed over: reading 16 KiB more costs less than another read.
 const GAP_BYTES_MAX: u64 = 16 * 1024;
 
@@ -49,20 +41,29 @@ impl<P: Platform> Engine<'_, P> {
         self.load_first(id, 0, workspace).await
     }
 
-    /// Loads what can be had of a run that is stored: its first page whatever it takes, the others while all goes well. What lies together in the file is read together.
-    pub(crate) async fn load_run(&self, run: &Run<'_>, workspace: &mut Workspace) -> LoadedRun {
-        let load = self.load_first(run.swap(0), self.reach(run, 0), workspace).await;
-        let mut pages = 1;
-        while load != Load::Lost && pages < run.length() {
-            let id = run.swap(pages);
+    /// Loads the first page of a run that is stored, whatever it takes.
+    pub(crate) async fn load_start(&self, run: &Run<'_>, workspace: &mut Workspace) -> Load {
+        self.load_first(run.swap(0), self.reach(run, 0), workspace).await
+    }
+
+    /// Loads a part of a run, of which the first `loaded` pages are in the workspace, while all goes well; how many are there then. What lies together in the file is read together.
+    pub(crate) async fn load_part(
+        &self,
+        run: &Run<'_>,
+        part: Range<u32>,
+        mut loaded: u32,
+        workspace: &mut Workspace,
+    ) -> u32 {
+        for index in part.start + loaded..part.end {
+            let id = run.swap(index);
             let word = self.segment.swap_table().load(id);
-            let reach = self.reach(run, pages);
-            if self.attempt(id, word, pages as usize, reach, workspace).await.is_none() {
+            let reach = self.reach(run, index);
+            if self.attempt(id, word, loaded as usize, reach, workspace).await.is_none() {
                 break;
             }
-            pages += 1;
+            loaded += 1;
         }
-        LoadedRun { load, pages }
+        loaded
     }
 
     /// End of the part of the file that should be read along with page `index` of a run; 0 if that is not in the file.

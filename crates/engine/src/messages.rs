@@ -128,7 +128,7 @@ impl<P: Platform> Engine<'_, P> {
     /// The queue is full of faults that wait for an event to be read, and events are read behind faults: their threads try again, and meanwhile we reach the event.
     fn give_back(&self, faults: &mut FaultQueue) {
         while let Some(fault) = faults.pop() {
-            self.platform.wake(fault.page);
+            self.platform.wake(fault.page, 1);
         }
     }
 

@@ -47,6 +47,15 @@ pub enum Install {
     Gone,
 }
 
+/// When those run that wait for pages which are filled.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Wake {
+    /// At once.
+    Now,
+    /// After [`Platform::wake`].
+    Later,
+}
+
 /// What came of filling pages that lie next to each other.
 #[must_use]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -136,13 +145,13 @@ pub trait Platform: Backing {
     /// Moves a frame back into the program.
     fn move_in(&self, frame: FrameId, page: PageId) -> Install;
     /// Fills pages of the program, from `page` on, with copies; at least one.
-    fn copy_in(&self, page: PageId, contents: &[Page]) -> Filled;
+    fn copy_in(&self, page: PageId, contents: &[Page], wake: Wake) -> Filled;
     /// Fills `count` pages of the program, from `page` on, with zeros.
     fn zero_in(&self, page: PageId, count: u32) -> Filled;
     /// Makes the page give SIGBUS, and says why on the program's standard error.
     fn poison(&self, page: PageId) -> Install;
-    /// Lets the waiters of a page try again.
-    fn wake(&self, page: PageId);
+    /// Lets the waiters of `count` pages try again.
+    fn wake(&self, page: PageId, count: u32);
     /// Copies a frame of the arena.
     fn read_frame(&self, frame: FrameId, content: &mut Page);
     /// Gives the memory of those of 64 frames back whose bit is set.

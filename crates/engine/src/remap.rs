@@ -6,7 +6,7 @@ use crate::engine::Engine;
 use crate::event::{Removal, overlap};
 use crate::late_unmaps::{MOVES_MAX, Move, NOTHING};
 use crate::load::Load;
-use crate::platform::{Install, Platform};
+use crate::platform::{Install, Platform, Wake};
 use crate::workspace::Workspace;
 use core::sync::atomic::Ordering;
 use uswap_core::page_word::{Afterwards, PageSlot, PageWord, Place};
@@ -146,11 +146,11 @@ impl<P: Platform> Engine<'_, P> {
             Place::Fresh | Place::Present => Install::AlreadyMapped,
             Place::Staged(frame) => {
                 self.platform.read_frame(frame, &mut workspace.page);
-                self.platform.copy_in(target, core::slice::from_ref(&workspace.page)).last
+                self.platform.copy_in(target, core::slice::from_ref(&workspace.page), Wake::Now).last
             }
             Place::Swapped => {
                 match self.load(word.swap().expect("a swapped page names its entry"), workspace).await {
-                    Load::Done(_) => self.platform.copy_in(target, &workspace.pages[..1]).last,
+                    Load::Done(_) => self.platform.copy_in(target, &workspace.pages[..1], Wake::Now).last,
                     Load::Lost => self.platform.poison(target),
                 }
             }

@@ -5,8 +5,9 @@
 use crate::engine::Engine;
 use crate::fault::FaultOutcome;
 use crate::load::Load;
-use crate::platform::{Filled, Install, Platform};
+use crate::platform::{Filled, Install, Platform, Wake};
 use crate::workspace::Workspace;
+use core::ops::Range;
 use core::sync::atomic::Ordering;
 use uswap_core::counters::{Counter, FaultSource};
 use uswap_core::page_table::Leaf;
@@ -83,7 +84,7 @@ impl<P: Platform> Engine<'_, P> {
             let word = run.word(index);
             if let Commit::Removed(_) = run.slot(index).commit(word.place(), word.swap()) {
                 self.give_up_removed(run.slot(index), word);
-                self.platform.wake(run.page(index));
+                self.platform.wake(run.page(index), 1);
             }
         }
     }
@@ -109,63 +110,85 @@ impl<P: Platform> Engine<'_, P> {
         FilledRun { outcome, pages: filled.pages }
     }
 
-    /// Loads and fills a run of stored pages. Without the gate.
+    /// Loads and fills a run of stored pages, in parts as large as the buffers may be. The thread that waits for the first page goes on when all are there: waking it costs as much as
+    /// filling several. Without the gate.
     pub(crate) async fn swap_in(&self, run: &Run<'_>, workspace: &mut Workspace) -> FilledRun {
-        let first = self.load_run(run, workspace).await;
-        self.platform.lock_shared().await;
-        let filled = self.fill_loaded(run, first.load, first.pages, workspace);
-        self.platform.unlock_shared();
+        let load = self.load_start(run, workspace).await;
+        let wake = if run.length > self.part_pages { Wake::Later } else { Wake::Now };
+        let mut filled = FilledRun { outcome: FaultOutcome::Retry, pages: 0 };
+        let (mut start, mut loaded) = (0, 1);
+        while start < run.length {
+            let end = run.length.min(start + self.part_pages);
+            if load != Load::Lost {
+                loaded = self.load_part(run, start..end, loaded, workspace).await;
+            }
+            self.platform.lock_shared().await;
+            let reached = self.fill_part(run, start..start + loaded, load, wake, workspace, &mut filled);
+            let goes_on = reached == end && load != Load::Lost;
+            if !goes_on {
+                // This page could not be filled now; what is behind it waits for a fault of its own.
+                self.unlock_rest(run, reached);
+            }
+            self.platform.unlock_shared();
+            if !goes_on {
+                break;
+            }
+            (start, loaded) = (end, 0);
+        }
+        if wake == Wake::Later && filled.pages > 0 {
+            self.platform.wake(run.first, run.length);
+        }
         filled
     }
 
-    /// In a shared section: nothing can be removed between the look at the words and the commits.
-    fn fill_loaded(&self, run: &Run<'_>, load: Load, loaded: u32, workspace: &Workspace) -> FilledRun {
-        let nothing = |outcome| FilledRun { outcome, pages: 0 };
+    /// In a shared section: nothing can be removed between the look at the words and the commits. The index behind the last page that is done with.
+    fn fill_part(
+        &self,
+        run: &Run<'_>,
+        part: Range<u32>,
+        load: Load,
+        wake: Wake,
+        workspace: &Workspace,
+        filled: &mut FilledRun,
+    ) -> u32 {
         if self.event_in_progress.load(Ordering::Acquire) {
             // Words are being carried to where mremap moved their pages: what we hold may belong elsewhere by now. The mover waits for our locks.
-            self.unlock_rest(run, 0);
-            return nothing(FaultOutcome::Retry);
+            return part.start;
         }
-        let source = match load {
-            Load::Done(source) => source,
-            Load::Lost => {
-                let outcome = self.fill_lost(run);
-                self.unlock_rest(run, 1);
-                return nothing(outcome);
-            }
+        let Load::Done(source) = load else {
+            filled.outcome = self.fill_lost(run);
+            return 1;
         };
         let came = if run.length == 1 { Came::Alone } else { Came::InRun };
-        let (mut outcome, mut pages, mut index) = (FaultOutcome::Retry, 0, 0);
-        while index < loaded {
+        let mut index = part.start;
+        while index < part.end {
             if run.is_removed(index) {
                 self.give_up_removed(run.slot(index), run.word(index));
-                self.platform.wake(run.page(index));
+                self.platform.wake(run.page(index), 1);
                 index += 1;
                 continue;
             }
-            let end = (index..loaded).find(|&other| run.is_removed(other)).unwrap_or(loaded);
-            let contents = &workspace.pages[index as usize..end as usize];
-            let filled = self.platform.copy_in(run.page(index), contents);
-            for done in index..index + filled.pages {
+            let end = (index..part.end).find(|&other| run.is_removed(other)).unwrap_or(part.end);
+            let contents = &workspace.pages[(index - part.start) as usize..(end - part.start) as usize];
+            let copied = self.platform.copy_in(run.page(index), contents, wake);
+            for done in index..index + copied.pages {
                 self.segment.swap_table().note_loaded(run.swap(done), came);
                 self.commit(run.slot(done), Place::Present, Some(run.swap(done)));
             }
             if index == 0 {
-                outcome = match filled.pages {
-                    0 => self.not_done(filled.last),
+                filled.outcome = match copied.pages {
+                    0 => self.not_done(copied.last),
                     _ => FaultOutcome::Served(source),
                 };
             }
-            pages += filled.pages;
-            index += filled.pages;
+            filled.pages += copied.pages;
+            self.note_resident(copied.pages);
+            index += copied.pages;
             if index < end {
-                // This page could not be filled now; what is behind it waits for a fault of its own.
                 break;
             }
         }
-        self.unlock_rest(run, index);
-        self.note_resident(pages);
-        FilledRun { outcome, pages }
+        index
     }
 
     /// No attempt gave the right content of the first page.

@@ -8,7 +8,7 @@ use std::rc::Rc;
 use uswap_core::page_table::PAGES_MAX;
 use uswap_engine::messages::FaultQueue;
 use uswap_engine::platform::{Platform, Register};
-use uswap_engine::{Engine, EngineOptions, Workspace};
+use uswap_engine::{Engine, Workspace};
 use uswap_units::{MmId, PageId, PageRange};
 
 /// The parent's handler read the fork event: the child starts, and forkd with it. Without a record the child cannot be kept.
@@ -37,13 +37,7 @@ pub fn child_forked<'a>(world: &Rc<World<'a>>, parent: &Rc<Process<'a>>, number:
 async fn forkd<'a>(world: Rc<World<'a>>, parent: Rc<Process<'a>>, child: Rc<Process<'a>>, mm: MmId) {
     let root = world.segment.mms().record(mm).root().expect("a cloned record has a root");
     let platform = SimPlatform { world: world.clone(), process: child.clone(), arena: parent.clone() };
-    let remote = Engine::new(
-        world.segment,
-        mm,
-        root,
-        platform,
-        EngineOptions { arena_chunks: world.options.arena_chunks },
-    );
+    let remote = Engine::new(world.segment, mm, root, platform, world.options.engine);
     let mut workspace = Box::new(Workspace::new());
     let mut queue = FaultQueue::new();
     while child.alive.get() {

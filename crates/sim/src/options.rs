@@ -2,6 +2,7 @@
 //! need that something else does not happen.
 
 use uswap_core::segment::Geometry;
+use uswap_engine::EngineOptions;
 use uswap_units::Prng;
 
 /// What the program threads may do beside reading and writing, as weights.
@@ -53,8 +54,8 @@ pub struct Options {
     pub ram_pages: u64,
     /// Bytes that the pool may hold.
     pub pool_bytes: u64,
-    /// Chunks of each arena.
-    pub arena_chunks: u32,
+    /// Of each engine.
+    pub engine: EngineOptions,
     /// Handlers of each process.
     pub handlers: u64,
     /// Processes at the start.
@@ -122,7 +123,11 @@ impl Options {
             // Four staged chunks are the least: a budget below 256 pages can never be met.
             ram_pages: if prng.chance(1, 12) { 128 } else { 200 + prng.below(zone_pages) },
             pool_bytes: (1 + prng.below(u64::from(geometry.zspages))) * 32 * 1024,
-            arena_chunks: 4 + prng.below(5) as u32,
+            engine: EngineOptions {
+                arena_chunks: 4 + prng.below(5) as u32,
+                run_pages: 4 << prng.below(4),
+                part_pages: 1 + prng.below(6) as u32,
+            },
             handlers: 1 + prng.below(3),
             processes: 1 + prng.below(3) as usize,
             processes_max: 5,

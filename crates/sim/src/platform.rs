@@ -7,7 +7,7 @@ use uswap_codec::Page;
 use uswap_core::budget::Signal;
 use uswap_engine::Engine;
 use uswap_engine::platform::{
-    Backing, FileBuffer, FileError, Filled, Install, Message, MoveOut, MoveStop, Platform, Register,
+    Backing, FileBuffer, FileError, Filled, Install, Message, MoveOut, MoveStop, Platform, Register, Wake,
 };
 use uswap_engine::writeback::SwapWriter;
 use uswap_units::{FrameId, MmId, PageId, PageRange, ZspageId};
@@ -73,15 +73,22 @@ impl SimPlatform<'_> {
         !Rc::ptr_eq(&self.process, &self.arena)
     }
     /// Wakes the waiters when a page is there, or never will be.
-    fn after_install(&self, page: PageId, how: &str, install: Install) -> Install {
+    fn after_install(&self, page: PageId, how: &str, install: Install, wake: Wake) -> Install {
         self.world.note(format_args!("{how} {page:?}: {install:?}"));
-        if !matches!(install, Install::EventPending | Install::CannotMove | Install::Gone) {
-            self.wake(page);
+        let waits_on = wake == Wake::Later && install == Install::Done;
+        if !waits_on && !matches!(install, Install::EventPending | Install::CannotMove | Install::Gone) {
+            self.wake(page, 1);
         }
         install
     }
     /// The kernel may stop after any page; the first that could not be filled says why.
-    fn fill<'c>(&self, page: PageId, how: &str, contents: impl ExactSizeIterator<Item = &'c Page>) -> Filled {
+    fn fill<'c>(
+        &self,
+        page: PageId,
+        how: &str,
+        contents: impl ExactSizeIterator<Item = &'c Page>,
+        wake: Wake,
+    ) -> Filled {
         if !self.process.alive.get() {
             return Filled { pages: 0, last: Install::Gone };
         }
@@ -97,7 +104,7 @@ impl SimPlatform<'_> {
             }
             let target = page.plus(u64::from(pages));
             let install = self.process.memory.borrow_mut().copy_in(target, *content);
-            let install = self.after_install(target, how, install);
+            let install = self.after_install(target, how, install, wake);
             if install != Install::Done {
                 return Filled { pages, last: install };
             }
@@ -160,22 +167,24 @@ impl Platform for SimPlatform<'_> {
         }
         let result = self.process.memory.borrow_mut().move_in(frame.0, page);
         let install = self.checked(result, Install::NotMapped);
-        self.after_install(page, "move in", install)
+        self.after_install(page, "move in", install, Wake::Now)
     }
-    fn copy_in(&self, page: PageId, contents: &[Page]) -> Filled {
-        self.fill(page, "copy in", contents.iter())
+    fn copy_in(&self, page: PageId, contents: &[Page], wake: Wake) -> Filled {
+        self.fill(page, "copy in", contents.iter(), wake)
     }
     fn zero_in(&self, page: PageId, count: u32) -> Filled {
-        self.fill(page, "zeros in", std::iter::repeat_n(&[0; 4096], count as usize))
+        self.fill(page, "zeros in", std::iter::repeat_n(&[0; 4096], count as usize), Wake::Now)
     }
     fn poison(&self, page: PageId) -> Install {
         self.world.count("pages poisoned", 1);
         let install = self.process.memory.borrow_mut().poison(page);
-        self.after_install(page, "poison", install)
+        self.after_install(page, "poison", install, Wake::Now)
     }
-    fn wake(&self, page: PageId) {
-        let waiters = self.process.memory.borrow_mut().waiters(page);
-        waiters.into_iter().for_each(|task| self.world.executor.unpark(task));
+    fn wake(&self, page: PageId, count: u32) {
+        for page in (0..count).map(|index| page.plus(u64::from(index))) {
+            let waiters = self.process.memory.borrow_mut().waiters(page);
+            waiters.into_iter().for_each(|task| self.world.executor.unpark(task));
+        }
     }
     fn read_frame(&self, frame: FrameId, content: &mut Page) {
         match &self.arena.memory.borrow().frames[frame.0 as usize].content {

@@ -12,7 +12,7 @@ use uswap_core::budget::Signal;
 use uswap_core::mm::MmState;
 use uswap_engine::messages::FaultQueue;
 use uswap_engine::platform::{Platform, Register};
-use uswap_engine::{Engine, EngineOptions, Workspace};
+use uswap_engine::{Engine, Workspace};
 use uswap_units::{CHUNK_PAGES, MmId, PageId, PageRange, TableId};
 
 #[derive(Default)]
@@ -186,8 +186,7 @@ impl<'a> Process<'a> {
         root: TableId,
     ) -> Rc<SimEngine<'a>> {
         let platform = SimPlatform { world: world.clone(), process: self.clone(), arena: self.clone() };
-        let options = EngineOptions { arena_chunks: world.options.arena_chunks };
-        let engine = Rc::new(Engine::new(world.segment, mm, root, platform, options));
+        let engine = Rc::new(Engine::new(world.segment, mm, root, platform, world.options.engine));
         *self.engine.borrow_mut() = Some(engine.clone());
         engine
     }

@@ -138,7 +138,7 @@ fn start_process(world: &Rc<World<'_>>) {
     let mm = world.segment.mms().take().expect("the first processes find a record");
     let root = world.segment.tables().allocate(mm.id()).expect("the first processes find a table page");
     mm.set_root(root);
-    let memory = Memory::with_arena(Process::arena_frames(world.options.arena_chunks));
+    let memory = Memory::with_arena(Process::arena_frames(world.options.engine.arena_chunks));
     let process = Process::add(world, memory, BTreeMap::new());
     process.mm.set(Some(mm.id()));
     process.alive.set(true);

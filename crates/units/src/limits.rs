@@ -29,7 +29,7 @@ pub const READ_ATTEMPTS_MAX: u32 = 3;
 /// A program must go on even if nothing can be reclaimed.
 pub const THROTTLE_ROUNDS_MAX: u32 = 50;
 
-/// Pages that one fault brings in at most: 32 * 3 us is what a thread may wait for its own page, a quarter of what a direct reclaim of the kernel takes.
+/// Pages that one fault brings in at most: 32 * 8 us is what a thread may wait for its own page, less than a direct reclaim of the kernel takes.
 pub const RUN_PAGES_MAX: usize = 32;
 
 /// Bytes of one read of the swap file: what a run takes when its pages compress 2 to 1 and were written together.
