@@ -10,6 +10,7 @@ use uswap_core::budget::{Budget, Signal};
 use uswap_os::clock;
 use uswap_os::fd::Timeout;
 use uswap_os::futex::{self, Scope};
+use uswap_os::process;
 
 /// Looks that were asked for.
 static ASKED: AtomicU32 = AtomicU32::new(0);
@@ -27,14 +28,17 @@ pub fn announce(bytes: usize) {
     if state::phase() != Phase::Active {
         return;
     }
-    let asked = state::with_segment(|segment| {
-        is_urgent(segment.budget(), bytes as u64).then(|| {
-            let number = ASKED.fetch_add(1, Ordering::AcqRel).wrapping_add(1);
-            platform::raise(Signal::Pressure);
-            number
-        })
+    let is_urgent = state::with_segment(|segment| is_urgent(segment.budget(), bytes as u64)) == Some(true);
+    // A program with a userfaultfd of its own may want the mapping for itself.
+    if !is_urgent || process::has_userfaultfd() != Ok(false) {
+        return;
+    }
+    let asked = state::with_segment(|_| {
+        let number = ASKED.fetch_add(1, Ordering::AcqRel).wrapping_add(1);
+        platform::raise(Signal::Pressure);
+        number
     });
-    if let Some(number) = asked.flatten() {
+    if let Some(number) = asked {
         wait_for(number);
     }
 }

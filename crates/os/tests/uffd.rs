@@ -76,6 +76,15 @@ fn what_is_registered_can_be_asked_without_a_change() {
 }
 
 #[test]
+fn an_open_userfaultfd_is_found() {
+    let _alone = alone();
+    let Some(uffd) = open(Features::NONE) else { return };
+    assert_eq!(uswap_os::process::has_userfaultfd(), Ok(true));
+    drop(uffd);
+    assert_eq!(uswap_os::process::has_userfaultfd(), Ok(false));
+}
+
+#[test]
 fn a_fault_waits_for_its_page_and_reads_it() {
     let _alone = alone();
     let Some(uffd) = open(Features::THREAD_ID) else { return };
