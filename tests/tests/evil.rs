@@ -14,7 +14,7 @@ fn case(mode: &str) {
         // Here the right content alone shows nothing: memory that stays in RAM is right too.
         outcome.must_hold_budget_mostly(ram_mib);
     }
-    if mode == "large_and_fast" {
+    if mode.ends_with("_and_fast") {
         // New memory is touched faster than any reclaim: it holds only if the first touches already wait for room.
         outcome.must_hold_budget(ram_mib);
     }
@@ -68,6 +68,7 @@ modes! {
     evil_split_mapping => "split_mapping",
     evil_mapped_again => "mapped_again",
     evil_large_and_fast => "large_and_fast",
+    evil_allocated_and_fast => "allocated_and_fast",
     evil_lock_part => "lock_part",
     evil_own_userfaultfd => "own_userfaultfd",
     evil_shared_anonymous => "shared_anonymous",

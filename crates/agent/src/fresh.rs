@@ -1,7 +1,7 @@
 //! Large new mappings, which kswapd registers before the program touches them.
 //!
 //! kswapd looks at the mappings when it is woken, and from time to time; until then the first touches of a new one do not come to us, and two processors touch 10 MB in 2 ms. So a call of
-//! `mmap` for much of the budget, while memory is short, returns when kswapd has looked.
+//! `mmap` or `malloc` for much of the budget, with which memory would be short, returns when kswapd has looked.
 
 use crate::platform;
 use crate::state::{self, Phase};
@@ -10,7 +10,6 @@ use uswap_core::budget::{Budget, Signal};
 use uswap_os::clock;
 use uswap_os::fd::Timeout;
 use uswap_os::futex::{self, Scope};
-use uswap_os::process;
 
 /// Looks that were asked for.
 static ASKED: AtomicU32 = AtomicU32::new(0);
@@ -23,23 +22,25 @@ const LARGE_PART: u64 = 64;
 /// No longer than this: kswapd may be busy, or may itself wait for the calling thread.
 const WAIT_NS: u64 = 20_000_000;
 
-/// The program has a new mapping of private memory: waits until it is registered, if it is large and memory is short.
+/// While nothing is managed yet: the engine must be built, once in the life of a process.
+const WAIT_FOR_ENGINE_NS: u64 = 100_000_000;
+
+/// The program has new private memory: waits until it is registered, if it is large and memory is short. Opens no file: its descriptor would be among the program's own.
 pub fn announce(bytes: usize) {
-    if state::phase() != Phase::Active {
-        return;
-    }
-    let is_urgent = state::with_segment(|segment| is_urgent(segment.budget(), bytes as u64)) == Some(true);
-    // A program with a userfaultfd of its own may want the mapping for itself.
-    if !is_urgent || process::has_userfaultfd() != Ok(false) {
-        return;
-    }
-    let asked = state::with_segment(|_| {
-        let number = ASKED.fetch_add(1, Ordering::AcqRel).wrapping_add(1);
-        platform::raise(Signal::Pressure);
-        number
+    let wait_ns = match state::phase() {
+        Phase::Active => WAIT_NS,
+        Phase::Watching | Phase::Activating => WAIT_FOR_ENGINE_NS,
+        Phase::Outside | Phase::Left => return,
+    };
+    let asked = state::with_segment(|segment| {
+        is_urgent(segment.budget(), bytes as u64).then(|| {
+            let number = ASKED.fetch_add(1, Ordering::AcqRel).wrapping_add(1);
+            platform::raise(Signal::Pressure);
+            number
+        })
     });
-    if let Some(number) = asked {
-        wait_for(number);
+    if let Some(number) = asked.flatten() {
+        wait_for(number, wait_ns);
     }
 }
 
@@ -48,15 +49,15 @@ fn is_urgent(budget: Budget<'_>, bytes: u64) -> bool {
     bytes > budget.ram().0 / LARGE_PART && touched > budget.watermarks().low.0
 }
 
-fn wait_for(number: u32) {
+fn wait_for(number: u32, wait_ns: u64) {
     let start_ns = clock::now_ns();
     loop {
         let answered = ANSWERED.load(Ordering::Acquire);
         let waited_ns = clock::now_ns().saturating_sub(start_ns);
-        if answered.wrapping_sub(number) as i32 >= 0 || waited_ns >= WAIT_NS {
+        if answered.wrapping_sub(number) as i32 >= 0 || waited_ns >= wait_ns {
             return;
         }
-        futex::wait(&ANSWERED, answered, Timeout::Nanoseconds(WAIT_NS - waited_ns), Scope::Private);
+        futex::wait(&ANSWERED, answered, Timeout::Nanoseconds(wait_ns - waited_ns), Scope::Private);
     }
 }
 

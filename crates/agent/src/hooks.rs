@@ -2,7 +2,7 @@
 //!
 //! * fork handlers, registered with libc;
 //! * `madvise` with MADV_WIPEONFORK, MADV_DONTFORK: such memory is not managed, since a child must not get it back; `munmap` and `mremap` follow it; with MADV_DONTNEED, MADV_FREE: see [`crate::drops`]; `mremap` with MREMAP_DONTUNMAP: see [`crate::moves`];
-//! * `mmap`, `munmap` and `mremap` wait while a mapping is registered: see [`crate::register`]; a large new mapping: see [`crate::fresh`];
+//! * `mmap`, `munmap` and `mremap` wait while a mapping is registered: see [`crate::register`]; a large new mapping: see [`crate::fresh`]; `malloc` and its like: see [`crate::allocations`];
 //! * calls about where threads may run: see [`crate::affinity`];
 //! * calls that change credentials or dumpability: the process leaves, so that nobody reads through the segment what he may not read otherwise.
 //!

@@ -12,6 +12,7 @@ extern crate alloc;
 
 mod activate;
 mod affinity;
+mod allocations;
 mod drops;
 mod fork;
 mod forkd;

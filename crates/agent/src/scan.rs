@@ -98,6 +98,14 @@ impl PageScanner {
         let since_ns = now_ns.saturating_sub(self.last_ns);
         // A large sparse program takes long to look through: then at most a tenth of the time is spent on it.
         let asked = fresh::wanted();
+        if let Some(asked) = asked
+            && process::has_userfaultfd() != Ok(false)
+        {
+            // The program may want the new mapping for its own userfaultfd: it has time for that until the next look.
+            (self.last, self.last_ns) = (now, now_ns);
+            fresh::looked(asked);
+            return;
+        }
         if asked.is_some() || since_ns > self.took_ns * 10 && (changed || since_ns > RESCAN_NS) {
             self.last = now;
             self.scan(engine, MAPPING_BYTES_MIN);

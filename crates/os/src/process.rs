@@ -74,9 +74,9 @@ pub fn for_each_thread(process_id: Option<u32>, mut visit: impl FnMut(u32)) -> R
     for_each_number(&directory, |thread_id| visit(thread_id as u32))
 }
 
-/// Whether the program has a userfaultfd open: one that the calling thread could use.
+/// Whether the process has a userfaultfd open, in the descriptor table of its first thread.
 pub fn has_userfaultfd() -> Result<bool> {
-    let directory = Fd::open(c"/proc/thread-self/fd", abi::O_RDONLY | abi::O_DIRECTORY, 0)?;
+    let directory = Fd::open(path(None, "fd").as_c_str(), abi::O_RDONLY | abi::O_DIRECTORY, 0)?;
     let mut found = false;
     for_each_number(&directory, |number| {
         let name: TextBuffer<24> = TextBuffer::format(format_args!("{number}"));

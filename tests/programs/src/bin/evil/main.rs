@@ -20,7 +20,7 @@ use uswap_test_programs::arguments::Arguments;
 type Mode = fn(&Case);
 
 /// Name and function of each mode.
-const MODES: [(&str, Mode); 28] = [
+const MODES: [(&str, Mode); 29] = [
     ("close_all_descriptors", descriptors::close_all),
     ("few_descriptors_allowed", descriptors::few_allowed),
     ("limits_after_start", descriptors::limits_after_start),
@@ -42,6 +42,7 @@ const MODES: [(&str, Mode); 28] = [
     ("split_mapping", ranges::split_mapping),
     ("mapped_again", ranges::mapped_again),
     ("large_and_fast", ranges::large_and_fast),
+    ("allocated_and_fast", ranges::allocated_and_fast),
     ("lock_part", ranges::lock_part),
     ("own_userfaultfd", ranges::own_userfaultfd),
     ("shared_anonymous", ranges::shared_anonymous),
