@@ -14,7 +14,7 @@ use core::ffi::{CStr, c_char, c_int, c_uint, c_ulong, c_void};
 use core::sync::atomic::Ordering;
 use uswap_core::range_set::RangeSet;
 use uswap_os::sys;
-use uswap_units::PageRange;
+use uswap_units::{PAGE_BYTES, PageRange};
 
 // SAFETY:
 // 1. The declarations are those of glibc and musl: same arguments, same results.
@@ -79,12 +79,12 @@ const SYS_MADVISE: u32 = 28;
 pub unsafe extern "C" fn madvise(start: *mut c_void, bytes: usize, advice: c_int) -> c_int {
     if matches!(advice, MADV_DONTFORK | MADV_WIPEONFORK) && state::phase() != Phase::Outside {
         let _a_full_list_excludes_no_more = EXCLUDED.add(pages(start, bytes));
-        let pinned = state::with_segment(|_| {
-            let engine = state::ENGINE.get().filter(|_| state::phase() == Phase::Active);
-            engine.map(|engine| engine.pin_range(pages(start, bytes))).is_some()
-        });
-        if pinned == Some(true) {
-            touch(start as usize, bytes);
+        let range = pages(start, bytes);
+        look(|engine| engine.pin_range(range));
+        let mut rest = range;
+        while let Some(away) = look(|engine| engine.first_away(rest)).flatten() {
+            touch(away);
+            rest.start = away.end;
         }
     }
     let drops = matches!(advice, MADV_DONTNEED | MADV_FREE | MADV_DONTNEED_LOCKED);
@@ -210,8 +210,15 @@ pub unsafe extern "C" fn mremap(
     moved as *mut c_void
 }
 
+/// Looks into the engine, if there is one.
+fn look<R>(look: impl FnOnce(&state::AgentEngine) -> R) -> Option<R> {
+    state::with_segment(|_| state::ENGINE.get().filter(|_| state::phase() == Phase::Active).map(look))
+        .flatten()
+}
+
 /// Brings pages home. The kernel does it, so a range that may not be read, or is not mapped, is an error here and not a signal.
-fn touch(start: usize, bytes: usize) {
+fn touch(range: PageRange) {
+    let (start, bytes) = (range.start.address() as usize, range.pages() as usize * PAGE_BYTES);
     // SAFETY: 1. the call changes no content: it maps pages of the program as a read of them would.
     let _what_can_be_read_is_there = unsafe { sys::syscall3(SYS_MADVISE, start, bytes, MADV_POPULATE_READ) };
 }

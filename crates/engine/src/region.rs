@@ -5,6 +5,7 @@ use crate::platform::Platform;
 use core::sync::atomic::Ordering;
 use uswap_core::counters::Counter;
 use uswap_core::page_table::TICK_NS;
+use uswap_core::page_word::{PageWord, Place};
 use uswap_units::{BLOCK_PAGES, PageId, PageRange};
 
 /// There are no table pages left: the rest of the memory stays unmanaged.
@@ -90,6 +91,20 @@ impl<P: Platform> Engine<'_, P> {
         for leaf in self.table.leaves(range) {
             leaf.slots_in(range).for_each(|(_, slot)| slot.pin());
         }
+    }
+
+    /// The first row of pages in `range` of which not all are where the program left them, within a block. A locked one may be leaving.
+    pub fn first_away(&self, range: PageRange) -> Option<PageRange> {
+        let is_away = |word: PageWord| word.place() != Place::Fresh || word.is_locked();
+        for leaf in self.table.leaves(range) {
+            let mut pages = leaf.slots_in(range).skip_while(|(_, slot)| !is_away(slot.load()));
+            if let Some((start, _)) = pages.next() {
+                let after = pages.find(|(_, slot)| !is_away(slot.load())).map(|(page, _)| page);
+                let block_end = leaf.first_page().plus(BLOCK_PAGES);
+                return Some(PageRange { start, end: after.unwrap_or(block_end.min(range.end)) });
+            }
+        }
+        None
     }
 
     /// True when the page has a word.

@@ -15,8 +15,12 @@ pub fn wipe_on_fork(case: &Case) {
     memory::advise(wiped.address, wiped.pages * PAGE_BYTES, libc::MADV_WIPEONFORK)
         .unwrap_or_else(|error| fail!("MADV_WIPEONFORK: errno {error}"));
     let kept = Filled::new(case.bytes / 4 * 3, case.seed, 2);
+    // Memory is short now: this is managed before it is marked, and marked before it is touched.
+    let late = Filled::marked(case.bytes / 32, case.seed, 3, libc::MADV_WIPEONFORK);
     for _ in 0..3 {
+        kept.verify("memory that is kept, while what is wiped is not used");
         let pid = in_child(|| {
+            verify_zero(late.address, late.pages, "child, memory that was marked before it was touched");
             kept.verify("child, memory that is kept");
             verify_zero(wiped.address, wiped.pages, "child, memory that is wiped");
             wiped.fill();
@@ -27,6 +31,7 @@ pub fn wipe_on_fork(case: &Case) {
         wait_good(pid, "the child");
         kept.verify("parent, memory that is kept");
         wiped.verify("parent, memory that its child found wiped");
+        late.verify("parent, memory that was marked before it was touched");
     }
 }
 
@@ -62,7 +67,7 @@ pub fn excluded_place_again(case: &Case) {
     memory::advise(address, case.bytes, libc::MADV_DONTFORK)
         .unwrap_or_else(|error| fail!("MADV_DONTFORK: errno {error}"));
     memory::unmap(address, case.bytes).unwrap_or_else(|error| fail!("munmap: errno {error}"));
-    let filled = Filled::new(case.bytes, case.seed, 1);
+    let filled = Filled::near(address, case.bytes, case.seed, 1);
     if filled.address != address {
         fail!("the kernel gave {:#x}, not {address:#x} again", filled.address);
     }

@@ -35,7 +35,23 @@ pub struct Filled {
 impl Filled {
     /// Maps private memory and fills it.
     pub fn new(bytes: usize, seed: u64, writer: u32) -> Filled {
+        Filled::near(0, bytes, seed, writer)
+    }
+
+    /// Maps private memory at `hint`, if that place is free, and fills it.
+    pub fn near(hint: usize, bytes: usize, seed: u64, writer: u32) -> Filled {
+        let protection = libc::PROT_READ | libc::PROT_WRITE;
+        let address = memory::map(hint, bytes, protection, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS)
+            .unwrap_or_else(|error| fail!("mmap: errno {error}"));
+        let filled = Filled { address, pages: bytes / PAGE_BYTES, seed, writer };
+        filled.fill();
+        filled
+    }
+
+    /// Maps private memory, gives an advice on it, and fills it.
+    pub fn marked(bytes: usize, seed: u64, writer: u32, advice: i32) -> Filled {
         let address = memory::map_private(bytes, 0).unwrap_or_else(|error| fail!("mmap: errno {error}"));
+        memory::advise(address, bytes, advice).unwrap_or_else(|error| fail!("madvise: errno {error}"));
         let filled = Filled { address, pages: bytes / PAGE_BYTES, seed, writer };
         filled.fill();
         filled
