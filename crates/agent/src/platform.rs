@@ -288,6 +288,10 @@ impl Platform for LinuxPlatform {
         let _nobody_waits = self.app.wake(page.address() as usize, count as usize * PAGE_BYTES);
     }
 
+    fn remote_address(&self, frame: FrameId) -> (u32, u64) {
+        (uswap_os::process::process_id(), self.frame_address(frame) as u64)
+    }
+
     fn read_frame(&self, frame: FrameId, content: &mut Page) {
         // SAFETY:
         // 1. The address lies in the arena, which stays mapped and readable.

@@ -87,6 +87,9 @@ impl Platform for RemotePlatform {
     fn wake(&self, page: PageId, count: u32) {
         let _nobody_waits = self.uffd().wake(page.address() as usize, count as usize * PAGE_BYTES);
     }
+    fn remote_address(&self, frame: FrameId) -> (u32, u64) {
+        self.parent.remote_address(frame)
+    }
     fn read_frame(&self, frame: FrameId, content: &mut Page) {
         self.parent.read_frame(frame, content);
     }

@@ -7,7 +7,7 @@ use uswap_sync::{AtomicU32, AtomicU64, Ordering};
 use uswap_units::Bytes;
 
 /// Words of the budget in the segment; each on a cache line of its own.
-pub(crate) const BUDGET_WORDS: usize = 8 * 8;
+pub(crate) const BUDGET_WORDS: usize = 10 * 8;
 
 /// View of the budget.
 #[derive(Clone, Copy)]
@@ -23,6 +23,8 @@ const SHRINK: usize = 32;
 const FLAGS: usize = 40;
 const PEAK: usize = 48;
 const SUPERVISOR: usize = 56;
+const STORE: usize = 64;
+const STORED: usize = 72;
 
 /// Events that tasks of several processes wait for. Each is a sequence number in a shared word.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -33,6 +35,10 @@ pub enum Signal {
     Room,
     /// The pool has too little room: the shrinker.
     Shrink,
+    /// There is a store job: the supervisor's storer.
+    Store,
+    /// A store job is done: every kswapd.
+    Stored,
 }
 
 /// The file is full and the pool too.
@@ -87,6 +93,8 @@ impl<'a> Budget<'a> {
             Signal::Pressure => PRESSURE,
             Signal::Room => ROOM,
             Signal::Shrink => SHRINK,
+            Signal::Store => STORE,
+            Signal::Stored => STORED,
         })
     }
     /// Counts a signal; the caller wakes the waiters. Release pairs with `signal_count`.

@@ -214,6 +214,18 @@ impl<'a> PageTable<'a> {
         words.find(|(_, slot)| slot.load().is_managed()).map(|(page, _)| page)
     }
 
+    /// The first page of `range` that has none.
+    pub fn first_unmanaged(&self, range: PageRange) -> Option<PageId> {
+        let mut first = range.start;
+        for (page, slot) in self.leaves(range).flat_map(|leaf| leaf.slots_in(range)) {
+            if page != first || !slot.load().is_managed() {
+                break;
+            }
+            first = page.plus(1);
+        }
+        (first < range.end).then_some(first)
+    }
+
     /// Unhooks and frees leaves in `range` of which every word is 0, unless they are needed for their holds: a range that is still mapped may not lose them. Only with the gate
     /// exclusive: then nobody is between walking and locking, and a locked word is not 0.
     pub fn free_empty_leaves(&self, range: PageRange, needed: impl Fn(&Leaf<'_>) -> bool) {

@@ -4,11 +4,13 @@
 
 use crate::budget::{BUDGET_WORDS, Budget};
 use crate::counters::{COUNTER_WORDS, Counters, HISTOGRAM_WORDS};
+use crate::load_jobs::{LOAD_JOBS_WORDS, LoadJobs};
 use crate::mm::{MM_WORDS, MmTable};
 use crate::page_table::{PageTable, Tables};
 use crate::placement::{PLACEMENT_WORDS, Placement};
 use crate::pool::{CLASS_COUNT, MAP_WORDS, Pool, ZSPAGE_BYTES};
 use crate::slots::SlotMap;
+use crate::store_jobs::{STORE_JOB_WORDS, STORE_JOBS, StoreJobs};
 use crate::swap_table::{CLUSTER_ENTRIES, SwapTable};
 use crate::swap_word::FILE_GRANULE_BYTES;
 use uswap_sync::{AtomicU64, Ordering};
@@ -17,7 +19,7 @@ use uswap_units::{MmId, PAGE_BYTES, TableId};
 const MAGIC: u64 = u64::from_le_bytes(*b"uswapsg1");
 const HEADER_WORDS: usize = PAGE_BYTES / 8;
 /// Notes that structures keep in the header, each on a cache line of its own.
-const NOTES: usize = 10;
+const NOTES: usize = 11;
 const PLACEMENT_START: usize = 16 + BUDGET_WORDS + NOTES * 8;
 /// Slots that a swap word can name: 34 bits of granules of 64 bytes.
 const SLOTS_MAX: u64 = (1 << 34) * FILE_GRANULE_BYTES / PAGE_BYTES as u64;
@@ -42,6 +44,8 @@ pub struct Geometry {
 pub struct Layout {
     geometry: Geometry,
     counters: usize,
+    store_jobs: usize,
+    load_jobs: usize,
     mms: usize,
     table_owners: usize,
     table_holds: usize,
@@ -72,6 +76,8 @@ impl Geometry {
         Layout {
             geometry: self,
             counters: place(COUNTER_WORDS + HISTOGRAM_WORDS),
+            store_jobs: place(STORE_JOBS * STORE_JOB_WORDS),
+            load_jobs: place(LOAD_JOBS_WORDS),
             mms: place(self.mms as usize * MM_WORDS),
             table_owners: place(self.tables as usize),
             table_holds: place(self.tables as usize),
@@ -188,6 +194,17 @@ impl<'a> Segment<'a> {
             words: self.part(self.layout.counters, COUNTER_WORDS),
             histograms: self.part(self.layout.counters + COUNTER_WORDS, HISTOGRAM_WORDS),
         }
+    }
+    /// What processes ask the supervisor to store.
+    pub fn store_jobs(&self) -> StoreJobs<'a> {
+        StoreJobs {
+            words: self.part(self.layout.store_jobs, STORE_JOBS * STORE_JOB_WORDS),
+            open: self.note(10),
+        }
+    }
+    /// What processes ask the supervisor to decode.
+    pub fn load_jobs(&self) -> LoadJobs<'a> {
+        LoadJobs { words: self.part(self.layout.load_jobs, LOAD_JOBS_WORDS) }
     }
     /// The records of processes.
     pub fn mms(&self) -> MmTable<'a> {

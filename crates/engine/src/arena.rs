@@ -26,6 +26,8 @@ pub struct StagedChunk {
     pub used: u32,
     /// Pages that were moved in.
     pub pages: u32,
+    /// The store job of it.
+    pub job: Option<u8>,
 }
 
 impl StagedChunk {
@@ -83,7 +85,7 @@ impl Arena {
             self.staged_pages -= u64::from(open.pages);
             return Some(open);
         }
-        self.free.pop().map(|arena| StagedChunk { arena, used: 0, pages: 0 })
+        self.free.pop().map(|arena| StagedChunk { arena, used: 0, pages: 0, job: None })
     }
     /// Pages were moved to a chunk that was taken.
     pub fn put(&mut self, chunk: StagedChunk) {
@@ -136,6 +138,28 @@ impl Arena {
         self.staged_pages -= u64::from(staged.pages);
         Some(staged)
     }
+    /// The oldest chunk of the ring, or the `place`-th behind it.
+    pub fn oldest(&self, place: usize) -> Option<StagedChunk> {
+        if place < self.length { self.ring[(self.head + place) % self.ring.len()] } else { None }
+    }
+    /// Notes the store job of a chunk, if it still is at this place.
+    pub fn set_job(&mut self, place: usize, chunk: StagedChunk, job: u8) -> bool {
+        let at = (self.head + place) % self.ring.len();
+        let is_there = self.oldest(place) == Some(chunk);
+        if is_there {
+            self.ring[at] = Some(StagedChunk { job: Some(job), ..chunk });
+        }
+        is_there
+    }
+    /// Takes the chunk at a place of the ring; those before it move up.
+    pub fn remove(&mut self, place: usize) {
+        for place in (0..place).rev() {
+            let (from, to) =
+                ((self.head + place) % self.ring.len(), (self.head + place + 1) % self.ring.len());
+            self.ring.swap(from, to);
+        }
+        let _taken = self.pop_oldest();
+    }
     /// Rebuilds the bookkeeping of a forked child from its staged pages; all other chunks are free.
     pub fn rebuild(&mut self, staged: impl Iterator<Item = (PageId, FrameId)>) {
         let mut used: Vec<Option<StagedChunk>> = alloc::vec![None; self.chunk_count as usize];
@@ -144,7 +168,7 @@ impl Arena {
         for (page, frame) in staged {
             self.set_page_of(frame, page);
             let arena = ArenaChunk(frame.0 / CHUNK_PAGES as u32);
-            let full = StagedChunk { arena, used: CHUNK_PAGES as u32, pages: 0 };
+            let full = StagedChunk { arena, used: CHUNK_PAGES as u32, pages: 0, job: None };
             used[arena.0 as usize].get_or_insert(full).pages += 1;
         }
         self.free.clear();

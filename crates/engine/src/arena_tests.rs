@@ -10,6 +10,8 @@ enum Op {
     /// So many pages are moved, and so many of the frames get none.
     Stage(u32, u32),
     Store,
+    /// The one so many behind the oldest.
+    StoreBehind(usize),
     CannotStore,
     Rebuild,
 }
@@ -18,6 +20,7 @@ fn operation() -> impl Strategy<Value = Op> {
     prop_oneof![
         6 => (0..=64_u32, 0..4_u32).prop_map(|(pages, holes)| Op::Stage(pages, holes)),
         3 => Just(Op::Store),
+        2 => (0..3_usize).prop_map(Op::StoreBehind),
         1 => Just(Op::CannotStore),
         1 => Just(Op::Rebuild),
     ]
@@ -61,6 +64,16 @@ proptest! {
                     let chunk = arena.pop_oldest();
                     assert_eq!(chunk, model.pop_front());
                     if let Some(chunk) = chunk {
+                        arena.give_back(chunk.arena);
+                    }
+                }
+                Op::StoreBehind(place) => {
+                    if let Some(chunk) = arena.oldest(place) {
+                        assert_eq!(model.remove(place), Some(chunk));
+                        assert!(arena.set_job(place, chunk, 7));
+                        assert!(!arena.set_job(place, chunk, 8));
+                        assert_eq!(arena.oldest(place), Some(StagedChunk { job: Some(7), ..chunk }));
+                        arena.remove(place);
                         arena.give_back(chunk.arena);
                     }
                 }

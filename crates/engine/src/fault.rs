@@ -136,7 +136,9 @@ impl<P: Platform> Engine<'_, P> {
         frame: FrameId,
         workspace: &mut Workspace,
     ) -> FaultOutcome {
-        let mut install = self.platform.move_in(frame, page);
+        // A child that still reads our frames needs this one too. The kernel refuses to move what a fork left shared, but what was being read when it forked was copied, and is not.
+        let child_reads = self.handovers.load(Ordering::Acquire) > 0;
+        let mut install = if child_reads { Install::CannotMove } else { self.platform.move_in(frame, page) };
         if install == Install::CannotMove {
             // The frame stays behind and is dropped with its chunk.
             self.platform.read_frame(frame, &mut workspace.page);

@@ -111,10 +111,11 @@ impl<P: Platform> Engine<'_, P> {
         for (position, left) in unfinished.iter().enumerate() {
             match left {
                 Removal::Postponed { from, to, stays } => {
-                    // A place that stays is there before and after: then what was read first was first.
+                    // A place that stays is there before and after.
                     let page = table.first_managed(from).unwrap_or(from.start);
-                    if (!child_has(page) || (stays && position < read_before))
-                        && child_has(to.start.plus(page.0 - from.start.0))
+                    let moved_before =
+                        || stays && position < read_before && self.has_new_place(descriptor, table, to);
+                    if (!child_has(page) || moved_before()) && child_has(to.start.plus(page.0 - from.start.0))
                     {
                         let room = table.leaves(to).flat_map(|leaf| leaf.slots_in(to));
                         room.for_each(|(_, slot)| self.drop_word(slot));
@@ -143,6 +144,12 @@ impl<P: Platform> Engine<'_, P> {
             }
         }
         true
+    }
+
+    /// Whether a child has what was moved to `to`, if that was read before the fork and `table` has the words of what was there before. A page that had none may show that it has not; else
+    /// what was read first was first.
+    pub(crate) fn has_new_place(&self, child: i32, table: PageTable<'_>, to: PageRange) -> bool {
+        self.platform.child_has(child, table.first_unmanaged(to).unwrap_or(to.start))
     }
 
     /// Where this process has something again, in a range that is known to be unmapped and of which a child has words. The first such part: two of them in one moment are not expected.

@@ -7,8 +7,8 @@
 //! lock may be held across a wait for the file or for room in the pool; whoever holds the gate exclusive therefore never waits
 //! for a page word without giving the gate back first.
 //!
-//! Map: [`platform`] the seam; [`engine`] the parts of one process; [`fault`] serves a fault; [`load`] gets content; [`run`] and [`streams`] bring the next pages along; [`evict`] stages;
-//! [`store`] stores staged pages; [`reclaim`] decides when; [`messages`] takes messages and [`event`] follows the program's mappings; [`region`] takes memory under
+//! Map: [`platform`] the seam; [`engine`] the parts of one process; [`fault`] serves a fault; [`load`] gets content; [`run`] and [`streams`] bring the next pages along, `ahead` has them decoded before; [`evict`] stages;
+//! [`store`] stores staged pages, [`storer`] does that for others, and `proposals` is what they make of it; [`reclaim`] decides when; [`messages`] takes messages and [`event`] follows the program's mappings; [`region`] takes memory under
 //! management; [`fork`] clones; [`release`] gives things back; [`writeback`] moves the pool to the file; [`reaper`] cleans up after the dead.
 #![no_std]
 #![forbid(unsafe_code)]
@@ -17,7 +17,8 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
-pub mod arena;
+pub mod ahead;
+mod arena;
 mod compact;
 pub mod engine;
 pub mod event;
@@ -31,6 +32,7 @@ pub mod messages;
 mod order;
 pub mod plant;
 pub mod platform;
+mod proposals;
 pub mod reaper;
 pub mod reclaim;
 pub mod region;
@@ -38,6 +40,7 @@ pub mod release;
 mod remap;
 mod run;
 pub mod store;
+pub mod storer;
 mod streams;
 mod unfinished;
 pub mod workspace;

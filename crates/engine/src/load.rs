@@ -1,12 +1,14 @@
 //! Gets the content of a swap entry: from its value, the pool or the file, and verifies it.
 
+use crate::ahead::Ahead;
 use crate::engine::Engine;
-use crate::platform::Platform;
+use crate::platform::{Backing, Platform};
 use crate::run::Run;
 use crate::workspace::Workspace;
 use core::ops::Range;
 use uswap_codec as codec;
 use uswap_core::counters::{Counter, FaultSource};
+use uswap_core::segment::Segment;
 use uswap_core::swap_word::{Content, SwapWord};
 use uswap_units::limits::{FILE_BUFFER_BYTES, READ_ATTEMPTS_MAX};
 use uswap_units::{PAGE_BYTES, SwapId};
@@ -42,7 +44,15 @@ impl<P: Platform> Engine<'_, P> {
     }
 
     /// Loads the first page of a run that is stored, whatever it takes.
-    pub(crate) async fn load_start(&self, run: &Run<'_>, workspace: &mut Workspace) -> Load {
+    pub(crate) async fn load_start(
+        &self,
+        run: &Run<'_>,
+        ahead: &Ahead<'_>,
+        workspace: &mut Workspace,
+    ) -> Load {
+        if self.copy_ahead(ahead, run, 0, &mut workspace.pages[0]) {
+            return Load::Done(FaultSource::Pool);
+        }
         self.load_first(run.swap(0), self.reach(run, 0), workspace).await
     }
 
@@ -50,15 +60,21 @@ impl<P: Platform> Engine<'_, P> {
     pub(crate) async fn load_part(
         &self,
         run: &Run<'_>,
+        ahead: &Ahead<'_>,
         part: Range<u32>,
         mut loaded: u32,
         workspace: &mut Workspace,
     ) -> u32 {
         for index in part.start + loaded..part.end {
+            if self.copy_ahead(ahead, run, index, &mut workspace.pages[loaded as usize]) {
+                loaded += 1;
+                continue;
+            }
             let id = run.swap(index);
             let word = self.segment.swap_table().load(id);
             let reach = self.reach(run, index);
-            if self.attempt(id, word, loaded as usize, reach, workspace).await.is_none() {
+            let hash = self.segment.swap_table().hash(id);
+            if self.source().attempt((id, hash), word, loaded as usize, reach, workspace).await.is_none() {
                 break;
             }
             loaded += 1;
@@ -66,21 +82,12 @@ impl<P: Platform> Engine<'_, P> {
         loaded
     }
 
-    /// End of the part of the file that should be read along with page `index` of a run; 0 if that is not in the file.
     fn reach(&self, run: &Run<'_>, index: u32) -> u64 {
-        let table = self.segment.swap_table();
-        let in_file = |index| match table.load(run.swap(index)).content() {
-            Content::Slot { offset, length } => Some((offset, offset + u64::from(length))),
-            _ => None,
-        };
-        let Some((start, mut end)) = in_file(index) else { return 0 };
-        let limit = start / PAGE_BYTES as u64 * PAGE_BYTES as u64 + FILE_BUFFER_BYTES as u64;
-        for (next_start, next_end) in (index + 1..run.length()).filter_map(in_file) {
-            if (end..=end + GAP_BYTES_MAX).contains(&next_start) && next_end <= limit {
-                end = next_end;
-            }
-        }
-        end
+        self.source().reach(|index| run.swap(index), index..run.length())
+    }
+
+    fn source(&self) -> Source<'_, P> {
+        Source { segment: self.segment, backing: &self.platform }
     }
 
     async fn load_first(&self, id: SwapId, mut reach: u64, workspace: &mut Workspace) -> Load {
@@ -89,11 +96,16 @@ impl<P: Platform> Engine<'_, P> {
         loop {
             workspace.file_holds = 0..0;
             let word = table.load(id);
-            if word.content() == Content::Lost {
-                return Load::Lost;
+            match word.content() {
+                Content::Lost => return Load::Lost,
+                Content::Free | Content::Reserved | Content::Discarded => {
+                    unreachable!("a swapped page refers to an entry with content")
+                }
+                Content::Same(_) | Content::Blob { .. } | Content::Slot { .. } => (),
             }
             let together = core::mem::take(&mut reach);
-            if let Some(source) = self.attempt(id, word, 0, together, workspace).await {
+            let hash = table.hash(id);
+            if let Some(source) = self.source().attempt((id, hash), word, 0, together, workspace).await {
                 return Load::Done(source);
             }
             // The supervisor may have moved the blob to the file while we copied it: then the word says so. And a long read may have failed for the sake of others.
@@ -110,10 +122,42 @@ impl<P: Platform> Engine<'_, P> {
         }
     }
 
-    /// One attempt to get the content of an entry into `workspace.pages[index]`, verified. Where it was found.
-    async fn attempt(
+    fn lose(&self, id: SwapId, seen: SwapWord) {
+        self.counters.add(Counter::LostPages, 1);
+        if let Some(content) = self.segment.swap_table().lose(id, seen) {
+            crate::release::release_content(self.segment, &self.platform, content);
+        }
+    }
+}
+
+/// Gets content, for an engine or for the supervisor.
+pub(crate) struct Source<'a, B> {
+    pub(crate) segment: Segment<'a>,
+    pub(crate) backing: &'a B,
+}
+
+impl<B: Backing> Source<'_, B> {
+    /// End of the part of the file that should be read along with the first page of `pages`, whose entries `swap` tells; 0 if that is not in the file.
+    pub(crate) fn reach(&self, swap: impl Fn(u32) -> SwapId, mut pages: Range<u32>) -> u64 {
+        let table = self.segment.swap_table();
+        let in_file = |index| match table.load(swap(index)).content() {
+            Content::Slot { offset, length } => Some((offset, offset + u64::from(length))),
+            _ => None,
+        };
+        let Some((start, mut end)) = pages.next().and_then(in_file) else { return 0 };
+        let limit = start / PAGE_BYTES as u64 * PAGE_BYTES as u64 + FILE_BUFFER_BYTES as u64;
+        for (next_start, next_end) in pages.filter_map(in_file) {
+            if (end..=end + GAP_BYTES_MAX).contains(&next_start) && next_end <= limit {
+                end = next_end;
+            }
+        }
+        end
+    }
+
+    /// One attempt to get the content of an entry into `workspace.pages[index]`, which must have this hash. Where it was found. The entry need not be referred to: what has that hash is the content, whatever became of the entry.
+    pub(crate) async fn attempt(
         &self,
-        id: SwapId,
+        (id, hash): (SwapId, u128),
         word: SwapWord,
         index: usize,
         reach: u64,
@@ -127,7 +171,7 @@ impl<P: Platform> Engine<'_, P> {
             Content::Blob { blob, length } => {
                 let length = length as usize;
                 let read = self.segment.pool().read(blob, length, &mut workspace.blob);
-                self.platform.step().await;
+                self.backing.step().await;
                 let Workspace { blob, pages, scratch, .. } = workspace;
                 let unpacked = read && unpack(&blob[..length], &mut pages[index], scratch);
                 (unpacked, FaultSource::Pool)
@@ -136,12 +180,9 @@ impl<P: Platform> Engine<'_, P> {
                 let wanted = offset..offset + u64::from(length);
                 (self.read_slot(id, wanted, index, reach, workspace).await, FaultSource::File)
             }
-            Content::Lost => return None,
-            Content::Free | Content::Reserved | Content::Discarded => {
-                unreachable!("a swapped page refers to an entry with content")
-            }
+            Content::Lost | Content::Free | Content::Reserved | Content::Discarded => return None,
         };
-        let good = unpacked && codec::hash(&workspace.pages[index]).0 == self.segment.swap_table().hash(id);
+        let good = unpacked && codec::hash(&workspace.pages[index]).0 == hash;
         good.then_some(source)
     }
 
@@ -160,13 +201,13 @@ impl<P: Platform> Engine<'_, P> {
             let end = wanted.end.max(reach).next_multiple_of(PAGE_BYTES as u64);
             workspace.file_holds = 0..0;
             let bytes = (end - start) as usize;
-            if self.platform.read_file(start, bytes, &mut workspace.file).await.is_err() {
+            if self.backing.read_file(start, bytes, &mut workspace.file).await.is_err() {
                 return false;
             }
             workspace.file_holds = start..end;
-            self.counters.add(Counter::ReadBytes, end - start);
+            self.segment.counters().add(Counter::ReadBytes, end - start);
         }
-        self.counters.add(Counter::ReadPages, 1);
+        self.segment.counters().add(Counter::ReadPages, 1);
         let from = (wanted.start - workspace.file_holds.start) as usize;
         let blob = &workspace.file.0[from..from + (wanted.end - wanted.start) as usize];
         let header = u64::from_le_bytes(blob[..FILE_HEADER_BYTES].try_into().expect("a header has 8 bytes"));
@@ -176,12 +217,5 @@ impl<P: Platform> Engine<'_, P> {
         }
         let content = &blob[FILE_HEADER_BYTES..FILE_HEADER_BYTES + content_bytes];
         unpack(content, &mut workspace.pages[index], &mut workspace.scratch)
-    }
-
-    fn lose(&self, id: SwapId, seen: SwapWord) {
-        self.counters.add(Counter::LostPages, 1);
-        if let Some(content) = self.segment.swap_table().lose(id, seen) {
-            crate::release::release_content(self.segment, &self.platform, content);
-        }
     }
 }

@@ -19,18 +19,31 @@ impl<P: Platform> Engine<'_, P> {
         match event {
             // What they drop waits.
             Event::Remove(_) | Event::Unmap(_) => (),
-            // A child that has the old place was made before the move, unless the place stays (MREMAP_DONTUNMAP): then the new place shows it, or if there was something before, what
-            // was read first was first.
+            // A child that has the old place was made before the move, unless the place stays (MREMAP_DONTUNMAP): then the new place may show it.
             Event::Remap { from, to, pages, stays } => {
                 let from = PageRange { start: from, end: from.plus(pages) };
+                let target = PageRange { start: to, end: to.plus(pages) };
                 let Some(page) = self.table.first_managed(from) else { return unfinished.forks() };
-                let room = unfinished.iter().position(|left| Self::is_room(left, to, pages));
-                self.finish_forks_if(unfinished, |child, position| {
-                    let moved_before = || match room {
-                        Some(room) => room < position,
-                        None => self.platform.child_has(child, to),
-                    };
+                let is_older = |child| {
+                    let moved_before = || self.has_new_place(child, self.table, target);
                     self.platform.child_has(child, page) && !(stays && moved_before())
+                };
+                for position in 0..unfinished.len() {
+                    let room = unfinished.position(|left| Self::is_room(left, to, pages));
+                    let fork = unfinished.iter().nth(position);
+                    if let (Some(room), Some(Removal::Fork(child))) = (room, fork)
+                        && room < position
+                        && is_older(child)
+                    {
+                        // What made way for the move was read before the fork, and came after it.
+                        unfinished.put_behind(room, position);
+                    }
+                }
+                let room = unfinished.position(|left| Self::is_room(left, to, pages));
+                self.finish_forks_if(unfinished, |child, position| match room {
+                    // What was read first was first, as far as the place shows.
+                    Some(room) if stays => position < room && self.platform.child_has(child, page),
+                    _ => is_older(child),
                 });
             }
         }
@@ -77,7 +90,7 @@ impl<P: Platform> Engine<'_, P> {
     fn take_room(unfinished: &mut Unfinished, to: PageId, pages: u64) -> (PageRange, Option<usize>) {
         let is_room = |left| Self::is_room(left, to, pages);
         let mut room = PageRange { start: to, end: to.plus(pages) };
-        let first = unfinished.iter().position(is_room);
+        let first = unfinished.position(is_room);
         while let Some(Removal::Unmapped(range) | Removal::Disputed(range)) = unfinished.take_first(is_room) {
             room.end = room.end.max(range.end);
         }

@@ -11,6 +11,8 @@ pub enum Plant {
     EarlyFree = 2,
     /// A fault that must be tried again is forgotten.
     LostWakeup = 3,
+    /// What was decoded ahead is taken for the content of whatever page is there.
+    StaleAhead = 4,
 }
 
 #[cfg(feature = "plant")]

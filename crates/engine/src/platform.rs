@@ -152,6 +152,8 @@ pub trait Platform: Backing {
     fn poison(&self, page: PageId) -> Install;
     /// Lets the waiters of `count` pages try again.
     fn wake(&self, page: PageId, count: u32);
+    /// The process, and the address of a frame there, as another process names them.
+    fn remote_address(&self, frame: FrameId) -> (u32, u64);
     /// Copies a frame of the arena.
     fn read_frame(&self, frame: FrameId, content: &mut Page);
     /// Gives the memory of those of 64 frames back whose bit is set.

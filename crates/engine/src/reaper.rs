@@ -2,12 +2,43 @@
 
 use crate::platform::Backing;
 use crate::release::put_entry;
+use crate::storer::release_job;
 use uswap_core::counters::Counter;
+use uswap_core::jobs::{JobState, JobWord};
 use uswap_core::mm::MmState;
 use uswap_core::page_table::PAGES_MAX;
 use uswap_core::page_word::{Afterwards, Remove};
 use uswap_core::segment::Segment;
 use uswap_units::{MmId, PageId, PageRange};
+
+/// Nobody waits for its jobs any more.
+fn reap_jobs(segment: Segment<'_>, backing: &impl Backing, mm: MmId) {
+    for job in segment.store_jobs().all() {
+        reap_job(job.word(), mm, || release_job(segment, backing, job));
+    }
+    for job in segment.load_jobs().all() {
+        reap_job(job.word(), mm, || ());
+    }
+}
+
+fn reap_job(word: JobWord<'_>, mm: MmId, release: impl Fn()) {
+    while word.mm() == mm {
+        let settled = match word.state() {
+            JobState::Free | JobState::Abandoned => true,
+            JobState::Filling => word.change(JobState::Filling, JobState::Free, None),
+            JobState::Ready => word.change(JobState::Ready, JobState::Free, None),
+            // The storer will see it.
+            state @ (JobState::Working | JobState::Stopped) => word.change(state, JobState::Abandoned, None),
+            JobState::Done => {
+                release();
+                word.change(JobState::Done, JobState::Free, None)
+            }
+        };
+        if settled {
+            break;
+        }
+    }
+}
 
 /// Drops every reference that the process held, and gives its clusters, zspages, table pages and record to the others.
 pub fn drop_mm(segment: Segment<'_>, backing: &impl Backing, mm: MmId) {
@@ -30,6 +61,7 @@ pub fn drop_mm(segment: Segment<'_>, backing: &impl Backing, mm: MmId) {
             }
         }
     }
+    reap_jobs(segment, backing, mm);
     swap_table.reap(mm);
     segment.pool().reap(mm, |zspage| backing.release_zspage(zspage));
     segment.tables().reap(mm);

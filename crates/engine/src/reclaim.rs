@@ -67,6 +67,7 @@ impl<P: Platform> Engine<'_, P> {
             if total.event_pending {
                 break;
             }
+            self.hand_over().await;
             match self.store_oldest(workspace).await {
                 None => break,
                 Some(chunk) => {

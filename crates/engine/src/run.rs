@@ -30,6 +30,14 @@ impl<'a> Run<'a> {
     pub(crate) fn length(&self) -> u32 {
         self.length
     }
+    /// The first one.
+    pub(crate) fn first(&self) -> PageId {
+        self.first
+    }
+    /// The page behind it.
+    pub(crate) fn end(&self) -> PageId {
+        self.page(self.length)
+    }
     fn page(&self, index: u32) -> PageId {
         self.first.plus(u64::from(index))
     }
@@ -113,14 +121,16 @@ impl<P: Platform> Engine<'_, P> {
     /// Loads and fills a run of stored pages, in parts as large as the buffers may be. The thread that waits for the first page goes on when all are there: waking it costs as much as
     /// filling several. Without the gate.
     pub(crate) async fn swap_in(&self, run: &Run<'_>, workspace: &mut Workspace) -> FilledRun {
-        let load = self.load_start(run, workspace).await;
+        self.ask_ahead(run);
+        let ahead = self.take_ahead(run).await;
+        let load = self.load_start(run, &ahead, workspace).await;
         let wake = if run.length > self.part_pages { Wake::Later } else { Wake::Now };
         let mut filled = FilledRun { outcome: FaultOutcome::Retry, pages: 0 };
         let (mut start, mut loaded) = (0, 1);
         while start < run.length {
             let end = run.length.min(start + self.part_pages);
             if load != Load::Lost {
-                loaded = self.load_part(run, start..end, loaded, workspace).await;
+                loaded = self.load_part(run, &ahead, start..end, loaded, workspace).await;
             }
             self.platform.lock_shared().await;
             let reached = self.fill_part(run, start..start + loaded, load, wake, workspace, &mut filled);

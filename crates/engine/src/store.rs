@@ -5,12 +5,14 @@ use crate::engine::Engine;
 use crate::evict::bits;
 use crate::plant::{Plant, is_planted};
 use crate::platform::Platform;
+use crate::storer::{StoreBuffers, pool_is_tight, store_anew};
 use crate::workspace::Workspace;
 use core::sync::atomic::Ordering;
-use uswap_codec::{self as codec, Compressed, Effort};
-use uswap_core::budget::Signal;
+use uswap_codec as codec;
 use uswap_core::counters::Counter;
+use uswap_core::jobs::JobState;
 use uswap_core::page_word::{Commit, PageSlot, PageWord, Place, TryLock};
+use uswap_core::store_jobs::FrameJob;
 use uswap_core::swap_word::Content;
 use uswap_units::{CHUNK_PAGES, FrameId, PAGE_BYTES, SwapId};
 
@@ -41,18 +43,25 @@ impl<P: Platform> Engine<'_, P> {
         if !self.may_evict() {
             return None;
         }
-        let staged = self.private.lock().arena.pop_oldest()?;
+        let staged = self.next_to_store().await?;
+        let proposals = self.proposals_for(&staged);
         let mut no_room = false;
         let mut stored = 0;
         for index in 0..staged.used {
-            match self.store_page(&staged, index, workspace).await {
+            let proposal = proposals.map_or_else(FrameJob::default, |job| job.take_frame(index));
+            match self.store_page(&staged, index, proposal, workspace).await {
                 StorePage::Stored => stored += 1,
                 StorePage::Left => (),
                 StorePage::NoRoom => {
                     no_room = true;
+                    self.give_up_proposals(proposals, index + 1..staged.used);
                     break;
                 }
             }
+        }
+        let staged = StagedChunk { job: None, ..staged };
+        if let Some(job) = proposals {
+            let _freed = job.word().change(JobState::Done, JobState::Free, None);
         }
         let (still, may_drop) = self.still_staged(&staged).await;
         if still != 0 || !may_drop {
@@ -87,16 +96,30 @@ impl<P: Platform> Engine<'_, P> {
         (still, may_drop)
     }
 
-    async fn store_page(&self, staged: &StagedChunk, index: u32, workspace: &mut Workspace) -> StorePage {
+    async fn store_page(
+        &self,
+        staged: &StagedChunk,
+        index: u32,
+        proposal: FrameJob,
+        workspace: &mut Workspace,
+    ) -> StorePage {
         let frame = FrameId(staged.arena.first_frame().0 + index);
         self.platform.lock_shared().await;
         let page = self.private.lock().arena.page_of(frame);
         let locked = self.table.slot(page).map(|slot| (slot, slot.try_lock()));
         self.platform.unlock_shared();
-        let Some((slot, TryLock::Locked(word))) = locked else { return StorePage::Left };
+        let Some((slot, TryLock::Locked(word))) = locked else {
+            self.give_up(proposal);
+            return StorePage::Left;
+        };
         if word.place() != Place::Staged(frame) {
+            self.give_up(proposal);
             self.unlock_as_it_was(slot, word);
             return StorePage::Left;
+        }
+        if let Some(swap) = self.accept(word, proposal) {
+            self.commit_stored(slot, word, swap);
+            return StorePage::Stored;
         }
         self.platform.read_frame(frame, &mut workspace.page);
         self.platform.step().await;
@@ -158,80 +181,34 @@ impl<P: Platform> Engine<'_, P> {
     }
 
     /// A page that came from the file by a fault of its own and goes again, unchanged: one in four gets a copy in the pool. So what comes often is soon in the pool, and what comes once
-    /// hardly pushes anything else out. Nothing is promoted that others depend on, and nothing that does not get smaller: it would be written again at once. Nor while the file is nearly
+    /// hardly pushes anything else out; while the pool has room, all of them. Nothing is promoted that others depend on, and nothing that does not get smaller: it would be written again at once. Nor while the file is nearly
     /// full: what is written anew leaves holes where it was.
-    fn should_promote(&self, old: SwapId) -> bool {
+    pub(crate) fn should_promote(&self, old: SwapId) -> bool {
         let (word, slots) = (self.segment.swap_table().load(old), self.segment.slots());
         matches!(word.content(), Content::Slot { length, .. } if length < PAGE_BYTES as u32)
             && slots.used() < slots.limit() / 8 * 7
             && word.is_referenced()
             && word.count() == 1
-            && self.back_to_file.fetch_add(1, Ordering::Relaxed).is_multiple_of(PROMOTE_ONE_OF)
+            && (self.pool_has_room()
+                || self.back_to_file.fetch_add(1, Ordering::Relaxed).is_multiple_of(PROMOTE_ONE_OF))
+    }
+
+    /// Nothing is written for what is stored next.
+    fn pool_has_room(&self) -> bool {
+        let pool = self.segment.pool();
+        pool.resident_bytes() < pool.limit_bytes() / 16 * 15
     }
 
     /// Stores `workspace.page` under a new entry.
     async fn store_anew(&self, hash: u128, workspace: &mut Workspace) -> Option<SwapId> {
-        let table = self.segment.swap_table();
-        let id = {
-            let mut private = self.private.lock();
-            table.reserve(self.mm, &mut private.clusters)?
-        };
-        table.set_hash(id, hash);
-        self.platform.step().await;
-        if let Some(value) = codec::same_filled(&workspace.page) {
-            table.publish(id, Content::Same(value));
-            self.counters.add(Counter::SameFilled, 1);
-            return Some(id);
-        }
-        let length = match codec::compress(
-            &workspace.page,
-            &mut workspace.blob,
-            self.effort(),
-            &mut workspace.scratch,
-        ) {
-            Compressed::Bytes(length) => length,
-            Compressed::Incompressible => {
-                workspace.blob.copy_from_slice(&workspace.page);
-                PAGE_BYTES
-            }
-        };
-        self.platform.step().await;
-        self.store_blob(id, length, workspace)
-    }
-
-    /// Dense once the pool is three quarters full: what is stored from then on would push something else into the file.
-    fn effort(&self) -> Effort {
-        if self.pool_is_tight() { Effort::Dense } else { Effort::Quick }
+        let Workspace { page, blob, scratch, .. } = workspace;
+        let mut buffers = StoreBuffers { page, blob, scratch };
+        store_anew(self.segment, &self.platform, self, hash, &mut buffers).await
     }
 
     /// What is stored from now on would push something else into the file.
     pub(crate) fn pool_is_tight(&self) -> bool {
-        let pool = self.segment.pool();
-        pool.resident_bytes() > pool.limit_bytes() / 4 * 3
-    }
-
-    fn store_blob(&self, id: SwapId, length: usize, workspace: &Workspace) -> Option<SwapId> {
-        let (table, pool) = (self.segment.swap_table(), self.segment.pool());
-        let cell = {
-            let mut private = self.private.lock();
-            pool.reserve(self.mm, &mut private.zspages, length)
-        };
-        let Some(cell) = cell else {
-            table.cancel(id);
-            self.platform.raise(Signal::Shrink);
-            return None;
-        };
-        pool.write(&cell, id, &workspace.blob[..length]);
-        table.publish(id, Content::Blob { blob: cell.blob(), length: length as u32 });
-        self.segment.budget().add(length as u64);
-        if length == PAGE_BYTES {
-            self.counters.add(Counter::Incompressible, 1);
-        } else {
-            self.counters.add(Counter::Compressed, 1);
-            self.counters.add(Counter::CompressedBytesIn, PAGE_BYTES as u64);
-            self.counters.add(Counter::CompressedBytesOut, length as u64);
-        }
-        Some(id)
+        pool_is_tight(self.segment)
     }
 
     /// Drops what a fork copied into chunks of the arena that no page word names.

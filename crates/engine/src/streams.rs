@@ -27,6 +27,11 @@ impl Streams {
         &self.streams[(page.0 / BLOCK_PAGES) as usize % STREAMS]
     }
 
+    /// The most pages that one fault brings in.
+    pub(crate) fn window_max(&self) -> u32 {
+        self.window_max
+    }
+
     /// Pages to bring in for a fault on `page`, itself included.
     pub(crate) fn window(&self, page: PageId) -> u32 {
         let seen = self.stream(page).load(Ordering::Relaxed);

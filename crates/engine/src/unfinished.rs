@@ -41,9 +41,13 @@ impl Unfinished {
             self.count += 1;
         }
     }
+    /// Where the first that is chosen stands.
+    pub(crate) fn position(&self, chosen: impl Fn(Removal) -> bool) -> Option<usize> {
+        self.iter().position(chosen)
+    }
     /// Takes out the first that is chosen; the others stay in order.
     pub(crate) fn take_first(&mut self, chosen: impl Fn(Removal) -> bool) -> Option<Removal> {
-        let index = self.iter().position(&chosen)?;
+        let index = self.position(&chosen)?;
         self.take_at(index, chosen)
     }
     /// Takes out the one at this position, if it is chosen; the others stay in order.
@@ -55,6 +59,10 @@ impl Unfinished {
         self.left.copy_within(position + 1..self.count, position);
         self.count -= 1;
         Some(taken)
+    }
+    /// Moves one behind another that came after it.
+    pub(crate) fn put_behind(&mut self, position: usize, other: usize) {
+        self.left[position..=other].rotate_left(1);
     }
     /// Whether a fork waits.
     pub(crate) fn forks(&self) -> Forks {
@@ -93,5 +101,14 @@ mod tests {
         }
         assert_eq!(order[..6], [0, 1, 2, 3, 4, 6]);
         assert_eq!((order.len(), order[63], unfinished.len()), (UNFINISHED_MAX, 5, 0));
+    }
+
+    #[test]
+    fn one_is_put_behind_another() {
+        let mut unfinished = Unfinished::new();
+        (0..5).for_each(|descriptor| unfinished.leave(Removal::Fork(descriptor)));
+        unfinished.put_behind(1, 3);
+        assert!(unfinished.iter().eq([0, 2, 3, 1, 4].map(Removal::Fork)));
+        assert_eq!(unfinished.position(|left| left == Removal::Fork(1)), Some(3));
     }
 }

@@ -229,6 +229,26 @@ fn read_numbers(path: &TextBuffer<64>, visit: &mut impl FnMut(u32)) -> Result<()
     }
 }
 
+/// Reads memory of another process, whose maps may change meanwhile; how many bytes. What is mapped and was never touched reads as zeros, and has a page of zeros afterwards.
+pub fn read_memory(process_id: u32, address: u64, buffer: &mut [u8]) -> Result<usize> {
+    let local = [buffer.as_mut_ptr() as usize, buffer.len()];
+    let remote = [address as usize, buffer.len()];
+    // SAFETY:
+    // 1. Each list has one element, an address and a size, and lives through the call.
+    // 2. The kernel writes at most the size of the exclusive buffer.
+    unsafe {
+        sys::syscall6(
+            abi::__NR_process_vm_readv,
+            process_id as usize,
+            local.as_ptr() as usize,
+            1,
+            remote.as_ptr() as usize,
+            1,
+            0,
+        )
+    }
+}
+
 /// The short name of a process.
 pub fn command_name(process_id: u32) -> Result<TextBuffer<20>> {
     let mut buffer = [0u8; 20];

@@ -279,7 +279,9 @@ pub async fn fork<'a>(world: &Rc<World<'a>>, process: &Rc<Process<'a>>) {
         return;
     }
     begin_change(process);
-    let memory = process.memory.borrow_mut().fork();
+    // The supervisor, or a debugger, may be reading the frames.
+    let somebody_reads = world.below(2) == 0;
+    let memory = process.memory.borrow_mut().fork(somebody_reads);
     let expected: BTreeMap<u64, Expected> = process
         .expected
         .borrow()

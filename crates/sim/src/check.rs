@@ -4,6 +4,7 @@ use crate::process::Process;
 use crate::world::World;
 use std::collections::{BTreeMap, BTreeSet};
 use uswap_core::counters::Counter;
+use uswap_core::jobs::JobState;
 use uswap_core::page_table::PAGES_MAX;
 use uswap_core::page_word::{PageWord, Place};
 use uswap_core::swap_word::Content;
@@ -87,6 +88,11 @@ pub fn at_rest(world: &World<'_>) {
             if let Some(swap) = word.swap() {
                 *references.entry(swap).or_default() += 1;
             }
+        }
+    }
+    for job in world.segment.store_jobs().all().filter(|job| job.word().state() == JobState::Done) {
+        for stored in (0..job.head().frames).filter_map(|index| job.frame(index).stored) {
+            *references.entry(stored).or_default() += 1;
         }
     }
     let leaks = check_entries(world, &references, leaks_max);

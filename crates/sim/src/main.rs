@@ -62,6 +62,8 @@ enum Plant {
     EarlyFree,
     /// A fault that must be tried again is forgotten.
     LostWakeup,
+    /// What was decoded ahead is taken for the content of whatever page is there.
+    StaleAhead,
 }
 
 static SEED: AtomicU64 = AtomicU64::new(0);
@@ -95,6 +97,7 @@ fn set_plant(plant: Option<Plant>) -> Result<()> {
         Plant::LostDirty => uswap_engine::plant::Plant::LostDirty,
         Plant::EarlyFree => uswap_engine::plant::Plant::EarlyFree,
         Plant::LostWakeup => uswap_engine::plant::Plant::LostWakeup,
+        Plant::StaleAhead => uswap_engine::plant::Plant::StaleAhead,
     }));
     Ok(())
 }

@@ -268,13 +268,13 @@ impl Memory {
         Some(PageRange { start: PageId(first), end: PageId(first + 1 + rest) })
     }
 
-    /// The memory that a child gets, and marks what both have now as shared.
-    pub fn fork(&mut self) -> Memory {
+    /// The memory that a child gets, and marks what both have now as shared. Frames that are just being read by another process are copied instead, as the kernel does with pinned pages.
+    pub fn fork(&mut self, frames_are_read: bool) -> Memory {
         for page in self.pages.values_mut() {
             page.shared = page.content.is_some() && !page.pinned;
         }
         for frame in &mut self.frames {
-            frame.shared = frame.content.is_some();
+            frame.shared = frame.content.is_some() && !frames_are_read;
         }
         let mut pages = self.pages.clone();
         for page in pages.values_mut().filter(|page| page.pinned) {

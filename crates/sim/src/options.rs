@@ -78,6 +78,8 @@ pub struct Options {
     pub kills: u64,
     /// A page is found busy for no reason in so many of 1000 moves.
     pub busy: u64,
+    /// The supervisor takes store jobs.
+    pub storer: bool,
     /// Slowest task: chosen in one of so many turns.
     pub slowness: u64,
 }
@@ -139,6 +141,7 @@ impl Options {
             disk,
             kills,
             busy,
+            storer: prng.chance(2, 3),
             slowness,
         }
     }

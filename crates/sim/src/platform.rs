@@ -5,10 +5,12 @@ use crate::world::World;
 use std::rc::Rc;
 use uswap_codec::Page;
 use uswap_core::budget::Signal;
+use uswap_core::store_jobs::JobHead;
 use uswap_engine::Engine;
 use uswap_engine::platform::{
     Backing, FileBuffer, FileError, Filled, Install, Message, MoveOut, MoveStop, Platform, Register, Wake,
 };
+use uswap_engine::storer::RemoteFrames;
 use uswap_engine::writeback::SwapWriter;
 use uswap_units::{FrameId, MmId, PageId, PageRange, ZspageId};
 
@@ -65,6 +67,24 @@ backing! { impl Backing for SimSupervisor<'_, '_> }
 impl SwapWriter for SimSupervisor<'_, '_> {
     async fn write_file(&self, offset: u64, buffer: &[u8]) -> Result<(), FileError> {
         self.world.write_file(offset, buffer).await
+    }
+}
+
+impl RemoteFrames for SimSupervisor<'_, '_> {
+    /// As the kernel: an empty frame reads as zeros.
+    fn read_frames(&self, head: JobHead, first: u32, pages: &mut [Page]) -> bool {
+        let processes = self.world.processes.borrow();
+        let Some(process) = processes.iter().find(|process| process.number as u32 == head.pid) else {
+            return false;
+        };
+        if !process.alive.get() {
+            return false;
+        }
+        let memory = process.memory.borrow();
+        for (frame, page) in (head.address as usize + first as usize..).zip(pages) {
+            *page = memory.frames[frame].content.as_ref().map_or([0; 4096], |content| **content);
+        }
+        true
     }
 }
 
@@ -185,6 +205,9 @@ impl Platform for SimPlatform<'_> {
             let waiters = self.process.memory.borrow_mut().waiters(page);
             waiters.into_iter().for_each(|task| self.world.executor.unpark(task));
         }
+    }
+    fn remote_address(&self, frame: FrameId) -> (u32, u64) {
+        (self.arena.number as u32, u64::from(frame.0))
     }
     fn read_frame(&self, frame: FrameId, content: &mut Page) {
         match &self.arena.memory.borrow().frames[frame.0 as usize].content {

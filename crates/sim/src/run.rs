@@ -87,6 +87,9 @@ fn play(world: &Rc<World<'_>>) {
     let executor = &world.executor;
     executor.spawn("measure", None, world.slowness(), supervisor::measure(world.clone()));
     executor.spawn("shrink", None, world.slowness(), supervisor::shrink(world.clone()));
+    if world.options.storer {
+        executor.spawn("store", None, world.slowness(), supervisor::store(world.clone()));
+    }
     executor.spawn("kill", None, 1, supervisor::kill(world.clone()));
     run_until(world, || world.alive().iter().all(|process| process.threads_running.get() == 0));
     // The last look needs no pressure: every page may come home.

@@ -5,6 +5,8 @@ use crate::world::World;
 use std::rc::Rc;
 use uswap_core::balance::Headroom;
 use uswap_core::budget::{Fullness, Signal};
+use uswap_engine::Workspace;
+use uswap_engine::storer::Storer;
 use uswap_engine::writeback::{Batch, Shrinker, excess_bytes};
 use uswap_units::Bytes;
 use uswap_units::limits::WRITEBACK_BATCH_BYTES;
@@ -67,6 +69,24 @@ pub async fn shrink<'a>(world: Rc<World<'a>>) {
             }
         }
     }
+}
+
+/// Hashes and compresses what processes hand over.
+pub async fn store<'a>(world: Rc<World<'a>>) {
+    let budget = world.segment.budget();
+    let mut workspace = Box::new(Workspace::new());
+    let mut storer = Storer::new(&mut workspace);
+    world.segment.store_jobs().set_open(true);
+    while !world.stopping.get() {
+        let seen = budget.signal_count(Signal::Store);
+        let supervisor = SimSupervisor { world: &world };
+        if storer.turn(world.segment, &supervisor).await {
+            world.count("store jobs", 1);
+        } else {
+            world.wait(Signal::Store, seen, 3_000_000).await;
+        }
+    }
+    world.segment.store_jobs().set_open(false);
 }
 
 /// Kills processes from outside, at any moment.

@@ -40,7 +40,7 @@ pub struct World<'a> {
     pub stopping_handlers: Cell<bool>,
     trace: RefCell<Trace>,
     failure: RefCell<Option<String>>,
-    signal_waiters: RefCell<[Vec<TaskId>; 3]>,
+    signal_waiters: RefCell<[Vec<TaskId>; 5]>,
     versions: Cell<Version>,
 }
 

@@ -1,7 +1,7 @@
 //! The engine's side of `uswap run`: makes the segment and the swap file, measures the tree, moves the pool to the file, cleans up after the dead.
 //!
-//! Four threads: [`monitor`] measures and raises pressure, [`shrinker`] writes back, [`reaper`] notices processes that are gone, [`placer`] says on which
-//! processors the run runs. What they share is in [`shared`]. The processes of the run find the segment through `USWAP_RUN` in their environment.
+//! Five threads: [`monitor`] measures and raises pressure, [`shrinker`] writes back, [`reaper`] notices processes that are gone, [`placer`] says on which
+//! processors the run runs, [`storer`] compresses for all on another one. What they share is in [`shared`]. The processes of the run find the segment through `USWAP_RUN` in their environment.
 
 mod account;
 mod monitor;
@@ -10,6 +10,7 @@ mod pool_share;
 mod reaper;
 mod shared;
 mod shrinker;
+mod storer;
 mod tree;
 
 use std::ops::RangeInclusive;
@@ -48,7 +49,7 @@ pub struct Options {
 /// How much of the budget compressed pages may take.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PoolSize {
-    /// 60 % at first, then between 50 % and 70 %, as the program needs it.
+    /// 60 % at first, then between 50 % and 80 %, as the program needs it, but never so much that its pages have no room.
     Auto,
     /// So many bytes.
     Fixed(u64),
@@ -66,7 +67,7 @@ impl PoolSize {
     /// Between what limits it moves.
     pub fn bounds(self, ram_bytes: u64) -> RangeInclusive<u64> {
         match self {
-            PoolSize::Auto => ram_bytes / 2..=ram_bytes / 10 * 7,
+            PoolSize::Auto => ram_bytes / 2..=ram_bytes / 10 * 8,
             PoolSize::Fixed(bytes) => bytes..=bytes,
         }
     }
@@ -120,16 +121,17 @@ impl Supervisor {
     /// The program runs: starts the threads.
     pub fn attach(&mut self, child_pid: u32) {
         self.shared.program.store(child_pid, Ordering::Relaxed);
-        let tasks: [(&str, Task); 4] = [
+        let tasks: [(&str, Task); 5] = [
             ("uswap-monitor", monitor::run),
             ("uswap-shrinker", shrinker::run),
             ("uswap-reaper", reaper::run),
             ("uswap-placer", placer::run),
+            ("uswap-storer", storer::run),
         ];
         for (name, task) in tasks {
             let shared = Arc::clone(&self.shared);
             let thread = std::thread::Builder::new().name(name.to_owned()).stack_size(256 * 1024);
-            let thread = thread.spawn(move || task(&shared)).expect("the system has room for four threads");
+            let thread = thread.spawn(move || task(&shared)).expect("the system has room for five threads");
             self.threads.push(thread);
         }
     }

@@ -34,7 +34,7 @@ pub fn run(shared: &Shared) {
     while !shared.is_stopping() {
         let budget = shared.segment.budget();
         let expected = budget.used();
-        let used = measure(shared, &mut tree, last.elapsed());
+        let (used, engine) = measure(shared, &mut tree, last.elapsed());
         last = Instant::now();
         if used.0.saturating_sub(expected.0) > budget.ram().0 / GROWTH_PART {
             grew = last;
@@ -48,7 +48,7 @@ pub fn run(shared: &Shared) {
             shared.raise(Signal::Room);
         }
         if let Some(share) = &mut share {
-            share.follow(shared);
+            share.follow(shared, engine);
         }
         std::thread::park_timeout(interval(used, marks.register));
     }
@@ -60,7 +60,8 @@ fn interval(used: Bytes, low: Bytes) -> Duration {
     Duration::from_micros(headroom * 1000 / BYTES_PER_MS / 2).clamp(INTERVAL_MIN, INTERVAL_MAX)
 }
 
-fn measure(shared: &Shared, tree: &mut Tree, elapsed: Duration) -> Bytes {
+/// What the run uses, and what of that is uswap's own beside the pool.
+fn measure(shared: &Shared, tree: &mut Tree, elapsed: Duration) -> (Bytes, u64) {
     let page = PAGE_BYTES as u64;
     let resident = tree.anonymous_pages(shared) * page;
     let pool = shared.segment.pool().resident_bytes();
@@ -83,5 +84,5 @@ fn measure(shared: &Shared, tree: &mut Tree, elapsed: Duration) -> Bytes {
     if used > shared.segment.budget().ram() {
         peaks.over_budget_ns.fetch_add(elapsed.as_nanos() as u64, Ordering::Relaxed);
     }
-    used
+    (used, engine)
 }

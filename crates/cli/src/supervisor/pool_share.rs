@@ -1,4 +1,4 @@
-//! How much of the budget the pool may take: between half and seven tenths, as the program needs it.
+//! How much of the budget the pool may take: between half and eight tenths, as the program needs it.
 //!
 //! A byte more for the pool spares a fault that is served from the file; a byte more for pages as they are spares one that is served from the pool. Both are counted while the program runs: the first
 //! as faults from the file for each byte there, the second as touches of staged pages, which are the coldest quarter of what is resident. The pool moves towards the dearer of the two.
@@ -25,6 +25,18 @@ const HANDOFF_NS: u64 = 10_000;
 /// One side must be dearer so many times: what is counted are estimates.
 const MARGIN: f64 = 2.0;
 
+/// The pool must be so many times dearer to get more than seven tenths: what pages are worth behind the coldest quarter is not known, and there are few of them.
+const MARGIN_BEYOND: f64 = 4.0;
+
+/// So many times dearer it gets two steps at once.
+const MARGIN_FAST: f64 = 8.0;
+
+/// What of a process is resident whatever is reclaimed: its agent's threads and tables, its stacks, what libc wrote to.
+const KEPT_BYTES: u64 = 512 << 10;
+
+/// One part in so many of the budget is for the pages of the program, however dear the file is: with less they only make room for each other.
+const PAGES_PART: u64 = 8;
+
 /// Counts of the last look.
 pub struct PoolShare {
     looked: Instant,
@@ -42,25 +54,35 @@ struct Seen {
     /// As large as it may get.
     file_bytes_max: u64,
     staged_bytes: u64,
+    /// The pool has seven tenths of the budget or more.
+    beyond: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Move {
     Up,
+    UpFast,
     Stay,
     Down,
 }
 
 impl Seen {
+    fn file_is_nearly_full(&self) -> bool {
+        self.file_bytes > self.file_bytes_max / 8 * 7
+    }
+
     /// Towards where a byte spares more time; but a file that is nearly full gets nothing more.
     fn decide(&self) -> Move {
-        if self.file_bytes > self.file_bytes_max / 8 * 7 {
+        if self.file_is_nearly_full() {
             return Move::Up;
         }
         let longer_ns = self.file_ns.saturating_sub(self.pool_ns);
         let of_pool = (self.from_file * longer_ns) as f64 / self.file_bytes.max(1) as f64;
         let of_pages = (self.staged_back * self.pool_ns) as f64 / self.staged_bytes.max(1) as f64;
-        if of_pool > MARGIN * of_pages {
+        let margin = if self.beyond { MARGIN_BEYOND } else { MARGIN };
+        if of_pool > MARGIN_FAST * of_pages {
+            Move::UpFast
+        } else if of_pool > margin * of_pages {
             Move::Up
         } else if of_pages > MARGIN * of_pool {
             Move::Down
@@ -70,13 +92,19 @@ impl Seen {
     }
 }
 
+/// The largest limit that leaves room for pages of the program, between a quarter of the budget and `most`.
+fn with_room_for_pages(most: u64, ram: u64, engine_bytes: u64, processes: u64) -> u64 {
+    let others = engine_bytes + processes * KEPT_BYTES + ram / PAGES_PART;
+    ram.saturating_sub(others).max(ram / 4).min(most)
+}
+
 impl PoolShare {
     pub fn new() -> PoolShare {
         PoolShare { looked: Instant::now(), from_file: 0, staged_back: 0 }
     }
 
-    /// Moves the limit of the pool if it is time, and if the pool is at its limit.
-    pub fn follow(&mut self, shared: &Shared) {
+    /// Moves the limit of the pool if it is time, and if the pool is at its limit. `engine_bytes` is what uswap has beside the pool.
+    pub fn follow(&mut self, shared: &Shared, engine_bytes: u64) {
         let elapsed = self.looked.elapsed();
         if elapsed < LOOK {
             return;
@@ -86,6 +114,7 @@ impl PoolShare {
         let latency = |source| counters.latency(source);
         let (from_file, staged_back) =
             (latency(FaultSource::File).count(), latency(FaultSource::Staged).count());
+        let limit = pool.limit_bytes();
         let seen = Seen {
             from_file: from_file - self.from_file,
             staged_back: staged_back - self.staged_back,
@@ -94,22 +123,32 @@ impl PoolShare {
             file_bytes: segment.slots().used() * PAGE_BYTES as u64,
             file_bytes_max: segment.slots().limit() * PAGE_BYTES as u64,
             staged_bytes: staged_pages_wanted(segment.mms().resident_pages()) * PAGE_BYTES as u64,
+            beyond: limit >= ram / 10 * 7,
         };
         let enough = seen.from_file + seen.staged_back >= FAULTS_MIN;
         if !enough && elapsed < STALE {
             return;
         }
         *self = PoolShare { looked: Instant::now(), from_file, staged_back };
-        let limit = pool.limit_bytes();
         let (least, most) = shared.options.pool.bounds(ram).into_inner();
+        let step = ram / STEP_PART;
         // Beyond: --on-full grow has given it more, since the file is full.
-        let at_its_limit = pool.resident_bytes() > limit / 8 * 7 && limit <= most + ram / STEP_PART;
+        if limit > most + step {
+            return;
+        }
+        let most = with_room_for_pages(most, ram, engine_bytes, segment.mms().in_use().count() as u64);
+        let least = least.min(most);
+        if limit > most && !seen.file_is_nearly_full() {
+            pool.set_limit_bytes(most);
+            return;
+        }
+        let at_its_limit = pool.resident_bytes() > limit / 8 * 7;
         if !enough || !at_its_limit {
             return;
         }
-        let step = ram / STEP_PART;
         match seen.decide() {
-            Move::Up => pool.set_limit_bytes((limit + step).min(most)),
+            Move::Up => pool.set_limit_bytes((limit + step).min(most).max(limit)),
+            Move::UpFast => pool.set_limit_bytes((limit + 2 * step).min(most).max(limit)),
             Move::Down => pool.set_limit_bytes(limit.saturating_sub(step).max(least)),
             Move::Stay => (),
         }
@@ -128,6 +167,7 @@ mod tests {
         file_bytes: 5 << 20,
         file_bytes_max: 64 << 20,
         staged_bytes: 2 << 20,
+        beyond: false,
     };
 
     #[test]
@@ -138,6 +178,15 @@ mod tests {
         assert_eq!(Seen { staged_back: 201, ..SEEN }.decide(), Move::Down);
         assert_eq!(Seen { file_ns: 121_000, ..SEEN }.decide(), Move::Up);
         assert_eq!(Seen { file_bytes: 11 << 20, ..SEEN }.decide(), Move::Down);
+        assert_eq!(Seen { from_file: 801, ..SEEN }.decide(), Move::UpFast);
+    }
+
+    #[test]
+    fn beyond_seven_tenths_it_takes_more() {
+        let beyond = Seen { beyond: true, ..SEEN };
+        assert_eq!(Seen { from_file: 399, ..beyond }.decide(), Move::Stay);
+        assert_eq!(Seen { from_file: 401, ..beyond }.decide(), Move::Up);
+        assert_eq!(Seen { staged_back: 201, ..beyond }.decide(), Move::Down);
     }
 
     #[test]
@@ -145,6 +194,18 @@ mod tests {
         let pages_are_dear = Seen { staged_back: 1000, ..SEEN };
         assert_eq!(pages_are_dear.decide(), Move::Down);
         assert_eq!(Seen { file_bytes_max: 5 << 20, ..pages_are_dear }.decide(), Move::Up);
+    }
+
+    #[test]
+    fn pages_keep_some_room_in_a_small_budget() {
+        let most = |ram_mib: u64, processes| {
+            let ram = ram_mib << 20;
+            with_room_for_pages(ram / 10 * 8, ram, 2 << 20, processes)
+        };
+        assert_eq!(most(64, 1), (64 << 20) / 10 * 8);
+        // A pipe of four in 12 MiB: 2 for uswap, 2 for what they keep, 1.5 for their pages.
+        assert_eq!(most(12, 4), 13 << 19);
+        assert_eq!(most(12, 100), 3 << 20);
     }
 
     #[test]

@@ -80,7 +80,7 @@ impl SwapWriter for Writer<'_> {
 }
 
 /// Runs a future of the engine; everything that waits blocks this thread.
-fn block<F: Future>(future: F) -> F::Output {
+pub fn block<F: Future>(future: F) -> F::Output {
     match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(output) => output,
         Poll::Pending => unreachable!("waiting blocks the thread here"),

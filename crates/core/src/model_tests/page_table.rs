@@ -15,6 +15,7 @@ enum Op {
     FreeEmpty(u64, u64),
     NextLeaf(u64),
     Leaves(u64, u64),
+    Run(u64, u64),
     Reap,
 }
 
@@ -38,6 +39,7 @@ fn operation() -> impl Strategy<Value = Op> {
         2 => (page(), page()).prop_map(|(a, b)| Op::FreeEmpty(a.min(b), a.max(b))),
         2 => page().prop_map(Op::NextLeaf),
         2 => (page(), page()).prop_map(|(a, b)| Op::Leaves(a.min(b), a.max(b))),
+        3 => (page(), 0..1500_u64).prop_map(|(start, pages)| Op::Run(start, start + pages)),
         1 => Just(Op::Reap),
     ]
 }
@@ -116,6 +118,14 @@ proptest! {
                         let pages = table.leaves(range(start, end)).flat_map(|leaf| leaf.slots_in(range(start, end)));
                         assert!(pages.into_iter().all(|(page, _)| range(start, end).contains(page)));
                     }
+                    Op::Run(start, end) => {
+                        // Begins at pages with words, so that there is something to pass.
+                        let end = end.min(PAGES_MAX);
+                        let start = managed.range(start..end).next().copied().unwrap_or(start);
+                        let (first, none) = (managed.range(start..end).next(), (start..end).find(|page| !managed.contains(page)));
+                        assert_eq!(table.first_managed(range(start, end)), first.copied().map(PageId));
+                        assert_eq!(table.first_unmanaged(range(start, end)), none.map(PageId));
+                    }
                     Op::Reap => {
                         tables.reap(mm);
                         assert_eq!(tables.used_count(), others);
@@ -132,6 +142,25 @@ proptest! {
             assert!(tables.words.iter().all(|word| word.load(uswap_sync::Ordering::Relaxed) == 0));
         });
     }
+}
+
+#[test]
+fn the_first_page_without_a_word_is_found_across_leaves() {
+    with_segment(SMALL, |segment| {
+        let table = segment.page_table(MmId(0), segment.tables().allocate(MmId(0)).expect("room"));
+        for page in (510..515).map(PageId) {
+            assert!(table.leaf_or_allocate(page).expect("room").slot(page).adopt());
+        }
+        for (start, end, first) in [
+            (510, 600, Some(515)),
+            (511, 515, None),
+            (509, 600, Some(509)),
+            (513, 513, None),
+            (2000, 2001, Some(2000)),
+        ] {
+            assert_eq!(table.first_unmanaged(range(start, end)), first.map(PageId), "{start}..{end}");
+        }
+    });
 }
 
 #[test]

@@ -1,0 +1,198 @@
+//! Work that processes hand to the supervisor: stored pages that will be wanted soon, to be decoded on another processor.
+//!
+//! A job holds no reference to its entries, and the supervisor takes no lock. Each page that it decoded lies in the job with the entry and the hash of its content. The owner uses it only while a page word that it
+//! has locked names that entry, and the entry has that hash: then it is the content. What nobody came for is overwritten by the next job. The states are those of [`crate::jobs`].
+
+use crate::jobs::{JobState, JobWord};
+use uswap_sync::{AtomicU64, Ordering};
+use uswap_units::limits::RUN_PAGES_MAX;
+use uswap_units::{MmId, PAGE_BYTES, PageId, SwapId};
+
+/// Jobs of a run at once: two runs ahead of four streams.
+pub const LOAD_JOBS: usize = 8;
+const HEAD_WORDS: usize = 8;
+const ID_WORDS: usize = 3;
+const PAGE_WORDS: usize = PAGE_BYTES / 8;
+/// Words of a job without its pages.
+const JOB_WORDS: usize = HEAD_WORDS + ID_WORDS * RUN_PAGES_MAX;
+/// Words of all jobs. The pages come behind the rest, and take memory once they are used.
+pub const LOAD_JOBS_WORDS: usize = PAGES_START + LOAD_JOBS * RUN_PAGES_MAX * PAGE_WORDS;
+const PAGES_START: usize = (LOAD_JOBS * JOB_WORDS).next_multiple_of(PAGE_WORDS);
+
+/// View of all jobs.
+#[derive(Clone, Copy)]
+pub struct LoadJobs<'a> {
+    pub(crate) words: &'a [AtomicU64],
+}
+
+/// View of one job.
+#[derive(Clone, Copy)]
+pub struct LoadJob<'a> {
+    words: &'a [AtomicU64],
+    pages: &'a [AtomicU64],
+}
+
+/// What a process asks for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LoadHead {
+    /// The first page.
+    pub page: PageId,
+    /// How many there are.
+    pub pages: u32,
+    /// When it was asked for.
+    pub asked_ns: u64,
+}
+
+impl<'a> LoadJobs<'a> {
+    /// All jobs.
+    pub fn all(&self) -> impl Iterator<Item = LoadJob<'a>> + use<'a> {
+        let (words, pages) = self.words.split_at(PAGES_START);
+        let jobs = words.chunks_exact(JOB_WORDS).zip(pages.chunks_exact(RUN_PAGES_MAX * PAGE_WORDS));
+        jobs.map(|(words, pages)| LoadJob { words, pages })
+    }
+
+    /// The job of a process for the pages from `page` on, wherever it is.
+    pub fn find(&self, mm: MmId, page: PageId) -> Option<LoadJob<'a>> {
+        self.all().find(|job| {
+            job.word().state() != JobState::Free && job.word().mm() == mm && job.head().page == page
+        })
+    }
+
+    /// Begins with the job that was asked for first, if one is ready.
+    pub fn begin(&self) -> Option<LoadJob<'a>> {
+        let ready = self.all().filter(|job| job.word().state() == JobState::Ready);
+        let job = ready.min_by_key(|job| job.head().asked_ns)?;
+        job.word().change(JobState::Ready, JobState::Working, None).then_some(job)
+    }
+
+    /// Takes a job to be filled: a free one, or one that was done before `old_ns` and that nobody came for.
+    pub fn take(&self, mm: MmId, old_ns: u64) -> Option<LoadJob<'a>> {
+        let take = |from: JobState| {
+            move |job: &LoadJob<'_>| {
+                let is_old = from == JobState::Free || job.head().asked_ns < old_ns;
+                job.word().state() == from && is_old && job.word().change(from, JobState::Filling, Some(mm))
+            }
+        };
+        self.all().find(take(JobState::Free)).or_else(|| self.all().find(take(JobState::Done)))
+    }
+}
+
+impl<'a> LoadJob<'a> {
+    /// Where it is, and whose.
+    pub fn word(self) -> JobWord<'a> {
+        JobWord(&self.words[0])
+    }
+    /// Writes what is asked for; while it is filled.
+    pub fn set_head(self, head: LoadHead) {
+        self.words[1].store(head.page.0, Ordering::Relaxed);
+        self.words[2].store(u64::from(head.pages), Ordering::Relaxed);
+        self.words[3].store(head.asked_ns, Ordering::Relaxed);
+    }
+    /// What is asked for. A hint, unless the caller fills the job or works on it.
+    pub fn head(self) -> LoadHead {
+        LoadHead {
+            page: PageId(self.words[1].load(Ordering::Relaxed)),
+            pages: (self.words[2].load(Ordering::Relaxed) as u32).min(RUN_PAGES_MAX as u32),
+            asked_ns: self.words[3].load(Ordering::Relaxed),
+        }
+    }
+    fn ids(self, index: u32) -> &'a [AtomicU64] {
+        &self.words[HEAD_WORDS + index as usize * ID_WORDS..][..ID_WORDS]
+    }
+    /// Asks for an entry; while it is filled.
+    pub fn ask(self, index: u32, id: SwapId) {
+        let words = self.ids(index);
+        [u64::from(id.0), 0, 0]
+            .into_iter()
+            .zip(words)
+            .for_each(|(value, word)| word.store(value, Ordering::Relaxed));
+    }
+    /// The entry that is asked for.
+    pub fn id(self, index: u32) -> SwapId {
+        SwapId(self.ids(index)[0].load(Ordering::Relaxed) as u32)
+    }
+    /// The content of an entry, which has this hash; while it is worked on.
+    pub fn set_page(self, index: u32, hash: u128, content: &[u8; PAGE_BYTES]) {
+        let (values, _) = content.as_chunks();
+        for (word, value) in self.page(index).iter().zip(values) {
+            word.store(u64::from_le_bytes(*value), Ordering::Relaxed);
+        }
+        self.ids(index)[1].store(hash as u64, Ordering::Relaxed);
+        self.ids(index)[2].store((hash >> 64) as u64, Ordering::Relaxed);
+    }
+    fn page(self, index: u32) -> &'a [AtomicU64] {
+        &self.pages[index as usize * PAGE_WORDS..][..PAGE_WORDS]
+    }
+    /// The entry that was asked for and the hash of the content that was found; while the owner reads.
+    pub fn found(self, index: u32) -> (SwapId, u128) {
+        let [id, low, high] = core::array::from_fn(|word| self.ids(index)[word].load(Ordering::Relaxed));
+        (SwapId(id as u32), u128::from(high) << 64 | u128::from(low))
+    }
+    /// Copies the content of entry `id`, whose hash is this, if it is there; while the owner reads.
+    pub fn copy_page(self, index: u32, id: SwapId, hash: u128, out: &mut [u8; PAGE_BYTES]) -> bool {
+        if index >= self.head().pages || self.found(index) != (id, hash) {
+            return false;
+        }
+        let (values, _) = out.as_chunks_mut();
+        for (word, value) in self.page(index).iter().zip(values) {
+            *value = word.load(Ordering::Relaxed).to_le_bytes();
+        }
+        true
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::segment::{Geometry, Segment};
+    use std::vec::Vec;
+
+    const OWNER: MmId = MmId(3);
+
+    fn with_jobs(test: impl FnOnce(LoadJobs<'_>)) {
+        let geometry = Geometry { mms: 4, tables: 4, entries: 512, zspages: 1, slots: 8 };
+        let words: Vec<_> = (0..geometry.layout().total_words()).map(|_| AtomicU64::new(0)).collect();
+        test(Segment::create(&words, geometry).load_jobs());
+    }
+
+    #[test]
+    fn content_is_given_only_for_the_entry_and_the_hash_that_it_has() {
+        with_jobs(|jobs| {
+            let job = jobs.take(OWNER, 0).expect("all are free");
+            job.set_head(LoadHead { page: PageId(77), pages: 2, asked_ns: 5 });
+            job.ask(0, SwapId(9));
+            job.ask(1, SwapId(u32::MAX));
+            let content: [u8; PAGE_BYTES] = core::array::from_fn(|index| (index * 7 % 251) as u8);
+            let mut out = [0; PAGE_BYTES];
+            assert!(!job.copy_page(1, SwapId(u32::MAX), u128::MAX - 7, &mut out));
+            job.set_page(1, u128::MAX - 7, &content);
+            assert!(!job.copy_page(1, SwapId(8), u128::MAX - 7, &mut out));
+            assert!(!job.copy_page(1, SwapId(u32::MAX), u128::MAX - 8, &mut out));
+            assert!(!job.copy_page(0, SwapId(9), 1, &mut out));
+            assert!(job.copy_page(1, SwapId(u32::MAX), u128::MAX - 7, &mut out));
+            assert_eq!(out, content);
+            // The next who asks finds nothing of before.
+            job.ask(1, SwapId(u32::MAX));
+            assert!(!job.copy_page(1, SwapId(u32::MAX), u128::MAX - 7, &mut out));
+        });
+    }
+
+    #[test]
+    fn what_nobody_came_for_is_taken_again_once_it_is_old() {
+        with_jobs(|jobs| {
+            for page in 0..LOAD_JOBS as u64 {
+                let job = jobs.take(OWNER, 0).expect("some are free");
+                job.set_head(LoadHead { page: PageId(page), pages: 1, asked_ns: 100 + page });
+                assert!(job.word().change(JobState::Filling, JobState::Ready, None));
+            }
+            assert!(jobs.take(OWNER, u64::MAX).is_none(), "none is done");
+            let third = jobs.find(OWNER, PageId(2)).expect("it is there");
+            assert!(third.word().change(JobState::Ready, JobState::Working, None));
+            assert!(third.word().change(JobState::Working, JobState::Done, None));
+            assert!(jobs.find(MmId(1), PageId(2)).is_none());
+            assert!(jobs.take(MmId(1), 102).is_none(), "it is not old");
+            let again = jobs.take(MmId(1), 103).expect("it is old");
+            assert_eq!((again.word().mm(), again.head().page), (MmId(1), PageId(2)));
+        });
+    }
+}

@@ -1,0 +1,188 @@
+//! Stores content under new entries: for kswapd and handlers, and for the supervisor's storer, which does it for staged chunks of any process on another processor. It also decodes what will
+//! be wanted soon: see [`crate::ahead`].
+
+use crate::ahead::decode_ahead;
+use crate::platform::Backing;
+use crate::release::put_entry;
+use crate::workspace::Workspace;
+use core::cell::RefCell;
+use uswap_codec::{self as codec, Compressed, Effort, Page, Scratch};
+use uswap_core::budget::Signal;
+use uswap_core::counters::Counter;
+use uswap_core::jobs::JobState;
+use uswap_core::pool::ZspageOwner;
+use uswap_core::segment::Segment;
+use uswap_core::store_jobs::{FrameJob, JobHead, StoreJob};
+use uswap_core::swap_table::ClusterOwner;
+use uswap_core::swap_word::Content;
+use uswap_units::limits::MM_MAX;
+use uswap_units::{MmId, PAGE_BYTES, SwapId};
+
+/// The supervisor's name where owners are named: of no process.
+const STORER: MmId = MmId(MM_MAX as u16);
+
+/// Frames that are read at once.
+const PART_FRAMES: usize = 8;
+
+/// Who owns clusters of entries and zspages.
+pub(crate) trait Owners {
+    /// Its name.
+    fn mm(&self) -> MmId;
+    /// What it owns, for a moment.
+    fn with<T>(&self, change: impl FnOnce(&mut ClusterOwner, &mut ZspageOwner) -> T) -> T;
+}
+
+/// What storing works with.
+pub(crate) struct StoreBuffers<'w> {
+    /// The content.
+    pub(crate) page: &'w Page,
+    pub(crate) blob: &'w mut [u8; PAGE_BYTES],
+    pub(crate) scratch: &'w mut Scratch,
+}
+
+/// What is stored from now on would push something else into the file.
+pub(crate) fn pool_is_tight(segment: Segment<'_>) -> bool {
+    let pool = segment.pool();
+    pool.resident_bytes() > pool.limit_bytes() / 4 * 3
+}
+
+/// Stores a page under a new entry, with one reference for the page word that will name it. None: no room.
+pub(crate) async fn store_anew(
+    segment: Segment<'_>,
+    backing: &impl Backing,
+    owners: &impl Owners,
+    hash: u128,
+    buffers: &mut StoreBuffers<'_>,
+) -> Option<SwapId> {
+    let (table, counters) = (segment.swap_table(), segment.counters());
+    let id = owners.with(|clusters, _| table.reserve(owners.mm(), clusters))?;
+    table.set_hash(id, hash);
+    backing.step().await;
+    if let Some(value) = codec::same_filled(buffers.page) {
+        table.publish(id, Content::Same(value));
+        counters.add(Counter::SameFilled, 1);
+        return Some(id);
+    }
+    // Dense once the pool is three quarters full: what is stored from then on would push something else into the file.
+    let effort = if pool_is_tight(segment) { Effort::Dense } else { Effort::Quick };
+    let length = match codec::compress(buffers.page, buffers.blob, effort, buffers.scratch) {
+        Compressed::Bytes(length) => length,
+        Compressed::Incompressible => {
+            buffers.blob.copy_from_slice(buffers.page);
+            PAGE_BYTES
+        }
+    };
+    backing.step().await;
+    store_blob(segment, backing, owners, id, &buffers.blob[..length])
+}
+
+fn store_blob(
+    segment: Segment<'_>,
+    backing: &impl Backing,
+    owners: &impl Owners,
+    id: SwapId,
+    blob: &[u8],
+) -> Option<SwapId> {
+    let (table, pool, counters) = (segment.swap_table(), segment.pool(), segment.counters());
+    let Some(cell) = owners.with(|_, zspages| pool.reserve(owners.mm(), zspages, blob.len())) else {
+        table.cancel(id);
+        backing.raise(Signal::Shrink);
+        return None;
+    };
+    pool.write(&cell, id, blob);
+    table.publish(id, Content::Blob { blob: cell.blob(), length: blob.len() as u32 });
+    segment.budget().add(blob.len() as u64);
+    if blob.len() == PAGE_BYTES {
+        counters.add(Counter::Incompressible, 1);
+    } else {
+        counters.add(Counter::Compressed, 1);
+        counters.add(Counter::CompressedBytesIn, PAGE_BYTES as u64);
+        counters.add(Counter::CompressedBytesOut, blob.len() as u64);
+    }
+    Some(id)
+}
+
+/// Frames of any process, as the supervisor reads them.
+pub trait RemoteFrames: Backing {
+    /// Reads frames of a job, from number `first` on. False: not all could be read.
+    fn read_frames(&self, head: JobHead, first: u32, pages: &mut [Page]) -> bool;
+}
+
+/// The supervisor's storer.
+pub struct Storer<'w> {
+    owned: RefCell<(ClusterOwner, ZspageOwner)>,
+    workspace: &'w mut Workspace,
+}
+
+impl Owners for RefCell<(ClusterOwner, ZspageOwner)> {
+    fn mm(&self) -> MmId {
+        STORER
+    }
+    fn with<T>(&self, change: impl FnOnce(&mut ClusterOwner, &mut ZspageOwner) -> T) -> T {
+        let (clusters, zspages) = &mut *self.borrow_mut();
+        change(clusters, zspages)
+    }
+}
+
+impl<'w> Storer<'w> {
+    /// Of the workspace it uses 110 KiB.
+    pub fn new(workspace: &'w mut Workspace) -> Storer<'w> {
+        Storer { owned: RefCell::new((ClusterOwner::new(), ZspageOwner::new())), workspace }
+    }
+
+    /// Does one job, if one is ready. True if it did. A thread will soon wait for what is to be decoded, so that comes first.
+    pub async fn turn(&mut self, segment: Segment<'_>, frames: &impl RemoteFrames) -> bool {
+        if decode_ahead(segment, frames, self.workspace).await {
+            return true;
+        }
+        let jobs = segment.store_jobs();
+        let Some(job) = jobs.all().find(|job| job.word().change(JobState::Ready, JobState::Working, None))
+        else {
+            return false;
+        };
+        self.work(segment, frames, job).await;
+        if !job.word().change(JobState::Working, JobState::Done, None) {
+            release_job(segment, frames, job);
+            let _nobody_else_changes_it = job.word().change(JobState::Abandoned, JobState::Free, None);
+        }
+        frames.raise(Signal::Stored);
+        true
+    }
+
+    async fn work(&mut self, segment: Segment<'_>, frames: &impl RemoteFrames, job: StoreJob<'_>) {
+        let head = job.head();
+        for first in (0..head.frames).step_by(PART_FRAMES) {
+            // A thread waits for that, or will soon.
+            while decode_ahead(segment, frames, self.workspace).await {}
+            let Workspace { pages, blob, scratch, .. } = &mut *self.workspace;
+            let pages = &mut pages[..PART_FRAMES.min((head.frames - first) as usize)];
+            if job.word().state() != JobState::Working || !frames.read_frames(head, first, pages) {
+                return;
+            }
+            frames.step().await;
+            for (index, page) in (first..).zip(pages.iter()) {
+                let known = job.frame(index);
+                let hash = codec::hash(page).0;
+                let is_good = known.old.is_some_and(|old| segment.swap_table().hash(old) == hash);
+                let mut buffers = StoreBuffers { page, blob, scratch };
+                let stored = match is_good {
+                    true => None,
+                    false => store_anew(segment, frames, &self.owned, hash, &mut buffers).await,
+                };
+                job.set_frame(index, FrameJob { hash, stored, ..known });
+                if !is_good && stored.is_none() {
+                    return;
+                }
+            }
+        }
+    }
+}
+
+/// Gives up what was stored for a job that nobody waits for.
+pub(crate) fn release_job(segment: Segment<'_>, backing: &impl Backing, job: StoreJob<'_>) {
+    for index in 0..job.head().frames {
+        if let Some(stored) = job.frame(index).stored {
+            put_entry(segment, backing, stored);
+        }
+    }
+}
