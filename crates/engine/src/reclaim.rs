@@ -116,7 +116,9 @@ impl<P: Platform> Engine<'_, P> {
             return Throttle::GoOn;
         }
         let hopeless = self.hopeless_until_ns.load(Ordering::Relaxed) > self.platform.now_ns();
-        for _ in 0..THROTTLE_ROUNDS_MAX {
+        let mut rounds = 0;
+        while rounds < THROTTLE_ROUNDS_MAX {
+            rounds += 1;
             if budget.used() <= min {
                 return Throttle::GoOn;
             }
@@ -137,6 +139,9 @@ impl<P: Platform> Engine<'_, P> {
             if done.pages == 0 {
                 self.platform.wait(Signal::Room, seen, WAIT_NS).await;
             }
+        }
+        if rounds == THROTTLE_ROUNDS_MAX {
+            self.counters.add(Counter::WaitedInVain, 1);
         }
         if budget.used() > budget.ram() {
             self.counters.add(Counter::ForcedOver, 1);

@@ -6,7 +6,7 @@
 use std::time::{Duration, Instant};
 
 use uswap_core::balance::staged_pages_wanted;
-use uswap_core::counters::FaultSource;
+use uswap_core::counters::{Counter, FaultSource};
 use uswap_units::PAGE_BYTES;
 
 use super::shared::Shared;
@@ -37,11 +37,42 @@ const KEPT_BYTES: u64 = 512 << 10;
 /// One part in so many of the budget is for the pages of the program, however dear the file is: with less they only make room for each other.
 const PAGES_PART: u64 = 8;
 
+/// Faults that waited for room in vain, within a second: what is resident is less than what the program needs at once, and the pool must give way. What a process keeps is only estimated.
+const IN_VAIN_MAX: u64 = 2;
+const IN_VAIN_WITHIN: Duration = Duration::from_secs(1);
+
+/// So long the pool stays below the size at which it gave way.
+const YIELDED: Duration = Duration::from_secs(60);
+
 /// Counts of the last look.
 pub struct PoolShare {
     looked: Instant,
     from_file: u64,
     staged_back: u64,
+    in_vain: InVain,
+}
+
+/// Watches for faults that waited in vain.
+struct InVain {
+    since: Instant,
+    count: u64,
+    /// The largest limit, and since when.
+    ceiling: Option<(u64, Instant)>,
+}
+
+impl InVain {
+    /// Whether the pool must give way at `now`, when `count` faults have waited in vain in all.
+    fn is_too_often(&mut self, count: u64, now: Instant) -> bool {
+        let is_too_often = count - self.count >= IN_VAIN_MAX;
+        if is_too_often || now - self.since > IN_VAIN_WITHIN {
+            (self.since, self.count) = (now, count);
+        }
+        is_too_often
+    }
+
+    fn ceiling(&self, now: Instant) -> Option<u64> {
+        self.ceiling.filter(|(_, since)| now - *since < YIELDED).map(|(limit, _)| limit)
+    }
 }
 
 /// What was counted since the last look, and over what.
@@ -100,7 +131,9 @@ fn with_room_for_pages(most: u64, ram: u64, engine_bytes: u64, processes: u64) -
 
 impl PoolShare {
     pub fn new() -> PoolShare {
-        PoolShare { looked: Instant::now(), from_file: 0, staged_back: 0 }
+        let now = Instant::now();
+        let in_vain = InVain { since: now, count: 0, ceiling: None };
+        PoolShare { looked: now, from_file: 0, staged_back: 0, in_vain }
     }
 
     /// Moves the limit of the pool if it is time, and if the pool is at its limit. `engine_bytes` is what uswap has beside the pool.
@@ -121,22 +154,31 @@ impl PoolShare {
             file_ns: latency(FaultSource::File).quantile(1, 2) + HANDOFF_NS,
             pool_ns: latency(FaultSource::Pool).quantile(1, 2) + HANDOFF_NS,
             file_bytes: segment.slots().used() * PAGE_BYTES as u64,
-            file_bytes_max: segment.slots().limit() * PAGE_BYTES as u64,
+            file_bytes_max: segment.slots().capacity() * PAGE_BYTES as u64,
             staged_bytes: staged_pages_wanted(segment.mms().resident_pages()) * PAGE_BYTES as u64,
             beyond: limit >= ram / 10 * 7,
         };
+        let step = ram / STEP_PART;
+        let (least, most) = shared.options.pool.bounds(ram).into_inner();
+        let now = Instant::now();
+        let must_give_way = self.in_vain.is_too_often(counters.get(Counter::WaitedInVain), now);
+        if must_give_way && least < most && !seen.file_is_nearly_full() {
+            let limit = limit.saturating_sub(4 * step).max(ram / 4);
+            self.in_vain.ceiling = Some((limit, now));
+            pool.set_limit_bytes(limit);
+            return;
+        }
         let enough = seen.from_file + seen.staged_back >= FAULTS_MIN;
         if !enough && elapsed < STALE {
             return;
         }
-        *self = PoolShare { looked: Instant::now(), from_file, staged_back };
-        let (least, most) = shared.options.pool.bounds(ram).into_inner();
-        let step = ram / STEP_PART;
+        (self.looked, self.from_file, self.staged_back) = (now, from_file, staged_back);
         // Beyond: --on-full grow has given it more, since the file is full.
         if limit > most + step {
             return;
         }
         let most = with_room_for_pages(most, ram, engine_bytes, segment.mms().in_use().count() as u64);
+        let most = self.in_vain.ceiling(now).map_or(most, |ceiling| ceiling.min(most));
         let least = least.min(most);
         if limit > most && !seen.file_is_nearly_full() {
             pool.set_limit_bytes(most);
@@ -206,6 +248,21 @@ mod tests {
         // A pipe of four in 12 MiB: 2 for uswap, 2 for what they keep, 1.5 for their pages.
         assert_eq!(most(12, 4), 13 << 19);
         assert_eq!(most(12, 100), 3 << 20);
+    }
+
+    #[test]
+    fn faults_that_wait_in_vain_are_noticed_within_a_second() {
+        let start = Instant::now();
+        let at = |ms| start + Duration::from_millis(ms);
+        let mut in_vain = InVain { since: start, count: 5, ceiling: None };
+        assert!(!in_vain.is_too_often(6, at(100)));
+        assert!(in_vain.is_too_often(7, at(900)));
+        assert!(!in_vain.is_too_often(8, at(1000)));
+        assert!(!in_vain.is_too_often(8, at(2000)));
+        assert!(!in_vain.is_too_often(9, at(2100)), "one a second is no sign");
+        assert!(in_vain.is_too_often(10, at(2200)));
+        in_vain.ceiling = Some((7, at(2200)));
+        assert_eq!((in_vain.ceiling(at(2300)), in_vain.ceiling(at(70_000))), (Some(7), None));
     }
 
     #[test]
