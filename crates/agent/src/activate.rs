@@ -91,7 +91,7 @@ pub fn new_engine(platform: LinuxPlatform) -> Result<&'static state::AgentEngine
     let segment = SEGMENT.get().ok_or("it is not part of a run")?;
     let root = segment.mms().record(state::mm()).root().ok_or("it has no page table")?;
     let options = EngineOptions::of_budget(segment.budget().ram(), arena_chunks());
-    Ok(ENGINE.set(Engine::new(*segment, state::mm(), root, platform, options)))
+    Ok(ENGINE.set(Engine::new(segment.acting_as(state::mm()), state::mm(), root, platform, options)))
 }
 
 /// What kswapd works with.

@@ -13,6 +13,7 @@ extern crate alloc;
 mod activate;
 mod affinity;
 mod allocations;
+mod contend;
 mod drops;
 mod fork;
 mod forkd;

@@ -6,8 +6,9 @@
 
 use crate::scan::{for_each_allowed_part, is_candidate};
 use crate::state::AgentEngine;
+use crate::sync::run;
 use core::sync::atomic::{AtomicU32, Ordering};
-use uswap_engine::platform::{Platform, Register};
+use uswap_engine::platform::Register;
 use uswap_os::clock;
 use uswap_os::gate::{ExclusiveGuard, Gate, SharedGuard};
 use uswap_os::maps::Maps;
@@ -51,7 +52,7 @@ pub fn register(engine: &AgentEngine, check: &Maps, range: PageRange) -> bool {
     if no_call_changes_mappings.is_none() && NOT_ENTERED.fetch_add(1, Ordering::Relaxed) < PATIENCE {
         return false;
     }
-    whole(check, range).is_some_and(|whole| engine.platform().register(whole) == Register::Done)
+    whole(check, range).is_some_and(|whole| run(engine.register(whole)) == Register::Done)
 }
 
 /// The allowed part of the mapping around `range`, if one mapping holds all of that.

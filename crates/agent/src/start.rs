@@ -3,6 +3,7 @@
 //! `uswap run` puts `USWAP_RUN=pid:segment:swapfile:options` into the environment: the supervisor's process id, the numbers of two of its descriptors, and
 //! option bits. The agent opens them through /proc; a process that cannot (another user, no /proc) is left alone.
 
+use crate::contend;
 use crate::state::{self, OPTIONS, Phase, SEGMENT, SEGMENT_BYTES, SEGMENT_START, SUPERVISOR, SWAP_FILE};
 use crate::{hooks, kswapd};
 use core::ffi::{CStr, c_char, c_int};
@@ -57,7 +58,7 @@ fn join(value: &[u8]) -> Option<()> {
     drop(file);
     SEGMENT_START.store(words.as_ptr() as usize, Ordering::Release);
     SEGMENT_BYTES.store(bytes, Ordering::Release);
-    let segment = SEGMENT.set(Segment::open(words).ok()?);
+    let segment = SEGMENT.set(Segment::open(words).ok()?.waiting_by(contend::wait_for_lock));
     take_record(segment)?;
     state::set_phase(Phase::Watching);
     hooks::register_fork_handlers();

@@ -4,11 +4,11 @@
 //! and in the simulator, in a memfd shared by all processes in a real run. `engine` calls it.
 //!
 //! Map: [`segment`] cuts the slice into tables. [`page_word`] and [`page_table`] say where a page is, [`swap_word`] and [`swap_table`]
-//! where its content is, [`pool`] holds compressed content in RAM, [`slots`] counts the room of the swap file, [`store_jobs`] and [`load_jobs`] are work handed to the supervisor, [`mm`] lists the processes,
+//! where its content is, [`pool`] holds compressed content in RAM, [`slots`] counts the room of the swap file; [`clusters`] hands out entries and slots; [`store_jobs`] and [`load_jobs`] are work handed to the supervisor, [`mm`] lists the processes,
 //! [`budget`] and [`counters`] hold numbers, [`balance`] and [`placement`] decide from them; [`range_set`] notes ranges of one process.
 //!
-//! Rules of shared state: no locks and no pointers. Each change that others may see is one atomic operation on one word, and what a killed process can leave
-//! behind is a leak of what it had reserved, which `owned_by` sweeps find.
+//! Rules of shared state: no pointers. Each change that others may see is one atomic operation on one word, and what a killed process can leave
+//! behind is a leak of what it had reserved, which `reap` finds. Only [`clusters`] has locks; they name their holder, and what they guard can be made anew.
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -17,6 +17,7 @@ extern crate std;
 
 pub mod balance;
 pub mod budget;
+pub mod clusters;
 pub mod counters;
 pub mod histogram;
 pub mod jobs;

@@ -4,6 +4,7 @@
 //! ```text
 //! word 0: state(8) | pid(32)      1: root table      2: thread id of its kswapd      3: resident pages (measured)
 //!      4: staged pages   5: shared pages   6: fork generation   7: pages under management   8: parent record + 1
+//!      9: what it has begun in the swap table and not ended
 //! ```
 
 use uswap_sync::{AtomicU64, Ordering};
@@ -162,6 +163,19 @@ impl MmRecord<'_> {
     /// Sets the root of its page table.
     pub fn set_root(&self, root: TableId) {
         self.words[1].store(u64::from(root.0), Ordering::Release);
+    }
+    /// Begins something that leaves traces if the process dies before `end`.
+    pub(crate) fn begin(&self) {
+        // Acquire: what follows is not done before it is counted.
+        self.words[9].fetch_add(1, Ordering::Acquire);
+    }
+    pub(crate) fn end(&self) {
+        // Release: all of it is done.
+        self.words[9].fetch_sub(1, Ordering::Release);
+    }
+    /// Whether it has begun something in the swap table or the slot map that it has not ended.
+    pub fn is_in_the_middle(&self) -> bool {
+        self.words[9].load(Ordering::Acquire) != 0
     }
     plain_fields! {
         2 kswapd_tid set_kswapd_tid "Thread id of its kswapd; 0 while there is none. When that thread is gone, the mm is gone.";

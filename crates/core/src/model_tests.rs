@@ -2,6 +2,7 @@
 //!
 //! The operands of an operation are taken modulo what exists, so that shrinking keeps a list meaningful.
 
+mod clusters;
 mod page_table;
 mod page_word;
 mod pool;

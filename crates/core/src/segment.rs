@@ -3,15 +3,16 @@
 //! The creator writes the geometry into the header; whoever maps the segment later computes the same layout from it.
 
 use crate::budget::{BUDGET_WORDS, Budget};
+use crate::clusters::lock::{Contended, Locker, SUPERVISOR, spin};
 use crate::counters::{COUNTER_WORDS, Counters, HISTOGRAM_WORDS};
 use crate::load_jobs::{LOAD_JOBS_WORDS, LoadJobs};
 use crate::mm::{MM_WORDS, MmTable};
 use crate::page_table::{PageTable, Tables};
 use crate::placement::{PLACEMENT_WORDS, Placement};
 use crate::pool::{CLASS_COUNT, MAP_WORDS, Pool, ZSPAGE_BYTES};
-use crate::slots::SlotMap;
+use crate::slots::{SlotMap, slot_space};
 use crate::store_jobs::{STORE_JOB_WORDS, STORE_JOBS, StoreJobs};
-use crate::swap_table::{CLUSTER_ENTRIES, SwapTable};
+use crate::swap_table::{CLUSTER_ENTRIES, SwapTable, entry_space};
 use crate::swap_word::FILE_GRANULE_BYTES;
 use uswap_sync::{AtomicU64, Ordering};
 use uswap_units::{MmId, PAGE_BYTES, TableId};
@@ -19,7 +20,7 @@ use uswap_units::{MmId, PAGE_BYTES, TableId};
 const MAGIC: u64 = u64::from_le_bytes(*b"uswapsg1");
 const HEADER_WORDS: usize = PAGE_BYTES / 8;
 /// Notes that structures keep in the header, each on a cache line of its own.
-const NOTES: usize = 11;
+const NOTES: usize = 7;
 const PLACEMENT_START: usize = 16 + BUDGET_WORDS + NOTES * 8;
 /// Slots that a swap word can name: 34 bits of granules of 64 bytes.
 const SLOTS_MAX: u64 = (1 << 34) * FILE_GRANULE_BYTES / PAGE_BYTES as u64;
@@ -50,6 +51,7 @@ pub struct Layout {
     table_owners: usize,
     table_holds: usize,
     clusters: usize,
+    slot_clusters: usize,
     states: usize,
     maps: usize,
     offers: usize,
@@ -81,7 +83,8 @@ impl Geometry {
             mms: place(self.mms as usize * MM_WORDS),
             table_owners: place(self.tables as usize),
             table_holds: place(self.tables as usize),
-            clusters: place((self.entries / CLUSTER_ENTRIES) as usize),
+            clusters: place(entry_space(self.entries).words()),
+            slot_clusters: place(slot_space(self.slots).words()),
             states: place(zspages),
             maps: place(zspages * MAP_WORDS),
             offers: place(zspages.div_ceil(64) * (CLASS_COUNT + 1)),
@@ -99,6 +102,12 @@ impl Layout {
     /// Words of the whole segment.
     pub const fn total_words(&self) -> usize {
         self.total
+    }
+    /// Byte offsets and lengths of the words and the hashes of a cluster of entries, whole pages.
+    pub const fn cluster_bytes(&self, cluster: u32) -> [(u64, u64); 2] {
+        let page = PAGE_BYTES as u64;
+        let (words, hashes) = (self.words as u64 * 8, self.hashes as u64 * 8);
+        [(words + cluster as u64 * page, page), (hashes + cluster as u64 * 2 * page, 2 * page)]
     }
     /// Byte offset of the pool's data in the segment: what is given back to the system lies there.
     pub const fn pool_offset_bytes(&self) -> u64 {
@@ -120,9 +129,24 @@ pub enum NotASegment {
 pub struct Segment<'a> {
     words: &'a [AtomicU64],
     layout: Layout,
+    /// Who uses it, and how it waits for a lock.
+    me: MmId,
+    contended: Contended,
 }
 
 impl<'a> Segment<'a> {
+    /// The same, used in the name of a process; else it is the supervisor's.
+    pub fn acting_as(self, me: MmId) -> Segment<'a> {
+        Segment { me, ..self }
+    }
+    /// The same, with another way to wait for a lock.
+    pub fn waiting_by(self, contended: Contended) -> Segment<'a> {
+        Segment { contended, ..self }
+    }
+    fn locker(&self) -> Locker<'a> {
+        Locker { me: self.me, contended: self.contended, mms: self.mms() }
+    }
+
     /// Makes a segment out of zeroed words.
     pub fn create(words: &'a [AtomicU64], geometry: Geometry) -> Segment<'a> {
         let layout = geometry.layout();
@@ -131,9 +155,8 @@ impl<'a> Segment<'a> {
             word.store(value, Ordering::Relaxed);
         }
         words[0].store(MAGIC, Ordering::Release);
-        let segment = Segment { words, layout };
+        let segment = Segment { words, layout, me: SUPERVISOR, contended: spin };
         segment.pool().set_limit_bytes(u64::from(geometry.zspages) * ZSPAGE_BYTES as u64);
-        segment.slots().set_limit(geometry.slots);
         segment
     }
 
@@ -163,7 +186,7 @@ impl<'a> Segment<'a> {
         if words.len() < layout.total {
             return Err(NotASegment::TooShort);
         }
-        Ok(Segment { words, layout })
+        Ok(Segment { words, layout, me: SUPERVISOR, contended: spin })
     }
 
     /// Where the tables are.
@@ -199,7 +222,7 @@ impl<'a> Segment<'a> {
     pub fn store_jobs(&self) -> StoreJobs<'a> {
         StoreJobs {
             words: self.part(self.layout.store_jobs, STORE_JOBS * STORE_JOB_WORDS),
-            open: self.note(10),
+            open: self.note(6),
         }
     }
     /// What processes ask the supervisor to decode.
@@ -221,7 +244,7 @@ impl<'a> Segment<'a> {
             holds: self.part(self.layout.table_holds, count),
             words: self.part(self.layout.tables, count * 512),
             hint: self.note(1),
-            touched: self.note(8),
+            touched: self.note(2),
         }
     }
     /// The page table of one process.
@@ -234,10 +257,9 @@ impl<'a> Segment<'a> {
         SwapTable {
             words: self.part(self.layout.words, entries),
             hashes: self.part(self.layout.hashes, entries * 2),
-            clusters: self.part(self.layout.clusters, entries / CLUSTER_ENTRIES as usize),
-            hint: self.note(2),
-            touched: self.note(9),
+            clusters: self.part(self.layout.clusters, entry_space(entries as u32).words()),
             counters: self.counters(),
+            locker: self.locker(),
         }
     }
     /// The pool.
@@ -257,8 +279,8 @@ impl<'a> Segment<'a> {
     pub fn slots(&self) -> SlotMap<'a> {
         SlotMap {
             counts: self.part(self.layout.slots, (self.layout.geometry.slots / 8) as usize),
-            limit: self.note(6),
-            used: self.note(7),
+            clusters: self.part(self.layout.slot_clusters, slot_space(self.layout.geometry.slots).words()),
+            locker: self.locker(),
         }
     }
 }

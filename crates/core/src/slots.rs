@@ -1,12 +1,14 @@
 //! Room of the swap file: how many live blobs touch each 4 KiB slot.
 //!
 //! Blobs are packed, so a slot may hold parts of many blobs and a blob may cross a slot border. Only the supervisor takes slots (counts 0 -> n, before
-//! the words name them); anyone who frees a blob counts its slots down. A slot with count 0 is free.
+//! the words name them); anyone who frees a blob counts its slots down. A slot with count 0 is free; `clusters` finds runs of them.
 //!
 //! Must hold: a slot is taken only when no swap word names it and no write to it is in flight; the batch that is being written counts as one user.
 
+use crate::clusters::lock::Locker;
+use crate::clusters::{CLUSTER_SLOTS, Clusters, Space, Truth};
 use uswap_sync::{AtomicU64, Ordering};
-use uswap_units::PAGE_BYTES;
+use uswap_units::{MmId, PAGE_BYTES};
 
 const SLOTS_PER_WORD: u64 = 8;
 
@@ -14,10 +16,47 @@ const SLOTS_PER_WORD: u64 = 8;
 #[derive(Clone, Copy)]
 pub struct SlotMap<'a> {
     pub(crate) counts: &'a [AtomicU64],
-    /// Slots that may be used; grows up to the size of the map.
-    pub(crate) limit: &'a AtomicU64,
-    /// Slots with a count above 0.
-    pub(crate) used: &'a AtomicU64,
+    /// State of the clusters.
+    pub(crate) clusters: &'a [AtomicU64],
+    pub(crate) locker: Locker<'a>,
+}
+
+/// What says that a slot is used: its count.
+#[derive(Clone, Copy)]
+struct Counts<'a> {
+    counts: &'a [AtomicU64],
+}
+
+const fn shift_of(slot: u64) -> u64 {
+    slot % SLOTS_PER_WORD * 8
+}
+
+impl Counts<'_> {
+    fn word(&self, slot: u64) -> &AtomicU64 {
+        &self.counts[(slot / SLOTS_PER_WORD) as usize]
+    }
+    fn count(&self, slot: u64) -> u8 {
+        (self.word(slot).load(Ordering::Acquire) >> shift_of(slot)) as u8
+    }
+    fn add(&self, slot: u64) {
+        // AcqRel pairs with `subtract`: the last user's reads are done before the slot is written again.
+        let before = self.word(slot).fetch_add(1 << shift_of(slot), Ordering::AcqRel);
+        assert!((before >> shift_of(slot)) as u8 != u8::MAX, "a slot has room for 64 blobs and one batch");
+    }
+}
+
+impl Truth for Counts<'_> {
+    fn is_used(&self, slot: u32) -> bool {
+        self.count(u64::from(slot)) != 0
+    }
+    fn claim(&self, slot: u32, _: MmId) {
+        self.add(u64::from(slot));
+    }
+}
+
+/// The clusters of a file of so many slots.
+pub(crate) const fn slot_space(slots: u64) -> Space {
+    Space { first: 0, end: slots as u32, is_discarding: false }
 }
 
 /// A run of free slots that the supervisor has taken for a batch.
@@ -39,114 +78,99 @@ impl TakenRun {
     }
 }
 
-/// Where the search for free slots goes on. Private to the supervisor.
-#[derive(Debug, Default)]
-pub struct SlotCursor {
-    next: u64,
-}
-
 fn slots_of(offset: u64, bytes: u64) -> core::ops::Range<u64> {
     let page = PAGE_BYTES as u64;
     offset / page..(offset + bytes).div_ceil(page)
 }
 
-impl SlotMap<'_> {
-    /// Slots that the map can describe.
+impl<'a> SlotMap<'a> {
+    fn truth(&self) -> Counts<'a> {
+        Counts { counts: self.counts }
+    }
+    fn clusters(&self) -> Clusters<'a, impl Truth + use<'a>> {
+        Clusters::new(self.clusters, slot_space(self.capacity()), self.truth(), self.locker)
+    }
+    /// Slots that there are.
     pub fn capacity(&self) -> u64 {
         self.counts.len() as u64 * SLOTS_PER_WORD
     }
-    /// Slots that may be used.
-    pub fn limit(&self) -> u64 {
-        self.limit.load(Ordering::Relaxed)
-    }
-    /// Sets the slots that may be used.
-    pub fn set_limit(&self, slots: u64) {
-        self.limit.store(slots.min(self.capacity()), Ordering::Relaxed);
-    }
     /// Slots in use.
     pub fn used(&self) -> u64 {
-        self.used.load(Ordering::Relaxed)
+        self.clusters().used()
     }
     /// Live blobs that touch `slot`.
     pub fn count(&self, slot: u64) -> u8 {
-        (self.counts[(slot / SLOTS_PER_WORD) as usize].load(Ordering::Acquire) >> (slot % SLOTS_PER_WORD * 8))
-            as u8
+        self.truth().count(slot)
     }
 
-    fn add(&self, slot: u64) {
-        let shift = slot % SLOTS_PER_WORD * 8;
-        // AcqRel pairs with `subtract`: the last user's reads are done before the slot is written again.
-        let before = self.counts[(slot / SLOTS_PER_WORD) as usize].fetch_add(1 << shift, Ordering::AcqRel);
-        let count = (before >> shift) as u8;
-        assert!(count < u8::MAX, "a slot has room for 64 blobs and one batch");
-        if count == 0 {
-            self.used.fetch_add(1, Ordering::Relaxed);
-        }
-    }
-
-    /// True if the slot became free.
+    /// One user of a slot less. True if it was the last.
     fn subtract(&self, slot: u64) -> bool {
-        let shift = slot % SLOTS_PER_WORD * 8;
-        let before = self.counts[(slot / SLOTS_PER_WORD) as usize].fetch_sub(1 << shift, Ordering::AcqRel);
+        let shift = shift_of(slot);
+        let before = self.truth().word(slot).fetch_sub(1 << shift, Ordering::AcqRel);
         let count = (before >> shift) as u8;
         assert!(count > 0, "a slot is released as often as it was taken");
-        if count == 1 {
-            self.used.fetch_sub(1, Ordering::Relaxed);
-        }
         count == 1
     }
 
-    /// Takes a run of up to `wanted` free slots, the longest of the first ones found that has at least `least`. None: no such run.
-    pub fn take_run(&self, cursor: &mut SlotCursor, wanted: u64, least: u64) -> Option<TakenRun> {
-        let limit = self.limit();
-        let mut best: Option<(u64, u64)> = None;
-        let (mut length, mut searched, mut slot) = (0, 0, if cursor.next < limit { cursor.next } else { 0 });
-        while searched < limit + wanted && limit > 0 {
-            if slot == limit {
-                (slot, length) = (0, 0);
-            }
-            if self.count(slot) == 0 {
-                length += 1;
-            } else {
-                length = 0;
-            }
-            slot += 1;
-            searched += 1;
-            if length > best.map_or(0, |(_, count)| count) {
-                best = Some((slot - length, length));
-            }
-            // After 64 K slots (256 MiB of file) a shorter run is better than more search.
-            let enough = searched >= 65_536 && best.is_some_and(|(_, count)| count >= least);
-            if length == wanted || enough {
-                break;
+    /// Takes a run of up to `wanted` free slots, at most a cluster: the largest power of two that is to be had. None: all are used.
+    pub fn take_run(&self, wanted: u64) -> Option<TakenRun> {
+        let most = wanted.clamp(1, u64::from(CLUSTER_SLOTS)).ilog2();
+        let clusters = self.clusters();
+        // Slots are freed by others meanwhile, but taken only here.
+        while let Some(largest) = clusters.largest() {
+            let order = largest.min(most);
+            if let Some(first) = clusters.allocate(order, self.locker.me()) {
+                return Some(TakenRun { first: u64::from(first), count: 1 << order });
             }
         }
-        let (first, count) = best.filter(|&(_, count)| count >= least)?;
-        for slot in first..first + count {
-            self.add(slot);
-        }
-        cursor.next = first + count;
-        Some(TakenRun { first, count })
+        None
     }
 
     /// A blob at `offset` (bytes) uses the slots it touches.
     pub fn add_blob(&self, offset: u64, bytes: u64) {
-        slots_of(offset, bytes).for_each(|slot| self.add(slot));
+        slots_of(offset, bytes).for_each(|slot| self.truth().add(slot));
     }
 
-    /// A blob is freed. `freed` gets each slot that nobody uses any more.
-    pub fn remove_blob(&self, offset: u64, bytes: u64, mut freed: impl FnMut(u64)) {
-        slots_of(offset, bytes).for_each(|slot| {
-            if self.subtract(slot) {
-                freed(slot);
-            }
-        });
+    /// A blob is freed.
+    pub fn remove_blob(&self, offset: u64, bytes: u64) {
+        self.remove(slots_of(offset, bytes));
     }
 
     /// The batch is written, or given up: its own use of the slots ends.
     pub fn end_run(&self, run: TakenRun) {
-        for slot in run.first..run.first + run.count {
-            self.subtract(slot);
+        self.remove(run.first..run.first + run.count);
+    }
+
+    /// One user of each of these slots less.
+    fn remove(&self, slots: core::ops::Range<u64>) {
+        self.locker.begin();
+        // What became free is given back together, a part for each cluster.
+        let mut freed: Option<core::ops::Range<u64>> = None;
+        for slot in slots {
+            let is_free = self.subtract(slot);
+            let is_border = slot % u64::from(CLUSTER_SLOTS) == 0;
+            if (!is_free || is_border)
+                && let Some(part) = freed.take()
+            {
+                self.clusters().free(part.start as u32, (part.end - part.start) as u32);
+            }
+            if is_free {
+                freed = Some(freed.map_or(slot, |part| part.start)..slot + 1);
+            }
         }
+        if let Some(part) = freed {
+            self.clusters().free(part.start as u32, (part.end - part.start) as u32);
+        }
+        self.locker.end();
+    }
+
+    /// Gives up the locks that a dead process holds.
+    pub fn break_locks(&self, dead: MmId) {
+        self.clusters().break_locks(dead);
+    }
+
+    /// Frees what a dead process had not freed to the end.
+    pub fn audit(&self) -> u64 {
+        self.clusters().audit()
     }
 }

@@ -1,44 +1,50 @@
 //! The swap table: one word and one content hash a swap entry.
 //!
-//! Entries are reserved by a process only from clusters of 512 that it owns, and freed by anyone: so a reserved entry of a dead process is found by
-//! looking through the clusters it owned. The words are lock-free; transitions are methods named after the change.
+//! Entries are handed out by `clusters`, 512 of which share a lock; a word that is not 0 is a used entry. The words are lock-free; transitions are methods named after the change.
+//! A process counts in its record what it has begun and not ended: if it dies with a count above 0, `reap` looks for what it had reserved, and for locks that it held.
 //!
 //! Callers: `engine` (store, fault, fork, write-back). Leaves to them: releasing the cell or slots that a transition hands back.
 
+use crate::clusters::lock::Locker;
+use crate::clusters::{CLUSTER_SLOTS, Clusters, Space, Truth};
 use crate::counters::{Counter, Counters};
 use crate::swap_word::{Content, SwapWord};
 use uswap_sync::{AtomicU64, Ordering};
 use uswap_units::{MmId, SwapId};
 
-/// Entries of one cluster.
-pub const CLUSTER_ENTRIES: u32 = 512;
+/// Entries of one cluster: their words are one page of memory.
+pub const CLUSTER_ENTRIES: u32 = CLUSTER_SLOTS;
 
 /// Views of the tables in the segment.
 #[derive(Clone, Copy)]
 pub struct SwapTable<'a> {
     pub(crate) words: &'a [AtomicU64],
     pub(crate) hashes: &'a [AtomicU64],
-    /// Owner + 1 of each cluster in the low 32 bits, used entries above.
+    /// State of the clusters.
     pub(crate) clusters: &'a [AtomicU64],
-    /// Where the search for a cluster starts.
-    pub(crate) hint: &'a AtomicU64,
-    /// Clusters from here on were never claimed: looking at them would only cost memory.
-    pub(crate) touched: &'a AtomicU64,
     pub(crate) counters: Counters<'a>,
+    pub(crate) locker: Locker<'a>,
 }
 
-/// The cluster a process reserves entries from. Private to the process; behind its lock.
-#[derive(Debug, Default)]
-pub struct ClusterOwner {
-    cluster: Option<u32>,
-    next: u32,
+/// What says that an entry is used: its word.
+#[derive(Clone, Copy)]
+struct Entries<'a> {
+    words: &'a [AtomicU64],
 }
 
-impl ClusterOwner {
-    /// Owns nothing yet.
-    pub const fn new() -> ClusterOwner {
-        ClusterOwner { cluster: None, next: 0 }
+impl Truth for Entries<'_> {
+    fn is_used(&self, entry: u32) -> bool {
+        // Acquire pairs with the exchange that freed it: its last user is done with it.
+        self.words[entry as usize].load(Ordering::Acquire) != 0
     }
+    fn claim(&self, entry: u32, by: MmId) {
+        self.words[entry as usize].store(SwapWord::reserved_by(by).0, Ordering::Relaxed);
+    }
+}
+
+/// The clusters of a table of so many entries. Entry 0 is never handed out: a page word with 0 has none.
+pub(crate) const fn entry_space(entries: u32) -> Space {
+    Space { first: 1, end: entries, is_discarding: true }
 }
 
 /// What came of `put`.
@@ -72,9 +78,6 @@ pub enum WritebackEnd {
     Orphaned,
 }
 
-const OWNER_MASK: u64 = 0xFFFF_FFFF;
-const USED_ONE: u64 = 1 << 32;
-
 impl<'a> SwapTable<'a> {
     /// Number of entries; ids are `1..entry_count`.
     pub fn entry_count(&self) -> u32 {
@@ -100,66 +103,24 @@ impl<'a> SwapTable<'a> {
         }
     }
 
-    /// Takes a free entry from a cluster that `mm` owns, or claims another cluster. None: the table is full.
-    pub fn reserve(&self, mm: MmId, owner: &mut ClusterOwner) -> Option<SwapId> {
-        loop {
-            if let Some(cluster) = owner.cluster {
-                while owner.next < CLUSTER_ENTRIES {
-                    let id = SwapId(cluster * CLUSTER_ENTRIES + owner.next);
-                    owner.next += 1;
-                    let word = &self.words[id.0 as usize];
-                    // Only the owner of the cluster turns Free into Reserved; Acquire pairs with the freeing.
-                    if id.0 != 0 && word.load(Ordering::Acquire) == 0 {
-                        // Counted first: who is killed in between leaves the count too high, never too low.
-                        self.clusters[cluster as usize].fetch_add(USED_ONE, Ordering::AcqRel);
-                        word.store(SwapWord::reserved_by(mm).0, Ordering::Relaxed);
-                        return Some(id);
-                    }
-                }
-                self.release_cluster(cluster);
-                owner.cluster = None;
-            }
-            owner.cluster = Some(self.claim_cluster(mm)?);
-            owner.next = 0;
-        }
+    fn clusters(&self) -> Clusters<'a, impl Truth + use<'a>> {
+        let space = entry_space(self.entry_count());
+        Clusters::new(self.clusters, space, Entries { words: self.words }, self.locker)
     }
 
-    fn claim_cluster(&self, mm: MmId) -> Option<u32> {
-        let count = self.clusters.len() as u64;
-        let start = self.hint.load(Ordering::Relaxed) % count;
-        // A cluster with little room is not worth a scan of its words, unless there is no other.
-        for used_max in [u64::from(CLUSTER_ENTRIES) / 2, u64::from(CLUSTER_ENTRIES) - 1] {
-            for step in 0..count {
-                let index = (start + step) % count;
-                let word = &self.clusters[index as usize];
-                let seen = word.load(Ordering::Relaxed);
-                // Entry 0 is never handed out, and not counted.
-                let used = (seen >> 32) + u64::from(index == 0);
-                if seen & OWNER_MASK != 0 || used > used_max {
-                    continue;
-                }
-                let next = seen | (u64::from(mm.0) + 1);
-                if word.compare_exchange(seen, next, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
-                    self.hint.store(index, Ordering::Relaxed);
-                    self.touched.fetch_max(index + 1, Ordering::AcqRel);
-                    return Some(index as u32);
-                }
-            }
+    /// Takes a free entry for `mm`, which publishes or cancels it. None: the table is full.
+    pub fn reserve(&self, mm: MmId) -> Option<SwapId> {
+        self.locker.begin();
+        let id = self.clusters().allocate(0, mm).map(SwapId);
+        if id.is_none() {
+            self.locker.end();
         }
-        None
+        id
     }
 
-    fn release_cluster(&self, cluster: u32) {
-        self.clusters[cluster as usize].fetch_and(!OWNER_MASK, Ordering::AcqRel);
-    }
-
-    fn note_freed(&self, id: SwapId) {
-        let cluster = id.0 / CLUSTER_ENTRIES;
-        let before = self.clusters[cluster as usize].fetch_sub(USED_ONE, Ordering::AcqRel);
-        assert!(before >= USED_ONE);
-        if before >> 32 == u64::from(CLUSTER_ENTRIES) / 2 {
-            self.hint.fetch_min(u64::from(cluster), Ordering::Relaxed);
-        }
+    /// The word of the entry is 0: others may have it.
+    fn free(&self, id: SwapId) {
+        self.clusters().free(id.0, 1);
     }
 
     /// Writes the content hash of an entry that the caller has reserved; call before `publish`.
@@ -181,13 +142,19 @@ impl<'a> SwapTable<'a> {
         let word = SwapWord::new(content).with_referenced(true).with_count_plus_one();
         // Release pairs with `load`: the content is in its cell before the word names it.
         self.words[id.0 as usize].store(word.0, Ordering::Release);
+        self.locker.end();
     }
 
     /// Reserved -> free, because nothing will be stored.
     pub fn cancel(&self, id: SwapId) {
+        self.cancel_for_the_dead(id);
+        self.locker.end();
+    }
+
+    fn cancel_for_the_dead(&self, id: SwapId) {
         debug_assert_eq!(self.load(id).content(), Content::Reserved);
         self.words[id.0 as usize].store(0, Ordering::Release);
-        self.note_freed(id);
+        self.free(id);
     }
 
     /// One more page refers to the entry. A shared entry is not retained: someone may depend on it.
@@ -197,6 +164,13 @@ impl<'a> SwapTable<'a> {
 
     /// One page less refers to the entry.
     pub fn put(&self, id: SwapId) -> Put {
+        self.locker.begin();
+        let put = self.put_begun(id);
+        self.locker.end();
+        put
+    }
+
+    fn put_begun(&self, id: SwapId) -> Put {
         let (before, _) = self.update(id, |word| {
             assert!(word.count() > 0, "an entry that a page refers to is counted");
             if word.count() > 1 || word.is_writeback() {
@@ -210,7 +184,7 @@ impl<'a> SwapTable<'a> {
         if before.is_writeback() {
             return Put::Deferred;
         }
-        self.note_freed(id);
+        self.free(id);
         Put::Freed(before.content())
     }
 
@@ -278,7 +252,7 @@ impl<'a> SwapTable<'a> {
             Some(word.with_content(copy).with_writeback(false))
         });
         if before.count() == 0 {
-            self.note_freed(id);
+            self.free(id);
             return WritebackEnd::Orphaned;
         }
         WritebackEnd::Moved
@@ -295,7 +269,7 @@ impl<'a> SwapTable<'a> {
             Some(word.with_writeback(false).with_referenced(true))
         });
         if before.count() == 0 {
-            self.note_freed(id);
+            self.free(id);
             return Some(before.content());
         }
         None
@@ -311,40 +285,44 @@ impl<'a> SwapTable<'a> {
         changed.then(|| before.content())
     }
 
-    /// Frees what a dead process had reserved and not published, and gives its clusters to the others.
+    /// Frees what a dead process had reserved and not published, or not freed to the end. Its locks are broken.
     pub fn reap(&self, mm: MmId) {
-        for (index, word) in self.touched_clusters().iter().enumerate() {
-            if word.load(Ordering::Acquire) & OWNER_MASK != u64::from(mm.0) + 1 {
-                continue;
+        for id in (1..self.touched_entries().min(self.entry_count())).map(SwapId) {
+            if self.load(id) == SwapWord::reserved_by(mm) {
+                self.cancel_for_the_dead(id);
+                self.counters.add(Counter::ReapedEntries, 1);
             }
-            let first = index as u32 * CLUSTER_ENTRIES;
-            for id in (first..first + CLUSTER_ENTRIES).map(SwapId) {
-                // Not what a living process reserved here before it gave the cluster up.
-                if self.load(id) == SwapWord::reserved_by(mm) {
-                    self.cancel(id);
-                    self.counters.add(Counter::ReapedEntries, 1);
-                }
-            }
-            self.release_cluster(index as u32);
         }
+        self.counters.add(Counter::ReapedEntries, self.clusters().audit());
+    }
+
+    /// Gives up the locks that a dead process holds.
+    pub fn break_locks(&self, dead: MmId) {
+        self.clusters().break_locks(dead);
     }
 
     /// Used entries, summed over the clusters.
     pub fn used_count(&self) -> u64 {
-        self.touched_clusters().iter().map(|word| word.load(Ordering::Relaxed) >> 32).sum()
+        self.clusters().used()
     }
 
-    fn touched_clusters(&self) -> &'a [AtomicU64] {
-        &self.clusters[..self.touched.load(Ordering::Acquire) as usize]
+    /// A cluster of which no entry is used any more, and whose words and hashes may be given back to the system. Then call `discarded`.
+    pub fn take_discard(&self) -> Option<u32> {
+        self.clusters().take_discard()
+    }
+
+    /// The memory of a cluster from `take_discard` is given back; it reads as zeros, which is what it held.
+    pub fn discarded(&self, cluster: u32) {
+        self.clusters().discarded(cluster);
     }
 
     /// Entries behind the last that was ever reserved.
     pub fn touched_entries(&self) -> u32 {
-        self.touched.load(Ordering::Acquire) as u32 * CLUSTER_ENTRIES
+        self.clusters().touched() * CLUSTER_ENTRIES
     }
 
     /// Used entries of the cluster that holds `id`.
     pub fn used_near(&self, id: SwapId) -> u32 {
-        (self.clusters[(id.0 / CLUSTER_ENTRIES) as usize].load(Ordering::Relaxed) >> 32) as u32
+        self.clusters().used_in(id.0 / CLUSTER_ENTRIES)
     }
 }

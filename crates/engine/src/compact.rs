@@ -176,7 +176,6 @@ mod tests {
     use uswap_core::budget::Signal;
     use uswap_core::pool::{ZSPAGE_BYTES, ZspageOwner};
     use uswap_core::segment::Geometry;
-    use uswap_core::swap_table::ClusterOwner;
     use uswap_units::limits::WRITEBACK_BATCH_BYTES;
     use uswap_units::{MmId, Prng};
 
@@ -222,10 +221,10 @@ mod tests {
 
     /// Blobs of a few lengths, most of them freed again at random: what is left, with its first byte.
     fn scattered(segment: Segment<'_>, prng: &mut Prng) -> Vec<(SwapId, u8)> {
-        let (mut clusters, mut zspages) = (ClusterOwner::new(), ZspageOwner::new());
+        let mut zspages = ZspageOwner::new();
         let mut live = Vec::new();
         for _ in 0..3000 {
-            let id = segment.swap_table().reserve(MmId(1), &mut clusters).expect("room");
+            let id = segment.swap_table().reserve(MmId(1)).expect("room");
             let (length, byte) = (200 + 700 * prng.below(5) as usize, prng.next_u64() as u8);
             let cell = segment.pool().reserve(MmId(1), &mut zspages, length).expect("room");
             segment.pool().write(&cell, id, &vec![byte; length]);

@@ -12,7 +12,6 @@ use uswap_core::mm::MmRecord;
 use uswap_core::page_table::{PageTable, TICK_NS};
 use uswap_core::pool::ZspageOwner;
 use uswap_core::segment::Segment;
-use uswap_core::swap_table::ClusterOwner;
 use uswap_units::{Bytes, MmId, PageId, TableId};
 
 /// What the engine of a process is told at start.
@@ -36,7 +35,6 @@ impl EngineOptions {
 
 /// State of one process that several of its engine tasks change.
 pub(crate) struct Private {
-    pub(crate) clusters: ClusterOwner,
     pub(crate) zspages: ZspageOwner,
     pub(crate) arena: Arena,
     /// Where staging goes on.
@@ -71,7 +69,7 @@ pub struct Engine<'a, P: Platform> {
 }
 
 impl<'a, P: Platform> Engine<'a, P> {
-    /// The engine of `mm`, whose page table starts at `root`.
+    /// The engine of `mm`, whose page table starts at `root`. `segment` acts as the process in which it runs, which is another one while a parent serves its forked child.
     pub fn new(
         segment: Segment<'a>,
         mm: MmId,
@@ -85,7 +83,6 @@ impl<'a, P: Platform> Engine<'a, P> {
             table: segment.page_table(mm, root),
             platform,
             private: Mutex::new(Private {
-                clusters: ClusterOwner::new(),
                 zspages: ZspageOwner::new(),
                 arena: Arena::new(options.arena_chunks),
                 hand: PageId(0),

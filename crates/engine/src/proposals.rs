@@ -11,7 +11,6 @@ use uswap_core::jobs::JobState;
 use uswap_core::page_word::{PageWord, Place};
 use uswap_core::pool::ZspageOwner;
 use uswap_core::store_jobs::{FrameJob, JobHead, StoreJob};
-use uswap_core::swap_table::ClusterOwner;
 use uswap_units::{FrameId, MmId, SwapId};
 
 /// Chunks that the supervisor may have at once: one that it works on, one that waits.
@@ -25,10 +24,10 @@ impl<P: Platform> Owners for Engine<'_, P> {
     fn mm(&self) -> MmId {
         self.mm
     }
-    fn with<T>(&self, change: impl FnOnce(&mut ClusterOwner, &mut ZspageOwner) -> T) -> T {
+    fn with<T>(&self, change: impl FnOnce(&mut ZspageOwner) -> T) -> T {
         let mut private = self.private.lock();
         let private = &mut *private;
-        change(&mut private.clusters, &mut private.zspages)
+        change(&mut private.zspages)
     }
 }
 

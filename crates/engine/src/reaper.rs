@@ -40,11 +40,32 @@ fn reap_job(word: JobWord<'_>, mm: MmId, release: impl Fn()) {
     }
 }
 
-/// Drops every reference that the process held, and gives its clusters, zspages, table pages and record to the others.
+/// The supervisor's way to give back memory of the swap table.
+pub trait GiveBack: Backing {
+    /// Gives words and hashes of a cluster of entries, none of which is used, back to the system.
+    fn release_cluster(&self, cluster: u32);
+}
+
+/// Gives the memory of clusters that hold no entry any more back to the system.
+pub fn give_back_clusters(segment: Segment<'_>, backing: &impl GiveBack) {
+    let table = segment.swap_table();
+    while let Some(cluster) = table.take_discard() {
+        backing.release_cluster(cluster);
+        table.discarded(cluster);
+    }
+}
+
+/// Drops every reference that the process held, and gives its zspages, table pages and record to the others.
 pub fn drop_mm(segment: Segment<'_>, backing: &impl Backing, mm: MmId) {
     let record = segment.mms().record(mm);
     record.set_state(MmState::Reaping, 0);
-    let swap_table = segment.swap_table();
+    let (swap_table, slots) = (segment.swap_table(), segment.slots());
+    let was_in_the_middle = record.is_in_the_middle();
+    if was_in_the_middle {
+        // First: what is put below may need them.
+        swap_table.break_locks(mm);
+        slots.break_locks(mm);
+    }
     if let Some(root) = record.root() {
         let everything = PageRange { start: PageId(0), end: PageId(PAGES_MAX) };
         for leaf in segment.page_table(mm, root).leaves(everything) {
@@ -62,7 +83,10 @@ pub fn drop_mm(segment: Segment<'_>, backing: &impl Backing, mm: MmId) {
         }
     }
     reap_jobs(segment, backing, mm);
-    swap_table.reap(mm);
+    if was_in_the_middle {
+        swap_table.reap(mm);
+        slots.audit();
+    }
     segment.pool().reap(mm, |zspage| backing.release_zspage(zspage));
     segment.tables().reap(mm);
     segment.counters().add(Counter::ReapedMms, 1);

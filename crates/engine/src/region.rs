@@ -1,7 +1,7 @@
 //! Takes memory under management.
 
 use crate::engine::Engine;
-use crate::platform::Platform;
+use crate::platform::{Platform, Register};
 use core::sync::atomic::Ordering;
 use uswap_core::counters::Counter;
 use uswap_core::page_table::TICK_NS;
@@ -39,6 +39,15 @@ impl<P: Platform> Engine<'_, P> {
             self.platform.unlock_exclusive();
             self.platform.pause().await;
         }
+    }
+
+    /// Registers the mapped part of `range` while no event is unread. One that is would be of what was there before, and what it says of the words would be taken for the new mapping: a page that comes from
+    /// there would come with the content of the old one.
+    pub async fn register(&self, range: PageRange) -> Register {
+        self.lock_exclusive_settled().await;
+        let registered = self.platform.register(range);
+        self.platform.unlock_exclusive();
+        registered
     }
 
     fn adopt_words(&self, ranges: &[PageRange]) -> Result<u64, TablesFull> {

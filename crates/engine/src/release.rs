@@ -25,7 +25,7 @@ pub fn release_content(segment: Segment<'_>, backing: &impl Backing, content: Co
             segment.budget().subtract(u64::from(length));
         }
         // Slots that became free are found again by the supervisor's search; it also gives their disk space back.
-        Content::Slot { offset, length } => segment.slots().remove_blob(offset, u64::from(length), |_| ()),
+        Content::Slot { offset, length } => segment.slots().remove_blob(offset, u64::from(length)),
         Content::Same(_) | Content::Discarded | Content::Lost | Content::Free | Content::Reserved => (),
     }
 }

@@ -186,7 +186,7 @@ impl<P: Platform> Engine<'_, P> {
     pub(crate) fn should_promote(&self, old: SwapId) -> bool {
         let (word, slots) = (self.segment.swap_table().load(old), self.segment.slots());
         matches!(word.content(), Content::Slot { length, .. } if length < PAGE_BYTES as u32)
-            && slots.used() < slots.limit() / 8 * 7
+            && slots.used() < slots.capacity() / 8 * 7
             && word.is_referenced()
             && word.count() == 1
             && (self.pool_has_room()

@@ -13,7 +13,6 @@ use uswap_core::jobs::JobState;
 use uswap_core::pool::ZspageOwner;
 use uswap_core::segment::Segment;
 use uswap_core::store_jobs::{FrameJob, JobHead, StoreJob};
-use uswap_core::swap_table::ClusterOwner;
 use uswap_core::swap_word::Content;
 use uswap_units::limits::MM_MAX;
 use uswap_units::{MmId, PAGE_BYTES, SwapId};
@@ -24,12 +23,12 @@ const STORER: MmId = MmId(MM_MAX as u16);
 /// Frames that are read at once.
 const PART_FRAMES: usize = 8;
 
-/// Who owns clusters of entries and zspages.
+/// Who owns zspages, and reserves entries.
 pub(crate) trait Owners {
     /// Its name.
     fn mm(&self) -> MmId;
     /// What it owns, for a moment.
-    fn with<T>(&self, change: impl FnOnce(&mut ClusterOwner, &mut ZspageOwner) -> T) -> T;
+    fn with<T>(&self, change: impl FnOnce(&mut ZspageOwner) -> T) -> T;
 }
 
 /// What storing works with.
@@ -55,7 +54,7 @@ pub(crate) async fn store_anew(
     buffers: &mut StoreBuffers<'_>,
 ) -> Option<SwapId> {
     let (table, counters) = (segment.swap_table(), segment.counters());
-    let id = owners.with(|clusters, _| table.reserve(owners.mm(), clusters))?;
+    let id = table.reserve(owners.mm())?;
     table.set_hash(id, hash);
     backing.step().await;
     if let Some(value) = codec::same_filled(buffers.page) {
@@ -84,7 +83,7 @@ fn store_blob(
     blob: &[u8],
 ) -> Option<SwapId> {
     let (table, pool, counters) = (segment.swap_table(), segment.pool(), segment.counters());
-    let Some(cell) = owners.with(|_, zspages| pool.reserve(owners.mm(), zspages, blob.len())) else {
+    let Some(cell) = owners.with(|zspages| pool.reserve(owners.mm(), zspages, blob.len())) else {
         table.cancel(id);
         backing.raise(Signal::Shrink);
         return None;
@@ -110,24 +109,23 @@ pub trait RemoteFrames: Backing {
 
 /// The supervisor's storer.
 pub struct Storer<'w> {
-    owned: RefCell<(ClusterOwner, ZspageOwner)>,
+    owned: RefCell<ZspageOwner>,
     workspace: &'w mut Workspace,
 }
 
-impl Owners for RefCell<(ClusterOwner, ZspageOwner)> {
+impl Owners for RefCell<ZspageOwner> {
     fn mm(&self) -> MmId {
         STORER
     }
-    fn with<T>(&self, change: impl FnOnce(&mut ClusterOwner, &mut ZspageOwner) -> T) -> T {
-        let (clusters, zspages) = &mut *self.borrow_mut();
-        change(clusters, zspages)
+    fn with<T>(&self, change: impl FnOnce(&mut ZspageOwner) -> T) -> T {
+        change(&mut self.borrow_mut())
     }
 }
 
 impl<'w> Storer<'w> {
     /// Of the workspace it uses 110 KiB.
     pub fn new(workspace: &'w mut Workspace) -> Storer<'w> {
-        Storer { owned: RefCell::new((ClusterOwner::new(), ZspageOwner::new())), workspace }
+        Storer { owned: RefCell::new(ZspageOwner::new()), workspace }
     }
 
     /// Does one job, if one is ready. True if it did. A thread will soon wait for what is to be decoded, so that comes first.

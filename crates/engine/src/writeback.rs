@@ -13,7 +13,7 @@ use core::future::Future;
 use uswap_core::budget::{Fullness, Signal};
 use uswap_core::counters::Counter;
 use uswap_core::segment::Segment;
-use uswap_core::slots::{SlotCursor, TakenRun};
+use uswap_core::slots::TakenRun;
 use uswap_core::swap_table::WritebackEnd;
 use uswap_core::swap_word::{Content, FILE_GRANULE_BYTES};
 use uswap_units::limits::{WRITEBACK_BATCH_BLOBS_MAX, WRITEBACK_BATCH_BYTES};
@@ -60,7 +60,6 @@ struct Picked {
 /// The clock hand over the swap table, and the batch it fills.
 pub struct Shrinker {
     hand: u32,
-    cursor: SlotCursor,
     picked: Vec<Picked>,
     compactor: Compactor,
 }
@@ -70,7 +69,6 @@ impl Shrinker {
     pub fn new() -> Shrinker {
         Shrinker {
             hand: 1,
-            cursor: SlotCursor::default(),
             picked: Vec::with_capacity(WRITEBACK_BATCH_BLOBS_MAX),
             compactor: Compactor::new(),
         }
@@ -94,7 +92,7 @@ impl Shrinker {
         }
         let slots = segment.slots();
         let wanted = (buffer.len().min(WRITEBACK_BATCH_BYTES) / PAGE_BYTES) as u64;
-        let Some(run) = slots.take_run(&mut self.cursor, wanted, 1) else {
+        let Some(run) = slots.take_run(wanted) else {
             let discarded = self.pick(segment, writer, &mut []).await;
             return if discarded > 0 { Batch::Written { blobs: 0, discarded } } else { Batch::FileFull };
         };
@@ -137,7 +135,7 @@ impl Shrinker {
         for picked in &self.picked {
             let (offset, length) = (start + u64::from(picked.offset), u64::from(picked.bytes));
             if written.is_err() {
-                slots.remove_blob(offset, length, |_| ());
+                slots.remove_blob(offset, length);
                 if let Some(content) = table.abort_writeback(picked.id) {
                     release_content(segment, writer, content);
                 }
@@ -145,7 +143,7 @@ impl Shrinker {
             }
             let slot = Content::Slot { offset, length: picked.bytes };
             if table.finish_writeback(picked.id, slot) == WritebackEnd::Orphaned {
-                slots.remove_blob(offset, length, |_| ());
+                slots.remove_blob(offset, length);
             }
             if !is_planted(Plant::EarlyFree) {
                 release_content(segment, writer, picked.content);

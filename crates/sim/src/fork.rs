@@ -37,7 +37,8 @@ pub fn child_forked<'a>(world: &Rc<World<'a>>, parent: &Rc<Process<'a>>, number:
 async fn forkd<'a>(world: Rc<World<'a>>, parent: Rc<Process<'a>>, child: Rc<Process<'a>>, mm: MmId) {
     let root = world.segment.mms().record(mm).root().expect("a cloned record has a root");
     let platform = SimPlatform { world: world.clone(), process: child.clone(), arena: parent.clone() };
-    let remote = Engine::new(world.segment, mm, root, platform, world.options.engine);
+    let served_by = parent.mm.get().expect("who forks has a record");
+    let remote = Engine::new(world.segment.acting_as(served_by), mm, root, platform, world.options.engine);
     let mut workspace = Box::new(Workspace::new());
     let mut queue = FaultQueue::new();
     while child.alive.get() {

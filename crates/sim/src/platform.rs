@@ -64,6 +64,18 @@ macro_rules! backing {
 backing! { impl Backing for SimPlatform<'_> }
 backing! { impl Backing for SimSupervisor<'_, '_> }
 
+impl uswap_engine::reaper::GiveBack for SimSupervisor<'_, '_> {
+    fn release_cluster(&self, cluster: u32) {
+        self.world.note(format_args!("cluster {cluster} goes back to the system"));
+        let first = cluster * uswap_core::swap_table::CLUSTER_ENTRIES;
+        for id in (first..first + uswap_core::swap_table::CLUSTER_ENTRIES).map(uswap_units::SwapId) {
+            if self.world.segment.swap_table().load(id).content() != uswap_core::swap_word::Content::Free {
+                self.world.fail(format!("{id:?} is in use, and its memory goes back to the system"));
+            }
+        }
+    }
+}
+
 impl SwapWriter for SimSupervisor<'_, '_> {
     async fn write_file(&self, offset: u64, buffer: &[u8]) -> Result<(), FileError> {
         self.world.write_file(offset, buffer).await

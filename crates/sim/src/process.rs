@@ -11,7 +11,7 @@ use std::rc::Rc;
 use uswap_core::budget::Signal;
 use uswap_core::mm::MmState;
 use uswap_engine::messages::FaultQueue;
-use uswap_engine::platform::{Platform, Register};
+use uswap_engine::platform::Register;
 use uswap_engine::{Engine, Workspace};
 use uswap_units::{CHUNK_PAGES, MmId, PageId, PageRange, TableId};
 
@@ -186,7 +186,8 @@ impl<'a> Process<'a> {
         root: TableId,
     ) -> Rc<SimEngine<'a>> {
         let platform = SimPlatform { world: world.clone(), process: self.clone(), arena: self.clone() };
-        let engine = Rc::new(Engine::new(world.segment, mm, root, platform, world.options.engine));
+        let engine =
+            Rc::new(Engine::new(world.segment.acting_as(mm), mm, root, platform, world.options.engine));
         *self.engine.borrow_mut() = Some(engine.clone());
         engine
     }
@@ -247,6 +248,7 @@ async fn reap<'a>(world: Rc<World<'a>>, process: Rc<Process<'a>>) {
     if let Some(mm) = process.mm.get() {
         let supervisor = SimSupervisor { world: &world };
         uswap_engine::reaper::drop_mm(world.segment, &supervisor, mm);
+        uswap_engine::reaper::give_back_clusters(world.segment, &supervisor);
         world.note(format_args!("{mm:?} is reaped"));
         process.mm.set(None);
     }
@@ -309,7 +311,7 @@ async fn take_under_management<'a>(world: &World<'a>, process: &Process<'a>, eng
     world.sleep_up_to(30_000).await;
     // The whole mapping is registered as soon as it is seen, so that its first touches come to us; words are made only where pages are.
     for run in &runs {
-        let _nothing_mapped_any_more = engine.platform().register(*run);
+        let _nothing_mapped_any_more = engine.register(*run).await;
         world.executor.step().await;
     }
     runs.retain(|_| world.below(4) > 0);
@@ -318,7 +320,7 @@ async fn take_under_management<'a>(world: &World<'a>, process: &Process<'a>, eng
     }
     for run in runs {
         world.executor.step().await;
-        let registered = engine.platform().register(run) == Register::Done;
+        let registered = engine.register(run).await == Register::Done;
         world.executor.step().await;
         // Registering skips holes. A mapping that fills a hole afterwards is not ours, and no event would tell.
         if registered && process.is_registered(run) {

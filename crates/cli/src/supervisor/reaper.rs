@@ -5,9 +5,11 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
+use uswap_core::clusters::lock::Holder;
 use uswap_core::counters::Counter;
+use uswap_core::mm::MmTable;
 use uswap_core::mm::{MmRecord, MmState};
-use uswap_engine::reaper::drop_mm;
+use uswap_engine::reaper::{drop_mm, give_back_clusters};
 use uswap_os::{process, thread};
 use uswap_units::MmId;
 
@@ -21,9 +23,48 @@ const LOOK_EVERY_WHEN_EMPTY: Duration = Duration::from_millis(50);
 /// A forked child that nobody claims, and whose parent is gone, is dead after this time.
 const UNCLAIMED_MAX: Duration = Duration::from_secs(2);
 
+/// Memory of the swap table is kept this long after it was used last: most of it is used again.
+const GIVE_BACK_EVERY: Duration = Duration::from_secs(1);
+
+/// A lock is held for less than 1 us by who runs, and for some ms by who was interrupted: this many tries, and then it is time to ask.
+const SPINS: u32 = 64;
+
+/// A thread that is gone may leave others of its process that still run for a moment.
+const LAST_STEPS: Duration = Duration::from_millis(2);
+
+/// How the supervisor waits for a lock of the swap table: its threads must not wait for a process that is dead, since they are who reaps it.
+pub fn wait_for_lock(mms: MmTable<'_>, holder: MmId, tries: u32) -> Holder {
+    if tries < SPINS {
+        std::hint::spin_loop();
+        return Holder::Lives;
+    }
+    std::thread::yield_now();
+    // Another thread of the supervisor.
+    if u32::from(holder.0) >= mms.count() || !tries.is_multiple_of(SPINS) {
+        return Holder::Lives;
+    }
+    let record = mms.record(holder);
+    let is_gone = match record.state() {
+        MmState::Live => !thread_lives(record.pid(), record.kswapd_tid()),
+        MmState::Taken => record.pid() != 0 && !process::is_alive(record.pid()),
+        MmState::Reaping => true,
+        MmState::Forked | MmState::Free => false,
+    };
+    if is_gone {
+        std::thread::sleep(LAST_STEPS);
+        return Holder::IsGone;
+    }
+    Holder::Lives
+}
+
 pub fn run(shared: &Shared) {
     let mut unclaimed: HashMap<MmId, Instant> = HashMap::new();
+    let mut gave_back = Instant::now();
     while !shared.is_stopping() {
+        if gave_back.elapsed() >= GIVE_BACK_EVERY {
+            give_back_clusters(shared.segment, shared);
+            gave_back = Instant::now();
+        }
         for record in shared.segment.mms().in_use() {
             if is_gone(shared, record, &mut unclaimed) {
                 drop_mm(shared.segment, shared, record.id());

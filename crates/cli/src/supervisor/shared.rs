@@ -11,6 +11,7 @@ use uswap_core::budget::Signal;
 use uswap_core::pool::{Pool, ZSPAGE_BYTES};
 use uswap_core::segment::{Geometry, Segment};
 use uswap_engine::platform::{Backing, FileBuffer, FileError};
+use uswap_engine::reaper::GiveBack;
 use uswap_os::file::{AllowTmpfs, IoCause, IoError, SwapFile, SwapFileError};
 use uswap_os::futex::{self, Scope};
 use uswap_os::memory::{self, Access};
@@ -74,7 +75,7 @@ impl Shared {
         let words = memory::map_shared_words(&memfd, bytes as usize, Access::ReadWrite).map_err(|errno| {
             anyhow!("the shared memory of the run cannot be mapped ({errno}): is there a limit on address space (ulimit -v)?")
         })?;
-        let segment = Segment::create(words, geometry);
+        let segment = Segment::create(words, geometry).waiting_by(super::reaper::wait_for_lock);
         segment.budget().set_ram(Bytes(options.ram_bytes));
         segment.budget().set_supervisor(process::process_id());
         segment.pool().set_limit_bytes(options.pool.bytes_at_start(options.ram_bytes));
@@ -185,6 +186,18 @@ pub fn file_error(error: IoError) -> FileError {
         }
         IoCause::Errno(errno) => FileError::Io(errno.number()),
         IoCause::EndOfFile | IoCause::NothingWritten => FileError::Short,
+    }
+}
+
+impl GiveBack for Shared {
+    fn release_cluster(&self, cluster: u32) {
+        for (offset, bytes) in self.segment.layout().cluster_bytes(cluster) {
+            if let Err(errno) = self.memfd.punch_hole(offset, bytes) {
+                self.warn(&format!(
+                    "memory of the swap table cannot be given back ({errno}): the run may go over its budget"
+                ));
+            }
+        }
     }
 }
 

@@ -1,7 +1,9 @@
 //! One swap entry between processes, the clock hand and the write-back.
 
+use crate::clusters::lock::{Locker, SUPERVISOR};
 use crate::counters::Counters;
-use crate::swap_table::{Came, ClusterOwner, Put, SwapTable, WritebackEnd};
+use crate::mm::MmTable;
+use crate::swap_table::{Came, Put, SwapTable, WritebackEnd, entry_space};
 use crate::swap_word::Content;
 use loom::sync::Arc;
 use loom::thread;
@@ -17,8 +19,7 @@ pub(super) struct Table {
     words: Vec<AtomicU64>,
     hashes: Vec<AtomicU64>,
     clusters: Vec<AtomicU64>,
-    hint: AtomicU64,
-    touched: AtomicU64,
+    taken_total: AtomicU64,
     blob_released: AtomicU64,
     slot_released: AtomicU64,
 }
@@ -30,19 +31,18 @@ impl Table {
             words: &self.words,
             hashes: &self.hashes,
             clusters: &self.clusters,
-            hint: &self.hint,
-            touched: &self.touched,
             counters,
+            locker: Locker::new(SUPERVISOR, MmTable { words: &[], taken_total: &self.taken_total }),
         }
     }
     /// Entry 1 with this content and one reference.
     pub(super) fn published(content: Content) -> Arc<Table> {
         let words = |count| (0..count).map(|_| AtomicU64::new(0)).collect();
         let zero = || AtomicU64::new(0);
-        let (hint, touched, blob_released, slot_released) = (zero(), zero(), zero(), zero());
-        let (words, hashes, clusters) = (words(2), words(4), words(1));
-        let table = Table { words, hashes, clusters, hint, touched, blob_released, slot_released };
-        assert_eq!(table.view().reserve(MmId(0), &mut ClusterOwner::new()), Some(ID));
+        let (taken_total, blob_released, slot_released) = (zero(), zero(), zero());
+        let (words, hashes, clusters) = (words(2), words(4), words(entry_space(2).words()));
+        let table = Table { words, hashes, clusters, taken_total, blob_released, slot_released };
+        assert_eq!(table.view().reserve(MmId(0)), Some(ID));
         table.view().publish(ID, content);
         Arc::new(table)
     }

@@ -10,7 +10,7 @@ fn parts(segment: &Segment<'_>) -> Vec<(usize, usize)> {
     let (table, pool, slots, tables) =
         (segment.swap_table(), segment.pool(), segment.slots(), segment.tables());
     let (mms, counters, budget) = (segment.mms(), segment.counters(), segment.budget());
-    let slices: [&[AtomicU64]; 15] = [
+    let slices: [&[AtomicU64]; 16] = [
         table.words,
         table.hashes,
         table.clusters,
@@ -19,6 +19,7 @@ fn parts(segment: &Segment<'_>) -> Vec<(usize, usize)> {
         pool.offers,
         pool.data,
         slots.counts,
+        slots.clusters,
         tables.owners,
         tables.holds,
         tables.words,
@@ -27,16 +28,7 @@ fn parts(segment: &Segment<'_>) -> Vec<(usize, usize)> {
         counters.histograms,
         budget.words,
     ];
-    let single = [
-        table.hint,
-        pool.resident,
-        pool.fresh,
-        pool.limit,
-        slots.limit,
-        slots.used,
-        tables.hint,
-        mms.taken_total,
-    ];
+    let single = [pool.resident, pool.fresh, pool.limit, tables.hint, mms.taken_total];
     let of = |slice: &[AtomicU64]| (slice.as_ptr() as usize, slice.as_ptr() as usize + size_of_val(slice));
     let mut parts: Vec<(usize, usize)> = slices.into_iter().map(of).collect();
     parts.extend(single.into_iter().map(|word| of(core::slice::from_ref(word))));
@@ -61,7 +53,7 @@ fn tables_do_not_overlap_and_both_sides_see_the_same() {
         assert_eq!(data, created.layout().pool_offset_bytes());
         assert!(data.is_multiple_of(4096));
         assert_eq!(Segment::geometry_of(&words), Ok(geometry));
-        assert_eq!(opened.slots().limit(), geometry.slots);
+        assert_eq!(opened.slots().capacity(), geometry.slots);
         assert_eq!(opened.pool().limit_bytes(), u64::from(geometry.zspages) * 32768);
     }
 }

@@ -1,7 +1,7 @@
 //! The slot map against one byte a slot.
 
 use super::{SMALL, with_segment};
-use crate::slots::{SlotCursor, TakenRun};
+use crate::slots::TakenRun;
 use proptest::prelude::*;
 use std::vec;
 use std::vec::Vec;
@@ -9,25 +9,28 @@ use uswap_units::PAGE_BYTES;
 
 #[derive(Clone, Copy, Debug)]
 enum Op {
-    Take { wanted: u64, least: u64 },
+    Take { wanted: u64 },
     AddBlob { run: usize, at: u64, granules: u64 },
     RemoveBlob { blob: usize },
     EndRun { run: usize },
-    SetLimit { slots: u64 },
 }
 
 fn operation() -> impl Strategy<Value = Op> {
     prop_oneof![
-        4 => (1..24_u64, 1..24_u64).prop_map(|(a, b)| Op::Take { wanted: a.max(b), least: a.min(b) }),
+        4 => (1..70_u64).prop_map(|wanted| Op::Take { wanted }),
         8 => (0..64_usize, 0..4096_u64, 1..65_u64).prop_map(|(run, at, granules)| Op::AddBlob { run, at, granules }),
         4 => (0..256_usize).prop_map(|blob| Op::RemoveBlob { blob }),
         3 => (0..64_usize).prop_map(|run| Op::EndRun { run }),
-        1 => (1..80_u64).prop_map(|slots| Op::SetLimit { slots }),
     ]
 }
 
-fn longest_free_run(counts: &[u8]) -> u64 {
-    counts.split(|&count| count > 0).map(|run| run.len() as u64).max().unwrap_or(0)
+/// Slots of the largest aligned free run that is a power of two.
+fn largest_free_run(counts: &[u8]) -> u64 {
+    (0..=6)
+        .rev()
+        .map(|order| 1 << order)
+        .find(|&size| counts.chunks(size).any(|run| run.iter().all(|&count| count == 0)))
+        .unwrap_or(0) as u64
 }
 
 fn touched(offset: u64, bytes: u64) -> Vec<usize> {
@@ -41,27 +44,25 @@ fn touched(offset: u64, bytes: u64) -> Vec<usize> {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, cases: 256, ..ProptestConfig::default() })]
     #[test]
-    fn counts_are_those_of_the_model(ops in prop::collection::vec(operation(), 1..120)) {
+    fn counts_are_those_of_the_model(ops in prop::collection::vec(operation(), 1..120), always_whole: bool) {
         with_segment(SMALL, |segment| {
             let map = segment.slots();
-            let (mut cursor, mut model) = (SlotCursor::default(), vec![0_u8; 64]);
+            let mut model = vec![0_u8; 64];
             let (mut runs, mut blobs): (Vec<TakenRun>, Vec<(u64, u64)>) = (Vec::new(), Vec::new());
             for op in ops {
                 match op {
-                    Op::SetLimit { slots } => {
-                        map.set_limit(slots);
-                        assert_eq!(map.limit(), slots.min(64));
-                    }
-                    Op::Take { wanted, least } => {
-                        let longest = longest_free_run(&model[..map.limit() as usize]);
-                        match map.take_run(&mut cursor, wanted, least) {
-                            None => assert!(longest < least),
+                    Op::Take { wanted } => {
+                        let largest = largest_free_run(&model);
+                        let wanted = if always_whole { 64 } else { wanted };
+                        match map.take_run(wanted) {
+                            None => assert_eq!(largest, 0),
                             Some(run) => {
                                 let slots = run.bytes() / PAGE_BYTES as u64;
-                                assert!(slots == wanted.min(longest));
-                                assert!(slots >= least);
+                                assert!(slots.is_power_of_two() && slots <= wanted);
+                                // A cluster that was begun with small runs serves no larger ones.
+                                assert!(!always_whole || slots == largest);
                                 let first = (run.offset_bytes() / PAGE_BYTES as u64) as usize;
-                                assert!(first as u64 + slots <= map.limit());
+                                assert!(first.is_multiple_of(slots as usize) && first as u64 + slots <= map.capacity());
                                 for count in &mut model[first..first + slots as usize] {
                                     assert_eq!(*count, 0, "a live slot was taken");
                                     *count = 1;
@@ -83,11 +84,8 @@ proptest! {
                     }
                     Op::RemoveBlob { blob } if !blobs.is_empty() => {
                         let (offset, bytes) = blobs.swap_remove(blob % blobs.len());
-                        let mut freed = Vec::new();
-                        map.remove_blob(offset, bytes, |slot| freed.push(slot as usize));
-                        let slots = touched(offset, bytes);
-                        slots.iter().for_each(|&slot| model[slot] -= 1);
-                        assert_eq!(freed, slots.into_iter().filter(|&slot| model[slot] == 0).collect::<Vec<_>>());
+                        map.remove_blob(offset, bytes);
+                        touched(offset, bytes).into_iter().for_each(|slot| model[slot] -= 1);
                     }
                     Op::EndRun { run } if !runs.is_empty() => {
                         let run = runs.swap_remove(run % runs.len());
@@ -108,17 +106,15 @@ proptest! {
 fn a_fragmented_file_gives_short_runs_and_a_full_one_none() {
     with_segment(SMALL, |segment| {
         let map = segment.slots();
-        let mut cursor = SlotCursor::default();
-        let run = map.take_run(&mut cursor, 64, 64).expect("all are free");
-        assert!(map.take_run(&mut cursor, 1, 1).is_none());
+        let run = map.take_run(64).expect("all are free");
+        assert!(map.take_run(1).is_none());
         (0..64).step_by(2).for_each(|slot| map.add_blob(slot * 4096, 4096));
         map.end_run(run);
         assert_eq!(map.used(), 32);
-        assert!(map.take_run(&mut cursor, 8, 2).is_none());
-        let singles: Vec<TakenRun> = core::iter::from_fn(|| map.take_run(&mut cursor, 8, 1)).collect();
+        let singles: Vec<TakenRun> = core::iter::from_fn(|| map.take_run(8)).collect();
         assert!(singles.iter().all(|run| run.bytes() == 4096));
         assert_eq!(singles.len(), 32);
         assert_eq!(map.used(), 64);
-        assert!(map.take_run(&mut cursor, 1, 1).is_none());
+        assert!(map.take_run(1).is_none());
     });
 }

@@ -1,7 +1,7 @@
 //! The swap table against a map from entry to what it should hold.
 
 use super::{SMALL, with_segment};
-use crate::swap_table::{CLUSTER_ENTRIES, Came, ClusterOwner, Put, SwapTable, WritebackEnd};
+use crate::swap_table::{Came, Put, SwapTable, WritebackEnd};
 use crate::swap_word::Content;
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
@@ -62,13 +62,10 @@ struct Entry {
     hash: u128,
     /// Reserved by this process, which lives.
     reserver: Option<usize>,
-    /// Who reserved it, dead or alive.
-    reserved_for: usize,
 }
 
 struct Model<'a> {
     table: SwapTable<'a>,
-    owners: Vec<ClusterOwner>,
     entries: BTreeMap<u32, Entry>,
     /// Cells and slots that some entry names.
     held: BTreeSet<(bool, u64)>,
@@ -110,16 +107,8 @@ impl Model<'_> {
         }
     }
 
-    fn owner_of(&self, cluster: u32) -> u64 {
-        self.table.clusters[cluster as usize].load(uswap_sync::Ordering::Relaxed) & 0xFFFF_FFFF
-    }
-
-    fn used_in(&self, cluster: u32) -> usize {
-        self.entries.range(cluster * CLUSTER_ENTRIES..(cluster + 1) * CLUSTER_ENTRIES).count()
-    }
-
     fn reserve(&mut self, mm: usize) {
-        match self.table.reserve(MmId(mm as u16), &mut self.owners[mm]) {
+        match self.table.reserve(MmId(mm as u16)) {
             Some(id) => {
                 assert!(id.0 != 0);
                 assert!(id.0 < self.table.entry_count());
@@ -131,16 +120,12 @@ impl Model<'_> {
                     referenced: false,
                     hash: 0,
                     reserver: Some(mm),
-                    reserved_for: mm,
                 };
                 assert!(self.entries.insert(id.0, fresh).is_none(), "{id:?} is owned twice");
             }
             None => {
-                for cluster in 0..self.table.entry_count() / CLUSTER_ENTRIES {
-                    let room = CLUSTER_ENTRIES as usize - usize::from(cluster == 0);
-                    let full = self.used_in(cluster) == room;
-                    assert!(full || self.owner_of(cluster) != 0, "cluster {cluster} has room and no owner");
-                }
+                let free = self.table.entry_count() as usize - 1 - self.entries.len();
+                assert_eq!(free, 0, "there is room");
             }
         }
     }
@@ -295,19 +280,9 @@ impl Model<'_> {
                 (entry.content, entry.retained) = (Content::Lost, false);
             }
             Op::Reap { mm } => {
-                let owned: Vec<bool> = (0..table.entry_count() / CLUSTER_ENTRIES)
-                    .map(|cluster| self.owner_of(cluster) == mm as u64 + 1)
-                    .collect();
+                table.break_locks(MmId(mm as u16));
                 table.reap(MmId(mm as u16));
-                self.owners[mm] = ClusterOwner::new();
-                self.entries.retain(|id, entry| {
-                    let its = entry.content == Content::Reserved && entry.reserved_for == mm;
-                    !(its && owned[(id / CLUSTER_ENTRIES) as usize])
-                });
-                // What it had reserved in clusters that it gave up before is lost until a process with its number is reaped there.
-                for entry in self.entries.values_mut().filter(|entry| entry.reserver == Some(mm)) {
-                    entry.reserver = None;
-                }
+                self.entries.retain(|_, entry| entry.reserver != Some(mm));
             }
         }
     }
@@ -337,9 +312,8 @@ proptest! {
     #[test]
     fn entries_hold_what_the_model_holds(ops in prop::collection::vec(operation(), 1..120)) {
         with_segment(SMALL, |segment| {
-            let owners = (0..MMS).map(|_| ClusterOwner::new()).collect();
             let (table, entries, held) = (segment.swap_table(), BTreeMap::new(), BTreeSet::new());
-            let mut model = Model { table, owners, entries, held, next_name: 0 };
+            let mut model = Model { table, entries, held, next_name: 0 };
             for op in ops {
                 model.apply(op);
                 model.check();
@@ -352,34 +326,64 @@ proptest! {
 fn a_full_table_says_so_and_recovers() {
     with_segment(SMALL, |segment| {
         let table = segment.swap_table();
-        let mut owner = ClusterOwner::new();
-        let ids: BTreeSet<u32> =
-            core::iter::from_fn(|| table.reserve(MmId(1), &mut owner)).map(|id| id.0).collect();
+        let ids: BTreeSet<u32> = core::iter::from_fn(|| table.reserve(MmId(1))).map(|id| id.0).collect();
         assert_eq!(ids, (1..SMALL.entries).collect());
-        assert_eq!(table.reserve(MmId(2), &mut ClusterOwner::new()), None);
+        assert_eq!(table.reserve(MmId(2)), None);
         for id in [511, 512, 1] {
             table.cancel(SwapId(id));
-            assert_eq!(table.reserve(MmId(1), &mut owner), Some(SwapId(id)));
-            assert_eq!(table.reserve(MmId(1), &mut owner), None);
+            assert_eq!(table.reserve(MmId(1)), Some(SwapId(id)));
+            assert_eq!(table.reserve(MmId(1)), None);
         }
     });
 }
 
 #[test]
-fn reaping_the_next_owner_of_a_cluster_spares_what_others_reserved_there() {
+fn reaping_spares_what_others_reserved_in_the_same_cluster() {
     with_segment(SMALL, |segment| {
         let table = segment.swap_table();
-        let mut first = ClusterOwner::new();
-        let ids: Vec<SwapId> = (0..1023).map(|_| table.reserve(MmId(1), &mut first).expect("room")).collect();
-        assert_eq!(table.reserve(MmId(1), &mut first), None);
+        let ids: Vec<SwapId> = (0..1023).map(|_| table.reserve(MmId(1)).expect("room")).collect();
+        assert_eq!(table.reserve(MmId(1)), None);
         let freed = ids[7];
         table.cancel(freed);
-        assert_eq!(table.reserve(MmId(2), &mut ClusterOwner::new()), Some(freed));
+        assert_eq!(table.reserve(MmId(2)), Some(freed));
         table.reap(MmId(2));
         assert_eq!(table.load(freed).content(), Content::Free);
         assert_eq!(table.used_count(), 1022);
         assert!(
             ids.iter().filter(|&&id| id != freed).all(|&id| table.load(id).content() == Content::Reserved)
         );
+    });
+}
+
+#[test]
+fn the_record_of_a_process_says_what_it_has_not_ended() {
+    with_segment(SMALL, |segment| {
+        let record = segment.mms().take().expect("room");
+        let table = segment.acting_as(record.id()).swap_table();
+        let id = table.reserve(record.id()).expect("room");
+        assert!(record.is_in_the_middle());
+        table.publish(id, Content::Same(7));
+        assert!(!record.is_in_the_middle());
+        assert_eq!(table.put(id), Put::Freed(Content::Same(7)));
+        assert!(!record.is_in_the_middle());
+        let id = table.reserve(record.id()).expect("room");
+        table.cancel(id);
+        assert!(!record.is_in_the_middle());
+    });
+}
+
+#[test]
+fn memory_of_an_empty_cluster_is_given_back_once() {
+    with_segment(SMALL, |segment| {
+        let table = segment.swap_table();
+        let ids: Vec<SwapId> = (0..600).map(|_| table.reserve(MmId(1)).expect("room")).collect();
+        assert_eq!(table.take_discard(), None);
+        ids.iter().filter(|id| id.0 < 512).for_each(|&id| table.cancel(id));
+        assert_eq!(table.take_discard(), Some(0));
+        assert_eq!(table.take_discard(), None);
+        // Nobody gets an entry of it meanwhile.
+        assert!((0..1024 - 601).all(|_| table.reserve(MmId(1)).is_none_or(|id| id.0 >= 512)));
+        table.discarded(0);
+        assert_eq!(table.reserve(MmId(1)), Some(SwapId(1)));
     });
 }

@@ -3,8 +3,7 @@
 use super::{SMALL, pool::content_of, with_segment};
 use crate::pool::{FreeCell, Pool, ZspageOwner};
 use crate::segment::{Geometry, Segment};
-use crate::slots::SlotCursor;
-use crate::swap_table::{Came, ClusterOwner, Put, WritebackEnd};
+use crate::swap_table::{Came, Put, WritebackEnd};
 use crate::swap_word::Content;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU32};
@@ -89,7 +88,7 @@ fn pool_cells_survive_owners_freers_and_a_reaper() {
 fn release(segment: &Segment<'_>, content: Content) {
     match content {
         Content::Blob { blob, .. } => free(&segment.pool(), blob),
-        Content::Slot { offset, length } => segment.slots().remove_blob(offset, u64::from(length), |_| {}),
+        Content::Slot { offset, length } => segment.slots().remove_blob(offset, u64::from(length)),
         _ => {}
     }
 }
@@ -100,15 +99,9 @@ fn put(segment: &Segment<'_>, id: SwapId) {
     }
 }
 
-fn store(
-    segment: &Segment<'_>,
-    mm: MmId,
-    clusters: &mut ClusterOwner,
-    zspages: &mut ZspageOwner,
-    seed: u64,
-) -> Option<SwapId> {
+fn store(segment: &Segment<'_>, mm: MmId, zspages: &mut ZspageOwner, seed: u64) -> Option<SwapId> {
     let (table, pool) = (segment.swap_table(), segment.pool());
-    let id = table.reserve(mm, clusters)?;
+    let id = table.reserve(mm)?;
     let length = 1 + (seed % 4096) as usize;
     let Some(cell) = pool.reserve(mm, zspages, length) else {
         table.cancel(id);
@@ -141,7 +134,7 @@ fn load_and_check(segment: &Segment<'_>, id: SwapId) {
 /// The supervisor: takes blobs to slots, some fail.
 fn write_back_until(segment: &Segment<'_>, end: Instant) -> u32 {
     let (table, map) = (segment.swap_table(), segment.slots());
-    let (mut prng, mut cursor, mut moved) = (Prng::new(99), SlotCursor::default(), 0);
+    let (mut prng, mut moved) = (Prng::new(99), 0);
     for id in (1..table.entry_count()).cycle().map(SwapId) {
         if Instant::now() > end {
             break;
@@ -152,7 +145,7 @@ fn write_back_until(segment: &Segment<'_>, end: Instant) -> u32 {
             continue;
         }
         let bytes = u64::from(length).next_multiple_of(64);
-        let run = if prng.chance(1, 8) { None } else { map.take_run(&mut cursor, 1, 1) };
+        let run = if prng.chance(1, 8) { None } else { map.take_run(1) };
         let Some(run) = run else {
             if let Some(content) = table.abort_writeback(id) {
                 release(segment, content);
@@ -188,12 +181,9 @@ fn entries_release_cells_and_slots_exactly_once() {
                 let (references, stores, discards) = (&references, &stores, &discards);
                 scope.spawn(move || {
                     let table = segment.swap_table();
-                    let (mut prng, mut clusters, mut zspages) =
-                        (Prng::new(u64::from(mm)), ClusterOwner::new(), ZspageOwner::new());
+                    let (mut prng, mut zspages) = (Prng::new(u64::from(mm)), ZspageOwner::new());
                     while Instant::now() < end {
-                        if let Some(id) =
-                            store(&segment, MmId(mm), &mut clusters, &mut zspages, prng.next_u64())
-                        {
+                        if let Some(id) = store(&segment, MmId(mm), &mut zspages, prng.next_u64()) {
                             stores.fetch_add(1, Ordering::Relaxed);
                             references.lock().expect("no panic").push(id);
                         }

@@ -1,0 +1,93 @@
+//! The 512-bit map of a cluster: which slots are used.
+//!
+//! Eight words, so one cache line. A search looks at words, not at slots.
+
+use super::{CLUSTER_SLOTS, ORDER_MAX};
+use uswap_sync::{AtomicU64, Ordering};
+
+/// Words of the map.
+pub(crate) const MAP_WORDS: usize = 8;
+
+/// A copy of the map; a set bit is a slot that cannot be had.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Map(pub [u64; MAP_WORDS]);
+
+/// Bits at which a run of `1 << order` slots may start in a word; order below 6.
+const STARTS: [u64; 6] = [
+    !0,
+    0x5555_5555_5555_5555,
+    0x1111_1111_1111_1111,
+    0x0101_0101_0101_0101,
+    0x0001_0001_0001_0001,
+    0x0000_0001_0000_0001,
+];
+
+/// Starts of free aligned runs in one word.
+const fn free_runs(word: u64, order: u32) -> u64 {
+    let mut free = !word;
+    let mut step = 0;
+    while step < order {
+        free &= free >> (1 << step);
+        step += 1;
+    }
+    free & STARTS[order as usize]
+}
+
+/// The bits of `first..first + count` that lie in word `index`.
+const fn bits(index: usize, first: u32, count: u32) -> u64 {
+    let start = index as u32 * 64;
+    let (low, high) = (first.saturating_sub(start), (first + count).saturating_sub(start));
+    let (low, high) = (if low < 64 { low } else { 64 }, if high < 64 { high } else { 64 });
+    if low >= high {
+        return 0;
+    }
+    (!0 >> (64 - (high - low))) << low
+}
+
+impl Map {
+    pub(crate) fn load(words: &[AtomicU64]) -> Map {
+        Map(core::array::from_fn(|index| words[index].load(Ordering::Relaxed)))
+    }
+
+    /// Marks slots as used.
+    pub(crate) fn with(mut self, first: u32, count: u32) -> Map {
+        for (index, word) in self.0.iter_mut().enumerate() {
+            *word |= bits(index, first, count);
+        }
+        self
+    }
+
+    /// Used slots.
+    pub(crate) fn count(self) -> u32 {
+        self.0.iter().map(|word| word.count_ones()).sum()
+    }
+
+    /// The first aligned free run of `1 << order` slots, from the word of `from` on and then from the start.
+    pub(crate) fn find(self, order: u32, from: u32) -> Option<u32> {
+        let first = (from % CLUSTER_SLOTS / 64) as usize;
+        if order >= 6 {
+            let words = 1 << (order - 6);
+            let is_free = |at: &usize| self.0[*at..*at + words].iter().all(|word| *word == 0);
+            return (0..MAP_WORDS).step_by(words).find(is_free).map(|at| at as u32 * 64);
+        }
+        (first..MAP_WORDS).chain(0..first).find_map(|index| {
+            let runs = free_runs(self.0[index], order);
+            (runs != 0).then(|| index as u32 * 64 + runs.trailing_zeros())
+        })
+    }
+
+    /// The largest order of which there is an aligned free run; None: all are used.
+    pub(crate) fn largest(self) -> Option<u32> {
+        (0..=ORDER_MAX).rev().find(|&order| self.find(order, 0).is_some())
+    }
+}
+
+/// Sets or clears the bits of `first..first + count`.
+pub(crate) fn set(words: &[AtomicU64], first: u32, count: u32, used: bool) {
+    let (begin, end) = (first as usize / 64, (first + count - 1) as usize / 64);
+    for (index, word) in words.iter().enumerate().take(end + 1).skip(begin) {
+        let (mask, before) = (bits(index, first, count), word.load(Ordering::Relaxed));
+        // Only the holder of the cluster's lock changes the map.
+        word.store(if used { before | mask } else { before & !mask }, Ordering::Relaxed);
+    }
+}
