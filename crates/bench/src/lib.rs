@@ -10,6 +10,7 @@
 //! | [`system`] | cgroups, swap devices and settings of the kernel, and the list of what must be undone |
 //! | [`workloads`] | programs that are run: `uswap workload NAME`, and scripts around real programs |
 //! | [`statistics`] | medians, spreads, and when two are a tie |
+//! | [`swap_space`] | the space of the swap file on CPUs that are made up |
 //! | [`report`] | table, page with plots, comparison of two results |
 //!
 //! What must hold: after a bench no swap device, cgroup, process or changed setting is left, however it ended; a run that was killed is a result, not an error; what
@@ -28,5 +29,6 @@ pub mod results;
 pub mod rivals;
 pub mod search;
 pub mod statistics;
+pub mod swap_space;
 pub mod system;
 pub mod workloads;
