@@ -2,4 +2,5 @@
 
 pub mod calibration;
 pub mod made_up_time;
+pub mod ours;
 pub mod virtual_time;

@@ -6,7 +6,7 @@
 //! Who finds the lock held asks `Contended`. Told that the holder is gone, it takes the lock over and must repair what the lock guards.
 
 use crate::mm::MmTable;
-use uswap_sync::{AtomicU64, Ordering};
+use uswap_sync::{AtomicU64, Ordering, trace};
 use uswap_units::MmId;
 
 /// What the holder of a lock is.
@@ -80,6 +80,12 @@ impl<'a> Locker<'a> {
 
     /// Takes the lock, waiting for it.
     pub(crate) fn lock(&self, word: &AtomicU64) -> Got {
+        let got = self.take(word);
+        trace::locked(core::ptr::from_ref(word) as usize);
+        got
+    }
+
+    fn take(&self, word: &AtomicU64) -> Got {
         // Acquire pairs with the Release of `unlock`: what the last holder wrote is seen.
         if word.compare_exchange(0, self.name(), Ordering::Acquire, Ordering::Relaxed).is_ok() {
             return Got::Free;
@@ -112,12 +118,17 @@ impl<'a> Locker<'a> {
     /// Takes over a lock of a process that is known to be dead. False: it does not hold it.
     pub(crate) fn take_over(&self, word: &AtomicU64, dead: MmId) -> bool {
         let seen = u64::from(dead.0) + 1;
-        word.compare_exchange(seen, self.name(), Ordering::Acquire, Ordering::Relaxed).is_ok()
+        let taken = word.compare_exchange(seen, self.name(), Ordering::Acquire, Ordering::Relaxed).is_ok();
+        if taken {
+            trace::locked(core::ptr::from_ref(word) as usize);
+        }
+        taken
     }
 
     /// Gives the lock back.
     pub(crate) fn unlock(&self, word: &AtomicU64) {
         debug_assert_eq!(word.load(Ordering::Relaxed), self.name());
         word.store(0, Ordering::Release);
+        trace::unlocked(core::ptr::from_ref(word) as usize);
     }
 }

@@ -1,0 +1,166 @@
+//! `uswap_core::clusters` as a benchmark uses it: slots without content, callers that are CPUs.
+
+use std::ops::Range;
+
+use uswap_core::clusters::lock::{Locker, SUPERVISOR};
+use uswap_core::clusters::{CLUSTER_SLOTS, Clusters, HEAD_WORDS, Space, Truth};
+use uswap_core::segment::{Geometry, Segment};
+use uswap_sync::{AtomicU64, Ordering};
+use uswap_units::MmId;
+
+/// Words of a cache line: spaces start at the border of one, so that a run repeats.
+const LINE_WORDS: usize = 8;
+
+/// One word a slot: its owner + 1.
+#[derive(Clone, Copy)]
+struct Owners<'a>(&'a [AtomicU64]);
+
+impl Truth for Owners<'_> {
+    fn is_used(&self, slot: u32) -> bool {
+        self.0[slot as usize].load(Ordering::Acquire) != 0
+    }
+    fn claim(&self, slot: u32, by: MmId) {
+        self.0[slot as usize].store(u64::from(by.0) + 1, Ordering::Relaxed);
+    }
+}
+
+/// Zeroed words that start at the border of a cache line.
+struct Words {
+    words: Vec<AtomicU64>,
+    start: usize,
+    count: usize,
+}
+
+impl Words {
+    fn new(count: usize) -> Words {
+        let words: Vec<AtomicU64> = (0..count + LINE_WORDS).map(|_| AtomicU64::new(0)).collect();
+        let start = (words.as_ptr() as usize / 8).wrapping_neg() % LINE_WORDS;
+        Words { words, start, count }
+    }
+    fn all(&self) -> &[AtomicU64] {
+        &self.words[self.start..self.start + self.count]
+    }
+}
+
+/// A space of slots in clusters.
+pub struct Ours {
+    space: Space,
+    state: Words,
+    owners: Words,
+    /// Nobody is in it: no caller here can die.
+    nobody: Words,
+}
+
+const NOBODY: Geometry = Geometry { mms: 1, tables: 1, entries: CLUSTER_SLOTS, zspages: 1, slots: 8 };
+
+impl Ours {
+    /// A space of so many whole clusters.
+    #[must_use]
+    pub fn new(clusters: u32) -> Ours {
+        let space = Space { first: 0, end: clusters * CLUSTER_SLOTS, is_discarding: false };
+        let nobody = Words::new(NOBODY.layout().total_words());
+        Segment::create(nobody.all(), NOBODY);
+        Ours { space, state: Words::new(space.words()), owners: Words::new(space.end as usize), nobody }
+    }
+
+    fn clusters(&self) -> Clusters<'_, impl Truth> {
+        let segment = Segment::open(self.nobody.all()).expect("it was made by `new`");
+        let locker = Locker::new(SUPERVISOR, segment.mms());
+        Clusters::new(self.state.all(), self.space, Owners(self.owners.all()), locker)
+    }
+
+    /// The first of `1 << order` slots, for a CPU. None: there is no such run.
+    #[must_use]
+    pub fn allocate(&self, cpu: u16, order: u32) -> Option<u32> {
+        self.clusters().allocate(order, MmId(cpu))
+    }
+
+    /// Gives slots of one cluster back.
+    pub fn free(&self, first: u32, count: u32) {
+        for slot in first..first + count {
+            self.owners.all()[slot as usize].store(0, Ordering::Release);
+        }
+        self.clusters().free(first, count);
+    }
+
+    /// Used slots.
+    #[must_use]
+    pub fn used(&self) -> u64 {
+        self.clusters().used()
+    }
+
+    /// Addresses of the lock of the lists, and of the locks of clusters.
+    #[must_use]
+    pub fn lock_addresses(&self) -> [Range<usize>; 2] {
+        let address = |word: usize| self.state.all().as_ptr() as usize + word * 8;
+        [address(0)..address(HEAD_WORDS), address(HEAD_WORDS)..address(self.state.count)]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Ours;
+    use crate::swap_space::made_up_time::{Prices, Sockets};
+    use crate::swap_space::virtual_time::{LockKind, LockKinds, Settings, Step, Worker, recorded, run};
+    use uswap_sync::trace;
+    use uswap_units::Prng;
+
+    #[test]
+    fn slots_are_handed_out_once_and_come_back() {
+        let space = Ours::new(4);
+        let firsts: Vec<u32> = (0..64).map(|cpu| space.allocate(cpu % 3, 4).expect("room")).collect();
+        assert_eq!(firsts.iter().collect::<std::collections::BTreeSet<_>>().len(), 64);
+        assert_eq!(space.used(), 1024);
+        firsts.iter().for_each(|&first| space.free(first, 16));
+        assert_eq!(space.used(), 0);
+        assert!((0..4).all(|_| space.allocate(0, 9).is_some()));
+    }
+
+    /// Sixteen CPUs swap pages in and out of a space that is 98 of 100 full.
+    #[test]
+    fn what_sixteen_processors_wait_for_is_seen() {
+        let space = Ours::new(256);
+        let mut prng = Prng::new(7);
+        let mut full: Vec<u32> = (0_u32..).map_while(|step| space.allocate((step % 16) as u16, 0)).collect();
+        for _ in 0..256 * 512 / 50 {
+            let slot = full.swap_remove(prng.below(full.len() as u64) as usize);
+            space.free(slot, 1);
+        }
+        let share = full.len() / 16;
+        let workers: Vec<Worker<'_>> = full
+            .chunks(share)
+            .take(16)
+            .zip(0_u16..)
+            .map(|(own, cpu)| {
+                let (mut own, mut prng, space) = (own.to_vec(), Prng::new(u64::from(cpu)), &space);
+                recorded(move || {
+                    let pick = prng.below(own.len() as u64) as usize;
+                    own[pick] =
+                        space.allocate(cpu, 0).inspect(|_| space.free(own[pick], 1)).unwrap_or(own[pick]);
+                    Step::Done
+                })
+            })
+            .collect();
+        let mut lock_kinds = LockKinds::default();
+        let [lists, clusters] = space.lock_addresses();
+        lock_kinds.add(lists, LockKind::Device);
+        lock_kinds.add(clusters, LockKind::Cluster);
+        let settings = Settings {
+            prices: Prices::default(),
+            sockets: Sockets::Two,
+            warm_up_operations: 4000,
+            operations: 20_000,
+            lock_kinds,
+        };
+        let report = run(workers, &settings);
+        assert_eq!(report.operations, 20_000);
+        if trace::RECORDS {
+            println!("{report}");
+            assert!(report.transfers_per_operation > 1.0, "{report}");
+            let (lists, cluster) =
+                (report.waiting_share(LockKind::Device), report.waiting_share(LockKind::Cluster));
+            assert!(lists > 0.0 && cluster > 0.0 && lists + cluster < 1.0, "{report}");
+            assert_eq!(report.waiting_share(LockKind::Other), 0.0, "every lock is of a known kind");
+        }
+    }
+}
