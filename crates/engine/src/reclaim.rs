@@ -116,9 +116,8 @@ impl<P: Platform> Engine<'_, P> {
             return Throttle::GoOn;
         }
         let hopeless = self.hopeless_until_ns.load(Ordering::Relaxed) > self.platform.now_ns();
-        let mut rounds = 0;
-        while rounds < THROTTLE_ROUNDS_MAX {
-            rounds += 1;
+        let mut waits = 0;
+        for _ in 0..THROTTLE_ROUNDS_MAX {
             if budget.used() <= min {
                 return Throttle::GoOn;
             }
@@ -137,10 +136,12 @@ impl<P: Platform> Engine<'_, P> {
             let seen = budget.signal_count(Signal::Room);
             let done = self.reclaim(CHUNK_PAGES / 2, workspace).await;
             if done.pages == 0 {
+                waits += 1;
                 self.platform.wait(Signal::Room, seen, WAIT_NS).await;
             }
         }
-        if rounds == THROTTLE_ROUNDS_MAX {
+        // Not if it reclaimed, and others were faster.
+        if waits == THROTTLE_ROUNDS_MAX {
             self.counters.add(Counter::WaitedInVain, 1);
         }
         if budget.used() > budget.ram() {
