@@ -116,15 +116,21 @@ impl<T: Truth> Clusters<'_, T> {
         self.set_filled(list, true);
     }
 
-    /// Moves a cluster to the tail of `to`. The caller holds the lists' lock.
+    /// Moves a cluster to the tail of `to`. The caller holds the lists' lock, and the cluster's if anyone may allocate from it.
     fn relist_locked(&self, record: Record<'_>, to: List) {
+        self.change_locked(record, |state| State { list: to, ..state });
+    }
+
+    /// The same, with more of the state. One store: from then on who holds the cluster's lock may change the state.
+    fn change_locked(&self, record: Record<'_>, change: impl Fn(State) -> State) {
         let state = record.state();
         if state.list != List::NONE {
             self.unlink(record.index, state.list);
         }
-        record.set_state(State { list: to, ..state });
-        if to != List::NONE {
-            self.push(record.index, to);
+        let now = change(state);
+        record.set_state(now);
+        if now.list != List::NONE {
+            self.push(record.index, now.list);
         }
     }
 
@@ -208,9 +214,7 @@ impl<T: Truth> Clusters<'_, T> {
 
     /// An empty cluster is listed for `order`, with no slot taken yet: if the caller dies now, others find it.
     fn begin(&self, cluster: u32, order: u32) {
-        let record = self.record(cluster);
-        self.relist_locked(record, List::usable(order));
-        record.set_state(State { order, ..record.state() });
+        self.change_locked(self.record(cluster), |state| State { list: List::usable(order), order, ..state });
     }
 
     /// Best fit: the cluster that can serve `order` and as little more as possible; so single slots go where there is no room for anything else, and of those to the
