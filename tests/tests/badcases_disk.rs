@@ -12,10 +12,11 @@ use std::time::Duration;
 use uswap_tests::process::Process;
 use uswap_tests::{Outcome, Run, Running, Scratch, needs, program, report, skip, turn, uswap_binary};
 
-/// A small file system of its own; unmounted and detached when dropped.
+/// A small file system of its own, in RAM: as fast everywhere. Unmounted and detached when dropped.
 struct SmallDisk {
     image: PathBuf,
     mounted: PathBuf,
+    ram: PathBuf,
     _scratch: Scratch,
 }
 
@@ -29,10 +30,18 @@ impl SmallDisk {
             return None;
         }
         let scratch = Scratch::new();
-        let (image, mounted) = (scratch.file("image"), scratch.file("mounted"));
-        std::fs::create_dir(&mounted).expect("the scratch directory is writable");
-        File::create(&image).and_then(|file| file.set_len(mib << 20)).expect("the disk has room");
-        let disk = Self { image, mounted, _scratch: scratch };
+        let (ram, mounted) = (scratch.file("ram"), scratch.file("mounted"));
+        for directory in [&ram, &mounted] {
+            std::fs::create_dir(directory).expect("the scratch directory is writable");
+        }
+        let disk = Self { image: ram.join("image"), mounted, ram, _scratch: scratch };
+        if !ok("mount", &["-t", "tmpfs", "-o", "size=1G", "none", &disk.ram.to_string_lossy()]) {
+            skip("no file system in RAM may be mounted here");
+            return None;
+        }
+        File::create(&disk.image)
+            .and_then(|file| file.set_len(mib << 20))
+            .expect("it is as large as it may be");
         let made = ok("mkfs.ext4", &["-q", "-F", "-O", "^has_journal", &disk.image.to_string_lossy()]);
         if !made
             || !ok("mount", &["-o", "loop", &disk.image.to_string_lossy(), &disk.mounted.to_string_lossy()])
@@ -46,9 +55,59 @@ impl SmallDisk {
 
 impl Drop for SmallDisk {
     fn drop(&mut self) {
-        // `-l` also takes it away from a process that still dies.
-        if !ok("umount", &[&self.mounted.to_string_lossy()]) {
-            ok("umount", &["-l", &self.mounted.to_string_lossy()]);
+        for path in [&self.mounted, &self.ram] {
+            // `-l` also takes it away from a process that still dies.
+            if !ok("umount", &[&path.to_string_lossy()]) {
+                ok("umount", &["-l", &path.to_string_lossy()]);
+            }
+        }
+    }
+}
+
+/// A control group whose processes write to one disk slowly; removed when dropped.
+struct SlowGroup {
+    path: PathBuf,
+}
+
+impl SlowGroup {
+    const BYTES_PER_SECOND: u64 = 10 << 20;
+
+    fn new(disk: &SmallDisk) -> Option<Self> {
+        let device = std::fs::metadata(&disk.mounted).expect("it is mounted").dev();
+        let device = format!("{}:{}", rustix::fs::major(device), rustix::fs::minor(device));
+        let second = ("/sys/fs/cgroup", "io.max", format!("{device} wbps={}", Self::BYTES_PER_SECOND));
+        let first = (
+            "/sys/fs/cgroup/blkio",
+            "blkio.throttle.write_bps_device",
+            format!("{device} {}", Self::BYTES_PER_SECOND),
+        );
+        for (root, file, limit) in [first, second] {
+            let group =
+                Self { path: Path::new(root).join(format!("uswap-slow-disk-{}", std::process::id())) };
+            let made = Path::new(root).join("cgroup.procs").exists()
+                && std::fs::create_dir(&group.path).is_ok()
+                && std::fs::write(group.path.join(file), limit).is_ok();
+            if made {
+                return Some(group);
+            }
+        }
+        skip("no control group may limit writes here");
+        None
+    }
+
+    fn take_in(&self, pid: i32) {
+        std::fs::write(self.path.join("cgroup.procs"), pid.to_string()).expect("the group is ours");
+    }
+}
+
+impl Drop for SlowGroup {
+    fn drop(&mut self) {
+        // A process that still dies holds it; and it may never have been made.
+        for _ in 0..100 {
+            if !self.path.exists() || std::fs::remove_dir(&self.path).is_ok() {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(10));
         }
     }
 }
@@ -181,6 +240,36 @@ fn badcases_disk_full_and_told_to_stop() {
     assert_eq!(outcome.code, Some(0), "continued with room, but it did not end well: {}", outcome.stderr);
     assert!(outcome.stderr.contains("--on-full stop"), "no message: {}", outcome.stderr);
     never_wrong("disk_full_stop", &outcome, &right);
+}
+
+/// The disk takes 10 MB a second, the program makes memory a hundred times faster: it waits for the disk, and the budget holds.
+#[test]
+fn badcases_disk_is_slow() {
+    const BUDGET_MIB: u64 = 75;
+    let _turn = turn();
+    if uswap_binary().is_none() {
+        return skip("this case is about uswap itself");
+    }
+    let Some(disk) = SmallDisk::new(400) else { return };
+    let Some(slow) = SlowGroup::new(&disk) else { return };
+    let words = ["--bytes", "150M", "--content", "random", "--access", "read", "--count", "1000"];
+    let running = Run::plain(program("touch"))
+        .args(words)
+        .args(["--seconds", "1000"])
+        .uswap(BUDGET_MIB, &["--swap", &disk.mounted.to_string_lossy()])
+        .start();
+    slow.take_in(running.pid());
+    let outcome = running.finish();
+    // What was touched before it was under management waits for the disk too.
+    outcome.must_succeed().must_hold_budget_mostly(BUDGET_MIB);
+    let seconds = outcome.elapsed.as_secs_f64();
+    report(&format!("disk_slow: {seconds:.1} s, peak {} MiB", outcome.samples.peak_bytes >> 20));
+    // More than half of the pages do not fit.
+    let written = (150 - BUDGET_MIB) << 20;
+    assert!(
+        seconds > written as f64 / SlowGroup::BYTES_PER_SECOND as f64 / 2.0,
+        "the disk was not slow: {seconds} s"
+    );
 }
 
 /// From some moment on every read and write of the disk fails.

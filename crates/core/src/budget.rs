@@ -5,9 +5,10 @@
 use crate::balance::{Headroom, Watermarks};
 use uswap_sync::{AtomicU32, AtomicU64, Ordering};
 use uswap_units::Bytes;
+use uswap_units::limits::{ROOM_PATIENCE_NS, WRITE_PATIENCE_NS};
 
 /// Words of the budget in the segment; each on a cache line of its own.
-pub(crate) const BUDGET_WORDS: usize = 10 * 8;
+pub(crate) const BUDGET_WORDS: usize = 11 * 8;
 
 /// View of the budget.
 #[derive(Clone, Copy)]
@@ -25,6 +26,9 @@ const PEAK: usize = 48;
 const SUPERVISOR: usize = 56;
 const STORE: usize = 64;
 const STORED: usize = 72;
+const WRITTEN: usize = 80;
+/// In the word of the last write: it has not ended. The rest is its time.
+const IN_FLIGHT: u64 = 1;
 
 /// Events that tasks of several processes wait for. Each is a sequence number in a shared word.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -116,6 +120,21 @@ impl<'a> Budget<'a> {
             Fullness::Room => self.word(FLAGS).fetch_and(!FULL, Ordering::Relaxed),
         };
     }
+    /// The shrinker writes, or it has just brought room and goes on: who waits for room now does not wait in vain. Not if one write takes too long.
+    pub fn is_room_coming(&self, now_ns: u64) -> bool {
+        let word = self.word(WRITTEN).load(Ordering::Relaxed);
+        let patience = if word & IN_FLIGHT != 0 { WRITE_PATIENCE_NS } else { ROOM_PATIENCE_NS };
+        word != 0 && now_ns.saturating_sub(word & !IN_FLIGHT) < patience
+    }
+    /// The shrinker says how far it is.
+    pub fn set_shrinking(&self, shrinking: Shrinking) {
+        let word = match shrinking {
+            Shrinking::Writes { since_ns } => (since_ns & !IN_FLIGHT) | IN_FLIGHT,
+            Shrinking::BroughtRoom { at_ns } => at_ns & !IN_FLIGHT,
+            Shrinking::Cannot => 0,
+        };
+        self.word(WRITTEN).store(word, Ordering::Relaxed);
+    }
     /// Nobody needs to wait for memory any more: the run is being ended.
     pub fn set_ending(&self) {
         self.word(FLAGS).fetch_or(ENDING, Ordering::Relaxed);
@@ -149,6 +168,23 @@ impl<'a> Budget<'a> {
     }
 }
 
+/// What the shrinker does about a pool that is nearly full.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Shrinking {
+    /// It waits for a write.
+    Writes {
+        /// When it began.
+        since_ns: u64,
+    },
+    /// The pool has more room since then.
+    BroughtRoom {
+        /// When.
+        at_ns: u64,
+    },
+    /// Nothing was written: there is nothing, or it cannot be.
+    Cannot,
+}
+
 /// Whether the shrinker can make room in the pool.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fullness {
@@ -159,3 +195,24 @@ pub enum Fullness {
 }
 
 const _: () = assert!(size_of::<AtomicU32>() == 4 || cfg!(loom));
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_write_is_waited_for_but_not_for_ever() {
+        let words: [AtomicU64; BUDGET_WORDS] = core::array::from_fn(|_| AtomicU64::new(0));
+        let budget = Budget { words: &words };
+        assert!(!budget.is_room_coming(1), "nothing was ever written");
+        budget.set_shrinking(Shrinking::Writes { since_ns: 1001 });
+        assert!(budget.is_room_coming(1001));
+        assert!(budget.is_room_coming(1000 + WRITE_PATIENCE_NS - 1));
+        assert!(!budget.is_room_coming(1000 + WRITE_PATIENCE_NS), "it hangs");
+        budget.set_shrinking(Shrinking::BroughtRoom { at_ns: 2000 });
+        assert!(budget.is_room_coming(2000 + ROOM_PATIENCE_NS - 1));
+        assert!(!budget.is_room_coming(2000 + ROOM_PATIENCE_NS), "no other write followed");
+        budget.set_shrinking(Shrinking::Cannot);
+        assert!(!budget.is_room_coming(2000));
+    }
+}

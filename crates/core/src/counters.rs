@@ -55,7 +55,7 @@ counters! {
     KswapdWakes "kswapd_wake" "times" "A kswapd woke up because of pressure.";
     StallNs "stall_ns" "ns" "Time that program threads waited for handlers, from reading the message to the wake-up.";
     ForcedOver "over_budget" "faults" "Faults served above the budget, because nothing could be reclaimed.";
-    WaitedInVain "waited_in_vain" "faults" "Faults that were served after all rounds of direct reclaim, with memory still above the min watermark.";
+    WaitedInVain "waited_in_vain" "faults" "Faults that were served after all rounds of direct reclaim, none of which took a page.";
     MoveBusy "move_busy" "pages" "MOVE refused: pinned, or marked shared by a fork.";
     MoveRefused "move_refused" "chunks" "MOVE refused the range: locked, or protected against writing.";
     Recovered "fork_recovered" "pages" "Made exclusive again after a fork, so that they can be moved.";

@@ -75,9 +75,6 @@ impl Default for FaultQueue {
 /// So often a quiet moment is waited for, in which no event is unread. A program whose threads change mappings without a pause must not keep its faults from being served.
 const ROUNDS_MAX: u32 = 2000;
 
-/// A fault is put off for this long at most, however short memory is.
-const PATIENCE_NS: u64 = 200_000_000;
-
 impl<P: Platform> Engine<'_, P> {
     /// Reads what is there and processes the events among it. Returns how many messages were read.
     pub async fn take_messages(&self, faults: &mut FaultQueue, workspace: &mut Workspace) -> usize {
@@ -167,8 +164,8 @@ impl<P: Platform> Engine<'_, P> {
         for _ in 0..faults.len() {
             let Some(fault) = faults.pop() else { break };
             // The clock is a system call: not for a fault that has just been read.
-            let is_late = || self.platform.now_ns().saturating_sub(fault.read_at_ns) >= PATIENCE_NS;
-            let patience = if fault.put_off && is_late() { Patience::Over } else { Patience::Left };
+            let is_late = fault.put_off && self.is_late(fault.read_at_ns);
+            let patience = if is_late { Patience::Over } else { Patience::Left };
             match self.serve_fault(fault.page, patience, workspace).await {
                 FaultOutcome::Served(source) => self.note_served(fault, source),
                 FaultOutcome::Retry if is_planted(Plant::LostWakeup) => (),

@@ -55,6 +55,9 @@ const STAGE_BATCH_PAGES: u64 = 4 * CHUNK_PAGES;
 /// Chunks of the program of which nothing could be moved, before reclaim looks for something else to do.
 const FRUITLESS_MAX: u32 = 4;
 
+/// So long a fault is put off if nothing is written.
+const PUT_OFF_NS: u64 = 200_000_000;
+
 /// Timeout of a wait for room or progress: a lost signal costs this much, not for ever.
 const WAIT_NS: u64 = 2_000_000;
 
@@ -109,15 +112,15 @@ impl<P: Platform> Engine<'_, P> {
 
     /// Direct reclaim: above the min watermark a handler first makes room, so that a thread that allocates faster than kswapd reclaims waits for it.
     /// A handler that may not wait puts the fault off while memory is above the budget. Neither lasts for ever: the program goes on over budget rather
-    /// than not at all.
+    /// than not at all. While the file is written, however slowly, there will be room: that is waited for longer.
     pub(crate) async fn throttle(&self, patience: Patience, workspace: &mut Workspace) -> Throttle {
         let (budget, min) = (self.segment.budget(), self.watermarks().min);
         if budget.used() <= min {
             return Throttle::GoOn;
         }
         let hopeless = self.hopeless_until_ns.load(Ordering::Relaxed) > self.platform.now_ns();
-        let mut waits = 0;
-        for _ in 0..THROTTLE_ROUNDS_MAX {
+        let (mut rounds, mut waits) = (0, 0);
+        while rounds < THROTTLE_ROUNDS_MAX {
             if budget.used() <= min {
                 return Throttle::GoOn;
             }
@@ -136,21 +139,33 @@ impl<P: Platform> Engine<'_, P> {
             let seen = budget.signal_count(Signal::Room);
             let done = self.reclaim(CHUNK_PAGES / 2, workspace).await;
             if done.pages == 0 {
-                waits += 1;
                 self.platform.wait(Signal::Room, seen, WAIT_NS).await;
             }
+            // What does not compress takes as much room in the pool as before: what was stored helps only when it is written.
+            let will_help = done.no_room || done.pages > 0;
+            if !will_help || !budget.is_room_coming(self.platform.now_ns()) {
+                rounds += 1;
+                waits += u32::from(done.pages == 0);
+            }
         }
+        let in_vain = waits == THROTTLE_ROUNDS_MAX;
         // Not if it reclaimed, and others were faster.
-        if waits == THROTTLE_ROUNDS_MAX {
+        if in_vain {
             self.counters.add(Counter::WaitedInVain, 1);
         }
         if budget.used() > budget.ram() {
             self.counters.add(Counter::ForcedOver, 1);
-            if !hopeless {
+            if !hopeless && (in_vain || patience == Patience::Over) {
                 self.hopeless_until_ns.store(self.platform.now_ns() + HOPELESS_NS, Ordering::Relaxed);
             }
         }
         Throttle::GoOn
+    }
+
+    /// Whether a fault that was read so long ago has been put off long enough.
+    pub(crate) fn is_late(&self, read_at_ns: u64) -> bool {
+        let now_ns = self.platform.now_ns();
+        now_ns.saturating_sub(read_at_ns) >= PUT_OFF_NS && !self.segment.budget().is_room_coming(now_ns)
     }
 
     /// One turn of kswapd: reclaims this process's share of what is above the high watermark. True when there is nothing to do.

@@ -10,7 +10,7 @@ use crate::platform::{Backing, FileError};
 use crate::release::release_content;
 use alloc::vec::Vec;
 use core::future::Future;
-use uswap_core::budget::{Fullness, Signal};
+use uswap_core::budget::{Fullness, Shrinking, Signal};
 use uswap_core::counters::Counter;
 use uswap_core::segment::Segment;
 use uswap_core::slots::TakenRun;
@@ -75,8 +75,26 @@ impl Shrinker {
     }
 
     /// Writes one batch of old blobs, as much as `buffer` takes: at most `WRITEBACK_BATCH_BYTES`, in whole slots, aligned as the file wants it.
-    /// While the pool is nearly full, it is compacted instead if that brings room.
+    /// While the pool is nearly full, it is compacted instead if that brings room. Faults wait for a file that takes its time ([`is_room_coming`]), but not for one that fails.
+    ///
+    /// [`is_room_coming`]: uswap_core::budget::Budget::is_room_coming
     pub async fn write_batch(
+        &mut self,
+        segment: Segment<'_>,
+        writer: &impl SwapWriter,
+        buffer: &mut [u8],
+    ) -> Batch {
+        let batch = self.compact_or_write(segment, writer, buffer).await;
+        segment.budget().set_shrinking(match batch {
+            Batch::Written { .. } | Batch::Compacted { .. } => {
+                Shrinking::BroughtRoom { at_ns: writer.now_ns() }
+            }
+            Batch::FileFull | Batch::NothingToWrite | Batch::Failed(_) => Shrinking::Cannot,
+        });
+        batch
+    }
+
+    async fn compact_or_write(
         &mut self,
         segment: Segment<'_>,
         writer: &impl SwapWriter,
@@ -115,6 +133,10 @@ impl Shrinker {
         }
         if is_planted(Plant::EarlyFree) {
             self.picked.iter().for_each(|picked| release_content(segment, writer, picked.content));
+        }
+        // Not if it was full: this write is a trial.
+        if !segment.budget().is_full() {
+            segment.budget().set_shrinking(Shrinking::Writes { since_ns: writer.now_ns() });
         }
         let written = writer.write_file(run.offset_bytes(), &buffer[..bytes]).await;
         writer.step().await;

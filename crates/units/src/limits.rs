@@ -29,6 +29,12 @@ pub const READ_ATTEMPTS_MAX: u32 = 3;
 /// A program must go on even if nothing can be reclaimed.
 pub const THROTTLE_ROUNDS_MAX: u32 = 50;
 
+/// So long a fault waits for one write to the swap file: a slow file slows the program, one that hangs does not stop it.
+pub const WRITE_PATIENCE_NS: u64 = 5_000_000_000;
+
+/// So long after a write a fault waits for the next one.
+pub const ROOM_PATIENCE_NS: u64 = 100_000_000;
+
 /// Pages that one fault brings in at most: 32 * 8 us is what a thread may wait for its own page, less than a direct reclaim of the kernel takes.
 pub const RUN_PAGES_MAX: usize = 32;
 

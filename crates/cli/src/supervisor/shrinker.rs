@@ -104,12 +104,13 @@ pub fn run(shared: &Shared) {
             block(shared_wait(shared, seen));
             continue;
         }
+        let is_tight = excess_bytes(shared.segment) > 0;
         let batch = block(shrinker.write_batch(shared.segment, &writer, &mut buffer));
         // Compaction writes nothing: the uncompressed pages wait for the next batch.
         if !matches!(batch, Batch::Compacted { .. }) {
             raw_seen = raw;
         }
-        after(shared, batch);
+        after(shared, batch, is_tight);
     }
 }
 
@@ -117,11 +118,13 @@ async fn shared_wait(shared: &Shared, seen: u32) {
     uswap_engine::Backing::wait(shared, Signal::Shrink, seen, IDLE.as_nanos() as u64).await;
 }
 
-fn after(shared: &Shared, batch: Batch) {
+fn after(shared: &Shared, batch: Batch, is_tight: bool) {
     match batch {
         Batch::Written { .. } | Batch::Compacted { .. } => (),
         Batch::NothingToWrite => std::thread::park_timeout(Duration::from_millis(2)),
-        Batch::FileFull | Batch::Failed(FileError::Full) => full(shared, "the swap file is full"),
+        Batch::FileFull | Batch::Failed(FileError::Full) => {
+            cannot_write(shared, is_tight, "the swap file is full")
+        }
         Batch::Failed(error) => {
             let what = match error {
                 FileError::Io(errno) => {
@@ -129,8 +132,9 @@ fn after(shared: &Shared, batch: Batch) {
                 }
                 FileError::Short | FileError::Full => "it took less than was written".to_owned(),
             };
-            full(
+            cannot_write(
                 shared,
+                is_tight,
                 &format!(
                     "the swap file in '{}' cannot be written: {what}",
                     shared.options.swap_dir.display()
@@ -140,13 +144,14 @@ fn after(shared: &Shared, batch: Batch) {
     }
 }
 
-/// Nothing can be written. The pages stay in RAM; what happens to the program is the user's choice.
-fn full(shared: &Shared, what: &str) {
-    let pool = shared.segment.pool();
-    if pool.resident_bytes() < pool.limit_bytes() / 100 * 95 {
+/// Nothing can be written. If the pool was tight when that was tried, the pages stay in RAM; what happens to the program is the user's choice. The program may have
+/// taken something out of the pool since: that changes nothing.
+fn cannot_write(shared: &Shared, is_tight: bool, what: &str) {
+    if !is_tight {
         std::thread::park_timeout(AFTER_ERROR);
         return;
     }
+    let pool = shared.segment.pool();
     shared.segment.budget().set_full(Fullness::Full);
     shared.raise(Signal::Room);
     match shared.on_full() {
