@@ -75,6 +75,7 @@ const STEPS: &[(&str, Step)] = &[
     ("build", || commands::build().map(no_tests)),
     ("unit tests", unit_tests),
     ("loom", loom),
+    ("made-up time", made_up_time),
     ("simulator", simulator),
     ("integration tests", integration_tests),
 ];
@@ -128,11 +129,21 @@ fn unit_tests() -> Result<Seen> {
 /// The model checker replaces the atomics of the whole crate: a build of its own. Without examples in the documentation,
 /// which would be built without it.
 fn loom() -> Result<Seen> {
-    let mut command = cargo(&["test", "-p", "uswap-core", "--lib", "--tests"]);
+    watch_tests(with_other_atomics("loom", &["test", "-p", "uswap-core", "--lib", "--tests"]))
+}
+
+/// The atomics note each access, for what locks and cache lines would take on many processors.
+fn made_up_time() -> Result<Seen> {
+    watch_tests(with_other_atomics("virtual_time", &["test", "-p", "uswap-bench", "--lib", "swap_space"]))
+}
+
+/// A build of its own, with `--cfg name`.
+fn with_other_atomics(name: &str, words: &[&str]) -> Command {
+    let mut command = cargo(words);
     let flags = std::env::var("RUSTFLAGS").unwrap_or_default();
-    command.env("RUSTFLAGS", format!("{flags} --cfg loom"));
-    command.env("CARGO_TARGET_DIR", commands::target_directory().join("loom"));
-    watch_tests(command)
+    command.env("RUSTFLAGS", format!("{flags} --cfg {name}"));
+    command.env("CARGO_TARGET_DIR", commands::target_directory().join(name));
+    command
 }
 
 fn simulator() -> Result<Seen> {

@@ -3,6 +3,7 @@
 //! The supervisor measures (`set_measured`), the engines of the processes add and subtract what they do between two measurements.
 
 use crate::balance::{Headroom, Watermarks};
+use crate::slots::SlotMap;
 use uswap_sync::{AtomicU32, AtomicU64, Ordering};
 use uswap_units::Bytes;
 use uswap_units::limits::{ROOM_PATIENCE_NS, WRITE_PATIENCE_NS};
@@ -51,6 +52,8 @@ const FULL: u64 = 1;
 const ENDING: u64 = 2;
 /// No memory has appeared for a while that no engine gave out.
 const QUIET: u64 = 4;
+/// Most slots of the file are used.
+const FILE_NEARLY_FULL: u64 = 8;
 
 impl<'a> Budget<'a> {
     fn word(&self, index: usize) -> &'a AtomicU64 {
@@ -119,6 +122,20 @@ impl<'a> Budget<'a> {
             Fullness::Full => self.word(FLAGS).fetch_or(FULL, Ordering::Relaxed),
             Fullness::Room => self.word(FLAGS).fetch_and(!FULL, Ordering::Relaxed),
         };
+    }
+    /// True while more than seven eighths of the file are used: what is written anew leaves holes where it was.
+    pub fn file_is_nearly_full(&self) -> bool {
+        self.word(FLAGS).load(Ordering::Relaxed) & FILE_NEARLY_FULL != 0
+    }
+    /// Looks how much of the file is used: counting takes too long to do it for each page. Returns slots.
+    pub fn note_file(&self, slots: SlotMap<'_>) -> u64 {
+        let used = slots.used();
+        if used > slots.capacity() / 8 * 7 {
+            self.word(FLAGS).fetch_or(FILE_NEARLY_FULL, Ordering::Relaxed);
+        } else {
+            self.word(FLAGS).fetch_and(!FILE_NEARLY_FULL, Ordering::Relaxed);
+        }
+        used
     }
     /// The shrinker writes, or it has just brought room and goes on: who waits for room now does not wait in vain. Not if one write takes too long.
     pub fn is_room_coming(&self, now_ns: u64) -> bool {

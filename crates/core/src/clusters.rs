@@ -114,17 +114,13 @@ impl<'a, T: Truth> Clusters<'a, T> {
     fn set_touched(&self, clusters: u32) {
         self.words[TOUCHED].store(u64::from(clusters), Ordering::Release);
     }
-    /// Used slots, summed over the clusters.
+    /// Used slots, summed over the clusters: not for what happens with each page.
     pub fn used(&self) -> u64 {
         (0..self.touched()).map(|cluster| u64::from(self.used_in(cluster))).sum()
     }
     /// Used slots of one cluster.
     pub fn used_in(&self, cluster: u32) -> u32 {
         self.record(cluster).state().count
-    }
-    /// Slots that may be had in all.
-    pub fn capacity(&self) -> u32 {
-        self.space.end - self.space.first
     }
 
     pub(crate) fn record(&self, cluster: u32) -> Record<'a> {
@@ -159,15 +155,15 @@ impl<'a, T: Truth> Clusters<'a, T> {
         }
     }
 
-    /// Takes an aligned run of `1 << order` slots: their first. `caller` chooses the current cluster. None: there is none.
-    pub fn allocate(&self, order: u32, caller: MmId) -> Option<u32> {
+    /// Takes an aligned run of `1 << order` slots, in the name of whom the locker names: their first. None: there is none.
+    pub fn allocate(&self, order: u32) -> Option<u32> {
         assert!(order <= ORDER_MAX);
-        let home = u32::from(caller.0) % self.space.homes();
+        let home = self.home();
         let current = self.current(home, order);
         // A hint: what it names is looked at under the cluster's lock.
         let hint = current.load(Ordering::Relaxed);
         if let Some(cluster) = ((hint >> 32) as u32).checked_sub(1)
-            && let Some(slot) = self.allocate_in(cluster, order, hint as u32, caller)
+            && let Some(slot) = self.allocate_in(cluster, order, hint as u32)
         {
             // The next search starts behind it; the cluster is named already.
             current.store((hint >> 32 << 32) | u64::from(slot % CLUSTER_SLOTS), Ordering::Relaxed);
@@ -175,7 +171,7 @@ impl<'a, T: Truth> Clusters<'a, T> {
         }
         for _ in 0..ATTEMPTS_MAX + self.count() {
             let cluster = self.choose(order, home)?;
-            if let Some(slot) = self.allocate_in(cluster, order, 0, caller) {
+            if let Some(slot) = self.allocate_in(cluster, order, 0) {
                 let hint = (u64::from(cluster) + 1) << 32 | u64::from(slot % CLUSTER_SLOTS);
                 current.store(hint, Ordering::Relaxed);
                 return Some(slot);
@@ -184,11 +180,16 @@ impl<'a, T: Truth> Clusters<'a, T> {
         None
     }
 
-    fn allocate_in(&self, cluster: u32, order: u32, from: u32, caller: MmId) -> Option<u32> {
+    /// Which current clusters are the caller's.
+    fn home(&self) -> u32 {
+        u32::from(self.locker.me().0) % self.space.homes()
+    }
+
+    fn allocate_in(&self, cluster: u32, order: u32, from: u32) -> Option<u32> {
         let record = self.record(cluster);
         self.lock(record);
-        let home = u32::from(caller.0) % self.space.homes();
-        let found = self.take(record, order, from, caller);
+        let home = self.home();
+        let found = self.take(record, order, from);
         if found.is_some() {
             record.set_current(Some(home));
         } else if record.current() == Some(home) {
@@ -198,7 +199,7 @@ impl<'a, T: Truth> Clusters<'a, T> {
         found
     }
 
-    fn take(&self, record: Record<'_>, order: u32, from: u32, by: MmId) -> Option<u32> {
+    fn take(&self, record: Record<'_>, order: u32, from: u32) -> Option<u32> {
         let state = record.state();
         if !state.serves(order) {
             return None;
@@ -210,7 +211,7 @@ impl<'a, T: Truth> Clusters<'a, T> {
             return None;
         };
         let first = record.index * CLUSTER_SLOTS + at;
-        (first..first + size).for_each(|slot| self.truth.claim(slot, by));
+        (first..first + size).for_each(|slot| self.truth.claim(slot, self.locker.me()));
         map::set(record.map(), at, size, true);
         let order = if state.count == 0 { order } else { state.order };
         self.settle(record, State { count: state.count + size, order, ..state }, map.with(at, size));
@@ -260,16 +261,6 @@ impl<'a, T: Truth> Clusters<'a, T> {
             return List::usable(state.order);
         }
         map.largest().map_or(List::FULL, |largest| List::fragments(state.order, largest))
-    }
-
-    /// The largest order that is to be had now, as far as is known. None: no slot.
-    pub fn largest(&self) -> Option<u32> {
-        self.largest_choice()
-    }
-
-    /// An empty cluster that waits to be discarded. Nobody gets it until `discarded` is called.
-    pub fn take_discard(&self) -> Option<u32> {
-        self.choose_discard()
     }
 
     /// A cluster from `take_discard` is free.

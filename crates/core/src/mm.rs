@@ -4,7 +4,7 @@
 //! ```text
 //! word 0: state(8) | pid(32)      1: root table      2: thread id of its kswapd      3: resident pages (measured)
 //!      4: staged pages   5: shared pages   6: fork generation   7: pages under management   8: parent record + 1
-//!      9: what it has begun in the swap table and not ended
+//!      9: what it has begun in the swap table and not ended     10: which of all processes it is
 //! ```
 
 use uswap_sync::{AtomicU64, Ordering};
@@ -82,7 +82,8 @@ impl<'a> MmTable<'a> {
             if mm.words[0].load(Ordering::Relaxed) == 0
                 && mm.words[0].compare_exchange(0, taken, Ordering::AcqRel, Ordering::Relaxed).is_ok()
             {
-                self.taken_total.fetch_add(1, Ordering::Relaxed);
+                let number = self.taken_total.fetch_add(1, Ordering::Relaxed) + 1;
+                mm.words[10].store(number, Ordering::Relaxed);
                 return Some(mm);
             }
         }
@@ -163,6 +164,10 @@ impl MmRecord<'_> {
     /// Sets the root of its page table.
     pub fn set_root(&self, root: TableId) {
         self.words[1].store(u64::from(root.0), Ordering::Release);
+    }
+    /// Which of all processes that ever took a record it is: no two have the same, though they have the same record one after the other.
+    pub fn number(&self) -> u64 {
+        self.words[10].load(Ordering::Relaxed)
     }
     /// Begins something that leaves traces if the process dies before `end`.
     pub(crate) fn begin(&self) {

@@ -119,7 +119,7 @@ impl<'a> SlotMap<'a> {
         // Slots are freed by others meanwhile, but taken only here.
         while let Some(largest) = clusters.largest() {
             let order = largest.min(most);
-            if let Some(first) = clusters.allocate(order, self.locker.me()) {
+            if let Some(first) = clusters.allocate(order) {
                 return Some(TakenRun { first: u64::from(first), count: 1 << order });
             }
         }

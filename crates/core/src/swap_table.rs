@@ -108,10 +108,10 @@ impl<'a> SwapTable<'a> {
         Clusters::new(self.clusters, space, Entries { words: self.words }, self.locker)
     }
 
-    /// Takes a free entry for `mm`, which publishes or cancels it. None: the table is full.
-    pub fn reserve(&self, mm: MmId) -> Option<SwapId> {
+    /// Takes a free entry for the caller, who publishes or cancels it. None: the table is full.
+    pub fn reserve(&self) -> Option<SwapId> {
         self.locker.begin();
-        let id = self.clusters().allocate(0, mm).map(SwapId);
+        let id = self.clusters().allocate(0).map(SwapId);
         if id.is_none() {
             self.locker.end();
         }
@@ -321,8 +321,8 @@ impl<'a> SwapTable<'a> {
         self.clusters().touched() * CLUSTER_ENTRIES
     }
 
-    /// Used entries of the cluster that holds `id`.
-    pub fn used_near(&self, id: SwapId) -> u32 {
-        self.clusters().used_in(id.0 / CLUSTER_ENTRIES)
+    /// Whether no entry of the cluster that holds `id` is used: its words need not be looked at, and may not be in memory.
+    pub fn is_empty_near(&self, id: SwapId) -> bool {
+        self.clusters().used_in(id.0 / CLUSTER_ENTRIES) == 0
     }
 }

@@ -224,7 +224,7 @@ mod tests {
         let mut zspages = ZspageOwner::new();
         let mut live = Vec::new();
         for _ in 0..3000 {
-            let id = segment.swap_table().reserve(MmId(1)).expect("room");
+            let id = segment.swap_table().reserve().expect("room");
             let (length, byte) = (200 + 700 * prng.below(5) as usize, prng.next_u64() as u8);
             let cell = segment.pool().reserve(MmId(1), &mut zspages, length).expect("room");
             segment.pool().write(&cell, id, &vec![byte; length]);

@@ -184,9 +184,9 @@ impl<P: Platform> Engine<'_, P> {
     /// hardly pushes anything else out; while the pool has room, all of them. Nothing is promoted that others depend on, and nothing that does not get smaller: it would be written again at once. Nor while the file is nearly
     /// full: what is written anew leaves holes where it was.
     pub(crate) fn should_promote(&self, old: SwapId) -> bool {
-        let (word, slots) = (self.segment.swap_table().load(old), self.segment.slots());
+        let word = self.segment.swap_table().load(old);
         matches!(word.content(), Content::Slot { length, .. } if length < PAGE_BYTES as u32)
-            && slots.used() < slots.capacity() / 8 * 7
+            && !self.segment.budget().file_is_nearly_full()
             && word.is_referenced()
             && word.count() == 1
             && (self.pool_has_room()

@@ -54,7 +54,7 @@ pub(crate) async fn store_anew(
     buffers: &mut StoreBuffers<'_>,
 ) -> Option<SwapId> {
     let (table, counters) = (segment.swap_table(), segment.counters());
-    let id = table.reserve(owners.mm())?;
+    let id = table.reserve()?;
     table.set_hash(id, hash);
     backing.step().await;
     if let Some(value) = codec::same_filled(buffers.page) {

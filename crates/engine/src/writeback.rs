@@ -14,7 +14,7 @@ use uswap_core::budget::{Fullness, Shrinking, Signal};
 use uswap_core::counters::Counter;
 use uswap_core::segment::Segment;
 use uswap_core::slots::TakenRun;
-use uswap_core::swap_table::WritebackEnd;
+use uswap_core::swap_table::{CLUSTER_ENTRIES, WritebackEnd};
 use uswap_core::swap_word::{Content, FILE_GRANULE_BYTES};
 use uswap_units::limits::{WRITEBACK_BATCH_BLOBS_MAX, WRITEBACK_BATCH_BYTES};
 use uswap_units::{BlobId, PAGE_BYTES, SwapId};
@@ -200,6 +200,10 @@ impl Shrinker {
                 self.hand = 1;
             }
             let id = SwapId(self.hand);
+            if id.0.is_multiple_of(CLUSTER_ENTRIES) && table.is_empty_near(id) {
+                self.hand += CLUSTER_ENTRIES;
+                continue;
+            }
             self.hand += 1;
             if step % 4096 == 4095 {
                 writer.step().await;

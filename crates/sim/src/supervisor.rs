@@ -26,6 +26,7 @@ pub async fn measure<'a>(world: Rc<World<'a>>) {
         budget.set_measured(Bytes(pages * 4096 + segment.pool().resident_bytes()));
         let headroom = if world.below(4) == 0 { Headroom::Wide } else { Headroom::Narrow };
         budget.set_headroom(headroom);
+        budget.note_file(segment.slots());
         if budget.used() > budget.watermarks().low {
             world.raise(Signal::Pressure);
         }

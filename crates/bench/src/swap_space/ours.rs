@@ -63,16 +63,16 @@ impl Ours {
         Ours { space, state: Words::new(space.words()), owners: Words::new(space.end as usize), nobody }
     }
 
-    fn clusters(&self) -> Clusters<'_, impl Truth> {
+    fn clusters(&self, cpu: MmId) -> Clusters<'_, impl Truth> {
         let segment = Segment::open(self.nobody.all()).expect("it was made by `new`");
-        let locker = Locker::new(SUPERVISOR, segment.mms());
+        let locker = Locker::new(cpu, segment.mms());
         Clusters::new(self.state.all(), self.space, Owners(self.owners.all()), locker)
     }
 
     /// The first of `1 << order` slots, for a CPU. None: there is no such run.
     #[must_use]
     pub fn allocate(&self, cpu: u16, order: u32) -> Option<u32> {
-        self.clusters().allocate(order, MmId(cpu))
+        self.clusters(MmId(cpu)).allocate(order)
     }
 
     /// Gives slots of one cluster back.
@@ -80,13 +80,13 @@ impl Ours {
         for slot in first..first + count {
             self.owners.all()[slot as usize].store(0, Ordering::Release);
         }
-        self.clusters().free(first, count);
+        self.clusters(SUPERVISOR).free(first, count);
     }
 
     /// Used slots.
     #[must_use]
     pub fn used(&self) -> u64 {
-        self.clusters().used()
+        self.clusters(SUPERVISOR).used()
     }
 
     /// Addresses of the lock of the lists, and of the locks of clusters.

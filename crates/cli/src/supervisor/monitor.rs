@@ -30,7 +30,7 @@ pub fn run(shared: &Shared) {
     let mut tree = Tree::default();
     let mut share = (shared.options.pool == PoolSize::Auto).then(PoolShare::new);
     let _only_root_may = uswap_os::thread::set_nice(uswap_os::thread::thread_id(), -15);
-    let (mut last, mut grew) = (Instant::now(), Instant::now());
+    let (mut last, mut grew, mut looked_at_file) = (Instant::now(), Instant::now(), Instant::now());
     while !shared.is_stopping() {
         let budget = shared.segment.budget();
         let expected = budget.used();
@@ -47,12 +47,20 @@ pub fn run(shared: &Shared) {
         if used <= marks.min {
             shared.raise(Signal::Room);
         }
+        if looked_at_file.elapsed() >= FILE_LOOK {
+            let slots = budget.note_file(shared.segment.slots());
+            shared.peaks.slots.fetch_max(slots * PAGE_BYTES as u64, Ordering::Relaxed);
+            looked_at_file = Instant::now();
+        }
         if let Some(share) = &mut share {
             share.follow(shared, engine);
         }
         std::thread::park_timeout(interval(used, marks.register));
     }
 }
+
+/// So often the slots of the file are counted: a large file has many.
+const FILE_LOOK: Duration = Duration::from_millis(20);
 
 /// Half the time that it would take at least to get from here to where memory is taken under management.
 fn interval(used: Bytes, low: Bytes) -> Duration {
@@ -72,13 +80,9 @@ fn measure(shared: &Shared, tree: &mut Tree, elapsed: Duration) -> (Bytes, u64) 
     let used = Bytes(resident + pool + engine);
     shared.segment.budget().set_measured(used);
     let peaks = &shared.peaks;
-    for (peak, value) in [
-        (&peaks.resident, resident),
-        (&peaks.pool, pool),
-        (&peaks.engine, engine),
-        (&peaks.used, used.0),
-        (&peaks.slots, shared.segment.slots().used() * page),
-    ] {
+    for (peak, value) in
+        [(&peaks.resident, resident), (&peaks.pool, pool), (&peaks.engine, engine), (&peaks.used, used.0)]
+    {
         peak.fetch_max(value, Ordering::Relaxed);
     }
     if used > shared.segment.budget().ram() {

@@ -233,8 +233,8 @@ impl<T: Truth> Clusters<'_, T> {
         (order + 1..=ORDER_MAX).find_map(|of| self.choose_from(List::usable(of), home))
     }
 
-    /// The largest order that is to be had. None: not one slot.
-    pub(super) fn largest_choice(&self) -> Option<u32> {
+    /// The largest order that is to be had now, as far as is known. None: not one slot.
+    pub fn largest(&self) -> Option<u32> {
         self.lock_lists();
         let filled = self.filled();
         let empty = (0..=ORDER_MAX).rev().find(|&order| {
@@ -252,8 +252,8 @@ impl<T: Truth> Clusters<'_, T> {
         })
     }
 
-    /// Takes the first cluster that waits to be discarded off its list.
-    pub(super) fn choose_discard(&self) -> Option<u32> {
+    /// Takes the first cluster that waits to be discarded off its list: nobody gets it until `discarded` is called.
+    pub fn take_discard(&self) -> Option<u32> {
         self.lock_lists();
         let cluster = low(self.head(List::DISCARD).load(Ordering::Relaxed));
         if let Some(cluster) = cluster {
@@ -318,7 +318,7 @@ impl<T: Truth> Clusters<'_, T> {
 
     /// As if a process had died in the middle of a change of the lists.
     pub(crate) fn break_lists_lock_for_test(&self, dead: uswap_units::MmId) {
-        self.lists_lock().store(u64::from(dead.0) + 1, Ordering::Relaxed);
+        self.lists_lock().store(self.locker.name_of(dead), Ordering::Relaxed);
         for cluster in 0..self.touched() {
             self.record(cluster).links().store(both(Some(0), Some(0)), Ordering::Relaxed);
         }

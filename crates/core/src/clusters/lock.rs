@@ -1,8 +1,9 @@
 //! A lock word in shared memory that names its holder, so that others notice when the holder was killed.
 //!
 //! ```text
-//! 0: free      n: held by the process with record n - 1
+//! 0: free      63..16 which of all processes it is     15..0 its record + 1
 //! ```
+//! A record may be given to another process while someone waits: the number tells them apart, so that nobody takes the lock from the next one.
 //! Who finds the lock held asks `Contended`. Told that the holder is gone, it takes the lock over and must repair what the lock guards.
 
 use crate::mm::MmTable;
@@ -75,7 +76,14 @@ impl<'a> Locker<'a> {
     }
 
     fn name(&self) -> u64 {
-        u64::from(self.me.0) + 1
+        self.name_of(self.me)
+    }
+
+    /// What is in a lock word that `mm` holds: its record is not given back before its locks are.
+    pub(crate) fn name_of(&self, mm: MmId) -> u64 {
+        let has_record = u32::from(mm.0) < self.mms.count();
+        let number = if has_record { self.mms.record(mm).number() } else { 0 };
+        number << 16 | (u64::from(mm.0) + 1)
     }
 
     /// Takes the lock, waiting for it.
@@ -104,7 +112,7 @@ impl<'a> Locker<'a> {
                 }
                 continue;
             }
-            let holder = MmId((seen - 1) as u16);
+            let holder = MmId(seen as u16 - 1);
             let gone = (self.contended)(self.mms, holder, tries) == Holder::IsGone;
             // The dead do not write: the exchange fails only if another took the lock over.
             if gone && word.compare_exchange(seen, self.name(), Ordering::Acquire, Ordering::Relaxed).is_ok()
@@ -117,7 +125,7 @@ impl<'a> Locker<'a> {
 
     /// Takes over a lock of a process that is known to be dead. False: it does not hold it.
     pub(crate) fn take_over(&self, word: &AtomicU64, dead: MmId) -> bool {
-        let seen = u64::from(dead.0) + 1;
+        let seen = self.name_of(dead);
         let taken = word.compare_exchange(seen, self.name(), Ordering::Acquire, Ordering::Relaxed).is_ok();
         if taken {
             trace::locked(core::ptr::from_ref(word) as usize);
@@ -130,5 +138,42 @@ impl<'a> Locker<'a> {
         debug_assert_eq!(word.load(Ordering::Relaxed), self.name());
         word.store(0, Ordering::Release);
         trace::unlocked(core::ptr::from_ref(word) as usize);
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::mm::{MM_WORDS, MmState};
+    use std::vec::Vec;
+
+    /// While someone waits, the holder dies, its lock is broken, and its record and the lock go to the next process.
+    fn holder_is_replaced(mms: MmTable<'_>, holder: MmId, tries: u32) -> Holder {
+        if tries > 0 {
+            // Who waits has not taken the lock from the living: the next one gives it back.
+            let lock = mms.record(MmId(1));
+            Locker::new(holder, mms).unlock(&lock.words[15]);
+            return Holder::Lives;
+        }
+        let record = mms.record(holder);
+        record.free();
+        assert_eq!(mms.take().expect("it is free").id(), holder);
+        record.set_state(MmState::Live, 7);
+        let lock = mms.record(MmId(1));
+        lock.words[15].store(Locker::new(holder, mms).name(), Ordering::Relaxed);
+        Holder::IsGone
+    }
+
+    #[test]
+    fn a_lock_is_not_taken_from_who_has_the_record_of_the_dead() {
+        let words: Vec<AtomicU64> = (0..2 * MM_WORDS).map(|_| AtomicU64::new(0)).collect();
+        let taken_total = AtomicU64::new(0);
+        let mms = MmTable { words: &words, taken_total: &taken_total };
+        let holder = mms.take().expect("both are free").id();
+        // The last word of the other record is the lock: the hook gets nothing but the records.
+        let lock = &words[MM_WORDS + 15];
+        assert_eq!(Locker::new(holder, mms).lock(lock), Got::Free);
+        let waiter = Locker { me: SUPERVISOR, contended: holder_is_replaced, mms };
+        assert_eq!(waiter.lock(lock), Got::Free);
     }
 }

@@ -40,7 +40,7 @@ impl Memory {
         Clusters::new(&self.state, SPACE, Words(&self.slots), Locker::new(SUPERVISOR, mms))
     }
     fn allocate(&self) -> Option<u32> {
-        self.view().allocate(0, SUPERVISOR)
+        self.view().allocate(0)
     }
     fn free(&self, slot: u32) {
         self.slots[slot as usize].store(0, Ordering::Release);

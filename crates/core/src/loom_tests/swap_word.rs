@@ -42,7 +42,7 @@ impl Table {
         let (taken_total, blob_released, slot_released) = (zero(), zero(), zero());
         let (words, hashes, clusters) = (words(2), words(4), words(entry_space(2).words()));
         let table = Table { words, hashes, clusters, taken_total, blob_released, slot_released };
-        assert_eq!(table.view().reserve(MmId(0)), Some(ID));
+        assert_eq!(table.view().reserve(), Some(ID));
         table.view().publish(ID, content);
         Arc::new(table)
     }

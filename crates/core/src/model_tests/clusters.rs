@@ -131,12 +131,12 @@ impl Model<'_> {
     }
 
     fn allocate(&mut self, order: u32, caller: u16) {
-        let clusters = self.memory.view();
+        let clusters = self.memory.view_of(MmId(caller));
         let size = 1 << order;
         let state = |cluster| clusters.record(cluster).state();
         let before: Vec<_> =
             (0..clusters.count()).map(|cluster| (state(cluster), self.used_in(cluster))).collect();
-        match clusters.allocate(order, MmId(caller)) {
+        match clusters.allocate(order) {
             Some(first) => {
                 // Invariant 3.
                 assert!(first.is_multiple_of(size));
@@ -251,7 +251,7 @@ proptest! {
             model.runs.remove(&first);
         }
         model.check();
-        let whole = core::iter::from_fn(|| memory.view().allocate(ORDER_MAX, MmId(1))).count();
+        let whole = core::iter::from_fn(|| memory.view().allocate(ORDER_MAX)).count();
         prop_assert_eq!(whole, 4, "all but the first and the last cluster are whole again");
     }
 }
@@ -259,10 +259,10 @@ proptest! {
 #[test]
 fn single_slots_go_where_they_do_least_harm() {
     let memory = Memory::new(Space { first: 0, end: 4 * CLUSTER_SLOTS, is_discarding: false });
-    let clusters = memory.view();
+    let clusters = memory.view_of(MmId(0));
     // Three clusters of order 4, one of order 9.
-    let runs: Vec<u32> = (0..96).map(|_| clusters.allocate(4, MmId(0)).expect("room")).collect();
-    let whole = clusters.allocate(9, MmId(0)).expect("room");
+    let runs: Vec<u32> = (0..96).map(|_| clusters.allocate(4).expect("room")).collect();
+    let whole = clusters.allocate(9).expect("room");
     let free = |first, count| {
         memory.release(first, count);
         clusters.free(first, count);
@@ -271,15 +271,15 @@ fn single_slots_go_where_they_do_least_harm() {
     free(runs[0], 16);
     free(runs[40], 8);
     free(runs[80], 2);
-    assert_eq!(clusters.allocate(0, MmId(0)), Some(runs[80]));
+    assert_eq!(clusters.allocate(0), Some(runs[80]));
     assert_eq!(
-        clusters.allocate(3, MmId(0)),
+        clusters.allocate(3),
         Some(runs[40]),
         "best fit, in a cluster that cannot serve its own order"
     );
-    assert_eq!(clusters.allocate(0, MmId(0)), Some(runs[80] + 1));
-    assert_eq!(clusters.allocate(4, MmId(0)), Some(runs[0]));
-    assert_eq!(clusters.allocate(0, MmId(0)), None);
+    assert_eq!(clusters.allocate(0), Some(runs[80] + 1));
+    assert_eq!(clusters.allocate(4), Some(runs[0]));
+    assert_eq!(clusters.allocate(0), None);
     assert_eq!(clusters.largest(), None);
     free(whole, 512);
     assert_eq!(clusters.largest(), Some(9));
@@ -288,9 +288,9 @@ fn single_slots_go_where_they_do_least_harm() {
 #[test]
 fn callers_have_clusters_of_their_own_while_there_are_enough() {
     let memory = Memory::new(Space { first: 0, end: 64 * CLUSTER_SLOTS, is_discarding: false });
-    let clusters = memory.view();
-    let used: Vec<u32> =
-        (0..40).map(|step| clusters.allocate(0, MmId(step % 4)).expect("room") / CLUSTER_SLOTS).collect();
+    let used: Vec<u32> = (0..40)
+        .map(|step| memory.view_of(MmId(step % 4)).allocate(0).expect("room") / CLUSTER_SLOTS)
+        .collect();
     (0..4).for_each(|caller| {
         assert!(used.iter().skip(caller).step_by(4).all(|&cluster| cluster == used[caller]))
     });

@@ -1,6 +1,7 @@
 //! The swap table against a map from entry to what it should hold.
 
 use super::{SMALL, with_segment};
+use crate::segment::Segment;
 use crate::swap_table::{Came, Put, SwapTable, WritebackEnd};
 use crate::swap_word::Content;
 use proptest::prelude::*;
@@ -65,6 +66,7 @@ struct Entry {
 }
 
 struct Model<'a> {
+    segment: Segment<'a>,
     table: SwapTable<'a>,
     entries: BTreeMap<u32, Entry>,
     /// Cells and slots that some entry names.
@@ -108,7 +110,7 @@ impl Model<'_> {
     }
 
     fn reserve(&mut self, mm: usize) {
-        match self.table.reserve(MmId(mm as u16)) {
+        match self.segment.acting_as(MmId(mm as u16)).swap_table().reserve() {
             Some(id) => {
                 assert!(id.0 != 0);
                 assert!(id.0 < self.table.entry_count());
@@ -313,7 +315,7 @@ proptest! {
     fn entries_hold_what_the_model_holds(ops in prop::collection::vec(operation(), 1..120)) {
         with_segment(SMALL, |segment| {
             let (table, entries, held) = (segment.swap_table(), BTreeMap::new(), BTreeSet::new());
-            let mut model = Model { table, entries, held, next_name: 0 };
+            let mut model = Model { segment, table, entries, held, next_name: 0 };
             for op in ops {
                 model.apply(op);
                 model.check();
@@ -326,13 +328,13 @@ proptest! {
 fn a_full_table_says_so_and_recovers() {
     with_segment(SMALL, |segment| {
         let table = segment.swap_table();
-        let ids: BTreeSet<u32> = core::iter::from_fn(|| table.reserve(MmId(1))).map(|id| id.0).collect();
+        let ids: BTreeSet<u32> = core::iter::from_fn(|| table.reserve()).map(|id| id.0).collect();
         assert_eq!(ids, (1..SMALL.entries).collect());
-        assert_eq!(table.reserve(MmId(2)), None);
+        assert_eq!(segment.acting_as(MmId(2)).swap_table().reserve(), None);
         for id in [511, 512, 1] {
             table.cancel(SwapId(id));
-            assert_eq!(table.reserve(MmId(1)), Some(SwapId(id)));
-            assert_eq!(table.reserve(MmId(1)), None);
+            assert_eq!(table.reserve(), Some(SwapId(id)));
+            assert_eq!(table.reserve(), None);
         }
     });
 }
@@ -341,11 +343,12 @@ fn a_full_table_says_so_and_recovers() {
 fn reaping_spares_what_others_reserved_in_the_same_cluster() {
     with_segment(SMALL, |segment| {
         let table = segment.swap_table();
-        let ids: Vec<SwapId> = (0..1023).map(|_| table.reserve(MmId(1)).expect("room")).collect();
-        assert_eq!(table.reserve(MmId(1)), None);
+        let table_of_1 = segment.acting_as(MmId(1)).swap_table();
+        let ids: Vec<SwapId> = (0..1023).map(|_| table_of_1.reserve().expect("room")).collect();
+        assert_eq!(table.reserve(), None);
         let freed = ids[7];
         table.cancel(freed);
-        assert_eq!(table.reserve(MmId(2)), Some(freed));
+        assert_eq!(segment.acting_as(MmId(2)).swap_table().reserve(), Some(freed));
         table.reap(MmId(2));
         assert_eq!(table.load(freed).content(), Content::Free);
         assert_eq!(table.used_count(), 1022);
@@ -360,13 +363,13 @@ fn the_record_of_a_process_says_what_it_has_not_ended() {
     with_segment(SMALL, |segment| {
         let record = segment.mms().take().expect("room");
         let table = segment.acting_as(record.id()).swap_table();
-        let id = table.reserve(record.id()).expect("room");
+        let id = table.reserve().expect("room");
         assert!(record.is_in_the_middle());
         table.publish(id, Content::Same(7));
         assert!(!record.is_in_the_middle());
         assert_eq!(table.put(id), Put::Freed(Content::Same(7)));
         assert!(!record.is_in_the_middle());
-        let id = table.reserve(record.id()).expect("room");
+        let id = table.reserve().expect("room");
         table.cancel(id);
         assert!(!record.is_in_the_middle());
     });
@@ -376,14 +379,14 @@ fn the_record_of_a_process_says_what_it_has_not_ended() {
 fn memory_of_an_empty_cluster_is_given_back_once() {
     with_segment(SMALL, |segment| {
         let table = segment.swap_table();
-        let ids: Vec<SwapId> = (0..600).map(|_| table.reserve(MmId(1)).expect("room")).collect();
+        let ids: Vec<SwapId> = (0..600).map(|_| table.reserve().expect("room")).collect();
         assert_eq!(table.take_discard(), None);
         ids.iter().filter(|id| id.0 < 512).for_each(|&id| table.cancel(id));
         assert_eq!(table.take_discard(), Some(0));
         assert_eq!(table.take_discard(), None);
         // Nobody gets an entry of it meanwhile.
-        assert!((0..1024 - 601).all(|_| table.reserve(MmId(1)).is_none_or(|id| id.0 >= 512)));
+        assert!((0..1024 - 601).all(|_| table.reserve().is_none_or(|id| id.0 >= 512)));
         table.discarded(0);
-        assert_eq!(table.reserve(MmId(1)), Some(SwapId(1)));
+        assert_eq!(table.reserve(), Some(SwapId(1)));
     });
 }

@@ -101,7 +101,7 @@ fn put(segment: &Segment<'_>, id: SwapId) {
 
 fn store(segment: &Segment<'_>, mm: MmId, zspages: &mut ZspageOwner, seed: u64) -> Option<SwapId> {
     let (table, pool) = (segment.swap_table(), segment.pool());
-    let id = table.reserve(mm)?;
+    let id = segment.acting_as(mm).swap_table().reserve()?;
     let length = 1 + (seed % 4096) as usize;
     let Some(cell) = pool.reserve(mm, zspages, length) else {
         table.cancel(id);
