@@ -16,7 +16,7 @@ pub mod redis;
 pub mod run;
 pub mod sampler;
 
-pub use pair::compare;
+pub use pair::{compare, compare_outputs};
 pub use places::{
     Scratch, full_size, needs, program, report, scaled_mib, scaled_mib_by, skip, turn, uswap_binary,
 };

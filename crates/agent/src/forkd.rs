@@ -10,7 +10,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use uswap_core::counters::Counter;
 use uswap_engine::fault::FaultOutcome;
 use uswap_engine::reaper;
-use uswap_engine::reclaim::Patience;
+use uswap_engine::throttle::Patience;
 use uswap_engine::{Engine, EngineOptions, Workspace};
 use uswap_os::clock;
 use uswap_os::fd::{self, Event, PollEntry, Timeout};

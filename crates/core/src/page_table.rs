@@ -6,9 +6,9 @@
 //! Must hold: tables are allocated and freed only with the gate of their process exclusive (or by the reaper, when it is dead).
 //! Callers: `engine`.
 
-use crate::page_word::{PageSlot, PageWord};
+use crate::page_word::{PageSlot, PageWord, Stageable};
 use uswap_sync::{AtomicU64, Ordering};
-use uswap_units::{BLOCK_PAGES, MmId, PageId, PageRange, TableId};
+use uswap_units::{BLOCK_PAGES, CHUNK_PAGES, MmId, PageId, PageRange, TableId};
 
 const FAN_OUT_BITS: u32 = 9;
 const FAN_OUT: u64 = 1 << FAN_OUT_BITS;
@@ -28,6 +28,8 @@ pub struct Tables<'a> {
     pub(crate) owners: &'a [AtomicU64],
     /// For each table page (used for leaves) one byte a chunk: until when it may not be staged.
     pub(crate) holds: &'a [AtomicU64],
+    /// For each table page (used for leaves): see [`Stageable`].
+    pub(crate) stageable: &'a [AtomicU64],
     pub(crate) words: &'a [AtomicU64],
     pub(crate) hint: &'a AtomicU64,
     /// Table pages from here on were never used.
@@ -47,6 +49,7 @@ pub struct PageTable<'a> {
 pub struct Leaf<'a> {
     words: &'a [AtomicU64],
     holds: &'a AtomicU64,
+    stageable: Stageable<'a>,
     first: PageId,
 }
 
@@ -91,6 +94,7 @@ impl<'a> Tables<'a> {
             word.store(0, Ordering::Relaxed);
         }
         self.holds[id.0 as usize].store(0, Ordering::Relaxed);
+        self.stageable[id.0 as usize].store(0, Ordering::Relaxed);
         // Release pairs with `allocate`.
         self.owners[id.0 as usize].store(0, Ordering::Release);
         self.hint.fetch_min(u64::from(id.0), Ordering::Relaxed);
@@ -124,7 +128,9 @@ impl<'a> PageTable<'a> {
 
     fn leaf_at(&self, page: PageId, id: TableId) -> Leaf<'a> {
         let first = PageId(page.0 & !(BLOCK_PAGES - 1));
-        Leaf { words: self.tables.page(id), holds: &self.tables.holds[id.0 as usize], first }
+        let index = id.0 as usize;
+        let stageable = Stageable(&self.tables.stageable[index]);
+        Leaf { words: self.tables.page(id), holds: &self.tables.holds[index], stageable, first }
     }
 
     /// The leaf that holds the word of `page`.
@@ -267,14 +273,22 @@ impl<'a> Leaf<'a> {
     /// The word of `page`, which is in this block.
     pub fn slot(&self, page: PageId) -> PageSlot<'a> {
         assert!(page.0 & !(BLOCK_PAGES - 1) == self.first.0);
-        PageSlot(&self.words[(page.0 - self.first.0) as usize])
+        self.slot_at(page.0 - self.first.0)
+    }
+    fn slot_at(&self, index: u64) -> PageSlot<'a> {
+        let chunk_in_block = (index / CHUNK_PAGES) as u32;
+        PageSlot { word: &self.words[index as usize], stageable: self.stageable, chunk_in_block }
+    }
+    /// Its chunks in which there may be a page to stage.
+    pub const fn stageable(&self) -> Stageable<'a> {
+        self.stageable
     }
     /// The pages of this block inside `range`, with their words.
     pub fn slots_in(&self, range: PageRange) -> impl Iterator<Item = (PageId, PageSlot<'a>)> + use<'a> {
         let start = range.start.0.max(self.first.0) - self.first.0;
         let end = range.end.0.clamp(self.first.0, self.first.0 + BLOCK_PAGES) - self.first.0;
-        let (words, first) = (self.words, self.first);
-        (start..end).map(move |i| (first.plus(i), PageSlot(&words[i as usize])))
+        let leaf = *self;
+        (start..end).map(move |index| (leaf.first.plus(index), leaf.slot_at(index)))
     }
     /// Chunk `chunk_in_block` (0..8) may not be staged for [`HOLD_TICKS`] from `now_tick` on. Only with the gate exclusive.
     pub fn hold(&self, chunk_in_block: u32, now_tick: u64) {
@@ -293,7 +307,7 @@ impl<'a> Leaf<'a> {
     }
     /// True while any chunk may not be staged.
     pub fn is_held_anywhere(&self, now_tick: u64) -> bool {
-        (0..(BLOCK_PAGES / uswap_units::CHUNK_PAGES) as u32).any(|chunk| self.is_held(chunk, now_tick))
+        (0..(BLOCK_PAGES / CHUNK_PAGES) as u32).any(|chunk| self.is_held(chunk, now_tick))
     }
     const fn tick_byte(tick: u64) -> u64 {
         tick % 255 + 1

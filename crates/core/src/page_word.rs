@@ -9,6 +9,7 @@
 //! * `PINNED`: never evicted (thread control blocks, for instance).
 //! * `LOCKED`: one engine task works on the page; only it changes state, frame and swap id.
 //! * `REMOVED`: an event dropped the page while it was locked; the holder of the lock cleans up.
+//! * frame, of a fresh page: 1 if nothing is mapped there. A touch will be a fault: there is nothing to stage until then.
 //! * heat: how often in a row the page was touched while it was staged, up to 3. rest: so many more times the hand of staging passes it by.
 //!
 //! Must hold: the newest content of a managed page is where the state says, and nowhere else.
@@ -31,6 +32,8 @@ const REST_MASK: u64 = 0b111 << REST_SHIFT;
 const REST_ONE: u64 = 1 << REST_SHIFT;
 const FRAME_SHIFT: u32 = 32;
 const FRAME_MASK: u64 = 0xF_FFFF << FRAME_SHIFT;
+/// In a fresh word, which names no frame: nothing is mapped there.
+const HOLE: u64 = 1 << FRAME_SHIFT;
 const SWAP_MASK: u64 = 0xFFFF_FFFF;
 const FLAGS: u64 = MANAGED | ACTIVE | PINNED;
 
@@ -99,10 +102,14 @@ impl PageWord {
             id => Some(SwapId(id)),
         }
     }
+    /// Fresh, and nothing is mapped there: staging has looked.
+    pub const fn is_hole(self) -> bool {
+        matches!(self.place(), Place::Fresh) && self.0 & HOLE != 0
+    }
     /// True when staging may take it: nobody works on it and it may be in the program.
     pub const fn may_be_staged(self) -> bool {
         let wanted = self.0 & (MANAGED | ACTIVE | PINNED | LOCKED) == MANAGED | ACTIVE;
-        wanted && matches!(self.place(), Place::Fresh | Place::Present)
+        wanted && matches!(self.place(), Place::Fresh | Place::Present) && !self.is_hole()
     }
 
     /// How often in a row the page was touched while it was staged: 0..=3.
@@ -205,28 +212,58 @@ pub enum Afterwards {
     Unmanaged,
 }
 
-/// One word in a leaf, with the changes it may make. Each is one atomic operation.
+/// Which chunks of a block may have a page to stage, bit i for chunk i. Who makes a word stageable sets the bit of its chunk afterwards; who looks for such
+/// pages clears it before. So a bit that is clear means that nobody needs to look.
 #[derive(Clone, Copy)]
-pub struct PageSlot<'a>(pub(crate) &'a AtomicU64);
+pub struct Stageable<'a>(pub(crate) &'a AtomicU64);
+
+impl Stageable<'_> {
+    /// The chunks. Acquire is not needed: each is looked at with `begin_look`.
+    pub fn chunks(self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+    /// Before the words of a chunk are looked at. `Acquire` pairs with `set`: a word whose bit this clears is seen.
+    pub fn begin_look(self, chunk_in_block: u32) {
+        self.0.fetch_and(!(1 << chunk_in_block), Ordering::Acquire);
+    }
+    /// There is, or may be, a page to stage.
+    pub fn set(self, chunk_in_block: u32) {
+        self.0.fetch_or(1 << chunk_in_block, Ordering::Release);
+    }
+}
+
+/// One word in a leaf, with the changes it may make. Each is one atomic operation; what makes the page stageable is noted for its chunk.
+#[derive(Clone, Copy)]
+pub struct PageSlot<'a> {
+    pub(crate) word: &'a AtomicU64,
+    pub(crate) stageable: Stageable<'a>,
+    pub(crate) chunk_in_block: u32,
+}
 
 impl PageSlot<'_> {
+    fn note(self, next: PageWord) {
+        if next.may_be_staged() {
+            self.stageable.set(self.chunk_in_block);
+        }
+    }
+
     /// The value now. `Acquire` pairs with the `Release` of `commit`: who sees a place also sees the content there.
     pub fn load(self) -> PageWord {
-        PageWord(self.0.load(Ordering::Acquire))
+        PageWord(self.word.load(Ordering::Acquire))
     }
 
     /// Unlocked -> locked.
     ///
     /// `Acquire` pairs with the `Release` of `commit` by the holder before us.
     pub fn try_lock(self) -> TryLock {
-        let seen = PageWord(self.0.load(Ordering::Relaxed));
+        let seen = PageWord(self.word.load(Ordering::Relaxed));
         if !seen.is_managed() && !seen.is_locked() {
             return TryLock::Unmanaged;
         }
         if seen.is_locked() {
             return TryLock::Busy;
         }
-        match self.0.compare_exchange(seen.0, seen.0 | LOCKED, Ordering::Acquire, Ordering::Relaxed) {
+        match self.word.compare_exchange(seen.0, seen.0 | LOCKED, Ordering::Acquire, Ordering::Relaxed) {
             Ok(_) => TryLock::Locked(seen),
             Err(_) => TryLock::Busy,
         }
@@ -236,15 +273,30 @@ impl PageSlot<'_> {
     ///
     /// `Release` pairs with `load` and `try_lock`.
     pub fn commit(self, place: Place, swap: Option<SwapId>) -> Commit {
-        let mut seen = PageWord(self.0.load(Ordering::Relaxed));
+        self.commit_as(|seen| seen.with(place, swap))
+    }
+
+    /// Locked -> unlocked and known to be a hole, if nothing was ever put there. The caller has found nothing mapped while it held the lock, in a range that is registered.
+    pub fn commit_hole(self) -> Commit {
+        self.commit_as(|seen| match seen.place() {
+            Place::Fresh => PageWord(seen.with(Place::Fresh, seen.swap()).0 | HOLE),
+            _ => seen,
+        })
+    }
+
+    fn commit_as(self, next: impl Fn(PageWord) -> PageWord) -> Commit {
+        let mut seen = PageWord(self.word.load(Ordering::Relaxed));
         loop {
             assert!(seen.is_locked());
             if seen.is_removed() {
                 return Commit::Removed(seen);
             }
-            let next = PageWord(seen.with(place, swap).0 & !LOCKED);
-            match self.0.compare_exchange_weak(seen.0, next.0, Ordering::Release, Ordering::Relaxed) {
-                Ok(_) => return Commit::Done,
+            let next = PageWord(next(seen).0 & !LOCKED);
+            match self.word.compare_exchange_weak(seen.0, next.0, Ordering::Release, Ordering::Relaxed) {
+                Ok(_) => {
+                    self.note(next);
+                    return Commit::Done;
+                }
                 Err(now) => seen = PageWord(now),
             }
         }
@@ -252,14 +304,14 @@ impl PageSlot<'_> {
 
     /// Locked and removed -> unlocked and fresh (or unmanaged, if the range is gone). The caller has released everything the page had.
     pub fn finish_removed(self) {
-        let mut seen = PageWord(self.0.load(Ordering::Relaxed));
+        let mut seen = PageWord(self.word.load(Ordering::Relaxed));
         loop {
             assert!(seen.is_locked());
             assert!(seen.is_removed());
             let next = if seen.is_managed() { seen.0 & FLAGS } else { 0 };
             // Release pairs with `try_lock`.
-            match self.0.compare_exchange_weak(seen.0, next, Ordering::Release, Ordering::Relaxed) {
-                Ok(_) => return,
+            match self.word.compare_exchange_weak(seen.0, next, Ordering::Release, Ordering::Relaxed) {
+                Ok(_) => return self.note(PageWord(next)),
                 Err(now) => seen = PageWord(now),
             }
         }
@@ -269,7 +321,7 @@ impl PageSlot<'_> {
     ///
     /// `AcqRel`: acquires what the last `commit` released, since the caller frees it; releases for the holder of the lock.
     pub fn remove(self, afterwards: Afterwards) -> Remove {
-        let mut seen = PageWord(self.0.load(Ordering::Relaxed));
+        let mut seen = PageWord(self.word.load(Ordering::Relaxed));
         loop {
             if !seen.is_managed() {
                 // A locked word that lost its range before stays with its holder.
@@ -285,9 +337,12 @@ impl PageSlot<'_> {
             } else {
                 kept
             };
-            match self.0.compare_exchange_weak(seen.0, next, Ordering::AcqRel, Ordering::Relaxed) {
+            match self.word.compare_exchange_weak(seen.0, next, Ordering::AcqRel, Ordering::Relaxed) {
                 Ok(_) if seen.is_locked() => return Remove::Deferred,
-                Ok(_) => return Remove::Was(seen),
+                Ok(_) => {
+                    self.note(PageWord(next));
+                    return Remove::Was(seen);
+                }
                 Err(now) => seen = PageWord(now),
             }
         }
@@ -295,20 +350,20 @@ impl PageSlot<'_> {
 
     /// Nothing -> managed, not yet active. False if something is there: the range must wait for an event still to come.
     pub fn adopt(self) -> bool {
-        self.0.compare_exchange(0, MANAGED, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+        self.word.compare_exchange(0, MANAGED, Ordering::AcqRel, Ordering::Relaxed).is_ok()
     }
 
     /// Managed -> nothing, if nothing has happened since `adopt`: the range could not be registered as a whole.
     pub fn abandon(self) {
-        let _something_happened = self.0.compare_exchange(MANAGED, 0, Ordering::AcqRel, Ordering::Relaxed);
+        let _something_happened = self.word.compare_exchange(MANAGED, 0, Ordering::AcqRel, Ordering::Relaxed);
     }
 
     /// Managed -> active, if still managed.
     pub fn activate(self) {
-        let mut seen = self.0.load(Ordering::Relaxed);
+        let mut seen = self.word.load(Ordering::Relaxed);
         while seen & MANAGED != 0 {
-            match self.0.compare_exchange_weak(seen, seen | ACTIVE, Ordering::AcqRel, Ordering::Relaxed) {
-                Ok(_) => return,
+            match self.word.compare_exchange_weak(seen, seen | ACTIVE, Ordering::AcqRel, Ordering::Relaxed) {
+                Ok(_) => return self.note(PageWord(seen | ACTIVE)),
                 Err(now) => seen = now,
             }
         }
@@ -316,9 +371,9 @@ impl PageSlot<'_> {
 
     /// The page must stay resident from now on, if it is managed.
     pub fn pin(self) {
-        let mut seen = self.0.load(Ordering::Relaxed);
+        let mut seen = self.word.load(Ordering::Relaxed);
         while seen & MANAGED != 0 && seen & PINNED == 0 {
-            match self.0.compare_exchange_weak(seen, seen | PINNED, Ordering::AcqRel, Ordering::Relaxed) {
+            match self.word.compare_exchange_weak(seen, seen | PINNED, Ordering::AcqRel, Ordering::Relaxed) {
                 Ok(_) => return,
                 Err(now) => seen = now,
             }
@@ -327,26 +382,26 @@ impl PageSlot<'_> {
 
     /// The hand of staging comes by. True if the page rests: one time less from now on.
     pub fn pass_by(self) -> bool {
-        let seen = self.0.load(Ordering::Relaxed);
+        let seen = self.word.load(Ordering::Relaxed);
         if seen & REST_MASK == 0 {
             return false;
         }
         // Who is working on the page may change its warmth too: then this look does not count.
         if seen & LOCKED == 0 {
             let next = seen - REST_ONE;
-            let _counts = self.0.compare_exchange(seen, next, Ordering::Relaxed, Ordering::Relaxed);
+            let _counts = self.word.compare_exchange(seen, next, Ordering::Relaxed, Ordering::Relaxed);
         }
         true
     }
 
     /// Takes an unlocked word out (mremap moves it elsewhere). None while it is locked; `Some` of an unmanaged word is possible.
     pub fn take(self) -> Option<PageWord> {
-        let mut seen = self.0.load(Ordering::Relaxed);
+        let mut seen = self.word.load(Ordering::Relaxed);
         loop {
             if seen & LOCKED != 0 {
                 return None;
             }
-            match self.0.compare_exchange_weak(seen, 0, Ordering::AcqRel, Ordering::Relaxed) {
+            match self.word.compare_exchange_weak(seen, 0, Ordering::AcqRel, Ordering::Relaxed) {
                 Ok(_) => return Some(PageWord(seen)),
                 Err(now) => seen = now,
             }
@@ -360,7 +415,9 @@ impl PageSlot<'_> {
     #[must_use]
     pub fn put_back(self, word: PageWord) -> bool {
         assert!(!word.is_locked());
-        self.0.compare_exchange(0, word.0, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+        let put = self.word.compare_exchange(0, word.0, Ordering::AcqRel, Ordering::Relaxed).is_ok();
+        self.note(word);
+        put
     }
 }
 

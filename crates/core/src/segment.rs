@@ -50,6 +50,7 @@ pub struct Layout {
     mms: usize,
     table_owners: usize,
     table_holds: usize,
+    table_stageable: usize,
     clusters: usize,
     slot_clusters: usize,
     states: usize,
@@ -83,6 +84,7 @@ impl Geometry {
             mms: place(self.mms as usize * MM_WORDS),
             table_owners: place(self.tables as usize),
             table_holds: place(self.tables as usize),
+            table_stageable: place(self.tables as usize),
             clusters: place(entry_space(self.entries).words()),
             slot_clusters: place(slot_space(self.slots).words()),
             states: place(zspages),
@@ -242,6 +244,7 @@ impl<'a> Segment<'a> {
         Tables {
             owners: self.part(self.layout.table_owners, count),
             holds: self.part(self.layout.table_holds, count),
+            stageable: self.part(self.layout.table_stageable, count),
             words: self.part(self.layout.tables, count * 512),
             hint: self.note(1),
             touched: self.note(2),

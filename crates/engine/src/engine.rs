@@ -4,6 +4,7 @@ use crate::arena::Arena;
 use crate::late_unmaps::LateUnmaps;
 use crate::platform::Platform;
 use crate::streams::Streams;
+use crate::throttle::Floor;
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use lock_api::Mutex;
 use uswap_core::balance::{self, Watermarks};
@@ -58,8 +59,8 @@ pub struct Engine<'a, P: Platform> {
     pub(crate) streams: Streams,
     /// Pages of a run that are loaded and filled together.
     pub(crate) part_pages: u32,
-    /// Until then faults do not wait for reclaim.
-    pub(crate) hopeless_until_ns: AtomicU64,
+    /// What reclaim does not get below.
+    pub(crate) floor: Floor,
     /// Unchanged pages whose copy is in the file that were stored: one in some is promoted.
     pub(crate) back_to_file: AtomicU32,
     /// The process leaves management: nothing may be evicted any more.
@@ -93,7 +94,7 @@ impl<'a, P: Platform> Engine<'a, P> {
             handovers: AtomicU32::new(0),
             streams: Streams::new(options.run_pages),
             part_pages: options.part_pages,
-            hopeless_until_ns: AtomicU64::new(0),
+            floor: Floor::default(),
             back_to_file: AtomicU32::new(0),
             leaving: AtomicBool::new(false),
             held_until_tick: AtomicU64::new(0),

@@ -27,6 +27,9 @@ pub enum Stage {
 /// Rounds in search of a page that does not rest: the longest rest is over after seven.
 const ROUNDS_MAX: u32 = 8;
 
+/// Leaves that one search looks at: at some 10 ns each.
+const LEAVES_MAX: u32 = 1 << 17;
+
 impl<P: Platform> Engine<'_, P> {
     /// Stages what it can of one chunk of the program.
     pub async fn stage_chunk(&self, chunk: ChunkId) -> Stage {
@@ -92,15 +95,19 @@ impl<P: Platform> Engine<'_, P> {
             }
         }
         self.platform.step().await;
-        let stop = self.move_runs(first, frame, part);
+        let (stop, passed) = self.move_runs(first, frame, part);
         self.platform.step().await;
         let arrived = self.platform.arrived(frame, part.count_ones());
         for (rank, index) in bits(part).enumerate() {
             let slot = leaf.slot(first.plus(u64::from(index)));
             let word = slot.load();
-            let has_arrived = arrived & (1 << rank) != 0;
-            let place = if has_arrived { Place::Staged(frame_of(rank)) } else { word.place() };
-            self.commit(slot, place, word.swap());
+            if arrived & (1 << rank) != 0 {
+                self.commit(slot, Place::Staged(frame_of(rank)), word.swap());
+            } else if passed & (1 << index) != 0 {
+                self.must_be_done(slot.commit_hole());
+            } else {
+                self.commit(slot, word.place(), word.swap());
+            }
         }
         target.pages += arrived.count_ones();
         target.used += u64::BITS - arrived.leading_zeros();
@@ -128,8 +135,9 @@ impl<P: Platform> Engine<'_, P> {
     }
 
     /// Moves each run of locked pages, the first to `frame`, the next to those behind it. What cannot be moved stays where it is.
-    fn move_runs(&self, first: PageId, frame: FrameId, locked: u64) -> Stage {
-        let mut result = Stage::Nothing;
+    /// Returns also over which pages the kernel went: bit i for `first + i`. Such a page has arrived, or there was nothing.
+    fn move_runs(&self, first: PageId, frame: FrameId, locked: u64) -> (Stage, u64) {
+        let (mut result, mut passed) = (Stage::Nothing, 0);
         let mut index = 0;
         while index < CHUNK_PAGES as u32 {
             let left = locked >> index;
@@ -140,10 +148,11 @@ impl<P: Platform> Engine<'_, P> {
             let run = (!left).trailing_zeros().min(CHUNK_PAGES as u32 - index);
             let rank = (locked & ((1 << index) - 1)).count_ones();
             let out = self.platform.move_out(first.plus(u64::from(index)), FrameId(frame.0 + rank), run);
+            passed |= mask_of(out.pages) << index;
             index += out.pages;
             match out.stop {
                 None => (),
-                Some(MoveStop::EventPending) => return Stage::EventPending,
+                Some(MoveStop::EventPending) => return (Stage::EventPending, passed),
                 Some(MoveStop::Busy) => {
                     self.counters.add(Counter::MoveBusy, 1);
                     let mask = if let Stage::Shared(_, mask) = result { mask } else { 0 };
@@ -156,41 +165,77 @@ impl<P: Platform> Engine<'_, P> {
                 }
             }
         }
-        result
+        (result, passed)
     }
 
-    /// The next chunk that staging should look at, going round the page table. None after one whole round without any.
+    /// The next chunk that staging should look at, going round the page table. None after one whole round without a page that may be staged.
     pub(crate) fn next_chunk(&self, rounds: &mut u32) -> Option<ChunkId> {
         let mut at = self.private.lock().hand;
-        for _ in 0..4096 {
+        let mut seen = Seen::Nothing;
+        let mut is_whole_round = at == PageId(0);
+        for _ in 0..LEAVES_MAX {
             let Some(leaf) = self.table.next_leaf(at) else {
-                *rounds += 1;
                 at = PageId(0);
-                if *rounds > ROUNDS_MAX {
+                *rounds += 1;
+                if *rounds > ROUNDS_MAX || is_whole_round && seen == Seen::Nothing {
                     break;
                 }
+                (is_whole_round, seen) = (true, Seen::Nothing);
                 continue;
             };
-            let start = PageId(at.0.max(leaf.first_page().0));
-            let mut chunk = start.chunk();
-            while chunk.first_page().0 < leaf.first_page().0 + BLOCK_PAGES {
-                let range =
-                    PageRange { start: chunk.first_page(), end: chunk.first_page().plus(CHUNK_PAGES) };
-                let movable = || leaf.slots_in(range).filter(|(_, slot)| slot.load().may_be_staged());
-                if movable().any(|(_, slot)| slot.load().rest() == 0) {
-                    self.private.lock().hand = range.end;
-                    return Some(chunk);
+            let start = at.0.max(leaf.first_page().0) - leaf.first_page().0;
+            let chunks = leaf.stageable().chunks() & (u64::MAX << (start / CHUNK_PAGES));
+            for in_block in bits(chunks) {
+                let chunk = ChunkId(leaf.first_page().chunk().0 + u64::from(in_block));
+                match look(&leaf, in_block, chunk) {
+                    Seen::Ready => {
+                        self.private.lock().hand = chunk.first_page().plus(CHUNK_PAGES);
+                        return Some(chunk);
+                    }
+                    Seen::Resting => seen = Seen::Resting,
+                    Seen::Nothing => (),
                 }
-                movable().for_each(|(_, slot)| {
-                    slot.pass_by();
-                });
-                chunk = ChunkId(chunk.0 + 1);
             }
             at = leaf.first_page().plus(BLOCK_PAGES);
         }
         self.private.lock().hand = at;
         None
     }
+}
+
+/// What there is to stage.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Seen {
+    Nothing,
+    /// Pages that rest, one time less from now on.
+    Resting,
+    /// A page.
+    Ready,
+}
+
+/// Looks whether there is a page to stage in a chunk.
+fn look(leaf: &Leaf<'_>, in_block: u32, chunk: ChunkId) -> Seen {
+    leaf.stageable().begin_look(in_block);
+    let range = PageRange { start: chunk.first_page(), end: chunk.first_page().plus(CHUNK_PAGES) };
+    let movable = || leaf.slots_in(range).filter(|(_, slot)| slot.load().may_be_staged());
+    let mut seen = Seen::Nothing;
+    if movable().any(|(_, slot)| slot.load().rest() == 0) {
+        seen = Seen::Ready;
+    } else {
+        for (_, slot) in movable() {
+            slot.pass_by();
+            seen = Seen::Resting;
+        }
+    }
+    if seen != Seen::Nothing {
+        leaf.stageable().set(in_block);
+    }
+    seen
+}
+
+/// The lowest `count` of 64 bits.
+const fn mask_of(count: u32) -> u64 {
+    if count == 0 { 0 } else { u64::MAX >> (u64::BITS - count) }
 }
 
 /// The lowest `count` bits of those that are set.

@@ -2,8 +2,8 @@
 
 use crate::engine::Engine;
 use crate::platform::{Install, Platform, Wake};
-use crate::reclaim::{Patience, Throttle};
 use crate::run::FilledRun;
+use crate::throttle::{Patience, Throttle};
 use crate::workspace::Workspace;
 use core::sync::atomic::Ordering;
 use uswap_core::counters::{Counter, FaultSource};
@@ -172,7 +172,11 @@ impl<P: Platform> Engine<'_, P> {
 
     /// Gives the lock on a word back with this place; the caller is in a shared section, so it cannot have been removed since it was checked.
     pub(crate) fn commit(&self, slot: PageSlot<'_>, place: Place, swap: Option<SwapId>) {
-        match slot.commit(place, swap) {
+        self.must_be_done(slot.commit(place, swap));
+    }
+
+    pub(crate) fn must_be_done(&self, commit: Commit) {
+        match commit {
             Commit::Done => (),
             Commit::Removed(_) => {
                 unreachable!("events are processed with the gate exclusive, and we hold it shared")

@@ -5,7 +5,7 @@ use crate::event::Removal;
 use crate::fault::FaultOutcome;
 use crate::late_unmaps::Move;
 use crate::platform::Platform;
-use crate::reclaim::Patience;
+use crate::throttle::Patience;
 use crate::unfinished::Unfinished;
 use crate::workspace::Workspace;
 use core::sync::atomic::Ordering;

@@ -42,6 +42,7 @@ mod run;
 pub mod store;
 pub mod storer;
 mod streams;
+pub mod throttle;
 mod unfinished;
 pub mod workspace;
 pub mod writeback;

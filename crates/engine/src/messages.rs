@@ -5,7 +5,7 @@ use crate::event::Removal;
 use crate::fault::FaultOutcome;
 use crate::plant::{Plant, is_planted};
 use crate::platform::{Message, Platform};
-use crate::reclaim::Patience;
+use crate::throttle::Patience;
 use crate::unfinished::{UNFINISHED_MAX, Unfinished};
 use crate::workspace::Workspace;
 use core::sync::atomic::Ordering;

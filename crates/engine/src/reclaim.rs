@@ -1,4 +1,4 @@
-//! When to stage and store: kswapd in the background, handlers directly when memory is above the min watermark.
+//! When to stage and store: kswapd in the background; what handlers do themselves is in [`crate::throttle`].
 
 use crate::engine::Engine;
 use crate::evict::Stage;
@@ -8,7 +8,6 @@ use core::sync::atomic::Ordering;
 use uswap_core::balance;
 use uswap_core::budget::Signal;
 use uswap_core::counters::Counter;
-use uswap_units::limits::THROTTLE_ROUNDS_MAX;
 use uswap_units::{CHUNK_PAGES, PageId};
 
 /// What one round of reclaim achieved.
@@ -27,39 +26,14 @@ pub struct Reclaimed {
     pub shared: Option<(PageId, u64)>,
 }
 
-/// After a fault that waited in vain, others do not wait for so long: there is nothing that reclaim could take.
-const HOPELESS_NS: u64 = 100_000_000;
-
-/// Whether a fault may still be put off.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Patience {
-    /// Yes.
-    Left,
-    /// It has waited long enough.
-    Over,
-}
-
-/// What a fault does when memory is short.
-#[must_use]
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Throttle {
-    /// It is served.
-    GoOn,
-    /// It is tried again later.
-    PutOff,
-}
-
 /// Pages staged for one chunk that is stored, while the staged set is smaller than wanted.
 const STAGE_BATCH_PAGES: u64 = 4 * CHUNK_PAGES;
 
 /// Chunks of the program of which nothing could be moved, before reclaim looks for something else to do.
 const FRUITLESS_MAX: u32 = 4;
 
-/// So long a fault is put off if nothing is written.
-const PUT_OFF_NS: u64 = 200_000_000;
-
 /// Timeout of a wait for room or progress: a lost signal costs this much, not for ever.
-const WAIT_NS: u64 = 2_000_000;
+pub(crate) const WAIT_NS: u64 = 2_000_000;
 
 impl<P: Platform> Engine<'_, P> {
     /// Stages and stores until about `pages` pages of memory were given back, or nothing more can be done now.
@@ -108,64 +82,6 @@ impl<P: Platform> Engine<'_, P> {
                 Stage::NoRoom => return,
             }
         }
-    }
-
-    /// Direct reclaim: above the min watermark a handler first makes room, so that a thread that allocates faster than kswapd reclaims waits for it.
-    /// A handler that may not wait puts the fault off while memory is above the budget. Neither lasts for ever: the program goes on over budget rather
-    /// than not at all. While the file is written, however slowly, there will be room: that is waited for longer.
-    pub(crate) async fn throttle(&self, patience: Patience, workspace: &mut Workspace) -> Throttle {
-        let (budget, min) = (self.segment.budget(), self.watermarks().min);
-        if budget.used() <= min {
-            return Throttle::GoOn;
-        }
-        let hopeless = self.hopeless_until_ns.load(Ordering::Relaxed) > self.platform.now_ns();
-        let (mut rounds, mut waits) = (0, 0);
-        while rounds < THROTTLE_ROUNDS_MAX {
-            if budget.used() <= min {
-                return Throttle::GoOn;
-            }
-            if hopeless
-                || patience == Patience::Over
-                || budget.is_full()
-                || budget.is_ending()
-                || !self.may_evict()
-            {
-                break;
-            }
-            if !self.platform.may_wait() {
-                return if budget.used() > budget.ram() { Throttle::PutOff } else { Throttle::GoOn };
-            }
-            self.counters.add(Counter::DirectReclaim, 1);
-            let seen = budget.signal_count(Signal::Room);
-            let done = self.reclaim(CHUNK_PAGES / 2, workspace).await;
-            if done.pages == 0 {
-                self.platform.wait(Signal::Room, seen, WAIT_NS).await;
-            }
-            // What does not compress takes as much room in the pool as before: what was stored helps only when it is written.
-            let will_help = done.no_room || done.pages > 0;
-            if !will_help || !budget.is_room_coming(self.platform.now_ns()) {
-                rounds += 1;
-                waits += u32::from(done.pages == 0);
-            }
-        }
-        let in_vain = waits == THROTTLE_ROUNDS_MAX;
-        // Not if it reclaimed, and others were faster.
-        if in_vain {
-            self.counters.add(Counter::WaitedInVain, 1);
-        }
-        if budget.used() > budget.ram() {
-            self.counters.add(Counter::ForcedOver, 1);
-            if !hopeless && (in_vain || patience == Patience::Over) {
-                self.hopeless_until_ns.store(self.platform.now_ns() + HOPELESS_NS, Ordering::Relaxed);
-            }
-        }
-        Throttle::GoOn
-    }
-
-    /// Whether a fault that was read so long ago has been put off long enough.
-    pub(crate) fn is_late(&self, read_at_ns: u64) -> bool {
-        let now_ns = self.platform.now_ns();
-        now_ns.saturating_sub(read_at_ns) >= PUT_OFF_NS && !self.segment.budget().is_room_coming(now_ns)
     }
 
     /// One turn of kswapd: reclaims this process's share of what is above the high watermark. True when there is nothing to do.

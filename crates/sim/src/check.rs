@@ -58,7 +58,7 @@ fn words_tell_the_truth(world: &World<'_>, process: &Process<'_>) {
         if let Some(wrong) = wrong {
             world.fail(format!("process {}, {page:?}, {word:?}: {wrong}", process.number));
         }
-        let away = matches!(word.place(), Place::Staged(_) | Place::Swapped);
+        let away = matches!(word.place(), Place::Staged(_) | Place::Swapped) || word.is_hole();
         let mapped = memory.pages.get(&page.0);
         if away
             && memory.changing == 0

@@ -1,12 +1,13 @@
 //! The lock of a page, and events that drop it meanwhile.
 
-use crate::page_word::{Afterwards, Commit, PageSlot, Place, Remove, TryLock};
+use crate::page_word::{Afterwards, Commit, PageSlot, Place, Remove, Stageable, TryLock};
 use loom::sync::Arc;
 use loom::thread;
 use uswap_sync::{AtomicU64, Ordering};
 
 struct Page {
     word: AtomicU64,
+    chunks: AtomicU64,
     content: AtomicU64,
     /// How often somebody was told to release what the page held.
     released: AtomicU64,
@@ -14,12 +15,17 @@ struct Page {
 
 impl Page {
     fn managed() -> Arc<Page> {
-        let page = Page { word: AtomicU64::new(0), content: AtomicU64::new(0), released: AtomicU64::new(0) };
+        let page = Page {
+            word: AtomicU64::new(0),
+            chunks: AtomicU64::new(0),
+            content: AtomicU64::new(0),
+            released: AtomicU64::new(0),
+        };
         assert!(page.slot().adopt());
         Arc::new(page)
     }
     fn slot(&self) -> PageSlot<'_> {
-        PageSlot(&self.word)
+        PageSlot { word: &self.word, stageable: Stageable(&self.chunks), chunk_in_block: 0 }
     }
     /// Locks, puts content there if the page is fresh, and gives the lock back.
     fn fault(&self) {
@@ -104,5 +110,22 @@ fn loom_flags_set_while_locked_are_kept() {
         // A flag set between the look and the lock makes the lock busy; a fault then tries again.
         page.fault();
         assert_eq!(page.slot().load().place(), Place::Present);
+    });
+}
+
+/// A page that becomes stageable while its chunk is looked at is seen, or the chunk is looked at again.
+#[test]
+fn loom_a_stageable_page_is_never_overlooked() {
+    loom::model(|| {
+        let page = Page::managed();
+        page.slot().activate();
+        let TryLock::Locked(_) = page.slot().try_lock() else { panic!("nobody has it") };
+        let other = Arc::clone(&page);
+        let thread =
+            thread::spawn(move || assert_eq!(other.slot().commit(Place::Present, None), Commit::Done));
+        page.slot().stageable.begin_look(0);
+        let seen = page.slot().load().may_be_staged();
+        thread.join().unwrap();
+        assert!(seen || page.slot().stageable.chunks() == 1);
     });
 }

@@ -1,7 +1,7 @@
 //! The page word against its fields as plain values.
 
 use crate::page_word::{
-    Afterwards, Commit, FRAMES_MAX, PageSlot, PageWord, Place, Remove, TryLock, inherited,
+    Afterwards, Commit, FRAMES_MAX, PageSlot, PageWord, Place, Remove, Stageable, TryLock, inherited,
 };
 use proptest::prelude::*;
 use std::vec;
@@ -17,6 +17,7 @@ struct Model {
     removed: bool,
     heat: u32,
     rest: u32,
+    hole: bool,
     place: Place,
     swap: Option<SwapId>,
 }
@@ -29,6 +30,7 @@ const NOTHING: Model = Model {
     removed: false,
     heat: 0,
     rest: 0,
+    hole: false,
     place: Place::Fresh,
     swap: None,
 };
@@ -43,6 +45,7 @@ impl Model {
             removed: word.is_removed(),
             heat: word.heat(),
             rest: word.rest(),
+            hole: word.is_hole(),
             place: word.place(),
             swap: word.swap(),
         }
@@ -56,7 +59,7 @@ impl Model {
             _ if touched => (3, 7),
             _ => (self.heat, self.rest),
         };
-        Model { place, swap, heat, rest, ..self }
+        Model { place, swap, heat, rest, hole: false, ..self }
     }
     fn emptied(self) -> Model {
         Model { managed: self.managed, active: self.active, pinned: self.pinned, ..NOTHING }
@@ -67,6 +70,8 @@ impl Model {
 enum Op {
     TryLock,
     Commit(Place, Option<SwapId>),
+    CommitHole,
+    Look,
     Remove(Afterwards),
     FinishRemoved,
     Adopt,
@@ -98,6 +103,8 @@ fn operation() -> impl Strategy<Value = Op> {
         4 => Just(Op::TryLock),
         4 => content().prop_map(|(place, swap)| Op::Commit(place, swap)),
         4 => Just(Op::Commit(Place::Present, None)),
+        2 => Just(Op::CommitHole),
+        2 => Just(Op::Look),
         1 => Just(Op::Remove(Afterwards::StillManaged)),
         1 => Just(Op::Remove(Afterwards::Unmanaged)),
         2 => Just(Op::FinishRemoved),
@@ -115,8 +122,8 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, cases: 1024, ..ProptestConfig::default() })]
     #[test]
     fn transitions_are_those_of_the_model(ops in prop::collection::vec(operation(), 1..60)) {
-        let word = AtomicU64::new(0);
-        let slot = PageSlot(&word);
+        let (word, chunks) = (AtomicU64::new(0), AtomicU64::new(0));
+        let slot = PageSlot { word: &word, stageable: Stageable(&chunks), chunk_in_block: 5 };
         let (mut model, mut taken) = (NOTHING, None);
         for op in ops {
             match op {
@@ -139,6 +146,16 @@ proptest! {
                         assert_eq!(Model::of(seen), model);
                     }
                 },
+                Op::CommitHole if model.locked && !model.removed => {
+                    assert_eq!(slot.commit_hole(), Commit::Done);
+                    model = Model { locked: false, hole: model.place == Place::Fresh, ..model };
+                }
+                Op::Look => {
+                    slot.stageable.begin_look(5);
+                    if slot.load().may_be_staged() {
+                        slot.stageable.set(5);
+                    }
+                }
                 Op::Remove(afterwards) => {
                     let before = model;
                     let kept = if afterwards == Afterwards::StillManaged { model.emptied() } else { NOTHING };
@@ -197,13 +214,15 @@ proptest! {
                     let wanted = if model.removed { model.emptied() } else { Model { locked: false, ..model } };
                     assert_eq!(child, wanted);
                 }
-                Op::Commit(..) | Op::FinishRemoved => {}
+                Op::Commit(..) | Op::CommitHole | Op::FinishRemoved => {}
             }
             let now = slot.load();
             assert_eq!(Model::of(now), model);
             assert_eq!(PageWord::from_raw(now.raw()), now);
             let stageable = model.managed && model.active && !model.pinned && !model.locked;
-            assert_eq!(now.may_be_staged(), stageable && matches!(model.place, Place::Fresh | Place::Present));
+            let is_there = matches!(model.place, Place::Fresh | Place::Present) && !model.hole;
+            assert_eq!(now.may_be_staged(), stageable && is_there);
+            assert!(!now.may_be_staged() || slot.stageable.chunks() == 1 << 5, "nobody would look for it");
         }
     }
 

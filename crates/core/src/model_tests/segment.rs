@@ -10,7 +10,7 @@ fn parts(segment: &Segment<'_>) -> Vec<(usize, usize)> {
     let (table, pool, slots, tables) =
         (segment.swap_table(), segment.pool(), segment.slots(), segment.tables());
     let (mms, counters, budget) = (segment.mms(), segment.counters(), segment.budget());
-    let slices: [&[AtomicU64]; 16] = [
+    let slices: [&[AtomicU64]; 17] = [
         table.words,
         table.hashes,
         table.clusters,
@@ -22,6 +22,7 @@ fn parts(segment: &Segment<'_>) -> Vec<(usize, usize)> {
         slots.clusters,
         tables.owners,
         tables.holds,
+        tables.stageable,
         tables.words,
         mms.words,
         counters.words,
