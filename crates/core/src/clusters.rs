@@ -1,11 +1,11 @@
 //! Slots in clusters of 512: who takes one, a run of them, and gives them back. For swap entries and for the slots of the swap file.
 //!
-//! After Linux 6.18 (`free`, `nonfull`, `frag`, `full` and `discard` lists, a current cluster per caller and order), with three differences: a map of 512 bits a cluster
-//! answers a search in a few instructions; a cluster that cannot serve its own order is listed by what it can serve, so that a search finds the best fit at once or knows that there is none; and nothing is
-//! ever taken off the lists while it is worked on, so that nothing is lost when a process dies.
+//! After Linux 6.18 (`free`, `nonfull`, `frag`, `full` and `discard` lists, a current cluster per caller and order), with four differences: a map of 512 bits a cluster
+//! answers a search in a few instructions; a cluster that cannot serve its own order is listed by what it can serve, so that a search finds the best fit at once or knows that there is none; the lists
+//! are bitmaps, changed by single atomic operations, so that there is no lock that all share; and nothing is ever taken off the lists while it is worked on, so that nothing is lost when a process dies.
 //!
-//! Lock order: a cluster's lock, then the lists' lock. Both name their holder (`lock`); who takes one over from the dead repairs what it guards: a cluster from the truth (the swap words, the slot
-//! counts), the lists from the states of the clusters.
+//! The only lock is that of a cluster. It names its holder (`lock`); who takes it over from the dead repairs the cluster from the truth (the swap words, the slot counts) and its place on
+//! the lists from that.
 //!
 //! Must hold: a slot that the truth says is used has its bit set, while nobody holds the cluster's lock; a slot whose bit is set and that the truth says is free is about to be freed,
 //! or its freer died and `audit` finds it; the list that a cluster is on follows from its map and its order.
@@ -15,7 +15,7 @@ pub mod lock;
 mod map;
 mod record;
 
-use lists::List;
+use lists::{Choice, LISTS, List};
 use lock::{Got, Locker};
 use map::Map;
 use record::{RECORD_WORDS, Record, State};
@@ -29,10 +29,10 @@ pub const ORDERS: usize = 10;
 /// The largest of them: a whole cluster.
 pub const ORDER_MAX: u32 = ORDERS as u32 - 1;
 
-const LISTS_LOCK: usize = 64;
-const TOUCHED: usize = 72;
-/// Words of the heads.
-pub const HEAD_WORDS: usize = 80;
+/// Lists that may have a cluster, a bit each.
+const FILLED: usize = 0;
+const TOUCHED: usize = 8;
+const HEAD_WORDS: usize = 16;
 const CURRENT_WORDS: usize = 16;
 /// Clusters for each home: fewer, and the homes would have most clusters half used.
 const CLUSTERS_PER_HOME: u32 = 16;
@@ -75,9 +75,22 @@ impl Space {
             homes
         }
     }
-    /// Words of state: heads, current clusters, records.
+    const fn records_start(self) -> usize {
+        HEAD_WORDS + self.homes() as usize * CURRENT_WORDS
+    }
+    const fn lists_start(self) -> usize {
+        self.records_start() + self.clusters() as usize * RECORD_WORDS
+    }
+    const fn list_words(self) -> usize {
+        self.clusters().div_ceil(64) as usize
+    }
+    /// Words of state: heads, current clusters, records, lists.
     pub const fn words(self) -> usize {
-        HEAD_WORDS + self.homes() as usize * CURRENT_WORDS + self.clusters() as usize * RECORD_WORDS
+        self.lists_start() + LISTS * self.list_words()
+    }
+    /// The word that is the lock of a cluster, among those of the state.
+    pub const fn lock_word(self, cluster: u32) -> usize {
+        self.records_start() + cluster as usize * RECORD_WORDS
     }
 }
 
@@ -97,12 +110,6 @@ impl<'a, T: Truth> Clusters<'a, T> {
         Clusters { words, space, truth, locker }
     }
 
-    fn heads(&self) -> &'a [AtomicU64] {
-        &self.words[..LISTS_LOCK]
-    }
-    fn lists_lock(&self) -> &'a AtomicU64 {
-        &self.words[LISTS_LOCK]
-    }
     /// Clusters that there are.
     pub fn count(&self) -> u32 {
         self.space.clusters()
@@ -111,8 +118,10 @@ impl<'a, T: Truth> Clusters<'a, T> {
     pub fn touched(&self) -> u32 {
         self.words[TOUCHED].load(Ordering::Acquire) as u32
     }
-    fn set_touched(&self, clusters: u32) {
-        self.words[TOUCHED].store(u64::from(clusters), Ordering::Release);
+    /// The next cluster that was never used is the caller's. False: another took it.
+    pub(crate) fn touch_next(&self, cluster: u32) -> bool {
+        let (now, next) = (u64::from(cluster), u64::from(cluster) + 1);
+        self.words[TOUCHED].compare_exchange(now, next, Ordering::AcqRel, Ordering::Relaxed).is_ok()
     }
     /// Used slots, summed over the clusters: not for what happens with each page.
     pub fn used(&self) -> u64 {
@@ -124,8 +133,7 @@ impl<'a, T: Truth> Clusters<'a, T> {
     }
 
     pub(crate) fn record(&self, cluster: u32) -> Record<'a> {
-        let start =
-            HEAD_WORDS + self.space.homes() as usize * CURRENT_WORDS + cluster as usize * RECORD_WORDS;
+        let start = self.space.lock_word(cluster);
         Record { index: cluster, words: &self.words[start..start + RECORD_WORDS] }
     }
     fn current(&self, home: u32, order: u32) -> &'a AtomicU64 {
@@ -162,17 +170,20 @@ impl<'a, T: Truth> Clusters<'a, T> {
         let current = self.current(home, order);
         // A hint: what it names is looked at under the cluster's lock.
         let hint = current.load(Ordering::Relaxed);
-        if let Some(cluster) = ((hint >> 32) as u32).checked_sub(1)
-            && let Some(slot) = self.allocate_in(cluster, order, hint as u32)
+        let last = ((hint >> 32) as u32).checked_sub(1);
+        if let Some(cluster) = last
+            && let Some(slot) = self.allocate_in(Choice { cluster, is_empty: false }, order, hint as u32)
         {
             // The next search starts behind it; the cluster is named already.
             current.store((hint >> 32 << 32) | u64::from(slot % CLUSTER_SLOTS), Ordering::Relaxed);
             return Some(slot);
         }
+        // Callers search from different places, and meet less.
+        let from = scattered(last.unwrap_or(0), home) % self.touched().max(1);
         for _ in 0..ATTEMPTS_MAX + self.count() {
-            let cluster = self.choose(order, home)?;
-            if let Some(slot) = self.allocate_in(cluster, order, 0) {
-                let hint = (u64::from(cluster) + 1) << 32 | u64::from(slot % CLUSTER_SLOTS);
+            let choice = self.choose(order, home, from)?;
+            if let Some(slot) = self.allocate_in(choice, order, 0) {
+                let hint = (u64::from(choice.cluster) + 1) << 32 | u64::from(slot % CLUSTER_SLOTS);
                 current.store(hint, Ordering::Relaxed);
                 return Some(slot);
             }
@@ -185,11 +196,13 @@ impl<'a, T: Truth> Clusters<'a, T> {
         u32::from(self.locker.me().0) % self.space.homes()
     }
 
-    fn allocate_in(&self, cluster: u32, order: u32, from: u32) -> Option<u32> {
-        let record = self.record(cluster);
+    fn allocate_in(&self, choice: Choice, order: u32, from: u32) -> Option<u32> {
+        let record = self.record(choice.cluster);
         self.lock(record);
         let home = self.home();
-        let found = self.take(record, order, from);
+        // Not from one that another has just begun: there are more.
+        let is_taken = choice.is_empty && record.state().count > 0;
+        let found = if is_taken { None } else { self.take(record, order, from) };
         if found.is_some() {
             record.set_current(Some(home));
         } else if record.current() == Some(home) {
@@ -205,11 +218,8 @@ impl<'a, T: Truth> Clusters<'a, T> {
             return None;
         }
         let (map, size) = (self.map(record), 1 << order);
-        let Some(at) = map.find(order, from) else {
-            // Another was faster.
-            self.settle(record, state, map);
-            return None;
-        };
+        // Not, if another was faster.
+        let at = map.find(order, from)?;
         let first = record.index * CLUSTER_SLOTS + at;
         (first..first + size).for_each(|slot| self.truth.claim(slot, self.locker.me()));
         map::set(record.map(), at, size, true);
@@ -245,12 +255,8 @@ impl<'a, T: Truth> Clusters<'a, T> {
 
     /// Writes the state, and puts the cluster on the list that follows from it. The cluster's lock is held.
     fn settle(&self, record: Record<'_>, state: State, map: Map) {
-        let list = self.list_for(state, map);
         let order = if state.count == 0 { 0 } else { state.order };
-        record.set_state(State { order, ..state });
-        if list != state.list {
-            self.relist(record, list);
-        }
+        self.move_to(record, State { order, list: self.list_for(state, map), ..state });
     }
 
     fn list_for(&self, state: State, map: Map) -> List {
@@ -265,7 +271,14 @@ impl<'a, T: Truth> Clusters<'a, T> {
 
     /// A cluster from `take_discard` is free.
     pub fn discarded(&self, cluster: u32) {
-        self.relist(self.record(cluster), List::FREE);
+        self.set_free(cluster);
+    }
+
+    fn set_free(&self, cluster: u32) {
+        let record = self.record(cluster);
+        self.lock(record);
+        self.move_to(record, State { list: List::FREE, ..record.state() });
+        self.locker.unlock(record.lock());
     }
 
     /// Compares each cluster with the truth, and frees what a process that died had not freed to the end. Returns how many slots.
@@ -283,10 +296,6 @@ impl<'a, T: Truth> Clusters<'a, T> {
 
     /// Gives up the locks that a dead process holds, and repairs what they guard.
     pub fn break_locks(&self, dead: MmId) {
-        if self.locker.take_over(self.lists_lock(), dead) {
-            self.relink();
-            self.unlock_lists();
-        }
         for cluster in 0..self.touched() {
             let record = self.record(cluster);
             if self.locker.take_over(record.lock(), dead) {
@@ -299,8 +308,8 @@ impl<'a, T: Truth> Clusters<'a, T> {
     /// Makes map, state and list follow from the truth. The cluster's lock is held. Returns slots that are free now.
     fn repair(&self, record: Record<'_>) -> u32 {
         let state = record.state();
-        // It is being discarded, and empty.
-        if state.list == List::NONE {
+        // It is the caller of `take_discard` who has it, and it is empty.
+        if state.list == List::DISCARDING {
             return 0;
         }
         let before = Map::load(record.map());
@@ -309,17 +318,27 @@ impl<'a, T: Truth> Clusters<'a, T> {
             map::set(record.map(), at, 1, self.truth.is_used(start + at));
         }
         let now = Map::load(record.map());
-        let is_idle = matches!(state.list, List::FREE | List::DISCARD);
-        if !(is_idle && now.count() == 0) {
-            self.settle(record, State { count: now.count(), ..state }, self.map(record));
+        match (now.count(), state.list) {
+            // It was touched, and not begun.
+            (0, List::NONE) => self.move_to(record, State { list: List::FREE, ..state }),
+            (0, List::FREE | List::DISCARD) => (),
+            (count, _) => self.settle(record, State { count, ..state }, self.map(record)),
         }
+        self.relist(record);
         before.count().saturating_sub(now.count())
     }
+}
+
+/// Another place for each home, and after each place another one: who goes on to the next cluster meets nobody who does the same.
+fn scattered(last: u32, home: u32) -> u32 {
+    // Fibonacci hashing: consecutive keys go far apart.
+    let mixed = (u64::from(last) << 8 | u64::from(home)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    (mixed >> 32) as u32
 }
 
 impl State {
     /// Whether a run of `order` may be taken: in an empty cluster, or in one of the same or a larger order. Small runs in clusters of small runs leave whole clusters whole.
     fn serves(self, order: u32) -> bool {
-        !self.list.is_idle() && (self.count == 0 || order <= self.order)
+        !self.list.is_closed() && (self.count == 0 || order <= self.order)
     }
 }

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use uswap_core::clusters::lock::{Locker, SUPERVISOR};
-use uswap_core::clusters::{CLUSTER_SLOTS, Clusters, HEAD_WORDS, Space, Truth};
+use uswap_core::clusters::{CLUSTER_SLOTS, Clusters, Space, Truth};
 use uswap_core::segment::{Geometry, Segment};
 use uswap_sync::{AtomicU64, Ordering};
 use uswap_units::MmId;
@@ -89,11 +89,11 @@ impl Ours {
         self.clusters(SUPERVISOR).used()
     }
 
-    /// Addresses of the lock of the lists, and of the locks of clusters.
+    /// Addresses of the locks of clusters.
     #[must_use]
-    pub fn lock_addresses(&self) -> [Range<usize>; 2] {
-        let address = |word: usize| self.state.all().as_ptr() as usize + word * 8;
-        [address(0)..address(HEAD_WORDS), address(HEAD_WORDS)..address(self.state.count)]
+    pub fn lock_addresses(&self) -> Range<usize> {
+        let address = |cluster| self.state.all().as_ptr() as usize + self.space.lock_word(cluster) * 8;
+        address(0)..address(self.space.clusters())
     }
 }
 
@@ -142,9 +142,7 @@ mod tests {
             })
             .collect();
         let mut lock_kinds = LockKinds::default();
-        let [lists, clusters] = space.lock_addresses();
-        lock_kinds.add(lists, LockKind::Device);
-        lock_kinds.add(clusters, LockKind::Cluster);
+        lock_kinds.add(space.lock_addresses(), LockKind::Cluster);
         let settings = Settings {
             prices: Prices::default(),
             sockets: Sockets::Two,
@@ -157,9 +155,8 @@ mod tests {
         if trace::RECORDS {
             println!("{report}");
             assert!(report.transfers_per_operation > 1.0, "{report}");
-            let (lists, cluster) =
-                (report.waiting_share(LockKind::Device), report.waiting_share(LockKind::Cluster));
-            assert!(lists > 0.0 && cluster > 0.0 && lists + cluster < 1.0, "{report}");
+            let waiting = report.waiting_share(LockKind::Cluster);
+            assert!(waiting > 0.0 && waiting < 0.1, "{report}");
             assert_eq!(report.waiting_share(LockKind::Other), 0.0, "every lock is of a known kind");
         }
     }

@@ -1,16 +1,14 @@
-//! The lists of clusters, all under one lock: each cluster is on at most one.
+//! The lists of clusters: a bit for each cluster in each, so that a cluster changes its list without a lock that all share.
 //!
 //! ```text
-//! free | discard | full | usable[order] | fragments[order][largest]     links of a cluster: 63..32 previous+1   31..0 next+1
-//! head word of a list: 63..32 last+1   31..0 first+1
+//! free | discard | usable[order] | fragments[order][largest]     word of list l, clusters 64w..64w+63: l * words + w
 //! ```
-//! `usable[o]` has clusters of order o that can serve o; `fragments[o][l]` those that can serve no more than l < o.
-//! Lists are queues: put at the tail, taken from the head.
+//! `usable[o]` has clusters of order o that can serve o; `fragments[o][l]` those that can serve no more than l < o. A cluster is on none while it is full, while it is discarded, and
+//! before it is used for the first time.
 //!
-//! Must hold: the list that a cluster's state names is the list it is on, while nobody holds the lists' lock. Links can be made anew from the states
-//! alone, which is what happens when a process dies with the lock.
+//! Must hold: the bits of a cluster say what its state says, while nobody holds its lock. Who holds it may have come as far as two bits, or none: who searches takes a bit for
+//! a hint, and looks again under the cluster's lock. `filled` says which lists may have a cluster: a bit there is set after one in the list, and cleared before the list is looked through once more.
 
-use super::lock::Got;
 use super::record::{Record, State};
 use super::{Clusters, ORDER_MAX, ORDERS, Truth};
 use uswap_sync::{AtomicU64, Ordering};
@@ -20,13 +18,16 @@ use uswap_sync::{AtomicU64, Ordering};
 pub(crate) struct List(pub u8);
 
 impl List {
-    /// On none: never used, or being discarded.
+    /// On none: never used.
     pub(crate) const NONE: List = List(0);
     pub(crate) const FREE: List = List(1);
     pub(crate) const DISCARD: List = List(2);
+    /// On none: full.
     pub(crate) const FULL: List = List(3);
-    const USABLE: u8 = 4;
-    const FRAGMENTS: u8 = 4 + ORDERS as u8;
+    /// On none: its memory is just being given back.
+    pub(crate) const DISCARDING: List = List(4);
+    const USABLE: u8 = 5;
+    const FRAGMENTS: u8 = List::USABLE + ORDERS as u8;
 
     pub(crate) const fn usable(order: u32) -> List {
         List(List::USABLE + order as u8)
@@ -34,169 +35,177 @@ impl List {
     pub(crate) const fn fragments(order: u32, largest: u32) -> List {
         List(List::FRAGMENTS + (order * (order - 1) / 2 + largest) as u8)
     }
-    /// Nobody may allocate from what is on it: empty, full, or being discarded.
-    pub(crate) const fn is_idle(self) -> bool {
-        self.0 < List::USABLE
+    /// Of a cluster that is empty, and that who allocates begins anew.
+    #[cfg(test)]
+    pub(crate) const fn is_empty(self) -> bool {
+        matches!(self, List::NONE | List::FREE | List::DISCARD)
+    }
+    /// Nobody allocates from it.
+    pub(crate) const fn is_closed(self) -> bool {
+        matches!(self, List::FULL | List::DISCARDING)
+    }
+    const fn has_bits(self) -> bool {
+        matches!(self, List::FREE | List::DISCARD) || self.0 >= List::USABLE
     }
 }
 
-/// Lists that there are, with the one that is none.
-pub(crate) const LISTS: usize = 4 + ORDERS + (ORDERS - 1) * ORDERS / 2;
+/// Lists that there are, with those that are none.
+pub(crate) const LISTS: usize = List::FRAGMENTS as usize + (ORDERS - 1) * ORDERS / 2;
 const _: () = assert!(LISTS <= 64);
 
-fn low(word: u64) -> Option<u32> {
-    (word as u32).checked_sub(1)
-}
-fn high(word: u64) -> Option<u32> {
-    ((word >> 32) as u32).checked_sub(1)
-}
-fn both(high: Option<u32>, low: Option<u32>) -> u64 {
-    let raw = |index: Option<u32>| index.map_or(0, |index| u64::from(index) + 1);
-    (raw(high) << 32) | raw(low)
+/// Where slots may be had.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Choice {
+    pub(super) cluster: u32,
+    /// It is empty: it was not, if another was faster.
+    pub(super) is_empty: bool,
 }
 
-impl<T: Truth> Clusters<'_, T> {
-    pub(super) fn lock_lists(&self) {
-        if self.locker.lock(self.lists_lock()) == Got::FromTheDead {
-            self.relink();
+/// Looks at clusters of others before one is taken from them.
+const LOOK_AT_MOST: usize = 4;
+
+impl<'a, T: Truth> Clusters<'a, T> {
+    fn filled(&self) -> &'a AtomicU64 {
+        &self.words[super::FILLED]
+    }
+    fn has(&self, list: List) -> bool {
+        self.filled().load(Ordering::Acquire) & (1 << list.0) != 0
+    }
+
+    fn bits(&self, list: List, word: u32) -> &'a AtomicU64 {
+        let start = self.space.lists_start() + list.0 as usize * self.space.list_words();
+        &self.words[start + word as usize]
+    }
+
+    fn put_on(&self, cluster: u32, list: List) {
+        let before = self.bits(list, cluster / 64).fetch_or(1 << (cluster % 64), Ordering::AcqRel);
+        if before == 0 {
+            // An exchange in any case: who has just cleared it sees our bit, or we come after.
+            self.filled().fetch_or(1 << list.0, Ordering::AcqRel);
         }
     }
-    pub(super) fn unlock_lists(&self) {
-        self.locker.unlock(self.lists_lock());
+
+    fn take_off(&self, cluster: u32, list: List) {
+        self.bits(list, cluster / 64).fetch_and(!(1 << (cluster % 64)), Ordering::AcqRel);
     }
 
-    fn head(&self, list: List) -> &AtomicU64 {
-        &self.heads()[list.0 as usize]
+    /// Moves a cluster, whose lock the caller holds, to `state`, and from the list that it was on to the one that the state names.
+    pub(super) fn move_to(&self, record: Record<'_>, state: State) {
+        let from = record.state().list;
+        if from != state.list && state.list.has_bits() {
+            self.put_on(record.index, state.list);
+        }
+        record.set_state(state);
+        if from != state.list && from.has_bits() {
+            self.take_off(record.index, from);
+        }
     }
 
-    /// Lists with a cluster on them, a bit each.
-    fn filled(&self) -> u64 {
-        self.heads()[0].load(Ordering::Relaxed)
-    }
-    fn set_filled(&self, list: List, on: bool) {
-        let bit = 1 << list.0;
-        let before = self.filled();
-        self.heads()[0].store(if on { before | bit } else { before & !bit }, Ordering::Relaxed);
-    }
-
-    fn unlink(&self, cluster: u32, list: List) {
-        let links = self.record(cluster).links().load(Ordering::Relaxed);
-        let (previous, next) = (high(links), low(links));
-        let head = self.head(list);
-        let ends = head.load(Ordering::Relaxed);
-        let (mut last, mut first) = (high(ends), low(ends));
-        match previous {
-            Some(previous) => {
-                let word = self.record(previous).links();
-                word.store(both(high(word.load(Ordering::Relaxed)), next), Ordering::Relaxed);
+    /// Makes the bits of a cluster follow from its state: who held its lock died in the middle of a change.
+    pub(super) fn relist(&self, record: Record<'_>) {
+        let own = record.state().list;
+        for list in (0..LISTS as u8).map(List).filter(|list| list.has_bits()) {
+            let is_on =
+                self.bits(list, record.index / 64).load(Ordering::Acquire) & (1 << (record.index % 64)) != 0;
+            match (list == own, is_on) {
+                // Again, if the last one had not come as far as `filled`.
+                (true, true) => drop(self.filled().fetch_or(1 << list.0, Ordering::AcqRel)),
+                (true, false) => self.put_on(record.index, list),
+                (false, true) => self.take_off(record.index, list),
+                (false, false) => (),
             }
-            None => first = next,
         }
-        match next {
-            Some(next) => {
-                let word = self.record(next).links();
-                word.store(both(previous, low(word.load(Ordering::Relaxed))), Ordering::Relaxed);
+    }
+
+    /// Clusters of a list, from the word of `from` on and then from the start.
+    fn listed(&self, list: List, from: u32) -> impl Iterator<Item = u32> {
+        let (words, first) = (self.touched().div_ceil(64), from / 64);
+        let first = if first < words { first } else { 0 };
+        (first..words).chain(0..first).flat_map(move |word| {
+            let bits = self.bits(list, word).load(Ordering::Acquire);
+            // Those behind `from` first.
+            let turn = if word == first { from % 64 } else { 0 };
+            let turned = bits.rotate_right(turn);
+            let next = |left: &u64| Some(left & (left - 1)).filter(|left| *left != 0);
+            core::iter::successors(Some(turned).filter(|bits| *bits != 0), next)
+                .map(move |left| word * 64 + (left.trailing_zeros() + turn) % 64)
+        })
+    }
+
+    /// The first of a list that `fits`. If there is none at all, that is noted.
+    fn first_of(&self, list: List, from: u32, fits: impl Fn(u32) -> bool) -> Option<u32> {
+        let mut is_empty = true;
+        let found = self.listed(list, from).inspect(|_| is_empty = false).find(|&cluster| fits(cluster));
+        if is_empty && self.has(list) {
+            self.filled().fetch_and(!(1 << list.0), Ordering::AcqRel);
+            // Who put one there meanwhile may have seen the bit still set.
+            let again = self.listed(list, from).next();
+            if again.is_some() {
+                self.filled().fetch_or(1 << list.0, Ordering::AcqRel);
             }
-            None => last = previous,
+            return again.filter(|&cluster| fits(cluster));
         }
-        head.store(both(last, first), Ordering::Relaxed);
-        self.set_filled(list, first.is_some());
+        found
     }
 
-    fn push(&self, cluster: u32, list: List) {
-        let head = self.head(list);
-        let ends = head.load(Ordering::Relaxed);
-        let (last, first) = (high(ends), low(ends));
-        self.record(cluster).links().store(both(last, None), Ordering::Relaxed);
-        if let Some(last) = last {
-            let word = self.record(last).links();
-            word.store(both(high(word.load(Ordering::Relaxed)), Some(cluster)), Ordering::Relaxed);
-        }
-        head.store(both(Some(cluster), first.or(Some(cluster))), Ordering::Relaxed);
-        self.set_filled(list, true);
-    }
-
-    /// Moves a cluster to the tail of `to`. The caller holds the lists' lock, and the cluster's if anyone may allocate from it.
-    fn relist_locked(&self, record: Record<'_>, to: List) {
-        self.change_locked(record, |state| State { list: to, ..state });
-    }
-
-    /// The same, with more of the state. One store: from then on who holds the cluster's lock may change the state.
-    fn change_locked(&self, record: Record<'_>, change: impl Fn(State) -> State) {
-        let state = record.state();
-        if state.list != List::NONE {
-            self.unlink(record.index, state.list);
-        }
-        let now = change(state);
-        record.set_state(now);
-        if now.list != List::NONE {
-            self.push(record.index, now.list);
-        }
-    }
-
-    /// Moves a cluster, whose lock the caller holds, to the tail of `to`.
-    pub(super) fn relist(&self, record: Record<'_>, to: List) {
-        self.lock_lists();
-        self.relist_locked(record, to);
-        self.unlock_lists();
-    }
-
-    /// The first of `list` that no other home works with; it goes to the tail. The lists' lock is held.
-    fn choose_own(&self, list: List, home: u32) -> Option<u32> {
-        const LOOK_AT_MOST: usize = 4;
-        let next = |cluster: &u32| low(self.record(*cluster).links().load(Ordering::Relaxed));
-        let own = core::iter::successors(low(self.head(list).load(Ordering::Relaxed)), next)
+    /// The first of `list` that no other home works with.
+    fn choose_own(&self, list: List, home: u32, from: u32) -> Option<u32> {
+        self.listed(list, from)
             .take(LOOK_AT_MOST)
-            .find(|&cluster| self.record(cluster).current().is_none_or(|other| other == home))?;
-        Some(self.rotate(own, list))
+            .find(|&cluster| self.record(cluster).current().is_none_or(|other| other == home))
     }
 
     /// One of `list`, that of another home only if there seems to be no other.
-    fn choose_from(&self, list: List, home: u32) -> Option<u32> {
-        let first = || low(self.head(list).load(Ordering::Relaxed));
-        self.choose_own(list, home).or_else(|| Some(self.rotate(first()?, list)))
+    fn choose_from(&self, list: List, home: u32, from: u32) -> Option<u32> {
+        self.choose_own(list, home, from).or_else(|| self.first_of(list, from, |_| true))
     }
 
-    fn rotate(&self, cluster: u32, list: List) -> u32 {
-        self.unlink(cluster, list);
-        self.push(cluster, list);
-        cluster
+    /// A cluster that most likely can serve `order`; `from` is where the caller was last. None: no cluster can.
+    pub(super) fn choose(&self, order: u32, home: u32, from: u32) -> Option<Choice> {
+        // What was put on a list by who was interrupted then is found in the second round.
+        let filled = self.filled().load(Ordering::Acquire);
+        [filled, !0].into_iter().find_map(|filled| self.choose_among(filled, order, home, from))
     }
 
-    /// A cluster that most likely can serve `order`. None: no cluster can.
-    pub(super) fn choose(&self, order: u32, home: u32) -> Option<u32> {
-        self.lock_lists();
-        let choice = self.choose_locked(order, home);
-        self.unlock_lists();
-        choice
-    }
-
-    fn choose_locked(&self, order: u32, home: u32) -> Option<u32> {
-        if let Some(cluster) = self.choose_own(List::usable(order), home) {
-            return Some(cluster);
+    /// Of lists that may have a cluster, a bit each.
+    fn choose_among(&self, filled: u64, order: u32, home: u32, from: u32) -> Option<Choice> {
+        let has = |list: &List| filled & (1 << list.0) != 0;
+        let in_use = |cluster| Choice { cluster, is_empty: false };
+        let usable = List::usable(order);
+        if has(&usable)
+            && let Some(cluster) = self.choose_own(usable, home, from)
+        {
+            return Some(in_use(cluster));
         }
         // What waits to be discarded has its memory still: better than one that must be filled anew.
-        if let Some(cluster) =
-            self.first_that_fits(List::DISCARD, order).or_else(|| self.first_that_fits(List::FREE, order))
-        {
-            self.begin(cluster, order);
-            return Some(cluster);
+        let empty = [List::DISCARD, List::FREE]
+            .into_iter()
+            .filter(has)
+            .find_map(|list| self.first_of(list, 0, |cluster| self.fits(cluster, order)))
+            .or_else(|| self.touch(order));
+        if let Some(cluster) = empty {
+            return Some(Choice { cluster, is_empty: true });
         }
-        for cluster in self.touched()..self.count() {
-            // Who died here before may have got as far as its state.
-            self.record(cluster).set_state(State { count: 0, order: 0, list: List::NONE });
-            let fits = self.fits(cluster, order);
-            if fits {
-                self.begin(cluster, order);
-            } else {
-                self.relist_locked(self.record(cluster), List::FREE);
+        self.choose_from(usable, home, from)
+            .or_else(|| self.choose_fragment(filled, order, home, from))
+            .map(in_use)
+    }
+
+    /// A cluster that was never used. Those before it that are too short are free from now on.
+    fn touch(&self, order: u32) -> Option<u32> {
+        loop {
+            let cluster = self.touched();
+            if cluster >= self.count() {
+                return None;
             }
-            self.set_touched(cluster + 1);
-            if fits {
+            if !self.touch_next(cluster) {
+                continue;
+            }
+            if self.fits(cluster, order) {
                 return Some(cluster);
             }
+            self.set_free(cluster);
         }
-        self.choose_from(List::usable(order), home).or_else(|| self.choose_fragment(order, home))
     }
 
     /// Whether an empty cluster serves `order`: the first and the last may be too short.
@@ -204,72 +213,46 @@ impl<T: Truth> Clusters<'_, T> {
         self.missing(cluster).find(order, 0).is_some()
     }
 
-    fn first_that_fits(&self, list: List, order: u32) -> Option<u32> {
-        const TOO_SHORT_AT_MOST: usize = 2;
-        let next = |cluster: &u32| low(self.record(*cluster).links().load(Ordering::Relaxed));
-        core::iter::successors(low(self.head(list).load(Ordering::Relaxed)), next)
-            .take(TOO_SHORT_AT_MOST + 1)
-            .find(|&cluster| self.fits(cluster, order))
-    }
-
-    /// An empty cluster is listed for `order`, with no slot taken yet: if the caller dies now, others find it.
-    fn begin(&self, cluster: u32, order: u32) {
-        self.change_locked(self.record(cluster), |state| State { list: List::usable(order), order, ..state });
-    }
-
     /// Best fit: the cluster that can serve `order` and as little more as possible; so single slots go where there is no room for anything else, and of those to the
     /// one of the largest order, which is farthest from serving its own.
-    fn choose_fragment(&self, order: u32, home: u32) -> Option<u32> {
-        let filled = self.filled();
-        for largest in order..ORDER_MAX {
-            for of in (largest + 1..=ORDER_MAX).rev() {
-                let list = List::fragments(of, largest);
-                if filled & (1 << list.0) != 0 {
-                    return self.choose_from(list, home);
-                }
-            }
-        }
+    fn choose_fragment(&self, filled: u64, order: u32, home: u32, from: u32) -> Option<u32> {
+        let has = |list: &List| filled & (1 << list.0) != 0;
+        let best_first = (order..ORDER_MAX)
+            .flat_map(|largest| (largest + 1..=ORDER_MAX).rev().map(move |of| List::fragments(of, largest)));
         // At last from clusters that still serve their own order: better than parts of it here and there. The smallest order loses least.
-        (order + 1..=ORDER_MAX).find_map(|of| self.choose_from(List::usable(of), home))
+        let usable = (order + 1..=ORDER_MAX).map(List::usable);
+        best_first.chain(usable).filter(has).find_map(|list| self.choose_from(list, home, from))
     }
 
     /// The largest order that is to be had now, as far as is known. None: not one slot.
     pub fn largest(&self) -> Option<u32> {
-        self.lock_lists();
-        let filled = self.filled();
         let empty = (0..=ORDER_MAX).rev().find(|&order| {
-            (self.touched()..self.count()).any(|cluster| self.fits(cluster, order))
-                || self.first_that_fits(List::DISCARD, order).is_some()
-                || self.first_that_fits(List::FREE, order).is_some()
+            let fits = |cluster| self.fits(cluster, order);
+            (self.touched()..self.count()).any(fits)
+                || [List::DISCARD, List::FREE].iter().any(|&list| self.first_of(list, 0, fits).is_some())
         });
-        self.unlock_lists();
-        let has = |list: List| filled & (1 << list.0) != 0;
-        if let Some(empty) = empty {
-            return Some(empty);
-        }
-        (0..=ORDER_MAX).rev().find(|&order| {
-            has(List::usable(order)) || (order + 1..=ORDER_MAX).any(|of| has(List::fragments(of, order)))
-        })
+        let in_use = |order: &u32| {
+            let usable = self.first_of(List::usable(*order), 0, |_| true);
+            let fragment = |of| self.first_of(List::fragments(of, *order), 0, |_| true);
+            usable.is_some() || (order + 1..=ORDER_MAX).any(|of| fragment(of).is_some())
+        };
+        let least = empty.map_or(0, |order| order + 1);
+        (least..=ORDER_MAX).rev().find(in_use).or(empty)
     }
 
-    /// Takes the first cluster that waits to be discarded off its list: nobody gets it until `discarded` is called.
+    /// Takes the first cluster that waits to be discarded: nobody gets it until `discarded` is called.
     pub fn take_discard(&self) -> Option<u32> {
-        self.lock_lists();
-        let cluster = low(self.head(List::DISCARD).load(Ordering::Relaxed));
-        if let Some(cluster) = cluster {
-            self.relist_locked(self.record(cluster), List::NONE);
-        }
-        self.unlock_lists();
-        cluster
-    }
-
-    /// Makes all links anew, from the states. The holder of the lists' lock died in the middle of a change.
-    pub(super) fn relink(&self) {
-        self.heads().iter().for_each(|head| head.store(0, Ordering::Relaxed));
-        for cluster in 0..self.touched() {
-            let list = self.record(cluster).state().list;
-            if list != List::NONE {
-                self.push(cluster, list);
+        loop {
+            let record = self.record(self.first_of(List::DISCARD, 0, |_| true)?);
+            self.lock(record);
+            let state = record.state();
+            let waits = state.list == List::DISCARD;
+            if waits {
+                self.move_to(record, State { list: List::DISCARDING, ..state });
+            }
+            self.locker.unlock(record.lock());
+            if waits {
+                return Some(record.index);
             }
         }
     }
@@ -278,50 +261,46 @@ impl<T: Truth> Clusters<'_, T> {
 /// What tests look at.
 #[cfg(test)]
 impl<T: Truth> Clusters<'_, T> {
-    fn listed(&self, list: List) -> std::vec::Vec<u32> {
-        let next = |cluster: &u32| low(self.record(*cluster).links().load(Ordering::Relaxed));
-        core::iter::successors(low(self.head(list).load(Ordering::Relaxed)), next).collect()
-    }
-
     /// Each cluster is on the list that follows from its slots, and only there; the map says what the truth says.
     pub(crate) fn check_lists(&self) {
-        let mut on = std::vec![List::NONE; self.count() as usize];
-        for list in (1..LISTS).map(|list| List(list as u8)) {
-            let listed = self.listed(list);
-            assert_eq!(self.filled() & (1 << list.0) != 0, !listed.is_empty(), "{list:?}");
-            assert_eq!(high(self.head(list).load(Ordering::Relaxed)), listed.last().copied(), "{list:?}");
-            for cluster in listed {
-                assert_eq!(
-                    core::mem::replace(&mut on[cluster as usize], list),
-                    List::NONE,
-                    "{cluster} is on two lists"
-                );
-            }
-        }
         for cluster in 0..self.count() {
-            let (record, list) = (self.record(cluster), on[cluster as usize]);
+            let record = self.record(cluster);
             let state = record.state();
-            assert_eq!(state.list, list, "cluster {cluster}");
+            for list in (0..LISTS as u8).map(List) {
+                let is_on =
+                    self.bits(list, cluster / 64).load(Ordering::Relaxed) & (1 << (cluster % 64)) != 0;
+                assert_eq!(is_on, list.has_bits() && list == state.list, "cluster {cluster}, {list:?}");
+                assert!(!is_on || self.has(list), "{list:?} seems to have nothing");
+            }
             let map = super::map::Map::load(record.map());
             for at in 0..super::CLUSTER_SLOTS.min(self.space.end - cluster * super::CLUSTER_SLOTS) {
                 let is_set = map.0[at as usize / 64] & (1 << (at % 64)) != 0;
                 assert_eq!(is_set, self.truth.is_used(cluster * super::CLUSTER_SLOTS + at));
             }
             if state.count > 0 {
-                assert_eq!(list, self.list_for(state, self.map(record)), "cluster {cluster}");
-            } else if list != List::NONE {
-                let is_empty = matches!(list, List::FREE | List::DISCARD);
-                assert!(is_empty && state.order == 0, "cluster {cluster}");
+                assert_eq!(state.list, self.list_for(state, self.map(record)), "cluster {cluster}");
+            } else {
+                assert!(state.list.is_empty() || state.list == List::DISCARDING, "cluster {cluster}");
+                assert_eq!((state.list == List::NONE, state.order), (cluster >= self.touched(), 0));
             }
         }
     }
 
-    /// As if a process had died in the middle of a change of the lists.
-    pub(crate) fn break_lists_lock_for_test(&self, dead: uswap_units::MmId) {
-        self.lists_lock().store(self.locker.name_of(dead), Ordering::Relaxed);
-        for cluster in 0..self.touched() {
-            self.record(cluster).links().store(both(Some(0), Some(0)), Ordering::Relaxed);
+    #[cfg(not(loom))]
+    pub(crate) fn is_being_discarded(&self, cluster: u32) -> bool {
+        self.record(cluster).state().list == List::DISCARDING
+    }
+
+    /// As if a process had died in the middle of a change of a cluster's list.
+    #[cfg(not(loom))]
+    pub(crate) fn break_bits_for_test(&self, cluster: u32, dead: uswap_units::MmId) {
+        let record = self.record(cluster);
+        record.lock().store(self.locker.name_of(dead), Ordering::Relaxed);
+        let state = record.state();
+        if state.list.has_bits() {
+            self.take_off(cluster, state.list);
         }
-        self.heads().iter().for_each(|head| head.store(both(Some(1), Some(1)), Ordering::Relaxed));
+        self.put_on(cluster, List::usable(3));
+        self.put_on(cluster, List::FREE);
     }
 }

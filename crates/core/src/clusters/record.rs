@@ -1,7 +1,7 @@
 //! What is kept of one cluster: two cache lines.
 //!
 //! ```text
-//! word 0: lock    1: state    2: links    3: home that works with it + 1    8..15: map of used slots
+//! word 0: lock    1: state    3: home that works with it + 1    8..15: map of used slots
 //! state: 31..24 list   23..16 order   15..0 used slots
 //! ```
 
@@ -18,7 +18,7 @@ pub(crate) struct State {
     pub count: u32,
     /// Order that it serves; 0 in an empty one.
     pub order: u32,
-    /// The list it is on. Changed with the lists' lock too.
+    /// The list it is on, or why it is on none.
     pub list: List,
 }
 
@@ -37,13 +37,10 @@ impl<'a> Record<'a> {
         let raw = self.words[1].load(Ordering::Relaxed);
         State { count: raw as u16 as u32, order: u32::from((raw >> 16) as u8), list: List((raw >> 24) as u8) }
     }
-    /// The caller holds the cluster's lock, or the lists' lock of a cluster that is on a list and empty.
+    /// The caller holds the cluster's lock.
     pub(crate) fn set_state(self, state: State) {
         let raw = u64::from(state.count) | (u64::from(state.order) << 16) | (u64::from(state.list.0) << 24);
         self.words[1].store(raw, Ordering::Relaxed);
-    }
-    pub(crate) fn links(self) -> &'a AtomicU64 {
-        &self.words[2]
     }
     /// The home that allocates from it: others rather take another cluster. A hint.
     pub(crate) fn current(self) -> Option<u32> {

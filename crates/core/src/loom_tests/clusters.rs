@@ -90,3 +90,18 @@ fn loom_a_slot_is_freed_by_an_audit_and_taken_before_its_freer_ends() {
         memory.view().check_lists();
     });
 }
+
+/// A cluster comes to a list while a search finds that list empty, and notes it: who searches next must look there.
+#[test]
+fn loom_a_cluster_listed_while_a_search_finds_none_is_found_next() {
+    check(|| {
+        let memory = Arc::new(Memory::new());
+        let slots = [memory.allocate(), memory.allocate()].map(|slot| slot.expect("there are two"));
+        let other = Arc::clone(&memory);
+        let thread = thread::spawn(move || other.free(slots[0]));
+        let mine = memory.allocate();
+        thread.join().expect("no panic");
+        memory.view().check_lists();
+        assert_eq!(mine.or_else(|| memory.allocate()), Some(slots[0]));
+    });
+}

@@ -9,7 +9,7 @@ use loom::sync::Arc;
 use loom::thread;
 use std::vec::Vec;
 use uswap_sync::{AtomicU64, Ordering};
-use uswap_units::{BlobId, MmId, SwapId};
+use uswap_units::{BlobId, SwapId};
 
 const BLOB: Content = Content::Blob { blob: BlobId(5), length: 100 };
 const SLOT: Content = Content::Slot { offset: 4096, length: 128 };

@@ -84,8 +84,12 @@ enum Op {
         at: u32,
         count: u32,
     },
-    /// A process dies with the lists' lock, and the links are anything.
-    DieRelinking,
+    /// A process dies with the lock of a cluster that is on other lists than its state says.
+    DieRelisting {
+        cluster: u32,
+    },
+    /// A process dies when it has taken a cluster that was never used, and not begun it.
+    DieTouching,
 }
 
 fn operation() -> impl Strategy<Value = Op> {
@@ -98,7 +102,8 @@ fn operation() -> impl Strategy<Value = Op> {
         2 => Just(Op::Discard),
         1 => (0..4096_usize).prop_map(|pick| Op::DieFreeing { pick }),
         1 => (0..6_u32, 0..CLUSTER_SLOTS, 1..20_u32).prop_map(|(cluster, at, count)| Op::DieAllocating { cluster, at, count }),
-        1 => Just(Op::DieRelinking),
+        1 => (0..6_u32).prop_map(|cluster| Op::DieRelisting { cluster }),
+        1 => Just(Op::DieTouching),
     ]
 }
 
@@ -193,7 +198,7 @@ impl Model<'_> {
             Op::Discard => {
                 if let Some(cluster) = clusters.take_discard() {
                     assert_eq!(self.used_in(cluster), 0);
-                    assert!(clusters.record(cluster).state().list.is_idle(), "nobody gets a part of it");
+                    assert!(clusters.record(cluster).state().list.is_closed(), "nobody gets a part of it");
                     clusters.discarded(cluster);
                 }
             }
@@ -208,7 +213,7 @@ impl Model<'_> {
                 let (first, count) = (cluster * CLUSTER_SLOTS + at, count.min(CLUSTER_SLOTS - at));
                 let record = clusters.record(cluster);
                 let may = cluster < clusters.touched()
-                    && !record.state().list.is_idle()
+                    && !record.state().list.is_closed()
                     && self.is_free(first, count);
                 if may {
                     record.lock().store(3, Ordering::Relaxed);
@@ -218,9 +223,17 @@ impl Model<'_> {
                     self.runs.insert(first, count);
                 }
             }
-            Op::DieRelinking => {
-                clusters.break_lists_lock_for_test(MmId(2));
-                clusters.break_locks(MmId(2));
+            Op::DieRelisting { cluster } => {
+                if cluster < clusters.touched() && !clusters.is_being_discarded(cluster) {
+                    clusters.break_bits_for_test(cluster, MmId(2));
+                    clusters.break_locks(MmId(2));
+                }
+            }
+            Op::DieTouching => {
+                let cluster = clusters.touched();
+                if cluster < clusters.count() && clusters.touch_next(cluster) {
+                    assert_eq!(clusters.audit(), 0);
+                }
             }
         }
     }
