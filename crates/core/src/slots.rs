@@ -56,7 +56,7 @@ impl Truth for Counts<'_> {
 
 /// The clusters of a file of so many slots.
 pub(crate) const fn slot_space(slots: u64) -> Space {
-    Space { first: 0, end: slots as u32, is_discarding: false }
+    Space { first: 0, end: slots as u32, is_discarding: true }
 }
 
 /// A run of free slots that the supervisor has taken for a batch.
@@ -76,6 +76,15 @@ impl TakenRun {
     pub fn bytes(&self) -> u64 {
         self.count * PAGE_BYTES as u64
     }
+}
+
+/// A cluster of slots, none of which is used: nobody gets it before `discarded`.
+#[must_use]
+#[derive(Debug)]
+pub struct EmptyCluster {
+    cluster: u32,
+    /// Its bytes in the file.
+    pub bytes: core::ops::Range<u64>,
 }
 
 fn slots_of(offset: u64, bytes: u64) -> core::ops::Range<u64> {
@@ -124,6 +133,19 @@ impl<'a> SlotMap<'a> {
             }
         }
         None
+    }
+
+    /// A cluster whose blocks can be given back to the file system. Those that wait for it may be taken again meanwhile.
+    pub fn take_discard(&self) -> Option<EmptyCluster> {
+        let cluster = self.clusters().take_discard()?;
+        let first = u64::from(cluster) * u64::from(CLUSTER_SLOTS);
+        let end = self.capacity().min(first + u64::from(CLUSTER_SLOTS));
+        Some(EmptyCluster { cluster, bytes: first * PAGE_BYTES as u64..end * PAGE_BYTES as u64 })
+    }
+
+    /// Its blocks are given back.
+    pub fn discarded(&self, empty: EmptyCluster) {
+        self.clusters().discarded(empty.cluster);
     }
 
     /// A blob at `offset` (bytes) uses the slots it touches.

@@ -3,6 +3,7 @@
 use crate::platform::Backing;
 use crate::release::put_entry;
 use crate::storer::release_job;
+use core::ops::Range;
 use uswap_core::counters::Counter;
 use uswap_core::jobs::{JobState, JobWord};
 use uswap_core::mm::MmState;
@@ -40,14 +41,24 @@ fn reap_job(word: JobWord<'_>, mm: MmId, release: impl Fn()) {
     }
 }
 
-/// The supervisor's way to give back memory of the swap table.
+/// The supervisor's way to give back memory of the swap table, and blocks of the swap file.
 pub trait GiveBack: Backing {
     /// Gives words and hashes of a cluster of entries, none of which is used, back to the system.
     fn release_cluster(&self, cluster: u32);
+    /// Gives the blocks of a range of the swap file, in which nothing lives, back to the file system.
+    fn release_file(&self, bytes: Range<u64>);
 }
 
-/// Gives the memory of clusters that hold no entry any more back to the system.
+/// Clusters of the file (2 MiB each) whose blocks are given back at once: the file system does it in some 10 us each, but may write to its journal.
+const FILE_CLUSTERS_MAX: usize = 64;
+
+/// Gives the memory of clusters that hold no entry any more back to the system, and the blocks of clusters of the file that hold no blob.
 pub fn give_back_clusters(segment: Segment<'_>, backing: &impl GiveBack) {
+    let slots = segment.slots();
+    for empty in core::iter::from_fn(|| slots.take_discard()).take(FILE_CLUSTERS_MAX) {
+        backing.release_file(empty.bytes.clone());
+        slots.discarded(empty);
+    }
     let table = segment.swap_table();
     while let Some(cluster) = table.take_discard() {
         backing.release_cluster(cluster);

@@ -1,6 +1,7 @@
 //! The swap file of the made-up world, with its faults.
 
 use crate::world::World;
+use std::ops::Range;
 use uswap_engine::platform::FileError;
 use uswap_units::PAGE_BYTES;
 
@@ -54,6 +55,20 @@ impl World<'_> {
             return Err(if self.below(4) == 0 { FileError::Short } else { FileError::Io(EIO) });
         }
         Ok(())
+    }
+
+    /// The blocks of a range go back to the file system: it reads zeros from then on.
+    pub fn punch_file(&self, bytes: Range<u64>) {
+        self.note(format_args!("a hole in the file at {bytes:?}"));
+        self.count("disk: holes", 1);
+        let slots = bytes.start / PAGE_BYTES as u64..bytes.end / PAGE_BYTES as u64;
+        if slots.into_iter().any(|slot| self.segment.slots().count(slot) != 0) {
+            self.fail(format!("something lives in {bytes:?} of the file, and its blocks are given back"));
+        }
+        let range = bytes.start as usize..bytes.end as usize;
+        let mut disk = self.disk.borrow_mut();
+        disk.bytes[range.clone()].fill(0);
+        disk.broken.retain(|at| !range.contains(at));
     }
 
     /// Writes; a failed write leaves garbage in part of the range.

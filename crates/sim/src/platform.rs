@@ -65,6 +65,9 @@ backing! { impl Backing for SimPlatform<'_> }
 backing! { impl Backing for SimSupervisor<'_, '_> }
 
 impl uswap_engine::reaper::GiveBack for SimSupervisor<'_, '_> {
+    fn release_file(&self, bytes: std::ops::Range<u64>) {
+        self.world.punch_file(bytes);
+    }
     fn release_cluster(&self, cluster: u32) {
         self.world.note(format_args!("cluster {cluster} goes back to the system"));
         let first = cluster * uswap_core::swap_table::CLUSTER_ENTRIES;

@@ -1,6 +1,7 @@
 //! What the threads of the supervisor share.
 
 use std::ffi::CString;
+use std::ops::Range;
 use std::os::unix::ffi::OsStrExt as _;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -190,6 +191,12 @@ pub fn file_error(error: IoError) -> FileError {
 }
 
 impl GiveBack for Shared {
+    fn release_file(&self, bytes: Range<u64>) {
+        if let Err(errno) = self.swap_file.punch_hole(bytes.start, bytes.end - bytes.start) {
+            self.warn(&format!("blocks of the swap file cannot be given back ({errno}): it keeps its size"));
+        }
+    }
+
     fn release_cluster(&self, cluster: u32) {
         for (offset, bytes) in self.segment.layout().cluster_bytes(cluster) {
             if let Err(errno) = self.memfd.punch_hole(offset, bytes) {
