@@ -215,6 +215,22 @@ impl Table {
         }
     }
 
+    /// The record and the page that an address belongs to.
+    pub fn page_at(&self, address: usize) -> Option<(usize, usize)> {
+        self.records.iter().enumerate().find_map(|(index, record)| {
+            let offset = address.checked_sub(record.address).filter(|offset| *offset < record.bytes())?;
+            Some((index, offset / PAGE_BYTES))
+        })
+    }
+
+    /// Where the page with this content number is.
+    pub fn address_of(&self, number: u32) -> Option<usize> {
+        self.records.iter().zip(&self.words).find_map(|(record, words)| {
+            let page = words[..record.pages as usize].iter().position(|word| word.number() == number)?;
+            Some(record.page_address(page))
+        })
+    }
+
     /// Bytes in all ranges.
     pub fn bytes(&self) -> usize {
         self.records.iter().map(Record::bytes).sum()
