@@ -63,6 +63,7 @@ counters! {
     EventUnmap "event_unmap" "events" "munmap and the like.";
     EventRemap "event_remap" "events" "mremap.";
     EventFork "event_fork" "events" "fork.";
+    EventForced "event_forced" "events" "Times that changes of mappings were settled while an event was unread: none came to an end without another.";
     ForkServed "fork_served" "faults" "Faults of a child that its parent served.";
     Registered "registered_pages" "pages" "Pages of address space that were taken under management.";
     ReapedMms "reaped_mms" "processes" "Ended processes that were cleaned up after.";

@@ -5,6 +5,7 @@
 
 use crate::engine::Engine;
 use crate::event::{Event, Removal};
+use crate::order::room;
 use crate::platform::Platform;
 use crate::unfinished::Unfinished;
 use uswap_core::page_word::Afterwards;
@@ -32,7 +33,8 @@ impl<P: Platform> Engine<'_, P> {
             Event::Unmap(_) => (),
             Event::Remove(range) => self.drop_homeless(unfinished, range),
             Event::Remap { from, to, pages, .. } => {
-                self.drop_homeless(unfinished, PageRange { start: to, end: to.plus(pages) });
+                // It may be longer than what was moved: the rest of it is new.
+                self.drop_homeless(unfinished, room(unfinished, to, pages));
                 move_homeless(unfinished, PageRange { start: from, end: from.plus(pages) }, to);
             }
         }

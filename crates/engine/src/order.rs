@@ -13,6 +13,20 @@ use crate::workspace::Workspace;
 use uswap_core::page_word::Afterwards;
 use uswap_units::{PageId, PageRange};
 
+fn is_room(left: Removal, to: PageId, pages: u64) -> bool {
+    matches!(left, Removal::Unmapped(range) | Removal::Disputed(range) if range.start == to && range.pages() >= pages)
+}
+
+/// The new place of a move: mremap unmaps it first, in one step with the move, and tells of it first.
+pub(crate) fn room(unfinished: &Unfinished, to: PageId, pages: u64) -> PageRange {
+    let told = unfinished.iter().filter(|&left| is_room(left, to, pages));
+    let end = told.fold(to.plus(pages), |end, left| match left {
+        Removal::Unmapped(range) | Removal::Disputed(range) => end.max(range.end),
+        _ => end,
+    });
+    PageRange { start: to, end }
+}
+
 impl<P: Platform> Engine<'_, P> {
     /// An event was read after a fork. What it tells of may have happened before or after the fork; where that matters the child is asked.
     pub(crate) fn settle_forks_before(&self, unfinished: &mut Unfinished, event: Event) -> Forks {
@@ -29,7 +43,7 @@ impl<P: Platform> Engine<'_, P> {
                     self.platform.child_has(child, page) && !(stays && moved_before())
                 };
                 for position in 0..unfinished.len() {
-                    let room = unfinished.position(|left| Self::is_room(left, to, pages));
+                    let room = unfinished.position(|left| is_room(left, to, pages));
                     let fork = unfinished.iter().nth(position);
                     if let (Some(room), Some(Removal::Fork(child))) = (room, fork)
                         && room < position
@@ -39,7 +53,7 @@ impl<P: Platform> Engine<'_, P> {
                         unfinished.put_behind(room, position);
                     }
                 }
-                let room = unfinished.position(|left| Self::is_room(left, to, pages));
+                let room = unfinished.position(|left| is_room(left, to, pages));
                 self.finish_forks_if(unfinished, |child, position| match room {
                     // What was read first was first, as far as the place shows.
                     Some(room) if stays => position < room && self.platform.child_has(child, page),
@@ -82,18 +96,11 @@ impl<P: Platform> Engine<'_, P> {
         }
     }
 
-    fn is_room(left: Removal, to: PageId, pages: u64) -> bool {
-        matches!(left, Removal::Unmapped(range) | Removal::Disputed(range) if range.start == to && range.pages() >= pages)
-    }
-
-    /// mremap unmaps its new place first, in one step with the move, and tells of it first: that event is part of the move. Takes it out, and gives the new place with where it stood.
+    /// The new place of a move, and where among the unfinished its unmapping stood. That is part of the move, and taken out.
     fn take_room(unfinished: &mut Unfinished, to: PageId, pages: u64) -> (PageRange, Option<usize>) {
-        let is_room = |left| Self::is_room(left, to, pages);
-        let mut room = PageRange { start: to, end: to.plus(pages) };
-        let first = unfinished.position(is_room);
-        while let Some(Removal::Unmapped(range) | Removal::Disputed(range)) = unfinished.take_first(is_room) {
-            room.end = room.end.max(range.end);
-        }
+        let is_room = |left| is_room(left, to, pages);
+        let (room, first) = (room(unfinished, to, pages), unfinished.position(is_room));
+        while unfinished.take_first(is_room).is_some() {}
         (room, first)
     }
 
@@ -163,5 +170,21 @@ impl<P: Platform> Engine<'_, P> {
             Removal::Disputed(range) => self.settle_disputed(range, force),
             Removal::Unmapped(range) => self.settle_unmapped(range, force),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_new_place_of_a_move_is_as_long_as_what_it_unmapped() {
+        let range = |start, end| PageRange { start: PageId(start), end: PageId(end) };
+        let mut unfinished = Unfinished::new();
+        assert_eq!(room(&unfinished, PageId(10), 3), range(10, 13));
+        unfinished.leave(Removal::Unmapped(range(10, 12)));
+        unfinished.leave(Removal::Disputed(range(10, 34)));
+        unfinished.leave(Removal::Unmapped(range(9, 90)));
+        assert_eq!(room(&unfinished, PageId(10), 3), range(10, 34));
     }
 }
