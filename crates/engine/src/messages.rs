@@ -72,11 +72,8 @@ impl Default for FaultQueue {
     }
 }
 
-/// So many reads are waited through for a quiet moment, in which no event is unread. A program whose threads change mappings without a pause must not keep its faults from being served.
+/// So often a quiet moment is waited for, in which no event is unread. A program whose threads change mappings without a pause must not keep its faults from being served.
 const ROUNDS_MAX: u32 = 2000;
-
-/// So long one change of the mappings may take: to unmap some hundred GiB takes a few seconds.
-const CHANGE_PATIENCE_NS: u64 = 10_000_000_000;
 
 impl<P: Platform> Engine<'_, P> {
     /// Reads what is there and processes the events among it. Returns how many messages were read.
@@ -89,9 +86,8 @@ impl<P: Platform> Engine<'_, P> {
             return 0;
         }
         let mut unfinished = Unfinished::new();
-        let (mut total, mut rounds, mut began_ns) = (0, 0, None);
+        let (mut total, mut rounds) = (0, 0);
         loop {
-            let total_before = total;
             if !faults.has_room() && self.platform.event_pending() {
                 self.give_back(faults);
             }
@@ -105,14 +101,12 @@ impl<P: Platform> Engine<'_, P> {
                     break;
                 }
             }
-            // A round that read nothing costs nobody anything: a thread is in the middle of a change, and until its event is read the kernel lets nothing be filled.
-            rounds += u32::from(total > total_before);
-            let is_over = rounds > ROUNDS_MAX || unfinished.len() > 0 && self.waited_long(&mut began_ns);
-            let force = is_over && unfinished.len() > 0;
-            self.counters.add(Counter::EventForced, u64::from(force));
+            rounds += 1;
+            let force = rounds > ROUNDS_MAX;
+            self.counters.add(Counter::EventForced, u64::from(force && unfinished.len() > 0));
             let unfinished_left = self.finish_removals(&mut unfinished, force, workspace).await;
             // Behind as many faults as fit there is an event: none of them can be served before it is read.
-            let blocked = !faults.has_room() && !is_over && self.platform.event_pending();
+            let blocked = !faults.has_room() && !force && self.platform.event_pending();
             if !unfinished_left && !blocked {
                 break;
             }
@@ -128,12 +122,6 @@ impl<P: Platform> Engine<'_, P> {
         }
         self.platform.unlock_exclusive();
         total
-    }
-
-    /// True when the first question was asked too long ago.
-    fn waited_long(&self, began_ns: &mut Option<u64>) -> bool {
-        let now_ns = self.platform.now_ns();
-        now_ns.saturating_sub(*began_ns.get_or_insert(now_ns)) > CHANGE_PATIENCE_NS
     }
 
     /// The queue is full of faults that wait for an event to be read, and events are read behind faults: their threads try again, and meanwhile we reach the event.
