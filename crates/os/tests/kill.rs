@@ -14,7 +14,7 @@ mod stage;
 #[path = "kill/worker.rs"]
 mod worker;
 
-use std::os::unix::process::{ExitStatusExt as _, parent_id};
+use std::os::unix::process::ExitStatusExt as _;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -27,12 +27,11 @@ use uswap_core::swap_table::WritebackEnd;
 use uswap_core::swap_word::Content;
 use uswap_engine::reaper::{drop_mm, give_back_clusters};
 use uswap_engine::release::release_content;
-use uswap_os::sys::abi;
-use uswap_os::{Fd, clock, process, thread};
+use uswap_os::{clock, process, thread};
 use uswap_units::{MmId, Prng, SwapId};
 
 const PROCESSES: usize = 4;
-/// In the environment of a process: parent, descriptor of the memfd there, record, seed.
+/// In the environment of a process: see `worker::accept`.
 const INVITATION: &str = "USWAP_KILL_TEST";
 /// Rounds between two looks at everything.
 const LOOK_EVERY: u64 = 4;
@@ -108,21 +107,9 @@ impl Drop for Member {
 /// The part of a process: started by the test below, and by nobody else.
 #[test]
 fn a_process_that_is_killed() {
-    let Ok(invitation) = std::env::var(INVITATION) else { return };
-    let mut numbers = invitation.split(':').map(|word| word.parse::<u64>().expect("a number"));
-    let mut number = || numbers.next().expect("four numbers");
-    let (parent, descriptor, me, seed) = (number() as u32, number() as i32, number() as u16, number());
-    let check_parent = || {
-        if parent_id() != parent {
-            process::exit_process(0);
-        }
-    };
-    let path = process::descriptor_path(parent, descriptor);
-    let Ok(memfd) = Fd::open(path.as_c_str(), abi::O_RDWR, 0) else {
-        check_parent();
-        panic!("the parent lives and has no memfd");
-    };
-    worker::run(&Stage::open(memfd), MmId(me), seed, check_parent)
+    if let Ok(invitation) = std::env::var(INVITATION) {
+        worker::accept(&invitation);
+    }
 }
 
 /// Takes blobs to slots of the file; some writes fail.
@@ -183,6 +170,10 @@ impl Family<'_> {
         self.in_the_middle += u64::from(record.is_in_the_middle());
         self.with_a_lock += u64::from(stage.holds_a_lock(dead.me));
         stage.runs(SUPERVISOR, record.number(), wait_for_lock).break_locks(dead.me);
+        if self.prng.chance(1, 2) {
+            // Meanwhile others take and free in the clusters that the dead has left.
+            clock::sleep_ns(self.prng.below(1_000_000));
+        }
         audit::free_runs_of(stage, record.number(), wait_for_lock);
         stage.forget_reserver(record.number());
         drop_mm(stage.segment, stage, dead.me);

@@ -3,7 +3,8 @@
 //! Must hold: at no time does it have more than one reference, one cell and the slots of one blob that no shared word names. So much a process may leak
 //! when it is killed, and no more. All else is found by who cleans up: its pages by its page table, its runs by their owner.
 
-use std::sync::atomic::Ordering;
+use std::os::unix::process::parent_id;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use uswap_core::clusters::lock::Holder;
 use uswap_core::clusters::{Clusters, ORDER_MAX};
@@ -14,7 +15,8 @@ use uswap_core::segment::Segment;
 use uswap_core::swap_table::Came;
 use uswap_core::swap_word::Content;
 use uswap_engine::release::{free_blob, put_entry, release_content};
-use uswap_os::{clock, thread};
+use uswap_os::sys::abi;
+use uswap_os::{Fd, clock, process, thread};
 use uswap_units::{BLOCK_PAGES, MmId, PageId, Prng, SwapId};
 
 use super::stage::{LETTERS, Owners, Stage};
@@ -29,9 +31,22 @@ fn wait_for_lock(_: MmTable<'_>, _: MmId, tries: u32) -> Holder {
     match tries {
         0..64 => std::hint::spin_loop(),
         64..128 => thread::yield_now(),
-        _ => clock::sleep_ns(200_000),
+        _ => {
+            clock::sleep_ns(200_000);
+            // Who would break the lock may be gone.
+            end_without_parent();
+        }
     }
     Holder::Lives
+}
+
+static PARENT: AtomicU32 = AtomicU32::new(0);
+
+/// Nobody is left to kill us, or to clean up after others.
+fn end_without_parent() {
+    if parent_id() != PARENT.load(Ordering::Relaxed) {
+        process::exit_process(0);
+    }
 }
 
 struct Worker<'s> {
@@ -48,13 +63,26 @@ struct Worker<'s> {
     prng: Prng,
 }
 
-/// Works as process `me` for ever; `check_parent` ends it when nobody is left to kill it.
-pub fn run(stage: &Stage, me: MmId, seed: u64, check_parent: impl Fn()) -> ! {
+/// Plays the part that the invitation names, for ever: parent, descriptor of the memfd there, record, seed.
+pub fn accept(invitation: &str) -> ! {
+    let mut numbers = invitation.split(':').map(|word| word.parse::<u64>().expect("a number"));
+    let mut number = || numbers.next().expect("four numbers");
+    let (parent, descriptor, me, seed) = (number() as u32, number() as i32, number() as u16, number());
+    PARENT.store(parent, Ordering::Relaxed);
+    let path = process::descriptor_path(parent, descriptor);
+    let Ok(memfd) = Fd::open(path.as_c_str(), abi::O_RDWR, 0) else {
+        end_without_parent();
+        panic!("the parent lives and has no memfd");
+    };
+    run(&Stage::open(memfd), MmId(me), seed)
+}
+
+fn run(stage: &Stage, me: MmId, seed: u64) -> ! {
     let segment = stage.segment.acting_as(me).waiting_by(wait_for_lock);
     let record = segment.mms().record(me);
     while record.state() != MmState::Live {
         clock::sleep_ns(50_000);
-        check_parent();
+        end_without_parent();
     }
     let tables = segment.tables();
     let root = tables.allocate(me).expect("there are tables for all");
@@ -76,9 +104,9 @@ pub fn run(stage: &Stage, me: MmId, seed: u64, check_parent: impl Fn()) -> ! {
         prng: Prng::new(seed),
     };
     for step in 0_u64.. {
-        stage.stand_still(usize::from(me.0), &check_parent);
+        stage.stand_still(usize::from(me.0), end_without_parent);
         if step.is_multiple_of(4096) {
-            check_parent();
+            end_without_parent();
         }
         let is_eager = step % (8 * MOOD_STEPS) >= MOOD_STEPS;
         match worker.prng.below(4) {
