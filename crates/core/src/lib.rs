@@ -26,6 +26,7 @@ pub mod mm;
 pub mod page_table;
 pub mod page_word;
 pub mod placement;
+mod plant;
 pub mod pool;
 pub mod range_set;
 pub mod segment;
