@@ -23,7 +23,7 @@ usage: cargo xtask COMMAND
   clippy                lints; a warning is an error
   build                 release build of the agent and of the uswap command
   demo [ARGS]           build, then `uswap demo ARGS`
-  test                  everything: the checks, unit tests, loom, made-up time, 1000 simulator seeds, integration tests
+  test                  everything: the checks, unit tests, loom, shuttle, made-up time, 1000 simulator seeds, integration tests
   install --prefix DIR  build, then copy to DIR/bin and DIR/lib/uswap
 ";
 

@@ -75,6 +75,7 @@ const STEPS: &[(&str, Step)] = &[
     ("build", || commands::build().map(no_tests)),
     ("unit tests", unit_tests),
     ("loom", loom),
+    ("shuttle", shuttle),
     ("made-up time", made_up_time),
     ("simulator", simulator),
     ("integration tests", integration_tests),
@@ -130,6 +131,11 @@ fn unit_tests() -> Result<Seen> {
 /// which would be built without it.
 fn loom() -> Result<Seen> {
     watch_tests(with_other_atomics("loom", &["test", "-p", "uswap-core", "--lib", "--tests"]))
+}
+
+/// As loom, in a build of its own: longer tests in random orders. The other tests of the crate know nothing of it.
+fn shuttle() -> Result<Seen> {
+    watch_tests(with_other_atomics("shuttle", &["test", "-p", "uswap-core", "--lib", "shuttle_tests"]))
 }
 
 /// The atomics note each access, for what locks and cache lines would take on many processors.

@@ -39,3 +39,5 @@ pub mod swap_word;
 mod loom_tests;
 #[cfg(all(test, not(loom)))]
 mod model_tests;
+#[cfg(all(test, shuttle))]
+mod shuttle_tests;

@@ -1,4 +1,4 @@
-//! Bugs that tests under the model checker switch on, to show that it finds them. In every other build each question here is answered with a constant "no".
+//! Bugs that tests under a model checker switch on, to show that it finds them. In every other build each question here is answered with a constant "no".
 
 /// One bug.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -9,17 +9,17 @@ pub(crate) enum Plant {
     FreeWithoutLook,
 }
 
-#[cfg(all(test, loom))]
+#[cfg(all(test, any(loom, shuttle)))]
 std::thread_local! {
     static PLANTED: core::cell::Cell<Option<Plant>> = const { core::cell::Cell::new(None) };
 }
 
 /// A bug is there as long as this value, for the test on this thread: the model checker runs all threads of a model there.
-#[cfg(all(test, loom))]
+#[cfg(all(test, any(loom, shuttle)))]
 #[must_use]
 pub(crate) struct Planted;
 
-#[cfg(all(test, loom))]
+#[cfg(all(test, any(loom, shuttle)))]
 impl Planted {
     pub(crate) fn new(plant: Plant) -> Planted {
         PLANTED.set(Some(plant));
@@ -27,7 +27,7 @@ impl Planted {
     }
 }
 
-#[cfg(all(test, loom))]
+#[cfg(all(test, any(loom, shuttle)))]
 impl Drop for Planted {
     fn drop(&mut self) {
         PLANTED.set(None);
@@ -35,12 +35,12 @@ impl Drop for Planted {
 }
 
 /// True when the bug is switched on.
-#[cfg(all(test, loom))]
+#[cfg(all(test, any(loom, shuttle)))]
 pub(crate) fn is_planted(plant: Plant) -> bool {
     PLANTED.get() == Some(plant)
 }
 /// No bug can be switched on in this build.
-#[cfg(not(all(test, loom)))]
+#[cfg(not(all(test, any(loom, shuttle))))]
 pub(crate) const fn is_planted(_: Plant) -> bool {
     false
 }
