@@ -227,7 +227,7 @@ fn watch(rounds: &AtomicU64, is_over: &AtomicBool) {
         if now != seen.0 {
             seen = (now, Instant::now());
         } else if seen.1.elapsed() > HANG {
-            eprintln!("round {now} hangs: somebody waits for a process that is dead");
+            eprintln!("round {now} hangs: somebody waits for a process that was killed, or has panicked");
             std::process::exit(101);
         }
         std::thread::sleep(Duration::from_millis(20));
