@@ -23,7 +23,9 @@ usage: cargo xtask COMMAND
   clippy                lints; a warning is an error
   build                 release build of the agent and of the uswap command
   demo [ARGS]           build, then `uswap demo ARGS`
-  test                  everything: the checks, unit tests, loom, made-up time, 1000 simulator seeds, integration tests
+  fuzz [--seconds N]    random lists of operations against the models of the structures, for 20 s or N
+  fuzz --seed S         the lists of one seed, as a failing run prints it
+  test                  everything: the checks, unit tests, fuzz, loom, shuttle, made-up time, 1000 simulator seeds, integration tests
   install --prefix DIR  build, then copy to DIR/bin and DIR/lib/uswap
 ";
 
@@ -46,6 +48,9 @@ fn dispatch(arguments: &[String]) -> Result<()> {
         ["clippy"] => commands::clippy(),
         ["build"] => commands::build(),
         ["demo", demo_arguments @ ..] => commands::demo(demo_arguments),
+        ["fuzz"] => suite::fuzz(Some(suite::FUZZ_SECONDS), None).map(drop),
+        ["fuzz", "--seconds", seconds] => suite::fuzz(Some(seconds.parse()?), None).map(drop),
+        ["fuzz", "--seed", seed] => suite::fuzz(None, Some(seed.parse()?)).map(drop),
         ["test"] => suite::run(),
         ["install", "--prefix", directory] => install::run(directory.as_ref()),
         ["help" | "--help" | "-h"] => {

@@ -16,13 +16,16 @@ use crate::commands::{self, AGENT, INTEGRATION, PROGRAMS, cargo};
 /// Seeds that the simulator runs: as many as CI has time for (3 minutes).
 const SIMULATOR_SEEDS: &str = "1000";
 
+/// Time of the step `fuzz`: more than the property tests have.
+pub const FUZZ_SECONDS: u64 = 20;
+
 /// Lines of a panic that are said again, and of all panics of a step.
 const PANIC_LINES: usize = 12;
 const PANICS_LINES_MAX: usize = 120;
 
 /// What the lines of a step said.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Seen {
+pub struct Seen {
     /// Tests that started.
     test_count: u64,
     /// Tests that did not do their work, and said why.
@@ -74,7 +77,9 @@ const STEPS: &[(&str, Step)] = &[
     ("clippy", || commands::clippy().map(no_tests)),
     ("build", || commands::build().map(no_tests)),
     ("unit tests", unit_tests),
+    ("fuzz", || fuzz(Some(FUZZ_SECONDS), None)),
     ("loom", loom),
+    ("shuttle", shuttle),
     ("made-up time", made_up_time),
     ("simulator", simulator),
     ("integration tests", integration_tests),
@@ -126,10 +131,31 @@ fn unit_tests() -> Result<Seen> {
     watch_tests(cargo(&["test", "--workspace", "--exclude", AGENT, "--exclude", INTEGRATION]))
 }
 
+/// Random lists of operations against the models, for some seconds; or those of one seed.
+///
+/// # Errors
+/// A list failed; the line that replays it was printed.
+pub fn fuzz(seconds: Option<u64>, seed: Option<u64>) -> Result<Seen> {
+    let test = "model_tests::fuzz::structures_are_as_their_models_for_random_lists";
+    let mut command = cargo(&["test", "-p", "uswap-core", "--lib", "--", test, "--exact", "--nocapture"]);
+    for (name, value) in [("USWAP_FUZZ_SECONDS", seconds), ("USWAP_FUZZ_SEED", seed)] {
+        match value {
+            Some(value) => command.env(name, value.to_string()),
+            None => command.env_remove(name),
+        };
+    }
+    watch_tests(command)
+}
+
 /// The model checker replaces the atomics of the whole crate: a build of its own. Without examples in the documentation,
 /// which would be built without it.
 fn loom() -> Result<Seen> {
     watch_tests(with_other_atomics("loom", &["test", "-p", "uswap-core", "--lib", "--tests"]))
+}
+
+/// As loom, in a build of its own: longer tests in random orders. The other tests of the crate know nothing of it.
+fn shuttle() -> Result<Seen> {
+    watch_tests(with_other_atomics("shuttle", &["test", "-p", "uswap-core", "--lib", "shuttle_tests"]))
 }
 
 /// The atomics note each access, for what locks and cache lines would take on many processors.

@@ -211,7 +211,7 @@ pub enum Fullness {
     Full,
 }
 
-const _: () = assert!(size_of::<AtomicU32>() == 4 || cfg!(loom));
+const _: () = assert!(size_of::<AtomicU32>() == 4 || cfg!(any(loom, shuttle)));
 
 #[cfg(all(test, not(loom)))]
 mod tests {

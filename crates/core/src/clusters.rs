@@ -15,6 +15,7 @@ pub mod lock;
 mod map;
 mod record;
 
+use crate::plant::{Plant, is_planted};
 use lists::{Choice, LISTS, List};
 use lock::{Got, Locker};
 use map::Map;
@@ -236,7 +237,7 @@ impl<'a, T: Truth> Clusters<'a, T> {
         let before = Map::load(record.map());
         for slot in first..first + count {
             // It may have been found free by `audit`, and be someone else's by now.
-            if !self.truth.is_used(slot) {
+            if !self.truth.is_used(slot) || is_planted(Plant::FreeWithoutLook) {
                 map::set(record.map(), slot % CLUSTER_SLOTS, 1, false);
             }
         }

@@ -26,6 +26,7 @@ pub mod mm;
 pub mod page_table;
 pub mod page_word;
 pub mod placement;
+mod plant;
 pub mod pool;
 pub mod range_set;
 pub mod segment;
@@ -38,3 +39,5 @@ pub mod swap_word;
 mod loom_tests;
 #[cfg(all(test, not(loom)))]
 mod model_tests;
+#[cfg(all(test, shuttle))]
+mod shuttle_tests;

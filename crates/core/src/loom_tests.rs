@@ -6,5 +6,6 @@ mod clusters;
 mod jobs;
 mod page_word;
 mod placement;
+mod planted;
 mod pool;
 mod swap_word;

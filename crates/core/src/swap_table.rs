@@ -8,6 +8,7 @@
 use crate::clusters::lock::Locker;
 use crate::clusters::{CLUSTER_SLOTS, Clusters, Space, Truth};
 use crate::counters::{Counter, Counters};
+use crate::plant::{Plant, is_planted};
 use crate::swap_word::{Content, SwapWord};
 use uswap_sync::{AtomicU64, Ordering};
 use uswap_units::{MmId, SwapId};
@@ -141,7 +142,8 @@ impl<'a> SwapTable<'a> {
         debug_assert_eq!(self.load(id).content(), Content::Reserved);
         let word = SwapWord::new(content).with_referenced(true).with_count_plus_one();
         // Release pairs with `load`: the content is in its cell before the word names it.
-        self.words[id.0 as usize].store(word.0, Ordering::Release);
+        let release = if is_planted(Plant::PublishRelaxed) { Ordering::Relaxed } else { Ordering::Release };
+        self.words[id.0 as usize].store(word.0, release);
         self.locker.end();
     }
 

@@ -57,6 +57,11 @@ impl<'a> Locker<'a> {
         Self { me, contended: spin, mms }
     }
 
+    /// The same, with another way to wait.
+    pub fn waiting_by(self, contended: Contended) -> Self {
+        Self { contended, ..self }
+    }
+
     /// Its name.
     pub fn me(&self) -> MmId {
         self.me

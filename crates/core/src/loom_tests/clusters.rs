@@ -77,6 +77,10 @@ fn loom_an_empty_cluster_is_begun_while_another_comes_by_a_hint() {
 /// A freer has made the word free and not yet the bit; an audit finds that, and somebody else gets the slot.
 #[test]
 fn loom_a_slot_is_freed_by_an_audit_and_taken_before_its_freer_ends() {
+    a_slot_is_freed_by_an_audit_and_taken_before_its_freer_ends();
+}
+
+pub(super) fn a_slot_is_freed_by_an_audit_and_taken_before_its_freer_ends() {
     check(|| {
         let memory = Arc::new(Memory::new());
         let slots = [memory.allocate(), memory.allocate()].map(|slot| slot.expect("there are two"));
@@ -86,7 +90,7 @@ fn loom_a_slot_is_freed_by_an_audit_and_taken_before_its_freer_ends() {
         let again = memory.allocate();
         thread.join().expect("no panic");
         assert!(again.is_none_or(|slot| slot == slots[0]));
-        assert_eq!(memory.view().used(), 1 + u64::from(again.is_some()));
+        assert_eq!(memory.view().used(), 1 + u64::from(again.is_some()), "owned slots are counted");
         memory.view().check_lists();
     });
 }

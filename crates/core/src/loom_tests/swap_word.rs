@@ -37,13 +37,18 @@ impl Table {
     }
     /// Entry 1 with this content and one reference.
     pub(super) fn published(content: Content) -> Arc<Table> {
+        let table = Table::reserved();
+        table.view().publish(ID, content);
+        table
+    }
+    /// Entry 1 belongs to who will publish it.
+    fn reserved() -> Arc<Table> {
         let words = |count| (0..count).map(|_| AtomicU64::new(0)).collect();
         let zero = || AtomicU64::new(0);
         let (taken_total, blob_released, slot_released) = (zero(), zero(), zero());
         let (words, hashes, clusters) = (words(2), words(4), words(entry_space(2).words()));
         let table = Table { words, hashes, clusters, taken_total, blob_released, slot_released };
         assert_eq!(table.view().reserve(), Some(ID));
-        table.view().publish(ID, content);
         Arc::new(table)
     }
     fn release(&self, content: Content) {
@@ -70,6 +75,26 @@ fn beside<T: Send + Sync + 'static>(
 ) -> thread::JoinHandle<()> {
     let shared = Arc::clone(shared);
     thread::spawn(move || task(&shared))
+}
+
+#[test]
+fn loom_an_entry_is_read_while_it_is_published() {
+    an_entry_is_read_while_it_is_published();
+}
+
+pub(super) fn an_entry_is_read_while_it_is_published() {
+    loom::model(|| {
+        let hash = 7 << 64 | 8;
+        let table = Table::reserved();
+        let reader = beside(&table, move |table| {
+            if table.view().load(ID).content() == BLOB {
+                assert_eq!(table.view().hash(ID), hash, "who sees an entry sees its hash");
+            }
+        });
+        table.view().set_hash(ID, hash);
+        table.view().publish(ID, BLOB);
+        reader.join().unwrap();
+    });
 }
 
 #[test]

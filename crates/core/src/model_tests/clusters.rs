@@ -57,7 +57,7 @@ impl Memory {
 const SPACE: Space = Space { first: 1, end: 5 * CLUSTER_SLOTS + 100, is_discarding: true };
 
 #[derive(Clone, Copy, Debug)]
-enum Op {
+pub(super) enum Op {
     Allocate {
         order: u32,
         caller: u16,
@@ -92,7 +92,7 @@ enum Op {
     DieTouching,
 }
 
-fn operation() -> impl Strategy<Value = Op> {
+pub(super) fn operation() -> impl Strategy<Value = Op> {
     prop_oneof![
         6 => (0..=ORDER_MAX, 0..4_u16, 1..8_usize).prop_map(|(order, caller, count)| Op::Allocate { order, caller, count }),
         3 => (0..4_u16, 1..700_usize).prop_map(|(caller, count)| Op::Allocate { order: 0, caller, count }),
@@ -248,24 +248,29 @@ impl Model<'_> {
     }
 }
 
+/// Each step of a list against the model; then everything is freed.
+pub(super) fn run(ops: Vec<Op>) {
+    let memory = Memory::new(SPACE);
+    let mut model = Model { memory: &memory, runs: Runs::new() };
+    for op in ops {
+        model.apply(op);
+        model.check();
+    }
+    while let Some((first, count)) = model.pick(0) {
+        memory.release(first, count);
+        memory.view().free(first, count);
+        model.runs.remove(&first);
+    }
+    model.check();
+    let whole = core::iter::from_fn(|| memory.view().allocate(ORDER_MAX)).count();
+    assert_eq!(whole, 4, "all but the first and the last cluster are whole again");
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, cases: 192, ..ProptestConfig::default() })]
     #[test]
     fn slots_are_those_of_the_model(ops in prop::collection::vec(operation(), 1..60)) {
-        let memory = Memory::new(SPACE);
-        let mut model = Model { memory: &memory, runs: Runs::new() };
-        for op in ops {
-            model.apply(op);
-            model.check();
-        }
-        while let Some((first, count)) = model.pick(0) {
-            memory.release(first, count);
-            memory.view().free(first, count);
-            model.runs.remove(&first);
-        }
-        model.check();
-        let whole = core::iter::from_fn(|| memory.view().allocate(ORDER_MAX)).count();
-        prop_assert_eq!(whole, 4, "all but the first and the last cluster are whole again");
+        run(ops);
     }
 }
 

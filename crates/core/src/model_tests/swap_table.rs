@@ -13,7 +13,7 @@ use uswap_units::{BlobId, MmId, SwapId};
 const MMS: usize = 3;
 
 #[derive(Clone, Copy, Debug)]
-enum Op {
+pub(super) enum Op {
     Reserve { mm: usize, count: usize },
     Publish { pick: usize, kind: u8 },
     Cancel { pick: usize },
@@ -31,7 +31,7 @@ enum Op {
     Reap { mm: usize },
 }
 
-fn operation() -> impl Strategy<Value = Op> {
+pub(super) fn operation() -> impl Strategy<Value = Op> {
     let pick = 0..4096_usize;
     prop_oneof![
         3 => (0..MMS, 1..8_usize).prop_map(|(mm, count)| Op::Reserve { mm, count }),
@@ -309,18 +309,23 @@ impl Model<'_> {
     }
 }
 
+/// Each step of a list against the model.
+pub(super) fn run(ops: Vec<Op>) {
+    with_segment(SMALL, |segment| {
+        let (table, entries, held) = (segment.swap_table(), BTreeMap::new(), BTreeSet::new());
+        let mut model = Model { segment, table, entries, held, next_name: 0 };
+        for op in ops {
+            model.apply(op);
+            model.check();
+        }
+    });
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, cases: 128, ..ProptestConfig::default() })]
     #[test]
     fn entries_hold_what_the_model_holds(ops in prop::collection::vec(operation(), 1..120)) {
-        with_segment(SMALL, |segment| {
-            let (table, entries, held) = (segment.swap_table(), BTreeMap::new(), BTreeSet::new());
-            let mut model = Model { segment, table, entries, held, next_name: 0 };
-            for op in ops {
-                model.apply(op);
-                model.check();
-            }
-        });
+        run(ops);
     }
 }
 

@@ -1,0 +1,70 @@
+//! Random lists of operations against the models of the clusters, the swap table and the slot map, for as long as one likes.
+//!
+//! Run by `cargo xtask fuzz [--seconds N] [--seed S]`. Each seed decides one list for each structure and nothing else does, so that the seed that is printed when a list fails replays it.
+
+use super::{clusters, slots, swap_table};
+use proptest::prelude::*;
+use proptest::strategy::ValueTree as _;
+use proptest::test_runner::{RngAlgorithm, TestRng, TestRunner};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::time::{Duration, Instant};
+use std::vec::Vec;
+use uswap_units::Prng;
+
+/// The longest list: longer than those of the property tests, so that tables are full for long.
+const OPERATIONS_MAX: usize = 300;
+
+/// The lists of one seed, one after the other.
+struct Lists(TestRunner);
+
+impl Lists {
+    fn new(seed: u64) -> Lists {
+        let mut prng = Prng::new(seed);
+        let bytes: [u8; 32] = core::array::from_fn(|_| prng.next_u64() as u8);
+        let rng = TestRng::from_seed(RngAlgorithm::ChaCha, &bytes);
+        Lists(TestRunner::new_with_rng(
+            ProptestConfig { failure_persistence: None, ..Default::default() },
+            rng,
+        ))
+    }
+    fn value<T: core::fmt::Debug>(&mut self, strategy: impl Strategy<Value = T>) -> T {
+        strategy.new_tree(&mut self.0).expect("nothing is filtered").current()
+    }
+    fn list<T: core::fmt::Debug>(&mut self, operation: impl Strategy<Value = T>) -> Vec<T> {
+        self.value(prop::collection::vec(operation, 1..OPERATIONS_MAX))
+    }
+}
+
+fn run_seed(seed: u64) {
+    let mut lists = Lists::new(seed);
+    clusters::run(lists.list(clusters::operation()));
+    swap_table::run(lists.list(swap_table::operation()));
+    let always_whole = lists.value(any::<bool>());
+    slots::run(lists.list(slots::operation()), always_whole);
+}
+
+fn number(name: &str) -> Option<u64> {
+    std::env::var(name).ok().map(|text| text.parse().expect("a number"))
+}
+
+/// In a normal run ten seeds. `USWAP_FUZZ_SECONDS`: that long, from `USWAP_FUZZ_SEED` on; with a seed and no time, that one alone.
+#[test]
+fn structures_are_as_their_models_for_random_lists() {
+    let (first, time) = (number("USWAP_FUZZ_SEED"), number("USWAP_FUZZ_SECONDS").map(Duration::from_secs));
+    let count = match (first, time) {
+        (_, Some(_)) => u64::MAX,
+        (Some(_), None) => 1,
+        (None, None) => 10,
+    };
+    let (start, first) = (Instant::now(), first.unwrap_or(1));
+    let mut done = 0;
+    while done < count && time.is_none_or(|time| start.elapsed() < time) {
+        let seed = first.wrapping_add(done);
+        if let Err(panic) = catch_unwind(AssertUnwindSafe(|| run_seed(seed))) {
+            std::eprintln!("replay: cargo xtask fuzz --seed {seed}");
+            resume_unwind(panic);
+        }
+        done += 1;
+    }
+    std::println!("fuzz: {done} seeds from {first} on, {} s", start.elapsed().as_secs());
+}

@@ -1,0 +1,46 @@
+//! Bugs that tests under a model checker switch on, to show that it finds them. In every other build each question here is answered with a constant "no".
+
+/// One bug.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Plant {
+    /// A weakened memory ordering: `publish` makes an entry visible before its hash and its content.
+    PublishRelaxed,
+    /// A dropped second look: who frees a slot clears its bit, though an audit may have done that, and somebody else owns the slot by now.
+    FreeWithoutLook,
+}
+
+#[cfg(all(test, any(loom, shuttle)))]
+std::thread_local! {
+    static PLANTED: core::cell::Cell<Option<Plant>> = const { core::cell::Cell::new(None) };
+}
+
+/// A bug is there as long as this value, for the test on this thread: the model checker runs all threads of a model there.
+#[cfg(all(test, any(loom, shuttle)))]
+#[must_use]
+pub(crate) struct Planted;
+
+#[cfg(all(test, any(loom, shuttle)))]
+impl Planted {
+    pub(crate) fn new(plant: Plant) -> Planted {
+        PLANTED.set(Some(plant));
+        Planted
+    }
+}
+
+#[cfg(all(test, any(loom, shuttle)))]
+impl Drop for Planted {
+    fn drop(&mut self) {
+        PLANTED.set(None);
+    }
+}
+
+/// True when the bug is switched on.
+#[cfg(all(test, any(loom, shuttle)))]
+pub(crate) fn is_planted(plant: Plant) -> bool {
+    PLANTED.get() == Some(plant)
+}
+/// No bug can be switched on in this build.
+#[cfg(not(all(test, any(loom, shuttle))))]
+pub(crate) const fn is_planted(_: Plant) -> bool {
+    false
+}
