@@ -6,6 +6,7 @@
 //! Must hold: who owns a slot or has reserved an entry is changed by compare-exchange with the number of the process alone, so that a second owner is
 //! noticed in the moment in which it comes. A word of the mailbox holds one reference to the entry that it names.
 
+use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use uswap_core::budget::Signal;
@@ -175,6 +176,17 @@ impl Backing for Stage {
 }
 
 impl GiveBack for Stage {
+    /// There is no file: but nothing may live in what would be given back.
+    fn release_file(&self, bytes: Range<u64>) {
+        let page = PAGE_BYTES as u64;
+        for slot in bytes.start / page..bytes.end / page {
+            assert_eq!(
+                self.segment.slots().count(slot),
+                0,
+                "slot {slot} is used, and its blocks are given back"
+            );
+        }
+    }
     fn release_cluster(&self, cluster: u32) {
         for (offset, bytes) in self.segment.layout().cluster_bytes(cluster) {
             self.memfd.punch_hole(offset, bytes).expect("a memfd takes holes");
