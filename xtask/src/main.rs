@@ -24,6 +24,8 @@ usage: cargo xtask COMMAND
   build                 release build of the agent and of the uswap command
   demo [ARGS]           build, then `uswap demo ARGS`
   test                  everything: the checks, unit tests, loom, made-up time, 1000 simulator seeds, integration tests
+  swap-space [--short] [--out DIR]
+                        allocators of swap slots side by side, in made-up time and with threads; pictures go to DIR
   install --prefix DIR  build, then copy to DIR/bin and DIR/lib/uswap
 ";
 
@@ -47,6 +49,7 @@ fn dispatch(arguments: &[String]) -> Result<()> {
         ["build"] => commands::build(),
         ["demo", demo_arguments @ ..] => commands::demo(demo_arguments),
         ["test"] => suite::run(),
+        ["swap-space", bench_arguments @ ..] => commands::swap_space(bench_arguments),
         ["install", "--prefix", directory] => install::run(directory.as_ref()),
         ["help" | "--help" | "-h"] => {
             print!("{USAGE}");

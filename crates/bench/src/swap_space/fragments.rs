@@ -222,9 +222,10 @@ impl Fragments {
         let device = lock(self.device_lock());
         let mut at = self.device.get(LISTS_START + list.number() * LIST_WORDS) as u32;
         while let Some(cluster) = at.checked_sub(1) {
-            if let Some(held) = try_lock(self.lock_of(cluster)) {
+            if let Some(tried) = try_lock(self.lock_of(cluster)) {
                 self.unlink(cluster, list);
                 drop(device);
+                let held = tried.held();
                 self.set_state(cluster, State { list: List::None, ..self.state(cluster) });
                 return Some((cluster, held));
             }

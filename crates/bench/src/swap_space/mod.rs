@@ -2,10 +2,14 @@
 
 pub mod cache;
 pub mod calibration;
+pub mod clock;
 pub mod fragments;
 pub mod linear;
 pub mod made_up_time;
 pub mod ours;
+pub mod picture;
+pub mod program;
+pub mod scenes;
 pub mod slots;
 pub mod trees;
 pub mod virtual_time;

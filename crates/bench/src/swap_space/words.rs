@@ -87,8 +87,8 @@ pub struct Held<'a> {
 /// Takes the lock in a word that is 0 while it is free.
 pub fn lock(word: &AtomicU64) -> Held<'_> {
     loop {
-        if let Some(held) = try_lock(word) {
-            return held;
+        if let Some(tried) = try_lock(word) {
+            return tried.held();
         }
         while word.load(Ordering::Relaxed) != 0 {
             spin_loop();
@@ -98,12 +98,28 @@ pub fn lock(word: &AtomicU64) -> Held<'_> {
     }
 }
 
+/// A lock that was free when it was tried, and is held since.
+#[must_use]
+pub struct Tried<'a> {
+    word: &'a AtomicU64,
+}
+
 /// Takes the lock if nobody holds it.
-pub fn try_lock(word: &AtomicU64) -> Option<Held<'_>> {
+///
+/// Made-up time knows only locks that are waited for. So who tries one while it holds another gives that other back before
+/// [`Tried::held`]: two that hold what the other tries would wait for each other there.
+pub fn try_lock(word: &AtomicU64) -> Option<Tried<'_>> {
     // Acquire pairs with the Release of the drop: what the last holder wrote is seen.
     word.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).ok()?;
-    trace::locked(std::ptr::from_ref(word) as usize);
-    Some(Held { word })
+    Some(Tried { word })
+}
+
+impl<'a> Tried<'a> {
+    /// From here on made-up time counts it as held.
+    pub fn held(self) -> Held<'a> {
+        trace::locked(std::ptr::from_ref(self.word) as usize);
+        Held { word: self.word }
+    }
 }
 
 impl Drop for Held<'_> {
