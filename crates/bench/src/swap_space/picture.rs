@@ -96,6 +96,7 @@ mod tests {
             who,
             measured: Measured { cpus, per_second: f64::from(cpus) * 1e6, ..Measured::default() },
             fallback_percent: None,
+            avoidable_percent: None,
         };
         let rows = [1, 2, 4].into_iter().flat_map(|cpus| [row("other", cpus), row(OURS, cpus)]).collect();
         let picture = of(&Scene { name: "scene", operation: "nothing", rows }, "no clock");

@@ -67,6 +67,10 @@ fn measured(size: Size) -> Results {
     }
 }
 
+fn percent(share: Option<f64>) -> Option<String> {
+    share.map(|share| format!("{share:.2}"))
+}
+
 fn sheets(results: &Results) -> Vec<Sheet> {
     let mut sheets = Vec::new();
     for scene in &results.scenes {
@@ -75,15 +79,13 @@ fn sheets(results: &Results) -> Vec<Sheet> {
         };
         if scene.rows.iter().any(|row| row.fallback_percent.is_some()) {
             add("nanoseconds each", |row| Some(format!("{:.0}", row.measured.mean_ns)));
-            add("runs of 16 not found, percent", |row| {
-                row.fallback_percent.map(|share| format!("{share:.2}"))
-            });
+            add("runs of 16 not found, percent", |row| percent(row.fallback_percent));
+            add("of those, there was one somewhere, percent", |row| percent(row.avoidable_percent));
         } else {
             add("million a second", |row| Some(format!("{:.3}", row.measured.per_second / 1e6)));
         }
-        add("waiting for locks, percent", |row| {
-            row.measured.waiting_percent.map(|share| format!("{share:.2}"))
-        });
+        add("waiting for locks, percent", |row| percent(row.measured.waiting_percent));
+        add("waiting for locks of trees alone, percent", |row| percent(row.measured.waiting_tree_percent));
     }
     sheets.extend(of_one_page(&results.one_page));
     sheets

@@ -4,8 +4,6 @@
 //! process ends; some is read back page by page, some pages leave alone, and one slot in ten stays for ever, wherever it was
 //! when the device was full for the first time.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-
 use uswap_units::Prng;
 
 use super::{OURS, Row, Scene, Size};
@@ -21,6 +19,10 @@ const RUN: u32 = 1 << ORDER;
 const FOR_EVER: u64 = 10;
 /// Of so many folios one leaves page by page, and of so many that come back one comes page by page.
 const ALONE: u64 = 16;
+/// How often a device is rewritten while runs that are not found are counted.
+const REWRITTEN: u32 = 2;
+/// Of so many runs that were not found one is looked into.
+const LOOK_EACH: u32 = 8;
 
 /// Who is compared.
 const WHO: [&str; 4] = ["fragments, all", "fragments, one", "fragments, 6.18", OURS];
@@ -52,11 +54,15 @@ struct Cpu<'a> {
     used_max: u64,
 }
 
-/// Large runs that were wanted, and those that were not found.
-#[derive(Default)]
-struct Counts {
-    wanted: AtomicU64,
-    missed: AtomicU64,
+/// What became of 64 KiB.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Outcome {
+    /// They are in one run.
+    Run,
+    /// They are to leave page by page.
+    Alone,
+    /// No run was found.
+    NoRun,
 }
 
 impl Cpu<'_> {
@@ -81,23 +87,23 @@ impl Cpu<'_> {
         self.used -= u64::from(count);
     }
 
-    fn swap_folio(&mut self, counts: &Counts) {
+    /// 64 KiB leave: as a run, or else page by page.
+    fn swap_folio(&mut self) {
+        if self.swap_run() != Outcome::Run {
+            self.swap_pages();
+        }
+    }
+
+    /// 64 KiB are to leave; unless they are in a run then, they have not left yet.
+    fn swap_run(&mut self) -> Outcome {
         self.make_room();
         if self.prng.chance(1, ALONE) {
-            self.swap_pages();
-            return;
+            return Outcome::Alone;
         }
-        counts.wanted.fetch_add(1, Ordering::Relaxed);
-        match self.slots.allocate(self.cpu, ORDER) {
-            Some(first) => {
-                self.own.push(Piece::Run(first));
-                self.used += u64::from(RUN);
-            }
-            None => {
-                counts.missed.fetch_add(1, Ordering::Relaxed);
-                self.swap_pages();
-            }
-        }
+        let Some(first) = self.slots.allocate(self.cpu, ORDER) else { return Outcome::NoRun };
+        self.own.push(Piece::Run(first));
+        self.used += u64::from(RUN);
+        Outcome::Run
     }
 
     fn swap_pages(&mut self) {
@@ -117,67 +123,114 @@ struct Device {
     cpus: u16,
 }
 
+/// A device in use.
+struct Aged<'a> {
+    cpus: Vec<Cpu<'a>>,
+    /// Slots that are never given back.
+    stay: Vec<u32>,
+    prng: Prng,
+}
+
 /// Fills the device, then uses it until it has been rewritten once.
-fn aged<'a>(slots: &'a dyn Slots, device: Device) -> Vec<Cpu<'a>> {
-    let mut prng = Prng::new(1);
+fn aged<'a>(slots: &'a dyn Slots, device: Device) -> Aged<'a> {
     let used_max = u64::from(device.clusters) * 512 * device.used_percent / 100;
-    let stays = used_max / FOR_EVER;
-    let mut cpus: Vec<Cpu<'a>> = (0..device.cpus)
-        .map(|cpu| Cpu {
-            slots,
-            cpu,
-            prng: Prng::new(u64::from(cpu) + 2),
-            own: Vec::new(),
-            used: 0,
-            used_max: u64::MAX,
-        })
-        .collect();
-    let unwatched = Counts::default();
+    let of_cpu = |cpu: u16| Cpu {
+        slots,
+        cpu,
+        prng: Prng::new(u64::from(cpu) + 2),
+        own: Vec::new(),
+        used: 0,
+        used_max: u64::MAX,
+    };
+    let cpus = (0..device.cpus).map(of_cpu).collect();
+    let mut aged = Aged { cpus, stay: Vec::new(), prng: Prng::new(1) };
     // Full, with those that stay among the others.
-    let mut stayed = 0;
-    for turn in 0_usize.. {
-        let cpu = &mut cpus[turn % usize::from(device.cpus)];
-        while stayed < stays && prng.chance(16, 25) {
-            stayed += u64::from(slots.allocate(cpu.cpu, 0).is_some());
+    loop {
+        let cpu = aged.next();
+        while (aged.stay.len() as u64) < used_max / FOR_EVER && aged.prng.chance(16, 25) {
+            aged.stay.extend(slots.allocate(cpu as u16, 0));
         }
-        let before = cpu.used;
-        cpu.swap_folio(&unwatched);
-        if cpu.used < before + u64::from(RUN) {
+        let before = aged.cpus[cpu].used;
+        aged.cpus[cpu].swap_folio();
+        if aged.cpus[cpu].used < before + u64::from(RUN) {
             break;
         }
     }
-    let each = (used_max - stayed) / u64::from(device.cpus);
-    for cpu in &mut cpus {
+    let each = (used_max - aged.stay.len() as u64) / u64::from(device.cpus);
+    for cpu in &mut aged.cpus {
         cpu.used_max = each;
         cpu.make_room();
     }
-    for turn in 0..device.clusters * 512 / RUN {
-        cpus[(turn % u32::from(device.cpus)) as usize].swap_folio(&unwatched);
+    for _ in 0..device.clusters * 512 / RUN {
+        let cpu = aged.next();
+        aged.cpus[cpu].swap_folio();
     }
-    cpus
+    aged
+}
+
+impl Aged<'_> {
+    /// Index of a CPU, any.
+    fn next(&mut self) -> usize {
+        self.prng.below(self.cpus.len() as u64) as usize
+    }
+
+    /// Of so many runs that are wanted, the percentage that is not found, and of those the one that could have been.
+    fn fallbacks(&mut self, slot_count: u32, folios: u32) -> (f64, f64) {
+        let (mut wanted, mut missed, mut looked, mut there) = (0_u32, 0_u32, 0_u32, 0_u32);
+        for _ in 0..folios {
+            let cpu = self.next();
+            let outcome = self.cpus[cpu].swap_run();
+            wanted += u32::from(outcome != Outcome::Alone);
+            if outcome == Outcome::NoRun {
+                missed += 1;
+                // To look at all slots takes long.
+                if missed.is_multiple_of(LOOK_EACH) {
+                    looked += 1;
+                    there += u32::from(self.has_run(slot_count));
+                }
+            }
+            if outcome != Outcome::Run {
+                self.cpus[cpu].swap_pages();
+            }
+        }
+        let percent = |part: u32, whole: u32| f64::from(part) * 100.0 / f64::from(whole.max(1));
+        (percent(missed, wanted), percent(there, looked))
+    }
+
+    /// Whether there is an aligned run of 16 free slots anywhere.
+    fn has_run(&self, slot_count: u32) -> bool {
+        let mut used = vec![false; (slot_count / RUN) as usize];
+        // Slot 0 is not to be had of all of them.
+        used[0] = true;
+        let own = self.cpus.iter().flat_map(|cpu| &cpu.own).map(|piece| match piece {
+            Piece::Run(slot) | Piece::Page(slot) => slot,
+        });
+        own.chain(&self.stay).for_each(|slot| used[(slot / RUN) as usize] = true);
+        used.contains(&false)
+    }
 }
 
 fn row(who: &'static str, device: Device, length: Length) -> Row {
     let slots = allocator(who, device.clusters);
-    let counts = Counts::default();
-    let operations: Vec<Operation<'_>> = aged(&*slots, device)
+    let mut aged = aged(&*slots, device);
+    let slot_count = device.clusters * 512;
+    let (fallback_percent, avoidable_percent) = aged.fallbacks(slot_count, REWRITTEN * slot_count / RUN);
+    let operations: Vec<Operation<'_>> = aged
+        .cpus
         .into_iter()
         .map(|mut cpu| {
-            let counts = &counts;
             Box::new(move || {
-                cpu.swap_folio(counts);
+                cpu.swap_folio();
                 Step::Done
             }) as Operation<'_>
         })
         .collect();
-    let measured = measure(operations, length, lock_kinds(slots.locks()));
-    let wanted = counts.wanted.load(Ordering::Relaxed);
-    let missed = counts.missed.load(Ordering::Relaxed);
     Row {
         setting: format!("{} % used", device.used_percent),
         who,
-        measured,
-        fallback_percent: Some(missed as f64 * 100.0 / wanted.max(1) as f64),
+        measured: measure(operations, length, lock_kinds(slots.locks())),
+        fallback_percent: Some(fallback_percent),
+        avoidable_percent: Some(avoidable_percent),
     }
 }
 
@@ -215,11 +268,11 @@ mod tests {
         for who in WHO {
             let device = Device { clusters: 16, used_percent: 90, cpus: 3 };
             let slots = allocator(who, device.clusters);
-            let cpus = aged(&*slots, device);
-            let own: u64 = cpus.iter().map(|cpu| cpu.used).sum();
+            let aged = aged(&*slots, device);
+            let own: u64 = aged.cpus.iter().map(|cpu| cpu.used).sum();
             let used_percent = slots.used() * 100 / (16 * 512);
             assert!((86..=90).contains(&used_percent), "{who}: {used_percent} %");
-            assert!(own < slots.used(), "{who}: some slots are nobody's");
+            assert_eq!(own + aged.stay.len() as u64, slots.used(), "{who}: each slot is known");
         }
     }
 }

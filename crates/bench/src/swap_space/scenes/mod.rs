@@ -29,6 +29,8 @@ pub struct Row {
     pub measured: Measured,
     /// Of large runs, the percentage that was not found and had to be split. Only scene `folios` has it.
     pub fallback_percent: Option<f64>,
+    /// Of those, the percentage of which there was one somewhere.
+    pub avoidable_percent: Option<f64>,
 }
 
 /// The name of ours in all tables and pictures.

@@ -54,8 +54,13 @@ fn setting(name: &str, work_ns: u64) -> String {
 
 fn usemem(who: &'static str, cache: &dyn SwapCache, cpus: u16, pages: u64, work_ns: u64) -> Vec<Row> {
     let mut own: Vec<Vec<u32>> = vec![Vec::new(); usize::from(cpus)];
-    let row =
-        |name: &str, measured| Row { setting: setting(name, work_ns), who, measured, fallback_percent: None };
+    let row = |name: &str, measured| Row {
+        setting: setting(name, work_ns),
+        who,
+        measured,
+        fallback_percent: None,
+        avoidable_percent: None,
+    };
     let warm_up = pages / 5;
     let stored =
         measured(cache, &mut own, Length { warm_up, operations: pages - warm_up }, |cpu, own, prng| {
@@ -98,7 +103,13 @@ fn shared(who: &'static str, cache: &dyn SwapCache, cpus: u16, pages: u64, work_
         cache.put(cpu, slot);
         Step::Done
     });
-    Row { setting: setting("lookup, share, put", work_ns), who, measured, fallback_percent: None }
+    Row {
+        setting: setting("lookup, share, put", work_ns),
+        who,
+        measured,
+        fallback_percent: None,
+        avoidable_percent: None,
+    }
 }
 
 /// Both, each on a device of its own.

@@ -86,7 +86,7 @@ fn rows_of(who: &'static str, cache: &dyn SwapCache, cpus: u16, length: Length) 
             let measured = measure(operations, length, lock_kinds(cache.locks()));
             let setting =
                 if work_ns == 0 { "alone".to_owned() } else { format!("with {} us of work", work_ns / 1000) };
-            Row { setting, who, measured, fallback_percent: None }
+            Row { setting, who, measured, fallback_percent: None, avoidable_percent: None }
         })
         .collect()
 }
