@@ -7,6 +7,8 @@
 use std::ops::Range;
 
 use uswap_core::clusters::CLUSTER_SLOTS;
+use uswap_core::clusters::lock::Holder;
+use uswap_core::mm::MmTable;
 use uswap_core::segment::{Geometry, Segment};
 use uswap_core::swap_table::{Put, SwapTable};
 use uswap_core::swap_word::Content;
@@ -159,6 +161,13 @@ impl TableMemory {
     }
 }
 
+/// Waits for a lock as the others here do: with more threads than processors the holder may not be running.
+fn yielding(_: MmTable<'_>, _: MmId, _: u32) -> Holder {
+    std::hint::spin_loop();
+    std::thread::yield_now();
+    Holder::Lives
+}
+
 /// Our swap table. A CPU is a process.
 pub struct Table<'a> {
     segment: Segment<'a>,
@@ -169,7 +178,8 @@ impl<'a> Table<'a> {
     /// In `memory`, which no other table uses.
     #[must_use]
     pub fn new(memory: &'a TableMemory) -> Table<'a> {
-        Table { segment: Segment::open(memory.words.all()).expect("it was made by `new`"), memory }
+        let segment = Segment::open(memory.words.all()).expect("it was made by `new`");
+        Table { segment: segment.waiting_by(yielding), memory }
     }
 
     fn of(&self, cpu: u16) -> SwapTable<'a> {

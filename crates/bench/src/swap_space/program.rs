@@ -42,7 +42,10 @@ pub fn run(size: Size, out: &Path) -> Result<String> {
     write(format!("{clock}.json"), serde_json::to_string_pretty(&results)?)?;
     let sheets = sheets(&results);
     let heads = format!("{}: {}\n", results.clock, results.model);
-    let markdown: String = sheets.iter().map(|sheet| markdown::sheet_text(sheet) + "\n").collect();
+    let markdown: String = sheets
+        .iter()
+        .map(|sheet| format!("### {}\n\n{}\n", sheet.title, markdown::sheet_text(sheet)))
+        .collect();
     write(format!("{clock}.md"), format!("{heads}\n{markdown}"))?;
     for scene in &results.scenes {
         write(format!("{}-{clock}.svg", scene.name), picture::of(scene, results.clock))?;
@@ -85,7 +88,11 @@ fn sheets(results: &Results) -> Vec<Sheet> {
             add("million a second", |row| Some(format!("{:.3}", row.measured.per_second / 1e6)));
         }
         add("waiting for locks, percent", |row| percent(row.measured.waiting_percent));
-        add("waiting for locks of trees alone, percent", |row| percent(row.measured.waiting_tree_percent));
+        if scene.rows.iter().any(|row| row.measured.waiting_tree_percent.is_some_and(|share| share > 0.0)) {
+            add("waiting for locks of trees alone, percent", |row| {
+                percent(row.measured.waiting_tree_percent)
+            });
+        }
     }
     sheets.extend(of_one_page(&results.one_page));
     sheets

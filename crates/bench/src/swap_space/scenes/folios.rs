@@ -4,6 +4,7 @@
 //! process ends; some is read back page by page, some pages leave alone, and one slot in ten stays for ever, wherever it was
 //! when the device was full for the first time.
 
+use uswap_sync::trace;
 use uswap_units::Prng;
 
 use super::{OURS, Row, Scene, Size};
@@ -239,7 +240,8 @@ fn row(who: &'static str, device: Device, length: Length) -> Row {
 pub fn run(size: Size) -> Scene {
     let (clusters, length) = match size {
         Size::Short => (32, Length { warm_up: 50, operations: 200 }),
-        Size::Full => (1024, Length { warm_up: 2000, operations: 6000 }),
+        Size::Full if trace::RECORDS => (1024, Length { warm_up: 2000, operations: 6000 }),
+        Size::Full => (1024, Length { warm_up: 2000, operations: 40_000 }),
     };
     let most = if clock::CPUS.contains(&16) { 16 } else { 2 };
     let of_use = [80, 90, 95, 100].map(|used_percent| (used_percent, most));
