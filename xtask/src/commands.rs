@@ -99,3 +99,25 @@ pub fn demo(arguments: &[&str]) -> Result<()> {
     command.arg("demo").args(arguments);
     succeed(command)
 }
+
+/// Measures the space of the swap file twice: in made-up time, then with threads of this machine.
+pub fn swap_space(arguments: &[&str]) -> Result<()> {
+    let words = ["run", "--quiet", "--release", "-p", "uswap-bench", "--example", "swap_space", "--"];
+    let words: Vec<&str> = words.iter().chain(arguments).copied().collect();
+    for mut command in [with_other_atomics("virtual_time", &words), cargo(&words)] {
+        if !arguments.contains(&"--out") {
+            command.arg("--out").arg(target_directory().join("swap-space"));
+        }
+        succeed(command)?;
+    }
+    Ok(())
+}
+
+/// `cargo WORDS` as a build of its own, with `--cfg name`.
+pub fn with_other_atomics(name: &str, words: &[&str]) -> Command {
+    let mut command = cargo(words);
+    let flags = std::env::var("RUSTFLAGS").unwrap_or_default();
+    command.env("RUSTFLAGS", format!("{flags} --cfg {name}"));
+    command.env("CARGO_TARGET_DIR", target_directory().join(name));
+    command
+}

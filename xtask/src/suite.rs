@@ -11,7 +11,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, bail, ensure};
 
-use crate::commands::{self, AGENT, INTEGRATION, PROGRAMS, cargo};
+use crate::commands::{self, AGENT, INTEGRATION, PROGRAMS, cargo, with_other_atomics};
 
 /// Seeds that the simulator runs: as many as CI has time for (3 minutes).
 const SIMULATOR_SEEDS: &str = "1000";
@@ -161,15 +161,6 @@ fn shuttle() -> Result<Seen> {
 /// The atomics note each access, for what locks and cache lines would take on many processors.
 fn made_up_time() -> Result<Seen> {
     watch_tests(with_other_atomics("virtual_time", &["test", "-p", "uswap-bench", "--lib", "swap_space"]))
-}
-
-/// A build of its own, with `--cfg name`.
-fn with_other_atomics(name: &str, words: &[&str]) -> Command {
-    let mut command = cargo(words);
-    let flags = std::env::var("RUSTFLAGS").unwrap_or_default();
-    command.env("RUSTFLAGS", format!("{flags} --cfg {name}"));
-    command.env("CARGO_TARGET_DIR", commands::target_directory().join(name));
-    command
 }
 
 fn simulator() -> Result<Seen> {

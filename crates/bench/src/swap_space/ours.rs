@@ -8,8 +8,9 @@ use uswap_core::segment::{Geometry, Segment};
 use uswap_sync::{AtomicU64, Ordering};
 use uswap_units::MmId;
 
-/// Words of a cache line: spaces start at the border of one, so that a run repeats.
-const LINE_WORDS: usize = 8;
+use super::slots::Slots;
+use super::virtual_time::LockKind;
+use super::words::Words;
 
 /// One word a slot: its owner + 1.
 #[derive(Clone, Copy)]
@@ -21,24 +22,6 @@ impl Truth for Owners<'_> {
     }
     fn claim(&self, slot: u32, by: MmId) {
         self.0[slot as usize].store(u64::from(by.0) + 1, Ordering::Relaxed);
-    }
-}
-
-/// Zeroed words that start at the border of a cache line.
-struct Words {
-    words: Vec<AtomicU64>,
-    start: usize,
-    count: usize,
-}
-
-impl Words {
-    fn new(count: usize) -> Words {
-        let words: Vec<AtomicU64> = (0..count + LINE_WORDS).map(|_| AtomicU64::new(0)).collect();
-        let start = (words.as_ptr() as usize / 8).wrapping_neg() % LINE_WORDS;
-        Words { words, start, count }
-    }
-    fn all(&self) -> &[AtomicU64] {
-        &self.words[self.start..self.start + self.count]
     }
 }
 
@@ -69,31 +52,32 @@ impl Ours {
         Clusters::new(self.state.all(), self.space, Owners(self.owners.all()), locker)
     }
 
-    /// The first of `1 << order` slots, for a CPU. None: there is no such run.
+    /// Bytes of state beside the word of each slot.
     #[must_use]
-    pub fn allocate(&self, cpu: u16, order: u32) -> Option<u32> {
+    pub fn state_bytes(&self) -> u64 {
+        self.space.words() as u64 * 8
+    }
+}
+
+impl Slots for Ours {
+    fn allocate(&self, cpu: u16, order: u32) -> Option<u32> {
         self.clusters(MmId(cpu)).allocate(order)
     }
 
-    /// Gives slots of one cluster back.
-    pub fn free(&self, first: u32, count: u32) {
+    fn free(&self, cpu: u16, first: u32, count: u32) {
         for slot in first..first + count {
             self.owners.all()[slot as usize].store(0, Ordering::Release);
         }
-        self.clusters(SUPERVISOR).free(first, count);
+        self.clusters(MmId(cpu)).free(first, count);
     }
 
-    /// Used slots.
-    #[must_use]
-    pub fn used(&self) -> u64 {
+    fn used(&self) -> u64 {
         self.clusters(SUPERVISOR).used()
     }
 
-    /// Addresses of the locks of clusters.
-    #[must_use]
-    pub fn lock_addresses(&self) -> Range<usize> {
+    fn locks(&self) -> Vec<(Range<usize>, LockKind)> {
         let address = |cluster| self.state.all().as_ptr() as usize + self.space.lock_word(cluster) * 8;
-        address(0)..address(self.space.clusters())
+        vec![(address(0)..address(self.space.clusters()), LockKind::Cluster)]
     }
 }
 
@@ -101,7 +85,8 @@ impl Ours {
 mod tests {
     use super::Ours;
     use crate::swap_space::made_up_time::{Prices, Sockets};
-    use crate::swap_space::virtual_time::{LockKind, LockKinds, Settings, Step, Worker, recorded, run};
+    use crate::swap_space::slots::{Slots, lock_kinds, model};
+    use crate::swap_space::virtual_time::{LockKind, Settings, Step, Worker, recorded, run};
     use uswap_sync::trace;
     use uswap_units::Prng;
 
@@ -111,9 +96,16 @@ mod tests {
         let firsts: Vec<u32> = (0..64).map(|cpu| space.allocate(cpu % 3, 4).expect("room")).collect();
         assert_eq!(firsts.iter().collect::<std::collections::BTreeSet<_>>().len(), 64);
         assert_eq!(space.used(), 1024);
-        firsts.iter().for_each(|&first| space.free(first, 16));
+        firsts.iter().for_each(|&first| space.free(0, first, 16));
         assert_eq!(space.used(), 0);
         assert!((0..4).all(|_| space.allocate(0, 9).is_some()));
+    }
+
+    #[test]
+    fn random_operations_agree_with_the_model() {
+        model::random_operations(&Ours::new(8), 8 * 512, &[0, 0, 1, 4, 9]);
+        model::every_slot_is_had(&Ours::new(3), 3 * 512, 0);
+        model::threads(&Ours::new(8), &[0, 4]);
     }
 
     /// Sixteen CPUs swap pages in and out of a space that is 98 of 100 full.
@@ -124,7 +116,7 @@ mod tests {
         let mut full: Vec<u32> = (0_u32..).map_while(|step| space.allocate((step % 16) as u16, 0)).collect();
         for _ in 0..256 * 512 / 50 {
             let slot = full.swap_remove(prng.below(full.len() as u64) as usize);
-            space.free(slot, 1);
+            space.free(0, slot, 1);
         }
         let share = full.len() / 16;
         let workers: Vec<Worker<'_>> = full
@@ -135,20 +127,20 @@ mod tests {
                 let (mut own, mut prng, space) = (own.to_vec(), Prng::new(u64::from(cpu)), &space);
                 recorded(move || {
                     let pick = prng.below(own.len() as u64) as usize;
-                    own[pick] =
-                        space.allocate(cpu, 0).inspect(|_| space.free(own[pick], 1)).unwrap_or(own[pick]);
+                    own[pick] = space
+                        .allocate(cpu, 0)
+                        .inspect(|_| space.free(cpu, own[pick], 1))
+                        .unwrap_or(own[pick]);
                     Step::Done
                 })
             })
             .collect();
-        let mut lock_kinds = LockKinds::default();
-        lock_kinds.add(space.lock_addresses(), LockKind::Cluster);
         let settings = Settings {
             prices: Prices::default(),
             sockets: Sockets::Two,
             warm_up_operations: 4000,
             operations: 20_000,
-            lock_kinds,
+            lock_kinds: lock_kinds(space.locks()),
         };
         let report = run(workers, &settings);
         assert_eq!(report.operations, 20_000);

@@ -58,13 +58,16 @@ pub enum LockKind {
     Device,
     /// Slots that a CPU keeps at hand.
     Cache,
+    /// An index of what is in which slot.
+    Tree,
     /// Anything else.
     Other,
 }
 
 impl LockKind {
     /// All of them, in the order of [`Report::waiting_shares`].
-    pub const ALL: [LockKind; 4] = [LockKind::Cluster, LockKind::Device, LockKind::Cache, LockKind::Other];
+    pub const ALL: [LockKind; 5] =
+        [LockKind::Cluster, LockKind::Device, LockKind::Cache, LockKind::Tree, LockKind::Other];
 }
 
 /// Which lock is of which kind, by address.

@@ -56,7 +56,7 @@ fn one_cpu_takes_the_sum_of_its_accesses() {
     near(report.p50_ns, 20.0);
     near(report.operations_per_second, 5e7);
     near(report.transfers_per_operation, 0.0);
-    assert_eq!(report.waiting_shares, [0.0; 4]);
+    assert_eq!(report.waiting_shares, [0.0; LockKind::ALL.len()]);
     let cold = run(all(1, operation), &settings(0, 1));
     near(cold.mean_ns, 90.0 + 5.0 + 90.0 + 13.0);
 }

@@ -1,0 +1,26 @@
+//! The program behind `cargo xtask swap-space`, which builds it twice: with `--cfg virtual_time` and without.
+#![forbid(unsafe_code)]
+
+use std::path::PathBuf;
+
+use clap::Parser;
+use uswap_bench::swap_space::program;
+use uswap_bench::swap_space::scenes::Size;
+
+/// Measures allocators of swap slots side by side.
+#[derive(Parser)]
+struct Arguments {
+    /// Only show that all scenes run.
+    #[arg(long)]
+    short: bool,
+    /// Where results and pictures go.
+    #[arg(long, default_value = "target/swap-space")]
+    out: PathBuf,
+}
+
+fn main() -> anyhow::Result<()> {
+    let arguments = Arguments::parse();
+    let size = if arguments.short { Size::Short } else { Size::Full };
+    print!("{}", program::run(size, &arguments.out)?);
+    Ok(())
+}
