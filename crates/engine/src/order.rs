@@ -84,6 +84,9 @@ impl<P: Platform> Engine<'_, P> {
                     _ => false,
                 };
                 let made_way_at = unfinished.iter().position(made_way);
+                // What was moved away from its new place had left before it came, or another thread would have used a place to which a call that has not returned had put something.
+                let behind_those_that_left = unfinished.behind_moves_from(room);
+                let told_at = told_at.map(|told_at| told_at.max(behind_those_that_left));
                 let before = [made_way_at, told_at].into_iter().flatten().min();
                 // No other thread of a sound program uses what a call that has not returned moves: of all others the first that was read is the older one.
                 let earlier = before.unwrap_or(unfinished.len());

@@ -73,6 +73,14 @@ impl Unfinished {
     pub(crate) fn moves_to(&self, range: PageRange) -> bool {
         self.iter().filter_map(Removal::target).any(|to| overlap(to, range))
     }
+    /// The position behind the last move whose pages have not left a part of `range`; 0 if there is none.
+    pub(crate) fn behind_moves_from(&self, range: PageRange) -> usize {
+        let leaves = |left| match left {
+            Removal::Postponed { from, .. } | Removal::Homeless { from, .. } => overlap(from, range),
+            _ => false,
+        };
+        self.iter().enumerate().filter(|&(_, left)| leaves(left)).map(|(at, _)| at + 1).max().unwrap_or(0)
+    }
     /// True when words must first leave or reach a part of `range`.
     pub(crate) fn moves_through(&self, range: PageRange) -> bool {
         self.iter().any(|left| left.moves_through(range))
@@ -101,6 +109,19 @@ mod tests {
         }
         assert_eq!(order[..6], [0, 1, 2, 3, 4, 6]);
         assert_eq!((order.len(), order[63], unfinished.len()), (UNFINISHED_MAX, 5, 0));
+    }
+
+    #[test]
+    fn moves_from_a_place_are_found_wherever_they_stand() {
+        let range = |start, end| PageRange { start: PageId(start), end: PageId(end) };
+        let mut unfinished = Unfinished::new();
+        unfinished.leave(Removal::Unmapped(range(30, 50)));
+        assert_eq!(unfinished.behind_moves_from(range(30, 50)), 0);
+        unfinished.leave(Removal::Postponed { from: range(45, 60), to: range(0, 15), stays: false });
+        unfinished.leave(Removal::Unmapped(range(0, 15)));
+        assert_eq!(unfinished.behind_moves_from(range(30, 46)), 2);
+        assert_eq!(unfinished.behind_moves_from(range(30, 45)), 0, "it ends where they begin");
+        assert_eq!(unfinished.behind_moves_from(range(0, 15)), 0, "they come there");
     }
 
     #[test]
