@@ -209,7 +209,6 @@ fn lost_parent() -> ! {
 /// Nothing of the parent's engine is valid here: threads, locks, descriptors, heap.
 fn forget_parent() {
     ENGINE.clear();
-    handlers::STOP.clear();
     handlers::reset_after_fork();
     drops::reset_after_fork();
     moves::reset_after_fork();

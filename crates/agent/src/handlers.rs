@@ -23,9 +23,6 @@ pub const STACK_BYTES: usize = 128 * 1024;
 const PUT_OFF_NS: u64 = 50_000;
 const PUT_OFF: Timeout = Timeout::Nanoseconds(PUT_OFF_NS);
 
-/// A handler that had nothing to do for so long gives the memory of its buffers back.
-const IDLE: Timeout = Timeout::Nanoseconds(1_000_000_000);
-
 /// Processor time is read once in so many turns: a reading costs 0.1 us, a turn 4.
 const CPU_COUNT_TURNS: u32 = 64;
 
@@ -38,13 +35,15 @@ static LEADER: AtomicU32 = AtomicU32::new(0);
 static FOLLOWERS: AtomicU32 = AtomicU32::new(0);
 /// Handlers whose buffers hold memory.
 static WITH_BUFFERS: AtomicU32 = AtomicU32::new(0);
+/// Turns of leaders: who sees it unchanged knows that no fault came.
+static TURNS: AtomicU32 = AtomicU32::new(0);
 static STOPPING: AtomicBool = AtomicBool::new(false);
-/// Raised to make the leader look at `STOPPING`.
-pub static STOP: state::Slot<Event> = state::Slot::new();
+/// Raised to make the leader look at `STOPPING`, or, if that is not set, give the memory of its buffers back.
+static CALL: state::Slot<Event> = state::Slot::new();
 
 /// Opens what the handlers need. False: no descriptor is free.
 pub fn prepare() -> bool {
-    Event::new().map(|event| STOP.set(event)).is_ok()
+    Event::new().map(|event| CALL.set(event)).is_ok()
 }
 
 /// Starts the handlers; they share the descriptor table of the caller (kswapd).
@@ -52,7 +51,7 @@ pub fn start() -> bool {
     STOPPING.store(false, Ordering::Release);
     // In a forked child they are inherited.
     WITH_BUFFERS.store(HANDLERS as u32, Ordering::Release);
-    STOP.get().is_some()
+    CALL.get().is_some()
         && STACKS
             .iter()
             .enumerate()
@@ -62,16 +61,30 @@ pub fn start() -> bool {
 /// Ends the handlers and waits for them. Everything must have come home.
 pub fn stop() {
     STOPPING.store(true, Ordering::Release);
-    if let Some(event) = STOP.get() {
-        event.raise();
-    }
+    call();
     for stack in &STACKS {
         stack.join(Timeout::Forever);
     }
 }
 
+fn call() {
+    if let Some(event) = CALL.get() {
+        event.raise();
+    }
+}
+
+/// Makes a leader that had nothing to do since the last look give its buffers back. A leader that waited for that with a timeout would set a timer for each fault, and take it
+/// back: 0.5 us of 15. `seen`: turns at the last look.
+pub fn call_if_idle(seen: &mut u32) {
+    let turns = TURNS.load(Ordering::Relaxed);
+    if core::mem::replace(seen, turns) == turns && WITH_BUFFERS.load(Ordering::Relaxed) > 0 {
+        call();
+    }
+}
+
 /// In a forked child: there are no handlers.
 pub fn reset_after_fork() {
+    CALL.clear();
     LEAD.reset();
     LEADER.store(0, Ordering::Relaxed);
     FOLLOWERS.store(0, Ordering::Relaxed);
@@ -139,16 +152,16 @@ extern "C" fn handler(number: usize) {
             if !leads(this_thread) {
                 take_lead(this_thread);
             }
-            let timeout = match WITH_BUFFERS.load(Ordering::Relaxed) {
-                _ if !faults.is_empty() => PUT_OFF,
-                0 => Timeout::Forever,
-                _ => IDLE,
-            };
+            TURNS.store(TURNS.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
+            let timeout = if faults.is_empty() { Timeout::Forever } else { PUT_OFF };
             let came = wait_for_messages(engine, timeout);
             if STOPPING.load(Ordering::Acquire) {
                 break;
             }
-            if !came && faults.is_empty() {
+            if came == Came::Call {
+                if !take_call() {
+                    break;
+                }
                 give_buffers_back(workspace, &mut has_buffers);
                 continue;
             }
@@ -186,9 +199,30 @@ fn give_buffers_back(workspace: &mut Workspace, has_buffers: &mut bool) {
     }
 }
 
-/// False: the time is over.
-fn wait_for_messages(engine: &AgentEngine, timeout: Timeout) -> bool {
-    let Some(stop) = STOP.get() else { return true };
-    let mut entries = [PollEntry::readable(engine.platform().app.fd()), PollEntry::readable(stop.fd())];
-    !matches!(fd::poll(&mut entries, timeout), Ok(0))
+/// Why a leader goes on.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Came {
+    /// There may be messages, or faults that were put off are to be tried again.
+    Messages,
+    /// It is called, and nothing else.
+    Call,
+}
+
+fn wait_for_messages(engine: &AgentEngine, timeout: Timeout) -> Came {
+    let Some(called) = CALL.get() else { return Came::Messages };
+    let mut entries = [PollEntry::readable(engine.platform().app.fd()), PollEntry::readable(called.fd())];
+    let _interrupted = fd::poll(&mut entries, timeout);
+    if entries[1].is_readable() && !entries[0].is_readable() { Came::Call } else { Came::Messages }
+}
+
+/// Takes a call. False: it may have been the call to stop, which is passed on to the other handlers.
+fn take_call() -> bool {
+    let Some(event) = CALL.get() else { return true };
+    let _how_often = event.clear();
+    // Who stops us says so before it calls.
+    if STOPPING.load(Ordering::Acquire) {
+        event.raise();
+        return false;
+    }
+    true
 }

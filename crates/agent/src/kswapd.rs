@@ -24,6 +24,9 @@ pub static STACK: StackArea = StackArea::new(STACK_BYTES);
 /// Sleeps without pressure last this long at most, so that a supervisor that is gone is noticed.
 const SLEEP_NS: u64 = 1_000_000_000;
 
+/// So often is looked for what needs no haste. Handlers without work for so long give their buffers back.
+const LOOK_NS: u64 = SLEEP_NS / 2;
+
 /// How a kswapd begins.
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[repr(usize)]
@@ -84,7 +87,8 @@ extern "C" fn kswapd(begin: usize) {
         scanner = descriptors.take().and_then(fork::take_over);
         ready();
     }
-    let (mut counted_ns, mut look_at_ns) = (0, 0);
+    let mut counted_ns = 0;
+    let mut chores = Chores { due_ns: 0, turns_seen: 0 };
     loop {
         state::count_cpu(&mut counted_ns);
         let seen = segment.budget().signal_count(Signal::Pressure);
@@ -96,10 +100,7 @@ extern "C" fn kswapd(begin: usize) {
             Some(request) => leave::answer(request),
             None => (),
         }
-        if clock::now_ns() > look_at_ns {
-            look_at_ns = clock::now_ns() + SLEEP_NS / 2;
-            affinity::let_go_of_the_dead(segment);
-        }
+        chores.look(segment);
         let marks = segment.budget().watermarks();
         let idle = segment.budget().used() <= marks.register && fresh::wanted().is_none();
         if idle || segment.budget().is_ending() {
@@ -116,9 +117,27 @@ extern "C" fn kswapd(begin: usize) {
         // New memory is registered before it is needed: then its first touches come to us, and cannot be faster than reclaim.
         scanner.pages.scan_if_due(engine);
         if segment.budget().used() > marks.low {
-            work(segment, scanner);
+            work(segment, scanner, &mut chores);
         } else {
             sleep(segment, seen);
+        }
+    }
+}
+
+/// What kswapd looks for now and then.
+struct Chores {
+    due_ns: u64,
+    /// Turns of the handlers at the last look.
+    turns_seen: u32,
+}
+
+impl Chores {
+    fn look(&mut self, segment: &Segment<'static>) {
+        let now_ns = clock::now_ns();
+        if now_ns > self.due_ns {
+            self.due_ns = now_ns + LOOK_NS;
+            affinity::let_go_of_the_dead(segment);
+            handlers::call_if_idle(&mut self.turns_seen);
         }
     }
 }
@@ -129,11 +148,12 @@ fn sleep(segment: &Segment<'static>, seen: u32) {
 }
 
 /// From low down to high: look for new memory and reclaim.
-fn work(segment: &Segment<'static>, scanner: &mut Scanner) {
+fn work(segment: &Segment<'static>, scanner: &mut Scanner, chores: &mut Chores) {
     let Some(engine) = ENGINE.get() else { return };
     segment.counters().add(Counter::KswapdWakes, 1);
     let workspace: &mut Workspace = scanner.workspace;
     loop {
+        chores.look(segment);
         prefer_while_urgent(segment, &mut scanner.preferred);
         scanner.pages.scan_if_due(engine);
         if run(engine.kswapd_turn(workspace)) || state::pending_request().is_some() {
