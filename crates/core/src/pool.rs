@@ -35,7 +35,10 @@ const CLASS_CELLS: [u32; CLASS_COUNT] = [
 pub const CLASS_COUNT: usize = 31;
 
 const fn cell_bytes(class: usize) -> usize {
-    (ZSPAGE_BYTES / CLASS_CELLS[class] as usize) & !7
+    cell_words(CLASS_CELLS[class]) * 8
+}
+const fn cell_words(cells: u32) -> usize {
+    ZSPAGE_WORDS / cells as usize
 }
 const _: () = assert!(cell_bytes(0) >= 4096 + HEADER_BYTES);
 const _: () = assert!(CLASS_CELLS[CLASS_COUNT - 1] as usize <= MAP_WORDS * 64);
@@ -73,6 +76,10 @@ impl ZspageOwner {
     /// Owns nothing yet.
     pub const fn new() -> ZspageOwner {
         ZspageOwner { current: [None; CLASS_COUNT] }
+    }
+    /// Owns nothing any more; what it owned. [`Pool::let_go`] gives each to the others.
+    pub fn take_all(&mut self) -> impl Iterator<Item = ZspageId> + use<> {
+        core::mem::take(self).current.into_iter().flatten()
     }
 }
 
@@ -309,7 +316,7 @@ impl<'a> Pool<'a> {
     }
 
     fn cell_words_in(&self, state: u64, blob: BlobId) -> &'a [AtomicU64] {
-        let words = cell_bytes(class_of_cells(Self::cells(state))) / 8;
+        let words = cell_words(Self::cells(state));
         let start = blob.zspage().0 as usize * ZSPAGE_WORDS + blob.cell() as usize * words;
         &self.data[start..start + words]
     }
@@ -318,11 +325,13 @@ impl<'a> Pool<'a> {
     pub fn write(&self, cell: &ReservedCell, swap: SwapId, content: &[u8]) {
         let words = self.cell_words(cell.blob);
         assert!(content.len() + HEADER_BYTES <= words.len() * 8);
-        for (word, bytes) in words[1..].iter().zip(content.chunks(8)) {
-            let mut padded = [0; 8];
-            padded[..bytes.len()].copy_from_slice(bytes);
+        let (whole, rest) = content.as_chunks();
+        let mut padded = [0; 8];
+        padded[..rest.len()].copy_from_slice(rest);
+        let last = (!rest.is_empty()).then_some(&padded);
+        for (word, bytes) in words[1..].iter().zip(whole.iter().chain(last)) {
             // Release pairs with `read`: who copies these bytes for the blob that was here before finds it gone from the swap word.
-            word.store(u64::from_le_bytes(padded), Ordering::Release);
+            word.store(u64::from_le_bytes(*bytes), Ordering::Release);
         }
         // From here on a reaper leaves the cell alone, since any process may be freeing it: publish next.
         words[0].store(u64::from(swap.0) | ((content.len() as u64) << 32), Ordering::Release);
@@ -342,10 +351,14 @@ impl<'a> Pool<'a> {
         if length > out.len() || length + HEADER_BYTES > words.len() * 8 {
             return false;
         }
-        for (word, bytes) in words[1..].iter().zip(out[..length].chunks_mut(8)) {
+        let (whole, rest) = out[..length].as_chunks_mut();
+        for (word, bytes) in words[1..].iter().zip(&mut *whole) {
             // Acquire pairs with `write`, and keeps the caller's check behind the copying.
-            let value = word.load(Ordering::Acquire).to_le_bytes();
-            bytes.copy_from_slice(&value[..bytes.len()]);
+            *bytes = word.load(Ordering::Acquire).to_le_bytes();
+        }
+        if !rest.is_empty() {
+            let last = words[1 + whole.len()].load(Ordering::Acquire).to_le_bytes();
+            rest.copy_from_slice(&last[..rest.len()]);
         }
         true
     }

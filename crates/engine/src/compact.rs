@@ -4,7 +4,7 @@
 //! the old one is freed. A reader that copied from the old cell meanwhile finds another hash, and the entry changed.
 
 use crate::platform::Backing;
-use crate::release::free_blob;
+use crate::release::{free_blob, let_go_of_zspage};
 use alloc::vec::Vec;
 use uswap_core::pool::compaction::{COMPACTOR, Partial, WrittenCell};
 use uswap_core::pool::{FreeCell, ReservedCell};
@@ -86,18 +86,10 @@ async fn compact_class(mut class: Class<'_>, segment: Segment<'_>, backing: &imp
                 break;
             }
         }
-        let_go(source.zspage, segment, backing);
+        let_go_of_zspage(segment, backing, source.zspage);
     }
     if let Some(destination) = class.destination {
-        let_go(destination, segment, backing);
-    }
-}
-
-fn let_go(zspage: ZspageId, segment: Segment<'_>, backing: &impl Backing) {
-    let pool = segment.pool();
-    if let FreeCell::ReleaseMemory(zspage) = pool.let_go(zspage) {
-        backing.release_zspage(zspage);
-        pool.released(zspage);
+        let_go_of_zspage(segment, backing, destination);
     }
 }
 
@@ -111,7 +103,7 @@ fn reserve(class: &mut Class<'_>, segment: Segment<'_>, backing: &impl Backing) 
                 return Some(cell);
             }
             class.destination = None;
-            let_go(destination, segment, backing);
+            let_go_of_zspage(segment, backing, destination);
         }
         let (last, rest) = class.partial.split_last()?;
         class.partial = rest;

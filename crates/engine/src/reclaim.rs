@@ -3,6 +3,7 @@
 use crate::engine::Engine;
 use crate::evict::Stage;
 use crate::platform::Platform;
+use crate::storer::let_go_of_zspages;
 use crate::workspace::Workspace;
 use core::sync::atomic::Ordering;
 use uswap_core::balance;
@@ -57,6 +58,7 @@ impl<P: Platform> Engine<'_, P> {
             }
             self.platform.step().await;
         }
+        let_go_of_zspages(self.segment, &self.platform, self);
         total
     }
 

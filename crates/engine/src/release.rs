@@ -6,12 +6,21 @@ use uswap_core::pool::FreeCell;
 use uswap_core::segment::Segment;
 use uswap_core::swap_table::Put;
 use uswap_core::swap_word::Content;
-use uswap_units::{BlobId, SwapId};
+use uswap_units::{BlobId, SwapId, ZspageId};
 
 /// Frees a cell of the pool whose name was taken out of the swap word.
 pub fn free_blob(segment: Segment<'_>, backing: &impl Backing, blob: BlobId) {
     let pool = segment.pool();
     if let FreeCell::ReleaseMemory(zspage) = pool.free(blob) {
+        backing.release_zspage(zspage);
+        pool.released(zspage);
+    }
+}
+
+/// Gives the right to allocate in a zspage back, and its memory if no cell of it is in use.
+pub(crate) fn let_go_of_zspage(segment: Segment<'_>, backing: &impl Backing, zspage: ZspageId) {
+    let pool = segment.pool();
+    if let FreeCell::ReleaseMemory(zspage) = pool.let_go(zspage) {
         backing.release_zspage(zspage);
         pool.released(zspage);
     }

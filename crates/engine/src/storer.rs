@@ -3,7 +3,7 @@
 
 use crate::ahead::decode_ahead;
 use crate::platform::Backing;
-use crate::release::put_entry;
+use crate::release::{let_go_of_zspage, put_entry};
 use crate::workspace::Workspace;
 use core::cell::RefCell;
 use uswap_codec::{self as codec, Compressed, Effort, Page, Scratch};
@@ -29,6 +29,13 @@ pub(crate) trait Owners {
     fn mm(&self) -> MmId;
     /// What it owns, for a moment.
     fn with<T>(&self, change: impl FnOnce(&mut ZspageOwner) -> T) -> T;
+}
+
+/// Gives the right to allocate to the others: who stores now and then would keep a zspage of each size class partly empty, half a megabyte in all.
+pub(crate) fn let_go_of_zspages(segment: Segment<'_>, backing: &impl Backing, owners: &impl Owners) {
+    for zspage in owners.with(ZspageOwner::take_all) {
+        let_go_of_zspage(segment, backing, zspage);
+    }
 }
 
 /// What storing works with.
@@ -126,6 +133,11 @@ impl<'w> Storer<'w> {
     /// Of the workspace it uses 110 KiB.
     pub fn new(workspace: &'w mut Workspace) -> Storer<'w> {
         Storer { owned: RefCell::new(ZspageOwner::new()), workspace }
+    }
+
+    /// Lets others allocate in what it has begun, while it has nothing to do.
+    pub fn rest(&self, segment: Segment<'_>, backing: &impl Backing) {
+        let_go_of_zspages(segment, backing, &self.owned);
     }
 
     /// Does one job, if one is ready. True if it did. A thread will soon wait for what is to be decoded, so that comes first.

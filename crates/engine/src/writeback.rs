@@ -94,6 +94,16 @@ impl Shrinker {
         batch
     }
 
+    /// Puts holes of the pool together while it has room, if that is worth it: what it frees is for pages of the program. How many bytes that are.
+    pub async fn compact(&mut self, segment: Segment<'_>, backing: &impl Backing) -> u64 {
+        let freed = self.compactor.compact(segment, backing).await;
+        if freed > 0 {
+            segment.counters().add(Counter::CompactedBytes, freed);
+            backing.raise(Signal::Room);
+        }
+        freed
+    }
+
     async fn compact_or_write(
         &mut self,
         segment: Segment<'_>,
@@ -101,11 +111,9 @@ impl Shrinker {
         buffer: &mut [u8],
     ) -> Batch {
         if excess_bytes(segment) > 0 {
-            let compacted = self.compactor.compact(segment, writer).await;
-            if compacted > 0 {
-                segment.counters().add(Counter::CompactedBytes, compacted);
-                writer.raise(Signal::Room);
-                return Batch::Compacted { bytes: compacted };
+            let bytes = self.compact(segment, writer).await;
+            if bytes > 0 {
+                return Batch::Compacted { bytes };
             }
         }
         let slots = segment.slots();

@@ -41,12 +41,16 @@ pub async fn shrink<'a>(world: Rc<World<'a>>) {
     let mut buffer = vec![0; WRITEBACK_BATCH_BYTES];
     while !world.stopping.get() {
         let seen = budget.signal_count(Signal::Shrink);
+        let supervisor = SimSupervisor { world: &world };
         if excess_bytes(segment) == 0 {
+            if world.below(4) == 0 {
+                let bytes = shrinker.compact(segment, &supervisor).await;
+                world.count("compaction with room: bytes freed", bytes);
+            }
             world.wait(Signal::Shrink, seen, 3_000_000).await;
             continue;
         }
         let bytes_max = 4096 * (1 + world.below(64) as usize);
-        let supervisor = SimSupervisor { world: &world };
         let batch = shrinker.write_batch(segment, &supervisor, &mut buffer[..bytes_max]).await;
         world.note(format_args!("batch: {batch:?}"));
         match batch {
@@ -84,6 +88,7 @@ pub async fn store<'a>(world: Rc<World<'a>>) {
         if storer.turn(world.segment, &supervisor).await {
             world.count("store jobs", 1);
         } else {
+            storer.rest(world.segment, &supervisor);
             world.wait(Signal::Store, seen, 3_000_000).await;
         }
     }

@@ -4,6 +4,7 @@
 //! processors the run runs, [`storer`] compresses for all on another one. What they share is in [`shared`]. The processes of the run find the segment through `USWAP_RUN` in their environment.
 
 mod account;
+mod away;
 mod monitor;
 mod placer;
 mod pool_share;

@@ -10,6 +10,7 @@ use uswap_core::budget::Signal;
 use uswap_units::{Bytes, PAGE_BYTES};
 
 use super::PoolSize;
+use super::away::Away;
 use super::pool_share::PoolShare;
 use super::shared::Shared;
 use super::tree::Tree;
@@ -31,7 +32,9 @@ pub fn run(shared: &Shared) {
     let mut share = (shared.options.pool == PoolSize::Auto).then(PoolShare::new);
     let _only_root_may = uswap_os::thread::set_nice(uswap_os::thread::thread_id(), -15);
     let (mut last, mut grew, mut looked_at_file) = (Instant::now(), Instant::now(), Instant::now());
+    let mut away = Away::new(shared);
     while !shared.is_stopping() {
+        away.follow(shared);
         let budget = shared.segment.budget();
         let expected = budget.used();
         let (used, engine) = measure(shared, &mut tree, last.elapsed());

@@ -3,7 +3,7 @@
 use std::pin::pin;
 use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, Waker};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use uswap_core::budget::{Fullness, Signal};
 use uswap_core::counters::Counter;
@@ -16,6 +16,7 @@ use uswap_os::ring::Ring;
 use uswap_units::limits::WRITEBACK_BATCH_BYTES;
 
 use super::OnFull;
+use super::away::Away;
 use super::shared::{Shared, file_error};
 use crate::message::say;
 
@@ -26,6 +27,9 @@ const WRITE_BYTES: usize = WRITEBACK_BATCH_BYTES / 4;
 const RAW_PAGES_MIN: u64 = 64;
 
 const IDLE: Duration = Duration::from_millis(20);
+
+/// So often is looked for holes in a pool that has room.
+const COMPACT_EVERY: Duration = Duration::from_millis(100);
 const SIGKILL: u32 = 9;
 const SIGCONT: u32 = 18;
 const SIGSTOP: u32 = 19;
@@ -97,10 +101,18 @@ pub fn run(shared: &Shared) {
     };
     let counters = shared.segment.counters();
     let mut raw_seen = 0;
+    let mut compaction = Compaction { ended: Instant::now(), took: Duration::ZERO };
+    let mut away = Away::new(shared);
     while !shared.is_stopping() {
+        away.follow(shared);
         let seen = shared.segment.budget().signal_count(Signal::Shrink);
         let raw = counters.get(Counter::Incompressible);
         if excess_bytes(shared.segment) == 0 && raw < raw_seen + RAW_PAGES_MIN {
+            if compaction.is_due(shared) {
+                let started = Instant::now();
+                let _freed = block(shrinker.compact(shared.segment, &writer));
+                compaction = Compaction { ended: Instant::now(), took: started.elapsed() };
+            }
             block(shared_wait(shared, seen));
             continue;
         }
@@ -111,6 +123,20 @@ pub fn run(shared: &Shared) {
             raw_seen = raw;
         }
         after(shared, batch, is_tight);
+    }
+}
+
+/// The last compaction of a pool that had room.
+struct Compaction {
+    ended: Instant,
+    took: Duration,
+}
+
+impl Compaction {
+    /// Holes take the room of pages that are reclaimed. To look for them takes time in a large pool: a twentieth of it at most.
+    fn is_due(&self, shared: &Shared) -> bool {
+        let budget = shared.segment.budget();
+        budget.used() > budget.watermarks().high && self.ended.elapsed() > COMPACT_EVERY.max(20 * self.took)
     }
 }
 

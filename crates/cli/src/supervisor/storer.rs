@@ -5,13 +5,13 @@
 use std::sync::Mutex;
 
 use uswap_core::budget::Signal;
-use uswap_core::placement::{Processors, members, only};
 use uswap_core::store_jobs::JobHead;
 use uswap_engine::Workspace;
 use uswap_engine::storer::{RemoteFrames, Storer};
-use uswap_os::{Errno, process, thread};
+use uswap_os::{Errno, process};
 use uswap_units::PAGE_BYTES;
 
+use super::away::Away;
 use super::shared::Shared;
 use super::shrinker::block;
 
@@ -39,30 +39,20 @@ impl RemoteFrames for Shared {
 
 pub fn run(shared: &Shared) {
     let jobs = shared.segment.store_jobs();
-    let everywhere = shared.segment.placement().processors();
-    if members(&everywhere).count() < 2 {
+    let mut away = Away::new(shared);
+    if !away.is_possible() {
         return;
     }
     let mut workspace = WORKSPACE.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
     let mut storer = Storer::new(&mut workspace);
-    let mut away_from = None;
     jobs.set_open(true);
     while !shared.is_stopping() {
-        let together = shared.segment.placement().together();
-        if together != away_from {
-            let _stays_where_it_is =
-                thread::set_affinity(thread::thread_id(), &without(&everywhere, together));
-            away_from = together;
-        }
+        away.follow(shared);
         let seen = shared.segment.budget().signal_count(Signal::Store);
         if !block(storer.turn(shared.segment, shared)) {
+            storer.rest(shared.segment, shared);
             block(uswap_engine::Backing::wait(shared, Signal::Store, seen, IDLE_NS));
         }
     }
     jobs.set_open(false);
-}
-
-fn without(everywhere: &Processors, cpu: Option<u32>) -> Processors {
-    let not = cpu.map_or([0; 16], only);
-    core::array::from_fn(|word| everywhere[word] & !not[word])
 }
