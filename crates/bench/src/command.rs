@@ -74,10 +74,9 @@ impl<'a> Bench<'a> {
         let mut scope = undo.scope();
         let work_dir = work_dir(&mut scope, &swap_dir)?;
         let uswap = std::env::current_exe().context("uswap cannot find its own file: is /proc mounted?")?;
-        let data_bytes = plan.workloads.iter().map(|spec| spec.bytes).max().unwrap_or(0);
         let setting = Setting {
             budget_bytes: plan.scenario.budget_bytes,
-            data_bytes,
+            data_bytes: 0,
             swap_dir: swap_dir.clone(),
             uswap,
             work_dir,
@@ -164,7 +163,7 @@ impl<'a> Bench<'a> {
             }
             _ => None,
         };
-        let budget_bytes = self.plan.scenario.budget_bytes;
+        let budget_bytes = spec.budget_bytes;
         let (None, Some(first)) = (&left_out, self.plan.rivals[rival].first_limit(budget_bytes)) else {
             cell.left_out = left_out;
             return Ok(cell);
@@ -195,7 +194,10 @@ impl<'a> Bench<'a> {
 
     fn one(&mut self, workload: usize, rival: usize, limit: Option<u64>) -> anyhow::Result<Run> {
         let launch = self.prepared[workload].clone().map_err(anyhow::Error::msg)?;
-        let mut session = rivals::prepare(&self.plan.rivals[rival], &self.setting, self.undo)
+        let spec = &self.plan.workloads[workload];
+        let setting =
+            Setting { budget_bytes: spec.budget_bytes, data_bytes: spec.bytes, ..self.setting.clone() };
+        let mut session = rivals::prepare(&self.plan.rivals[rival], &setting, self.undo)
             .with_context(|| format!("rival '{}' cannot be set up", self.plan.rivals[rival].name()))?;
         if let Some(limit) = limit {
             session.set_limit(limit)?;
@@ -207,7 +209,7 @@ impl<'a> Bench<'a> {
         self.runs_started += 1;
         let job = Job {
             launch,
-            timeout: Duration::from_secs(self.plan.scenario.timeout_s),
+            timeout: Duration::from_secs(self.plan.scenario.timeout_s(spec.name)),
             output: self.setting.work_dir.join(format!("run-{}", self.runs_started)),
         };
         one_run(session.as_mut(), &job, self.undo)
@@ -226,7 +228,7 @@ impl<'a> Bench<'a> {
             workload.name,
             self.results.rivals[rival].name,
             run.figures.get("wall_s").copied().unwrap_or(0.0),
-            100.0 * run.memory.sum_bytes as f64 / self.plan.scenario.budget_bytes as f64,
+            100.0 * run.memory.sum_bytes as f64 / self.results.budget_of(workload) as f64,
         ));
     }
 }

@@ -62,7 +62,8 @@ fn introduction(results: &Results) -> String {
 fn section(results: &Results, index: usize, workload: &Workload) -> String {
     let one = std::slice::from_ref(workload);
     let mut text = format!("<h2 id=\"workload-{index}\">{}</h2>\n", escaped(&one_line(&workload.name)));
-    text += &format!("<p>{}</p>\n", escaped(&one_line(&workload.title)));
+    let title = format!("{}{}", workload.title, contents::sizes(results, workload));
+    text += &format!("<p>{}</p>\n", escaped(&one_line(&title)));
     for (title, mut sheet) in [
         (
             format!("Main figure: {}", contents::unit_and_direction(workload)),
@@ -84,7 +85,7 @@ fn section(results: &Results, index: usize, workload: &Workload) -> String {
         text += &picture;
         text += &format!(
             "<p class=\"quiet\">Of each rival the run with the highest peak. The budget is {}.</p>\n",
-            number::bytes(results.budget_bytes as f64)
+            number::bytes(results.budget_of(workload) as f64)
         );
     }
     text
