@@ -2,7 +2,7 @@
 //!
 //! | module | for |
 //! |---|---|
-//! | [`contents`], [`duel`] | what is said: facts and [`sheet`]s |
+//! | [`contents`], [`duel`], [`wide`] | what is said: facts and [`sheet`]s; with a row for each rival, or a column |
 //! | [`table`] | the terminal |
 //! | [`markdown`] | `docs/BENCHMARKS.md` and the README |
 //! | [`page`], [`plot`] | one HTML file with pictures |
@@ -23,6 +23,7 @@ pub mod repeat;
 pub mod sample;
 pub mod sheet;
 pub mod table;
+pub mod wide;
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -8,7 +8,7 @@ use super::escape::escaped;
 use super::number;
 use super::plot::{latency, memory, ratios};
 use super::sheet::{Row, Sheet, Side, one_line};
-use super::{contents, duel};
+use super::{contents, duel, wide};
 
 const STYLE: &str = include_str!("page.css");
 
@@ -25,6 +25,10 @@ pub fn html(results: &Results) -> String {
     let duels = duel::duels(results);
     page += &ratios::picture(&duels).unwrap_or_default();
     page += &table(&duel::summary(results));
+    for sheet in wide::sheets(results) {
+        page += &heading(2, &sheet.title);
+        page += &table(&sheet);
+    }
     for (index, workload) in results.workloads.iter().enumerate() {
         page += &section(results, index, workload);
     }
@@ -100,7 +104,7 @@ fn table(sheet: &Sheet) -> String {
     if !sheet.rows.is_empty() {
         text += "<div class=\"scroll\"><table>\n<thead><tr>";
         for column in &sheet.columns {
-            text += &format!("<th{}>{}</th>", side_class(column.side), escaped(column.title));
+            text += &format!("<th{}>{}</th>", side_class(column.side), escaped(&column.title));
         }
         text += "</tr></thead>\n<tbody>\n";
         for row in &sheet.rows {

@@ -6,6 +6,9 @@ use std::path::Path;
 use super::script::{self, Script, Wanted};
 use crate::results::{Better, Workload};
 
+/// The option of our own programs that says how long timed parts take.
+const SECONDS_OPTION: &str = "--seconds";
+
 /// What the size and the time of a workload follow from.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Parameters {
@@ -74,6 +77,24 @@ pub struct Launch {
     pub words: Vec<OsString>,
     /// Variables that it needs.
     pub environment: Vec<(OsString, OsString)>,
+}
+
+impl Launch {
+    /// The same with timed parts of so many seconds.
+    pub fn for_seconds(&self, seconds: u32) -> Launch {
+        let mut launch = self.clone();
+        let value = OsString::from(seconds.to_string());
+        let option = launch.words.iter().position(|word| word == SECONDS_OPTION);
+        if let Some(word) = option.and_then(|index| launch.words.get_mut(index + 1)) {
+            word.clone_from(&value);
+        }
+        for (name, old) in &mut launch.environment {
+            if name == script::RUN_S {
+                old.clone_from(&value);
+            }
+        }
+        launch
+    }
 }
 
 impl WorkloadSpec {
@@ -284,6 +305,15 @@ mod tests {
         let words: Vec<_> = launch.words.iter().map(|word| word.to_str().unwrap()).collect();
         let wanted = "/usr/bin/uswap workload pmbench --bytes 157286400 --threads 4 --pattern zipf --reads 80 --seconds 9 --seed 4";
         assert_eq!(words.join(" "), wanted);
+        let short: Vec<_> = launch.for_seconds(1).words;
+        let differ: Vec<_> = short.iter().zip(&launch.words).filter(|(short, long)| short != long).collect();
+        assert_eq!(differ, [(&OsString::from("1"), &OsString::from("9"))]);
+        let script = Launch {
+            words: vec!["sh".into()],
+            environment: vec![("BYTES".into(), "9".into()), (script::RUN_S.into(), "9".into())],
+        };
+        let values: Vec<_> = script.for_seconds(1).environment.into_iter().map(|(_, value)| value).collect();
+        assert_eq!(values, ["9", "1"]);
         assert!(spec.can_map_file());
         assert!(!by_name("redis", &PARAMETERS).unwrap().can_map_file());
     }
