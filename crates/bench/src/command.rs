@@ -198,8 +198,7 @@ impl<'a> Bench<'a> {
                         run.figures.get("wall_s").copied().unwrap_or(0.0),
                         ending(&run.outcome),
                     ));
-                    let done = matches!(run.outcome, Outcome::Done | Outcome::TimedOut);
-                    tries.push(Try { limit_bytes, sum_bytes, done });
+                    tries.push(Try::of(&run, limit_bytes, budget_bytes));
                 }
             }
         }

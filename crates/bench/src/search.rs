@@ -4,10 +4,11 @@
 //! lowered. The highest sum of a whole run is a function of the limit that grows with it: a secant finds the limit in a few runs.
 //!
 //! It costs few runs where it begins near the limit: [`first`] takes what was found for the like of it. Where the sum stays above the budget though the limit was
-//! lowered (data that do not compress enough), it ends: more runs would only be slower. It ends soon, too, where lower limits kill the program.
+//! lowered (data that do not compress enough), it ends: more runs would only be slower. It ends soon, too, where a lower limit kills the program.
 
 use std::mem::discriminant;
 
+use crate::results::{Outcome, Run};
 use crate::rivals::Rival;
 use crate::workloads::WorkloadSpec;
 
@@ -23,6 +24,9 @@ pub const TIMEOUT_PART: u32 = 4;
 /// Timed parts of a run of a search take so long: memory is at its highest from their beginning on.
 pub const RUN_SECONDS: u32 = 1;
 
+/// A limit that kills and one that does not are near each other if no more of the budget is between them.
+const NEAR: f64 = 0.1;
+
 /// Where the sum falls by less than this part of what the limit falls, it does not follow.
 const FOLLOWS_MIN: f64 = 0.1;
 
@@ -36,11 +40,22 @@ pub struct Try {
     pub limit_bytes: u64,
     /// Highest sum of resident and compressed memory.
     pub sum_bytes: u64,
-    /// The program was alive to its end, or until it was stopped.
+    /// The program was alive to its end, or until it was stopped, and had got somewhere by then.
     pub done: bool,
 }
 
 impl Try {
+    /// What a run with this limit says. One that was stopped before it had half of the budget did not get on: its limit is as deadly as if it had been killed.
+    pub fn of(run: &Run, limit_bytes: u64, budget_bytes: u64) -> Try {
+        let sum_bytes = run.memory.sum_bytes;
+        let done = match run.outcome {
+            Outcome::Done => true,
+            Outcome::TimedOut => sum_bytes >= budget_bytes / 2,
+            Outcome::Killed | Outcome::Failed(_) => false,
+        };
+        Try { limit_bytes, sum_bytes, done }
+    }
+
     fn error(&self, budget_bytes: u64) -> f64 {
         self.sum_bytes as f64 - budget_bytes as f64
     }
@@ -60,7 +75,7 @@ pub struct Known<'a> {
 /// Where the search for this rival's limit begins: at the limit that was found last for the same rival and a workload with the same memory, else for a rival of the same kind
 /// (zram with another algorithm) and the same workload; else where the rival says. None for a rival without a limit.
 pub fn first(spec: &WorkloadSpec, rival: &Rival, known: &[Known<'_>]) -> Option<u64> {
-    let usual = rival.first_limit(spec.budget_bytes, spec.bytes)?;
+    let usual = rival.first_limit(spec.budget_bytes, spec.bytes)?.max(LIMIT_BYTES_MIN as u64);
     let program = |spec: &WorkloadSpec| spec.name.split('-').next();
     let same_memory = |other: &WorkloadSpec| {
         program(other) == program(spec)
@@ -87,7 +102,7 @@ pub fn next(budget_bytes: u64, first_bytes: u64, tries: &[Try]) -> Next {
     let Some(last) = tries.last() else { return Next::Run(first_bytes) };
     let tolerated = TOLERANCE * budget_bytes as f64;
     if !last.done {
-        return after_death(budget_bytes, tries, last.limit_bytes);
+        return after_death(budget_bytes, tries);
     }
     if last.error(budget_bytes).abs() <= tolerated {
         return Next::Found(last.limit_bytes);
@@ -109,22 +124,26 @@ pub fn next(budget_bytes: u64, first_bytes: u64, tries: &[Try]) -> Next {
         _ => last.limit_bytes as f64 - last.error(budget_bytes) / 0.5,
     };
     let wanted = wanted.clamp(LIMIT_BYTES_MIN, 2.0 * budget_bytes as f64) as u64;
-    let was_deadly = tries.iter().any(|one| !one.done && wanted <= one.limit_bytes);
-    if tries.len() as u32 == RUNS_MAX || wanted == last.limit_bytes || was_deadly {
+    if tries.iter().any(|one| !one.done && wanted <= one.limit_bytes) {
+        return after_death(budget_bytes, tries);
+    }
+    if tries.len() as u32 == RUNS_MAX || wanted == last.limit_bytes {
         return Next::Found(best(budget_bytes, tries));
     }
     Next::Run(wanted)
 }
 
-/// What a program had when it was killed says nothing about where the limit is, only that it is higher: half way to the lowest limit at which it lived, or to the budget. The
-/// second death ends the search, as what is between them is chance.
-fn after_death(budget_bytes: u64, tries: &[Try], deadly_bytes: u64) -> Next {
-    let deaths = tries.iter().filter(|one| !one.done).count();
-    let lived = tries.iter().filter(|one| one.done).map(|one| one.limit_bytes).min();
-    if (lived.is_some() && deaths > 1) || tries.len() as u32 == RUNS_MAX {
+/// What a program had when it was killed says nothing about where the limit is, only that it is higher: half way to the lowest limit at which it lived, or to the budget. Where
+/// those are near each other, what is between them is chance.
+fn after_death(budget_bytes: u64, tries: &[Try]) -> Next {
+    let limits = |done: bool| tries.iter().filter(move |one| one.done == done).map(|one| one.limit_bytes);
+    let deadly = limits(false).max().unwrap_or(0);
+    let lived = limits(true).min();
+    let near = lived.is_some_and(|lived| lived.saturating_sub(deadly) as f64 <= NEAR * budget_bytes as f64);
+    if near || tries.len() as u32 == RUNS_MAX {
         return Next::Found(best(budget_bytes, tries));
     }
-    Next::Run(u64::midpoint(deadly_bytes, lived.unwrap_or(budget_bytes)))
+    Next::Run(u64::midpoint(deadly, lived.unwrap_or(budget_bytes)))
 }
 
 /// The limit was lowered, and the sum stayed above the budget nearly where it was.
@@ -148,6 +167,7 @@ fn best(budget_bytes: u64, tries: &[Try]) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::results::Memory;
     use crate::workloads::{Parameters, by_name};
 
     /// Runs a search against a rival whose data compress by `ratio`; answers the limit and the runs.
@@ -196,6 +216,16 @@ mod tests {
     }
 
     #[test]
+    fn a_run_that_was_stopped_counts_if_it_had_got_somewhere() {
+        let done = |outcome, sum_bytes| {
+            let memory = Memory { sum_bytes, ..Memory::default() };
+            Try::of(&Run { outcome, memory, ..Run::default() }, 7, 100).done
+        };
+        assert!(done(Outcome::Done, 5) && done(Outcome::TimedOut, 95));
+        assert!(!done(Outcome::TimedOut, 5) && !done(Outcome::Killed, 95));
+    }
+
+    #[test]
     fn of_runs_that_are_as_near_the_highest_limit_is_taken() {
         let one = |limit_bytes, sum_bytes| Try { limit_bytes, sum_bytes, done: true };
         assert_eq!(best(100, &[one(60, 130), one(50, 111), one(20, 110)]), 50);
@@ -232,6 +262,7 @@ mod tests {
             let all_died = tries.iter().all(|one| !one.done);
             assert_eq!(all_died, deadly == 200, "{tries:?}");
             assert!(all_died || found > deadly << 20, "{deadly}: {found} of {tries:?}");
+            assert!(all_died || found <= (deadly + 12) << 20, "{deadly}: {found} of {tries:?}");
             assert!(deadly != 8 || tries.len() <= 3, "{tries:?}");
         }
     }
