@@ -78,12 +78,14 @@ benchmark() {
     awk -F , '/^"GET / { gsub(/"/, ""); if ($2 + 0 > 0 && NF == 8) print $2 "," $7 }' "$WORK/benchmark.log"
 }
 
-# phase PIPELINE: a short run says how many requests fill the time, then they are measured.
+# phase PIPELINE: a short run says how many requests fill the time, then they are measured. The short one is short also where a thousand requests take a second.
 phase() {
     seconds=$RUN_S
     [ "$seconds" -le 10 ] || seconds=10
-    short=$(benchmark "$((500 * $1))" "$1") || fail_again "$short"
-    requests=$(awk -v rate="${short%,*}" -v seconds="$seconds" -v least="$((500 * $1))" \
+    least=$((clients * 25))
+    [ "$1" -eq 1 ] || least=$((least * 8))
+    short=$(benchmark "$least" "$1") || fail_again "$short"
+    requests=$(awk -v rate="${short%,*}" -v seconds="$seconds" -v least="$least" \
         'BEGIN { requests = int(rate * seconds); print requests < least ? least : requests }')
     answer=$(benchmark "$requests" "$1") || fail_again "$answer"
     [ -n "$answer" ] || fail "redis-benchmark printed no figures: $(tail -n 1 "$WORK/benchmark.log")"

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
-use crate::workloads::size::parse_size;
+use crate::workloads::choice::{Choice, parse_number_choice, parse_size_choice};
 
 /// Text behind the options.
 pub const AFTER_HELP: &str = "\
@@ -12,7 +12,9 @@ Needs root: it makes cgroups, zram devices and swap files, and takes them away a
 A scenario names the workloads, the rivals, the budget and the rounds; the options change single points of it.
 RIVALS: none, zram-lz4, zram-lzo-rle, zram-lz4+bg, zram-lzo-rle+bg, zswap, zswap+shrinker, swapfile, mapped-file, uswap;
 with --rival, any other: a command in which {program} stands for the program's words and {budget} for bytes.
+--budget, --factor and --seconds take one value for all workloads, and NAME=VALUE for one: --budget 64M,build=96M.
 Examples: uswap bench --scenario short
+          uswap bench --scenario table
           uswap bench --workloads seqscan,pmbench-zipf-2 --rivals zram-lz4,zram-lz4+bg,uswap --rounds 5
           uswap bench compare before/results.json after/results.json";
 
@@ -23,21 +25,21 @@ pub struct BenchArguments {
     /// Compare results that are there already
     #[command(subcommand)]
     pub command: Option<BenchCommand>,
-    /// `full`, `short`, `random`, or a TOML file
+    /// `full`, `table`, `short`, `random`, or a TOML file
     #[arg(long, value_name = "NAME|FILE", default_value = "full")]
     pub scenario: String,
     /// True RAM of every rival: resident and compressed together
-    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
-    pub budget: Option<u64>,
+    #[arg(long, value_name = "SIZES", value_delimiter = ',', value_parser = parse_size_choice)]
+    pub budget: Vec<Choice<u64>>,
     /// Working sets are so many times the budget
-    #[arg(long, value_name = "NUMBER")]
-    pub factor: Option<f64>,
+    #[arg(long, value_name = "NUMBERS", value_delimiter = ',', value_parser = parse_number_choice::<f64>)]
+    pub factor: Vec<Choice<f64>>,
     /// Measured runs of each rival on each workload
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=100))]
     pub rounds: Option<u32>,
     /// Length of the workloads that run for a time
-    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..=3600))]
-    pub seconds: Option<u32>,
+    #[arg(long, value_name = "SECONDS", value_delimiter = ',', value_parser = parse_number_choice::<u32>)]
+    pub seconds: Vec<Choice<u32>>,
     /// Seed of contents, accesses and the order of runs
     #[arg(long, value_name = "NUMBER")]
     pub seed: Option<u64>,

@@ -15,7 +15,7 @@ use crate::order::order;
 use crate::plan::Plan;
 use crate::results::{Cell, FORMAT, Outcome, Results, RivalInfo, Run, Workload};
 use crate::rivals::{self, Rival, Setting};
-use crate::search::{self, Next, Try};
+use crate::search::{self, Known, Next, Try};
 use crate::system::settings::{self, KernelSetting};
 use crate::system::signals;
 use crate::system::undo::{Scope, Step, Undo};
@@ -55,6 +55,15 @@ fn measure(arguments: &BenchArguments) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Why a program is run.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Purpose {
+    /// Its figures count.
+    Measure,
+    /// Only its memory counts.
+    Search,
+}
+
 /// A bench that goes on.
 struct Bench<'a> {
     plan: &'a Plan,
@@ -74,10 +83,9 @@ impl<'a> Bench<'a> {
         let mut scope = undo.scope();
         let work_dir = work_dir(&mut scope, &swap_dir)?;
         let uswap = std::env::current_exe().context("uswap cannot find its own file: is /proc mounted?")?;
-        let data_bytes = plan.workloads.iter().map(|spec| spec.bytes).max().unwrap_or(0);
         let setting = Setting {
             budget_bytes: plan.scenario.budget_bytes,
-            data_bytes,
+            data_bytes: 0,
             swap_dir: swap_dir.clone(),
             uswap,
             work_dir,
@@ -140,7 +148,7 @@ impl<'a> Bench<'a> {
                 continue;
             }
             let limit = self.results.cells[index].limit_bytes;
-            let mut run = self.one(turn.workload, turn.rival, limit)?;
+            let mut run = self.one(turn.workload, turn.rival, limit, Purpose::Measure)?;
             (run.round, run.position) = (turn.round, position as u32);
             self.tell(position + 1, count, turn.workload, turn.rival, &run);
             self.results.cells[index].runs.push(run);
@@ -164,8 +172,9 @@ impl<'a> Bench<'a> {
             }
             _ => None,
         };
-        let budget_bytes = self.plan.scenario.budget_bytes;
-        let (None, Some(first)) = (&left_out, self.plan.rivals[rival].first_limit(budget_bytes)) else {
+        let budget_bytes = spec.budget_bytes;
+        let first = search::first(spec, &self.plan.rivals[rival], &self.known_limits());
+        let (None, Some(first)) = (&left_out, first) else {
             cell.left_out = left_out;
             return Ok(cell);
         };
@@ -178,24 +187,45 @@ impl<'a> Bench<'a> {
                     return Ok(cell);
                 }
                 Next::Run(limit_bytes) => {
-                    let run = self.one(workload, rival, Some(limit_bytes))?;
+                    let run = self.one(workload, rival, Some(limit_bytes), Purpose::Search)?;
                     let sum_bytes = run.memory.sum_bytes;
                     say(&format!(
-                        "limit of {} for {}: at {} MiB it uses {:.1} % of the budget",
+                        "limit of {} for {}: at {} MiB it uses {:.1} % of the budget, {:.1} s{}",
                         cell.rival,
                         cell.workload,
                         limit_bytes >> 20,
-                        100.0 * sum_bytes as f64 / budget_bytes as f64
+                        100.0 * sum_bytes as f64 / budget_bytes as f64,
+                        run.figures.get("wall_s").copied().unwrap_or(0.0),
+                        ending(&run.outcome),
                     ));
-                    tries.push(Try { limit_bytes, sum_bytes, done: run.outcome == Outcome::Done });
+                    tries.push(Try::of(&run, limit_bytes, budget_bytes));
                 }
             }
         }
     }
 
-    fn one(&mut self, workload: usize, rival: usize, limit: Option<u64>) -> anyhow::Result<Run> {
-        let launch = self.prepared[workload].clone().map_err(anyhow::Error::msg)?;
-        let mut session = rivals::prepare(&self.plan.rivals[rival], &self.setting, self.undo)
+    /// The limits that were found so far.
+    fn known_limits(&self) -> Vec<Known<'a>> {
+        let rivals = self.plan.rivals.len();
+        let found = |(index, cell): (usize, &Cell)| {
+            let (spec, rival) = (&self.plan.workloads[index / rivals], &self.plan.rivals[index % rivals]);
+            Some(Known { spec, rival, limit_bytes: cell.limit_bytes? })
+        };
+        self.results.cells.iter().enumerate().filter_map(found).collect()
+    }
+
+    fn one(
+        &mut self,
+        workload: usize,
+        rival: usize,
+        limit: Option<u64>,
+        purpose: Purpose,
+    ) -> anyhow::Result<Run> {
+        let mut launch = self.prepared[workload].clone().map_err(anyhow::Error::msg)?;
+        let spec = &self.plan.workloads[workload];
+        let setting =
+            Setting { budget_bytes: spec.budget_bytes, data_bytes: spec.bytes, ..self.setting.clone() };
+        let mut session = rivals::prepare(&self.plan.rivals[rival], &setting, self.undo)
             .with_context(|| format!("rival '{}' cannot be set up", self.plan.rivals[rival].name()))?;
         if let Some(limit) = limit {
             session.set_limit(limit)?;
@@ -204,12 +234,14 @@ impl<'a> Bench<'a> {
         if let Some(remark) = session.remark().filter(|remark| !title.contains(remark.as_str())) {
             *title += &format!("; {remark}");
         }
+        let mut timeout = Duration::from_secs(self.plan.scenario.timeout_s(spec.name));
+        if purpose == Purpose::Search {
+            launch = launch.for_seconds(search::RUN_SECONDS.min(spec.seconds));
+            timeout /= search::TIMEOUT_PART;
+        }
         self.runs_started += 1;
-        let job = Job {
-            launch,
-            timeout: Duration::from_secs(self.plan.scenario.timeout_s),
-            output: self.setting.work_dir.join(format!("run-{}", self.runs_started)),
-        };
+        let job =
+            Job { launch, timeout, output: self.setting.work_dir.join(format!("run-{}", self.runs_started)) };
         one_run(session.as_mut(), &job, self.undo)
     }
 
@@ -217,17 +249,22 @@ impl<'a> Bench<'a> {
         let workload = &self.results.workloads[workload];
         let figure = run.figures.get(&workload.main_figure);
         let figure = figure.map_or_else(String::new, |value| format!("{value:.1} {}", workload.unit));
-        let ending = match &run.outcome {
-            Outcome::Done => String::new(),
-            other => format!(" {other:?}"),
-        };
         say(&format!(
-            "{position}/{count} {} {}: {figure}, {:.1} s, RAM {:.1} %{ending}",
+            "{position}/{count} {} {}: {figure}, {:.1} s, RAM {:.1} %{}",
             workload.name,
             self.results.rivals[rival].name,
             run.figures.get("wall_s").copied().unwrap_or(0.0),
-            100.0 * run.memory.sum_bytes as f64 / self.plan.scenario.budget_bytes as f64,
+            100.0 * run.memory.sum_bytes as f64 / self.results.budget_of(workload) as f64,
+            ending(&run.outcome),
         ));
+    }
+}
+
+/// Nothing of a run that ended well.
+fn ending(outcome: &Outcome) -> String {
+    match outcome {
+        Outcome::Done => String::new(),
+        other => format!(" {other:?}"),
     }
 }
 

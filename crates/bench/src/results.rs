@@ -20,7 +20,7 @@ pub struct Results {
     pub command: String,
     /// Name of the scenario.
     pub scenario: String,
-    /// True RAM that every rival may use: resident and compressed together.
+    /// True RAM that every rival may use: resident and compressed together; for workloads that have no [`Workload::budget_bytes`].
     pub budget_bytes: u64,
     /// Working sets are so many times the budget.
     pub factor: f64,
@@ -40,6 +40,17 @@ impl Results {
     /// The cell of a workload and a rival, both by name.
     pub fn cell(&self, workload: &str, rival: &str) -> Option<&Cell> {
         self.cells.iter().find(|cell| cell.workload == workload && cell.rival == rival)
+    }
+
+    /// True RAM that every rival may use for this workload.
+    pub fn budget_of(&self, workload: &Workload) -> u64 {
+        workload.budget_bytes.unwrap_or(self.budget_bytes)
+    }
+
+    /// Memory of this workload at its highest, in times its budget.
+    pub fn factor_of(&self, workload: &Workload) -> f64 {
+        let own = workload.data_bytes.map(|bytes| bytes as f64 / self.budget_of(workload) as f64);
+        own.filter(|factor| factor.is_finite()).unwrap_or(self.factor)
     }
 }
 
@@ -81,6 +92,12 @@ pub struct Workload {
     pub unit: String,
     /// Whether more of it is better.
     pub better: Better,
+    /// True RAM that every rival may use for it; none: [`Results::budget_bytes`].
+    #[serde(default)]
+    pub budget_bytes: Option<u64>,
+    /// Memory at its highest, as it was asked for; none: [`Results::factor`] times the budget.
+    #[serde(default)]
+    pub data_bytes: Option<u64>,
 }
 
 /// Which values of a figure are better.

@@ -13,7 +13,7 @@ use super::contents::unit_and_direction;
 use super::duel::{method_notes, ratio_texts, verdict_entry};
 use super::number::{self, NOTHING};
 use super::sheet::{Entry, Row, Sheet, left, one_line, right};
-use super::{read, table};
+use super::{read, repeat, table};
 
 /// Reads both files and compares them.
 pub fn files(old: &Path, new: &Path) -> anyhow::Result<String> {
@@ -32,6 +32,9 @@ pub fn text(old: &Results, new: &Results) -> String {
     }
     text.push('\n');
     text += &table::sheet_text(&sheet(old, new));
+    if let Some(line) = repeat::line(old, new) {
+        text += &format!("\n{}", table::wrapped("", 2, &line));
+    }
     let missing = missing(old, new);
     if !missing.is_empty() {
         text += "\nNot compared:\n";
@@ -73,6 +76,18 @@ pub fn warnings(old: &Results, new: &Results) -> Vec<String> {
         .filter(|((_, old), (_, new))| old != new)
         .map(|((name, old), (_, new))| differs(name, old, &new))
         .collect();
+    for workload in &new.workloads {
+        let Some(other) = old.workloads.iter().find(|other| other.name == workload.name) else { continue };
+        let sizes = |results: &Results, workload: &Workload| {
+            let budget = number::bytes(results.budget_of(workload) as f64);
+            format!("{} times {budget}", number::trimmed(results.factor_of(workload)))
+        };
+        let (before, after) = (sizes(old, other), sizes(new, workload));
+        let own = [other, workload].iter().any(|one| one.budget_bytes.or(one.data_bytes).is_some());
+        if own && before != after {
+            warnings.push(differs(&workload.name, &before, &after));
+        }
+    }
     let (old_settings, new_settings) = (&old.machine.settings, &new.machine.settings);
     for (name, value) in old_settings {
         let other = new_settings.get(name).map_or("nothing", String::as_str);

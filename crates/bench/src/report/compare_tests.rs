@@ -75,11 +75,13 @@ fn other_machines_and_settings_are_said() {
     new.machine.settings.remove("thp");
     new.machine.settings.insert("vm.swappiness".to_owned(), "100".to_owned());
     new.machine.settings.insert("new".to_owned(), "1".to_owned());
+    new.workloads[1].data_bytes = Some(144 << 20);
     let expected = [
         "processor: A has Example processor at 2.0 GHz, 2 usable, B has Example processor at 2.0 GHz, 64 usable",
         "kernel: A has 6.18.0, B has 7.0",
         "scenario: A has small, B has else",
         "true RAM: A has 100 MiB, B has 200 MiB",
+        "sort: A has 2 times 96 MiB, B has 1.5 times 96 MiB",
         "thp: A has never, B has nothing",
         "vm.swappiness: A has 60, B has 100",
         "new: A has nothing, B has 1",

@@ -23,11 +23,22 @@ pub fn facts(results: &Results) -> Vec<(&'static str, String)> {
         (
             "true RAM",
             format!(
-                "{} for resident and compressed pages together",
-                number::bytes(results.budget_bytes as f64)
+                "{} for resident and compressed pages together{}",
+                number::bytes(results.budget_bytes as f64),
+                exceptions(results, |workload| number::bytes(results.budget_of(workload) as f64))
             ),
         ),
-        ("working sets", format!("{} times that", number::trimmed(results.factor))),
+        (
+            "working sets",
+            format!(
+                "{} times that{}",
+                number::trimmed(results.factor),
+                exceptions(results, |workload| format!(
+                    "{} times",
+                    number::trimmed(results.factor_of(workload))
+                ))
+            ),
+        ),
         ("rounds", format!("{}, seed {}", results.rounds, results.seed)),
         ("date", machine.date.clone()),
         ("uswap", format!("{}{commit}", machine.uswap_version)),
@@ -44,6 +55,21 @@ pub fn facts(results: &Results) -> Vec<(&'static str, String)> {
     facts
 }
 
+/// `; build: 96 MiB; sort, sqlite: 32 MiB`: workloads for which `value` is another than for most of the bench.
+fn exceptions(results: &Results, value: impl Fn(&Workload) -> String) -> String {
+    let usual = value(&Workload::default());
+    let mut groups: Vec<(String, Vec<&str>)> = Vec::new();
+    for workload in &results.workloads {
+        let own = value(workload);
+        match groups.iter_mut().find(|(known, _)| *known == own) {
+            _ if own == usual => {}
+            Some((_, names)) => names.push(&workload.name),
+            None => groups.push((own, vec![&workload.name])),
+        }
+    }
+    groups.iter().map(|(value, names)| format!("; {}: {value}", names.join(", "))).collect()
+}
+
 /// Every rival on the given workloads: the main figure, and the advantage over the bar.
 pub fn main_figures(results: &Results, workloads: &[Workload]) -> Sheet {
     let columns = vec![
@@ -57,7 +83,7 @@ pub fn main_figures(results: &Results, workloads: &[Workload]) -> Sheet {
     ];
     let mut rows = Vec::new();
     for workload in workloads {
-        rows.push(group(workload, Some(unit_and_direction(workload))));
+        rows.push(group(results, workload, Some(unit_and_direction(workload))));
         let bar = bar(results, workload);
         for rival in &results.rivals {
             let cell = results.cell(&workload.name, &rival.name);
@@ -108,10 +134,10 @@ pub fn costs(results: &Results, workloads: &[Workload]) -> Sheet {
     ];
     let mut rows = Vec::new();
     for workload in workloads {
-        rows.push(group(workload, None));
+        rows.push(group(results, workload, None));
         for rival in &results.rivals {
             let cell = results.cell(&workload.name, &rival.name);
-            rows.push(Row::Entries(cost_entries(results, &rival.name, cell)));
+            rows.push(Row::Entries(cost_entries(results.budget_of(workload), &rival.name, cell)));
         }
     }
     let notes = vec![
@@ -121,7 +147,7 @@ pub fn costs(results: &Results, workloads: &[Workload]) -> Sheet {
     Sheet { title: "Slow accesses, processor, disk, true RAM, kills".to_owned(), notes, columns, rows }
 }
 
-fn cost_entries(results: &Results, rival: &str, cell: Option<&Cell>) -> Vec<Entry> {
+fn cost_entries(budget_bytes: u64, rival: &str, cell: Option<&Cell>) -> Vec<Entry> {
     let Some(cell) = cell.filter(|cell| !cell.runs.is_empty()) else {
         let mut entries: Vec<Entry> = vec![rival.into()];
         entries.extend((0..9).map(|_| NOTHING.into()));
@@ -133,7 +159,7 @@ fn cost_entries(results: &Results, rival: &str, cell: Option<&Cell>) -> Vec<Entr
     };
     let highest = |part: fn(&Memory) -> u64| {
         let bytes = cell.runs.iter().map(|run| part(&run.memory)).max().unwrap_or(0);
-        number::part_of(bytes, results.budget_bytes)
+        number::part_of(bytes, budget_bytes)
     };
     let endings = Endings::of(cell);
     vec![
@@ -204,7 +230,7 @@ pub fn setups(results: &Results) -> Sheet {
             rows.push(Row::Entries(vec![
                 workload.name.as_str().into(),
                 number::bytes(limit as f64).into(),
-                number::part_of(limit, results.budget_bytes).into(),
+                number::part_of(limit, results.budget_of(workload)).into(),
                 cell.search_runs.to_string().into(),
             ]));
         }
@@ -225,9 +251,18 @@ pub fn unit_and_direction(workload: &Workload) -> String {
     format!("{}, {direction} is better", workload.unit)
 }
 
-fn group(workload: &Workload, figure: Option<String>) -> Row {
+fn group(results: &Results, workload: &Workload, figure: Option<String>) -> Row {
     let figure = figure.map_or(String::new(), |figure| format!(" ({figure})"));
-    Row::Group(workload.name.clone(), one_line(&format!("{}{figure}", workload.title)))
+    let title = &workload.title;
+    Row::Group(workload.name.clone(), one_line(&format!("{title}{}{figure}", sizes(results, workload))))
+}
+
+/// `; 192 MiB in 96 MiB`; nothing where the result says only what holds for all.
+pub fn sizes(results: &Results, workload: &Workload) -> String {
+    let size = |bytes| number::bytes(bytes as f64);
+    workload
+        .data_bytes
+        .map_or(String::new(), |bytes| format!("; {} in {}", size(bytes), size(results.budget_of(workload))))
 }
 
 /// Median of the main figure.

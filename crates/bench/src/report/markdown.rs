@@ -1,44 +1,29 @@
-//! The same report as Markdown: whole for `docs/BENCHMARKS.md`, and short for the README.
+//! The same report as Markdown, for `docs/BENCHMARKS.md`, with the short table for the README at its top.
 //!
 //! What must hold: text of others cannot leave its place in a table: what Markdown or HTML would read as a mark is escaped.
 
 use crate::results::Results;
 
 use super::sheet::{Row, Sheet, Side, one_line};
-use super::{contents, duel};
+use super::{contents, duel, wide};
 
 /// The whole report.
 pub fn whole(results: &Results) -> String {
     let mut text = format!("# uswap bench: {}\n\n", escaped(&results.scenario));
     text += &facts(results);
-    let mut sheets = vec![
+    let mut sheets = vec![wide::short(results)];
+    sheets.extend(wide::sheets(results));
+    sheets.extend([
         duel::summary(results),
         contents::main_figures(results, &results.workloads),
         contents::costs(results, &results.workloads),
-    ];
+    ]);
     sheets.extend(contents::troubles(results));
     sheets.push(contents::setups(results));
     for sheet in &sheets {
         text += &format!("\n## {}\n\n{}", sheet.title, sheet_text(sheet));
     }
     text
-}
-
-/// The table of uswap against the bar, with date, machine and command.
-pub fn short(results: &Results) -> String {
-    let machine = &results.machine;
-    let place = [
-        &machine.cpu,
-        &format!("{} processors", machine.cpus),
-        &format!("Linux {}", machine.kernel),
-        &machine.date,
-    ];
-    let place: Vec<String> = place.iter().map(|part| escaped(part)).filter(|part| !part.is_empty()).collect();
-    let mut text = format!("{}.\n", place.join(", "));
-    if !results.command.is_empty() {
-        text += &format!("{}\n", code(&results.command));
-    }
-    text + "\n" + &sheet_text(&duel::summary(results))
 }
 
 fn facts(results: &Results) -> String {
@@ -54,7 +39,7 @@ fn facts(results: &Results) -> String {
 pub fn sheet_text(sheet: &Sheet) -> String {
     let mut text = String::new();
     if !sheet.rows.is_empty() {
-        let titles: Vec<String> = sheet.columns.iter().map(|column| escaped(column.title)).collect();
+        let titles: Vec<String> = sheet.columns.iter().map(|column| escaped(&column.title)).collect();
         let rules = sheet.columns.iter().map(|column| match column.side {
             Side::Left => "---",
             Side::Right => "---:",
@@ -120,7 +105,7 @@ mod tests {
     #[test]
     fn every_row_has_as_many_cells_as_its_head() {
         for results in [sample(), awkward(), small(), Results::default()] {
-            for text in [whole(&results), short(&results)] {
+            for text in [whole(&results)] {
                 let mut head = None;
                 for line in text.lines() {
                     if line.starts_with('|') {
@@ -143,7 +128,7 @@ mod tests {
 
     #[test]
     fn the_short_form_as_it_is_printed() {
-        assert_eq!(short(&small()), include_str!("golden/small_short.md"));
+        assert_eq!(sheet_text(&wide::short(&small())), include_str!("golden/small_short.md"));
     }
 
     #[test]

@@ -2,11 +2,11 @@
 //!
 //! | module | for |
 //! |---|---|
-//! | [`contents`], [`duel`] | what is said: facts and [`sheet`]s |
+//! | [`contents`], [`duel`], [`wide`] | what is said: facts and [`sheet`]s; with a row for each rival, or a column |
 //! | [`table`] | the terminal |
 //! | [`markdown`] | `docs/BENCHMARKS.md` and the README |
 //! | [`page`], [`plot`] | one HTML file with pictures |
-//! | [`compare`] | two results side by side |
+//! | [`compare`], [`repeat`] | two results side by side; whether uswap stands to the bar in both as it does in the other |
 //!
 //! What must hold: all forms say the same; what looks bad is not left out; text of programs and of the machine is escaped wherever it is printed.
 
@@ -18,10 +18,12 @@ pub mod markdown;
 mod number;
 pub mod page;
 pub mod plot;
+pub mod repeat;
 #[cfg(test)]
 pub mod sample;
 pub mod sheet;
 pub mod table;
+pub mod wide;
 
 use std::fs;
 use std::path::{Path, PathBuf};

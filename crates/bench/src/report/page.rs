@@ -8,7 +8,7 @@ use super::escape::escaped;
 use super::number;
 use super::plot::{latency, memory, ratios};
 use super::sheet::{Row, Sheet, Side, one_line};
-use super::{contents, duel};
+use super::{contents, duel, wide};
 
 const STYLE: &str = include_str!("page.css");
 
@@ -25,6 +25,10 @@ pub fn html(results: &Results) -> String {
     let duels = duel::duels(results);
     page += &ratios::picture(&duels).unwrap_or_default();
     page += &table(&duel::summary(results));
+    for sheet in wide::sheets(results) {
+        page += &heading(2, &sheet.title);
+        page += &table(&sheet);
+    }
     for (index, workload) in results.workloads.iter().enumerate() {
         page += &section(results, index, workload);
     }
@@ -62,7 +66,8 @@ fn introduction(results: &Results) -> String {
 fn section(results: &Results, index: usize, workload: &Workload) -> String {
     let one = std::slice::from_ref(workload);
     let mut text = format!("<h2 id=\"workload-{index}\">{}</h2>\n", escaped(&one_line(&workload.name)));
-    text += &format!("<p>{}</p>\n", escaped(&one_line(&workload.title)));
+    let title = format!("{}{}", workload.title, contents::sizes(results, workload));
+    text += &format!("<p>{}</p>\n", escaped(&one_line(&title)));
     for (title, mut sheet) in [
         (
             format!("Main figure: {}", contents::unit_and_direction(workload)),
@@ -84,7 +89,7 @@ fn section(results: &Results, index: usize, workload: &Workload) -> String {
         text += &picture;
         text += &format!(
             "<p class=\"quiet\">Of each rival the run with the highest peak. The budget is {}.</p>\n",
-            number::bytes(results.budget_bytes as f64)
+            number::bytes(results.budget_of(workload) as f64)
         );
     }
     text
@@ -99,7 +104,7 @@ fn table(sheet: &Sheet) -> String {
     if !sheet.rows.is_empty() {
         text += "<div class=\"scroll\"><table>\n<thead><tr>";
         for column in &sheet.columns {
-            text += &format!("<th{}>{}</th>", side_class(column.side), escaped(column.title));
+            text += &format!("<th{}>{}</th>", side_class(column.side), escaped(&column.title));
         }
         text += "</tr></thead>\n<tbody>\n";
         for row in &sheet.rows {

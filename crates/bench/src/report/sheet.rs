@@ -19,7 +19,7 @@ pub struct Sheet {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Column {
     /// Its head.
-    pub title: &'static str,
+    pub title: String,
     /// Where its entries stand.
     pub side: Side,
 }
@@ -58,13 +58,13 @@ impl<T: Into<String>> From<T> for Entry {
 }
 
 /// Columns of words.
-pub fn left(title: &'static str) -> Column {
-    Column { title, side: Side::Left }
+pub fn left(title: impl Into<String>) -> Column {
+    Column { title: title.into(), side: Side::Left }
 }
 
 /// Columns of numbers.
-pub fn right(title: &'static str) -> Column {
-    Column { title, side: Side::Right }
+pub fn right(title: impl Into<String>) -> Column {
+    Column { title: title.into(), side: Side::Right }
 }
 
 /// One line: any white space is one blank, and other control characters, which could move the cursor of a terminal, are question marks.

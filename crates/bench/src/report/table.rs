@@ -38,7 +38,7 @@ pub fn sheet_text(sheet: &Sheet) -> String {
     let mut text = format!("{}\n{}\n", sheet.title, "-".repeat(sheet.title.chars().count().min(WIDTH)));
     let layout = Layout::new(sheet);
     if !sheet.rows.is_empty() {
-        text += &layout.line(&sheet.columns.iter().map(|column| column.title).collect::<Vec<_>>());
+        text += &layout.line(&sheet.columns.iter().map(|column| column.title.as_str()).collect::<Vec<_>>());
     }
     for row in &sheet.rows {
         match row {

@@ -65,11 +65,16 @@ impl Rival {
         }
     }
 
-    /// Limit of the memory cgroup with which the search for the right one begins; none for a rival without. Of data that
-    /// compress 2.2 to 1, 1.5 times the budget need 0.58 of it and twice the budget 0.17: it begins in the middle.
-    pub fn first_limit(&self, budget_bytes: u64) -> Option<u64> {
+    /// Limit of the memory cgroup with which the search for the right one begins; none for a rival without. It is the
+    /// limit for data that compress 2.2 to 1: 0.58 of the budget for 1.5 times as much data, 0.17 for twice as much; not
+    /// less than a tenth and not more than nine.
+    pub fn first_limit(&self, budget_bytes: u64, data_bytes: u64) -> Option<u64> {
         match self {
-            Self::Zram { .. } | Self::Zswap { .. } => Some(budget_bytes / 10 * 4),
+            Self::Zram { .. } | Self::Zswap { .. } => {
+                // limit + (data - limit) / 2.2 = budget
+                let limit_bytes = (budget_bytes * 22).saturating_sub(data_bytes * 10) / 12;
+                Some(limit_bytes.clamp(budget_bytes / 10, budget_bytes / 10 * 9))
+            }
             Self::SwapFile | Self::MappedFile => Some(budget_bytes),
             Self::None | Self::Uswap | Self::Template { .. } => None,
         }
@@ -140,6 +145,20 @@ mod tests {
         }
         let error = Rival::parse("zram").unwrap_err().to_string();
         assert!(error.contains("zram-lz4"), "{error}");
+    }
+
+    #[test]
+    fn the_search_begins_near_the_limit_of_data_that_compress_as_usual() {
+        let zram = Rival::parse("zram-lz4").unwrap();
+        for (data, limit) in [(150, 58), (200, 16), (300, 10), (100, 90)] {
+            assert_eq!(
+                zram.first_limit(100 << 20, data << 20).map(|bytes| bytes >> 20),
+                Some(limit),
+                "{data}"
+            );
+        }
+        assert_eq!(Rival::SwapFile.first_limit(100, 200), Some(100));
+        assert_eq!(Rival::Uswap.first_limit(100, 200), None);
     }
 
     #[test]

@@ -44,6 +44,8 @@ pub struct Endings {
     pub killed: usize,
     /// Not in time.
     pub timed_out: usize,
+    /// After how many seconds the first of those was stopped; 0: not known.
+    pub stopped_after_s: u64,
     /// Failed, or with a wrong result.
     pub failed: usize,
 }
@@ -56,7 +58,13 @@ impl Endings {
             match run.outcome {
                 Outcome::Done => endings.done += 1,
                 Outcome::Killed => endings.killed += 1,
-                Outcome::TimedOut => endings.timed_out += 1,
+                Outcome::TimedOut => {
+                    endings.timed_out += 1;
+                    let seconds = figure(run, "wall_s").unwrap_or(0.0) as u64;
+                    let first = endings.timed_out == 1;
+                    endings.stopped_after_s =
+                        if first { seconds } else { endings.stopped_after_s.min(seconds) };
+                }
                 Outcome::Failed(_) => endings.failed += 1,
             }
         }
@@ -74,15 +82,19 @@ impl Endings {
     }
 }
 
-/// What did not end well: `killed 3 of 5`, `killed 1, failed 1 of 5`; `no run` or `all 5 ended well` otherwise.
+/// What did not end well: `killed 3 of 5`, `killed 1, more than 60 s 1 of 5`; `no run` or `all 5 ended well` otherwise.
 impl fmt::Display for Endings {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let total = self.total();
         if total == 0 {
             return formatter.write_str("no run");
         }
+        let late = match self.stopped_after_s {
+            0 => "timed out".to_owned(),
+            seconds => format!("more than {seconds} s"),
+        };
         let bad: Vec<String> =
-            [(self.killed, "killed"), (self.timed_out, "timed out"), (self.failed, "failed")]
+            [(self.killed, "killed"), (self.timed_out, late.as_str()), (self.failed, "failed")]
                 .iter()
                 .filter(|(count, _)| *count > 0)
                 .map(|(count, word)| format!("{word} {count}"))

@@ -180,6 +180,11 @@ fn the_bar_is_the_better_zram_whose_runs_all_ended_well() {
 fn endings_in_words() {
     let all = cell("a", &[Ok(1.0), KILLED, Err(Outcome::TimedOut), Err(Outcome::Failed("x".to_owned()))]);
     assert_eq!(Endings::of(&all).to_string(), "killed 1, timed out 1, failed 1 of 4");
+    let mut late = cell("a", &[Err(Outcome::TimedOut), Ok(1.0), Err(Outcome::TimedOut)]);
+    for (run, seconds) in late.runs.iter_mut().zip([61.3, 0.0, 60.02]) {
+        run.figures.insert("wall_s".to_owned(), seconds);
+    }
+    assert_eq!(Endings::of(&late).to_string(), "more than 60 s 2 of 3");
     assert_eq!(Endings::of(&done("a", &FAST)).to_string(), "all 5 ended well");
     assert_eq!(Endings::default().to_string(), "no run");
 }

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | [`spec`] | the list of all: title, figure, size; what must be run |
 //! | [`script`] | the scripts, and how they are prepared |
-//! | [`scenario`] | which workloads and rivals, how large, how often |
+//! | [`scenario`], [`choice`] | which workloads and rivals, how large, how often; what the command line says of one workload |
 //! | [`output`] | the line of JSON in which every workload says what it measured |
 //! | [`program`] | `uswap workload NAME`: [`usemem`], [`pmbench`], [`seqscan`] |
 //! | [`content`] | what these put into memory |
@@ -14,6 +14,7 @@
 //! for, within 15 %.
 
 pub mod area;
+pub mod choice;
 pub mod content;
 pub mod histogram;
 pub mod output;

@@ -13,6 +13,8 @@ use anyhow::{Context as _, bail};
 
 /// Status of a `prepare` that lacks a program; the one by which test suites say "skipped".
 const MISSING: i32 = 77;
+/// How long timed parts take.
+pub const RUN_S: &str = "RUN_S";
 /// Programs and threads that a workload may use at once.
 const THREADS: u32 = 2;
 
@@ -76,7 +78,7 @@ impl Script {
             ("BYTES", wanted.bytes),
             ("SEED", wanted.seed),
             ("THREADS", THREADS.into()),
-            ("RUN_S", wanted.seconds.into()),
+            (RUN_S, wanted.seconds.into()),
         ];
         let mut environment: Vec<(OsString, OsString)> =
             numbers.iter().map(|(name, value)| (name.into(), value.to_string().into())).collect();

@@ -25,9 +25,26 @@ pub fn parse_size(text: &str) -> Result<u64, String> {
     u64::try_from(bytes).map_err(|_| malformed())
 }
 
+/// A size as it is typed, exact and as short as can be: `64M`, `1536K`, `1000`.
+pub fn size_text(bytes: u64) -> String {
+    let units = [(30, "G"), (20, "M"), (10, "K")];
+    let fitting = units.iter().find(|(bits, _)| bytes > 0 && bytes.is_multiple_of(1 << bits));
+    fitting.map_or_else(|| bytes.to_string(), |(bits, unit)| format!("{}{unit}", bytes >> bits))
+}
+
 #[cfg(test)]
 mod tests {
-    use super::parse_size;
+    use super::{parse_size, size_text};
+
+    #[test]
+    fn what_is_written_is_read_as_the_same() {
+        for (bytes, text) in
+            [(0, "0"), (1000, "1000"), (3 << 19, "1536K"), (64 << 20, "64M"), (2 << 30, "2G")]
+        {
+            assert_eq!(size_text(bytes), text);
+            assert_eq!(parse_size(text), Ok(bytes));
+        }
+    }
 
     #[test]
     fn sizes_are_exact() {

@@ -6,13 +6,18 @@ use std::path::Path;
 use super::script::{self, Script, Wanted};
 use crate::results::{Better, Workload};
 
+/// The option of our own programs that says how long timed parts take.
+const SECONDS_OPTION: &str = "--seconds";
+
 /// What the size and the time of a workload follow from.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Parameters {
     /// True RAM of each rival.
     pub budget_bytes: u64,
-    /// Working sets are so many times the budget, unless a workload has a factor of its own.
+    /// Working sets are so many times the budget, unless the list has a factor for the workload.
     pub factor: f64,
+    /// The same, meant for this workload alone: it comes before both.
+    pub own_factor: Option<f64>,
     /// How long timed workloads run.
     pub seconds: u32,
     /// Seed of contents and accesses.
@@ -34,6 +39,8 @@ pub struct WorkloadSpec {
     pub better: Better,
     /// What is run.
     pub kind: Kind,
+    /// True RAM of each rival.
+    pub budget_bytes: u64,
     /// Memory at its highest.
     pub bytes: u64,
     /// How long timed parts take.
@@ -72,6 +79,24 @@ pub struct Launch {
     pub environment: Vec<(OsString, OsString)>,
 }
 
+impl Launch {
+    /// The same with timed parts of so many seconds.
+    pub fn for_seconds(&self, seconds: u32) -> Launch {
+        let mut launch = self.clone();
+        let value = OsString::from(seconds.to_string());
+        let option = launch.words.iter().position(|word| word == SECONDS_OPTION);
+        if let Some(word) = option.and_then(|index| launch.words.get_mut(index + 1)) {
+            word.clone_from(&value);
+        }
+        for (name, old) in &mut launch.environment {
+            if name == script::RUN_S {
+                old.clone_from(&value);
+            }
+        }
+        launch
+    }
+}
+
 impl WorkloadSpec {
     /// What the results say of it.
     pub fn info(&self) -> Workload {
@@ -81,6 +106,8 @@ impl WorkloadSpec {
             main_figure: self.main_figure.into(),
             unit: self.unit.into(),
             better: self.better,
+            budget_bytes: Some(self.budget_bytes),
+            data_bytes: Some(self.bytes),
         }
     }
 
@@ -178,7 +205,7 @@ const ENTRIES: [Entry; 14] = [
     real("sqlite", "sqlite3 in memory: fill, look up by index, ranges, group", WALL, script::SQLITE),
     Entry {
         name: "objects",
-        title: "Python dicts, lists and strings: built, visited in mixed order, sorted; 3 times the RAM",
+        title: "Python dicts, lists and strings: built, visited in mixed order, sorted",
         figure: WALL,
         factor: Some(3.0),
         kind: EntryKind::Script(script::OBJECTS),
@@ -187,7 +214,7 @@ const ENTRIES: [Entry; 14] = [
 
 impl Entry {
     fn spec(&self, parameters: &Parameters) -> WorkloadSpec {
-        let factor = self.factor.unwrap_or(parameters.factor);
+        let factor = parameters.own_factor.or(self.factor).unwrap_or(parameters.factor);
         let bytes = (parameters.budget_bytes as f64 * factor) as u64;
         let option = |name: &str, value: &dyn ToString| [format!("--{name}"), value.to_string()];
         let own = |name: &str, options: &[[String; 2]]| {
@@ -213,7 +240,7 @@ impl Entry {
             EntryKind::Script(script) => Kind::Script(*script),
         };
         let (main_figure, unit, better) = self.figure;
-        let Parameters { seconds, seed, .. } = *parameters;
+        let Parameters { budget_bytes, seconds, seed, .. } = *parameters;
         WorkloadSpec {
             name: self.name,
             title: self.title,
@@ -221,6 +248,7 @@ impl Entry {
             unit,
             better,
             kind,
+            budget_bytes,
             bytes,
             seconds,
             seed,
@@ -233,6 +261,11 @@ pub fn all(parameters: &Parameters) -> Vec<WorkloadSpec> {
     ENTRIES.iter().map(|entry| entry.spec(parameters)).collect()
 }
 
+/// Names of all workloads, in the order of the tables.
+pub fn names() -> Vec<&'static str> {
+    ENTRIES.iter().map(|entry| entry.name).collect()
+}
+
 /// The workload of that name.
 pub fn by_name(name: &str, parameters: &Parameters) -> Option<WorkloadSpec> {
     ENTRIES.iter().find(|entry| entry.name == name).map(|entry| entry.spec(parameters))
@@ -242,7 +275,8 @@ pub fn by_name(name: &str, parameters: &Parameters) -> Option<WorkloadSpec> {
 mod tests {
     use super::*;
 
-    const PARAMETERS: Parameters = Parameters { budget_bytes: 100 << 20, factor: 1.5, seconds: 9, seed: 4 };
+    const PARAMETERS: Parameters =
+        Parameters { budget_bytes: 100 << 20, factor: 1.5, own_factor: None, seconds: 9, seed: 4 };
 
     #[test]
     fn sizes_follow_from_budget_and_factor() {
@@ -254,6 +288,10 @@ mod tests {
             assert_eq!(spec.info().main_figure, spec.main_figure);
         }
         assert_eq!(by_name("pmbench", &PARAMETERS), None);
+        for name in ["sort", "objects"] {
+            let own = by_name(name, &Parameters { own_factor: Some(4.0), ..PARAMETERS }).unwrap();
+            assert_eq!((own.budget_bytes, own.bytes), (100 << 20, 400 << 20), "{name}");
+        }
     }
 
     #[test]
@@ -267,6 +305,15 @@ mod tests {
         let words: Vec<_> = launch.words.iter().map(|word| word.to_str().unwrap()).collect();
         let wanted = "/usr/bin/uswap workload pmbench --bytes 157286400 --threads 4 --pattern zipf --reads 80 --seconds 9 --seed 4";
         assert_eq!(words.join(" "), wanted);
+        let short: Vec<_> = launch.for_seconds(1).words;
+        let differ: Vec<_> = short.iter().zip(&launch.words).filter(|(short, long)| short != long).collect();
+        assert_eq!(differ, [(&OsString::from("1"), &OsString::from("9"))]);
+        let script = Launch {
+            words: vec!["sh".into()],
+            environment: vec![("BYTES".into(), "9".into()), (script::RUN_S.into(), "9".into())],
+        };
+        let values: Vec<_> = script.for_seconds(1).environment.into_iter().map(|(_, value)| value).collect();
+        assert_eq!(values, ["9", "1"]);
         assert!(spec.can_map_file());
         assert!(!by_name("redis", &PARAMETERS).unwrap().can_map_file());
     }

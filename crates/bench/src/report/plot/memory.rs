@@ -26,7 +26,7 @@ pub fn picture(results: &Results, workload: &Workload) -> Option<String> {
         .iter()
         .flat_map(|(_, run)| &run.memory_over_time)
         .map(|at| sum(at.resident_bytes, at.compressed_bytes));
-    let peak = peak.reduce(f64::max)?.max(results.budget_bytes as f64);
+    let peak = peak.reduce(f64::max)?.max(results.budget_of(workload) as f64);
 
     let height = TOP + PANEL_HEIGHT * panels.len().div_ceil(PANELS_ACROSS) as f64;
     let mut svg = Svg::new(height, &format!("True RAM over time of {}", one_line(&workload.name)));
@@ -41,7 +41,7 @@ pub fn picture(results: &Results, workload: &Workload) -> Option<String> {
     for (index, (rival, run)) in panels.iter().enumerate() {
         let corner =
             (width * (index % PANELS_ACROSS) as f64, TOP + PANEL_HEIGHT * (index / PANELS_ACROSS) as f64);
-        panel(&mut svg, corner, (rival, run), (peak, results.budget_bytes as f64));
+        panel(&mut svg, corner, (rival, run), (peak, results.budget_of(workload) as f64));
     }
     Some(svg.finish())
 }
