@@ -48,7 +48,7 @@ impl<P: Platform> Engine<'_, P> {
         let mut no_room = false;
         let mut stored = 0;
         for index in 0..staged.used {
-            let proposal = proposals.map_or_else(FrameJob::default, |job| job.take_frame(index));
+            let proposal = proposals.map_or_else(FrameJob::default, |found| found.job.take_frame(index));
             match self.store_page(&staged, index, proposal, workspace).await {
                 StorePage::Stored => stored += 1,
                 StorePage::Left => (),
@@ -60,8 +60,9 @@ impl<P: Platform> Engine<'_, P> {
             }
         }
         let staged = StagedChunk { job: None, ..staged };
-        if let Some(job) = proposals {
-            let _freed = job.word().change(JobState::Done, JobState::Free, None);
+        if let Some(found) = proposals {
+            let freed = found.job.word().change(found.seen, JobState::Free);
+            assert!(freed.is_some(), "only its owner frees a job that is done");
         }
         let (still, may_drop) = self.still_staged(&staged).await;
         if still != 0 || !may_drop {
