@@ -218,7 +218,7 @@ impl<P: Platform> Engine<'_, P> {
         loop {
             let chunk = self.private.lock().arena.free_chunks().get(index).copied();
             let Some(chunk) = chunk else { return };
-            let held = self.platform.arrived(chunk.first_frame(), CHUNK_PAGES as u32);
+            let held = self.platform.held(chunk.first_frame(), CHUNK_PAGES as u32);
             if bits(held).next().is_some() {
                 self.platform.drop_frames(chunk.first_frame(), held);
             }

@@ -179,6 +179,13 @@ impl Platform for SimPlatform<'_> {
         if busy {
             count_now = self.world.below(u64::from(count)) as u32;
         }
+        if self.world.chance(self.world.options.looks) {
+            let looked_at = frame.0 + self.world.below(u64::from(count)) as u32;
+            if self.process.memory.borrow_mut().look_at(looked_at) {
+                self.world.count("frames looked at", 1);
+                self.world.note(format_args!("somebody looks at frame {looked_at}"));
+            }
+        }
         let result = self.process.memory.borrow_mut().move_out(page, frame.0, count_now);
         let mut out = self.checked(result, MoveOut { pages: 0, stop: Some(MoveStop::Refused) });
         if busy && out.stop.is_none() {
@@ -190,7 +197,7 @@ impl Platform for SimPlatform<'_> {
         self.world.note(format_args!("move out {page:?} +{count} to {frame:?}: {out:?}"));
         out
     }
-    fn arrived(&self, frame: FrameId, count: u32) -> u64 {
+    fn held(&self, frame: FrameId, count: u32) -> u64 {
         let memory = self.process.memory.borrow();
         (0..count)
             .filter(|i| memory.frames[(frame.0 + i) as usize].content.is_some())
