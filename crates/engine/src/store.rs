@@ -119,14 +119,14 @@ impl<P: Platform> Engine<'_, P> {
             return StorePage::Left;
         }
         if let Some(swap) = self.accept(word, proposal) {
-            self.commit_stored(slot, word, swap);
+            self.commit_stored(slot, word, swap).await;
             return StorePage::Stored;
         }
         self.platform.read_frame(frame, &mut workspace.page);
         self.platform.step().await;
         match self.store_content(word, workspace).await {
             Some(swap) => {
-                self.commit_stored(slot, word, swap);
+                self.commit_stored(slot, word, swap).await;
                 StorePage::Stored
             }
             None => {
@@ -142,10 +142,19 @@ impl<P: Platform> Engine<'_, P> {
         }
     }
 
-    /// The page is in `swap` now. If that is a new entry, the old one goes.
-    fn commit_stored(&self, slot: PageSlot<'_>, word: PageWord, swap: SwapId) {
+    /// The page is in `swap` now. If that is a new entry, the old one goes. In a shared section: a fork, which copies words and shares their entries in an exclusive one, would else share
+    /// an entry that has just been given back, or is another page's by then.
+    async fn commit_stored(&self, slot: PageSlot<'_>, word: PageWord, swap: SwapId) {
         let old = word.swap().filter(|&old| old != swap);
-        match slot.commit(Place::Swapped, Some(swap)) {
+        let with_the_gate = !is_planted(Plant::CommitWithoutGate);
+        if with_the_gate {
+            self.platform.lock_shared().await;
+        }
+        let commit = slot.commit(Place::Swapped, Some(swap));
+        if with_the_gate {
+            self.platform.unlock_shared();
+        }
+        match commit {
             Commit::Done => {
                 if let Some(old) = old {
                     self.put_entry(old);

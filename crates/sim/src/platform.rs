@@ -42,8 +42,13 @@ macro_rules! backing {
             async fn read_file(&self, offset: u64, bytes: usize, buffer: &mut FileBuffer) -> Result<(), FileError> {
                 self.world.read_file(offset, &mut buffer.0[..bytes]).await
             }
+            /// Whoever is in the middle of something may come no further meanwhile: it waits for a processor.
             async fn pause(&self) {
-                self.world.sleep_up_to(20_000).await;
+                if self.world.chance(300) {
+                    self.world.executor.step().await;
+                } else {
+                    self.world.sleep_up_to(20_000).await;
+                }
             }
             async fn step(&self) {
                 self.world.executor.step().await;

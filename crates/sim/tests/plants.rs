@@ -26,6 +26,7 @@ fn every_planted_bug_is_found() {
         (Plant::LostWakeup, 100),
         (Plant::StaleAhead, 400),
         (Plant::AnyFrame, 400),
+        (Plant::CommitWithoutGate, 1500),
     ] {
         let found = found_after(plant, seeds_max);
         println!("{plant:?}: found by seed {found:?}");
