@@ -289,7 +289,9 @@ impl Platform for LinuxPlatform {
     }
 
     fn remote_address(&self, frame: FrameId) -> (u32, u64) {
-        (uswap_os::process::process_id(), self.frame_address(frame) as u64)
+        // As the supervisor knows it.
+        let process = state::SEGMENT.get().map_or(0, |segment| segment.mms().record(state::mm()).pid());
+        (process, self.frame_address(frame) as u64)
     }
 
     fn read_frame(&self, frame: FrameId, content: &mut Page) {
