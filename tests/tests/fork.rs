@@ -96,3 +96,28 @@ fn fork_by_six_threads_while_they_map() {
         run.finish().must_succeed();
     }
 }
+
+/// In a pid namespace of its own a process has other numbers for itself than the supervisor has for it: taken by its own, it would seem to be dead, and what it has would be given to others.
+#[test]
+fn fork_into_a_pid_namespace_stays_managed() {
+    let _turn = turn();
+    if !needs(&["unshare"]) {
+        return;
+    }
+    let churn = program("churn");
+    let one = |seed: u32| {
+        let words = "--threads 3 --seconds 8 --bytes 60M";
+        format!("unshare --pid --fork {} {words} --seed {seed} & ", churn.display())
+    };
+    // Several, so that they would be given what is another's.
+    let script = format!("{}wait %1 && wait %2 && wait %3", (0..3).map(one).collect::<String>());
+    let outcome = Run::plain("/bin/bash").args(["-c", &script]).uswap(80, &[]).finish();
+    if outcome.stderr.contains("Operation not permitted") {
+        uswap_tests::skip("a pid namespace needs rights");
+        return;
+    }
+    outcome.must_succeed();
+    assert_eq!(outcome.stderr.matches("churn OK").count() + outcome.stdout.matches("churn OK").count(), 3);
+    assert!(!outcome.stderr.contains("left alone"), "{}", outcome.stderr);
+    outcome.must_hold_budget_mostly(80);
+}

@@ -148,7 +148,7 @@ pub extern "C" fn after_fork_in_child() {
     let segment = SEGMENT.set(segment);
     match inherited {
         Some(mm) => {
-            if !segment.mms().record(mm).claim_forked(uswap_os::process::process_id()) {
+            if !segment.mms().record(mm).claim_forked(uswap_os::process::ids_in_proc().process) {
                 lost_parent();
             }
             state::set_mm(mm);

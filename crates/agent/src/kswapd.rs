@@ -44,11 +44,7 @@ static READY: AtomicU32 = AtomicU32::new(0);
 pub fn start(begin: Begin) {
     READY.store(0, Ordering::Release);
     match thread::spawn(&STACK, kswapd, begin as usize, Files::Own) {
-        Ok(thread) => {
-            if let Some(segment) = SEGMENT.get() {
-                start::announce(segment, thread);
-            }
-        }
+        Ok(_) => (),
         Err(errno) if begin == Begin::TakeOver => crate::fatal(format_args!(
             "a forked child cannot start its engine ({errno}): its memory cannot be read back, so it is ended. Raise the limit of processes (ulimit -u)"
         )),
@@ -72,6 +68,7 @@ extern "C" fn kswapd(begin: usize) {
     thread::set_name(c"uswap-kswapd");
     handlers::prefer_this_thread(Preferred::Yes);
     let Some(segment) = SEGMENT.get() else { return };
+    start::announce(segment);
     // Messages go to the supervisor's standard error: the table of this thread has no descriptor of the program.
     let path = process::descriptor_path(state::SUPERVISOR.load(Ordering::Relaxed), 2);
     // It gets the number 2 here too.

@@ -226,8 +226,8 @@ impl Platform for LinuxPlatform {
         MoveOut { pages, stop }
     }
 
-    fn arrived(&self, frame: FrameId, count: u32) -> u64 {
-        match self.pagemap.present(self.frame_address(frame), count as usize) {
+    fn held(&self, frame: FrameId, count: u32) -> u64 {
+        match self.pagemap.held(self.frame_address(frame), count as usize) {
             Ok(bits) => bits[0],
             Err(errno) => crate::fatal(format_args!("what was moved out cannot be told: pagemap: {errno}")),
         }
@@ -243,7 +243,7 @@ impl Platform for LinuxPlatform {
         match progress.stop {
             Some(Stop::Busy | Stop::NoSource | Stop::Refused) => {
                 // Not a hole of ours to move into, or not a frame to move: the copy that comes next tells. The frame itself must be there.
-                assert!(self.arrived(frame, 1) == 1, "a staged frame holds its page");
+                assert!(self.held(frame, 1) == 1, "a staged frame holds its page");
                 Install::CannotMove
             }
             stop => self.install_answer(page, stop),
@@ -289,7 +289,9 @@ impl Platform for LinuxPlatform {
     }
 
     fn remote_address(&self, frame: FrameId) -> (u32, u64) {
-        (uswap_os::process::process_id(), self.frame_address(frame) as u64)
+        // As the supervisor knows it.
+        let process = state::SEGMENT.get().map_or(0, |segment| segment.mms().record(state::mm()).pid());
+        (process, self.frame_address(frame) as u64)
     }
 
     fn read_frame(&self, frame: FrameId, content: &mut Page) {

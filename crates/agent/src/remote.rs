@@ -69,7 +69,7 @@ impl Platform for RemotePlatform {
     fn move_out(&self, _: PageId, _: FrameId, _: u32) -> MoveOut {
         MoveOut { pages: 0, stop: Some(MoveStop::Refused) }
     }
-    fn arrived(&self, _: FrameId, _: u32) -> u64 {
+    fn held(&self, _: FrameId, _: u32) -> u64 {
         0
     }
     fn move_in(&self, _: FrameId, _: PageId) -> Install {

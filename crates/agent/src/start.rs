@@ -70,7 +70,7 @@ fn join(value: &[u8]) -> Option<()> {
 pub fn take_record(segment: &Segment<'static>) -> Option<()> {
     let record = segment.mms().take()?;
     // If the process dies before it is announced, the supervisor finds the record by this.
-    record.set_state(MmState::Taken, process::process_id());
+    record.set_state(MmState::Taken, process::ids_in_proc().process);
     let Ok(root) = segment.tables().allocate(record.id()) else {
         record.free();
         return None;
@@ -80,9 +80,11 @@ pub fn take_record(segment: &Segment<'static>) -> Option<()> {
     Some(())
 }
 
-/// The record is complete: the supervisor may look at the process.
-pub fn announce(segment: &Segment<'static>, kswapd_thread: u32) {
+/// The record is complete: the supervisor may look at the process. On kswapd, under the ids that the supervisor knows: in another pid namespace it would look for somebody else, find nobody, and
+/// give all that the process has to others.
+pub fn announce(segment: &Segment<'static>) {
     let record = segment.mms().record(state::mm());
-    record.set_kswapd_tid(u64::from(kswapd_thread));
-    record.set_state(MmState::Live, process::process_id());
+    let ids = process::ids_in_proc();
+    record.set_kswapd_tid(u64::from(ids.thread));
+    record.set_state(MmState::Live, ids.process);
 }

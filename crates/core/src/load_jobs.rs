@@ -3,7 +3,8 @@
 //! A job holds no reference to its entries, and the supervisor takes no lock. Each page that it decoded lies in the job with the entry and the hash of its content. The owner uses it only while a page word that it
 //! has locked names that entry, and the entry has that hash: then it is the content. What nobody came for is overwritten by the next job. The states are those of [`crate::jobs`].
 
-use crate::jobs::{JobState, JobWord};
+use crate::jobs::{JobState, JobWord, SeenJob};
+use crate::plant::{Plant, is_planted};
 use uswap_sync::{AtomicU64, Ordering};
 use uswap_units::limits::RUN_PAGES_MAX;
 use uswap_units::{MmId, PAGE_BYTES, PageId, SwapId};
@@ -51,29 +52,33 @@ impl<'a> LoadJobs<'a> {
         jobs.map(|(words, pages)| LoadJob { words, pages })
     }
 
-    /// The job of a process for the pages from `page` on, wherever it is.
-    pub fn find(&self, mm: MmId, page: PageId) -> Option<LoadJob<'a>> {
-        self.all().find(|job| {
-            job.word().state() != JobState::Free && job.word().mm() == mm && job.head().page == page
-        })
+    /// The job of a process for the pages from `page` on, wherever it is; and the look at it.
+    pub fn find(&self, mm: MmId, page: PageId) -> Option<(LoadJob<'a>, SeenJob)> {
+        let looks = self.all().map(|job| (job, job.word().load()));
+        // The head is read behind the look: it is of the same use of the job if a change of what was seen succeeds.
+        let mut taken = looks.filter(|(_, seen)| seen.state() != JobState::Free && seen.mm() == mm);
+        taken.find(|(job, _)| job.head().page == page)
     }
 
-    /// Begins with the job that was asked for first, if one is ready.
-    pub fn begin(&self) -> Option<LoadJob<'a>> {
-        let ready = self.all().filter(|job| job.word().state() == JobState::Ready);
-        let job = ready.min_by_key(|job| job.head().asked_ns)?;
-        job.word().change(JobState::Ready, JobState::Working, None).then_some(job)
+    /// Begins with the job that was asked for first, if one is ready; and the word then.
+    pub fn begin(&self) -> Option<(LoadJob<'a>, SeenJob)> {
+        let looks = self.all().map(|job| (job, job.word().load()));
+        let ready = looks.filter(|(_, seen)| seen.state() == JobState::Ready);
+        let (job, seen) = ready.min_by_key(|(job, _)| job.head().asked_ns)?;
+        Some((job, job.word().change(seen, JobState::Working)?))
     }
 
     /// Takes a job to be filled: a free one, or one that was done before `old_ns` and that nobody came for.
-    pub fn take(&self, mm: MmId, old_ns: u64) -> Option<LoadJob<'a>> {
+    pub fn take(&self, mm: MmId, old_ns: u64) -> Option<(LoadJob<'a>, SeenJob)> {
         let take = |from: JobState| {
-            move |job: &LoadJob<'_>| {
+            move |job: LoadJob<'a>| {
+                let seen = job.word().load();
                 let is_old = from == JobState::Free || job.head().asked_ns < old_ns;
-                job.word().state() == from && is_old && job.word().change(from, JobState::Filling, Some(mm))
+                let taken = if seen.state() == from && is_old { job.word().take(seen, mm) } else { None };
+                Some((job, taken?))
             }
         };
-        self.all().find(take(JobState::Free)).or_else(|| self.all().find(take(JobState::Done)))
+        self.all().find_map(take(JobState::Free)).or_else(|| self.all().find_map(take(JobState::Done)))
     }
 }
 
@@ -113,10 +118,7 @@ impl<'a> LoadJob<'a> {
     }
     /// The content of an entry, which has this hash; while it is worked on.
     pub fn set_page(self, index: u32, hash: u128, content: &[u8; PAGE_BYTES]) {
-        let (values, _) = content.as_chunks();
-        for (word, value) in self.page(index).iter().zip(values) {
-            word.store(u64::from_le_bytes(*value), Ordering::Relaxed);
-        }
+        write_words(self.page(index), content);
         self.ids(index)[1].store(hash as u64, Ordering::Relaxed);
         self.ids(index)[2].store((hash >> 64) as u64, Ordering::Relaxed);
     }
@@ -128,22 +130,45 @@ impl<'a> LoadJob<'a> {
         let [id, low, high] = core::array::from_fn(|word| self.ids(index)[word].load(Ordering::Relaxed));
         (SwapId(id as u32), u128::from(high) << 64 | u128::from(low))
     }
-    /// Copies the content of entry `id`, whose hash is this, if it is there; while the owner reads.
-    pub fn copy_page(self, index: u32, id: SwapId, hash: u128, out: &mut [u8; PAGE_BYTES]) -> bool {
+    /// Copies the content of entry `id`, whose hash is this, if it is there; while the owner reads, in the state that was `seen` then. False also if it lost the job while it copied.
+    pub fn copy_page(
+        self,
+        seen: SeenJob,
+        index: u32,
+        id: SwapId,
+        hash: u128,
+        out: &mut [u8; PAGE_BYTES],
+    ) -> bool {
         if index >= self.head().pages || self.found(index) != (id, hash) {
             return false;
         }
-        let (values, _) = out.as_chunks_mut();
-        for (word, value) in self.page(index).iter().zip(values) {
-            *value = word.load(Ordering::Relaxed).to_le_bytes();
-        }
-        true
+        read_words(self.page(index), out);
+        // Behind the copying: see `read_words`.
+        self.word().load() == seen
+    }
+}
+
+/// Writes content for who reads it with `read_words`.
+pub(crate) fn write_words(words: &[AtomicU64], content: &[u8]) {
+    // Release pairs with `read_words`: who copies these bytes for what was here before finds the job taken.
+    let release = if is_planted(Plant::PageRelaxed) { Ordering::Relaxed } else { Ordering::Release };
+    for (word, value) in words.iter().zip(content.as_chunks().0) {
+        word.store(u64::from_le_bytes(*value), release);
+    }
+}
+
+/// Copies content that may be written anew meanwhile: then a look at the job afterwards shows that it was taken.
+pub(crate) fn read_words(words: &[AtomicU64], out: &mut [u8]) {
+    for (word, value) in words.iter().zip(out.as_chunks_mut().0) {
+        // Acquire pairs with `write_words`, and keeps the look behind the copying.
+        *value = word.load(Ordering::Acquire).to_le_bytes();
     }
 }
 
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
+    use crate::jobs::Finish;
     use crate::segment::{Geometry, Segment};
     use std::vec::Vec;
 
@@ -158,22 +183,26 @@ mod tests {
     #[test]
     fn content_is_given_only_for_the_entry_and_the_hash_that_it_has() {
         with_jobs(|jobs| {
-            let job = jobs.take(OWNER, 0).expect("all are free");
+            let (job, seen) = jobs.take(OWNER, 0).expect("all are free");
             job.set_head(LoadHead { page: PageId(77), pages: 2, asked_ns: 5 });
             job.ask(0, SwapId(9));
             job.ask(1, SwapId(u32::MAX));
             let content: [u8; PAGE_BYTES] = core::array::from_fn(|index| (index * 7 % 251) as u8);
             let mut out = [0; PAGE_BYTES];
-            assert!(!job.copy_page(1, SwapId(u32::MAX), u128::MAX - 7, &mut out));
+            assert!(!job.copy_page(seen, 1, SwapId(u32::MAX), u128::MAX - 7, &mut out));
             job.set_page(1, u128::MAX - 7, &content);
-            assert!(!job.copy_page(1, SwapId(8), u128::MAX - 7, &mut out));
-            assert!(!job.copy_page(1, SwapId(u32::MAX), u128::MAX - 8, &mut out));
-            assert!(!job.copy_page(0, SwapId(9), 1, &mut out));
-            assert!(job.copy_page(1, SwapId(u32::MAX), u128::MAX - 7, &mut out));
+            assert!(!job.copy_page(seen, 1, SwapId(8), u128::MAX - 7, &mut out));
+            assert!(!job.copy_page(seen, 1, SwapId(u32::MAX), u128::MAX - 8, &mut out));
+            assert!(!job.copy_page(seen, 0, SwapId(9), 1, &mut out));
+            assert!(job.copy_page(seen, 1, SwapId(u32::MAX), u128::MAX - 7, &mut out));
             assert_eq!(out, content);
+            // Not to who had the job before, or thinks that it is in another state.
+            let now = job.word().change(seen, JobState::Ready).expect("nobody else changes it");
+            assert!(!job.copy_page(seen, 1, SwapId(u32::MAX), u128::MAX - 7, &mut out));
+            assert!(job.copy_page(now, 1, SwapId(u32::MAX), u128::MAX - 7, &mut out));
             // The next who asks finds nothing of before.
             job.ask(1, SwapId(u32::MAX));
-            assert!(!job.copy_page(1, SwapId(u32::MAX), u128::MAX - 7, &mut out));
+            assert!(!job.copy_page(now, 1, SwapId(u32::MAX), u128::MAX - 7, &mut out));
         });
     }
 
@@ -181,18 +210,20 @@ mod tests {
     fn what_nobody_came_for_is_taken_again_once_it_is_old() {
         with_jobs(|jobs| {
             for page in 0..LOAD_JOBS as u64 {
-                let job = jobs.take(OWNER, 0).expect("some are free");
+                let (job, seen) = jobs.take(OWNER, 0).expect("some are free");
                 job.set_head(LoadHead { page: PageId(page), pages: 1, asked_ns: 100 + page });
-                assert!(job.word().change(JobState::Filling, JobState::Ready, None));
+                assert!(job.word().change(seen, JobState::Ready).is_some());
             }
             assert!(jobs.take(OWNER, u64::MAX).is_none(), "none is done");
-            let third = jobs.find(OWNER, PageId(2)).expect("it is there");
-            assert!(third.word().change(JobState::Ready, JobState::Working, None));
-            assert!(third.word().change(JobState::Working, JobState::Done, None));
+            let (third, seen) = jobs.find(OWNER, PageId(2)).expect("it is there");
+            assert!(third.word().change(seen, JobState::Working).is_some());
+            assert_eq!(third.word().finish(), Finish::Done);
+            assert!(third.word().change(seen, JobState::Working).is_none(), "what was seen is over");
             assert!(jobs.find(MmId(1), PageId(2)).is_none());
             assert!(jobs.take(MmId(1), 102).is_none(), "it is not old");
-            let again = jobs.take(MmId(1), 103).expect("it is old");
-            assert_eq!((again.word().mm(), again.head().page), (MmId(1), PageId(2)));
+            let (again, now) = jobs.take(MmId(1), 103).expect("it is old");
+            assert_eq!((now.mm(), again.head().page), (MmId(1), PageId(2)));
+            assert!(!now.is_same_use(seen));
         });
     }
 }

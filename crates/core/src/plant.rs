@@ -7,6 +7,12 @@ pub(crate) enum Plant {
     PublishRelaxed,
     /// A dropped second look: who frees a slot clears its bit, though an audit may have done that, and somebody else owns the slot by now.
     FreeWithoutLook,
+    /// A change of a job compares its state, and not whose it is and which use of it.
+    ChangeByState,
+    /// A second look: who reaps a job looks at its state after it has seen whose it was.
+    ReapLooksTwice,
+    /// A weakened ordering: who copies a page that is written anew may not see that the job was taken.
+    PageRelaxed,
 }
 
 #[cfg(all(test, any(loom, shuttle)))]

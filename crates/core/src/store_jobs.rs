@@ -5,7 +5,7 @@
 //!
 //! The states are those of [`crate::jobs`]; who frees an abandoned one gives back all that was stored for it.
 
-use crate::jobs::{JobState, JobWord};
+use crate::jobs::{JobState, JobWord, SeenJob};
 use uswap_sync::{AtomicU64, Ordering};
 use uswap_units::{CHUNK_PAGES, MmId, SwapId};
 
@@ -25,6 +25,15 @@ pub struct FrameJob {
     pub hash: u128,
     /// Out: the entry that holds the content, with one reference for the page; None if the old one has the same hash, or there was no room.
     pub stored: Option<SwapId>,
+}
+
+/// A job that was taken.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct TakenJob {
+    /// Its number.
+    pub index: u8,
+    /// As it was then.
+    pub seen: SeenJob,
 }
 
 /// What a process asks for.
@@ -72,11 +81,26 @@ impl<'a> StoreJobs<'a> {
         let jobs = *self;
         (0..STORE_JOBS).map(move |index| jobs.job(index))
     }
+    /// A job that was taken.
+    pub fn taken(&self, taken: TakenJob) -> StoreJob<'a> {
+        self.job(usize::from(taken.index))
+    }
     /// Takes a free job, to be filled.
-    pub fn take(&self, mm: MmId) -> Option<usize> {
-        (0..STORE_JOBS).find(|&index| {
+    pub fn take(&self, mm: MmId) -> Option<TakenJob> {
+        (0..STORE_JOBS).find_map(|index| {
             let word = self.job(index).word();
-            word.state() == JobState::Free && word.change(JobState::Free, JobState::Filling, Some(mm))
+            let seen = word.load();
+            let taken = if seen.state() == JobState::Free { word.take(seen, mm) } else { None };
+            Some(TakenJob { index: index as u8, seen: taken? })
+        })
+    }
+    /// Begins with a job, if one is ready; and the word then.
+    pub fn begin(&self) -> Option<(StoreJob<'a>, SeenJob)> {
+        self.all().find_map(|job| {
+            let seen = job.word().load();
+            let is_ready = seen.state() == JobState::Ready;
+            let begun = if is_ready { job.word().change(seen, JobState::Working) } else { None };
+            Some((job, begun?))
         })
     }
 }
@@ -95,7 +119,7 @@ impl<'a> StoreJob<'a> {
     pub fn head(self) -> JobHead {
         let word = self.words[1].load(Ordering::Relaxed);
         JobHead {
-            mm: self.word().mm(),
+            mm: self.word().load().mm(),
             pid: word as u32,
             frames: (word >> 32) as u32,
             address: self.words[2].load(Ordering::Relaxed),
@@ -127,6 +151,7 @@ impl<'a> StoreJob<'a> {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
+    use crate::jobs::Finish;
     use crate::segment::{Geometry, Segment};
     use std::vec::Vec;
 
@@ -141,7 +166,7 @@ mod tests {
     #[test]
     fn what_is_asked_and_found_is_read_as_it_was_written() {
         with_jobs(|jobs| {
-            let job = jobs.job(jobs.take(OWNER).expect("all are free"));
+            let job = jobs.taken(jobs.take(OWNER).expect("all are free"));
             let head = JobHead { mm: OWNER, pid: u32::MAX, address: 0x7FFF_FFFF_F000, frames: 64 };
             job.set_head(head);
             assert_eq!(job.head(), head);
@@ -159,17 +184,38 @@ mod tests {
     fn each_job_is_taken_once_and_each_change_made_by_one() {
         with_jobs(|jobs| {
             let taken: Vec<_> = core::iter::from_fn(|| jobs.take(OWNER)).collect();
-            assert_eq!(taken, (0..STORE_JOBS).collect::<Vec<_>>());
-            let job = jobs.job(5);
-            assert!(job.word().change(JobState::Filling, JobState::Ready, None));
-            assert!(job.word().change(JobState::Ready, JobState::Working, None));
-            assert!(!job.word().change(JobState::Ready, JobState::Free, None));
-            assert!(job.word().change(JobState::Working, JobState::Abandoned, None));
-            assert!(!job.word().change(JobState::Working, JobState::Done, None));
-            assert_eq!((job.word().mm(), job.word().state()), (OWNER, JobState::Abandoned));
-            assert!(job.word().change(JobState::Abandoned, JobState::Free, None));
-            assert_eq!(jobs.take(MmId(1)), Some(5));
-            assert_eq!(job.word().mm(), MmId(1));
+            assert!(taken.iter().map(|taken| usize::from(taken.index)).eq(0..STORE_JOBS));
+            let (word, seen) = (jobs.job(5).word(), taken[5].seen);
+            let ready = word.change(seen, JobState::Ready).expect("nobody else changes it");
+            let working = word.change(ready, JobState::Working).expect("nobody else changes it");
+            assert!(word.change(ready, JobState::Free).is_none());
+            assert!(word.reap(MmId(1)).is_none());
+            assert_eq!(word.load(), working);
+            assert!(word.reap(OWNER).is_none(), "nothing was found yet");
+            let Finish::Abandoned(abandoned) = word.finish() else { panic!("its owner is dead") };
+            assert_eq!((abandoned.mm(), abandoned.state()), (OWNER, JobState::Abandoned));
+            assert!(word.change(abandoned, JobState::Free).is_some());
+            let again = jobs.take(OWNER).expect("one is free");
+            assert_eq!(again.index, 5);
+            assert!(!again.seen.is_same_use(seen), "though it has the same owner");
+            assert!(word.change(seen, JobState::Ready).is_none());
+        });
+    }
+
+    #[test]
+    fn what_was_found_for_the_dead_is_given_back_by_who_reaps_the_job() {
+        with_jobs(|jobs| {
+            let taken = jobs.take(OWNER).expect("all are free");
+            let word = jobs.taken(taken).word();
+            assert!(word.change(taken.seen, JobState::Ready).is_some());
+            let (job, _) = jobs.begin().expect("one is ready");
+            assert_eq!(job.word().finish(), Finish::Done);
+            let reaped = word.reap(OWNER).expect("it was done");
+            assert!(jobs.take(MmId(1)).is_some_and(|other| other.index != taken.index), "not yet");
+            assert!(word.change(reaped, JobState::Free).is_some());
+            assert!(word.reap(OWNER).is_none());
+            assert!(jobs.take(MmId(1)).is_some_and(|other| other.index == taken.index));
+            assert!(word.reap(OWNER).is_none(), "it is another's");
         });
     }
 }

@@ -161,7 +161,10 @@ impl<'a> SwapTable<'a> {
 
     /// One more page refers to the entry. A shared entry is not retained: someone may depend on it.
     pub fn share(&self, id: SwapId) {
-        self.update(id, |word| Some(word.with_retained(false).with_count_plus_one()));
+        self.update(id, |word| {
+            assert!(word.count() > 0, "an entry that is shared is one that a page refers to");
+            Some(word.with_retained(false).with_count_plus_one())
+        });
     }
 
     /// One page less refers to the entry.
@@ -195,6 +198,7 @@ impl<'a> SwapTable<'a> {
     /// In the file that chance says that the page was asked for by itself: what comes in order with others is better read in order again than kept in the pool.
     pub fn note_loaded(&self, id: SwapId, came: Came) {
         self.update(id, |word| {
+            assert!(word.count() > 0, "an entry that a page came from is counted");
             let chance = came == Came::Alone || !matches!(word.content(), Content::Slot { .. });
             let next = word.with_referenced(chance).with_retained(word.count() == 1);
             (next != word).then_some(next)

@@ -11,7 +11,7 @@ use crate::workspace::Workspace;
 use uswap_codec as codec;
 use uswap_core::budget::Signal;
 use uswap_core::counters::Counter;
-use uswap_core::jobs::JobState;
+use uswap_core::jobs::{Finish, JobState, JobWord, SeenJob};
 use uswap_core::load_jobs::{LoadHead, LoadJob};
 use uswap_core::page_word::Place;
 use uswap_core::segment::Segment;
@@ -35,13 +35,13 @@ const SPINS: u32 = 100;
 /// Then it waits for the file, as we would.
 const WAIT_NS: u64 = 200_000;
 
-/// Pages of a run that may be decoded already. Dropped, the job is free again.
-pub(crate) struct Ahead<'a>(Option<LoadJob<'a>>);
+/// Pages of a run that may be decoded already: a job that is read, as it was seen when that began. Dropped, the job is free again.
+pub(crate) struct Ahead<'a>(Option<(LoadJob<'a>, SeenJob)>);
 
 impl Drop for Ahead<'_> {
     fn drop(&mut self) {
-        if let Some(job) = self.0 {
-            let _nobody_else_changes_it = job.word().change(JobState::Filling, JobState::Free, None);
+        if let Some((job, reading)) = self.0 {
+            let _nobody_else_changes_it = job.word().change(reading, JobState::Free);
         }
     }
 }
@@ -80,35 +80,58 @@ impl<P: Platform> Engine<'_, P> {
             return;
         }
         let now_ns = self.platform.now_ns();
-        let Some(job) = self.segment.load_jobs().take(self.mm, now_ns.saturating_sub(OLD_NS)) else { return };
+        let Some((job, filling)) = self.segment.load_jobs().take(self.mm, now_ns.saturating_sub(OLD_NS))
+        else {
+            return;
+        };
         job.set_head(LoadHead { page: range.start, pages, asked_ns: now_ns });
         (0..pages).zip(ids).for_each(|(index, id)| job.ask(index, id));
-        let _nobody_else_changes_it = job.word().change(JobState::Filling, JobState::Ready, None);
+        let _nobody_else_changes_it = job.word().change(filling, JobState::Ready);
         self.platform.raise(Signal::Store);
     }
 
     /// Takes what was decoded for a run so far; the rest is decoded here, while the supervisor goes on to the next run. A job that nobody began is taken back.
     pub(crate) async fn take_ahead(&self, run: &Run<'_>) -> Ahead<'_> {
-        let Some(job) = self.segment.load_jobs().find(self.mm, run.first()) else { return Ahead(None) };
-        let word = job.word();
-        let seen = self.segment.budget().signal_count(Signal::Stored);
-        if word.change(JobState::Ready, JobState::Free, None) {
+        let Some((job, found)) = self.segment.load_jobs().find(self.mm, run.first()) else {
             return Ahead(None);
-        }
-        if word.change(JobState::Working, JobState::Stopped, None) {
-            for _ in 0..LOOKS {
-                (0..SPINS)
-                    .take_while(|_| word.state() == JobState::Stopped)
-                    .for_each(|_| core::hint::spin_loop());
-                self.platform.step().await;
+        };
+        let word = job.word();
+        loop {
+            let stored = self.segment.budget().signal_count(Signal::Stored);
+            let seen = word.load();
+            if !seen.is_same_use(found) {
+                // Nobody came for it for so long that another has it.
+                return Ahead(None);
             }
-            if word.state() == JobState::Stopped && self.platform.may_wait() {
-                self.platform.wait(Signal::Stored, seen, WAIT_NS).await;
+            match seen.state() {
+                JobState::Ready if word.change(seen, JobState::Free).is_some() => return Ahead(None),
+                JobState::Working if word.change(seen, JobState::Stopped).is_some() => {
+                    self.wait_until_it_ends(word, stored).await;
+                }
+                JobState::Stopped if word.change(seen, JobState::Abandoned).is_some() => return Ahead(None),
+                JobState::Done => {
+                    if let Some(reading) = word.change(seen, JobState::Filling) {
+                        return Ahead(Some((job, reading)));
+                    }
+                }
+                // It has just changed.
+                JobState::Ready | JobState::Working | JobState::Stopped => (),
+                JobState::Free | JobState::Filling | JobState::Abandoned => return Ahead(None),
             }
-            let _unless_it_has_just_ended = word.change(JobState::Stopped, JobState::Abandoned, None);
         }
-        let taken = word.change(JobState::Done, JobState::Filling, None);
-        Ahead(taken.then_some(job))
+    }
+
+    /// The supervisor was told to stop with what it has; `stored`: the count of its signal before.
+    async fn wait_until_it_ends(&self, word: JobWord<'_>, stored: u32) {
+        for _ in 0..LOOKS {
+            (0..SPINS)
+                .take_while(|_| word.state() == JobState::Stopped)
+                .for_each(|_| core::hint::spin_loop());
+            self.platform.step().await;
+        }
+        if word.state() == JobState::Stopped && self.platform.may_wait() {
+            self.platform.wait(Signal::Stored, stored, WAIT_NS).await;
+        }
     }
 
     /// Copies page `index` of a run out of what was decoded, if it is there.
@@ -119,13 +142,13 @@ impl<P: Platform> Engine<'_, P> {
         index: u32,
         out: &mut codec::Page,
     ) -> bool {
-        let Some(job) = ahead.0 else { return false };
+        let Some((job, reading)) = ahead.0 else { return false };
         let id = run.swap(index);
         let (id, hash) = match is_planted(Plant::StaleAhead) {
             true => job.found(index),
             false => (id, self.segment.swap_table().hash(id)),
         };
-        let copied = job.copy_page(index, id, hash, out);
+        let copied = job.copy_page(reading, index, id, hash, out);
         self.counters.add(Counter::DecodedAhead, u64::from(copied));
         copied
     }
@@ -137,12 +160,12 @@ pub(crate) async fn decode_ahead(
     backing: &impl Backing,
     workspace: &mut Workspace,
 ) -> bool {
-    let Some(job) = segment.load_jobs().begin() else { return false };
+    let Some((job, working)) = segment.load_jobs().begin() else { return false };
     let (word, pages, table) = (job.word(), job.head().pages, segment.swap_table());
     let source = Source { segment, backing };
     workspace.file_holds = 0..0;
     for index in 0..pages {
-        if word.state() != JobState::Working {
+        if word.load() != working {
             break;
         }
         let id = job.id(index);
@@ -155,10 +178,8 @@ pub(crate) async fn decode_ahead(
             job.set_page(index, hash, &workspace.pages[0]);
         }
     }
-    let ended =
-        [JobState::Working, JobState::Stopped].iter().any(|from| word.change(*from, JobState::Done, None));
-    if !ended {
-        let _nobody_else_changes_it = word.change(JobState::Abandoned, JobState::Free, None);
+    if let Finish::Abandoned(seen) = word.finish() {
+        let _nobody_else_changes_it = word.change(seen, JobState::Free);
     }
     backing.raise(Signal::Stored);
     true

@@ -4,6 +4,7 @@
 //! few pages lie together in RAM. Each frame has its page noted (`page_of`); mremap may give the page another number later. Which frames still matter is said by the page words.
 
 use alloc::vec::Vec;
+use uswap_core::store_jobs::TakenJob;
 use uswap_units::{CHUNK_PAGES, FrameId, PageId};
 
 /// Number of a chunk of the arena.
@@ -27,7 +28,7 @@ pub struct StagedChunk {
     /// Pages that were moved in.
     pub pages: u32,
     /// The store job of it.
-    pub job: Option<u8>,
+    pub job: Option<TakenJob>,
 }
 
 impl StagedChunk {
@@ -143,7 +144,7 @@ impl Arena {
         if place < self.length { self.ring[(self.head + place) % self.ring.len()] } else { None }
     }
     /// Notes the store job of a chunk, if it still is at this place.
-    pub fn set_job(&mut self, place: usize, chunk: StagedChunk, job: u8) -> bool {
+    pub fn set_job(&mut self, place: usize, chunk: StagedChunk, job: TakenJob) -> bool {
         let at = (self.head + place) % self.ring.len();
         let is_there = self.oldest(place) == Some(chunk);
         if is_there {

@@ -4,6 +4,7 @@ use super::*;
 use proptest::prelude::*;
 use std::collections::VecDeque;
 use std::vec::Vec;
+use uswap_core::jobs::SeenJob;
 
 #[derive(Clone, Copy, Debug)]
 enum Op {
@@ -70,9 +71,10 @@ proptest! {
                 Op::StoreBehind(place) => {
                     if let Some(chunk) = arena.oldest(place) {
                         assert_eq!(model.remove(place), Some(chunk));
-                        assert!(arena.set_job(place, chunk, 7));
-                        assert!(!arena.set_job(place, chunk, 8));
-                        assert_eq!(arena.oldest(place), Some(StagedChunk { job: Some(7), ..chunk }));
+                        let job = |index| TakenJob { index, seen: SeenJob::default() };
+                        assert!(arena.set_job(place, chunk, job(7)));
+                        assert!(!arena.set_job(place, chunk, job(8)));
+                        assert_eq!(arena.oldest(place), Some(StagedChunk { job: Some(job(7)), ..chunk }));
                         arena.remove(place);
                         arena.give_back(chunk.arena);
                     }

@@ -2,6 +2,7 @@
 
 use crate::arena::StagedChunk;
 use crate::engine::Engine;
+use crate::plant::{Plant, is_planted};
 use crate::platform::{MoveStop, Platform};
 use uswap_core::counters::Counter;
 use uswap_core::page_table::{Leaf, TICK_NS};
@@ -97,20 +98,23 @@ impl<P: Platform> Engine<'_, P> {
         self.platform.step().await;
         let (stop, passed) = self.move_runs(first, frame, part);
         self.platform.step().await;
-        let arrived = self.platform.arrived(frame, part.count_ones());
+        let held = self.platform.held(frame, part.count_ones());
         for (rank, index) in bits(part).enumerate() {
             let slot = leaf.slot(first.plus(u64::from(index)));
             let word = slot.load();
-            if arrived & (1 << rank) != 0 {
-                self.commit(slot, Place::Staged(frame_of(rank)), word.swap());
-            } else if passed & (1 << index) != 0 {
-                self.must_be_done(slot.commit_hole());
-            } else {
-                self.commit(slot, word.place(), word.swap());
+            let was_moved = passed & (1 << index) != 0 || is_planted(Plant::AnyFrame);
+            match (was_moved, held & (1 << rank) != 0) {
+                (true, true) => {
+                    target.pages += 1;
+                    self.commit(slot, Place::Staged(frame_of(rank)), word.swap());
+                }
+                (true, false) => self.must_be_done(slot.commit_hole()),
+                // It stays where it is. What its frame holds, if anything, is not of this page: somebody looked at the arena, and the kernel put zeros there.
+                (false, _) => self.commit(slot, word.place(), word.swap()),
             }
         }
-        target.pages += arrived.count_ones();
-        target.used += u64::BITS - arrived.leading_zeros();
+        // Frames that hold something are not moved to again, whatever that is.
+        target.used += u64::BITS - held.leading_zeros();
         stop
     }
 

@@ -20,18 +20,18 @@ const EVERYTHING: PageRange = PageRange { start: PageId(0), end: PageId(PAGES_MA
 impl<P: Platform> Engine<'_, P> {
     /// Copies the page table for a forked child, with the gate exclusive: it is exactly the memory that the child has. Each stored page gets one more
     /// reference. From now on the child reads staged frames from our arena until [`Engine::end_handover`]. None: no record or table page is free.
-    pub fn clone_for_child(&self) -> Option<MmId> {
+    pub async fn clone_for_child(&self) -> Option<MmId> {
         self.handovers.fetch_add(1, Ordering::AcqRel);
         let record = self.record();
         record.set_fork_generation(record.fork_generation() + 1);
-        let child = self.clone_table();
+        let child = self.clone_table().await;
         if child.is_none() {
             self.end_handover();
         }
         child
     }
 
-    fn clone_table(&self) -> Option<MmId> {
+    async fn clone_table(&self) -> Option<MmId> {
         let child = self.segment.mms().take()?;
         let Ok(root) = self.segment.tables().allocate(child.id()) else {
             child.free();
@@ -47,11 +47,16 @@ impl<P: Platform> Engine<'_, P> {
                 return None;
             };
             for index in 0..BLOCK_PAGES {
-                let word = page_word::inherited(leaf.word(index as usize));
+                let seen = leaf.word(index as usize);
+                let word = page_word::inherited(seen);
                 if word.raw() == 0 {
                     continue;
                 }
                 if let Some(swap) = word.swap() {
+                    if seen.is_locked() {
+                        // Whoever has locked it is at work meanwhile, but commits with the gate: the word still names the entry.
+                        self.platform.step().await;
+                    }
                     swap_table.share(swap);
                 }
                 let put = copy.slot(leaf.first_page().plus(index)).put_back(word);
@@ -66,19 +71,23 @@ impl<P: Platform> Engine<'_, P> {
     }
 
     /// Clones the table for the children that wait, as far as is known: best when no event is unread. The gate is exclusive.
-    pub(crate) fn finish_forks(&self, unfinished: &mut Unfinished) {
-        self.finish_forks_if(unfinished, |_, _| true);
+    pub(crate) async fn finish_forks(&self, unfinished: &mut Unfinished) {
+        self.finish_forks_if(unfinished, |_, _| true).await;
     }
 
     /// The same for some of the children, chosen by their descriptors and the positions at which they stand in the list.
-    pub(crate) fn finish_forks_if(&self, unfinished: &mut Unfinished, chosen: impl Fn(i32, usize) -> bool) {
+    pub(crate) async fn finish_forks_if(
+        &self,
+        unfinished: &mut Unfinished,
+        chosen: impl Fn(i32, usize) -> bool,
+    ) {
         // From the end, so that those to come stay where they are.
         for position in (0..unfinished.len()).rev() {
             let is_chosen = |left| matches!(left, Removal::Fork(descriptor) if chosen(descriptor, position));
             let Some(Removal::Fork(descriptor)) = unfinished.take_at(position, is_chosen) else { continue };
             // The content of homeless pages is on its way into the parent's new place, where no word of a child could find it.
             let homeless = unfinished.iter().any(|left| matches!(left, Removal::Homeless { .. }));
-            let mut child = if homeless { None } else { self.clone_for_child() };
+            let mut child = if homeless { None } else { self.clone_for_child().await };
             if let Some(mm) = child
                 && !self.make_true(descriptor, mm, unfinished, position)
             {

@@ -144,14 +144,14 @@ impl<P: Platform> Engine<'_, P> {
                 }
                 Message::Event(event) => {
                     self.follow_homeless(unfinished, event);
-                    let forks = self.settle_forks_before(unfinished, event);
+                    let forks = self.settle_forks_before(unfinished, event).await;
                     let turn = self.turn_of(unfinished, event, forks);
                     let mut left = self.process_event(event, &turn).await;
                     if let Removal::Unmapped(range) = left
                         && unfinished.places() < UNFINISHED_MAX / 2
                         && !unfinished.moves_through(range)
                     {
-                        self.finish_forks(unfinished);
+                        self.finish_forks(unfinished).await;
                         left = self.settle_unmapped(range, true);
                     }
                     unfinished.leave_before(left, turn.before);

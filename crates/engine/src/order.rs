@@ -29,7 +29,7 @@ pub(crate) fn room(unfinished: &Unfinished, to: PageId, pages: u64) -> PageRange
 
 impl<P: Platform> Engine<'_, P> {
     /// An event was read after a fork. What it tells of may have happened before or after the fork; where that matters the child is asked.
-    pub(crate) fn settle_forks_before(&self, unfinished: &mut Unfinished, event: Event) -> Forks {
+    pub(crate) async fn settle_forks_before(&self, unfinished: &mut Unfinished, event: Event) -> Forks {
         match event {
             // What they drop waits.
             Event::Remove(_) | Event::Unmap(_) => (),
@@ -58,7 +58,8 @@ impl<P: Platform> Engine<'_, P> {
                     // What was read first was first, as far as the place shows.
                     Some(room) if stays => position < room && self.platform.child_has(child, page),
                     _ => is_older(child),
-                });
+                })
+                .await;
             }
         }
         unfinished.forks()
@@ -118,7 +119,7 @@ impl<P: Platform> Engine<'_, P> {
             return false;
         }
         if unfinished.forks() == Forks::Waiting && (force || !self.platform.event_pending()) {
-            self.finish_forks(unfinished);
+            self.finish_forks(unfinished).await;
         }
         // Words that were moved away are taken from a place before what else is there is dropped.
         let looked_at = core::mem::replace(unfinished, Unfinished::new());

@@ -13,6 +13,10 @@ pub enum Plant {
     LostWakeup = 3,
     /// What was decoded ahead is taken for the content of whatever page is there.
     StaleAhead = 4,
+    /// What a frame holds is taken for the page that was to be moved there, also when the kernel did not move it.
+    AnyFrame = 5,
+    /// What was stored is committed without the gate, while the table may be copied for a child.
+    CommitWithoutGate = 6,
 }
 
 #[cfg(feature = "plant")]

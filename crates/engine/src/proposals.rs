@@ -7,10 +7,10 @@ use crate::storer::Owners;
 use core::ops::Range;
 use uswap_core::budget::Signal;
 use uswap_core::counters::Counter;
-use uswap_core::jobs::JobState;
+use uswap_core::jobs::{JobState, JobWord, SeenJob};
 use uswap_core::page_word::{PageWord, Place};
 use uswap_core::pool::ZspageOwner;
-use uswap_core::store_jobs::{FrameJob, JobHead, StoreJob};
+use uswap_core::store_jobs::{FrameJob, JobHead, StoreJob, TakenJob};
 use uswap_units::{FrameId, MmId, SwapId};
 
 /// Chunks that the supervisor may have at once: one that it works on, one that waits.
@@ -19,6 +19,13 @@ const CHUNKS_AHEAD: usize = 3;
 /// kswapd waits so often, and so long each time, for a job that is not done, while memory is not short.
 const WAITS: u32 = 4;
 const WAIT_NS: u64 = 500_000;
+
+/// What was found in a chunk: a job that is done, and the look at it.
+#[derive(Clone, Copy)]
+pub(crate) struct Proposals<'a> {
+    pub(crate) job: StoreJob<'a>,
+    pub(crate) seen: SeenJob,
+}
 
 impl<P: Platform> Owners for Engine<'_, P> {
     fn mm(&self) -> MmId {
@@ -43,15 +50,17 @@ impl<P: Platform> Engine<'_, P> {
             if chunk.job.is_some() {
                 continue;
             }
-            let Some(index) = jobs.take(self.mm) else { return };
-            self.fill_job(jobs.job(index), &chunk).await;
+            let Some(taken) = jobs.take(self.mm) else { return };
+            let job = jobs.taken(taken);
+            self.fill_job(job, &chunk).await;
             // Another task may have taken the chunk meanwhile.
-            if !self.private.lock().arena.set_job(place, chunk, index as u8) {
-                let _nobody_saw_it = jobs.job(index).word().change(JobState::Filling, JobState::Free, None);
+            let noted = self.private.lock().arena.set_job(place, chunk, taken);
+            let next = if noted { JobState::Ready } else { JobState::Free };
+            let changed = job.word().change(taken.seen, next);
+            assert!(changed.is_some(), "only its owner changes a job that is being filled");
+            if !noted {
                 return;
             }
-            let _nobody_else_changes_it =
-                jobs.job(index).word().change(JobState::Filling, JobState::Ready, None);
             self.platform.raise(Signal::Store);
         }
     }
@@ -79,7 +88,7 @@ impl<P: Platform> Engine<'_, P> {
         for _ in 0..WAITS {
             let seen = self.segment.budget().signal_count(Signal::Stored);
             let oldest = self.private.lock().arena.oldest(0);
-            let job = oldest.and_then(|chunk| chunk.job).map(|job| jobs.job(usize::from(job)).word().state());
+            let job = oldest.and_then(|chunk| chunk.job).map(|taken| jobs.taken(taken).word().state());
             let unfinished = matches!(job, Some(JobState::Ready | JobState::Working | JobState::Filling));
             let urgent = self.segment.budget().used() > self.watermarks().min;
             if !unfinished || urgent || !self.platform.may_wait() {
@@ -90,13 +99,14 @@ impl<P: Platform> Engine<'_, P> {
         let mut private = self.private.lock();
         for place in 0.. {
             let Some(chunk) = private.arena.oldest(place) else { break };
-            let Some(index) = chunk.job else {
+            let Some(taken) = chunk.job else {
                 private.arena.remove(place);
                 return Some(chunk);
             };
-            let job = jobs.job(usize::from(index));
-            let done = job.word().state() == JobState::Done;
-            if done || job.word().change(JobState::Ready, JobState::Free, None) {
+            let (word, seen) = self.job_of(taken);
+            let done = seen.state() == JobState::Done;
+            let takes_back = seen.state() == JobState::Ready && word.change(seen, JobState::Free).is_some();
+            if done || takes_back {
                 private.arena.remove(place);
                 return Some(StagedChunk { job: chunk.job.filter(|_| done), ..chunk });
             }
@@ -106,9 +116,22 @@ impl<P: Platform> Engine<'_, P> {
         nothing_in_the_ring.then(|| private.arena.pop_oldest()).flatten()
     }
 
+    /// The word of a job that a chunk names. What was found in a job that is another's would be taken for the content of our pages.
+    fn job_of(&self, taken: TakenJob) -> (JobWord<'_>, SeenJob) {
+        let word = self.segment.store_jobs().taken(taken).word();
+        let seen = word.load();
+        assert!(seen.is_same_use(taken.seen), "a job stays with its chunk until the chunk is stored");
+        (word, seen)
+    }
+
     /// What the supervisor found in a chunk that was just taken.
-    pub(crate) fn proposals_for(&self, chunk: &StagedChunk) -> Option<StoreJob<'_>> {
-        chunk.job.map(|job| self.segment.store_jobs().job(usize::from(job)))
+    pub(crate) fn proposals_for(&self, chunk: &StagedChunk) -> Option<Proposals<'_>> {
+        let taken = chunk.job?;
+        let (_, seen) = self.job_of(taken);
+        let job = self.segment.store_jobs().taken(taken);
+        let (_, address) = self.platform.remote_address(chunk.arena.first_frame());
+        assert_eq!(job.head().address, address, "the frames that were read are those of the chunk");
+        Some(Proposals { job, seen })
     }
 
     /// Takes what was found for a page whose word the caller has locked and seen to be in its frame; None: it must be stored by the caller.
@@ -135,8 +158,8 @@ impl<P: Platform> Engine<'_, P> {
     }
 
     /// Frames that are not looked at.
-    pub(crate) fn give_up_proposals(&self, job: Option<StoreJob<'_>>, frames: Range<u32>) {
-        if let Some(job) = job {
+    pub(crate) fn give_up_proposals(&self, found: Option<Proposals<'_>>, frames: Range<u32>) {
+        if let Some(Proposals { job, .. }) = found {
             frames.for_each(|index| self.give_up(job.take_frame(index)));
         }
     }

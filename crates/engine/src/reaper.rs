@@ -5,7 +5,8 @@ use crate::release::put_entry;
 use crate::storer::release_job;
 use core::ops::Range;
 use uswap_core::counters::Counter;
-use uswap_core::jobs::{JobState, JobWord};
+use uswap_core::jobs::JobState;
+use uswap_core::load_jobs::LoadJob;
 use uswap_core::mm::MmState;
 use uswap_core::page_table::PAGES_MAX;
 use uswap_core::page_word::{Afterwards, Remove};
@@ -15,28 +16,14 @@ use uswap_units::{MmId, PageId, PageRange};
 /// Nobody waits for its jobs any more.
 fn reap_jobs(segment: Segment<'_>, backing: &impl Backing, mm: MmId) {
     for job in segment.store_jobs().all() {
-        reap_job(job.word(), mm, || release_job(segment, backing, job));
+        if let Some(reaped) = job.word().reap(mm) {
+            release_job(segment, backing, job);
+            let _nobody_else_changes_it = job.word().change(reaped, JobState::Free);
+        }
     }
-    for job in segment.load_jobs().all() {
-        reap_job(job.word(), mm, || ());
-    }
-}
-
-fn reap_job(word: JobWord<'_>, mm: MmId, release: impl Fn()) {
-    while word.mm() == mm {
-        let settled = match word.state() {
-            JobState::Free | JobState::Abandoned => true,
-            JobState::Filling => word.change(JobState::Filling, JobState::Free, None),
-            JobState::Ready => word.change(JobState::Ready, JobState::Free, None),
-            // The storer will see it.
-            state @ (JobState::Working | JobState::Stopped) => word.change(state, JobState::Abandoned, None),
-            JobState::Done => {
-                release();
-                word.change(JobState::Done, JobState::Free, None)
-            }
-        };
-        if settled {
-            break;
+    for word in segment.load_jobs().all().map(LoadJob::word) {
+        if let Some(reaped) = word.reap(mm) {
+            let _nobody_else_changes_it = word.change(reaped, JobState::Free);
         }
     }
 }

@@ -48,7 +48,7 @@ impl<P: Platform> Engine<'_, P> {
         let mut no_room = false;
         let mut stored = 0;
         for index in 0..staged.used {
-            let proposal = proposals.map_or_else(FrameJob::default, |job| job.take_frame(index));
+            let proposal = proposals.map_or_else(FrameJob::default, |found| found.job.take_frame(index));
             match self.store_page(&staged, index, proposal, workspace).await {
                 StorePage::Stored => stored += 1,
                 StorePage::Left => (),
@@ -60,8 +60,9 @@ impl<P: Platform> Engine<'_, P> {
             }
         }
         let staged = StagedChunk { job: None, ..staged };
-        if let Some(job) = proposals {
-            let _freed = job.word().change(JobState::Done, JobState::Free, None);
+        if let Some(found) = proposals {
+            let freed = found.job.word().change(found.seen, JobState::Free);
+            assert!(freed.is_some(), "only its owner frees a job that is done");
         }
         let (still, may_drop) = self.still_staged(&staged).await;
         if still != 0 || !may_drop {
@@ -118,14 +119,14 @@ impl<P: Platform> Engine<'_, P> {
             return StorePage::Left;
         }
         if let Some(swap) = self.accept(word, proposal) {
-            self.commit_stored(slot, word, swap);
+            self.commit_stored(slot, word, swap).await;
             return StorePage::Stored;
         }
         self.platform.read_frame(frame, &mut workspace.page);
         self.platform.step().await;
         match self.store_content(word, workspace).await {
             Some(swap) => {
-                self.commit_stored(slot, word, swap);
+                self.commit_stored(slot, word, swap).await;
                 StorePage::Stored
             }
             None => {
@@ -141,10 +142,19 @@ impl<P: Platform> Engine<'_, P> {
         }
     }
 
-    /// The page is in `swap` now. If that is a new entry, the old one goes.
-    fn commit_stored(&self, slot: PageSlot<'_>, word: PageWord, swap: SwapId) {
+    /// The page is in `swap` now. If that is a new entry, the old one goes. In a shared section: a fork, which copies words and shares their entries in an exclusive one, would else share
+    /// an entry that has just been given back, or is another page's by then.
+    async fn commit_stored(&self, slot: PageSlot<'_>, word: PageWord, swap: SwapId) {
         let old = word.swap().filter(|&old| old != swap);
-        match slot.commit(Place::Swapped, Some(swap)) {
+        let with_the_gate = !is_planted(Plant::CommitWithoutGate);
+        if with_the_gate {
+            self.platform.lock_shared().await;
+        }
+        let commit = slot.commit(Place::Swapped, Some(swap));
+        if with_the_gate {
+            self.platform.unlock_shared();
+        }
+        match commit {
             Commit::Done => {
                 if let Some(old) = old {
                     self.put_entry(old);
@@ -217,7 +227,7 @@ impl<P: Platform> Engine<'_, P> {
         loop {
             let chunk = self.private.lock().arena.free_chunks().get(index).copied();
             let Some(chunk) = chunk else { return };
-            let held = self.platform.arrived(chunk.first_frame(), CHUNK_PAGES as u32);
+            let held = self.platform.held(chunk.first_frame(), CHUNK_PAGES as u32);
             if bits(held).next().is_some() {
                 self.platform.drop_frames(chunk.first_frame(), held);
             }

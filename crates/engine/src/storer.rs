@@ -9,7 +9,7 @@ use core::cell::RefCell;
 use uswap_codec::{self as codec, Compressed, Effort, Page, Scratch};
 use uswap_core::budget::Signal;
 use uswap_core::counters::Counter;
-use uswap_core::jobs::JobState;
+use uswap_core::jobs::{Finish, JobState, SeenJob};
 use uswap_core::pool::ZspageOwner;
 use uswap_core::segment::Segment;
 use uswap_core::store_jobs::{FrameJob, JobHead, StoreJob};
@@ -145,28 +145,30 @@ impl<'w> Storer<'w> {
         if decode_ahead(segment, frames, self.workspace).await {
             return true;
         }
-        let jobs = segment.store_jobs();
-        let Some(job) = jobs.all().find(|job| job.word().change(JobState::Ready, JobState::Working, None))
-        else {
-            return false;
-        };
-        self.work(segment, frames, job).await;
-        if !job.word().change(JobState::Working, JobState::Done, None) {
+        let Some((job, working)) = segment.store_jobs().begin() else { return false };
+        self.work(segment, frames, job, working).await;
+        if let Finish::Abandoned(seen) = job.word().finish() {
             release_job(segment, frames, job);
-            let _nobody_else_changes_it = job.word().change(JobState::Abandoned, JobState::Free, None);
+            let _nobody_else_changes_it = job.word().change(seen, JobState::Free);
         }
         frames.raise(Signal::Stored);
         true
     }
 
-    async fn work(&mut self, segment: Segment<'_>, frames: &impl RemoteFrames, job: StoreJob<'_>) {
+    async fn work(
+        &mut self,
+        segment: Segment<'_>,
+        frames: &impl RemoteFrames,
+        job: StoreJob<'_>,
+        working: SeenJob,
+    ) {
         let head = job.head();
         for first in (0..head.frames).step_by(PART_FRAMES) {
             // A thread waits for that, or will soon.
             while decode_ahead(segment, frames, self.workspace).await {}
             let Workspace { pages, blob, scratch, .. } = &mut *self.workspace;
             let pages = &mut pages[..PART_FRAMES.min((head.frames - first) as usize)];
-            if job.word().state() != JobState::Working || !frames.read_frames(head, first, pages) {
+            if job.word().load() != working || !frames.read_frames(head, first, pages) {
                 return;
             }
             frames.step().await;

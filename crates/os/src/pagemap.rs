@@ -1,6 +1,9 @@
-//! Which pages of a range are present.
+//! Which pages of a range are present, or at least there.
 //!
 //! Asked after a batch was moved: what arrived? PAGEMAP_SCAN costs 5-11 ns a page; on kernels before 6.7 the pagemap file is read instead.
+//!
+//! Must hold: whoever asks whether content is somewhere asks for [`What::Held`]. While the kernel moves a page to other memory (compaction does, for each huge page that is wanted), and for as long as it has swapped
+//! the page, the page is not present, and yet it is there: MOVE takes it along, and finds its place taken.
 
 use core::sync::atomic::{AtomicBool, Ordering};
 
@@ -19,6 +22,31 @@ const PAGEMAP_SCAN: u32 = sys::ioctl_read_write(b'f', 16, size_of::<abi::pm_scan
 /// Regions fetched by one call: 64 * 24 bytes of stack. A range with more holes takes more calls.
 const REGIONS_MAX: usize = 64;
 
+/// Which pages are asked for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum What {
+    /// Those that a touch would not fault in, the shared zero page too.
+    Present,
+    /// Those whose place is not empty: also pages that the kernel is just moving to other memory or has swapped, and marks.
+    Held,
+}
+
+impl What {
+    const fn categories(self) -> u64 {
+        match self {
+            What::Present => abi::PAGE_IS_PRESENT as u64,
+            What::Held => abi::PAGE_IS_PRESENT as u64 | abi::PAGE_IS_SWAPPED as u64,
+        }
+    }
+    /// Bits of the topmost byte of a word of the pagemap file: 63 present, 62 swapped.
+    const fn top_bits(self) -> u8 {
+        match self {
+            What::Present => 0x80,
+            What::Held => 0xC0,
+        }
+    }
+}
+
 /// An open `/proc/self/pagemap`.
 #[derive(Debug)]
 pub struct Pagemap {
@@ -35,33 +63,40 @@ impl Pagemap {
         })
     }
 
-    /// The present pages of `page_count` pages (at most [`PAGES_MAX`]) from `start` on, a multiple of 4096.
-    ///
-    /// Present are pages that a touch would not fault in, the shared zero page too; not those that the kernel swapped.
+    /// Those of `page_count` pages (at most [`PAGES_MAX`]) from `start` on, a multiple of 4096, that are present.
     pub fn present(&self, start: usize, page_count: usize) -> Result<PageBits> {
+        self.look(start, page_count, What::Present)
+    }
+
+    /// The same for those that are there at all.
+    pub fn held(&self, start: usize, page_count: usize) -> Result<PageBits> {
+        self.look(start, page_count, What::Held)
+    }
+
+    fn look(&self, start: usize, page_count: usize, what: What) -> Result<PageBits> {
         if page_count > PAGES_MAX || !start.is_multiple_of(PAGE_BYTES) {
             return Err(Errno::EINVAL);
         }
         // Relaxed: only saves calls that would fail again.
         if !self.scan_missing.load(Ordering::Relaxed) {
-            match self.present_by_scan(start, page_count) {
+            match self.look_by_scan(start, page_count, what) {
                 Err(Errno::ENOTTY | Errno::EINVAL | Errno::ENOSYS) => {
                     self.scan_missing.store(true, Ordering::Relaxed)
                 }
                 answer => return answer,
             }
         }
-        self.present_by_read(start, page_count)
+        self.look_by_read(start, page_count, what)
     }
 
-    /// [`Pagemap::present`] by the ioctl. ENOTTY on kernels that do not know it.
-    pub fn present_by_scan(&self, start: usize, page_count: usize) -> Result<PageBits> {
+    /// [`Pagemap::present`] and [`Pagemap::held`] by the ioctl. ENOTTY on kernels that do not know it.
+    pub fn look_by_scan(&self, start: usize, page_count: usize, what: What) -> Result<PageBits> {
         let mut bits: PageBits = [0; PAGES_MAX / 64];
         let end = (start + page_count.min(PAGES_MAX) * PAGE_BYTES) as u64;
         let mut at = start as u64;
         while at < end {
             let mut regions = [abi::page_region { start: 0, end: 0, categories: 0 }; REGIONS_MAX];
-            let (count, walk_end) = self.scan(at, end, &mut regions, 0)?;
+            let (count, walk_end) = self.scan(at, end, &mut regions, 0, what)?;
             for region in regions.iter().take(count) {
                 let first = region.start.saturating_sub(start as u64) as usize / PAGE_BYTES;
                 let behind = region.end.saturating_sub(start as u64) as usize / PAGE_BYTES;
@@ -78,17 +113,18 @@ impl Pagemap {
     /// The first present page at `start` or behind it, before `end`; its address. `Ok(None)`: there is none. ENOTTY on kernels before 6.7.
     pub fn next_present(&self, start: usize, end: usize) -> Result<Option<usize>> {
         let mut regions = [abi::page_region { start: 0, end: 0, categories: 0 }];
-        let (count, _) = self.scan(start as u64, end as u64, &mut regions, 1)?;
+        let (count, _) = self.scan(start as u64, end as u64, &mut regions, 1, What::Present)?;
         Ok((count > 0).then_some(regions[0].start as usize))
     }
 
-    /// One PAGEMAP_SCAN for present pages: how many regions were filled in, and where the walk ended. `pages_max` 0: no limit.
+    /// One PAGEMAP_SCAN: how many regions were filled in, and where the walk ended. `pages_max` 0: no limit.
     fn scan(
         &self,
         start: u64,
         end: u64,
         regions: &mut [abi::page_region],
         pages_max: u64,
+        what: What,
     ) -> Result<(usize, u64)> {
         let mut request = abi::pm_scan_arg {
             size: size_of::<abi::pm_scan_arg>() as u64,
@@ -100,9 +136,9 @@ impl Pagemap {
             vec_len: regions.len() as u64,
             max_pages: pages_max,
             category_inverted: 0,
-            category_mask: abi::PAGE_IS_PRESENT as u64,
-            category_anyof_mask: 0,
-            return_mask: abi::PAGE_IS_PRESENT as u64,
+            category_mask: 0,
+            category_anyof_mask: what.categories(),
+            return_mask: what.categories(),
         };
         // SAFETY:
         // 1. The request takes this structure; `vec` names `vec_len` regions of the kernel's layout that the caller lends exclusively.
@@ -111,8 +147,8 @@ impl Pagemap {
         Ok((count, request.walk_end))
     }
 
-    /// [`Pagemap::present`] by reading the file: 8 bytes a page, bit 63 says present.
-    pub fn present_by_read(&self, start: usize, page_count: usize) -> Result<PageBits> {
+    /// [`Pagemap::present`] and [`Pagemap::held`] by reading the file: 8 bytes a page.
+    pub fn look_by_read(&self, start: usize, page_count: usize, what: What) -> Result<PageBits> {
         let mut bits: PageBits = [0; PAGES_MAX / 64];
         let page_count = page_count.min(PAGES_MAX);
         let mut buffer = [0u8; 64 * 8];
@@ -125,7 +161,7 @@ impl Pagemap {
                 break;
             }
             for word in buffer[..bytes].chunks_exact(8) {
-                if word[7] & 0x80 != 0 {
+                if word[7] & what.top_bits() != 0 {
                     set_bits(&mut bits, page, page + 1);
                 }
                 page += 1;

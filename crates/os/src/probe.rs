@@ -9,7 +9,7 @@ use crate::fd::read_file;
 use crate::file::{AllowTmpfs, FileSystem, SwapFile, SwapFileError};
 use crate::maps::{Maps, MapsSource};
 use crate::memory::{Access, Mapping, memfd_create};
-use crate::pagemap::Pagemap;
+use crate::pagemap::{Pagemap, What};
 use crate::ring::{Operation, Request, Ring};
 use crate::sys::{Errno, Result, abi};
 use crate::text::{TextBuffer, skip_spaces, take_number};
@@ -272,7 +272,7 @@ fn test_pagemap_scan() -> Answer {
     let area = Mapping::anonymous(3 * PAGE_BYTES, PAGE_BYTES, Access::ReadWrite)?;
     crate::memory::no_huge_pages(area.start(), area.bytes())?;
     crate::memory::populate_write(area.start() + PAGE_BYTES, PAGE_BYTES)?;
-    let bits = Pagemap::open()?.present_by_scan(area.start(), 3)?;
+    let bits = Pagemap::open()?.look_by_scan(area.start(), 3, What::Present)?;
     if bits[0] == 0b010 { Ok(()) } else { Err(Errno::EIO) }
 }
 

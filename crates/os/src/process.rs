@@ -258,9 +258,10 @@ pub fn command_name(process_id: u32) -> Result<TextBuffer<20>> {
     Ok(TextBuffer::format(format_args!("{text}")))
 }
 
-/// Whether there is a process with this id, a zombie too.
+/// Whether there is a process with this id, a zombie too. The id may be one that `/proc` shows, of another pid namespace.
 pub fn is_alive(process_id: u32) -> bool {
     !matches!(kill(process_id, 0), Err(Errno::ESRCH))
+        || Fd::open(path(Some(process_id), "stat").as_c_str(), abi::O_RDONLY, 0).is_ok()
 }
 
 /// Sends a signal to a process; 0 only asks whether it could be sent.
@@ -273,6 +274,43 @@ pub fn process_id() -> u32 {
     sys::plain(abi::__NR_getpid, 0, 0, 0).unwrap_or(0) as u32
 }
 
+/// A process and one of its threads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ids {
+    /// Of the process.
+    pub process: u32,
+    /// Of the thread.
+    pub thread: u32,
+}
+
+/// The calling thread as those know it who mounted `/proc`: in another pid namespace than theirs it has other ids for itself. Its own ids where there is no `/proc`.
+pub fn ids_in_proc() -> Ids {
+    let mut target = [0u8; 48];
+    // SAFETY:
+    // 1. The name ends with a zero byte and lives through the call.
+    // 2. The kernel writes at most the size of the exclusive buffer.
+    let bytes = unsafe {
+        sys::syscall6(
+            abi::__NR_readlinkat,
+            abi::AT_FDCWD as usize,
+            c"/proc/thread-self".as_ptr() as usize,
+            target.as_mut_ptr() as usize,
+            target.len(),
+            0,
+            0,
+        )
+    };
+    let shown = bytes.ok().and_then(|bytes| parse_ids(&target[..bytes]));
+    shown.unwrap_or_else(|| Ids { process: process_id(), thread: crate::thread::thread_id() })
+}
+
+/// Of `1234/task/1240`.
+fn parse_ids(text: &[u8]) -> Option<Ids> {
+    let (process, rest) = take_number(text, 10)?;
+    let (thread, rest) = take_number(rest.strip_prefix(b"/task/")?, 10)?;
+    rest.is_empty().then_some(Ids { process: process as u32, thread: thread as u32 })
+}
+
 /// Ends the whole process at once: no handler runs, no buffer is flushed.
 pub fn exit_process(code: u8) -> ! {
     loop {
@@ -283,6 +321,15 @@ pub fn exit_process(code: u8) -> ! {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_thread_has_its_own_ids_in_its_own_namespace() {
+        let own = Ids { process: process_id(), thread: crate::thread::thread_id() };
+        assert_eq!(ids_in_proc(), own);
+        assert_eq!(parse_ids(b"1234/task/1240"), Some(Ids { process: 1234, thread: 1240 }));
+        assert_eq!(parse_ids(b"1234/task/1240x"), None);
+        assert_eq!(parse_ids(b"1234/1240"), None);
+    }
 
     #[test]
     fn the_name_of_a_process_may_contain_anything() {

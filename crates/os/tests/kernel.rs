@@ -4,14 +4,15 @@ mod common;
 
 use std::ffi::CString;
 use std::io::Read;
-use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
 use common::{End, Pages, alone, fork, wait_for};
 use uswap_os::fd::{Fd, Timeout};
 use uswap_os::file::{AllowTmpfs, Caching, IoCause, IoError, ReadSlice, SwapFile, SwapFileError, WriteSlice};
 use uswap_os::maps::{Kind, Maps, MapsSource, Vma};
 use uswap_os::memory::{self, Access, AlignedBuf, Mapping};
-use uswap_os::pagemap::Pagemap;
+use uswap_os::pagemap::{Pagemap, What};
 use uswap_os::ring::{Operation, Ring};
 use uswap_os::thread::{Files, StackArea, spawn};
 use uswap_os::{Errno, process};
@@ -194,13 +195,57 @@ fn present_pages_are_told_from_missing_ones_by_both_readers() {
             expected[page / 64] |= 1 << (page % 64);
         }
         assert_eq!(pagemap.present(area.start(), count).unwrap(), expected, "{count} pages");
-        assert_eq!(pagemap.present_by_read(area.start(), count).unwrap(), expected, "{count} pages");
-        match pagemap.present_by_scan(area.start(), count) {
-            Err(Errno::ENOTTY) => println!("SKIP: no PAGEMAP_SCAN"),
-            answer => assert_eq!(answer.unwrap(), expected, "{count} pages"),
+        assert_eq!(pagemap.held(area.start(), count).unwrap(), expected, "{count} pages");
+        for what in [What::Present, What::Held] {
+            assert_eq!(pagemap.look_by_read(area.start(), count, what).unwrap(), expected, "{count} pages");
+            match pagemap.look_by_scan(area.start(), count, what) {
+                Err(Errno::ENOTTY) => println!("SKIP: no PAGEMAP_SCAN"),
+                answer => assert_eq!(answer.unwrap(), expected, "{count} pages"),
+            }
         }
     }
     assert_eq!(pagemap.present(area.start(), 513), Err(Errno::EINVAL));
+}
+
+/// While the kernel moves pages together in RAM, as it does for huge pages, each of them is not present for a moment. It is there all the while.
+#[test]
+fn a_page_that_the_kernel_moves_in_ram_is_held_all_the_while() {
+    let _alone = alone();
+    let Ok(compaction) = std::fs::OpenOptions::new().write(true).open("/proc/sys/vm/compact_memory") else {
+        println!("SKIP: only root may have memory compacted");
+        return;
+    };
+    const PAGES: usize = 64 * 512;
+    let (area, pagemap) = (Pages::new(PAGES), Pagemap::open().unwrap());
+    (0..PAGES).for_each(|page| area.fill(page, 1));
+    let (began, ended) = (Instant::now(), AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !ended.load(Ordering::Relaxed) {
+                use std::io::Write as _;
+                (&compaction).write_all(b"1").unwrap();
+            }
+        });
+        let mut not_present = 0;
+        while began.elapsed() < Duration::from_millis(700) {
+            for start in (0..PAGES).step_by(512).map(|page| area.page(page)) {
+                for what in [What::Held, What::Present] {
+                    let bits =
+                        [pagemap.look_by_read(start, 512, what), pagemap.look_by_scan(start, 512, what)];
+                    for bits in bits.into_iter().flatten() {
+                        let missing = bits.iter().map(|word| word.count_zeros()).sum::<u32>();
+                        if what == What::Held && missing > 0 {
+                            ended.store(true, Ordering::Relaxed);
+                            panic!("{missing} pages are said to be nowhere");
+                        }
+                        not_present += missing;
+                    }
+                }
+            }
+        }
+        ended.store(true, Ordering::Relaxed);
+        println!("{not_present} times a page was held and not present");
+    });
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use common::{End, Pages, alone, fork, get, open, wait_for};
 use uswap_os::fd::{PollEntry, Timeout, poll};
-use uswap_os::pagemap::Pagemap;
+use uswap_os::pagemap::{Pagemap, What};
 use uswap_os::uffd::{Features, Holes, Message, Mode, Stop, Uffd, UffdError, UffdMsg, UffdSource, Wake};
 use uswap_os::{Errno, PAGE_BYTES, memory};
 
@@ -143,6 +143,39 @@ fn move_takes_pages_out_and_brings_them_back() {
     assert!(!move_pages(&trash_uffd, area.page(50), arena.page(50), 1, Holes::Refuse).is_done());
     for uffd_and_area in [(&app, &area), (&app, &arena), (&trash_uffd, &trash)] {
         uffd_and_area.0.unregister(uffd_and_area.1.start(), uffd_and_area.1.bytes()).unwrap();
+    }
+}
+
+/// A place that is not empty, but not present either: a mark, as a page that the kernel swapped has one, or one that it just moves in RAM.
+#[test]
+fn what_is_held_and_not_present_takes_the_place_of_what_is_moved() {
+    let _alone = alone();
+    let Some(app) = open(Features::EVENTS.and(Features::MOVE).and(Features::POISON)) else { return };
+    let (area, arena) = (Pages::new(8), Pages::new(8));
+    (0..6).for_each(|page| area.fill(page, 10 + page as u8));
+    app.register(area.start(), area.bytes(), Mode::Missing).unwrap();
+    app.register(arena.start(), arena.bytes(), Mode::Missing).unwrap();
+    assert!(app.poison(arena.page(2), PAGE_BYTES).is_done());
+    let pagemap = Pagemap::open().unwrap();
+    assert_eq!(pagemap.present(arena.start(), 8).unwrap()[0], 0);
+    assert_eq!(pagemap.held(arena.start(), 8).unwrap()[0], 1 << 2);
+    for (what, bits) in [(What::Present, 0), (What::Held, 1 << 2)] {
+        assert_eq!(pagemap.look_by_read(arena.start(), 8, what).unwrap()[0], bits);
+    }
+    let progress = move_pages(&app, arena.start(), area.start(), 4, Holes::Allow);
+    assert_eq!((progress.bytes_done, progress.stop), (2 * PAGE_BYTES, Some(Stop::AlreadyMapped)));
+    assert_eq!(pagemap.held(arena.start(), 8).unwrap()[0], 0b111);
+    assert_eq!((area.get(2), area.get(3)), (12, 13));
+    // The same for a page that is there.
+    let progress = move_pages(&app, arena.page(1), area.page(3), 1, Holes::Allow);
+    assert_eq!((progress.bytes_done, progress.stop), (0, Some(Stop::AlreadyMapped)));
+    assert_eq!((arena.get(1), area.get(3)), (11, 13));
+    // And for a hole.
+    let progress = move_pages(&app, arena.page(1), area.page(7), 1, Holes::Allow);
+    println!("a hole onto what is there: {progress:?}");
+    assert_eq!(arena.get(1), 11);
+    for area in [&area, &arena] {
+        app.unregister(area.start(), area.bytes()).unwrap();
     }
 }
 

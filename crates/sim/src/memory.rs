@@ -35,6 +35,8 @@ pub struct Frame {
     pub content: Option<Rc<Page>>,
     /// Marked shared by a fork.
     pub shared: bool,
+    /// Zeros that are there because somebody looked (a debugger, for instance): nothing was moved there.
+    pub looked_at: bool,
 }
 
 /// An event that was queued, and who is blocked until it is read.
@@ -159,6 +161,16 @@ impl Memory {
         (count, go_on)
     }
 
+    /// Somebody looks at a frame. True if it was empty.
+    pub fn look_at(&mut self, frame: u32) -> bool {
+        let frame = &mut self.frames[frame as usize];
+        let was_empty = frame.content.is_none();
+        if was_empty {
+            *frame = Frame { content: Some(Rc::new([0; PAGE_BYTES])), shared: false, looked_at: true };
+        }
+        was_empty
+    }
+
     /// MOVE out of the program. Err: what the engine did wrong.
     pub fn move_out(&mut self, page: PageId, frame: u32, count: u32) -> Result<MoveOut, String> {
         let mut out = MoveOut { pages: 0, stop: None };
@@ -174,6 +186,9 @@ impl Memory {
                 Some(mapped) if mapped.content.is_some() && (mapped.pinned || mapped.shared) => {
                     Some(MoveStop::Busy)
                 }
+                // "Exists". What comes before it was moved: the next call begins here.
+                Some(_) if target.looked_at && out.pages > 0 => return Ok(out),
+                Some(_) if target.looked_at => Some(MoveStop::Refused),
                 Some(mapped) => {
                     if target.content.is_some() && mapped.content.is_some() {
                         return Err(format!(
@@ -182,7 +197,7 @@ impl Memory {
                         ));
                     }
                     if let Some(content) = mapped.content.take() {
-                        *target = Frame { content: Some(content), shared: false };
+                        *target = Frame { content: Some(content), ..Frame::default() };
                     }
                     None
                 }

@@ -78,6 +78,8 @@ pub struct Options {
     pub kills: u64,
     /// A page is found busy for no reason in so many of 1000 moves.
     pub busy: u64,
+    /// Somebody has just looked at an empty frame before so many of 1000 moves: the kernel has put zeros there.
+    pub looks: u64,
     /// The supervisor takes store jobs.
     pub storer: bool,
     /// Slowest task: chosen in one of so many turns.
@@ -119,6 +121,9 @@ impl Options {
             zspages: 6 + prng.below(26) as u32,
             slots: 8 * (2 + prng.below(40)),
         };
+        // Of a sequence of its own: what else a seed does is as before there were looks.
+        let mut own = prng.clone();
+        let looks = if own.chance(1, 4) { 1 + own.below(200) } else { 0 };
         let zone_pages = [192, 320, 448][prng.below(3) as usize];
         Options {
             geometry,
@@ -141,6 +146,7 @@ impl Options {
             disk,
             kills,
             busy,
+            looks,
             storer: prng.chance(2, 3),
             slowness,
         }

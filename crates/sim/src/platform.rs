@@ -42,8 +42,13 @@ macro_rules! backing {
             async fn read_file(&self, offset: u64, bytes: usize, buffer: &mut FileBuffer) -> Result<(), FileError> {
                 self.world.read_file(offset, &mut buffer.0[..bytes]).await
             }
+            /// Whoever is in the middle of something may come no further meanwhile: it waits for a processor.
             async fn pause(&self) {
-                self.world.sleep_up_to(20_000).await;
+                if self.world.chance(300) {
+                    self.world.executor.step().await;
+                } else {
+                    self.world.sleep_up_to(20_000).await;
+                }
             }
             async fn step(&self) {
                 self.world.executor.step().await;
@@ -179,6 +184,13 @@ impl Platform for SimPlatform<'_> {
         if busy {
             count_now = self.world.below(u64::from(count)) as u32;
         }
+        if self.world.chance(self.world.options.looks) {
+            let looked_at = frame.0 + self.world.below(u64::from(count)) as u32;
+            if self.process.memory.borrow_mut().look_at(looked_at) {
+                self.world.count("frames looked at", 1);
+                self.world.note(format_args!("somebody looks at frame {looked_at}"));
+            }
+        }
         let result = self.process.memory.borrow_mut().move_out(page, frame.0, count_now);
         let mut out = self.checked(result, MoveOut { pages: 0, stop: Some(MoveStop::Refused) });
         if busy && out.stop.is_none() {
@@ -190,7 +202,7 @@ impl Platform for SimPlatform<'_> {
         self.world.note(format_args!("move out {page:?} +{count} to {frame:?}: {out:?}"));
         out
     }
-    fn arrived(&self, frame: FrameId, count: u32) -> u64 {
+    fn held(&self, frame: FrameId, count: u32) -> u64 {
         let memory = self.process.memory.borrow();
         (0..count)
             .filter(|i| memory.frames[(frame.0 + i) as usize].content.is_some())

@@ -20,9 +20,14 @@ fn found_after(plant: Plant, seeds_max: u64) -> Option<u64> {
 // One test, since the switch is of the whole test process.
 #[test]
 fn every_planted_bug_is_found() {
-    for (plant, seeds_max) in
-        [(Plant::LostDirty, 400), (Plant::EarlyFree, 400), (Plant::LostWakeup, 100), (Plant::StaleAhead, 400)]
-    {
+    for (plant, seeds_max) in [
+        (Plant::LostDirty, 400),
+        (Plant::EarlyFree, 400),
+        (Plant::LostWakeup, 100),
+        (Plant::StaleAhead, 400),
+        (Plant::AnyFrame, 400),
+        (Plant::CommitWithoutGate, 1500),
+    ] {
         let found = found_after(plant, seeds_max);
         println!("{plant:?}: found by seed {found:?}");
         assert!(found.is_some(), "{plant:?} is not found by {seeds_max} seeds");

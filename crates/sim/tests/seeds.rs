@@ -68,6 +68,7 @@ fn a_hundred_seeds_exercise_everything() {
         "write_errors",
         "reaped_mms",
         "move_busy",
+        "frames looked at",
         "pages verified at the end",
     ];
     for name in wanted {
