@@ -135,7 +135,9 @@ fn take_lead(thread: u32) {
 
 extern "C" fn handler(number: usize) {
     thread::set_name(c"uswap-handler");
-    prefer_this_thread(Preferred::Yes);
+    // As the program's threads, and not as kswapd, from which it inherits: while one thread of the program waits the others go on until they wait too, and then all are served
+    // with one switch.
+    prefer_this_thread(Preferred::No);
     let Some(engine) = ENGINE.get() else { return };
     // SAFETY: 1. handler `number` runs on stack `number`, one thread at a time.
     let workspace = unsafe { state::workspace(state::WorkspaceOf::Handler(number)) };

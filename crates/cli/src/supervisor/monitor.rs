@@ -10,7 +10,6 @@ use uswap_core::budget::Signal;
 use uswap_units::{Bytes, PAGE_BYTES};
 
 use super::PoolSize;
-use super::away::Away;
 use super::pool_share::PoolShare;
 use super::shared::Shared;
 use super::tree::Tree;
@@ -29,12 +28,11 @@ const INTERVAL_MIN: Duration = Duration::from_millis(2);
 
 pub fn run(shared: &Shared) {
     let mut tree = Tree::default();
+    // It stays where the run is: what it reads of many processes is of one moment only while none of them runs. On another processor it took what was reclaimed meanwhile for growth.
     let mut share = (shared.options.pool == PoolSize::Auto).then(PoolShare::new);
     let _only_root_may = uswap_os::thread::set_nice(uswap_os::thread::thread_id(), -15);
     let (mut last, mut grew, mut looked_at_file) = (Instant::now(), Instant::now(), Instant::now());
-    let mut away = Away::new(shared);
     while !shared.is_stopping() {
-        away.follow(shared);
         let budget = shared.segment.budget();
         let expected = budget.used();
         let (used, engine) = measure(shared, &mut tree, last.elapsed());
