@@ -78,6 +78,13 @@ impl LinuxPlatform {
         }
     }
 
+    fn held_at(&self, start: usize, count: u32) -> u64 {
+        match self.pagemap.held(start, count as usize) {
+            Ok(bits) => bits[0],
+            Err(errno) => crate::fatal(format_args!("what was moved out cannot be told: pagemap: {errno}")),
+        }
+    }
+
     /// Moves frames into the trash, curing those that a fork left marked shared.
     fn move_to_trash(&self, from: usize, bytes: usize) {
         let mut done = 0;
@@ -94,6 +101,11 @@ impl LinuxPlatform {
                     let _retried_below = memory::populate_write(from + done, PAGE_BYTES);
                 }
                 Some(Stop::Retry) => thread::yield_now(),
+                Some(Stop::AlreadyMapped) => {
+                    // The kernel has moved more than it said.
+                    // SAFETY: 1. as in `drop_run`: the range is the agent's own, holds only dead frames, and raises no message.
+                    let _tried_again = unsafe { memory::drop_pages(self.trash_start + done, bytes - done) };
+                }
                 Some(stop) => crate::fatal(format_args!("a frame of the arena cannot be dropped: {stop:?}")),
             }
         }
@@ -227,10 +239,11 @@ impl Platform for LinuxPlatform {
     }
 
     fn held(&self, frame: FrameId, count: u32) -> u64 {
-        match self.pagemap.held(self.frame_address(frame), count as usize) {
-            Ok(bits) => bits[0],
-            Err(errno) => crate::fatal(format_args!("what was moved out cannot be told: pagemap: {errno}")),
-        }
+        self.held_at(self.frame_address(frame), count)
+    }
+
+    fn held_by_program(&self, page: PageId, count: u32) -> u64 {
+        self.held_at(page.address() as usize, count)
     }
 
     fn move_in(&self, frame: FrameId, page: PageId) -> Install {

@@ -76,18 +76,21 @@ impl<P: Platform> Engine<'_, P> {
                 break;
             }
         }
-        for index in bits(locked) {
-            let slot = leaf.slot(first.plus(u64::from(index)));
-            let word = slot.load();
-            self.commit(slot, word.place(), word.swap());
-        }
+        self.unlock(&leaf, first, locked);
         (result, moved)
     }
 
     /// Moves locked pages to the next frames of `target`, and gives their locks back.
     async fn move_part(&self, leaf: &Leaf<'_>, first: PageId, part: u64, target: &mut StagedChunk) -> Stage {
-        let frame = target.next_frame();
+        let (frame, count) = (target.next_frame(), part.count_ones());
         let frame_of = |rank: usize| FrameId(frame.0 + rank as u32);
+        let occupied = self.platform.held(frame, count);
+        if occupied != 0 {
+            // Somebody looked at the arena, and the kernel put zeros there. What such a frame holds is of no page.
+            target.used += u64::BITS - occupied.leading_zeros();
+            self.unlock(leaf, first, part);
+            return Stage::Nothing;
+        }
         {
             // Before the words name the frames: a move of the mapping may change it from then on.
             let mut private = self.private.lock();
@@ -98,24 +101,48 @@ impl<P: Platform> Engine<'_, P> {
         self.platform.step().await;
         let (stop, passed) = self.move_runs(first, frame, part);
         self.platform.step().await;
-        let held = self.platform.held(frame, part.count_ones());
+        let held = self.platform.held(frame, count);
+        let moved = self.moved(first, part, passed, held);
         for (rank, index) in bits(part).enumerate() {
             let slot = leaf.slot(first.plus(u64::from(index)));
             let word = slot.load();
-            let was_moved = passed & (1 << index) != 0 || is_planted(Plant::AnyFrame);
-            match (was_moved, held & (1 << rank) != 0) {
-                (true, true) => {
-                    target.pages += 1;
-                    self.commit(slot, Place::Staged(frame_of(rank)), word.swap());
-                }
-                (true, false) => self.must_be_done(slot.commit_hole()),
-                // It stays where it is. What its frame holds, if anything, is not of this page: somebody looked at the arena, and the kernel put zeros there.
-                (false, _) => self.commit(slot, word.place(), word.swap()),
+            if moved & (1 << index) != 0 {
+                target.pages += 1;
+                self.commit(slot, Place::Staged(frame_of(rank)), word.swap());
+            } else if passed & (1 << index) != 0 {
+                self.must_be_done(slot.commit_hole());
+            } else {
+                self.commit(slot, word.place(), word.swap());
             }
         }
         // Frames that hold something are not moved to again, whatever that is.
         target.used += u64::BITS - held.leading_zeros();
         stop
+    }
+
+    /// Of the pages of `part`, those that are in their frames now. The frames were empty before; `held`: those that are not any more.
+    ///
+    /// The kernel does not count all that it moves (Linux 6.18: when it stops in the middle of a batch), so a page that it did not say it went over is looked for where it was. If it is there still,
+    /// its frame holds zeros that somebody has just looked at.
+    fn moved(&self, first: PageId, part: u64, passed: u64, held: u64) -> u64 {
+        let in_frames = bits(part).enumerate().filter(|(rank, _)| held & (1 << rank) != 0);
+        let arrived = in_frames.fold(0, |mask, (_, index)| mask | (1 << index));
+        if arrived & !passed == 0 || is_planted(Plant::AnyFrame) {
+            return arrived;
+        }
+        if is_planted(Plant::CountedOnly) {
+            return arrived & passed;
+        }
+        arrived & (passed | !self.platform.held_by_program(first, CHUNK_PAGES as u32))
+    }
+
+    /// Gives the locks of pages back, the words unchanged. In the shared section in which they were locked.
+    fn unlock(&self, leaf: &Leaf<'_>, first: PageId, locked: u64) {
+        for index in bits(locked) {
+            let slot = leaf.slot(first.plus(u64::from(index)));
+            let word = slot.load();
+            self.commit(slot, word.place(), word.swap());
+        }
     }
 
     /// Locks the words of all pages that may be moved and do not rest; bit i for `first + i`.

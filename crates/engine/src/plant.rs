@@ -17,6 +17,8 @@ pub enum Plant {
     AnyFrame = 5,
     /// What was stored is committed without the gate, while the table may be copied for a child.
     CommitWithoutGate = 6,
+    /// A page is taken for moved only if the kernel counted it.
+    CountedOnly = 7,
 }
 
 #[cfg(feature = "plant")]

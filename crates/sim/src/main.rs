@@ -64,6 +64,12 @@ enum Plant {
     LostWakeup,
     /// What was decoded ahead is taken for the content of whatever page is there.
     StaleAhead,
+    /// What a frame holds is taken for the page that was to be moved there, also when the kernel did not move it.
+    AnyFrame,
+    /// What was stored is committed without the gate, while the table may be copied for a child.
+    CommitWithoutGate,
+    /// A page is taken for moved only if the kernel counted it.
+    CountedOnly,
 }
 
 static SEED: AtomicU64 = AtomicU64::new(0);
@@ -98,6 +104,9 @@ fn set_plant(plant: Option<Plant>) -> Result<()> {
         Plant::EarlyFree => uswap_engine::plant::Plant::EarlyFree,
         Plant::LostWakeup => uswap_engine::plant::Plant::LostWakeup,
         Plant::StaleAhead => uswap_engine::plant::Plant::StaleAhead,
+        Plant::AnyFrame => uswap_engine::plant::Plant::AnyFrame,
+        Plant::CommitWithoutGate => uswap_engine::plant::Plant::CommitWithoutGate,
+        Plant::CountedOnly => uswap_engine::plant::Plant::CountedOnly,
     }));
     Ok(())
 }

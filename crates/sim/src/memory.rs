@@ -187,15 +187,19 @@ impl Memory {
                     Some(MoveStop::Busy)
                 }
                 // "Exists". What comes before it was moved: the next call begins here.
-                Some(_) if target.looked_at && out.pages > 0 => return Ok(out),
-                Some(_) if target.looked_at => Some(MoveStop::Refused),
-                Some(mapped) => {
-                    if target.content.is_some() && mapped.content.is_some() {
+                Some(mapped) if target.content.is_some() => {
+                    if mapped.content.is_some() && !target.looked_at {
                         return Err(format!(
                             "{page:?}+{index} is moved into frame {} that holds something",
                             frame + index
                         ));
                     }
+                    if out.pages > 0 {
+                        return Ok(out);
+                    }
+                    Some(MoveStop::Refused)
+                }
+                Some(mapped) => {
                     if let Some(content) = mapped.content.take() {
                         *target = Frame { content: Some(content), ..Frame::default() };
                     }

@@ -80,6 +80,8 @@ pub struct Options {
     pub busy: u64,
     /// Somebody has just looked at an empty frame before so many of 1000 moves: the kernel has put zeros there.
     pub looks: u64,
+    /// So many of 1000 moves do not count what they have moved.
+    pub uncounted: u64,
     /// The supervisor takes store jobs.
     pub storer: bool,
     /// Slowest task: chosen in one of so many turns.
@@ -123,7 +125,8 @@ impl Options {
         };
         // Of a sequence of its own: what else a seed does is as before there were looks.
         let mut own = prng.clone();
-        let looks = if own.chance(1, 4) { 1 + own.below(200) } else { 0 };
+        let looks = if own.chance(1, 4) { 1 + own.below(30) } else { 0 };
+        let uncounted = if own.chance(1, 4) { 1 + own.below(60) } else { 0 };
         let zone_pages = [192, 320, 448][prng.below(3) as usize];
         Options {
             geometry,
@@ -147,6 +150,7 @@ impl Options {
             kills,
             busy,
             looks,
+            uncounted,
             storer: prng.chance(2, 3),
             slowness,
         }

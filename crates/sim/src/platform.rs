@@ -196,6 +196,11 @@ impl Platform for SimPlatform<'_> {
         if busy && out.stop.is_none() {
             out.stop = Some(MoveStop::Busy);
         }
+        if out.pages > 0 && self.world.chance(self.world.options.uncounted) {
+            self.world.count("moves not counted", 1);
+            let stop = if self.world.chance(500) { MoveStop::Refused } else { MoveStop::EventPending };
+            out = MoveOut { pages: self.world.below(u64::from(out.pages)) as u32, stop: Some(stop) };
+        }
         if out.stop == Some(MoveStop::Busy) {
             self.process.memory.borrow_mut().refused.insert(page.0 + u64::from(out.pages));
         }
@@ -207,6 +212,14 @@ impl Platform for SimPlatform<'_> {
         (0..count)
             .filter(|i| memory.frames[(frame.0 + i) as usize].content.is_some())
             .fold(0, |mask, i| mask | (1 << i))
+    }
+    fn held_by_program(&self, page: PageId, count: u32) -> u64 {
+        let memory = self.process.memory.borrow();
+        let is_there = |i: &u32| {
+            let mapped = memory.pages.get(&(page.0 + u64::from(*i)));
+            mapped.is_some_and(|mapped| mapped.content.is_some() || mapped.poisoned)
+        };
+        (0..count).filter(is_there).fold(0, |mask, i| mask | (1 << i))
     }
     fn move_in(&self, frame: FrameId, page: PageId) -> Install {
         if self.is_remote() {

@@ -27,6 +27,7 @@ fn every_planted_bug_is_found() {
         (Plant::StaleAhead, 400),
         (Plant::AnyFrame, 400),
         (Plant::CommitWithoutGate, 1500),
+        (Plant::CountedOnly, 400),
     ] {
         let found = found_after(plant, seeds_max);
         println!("{plant:?}: found by seed {found:?}");

@@ -69,6 +69,7 @@ fn a_hundred_seeds_exercise_everything() {
         "reaped_mms",
         "move_busy",
         "frames looked at",
+        "moves not counted",
         "pages verified at the end",
     ];
     for name in wanted {
