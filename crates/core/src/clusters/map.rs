@@ -33,6 +33,21 @@ const fn free_runs(word: u64, order: u32) -> u64 {
     free & STARTS[order as usize]
 }
 
+/// The first free aligned run of `1 << order` slots in one word, if it is shorter than a word.
+pub(crate) const fn first_run(word: u64, order: u32) -> Option<u32> {
+    if order >= 6 {
+        return None;
+    }
+    let runs = free_runs(word, order);
+    if runs == 0 { None } else { Some(runs.trailing_zeros()) }
+}
+
+/// Positions of the bits that are set.
+pub(crate) fn ones(bits: u64) -> impl Iterator<Item = u32> {
+    let next = |left: &u64| Some(left & (left - 1)).filter(|left| *left != 0);
+    core::iter::successors(Some(bits).filter(|bits| *bits != 0), next).map(|left| left.trailing_zeros())
+}
+
 /// The bits of `first..first + count` that lie in word `index`.
 const fn bits(index: usize, first: u32, count: u32) -> u64 {
     let start = index as u32 * 64;
@@ -45,6 +60,9 @@ const fn bits(index: usize, first: u32, count: u32) -> u64 {
 }
 
 impl Map {
+    /// Nothing is used.
+    pub(crate) const EMPTY: Map = Map([0; MAP_WORDS]);
+
     pub(crate) fn load(words: &[AtomicU64]) -> Map {
         Map(core::array::from_fn(|index| words[index].load(Ordering::Relaxed)))
     }
@@ -70,10 +88,8 @@ impl Map {
             let is_free = |at: &usize| self.0[*at..*at + words].iter().all(|word| *word == 0);
             return (0..MAP_WORDS).step_by(words).find(is_free).map(|at| at as u32 * 64);
         }
-        (first..MAP_WORDS).chain(0..first).find_map(|index| {
-            let runs = free_runs(self.0[index], order);
-            (runs != 0).then(|| index as u32 * 64 + runs.trailing_zeros())
-        })
+        let near = |index: usize| first_run(self.0[index], order).map(|at| index as u32 * 64 + at);
+        (first..MAP_WORDS).chain(0..first).find_map(near)
     }
 
     /// The largest order of which there is an aligned free run; None: all are used.
@@ -82,12 +98,15 @@ impl Map {
     }
 }
 
-/// Sets or clears the bits of `first..first + count`.
-pub(crate) fn set(words: &[AtomicU64], first: u32, count: u32, used: bool) {
-    let (begin, end) = (first as usize / 64, (first + count - 1) as usize / 64);
-    for (index, word) in words.iter().enumerate().take(end + 1).skip(begin) {
-        let (mask, before) = (bits(index, first, count), word.load(Ordering::Relaxed));
-        // Only the holder of the cluster's lock changes the map.
-        word.store(if used { before | mask } else { before & !mask }, Ordering::Relaxed);
+/// The words that `first..first + count` touches, and its bits in each.
+pub(crate) fn parts(first: u32, count: u32) -> impl Iterator<Item = (usize, u64)> {
+    (first as usize / 64..=(first + count - 1) as usize / 64)
+        .map(move |index| (index, bits(index, first, count)))
+}
+
+/// Sets the bits of `first..first + count`. Only the holder of the cluster's lock changes the map.
+pub(crate) fn set(words: &[AtomicU64], first: u32, count: u32) {
+    for (index, bits) in parts(first, count) {
+        words[index].store(words[index].load(Ordering::Relaxed) | bits, Ordering::Relaxed);
     }
 }
