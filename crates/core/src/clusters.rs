@@ -265,6 +265,15 @@ impl<'a, T: Truth> Clusters<'a, T> {
         Freed { clusters: self, cluster: None, slots: Map::EMPTY }
     }
 
+    /// Something is changed that the lock of a cluster guards: what the truth does not say and two must not change at once.
+    pub(crate) fn while_locked<R>(&self, cluster: u32, change: impl FnOnce() -> R) -> R {
+        let record = self.record(cluster);
+        self.lock(record);
+        let result = change();
+        self.locker.unlock(record.lock());
+        result
+    }
+
     /// The same for any slots of one cluster: words of its map, and the slots in each.
     fn free_parts(&self, cluster: u32, parts: impl Iterator<Item = (usize, u64)>) {
         let record = self.record(cluster);
