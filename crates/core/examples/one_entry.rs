@@ -1,13 +1,13 @@
 //! Stores, shares and puts swap entries, one thread, and nothing else: for a tool that counts instructions.
 //!
-//! `cargo build --release -p uswap-core --example one_entry`, then
-//! `valgrind --tool=callgrind --toggle-collect='*stored*' target/release/examples/one_entry 200000`. The instructions of `stored`,
-//! `shared`, `put_each` and `put_runs`, each divided by the number of entries, are those of one entry.
+//! `cargo build --release -p uswap-core --example one_entry`, then for each function below
+//! `valgrind --tool=callgrind --toggle-collect='*NAME*' target/release/examples/one_entry 50000`: what it collects, divided by three times the number, is one entry.
 
 use std::hint::black_box;
 use std::time::Instant;
 
 use uswap_core::segment::{Geometry, Segment};
+use uswap_core::swap_table::Put;
 use uswap_core::swap_word::Content;
 use uswap_sync::AtomicU64;
 use uswap_units::{BlobId, MmId, SwapId};
@@ -31,9 +31,25 @@ fn shared(segment: Segment<'_>, entries: &[SwapId]) {
 }
 
 #[inline(never)]
-fn put_each(segment: Segment<'_>, entries: &[SwapId]) {
+fn put_first_of_two(segment: Segment<'_>, entries: &[SwapId]) {
     for &id in entries {
-        let _put = black_box(segment.swap_table().put(id));
+        assert_eq!(segment.swap_table().put(id), Put::StillShared);
+    }
+}
+
+#[inline(never)]
+fn put_last(segment: Segment<'_>, entries: &[SwapId]) {
+    for &id in entries {
+        assert!(matches!(segment.swap_table().put(id), Put::Freed(_)));
+    }
+}
+
+#[inline(never)]
+fn put_together(segment: Segment<'_>, entries: &[SwapId]) {
+    for run in entries.chunks(64) {
+        segment.swap_table().put_each(run.iter().copied(), |content| {
+            black_box(content);
+        });
     }
 }
 
@@ -51,7 +67,10 @@ fn main() {
         ids.clear();
         timed("store", &mut || stored(segment, entries, &mut ids));
         timed("share", &mut || shared(segment, &ids));
-        timed("put one of two", &mut || put_each(segment, &ids));
-        timed("put the last", &mut || put_each(segment, &ids));
+        timed("put one of two", &mut || put_first_of_two(segment, &ids));
+        timed("put the last", &mut || put_last(segment, &ids));
+        ids.clear();
+        stored(segment, entries, &mut ids);
+        timed("put 64 together", &mut || put_together(segment, &ids));
     }
 }

@@ -37,7 +37,7 @@ const HEAD_WORDS: usize = 16;
 const CURRENT_WORDS: usize = 16;
 /// Clusters for each home: fewer, and the homes would have most clusters half used.
 const CLUSTERS_PER_HOME: u32 = 16;
-const HOMES_MAX: u32 = 64;
+const HOMES_MAX: u32 = 256;
 /// Clusters that turn out to be taken before a search for a run gives up.
 const ATTEMPTS_MAX: u32 = 64;
 
@@ -222,8 +222,13 @@ impl<'a, T: Truth> Clusters<'a, T> {
     }
 
     fn take(&self, record: Record<'_>, state: State, want: Want) -> Option<u32> {
+        let is_guest = state.count > 0 && want.order < state.order;
         // Not, if another was faster.
-        let at = self.find(record, want.order, want.from)?;
+        let at = if is_guest {
+            self.map(record).find_least(want.order)
+        } else {
+            self.find(record, want.order, want.from)
+        }?;
         let (first, size) = (record.index * CLUSTER_SLOTS + at, 1 << want.order);
         (first..first + size).for_each(|slot| self.truth.claim(slot, self.locker.me()));
         map::set(record.map(), at, size);

@@ -194,6 +194,12 @@ impl<'a, T: Truth> Clusters<'a, T> {
         {
             return Some(Choice::in_use(cluster));
         }
+        // The last empty ones are for runs that nobody else can serve.
+        if self.empty_is_scarce(filled)
+            && let Some(cluster) = self.first_of(usable, from, |_| true)
+        {
+            return Some(Choice::in_use(cluster));
+        }
         // What waits to be discarded has its memory still: better than one that must be filled anew.
         let empty = [List::DISCARD, List::FREE]
             .into_iter()
@@ -203,10 +209,19 @@ impl<'a, T: Truth> Clusters<'a, T> {
         if let Some(cluster) = empty {
             return Some(Choice { cluster, as_what: As::Empty });
         }
-        self.choose_from(usable, home, from)
+        self.first_of(usable, from, |_| true)
             .or_else(|| self.choose_fragment(filled, order, home, from))
             .map(Choice::in_use)
             .or_else(|| self.choose_last(filled, order, from))
+    }
+
+    /// Whether there are fewer empty clusters than homes.
+    fn empty_is_scarce(&self, filled: u64) -> bool {
+        let homes = self.space.homes();
+        let lists = [List::DISCARD, List::FREE].into_iter().filter(|list| filled & (1 << list.0) != 0);
+        let untouched = self.count() - self.touched();
+        let mut empty = lists.flat_map(|list| self.listed(list, 0));
+        untouched < homes && empty.nth((homes - untouched) as usize - 1).is_none()
     }
 
     /// A cluster that was never used. Those before it that are too short are free from now on.
