@@ -73,6 +73,12 @@ impl<S: Slots> WithTrees<S> {
         WithTrees { slots, trees: Trees::new(clusters), slot_count: u64::from(clusters * CLUSTER_SLOTS) }
     }
 
+    /// The same, with [`Trees::holding`].
+    #[must_use]
+    pub fn holding(self, held_ns: u32) -> WithTrees<S> {
+        WithTrees { trees: self.trees.holding(held_ns), ..self }
+    }
+
     fn free(&self, cpu: u16, first: u32, count: u32) {
         self.trees.remove(first, count);
         self.slots.free(cpu, first, count);
