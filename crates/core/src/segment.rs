@@ -263,6 +263,7 @@ impl<'a> Segment<'a> {
         PageTable::new(self.tables(), mm, root)
     }
     /// The swap table.
+    #[inline]
     pub fn swap_table(&self) -> SwapTable<'a> {
         let entries = self.layout.geometry.entries as usize;
         SwapTable {

@@ -176,7 +176,8 @@ fn yielding(_: MmTable<'_>, _: MmId, _: u32) -> Holder {
 
 /// Our swap table. A CPU is a process.
 pub struct Table<'a> {
-    segment: Segment<'a>,
+    /// As each CPU sees it: it is made once in a process, too.
+    segments: Vec<Segment<'a>>,
     memory: &'a TableMemory,
 }
 
@@ -185,11 +186,12 @@ impl<'a> Table<'a> {
     #[must_use]
     pub fn new(memory: &'a TableMemory) -> Table<'a> {
         let segment = Segment::open(memory.words.all()).expect("it was made by `new`");
-        Table { segment: segment.waiting_by(yielding), memory }
+        let segment = segment.waiting_by(yielding);
+        Table { segments: (0..CPUS_MAX as u16).map(|cpu| segment.acting_as(MmId(cpu))).collect(), memory }
     }
 
     fn of(&self, cpu: u16) -> SwapTable<'a> {
-        self.segment.acting_as(MmId(cpu)).swap_table()
+        self.segments[usize::from(cpu)].swap_table()
     }
 
     /// As [`SwapCache::store`], for `1 << order` pages that leave together.
