@@ -25,7 +25,7 @@ usage: cargo xtask COMMAND
   demo [ARGS]           build, then `uswap demo ARGS`
   fuzz [--seconds N]    random lists of operations against the models of the structures, for 20 s or N
   fuzz --seed S         the lists of one seed, as a failing run prints it
-  swap-space [--short] [--out DIR]
+  swap-space [--short] [--scene NAME] [--out DIR]
                         allocators of swap slots side by side, in made-up time and with threads; pictures go to DIR
   test                  everything: the checks, unit tests, fuzz, loom, shuttle, made-up time, 1000 simulator seeds, integration tests
   install --prefix DIR  build, then copy to DIR/bin and DIR/lib/uswap

@@ -13,6 +13,9 @@ struct Arguments {
     /// Only show that all scenes run.
     #[arg(long)]
     short: bool,
+    /// Measure only this; may be given several times.
+    #[arg(long, value_parser = clap::builder::PossibleValuesParser::new(program::names()))]
+    scene: Vec<String>,
     /// Where results and pictures go.
     #[arg(long, default_value = "target/swap-space")]
     out: PathBuf,
@@ -21,6 +24,6 @@ struct Arguments {
 fn main() -> anyhow::Result<()> {
     let arguments = Arguments::parse();
     let size = if arguments.short { Size::Short } else { Size::Full };
-    print!("{}", program::run(size, &arguments.out)?);
+    print!("{}", program::run(size, &arguments.scene, &arguments.out)?);
     Ok(())
 }

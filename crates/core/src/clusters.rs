@@ -16,7 +16,7 @@ mod map;
 mod record;
 
 use crate::plant::{Plant, is_planted};
-use lists::{Choice, LISTS, List};
+use lists::{As, Choice, LISTS, List};
 use lock::{Got, Locker};
 use map::Map;
 use record::{RECORD_WORDS, Record, State};
@@ -37,7 +37,7 @@ const HEAD_WORDS: usize = 16;
 const CURRENT_WORDS: usize = 16;
 /// Clusters for each home: fewer, and the homes would have most clusters half used.
 const CLUSTERS_PER_HOME: u32 = 16;
-const HOMES_MAX: u32 = 64;
+const HOMES_MAX: u32 = 256;
 /// Clusters that turn out to be taken before a search for a run gives up.
 const ATTEMPTS_MAX: u32 = 64;
 
@@ -107,7 +107,8 @@ pub struct Clusters<'a, T> {
 impl<'a, T: Truth> Clusters<'a, T> {
     /// A view of `words`, as many as the space needs.
     pub fn new(words: &'a [AtomicU64], space: Space, truth: T, locker: Locker<'a>) -> Self {
-        assert!(words.len() >= space.words());
+        // A view is made for each operation: to reckon this anew would take a part of it that is seen.
+        debug_assert!(words.len() >= space.words());
         Clusters { words, space, truth, locker }
     }
 
@@ -143,11 +144,14 @@ impl<'a, T: Truth> Clusters<'a, T> {
 
     /// The slots of a cluster that may not be had, in front of the first or behind the last.
     fn missing(&self, cluster: u32) -> Map {
-        self.with_missing(cluster, Map([0; map::MAP_WORDS]))
+        self.with_missing(cluster, Map::EMPTY)
     }
 
     fn with_missing(&self, cluster: u32, map: Map) -> Map {
         let start = cluster * CLUSTER_SLOTS;
+        if start >= self.space.first && start + CLUSTER_SLOTS <= self.space.end {
+            return map;
+        }
         let front = self.space.first.saturating_sub(start).min(CLUSTER_SLOTS);
         let there = self.space.end.saturating_sub(start).min(CLUSTER_SLOTS);
         map.with(0, front).with(there, CLUSTER_SLOTS - there)
@@ -173,7 +177,8 @@ impl<'a, T: Truth> Clusters<'a, T> {
         let hint = current.load(Ordering::Relaxed);
         let last = ((hint >> 32) as u32).checked_sub(1);
         if let Some(cluster) = last
-            && let Some(slot) = self.allocate_in(Choice { cluster, is_empty: false }, order, hint as u32)
+            && let Some(slot) =
+                self.allocate_in(Choice::in_use(cluster), Want { order, home, from: hint as u32 })
         {
             // The next search starts behind it; the cluster is named already.
             current.store((hint >> 32 << 32) | u64::from(slot % CLUSTER_SLOTS), Ordering::Relaxed);
@@ -183,7 +188,7 @@ impl<'a, T: Truth> Clusters<'a, T> {
         let from = scattered(last.unwrap_or(0), home) % self.touched().max(1);
         for _ in 0..ATTEMPTS_MAX + self.count() {
             let choice = self.choose(order, home, from)?;
-            if let Some(slot) = self.allocate_in(choice, order, 0) {
+            if let Some(slot) = self.allocate_in(choice, Want { order, home, from: 0 }) {
                 let hint = (u64::from(choice.cluster) + 1) << 32 | u64::from(slot % CLUSTER_SLOTS);
                 current.store(hint, Ordering::Relaxed);
                 return Some(slot);
@@ -197,67 +202,119 @@ impl<'a, T: Truth> Clusters<'a, T> {
         u32::from(self.locker.me().0) % self.space.homes()
     }
 
-    fn allocate_in(&self, choice: Choice, order: u32, from: u32) -> Option<u32> {
+    fn allocate_in(&self, choice: Choice, want: Want) -> Option<u32> {
         let record = self.record(choice.cluster);
         self.lock(record);
-        let home = self.home();
-        // Not from one that another has just begun: there are more.
-        let is_taken = choice.is_empty && record.state().count > 0;
-        let found = if is_taken { None } else { self.take(record, order, from) };
-        if found.is_some() {
-            record.set_current(Some(home));
-        } else if record.current() == Some(home) {
-            record.set_current(None);
+        let state = record.state();
+        let may = match choice.as_what {
+            // Not from one that another has just begun: there are more.
+            As::Empty => state.count == 0 && state.serves(want.order),
+            As::InUse => state.serves(want.order),
+            As::LastResort => !state.list.is_closed(),
+        };
+        let found = if may { self.take(record, state, want) } else { None };
+        let (before, is_mine) = (record.current(), found.is_some());
+        if is_mine != (before == Some(want.home)) {
+            record.set_current(is_mine.then_some(want.home));
         }
         self.locker.unlock(record.lock());
         found
     }
 
-    fn take(&self, record: Record<'_>, order: u32, from: u32) -> Option<u32> {
-        let state = record.state();
-        if !state.serves(order) {
-            return None;
-        }
-        let (map, size) = (self.map(record), 1 << order);
+    fn take(&self, record: Record<'_>, state: State, want: Want) -> Option<u32> {
+        let is_guest = state.count > 0 && want.order < state.order;
         // Not, if another was faster.
-        let at = map.find(order, from)?;
-        let first = record.index * CLUSTER_SLOTS + at;
+        let at = if is_guest {
+            self.map(record).find_least(want.order)
+        } else {
+            self.find(record, want.order, want.from)
+        }?;
+        let (first, size) = (record.index * CLUSTER_SLOTS + at, 1 << want.order);
         (first..first + size).for_each(|slot| self.truth.claim(slot, self.locker.me()));
-        map::set(record.map(), at, size, true);
-        let order = if state.count == 0 { order } else { state.order };
-        self.settle(record, State { count: state.count + size, order, ..state }, map.with(at, size));
+        map::set(record.map(), at, size);
+        let order = if state.count == 0 { want.order } else { state.order };
+        let next = State { count: state.count + size, order, ..state };
+        if next.list == List::usable(order) && self.find_near(record, order, at).is_some() {
+            // Where one was there is another: most often, and then nothing else changes.
+            record.set_state(next);
+        } else {
+            self.settle(record, next);
+        }
         Some(first)
+    }
+
+    /// A free run of `1 << order` slots in the word of the map in which `from` is.
+    fn find_near(&self, record: Record<'_>, order: u32, from: u32) -> Option<u32> {
+        let index = (from / 64) as usize;
+        let start = record.index * CLUSTER_SLOTS + index as u32 * 64;
+        let is_whole = start >= self.space.first && start + 64 <= self.space.end;
+        if !is_whole {
+            None
+        } else {
+            map::first_run(record.map_word(index), order).map(|at| index as u32 * 64 + at)
+        }
+    }
+
+    fn find(&self, record: Record<'_>, order: u32, from: u32) -> Option<u32> {
+        self.find_near(record, order, from).or_else(|| self.map(record).find(order, from))
     }
 
     /// Frees slots of one cluster that the truth says are free. Others of the range are left alone.
     pub fn free(&self, first: u32, count: u32) {
         assert!(first / CLUSTER_SLOTS == (first + count - 1) / CLUSTER_SLOTS);
-        let record = self.record(first / CLUSTER_SLOTS);
+        self.free_parts(first / CLUSTER_SLOTS, map::parts(first % CLUSTER_SLOTS, count));
+    }
+
+    /// Collects slots, to free those of a cluster under one hold of its lock.
+    pub(crate) fn freed(&self) -> Freed<'_, 'a, T> {
+        Freed { clusters: self, cluster: None, slots: Map::EMPTY }
+    }
+
+    /// Something is changed that the lock of a cluster guards: what the truth does not say and two must not change at once.
+    pub(crate) fn while_locked<R>(&self, cluster: u32, change: impl FnOnce() -> R) -> R {
+        let record = self.record(cluster);
         self.lock(record);
-        let before = Map::load(record.map());
-        for slot in first..first + count {
-            // It may have been found free by `audit`, and be someone else's by now.
-            if !self.truth.is_used(slot) || is_planted(Plant::FreeWithoutLook) {
-                map::set(record.map(), slot % CLUSTER_SLOTS, 1, false);
+        let result = change();
+        self.locker.unlock(record.lock());
+        result
+    }
+
+    /// The same for any slots of one cluster: words of its map, and the slots in each.
+    fn free_parts(&self, cluster: u32, parts: impl Iterator<Item = (usize, u64)>) {
+        let record = self.record(cluster);
+        self.lock(record);
+        let freed: u32 = parts.map(|(index, slots)| self.free_in_word(record, index, slots)).sum();
+        if freed > 0 {
+            let state = record.state();
+            let next = State { count: state.count - freed, ..state };
+            if next.count > 0 && next.list == List::usable(next.order) {
+                // It has more of what it is listed for.
+                record.set_state(next);
+            } else {
+                self.settle(record, next);
             }
         }
-        self.note_freed(record, before);
         self.locker.unlock(record.lock());
     }
 
-    /// The map has changed from `before` by slots that became free.
-    fn note_freed(&self, record: Record<'_>, before: Map) {
-        let (now, state) = (Map::load(record.map()), record.state());
-        let freed = before.count() - now.count();
-        if freed > 0 {
-            self.settle(record, State { count: now.count(), ..state }, self.map(record));
-        }
+    /// Clears the bits of `slots` that the truth says are free. Returns how many. The cluster's lock is held.
+    fn free_in_word(&self, record: Record<'_>, index: usize, slots: u64) -> u32 {
+        let word = &record.map()[index];
+        let before = word.load(Ordering::Relaxed);
+        let start = record.index * CLUSTER_SLOTS + index as u32 * 64;
+        let free = map::ones(before & slots)
+            // It may have been found free by `audit`, and be someone else's by now.
+            .filter(|&at| !self.truth.is_used(start + at) || is_planted(Plant::FreeWithoutLook))
+            .fold(0, |free, at| free | 1 << at);
+        word.store(before & !free, Ordering::Relaxed);
+        free.count_ones()
     }
 
-    /// Writes the state, and puts the cluster on the list that follows from it. The cluster's lock is held.
-    fn settle(&self, record: Record<'_>, state: State, map: Map) {
+    /// Writes the state, and puts the cluster on the list that follows from it and from the map. The cluster's lock is held.
+    fn settle(&self, record: Record<'_>, state: State) {
         let order = if state.count == 0 { 0 } else { state.order };
-        self.move_to(record, State { order, list: self.list_for(state, map), ..state });
+        let list = self.list_for(state, self.map(record));
+        self.move_to(record, State { order, list, ..state });
     }
 
     fn list_for(&self, state: State, map: Map) -> List {
@@ -315,19 +372,63 @@ impl<'a, T: Truth> Clusters<'a, T> {
         }
         let before = Map::load(record.map());
         let start = record.index * CLUSTER_SLOTS;
-        for at in 0..CLUSTER_SLOTS.min(self.space.end - start) {
-            map::set(record.map(), at, 1, self.truth.is_used(start + at));
+        let there = CLUSTER_SLOTS.min(self.space.end - start);
+        for (index, word) in record.map().iter().enumerate() {
+            let slots = (index as u32 * 64..there.min(index as u32 * 64 + 64)).enumerate();
+            let used = slots.filter(|&(_, at)| self.truth.is_used(start + at));
+            word.store(used.fold(0, |used, (bit, _)| used | 1 << bit), Ordering::Relaxed);
         }
         let now = Map::load(record.map());
         match (now.count(), state.list) {
             // It was touched, and not begun.
             (0, List::NONE) => self.move_to(record, State { list: List::FREE, ..state }),
             (0, List::FREE | List::DISCARD) => (),
-            (count, _) => self.settle(record, State { count, ..state }, self.map(record)),
+            (count, _) => self.settle(record, State { count, ..state }),
         }
         self.relist(record);
         before.count().saturating_sub(now.count())
     }
+}
+
+/// Slots that the truth says are free, and that are given back together: a lock is taken for each cluster, not for each slot.
+///
+/// Must hold: who collects has said `begin` to its locker, and gives all back before it says `end`; if it dies before, `audit` finds them.
+pub(crate) struct Freed<'c, 'a, T> {
+    clusters: &'c Clusters<'a, T>,
+    cluster: Option<u32>,
+    slots: Map,
+}
+
+impl<T: Truth> Freed<'_, '_, T> {
+    /// One more. Those before it are given back if they are of another cluster.
+    pub(crate) fn add(&mut self, slot: u32) {
+        let cluster = slot / CLUSTER_SLOTS;
+        if self.cluster != Some(cluster) {
+            self.give_back();
+            self.cluster = Some(cluster);
+        }
+        let at = slot % CLUSTER_SLOTS;
+        self.slots.0[at as usize / 64] |= 1 << (at % 64);
+    }
+
+    /// Gives all back.
+    pub(crate) fn give_back(&mut self) {
+        if let Some(cluster) = self.cluster.take() {
+            let slots = core::mem::replace(&mut self.slots, Map::EMPTY);
+            let words = slots.0.into_iter().enumerate();
+            self.clusters.free_parts(cluster, words.filter(|&(_, slots)| slots != 0));
+        }
+    }
+}
+
+/// What somebody looks for in a cluster.
+#[derive(Clone, Copy)]
+struct Want {
+    order: u32,
+    /// For the current clusters of whom.
+    home: u32,
+    /// The slot of the cluster from which it searches.
+    from: u32,
 }
 
 /// Another place for each home, and after each place another one: who goes on to the next cluster meets nobody who does the same.

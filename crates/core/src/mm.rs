@@ -53,7 +53,7 @@ pub struct MmRecord<'a> {
 #[derive(Clone, Copy)]
 pub struct MmTable<'a> {
     pub(crate) words: &'a [AtomicU64],
-    /// Processes that ever took a record.
+    /// Processes that ever asked for a record.
     pub(crate) taken_total: &'a AtomicU64,
 }
 
@@ -69,12 +69,14 @@ impl<'a> MmTable<'a> {
     /// All records that are not free.
     pub fn in_use(&self) -> impl Iterator<Item = MmRecord<'a>> + use<'a> {
         let table = *self;
-        (0..table.count() as u16)
-            .map(move |id| table.record(MmId(id)))
-            .filter(|mm| mm.state() != MmState::Free)
+        // The first that is free is taken: those behind were never used, and are not in memory.
+        let touched = u64::from(table.count()).min(table.taken_total());
+        (0..touched as u16).map(move |id| table.record(MmId(id))).filter(|mm| mm.state() != MmState::Free)
     }
     /// Takes a free record. None: too many processes.
     pub fn take(&self) -> Option<MmRecord<'a>> {
+        // First: who sees the record sees that there are so many.
+        let number = self.taken_total.fetch_add(1, Ordering::Relaxed) + 1;
         for id in 0..self.count() as u16 {
             let mm = self.record(MmId(id));
             let taken = (MmState::Taken as u64) << STATE_SHIFT;
@@ -82,14 +84,13 @@ impl<'a> MmTable<'a> {
             if mm.words[0].load(Ordering::Relaxed) == 0
                 && mm.words[0].compare_exchange(0, taken, Ordering::AcqRel, Ordering::Relaxed).is_ok()
             {
-                let number = self.taken_total.fetch_add(1, Ordering::Relaxed) + 1;
                 mm.words[10].store(number, Ordering::Relaxed);
                 return Some(mm);
             }
         }
         None
     }
-    /// Processes that ever took a record.
+    /// Processes that ever asked for a record.
     pub fn taken_total(&self) -> u64 {
         self.taken_total.load(Ordering::Relaxed)
     }

@@ -52,13 +52,16 @@ pub struct Layout {
     table_holds: usize,
     table_stageable: usize,
     clusters: usize,
+    clusters_words: usize,
     slot_clusters: usize,
+    slot_clusters_words: usize,
     states: usize,
     maps: usize,
     offers: usize,
     slots: usize,
     words: usize,
     hashes: usize,
+    more: usize,
     tables: usize,
     pool: usize,
     total: usize,
@@ -76,6 +79,8 @@ impl Geometry {
             start
         };
         let zspages = self.zspages as usize;
+        let (clusters_words, slot_clusters_words) =
+            (entry_space(self.entries).words(), slot_space(self.slots).words());
         Layout {
             geometry: self,
             counters: place(COUNTER_WORDS + HISTOGRAM_WORDS),
@@ -85,14 +90,17 @@ impl Geometry {
             table_owners: place(self.tables as usize),
             table_holds: place(self.tables as usize),
             table_stageable: place(self.tables as usize),
-            clusters: place(entry_space(self.entries).words()),
-            slot_clusters: place(slot_space(self.slots).words()),
+            clusters: place(clusters_words),
+            clusters_words,
+            slot_clusters: place(slot_clusters_words),
+            slot_clusters_words,
             states: place(zspages),
             maps: place(zspages * MAP_WORDS),
             offers: place(zspages.div_ceil(64) * (CLASS_COUNT + 1)),
             slots: place((self.slots / 8) as usize),
             words: place(self.entries as usize),
             hashes: place(self.entries as usize * 2),
+            more: place(self.entries as usize),
             tables: place(self.tables as usize * 512),
             pool: place(zspages * ZSPAGE_BYTES / 8),
             total: at,
@@ -105,11 +113,11 @@ impl Layout {
     pub const fn total_words(&self) -> usize {
         self.total
     }
-    /// Byte offsets and lengths of the words and the hashes of a cluster of entries, whole pages.
-    pub const fn cluster_bytes(&self, cluster: u32) -> [(u64, u64); 2] {
-        let page = PAGE_BYTES as u64;
-        let (words, hashes) = (self.words as u64 * 8, self.hashes as u64 * 8);
-        [(words + cluster as u64 * page, page), (hashes + cluster as u64 * 2 * page, 2 * page)]
+    /// Byte offsets and lengths of what belongs to a cluster of entries, whole pages: words, hashes, and what the words do not count.
+    pub const fn cluster_bytes(&self, cluster: u32) -> [(u64, u64); 3] {
+        let (page, at) = (PAGE_BYTES as u64, cluster as u64 * PAGE_BYTES as u64);
+        let (words, hashes, more) = (self.words as u64 * 8, self.hashes as u64 * 8, self.more as u64 * 8);
+        [(words + at, page), (hashes + 2 * at, 2 * page), (more + at, page)]
     }
     /// Byte offset of the pool's data in the segment: what is given back to the system lies there.
     pub const fn pool_offset_bytes(&self) -> u64 {
@@ -255,12 +263,14 @@ impl<'a> Segment<'a> {
         PageTable::new(self.tables(), mm, root)
     }
     /// The swap table.
+    #[inline]
     pub fn swap_table(&self) -> SwapTable<'a> {
         let entries = self.layout.geometry.entries as usize;
         SwapTable {
             words: self.part(self.layout.words, entries),
             hashes: self.part(self.layout.hashes, entries * 2),
-            clusters: self.part(self.layout.clusters, entry_space(entries as u32).words()),
+            more: self.part(self.layout.more, entries),
+            clusters: self.part(self.layout.clusters, self.layout.clusters_words),
             counters: self.counters(),
             locker: self.locker(),
         }
@@ -282,7 +292,7 @@ impl<'a> Segment<'a> {
     pub fn slots(&self) -> SlotMap<'a> {
         SlotMap {
             counts: self.part(self.layout.slots, (self.layout.geometry.slots / 8) as usize),
-            clusters: self.part(self.layout.slot_clusters, slot_space(self.layout.geometry.slots).words()),
+            clusters: self.part(self.layout.slot_clusters, self.layout.slot_clusters_words),
             locker: self.locker(),
         }
     }

@@ -40,6 +40,7 @@ impl Truth for Words<'_> {
 struct Table {
     words: Vec<AtomicU64>,
     hashes: Vec<AtomicU64>,
+    more: Vec<AtomicU64>,
     clusters: Vec<AtomicU64>,
     taken_total: AtomicU64,
     /// References that nobody has in hand.
@@ -61,6 +62,7 @@ impl Table {
         let table = Table {
             words,
             hashes: zeros(2 * ENTRIES as usize),
+            more: zeros(ENTRIES as usize),
             clusters: zeros(entry_space(ENTRIES).words()),
             taken_total: AtomicU64::new(0),
             references: Mutex::new(Vec::new()),
@@ -80,6 +82,7 @@ impl Table {
         SwapTable {
             words: &self.words,
             hashes: &self.hashes,
+            more: &self.more,
             clusters: &self.clusters,
             counters: Counters { words: &[], histograms: &[] },
             locker: self.locker(),
@@ -117,6 +120,14 @@ impl Table {
         }
     }
 
+    /// Puts an entry and one more that nobody has in hand.
+    fn put_together(&self, id: SwapId) {
+        let another = self.references.lock().expect("no panic").pop();
+        let ids = [Some(id), another].into_iter().flatten();
+        self.view()
+            .put_each(ids, |freed| assert!(matches!(freed, Content::Same(_)), "an entry is owned twice"));
+    }
+
     /// A few steps of one thread.
     fn work(&self, me: u64) {
         for step in 0..STEPS {
@@ -137,7 +148,8 @@ impl Table {
                     keep.extend(self.store(number));
                     keep.push(id);
                 }
-                (Some(id), _) => self.put(id),
+                (Some(id), _) if rand::thread_rng().gen_bool(0.5) => self.put(id),
+                (Some(id), _) => self.put_together(id),
             }
             self.references.lock().expect("no panic").append(&mut keep);
         }

@@ -125,14 +125,10 @@ impl<'a> SlotMap<'a> {
     pub fn take_run(&self, wanted: u64) -> Option<TakenRun> {
         let most = wanted.clamp(1, u64::from(CLUSTER_SLOTS)).ilog2();
         let clusters = self.clusters();
-        // Slots are freed by others meanwhile, but taken only here.
-        while let Some(largest) = clusters.largest() {
-            let order = largest.min(most);
-            if let Some(first) = clusters.allocate(order) {
-                return Some(TakenRun { first: u64::from(first), count: 1 << order });
-            }
-        }
-        None
+        let mut orders = (0..=most).rev();
+        orders.find_map(|order| {
+            clusters.allocate(order).map(|first| TakenRun { first: u64::from(first), count: 1 << order })
+        })
     }
 
     /// A cluster whose blocks can be given back to the file system. Those that wait for it may be taken again meanwhile.
@@ -166,23 +162,10 @@ impl<'a> SlotMap<'a> {
     /// One user of each of these slots less.
     fn remove(&self, slots: core::ops::Range<u64>) {
         self.locker.begin();
-        // What became free is given back together, a part for each cluster.
-        let mut freed: Option<core::ops::Range<u64>> = None;
-        for slot in slots {
-            let is_free = self.subtract(slot);
-            let is_border = slot % u64::from(CLUSTER_SLOTS) == 0;
-            if (!is_free || is_border)
-                && let Some(part) = freed.take()
-            {
-                self.clusters().free(part.start as u32, (part.end - part.start) as u32);
-            }
-            if is_free {
-                freed = Some(freed.map_or(slot, |part| part.start)..slot + 1);
-            }
-        }
-        if let Some(part) = freed {
-            self.clusters().free(part.start as u32, (part.end - part.start) as u32);
-        }
+        let clusters = self.clusters();
+        let mut freed = clusters.freed();
+        slots.filter(|&slot| self.subtract(slot)).for_each(|slot| freed.add(slot as u32));
+        freed.give_back();
         self.locker.end();
     }
 

@@ -9,7 +9,7 @@ use crate::clusters::lock::Locker;
 use crate::clusters::{CLUSTER_SLOTS, Clusters, Space, Truth};
 use crate::counters::{Counter, Counters};
 use crate::plant::{Plant, is_planted};
-use crate::swap_word::{Content, SwapWord};
+use crate::swap_word::{COUNT_MAX, Content, SwapWord};
 use uswap_sync::{AtomicU64, Ordering};
 use uswap_units::{MmId, SwapId};
 
@@ -21,6 +21,8 @@ pub const CLUSTER_ENTRIES: u32 = CLUSTER_SLOTS;
 pub struct SwapTable<'a> {
     pub(crate) words: &'a [AtomicU64],
     pub(crate) hashes: &'a [AtomicU64],
+    /// References that the words do not count; not looked at, and not in memory, where there are none.
+    pub(crate) more: &'a [AtomicU64],
     /// State of the clusters.
     pub(crate) clusters: &'a [AtomicU64],
     pub(crate) counters: Counters<'a>,
@@ -79,6 +81,15 @@ pub enum WritebackEnd {
     Orphaned,
 }
 
+/// References that move at once between a word and the other that counts with it.
+const COUNT_MOVED: u32 = COUNT_MAX / 2;
+
+/// With one reference more, if the word has room for it.
+fn shared(word: SwapWord) -> Option<SwapWord> {
+    assert!(word.count() > 0, "an entry that is shared is one that a page refers to");
+    (word.count() < COUNT_MAX).then(|| word.with_retained(false).with_count_plus_one())
+}
+
 impl<'a> SwapTable<'a> {
     /// Number of entries; ids are `1..entry_count`.
     pub fn entry_count(&self) -> u32 {
@@ -111,12 +122,17 @@ impl<'a> SwapTable<'a> {
 
     /// Takes a free entry for the caller, who publishes or cancels it. None: the table is full.
     pub fn reserve(&self) -> Option<SwapId> {
+        self.reserve_run(0)
+    }
+
+    /// Takes `1 << order` free entries that follow each other, as [`reserve`](Self::reserve). None: there are not so many together.
+    pub fn reserve_run(&self, order: u32) -> Option<SwapId> {
         self.locker.begin();
-        let id = self.clusters().allocate(0).map(SwapId);
-        if id.is_none() {
+        let first = self.clusters().allocate(order).map(SwapId);
+        if first.is_none() {
             self.locker.end();
         }
-        id
+        first
     }
 
     /// The word of the entry is 0: others may have it.
@@ -139,58 +155,166 @@ impl<'a> SwapTable<'a> {
 
     /// Reserved -> content with one reference: that of the page word which the caller has locked and commits next.
     pub fn publish(&self, id: SwapId, content: Content) {
-        debug_assert_eq!(self.load(id).content(), Content::Reserved);
-        let word = SwapWord::new(content).with_referenced(true).with_count_plus_one();
-        // Release pairs with `load`: the content is in its cell before the word names it.
-        let release = if is_planted(Plant::PublishRelaxed) { Ordering::Relaxed } else { Ordering::Release };
-        self.words[id.0 as usize].store(word.0, release);
+        self.publish_run(id, [content]);
+    }
+
+    /// The same for all entries of a run that was reserved together.
+    pub fn publish_run(&self, first: SwapId, contents: impl IntoIterator<Item = Content>) {
+        for (id, content) in (first.0..).map(SwapId).zip(contents) {
+            debug_assert_eq!(self.load(id).content(), Content::Reserved);
+            let word = SwapWord::new(content).with_referenced(true).with_count(1);
+            // Release pairs with `load`: the content is in its cell before the word names it.
+            let release =
+                if is_planted(Plant::PublishRelaxed) { Ordering::Relaxed } else { Ordering::Release };
+            self.words[id.0 as usize].store(word.0, release);
+        }
         self.locker.end();
     }
 
     /// Reserved -> free, because nothing will be stored.
     pub fn cancel(&self, id: SwapId) {
-        self.cancel_for_the_dead(id);
+        self.cancel_run(id, 1);
+    }
+
+    /// The same for all entries of a run that was reserved together.
+    pub fn cancel_run(&self, first: SwapId, count: u32) {
+        self.cancel_for_the_dead(first, count);
         self.locker.end();
     }
 
-    fn cancel_for_the_dead(&self, id: SwapId) {
-        debug_assert_eq!(self.load(id).content(), Content::Reserved);
-        self.words[id.0 as usize].store(0, Ordering::Release);
-        self.free(id);
+    fn cancel_for_the_dead(&self, first: SwapId, count: u32) {
+        for id in (first.0..first.0 + count).map(SwapId) {
+            debug_assert_eq!(self.load(id).content(), Content::Reserved);
+            self.words[id.0 as usize].store(0, Ordering::Release);
+        }
+        self.clusters().free(first.0, count);
     }
 
     /// One more page refers to the entry. A shared entry is not retained: someone may depend on it.
     pub fn share(&self, id: SwapId) {
-        self.update(id, |word| {
-            assert!(word.count() > 0, "an entry that is shared is one that a page refers to");
-            Some(word.with_retained(false).with_count_plus_one())
+        let (_, is_counted) = self.update(id, shared);
+        if !is_counted {
+            self.share_beyond(id);
+        }
+    }
+
+    /// The count of the word is full: half of it moves to the other word.
+    ///
+    /// The other word counts first: who dies in between leaves an entry that is never freed, not one that is freed too early.
+    #[cold]
+    fn share_beyond(&self, id: SwapId) {
+        self.locker.begin();
+        self.clusters().while_locked(id.0 / CLUSTER_ENTRIES, || {
+            let other = &self.more[id.0 as usize];
+            while let (seen, false) = self.update(id, shared) {
+                let more = self.more_of(id, seen);
+                other.store(more + u64::from(COUNT_MOVED), Ordering::Relaxed);
+                let next = seen.with_more(true).with_count(seen.count() - COUNT_MOVED);
+                if !self.change(id, seen, next) {
+                    other.store(more, Ordering::Relaxed);
+                }
+            }
         });
+        self.locker.end();
+    }
+
+    /// One reference is left in the word, and more elsewhere: some of them come back, or all.
+    #[cold]
+    fn bring_back_references(&self, id: SwapId) {
+        self.locker.begin();
+        self.clusters().while_locked(id.0 / CLUSTER_ENTRIES, || {
+            let seen = self.load(id);
+            let more = self.more_of(id, seen);
+            let moved = more.min(u64::from(COUNT_MOVED));
+            let next = seen.with_count(seen.count() + moved as u32).with_more(more > moved);
+            // Who is faster leaves it to us or to the next. As in `share_beyond`: counted twice for a moment, and never not at all.
+            if seen.has_more() && seen.count() == 1 && self.change(id, seen, next) {
+                self.more[id.0 as usize].store(more - moved, Ordering::Relaxed);
+            }
+        });
+        self.locker.end();
+    }
+
+    /// All references to the entry.
+    #[cfg(test)]
+    pub(crate) fn references(&self, id: SwapId) -> u64 {
+        let word = self.load(id);
+        u64::from(word.count()) + self.more_of(id, word)
+    }
+
+    /// References beside those in the word. What is there without the flag was left by somebody who died.
+    fn more_of(&self, id: SwapId, seen: SwapWord) -> u64 {
+        if seen.has_more() { self.more[id.0 as usize].load(Ordering::Relaxed) } else { 0 }
+    }
+
+    fn change(&self, id: SwapId, seen: SwapWord, next: SwapWord) -> bool {
+        let word = &self.words[id.0 as usize];
+        word.compare_exchange(seen.0, next.0, Ordering::AcqRel, Ordering::Relaxed).is_ok()
     }
 
     /// One page less refers to the entry.
     pub fn put(&self, id: SwapId) -> Put {
+        if let Some(put) = self.put_one_of_some(id) {
+            return put;
+        }
         self.locker.begin();
         let put = self.put_begun(id);
+        if matches!(put, Put::Freed(_)) {
+            self.free(id);
+        }
         self.locker.end();
         put
     }
 
-    fn put_begun(&self, id: SwapId) -> Put {
-        let (before, _) = self.update(id, |word| {
-            assert!(word.count() > 0, "an entry that a page refers to is counted");
-            if word.count() > 1 || word.is_writeback() {
-                return Some(word.with_count_minus_one());
+    /// One page less refers to each of these entries. `release` is told what those named whose last reference it was.
+    ///
+    /// Entries that follow each other in a cluster are given back under one hold of its lock, at the end. Each is put before the next one is asked for: so that who takes the names
+    /// out of page words meanwhile, and is killed, has one reference in hand and no more.
+    pub fn put_each(&self, ids: impl IntoIterator<Item = SwapId>, mut release: impl FnMut(Content)) {
+        self.locker.begin();
+        let clusters = self.clusters();
+        let mut freed = clusters.freed();
+        for id in ids {
+            if let Put::Freed(content) = self.put_begun(id) {
+                freed.add(id.0);
+                release(content);
             }
-            Some(SwapWord::new(Content::Free))
-        });
-        if before.count() > 1 {
-            return Put::StillShared;
         }
-        if before.is_writeback() {
-            return Put::Deferred;
+        freed.give_back();
+        self.locker.end();
+    }
+
+    /// Puts a reference that is not the last. None: it is, most likely, and nothing has changed.
+    fn put_one_of_some(&self, id: SwapId) -> Option<Put> {
+        loop {
+            let (before, is_put) = self.update(id, |word| {
+                assert!(word.count() > 0, "an entry that a page refers to is counted");
+                let may = word.count() > 1 || (word.is_writeback() && !word.has_more());
+                may.then(|| word.with_count_minus_one())
+            });
+            match (is_put, before.has_more()) {
+                (true, _) if before.count() > 1 => return Some(Put::StillShared),
+                (true, _) => return Some(Put::Deferred),
+                (false, true) => self.bring_back_references(id),
+                (false, false) => return None,
+            }
         }
-        self.free(id);
-        Put::Freed(before.content())
+    }
+
+    /// As `put`, but a word that became 0 is still to be given back to its cluster.
+    fn put_begun(&self, id: SwapId) -> Put {
+        loop {
+            let (before, is_last) = self.update(id, |word| {
+                let is_last = word.is_alone() && !word.is_writeback();
+                is_last.then(|| SwapWord::new(Content::Free))
+            });
+            if is_last {
+                return Put::Freed(before.content());
+            }
+            if let Some(put) = self.put_one_of_some(id) {
+                return put;
+            }
+        }
     }
 
     /// The content was loaded: give it a second chance, and if no other page refers to it keep it only as a clean copy.
@@ -200,7 +324,7 @@ impl<'a> SwapTable<'a> {
         self.update(id, |word| {
             assert!(word.count() > 0, "an entry that a page came from is counted");
             let chance = came == Came::Alone || !matches!(word.content(), Content::Slot { .. });
-            let next = word.with_referenced(chance).with_retained(word.count() == 1);
+            let next = word.with_referenced(chance).with_retained(word.is_alone());
             (next != word).then_some(next)
         });
     }
@@ -228,7 +352,7 @@ impl<'a> SwapTable<'a> {
     pub fn discard_retained(&self, id: SwapId) -> Option<Content> {
         let (before, changed) = self.update(id, |word| {
             let stored = matches!(word.content(), Content::Blob { .. } | Content::Slot { .. });
-            let free = word.is_retained() && !word.is_writeback() && word.count() == 1 && stored;
+            let free = word.is_retained() && !word.is_writeback() && word.is_alone() && stored;
             free.then(|| word.with_content(Content::Discarded).with_retained(false).with_referenced(false))
         });
         changed.then(|| before.content())
@@ -295,7 +419,7 @@ impl<'a> SwapTable<'a> {
     pub fn reap(&self, mm: MmId) {
         for id in (1..self.touched_entries().min(self.entry_count())).map(SwapId) {
             if self.load(id) == SwapWord::reserved_by(mm) {
-                self.cancel_for_the_dead(id);
+                self.cancel_for_the_dead(id, 1);
                 self.counters.add(Counter::ReapedEntries, 1);
             }
         }

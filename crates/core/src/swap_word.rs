@@ -1,13 +1,14 @@
 //! The word of a swap entry: where the content is, and how many pages refer to it.
 //!
 //! ```text
-//! 63..61 60        59       58         57 56..45 44..0
-//! tag    WRITEBACK RETAINED REFERENCED -  count  payload
+//! 63..61 60        59       58         57   56..45 44..0
+//! tag    WRITEBACK RETAINED REFERENCED MORE count  payload
 //!
 //! payload of Same: value(32)   Blob: length(13) cell(32)   Slot: length/64(7) offset/64(34)   Reserved: owner(16)
 //! ```
 //! * `WRITEBACK`: the supervisor copies the blob to the file; the cell may not be freed by anyone else until it is done.
 //! * `RETAINED`: the one page that refers to it has the same content mapped, as far as we know. The entry may be discarded.
+//! * `MORE`: the count has more than its bits hold; the rest is in another word (`swap_table`). The count here is above 0 then.
 //! * `REFERENCED`: second chance. Stores and loads set it, the clock hand clears it.
 //!
 //! An entry starts `Reserved` with count 0 and is published with a place and its first reference.
@@ -16,13 +17,18 @@
 use uswap_units::{BlobId, MmId};
 
 const TAG_SHIFT: u32 = 61;
+const RESERVED: u64 = 1;
 const WRITEBACK: u64 = 1 << 60;
 const RETAINED: u64 = 1 << 59;
 const REFERENCED: u64 = 1 << 58;
+const MORE: u64 = 1 << 57;
 const COUNT_SHIFT: u32 = 45;
 const COUNT_ONE: u64 = 1 << COUNT_SHIFT;
 const COUNT_MASK: u64 = 0xFFF << COUNT_SHIFT;
 const PAYLOAD_MASK: u64 = (1 << 45) - 1;
+
+/// References that the word counts by itself; few in tests, so that they get there.
+pub(crate) const COUNT_MAX: u32 = if cfg!(test) { 6 } else { 0xFFF };
 
 /// Granule of lengths and offsets in the swap file, in bytes.
 pub const FILE_GRANULE_BYTES: u64 = 64;
@@ -65,7 +71,7 @@ impl SwapWord {
     pub fn new(content: Content) -> SwapWord {
         let (tag, payload) = match content {
             Content::Free => (0, 0),
-            Content::Reserved => (1, 0),
+            Content::Reserved => (RESERVED, 0),
             Content::Discarded => (2, 0),
             Content::Same(value) => (3, u64::from(value)),
             Content::Blob { blob, length } => {
@@ -86,8 +92,8 @@ impl SwapWord {
     }
 
     /// The word of an entry that `mm` has reserved. Reaping needs the name: the cluster may have another owner by then.
-    pub(crate) fn reserved_by(mm: MmId) -> SwapWord {
-        SwapWord(SwapWord::new(Content::Reserved).0 | u64::from(mm.0))
+    pub(crate) const fn reserved_by(mm: MmId) -> SwapWord {
+        SwapWord((RESERVED << TAG_SHIFT) | mm.0 as u64)
     }
 
     /// Where the content is.
@@ -95,7 +101,7 @@ impl SwapWord {
         let payload = self.0 & PAYLOAD_MASK;
         match self.0 >> TAG_SHIFT {
             0 => Content::Free,
-            1 => Content::Reserved,
+            RESERVED => Content::Reserved,
             2 => Content::Discarded,
             3 => Content::Same(payload as u32),
             4 => Content::Blob { blob: BlobId(payload as u32), length: (payload >> 32) as u32 },
@@ -107,9 +113,17 @@ impl SwapWord {
         }
     }
 
-    /// Pages that refer to the entry.
+    /// Pages that refer to the entry, as far as this word counts them: there are others if `has_more`.
     pub const fn count(self) -> u32 {
         ((self.0 & COUNT_MASK) >> COUNT_SHIFT) as u32
+    }
+    /// Not all references are counted in this word.
+    pub const fn has_more(self) -> bool {
+        self.0 & MORE != 0
+    }
+    /// One page refers to the entry, and no other.
+    pub const fn is_alone(self) -> bool {
+        self.count() == 1 && !self.has_more()
     }
     /// The supervisor is copying the blob, to the file or to another cell.
     pub const fn is_writeback(self) -> bool {
@@ -125,12 +139,18 @@ impl SwapWord {
     }
 
     pub(crate) fn with_content(self, content: Content) -> SwapWord {
-        let flags = self.0 & (WRITEBACK | RETAINED | REFERENCED | COUNT_MASK);
+        let flags = self.0 & (WRITEBACK | RETAINED | REFERENCED | MORE | COUNT_MASK);
         SwapWord(SwapWord::new(content).0 | flags)
     }
     pub(crate) fn with_count_plus_one(self) -> SwapWord {
-        assert!(self.count() < uswap_units::limits::SHARERS_MAX);
+        assert!(self.count() < COUNT_MAX);
         SwapWord(self.0 + COUNT_ONE)
+    }
+    pub(crate) const fn with_count(self, count: u32) -> SwapWord {
+        SwapWord((self.0 & !COUNT_MASK) | ((count as u64) << COUNT_SHIFT))
+    }
+    pub(crate) const fn with_more(self, on: bool) -> SwapWord {
+        SwapWord(if on { self.0 | MORE } else { self.0 & !MORE })
     }
     pub(crate) fn with_count_minus_one(self) -> SwapWord {
         assert!(self.count() > 0);
@@ -151,9 +171,10 @@ impl core::fmt::Debug for SwapWord {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         write!(
             f,
-            "{:?} x{}{}{}{}",
+            "{:?} x{}{}{}{}{}",
             self.content(),
             self.count(),
+            if self.has_more() { " and more" } else { "" },
             if self.is_writeback() { " writeback" } else { "" },
             if self.is_retained() { " retained" } else { "" },
             if self.is_referenced() { " referenced" } else { "" }

@@ -222,15 +222,11 @@ impl<P: Platform> Engine<'_, P> {
     }
 
     pub(crate) fn remove_words(&self, range: PageRange, afterwards: Afterwards) {
-        for leaf in self.table.leaves(range) {
-            for (_, slot) in leaf.slots_in(range) {
-                if let Remove::Was(word) = slot.remove(afterwards)
-                    && let Some(swap) = word.swap()
-                {
-                    self.put_entry(swap);
-                }
-            }
-        }
+        let slots = self.table.leaves(range).flat_map(|leaf| leaf.slots_in(range));
+        self.put_entries(slots.filter_map(|(_, slot)| match slot.remove(afterwards) {
+            Remove::Was(word) => word.swap(),
+            Remove::Deferred | Remove::Unmanaged => None,
+        }));
     }
 
     /// The kernel drops the pages of the range only after its event was read, at a time that it does not tell. Until then they may hold old content, which must not be

@@ -167,7 +167,7 @@ impl<P: Platform> Engine<'_, P> {
     /// The pool is short of room, and holds a copy of a page that was touched while it was staged. Such pages stay in RAM for long: their copies go before anything else has to go to the file.
     fn copy_takes_room(&self, swap: SwapId) -> bool {
         let word = self.segment.swap_table().load(swap);
-        matches!(word.content(), Content::Blob { .. }) && word.count() == 1 && self.pool_is_tight()
+        matches!(word.content(), Content::Blob { .. }) && word.is_alone() && self.pool_is_tight()
     }
 
     /// Gives the lock on a word back with this place; the caller is in a shared section, so it cannot have been removed since it was checked.

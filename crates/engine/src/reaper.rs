@@ -1,7 +1,7 @@
 //! Cleans up after a process that is gone. The supervisor calls it; nobody else touches the record any more.
 
 use crate::platform::Backing;
-use crate::release::put_entry;
+use crate::release::put_entries;
 use crate::storer::release_job;
 use core::ops::Range;
 use uswap_core::counters::Counter;
@@ -66,19 +66,15 @@ pub fn drop_mm(segment: Segment<'_>, backing: &impl Backing, mm: MmId) {
     }
     if let Some(root) = record.root() {
         let everything = PageRange { start: PageId(0), end: PageId(PAGES_MAX) };
-        for leaf in segment.page_table(mm, root).leaves(everything) {
-            for (_, slot) in leaf.slots_in(everything) {
-                let word = match slot.remove(Afterwards::Unmanaged) {
-                    Remove::Was(word) => word,
-                    // Its holder died with the process.
-                    Remove::Deferred => slot.load(),
-                    Remove::Unmanaged => continue,
-                };
-                if let Some(swap) = word.swap() {
-                    put_entry(segment, backing, swap);
-                }
-            }
-        }
+        let slots =
+            segment.page_table(mm, root).leaves(everything).flat_map(|leaf| leaf.slots_in(everything));
+        let entries = slots.filter_map(|(_, slot)| match slot.remove(Afterwards::Unmanaged) {
+            Remove::Was(word) => word.swap(),
+            // Its holder died with the process.
+            Remove::Deferred => slot.load().swap(),
+            Remove::Unmanaged => None,
+        });
+        put_entries(segment, backing, entries);
     }
     reap_jobs(segment, backing, mm);
     if was_in_the_middle {

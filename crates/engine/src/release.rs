@@ -47,8 +47,55 @@ pub fn put_entry(segment: Segment<'_>, backing: &impl Backing, id: SwapId) {
     }
 }
 
+/// Drops one reference to each of these swap entries. Each before the next one is asked for: what asks may take their names out of page words.
+pub fn put_entries(segment: Segment<'_>, backing: &impl Backing, ids: impl IntoIterator<Item = SwapId>) {
+    segment.swap_table().put_each(ids, |content| release_content(segment, backing, content));
+}
+
 impl<P: Platform> Engine<'_, P> {
     pub(crate) fn put_entry(&self, id: SwapId) {
         put_entry(self.segment, &self.platform, id);
+    }
+    pub(crate) fn put_entries(&self, ids: impl IntoIterator<Item = SwapId>) {
+        put_entries(self.segment, &self.platform, ids);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::vec::Vec;
+    use uswap_core::segment::Geometry;
+    use uswap_sync::AtomicU64;
+    use uswap_units::MmId;
+
+    const GEOMETRY: Geometry = Geometry { mms: 4, tables: 1, entries: 1024, zspages: 1, slots: 8 };
+    const SHARERS: u32 = 20_000;
+
+    /// With the capacity that the words really have: tests of `core` make it small.
+    #[test]
+    fn an_entry_has_more_sharers_than_its_word_counts() {
+        let words: Vec<AtomicU64> = (0..GEOMETRY.layout().total_words()).map(|_| AtomicU64::new(0)).collect();
+        let segment = Segment::create(&words, GEOMETRY);
+        let table = segment.acting_as(MmId(1)).swap_table();
+        let content = Content::Blob { blob: BlobId(9), length: 100 };
+        let (id, neighbour) = (table.reserve().expect("room"), table.reserve().expect("room"));
+        table.publish(id, content);
+        table.publish(neighbour, Content::Same(1));
+        for sharers in 0..SHARERS {
+            // Up and down, so that each border is crossed in both directions.
+            table.share(id);
+            table.share(id);
+            assert_eq!(table.put(id), Put::StillShared, "{sharers} and two more");
+        }
+        assert!(table.load(id).has_more());
+        for left in (1..=SHARERS).rev() {
+            assert_eq!(table.put(id), Put::StillShared, "{left} are left");
+            assert_eq!(table.load(id).content(), content);
+            assert_eq!(table.load(id).is_alone(), left == 1);
+        }
+        assert_eq!(table.put(id), Put::Freed(content));
+        assert_eq!(table.put(neighbour), Put::Freed(Content::Same(1)));
+        assert_eq!(table.used_count(), 0);
     }
 }

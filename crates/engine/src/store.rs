@@ -198,7 +198,7 @@ impl<P: Platform> Engine<'_, P> {
         matches!(word.content(), Content::Slot { length, .. } if length < PAGE_BYTES as u32)
             && !self.segment.budget().file_is_nearly_full()
             && word.is_referenced()
-            && word.count() == 1
+            && word.is_alone()
             && (self.pool_has_room()
                 || self.back_to_file.fetch_add(1, Ordering::Relaxed).is_multiple_of(PROMOTE_ONE_OF))
     }

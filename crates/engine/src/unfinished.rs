@@ -90,6 +90,7 @@ impl Unfinished {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use uswap_units::PageId;
 
     #[test]
     fn removals_stay_in_order_and_places_come_back() {

@@ -1,11 +1,7 @@
 //! Every maximum, with its reason and the sum.
 
-/// Managed processes of one run at once. A record is 128 bytes: 2048 * 128 B = 256 KiB of the segment.
-pub const MM_MAX: u32 = 2048;
-
-/// Sharers of one swap entry: one for each process. The count has 12 bits.
-pub const SHARERS_MAX: u32 = 4095;
-const _: () = assert!(MM_MAX < SHARERS_MAX);
+/// Managed processes of one run at once. A record is 128 bytes: 8192 * 128 B = 1 MiB of the segment, in memory as far as it was used.
+pub const MM_MAX: u32 = 8192;
 
 /// Messages taken from a userfaultfd in one read. Each is 32 bytes: 16 * 32 B = 512 B of a handler's stack.
 pub const MESSAGES_PER_READ_MAX: usize = 16;

@@ -73,6 +73,12 @@ impl<S: Slots> WithTrees<S> {
         WithTrees { slots, trees: Trees::new(clusters), slot_count: u64::from(clusters * CLUSTER_SLOTS) }
     }
 
+    /// The same, with [`Trees::holding`].
+    #[must_use]
+    pub fn holding(self, held_ns: u32) -> WithTrees<S> {
+        WithTrees { trees: self.trees.holding(held_ns), ..self }
+    }
+
     fn free(&self, cpu: u16, first: u32, count: u32) {
         self.trees.remove(first, count);
         self.slots.free(cpu, first, count);
@@ -170,7 +176,8 @@ fn yielding(_: MmTable<'_>, _: MmId, _: u32) -> Holder {
 
 /// Our swap table. A CPU is a process.
 pub struct Table<'a> {
-    segment: Segment<'a>,
+    /// As each CPU sees it: it is made once in a process, too.
+    segments: Vec<Segment<'a>>,
     memory: &'a TableMemory,
 }
 
@@ -179,11 +186,21 @@ impl<'a> Table<'a> {
     #[must_use]
     pub fn new(memory: &'a TableMemory) -> Table<'a> {
         let segment = Segment::open(memory.words.all()).expect("it was made by `new`");
-        Table { segment: segment.waiting_by(yielding), memory }
+        let segment = segment.waiting_by(yielding);
+        Table { segments: (0..CPUS_MAX as u16).map(|cpu| segment.acting_as(MmId(cpu))).collect(), memory }
     }
 
     fn of(&self, cpu: u16) -> SwapTable<'a> {
-        self.segment.acting_as(MmId(cpu)).swap_table()
+        self.segments[usize::from(cpu)].swap_table()
+    }
+
+    /// As [`SwapCache::store`], for `1 << order` pages that leave together.
+    pub fn store_run(&self, cpu: u16, order: u32) -> Option<u32> {
+        let table = self.of(cpu);
+        let first = table.reserve_run(order)?;
+        let ids = first.0..first.0 + (1 << order);
+        table.publish_run(first, ids.map(|id| Content::Blob { blob: BlobId(id), length: 1024 }));
+        Some(first.0)
     }
 }
 
@@ -218,7 +235,10 @@ impl SwapCache for Table<'_> {
     }
 
     fn put_run(&self, cpu: u16, first: u32, count: u32) {
-        (first..first + count).for_each(|slot| self.put(cpu, slot));
+        let slots = (first..first + count).map(SwapId);
+        self.of(cpu).put_each(slots, |content| {
+            std::hint::black_box(content);
+        });
     }
 
     fn used(&self) -> u64 {

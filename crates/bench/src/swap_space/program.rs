@@ -12,7 +12,7 @@ use uswap_sync::trace;
 use super::calibration::calibrate;
 use super::made_up_time::Prices;
 use super::scenes::one_page::{self, Figure};
-use super::scenes::{Row, Scene, Size, folios, pages, single_pages};
+use super::scenes::{Row, Scene, Size, folios, held, pages, single_pages};
 use super::{clock, picture};
 use crate::report::sheet::{self, Sheet, left, right};
 use crate::report::{markdown, table};
@@ -27,13 +27,30 @@ struct Results {
     one_page: Vec<Figure>,
 }
 
-/// Measures, and writes `CLOCK.json`, `CLOCK.md` and `SCENE-CLOCK.svg` into `out`. Returns the tables.
+/// What can be chosen, with the scenes that measure it.
+type Measure = fn(Size) -> Option<Scene>;
+const SCENES: [(&str, Measure); 4] = [
+    ("folios", |size| Some(folios::run(size))),
+    ("single-pages", |size| Some(single_pages::run(size))),
+    ("pages", |size| Some(pages::run(size))),
+    ("held", held::run),
+];
+/// The figures of one page, which are no scene.
+const ONE_PAGE: &str = "one-page";
+
+/// Names that may be chosen.
+#[must_use]
+pub fn names() -> Vec<&'static str> {
+    SCENES.iter().map(|&(name, _)| name).chain([ONE_PAGE]).collect()
+}
+
+/// Measures what is `chosen`, or everything if nothing is; and writes `CLOCK.json`, `CLOCK.md` and `SCENE-CLOCK.svg` into `out`. Returns the tables.
 ///
 /// # Errors
 /// A file cannot be written.
-pub fn run(size: Size, out: &Path) -> Result<String> {
+pub fn run(size: Size, chosen: &[String], out: &Path) -> Result<String> {
     let clock = clock::NAME.replace(' ', "-");
-    let results = measured(size);
+    let results = measured(size, |name| chosen.is_empty() || chosen.iter().any(|chosen| chosen == name));
     fs::create_dir_all(out).with_context(|| format!("making {}", out.display()))?;
     let write = |name: String, text: String| {
         let path = out.join(name);
@@ -47,14 +64,15 @@ pub fn run(size: Size, out: &Path) -> Result<String> {
         .map(|sheet| format!("### {}\n\n{}\n", sheet.title, markdown::sheet_text(sheet)))
         .collect();
     write(format!("{clock}.md"), format!("{heads}\n{markdown}"))?;
-    for scene in &results.scenes {
+    // Over the number of CPUs, of which that one has two.
+    for scene in results.scenes.iter().filter(|scene| scene.name != held::NAME) {
         write(format!("{}-{clock}.svg", scene.name), picture::of(scene, results.clock))?;
     }
     let tables: String = sheets.iter().map(|sheet| table::sheet_text(sheet) + "\n").collect();
     Ok(format!("{heads}\n{tables}"))
 }
 
-fn measured(size: Size) -> Results {
+fn measured(size: Size, is_chosen: impl Fn(&str) -> bool) -> Results {
     let model = if trace::RECORDS {
         format!("two sockets, {}\n{}", Prices::default(), calibrate())
     } else {
@@ -64,9 +82,13 @@ fn measured(size: Size) -> Results {
     Results {
         clock: clock::NAME,
         model,
-        scenes: vec![folios::run(size), single_pages::run(size), pages::run(size)],
+        scenes: SCENES
+            .iter()
+            .filter(|(name, _)| is_chosen(name))
+            .filter_map(|(_, measure)| measure(size))
+            .collect(),
         // Made-up time is not for one thread, and noting what it does takes longer than doing it.
-        one_page: if trace::RECORDS { Vec::new() } else { one_page::run(size) },
+        one_page: if trace::RECORDS || !is_chosen(ONE_PAGE) { Vec::new() } else { one_page::run(size) },
     }
 }
 
@@ -146,7 +168,7 @@ mod tests {
     #[test]
     fn the_short_form_measures_and_writes_everything() {
         let out = std::env::temp_dir().join(format!("uswap-swap-space-{}", std::process::id()));
-        let text = run(Size::Short, &out).expect("the directory can be written");
+        let text = run(Size::Short, &[], &out).expect("the directory can be written");
         for scene in ["folios", "single-pages", "pages"] {
             assert!(text.contains(scene), "{text}");
             let picture = format!("{scene}-{}.svg", clock::NAME.replace(' ', "-"));
@@ -156,7 +178,10 @@ mod tests {
         let json = out.join(format!("{}.json", clock::NAME.replace(' ', "-")));
         let json: serde_json::Value =
             serde_json::from_str(&fs::read_to_string(json).expect("it was written")).expect("it is JSON");
-        assert_eq!(json["scenes"].as_array().map(Vec::len), Some(3));
+        assert_eq!(
+            json["scenes"].as_array().map(Vec::len),
+            Some(SCENES.len() - usize::from(!trace::RECORDS))
+        );
         fs::remove_dir_all(&out).expect("it is ours");
     }
 }

@@ -9,6 +9,8 @@
 
 use std::ops::Range;
 
+use uswap_sync::trace;
+
 use super::virtual_time::LockKind;
 use super::words::{Bytes, Held, LINE_WORDS, Words, lock};
 
@@ -41,6 +43,8 @@ pub struct Trees {
     counts: Bytes,
     /// A lock a cluster, each in a line of its own.
     locks: Words,
+    /// Nanoseconds of instructions under each lock of a tree, in made-up time.
+    held_ns: u32,
 }
 
 impl Trees {
@@ -54,6 +58,7 @@ impl Trees {
             words: Words::new(tree_count * TREE_WORDS),
             counts: Bytes::new(slots),
             locks: Words::new(clusters as usize * LINE_WORDS),
+            held_ns: 0,
         };
         for tree in 0..tree_count {
             let start = tree * TREE_WORDS;
@@ -77,8 +82,18 @@ impl Trees {
     fn place(tree: usize, node: usize, slot: u32, level: u32) -> usize {
         Self::node(tree, node) + LINE_WORDS + Self::index(slot, level)
     }
+    /// The same, doing so many nanoseconds of something else under each lock of a tree, in made-up time.
+    #[must_use]
+    pub fn holding(self, held_ns: u32) -> Trees {
+        Trees { held_ns, ..self }
+    }
+
     fn lock_tree(&self, slot: u32) -> Held<'_> {
-        lock(&self.words.all()[Self::tree_of(slot) + LOCK])
+        let held = lock(&self.words.all()[Self::tree_of(slot) + LOCK]);
+        if self.held_ns > 0 {
+            trace::worked(self.held_ns);
+        }
+        held
     }
     fn lock_cluster(&self, slot: u32) -> Held<'_> {
         lock(&self.locks.all()[(slot / CLUSTER) as usize * LINE_WORDS])

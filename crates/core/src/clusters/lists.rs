@@ -57,12 +57,30 @@ const _: () = assert!(LISTS <= 64);
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Choice {
     pub(super) cluster: u32,
-    /// It is empty: it was not, if another was faster.
-    pub(super) is_empty: bool,
+    pub(super) as_what: As,
+}
+
+/// What a cluster is chosen as. Another may have been faster.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum As {
+    /// It is empty.
+    Empty,
+    /// It is in use, for runs of this size or larger ones.
+    InUse,
+    /// It is in use for smaller runs, and has a larger one by chance.
+    LastResort,
+}
+
+impl Choice {
+    pub(super) const fn in_use(cluster: u32) -> Choice {
+        Choice { cluster, as_what: As::InUse }
+    }
 }
 
 /// Looks at clusters of others before one is taken from them.
 const LOOK_AT_MOST: usize = 4;
+/// Clusters of each smaller order whose maps are looked at for a run that nobody else has: 64 cache lines, some 10 us.
+const LOOK_AT_SMALL_MAX: usize = 64;
 
 impl<'a, T: Truth> Clusters<'a, T> {
     fn filled(&self) -> &'a AtomicU64 {
@@ -170,12 +188,17 @@ impl<'a, T: Truth> Clusters<'a, T> {
     /// Of lists that may have a cluster, a bit each.
     fn choose_among(&self, filled: u64, order: u32, home: u32, from: u32) -> Option<Choice> {
         let has = |list: &List| filled & (1 << list.0) != 0;
-        let in_use = |cluster| Choice { cluster, is_empty: false };
         let usable = List::usable(order);
         if has(&usable)
             && let Some(cluster) = self.choose_own(usable, home, from)
         {
-            return Some(in_use(cluster));
+            return Some(Choice::in_use(cluster));
+        }
+        // The last empty ones are for runs that nobody else can serve.
+        if self.empty_is_scarce(filled)
+            && let Some(cluster) = self.first_of(usable, from, |_| true)
+        {
+            return Some(Choice::in_use(cluster));
         }
         // What waits to be discarded has its memory still: better than one that must be filled anew.
         let empty = [List::DISCARD, List::FREE]
@@ -184,11 +207,21 @@ impl<'a, T: Truth> Clusters<'a, T> {
             .find_map(|list| self.first_of(list, 0, |cluster| self.fits(cluster, order)))
             .or_else(|| self.touch(order));
         if let Some(cluster) = empty {
-            return Some(Choice { cluster, is_empty: true });
+            return Some(Choice { cluster, as_what: As::Empty });
         }
-        self.choose_from(usable, home, from)
+        self.first_of(usable, from, |_| true)
             .or_else(|| self.choose_fragment(filled, order, home, from))
-            .map(in_use)
+            .map(Choice::in_use)
+            .or_else(|| self.choose_last(filled, order, from))
+    }
+
+    /// Whether there are fewer empty clusters than homes.
+    fn empty_is_scarce(&self, filled: u64) -> bool {
+        let homes = self.space.homes();
+        let lists = [List::DISCARD, List::FREE].into_iter().filter(|list| filled & (1 << list.0) != 0);
+        let untouched = self.count() - self.touched();
+        let mut empty = lists.flat_map(|list| self.listed(list, 0));
+        untouched < homes && empty.nth((homes - untouched) as usize - 1).is_none()
     }
 
     /// A cluster that was never used. Those before it that are too short are free from now on.
@@ -224,20 +257,13 @@ impl<'a, T: Truth> Clusters<'a, T> {
         best_first.chain(usable).filter(has).find_map(|list| self.choose_from(list, home, from))
     }
 
-    /// The largest order that is to be had now, as far as is known. None: not one slot.
-    pub fn largest(&self) -> Option<u32> {
-        let empty = (0..=ORDER_MAX).rev().find(|&order| {
-            let fits = |cluster| self.fits(cluster, order);
-            (self.touched()..self.count()).any(fits)
-                || [List::DISCARD, List::FREE].iter().any(|&list| self.first_of(list, 0, fits).is_some())
-        });
-        let in_use = |order: &u32| {
-            let usable = self.first_of(List::usable(*order), 0, |_| true);
-            let fragment = |of| self.first_of(List::fragments(of, *order), 0, |_| true);
-            usable.is_some() || (order + 1..=ORDER_MAX).any(|of| fragment(of).is_some())
-        };
-        let least = empty.map_or(0, |order| order + 1);
-        (least..=ORDER_MAX).rev().find(in_use).or(empty)
+    /// One of a smaller order in which such a run has become free: it breaks nothing up, and there is no other. Maps are looked at without the lock, and some of them only.
+    fn choose_last(&self, filled: u64, order: u32, from: u32) -> Option<Choice> {
+        let has_run = |&cluster: &u32| self.map(self.record(cluster)).find(order, 0).is_some();
+        let lists = (0..order).rev().map(List::usable).filter(|list| filled & (1 << list.0) != 0);
+        let mut found =
+            lists.filter_map(|list| self.listed(list, from).take(LOOK_AT_SMALL_MAX).find(has_run));
+        found.next().map(|cluster| Choice { cluster, as_what: As::LastResort })
     }
 
     /// Takes the first cluster that waits to be discarded: nobody gets it until `discarded` is called.

@@ -12,6 +12,9 @@ pub(crate) const MAP_WORDS: usize = 8;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Map(pub [u64; MAP_WORDS]);
 
+/// The order of a run as long as a word.
+const WORD_ORDER: u32 = 6;
+
 /// Bits at which a run of `1 << order` slots may start in a word; order below 6.
 const STARTS: [u64; 6] = [
     !0,
@@ -33,6 +36,27 @@ const fn free_runs(word: u64, order: u32) -> u64 {
     free & STARTS[order as usize]
 }
 
+/// Starts of free aligned runs in one word that are not part of a larger one; order below 6.
+const fn lone_runs(word: u64, order: u32) -> u64 {
+    let larger = if order + 1 < WORD_ORDER { free_runs(word, order + 1) } else { (word == 0) as u64 };
+    free_runs(word, order) & !(larger | larger << (1 << order))
+}
+
+/// The first free aligned run of `1 << order` slots in one word, if it is shorter than a word.
+pub(crate) const fn first_run(word: u64, order: u32) -> Option<u32> {
+    if order >= WORD_ORDER {
+        return None;
+    }
+    let runs = free_runs(word, order);
+    if runs == 0 { None } else { Some(runs.trailing_zeros()) }
+}
+
+/// Positions of the bits that are set.
+pub(crate) fn ones(bits: u64) -> impl Iterator<Item = u32> {
+    let next = |left: &u64| Some(left & (left - 1)).filter(|left| *left != 0);
+    core::iter::successors(Some(bits).filter(|bits| *bits != 0), next).map(|left| left.trailing_zeros())
+}
+
 /// The bits of `first..first + count` that lie in word `index`.
 const fn bits(index: usize, first: u32, count: u32) -> u64 {
     let start = index as u32 * 64;
@@ -45,6 +69,9 @@ const fn bits(index: usize, first: u32, count: u32) -> u64 {
 }
 
 impl Map {
+    /// Nothing is used.
+    pub(crate) const EMPTY: Map = Map([0; MAP_WORDS]);
+
     pub(crate) fn load(words: &[AtomicU64]) -> Map {
         Map(core::array::from_fn(|index| words[index].load(Ordering::Relaxed)))
     }
@@ -65,15 +92,24 @@ impl Map {
     /// The first aligned free run of `1 << order` slots, from the word of `from` on and then from the start.
     pub(crate) fn find(self, order: u32, from: u32) -> Option<u32> {
         let first = (from % CLUSTER_SLOTS / 64) as usize;
-        if order >= 6 {
-            let words = 1 << (order - 6);
+        if order >= WORD_ORDER {
+            let words = 1 << (order - WORD_ORDER);
             let is_free = |at: &usize| self.0[*at..*at + words].iter().all(|word| *word == 0);
             return (0..MAP_WORDS).step_by(words).find(is_free).map(|at| at as u32 * 64);
         }
-        (first..MAP_WORDS).chain(0..first).find_map(|index| {
-            let runs = free_runs(self.0[index], order);
-            (runs != 0).then(|| index as u32 * 64 + runs.trailing_zeros())
-        })
+        let near = |index: usize| first_run(self.0[index], order).map(|at| index as u32 * 64 + at);
+        (first..MAP_WORDS).chain(0..first).find_map(near)
+    }
+
+    /// A free run of `1 << order` slots where it breaks up as little as possible: a part of the smallest aligned free run that there is.
+    pub(crate) fn find_least(self, order: u32) -> Option<u32> {
+        let alone = (order..WORD_ORDER).find_map(|order| {
+            let words = (0_u32..).zip(self.0);
+            let runs = words.map(|(index, word)| (index, lone_runs(word, order)));
+            let mut runs = runs.filter(|&(_, runs)| runs != 0);
+            runs.next().map(|(index, runs)| index * 64 + runs.trailing_zeros())
+        });
+        alone.or_else(|| self.find(order, 0))
     }
 
     /// The largest order of which there is an aligned free run; None: all are used.
@@ -82,12 +118,38 @@ impl Map {
     }
 }
 
-/// Sets or clears the bits of `first..first + count`.
-pub(crate) fn set(words: &[AtomicU64], first: u32, count: u32, used: bool) {
-    let (begin, end) = (first as usize / 64, (first + count - 1) as usize / 64);
-    for (index, word) in words.iter().enumerate().take(end + 1).skip(begin) {
-        let (mask, before) = (bits(index, first, count), word.load(Ordering::Relaxed));
-        // Only the holder of the cluster's lock changes the map.
-        word.store(if used { before | mask } else { before & !mask }, Ordering::Relaxed);
+/// The words that `first..first + count` touches, and its bits in each.
+pub(crate) fn parts(first: u32, count: u32) -> impl Iterator<Item = (usize, u64)> {
+    (first as usize / 64..=(first + count - 1) as usize / 64)
+        .map(move |index| (index, bits(index, first, count)))
+}
+
+/// Sets the bits of `first..first + count`. Only the holder of the cluster's lock changes the map.
+pub(crate) fn set(words: &[AtomicU64], first: u32, count: u32) {
+    for (index, bits) in parts(first, count) {
+        words[index].store(words[index].load(Ordering::Relaxed) | bits, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_breaks_up_least_is_found() {
+        // All used, but a whole word, eight slots, two slots and one.
+        let mut map = Map([!0; MAP_WORDS]);
+        map.0[1] = 0;
+        map.0[2] = !0b1111_1111;
+        map.0[5] = !0b1100;
+        map.0[7] = !(1 << 63);
+        let (whole, eight, two, one) = (64, 128, 322, 511);
+        for (order, expected) in [(0, one), (1, two), (2, eight), (3, eight), (4, whole), (6, whole)] {
+            assert_eq!(map.find_least(order), Some(expected), "order {order}");
+        }
+        assert_eq!(map.with(one, 1).find_least(0), Some(two));
+        assert_eq!(map.with(one, 1).with(two, 2).find_least(1), Some(eight));
+        assert_eq!(map.find_least(7), None);
+        assert_eq!(Map::EMPTY.find_least(0), Some(0));
     }
 }

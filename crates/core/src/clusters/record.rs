@@ -52,4 +52,7 @@ impl<'a> Record<'a> {
     pub(crate) fn map(self) -> &'a [AtomicU64] {
         &self.words[8..]
     }
+    pub(crate) fn map_word(self, index: usize) -> u64 {
+        self.map()[index].load(Ordering::Relaxed)
+    }
 }

@@ -4,7 +4,7 @@ use crate::clusters::lock::{Locker, SUPERVISOR};
 use crate::counters::Counters;
 use crate::mm::MmTable;
 use crate::swap_table::{Came, Put, SwapTable, WritebackEnd, entry_space};
-use crate::swap_word::Content;
+use crate::swap_word::{COUNT_MAX, Content};
 use loom::sync::Arc;
 use loom::thread;
 use std::vec::Vec;
@@ -18,6 +18,7 @@ const ID: SwapId = SwapId(1);
 pub(super) struct Table {
     words: Vec<AtomicU64>,
     hashes: Vec<AtomicU64>,
+    more: Vec<AtomicU64>,
     clusters: Vec<AtomicU64>,
     taken_total: AtomicU64,
     blob_released: AtomicU64,
@@ -30,6 +31,7 @@ impl Table {
         SwapTable {
             words: &self.words,
             hashes: &self.hashes,
+            more: &self.more,
             clusters: &self.clusters,
             counters,
             locker: Locker::new(SUPERVISOR, MmTable { words: &[], taken_total: &self.taken_total }),
@@ -46,8 +48,8 @@ impl Table {
         let words = |count| (0..count).map(|_| AtomicU64::new(0)).collect();
         let zero = || AtomicU64::new(0);
         let (taken_total, blob_released, slot_released) = (zero(), zero(), zero());
-        let (words, hashes, clusters) = (words(2), words(4), words(entry_space(2).words()));
-        let table = Table { words, hashes, clusters, taken_total, blob_released, slot_released };
+        let (words, hashes, more, clusters) = (words(2), words(4), words(2), words(entry_space(2).words()));
+        let table = Table { words, hashes, more, clusters, taken_total, blob_released, slot_released };
         assert_eq!(table.view().reserve(), Some(ID));
         Arc::new(table)
     }
@@ -164,6 +166,60 @@ fn loom_last_references_are_put_by_two() {
         table.put();
         other.join().unwrap();
         table.check_all_is_given_back(0);
+    });
+}
+
+/// The count of the word is full: one thread's reference moves part of it elsewhere while another puts one.
+#[test]
+fn loom_more_references_than_the_word_counts_race_with_put() {
+    loom::model(|| {
+        let table = Table::published(BLOB);
+        (1..COUNT_MAX).for_each(|_| table.view().share(ID));
+        let other = beside(&table, Table::put);
+        table.view().share(ID);
+        other.join().unwrap();
+        assert_eq!(table.view().references(ID), u64::from(COUNT_MAX));
+        (0..COUNT_MAX).for_each(|_| table.put());
+        table.check_all_is_given_back(0);
+    });
+}
+
+/// One reference is left in the word, and one elsewhere when it is to come back: two threads put, and a third looks whether the entry is anybody's alone.
+#[test]
+fn loom_references_come_back_while_two_are_put() {
+    loom::model(|| {
+        let table = Table::published(BLOB);
+        (0..COUNT_MAX).for_each(|_| table.view().share(ID));
+        while table.view().load(ID).count() > 1 {
+            table.put();
+        }
+        let left = table.view().references(ID);
+        assert!(left > 2);
+        let other = beside(&table, Table::put);
+        table.view().note_loaded(ID, Came::Alone);
+        table.put();
+        assert_eq!(table.view().discard_retained(ID), None, "others refer to it");
+        other.join().unwrap();
+        assert_eq!(table.view().references(ID), left - 2);
+        (2..left).for_each(|_| table.put());
+        table.check_all_is_given_back(0);
+    });
+}
+
+/// Two entries are put together by each of two threads: who is the last gives both back, or one each.
+#[test]
+fn loom_entries_that_are_put_together_are_given_back_once() {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(2);
+    builder.check(|| {
+        let table = Table::published(BLOB);
+        table.view().share(ID);
+        let put = |table: &Table| table.view().put_each([ID], |content| table.release(content));
+        let other = beside(&table, put);
+        put(&table);
+        other.join().unwrap();
+        table.check_all_is_given_back(0);
+        assert_eq!(table.view().reserve(), Some(ID), "it is to be had again");
     });
 }
 

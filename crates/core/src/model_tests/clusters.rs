@@ -130,6 +130,12 @@ impl Model<'_> {
                 .all(|slot| self.memory.slots[slot as usize].load(Ordering::Relaxed) == 0)
     }
 
+    /// Whether there is an aligned run of `size` free slots.
+    fn has_room(&self, cluster: u32, size: u32) -> bool {
+        let mut starts = (cluster * CLUSTER_SLOTS..(cluster + 1) * CLUSTER_SLOTS).step_by(size as usize);
+        starts.any(|first| self.is_free(first, size))
+    }
+
     fn used_in(&self, cluster: u32) -> u32 {
         let range = cluster * CLUSTER_SLOTS..(cluster + 1) * CLUSTER_SLOTS;
         self.runs.range(range).map(|(_, count)| count).sum()
@@ -147,8 +153,12 @@ impl Model<'_> {
                 assert!(first.is_multiple_of(size));
                 assert!(first >= SPACE.first && first + size <= SPACE.end);
                 let (was, used) = before[(first / CLUSTER_SLOTS) as usize];
-                // Invariant 4, except that small runs may go to clusters of larger ones.
-                assert!(used == 0 || order <= was.order);
+                // Invariant 4, except that small runs may go to clusters of larger ones; and to smaller ones goes what nobody else can serve.
+                let serves = |cluster: u32| {
+                    let (was, used) = before[cluster as usize];
+                    (used == 0 || order <= was.order) && self.has_room(cluster, size)
+                };
+                assert!(used == 0 || order <= was.order || !(0..clusters.count()).any(serves));
                 self.runs.insert(first, size);
             }
             None if order == 0 => {
@@ -156,18 +166,8 @@ impl Model<'_> {
                 assert_eq!(free, 0, "there is room for a single slot");
             }
             None => {
-                for cluster in 0..clusters.count() {
-                    let room = (cluster * CLUSTER_SLOTS..(cluster + 1) * CLUSTER_SLOTS)
-                        .step_by(size as usize)
-                        .any(|first| {
-                            first + size <= self.memory.slots.len() as u32 && self.is_free(first, size)
-                        });
-                    let (was, used) = before[cluster as usize];
-                    assert!(
-                        !room || (used > 0 && was.order < order),
-                        "cluster {cluster} could serve order {order}"
-                    );
-                }
+                let room = (0..clusters.count()).find(|&cluster| self.has_room(cluster, size));
+                assert_eq!(room, None, "this cluster could serve order {order}");
             }
         }
     }
@@ -298,9 +298,29 @@ fn single_slots_go_where_they_do_least_harm() {
     assert_eq!(clusters.allocate(0), Some(runs[80] + 1));
     assert_eq!(clusters.allocate(4), Some(runs[0]));
     assert_eq!(clusters.allocate(0), None);
-    assert_eq!(clusters.largest(), None);
     free(whole, 512);
-    assert_eq!(clusters.largest(), Some(9));
+    assert_eq!(clusters.allocate(9), Some(whole));
+}
+
+#[test]
+fn a_run_that_nobody_else_has_is_found_among_single_slots() {
+    let memory = Memory::new(Space { first: 0, end: 2 * CLUSTER_SLOTS, is_discarding: false });
+    let clusters = memory.view_of(MmId(0));
+    let single: Vec<u32> = (0..512).map(|_| clusters.allocate(0).expect("room")).collect();
+    let runs: Vec<u32> = (0..32).map(|_| clusters.allocate(4).expect("room")).collect();
+    let free = |first, count| {
+        memory.release(first, count);
+        clusters.free(first, count);
+    };
+    free(single[64], 32);
+    free(runs[3], 16);
+    // First from its own.
+    assert_eq!(clusters.allocate(4), Some(runs[3]));
+    assert_eq!(clusters.allocate(4), Some(single[64]));
+    // A single slot still has its cluster first.
+    assert_eq!(clusters.allocate(0), Some(single[80]));
+    assert_eq!(clusters.allocate(4), None);
+    clusters.check_lists();
 }
 
 #[test]

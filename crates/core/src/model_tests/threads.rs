@@ -220,9 +220,15 @@ fn entries_release_cells_and_slots_exactly_once() {
                                         assert!(!matches!(content, Content::Discarded | Content::Free));
                                     }
                                 }
-                                _ => {
+                                3 => {
                                     put(&segment, id);
                                     keep.clear();
+                                }
+                                _ => {
+                                    keep.clear();
+                                    let more = references.lock().expect("no panic").pop();
+                                    let ids = [Some(id), more].into_iter().flatten();
+                                    table.put_each(ids, |content| release(&segment, content));
                                 }
                             }
                             references.lock().expect("no panic").append(&mut keep);

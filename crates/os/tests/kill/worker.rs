@@ -9,12 +9,12 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use uswap_core::clusters::lock::Holder;
 use uswap_core::clusters::{Clusters, ORDER_MAX};
 use uswap_core::mm::{MmState, MmTable};
-use uswap_core::page_word::{Commit, PageSlot, Place, TryLock};
+use uswap_core::page_word::{Afterwards, Commit, PageSlot, Place, Remove, TryLock};
 use uswap_core::pool::ZspageOwner;
 use uswap_core::segment::Segment;
 use uswap_core::swap_table::Came;
 use uswap_core::swap_word::Content;
-use uswap_engine::release::{free_blob, put_entry, release_content};
+use uswap_engine::release::{free_blob, put_entries, put_entry, release_content};
 use uswap_os::sys::abi;
 use uswap_os::{Fd, clock, process, thread};
 use uswap_units::{BLOCK_PAGES, MmId, PageId, Prng, SwapId};
@@ -23,6 +23,8 @@ use super::stage::{LETTERS, Owners, Stage};
 
 /// The longest blob, in bytes: several to a slot of the file.
 const BLOB_BYTES_MAX: u64 = 900;
+/// Pages that are unmapped at once.
+const PUT_PAGES: u64 = 8;
 /// So many steps a process is eager to free, and then seven times so many to take: what there is, is mostly taken.
 const MOOD_STEPS: u64 = 500;
 
@@ -176,12 +178,30 @@ impl Worker<'_> {
                 let _is_there = self.segment.swap_table().rely_on(id);
                 commit(page, Some(id));
             }
-            3..6 => {
+            3 | 4 => {
                 commit(page, None);
                 put_entry(self.segment, self.stage, id);
             }
+            5 => {
+                commit(page, Some(id));
+                self.put_some();
+            }
             _ => commit(page, Some(id)),
         }
+    }
+
+    /// As when memory is unmapped: the names are taken out of the page words one after the other, and what they named is put together.
+    fn put_some(&mut self) {
+        let first = self.prng.below(BLOCK_PAGES - PUT_PAGES) as usize;
+        let pages = &self.pages[first..first + PUT_PAGES as usize];
+        put_entries(
+            self.segment,
+            self.stage,
+            pages.iter().filter_map(|page| match page.remove(Afterwards::StillManaged) {
+                Remove::Was(word) => word.swap(),
+                Remove::Deferred | Remove::Unmanaged => panic!("nobody else works on the pages of a process"),
+            }),
+        );
     }
 
     /// A new entry with content, and the reference to it.

@@ -5,6 +5,7 @@ use serde::Serialize;
 use super::clock::Measured;
 
 pub mod folios;
+pub mod held;
 pub mod one_page;
 pub mod pages;
 pub mod single_pages;

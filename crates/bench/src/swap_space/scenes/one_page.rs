@@ -63,6 +63,26 @@ fn of_cache(who: &'static str, cache: &dyn SwapCache, pages: u32, runs: usize) -
     ]
 }
 
+/// Runs of 16 entries of our table, from nothing to stored and back.
+fn of_table_runs(table: &Table<'_>, pages: u32, runs: usize) -> Vec<Figure> {
+    let (mut store, mut free) = (Vec::new(), Vec::new());
+    let mut firsts = Vec::with_capacity((pages / RUN) as usize);
+    for _ in 0..runs {
+        firsts.clear();
+        store.push(ns_each(pages, || {
+            firsts.extend((0..pages / RUN).map_while(|_| table.store_run(0, ORDER)))
+        }));
+        free.push(ns_each(pages, || firsts.iter().for_each(|&first| table.put_run(0, first, RUN))));
+    }
+    let figure = |what, values: &[f64]| Figure {
+        what,
+        who: OURS,
+        each_page: median(values).unwrap_or(0.0),
+        unit: "ns",
+    };
+    vec![figure("store 16 pages together", &store), figure("free 16 pages together", &free)]
+}
+
 fn of_runs(who: &'static str, slots: &dyn Slots, pages: u32, runs: usize) -> Vec<Figure> {
     let (mut allocate, mut free) = (Vec::new(), Vec::new());
     let mut firsts = Vec::with_capacity((pages / RUN) as usize);
@@ -88,6 +108,8 @@ pub fn run(size: Size) -> Vec<Figure> {
     let pages = (clusters - 1) * 512;
     let memory = TableMemory::new(clusters);
     let mut figures = of_cache(OURS, &Table::new(&memory), pages, runs);
+    let memory = TableMemory::new(clusters);
+    figures.extend(of_table_runs(&Table::new(&memory), pages - 512, runs));
     figures.extend(of_cache(TREES, &WithTrees::new(Fragments::new(clusters, RULES), clusters), pages, runs));
     figures.extend(of_runs(OURS, &Ours::new(clusters), pages, runs));
     figures.extend(of_runs(TREES, &Fragments::new(clusters, RULES), pages, runs));
@@ -101,8 +123,8 @@ mod tests {
     #[test]
     fn each_has_all_figures() {
         let figures = run(Size::Short);
-        for who in [OURS, TREES] {
-            assert_eq!(figures.iter().filter(|figure| figure.who == who).count(), 6);
+        for (who, count) in [(OURS, 8), (TREES, 6)] {
+            assert_eq!(figures.iter().filter(|figure| figure.who == who).count(), count);
         }
         assert!(figures.iter().all(|figure| figure.each_page > 0.0), "{figures:?}");
     }

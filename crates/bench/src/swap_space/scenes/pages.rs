@@ -87,6 +87,11 @@ fn usemem(who: &'static str, cache: &dyn SwapCache, cpus: u16, pages: u64, work_
     rows
 }
 
+/// Each CPU stores pages, with the work of where it was published.
+pub(super) fn stored_with_work(who: &'static str, cache: &dyn SwapCache, cpus: u16, pages: u64) -> Row {
+    usemem(who, cache, cpus, pages, STORE_WORK_NS).swap_remove(0)
+}
+
 fn shared(who: &'static str, cache: &dyn SwapCache, cpus: u16, pages: u64, work_ns: u64) -> Row {
     let slots: Vec<u32> = (0..pages)
         .filter_map(|page| cache.store((page % u64::from(cpus)) as u16))

@@ -67,8 +67,17 @@ fn filled(cache: &dyn SwapCache, cpus: u16) -> Vec<Vec<u32>> {
 }
 
 fn rows_of(who: &'static str, cache: &dyn SwapCache, cpus: u16, length: Length) -> Vec<Row> {
-    let mut own = filled(cache, cpus);
     let works: &[u64] = if trace::RECORDS { &[0, WORK_NS] } else { &[0] };
+    rows_with(who, cache, cpus, length, works)
+}
+
+/// With the work of where it was published.
+pub(super) fn with_work(who: &'static str, cache: &dyn SwapCache, cpus: u16, length: Length) -> Row {
+    rows_with(who, cache, cpus, length, &[WORK_NS]).swap_remove(0)
+}
+
+fn rows_with(who: &'static str, cache: &dyn SwapCache, cpus: u16, length: Length, works: &[u64]) -> Vec<Row> {
+    let mut own = filled(cache, cpus);
     works
         .iter()
         .map(|&work_ns| {
