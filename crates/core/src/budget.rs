@@ -71,10 +71,11 @@ impl<'a> Budget<'a> {
     pub fn used(&self) -> Bytes {
         Bytes(self.word(USED).load(Ordering::Relaxed))
     }
-    /// A new measurement replaces what was added up since the last.
-    pub fn set_measured(&self, used: Bytes) {
-        self.word(USED).store(used.0, Ordering::Relaxed);
-        self.word(PEAK).fetch_max(used.0, Ordering::Relaxed);
+    /// A new measurement replaces what was added up until it began, when `before` was in use. What was added and subtracted since then stays: a look at many processes takes its
+    /// time, and if it were forgotten the next look would take it for growth.
+    pub fn set_measured(&self, before: Bytes, measured: Bytes) {
+        self.change(|now| (now + measured.0).saturating_sub(before.0));
+        self.word(PEAK).fetch_max(measured.0, Ordering::Relaxed);
     }
     /// The largest measurement.
     pub fn peak(&self) -> Bytes {
@@ -86,10 +87,13 @@ impl<'a> Budget<'a> {
     }
     /// Memory was given back. Stops at 0, since a measurement may have come in between.
     pub fn subtract(&self, bytes: u64) {
+        self.change(|now| now.saturating_sub(bytes));
+    }
+    fn change(&self, change: impl Fn(u64) -> u64) {
         let used = self.word(USED);
         let mut seen = used.load(Ordering::Relaxed);
         while let Err(now) =
-            used.compare_exchange_weak(seen, seen.saturating_sub(bytes), Ordering::Relaxed, Ordering::Relaxed)
+            used.compare_exchange_weak(seen, change(seen), Ordering::Relaxed, Ordering::Relaxed)
         {
             seen = now;
         }

@@ -15,6 +15,7 @@ use uswap_units::limits::WRITEBACK_BATCH_BYTES;
 pub async fn measure<'a>(world: Rc<World<'a>>) {
     let (segment, budget) = (world.segment, world.segment.budget());
     while !world.stopping.get() {
+        let before = budget.used();
         let mut pages = 0;
         for process in world.alive() {
             let resident = process.memory.borrow().resident_pages();
@@ -23,7 +24,7 @@ pub async fn measure<'a>(world: Rc<World<'a>>) {
             }
             pages += resident;
         }
-        budget.set_measured(Bytes(pages * 4096 + segment.pool().resident_bytes()));
+        budget.set_measured(before, Bytes(pages * 4096 + segment.pool().resident_bytes()));
         let headroom = if world.below(4) == 0 { Headroom::Wide } else { Headroom::Narrow };
         budget.set_headroom(headroom);
         budget.note_file(segment.slots());

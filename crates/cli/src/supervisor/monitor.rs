@@ -34,8 +34,11 @@ pub fn run(shared: &Shared) {
     let (mut last, mut grew, mut looked_at_file) = (Instant::now(), Instant::now(), Instant::now());
     while !shared.is_stopping() {
         let budget = shared.segment.budget();
-        let expected = budget.used();
+        let before = budget.used();
         let (used, engine) = measure(shared, &mut tree, last.elapsed());
+        // Which of the pages that came meanwhile were seen is not known.
+        let expected = before.max(budget.used());
+        budget.set_measured(before, used);
         last = Instant::now();
         if used.0.saturating_sub(expected.0) > budget.ram().0 / GROWTH_PART {
             grew = last;
@@ -79,7 +82,6 @@ fn measure(shared: &Shared, tree: &mut Tree, elapsed: Duration) -> (Bytes, u64) 
         .map_or(0, |statm| statm.anonymous_bytes());
     let engine = shared.segment_bytes().saturating_sub(pool) + own;
     let used = Bytes(resident + pool + engine);
-    shared.segment.budget().set_measured(used);
     let peaks = &shared.peaks;
     for (peak, value) in
         [(&peaks.resident, resident), (&peaks.pool, pool), (&peaks.engine, engine), (&peaks.used, used.0)]
