@@ -78,13 +78,6 @@ impl LinuxPlatform {
         }
     }
 
-    fn held_at(&self, start: usize, count: u32) -> u64 {
-        match self.pagemap.held(start, count as usize) {
-            Ok(bits) => bits[0],
-            Err(errno) => crate::fatal(format_args!("what was moved out cannot be told: pagemap: {errno}")),
-        }
-    }
-
     /// Moves frames into the trash, curing those that a fork left marked shared.
     fn move_to_trash(&self, from: usize, bytes: usize) {
         let mut done = 0;
@@ -239,11 +232,10 @@ impl Platform for LinuxPlatform {
     }
 
     fn held(&self, frame: FrameId, count: u32) -> u64 {
-        self.held_at(self.frame_address(frame), count)
-    }
-
-    fn held_by_program(&self, page: PageId, count: u32) -> u64 {
-        self.held_at(page.address() as usize, count)
+        match self.pagemap.held(self.frame_address(frame), count as usize) {
+            Ok(bits) => bits[0],
+            Err(errno) => crate::fatal(format_args!("what was moved out cannot be told: pagemap: {errno}")),
+        }
     }
 
     fn move_in(&self, frame: FrameId, page: PageId) -> Install {

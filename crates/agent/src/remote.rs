@@ -72,9 +72,6 @@ impl Platform for RemotePlatform {
     fn held(&self, _: FrameId, _: u32) -> u64 {
         0
     }
-    fn held_by_program(&self, _: PageId, _: u32) -> u64 {
-        0
-    }
     fn move_in(&self, _: FrameId, _: PageId) -> Install {
         Install::CannotMove
     }

@@ -4,10 +4,11 @@ use crate::arena::StagedChunk;
 use crate::engine::Engine;
 use crate::plant::{Plant, is_planted};
 use crate::platform::{MoveStop, Platform};
+use uswap_codec as codec;
 use uswap_core::counters::Counter;
 use uswap_core::page_table::{Leaf, TICK_NS};
 use uswap_core::page_word::{Place, TryLock};
-use uswap_units::{BLOCK_PAGES, CHUNK_PAGES, ChunkId, FrameId, PageId, PageRange};
+use uswap_units::{BLOCK_PAGES, CHUNK_PAGES, ChunkId, FrameId, PAGE_BYTES, PageId, PageRange};
 
 /// What came of an attempt to stage a chunk.
 #[must_use]
@@ -102,7 +103,7 @@ impl<P: Platform> Engine<'_, P> {
         let (stop, passed) = self.move_runs(first, frame, part);
         self.platform.step().await;
         let held = self.platform.held(frame, count);
-        let moved = self.moved(first, part, passed, held);
+        let moved = self.moved(frame, part, passed, held);
         for (rank, index) in bits(part).enumerate() {
             let slot = leaf.slot(first.plus(u64::from(index)));
             let word = slot.load();
@@ -122,18 +123,26 @@ impl<P: Platform> Engine<'_, P> {
 
     /// Of the pages of `part`, those that are in their frames now. The frames were empty before; `held`: those that are not any more.
     ///
-    /// The kernel does not count all that it moves (Linux 6.18: when it stops in the middle of a batch), so a page that it did not say it went over is looked for where it was. If it is there still,
-    /// its frame holds zeros that somebody has just looked at.
-    fn moved(&self, first: PageId, part: u64, passed: u64, held: u64) -> u64 {
+    /// The kernel does not count all that it moves (Linux 6.18: when it stops in the middle of a batch). So what a frame holds says whether the page is there that the kernel did not count: anything but zeros
+    /// came with it. Zeros may be there because somebody has just looked at the frame; then the page is where it was, or mremap has taken it along meanwhile. Or they are its own: then nothing is
+    /// mapped where it was, and a touch gives zeros again.
+    fn moved(&self, frame: FrameId, part: u64, passed: u64, held: u64) -> u64 {
         let in_frames = bits(part).enumerate().filter(|(rank, _)| held & (1 << rank) != 0);
-        let arrived = in_frames.fold(0, |mask, (_, index)| mask | (1 << index));
-        if arrived & !passed == 0 || is_planted(Plant::AnyFrame) {
-            return arrived;
+        let came = in_frames.filter(|(rank, index)| {
+            let is_counted = passed & (1 << index) != 0;
+            is_counted || self.holds_more_than_zeros(FrameId(frame.0 + *rank as u32))
+        });
+        came.fold(0, |mask, (_, index)| mask | (1 << index))
+    }
+
+    #[cold]
+    fn holds_more_than_zeros(&self, frame: FrameId) -> bool {
+        if is_planted(Plant::AnyFrame) || is_planted(Plant::CountedOnly) {
+            return is_planted(Plant::AnyFrame);
         }
-        if is_planted(Plant::CountedOnly) {
-            return arrived & passed;
-        }
-        arrived & (passed | !self.platform.held_by_program(first, CHUNK_PAGES as u32))
+        let mut content = [0; PAGE_BYTES];
+        self.platform.read_frame(frame, &mut content);
+        codec::same_filled(&content) != Some(0)
     }
 
     /// Gives the locks of pages back, the words unchanged. In the shared section in which they were locked.

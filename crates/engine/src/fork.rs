@@ -17,6 +17,9 @@ use uswap_units::{BLOCK_PAGES, MmId, PageId, PageRange};
 /// All pages.
 const EVERYTHING: PageRange = PageRange { start: PageId(0), end: PageId(PAGES_MAX) };
 
+/// As many as it takes from locking a word to the end, so that the simulator tries that while a table is copied.
+const STEPS_AT_LOCKED: u32 = 6;
+
 impl<P: Platform> Engine<'_, P> {
     /// Copies the page table for a forked child, with the gate exclusive: it is exactly the memory that the child has. Each stored page gets one more
     /// reference. From now on the child reads staged frames from our arena until [`Engine::end_handover`]. None: no record or table page is free.
@@ -55,7 +58,9 @@ impl<P: Platform> Engine<'_, P> {
                 if let Some(swap) = word.swap() {
                     if seen.is_locked() {
                         // Whoever has locked it is at work meanwhile, but commits with the gate: the word still names the entry.
-                        self.platform.step().await;
+                        for _ in 0..STEPS_AT_LOCKED {
+                            self.platform.step().await;
+                        }
                     }
                     swap_table.share(swap);
                 }

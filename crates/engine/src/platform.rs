@@ -142,8 +142,6 @@ pub trait Platform: Backing {
     fn move_out(&self, page: PageId, frame: FrameId, count: u32) -> MoveOut;
     /// Which of `count` frames (at most 64) are not empty: bit i for `frame + i`. Also those whose page is not present, because the kernel has swapped it or just moves it in RAM.
     fn held(&self, frame: FrameId, count: u32) -> u64;
-    /// Which of `count` pages of the program (at most 64) are there, in the same sense. Asked rarely.
-    fn held_by_program(&self, page: PageId, count: u32) -> u64;
     /// Moves a frame back into the program.
     fn move_in(&self, frame: FrameId, page: PageId) -> Install;
     /// Fills pages of the program, from `page` on, with copies; at least one.

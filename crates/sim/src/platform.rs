@@ -213,14 +213,6 @@ impl Platform for SimPlatform<'_> {
             .filter(|i| memory.frames[(frame.0 + i) as usize].content.is_some())
             .fold(0, |mask, i| mask | (1 << i))
     }
-    fn held_by_program(&self, page: PageId, count: u32) -> u64 {
-        let memory = self.process.memory.borrow();
-        let is_there = |i: &u32| {
-            let mapped = memory.pages.get(&(page.0 + u64::from(*i)));
-            mapped.is_some_and(|mapped| mapped.content.is_some() || mapped.poisoned)
-        };
-        (0..count).filter(is_there).fold(0, |mask, i| mask | (1 << i))
-    }
     fn move_in(&self, frame: FrameId, page: PageId) -> Install {
         if self.is_remote() {
             return Install::CannotMove;

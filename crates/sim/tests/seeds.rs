@@ -25,11 +25,11 @@ fn different_seeds_give_different_traces() {
 }
 
 /// Seeds that failed while the engine was written: each is another way to lose a page or to wait for ever.
-const ONCE_FAILED: [u64; 52] = [
+const ONCE_FAILED: [u64; 54] = [
     248, 568, 1, 37, 39, 44, 50, 64, 79, 100, 106, 111, 113, 177, 213, 259, 289, 317, 366, 412, 448, 3280,
     3359, 3808, 4753, 7334, 20027, 20115, 20486, 20778, 20804, 21012, 21048, 21163, 21908, 21914, 22629,
     25223, 26066, 39951, 41266, 42047, 42926, 51774, 53566, 55825, 63028, 63355, 200444, 200622, 201703,
-    400701,
+    400701, 1080, 2761,
 ];
 
 #[test]
