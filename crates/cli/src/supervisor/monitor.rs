@@ -28,7 +28,7 @@ const INTERVAL_MIN: Duration = Duration::from_millis(2);
 
 pub fn run(shared: &Shared) {
     let mut tree = Tree::default();
-    // It stays where the run is: what it reads of many processes is of one moment only while none of them runs. On another processor it took what was reclaimed meanwhile for growth.
+    // It stays where the run is: what it reads of many processes is of one moment only while none of them runs.
     let mut share = (shared.options.pool == PoolSize::Auto).then(PoolShare::new);
     let _only_root_may = uswap_os::thread::set_nice(uswap_os::thread::thread_id(), -15);
     let (mut last, mut grew, mut looked_at_file) = (Instant::now(), Instant::now(), Instant::now());
