@@ -3,6 +3,7 @@
 //! Run: `RUSTFLAGS="--cfg loom" cargo test -p uswap-core --release loom`. Each model is a few operations, so that all of them end within a minute.
 
 mod clusters;
+mod handovers;
 mod jobs;
 mod page_word;
 mod placement;

@@ -13,6 +13,8 @@ pub(crate) enum Plant {
     ReapLooksTwice,
     /// A weakened ordering: who copies a page that is written anew may not see that the job was taken.
     PageRelaxed,
+    /// A dropped barrier between naming a new entry and the look whether the words are being copied for a child, and on the other side.
+    NoBarrier,
 }
 
 #[cfg(all(test, any(loom, shuttle)))]

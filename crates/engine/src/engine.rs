@@ -9,6 +9,7 @@ use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use lock_api::Mutex;
 use uswap_core::balance::{self, Watermarks};
 use uswap_core::counters::Counters;
+use uswap_core::handovers::Handovers;
 use uswap_core::mm::MmRecord;
 use uswap_core::page_table::{PageTable, TICK_NS};
 use uswap_core::pool::ZspageOwner;
@@ -54,7 +55,7 @@ pub struct Engine<'a, P: Platform> {
     /// An event is being processed that had to give the gate back in between: nothing may be evicted.
     pub(crate) event_in_progress: AtomicBool,
     /// Forked children that still read frames of this arena through us: frames may not be dropped or reused.
-    pub(crate) handovers: AtomicU32,
+    pub(crate) handovers: Handovers,
     /// Accesses in order.
     pub(crate) streams: Streams,
     /// Pages of a run that are loaded and filled together.
@@ -91,7 +92,7 @@ impl<'a, P: Platform> Engine<'a, P> {
             }),
             counters: segment.counters(),
             event_in_progress: AtomicBool::new(false),
-            handovers: AtomicU32::new(0),
+            handovers: Handovers::new(),
             streams: Streams::new(options.run_pages),
             part_pages: options.part_pages,
             floor: Floor::default(),
@@ -127,7 +128,7 @@ impl<'a, P: Platform> Engine<'a, P> {
         let stopped = self.event_in_progress.load(Ordering::Acquire)
             || self.leaving.load(Ordering::Acquire)
             || (held_until_tick > 0 && self.platform.now_ns() / TICK_NS <= held_until_tick);
-        !stopped && self.handovers.load(Ordering::Acquire) == 0
+        !stopped && !self.handovers.any()
     }
     /// From now on nothing is evicted.
     pub fn stop_evicting(&self) {

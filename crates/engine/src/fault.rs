@@ -137,7 +137,7 @@ impl<P: Platform> Engine<'_, P> {
         workspace: &mut Workspace,
     ) -> FaultOutcome {
         // A child that still reads our frames needs this one too. The kernel refuses to move what a fork left shared, but what was being read when it forked was copied, and is not.
-        let child_reads = self.handovers.load(Ordering::Acquire) > 0;
+        let child_reads = self.handovers.any();
         let mut install = if child_reads { Install::CannotMove } else { self.platform.move_in(frame, page) };
         if install == Install::CannotMove {
             // The frame stays behind and is dropped with its chunk.

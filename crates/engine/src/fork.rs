@@ -8,7 +8,6 @@ use crate::platform::Platform;
 use crate::throttle::Patience;
 use crate::unfinished::Unfinished;
 use crate::workspace::Workspace;
-use core::sync::atomic::Ordering;
 use uswap_core::mm::MmState;
 use uswap_core::page_table::{PAGES_MAX, PageTable};
 use uswap_core::page_word::{self, Afterwards, PageSlot, Place, Remove};
@@ -24,7 +23,7 @@ impl<P: Platform> Engine<'_, P> {
     /// Copies the page table for a forked child, with the gate exclusive: it is exactly the memory that the child has. Each stored page gets one more
     /// reference. From now on the child reads staged frames from our arena until [`Engine::end_handover`]. None: no record or table page is free.
     pub async fn clone_for_child(&self) -> Option<MmId> {
-        self.handovers.fetch_add(1, Ordering::AcqRel);
+        self.handovers.begin();
         let record = self.record();
         record.set_fork_generation(record.fork_generation() + 1);
         let child = self.clone_table().await;
@@ -57,7 +56,7 @@ impl<P: Platform> Engine<'_, P> {
                 }
                 if let Some(swap) = word.swap() {
                     if seen.is_locked() {
-                        // Whoever has locked it is at work meanwhile, but commits with the gate: the word still names the entry.
+                        // Whoever has locked it is at work meanwhile, but gives what the word names back only when the copy is done.
                         for _ in 0..STEPS_AT_LOCKED {
                             self.platform.step().await;
                         }
@@ -202,8 +201,7 @@ impl<P: Platform> Engine<'_, P> {
 
     /// A child has all it needs: frames may be dropped again.
     pub fn end_handover(&self) {
-        let before = self.handovers.fetch_sub(1, Ordering::AcqRel);
-        assert!(before > 0);
+        self.handovers.end();
     }
 
     /// In a new process (a forked child): which chunks of the arena are in use follows from the page words.

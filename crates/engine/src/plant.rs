@@ -15,8 +15,8 @@ pub enum Plant {
     StaleAhead = 4,
     /// What a frame holds is taken for the page that was to be moved there, also when the kernel did not move it.
     AnyFrame = 5,
-    /// What was stored is committed without the gate, while the table may be copied for a child.
-    CommitWithoutGate = 6,
+    /// What a stored page named before is given back also while the table is copied for a child.
+    GiveBackDuringCopy = 6,
     /// A page is taken for moved only if the kernel counted it.
     CountedOnly = 7,
 }

@@ -142,21 +142,17 @@ impl<P: Platform> Engine<'_, P> {
         }
     }
 
-    /// The page is in `swap` now. If that is a new entry, the old one goes. In a shared section: a fork, which copies words and shares their entries in an exclusive one, would else share
-    /// an entry that has just been given back, or is another page's by then.
+    /// The page is in `swap` now. If that is a new entry, the old one goes, but not while the word, as it was, is being copied for a child ([`uswap_core::handovers`]): that is done in an
+    /// exclusive section, and over when a shared one begins.
     async fn commit_stored(&self, slot: PageSlot<'_>, word: PageWord, swap: SwapId) {
         let old = word.swap().filter(|&old| old != swap);
-        let with_the_gate = !is_planted(Plant::CommitWithoutGate);
-        if with_the_gate {
-            self.platform.lock_shared().await;
-        }
-        let commit = slot.commit(Place::Swapped, Some(swap));
-        if with_the_gate {
-            self.platform.unlock_shared();
-        }
-        match commit {
+        match slot.commit(Place::Swapped, Some(swap)) {
             Commit::Done => {
                 if let Some(old) = old {
+                    if !self.handovers.is_seen_by_all() && !is_planted(Plant::GiveBackDuringCopy) {
+                        self.platform.lock_shared().await;
+                        self.platform.unlock_shared();
+                    }
                     self.put_entry(old);
                 }
             }

@@ -66,8 +66,8 @@ enum Plant {
     StaleAhead,
     /// What a frame holds is taken for the page that was to be moved there, also when the kernel did not move it.
     AnyFrame,
-    /// What was stored is committed without the gate, while the table may be copied for a child.
-    CommitWithoutGate,
+    /// What a stored page named before is given back also while the table is copied for a child.
+    GiveBackDuringCopy,
     /// A page is taken for moved only if the kernel counted it.
     CountedOnly,
 }
@@ -105,7 +105,7 @@ fn set_plant(plant: Option<Plant>) -> Result<()> {
         Plant::LostWakeup => uswap_engine::plant::Plant::LostWakeup,
         Plant::StaleAhead => uswap_engine::plant::Plant::StaleAhead,
         Plant::AnyFrame => uswap_engine::plant::Plant::AnyFrame,
-        Plant::CommitWithoutGate => uswap_engine::plant::Plant::CommitWithoutGate,
+        Plant::GiveBackDuringCopy => uswap_engine::plant::Plant::GiveBackDuringCopy,
         Plant::CountedOnly => uswap_engine::plant::Plant::CountedOnly,
     }));
     Ok(())

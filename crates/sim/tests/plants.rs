@@ -26,7 +26,7 @@ fn every_planted_bug_is_found() {
         (Plant::LostWakeup, 100),
         (Plant::StaleAhead, 400),
         (Plant::AnyFrame, 400),
-        (Plant::CommitWithoutGate, 1500),
+        (Plant::GiveBackDuringCopy, 1500),
         (Plant::CountedOnly, 400),
     ] {
         let found = found_after(plant, seeds_max);

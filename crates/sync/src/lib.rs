@@ -14,13 +14,13 @@ pub mod trace;
 mod watched;
 
 #[cfg(not(any(loom, shuttle, virtual_time)))]
-pub use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+pub use core::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 #[cfg(loom)]
-pub use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+pub use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 #[cfg(all(shuttle, not(loom)))]
-pub use shuttle::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+pub use shuttle::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 #[cfg(all(virtual_time, not(any(loom, shuttle))))]
 pub use {
-    core::sync::atomic::Ordering,
+    core::sync::atomic::{Ordering, fence},
     watched::{AtomicU32, AtomicU64},
 };

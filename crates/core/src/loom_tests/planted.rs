@@ -1,6 +1,6 @@
-//! The model checker finds the bugs that are planted. The same models without them are tests in `clusters`, `jobs` and `swap_word`.
+//! The model checker finds the bugs that are planted. The same models without them are tests in `clusters`, `handovers`, `jobs` and `swap_word`.
 
-use super::{clusters, jobs, swap_word};
+use super::{clusters, handovers, jobs, swap_word};
 use crate::plant::{Plant, Planted};
 
 #[test]
@@ -36,4 +36,11 @@ fn loom_finds_a_change_of_what_became_anothers() {
 fn loom_finds_a_look_that_may_be_before_the_copy() {
     let _planted = Planted::new(Plant::PageRelaxed);
     jobs::who_loses_a_job_while_it_copies_a_page_notices();
+}
+
+#[test]
+#[should_panic(expected = "an entry that is shared is one that a page refers to")]
+fn loom_finds_a_dropped_barrier() {
+    let _planted = Planted::new(Plant::NoBarrier);
+    handovers::a_page_is_stored_anew_while_its_word_is_copied_for_a_child();
 }
