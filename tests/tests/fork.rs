@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 use uswap_tests::redis::{Client, server};
-use uswap_tests::{MIB, Run, Scratch, full_size, needs, program, scaled_mib, turn};
+use uswap_tests::{MIB, Run, Scratch, full_size, needs, program, scaled_mib, turn, uswap_binary};
 
 const PYTHON: &str = r#"
 import os, sys
@@ -125,4 +125,21 @@ fn fork_into_a_pid_namespace_stays_managed() {
     );
     assert!(!outcome.stderr.contains("left alone"), "{}", outcome.stderr);
     outcome.must_hold_budget_mostly(80);
+}
+
+/// A shell forks and executes: what is one process, one after the other with two records of it, has its memory once. Counted twice it would be over the budget, and be moved out.
+#[test]
+fn fork_and_exec_count_memory_once() {
+    let _turn = turn();
+    if !needs(&["python3"]) {
+        return;
+    }
+    let one = "python3 -c 'import time; x = bytearray(b\"ab\") * 30000000; time.sleep(0.2)'; ";
+    let outcome = Run::plain("/bin/sh").args(["-c", &one.repeat(20)]).uswap(100, &[]).finish();
+    outcome.must_succeed();
+    assert!(
+        uswap_binary().is_none() || outcome.stderr.contains("none left RAM"),
+        "60 MiB fit in 100:\n{}",
+        outcome.stderr
+    );
 }

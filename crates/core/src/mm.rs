@@ -90,6 +90,16 @@ impl<'a> MmTable<'a> {
         }
         None
     }
+    /// True when the same process took another record after this one: it has executed a new program, and what it was before is gone, whether or not it had announced itself.
+    pub fn is_superseded(&self, record: MmRecord<'_>) -> bool {
+        let pid = record.pid();
+        let took_again = |other: MmRecord<'_>| {
+            matches!(other.state(), MmState::Taken | MmState::Live)
+                && other.pid() == pid
+                && other.number() > record.number()
+        };
+        pid != 0 && self.in_use().any(took_again)
+    }
     /// Processes that ever asked for a record.
     pub fn taken_total(&self) -> u64 {
         self.taken_total.load(Ordering::Relaxed)
@@ -191,5 +201,34 @@ impl MmRecord<'_> {
         6 fork_generation set_fork_generation "Counts forks: above 0, pages may be marked shared.";
         7 managed_pages set_managed_pages "Pages of address space under management.";
         8 parent set_parent "Record of the process that forked it, + 1; 0: none.";
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use std::vec::Vec;
+
+    #[test]
+    fn who_executes_a_new_program_before_it_is_announced_is_superseded() {
+        let words: Vec<AtomicU64> = (0..4 * MM_WORDS).map(|_| AtomicU64::new(0)).collect();
+        let total = AtomicU64::new(0);
+        let mms = MmTable { words: &words, taken_total: &total };
+        let [shell, child, other] = [0; 3].map(|_| mms.take().expect("four are free"));
+        shell.set_state(MmState::Live, 10);
+        child.set_state(MmState::Taken, 11);
+        other.set_state(MmState::Taken, 0);
+        assert!([shell, child, other].iter().all(|&record| !mms.is_superseded(record)));
+        other.free();
+        // The record lies before the child's, and is the younger one.
+        shell.free();
+        let program = mms.take().expect("the first is free");
+        assert_eq!(program.id(), MmId(0));
+        program.set_state(MmState::Taken, 11);
+        assert!(mms.is_superseded(child) && !mms.is_superseded(program));
+        program.set_state(MmState::Live, 11);
+        assert!(mms.is_superseded(child) && !mms.is_superseded(program));
+        program.set_state(MmState::Reaping, 0);
+        assert!(!mms.is_superseded(child));
     }
 }

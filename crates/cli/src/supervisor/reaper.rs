@@ -45,8 +45,7 @@ pub fn wait_for_lock(mms: MmTable<'_>, holder: MmId, tries: u32) -> Holder {
     }
     let record = mms.record(holder);
     let is_gone = match record.state() {
-        MmState::Live => !thread_lives(record.pid(), record.kswapd_tid()),
-        MmState::Taken => record.pid() != 0 && !process::is_alive(record.pid()),
+        MmState::Live | MmState::Taken => !lives(mms, record),
         MmState::Reaping => true,
         MmState::Forked | MmState::Free => false,
     };
@@ -79,8 +78,7 @@ pub fn run(shared: &Shared) {
 
 fn is_gone(shared: &Shared, record: MmRecord<'_>, unclaimed: &mut HashMap<MmId, Instant>) -> bool {
     match record.state() {
-        MmState::Live => !thread_lives(record.pid(), record.kswapd_tid()),
-        MmState::Taken => record.pid() != 0 && !process::is_alive(record.pid()),
+        MmState::Live | MmState::Taken => !lives(shared.segment.mms(), record),
         MmState::Forked => {
             let parent =
                 record.parent().checked_sub(1).map(|id| shared.segment.mms().record(MmId(id as u16)));
@@ -96,16 +94,21 @@ fn is_gone(shared: &Shared, record: MmRecord<'_>, unclaimed: &mut HashMap<MmId, 
     }
 }
 
-fn thread_lives(process: u32, thread_id: u64) -> bool {
-    thread::send_signal(process, thread_id as u32, 0).is_ok()
+/// Whether the process of a record that is taken or live is there: not when it ended or executed another program. Who has not announced itself has no kswapd to ask for.
+fn lives(mms: MmTable<'_>, record: MmRecord<'_>) -> bool {
+    match record.state() {
+        MmState::Live => thread::send_signal(record.pid(), record.kswapd_tid() as u32, 0).is_ok(),
+        MmState::Taken => {
+            record.pid() == 0 || (process::is_alive(record.pid()) && !mms.is_superseded(record))
+        }
+        // It has just become one of them.
+        MmState::Forked | MmState::Free | MmState::Reaping => true,
+    }
 }
 
 /// Managed processes that are alive.
 pub fn live_processes(shared: &Shared) -> usize {
-    let lives = |record: &MmRecord<'_>| match record.state() {
-        MmState::Live => thread_lives(record.pid(), record.kswapd_tid()),
-        MmState::Taken => record.pid() != 0 && process::is_alive(record.pid()),
-        MmState::Forked | MmState::Free | MmState::Reaping => false,
-    };
-    shared.segment.mms().in_use().filter(lives).count()
+    let mms = shared.segment.mms();
+    let is_process = |record: &MmRecord<'_>| matches!(record.state(), MmState::Live | MmState::Taken);
+    mms.in_use().filter(|record| is_process(record) && record.pid() != 0 && lives(mms, *record)).count()
 }

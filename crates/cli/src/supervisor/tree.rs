@@ -1,10 +1,11 @@
 //! The processes of the run as the kernel shows them.
 
+use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::fs;
 use std::time::{Duration, Instant};
 
-use uswap_core::mm::MmState;
+use uswap_core::mm::{MmRecord, MmState, MmTable};
 use uswap_os::process::{self, StatmFile};
 
 use super::shared::Shared;
@@ -30,13 +31,8 @@ impl Tree {
     /// Anonymous memory of all processes of the run, in pages. Shared pages of forked relatives are counted once, as far as it is known.
     pub fn anonymous_pages(&mut self, shared: &Shared) -> u64 {
         let mut total = 0;
-        let mut known = Vec::new();
-        for record in shared.segment.mms().in_use() {
-            let (state, pid) = (record.state(), record.pid());
-            if pid == 0 || !matches!(state, MmState::Live | MmState::Taken) {
-                continue;
-            }
-            known.push(pid);
+        let records = records_of_processes(shared.segment.mms());
+        for &(pid, record) in &records {
             let Some(pages) = self.pages_of(pid) else { continue };
             record.set_resident_pages(pages);
             if record.fork_generation() > 0 {
@@ -44,6 +40,9 @@ impl Tree {
             }
             total += pages - record.shared_pages().min(pages);
         }
+        let known: Vec<u32> = records.iter().map(|&(pid, _)| pid).collect();
+        // Who has just announced itself is not a stranger any more, though the next look at those is still to come: its memory would count twice.
+        self.strangers.retain(|pid, _| !known.contains(pid));
         self.statm.retain(|pid, _| known.contains(pid) || self.strangers.contains_key(pid));
         if self.looked.is_none_or(|looked| looked.elapsed() > LOOK_EVERY) {
             self.looked = Some(Instant::now());
@@ -104,6 +103,21 @@ impl Tree {
             }
         }
     }
+}
+
+/// Each process once: who has executed a new program has a second record until the reaper comes by, and its memory is not twice there.
+fn records_of_processes(mms: MmTable<'_>) -> Vec<(u32, MmRecord<'_>)> {
+    let of_process = |record: &MmRecord<'_>| matches!(record.state(), MmState::Live | MmState::Taken);
+    let mut records: Vec<_> = mms
+        .in_use()
+        .filter(of_process)
+        .map(|record| (record.pid(), record))
+        .filter(|&(pid, _)| pid != 0)
+        .collect();
+    // The youngest one is kept.
+    records.sort_unstable_by_key(|&(pid, record)| (pid, Reverse(record.number())));
+    records.dedup_by_key(|&mut (pid, _)| pid);
+    records
 }
 
 fn note_stranger(shared: &Shared, pid: u32) {
