@@ -16,13 +16,14 @@ with --rival, any other: a command in which {program} stands for the program's w
 Examples: uswap bench --scenario short
           uswap bench --scenario table
           uswap bench --workloads seqscan,pmbench-zipf-2 --rivals zram-lz4,zram-lz4+bg,uswap --rounds 5
-          uswap bench compare before/results.json after/results.json";
+          uswap bench compare before/results.json after/results.json
+          uswap bench join monday/results.json tuesday/results.json --out table";
 
 /// Arguments of `uswap bench`.
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true)]
 pub struct BenchArguments {
-    /// Compare results that are there already
+    /// Work on results that are there already
     #[command(subcommand)]
     pub command: Option<BenchCommand>,
     /// `full`, `table`, `short`, `random`, or a TOML file
@@ -72,5 +73,14 @@ pub enum BenchCommand {
         before: PathBuf,
         /// results.json of the second
         after: PathBuf,
+    },
+    /// Make one table of results of different workloads, measured one after the other
+    Join {
+        /// results.json of each part, in the order of the table
+        #[arg(required = true)]
+        parts: Vec<PathBuf>,
+        /// Where the results go, as those of a bench
+        #[arg(long, value_name = "DIR", default_value = "uswap-bench")]
+        out: PathBuf,
     },
 }

@@ -26,6 +26,9 @@ use crate::{machine, report};
 pub fn bench(arguments: &BenchArguments) -> i32 {
     let done = match &arguments.command {
         Some(BenchCommand::Compare { before, after }) => compare(before, after),
+        Some(BenchCommand::Join { parts, out }) => {
+            report::join::files(parts).and_then(|results| write(&results, out))
+        }
         None => measure(arguments),
     };
     match done {
@@ -48,10 +51,14 @@ fn measure(arguments: &BenchArguments) -> anyhow::Result<()> {
     let undo = Undo::new();
     signals::undo_at_the_end_of_the_process(&undo)?;
     let results = Bench::new(arguments, &plan, &undo).and_then(Bench::run)?;
-    for path in report::write_all(&results, &arguments.out)? {
+    write(&results, &arguments.out)
+}
+
+fn write(results: &Results, out: &Path) -> anyhow::Result<()> {
+    for path in report::write_all(results, out)? {
         eprintln!("uswap bench: wrote {}", path.display());
     }
-    print!("{}", report::table::text(&results));
+    print!("{}", report::table::text(results));
     Ok(())
 }
 

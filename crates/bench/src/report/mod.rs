@@ -7,6 +7,7 @@
 //! | [`markdown`] | `docs/BENCHMARKS.md` and the README |
 //! | [`page`], [`plot`] | one HTML file with pictures |
 //! | [`compare`], [`repeat`] | two results side by side; whether uswap stands to the bar in both as it does in the other |
+//! | [`join`] | a table that was measured in parts |
 //!
 //! What must hold: all forms say the same; what looks bad is not left out; text of programs and of the machine is escaped wherever it is printed.
 
@@ -14,6 +15,7 @@ pub mod compare;
 pub mod contents;
 pub mod duel;
 mod escape;
+pub mod join;
 pub mod markdown;
 mod number;
 pub mod page;
