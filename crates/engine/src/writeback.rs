@@ -21,6 +21,8 @@ use uswap_units::{BlobId, PAGE_BYTES, SwapId};
 
 /// The swap file as the writer sees it.
 pub trait SwapWriter: Backing {
+    /// Whether so many bytes may be written now; if not, the file counts as full.
+    fn may_write(&self, bytes: u64) -> bool;
     /// Writes the front of `buffer` (whole slots) at `offset`; all of it, or an error.
     fn write_file(&self, offset: u64, buffer: &[u8]) -> impl Future<Output = Result<(), FileError>>;
 }
@@ -43,7 +45,7 @@ pub enum Batch {
     },
     /// A whole round over the table found nothing that may be written.
     NothingToWrite,
-    /// The file has no room.
+    /// The file has no room, or nothing may be written.
     FileFull,
     /// The write failed.
     Failed(FileError),
@@ -120,7 +122,8 @@ impl Shrinker {
         }
         let slots = segment.slots();
         let wanted = (buffer.len().min(WRITEBACK_BATCH_BYTES) / PAGE_BYTES) as u64;
-        let Some(run) = slots.take_run(wanted) else {
+        let may_write = writer.may_write(wanted * PAGE_BYTES as u64);
+        let Some(run) = may_write.then(|| slots.take_run(wanted)).flatten() else {
             let discarded = self.pick(segment, writer, &mut []).await;
             return if discarded > 0 { Batch::Written { blobs: 0, discarded } } else { Batch::FileFull };
         };

@@ -39,6 +39,8 @@ pub struct DiskFaults {
     pub write_flip: u64,
     /// A write is said to be done, and old bytes stay.
     pub write_lost: u64,
+    /// Nothing may be written.
+    pub forbidden: u64,
     /// A write gives an error.
     pub write_error: u64,
     /// A write has no room.
@@ -112,6 +114,7 @@ impl Options {
             read_flip: rarely(300),
             write_flip: rarely(60),
             write_lost: 0,
+            forbidden: 0,
             write_error: rarely(300),
             full: rarely(200),
             slow: rarely(100),
@@ -132,6 +135,9 @@ impl Options {
         let uncounted = if own.chance(1, 4) { 1 + own.below(60) } else { 0 };
         if own.chance(1, 6) {
             disk.write_lost = 1 + own.below(60);
+        }
+        if own.chance(1, 6) {
+            disk.forbidden = 1 + own.below(500);
         }
         let zone_pages = [192, 320, 448][prng.below(3) as usize];
         Options {
