@@ -242,6 +242,85 @@ fn badcases_disk_full_and_told_to_stop() {
     never_wrong("disk_full_stop", &outcome, &right);
 }
 
+/// The file system keeps as much free as the user said, and the program is told that it goes over its budget.
+#[test]
+fn badcases_room_that_shall_stay_free_stays_free() {
+    const MIN_FREE: u64 = 120 << 20;
+    let _turn = turn();
+    if uswap_binary().is_none() {
+        return skip("this case is about uswap itself");
+    }
+    let Some(disk) = SmallDisk::new(200) else { return };
+    let free = || {
+        let space = rustix::fs::statvfs(&disk.mounted).expect("it is mounted");
+        space.f_bavail * space.f_frsize
+    };
+    let (right, at_start) = (right_checksum(), free());
+    let mut running = start(&disk.mounted, &["--swap-min-free", "120M"]);
+    let mut least = at_start;
+    while !running.ended() {
+        least = least.min(free());
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    let outcome = running.finish();
+    never_wrong("min_free", &outcome, &right);
+    assert_eq!(outcome.code, Some(0), "told to grow, but it ended: {}", outcome.stderr);
+    assert!(outcome.stderr.contains("--swap-min-free"), "no warning: {}", outcome.stderr);
+    report(&format!("min_free: {} MiB at the start, {} at least", at_start >> 20, least >> 20));
+    assert!(least >= MIN_FREE, "only {least} bytes stayed free");
+    assert!(least < at_start - (20 << 20), "the file was not used: {least} of {at_start} bytes");
+}
+
+/// The swap file takes no more of the disk than the user gave it.
+#[test]
+fn badcases_the_file_is_no_larger_than_told() {
+    const BYTES_MAX: u64 = 48 << 20;
+    let _turn = turn();
+    if uswap_binary().is_none() {
+        return skip("this case is about uswap itself");
+    }
+    let scratch = Scratch::new();
+    let right = right_checksum();
+    let mut running = start_with(&format!("{}:48M", scratch.path().display()), &[]);
+    let path = swap_file(&mut running, scratch.path(), BYTES_MAX / 2).expect("the file is used");
+    let mut largest = 0;
+    while !running.ended() {
+        // It goes with the run.
+        largest = largest.max(std::fs::metadata(&path).map_or(0, |status| status.blocks() * 512));
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    let outcome = running.finish();
+    never_wrong("size", &outcome, &right);
+    assert_eq!(outcome.code, Some(0), "told to grow, but it ended: {}", outcome.stderr);
+    assert!(outcome.stderr.contains("the swap file is full"), "no warning: {}", outcome.stderr);
+    assert!(largest <= BYTES_MAX, "the file took {largest} bytes");
+    assert!(largest > BYTES_MAX / 4 * 3, "the file took only {largest} bytes");
+}
+
+/// No more is written than a day may have.
+#[test]
+fn badcases_what_may_be_written_in_a_day_is_written() {
+    const LIMIT: u64 = 40 << 20;
+    let _turn = turn();
+    if uswap_binary().is_none() {
+        return skip("this case is about uswap itself");
+    }
+    let scratch = Scratch::new();
+    let (right, json) = (right_checksum(), scratch.file("report"));
+    let json_option = json.to_string_lossy().into_owned();
+    let outcome = start(scratch.path(), &["--swap-write-limit", "40M/day", "--json", &json_option]).finish();
+    never_wrong("write_limit", &outcome, &right);
+    assert_eq!(outcome.code, Some(0), "told to grow, but it ended: {}", outcome.stderr);
+    assert!(outcome.stderr.contains("--swap-write-limit"), "no warning: {}", outcome.stderr);
+    let record: serde_json::Value =
+        serde_json::from_slice(&std::fs::read(json).expect("it was asked for")).expect("it is JSON");
+    // They do not compress: each takes a page and a little of the file.
+    let written = record["pages_written"].as_u64().expect("it is a number") * 4096;
+    report(&format!("write_limit: {} MiB written", written >> 20));
+    assert!(written <= LIMIT, "{written} bytes were written");
+    assert!(written > LIMIT / 4 * 3, "only {written} bytes were written");
+}
+
 /// The disk takes 10 MB a second, the program makes memory a hundred times faster: it waits for the disk, and the budget holds.
 #[test]
 fn badcases_disk_is_slow() {

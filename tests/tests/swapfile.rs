@@ -1,6 +1,10 @@
-//! What a program sees of the size of the swap file.
+//! What a program sees of its swap file: its size, and nothing of what is in it.
 
-use uswap_tests::{Run, Scratch, needs, turn, uswap_binary};
+use std::fs::File;
+use std::io::{Read as _, Seek as _, SeekFrom};
+use std::os::unix::fs::FileExt as _;
+use std::time::Duration;
+use uswap_tests::{Run, Running, Scratch, needs, program, skip, turn, uswap_binary};
 
 /// Makes 160 MB that do not compress, frees most of it, and watches the blocks of its supervisor's swap file.
 const PROGRAM: &str = r#"
@@ -43,4 +47,115 @@ fn swapfile_blocks_of_freed_memory_go_back_to_the_file_system() {
         .finish();
     outcome.must_succeed().must_hold_budget_mostly(48);
     assert_eq!(outcome.stdout, "OK\n");
+}
+
+/// Makes pages that do not compress and pages that do, each with the same 48 random bytes in it, and looks for those in its supervisor's swap file.
+const SECRETIVE: &str = r#"
+import mmap, os, sys
+secret = os.urandom(48)
+def holds(path):
+    rest, found = b"", False
+    with open(path, "rb") as file:
+        while part := file.read(1 << 20):
+            found, rest = found or secret in rest + part, part[-48:]
+    return found
+parts = []
+for number in range(120):
+    part = mmap.mmap(-1, 1 << 20, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    for page in range(256):
+        noise = os.urandom(4048) if page % 2 else os.urandom(64) + b" the same words " * 249
+        part.write((noise[:1000] + secret + noise[1000:])[:4096].ljust(4096))
+    parts.append(part)
+control = os.path.join(os.environ["SWAP_DIR"], "control")
+with open(control, "wb") as file:
+    file.write(parts[0][:])
+assert holds(control), "what is looked for would not be found"
+os.unlink(control)
+supervisor = "/proc/%d/fd" % os.getppid()
+paths = [os.path.join(supervisor, fd) for fd in os.listdir(supervisor)]
+files = [path for path in paths if os.readlink(path).startswith(os.environ["SWAP_DIR"])]
+written = sum(os.stat(path).st_blocks * 512 for path in files)
+assert written > 30 << 20, "only %d bytes were written" % written
+assert not any(holds(path) for path in files), "plain text in the swap file"
+assert all(secret in part[:] for part in parts), "content is lost"
+print("OK")
+"#;
+
+#[test]
+fn swapfile_holds_nothing_that_can_be_read() {
+    let _turn = turn();
+    if uswap_binary().is_none() || !needs(&["python3"]) {
+        return;
+    }
+    let directory = Scratch::new();
+    let path = directory.path().display().to_string();
+    let outcome = Run::plain("/usr/bin/python3")
+        .env("SWAP_DIR", &path)
+        .args(["-c", SECRETIVE])
+        .uswap(48, &["--swap", &path, "--allow-tmpfs"])
+        .finish();
+    outcome.must_succeed();
+    assert_eq!(outcome.stdout, "OK\n");
+}
+
+/// The first file among the descriptors of the run's supervisor whose name holds `name`.
+fn supervisor_file(running: &Running, name: &str) -> File {
+    let descriptors = std::fs::read_dir(format!("/proc/{}/fd", running.pid())).expect("it runs");
+    let mut paths = descriptors.flatten().map(|entry| entry.path());
+    let found = paths
+        .find(|path| std::fs::read_link(path).is_ok_and(|link| link.to_string_lossy().contains(name)))
+        .expect("the supervisor has it");
+    File::open(found).expect("it is ours")
+}
+
+/// Where `wanted` is in the writable memory of a process: how often in mappings that a core file would have, and in others.
+fn occurrences(pid: i32, wanted: &[u8]) -> (usize, usize) {
+    let smaps = std::fs::read_to_string(format!("/proc/{pid}/smaps")).expect("it runs");
+    let mut memory = File::open(format!("/proc/{pid}/mem")).expect("it is ours");
+    let (mut dumped, mut others, mut range) = (0, 0, None);
+    for line in smaps.lines() {
+        let mut words = line.split_whitespace();
+        let first = words.next().unwrap_or_default();
+        let bounds = first.split_once('-').and_then(|(start, end)| {
+            Some((u64::from_str_radix(start, 16).ok()?, u64::from_str_radix(end, 16).ok()?))
+        });
+        if let Some(bounds) = bounds {
+            range = words.next().is_some_and(|rights| rights.starts_with("rw")).then_some(bounds);
+        } else if let ("VmFlags:", Some((start, end))) = (first, range) {
+            let mut bytes = Vec::new();
+            memory.seek(SeekFrom::Start(start)).expect("an address is an offset");
+            // The front of the segment is enough; what cannot be read is not there.
+            let _end_of_what_is_there =
+                (&mut memory).take((end - start).min(64 << 20)).read_to_end(&mut bytes);
+            let count = bytes.windows(wanted.len()).filter(|window| *window == wanted).count();
+            *if words.any(|flag| flag == "dd") { &mut others } else { &mut dumped } += count;
+        }
+    }
+    (dumped, others)
+}
+
+#[test]
+fn swapfile_key_is_in_no_core_file_of_the_program() {
+    let _turn = turn();
+    if uswap_binary().is_none() {
+        return skip("this case is about uswap itself");
+    }
+    let directory = Scratch::new();
+    let path = directory.path().display().to_string();
+    let mut running = Run::plain(program("touch"))
+        .args(["--bytes", "48M", "--content", "random", "--count", "20000", "--hold", "1000"])
+        .uswap(24, &["--swap", &path, "--allow-tmpfs"])
+        .start();
+    while running.output_so_far().is_empty() && !running.ended() {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let mut key = [0; 32];
+    supervisor_file(&running, "uswap-segment").read_exact_at(&mut key, 64).expect("the segment has a key");
+    assert!(key.as_chunks::<8>().0.iter().all(|part| *part != [0; 8]), "{key:x?} is not random");
+    let touch =
+        running.processes().into_iter().find(|process| process.pid != running.pid()).expect("it holds");
+    let (dumped, others) = occurrences(touch.pid, &key);
+    // In the segment, and in the workspace of each thread that has read from the file.
+    assert!(others >= 2, "found {others} times: has it read nothing?");
+    assert_eq!(dumped, 0, "the key is where a core file would have it");
 }

@@ -59,6 +59,7 @@ fn join(value: &[u8]) -> Option<()> {
     SEGMENT_START.store(words.as_ptr() as usize, Ordering::Release);
     SEGMENT_BYTES.store(bytes, Ordering::Release);
     let segment = SEGMENT.set(Segment::open(words).ok()?.waiting_by(contend::wait_for_lock));
+    state::keep_workspaces_out_of_cores().ok()?;
     take_record(segment)?;
     state::set_phase(Phase::Watching);
     hooks::register_fork_handlers();

@@ -188,6 +188,12 @@ unsafe impl Sync for Workspaces {}
 const WORKSPACES: usize = 3 + crate::handlers::HANDLERS;
 static ALL: Workspaces = Workspaces(UnsafeCell::new([const { Workspace::new() }; WORKSPACES]));
 
+/// Keeps the workspaces out of core files: they hold the key of the swap file, ready for use.
+pub fn keep_workspaces_out_of_cores() -> uswap_os::sys::Result<()> {
+    const { assert!(align_of::<Workspace>() == uswap_os::PAGE_BYTES, "no other static shares a page with them") };
+    uswap_os::memory::no_dump(ALL.0.get() as usize, size_of_val(&ALL))
+}
+
 /// Number of a workspace.
 pub enum WorkspaceOf {
     Kswapd,

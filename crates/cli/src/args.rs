@@ -11,7 +11,9 @@ use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 
 use uswap_bench::args::BenchArguments;
 
-use crate::size::{Share, SwapPlace, parse_ram, parse_share, parse_swap_place};
+use crate::size::{
+    Share, SwapPlace, parse_ram, parse_share, parse_size, parse_swap_place, parse_write_limit,
+};
 use crate::supervisor::{Cpus, OnFull};
 
 /// Run a program in less memory than it uses: swap in user space.
@@ -68,6 +70,12 @@ pub struct RunArguments {
     #[arg(long, value_name = "DIR[:SIZE]", default_value = "/var/tmp:auto",
           value_parser = OsStringValueParser::new().try_map(parse_swap_place))]
     pub swap: SwapPlace,
+    /// What the file system of the swap file keeps free: below that, it counts as full
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    pub swap_min_free: Option<u64>,
+    /// How much may be written to the swap file in 24 hours, to spare a disk: beyond that, it counts as full
+    #[arg(long, value_name = "SIZE/day", value_parser = parse_write_limit)]
+    pub swap_write_limit: Option<u64>,
     /// Largest part of --ram that compressed pages may take, 1% to 90% [default: 60% at first, then 50% to 70% as the program needs it]
     #[arg(long, value_name = "SHARE", value_parser = parse_share)]
     pub pool: Option<Share>,
@@ -193,6 +201,7 @@ mod tests {
         assert_eq!(run.ram, 256 << 20);
         assert_eq!(run.swap, SwapPlace { dir: "/var/tmp".into(), bytes_max: None });
         assert_eq!(run.pool, None);
+        assert_eq!((run.swap_min_free, run.swap_write_limit), (None, None));
         assert_eq!(run.on_full, OnFullArgument::Grow);
         assert_eq!(run.program, ["sort", "-S", "1G"]);
         assert!(!run.allow_tmpfs);
@@ -210,10 +219,11 @@ mod tests {
 
     #[test]
     fn every_rule_and_option_is_taken() {
-        let line = "uswap run --ram 64M --swap /srv:2G --pool 0.05 --on-full kill --json r.json --allow-tmpfs \
+        let line = "uswap run --ram 64M --swap /srv:2G --swap-min-free 1G --swap-write-limit 10G/day --pool 0.05 --on-full kill --json r.json --allow-tmpfs \
                     --keep-after-setuid --unmanaged-ok -q -- true";
         let run = parse_run(&line.split_whitespace().collect::<Vec<_>>().join(" "));
         assert_eq!(run.swap, SwapPlace { dir: "/srv".into(), bytes_max: Some(2 << 30) });
+        assert_eq!((run.swap_min_free, run.swap_write_limit), (Some(1 << 30), Some(10 << 30)));
         assert_eq!(run.pool.expect("it was given").of(1000), 50);
         assert_eq!(run.on_full, OnFullArgument::Kill);
         assert_eq!(run.json, Some("r.json".into()));
@@ -230,6 +240,7 @@ mod tests {
             ("uswap run --ram 1G --pool 95% -- true", ErrorKind::ValueValidation),
             ("uswap run --ram 1G --on-full panic -- true", ErrorKind::InvalidValue),
             ("uswap run --ram 1G --swap /tmp:x -- true", ErrorKind::ValueValidation),
+            ("uswap run --ram 1G --swap-write-limit 10G -- true", ErrorKind::ValueValidation),
             ("uswap run --ram 1G -q -v -- true", ErrorKind::ArgumentConflict),
             ("uswap run --ram 1G --nonsense -- true", ErrorKind::UnknownArgument),
             ("uswap nonsense", ErrorKind::InvalidSubcommand),

@@ -13,6 +13,8 @@ use std::os::unix::ffi::OsStrExt as _;
 pub const RAM_BYTES_MIN: u64 = 8 << 20;
 /// Smallest size of a swap file: two clusters of 512 slots of 4 KiB make 4 MiB.
 pub const SWAP_BYTES_MIN: u64 = 4 << 20;
+/// Smallest limit of a day: a write takes 512 KiB.
+pub const WRITE_LIMIT_BYTES_MIN: u64 = 1 << 20;
 
 const SHARE_WHOLE: u32 = 1_000_000;
 const SHARE_MILLIONTHS_MIN: u32 = 10_000;
@@ -138,15 +140,38 @@ pub fn parse_swap_place(text: OsString) -> Result<SwapPlace, String> {
     Ok(SwapPlace { dir, bytes_max: Some(bytes_max) })
 }
 
-/// Size of a swap file when none was given: 90 % of the free space in `dir`, at most 64 GiB. The file grows only as it is used.
+/// Reads `--swap-write-limit`: bytes of a day, written like `10G/day`.
+///
+/// # Errors
+/// What is wrong with `text`, with an example.
+pub fn parse_write_limit(text: &str) -> Result<u64, String> {
+    let Some(size) = text.strip_suffix("/day") else {
+        return Err(format!("'{text}' does not say for what time: write it like 10G/day"));
+    };
+    let bytes = parse_size(size)?;
+    if bytes < WRITE_LIMIT_BYTES_MIN {
+        return Err(format!("{text} is less than one write of the swap file: give it 1M/day or more"));
+    }
+    Ok(bytes)
+}
+
+/// Size of a swap file when none was given: 90 % of the free space in `dir` and not what shall stay free, at most 64 GiB. The file grows only as it is used.
 ///
 /// # Errors
 /// If `dir` cannot be asked for its free space.
-pub fn swap_bytes_auto(dir: &std::path::Path) -> Result<u64, std::io::Error> {
+pub fn swap_bytes_auto(dir: &std::path::Path, min_free_bytes: u64) -> Result<u64, std::io::Error> {
     const AUTO_BYTES_MAX: u64 = 64 << 30;
+    let free_bytes = free_bytes(dir)?;
+    Ok((free_bytes / 10 * 9).min(free_bytes.saturating_sub(min_free_bytes)).min(AUTO_BYTES_MAX))
+}
+
+/// Bytes that may still be taken of the file system of `dir`.
+///
+/// # Errors
+/// If `dir` cannot be asked.
+pub fn free_bytes(dir: &std::path::Path) -> Result<u64, std::io::Error> {
     let space = rustix::fs::statvfs(dir)?;
-    let free_bytes = space.f_bavail.saturating_mul(space.f_frsize);
-    Ok((free_bytes / 10 * 9).min(AUTO_BYTES_MAX))
+    Ok(space.f_bavail.saturating_mul(space.f_frsize))
 }
 
 /// A typed decimal number, kept exact: `1.5` is 15 / 10.
@@ -233,6 +258,17 @@ mod tests {
     }
 
     #[test]
+    fn write_limits_are_sizes_of_a_day() {
+        assert_eq!(parse_write_limit("10G/day"), Ok(10 << 30));
+        for (text, part) in
+            [("10G", "10G/day"), ("x/day", "256M"), ("10G/hour", "10G/day"), ("9K/day", "1M/day")]
+        {
+            let error = parse_write_limit(text).expect_err(text);
+            assert!(error.contains(part), "{text}: {error}");
+        }
+    }
+
+    #[test]
     fn swap_place_splits_at_the_last_colon() {
         let place = |text: &str| parse_swap_place(OsString::from(text));
         let expect = |dir: &str, bytes_max| Ok(SwapPlace { dir: PathBuf::from(dir), bytes_max });
@@ -257,9 +293,10 @@ mod tests {
 
     #[test]
     fn auto_size_is_at_most_64_gib_and_not_nothing() {
-        let bytes = swap_bytes_auto(&std::env::temp_dir()).unwrap();
+        let bytes = swap_bytes_auto(&std::env::temp_dir(), 0).unwrap();
         assert!(bytes > 0);
         assert!(bytes <= 64 << 30);
-        assert!(swap_bytes_auto(std::path::Path::new("/no/such/dir")).is_err());
+        assert!(swap_bytes_auto(std::path::Path::new("/no/such/dir"), 0).is_err());
+        assert_eq!(swap_bytes_auto(&std::env::temp_dir(), u64::MAX).unwrap(), 0);
     }
 }

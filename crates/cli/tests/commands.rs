@@ -114,6 +114,18 @@ fn a_missing_swap_directory_or_report_directory_is_named_before_anything_runs() 
 }
 
 #[test]
+fn room_that_cannot_stay_free_is_named_before_anything_runs() {
+    let scratch = Scratch::new("min-free");
+    let agent = scratch.program("agent.so", b"");
+    let mut command = uswap();
+    command.args(["run", "--ram", "64M", "--swap-min-free", "8000T", "--", "echo", "ran"]);
+    let output = command.env("USWAP_AGENT", &agent).output().unwrap();
+    assert_eq!(output.status.code(), Some(125));
+    assert!(message(&output).contains("--swap-min-free"), "{}", message(&output));
+    assert!(output.stdout.is_empty());
+}
+
+#[test]
 fn doctor_agrees_with_its_exit_code_in_text_and_json() {
     let text = uswap().arg("doctor").output().unwrap();
     let json = uswap().args(["doctor", "--json"]).output().unwrap();

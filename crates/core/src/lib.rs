@@ -4,8 +4,8 @@
 //! and in the simulator, in a memfd shared by all processes in a real run. `engine` calls it.
 //!
 //! Map: [`segment`] cuts the slice into tables. [`page_word`] and [`page_table`] say where a page is, [`swap_word`] and [`swap_table`]
-//! where its content is, [`pool`] holds compressed content in RAM, [`slots`] counts the room of the swap file; [`clusters`] hands out entries and slots; [`store_jobs`] and [`load_jobs`] are work handed to the supervisor, [`mm`] lists the processes, [`handovers`] counts children that are being made,
-//! [`budget`] and [`counters`] hold numbers, [`balance`] and [`placement`] decide from them; [`range_set`] notes ranges of one process.
+//! where its content is, [`pool`] holds compressed content in RAM, [`slots`] counts the room of the swap file, [`file_key`] is what it is sealed with; [`clusters`] hands out entries and slots; [`store_jobs`] and [`load_jobs`] are work handed to the supervisor, [`mm`] lists the processes, [`handovers`] counts children that are being made,
+//! [`budget`] and [`counters`] hold numbers, [`balance`], [`placement`] and [`write_limit`] decide from them; [`range_set`] notes ranges of one process.
 //!
 //! Rules of shared state: no pointers. Each change that others may see is one atomic operation on one word, and what a killed process can leave
 //! behind is a leak of what it had reserved, which `reap` finds. Only [`clusters`] has locks; they name their holder, and what they guard can be made anew.
@@ -19,6 +19,7 @@ pub mod balance;
 pub mod budget;
 pub mod clusters;
 pub mod counters;
+pub mod file_key;
 pub mod handovers;
 pub mod histogram;
 pub mod jobs;
@@ -35,6 +36,7 @@ pub mod slots;
 pub mod store_jobs;
 pub mod swap_table;
 pub mod swap_word;
+pub mod write_limit;
 
 #[cfg(all(test, loom))]
 mod loom_tests;

@@ -5,6 +5,7 @@
 use crate::budget::{BUDGET_WORDS, Budget};
 use crate::clusters::lock::{Contended, Locker, SUPERVISOR, spin};
 use crate::counters::{COUNTER_WORDS, Counters, HISTOGRAM_WORDS};
+use crate::file_key::{FILE_KEY_WORDS, FileKey};
 use crate::load_jobs::{LOAD_JOBS_WORDS, LoadJobs};
 use crate::mm::{MM_WORDS, MmTable};
 use crate::page_table::{PageTable, Tables};
@@ -19,9 +20,12 @@ use uswap_units::{MmId, PAGE_BYTES, TableId};
 
 const MAGIC: u64 = u64::from_le_bytes(*b"uswapsg1");
 const HEADER_WORDS: usize = PAGE_BYTES / 8;
+/// Behind the sizes.
+const FILE_KEY_START: usize = 8;
+const BUDGET_START: usize = 16;
 /// Notes that structures keep in the header, each on a cache line of its own.
 const NOTES: usize = 7;
-const PLACEMENT_START: usize = 16 + BUDGET_WORDS + NOTES * 8;
+const PLACEMENT_START: usize = BUDGET_START + BUDGET_WORDS + NOTES * 8;
 /// Slots that a swap word can name: 34 bits of granules of 64 bytes.
 const SLOTS_MAX: u64 = (1 << 34) * FILE_GRANULE_BYTES / PAGE_BYTES as u64;
 
@@ -210,12 +214,16 @@ impl<'a> Segment<'a> {
     /// Word of the header that a structure keeps a hint or a total in.
     fn note(&self, index: usize) -> &'a AtomicU64 {
         assert!(index < NOTES);
-        &self.words[16 + BUDGET_WORDS + index * 8]
+        &self.words[BUDGET_START + BUDGET_WORDS + index * 8]
     }
 
     /// The budget.
     pub fn budget(&self) -> Budget<'a> {
-        Budget { words: self.part(16, BUDGET_WORDS) }
+        Budget { words: self.part(BUDGET_START, BUDGET_WORDS) }
+    }
+    /// The key of the swap file.
+    pub fn file_key(&self) -> FileKey<'a> {
+        FileKey { words: self.part(FILE_KEY_START, FILE_KEY_WORDS) }
     }
     /// Where threads may run.
     pub fn placement(&self) -> Placement<'a> {
@@ -298,4 +306,5 @@ impl<'a> Segment<'a> {
     }
 }
 
+const _: () = assert!(FILE_KEY_START + FILE_KEY_WORDS <= BUDGET_START);
 const _: () = assert!(PLACEMENT_START + PLACEMENT_WORDS <= HEADER_WORDS);

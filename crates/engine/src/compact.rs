@@ -196,6 +196,9 @@ mod tests {
     }
 
     impl<F: Fn()> SwapWriter for Between<F> {
+        fn may_write(&self, _: u64) -> bool {
+            true
+        }
         async fn write_file(&self, _: u64, _: &[u8]) -> Result<(), FileError> {
             Ok(())
         }

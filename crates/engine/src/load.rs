@@ -3,6 +3,7 @@
 use crate::ahead::Ahead;
 use crate::engine::Engine;
 use crate::platform::{Backing, Platform};
+use crate::record::Owner;
 use crate::run::Run;
 use crate::workspace::Workspace;
 use core::ops::Range;
@@ -30,9 +31,6 @@ fn unpack(blob: &[u8], out: &mut codec::Page, scratch: &mut codec::Scratch) -> b
     }
     codec::decompress(blob, out, scratch).is_ok()
 }
-
-/// Header of a blob in the file: swap id and length of the content behind it.
-pub(crate) const FILE_HEADER_BYTES: usize = 8;
 
 /// Bytes between two blobs in the file that are read along rather than passed over: reading 16 KiB more costs less than another read.
 const GAP_BYTES_MAX: u64 = 16 * 1024;
@@ -178,7 +176,7 @@ impl<B: Backing> Source<'_, B> {
             }
             Content::Slot { offset, length } => {
                 let wanted = offset..offset + u64::from(length);
-                (self.read_slot(id, wanted, index, reach, workspace).await, FaultSource::File)
+                (self.read_slot(Owner { id, hash }, wanted, index, reach, workspace).await, FaultSource::File)
             }
             Content::Lost | Content::Free | Content::Reserved | Content::Discarded => return None,
         };
@@ -186,10 +184,10 @@ impl<B: Backing> Source<'_, B> {
         good.then_some(source)
     }
 
-    /// Unpacks the blob at `wanted` of the file, which is read up to `reach` unless the workspace holds it.
+    /// Opens and unpacks the blob at `wanted` of the file, which is read up to `reach` unless the workspace holds it.
     async fn read_slot(
         &self,
-        id: SwapId,
+        owner: Owner,
         wanted: Range<u64>,
         index: usize,
         reach: u64,
@@ -209,13 +207,9 @@ impl<B: Backing> Source<'_, B> {
         }
         self.segment.counters().add(Counter::ReadPages, 1);
         let from = (wanted.start - workspace.file_holds.start) as usize;
-        let blob = &workspace.file.0[from..from + (wanted.end - wanted.start) as usize];
-        let header = u64::from_le_bytes(blob[..FILE_HEADER_BYTES].try_into().expect("a header has 8 bytes"));
-        let content_bytes = (header >> 32) as usize;
-        if header as u32 != id.0 || content_bytes > blob.len() - FILE_HEADER_BYTES {
-            return false;
-        }
-        let content = &blob[FILE_HEADER_BYTES..FILE_HEADER_BYTES + content_bytes];
-        unpack(content, &mut workspace.pages[index], &mut workspace.scratch)
+        let Workspace { file, blob, pages, scratch, cipher, .. } = workspace;
+        let record = &file.0[from..from + (wanted.end - wanted.start) as usize];
+        let Some(length) = cipher.open(self.segment.file_key(), owner, record, blob) else { return false };
+        unpack(&blob[..length], &mut pages[index], scratch)
     }
 }

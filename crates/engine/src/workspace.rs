@@ -1,6 +1,7 @@
 //! Buffers of one engine task, made once.
 
 use crate::platform::FileBuffer;
+use crate::record::Cipher;
 use core::ops::Range;
 use uswap_codec::{PAGE_BYTES, Page, Scratch};
 use uswap_units::limits::{FILE_BUFFER_BYTES, RUN_PAGES_MAX};
@@ -17,6 +18,8 @@ pub struct Workspace {
     pub file: FileBuffer,
     /// Offsets of the file that `file` holds.
     pub file_holds: Range<u64>,
+    /// Opens records.
+    pub cipher: Cipher,
     /// Working area of the codecs.
     pub scratch: Scratch,
 }
@@ -30,6 +33,7 @@ impl Workspace {
             blob: [0; PAGE_BYTES],
             file: FileBuffer([0; FILE_BUFFER_BYTES]),
             file_holds: 0..0,
+            cipher: Cipher::new(),
             scratch: Scratch::new(),
         }
     }

@@ -1,12 +1,12 @@
 //! Moves old blobs from the pool to the swap file. One task of the supervisor does it, so there is one clock hand and one writer.
 //!
-//! A batch: pick old blobs (second chance), mark them, copy them packed into a buffer, write the buffer with one large write, and only then let the swap words
+//! A batch: pick old blobs (second chance), mark them, seal them into a buffer ([`crate::record`]), write the buffer with one large write, and only then let the swap words
 //! name the slots and free the cells. When the write fails the blobs stay.
 
 use crate::compact::Compactor;
-use crate::load::FILE_HEADER_BYTES;
 use crate::plant::{Plant, is_planted};
 use crate::platform::{Backing, FileError};
+use crate::record::{Cipher, Owner, record_bytes};
 use crate::release::release_content;
 use alloc::vec::Vec;
 use core::future::Future;
@@ -15,12 +15,14 @@ use uswap_core::counters::Counter;
 use uswap_core::segment::Segment;
 use uswap_core::slots::TakenRun;
 use uswap_core::swap_table::{CLUSTER_ENTRIES, WritebackEnd};
-use uswap_core::swap_word::{Content, FILE_GRANULE_BYTES};
+use uswap_core::swap_word::Content;
 use uswap_units::limits::{WRITEBACK_BATCH_BLOBS_MAX, WRITEBACK_BATCH_BYTES};
 use uswap_units::{BlobId, PAGE_BYTES, SwapId};
 
 /// The swap file as the writer sees it.
 pub trait SwapWriter: Backing {
+    /// Whether so many bytes may be written now; if not, the file counts as full.
+    fn may_write(&self, bytes: u64) -> bool;
     /// Writes the front of `buffer` (whole slots) at `offset`; all of it, or an error.
     fn write_file(&self, offset: u64, buffer: &[u8]) -> impl Future<Output = Result<(), FileError>>;
 }
@@ -43,7 +45,7 @@ pub enum Batch {
     },
     /// A whole round over the table found nothing that may be written.
     NothingToWrite,
-    /// The file has no room.
+    /// The file has no room, or nothing may be written.
     FileFull,
     /// The write failed.
     Failed(FileError),
@@ -62,6 +64,7 @@ pub struct Shrinker {
     hand: u32,
     picked: Vec<Picked>,
     compactor: Compactor,
+    cipher: Cipher,
 }
 
 impl Shrinker {
@@ -71,6 +74,7 @@ impl Shrinker {
             hand: 1,
             picked: Vec::with_capacity(WRITEBACK_BATCH_BLOBS_MAX),
             compactor: Compactor::new(),
+            cipher: Cipher::new(),
         }
     }
 
@@ -118,7 +122,8 @@ impl Shrinker {
         }
         let slots = segment.slots();
         let wanted = (buffer.len().min(WRITEBACK_BATCH_BYTES) / PAGE_BYTES) as u64;
-        let Some(run) = slots.take_run(wanted) else {
+        let may_write = writer.may_write(wanted * PAGE_BYTES as u64);
+        let Some(run) = may_write.then(|| slots.take_run(wanted)).flatten() else {
             let discarded = self.pick(segment, writer, &mut []).await;
             return if discarded > 0 { Batch::Written { blobs: 0, discarded } } else { Batch::FileFull };
         };
@@ -232,7 +237,7 @@ impl Shrinker {
                 }
                 continue;
             }
-            let bytes = (FILE_HEADER_BYTES + length as usize).next_multiple_of(FILE_GRANULE_BYTES as usize);
+            let bytes = record_bytes(length as usize);
             if used + bytes > buffer.len() || self.picked.len() == WRITEBACK_BATCH_BLOBS_MAX {
                 // The hand comes back to it with the next batch.
                 self.hand = id.0;
@@ -242,7 +247,7 @@ impl Shrinker {
             if seen.content() != word.content() || seen.count() == 0 || !table.begin_writeback(id, seen) {
                 continue;
             }
-            Self::pack(segment, id, blob, length as usize, &mut buffer[used..used + bytes]);
+            self.pack(segment, id, blob, length as usize, &mut buffer[used..used + bytes]);
             let picked = Picked { id, content: word.content(), offset: used as u32, bytes: bytes as u32 };
             self.picked.push(picked);
             used += bytes;
@@ -250,13 +255,13 @@ impl Shrinker {
         discarded
     }
 
-    fn pack(segment: Segment<'_>, id: SwapId, blob: BlobId, length: usize, out: &mut [u8]) {
-        let header = u64::from(id.0) | ((length as u64) << 32);
-        out[..FILE_HEADER_BYTES].copy_from_slice(&header.to_le_bytes());
-        let (content, padding) = out[FILE_HEADER_BYTES..].split_at_mut(length);
-        let read = segment.pool().read(blob, length, content);
-        assert!(read, "a blob in write-back keeps its cell");
-        padding.fill(0);
+    /// Seals a blob, whose entry and cell stay as they are while it is in write-back.
+    fn pack(&mut self, segment: Segment<'_>, id: SwapId, blob: BlobId, length: usize, record: &mut [u8]) {
+        let owner = Owner { id, hash: segment.swap_table().hash(id) };
+        self.cipher.seal(segment.file_key(), owner, length, record, |content| {
+            let read = segment.pool().read(blob, length, content);
+            assert!(read, "a blob in write-back keeps its cell");
+        });
     }
 }
 

@@ -28,6 +28,7 @@ pub mod message;
 pub mod pagemap;
 pub mod probe;
 pub mod process;
+pub mod random;
 pub mod ring;
 pub mod smaps;
 pub mod sys;

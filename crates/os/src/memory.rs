@@ -185,7 +185,7 @@ fn map(bytes: usize, access: Access, flags: u32, descriptor: i32) -> Result<usiz
 /// Maps `bytes` bytes of `file` shared with every process that maps it, as atomic words that live as long as the process.
 ///
 /// All access goes through atomics, so another process may change a word at any time. With [`Access::Read`] a store is a SIGSEGV. The file must
-/// be at least `bytes` long and must not shrink: a word behind its end is a SIGBUS.
+/// be at least `bytes` long and must not shrink: a word behind its end is a SIGBUS. It is left out of core files: what others shared is not for those who read the core of one.
 pub fn map_shared_words(file: &Fd, bytes: usize, access: Access) -> Result<&'static [AtomicU64]> {
     if bytes == 0 || !bytes.is_multiple_of(PAGE_BYTES) || access == Access::None {
         return Err(Errno::EINVAL);
@@ -194,6 +194,7 @@ pub fn map_shared_words(file: &Fd, bytes: usize, access: Access) -> Result<&'sta
         return Err(Errno::EINVAL);
     }
     let start = map(bytes, access, abi::MAP_SHARED, file.raw())?;
+    no_dump(start, bytes)?;
     // SAFETY:
     // 1. The mapping is page-aligned, `bytes` long, readable, and never unmapped by this crate: `'static` holds.
     // 2. Atomic words may be changed by others, other processes included; every bit pattern is a valid word.

@@ -10,14 +10,22 @@ pub struct Disk {
     bytes: Vec<u8>,
     /// Reads that gave an error or wrong bytes.
     pub bad_reads: u64,
-    /// Bytes with a wrong bit for ever.
-    broken: Vec<usize>,
+    /// Parts that are not what was written: a wrong bit, or old bytes.
+    broken: Vec<Range<usize>>,
 }
 
 impl Disk {
     /// A file of `slots` slots.
     pub fn new(slots: u64) -> Disk {
         Disk { bytes: vec![0xAA; slots as usize * PAGE_BYTES], bad_reads: 0, broken: Vec::new() }
+    }
+
+    /// What was wrong in `range` is no more; parts of what was lost beside it stay.
+    fn now_right(&mut self, range: Range<usize>) {
+        let rests = core::mem::take(&mut self.broken)
+            .into_iter()
+            .flat_map(|part| [part.start..part.end.min(range.start), part.start.max(range.end)..part.end]);
+        self.broken = rests.filter(|rest| !rest.is_empty()).collect();
     }
 }
 
@@ -41,7 +49,7 @@ impl World<'_> {
             return Err(FileError::Short);
         };
         out.copy_from_slice(bytes);
-        let mut bad = disk.broken.iter().any(|at| range.contains(at));
+        let mut bad = disk.broken.iter().any(|part| part.start < range.end && range.start < part.end);
         let error = self.chance(faults.read_error);
         if self.chance(faults.read_flip) {
             let at = self.below(out.len() as u64) as usize;
@@ -68,7 +76,7 @@ impl World<'_> {
         let range = bytes.start as usize..bytes.end as usize;
         let mut disk = self.disk.borrow_mut();
         disk.bytes[range.clone()].fill(0);
-        disk.broken.retain(|at| !range.contains(at));
+        disk.now_right(range);
     }
 
     /// Writes; a failed write leaves garbage in part of the range.
@@ -80,14 +88,17 @@ impl World<'_> {
         let full = self.chance(faults.full);
         let start = offset as usize;
         let length = if fails || full { self.below(buffer.len() as u64 + 1) as usize } else { buffer.len() };
-        {
+        if self.chance(faults.write_lost) {
+            self.disk.borrow_mut().broken.push(start..start + length);
+            self.count("disk: writes that were lost", 1);
+        } else {
             let mut disk = self.disk.borrow_mut();
             disk.bytes[start..start + length].copy_from_slice(&buffer[..length]);
-            disk.broken.retain(|at| !(start..start + length).contains(at));
+            disk.now_right(start..start + length);
             if length > 0 && self.chance(faults.write_flip) {
                 let at = start + self.below(length as u64) as usize;
                 disk.bytes[at] ^= 1 << self.below(8);
-                disk.broken.push(at);
+                disk.broken.push(at..at + 1);
                 self.count("disk: wrong bits for ever", 1);
             }
         }

@@ -37,6 +37,10 @@ pub struct DiskFaults {
     pub read_flip: u64,
     /// A write leaves a wrong bit for ever.
     pub write_flip: u64,
+    /// A write is said to be done, and old bytes stay.
+    pub write_lost: u64,
+    /// Nothing may be written.
+    pub forbidden: u64,
     /// A write gives an error.
     pub write_error: u64,
     /// A write has no room.
@@ -105,10 +109,12 @@ impl Options {
         };
         let kills = sometimes(2);
         let mut rarely = |of_1000: u64| if prng.chance(1, 4) { 1 + prng.below(of_1000) } else { 0 };
-        let disk = DiskFaults {
+        let mut disk = DiskFaults {
             read_error: rarely(300),
             read_flip: rarely(300),
             write_flip: rarely(60),
+            write_lost: 0,
+            forbidden: 0,
             write_error: rarely(300),
             full: rarely(200),
             slow: rarely(100),
@@ -127,6 +133,12 @@ impl Options {
         let mut own = prng.clone();
         let looks = if own.chance(1, 4) { 1 + own.below(30) } else { 0 };
         let uncounted = if own.chance(1, 4) { 1 + own.below(60) } else { 0 };
+        if own.chance(1, 6) {
+            disk.write_lost = 1 + own.below(60);
+        }
+        if own.chance(1, 6) {
+            disk.forbidden = 1 + own.below(500);
+        }
         let zone_pages = [192, 320, 448][prng.below(3) as usize];
         Options {
             geometry,

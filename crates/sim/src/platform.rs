@@ -85,6 +85,9 @@ impl uswap_engine::reaper::GiveBack for SimSupervisor<'_, '_> {
 }
 
 impl SwapWriter for SimSupervisor<'_, '_> {
+    fn may_write(&self, _: u64) -> bool {
+        !self.world.chance(self.world.options.disk.forbidden)
+    }
     async fn write_file(&self, offset: u64, buffer: &[u8]) -> Result<(), FileError> {
         self.world.write_file(offset, buffer).await
     }

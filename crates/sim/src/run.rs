@@ -11,6 +11,7 @@ use crate::world::World;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use uswap_core::counters::COUNTERS;
+use uswap_core::file_key::FILE_KEY_BYTES;
 use uswap_core::segment::{Geometry, Segment};
 use uswap_sync::{AtomicU64, Ordering};
 use uswap_units::{Bytes, Prng};
@@ -53,6 +54,12 @@ pub enum Keep {
     Lines,
 }
 
+/// The key of a made-up swap file. Of a sequence of its own.
+fn file_key(seed: u64) -> [u8; FILE_KEY_BYTES] {
+    let mut prng = Prng::new(seed ^ 0x5EA1_5EA1_5EA1_5EA1);
+    core::array::from_fn(|_| prng.next_u64() as u8)
+}
+
 /// Runs a seed.
 pub fn run_seed(arena: &mut Arena, seed: u64, keep: Keep) -> Outcome {
     for word in &arena.0 {
@@ -61,6 +68,7 @@ pub fn run_seed(arena: &mut Arena, seed: u64, keep: Keep) -> Outcome {
     let mut prng = Prng::new(seed ^ 0x5EED_5EED_5EED_5EED);
     let options = Options::of_seed(&mut prng);
     let segment = Segment::create(&arena.0, options.geometry);
+    segment.file_key().set(file_key(seed));
     segment.budget().set_ram(Bytes::of_pages(options.ram_pages));
     segment.pool().set_limit_bytes(options.pool_bytes);
     let lines = (keep == Keep::Lines).then(String::new);

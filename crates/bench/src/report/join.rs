@@ -15,11 +15,10 @@ use super::{compare, read};
 /// # Errors
 /// A file that cannot be read, parts that differ, a workload that two of them have.
 pub fn files(paths: &[PathBuf]) -> anyhow::Result<Results> {
-    let mut parts = paths.iter().map(|path| Ok((path, read(path)?)));
-    let (_, mut joined) = parts.next().context("name the results.json of at least one bench")??;
-    for part in parts {
-        let (path, part) = part?;
-        add(&mut joined, part)
+    let (first, rest) = paths.split_first().context("name the results.json of at least one bench")?;
+    let mut joined = read(first)?;
+    for path in rest {
+        add(&mut joined, read(path)?)
             .with_context(|| format!("{} cannot stand in one table with those before it", path.display()))?;
     }
     Ok(joined)

@@ -5,6 +5,7 @@
 
 mod account;
 mod away;
+mod limits;
 mod monitor;
 mod placer;
 mod pool_share;
@@ -35,6 +36,10 @@ pub struct Options {
     pub swap_dir: PathBuf,
     /// How large it may get; `None`: 64 GiB.
     pub swap_bytes_max: Option<u64>,
+    /// What its file system keeps free.
+    pub swap_min_free_bytes: u64,
+    /// How much may be written to it in a day; `None`: as much as comes.
+    pub swap_bytes_a_day: Option<u64>,
     /// What happens when pool and file are full.
     pub on_full: OnFull,
     /// Where threads may run.

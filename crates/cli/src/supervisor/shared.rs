@@ -9,6 +9,7 @@ use std::time::Instant;
 
 use anyhow::{Context as _, anyhow};
 use uswap_core::budget::Signal;
+use uswap_core::file_key::FILE_KEY_BYTES;
 use uswap_core::pool::{Pool, ZSPAGE_BYTES};
 use uswap_core::segment::{Geometry, Segment};
 use uswap_engine::platform::{Backing, FileBuffer, FileError};
@@ -17,7 +18,7 @@ use uswap_os::file::{AllowTmpfs, IoCause, IoError, SwapFile, SwapFileError};
 use uswap_os::futex::{self, Scope};
 use uswap_os::memory::{self, Access};
 use uswap_os::uffd::{Features, Uffd};
-use uswap_os::{Fd, process, thread};
+use uswap_os::{Fd, process, random, thread};
 use uswap_units::limits::MM_MAX;
 use uswap_units::{Bytes, PAGE_BYTES, ZspageId};
 
@@ -77,6 +78,7 @@ impl Shared {
             anyhow!("the shared memory of the run cannot be mapped ({errno}): is there a limit on address space (ulimit -v)?")
         })?;
         let segment = Segment::create(words, geometry).waiting_by(super::reaper::wait_for_lock);
+        segment.file_key().set(random_key()?);
         segment.budget().set_ram(Bytes(options.ram_bytes));
         segment.budget().set_supervisor(process::process_id());
         segment.pool().set_limit_bytes(options.pool.bytes_at_start(options.ram_bytes));
@@ -158,6 +160,15 @@ fn geometry(options: &Options) -> Geometry {
         zspages: (options.ram_bytes.saturating_mul(2) / ZSPAGE_BYTES as u64).clamp(64, 1 << 22) as u32,
         slots,
     }
+}
+
+/// The key of the run: it is in the segment and nowhere else, and goes with it.
+fn random_key() -> anyhow::Result<[u8; FILE_KEY_BYTES]> {
+    let mut key = [0; FILE_KEY_BYTES];
+    random::fill(&mut key).map_err(|errno| {
+        anyhow!("the kernel gives no random key for the swap file ({errno}): getrandom may be forbidden here")
+    })?;
+    Ok(key)
 }
 
 fn make_swap_file(options: &Options) -> anyhow::Result<SwapFile> {

@@ -1,5 +1,6 @@
 //! Moves old blobs from the pool to the swap file when the pool takes more than its share, and when pages came that do not compress.
 
+use std::cell::RefCell;
 use std::pin::pin;
 use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, Waker};
@@ -7,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use uswap_core::budget::{Fullness, Signal};
 use uswap_core::counters::Counter;
+use uswap_engine::Backing as _;
 use uswap_engine::platform::FileError;
 use uswap_engine::writeback::{Batch, Shrinker, SwapWriter, excess_bytes};
 use uswap_os::file::WriteSlice;
@@ -17,6 +19,7 @@ use uswap_units::limits::WRITEBACK_BATCH_BYTES;
 
 use super::OnFull;
 use super::away::Away;
+use super::limits::{Limits, Reason};
 use super::shared::{Shared, file_error};
 use crate::message::say;
 
@@ -42,7 +45,8 @@ const AFTER_ERROR: Duration = Duration::from_millis(100);
 /// The swap file with a ring, if the system has one.
 struct Writer<'a> {
     shared: &'a Shared,
-    ring: std::cell::RefCell<Option<Ring>>,
+    ring: RefCell<Option<Ring>>,
+    limits: RefCell<Limits>,
 }
 
 impl uswap_engine::Backing for Writer<'_> {
@@ -73,7 +77,12 @@ impl uswap_engine::Backing for Writer<'_> {
 }
 
 impl SwapWriter for Writer<'_> {
+    fn may_write(&self, bytes: u64) -> bool {
+        let free_bytes = || self.shared.swap_file.free_bytes().ok();
+        self.limits.borrow_mut().allow(bytes, self.now_ns(), free_bytes)
+    }
     async fn write_file(&self, offset: u64, buffer: &[u8]) -> Result<(), FileError> {
+        self.limits.borrow_mut().add(buffer.len() as u64, self.now_ns());
         let slices: Vec<WriteSlice<'_>> = buffer
             .chunks(WRITE_BYTES)
             .enumerate()
@@ -92,7 +101,11 @@ pub fn block<F: Future>(future: F) -> F::Output {
 }
 
 pub fn run(shared: &Shared) {
-    let writer = Writer { shared, ring: std::cell::RefCell::new(Ring::new(8).ok()) };
+    let writer = Writer {
+        shared,
+        ring: RefCell::new(Ring::new(8).ok()),
+        limits: RefCell::new(Limits::new(&shared.options)),
+    };
     let mut shrinker = Shrinker::new();
     let _only_root_may = uswap_os::thread::set_nice(uswap_os::thread::thread_id(), -15);
     let Ok(mut buffer) = AlignedBuf::new(WRITEBACK_BATCH_BYTES) else {
@@ -122,7 +135,7 @@ pub fn run(shared: &Shared) {
         if !matches!(batch, Batch::Compacted { .. }) {
             raw_seen = raw;
         }
-        after(shared, batch, is_tight);
+        after(&writer, batch, is_tight);
     }
 }
 
@@ -144,12 +157,20 @@ async fn shared_wait(shared: &Shared, seen: u32) {
     uswap_engine::Backing::wait(shared, Signal::Shrink, seen, IDLE.as_nanos() as u64).await;
 }
 
-fn after(shared: &Shared, batch: Batch, is_tight: bool) {
+fn after(writer: &Writer<'_>, batch: Batch, is_tight: bool) {
+    let shared = writer.shared;
+    let directory = shared.options.swap_dir.display().to_string();
     match batch {
         Batch::Written { .. } | Batch::Compacted { .. } => (),
         Batch::NothingToWrite => std::thread::park_timeout(Duration::from_millis(2)),
         Batch::FileFull | Batch::Failed(FileError::Full) => {
-            cannot_write(shared, is_tight, "the swap file is full")
+            let reason = writer.limits.borrow().reason(&directory).unwrap_or_else(|| Reason {
+                what: "the swap file is full".to_owned(),
+                advice: format!(
+                    "Make room in '{directory}'; if there is room, the largest size of the swap file is reached: give it more with --swap DIR:SIZE"
+                ),
+            });
+            cannot_write(shared, is_tight, &reason);
         }
         Batch::Failed(error) => {
             let what = match error {
@@ -158,21 +179,19 @@ fn after(shared: &Shared, batch: Batch, is_tight: bool) {
                 }
                 FileError::Short | FileError::Full => "it took less than was written".to_owned(),
             };
-            cannot_write(
-                shared,
-                is_tight,
-                &format!(
-                    "the swap file in '{}' cannot be written: {what}",
-                    shared.options.swap_dir.display()
-                ),
-            );
+            let reason = Reason {
+                what: format!("the swap file in '{directory}' cannot be written: {what}"),
+                advice: "Look at the disk, or name another with --swap DIR".to_owned(),
+            };
+            cannot_write(shared, is_tight, &reason);
         }
     }
 }
 
 /// Nothing can be written. If the pool was tight when that was tried, the pages stay in RAM; what happens to the program is the user's choice. The program may have
 /// taken something out of the pool since: that changes nothing.
-fn cannot_write(shared: &Shared, is_tight: bool, what: &str) {
+fn cannot_write(shared: &Shared, is_tight: bool, reason: &Reason) {
+    let Reason { what, advice } = reason;
     if !is_tight {
         std::thread::park_timeout(AFTER_ERROR);
         return;
@@ -185,11 +204,10 @@ fn cannot_write(shared: &Shared, is_tight: bool, what: &str) {
             // Compressed, a page takes less of what is over the budget than as it is.
             pool.set_limit_bytes(u64::from(pool.zspage_count()) * uswap_core::pool::ZSPAGE_BYTES as u64);
             shared.warn(&format!(
-                "{what}: memory goes over the budget from here on, nothing is lost. Give more room with --swap DIR:SIZE, \
-                 or choose --on-full stop or kill"
+                "{what}: memory goes over the budget from here on, nothing is lost. {advice}, or choose --on-full stop or kill"
             ));
         }
-        OnFull::Stop => stop_all(shared, what),
+        OnFull::Stop => stop_all(shared, reason),
         OnFull::Kill => {
             shared.segment.budget().set_ending();
             shared.warn(&format!("{what}: the processes of the run are killed (--on-full kill)"));
@@ -210,11 +228,9 @@ fn signal_all(shared: &Shared, signal: u32) {
 }
 
 /// Stops the processes of the run until the user continues them.
-fn stop_all(shared: &Shared, what: &str) {
+fn stop_all(shared: &Shared, Reason { what, advice }: &Reason) {
     say(format_args!(
-        "{what}: the processes of the run are stopped (--on-full stop). Make room in '{}' and continue them with 'fg' or 'kill -CONT {}', or end them. \
-         If there is room and this comes again, the largest size of the swap file is reached: run the program again with a larger --swap DIR:SIZE",
-        shared.options.swap_dir.display(),
+        "{what}: the processes of the run are stopped (--on-full stop). {advice}. Continue them with 'fg' or 'kill -CONT {}', or end them",
         process::process_id()
     ));
     signal_all(shared, SIGSTOP);
