@@ -15,12 +15,14 @@ pub mod process;
 pub mod redis;
 pub mod run;
 pub mod sampler;
+pub mod small_disk;
 
 pub use pair::{compare, compare_outputs};
 pub use places::{
     Scratch, full_size, needs, program, report, scaled_mib, scaled_mib_by, skip, turn, uswap_binary,
 };
 pub use run::{Outcome, Run, Running};
+pub use small_disk::SmallDisk;
 
 /// Bytes of a mebibyte.
 pub const MIB: u64 = 1 << 20;

@@ -8,6 +8,7 @@ use crate::process::Process;
 use crate::sampler::{Sampler, Samples};
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
+use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -167,6 +168,25 @@ impl Running {
     /// The processes of the tree that are alive, the supervisor included.
     pub fn processes(&self) -> Vec<Process> {
         self.sampler.processes()
+    }
+
+    /// Waits until the run's swap file in `directory` holds at least `bytes`; answers its path below /proc. None: the run has ended before.
+    pub fn waits_for_swap_file(&mut self, directory: &Path, bytes: u64) -> Option<PathBuf> {
+        for _ in 0..3000 {
+            if self.ended() {
+                return None;
+            }
+            let descriptors =
+                std::fs::read_dir(format!("/proc/{}/fd", self.pid())).into_iter().flatten().flatten();
+            for path in descriptors.map(|entry| entry.path()) {
+                let inside = std::fs::read_link(&path).is_ok_and(|link| link.starts_with(directory));
+                if inside && std::fs::metadata(&path).is_ok_and(|status| status.blocks() * 512 >= bytes) {
+                    return Some(path);
+                }
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        None
     }
 
     /// What the sampler has seen so far.

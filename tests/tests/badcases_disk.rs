@@ -4,65 +4,12 @@
 //! The failing disk is an ext4 file system on a loop device: its backing file is cut to make reads and writes fail.
 
 use rustix::process::Signal;
-use std::fs::{File, OpenOptions};
+use std::fs::OpenOptions;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::time::Duration;
 use uswap_tests::process::Process;
-use uswap_tests::{Outcome, Run, Running, Scratch, needs, program, report, skip, turn, uswap_binary};
-
-/// A small file system of its own, in RAM: as fast everywhere. Unmounted and detached when dropped.
-struct SmallDisk {
-    image: PathBuf,
-    mounted: PathBuf,
-    ram: PathBuf,
-    _scratch: Scratch,
-}
-
-fn ok(program: &str, words: &[&str]) -> bool {
-    Command::new(program).args(words).output().is_ok_and(|output| output.status.success())
-}
-
-impl SmallDisk {
-    fn new(mib: u64) -> Option<Self> {
-        if !needs(&["mkfs.ext4", "mount", "umount"]) {
-            return None;
-        }
-        let scratch = Scratch::new();
-        let (ram, mounted) = (scratch.file("ram"), scratch.file("mounted"));
-        for directory in [&ram, &mounted] {
-            std::fs::create_dir(directory).expect("the scratch directory is writable");
-        }
-        let disk = Self { image: ram.join("image"), mounted, ram, _scratch: scratch };
-        if !ok("mount", &["-t", "tmpfs", "-o", "size=1G", "none", &disk.ram.to_string_lossy()]) {
-            skip("no file system in RAM may be mounted here");
-            return None;
-        }
-        File::create(&disk.image)
-            .and_then(|file| file.set_len(mib << 20))
-            .expect("it is as large as it may be");
-        let made = ok("mkfs.ext4", &["-q", "-F", "-O", "^has_journal", &disk.image.to_string_lossy()]);
-        if !made
-            || !ok("mount", &["-o", "loop", &disk.image.to_string_lossy(), &disk.mounted.to_string_lossy()])
-        {
-            skip("no loop device may be mounted here");
-            return None;
-        }
-        Some(disk)
-    }
-}
-
-impl Drop for SmallDisk {
-    fn drop(&mut self) {
-        for path in [&self.mounted, &self.ram] {
-            // `-l` also takes it away from a process that still dies.
-            if !ok("umount", &[&path.to_string_lossy()]) {
-                ok("umount", &["-l", &path.to_string_lossy()]);
-            }
-        }
-    }
-}
+use uswap_tests::{Outcome, Run, Running, Scratch, SmallDisk, program, report, skip, turn, uswap_binary};
 
 /// A control group whose processes write to one disk slowly; removed when dropped.
 struct SlowGroup {
@@ -158,25 +105,6 @@ fn never_wrong(name: &str, outcome: &Outcome, right: &str) {
             );
         }
     }
-}
-
-/// Waits until the run's swap file holds at least `bytes`; answers its path below /proc.
-fn swap_file(running: &mut Running, directory: &Path, bytes: u64) -> Option<PathBuf> {
-    for _ in 0..3000 {
-        if running.ended() {
-            return None;
-        }
-        let descriptors =
-            std::fs::read_dir(format!("/proc/{}/fd", running.pid())).into_iter().flatten().flatten();
-        for path in descriptors.map(|entry| entry.path()) {
-            let inside = std::fs::read_link(&path).is_ok_and(|link| link.starts_with(directory));
-            if inside && std::fs::metadata(&path).is_ok_and(|status| status.blocks() * 512 >= bytes) {
-                return Some(path);
-            }
-        }
-        std::thread::sleep(Duration::from_millis(10));
-    }
-    None
 }
 
 #[test]
@@ -282,7 +210,7 @@ fn badcases_the_file_is_no_larger_than_told() {
     let scratch = Scratch::new();
     let right = right_checksum();
     let mut running = start_with(&format!("{}:48M", scratch.path().display()), &[]);
-    let path = swap_file(&mut running, scratch.path(), BYTES_MAX / 2).expect("the file is used");
+    let path = running.waits_for_swap_file(scratch.path(), BYTES_MAX / 2).expect("the file is used");
     let mut largest = 0;
     while !running.ended() {
         // It goes with the run.
@@ -361,14 +289,8 @@ fn badcases_disk_fails_mid_run() {
     let Some(disk) = SmallDisk::new(600) else { return };
     let right = right_checksum();
     let mut running = start(&disk.mounted, &[]);
-    let seen = swap_file(&mut running, &disk.mounted, 30 << 20).is_some();
-    OpenOptions::new()
-        .write(true)
-        .open(&disk.image)
-        .and_then(|image| image.set_len(0))
-        .expect("the image is ours");
-    // So that reads come from the disk and not from the cache.
-    std::fs::write("/proc/sys/vm/drop_caches", "1").expect("a mount succeeded, so we are root");
+    let seen = running.waits_for_swap_file(&disk.mounted, 30 << 20).is_some();
+    disk.fail();
     let outcome = running.finish();
     assert!(seen, "the swap file was not used: {}", outcome.stderr);
     never_wrong("disk_fails", &outcome, &right);
@@ -384,7 +306,7 @@ fn badcases_data_flipped_mid_run() {
     let scratch = Scratch::new();
     let right = right_checksum();
     let mut running = start(scratch.path(), &[]);
-    let path = swap_file(&mut running, scratch.path(), 30 << 20);
+    let path = running.waits_for_swap_file(scratch.path(), 30 << 20);
     let mut flipped = 0u32;
     if let Some(file) = path.and_then(|path| OpenOptions::new().read(true).write(true).open(path).ok()) {
         let bytes = file.metadata().map(|status| status.len()).unwrap_or(0);

@@ -3,11 +3,11 @@
 use crate::handlers::Preferred;
 use crate::platform::LinuxPlatform;
 use crate::scan::{PageScanner, Scanner, ScannerFiles};
-use crate::state::{self, ENGINE, Phase, SEGMENT, SUPERVISOR, SWAP_FILE};
+use crate::state::{self, ENGINE, Phase, SEGMENT};
+use crate::swap_files::OpenFiles;
 use crate::{fork, forkd, handlers};
 use core::sync::atomic::{AtomicUsize, Ordering};
 use uswap_engine::{Engine, EngineOptions};
-use uswap_os::file::{Caching, SwapFile};
 use uswap_os::gate::{Gate, Lock};
 use uswap_os::memory::{self, Access, Mapping};
 use uswap_os::pagemap::Pagemap;
@@ -29,7 +29,7 @@ pub struct Descriptors {
     app: Uffd,
     trash: Uffd,
     pagemap: Pagemap,
-    swap_file: SwapFile,
+    swap_files: OpenFiles,
     files: ScannerFiles,
 }
 
@@ -47,7 +47,7 @@ impl Descriptors {
             app,
             trash: Uffd::open(Features::NONE).map_err(|_| NO_UFFD)?,
             pagemap: Pagemap::open().map_err(|_| "/proc/self/pagemap cannot be opened")?,
-            swap_file: open_swap_file()?,
+            swap_files: open_swap_files()?,
             files: ScannerFiles::open().ok_or("/proc/self/maps cannot be read")?,
         })
     }
@@ -101,16 +101,9 @@ pub fn new_scanner(files: ScannerFiles) -> Result<Scanner, &'static str> {
     Ok(Scanner { workspace, pages: PageScanner::new(files), preferred: Preferred::Yes })
 }
 
-/// The swap file, opened through the supervisor's descriptor.
-fn open_swap_file() -> Result<SwapFile, &'static str> {
-    let path =
-        process::descriptor_path(SUPERVISOR.load(Ordering::Relaxed), SWAP_FILE.load(Ordering::Relaxed));
-    let caching = if state::OPTIONS.load(Ordering::Relaxed) & state::DIRECT != 0 {
-        Caching::Direct
-    } else {
-        Caching::Buffered
-    };
-    SwapFile::reopen(path.as_c_str(), caching).map_err(|_| "the swap file of the run cannot be opened")
+fn open_swap_files() -> Result<OpenFiles, &'static str> {
+    let segment = SEGMENT.get().ok_or("it is not part of a run")?;
+    OpenFiles::of_the_run(segment.slots().files()).ok_or("a swap file of the run cannot be opened")
 }
 
 /// Descriptors and mappings. `inherited_arena`: in a forked child the arena that it has already.
@@ -118,7 +111,7 @@ pub fn build_platform(
     descriptors: Descriptors,
     inherited_arena: Option<(usize, usize, usize)>,
 ) -> Result<(LinuxPlatform, ScannerFiles), &'static str> {
-    let Descriptors { app, trash, pagemap, swap_file, files } = descriptors;
+    let Descriptors { app, trash, pagemap, swap_files, files } = descriptors;
     // One page more is for event probes.
     let arena_bytes = arena_chunks() as usize * CHUNK_BYTES + PAGE_BYTES;
     let (arena_start, arena_bytes, trash_start) = match inherited_arena {
@@ -137,7 +130,7 @@ pub fn build_platform(
         app,
         trash,
         pagemap,
-        swap_file,
+        swap_files,
         arena_start,
         arena_bytes,
         trash_start,

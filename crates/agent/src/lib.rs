@@ -30,6 +30,7 @@ mod remote;
 mod scan;
 mod start;
 mod state;
+mod swap_files;
 mod sync;
 
 use uswap_os::{message, process};

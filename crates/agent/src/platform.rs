@@ -2,6 +2,7 @@
 //!
 //! Every wait blocks the thread, so every future is ready at once.
 
+use crate::swap_files::OpenFiles;
 use crate::sync::RawLock;
 use crate::{drops, forkd, handlers, moves, state};
 use core::sync::atomic::Ordering;
@@ -13,7 +14,6 @@ use uswap_engine::platform::{
     Backing, FileBuffer, FileError, Filled, Install, Message, MoveOut, MoveStop, Platform, Register, Wake,
 };
 use uswap_os::fd::Timeout;
-use uswap_os::file::{IoCause, SwapFile};
 use uswap_os::futex::{self, Scope};
 use uswap_os::gate::{Gate, Lock};
 use uswap_os::pagemap::Pagemap;
@@ -29,7 +29,7 @@ pub struct LinuxPlatform {
     /// Where dead frames are dropped.
     pub trash: Uffd,
     pub pagemap: Pagemap,
-    pub swap_file: SwapFile,
+    pub swap_files: OpenFiles,
     /// First byte of the arena; one page more than the engine stages into.
     pub arena_start: usize,
     pub arena_bytes: usize,
@@ -132,7 +132,7 @@ impl Backing for LinuxPlatform {
 
     async fn read_file(&self, offset: u64, bytes: usize, buffer: &mut FileBuffer) -> Result<(), FileError> {
         handlers::let_another_lead();
-        read_swap_file(&self.swap_file, offset, bytes, buffer)
+        self.swap_files.read(offset, bytes, buffer)
     }
 
     async fn pause(&self) {
@@ -178,19 +178,6 @@ pub fn raise(signal: Signal) {
         segment.budget().raise(signal);
         futex::wake_low(segment.budget().signal_word(signal), u32::MAX, Scope::Shared);
     }
-}
-
-/// Reads whole slots of the swap file.
-pub fn read_swap_file(
-    file: &SwapFile,
-    offset: u64,
-    bytes: usize,
-    buffer: &mut FileBuffer,
-) -> Result<(), FileError> {
-    file.read_at(&mut buffer.0[..bytes], offset).map_err(|error| match error.cause {
-        IoCause::Errno(errno) => FileError::Io(errno.number()),
-        IoCause::EndOfFile | IoCause::NothingWritten => FileError::Short,
-    })
 }
 
 impl Platform for LinuxPlatform {

@@ -1,6 +1,6 @@
 //! A forked child as its parent sees it: pages can be filled through the descriptor of the fork message, and nothing else.
 
-use crate::platform::{LinuxPlatform, os_wake, read_swap_file};
+use crate::platform::{LinuxPlatform, os_wake};
 use crate::sync::RawLock;
 use uswap_codec::Page;
 use uswap_core::budget::Signal;
@@ -42,7 +42,7 @@ impl Backing for RemotePlatform {
         self.parent.release_zspage(zspage);
     }
     async fn read_file(&self, offset: u64, bytes: usize, buffer: &mut FileBuffer) -> Result<(), FileError> {
-        read_swap_file(&self.parent.swap_file, offset, bytes, buffer)
+        self.parent.swap_files.read(offset, bytes, buffer)
     }
     async fn pause(&self) {
         thread::yield_now();

@@ -1,10 +1,10 @@
 //! Joins the run when the program starts, before its own constructors where the linker allows.
 //!
-//! `uswap run` puts `USWAP_RUN=pid:segment:swapfile:options` into the environment: the supervisor's process id, the numbers of two of its descriptors, and
-//! option bits. The agent opens them through /proc; a process that cannot (another user, no /proc) is left alone.
+//! `uswap run` puts `USWAP_RUN=pid:segment:options` into the environment: the supervisor's process id, the number of one of its descriptors, and
+//! option bits. The agent opens it, and the swap files that are listed there, through /proc; a process that cannot (another user, no /proc) is left alone.
 
 use crate::contend;
-use crate::state::{self, OPTIONS, Phase, SEGMENT, SEGMENT_BYTES, SEGMENT_START, SUPERVISOR, SWAP_FILE};
+use crate::state::{self, OPTIONS, Phase, SEGMENT, SEGMENT_BYTES, SEGMENT_START, SUPERVISOR};
 use crate::{hooks, kswapd};
 use core::ffi::{CStr, c_char, c_int};
 use core::sync::atomic::Ordering;
@@ -46,10 +46,8 @@ fn find_variable(environment: *const *const c_char) -> Option<&'static [u8]> {
 fn join(value: &[u8]) -> Option<()> {
     let (supervisor, rest) = text::take_number(value, 10)?;
     let (segment, rest) = text::take_number(rest.strip_prefix(b":")?, 10)?;
-    let (swap_file, rest) = text::take_number(rest.strip_prefix(b":")?, 10)?;
     let (options, _) = text::take_number(rest.strip_prefix(b":")?, 10)?;
     SUPERVISOR.store(supervisor as u32, Ordering::Relaxed);
-    SWAP_FILE.store(swap_file as i32, Ordering::Relaxed);
     OPTIONS.store(options, Ordering::Relaxed);
     let path = process::descriptor_path(supervisor as u32, segment as i32);
     let file = Fd::open(path.as_c_str(), abi::O_RDWR | abi::O_CLOEXEC, 0).ok()?;

@@ -2,7 +2,7 @@
 
 use crate::platform::LinuxPlatform;
 use core::cell::UnsafeCell;
-use core::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use uswap_core::counters::Counter;
 use uswap_core::segment::Segment;
 use uswap_engine::{Engine, Workspace};
@@ -86,16 +86,13 @@ pub static SEGMENT_START: AtomicUsize = AtomicUsize::new(0);
 pub static SEGMENT_BYTES: AtomicUsize = AtomicUsize::new(0);
 /// The process's record.
 static MM: AtomicU32 = AtomicU32::new(u32::MAX);
-/// Process id of the supervisor, and the number of its descriptor of the swap file.
+/// Process id of the supervisor.
 pub static SUPERVISOR: AtomicU32 = AtomicU32::new(0);
-pub static SWAP_FILE: AtomicI32 = AtomicI32::new(-1);
 pub static OPTIONS: AtomicU64 = AtomicU64::new(0);
 /// Set in `OPTIONS`: a process that changes its credentials stays.
 pub const KEEP_AFTER_SETUID: u64 = 1;
 /// Set in `OPTIONS`: say more.
 pub const VERBOSE: u64 = 2;
-/// Set in `OPTIONS`: the swap file takes only aligned reads and writes.
-pub const DIRECT: u64 = 4;
 
 /// The process's record.
 pub fn mm() -> MmId {

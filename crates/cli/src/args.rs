@@ -11,10 +11,9 @@ use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 
 use uswap_bench::args::BenchArguments;
 
-use crate::size::{
-    Share, SwapPlace, parse_ram, parse_share, parse_size, parse_swap_place, parse_write_limit,
-};
+use crate::size::{Share, parse_ram, parse_share, parse_size, parse_write_limit};
 use crate::supervisor::{Cpus, OnFull};
+use crate::swap_place::{SwapPlace, parse_swap_place};
 
 /// Run a program in less memory than it uses: swap in user space.
 #[derive(Debug, Parser)]
@@ -50,6 +49,9 @@ pub enum Command {
 
 const RUN_AFTER_HELP: &str = "\
 SIZE is a number with K, M, G or T (powers of 1024): 256M, 1.5G, 300MiB.
+Several --swap: the file of highest PRIORITY (0 to 32767) is filled first, those of equal priority in turn; without one
+they follow in the order given. One that is full, or fails, is left to the others. What a file lies on is found out; where
+that is wrong, say :rotational or :solid-state at the end: --swap /srv:8G:5:rotational
 Exit code: that of PROGRAM; if a signal ended it, uswap ends by the same signal.
 125: uswap could not start it; 126: it is not executable; 127: it was not found.
 Example: uswap run --ram 256M -- sort -S 1G big.txt";
@@ -66,14 +68,14 @@ pub struct RunArguments {
     /// RAM for the program, its children and uswap together; at least 8M
     #[arg(long, value_name = "SIZE", value_parser = parse_ram)]
     pub ram: u64,
-    /// Directory of the swap file and its largest size (auto: 90 % of the free space, at most 64G)
-    #[arg(long, value_name = "DIR[:SIZE]", default_value = "/var/tmp:auto",
+    /// Directory of a swap file, its largest size (auto: 90 % of the free space, at most 64G), and its priority; may be given several times, see below
+    #[arg(long, value_name = "DIR[:SIZE[:PRIORITY]]", default_value = "/var/tmp:auto", action = ArgAction::Append,
           value_parser = OsStringValueParser::new().try_map(parse_swap_place))]
-    pub swap: SwapPlace,
-    /// What the file system of the swap file keeps free: below that, it counts as full
+    pub swap: Vec<SwapPlace>,
+    /// What the file system of each swap file keeps free: below that, the file counts as full
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     pub swap_min_free: Option<u64>,
-    /// How much may be written to the swap file in 24 hours, to spare a disk: beyond that, it counts as full
+    /// How much may be written to all swap files in 24 hours, to spare a disk: beyond that, they count as full
     #[arg(long, value_name = "SIZE/day", value_parser = parse_write_limit)]
     pub swap_write_limit: Option<u64>,
     /// Largest part of --ram that compressed pages may take, 1% to 90% [default: 60% at first, then 50% to 70% as the program needs it]
@@ -199,7 +201,8 @@ mod tests {
     fn run_has_the_documented_defaults() {
         let run = parse_run("uswap run --ram 256M -- sort -S 1G");
         assert_eq!(run.ram, 256 << 20);
-        assert_eq!(run.swap, SwapPlace { dir: "/var/tmp".into(), bytes_max: None });
+        let place = SwapPlace { dir: "/var/tmp".into(), bytes_max: None, priority: None, kind: None };
+        assert_eq!(run.swap, [place]);
         assert_eq!(run.pool, None);
         assert_eq!((run.swap_min_free, run.swap_write_limit), (None, None));
         assert_eq!(run.on_full, OnFullArgument::Grow);
@@ -219,10 +222,11 @@ mod tests {
 
     #[test]
     fn every_rule_and_option_is_taken() {
-        let line = "uswap run --ram 64M --swap /srv:2G --swap-min-free 1G --swap-write-limit 10G/day --pool 0.05 --on-full kill --json r.json --allow-tmpfs \
+        let line = "uswap run --ram 64M --swap /srv:2G --swap /srv:2G:5 --swap-min-free 1G --swap-write-limit 10G/day --pool 0.05 --on-full kill --json r.json --allow-tmpfs \
                     --keep-after-setuid --unmanaged-ok -q -- true";
         let run = parse_run(&line.split_whitespace().collect::<Vec<_>>().join(" "));
-        assert_eq!(run.swap, SwapPlace { dir: "/srv".into(), bytes_max: Some(2 << 30) });
+        let place = SwapPlace { dir: "/srv".into(), bytes_max: Some(2 << 30), priority: None, kind: None };
+        assert_eq!(run.swap, [place.clone(), SwapPlace { priority: Some(5), ..place }]);
         assert_eq!((run.swap_min_free, run.swap_write_limit), (Some(1 << 30), Some(10 << 30)));
         assert_eq!(run.pool.expect("it was given").of(1000), 50);
         assert_eq!(run.on_full, OnFullArgument::Kill);
@@ -241,6 +245,7 @@ mod tests {
             ("uswap run --ram 1G --on-full panic -- true", ErrorKind::InvalidValue),
             ("uswap run --ram 1G --swap /tmp:x -- true", ErrorKind::ValueValidation),
             ("uswap run --ram 1G --swap-write-limit 10G -- true", ErrorKind::ValueValidation),
+            ("uswap run --ram 1G --swap /tmp:1G:x -- true", ErrorKind::ValueValidation),
             ("uswap run --ram 1G -q -v -- true", ErrorKind::ArgumentConflict),
             ("uswap run --ram 1G --nonsense -- true", ErrorKind::UnknownArgument),
             ("uswap nonsense", ErrorKind::InvalidSubcommand),

@@ -6,7 +6,7 @@
 //!
 //! | module | for |
 //! |---|---|
-//! | [`args`], [`size`] | what was typed |
+//! | [`args`], [`size`], [`swap_place`] | what was typed |
 //! | [`program`], [`agent_file`] | can this program be managed, and with what |
 //! | [`process`] | one child, its signals, its ending |
 //! | [`supervisor`] | the engine's side of a run |
@@ -26,3 +26,4 @@ pub mod report;
 pub mod run;
 pub mod size;
 pub mod supervisor;
+pub mod swap_place;

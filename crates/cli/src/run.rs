@@ -16,8 +16,8 @@ use crate::message::{StderrAppends, say, write_stderr};
 use crate::process::{self, Ending, Manager, Notices, StartFailure};
 use crate::program::{Care, Program, Start};
 use crate::report::{RunRecord, RunReport, Unmanaged};
-use crate::size::{SWAP_BYTES_MIN, free_bytes, swap_bytes_auto};
 use crate::supervisor::{Options, PoolSize, Supervisor};
+use crate::swap_place::swap_files;
 
 /// Runs the program to its end. What is returned is for [`Ending::pass_on`].
 pub fn run(arguments: RunArguments) -> Ending {
@@ -39,16 +39,25 @@ fn start_and_stay(arguments: &RunArguments) -> Result<Ending, StartFailure> {
     let options = options(arguments)?;
     if arguments.verbose > 0 {
         say(format_args!(
-            "program {}, agent {}, budget {}, pool up to {}, swap file in {} up to {}",
+            "program {}, agent {}, budget {}, pool up to {}",
             program.path.display(),
             agent.display(),
             human::bytes(options.ram_bytes),
             human::bytes(*options.pool.bounds(options.ram_bytes).end()),
-            options.swap_dir.display(),
-            options.swap_bytes_max.map_or_else(|| "auto".to_owned(), human::bytes),
         ));
     }
     let supervisor = Supervisor::start(options).map_err(|error| StartFailure::own(format!("{error:#}")))?;
+    if arguments.verbose > 0 {
+        for file in supervisor.swap_files() {
+            say(format_args!(
+                "swap file in {}: up to {}, priority {}, {}",
+                file.directory,
+                human::bytes(file.bytes_max),
+                file.priority,
+                file.kind
+            ));
+        }
+    }
 
     let mut command = command(&program, &arguments.program);
     command.envs(supervisor.environment());
@@ -94,32 +103,11 @@ fn accept(program: &Program, arguments: &RunArguments) -> Result<(), StartFailur
 }
 
 fn options(arguments: &RunArguments) -> Result<Options, StartFailure> {
-    let swap_dir = std::path::absolute(&arguments.swap.dir).unwrap_or_else(|_| arguments.swap.dir.clone());
-    let unusable = |error| {
-        StartFailure::own(format!(
-            "the swap directory '{}' cannot be used ({error}): create it, or name another with --swap DIR",
-            swap_dir.display()
-        ))
-    };
     let min_free_bytes = arguments.swap_min_free.unwrap_or(0);
-    let free_bytes = free_bytes(&swap_dir).map_err(unusable)?;
-    if min_free_bytes > 0 && free_bytes < min_free_bytes.saturating_add(SWAP_BYTES_MIN) {
-        return Err(StartFailure::own(format!(
-            "the file system of '{}' has {} free, and {} shall stay free: nothing could be written. Make room, lower --swap-min-free, or name another with --swap DIR",
-            swap_dir.display(),
-            human::bytes(free_bytes),
-            human::bytes(min_free_bytes)
-        )));
-    }
-    let swap_bytes_max = match arguments.swap.bytes_max {
-        Some(bytes) => bytes,
-        None => swap_bytes_auto(&swap_dir, min_free_bytes).map_err(unusable)?,
-    };
     Ok(Options {
         ram_bytes: arguments.ram,
         pool: arguments.pool.map_or(PoolSize::Auto, |share| PoolSize::Fixed(share.of(arguments.ram))),
-        swap_dir,
-        swap_bytes_max: Some(swap_bytes_max),
+        swap_files: swap_files(&arguments.swap, min_free_bytes).map_err(StartFailure::own)?,
         swap_min_free_bytes: min_free_bytes,
         swap_bytes_a_day: arguments.swap_write_limit,
         on_full: arguments.on_full.into(),

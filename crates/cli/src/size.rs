@@ -3,16 +3,9 @@
 //! What must hold: what is typed is taken exactly (integers, no rounding through floating point), or refused with an
 //! example of what would be right. K, M, G and T are powers of 1024, with or without `B` or `iB`.
 
-use std::path::PathBuf;
-
-use std::ffi::OsString;
-use std::os::unix::ffi::OsStrExt as _;
-
 /// Smallest `--ram`. Below it the agent's tables, one staged batch and the pool of a run do not fit beside the
 /// smallest C program.
 pub const RAM_BYTES_MIN: u64 = 8 << 20;
-/// Smallest size of a swap file: two clusters of 512 slots of 4 KiB make 4 MiB.
-pub const SWAP_BYTES_MIN: u64 = 4 << 20;
 /// Smallest limit of a day: a write takes 512 KiB.
 pub const WRITE_LIMIT_BYTES_MIN: u64 = 1 << 20;
 
@@ -98,46 +91,6 @@ pub fn parse_share(text: &str) -> Result<Share, String> {
     Err(format!(
         "'{text}' is not between 1% and 90%: the pool and the program's own pages share --ram{meant}"
     ))
-}
-
-/// Where the swap file is made, and how large it may get.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct SwapPlace {
-    /// Directory of the (unnamed) swap file.
-    pub dir: PathBuf,
-    /// Largest size of the file in bytes; `None` is "auto": see [`swap_bytes_auto`].
-    pub bytes_max: Option<u64>,
-}
-
-/// Reads `DIR[:SIZE]`, where SIZE may be `auto`. A directory whose own name has a colon is taken whole if it exists.
-///
-/// # Errors
-/// What is wrong with `text`, with an example.
-pub fn parse_swap_place(text: OsString) -> Result<SwapPlace, String> {
-    let whole = PathBuf::from(&text);
-    if text.is_empty() {
-        return Err("the directory is empty: write it like /var/tmp or /var/tmp:8G".to_owned());
-    }
-    let bytes = text.as_bytes();
-    let Some(colon) = bytes.iter().rposition(|&byte| byte == b':') else {
-        return Ok(SwapPlace { dir: whole, bytes_max: None });
-    };
-    if whole.is_dir() {
-        return Ok(SwapPlace { dir: whole, bytes_max: None });
-    }
-    let dir = PathBuf::from(std::ffi::OsStr::from_bytes(&bytes[..colon]));
-    let size = String::from_utf8_lossy(&bytes[colon + 1..]);
-    if dir.as_os_str().is_empty() {
-        return Err(format!("'{}' names no directory: write it like /var/tmp:8G", whole.display()));
-    }
-    if size == "auto" {
-        return Ok(SwapPlace { dir, bytes_max: None });
-    }
-    let bytes_max = parse_size(&size)?;
-    if bytes_max < SWAP_BYTES_MIN {
-        return Err(format!("a swap file of {size} is too small to hold two clusters: give it 4M or more"));
-    }
-    Ok(SwapPlace { dir, bytes_max: Some(bytes_max) })
 }
 
 /// Reads `--swap-write-limit`: bytes of a day, written like `10G/day`.
@@ -268,30 +221,6 @@ mod tests {
         }
     }
 
-    #[test]
-    fn swap_place_splits_at_the_last_colon() {
-        let place = |text: &str| parse_swap_place(OsString::from(text));
-        let expect = |dir: &str, bytes_max| Ok(SwapPlace { dir: PathBuf::from(dir), bytes_max });
-        assert_eq!(place("/var/tmp"), expect("/var/tmp", None));
-        assert_eq!(place("/var/tmp:auto"), expect("/var/tmp", None));
-        assert_eq!(place("/no/such:8G"), expect("/no/such", Some(8 << 30)));
-        assert_eq!(place("/no:such/dir:1G"), expect("/no:such/dir", Some(1 << 30)));
-        assert!(place("/var/tmp:lots").unwrap_err().contains("256M"));
-        assert!(place("/var/tmp:1M").unwrap_err().contains("4M or more"));
-        assert!(place(":1G").unwrap_err().contains("no directory"));
-        assert!(place("").is_err());
-    }
-
-    #[test]
-    fn swap_place_takes_an_existing_directory_with_a_colon_whole() {
-        let dir = std::env::temp_dir().join(format!("uswap-size-test-{}:9G", std::process::id()));
-        std::fs::create_dir(&dir).unwrap();
-        let place = parse_swap_place(dir.clone().into_os_string());
-        std::fs::remove_dir(&dir).unwrap();
-        assert_eq!(place, Ok(SwapPlace { dir, bytes_max: None }));
-    }
-
-    #[test]
     fn auto_size_is_at_most_64_gib_and_not_nothing() {
         let bytes = swap_bytes_auto(&std::env::temp_dir(), 0).unwrap();
         assert!(bytes > 0);

@@ -26,6 +26,18 @@ fn stored(segment: Segment<'_>, entries: usize, into: &mut Vec<SwapId>) {
 }
 
 #[inline(never)]
+fn stored_together(segment: Segment<'_>, entries: usize, into: &mut Vec<SwapId>) {
+    for number in (0..entries as u32).step_by(16) {
+        let table = segment.swap_table();
+        let first = table.reserve_run(4).expect("there is room");
+        let ids = (first.0..first.0 + 16).map(SwapId);
+        ids.clone().for_each(|id| table.set_hash(id, u128::from(number)));
+        table.publish_run(first, ids.clone().map(|id| Content::Blob { blob: BlobId(id.0), length: 1024 }));
+        into.extend(ids);
+    }
+}
+
+#[inline(never)]
 fn shared(segment: Segment<'_>, entries: &[SwapId]) {
     entries.iter().for_each(|&id| segment.swap_table().share(id));
 }
@@ -72,5 +84,10 @@ fn main() {
         ids.clear();
         stored(segment, entries, &mut ids);
         timed("put 64 together", &mut || put_together(segment, &ids));
+        ids.clear();
+        timed("store 16 together", &mut || stored_together(segment, entries, &mut ids));
+        segment.swap_table().put_each(ids.iter().copied(), |content| {
+            black_box(content);
+        });
     }
 }

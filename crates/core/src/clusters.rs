@@ -58,6 +58,17 @@ pub struct Space {
     pub end: u32,
     /// Whether empty clusters are to be discarded before they count as free.
     pub is_discarding: bool,
+    /// Where the next cluster is looked for.
+    pub search: Search,
+}
+
+/// Where a caller whose cluster serves no more looks for the next one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Search {
+    /// Each at another place, so that those who search at once do not meet.
+    Scattered,
+    /// All behind the last slot that was taken, by whom and of whatever order: for a disk that turns.
+    Onward,
 }
 
 impl Space {
@@ -67,6 +78,9 @@ impl Space {
     }
     /// Callers that have a current cluster of their own.
     pub const fn homes(self) -> u32 {
+        if matches!(self.search, Search::Onward) {
+            return 1;
+        }
         let homes = self.clusters() / CLUSTERS_PER_HOME;
         if homes == 0 {
             1
@@ -88,6 +102,12 @@ impl Space {
     /// Words of state: heads, current clusters, records, lists.
     pub const fn words(self) -> usize {
         self.lists_start() + LISTS * self.list_words()
+    }
+    /// No less than the words of state of so many spaces with so many clusters in all.
+    pub(crate) const fn words_of_all(spaces: usize, clusters: usize) -> usize {
+        let of_cluster =
+            RECORD_WORDS + (CURRENT_WORDS as u32).div_ceil(CLUSTERS_PER_HOME) as usize + LISTS.div_ceil(64);
+        spaces * (HEAD_WORDS + CURRENT_WORDS + LISTS) + clusters * of_cluster
     }
     /// The word that is the lock of a cluster, among those of the state.
     pub const fn lock_word(self, cluster: u32) -> usize {
@@ -139,6 +159,7 @@ impl<'a, T: Truth> Clusters<'a, T> {
         Record { index: cluster, words: &self.words[start..start + RECORD_WORDS] }
     }
     fn current(&self, home: u32, order: u32) -> &'a AtomicU64 {
+        let order = if self.space.search == Search::Onward { 0 } else { order };
         &self.words[HEAD_WORDS + home as usize * CURRENT_WORDS + order as usize]
     }
 
@@ -184,8 +205,11 @@ impl<'a, T: Truth> Clusters<'a, T> {
             current.store((hint >> 32 << 32) | u64::from(slot % CLUSTER_SLOTS), Ordering::Relaxed);
             return Some(slot);
         }
-        // Callers search from different places, and meet less.
-        let from = scattered(last.unwrap_or(0), home) % self.touched().max(1);
+        let from = match self.space.search {
+            // Callers search from different places, and meet less.
+            Search::Scattered => scattered(last.unwrap_or(0), home) % self.touched().max(1),
+            Search::Onward => last.map_or(0, |last| (last + 1) % self.count()),
+        };
         for _ in 0..ATTEMPTS_MAX + self.count() {
             let choice = self.choose(order, home, from)?;
             if let Some(slot) = self.allocate_in(choice, Want { order, home, from: 0 }) {

@@ -4,7 +4,7 @@
 //! and in the simulator, in a memfd shared by all processes in a real run. `engine` calls it.
 //!
 //! Map: [`segment`] cuts the slice into tables. [`page_word`] and [`page_table`] say where a page is, [`swap_word`] and [`swap_table`]
-//! where its content is, [`pool`] holds compressed content in RAM, [`slots`] counts the room of the swap file, [`file_key`] is what it is sealed with; [`clusters`] hands out entries and slots; [`store_jobs`] and [`load_jobs`] are work handed to the supervisor, [`mm`] lists the processes, [`handovers`] counts children that are being made,
+//! where its content is, [`pool`] holds compressed content in RAM, [`slots`] counts the room of the swap files, [`files`] lists them, [`file_key`] is what they are sealed with; [`clusters`] hands out entries and slots; [`store_jobs`] and [`load_jobs`] are work handed to the supervisor, [`mm`] lists the processes, [`handovers`] counts children that are being made,
 //! [`budget`] and [`counters`] hold numbers, [`balance`], [`placement`] and [`write_limit`] decide from them; [`range_set`] notes ranges of one process.
 //!
 //! Rules of shared state: no pointers. Each change that others may see is one atomic operation on one word, and what a killed process can leave
@@ -20,6 +20,7 @@ pub mod budget;
 pub mod clusters;
 pub mod counters;
 pub mod file_key;
+pub mod files;
 pub mod handovers;
 pub mod histogram;
 pub mod jobs;

@@ -4,18 +4,21 @@
 
 use crate::budget::{BUDGET_WORDS, Budget};
 use crate::clusters::lock::{Contended, Locker, SUPERVISOR, spin};
+use crate::clusters::{CLUSTER_SLOTS, Space};
 use crate::counters::{COUNTER_WORDS, Counters, HISTOGRAM_WORDS};
 use crate::file_key::{FILE_KEY_WORDS, FileKey};
+use crate::files::{FILES_WORDS, SwapFiles};
 use crate::load_jobs::{LOAD_JOBS_WORDS, LoadJobs};
 use crate::mm::{MM_WORDS, MmTable};
 use crate::page_table::{PageTable, Tables};
 use crate::placement::{PLACEMENT_WORDS, Placement};
 use crate::pool::{CLASS_COUNT, MAP_WORDS, Pool, ZSPAGE_BYTES};
-use crate::slots::{SlotMap, slot_space};
+use crate::slots::SlotMap;
 use crate::store_jobs::{STORE_JOB_WORDS, STORE_JOBS, StoreJobs};
 use crate::swap_table::{CLUSTER_ENTRIES, SwapTable, entry_space};
 use crate::swap_word::FILE_GRANULE_BYTES;
 use uswap_sync::{AtomicU64, Ordering};
+use uswap_units::limits::SWAP_FILES_MAX;
 use uswap_units::{MmId, PAGE_BYTES, TableId};
 
 const MAGIC: u64 = u64::from_le_bytes(*b"uswapsg1");
@@ -27,7 +30,7 @@ const BUDGET_START: usize = 16;
 const NOTES: usize = 7;
 const PLACEMENT_START: usize = BUDGET_START + BUDGET_WORDS + NOTES * 8;
 /// Slots that a swap word can name: 34 bits of granules of 64 bytes.
-const SLOTS_MAX: u64 = (1 << 34) * FILE_GRANULE_BYTES / PAGE_BYTES as u64;
+pub const SLOTS_MAX: u64 = (1 << 34) * FILE_GRANULE_BYTES / PAGE_BYTES as u64;
 
 /// Sizes of the tables.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -40,7 +43,7 @@ pub struct Geometry {
     pub entries: u32,
     /// Zspages of the pool.
     pub zspages: u32,
-    /// Slots of the swap file, a multiple of 8.
+    /// Slots of all swap files and the gaps between them ([`slots_of_all`](crate::files::slots_of_all)), a multiple of 8.
     pub slots: u64,
 }
 
@@ -57,6 +60,7 @@ pub struct Layout {
     table_stageable: usize,
     clusters: usize,
     clusters_words: usize,
+    files: usize,
     slot_clusters: usize,
     slot_clusters_words: usize,
     states: usize,
@@ -83,8 +87,9 @@ impl Geometry {
             start
         };
         let zspages = self.zspages as usize;
-        let (clusters_words, slot_clusters_words) =
-            (entry_space(self.entries).words(), slot_space(self.slots).words());
+        let clusters_words = entry_space(self.entries).words();
+        let slot_clusters = self.slots.div_ceil(u64::from(CLUSTER_SLOTS)) as usize;
+        let slot_clusters_words = Space::words_of_all(SWAP_FILES_MAX, slot_clusters);
         Layout {
             geometry: self,
             counters: place(COUNTER_WORDS + HISTOGRAM_WORDS),
@@ -96,6 +101,7 @@ impl Geometry {
             table_stageable: place(self.tables as usize),
             clusters: place(clusters_words),
             clusters_words,
+            files: place(FILES_WORDS),
             slot_clusters: place(slot_clusters_words),
             slot_clusters_words,
             states: place(zspages),
@@ -296,9 +302,10 @@ impl<'a> Segment<'a> {
             limit: self.note(5),
         }
     }
-    /// The slot map.
+    /// The room of the swap files.
     pub fn slots(&self) -> SlotMap<'a> {
         SlotMap {
+            files: SwapFiles { words: self.part(self.layout.files, FILES_WORDS) },
             counts: self.part(self.layout.slots, (self.layout.geometry.slots / 8) as usize),
             clusters: self.part(self.layout.slot_clusters, self.layout.slot_clusters_words),
             locker: self.locker(),

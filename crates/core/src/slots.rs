@@ -1,4 +1,4 @@
-//! Room of the swap file: how many live blobs touch each 4 KiB slot.
+//! Room of the swap files: how many live blobs touch each 4 KiB slot. The slots of all files are numbered through; [`files`](crate::files) says which are whose.
 //!
 //! Blobs are packed, so a slot may hold parts of many blobs and a blob may cross a slot border. Only the supervisor takes slots (counts 0 -> n, before
 //! the words name them); anyone who frees a blob counts its slots down. A slot with count 0 is free; `clusters` finds runs of them.
@@ -6,9 +6,10 @@
 //! Must hold: a slot is taken only when no swap word names it and no write to it is in flight; the batch that is being written counts as one user.
 
 use crate::clusters::lock::Locker;
-use crate::clusters::{CLUSTER_SLOTS, Clusters, Space, Truth};
+use crate::clusters::{CLUSTER_SLOTS, Clusters, Truth};
+use crate::files::{FileRecord, FileSpec, NoFile, SwapFiles};
 use uswap_sync::{AtomicU64, Ordering};
-use uswap_units::{MmId, PAGE_BYTES};
+use uswap_units::{FileId, MmId, PAGE_BYTES};
 
 const SLOTS_PER_WORD: u64 = 8;
 
@@ -16,16 +17,19 @@ const SLOTS_PER_WORD: u64 = 8;
 #[derive(Clone, Copy)]
 pub struct SlotMap<'a> {
     pub(crate) counts: &'a [AtomicU64],
-    /// State of the clusters.
+    pub(crate) files: SwapFiles<'a>,
+    /// State of the clusters, those of the first file first.
     pub(crate) clusters: &'a [AtomicU64],
     pub(crate) locker: Locker<'a>,
 }
 
-/// What says that a slot is used: its count.
+/// What says that a slot of one file is used: its count.
 #[derive(Clone, Copy)]
 struct Counts<'a> {
     counts: &'a [AtomicU64],
 }
+
+const _: () = assert!((CLUSTER_SLOTS as u64).is_multiple_of(SLOTS_PER_WORD));
 
 const fn shift_of(slot: u64) -> u64 {
     slot % SLOTS_PER_WORD * 8
@@ -54,21 +58,21 @@ impl Truth for Counts<'_> {
     }
 }
 
-/// The clusters of a file of so many slots.
-pub(crate) const fn slot_space(slots: u64) -> Space {
-    Space { first: 0, end: slots as u32, is_discarding: true }
-}
-
-/// A run of free slots that the supervisor has taken for a batch.
+/// A run of free slots of one file that the supervisor has taken for a batch.
 #[must_use]
 #[derive(Debug)]
 pub struct TakenRun {
+    file: FileId,
     first: u64,
     count: u64,
 }
 
 impl TakenRun {
-    /// Byte offset in the file.
+    /// The file.
+    pub fn file(&self) -> FileId {
+        self.file
+    }
+    /// Byte offset among the slots of all files.
     pub fn offset_bytes(&self) -> u64 {
         self.first * PAGE_BYTES as u64
     }
@@ -82,8 +86,9 @@ impl TakenRun {
 #[must_use]
 #[derive(Debug)]
 pub struct EmptyCluster {
+    file: FileRecord,
     cluster: u32,
-    /// Its bytes in the file.
+    /// Its bytes among those of all files.
     pub bytes: core::ops::Range<u64>,
 }
 
@@ -93,60 +98,87 @@ fn slots_of(offset: u64, bytes: u64) -> core::ops::Range<u64> {
 }
 
 impl<'a> SlotMap<'a> {
-    fn truth(&self) -> Counts<'a> {
+    /// The slots of one file, numbered from its first.
+    fn truth(&self, file: &FileRecord) -> Counts<'a> {
+        Counts { counts: &self.counts[(file.first_slot / SLOTS_PER_WORD) as usize..] }
+    }
+    fn clusters(&self, file: &FileRecord) -> Clusters<'a, impl Truth + use<'a>> {
+        Clusters::new(&self.clusters[file.clusters_start..], file.space(), self.truth(file), self.locker)
+    }
+    fn all(&self) -> Counts<'a> {
         Counts { counts: self.counts }
     }
-    fn clusters(&self) -> Clusters<'a, impl Truth + use<'a>> {
-        Clusters::new(self.clusters, slot_space(self.capacity()), self.truth(), self.locker)
+    fn file_of(&self, slot: u64) -> FileRecord {
+        self.files.of_slot(slot).expect("what a swap word names is in a file")
     }
-    /// Slots that there are.
+
+    /// The files.
+    pub fn files(&self) -> SwapFiles<'a> {
+        self.files
+    }
+    /// Adds a file. The supervisor does it.
+    pub fn add_file(&self, spec: FileSpec) -> Result<FileId, NoFile> {
+        self.files.add(spec, self.counts.len() as u64 * SLOTS_PER_WORD)
+    }
+    /// Slots that there are, in all files.
     pub fn capacity(&self) -> u64 {
-        self.counts.len() as u64 * SLOTS_PER_WORD
+        self.files.all().map(|file| file.spec.slots).sum()
     }
-    /// Slots in use.
+    /// Slots in use, in all files.
     pub fn used(&self) -> u64 {
-        self.clusters().used()
+        self.files.all().map(|file| self.used_in(&file)).sum()
+    }
+    /// Slots of one file that are in use.
+    pub fn used_in(&self, file: &FileRecord) -> u64 {
+        let used = self.clusters(file).used();
+        self.files.note_used(file.id, used);
+        used
     }
     /// Live blobs that touch `slot`.
     pub fn count(&self, slot: u64) -> u8 {
-        self.truth().count(slot)
+        self.all().count(slot)
     }
 
     /// One user of a slot less. True if it was the last.
     fn subtract(&self, slot: u64) -> bool {
         let shift = shift_of(slot);
-        let before = self.truth().word(slot).fetch_sub(1 << shift, Ordering::AcqRel);
+        let before = self.all().word(slot).fetch_sub(1 << shift, Ordering::AcqRel);
         let count = (before >> shift) as u8;
         assert!(count > 0, "a slot is released as often as it was taken");
         count == 1
     }
 
-    /// Takes a run of up to `wanted` free slots, at most a cluster: the largest power of two that is to be had. None: all are used.
-    pub fn take_run(&self, wanted: u64) -> Option<TakenRun> {
+    /// Takes a run of up to `wanted` free slots of a file, at most a cluster: the largest power of two that is to be had. None: it would be less than `least`.
+    pub fn take_run(&self, file: &FileRecord, least: u64, wanted: u64) -> Option<TakenRun> {
         let most = wanted.clamp(1, u64::from(CLUSTER_SLOTS)).ilog2();
-        let clusters = self.clusters();
-        let mut orders = (0..=most).rev();
+        let least = least.clamp(1, 1 << most).ilog2();
+        let clusters = self.clusters(file);
+        let mut orders = (least..=most).rev();
         orders.find_map(|order| {
-            clusters.allocate(order).map(|first| TakenRun { first: u64::from(first), count: 1 << order })
+            let first = file.first_slot + u64::from(clusters.allocate(order)?);
+            Some(TakenRun { file: file.id, first, count: 1 << order })
         })
     }
 
     /// A cluster whose blocks can be given back to the file system. Those that wait for it may be taken again meanwhile.
     pub fn take_discard(&self) -> Option<EmptyCluster> {
-        let cluster = self.clusters().take_discard()?;
-        let first = u64::from(cluster) * u64::from(CLUSTER_SLOTS);
-        let end = self.capacity().min(first + u64::from(CLUSTER_SLOTS));
-        Some(EmptyCluster { cluster, bytes: first * PAGE_BYTES as u64..end * PAGE_BYTES as u64 })
+        self.files.all().find_map(|file| {
+            let cluster = self.clusters(&file).take_discard()?;
+            let first = file.first_slot + u64::from(cluster) * u64::from(CLUSTER_SLOTS);
+            let end = file.slots().end.min(first + u64::from(CLUSTER_SLOTS));
+            let bytes = first * PAGE_BYTES as u64..end * PAGE_BYTES as u64;
+            Some(EmptyCluster { file, cluster, bytes })
+        })
     }
 
     /// Its blocks are given back.
     pub fn discarded(&self, empty: EmptyCluster) {
-        self.clusters().discarded(empty.cluster);
+        self.clusters(&empty.file).discarded(empty.cluster);
     }
 
     /// A blob at `offset` (bytes) uses the slots it touches.
     pub fn add_blob(&self, offset: u64, bytes: u64) {
-        slots_of(offset, bytes).for_each(|slot| self.truth().add(slot));
+        slots_of(offset, bytes).for_each(|slot| self.all().add(slot));
     }
 
     /// A blob is freed.
@@ -159,23 +191,24 @@ impl<'a> SlotMap<'a> {
         self.remove(run.first..run.first + run.count);
     }
 
-    /// One user of each of these slots less.
+    /// One user of each of these slots less. They are of one file.
     fn remove(&self, slots: core::ops::Range<u64>) {
         self.locker.begin();
-        let clusters = self.clusters();
+        let file = self.file_of(slots.start);
+        let clusters = self.clusters(&file);
         let mut freed = clusters.freed();
-        slots.filter(|&slot| self.subtract(slot)).for_each(|slot| freed.add(slot as u32));
+        slots.filter(|&slot| self.subtract(slot)).for_each(|slot| freed.add((slot - file.first_slot) as u32));
         freed.give_back();
         self.locker.end();
     }
 
     /// Gives up the locks that a dead process holds.
     pub fn break_locks(&self, dead: MmId) {
-        self.clusters().break_locks(dead);
+        self.files.all().for_each(|file| self.clusters(&file).break_locks(dead));
     }
 
     /// Frees what a dead process had not freed to the end.
     pub fn audit(&self) -> u64 {
-        self.clusters().audit()
+        self.files.all().map(|file| self.clusters(&file).audit()).sum()
     }
 }

@@ -6,7 +6,7 @@
 //! Callers: `engine` (store, fault, fork, write-back). Leaves to them: releasing the cell or slots that a transition hands back.
 
 use crate::clusters::lock::Locker;
-use crate::clusters::{CLUSTER_SLOTS, Clusters, Space, Truth};
+use crate::clusters::{CLUSTER_SLOTS, Clusters, Search, Space, Truth};
 use crate::counters::{Counter, Counters};
 use crate::plant::{Plant, is_planted};
 use crate::swap_word::{COUNT_MAX, Content, SwapWord};
@@ -47,7 +47,7 @@ impl Truth for Entries<'_> {
 
 /// The clusters of a table of so many entries. Entry 0 is never handed out: a page word with 0 has none.
 pub(crate) const fn entry_space(entries: u32) -> Space {
-    Space { first: 1, end: entries, is_discarding: true }
+    Space { first: 1, end: entries, is_discarding: true, search: Search::Scattered }
 }
 
 /// What came of `put`.

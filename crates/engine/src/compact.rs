@@ -156,7 +156,7 @@ async fn move_cell(
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use crate::platform::{FileBuffer, FileError};
     use crate::writeback::{Batch, Shrinker, SwapWriter, excess_bytes};
@@ -166,15 +166,16 @@ mod tests {
     use core::sync::atomic::AtomicU64;
     use core::task::{Context, Poll, Waker};
     use uswap_core::budget::Signal;
+    use uswap_core::files::{FileAccess, FileKind, FileSpec};
     use uswap_core::pool::{ZSPAGE_BYTES, ZspageOwner};
     use uswap_core::segment::Geometry;
     use uswap_units::limits::WRITEBACK_BATCH_BYTES;
-    use uswap_units::{MmId, Prng};
+    use uswap_units::{FileId, MmId, Prng};
 
     /// Does what a test wants between two moves.
-    struct Between<F: Fn()> {
-        released: Cell<u64>,
-        step: F,
+    pub(crate) struct Between<F: Fn()> {
+        pub(crate) released: Cell<u64>,
+        pub(crate) step: F,
     }
 
     impl<F: Fn()> Backing for Between<F> {
@@ -196,7 +197,7 @@ mod tests {
     }
 
     impl<F: Fn()> SwapWriter for Between<F> {
-        fn may_write(&self, _: u64) -> bool {
+        fn may_write(&self, _: FileId, _: u64) -> bool {
             true
         }
         async fn write_file(&self, _: u64, _: &[u8]) -> Result<(), FileError> {
@@ -205,7 +206,7 @@ mod tests {
     }
 
     /// Runs what waits for nothing.
-    fn block<R>(future: impl Future<Output = R>) -> R {
+    pub(crate) fn block<R>(future: impl Future<Output = R>) -> R {
         match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(output) => output,
             Poll::Pending => panic!("nothing waits here"),
@@ -250,6 +251,10 @@ mod tests {
         let segment = Segment::create(&words, GEOMETRY);
         let mut prng = Prng::new(seed);
         let live = scattered(segment, &mut prng);
+        let (kind, access) = (FileKind::SolidState, FileAccess::Buffered);
+        let spec = FileSpec { slots: GEOMETRY.slots, priority: -1, kind, descriptor: 3, access };
+        let added = segment.slots().add_file(spec);
+        assert!(added.is_ok());
         test(segment, live, &mut prng);
     }
 

@@ -9,6 +9,7 @@ use crate::workspace::Workspace;
 use core::ops::Range;
 use uswap_codec as codec;
 use uswap_core::counters::{Counter, FaultSource};
+use uswap_core::files::FileKind;
 use uswap_core::segment::Segment;
 use uswap_core::swap_word::{Content, SwapWord};
 use uswap_units::limits::{FILE_BUFFER_BYTES, READ_ATTEMPTS_MAX};
@@ -32,8 +33,15 @@ fn unpack(blob: &[u8], out: &mut codec::Page, scratch: &mut codec::Scratch) -> b
     codec::decompress(blob, out, scratch).is_ok()
 }
 
-/// Bytes between two blobs in the file that are read along rather than passed over: reading 16 KiB more costs less than another read.
-const GAP_BYTES_MAX: u64 = 16 * 1024;
+/// Bytes between two blobs of a file that are read along rather than passed over.
+const fn gap_bytes_max(kind: FileKind) -> u64 {
+    match kind {
+        // As much as one read takes: the disk would wait for the second one to come by.
+        FileKind::Rotational => FILE_BUFFER_BYTES as u64,
+        // Reading 16 KiB more costs less than another read.
+        FileKind::SolidState => 16 * 1024,
+    }
+}
 
 impl<P: Platform> Engine<'_, P> {
     /// Loads the content of an entry into `workspace.pages[0]`. The caller holds a reference to it (through a page word that it has locked).
@@ -143,9 +151,11 @@ impl<B: Backing> Source<'_, B> {
             _ => None,
         };
         let Some((start, mut end)) = pages.next().and_then(in_file) else { return 0 };
+        let Some((file, _)) = self.segment.slots().files().locate(start) else { return 0 };
+        let gap_bytes_max = gap_bytes_max(file.spec.kind);
         let limit = start / PAGE_BYTES as u64 * PAGE_BYTES as u64 + FILE_BUFFER_BYTES as u64;
         for (next_start, next_end) in pages.filter_map(in_file) {
-            if (end..=end + GAP_BYTES_MAX).contains(&next_start) && next_end <= limit {
+            if (end..=end + gap_bytes_max).contains(&next_start) && next_end <= limit {
                 end = next_end;
             }
         }
@@ -211,5 +221,54 @@ impl<B: Backing> Source<'_, B> {
         let record = &file.0[from..from + (wanted.end - wanted.start) as usize];
         let Some(length) = cipher.open(self.segment.file_key(), owner, record, blob) else { return false };
         unpack(&blob[..length], &mut pages[index], scratch)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::compact::tests::Between;
+    use core::cell::Cell;
+    use std::vec::Vec;
+    use uswap_core::files::{FileAccess, FileSpec};
+    use uswap_core::segment::Geometry;
+    use uswap_sync::AtomicU64;
+
+    const GEOMETRY: Geometry = Geometry { mms: 4, tables: 1, entries: 512, zspages: 1, slots: 512 };
+    const BLOB_BYTES: u64 = 1472;
+    const PAGES: u32 = 32;
+
+    /// Reads that it takes to get a run of pages, each of which was written with so many pages of others behind it.
+    fn reads(kind: FileKind, others: u64) -> u32 {
+        let words: Vec<AtomicU64> = (0..GEOMETRY.layout().total_words()).map(|_| AtomicU64::new(0)).collect();
+        let segment = Segment::create(&words, GEOMETRY);
+        let (slots, access) = (GEOMETRY.slots, FileAccess::Buffered);
+        let spec = FileSpec { slots, priority: -1, kind, descriptor: 3, access };
+        assert!(segment.slots().add_file(spec).is_ok());
+        let place = |page: u32| u64::from(page) * (others + 1) * BLOB_BYTES;
+        let store = |page| {
+            let id = segment.swap_table().reserve().expect("room");
+            let content = Content::Slot { offset: place(page), length: BLOB_BYTES as u32 };
+            segment.swap_table().publish(id, content);
+            id
+        };
+        let ids: Vec<SwapId> = (0..PAGES).map(store).collect();
+        let source = Source { segment, backing: &Between { released: Cell::new(0), step: || () } };
+        let (mut count, mut held_to) = (0, 0);
+        for page in 0..PAGES {
+            if held_to < place(page) + BLOB_BYTES {
+                held_to = source.reach(|page| ids[page as usize], page..PAGES);
+                count += 1;
+            }
+        }
+        count
+    }
+
+    #[test]
+    fn a_disk_that_turns_reads_along_what_lies_between() {
+        let kinds = [FileKind::SolidState, FileKind::Rotational];
+        assert_eq!(kinds.map(|kind| reads(kind, 0)), [1, 1], "what lies together is read together");
+        assert_eq!(kinds.map(|kind| reads(kind, 8)), [7, 7], "gaps of 12 KiB");
+        assert_eq!(kinds.map(|kind| reads(kind, 15)), [32, 11], "gaps of 22 KiB");
     }
 }

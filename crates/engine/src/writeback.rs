@@ -1,4 +1,4 @@
-//! Moves old blobs from the pool to the swap file. One task of the supervisor does it, so there is one clock hand and one writer.
+//! Moves old blobs from the pool to the swap files. One task of the supervisor does it, so there is one clock hand and one writer.
 //!
 //! A batch: pick old blobs (second chance), mark them, seal them into a buffer ([`crate::record`]), write the buffer with one large write, and only then let the swap words
 //! name the slots and free the cells. When the write fails the blobs stay.
@@ -8,6 +8,7 @@ use crate::plant::{Plant, is_planted};
 use crate::platform::{Backing, FileError};
 use crate::record::{Cipher, Owner, record_bytes};
 use crate::release::release_content;
+use crate::turns::Turns;
 use alloc::vec::Vec;
 use core::future::Future;
 use uswap_core::budget::{Fullness, Shrinking, Signal};
@@ -17,13 +18,13 @@ use uswap_core::slots::TakenRun;
 use uswap_core::swap_table::{CLUSTER_ENTRIES, WritebackEnd};
 use uswap_core::swap_word::Content;
 use uswap_units::limits::{WRITEBACK_BATCH_BLOBS_MAX, WRITEBACK_BATCH_BYTES};
-use uswap_units::{BlobId, PAGE_BYTES, SwapId};
+use uswap_units::{BlobId, FileId, PAGE_BYTES, SwapId};
 
-/// The swap file as the writer sees it.
+/// The swap files as the writer sees them.
 pub trait SwapWriter: Backing {
-    /// Whether so many bytes may be written now; if not, the file counts as full.
-    fn may_write(&self, bytes: u64) -> bool;
-    /// Writes the front of `buffer` (whole slots) at `offset`; all of it, or an error.
+    /// Whether so many bytes may be written to this file now; if not, it counts as full.
+    fn may_write(&self, file: FileId, bytes: u64) -> bool;
+    /// Writes `buffer` (whole slots) at `offset` among the slots of all files; all of it, or an error.
     fn write_file(&self, offset: u64, buffer: &[u8]) -> impl Future<Output = Result<(), FileError>>;
 }
 
@@ -45,10 +46,42 @@ pub enum Batch {
     },
     /// A whole round over the table found nothing that may be written.
     NothingToWrite,
-    /// The file has no room, or nothing may be written.
-    FileFull,
-    /// The write failed.
-    Failed(FileError),
+    /// No file has room, or nothing may be written.
+    FilesFull,
+    /// The write failed, and no other file takes what could not be written.
+    Failed {
+        /// The file.
+        file: FileId,
+        /// Why.
+        error: FileError,
+    },
+    /// The write failed; the next batches go to other files.
+    LeftToOthers {
+        /// The file that rests.
+        file: FileId,
+        /// Why.
+        error: FileError,
+    },
+}
+
+/// What a round over the table found beside the blobs that it picked.
+#[derive(Clone, Copy)]
+struct Round {
+    /// Clean copies that were given up.
+    discarded: u32,
+    /// Blobs for which there was no room.
+    too_large: u32,
+}
+
+impl Round {
+    /// What came of it if no blob was picked.
+    fn without_blobs(self) -> Batch {
+        match self {
+            Round { discarded: 0, too_large: 0 } => Batch::NothingToWrite,
+            Round { discarded: 0, .. } => Batch::FilesFull,
+            Round { discarded, .. } => Batch::Written { blobs: 0, discarded },
+        }
+    }
 }
 
 #[derive(Clone, Copy)]
@@ -65,6 +98,7 @@ pub struct Shrinker {
     picked: Vec<Picked>,
     compactor: Compactor,
     cipher: Cipher,
+    turns: Turns,
 }
 
 impl Shrinker {
@@ -75,6 +109,7 @@ impl Shrinker {
             picked: Vec::with_capacity(WRITEBACK_BATCH_BLOBS_MAX),
             compactor: Compactor::new(),
             cipher: Cipher::new(),
+            turns: Turns::new(),
         }
     }
 
@@ -93,7 +128,9 @@ impl Shrinker {
             Batch::Written { .. } | Batch::Compacted { .. } => {
                 Shrinking::BroughtRoom { at_ns: writer.now_ns() }
             }
-            Batch::FileFull | Batch::NothingToWrite | Batch::Failed(_) => Shrinking::Cannot,
+            // The next batch brings room.
+            Batch::LeftToOthers { .. } => Shrinking::Writes { since_ns: writer.now_ns() },
+            Batch::FilesFull | Batch::NothingToWrite | Batch::Failed { .. } => Shrinking::Cannot,
         });
         batch
     }
@@ -122,21 +159,17 @@ impl Shrinker {
         }
         let slots = segment.slots();
         let wanted = (buffer.len().min(WRITEBACK_BATCH_BYTES) / PAGE_BYTES) as u64;
-        let may_write = writer.may_write(wanted * PAGE_BYTES as u64);
-        let Some(run) = may_write.then(|| slots.take_run(wanted)).flatten() else {
-            let discarded = self.pick(segment, writer, &mut []).await;
-            return if discarded > 0 { Batch::Written { blobs: 0, discarded } } else { Batch::FileFull };
+        let may_write = |file| writer.may_write(file, wanted * PAGE_BYTES as u64);
+        let Some(run) = self.turns.take_run(slots, wanted, writer.now_ns(), may_write) else {
+            let round = self.pick(segment, writer, &mut []).await;
+            return round.without_blobs();
         };
         let buffer = &mut buffer[..run.bytes() as usize];
-        let discarded = self.pick(segment, writer, buffer).await;
+        let round = self.pick(segment, writer, buffer).await;
         let used = self.picked.last().map_or(0, |last| (last.offset + last.bytes) as usize);
         if used == 0 {
             slots.end_run(run);
-            return if discarded > 0 {
-                Batch::Written { blobs: 0, discarded }
-            } else {
-                Batch::NothingToWrite
-            };
+            return round.without_blobs();
         }
         let bytes = used.next_multiple_of(PAGE_BYTES);
         buffer[used..bytes].fill(0);
@@ -153,7 +186,7 @@ impl Shrinker {
         }
         let written = writer.write_file(run.offset_bytes(), &buffer[..bytes]).await;
         writer.step().await;
-        self.finish(segment, writer, run, written, discarded, bytes)
+        self.finish(segment, writer, run, written, round.discarded, bytes)
     }
 
     fn finish(
@@ -184,11 +217,14 @@ impl Shrinker {
                 release_content(segment, writer, picked.content);
             }
         }
+        let file = run.file();
         slots.end_run(run);
         let blobs = self.picked.len() as u32;
         self.picked.clear();
         match written {
             Ok(()) => {
+                self.turns.note_written(file);
+                slots.files().note_written(file, bytes as u64);
                 counters.add(Counter::WrittenPages, u64::from(blobs));
                 counters.add(Counter::WrittenBytes, bytes as u64);
                 writer.raise(Signal::Room);
@@ -197,15 +233,21 @@ impl Shrinker {
             }
             Err(error) => {
                 counters.add(Counter::WriteErrors, 1);
-                Batch::Failed(error)
+                self.turns.note_failed(file, writer.now_ns());
+                let may_write = |file| writer.may_write(file, PAGE_BYTES as u64);
+                if self.turns.one_takes_more(slots, writer.now_ns(), may_write) {
+                    Batch::LeftToOthers { file, error }
+                } else {
+                    Batch::Failed { file, error }
+                }
             }
         }
     }
 
     /// Goes round the table: gives up clean copies, takes second chances away, and packs old blobs into `buffer`. Uncompressed pages are taken at once.
-    async fn pick(&mut self, segment: Segment<'_>, writer: &impl SwapWriter, buffer: &mut [u8]) -> u32 {
+    async fn pick(&mut self, segment: Segment<'_>, writer: &impl SwapWriter, buffer: &mut [u8]) -> Round {
         let table = segment.swap_table();
-        let (mut used, mut discarded) = (0, 0);
+        let (mut used, mut discarded, mut too_large) = (0, 0, 0);
         // Twice round: the first pass may only clear the referenced bits.
         let end = table.touched_entries();
         for step in 0..u64::from(end) * 2 {
@@ -238,6 +280,11 @@ impl Shrinker {
                 continue;
             }
             let bytes = record_bytes(length as usize);
+            if bytes > buffer.len() {
+                // What has less room than one blob takes may take a smaller one.
+                too_large += 1;
+                continue;
+            }
             if used + bytes > buffer.len() || self.picked.len() == WRITEBACK_BATCH_BLOBS_MAX {
                 // The hand comes back to it with the next batch.
                 self.hand = id.0;
@@ -252,7 +299,7 @@ impl Shrinker {
             self.picked.push(picked);
             used += bytes;
         }
-        discarded
+        Round { discarded, too_large }
     }
 
     /// Seals a blob, whose entry and cell stay as they are while it is in write-back.
@@ -275,4 +322,50 @@ impl Default for Shrinker {
 pub fn excess_bytes(segment: Segment<'_>) -> u64 {
     let pool = segment.pool();
     pool.resident_bytes().saturating_sub(pool.limit_bytes() / 20 * 19)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::compact::tests::{Between, block};
+    use alloc::vec;
+    use core::cell::Cell;
+    use uswap_core::files::{FileAccess, FileKind, FileSpec};
+    use uswap_core::pool::ZspageOwner;
+    use uswap_core::segment::Geometry;
+    use uswap_sync::AtomicU64;
+    use uswap_units::MmId;
+
+    const GEOMETRY: Geometry = Geometry { mms: 4, tables: 1, entries: 512, zspages: 8, slots: 8 };
+
+    /// Every other slot of the file is free, so that no page which does not compress finds room. Small ones do.
+    #[test]
+    fn a_file_with_single_slots_only_is_full_for_large_blobs() {
+        let words: Vec<AtomicU64> = (0..GEOMETRY.layout().total_words()).map(|_| AtomicU64::new(0)).collect();
+        let segment = Segment::create(&words, GEOMETRY);
+        let (kind, access) = (FileKind::SolidState, FileAccess::Buffered);
+        let spec = FileSpec { slots: 8, priority: -1, kind, descriptor: 3, access };
+        let file = segment.slots().add_file(spec).expect("the first one");
+        let file = segment.slots().files().get(file).expect("it was just added");
+        let all = segment.slots().take_run(&file, 8, 8).expect("all are free");
+        (0..8).step_by(2).for_each(|slot| segment.slots().add_blob(slot * 4096, 4096));
+        segment.slots().end_run(all);
+
+        let mut zspages = ZspageOwner::new();
+        let mut store = |length: usize| {
+            let id = segment.swap_table().reserve().expect("room");
+            let cell = segment.pool().reserve(MmId(1), &mut zspages, length).expect("room");
+            segment.pool().write(&cell, id, &vec![7; length]);
+            segment.swap_table().publish(id, Content::Blob { blob: cell.blob(), length: length as u32 });
+        };
+        let writer = Between { released: Cell::new(0), step: || () };
+        let (mut shrinker, mut buffer) = (Shrinker::new(), vec![0; WRITEBACK_BATCH_BYTES]);
+        let mut batch = || block(shrinker.write_batch(segment, &writer, &mut buffer));
+        assert_eq!(batch(), Batch::NothingToWrite);
+        store(PAGE_BYTES);
+        assert_eq!(batch(), Batch::FilesFull);
+        store(1000);
+        assert_eq!(batch(), Batch::Written { blobs: 1, discarded: 0 });
+        assert_eq!(batch(), Batch::FilesFull);
+    }
 }

@@ -125,7 +125,12 @@ fn write_back(stage: &Stage, is_over: &AtomicBool, mut prng: Prng) {
             continue;
         }
         let bytes = u64::from(length).next_multiple_of(64);
-        let run = if prng.chance(1, 8) { None } else { slots.take_run(1 + prng.below(8)) };
+        let run = if prng.chance(1, 8) {
+            None
+        } else {
+            let files: Vec<_> = slots.files().all().collect();
+            slots.take_run(&files[prng.below(files.len() as u64) as usize], 1, 1 + prng.below(8))
+        };
         let Some(run) = run else {
             if let Some(content) = table.abort_writeback(id) {
                 release_content(segment, stage, content);

@@ -103,7 +103,7 @@ pub fn at_rest(world: &World<'_>) {
 fn check_entries(world: &World<'_>, references: &BTreeMap<SwapId, u32>, leaks_max: u64) -> u64 {
     let (table, slots) = (world.segment.swap_table(), world.segment.slots());
     let (mut used, mut blobs, mut leaks) = (0, BTreeSet::new(), 0);
-    let mut users = vec![0_u32; slots.capacity() as usize];
+    let mut users = vec![0_u32; world.options.geometry.slots as usize];
     for id in (1..table.entry_count()).map(SwapId) {
         let word = table.load(id);
         let named = references.get(&id).copied().unwrap_or(0);
@@ -148,7 +148,7 @@ fn check_entries(world: &World<'_>, references: &BTreeMap<SwapId, u32>, leaks_ma
 /// A page may be lost only after the disk gave something wrong as often as a read is tried.
 fn check_lost(world: &World<'_>) {
     let lost = world.segment.counters().get(Counter::LostPages);
-    let bad_reads = world.disk.borrow().bad_reads;
+    let bad_reads: u64 = world.disks.borrow().iter().map(|disk| disk.bad_reads).sum();
     if lost * u64::from(READ_ATTEMPTS_MAX) > bad_reads {
         world.fail(format!("DATA LOSS: {lost} pages were given up after {bad_reads} bad reads"));
     }

@@ -1,12 +1,16 @@
-//! The swap file of the made-up world, with its faults.
+//! The disks of the made-up world, one for each swap file, with the faults of each.
 
+use crate::options::DiskFaults;
 use crate::world::World;
 use std::ops::Range;
+use uswap_core::files::FileRecord;
 use uswap_engine::platform::FileError;
 use uswap_units::PAGE_BYTES;
 
-/// Content of the file, and how often it lied.
+/// Content of one file, and how often it lied.
 pub struct Disk {
+    /// What goes wrong.
+    pub faults: DiskFaults,
     bytes: Vec<u8>,
     /// Reads that gave an error or wrong bytes.
     pub bad_reads: u64,
@@ -16,8 +20,8 @@ pub struct Disk {
 
 impl Disk {
     /// A file of `slots` slots.
-    pub fn new(slots: u64) -> Disk {
-        Disk { bytes: vec![0xAA; slots as usize * PAGE_BYTES], bad_reads: 0, broken: Vec::new() }
+    pub fn new(slots: u64, faults: DiskFaults) -> Disk {
+        Disk { faults, bytes: vec![0xAA; slots as usize * PAGE_BYTES], bad_reads: 0, broken: Vec::new() }
     }
 
     /// What was wrong in `range` is no more; parts of what was lost beside it stay.
@@ -32,23 +36,35 @@ impl Disk {
 const EIO: i32 = 5;
 
 impl World<'_> {
-    async fn disk_delay(&self) {
-        let slow = if self.chance(self.options.disk.slow) { 100 } else { 1 };
+    async fn disk_delay(&self, faults: DiskFaults) {
+        let slow = if self.chance(faults.slow) { 100 } else { 1 };
         self.executor.sleep((5_000 + self.below(60_000)) * slow).await;
+    }
+
+    /// The file of a byte that a swap word names, the place in it, and what may go wrong there. Something that belongs to no file, or to two, is a failure.
+    fn locate(&self, offset: u64, bytes: u64) -> Option<(FileRecord, usize, DiskFaults)> {
+        let files = self.segment.slots().files();
+        let place = files.locate(offset);
+        let end = (offset + bytes) / PAGE_BYTES as u64;
+        let Some((file, start)) = place.filter(|(file, _)| end <= file.slots().end) else {
+            self.fail(format!("{bytes} bytes at {offset} are not in one file"));
+            return None;
+        };
+        let faults = self.disks.borrow()[usize::from(file.id.0)].faults;
+        Some((file, start as usize, faults))
     }
 
     /// Reads; the bytes are those at the end of the wait.
     pub async fn read_file(&self, offset: u64, out: &mut [u8]) -> Result<(), FileError> {
-        self.disk_delay().await;
-        self.note(format_args!("read {} bytes at {offset}", out.len()));
-        let faults = self.options.disk;
-        let mut disk = self.disk.borrow_mut();
-        let range = offset as usize..offset as usize + out.len();
-        let Some(bytes) = disk.bytes.get(range.clone()) else {
-            self.fail(format!("read outside of the file at {offset}"));
+        let Some((file, start, faults)) = self.locate(offset, out.len() as u64) else {
             return Err(FileError::Short);
         };
-        out.copy_from_slice(bytes);
+        self.disk_delay(faults).await;
+        self.note(format_args!("read {} bytes of {:?} at {start}", out.len(), file.id));
+        let mut disks = self.disks.borrow_mut();
+        let disk = &mut disks[usize::from(file.id.0)];
+        let range = start..start + out.len();
+        out.copy_from_slice(&disk.bytes[range.clone()]);
         let mut bad = disk.broken.iter().any(|part| part.start < range.end && range.start < part.end);
         let error = self.chance(faults.read_error);
         if self.chance(faults.read_flip) {
@@ -73,33 +89,40 @@ impl World<'_> {
         if slots.into_iter().any(|slot| self.segment.slots().count(slot) != 0) {
             self.fail(format!("something lives in {bytes:?} of the file, and its blocks are given back"));
         }
-        let range = bytes.start as usize..bytes.end as usize;
-        let mut disk = self.disk.borrow_mut();
+        let Some((file, start, _)) = self.locate(bytes.start, bytes.end - bytes.start) else { return };
+        let range = start..start + (bytes.end - bytes.start) as usize;
+        let mut disks = self.disks.borrow_mut();
+        let disk = &mut disks[usize::from(file.id.0)];
         disk.bytes[range.clone()].fill(0);
         disk.now_right(range);
     }
 
     /// Writes; a failed write leaves garbage in part of the range.
     pub async fn write_file(&self, offset: u64, buffer: &[u8]) -> Result<(), FileError> {
-        self.disk_delay().await;
-        self.note(format_args!("write {} bytes at {offset}", buffer.len()));
-        let faults = self.options.disk;
+        let Some((file, start, faults)) = self.locate(offset, buffer.len() as u64) else {
+            return Err(FileError::Short);
+        };
+        self.disk_delay(faults).await;
+        self.note(format_args!("write {} bytes of {:?} at {start}", buffer.len(), file.id));
         let fails = self.chance(faults.write_error);
         let full = self.chance(faults.full);
-        let start = offset as usize;
         let length = if fails || full { self.below(buffer.len() as u64 + 1) as usize } else { buffer.len() };
-        if self.chance(faults.write_lost) {
-            self.disk.borrow_mut().broken.push(start..start + length);
-            self.count("disk: writes that were lost", 1);
-        } else {
-            let mut disk = self.disk.borrow_mut();
-            disk.bytes[start..start + length].copy_from_slice(&buffer[..length]);
-            disk.now_right(start..start + length);
-            if length > 0 && self.chance(faults.write_flip) {
-                let at = start + self.below(length as u64) as usize;
-                disk.bytes[at] ^= 1 << self.below(8);
-                disk.broken.push(at..at + 1);
-                self.count("disk: wrong bits for ever", 1);
+        let lost = self.chance(faults.write_lost);
+        {
+            let mut disks = self.disks.borrow_mut();
+            let disk = &mut disks[usize::from(file.id.0)];
+            if lost {
+                disk.broken.push(start..start + length);
+                self.count("disk: writes that were lost", 1);
+            } else {
+                disk.bytes[start..start + length].copy_from_slice(&buffer[..length]);
+                disk.now_right(start..start + length);
+                if length > 0 && self.chance(faults.write_flip) {
+                    let at = start + self.below(length as u64) as usize;
+                    disk.bytes[at] ^= 1 << self.below(8);
+                    disk.broken.push(at..at + 1);
+                    self.count("disk: wrong bits for ever", 1);
+                }
             }
         }
         self.executor.sleep(self.below(20_000)).await;

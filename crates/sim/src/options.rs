@@ -1,6 +1,7 @@
 //! What one seed runs: sizes, which operations and which faults. Each seed leaves some of them out altogether (swarm testing), since a bug may
 //! need that something else does not happen.
 
+use uswap_core::files::{FileAccess, FileKind, FileSpec, slots_of_all};
 use uswap_core::segment::Geometry;
 use uswap_engine::EngineOptions;
 use uswap_units::Prng;
@@ -49,6 +50,21 @@ pub struct DiskFaults {
     pub slow: u64,
 }
 
+/// One swap file and its disk.
+#[derive(Clone, Copy, Debug)]
+pub struct FileOptions {
+    /// What the supervisor is told of it.
+    pub spec: FileSpec,
+    /// What goes wrong.
+    pub faults: DiskFaults,
+}
+
+/// Swap files of a seed at most.
+pub const FILES_MAX: usize = 3;
+
+/// Slots of one of them at most.
+pub const FILE_SLOTS_MAX: u64 = 8 * 41;
+
 /// Everything about the run of one seed.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
@@ -76,8 +92,8 @@ pub struct Options {
     pub writes_percent: u64,
     /// Other operations.
     pub weights: Weights,
-    /// Faults of the disk.
-    pub disk: DiskFaults,
+    /// The swap files.
+    pub files: [Option<FileOptions>; FILES_MAX],
     /// Processes killed from outside.
     pub kills: u64,
     /// A page is found busy for no reason in so many of 1000 moves.
@@ -92,7 +108,38 @@ pub struct Options {
     pub slowness: u64,
 }
 
+/// Further files: each has a disk of its own, and one of them may take nothing at all.
+fn more_files(first: FileOptions, prng: &mut Prng) -> [Option<FileOptions>; FILES_MAX] {
+    let kinds = [FileKind::SolidState, FileKind::Rotational];
+    let count = if prng.chance(1, 2) { 1 } else { 2 + prng.below(2) as usize };
+    core::array::from_fn(|index| {
+        if index >= count {
+            return None;
+        }
+        let priority = if prng.chance(1, 2) { 5 } else { -1 - index as i16 };
+        let kind = kinds[prng.below(2) as usize];
+        if index == 0 {
+            return Some(FileOptions { spec: FileSpec { priority, kind, ..first.spec }, ..first });
+        }
+        let mut rarely = |of_1000: u64| if prng.chance(1, 5) { 1 + prng.below(of_1000) } else { 0 };
+        let faults = DiskFaults {
+            read_error: rarely(200),
+            write_error: rarely(1000),
+            full: rarely(1000),
+            slow: rarely(100),
+            ..DiskFaults::default()
+        };
+        let slots = 8 + prng.below(FILE_SLOTS_MAX - 8);
+        Some(FileOptions { spec: FileSpec { slots, priority, kind, ..first.spec }, faults })
+    })
+}
+
 impl Options {
+    /// The swap files.
+    pub fn files(&self) -> impl Iterator<Item = FileOptions> {
+        self.files.into_iter().flatten()
+    }
+
     /// The options of a seed.
     pub fn of_seed(prng: &mut Prng) -> Options {
         let mut sometimes = |weight: u64| if prng.chance(2, 3) { 1 + prng.below(weight) } else { 0 };
@@ -109,7 +156,7 @@ impl Options {
         };
         let kills = sometimes(2);
         let mut rarely = |of_1000: u64| if prng.chance(1, 4) { 1 + prng.below(of_1000) } else { 0 };
-        let mut disk = DiskFaults {
+        let mut faults = DiskFaults {
             read_error: rarely(300),
             read_flip: rarely(300),
             write_flip: rarely(60),
@@ -122,7 +169,7 @@ impl Options {
         let busy = rarely(100);
         let slowness = if prng.chance(1, 3) { 30 } else { 1 };
         let crowd = prng.chance(1, 40);
-        let geometry = Geometry {
+        let mut geometry = Geometry {
             mms: if prng.chance(1, 6) { 3 } else { 12 },
             tables: if prng.chance(1, 6) { 16 } else { 96 },
             entries: 512 * (1 + prng.below(4) as u32),
@@ -134,11 +181,20 @@ impl Options {
         let looks = if own.chance(1, 4) { 1 + own.below(30) } else { 0 };
         let uncounted = if own.chance(1, 4) { 1 + own.below(60) } else { 0 };
         if own.chance(1, 6) {
-            disk.write_lost = 1 + own.below(60);
+            faults.write_lost = 1 + own.below(60);
         }
         if own.chance(1, 6) {
-            disk.forbidden = 1 + own.below(500);
+            faults.forbidden = 1 + own.below(500);
         }
+        let spec = FileSpec {
+            slots: geometry.slots,
+            priority: -1,
+            kind: FileKind::SolidState,
+            descriptor: 3,
+            access: FileAccess::Buffered,
+        };
+        let files = more_files(FileOptions { spec, faults }, &mut own);
+        geometry.slots = slots_of_all(files.iter().flatten().map(|file| file.spec.slots));
         let zone_pages = [192, 320, 448][prng.below(3) as usize];
         Options {
             geometry,
@@ -158,7 +214,7 @@ impl Options {
             zone_pages,
             writes_percent: 20 + prng.below(60),
             weights,
-            disk,
+            files,
             kills,
             busy,
             looks,

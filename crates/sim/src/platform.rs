@@ -12,7 +12,7 @@ use uswap_engine::platform::{
 };
 use uswap_engine::storer::RemoteFrames;
 use uswap_engine::writeback::SwapWriter;
-use uswap_units::{FrameId, MmId, PageId, PageRange, ZspageId};
+use uswap_units::{FileId, FrameId, MmId, PageId, PageRange, ZspageId};
 
 /// The engine of a made-up process.
 pub type SimEngine<'a> = Engine<'a, SimPlatform<'a>>;
@@ -85,8 +85,9 @@ impl uswap_engine::reaper::GiveBack for SimSupervisor<'_, '_> {
 }
 
 impl SwapWriter for SimSupervisor<'_, '_> {
-    fn may_write(&self, _: u64) -> bool {
-        !self.world.chance(self.world.options.disk.forbidden)
+    fn may_write(&self, file: FileId, _: u64) -> bool {
+        let forbidden = self.world.disks.borrow()[usize::from(file.0)].faults.forbidden;
+        !self.world.chance(forbidden)
     }
     async fn write_file(&self, offset: u64, buffer: &[u8]) -> Result<(), FileError> {
         self.world.write_file(offset, buffer).await

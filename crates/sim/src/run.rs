@@ -3,7 +3,7 @@
 use crate::check;
 use crate::executor::Stop;
 use crate::memory::Memory;
-use crate::options::Options;
+use crate::options::{FILE_SLOTS_MAX, FILES_MAX, Options};
 use crate::process::{Process, set_live};
 use crate::program;
 use crate::supervisor;
@@ -12,6 +12,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use uswap_core::counters::COUNTERS;
 use uswap_core::file_key::FILE_KEY_BYTES;
+use uswap_core::files::slots_of_all;
 use uswap_core::segment::{Geometry, Segment};
 use uswap_sync::{AtomicU64, Ordering};
 use uswap_units::{Bytes, Prng};
@@ -40,7 +41,13 @@ pub struct Arena(Vec<AtomicU64>);
 
 impl Default for Arena {
     fn default() -> Self {
-        let largest = Geometry { mms: 12, tables: 96, entries: 2048, zspages: 32, slots: 336 };
+        let largest = Geometry {
+            mms: 12,
+            tables: 96,
+            entries: 2048,
+            zspages: 32,
+            slots: slots_of_all([FILE_SLOTS_MAX; FILES_MAX]),
+        };
         Arena((0..largest.layout().total_words()).map(|_| AtomicU64::new(0)).collect())
     }
 }
@@ -71,6 +78,10 @@ pub fn run_seed(arena: &mut Arena, seed: u64, keep: Keep) -> Outcome {
     segment.file_key().set(file_key(seed));
     segment.budget().set_ram(Bytes::of_pages(options.ram_pages));
     segment.pool().set_limit_bytes(options.pool_bytes);
+    for file in options.files() {
+        let added = segment.slots().add_file(file.spec);
+        added.expect("the geometry was made for these files");
+    }
     let lines = (keep == Keep::Lines).then(String::new);
     let world = Rc::new(World::new(segment, options, prng, lines));
     world.note(format_args!("{options:?}"));

@@ -68,7 +68,11 @@ pub async fn shrink<'a>(world: Rc<World<'a>>) {
                 budget.set_full(Fullness::Full);
                 world.wait(Signal::Shrink, seen, 1_000_000).await;
             }
-            Batch::FileFull | Batch::Failed(_) => {
+            Batch::LeftToOthers { .. } => {
+                world.count("write-backs: failed, and left to another file", 1);
+                world.executor.step().await;
+            }
+            Batch::FilesFull | Batch::Failed { .. } => {
                 world.count("write-backs: failed or no room", 1);
                 budget.set_full(Fullness::Full);
                 world.sleep_up_to(3_000_000).await;

@@ -30,8 +30,8 @@ pub struct World<'a> {
     pub prng: RefCell<Prng>,
     /// All processes that ever were, by number.
     pub processes: RefCell<Vec<Rc<Process<'a>>>>,
-    /// The swap file.
-    pub disk: RefCell<Disk>,
+    /// The disks, one for each swap file.
+    pub disks: RefCell<Vec<Disk>>,
     /// How often each thing happened.
     pub tally: RefCell<BTreeMap<&'static str, u64>>,
     /// All engine tasks but the handlers end at their next turn.
@@ -53,7 +53,9 @@ impl<'a> World<'a> {
             executor: Executor::default(),
             prng: RefCell::new(prng),
             processes: RefCell::default(),
-            disk: RefCell::new(Disk::new(options.geometry.slots)),
+            disks: RefCell::new(
+                options.files().map(|file| Disk::new(file.spec.slots, file.faults)).collect(),
+            ),
             tally: RefCell::default(),
             stopping: Cell::new(false),
             stopping_handlers: Cell::new(false),

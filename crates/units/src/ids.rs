@@ -137,6 +137,10 @@ small_id! {
     MmId, u16, "M"
 }
 small_id! {
+    /// Number of one swap file of a run.
+    FileId, u8, "File"
+}
+small_id! {
     /// Number of one page of the page tables. 0 is never handed out: in a table it means "none".
     TableId, u32, "T"
 }

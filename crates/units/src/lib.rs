@@ -9,7 +9,7 @@ mod ids;
 pub mod limits;
 mod prng;
 
-pub use ids::{BlobId, Bytes, ChunkId, FrameId, MmId, PageId, PageRange, SwapId, TableId, ZspageId};
+pub use ids::{BlobId, Bytes, ChunkId, FileId, FrameId, MmId, PageId, PageRange, SwapId, TableId, ZspageId};
 pub use prng::Prng;
 
 /// Bytes of one page, frame and slot. 4096 is written here and nowhere else.

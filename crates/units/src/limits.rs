@@ -36,3 +36,6 @@ pub const RUN_PAGES_MAX: usize = 32;
 
 /// Bytes of one read of the swap file: what a run takes when its pages compress 2 to 1 and were written together.
 pub const FILE_BUFFER_BYTES: usize = 64 * 1024;
+
+/// Swap files of one run. Each is a descriptor in every process of the run: 16 are few beside the 1,024 that a process may have.
+pub const SWAP_FILES_MAX: usize = 16;

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use uswap_core::clusters::lock::{Locker, SUPERVISOR};
-use uswap_core::clusters::{CLUSTER_SLOTS, Clusters, Space, Truth};
+use uswap_core::clusters::{CLUSTER_SLOTS, Clusters, Search, Space, Truth};
 use uswap_core::segment::{Geometry, Segment};
 use uswap_sync::{AtomicU64, Ordering};
 use uswap_units::MmId;
@@ -40,7 +40,12 @@ impl Ours {
     /// A space of so many whole clusters.
     #[must_use]
     pub fn new(clusters: u32) -> Ours {
-        let space = Space { first: 0, end: clusters * CLUSTER_SLOTS, is_discarding: false };
+        let space = Space {
+            first: 0,
+            end: clusters * CLUSTER_SLOTS,
+            is_discarding: false,
+            search: Search::Scattered,
+        };
         let nobody = Words::new(NOBODY.layout().total_words());
         Segment::create(nobody.all(), NOBODY);
         Ours { space, state: Words::new(space.words()), owners: Words::new(space.end as usize), nobody }

@@ -26,8 +26,10 @@ pub struct RunReport {
     pub used_peak_bytes: u64,
     /// How long that sum was above the budget.
     pub over_budget_seconds: f64,
-    /// Highest size of the swap file in use.
+    /// Highest size of all swap files in use together.
     pub swap_file_peak_bytes: u64,
+    /// Each swap file.
+    pub swap_files: Vec<SwapFileUse>,
     /// Pages unmapped but kept in RAM.
     pub pages_staged: u64,
     /// Staged pages that the program touched again: moved back.
@@ -66,6 +68,23 @@ pub struct RunReport {
     pub wall_seconds: f64,
     /// CPU time of all of uswap's own threads, in every process.
     pub engine_cpu_seconds: f64,
+}
+
+/// One swap file, and how much of it was used.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct SwapFileUse {
+    /// Where it lay.
+    pub directory: String,
+    /// `rotational` or `solid-state`.
+    pub kind: String,
+    /// Files of higher priority are filled first.
+    pub priority: i16,
+    /// Its largest size.
+    pub bytes_max: u64,
+    /// The most of it that was in use.
+    pub peak_bytes: u64,
+    /// What was written to it in all.
+    pub written_bytes: u64,
 }
 
 /// Faults of one kind and how long they took, from the message to the page being there.

@@ -49,9 +49,7 @@ impl Lines {
             let _ = write!(text, "; over the budget for {:.2} s", report.over_budget_seconds);
         }
         self.add("memory", &text);
-        if report.swap_file_peak_bytes > 0 {
-            self.add("swap file", &format!("peak {}", human::bytes(report.swap_file_peak_bytes)));
-        }
+        self.swap_files(report);
         if report.compressed_bytes_out > 0 {
             let hundredths =
                 u128::from(report.compressed_bytes_in) * 100 / u128::from(report.compressed_bytes_out);
@@ -65,6 +63,29 @@ impl Lines {
                     human::bytes(report.compressed_bytes_out)
                 ),
             );
+        }
+    }
+
+    fn swap_files(&mut self, report: &RunReport) {
+        if report.swap_file_peak_bytes == 0 {
+            return;
+        }
+        let peak = human::bytes(report.swap_file_peak_bytes);
+        if report.swap_files.len() < 2 {
+            return self.add("swap file", &format!("peak {peak}"));
+        }
+        self.add("swap files", &format!("peak {peak}"));
+        for file in &report.swap_files {
+            let line = format!(
+                "{}: peak {} of {}, {} written, priority {}, {}",
+                file.directory,
+                human::bytes(file.peak_bytes),
+                human::bytes(file.bytes_max),
+                human::bytes(file.written_bytes),
+                file.priority,
+                file.kind
+            );
+            self.add("", &line);
         }
     }
 
@@ -138,7 +159,7 @@ impl Lines {
 
 #[cfg(test)]
 pub(super) mod tests {
-    use super::super::{FaultKind, Unmanaged};
+    use super::super::{FaultKind, SwapFileUse, Unmanaged};
     use super::*;
 
     pub(in super::super) fn sample() -> RunReport {
@@ -149,6 +170,14 @@ pub(super) mod tests {
             p99_ns,
             max_ns,
         };
+        let swap_file = |directory: &str, priority, peak_bytes| SwapFileUse {
+            directory: directory.to_owned(),
+            kind: "solid-state".to_owned(),
+            priority,
+            bytes_max: 1 << 30,
+            peak_bytes,
+            written_bytes: 2 << 30,
+        };
         RunReport {
             ram_bytes: 256 << 20,
             resident_peak_bytes: 170 << 20,
@@ -157,6 +186,7 @@ pub(super) mod tests {
             used_peak_bytes: 251 << 20,
             over_budget_seconds: 0.25,
             swap_file_peak_bytes: 1_610_612_736,
+            swap_files: vec![swap_file("/srv/fast", 5, 1 << 30), swap_file("/srv/slow", -1, 512 << 20)],
             pages_staged: 1_234_567,
             pages_staged_back: 89_012,
             pages_compressed: 400_000,
@@ -192,7 +222,9 @@ pub(super) mod tests {
         let expected = "\
 uswap: budget 256 MiB, 61.0 s, 17.3 s of CPU for uswap
   memory      peak 251 MiB (98 % of the budget): resident 170 MiB, pool 71 MiB, uswap 6 MiB; over the budget for 0.25 s
-  swap file   peak 1.5 GiB
+  swap files  peak 1.5 GiB
+              /srv/fast: peak 1 GiB of 1 GiB, 2 GiB written, priority 5, solid-state
+              /srv/slow: peak 512 MiB of 1 GiB, 2 GiB written, priority -1, solid-state
   compression 2.92 to 1 (1.5 GiB to 534.1 MiB)
   pages       1,234,567 staged, 89,012 moved back, 400,000 compressed, 12,345 same-filled, 700,001 unchanged
               300,000 written, 299,999 read, 262,144 zero-filled

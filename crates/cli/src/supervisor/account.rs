@@ -3,9 +3,12 @@
 use std::sync::atomic::Ordering;
 
 use uswap_core::counters::{Counter, FAULT_SOURCES};
+use uswap_core::files::FileRecord;
+use uswap_units::PAGE_BYTES;
 
 use super::shared::Shared;
-use crate::report::{FaultKind, RunReport};
+use crate::report::{FaultKind, RunReport, SwapFileUse};
+use crate::swap_place::kind_name;
 
 pub fn report(shared: &Shared) -> RunReport {
     let counters = shared.segment.counters();
@@ -34,6 +37,7 @@ pub fn report(shared: &Shared) -> RunReport {
         used_peak_bytes: peak(&shared.peaks.used),
         over_budget_seconds: peak(&shared.peaks.over_budget_ns) as f64 / 1e9,
         swap_file_peak_bytes: peak(&shared.peaks.slots),
+        swap_files: swap_files(shared),
         pages_staged: count(Counter::Staged),
         pages_staged_back: count(Counter::StagedBack),
         pages_compressed: count(Counter::Compressed),
@@ -54,6 +58,20 @@ pub fn report(shared: &Shared) -> RunReport {
         wall_seconds: shared.started.elapsed().as_secs_f64(),
         engine_cpu_seconds: (count(Counter::EngineCpuNs) + uswap_os::clock::process_cpu_ns()) as f64 / 1e9,
     }
+}
+
+/// Each swap file, and how much of it was used so far.
+pub fn swap_files(shared: &Shared) -> Vec<SwapFileUse> {
+    let files = shared.segment.slots().files();
+    let one = |file: FileRecord| SwapFileUse {
+        directory: shared.files.directory(file.id),
+        kind: kind_name(file.spec.kind).to_owned(),
+        priority: file.spec.priority,
+        bytes_max: file.spec.slots * PAGE_BYTES as u64,
+        peak_bytes: files.used_peak(file.id) * PAGE_BYTES as u64,
+        written_bytes: files.written_bytes(file.id),
+    };
+    files.all().map(one).collect()
 }
 
 fn warnings(shared: &Shared) -> Vec<String> {

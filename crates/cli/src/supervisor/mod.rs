@@ -1,10 +1,12 @@
-//! The engine's side of `uswap run`: makes the segment and the swap file, measures the tree, moves the pool to the file, cleans up after the dead.
+//! The engine's side of `uswap run`: makes the segment and the swap files, measures the tree, moves the pool to the files, cleans up after the dead.
 //!
 //! Five threads: [`monitor`] measures and raises pressure, [`shrinker`] writes back, [`reaper`] notices processes that are gone, [`placer`] says on which
 //! processors the run runs, [`storer`] compresses for all on another one. What they share is in [`shared`]. The processes of the run find the segment through `USWAP_RUN` in their environment.
 
 mod account;
 mod away;
+mod device;
+mod files;
 mod limits;
 mod monitor;
 mod placer;
@@ -16,15 +18,15 @@ mod storer;
 mod tree;
 
 use std::ops::RangeInclusive;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 
+pub use files::SwapFileOptions;
 use shared::Shared;
 use uswap_core::budget::Signal;
 
-use crate::report::RunReport;
+use crate::report::{RunReport, SwapFileUse};
 
 /// What the supervisor is told.
 pub struct Options {
@@ -32,13 +34,11 @@ pub struct Options {
     pub ram_bytes: u64,
     /// The part of it that compressed pages may take.
     pub pool: PoolSize,
-    /// Where the swap file is made.
-    pub swap_dir: PathBuf,
-    /// How large it may get; `None`: 64 GiB.
-    pub swap_bytes_max: Option<u64>,
-    /// What its file system keeps free.
+    /// The swap files, as they were named.
+    pub swap_files: Vec<SwapFileOptions>,
+    /// What the file systems of them keep free.
     pub swap_min_free_bytes: u64,
-    /// How much may be written to it in a day; `None`: as much as comes.
+    /// How much may be written to all of them in a day; `None`: as much as comes.
     pub swap_bytes_a_day: Option<u64>,
     /// What happens when pool and file are full.
     pub on_full: OnFull,
@@ -111,12 +111,17 @@ pub struct Supervisor {
 }
 
 impl Supervisor {
-    /// Makes the segment and the swap file.
+    /// Makes the segment and the swap files.
     ///
     /// # Errors
     /// Ready for the user: no userfaultfd, no room for the segment, a swap directory that cannot be used.
     pub fn start(options: Options) -> anyhow::Result<Supervisor> {
         Ok(Supervisor { shared: Arc::new(Shared::new(options)?), threads: Vec::new() })
+    }
+
+    /// The swap files.
+    pub fn swap_files(&self) -> Vec<SwapFileUse> {
+        account::swap_files(&self.shared)
     }
 
     /// Variables for the program's environment.

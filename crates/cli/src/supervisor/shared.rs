@@ -1,20 +1,18 @@
 //! What the threads of the supervisor share.
 
-use std::ffi::CString;
 use std::ops::Range;
-use std::os::unix::ffi::OsStrExt as _;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Instant;
 
-use anyhow::{Context as _, anyhow};
+use anyhow::anyhow;
 use uswap_core::budget::Signal;
 use uswap_core::file_key::FILE_KEY_BYTES;
 use uswap_core::pool::{Pool, ZSPAGE_BYTES};
 use uswap_core::segment::{Geometry, Segment};
 use uswap_engine::platform::{Backing, FileBuffer, FileError};
 use uswap_engine::reaper::GiveBack;
-use uswap_os::file::{AllowTmpfs, IoCause, IoError, SwapFile, SwapFileError};
+use uswap_os::file::AllowTmpfs;
 use uswap_os::futex::{self, Scope};
 use uswap_os::memory::{self, Access};
 use uswap_os::uffd::{Features, Uffd};
@@ -22,24 +20,21 @@ use uswap_os::{Fd, process, random, thread};
 use uswap_units::limits::MM_MAX;
 use uswap_units::{Bytes, PAGE_BYTES, ZspageId};
 
+use super::files::{OpenFiles, slots_of};
 use super::{OnFull, Options};
 use crate::message::say;
 use crate::report::Unmanaged;
 
-/// Largest swap file: what the page words can name, and the default.
-const SWAP_BYTES_MAX: u64 = 256 << 30;
-
 /// Options as the agent reads them; the bits of `USWAP_RUN`.
 const KEEP_AFTER_SETUID: u32 = 1;
 const VERBOSE: u32 = 2;
-const DIRECT: u32 = 4;
 
 /// Everything of one run.
 pub struct Shared {
     pub options: Options,
     pub segment: Segment<'static>,
     pub memfd: Fd,
-    pub swap_file: SwapFile,
+    pub files: OpenFiles,
     /// Process id of the program.
     pub program: AtomicU32,
     pub stopping: AtomicBool,
@@ -68,8 +63,9 @@ impl Shared {
                  'uswap doctor' says what is missing and how to mend it"
             )
         })?;
-        let swap_file = make_swap_file(&options)?;
-        let geometry = geometry(&options);
+        let geometry = geometry(&options, slots_of(&options.swap_files)?);
+        let allow_tmpfs = if options.allow_tmpfs { AllowTmpfs::Yes } else { AllowTmpfs::No };
+        let files = OpenFiles::make(&options.swap_files, allow_tmpfs)?;
         let bytes = geometry.layout().total_words() as u64 * 8;
         let memfd = memory::memfd_create(c"uswap-segment", bytes).map_err(|errno| {
             anyhow!("the shared memory of the run cannot be made ({errno}): memfd_create of {bytes} bytes")
@@ -79,6 +75,10 @@ impl Shared {
         })?;
         let segment = Segment::create(words, geometry).waiting_by(super::reaper::wait_for_lock);
         segment.file_key().set(random_key()?);
+        for spec in files.specs() {
+            let added = segment.slots().add_file(spec);
+            added.expect("the geometry was made for these files, and they are not too many");
+        }
         segment.budget().set_ram(Bytes(options.ram_bytes));
         segment.budget().set_supervisor(process::process_id());
         segment.pool().set_limit_bytes(options.pool.bytes_at_start(options.ram_bytes));
@@ -89,7 +89,7 @@ impl Shared {
             options,
             segment,
             memfd,
-            swap_file,
+            files,
             program: AtomicU32::new(0),
             stopping: AtomicBool::new(false),
             started: Instant::now(),
@@ -102,14 +102,12 @@ impl Shared {
     /// The value of `USWAP_RUN`.
     pub fn invitation(&self) -> String {
         let mut bits = 0;
-        for (set, bit) in [
-            (self.options.keep_after_setuid, KEEP_AFTER_SETUID),
-            (self.options.verbosity > 0, VERBOSE),
-            (self.swap_file.is_direct(), DIRECT),
-        ] {
+        for (set, bit) in
+            [(self.options.keep_after_setuid, KEEP_AFTER_SETUID), (self.options.verbosity > 0, VERBOSE)]
+        {
             bits |= if set { bit } else { 0 };
         }
-        format!("{}:{}:{}:{bits}", process::process_id(), self.memfd.raw(), self.swap_file.fd().raw())
+        format!("{}:{}:{bits}", process::process_id(), self.memfd.raw())
     }
 
     pub fn is_stopping(&self) -> bool {
@@ -145,9 +143,8 @@ impl Shared {
     }
 }
 
-fn geometry(options: &Options) -> Geometry {
-    let swap_bytes = options.swap_bytes_max.unwrap_or(64 << 30).min(SWAP_BYTES_MAX);
-    let slots = (swap_bytes / PAGE_BYTES as u64).next_multiple_of(8);
+fn geometry(options: &Options, slots: u64) -> Geometry {
+    let swap_bytes: u64 = options.swap_files.iter().map(|file| file.bytes_max).sum();
     // A page of the program takes at least some of pool or file; two pages a slot is what compression gives, and the rest is for values and clean copies.
     let pages = options.ram_bytes.saturating_add(swap_bytes.saturating_mul(2)) / PAGE_BYTES as u64;
     let entries = pages.clamp(1 << 16, 1 << 26).next_multiple_of(512) as u32;
@@ -171,40 +168,10 @@ fn random_key() -> anyhow::Result<[u8; FILE_KEY_BYTES]> {
     Ok(key)
 }
 
-fn make_swap_file(options: &Options) -> anyhow::Result<SwapFile> {
-    let shown = options.swap_dir.display();
-    let directory = CString::new(options.swap_dir.as_os_str().as_bytes())
-        .context("the swap directory's name has a zero byte")?;
-    let allow = if options.allow_tmpfs { AllowTmpfs::Yes } else { AllowTmpfs::No };
-    SwapFile::create(&directory, allow).map_err(|error| {
-        let hint = match error {
-            SwapFileError::InMemory => {
-                "name a directory on a disk with --swap DIR, or say --allow-tmpfs if you want that"
-            }
-            SwapFileError::NoTmpfile(_) => {
-                "name a directory on ext4, xfs, btrfs or another file system with O_TMPFILE with --swap DIR"
-            }
-            _ => "check that it exists, is writable and has room, or name another with --swap DIR",
-        };
-        anyhow!("the swap file cannot be made in '{shown}': {error}; {hint}")
-    })
-}
-
-/// The engine's word for a failed file operation.
-pub fn file_error(error: IoError) -> FileError {
-    match error.cause {
-        IoCause::Errno(errno) if matches!(errno.name(), Some("ENOSPC" | "EDQUOT" | "EFBIG")) => {
-            FileError::Full
-        }
-        IoCause::Errno(errno) => FileError::Io(errno.number()),
-        IoCause::EndOfFile | IoCause::NothingWritten => FileError::Short,
-    }
-}
-
 impl GiveBack for Shared {
     fn release_file(&self, bytes: Range<u64>) {
-        if let Err(errno) = self.swap_file.punch_hole(bytes.start, bytes.end - bytes.start) {
-            self.warn(&format!("blocks of the swap file cannot be given back ({errno}): it keeps its size"));
+        if let Err(what) = self.files.punch_hole(self.segment.slots().files(), bytes) {
+            self.warn(&format!("blocks of the swap file {what} cannot be given back: it keeps its size"));
         }
     }
 
@@ -230,7 +197,7 @@ impl Backing for Shared {
     }
 
     async fn read_file(&self, offset: u64, bytes: usize, buffer: &mut FileBuffer) -> Result<(), FileError> {
-        self.swap_file.read_at(&mut buffer.0[..bytes], offset).map_err(file_error)
+        self.files.read(self.segment.slots().files(), offset, &mut buffer.0[..bytes])
     }
 
     async fn pause(&self) {

@@ -1,6 +1,6 @@
 //! Moves old blobs from the pool to the swap file when the pool takes more than its share, and when pages came that do not compress.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::pin::pin;
 use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, Waker};
@@ -11,20 +11,17 @@ use uswap_core::counters::Counter;
 use uswap_engine::Backing as _;
 use uswap_engine::platform::FileError;
 use uswap_engine::writeback::{Batch, Shrinker, SwapWriter, excess_bytes};
-use uswap_os::file::WriteSlice;
 use uswap_os::memory::AlignedBuf;
 use uswap_os::process;
 use uswap_os::ring::Ring;
+use uswap_units::FileId;
 use uswap_units::limits::WRITEBACK_BATCH_BYTES;
 
 use super::OnFull;
 use super::away::Away;
 use super::limits::{Limits, Reason};
-use super::shared::{Shared, file_error};
+use super::shared::Shared;
 use crate::message::say;
-
-/// One write of the ring; a batch is written in four of them at once.
-const WRITE_BYTES: usize = WRITEBACK_BATCH_BYTES / 4;
 
 /// Uncompressed pages in the pool that are worth a batch of their own.
 const RAW_PAGES_MIN: u64 = 64;
@@ -42,11 +39,32 @@ const STOP_LOOKS: u32 = 2000;
 
 const AFTER_ERROR: Duration = Duration::from_millis(100);
 
-/// The swap file with a ring, if the system has one.
+/// The swap files with a ring, if the system has one.
 struct Writer<'a> {
     shared: &'a Shared,
     ring: RefCell<Option<Ring>>,
     limits: RefCell<Limits>,
+    /// The file that was last asked for.
+    asked: Cell<FileId>,
+}
+
+const MORE_ROOM: &str = "give more room with --swap DIR:SIZE";
+
+impl Writer<'_> {
+    /// Why no file has room, or none may be written.
+    fn why_full(&self) -> Reason {
+        let files = &self.shared.files;
+        let limit = self.limits.borrow().reason(&files.directory(self.asked.get()));
+        let what =
+            if files.iter().count() == 1 { "the swap file is full" } else { "all swap files are full" };
+        limit.unwrap_or_else(|| Reason {
+            what: what.to_owned(),
+            advice: format!(
+                "Make room in {}; if there is room, the largest size is reached: {MORE_ROOM}",
+                files.directories()
+            ),
+        })
+    }
 }
 
 impl uswap_engine::Backing for Writer<'_> {
@@ -77,18 +95,15 @@ impl uswap_engine::Backing for Writer<'_> {
 }
 
 impl SwapWriter for Writer<'_> {
-    fn may_write(&self, bytes: u64) -> bool {
-        let free_bytes = || self.shared.swap_file.free_bytes().ok();
+    fn may_write(&self, file: FileId, bytes: u64) -> bool {
+        self.asked.set(file);
+        let free_bytes = || self.shared.files.free_bytes(file);
         self.limits.borrow_mut().allow(bytes, self.now_ns(), free_bytes)
     }
     async fn write_file(&self, offset: u64, buffer: &[u8]) -> Result<(), FileError> {
         self.limits.borrow_mut().add(buffer.len() as u64, self.now_ns());
-        let slices: Vec<WriteSlice<'_>> = buffer
-            .chunks(WRITE_BYTES)
-            .enumerate()
-            .map(|(index, bytes)| WriteSlice { bytes, offset: offset + (index * WRITE_BYTES) as u64 })
-            .collect();
-        self.shared.swap_file.write_batch(self.ring.borrow_mut().as_mut(), &slices).map_err(file_error)
+        let files = self.shared.segment.slots().files();
+        self.shared.files.write(files, self.ring.borrow_mut().as_mut(), offset, buffer)
     }
 }
 
@@ -105,6 +120,7 @@ pub fn run(shared: &Shared) {
         shared,
         ring: RefCell::new(Ring::new(8).ok()),
         limits: RefCell::new(Limits::new(&shared.options)),
+        asked: Cell::new(FileId(0)),
     };
     let mut shrinker = Shrinker::new();
     let _only_root_may = uswap_os::thread::set_nice(uswap_os::thread::thread_id(), -15);
@@ -159,31 +175,39 @@ async fn shared_wait(shared: &Shared, seen: u32) {
 
 fn after(writer: &Writer<'_>, batch: Batch, is_tight: bool) {
     let shared = writer.shared;
-    let directory = shared.options.swap_dir.display().to_string();
     match batch {
         Batch::Written { .. } | Batch::Compacted { .. } => (),
         Batch::NothingToWrite => std::thread::park_timeout(Duration::from_millis(2)),
-        Batch::FileFull | Batch::Failed(FileError::Full) => {
-            let reason = writer.limits.borrow().reason(&directory).unwrap_or_else(|| Reason {
-                what: "the swap file is full".to_owned(),
-                advice: format!(
-                    "Make room in '{directory}'; if there is room, the largest size of the swap file is reached: give it more with --swap DIR:SIZE"
-                ),
-            });
-            cannot_write(shared, is_tight, &reason);
+        Batch::FilesFull => cannot_write(shared, is_tight, &writer.why_full()),
+        Batch::Failed { file, error } => {
+            let advice = match error {
+                FileError::Full => format!("Make room in '{}', or {MORE_ROOM}", shared.files.directory(file)),
+                _ => "Look at the disk, or name another with --swap DIR".to_owned(),
+            };
+            cannot_write(shared, is_tight, &Reason { what: what_failed(shared, file, error), advice });
         }
-        Batch::Failed(error) => {
-            let what = match error {
-                FileError::Io(errno) => {
-                    format!("error {errno} ({})", std::io::Error::from_raw_os_error(errno))
-                }
-                FileError::Short | FileError::Full => "it took less than was written".to_owned(),
-            };
-            let reason = Reason {
-                what: format!("the swap file in '{directory}' cannot be written: {what}"),
-                advice: "Look at the disk, or name another with --swap DIR".to_owned(),
-            };
-            cannot_write(shared, is_tight, &reason);
+        Batch::LeftToOthers { file, error } => {
+            let what = what_failed(shared, file, error);
+            shared.warn(&format!(
+                "{what}: the other swap files go on without it; it is tried again now and then"
+            ));
+        }
+    }
+}
+
+/// What is wrong with a file, as a clause.
+fn what_failed(shared: &Shared, file: FileId, error: FileError) -> String {
+    let directory = shared.files.directory(file);
+    match error {
+        FileError::Full => {
+            format!("the swap file in '{directory}' is full: its file system has no more room")
+        }
+        FileError::Io(errno) => format!(
+            "the swap file in '{directory}' cannot be written: error {errno} ({})",
+            std::io::Error::from_raw_os_error(errno)
+        ),
+        FileError::Short => {
+            format!("the swap file in '{directory}' cannot be written: it took less than was written")
         }
     }
 }

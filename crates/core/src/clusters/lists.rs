@@ -10,7 +10,7 @@
 //! a hint, and looks again under the cluster's lock. `filled` says which lists may have a cluster: a bit there is set after one in the list, and cleared before the list is looked through once more.
 
 use super::record::{Record, State};
-use super::{Clusters, ORDER_MAX, ORDERS, Truth};
+use super::{Clusters, ORDER_MAX, ORDERS, Search, Truth};
 use uswap_sync::{AtomicU64, Ordering};
 
 /// Which list.
@@ -188,6 +188,12 @@ impl<'a, T: Truth> Clusters<'a, T> {
     /// Of lists that may have a cluster, a bit each.
     fn choose_among(&self, filled: u64, order: u32, home: u32, from: u32) -> Option<Choice> {
         let has = |list: &List| filled & (1 << list.0) != 0;
+        if self.space.search == Search::Onward {
+            return self
+                .choose_onward(filled, order, from)
+                .or_else(|| self.choose_fragment(filled, order, home, from).map(Choice::in_use))
+                .or_else(|| self.choose_last(filled, order, from));
+        }
         let usable = List::usable(order);
         if has(&usable)
             && let Some(cluster) = self.choose_own(usable, home, from)
@@ -213,6 +219,29 @@ impl<'a, T: Truth> Clusters<'a, T> {
             .or_else(|| self.choose_fragment(filled, order, home, from))
             .map(Choice::in_use)
             .or_else(|| self.choose_last(filled, order, from))
+    }
+
+    /// The nearest cluster from `from` on with room of its own for `order`; at the end again from the start.
+    fn choose_onward(&self, filled: u64, order: u32, from: u32) -> Option<Choice> {
+        let usable = List::usable(order);
+        let fits = |list: List, cluster: u32| list == usable || self.fits(cluster, order);
+        let nearest_of = |list: List| {
+            let mut ahead = self.listed(list, from).filter(|&cluster| cluster >= from);
+            let ahead = ahead.find(|&cluster| fits(list, cluster));
+            ahead.or_else(|| self.first_of(list, 0, |cluster| fits(list, cluster)))
+        };
+        let choice = |list: List| {
+            let as_what = if list == usable { As::InUse } else { As::Empty };
+            nearest_of(list).map(|cluster| Choice { cluster, as_what })
+        };
+        let lists =
+            [usable, List::DISCARD, List::FREE].into_iter().filter(|list| filled & (1 << list.0) != 0);
+        let nearest = lists.filter_map(choice).min_by_key(|choice| (choice.cluster < from, choice.cluster));
+        if let Some(ahead) = nearest.filter(|choice| choice.cluster >= from) {
+            return Some(ahead);
+        }
+        // What was never used lies ahead of all that was.
+        self.touch(order).map(|cluster| Choice { cluster, as_what: As::Empty }).or(nearest)
     }
 
     /// Whether there are fewer empty clusters than homes.

@@ -1,7 +1,7 @@
 //! A cluster between threads that allocate and free.
 
 use crate::clusters::lock::{Locker, SUPERVISOR};
-use crate::clusters::{Clusters, Space, Truth};
+use crate::clusters::{Clusters, Search, Space, Truth};
 use crate::mm::MmTable;
 use loom::sync::Arc;
 use loom::thread;
@@ -10,7 +10,7 @@ use uswap_sync::{AtomicU64, Ordering};
 use uswap_units::MmId;
 
 /// One cluster of two slots.
-const SPACE: Space = Space { first: 0, end: 2, is_discarding: false };
+const SPACE: Space = Space { first: 0, end: 2, is_discarding: false, search: Search::Scattered };
 
 #[derive(Clone, Copy)]
 struct Words<'a>(&'a [AtomicU64]);

@@ -1,7 +1,7 @@
 //! Clusters of slots against a list of owned runs, and the invariants of the lists after each step.
 
 use crate::clusters::lock::{Holder, Locker, SUPERVISOR};
-use crate::clusters::{CLUSTER_SLOTS, Clusters, ORDER_MAX, Space, Truth};
+use crate::clusters::{CLUSTER_SLOTS, Clusters, ORDER_MAX, Search, Space, Truth};
 use crate::mm::MmTable;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -54,7 +54,8 @@ impl Memory {
     }
 }
 
-const SPACE: Space = Space { first: 1, end: 5 * CLUSTER_SLOTS + 100, is_discarding: true };
+const SPACE: Space =
+    Space { first: 1, end: 5 * CLUSTER_SLOTS + 100, is_discarding: true, search: Search::Scattered };
 
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Op {
@@ -249,8 +250,8 @@ impl Model<'_> {
 }
 
 /// Each step of a list against the model; then everything is freed.
-pub(super) fn run(ops: Vec<Op>) {
-    let memory = Memory::new(SPACE);
+pub(super) fn run(ops: Vec<Op>, search: Search) {
+    let memory = Memory::new(Space { search, ..SPACE });
     let mut model = Model { memory: &memory, runs: Runs::new() };
     for op in ops {
         model.apply(op);
@@ -269,14 +270,19 @@ pub(super) fn run(ops: Vec<Op>) {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, cases: 192, ..ProptestConfig::default() })]
     #[test]
-    fn slots_are_those_of_the_model(ops in prop::collection::vec(operation(), 1..60)) {
-        run(ops);
+    fn slots_are_those_of_the_model(ops in prop::collection::vec(operation(), 1..60), onward: bool) {
+        run(ops, if onward { Search::Onward } else { Search::Scattered });
     }
 }
 
 #[test]
 fn single_slots_go_where_they_do_least_harm() {
-    let memory = Memory::new(Space { first: 0, end: 4 * CLUSTER_SLOTS, is_discarding: false });
+    let memory = Memory::new(Space {
+        first: 0,
+        end: 4 * CLUSTER_SLOTS,
+        is_discarding: false,
+        search: Search::Scattered,
+    });
     let clusters = memory.view_of(MmId(0));
     // Three clusters of order 4, one of order 9.
     let runs: Vec<u32> = (0..96).map(|_| clusters.allocate(4).expect("room")).collect();
@@ -304,7 +310,12 @@ fn single_slots_go_where_they_do_least_harm() {
 
 #[test]
 fn a_run_that_nobody_else_has_is_found_among_single_slots() {
-    let memory = Memory::new(Space { first: 0, end: 2 * CLUSTER_SLOTS, is_discarding: false });
+    let memory = Memory::new(Space {
+        first: 0,
+        end: 2 * CLUSTER_SLOTS,
+        is_discarding: false,
+        search: Search::Scattered,
+    });
     let clusters = memory.view_of(MmId(0));
     let single: Vec<u32> = (0..512).map(|_| clusters.allocate(0).expect("room")).collect();
     let runs: Vec<u32> = (0..32).map(|_| clusters.allocate(4).expect("room")).collect();
@@ -325,7 +336,12 @@ fn a_run_that_nobody_else_has_is_found_among_single_slots() {
 
 #[test]
 fn callers_have_clusters_of_their_own_while_there_are_enough() {
-    let memory = Memory::new(Space { first: 0, end: 64 * CLUSTER_SLOTS, is_discarding: false });
+    let memory = Memory::new(Space {
+        first: 0,
+        end: 64 * CLUSTER_SLOTS,
+        is_discarding: false,
+        search: Search::Scattered,
+    });
     let used: Vec<u32> = (0..40)
         .map(|step| memory.view_of(MmId(step % 4)).allocate(0).expect("room") / CLUSTER_SLOTS)
         .collect();

@@ -3,6 +3,7 @@
 //! Run by `cargo xtask fuzz [--seconds N] [--seed S]`. Each seed decides one list for each structure and nothing else does, so that the seed that is printed when a list fails replays it.
 
 use super::{clusters, slots, swap_table};
+use crate::clusters::Search;
 use proptest::prelude::*;
 use proptest::strategy::ValueTree as _;
 use proptest::test_runner::{RngAlgorithm, TestRng, TestRunner};
@@ -37,7 +38,9 @@ impl Lists {
 
 fn run_seed(seed: u64) {
     let mut lists = Lists::new(seed);
-    clusters::run(lists.list(clusters::operation()));
+    for search in [Search::Scattered, Search::Onward] {
+        clusters::run(lists.list(clusters::operation()), search);
+    }
     swap_table::run(lists.list(swap_table::operation()));
     let always_whole = lists.value(any::<bool>());
     slots::run(lists.list(slots::operation()), always_whole);

@@ -10,7 +10,7 @@ fn parts(segment: &Segment<'_>) -> Vec<(usize, usize)> {
     let (table, pool, slots, tables) =
         (segment.swap_table(), segment.pool(), segment.slots(), segment.tables());
     let (mms, counters, budget) = (segment.mms(), segment.counters(), segment.budget());
-    let slices: [&[AtomicU64]; 17] = [
+    let slices: [&[AtomicU64]; 18] = [
         table.words,
         table.hashes,
         table.clusters,
@@ -20,6 +20,7 @@ fn parts(segment: &Segment<'_>) -> Vec<(usize, usize)> {
         pool.data,
         slots.counts,
         slots.clusters,
+        slots.files.words,
         tables.owners,
         tables.holds,
         tables.stageable,
@@ -54,6 +55,8 @@ fn tables_do_not_overlap_and_both_sides_see_the_same() {
         assert_eq!(data, created.layout().pool_offset_bytes());
         assert!(data.is_multiple_of(4096));
         assert_eq!(Segment::geometry_of(&words), Ok(geometry));
+        let spec = super::slots::spec(geometry.slots, crate::files::FileKind::SolidState);
+        assert_eq!((opened.slots().capacity(), created.slots().add_file(spec).is_ok()), (0, true));
         assert_eq!(opened.slots().capacity(), geometry.slots);
         assert_eq!(opened.pool().limit_bytes(), u64::from(geometry.zspages) * 32768);
     }

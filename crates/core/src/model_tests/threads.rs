@@ -1,6 +1,8 @@
 //! Short races of real threads. Each ends with a count: everything that was taken is given back exactly once.
 
+use super::slots::with_file;
 use super::{SMALL, pool::content_of, with_segment};
+use crate::files::FileKind;
 use crate::pool::{FreeCell, Pool, ZspageOwner};
 use crate::segment::{Geometry, Segment};
 use crate::swap_table::{Came, Put, WritebackEnd};
@@ -134,6 +136,7 @@ fn load_and_check(segment: &Segment<'_>, id: SwapId) {
 /// The supervisor: takes blobs to slots, some fail.
 fn write_back_until(segment: &Segment<'_>, end: Instant) -> u32 {
     let (table, map) = (segment.swap_table(), segment.slots());
+    let file = map.files().all().next().expect("the test added it");
     let (mut prng, mut moved) = (Prng::new(99), 0);
     for id in (1..table.entry_count()).cycle().map(SwapId) {
         if Instant::now() > end {
@@ -145,7 +148,7 @@ fn write_back_until(segment: &Segment<'_>, end: Instant) -> u32 {
             continue;
         }
         let bytes = u64::from(length).next_multiple_of(64);
-        let run = if prng.chance(1, 8) { None } else { map.take_run(1) };
+        let run = if prng.chance(1, 8) { None } else { map.take_run(&file, 1, 1) };
         let Some(run) = run else {
             if let Some(content) = table.abort_writeback(id) {
                 release(segment, content);
@@ -167,7 +170,7 @@ fn write_back_until(segment: &Segment<'_>, end: Instant) -> u32 {
 /// Processes store, share, load, discard and put while the supervisor writes back.
 #[test]
 fn entries_release_cells_and_slots_exactly_once() {
-    with_segment(MEDIUM, |segment| {
+    with_file(MEDIUM, FileKind::SolidState, |segment, _| {
         // One element for each reference.
         let (references, end) = (Mutex::new(Vec::<SwapId>::new()), Instant::now() + RACE);
         let (stores, discards, moved) = (AtomicU32::new(0), AtomicU32::new(0), AtomicU32::new(0));

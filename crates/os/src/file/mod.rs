@@ -99,6 +99,11 @@ impl SwapFile {
         &self.fd
     }
 
+    /// The descriptor, no longer closed with the value.
+    pub fn into_fd(self) -> Fd {
+        self.fd
+    }
+
     /// Whether offsets, lengths and buffers must be multiples of 4096.
     pub fn is_direct(&self) -> bool {
         self.direct

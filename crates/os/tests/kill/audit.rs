@@ -56,7 +56,7 @@ pub fn check(stage: &Stage) -> Leaks {
     let (table, slots) = (stage.segment.swap_table(), stage.segment.slots());
     let references = references(stage);
     let (mut used, mut cells) = (0, 0);
-    let mut slot_users = vec![0_u64; slots.capacity() as usize];
+    let mut slot_users = vec![0_u64; GEOMETRY.slots as usize];
     let mut leaked = Vec::new();
     for id in (1..table.entry_count()).map(SwapId) {
         let (word, named) = (table.load(id), references.get(&id.0).copied().unwrap_or(0));
@@ -104,7 +104,7 @@ fn give_back(stage: &Stage, leaked: &[SwapId]) {
     leaked.iter().for_each(|&id| put_entry(stage.segment, stage, id));
     let (table, slots) = (stage.segment.swap_table(), stage.segment.slots());
     let page = PAGE_BYTES as u64;
-    let mut named = vec![0_u64; slots.capacity() as usize];
+    let mut named = vec![0_u64; GEOMETRY.slots as usize];
     for id in (1..table.entry_count()).map(SwapId) {
         if let Content::Slot { offset, length } = table.load(id).content() {
             (offset / page..(offset + u64::from(length)).div_ceil(page))
@@ -126,7 +126,11 @@ pub fn check_room(stage: &Stage, contended: Contended) -> u64 {
 
     let slots = stage.segment.slots();
     let free_slots = slots.capacity() - slots.used();
-    let singles: Vec<_> = std::iter::from_fn(|| slots.take_run(1)).collect();
+    let singles: Vec<_> = slots
+        .files()
+        .all()
+        .flat_map(|file| std::iter::from_fn(move || slots.take_run(&file, 1, 1)))
+        .collect();
     assert_eq!(singles.len() as u64, free_slots, "slots of the file that are free are to be had");
     singles.into_iter().for_each(|run| slots.end_run(run));
 

@@ -11,7 +11,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use uswap_core::budget::Signal;
 use uswap_core::clusters::lock::{Contended, Locker};
-use uswap_core::clusters::{Clusters, Space, Truth};
+use uswap_core::clusters::{Clusters, Search, Space, Truth};
+use uswap_core::files::{FileAccess, FileKind, FileSpec};
 use uswap_core::pool::{Pool, ZSPAGE_BYTES};
 use uswap_core::segment::{Geometry, Segment};
 use uswap_engine::platform::{Backing, FileBuffer, FileError};
@@ -21,9 +22,12 @@ use uswap_os::{Fd, PAGE_BYTES, clock};
 use uswap_units::{MmId, SwapId, ZspageId};
 
 /// Few entries, slots and pages of tables: what four processes want is often not there. The pool has room for what the dead leak.
-pub const GEOMETRY: Geometry = Geometry { mms: 8, tables: 64, entries: 1024, zspages: 256, slots: 512 };
+pub const GEOMETRY: Geometry = Geometry { mms: 8, tables: 64, entries: 1024, zspages: 256, slots: 1024 };
+/// Slots of the swap files.
+pub const FILES: [u64; 2] = [300, 512];
 /// Clusters from which processes take runs of all orders; the first and the last are short.
-pub const RUNS: Space = Space { first: 1, end: 3 * 512 + 100, is_discarding: true };
+pub const RUNS: Space =
+    Space { first: 1, end: 3 * 512 + 100, is_discarding: true, search: Search::Scattered };
 /// References that belong to no process.
 pub const LETTERS: usize = 64;
 
@@ -55,7 +59,15 @@ fn bytes() -> usize {
 impl Stage {
     pub fn create() -> Stage {
         let memfd = memory::memfd_create(c"uswap-kill-test", bytes() as u64).expect("a memfd can be made");
-        Self::map(memfd, |words| Segment::create(words, GEOMETRY))
+        Self::map(memfd, |words| {
+            let segment = Segment::create(words, GEOMETRY);
+            for slots in FILES {
+                let (kind, access) = (FileKind::SolidState, FileAccess::Buffered);
+                let spec = FileSpec { slots, priority: -1, kind, descriptor: 0, access };
+                segment.slots().add_file(spec).expect("the geometry has room for it");
+            }
+            segment
+        })
     }
 
     /// The one that another process has made.
