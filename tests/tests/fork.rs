@@ -110,6 +110,7 @@ fn fork_into_a_pid_namespace_stays_managed() {
         format!("unshare --pid --fork {} {words} --seed {seed} & ", churn.display())
     };
     // Several, so that they would be given what is another's.
+    // All, not one after the other by number: bash forgets the number of a job that ends before it is waited for ("wait: %3: no such job", without uswap too).
     let script = (0..3).map(one).collect::<String>() + "wait";
     let outcome = Run::plain("/bin/sh").args(["-c", &script]).uswap(80, &[]).finish();
     if outcome.stderr.contains("Operation not permitted") {

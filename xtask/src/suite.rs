@@ -16,6 +16,9 @@ use crate::commands::{self, AGENT, INTEGRATION, PROGRAMS, cargo, with_other_atom
 /// Seeds that the simulator runs: as many as CI has time for (3 minutes).
 const SIMULATOR_SEEDS: &str = "1000";
 
+/// The same of programs that mostly change mappings (20 s).
+const MAPPINGS_SEEDS: &str = "300";
+
 /// Time of the step `fuzz`: more than the property tests have.
 pub const FUZZ_SECONDS: u64 = 20;
 
@@ -164,7 +167,9 @@ fn made_up_time() -> Result<Seen> {
 }
 
 fn simulator() -> Result<Seen> {
-    watch(cargo(&["run", "--release", "-p", "uswap-sim", "--", "run", "--seeds", SIMULATOR_SEEDS]))
+    let run = ["run", "--release", "-p", "uswap-sim", "--", "run", "--seeds"];
+    watch(cargo(&[&run[..], &[SIMULATOR_SEEDS]].concat()))?;
+    watch(cargo(&[&run[..], &[MAPPINGS_SEEDS, "--mix", "mappings"]].concat()))
 }
 
 /// One at a time: each of them fills memory and watches how much there is.

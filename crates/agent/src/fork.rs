@@ -118,15 +118,19 @@ fn remember_arena(platform: &crate::platform::LinuxPlatform) {
     }
 }
 
-/// Before a fork that the kernel does not report: everything comes home, since the child could not be served.
+/// Before a fork. If the kernel does not report it, everything comes home, since the child could not be served.
 pub extern "C" fn before_fork() {
-    if matches!(state::phase(), Phase::Active | Phase::Activating) && !forks_reported() {
-        state::request(state::Request::Home);
+    if matches!(state::phase(), Phase::Active | Phase::Activating) {
+        moves::before_fork();
+        if !forks_reported() {
+            state::request(state::Request::Home);
+        }
     }
 }
 
 /// After it, in the parent.
 pub extern "C" fn after_fork_in_parent() {
+    moves::after_fork();
     if matches!(state::phase(), Phase::Active | Phase::Activating) && !forks_reported() {
         state::request(state::Request::Resume);
     }
@@ -134,6 +138,7 @@ pub extern "C" fn after_fork_in_parent() {
 
 /// First code of ours in a forked child.
 pub extern "C" fn after_fork_in_child() {
+    moves::reset_after_fork();
     let phase = state::phase();
     if matches!(phase, Phase::Outside | Phase::Left) {
         return;
@@ -211,7 +216,6 @@ fn forget_parent() {
     ENGINE.clear();
     handlers::reset_after_fork();
     drops::reset_after_fork();
-    moves::reset_after_fork();
     register::reset_after_fork();
     fresh::reset_after_fork();
     forkd::reset_after_fork();

@@ -193,7 +193,7 @@ pub unsafe extern "C" fn mremap(
 ) -> *mut c_void {
     let from = pages(start, bytes);
     let was_excluded = EXCLUDED.iter().any(|range| range.start.0 < from.end.0 && from.start.0 < range.end.0);
-    let _until_it_returns = (flags & MREMAP_DONTUNMAP != 0).then(|| moves::begin(from)).flatten();
+    let _until_it_returns = (flags & MREMAP_DONTUNMAP != 0).then(|| moves::begin(from));
     let target = if flags & (MREMAP_FIXED | MREMAP_DONTUNMAP) == 0 { 0 } else { target as usize };
     let answer = {
         let _nothing_is_registered_meanwhile = register::keep_out();

@@ -364,10 +364,10 @@ impl Platform for LinuxPlatform {
         }
     }
 
-    fn registered_part(&self, range: PageRange) -> Option<PageRange> {
+    fn registered_mapping(&self, range: PageRange) -> Option<PageRange> {
         let (start, end) = (range.start.address() as usize, range.end.address() as usize);
-        match uswap_os::smaps::first_registered_part(start, end) {
-            Ok(part) => part.map(|(start, end)| PageRange::of_addresses(start as u64, end as u64)),
+        match uswap_os::smaps::first_registered(start, end) {
+            Ok(mapping) => mapping.map(|(start, end)| PageRange::of_addresses(start as u64, end as u64)),
             Err(errno) => {
                 crate::fatal(format_args!("its mappings cannot be told: /proc/self/smaps: {errno}"))
             }

@@ -109,7 +109,7 @@ impl Platform for RemotePlatform {
         false
     }
     /// Nothing is unmapped through a remote: what is asked about stays.
-    fn registered_part(&self, range: PageRange) -> Option<PageRange> {
+    fn registered_mapping(&self, range: PageRange) -> Option<PageRange> {
         Some(range)
     }
     // Nothing is evicted from a child through its parent.

@@ -8,7 +8,7 @@ use crate::state::{self, OPTIONS, Phase, SEGMENT, SEGMENT_BYTES, SEGMENT_START, 
 use crate::{hooks, kswapd};
 use core::ffi::{CStr, c_char, c_int};
 use core::sync::atomic::Ordering;
-use uswap_core::mm::MmState;
+use uswap_core::mm::{Hands, MmState};
 use uswap_core::segment::Segment;
 use uswap_os::fd::Fd;
 use uswap_os::memory::{self, Access};
@@ -67,9 +67,8 @@ fn join(value: &[u8]) -> Option<()> {
 
 /// Takes a record for this process.
 pub fn take_record(segment: &Segment<'static>) -> Option<()> {
-    let record = segment.mms().take()?;
-    // If the process dies before it is announced, the supervisor finds the record by this.
-    record.set_state(MmState::Taken, process::ids_in_proc().process);
+    // If the process dies before it is announced, the supervisor finds the record by its number.
+    let record = segment.mms().take(Hands::Process(process::ids_in_proc().process))?;
     let Ok(root) = segment.tables().allocate(record.id()) else {
         record.free();
         return None;

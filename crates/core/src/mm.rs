@@ -2,7 +2,7 @@
 //!
 //! A record is taken by the process itself when its agent starts (or by its parent at fork) and given back by the supervisor when the process is gone.
 //! ```text
-//! word 0: state(8) | pid(32)      1: root table      2: thread id of its kswapd      3: resident pages (measured)
+//! word 0: state(8) | in whose hands + 1(16) | pid(32)      1: root table      2: thread id of its kswapd      3: resident pages (measured)
 //!      4: staged pages   5: shared pages   6: fork generation   7: pages under management   8: parent record + 1
 //!      9: what it has begun in the swap table and not ended     10: which of all processes it is
 //! ```
@@ -14,6 +14,28 @@ use uswap_units::{MmId, TableId};
 pub(crate) const MM_WORDS: usize = 16;
 
 const STATE_SHIFT: u32 = 56;
+const HANDS_SHIFT: u32 = 32;
+
+/// Who works on a record that is being filled in or cleaned up. In the same word as the state, so that a record is never without one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Hands {
+    /// The process that the record will be of.
+    Process(u32),
+    /// The process of another record: a parent that forks, or gives up a child. When that is cleaned up, so is this one.
+    Mm(MmId),
+    /// The supervisor, or a test, which live as long as the run.
+    Run,
+}
+
+impl Hands {
+    const fn bits(self) -> u64 {
+        match self {
+            Hands::Process(pid) => pid as u64,
+            Hands::Mm(mm) => (mm.0 as u64 + 1) << HANDS_SHIFT,
+            Hands::Run => 0,
+        }
+    }
+}
 
 /// Where a record is in its life.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -74,12 +96,12 @@ impl<'a> MmTable<'a> {
         (0..touched as u16).map(move |id| table.record(MmId(id))).filter(|mm| mm.state() != MmState::Free)
     }
     /// Takes a free record. None: too many processes.
-    pub fn take(&self) -> Option<MmRecord<'a>> {
+    pub fn take(&self, hands: Hands) -> Option<MmRecord<'a>> {
         // First: who sees the record sees that there are so many.
         let number = self.taken_total.fetch_add(1, Ordering::Relaxed) + 1;
         for id in 0..self.count() as u16 {
             let mm = self.record(MmId(id));
-            let taken = (MmState::Taken as u64) << STATE_SHIFT;
+            let taken = (MmState::Taken as u64) << STATE_SHIFT | hands.bits();
             // Acquire pairs with `free`.
             if mm.words[0].load(Ordering::Relaxed) == 0
                 && mm.words[0].compare_exchange(0, taken, Ordering::AcqRel, Ordering::Relaxed).is_ok()
@@ -92,13 +114,14 @@ impl<'a> MmTable<'a> {
     }
     /// True when the same process took another record after this one: it has executed a new program, and what it was before is gone, whether or not it had announced itself.
     pub fn is_superseded(&self, record: MmRecord<'_>) -> bool {
-        let pid = record.pid();
+        let (pid, number) = (record.pid(), record.number());
         let took_again = |other: MmRecord<'_>| {
             matches!(other.state(), MmState::Taken | MmState::Live)
                 && other.pid() == pid
-                && other.number() > record.number()
+                && other.number() > number
         };
-        pid != 0 && self.in_use().any(took_again)
+        // Without a number it was taken just now.
+        pid != 0 && number != 0 && self.in_use().any(took_again)
     }
     /// Processes that ever asked for a record.
     pub fn taken_total(&self) -> u64 {
@@ -141,6 +164,16 @@ impl MmRecord<'_> {
     /// Sets state and process id. Release: everything else in the record was written before.
     pub fn set_state(&self, state: MmState, pid: u32) {
         self.words[0].store(((state as u64) << STATE_SHIFT) | u64::from(pid), Ordering::Release);
+    }
+    /// Reaping, in these hands.
+    pub fn begin_reaping(&self, hands: Hands) {
+        self.words[0].store(((MmState::Reaping as u64) << STATE_SHIFT) | hands.bits(), Ordering::Release);
+    }
+    /// True while the process of another record fills this one in, or cleans it up.
+    pub fn is_in_hands_of(&self, other: MmId) -> bool {
+        let (word, hands) = (self.words[0].load(Ordering::Acquire), Hands::Mm(other).bits());
+        let under_way = matches!(MmState::from_raw(word), MmState::Taken | MmState::Reaping);
+        under_way && word & (0xFFFF << HANDS_SHIFT) == hands
     }
     /// Forked -> taken: the child takes over its record. False: the reaper was faster.
     #[must_use]
@@ -214,7 +247,7 @@ mod tests {
         let words: Vec<AtomicU64> = (0..4 * MM_WORDS).map(|_| AtomicU64::new(0)).collect();
         let total = AtomicU64::new(0);
         let mms = MmTable { words: &words, taken_total: &total };
-        let [shell, child, other] = [0; 3].map(|_| mms.take().expect("four are free"));
+        let [shell, child, other] = [0; 3].map(|_| mms.take(Hands::Run).expect("four are free"));
         shell.set_state(MmState::Live, 10);
         child.set_state(MmState::Taken, 11);
         other.set_state(MmState::Taken, 0);
@@ -222,13 +255,17 @@ mod tests {
         other.free();
         // The record lies before the child's, and is the younger one.
         shell.free();
-        let program = mms.take().expect("the first is free");
+        let program = mms.take(Hands::Process(11)).expect("the first is free");
         assert_eq!(program.id(), MmId(0));
-        program.set_state(MmState::Taken, 11);
         assert!(mms.is_superseded(child) && !mms.is_superseded(program));
         program.set_state(MmState::Live, 11);
         assert!(mms.is_superseded(child) && !mms.is_superseded(program));
         program.set_state(MmState::Reaping, 0);
         assert!(!mms.is_superseded(child));
+        // A third program, in the moment between the two steps of taking a record.
+        child.set_state(MmState::Live, 11);
+        program.words[10].store(0, Ordering::Relaxed);
+        program.set_state(MmState::Taken, 11);
+        assert!(!mms.is_superseded(program) && !mms.is_superseded(child));
     }
 }

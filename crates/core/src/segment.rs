@@ -9,7 +9,7 @@ use crate::counters::{COUNTER_WORDS, Counters, HISTOGRAM_WORDS};
 use crate::file_key::{FILE_KEY_WORDS, FileKey};
 use crate::files::{FILES_WORDS, SwapFiles};
 use crate::load_jobs::{LOAD_JOBS_WORDS, LoadJobs};
-use crate::mm::{MM_WORDS, MmTable};
+use crate::mm::{Hands, MM_WORDS, MmTable};
 use crate::page_table::{PageTable, Tables};
 use crate::placement::{PLACEMENT_WORDS, Placement};
 use crate::pool::{CLASS_COUNT, MAP_WORDS, Pool, ZSPAGE_BYTES};
@@ -162,6 +162,10 @@ impl<'a> Segment<'a> {
     /// The same, with another way to wait for a lock.
     pub fn waiting_by(self, contended: Contended) -> Segment<'a> {
         Segment { contended, ..self }
+    }
+    /// In whose hands a record is that this one works on.
+    pub fn hands(&self) -> Hands {
+        if self.me == SUPERVISOR { Hands::Run } else { Hands::Mm(self.me) }
     }
     fn locker(&self) -> Locker<'a> {
         Locker { me: self.me, contended: self.contended, mms: self.mms() }

@@ -122,6 +122,10 @@ impl<'a, P: Platform> Engine<'a, P> {
     pub fn watermarks(&self) -> Watermarks {
         self.segment.budget().watermarks()
     }
+    /// True while an event is being processed that had to give the gate back in between: words of pages that were moved are on their way to the new place.
+    pub fn is_in_the_middle_of_an_event(&self) -> bool {
+        self.event_in_progress.load(Ordering::Acquire)
+    }
     /// True while pages may be moved out.
     pub(crate) fn may_evict(&self) -> bool {
         let held_until_tick = self.held_until_tick.load(Ordering::Acquire);

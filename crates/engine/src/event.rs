@@ -2,10 +2,10 @@
 //!
 //! Every function here runs with the gate exclusive, in the order in which the messages were read. That is not always the order of the changes: a thread queues its event
 //! only after its change, and another thread may be faster. So a remap onto pages that still have words waits ([`Removal::Postponed`]) for the event that takes them away, and
-//! an unmapping where something was moved to a moment ago waits ([`Removal::Disputed`]) until no event is unread, and the kernel is asked what is there. Any other
-//! unmapping waits too ([`Removal::Unmapped`]): what it seems to unmap may have been moved away before, by a thread whose event comes later. What waits is kept in order:
-//! see [`crate::order`].
+//! an unmapping waits ([`Removal::Unmapped`]): what it seems to unmap may have been moved away before, by a thread whose event comes later. It leaves alone what arrives meanwhile: see
+//! [`crate::arrivals`]. What waits is kept in order: see [`crate::order`].
 
+use crate::arrivals::{Arrival, Move};
 use crate::engine::Engine;
 use crate::platform::Platform;
 use core::sync::atomic::Ordering;
@@ -58,8 +58,6 @@ pub enum Removal {
     },
     /// MADV_DONTNEED or MADV_FREE, of a range whose words have not all arrived there yet, or where words are that have not left yet, or that children need which were made before.
     DropAgain(PageRange),
-    /// An unmapping that may be older than what was moved to the same place meanwhile.
-    Disputed(PageRange),
     /// An unmapping; of words there that were moved away before, the event may still come.
     Unmapped(PageRange),
     /// A fork, named by the child's descriptor: the events of changes that came before it may still be unread.
@@ -113,7 +111,6 @@ impl Removal {
             Removal::Done
             | Removal::Homeless { .. }
             | Removal::DropAgain(_)
-            | Removal::Disputed(_)
             | Removal::Unmapped(_)
             | Removal::Fork(_) => None,
         }
@@ -153,7 +150,9 @@ impl<P: Platform> Engine<'_, P> {
                     // The old place is unmapped by an event of its own, which may come after something else was moved there.
                     self.private.lock().late_unmaps.note(from);
                 }
+                let moved = Move { from, to };
                 let to = PageRange { start: to, end: to.plus(pages.max(turn.room_pages)) };
+                self.private.lock().late_unmaps.arrivals.add(moved, to);
                 match turn.order {
                     Order::Free => self.remap_or_wait(from, to, stays).await,
                     Order::BehindMoves => Removal::Postponed { from, to, stays },
@@ -168,21 +167,46 @@ impl<P: Platform> Engine<'_, P> {
         let wait = turn.order == Order::BehindMoves
             || self.table.first_managed(range).is_some()
                 && (turn.forks == Forks::Waiting || self.platform.event_pending());
-        if wait && !self.private.lock().late_unmaps.is_noted(range) {
-            return Removal::Unmapped(range);
-        }
-        let (mut disputed, mut rest) = (false, range);
+        let (mut left, mut rest) = (Removal::Done, range);
         while rest.start.0 < rest.end.0 {
             let late = self.private.lock().late_unmaps.take_first(rest);
             let part = PageRange { start: rest.start, end: late.map_or(rest.end, |late| late.start) };
-            if part.start < part.end && (wait || self.private.lock().late_unmaps.is_disputed(part)) {
-                disputed = true;
-            } else {
-                self.remove_words(part, Afterwards::Unmanaged);
+            if part.start < part.end {
+                self.look_for_arrivals(part);
+                if wait {
+                    left = Removal::Unmapped(range);
+                } else {
+                    self.remove_older_words(part);
+                }
             }
             rest.start = late.map_or(rest.end, |late| late.end);
         }
-        if disputed { Removal::Disputed(range) } else { Removal::Done }
+        left
+    }
+
+    /// An event was read just now that takes away what was in `range`. If pages had arrived there that are not there now, it is the younger one.
+    pub(crate) fn look_for_arrivals(&self, range: PageRange) {
+        let mut rest = range;
+        while let Some(Arrival { place, begins, .. }) = self.first_arrival(rest) {
+            let mapping = self.platform.registered_mapping(place);
+            let part = |mapping: PageRange| PageRange {
+                start: mapping.start.max(place.start),
+                end: mapping.end.min(place.end),
+            };
+            let gone = match mapping {
+                None => place,
+                Some(there) if there.start != begins => {
+                    PageRange { start: place.start, end: part(there).end }
+                }
+                Some(there) => PageRange { start: place.start, end: part(there).start },
+            };
+            self.private.lock().late_unmaps.arrivals.take_out(gone);
+            rest.start = mapping.map_or(place.end, |there| part(there).end);
+        }
+    }
+
+    pub(crate) fn first_arrival(&self, range: PageRange) -> Option<Arrival> {
+        self.private.lock().late_unmaps.arrivals.first_in(range)
     }
 
     /// No event is unread: whatever was moved away is away.
@@ -190,35 +214,19 @@ impl<P: Platform> Engine<'_, P> {
         if !at_once && self.platform.event_pending() {
             return Removal::Unmapped(range);
         }
-        if self.private.lock().late_unmaps.is_disputed(range) {
-            return self.settle_disputed(range, at_once);
-        }
-        self.remove_words(range, Afterwards::Unmanaged);
+        self.remove_older_words(range);
         self.free_leaves_of_unmapped(range);
         Removal::Done
     }
 
-    /// Words that were moved to a part of the range a moment ago may be of what is there now: the kernel is asked. All other words of the range are of the past. The answer is
-    /// about the moment of the words only once no event is unread; `at_once` asks for the best that can be said before.
-    pub(crate) fn settle_disputed(&self, range: PageRange, at_once: bool) -> Removal {
+    /// Removes the words of an unmapped range, but those of pages that arrived there since.
+    fn remove_older_words(&self, range: PageRange) {
         let mut rest = range;
         while rest.start.0 < rest.end.0 {
-            let disputed = self.private.lock().late_unmaps.first_disputed(rest);
-            let part = disputed.and_then(|disputed| self.platform.registered_part(disputed));
-            // Looked at after the question: a change that the answer shows was counted before.
-            if !at_once && self.platform.event_pending() {
-                return Removal::Disputed(rest);
-            }
-            let (end, next) = match (disputed, part) {
-                (_, Some(part)) => (part.start, part.end),
-                (Some(disputed), None) => (disputed.end, disputed.end),
-                (None, _) => (rest.end, rest.end),
-            };
-            self.remove_words(PageRange { start: rest.start, end }, Afterwards::Unmanaged);
-            rest.start = next;
+            let (older, behind) = self.private.lock().late_unmaps.arrivals.first_without(rest);
+            self.remove_words(older, Afterwards::Unmanaged);
+            rest = behind;
         }
-        self.free_leaves_of_unmapped(range);
-        Removal::Done
     }
 
     pub(crate) fn remove_words(&self, range: PageRange, afterwards: Afterwards) {

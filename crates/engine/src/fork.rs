@@ -1,12 +1,13 @@
 //! Fork: the child's copy of the page table, and bringing everything home.
 
+use crate::arrivals::{Move, NOTHING};
 use crate::engine::Engine;
-use crate::event::Removal;
+use crate::event::{Removal, overlap};
 use crate::fault::FaultOutcome;
-use crate::late_unmaps::Move;
+use crate::late_unmaps::MOVES_MAX;
 use crate::platform::Platform;
 use crate::throttle::Patience;
-use crate::unfinished::Unfinished;
+use crate::unfinished::{UNFINISHED_MAX, Unfinished};
 use crate::workspace::Workspace;
 use uswap_core::mm::MmState;
 use uswap_core::page_table::{PAGES_MAX, PageTable};
@@ -18,6 +19,25 @@ const EVERYTHING: PageRange = PageRange { start: PageId(0), end: PageId(PAGES_MA
 
 /// As many as it takes from locking a word to the end, so that the simulator tries that while a table is copied.
 const STEPS_AT_LOCKED: u32 = 6;
+
+/// New places of moves that a child does not know.
+struct Places {
+    places: [PageRange; MOVES_MAX + UNFINISHED_MAX],
+    count: usize,
+}
+
+impl Places {
+    fn new() -> Places {
+        Places { places: [NOTHING; MOVES_MAX + UNFINISHED_MAX], count: 0 }
+    }
+    fn add(&mut self, place: PageRange) {
+        self.places[self.count] = place;
+        self.count += 1;
+    }
+    fn overlap(&self, range: PageRange) -> bool {
+        self.places[..self.count].iter().any(|&place| overlap(place, range))
+    }
+}
 
 impl<P: Platform> Engine<'_, P> {
     /// Copies the page table for a forked child, with the gate exclusive: it is exactly the memory that the child has. Each stored page gets one more
@@ -34,7 +54,7 @@ impl<P: Platform> Engine<'_, P> {
     }
 
     async fn clone_table(&self) -> Option<MmId> {
-        let child = self.segment.mms().take()?;
+        let child = self.segment.mms().take(self.segment.hands())?;
         let Ok(root) = self.segment.tables().allocate(child.id()) else {
             child.free();
             return None;
@@ -110,15 +130,19 @@ impl<P: Platform> Engine<'_, P> {
         let root = self.segment.mms().record(mm).root().expect("it was cloned a moment ago");
         let table = self.segment.page_table(mm, root);
         let child_has = |page| self.platform.child_has(descriptor, page);
+        let arrived = |page| self.private.lock().late_unmaps.arrivals.contains(page);
+        let mut not_moved = Places::new();
         let moves = self.private.lock().late_unmaps.moves();
         for Move { from, to } in moves {
             let target = Move { from, to }.target();
             if let Some(page) = table.first_managed(target)
                 && !child_has(page)
                 && child_has(from.start.plus(page.0 - to.0))
-                && !self.carry(table, target, from.start)
             {
-                return false;
+                not_moved.add(target);
+                if !self.carry(table, target, from.start) {
+                    return false;
+                }
             }
         }
         for (position, left) in unfinished.iter().enumerate() {
@@ -128,21 +152,24 @@ impl<P: Platform> Engine<'_, P> {
                     let page = table.first_managed(from).unwrap_or(from.start);
                     let moved_before =
                         || stays && position < read_before && self.has_new_place(descriptor, table, to);
-                    if (!child_has(page) || moved_before()) && child_has(to.start.plus(page.0 - from.start.0))
-                    {
-                        let room = table.leaves(to).flat_map(|leaf| leaf.slots_in(to));
-                        room.for_each(|(_, slot)| self.drop_word(slot));
-                        if !self.carry(table, from, to.start) {
-                            return false;
-                        }
+                    // What came to the old place by a move that the child does not know went on after the fork too. That the child has not what was moved does not
+                    // mean that it is at the new place: it may have been unmapped there, which is next in the list.
+                    if not_moved.overlap(from) || child_has(page) && !moved_before() {
+                        not_moved.add(to);
+                        continue;
+                    }
+                    let room = table.leaves(to).flat_map(|leaf| leaf.slots_in(to));
+                    room.for_each(|(_, slot)| self.drop_word(slot));
+                    if !self.carry(table, from, to.start) {
+                        return false;
                     }
                 }
-                Removal::Unmapped(range) | Removal::Disputed(range) => {
+                Removal::Unmapped(range) => {
                     // A mapping that grew in place since is in the parent too. Was the unmapping read first, the child most likely has that, and not what was there before.
-                    let ask = position < read_before && matches!(left, Removal::Unmapped(_));
+                    let ask = position < read_before;
                     let again = if ask { self.registered_again(table, range) } else { None };
                     for (page, slot) in table.leaves(range).flat_map(|leaf| leaf.slots_in(range)) {
-                        let is_again = again.is_some_and(|again| again.contains(page));
+                        let is_again = again.is_some_and(|again| again.contains(page)) && !arrived(page);
                         if slot.load().is_managed() && (is_again || !child_has(page)) {
                             self.drop_word(slot);
                         }
@@ -168,7 +195,7 @@ impl<P: Platform> Engine<'_, P> {
     /// Where this process has something again, in a range that is known to be unmapped and of which a child has words. The first such part: two of them in one moment are not expected.
     fn registered_again(&self, table: PageTable<'_>, range: PageRange) -> Option<PageRange> {
         table.first_managed(range)?;
-        self.platform.registered_part(range)
+        self.platform.registered_mapping(range)
     }
 
     /// Carries words of a child's table, which nobody else knows yet, from one place to another. False: no table page is free.

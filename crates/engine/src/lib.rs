@@ -19,6 +19,7 @@ extern crate std;
 
 pub mod ahead;
 mod arena;
+pub mod arrivals;
 mod compact;
 pub mod engine;
 pub mod event;

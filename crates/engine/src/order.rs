@@ -14,14 +14,14 @@ use uswap_core::page_word::Afterwards;
 use uswap_units::{PageId, PageRange};
 
 fn is_room(left: Removal, to: PageId, pages: u64) -> bool {
-    matches!(left, Removal::Unmapped(range) | Removal::Disputed(range) if range.start == to && range.pages() >= pages)
+    matches!(left, Removal::Unmapped(range) if range.start == to && range.pages() >= pages)
 }
 
 /// The new place of a move: mremap unmaps it first, in one step with the move, and tells of it first.
 pub(crate) fn room(unfinished: &Unfinished, to: PageId, pages: u64) -> PageRange {
     let told = unfinished.iter().filter(|&left| is_room(left, to, pages));
     let end = told.fold(to.plus(pages), |end, left| match left {
-        Removal::Unmapped(range) | Removal::Disputed(range) => end.max(range.end),
+        Removal::Unmapped(range) => end.max(range.end),
         _ => end,
     });
     PageRange { start: to, end }
@@ -77,13 +77,8 @@ impl<P: Platform> Engine<'_, P> {
             Event::Remap { from, to, pages, stays } => {
                 let from = PageRange { start: from, end: from.plus(pages) };
                 let (room, told_at) = Self::take_room(unfinished, to, pages);
-                // Nothing comes to a place that stays.
-                let made_way = |left| match left {
-                    Removal::Postponed { from: came_from, to: came, .. } => {
-                        !stays && !overlap(room, came_from) && self.made_way(from, came)
-                    }
-                    _ => false,
-                };
+                self.look_for_arrivals_moved_on(from, room, stays);
+                let made_way = |left: Removal| left.target().is_some_and(|came| self.has_arrival(from, came));
                 let made_way_at = unfinished.iter().position(made_way);
                 // What was moved away from its new place had left before it came, or another thread would have used a place to which a call that has not returned had put something.
                 let behind_those_that_left = unfinished.behind_moves_from(room);
@@ -95,9 +90,32 @@ impl<P: Platform> Engine<'_, P> {
                     .iter()
                     .take(earlier)
                     .any(|left| left.moves_through(from) || left.moves_through(room));
-                turn(behind, before, room.pages())
+                turn(behind || unfinished.drops_in(room), before, room.pages())
             }
         }
+    }
+
+    /// A move from `from` to `room` was read just now. Which of what arrived in its old place came before it, and goes along?
+    fn look_for_arrivals_moved_on(&self, from: PageRange, room: PageRange, stays: bool) {
+        if stays {
+            // Nothing comes to a place that stays.
+            return self.private.lock().late_unmaps.arrivals.take_out(from);
+        }
+        // What came from where this move goes had left before it, or another thread would have used a place to which a call that has not returned had put something.
+        let mut rest = from;
+        while let Some(arrival) = self.first_arrival(rest) {
+            if overlap(arrival.by.from, room) {
+                self.private.lock().late_unmaps.arrivals.take_out(arrival.place);
+            }
+            rest.start = arrival.place.end;
+        }
+        self.look_for_arrivals(from);
+    }
+
+    /// Pages that came to a part of `came` are still in `from`, from where others were moved away: those had left before.
+    fn has_arrival(&self, from: PageRange, came: PageRange) -> bool {
+        let part = PageRange { start: from.start.max(came.start), end: from.end.min(came.end) };
+        part.start < part.end && self.first_arrival(part).is_some()
     }
 
     /// The new place of a move, and where among the unfinished its unmapping stood. That is part of the move, and taken out.
@@ -126,7 +144,7 @@ impl<P: Platform> Engine<'_, P> {
         let mut left = [Removal::Done; UNFINISHED_MAX];
         for drops in [false, true] {
             for (place, removal) in left.iter_mut().zip(looked_at.iter()) {
-                if matches!(removal, Removal::Disputed(_) | Removal::Unmapped(_)) == drops {
+                if matches!(removal, Removal::Unmapped(_)) == drops {
                     *place = self.go_on_with(removal, unfinished, force, workspace).await;
                     unfinished.leave(*place);
                 }
@@ -150,28 +168,22 @@ impl<P: Platform> Engine<'_, P> {
             Removal::Done => Removal::Done,
             Removal::Homeless { from, to } => self.bring_home(from, to, workspace).await,
             // What was read before it has not arrived, or not left yet.
-            Removal::Postponed { from: range, .. }
-            | Removal::DropAgain(range)
-            | Removal::Disputed(range)
-            | Removal::Unmapped(range)
+            Removal::Postponed { from: range, .. } | Removal::DropAgain(range) | Removal::Unmapped(range)
                 if before.moves_through(range)
-                    || removal.target().is_some_and(|target| before.moves_through(target)) =>
+                    || removal
+                        .target()
+                        .is_some_and(|target| before.moves_through(target) || before.drops_in(target)) =>
             {
                 removal
             }
             // A fork that waits needs the words.
             Removal::Fork(_) => removal,
-            Removal::DropAgain(_) | Removal::Disputed(_) | Removal::Unmapped(_)
-                if before.forks() == Forks::Waiting =>
-            {
-                removal
-            }
+            Removal::DropAgain(_) | Removal::Unmapped(_) if before.forks() == Forks::Waiting => removal,
             Removal::Postponed { from, to, stays } => self.remap_or_wait(from, to, stays).await,
             Removal::DropAgain(range) => {
                 self.remove_words(range, Afterwards::StillManaged);
                 Removal::Done
             }
-            Removal::Disputed(range) => self.settle_disputed(range, force),
             Removal::Unmapped(range) => self.settle_unmapped(range, force),
         }
     }
@@ -187,7 +199,7 @@ mod tests {
         let mut unfinished = Unfinished::new();
         assert_eq!(room(&unfinished, PageId(10), 3), range(10, 13));
         unfinished.leave(Removal::Unmapped(range(10, 12)));
-        unfinished.leave(Removal::Disputed(range(10, 34)));
+        unfinished.leave(Removal::Unmapped(range(10, 34)));
         unfinished.leave(Removal::Unmapped(range(9, 90)));
         assert_eq!(room(&unfinished, PageId(10), 3), range(10, 34));
     }

@@ -170,9 +170,9 @@ pub trait Platform: Backing {
     fn register(&self, range: PageRange) -> Register;
     /// True while an event is unread.
     fn event_pending(&self) -> bool;
-    /// The first part of `range`, in order of addresses, that is mapped now and registered with the descriptor of the program's memory; None when there is none.
-    /// Asked only when an unmap event may be older than a mapping that another thread moved to the same place, with the gate exclusive: it may be slow.
-    fn registered_part(&self, range: PageRange) -> Option<PageRange>;
+    /// The first mapping with a page in `range`, in order of addresses, that is registered now with the descriptor of the program's memory, as a whole; None when there is none.
+    /// Asked only when an event may be older than a mapping that another thread moved to the same place, with the gate exclusive: it may be slow.
+    fn registered_mapping(&self, range: PageRange) -> Option<PageRange>;
     /// True when a remove event of `range` is of a call that [`Platform::drops_under_way`] follows to its end.
     fn drops_followed(&self, range: PageRange) -> bool;
     /// True while pages of `range` may be about to be dropped by a call that is followed.

@@ -53,10 +53,23 @@ pub fn give_back_clusters(segment: Segment<'_>, backing: &impl GiveBack) {
     }
 }
 
-/// Drops every reference that the process held, and gives its zspages, table pages and record to the others.
+/// Drops every reference that the process held, and gives its zspages, table pages and record to the others. Records that it had in hand go with it: that of a child whose table it was making, or
+/// was dropping. Its forked children have no parent from now on.
 pub fn drop_mm(segment: Segment<'_>, backing: &impl Backing, mm: MmId) {
+    for other in segment.mms().in_use() {
+        if other.is_in_hands_of(mm) {
+            drop_one(segment, backing, other.id());
+        } else if other.state() == MmState::Forked && other.parent() == u64::from(mm.0) + 1 {
+            // Before the record of the parent is another process's.
+            other.set_parent(0);
+        }
+    }
+    drop_one(segment, backing, mm);
+}
+
+fn drop_one(segment: Segment<'_>, backing: &impl Backing, mm: MmId) {
     let record = segment.mms().record(mm);
-    record.set_state(MmState::Reaping, 0);
+    record.begin_reaping(segment.hands());
     let (swap_table, slots) = (segment.swap_table(), segment.slots());
     let was_in_the_middle = record.is_in_the_middle();
     if was_in_the_middle {
@@ -85,4 +98,75 @@ pub fn drop_mm(segment: Segment<'_>, backing: &impl Backing, mm: MmId) {
     segment.tables().reap(mm);
     segment.counters().add(Counter::ReapedMms, 1);
     record.free();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::platform::{FileBuffer, FileError};
+    use std::vec::Vec;
+    use uswap_core::budget::Signal;
+    use uswap_core::mm::Hands;
+    use uswap_core::page_word::{Commit, Place, TryLock};
+    use uswap_core::segment::Geometry;
+    use uswap_core::swap_word::Content;
+    use uswap_sync::AtomicU64;
+    use uswap_units::ZspageId;
+
+    const GEOMETRY: Geometry = Geometry { mms: 6, tables: 8, entries: 512, zspages: 1, slots: 8 };
+
+    struct Nothing;
+    impl Backing for Nothing {
+        fn release_zspage(&self, _: ZspageId) {}
+        async fn read_file(&self, _: u64, _: usize, _: &mut FileBuffer) -> Result<(), FileError> {
+            unreachable!("nothing is in the file")
+        }
+        async fn pause(&self) {}
+        async fn step(&self) {}
+        fn now_ns(&self) -> u64 {
+            0
+        }
+        fn raise(&self, _: Signal) {}
+        async fn wait(&self, _: Signal, _: u32, _: u64) {}
+    }
+
+    /// A parent is killed while it copies its table for one child, and while it drops the table of another.
+    #[test]
+    fn what_a_dead_parent_had_in_hand_is_given_back() {
+        let words: Vec<AtomicU64> = (0..GEOMETRY.layout().total_words()).map(|_| AtomicU64::new(0)).collect();
+        let run = Segment::create(&words, GEOMETRY);
+        let parent = run.mms().take(Hands::Process(7)).expect("room");
+        let neighbour = run.mms().take(Hands::Process(8)).expect("room");
+        let (own, page) = (run.acting_as(parent.id()), PageId(1000));
+        let entry = own.swap_table().reserve().expect("room");
+        own.swap_table().publish(entry, Content::Same(1));
+        for begin in [true, false] {
+            let child = run.mms().take(own.hands()).expect("room");
+            let root = run.tables().allocate(child.id()).expect("room");
+            if begin {
+                // Killed before the record names its table.
+                continue;
+            }
+            child.set_root(root);
+            let leaf = run.page_table(child.id(), root).leaf_or_allocate(page).expect("room");
+            let slot = leaf.slot(page);
+            assert!(slot.adopt());
+            slot.activate();
+            assert!(matches!(slot.try_lock(), TryLock::Locked(_)));
+            assert_eq!(slot.commit(Place::Swapped, Some(entry)), Commit::Done);
+            child.begin_reaping(own.hands());
+        }
+        let forked = run.mms().take(own.hands()).expect("room");
+        forked.set_parent(u64::from(parent.id().0) + 1);
+        forked.set_state(MmState::Forked, 0);
+        assert_eq!(run.mms().in_use().count(), 5);
+
+        drop_mm(run, &Nothing, parent.id());
+        let left: Vec<MmId> = run.mms().in_use().map(|record| record.id()).collect();
+        assert_eq!(left, [neighbour.id(), forked.id()]);
+        assert_eq!(forked.parent(), 0, "whoever has the record of its parent next is not its parent");
+        drop_mm(run, &Nothing, forked.id());
+        drop_mm(run, &Nothing, neighbour.id());
+        assert_eq!((run.tables().used_count(), run.swap_table().used_count()), (0, 0));
+    }
 }

@@ -2,9 +2,9 @@
 //!
 //! Every function here runs with the gate exclusive; where one has to give it back in between, `event_in_progress` keeps others from words that are on their way.
 
+use crate::arrivals::Move;
 use crate::engine::Engine;
-use crate::event::{Removal, overlap};
-use crate::late_unmaps::{MOVES_MAX, Move, NOTHING};
+use crate::event::Removal;
 use crate::load::Load;
 use crate::platform::{Install, Platform, Wake};
 use crate::workspace::Workspace;
@@ -19,28 +19,30 @@ impl<P: Platform> Engine<'_, P> {
             return Removal::Postponed { from, to, stays };
         }
         self.event_in_progress.store(true, Ordering::Release);
-        let left = self.remap(from, to, stays).await;
+        let left = self.remap(from, to).await;
         self.event_in_progress.store(false, Ordering::Release);
-        let mut private = self.private.lock();
         let moved = Move { from, to: to.start };
-        private.late_unmaps.dispute(moved.target());
+        let mut private = self.private.lock();
         private.late_unmaps.note_move(moved);
+        if left == Removal::Done {
+            private.late_unmaps.arrivals.words_are_there(moved);
+        }
         drop(private);
         self.free_leaves_of_unmapped(from);
         left
     }
 
-    async fn remap(&self, range: PageRange, to: PageRange, stays: bool) -> Removal {
+    async fn remap(&self, range: PageRange, to: PageRange) -> Removal {
         // mremap unmaps its new place in one step with the move: whatever words are there are of the past.
         self.remove_words(to, Afterwards::Unmanaged);
-        let (from, target, to) = (range.start, to, to.start);
+        let (from, to) = (range.start, to.start);
         if !self.has_leaves(range, to) {
             return Removal::Homeless { from: range, to };
         }
-        let newer = if stays { [NOTHING; MOVES_MAX] } else { self.newer_moves(range, target) };
         for leaf in self.table.leaves(range) {
             for (page, slot) in leaf.slots_in(range) {
-                if newer.iter().any(|newer| newer.contains(page)) {
+                if self.private.lock().late_unmaps.arrivals.has_word(page) {
+                    // It came after this move.
                     continue;
                 }
                 let word = self.take_word(slot).await;
@@ -51,25 +53,6 @@ impl<P: Platform> Engine<'_, P> {
             }
         }
         Removal::Done
-    }
-
-    /// Where words stand, in the old place of a move that was read late, that came there after it.
-    fn newer_moves(&self, from: PageRange, to: PageRange) -> [PageRange; MOVES_MAX] {
-        let mut newer = [NOTHING; MOVES_MAX];
-        let moves = self.private.lock().late_unmaps.moves();
-        for (place, moved) in newer.iter_mut().zip(moves) {
-            if !overlap(to, moved.from) && self.made_way(from, moved.target()) {
-                *place = moved.target();
-            }
-        }
-        newer
-    }
-
-    /// Pages came to `came`, and others were moved away from `from`, which did not stay. True if the places overlap and those had left before, so that their event is late: what came is
-    /// still there.
-    pub(crate) fn made_way(&self, from: PageRange, came: PageRange) -> bool {
-        let part = PageRange { start: from.start.max(came.start), end: from.end.min(came.end) };
-        part.start < part.end && self.platform.registered_part(part).is_some()
     }
 
     /// Makes the leaves of the new place of each managed page. False: a table page is missing.
@@ -142,7 +125,10 @@ impl<P: Platform> Engine<'_, P> {
 
     /// False: an event is unread.
     async fn bring_page_home(&self, word: PageWord, target: PageId, workspace: &mut Workspace) -> bool {
+        let is_there = self.private.lock().late_unmaps.arrivals.contains(target);
         let install = match word.place() {
+            // Unmapped since. What is there now, if anything, is something else.
+            _ if !is_there => Install::NotMapped,
             Place::Fresh | Place::Present => Install::AlreadyMapped,
             Place::Staged(frame) => {
                 self.platform.read_frame(frame, &mut workspace.page);

@@ -1,5 +1,6 @@
 //! What is left to do of events while others are unread: the list of the task that reads messages, in the order in which the events were read.
 
+use crate::arrivals::Move;
 use crate::event::{Forks, Removal, overlap};
 use uswap_units::PageRange;
 
@@ -71,7 +72,11 @@ impl Unfinished {
     }
     /// True when pages that were moved to a part of `range` have not arrived there yet.
     pub(crate) fn moves_to(&self, range: PageRange) -> bool {
-        self.iter().filter_map(Removal::target).any(|to| overlap(to, range))
+        let homeless = |left| match left {
+            Removal::Homeless { from, to } => Some(Move { from, to }.target()),
+            _ => None,
+        };
+        self.iter().filter_map(|left| left.target().or(homeless(left))).any(|to| overlap(to, range))
     }
     /// The position behind the last move whose pages have not left a part of `range`; 0 if there is none.
     pub(crate) fn behind_moves_from(&self, range: PageRange) -> usize {
@@ -80,6 +85,10 @@ impl Unfinished {
             _ => false,
         };
         self.iter().enumerate().filter(|&(_, left)| leaves(left)).map(|(at, _)| at + 1).max().unwrap_or(0)
+    }
+    /// True when what is in a part of `range` must first be dropped.
+    pub(crate) fn drops_in(&self, range: PageRange) -> bool {
+        self.iter().any(|left| matches!(left, Removal::DropAgain(dropped) if overlap(dropped, range)))
     }
     /// True when words must first leave or reach a part of `range`.
     pub(crate) fn moves_through(&self, range: PageRange) -> bool {

@@ -1,4 +1,4 @@
-//! Which part of a range is registered with a userfaultfd, as `/proc/self/smaps` has it.
+//! Which mapping in a range is registered with a userfaultfd, as `/proc/self/smaps` has it.
 //!
 //! Slow: the kernel walks the page tables of every mapping for it. Asked only when the order of two events is in doubt.
 
@@ -9,8 +9,8 @@ use crate::text;
 /// The longest part of a line that matters: a mapping's addresses, or its flags.
 const LINE_BYTES: usize = 256;
 
-/// The first part of `start..end` (byte addresses) that one mapping holds whose missing pages are reported to a userfaultfd; its first byte and the one behind its last.
-pub fn first_registered_part(start: usize, end: usize) -> Result<Option<(usize, usize)>> {
+/// The first mapping with a part of `start..end` (byte addresses) whose missing pages are reported to a userfaultfd; its first byte and the one behind its last.
+pub fn first_registered(start: usize, end: usize) -> Result<Option<(usize, usize)>> {
     let file = Fd::open(c"/proc/self/smaps", abi::O_RDONLY | abi::O_CLOEXEC, 0)?;
     let mut buffer = [0; 4096];
     let mut line = [0; LINE_BYTES];
@@ -32,9 +32,8 @@ pub fn first_registered_part(start: usize, end: usize) -> Result<Option<(usize, 
             let text = &line[..length];
             length = 0;
             if let Some(flags) = text.strip_prefix(b"VmFlags:") {
-                let part = (mapping.0.max(start), mapping.1.min(end));
-                if part.0 < part.1 && has_flag(flags, b"um") {
-                    return Ok(Some(part));
+                if mapping.0 < end && start < mapping.1 && has_flag(flags, b"um") {
+                    return Ok(Some(mapping));
                 }
             } else if let Some(addresses) = addresses_of(text) {
                 mapping = addresses;
@@ -61,20 +60,17 @@ mod tests {
     use crate::uffd::{Features, Mode, Uffd};
 
     #[test]
-    fn only_the_registered_part_is_named() {
+    fn only_the_registered_mapping_is_named() {
         let Ok(uffd) = Uffd::open(Features::NONE) else {
             std::println!("SKIP: userfaultfd is not available");
             return;
         };
         let mapping = Mapping::anonymous(16 * 4096, 4096, Access::ReadWrite).expect("16 pages");
         let (start, end) = (mapping.start(), mapping.end());
-        assert_eq!(first_registered_part(start, end), Ok(None));
+        assert_eq!(first_registered(start, end), Ok(None));
         uffd.register(start + 4 * 4096, 4 * 4096, Mode::Missing).expect("anonymous memory can be registered");
-        assert_eq!(first_registered_part(start, end), Ok(Some((start + 4 * 4096, start + 8 * 4096))));
-        assert_eq!(
-            first_registered_part(start + 6 * 4096, end),
-            Ok(Some((start + 6 * 4096, start + 8 * 4096)))
-        );
-        assert_eq!(first_registered_part(start + 8 * 4096, end), Ok(None));
+        assert_eq!(first_registered(start, end), Ok(Some((start + 4 * 4096, start + 8 * 4096))));
+        assert_eq!(first_registered(start + 6 * 4096, end), Ok(Some((start + 4 * 4096, start + 8 * 4096))));
+        assert_eq!(first_registered(start + 8 * 4096, end), Ok(None));
     }
 }

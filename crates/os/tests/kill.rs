@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 use audit::Leaks;
 use stage::{GEOMETRY, Stage};
 use uswap_core::clusters::lock::{Holder, SUPERVISOR};
-use uswap_core::mm::{MmState, MmTable};
+use uswap_core::mm::{Hands, MmState, MmTable};
 use uswap_core::swap_table::WritebackEnd;
 use uswap_core::swap_word::Content;
 use uswap_engine::reaper::{drop_mm, give_back_clusters};
@@ -68,7 +68,7 @@ struct Member {
 
 impl Member {
     fn start(stage: &Stage, seed: u64) -> Member {
-        let record = stage.segment.mms().take().expect("there are more records than processes");
+        let record = stage.segment.mms().take(Hands::Run).expect("there are more records than processes");
         let invitation = format!("{}:{}:{}:{seed}", std::process::id(), stage.memfd.raw(), record.id().0);
         let child = Command::new(std::env::current_exe().expect("this program has a path"))
             .args(["a_process_that_is_killed", "--exact", "--nocapture"])

@@ -72,9 +72,13 @@ fn has_registered(process: &Process<'_>, range: PageRange) -> bool {
 }
 
 fn map_zeros(process: &Process<'_>, range: PageRange) {
+    let mapping = process.memory.borrow_mut().next_mapping();
+    map_as(process, range, &MappedPage { mapping, writable: true, ..MappedPage::default() });
+}
+/// Maps zeros like another page of the same mapping.
+fn map_as(process: &Process<'_>, range: PageRange, like: &MappedPage) {
     for page in range.start.0..range.end.0 {
-        let mapped = MappedPage { writable: true, ..MappedPage::default() };
-        process.memory.borrow_mut().pages.insert(page, mapped);
+        process.memory.borrow_mut().pages.insert(page, like.clone());
         process.expected.borrow_mut().insert(page, Expected::zeros());
     }
 }
@@ -149,7 +153,9 @@ pub async fn remap(world: &World<'_>, process: &Process<'_>) {
     let target = PageRange { start: to, end: to.plus(from.pages() + grow) };
     let overlap = target.start.0 < from.end.0 && from.start.0 < target.end.0;
     let over = is_mapped(process, target);
-    if overlap || (over && world.below(3) > 0) || !claim(process, from) {
+    // libc's mremap with MREMAP_DONTUNMAP, and its fork, wait for each other.
+    let waits = stays && !process.unborn.borrow().is_empty();
+    if overlap || waits || (over && world.below(3) > 0) || !claim(process, from) {
         return;
     }
     if !claim(process, target) {
@@ -164,6 +170,7 @@ pub async fn remap(world: &World<'_>, process: &Process<'_>) {
     unmap_now(process, target);
     move_pages(process, from, target);
     if stays {
+        process.moves_that_stay.set(process.moves_that_stay.get() + 1);
         // The old mapping is as it was, registered too, and empty.
         map_zeros(process, from);
         if registered {
@@ -190,6 +197,7 @@ pub async fn remap(world: &World<'_>, process: &Process<'_>) {
     // What stays mapped is not used by another thread of a sound program before the call returns; an unmapped place is free for all at once.
     if stays {
         unclaim(process, from);
+        process.moves_that_stay.set(process.moves_that_stay.get() - 1);
     }
     unclaim(process, target);
 }
@@ -204,19 +212,20 @@ fn grow_in_place(world: &World<'_>, process: &Process<'_>, mapping: PageRange) {
     }
     world.note(format_args!("mremap {mapping:?}: {new:?} is added"));
     world.count("mremap in place", 1);
-    let registered = has_registered(process, mapping);
-    map_zeros(process, new);
-    if registered {
-        process.memory.borrow_mut().register(new);
-    }
+    let like = process.memory.borrow().pages.get(&mapping.start.0).expect("what is mapped has pages").clone();
+    let MappedPage { mapping, registered, .. } = like;
+    map_as(process, new, &MappedPage { mapping, registered, writable: true, ..MappedPage::default() });
 }
 
 fn move_pages(process: &Process<'_>, from: PageRange, target: PageRange) {
     let (mut memory, mut expected) = (process.memory.borrow_mut(), process.expected.borrow_mut());
+    let mapping = memory.next_mapping();
     let mut like = MappedPage::default();
     for index in 0..from.pages() {
         let page = memory.pages.remove(&(from.start.0 + index)).expect("nobody unmaps a claimed range");
-        like = MappedPage { registered: page.registered, writable: page.writable, ..MappedPage::default() };
+        let page = MappedPage { mapping, ..page };
+        let (registered, writable) = (page.registered, page.writable);
+        like = MappedPage { mapping, registered, writable, ..MappedPage::default() };
         memory.pages.insert(target.start.0 + index, page);
         let what = expected.remove(&(from.start.0 + index)).expect("what is mapped is expected");
         expected.insert(target.start.0 + index, what);
@@ -275,7 +284,7 @@ pub async fn drop_pages(world: &World<'_>, process: &Process<'_>) {
 
 /// fork: the child has what was there in one instant, and starts when the event was read.
 pub async fn fork<'a>(world: &Rc<World<'a>>, process: &Rc<Process<'a>>) {
-    if world.alive().len() >= world.options.processes_max {
+    if world.alive().len() >= world.options.processes_max || process.moves_that_stay.get() > 0 {
         return;
     }
     begin_change(process);

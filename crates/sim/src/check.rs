@@ -30,7 +30,9 @@ fn words(world: &World<'_>, mm: MmId) -> Vec<(PageId, PageWord)> {
 /// What holds at any moment: an unlocked word tells the truth.
 pub fn at_any_moment(world: &World<'_>) {
     for process in world.alive() {
-        if process.engine.borrow().is_some() && process.gate_is_free() {
+        let engine = process.engine.borrow().clone();
+        let is_settled = engine.is_some_and(|engine| !engine.is_in_the_middle_of_an_event());
+        if is_settled && process.gate_is_free() {
             words_tell_the_truth(world, &process);
         }
     }
@@ -169,8 +171,11 @@ pub fn at_the_end(world: &World<'_>) {
         ("cells of the pool", segment.pool().used_cells()),
         ("slots of the file", segment.slots().used()),
         ("pages of page tables", segment.tables().used_count() as u64),
-        ("records", segment.mms().in_use().count() as u64),
     ];
+    let records = segment.mms().in_use().count();
+    if records > 0 {
+        world.fail(format!("{records} records in use after the last process"));
+    }
     for (what, used) in checks {
         if used > leaks_max {
             world.fail(format!("{used} {what} in use after the last process; {leaks_max} leaks allowed"));

@@ -23,4 +23,5 @@ pub mod run;
 pub mod supervisor;
 pub mod world;
 
+pub use options::Mix;
 pub use run::{Arena, Keep, Outcome, run_seed};

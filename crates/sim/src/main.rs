@@ -6,7 +6,7 @@ use clap::{Parser, Subcommand, ValueEnum};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
-use uswap_sim::{Arena, Keep, run_seed};
+use uswap_sim::{Arena, Keep, Mix, run_seed};
 
 /// The engine in a made-up world.
 #[derive(Parser)]
@@ -17,6 +17,18 @@ struct Args {
     /// Switch one bug of the engine on (needs `--features plant`): the seeds must find it.
     #[arg(long, global = true)]
     plant: Option<Plant>,
+    /// What programs mostly do.
+    #[arg(long, global = true, default_value = "all")]
+    mix: MixName,
+}
+
+/// What programs mostly do.
+#[derive(Clone, Copy, ValueEnum)]
+enum MixName {
+    /// A little of everything.
+    All,
+    /// Map, unmap, move and fork.
+    Mappings,
 }
 
 #[derive(Subcommand)]
@@ -74,26 +86,31 @@ enum Plant {
 
 static SEED: AtomicU64 = AtomicU64::new(0);
 
-fn replay_line(seed: u64) -> String {
-    format!("cargo run --release -p uswap-sim -- replay --seed {seed}")
+fn replay_line(seed: u64, mix: Mix) -> String {
+    let mix = if mix == Mix::Mappings { " --mix mappings" } else { "" };
+    format!("cargo run --release -p uswap-sim -- replay --seed {seed}{mix}")
 }
 
 fn main() -> Result<()> {
     let args = Args::parse();
     set_plant(args.plant)?;
+    let mix = match args.mix {
+        MixName::All => Mix::All,
+        MixName::Mappings => Mix::Mappings,
+    };
     let before = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |info| {
         before(info);
         eprintln!(
             "seed {} failed: {}",
             SEED.load(Ordering::Relaxed),
-            replay_line(SEED.load(Ordering::Relaxed))
+            replay_line(SEED.load(Ordering::Relaxed), mix)
         );
     }));
     match args.command {
-        Command::Run { seeds, from, keep_going } => run(seeds, from, keep_going),
-        Command::Replay { seed, trace } => replay(seed, trace),
-        Command::Meta { seeds, from } => meta(seeds, from),
+        Command::Run { seeds, from, keep_going } => run(seeds, from, mix, keep_going),
+        Command::Replay { seed, trace } => replay(seed, mix, trace),
+        Command::Meta { seeds, from } => meta(seeds, from, mix),
     }
 }
 
@@ -118,19 +135,19 @@ fn set_plant(plant: Option<Plant>) -> Result<()> {
     Ok(())
 }
 
-fn run(seeds: u64, from: u64, keep_going: bool) -> Result<()> {
+fn run(seeds: u64, from: u64, mix: Mix, keep_going: bool) -> Result<()> {
     let start = Instant::now();
     let mut arena = Arena::default();
     let mut tally: BTreeMap<&'static str, u64> = BTreeMap::new();
     let mut failed = 0;
     for seed in from..from + seeds {
         SEED.store(seed, Ordering::Relaxed);
-        let outcome = run_seed(&mut arena, seed, Keep::Hash);
+        let outcome = run_seed(&mut arena, seed, mix, Keep::Hash);
         for (name, amount) in outcome.tally {
             *tally.entry(name).or_default() += amount;
         }
         if let Some(failure) = outcome.failure {
-            eprintln!("seed {seed} failed: {failure}\n{}", replay_line(seed));
+            eprintln!("seed {seed} failed: {failure}\n{}", replay_line(seed, mix));
             failed += 1;
             if !keep_going {
                 bail!("failed after {} seeds", seed - from + 1);
@@ -145,10 +162,10 @@ fn run(seeds: u64, from: u64, keep_going: bool) -> Result<()> {
     if failed > 0 { bail!("{failed} seeds failed") } else { Ok(()) }
 }
 
-fn replay(seed: u64, trace: bool) -> Result<()> {
+fn replay(seed: u64, mix: Mix, trace: bool) -> Result<()> {
     SEED.store(seed, Ordering::Relaxed);
     let keep = if trace { Keep::Lines } else { Keep::Hash };
-    let outcome = run_seed(&mut Arena::default(), seed, keep);
+    let outcome = run_seed(&mut Arena::default(), seed, mix, keep);
     if let Some(lines) = outcome.trace {
         print!("{lines}");
     }
@@ -159,12 +176,12 @@ fn replay(seed: u64, trace: bool) -> Result<()> {
     }
 }
 
-fn meta(seeds: u64, from: u64) -> Result<()> {
+fn meta(seeds: u64, from: u64, mix: Mix) -> Result<()> {
     let mut arena = Arena::default();
     for seed in from..from + seeds {
         SEED.store(seed, Ordering::Relaxed);
-        let first = run_seed(&mut arena, seed, Keep::Lines);
-        let second = run_seed(&mut arena, seed, Keep::Lines);
+        let first = run_seed(&mut arena, seed, mix, Keep::Lines);
+        let second = run_seed(&mut arena, seed, mix, Keep::Lines);
         if first.trace_hash != second.trace_hash || first.trace != second.trace {
             bail!("seed {seed} gives different traces");
         }

@@ -14,6 +14,8 @@ use uswap_units::{PageId, PageRange};
 /// One mapped page.
 #[derive(Clone, Default)]
 pub struct MappedPage {
+    /// The mapping that it is part of.
+    pub mapping: u64,
     /// Its faults come as messages.
     pub registered: bool,
     /// Mapped writable.
@@ -67,6 +69,8 @@ pub struct Memory {
     read_up_to: u64,
     tickets: u64,
     waiting: BTreeMap<u64, Vec<TaskId>>,
+    /// Mappings that were made.
+    mappings: u64,
 }
 
 /// What an access meets.
@@ -275,16 +279,26 @@ impl Memory {
         any
     }
 
-    /// The first part of a range that is mapped and registered.
-    pub fn registered_part(&self, range: PageRange) -> Option<PageRange> {
-        let mut registered = self
-            .pages
-            .range(range.start.0..range.end.0)
-            .filter(|(_, page)| page.registered)
-            .map(|(&page, _)| page);
-        let first = registered.next()?;
-        let rest = registered.zip(first + 1..).take_while(|(page, next)| page == next).count() as u64;
-        Some(PageRange { start: PageId(first), end: PageId(first + 1 + rest) })
+    /// The first mapping with a page in a range that is registered, as a whole. What is protected otherwise is a mapping of its own.
+    pub fn registered_mapping(&self, range: PageRange) -> Option<PageRange> {
+        let mut pages = self.pages.range(range.start.0..range.end.0);
+        let (&page, first) = pages.find(|(_, page)| page.registered)?;
+        let is_part = |(page, mapped): (&u64, &MappedPage), expected: u64| {
+            *page == expected
+                && (mapped.mapping, mapped.registered, mapped.writable)
+                    == (first.mapping, true, first.writable)
+        };
+        let before = (1..).zip(self.pages.range(..page).rev());
+        let before = before.take_while(|(back, mapped)| is_part(*mapped, page - back)).count() as u64;
+        let behind = (page..).zip(self.pages.range(page..));
+        let behind = behind.take_while(|(expected, mapped)| is_part(*mapped, *expected)).count() as u64;
+        Some(PageRange { start: PageId(page - before), end: PageId(page + behind) })
+    }
+
+    /// A number for a mapping that is made.
+    pub fn next_mapping(&mut self) -> u64 {
+        self.mappings += 1;
+        self.mappings
     }
 
     /// The memory that a child gets, and marks what both have now as shared. Frames that are just being read by another process are copied instead, as the kernel does with pinned pages.
@@ -299,6 +313,6 @@ impl Memory {
         for page in pages.values_mut().filter(|page| page.pinned) {
             (page.pinned, page.shared) = (false, false);
         }
-        Memory { pages, frames: self.frames.clone(), ..Memory::default() }
+        Memory { pages, frames: self.frames.clone(), mappings: self.mappings, ..Memory::default() }
     }
 }

@@ -65,6 +65,15 @@ pub const FILES_MAX: usize = 3;
 /// Slots of one of them at most.
 pub const FILE_SLOTS_MAX: u64 = 8 * 41;
 
+/// What programs mostly do.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Mix {
+    /// A little of everything.
+    All,
+    /// One process whose threads, and those of its children, mostly map, unmap, move and fork: many events at once, and nothing else goes wrong.
+    Mappings,
+}
+
 /// Everything about the run of one seed.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
@@ -141,7 +150,42 @@ impl Options {
     }
 
     /// The options of a seed.
-    pub fn of_seed(prng: &mut Prng) -> Options {
+    pub fn of_seed(prng: &mut Prng, mix: Mix) -> Options {
+        let all = Options::all(prng);
+        match mix {
+            Mix::All => all,
+            Mix::Mappings => all.mostly_mappings(prng),
+        }
+    }
+
+    fn mostly_mappings(self, prng: &mut Prng) -> Options {
+        let mut sometimes = |weight: u64| if prng.chance(2, 3) { 1 + prng.below(weight) } else { 0 };
+        let weights = Weights {
+            map: 20 + sometimes(30),
+            unmap: sometimes(60),
+            map_over: sometimes(20),
+            remap: 10 + sometimes(80),
+            drop: sometimes(10),
+            fork: sometimes(3),
+            protect: sometimes(4),
+            pin: sometimes(3),
+            exit: 0,
+        };
+        Options {
+            weights,
+            threads: 2 + sometimes(5) as usize,
+            processes: 1,
+            operations: 200 + sometimes(200),
+            kills: 0,
+            files: self.files.map(|file| file.map(|file| FileOptions { faults: DiskFaults::default(), ..file })),
+            busy: 0,
+            looks: 0,
+            uncounted: 0,
+            ..self
+        }
+    }
+
+    fn all(prng: &mut Prng) -> Options {
         let mut sometimes = |weight: u64| if prng.chance(2, 3) { 1 + prng.below(weight) } else { 0 };
         let weights = Weights {
             map: 4 + sometimes(6),

@@ -288,11 +288,11 @@ impl Platform for SimPlatform<'_> {
     fn event_pending(&self) -> bool {
         self.process.memory.borrow().changing > 0
     }
-    fn registered_part(&self, range: PageRange) -> Option<PageRange> {
-        let part = self.process.memory.borrow().registered_part(range);
-        self.world.count("registered parts asked for", 1);
-        self.world.note(format_args!("registered in {range:?}: {part:?}"));
-        part
+    fn registered_mapping(&self, range: PageRange) -> Option<PageRange> {
+        let mapping = self.process.memory.borrow().registered_mapping(range);
+        self.world.count("registered mappings asked for", 1);
+        self.world.note(format_args!("registered in {range:?}: {mapping:?}"));
+        mapping
     }
     fn drops_followed(&self, range: PageRange) -> bool {
         let dropping = self.process.dropping.borrow();

@@ -46,6 +46,8 @@ pub struct Process<'a> {
     pub claimed: RefCell<Vec<PageRange>>,
     /// Ranges that calls are dropping which the engine follows.
     pub dropping: RefCell<Vec<PageRange>>,
+    /// Threads in mremap with MREMAP_DONTUNMAP.
+    pub moves_that_stay: Cell<u32>,
     /// Handlers that wait for messages.
     pub poll_waiters: RefCell<Vec<TaskId>>,
     /// Handlers that serve.
@@ -80,6 +82,7 @@ impl<'a> Process<'a> {
             users: RefCell::default(),
             claimed: RefCell::default(),
             dropping: RefCell::default(),
+            moves_that_stay: Cell::new(0),
             poll_waiters: RefCell::default(),
             serving: Cell::new(0),
             threads_running: Cell::new(0),

@@ -3,7 +3,7 @@
 use crate::check;
 use crate::executor::Stop;
 use crate::memory::Memory;
-use crate::options::{FILE_SLOTS_MAX, FILES_MAX, Options};
+use crate::options::{FILE_SLOTS_MAX, FILES_MAX, Mix, Options};
 use crate::process::{Process, set_live};
 use crate::program;
 use crate::supervisor;
@@ -13,6 +13,7 @@ use std::rc::Rc;
 use uswap_core::counters::COUNTERS;
 use uswap_core::file_key::FILE_KEY_BYTES;
 use uswap_core::files::slots_of_all;
+use uswap_core::mm::Hands;
 use uswap_core::segment::{Geometry, Segment};
 use uswap_sync::{AtomicU64, Ordering};
 use uswap_units::{Bytes, Prng};
@@ -68,12 +69,12 @@ fn file_key(seed: u64) -> [u8; FILE_KEY_BYTES] {
 }
 
 /// Runs a seed.
-pub fn run_seed(arena: &mut Arena, seed: u64, keep: Keep) -> Outcome {
+pub fn run_seed(arena: &mut Arena, seed: u64, mix: Mix, keep: Keep) -> Outcome {
     for word in &arena.0 {
         word.store(0, Ordering::Relaxed);
     }
     let mut prng = Prng::new(seed ^ 0x5EED_5EED_5EED_5EED);
-    let options = Options::of_seed(&mut prng);
+    let options = Options::of_seed(&mut prng, mix);
     let segment = Segment::create(&arena.0, options.geometry);
     segment.file_key().set(file_key(seed));
     segment.budget().set_ram(Bytes::of_pages(options.ram_pages));
@@ -157,7 +158,7 @@ fn run_until(world: &World<'_>, reached: impl Fn() -> bool) {
 }
 
 fn start_process(world: &Rc<World<'_>>) {
-    let mm = world.segment.mms().take().expect("the first processes find a record");
+    let mm = world.segment.mms().take(Hands::Run).expect("the first processes find a record");
     let root = world.segment.tables().allocate(mm.id()).expect("the first processes find a table page");
     mm.set_root(root);
     let memory = Memory::with_arena(Process::arena_frames(world.options.engine.arena_chunks));

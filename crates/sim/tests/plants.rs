@@ -3,14 +3,14 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use uswap_engine::plant::{Plant, set};
-use uswap_sim::{Arena, Keep, run_seed};
+use uswap_sim::{Arena, Keep, Mix, run_seed};
 
 /// The first seed that fails, in a check of the simulator or in an assertion of the engine.
 fn found_after(plant: Plant, seeds_max: u64) -> Option<u64> {
     set(Some(plant));
     let mut arena = Arena::default();
     let found = (0..seeds_max).find(|&seed| {
-        let outcome = catch_unwind(AssertUnwindSafe(|| run_seed(&mut arena, seed, Keep::Hash)));
+        let outcome = catch_unwind(AssertUnwindSafe(|| run_seed(&mut arena, seed, Mix::All, Keep::Hash)));
         outcome.map_or(true, |outcome| outcome.failure.is_some())
     });
     set(None);
