@@ -5,7 +5,7 @@
 //!
 //! Map: [`segment`] cuts the slice into tables. [`page_word`] and [`page_table`] say where a page is, [`swap_word`] and [`swap_table`]
 //! where its content is, [`pool`] holds compressed content in RAM, [`slots`] counts the room of the swap file; [`clusters`] hands out entries and slots; [`store_jobs`] and [`load_jobs`] are work handed to the supervisor, [`mm`] lists the processes,
-//! [`budget`] and [`counters`] hold numbers, [`balance`] and [`placement`] decide from them; [`range_set`] notes ranges of one process.
+//! [`zones`] hands out frames and decides how room for large runs is made; [`budget`] and [`counters`] hold numbers, [`balance`] and [`placement`] decide from them; [`range_set`] notes ranges of one process.
 //!
 //! Rules of shared state: no pointers. Each change that others may see is one atomic operation on one word, and what a killed process can leave
 //! behind is a leak of what it had reserved, which `reap` finds. Only [`clusters`] has locks; they name their holder, and what they guard can be made anew.
@@ -34,6 +34,7 @@ pub mod slots;
 pub mod store_jobs;
 pub mod swap_table;
 pub mod swap_word;
+pub mod zones;
 
 #[cfg(all(test, loom))]
 mod loom_tests;

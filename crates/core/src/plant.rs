@@ -13,6 +13,10 @@ pub(crate) enum Plant {
     ReapLooksTwice,
     /// A weakened ordering: who copies a page that is written anew may not see that the job was taken.
     PageRelaxed,
+    /// A dropped second look: who falls asleep looks for requests and then notes that it sleeps, in two steps.
+    SleepWithoutLook,
+    /// A dropped second look: who fetches what a ticket brought does not see that it has become void meanwhile.
+    FetchByStore,
 }
 
 #[cfg(all(test, any(loom, shuttle)))]
