@@ -8,10 +8,12 @@ mod page_table;
 mod page_word;
 mod pool;
 mod range_set;
+mod reclaim;
 mod segment;
 mod slots;
 mod swap_table;
 mod threads;
+mod zones;
 
 use crate::segment::{Geometry, Segment};
 use std::vec::Vec;

@@ -15,6 +15,10 @@ pub(crate) enum Plant {
     PageRelaxed,
     /// A dropped barrier between naming a new entry and the look whether the words are being copied for a child, and on the other side.
     NoBarrier,
+    /// A dropped second look: who falls asleep looks for requests and then notes that it sleeps, in two steps.
+    SleepWithoutLook,
+    /// A dropped second look: who fetches what a ticket brought does not see that it has become void meanwhile.
+    FetchByStore,
 }
 
 #[cfg(all(test, any(loom, shuttle)))]

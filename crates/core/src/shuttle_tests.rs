@@ -3,6 +3,8 @@
 //! Run: `RUSTFLAGS="--cfg shuttle" cargo test -p uswap-core --lib shuttle`. Longer than what loom can go through: each thread takes several steps, and each atomic operation is a point
 //! where another one may go on. All orders here are sequential; weak orderings are loom's.
 
+mod zones;
+
 use crate::clusters::lock::{Holder, Locker, SUPERVISOR};
 use crate::clusters::{CLUSTER_SLOTS, Clusters, Truth};
 use crate::counters::Counters;
