@@ -221,6 +221,7 @@ mod tests {
         }
     }
 
+    #[test]
     fn auto_size_is_at_most_64_gib_and_not_nothing() {
         let bytes = swap_bytes_auto(&std::env::temp_dir(), 0).unwrap();
         assert!(bytes > 0);
