@@ -177,7 +177,9 @@ impl Options {
             processes: 1,
             operations: 200 + sometimes(200),
             kills: 0,
-            files: self.files.map(|file| file.map(|file| FileOptions { faults: DiskFaults::default(), ..file })),
+            files: self
+                .files
+                .map(|file| file.map(|file| FileOptions { faults: DiskFaults::default(), ..file })),
             busy: 0,
             looks: 0,
             uncounted: 0,
