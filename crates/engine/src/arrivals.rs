@@ -116,7 +116,8 @@ impl Arrivals {
     }
     /// The first part of `range` where something arrived.
     pub fn first_in(&self, range: PageRange) -> Option<Arrival> {
-        let arrivals = self.arrivals[..self.count].iter().filter(|arrival| overlap(arrival.place, range));
+        let is_there = |arrival: &&Arrival| range.start < range.end && overlap(arrival.place, range);
+        let arrivals = self.arrivals[..self.count].iter().filter(is_there);
         let first = arrivals.min_by_key(|arrival| arrival.place.start)?;
         let place =
             PageRange { start: first.place.start.max(range.start), end: first.place.end.min(range.end) };
@@ -177,6 +178,7 @@ mod tests {
         let second = arrivals.first_in(range(13, 18)).expect("what is behind the hole");
         assert_eq!((second.place, second.begins), (range(16, 18), PageId(16)));
         assert_eq!(arrivals.first_without(range(12, 40)), (range(12, 16), range(20, 40)));
+        assert_eq!(arrivals.first_in(range(18, 18)), None, "who goes on behind each comes to an end");
         arrivals.add(moved(300, 8, 1), range(8, 31));
         assert_eq!(arrivals.first_in(range(9, 100)).map(|arrival| arrival.place), Some(range(31, 35)));
         assert!(!arrivals.has_word(PageId(8)));
