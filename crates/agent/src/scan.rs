@@ -30,6 +30,9 @@ const CONTROL_BLOCK_BYTES: usize = 2560;
 /// A scan without a sign of new memory is made this often.
 const RESCAN_NS: u64 = 20_000_000;
 
+/// So long are new mappings left alone, when more and more come, of a program that has a userfaultfd of its own.
+const PUT_OFF_NS_MAX: u64 = 100_000_000;
+
 /// What kswapd works with.
 pub struct Scanner {
     pub workspace: &'static mut Workspace,
@@ -65,6 +68,8 @@ pub struct PageScanner {
     last: Statm,
     last_ns: u64,
     took_ns: u64,
+    /// New mappings are left alone since then.
+    put_off_since_ns: Option<u64>,
     registered: Vec<(usize, usize)>,
     events_seen: u64,
     tables_full_said: bool,
@@ -83,6 +88,7 @@ impl PageScanner {
             last: Statm { total_pages: 0, resident_pages: 0, shared_pages: 0 },
             last_ns: 0,
             took_ns: 0,
+            put_off_since_ns: None,
             registered: Vec::with_capacity(1024),
             events_seen: 0,
             tables_full_said: false,
@@ -98,16 +104,20 @@ impl PageScanner {
         let since_ns = now_ns.saturating_sub(self.last_ns);
         // A large sparse program takes long to look through: then at most a tenth of the time is spent on it.
         let asked = fresh::wanted();
-        if let Some(asked) = asked
-            && process::has_userfaultfd() != Ok(false)
-        {
-            // The program may want the new mapping for its own userfaultfd: it has time for that until the next look.
+        let is_due = since_ns > self.took_ns * 10 && (changed || since_ns > RESCAN_NS);
+        let put_off_ns = self.put_off_since_ns.map_or(0, |since_ns| now_ns.saturating_sub(since_ns));
+        let is_new = asked.is_some() || changed && is_due && put_off_ns < PUT_OFF_NS_MAX;
+        if is_new && process::has_userfaultfd() != Ok(false) {
+            // The program may want the new mapping for its own userfaultfd: it has time for that until nothing has changed for a while.
             (self.last, self.last_ns) = (now, now_ns);
-            fresh::looked(asked);
+            self.put_off_since_ns.get_or_insert(now_ns);
+            if let Some(asked) = asked {
+                fresh::looked(asked);
+            }
             return;
         }
-        if asked.is_some() || since_ns > self.took_ns * 10 && (changed || since_ns > RESCAN_NS) {
-            self.last = now;
+        if asked.is_some() || is_due {
+            (self.last, self.put_off_since_ns) = (now, None);
             self.scan(engine, MAPPING_BYTES_MIN);
             self.last_ns = clock::now_ns();
             self.took_ns = self.last_ns.saturating_sub(now_ns);
