@@ -211,17 +211,21 @@ fn badcases_the_file_is_no_larger_than_told() {
     let right = right_checksum();
     let mut running = start_with(&format!("{}:48M", scratch.path().display()), &[]);
     let path = running.waits_for_swap_file(scratch.path(), BYTES_MAX / 2).expect("the file is used");
-    let mut largest = 0;
+    let (mut largest, mut end) = (0, 0);
     while !running.ended() {
         // It goes with the run.
-        largest = largest.max(std::fs::metadata(&path).map_or(0, |status| status.blocks() * 512));
+        if let Ok(status) = std::fs::metadata(&path) {
+            (largest, end) = (largest.max(status.blocks() * 512), end.max(status.len()));
+        }
         std::thread::sleep(Duration::from_millis(2));
     }
     let outcome = running.finish();
     never_wrong("size", &outcome, &right);
     assert_eq!(outcome.code, Some(0), "told to grow, but it ended: {}", outcome.stderr);
     assert!(outcome.stderr.contains("the swap file is full"), "no warning: {}", outcome.stderr);
-    assert!(largest <= BYTES_MAX, "the file took {largest} bytes");
+    assert!(end <= BYTES_MAX, "the file has {end} bytes");
+    // A file with many holes has some blocks more, in which ext4 keeps where its parts lie.
+    assert!(largest <= BYTES_MAX + (64 << 10), "the file took {largest} bytes");
     assert!(largest > BYTES_MAX / 4 * 3, "the file took only {largest} bytes");
 }
 
