@@ -224,7 +224,7 @@ fn badcases_the_file_is_no_larger_than_told() {
     assert_eq!(outcome.code, Some(0), "told to grow, but it ended: {}", outcome.stderr);
     assert!(outcome.stderr.contains("the swap file is full"), "no warning: {}", outcome.stderr);
     assert!(end <= BYTES_MAX, "the file has {end} bytes");
-    // A file with many holes has some blocks more, in which ext4 keeps where its parts lie.
+    // A file of five parts or more has a block more, or a few, in which ext4 keeps where they lie.
     assert!(largest <= BYTES_MAX + (64 << 10), "the file took {largest} bytes");
     assert!(largest > BYTES_MAX / 4 * 3, "the file took only {largest} bytes");
 }

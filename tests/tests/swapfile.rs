@@ -4,7 +4,25 @@ use std::fs::File;
 use std::io::{Read as _, Seek as _, SeekFrom};
 use std::os::unix::fs::FileExt as _;
 use std::time::Duration;
-use uswap_tests::{Run, Running, Scratch, needs, program, skip, turn, uswap_binary};
+use uswap_tests::{Outcome, Run, Running, Scratch, needs, program, skip, turn, uswap_binary};
+
+/// Runs a Python program that knows the directory of its swap file, and must end well. None: not here.
+fn run_python(text: &str) -> Option<Outcome> {
+    let _turn = turn();
+    if uswap_binary().is_none() || !needs(&["python3"]) {
+        return None;
+    }
+    let directory = Scratch::new();
+    let path = directory.path().display().to_string();
+    let outcome = Run::plain("/usr/bin/python3")
+        .env("SWAP_DIR", &path)
+        .args(["-c", text])
+        .uswap(48, &["--swap", &path, "--allow-tmpfs"])
+        .finish();
+    outcome.must_succeed();
+    assert_eq!(outcome.stdout, "OK\n");
+    Some(outcome)
+}
 
 /// Makes 160 MB that do not compress, frees most of it, and watches the blocks of its supervisor's swap file.
 const PROGRAM: &str = r#"
@@ -34,19 +52,9 @@ print("OK")
 
 #[test]
 fn swapfile_blocks_of_freed_memory_go_back_to_the_file_system() {
-    let _turn = turn();
-    if uswap_binary().is_none() || !needs(&["python3"]) {
-        return;
+    if let Some(outcome) = run_python(PROGRAM) {
+        outcome.must_hold_budget_mostly(48);
     }
-    let directory = Scratch::new();
-    let path = directory.path().display().to_string();
-    let outcome = Run::plain("/usr/bin/python3")
-        .env("SWAP_DIR", &path)
-        .args(["-c", PROGRAM])
-        .uswap(48, &["--swap", &path, "--allow-tmpfs"])
-        .finish();
-    outcome.must_succeed().must_hold_budget_mostly(48);
-    assert_eq!(outcome.stdout, "OK\n");
 }
 
 /// Makes pages that do not compress and pages that do, each with the same 48 random bytes in it, and looks for those in its supervisor's swap file.
@@ -83,19 +91,7 @@ print("OK")
 
 #[test]
 fn swapfile_holds_nothing_that_can_be_read() {
-    let _turn = turn();
-    if uswap_binary().is_none() || !needs(&["python3"]) {
-        return;
-    }
-    let directory = Scratch::new();
-    let path = directory.path().display().to_string();
-    let outcome = Run::plain("/usr/bin/python3")
-        .env("SWAP_DIR", &path)
-        .args(["-c", SECRETIVE])
-        .uswap(48, &["--swap", &path, "--allow-tmpfs"])
-        .finish();
-    outcome.must_succeed();
-    assert_eq!(outcome.stdout, "OK\n");
+    run_python(SECRETIVE);
 }
 
 /// The first file among the descriptors of the run's supervisor whose name holds `name`.
