@@ -11,35 +11,67 @@ use std::time::Duration;
 use uswap_tests::process::Process;
 use uswap_tests::{Outcome, Run, Running, Scratch, SmallDisk, program, report, skip, turn, uswap_binary};
 
-/// A control group whose processes write to one disk slowly; removed when dropped.
+/// A control group in which one disk is slow; removed when dropped.
 struct SlowGroup {
     path: PathBuf,
+    /// The files that say how slow, of this version of control groups.
+    limits: &'static [&'static str],
+    device: String,
+}
+
+/// What the disk of a group does in a second, at most.
+#[derive(Clone, Copy)]
+enum Slow {
+    /// So many bytes are written.
+    Bytes(u64),
+    /// So many reads and so many writes are served. 0: as many as it can.
+    Operations(u64),
 }
 
 impl SlowGroup {
-    const BYTES_PER_SECOND: u64 = 10 << 20;
+    const FIRST: &[&str] = &[
+        "blkio.throttle.write_bps_device",
+        "blkio.throttle.read_iops_device",
+        "blkio.throttle.write_iops_device",
+    ];
+    const SECOND: &[&str] = &["io.max"];
 
-    fn new(disk: &SmallDisk) -> Option<Self> {
+    fn new(disk: &SmallDisk, how: Slow) -> Option<Self> {
         let device = std::fs::metadata(&disk.mounted).expect("it is mounted").dev();
         let device = format!("{}:{}", rustix::fs::major(device), rustix::fs::minor(device));
-        let second = ("/sys/fs/cgroup", "io.max", format!("{device} wbps={}", Self::BYTES_PER_SECOND));
-        let first = (
-            "/sys/fs/cgroup/blkio",
-            "blkio.throttle.write_bps_device",
-            format!("{device} {}", Self::BYTES_PER_SECOND),
-        );
-        for (root, file, limit) in [first, second] {
-            let group =
-                Self { path: Path::new(root).join(format!("uswap-slow-disk-{}", std::process::id())) };
+        for (root, limits) in [("/sys/fs/cgroup/blkio", Self::FIRST), ("/sys/fs/cgroup", Self::SECOND)] {
+            let path = Path::new(root).join(format!("uswap-slow-disk-{}", std::process::id()));
+            let group = Self { path, limits, device: device.clone() };
             let made = Path::new(root).join("cgroup.procs").exists()
                 && std::fs::create_dir(&group.path).is_ok()
-                && std::fs::write(group.path.join(file), limit).is_ok();
+                && group.limit(how);
             if made {
                 return Some(group);
             }
         }
-        skip("no control group may limit writes here");
+        skip("no control group may limit a disk here");
         None
+    }
+
+    /// From now on. False: that cannot be set.
+    fn limit(&self, how: Slow) -> bool {
+        let (first, second) = match how {
+            Slow::Bytes(bytes) => ([Some(bytes), None, None], format!("wbps={bytes}")),
+            Slow::Operations(0) => ([None, Some(0), Some(0)], "riops=max wiops=max".to_owned()),
+            Slow::Operations(count) => {
+                ([None, Some(count), Some(count)], format!("riops={count} wiops={count}"))
+            }
+        };
+        let values = match self.limits {
+            [_] => vec![Some(second)],
+            _ => first.map(|value| value.map(|value| value.to_string())).to_vec(),
+        };
+        let set = |(file, value): (&&str, Option<String>)| {
+            value.is_none_or(|value| {
+                std::fs::write(self.path.join(file), format!("{} {value}", self.device)).is_ok()
+            })
+        };
+        self.limits.iter().zip(values).all(set)
     }
 
     fn take_in(&self, pid: i32) {
@@ -257,12 +289,13 @@ fn badcases_what_may_be_written_in_a_day_is_written() {
 #[test]
 fn badcases_disk_is_slow() {
     const BUDGET_MIB: u64 = 75;
+    const BYTES_PER_SECOND: u64 = 10 << 20;
     let _turn = turn();
     if uswap_binary().is_none() {
         return skip("this case is about uswap itself");
     }
     let Some(disk) = SmallDisk::new(400) else { return };
-    let Some(slow) = SlowGroup::new(&disk) else { return };
+    let Some(slow) = SlowGroup::new(&disk, Slow::Bytes(BYTES_PER_SECOND)) else { return };
     let words = ["--bytes", "150M", "--content", "random", "--access", "read", "--count", "1000"];
     let running = Run::plain(program("touch"))
         .args(words)
@@ -277,10 +310,72 @@ fn badcases_disk_is_slow() {
     report(&format!("disk_slow: {seconds:.1} s, peak {} MiB", outcome.samples.peak_bytes >> 20));
     // More than half of the pages do not fit.
     let written = (150 - BUDGET_MIB) << 20;
-    assert!(
-        seconds > written as f64 / SlowGroup::BYTES_PER_SECOND as f64 / 2.0,
-        "the disk was not slow: {seconds} s"
-    );
+    assert!(seconds > written as f64 / BYTES_PER_SECOND as f64 / 2.0, "the disk was not slow: {seconds} s");
+}
+
+/// For five seconds the disk serves one read and one write a second, each of which waits for a second or more. Nothing is wrong and nothing hangs: the program goes on when the disk does.
+#[test]
+fn badcases_disk_answers_once_a_second() {
+    let _turn = turn();
+    if uswap_binary().is_none() {
+        return skip("this case is about uswap itself; the simulator has slow disks too");
+    }
+    let Some(disk) = SmallDisk::new(600) else { return };
+    let Some(slow) = SlowGroup::new(&disk, Slow::Operations(0)) else { return };
+    let right = right_checksum();
+    let mut running = start(&disk.mounted, &[]);
+    slow.take_in(running.pid());
+    let seen = running.waits_for_swap_file(&disk.mounted, 30 << 20).is_some();
+    assert!(slow.limit(Slow::Operations(1)), "the group was made with such a limit");
+    std::thread::sleep(Duration::from_secs(5));
+    assert!(!running.ended(), "it cannot have read all it needs in five reads");
+    assert!(slow.limit(Slow::Operations(0)), "it could be set before");
+    let outcome = running.finish();
+    assert!(seen, "the swap file was not used: {}", outcome.stderr);
+    never_wrong("disk_answers_once_a_second", &outcome, &right);
+    assert_eq!(outcome.code, Some(0), "nothing failed: {}", outcome.stderr);
+}
+
+/// Someone else cuts the swap file short: what was behind the end is gone, and the program is told so. What is written later has its place again.
+#[test]
+fn badcases_swap_file_is_cut_short_mid_run() {
+    let _turn = turn();
+    if uswap_binary().is_none() {
+        return skip("this case is about uswap itself");
+    }
+    let scratch = Scratch::new();
+    let right = right_checksum();
+    let mut running = start(scratch.path(), &[]);
+    let path = running.waits_for_swap_file(scratch.path(), 60 << 20);
+    let file = path.and_then(|path| OpenOptions::new().write(true).open(path).ok());
+    let is_cut = file.is_some_and(|file| file.set_len(1 << 20).is_ok());
+    let outcome = running.finish();
+    assert!(is_cut, "the swap file was not used: {}", outcome.stderr);
+    never_wrong("swap_file_cut_short", &outcome, &right);
+    assert!(outcome.code != Some(0), "most of the file was gone and all was read, but nothing was noticed");
+    assert!(outcome.stderr.contains("swap file"), "the message says what failed: {}", outcome.stderr);
+}
+
+/// Records change places, as when a disk writes to the wrong one: each opens only where it belongs.
+#[test]
+fn badcases_parts_of_the_swap_file_change_places() {
+    let _turn = turn();
+    if uswap_binary().is_none() {
+        return skip("this case is about uswap itself");
+    }
+    let scratch = Scratch::new();
+    let right = right_checksum();
+    let mut running = start(scratch.path(), &[]);
+    let path = running.waits_for_swap_file(scratch.path(), 30 << 20);
+    let file = path.and_then(|path| OpenOptions::new().read(true).write(true).open(path).ok());
+    let mut part = vec![0; 28 << 20];
+    let is_moved = file.is_some_and(|file| {
+        file.read_exact_at(&mut part, 0).is_ok() && file.write_all_at(&part, 4096).is_ok()
+    });
+    let outcome = running.finish();
+    assert!(is_moved, "the swap file was not used: {}", outcome.stderr);
+    never_wrong("parts_change_places", &outcome, &right);
+    assert!(outcome.code != Some(0), "7,000 pages lay elsewhere and all was read, but nothing was noticed");
 }
 
 /// From some moment on every read and write of the disk fails.
