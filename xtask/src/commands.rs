@@ -113,6 +113,17 @@ pub fn swap_space(arguments: &[&str]) -> Result<()> {
     Ok(())
 }
 
+/// Runs stress-highalloc in made-up time.
+pub fn highalloc(arguments: &[&str]) -> Result<()> {
+    let words = ["run", "--quiet", "--release", "-p", "uswap-bench", "--example", "highalloc", "--"];
+    let mut command = cargo(&words);
+    command.args(arguments);
+    if !arguments.contains(&"--out") {
+        command.arg("--out").arg(target_directory().join("highalloc"));
+    }
+    succeed(command)
+}
+
 /// `cargo WORDS` as a build of its own, with `--cfg name`.
 pub fn with_other_atomics(name: &str, words: &[&str]) -> Command {
     let mut command = cargo(words);

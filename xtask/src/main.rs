@@ -27,6 +27,8 @@ usage: cargo xtask COMMAND
   fuzz --seed S         the lists of one seed, as a failing run prints it
   swap-space [--short] [--scene NAME] [--out DIR]
                         allocators of swap slots side by side, in made-up time and with threads; pictures go to DIR
+  highalloc [--short] [--seeds N] [--wait may|may-not] [--out DIR]
+                        requests for huge pages on a machine that builds kernels, in made-up time: Linux 4.4, kcompactd, and ours
   test                  everything: the checks, unit tests, fuzz, loom, shuttle, made-up time, 1000 simulator seeds, integration tests
   install --prefix DIR  build, then copy to DIR/bin and DIR/lib/uswap
 ";
@@ -55,6 +57,7 @@ fn dispatch(arguments: &[String]) -> Result<()> {
         ["fuzz", "--seed", seed] => suite::fuzz(None, Some(seed.parse()?)).map(drop),
         ["test"] => suite::run(),
         ["swap-space", bench_arguments @ ..] => commands::swap_space(bench_arguments),
+        ["highalloc", bench_arguments @ ..] => commands::highalloc(bench_arguments),
         ["install", "--prefix", directory] => install::run(directory.as_ref()),
         ["help" | "--help" | "-h"] => {
             print!("{USAGE}");

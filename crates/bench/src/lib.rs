@@ -11,6 +11,7 @@
 //! | [`workloads`] | programs that are run: `uswap workload NAME`, and scripts around real programs |
 //! | [`statistics`] | medians, spreads, and when two are a tie |
 //! | [`swap_space`] | the space of the swap file on CPUs that are made up |
+//! | [`highalloc`] | requests for huge pages on a machine that builds kernels, in made-up time |
 //! | [`report`] | table, page with plots, comparison of two results |
 //!
 //! What must hold: after a bench no swap device, cgroup, process or changed setting is left, however it ended; a run that was killed is a result, not an error; what
@@ -20,6 +21,7 @@
 pub mod args;
 pub mod command;
 pub mod counts;
+pub mod highalloc;
 pub mod machine;
 pub mod one_run;
 pub mod order;

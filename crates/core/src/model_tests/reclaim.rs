@@ -2,8 +2,8 @@
 
 use crate::zones::compaction::Moved;
 use crate::zones::compaction::daemon::{By, Daemon, Next as Work};
-use crate::zones::kswapd::{Balance, Balanced, Force, Next, is_balanced};
-use crate::zones::marks::{Boosting, Mark, Spacing, kept_for_lower, marks};
+use crate::zones::kswapd::{Balance, Balanced, Force, Next, Room, is_balanced};
+use crate::zones::marks::{Mark, Mixing, Spacing, kept_for_lower, marks};
 use crate::zones::node::{Attempt, Node, Patience, Request, Step, Urgency};
 use crate::zones::tickets::{Fetched, TICKETS_MAX, Tickets};
 use crate::zones::wake::Asked;
@@ -29,7 +29,7 @@ impl Words {
         for (number, (words, shape)) in words.zones.iter().zip(SHAPES).enumerate() {
             let zone = Zone::create(words, shape);
             let marks = marks(frames[number], frames[number] / 64, Spacing::Now);
-            zone.set_marks(marks, kept_for_lower(&frames, number), Boosting::WhenMixed);
+            zone.set_marks(marks, kept_for_lower(&frames, number), Mixing::Sparing);
         }
         words
     }
@@ -114,7 +114,7 @@ impl World<'_> {
         (looked_at, dropped.len() as u64)
     }
     fn balance(&mut self, asked: Asked) -> (Balanced, u64) {
-        let (mut balance, mut reclaimed) = (Balance::new(&self.node, asked), 0);
+        let (mut balance, mut reclaimed) = (Balance::new(&self.node, asked, Room::Ample), 0);
         for _ in 0..10_000 {
             match balance.next(&self.node) {
                 Next::Finished(balanced) => return (balanced, reclaimed),
@@ -136,7 +136,7 @@ impl World<'_> {
     fn compact(&mut self, asked: Asked, by: By) -> Work {
         self.daemon.ask(asked, by);
         loop {
-            match self.daemon.next(&self.node, self.now_ms) {
+            match self.daemon.next(&self.node, self.now_ms, Room::Ample) {
                 Work::Move => {
                     for one in self.daemon.moves().collect::<Vec<_>>() {
                         let how = if self.prng.chance(1, 500) { Moved::Busy } else { Moved::Yes };

@@ -2,7 +2,8 @@
 
 use crate::zones::compaction::run::{Next, Run};
 use crate::zones::compaction::{Move, Moved};
-use crate::zones::marks::{Boosting, Spacing, kept_for_lower, marks};
+use crate::zones::kswapd::Room;
+use crate::zones::marks::{Mixing, Spacing, kept_for_lower, marks};
 use crate::zones::node::{Attempt, Node, Patience, Request, Step, Urgency};
 use crate::zones::tickets::{Fetched, Ticket, Tickets, Wanted};
 use crate::zones::{BLOCK_FRAMES, Holder, Mobility, ORDER_MAX, Shape, Zone};
@@ -97,7 +98,7 @@ impl Memory {
         for (number, (words, shape)) in memory.zones.iter().zip(SHAPES).enumerate() {
             let zone = Zone::create(words, shape);
             let marks = marks(u64::from(shape.frames()), 16 * (number as u64 + 1), Spacing::Now);
-            zone.set_marks(marks, kept_for_lower(&frames, number), Boosting::WhenMixed);
+            zone.set_marks(marks, kept_for_lower(&frames, number), Mixing::Sparing);
         }
         memory
     }
@@ -261,7 +262,7 @@ impl Model<'_> {
                 self.tickets.extend(self.node.tickets().leave(wanted, self.now_ms));
             }
             Op::FillTickets => {
-                self.node.fill_tickets();
+                self.node.fill_tickets(Room::Ample);
             }
             Op::ShowTicket { pick } => self.show_ticket(pick),
             Op::Wait { ms } => {

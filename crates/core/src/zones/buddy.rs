@@ -96,6 +96,13 @@ impl Zone<'_> {
             at &= !(1 << order);
             order += 1;
         }
+        // In a block that is free nothing is mixed: whoever needs it next has it.
+        let list = if order == ORDER_MAX && self.is_sparing() {
+            self.change_block(block_of(at), |block| block.mobility = Mobility::Movable);
+            Mobility::Movable
+        } else {
+            list
+        };
         // One that will soon be joined is taken last.
         let may_grow = order + 1 < ORDER_MAX
             && self.frame((at & !(1 << order)) ^ (2 << order)) == (Frame::Free { order: order + 1 });

@@ -20,6 +20,63 @@ pub const FAILURES_MAX: u32 = 16;
 /// Pages that a round wants at least.
 const ROUND_MIN: u64 = 32;
 
+/// Whether memory can be had without taking it from who would fetch it back.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Room {
+    /// It can.
+    Ample,
+    /// Too much of what is reclaimed comes back: nothing is reclaimed for large runs, and they get only what nobody else needs.
+    Tight,
+}
+
+/// What became of what was reclaimed lately.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct WorkingSet {
+    reclaimed: u64,
+    came_back: u64,
+}
+
+/// Pages after which what was before counts half.
+const REMEMBERED: u64 = 8192;
+/// One page in so many may come back.
+const COME_BACK_IN: u64 = 8;
+
+impl WorkingSet {
+    /// So many pages were reclaimed.
+    pub fn note_reclaimed(&mut self, pages: u64) {
+        self.reclaimed += pages;
+        if self.reclaimed > REMEMBERED {
+            self.reclaimed /= 2;
+            self.came_back /= 2;
+        }
+    }
+    /// So many came back that would still be there if memory had been larger by what has it now.
+    pub fn note_came_back(&mut self, pages: u64) {
+        self.came_back += pages;
+        // Nothing may be reclaimed for long, and what came back long ago says nothing.
+        if self.came_back > REMEMBERED / 4 {
+            self.reclaimed /= 2;
+            self.came_back /= 2;
+        }
+    }
+    /// See [`Room`].
+    pub fn room(&self) -> Room {
+        let is_tight = self.came_back * COME_BACK_IN > self.reclaimed.max(REMEMBERED / 8);
+        if is_tight { Room::Tight } else { Room::Ample }
+    }
+}
+
+/// While room is tight a large run is given away only where more than one frame in so many is free: what a process has just left is wanted by the next one.
+const PLENTY_IN: u64 = 8;
+
+/// Whether a zone may give a large run away.
+pub fn may_give(zone: &Zone<'_>, asked: Asked, room: Room) -> bool {
+    let Asked { order, class } = asked;
+    let more = gap(order) + u64::from(zone.shape().frames()) / PLENTY_IN;
+    let plenty = Level { order: 0, class, mark: Mark::High, reach: Reach::Mark, more };
+    room == Room::Ample || zone.has_frames_above(plenty)
+}
+
 /// How hard to try.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Force {
@@ -88,6 +145,7 @@ pub fn is_balanced(node: &Node<'_>, asked: Asked) -> bool {
 #[derive(Clone, Debug)]
 pub struct Balance {
     asked: Asked,
+    room: Room,
     priority: u32,
     /// The zone whose turn is next in this round.
     zone: usize,
@@ -100,10 +158,11 @@ pub struct Balance {
 
 impl Balance {
     /// For what was asked.
-    pub fn new(node: &Node<'_>, asked: Asked) -> Balance {
+    pub fn new(node: &Node<'_>, asked: Asked, room: Room) -> Balance {
         let boosts = core::array::from_fn(|zone| node.zone(zone).map_or(0, |zone| zone.boost()));
         Balance {
             asked,
+            room,
             priority: PRIORITY_FIRST,
             zone: 0,
             round_scanned: 0,
@@ -120,8 +179,10 @@ impl Balance {
             let class = self.asked.class;
             let needs_pages = !node.zones().take(class + 1).any(|zone| is_balanced_for_pages(zone, class));
             // At the gentle end the request for a run is given up, the need for pages is not.
-            let wants_run =
-                self.asked.order > 0 && self.priority >= PRIORITY_GENTLE && !is_balanced(node, self.asked);
+            let wants_run = self.asked.order > 0
+                && self.room == Room::Ample
+                && self.priority >= PRIORITY_GENTLE
+                && !is_balanced(node, self.asked);
             if !needs_pages && !wants_run {
                 return Next::Finished(self.finished(node));
             }

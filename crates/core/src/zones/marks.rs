@@ -96,13 +96,13 @@ impl Reach {
     }
 }
 
-/// Whether mixing kinds raises the marks for a time.
+/// How a kind behaves that has no free run left.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Boosting {
-    /// It does: Linux since 5.0.
-    WhenMixed,
-    /// It does not.
-    Never,
+pub enum Mixing {
+    /// It goes first where kinds are mixed already; and if it has to mix them, the marks rise for a time, so that more room is made.
+    Sparing,
+    /// It takes the largest run, and nothing follows from that: Linux before 5.0.
+    Careless,
 }
 
 /// Frames that the high mark rises by when kinds are mixed in a block.

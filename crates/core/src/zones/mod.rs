@@ -10,7 +10,7 @@
 //! Must hold, between two calls: no frame is in two runs; two free runs that could be one are one; the counts of blocks and of the zone are the sums of the runs in them.
 //!
 //! A zone is a slice of words of its own, which start zeroed. Who calls has the zone for itself: one lock for each zone is what threads need. Nothing waits here.
-//! Called by the tests; the arena of a running program is still one of its own (`engine::arena`).
+//! Called by the experiment `highalloc` of `uswap-bench`, in made-up time, and by the tests; the arena of a running program is still one of its own (`engine::arena`).
 
 mod at_hand;
 mod block;
@@ -32,7 +32,7 @@ use block::SOURCES;
 use frame::Frame;
 pub use frame::{Holder, Mobility, Used};
 use list::{LIST_WORDS, Lists, NODES_MAX};
-use marks::{Boosting, Mark, Marks, Reach};
+use marks::{Mark, Marks, Mixing, Reach};
 use uswap_sync::{AtomicU64, Ordering};
 use uswap_units::FrameId;
 
@@ -57,9 +57,9 @@ const DEFERRAL: usize = KEPT + ZONES_MAX;
 const CLAIMED: usize = DEFERRAL + 1;
 const STOLEN: usize = CLAIMED + 1;
 const MUST_FORGET: usize = STOLEN + 1;
-const BOOSTS: usize = MUST_FORGET + 1;
+const IS_SPARING: usize = MUST_FORGET + 1;
 const HEAD_WORDS: usize = 16;
-const _: () = assert!(BOOSTS < HEAD_WORDS);
+const _: () = assert!(IS_SPARING < HEAD_WORDS);
 
 /// Sizes of a zone.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -166,8 +166,8 @@ impl<'a> Zone<'a> {
         Marks { min: self.get(MARKS), low: self.get(MARKS + 1), high: self.get(MARKS + 2) }
     }
     /// Sets them, and how many frames requests of each class keep away from.
-    pub fn set_marks(&self, marks: Marks, kept: [u64; ZONES_MAX], boosting: Boosting) {
-        self.set(BOOSTS, u64::from(boosting == Boosting::WhenMixed));
+    pub fn set_marks(&self, marks: Marks, kept: [u64; ZONES_MAX], mixing: Mixing) {
+        self.set(IS_SPARING, u64::from(mixing == Mixing::Sparing));
         [marks.min, marks.low, marks.high]
             .into_iter()
             .enumerate()

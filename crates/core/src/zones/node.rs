@@ -8,6 +8,7 @@
 //! As Linux, but for the tickets: a large request first gives kcompactd its chance, and reclaims and compacts for itself only after that.
 
 use super::compaction::rules::COSTLY_ORDER;
+use super::kswapd::{Room, may_give};
 use super::marks::{Mark, Reach};
 use super::tickets::{Fetched, Ticket, Tickets, Wanted};
 use super::wake::Asked;
@@ -124,6 +125,10 @@ impl<'a> Node<'a> {
         }
         fetched
     }
+    /// Who fetched a run by a ticket is likely to want another: a ticket for the next one, so that it is ready by then.
+    pub fn leave_next(&self, request: &Request, now_ms: u64) -> Option<Ticket> {
+        self.tickets.leave(request.wanted(), now_ms)
+    }
     /// A ticket is not wanted any more.
     pub fn withdraw(&self, ticket: Ticket) {
         if let Some(frame) = self.tickets.withdraw(ticket) {
@@ -140,13 +145,14 @@ impl<'a> Node<'a> {
             }
         }
     }
-    /// Free runs go to tickets that wait, as far as frames stay free above the min mark. Returns how many.
-    pub fn fill_tickets(&self) -> u32 {
+    /// Free runs go to tickets that wait, as far as frames stay free above the min mark; while room is tight, above the high one. Returns how many.
+    pub fn fill_tickets(&self, room: Room) -> u32 {
         let mut filled = 0;
         for (ticket, wanted) in self.tickets.waiting() {
             let level = Level::of(Mark::Min, wanted.order, wanted.class);
             let zones = self.zones[..=wanted.class].iter().flatten().rev();
-            let has_run = |zone: &&Zone<'_>| zone.is_above(level) && zone.free_runs_up(wanted.order) > 0;
+            let asked = Asked { order: wanted.order, class: wanted.class };
+            let has_run = |zone: &&Zone<'_>| zone.is_above(level) && may_give(zone, asked, room);
             let Some(zone) = zones.into_iter().find(has_run) else { continue };
             let Some(frame) = zone.take(wanted.order, wanted.mobility) else { continue };
             zone.is_the_tickets(frame);
@@ -172,9 +178,6 @@ impl Zone<'_> {
     }
     fn is_the_users(&self, frame: FrameId) {
         self.set_holder(frame, Holder::User);
-    }
-    fn free_runs_up(&self, order: u32) -> u32 {
-        (order..=super::ORDER_MAX).map(|order| self.free_runs(order)).sum()
     }
 }
 

@@ -6,6 +6,7 @@
 use super::rules::{Suitability, gap, proactive_scores, score, suitability};
 use super::run::{Counts, Next as Step, Outcome, Run};
 use super::{Move, Moved};
+use crate::zones::kswapd::{Room, may_give};
 use crate::zones::node::Node;
 use crate::zones::wake::Asked;
 use crate::zones::{ORDER_MAX, ZONES_MAX, Zone};
@@ -74,18 +75,18 @@ impl Daemon {
         run.finish(node.zone(*number).expect("the run is in a zone"), one, how);
     }
 
-    /// Every move of the last batch was finished.
-    pub fn next(&mut self, node: &Node<'_>, now_ms: u64) -> Next {
+    /// Every move of the last batch was finished. While room is tight it works only with what nobody else needs.
+    pub fn next(&mut self, node: &Node<'_>, now_ms: u64, room: Room) -> Next {
         node.clear_void_tickets(now_ms);
         loop {
-            self.fill(node);
+            self.fill(node, room);
             if let Some((number, mut run)) = self.run.take() {
                 let zone = node.zone(number).expect("the run is in a zone");
                 match run.next(zone) {
                     Step::Move => {
                         self.run = Some((number, run));
                         // What was emptied meanwhile goes to who waits for it before anybody else can ask.
-                        self.fill(node);
+                        self.fill(node, room);
                         return Next::Move;
                     }
                     Step::Finished(outcome) => {
@@ -99,14 +100,14 @@ impl Daemon {
                 self.asked = None;
                 return Next::Idle;
             };
-            if let Some(stopped) = self.start(node, wanted) {
+            if let Some(stopped) = self.start(node, wanted, room) {
                 return stopped;
             }
         }
     }
 
-    fn fill(&mut self, node: &Node<'_>) {
-        let filled = node.fill_tickets();
+    fn fill(&mut self, node: &Node<'_>, room: Room) {
+        let filled = node.fill_tickets(room);
         if filled > 0 {
             self.filled += u64::from(filled);
             // Who left a ticket is who asked kswapd.
@@ -122,7 +123,7 @@ impl Daemon {
     }
 
     /// Begins a run in the highest zone where one is worth while. Some: there is none.
-    fn start(&mut self, node: &Node<'_>, wanted: Asked) -> Option<Next> {
+    fn start(&mut self, node: &Node<'_>, wanted: Asked, room: Room) -> Option<Next> {
         let has_tickets = node.tickets().waiting().next().is_some();
         let mut needs_reclaim = false;
         for number in (0..=wanted.class).rev() {
@@ -137,7 +138,9 @@ impl Daemon {
                     self.asked = None;
                     return Some(Next::Idle);
                 }
-                Suitability::Worthwhile if !is_put_off(zone, wanted.order) => {
+                Suitability::Worthwhile
+                    if may_give(zone, wanted, room) && !is_put_off(zone, wanted.order) =>
+                {
                     self.run = Some((number, Run::new(1)));
                     return None;
                 }

@@ -12,6 +12,7 @@
 pub mod daemon;
 pub mod rules;
 pub mod run;
+pub mod scan;
 
 use super::block::{Block, SKIPPED};
 use super::frame::{Frame, Holder, Mobility, Used};
