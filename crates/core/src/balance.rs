@@ -75,9 +75,23 @@ pub fn reclaim_share(used: Bytes, goal: Bytes, own_pages: u64, all_pages: u64) -
     (share as u64).max(u64::from(excess > 0))
 }
 
+/// Turns of reclaim in a row that bring nothing, after which it is tried less often. As Linux, where kswapd gives up then.
+const HOPELESS_TURNS: u32 = 16;
+
+/// How often reclaim is tried that brings nothing: each `step_ns` at first, later each 16 steps. What is pinned may be let go without a word, so it is never given up.
+pub fn fruitless_wait_ns(turns: u32, step_ns: u64) -> u64 {
+    step_ns << (turns.saturating_sub(HOPELESS_TURNS).div_ceil(4)).min(4)
+}
+
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_brings_nothing_is_tried_less_often() {
+        let waits = [0, 1, 16, 17, 20, 21, 29, 1000].map(|turns| fruitless_wait_ns(turns, 2));
+        assert_eq!(waits, [2, 2, 2, 4, 4, 8, 32, 32]);
+    }
 
     #[test]
     fn watermarks_are_ordered_and_below_the_budget() {

@@ -64,6 +64,8 @@ pub struct Engine<'a, P: Platform> {
     pub(crate) floor: Floor,
     /// Unchanged pages whose copy is in the file that were stored: one in some is promoted.
     pub(crate) back_to_file: AtomicU32,
+    /// Turns of kswapd in a row that brought nothing, and the size of the process then: what is new may be reclaimed.
+    pub(crate) fruitless: (AtomicU32, AtomicU64),
     /// The process leaves management: nothing may be evicted any more.
     pub(crate) leaving: AtomicBool,
     /// Nothing is staged up to this tick: the kernel may be dropping pages somewhere (see `event::hold_range`).
@@ -97,6 +99,7 @@ impl<'a, P: Platform> Engine<'a, P> {
             part_pages: options.part_pages,
             floor: Floor::default(),
             back_to_file: AtomicU32::new(0),
+            fruitless: (AtomicU32::new(0), AtomicU64::new(0)),
             leaving: AtomicBool::new(false),
             held_until_tick: AtomicU64::new(0),
         }

@@ -102,9 +102,22 @@ impl<P: Platform> Engine<'_, P> {
             self.platform.recover(first, mask).await;
         }
         if done.pages == 0 && done.chunks == 0 {
-            // Nothing to take now: pool full, everything hot, or an event unread.
-            self.platform.wait(Signal::Room, seen, WAIT_NS).await;
+            // Nothing to take now: pool full, everything hot or pinned, or an event unread.
+            let turns = self.note_fruitless(own);
+            self.platform.wait(Signal::Room, seen, balance::fruitless_wait_ns(turns, WAIT_NS)).await;
+        } else {
+            self.fruitless.0.store(0, Ordering::Relaxed);
         }
         false
+    }
+
+    /// How many turns in a row brought nothing while the process did not grow by a chunk.
+    fn note_fruitless(&self, own_pages: u64) -> u32 {
+        let (turns, pages) = &self.fruitless;
+        if turns.load(Ordering::Relaxed) == 0 || own_pages > pages.load(Ordering::Relaxed) + CHUNK_PAGES {
+            pages.store(own_pages, Ordering::Relaxed);
+            turns.store(0, Ordering::Relaxed);
+        }
+        turns.fetch_add(1, Ordering::Relaxed)
     }
 }
