@@ -169,7 +169,10 @@ fn made_up_time() -> Result<Seen> {
 fn simulator() -> Result<Seen> {
     let run = ["run", "--release", "-p", "uswap-sim", "--", "run", "--seeds"];
     watch(cargo(&[&run[..], &[SIMULATOR_SEEDS]].concat()))?;
-    watch(cargo(&[&run[..], &[MAPPINGS_SEEDS, "--mix", "mappings"]].concat()))
+    watch(cargo(&[&run[..], &[MAPPINGS_SEEDS, "--mix", "mappings"]].concat()))?;
+    // A short form of a day; these seeds have pauses.
+    let soak = ["soak", "--hours", "4", "--from", "3", "--seeds", "3"];
+    watch(cargo(&[&run[..run.len() - 2], &soak[..]].concat()))
 }
 
 /// One at a time: each of them fills memory and watches how much there is.

@@ -36,6 +36,8 @@ struct Task<'a> {
     wait_count: u64,
     /// Chosen only in one of so many turns: some runs have slow tasks.
     slowness: u64,
+    /// Turns that it had.
+    turns: u64,
 }
 
 /// Why the executor stopped.
@@ -101,7 +103,7 @@ impl<'a> Executor<'a> {
         let mut tasks = self.tasks.borrow_mut();
         let id = TaskId(tasks.len());
         let work: Option<Work<'a>> = Some(Box::pin(work));
-        tasks.push(Task { name, owner, work, state: State::Ready, wait_count: 0, slowness });
+        tasks.push(Task { name, owner, work, state: State::Ready, wait_count: 0, slowness, turns: 0 });
         self.ready.borrow_mut().push(id);
         id
     }
@@ -219,6 +221,7 @@ impl<'a> Executor<'a> {
             let poll = work.as_mut().poll(&mut context);
             let mut tasks = self.tasks.borrow_mut();
             let task = &mut tasks[id.0];
+            task.turns += 1;
             // A task may have ended its own process.
             if poll == Poll::Ready(()) || task.state == State::Done {
                 task.state = State::Done;
@@ -231,7 +234,7 @@ impl<'a> Executor<'a> {
         }
     }
 
-    /// One line for each task that has not ended: who waits for what.
+    /// One line for each task that has not ended: who waits for what, and how often it had its turn.
     pub fn report(&self) -> String {
         let mut text = String::new();
         for (index, task) in
@@ -242,7 +245,7 @@ impl<'a> Executor<'a> {
                 State::Waiting { why, until_ns: None } => format!("waits for {why}, without limit"),
                 State::Ready | State::Done => "could run".to_owned(),
             };
-            text += &format!("  t{index} {} of {:?}: {what}\n", task.name, task.owner);
+            text += &format!("  t{index} {} of {:?}, {} turns: {what}\n", task.name, task.owner, task.turns);
         }
         text
     }

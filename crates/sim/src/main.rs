@@ -45,6 +45,18 @@ enum Command {
         #[arg(long)]
         keep_going: bool,
     },
+    /// Run programs for made-up hours, in which processes end and begin: does anything leak?
+    Soak {
+        /// How long.
+        #[arg(long, default_value_t = 24)]
+        hours: u64,
+        /// How many seeds.
+        #[arg(long, default_value_t = 1)]
+        seeds: u64,
+        /// The first one.
+        #[arg(long, default_value_t = 0)]
+        from: u64,
+    },
     /// Run one seed again.
     Replay {
         /// Which.
@@ -87,16 +99,21 @@ enum Plant {
 static SEED: AtomicU64 = AtomicU64::new(0);
 
 fn replay_line(seed: u64, mix: Mix) -> String {
-    let mix = if mix == Mix::Mappings { " --mix mappings" } else { "" };
-    format!("cargo run --release -p uswap-sim -- replay --seed {seed}{mix}")
+    let rest = match mix {
+        Mix::All => format!("replay --seed {seed}"),
+        Mix::Mappings => format!("replay --seed {seed} --mix mappings"),
+        Mix::Soak { hours } => format!("soak --hours {hours} --from {seed}"),
+    };
+    format!("cargo run --release -p uswap-sim -- {rest}")
 }
 
 fn main() -> Result<()> {
     let args = Args::parse();
     set_plant(args.plant)?;
-    let mix = match args.mix {
-        MixName::All => Mix::All,
-        MixName::Mappings => Mix::Mappings,
+    let mix = match (&args.command, args.mix) {
+        (Command::Soak { hours, .. }, _) => Mix::Soak { hours: *hours },
+        (_, MixName::All) => Mix::All,
+        (_, MixName::Mappings) => Mix::Mappings,
     };
     let before = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |info| {
@@ -109,6 +126,7 @@ fn main() -> Result<()> {
     }));
     match args.command {
         Command::Run { seeds, from, keep_going } => run(seeds, from, mix, keep_going),
+        Command::Soak { seeds, from, .. } => run(seeds, from, mix, true),
         Command::Replay { seed, trace } => replay(seed, mix, trace),
         Command::Meta { seeds, from } => meta(seeds, from, mix),
     }

@@ -72,6 +72,22 @@ pub enum Mix {
     All,
     /// One process whose threads, and those of its children, mostly map, unmap, move and fork: many events at once, and nothing else goes wrong.
     Mappings,
+    /// A little of everything, slowly, for so many made-up hours; new processes are started for those that end.
+    Soak {
+        /// How long.
+        hours: u64,
+    },
+}
+
+/// How a run goes on for hours.
+#[derive(Clone, Copy, Debug)]
+pub struct Soak {
+    /// Made-up time at which threads end.
+    pub until_ns: u64,
+    /// A thread thinks up to so long between two operations.
+    pub think_ns: u64,
+    /// The supervisor and who waits for signals sleep so many times longer than in a short run.
+    pub calm: u64,
 }
 
 /// Everything about the run of one seed.
@@ -115,6 +131,8 @@ pub struct Options {
     pub storer: bool,
     /// Slowest task: chosen in one of so many turns.
     pub slowness: u64,
+    /// A run of hours, whose threads do not count their operations.
+    pub soak: Option<Soak>,
 }
 
 /// Further files: each has a disk of its own, and one of them may take nothing at all.
@@ -155,7 +173,26 @@ impl Options {
         match mix {
             Mix::All => all,
             Mix::Mappings => all.mostly_mappings(prng),
+            Mix::Soak { hours } => all.for_hours(hours),
         }
+    }
+
+    /// Two processes at least, which end now and then and are killed every other minute.
+    fn for_hours(self, hours: u64) -> Options {
+        let until_ns = hours * 3_600_000_000_000;
+        Options {
+            weights: Weights { fork: 1, exit: 2, ..self.weights },
+            threads: self.threads.min(3),
+            processes: self.processes.max(2),
+            kills: hours * 30,
+            geometry: Geometry { mms: 12, tables: 96, ..self.geometry },
+            soak: Some(Soak { until_ns, think_ns: 2_000_000_000, calm: 2000 }),
+            ..self
+        }
+    }
+    /// So many times longer than in a short run do tasks sleep that wait for something to do.
+    pub fn calm(&self) -> u64 {
+        self.soak.map_or(1, |soak| soak.calm)
     }
 
     fn mostly_mappings(self, prng: &mut Prng) -> Options {
@@ -267,6 +304,7 @@ impl Options {
             uncounted,
             storer: prng.chance(2, 3),
             slowness,
+            soak: None,
         }
     }
 }

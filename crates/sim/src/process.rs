@@ -3,13 +3,13 @@
 use crate::executor::TaskId;
 use crate::memory::{Access, Memory};
 use crate::platform::{SimEngine, SimPlatform, SimSupervisor};
-use crate::program::Expected;
+use crate::program::{self, Expected};
 use crate::world::World;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use uswap_core::budget::Signal;
-use uswap_core::mm::MmState;
+use uswap_core::mm::{Hands, MmState};
 use uswap_engine::messages::FaultQueue;
 use uswap_engine::platform::Register;
 use uswap_engine::{Engine, Workspace};
@@ -94,6 +94,26 @@ impl<'a> Process<'a> {
         });
         processes.push(process.clone());
         process
+    }
+
+    /// Starts a process with nothing mapped. False: there is no record or no page for its table.
+    pub fn start(world: &Rc<World<'a>>) -> bool {
+        let segment = world.segment;
+        let Some(mm) = segment.mms().take(Hands::Run) else { return false };
+        let Ok(root) = segment.tables().allocate(mm.id()) else {
+            mm.free();
+            return false;
+        };
+        mm.set_root(root);
+        let memory = Memory::with_arena(Process::arena_frames(world.options.engine.arena_chunks));
+        let process = Process::add(world, memory, BTreeMap::new());
+        process.mm.set(Some(mm.id()));
+        process.alive.set(true);
+        set_live(world, mm.id(), process.number);
+        process.start_engine(world, mm.id(), root);
+        process.start_tasks(world);
+        program::start_threads(world, &process);
+        true
     }
 
     /// The engine; the caller is one of its tasks, or knows that there is one.
@@ -275,7 +295,7 @@ async fn handler<'a>(world: Rc<World<'a>>, process: Rc<Process<'a>>) {
             }
         } else if count == 0 && !process.memory.borrow().has_messages() {
             process.poll_waiters.borrow_mut().push(world.executor.current());
-            let until = world.executor.now_ns() + 10_000_000;
+            let until = world.executor.now_ns() + 10_000_000 * world.options.calm();
             world.executor.park("messages", Some(until)).await;
         }
     }
@@ -291,7 +311,7 @@ async fn kswapd<'a>(world: Rc<World<'a>>, process: Rc<Process<'a>>) {
             take_under_management(&world, &process, &engine).await;
         }
         if engine.kswapd_turn(&mut workspace).await {
-            world.wait(Signal::Pressure, seen, 4_000_000).await;
+            world.wait(Signal::Pressure, seen, 4_000_000 * world.options.calm()).await;
         }
     }
 }

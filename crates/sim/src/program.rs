@@ -218,12 +218,20 @@ pub fn start_threads<'a>(world: &Rc<World<'a>>, process: &Rc<Process<'a>>) {
 }
 
 async fn thread<'a>(world: Rc<World<'a>>, process: Rc<Process<'a>>) {
-    for _ in 0..world.options.operations {
+    let mut operations = 0;
+    let goes_on = |operations: u64| match world.options.soak {
+        Some(soak) => world.executor.now_ns() < soak.until_ns,
+        None => operations < world.options.operations,
+    };
+    while goes_on(operations) {
+        operations += 1;
         if process.expected.borrow().is_empty() {
             calls::map(&world, &process).await;
         }
         operation(&world, &process).await;
-        if world.below(4) == 0 {
+        if let Some(soak) = world.options.soak {
+            world.sleep_up_to(soak.think_ns).await;
+        } else if world.below(4) == 0 {
             world.sleep_up_to(400_000).await;
         } else {
             world.executor.step().await;

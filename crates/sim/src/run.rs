@@ -2,9 +2,8 @@
 
 use crate::check;
 use crate::executor::Stop;
-use crate::memory::Memory;
 use crate::options::{FILE_SLOTS_MAX, FILES_MAX, Mix, Options};
-use crate::process::{Process, set_live};
+use crate::process::Process;
 use crate::program;
 use crate::supervisor;
 use crate::world::World;
@@ -13,13 +12,14 @@ use std::rc::Rc;
 use uswap_core::counters::COUNTERS;
 use uswap_core::file_key::FILE_KEY_BYTES;
 use uswap_core::files::slots_of_all;
-use uswap_core::mm::Hands;
 use uswap_core::segment::{Geometry, Segment};
 use uswap_sync::{AtomicU64, Ordering};
 use uswap_units::{Bytes, Prng};
 
 /// A seed that takes more turns than this does not end.
 const POLLS_MAX: u64 = 4_000_000;
+/// The same for each made-up hour of a long run.
+const POLLS_AN_HOUR_MAX: u64 = 60_000_000;
 
 /// The tables are looked at after so many turns.
 const CHECK_EVERY_POLLS: u64 = 4096;
@@ -102,7 +102,7 @@ pub fn run_seed(arena: &mut Arena, seed: u64, mix: Mix, keep: Keep) -> Outcome {
 
 fn play(world: &Rc<World<'_>>) {
     for _ in 0..world.options.processes {
-        start_process(world);
+        assert!(Process::start(world), "the first processes find a record and a table page");
     }
     let executor = &world.executor;
     executor.spawn("measure", None, world.slowness(), supervisor::measure(world.clone()));
@@ -111,6 +111,9 @@ fn play(world: &Rc<World<'_>>) {
         executor.spawn("store", None, world.slowness(), supervisor::store(world.clone()));
     }
     executor.spawn("kill", None, 1, supervisor::kill(world.clone()));
+    if let Some(soak) = world.options.soak {
+        executor.spawn("start", None, 1, supervisor::start(world.clone(), soak));
+    }
     run_until(world, || world.alive().iter().all(|process| process.threads_running.get() == 0));
     // The last look needs no pressure: every page may come home.
     world.segment.budget().set_ram(Bytes(1 << 40));
@@ -142,7 +145,9 @@ fn run_until(world: &World<'_>, reached: impl Fn() -> bool) {
     let mut next_check = world.executor.polls() + CHECK_EVERY_POLLS;
     let mut failed = world.failure().is_some();
     let mut since = u64::MAX;
-    let stop = world.executor.run(&world.prng, POLLS_MAX, || {
+    let hours = world.options.soak.map_or(0, |soak| soak.until_ns / 3_600_000_000_000);
+    let polls_max = POLLS_MAX + hours * POLLS_AN_HOUR_MAX;
+    let stop = world.executor.run(&world.prng, polls_max, || {
         if world.executor.polls() >= next_check {
             next_check = world.executor.polls() + CHECK_EVERY_POLLS;
             check::at_any_moment(world);
@@ -155,18 +160,4 @@ fn run_until(world: &World<'_>, reached: impl Fn() -> bool) {
     if stop != Stop::Reached && !reached() {
         world.fail(format!("{stop:?} after {} turns:\n{}", world.executor.polls(), world.executor.report()));
     }
-}
-
-fn start_process(world: &Rc<World<'_>>) {
-    let mm = world.segment.mms().take(Hands::Run).expect("the first processes find a record");
-    let root = world.segment.tables().allocate(mm.id()).expect("the first processes find a table page");
-    mm.set_root(root);
-    let memory = Memory::with_arena(Process::arena_frames(world.options.engine.arena_chunks));
-    let process = Process::add(world, memory, BTreeMap::new());
-    process.mm.set(Some(mm.id()));
-    process.alive.set(true);
-    set_live(world, mm.id(), process.number);
-    process.start_engine(world, mm.id(), root);
-    process.start_tasks(world);
-    program::start_threads(world, &process);
 }

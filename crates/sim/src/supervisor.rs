@@ -1,6 +1,8 @@
-//! The supervisor's tasks: measuring memory, writing the pool back, and killing for the test's sake.
+//! The supervisor's tasks: measuring memory, writing the pool back, and, for the test's sake, killing and starting processes.
 
+use crate::options::Soak;
 use crate::platform::SimSupervisor;
+use crate::process::Process;
 use crate::world::World;
 use std::rc::Rc;
 use uswap_core::balance::Headroom;
@@ -31,7 +33,7 @@ pub async fn measure<'a>(world: Rc<World<'a>>) {
         if budget.used() > budget.watermarks().low {
             world.raise(Signal::Pressure);
         }
-        world.executor.sleep(300_000 + world.below(1_500_000)).await;
+        world.executor.sleep((300_000 + world.below(1_500_000)) * world.options.calm()).await;
     }
 }
 
@@ -48,7 +50,7 @@ pub async fn shrink<'a>(world: Rc<World<'a>>) {
                 let bytes = shrinker.compact(segment, &supervisor).await;
                 world.count("compaction with room: bytes freed", bytes);
             }
-            world.wait(Signal::Shrink, seen, 3_000_000).await;
+            world.wait(Signal::Shrink, seen, 3_000_000 * world.options.calm()).await;
             continue;
         }
         let bytes_max = 4096 * (1 + world.below(64) as usize);
@@ -66,7 +68,7 @@ pub async fn shrink<'a>(world: Rc<World<'a>>) {
             }
             Batch::NothingToWrite => {
                 budget.set_full(Fullness::Full);
-                world.wait(Signal::Shrink, seen, 1_000_000).await;
+                world.wait(Signal::Shrink, seen, 1_000_000 * world.options.calm()).await;
             }
             Batch::LeftToOthers { .. } => {
                 world.count("write-backs: failed, and left to another file", 1);
@@ -75,7 +77,7 @@ pub async fn shrink<'a>(world: Rc<World<'a>>) {
             Batch::FilesFull | Batch::Failed { .. } => {
                 world.count("write-backs: failed or no room", 1);
                 budget.set_full(Fullness::Full);
-                world.sleep_up_to(3_000_000).await;
+                world.sleep_up_to(3_000_000 * world.options.calm()).await;
             }
         }
     }
@@ -94,7 +96,7 @@ pub async fn store<'a>(world: Rc<World<'a>>) {
             world.count("store jobs", 1);
         } else {
             storer.rest(world.segment, &supervisor);
-            world.wait(Signal::Store, seen, 3_000_000).await;
+            world.wait(Signal::Store, seen, 3_000_000 * world.options.calm()).await;
         }
     }
     world.segment.store_jobs().set_open(false);
@@ -102,8 +104,9 @@ pub async fn store<'a>(world: Rc<World<'a>>) {
 
 /// Kills processes from outside, at any moment.
 pub async fn kill<'a>(world: Rc<World<'a>>) {
+    let pause_ns = if world.options.soak.is_some() { 240_000_000_000 } else { 40_000_000 };
     for _ in 0..world.options.kills {
-        world.sleep_up_to(40_000_000).await;
+        world.sleep_up_to(pause_ns).await;
         let alive = world.alive();
         if world.stopping.get() || alive.len() < 2 {
             continue;
@@ -111,5 +114,15 @@ pub async fn kill<'a>(world: Rc<World<'a>>) {
         let victim = alive[world.below(alive.len() as u64) as usize].clone();
         world.count("kills", 1);
         victim.end(&world);
+    }
+}
+
+/// In a run of hours: starts a process when fewer than at the start are left.
+pub async fn start<'a>(world: Rc<World<'a>>, soak: Soak) {
+    while !world.stopping.get() && world.executor.now_ns() < soak.until_ns {
+        world.sleep_up_to(20_000_000_000).await;
+        if world.alive().len() < world.options.processes && Process::start(&world) {
+            world.count("processes started later", 1);
+        }
     }
 }

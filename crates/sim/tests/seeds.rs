@@ -48,6 +48,18 @@ fn seeds_that_once_failed_are_quiet() {
     }
 }
 
+/// Two made-up hours in which some hundred processes end or are killed and others begin. `uswap-sim soak` does a day of it.
+#[test]
+fn hours_of_churn_leak_nothing() {
+    let mut arena = Arena::default();
+    for seed in [3, 4] {
+        let outcome = run_seed(&mut arena, seed, Mix::Soak { hours: 2 }, Keep::Hash);
+        assert_eq!(outcome.failure, None, "seed {seed}");
+        let ends = outcome.tally["exits"] + outcome.tally["kills"];
+        assert!(ends > 40 && outcome.tally["processes started later"] > 0, "{ends} processes ended");
+    }
+}
+
 #[test]
 fn a_hundred_seeds_exercise_everything() {
     let mut arena = Arena::default();
