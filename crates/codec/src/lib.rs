@@ -49,10 +49,34 @@ pub enum Effort {
     Dense,
 }
 
-/// The first byte of a blob: which codec made it.
+/// Which codec makes a blob, or made it: the first byte of the blob.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Codec {
+    /// LZ4.
+    Lz4 = LZ4,
+    /// Matches and prefix codes made for the page.
+    Dense = DENSE,
+    /// Prefix codes for 64-bit words.
+    Words = WORDS,
+}
+
 const LZ4: u8 = 1;
 const DENSE: u8 = 2;
 const WORDS: u8 = 3;
+
+impl Codec {
+    /// Which codec made the blob; None: none of ours.
+    #[must_use]
+    pub fn of(blob: &[u8]) -> Option<Self> {
+        match blob {
+            [LZ4, ..] => Some(Self::Lz4),
+            [DENSE, ..] => Some(Self::Dense),
+            [WORDS, ..] => Some(Self::Words),
+            _ => None,
+        }
+    }
+}
 
 /// Pages that need more than so many bytes in words are given to the codec of the effort: many are text among pointers, which it makes smaller.
 const QUICK_WORDS_MAX: usize = 2300;
@@ -120,26 +144,26 @@ impl core::error::Error for Corrupt {}
 ///
 /// The same page gives the same bytes whatever `scratch` was used for before.
 pub fn compress(page: &Page, out: &mut [u8], effort: Effort, scratch: &mut Scratch) -> Compressed {
-    let room = out.len().min(COMPRESSED_BYTES_MAX);
-    let Some((codec, blob)) = out[..room].split_first_mut() else { return Compressed::Incompressible };
-    let words_max = match effort {
-        Effort::Quick => QUICK_WORDS_MAX,
-        Effort::Dense => DENSE_WORDS_MAX,
+    let (words_max, other) = match effort {
+        Effort::Quick => (QUICK_WORDS_MAX, Codec::Lz4),
+        Effort::Dense => (DENSE_WORDS_MAX, Codec::Dense),
     };
-    let words_max = words_max.min(blob.len());
-    if let Some(length) = words::compress(page, &mut blob[..words_max], &mut scratch.words) {
-        *codec = WORDS;
-        return Compressed::Bytes(1 + length);
+    let words_room = out.len().min(1 + words_max);
+    match compress_with(Codec::Words, page, &mut out[..words_room], scratch) {
+        Compressed::Bytes(length) => Compressed::Bytes(length),
+        Compressed::Incompressible => compress_with(other, page, out, scratch),
     }
-    let length = match effort {
-        Effort::Quick => {
-            *codec = LZ4;
-            lz4::compress(page, blob, &mut scratch.lz4)
-        }
-        Effort::Dense => {
-            *codec = DENSE;
-            dense::compress(page, blob, &mut scratch.dense)
-        }
+}
+
+/// As [`compress`] with one codec only, whatever the page is. `Incompressible` is also a page that is not of its kind. Benchmarks look at each codec so.
+pub fn compress_with(codec: Codec, page: &Page, out: &mut [u8], scratch: &mut Scratch) -> Compressed {
+    let room = out.len().min(COMPRESSED_BYTES_MAX);
+    let Some((first, blob)) = out[..room].split_first_mut() else { return Compressed::Incompressible };
+    *first = codec as u8;
+    let length = match codec {
+        Codec::Lz4 => lz4::compress(page, blob, &mut scratch.lz4),
+        Codec::Dense => dense::compress(page, blob, &mut scratch.dense),
+        Codec::Words => words::compress(page, blob, &mut scratch.words),
     };
     length.map_or(Compressed::Incompressible, |length| Compressed::Bytes(1 + length))
 }
