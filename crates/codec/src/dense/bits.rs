@@ -40,45 +40,57 @@ impl<'a> BitWriter<'a> {
 }
 
 /// Reads bits. Past the end it goes on with whatever lies there: that is no content, and the page's hash will tell.
+///
+/// One number says where it is: readers that go on at the same time fit into the registers of a processor.
 #[derive(Clone, Copy)]
 pub struct BitReader {
-    bits: u64,
-    count: u32,
-    at: usize,
+    at_bits: usize,
 }
 
 impl BitReader {
     pub fn new(at: usize) -> Self {
-        Self { bits: 0, count: 0, at }
+        Self { at_bits: at * 8 }
     }
-    /// Makes 56 bits or more available.
+    /// The next [`WINDOW_BITS`] or more. What is taken from them is to be [`passed`](Self::pass).
     #[inline(always)]
-    pub fn refill(&mut self, bytes: &Bytes) {
-        let next = u64::from_be_bytes(*bytes[self.at & (ROOM - 1)..].first_chunk().expect("a word of room"));
-        self.bits |= next >> self.count;
-        self.at += (63 - self.count as usize) >> 3;
-        self.count |= 56;
+    pub fn window(&self, bytes: &Bytes) -> Window {
+        let at = (self.at_bits / 8) & (ROOM - 1);
+        let next = u64::from_be_bytes(*bytes[at..].first_chunk().expect("a word of room"));
+        Window { bits: next << (self.at_bits % 8) }
     }
+    #[inline(always)]
+    pub fn pass(&mut self, count: u32) {
+        self.at_bits += count as usize;
+    }
+    /// The byte behind the last one of which a bit was taken.
+    pub fn end(&self) -> usize {
+        self.at_bits.div_ceil(8)
+    }
+}
+
+/// A window has as many bits for sure.
+pub const WINDOW_BITS: u32 = 57;
+
+/// Some bits that come next, the first one highest.
+#[derive(Clone, Copy)]
+pub struct Window {
+    bits: u64,
+}
+
+impl Window {
     /// The next `count` bits, from 1 to 32.
     #[inline(always)]
     pub fn peek(&self, count: u32) -> usize {
         (self.bits >> (64 - count)) as usize
     }
-    /// Goes on by `count` bits, of those that are available.
+    /// Goes on by as many bits as the six lowest bits of `count` say. The others may be anything: a shift of the processor does not look at them.
     #[inline(always)]
     pub fn skip(&mut self, count: u32) {
-        self.bits <<= count;
-        self.count -= count;
+        self.bits <<= count & 63;
     }
-    /// Skips `code` bits and takes the next `count`, from 0 to 16; together at most 32.
+    /// The last `last` of the next `count` bits, from 1 to 32; of both numbers the six lowest bits count.
     #[inline(always)]
-    pub fn take_behind(&mut self, code: u32, count: u32) -> usize {
-        let value = ((self.bits << code) >> 32 >> (32 - count)) as usize;
-        self.skip(code + count);
-        value
-    }
-    /// The byte behind the last one of which a bit was taken.
-    pub fn end(&self) -> usize {
-        self.at - self.count as usize / 8
+    pub fn peek_last(&self, count: u32, last: u32) -> usize {
+        (self.bits >> (count.wrapping_neg() & 63) & !(u64::MAX << (last & 63))) as usize
     }
 }

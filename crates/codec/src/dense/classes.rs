@@ -1,13 +1,17 @@
 //! Numbers as a class, which gets a prefix code, and the bits below it.
 
-use super::bits::{BitReader, BitWriter, Bytes};
+use super::bits::{BitReader, BitWriter, Bytes, WINDOW_BITS, Window};
 use super::huffman;
 use crate::{Corrupt, PAGE_BYTES};
 
 /// Classes of an alphabet.
 pub const CLASSES: usize = 16;
-/// Longest code of a class: its length takes three bits.
+/// Longest code of a class.
 const CODE_BITS: u32 = 7;
+/// What the length of a code takes.
+const LENGTH_BITS: u32 = 3;
+/// Most bits of a number: its code, and what is below its class.
+pub const NUMBER_BITS: u32 = CODE_BITS + 12;
 
 /// An alphabet: small numbers each have a class of their own, then come ranges of `1 << bits`.
 pub struct Alphabet {
@@ -65,11 +69,11 @@ impl<'a> Coder<'a> {
         huffman::lengths(&self.counts, CODE_BITS, &mut lengths);
         self.codes = huffman::codes(&lengths);
         for half in lengths.chunks_exact(CLASSES / 2) {
-            let together = half.iter().fold(0, |bits, &length| bits << 3 | u64::from(length));
-            writer.put(together, 3 * CLASSES as u32 / 2);
+            let together = half.iter().fold(0, |bits, &length| bits << LENGTH_BITS | u64::from(length));
+            writer.put(together, LENGTH_BITS * CLASSES as u32 / 2);
         }
     }
-    /// The code of a number and how long it is: at most 19 bits.
+    /// The code of a number and how long it is: at most [`NUMBER_BITS`].
     #[inline(always)]
     pub fn code(&self, number: u16) -> (u64, u32) {
         let class = usize::from(self.alphabet.class_of[usize::from(number) & (PAGE_BYTES - 1)]) % CLASSES;
@@ -82,7 +86,8 @@ impl<'a> Coder<'a> {
 
 /// Decodes the numbers of an alphabet.
 pub struct Decoder {
-    /// Smallest number of the class; above it, from bit 16, the bits of its code; from bit 24 those below the class.
+    /// How many bits the number takes; from bit 8, how many of those are below its class; from bit 16, the smallest number of the class. What the next number waits
+    /// for lies lowest: a shift looks at the lowest six bits only.
     entries: [u32; 1 << CODE_BITS],
 }
 
@@ -103,35 +108,42 @@ impl Decoder {
     ) -> Result<(), Corrupt> {
         let mut codes = [(0, 0); CLASSES];
         let mut used = 0;
-        reader.refill(bytes);
+        let mut window = reader.window(bytes);
+        const _: () = assert!(LENGTH_BITS * CLASSES as u32 <= WINDOW_BITS);
         for class in 0..CLASSES {
-            let length = reader.take_behind(0, 3) as u8;
+            let length = window.peek(LENGTH_BITS) as u8;
+            window.skip(LENGTH_BITS);
             codes[used] = (class as u8, length);
             used += usize::from(length > 0);
         }
+        reader.pass(LENGTH_BITS * CLASSES as u32);
         if used == 0 {
             // Nothing of it occurs; what is read then is no content.
-            self.entries.fill(1 << 16);
+            self.entries.fill(1);
             return Ok(());
         }
         huffman::fill_table::<_, CLASSES>(&mut self.entries, &codes[..used], |class, length| {
             let class = usize::from(class) % CLASSES;
-            u32::from(alphabet.base[class]) | u32::from(length) << 16 | u32::from(alphabet.bits[class]) << 24
+            let below = u32::from(alphabet.bits[class]);
+            (u32::from(length) + below) | below << 8 | u32::from(alphabet.base[class]) << 16
         })
     }
 
-    /// The next number. At most 19 bits.
+    /// The next number, and how many bits it takes: at most [`NUMBER_BITS`].
     #[inline(always)]
-    pub fn number(&self, reader: &mut BitReader) -> usize {
-        let entry = self.entries[reader.peek(CODE_BITS) % (1 << CODE_BITS)];
-        (entry & 0xFFFF) as usize + reader.take_behind(entry >> 16 & 0xFF, entry >> 24)
+    pub fn number(&self, window: &mut Window) -> (usize, u32) {
+        let entry = self.entries[window.peek(CODE_BITS) % (1 << CODE_BITS)];
+        let number = (entry >> 16) as usize + window.peek_last(entry, entry >> 8);
+        window.skip(entry);
+        (number, entry & 63)
     }
 
     /// As [`Decoder::number`] for numbers without bits below the class; takes nothing unless `wanted`.
     #[inline(always)]
-    pub fn number_if(&self, wanted: bool, reader: &mut BitReader) -> usize {
-        let entry = self.entries[reader.peek(CODE_BITS) % (1 << CODE_BITS)];
-        reader.skip((entry >> 16 & 0xFF) * u32::from(wanted));
-        (entry & 0xFFFF) as usize
+    pub fn number_if(&self, wanted: bool, window: &mut Window) -> (usize, u32) {
+        let entry = self.entries[window.peek(CODE_BITS) % (1 << CODE_BITS)];
+        let bits = (entry & 63) * u32::from(wanted);
+        window.skip(bits);
+        ((entry >> 16) as usize, bits)
     }
 }

@@ -1,6 +1,6 @@
 //! Bytes that nothing before them repeats: in prefix codes, in four streams, so that a processor may decode four at once.
 
-use super::bits::{BitReader, BitWriter, Bytes, ROOM};
+use super::bits::{BitReader, BitWriter, Bytes, ROOM, WINDOW_BITS, Window};
 use super::huffman;
 use super::parse::LiteralBytes;
 use crate::{Corrupt, PAGE_BYTES};
@@ -8,10 +8,13 @@ use crate::{Corrupt, PAGE_BYTES};
 /// Longest code: one length takes half a byte, and four codes a word.
 const CODE_BITS: u32 = 10;
 const STREAMS: usize = 4;
+/// Codes that one window is enough for.
+const TOGETHER: usize = 5;
+const _: () = assert!(TOGETHER as u32 * CODE_BITS <= WINDOW_BITS);
 /// The sizes of all streams but the last.
 const SIZES_BYTES: usize = 2 * (STREAMS - 1);
 
-/// Decodes bytes: the byte, and above it how many bits it took.
+/// Decodes bytes: how many bits it takes, and above them, from bit 8, the byte.
 pub struct ByteTable {
     entries: [u16; 1 << CODE_BITS],
 }
@@ -21,11 +24,13 @@ impl ByteTable {
         Self { entries: [0; 1 << CODE_BITS] }
     }
 
+    /// The next byte in bits 8 to 15; how many bits it took is added to the lowest byte of `sum`.
     #[inline(always)]
-    fn next(&self, reader: &mut BitReader) -> u8 {
-        let entry = self.entries[reader.peek(CODE_BITS) % (1 << CODE_BITS)];
-        reader.skip(u32::from(entry >> 8));
-        entry as u8
+    fn next(&self, window: &mut Window, sum: &mut u32) -> u8 {
+        let entry = u32::from(self.entries[window.peek(CODE_BITS) % (1 << CODE_BITS)]);
+        window.skip(entry);
+        *sum += entry;
+        (entry >> 8) as u8
     }
 }
 
@@ -110,22 +115,28 @@ pub fn decode(
         return Err(Corrupt);
     }
     let each = stream_bytes(count);
-    // The last stream is the shortest: so far all go together, five codes of ten bits after each refill.
-    let together = count.saturating_sub((STREAMS - 1) * each) / 5 * 5;
-    for done in (0..together).step_by(5) {
-        for reader in &mut readers {
-            reader.refill(bytes);
-        }
-        for symbol in 0..5 {
-            for (stream, reader) in readers.iter_mut().enumerate() {
-                literals[(stream * each + done + symbol) % PAGE_BYTES] = table.next(reader);
+    // The last stream is the shortest: so far all go together.
+    let together = count.saturating_sub((STREAMS - 1) * each) / TOGETHER * TOGETHER;
+    for done in (0..together).step_by(TOGETHER) {
+        let mut windows = readers.map(|reader| reader.window(bytes));
+        let mut sums = [0; STREAMS];
+        let mut decoded = [[0; TOGETHER]; STREAMS];
+        for byte in 0..TOGETHER {
+            for ((decoded, window), sum) in decoded.iter_mut().zip(&mut windows).zip(&mut sums) {
+                decoded[byte] = table.next(window, sum);
             }
+        }
+        for stream in 0..STREAMS {
+            readers[stream].pass(sums[stream] & 0xFF);
+            let place = (stream * each + done) % PAGE_BYTES;
+            *literals[place..].first_chunk_mut().expect("room behind the literals") = decoded[stream];
         }
     }
     for (stream, reader) in readers.iter_mut().enumerate() {
         for place in stream * each + together..((stream + 1) * each).min(count) {
-            reader.refill(bytes);
-            literals[place % PAGE_BYTES] = table.next(reader);
+            let mut bits = 0;
+            literals[place % PAGE_BYTES] = table.next(&mut reader.window(bytes), &mut bits);
+            reader.pass(bits & 0xFF);
         }
     }
     Ok(readers[STREAMS - 1].end())
@@ -153,13 +164,11 @@ fn write_lengths(lengths: &[u8; 256], writer: &mut BitWriter<'_>) {
 fn read_lengths(table: &mut ByteTable, reader: &mut BitReader, bytes: &Bytes) -> Result<(), Corrupt> {
     let mut codes = [(0, 0); 256];
     let mut used = 0;
-    reader.refill(bytes);
-    let mut rows = (reader.take_behind(0, 16) as u16).reverse_bits();
+    let mut rows = take_row(reader, bytes);
     while rows != 0 {
         let first = rows.trailing_zeros() as u8 * 16;
         rows &= rows - 1;
-        reader.refill(bytes);
-        let mut row = (reader.take_behind(0, 16) as u16).reverse_bits();
+        let mut row = take_row(reader, bytes);
         while row != 0 {
             codes[used % 256] = (first + row.trailing_zeros() as u8, 0);
             used += 1;
@@ -167,12 +176,21 @@ fn read_lengths(table: &mut ByteTable, reader: &mut BitReader, bytes: &Bytes) ->
         }
     }
     for eight in codes[..used].chunks_mut(8) {
-        reader.refill(bytes);
+        let mut window = reader.window(bytes);
         for (_, length) in eight {
-            *length = reader.take_behind(0, 4) as u8;
+            *length = window.peek(4) as u8;
+            window.skip(4);
+            reader.pass(4);
         }
     }
     huffman::fill_table::<_, 256>(&mut table.entries, &codes[..used], |byte, length| {
-        u16::from(byte) | u16::from(length) << 8
+        u16::from(length) | u16::from(byte) << 8
     })
+}
+
+/// 16 marks, the first one lowest.
+fn take_row(reader: &mut BitReader, bytes: &Bytes) -> u16 {
+    let row = reader.window(bytes).peek(16) as u16;
+    reader.pass(16);
+    row.reverse_bits()
 }

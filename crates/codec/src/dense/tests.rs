@@ -97,11 +97,17 @@ proptest! {
         prop_assert_eq!(end, 3 + bits.div_ceil(8) as usize);
         let mut reader = BitReader::new(3);
         for &(value, count) in &fields {
+            let mut window = reader.window(&bytes);
             let mut seen = 0;
-            for bit in 0..count {
-                reader.refill(&bytes);
-                seen |= (reader.take_behind(0, 1) as u64) << (count - 1 - bit);
+            for part in [count / 2, count - count / 2].into_iter().filter(|&part| part > 0) {
+                let bits = window.peek(part);
+                for last in 0..=part {
+                    prop_assert_eq!(window.peek_last(part, last), bits & ((1 << last) - 1));
+                }
+                window.skip(part);
+                seen = seen << part | bits as u64;
             }
+            reader.pass(count);
             prop_assert_eq!(seen, value & ((1 << count) - 1));
         }
         prop_assert_eq!(reader.end(), end);
