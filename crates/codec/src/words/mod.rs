@@ -5,12 +5,14 @@
 //! as the dictionary, and prefix codes that depend on the symbol before.
 //!
 //! ```text
-//! blob:   header   literals ->                  <- codes
-//!         1 byte   distances and literal bytes, codes, the first one at the end
-//!                  as the symbols ask for them
+//! blob:   header   sizes     literals ->                  <- codes
+//!         1 byte   3 bytes   distances and literal bytes, four streams of codes, the first
+//!                            as the symbols ask for them  one at the end, each from its end
 //! header: class of codes (2 bits), decimal scale (2 bits), bytes of the first word (4 bits)
+//! sizes:  of the first three streams of codes
 //! ```
-//! The two streams meet without a gap, and each may read past its end: it then reads a part of the other.
+//! A code can be decoded only when the one before it in its stream is: so each quarter of the page has a stream, and a processor decodes four at once. Literals and
+//! codes meet without a gap, and each may be read past its end: what is read then is a part of the other.
 //!
 //! What must always hold:
 //! - `decompress(compress(page)) == page`, for every page that is taken.
@@ -27,7 +29,7 @@ mod symbols;
 #[cfg(test)]
 mod tests;
 
-use self::codes::{BITS, CODES, CONTEXT_START, CodesOfClass, MEANINGS, code_index};
+use self::codes::{BITS, CODES, CONTEXT_START, CodesOfClass, MEANINGS, MeaningsOfClass, code_index};
 use self::lengths::CLASS_COUNT;
 use self::symbols::{
     AGAIN, ALIKE, COPY, COPY_ABOVE, DECIMAL_16, FAR_MAX, INFO, NEAR_MAX, NEVER, SYMBOL_AGAIN, SYMBOL_ZERO,
@@ -41,11 +43,21 @@ const WORD_COUNT: usize = PAGE_BYTES / 8;
 /// Codes between two refills of the decoder: 7 * 8 bits fit into the 57 that one load is sure to give. The first word has
 /// no code, so that 511 = 73 * 7 remain.
 const GROUP_WORDS: usize = 7;
+const WINDOW_BITS: u32 = 57;
 const GROUP_COUNT: usize = (WORD_COUNT - 1) / GROUP_WORDS;
-const _: () = assert!(GROUP_WORDS * codes::CODE_BITS_MAX <= 57);
+const _: () = assert!(GROUP_WORDS * codes::CODE_BITS_MAX <= WINDOW_BITS as usize);
 const _: () = assert!(1 + GROUP_COUNT * GROUP_WORDS == WORD_COUNT);
 
-/// Fewest bytes in front of the codes: header and literals. The decoder loads eight bytes of codes at once, up to seven
+/// Streams of codes. Each has as many groups, and the last one those that are left.
+const STREAM_COUNT: usize = 4;
+const STREAM_GROUPS: usize = GROUP_COUNT / STREAM_COUNT;
+const SIZES_BYTES: usize = STREAM_COUNT - 1;
+const _: () = assert!(STREAM_GROUPS * GROUP_WORDS * codes::CODE_BITS_MAX / 8 <= u8::MAX as usize);
+
+/// Where the literals of the first word begin.
+const LITERALS_START: usize = 1 + SIZES_BYTES;
+
+/// Fewest bytes in front of the codes: header, sizes and literals. The decoder loads eight bytes of codes at once, up to seven
 /// bytes ahead of what it needs.
 const LITERALS_END_MIN: usize = 16;
 
@@ -56,11 +68,11 @@ const GROUP_LITERALS_BYTES: usize = 64 + 8;
 /// Fewest bytes of codes: what the literals of the last group may read past their end.
 const CODES_BYTES_MIN: usize = GROUP_LITERALS_BYTES;
 
-/// Most bytes of header and literals, and what a group may touch behind them.
-const LITERALS_BYTES: usize = 1 + PAGE_BYTES + GROUP_LITERALS_BYTES;
+/// Most bytes of header, sizes and literals, and what a group may touch behind them.
+const LITERALS_BYTES: usize = LITERALS_START + PAGE_BYTES + GROUP_LITERALS_BYTES;
 
 /// Most bytes of codes, and eight more that a store may touch.
-const CODES_BYTES: usize = WORD_COUNT + 8;
+const CODES_BYTES: usize = WORD_COUNT + STREAM_COUNT + 8;
 
 /// Places in each of the two tables of recent words.
 const RECENT_BITS: u32 = 9;
@@ -129,9 +141,10 @@ impl WordsScratch {
         // Bits that wait, from the lowest; fewer than eight between two groups.
         let mut waiting = 0_u64;
         let mut waiting_bits = 0;
+        let mut stream_end = codes_start;
         let (groups, _) = self.symbols[1..].as_chunks::<GROUP_WORDS>();
         let (stored_groups, _) = self.stored[1..].as_chunks::<GROUP_WORDS>();
-        for (group, stored_group) in groups.iter().zip(stored_groups) {
+        for (index, (group, stored_group)) in groups.iter().zip(stored_groups).enumerate() {
             let group_literals: &mut [u8; GROUP_LITERALS_BYTES] = self.literals[literals_end..]
                 .first_chunk_mut()
                 .expect("the literals have room for eight bytes of each word");
@@ -149,6 +162,12 @@ impl WordsScratch {
             codes_start -= waiting_bits as usize / 8;
             waiting >>= waiting_bits & !7 & 63;
             waiting_bits %= 8;
+            if starts_stream(index + 1) {
+                codes_start -= (waiting_bits as usize).div_ceil(8);
+                (waiting, waiting_bits) = (0, 0);
+                self.literals[index.div_ceil(STREAM_GROUPS)] = (stream_end - codes_start) as u8;
+                stream_end = codes_start;
+            }
         }
         codes_start -= (waiting_bits as usize).div_ceil(8);
         // Neither stream may be shorter than what the decoder loads at once from the other.
@@ -183,8 +202,8 @@ pub(crate) fn compress(page: &Page, out: &mut [u8], scratch: &mut WordsScratch) 
     let first = word_at(words, 0);
     let first_bytes = 8 - first.leading_zeros() as usize / 8;
     scratch.literals[0] = (first_bytes << 4 | scale_index << 2 | class) as u8;
-    scratch.literals[1..9].copy_from_slice(&words[0]);
-    let (literals_end, codes_start) = scratch.write_streams(1 + first_bytes, &CODES[class]);
+    scratch.literals[LITERALS_START..LITERALS_START + 8].copy_from_slice(&words[0]);
+    let (literals_end, codes_start) = scratch.write_streams(LITERALS_START + first_bytes, &CODES[class]);
 
     let literals = &scratch.literals[..literals_end];
     let codes = &scratch.codes[codes_start..];
@@ -214,6 +233,9 @@ fn describe<const DECIMAL: bool>(
     let mut literal_bytes = 0;
     let mut index = 1;
     for group in 0..GROUP_COUNT {
+        if starts_stream(group) {
+            context = CONTEXT_START;
+        }
         for _ in 0..GROUP_WORDS {
             let word = word_at(words, index);
             let laid_over_again = word ^ word_at(words, index - distance_again);
@@ -278,6 +300,12 @@ fn describe<const DECIMAL: bool>(
     Some(bits_by_class)
 }
 
+/// Is this group the first one of a stream of codes?
+#[inline(always)]
+const fn starts_stream(group: usize) -> bool {
+    group.is_multiple_of(STREAM_GROUPS) && group < STREAM_COUNT * STREAM_GROUPS
+}
+
 /// One way to write a word.
 #[derive(Clone, Copy)]
 struct Choice {
@@ -322,44 +350,104 @@ pub(crate) fn decompress(blob: &[u8], page: &mut Page) -> Result<(), Corrupt> {
     if scale_index == 0 { restore::<false>(blob, page, 0) } else { restore::<true>(blob, page, scale_index) }
 }
 
+/// Decodes the symbols of the words behind the first one. Returns the bytes of all codes.
+#[inline(always)]
+fn decode_symbols(blob: &[u8], symbols: &mut [u8; WORD_COUNT]) -> Result<usize, Corrupt> {
+    let [header, sizes @ ..]: [u8; LITERALS_START] = *blob.first_chunk().ok_or(Corrupt)?;
+    let meanings = &MEANINGS[header as usize & (CLASS_COUNT - 1)];
+    let mut readers = [CodeReader::new(blob.len()); STREAM_COUNT];
+    for (stream, size) in sizes.into_iter().enumerate() {
+        readers[stream + 1] = CodeReader::new(readers[stream].end.checked_sub(size as usize).ok_or(Corrupt)?);
+    }
+    let (groups, _) = symbols[1..].as_chunks_mut::<GROUP_WORDS>();
+    for index in 0..STREAM_GROUPS {
+        let mut windows = [0; STREAM_COUNT];
+        for (window, reader) in windows.iter_mut().zip(&readers) {
+            *window = reader.window(blob)?;
+        }
+        let mut sums = [0; STREAM_COUNT];
+        let mut decoded = [[0; GROUP_WORDS]; STREAM_COUNT];
+        for word in 0..GROUP_WORDS {
+            let places = windows.iter_mut().zip(&mut sums).zip(&mut decoded);
+            for (reader, ((window, sum), decoded)) in readers.iter_mut().zip(places) {
+                decoded[word] = reader.next(meanings, window, sum);
+            }
+        }
+        for stream in 0..STREAM_COUNT {
+            groups[stream * STREAM_GROUPS + index] = decoded[stream];
+            readers[stream].at_bits += sums[stream] as usize & 0xff;
+        }
+    }
+    let last = &mut readers[STREAM_COUNT - 1];
+    for group in &mut groups[STREAM_COUNT * STREAM_GROUPS..] {
+        let (mut window, mut sum) = (last.window(blob)?, 0);
+        *group = core::array::from_fn(|_| last.next(meanings, &mut window, &mut sum));
+        last.at_bits += sum as usize & 0xff;
+    }
+    if readers.iter().zip(sizes).any(|(reader, size)| reader.at_bits.div_ceil(8) != size as usize) {
+        return Err(Corrupt);
+    }
+    Ok(blob.len() - readers[STREAM_COUNT - 1].end + readers[STREAM_COUNT - 1].at_bits.div_ceil(8))
+}
+
+/// Reads codes backwards.
+#[derive(Clone, Copy)]
+struct CodeReader {
+    /// Behind the first byte of the codes, which is the last one of the stream.
+    end: usize,
+    at_bits: usize,
+    /// As [`MEANINGS`] has it.
+    context: usize,
+}
+
+impl CodeReader {
+    fn new(end: usize) -> Self {
+        Self { end, at_bits: 0, context: CONTEXT_START << 8 }
+    }
+
+    /// The next [`WINDOW_BITS`] or more, the first one lowest.
+    #[inline(always)]
+    fn window(&self, blob: &[u8]) -> Result<u64, Corrupt> {
+        let at = self.end.wrapping_sub(8 + self.at_bits / 8);
+        Ok(load(blob, at)?.swap_bytes() >> (self.at_bits % 8))
+    }
+
+    /// The next symbol. Its bits are added to the lowest byte of `sum`.
+    #[inline(always)]
+    fn next(&mut self, meanings: &MeaningsOfClass, window: &mut u64, sum: &mut u32) -> u8 {
+        let meaning = meanings[self.context | (*window & 0xff) as usize];
+        self.context = (meaning & 0x700) as usize;
+        *window >>= meaning & 0x3f;
+        *sum = sum.wrapping_add(meaning);
+        (meaning >> 26) as u8
+    }
+}
+
 #[inline(always)]
 fn restore<const DECIMAL: bool>(blob: &[u8], page: &mut Page, scale_index: usize) -> Result<(), Corrupt> {
     let words = words_of_mut(page);
     let scale = SCALES[scale_index];
-    let header = blob[0];
-    let meanings = &MEANINGS[header as usize & (CLASS_COUNT - 1)];
-    let first_bytes = header as usize >> 4;
+    let mut symbols = [0; WORD_COUNT];
+    let codes_bytes = decode_symbols(blob, &mut symbols)?;
+    let first_bytes = blob[0] as usize >> 4;
     if first_bytes > 8 {
         return Err(Corrupt);
     }
-    let first = load(blob, 1)? & !(u64::MAX << (first_bytes * 4) << (first_bytes * 4));
+    let first = load(blob, LITERALS_START)? & !(u64::MAX << (first_bytes * 4) << (first_bytes * 4));
     words[0] = first.to_le_bytes();
-    let mut literals_at = 1 + first_bytes;
+    let mut literals_at = LITERALS_START + first_bytes;
 
     let mut distance_again = 1;
-    let mut context = CONTEXT_START << 8;
-    let mut bits = 0;
-    let mut bits_count = 0_u32;
-    let mut codes_at = blob.len().checked_sub(8).ok_or(Corrupt)?;
-    let mut too_far = false;
-    for group in 0..GROUP_COUNT {
-        // Where to load was known before the last group was decoded, so that the load need not wait for it. The bits above
-        // `bits_count` are the right ones already, or zero.
-        bits |= load(blob, codes_at)?.swap_bytes() << (bits_count & 63);
-        codes_at = codes_at.checked_sub((63 - bits_count as usize) / 8).ok_or(Corrupt)?;
-        bits_count |= 56;
+    // Its highest bit says that one was before the page.
+    let mut base_indexes = 0;
+    let (groups, _) = symbols[1..].as_chunks::<GROUP_WORDS>();
+    let mut index = 1_usize;
+    for group in groups {
         let group_literals: &[u8; GROUP_LITERALS_BYTES] =
             blob.get(literals_at..).and_then(|rest| rest.first_chunk()).ok_or(Corrupt)?;
         let mut group_bytes = 0;
-        let start = 1 + group * GROUP_WORDS;
-        for index in start..start + GROUP_WORDS {
-            let meaning = meanings[context | (bits & 0xff) as usize];
-            let length = meaning & 0x3f;
-            context = (meaning & 0x700) as usize;
-            bits >>= length;
-            bits_count -= length;
-
-            let info = &INFO[meaning as usize >> 26];
+        for symbol in group {
+            let info = &INFO[*symbol as usize];
             let at = group_bytes & 63;
             let stored =
                 u64::from_le_bytes(*group_literals[at..].first_chunk().expect("8 bytes after the mask"));
@@ -367,8 +455,9 @@ fn restore<const DECIMAL: bool>(blob: &[u8], page: &mut Page, scale_index: usize
             let explicit = (stored as u8 & info.distance_mask) as usize + info.distance_add as usize;
             let distance = if explicit == 0 { distance_again } else { explicit };
             distance_again = if info.keeps_distance { distance_again } else { distance };
-            too_far |= distance > index;
-            let base = word_at(words, index.wrapping_sub(distance));
+            let base_index = index.wrapping_sub(distance);
+            base_indexes |= base_index;
+            let base = word_at(words, base_index);
             let literal = stored.rotate_left(info.rotate as u32) & info.literal_mask;
             let mut word = (base & info.base_mask) ^ literal;
             if DECIMAL {
@@ -376,12 +465,12 @@ fn restore<const DECIMAL: bool>(blob: &[u8], page: &mut Page, scale_index: usize
                 word = select(info.decimal, decimal_word(literal as u32, scale), word);
             }
             words[index & (WORD_COUNT - 1)] = word.to_le_bytes();
+            index += 1;
         }
         literals_at += group_bytes;
     }
-    // Whole bytes that were loaded and not used do not count.
-    let codes_bytes = (blob.len() - 8 - codes_at - bits_count as usize / 8).max(CODES_BYTES_MIN);
-    if too_far || literals_at.max(LITERALS_END_MIN) + codes_bytes != blob.len() {
+    let is_too_far = base_indexes > usize::MAX / 2;
+    if is_too_far || literals_at.max(LITERALS_END_MIN) + codes_bytes.max(CODES_BYTES_MIN) != blob.len() {
         return Err(Corrupt);
     }
     Ok(())

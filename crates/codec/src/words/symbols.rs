@@ -160,9 +160,9 @@ const fn low_bits(count: u8) -> u64 {
 }
 
 /// What the decoder does for each symbol. Numbers above the last symbol never come out of the code tables; they are there
-/// so that any six bits are an index.
-pub(super) static INFO: [Info; 64] = {
-    let mut table = [info(&SPECS[0]); 64];
+/// so that any byte is an index.
+pub(super) static INFO: [Info; 256] = {
+    let mut table = [info(&SPECS[0]); 256];
     let mut symbol = 0;
     while symbol < SYMBOL_COUNT {
         table[symbol] = info(&SPECS[symbol]);

@@ -284,17 +284,31 @@ fn every_blob_that_is_cut_or_longer_is_corrupt() {
 }
 
 #[test]
+fn sizes_of_streams_that_are_not_those_are_corrupt() {
+    let blob = blob_of(&mixture(3));
+    let mut page = [0; PAGE_BYTES];
+    for at in 1..=SIZES_BYTES {
+        for size in (0..=u8::MAX).filter(|&size| size != blob[at]) {
+            let mut damaged = blob.clone();
+            damaged[at] = size;
+            assert_eq!(decompress(&damaged, &mut page), Err(Corrupt), "size {at} is {size}");
+        }
+    }
+}
+
+#[test]
 fn a_distance_before_the_page_is_corrupt() {
     let mut words = [0; WORD_COUNT];
     words[0] = 0x1122_3344_5566_7788;
     words[20] = words[0];
     let mut blob = blob_of(&words);
-    // Behind the header and the first word: the only literal byte, the distance less one.
-    assert_eq!(blob[9], 19);
+    // Behind the header, the sizes and the first word: the only literal byte, the distance less one.
+    let at = LITERALS_START + 8;
+    assert_eq!(blob[at], 19);
     let mut page = [0; PAGE_BYTES];
-    blob[9] = 20;
+    blob[at] = 20;
     assert_eq!(decompress(&blob, &mut page), Err(Corrupt));
-    blob[9] = 18;
+    blob[at] = 18;
     assert_eq!(decompress(&blob, &mut page), Ok(()));
     words[20] = 0;
     assert!(page == page_of(&words), "the word was copied from a place that is zero");
