@@ -158,6 +158,28 @@ fn each_kind_of_word_is_taken_and_gets_small() {
 }
 
 #[test]
+fn text_is_told_by_a_look() {
+    let text = |last: u8| {
+        page_of(&[u64::from_le_bytes([b' ', b'a', b'~', b'0', b'{', b'Z', b'!', last]); WORD_COUNT])
+    };
+    assert!(is_text(words_of(&text(b'x'))));
+    // Its words repeat, and would get small; but there is no such text.
+    assert_eq!(compress(&text(b'x'), &mut [0; PAGE_BYTES], &mut WordsScratch::new()), None);
+    // A byte that is no printable character, wherever it is in the words.
+    for byte in (0..b' ').chain(0x80..=u8::MAX) {
+        assert!(!is_text(words_of(&text(byte))), "{byte}");
+        let mut first = text(b'x');
+        first.iter_mut().step_by(8).for_each(|place| *place = byte);
+        assert!(!is_text(words_of(&first)), "{byte}");
+    }
+    // Up to three quarters of the page are text: it is looked at in earnest.
+    let mut words = [0; WORD_COUNT];
+    words[..WORD_COUNT * 3 / 4 - SAMPLE_EVERY].fill(0x2020_2020_2020_2020);
+    assert!(!is_text(words_of(&page_of(&words))));
+    blob_of(&words);
+}
+
+#[test]
 fn random_words_are_refused() {
     let mut words = [0; WORD_COUNT];
     run(RUN_KIND_COUNT - 1, &mut words, &mut Random(5));
