@@ -116,10 +116,16 @@ def redis(work):
     socket = work / "pages.sock"
     options = ["--port", "0", "--unixsocket", socket, "--dir", work, "--save", "", "--appendonly", "no"]
     process = subprocess.Popen(["redis-server", *options], stdout=subprocess.DEVNULL)
-    while not socket.exists():
-        time.sleep(0.05)
-    with open(work / "fill") as fill:
-        subprocess.run(["redis-cli", "-s", socket, "--pipe"], stdin=fill, stdout=subprocess.DEVNULL, check=True)
+    try:
+        while not socket.exists():
+            if process.poll() is not None:
+                raise Missing(f"redis-server ended with {process.returncode}")
+            time.sleep(0.05)
+        with open(work / "fill") as fill:
+            subprocess.run(["redis-cli", "-s", socket, "--pipe"], stdin=fill, stdout=subprocess.DEVNULL, check=True)
+    except BaseException:
+        process.kill()
+        raise
     return process
 
 
@@ -148,6 +154,8 @@ def cc1(work):
     process = subprocess.Popen([compiler, "-quiet", "-O2", "-w", work / "build/unit0.c", "-o", "/dev/null"])
     while process.poll() is None and resident_pages(process.pid) * PAGE < 120 << 20:
         time.sleep(0.01)
+    if process.poll() is not None:
+        raise Missing(f"cc1 ended with {process.returncode} before it was large")
     return process
 
 
