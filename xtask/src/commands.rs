@@ -124,6 +124,17 @@ pub fn highalloc(arguments: &[&str]) -> Result<()> {
     succeed(command)
 }
 
+/// Compares rules for what goes to the disk.
+pub fn second_chance(arguments: &[&str]) -> Result<()> {
+    let words = ["run", "--quiet", "--release", "-p", "uswap-bench", "--example", "second_chance", "--"];
+    let mut command = cargo(&words);
+    command.args(arguments);
+    if !arguments.contains(&"--out") {
+        command.arg("--out").arg(target_directory().join("second-chance"));
+    }
+    succeed(command)
+}
+
 /// `cargo WORDS` as a build of its own, with `--cfg name`.
 pub fn with_other_atomics(name: &str, words: &[&str]) -> Command {
     let mut command = cargo(words);

@@ -29,6 +29,8 @@ usage: cargo xtask COMMAND
                         allocators of swap slots side by side, in made-up time and with threads; pictures go to DIR
   highalloc [--short] [--seeds N] [--wait may|may-not] [--out DIR]
                         requests for huge pages on a machine that builds kernels, in made-up time: Linux 4.4, kcompactd, and ours
+  second-chance [--short] [--seeds N] [--out DIR]
+                        rules for which compressed pages go to the disk, on a build that is made up; tables go to DIR
   test                  everything: the checks, unit tests, fuzz, loom, shuttle, made-up time, 1000 simulator seeds, integration tests
   install --prefix DIR  build, then copy to DIR/bin and DIR/lib/uswap
 ";
@@ -58,6 +60,7 @@ fn dispatch(arguments: &[String]) -> Result<()> {
         ["test"] => suite::run(),
         ["swap-space", bench_arguments @ ..] => commands::swap_space(bench_arguments),
         ["highalloc", bench_arguments @ ..] => commands::highalloc(bench_arguments),
+        ["second-chance", bench_arguments @ ..] => commands::second_chance(bench_arguments),
         ["install", "--prefix", directory] => install::run(directory.as_ref()),
         ["help" | "--help" | "-h"] => {
             print!("{USAGE}");

@@ -10,6 +10,7 @@
 //! | [`system`] | cgroups, swap devices and settings of the kernel, and the list of what must be undone |
 //! | [`workloads`] | programs that are run: `uswap workload NAME`, and scripts around real programs |
 //! | [`statistics`] | medians, spreads, and when two are a tie |
+//! | [`second_chance`] | rules for what goes from RAM to the disk, on a build that is made up |
 //! | [`swap_space`] | the space of the swap file on CPUs that are made up |
 //! | [`highalloc`] | requests for huge pages on a machine that builds kernels, in made-up time |
 //! | [`report`] | table, page with plots, comparison of two results |
@@ -30,6 +31,7 @@ pub mod report;
 pub mod results;
 pub mod rivals;
 pub mod search;
+pub mod second_chance;
 pub mod statistics;
 pub mod swap_space;
 pub mod system;
