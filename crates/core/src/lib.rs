@@ -5,7 +5,7 @@
 //!
 //! Map: [`segment`] cuts the slice into tables. [`page_word`] and [`page_table`] say where a page is, [`swap_word`] and [`swap_table`]
 //! where its content is, [`pool`] holds compressed content in RAM, [`slots`] counts the room of the swap files, [`files`] lists them, [`file_key`] is what they are sealed with; [`clusters`] hands out entries and slots; [`store_jobs`] and [`load_jobs`] are work handed to the supervisor, [`mm`] lists the processes, [`handovers`] counts children that are being made,
-//! [`zones`] hands out frames and decides how room for large runs is made; [`budget`] and [`counters`] hold numbers, [`balance`], [`placement`] and [`write_limit`] decide from them; [`range_set`] notes ranges of one process.
+//! [`zones`] hands out frames and decides how room for large runs is made; [`budget`] and [`counters`] hold numbers, [`balance`], [`placement`], [`second_chance`] and [`write_limit`] decide from them; [`range_set`] notes ranges of one process.
 //!
 //! Rules of shared state: no pointers. Each change that others may see is one atomic operation on one word, and what a killed process can leave
 //! behind is a leak of what it had reserved, which `reap` finds. Only [`clusters`] has locks; they name their holder, and what they guard can be made anew.
@@ -32,6 +32,7 @@ pub mod placement;
 mod plant;
 pub mod pool;
 pub mod range_set;
+pub mod second_chance;
 pub mod segment;
 pub mod slots;
 pub mod store_jobs;

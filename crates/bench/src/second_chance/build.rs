@@ -64,6 +64,8 @@ struct Site<S> {
     build: Build,
     memory: Memory<S>,
     prng: Prng,
+    /// Of the sizes of files alone, so that the work is the same under any rule.
+    sizes: Prng,
     common: Vec<u32>,
     common_ahead: Readahead,
     outputs: Vec<u32>,
@@ -78,6 +80,7 @@ pub fn run<S: Shrinker>(build: Build, disk: DiskKind, shrinker: S, seed: u64) ->
         build,
         memory,
         prng: Prng::new(seed),
+        sizes: Prng::new(!seed),
         common: Vec::new(),
         common_ahead: Readahead::default(),
         outputs: Vec::new(),
@@ -128,7 +131,7 @@ impl<S: Shrinker> Site<S> {
         self.files_left = self.files_left.checked_sub(1)?;
         let mean = self.build.compiler_pages;
         // A third, and two thirds times the product of two numbers whose mean is 1.
-        let draws = (self.prng.below(2001), self.prng.below(2001));
+        let draws = (self.sizes.below(2001), self.sizes.below(2001));
         let pages_max = (mean / 3 + mean * 2 / 3 * draws.0 * draws.1 / 1_000_000).max(64);
         let slices = (pages_max * WORK_NS_A_PAGE / SLICE_NS).max(1);
         Some(Compiler { pages: Vec::new(), pages_max, slice: 0, slices, ahead: Readahead::default() })

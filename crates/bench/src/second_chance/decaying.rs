@@ -34,7 +34,7 @@ impl Shrinker for Decaying {
     fn end(&mut self, visits: u64, _: u64) {
         self.driver.end(visits);
     }
-    fn visit(&self, _: bool) -> Visit {
+    fn visit(&mut self, _: bool) -> Visit {
         Visit::Write
     }
     fn promotes(&self, _: Absence) -> bool {
@@ -61,7 +61,8 @@ mod tests {
         let before = rule.protected;
         (0..2000).for_each(|_| rule.asked());
         assert_eq!(rule.protected, before + 2000);
-        let (pool, pass) = (Pool { entries: 1500, pages: 500 }, Pass { now_ns: 0, priority: 0 });
+        let (pool, pass) =
+            (Pool { entries: 1500, pages: 500 }, Pass { now_ns: 0, priority: 0, taken: 0, in_ram: 0 });
         assert_eq!(rule.begin(pool, pass), 0, "all are protected");
         assert!(!rule.may_go_on(1500, 128, None));
         rule.stored(1500);

@@ -305,8 +305,11 @@ impl<S: Shrinker> Memory<S> {
         while self.used_bytes() + PAGE_BYTES > self.limit_bytes {
             let mut freed = 0;
             for priority in (0..=FIRST_PRIORITY).rev() {
-                freed += self.look_at_lists(priority, RECLAIM_PAGES - freed.min(RECLAIM_PAGES), &mut now_ns);
-                now_ns = self.drive_shrinker(Pass { now_ns, priority });
+                let in_ram = self.inactive.length() + self.active.length();
+                let wanted = RECLAIM_PAGES.saturating_sub(freed);
+                let taken = self.look_at_lists(priority, wanted, &mut now_ns);
+                freed += taken;
+                now_ns = self.drive_shrinker(Pass { now_ns, priority, taken, in_ram });
                 if freed >= RECLAIM_PAGES {
                     break;
                 }

@@ -7,6 +7,7 @@
 //! | [`build`] | the work: compilers that run side by side, and data that nobody wants again |
 //! | [`shrinker`] | what a rule is asked, and how reclaim drives it |
 //! | [`decaying`], [`published`] | rules: protection that decays with stores; referenced bits and a count of swap-ins from the disk |
+//! | [`ours`] | the rule of uswap |
 //! | [`program`] | runs all of it and prints tables |
 //!
 //! Left out: pages of files, huge pages, the page that a write-back needs while it runs, cells and holes of the pool (a blob takes its bytes), limits of the
@@ -18,6 +19,7 @@ pub mod build;
 pub mod decaying;
 pub mod lists;
 pub mod memory;
+pub mod ours;
 pub mod prices;
 pub mod program;
 pub mod published;

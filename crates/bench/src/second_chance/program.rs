@@ -11,6 +11,7 @@ use serde::Serialize;
 
 use super::build::{self, Build, Outcome};
 use super::decaying::Decaying;
+use super::ours::{Count, Ours};
 use super::prices::{DiskKind, PRICES, SLOW, SOLID_STATE};
 use super::published::Published;
 use crate::report::sheet::{Row, Sheet, left, right};
@@ -44,9 +45,15 @@ impl Data {
 
 /// A rule by name, and how it is run.
 type Rule = (&'static str, fn(Build, DiskKind, u64) -> Outcome);
-const RULES: [Rule; 2] = [
+const RULES: [Rule; 4] = [
     ("decaying", |build, disk, seed| build::run(build, disk, Decaying::default(), seed)),
     ("published", |build, disk, seed| build::run(build, disk, Published::default(), seed)),
+    ("uswap", |build, disk, seed| {
+        build::run(build, disk, Ours::new(build.limit_bytes, disk, Count::Scaled), seed)
+    }),
+    ("uswap, not scaled", |build, disk, seed| {
+        build::run(build, disk, Ours::new(build.limit_bytes, disk, Count::Plain), seed)
+    }),
 ];
 
 /// What one run gave.

@@ -31,7 +31,7 @@ impl Shrinker for Published {
     fn end(&mut self, visits: u64, _: u64) {
         self.driver.end(visits);
     }
-    fn visit(&self, referenced: bool) -> Visit {
+    fn visit(&mut self, referenced: bool) -> Visit {
         if referenced { Visit::Spare } else { Visit::Write }
     }
     fn promotes(&self, _: Absence) -> bool {
@@ -45,7 +45,7 @@ mod tests {
 
     const ABSENCE: Absence = Absence { written: 0, last_written: 0, entries: 0 };
     const POOL: Pool = Pool { entries: 1000, pages: 1000 };
-    const PASS: Pass = Pass { now_ns: 0, priority: 0 };
+    const PASS: Pass = Pass { now_ns: 0, priority: 0, taken: 0, in_ram: 0 };
 
     #[test]
     fn each_page_from_the_disk_is_consumed_once() {
@@ -61,7 +61,7 @@ mod tests {
 
     #[test]
     fn the_first_visit_only_takes_the_bit() {
-        let rule = Published::default();
+        let mut rule = Published::default();
         assert_eq!([true, false].map(|bit| rule.visit(bit)), [Visit::Spare, Visit::Write]);
         assert!(rule.may_go_on(0, 128, None) && rule.may_go_on(0, 128, Some(1)));
         assert!(!rule.may_go_on(0, 128, Some(0)), "a batch that wrote nothing ends it");

@@ -47,6 +47,10 @@ pub struct Pass {
     pub now_ns: u64,
     /// 12 looks at one part in 4096, each one lower at twice as much.
     pub priority: u32,
+    /// Pages that it took from RAM.
+    pub taken: u64,
+    /// Pages that were in RAM before.
+    pub in_ram: u64,
 }
 
 /// What becomes of an entry that the hand has reached.
@@ -75,7 +79,7 @@ pub trait Shrinker {
     /// Told once after each `begin`: the hand passed so many, and it took until then.
     fn end(&mut self, visits: u64, now_ns: u64);
     /// What becomes of an entry; `referenced` since it was stored or spared.
-    fn visit(&self, referenced: bool) -> Visit;
+    fn visit(&mut self, referenced: bool) -> Visit;
     /// Whether a page that still has its copy on the disk is compressed all the same.
     fn promotes(&self, absence: Absence) -> bool;
 }
