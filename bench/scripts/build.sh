@@ -1,8 +1,9 @@
 #!/bin/sh
 # build: make with THREADS compilers at once. The sources are generated: large files, as amalgamated libraries and generated parsers are.
 #
-#   BYTES=N SEED=N WORK=DIRECTORY THREADS=N build.sh prepare|run
+#   BYTES=N SEED=N WORK=DIRECTORY THREADS=N [COLD=N] build.sh prepare|run
 #
+# With COLD a program beside it has so many bytes more, which it writes once and never touches again.
 # prepare writes the sources and a Makefile; run builds them and prints one line of JSON. The checksum is that of the object files.
 set -eu
 : "${BYTES:?}" "${SEED:?}" "${WORK:?}" "${THREADS:?}"
@@ -70,9 +71,30 @@ prepare() {
     } >"$WORK/build/Makefile"
 }
 
+# Holds COLD bytes of text until it is killed.
+hold_cold() {
+    python3 -c '
+import sys, time
+with open("unit0.c", "rb") as source:
+    text = source.read()
+cold = bytearray(text * (int(sys.argv[1]) // len(text) + 1))[:int(sys.argv[1])]
+for page in range(0, len(cold), 4096):
+    cold[page:page + 8] = page.to_bytes(8, "little")
+open("cold.ready", "w").close()
+time.sleep(3600)' "$1" &
+    holder=$!
+    trap 'kill "$holder"' EXIT
+    while [ ! -e cold.ready ]; do
+        kill -0 "$holder" || { echo "FAIL the cold data was not made"; exit 1; }
+        sleep 0.1
+    done
+    rm cold.ready
+}
+
 run() {
     cd "$WORK/build"
-    rm -f ./*.o
+    rm -f ./*.o cold.ready
+    [ -z "${COLD-}" ] || hold_cold "$COLD"
     make -s -j"$THREADS" >make.log 2>&1 || { echo "FAIL make: $(tail -n 3 make.log)"; exit 1; }
     sum=$(cat unit*.o | sha256sum)
     rm -f ./*.o

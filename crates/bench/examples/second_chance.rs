@@ -13,7 +13,7 @@ struct Arguments {
     #[arg(long)]
     short: bool,
     /// So many seeds.
-    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..))]
     seeds: u64,
     /// Where results go.
     #[arg(long, default_value = "target/second-chance")]

@@ -1,4 +1,6 @@
-//! The rule by which old blobs go to the swap file before the pool's limit asks for it, and by which pages that came back belong into the pool.
+//! A rule by which old blobs could go to the swap file before the pool's limit asks for it, and which pages that came back belong into the pool.
+//!
+//! Today the experiment uses it (`cargo xtask second-chance`). In the engine the pool's limit drives write-back: what this rule did there is measured in docs/adr/0015.
 //!
 //! Every blob has a second chance: its referenced bit, which a store sets and the hand takes away. This module says how far the hand goes, and what a page says that comes back from the file.
 //!
@@ -8,8 +10,8 @@
 //!   what is written comes back early. Pages that came along with others give credit when they are used, not before.
 //! * *Pressure.* The hand passes the same part of the blobs that reclaim takes of the pages in RAM, twice that, as Linux does it; the better blobs compress, the fewer, since less is gained.
 //!
-//! Pure: who calls it says what was counted. There is one [`Hand`] in a run, so no two shrinkers spend the same credit. Engine, simulator and the experiment (`cargo xtask second-chance`) use this code.
-//! Facts: zswap of Linux 6.12 has the bit, counts all pages that come from the disk, and spares one entry for each; see docs/adr/0015.
+//! Pure: who calls it says what was counted. There is one [`Hand`] in a run, so no two shrinkers spend the same credit.
+//! Facts: zswap of Linux 6.12 has the bit, counts all pages that come from the disk, and spares one entry for each.
 
 /// Bits of a mark: what is free in the word of a page in the file.
 pub const MARK_BITS: u32 = 4;

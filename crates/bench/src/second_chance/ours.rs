@@ -1,4 +1,4 @@
-//! Ours: the rule of the engine (`uswap_core::second_chance`), driven by the pages that reclaim takes from RAM, not by how hard it has to look for them.
+//! Ours: the rule in `uswap_core::second_chance`, driven by the pages that reclaim takes from RAM, not by how hard it has to look for them.
 //!
 //! One worker at a time has the hand; who comes meanwhile goes on without.
 
@@ -28,7 +28,7 @@ pub struct Ours {
 }
 
 impl Ours {
-    /// In so much memory, with this disk. The engine measures both costs.
+    /// In so much memory, with this disk.
     #[must_use]
     pub fn new(limit_bytes: u64, disk: DiskKind, count: Count) -> Ours {
         let Prices { fault_ns, compress_ns, decompress_ns, unmap_ns, .. } = PRICES;
