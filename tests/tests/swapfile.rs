@@ -1,10 +1,13 @@
 //! What a program sees of its swap file: its size, and nothing of what is in it.
 
-use std::fs::File;
+use std::fs::{File, Permissions};
 use std::io::{Read as _, Seek as _, SeekFrom};
-use std::os::unix::fs::FileExt as _;
-use std::time::Duration;
-use uswap_tests::{Outcome, Run, Running, Scratch, needs, program, skip, turn, uswap_binary};
+use std::os::unix::fs::{FileExt as _, PermissionsExt as _};
+use std::os::unix::process::CommandExt as _;
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+use uswap_tests::{Outcome, Run, Running, Scratch, needs, program, report, skip, turn, uswap_binary};
 
 /// Runs a Python program that knows the directory of its swap file, and must end well. None: not here.
 fn run_python(text: &str) -> Option<Outcome> {
@@ -154,4 +157,76 @@ fn swapfile_key_is_in_no_core_file_of_the_program() {
     // In the segment, and in the workspace of each thread that has read from the file.
     assert!(others >= 2, "found {others} times: has it read nothing?");
     assert_eq!(dumped, 0, "the key is where a core file would have it");
+}
+
+/// Fills memory, sleeps until it is told to go on, and verifies all.
+const SLEEPER: &str = r#"
+import hashlib, mmap, os, random, time
+random.seed(1)
+words = [bytes(random.choices(b"abcdefgh", k=random.randint(3, 9))) for _ in range(5000)]
+def part():
+    made = mmap.mmap(-1, 1 << 20, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    for page in range(256):
+        made.write(b" ".join(random.choices(words, k=700))[:4096].ljust(4096))
+    return made
+parts = [part() for _ in range(60)]
+digests = [hashlib.sha256(part[:]).digest() for part in parts]
+print("filled", flush=True)
+while not os.path.exists(os.environ["GO_ON"]):
+    time.sleep(0.02)
+assert [hashlib.sha256(part[:]).digest() for part in parts] == digests, "content is lost"
+print("OK", flush=True)
+"#;
+
+fn ask_to_write_back(uswap: &Path, older_than: &str, pid: i32) -> Command {
+    let mut command = Command::new(uswap);
+    command.args(["writeback", "--older-than", older_than, &pid.to_string()]);
+    command
+}
+
+#[test]
+fn swapfile_gets_what_nobody_touches_when_the_user_says_so() {
+    let _turn = turn();
+    let Some(uswap) = uswap_binary() else { return skip("this case is about uswap itself") };
+    if !needs(&["python3"]) {
+        return;
+    }
+    let directory = Scratch::new();
+    let (path, go_on) = (directory.path().display().to_string(), directory.file("go on"));
+    let json = directory.file("report").display().to_string();
+    let mut running = Run::plain("/usr/bin/python3")
+        .env("GO_ON", &go_on.display().to_string())
+        .args(["-c", SLEEPER])
+        .uswap(48, &["--swap", &path, "--allow-tmpfs", "--json", &json])
+        .start();
+    while running.output_so_far().is_empty() && !running.ended() {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    // Somebody else is not obeyed, and a process that is no run is named.
+    let copy = directory.file("uswap");
+    std::fs::copy(&uswap, &copy).expect("there is room");
+    std::fs::set_permissions(directory.path(), Permissions::from_mode(0o755)).expect("it is ours");
+    let refused = ask_to_write_back(&copy, "0s", running.pid()).uid(65_534).output().expect("it starts");
+    let why = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(refused.status.code() == Some(1) && why.contains("only root"), "{refused:?}");
+    let nobody = ask_to_write_back(&uswap, "0s", std::process::id() as i32).output().expect("it starts");
+    assert!(String::from_utf8_lossy(&nobody.stderr).contains("no run listens"), "{nobody:?}");
+
+    let started = Instant::now();
+    let answer = ask_to_write_back(&uswap, "1s", running.pid()).output().expect("it starts");
+    let text = String::from_utf8_lossy(&answer.stdout).into_owned();
+    report(&format!("writeback: {}", text.trim_end()));
+    assert!(answer.status.success(), "{answer:?}");
+    assert!(started.elapsed() >= Duration::from_secs(1), "nobody was watched for a second");
+    let digits: String = text.chars().take_while(|c| *c != ' ').filter(char::is_ascii_digit).collect();
+    let pages: u64 = digits.parse().expect("it begins with a number");
+    assert!(pages > 4000, "only {pages} pages of 15,360 were written: {text}");
+    std::fs::write(&go_on, "").expect("the directory is ours");
+    let outcome = running.finish();
+    outcome.must_succeed();
+    assert!(outcome.stdout.ends_with("OK\n"), "{}", outcome.stdout);
+    let record: serde_json::Value =
+        serde_json::from_slice(&std::fs::read(json).expect("it was asked for")).expect("it is JSON");
+    let read = record["pages_read"].as_u64().expect("it is a number");
+    assert!(read >= pages / 2, "{pages} pages were written, and {read} read");
 }

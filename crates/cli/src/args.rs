@@ -5,12 +5,14 @@
 
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::builder::{OsStringValueParser, TypedValueParser as _};
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 
 use uswap_bench::args::BenchArguments;
 
+use crate::control::parse_age;
 use crate::size::{Share, parse_ram, parse_share, parse_size, parse_write_limit};
 use crate::supervisor::{Cpus, OnFull};
 use crate::swap_place::{SwapPlace, parse_swap_place};
@@ -30,6 +32,8 @@ pub enum Command {
     /// Run PROGRAM and its children within --ram
     #[command(after_help = RUN_AFTER_HELP)]
     Run(RunArguments),
+    /// Write what a run has not touched for a while from its pool to its swap file
+    Writeback(WritebackArguments),
     /// Say whether `uswap run` can work on this machine, and what would mend it
     Doctor(DoctorArguments),
     /// Sort a file about four times the budget, first without uswap, then with it
@@ -152,6 +156,17 @@ impl From<CpusArgument> for Cpus {
     }
 }
 
+/// Arguments of `uswap writeback`.
+#[derive(Debug, Args)]
+pub struct WritebackArguments {
+    /// Pages that nobody touches for so long, from now on; 0s: all that are in the pool
+    #[arg(long, value_name = "TIME", value_parser = parse_age)]
+    pub older_than: Duration,
+    /// Process id of `uswap run`
+    #[arg(value_name = "PID")]
+    pub pid: u32,
+}
+
 /// Arguments of `uswap doctor`.
 #[derive(Debug, Args)]
 pub struct DoctorArguments {
@@ -248,6 +263,8 @@ mod tests {
             ("uswap run --ram 1G --swap /tmp:1G:x -- true", ErrorKind::ValueValidation),
             ("uswap run --ram 1G -q -v -- true", ErrorKind::ArgumentConflict),
             ("uswap run --ram 1G --nonsense -- true", ErrorKind::UnknownArgument),
+            ("uswap writeback 1", ErrorKind::MissingRequiredArgument),
+            ("uswap writeback --older-than 60 1", ErrorKind::ValueValidation),
             ("uswap nonsense", ErrorKind::InvalidSubcommand),
         ];
         for (line, kind) in cases {

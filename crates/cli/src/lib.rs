@@ -10,12 +10,14 @@
 //! | [`program`], [`agent_file`] | can this program be managed, and with what |
 //! | [`process`] | one child, its signals, its ending |
 //! | [`supervisor`] | the engine's side of a run |
+//! | [`control`] | commands to a run that is under way |
 //! | [`report`] | what happened, as table and as JSON |
 //! | [`run`], [`doctor`], [`demo`] | three of the commands; `bench` is a crate of its own |
 #![forbid(unsafe_code)]
 
 pub mod agent_file;
 pub mod args;
+pub mod control;
 pub mod demo;
 pub mod doctor;
 pub mod human;

@@ -3,12 +3,13 @@
 
 use clap::Parser;
 use uswap_cli::args::{Arguments, Command};
-use uswap_cli::{demo, doctor, run};
+use uswap_cli::{control, demo, doctor, run};
 
 fn main() {
     let arguments = Arguments::parse();
     match arguments.command {
         Command::Run(arguments) => run::run(arguments).pass_on(),
+        Command::Writeback(arguments) => std::process::exit(control::writeback(&arguments)),
         Command::Doctor(arguments) => std::process::exit(doctor::doctor(&arguments)),
         Command::Demo(arguments) => demo::demo(&arguments).pass_on(),
         Command::Bench(arguments) => std::process::exit(uswap_bench::command::bench(&arguments)),

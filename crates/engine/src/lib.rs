@@ -9,7 +9,7 @@
 //!
 //! Map: [`platform`] the seam; [`engine`] the parts of one process; [`fault`] serves a fault; [`load`] gets content; [`run`] and [`streams`] bring the next pages along, `ahead` has them decoded before; [`evict`] stages;
 //! [`store`] stores staged pages, [`storer`] does that for others, and `proposals` is what they make of it; [`reclaim`] decides when; [`messages`] takes messages and [`event`] follows the program's mappings; [`region`] takes memory under
-//! management; [`fork`] clones; [`release`] gives things back; [`writeback`] moves the pool to the files, where [`record`] seals what lies there, `turns` says to which; [`reaper`] cleans up after the dead.
+//! management; [`fork`] clones; [`release`] gives things back; [`writeback`] moves the pool to the files, where [`record`] seals what lies there, `turns` says to which, [`aged`] does that for what nobody touched for a while; [`reaper`] cleans up after the dead.
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -17,6 +17,7 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+pub mod aged;
 pub mod ahead;
 mod arena;
 pub mod arrivals;

@@ -16,7 +16,7 @@ use uswap_core::counters::Counter;
 use uswap_core::segment::Segment;
 use uswap_core::slots::TakenRun;
 use uswap_core::swap_table::{CLUSTER_ENTRIES, WritebackEnd};
-use uswap_core::swap_word::Content;
+use uswap_core::swap_word::{Content, SwapWord};
 use uswap_units::limits::{WRITEBACK_BATCH_BLOBS_MAX, WRITEBACK_BATCH_BYTES};
 use uswap_units::{BlobId, FileId, PAGE_BYTES, SwapId};
 
@@ -66,16 +66,16 @@ pub enum Batch {
 
 /// What a round over the table found beside the blobs that it picked.
 #[derive(Clone, Copy)]
-struct Round {
+pub(crate) struct Round {
     /// Clean copies that were given up.
-    discarded: u32,
+    pub discarded: u32,
     /// Blobs for which there was no room.
-    too_large: u32,
+    pub too_large: u32,
 }
 
 impl Round {
     /// What came of it if no blob was picked.
-    fn without_blobs(self) -> Batch {
+    pub(crate) fn without_blobs(self) -> Batch {
         match self {
             Round { discarded: 0, too_large: 0 } => Batch::NothingToWrite,
             Round { discarded: 0, .. } => Batch::FilesFull,
@@ -84,12 +84,25 @@ impl Round {
     }
 }
 
+/// A blob of the batch that is being made.
 #[derive(Clone, Copy)]
 struct Picked {
     id: SwapId,
     content: Content,
     offset: u32,
     bytes: u32,
+}
+
+/// What came of adding a blob to a batch.
+pub(crate) enum Added {
+    /// It is in write-back, and the batch takes so many bytes now.
+    Yes(usize),
+    /// Somebody else has changed its word.
+    Changed,
+    /// There is less room in all than it takes.
+    TooLarge,
+    /// The batch is full.
+    NoRoom,
 }
 
 /// The clock hand over the swap table, and the batch it fills.
@@ -124,14 +137,7 @@ impl Shrinker {
         buffer: &mut [u8],
     ) -> Batch {
         let batch = self.compact_or_write(segment, writer, buffer).await;
-        segment.budget().set_shrinking(match batch {
-            Batch::Written { .. } | Batch::Compacted { .. } => {
-                Shrinking::BroughtRoom { at_ns: writer.now_ns() }
-            }
-            // The next batch brings room.
-            Batch::LeftToOthers { .. } => Shrinking::Writes { since_ns: writer.now_ns() },
-            Batch::FilesFull | Batch::NothingToWrite | Batch::Failed { .. } => Shrinking::Cannot,
-        });
+        tell_waiters(segment, writer, batch);
         batch
     }
 
@@ -157,15 +163,37 @@ impl Shrinker {
                 return Batch::Compacted { bytes };
             }
         }
-        let slots = segment.slots();
-        let wanted = (buffer.len().min(WRITEBACK_BATCH_BYTES) / PAGE_BYTES) as u64;
-        let may_write = |file| writer.may_write(file, wanted * PAGE_BYTES as u64);
-        let Some(run) = self.turns.take_run(slots, wanted, writer.now_ns(), may_write) else {
+        let Some(run) = self.take_run(segment, writer, buffer.len()) else {
             let round = self.pick(segment, writer, &mut []).await;
             return round.without_blobs();
         };
         let buffer = &mut buffer[..run.bytes() as usize];
         let round = self.pick(segment, writer, buffer).await;
+        self.write_picked(segment, writer, run, buffer, round).await
+    }
+
+    /// Slots for a batch; None if no file has any, or none may be written.
+    pub(crate) fn take_run(
+        &mut self,
+        segment: Segment<'_>,
+        writer: &impl SwapWriter,
+        buffer_bytes: usize,
+    ) -> Option<TakenRun> {
+        let wanted = (buffer_bytes.min(WRITEBACK_BATCH_BYTES) / PAGE_BYTES) as u64;
+        let may_write = |file| writer.may_write(file, wanted * PAGE_BYTES as u64);
+        self.turns.take_run(segment.slots(), wanted, writer.now_ns(), may_write)
+    }
+
+    /// Writes what a round has picked into `buffer`.
+    pub(crate) async fn write_picked(
+        &mut self,
+        segment: Segment<'_>,
+        writer: &impl SwapWriter,
+        run: TakenRun,
+        buffer: &mut [u8],
+        round: Round,
+    ) -> Batch {
+        let slots = segment.slots();
         let used = self.picked.last().map_or(0, |last| (last.offset + last.bytes) as usize);
         if used == 0 {
             slots.end_run(run);
@@ -264,7 +292,7 @@ impl Shrinker {
                 writer.step().await;
             }
             let word = table.load(id);
-            let Content::Blob { blob, length } = word.content() else { continue };
+            let Content::Blob { length, .. } = word.content() else { continue };
             let raw = length as usize == PAGE_BYTES;
             if word.count() == 0 || word.is_writeback() || (table.clear_referenced(id) && !raw) {
                 continue;
@@ -279,27 +307,46 @@ impl Shrinker {
                 }
                 continue;
             }
-            let bytes = record_bytes(length as usize);
-            if bytes > buffer.len() {
+            match self.add(segment, id, word, buffer, used) {
+                Added::Yes(bytes) => used = bytes,
+                Added::Changed => (),
                 // What has less room than one blob takes may take a smaller one.
-                too_large += 1;
-                continue;
+                Added::TooLarge => too_large += 1,
+                Added::NoRoom => {
+                    // The hand comes back to it with the next batch.
+                    self.hand = id.0;
+                    break;
+                }
             }
-            if used + bytes > buffer.len() || self.picked.len() == WRITEBACK_BATCH_BLOBS_MAX {
-                // The hand comes back to it with the next batch.
-                self.hand = id.0;
-                break;
-            }
-            let seen = table.load(id);
-            if seen.content() != word.content() || seen.count() == 0 || !table.begin_writeback(id, seen) {
-                continue;
-            }
-            self.pack(segment, id, blob, length as usize, &mut buffer[used..used + bytes]);
-            let picked = Picked { id, content: word.content(), offset: used as u32, bytes: bytes as u32 };
-            self.picked.push(picked);
-            used += bytes;
         }
         Round { discarded, too_large }
+    }
+
+    /// Adds the blob that `word` names to the batch, which takes `used` bytes of `buffer`.
+    pub(crate) fn add(
+        &mut self,
+        segment: Segment<'_>,
+        id: SwapId,
+        word: SwapWord,
+        buffer: &mut [u8],
+        used: usize,
+    ) -> Added {
+        let Content::Blob { blob, length } = word.content() else { return Added::Changed };
+        let bytes = record_bytes(length as usize);
+        let end = used + bytes;
+        if bytes > buffer.len() {
+            return Added::TooLarge;
+        }
+        if end > buffer.len() || self.picked.len() == WRITEBACK_BATCH_BLOBS_MAX {
+            return Added::NoRoom;
+        }
+        let (table, seen) = (segment.swap_table(), segment.swap_table().load(id));
+        if seen.content() != word.content() || seen.count() == 0 || !table.begin_writeback(id, seen) {
+            return Added::Changed;
+        }
+        self.pack(segment, id, blob, length as usize, &mut buffer[used..end]);
+        self.picked.push(Picked { id, content: word.content(), offset: used as u32, bytes: bytes as u32 });
+        Added::Yes(end)
     }
 
     /// Seals a blob, whose entry and cell stay as they are while it is in write-back.
@@ -316,6 +363,16 @@ impl Default for Shrinker {
     fn default() -> Self {
         Self::new()
     }
+}
+
+/// Says what faults that wait for room may expect after a batch.
+pub(crate) fn tell_waiters(segment: Segment<'_>, writer: &impl SwapWriter, batch: Batch) {
+    segment.budget().set_shrinking(match batch {
+        Batch::Written { .. } | Batch::Compacted { .. } => Shrinking::BroughtRoom { at_ns: writer.now_ns() },
+        // The next batch brings room.
+        Batch::LeftToOthers { .. } => Shrinking::Writes { since_ns: writer.now_ns() },
+        Batch::FilesFull | Batch::NothingToWrite | Batch::Failed { .. } => Shrinking::Cannot,
+    });
 }
 
 /// Bytes that the shrinker should free now: what the pool holds above 19 of 20 parts of its limit.

@@ -20,6 +20,38 @@ pub fn descriptor_path(process_id: u32, number: i32) -> TextBuffer<64> {
     TextBuffer::format(format_args!("/proc/{process_id}/fd/{number}"))
 }
 
+/// Who is at the other end of a socket, or was when it was connected.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Peer {
+    /// 0 where this pid namespace has no name for it.
+    pub pid: u32,
+    /// Its user.
+    pub uid: u32,
+}
+
+/// The peer of a connected unix socket. The kernel noted it: nobody can say that he is somebody else.
+pub fn peer_of(socket: i32) -> Result<Peer> {
+    const SOL_SOCKET: usize = 1;
+    const SO_PEERCRED: usize = 17;
+    // pid, user, group.
+    let mut credentials = [0_u32; 3];
+    let mut bytes = size_of_val(&credentials) as u32;
+    // SAFETY:
+    // 1. The kernel writes at most `bytes` bytes to `credentials`, and the length to `bytes`; both are ours.
+    unsafe {
+        sys::syscall6(
+            abi::__NR_getsockopt,
+            socket as usize,
+            SOL_SOCKET,
+            SO_PEERCRED,
+            credentials.as_mut_ptr() as usize,
+            &raw mut bytes as usize,
+            0,
+        )
+    }?;
+    Ok(Peer { pid: credentials[0], uid: credentials[1] })
+}
+
 /// Sizes in pages, as `/proc/PID/statm` has them. The kernel updates them in steps of some dozens of pages a thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Statm {

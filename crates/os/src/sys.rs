@@ -57,6 +57,7 @@ errnos! {
     EISDIR "is a directory",
     EINVAL "invalid argument",
     EMFILE "too many open files",
+    ENOTSOCK "not a socket",
     ENOTTY "request not known to this device",
     EFBIG "file too large",
     ENOSPC "no space left on device",

@@ -463,3 +463,15 @@ fn statm_counts_anonymous_pages() {
     let name = process::command_name(process::process_id()).unwrap();
     assert_eq!(name.as_bytes(), std::fs::read("/proc/self/comm").unwrap().trim_ascii_end());
 }
+
+#[test]
+fn the_peer_of_a_socket_is_known() {
+    use std::os::fd::AsRawFd as _;
+    use std::os::unix::fs::MetadataExt as _;
+    let (one, _other) = std::os::unix::net::UnixStream::pair().expect("the kernel has sockets");
+    let peer = process::peer_of(one.as_raw_fd()).expect("it has a peer");
+    let own = (std::process::id(), std::fs::metadata("/proc/self").expect("there is /proc").uid());
+    assert_eq!((peer.pid, peer.uid), own);
+    let file = std::fs::File::open("/dev/null").expect("there is one");
+    assert_eq!(process::peer_of(file.as_raw_fd()).map(|_| ()), Err(Errno::ENOTSOCK));
+}

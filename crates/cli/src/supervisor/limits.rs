@@ -23,6 +23,7 @@ enum Hindrance {
 }
 
 /// Why nothing is written, and what to do about it.
+#[derive(Clone)]
 pub struct Reason {
     pub what: String,
     pub advice: String,

@@ -1,10 +1,11 @@
 //! The engine's side of `uswap run`: makes the segment and the swap files, measures the tree, moves the pool to the files, cleans up after the dead.
 //!
-//! Five threads: [`monitor`] measures and raises pressure, [`shrinker`] writes back, [`reaper`] notices processes that are gone, [`placer`] says on which
-//! processors the run runs, [`storer`] compresses for all on another one. What they share is in [`shared`]. The processes of the run find the segment through `USWAP_RUN` in their environment.
+//! Six threads: [`monitor`] measures and raises pressure, [`shrinker`] writes back, [`reaper`] notices processes that are gone, [`placer`] says on which
+//! processors the run runs, [`storer`] compresses for all on another one, [`commands`] does what the run is told meanwhile. What they share is in [`shared`]. The processes of the run find the segment through `USWAP_RUN` in their environment.
 
 mod account;
 mod away;
+mod commands;
 mod device;
 mod files;
 mod limits;
@@ -132,17 +133,18 @@ impl Supervisor {
     /// The program runs: starts the threads.
     pub fn attach(&mut self, child_pid: u32) {
         self.shared.program.store(child_pid, Ordering::Relaxed);
-        let tasks: [(&str, Task); 5] = [
+        let tasks: [(&str, Task); 6] = [
             ("uswap-monitor", monitor::run),
             ("uswap-shrinker", shrinker::run),
             ("uswap-reaper", reaper::run),
             ("uswap-placer", placer::run),
             ("uswap-storer", storer::run),
+            ("uswap-control", commands::run),
         ];
         for (name, task) in tasks {
             let shared = Arc::clone(&self.shared);
             let thread = std::thread::Builder::new().name(name.to_owned()).stack_size(256 * 1024);
-            let thread = thread.spawn(move || task(&shared)).expect("the system has room for five threads");
+            let thread = thread.spawn(move || task(&shared)).expect("the system has room for six threads");
             self.threads.push(thread);
         }
     }

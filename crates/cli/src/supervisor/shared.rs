@@ -1,5 +1,6 @@
 //! What the threads of the supervisor share.
 
+use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -20,6 +21,7 @@ use uswap_os::{Fd, process, random, thread};
 use uswap_units::limits::MM_MAX;
 use uswap_units::{Bytes, PAGE_BYTES, ZspageId};
 
+use super::commands::Aged;
 use super::files::{OpenFiles, slots_of};
 use super::{OnFull, Options};
 use crate::message::say;
@@ -42,6 +44,8 @@ pub struct Shared {
     pub peaks: Peaks,
     warnings: Mutex<Vec<String>>,
     pub unmanaged: Mutex<Vec<Unmanaged>>,
+    /// What the shrinker was told to write.
+    pub aged: Mutex<VecDeque<Aged>>,
 }
 
 /// The highest values that were measured, in bytes, and the time above the budget.
@@ -96,6 +100,7 @@ impl Shared {
             peaks: Peaks::default(),
             warnings: Mutex::new(Vec::new()),
             unmanaged: Mutex::new(Vec::new()),
+            aged: Mutex::default(),
         })
     }
 

@@ -19,6 +19,7 @@ use uswap_units::limits::WRITEBACK_BATCH_BYTES;
 
 use super::OnFull;
 use super::away::Away;
+use super::commands::Aged;
 use super::limits::{Limits, Reason};
 use super::shared::Shared;
 use crate::message::say;
@@ -64,6 +65,23 @@ impl Writer<'_> {
                 files.directories()
             ),
         })
+    }
+
+    /// Why nothing was written that should have been.
+    fn hindrance(&self, batch: Batch) -> Option<Reason> {
+        match batch {
+            Batch::FilesFull => Some(self.why_full()),
+            Batch::Failed { file, error } => {
+                let advice = match error {
+                    FileError::Full => {
+                        format!("Make room in '{}', or {MORE_ROOM}", self.shared.files.directory(file))
+                    }
+                    _ => "Look at the disk, or name another with --swap DIR".to_owned(),
+                };
+                Some(Reason { what: what_failed(self.shared, file, error), advice })
+            }
+            _ => None,
+        }
     }
 }
 
@@ -132,11 +150,15 @@ pub fn run(shared: &Shared) {
     let mut raw_seen = 0;
     let mut compaction = Compaction { ended: Instant::now(), took: Duration::ZERO };
     let mut away = Away::new(shared);
+    let mut aged = AgedWork::default();
     while !shared.is_stopping() {
         away.follow(shared);
         let seen = shared.segment.budget().signal_count(Signal::Shrink);
         let raw = counters.get(Counter::Incompressible);
         if excess_bytes(shared.segment) == 0 && raw < raw_seen + RAW_PAGES_MIN {
+            if aged.write_batch(&mut shrinker, &writer, &mut buffer) {
+                continue;
+            }
             if compaction.is_due(shared) {
                 let started = Instant::now();
                 let _freed = block(shrinker.compact(shared.segment, &writer));
@@ -151,7 +173,58 @@ pub fn run(shared: &Shared) {
         if !matches!(batch, Batch::Compacted { .. }) {
             raw_seen = raw;
         }
-        after(&writer, batch, is_tight);
+        after(&writer, batch, is_tight, &mut aged);
+    }
+}
+
+/// What the user told to be written, whenever the pool needs no room.
+#[derive(Default)]
+struct AgedWork {
+    now: Option<Aged>,
+    pages: u64,
+}
+
+impl AgedWork {
+    /// What is to be done now, if anything is.
+    fn take(&mut self, shared: &Shared) -> Option<Aged> {
+        let next = || shared.aged.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).pop_front();
+        self.now.take().or_else(next)
+    }
+
+    /// Writes a batch. False: there is nothing to do.
+    fn write_batch(&mut self, shrinker: &mut Shrinker, writer: &Writer<'_>, buffer: &mut [u8]) -> bool {
+        let Some(mut aged) = self.take(writer.shared) else { return false };
+        let batch = block(shrinker.write_marked(writer.shared.segment, writer, buffer, &mut aged.marked));
+        match batch {
+            Batch::Written { blobs, .. } => {
+                self.pages += u64::from(blobs);
+                self.now = Some(aged);
+            }
+            Batch::LeftToOthers { file, error } => {
+                writer.shared.warn(&left_to_others(writer.shared, file, error));
+                self.now = Some(aged);
+            }
+            Batch::NothingToWrite | Batch::Compacted { .. } => self.end(&aged, None),
+            Batch::FilesFull | Batch::Failed { .. } => self.end(&aged, writer.hindrance(batch)),
+        }
+        true
+    }
+
+    /// Nothing can be written, although the pool needs it: who waits for less urgent things is told.
+    fn refuse(&mut self, shared: &Shared, reason: &Reason) {
+        while let Some(aged) = self.take(shared) {
+            self.end(&aged, Some(reason.clone()));
+        }
+    }
+
+    fn end(&mut self, aged: &Aged, hindrance: Option<Reason>) {
+        let pages = core::mem::take(&mut self.pages);
+        let answer = match hindrance {
+            None => Ok(pages),
+            Some(Reason { what, .. }) => Err(format!("{what}; {pages} pages were written")),
+        };
+        // Whoever has asked may be gone.
+        let _nobody_waits = aged.answer.send(answer);
     }
 }
 
@@ -173,26 +246,24 @@ async fn shared_wait(shared: &Shared, seen: u32) {
     uswap_engine::Backing::wait(shared, Signal::Shrink, seen, IDLE.as_nanos() as u64).await;
 }
 
-fn after(writer: &Writer<'_>, batch: Batch, is_tight: bool) {
+fn after(writer: &Writer<'_>, batch: Batch, is_tight: bool, aged: &mut AgedWork) {
     let shared = writer.shared;
     match batch {
         Batch::Written { .. } | Batch::Compacted { .. } => (),
         Batch::NothingToWrite => std::thread::park_timeout(Duration::from_millis(2)),
-        Batch::FilesFull => cannot_write(shared, is_tight, &writer.why_full()),
-        Batch::Failed { file, error } => {
-            let advice = match error {
-                FileError::Full => format!("Make room in '{}', or {MORE_ROOM}", shared.files.directory(file)),
-                _ => "Look at the disk, or name another with --swap DIR".to_owned(),
-            };
-            cannot_write(shared, is_tight, &Reason { what: what_failed(shared, file, error), advice });
-        }
-        Batch::LeftToOthers { file, error } => {
-            let what = what_failed(shared, file, error);
-            shared.warn(&format!(
-                "{what}: the other swap files go on without it; it is tried again now and then"
-            ));
+        Batch::LeftToOthers { file, error } => shared.warn(&left_to_others(shared, file, error)),
+        Batch::FilesFull | Batch::Failed { .. } => {
+            if let Some(reason) = writer.hindrance(batch) {
+                aged.refuse(shared, &reason);
+                cannot_write(shared, is_tight, &reason);
+            }
         }
     }
+}
+
+fn left_to_others(shared: &Shared, file: FileId, error: FileError) -> String {
+    let what = what_failed(shared, file, error);
+    format!("{what}: the other swap files go on without it; it is tried again now and then")
 }
 
 /// What is wrong with a file, as a clause.
