@@ -4,24 +4,32 @@
 //!
 //! ```text
 //! slots   0 .. a.slots | gap | b.first .. b.first + b.slots | gap | ...      each file starts at a cluster; the gap is as long as the longest read
-//! word 0: 63..48 priority  47..16 descriptor  15..8 kind  1 direct  0 in use     1: first slot  2: slots  3: its clusters' first word  4: bytes written  5: most slots used
+//! word 0: 63..48 priority  47..16 descriptor  15..8 kind  3..2 state  1 direct  0 known     1: first slot  2: slots  3: its clusters' first word  4: bytes written  5: most slots used
+//!
+//! Opening --(every process has it open)--> InUse <--(could not be emptied)-- Draining --(emptied)--> Gone
+//!    '----------------(one cannot)-----------------------------------------------------------------> Gone
 //! ```
-//! Must hold: files lie in the order of their numbers, and no read of what lies together reaches from one into the next. The supervisor alone changes the table; who reads it meets a file
-//! whole, or not at all.
+//! Must hold: files lie in the order of their numbers, and no read of what lies together reaches from one into the next. Only a file in use takes writes; what is in one that is drained is only read and
+//! moved; and a file that is gone keeps its number and its slots: nothing is ever written there again, so a swap word that named a place of it is told from any other. The supervisor alone changes the
+//! table; who reads it meets a file whole, or not at all.
 
 use crate::clusters::{CLUSTER_SLOTS, Search, Space};
-use uswap_sync::{AtomicU64, Ordering};
+use uswap_sync::{AtomicU64, Ordering, fence};
 use uswap_units::limits::{FILE_BUFFER_BYTES, SWAP_FILES_MAX};
 use uswap_units::{FileId, PAGE_BYTES};
 
 const ENTRY_WORDS: usize = 8;
+/// Behind the files: how often the table was changed.
+const CHANGES: usize = SWAP_FILES_MAX * ENTRY_WORDS;
 /// Words of the table.
-pub(crate) const FILES_WORDS: usize = SWAP_FILES_MAX * ENTRY_WORDS;
+pub(crate) const FILES_WORDS: usize = CHANGES + 1;
 /// Slots between two files.
 const GAP_SLOTS: u64 = (FILE_BUFFER_BYTES / PAGE_BYTES) as u64;
 
-const IN_USE: u64 = 1;
+const KNOWN: u64 = 1;
 const DIRECT: u64 = 2;
+const STATE_SHIFT: u32 = 2;
+const STATE_MASK: u64 = 3 << STATE_SHIFT;
 const KIND_SHIFT: u32 = 8;
 const DESCRIPTOR_SHIFT: u32 = 16;
 const PRIORITY_SHIFT: u32 = 48;
@@ -33,6 +41,38 @@ pub enum FileKind {
     Rotational,
     /// Everything else: a disk without moving parts, and memory.
     SolidState,
+}
+
+/// Where a file is in its life.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum FileState {
+    /// Processes that run already open it. Nothing is in it.
+    Opening,
+    /// It takes writes.
+    InUse,
+    /// What is in it is moved to other files.
+    Draining,
+    /// Nothing is in it, and nothing ever will be.
+    Gone,
+}
+
+impl FileState {
+    const fn from_head(head: u64) -> FileState {
+        match (head & STATE_MASK) >> STATE_SHIFT {
+            0 => FileState::Opening,
+            1 => FileState::InUse,
+            2 => FileState::Draining,
+            _ => FileState::Gone,
+        }
+    }
+    const fn bits(self) -> u64 {
+        (self as u64) << STATE_SHIFT
+    }
+    /// Whether a file may go from one state to the other.
+    pub const fn may_become(self, next: FileState) -> bool {
+        use FileState::{Draining, Gone, InUse, Opening};
+        matches!((self, next), (Opening, InUse | Gone) | (InUse, Draining) | (Draining, InUse | Gone))
+    }
 }
 
 /// Whether the page cache lies between the file and its users.
@@ -68,6 +108,8 @@ pub struct FileRecord {
     pub first_slot: u64,
     /// What was said of it.
     pub spec: FileSpec,
+    /// Where it was in its life.
+    pub state: FileState,
     /// Where the state of its clusters is.
     pub(crate) clusters_start: usize,
 }
@@ -93,6 +135,50 @@ pub enum NoFile {
     TooMany,
     /// So many slots more cannot be numbered.
     TooLarge,
+}
+
+/// The files that a process has open, a bit each, and those that it could not open. It says so in its record.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct HeldFiles(pub(crate) u64);
+
+const REFUSED_SHIFT: u32 = 32;
+const _: () = assert!(SWAP_FILES_MAX <= REFUSED_SHIFT as usize);
+
+impl HeldFiles {
+    /// It has this one open.
+    pub const fn has(self, file: FileId) -> bool {
+        self.0 & 1 << file.0 != 0
+    }
+    /// It could not open this one.
+    pub const fn refused(self, file: FileId) -> bool {
+        self.0 & 1 << (REFUSED_SHIFT + file.0 as u32) != 0
+    }
+    const fn has_answered(self, file: FileId) -> bool {
+        self.has(file) || self.refused(file)
+    }
+    /// After it has opened the file, or could not.
+    #[must_use]
+    pub const fn with(self, file: FileId, opened: Result<(), ()>) -> HeldFiles {
+        let shift = match opened {
+            Ok(()) => file.0 as u32,
+            Err(()) => REFUSED_SHIFT + file.0 as u32,
+        };
+        HeldFiles(self.0 | 1 << shift)
+    }
+    /// After it has closed the file.
+    #[must_use]
+    pub const fn without(self, file: FileId) -> HeldFiles {
+        HeldFiles(self.0 & !(1 << file.0 | 1 << (REFUSED_SHIFT + file.0 as u32)))
+    }
+}
+
+/// What a process must do next about the files of the run.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Follow {
+    /// Open it: as soon as all have, swap words may name places in it.
+    Open(FileRecord),
+    /// Close it.
+    Close(FileId),
 }
 
 /// View of the table.
@@ -122,7 +208,7 @@ impl<'a> SwapFiles<'a> {
         // Acquire pairs with `add`: what is said of the file was written before.
         let head = self.word(id, 0).load(Ordering::Acquire);
         let number = |index| self.word(id, index).load(Ordering::Relaxed);
-        (head & IN_USE != 0).then(|| FileRecord {
+        (head & KNOWN != 0).then(|| FileRecord {
             id,
             first_slot: number(1),
             spec: FileSpec {
@@ -135,11 +221,12 @@ impl<'a> SwapFiles<'a> {
                 descriptor: (head >> DESCRIPTOR_SHIFT) as i32,
                 access: if head & DIRECT != 0 { FileAccess::Direct } else { FileAccess::Buffered },
             },
+            state: FileState::from_head(head),
             clusters_start: number(3) as usize,
         })
     }
 
-    /// All files, in the order of their slots.
+    /// All files that ever were, in the order of their slots.
     pub fn all(self) -> impl Iterator<Item = FileRecord> + use<'a> {
         (0..SWAP_FILES_MAX as u8).map_while(move |number| self.get(FileId(number)))
     }
@@ -155,8 +242,49 @@ impl<'a> SwapFiles<'a> {
         Some((file, offset - file.first_slot * PAGE_BYTES as u64))
     }
 
+    /// Those that take writes.
+    pub fn in_use(self) -> impl Iterator<Item = FileRecord> + use<'a> {
+        self.all().filter(|file| file.state == FileState::InUse)
+    }
+
+    /// From `from` to `to`. False: it is not in that state.
+    pub fn change_state(&self, id: FileId, from: FileState, to: FileState) -> bool {
+        assert!(from.may_become(to), "{from:?} -> {to:?}");
+        let word = self.word(id, 0);
+        let head = word.load(Ordering::Relaxed);
+        let is_changed = head & KNOWN != 0 && FileState::from_head(head) == from && {
+            // Release pairs with `get`: what was done to the file in the old state is over.
+            let next = head & !STATE_MASK | to.bits();
+            word.compare_exchange(head, next, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+        };
+        if is_changed {
+            self.note_change();
+        }
+        is_changed
+    }
+
+    /// Grows whenever a file is added or changes its state.
+    pub fn changes(&self) -> u64 {
+        // Acquire pairs with `note_change`: who sees the number sees the change.
+        self.words[CHANGES].load(Ordering::Acquire)
+    }
+    fn note_change(&self) {
+        self.words[CHANGES].fetch_add(1, Ordering::Release);
+        // Pairs with that in `to_follow`: either who looks at the table now sees the change, or we see next what it was before.
+        fence(Ordering::SeqCst);
+    }
+
+    /// What a process must do that has these files open. It looks after it has said that it lives.
+    pub fn to_follow(self, held: HeldFiles) -> impl Iterator<Item = Follow> + use<'a> {
+        fence(Ordering::SeqCst);
+        self.all().filter_map(move |file| match file.state {
+            FileState::Gone => held.has_answered(file.id).then_some(Follow::Close(file.id)),
+            _ => (!held.has_answered(file.id)).then_some(Follow::Open(file)),
+        })
+    }
+
     /// Adds a file behind the others: `slots_max` may be numbered in all, and `clusters_start` says from where on its clusters' state may be.
-    pub(crate) fn add(&self, spec: FileSpec, slots_max: u64) -> Result<FileId, NoFile> {
+    pub(crate) fn add(&self, spec: FileSpec, state: FileState, slots_max: u64) -> Result<FileId, NoFile> {
         let last = self.all().last();
         let id = FileId(last.map_or(0, |last| last.id.0 + 1));
         if usize::from(id.0) == SWAP_FILES_MAX {
@@ -178,11 +306,21 @@ impl<'a> SwapFiles<'a> {
         let head = u64::from(spec.priority as u16) << PRIORITY_SHIFT
             | u64::from(spec.descriptor as u32) << DESCRIPTOR_SHIFT
             | kind << KIND_SHIFT
+            | state.bits()
             | direct
-            | IN_USE;
+            | KNOWN;
         // Release pairs with `get`.
         self.word(id, 0).store(head, Ordering::Release);
+        self.note_change();
         Ok(id)
+    }
+
+    /// Slots that one more file may have at most; 0: there are as many files as there may be.
+    pub(crate) fn largest_to_add(&self, slots_max: u64) -> u64 {
+        if self.all().count() == SWAP_FILES_MAX {
+            return 0;
+        }
+        slots_max.saturating_sub(first_behind(self.all().last().map_or(0, |last| last.slots().end)))
     }
 
     /// So many bytes more were written to it.

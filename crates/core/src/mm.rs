@@ -4,11 +4,12 @@
 //! ```text
 //! word 0: state(8) | in whose hands + 1(16) | pid(32)      1: root table      2: thread id of its kswapd      3: resident pages (measured)
 //!      4: staged pages   5: shared pages   6: fork generation   7: pages under management   8: parent record + 1
-//!      9: what it has begun in the swap table and not ended     10: which of all processes it is
+//!      9: what it has begun in the swap table and not ended     10: which of all processes it is     11: the swap files that it has open
 //! ```
 
-use uswap_sync::{AtomicU64, Ordering};
-use uswap_units::{MmId, TableId};
+use crate::files::HeldFiles;
+use uswap_sync::{AtomicU64, Ordering, fence};
+use uswap_units::{FileId, MmId, TableId};
 
 /// Words of one record.
 pub(crate) const MM_WORDS: usize = 16;
@@ -62,6 +63,17 @@ impl MmState {
             _ => MmState::Reaping,
         }
     }
+}
+
+/// How far the processes of the run follow a change of its swap files.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum HaveOpen {
+    /// All have done it.
+    All,
+    /// This process has not yet.
+    NotYet(u32),
+    /// This process cannot.
+    Refused(u32),
 }
 
 /// View of one record.
@@ -126,6 +138,28 @@ impl<'a> MmTable<'a> {
     /// Processes that ever asked for a record.
     pub fn taken_total(&self) -> u64 {
         self.taken_total.load(Ordering::Relaxed)
+    }
+    /// Whether all who read swap files have this one open, which was in the table before.
+    ///
+    /// Only who lives is asked: a forked child is read for by its parent until it lives itself, and who says that it lives looks at the table afterwards.
+    pub fn have_open(&self, file: FileId) -> HaveOpen {
+        self.look_for(|held| match held {
+            held if held.refused(file) => Some(HaveOpen::Refused),
+            held if held.has(file) => None,
+            _ => Some(HaveOpen::NotYet),
+        })
+    }
+    /// Whether all have closed this file.
+    pub fn have_closed(&self, file: FileId) -> HaveOpen {
+        self.look_for(|held| held.has(file).then_some(HaveOpen::NotYet))
+    }
+    /// What is in the way at the first process where something is.
+    fn look_for(&self, hindrance: impl Fn(HeldFiles) -> Option<fn(u32) -> HaveOpen>) -> HaveOpen {
+        // Pairs with that in `SwapFiles::to_follow`.
+        fence(Ordering::SeqCst);
+        let live = self.in_use().filter(|mm| mm.state() == MmState::Live);
+        let mut hindered = live.filter_map(|mm| hindrance(mm.held_files()).map(|of_pid| of_pid(mm.pid())));
+        hindered.next().unwrap_or(HaveOpen::All)
     }
     /// Resident pages of all processes, as last measured.
     pub fn resident_pages(&self) -> u64 {
@@ -225,6 +259,15 @@ impl MmRecord<'_> {
     /// Whether it has begun something in the swap table or the slot map that it has not ended.
     pub fn is_in_the_middle(&self) -> bool {
         self.words[9].load(Ordering::Acquire) != 0
+    }
+    /// The swap files that it has open.
+    pub fn held_files(&self) -> HeldFiles {
+        // Acquire pairs with `set_held_files`.
+        HeldFiles(self.words[11].load(Ordering::Acquire))
+    }
+    /// Says which swap files it has open. Release: they are.
+    pub fn set_held_files(&self, held: HeldFiles) {
+        self.words[11].store(held.0, Ordering::Release);
     }
     plain_fields! {
         2 kswapd_tid set_kswapd_tid "Thread id of its kswapd; 0 while there is none. When that thread is gone, the mm is gone.";

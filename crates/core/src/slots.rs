@@ -7,7 +7,7 @@
 
 use crate::clusters::lock::Locker;
 use crate::clusters::{CLUSTER_SLOTS, Clusters, Truth};
-use crate::files::{FileRecord, FileSpec, NoFile, SwapFiles};
+use crate::files::{FileRecord, FileSpec, FileState, NoFile, SwapFiles};
 use uswap_sync::{AtomicU64, Ordering};
 use uswap_units::{FileId, MmId, PAGE_BYTES};
 
@@ -116,13 +116,24 @@ impl<'a> SlotMap<'a> {
     pub fn files(&self) -> SwapFiles<'a> {
         self.files
     }
-    /// Adds a file. The supervisor does it.
+    /// Adds a file, before the processes of the run start. The supervisor does it.
     pub fn add_file(&self, spec: FileSpec) -> Result<FileId, NoFile> {
-        self.files.add(spec, self.counts.len() as u64 * SLOTS_PER_WORD)
+        self.add(spec, FileState::InUse)
     }
-    /// Slots that there are, in all files.
+    /// Adds a file while the run goes on: it takes no writes before every process has it open.
+    pub fn add_file_to_open(&self, spec: FileSpec) -> Result<FileId, NoFile> {
+        self.add(spec, FileState::Opening)
+    }
+    fn add(&self, spec: FileSpec, state: FileState) -> Result<FileId, NoFile> {
+        self.files.add(spec, state, self.counts.len() as u64 * SLOTS_PER_WORD)
+    }
+    /// Slots that one more file may have at most.
+    pub fn largest_to_add(&self) -> u64 {
+        self.files.largest_to_add(self.counts.len() as u64 * SLOTS_PER_WORD)
+    }
+    /// Slots that there are, in all files in use.
     pub fn capacity(&self) -> u64 {
-        self.files.all().map(|file| file.spec.slots).sum()
+        self.files.in_use().map(|file| file.spec.slots).sum()
     }
     /// Slots in use, in all files.
     pub fn used(&self) -> u64 {
@@ -162,7 +173,8 @@ impl<'a> SlotMap<'a> {
 
     /// A cluster whose blocks can be given back to the file system. Those that wait for it may be taken again meanwhile.
     pub fn take_discard(&self) -> Option<EmptyCluster> {
-        self.files.all().find_map(|file| {
+        let open = self.files.all().filter(|file| file.state != FileState::Gone);
+        { open }.find_map(|file| {
             let cluster = self.clusters(&file).take_discard()?;
             let first = file.first_slot + u64::from(cluster) * u64::from(CLUSTER_SLOTS);
             let end = file.slots().end.min(first + u64::from(CLUSTER_SLOTS));

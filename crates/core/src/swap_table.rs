@@ -405,6 +405,15 @@ impl<'a> SwapTable<'a> {
         None
     }
 
+    /// The content lies in another file too: slot -> that one. False: the entry does not name the old one any more, and the copy is the caller's to release.
+    ///
+    /// No place in a file that is drained is written again: as long as the word names the old one, it means the content that was copied.
+    #[must_use]
+    pub fn move_slot(&self, id: SwapId, old: Content, new: Content) -> bool {
+        assert!(matches!((old, new), (Content::Slot { .. }, Content::Slot { .. })));
+        self.update(id, |word| (word.content() == old).then(|| word.with_content(new))).1
+    }
+
     /// The only copy could not be read: the entry keeps its references and has no content. Some: release what this names.
     #[must_use]
     pub fn lose(&self, id: SwapId, seen: SwapWord) -> Option<Content> {

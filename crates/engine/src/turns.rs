@@ -86,7 +86,8 @@ impl Turns {
         now_ns: u64,
         may_write: impl Fn(FileId) -> bool,
     ) -> bool {
-        let mut awake = slots.files().all().filter(|file| !self.rests(file.id, now_ns) && may_write(file.id));
+        let mut awake =
+            slots.files().in_use().filter(|file| !self.rests(file.id, now_ns) && may_write(file.id));
         awake.any(|file| slots.used_in(&file) < file.spec.slots)
     }
 }
@@ -101,7 +102,7 @@ fn first_run<R: Ord>(
 ) -> Option<TakenRun> {
     let mut tried = [false; SWAP_FILES_MAX];
     loop {
-        let left = slots.files().all().filter(|file| may(file) && !tried[usize::from(file.id.0)]);
+        let left = slots.files().in_use().filter(|file| may(file) && !tried[usize::from(file.id.0)]);
         let next = left.min_by_key(&rank)?;
         if let Some(run) = slots.take_run(&next, least, wanted) {
             return Some(run);

@@ -123,6 +123,38 @@ fn loom_put_races_with_write_back() {
     });
 }
 
+/// The file is drained while the last page that needs the content goes, and another one loads it: each place is given back once, and none that the word names.
+#[test]
+fn loom_a_slot_is_moved_while_it_is_put_and_loaded() {
+    const NEW: Content = Content::Slot { offset: 8192, length: 128 };
+    loom::model(|| {
+        let table = Table::published(SLOT);
+        let new_released = Arc::new(AtomicU64::new(0));
+        let released = Arc::clone(&new_released);
+        let supervisor = beside(&table, move |table| {
+            if table.view().load(ID).content() != SLOT {
+                return;
+            }
+            if table.view().move_slot(ID, SLOT, NEW) {
+                table.release(SLOT);
+            } else {
+                released.fetch_add(1, Ordering::Relaxed);
+            }
+        });
+        table.view().note_loaded(ID, Came::InRun);
+        let last = table.view().put(ID);
+        supervisor.join().unwrap();
+        match last {
+            Put::Freed(SLOT) => table.release(SLOT),
+            Put::Freed(NEW) => assert_eq!(new_released.fetch_add(1, Ordering::Relaxed), 0),
+            other => panic!("{other:?}"),
+        }
+        assert_eq!(table.slot_released.load(Ordering::Relaxed), 1);
+        assert!(new_released.load(Ordering::Relaxed) <= 1);
+        assert_eq!(table.view().load(ID).content(), Content::Free);
+    });
+}
+
 #[test]
 fn loom_put_races_with_a_failed_write() {
     loom::model(|| {

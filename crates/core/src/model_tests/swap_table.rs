@@ -32,6 +32,7 @@ pub(super) enum Op {
     BeginWriteback { pick: usize },
     FinishWriteback { pick: usize },
     AbortWriteback { pick: usize },
+    MoveSlot { pick: usize },
     Lose { pick: usize },
     Reap { mm: usize },
 }
@@ -57,6 +58,7 @@ pub(super) fn operation() -> impl Strategy<Value = Op> {
         4 => pick.clone().prop_map(|pick| Op::BeginWriteback { pick }),
         3 => pick.clone().prop_map(|pick| Op::FinishWriteback { pick }),
         1 => pick.clone().prop_map(|pick| Op::AbortWriteback { pick }),
+        2 => pick.clone().prop_map(|pick| Op::MoveSlot { pick }),
         1 => pick.prop_map(|pick| Op::Lose { pick }),
         1 => (0..MMS).prop_map(|mm| Op::Reap { mm }),
     ]
@@ -330,6 +332,15 @@ impl Model<'_> {
                     let entry = self.entry(id);
                     (entry.writeback, entry.referenced) = (false, true);
                 }
+            }
+            Op::MoveSlot { pick } => {
+                let slot = |entry: &Entry| matches!(entry.content, Content::Slot { .. });
+                let Some(id) = self.pick(pick, slot) else { return };
+                let (old, new) = (self.entry(id).content, self.name(true));
+                assert!(!table.move_slot(id, new, old), "it does not name that place");
+                assert!(table.move_slot(id, old, new));
+                self.release(old);
+                self.entry(id).content = new;
             }
             Op::Lose { pick } => {
                 let slot = |entry: &Entry| matches!(entry.content, Content::Slot { .. });
