@@ -19,6 +19,9 @@ const SIMULATOR_SEEDS: &str = "1000";
 /// The same of programs that mostly change mappings (20 s).
 const MAPPINGS_SEEDS: &str = "300";
 
+/// The same of swap files that come and go (20 s).
+const FILES_SEEDS: &str = "100";
+
 /// Time of the step `fuzz`: more than the property tests have.
 pub const FUZZ_SECONDS: u64 = 20;
 
@@ -169,6 +172,7 @@ fn made_up_time() -> Result<Seen> {
 fn simulator() -> Result<Seen> {
     let run = ["run", "--release", "-p", "uswap-sim", "--", "run", "--seeds"];
     watch(cargo(&[&run[..], &[SIMULATOR_SEEDS]].concat()))?;
+    watch(cargo(&[&run[..], &[FILES_SEEDS, "--mix", "files"]].concat()))?;
     watch(cargo(&[&run[..], &[MAPPINGS_SEEDS, "--mix", "mappings"]].concat()))?;
     // A short form of a day; these seeds have pauses.
     let soak = ["soak", "--hours", "4", "--from", "3", "--seeds", "3"];

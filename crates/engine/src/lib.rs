@@ -9,7 +9,7 @@
 //!
 //! Map: [`platform`] the seam; [`engine`] the parts of one process; [`fault`] serves a fault; [`load`] gets content; [`run`] and [`streams`] bring the next pages along, `ahead` has them decoded before; [`evict`] stages;
 //! [`store`] stores staged pages, [`storer`] does that for others, and `proposals` is what they make of it; [`reclaim`] decides when; [`messages`] takes messages and [`event`] follows the program's mappings; [`region`] takes memory under
-//! management; [`fork`] clones; [`release`] gives things back; [`writeback`] moves the pool to the files, where [`record`] seals what lies there, `turns` says to which, [`aged`] does that for what nobody touched for a while; [`reaper`] cleans up after the dead.
+//! management; [`fork`] clones; [`release`] gives things back; [`writeback`] moves the pool to the files, where [`record`] seals what lies there, `turns` says to which, [`aged`] does that for what nobody touched for a while, [`drain`] empties one of them; [`reaper`] cleans up after the dead.
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -22,6 +22,7 @@ pub mod ahead;
 mod arena;
 pub mod arrivals;
 mod compact;
+pub mod drain;
 pub mod engine;
 pub mod event;
 pub mod evict;

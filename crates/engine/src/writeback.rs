@@ -110,8 +110,8 @@ pub struct Shrinker {
     hand: u32,
     picked: Vec<Picked>,
     compactor: Compactor,
-    cipher: Cipher,
-    turns: Turns,
+    pub(crate) cipher: Cipher,
+    pub(crate) turns: Turns,
 }
 
 impl Shrinker {

@@ -24,6 +24,12 @@ impl Disk {
         Disk { faults, bytes: vec![0xAA; slots as usize * PAGE_BYTES], bad_reads: 0, broken: Vec::new() }
     }
 
+    /// The file is gone: who still reads it reads something else.
+    pub fn forget(&mut self) {
+        self.bytes.fill(0x55);
+        self.broken.clear();
+    }
+
     /// What was wrong in `range` is no more; parts of what was lost beside it stay.
     fn now_right(&mut self, range: Range<usize>) {
         let rests = core::mem::take(&mut self.broken)

@@ -76,6 +76,10 @@ async fn child_start<'a>(world: Rc<World<'a>>, child: Rc<Process<'a>>, mm: MmId)
         world.sleep_up_to(20_000).await;
     }
     let root = world.segment.mms().record(mm).root().expect("a cloned record has a root");
+    child.open_files(&world);
+    if world.options.file_changes > 0 {
+        world.executor.step().await;
+    }
     let engine = child.start_engine(&world, mm, root);
     engine.rebuild_arena();
     engine.drop_free_chunks();

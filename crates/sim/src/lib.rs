@@ -5,7 +5,7 @@
 //!
 //! Map: [`run`] plays a seed; [`options`] is what it plays; [`world`] what all share; [`executor`] who runs next; [`memory`] the kernel's side of a process;
 //! [`process`] its engine tasks; [`fork`] children; [`calls`] what programs ask of the kernel; [`program`] the threads and the oracle; [`content`] pages by number;
-//! [`disk`] the swap file; [`supervisor`] measuring and write-back; [`check`] what must be true; [`platform`] the seam.
+//! [`disk`] the swap file; [`files`] lets files come and go; [`supervisor`] measuring and write-back; [`check`] what must be true; [`platform`] the seam.
 #![forbid(unsafe_code)]
 
 pub mod calls;
@@ -13,6 +13,7 @@ pub mod check;
 pub mod content;
 pub mod disk;
 pub mod executor;
+pub mod files;
 pub mod fork;
 pub mod memory;
 pub mod options;

@@ -29,6 +29,8 @@ enum MixName {
     All,
     /// Map, unmap, move and fork.
     Mappings,
+    /// A little of everything, while swap files come and go.
+    Files,
 }
 
 #[derive(Subcommand)]
@@ -102,6 +104,7 @@ fn replay_line(seed: u64, mix: Mix) -> String {
     let rest = match mix {
         Mix::All => format!("replay --seed {seed}"),
         Mix::Mappings => format!("replay --seed {seed} --mix mappings"),
+        Mix::Files => format!("replay --seed {seed} --mix files"),
         Mix::Soak { hours } => format!("soak --hours {hours} --from {seed}"),
     };
     format!("cargo run --release -p uswap-sim -- {rest}")
@@ -114,6 +117,7 @@ fn main() -> Result<()> {
         (Command::Soak { hours, .. }, _) => Mix::Soak { hours: *hours },
         (_, MixName::All) => Mix::All,
         (_, MixName::Mappings) => Mix::Mappings,
+        (_, MixName::Files) => Mix::Files,
     };
     let before = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |info| {

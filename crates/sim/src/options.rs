@@ -62,6 +62,9 @@ pub struct FileOptions {
 /// Swap files of a seed at most.
 pub const FILES_MAX: usize = 3;
 
+/// Swap files that come while a seed runs, at most.
+pub const FILES_ADDED_MAX: usize = 6;
+
 /// Slots of one of them at most.
 pub const FILE_SLOTS_MAX: u64 = 8 * 41;
 
@@ -72,6 +75,8 @@ pub enum Mix {
     All,
     /// One process whose threads, and those of its children, mostly map, unmap, move and fork: many events at once, and nothing else goes wrong.
     Mappings,
+    /// As all, and swap files come and go.
+    Files,
     /// A little of everything, slowly, for so many made-up hours; new processes are started for those that end.
     Soak {
         /// How long.
@@ -119,6 +124,8 @@ pub struct Options {
     pub weights: Weights,
     /// The swap files.
     pub files: [Option<FileOptions>; FILES_MAX],
+    /// How often a swap file is to come or go.
+    pub file_changes: u64,
     /// Processes killed from outside.
     pub kills: u64,
     /// A page is found busy for no reason in so many of 1000 moves.
@@ -173,6 +180,7 @@ impl Options {
         match mix {
             Mix::All => all,
             Mix::Mappings => all.mostly_mappings(prng),
+            Mix::Files => all.with_changing_files(prng),
             Mix::Soak { hours } => all.for_hours(hours),
         }
     }
@@ -193,6 +201,29 @@ impl Options {
     /// So many times longer than in a short run do tasks sleep that wait for something to do.
     pub fn calm(&self) -> u64 {
         self.soak.map_or(1, |soak| soak.calm)
+    }
+
+    fn with_changing_files(self, prng: &mut Prng) -> Options {
+        let sizes = self.files().map(|file| file.spec.slots).chain([FILE_SLOTS_MAX; FILES_ADDED_MAX]);
+        let geometry = Geometry { slots: slots_of_all(sizes), ..self.geometry };
+        Options { geometry, file_changes: 4 + prng.below(30), ..self }
+    }
+
+    /// A file that comes while the seed runs.
+    pub fn new_file(prng: &mut Prng) -> FileOptions {
+        let mut rarely = |of_1000: u64| if prng.chance(1, 6) { 1 + prng.below(of_1000) } else { 0 };
+        let faults = DiskFaults {
+            read_error: rarely(200),
+            read_flip: rarely(200),
+            write_error: rarely(500),
+            full: rarely(500),
+            slow: rarely(100),
+            ..DiskFaults::default()
+        };
+        let kind = if prng.chance(1, 2) { FileKind::SolidState } else { FileKind::Rotational };
+        let (slots, priority) = (8 + prng.below(FILE_SLOTS_MAX - 8), prng.below(8) as i16 - 4);
+        let spec = FileSpec { slots, priority, kind, descriptor: 3, access: FileAccess::Buffered };
+        FileOptions { spec, faults }
     }
 
     fn mostly_mappings(self, prng: &mut Prng) -> Options {
@@ -298,6 +329,7 @@ impl Options {
             writes_percent: 20 + prng.below(60),
             weights,
             files,
+            file_changes: 0,
             kills,
             busy,
             looks,

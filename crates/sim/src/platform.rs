@@ -34,12 +34,13 @@ pub struct SimSupervisor<'w, 'a> {
 }
 
 macro_rules! backing {
-    ($($header:tt)*) => {
+    ($reads:ident, $($header:tt)*) => {
         $($header)* {
             fn release_zspage(&self, zspage: ZspageId) {
                 self.world.note(format_args!("{zspage:?} goes back to the system"));
             }
             async fn read_file(&self, offset: u64, bytes: usize, buffer: &mut FileBuffer) -> Result<(), FileError> {
+                self.$reads(offset)?;
                 self.world.read_file(offset, &mut buffer.0[..bytes]).await
             }
             /// Whoever is in the middle of something may come no further meanwhile: it waits for a processor.
@@ -66,8 +67,21 @@ macro_rules! backing {
     };
 }
 
-backing! { impl Backing for SimPlatform<'_> }
-backing! { impl Backing for SimSupervisor<'_, '_> }
+backing! { has_open, impl Backing for SimPlatform<'_> }
+backing! { has_open, impl Backing for SimSupervisor<'_, '_> }
+
+impl SimPlatform<'_> {
+    /// A process reads only files that it has open; a forked child is read for by its parent.
+    fn has_open(&self, offset: u64) -> Result<(), FileError> {
+        self.world.is_to_be_read(offset, Some(&self.arena))
+    }
+}
+
+impl SimSupervisor<'_, '_> {
+    fn has_open(&self, offset: u64) -> Result<(), FileError> {
+        self.world.is_to_be_read(offset, None)
+    }
+}
 
 impl uswap_engine::reaper::GiveBack for SimSupervisor<'_, '_> {
     fn release_file(&self, bytes: std::ops::Range<u64>) {

@@ -62,6 +62,8 @@ pub struct Process<'a> {
     pub handed_over: Cell<bool>,
     /// A child's parent died too early.
     pub orphaned: Cell<bool>,
+    /// Swap files that it has open, a bit each.
+    pub open: Cell<u64>,
     /// A task of the parent still works on this child's record.
     pub served_by_parent: Cell<bool>,
 }
@@ -90,6 +92,7 @@ impl<'a> Process<'a> {
             doorbell: Cell::new(false),
             handed_over: Cell::new(false),
             orphaned: Cell::new(false),
+            open: Cell::new(0),
             served_by_parent: Cell::new(false),
         });
         processes.push(process.clone());
@@ -110,6 +113,7 @@ impl<'a> Process<'a> {
         process.mm.set(Some(mm.id()));
         process.alive.set(true);
         set_live(world, mm.id(), process.number);
+        process.open_files(world);
         process.start_engine(world, mm.id(), root);
         process.start_tasks(world);
         program::start_threads(world, &process);
@@ -307,6 +311,7 @@ async fn kswapd<'a>(world: Rc<World<'a>>, process: Rc<Process<'a>>) {
     while !world.stopping.get() {
         let budget = world.segment.budget();
         let seen = budget.signal_count(Signal::Pressure);
+        process.follow_files(&world);
         if budget.used() > engine.watermarks().low {
             take_under_management(&world, &process, &engine).await;
         }

@@ -2,7 +2,8 @@
 
 use crate::check;
 use crate::executor::Stop;
-use crate::options::{FILE_SLOTS_MAX, FILES_MAX, Mix, Options};
+use crate::files;
+use crate::options::{FILE_SLOTS_MAX, FILES_ADDED_MAX, FILES_MAX, Mix, Options};
 use crate::process::Process;
 use crate::program;
 use crate::supervisor;
@@ -47,7 +48,7 @@ impl Default for Arena {
             tables: 96,
             entries: 2048,
             zspages: 32,
-            slots: slots_of_all([FILE_SLOTS_MAX; FILES_MAX]),
+            slots: slots_of_all([FILE_SLOTS_MAX; FILES_MAX + FILES_ADDED_MAX]),
         };
         Arena((0..largest.layout().total_words()).map(|_| AtomicU64::new(0)).collect())
     }
@@ -113,6 +114,9 @@ fn play(world: &Rc<World<'_>>) {
     executor.spawn("kill", None, 1, supervisor::kill(world.clone()));
     if let Some(soak) = world.options.soak {
         executor.spawn("start", None, 1, supervisor::start(world.clone(), soak));
+    }
+    if world.options.file_changes > 0 {
+        executor.spawn("files", None, world.slowness(), files::change(world.clone()));
     }
     run_until(world, || world.alive().iter().all(|process| process.threads_running.get() == 0));
     // The last look needs no pressure: every page may come home.

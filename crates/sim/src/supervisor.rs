@@ -1,5 +1,6 @@
 //! The supervisor's tasks: measuring memory, writing the pool back, and, for the test's sake, killing and starting processes.
 
+use crate::files;
 use crate::options::Soak;
 use crate::platform::SimSupervisor;
 use crate::process::Process;
@@ -45,6 +46,7 @@ pub async fn shrink<'a>(world: Rc<World<'a>>) {
     while !world.stopping.get() {
         let seen = budget.signal_count(Signal::Shrink);
         let supervisor = SimSupervisor { world: &world };
+        files::empty(&world, &mut shrinker, &mut buffer).await;
         if excess_bytes(segment) == 0 {
             if world.below(4) == 0 {
                 let bytes = shrinker.compact(segment, &supervisor).await;

@@ -3,6 +3,7 @@
 use crate::content::Version;
 use crate::disk::Disk;
 use crate::executor::{Executor, TaskId};
+use crate::files::Emptying;
 use crate::options::Options;
 use crate::process::Process;
 use std::cell::{Cell, RefCell};
@@ -32,6 +33,8 @@ pub struct World<'a> {
     pub processes: RefCell<Vec<Rc<Process<'a>>>>,
     /// The disks, one for each swap file.
     pub disks: RefCell<Vec<Disk>>,
+    /// A file that is being emptied, and then what came of it.
+    pub emptying: RefCell<Emptying>,
     /// How often each thing happened.
     pub tally: RefCell<BTreeMap<&'static str, u64>>,
     /// All engine tasks but the handlers end at their next turn.
@@ -56,6 +59,7 @@ impl<'a> World<'a> {
             disks: RefCell::new(
                 options.files().map(|file| Disk::new(file.spec.slots, file.faults)).collect(),
             ),
+            emptying: RefCell::new(Emptying::Nothing),
             tally: RefCell::default(),
             stopping: Cell::new(false),
             stopping_handlers: Cell::new(false),

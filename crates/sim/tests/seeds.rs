@@ -60,6 +60,30 @@ fn hours_of_churn_leak_nothing() {
     }
 }
 
+/// Files come and go, some cannot be opened by all, some cannot be emptied.
+#[test]
+fn forty_seeds_of_changing_files_exercise_everything() {
+    let mut arena = Arena::default();
+    let mut tally = std::collections::BTreeMap::new();
+    for seed in 0..40 {
+        let outcome = run_seed(&mut arena, seed, Mix::Files, Keep::Hash);
+        assert_eq!(outcome.failure, None, "seed {seed}");
+        for (name, amount) in outcome.tally {
+            *tally.entry(name).or_insert(0) += amount;
+        }
+    }
+    let names = [
+        "files added",
+        "files emptied",
+        "files that could not be emptied",
+        "files that not all could open",
+        "pages moved to other files",
+    ];
+    for name in names {
+        assert!(tally.get(name).is_some_and(|&amount| amount > 0), "{name} never happened");
+    }
+}
+
 #[test]
 fn a_hundred_seeds_exercise_everything() {
     let mut arena = Arena::default();
