@@ -199,6 +199,11 @@ impl Running {
         self.read("stdout")
     }
 
+    /// What was written so far to standard error: messages of uswap too.
+    pub fn messages_so_far(&self) -> String {
+        self.read("stderr")
+    }
+
     fn read(&self, name: &str) -> String {
         String::from_utf8_lossy(&std::fs::read(self.scratch.file(name)).unwrap_or_default()).into_owned()
     }

@@ -34,14 +34,19 @@ impl SmallDisk {
         let image =
             File::from(rustix::fs::memfd_create("uswap-small-disk", flags).expect("a file in memory"));
         image.set_len(mib << 20).expect("it is as large as it may be");
-        let path = format!("/proc/{}/fd/{}", std::process::id(), image.as_raw_fd());
         let disk = Self { mounted, image, _scratch: scratch };
+        let path = disk.image_path();
         let made = ok("mkfs.ext4", &["-q", "-F", "-O", "^has_journal", &path]);
         if !made || !ok("mount", &["-o", "loop", &path, &disk.mounted.to_string_lossy()]) {
             skip("no loop device may be mounted here");
             return None;
         }
         Some(disk)
+    }
+
+    /// What can be mounted.
+    pub fn image_path(&self) -> String {
+        format!("/proc/{}/fd/{}", std::process::id(), self.image.as_raw_fd())
     }
 
     /// From now on every read and write fails.

@@ -29,7 +29,7 @@ pub struct Descriptors {
     app: Uffd,
     trash: Uffd,
     pagemap: Pagemap,
-    swap_files: OpenFiles,
+    pub swap_files: OpenFiles,
     files: ScannerFiles,
 }
 
@@ -103,7 +103,8 @@ pub fn new_scanner(files: ScannerFiles) -> Result<Scanner, &'static str> {
 
 fn open_swap_files() -> Result<OpenFiles, &'static str> {
     let segment = SEGMENT.get().ok_or("it is not part of a run")?;
-    OpenFiles::of_the_run(segment.slots().files()).ok_or("a swap file of the run cannot be opened")
+    let record = segment.mms().record(state::mm());
+    OpenFiles::of_the_run(segment, record).ok_or("a swap file of the run cannot be opened")
 }
 
 /// Descriptors and mappings. `inherited_arena`: in a forked child the arena that it has already.

@@ -5,7 +5,7 @@ use crate::handlers::Preferred;
 use crate::scan::Scanner;
 use crate::state::{self, ENGINE, Phase, Request, SEGMENT};
 use crate::sync::run;
-use crate::{activate, affinity, fork, fresh, handlers, leave, start};
+use crate::{activate, affinity, fork, fresh, handlers, leave, start, swap_files};
 use core::sync::atomic::{AtomicU32, Ordering};
 use uswap_core::balance::Headroom;
 use uswap_core::budget::Signal;
@@ -85,7 +85,7 @@ extern "C" fn kswapd(begin: usize) {
         ready();
     }
     let mut counted_ns = 0;
-    let mut chores = Chores { due_ns: 0, turns_seen: 0 };
+    let mut chores = Chores { due_ns: 0, turns_seen: 0, files_seen: None };
     loop {
         state::count_cpu(&mut counted_ns);
         let seen = segment.budget().signal_count(Signal::Pressure);
@@ -97,6 +97,7 @@ extern "C" fn kswapd(begin: usize) {
             Some(request) => leave::answer(request),
             None => (),
         }
+        chores.follow_files(segment, descriptors.as_ref());
         chores.look(segment);
         let marks = segment.budget().watermarks();
         let idle = segment.budget().used() <= marks.register && fresh::wanted().is_none();
@@ -126,9 +127,24 @@ struct Chores {
     due_ns: u64,
     /// Turns of the handlers at the last look.
     turns_seen: u32,
+    /// Changes of the swap files that were followed.
+    files_seen: Option<u64>,
 }
 
 impl Chores {
+    /// The run may get more swap files, and lose some. `descriptors`: those that wait for the engine to be built.
+    fn follow_files(
+        &mut self,
+        segment: &Segment<'static>,
+        descriptors: Option<&Result<Descriptors, &'static str>>,
+    ) {
+        let open = match descriptors {
+            Some(waiting) => waiting.as_ref().ok().map(|waiting| &waiting.swap_files),
+            None => ENGINE.get().map(|engine| &engine.platform().swap_files),
+        };
+        swap_files::follow(segment, segment.mms().record(state::mm()), open, &mut self.files_seen);
+    }
+
     fn look(&mut self, segment: &Segment<'static>) {
         let now_ns = clock::now_ns();
         if now_ns > self.due_ns {
@@ -150,6 +166,7 @@ fn work(segment: &Segment<'static>, scanner: &mut Scanner, chores: &mut Chores) 
     segment.counters().add(Counter::KswapdWakes, 1);
     let workspace: &mut Workspace = scanner.workspace;
     loop {
+        chores.follow_files(segment, None);
         chores.look(segment);
         prefer_while_urgent(segment, &mut scanner.preferred);
         scanner.pages.scan_if_due(engine);

@@ -1,15 +1,21 @@
 //! The swap files of the run, opened through the supervisor's descriptors, to be read.
 //!
-//! All engine threads of a process share a descriptor table, so each may read through what one of them has opened. A number that is here stays open until all of them are closed.
+//! All engine threads of a process share a descriptor table, so each may read through what one of them has opened. A number that is here stays in use until all of them are closed: when the file behind it
+//! is gone from the run, something else is put there that cannot be read.
+//!
+//! Must hold: the record of the process says which files it has open, and says so as soon as they are; the run writes to a file only when all processes have said so.
 
 use crate::state::{SEGMENT, SUPERVISOR};
 use core::mem::ManuallyDrop;
 use core::sync::atomic::{AtomicI32, Ordering};
-use uswap_core::files::{FileAccess, FileRecord, SwapFiles};
+use uswap_core::files::{FileAccess, FileRecord, Follow, HeldFiles};
+use uswap_core::mm::MmRecord;
+use uswap_core::segment::Segment;
 use uswap_engine::platform::{FileBuffer, FileError};
-use uswap_os::fd::Fd;
+use uswap_os::fd::{Event, Fd};
 use uswap_os::file::{Caching, IoCause, SwapFile};
 use uswap_os::process;
+use uswap_units::FileId;
 use uswap_units::limits::SWAP_FILES_MAX;
 
 const NOT_OPEN: i32 = -1;
@@ -18,10 +24,19 @@ const NOT_OPEN: i32 = -1;
 pub struct OpenFiles([AtomicI32; SWAP_FILES_MAX]);
 
 impl OpenFiles {
-    /// All that the run has. None: one of them cannot be opened.
-    pub fn of_the_run(files: SwapFiles<'_>) -> Option<OpenFiles> {
+    /// All that the run has now; the record says so. None: one of them cannot be opened.
+    pub fn of_the_run(segment: &Segment<'_>, record: MmRecord<'_>) -> Option<OpenFiles> {
         let open = OpenFiles([const { AtomicI32::new(NOT_OPEN) }; SWAP_FILES_MAX]);
-        files.all().all(|file| open.add(&file)).then_some(open)
+        let mut held = HeldFiles::default();
+        for follow in segment.slots().files().to_follow(held) {
+            let Follow::Open(file) = follow else { continue };
+            if !open.add(&file) {
+                return None;
+            }
+            held = held.with(file.id, Ok(()));
+        }
+        record.set_held_files(held);
+        Some(open)
     }
 
     fn add(&self, file: &FileRecord) -> bool {
@@ -30,6 +45,16 @@ impl OpenFiles {
         // Release pairs with `read`.
         self.0[usize::from(file.id.0)].store(opened.into_fd().into_raw(), Ordering::Release);
         true
+    }
+
+    /// Nothing can be read through its number any more. Reads that are under way end as if nothing had happened.
+    fn close(&self, file: FileId) {
+        let number = self.0[usize::from(file.0)].load(Ordering::Acquire);
+        if number != NOT_OPEN
+            && let Ok(unreadable) = Event::new()
+        {
+            let _stays_open = unreadable.fd().replace(number);
+        }
     }
 
     /// Reads whole slots at `offset` among those of all files.
@@ -47,6 +72,37 @@ impl OpenFiles {
             IoCause::EndOfFile | IoCause::NothingWritten => FileError::Short,
         })
     }
+}
+
+/// Follows what has changed in the files of the run since `changes_seen`. Without open files: this process is not managed, and reads none.
+pub fn follow(
+    segment: &Segment<'_>,
+    record: MmRecord<'_>,
+    open: Option<&OpenFiles>,
+    changes_seen: &mut Option<u64>,
+) {
+    let files = segment.slots().files();
+    let changes = files.changes();
+    if *changes_seen == Some(changes) {
+        return;
+    }
+    *changes_seen = Some(changes);
+    let mut held = record.held_files();
+    for follow in files.to_follow(held) {
+        held = match follow {
+            Follow::Open(file) => {
+                let is_open = open.is_none_or(|open| open.add(&file));
+                held.with(file.id, if is_open { Ok(()) } else { Err(()) })
+            }
+            Follow::Close(file) => {
+                if let Some(open) = open {
+                    open.close(file);
+                }
+                held.without(file)
+            }
+        };
+    }
+    record.set_held_files(held);
 }
 
 impl Drop for OpenFiles {

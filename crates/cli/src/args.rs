@@ -34,6 +34,10 @@ pub enum Command {
     Run(RunArguments),
     /// Write what a run has not touched for a while from its pool to its swap file
     Writeback(WritebackArguments),
+    /// Give a run one more swap file
+    Swapon(SwaponArguments),
+    /// Empty a swap file of a run into the others, and remove it
+    Swapoff(SwapoffArguments),
     /// Say whether `uswap run` can work on this machine, and what would mend it
     Doctor(DoctorArguments),
     /// Sort a file about four times the budget, first without uswap, then with it
@@ -167,6 +171,28 @@ pub struct WritebackArguments {
     pub pid: u32,
 }
 
+/// Arguments of `uswap swapon`.
+#[derive(Debug, Args)]
+pub struct SwaponArguments {
+    /// Process id of `uswap run`
+    #[arg(value_name = "PID")]
+    pub pid: u32,
+    /// Directory of the swap file, its largest size and its priority, as with `uswap run --swap`
+    #[arg(value_name = "DIR[:SIZE[:PRIORITY]]", value_parser = OsStringValueParser::new().try_map(parse_swap_place))]
+    pub swap: SwapPlace,
+}
+
+/// Arguments of `uswap swapoff`.
+#[derive(Debug, Args)]
+pub struct SwapoffArguments {
+    /// Process id of `uswap run`
+    #[arg(value_name = "PID")]
+    pub pid: u32,
+    /// Directory of the swap file; if there are several, the last that was added
+    #[arg(value_name = "DIR")]
+    pub dir: PathBuf,
+}
+
 /// Arguments of `uswap doctor`.
 #[derive(Debug, Args)]
 pub struct DoctorArguments {
@@ -265,6 +291,9 @@ mod tests {
             ("uswap run --ram 1G --nonsense -- true", ErrorKind::UnknownArgument),
             ("uswap writeback 1", ErrorKind::MissingRequiredArgument),
             ("uswap writeback --older-than 60 1", ErrorKind::ValueValidation),
+            ("uswap swapon 1", ErrorKind::MissingRequiredArgument),
+            ("uswap swapon 1 /tmp:x", ErrorKind::ValueValidation),
+            ("uswap swapoff /tmp 1", ErrorKind::ValueValidation),
             ("uswap nonsense", ErrorKind::InvalidSubcommand),
         ];
         for (line, kind) in cases {

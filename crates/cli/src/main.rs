@@ -10,6 +10,8 @@ fn main() {
     match arguments.command {
         Command::Run(arguments) => run::run(arguments).pass_on(),
         Command::Writeback(arguments) => std::process::exit(control::writeback(&arguments)),
+        Command::Swapon(arguments) => std::process::exit(control::swapon(&arguments)),
+        Command::Swapoff(arguments) => std::process::exit(control::swapoff(&arguments)),
         Command::Doctor(arguments) => std::process::exit(doctor::doctor(&arguments)),
         Command::Demo(arguments) => demo::demo(&arguments).pass_on(),
         Command::Bench(arguments) => std::process::exit(uswap_bench::command::bench(&arguments)),

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering}
 use std::time::{Duration, Instant};
 
 use common::{End, Pages, alone, fork, wait_for};
-use uswap_os::fd::{Fd, Timeout};
+use uswap_os::fd::{Event, Fd, Timeout};
 use uswap_os::file::{AllowTmpfs, Caching, IoCause, IoError, ReadSlice, SwapFile, SwapFileError, WriteSlice};
 use uswap_os::maps::{Kind, Maps, MapsSource, Vma};
 use uswap_os::memory::{self, Access, AlignedBuf, Mapping};
@@ -474,4 +474,15 @@ fn the_peer_of_a_socket_is_known() {
     assert_eq!((peer.pid, peer.uid), own);
     let file = std::fs::File::open("/dev/null").expect("there is one");
     assert_eq!(process::peer_of(file.as_raw_fd()).map(|_| ()), Err(Errno::ENOTSOCK));
+}
+
+#[test]
+fn what_is_behind_a_number_is_replaced_in_one_step() {
+    let file = Fd::open(c"/proc/self/exe", 0, 0).expect("this program is there");
+    let unreadable = Event::new().expect("there are event counters");
+    unreadable.fd().replace(file.raw()).expect("both are open");
+    let mut buffer = [0; 8];
+    assert!(file.pread(&mut buffer, 0).is_err(), "the file is still there");
+    unreadable.raise();
+    assert_eq!(file.read(&mut buffer), Ok(8), "it is the counter");
 }

@@ -1,12 +1,13 @@
-//! Commands to a run that is under way: `uswap writeback`.
+//! Commands to a run that is under way: `uswap writeback`, `uswap swapon` and `uswap swapoff`.
 //!
 //! A run listens on an abstract socket that is named after its process id and the namespace of that; there is no file to leave behind. What must hold: only root and the user of the run are obeyed, and a
-//! command is given only to the process that was named. One line each way:
+//! command is given only to the process that was named. One line each way ([`order`]):
 //! ```text
-//! -> writeback MILLISECONDS
-//! <- ok PAGES POOL_BYTES_BEFORE POOL_BYTES_AFTER     or     <- error WHY
+//! -> writeback MILLISECONDS     or     swapon SIZE PRIORITY KIND DIR     or     swapoff DIR
+//! <- ok WHAT WAS DONE           or     error WHY
 //! ```
 
+mod order;
 pub mod server;
 
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -15,12 +16,13 @@ use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::net::{SocketAddr, UnixStream};
 use std::time::Duration;
 
-use crate::args::WritebackArguments;
-use crate::human;
+use crate::args::{SwapoffArguments, SwaponArguments, WritebackArguments};
 use crate::message::{say, write_stdout};
+use crate::swap_place::SwapPlace;
+use order::{Answer, Order};
 
-/// Longest line of a command or an answer.
-const LINE_BYTES_MAX: u64 = 1024;
+/// Longest line of a command or an answer: the name of a directory may have 4,096 bytes.
+const LINE_BYTES_MAX: u64 = 8192;
 
 /// Longest time that `--older-than` may say: a day.
 const AGE_MAX: Duration = Duration::from_secs(86_400);
@@ -31,53 +33,6 @@ fn address(pid: u32) -> std::io::Result<SocketAddr> {
     SocketAddr::from_abstract_name(format!("uswap-control-{}-{pid}", namespace.display()))
 }
 
-/// What a run is told to do.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Order {
-    /// Write what nobody touches for so long.
-    Writeback(Duration),
-}
-
-impl Order {
-    fn line(self) -> String {
-        let Order::Writeback(age) = self;
-        format!("writeback {}\n", age.as_millis())
-    }
-
-    fn parse(line: &str) -> Option<Order> {
-        let age = Duration::from_millis(line.trim_end().strip_prefix("writeback ")?.parse().ok()?);
-        (age <= AGE_MAX).then_some(Order::Writeback(age))
-    }
-}
-
-/// What came of a write-back.
-#[derive(Clone, PartialEq, Eq, Debug)]
-enum Answer {
-    Written { pages: u64, pool_bytes_before: u64, pool_bytes_after: u64 },
-    Error(String),
-}
-
-impl Answer {
-    fn line(&self) -> String {
-        match self {
-            Answer::Written { pages, pool_bytes_before, pool_bytes_after } => {
-                format!("ok {pages} {pool_bytes_before} {pool_bytes_after}\n")
-            }
-            Answer::Error(why) => format!("error {}\n", why.replace('\n', " ")),
-        }
-    }
-
-    fn parse(line: &str) -> Option<Answer> {
-        if let Some(why) = line.trim_end().strip_prefix("error ") {
-            return Some(Answer::Error(why.to_owned()));
-        }
-        let mut numbers = line.trim_end().strip_prefix("ok ")?.split(' ').map(|word| word.parse().ok());
-        let mut next = || numbers.next().flatten();
-        let (pages, pool_bytes_before, pool_bytes_after) = (next()?, next()?, next()?);
-        Some(Answer::Written { pages, pool_bytes_before, pool_bytes_after })
-    }
-}
-
 fn read_line(stream: &UnixStream) -> std::io::Result<String> {
     let mut line = String::new();
     BufReader::new(std::io::Read::take(stream, LINE_BYTES_MAX)).read_line(&mut line)?;
@@ -86,30 +41,33 @@ fn read_line(stream: &UnixStream) -> std::io::Result<String> {
 
 /// `uswap writeback`; the exit code.
 pub fn writeback(arguments: &WritebackArguments) -> i32 {
-    let WritebackArguments { older_than, pid } = *arguments;
-    match ask(pid, Order::Writeback(older_than)) {
-        Ok(Answer::Written { pages, pool_bytes_before, pool_bytes_after }) => {
-            let text = format!(
-                "{} pages written that nobody touched for {} s; the pool went from {} to {}\n",
-                human::count(pages),
-                older_than.as_secs_f64(),
-                human::bytes(pool_bytes_before),
-                human::bytes(pool_bytes_after)
-            );
-            i32::from(!write_stdout(&text))
-        }
-        Ok(Answer::Error(why)) => {
-            say(format_args!("{why}"));
-            1
-        }
-        Err(why) => {
+    tell(arguments.pid, &Order::Writeback(arguments.older_than))
+}
+
+/// `uswap swapon`; the exit code.
+pub fn swapon(arguments: &SwaponArguments) -> i32 {
+    // The run may be somewhere else.
+    let dir = std::path::absolute(&arguments.swap.dir).unwrap_or_else(|_| arguments.swap.dir.clone());
+    tell(arguments.pid, &Order::SwapOn(SwapPlace { dir, ..arguments.swap.clone() }))
+}
+
+/// `uswap swapoff`; the exit code.
+pub fn swapoff(arguments: &SwapoffArguments) -> i32 {
+    let dir = std::path::absolute(&arguments.dir).unwrap_or_else(|_| arguments.dir.clone());
+    tell(arguments.pid, &Order::SwapOff(dir))
+}
+
+fn tell(pid: u32, order: &Order) -> i32 {
+    match ask(pid, order) {
+        Ok(Answer::Done(what)) => i32::from(!write_stdout(&format!("{what}\n"))),
+        Ok(Answer::Error(why)) | Err(why) => {
             say(format_args!("{why}"));
             1
         }
     }
 }
 
-fn ask(pid: u32, order: Order) -> Result<Answer, String> {
+fn ask(pid: u32, order: &Order) -> Result<Answer, String> {
     let nobody = |error| {
         if std::fs::exists(format!("/proc/{pid}")).is_ok_and(|exists| !exists) {
             return format!("there is no process {pid}: has the run ended?");
@@ -118,6 +76,7 @@ fn ask(pid: u32, order: Order) -> Result<Answer, String> {
             "no run listens as process {pid} ({error}): give the process id of 'uswap run' itself, and start it and this in the same container, or in none"
         )
     };
+    let line = order.line()?;
     let stream = address(pid).and_then(|address| UnixStream::connect_addr(&address)).map_err(nobody)?;
     let peer = uswap_os::process::peer_of(stream.as_raw_fd())
         .map_err(|errno| format!("who listens as process {pid} cannot be found out ({errno})"))?;
@@ -128,7 +87,7 @@ fn ask(pid: u32, order: Order) -> Result<Answer, String> {
         ));
     }
     let failed = |error| format!("the run of process {pid} does not answer ({error}): has it ended?");
-    (&stream).write_all(order.line().as_bytes()).map_err(failed)?;
+    (&stream).write_all(line.as_bytes()).map_err(failed)?;
     let line = read_line(&stream).map_err(failed)?;
     Answer::parse(&line).ok_or_else(|| format!("the run of process {pid} ended before it had answered"))
 }
@@ -159,29 +118,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_come_back_as_they_were() {
-        let order = Order::Writeback(Duration::from_millis(1500));
-        assert_eq!(Order::parse(&order.line()), Some(order));
-        let answers = [
-            Answer::Written { pages: 3, pool_bytes_before: 4, pool_bytes_after: 5 },
-            Answer::Error("the swap file is full: it is".to_owned()),
-        ];
-        for answer in answers {
-            assert_eq!(Answer::parse(&answer.line()), Some(answer));
-        }
-    }
-
-    #[test]
-    fn what_is_no_order_is_refused() {
-        for line in ["", "\n", "writeback", "writeback x", "writeback -1", "writeback 86400001", "stop 1"] {
-            assert_eq!(Order::parse(line), None, "{line}");
-        }
-        for line in ["", "ok", "ok 1 2", "ok 1 2 x", "what"] {
-            assert_eq!(Answer::parse(line), None, "{line}");
-        }
-    }
-
-    #[test]
     fn ages_have_a_unit() {
         assert_eq!(parse_age("60s"), Ok(Duration::from_secs(60)));
         assert_eq!(parse_age("0s"), Ok(Duration::ZERO));
@@ -194,9 +130,9 @@ mod tests {
 
     #[test]
     fn a_process_that_is_no_run_is_named() {
-        let error = ask(std::process::id(), Order::Writeback(Duration::ZERO)).unwrap_err();
+        let error = ask(std::process::id(), &Order::Writeback(Duration::ZERO)).unwrap_err();
         assert!(error.contains("no run listens") && error.contains("uswap run"), "{error}");
-        let error = ask(u32::MAX, Order::Writeback(Duration::ZERO)).unwrap_err();
+        let error = ask(u32::MAX, &Order::Writeback(Duration::ZERO)).unwrap_err();
         assert_eq!(error, "there is no process 4294967295: has the run ended?");
     }
 }

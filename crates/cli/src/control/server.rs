@@ -5,10 +5,13 @@
 use std::io::Write as _;
 use std::os::fd::AsRawFd as _;
 use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use super::{Answer, Order, address, read_line};
+use super::order::{Answer, Order};
+use super::{address, read_line};
+use crate::swap_place::SwapPlace;
 
 /// Commands at once. Each has a thread with a stack of 64 KiB: 256 KiB.
 const COMMANDS_MAX: usize = 4;
@@ -25,8 +28,12 @@ const PATIENCE: Duration = Duration::from_secs(2);
 pub trait Obey: Sync {
     /// The run ends.
     fn is_stopping(&self) -> bool;
-    /// Writes what nobody touches for `age`: pages, and bytes of the pool before and after; or why not.
-    fn write_back(&self, age: Duration) -> Result<(u64, u64, u64), String>;
+    /// Writes what nobody touches for `age`. What was done, or why not, as a sentence; so with the others.
+    fn write_back(&self, age: Duration) -> Result<String, String>;
+    /// Adds a swap file.
+    fn swap_on(&self, place: SwapPlace) -> Result<String, String>;
+    /// Moves what is in the swap file of this directory to the others, and removes it.
+    fn swap_off(&self, dir: &Path) -> Result<String, String>;
 }
 
 /// Listens until the run ends.
@@ -69,12 +76,14 @@ fn answer(run: &impl Obey, stream: &UnixStream) -> Answer {
     }
     let line = stream.set_nonblocking(false).and_then(|()| stream.set_read_timeout(Some(PATIENCE)));
     match line.and_then(|()| read_line(stream)).ok().as_deref().and_then(Order::parse) {
-        Some(Order::Writeback(age)) => match run.write_back(age) {
-            Ok((pages, pool_bytes_before, pool_bytes_after)) => {
-                Answer::Written { pages, pool_bytes_before, pool_bytes_after }
-            }
-            Err(why) => Answer::Error(why),
-        },
+        Some(order) => {
+            let done = match order {
+                Order::Writeback(age) => run.write_back(age),
+                Order::SwapOn(place) => run.swap_on(place),
+                Order::SwapOff(dir) => run.swap_off(&dir),
+            };
+            done.map_or_else(Answer::Error, Answer::Done)
+        }
         None => Answer::Error("the run does not know this command: is it of another version?".to_owned()),
     }
 }

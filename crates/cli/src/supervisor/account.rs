@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use uswap_core::counters::{Counter, FAULT_SOURCES};
-use uswap_core::files::FileRecord;
+use uswap_core::files::{FileRecord, FileState};
 use uswap_units::PAGE_BYTES;
 
 use super::shared::Shared;
@@ -60,7 +60,7 @@ pub fn report(shared: &Shared) -> RunReport {
     }
 }
 
-/// Each swap file, and how much of it was used so far.
+/// Each swap file, and how much of it was used so far. One that was to be added, and could not be opened by all, was none.
 pub fn swap_files(shared: &Shared) -> Vec<SwapFileUse> {
     let files = shared.segment.slots().files();
     let one = |file: FileRecord| SwapFileUse {
@@ -71,7 +71,8 @@ pub fn swap_files(shared: &Shared) -> Vec<SwapFileUse> {
         peak_bytes: files.used_peak(file.id) * PAGE_BYTES as u64,
         written_bytes: files.written_bytes(file.id),
     };
-    files.all().map(one).collect()
+    let was_one = |file: &FileRecord| file.state != FileState::Gone || files.written_bytes(file.id) > 0;
+    files.all().filter(was_one).map(one).collect()
 }
 
 fn warnings(shared: &Shared) -> Vec<String> {

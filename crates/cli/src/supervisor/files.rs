@@ -1,9 +1,10 @@
-//! The swap files of the run as the supervisor has them open: made, read, written, given back in parts, and named in messages.
+//! The swap files of the run as the supervisor has them open: made, read, written, given back in parts, closed, and named in messages.
 
 use std::ffi::CString;
 use std::ops::Range;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
+use std::sync::{Arc, RwLock};
 
 use anyhow::{Context as _, anyhow};
 use uswap_core::files::{FileAccess, FileKind, FileSpec, SwapFiles, slots_of_all};
@@ -43,15 +44,38 @@ impl SwapFileOptions {
 pub struct OpenFile {
     pub options: SwapFileOptions,
     pub kind: FileKind,
-    file: SwapFile,
+    /// None: it is gone.
+    file: Option<SwapFile>,
 }
 
-/// All of them, by their numbers.
+impl OpenFile {
+    /// What the segment is told of it.
+    fn spec(&self) -> Option<FileSpec> {
+        let file = self.file.as_ref()?;
+        Some(FileSpec {
+            slots: self.options.slots(),
+            priority: self.options.priority,
+            kind: self.kind,
+            descriptor: file.fd().raw(),
+            access: if file.is_direct() { FileAccess::Direct } else { FileAccess::Buffered },
+        })
+    }
+}
+
+/// All of them, by their numbers. Who reads or writes one keeps it open until that is done.
 pub struct OpenFiles {
-    all: Vec<OpenFile>,
+    all: RwLock<Vec<Arc<OpenFile>>>,
 }
 
-/// Slots that files of these sizes take among those of all files.
+/// While the run goes on it may get as many bytes of swap files more as it began with, and so many at least: a byte of address space for each slot of 4 KiB, in all its processes, and no memory before it is used.
+pub const ADDED_BYTES_MIN: u64 = 16 << 30;
+
+/// Bytes of swap files that may be added while the run goes on.
+fn bytes_to_be_added(options: &[SwapFileOptions]) -> u64 {
+    options.iter().map(|options| options.bytes_max).sum::<u64>().max(ADDED_BYTES_MIN)
+}
+
+/// Slots that files of these sizes take among those of all files, with room for those that may be added.
 ///
 /// # Errors
 /// There are too many, or they are too large together.
@@ -66,7 +90,9 @@ pub fn slots_of(options: &[SwapFileOptions]) -> anyhow::Result<u64> {
             human::bytes(SLOTS_MAX * PAGE_BYTES as u64)
         ));
     }
-    Ok(slots)
+    // Each file that is added may have a gap and part of a cluster in front of it.
+    let added = bytes_to_be_added(options) / PAGE_BYTES as u64 + SWAP_FILES_MAX as u64 * 1024;
+    Ok((slots + added).next_multiple_of(8).min(SLOTS_MAX))
 }
 
 impl OpenFiles {
@@ -75,33 +101,63 @@ impl OpenFiles {
     /// # Errors
     /// Ready for the user: a directory that cannot be used.
     pub fn make(options: &[SwapFileOptions], allow_tmpfs: AllowTmpfs) -> anyhow::Result<OpenFiles> {
-        let all = options.iter().map(|options| make(options, allow_tmpfs)).collect::<anyhow::Result<_>>()?;
-        Ok(OpenFiles { all })
+        let make = |options| make(options, allow_tmpfs).map(Arc::new);
+        let all = options.iter().map(make).collect::<anyhow::Result<_>>()?;
+        Ok(OpenFiles { all: RwLock::new(all) })
+    }
+
+    /// Makes one more, behind the others; what the segment is told of it.
+    ///
+    /// # Errors
+    /// As [`make`](Self::make).
+    pub fn add(&self, options: &SwapFileOptions, allow_tmpfs: AllowTmpfs) -> anyhow::Result<FileSpec> {
+        let made = make(options, allow_tmpfs)?;
+        let spec = made.spec().expect("it was just made");
+        self.all.write().unwrap_or_else(|poisoned| poisoned.into_inner()).push(Arc::new(made));
+        Ok(spec)
+    }
+
+    /// The segment has no room for the one that was added last.
+    pub fn forget_last(&self) {
+        self.all.write().unwrap_or_else(|poisoned| poisoned.into_inner()).pop();
+    }
+
+    /// Nothing is in it any more: its blocks go back to the file system, and it is gone when all who have it open have closed it.
+    pub fn close(&self, file: FileId) {
+        let mut all = self.all.write().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let open = &mut all[usize::from(file.0)];
+        if let Some(file) = &open.file {
+            // If that fails, its blocks go back when it is closed.
+            let _truncated = file.fd().truncate(0);
+        }
+        *open = Arc::new(OpenFile { options: open.options.clone(), kind: open.kind, file: None });
     }
 
     /// What the segment is told of each.
     pub fn specs(&self) -> impl Iterator<Item = FileSpec> {
-        self.all.iter().map(|open| FileSpec {
-            slots: open.options.slots(),
-            priority: open.options.priority,
-            kind: open.kind,
-            descriptor: open.file.fd().raw(),
-            access: if open.file.is_direct() { FileAccess::Direct } else { FileAccess::Buffered },
-        })
+        self.all().into_iter().filter_map(|(_, open)| open.spec())
     }
 
-    /// All of them.
-    pub fn iter(&self) -> impl Iterator<Item = (FileId, &OpenFile)> {
-        (0..).map(FileId).zip(&self.all)
+    fn all(&self) -> Vec<(FileId, Arc<OpenFile>)> {
+        let all = self.all.read().unwrap_or_else(|poisoned| poisoned.into_inner());
+        (0..).map(FileId).zip(all.iter().cloned()).collect()
     }
 
-    fn get(&self, file: FileId) -> &OpenFile {
-        &self.all[usize::from(file.0)]
+    /// Those that are not gone.
+    pub fn open(&self) -> Vec<(FileId, Arc<OpenFile>)> {
+        let mut all = self.all();
+        all.retain(|(_, open)| open.file.is_some());
+        all
+    }
+
+    fn get(&self, file: FileId) -> Arc<OpenFile> {
+        let all = self.all.read().unwrap_or_else(|poisoned| poisoned.into_inner());
+        Arc::clone(&all[usize::from(file.0)])
     }
 
     /// Bytes still free on the file system of a file.
     pub fn free_bytes(&self, file: FileId) -> Option<u64> {
-        self.get(file).file.free_bytes().ok()
+        self.get(file).file.as_ref()?.free_bytes().ok()
     }
 
     /// Directory of a file, for messages.
@@ -109,17 +165,19 @@ impl OpenFiles {
         self.get(file).options.dir.display().to_string()
     }
 
-    /// Their directories, for messages.
+    /// The directories of those that are not gone, for messages.
     pub fn directories(&self) -> String {
-        let all: Vec<String> =
-            self.all.iter().map(|open| format!("'{}'", open.options.dir.display())).collect();
+        let name = |(_, open): (FileId, Arc<OpenFile>)| format!("'{}'", open.options.dir.display());
+        let all: Vec<String> = self.open().into_iter().map(name).collect();
         all.join(", ")
     }
 
     /// Fills `buffer` from `offset` among the slots of all files.
     pub fn read(&self, files: SwapFiles<'_>, offset: u64, buffer: &mut [u8]) -> Result<(), FileError> {
         let (file, start) = files.locate(offset).ok_or(FileError::Short)?;
-        self.get(file.id).file.read_at(buffer, start).map_err(file_error)
+        // Who reads what was moved meanwhile looks again where it is.
+        let open = self.get(file.id);
+        open.file.as_ref().ok_or(FileError::Short)?.read_at(buffer, start).map_err(file_error)
     }
 
     /// Writes all of `buffer` at `offset` among the slots of all files.
@@ -136,15 +194,16 @@ impl OpenFiles {
             .enumerate()
             .map(|(index, bytes)| WriteSlice { bytes, offset: start + (index * WRITE_BYTES) as u64 })
             .collect();
-        self.get(file.id).file.write_batch(ring, &slices).map_err(file_error)
+        let open = self.get(file.id);
+        open.file.as_ref().ok_or(FileError::Short)?.write_batch(ring, &slices).map_err(file_error)
     }
 
     /// Gives the blocks of a range back to the file system. The name of the file, if it cannot be done.
     pub fn punch_hole(&self, files: SwapFiles<'_>, bytes: Range<u64>) -> Result<(), String> {
         let Some((file, start)) = files.locate(bytes.start) else { return Ok(()) };
-        self.get(file.id)
-            .file
-            .punch_hole(start, bytes.end - bytes.start)
+        let open = self.get(file.id);
+        let Some(open) = &open.file else { return Ok(()) };
+        open.punch_hole(start, bytes.end - bytes.start)
             .map_err(|errno| format!("in '{}' ({errno})", self.directory(file.id)))
     }
 }
@@ -166,7 +225,7 @@ fn make(options: &SwapFileOptions, allow_tmpfs: AllowTmpfs) -> anyhow::Result<Op
         anyhow!("the swap file cannot be made in '{shown}': {error}; {hint}")
     })?;
     let kind = options.kind.unwrap_or_else(|| device::kind_of(&options.dir));
-    Ok(OpenFile { options: options.clone(), kind, file })
+    Ok(OpenFile { options: options.clone(), kind, file: Some(file) })
 }
 
 /// The engine's word for a failed file operation.

@@ -21,8 +21,8 @@ use uswap_os::{Fd, process, random, thread};
 use uswap_units::limits::MM_MAX;
 use uswap_units::{Bytes, PAGE_BYTES, ZspageId};
 
-use super::commands::Aged;
-use super::files::{OpenFiles, slots_of};
+use super::commands::{Aged, Emptying};
+use super::files::{ADDED_BYTES_MIN, OpenFiles, slots_of};
 use super::{OnFull, Options};
 use crate::message::say;
 use crate::report::Unmanaged;
@@ -46,6 +46,12 @@ pub struct Shared {
     pub unmanaged: Mutex<Vec<Unmanaged>>,
     /// What the shrinker was told to write.
     pub aged: Mutex<VecDeque<Aged>>,
+    /// The swap file that the shrinker was told to empty.
+    pub emptying: Mutex<Option<Emptying>>,
+    /// Held while swap files come or go.
+    pub changing_files: Mutex<()>,
+    /// A swap file is on its way: who has no room for its pages need not be stopped for it.
+    pub file_is_coming: AtomicBool,
 }
 
 /// The highest values that were measured, in bytes, and the time above the budget.
@@ -101,6 +107,9 @@ impl Shared {
             warnings: Mutex::new(Vec::new()),
             unmanaged: Mutex::new(Vec::new()),
             aged: Mutex::default(),
+            emptying: Mutex::default(),
+            changing_files: Mutex::default(),
+            file_is_coming: AtomicBool::new(false),
         })
     }
 
@@ -149,7 +158,9 @@ impl Shared {
 }
 
 fn geometry(options: &Options, slots: u64) -> Geometry {
-    let swap_bytes: u64 = options.swap_files.iter().map(|file| file.bytes_max).sum();
+    let at_start: u64 = options.swap_files.iter().map(|file| file.bytes_max).sum();
+    // An entry takes 32 bytes of address space: not more of them than the least that may be added needs. What is added beyond that replaces another file, or has less room for values and clean copies.
+    let swap_bytes = at_start + ADDED_BYTES_MIN;
     // A page of the program takes at least some of pool or file; two pages a slot is what compression gives, and the rest is for values and clean copies.
     let pages = options.ram_bytes.saturating_add(swap_bytes.saturating_mul(2)) / PAGE_BYTES as u64;
     let entries = pages.clamp(1 << 16, 1 << 26).next_multiple_of(512) as u32;

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use uswap_core::budget::{Fullness, Signal};
 use uswap_core::counters::Counter;
 use uswap_engine::Backing as _;
+use uswap_engine::drain::Drained;
 use uswap_engine::platform::FileError;
 use uswap_engine::writeback::{Batch, Shrinker, SwapWriter, excess_bytes};
 use uswap_os::memory::AlignedBuf;
@@ -56,8 +57,7 @@ impl Writer<'_> {
     fn why_full(&self) -> Reason {
         let files = &self.shared.files;
         let limit = self.limits.borrow().reason(&files.directory(self.asked.get()));
-        let what =
-            if files.iter().count() == 1 { "the swap file is full" } else { "all swap files are full" };
+        let what = if files.open().len() == 1 { "the swap file is full" } else { "all swap files are full" };
         limit.unwrap_or_else(|| Reason {
             what: what.to_owned(),
             advice: format!(
@@ -65,6 +65,18 @@ impl Writer<'_> {
                 files.directories()
             ),
         })
+    }
+
+    /// Why what is in one file cannot go to others.
+    fn why_nothing_moves(&self) -> String {
+        let limit = self.limits.borrow().reason(&self.shared.files.directory(self.asked.get()));
+        limit.map_or_else(
+            || {
+                "the other swap files have no room for what is in it. Add one with 'uswap swapon' first"
+                    .to_owned()
+            },
+            |Reason { what, advice }| format!("{what}. {advice}"),
+        )
     }
 
     /// Why nothing was written that should have been.
@@ -153,10 +165,11 @@ pub fn run(shared: &Shared) {
     let mut aged = AgedWork::default();
     while !shared.is_stopping() {
         away.follow(shared);
+        let is_emptying = empty_a_file(&mut shrinker, &writer, &mut buffer);
         let seen = shared.segment.budget().signal_count(Signal::Shrink);
         let raw = counters.get(Counter::Incompressible);
         if excess_bytes(shared.segment) == 0 && raw < raw_seen + RAW_PAGES_MIN {
-            if aged.write_batch(&mut shrinker, &writer, &mut buffer) {
+            if aged.write_batch(&mut shrinker, &writer, &mut buffer) || is_emptying {
                 continue;
             }
             if compaction.is_due(shared) {
@@ -175,6 +188,27 @@ pub fn run(shared: &Shared) {
         }
         after(&writer, batch, is_tight, &mut aged);
     }
+}
+
+/// Moves a batch of what is in the swap file that the user wants to be emptied, if there is one. It takes turns with what the pool needs.
+fn empty_a_file(shrinker: &mut Shrinker, writer: &Writer<'_>, buffer: &mut [u8]) -> bool {
+    let shared = writer.shared;
+    let mut job = shared.emptying.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    let Some(emptying) = job.as_mut() else { return false };
+    let drain = &mut emptying.drain;
+    let answer = match block(shrinker.drain_batch(shared.segment, writer, buffer, drain)) {
+        Drained::Some => return true,
+        Drained::All => Ok(drain.moved),
+        Drained::NoRoom => Err(writer.why_nothing_moves()),
+        Drained::WriteFailed { file, error } => Err(what_failed(shared, file, error)),
+        Drained::Unreadable => {
+            Err("a page in it cannot be read, or is not what was written: look at the disk".to_owned())
+        }
+    };
+    // Whoever has asked may be gone.
+    let _nobody_waits = emptying.answer.send(answer);
+    *job = None;
+    true
 }
 
 /// What the user told to be written, whenever the pool needs no room.
@@ -302,6 +336,8 @@ fn cannot_write(shared: &Shared, is_tight: bool, reason: &Reason) {
                 "{what}: memory goes over the budget from here on, nothing is lost. {advice}, or choose --on-full stop or kill"
             ));
         }
+        // It has room in a moment.
+        OnFull::Stop | OnFull::Kill if shared.file_is_coming.load(Ordering::Acquire) => (),
         OnFull::Stop => stop_all(shared, reason),
         OnFull::Kill => {
             shared.segment.budget().set_ending();

@@ -1,0 +1,220 @@
+//! Swap files that come and go while a program runs that checks all its memory.
+
+use std::path::Path;
+use std::process::{Command, Output};
+use std::time::{Duration, Instant};
+use uswap_tests::{
+    MIB, Outcome, Run, Running, Scratch, SmallDisk, needs, program, report, skip, turn, uswap_binary,
+};
+
+const BUDGET_MIB: u64 = 75;
+
+/// Each round brings two files, and a run may have 16.
+const ROUNDS_MAX: u32 = 7;
+
+/// `uswap WORDS...`.
+fn uswap(words: &[&str]) -> Command {
+    let mut command = Command::new(uswap_binary().expect("it was looked for"));
+    command.args(words);
+    command
+}
+
+fn swapon(pid: i32, place: &str) -> Output {
+    uswap(&["swapon", &pid.to_string(), place]).output().expect("it starts")
+}
+
+fn swapoff(pid: i32, directory: &Path) -> Output {
+    uswap(&["swapoff", &pid.to_string(), &directory.to_string_lossy()]).output().expect("it starts")
+}
+
+#[track_caller]
+fn must_succeed(what: &str, output: &Output) -> String {
+    assert!(output.status.success(), "{what}: {output:?}");
+    let said = String::from_utf8_lossy(&output.stdout).trim_end().to_owned();
+    report(&format!("{what}: {said}"));
+    said
+}
+
+#[track_caller]
+fn must_fail(output: &Output, why: &str) {
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.code() == Some(1) && said.contains(why), "{output:?}");
+}
+
+fn directory(scratch: &Scratch, name: &str) -> std::path::PathBuf {
+    let path = scratch.file(name);
+    std::fs::create_dir(&path).expect("the scratch directory is writable");
+    path
+}
+
+fn place(directory: &Path, rest: &str) -> String {
+    format!("{}:{rest}", directory.to_string_lossy())
+}
+
+fn touch() -> Run {
+    let words = ["--bytes", "300M", "--content", "random", "--access", "read", "--count", "100000"];
+    Run::plain(program("touch")).args(words).args(["--seconds", "1000"]).timeout(Duration::from_secs(240))
+}
+
+/// The checksum that the program prints when it sees only right bytes.
+fn checksum(outcome: &Outcome) -> String {
+    let line: serde_json::Value = serde_json::from_str(outcome.must_succeed().stdout.trim()).expect("JSON");
+    line["checksum"].as_str().expect("touch prints one").to_owned()
+}
+
+/// `churn` knows what each page must hold; it forks, moves and drops memory all the time.
+fn churn(seconds: u64) -> Run {
+    let seconds = seconds.to_string();
+    Run::plain(program("churn"))
+        .args(["--threads", "4", "--bytes", "300M", "--seed", "7", "--seconds", &seconds])
+        .timeout(Duration::from_secs(240))
+}
+
+#[test]
+fn swapon_and_swapoff_under_load_lose_nothing() {
+    let _turn = turn();
+    if uswap_binary().is_none() {
+        return skip("this case is about uswap itself");
+    }
+    let Some(disk) = SmallDisk::new(420) else { return };
+    let scratch = Scratch::new();
+    let other = directory(&scratch, "other");
+    let mut running = churn(45)
+        .uswap(BUDGET_MIB, &["--swap", &place(&disk.mounted, "400M"), "--allow-tmpfs", "--on-full", "kill"])
+        .start();
+    let pid = running.pid();
+    let started = Instant::now();
+    let mut rounds = 0;
+    while started.elapsed() < Duration::from_secs(30) && rounds < ROUNDS_MAX {
+        if running.waits_for_swap_file(&disk.mounted, 8 * MIB).is_none() {
+            break;
+        }
+        must_succeed("swapon", &swapon(pid, &place(&other, "400M:5")));
+        must_succeed("swapoff", &swapoff(pid, &disk.mounted));
+        let unmounted = Command::new("umount").arg(&disk.mounted).output().expect("it starts");
+        assert!(unmounted.status.success(), "somebody still has the file open: {unmounted:?}");
+        let again =
+            Command::new("mount").args(["-o", "loop"]).arg(disk.image_path()).arg(&disk.mounted).output();
+        assert!(again.as_ref().is_ok_and(|again| again.status.success()), "{again:?}");
+        must_succeed("swapon", &swapon(pid, &place(&disk.mounted, "400M:9")));
+        if running.waits_for_swap_file(&other, 8 * MIB).is_none() {
+            break;
+        }
+        must_succeed("swapoff", &swapoff(pid, &other));
+        rounds += 1;
+    }
+    let outcome = running.finish();
+    outcome.must_succeed();
+    assert!(rounds > 0, "the files never changed");
+    must_fail(&swapoff(pid, &other), "has the run ended?");
+}
+
+#[test]
+fn swapoff_without_room_leaves_the_file_in_use() {
+    let _turn = turn();
+    if uswap_binary().is_none() {
+        return skip("this case is about uswap itself");
+    }
+    let scratch = Scratch::new();
+    let (first, other) = (directory(&scratch, "first"), directory(&scratch, "other"));
+    let mut running = touch().uswap(BUDGET_MIB, &["--swap", &place(&first, "400M"), "--allow-tmpfs"]).start();
+    let pid = running.pid();
+    assert!(running.waits_for_swap_file(&first, 150 * MIB).is_some(), "it was not used");
+    must_fail(&swapoff(pid, &first), "Add one with 'uswap swapon' first");
+    must_succeed("swapon", &swapon(pid, &place(&other, "16M")));
+    must_fail(&swapoff(pid, &first), "stays in use, and nothing is lost");
+    must_fail(&swapoff(pid, scratch.path()), &format!("'{}', '{}'", first.display(), other.display()));
+    must_fail(&swapon(pid, &place(&other, "200G")), "this run can get");
+    let outcome = running.finish();
+    assert_eq!(checksum(&outcome), checksum(&touch().finish()), "wrong bytes reached the program");
+}
+
+/// Waits until uswap has said something.
+fn waits_for_message(running: &mut Running, text: &str) -> bool {
+    for _ in 0..6000 {
+        if running.messages_so_far().contains(text) {
+            return true;
+        }
+        if running.ended() {
+            return false;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    false
+}
+
+#[test]
+fn swapon_brings_a_run_that_is_full_back_to_its_budget() {
+    let _turn = turn();
+    if uswap_binary().is_none() {
+        return skip("this case is about uswap itself");
+    }
+    let scratch = Scratch::new();
+    let (first, other) = (directory(&scratch, "first"), directory(&scratch, "other"));
+    let expected = checksum(&touch().finish());
+    let mut running = touch().uswap(BUDGET_MIB, &["--swap", &place(&first, "64M"), "--allow-tmpfs"]).start();
+    assert!(waits_for_message(&mut running, "over the budget from here on"), "64M took 300M of random bytes");
+    must_succeed("swapon", &swapon(running.pid(), &place(&other, "400M")));
+    assert!(running.waits_for_swap_file(&other, 100 * MIB).is_some(), "nothing went there");
+    assert_eq!(checksum(&running.finish()), expected, "wrong bytes reached the program");
+}
+
+#[test]
+fn swapon_lets_a_run_go_on_that_was_stopped_because_it_was_full() {
+    let _turn = turn();
+    if uswap_binary().is_none() {
+        return skip("this case is about uswap itself");
+    }
+    let scratch = Scratch::new();
+    let (first, other) = (directory(&scratch, "first"), directory(&scratch, "other"));
+    let expected = checksum(&touch().finish());
+    let mut running = touch()
+        .uswap(BUDGET_MIB, &["--swap", &place(&first, "64M"), "--allow-tmpfs", "--on-full", "stop"])
+        .start();
+    let pid = running.pid();
+    assert!(waits_for_message(&mut running, "the processes of the run are stopped"), "it was not stopped");
+    // It is heard when the run is continued.
+    let asking = std::thread::spawn(move || swapon(pid, &place(&other, "400M")));
+    std::thread::sleep(Duration::from_millis(500));
+    let continued = Command::new("kill").args(["-CONT", &pid.to_string()]).output().expect("it starts");
+    assert!(continued.status.success(), "{continued:?}");
+    must_succeed("swapon", &asking.join().expect("it does not panic"));
+    assert_eq!(checksum(&running.finish()), expected, "wrong bytes reached the program");
+}
+
+/// Forbids itself nothing, but that cannot be seen from outside; what it executes inherits the filter.
+const SANDBOX: &str = r#"
+import ctypes, os
+class Filter(ctypes.Structure):
+    _fields_ = [("code", ctypes.c_uint16), ("jt", ctypes.c_uint8), ("jf", ctypes.c_uint8), ("k", ctypes.c_uint32)]
+class Program(ctypes.Structure):
+    _fields_ = [("len", ctypes.c_uint16), ("filter", ctypes.POINTER(Filter))]
+allow = (Filter * 1)(Filter(6, 0, 0, 0x7fff0000))
+libc = ctypes.CDLL(None)
+assert libc.prctl(38, 1, 0, 0, 0) == 0
+assert libc.prctl(22, 2, ctypes.byref(Program(1, allow)), 0, 0) == 0
+os.execv("/bin/sh", ["sh", "-c", "echo ready; sleep 3; echo ended"])
+"#;
+
+#[test]
+fn swapon_refuses_processes_that_may_not_open_files() {
+    let _turn = turn();
+    if uswap_binary().is_none() {
+        return skip("this case is about uswap itself");
+    }
+    if !needs(&["python3"]) {
+        return;
+    }
+    let scratch = Scratch::new();
+    let (first, other) = (directory(&scratch, "first"), directory(&scratch, "other"));
+    let mut running = Run::plain("/usr/bin/python3")
+        .args(["-c", SANDBOX])
+        .uswap(BUDGET_MIB, &["--swap", &place(&first, "64M"), "--allow-tmpfs"])
+        .start();
+    while !running.output_so_far().contains("ready") && !running.ended() {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    must_fail(&swapon(running.pid(), &place(&other, "64M")), "seccomp");
+    let outcome = running.finish();
+    assert!(outcome.must_succeed().stdout.ends_with("ended\n"), "{}", outcome.stdout);
+}
