@@ -44,6 +44,13 @@ pub struct LoadHead {
     pub asked_ns: u64,
 }
 
+impl LoadHead {
+    /// The pages.
+    pub fn range(&self) -> core::ops::Range<PageId> {
+        self.page..self.page.plus(u64::from(self.pages))
+    }
+}
+
 impl<'a> LoadJobs<'a> {
     /// All jobs.
     pub fn all(&self) -> impl Iterator<Item = LoadJob<'a>> + use<'a> {
@@ -52,20 +59,25 @@ impl<'a> LoadJobs<'a> {
         jobs.map(|(words, pages)| LoadJob { words, pages })
     }
 
-    /// The job of a process for the pages from `page` on, wherever it is; and the look at it.
+    /// The job of a process that asks for `page` among others, wherever it is; and the look at it.
     pub fn find(&self, mm: MmId, page: PageId) -> Option<(LoadJob<'a>, SeenJob)> {
         let looks = self.all().map(|job| (job, job.word().load()));
         // The head is read behind the look: it is of the same use of the job if a change of what was seen succeeds.
         let mut taken = looks.filter(|(_, seen)| seen.state() != JobState::Free && seen.mm() == mm);
-        taken.find(|(job, _)| job.head().page == page)
+        taken.find(|(job, _)| job.head().range().contains(&page))
     }
 
-    /// Begins with the job that was asked for first, if one is ready; and the word then.
-    pub fn begin(&self) -> Option<(LoadJob<'a>, SeenJob)> {
-        let looks = self.all().map(|job| (job, job.word().load()));
-        let ready = looks.filter(|(_, seen)| seen.state() == JobState::Ready);
-        let (job, seen) = ready.min_by_key(|(job, _)| job.head().asked_ns)?;
-        Some((job, job.word().change(seen, JobState::Working)?))
+    /// A job by its number.
+    pub fn job(&self, number: usize) -> LoadJob<'a> {
+        self.all().nth(number).expect("there are so many jobs")
+    }
+
+    /// Begins with the job that was asked for first, if one is ready: its number, and the word then.
+    pub fn begin(&self) -> Option<(usize, SeenJob)> {
+        let looks = self.all().enumerate().map(|(number, job)| (number, job, job.word().load()));
+        let ready = looks.filter(|(_, _, seen)| seen.state() == JobState::Ready);
+        let (number, job, seen) = ready.min_by_key(|(_, job, _)| job.head().asked_ns)?;
+        Some((number, job.word().change(seen, JobState::Working)?))
     }
 
     /// Takes a job to be filled: a free one, or one that was done before `old_ns` and that nobody came for.
@@ -207,6 +219,19 @@ mod tests {
     }
 
     #[test]
+    fn a_job_is_found_by_any_of_its_pages() {
+        with_jobs(|jobs| {
+            for first in [64, 0, 32] {
+                let (job, _filling) = jobs.take(OWNER, 0).expect("all are free");
+                job.set_head(LoadHead { page: PageId(first), pages: 30, asked_ns: 0 });
+            }
+            let found = |page| jobs.find(OWNER, PageId(page)).map(|(job, _)| job.head().page.0);
+            assert_eq!([0, 29, 32, 93].map(found), [Some(0), Some(0), Some(32), Some(64)]);
+            assert_eq!([30, 31, 94].map(found), [None; 3]);
+        });
+    }
+
+    #[test]
     fn what_nobody_came_for_is_taken_again_once_it_is_old() {
         with_jobs(|jobs| {
             for page in 0..LOAD_JOBS as u64 {
@@ -220,6 +245,7 @@ mod tests {
             assert_eq!(third.word().finish(), Finish::Done);
             assert!(third.word().change(seen, JobState::Working).is_none(), "what was seen is over");
             assert!(jobs.find(MmId(1), PageId(2)).is_none());
+            assert!(jobs.find(OWNER, PageId(LOAD_JOBS as u64)).is_none());
             assert!(jobs.take(MmId(1), 102).is_none(), "it is not old");
             let (again, now) = jobs.take(MmId(1), 103).expect("it is old");
             assert_eq!((now.mm(), again.head().page), (MmId(1), PageId(2)));

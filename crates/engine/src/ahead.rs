@@ -1,20 +1,17 @@
-//! Decodes the next runs of a program that goes through its memory in order, on another processor: load jobs for the supervisor's storer.
+//! Asks for the next runs of a program that goes through its memory in order, to be read and decoded on another processor: load jobs for the supervisor's [`crate::loader`].
 //!
-//! While a run is filled, the next two are being decoded. What was found is a hint without any reference: see [`uswap_core::load_jobs`].
+//! While a run is filled, the next four are being read and decoded. What was found is a hint without any reference: see [`uswap_core::load_jobs`].
 
 use crate::engine::Engine;
-use crate::load::Source;
 use crate::plant::{Plant, is_planted};
-use crate::platform::{Backing, Platform};
+use crate::platform::Platform;
 use crate::run::Run;
-use crate::workspace::Workspace;
 use uswap_codec as codec;
 use uswap_core::budget::Signal;
 use uswap_core::counters::Counter;
-use uswap_core::jobs::{Finish, JobState, JobWord, SeenJob};
+use uswap_core::jobs::{JobState, JobWord, SeenJob};
 use uswap_core::load_jobs::{LoadHead, LoadJob};
 use uswap_core::page_word::Place;
-use uswap_core::segment::Segment;
 use uswap_core::swap_word::Content;
 use uswap_units::limits::RUN_PAGES_MAX;
 use uswap_units::{BLOCK_PAGES, PageId, PageRange, SwapId};
@@ -32,16 +29,30 @@ const OLD_NS: u64 = 20_000_000;
 const LOOKS: u32 = 4;
 const SPINS: u32 = 100;
 
-/// Then it waits for the file, as we would.
+/// Then it decodes a page that takes its time.
 const WAIT_NS: u64 = 200_000;
 
-/// Pages of a run that may be decoded already: a job that is read, as it was seen when that began. Dropped, the job is free again.
-pub(crate) struct Ahead<'a>(Option<(LoadJob<'a>, SeenJob)>);
+/// So often, and so long each time, is waited for reads that the supervisor has begun: as long as they take, since ours would take as long. A supervisor that gets no processor must not stop the program.
+const READ_WAITS: u32 = 5;
+const READ_WAIT_NS: u64 = 1_000_000;
+
+/// Pages of a run that may be decoded already: a job that is read. Dropped, the job is free again, or done if it has pages behind the run.
+pub(crate) struct Ahead<'a>(Option<Found<'a>>);
+
+struct Found<'a> {
+    job: LoadJob<'a>,
+    /// As it was seen when reading began.
+    reading: SeenJob,
+    /// Number of the run's first page in the job.
+    offset: u32,
+    /// What it becomes.
+    then: JobState,
+}
 
 impl Drop for Ahead<'_> {
     fn drop(&mut self) {
-        if let Some((job, reading)) = self.0 {
-            let _nobody_else_changes_it = job.word().change(reading, JobState::Free);
+        if let Some(Found { job, reading, then, .. }) = self.0 {
+            let _nobody_else_changes_it = job.word().change(reading, then);
         }
     }
 }
@@ -58,20 +69,37 @@ impl<P: Platform> Engine<'_, P> {
             // Runs end with their block.
             let block_end = (first.0 / BLOCK_PAGES + 1) * BLOCK_PAGES;
             let end = PageId(block_end.min(first.0 + u64::from(window_max)));
-            if self.segment.load_jobs().find(self.mm, first).is_none() {
-                self.ask_for(PageRange { start: first, end });
-            }
-            first = end;
+            first = match self.segment.load_jobs().find(self.mm, first) {
+                Some((job, _)) if job.head().range().contains(&first) => job.head().range().end,
+                _ => {
+                    self.ask_for(PageRange { start: first, end });
+                    end
+                }
+            };
         }
+    }
+
+    /// Pages of a window from `page` on, without those behind the end of a job that has the first ones: they are another job's.
+    pub(crate) fn window_of_job(&self, page: PageId, window: u32) -> u32 {
+        let job = self.segment.load_jobs().find(self.mm, page).filter(|_| window > 1);
+        let left = job.map(|(job, _)| job.head().range().end.0.saturating_sub(page.0));
+        left.filter(|&left| left > 0).map_or(window, |left| u64::from(window).min(left) as u32)
     }
 
     fn ask_for(&self, range: PageRange) {
         let Some(leaf) = self.table.leaf(range.start) else { return };
         let (mut ids, mut pages, mut worth) = ([SwapId(0); RUN_PAGES_MAX], 0, 0);
-        for (place, (_, slot)) in ids.iter_mut().zip(leaf.slots_in(range)) {
+        let mut first = range.start;
+        for (page, slot) in leaf.slots_in(range) {
             let word = slot.load();
-            let Some(id) = word.swap().filter(|_| word.place() == Place::Swapped) else { break };
-            *place = id;
+            let Some(id) = word.swap().filter(|_| word.place() == Place::Swapped) else {
+                // What is in RAM already needs no job.
+                if pages == 0 { continue } else { break }
+            };
+            if pages == 0 {
+                first = page;
+            }
+            ids[pages as usize] = id;
             pages += 1;
             let content = self.segment.swap_table().load(id).content();
             worth += u32::from(matches!(content, Content::Blob { .. } | Content::Slot { .. }));
@@ -84,18 +112,20 @@ impl<P: Platform> Engine<'_, P> {
         else {
             return;
         };
-        job.set_head(LoadHead { page: range.start, pages, asked_ns: now_ns });
+        job.set_head(LoadHead { page: first, pages, asked_ns: now_ns });
         (0..pages).zip(ids).for_each(|(index, id)| job.ask(index, id));
         let _nobody_else_changes_it = job.word().change(filling, JobState::Ready);
         self.platform.raise(Signal::Store);
     }
 
-    /// Takes what was decoded for a run so far; the rest is decoded here, while the supervisor goes on to the next run. A job that nobody began is taken back.
+    /// Takes what was decoded for a run. What is being read of the file is waited for. Of what is being decoded, it takes what there is; the rest is decoded here, while the supervisor goes on to the next run. A job that
+    /// nobody began is taken back.
     pub(crate) async fn take_ahead(&self, run: &Run<'_>) -> Ahead<'_> {
         let Some((job, found)) = self.segment.load_jobs().find(self.mm, run.first()) else {
             return Ahead(None);
         };
         let word = job.word();
+        let mut waits = if self.is_in_file(run) { READ_WAITS } else { 0 };
         loop {
             let stored = self.segment.budget().signal_count(Signal::Stored);
             let seen = word.load();
@@ -105,33 +135,57 @@ impl<P: Platform> Engine<'_, P> {
             }
             match seen.state() {
                 JobState::Ready if word.change(seen, JobState::Free).is_some() => return Ahead(None),
-                JobState::Working if word.change(seen, JobState::Stopped).is_some() => {
-                    self.wait_until_it_ends(word, stored).await;
+                JobState::Working if waits > 0 => {
+                    waits =
+                        if self.wait_while(word, seen, stored, READ_WAIT_NS).await { waits - 1 } else { 0 };
+                }
+                JobState::Working => {
+                    if let Some(stopped) = word.change(seen, JobState::Stopped) {
+                        let _it_may_not_wait = self.wait_while(word, stopped, stored, WAIT_NS).await;
+                    }
                 }
                 JobState::Stopped if word.change(seen, JobState::Abandoned).is_some() => return Ahead(None),
                 JobState::Done => {
                     if let Some(reading) = word.change(seen, JobState::Filling) {
-                        return Ahead(Some((job, reading)));
+                        return self.ahead(job, reading, run);
                     }
                 }
                 // It has just changed.
-                JobState::Ready | JobState::Working | JobState::Stopped => (),
+                JobState::Ready | JobState::Stopped => (),
                 JobState::Free | JobState::Filling | JobState::Abandoned => return Ahead(None),
             }
         }
     }
 
-    /// The supervisor was told to stop with what it has; `stored`: the count of its signal before.
-    async fn wait_until_it_ends(&self, word: JobWord<'_>, stored: u32) {
+    /// A job that is read from now on.
+    fn ahead<'s>(&self, job: LoadJob<'s>, reading: SeenJob, run: &Run<'_>) -> Ahead<'s> {
+        let range = job.head().range();
+        let then = if run.end() < range.end { JobState::Done } else { JobState::Free };
+        // What is not there is not found: the look was at another use of the job.
+        let offset = run.first().0.wrapping_sub(range.start.0) as u32;
+        Ahead(Some(Found { job, reading, offset, then }))
+    }
+
+    fn is_in_file(&self, run: &Run<'_>) -> bool {
+        let table = self.segment.swap_table();
+        let content = |index| table.load(run.swap(index)).content();
+        (0..run.length()).any(|index| matches!(content(index), Content::Slot { .. }))
+    }
+
+    /// Waits until a job is no longer as it was seen, for a while; `stored`: the count of the supervisor's signal before. False: this handler may not wait now, and has only looked for some microseconds.
+    async fn wait_while(&self, word: JobWord<'_>, seen: SeenJob, stored: u32, wait_ns: u64) -> bool {
         for _ in 0..LOOKS {
-            (0..SPINS)
-                .take_while(|_| word.state() == JobState::Stopped)
-                .for_each(|_| core::hint::spin_loop());
+            (0..SPINS).take_while(|_| word.load() == seen).for_each(|_| core::hint::spin_loop());
             self.platform.step().await;
         }
-        if word.state() == JobState::Stopped && self.platform.may_wait() {
-            self.platform.wait(Signal::Stored, stored, WAIT_NS).await;
+        if word.load() != seen {
+            return true;
         }
+        let may_wait = self.platform.may_wait();
+        if may_wait {
+            self.platform.wait(Signal::Stored, stored, wait_ns).await;
+        }
+        may_wait
     }
 
     /// Copies page `index` of a run out of what was decoded, if it is there.
@@ -142,45 +196,14 @@ impl<P: Platform> Engine<'_, P> {
         index: u32,
         out: &mut codec::Page,
     ) -> bool {
-        let Some((job, reading)) = ahead.0 else { return false };
-        let id = run.swap(index);
+        let Some(Found { job, reading, offset, .. }) = &ahead.0 else { return false };
+        let (id, at) = (run.swap(index), offset.saturating_add(index));
         let (id, hash) = match is_planted(Plant::StaleAhead) {
-            true => job.found(index),
+            true => job.found(at),
             false => (id, self.segment.swap_table().hash(id)),
         };
-        let copied = job.copy_page(reading, index, id, hash, out);
+        let copied = job.copy_page(*reading, at, id, hash, out);
         self.counters.add(Counter::DecodedAhead, u64::from(copied));
         copied
     }
-}
-
-/// Decodes what one load job asks for, if one is ready. True if it did.
-pub(crate) async fn decode_ahead(
-    segment: Segment<'_>,
-    backing: &impl Backing,
-    workspace: &mut Workspace,
-) -> bool {
-    let Some((job, working)) = segment.load_jobs().begin() else { return false };
-    let (word, pages, table) = (job.word(), job.head().pages, segment.swap_table());
-    let source = Source { segment, backing };
-    workspace.file_holds = 0..0;
-    for index in 0..pages {
-        if word.load() != working {
-            break;
-        }
-        let id = job.id(index);
-        let (content, hash) = (table.load(id), table.hash(id));
-        if !matches!(content.content(), Content::Blob { .. } | Content::Slot { .. }) {
-            continue;
-        }
-        let reach = source.reach(|index| job.id(index), index..pages);
-        if source.attempt((id, hash), content, 0, reach, workspace).await.is_some() {
-            job.set_page(index, hash, &workspace.pages[0]);
-        }
-    }
-    if let Finish::Abandoned(seen) = word.finish() {
-        let _nobody_else_changes_it = word.change(seen, JobState::Free);
-    }
-    backing.raise(Signal::Stored);
-    true
 }

@@ -90,7 +90,7 @@ impl<P: Platform> Engine<'_, P> {
                 alone(outcome)
             }
             Place::Swapped => {
-                let run = self.lock_run(leaf, page, word, window);
+                let run = self.lock_run(leaf, page, word, self.window_of_job(page, window));
                 self.platform.unlock_shared();
                 self.swap_in(&run, workspace).await
             }

@@ -3,7 +3,7 @@
 use crate::ahead::Ahead;
 use crate::engine::Engine;
 use crate::platform::{Backing, Platform};
-use crate::record::Owner;
+use crate::record::{Cipher, Owner};
 use crate::run::Run;
 use crate::workspace::Workspace;
 use core::ops::Range;
@@ -34,7 +34,7 @@ fn unpack(blob: &[u8], out: &mut codec::Page, scratch: &mut codec::Scratch) -> b
 }
 
 /// Bytes between two blobs of a file that are read along rather than passed over.
-const fn gap_bytes_max(kind: FileKind) -> u64 {
+pub(crate) const fn gap_bytes_max(kind: FileKind) -> u64 {
     match kind {
         // As much as one read takes: the disk would wait for the second one to come by.
         FileKind::Rotational => FILE_BUFFER_BYTES as u64,
@@ -136,6 +136,13 @@ impl<P: Platform> Engine<'_, P> {
     }
 }
 
+/// What opening a record works with.
+pub(crate) struct Tools<'w> {
+    pub(crate) blob: &'w mut [u8; PAGE_BYTES],
+    pub(crate) scratch: &'w mut codec::Scratch,
+    pub(crate) cipher: &'w mut Cipher,
+}
+
 /// Gets content, for an engine or for the supervisor.
 pub(crate) struct Source<'a, B> {
     pub(crate) segment: Segment<'a>,
@@ -186,12 +193,22 @@ impl<B: Backing> Source<'_, B> {
             }
             Content::Slot { offset, length } => {
                 let wanted = offset..offset + u64::from(length);
-                (self.read_slot(Owner { id, hash }, wanted, index, reach, workspace).await, FaultSource::File)
+                let read = self.read_slot(Owner { id, hash }, wanted, index, reach, workspace).await;
+                return read.then_some(FaultSource::File);
             }
             Content::Lost | Content::Free | Content::Reserved | Content::Discarded => return None,
         };
         let good = unpacked && codec::hash(&workspace.pages[index]).0 == hash;
         good.then_some(source)
+    }
+
+    /// Unpacks what is in a record. False if that is not the content of its owner.
+    pub(crate) fn open(&self, owner: Owner, record: &[u8], out: &mut codec::Page, tools: Tools<'_>) -> bool {
+        self.segment.counters().add(Counter::ReadPages, 1);
+        let Tools { blob, scratch, cipher } = tools;
+        let length = cipher.open(self.segment.file_key(), owner, record, blob);
+        let unpacked = length.is_some_and(|length| unpack(&blob[..length], out, scratch));
+        unpacked && codec::hash(out).0 == owner.hash
     }
 
     /// Opens and unpacks the blob at `wanted` of the file, which is read up to `reach` unless the workspace holds it.
@@ -215,12 +232,10 @@ impl<B: Backing> Source<'_, B> {
             workspace.file_holds = start..end;
             self.segment.counters().add(Counter::ReadBytes, end - start);
         }
-        self.segment.counters().add(Counter::ReadPages, 1);
         let from = (wanted.start - workspace.file_holds.start) as usize;
         let Workspace { file, blob, pages, scratch, cipher, .. } = workspace;
         let record = &file.0[from..from + (wanted.end - wanted.start) as usize];
-        let Some(length) = cipher.open(self.segment.file_key(), owner, record, blob) else { return false };
-        unpack(&blob[..length], &mut pages[index], scratch)
+        self.open(owner, record, &mut pages[index], Tools { blob, scratch, cipher })
     }
 }
 

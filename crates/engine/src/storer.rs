@@ -1,7 +1,7 @@
 //! Stores content under new entries: for kswapd and handlers, and for the supervisor's storer, which does it for staged chunks of any process on another processor. It also decodes what will
 //! be wanted soon: see [`crate::ahead`].
 
-use crate::ahead::decode_ahead;
+use crate::loader::{BackgroundReads, Loader, Turn};
 use crate::platform::Backing;
 use crate::release::{let_go_of_zspage, put_entry};
 use crate::workspace::Workspace;
@@ -117,6 +117,7 @@ pub trait RemoteFrames: Backing {
 /// The supervisor's storer.
 pub struct Storer<'w> {
     owned: RefCell<ZspageOwner>,
+    loader: Loader,
     workspace: &'w mut Workspace,
 }
 
@@ -132,7 +133,7 @@ impl Owners for RefCell<ZspageOwner> {
 impl<'w> Storer<'w> {
     /// Of the workspace it uses 110 KiB.
     pub fn new(workspace: &'w mut Workspace) -> Storer<'w> {
-        Storer { owned: RefCell::new(ZspageOwner::new()), workspace }
+        Storer { owned: RefCell::new(ZspageOwner::new()), loader: Loader::new(), workspace }
     }
 
     /// Lets others allocate in what it has begun, while it has nothing to do.
@@ -140,32 +141,47 @@ impl<'w> Storer<'w> {
         let_go_of_zspages(segment, backing, &self.owned);
     }
 
-    /// Does one job, if one is ready. True if it did. A thread will soon wait for what is to be decoded, so that comes first.
-    pub async fn turn(&mut self, segment: Segment<'_>, frames: &impl RemoteFrames) -> bool {
-        if decode_ahead(segment, frames, self.workspace).await {
-            return true;
+    /// Does one job, if it can. A thread will soon wait for what is to be decoded, so that comes first.
+    pub async fn turn(
+        &mut self,
+        segment: Segment<'_>,
+        frames: &impl RemoteFrames,
+        reads: &mut impl BackgroundReads,
+    ) -> Turn {
+        let loaded = self.load(segment, frames, reads).await;
+        if loaded == Turn::Ended {
+            return loaded;
         }
-        let Some((job, working)) = segment.store_jobs().begin() else { return false };
-        self.work(segment, frames, job, working).await;
+        let Some((job, working)) = segment.store_jobs().begin() else { return loaded };
+        self.work(segment, frames, reads, (job, working)).await;
         if let Finish::Abandoned(seen) = job.word().finish() {
             release_job(segment, frames, job);
             let _nobody_else_changes_it = job.word().change(seen, JobState::Free);
         }
         frames.raise(Signal::Stored);
-        true
+        Turn::Ended
+    }
+
+    async fn load(
+        &mut self,
+        segment: Segment<'_>,
+        frames: &impl RemoteFrames,
+        reads: &mut impl BackgroundReads,
+    ) -> Turn {
+        self.loader.turn(segment, frames, reads, self.workspace).await
     }
 
     async fn work(
         &mut self,
         segment: Segment<'_>,
         frames: &impl RemoteFrames,
-        job: StoreJob<'_>,
-        working: SeenJob,
+        reads: &mut impl BackgroundReads,
+        (job, working): (StoreJob<'_>, SeenJob),
     ) {
         let head = job.head();
         for first in (0..head.frames).step_by(PART_FRAMES) {
             // A thread waits for that, or will soon.
-            while decode_ahead(segment, frames, self.workspace).await {}
+            while self.load(segment, frames, reads).await == Turn::Ended {}
             let Workspace { pages, blob, scratch, .. } = &mut *self.workspace;
             let pages = &mut pages[..PART_FRAMES.min((head.frames - first) as usize)];
             if job.word().load() != working || !frames.read_frames(head, first, pages) {

@@ -9,7 +9,10 @@ use std::time::{Duration, Instant};
 
 use common::{End, Pages, alone, fork, wait_for};
 use uswap_os::fd::{Event, Fd, Timeout};
-use uswap_os::file::{AllowTmpfs, Caching, IoCause, IoError, ReadSlice, SwapFile, SwapFileError, WriteSlice};
+use uswap_os::file::{
+    AllowTmpfs, BackgroundReads, Caching, IoCause, IoError, ReadSlice, Reading, SwapFile, SwapFileError,
+    WriteSlice,
+};
 use uswap_os::maps::{Kind, Maps, MapsSource, Vma};
 use uswap_os::memory::{self, Access, AlignedBuf, Mapping};
 use uswap_os::pagemap::{Pagemap, What};
@@ -351,6 +354,51 @@ fn a_short_file_is_an_error_by_ring_and_by_plain_calls() {
         let error = other.write_batch(ring, &[WriteSlice { offset: 0, bytes: &content }]).unwrap_err();
         assert_eq!((error.operation, error.cause), (Operation::Write, IoCause::Errno(Errno::EBADF)));
     }
+}
+
+#[test]
+fn reads_in_the_background_bring_what_was_written_or_say_that_they_failed() {
+    const BUFFERS: usize = 3;
+    let file = SwapFile::create(&directory(), AllowTmpfs::No).unwrap();
+    let mut content = AlignedBuf::new(16 * 4096).unwrap();
+    pattern(7, &mut content);
+    file.write_at(&content, 0).unwrap();
+    let mut reads = BackgroundReads::<BUFFERS>::new(8 * 4096);
+    for round in 0..3 {
+        for number in 0..BUFFERS {
+            assert!(reads.clear(number));
+            // Two reads from different places, side by side in the buffer; one of the last buffer lies behind the end of the file.
+            let first = (number + round) * 4096;
+            let second = if number == 2 { 1 << 30 } else { 12 * 4096 };
+            assert!(reads.add(number, 0..2 * 4096, &file, first as u64));
+            assert!(reads.add(number, 2 * 4096..5 * 4096, &file, second));
+            reads.submit(number);
+        }
+        while (0..BUFFERS).any(|number| reads.state(number) == Reading::UnderWay) {
+            reads.wait();
+        }
+        for number in 0..2 {
+            assert_eq!(reads.state(number), Reading::Ended);
+            let first = (number + round) * 4096;
+            assert!(reads.content(number)[..2 * 4096] == content[first..first + 2 * 4096]);
+            assert!(reads.content(number)[2 * 4096..5 * 4096] == content[12 * 4096..15 * 4096]);
+        }
+        assert_eq!(reads.state(2), Reading::Failed);
+        // Who has nothing under way does not wait; the memory comes and goes.
+        reads.wait();
+        reads.rest();
+        assert!(reads.content(0).is_empty());
+    }
+    // More than the ring takes at once: what was begun ends.
+    assert!(reads.clear(0));
+    let begun = (0..200).take_while(|_| reads.add(0, 0..4096, &file, 0)).count();
+    assert!(begun > 0);
+    reads.submit(0);
+    while reads.state(0) == Reading::UnderWay {
+        reads.wait();
+    }
+    assert_eq!(reads.state(0), Reading::Ended);
+    assert!(reads.content(0)[..4096] == content[..4096]);
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! The supervisor's tasks: measuring memory, writing the pool back, and, for the test's sake, killing and starting processes.
 
+use crate::disk::SimReads;
 use crate::files;
 use crate::options::Soak;
 use crate::platform::SimSupervisor;
@@ -9,6 +10,7 @@ use std::rc::Rc;
 use uswap_core::balance::Headroom;
 use uswap_core::budget::{Fullness, Signal};
 use uswap_engine::Workspace;
+use uswap_engine::loader::{BackgroundReads as _, Turn};
 use uswap_engine::storer::Storer;
 use uswap_engine::writeback::{Batch, Shrinker, excess_bytes};
 use uswap_units::Bytes;
@@ -90,15 +92,18 @@ pub async fn store<'a>(world: Rc<World<'a>>) {
     let budget = world.segment.budget();
     let mut workspace = Box::new(Workspace::new());
     let mut storer = Storer::new(&mut workspace);
+    let mut reads = SimReads::new(&world);
     world.segment.store_jobs().set_open(true);
     while !world.stopping.get() {
         let seen = budget.signal_count(Signal::Store);
         let supervisor = SimSupervisor { world: &world };
-        if storer.turn(world.segment, &supervisor).await {
-            world.count("store jobs", 1);
-        } else {
-            storer.rest(world.segment, &supervisor);
-            world.wait(Signal::Store, seen, 3_000_000 * world.options.calm()).await;
+        match storer.turn(world.segment, &supervisor, &mut reads).await {
+            Turn::Ended => world.count("store and load jobs", 1),
+            Turn::Reads => reads.wait().await,
+            Turn::Idle => {
+                storer.rest(world.segment, &supervisor);
+                world.wait(Signal::Store, seen, 3_000_000 * world.options.calm()).await;
+            }
         }
     }
     world.segment.store_jobs().set_open(false);

@@ -37,5 +37,8 @@ pub const RUN_PAGES_MAX: usize = 32;
 /// Bytes of one read of the swap file: what a run takes when its pages compress 2 to 1 and were written together.
 pub const FILE_BUFFER_BYTES: usize = 64 * 1024;
 
+/// Bytes that are read of the swap files for one load job: 32 records of at most two slots each. With 8 jobs 2 MiB of the supervisor when all records lie scattered, 1 MiB when they lie together; given back when nothing is asked for.
+pub const LOAD_BUFFER_BYTES: usize = RUN_PAGES_MAX * 2 * 4096;
+
 /// Swap files of one run. Each is a descriptor in every process of the run: 16 are few beside the 1,024 that a process may have.
 pub const SWAP_FILES_MAX: usize = 16;

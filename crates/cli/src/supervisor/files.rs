@@ -180,6 +180,12 @@ impl OpenFiles {
         open.file.as_ref().ok_or(FileError::Short)?.read_at(buffer, start).map_err(file_error)
     }
 
+    /// The file of a byte among the slots of all files, and its place there.
+    pub fn locate(&self, files: SwapFiles<'_>, offset: u64) -> Option<(&SwapFile, u64)> {
+        let (file, start) = files.locate(offset)?;
+        Some((&self.get(file.id).file, start))
+    }
+
     /// Writes all of `buffer` at `offset` among the slots of all files.
     pub fn write(
         &self,

@@ -11,9 +11,11 @@ use crate::memory::AlignedBuf;
 use crate::ring::{Operation, Request, Ring};
 use crate::sys::{Errno, Result, abi};
 
+mod background;
 mod errors;
 mod filesystem;
 
+pub use background::{BackgroundReads, Reading};
 pub use errors::{IoCause, IoError, SwapFileError};
 pub use filesystem::FileSystem;
 
