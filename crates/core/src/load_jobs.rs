@@ -44,6 +44,9 @@ pub struct LoadHead {
     pub asked_ns: u64,
 }
 
+/// Whose a job was that nobody came for, and what was asked for; `None` if it was free.
+pub type Unused = Option<(MmId, LoadHead)>;
+
 impl LoadHead {
     /// The pages.
     pub fn range(&self) -> core::ops::Range<PageId> {
@@ -80,14 +83,15 @@ impl<'a> LoadJobs<'a> {
         Some((number, job.word().change(seen, JobState::Working)?))
     }
 
-    /// Takes a job to be filled: a free one, or one that was done before `old_ns` and that nobody came for.
-    pub fn take(&self, mm: MmId, old_ns: u64) -> Option<(LoadJob<'a>, SeenJob)> {
+    /// Takes a job to be filled: a free one, or one that was done before `old_ns` and that nobody came for; whose that was, and what was asked for then.
+    pub fn take(&self, mm: MmId, old_ns: u64) -> Option<(LoadJob<'a>, SeenJob, Unused)> {
         let take = |from: JobState| {
             move |job: LoadJob<'a>| {
                 let seen = job.word().load();
-                let is_old = from == JobState::Free || job.head().asked_ns < old_ns;
+                let head = job.head();
+                let is_old = from == JobState::Free || head.asked_ns < old_ns;
                 let taken = if seen.state() == from && is_old { job.word().take(seen, mm) } else { None };
-                Some((job, taken?))
+                Some((job, taken?, (from == JobState::Done).then_some((seen.mm(), head))))
             }
         };
         self.all().find_map(take(JobState::Free)).or_else(|| self.all().find_map(take(JobState::Done)))
@@ -195,7 +199,7 @@ mod tests {
     #[test]
     fn content_is_given_only_for_the_entry_and_the_hash_that_it_has() {
         with_jobs(|jobs| {
-            let (job, seen) = jobs.take(OWNER, 0).expect("all are free");
+            let (job, seen, _) = jobs.take(OWNER, 0).expect("all are free");
             job.set_head(LoadHead { page: PageId(77), pages: 2, asked_ns: 5 });
             job.ask(0, SwapId(9));
             job.ask(1, SwapId(u32::MAX));
@@ -222,7 +226,7 @@ mod tests {
     fn a_job_is_found_by_any_of_its_pages() {
         with_jobs(|jobs| {
             for first in [64, 0, 32] {
-                let (job, _filling) = jobs.take(OWNER, 0).expect("all are free");
+                let (job, ..) = jobs.take(OWNER, 0).expect("all are free");
                 job.set_head(LoadHead { page: PageId(first), pages: 30, asked_ns: 0 });
             }
             let found = |page| jobs.find(OWNER, PageId(page)).map(|(job, _)| job.head().page.0);
@@ -235,7 +239,8 @@ mod tests {
     fn what_nobody_came_for_is_taken_again_once_it_is_old() {
         with_jobs(|jobs| {
             for page in 0..LOAD_JOBS as u64 {
-                let (job, seen) = jobs.take(OWNER, 0).expect("some are free");
+                let (job, seen, unused) = jobs.take(OWNER, 0).expect("some are free");
+                assert!(unused.is_none());
                 job.set_head(LoadHead { page: PageId(page), pages: 1, asked_ns: 100 + page });
                 assert!(job.word().change(seen, JobState::Ready).is_some());
             }
@@ -247,7 +252,8 @@ mod tests {
             assert!(jobs.find(MmId(1), PageId(2)).is_none());
             assert!(jobs.find(OWNER, PageId(LOAD_JOBS as u64)).is_none());
             assert!(jobs.take(MmId(1), 102).is_none(), "it is not old");
-            let (again, now) = jobs.take(MmId(1), 103).expect("it is old");
+            let (again, now, unused) = jobs.take(MmId(1), 103).expect("it is old");
+            assert_eq!(unused.map(|(mm, head)| (mm, head.page)), Some((OWNER, PageId(2))));
             assert_eq!((now.mm(), again.head().page), (MmId(1), PageId(2)));
             assert!(!now.is_same_use(seen));
         });

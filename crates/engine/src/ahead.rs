@@ -1,6 +1,6 @@
 //! Asks for the next runs of a program that goes through its memory in order, to be read and decoded on another processor: load jobs for the supervisor's [`crate::loader`].
 //!
-//! While a run is filled, the next four are being read and decoded. What was found is a hint without any reference: see [`uswap_core::load_jobs`].
+//! While a run is filled, the next ones are being read and decoded, the more of them the longer the program goes on in order. What was found is a hint without any reference: see [`uswap_core::load_jobs`].
 
 use crate::engine::Engine;
 use crate::plant::{Plant, is_planted};
@@ -15,9 +15,6 @@ use uswap_core::page_word::Place;
 use uswap_core::swap_word::Content;
 use uswap_units::limits::RUN_PAGES_MAX;
 use uswap_units::{BLOCK_PAGES, PageId, PageRange, SwapId};
-
-/// Runs that are decoded ahead of the one that is being filled.
-const RUNS_AHEAD: u64 = 4;
 
 /// So many of them may be pages of one value, which need no decoding: a quarter must be others.
 const WORTH_MIN: u32 = 4;
@@ -58,14 +55,14 @@ impl Drop for Ahead<'_> {
 }
 
 impl<P: Platform> Engine<'_, P> {
-    /// Asks for what comes behind a run, if the run is about as long as runs get.
-    pub(crate) fn ask_ahead(&self, run: &Run<'_>) {
+    /// Asks for so many runs behind one.
+    pub(crate) fn ask_ahead(&self, run: &Run<'_>, depth: u32) {
         let window_max = self.streams.window_max();
-        if !self.segment.store_jobs().is_open() || run.length() * 2 < window_max {
+        if !self.segment.store_jobs().is_open() {
             return;
         }
         let mut first = run.end();
-        for _ in 0..RUNS_AHEAD {
+        for _ in 0..depth {
             // Runs end with their block.
             let block_end = (first.0 / BLOCK_PAGES + 1) * BLOCK_PAGES;
             let end = PageId(block_end.min(first.0 + u64::from(window_max)));
@@ -108,10 +105,14 @@ impl<P: Platform> Engine<'_, P> {
             return;
         }
         let now_ns = self.platform.now_ns();
-        let Some((job, filling)) = self.segment.load_jobs().take(self.mm, now_ns.saturating_sub(OLD_NS))
-        else {
-            return;
-        };
+        let old_ns = now_ns.saturating_sub(OLD_NS);
+        let Some((job, filling, unused)) = self.segment.load_jobs().take(self.mm, old_ns) else { return };
+        if let Some((mm, head)) = unused {
+            self.counters.add(Counter::DecodedUnused, u64::from(head.pages));
+            if mm == self.mm {
+                self.streams.note_unused(head.page);
+            }
+        }
         job.set_head(LoadHead { page: first, pages, asked_ns: now_ns });
         (0..pages).zip(ids).for_each(|(index, id)| job.ask(index, id));
         let _nobody_else_changes_it = job.word().change(filling, JobState::Ready);

@@ -3,6 +3,7 @@
 use crate::engine::Engine;
 use crate::platform::{Install, Platform, Wake};
 use crate::run::FilledRun;
+use crate::streams::Window;
 use crate::throttle::{Patience, Throttle};
 use crate::workspace::Workspace;
 use core::sync::atomic::Ordering;
@@ -37,13 +38,17 @@ impl<P: Platform> Engine<'_, P> {
         if self.needs_memory(page).await && self.throttle(patience, workspace).await == Throttle::PutOff {
             return FaultOutcome::Retry;
         }
-        let window = self.streams.window(page).min(self.pages_free());
+        let seen = self.streams.window(page);
+        if seen.hits > 0 {
+            self.counters.add(Counter::ReadAheadHit, u64::from(seen.hits));
+        }
+        let window = Window { pages: seen.pages.min(self.pages_free()), ..seen };
         let filled = self.fill(page, window, workspace).await;
         if filled.pages > 0 {
-            self.streams.note(page, filled.pages, window);
-            if filled.outcome != FaultOutcome::Served(FaultSource::Zero) {
-                self.counters.add(Counter::ReadAhead, u64::from(filled.pages - 1));
-            }
+            let is_stored = filled.outcome != FaultOutcome::Served(FaultSource::Zero);
+            let along = if is_stored { filled.pages - 1 } else { 0 };
+            self.streams.note(page, filled.pages, along, window);
+            self.counters.add(Counter::ReadAhead, u64::from(along));
         }
         filled.outcome
     }
@@ -54,7 +59,7 @@ impl<P: Platform> Engine<'_, P> {
         (free / PAGE_BYTES as u64).clamp(1, u64::from(u32::MAX)) as u32
     }
 
-    async fn fill(&self, page: PageId, window: u32, workspace: &mut Workspace) -> FilledRun {
+    async fn fill(&self, page: PageId, window: Window, workspace: &mut Workspace) -> FilledRun {
         let alone = |outcome| FilledRun { outcome, pages: 0 };
         self.platform.lock_shared().await;
         if self.event_in_progress.load(Ordering::Acquire) {
@@ -71,14 +76,14 @@ impl<P: Platform> Engine<'_, P> {
                 return alone(FaultOutcome::Retry);
             }
             _ => {
-                let filled = self.fill_unmanaged(page, window);
+                let filled = self.fill_unmanaged(page, window.pages);
                 self.platform.unlock_shared();
                 return filled;
             }
         };
         match word.place() {
             Place::Fresh | Place::Present => {
-                let window = if word.place() == Place::Fresh { window } else { 1 };
+                let window = if word.place() == Place::Fresh { window.pages } else { 1 };
                 let filled = self.fill_zeros(&self.lock_run(leaf, page, word, window));
                 self.platform.unlock_shared();
                 filled
@@ -90,9 +95,9 @@ impl<P: Platform> Engine<'_, P> {
                 alone(outcome)
             }
             Place::Swapped => {
-                let run = self.lock_run(leaf, page, word, self.window_of_job(page, window));
+                let run = self.lock_run(leaf, page, word, self.window_of_job(page, window.pages));
                 self.platform.unlock_shared();
-                self.swap_in(&run, workspace).await
+                self.swap_in(&run, window.depth, workspace).await
             }
         }
     }

@@ -120,8 +120,9 @@ impl<P: Platform> Engine<'_, P> {
 
     /// Loads and fills a run of stored pages, in parts as large as the buffers may be. The thread that waits for the first page goes on when all are there: waking it costs as much as
     /// filling several. Without the gate.
-    pub(crate) async fn swap_in(&self, run: &Run<'_>, workspace: &mut Workspace) -> FilledRun {
-        self.ask_ahead(run);
+    /// So many runs behind it are asked for.
+    pub(crate) async fn swap_in(&self, run: &Run<'_>, depth: u32, workspace: &mut Workspace) -> FilledRun {
+        self.ask_ahead(run, depth);
         let ahead = self.take_ahead(run).await;
         let load = self.load_start(run, &ahead, workspace).await;
         let wake = if run.length > self.part_pages { Wake::Later } else { Wake::Now };

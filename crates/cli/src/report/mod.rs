@@ -46,6 +46,14 @@ pub struct RunReport {
     pub pages_written: u64,
     /// Pages read from the swap file.
     pub pages_read: u64,
+    /// Loaded before a fault came for them, from the pool or the file.
+    pub pages_read_ahead: u64,
+    /// Of those, the ones that the program went past.
+    pub pages_read_ahead_hit: u64,
+    /// Decoded by the supervisor before their fault came.
+    pub pages_decoded_ahead: u64,
+    /// Read or decoded by the supervisor, and no fault came.
+    pub pages_decoded_unused: u64,
     /// Fresh pages given to the program as zeros.
     pub pages_zero_filled: u64,
     /// What went into the compressor.

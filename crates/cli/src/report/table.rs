@@ -99,6 +99,8 @@ impl Lines {
             ("incompressible", report.pages_incompressible),
             ("written", report.pages_written),
             ("read", report.pages_read),
+            ("read ahead", report.pages_read_ahead),
+            ("of them used", report.pages_read_ahead_hit),
             ("zero-filled", report.pages_zero_filled),
         ];
         let seen: Vec<String> = counts
@@ -195,6 +197,10 @@ pub(super) mod tests {
             pages_incompressible: 0,
             pages_written: 300_000,
             pages_read: 299_999,
+            pages_read_ahead: 250_000,
+            pages_read_ahead_hit: 249_000,
+            pages_decoded_ahead: 240_000,
+            pages_decoded_unused: 32,
             pages_zero_filled: 262_144,
             compressed_bytes_in: 400_000 * 4096,
             compressed_bytes_out: 400_000 * 1400,
@@ -227,7 +233,7 @@ uswap: budget 256 MiB, 61.0 s, 17.3 s of CPU for uswap
               /srv/slow: peak 512 MiB of 1 GiB, 2 GiB written, priority -1, solid-state
   compression 2.92 to 1 (1.5 GiB to 534.1 MiB)
   pages       1,234,567 staged, 89,012 moved back, 400,000 compressed, 12,345 same-filled, 700,001 unchanged
-              300,000 written, 299,999 read, 262,144 zero-filled
+              300,000 written, 299,999 read, 250,000 read ahead, 249,000 of them used, 262,144 zero-filled
   faults      from                 count       p50       p99       max
               staged              89,012    4.1 us    9.0 us    1.2 ms
               file               299,999   95.0 us  820.0 us     2.1 s
