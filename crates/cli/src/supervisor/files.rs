@@ -49,6 +49,11 @@ pub struct OpenFile {
 }
 
 impl OpenFile {
+    /// None: it is gone.
+    pub fn file(&self) -> Option<&SwapFile> {
+        self.file.as_ref()
+    }
+
     /// What the segment is told of it.
     fn spec(&self) -> Option<FileSpec> {
         let file = self.file.as_ref()?;
@@ -181,9 +186,9 @@ impl OpenFiles {
     }
 
     /// The file of a byte among the slots of all files, and its place there.
-    pub fn locate(&self, files: SwapFiles<'_>, offset: u64) -> Option<(&SwapFile, u64)> {
+    pub fn locate(&self, files: SwapFiles<'_>, offset: u64) -> Option<(Arc<OpenFile>, u64)> {
         let (file, start) = files.locate(offset)?;
-        Some((&self.get(file.id).file, start))
+        Some((self.get(file.id), start))
     }
 
     /// Writes all of `buffer` at `offset` among the slots of all files.

@@ -57,18 +57,21 @@ impl BackgroundReads for Reads<'_> {
             return 0;
         }
         let files = self.shared.segment.slots().files();
-        let (mut begun, mut end) = (0, 0);
+        let mut end = 0;
+        // The system has them open itself once it was told of the reads.
+        let mut open = Vec::with_capacity(parts.len());
         for part in parts {
             let start = end;
             end += (part.end - part.start) as usize;
             let Some((file, offset)) = self.shared.files.locate(files, part.start) else { break };
-            if !self.reads.add(number, start..end, file, offset) {
+            let is_added = file.file().is_some_and(|file| self.reads.add(number, start..end, file, offset));
+            if !is_added {
                 break;
             }
-            begun += 1;
+            open.push(file);
         }
         self.reads.submit(number);
-        begun
+        open.len()
     }
 
     fn state(&mut self, number: usize) -> Reading {
