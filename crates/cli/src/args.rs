@@ -32,6 +32,9 @@ pub enum Command {
     /// Run PROGRAM and its children within --ram
     #[command(after_help = RUN_AFTER_HELP)]
     Run(RunArguments),
+    /// Say how a run goes: its memory, and how long its processes wait for their pages
+    #[command(after_help = STAT_AFTER_HELP)]
+    Stat(StatArguments),
     /// Write what a run has not touched for a while from its pool to its swap file
     Writeback(WritebackArguments),
     /// Give a run one more swap file
@@ -158,6 +161,18 @@ impl From<CpusArgument> for Cpus {
             CpusArgument::One => Self::One,
         }
     }
+}
+
+const STAT_AFTER_HELP: &str = "\
+A line for each process, in the form of Linux's pressure stall information (/proc/pressure): in how many of 100 parts of
+the last 10, 60 and 300 seconds at least one of its threads waited for a page, and for how many microseconds in all.";
+
+/// Arguments of `uswap stat`.
+#[derive(Debug, Args)]
+pub struct StatArguments {
+    /// Process id of `uswap run`
+    #[arg(value_name = "PID")]
+    pub pid: u32,
 }
 
 /// Arguments of `uswap writeback`.
@@ -289,6 +304,7 @@ mod tests {
             ("uswap run --ram 1G --swap /tmp:1G:x -- true", ErrorKind::ValueValidation),
             ("uswap run --ram 1G -q -v -- true", ErrorKind::ArgumentConflict),
             ("uswap run --ram 1G --nonsense -- true", ErrorKind::UnknownArgument),
+            ("uswap stat", ErrorKind::MissingRequiredArgument),
             ("uswap writeback 1", ErrorKind::MissingRequiredArgument),
             ("uswap writeback --older-than 60 1", ErrorKind::ValueValidation),
             ("uswap swapon 1", ErrorKind::MissingRequiredArgument),

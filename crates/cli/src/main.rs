@@ -9,6 +9,7 @@ fn main() {
     let arguments = Arguments::parse();
     match arguments.command {
         Command::Run(arguments) => run::run(arguments).pass_on(),
+        Command::Stat(arguments) => std::process::exit(control::stat(&arguments)),
         Command::Writeback(arguments) => std::process::exit(control::writeback(&arguments)),
         Command::Swapon(arguments) => std::process::exit(control::swapon(&arguments)),
         Command::Swapoff(arguments) => std::process::exit(control::swapoff(&arguments)),

@@ -3,7 +3,7 @@
 //! ```text
 //! Free -> Filling (owner) -> Ready -> Working (supervisor) -> Done -> Filling (owner) -> Free
 //!                            Ready -> Free: taken back.   Working, Stopped -> Abandoned (owner, or reaper) -> Free (supervisor)
-//!                            Working -> Stopped (owner) -> Done (supervisor): what there is will do.
+//!                            Working -> Stopped (owner) -> Done (supervisor): what there is will do.   Filling -> Done (owner): there is more in it for the next fault.
 //!
 //! word: 63..24 generation   23..8 owner   7..0 state
 //! ```

@@ -35,6 +35,7 @@ pub mod range_set;
 pub mod second_chance;
 pub mod segment;
 pub mod slots;
+pub mod stall;
 pub mod store_jobs;
 pub mod swap_table;
 pub mod swap_word;

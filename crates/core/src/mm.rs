@@ -5,9 +5,11 @@
 //! word 0: state(8) | in whose hands + 1(16) | pid(32)      1: root table      2: thread id of its kswapd      3: resident pages (measured)
 //!      4: staged pages   5: shared pages   6: fork generation   7: pages under management   8: parent record + 1
 //!      9: what it has begun in the swap table and not ended     10: which of all processes it is     11: the swap files that it has open
+//!     12: until when stalls are counted   13: their sum in ns
 //! ```
 
 use crate::files::HeldFiles;
+use crate::stall::Stall;
 use uswap_sync::{AtomicU64, Ordering, fence};
 use uswap_units::{FileId, MmId, TableId};
 
@@ -259,6 +261,10 @@ impl MmRecord<'_> {
     /// Whether it has begun something in the swap table or the slot map that it has not ended.
     pub fn is_in_the_middle(&self) -> bool {
         self.words[9].load(Ordering::Acquire) != 0
+    }
+    /// How long its threads have waited for its pages.
+    pub fn stall(&self) -> Stall<'_> {
+        Stall { counted_until_ns: &self.words[12], total_ns: &self.words[13] }
     }
     /// The swap files that it has open.
     pub fn held_files(&self) -> HeldFiles {

@@ -179,7 +179,9 @@ impl<P: Platform> Engine<'_, P> {
     }
 
     fn note_served(&self, fault: PendingFault, source: FaultSource) {
-        let latency_ns = self.platform.now_ns().saturating_sub(fault.read_at_ns);
+        let now_ns = self.platform.now_ns();
+        let latency_ns = now_ns.saturating_sub(fault.read_at_ns);
+        self.record().stall().add(fault.read_at_ns, now_ns);
         self.counters.latency(source).record(latency_ns);
         self.counters.add(Counter::StallNs, latency_ns);
     }

@@ -1,9 +1,9 @@
-//! Commands to a run that is under way: `uswap writeback`, `uswap swapon` and `uswap swapoff`.
+//! Commands to a run that is under way: `uswap stat`, `uswap writeback`, `uswap swapon` and `uswap swapoff`.
 //!
 //! A run listens on an abstract socket that is named after its process id and the namespace of that; there is no file to leave behind. What must hold: only root and the user of the run are obeyed, and a
 //! command is given only to the process that was named. One line each way ([`order`]):
 //! ```text
-//! -> writeback MILLISECONDS     or     swapon SIZE PRIORITY KIND DIR     or     swapoff DIR
+//! -> writeback MILLISECONDS     or     swapon SIZE PRIORITY KIND DIR     or     swapoff DIR     or     stat 1
 //! <- ok WHAT WAS DONE           or     error WHY
 //! ```
 
@@ -16,7 +16,7 @@ use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::net::{SocketAddr, UnixStream};
 use std::time::Duration;
 
-use crate::args::{SwapoffArguments, SwaponArguments, WritebackArguments};
+use crate::args::{StatArguments, SwapoffArguments, SwaponArguments, WritebackArguments};
 use crate::message::{say, write_stdout};
 use crate::swap_place::SwapPlace;
 use order::{Answer, Order};
@@ -55,6 +55,11 @@ pub fn swapon(arguments: &SwaponArguments) -> i32 {
 pub fn swapoff(arguments: &SwapoffArguments) -> i32 {
     let dir = std::path::absolute(&arguments.dir).unwrap_or_else(|_| arguments.dir.clone());
     tell(arguments.pid, &Order::SwapOff(dir))
+}
+
+/// `uswap stat`; the exit code.
+pub fn stat(arguments: &StatArguments) -> i32 {
+    tell(arguments.pid, &Order::Stat)
 }
 
 fn tell(pid: u32, order: &Order) -> i32 {

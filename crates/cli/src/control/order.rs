@@ -19,7 +19,12 @@ pub enum Order {
     SwapOn(SwapPlace),
     /// Empty the swap file in this directory, and remove it.
     SwapOff(PathBuf),
+    /// Say how it goes.
+    Stat,
 }
+
+/// Stands for a line break in an answer.
+const BREAK: char = '\u{1e}';
 
 /// Stands for what was not said.
 const UNSAID: &str = "-";
@@ -61,6 +66,7 @@ impl Order {
                 name(dir)?
             ),
             Order::SwapOff(dir) => format!("swapoff {}\n", name(dir)?),
+            Order::Stat => "stat 1\n".to_owned(),
         })
     }
 
@@ -84,6 +90,7 @@ impl Order {
                 }))
             }
             "swapoff" => Some(Order::SwapOff(absolute(rest)?)),
+            "stat" => (rest == "1").then_some(Order::Stat),
             _ => None,
         }
     }
@@ -104,14 +111,14 @@ impl Answer {
             Answer::Done(what) => ("ok", what),
             Answer::Error(why) => ("error", why),
         };
-        format!("{word} {}\n", text.replace('\n', " "))
+        format!("{word} {}\n", text.replace('\n', &BREAK.to_string()))
     }
 
     pub fn parse(line: &str) -> Option<Answer> {
         let (word, text) = line.strip_suffix('\n')?.split_once(' ')?;
         match word {
-            "ok" => Some(Answer::Done(text.to_owned())),
-            "error" => Some(Answer::Error(text.to_owned())),
+            "ok" => Some(Answer::Done(text.replace(BREAK, "\n"))),
+            "error" => Some(Answer::Error(text.replace(BREAK, "\n"))),
             _ => None,
         }
     }
@@ -134,14 +141,16 @@ mod tests {
                 ..place
             }),
             Order::SwapOff("/srv/a: b".into()),
+            Order::Stat,
         ];
         for order in orders {
             let line = order.line().expect("it fits into a line");
             assert_eq!(Order::parse(&line), Some(order), "{line}");
         }
-        for answer in
-            [Answer::Done("3 pages: 4 of 5".to_owned()), Answer::Error("it is full: why".to_owned())]
-        {
+        for answer in [
+            Answer::Done("3 pages: 4 of 5\nand more".to_owned()),
+            Answer::Error("it is full: why".to_owned()),
+        ] {
             assert_eq!(Answer::parse(&answer.line()), Some(answer));
         }
     }
@@ -164,6 +173,8 @@ mod tests {
             "swapon - - tape /srv\n",
             "swapoff\n",
             "swapoff srv\n",
+            "stat\n",
+            "stat 2\n",
         ];
         for line in lines {
             assert_eq!(Order::parse(line), None, "{line}");

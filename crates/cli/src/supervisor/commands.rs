@@ -15,6 +15,7 @@ use uswap_units::PAGE_BYTES;
 use uswap_units::limits::SWAP_FILES_MAX;
 
 use super::files::SwapFileOptions;
+use super::pressure;
 use super::shared::Shared;
 use crate::control::server::{Obey, serve};
 use crate::human;
@@ -76,6 +77,10 @@ impl Obey for Shared {
                 Err(_) => return Err(ended()),
             }
         }
+    }
+
+    fn stat(&self) -> String {
+        pressure::stat(self)
     }
 
     fn swap_on(&self, place: SwapPlace) -> Result<String, String> {

@@ -12,6 +12,7 @@ mod limits;
 mod monitor;
 mod placer;
 mod pool_share;
+mod pressure;
 mod reaper;
 mod shared;
 mod shrinker;

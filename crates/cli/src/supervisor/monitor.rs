@@ -11,6 +11,7 @@ use uswap_units::{Bytes, PAGE_BYTES};
 
 use super::PoolSize;
 use super::pool_share::PoolShare;
+use super::pressure;
 use super::shared::Shared;
 use super::tree::Tree;
 
@@ -59,6 +60,7 @@ pub fn run(shared: &Shared) {
         if let Some(share) = &mut share {
             share.follow(shared, engine);
         }
+        pressure::follow(shared);
         std::thread::park_timeout(interval(used, marks.register));
     }
 }

@@ -23,6 +23,7 @@ use uswap_units::{Bytes, PAGE_BYTES, ZspageId};
 
 use super::commands::{Aged, Emptying};
 use super::files::{ADDED_BYTES_MIN, OpenFiles, slots_of};
+use super::pressure::Pressure;
 use super::{OnFull, Options};
 use crate::message::say;
 use crate::report::Unmanaged;
@@ -48,6 +49,9 @@ pub struct Shared {
     pub aged: Mutex<VecDeque<Aged>>,
     /// The swap file that the shrinker was told to empty.
     pub emptying: Mutex<Option<Emptying>>,
+    pub pressure: Mutex<Pressure>,
+    /// The user knows that a program waits most of its time.
+    pub told_of_pressure: AtomicBool,
     /// Held while swap files come or go.
     pub changing_files: Mutex<()>,
     /// A swap file is on its way: who has no room for its pages need not be stopped for it.
@@ -108,6 +112,8 @@ impl Shared {
             unmanaged: Mutex::new(Vec::new()),
             aged: Mutex::default(),
             emptying: Mutex::default(),
+            pressure: Mutex::new(Pressure::new()),
+            told_of_pressure: AtomicBool::new(false),
             changing_files: Mutex::default(),
             file_is_coming: AtomicBool::new(false),
         })

@@ -1,0 +1,49 @@
+//! `uswap stat` says how a run goes while it goes.
+
+use std::process::Command;
+use std::time::Duration;
+use uswap_tests::{Run, program, report, skip, turn, uswap_binary};
+
+/// The number behind `name=` in a line.
+fn number(line: &str, name: &str) -> f64 {
+    let rest = line.split_once(&format!(" {name}=")).map_or("", |(_, rest)| rest);
+    rest.split(' ').next().and_then(|number| number.parse().ok()).unwrap_or(-1.0)
+}
+
+/// A program that mostly waits for its pages: the averages rise, the sum grows with time, and is never more than that.
+#[test]
+fn stat_shows_how_long_a_program_waits_for_its_pages() {
+    const BUDGET_MIB: u64 = 48;
+    let _turn = turn();
+    let Some(uswap) = uswap_binary() else { return skip("this case is about uswap itself") };
+    let words = ["--bytes", "160M", "--content", "mixed", "--access", "read", "--count", "100000000"];
+    let running = Run::plain(program("touch"))
+        .args(words)
+        .args(["--seconds", "9"])
+        .uswap(BUDGET_MIB, &["--swap", "/var/tmp:1G"])
+        .start();
+    let ask = || {
+        let pid = running.pid().to_string();
+        let answer = Command::new(&uswap).args(["stat", &pid]).output().expect("it starts");
+        assert!(answer.status.success(), "{answer:?}");
+        String::from_utf8(answer.stdout).expect("it is text")
+    };
+    std::thread::sleep(Duration::from_secs(1));
+    let first = ask();
+    std::thread::sleep(Duration::from_secs(7));
+    let second = ask();
+    report(&format!("stat: {}", second.trim_end().replace('\n', "; ")));
+    let outcome = running.finish();
+    outcome.must_succeed();
+    let line_of = |text: &str| {
+        let line = text.lines().find(|line| line.contains(" touch some "));
+        line.unwrap_or_else(|| panic!("no line for the program: {text}")).to_owned()
+    };
+    assert!(second.starts_with("memory ") && second.contains(" of 48 MiB: resident "), "{second}");
+    let (before, after) = (line_of(&first), line_of(&second));
+    // With 70 % of its memory elsewhere it waits for most of its time.
+    assert!(number(&after, "avg10") > 15.0 && number(&after, "avg10") <= 100.0, "{after}");
+    assert!(number(&after, "avg300") > 0.0 && number(&after, "avg300") < number(&after, "avg10"), "{after}");
+    let (earlier, later) = (number(&before, "total"), number(&after, "total"));
+    assert!(0.0 <= earlier && earlier < later && later < 9.5e6, "{earlier} us, then {later}");
+}
