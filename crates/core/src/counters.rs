@@ -106,7 +106,8 @@ pub const FAULT_SOURCES: [(FaultSource, &str); 6] = [
 /// Words of the counters and histograms in the segment.
 pub const COUNTER_WORDS: usize = 64;
 const _: () = assert!(COUNTERS.len() <= COUNTER_WORDS);
-pub(crate) const HISTOGRAM_WORDS: usize = BUCKETS * FAULT_SOURCES.len();
+/// One of latencies for each source, and two of reuse distances.
+pub(crate) const HISTOGRAM_WORDS: usize = BUCKETS * (FAULT_SOURCES.len() + 2);
 
 /// View of the counters.
 #[derive(Clone, Copy)]
@@ -126,6 +127,13 @@ impl<'a> Counters<'a> {
     }
     /// Latencies of the faults from one source, in ns.
     pub fn latency(&self, source: FaultSource) -> Histogram<'a> {
-        Histogram { buckets: &self.histograms[source as usize * BUCKETS..][..BUCKETS] }
+        self.histogram(source as usize)
+    }
+    /// Distances of the faults on stored pages, and of pages that came along: see [`crate::reuse`].
+    pub(crate) fn reuse_distances(&self) -> [Histogram<'a>; 2] {
+        [0, 1].map(|number| self.histogram(FAULT_SOURCES.len() + number))
+    }
+    fn histogram(&self, number: usize) -> Histogram<'a> {
+        Histogram { buckets: &self.histograms[number * BUCKETS..][..BUCKETS] }
     }
 }

@@ -1,5 +1,6 @@
 //! Latency histograms: logarithmic buckets with eight steps an octave (12 % wide), in shared words.
 
+use core::ops::RangeInclusive;
 use uswap_sync::{AtomicU64, Ordering};
 
 /// Buckets of one histogram: 40 octaves of ns, 8 each.
@@ -29,7 +30,7 @@ fn top_of(bucket: usize) -> u64 {
     ((8 + step + 1) << (octave - 3)) - 1
 }
 
-impl Histogram<'_> {
+impl<'a> Histogram<'a> {
     /// Counts one value.
     pub fn record(&self, value: u64) {
         self.buckets[bucket_of(value)].fetch_add(1, Ordering::Relaxed);
@@ -37,6 +38,19 @@ impl Histogram<'_> {
     /// Values counted.
     pub fn count(&self) -> u64 {
         self.buckets.iter().map(|bucket| bucket.load(Ordering::Relaxed)).sum()
+    }
+    /// The mean, as far as buckets tell it; 0 when nothing was counted.
+    pub fn mean(&self) -> u64 {
+        let (sum, count) = self.counts().fold((0, 0), |(sum, all), (values, count)| {
+            (sum + count * (values.start() + (values.end() - values.start()) / 2), all + count)
+        });
+        sum / count.max(1)
+    }
+    /// How many values each bucket has, and which it counts.
+    pub fn counts(self) -> impl Iterator<Item = (RangeInclusive<u64>, u64)> + use<'a> {
+        let first = |bucket: usize| bucket.checked_sub(1).map_or(0, |before| top_of(before) + 1);
+        let buckets = self.buckets.iter().enumerate();
+        buckets.map(move |(bucket, count)| (first(bucket)..=top_of(bucket), count.load(Ordering::Relaxed)))
     }
     /// The value that `numerator` of `denominator` values do not exceed, rounded up to its bucket; 0 when nothing was counted.
     pub fn quantile(&self, numerator: u64, denominator: u64) -> u64 {
@@ -75,5 +89,6 @@ mod tests {
         let half = histogram.quantile(1, 2);
         assert!((500..=575).contains(&half), "{half}");
         assert!(histogram.quantile(99, 100) >= 990);
+        assert!((490..=510).contains(&histogram.mean()), "{}", histogram.mean());
     }
 }

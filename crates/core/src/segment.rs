@@ -13,6 +13,7 @@ use crate::mm::{Hands, MM_WORDS, MmTable};
 use crate::page_table::{PageTable, Tables};
 use crate::placement::{PLACEMENT_WORDS, Placement};
 use crate::pool::{CLASS_COUNT, MAP_WORDS, Pool, ZSPAGE_BYTES};
+use crate::reuse::{BUDGET_PARTS, Reuse, stamp_words};
 use crate::slots::SlotMap;
 use crate::store_jobs::{STORE_JOB_WORDS, STORE_JOBS, StoreJobs};
 use crate::swap_table::{CLUSTER_ENTRIES, SwapTable, entry_space};
@@ -27,7 +28,7 @@ const HEADER_WORDS: usize = PAGE_BYTES / 8;
 const FILE_KEY_START: usize = 8;
 const BUDGET_START: usize = 16;
 /// Notes that structures keep in the header, each on a cache line of its own.
-const NOTES: usize = 7;
+const NOTES: usize = 8;
 const PLACEMENT_START: usize = BUDGET_START + BUDGET_WORDS + NOTES * 8;
 /// Slots that a swap word can name: 34 bits of granules of 64 bytes.
 pub const SLOTS_MAX: u64 = (1 << 34) * FILE_GRANULE_BYTES / PAGE_BYTES as u64;
@@ -70,6 +71,7 @@ pub struct Layout {
     words: usize,
     hashes: usize,
     more: usize,
+    stamps: usize,
     tables: usize,
     pool: usize,
     total: usize,
@@ -111,6 +113,7 @@ impl Geometry {
             words: place(self.entries as usize),
             hashes: place(self.entries as usize * 2),
             more: place(self.entries as usize),
+            stamps: place(stamp_words(self.entries as usize)),
             tables: place(self.tables as usize * 512),
             pool: place(zspages * ZSPAGE_BYTES / 8),
             total: at,
@@ -291,6 +294,15 @@ impl<'a> Segment<'a> {
             clusters: self.part(self.layout.clusters, self.layout.clusters_words),
             counters: self.counters(),
             locker: self.locker(),
+        }
+    }
+    /// How long ago what is stored was stored.
+    pub fn reuse(&self) -> Reuse<'a> {
+        Reuse {
+            clock: self.note(7),
+            stamps: self.part(self.layout.stamps, stamp_words(self.layout.geometry.entries as usize)),
+            distances: self.counters().reuse_distances(),
+            part_pages: (self.budget().ram().0 / PAGE_BYTES as u64 / BUDGET_PARTS).max(1),
         }
     }
     /// The pool.

@@ -12,6 +12,7 @@ use core::sync::atomic::Ordering;
 use uswap_core::counters::{Counter, FaultSource};
 use uswap_core::page_table::Leaf;
 use uswap_core::page_word::{Commit, PageSlot, PageWord, Place, TryLock};
+use uswap_core::reuse::Back;
 use uswap_core::swap_table::Came;
 use uswap_units::limits::RUN_PAGES_MAX;
 use uswap_units::{BLOCK_PAGES, PAGE_BYTES, PageId, SwapId};
@@ -122,6 +123,10 @@ impl<P: Platform> Engine<'_, P> {
     /// filling several. Without the gate.
     /// So many runs behind it are asked for.
     pub(crate) async fn swap_in(&self, run: &Run<'_>, depth: u32, workspace: &mut Workspace) -> FilledRun {
+        for index in 0..run.length {
+            let how = if index == 0 { Back::ByFault } else { Back::Along };
+            self.segment.reuse().note_back(run.swap(index), how);
+        }
         self.ask_ahead(run, depth);
         let ahead = self.take_ahead(run).await;
         let load = self.load_start(run, &ahead, workspace).await;

@@ -146,6 +146,7 @@ impl<P: Platform> Engine<'_, P> {
     /// exclusive section, and over when a shared one begins.
     async fn commit_stored(&self, slot: PageSlot<'_>, word: PageWord, swap: SwapId) {
         let old = word.swap().filter(|&old| old != swap);
+        self.segment.reuse().note_stored(swap);
         match slot.commit(Place::Swapped, Some(swap)) {
             Commit::Done => {
                 if let Some(old) = old {

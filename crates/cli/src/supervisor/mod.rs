@@ -75,7 +75,7 @@ impl PoolSize {
     /// Between what limits it moves.
     pub fn bounds(self, ram_bytes: u64) -> RangeInclusive<u64> {
         match self {
-            PoolSize::Auto => ram_bytes / 2..=ram_bytes / 10 * 8,
+            PoolSize::Auto => ram_bytes / 10..=ram_bytes / 10 * 8,
             PoolSize::Fixed(bytes) => bytes..=bytes,
         }
     }

@@ -1,35 +1,30 @@
-//! How much of the budget the pool may take: between half and eight tenths, as the program needs it.
+//! How much of the budget the pool may take: between a tenth and eight tenths, as the program needs it.
 //!
-//! A byte more for the pool spares a fault that is served from the file; a byte more for pages as they are spares one that is served from the pool. Both are counted while the program runs: the first
-//! as faults from the file for each byte there, the second as touches of staged pages, which are the coldest quarter of what is resident. The pool moves towards the dearer of the two.
+//! A byte more for the pool spares faults that are served from the file; a byte more for pages as they are spares some that are served from the pool. What is best follows from the reuse distances of the faults: [`uswap_core::pool_share`].
 
 use std::time::{Duration, Instant};
 
 use uswap_core::balance::staged_pages_wanted;
 use uswap_core::counters::{Counter, FaultSource};
+use uswap_core::histogram::BUCKETS;
+use uswap_core::pool_share::{Division, Faults, Returns, Share};
+use uswap_core::reuse::Back;
 use uswap_units::PAGE_BYTES;
 
 use super::shared::Shared;
 
-/// So often the pool's limit may move, by a 64th of the budget.
+/// So often the pool's limit may move.
 const LOOK: Duration = Duration::from_millis(100);
-const STEP_PART: u64 = 64;
-
-/// Fewer faults say nothing: then it waits for more, but not longer than this.
-const FAULTS_MIN: u64 = 64;
-const STALE: Duration = Duration::from_secs(2);
 
 /// Two wake-ups and the ways into the kernel, which no handler sees.
 const HANDOFF_NS: u64 = 10_000;
 
-/// One side must be dearer so many times: what is counted are estimates.
-const MARGIN: f64 = 2.0;
+/// What it took to write a page that a fault gets from the file: sealing it, and its part of the system calls. Most are stored anew and written again.
+const WRITE_NS: u64 = 30_000;
 
-/// The pool must be so many times dearer to get more than seven tenths: what pages are worth behind the coldest quarter is not known, and there are few of them.
-const MARGIN_BEYOND: f64 = 4.0;
-
-/// So many times dearer it gets two steps at once.
-const MARGIN_FAST: f64 = 8.0;
+/// What a fault from the file is taken to cost before so many were seen.
+const FILE_NS: u64 = 200_000;
+const KNOWN: u64 = 64;
 
 /// What of a process is resident whatever is reclaimed: its agent's threads and tables, its stacks, what libc wrote to.
 const KEPT_BYTES: u64 = 512 << 10;
@@ -41,6 +36,9 @@ const PAGES_PART: u64 = 8;
 const IN_VAIN_MAX: u64 = 2;
 const IN_VAIN_WITHIN: Duration = Duration::from_secs(1);
 
+/// Then it gives so many parts of the budget away at once.
+const YIELD_PART: u64 = 16;
+
 /// So long the pool stays below the size at which it gave way.
 const YIELDED: Duration = Duration::from_secs(60);
 
@@ -49,6 +47,10 @@ pub struct PoolShare {
     looked: Instant,
     from_file: u64,
     staged_back: u64,
+    stored: u64,
+    /// Of both kinds, by buckets.
+    distances: [Vec<u64>; 2],
+    share: Share,
     in_vain: InVain,
 }
 
@@ -75,54 +77,6 @@ impl InVain {
     }
 }
 
-/// What was counted since the last look, and over what.
-struct Seen {
-    from_file: u64,
-    staged_back: u64,
-    file_ns: u64,
-    pool_ns: u64,
-    file_bytes: u64,
-    /// As large as it may get.
-    file_bytes_max: u64,
-    staged_bytes: u64,
-    /// The pool has seven tenths of the budget or more.
-    beyond: bool,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Move {
-    Up,
-    UpFast,
-    Stay,
-    Down,
-}
-
-impl Seen {
-    fn file_is_nearly_full(&self) -> bool {
-        self.file_bytes > self.file_bytes_max / 8 * 7
-    }
-
-    /// Towards where a byte spares more time; but a file that is nearly full gets nothing more.
-    fn decide(&self) -> Move {
-        if self.file_is_nearly_full() {
-            return Move::Up;
-        }
-        let longer_ns = self.file_ns.saturating_sub(self.pool_ns);
-        let of_pool = (self.from_file * longer_ns) as f64 / self.file_bytes.max(1) as f64;
-        let of_pages = (self.staged_back * self.pool_ns) as f64 / self.staged_bytes.max(1) as f64;
-        let margin = if self.beyond { MARGIN_BEYOND } else { MARGIN };
-        if of_pool > MARGIN_FAST * of_pages {
-            Move::UpFast
-        } else if of_pool > margin * of_pages {
-            Move::Up
-        } else if of_pages > MARGIN * of_pool {
-            Move::Down
-        } else {
-            Move::Stay
-        }
-    }
-}
-
 /// The largest limit that leaves room for pages of the program, between a quarter of the budget and `most`.
 fn with_room_for_pages(most: u64, ram: u64, engine_bytes: u64, processes: u64) -> u64 {
     let others = engine_bytes + processes * KEPT_BYTES + ram / PAGES_PART;
@@ -133,7 +87,15 @@ impl PoolShare {
     pub fn new() -> PoolShare {
         let now = Instant::now();
         let in_vain = InVain { since: now, count: 0, ceiling: None };
-        PoolShare { looked: now, from_file: 0, staged_back: 0, in_vain }
+        PoolShare {
+            looked: now,
+            from_file: 0,
+            staged_back: 0,
+            stored: 0,
+            distances: [const { Vec::new() }; 2],
+            share: Share::default(),
+            in_vain,
+        }
     }
 
     /// Moves the limit of the pool if it is time, and if the pool is at its limit. `engine_bytes` is what uswap has beside the pool.
@@ -142,101 +104,82 @@ impl PoolShare {
         if elapsed < LOOK {
             return;
         }
+        let now = Instant::now();
+        self.looked = now;
         let (segment, ram) = (&shared.segment, shared.options.ram_bytes);
         let (pool, counters) = (segment.pool(), segment.counters());
-        let latency = |source| counters.latency(source);
-        let (from_file, staged_back) =
-            (latency(FaultSource::File).count(), latency(FaultSource::Staged).count());
-        let limit = pool.limit_bytes();
-        let seen = Seen {
-            from_file: from_file - self.from_file,
-            staged_back: staged_back - self.staged_back,
-            file_ns: latency(FaultSource::File).quantile(1, 2) + HANDOFF_NS,
-            pool_ns: latency(FaultSource::Pool).quantile(1, 2) + HANDOFF_NS,
-            file_bytes: segment.slots().used() * PAGE_BYTES as u64,
-            file_bytes_max: segment.slots().capacity() * PAGE_BYTES as u64,
-            staged_bytes: staged_pages_wanted(segment.mms().resident_pages()) * PAGE_BYTES as u64,
-            beyond: limit >= ram / 10 * 7,
-        };
-        let step = ram / STEP_PART;
+        let (limit, file) = (pool.limit_bytes(), segment.slots());
+        let file_is_nearly_full = file.used() > file.capacity() / 8 * 7;
+        let division = self.look(shared);
         let (least, most) = shared.options.pool.bounds(ram).into_inner();
-        let now = Instant::now();
         let must_give_way = self.in_vain.is_too_often(counters.get(Counter::WaitedInVain), now);
-        if must_give_way && least < most && !seen.file_is_nearly_full() {
-            let limit = limit.saturating_sub(4 * step).max(ram / 4);
-            self.in_vain.ceiling = Some((limit, now));
-            pool.set_limit_bytes(limit);
+        if must_give_way && least < most && !file_is_nearly_full {
+            let less = limit.saturating_sub(ram / YIELD_PART).max(ram / 4).min(limit);
+            self.in_vain.ceiling = Some((less, now));
+            pool.set_limit_bytes(less);
             return;
         }
-        let enough = seen.from_file + seen.staged_back >= FAULTS_MIN;
-        if !enough && elapsed < STALE {
-            return;
-        }
-        (self.looked, self.from_file, self.staged_back) = (now, from_file, staged_back);
         // Beyond: --on-full grow has given it more, since the file is full.
-        if limit > most + step {
+        if limit > most + ram / YIELD_PART {
             return;
         }
         let most = with_room_for_pages(most, ram, engine_bytes, segment.mms().in_use().count() as u64);
         let most = self.in_vain.ceiling(now).map_or(most, |ceiling| ceiling.min(most));
-        let least = least.min(most);
-        if limit > most && !seen.file_is_nearly_full() {
+        if limit > most && !file_is_nearly_full {
             pool.set_limit_bytes(most);
             return;
         }
-        let at_its_limit = pool.resident_bytes() > limit / 8 * 7;
-        if !enough || !at_its_limit {
-            return;
+        let wanted = match file_is_nearly_full {
+            // It gets nothing more.
+            true => Some((limit + ram / YIELD_PART / 4).min(most).max(limit)),
+            false => self.share.limit(division, limit, least.min(most)..=most),
+        };
+        if let Some(wanted) = wanted {
+            pool.set_limit_bytes(wanted);
         }
-        match seen.decide() {
-            Move::Up => pool.set_limit_bytes((limit + step).min(most).max(limit)),
-            Move::UpFast => pool.set_limit_bytes((limit + 2 * step).min(most).max(limit)),
-            Move::Down => pool.set_limit_bytes(limit.saturating_sub(step).max(least)),
-            Move::Stay => (),
-        }
+    }
+
+    /// Counts what happened since the last look.
+    fn look(&mut self, shared: &Shared) -> Division {
+        let segment = &shared.segment;
+        let latency = |source| segment.counters().latency(source);
+        let resident_pages = segment.mms().resident_pages();
+        let cost_ns = |source| latency(source).mean() + HANDOFF_NS;
+        let division = Division {
+            ram: shared.options.ram_bytes,
+            resident: resident_pages * PAGE_BYTES as u64,
+            staged: staged_pages_wanted(resident_pages) * PAGE_BYTES as u64,
+            pool: segment.pool().resident_bytes(),
+            pool_ns: cost_ns(FaultSource::Pool),
+            file_ns: if latency(FaultSource::File).count() < KNOWN {
+                FILE_NS
+            } else {
+                cost_ns(FaultSource::File) + WRITE_NS
+            },
+        };
+        let since = |before: &mut u64, now: u64| now - core::mem::replace(before, now);
+        let faults = Faults {
+            from_file: since(&mut self.from_file, latency(FaultSource::File).count()),
+            on_staged: since(&mut self.staged_back, latency(FaultSource::Staged).count()),
+            stored: since(&mut self.stored, segment.reuse().stored()),
+        };
+        let reuse = segment.reuse();
+        let mut counts = |how: Back| -> Vec<_> {
+            let before = &mut self.distances[how as usize];
+            let counts = reuse.distances(how).counts();
+            before.resize(BUCKETS, 0);
+            counts.zip(before).map(|((distances, now), before)| (distances, since(before, now))).collect()
+        };
+        let both = counts(Back::ByFault).into_iter().zip(counts(Back::Along));
+        let returns = both.map(|((distances, faults), (_, along))| Returns { distances, faults, along });
+        self.share.note(division, faults, returns);
+        division
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    const SEEN: Seen = Seen {
-        from_file: 100,
-        staged_back: 100,
-        file_ns: 70_000,
-        pool_ns: 20_000,
-        file_bytes: 5 << 20,
-        file_bytes_max: 64 << 20,
-        staged_bytes: 2 << 20,
-        beyond: false,
-    };
-
-    #[test]
-    fn the_pool_moves_to_where_a_byte_spares_more() {
-        // 100 * 50 us over 5 MiB, and 100 * 20 us over 2 MiB.
-        assert_eq!(SEEN.decide(), Move::Stay);
-        assert_eq!(Seen { from_file: 201, ..SEEN }.decide(), Move::Up);
-        assert_eq!(Seen { staged_back: 201, ..SEEN }.decide(), Move::Down);
-        assert_eq!(Seen { file_ns: 121_000, ..SEEN }.decide(), Move::Up);
-        assert_eq!(Seen { file_bytes: 11 << 20, ..SEEN }.decide(), Move::Down);
-        assert_eq!(Seen { from_file: 801, ..SEEN }.decide(), Move::UpFast);
-    }
-
-    #[test]
-    fn beyond_seven_tenths_it_takes_more() {
-        let beyond = Seen { beyond: true, ..SEEN };
-        assert_eq!(Seen { from_file: 399, ..beyond }.decide(), Move::Stay);
-        assert_eq!(Seen { from_file: 401, ..beyond }.decide(), Move::Up);
-        assert_eq!(Seen { staged_back: 201, ..beyond }.decide(), Move::Down);
-    }
-
-    #[test]
-    fn a_file_that_is_nearly_full_gets_nothing_more() {
-        let pages_are_dear = Seen { staged_back: 1000, ..SEEN };
-        assert_eq!(pages_are_dear.decide(), Move::Down);
-        assert_eq!(Seen { file_bytes_max: 5 << 20, ..pages_are_dear }.decide(), Move::Up);
-    }
 
     #[test]
     fn pages_keep_some_room_in_a_small_budget() {
@@ -263,11 +206,5 @@ mod tests {
         assert!(in_vain.is_too_often(10, at(2200)));
         in_vain.ceiling = Some((7, at(2200)));
         assert_eq!((in_vain.ceiling(at(2300)), in_vain.ceiling(at(70_000))), (Some(7), None));
-    }
-
-    #[test]
-    fn nothing_counted_moves_nothing() {
-        let nothing = Seen { from_file: 0, staged_back: 0, file_bytes: 0, staged_bytes: 0, ..SEEN };
-        assert_eq!(nothing.decide(), Move::Stay);
     }
 }

@@ -1,0 +1,276 @@
+//! How much of the budget the pool should have, from what faults were seen to cost.
+//!
+//! All pages are one stack, the latest used on top: those that are mapped, then what is in the pool, then what is in the file. A fault comes from a *depth*: the pages that are mapped, and those that were stored
+//! after it and are not back. With another division the same fault would have come from the same depth; so for each size of the pool one can say how many faults there would not have been, and how many would have
+//! come from the pool and from the file. (Mattson, Gecsei, Slutz and Traiger, "Evaluation techniques for storage hierarchies", 1970.)
+//!
+//! What is known of a fault is its reuse distance: how many pages were stored after it, those included that came back and were stored again. How many of the last so many are still out follows from
+//! how soon pages come back (as Denning and Schwartz reckon the size of a working set, 1972).
+//!
+//! What is not used in that order makes this an estimate; what was seen counts half after two seconds, and the limit goes in small steps.
+
+use crate::histogram::BUCKETS;
+use crate::reuse::BUDGET_PARTS;
+use core::cmp::Ordering;
+use core::ops::RangeInclusive;
+
+/// Depths are told apart by 64ths of the budget, up to sixteen budgets.
+const STEPS: u64 = 64;
+const DEPTHS: usize = 16 * STEPS as usize;
+
+/// Of what was seen, so much is left at the next look: half after two seconds of ten looks each.
+const LEFT: f64 = 0.966;
+
+/// So much less a better size must cost, for one step; and for two.
+const GAIN_MIN: f64 = 1.03;
+const GAIN_FAST: f64 = 1.2;
+
+/// A pool of less than half the budget must be so much cheaper, to get there and to stay there: what is written must be read again if this was wrong, and programs have phases.
+const MARGIN_SMALL: f64 = 1.3;
+const MARGIN_STAY: f64 = 1.15;
+
+/// With fewer faults nothing is said.
+const FAULTS_MIN: f64 = 64.0;
+
+/// What is seen at one look.
+#[derive(Clone, Copy, Debug)]
+pub struct Division {
+    /// The budget.
+    pub ram: u64,
+    /// Bytes that are mapped or staged.
+    pub resident: u64,
+    /// Of them, staged.
+    pub staged: u64,
+    /// Bytes of the pool.
+    pub pool: u64,
+    /// What a fault from the pool costs, in ns, and one from the file.
+    pub pool_ns: u64,
+    /// See `pool_ns`.
+    pub file_ns: u64,
+}
+
+/// Faults since the look before.
+#[derive(Clone, Copy, Debug)]
+pub struct Faults {
+    /// From the file.
+    pub from_file: u64,
+    /// On staged pages.
+    pub on_staged: u64,
+    /// Pages that were stored.
+    pub stored: u64,
+}
+
+/// Stored pages that came back from distances of one bucket since the look before.
+#[derive(Clone, Debug)]
+pub struct Returns {
+    /// The distances, in [`BUDGET_PARTS`].
+    pub distances: RangeInclusive<u64>,
+    /// Pages that came by a fault of their own.
+    pub faults: u64,
+    /// Pages that came along with others.
+    pub along: u64,
+}
+
+/// What was seen, the older the less.
+pub struct Share {
+    /// Faults on stored pages by their depth, in steps.
+    depths: [f64; DEPTHS],
+    from_file: f64,
+    on_staged: f64,
+    /// Pages that were stored, and those that came back by the buckets of their distances.
+    stored: f64,
+    returns: [f64; BUCKETS],
+}
+
+impl Default for Share {
+    fn default() -> Share {
+        Share { depths: [0.0; DEPTHS], from_file: 0.0, on_staged: 0.0, stored: 0.0, returns: [0.0; BUCKETS] }
+    }
+}
+
+impl Share {
+    /// Counts what was seen since the look before; `returns` in the order of their distances, a bucket of the histogram each.
+    pub fn note(&mut self, now: Division, faults: Faults, returns: impl Iterator<Item = Returns>) {
+        self.depths.iter_mut().for_each(|count| *count *= LEFT);
+        let older = |before: f64, new: u64| before * LEFT + new as f64;
+        self.from_file = older(self.from_file, faults.from_file);
+        self.on_staged = older(self.on_staged, faults.on_staged);
+        self.stored = older(self.stored, faults.stored);
+        let steps_a_part = STEPS as f64 / BUDGET_PARTS as f64;
+        let mut depth = now.resident as f64 * STEPS as f64 / now.ram as f64;
+        let mut came_back = 0.0;
+        for (Returns { distances, faults, along }, before) in returns.zip(&mut self.returns) {
+            *before = older(*before, faults + along);
+            let end = came_back + *before;
+            // Half of those that come back from here are back before the middle.
+            let still_out = (1.0 - (came_back + end) / 2.0 / self.stored.max(end).max(1.0)).max(0.0);
+            let deeper = depth + distances.count() as f64 * steps_a_part * still_out;
+            spread(&mut self.depths, faults, depth, deeper);
+            (came_back, depth) = (end, deeper);
+        }
+    }
+
+    /// Faults from below a depth in steps.
+    fn below(&self, depth: f64) -> f64 {
+        let whole = (depth.max(0.0) as usize).min(DEPTHS);
+        let part = if whole < DEPTHS { self.depths[whole] * (depth.max(0.0) - whole as f64) } else { 0.0 };
+        self.depths[whole..].iter().sum::<f64>() - part
+    }
+
+    /// The depth below which so many faults came from.
+    fn depth_of(&self, faults: f64) -> f64 {
+        let (mut below, mut depth) = (0.0, DEPTHS);
+        while depth > 0 && below + self.depths[depth - 1] <= faults {
+            depth -= 1;
+            below += self.depths[depth];
+        }
+        depth as f64
+    }
+
+    /// What the faults that were seen would have cost with a pool of so many steps, in ns.
+    fn cost(&self, now: Division, pool: u64) -> f64 {
+        let steps = |bytes: u64| bytes as f64 * STEPS as f64 / now.ram as f64;
+        let (resident, pool_now) = (steps(now.resident), steps(now.pool).max(1.0));
+        let reaches = (self.depth_of(self.from_file) - resident).max(0.0);
+        let more = pool_now - pool as f64;
+        let (mapped, held) = (resident + more, reaches * pool as f64 / pool_now);
+        let from_file = self.below(mapped + held);
+        let faults = self.below(mapped.max(resident));
+        // Of the pages that are mapped only those are known that were staged.
+        let on_less = self.on_staged * (-more).max(0.0) / steps(now.staged).max(1.0);
+        now.pool_ns as f64 * (faults - from_file + on_less) + now.file_ns as f64 * from_file
+    }
+
+    /// The limit of the pool for the next look, in bytes; `limit` is that of now. None: there is nothing to say.
+    pub fn limit(&self, now: Division, limit: u64, bounds: RangeInclusive<u64>) -> Option<u64> {
+        if self.below(0.0) + self.on_staged < FAULTS_MIN {
+            return None;
+        }
+        let step = now.ram / STEPS;
+        let sizes = bounds.start().div_ceil(step).max(1)..=bounds.end() / step;
+        let size = limit.min(now.pool) / step;
+        let cost = |size: u64| self.cost(now, size);
+        let cheapest = |sizes: RangeInclusive<u64>| sizes.min_by(|&a, &b| cost(a).total_cmp(&cost(b)));
+        let at_all = cheapest(sizes.clone())?;
+        let large = cheapest((*sizes.start()).max(STEPS / 2)..=*sizes.end()).unwrap_or(at_all);
+        let margin = if size < STEPS / 2 { MARGIN_STAY } else { MARGIN_SMALL };
+        let best = if cost(large) > margin * cost(at_all) { at_all } else { large };
+        let gain = cost(size) / cost(best).max(1.0);
+        let steps = if gain > GAIN_FAST { 2 } else { u64::from(gain > GAIN_MIN) };
+        // A pool that does not use what it has needs no more. From three quarters on copies are given up for its sake.
+        let at_its_limit = now.pool > limit / 4 * 3;
+        Some(match best.cmp(&size) {
+            Ordering::Greater if at_its_limit => limit.max((limit + steps * step).min(best * step)),
+            Ordering::Less => limit.min((size - steps.min(size - best)) * step),
+            _ => limit,
+        })
+    }
+}
+
+/// Counts faults alike over the depths from one to another, in steps.
+fn spread(depths: &mut [f64; DEPTHS], faults: u64, from: f64, to: f64) {
+    if faults == 0 {
+        return;
+    }
+    let step = |depth: f64| (depth as usize).min(DEPTHS - 1);
+    let among = step(from)..=step(to);
+    let each = faults as f64 / among.clone().count() as f64;
+    depths[among].iter_mut().for_each(|count| *count += each);
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    const MIB: u64 = 1 << 20;
+    /// Of 64 MiB, 28 are mapped (7 of them staged) and 32 the pool's.
+    const NOW: Division = Division {
+        ram: 64 * MIB,
+        resident: 28 * MIB,
+        staged: 7 * MIB,
+        pool: 32 * MIB,
+        pool_ns: 20_000,
+        file_ns: 100_000,
+    };
+    const BOUNDS: RangeInclusive<u64> = 6 * MIB..=51 * MIB;
+
+    /// A program that comes for the pages of some places by turns: place `depth` MiB down in the order of its last uses, so many times at each look. Where the pool's limit ends that begins at a half; the pool holds three times its size.
+    fn ends(depths: &[(u64, u64)], on_staged: u64) -> u64 {
+        let (mut share, mut limit) = (Share::default(), 32 * MIB);
+        for _ in 0..200 {
+            let now = Division { resident: 60 * MIB - limit, pool: limit, ..NOW };
+            let resident = now.resident / MIB;
+            let seen = depths.iter().filter(|(depth, _)| *depth > resident);
+            let holds = resident + 3 * limit / MIB;
+            let from_file = seen.clone().filter(|(depth, _)| *depth > holds).map(|(_, count)| count).sum();
+            // Much more is stored than comes back: distances are depths.
+            let faults = Faults { from_file, on_staged, stored: 1_000_000 };
+            let at = |parts: u64| {
+                seen.clone()
+                    .filter(|(depth, _)| (depth - resident) * 4 == parts)
+                    .map(|(_, count)| count)
+                    .sum()
+            };
+            share.note(
+                now,
+                faults,
+                (0..BUCKETS as u64).map(|parts| Returns {
+                    distances: parts..=parts,
+                    faults: at(parts),
+                    along: 0,
+                }),
+            );
+            limit = share.limit(now, limit, BOUNDS).unwrap_or(limit);
+        }
+        limit / MIB
+    }
+
+    #[test]
+    fn a_working_set_that_nearly_fits_gets_the_room() {
+        // Most faults come from just behind what is mapped, few from far away: 40 MiB must be mapped.
+        let limit = ends(&[(40, 5000), (90, 20), (100, 20)], 100);
+        assert!((6..=20).contains(&limit), "{limit}");
+    }
+
+    #[test]
+    fn what_would_not_pay_does_not_move_it() {
+        assert_eq!(ends(&[], 0), 32, "nothing was seen");
+        assert_eq!(ends(&[(100, 1)], 0), 32, "and one fault from far away is nothing");
+    }
+
+    /// Pages of a program that uses all its memory alike come back from exponential distances. It is only so deep as there are pages.
+    #[test]
+    fn what_is_used_alike_lies_no_deeper_than_there_are_pages() {
+        let (mut share, faults_a_look) = (Share::default(), 100_000.0);
+        // 128 MiB in 64, of which 28 are mapped and 90 in the pool: 10 are in the file.
+        let out_parts = 400.0;
+        let (mut before, buckets) = (1.0, BUCKETS as u64);
+        let returns: std::vec::Vec<Returns> = (0..buckets)
+            .map(|bucket| {
+                let (from, to) = (bucket * 8, bucket * 8 + 7);
+                let left = exp(-((to + 1) as f64) / out_parts);
+                let faults = ((before - left) * faults_a_look) as u64;
+                before = left;
+                Returns { distances: from..=to, faults, along: 0 }
+            })
+            .collect();
+        let from_file = (faults_a_look / 10.0) as u64;
+        let faults = Faults { from_file, on_staged: 1000, stored: faults_a_look as u64 };
+        for _ in 0..100 {
+            share.note(NOW, faults, returns.iter().cloned());
+        }
+        let bottom = share.depth_of(0.0);
+        assert!((126.0..=130.0).contains(&bottom), "{bottom}");
+        let pool_ends = share.depth_of(share.from_file);
+        assert!((116.0..=120.0).contains(&pool_ends), "{pool_ends}");
+        // 10 % of faults are from the file, five times as dear: a ninth more of the pool has them all.
+        let cheapest = (6..=51).min_by(|&a, &b| share.cost(NOW, a).total_cmp(&share.cost(NOW, b)));
+        assert!((35..=38).contains(&cheapest.expect("a size")), "{cheapest:?}");
+    }
+
+    /// e^x for x <= 0: the crate has no mathematics.
+    fn exp(x: f64) -> f64 {
+        let small = x / 1024.0;
+        (0..10).fold(1.0 + small + small * small / 2.0, |value, _| value * value)
+    }
+}
