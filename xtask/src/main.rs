@@ -23,8 +23,8 @@ usage: cargo xtask COMMAND
   clippy                lints; a warning is an error
   build                 release build of the agent and of the uswap command
   demo [ARGS]           build, then `uswap demo ARGS`
-  fuzz [--seconds N]    random lists of operations against the models of the structures, for 20 s or N
-  fuzz --seed S         the lists of one seed, as a failing run prints it
+  fuzz [--seconds N]    random lists of operations against the models of the structures, and random pages by vector kernels against portable code: 20 s or N of each
+  fuzz --seed S         the lists and the page of one seed, as a failing run prints it
   swap-space [--short] [--scene NAME] [--out DIR]
                         allocators of swap slots side by side, in made-up time and with threads; pictures go to DIR
   highalloc [--short] [--seeds N] [--wait may|may-not] [--out DIR]

@@ -137,20 +137,29 @@ fn unit_tests() -> Result<Seen> {
     watch_tests(cargo(&["test", "--workspace", "--exclude", AGENT, "--exclude", INTEGRATION]))
 }
 
-/// Random lists of operations against the models, for some seconds; or those of one seed.
+/// What is tried with random content: the package, and the test.
+const FUZZED: &[(&str, &str)] = &[
+    ("uswap-core", "model_tests::fuzz::structures_are_as_their_models_for_random_lists"),
+    ("uswap-codec", "words::fuzz::vector_kernels_and_portable_code_do_the_same"),
+];
+
+/// Random lists of operations against the models, and random pages by vector kernels against portable code, for some seconds each; or those of one seed.
 ///
 /// # Errors
-/// A list failed; the line that replays it was printed.
+/// One failed; the line that replays it was printed.
 pub fn fuzz(seconds: Option<u64>, seed: Option<u64>) -> Result<Seen> {
-    let test = "model_tests::fuzz::structures_are_as_their_models_for_random_lists";
-    let mut command = cargo(&["test", "-p", "uswap-core", "--lib", "--", test, "--exact", "--nocapture"]);
-    for (name, value) in [("USWAP_FUZZ_SECONDS", seconds), ("USWAP_FUZZ_SEED", seed)] {
-        match value {
-            Some(value) => command.env(name, value.to_string()),
-            None => command.env_remove(name),
-        };
+    let mut seen = Seen::default();
+    for (package, test) in FUZZED {
+        let mut command = cargo(&["test", "-p", package, "--lib", "--", test, "--exact", "--nocapture"]);
+        for (name, value) in [("USWAP_FUZZ_SECONDS", seconds), ("USWAP_FUZZ_SEED", seed)] {
+            match value {
+                Some(value) => command.env(name, value.to_string()),
+                None => command.env_remove(name),
+            };
+        }
+        seen.add(watch_tests(command)?);
     }
-    watch_tests(command)
+    Ok(seen)
 }
 
 /// The model checker replaces the atomics of the whole crate: a build of its own. Without examples in the documentation,

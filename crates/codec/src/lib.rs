@@ -16,6 +16,8 @@
 //! - `decompress` ends on any input and writes nothing outside of the page. A blob that came from a disk may hold
 //!   anything.
 //!
+//! Some steps have a copy for newer processors (`uswap-vector`). Which one worked does not show in the bytes.
+//!
 //! Called by the engine (store, fault, write-back). It leaves to the caller to compare the [`ContentHash`] of what was
 //! read back: no codec has a checksum of its own, so bytes that were changed may decompress to a wrong page.
 #![no_std]
@@ -26,6 +28,8 @@ mod hash;
 mod lz4;
 mod same;
 mod words;
+
+use uswap_vector::Avx512;
 
 pub use hash::{ContentHash, hash};
 pub use same::{fill, same_filled};
@@ -82,7 +86,7 @@ impl Codec {
 const QUICK_WORDS_MAX: usize = 2300;
 const DENSE_WORDS_MAX: usize = 1700;
 
-/// Working area of [`compress`] and [`decompress`]: 70 KiB, of which a thread that only decompresses uses 20. One for each thread.
+/// Working area of [`compress`] and [`decompress`]: 80 KiB, of which a thread that only decompresses uses 20. One for each thread.
 ///
 /// `Scratch::new` is `const`: the value may be the initialiser of a `static`, or be written into memory of the
 /// caller's (`MaybeUninit::write`). It holds no pointer and may be moved. What is in it between two calls has no effect on
@@ -91,6 +95,22 @@ pub struct Scratch {
     words: words::WordsScratch,
     lz4: lz4::Lz4Scratch,
     dense: dense::DenseScratch,
+    path: Path,
+}
+
+/// Which code does the work. The bytes are the same.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Path {
+    /// The fastest that the processor has.
+    Fastest,
+    /// What every processor has.
+    Portable,
+}
+
+impl Path {
+    fn vectors(self) -> Option<Avx512> {
+        if self == Self::Portable { None } else { Avx512::get() }
+    }
 }
 
 impl Scratch {
@@ -101,7 +121,14 @@ impl Scratch {
             words: words::WordsScratch::new(),
             lz4: lz4::Lz4Scratch::new(),
             dense: dense::DenseScratch::new(),
+            path: Path::Fastest,
         }
+    }
+
+    /// As [`Scratch::new`], and what works in it leaves vector registers alone. For tests and benchmarks: the bytes are the same, and take longer.
+    #[must_use]
+    pub const fn portable() -> Self {
+        Self { path: Path::Portable, ..Self::new() }
     }
 
     /// Address and bytes of the largest part, which holds nothing but numbers: zeros are as good as what is in it between two calls.
@@ -163,7 +190,7 @@ pub fn compress_with(codec: Codec, page: &Page, out: &mut [u8], scratch: &mut Sc
     let length = match codec {
         Codec::Lz4 => lz4::compress(page, blob, &mut scratch.lz4),
         Codec::Dense => dense::compress(page, blob, &mut scratch.dense),
-        Codec::Words => words::compress(page, blob, &mut scratch.words),
+        Codec::Words => words::compress(page, blob, &mut scratch.words, scratch.path.vectors()),
     };
     length.map_or(Compressed::Incompressible, |length| Compressed::Bytes(1 + length))
 }
@@ -176,7 +203,7 @@ pub fn compress_with(codec: Codec, page: &Page, out: &mut [u8], scratch: &mut Sc
 pub fn decompress(blob: &[u8], page: &mut Page, scratch: &mut Scratch) -> Result<(), Corrupt> {
     match blob {
         [LZ4, blob @ ..] => lz4::decompress(blob, page),
-        [WORDS, blob @ ..] => words::decompress(blob, page),
+        [WORDS, blob @ ..] => words::decompress(blob, page, scratch.path.vectors()),
         [DENSE, blob @ ..] => dense::decompress(blob, page, &mut scratch.dense),
         _ => Err(Corrupt),
     }

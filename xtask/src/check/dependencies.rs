@@ -12,9 +12,10 @@ use crate::tree::{File, Tree};
 /// A crate of `crates/`, and those it may use.
 const ALLOWED: &[(&str, &[&str])] = &[
     ("units", &[]),
+    ("vector", &[]),
     ("sync", &["units"]),
     ("core", &["sync", "units"]),
-    ("codec", &["sync", "units"]),
+    ("codec", &["vector", "sync", "units"]),
     ("engine", &["core", "codec", "sync", "units"]),
     ("os", &["engine", "core", "codec", "sync", "units"]),
     ("sim", &["engine", "core", "codec", "sync", "units"]),

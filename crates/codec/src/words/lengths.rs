@@ -4,9 +4,8 @@
 //! make it smallest (k-means), and the lengths are those of Huffman codes of at most eight bits for what each class holds.
 
 use super::symbols::{CONTEXT_COUNT, SYMBOL_COUNT};
-
-/// Sets of codes a page can choose from. A power of two.
-pub(super) const CLASS_COUNT: usize = 4;
+// Sets of codes a page can choose from: a power of two.
+pub(super) use uswap_vector::words::CLASS_COUNT;
 
 #[rustfmt::skip]
 pub(super) const LENGTHS: [[[u8; SYMBOL_COUNT]; CONTEXT_COUNT]; CLASS_COUNT] = [

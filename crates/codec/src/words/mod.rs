@@ -24,17 +24,25 @@
 //! The caller compares the content hash of what was read back, and writes in front which codec made the blob.
 
 mod codes;
+#[cfg(test)]
+mod fuzz;
 mod lengths;
 mod symbols;
 #[cfg(test)]
 mod tests;
+mod vectors;
 
 use self::codes::{BITS, CODES, CONTEXT_START, CodesOfClass, MEANINGS, MeaningsOfClass, code_index};
 use self::lengths::CLASS_COUNT;
 use self::symbols::{
-    AGAIN, ALIKE, COPY, COPY_ABOVE, DECIMAL_16, FAR_MAX, INFO, NEAR_MAX, NEVER, SYMBOL_AGAIN, SYMBOL_ZERO,
-    ZERO,
+    AGAIN, ALIKE, COPY, DECIMAL_16, INFO, NEVER, SYMBOL_AGAIN, SYMBOL_ZERO, ZERO, decimal_cost,
 };
+use uswap_vector::Avx512;
+use uswap_vector::words::{
+    COPY_ABOVE, DISTANCE_MAX, DISTANCE_NEAR_MAX, Described, GIVE_UP, Numbers, Packed, RECENT_BITS,
+    RECENT_PLACES, REGION_BITS, ROUNDS_TO_INTEGER, Recent, WORDS_BEFORE, recent_place,
+};
+
 use crate::{Corrupt, PAGE_BYTES, Page};
 
 /// Words of one page.
@@ -74,59 +82,44 @@ const LITERALS_BYTES: usize = LITERALS_START + PAGE_BYTES + GROUP_LITERALS_BYTES
 /// Most bytes of codes, and eight more that a store may touch.
 const CODES_BYTES: usize = WORD_COUNT + STREAM_COUNT + 8;
 
-/// Places in each of the two tables of recent words.
-const RECENT_BITS: u32 = 9;
-
-/// Bits of a word that do not count in the second table: words that differ only there are near each other.
-const REGION_BITS: u32 = 20;
-
-/// A page with more than so many bytes of literals after so many groups is not one for us: text, random bytes, code.
-const GIVE_UP: [GiveUp; 3] = [
-    GiveUp { groups: 4, literal_bytes: 205 },
-    GiveUp { groups: 9, literal_bytes: 410 },
-    GiveUp { groups: 18, literal_bytes: 760 },
-];
-
-/// See [`GIVE_UP`].
-struct GiveUp {
-    groups: usize,
-    literal_bytes: usize,
-}
-
 /// What a decimal float was multiplied with, by its number in the header. 0: the page has no decimal floats. The last is
 /// not written so far.
 const SCALES: [f64; 4] = [0.0, 100.0, 1000.0, 10.0];
 
-/// 1.5 * 2^52: a float next to it has no bits for fractions.
-const ROUNDS_TO_INTEGER: f64 = 6_755_399_441_055_744.0;
-
-/// Working area of [`compress`], about 13 KiB. One for each thread that compresses.
+/// Working area of [`compress`], about 22 KiB. One for each thread that compresses.
 ///
 /// `WordsScratch::new` is `const`. It holds no pointer and may be moved. What is in it between two calls has no effect on
 /// results.
 pub(crate) struct WordsScratch {
     /// Where a word was last seen, by its hash.
-    same: [u16; 1 << RECENT_BITS],
+    same: Recent,
     /// Where a word with the same high bits was last seen, by their hash.
-    alike: [u16; 1 << RECENT_BITS],
+    alike: Recent,
     /// [`code_index`] of each word.
     symbols: [u16; WORD_COUNT],
     /// Distance and literal of each word.
     stored: [u64; WORD_COUNT],
     literals: [u8; LITERALS_BYTES],
     codes: [u8; CODES_BYTES],
+    /// For the vector kernels: the page, what they say about it, and codes of one stream.
+    numbers: Numbers,
+    described: Described,
+    packed: Packed,
 }
 
 impl WordsScratch {
     /// An empty working area.
     pub(crate) const fn new() -> Self {
         Self {
-            same: [0; 1 << RECENT_BITS],
-            alike: [0; 1 << RECENT_BITS],
+            same: [0; RECENT_PLACES],
+            alike: [0; RECENT_PLACES],
             symbols: [0; WORD_COUNT],
             stored: [0; WORD_COUNT],
             literals: [0; LITERALS_BYTES],
             codes: [0; CODES_BYTES],
+            numbers: [0; WORDS_BEFORE + WORD_COUNT],
+            described: Described::new(),
+            packed: Packed::new(),
         }
     }
 
@@ -170,7 +163,11 @@ impl WordsScratch {
             }
         }
         codes_start -= (waiting_bits as usize).div_ceil(8);
-        // Neither stream may be shorter than what the decoder loads at once from the other.
+        self.fill_up(literals_end, codes_start)
+    }
+
+    /// Makes neither part shorter than what the decoder loads at once from the other. Returns where they meet.
+    fn fill_up(&mut self, mut literals_end: usize, mut codes_start: usize) -> (usize, usize) {
         let codes_start_max = CODES_BYTES - CODES_BYTES_MIN;
         if codes_start > codes_start_max {
             self.codes[codes_start_max..codes_start].fill(0);
@@ -189,24 +186,34 @@ impl WordsScratch {
 ///
 /// The length of `out` says what is worth it. Where LZ4 is asked next, give 2300 bytes: of the pages that need more here,
 /// many are text among pointers, and LZ4 makes those smaller.
-pub(crate) fn compress(page: &Page, out: &mut [u8], scratch: &mut WordsScratch) -> Option<usize> {
+pub(crate) fn compress(
+    page: &Page,
+    out: &mut [u8],
+    scratch: &mut WordsScratch,
+    avx512: Option<Avx512>,
+) -> Option<usize> {
     let words = words_of(page);
     if is_text(words) {
         return None;
     }
     let scale_index = decimal_scale(words);
-    let bits_by_class = if scale_index == 0 {
-        describe::<false>(words, scale_index, scratch)?
-    } else {
-        describe::<true>(words, scale_index, scratch)?
-    };
-    let class = (0..CLASS_COUNT).min_by_key(|class| bits_by_class >> (16 * class) & 0xffff)?;
-
     let first = word_at(words, 0);
     let first_bytes = 8 - first.leading_zeros() as usize / 8;
-    scratch.literals[0] = (first_bytes << 4 | scale_index << 2 | class) as u8;
     scratch.literals[LITERALS_START..LITERALS_START + 8].copy_from_slice(&words[0]);
-    let (literals_end, codes_start) = scratch.write_streams(LITERALS_START + first_bytes, &CODES[class]);
+    let literals_start = LITERALS_START + first_bytes;
+    let (class, (literals_end, codes_start)) = match avx512 {
+        Some(avx512) => vectors::encode(avx512, words, literals_start, scale_index, scratch)?,
+        None => {
+            let bits_by_class = if scale_index == 0 {
+                describe::<false>(words, scale_index, scratch)?
+            } else {
+                describe::<true>(words, scale_index, scratch)?
+            };
+            let class = (0..CLASS_COUNT).min_by_key(|class| bits_by_class >> (16 * class) & 0xffff)?;
+            (class, scratch.write_streams(literals_start, &CODES[class]))
+        }
+    };
+    scratch.literals[0] = (first_bytes << 4 | scale_index << 2 | class) as u8;
 
     let literals = &scratch.literals[..literals_end];
     let codes = &scratch.codes[codes_start..];
@@ -226,8 +233,8 @@ fn describe<const DECIMAL: bool>(
 ) -> Option<u64> {
     let WordsScratch { same, alike, symbols, stored, .. } = scratch;
     // Index 0 is the first word, which every other word may refer to: an empty table needs no mark.
-    same.fill(0);
-    alike.fill(0);
+    same[..1 << RECENT_BITS].fill(0);
+    alike[..1 << RECENT_BITS].fill(0);
     let scale = SCALES[scale_index];
 
     let mut distance_again = 1;
@@ -243,9 +250,12 @@ fn describe<const DECIMAL: bool>(
             let word = word_at(words, index);
             let laid_over_again = word ^ word_at(words, index - distance_again);
             // Half of the words of a heap, often many in a row: worth a branch.
-            let best = if (word == 0) | (laid_over_again == 0) {
-                let symbol = if word == 0 { SYMBOL_ZERO } else { SYMBOL_AGAIN };
-                Choice { symbol, literal: 0, distance: 0 }
+            let best = if word == 0 {
+                Choice { symbol: SYMBOL_ZERO, literal: 0, distance: 0 }
+            } else if laid_over_again == 0 {
+                same[recent_place(word)] = index as u16;
+                alike[recent_place(word >> REGION_BITS)] = index as u16;
+                Choice { symbol: SYMBOL_AGAIN, literal: 0, distance: 0 }
             } else {
                 let same_place = &mut same[recent_place(word)];
                 let same_at = *same_place as usize;
@@ -258,7 +268,7 @@ fn describe<const DECIMAL: bool>(
                 // looking at all ways.
                 let same_distance = index - same_at;
                 let is_copy =
-                    (word_at(words, same_at) == word) & (word > COPY_ABOVE) & (same_distance <= FAR_MAX);
+                    (word_at(words, same_at) == word) & (word > COPY_ABOVE) & (same_distance <= DISTANCE_MAX);
                 let alike_distance = index - alike_at;
                 let laid_over_alike = word ^ word_at(words, alike_at);
 
@@ -268,7 +278,8 @@ fn describe<const DECIMAL: bool>(
                     literal: laid_over_again,
                     distance: 0,
                 });
-                let family = usize::from(alike_distance > NEAR_MAX) + usize::from(alike_distance > FAR_MAX);
+                let family = usize::from(alike_distance > DISTANCE_NEAR_MAX)
+                    + usize::from(alike_distance > DISTANCE_MAX);
                 best = best.or(Choice {
                     symbol: ALIKE[family].choose(laid_over_alike) as usize,
                     literal: laid_over_alike,
@@ -295,9 +306,9 @@ fn describe<const DECIMAL: bool>(
             bits_by_class += BITS[code & (BITS.len() - 1)];
             context = info.context as usize;
             index += 1;
-        }
-        if GIVE_UP.iter().any(|limit| group + 1 == limit.groups && literal_bytes > limit.literal_bytes) {
-            return None;
+            if GIVE_UP.iter().any(|limit| index == limit.words && literal_bytes > limit.literal_bytes) {
+                return None;
+            }
         }
     }
     Some(bits_by_class)
@@ -307,6 +318,11 @@ fn describe<const DECIMAL: bool>(
 #[inline(always)]
 const fn starts_stream(group: usize) -> bool {
     group.is_multiple_of(STREAM_GROUPS) && group < STREAM_COUNT * STREAM_GROUPS
+}
+
+/// The first word of a stream of codes; that of the one behind the last is the end of the page.
+const fn stream_start(stream: usize) -> usize {
+    if stream == STREAM_COUNT { WORD_COUNT } else { 1 + stream * STREAM_GROUPS * GROUP_WORDS }
 }
 
 /// One way to write a word.
@@ -347,9 +363,12 @@ fn select<T>(condition: bool, yes: T, no: T) -> T {
 /// # Errors
 /// [`Corrupt`] when the bytes do not follow the format. The content of `page` is then undefined. `Ok` does not prove
 /// that the bytes are unchanged.
-pub(crate) fn decompress(blob: &[u8], page: &mut Page) -> Result<(), Corrupt> {
+pub(crate) fn decompress(blob: &[u8], page: &mut Page, avx512: Option<Avx512>) -> Result<(), Corrupt> {
     let header = *blob.first().ok_or(Corrupt)?;
     let scale_index = header as usize >> 2 & 3;
+    if let Some(avx512) = avx512 {
+        return vectors::restore(avx512, blob, page, SCALES[scale_index]);
+    }
     if scale_index == 0 { restore::<false>(blob, page, 0) } else { restore::<true>(blob, page, scale_index) }
 }
 
@@ -426,19 +445,15 @@ impl CodeReader {
     }
 }
 
+/// Lays the literals over their bases.
 #[inline(always)]
 fn restore<const DECIMAL: bool>(blob: &[u8], page: &mut Page, scale_index: usize) -> Result<(), Corrupt> {
     let words = words_of_mut(page);
     let scale = SCALES[scale_index];
     let mut symbols = [0; WORD_COUNT];
     let codes_bytes = decode_symbols(blob, &mut symbols)?;
-    let first_bytes = blob[0] as usize >> 4;
-    if first_bytes > 8 {
-        return Err(Corrupt);
-    }
-    let first = load(blob, LITERALS_START)? & !(u64::MAX << (first_bytes * 4) << (first_bytes * 4));
-    words[0] = first.to_le_bytes();
-    let mut literals_at = LITERALS_START + first_bytes;
+    let (first, mut literals_at) = first_word(blob)?;
+    words[0] = first;
 
     let mut distance_again = 1;
     // Its highest bit says that one was before the page.
@@ -473,10 +488,27 @@ fn restore<const DECIMAL: bool>(blob: &[u8], page: &mut Page, scale_index: usize
         literals_at += group_bytes;
     }
     let is_too_far = base_indexes > usize::MAX / 2;
-    if is_too_far || literals_at.max(LITERALS_END_MIN) + codes_bytes.max(CODES_BYTES_MIN) != blob.len() {
+    if is_too_far || !has_length(blob, literals_at, codes_bytes) {
         return Err(Corrupt);
     }
     Ok(())
+}
+
+/// The first word, and where the other literals begin.
+#[inline(always)]
+fn first_word(blob: &[u8]) -> Result<([u8; 8], usize), Corrupt> {
+    let first_bytes = *blob.first().ok_or(Corrupt)? as usize >> 4;
+    if first_bytes > 8 {
+        return Err(Corrupt);
+    }
+    let first = load(blob, LITERALS_START)? & !(u64::MAX << (first_bytes * 4) << (first_bytes * 4));
+    Ok((first.to_le_bytes(), LITERALS_START + first_bytes))
+}
+
+/// Does a blob whose literals end there, and which has as many bytes of codes, end where this one does?
+#[inline(always)]
+fn has_length(blob: &[u8], literals_end: usize, codes_bytes: usize) -> bool {
+    literals_end.max(LITERALS_END_MIN) + codes_bytes.max(CODES_BYTES_MIN) == blob.len()
 }
 
 /// Eight bytes from `at`.
@@ -494,18 +526,12 @@ fn word_at(words: &[[u8; 8]; WORD_COUNT], index: usize) -> u64 {
     u64::from_le_bytes(words[index & (WORD_COUNT - 1)])
 }
 
-/// Place of a word in a table of recent words.
-#[inline(always)]
-fn recent_place(word: u64) -> usize {
-    (word.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - RECENT_BITS)) as usize
-}
-
 /// The symbol for a decimal fraction, or [`NEVER`].
 #[inline(always)]
 fn decimal_choice(word: u64, scale: f64) -> Choice {
     let (number, is_exact) = decimal_number(word, scale);
     let bytes = (4 - (number | 0x100).leading_zeros() / 8) as u16;
-    let symbol = (bytes * 8 + 4) << 8 | (DECIMAL_16 as u16 + bytes - 2);
+    let symbol = decimal_cost(bytes) << 8 | (DECIMAL_16 as u16 + bytes - 2);
     Choice { symbol: select(is_exact, symbol, NEVER) as usize, literal: number as u64, distance: 0 }
 }
 
