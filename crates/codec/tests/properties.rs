@@ -68,6 +68,18 @@ proptest! {
     }
 
     #[test]
+    fn portable_code_makes_the_same_bytes(kind in 0_usize..6, seed: u64, effort in effort()) {
+        let page = pages::page(kind, seed);
+        let blob = blob_of(&page, effort, &mut Scratch::portable());
+        prop_assert_eq!(&blob, &blob_of(&page, effort, &mut Scratch::new()));
+        if let Some(blob) = blob {
+            let mut back = [0xaa; PAGE_BYTES];
+            prop_assert_eq!(decompress(&blob, &mut back, &mut Scratch::portable()), Ok(()));
+            prop_assert!(back == page);
+        }
+    }
+
+    #[test]
     fn random_bytes_never_panic(codec in 0_u8..5, bytes in prop::collection::vec(any::<u8>(), 1..2 * PAGE_BYTES + 600)) {
         let mut bytes = bytes;
         bytes[0] = codec;

@@ -56,12 +56,15 @@ impl DenseScratch {
     }
 }
 
-/// Writes the page to the start of `out`. Its length; None: it does not fit.
+/// Writes the page to the start of `out`. Its length; None: it does not fit, or a look at its literals says so. Then nothing was written.
 pub fn compress(page: &Page, out: &mut [u8], scratch: &mut DenseScratch) -> Option<usize> {
     let DenseScratch { parsed, bytes, .. } = scratch;
     parsed.parse(page);
     let literals = &parsed.literals[..parsed.literal_count];
     let sequences = &parsed.sequences[..parsed.sequence_count];
+    if literals.len() > out.len() && literals::least_bytes(literals) > out.len() {
+        return None;
+    }
     let (raw, at) = match literals::encode(literals, bytes, HEAD_BYTES) {
         Some(end) => (0, end),
         None => {

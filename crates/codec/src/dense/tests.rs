@@ -86,6 +86,20 @@ proptest! {
     }
 
     #[test]
+    fn a_look_at_literals_asks_for_no_more_than_their_codes_take(kinds in 1_usize..=256, skew in 0_u32..4, seed: u64, count in 300_usize..=PAGE_BYTES) {
+        let mut state = seed | 1;
+        let literals: Vec<u8> = (0..count).map(|_| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            ((state >> 33) as usize % kinds) as u8 >> ((state >> 60) as u32 % (skew + 1))
+        }).collect();
+        let least = literals::least_bytes(&literals);
+        let mut out = Box::new([0; ROOM + 16]);
+        let taken = literals::encode(&literals, &mut out, 0).unwrap_or(count);
+        // A sample is never quite like the whole.
+        prop_assert!(least <= taken + taken / 20, "{least} of {taken} bytes");
+    }
+
+    #[test]
     fn bits_come_back(fields in vec((any::<u64>(), 0_u32..=56), 1..400)) {
         let mut bytes = Box::new([0; ROOM + 16]);
         let mut writer = BitWriter::new(&mut bytes, 3);
@@ -194,4 +208,21 @@ fn edges_of_pages() {
         decompress(&blob, &mut back, &mut scratch).expect("it was just compressed");
         assert!(back == page);
     }
+}
+
+#[test]
+fn random_pages_are_told_by_a_look_and_others_are_not() {
+    let mut state = 1_u64;
+    let random: Page = core::array::from_fn(|_| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (state >> 56) as u8
+    });
+    let room = crate::COMPRESSED_BYTES_MAX - 1;
+    assert!(literals::least_bytes(&random) > room);
+    assert_eq!(compress(&random, &mut [0; PAGE_BYTES][..room], &mut scratch()), None);
+    let digits = random.map(|byte| b'0' + byte % 10);
+    assert!(literals::least_bytes(&digits) < PAGE_BYTES / 2);
+    assert_eq!(literals::least_bytes(&[7; 1000]), 0);
+    assert_eq!(literals::least_bytes(&core::array::from_fn::<_, 200, _>(|byte| byte as u8)), 200);
+    assert_eq!(literals::least_bytes(&[]), 0);
 }
