@@ -112,6 +112,7 @@ extern "C" fn kswapd(begin: usize) {
             }
         }
         let (Some(scanner), Some(engine)) = (&mut scanner, ENGINE.get()) else { return };
+        engine.note_looked();
         // New memory is registered before it is needed: then its first touches come to us, and cannot be faster than reclaim.
         scanner.pages.scan_if_due(engine);
         if segment.budget().used() > marks.low {

@@ -84,5 +84,9 @@ pub fn announce(segment: &Segment<'static>) {
     let record = segment.mms().record(state::mm());
     let ids = process::ids_in_proc();
     record.set_kswapd_tid(u64::from(ids.thread));
+    // The supervisor may want it when the process is gone.
+    if let Ok(name) = process::command_name(ids.process) {
+        record.set_name(name.as_bytes());
+    }
     record.set_state(MmState::Live, ids.process);
 }

@@ -13,6 +13,7 @@ use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 use uswap_bench::args::BenchArguments;
 
 use crate::control::parse_age;
+use crate::named::{Named, parse_protect, parse_weight};
 use crate::size::{Share, parse_ram, parse_share, parse_size, parse_write_limit};
 use crate::supervisor::{Cpus, OnFull};
 use crate::swap_place::{SwapPlace, parse_swap_place};
@@ -63,6 +64,9 @@ SIZE is a number with K, M, G or T (powers of 1024): 256M, 1.5G, 300MiB.
 Several --swap: the file of highest PRIORITY (0 to 32767) is filled first, those of equal priority in turn; without one
 they follow in the order given. One that is full, or fails, is left to the others. What a file lies on is found out; where
 that is wrong, say :rotational or :solid-state at the end: --swap /srv:8G:5:rotational
+--protect db=100M: of all processes named db together, 100 MiB stay in RAM as long as the others of the run have something
+to give; then they are reclaimed too, and that is said. --weight batch=50: twice as much is taken from batch as from
+another of its size. NAME is as 'uswap stat' and ps show it, or the file name of the program.
 Exit code: that of PROGRAM; if a signal ended it, uswap ends by the same signal.
 125: uswap could not start it; 126: it is not executable; 127: it was not found.
 Example: uswap run --ram 256M -- sort -S 1G big.txt";
@@ -95,6 +99,12 @@ pub struct RunArguments {
     /// When pool and swap file are full: go over the budget, stop the program, or kill it
     #[arg(long, value_name = "RULE", default_value = "grow")]
     pub on_full: OnFullArgument,
+    /// Memory of the processes whose program has this name that is not reclaimed while others have something; may be given several times, see below
+    #[arg(long, value_name = "NAME=SIZE", action = ArgAction::Append, value_parser = parse_protect)]
+    pub protect: Vec<Named>,
+    /// The share in which memory is taken from processes of this name goes inversely to the weight, 1 to 10000 [default: 100]; may be given several times
+    #[arg(long, value_name = "NAME=N", action = ArgAction::Append, value_parser = parse_weight)]
+    pub weight: Vec<Named>,
     /// Processors for the program: one while it mostly waits for its pages and that is measured to help, all, or one
     #[arg(long, value_name = "WHICH", default_value = "auto")]
     pub cpus: CpusArgument,
@@ -164,12 +174,17 @@ impl From<CpusArgument> for Cpus {
 }
 
 const STAT_AFTER_HELP: &str = "\
-A line for each process, in the form of Linux's pressure stall information (/proc/pressure): in how many of 100 parts of
-the last 10, 60 and 300 seconds at least one of its threads waited for a page, and for how many microseconds in all.";
+For each process, those that wait most first: its memory in RAM, how many pages were taken from it, how many of them came
+back, and how many of those soon (they would still have been there if the process had had twice the RAM).
+Then a line in the form of Linux's pressure stall information (/proc/pressure): in how many of 100 parts of the last 10,
+60 and 300 seconds at least one of its threads waited for a page, and for how many microseconds in all.";
 
 /// Arguments of `uswap stat`.
 #[derive(Debug, Args)]
 pub struct StatArguments {
+    /// Print it as JSON
+    #[arg(long)]
+    pub json: bool,
     /// Process id of `uswap run`
     #[arg(value_name = "PID")]
     pub pid: u32,
@@ -278,13 +293,16 @@ mod tests {
 
     #[test]
     fn every_rule_and_option_is_taken() {
-        let line = "uswap run --ram 64M --swap /srv:2G --swap /srv:2G:5 --swap-min-free 1G --swap-write-limit 10G/day --pool 0.05 --on-full kill --json r.json --allow-tmpfs \
+        let line = "uswap run --ram 64M --swap /srv:2G --swap /srv:2G:5 --swap-min-free 1G --swap-write-limit 10G/day --pool 0.05 --on-full kill --json r.json --allow-tmpfs --protect db=1M --protect web=2M --weight db=50 \
                     --keep-after-setuid --unmanaged-ok -q -- true";
         let run = parse_run(&line.split_whitespace().collect::<Vec<_>>().join(" "));
         let place = SwapPlace { dir: "/srv".into(), bytes_max: Some(2 << 30), priority: None, kind: None };
         assert_eq!(run.swap, [place.clone(), SwapPlace { priority: Some(5), ..place }]);
         assert_eq!((run.swap_min_free, run.swap_write_limit), (Some(1 << 30), Some(10 << 30)));
         assert_eq!(run.pool.expect("it was given").of(1000), 50);
+        let named = |name: &str, value| Named { name: name.to_owned(), value };
+        assert_eq!(run.protect, [named("db", 1 << 20), named("web", 2 << 20)]);
+        assert_eq!(run.weight, [named("db", 50)]);
         assert_eq!(run.on_full, OnFullArgument::Kill);
         assert_eq!(run.json, Some("r.json".into()));
         assert!(run.allow_tmpfs && run.keep_after_setuid && run.unmanaged_ok && run.quiet);
@@ -304,6 +322,8 @@ mod tests {
             ("uswap run --ram 1G --swap /tmp:1G:x -- true", ErrorKind::ValueValidation),
             ("uswap run --ram 1G -q -v -- true", ErrorKind::ArgumentConflict),
             ("uswap run --ram 1G --nonsense -- true", ErrorKind::UnknownArgument),
+            ("uswap run --ram 1G --protect redis -- true", ErrorKind::ValueValidation),
+            ("uswap run --ram 1G --weight make=0 -- true", ErrorKind::ValueValidation),
             ("uswap stat", ErrorKind::MissingRequiredArgument),
             ("uswap writeback 1", ErrorKind::MissingRequiredArgument),
             ("uswap writeback --older-than 60 1", ErrorKind::ValueValidation),

@@ -6,7 +6,7 @@
 //!
 //! | module | for |
 //! |---|---|
-//! | [`args`], [`size`], [`swap_place`] | what was typed |
+//! | [`args`], [`size`], [`named`], [`swap_place`] | what was typed |
 //! | [`program`], [`agent_file`] | can this program be managed, and with what |
 //! | [`process`] | one child, its signals, its ending |
 //! | [`supervisor`] | the engine's side of a run |
@@ -22,6 +22,7 @@ pub mod demo;
 pub mod doctor;
 pub mod human;
 pub mod message;
+pub mod named;
 pub mod process;
 pub mod program;
 pub mod report;

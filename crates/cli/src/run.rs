@@ -13,6 +13,7 @@ use crate::agent_file;
 use crate::args::RunArguments;
 use crate::human;
 use crate::message::{StderrAppends, say, write_stderr};
+use crate::named;
 use crate::process::{self, Ending, Manager, Notices, StartFailure};
 use crate::program::{Care, Program, Start};
 use crate::report::{RunRecord, RunReport, Unmanaged};
@@ -43,7 +44,7 @@ fn start_and_stay(arguments: &RunArguments) -> Result<Ending, StartFailure> {
             program.path.display(),
             agent.display(),
             human::bytes(options.ram_bytes),
-            human::bytes(*options.pool.bounds(options.ram_bytes).end()),
+            human::bytes(*options.pool_bounds().end()),
         ));
     }
     let supervisor = Supervisor::start(options).map_err(|error| StartFailure::own(format!("{error:#}")))?;
@@ -111,6 +112,8 @@ fn options(arguments: &RunArguments) -> Result<Options, StartFailure> {
         swap_min_free_bytes: min_free_bytes,
         swap_bytes_a_day: arguments.swap_write_limit,
         on_full: arguments.on_full.into(),
+        rules: named::rules(&arguments.protect, &arguments.weight, arguments.ram)
+            .map_err(StartFailure::own)?,
         cpus: arguments.cpus.into(),
         allow_tmpfs: arguments.allow_tmpfs,
         keep_after_setuid: arguments.keep_after_setuid,

@@ -9,7 +9,7 @@ use uswap_units::Bytes;
 use uswap_units::limits::{ROOM_PATIENCE_NS, WRITE_PATIENCE_NS};
 
 /// Words of the budget in the segment; each on a cache line of its own.
-pub(crate) const BUDGET_WORDS: usize = 11 * 8;
+pub(crate) const BUDGET_WORDS: usize = 12 * 8;
 
 /// View of the budget.
 #[derive(Clone, Copy)]
@@ -28,6 +28,7 @@ const SUPERVISOR: usize = 56;
 const STORE: usize = 64;
 const STORED: usize = 72;
 const WRITTEN: usize = 80;
+const PASSED: usize = 88;
 /// In the word of the last write: it has not ended. The rest is its time.
 const IN_FLIGHT: u64 = 1;
 
@@ -178,6 +179,14 @@ impl<'a> Budget<'a> {
     /// The watermarks now.
     pub fn watermarks(&self) -> Watermarks {
         Watermarks::of(self.ram(), self.headroom())
+    }
+    /// How far the accounts of the processes are ([`crate::share`]): the one that was behind all others when it was its turn.
+    pub fn passed(&self) -> u64 {
+        self.word(PASSED).load(Ordering::Relaxed)
+    }
+    /// One that is behind all others has got this far.
+    pub fn pass_up_to(&self, passed: u64) {
+        self.word(PASSED).fetch_max(passed, Ordering::Relaxed);
     }
     /// Process id of the supervisor; 0 when the engine runs without one.
     pub fn supervisor(&self) -> u32 {

@@ -54,6 +54,8 @@ counters! {
     DecodedAhead "decoded_ahead" "pages" "Decoded by the supervisor on another processor before their fault came.";
     DecodedUnused "decoded_unused" "pages" "Read or decoded by the supervisor ahead, and no fault came for them.";
     DirectReclaim "allocstall" "rounds" "Rounds of reclaim by a handler, because memory was above the min watermark.";
+    ProtectedReclaimed "low" "pages" "Reclaimed from protected memory, because no other was left.";
+    WaitedForOthers "waited_for_others" "times" "A fault waited for reclaim from other processes, whose turn it was.";
     KswapdWakes "kswapd_wake" "times" "A kswapd woke up because of pressure.";
     StallNs "stall_ns" "ns" "Time that program threads waited for handlers, from reading the message to the wake-up.";
     ForcedOver "over_budget" "faults" "Faults served above the budget, because nothing could be reclaimed.";

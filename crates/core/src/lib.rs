@@ -36,11 +36,14 @@ pub mod range_set;
 pub mod reuse;
 pub mod second_chance;
 pub mod segment;
+pub mod share;
 pub mod slots;
 pub mod stall;
 pub mod store_jobs;
 pub mod swap_table;
 pub mod swap_word;
+pub mod takings;
+pub mod working_set;
 pub mod write_limit;
 pub mod zones;
 

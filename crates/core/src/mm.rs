@@ -5,16 +5,21 @@
 //! word 0: state(8) | in whose hands + 1(16) | pid(32)      1: root table      2: thread id of its kswapd      3: resident pages (measured)
 //!      4: staged pages   5: shared pages   6: fork generation   7: pages under management   8: parent record + 1
 //!      9: what it has begun in the swap table and not ended     10: which of all processes it is     11: the swap files that it has open
-//!     12: until when stalls are counted   13: their sum in ns
+//!     12: until when stalls are counted   13: their sum in ns    14..=19: what reclaim took, and what came back
+//!     20: its account of reclaim, see `share`     21: when its kswapd looked last     22: until when it has nothing to reclaim
+//!     23: protected pages     24: weight     25: threads that wait for a page
+//!     26, 27: its name
 //! ```
 
 use crate::files::HeldFiles;
+use crate::share::{Account, Holding};
 use crate::stall::Stall;
+use crate::takings::Takings;
 use uswap_sync::{AtomicU64, Ordering, fence};
 use uswap_units::{FileId, MmId, TableId};
 
 /// Words of one record.
-pub(crate) const MM_WORDS: usize = 16;
+pub(crate) const MM_WORDS: usize = 32;
 
 const STATE_SHIFT: u32 = 56;
 const HANDS_SHIFT: u32 = 32;
@@ -266,6 +271,41 @@ impl MmRecord<'_> {
     pub fn stall(&self) -> Stall<'_> {
         Stall { counted_until_ns: &self.words[12], total_ns: &self.words[13] }
     }
+    /// What reclaim has taken from it, and what came back.
+    pub fn takings(&self) -> Takings<'_> {
+        Takings { words: self.words[14..20].try_into().expect("they are six") }
+    }
+    /// How it stands when pages are to be taken.
+    pub fn account(&self) -> Account {
+        let holding = Holding {
+            resident_pages: self.resident_pages(),
+            protected_pages: self.protected_pages(),
+            weight: self.weight(),
+            lately: self.takings().lately(),
+        };
+        Account { holding, passed: self.words[20].load(Ordering::Relaxed) }
+    }
+    /// Its account grows.
+    pub fn add_passed(&self, step: u64) {
+        self.words[20].fetch_add(step, Ordering::Relaxed);
+    }
+    /// It was away, or had nothing: what it has not given meanwhile is not asked for.
+    pub fn pass_up_to(&self, passed: u64) {
+        self.words[20].fetch_max(passed, Ordering::Relaxed);
+    }
+    /// Its name, as the kernel shows it; zeros behind.
+    pub fn name(&self) -> [u8; 16] {
+        let halves =
+            [&self.words[26], &self.words[27]].map(|half| half.load(Ordering::Relaxed).to_le_bytes());
+        core::array::from_fn(|index| halves[index / 8][index % 8])
+    }
+    /// Sets its name, of which 16 bytes are kept.
+    pub fn set_name(&self, name: &[u8]) {
+        for (index, word) in self.words[26..28].iter().enumerate() {
+            let byte = |at: usize| name.get(8 * index + at).copied().unwrap_or(0);
+            word.store(u64::from_le_bytes(core::array::from_fn(byte)), Ordering::Relaxed);
+        }
+    }
     /// The swap files that it has open.
     pub fn held_files(&self) -> HeldFiles {
         // Acquire pairs with `set_held_files`.
@@ -283,6 +323,10 @@ impl MmRecord<'_> {
         6 fork_generation set_fork_generation "Counts forks: above 0, pages may be marked shared.";
         7 managed_pages set_managed_pages "Pages of address space under management.";
         8 parent set_parent "Record of the process that forked it, + 1; 0: none.";
+        21 looked_at_ns set_looked_at_ns "When its kswapd looked last whether there is something to do.";
+        22 has_nothing_until_ns set_has_nothing_until_ns "Until then nothing can be reclaimed from it, as far as is known.";
+        23 protected_pages set_protected_pages "Pages of it that are not reclaimed while others have something.";
+        24 weight set_weight "Its weight in reclaim; 0: the default.";
     }
 }
 

@@ -10,11 +10,13 @@
 //! * `LOCKED`: one engine task works on the page; only it changes state, frame and swap id.
 //! * `REMOVED`: an event dropped the page while it was locked; the holder of the lock cleans up.
 //! * frame, of a fresh page: 1 if nothing is mapped there. A touch will be a fault: there is nothing to stage until then.
+//! * frame, of a swapped page: when it went, on the clock of [`Takings`](crate::takings::Takings).
 //! * heat: how often in a row the page was touched while it was staged, up to 3. rest: so many more times the hand of staging passes it by.
 //!
 //! Must hold: the newest content of a managed page is where the state says, and nowhere else.
 //! Callers: `engine` only. Walking to a word and locking it happens under the gate, so a leaf is never freed in between.
 
+use crate::takings::TIME_BITS;
 use uswap_sync::{AtomicU64, Ordering};
 use uswap_units::{FrameId, SwapId};
 
@@ -37,6 +39,7 @@ const HOLE: u64 = 1 << FRAME_SHIFT;
 const SWAP_MASK: u64 = 0xFFFF_FFFF;
 const FLAGS: u64 = MANAGED | ACTIVE | PINNED;
 
+const _: () = assert!(FRAME_MASK >> FRAME_SHIFT == (1 << TIME_BITS) - 1);
 /// Frames that a page word can name.
 pub const FRAMES_MAX: u32 = 1 << 20;
 
@@ -106,6 +109,10 @@ impl PageWord {
     pub const fn is_hole(self) -> bool {
         matches!(self.place(), Place::Fresh) && self.0 & HOLE != 0
     }
+    /// When a swapped page went.
+    pub const fn left_at(self) -> u32 {
+        ((self.0 & FRAME_MASK) >> FRAME_SHIFT) as u32
+    }
     /// True when staging may take it: nobody works on it and it may be in the program.
     pub const fn may_be_staged(self) -> bool {
         let wanted = self.0 & (MANAGED | ACTIVE | PINNED | LOCKED) == MANAGED | ACTIVE;
@@ -121,7 +128,7 @@ impl PageWord {
         ((self.0 & REST_MASK) >> REST_SHIFT) as u32
     }
 
-    /// The warmth of the page at its next place. Staged -> present: it was touched, and is left alone for 1, 3 or 7 rounds of the hand.
+    /// The warmth of the page at its next place; a swapped page that stays where it is keeps its time. Staged -> present: it was touched, and is left alone for 1, 3 or 7 rounds of the hand.
     const fn warmth_at(self, next: Place) -> u64 {
         match (self.place(), next) {
             (Place::Staged(_), Place::Present) => {
@@ -129,6 +136,7 @@ impl PageWord {
                 ((heat as u64) << HEAT_SHIFT) | (((1 << heat) - 1) << REST_SHIFT)
             }
             (_, Place::Present | Place::Staged(_)) => self.0 & (HEAT_MASK | REST_MASK),
+            (Place::Swapped, Place::Swapped) => self.0 & FRAME_MASK,
             (_, Place::Fresh | Place::Swapped) => 0,
         }
     }
@@ -274,6 +282,13 @@ impl PageSlot<'_> {
     /// `Release` pairs with `load` and `try_lock`.
     pub fn commit(self, place: Place, swap: Option<SwapId>) -> Commit {
         self.commit_as(|seen| seen.with(place, swap))
+    }
+
+    /// Locked -> unlocked and swapped, at this time.
+    pub fn commit_swapped(self, swap: SwapId, time: u32) -> Commit {
+        assert!(time < 1 << TIME_BITS);
+        let time = u64::from(time) << FRAME_SHIFT;
+        self.commit_as(|seen| PageWord(seen.with(Place::Swapped, Some(swap)).0 & !FRAME_MASK | time))
     }
 
     /// Locked -> unlocked and known to be a hole, if nothing was ever put there. The caller has found nothing mapped while it held the lock, in a range that is registered.

@@ -97,7 +97,9 @@ impl<P: Platform> Engine<'_, P> {
             Place::Swapped => {
                 let run = self.lock_run(leaf, page, word, self.window_of_job(page, window.pages));
                 self.platform.unlock_shared();
-                self.swap_in(&run, window.depth, workspace).await
+                let filled = self.swap_in(&run, window.depth, workspace).await;
+                self.note_came_back(word, filled.pages);
+                filled
             }
         }
     }

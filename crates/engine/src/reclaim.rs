@@ -9,6 +9,7 @@ use core::sync::atomic::Ordering;
 use uswap_core::balance;
 use uswap_core::budget::Signal;
 use uswap_core::counters::Counter;
+use uswap_core::share::Turn;
 use uswap_units::{CHUNK_PAGES, PageId};
 
 /// What one round of reclaim achieved.
@@ -17,6 +18,8 @@ use uswap_units::{CHUNK_PAGES, PageId};
 pub struct Reclaimed {
     /// Pages whose memory was given back.
     pub pages: u64,
+    /// Staged pages that were looked at, whether they could be stored or had gone back.
+    pub looked: u32,
     /// Chunks that were staged.
     pub chunks: u32,
     /// The pool had no room: wait for [`Signal::Room`].
@@ -32,6 +35,9 @@ const STAGE_BATCH_PAGES: u64 = 4 * CHUNK_PAGES;
 
 /// Chunks of the program of which nothing could be moved, before reclaim looks for something else to do.
 const FRUITLESS_MAX: u32 = 4;
+
+/// Turns in a row that brought nothing, after which other processes of the run do not wait for this one. The first may have met an event that was unread.
+const FRUITLESS_TURNS: u32 = 2;
 
 /// Timeout of a wait for room or progress: a lost signal costs this much, not for ever.
 pub(crate) const WAIT_NS: u64 = 2_000_000;
@@ -50,6 +56,7 @@ impl<P: Platform> Engine<'_, P> {
                 None => break,
                 Some(chunk) => {
                     total.pages += u64::from(chunk.freed);
+                    total.looked += chunk.looked;
                     total.no_room |= chunk.no_room;
                     if chunk.no_room || chunk.freed == 0 && total.chunks == 0 {
                         break;
@@ -88,15 +95,20 @@ impl<P: Platform> Engine<'_, P> {
 
     /// One turn of kswapd: reclaims this process's share of what is above the high watermark. True when there is nothing to do.
     pub async fn kswapd_turn(&self, workspace: &mut Workspace) -> bool {
+        self.note_looked();
         let (budget, marks) = (self.segment.budget(), self.watermarks());
         if budget.used() <= marks.high || self.leaving.load(Ordering::Acquire) {
             return true;
         }
-        let mms = self.segment.mms();
         let own = self.record().resident_pages();
-        let share = balance::reclaim_share(budget.used(), marks.high, own, mms.resident_pages());
         let seen = budget.signal_count(Signal::Room);
+        let Turn::Own { burden, of, protection } = self.turn() else {
+            self.platform.wait(Signal::Room, seen, WAIT_NS).await;
+            return false;
+        };
+        let share = balance::reclaim_share(budget.used(), marks.high, burden, of);
         let done = self.reclaim(share.min(8 * CHUNK_PAGES), workspace).await;
+        self.settle(burden, protection, done);
         if let Some((first, mask)) = done.shared {
             self.counters.add(Counter::Recovered, u64::from(mask.count_ones()));
             self.platform.recover(first, mask).await;
@@ -104,7 +116,11 @@ impl<P: Platform> Engine<'_, P> {
         if done.pages == 0 && done.chunks == 0 {
             // Nothing to take now: pool full, everything hot or pinned, or an event unread.
             let turns = self.note_fruitless(own);
-            self.platform.wait(Signal::Room, seen, balance::fruitless_wait_ns(turns, WAIT_NS)).await;
+            let wait_ns = balance::fruitless_wait_ns(turns, WAIT_NS);
+            if turns >= FRUITLESS_TURNS {
+                self.has_nothing_for(wait_ns);
+            }
+            self.platform.wait(Signal::Room, seen, wait_ns).await;
         } else {
             self.fruitless.0.store(0, Ordering::Relaxed);
         }

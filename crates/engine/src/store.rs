@@ -22,6 +22,8 @@ use uswap_units::{CHUNK_PAGES, FrameId, PAGE_BYTES, SwapId};
 pub struct StoreChunk {
     /// Frames whose memory was given back.
     pub freed: u32,
+    /// Pages that were staged in it.
+    pub looked: u32,
     /// True when it ended early because the pool had no room.
     pub no_room: bool,
 }
@@ -59,7 +61,8 @@ impl<P: Platform> Engine<'_, P> {
                 }
             }
         }
-        let staged = StagedChunk { job: None, ..staged };
+        let (staged, looked) = (StagedChunk { job: None, ..staged }, staged.pages);
+        self.record().takings().note_taken(u64::from(stored));
         if let Some(found) = proposals {
             let freed = found.job.word().change(found.seen, JobState::Free);
             assert!(freed.is_some(), "only its owner frees a job that is done");
@@ -72,12 +75,12 @@ impl<P: Platform> Engine<'_, P> {
             } else {
                 private.arena.push(staged)
             }
-            return Some(StoreChunk { freed: 0, no_room });
+            return Some(StoreChunk { freed: 0, looked, no_room });
         }
         self.platform.drop_frames(staged.arena.first_frame(), u64::MAX);
         self.private.lock().arena.give_back(staged.arena);
         self.segment.budget().subtract(u64::from(stored) * PAGE_BYTES as u64);
-        Some(StoreChunk { freed: stored, no_room })
+        Some(StoreChunk { freed: stored, looked, no_room })
     }
 
     /// Frames of the chunk that page words still name, and whether the others may be dropped. Both are of one shared section: a fork may have come meanwhile, and its
@@ -147,7 +150,7 @@ impl<P: Platform> Engine<'_, P> {
     async fn commit_stored(&self, slot: PageSlot<'_>, word: PageWord, swap: SwapId) {
         let old = word.swap().filter(|&old| old != swap);
         self.segment.reuse().note_stored(swap);
-        match slot.commit(Place::Swapped, Some(swap)) {
+        match slot.commit_swapped(swap, self.record().takings().time()) {
             Commit::Done => {
                 if let Some(old) = old {
                     if !self.handovers.is_seen_by_all() && !is_planted(Plant::GiveBackDuringCopy) {

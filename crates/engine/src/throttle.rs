@@ -11,6 +11,7 @@ use crate::workspace::Workspace;
 use core::sync::atomic::{AtomicU64, Ordering};
 use uswap_core::budget::Signal;
 use uswap_core::counters::Counter;
+use uswap_core::share::{Protection, Turn};
 use uswap_units::limits::{THROTTLE_ROUNDS_MAX, WRITE_PATIENCE_NS};
 use uswap_units::{Bytes, CHUNK_PAGES};
 
@@ -35,6 +36,12 @@ pub enum Throttle {
 
 /// So long a fault is put off if nothing is written.
 const PUT_OFF_NS: u64 = 200_000_000;
+
+/// When it is the turn of other processes to be reclaimed from, a fault waits so long for that, so often; then its own process gives all the same. Their kswapds are awake: they look every 2 ms.
+const OTHERS_NS: u64 = 500_000;
+const OTHERS_FIRST: u32 = 2;
+/// The same, if all that its own process has is protected.
+const ONLY_OTHERS_FIRST: u32 = 40;
 
 /// So long a floor is believed.
 const FLOOR_NS: u64 = 1_000_000_000;
@@ -71,7 +78,7 @@ impl<P: Platform> Engine<'_, P> {
         let began_ns = self.platform.now_ns();
         let floor = self.floor.bytes(began_ns);
         let enough = min.max(floor);
-        let (mut rounds, mut waits) = (0, 0);
+        let (mut rounds, mut waits, mut waited_for_others) = (0, 0, 0);
         while rounds < THROTTLE_ROUNDS_MAX {
             if budget.used() <= enough {
                 break;
@@ -83,9 +90,25 @@ impl<P: Platform> Engine<'_, P> {
                 let short = budget.used() > budget.ram().max(floor);
                 return if short { Throttle::PutOff } else { Throttle::GoOn };
             }
-            self.counters.add(Counter::DirectReclaim, 1);
             let seen = budget.signal_count(Signal::Room);
+            let turn = self.turn();
+            let (burden, protection) = match turn {
+                Turn::Own { burden, protection, .. } => (burden, protection),
+                Turn::Others | Turn::OnlyOthers => {
+                    let enough = if turn == Turn::Others { OTHERS_FIRST } else { ONLY_OTHERS_FIRST };
+                    if waited_for_others < enough {
+                        waited_for_others += 1;
+                        self.counters.add(Counter::WaitedForOthers, 1);
+                        self.platform.wait(Signal::Room, seen, OTHERS_NS).await;
+                        continue;
+                    }
+                    let protection = if turn == Turn::Others { Protection::Holds } else { Protection::Gives };
+                    (self.record().account().holding.burden(protection), protection)
+                }
+            };
+            self.counters.add(Counter::DirectReclaim, 1);
             let done = self.reclaim(CHUNK_PAGES / 2, workspace).await;
+            self.settle(burden, protection, done);
             if done.pages == 0 {
                 self.platform.wait(Signal::Room, seen, WAIT_NS).await;
             }

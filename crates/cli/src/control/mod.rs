@@ -7,7 +7,7 @@
 //! <- ok WHAT WAS DONE           or     error WHY
 //! ```
 
-mod order;
+pub(crate) mod order;
 pub mod server;
 
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -19,10 +19,10 @@ use std::time::Duration;
 use crate::args::{StatArguments, SwapoffArguments, SwaponArguments, WritebackArguments};
 use crate::message::{say, write_stdout};
 use crate::swap_place::SwapPlace;
-use order::{Answer, Order};
+use order::{Answer, Form, Order};
 
-/// Longest line of a command or an answer: the name of a directory may have 4,096 bytes.
-const LINE_BYTES_MAX: u64 = 8192;
+/// Longest line of a command or an answer: the name of a directory may have 4,096 bytes, and `uswap stat` says some 600 bytes of each of 20 processes.
+const LINE_BYTES_MAX: u64 = 32 << 10;
 
 /// Longest time that `--older-than` may say: a day.
 const AGE_MAX: Duration = Duration::from_secs(86_400);
@@ -59,7 +59,8 @@ pub fn swapoff(arguments: &SwapoffArguments) -> i32 {
 
 /// `uswap stat`; the exit code.
 pub fn stat(arguments: &StatArguments) -> i32 {
-    tell(arguments.pid, &Order::Stat)
+    let form = if arguments.json { Form::Json } else { Form::Text };
+    tell(arguments.pid, &Order::Stat(form))
 }
 
 fn tell(pid: u32, order: &Order) -> i32 {

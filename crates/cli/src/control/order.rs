@@ -20,7 +20,16 @@ pub enum Order {
     /// Empty the swap file in this directory, and remove it.
     SwapOff(PathBuf),
     /// Say how it goes.
-    Stat,
+    Stat(Form),
+}
+
+/// In what form an answer is wanted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Form {
+    /// Lines for people.
+    Text,
+    /// JSON in one line.
+    Json,
 }
 
 /// Stands for a line break in an answer.
@@ -66,7 +75,8 @@ impl Order {
                 name(dir)?
             ),
             Order::SwapOff(dir) => format!("swapoff {}\n", name(dir)?),
-            Order::Stat => "stat 1\n".to_owned(),
+            Order::Stat(Form::Text) => "stat 1\n".to_owned(),
+            Order::Stat(Form::Json) => "stat json\n".to_owned(),
         })
     }
 
@@ -90,7 +100,11 @@ impl Order {
                 }))
             }
             "swapoff" => Some(Order::SwapOff(absolute(rest)?)),
-            "stat" => (rest == "1").then_some(Order::Stat),
+            "stat" => match rest {
+                "1" => Some(Order::Stat(Form::Text)),
+                "json" => Some(Order::Stat(Form::Json)),
+                _ => None,
+            },
             _ => None,
         }
     }
@@ -141,7 +155,8 @@ mod tests {
                 ..place
             }),
             Order::SwapOff("/srv/a: b".into()),
-            Order::Stat,
+            Order::Stat(Form::Text),
+            Order::Stat(Form::Json),
         ];
         for order in orders {
             let line = order.line().expect("it fits into a line");

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use super::order::{Answer, Order};
+use super::order::{Answer, Form, Order};
 use super::{address, read_line};
 use crate::swap_place::SwapPlace;
 
@@ -34,8 +34,8 @@ pub trait Obey: Sync {
     fn swap_on(&self, place: SwapPlace) -> Result<String, String>;
     /// Moves what is in the swap file of this directory to the others, and removes it.
     fn swap_off(&self, dir: &Path) -> Result<String, String>;
-    /// Says how it goes, in lines.
-    fn stat(&self) -> String;
+    /// Says how it goes.
+    fn stat(&self, form: Form) -> String;
 }
 
 /// Listens until the run ends.
@@ -83,7 +83,7 @@ fn answer(run: &impl Obey, stream: &UnixStream) -> Answer {
                 Order::Writeback(age) => run.write_back(age),
                 Order::SwapOn(place) => run.swap_on(place),
                 Order::SwapOff(dir) => run.swap_off(&dir),
-                Order::Stat => Ok(run.stat()),
+                Order::Stat(form) => Ok(run.stat(form)),
             };
             done.map_or_else(Answer::Error, Answer::Done)
         }

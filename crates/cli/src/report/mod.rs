@@ -68,6 +68,9 @@ pub struct RunReport {
     pub one_cpu_seconds: f64,
     /// Processes that were managed at some time.
     pub processes_managed: u64,
+    /// The managed processes by name.
+    #[serde(default)]
+    pub programs: Vec<ProgramUse>,
     /// Processes of the tree that were left alone.
     pub unmanaged: Vec<Unmanaged>,
     /// What the user should know, one sentence each.
@@ -108,6 +111,27 @@ pub struct FaultKind {
     pub p99_ns: u64,
     /// The longest.
     pub max_ns: u64,
+}
+
+/// The managed processes of one name, added up.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct ProgramUse {
+    /// As the kernel has it (`comm`, at most 15 bytes).
+    pub name: String,
+    /// How many there were.
+    pub processes: u64,
+    /// What `--protect` said; 0 for nothing.
+    pub protected_bytes: u64,
+    /// What `--weight` said; 0 for nothing.
+    pub weight: u64,
+    /// Pages that reclaim took from them.
+    pub pages_taken: u64,
+    /// Pages that a touch brought back.
+    pub pages_came_back: u64,
+    /// Of those, the ones that would still have been there if the process had had twice the RAM.
+    pub pages_came_back_soon: u64,
+    /// How long at least one thread of a process waited for a page, processes added.
+    pub some_seconds: f64,
 }
 
 /// A process of the tree that was left alone.

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::RunReport;
+use super::{ProgramUse, RunReport};
 use crate::human;
 
 pub(super) fn format(report: &RunReport) -> String {
@@ -153,8 +153,30 @@ impl Lines {
         let managed = human::count(report.processes_managed);
         let tail = if alone == 0 { String::new() } else { format!(", {alone} left alone") };
         self.add("processes", &format!("{managed} managed{tail}"));
+        for program in &report.programs {
+            self.program(program);
+        }
         for process in &report.unmanaged {
             self.add("", &format!("{} (pid {}) left alone: {}", process.name, process.pid, process.reason));
+        }
+    }
+
+    /// Only of those that the user said something about.
+    fn program(&mut self, program: &ProgramUse) {
+        let protected = (program.protected_bytes > 0)
+            .then(|| format!("protected {}", human::bytes(program.protected_bytes)));
+        let weight = (program.weight > 0).then(|| format!("weight {}", program.weight));
+        let said: Vec<String> = protected.into_iter().chain(weight).collect();
+        if !said.is_empty() {
+            let line = format!(
+                "{}, {}: {} pages taken, {} came back, waited {:.1} s",
+                program.name,
+                said.join(", "),
+                human::count(program.pages_taken),
+                human::count(program.pages_came_back),
+                program.some_seconds
+            );
+            self.add("", &line);
         }
     }
 }
@@ -212,6 +234,19 @@ pub(super) mod tests {
             stall_ns: 41_250_000_000,
             one_cpu_seconds: 12.5,
             processes_managed: 3,
+            programs: vec![
+                ProgramUse {
+                    name: "redis-server".to_owned(),
+                    processes: 1,
+                    protected_bytes: 100 << 20,
+                    weight: 200,
+                    pages_taken: 1234,
+                    pages_came_back: 1200,
+                    pages_came_back_soon: 1000,
+                    some_seconds: 0.84,
+                },
+                ProgramUse { name: "sh".to_owned(), processes: 2, ..ProgramUse::default() },
+            ],
             unmanaged: vec![Unmanaged {
                 pid: 71,
                 name: "sudo".to_owned(),
@@ -240,6 +275,7 @@ uswap: budget 256 MiB, 61.0 s, 17.3 s of CPU for uswap
   stalled     41.2 s, all threads added
   processors  on one for 12.5 s, else on all
   processes   3 managed, 1 left alone
+              redis-server, protected 100 MiB, weight 200: 1,234 pages taken, 1,200 came back, waited 0.8 s
               sudo (pid 71) left alone: it is setuid (user 0)
   warning     the swap file is 90 % full
 ";

@@ -6,6 +6,7 @@ use uswap_core::counters::{Counter, FAULT_SOURCES};
 use uswap_core::files::{FileRecord, FileState};
 use uswap_units::PAGE_BYTES;
 
+use super::pressure;
 use super::shared::Shared;
 use crate::report::{FaultKind, RunReport, SwapFileUse};
 use crate::swap_place::kind_name;
@@ -57,6 +58,7 @@ pub fn report(shared: &Shared) -> RunReport {
         stall_ns: count(Counter::StallNs),
         one_cpu_seconds: count(Counter::TogetherNs) as f64 / 1e9,
         processes_managed: shared.segment.mms().taken_total(),
+        programs: pressure::programs(shared),
         unmanaged,
         warnings: warnings(shared),
         wall_seconds: shared.started.elapsed().as_secs_f64(),

@@ -15,8 +15,9 @@ use uswap_units::PAGE_BYTES;
 use uswap_units::limits::SWAP_FILES_MAX;
 
 use super::files::SwapFileOptions;
-use super::pressure;
 use super::shared::Shared;
+use super::stat;
+use crate::control::order::Form;
 use crate::control::server::{Obey, serve};
 use crate::human;
 use crate::swap_place::{SwapPlace, kind_name, swap_files};
@@ -79,8 +80,8 @@ impl Obey for Shared {
         }
     }
 
-    fn stat(&self) -> String {
-        pressure::stat(self)
+    fn stat(&self, form: Form) -> String {
+        stat::stat(self, form)
     }
 
     fn swap_on(&self, place: SwapPlace) -> Result<String, String> {
@@ -145,7 +146,7 @@ fn add_file(shared: &Shared, place: SwapPlace) -> Result<String, String> {
     let is_changed = slots.files().change_state(id, FileState::Opening, FileState::InUse);
     assert!(is_changed, "nobody else changes it");
     // While all files were full, the pool may have been allowed everything.
-    let (pool, most) = (shared.segment.pool(), *shared.options.pool.bounds(shared.options.ram_bytes).end());
+    let (pool, most) = (shared.segment.pool(), *shared.options.pool_bounds().end());
     pool.set_limit_bytes(pool.limit_bytes().min(most));
     shared.raise(Signal::Shrink);
     Ok(format!(

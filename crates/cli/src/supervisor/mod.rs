@@ -15,7 +15,9 @@ mod pool_share;
 mod pressure;
 mod reaper;
 mod shared;
+mod shares;
 mod shrinker;
+mod stat;
 mod storer;
 mod tree;
 
@@ -28,6 +30,7 @@ pub use files::SwapFileOptions;
 use shared::Shared;
 use uswap_core::budget::Signal;
 
+use crate::named::Rule;
 use crate::report::{RunReport, SwapFileUse};
 
 /// What the supervisor is told.
@@ -44,6 +47,8 @@ pub struct Options {
     pub swap_bytes_a_day: Option<u64>,
     /// What happens when pool and file are full.
     pub on_full: OnFull,
+    /// What holds for processes by their names.
+    pub rules: Vec<Rule>,
     /// Where threads may run.
     pub cpus: Cpus,
     /// Accept a swap directory in memory.
@@ -65,19 +70,40 @@ pub enum PoolSize {
 
 impl PoolSize {
     /// The limit at the start.
-    pub fn bytes_at_start(self, ram_bytes: u64) -> u64 {
+    fn bytes_at_start(self, ram_bytes: u64, protected_bytes: u64) -> u64 {
         match self {
-            PoolSize::Auto => ram_bytes / 10 * 6,
+            PoolSize::Auto => (ram_bytes / 10 * 6).min(beside(ram_bytes, protected_bytes)),
             PoolSize::Fixed(bytes) => bytes,
         }
     }
 
     /// Between what limits it moves.
-    pub fn bounds(self, ram_bytes: u64) -> RangeInclusive<u64> {
+    fn bounds(self, ram_bytes: u64, protected_bytes: u64) -> RangeInclusive<u64> {
+        let most = beside(ram_bytes, protected_bytes);
         match self {
-            PoolSize::Auto => ram_bytes / 10..=ram_bytes / 10 * 8,
+            PoolSize::Auto => (ram_bytes / 10).min(most)..=(ram_bytes / 10 * 8).min(most),
             PoolSize::Fixed(bytes) => bytes..=bytes,
         }
+    }
+}
+
+/// What is protected stays out of the pool, so that has to be smaller; an eighth is for uswap and the processes that nobody protects.
+fn beside(ram_bytes: u64, protected_bytes: u64) -> u64 {
+    ram_bytes.saturating_sub(protected_bytes).saturating_sub(ram_bytes / 8).max(ram_bytes / 20)
+}
+
+impl Options {
+    /// What `--protect` asks for in all.
+    pub fn protected_bytes(&self) -> u64 {
+        self.rules.iter().map(|rule| rule.protected_bytes).sum()
+    }
+    /// The limit of the pool at the start.
+    pub fn pool_bytes_at_start(&self) -> u64 {
+        self.pool.bytes_at_start(self.ram_bytes, self.protected_bytes())
+    }
+    /// Between what limits it moves.
+    pub fn pool_bounds(&self) -> RangeInclusive<u64> {
+        self.pool.bounds(self.ram_bytes, self.protected_bytes())
     }
 }
 

@@ -13,6 +13,7 @@ use super::PoolSize;
 use super::pool_share::PoolShare;
 use super::pressure;
 use super::shared::Shared;
+use super::shares::Shares;
 use super::tree::Tree;
 
 /// First touches at 1.5 us a page on two processors.
@@ -31,12 +32,14 @@ pub fn run(shared: &Shared) {
     let mut tree = Tree::default();
     // It stays where the run is: what it reads of many processes is of one moment only while none of them runs.
     let mut share = (shared.options.pool == PoolSize::Auto).then(PoolShare::new);
+    let mut shares = Shares::new(&shared.options.rules);
     let _only_root_may = uswap_os::thread::set_nice(uswap_os::thread::thread_id(), -15);
     let (mut last, mut grew, mut looked_at_file) = (Instant::now(), Instant::now(), Instant::now());
     while !shared.is_stopping() {
         let budget = shared.segment.budget();
         let before = budget.used();
         let (used, engine) = measure(shared, &mut tree, last.elapsed());
+        shares.follow(shared);
         // Which of the pages that came meanwhile were seen is not known.
         let expected = before.max(budget.used());
         budget.set_measured(before, used);
@@ -63,6 +66,7 @@ pub fn run(shared: &Shared) {
         pressure::follow(shared);
         std::thread::park_timeout(interval(used, marks.register));
     }
+    shares.finish(shared);
 }
 
 /// So often the slots of the file are counted: a large file has many.

@@ -111,10 +111,10 @@ impl PoolShare {
         let (limit, file) = (pool.limit_bytes(), segment.slots());
         let file_is_nearly_full = file.used() > file.capacity() / 8 * 7;
         let division = self.look(shared);
-        let (least, most) = shared.options.pool.bounds(ram).into_inner();
+        let (least, most) = shared.options.pool_bounds().into_inner();
         let must_give_way = self.in_vain.is_too_often(counters.get(Counter::WaitedInVain), now);
         if must_give_way && least < most && !file_is_nearly_full {
-            let less = limit.saturating_sub(ram / YIELD_PART).max(ram / 4).min(limit);
+            let less = limit.saturating_sub(ram / YIELD_PART).max((ram / 4).min(most)).min(limit);
             self.in_vain.ceiling = Some((less, now));
             pool.set_limit_bytes(less);
             return;

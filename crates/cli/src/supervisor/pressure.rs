@@ -3,15 +3,18 @@
 //! The monitor calls [`follow`] whenever it looks; every two seconds the averages are carried on, as Linux does. Only "some" is known: at least one thread of the process waited.
 
 use std::collections::HashMap;
-use std::fmt::Write as _;
+use std::fmt;
+use std::sync::MutexGuard;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use serde::Serialize;
 use uswap_core::mm::{MmRecord, MmState};
 use uswap_units::PAGE_BYTES;
 
 use super::shared::Shared;
 use crate::human;
+use crate::report::ProgramUse;
 
 const PERIOD: Duration = Duration::from_secs(2);
 
@@ -20,9 +23,6 @@ const WINDOWS: [f64; 3] = [10.0, 60.0, 300.0];
 
 /// From this share of the last minute on a program is told that it waits more than it works.
 const TELL_FROM: f64 = 0.7;
-
-/// Processes that `uswap stat` names, those that wait most first.
-const LINES_MAX: usize = 20;
 
 /// Shares of the last windows, from 0 to 1.
 #[derive(Clone, Copy, Default)]
@@ -48,21 +48,27 @@ struct Known {
 pub struct Pressure {
     at: Instant,
     known: HashMap<u64, Known>,
+    /// Processes that are gone, by name.
+    ended: Vec<ProgramUse>,
 }
 
 impl Pressure {
     pub fn new() -> Pressure {
-        Pressure { at: Instant::now(), known: HashMap::new() }
+        Pressure { at: Instant::now(), known: HashMap::new(), ended: Vec::new() }
     }
 }
 
-fn live(shared: &Shared) -> impl Iterator<Item = MmRecord<'_>> {
+pub fn live(shared: &Shared) -> impl Iterator<Item = MmRecord<'_>> {
     shared.segment.mms().in_use().filter(|record| record.state() == MmState::Live)
+}
+
+fn lock(shared: &Shared) -> MutexGuard<'_, Pressure> {
+    shared.pressure.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
 /// Carries the averages on, if it is time.
 pub fn follow(shared: &Shared) {
-    let mut pressure = shared.pressure.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    let mut pressure = lock(shared);
     let elapsed = pressure.at.elapsed();
     if elapsed < PERIOD {
         return;
@@ -92,55 +98,99 @@ fn does_not_fit(shared: &Shared, record: MmRecord<'_>, share: f64) -> String {
     format!(
         "process {} ({}) waits {:.0} % of its time for its pages: what it uses at once does not fit in the budget of {}. All memory of the run is up to {}; a --ram nearer to that makes it faster",
         record.pid(),
-        name_of(record.pid()),
+        name_of(record),
         share * 100.0,
         human::bytes(shared.options.ram_bytes),
         human::bytes(held_bytes(shared))
     )
 }
 
-fn name_of(pid: u32) -> String {
-    let name = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
-    if name.is_empty() { "ended".to_owned() } else { name.trim_end().to_owned() }
+/// The name of a process: as the kernel shows it, or as it was when it began.
+pub fn name_of(record: MmRecord<'_>) -> String {
+    let now = std::fs::read_to_string(format!("/proc/{}/comm", record.pid())).unwrap_or_default();
+    let now = now.trim_end();
+    if now.is_empty() {
+        let first = record.name();
+        return String::from_utf8_lossy(&first).trim_end_matches('\0').to_owned();
+    }
+    now.to_owned()
 }
 
-/// What `uswap stat` says.
-pub fn stat(shared: &Shared) -> String {
-    let (budget, pool) = (shared.segment.budget(), shared.segment.pool());
-    let written = shared.segment.slots().used() * PAGE_BYTES as u64;
-    let mut text = format!(
-        "memory {} of {}: resident {}, pool {} of at most {}; swap files hold {}",
-        human::bytes(budget.used().0),
-        human::bytes(budget.ram().0),
-        human::bytes(shared.segment.mms().resident_pages() * PAGE_BYTES as u64),
-        human::bytes(pool.resident_bytes()),
-        human::bytes(pool.limit_bytes()),
-        human::bytes(written),
-    );
-    let pressure = shared.pressure.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-    let averages = |record: &MmRecord<'_>| {
-        pressure.known.get(&record.number()).map(|known| known.averages.0).unwrap_or_default()
-    };
-    let mut processes: Vec<_> = live(shared).map(|record| (averages(&record), record)).collect();
-    processes.sort_by(|(one, _), (other, _)| other[0].total_cmp(&one[0]));
-    for ([ten, sixty, more], record) in processes.iter().take(LINES_MAX) {
-        // Writing to a string does not fail.
-        let _ = write!(
-            text,
-            "\n{} {} some avg10={:.2} avg60={:.2} avg300={:.2} total={}",
-            record.pid(),
-            name_of(record.pid()),
-            ten * 100.0,
-            sixty * 100.0,
-            more * 100.0,
-            record.stall().total_ns() / 1000
-        );
+/// A line of pressure stall information: percents, and microseconds in all.
+#[derive(Clone, Copy, Default, Serialize)]
+pub struct Line {
+    pub avg10: f64,
+    pub avg60: f64,
+    pub avg300: f64,
+    pub total_us: u64,
+}
+
+impl Line {
+    fn of(averages: Averages, total_ns: u64) -> Line {
+        let [avg10, avg60, avg300] = averages.0.map(|share| (share * 10_000.0).round() / 100.0);
+        Line { avg10, avg60, avg300, total_us: total_ns / 1000 }
     }
-    let more = processes.len().saturating_sub(LINES_MAX);
-    if more > 0 {
-        let _ = write!(text, "\nand {more} processes that wait less");
+}
+
+/// In the layout of `/proc/pressure`.
+impl fmt::Display for Line {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Line { avg10, avg60, avg300, total_us } = self;
+        write!(f, "avg10={avg10:.2} avg60={avg60:.2} avg300={avg300:.2} total={total_us}")
     }
-    text
+}
+
+/// How long a process waits.
+#[derive(Clone, Copy, Default, Serialize)]
+pub struct Stalls {
+    pub some: Line,
+}
+
+/// How long a process waits, as it was known a moment ago.
+pub fn stalls_of(shared: &Shared, record: MmRecord<'_>) -> Stalls {
+    let pressure = lock(shared);
+    let averages = pressure.known.get(&record.number()).map(|known| known.averages).unwrap_or_default();
+    Stalls { some: Line::of(averages, record.stall().total_ns()) }
+}
+
+/// Names of programs that the report tells apart. What others did is added up.
+const NAMES_MAX: usize = 32;
+
+/// A process is gone, or the run ends: its numbers go to those of its name.
+pub fn note_end(shared: &Shared, record: MmRecord<'_>) {
+    if record.state() != MmState::Live {
+        return;
+    }
+    let name = name_of(record);
+    let mut pressure = lock(shared);
+    pressure.known.remove(&record.number());
+    let ended = &mut pressure.ended;
+    let at = ended.iter().position(|program| program.name == name).unwrap_or_else(|| {
+        if ended.len() < NAMES_MAX {
+            let rule = shared.options.rules.iter().find(|rule| rule.is_about(&name, &name));
+            ended.push(ProgramUse {
+                name,
+                protected_bytes: rule.map_or(0, |rule| rule.protected_bytes),
+                weight: rule.map_or(0, |rule| rule.weight),
+                ..ProgramUse::default()
+            });
+        } else if ended.len() == NAMES_MAX {
+            ended.push(ProgramUse { name: "others".to_owned(), ..ProgramUse::default() });
+        }
+        ended.len() - 1
+    });
+    let (program, taken) = (&mut ended[at], record.takings().pages());
+    program.processes += 1;
+    program.pages_taken += taken.taken;
+    program.pages_came_back += taken.came_back;
+    program.pages_came_back_soon += taken.came_back_soon;
+    program.some_seconds += record.stall().total_ns() as f64 / 1e9;
+}
+
+/// The programs of the run by name, at its end.
+pub fn programs(shared: &Shared) -> Vec<ProgramUse> {
+    live(shared).for_each(|record| note_end(shared, record));
+    std::mem::take(&mut lock(shared).ended)
 }
 
 #[cfg(test)]

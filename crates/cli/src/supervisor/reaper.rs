@@ -13,6 +13,7 @@ use uswap_engine::reaper::{drop_mm, give_back_clusters};
 use uswap_os::{process, thread};
 use uswap_units::MmId;
 
+use super::pressure;
 use super::shared::Shared;
 
 const LOOK_EVERY: Duration = Duration::from_millis(5);
@@ -66,6 +67,7 @@ pub fn run(shared: &Shared) {
         }
         for record in shared.segment.mms().in_use() {
             if is_gone(shared, record, &mut unclaimed) {
+                pressure::note_end(shared, record);
                 drop_mm(shared.segment, shared, record.id());
             }
         }

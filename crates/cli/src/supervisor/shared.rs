@@ -95,7 +95,7 @@ impl Shared {
         }
         segment.budget().set_ram(Bytes(options.ram_bytes));
         segment.budget().set_supervisor(process::process_id());
-        segment.pool().set_limit_bytes(options.pool.bytes_at_start(options.ram_bytes));
+        segment.pool().set_limit_bytes(options.pool_bytes_at_start());
         if let Ok(processors) = thread::affinity(0) {
             segment.placement().set_processors(&processors);
         }

@@ -18,6 +18,7 @@ struct Model {
     heat: u32,
     rest: u32,
     hole: bool,
+    left_at: u32,
     place: Place,
     swap: Option<SwapId>,
 }
@@ -31,6 +32,7 @@ const NOTHING: Model = Model {
     heat: 0,
     rest: 0,
     hole: false,
+    left_at: 0,
     place: Place::Fresh,
     swap: None,
 };
@@ -46,6 +48,7 @@ impl Model {
             heat: word.heat(),
             rest: word.rest(),
             hole: word.is_hole(),
+            left_at: if word.place() == Place::Swapped { word.left_at() } else { 0 },
             place: word.place(),
             swap: word.swap(),
         }
@@ -59,7 +62,9 @@ impl Model {
             _ if touched => (3, 7),
             _ => (self.heat, self.rest),
         };
-        Model { place, swap, heat, rest, hole: false, ..self }
+        let stays = place == Place::Swapped && self.place == Place::Swapped;
+        let left_at = if stays { self.left_at } else { 0 };
+        Model { place, swap, heat, rest, hole: false, left_at, ..self }
     }
     fn emptied(self) -> Model {
         Model { managed: self.managed, active: self.active, pinned: self.pinned, ..NOTHING }
@@ -71,6 +76,7 @@ enum Op {
     TryLock,
     Commit(Place, Option<SwapId>),
     CommitHole,
+    CommitSwapped(u32),
     Look,
     Remove(Afterwards),
     FinishRemoved,
@@ -104,6 +110,7 @@ fn operation() -> impl Strategy<Value = Op> {
         4 => content().prop_map(|(place, swap)| Op::Commit(place, swap)),
         4 => Just(Op::Commit(Place::Present, None)),
         2 => Just(Op::CommitHole),
+        2 => (0..1_u32 << 20).prop_map(Op::CommitSwapped),
         2 => Just(Op::Look),
         1 => Just(Op::Remove(Afterwards::StillManaged)),
         1 => Just(Op::Remove(Afterwards::Unmanaged)),
@@ -149,6 +156,11 @@ proptest! {
                 Op::CommitHole if model.locked && !model.removed => {
                     assert_eq!(slot.commit_hole(), Commit::Done);
                     model = Model { locked: false, hole: model.place == Place::Fresh, ..model };
+                }
+                Op::CommitSwapped(time) if model.locked && !model.removed => {
+                    assert_eq!(slot.commit_swapped(SwapId(7), time), Commit::Done);
+                    let swapped = model.at(Place::Swapped, Some(SwapId(7)));
+                    model = Model { locked: false, left_at: time, ..swapped };
                 }
                 Op::Look => {
                     slot.stageable.begin_look(5);
@@ -214,7 +226,7 @@ proptest! {
                     let wanted = if model.removed { model.emptied() } else { Model { locked: false, ..model } };
                     assert_eq!(child, wanted);
                 }
-                Op::Commit(..) | Op::CommitHole | Op::FinishRemoved => {}
+                Op::Commit(..) | Op::CommitHole | Op::CommitSwapped(_) | Op::FinishRemoved => {}
             }
             let now = slot.load();
             assert_eq!(Model::of(now), model);

@@ -10,6 +10,7 @@ use super::marks::{Mark, Reach};
 use super::node::Node;
 use super::wake::Asked;
 use super::{Level, ZONES_MAX, Zone};
+pub use crate::working_set::{Room, WorkingSet};
 
 /// At priority `p` a list is looked at by its `1 << p`th part. The first one.
 pub const PRIORITY_FIRST: u32 = 12;
@@ -19,52 +20,6 @@ const PRIORITY_GENTLE: u32 = 10;
 pub const FAILURES_MAX: u32 = 16;
 /// Pages that a round wants at least.
 const ROUND_MIN: u64 = 32;
-
-/// Whether memory can be had without taking it from who would fetch it back.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Room {
-    /// It can.
-    Ample,
-    /// Too much of what is reclaimed comes back: nothing is reclaimed for large runs, and they get only what nobody else needs.
-    Tight,
-}
-
-/// What became of what was reclaimed lately.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct WorkingSet {
-    reclaimed: u64,
-    came_back: u64,
-}
-
-/// Pages after which what was before counts half.
-const REMEMBERED: u64 = 8192;
-/// One page in so many may come back.
-const COME_BACK_IN: u64 = 8;
-
-impl WorkingSet {
-    /// So many pages were reclaimed.
-    pub fn note_reclaimed(&mut self, pages: u64) {
-        self.reclaimed += pages;
-        if self.reclaimed > REMEMBERED {
-            self.reclaimed /= 2;
-            self.came_back /= 2;
-        }
-    }
-    /// So many came back that would still be there if memory had been larger by what has it now.
-    pub fn note_came_back(&mut self, pages: u64) {
-        self.came_back += pages;
-        // Nothing may be reclaimed for long, and what came back long ago says nothing.
-        if self.came_back > REMEMBERED / 4 {
-            self.reclaimed /= 2;
-            self.came_back /= 2;
-        }
-    }
-    /// See [`Room`].
-    pub fn room(&self) -> Room {
-        let is_tight = self.came_back * COME_BACK_IN > self.reclaimed.max(REMEMBERED / 8);
-        if is_tight { Room::Tight } else { Room::Ample }
-    }
-}
 
 /// While room is tight a large run is given away only where more than one frame in so many is free: what a process has just left is wanted by the next one.
 const PLENTY_IN: u64 = 8;

@@ -3,7 +3,7 @@
 //! `touch --bytes 1G --content text|pointers|sparse|random|same|mixed --access read|write|sequential --seconds 20 --seed 1`
 //! fills memory, accesses it for a time (or `--count` accesses), and prints one line of JSON: accesses, nanoseconds by
 //! percentile, and a checksum of all content at the end, which depends on nothing but the arguments when `--count` is used.
-//! `--hold SECONDS` waits before the end, so that others can look at the process.
+//! `--rate N` makes at most so many accesses a second, with pauses of 10 ms. `--hold SECONDS` waits before the end, so that others can look at the process.
 
 use std::time::{Duration, Instant};
 use uswap_test_programs::PAGE_BYTES;
@@ -63,8 +63,22 @@ enum Access {
     Sequential,
 }
 
+/// When it ends, and how fast it may be.
+struct Limits {
+    seconds: Duration,
+    count_max: u64,
+    /// Accesses a second.
+    rate: u64,
+}
+
+impl Limits {
+    fn is_ahead(&self, done: u64, elapsed: Duration) -> bool {
+        self.rate < u64::MAX && u128::from(done) * 1000 > u128::from(self.rate) * elapsed.as_millis().max(1)
+    }
+}
+
 fn main() {
-    let known = ["bytes", "content", "access", "seconds", "count", "seed", "hold"];
+    let known = ["bytes", "content", "access", "seconds", "count", "seed", "hold", "rate"];
     let arguments = Arguments::read(std::env::args().skip(1), &known);
     let pages = (arguments.bytes("bytes", "1G") / PAGE_BYTES).max(1);
     let seed = arguments.number("seed", 1);
@@ -77,6 +91,7 @@ fn main() {
     };
     let seconds = Duration::from_secs(arguments.number("seconds", 20));
     let count_max = arguments.number("count", u64::MAX);
+    let rate = arguments.number("rate", u64::MAX);
 
     let fill_started = Instant::now();
     let address = memory::map_private(pages * PAGE_BYTES, 0)
@@ -84,7 +99,8 @@ fn main() {
     fill(address, pages, seed, content);
     let fill_ns = fill_started.elapsed().as_nanos();
 
-    let (histogram, elapsed) = visit(address, pages, access, seed, seconds, count_max);
+    let limits = Limits { seconds, count_max, rate };
+    let (histogram, elapsed) = visit(address, pages, access, seed, &limits);
     let checksum = checksum(address, pages);
     println!(
         "{{\"pages\":{pages},\"content\":\"{content}\",\"access\":\"{}\",\"fill_ns\":{fill_ns},\"accesses\":{},\
@@ -119,21 +135,19 @@ fn fill(address: usize, pages: usize, seed: u64, content: &str) {
     }
 }
 
-fn visit(
-    address: usize,
-    pages: usize,
-    access: Access,
-    seed: u64,
-    seconds: Duration,
-    count_max: u64,
-) -> (Histogram, Duration) {
+fn visit(address: usize, pages: usize, access: Access, seed: u64, limits: &Limits) -> (Histogram, Duration) {
     let mut histogram = Histogram::new();
     let mut random = Random::new(mix(seed));
     let started = Instant::now();
     let mut before = started;
     let mut done = 0u64;
     let mut unused = 0u64;
-    while done < count_max && before - started < seconds {
+    while done < limits.count_max && before - started < limits.seconds {
+        if limits.is_ahead(done, before - started) {
+            std::thread::sleep(Duration::from_millis(10));
+            before = Instant::now();
+            continue;
+        }
         let page =
             if access == Access::Sequential { (done % pages as u64) as usize } else { random.index(pages) };
         // One word of each page, not always the same one.

@@ -1,0 +1,165 @@
+//! `NAME=VALUE` as it is typed for `--protect` and `--weight`: what holds for the processes of the run whose program has this name.
+//!
+//! The name of a process is that of its first thread, as `ps` shows it, or the name of the file that it runs: a script has both.
+
+use uswap_core::share::{WEIGHT_DEFAULT, WEIGHT_MAX};
+
+use crate::human;
+use crate::size::parse_size;
+
+/// The kernel keeps so many bytes of the name of a thread.
+const COMM_BYTES_MAX: usize = 15;
+
+/// A value for programs of this name.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Named {
+    /// Name of the program.
+    pub name: String,
+    /// Bytes, or a weight.
+    pub value: u64,
+}
+
+fn split<'a>(text: &'a str, example: &str) -> Result<(&'a str, &'a str), String> {
+    let Some((name, value)) = text.rsplit_once('=') else {
+        return Err(format!("'{text}' has no '=': write it like {example}"));
+    };
+    if name.is_empty() {
+        return Err(format!("'{text}' names no program: write it like {example}"));
+    }
+    if name.contains('/') {
+        let last = name.rsplit('/').next().unwrap_or_default();
+        return Err(format!("'{name}' is a path: give the name alone, {last}={value}"));
+    }
+    Ok((name, value))
+}
+
+/// Reads `--protect`.
+///
+/// # Errors
+/// What is wrong with `text`, with an example.
+pub fn parse_protect(text: &str) -> Result<Named, String> {
+    let (name, value) = split(text, "redis-server=100M")?;
+    let value = parse_size(value)?;
+    if value == 0 {
+        return Err(format!("'{text}' protects nothing: give it a size, for example {name}=100M"));
+    }
+    Ok(Named { name: name.to_owned(), value })
+}
+
+/// Reads `--weight`.
+///
+/// # Errors
+/// What is wrong with `text`, with an example.
+pub fn parse_weight(text: &str) -> Result<Named, String> {
+    let (name, value) = split(text, "redis-server=200")?;
+    let number = value.parse().ok().filter(|number| (1..=WEIGHT_MAX).contains(number));
+    let value = number.ok_or_else(|| {
+        format!("'{value}' in '{text}' is not a weight: it is a number from 1 to {WEIGHT_MAX}, {WEIGHT_DEFAULT} if none is given")
+    })?;
+    Ok(Named { name: name.to_owned(), value })
+}
+
+/// What holds for the processes of one name.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Rule {
+    /// Name of the program.
+    pub name: String,
+    /// Memory of all of them together that is not reclaimed while others have something.
+    pub protected_bytes: u64,
+    /// The weight of each; 0 if none was given.
+    pub weight: u64,
+}
+
+impl Rule {
+    /// Whether it is about a process with this name and this file.
+    pub fn is_about(&self, comm: &str, file: &str) -> bool {
+        let cut = self.name.get(..COMM_BYTES_MAX).unwrap_or(&self.name);
+        file == self.name || comm == cut
+    }
+}
+
+/// The rules of a run.
+///
+/// # Errors
+/// A name that is given twice, and protection of more than there is.
+pub fn rules(protect: &[Named], weight: &[Named], ram_bytes: u64) -> Result<Vec<Rule>, String> {
+    let mut rules: Vec<Rule> = Vec::new();
+    for (list, option) in [(protect, "--protect"), (weight, "--weight")] {
+        for (index, named) in list.iter().enumerate() {
+            if list[..index].iter().any(|other| other.name == named.name) {
+                return Err(format!("{option} is given twice for '{}': keep one of both", named.name));
+            }
+            let at = rules.iter().position(|rule| rule.name == named.name).unwrap_or_else(|| {
+                rules.push(Rule { name: named.name.clone(), protected_bytes: 0, weight: 0 });
+                rules.len() - 1
+            });
+            match option {
+                "--protect" => rules[at].protected_bytes = named.value,
+                _ => rules[at].weight = named.value,
+            }
+        }
+    }
+    let sum: u64 = rules.iter().fold(0, |sum, rule| sum.saturating_add(rule.protected_bytes));
+    // The rest is for the pool, uswap, and the other processes.
+    let most = ram_bytes / 10 * 8;
+    if sum > most {
+        return Err(format!(
+            "--protect asks for {}, more than the {} that are 80 % of --ram: protect less, or give the run more",
+            human::bytes(sum),
+            human::bytes(most)
+        ));
+    }
+    Ok(rules)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_typed_is_taken_or_refused_with_an_example() {
+        let named = |name: &str, value| Ok(Named { name: name.to_owned(), value });
+        assert_eq!(parse_protect("redis-server=100M"), named("redis-server", 100 << 20));
+        assert_eq!(parse_protect("a=b=1K"), named("a=b", 1024));
+        assert_eq!(parse_weight("make=1"), named("make", 1));
+        assert_eq!(parse_weight("make=10000"), named("make", 10_000));
+        let cases = [
+            (parse_protect("redis"), "has no '='"),
+            (parse_protect("=1M"), "names no program"),
+            (parse_protect("redis="), "is not a size"),
+            (parse_protect("redis=0"), "protects nothing"),
+            (parse_protect("/usr/bin/redis=1M"), "give the name alone, redis=1M"),
+            (parse_weight("make=0"), "is not a weight"),
+            (parse_weight("make=10001"), "from 1 to 10000"),
+            (parse_weight("make=1.5"), "is not a weight"),
+        ];
+        for (parsed, part) in cases {
+            let error = parsed.expect_err(part);
+            assert!(error.contains(part), "{error}");
+        }
+    }
+
+    #[test]
+    fn options_of_one_name_are_one_rule_and_contradictions_are_refused() {
+        let [hot, cold] = ["hot", "cold"].map(|name| Named { name: name.to_owned(), value: 100 });
+        let rule =
+            |name: &str, protected_bytes, weight| Rule { name: name.to_owned(), protected_bytes, weight };
+        let both = rules(std::slice::from_ref(&hot), &[cold.clone(), hot.clone()], 130);
+        assert_eq!(both, Ok(vec![rule("hot", 100, 100), rule("cold", 0, 100)]));
+        let error = rules(&[hot.clone(), hot.clone()], &[], 1000).unwrap_err();
+        assert!(error.contains("twice for 'hot'"), "{error}");
+        let error = rules(&[hot, cold], &[], 240).unwrap_err();
+        assert!(error.contains("more than the 192 B that are"), "{error}");
+    }
+
+    #[test]
+    fn a_rule_is_about_a_thread_or_a_file_of_its_name() {
+        let rule = |name: &str| Rule { name: name.to_owned(), protected_bytes: 0, weight: 0 };
+        assert!(
+            rule("sort").is_about("sort", "coreutils") && rule("python3").is_about("script.py", "python3")
+        );
+        assert!(!rule("sort").is_about("sorted", "sorted"));
+        // The kernel cuts names.
+        assert!(rule("a-long-name-of-a-script").is_about("a-long-name-of-", "bash"));
+    }
+}

@@ -1,0 +1,153 @@
+//! Whose pages go when several processes share a budget: by size, by what comes back, by protection and weight.
+
+use std::path::PathBuf;
+use std::process::Command;
+use uswap_tests::{Run, Scratch, program, report, skip, turn, uswap_binary};
+
+const BUDGET_MIB: u64 = 64;
+const SECONDS: u64 = 6;
+
+/// One process of a run: a copy of `touch` under a name of its own.
+struct Member {
+    name: &'static str,
+    words: String,
+}
+
+fn random(name: &'static str, mebibytes: u64, rate: u64) -> Member {
+    Member { name, words: format!("--bytes {mebibytes}M --access read --rate {rate}") }
+}
+
+fn cold(name: &'static str, mebibytes: u64, rate: u64) -> Member {
+    Member { name, words: format!("--bytes {mebibytes}M --access sequential --rate {rate}") }
+}
+
+/// What became of one process.
+#[derive(Debug)]
+struct Fate {
+    taken: u64,
+    came_back: u64,
+    some_seconds: f64,
+    protected_bytes: u64,
+}
+
+struct Fates {
+    record: serde_json::Value,
+    /// What `uswap stat --json` said before the end.
+    stat: serde_json::Value,
+    standard_error: String,
+}
+
+impl Fates {
+    fn of(&self, name: &str) -> Fate {
+        let programs = self.record["programs"].as_array().expect("the report has programs");
+        let program = programs.iter().find(|program| program["name"] == name);
+        let program = program.unwrap_or_else(|| panic!("no {name} in {programs:?}"));
+        let number = |field: &str| program[field].as_u64().expect("it is a number");
+        Fate {
+            taken: number("pages_taken"),
+            came_back: number("pages_came_back"),
+            some_seconds: program["some_seconds"].as_f64().expect("it is a number"),
+            protected_bytes: number("protected_bytes"),
+        }
+    }
+    fn in_stat(&self, name: &str) -> &serde_json::Value {
+        let processes = self.stat["processes"].as_array().expect("there are processes");
+        processes.iter().find(|process| process["name"] == name).expect("it is among them")
+    }
+}
+
+/// Runs processes side by side under one budget.
+fn side_by_side(members: &[Member], options: &[&str]) -> Option<Fates> {
+    let uswap = uswap_binary()?;
+    let scratch = Scratch::new();
+    let mut script = String::new();
+    for Member { name, words } in members {
+        let copy: PathBuf = scratch.file(name);
+        std::fs::copy(program("touch"), &copy).expect("the scratch directory has room");
+        script += &format!("{} {words} --content mixed --seconds {SECONDS} & ", copy.display());
+    }
+    script += "wait";
+    let json = scratch.file("report.json");
+    let mut all = vec!["--swap", "/var/tmp:1G", "--json", json.to_str().expect("it is UTF-8")];
+    all.extend(options);
+    let running = Run::plain("/bin/sh").args(["-c", &script]).uswap(BUDGET_MIB, &all).start();
+    std::thread::sleep(std::time::Duration::from_secs(SECONDS - 1));
+    let answer = Command::new(uswap).args(["stat", "--json", &running.pid().to_string()]).output();
+    let stat = serde_json::from_slice(&answer.expect("it starts").stdout).expect("it is JSON");
+    let outcome = running.finish();
+    outcome.must_succeed();
+    let record = std::fs::read(&json).expect("the report was written");
+    let record = serde_json::from_slice(&record).expect("it is JSON");
+    let standard_error = outcome.stderr.clone();
+    Some(Fates { record, stat, standard_error })
+}
+
+/// A process uses all of its 20 MiB all the time, another one goes slowly through 100 MiB that it does not soon need again.
+#[test]
+fn shares_hot_process_keeps_its_pages_beside_a_cold_one() {
+    let _turn = turn();
+    let Some(fates) = side_by_side(&[random("hot", 20, 200_000), cold("cold", 100, 10_000)], &[]) else {
+        return skip("this case is about uswap itself");
+    };
+    let (hot, cold) = (fates.of("hot"), fates.of("cold"));
+    report(&format!("shares: hot {hot:?}, cold {cold:?}"));
+    assert!(cold.taken > 20_000, "{cold:?}");
+    // It was a third of what was taken from the cold one before reclaim knew whose pages come back, and the hot one waited for 4 of 8 seconds.
+    assert!(hot.taken * 6 < cold.taken, "{hot:?} {cold:?}");
+    assert!(hot.some_seconds < SECONDS as f64 * 0.15, "{hot:?}");
+}
+
+/// Two that do the same, one of which is protected: the other gives.
+#[test]
+fn shares_protected_memory_stays_while_others_have_something() {
+    let _turn = turn();
+    let members = || [random("first", 48, 20_000), random("second", 48, 20_000)];
+    let options = ["--protect", "first=32M"];
+    let Some(fates) = side_by_side(&members(), &options) else {
+        return skip("this case is about uswap itself");
+    };
+    let (first, second) = (fates.of("first"), fates.of("second"));
+    report(&format!("shares: protected {first:?}, not {second:?}"));
+    assert_eq!(first.protected_bytes, 32 << 20);
+    let resident = |name: &str| fates.in_stat(name)["resident_bytes"].as_u64().expect("it is a number");
+    let protected = fates.in_stat("first")["protected_bytes"].as_u64().expect("it is a number");
+    assert!(resident("first") >= 30 << 20, "{}", fates.stat);
+    assert!(resident("second") < 16 << 20, "{}", fates.stat);
+    assert!((30 << 20..=32 << 20).contains(&protected), "{}", fates.stat);
+    assert!(first.came_back * 2 < second.came_back, "{first:?} {second:?}");
+    assert!(!fates.standard_error.contains("protected memory is reclaimed"), "{}", fates.standard_error);
+}
+
+/// What is protected is more than there is room for beside a pool whose size the user has fixed: it is reclaimed, the budget holds, and it is said once.
+#[test]
+fn shares_protected_memory_is_reclaimed_when_there_is_nothing_else() {
+    let _turn = turn();
+    let options = ["--protect", "only=50M", "--pool", "60%"];
+    let Some(fates) = side_by_side(&[cold("only", 100, 10_000)], &options) else {
+        return skip("this case is about uswap itself");
+    };
+    let warning = "protected memory is reclaimed too";
+    // Once while it runs, and once in the closing table.
+    assert_eq!(fates.standard_error.matches(warning).count(), 2, "{}", fates.standard_error);
+    let used = fates.record["used_peak_bytes"].as_u64().expect("it is a number");
+    assert!(used <= (BUDGET_MIB << 20) / 100 * 105, "{used}");
+    assert!(fates.of("only").taken > 10_000);
+}
+
+/// Two that do the same, with weights of 400 and 100.
+#[test]
+fn shares_go_inversely_to_the_weights() {
+    let _turn = turn();
+    let members = [random("heavy", 60, 10_000), random("light", 60, 10_000)];
+    let Some(fates) = side_by_side(&members, &["--weight", "heavy=400"]) else {
+        return skip("this case is about uswap itself");
+    };
+    let resident = |name: &str| fates.in_stat(name)["resident_bytes"].as_f64().expect("it is a number");
+    report(&format!(
+        "shares: heavy {:.0}, light {:.0} MiB",
+        resident("heavy") / 1e6,
+        resident("light") / 1e6
+    ));
+    assert_eq!(fates.in_stat("heavy")["weight"], 400);
+    assert!(resident("heavy") > resident("light") * 1.5, "{}", fates.stat);
+}
