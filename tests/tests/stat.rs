@@ -47,3 +47,28 @@ fn stat_shows_how_long_a_program_waits_for_its_pages() {
     let (earlier, later) = (number(&before, "total"), number(&after, "total"));
     assert!(0.0 <= earlier && earlier < later && later < 9.5e6, "{earlier} us, then {later}");
 }
+
+/// What a program of several threads waits: of one that waits beside one that sleeps all is full; beside one that computes nothing is.
+#[test]
+fn stat_tells_full_from_some_by_what_the_other_threads_do() {
+    let _turn = turn();
+    let Some(uswap) = uswap_binary() else { return skip("this case is about uswap itself") };
+    let totals = [["--idle", "2"], ["--spin", "1"]].map(|others| {
+        let words = ["--bytes", "160M", "--content", "mixed", "--access", "read", "--seconds", "6"];
+        let run = Run::plain(program("touch")).args(words).args(others);
+        let running = run.uswap(48, &["--swap", "/var/tmp:1G"]).start();
+        std::thread::sleep(Duration::from_secs(6));
+        let answer = Command::new(&uswap).args(["stat", "--json", &running.pid().to_string()]).output();
+        let stat: serde_json::Value =
+            serde_json::from_slice(&answer.expect("it starts").stdout).expect("it is JSON");
+        running.finish().must_succeed();
+        let process = &stat["processes"][0];
+        report(&format!("stat: {others:?}: some {}, full {}", process["some"], process["full"]));
+        let [some, full] = ["some", "full"].map(|kind| &process[kind]);
+        assert!(some["avg10"].as_f64() >= full["avg10"].as_f64(), "{process}");
+        [some, full].map(|line| line["total_us"].as_f64().expect("it is a number"))
+    });
+    let [[some, full], [some_beside_work, full_beside_work]] = totals;
+    assert!(some > 5e5 && full > some * 0.75 && full <= some, "{some} us, {full} us");
+    assert!(some_beside_work > 2e5 && full_beside_work < some_beside_work * 0.25, "{totals:?}");
+}

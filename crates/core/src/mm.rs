@@ -293,6 +293,18 @@ impl MmRecord<'_> {
     pub fn pass_up_to(&self, passed: u64) {
         self.words[20].fetch_max(passed, Ordering::Relaxed);
     }
+    /// So many more of its threads wait for a page: their faults were read. Who dies in between takes the count along, since the record ends with the process.
+    pub fn begin_waits(&self, count: u64) {
+        self.words[25].fetch_add(count, Ordering::Relaxed);
+    }
+    /// So many wait no longer.
+    pub fn end_waits(&self, count: u64) {
+        self.words[25].fetch_sub(count, Ordering::Relaxed);
+    }
+    /// Threads that wait for a page now.
+    pub fn waits(&self) -> u64 {
+        self.words[25].load(Ordering::Relaxed)
+    }
     /// Its name, as the kernel shows it; zeros behind.
     pub fn name(&self) -> [u8; 16] {
         let halves =

@@ -1,7 +1,7 @@
 //! How long threads of a process wait for its pages: "some" of Linux's pressure stall information, the time in which at least one waits.
 //!
 //! Each wait is told when it ends, with its beginning. What lies before the end of another wait that was told is taken as counted, so the sum is never too large; it is too small where a wait that ended
-//! later began first, and the thread of the other one went on between. With one thread it is exact. Nothing is left behind by who dies in the middle of a wait, as a count of waiting threads would be.
+//! later began first, and the thread of the other one went on between. With one thread it is exact. Nothing is left behind by a thread that dies in the middle of a wait, as in a sum made of a count of waiting threads. "Full" is estimated by the supervisor.
 
 use uswap_sync::{AtomicU64, Ordering};
 

@@ -126,6 +126,7 @@ impl<P: Platform> Engine<'_, P> {
 
     /// The queue is full of faults that wait for an event to be read, and events are read behind faults: their threads try again, and meanwhile we reach the event.
     fn give_back(&self, faults: &mut FaultQueue) {
+        self.record().end_waits(faults.len() as u64);
         while let Some(fault) = faults.pop() {
             self.platform.wake(fault.page, 1);
         }
@@ -135,6 +136,8 @@ impl<P: Platform> Engine<'_, P> {
         let mut messages = [Message::Fault(PageId(0)); MESSAGES_PER_READ_MAX];
         let count = self.platform.read_messages(&mut messages[..most]);
         let read_at_ns = self.platform.now_ns();
+        let is_fault = |message: &&Message| matches!(message, Message::Fault(_));
+        self.record().begin_waits(messages[..count].iter().filter(is_fault).count() as u64);
         for message in &messages[..count] {
             match *message {
                 Message::Fault(page) => faults.push(PendingFault { page, read_at_ns, put_off: false }),
@@ -181,6 +184,7 @@ impl<P: Platform> Engine<'_, P> {
     fn note_served(&self, fault: PendingFault, source: FaultSource) {
         let now_ns = self.platform.now_ns();
         let latency_ns = now_ns.saturating_sub(fault.read_at_ns);
+        self.record().end_waits(1);
         self.record().stall().add(fault.read_at_ns, now_ns);
         self.counters.latency(source).record(latency_ns);
         self.counters.add(Counter::StallNs, latency_ns);

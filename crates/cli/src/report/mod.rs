@@ -132,6 +132,8 @@ pub struct ProgramUse {
     pub pages_came_back_soon: u64,
     /// How long at least one thread of a process waited for a page, processes added.
     pub some_seconds: f64,
+    /// The part of it in which none of its other threads ran, from samples.
+    pub full_seconds: f64,
 }
 
 /// A process of the tree that was left alone.

@@ -244,6 +244,7 @@ pub(super) mod tests {
                     pages_came_back: 1200,
                     pages_came_back_soon: 1000,
                     some_seconds: 0.84,
+                    full_seconds: 0.5,
                 },
                 ProgramUse { name: "sh".to_owned(), processes: 2, ..ProgramUse::default() },
             ],

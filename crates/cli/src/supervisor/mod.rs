@@ -8,6 +8,7 @@ mod away;
 mod commands;
 mod device;
 mod files;
+mod full;
 mod limits;
 mod monitor;
 mod placer;

@@ -1,6 +1,6 @@
 //! How long the processes of the run wait for their pages, as averages in the form of Linux's pressure stall information, for `uswap stat`; and the word to the user when what a program uses does not fit.
 //!
-//! The monitor calls [`follow`] whenever it looks; every two seconds the averages are carried on, as Linux does. Only "some" is known: at least one thread of the process waited.
+//! The monitor calls [`follow`] whenever it looks; every two seconds the averages are carried on, as Linux does. "Some": at least one thread of the process waited, as the engine counts it. "Full": all did that do not sleep, from samples ([`super::full`]).
 
 use std::collections::HashMap;
 use std::fmt;
@@ -12,6 +12,7 @@ use serde::Serialize;
 use uswap_core::mm::{MmRecord, MmState};
 use uswap_units::PAGE_BYTES;
 
+use super::full::Samples;
 use super::shared::Shared;
 use crate::human;
 use crate::report::ProgramUse;
@@ -42,6 +43,20 @@ impl Averages {
 struct Known {
     averages: Averages,
     total_ns: u64,
+    full_averages: Averages,
+    full_ns: u64,
+    samples: Samples,
+}
+
+impl Known {
+    /// Takes up what was waited since the last time. Parts of `elapsed` in which one, and all, waited.
+    fn take_up(&mut self, total_ns: u64, elapsed: Duration) -> [f64; 2] {
+        let waited_ns = total_ns.saturating_sub(self.total_ns) as f64;
+        let full_ns = waited_ns * self.samples.share();
+        (self.total_ns, self.full_ns) = (total_ns, self.full_ns + full_ns as u64);
+        self.samples.grow_old();
+        [waited_ns, full_ns].map(|ns| (ns / elapsed.as_nanos() as f64).min(1.0))
+    }
 }
 
 /// What is known of the processes that live, by their numbers ([`MmRecord::number`]).
@@ -66,9 +81,12 @@ fn lock(shared: &Shared) -> MutexGuard<'_, Pressure> {
     shared.pressure.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
-/// Carries the averages on, if it is time.
+/// Looks what waits, and carries the averages on, if it is time.
 pub fn follow(shared: &Shared) {
     let mut pressure = lock(shared);
+    for record in live(shared).filter(|record| record.waits() > 0) {
+        pressure.known.entry(record.number()).or_default().samples.look(record);
+    }
     let elapsed = pressure.at.elapsed();
     if elapsed < PERIOD {
         return;
@@ -77,10 +95,9 @@ pub fn follow(shared: &Shared) {
     let mut before = std::mem::take(&mut pressure.known);
     for record in live(shared) {
         let mut known = before.remove(&record.number()).unwrap_or_default();
-        let total_ns = record.stall().total_ns();
-        let share = total_ns.saturating_sub(known.total_ns) as f64 / elapsed.as_nanos() as f64;
-        known.averages.carry_on(share.min(1.0), elapsed);
-        known.total_ns = total_ns;
+        let [some, full] = known.take_up(record.stall().total_ns(), elapsed);
+        known.averages.carry_on(some, elapsed);
+        known.full_averages.carry_on(full, elapsed);
         let of_a_minute = known.averages.0[1];
         if of_a_minute >= TELL_FROM && !shared.told_of_pressure.swap(true, Ordering::Relaxed) {
             shared.warn(&does_not_fit(shared, record, of_a_minute));
@@ -143,14 +160,23 @@ impl fmt::Display for Line {
 /// How long a process waits.
 #[derive(Clone, Copy, Default, Serialize)]
 pub struct Stalls {
+    /// At least one of its threads.
     pub some: Line,
+    /// All of them that do not sleep.
+    pub full: Line,
 }
 
 /// How long a process waits, as it was known a moment ago.
 pub fn stalls_of(shared: &Shared, record: MmRecord<'_>) -> Stalls {
     let pressure = lock(shared);
-    let averages = pressure.known.get(&record.number()).map(|known| known.averages).unwrap_or_default();
-    Stalls { some: Line::of(averages, record.stall().total_ns()) }
+    let nothing = Known::default();
+    let known = pressure.known.get(&record.number()).unwrap_or(&nothing);
+    let total_ns = record.stall().total_ns();
+    let since_ns = total_ns.saturating_sub(known.total_ns) as f64 * known.samples.share();
+    Stalls {
+        some: Line::of(known.averages, total_ns),
+        full: Line::of(known.full_averages, known.full_ns + since_ns as u64),
+    }
 }
 
 /// Names of programs that the report tells apart. What others did is added up.
@@ -161,7 +187,7 @@ pub fn note_end(shared: &Shared, record: MmRecord<'_>) {
     if record.state() != MmState::Live {
         return;
     }
-    let name = name_of(record);
+    let (name, stalls) = (name_of(record), stalls_of(shared, record));
     let mut pressure = lock(shared);
     pressure.known.remove(&record.number());
     let ended = &mut pressure.ended;
@@ -184,7 +210,8 @@ pub fn note_end(shared: &Shared, record: MmRecord<'_>) {
     program.pages_taken += taken.taken;
     program.pages_came_back += taken.came_back;
     program.pages_came_back_soon += taken.came_back_soon;
-    program.some_seconds += record.stall().total_ns() as f64 / 1e9;
+    program.some_seconds += stalls.some.total_us as f64 / 1e6;
+    program.full_seconds += stalls.full.total_us as f64 / 1e6;
 }
 
 /// The programs of the run by name, at its end.

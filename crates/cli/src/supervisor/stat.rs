@@ -107,11 +107,12 @@ fn text(stat: &RunStat) -> String {
         }
         let _ = write!(
             text,
-            "\n{pid} {name} {memory}, {} pages taken, {} came back, {} of them soon\n{pid} {name} some {}",
+            "\n{pid} {name} {memory}, {} pages taken, {} came back, {} of them soon\n{pid} {name} some {}\n{pid} {name} full {}",
             human::count(process.pages_taken),
             human::count(process.pages_came_back),
             human::count(process.pages_came_back_soon),
             process.stalls.some,
+            process.stalls.full,
             pid = process.pid,
             name = process.name,
         );

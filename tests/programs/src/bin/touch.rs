@@ -3,7 +3,7 @@
 //! `touch --bytes 1G --content text|pointers|sparse|random|same|mixed --access read|write|sequential --seconds 20 --seed 1`
 //! fills memory, accesses it for a time (or `--count` accesses), and prints one line of JSON: accesses, nanoseconds by
 //! percentile, and a checksum of all content at the end, which depends on nothing but the arguments when `--count` is used.
-//! `--rate N` makes at most so many accesses a second, with pauses of 10 ms. `--hold SECONDS` waits before the end, so that others can look at the process.
+//! `--rate N` makes at most so many accesses a second, with pauses of 10 ms. `--spin N` and `--idle N` have more threads, that compute, or sleep. `--hold SECONDS` waits before the end, so that others can look at the process.
 
 use std::time::{Duration, Instant};
 use uswap_test_programs::PAGE_BYTES;
@@ -78,7 +78,7 @@ impl Limits {
 }
 
 fn main() {
-    let known = ["bytes", "content", "access", "seconds", "count", "seed", "hold", "rate"];
+    let known = ["bytes", "content", "access", "seconds", "count", "seed", "hold", "rate", "spin", "idle"];
     let arguments = Arguments::read(std::env::args().skip(1), &known);
     let pages = (arguments.bytes("bytes", "1G") / PAGE_BYTES).max(1);
     let seed = arguments.number("seed", 1);
@@ -92,6 +92,22 @@ fn main() {
     let seconds = Duration::from_secs(arguments.number("seconds", 20));
     let count_max = arguments.number("count", u64::MAX);
     let rate = arguments.number("rate", u64::MAX);
+
+    for _ in 0..arguments.number("spin", 0) {
+        std::thread::spawn(|| {
+            let mut number = 1;
+            loop {
+                number = std::hint::black_box(mix(number));
+            }
+        });
+    }
+    for _ in 0..arguments.number("idle", 0) {
+        std::thread::spawn(|| {
+            loop {
+                std::thread::park();
+            }
+        });
+    }
 
     let fill_started = Instant::now();
     let address = memory::map_private(pages * PAGE_BYTES, 0)
