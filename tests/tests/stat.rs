@@ -2,7 +2,7 @@
 
 use std::process::Command;
 use std::time::Duration;
-use uswap_tests::{Run, program, report, skip, turn, uswap_binary};
+use uswap_tests::{Run, full_size, program, report, skip, turn, uswap_binary};
 
 /// The number behind `name=` in a line.
 fn number(line: &str, name: &str) -> f64 {
@@ -63,6 +63,9 @@ fn stat_tells_full_from_some_by_what_the_other_threads_do() {
             serde_json::from_slice(&answer.expect("it starts").stdout).expect("it is JSON");
         running.finish().must_succeed();
         let process = &stat["processes"][0];
+        // It uses all of its 160 MiB. Just after they were filled, not all of them have come back.
+        let in_use = process["in_use_bytes"].as_u64().expect("it is a number") >> 20;
+        assert!((90..=210).contains(&in_use), "{in_use} MiB: {process}");
         report(&format!("stat: {others:?}: some {}, full {}", process["some"], process["full"]));
         let [some, full] = ["some", "full"].map(|kind| &process[kind]);
         assert!(some["avg10"].as_f64() >= full["avg10"].as_f64(), "{process}");
@@ -71,4 +74,28 @@ fn stat_tells_full_from_some_by_what_the_other_threads_do() {
     let [[some, full], [some_beside_work, full_beside_work]] = totals;
     assert!(some > 5e5 && full > some * 0.75 && full <= some, "{some} us, {full} us");
     assert!(some_beside_work > 2e5 && full_beside_work < some_beside_work * 0.25, "{totals:?}");
+}
+
+/// Waiting for more than half of a minute: the run says so once, how much is in use, and what to try. It takes 80 s, so it is in the full form only.
+#[test]
+fn stat_says_once_that_what_a_program_uses_does_not_fit() {
+    let _turn = turn();
+    if uswap_binary().is_none() {
+        return skip("this case is about uswap itself");
+    }
+    if !full_size() {
+        return report("stat: the notice after a minute is shown in the full form only");
+    }
+    let words = ["--bytes", "320M", "--content", "mixed", "--access", "read", "--seconds", "95"];
+    let outcome = Run::plain(program("touch")).args(words).uswap(48, &["--swap", "/var/tmp:1G"]).finish();
+    outcome.must_succeed();
+    let notice = " % of its time for its pages, since what is used at once does not fit in the budget of 48 MiB: all that the run uses is about ";
+    // Once while it runs, and once in the closing table.
+    assert_eq!(outcome.stderr.matches(notice).count(), 2, "{}", outcome.stderr);
+    let line = outcome.stderr.lines().find(|line| line.contains(notice)).expect("it is there");
+    report(&format!("stat: {line}"));
+    let ram =
+        line.split_once("--ram ").and_then(|(_, rest)| rest.split_once('M')).expect("it names a size").0;
+    let ram: u64 = ram.parse().expect("it is a number");
+    assert!((280..=460).contains(&ram), "{line}");
 }

@@ -37,6 +37,8 @@ struct ProcessStat {
     /// What of that is protected.
     protected_bytes: u64,
     weight: u64,
+    /// What is in RAM, and what comes back to it.
+    in_use_bytes: u64,
     pages_taken: u64,
     pages_came_back: u64,
     pages_came_back_soon: u64,
@@ -79,6 +81,7 @@ fn process(shared: &Shared, record: MmRecord<'_>) -> ProcessStat {
         resident_bytes: holding.resident_pages * page,
         protected_bytes: holding.protected_pages.min(holding.resident_pages) * page,
         weight: if holding.weight == 0 { WEIGHT_DEFAULT } else { holding.weight },
+        in_use_bytes: pressure::in_use_bytes(shared, record),
         pages_taken: taken.taken,
         pages_came_back: taken.came_back,
         pages_came_back_soon: taken.came_back_soon,
@@ -107,7 +110,8 @@ fn text(stat: &RunStat) -> String {
         }
         let _ = write!(
             text,
-            "\n{pid} {name} {memory}, {} pages taken, {} came back, {} of them soon\n{pid} {name} some {}\n{pid} {name} full {}",
+            "\n{pid} {name} {memory}, in use about {}, {} pages taken, {} came back, {} of them soon\n{pid} {name} some {}\n{pid} {name} full {}",
+            human::bytes(process.in_use_bytes),
             human::count(process.pages_taken),
             human::count(process.pages_came_back),
             human::count(process.pages_came_back_soon),
