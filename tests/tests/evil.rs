@@ -1,11 +1,22 @@
 //! One test for each mode of `evil`: programs that are hard to live inside, with four times their budget.
 
 use uswap_tests::pair::figures;
-use uswap_tests::{Run, full_size, program, turn};
+use uswap_tests::{Run, full_size, program, turn, uswap_binary};
+
+/// Whether a program that asks for huge pages gets some.
+fn gives_huge_pages() -> bool {
+    let when = std::fs::read_to_string("/sys/kernel/mm/transparent_hugepage/enabled").unwrap_or_default();
+    when.contains("[madvise]") || when.contains("[always]")
+}
 
 fn case(mode: &str) {
     let _turn = turn();
-    let (bytes, ram_mib) = if full_size() { ("400M", 100) } else { ("200M", 50) };
+    let (bytes, ram_mib) = match mode {
+        // Of smaller budgets a huge page is too large a part.
+        "huge_pages" => ("800M", 256),
+        _ if full_size() => ("400M", 100),
+        _ => ("200M", 50),
+    };
     let outcome = Run::plain(program("evil")).args([mode, "--bytes", bytes]).uswap(ram_mib, &[]).finish();
     outcome.must_succeed();
     assert_eq!(outcome.stdout, "OK\n");
@@ -17,6 +28,9 @@ fn case(mode: &str) {
     if mode.ends_with("_and_fast") {
         // New memory is touched faster than any reclaim: it holds only if the first touches already wait for room.
         outcome.must_hold_budget(ram_mib);
+    }
+    if mode == "huge_pages" && gives_huge_pages() && uswap_binary().is_some() {
+        assert!(outcome.stderr.contains(" left as one"), "{}", outcome.stderr);
     }
     if mode == "late_child" {
         // A child that got all its memory from its parent is managed again once it goes on.
@@ -63,6 +77,7 @@ modes! {
     evil_thousand_threads => "thousand_threads",
     evil_threads_share_pages => "threads_share_pages",
     evil_wipe_on_fork => "wipe_on_fork",
+    evil_huge_pages => "huge_pages",
     evil_dont_fork => "dont_fork",
     evil_excluded_place_again => "excluded_place_again",
     evil_split_mapping => "split_mapping",

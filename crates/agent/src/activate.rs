@@ -1,7 +1,7 @@
 //! Builds the engine when memory gets short for the first time.
 
 use crate::handlers::Preferred;
-use crate::platform::LinuxPlatform;
+use crate::platform::{LinuxPlatform, TRASH_BYTES};
 use crate::scan::{PageScanner, Scanner, ScannerFiles};
 use crate::state::{self, ENGINE, Phase, SEGMENT};
 use crate::swap_files::OpenFiles;
@@ -114,16 +114,16 @@ pub fn build_platform(
 ) -> Result<(LinuxPlatform, ScannerFiles), &'static str> {
     let Descriptors { app, trash, pagemap, swap_files, files } = descriptors;
     // One page more is for event probes.
-    let arena_bytes = arena_chunks() as usize * CHUNK_BYTES + PAGE_BYTES;
+    let arena_bytes = uswap_engine::arena_frames(arena_chunks()) as usize * PAGE_BYTES + PAGE_BYTES;
     let (arena_start, arena_bytes, trash_start) = match inherited_arena {
         Some(inherited) => inherited,
-        None => (own_mapping(arena_bytes)?, arena_bytes, own_mapping(CHUNK_BYTES)?),
+        None => (own_mapping(arena_bytes)?, arena_bytes, own_mapping(TRASH_BYTES)?),
     };
     let unreadable = unreadable_page()?;
     app.register(arena_start, arena_bytes, Mode::WriteProtect)
         .map_err(|_| "its arena cannot be registered")?;
     trash
-        .register(trash_start, CHUNK_BYTES, Mode::WriteProtect)
+        .register(trash_start, TRASH_BYTES, Mode::WriteProtect)
         .map_err(|_| "its arena cannot be registered")?;
     let probe = arena_start + arena_bytes - PAGE_BYTES;
     let (gate, trash_lock) = (Gate::new(), Lock::new());

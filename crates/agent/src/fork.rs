@@ -246,9 +246,8 @@ fn try_take_over(
     inherited: (usize, usize, usize),
 ) -> Result<Scanner, &'static str> {
     // The fork may have come between a move into the trash and the drop of it.
-    let chunk_bytes = uswap_units::CHUNK_PAGES as usize * PAGE_BYTES;
     // SAFETY: 1. it is the agent's own, no thread but this one runs, and nobody refers to what lies there.
-    let dropped = unsafe { memory::drop_pages(inherited.2, chunk_bytes) };
+    let dropped = unsafe { memory::drop_pages(inherited.2, crate::platform::TRASH_BYTES) };
     dropped.map_err(|_| "its trash cannot be dropped")?;
     let (platform, files) = activate::build_platform(descriptors, Some(inherited))?;
     prepare_doorbell(&platform)?;

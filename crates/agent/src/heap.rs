@@ -7,7 +7,7 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 use uswap_os::memory::{Access, Mapping};
 
 /// Room for the workspaces, the arena's lists and the engine of one process. Only touched pages cost memory.
-const HEAP_BYTES: usize = 4 << 20;
+const HEAP_BYTES: usize = 10 << 20;
 
 pub struct Heap {
     start: AtomicUsize,

@@ -20,7 +20,7 @@ use uswap_os::pagemap::Pagemap;
 use uswap_os::uffd::{self, Features, Holes, Mode, Stop, Uffd, UffdMsg};
 use uswap_os::{clock, memory, message, thread};
 use uswap_units::limits::MESSAGES_PER_READ_MAX;
-use uswap_units::{FrameId, MmId, PAGE_BYTES, PageId, PageRange, ZspageId};
+use uswap_units::{BLOCK_PAGES, FrameId, MmId, PAGE_BYTES, PageId, PageRange, ZspageId};
 
 /// Everything that the engine of this process works on.
 pub struct LinuxPlatform {
@@ -33,7 +33,7 @@ pub struct LinuxPlatform {
     /// First byte of the arena; one page more than the engine stages into.
     pub arena_start: usize,
     pub arena_bytes: usize,
-    /// Room for one chunk.
+    /// Room for one chunk in its first block, and for a block behind that.
     pub trash_start: usize,
     /// A page of the arena that is never used: event probes ask about it.
     pub probe: usize,
@@ -42,6 +42,11 @@ pub struct LinuxPlatform {
     pub gate: Gate,
     pub trash_lock: Lock,
 }
+
+/// Bytes of a block.
+pub const BLOCK_BYTES: usize = BLOCK_PAGES as usize * PAGE_BYTES;
+/// And of the trash.
+pub const TRASH_BYTES: usize = 2 * BLOCK_BYTES;
 
 /// Fresh pages that are filled together at most. 16 * 4 KiB of zeros are part of the library, and shared by all processes.
 static ZEROS: [Page; 16] = [[0; PAGE_BYTES]; 16];
@@ -78,15 +83,14 @@ impl LinuxPlatform {
         }
     }
 
-    /// Moves frames into the trash, curing those that a fork left marked shared.
-    fn move_to_trash(&self, from: usize, bytes: usize) {
+    /// Moves frames to a place in the trash, curing those that a fork left marked shared.
+    fn move_to_trash(&self, from: usize, trash_start: usize, bytes: usize) {
         let mut done = 0;
         while done < bytes {
             // SAFETY:
             // 1. Source and destination are mappings of the agent; nobody refers to the frames any more, the caller holds the trash lock.
-            let progress = unsafe {
-                self.trash.move_pages(self.trash_start + done, from + done, bytes - done, Holes::Allow)
-            };
+            let progress =
+                unsafe { self.trash.move_pages(trash_start + done, from + done, bytes - done, Holes::Allow) };
             done += progress.bytes_done;
             match progress.stop {
                 None => return,
@@ -97,7 +101,7 @@ impl LinuxPlatform {
                 Some(Stop::AlreadyMapped) => {
                     // The kernel has moved more than it said.
                     // SAFETY: 1. as in `drop_run`: the range is the agent's own, holds only dead frames, and raises no message.
-                    let _tried_again = unsafe { memory::drop_pages(self.trash_start + done, bytes - done) };
+                    let _tried_again = unsafe { memory::drop_pages(trash_start + done, bytes - done) };
                 }
                 Some(stop) => crate::fatal(format_args!("a frame of the arena cannot be dropped: {stop:?}")),
             }
@@ -107,11 +111,14 @@ impl LinuxPlatform {
     fn drop_run(&self, first: FrameId, count: usize) {
         let _one_at_a_time = self.trash_lock.lock();
         let bytes = count * PAGE_BYTES;
-        self.move_to_trash(self.frame_address(first), bytes);
+        // What is dropped as a whole stays whole on its way there: the kernel has no table for the place of blocks.
+        let is_block = bytes == BLOCK_BYTES;
+        let trash_start = self.trash_start + if is_block { BLOCK_BYTES } else { 0 };
+        self.move_to_trash(self.frame_address(first), trash_start, bytes);
         // SAFETY:
         // 1. The trash range is the agent's own mapping, and holds only frames that nobody refers to.
         // 2. Its userfaultfd has no event features, so no message is sent that we would have to read.
-        if let Err(errno) = unsafe { memory::drop_pages(self.trash_start, bytes) } {
+        if let Err(errno) = unsafe { memory::drop_pages(trash_start, bytes) } {
             crate::fatal(format_args!("dead frames cannot be dropped: {errno}"));
         }
     }
@@ -240,6 +247,44 @@ impl Platform for LinuxPlatform {
             }
             stop => self.install_answer(page, stop),
         }
+    }
+
+    fn is_huge(&self, first: PageId) -> bool {
+        self.pagemap.is_huge(first.address() as usize)
+    }
+
+    fn is_huge_frame(&self, first: FrameId) -> bool {
+        self.pagemap.is_huge(self.frame_address(first))
+    }
+
+    fn clear_block(&self, first: FrameId) -> bool {
+        let start = self.frame_address(first);
+        // While it is not registered, dropping what is there sends no message. The kernel frees its table of the block then (since Linux 6.14), and only where it has none can a huge page be moved to.
+        if self.app.unregister(start, BLOCK_BYTES).is_ok() {
+            // SAFETY: 1. it is the agent's own, and the caller has reserved all of it: nobody refers to what lies there.
+            let _stays_as_it_is = unsafe { memory::drop_pages(start, BLOCK_BYTES) };
+        }
+        self.app.register(start, BLOCK_BYTES, Mode::WriteProtect).is_ok()
+    }
+
+    fn move_block_in(&self, first: FrameId, page: PageId) -> Filled {
+        // SAFETY:
+        // 1. The caller has locked the page words that name the frames: nobody else uses them.
+        // 2. The destination is holes of the program's memory, registered with this descriptor, or the call fails.
+        let progress = unsafe {
+            let (target, source) = (page.address() as usize, self.frame_address(first));
+            self.app.move_pages(target, source, BLOCK_BYTES, Holes::Refuse)
+        };
+        let pages = (progress.bytes_done / PAGE_BYTES) as u32;
+        let last = match progress.stop {
+            Some(Stop::Busy | Stop::NoSource | Stop::Refused) => Install::CannotMove,
+            stop => self.install_answer(page.plus(u64::from(pages)), stop),
+        };
+        Filled { pages, last }
+    }
+
+    fn drop_block(&self, first: FrameId) {
+        self.drop_run(first, BLOCK_PAGES as usize);
     }
 
     fn copy_in(&self, page: PageId, contents: &[Page], wake: Wake) -> Filled {

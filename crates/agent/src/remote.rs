@@ -75,6 +75,20 @@ impl Platform for RemotePlatform {
     fn move_in(&self, _: FrameId, _: PageId) -> Install {
         Install::CannotMove
     }
+    // Huge pages are moved in the process itself.
+    fn is_huge(&self, _: PageId) -> bool {
+        false
+    }
+    fn is_huge_frame(&self, _: FrameId) -> bool {
+        false
+    }
+    fn clear_block(&self, _: FrameId) -> bool {
+        false
+    }
+    fn move_block_in(&self, _: FrameId, _: PageId) -> Filled {
+        Filled { pages: 0, last: Install::CannotMove }
+    }
+    fn drop_block(&self, _: FrameId) {}
     fn copy_in(&self, page: PageId, contents: &[Page], wake: Wake) -> Filled {
         self.filled(page, self.uffd().copy_pages(page.address() as usize, contents, os_wake(wake)))
     }

@@ -225,8 +225,10 @@ impl PageScanner {
         }
         pin_control_blocks(engine);
         for range in &self.batch {
-            // The end of a thread's stack holds its control block.
-            engine.pin(PageId(range.end.0 - 1));
+            // The end of a thread's stack holds its control block. One page that stays would keep a huge page from leaving as one: no other block has it pinned.
+            if self.ends_a_mapping(*range) {
+                engine.pin(PageId(range.end.0 - 1));
+            }
         }
         // Registering passes over holes without a word: only what one mapping covers now is registered for certain.
         let (mut kept, mut checked) = (0, 0);
@@ -243,6 +245,15 @@ impl PageScanner {
         self.batch.truncate(kept);
         run(engine.activate(&self.batch));
         self.batch.clear();
+    }
+
+    /// True when a mapping ends where the range does, or nobody can tell.
+    fn ends_a_mapping(&self, range: PageRange) -> bool {
+        let (last, end) = ((range.end.0 - 1) as usize * PAGE_BYTES, range.end.address() as usize);
+        match self.check.covering_or_next(last) {
+            Ok(Some(vma)) => vma.start > last || vma.end == end,
+            Ok(None) | Err(_) => true,
+        }
     }
 
     /// True when one mapping holds the whole range.
@@ -339,7 +350,7 @@ fn for_each_excluded(mut visit: impl FnMut(usize, usize)) {
     if let Some(engine) = state::ENGINE.get() {
         let platform = engine.platform();
         show(platform.arena_start, platform.arena_bytes);
-        show(platform.trash_start, uswap_units::CHUNK_PAGES as usize * PAGE_BYTES);
+        show(platform.trash_start, crate::platform::TRASH_BYTES);
     }
     show(state::SEGMENT_START.load(Ordering::Acquire), state::SEGMENT_BYTES.load(Ordering::Acquire));
     hooks::for_each_excluded(|start, end| show(start, end - start));

@@ -32,6 +32,11 @@ macro_rules! counters {
 counters! {
     Staged "pgdeactivate" "pages" "Moved out of the program into the arena.";
     StagedBack "pgactivate" "pages" "Touched while staged, and moved back.";
+    HugeOut "thp_swpout" "huge pages" "Moved out of the program as one.";
+    HugeOutFallback "thp_swpout_fallback" "huge pages" "All of it could have been moved out, but the arena had no place for it as one.";
+    HugeSplit "thp_split_page" "huge pages" "Split by moving a part of it: some of its pages were in use again and again, or there was no place for it as one.";
+    HugeBack "thp_activate" "huge pages" "Touched while staged, and moved back as one.";
+    HugeBackFallback "thp_activate_fallback" "pages" "Touched while a huge page was staged, and copied back alone, because some of it was gone.";
     Compressed "zswpout" "pages" "Compressed into the pool.";
     CompressedBytesIn "compressed_bytes_in" "bytes" "Content that was compressed.";
     CompressedBytesOut "compressed_bytes_out" "bytes" "Room that it took.";

@@ -291,6 +291,14 @@ impl PageSlot<'_> {
         self.commit_as(|seen| PageWord(seen.with(Place::Swapped, Some(swap)).0 & !FRAME_MASK | time))
     }
 
+    /// Locked and staged -> unlocked and present, as warm as it was: it came back because another page of its huge page was touched.
+    pub fn commit_along(self) -> Commit {
+        self.commit_as(|seen| {
+            let warmth = seen.0 & (HEAT_MASK | REST_MASK);
+            PageWord(seen.with(Place::Present, seen.swap()).0 & !(HEAT_MASK | REST_MASK) | warmth)
+        })
+    }
+
     /// Locked -> unlocked and known to be a hole, if nothing was ever put there. The caller has found nothing mapped while it held the lock, in a range that is registered.
     pub fn commit_hole(self) -> Commit {
         self.commit_as(|seen| match seen.place() {

@@ -14,7 +14,20 @@ use uswap_core::mm::MmRecord;
 use uswap_core::page_table::{PageTable, TICK_NS};
 use uswap_core::pool::ZspageOwner;
 use uswap_core::segment::Segment;
-use uswap_units::{Bytes, MmId, PageId, TableId};
+use uswap_units::{BLOCK_PAGES, Bytes, MmId, PageId, TableId};
+
+/// What becomes of huge pages of the program.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum HugePages {
+    /// They leave as one.
+    StayWhole,
+    /// They leave chunk by chunk.
+    AreSplit,
+}
+
+/// A budget is at least so many huge pages. The memory of one is free when all of it is stored: that must be little beside what reclaim keeps free, 1 to 3 % of the budget, or faults wait for it.
+/// At 64 (128 MiB) filling memory took a third longer, at 128 nothing was lost, at 256 the same work took a sixth less.
+const HUGE_PAGES_MIN: u64 = 128;
 
 /// What the engine of a process is told at start.
 #[derive(Clone, Copy, Debug)]
@@ -25,13 +38,17 @@ pub struct EngineOptions {
     pub run_pages: u32,
     /// Pages of a run that are loaded and filled together.
     pub part_pages: u32,
+    /// Huge pages of the program.
+    pub huge_pages: HugePages,
 }
 
 impl EngineOptions {
     /// As suits the budget.
     pub fn of_budget(ram: Bytes, arena_chunks: u32) -> EngineOptions {
         let (run_pages, part_pages) = (balance::run_pages_max(ram), balance::part_pages_max(ram));
-        EngineOptions { arena_chunks, run_pages, part_pages }
+        let is_large = ram >= Bytes::of_pages(HUGE_PAGES_MIN * BLOCK_PAGES);
+        let huge_pages = if is_large { HugePages::StayWhole } else { HugePages::AreSplit };
+        EngineOptions { arena_chunks, run_pages, part_pages, huge_pages }
     }
 }
 
@@ -60,6 +77,7 @@ pub struct Engine<'a, P: Platform> {
     pub(crate) streams: Streams,
     /// Pages of a run that are loaded and filled together.
     pub(crate) part_pages: u32,
+    pub(crate) huge_pages: HugePages,
     /// What reclaim does not get below.
     pub(crate) floor: Floor,
     /// Unchanged pages whose copy is in the file that were stored: one in some is promoted.
@@ -97,6 +115,7 @@ impl<'a, P: Platform> Engine<'a, P> {
             handovers: Handovers::new(),
             streams: Streams::new(options.run_pages),
             part_pages: options.part_pages,
+            huge_pages: options.huge_pages,
             floor: Floor::default(),
             back_to_file: AtomicU32::new(0),
             fruitless: (AtomicU32::new(0), AtomicU64::new(0)),

@@ -24,6 +24,23 @@ pub enum Stage {
     EventPending,
     /// The arena has no free chunk.
     NoRoom,
+    /// A huge page that was touched while it was staged: it is left alone for this time.
+    Rests,
+}
+
+/// What is known after a move of pages of a chunk.
+pub(crate) struct Moved<'l, 'a> {
+    pub(crate) leaf: &'l Leaf<'a>,
+    /// First page of the chunk.
+    pub(crate) first: PageId,
+    /// Frame of the first page of `part`, the next is in the next one, and so on. They were empty before.
+    pub(crate) frame: FrameId,
+    /// The pages that were locked, bit i for `first + i`.
+    pub(crate) part: u64,
+    /// Those of them that the kernel went over.
+    pub(crate) passed: u64,
+    /// Which frames hold something now.
+    pub(crate) held: u64,
 }
 
 /// Rounds in search of a page that does not rest: the longest rest is over after seven.
@@ -103,22 +120,27 @@ impl<P: Platform> Engine<'_, P> {
         let (stop, passed) = self.move_runs(first, frame, part);
         self.platform.step().await;
         let held = self.platform.held(frame, count);
-        let moved = self.moved(frame, part, passed, held);
-        for (rank, index) in bits(part).enumerate() {
-            let slot = leaf.slot(first.plus(u64::from(index)));
+        target.pages += self.commit_moved(&Moved { leaf, first, frame, part, passed, held });
+        // Frames that hold something are not moved to again, whatever that is.
+        target.used += u64::BITS - held.leading_zeros();
+        stop
+    }
+
+    /// Commits what became of pages that were to be moved; how many were.
+    pub(crate) fn commit_moved(&self, seen: &Moved<'_, '_>) -> u32 {
+        let moved = self.moved(seen.frame, seen.part, seen.passed, seen.held);
+        for (rank, index) in bits(seen.part).enumerate() {
+            let slot = seen.leaf.slot(seen.first.plus(u64::from(index)));
             let word = slot.load();
             if moved & (1 << index) != 0 {
-                target.pages += 1;
-                self.commit(slot, Place::Staged(frame_of(rank)), word.swap());
-            } else if passed & (1 << index) != 0 {
+                self.commit(slot, Place::Staged(FrameId(seen.frame.0 + rank as u32)), word.swap());
+            } else if seen.passed & (1 << index) != 0 {
                 self.must_be_done(slot.commit_hole());
             } else {
                 self.commit(slot, word.place(), word.swap());
             }
         }
-        // Frames that hold something are not moved to again, whatever that is.
-        target.used += u64::BITS - held.leading_zeros();
-        stop
+        moved.count_ones()
     }
 
     /// Of the pages of `part`, those that are in their frames now. The frames were empty before; `held`: those that are not any more.
@@ -136,7 +158,7 @@ impl<P: Platform> Engine<'_, P> {
     }
 
     #[cold]
-    fn holds_more_than_zeros(&self, frame: FrameId) -> bool {
+    pub(crate) fn holds_more_than_zeros(&self, frame: FrameId) -> bool {
         if is_planted(Plant::AnyFrame) || is_planted(Plant::CountedOnly) {
             return is_planted(Plant::AnyFrame);
         }
@@ -146,7 +168,7 @@ impl<P: Platform> Engine<'_, P> {
     }
 
     /// Gives the locks of pages back, the words unchanged. In the shared section in which they were locked.
-    fn unlock(&self, leaf: &Leaf<'_>, first: PageId, locked: u64) {
+    pub(crate) fn unlock(&self, leaf: &Leaf<'_>, first: PageId, locked: u64) {
         for index in bits(locked) {
             let slot = leaf.slot(first.plus(u64::from(index)));
             let word = slot.load();
@@ -155,7 +177,7 @@ impl<P: Platform> Engine<'_, P> {
     }
 
     /// Locks the words of all pages that may be moved and do not rest; bit i for `first + i`.
-    fn lock_movable(&self, leaf: &Leaf<'_>, first: PageId) -> u64 {
+    pub(crate) fn lock_movable(&self, leaf: &Leaf<'_>, first: PageId) -> u64 {
         let range = PageRange { start: first, end: first.plus(CHUNK_PAGES) };
         let mut locked = 0;
         for (index, (_, slot)) in leaf.slots_in(range).enumerate() {
@@ -274,7 +296,7 @@ fn look(leaf: &Leaf<'_>, in_block: u32, chunk: ChunkId) -> Seen {
 }
 
 /// The lowest `count` of 64 bits.
-const fn mask_of(count: u32) -> u64 {
+pub(crate) const fn mask_of(count: u32) -> u64 {
     if count == 0 { 0 } else { u64::MAX >> (u64::BITS - count) }
 }
 

@@ -90,7 +90,10 @@ impl<P: Platform> Engine<'_, P> {
             }
             Place::Staged(frame) => {
                 self.platform.step().await;
-                let outcome = self.map_back(page, leaf.slot(page), word, frame, workspace).await;
+                let outcome = match self.map_huge_back(&leaf, page, word, frame).await {
+                    Some(outcome) => outcome,
+                    None => self.map_back(page, leaf.slot(page), word, frame, workspace).await,
+                };
                 self.platform.unlock_shared();
                 alone(outcome)
             }
@@ -145,7 +148,10 @@ impl<P: Platform> Engine<'_, P> {
     ) -> FaultOutcome {
         // A child that still reads our frames needs this one too. The kernel refuses to move what a fork left shared, but what was being read when it forked was copied, and is not.
         let child_reads = self.handovers.any();
-        let mut install = if child_reads { Install::CannotMove } else { self.platform.move_in(frame, page) };
+        // Moving a part out of a huge page would split it, which takes 100 times as long.
+        let in_huge = self.is_in_huge(frame);
+        let mut install =
+            if child_reads || in_huge { Install::CannotMove } else { self.platform.move_in(frame, page) };
         if install == Install::CannotMove {
             // The frame stays behind and is dropped with its chunk.
             self.platform.read_frame(frame, &mut workspace.page);
@@ -154,20 +160,26 @@ impl<P: Platform> Engine<'_, P> {
         self.platform.step().await;
         match install {
             Install::Done => {
-                self.counters.add(Counter::StagedBack, 1);
-                match word.swap() {
-                    Some(swap) if self.copy_takes_room(swap) => {
-                        self.commit(slot, Place::Present, None);
-                        self.put_entry(swap);
-                    }
-                    kept => self.commit(slot, Place::Present, kept),
-                }
+                self.counters.add(Counter::HugeBackFallback, u64::from(in_huge));
+                self.commit_touched(slot, word);
                 FaultOutcome::Served(FaultSource::Staged)
             }
             other => {
                 self.commit(slot, word.place(), word.swap());
                 self.not_done(other)
             }
+        }
+    }
+
+    /// A staged page was touched, and is in the program again.
+    pub(crate) fn commit_touched(&self, slot: PageSlot<'_>, word: PageWord) {
+        self.counters.add(Counter::StagedBack, 1);
+        match word.swap() {
+            Some(swap) if self.copy_takes_room(swap) => {
+                self.commit(slot, Place::Present, None);
+                self.put_entry(swap);
+            }
+            kept => self.commit(slot, Place::Present, kept),
         }
     }
 

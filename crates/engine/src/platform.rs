@@ -138,12 +138,22 @@ pub trait Platform: Backing {
     /// Leaves it.
     fn unlock_exclusive(&self);
 
-    /// Moves `count` pages (at most 64) from the program into consecutive frames of the arena, holes included.
+    /// Moves `count` pages (at most 512) from the program into consecutive frames of the arena, holes included. A huge page goes as one if all of it goes to a block of the arena that was cleared.
     fn move_out(&self, page: PageId, frame: FrameId, count: u32) -> MoveOut;
     /// Which of `count` frames (at most 64) are not empty: bit i for `frame + i`. Also those whose page is not present, because the kernel has swapped it or just moves it in RAM.
     fn held(&self, frame: FrameId, count: u32) -> u64;
     /// Moves a frame back into the program.
     fn move_in(&self, frame: FrameId, page: PageId) -> Install;
+    /// True when a block of the program is one huge page now. The kernel may split it at any time.
+    fn is_huge(&self, first: PageId) -> bool;
+    /// The same of a block of the arena.
+    fn is_huge_frame(&self, first: FrameId) -> bool;
+    /// Makes a block of the arena that nobody uses able to take a huge page: nothing is there afterwards. False: it cannot be used any more.
+    fn clear_block(&self, first: FrameId) -> bool;
+    /// Moves a whole block of the arena back into the program. If it does not end with [`Install::Done`], the kernel may have moved more than it counted.
+    fn move_block_in(&self, first: FrameId, page: PageId) -> Filled;
+    /// Gives the memory of a block of the arena back.
+    fn drop_block(&self, first: FrameId);
     /// Fills pages of the program, from `page` on, with copies; at least one.
     fn copy_in(&self, page: PageId, contents: &[Page], wake: Wake) -> Filled;
     /// Fills `count` pages of the program, from `page` on, with zeros.

@@ -39,6 +39,9 @@ const FRUITLESS_MAX: u32 = 4;
 /// Turns in a row that brought nothing, after which other processes of the run do not wait for this one. The first may have met an event that was unread.
 const FRUITLESS_TURNS: u32 = 2;
 
+/// Turns in a row that neither staged nor freed anything, before reclaim lets others go on: all that is staged may have been touched.
+const IN_VAIN_MAX: u32 = 64;
+
 /// Timeout of a wait for room or progress: a lost signal costs this much, not for ever.
 pub(crate) const WAIT_NS: u64 = 2_000_000;
 
@@ -46,7 +49,9 @@ impl<P: Platform> Engine<'_, P> {
     /// Stages and stores until about `pages` pages of memory were given back, or nothing more can be done now.
     pub async fn reclaim(&self, pages: u64, workspace: &mut Workspace) -> Reclaimed {
         let mut total = Reclaimed::default();
-        while total.pages < pages {
+        let mut in_vain = 0;
+        while total.pages < pages && in_vain < IN_VAIN_MAX {
+            let staged_before = total.chunks;
             self.stage_some(&mut total).await;
             if total.event_pending {
                 break;
@@ -58,6 +63,8 @@ impl<P: Platform> Engine<'_, P> {
                     total.pages += u64::from(chunk.freed);
                     total.looked += chunk.looked;
                     total.no_room |= chunk.no_room;
+                    let is_vain = chunk.freed == 0 && total.chunks == staged_before;
+                    in_vain = if is_vain { in_vain + 1 } else { 0 };
                     if chunk.no_room || chunk.freed == 0 && total.chunks == 0 {
                         break;
                     }
@@ -77,8 +84,13 @@ impl<P: Platform> Engine<'_, P> {
         let (mut rounds, mut fruitless) = (0, 0);
         while staged_pages() < wanted && fruitless < FRUITLESS_MAX {
             let Some(chunk) = self.next_chunk(&mut rounds) else { return };
-            match self.stage_chunk(chunk).await {
+            let staged = match self.stage_huge(chunk).await {
+                Some(staged) => staged,
+                None => self.stage_chunk(chunk).await,
+            };
+            match staged {
                 Stage::Staged(_) => total.chunks += 1,
+                Stage::Rests => (),
                 Stage::Shared(first, mask) => {
                     total.shared = Some((first, mask));
                     fruitless += 1;

@@ -1,6 +1,6 @@
 //! Stores what was staged and not touched again: same-filled, unchanged, compressed or raw.
 
-use crate::arena::StagedChunk;
+use crate::arena::{Finished, StagedChunk};
 use crate::engine::Engine;
 use crate::evict::bits;
 use crate::plant::{Plant, is_planted};
@@ -20,7 +20,7 @@ use uswap_units::{CHUNK_PAGES, FrameId, PAGE_BYTES, SwapId};
 #[must_use]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct StoreChunk {
-    /// Frames whose memory was given back.
+    /// Pages whose frames were given back; those of a huge page follow when all of it is stored.
     pub freed: u32,
     /// Pages that were staged in it.
     pub looked: u32,
@@ -77,9 +77,21 @@ impl<P: Platform> Engine<'_, P> {
             }
             return Some(StoreChunk { freed: 0, looked, no_room });
         }
-        self.platform.drop_frames(staged.arena.first_frame(), u64::MAX);
-        self.private.lock().arena.give_back(staged.arena);
-        self.segment.budget().subtract(u64::from(stored) * PAGE_BYTES as u64);
+        let finished = self.private.lock().arena.finish(staged.arena, stored);
+        let dropped = match finished {
+            Finished::Chunk => {
+                self.platform.drop_frames(staged.arena.first_frame(), u64::MAX);
+                self.private.lock().arena.give_back(staged.arena);
+                stored
+            }
+            Finished::PartOfBlock => 0,
+            Finished::Block { first, stored } => {
+                self.platform.drop_block(first);
+                self.private.lock().arena.give_back_block(first);
+                stored
+            }
+        };
+        self.segment.budget().subtract(u64::from(dropped) * PAGE_BYTES as u64);
         Some(StoreChunk { freed: stored, looked, no_room })
     }
 
@@ -223,15 +235,15 @@ impl<P: Platform> Engine<'_, P> {
 
     /// Drops what a fork copied into chunks of the arena that no page word names.
     pub fn drop_free_chunks(&self) {
-        let mut index = 0;
+        let mut from = 0;
         loop {
-            let chunk = self.private.lock().arena.free_chunks().get(index).copied();
+            let chunk = self.private.lock().arena.next_free(from);
             let Some(chunk) = chunk else { return };
             let held = self.platform.held(chunk.first_frame(), CHUNK_PAGES as u32);
             if bits(held).next().is_some() {
                 self.platform.drop_frames(chunk.first_frame(), held);
             }
-            index += 1;
+            from = chunk.0 + 1;
         }
     }
 }

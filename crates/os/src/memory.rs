@@ -274,6 +274,13 @@ pub fn no_huge_pages(start: usize, bytes: usize) -> Result<()> {
     unsafe { advise(start, bytes, abi::MADV_NOHUGEPAGE) }
 }
 
+/// Asks for transparent huge pages in a range.
+pub fn huge_pages(start: usize, bytes: usize) -> Result<()> {
+    // SAFETY:
+    // 1. No content changes.
+    unsafe { advise(start, bytes, abi::MADV_HUGEPAGE) }
+}
+
 /// Keeps a range out of core dumps.
 pub fn no_dump(start: usize, bytes: usize) -> Result<()> {
     // SAFETY:

@@ -27,6 +27,8 @@ const REGIONS_MAX: usize = 64;
 pub enum What {
     /// Those that a touch would not fault in, the shared zero page too.
     Present,
+    /// Those that are part of a huge page which is mapped as one.
+    Huge,
     /// Those whose place is not empty: also pages that the kernel is just moving to other memory or has swapped, and marks.
     Held,
 }
@@ -35,6 +37,7 @@ impl What {
     const fn categories(self) -> u64 {
         match self {
             What::Present => abi::PAGE_IS_PRESENT as u64,
+            What::Huge => abi::PAGE_IS_HUGE as u64,
             What::Held => abi::PAGE_IS_PRESENT as u64 | abi::PAGE_IS_SWAPPED as u64,
         }
     }
@@ -42,6 +45,8 @@ impl What {
     const fn top_bits(self) -> u8 {
         match self {
             What::Present => 0x80,
+            // The file does not tell.
+            What::Huge => 0,
             What::Held => 0xC0,
         }
     }
@@ -115,6 +120,14 @@ impl Pagemap {
         let mut regions = [abi::page_region { start: 0, end: 0, categories: 0 }];
         let (count, _) = self.scan(start as u64, end as u64, &mut regions, 1, What::Present)?;
         Ok((count > 0).then_some(regions[0].start as usize))
+    }
+
+    /// Whether 2 MiB from `start` on, a multiple of that, are one huge page. False on kernels before 6.7, which do not tell.
+    pub fn is_huge(&self, start: usize) -> bool {
+        let mut regions = [abi::page_region { start: 0, end: 0, categories: 0 }];
+        let (start, end) = (start as u64, start as u64 + (PAGES_MAX * PAGE_BYTES) as u64);
+        let seen = self.scan(start, end, &mut regions, 0, What::Huge);
+        seen.is_ok_and(|(count, _)| count == 1) && (regions[0].start, regions[0].end) == (start, end)
     }
 
     /// One PAGEMAP_SCAN: how many regions were filled in, and where the walk ended. `pages_max` 0: no limit.

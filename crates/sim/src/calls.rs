@@ -4,6 +4,7 @@
 //! Must hold: MADV_DONTNEED has dropped its pages well below 1 s of virtual time after its event was read ([`DROP_DELAY_MAX_NS`] plus the turns of one task), since
 //! the engine holds the chunks for 1 s only.
 
+use crate::content::page_of;
 use crate::memory::MappedPage;
 use crate::process::Process;
 use crate::program::{Expected, WAIT_MAX_NS, ZONE_START, claim, unclaim};
@@ -12,7 +13,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use uswap_engine::event::Event;
 use uswap_engine::platform::Message;
-use uswap_units::{PageId, PageRange};
+use uswap_units::{BLOCK_PAGES, PageId, PageRange};
 
 /// Virtual time that MADV_DONTNEED sleeps between the reading of its event and the dropping, at most.
 pub const DROP_DELAY_MAX_NS: u64 = 200_000;
@@ -99,9 +100,43 @@ pub async fn map(world: &World<'_>, process: &Process<'_>) {
     world.executor.step().await;
 }
 
+/// mmap of a block that is free, and a first touch that the kernel answers with a huge page. Some of its pages are written at once.
+pub async fn map_huge(world: &World<'_>, process: &Process<'_>) {
+    let first = ZONE_START.next_multiple_of(BLOCK_PAGES);
+    let blocks = (ZONE_START + world.options.zone_pages - first) / BLOCK_PAGES;
+    if blocks == 0 {
+        return;
+    }
+    let start = PageId(first + world.below(blocks) * BLOCK_PAGES);
+    let range = PageRange { start, end: start.plus(BLOCK_PAGES) };
+    // Long lives of what is there, and now and then a new one.
+    if world.below(3) == 0 {
+        unmap_range(world, process, range).await;
+    }
+    if is_mapped(process, range) {
+        return;
+    }
+    world.note(format_args!("mmap and huge page {range:?}"));
+    world.count("huge pages", 1);
+    map_zeros(process, range);
+    process.memory.borrow_mut().make_huge(start);
+    for _ in 0..world.below(64) {
+        let (page, version) = (start.plus(world.below(BLOCK_PAGES)), world.next_version());
+        process.memory.borrow_mut().write(page, page_of(version));
+        if let Some(expected) = process.expected.borrow_mut().get_mut(&page.0) {
+            expected.legal = vec![version];
+        }
+        world.note(format_args!("write {page:?} = {version}"));
+    }
+    world.executor.step().await;
+}
+
 /// munmap of a part of what is there, holes included.
 pub async fn unmap(world: &World<'_>, process: &Process<'_>) {
-    let range = some_range(world, 64);
+    unmap_range(world, process, some_range(world, 64)).await;
+}
+
+async fn unmap_range(world: &World<'_>, process: &Process<'_>, range: PageRange) {
     if !is_mapped(process, range) || !claim(process, range) {
         return;
     }

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::rc::Rc;
 use uswap_codec::{PAGE_BYTES, Page};
 use uswap_engine::platform::{Install, Message, MoveOut, MoveStop};
-use uswap_units::{PageId, PageRange};
+use uswap_units::{BLOCK_PAGES, PageId, PageRange};
 
 /// One mapped page.
 #[derive(Clone, Default)]
@@ -28,6 +28,15 @@ pub struct MappedPage {
     pub pinned: bool,
     /// Gives SIGBUS.
     pub poisoned: bool,
+    /// Part of a huge page, at this place in it. It is one while all its parts are there.
+    pub in_huge: Option<u64>,
+}
+
+impl MappedPage {
+    /// MOVE says "busy".
+    fn is_stuck(&self) -> bool {
+        self.content.is_some() && (self.pinned || self.shared)
+    }
 }
 
 /// One frame of the arena.
@@ -39,6 +48,8 @@ pub struct Frame {
     pub shared: bool,
     /// Zeros that are there because somebody looked (a debugger, for instance): nothing was moved there.
     pub looked_at: bool,
+    /// As of a mapped page.
+    pub in_huge: Option<u64>,
 }
 
 /// An event that was queued, and who is blocked until it is read.
@@ -170,9 +181,34 @@ impl Memory {
         let frame = &mut self.frames[frame as usize];
         let was_empty = frame.content.is_none();
         if was_empty {
-            *frame = Frame { content: Some(Rc::new([0; PAGE_BYTES])), shared: false, looked_at: true };
+            *frame = Frame { content: Some(Rc::new([0; PAGE_BYTES])), looked_at: true, ..Frame::default() };
         }
         was_empty
+    }
+
+    /// True when a block of the program is one huge page.
+    pub fn is_huge(&self, first: PageId) -> bool {
+        let mut parts = (0..BLOCK_PAGES).map(|index| (index, self.pages.get(&(first.0 + index))));
+        let Some(whole) = self.pages.get(&first.0) else { return false };
+        let like = (whole.mapping, whole.writable);
+        parts.all(|(index, page)| {
+            page.is_some_and(|page| {
+                page.in_huge == Some(index) && page.content.is_some() && (page.mapping, page.writable) == like
+            })
+        })
+    }
+    /// The same of a block of the arena.
+    pub fn is_huge_frame(&self, first: u32) -> bool {
+        let frames = &self.frames[first as usize..][..BLOCK_PAGES as usize];
+        frames.iter().zip(0..).all(|(frame, index)| frame.in_huge == Some(index) && frame.content.is_some())
+    }
+    /// A huge page that is touched as a whole for the first time.
+    pub fn make_huge(&mut self, first: PageId) {
+        for index in 0..BLOCK_PAGES {
+            if let Some(page) = self.pages.get_mut(&(first.0 + index)) {
+                (page.content, page.in_huge) = (Some(Rc::new([0; PAGE_BYTES])), Some(index));
+            }
+        }
     }
 
     /// MOVE out of the program. Err: what the engine did wrong.
@@ -182,14 +218,25 @@ impl Memory {
             out.stop = Some(MoveStop::EventPending);
             return Ok(out);
         }
+        let whole = u64::from(count) == BLOCK_PAGES
+            && self.is_huge(page)
+            && self.frames[frame as usize..][..BLOCK_PAGES as usize]
+                .iter()
+                .all(|frame| frame.content.is_none());
+        if whole
+            && (0..BLOCK_PAGES)
+                .any(|index| self.pages.get(&(page.0 + index)).is_some_and(MappedPage::is_stuck))
+        {
+            // All of it, or nothing.
+            out.stop = Some(MoveStop::Busy);
+            return Ok(out);
+        }
         for index in 0..count {
             let target = &mut self.frames[(frame + index) as usize];
             out.stop = match self.pages.get_mut(&(page.0 + u64::from(index))) {
                 None => Some(MoveStop::Refused),
                 Some(mapped) if !mapped.writable || mapped.poisoned => Some(MoveStop::Refused),
-                Some(mapped) if mapped.content.is_some() && (mapped.pinned || mapped.shared) => {
-                    Some(MoveStop::Busy)
-                }
+                Some(mapped) if mapped.is_stuck() => Some(MoveStop::Busy),
                 // "Exists". What comes before it was moved: the next call begins here.
                 Some(mapped) if target.content.is_some() => {
                     if mapped.content.is_some() && !target.looked_at {
@@ -204,8 +251,9 @@ impl Memory {
                     Some(MoveStop::Refused)
                 }
                 Some(mapped) => {
+                    let in_huge = mapped.in_huge.take().filter(|_| whole);
                     if let Some(content) = mapped.content.take() {
-                        *target = Frame { content: Some(content), ..Frame::default() };
+                        *target = Frame { content: Some(content), in_huge, ..Frame::default() };
                     }
                     None
                 }
@@ -216,6 +264,25 @@ impl Memory {
             out.pages += 1;
         }
         Ok(out)
+    }
+
+    /// MOVE of a block back into the program: how many pages, and what came of the next one.
+    pub fn move_block_in(&mut self, first: u32, page: PageId) -> Result<(u32, Install), String> {
+        let stays_one = self.is_huge_frame(first)
+            && (page.0..page.0 + BLOCK_PAGES)
+                .all(|page| self.pages.get(&page).is_some_and(|page| page.content.is_none()));
+        for index in 0..BLOCK_PAGES as u32 {
+            match self.move_in(first + index, page.plus(u64::from(index)))? {
+                Install::Done => (),
+                stop => return Ok((index, stop)),
+            }
+        }
+        if stays_one {
+            for index in 0..BLOCK_PAGES {
+                self.pages.get_mut(&(page.0 + index)).expect("it was moved to").in_huge = Some(index);
+            }
+        }
+        Ok((BLOCK_PAGES as u32, Install::Done))
     }
 
     fn install_target(&mut self, page: PageId) -> Result<&mut MappedPage, Install> {
@@ -243,7 +310,7 @@ impl Memory {
         let Some(content) = from.content else {
             return Err(format!("{page:?} should come back from frame {frame}, which is empty"));
         };
-        (target.content, target.shared) = (Some(content), false);
+        (target.content, target.shared, target.in_huge) = (Some(content), false, None);
         self.frames[frame as usize] = Frame::default();
         Ok(Install::Done)
     }
@@ -252,7 +319,7 @@ impl Memory {
     pub fn copy_in(&mut self, page: PageId, content: Page) -> Install {
         match self.install_target(page) {
             Ok(target) => {
-                (target.content, target.shared) = (Some(Rc::new(content)), false);
+                (target.content, target.shared, target.in_huge) = (Some(Rc::new(content)), false, None);
                 Install::Done
             }
             Err(install) => install,

@@ -3,14 +3,16 @@
 
 use uswap_core::files::{FileAccess, FileKind, FileSpec, slots_of_all};
 use uswap_core::segment::Geometry;
-use uswap_engine::EngineOptions;
-use uswap_units::Prng;
+use uswap_engine::{EngineOptions, HugePages};
+use uswap_units::{BLOCK_PAGES, Prng};
 
 /// What the program threads may do beside reading and writing, as weights.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Weights {
     /// Map memory, often where some was unmapped a moment ago.
     pub map: u64,
+    /// Map a block and touch all of it at once, as one huge page.
+    pub map_huge: u64,
     /// Unmap whole or part.
     pub unmap: u64,
     /// Map over what is there.
@@ -230,6 +232,7 @@ impl Options {
         let mut sometimes = |weight: u64| if prng.chance(2, 3) { 1 + prng.below(weight) } else { 0 };
         let weights = Weights {
             map: 20 + sometimes(30),
+            map_huge: 0,
             unmap: sometimes(60),
             map_over: sometimes(20),
             remap: 10 + sometimes(80),
@@ -259,6 +262,7 @@ impl Options {
         let mut sometimes = |weight: u64| if prng.chance(2, 3) { 1 + prng.below(weight) } else { 0 };
         let weights = Weights {
             map: 4 + sometimes(6),
+            map_huge: 0,
             unmap: sometimes(8),
             map_over: sometimes(4),
             remap: sometimes(6),
@@ -310,7 +314,7 @@ impl Options {
         let files = more_files(FileOptions { spec, faults }, &mut own);
         geometry.slots = slots_of_all(files.iter().flatten().map(|file| file.spec.slots));
         let zone_pages = [192, 320, 448][prng.below(3) as usize];
-        Options {
+        let options = Options {
             geometry,
             // Four staged chunks are the least: a budget below 256 pages can never be met.
             ram_pages: if prng.chance(1, 12) { 128 } else { 200 + prng.below(zone_pages) },
@@ -319,6 +323,7 @@ impl Options {
                 arena_chunks: 4 + prng.below(5) as u32,
                 run_pages: 4 << prng.below(4),
                 part_pages: 1 + prng.below(6) as u32,
+                huge_pages: HugePages::StayWhole,
             },
             handlers: 1 + prng.below(3),
             processes: 1 + prng.below(3) as usize,
@@ -337,6 +342,28 @@ impl Options {
             storer: prng.chance(2, 3),
             slowness,
             soak: None,
+        };
+        if own.chance(1, 5) { options.with_huge_pages(&mut own) } else { options }
+    }
+
+    /// Room for two or three blocks, in the program and in the arena.
+    fn with_huge_pages(self, prng: &mut Prng) -> Options {
+        let zone_pages = 64 + BLOCK_PAGES * (2 + prng.below(2));
+        let weights = Weights { map: 2, map_huge: 4 + prng.below(20), ..self.weights };
+        let engine = EngineOptions { arena_chunks: 8 + prng.below(20) as u32, ..self.engine };
+        let entries = if prng.chance(1, 6) { 1024 } else { 2048 };
+        let geometry = Geometry { entries, ..self.geometry };
+        let ram_pages = if prng.chance(1, 8) { 256 } else { 500 + prng.below(zone_pages) };
+        Options {
+            zone_pages,
+            weights,
+            engine,
+            geometry,
+            ram_pages,
+            threads: self.threads.min(3),
+            operations: self.operations.min(400),
+            processes_max: 3,
+            ..self
         }
     }
 }

@@ -12,7 +12,7 @@ use uswap_engine::platform::{
 };
 use uswap_engine::storer::RemoteFrames;
 use uswap_engine::writeback::SwapWriter;
-use uswap_units::{FileId, FrameId, MmId, PageId, PageRange, ZspageId};
+use uswap_units::{BLOCK_PAGES, FileId, FrameId, MmId, PageId, PageRange, ZspageId};
 
 /// The engine of a made-up process.
 pub type SimEngine<'a> = Engine<'a, SimPlatform<'a>>;
@@ -238,6 +238,52 @@ impl Platform for SimPlatform<'_> {
         let result = self.process.memory.borrow_mut().move_in(frame.0, page);
         let install = self.checked(result, Install::NotMapped);
         self.after_install(page, "move in", install, Wake::Now)
+    }
+    fn is_huge(&self, first: PageId) -> bool {
+        self.process.memory.borrow().is_huge(first)
+    }
+    fn is_huge_frame(&self, first: FrameId) -> bool {
+        self.arena.memory.borrow().is_huge_frame(first.0)
+    }
+    /// What single pages lay there leaves nothing behind in this world.
+    fn clear_block(&self, first: FrameId) -> bool {
+        self.drop_block(first);
+        !self.world.chance(self.world.options.busy / 8)
+    }
+    fn move_block_in(&self, first: FrameId, page: PageId) -> Filled {
+        if self.world.chance(self.world.options.busy) {
+            // The kernel splits it at a bad moment.
+            let at = first.0 as usize + self.world.below(BLOCK_PAGES) as usize;
+            self.process.memory.borrow_mut().frames[at].in_huge = None;
+        }
+        let result = self.process.memory.borrow_mut().move_block_in(first.0, page);
+        let (pages, last) = self.checked(result, (0, Install::NotMapped));
+        let mut filled = Filled { pages, last };
+        if pages > 0 && self.world.chance(self.world.options.uncounted) {
+            self.world.count("moves not counted", 1);
+            let pages = self.world.below(u64::from(pages)) as u32;
+            let last = if self.world.chance(500) { Install::CannotMove } else { Install::EventPending };
+            filled = Filled { pages, last };
+            if self.world.chance(500) {
+                let looked_at = first.0 + self.world.below(BLOCK_PAGES) as u32;
+                if self.process.memory.borrow_mut().look_at(looked_at) {
+                    self.world.count("frames looked at", 1);
+                    self.world.note(format_args!("somebody looks at frame {looked_at}"));
+                }
+            }
+        }
+        self.world.note(format_args!("move block {first:?} back to {page:?}: {filled:?}"));
+        // Those whose pages are there run, counted or not.
+        self.wake(page, pages);
+        if !matches!(filled.last, Install::Done | Install::EventPending | Install::CannotMove) {
+            self.wake(page.plus(u64::from(pages)), 1);
+        }
+        filled
+    }
+    fn drop_block(&self, first: FrameId) {
+        let mut memory = self.process.memory.borrow_mut();
+        memory.frames[first.0 as usize..][..BLOCK_PAGES as usize].fill(Default::default());
+        self.world.note(format_args!("drop block {first:?}"));
     }
     fn copy_in(&self, page: PageId, contents: &[Page], wake: Wake) -> Filled {
         self.fill(page, "copy in", contents.iter(), wake)

@@ -13,7 +13,7 @@ use uswap_core::mm::{Hands, MmState};
 use uswap_engine::messages::FaultQueue;
 use uswap_engine::platform::Register;
 use uswap_engine::{Engine, Workspace};
-use uswap_units::{CHUNK_PAGES, MmId, PageId, PageRange, TableId};
+use uswap_units::{MmId, PageId, PageRange, TableId};
 
 #[derive(Default)]
 struct Gate {
@@ -369,7 +369,7 @@ impl Process<'_> {
     }
     /// Frames of an arena.
     pub fn arena_frames(chunks: u32) -> usize {
-        chunks as usize * CHUNK_PAGES as usize
+        uswap_engine::arena_frames(chunks) as usize
     }
 }
 

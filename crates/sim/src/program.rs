@@ -254,6 +254,7 @@ async fn operation<'a>(world: &Rc<World<'a>>, process: &Rc<Process<'a>>) {
         weights.protect,
         weights.pin,
         weights.exit,
+        weights.map_huge,
     ];
     let mut at = world.below(parts.iter().sum());
     let which = parts.iter().position(|&part| {
@@ -283,6 +284,7 @@ async fn operation<'a>(world: &Rc<World<'a>>, process: &Rc<Process<'a>>) {
         Some(6) => calls::fork(world, process).await,
         Some(7) => calls::protect(world, process),
         Some(8) => calls::pin(world, process),
+        Some(10) => calls::map_huge(world, process).await,
         _ => {
             if world.alive().len() > 1 && world.below(10) == 0 {
                 world.count("exits", 1);

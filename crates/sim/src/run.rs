@@ -17,7 +17,7 @@ use uswap_core::segment::{Geometry, Segment};
 use uswap_sync::{AtomicU64, Ordering};
 use uswap_units::{Bytes, Prng};
 
-/// A seed that takes more turns than this does not end.
+/// A seed that takes more turns than this, for each 512 pages that a process may have, does not end.
 const POLLS_MAX: u64 = 4_000_000;
 /// The same for each made-up hour of a long run.
 const POLLS_AN_HOUR_MAX: u64 = 60_000_000;
@@ -150,7 +150,7 @@ fn run_until(world: &World<'_>, reached: impl Fn() -> bool) {
     let mut failed = world.failure().is_some();
     let mut since = u64::MAX;
     let hours = world.options.soak.map_or(0, |soak| soak.until_ns / 3_600_000_000_000);
-    let polls_max = POLLS_MAX + hours * POLLS_AN_HOUR_MAX;
+    let polls_max = POLLS_MAX * world.options.zone_pages.div_ceil(512) + hours * POLLS_AN_HOUR_MAX;
     let stop = world.executor.run(&world.prng, polls_max, || {
         if world.executor.polls() >= next_check {
             next_check = world.executor.polls() + CHECK_EVERY_POLLS;

@@ -34,6 +34,21 @@ pub struct RunReport {
     pub pages_staged: u64,
     /// Staged pages that the program touched again: moved back.
     pub pages_staged_back: u64,
+    /// Huge pages (2 MiB) that left the program as one. Also part of `pages_staged`, as the next ones are.
+    #[serde(default)]
+    pub thp_swpout: u64,
+    /// Huge pages that could have left as one, but there was no place for them.
+    #[serde(default)]
+    pub thp_swpout_fallback: u64,
+    /// Huge pages that were split, for want of a place or because a part of them was in use again and again.
+    #[serde(default)]
+    pub thp_split_page: u64,
+    /// Huge pages that were touched soon after they left, and came back as one.
+    #[serde(default)]
+    pub thp_activate: u64,
+    /// Pages that came back alone because some of their huge page was gone.
+    #[serde(default)]
+    pub thp_activate_fallback: u64,
     /// Pages compressed into the pool.
     pub pages_compressed: u64,
     /// Pages that hold one value all over: nothing is stored.

@@ -10,6 +10,7 @@ pub(super) fn format(report: &RunReport) -> String {
     lines.head(report);
     lines.memory(report);
     lines.pages(report);
+    lines.huge_pages(report);
     lines.faults(report);
     lines.processes(report);
     for warning in &report.warnings {
@@ -118,6 +119,23 @@ impl Lines {
                     self.add(if index == 0 { "pages" } else { "" }, &chunk.join(", "));
                 }
             }
+        }
+    }
+
+    fn huge_pages(&mut self, report: &RunReport) {
+        let counts = [
+            ("left as one", report.thp_swpout),
+            ("came back as one", report.thp_activate),
+            ("split", report.thp_split_page),
+            ("without a place", report.thp_swpout_fallback),
+        ];
+        let seen: Vec<String> = counts
+            .iter()
+            .filter(|(_, count)| *count > 0)
+            .map(|(name, count)| format!("{} {name}", human::count(*count)))
+            .collect();
+        if !seen.is_empty() {
+            self.add("huge pages", &seen.join(", "));
         }
     }
 

@@ -77,6 +77,7 @@ enum Op {
     Commit(Place, Option<SwapId>),
     CommitHole,
     CommitSwapped(u32),
+    CommitAlong,
     Look,
     Remove(Afterwards),
     FinishRemoved,
@@ -111,6 +112,7 @@ fn operation() -> impl Strategy<Value = Op> {
         4 => Just(Op::Commit(Place::Present, None)),
         2 => Just(Op::CommitHole),
         2 => (0..1_u32 << 20).prop_map(Op::CommitSwapped),
+        2 => Just(Op::CommitAlong),
         2 => Just(Op::Look),
         1 => Just(Op::Remove(Afterwards::StillManaged)),
         1 => Just(Op::Remove(Afterwards::Unmanaged)),
@@ -161,6 +163,10 @@ proptest! {
                     assert_eq!(slot.commit_swapped(SwapId(7), time), Commit::Done);
                     let swapped = model.at(Place::Swapped, Some(SwapId(7)));
                     model = Model { locked: false, left_at: time, ..swapped };
+                }
+                Op::CommitAlong if model.locked && !model.removed => {
+                    assert_eq!(slot.commit_along(), Commit::Done);
+                    model = Model { locked: false, hole: false, place: Place::Present, ..model };
                 }
                 Op::Look => {
                     slot.stageable.begin_look(5);
@@ -226,7 +232,7 @@ proptest! {
                     let wanted = if model.removed { model.emptied() } else { Model { locked: false, ..model } };
                     assert_eq!(child, wanted);
                 }
-                Op::Commit(..) | Op::CommitHole | Op::CommitSwapped(_) | Op::FinishRemoved => {}
+                Op::Commit(..) | Op::CommitHole | Op::CommitSwapped(_) | Op::CommitAlong | Op::FinishRemoved => {}
             }
             let now = slot.load();
             assert_eq!(Model::of(now), model);

@@ -35,6 +35,85 @@ pub fn wipe_on_fork(case: &Case) {
     }
 }
 
+/// Memory in huge pages, of which some are changed in part: a hole, a piece that moves elsewhere, a piece that is protected for a while. Children see it as their parent does.
+pub fn huge_pages(case: &Case) {
+    // A part that fits in memory has huge pages of the kernel's; what is mapped when memory is short is filled page by page.
+    let parts =
+        [1, 2, 3, 4].map(|part| Filled::marked(case.bytes / 16, case.seed, part, libc::MADV_HUGEPAGE));
+    let filled = Filled::marked(case.bytes / 2, case.seed, 5, libc::MADV_HUGEPAGE);
+    for _ in 0..2 {
+        parts.iter().for_each(|part| part.verify("what was huge from the start"));
+        filled.verify_steps("what was filled later", 7);
+    }
+    for part in parts {
+        change_in_part(case, &part);
+    }
+    parts.iter().for_each(|part| part.verify("at the end"));
+    filled.verify("what was filled later, at the end");
+}
+
+fn change_in_part(case: &Case, filled: &Filled) {
+    const BLOCK_PAGES: usize = 512;
+    // The first block that lies in it as a whole, and how many there are.
+    let first = (filled.address / PAGE_BYTES).next_multiple_of(BLOCK_PAGES) - filled.address / PAGE_BYTES;
+    let blocks = (filled.pages - first) / BLOCK_PAGES;
+    let mut random = Random::new(case.seed);
+    let verify = |index: usize, when: &str| {
+        let mut page = [0; PAGE_BYTES];
+        memory::copy_page_out(filled.page(index), &mut page);
+        if page != filled.content(index) {
+            fail!("{when}: page {index} of {} is wrong", filled.pages);
+        }
+    };
+    for round in 0..4 {
+        filled.verify("all in order");
+        for _ in 0..2000 {
+            verify(random.below(filled.pages as u64) as usize, "here and there");
+        }
+        for _ in 0..8 {
+            let block = first + BLOCK_PAGES * random.below(blocks as u64) as usize;
+            let (at, pages) = (block + 100, 64);
+            let (address, bytes) = (filled.page(at), pages * PAGE_BYTES);
+            verify(block, "before a part is changed");
+            match round {
+                0 => {
+                    memory::advise(address, bytes, libc::MADV_DONTNEED)
+                        .unwrap_or_else(|error| fail!("MADV_DONTNEED: errno {error}"));
+                    verify_zero(address, pages, "a hole in a huge page");
+                }
+                1 => {
+                    let aside =
+                        memory::map_private(bytes, 0).unwrap_or_else(|error| fail!("mmap: errno {error}"));
+                    let moves = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED;
+                    for (from, to) in [(address, aside), (aside, address)] {
+                        memory::remap(from, bytes, bytes, moves, to)
+                            .unwrap_or_else(|error| fail!("mremap: errno {error}"));
+                    }
+                }
+                2 => {
+                    for protection in [libc::PROT_READ, libc::PROT_READ | libc::PROT_WRITE] {
+                        memory::protect(address, bytes, protection)
+                            .unwrap_or_else(|error| fail!("mprotect: errno {error}"));
+                        verify(block, "while a part is protected");
+                    }
+                }
+                _ => {
+                    let pid = in_child(|| {
+                        for index in at..at + pages {
+                            verify(index, "in a child");
+                        }
+                    });
+                    wait_good(pid, "the child");
+                }
+            }
+            for index in at..at + pages {
+                memory::copy_page_in(filled.page(index), &filled.content(index));
+            }
+        }
+    }
+    filled.verify("at the end");
+}
+
 /// A quarter of memory does not exist in children.
 pub fn dont_fork(case: &Case) {
     let hidden = Filled::new(case.bytes / 32, case.seed, 1);

@@ -1,0 +1,105 @@
+//! What the engine relies on of huge pages and MOVE, shown on the running kernel.
+
+mod common;
+
+use common::{alone, get, open};
+use uswap_os::PAGE_BYTES;
+use uswap_os::memory::{self, Access, Mapping};
+use uswap_os::pagemap::{Pagemap, What};
+use uswap_os::uffd::{Features, Holes, Mode, Uffd};
+
+const BLOCK_BYTES: usize = 512 * PAGE_BYTES;
+
+/// A block of memory, with or without huge pages.
+fn block() -> Mapping {
+    Mapping::anonymous(BLOCK_BYTES, BLOCK_BYTES, Access::ReadWrite).unwrap()
+}
+
+/// One that is a huge page, each page filled with its number. None, with a line that says why: the kernel has none to give.
+fn huge_block(pagemap: &Pagemap) -> Option<Mapping> {
+    let block = block();
+    if memory::huge_pages(block.start(), BLOCK_BYTES).is_err() {
+        println!("SKIP: this kernel has no transparent huge pages");
+        return None;
+    }
+    for page in 0..512 {
+        // SAFETY: 1. the page lies in the new mapping; no reference into it exists.
+        unsafe { ((block.start() + page * PAGE_BYTES) as *mut u8).write_bytes(page as u8, PAGE_BYTES) };
+    }
+    if !pagemap.is_huge(block.start()) {
+        println!("SKIP: the kernel gives no huge page now, or does not tell");
+        return None;
+    }
+    Some(block)
+}
+
+fn move_pages(uffd: &Uffd, target: usize, source: usize, bytes: usize) {
+    // SAFETY: 1. the tests move pages of their own mappings, into which no reference exists.
+    let progress = unsafe { uffd.move_pages(target, source, bytes, Holes::Allow) };
+    assert!(progress.is_done(), "{progress:?}");
+}
+
+fn holds_its_numbers(block: &Mapping) -> bool {
+    (0..512).all(|page| get(block.start() + page * PAGE_BYTES + 7) == page as u8)
+}
+
+#[test]
+fn a_huge_page_moves_as_one_to_where_no_table_is_and_back() {
+    let _alone = alone();
+    let Some(uffd) = open(Features::NONE) else { return };
+    let pagemap = Pagemap::open().unwrap();
+    let Some(program) = huge_block(&pagemap) else { return };
+    let arena = block();
+    // As the agent does: the arena asks for none itself.
+    memory::no_huge_pages(arena.start(), BLOCK_BYTES).unwrap();
+    uffd.register(program.start(), BLOCK_BYTES, Mode::Missing).unwrap();
+    uffd.register(arena.start(), BLOCK_BYTES, Mode::WriteProtect).unwrap();
+    move_pages(&uffd, arena.start(), program.start(), BLOCK_BYTES);
+    assert!(pagemap.is_huge(arena.start()) && !pagemap.is_huge(program.start()));
+    assert_eq!(pagemap.look_by_scan(program.start(), 512, What::Held), Ok([0; 8]));
+    // Reading it does not split it.
+    assert!(holds_its_numbers(&arena));
+    move_pages(&uffd, program.start(), arena.start(), BLOCK_BYTES);
+    assert!(pagemap.is_huge(program.start()));
+    assert!(holds_its_numbers(&program));
+    // A part of it cannot be moved without splitting it.
+    move_pages(&uffd, arena.start(), program.start(), PAGE_BYTES);
+    assert!(!pagemap.is_huge(program.start()));
+    assert_eq!(get(arena.start() + 7), 0);
+    uffd.unregister(program.start(), BLOCK_BYTES).unwrap();
+    uffd.unregister(arena.start(), BLOCK_BYTES).unwrap();
+}
+
+#[test]
+fn a_place_where_single_pages_were_takes_a_huge_page_after_it_was_cleared() {
+    let _alone = alone();
+    let Some(uffd) = open(Features::NONE) else { return };
+    let pagemap = Pagemap::open().unwrap();
+    let (arena, aside) = (block(), block());
+    uffd.register(arena.start(), BLOCK_BYTES, Mode::WriteProtect).unwrap();
+    uffd.register(aside.start(), BLOCK_BYTES, Mode::WriteProtect).unwrap();
+    for cleared in [false, true] {
+        let Some(program) = huge_block(&pagemap) else { return };
+        uffd.register(program.start(), BLOCK_BYTES, Mode::Missing).unwrap();
+        // A page comes and goes, and its table stays.
+        // SAFETY: 1. the page lies in the mapping; no reference into it exists.
+        unsafe { (arena.start() as *mut u8).write_volatile(1) };
+        move_pages(&uffd, aside.start(), arena.start(), PAGE_BYTES);
+        if cleared {
+            uffd.unregister(arena.start(), BLOCK_BYTES).unwrap();
+            // SAFETY: 1. the mapping is the test's own; no reference into it exists.
+            unsafe { memory::drop_pages(arena.start(), BLOCK_BYTES) }.unwrap();
+            uffd.register(arena.start(), BLOCK_BYTES, Mode::WriteProtect).unwrap();
+        }
+        move_pages(&uffd, arena.start(), program.start(), BLOCK_BYTES);
+        assert_eq!(pagemap.is_huge(arena.start()), cleared, "before Linux 6.14 it never is");
+        assert!(holds_its_numbers(&arena), "moved, in whatever way");
+        uffd.unregister(program.start(), BLOCK_BYTES).unwrap();
+        for start in [arena.start(), aside.start()] {
+            // SAFETY: 1. the mappings are the test's own; no reference into them exists.
+            unsafe { memory::drop_pages(start, BLOCK_BYTES) }.unwrap();
+        }
+    }
+    uffd.unregister(arena.start(), BLOCK_BYTES).unwrap();
+    uffd.unregister(aside.start(), BLOCK_BYTES).unwrap();
+}
