@@ -3,6 +3,13 @@
 use uswap_tests::pair::figures;
 use uswap_tests::{Run, full_size, program, turn, uswap_binary};
 
+/// Pages of zeros that first touches got, by the closing report.
+fn zero_filled(report: &str) -> u64 {
+    let words: Vec<&str> = report.split_whitespace().collect();
+    let at = words.iter().position(|word| word.trim_end_matches(',') == "zero-filled");
+    at.and_then(|at| words[at - 1].replace(',', "").parse().ok()).unwrap_or(0)
+}
+
 /// Whether a program that asks for huge pages gets some.
 fn gives_huge_pages() -> bool {
     let when = std::fs::read_to_string("/sys/kernel/mm/transparent_hugepage/enabled").unwrap_or_default();
@@ -14,6 +21,7 @@ fn case(mode: &str) {
     let (bytes, ram_mib) = match mode {
         // Of smaller budgets a huge page is too large a part.
         "huge_pages" => ("800M", 256),
+        "sparse_in_huge_pages" => ("1000M", 256),
         _ if full_size() => ("400M", 100),
         _ => ("200M", 50),
     };
@@ -31,6 +39,12 @@ fn case(mode: &str) {
     }
     if mode == "huge_pages" && gives_huge_pages() && uswap_binary().is_some() {
         assert!(outcome.stderr.contains(" left as one"), "{}", outcome.stderr);
+        assert!(outcome.stderr.contains(" given to first touches"), "{}", outcome.stderr);
+    }
+    if mode == "sparse_in_huge_pages" && uswap_binary().is_some() {
+        // 30,000 touches of 256,000 pages: what was given is what was touched, and no more than 3 % on top.
+        let given = zero_filled(&outcome.stderr);
+        assert!((25_000..30_900).contains(&given), "{}", outcome.stderr);
     }
     if mode == "late_child" {
         // A child that got all its memory from its parent is managed again once it goes on.
@@ -78,6 +92,7 @@ modes! {
     evil_threads_share_pages => "threads_share_pages",
     evil_wipe_on_fork => "wipe_on_fork",
     evil_huge_pages => "huge_pages",
+    evil_sparse_in_huge_pages => "sparse_in_huge_pages",
     evil_dont_fork => "dont_fork",
     evil_excluded_place_again => "excluded_place_again",
     evil_split_mapping => "split_mapping",

@@ -1,10 +1,10 @@
 //! The engine's memory: one anonymous mapping, handed out from front to back. Used only while the engine is built; nothing on the fault path allocates.
 //!
-//! Must hold: it is never registered with a userfaultfd, and a forked child starts anew at the front.
+//! Must hold: it is never registered with a userfaultfd, and a forked child starts anew at the front, with zeros. So what is wanted zeroed is zeros already, and costs memory only where it is used.
 
 use core::alloc::{GlobalAlloc, Layout};
-use core::sync::atomic::{AtomicUsize, Ordering};
-use uswap_os::memory::{Access, Mapping};
+use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use uswap_os::memory::{self, Access, Mapping};
 
 /// Room for the workspaces, the arena's lists and the engine of one process. Only touched pages cost memory.
 const HEAP_BYTES: usize = 10 << 20;
@@ -12,10 +12,13 @@ const HEAP_BYTES: usize = 10 << 20;
 pub struct Heap {
     start: AtomicUsize,
     next: AtomicUsize,
+    /// What is handed out next may not be zeros.
+    is_used: AtomicBool,
 }
 
 #[global_allocator]
-pub static HEAP: Heap = Heap { start: AtomicUsize::new(0), next: AtomicUsize::new(0) };
+pub static HEAP: Heap =
+    Heap { start: AtomicUsize::new(0), next: AtomicUsize::new(0), is_used: AtomicBool::new(false) };
 
 impl Heap {
     /// First and last address, once it is mapped.
@@ -38,7 +41,13 @@ impl Heap {
 
     /// In a forked child, which builds everything anew: all of it is free.
     pub fn reset(&self) {
-        self.next.store(self.start.load(Ordering::Acquire), Ordering::Release);
+        let (start, next) = (self.start.load(Ordering::Acquire), self.next.load(Ordering::Acquire));
+        // SAFETY: 1. the range is part of our own mapping, and nothing of the parent's that lies there is used any more.
+        if start != 0 && unsafe { memory::drop_pages(start, (next - start).next_multiple_of(4096)) }.is_err()
+        {
+            self.is_used.store(true, Ordering::Release);
+        }
+        self.next.store(start, Ordering::Release);
     }
 }
 
@@ -46,6 +55,7 @@ impl Heap {
 // 1. `alloc` hands out disjoint parts of one writable mapping: the compare-exchange moves `next` past each of them exactly once.
 // 2. The mapping is never unmapped. It is reset only in a forked child before anything is allocated there.
 // 3. What does not fit gives null, as the trait wants.
+// 4. Anonymous memory that nobody has written yet is zeros: `next` only moves on, and where it goes back the pages were dropped, or `is_used` is set.
 unsafe impl GlobalAlloc for Heap {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         if !self.prepare() {
@@ -67,6 +77,16 @@ unsafe impl GlobalAlloc for Heap {
                 Err(now) => next = now,
             }
         }
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: 1. as the caller promises of the layout.
+        let start = unsafe { self.alloc(layout) };
+        if !start.is_null() && self.is_used.load(Ordering::Acquire) {
+            // SAFETY: 1. `alloc` has just handed out so many writable bytes, to nobody else.
+            unsafe { start.write_bytes(0, layout.size()) };
+        }
+        start
     }
 
     /// Nothing is given back: what is allocated lives as long as the engine.

@@ -11,7 +11,7 @@
 use crate::state::{self, OPTIONS, Phase};
 use crate::{drops, fork, fresh, moves, register};
 use core::ffi::{CStr, c_char, c_int, c_uint, c_ulong, c_void};
-use core::sync::atomic::Ordering;
+use core::sync::atomic::{AtomicBool, Ordering};
 use uswap_core::range_set::RangeSet;
 use uswap_os::sys;
 use uswap_units::{PAGE_BYTES, PageRange};
@@ -66,10 +66,19 @@ const MADV_FREE: c_int = 8;
 const MADV_DONTNEED_LOCKED: c_int = 24;
 const MADV_DONTFORK: c_int = 10;
 const MADV_DOFORK: c_int = 11;
+const MADV_HUGEPAGE: c_int = 14;
 const MADV_WIPEONFORK: c_int = 18;
 const MADV_KEEPONFORK: c_int = 19;
 const MADV_POPULATE_READ: usize = 22;
 const SYS_MADVISE: u32 = 28;
+
+/// True since the program asked for huge pages. A process that was forked inherits it with its mappings.
+static ASKED_FOR_HUGE_PAGES: AtomicBool = AtomicBool::new(false);
+
+/// Whether memory of the program may be huge because it asked for that.
+pub fn program_asks_for_huge_pages() -> bool {
+    ASKED_FOR_HUGE_PAGES.load(Ordering::Relaxed)
+}
 
 /// `madvise` of the program.
 ///
@@ -86,6 +95,9 @@ pub unsafe extern "C" fn madvise(start: *mut c_void, bytes: usize, advice: c_int
             touch(away);
             rest.start = away.end;
         }
+    }
+    if advice == MADV_HUGEPAGE {
+        ASKED_FOR_HUGE_PAGES.store(true, Ordering::Relaxed);
     }
     let drops = matches!(advice, MADV_DONTNEED | MADV_FREE | MADV_DONTNEED_LOCKED);
     let _until_it_returns = (drops && state::phase() == Phase::Active)

@@ -4,7 +4,7 @@
 
 use crate::swap_files::OpenFiles;
 use crate::sync::RawLock;
-use crate::{drops, forkd, handlers, moves, state};
+use crate::{drops, forkd, handlers, hooks, moves, state};
 use core::sync::atomic::Ordering;
 use uswap_codec::Page;
 use uswap_core::budget::Signal;
@@ -281,6 +281,29 @@ impl Platform for LinuxPlatform {
             stop => self.install_answer(page.plus(u64::from(pages)), stop),
         };
         Filled { pages, last }
+    }
+
+    fn wants_huge_pages(&self) -> bool {
+        hooks::program_asks_for_huge_pages()
+    }
+
+    fn make_huge_frame(&self, first: FrameId) -> bool {
+        let start = self.frame_address(first);
+        // Only for this one touch: nobody else makes huge pages in the arena.
+        if memory::huge_pages(start, BLOCK_BYTES).is_err() {
+            return false;
+        }
+        // SAFETY:
+        // 1. The block lies in the arena, which stays mapped and writable, and the caller has reserved all of it: nobody else uses it.
+        unsafe { (start as *mut u8).write_volatile(0) };
+        let _costs_a_mapping = memory::no_huge_pages(start, BLOCK_BYTES);
+        self.pagemap.is_huge(start)
+    }
+
+    fn clear_huge_frame(&self, first: FrameId) {
+        // SAFETY:
+        // 1. The block lies in the arena, which stays mapped and writable, and the caller has reserved all of it: nobody else uses it.
+        unsafe { (self.frame_address(first) as *mut u8).write_bytes(0, BLOCK_BYTES) };
     }
 
     fn drop_block(&self, first: FrameId) {

@@ -88,6 +88,13 @@ impl Platform for RemotePlatform {
     fn move_block_in(&self, _: FrameId, _: PageId) -> Filled {
         Filled { pages: 0, last: Install::CannotMove }
     }
+    fn wants_huge_pages(&self) -> bool {
+        false
+    }
+    fn make_huge_frame(&self, _: FrameId) -> bool {
+        false
+    }
+    fn clear_huge_frame(&self, _: FrameId) {}
     fn drop_block(&self, _: FrameId) {}
     fn copy_in(&self, page: PageId, contents: &[Page], wake: Wake) -> Filled {
         self.filled(page, self.uffd().copy_pages(page.address() as usize, contents, os_wake(wake)))

@@ -122,6 +122,8 @@ pub struct Arena {
     /// Pages that were moved into the open chunk and those of the ring.
     staged_pages: u64,
     chunk_count: u32,
+    /// A huge frame that nothing names, kept for a first touch.
+    kept: Option<FrameId>,
     /// The number of the page whose word may name a frame, for each frame of a staged chunk.
     pages: Vec<u64>,
 }
@@ -144,6 +146,7 @@ impl Arena {
             open: None,
             staged_pages: 0,
             chunk_count,
+            kept: None,
             pages: alloc::vec![0; frames as usize],
         }
     }
@@ -191,6 +194,18 @@ impl Arena {
         self.zone().give_back(first);
         self.blocks[ArenaChunk::of(first).block()] = Block::default();
         self.chunks_used -= BLOCK_CHUNKS;
+    }
+    /// Keeps a block of which nothing is named any more, if none is kept yet.
+    pub fn keep(&mut self, first: FrameId) -> bool {
+        let is_first = self.kept.is_none();
+        if is_first {
+            self.kept = Some(first);
+        }
+        is_first
+    }
+    /// Takes the block that is kept. `give_back_block` it.
+    pub fn take_kept(&mut self) -> Option<FrameId> {
+        self.kept.take()
     }
     /// A block was filled: so many pages are in each of its chunks. They are the youngest.
     pub fn push_block(&mut self, first: FrameId, pages: [u32; BLOCK_CHUNKS as usize]) {
@@ -297,6 +312,7 @@ impl Arena {
         let mut used: Vec<Option<StagedChunk>> = alloc::vec![None; chunks as usize];
         self.ring.fill(None);
         (self.head, self.length, self.open, self.staged_pages) = (0, 0, None, 0);
+        self.kept = None;
         for (page, frame) in staged {
             self.set_page_of(frame, page);
             let arena = ArenaChunk::of(frame);

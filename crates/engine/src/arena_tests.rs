@@ -17,6 +17,8 @@ enum Op {
     Rebuild,
     /// A huge page; so many pages of it arrive. None: it is given back.
     StageBlock(u32),
+    /// The kept block, if there is one, goes.
+    TakeKept,
 }
 
 fn operation() -> impl Strategy<Value = Op> {
@@ -27,6 +29,7 @@ fn operation() -> impl Strategy<Value = Op> {
         1 => Just(Op::CannotStore),
         1 => Just(Op::Rebuild),
         4 => (0..=512_u32).prop_map(Op::StageBlock),
+        1 => Just(Op::TakeKept),
     ]
 }
 
@@ -59,7 +62,8 @@ proptest! {
         let mut blocks: BTreeMap<u32, (BTreeSet<u32>, u32)> = BTreeMap::new();
         // Where single pages lay since the block was last cleared.
         let mut had_chunks: BTreeSet<u32> = BTreeSet::new();
-        let mut finish = |arena: &mut Arena, blocks: &mut BTreeMap<u32, (BTreeSet<u32>, u32)>, chunk: ArenaChunk, stored: u32| {
+        let mut kept: Option<FrameId> = None;
+        let finish = |arena: &mut Arena, blocks: &mut BTreeMap<u32, (BTreeSet<u32>, u32)>, kept: &mut Option<FrameId>, chunk: ArenaChunk, stored: u32| {
             match (arena.finish(chunk, stored), blocks.get_mut(&(chunk.0 / 8))) {
                 (Finished::Chunk, None) => arena.give_back(chunk),
                 (finished, Some((done, sum))) => {
@@ -68,8 +72,14 @@ proptest! {
                     if done.len() == 8 {
                         let first = FrameId(chunk.0 / 8 * 512);
                         assert_eq!(finished, Finished::Block { first, stored: *sum });
-                        arena.give_back_block(first);
-                        blocks.remove(&(chunk.0 / 8));
+                        // Those of which much was stored are wanted again.
+                        if *sum > 256 && arena.keep(first) {
+                            assert_eq!(kept.replace(first), None);
+                        } else {
+                            assert!(*sum <= 256 || kept.is_some());
+                            arena.give_back_block(first);
+                            blocks.remove(&(chunk.0 / 8));
+                        }
                     } else {
                         assert_eq!(finished, Finished::PartOfBlock);
                     }
@@ -106,7 +116,7 @@ proptest! {
                     let chunk = arena.pop_oldest();
                     assert_eq!(chunk, pop_front(&mut model));
                     if let Some(chunk) = chunk {
-                        finish(&mut arena, &mut blocks, chunk.arena, chunk.pages);
+                        finish(&mut arena, &mut blocks, &mut kept, chunk.arena, chunk.pages);
                     }
                 }
                 Op::StoreBehind(place) => {
@@ -117,7 +127,7 @@ proptest! {
                         assert!(!arena.set_job(place, chunk, job(8)));
                         assert_eq!(arena.oldest(place), Some(StagedChunk { job: Some(job(7)), ..chunk }));
                         arena.remove(place);
-                        finish(&mut arena, &mut blocks, chunk.arena, 1);
+                        finish(&mut arena, &mut blocks, &mut kept, chunk.arena, 1);
                     }
                 }
                 Op::CannotStore => {
@@ -127,6 +137,13 @@ proptest! {
                         let full = StagedChunk { used: 64, ..chunk };
                         arena.push_oldest(full);
                         model.push_front(full);
+                    }
+                }
+                Op::TakeKept => {
+                    assert_eq!(arena.take_kept(), kept);
+                    if let Some(first) = kept.take() {
+                        arena.give_back_block(first);
+                        blocks.remove(&(first.0 / 512));
                     }
                 }
                 Op::StageBlock(pages) => {
@@ -152,6 +169,7 @@ proptest! {
                     arena.rebuild(model.iter().flat_map(frames).collect::<Vec<_>>().into_iter());
                     model.retain(|chunk| chunk.pages > 0);
                     blocks.clear();
+                    kept = None;
                     had_chunks = (0..8).collect();
                     model.make_contiguous().sort_by_key(|chunk| core::cmp::Reverse(chunk.arena.0));
                     model.iter_mut().for_each(|chunk| chunk.used = 64);

@@ -1,6 +1,7 @@
 //! The parts of the engine of one process.
 
 use crate::arena::Arena;
+use crate::huge_fill::Chances;
 use crate::late_unmaps::LateUnmaps;
 use crate::platform::Platform;
 use crate::streams::Streams;
@@ -29,6 +30,9 @@ pub enum HugePages {
 /// At 64 (128 MiB) filling memory took a third longer, at 128 nothing was lost, at 256 the same work took a sixth less.
 const HUGE_PAGES_MIN: u64 = 128;
 
+/// Twice as many as it has: reclaim must not have to wait for it.
+const HUGE_ROOM_PAGES: u32 = 2 * BLOCK_PAGES as u32;
+
 /// What the engine of a process is told at start.
 #[derive(Clone, Copy, Debug)]
 pub struct EngineOptions {
@@ -40,6 +44,8 @@ pub struct EngineOptions {
     pub part_pages: u32,
     /// Huge pages of the program.
     pub huge_pages: HugePages,
+    /// So many pages must be free before one more huge page is made for a first touch.
+    pub huge_room_pages: u32,
 }
 
 impl EngineOptions {
@@ -48,7 +54,7 @@ impl EngineOptions {
         let (run_pages, part_pages) = (balance::run_pages_max(ram), balance::part_pages_max(ram));
         let is_large = ram >= Bytes::of_pages(HUGE_PAGES_MIN * BLOCK_PAGES);
         let huge_pages = if is_large { HugePages::StayWhole } else { HugePages::AreSplit };
-        EngineOptions { arena_chunks, run_pages, part_pages, huge_pages }
+        EngineOptions { arena_chunks, run_pages, part_pages, huge_pages, huge_room_pages: HUGE_ROOM_PAGES }
     }
 }
 
@@ -78,6 +84,9 @@ pub struct Engine<'a, P: Platform> {
     /// Pages of a run that are loaded and filled together.
     pub(crate) part_pages: u32,
     pub(crate) huge_pages: HugePages,
+    pub(crate) huge_room_pages: u32,
+    /// First touches by huge pages.
+    pub(crate) chances: Chances,
     /// What reclaim does not get below.
     pub(crate) floor: Floor,
     /// Unchanged pages whose copy is in the file that were stored: one in some is promoted.
@@ -116,6 +125,8 @@ impl<'a, P: Platform> Engine<'a, P> {
             streams: Streams::new(options.run_pages),
             part_pages: options.part_pages,
             huge_pages: options.huge_pages,
+            huge_room_pages: options.huge_room_pages,
+            chances: Chances::default(),
             floor: Floor::default(),
             back_to_file: AtomicU32::new(0),
             fruitless: (AtomicU32::new(0), AtomicU64::new(0)),

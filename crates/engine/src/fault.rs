@@ -43,7 +43,10 @@ impl<P: Platform> Engine<'_, P> {
             self.counters.add(Counter::ReadAheadHit, u64::from(seen.hits));
         }
         let window = Window { pages: seen.pages.min(self.pages_free()), ..seen };
-        let filled = self.fill(page, window, workspace).await;
+        let filled = match self.fill_block(page, window).await {
+            Some(filled) => filled,
+            None => self.fill(page, window, workspace).await,
+        };
         if filled.pages > 0 {
             let is_stored = filled.outcome != FaultOutcome::Served(FaultSource::Zero);
             let along = if is_stored { filled.pages - 1 } else { 0 };
@@ -54,7 +57,7 @@ impl<P: Platform> Engine<'_, P> {
     }
 
     /// Pages that may be brought along while memory is not short; at least the one that is asked for.
-    fn pages_free(&self) -> u32 {
+    pub(crate) fn pages_free(&self) -> u32 {
         let free = self.watermarks().min.0.saturating_sub(self.segment.budget().used().0);
         (free / PAGE_BYTES as u64).clamp(1, u64::from(u32::MAX)) as u32
     }

@@ -229,6 +229,10 @@ impl<P: Platform> Engine<'_, P> {
                 Back::ZerosOrCame => self.commit_fresh(slot, word),
             }
         }
+        if filled.last != Install::Done {
+            // The kernel wakes only those that wait for what it counted.
+            self.platform.wake(first, BLOCK_PAGES as u32);
+        }
         self.counters.add(Counter::HugeBack, u64::from(filled.last == Install::Done));
         let slot = leaf.slot(page);
         match back(page.0 - first.0) {

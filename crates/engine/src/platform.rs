@@ -152,6 +152,12 @@ pub trait Platform: Backing {
     fn clear_block(&self, first: FrameId) -> bool;
     /// Moves a whole block of the arena back into the program. If it does not end with [`Install::Done`], the kernel may have moved more than it counted.
     fn move_block_in(&self, first: FrameId, page: PageId) -> Filled;
+    /// True when the program asks for huge pages somewhere.
+    fn wants_huge_pages(&self) -> bool;
+    /// Puts a huge page of zeros to a block of the arena that was cleared. False: the kernel has none to give; then something may be there all the same.
+    fn make_huge_frame(&self, first: FrameId) -> bool;
+    /// Fills a block of the arena that holds a huge page with zeros.
+    fn clear_huge_frame(&self, first: FrameId);
     /// Gives the memory of a block of the arena back.
     fn drop_block(&self, first: FrameId);
     /// Fills pages of the program, from `page` on, with copies; at least one.

@@ -85,6 +85,7 @@ impl<P: Platform> Engine<'_, P> {
                 stored
             }
             Finished::PartOfBlock => 0,
+            Finished::Block { first, .. } if self.keep_block(first) => 0,
             Finished::Block { first, stored } => {
                 self.platform.drop_block(first);
                 self.private.lock().arena.give_back_block(first);

@@ -75,6 +75,7 @@ impl<P: Platform> Engine<'_, P> {
         if budget.used() <= min {
             return Throttle::GoOn;
         }
+        let _goes_first = self.drop_kept_block();
         let began_ns = self.platform.now_ns();
         let floor = self.floor.bytes(began_ns);
         let enough = min.max(floor);

@@ -100,14 +100,27 @@ pub async fn map(world: &World<'_>, process: &Process<'_>) {
     world.executor.step().await;
 }
 
-/// mmap of a block that is free, and a first touch that the kernel answers with a huge page. Some of its pages are written at once.
-pub async fn map_huge(world: &World<'_>, process: &Process<'_>) {
-    let first = ZONE_START.next_multiple_of(BLOCK_PAGES);
-    let blocks = (ZONE_START + world.options.zone_pages - first) / BLOCK_PAGES;
-    if blocks == 0 {
+/// munmap and mmap of the same range, if nobody uses it; some time for others to look at it.
+pub async fn map_anew(world: &World<'_>, process: &Process<'_>, range: PageRange) {
+    unmap_range(world, process, range).await;
+    if is_mapped(process, range) {
         return;
     }
-    let start = PageId(first + world.below(blocks) * BLOCK_PAGES);
+    world.note(format_args!("mmap {range:?}"));
+    map_zeros(process, range);
+    world.sleep_up_to(6_000_000).await;
+}
+
+/// The first page of a block that may be mapped as a whole.
+pub fn some_block(world: &World<'_>) -> Option<PageId> {
+    let first = ZONE_START.next_multiple_of(BLOCK_PAGES);
+    let blocks = (ZONE_START + world.options.zone_pages - first) / BLOCK_PAGES;
+    (blocks > 0).then(|| PageId(first + world.below(blocks.max(1)) * BLOCK_PAGES))
+}
+
+/// mmap of a block that is free, and a first touch that the kernel answers with a huge page. Some of its pages are written at once.
+pub async fn map_huge(world: &World<'_>, process: &Process<'_>) {
+    let Some(start) = some_block(world) else { return };
     let range = PageRange { start, end: start.plus(BLOCK_PAGES) };
     // Long lives of what is there, and now and then a new one.
     if world.below(3) == 0 {
@@ -119,6 +132,11 @@ pub async fn map_huge(world: &World<'_>, process: &Process<'_>) {
     world.note(format_args!("mmap and huge page {range:?}"));
     world.count("huge pages", 1);
     map_zeros(process, range);
+    if world.below(3) == 0 {
+        // Touched later, page by page.
+        world.executor.step().await;
+        return;
+    }
     process.memory.borrow_mut().make_huge(start);
     for _ in 0..world.below(64) {
         let (page, version) = (start.plus(world.below(BLOCK_PAGES)), world.next_version());

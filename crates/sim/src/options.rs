@@ -13,6 +13,8 @@ pub struct Weights {
     pub map: u64,
     /// Map a block and touch all of it at once, as one huge page.
     pub map_huge: u64,
+    /// Go through new memory in order, from before the begin of a block.
+    pub sweep: u64,
     /// Unmap whole or part.
     pub unmap: u64,
     /// Map over what is there.
@@ -233,6 +235,7 @@ impl Options {
         let weights = Weights {
             map: 20 + sometimes(30),
             map_huge: 0,
+            sweep: 0,
             unmap: sometimes(60),
             map_over: sometimes(20),
             remap: 10 + sometimes(80),
@@ -263,6 +266,7 @@ impl Options {
         let weights = Weights {
             map: 4 + sometimes(6),
             map_huge: 0,
+            sweep: 0,
             unmap: sometimes(8),
             map_over: sometimes(4),
             remap: sometimes(6),
@@ -324,6 +328,7 @@ impl Options {
                 run_pages: 4 << prng.below(4),
                 part_pages: 1 + prng.below(6) as u32,
                 huge_pages: HugePages::StayWhole,
+                huge_room_pages: 1024,
             },
             handlers: 1 + prng.below(3),
             processes: 1 + prng.below(3) as usize,
@@ -349,8 +354,12 @@ impl Options {
     /// Room for two or three blocks, in the program and in the arena.
     fn with_huge_pages(self, prng: &mut Prng) -> Options {
         let zone_pages = 64 + BLOCK_PAGES * (2 + prng.below(2));
-        let weights = Weights { map: 2, map_huge: 4 + prng.below(20), ..self.weights };
-        let engine = EngineOptions { arena_chunks: 8 + prng.below(20) as u32, ..self.engine };
+        let weights =
+            Weights { map: 2, map_huge: 4 + prng.below(20), sweep: 2 + prng.below(12), ..self.weights };
+        // Budgets here never have as much room as a real one.
+        let huge_room_pages = if prng.chance(2, 3) { 0 } else { 512 };
+        let arena_chunks = 8 + prng.below(20) as u32;
+        let engine = EngineOptions { arena_chunks, huge_room_pages, ..self.engine };
         let entries = if prng.chance(1, 6) { 1024 } else { 2048 };
         let geometry = Geometry { entries, ..self.geometry };
         let ram_pages = if prng.chance(1, 8) { 256 } else { 500 + prng.below(zone_pages) };

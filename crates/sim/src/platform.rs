@@ -273,12 +273,38 @@ impl Platform for SimPlatform<'_> {
             }
         }
         self.world.note(format_args!("move block {first:?} back to {page:?}: {filled:?}"));
-        // Those whose pages are there run, counted or not.
-        self.wake(page, pages);
+        // Those run whose pages were counted.
+        self.wake(page, filled.pages);
         if !matches!(filled.last, Install::Done | Install::EventPending | Install::CannotMove) {
-            self.wake(page.plus(u64::from(pages)), 1);
+            self.wake(page.plus(u64::from(filled.pages)), 1);
         }
         filled
+    }
+    fn wants_huge_pages(&self) -> bool {
+        self.world.options.weights.map_huge > 0
+    }
+    fn make_huge_frame(&self, first: FrameId) -> bool {
+        let mut memory = self.process.memory.borrow_mut();
+        let has_one = !self.world.chance(100);
+        for (index, frame) in (0..BLOCK_PAGES).zip(&mut memory.frames[first.0 as usize..]) {
+            if frame.content.is_some() {
+                self.world
+                    .fail(format!("{first:?}+{index} is to be part of a new huge page and holds something"));
+            }
+            if has_one || index == 0 {
+                frame.content = Some(Rc::new([0; 4096]));
+                frame.in_huge = has_one.then_some(index);
+            }
+        }
+        self.world.note(format_args!("new huge page at {first:?}: {has_one}"));
+        has_one
+    }
+    fn clear_huge_frame(&self, first: FrameId) {
+        let mut memory = self.process.memory.borrow_mut();
+        for frame in &mut memory.frames[first.0 as usize..][..BLOCK_PAGES as usize] {
+            (frame.content, frame.shared) = (Some(Rc::new([0; 4096])), false);
+        }
+        self.world.note(format_args!("huge page at {first:?} is cleared"));
     }
     fn drop_block(&self, first: FrameId) {
         let mut memory = self.process.memory.borrow_mut();

@@ -10,7 +10,7 @@ use crate::process::Process;
 use crate::world::World;
 use std::rc::Rc;
 use uswap_codec::Page;
-use uswap_units::{PageId, PageRange};
+use uswap_units::{BLOCK_PAGES, PageId, PageRange};
 
 /// What one page must hold.
 #[derive(Clone, Debug, Default)]
@@ -240,6 +240,26 @@ async fn thread<'a>(world: Rc<World<'a>>, process: Rc<Process<'a>>) {
     process.threads_running.set(process.threads_running.get() - 1);
 }
 
+/// Touches pages in order, from before the begin of a block into it: what has not been touched before is filled more and more at a time.
+async fn sweep(world: &World<'_>, process: &Process<'_>) {
+    let Some(start) = calls::some_block(world) else { return };
+    if world.below(2) == 0 {
+        calls::map_anew(
+            world,
+            process,
+            PageRange { start: PageId(start.0 - 64), end: start.plus(BLOCK_PAGES) },
+        )
+        .await;
+    }
+    for page in start.0 - 64 + world.below(8)..start.0 + 4 + world.below(40) {
+        let known = process.expected.borrow().get(&page).is_some_and(|expected| !expected.poisoned);
+        let claimed = process.claimed.borrow().iter().any(|range| range.contains(PageId(page)));
+        if known && !claimed {
+            use_page(world, process, PageId(page), None).await;
+        }
+    }
+}
+
 async fn operation<'a>(world: &Rc<World<'a>>, process: &Rc<Process<'a>>) {
     let weights = world.options.weights;
     const READ_AND_WRITE: u64 = 120;
@@ -255,6 +275,7 @@ async fn operation<'a>(world: &Rc<World<'a>>, process: &Rc<Process<'a>>) {
         weights.pin,
         weights.exit,
         weights.map_huge,
+        weights.sweep,
     ];
     let mut at = world.below(parts.iter().sum());
     let which = parts.iter().position(|&part| {
@@ -285,6 +306,7 @@ async fn operation<'a>(world: &Rc<World<'a>>, process: &Rc<Process<'a>>) {
         Some(7) => calls::protect(world, process),
         Some(8) => calls::pin(world, process),
         Some(10) => calls::map_huge(world, process).await,
+        Some(11) => sweep(world, process).await,
         _ => {
             if world.alive().len() > 1 && world.below(10) == 0 {
                 world.count("exits", 1);

@@ -49,6 +49,12 @@ pub struct RunReport {
     /// Pages that came back alone because some of their huge page was gone.
     #[serde(default)]
     pub thp_activate_fallback: u64,
+    /// First touches in order that got a huge page.
+    #[serde(default)]
+    pub thp_fault_alloc: u64,
+    /// First touches in order that could have got one, but there was no room.
+    #[serde(default)]
+    pub thp_fault_fallback: u64,
     /// Pages compressed into the pool.
     pub pages_compressed: u64,
     /// Pages that hold one value all over: nothing is stored.

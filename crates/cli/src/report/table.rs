@@ -124,6 +124,7 @@ impl Lines {
 
     fn huge_pages(&mut self, report: &RunReport) {
         let counts = [
+            ("given to first touches", report.thp_fault_alloc),
             ("left as one", report.thp_swpout),
             ("came back as one", report.thp_activate),
             ("split", report.thp_split_page),
@@ -231,6 +232,13 @@ pub(super) mod tests {
             swap_files: vec![swap_file("/srv/fast", 5, 1 << 30), swap_file("/srv/slow", -1, 512 << 20)],
             pages_staged: 1_234_567,
             pages_staged_back: 89_012,
+            thp_swpout: 258,
+            thp_swpout_fallback: 2,
+            thp_split_page: 4,
+            thp_activate: 17,
+            thp_activate_fallback: 1,
+            thp_fault_alloc: 261,
+            thp_fault_fallback: 118,
             pages_compressed: 400_000,
             pages_same_filled: 12_345,
             pages_unchanged: 700_001,
@@ -288,6 +296,7 @@ uswap: budget 256 MiB, 61.0 s, 17.3 s of CPU for uswap
   compression 2.92 to 1 (1.5 GiB to 534.1 MiB)
   pages       1,234,567 staged, 89,012 moved back, 400,000 compressed, 12,345 same-filled, 700,001 unchanged
               300,000 written, 299,999 read, 250,000 read ahead, 249,000 of them used, 262,144 zero-filled
+  huge pages  261 given to first touches, 258 left as one, 17 came back as one, 4 split, 2 without a place
   faults      from                 count       p50       p99       max
               staged              89,012    4.1 us    9.0 us    1.2 ms
               file               299,999   95.0 us  820.0 us     2.1 s

@@ -3,6 +3,7 @@
 //! `touch --bytes 1G --content text|pointers|sparse|random|same|mixed --access read|write|sequential --seconds 20 --seed 1`
 //! fills memory, accesses it for a time (or `--count` accesses), and prints one line of JSON: accesses, nanoseconds by
 //! percentile, and a checksum of all content at the end, which depends on nothing but the arguments when `--count` is used.
+//! `--huge yes` asks the kernel for huge pages in that memory.
 //! `--rate N` makes at most so many accesses a second, with pauses of 10 ms. `--spin N` and `--idle N` have more threads, that compute, or sleep. `--hold SECONDS` waits before the end, so that others can look at the process.
 
 use std::time::{Duration, Instant};
@@ -78,7 +79,8 @@ impl Limits {
 }
 
 fn main() {
-    let known = ["bytes", "content", "access", "seconds", "count", "seed", "hold", "rate", "spin", "idle"];
+    let known =
+        ["bytes", "content", "access", "seconds", "count", "seed", "hold", "rate", "spin", "idle", "huge"];
     let arguments = Arguments::read(std::env::args().skip(1), &known);
     let pages = (arguments.bytes("bytes", "1G") / PAGE_BYTES).max(1);
     let seed = arguments.number("seed", 1);
@@ -112,6 +114,10 @@ fn main() {
     let fill_started = Instant::now();
     let address = memory::map_private(pages * PAGE_BYTES, 0)
         .unwrap_or_else(|error| end_process(1, format_args!("FAIL mmap: errno {error}")));
+    if arguments.text("huge", "no") == "yes" {
+        memory::advise(address, pages * PAGE_BYTES, libc::MADV_HUGEPAGE)
+            .unwrap_or_else(|error| end_process(1, format_args!("FAIL MADV_HUGEPAGE: errno {error}")));
+    }
     fill(address, pages, seed, content);
     let fill_ns = fill_started.elapsed().as_nanos();
 

@@ -20,7 +20,7 @@ use uswap_test_programs::arguments::Arguments;
 type Mode = fn(&Case);
 
 /// Name and function of each mode.
-const MODES: [(&str, Mode); 30] = [
+const MODES: [(&str, Mode); 31] = [
     ("close_all_descriptors", descriptors::close_all),
     ("few_descriptors_allowed", descriptors::few_allowed),
     ("limits_after_start", descriptors::limits_after_start),
@@ -38,6 +38,7 @@ const MODES: [(&str, Mode); 30] = [
     ("threads_share_pages", threads::share_pages),
     ("wipe_on_fork", ranges::wipe_on_fork),
     ("huge_pages", ranges::huge_pages),
+    ("sparse_in_huge_pages", ranges::sparse_in_huge_pages),
     ("dont_fork", ranges::dont_fork),
     ("excluded_place_again", ranges::excluded_place_again),
     ("split_mapping", ranges::split_mapping),

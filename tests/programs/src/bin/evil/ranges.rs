@@ -455,6 +455,28 @@ pub fn sparse(case: &Case) {
     }
 }
 
+/// Single pages here and there of memory that asks for huge pages.
+pub fn sparse_in_huge_pages(case: &Case) {
+    const TOUCHES: usize = 30_000;
+    let address = memory::map_private(case.bytes, 0).unwrap_or_else(|error| fail!("mmap: errno {error}"));
+    memory::advise(address, case.bytes, libc::MADV_HUGEPAGE)
+        .unwrap_or_else(|error| fail!("MADV_HUGEPAGE: errno {error}"));
+    let all = Filled { address, pages: case.bytes / PAGE_BYTES, seed: case.seed, writer: 1 };
+    let mut found = [0; PAGE_BYTES];
+    for round in 0..2 {
+        let mut random = Random::new(case.seed);
+        for _ in 0..TOUCHES {
+            let index = random.index(all.pages);
+            if round == 0 {
+                memory::copy_page_in(all.page(index), &all.content(index));
+            } else {
+                memory::copy_page_out(all.page(index), &mut found);
+                all.compare("a page here and there", index, &found);
+            }
+        }
+    }
+}
+
 /// The brk heap in small blocks, and a deep stack: memory that no one asked mmap for.
 pub fn heap_and_stack(case: &Case) {
     let blocks = case.bytes / 2 / 1024;
