@@ -166,7 +166,7 @@ proptest! {
                 }
                 Op::CommitAlong if model.locked && !model.removed => {
                     assert_eq!(slot.commit_along(), Commit::Done);
-                    model = Model { locked: false, hole: false, place: Place::Present, ..model };
+                    model = Model { locked: false, hole: false, left_at: 0, place: Place::Present, ..model };
                 }
                 Op::Look => {
                     slot.stageable.begin_look(5);
