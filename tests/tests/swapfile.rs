@@ -197,7 +197,8 @@ fn swapfile_gets_what_nobody_touches_when_the_user_says_so() {
     let mut running = Run::plain("/usr/bin/python3")
         .env("GO_ON", &go_on.display().to_string())
         .args(["-c", SLEEPER])
-        .uswap(48, &["--swap", &path, "--allow-tmpfs", "--json", &json])
+        // A pool that follows the program would have written part of it before.
+        .uswap(48, &["--swap", &path, "--allow-tmpfs", "--pool", "60%", "--json", &json])
         .start();
     while running.output_so_far().is_empty() && !running.ended() {
         std::thread::sleep(Duration::from_millis(20));

@@ -14,7 +14,7 @@ use anyhow::{Context, Result, bail, ensure};
 use crate::commands::{self, AGENT, INTEGRATION, PROGRAMS, cargo, with_other_atomics};
 
 /// Seeds that the simulator runs: as many as CI has time for (3 minutes).
-const SIMULATOR_SEEDS: &str = "1000";
+const SIMULATOR_SEEDS: &str = "700";
 
 /// The same of programs that mostly change mappings (20 s).
 const MAPPINGS_SEEDS: &str = "300";
@@ -23,7 +23,7 @@ const MAPPINGS_SEEDS: &str = "300";
 const FILES_SEEDS: &str = "100";
 
 /// Time of the step `fuzz`: more than the property tests have.
-pub const FUZZ_SECONDS: u64 = 20;
+pub const FUZZ_SECONDS: u64 = 10;
 
 /// Lines of a panic that are said again, and of all panics of a step.
 const PANIC_LINES: usize = 12;
