@@ -10,7 +10,7 @@ use uswap_tests::{
 const BUDGET_MIB: u64 = 75;
 
 /// Each round brings two files, and a run may have 16.
-const ROUNDS_MAX: u32 = 7;
+const ROUNDS_MAX: u32 = 3;
 
 /// `uswap WORDS...`.
 fn uswap(words: &[&str]) -> Command {
