@@ -110,52 +110,40 @@ impl Share {
         }
     }
 
-    /// Faults from below a depth in steps.
-    fn below(&self, depth: f64) -> f64 {
-        let whole = (depth.max(0.0) as usize).min(DEPTHS);
-        let part = if whole < DEPTHS { self.depths[whole] * (depth.max(0.0) - whole as f64) } else { 0.0 };
-        self.depths[whole..].iter().sum::<f64>() - part
-    }
-
-    /// The depth below which so many faults came from.
-    fn depth_of(&self, faults: f64) -> f64 {
-        let (mut below, mut depth) = (0.0, DEPTHS);
-        while depth > 0 && below + self.depths[depth - 1] <= faults {
-            depth -= 1;
-            below += self.depths[depth];
+    /// What there is to choose from. None: too little was seen.
+    fn prices(&self, now: Division) -> Option<Prices> {
+        let mut below = [0.0; DEPTHS + 1];
+        for depth in (0..DEPTHS).rev() {
+            below[depth] = below[depth + 1] + self.depths[depth];
         }
-        depth as f64
-    }
-
-    /// What the faults that were seen would have cost with a pool of so many steps, in ns.
-    fn cost(&self, now: Division, pool: u64) -> f64 {
+        if below[0] + self.on_staged < FAULTS_MIN {
+            return None;
+        }
         let steps = |bytes: u64| bytes as f64 * STEPS as f64 / now.ram as f64;
-        let (resident, pool_now) = (steps(now.resident), steps(now.pool).max(1.0));
-        let reaches = (self.depth_of(self.from_file) - resident).max(0.0);
-        let more = pool_now - pool as f64;
-        let (mapped, held) = (resident + more, reaches * pool as f64 / pool_now);
-        let from_file = self.below(mapped + held);
-        let faults = self.below(mapped.max(resident));
-        // Of the pages that are mapped only those are known that were staged.
-        let on_less = self.on_staged * (-more).max(0.0) / steps(now.staged).max(1.0);
-        now.pool_ns as f64 * (faults - from_file + on_less) + now.file_ns as f64 * from_file
+        let (resident, pool) = (steps(now.resident), steps(now.pool).max(1.0));
+        let reaches = (depth_of(&below, self.from_file) - resident).max(0.0);
+        let on_staged = self.on_staged / steps(now.staged).max(1.0);
+        Some(Prices {
+            below,
+            resident,
+            pool,
+            reaches,
+            on_staged,
+            ns: (now.pool_ns as f64, now.file_ns as f64),
+        })
     }
 
     /// The limit of the pool for the next look, in bytes; `limit` is that of now. None: there is nothing to say.
     pub fn limit(&self, now: Division, limit: u64, bounds: RangeInclusive<u64>) -> Option<u64> {
-        if self.below(0.0) + self.on_staged < FAULTS_MIN {
-            return None;
-        }
+        let prices = self.prices(now)?;
         let step = now.ram / STEPS;
         let sizes = bounds.start().div_ceil(step).max(1)..=bounds.end() / step;
         let size = limit.min(now.pool) / step;
-        let cost = |size: u64| self.cost(now, size);
-        let cheapest = |sizes: RangeInclusive<u64>| sizes.min_by(|&a, &b| cost(a).total_cmp(&cost(b)));
-        let at_all = cheapest(sizes.clone())?;
-        let large = cheapest((*sizes.start()).max(STEPS / 2)..=*sizes.end()).unwrap_or(at_all);
+        let (cost, at_all) = prices.cheapest(sizes.clone())?;
+        let large = prices.cheapest((*sizes.start()).max(STEPS / 2)..=*sizes.end());
         let margin = if size < STEPS / 2 { MARGIN_STAY } else { MARGIN_SMALL };
-        let best = if cost(large) > margin * cost(at_all) { at_all } else { large };
-        let gain = cost(size) / cost(best).max(1.0);
+        let (cost, best) = large.filter(|(large, _)| *large <= margin * cost).unwrap_or((cost, at_all));
+        let gain = prices.cost(size) / cost.max(1.0);
         let steps = if gain > GAIN_FAST { 2 } else { u64::from(gain > GAIN_MIN) };
         // A pool that does not use what it has needs no more. From three quarters on copies are given up for its sake.
         let at_its_limit = now.pool > limit / 4 * 3;
@@ -165,6 +153,51 @@ impl Share {
             _ => limit,
         })
     }
+}
+
+/// What the faults that were seen would have cost with pools of other sizes. All sizes and depths in steps.
+struct Prices {
+    /// Faults from each depth and below it.
+    below: [f64; DEPTHS + 1],
+    resident: f64,
+    pool: f64,
+    /// So far behind what is mapped the pool reaches.
+    reaches: f64,
+    /// Faults on staged pages for each step of them.
+    on_staged: f64,
+    /// Of a fault from the pool, and from the file.
+    ns: (f64, f64),
+}
+
+impl Prices {
+    /// Faults from below a depth, which may lie in a step.
+    fn below(&self, depth: f64) -> f64 {
+        let whole = (depth.max(0.0) as usize).min(DEPTHS);
+        let next = (whole + 1).min(DEPTHS);
+        self.below[whole] - (self.below[whole] - self.below[next]) * (depth.max(0.0) - whole as f64).min(1.0)
+    }
+
+    /// With a pool of so many steps, in ns.
+    fn cost(&self, pool: u64) -> f64 {
+        let more = self.pool - pool as f64;
+        let (mapped, held) = (self.resident + more, self.reaches * pool as f64 / self.pool);
+        let from_file = self.below(mapped + held);
+        let faults = self.below(mapped.max(self.resident));
+        // Of the pages that are mapped only those are known that were staged.
+        let on_less = self.on_staged * (-more).max(0.0);
+        self.ns.0 * (faults - from_file + on_less) + self.ns.1 * from_file
+    }
+
+    /// The least cost, and the smallest size that has it.
+    fn cheapest(&self, sizes: RangeInclusive<u64>) -> Option<(f64, u64)> {
+        let priced = sizes.map(|size| (self.cost(size), size));
+        priced.min_by(|(a, _), (b, _)| a.total_cmp(b))
+    }
+}
+
+/// The depth in steps below which so many faults came from.
+fn depth_of(below: &[f64; DEPTHS + 1], faults: f64) -> f64 {
+    below.partition_point(|&count| count > faults) as f64
 }
 
 /// Counts faults alike over the depths from one to another, in steps.
@@ -259,13 +292,14 @@ mod tests {
         for _ in 0..100 {
             share.note(NOW, faults, returns.iter().cloned());
         }
-        let bottom = share.depth_of(0.0);
+        let prices = share.prices(NOW).expect("enough was seen");
+        let bottom = depth_of(&prices.below, 0.0);
         assert!((126.0..=130.0).contains(&bottom), "{bottom}");
-        let pool_ends = share.depth_of(share.from_file);
+        let pool_ends = depth_of(&prices.below, share.from_file);
         assert!((116.0..=120.0).contains(&pool_ends), "{pool_ends}");
         // 10 % of faults are from the file, five times as dear: a ninth more of the pool has them all.
-        let cheapest = (6..=51).min_by(|&a, &b| share.cost(NOW, a).total_cmp(&share.cost(NOW, b)));
-        assert!((35..=38).contains(&cheapest.expect("a size")), "{cheapest:?}");
+        let (_, cheapest) = prices.cheapest(6..=51).expect("there are sizes");
+        assert!((35..=38).contains(&cheapest), "{cheapest}");
     }
 
     /// e^x for x <= 0: the crate has no mathematics.

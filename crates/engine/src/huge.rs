@@ -160,8 +160,15 @@ impl<P: Platform> Engine<'_, P> {
 
     /// True when a staged frame is part of a huge page that was not split.
     pub(crate) fn is_in_huge(&self, frame: FrameId) -> bool {
-        let block = self.private.lock().arena.block_with(frame);
-        block.is_some_and(|(first, _)| self.platform.is_huge_frame(first))
+        self.block_with(frame).is_some_and(|(first, _)| self.platform.is_huge_frame(first))
+    }
+
+    /// As the arena says. Nothing is asked where no huge page stays whole: this is on the way of each fault on a staged page.
+    fn block_with(&self, frame: FrameId) -> Option<(FrameId, PageId)> {
+        match self.huge_pages {
+            HugePages::AreSplit => None,
+            HugePages::StayWhole => self.private.lock().arena.block_with(frame),
+        }
     }
 
     /// A page of a staged huge page was touched: all of it moves back, if all of it is still there. None: the page comes alone. In a shared section; the caller has locked the word of the page.
@@ -172,7 +179,7 @@ impl<P: Platform> Engine<'_, P> {
         word: PageWord,
         frame: FrameId,
     ) -> Option<FaultOutcome> {
-        let (frames, first) = self.private.lock().arena.block_with(frame)?;
+        let (frames, first) = self.block_with(frame)?;
         let is_there = |index: u64, word: PageWord| {
             word.place() == Place::Staged(FrameId(frames.0 + index as u32)) && !word.is_removed()
         };

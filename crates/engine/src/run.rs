@@ -123,9 +123,10 @@ impl<P: Platform> Engine<'_, P> {
     /// filling several. Without the gate.
     /// So many runs behind it are asked for.
     pub(crate) async fn swap_in(&self, run: &Run<'_>, depth: u32, workspace: &mut Workspace) -> FilledRun {
+        let reuse = self.segment.reuse();
         for index in 0..run.length {
             let how = if index == 0 { Back::ByFault } else { Back::Along };
-            self.segment.reuse().note_back(run.swap(index), how);
+            reuse.note_back(run.swap(index), how);
         }
         self.ask_ahead(run, depth);
         let ahead = self.take_ahead(run).await;
