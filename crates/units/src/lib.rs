@@ -8,6 +8,8 @@
 mod ids;
 pub mod limits;
 mod prng;
+#[cfg(feature = "seeds")]
+pub mod seeds;
 
 pub use ids::{BlobId, Bytes, ChunkId, FileId, FrameId, MmId, PageId, PageRange, SwapId, TableId, ZspageId};
 pub use prng::Prng;

@@ -4,8 +4,7 @@
 
 extern crate std;
 
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::time::{Duration, Instant};
+use uswap_units::seeds::try_seeds;
 
 use super::tests::{Random, compress, decompress, mixture, page_of};
 use super::*;
@@ -33,31 +32,10 @@ fn run_seed(seed: u64) {
     }
 }
 
-fn number(name: &str) -> Option<u64> {
-    std::env::var(name).ok().map(|text| text.parse().expect("a number"))
-}
-
-/// In a normal run 300 seeds. `USWAP_FUZZ_SECONDS`: that long, from `USWAP_FUZZ_SEED` on; with a seed and no time, that one alone.
 #[test]
 fn vector_kernels_and_portable_code_do_the_same() {
     if Avx512::get().is_none() {
         std::println!("SKIP: this processor has no AVX-512 with VBMI2, so there is only portable code");
     }
-    let (first, time) = (number("USWAP_FUZZ_SEED"), number("USWAP_FUZZ_SECONDS").map(Duration::from_secs));
-    let count = match (first, time) {
-        (_, Some(_)) => u64::MAX,
-        (Some(_), None) => 1,
-        (None, None) => 300,
-    };
-    let (start, first) = (Instant::now(), first.unwrap_or(1));
-    let mut done = 0;
-    while done < count && time.is_none_or(|time| start.elapsed() < time) {
-        let seed = first.wrapping_add(done);
-        if let Err(panic) = catch_unwind(AssertUnwindSafe(|| run_seed(seed))) {
-            std::eprintln!("replay: cargo xtask fuzz --seed {seed}");
-            resume_unwind(panic);
-        }
-        done += 1;
-    }
-    std::println!("fuzz: {done} seeds from {first} on, {} s", start.elapsed().as_secs());
+    try_seeds(300, run_seed);
 }

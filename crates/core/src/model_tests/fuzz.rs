@@ -7,10 +7,9 @@ use crate::clusters::Search;
 use proptest::prelude::*;
 use proptest::strategy::ValueTree as _;
 use proptest::test_runner::{RngAlgorithm, TestRng, TestRunner};
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::time::{Duration, Instant};
 use std::vec::Vec;
 use uswap_units::Prng;
+use uswap_units::seeds::try_seeds;
 
 /// The longest list: longer than those of the property tests, so that tables are full for long.
 const OPERATIONS_MAX: usize = 300;
@@ -47,28 +46,7 @@ fn run_seed(seed: u64) {
     slots::run(lists.list(slots::operation()), always_whole);
 }
 
-fn number(name: &str) -> Option<u64> {
-    std::env::var(name).ok().map(|text| text.parse().expect("a number"))
-}
-
-/// In a normal run ten seeds. `USWAP_FUZZ_SECONDS`: that long, from `USWAP_FUZZ_SEED` on; with a seed and no time, that one alone.
 #[test]
 fn structures_are_as_their_models_for_random_lists() {
-    let (first, time) = (number("USWAP_FUZZ_SEED"), number("USWAP_FUZZ_SECONDS").map(Duration::from_secs));
-    let count = match (first, time) {
-        (_, Some(_)) => u64::MAX,
-        (Some(_), None) => 1,
-        (None, None) => 10,
-    };
-    let (start, first) = (Instant::now(), first.unwrap_or(1));
-    let mut done = 0;
-    while done < count && time.is_none_or(|time| start.elapsed() < time) {
-        let seed = first.wrapping_add(done);
-        if let Err(panic) = catch_unwind(AssertUnwindSafe(|| run_seed(seed))) {
-            std::eprintln!("replay: cargo xtask fuzz --seed {seed}");
-            resume_unwind(panic);
-        }
-        done += 1;
-    }
-    std::println!("fuzz: {done} seeds from {first} on, {} s", start.elapsed().as_secs());
+    try_seeds(10, run_seed);
 }
