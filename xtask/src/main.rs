@@ -23,7 +23,7 @@ usage: cargo xtask COMMAND
   clippy                lints; a warning is an error
   build                 release build of the agent and of the uswap command
   demo [ARGS]           build, then `uswap demo ARGS`
-  fuzz [--seconds N]    random lists of operations against the models of the structures, and random pages by vector kernels against portable code: 20 s or N of each
+  fuzz [--seconds N]    random lists of operations against the models of the structures, and random pages by vector kernels against portable code: 5 s or N of each
   fuzz --seed S         the lists and the page of one seed, as a failing run prints it
   swap-space [--short] [--scene NAME] [--out DIR]
                         allocators of swap slots side by side, in made-up time and with threads; pictures go to DIR
@@ -31,7 +31,7 @@ usage: cargo xtask COMMAND
                         requests for huge pages on a machine that builds kernels, in made-up time: Linux 4.4, kcompactd, and ours
   second-chance [--short] [--seeds N] [--out DIR]
                         rules for which compressed pages go to the disk, on a build that is made up; tables go to DIR
-  test                  everything: the checks, unit tests, fuzz, loom, shuttle, made-up time, 1000 simulator seeds, integration tests
+  test                  everything: the checks, unit tests, fuzz, loom, shuttle, made-up time, simulator seeds, integration tests
   install --prefix DIR  build, then copy to DIR/bin and DIR/lib/uswap
 ";
 

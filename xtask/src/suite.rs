@@ -13,8 +13,8 @@ use anyhow::{Context, Result, bail, ensure};
 
 use crate::commands::{self, AGENT, INTEGRATION, PROGRAMS, cargo, with_other_atomics};
 
-/// Seeds that the simulator runs: as many as CI has time for (20 s).
-const SIMULATOR_SEEDS: &str = "200";
+/// Seeds that the simulator runs: as many as CI has time for (40 s).
+const SIMULATOR_SEEDS: &str = "400";
 
 /// The same of programs that mostly change mappings (3 s).
 const MAPPINGS_SEEDS: &str = "100";
@@ -24,6 +24,9 @@ const FILES_SEEDS: &str = "30";
 
 /// Time of the step `fuzz`: more than the property tests have.
 pub const FUZZ_SECONDS: u64 = 5;
+
+/// How tests are built. What they run under a budget are release builds.
+const PROFILE: &str = "unit";
 
 /// Lines of a panic that are said again, and of all panics of a step.
 const PANIC_LINES: usize = 12;
@@ -133,14 +136,21 @@ fn no_tests((): ()) -> Seen {
     Seen::default()
 }
 
-fn unit_tests() -> Result<Seen> {
-    watch_tests(cargo(&["test", "--workspace", "--exclude", AGENT, "--exclude", INTEGRATION]))
+/// `cargo test` for the unit tests and examples of all packages, which are built once for all steps.
+fn cargo_test(kinds: &[&str]) -> Command {
+    let packages =
+        ["test", "--profile", PROFILE, "--workspace", "--exclude", AGENT, "--exclude", INTEGRATION];
+    cargo(&[&packages[..], kinds].concat())
 }
 
-/// What is tried with random content: the package, and the test.
-const FUZZED: &[(&str, &str)] = &[
-    ("uswap-core", "model_tests::fuzz::structures_are_as_their_models_for_random_lists"),
-    ("uswap-codec", "words::fuzz::vector_kernels_and_portable_code_do_the_same"),
+fn unit_tests() -> Result<Seen> {
+    watch_tests(cargo_test(&[]))
+}
+
+/// The tests that try random content.
+const FUZZED: &[&str] = &[
+    "model_tests::fuzz::structures_are_as_their_models_for_random_lists",
+    "words::fuzz::vector_kernels_and_portable_code_do_the_same",
 ];
 
 /// Random lists of operations against the models, and random pages by vector kernels against portable code, for some seconds each; or those of one seed.
@@ -148,34 +158,47 @@ const FUZZED: &[(&str, &str)] = &[
 /// # Errors
 /// One failed; the line that replays it was printed.
 pub fn fuzz(seconds: Option<u64>, seed: Option<u64>) -> Result<Seen> {
-    let mut seen = Seen::default();
-    for (package, test) in FUZZED {
-        let mut command = cargo(&["test", "-p", package, "--lib", "--", test, "--exact", "--nocapture"]);
-        for (name, value) in [("USWAP_FUZZ_SECONDS", seconds), ("USWAP_FUZZ_SEED", seed)] {
-            match value {
-                Some(value) => command.env(name, value.to_string()),
-                None => command.env_remove(name),
-            };
-        }
-        seen.add(watch_tests(command)?);
+    let mut command = cargo_test(&["--lib", "--", "--exact", "--nocapture"]);
+    command.args(FUZZED);
+    for (name, value) in [("USWAP_FUZZ_SECONDS", seconds), ("USWAP_FUZZ_SEED", seed)] {
+        match value {
+            Some(value) => command.env(name, value.to_string()),
+            None => command.env_remove(name),
+        };
     }
+    let seen = watch(command)?;
+    ensure!(
+        seen.test_count == FUZZED.len() as u64,
+        "{} tests ran instead of {}",
+        seen.test_count,
+        FUZZED.len()
+    );
     Ok(seen)
 }
 
 /// The model checker replaces the atomics of the whole crate: a build of its own. Without examples in the documentation,
 /// which would be built without it.
 fn loom() -> Result<Seen> {
-    watch_tests(with_other_atomics("loom", &["test", "-p", "uswap-core", "--lib", "--tests"]))
+    watch_tests(with_other_atomics(
+        "loom",
+        &["test", "--profile", PROFILE, "-p", "uswap-core", "--lib", "--tests"],
+    ))
 }
 
 /// As loom, in a build of its own: longer tests in random orders. The other tests of the crate know nothing of it.
 fn shuttle() -> Result<Seen> {
-    watch_tests(with_other_atomics("shuttle", &["test", "-p", "uswap-core", "--lib", "shuttle_tests"]))
+    watch_tests(with_other_atomics(
+        "shuttle",
+        &["test", "--profile", PROFILE, "-p", "uswap-core", "--lib", "shuttle_tests"],
+    ))
 }
 
 /// The atomics note each access, for what locks and cache lines would take on many processors.
 fn made_up_time() -> Result<Seen> {
-    watch_tests(with_other_atomics("virtual_time", &["test", "-p", "uswap-bench", "--lib", "swap_space"]))
+    watch_tests(with_other_atomics(
+        "virtual_time",
+        &["test", "--profile", PROFILE, "-p", "uswap-bench", "--lib", "swap_space"],
+    ))
 }
 
 fn simulator() -> Result<Seen> {
@@ -194,7 +217,7 @@ fn integration_tests() -> Result<Seen> {
     ensure!(uswap.is_file(), "there is no {}: the build failed", uswap.display());
     commands::succeed(cargo(&["build", "--release", "-p", PROGRAMS]))?;
     let mut command =
-        cargo(&["test", "--release", "-p", INTEGRATION, "--", "--test-threads=1", "--nocapture"]);
+        cargo(&["test", "--profile", PROFILE, "-p", INTEGRATION, "--", "--test-threads=1", "--nocapture"]);
     command.env("USWAP_BIN", uswap);
     watch_tests(command)
 }

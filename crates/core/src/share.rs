@@ -84,6 +84,15 @@ pub enum Turn {
     OnlyOthers,
 }
 
+/// Whether the others that are given to [`turn`] are all that may have pages.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Present {
+    /// Yes.
+    All,
+    /// One is late, or has ended and its memory becomes free.
+    NotAll,
+}
+
 /// What is known of the others.
 #[derive(Clone, Copy)]
 struct Others {
@@ -92,8 +101,8 @@ struct Others {
     behind: u64,
 }
 
-/// Whose turn it is among a process and the others that can be reclaimed from now.
-pub fn turn(own: Account, others: impl Iterator<Item = Account>) -> Turn {
+/// Whose turn it is among a process and the others that can be reclaimed from now. `present` is asked if the process would have to give what is protected.
+pub fn turn(own: Account, others: impl Iterator<Item = Account>, present: impl Fn() -> Present) -> Turn {
     const KINDS: [Protection; 2] = [Protection::Holds, Protection::Gives];
     let mut known = [Others { burden: 0, behind: u64::MAX }; KINDS.len()];
     // Once: there may be thousands of records to go through.
@@ -108,7 +117,9 @@ pub fn turn(own: Account, others: impl Iterator<Item = Account>) -> Turn {
     }
     for (others, protection) in known.into_iter().zip(KINDS) {
         let burden = own.holding.burden(protection);
-        if burden == 0 && others.burden > 0 {
+        let must_give = protection == Protection::Gives && own.holding.protected_pages > 0;
+        let has_none = burden == 0 && others.burden > 0;
+        if has_none || (must_give && present() == Present::NotAll) {
             return Turn::OnlyOthers;
         }
         if burden > 0 {
@@ -138,7 +149,7 @@ mod tests {
             for index in 0..accounts.len() {
                 let others = accounts.iter().enumerate().filter(|&(other, _)| other != index);
                 let others = others.map(|(_, &account)| account);
-                if let Turn::Own { burden, .. } = turn(accounts[index], others) {
+                if let Turn::Own { burden, .. } = turn(accounts[index], others, || Present::All) {
                     looked[index] += CHUNK_PAGES;
                     accounts[index].passed += step(CHUNK_PAGES, burden);
                 }
@@ -188,14 +199,19 @@ mod tests {
         assert_eq!(shares(&[protected, holding(0), protected]), [50, 0, 50]);
         let alone = Account { holding: protected, passed: 0 };
         let expected = Turn::Own { burden: 10_000, of: 10_000, protection: Protection::Gives };
-        assert_eq!(turn(alone, core::iter::empty()), expected);
+        assert_eq!(turn(alone, core::iter::empty(), || Present::All), expected);
+        // As far as is known: all of the run may have had no processor for a while.
+        assert_eq!(turn(alone, core::iter::empty(), || Present::NotAll), Turn::OnlyOthers);
+        let bare = Account { holding: holding(7), passed: 0 };
+        assert!(matches!(turn(bare, core::iter::empty(), || Present::NotAll), Turn::Own { .. }));
     }
 
     #[test]
     fn somebody_has_the_turn_always() {
         for holdings in [[0, 0], [0, 7], [1, 1 << 30]] {
             let [one, other] = holdings.map(|pages| Account { holding: holding(pages), passed: pages * 77 });
-            let turns = [turn(one, [other].into_iter()), turn(other, [one].into_iter())];
+            let turns = [(one, other), (other, one)]
+                .map(|(own, other)| turn(own, [other].into_iter(), || Present::All));
             assert!(turns.iter().any(|turn| matches!(turn, Turn::Own { .. })), "{turns:?}");
         }
     }

@@ -114,7 +114,13 @@ impl<P: Platform> Engine<'_, P> {
         }
         let own = self.record().resident_pages();
         let seen = budget.signal_count(Signal::Room);
-        let Turn::Own { burden, of, protection } = self.turn() else {
+        let turn = match self.turn() {
+            Turn::Own { burden, of, protection } if !self.spares(protection) => {
+                Some((burden, of, protection))
+            }
+            _ => None,
+        };
+        let Some((burden, of, protection)) = turn else {
             self.platform.wait(Signal::Room, seen, WAIT_NS).await;
             return false;
         };

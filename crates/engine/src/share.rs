@@ -9,10 +9,13 @@ use core::sync::atomic::Ordering;
 use uswap_core::counters::Counter;
 use uswap_core::mm::{MmRecord, MmState};
 use uswap_core::page_word::PageWord;
-use uswap_core::share::{self, Protection, Turn};
+use uswap_core::share::{self, Present, Protection, Turn};
 
 /// A kswapd looks every 2 ms when memory is short. One that has not for so long does not take part.
 const AWAY_NS: u64 = 20_000_000;
+
+/// But so long it may only be late (all of the run may have had no processor), or have ended without that the supervisor knows: nobody gives protected memory for that.
+const LATE_NS: u64 = 200_000_000;
 
 impl<P: Platform> Engine<'_, P> {
     /// Kswapd is awake, and will reclaim if need be.
@@ -34,11 +37,30 @@ impl<P: Platform> Engine<'_, P> {
             other.id() != self.mm && other.state() == MmState::Live && takes_part(*other, now_ns)
         });
         let own = self.record().account();
-        let turn = share::turn(own, others.map(|other| other.account()));
+        let turn = share::turn(own, others.map(|other| other.account()), || self.others_present(now_ns));
         if matches!(turn, Turn::Own { .. }) {
             self.segment.budget().pass_up_to(own.passed);
         }
         turn
+    }
+
+    /// Protected memory is left alone for now, although no process has other: the pool gives room.
+    pub(crate) fn spares(&self, protection: Protection) -> bool {
+        protection == Protection::Gives
+            && self.record().protected_pages() > 0
+            && self.segment.budget().is_room_coming(self.platform.now_ns())
+    }
+
+    fn others_present(&self, now_ns: u64) -> Present {
+        let is_late = self.segment.mms().in_use().filter(|other| other.id() != self.mm).any(|other| {
+            let absent_ns = now_ns.saturating_sub(other.looked_at_ns());
+            match other.state() {
+                MmState::Live => (AWAY_NS..LATE_NS).contains(&absent_ns) && other.resident_pages() > 0,
+                MmState::Reaping => true,
+                MmState::Free | MmState::Taken | MmState::Forked => false,
+            }
+        });
+        if is_late { Present::NotAll } else { Present::All }
     }
 
     /// What was reclaimed in its turn goes to the account.

@@ -40,7 +40,7 @@ const PUT_OFF_NS: u64 = 200_000_000;
 /// When it is the turn of other processes to be reclaimed from, a fault waits so long for that, so often; then its own process gives all the same. Their kswapds are awake: they look every 2 ms.
 const OTHERS_NS: u64 = 500_000;
 const OTHERS_FIRST: u32 = 2;
-/// The same, if all that its own process has is protected.
+/// The same, if all that its own process has is protected. It waits longer while the file is written.
 const ONLY_OTHERS_FIRST: u32 = 40;
 
 /// So long a floor is believed.
@@ -97,7 +97,11 @@ impl<P: Platform> Engine<'_, P> {
                 Turn::Own { burden, protection, .. } => (burden, protection),
                 Turn::Others | Turn::OnlyOthers => {
                     let enough = if turn == Turn::Others { OTHERS_FIRST } else { ONLY_OTHERS_FIRST };
-                    if waited_for_others < enough {
+                    let now_ns = self.platform.now_ns();
+                    let spares = turn == Turn::OnlyOthers
+                        && budget.is_room_coming(now_ns)
+                        && now_ns.saturating_sub(began_ns) < WRITE_PATIENCE_NS;
+                    if waited_for_others < enough || spares {
                         waited_for_others += 1;
                         self.counters.add(Counter::WaitedForOthers, 1);
                         self.platform.wait(Signal::Room, seen, OTHERS_NS).await;
