@@ -273,7 +273,7 @@ impl MmRecord<'_> {
     }
     /// What reclaim has taken from it, and what came back.
     pub fn takings(&self) -> Takings<'_> {
-        Takings { words: self.words[14..20].try_into().expect("they are six") }
+        Takings { words: self.words[14..19].try_into().expect("they are five") }
     }
     /// How it stands when pages are to be taken.
     pub fn account(&self) -> Account {
@@ -283,37 +283,37 @@ impl MmRecord<'_> {
             weight: self.weight(),
             lately: self.takings().lately(),
         };
-        Account { holding, passed: self.words[20].load(Ordering::Relaxed) }
+        Account { holding, passed: self.words[19].load(Ordering::Relaxed) }
     }
     /// Its account grows.
     pub fn add_passed(&self, step: u64) {
-        self.words[20].fetch_add(step, Ordering::Relaxed);
+        self.words[19].fetch_add(step, Ordering::Relaxed);
     }
     /// It was away, or had nothing: what it has not given meanwhile is not asked for.
     pub fn pass_up_to(&self, passed: u64) {
-        self.words[20].fetch_max(passed, Ordering::Relaxed);
+        self.words[19].fetch_max(passed, Ordering::Relaxed);
     }
     /// So many more of its threads wait for a page: their faults were read. Who dies in between takes the count along, since the record ends with the process.
     pub fn begin_waits(&self, count: u64) {
-        self.words[25].fetch_add(count, Ordering::Relaxed);
+        self.words[24].fetch_add(count, Ordering::Relaxed);
     }
     /// So many wait no longer.
     pub fn end_waits(&self, count: u64) {
-        self.words[25].fetch_sub(count, Ordering::Relaxed);
+        self.words[24].fetch_sub(count, Ordering::Relaxed);
     }
     /// Threads that wait for a page now.
     pub fn waits(&self) -> u64 {
-        self.words[25].load(Ordering::Relaxed)
+        self.words[24].load(Ordering::Relaxed)
     }
     /// Its name, as the kernel shows it; zeros behind.
     pub fn name(&self) -> [u8; 16] {
         let halves =
-            [&self.words[26], &self.words[27]].map(|half| half.load(Ordering::Relaxed).to_le_bytes());
+            [&self.words[25], &self.words[26]].map(|half| half.load(Ordering::Relaxed).to_le_bytes());
         core::array::from_fn(|index| halves[index / 8][index % 8])
     }
     /// Sets its name, of which 16 bytes are kept.
     pub fn set_name(&self, name: &[u8]) {
-        for (index, word) in self.words[26..28].iter().enumerate() {
+        for (index, word) in self.words[25..27].iter().enumerate() {
             let byte = |at: usize| name.get(8 * index + at).copied().unwrap_or(0);
             word.store(u64::from_le_bytes(core::array::from_fn(byte)), Ordering::Relaxed);
         }
@@ -335,10 +335,10 @@ impl MmRecord<'_> {
         6 fork_generation set_fork_generation "Counts forks: above 0, pages may be marked shared.";
         7 managed_pages set_managed_pages "Pages of address space under management.";
         8 parent set_parent "Record of the process that forked it, + 1; 0: none.";
-        21 looked_at_ns set_looked_at_ns "When its kswapd looked last whether there is something to do.";
-        22 has_nothing_until_ns set_has_nothing_until_ns "Until then nothing can be reclaimed from it, as far as is known.";
-        23 protected_pages set_protected_pages "Pages of it that are not reclaimed while others have something.";
-        24 weight set_weight "Its weight in reclaim; 0: the default.";
+        20 looked_at_ns set_looked_at_ns "When its kswapd looked last whether there is something to do.";
+        21 has_nothing_until_ns set_has_nothing_until_ns "Until then nothing can be reclaimed from it, as far as is known.";
+        22 protected_pages set_protected_pages "Pages of it that are not reclaimed while others have something.";
+        23 weight set_weight "Its weight in reclaim; 0: the default.";
     }
 }
 

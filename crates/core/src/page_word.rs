@@ -16,7 +16,7 @@
 //! Must hold: the newest content of a managed page is where the state says, and nowhere else.
 //! Callers: `engine` only. Walking to a word and locking it happens under the gate, so a leaf is never freed in between.
 
-use crate::takings::TIME_BITS;
+use crate::reuse::TIME_BITS;
 use uswap_sync::{AtomicU64, Ordering};
 use uswap_units::{FrameId, SwapId};
 

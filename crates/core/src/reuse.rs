@@ -7,20 +7,16 @@
 
 use crate::histogram::Histogram;
 use uswap_sync::{AtomicU64, Ordering};
-use uswap_units::SwapId;
+use uswap_units::{Bytes, PAGE_BYTES};
 
 /// Distances are counted in parts of the budget, of which it has so many.
 pub const BUDGET_PARTS: u64 = 256;
 
-/// Stamps in one word, of 16 bits.
-const STAMPS: usize = 4;
-const STAMP_BITS: usize = 16;
-const STAMP_MASK: u64 = (1 << STAMP_BITS) - 1;
-
-/// Words for the stamps of so many entries.
-pub(crate) const fn stamp_words(entries: usize) -> usize {
-    entries.div_ceil(STAMPS)
-}
+/// A time on the clock, as the word of a page keeps it: 20 bits. A page that nobody comes for while 256 budgets are stored seems young again.
+pub const TIME_BITS: u32 = 20;
+const TIME_MASK: u64 = (1 << TIME_BITS) - 1;
+/// Units of that time in a part of the budget.
+const PART_UNITS: u64 = 1 << (TIME_BITS - 16);
 
 /// How a stored page comes back.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -31,39 +27,44 @@ pub enum Back {
     Along,
 }
 
-/// View of the clock and the stamps in the segment. Lost updates only miscount.
+/// View of the clock and the counts in the segment. Lost updates only miscount.
 #[derive(Clone, Copy)]
 pub struct Reuse<'a> {
     /// Pages stored so far.
     pub(crate) clock: &'a AtomicU64,
-    /// For each swap entry the time when a page was stored there last, in parts of the budget. A page that nobody comes for in 256 budgets seems young again.
-    pub(crate) stamps: &'a [AtomicU64],
     /// Of pages that came by a fault of their own, and of others.
     pub(crate) distances: [Histogram<'a>; 2],
-    /// Pages in a part of the budget, at least one.
-    pub(crate) part_pages: u64,
+    /// Pages in the budget.
+    pub(crate) ram_pages: u64,
 }
 
 impl<'a> Reuse<'a> {
-    fn stamp(&self, id: SwapId) -> (&'a AtomicU64, usize) {
-        let index = id.0 as usize;
-        (&self.stamps[index / STAMPS], index % STAMPS * STAMP_BITS)
+    pub(crate) fn new(clock: &'a AtomicU64, distances: [Histogram<'a>; 2], ram: Bytes) -> Reuse<'a> {
+        Reuse { clock, distances, ram_pages: ram.0 / PAGE_BYTES as u64 }
     }
 
-    /// A page was stored, and its frame is free.
-    pub fn note_stored(&self, id: SwapId) {
-        let now = (self.clock.fetch_add(1, Ordering::Relaxed) / self.part_pages) & STAMP_MASK;
-        let (word, shift) = self.stamp(id);
-        let others = word.load(Ordering::Relaxed) & !(STAMP_MASK << shift);
-        word.store(others | now << shift, Ordering::Relaxed);
+    fn unit_pages(&self) -> u64 {
+        (self.ram_pages / (BUDGET_PARTS * PART_UNITS)).max(1)
+    }
+
+    fn part_pages(&self) -> u64 {
+        (self.ram_pages / BUDGET_PARTS).max(1)
+    }
+
+    /// A page is stored; the time, for its word.
+    pub fn note_stored(&self) -> u32 {
+        ((self.clock.fetch_add(1, Ordering::Relaxed) / self.unit_pages()) & TIME_MASK) as u32
+    }
+
+    /// The distance of a page that comes back now, in pages, with an error of 1/4096 of the budget.
+    pub fn distance(&self, left_at: u32) -> u64 {
+        let now = self.stored() / self.unit_pages();
+        (now.wrapping_sub(u64::from(left_at)) & TIME_MASK) * self.unit_pages()
     }
 
     /// A stored page comes back: by a fault of its own, or along with another.
-    pub fn note_back(&self, id: SwapId, how: Back) {
-        let now = self.clock.load(Ordering::Relaxed) / self.part_pages;
-        let (word, shift) = self.stamp(id);
-        let stored = word.load(Ordering::Relaxed) >> shift;
-        self.distances[how as usize].record(now.wrapping_sub(stored) & STAMP_MASK);
+    pub fn note_back(&self, left_at: u32, how: Back) {
+        self.distances[how as usize].record(self.distance(left_at) / self.part_pages());
     }
 
     /// Pages stored so far.
@@ -82,38 +83,34 @@ mod tests {
     use super::*;
     use crate::segment::{Geometry, Segment};
     use std::vec::Vec;
-    use uswap_units::Bytes;
 
     #[test]
     fn distances_are_pages_stored_meanwhile_in_parts_of_the_budget() {
         let geometry = Geometry { mms: 4, tables: 1, entries: 512, zspages: 1, slots: 0 };
         let words: Vec<AtomicU64> = (0..geometry.layout().total_words()).map(|_| AtomicU64::new(0)).collect();
         let segment = Segment::create(&words, geometry);
-        // Ten pages a part.
-        segment.budget().set_ram(Bytes(10 * 256 * 4096));
+        // 64 pages a part, 4 a unit of time.
+        segment.budget().set_ram(Bytes(64 * 256 * 4096));
         let reuse = segment.reuse();
         let counted = |distance: u64| {
             let found =
                 reuse.distances(Back::ByFault).counts().find(|(values, _)| values.contains(&distance));
             found.expect("in some bucket").1
         };
-        for id in 1..=100 {
-            reuse.note_stored(SwapId(id));
-        }
-        reuse.note_back(SwapId(100), Back::ByFault);
-        assert_eq!((counted(0), counted(1)), (0, 1), "the page before the last began the part before");
-        reuse.note_back(SwapId(1), Back::ByFault);
-        assert_eq!(counted(10), 1);
-        // Its neighbours in the word keep their stamps.
-        reuse.note_stored(SwapId(2));
-        reuse.note_back(SwapId(2), Back::ByFault);
-        reuse.note_back(SwapId(3), Back::ByFault);
-        assert_eq!((counted(0), counted(10)), (1, 2));
-        // The stamps wrap.
-        for _ in 0..10 * 65_536 {
-            reuse.note_stored(SwapId(4));
-        }
-        reuse.note_back(SwapId(3), Back::ByFault);
-        assert_eq!(counted(10), 3);
+        let times: Vec<u32> = (0..640).map(|_| reuse.note_stored()).collect();
+        assert_eq!(
+            times.iter().map(|&time| reuse.distance(time)).collect::<Vec<_>>()[..5],
+            [640, 640, 640, 640, 636]
+        );
+        reuse.note_back(times[639], Back::ByFault);
+        assert_eq!((counted(0), counted(10)), (1, 0));
+        reuse.note_back(times[0], Back::ByFault);
+        assert_eq!((counted(0), counted(10)), (1, 1));
+        // The clock goes round.
+        segment.reuse().clock.fetch_add((4 << TIME_BITS) - 640, Ordering::Relaxed);
+        let late = reuse.note_stored();
+        assert_eq!((late, reuse.distance(times[0])), (0, 0));
+        (0..7).for_each(|_| _ = reuse.note_stored());
+        assert_eq!(reuse.distance(late), 8);
     }
 }

@@ -13,7 +13,7 @@ use crate::mm::{Hands, MM_WORDS, MmTable};
 use crate::page_table::{PageTable, Tables};
 use crate::placement::{PLACEMENT_WORDS, Placement};
 use crate::pool::{CLASS_COUNT, MAP_WORDS, Pool, ZSPAGE_BYTES};
-use crate::reuse::{BUDGET_PARTS, Reuse, stamp_words};
+use crate::reuse::Reuse;
 use crate::slots::SlotMap;
 use crate::store_jobs::{STORE_JOB_WORDS, STORE_JOBS, StoreJobs};
 use crate::swap_table::{CLUSTER_ENTRIES, SwapTable, entry_space};
@@ -71,7 +71,6 @@ pub struct Layout {
     words: usize,
     hashes: usize,
     more: usize,
-    stamps: usize,
     tables: usize,
     pool: usize,
     total: usize,
@@ -113,7 +112,6 @@ impl Geometry {
             words: place(self.entries as usize),
             hashes: place(self.entries as usize * 2),
             more: place(self.entries as usize),
-            stamps: place(stamp_words(self.entries as usize)),
             tables: place(self.tables as usize * 512),
             pool: place(zspages * ZSPAGE_BYTES / 8),
             total: at,
@@ -298,12 +296,7 @@ impl<'a> Segment<'a> {
     }
     /// How long ago what is stored was stored.
     pub fn reuse(&self) -> Reuse<'a> {
-        Reuse {
-            clock: self.note(7),
-            stamps: self.part(self.layout.stamps, stamp_words(self.layout.geometry.entries as usize)),
-            distances: self.counters().reuse_distances(),
-            part_pages: (self.budget().ram().0 / PAGE_BYTES as u64 / BUDGET_PARTS).max(1),
-        }
+        Reuse::new(self.note(7), self.counters().reuse_distances(), self.budget().ram())
     }
     /// The pool.
     pub fn pool(&self) -> Pool<'a> {

@@ -89,7 +89,6 @@ impl<P: Platform> Engine<'_, P> {
         }
         child.set_resident_pages(self.record().resident_pages());
         child.set_managed_pages(self.record().managed_pages());
-        child.takings().inherit(&self.record().takings());
         child.set_parent(u64::from(self.mm.0) + 1);
         child.set_state(MmState::Forked, 0);
         Some(child.id())

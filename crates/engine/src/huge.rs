@@ -10,6 +10,7 @@ use crate::arena::{BLOCK_CHUNKS, TakenBlock};
 use crate::engine::{Engine, HugePages};
 use crate::evict::{Moved, Stage, mask_of};
 use crate::fault::FaultOutcome;
+use crate::plant::{Plant, is_planted};
 use crate::platform::{Install, MoveStop, Platform};
 use uswap_core::counters::{Counter, FaultSource};
 use uswap_core::page_table::{Leaf, TICK_NS};
@@ -220,7 +221,8 @@ impl<P: Platform> Engine<'_, P> {
         self.platform.step().await;
         let back = |index: u64| {
             let frame = FrameId(frames.0 + index as u32);
-            if index < u64::from(filled.pages) || self.platform.held(frame, 1) == 0 {
+            let came = index < u64::from(filled.pages) || self.platform.held(frame, 1) == 0;
+            if came || is_planted(Plant::HugeCameWhole) {
                 Back::Came
             } else if self.holds_more_than_zeros(frame) {
                 Back::Stayed

@@ -19,6 +19,8 @@ pub enum Plant {
     GiveBackDuringCopy = 6,
     /// A page is taken for moved only if the kernel counted it.
     CountedOnly = 7,
+    /// A huge page is taken to have come back whole, also when the kernel moved part of it.
+    HugeCameWhole = 8,
 }
 
 #[cfg(feature = "plant")]

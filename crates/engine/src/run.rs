@@ -126,7 +126,7 @@ impl<P: Platform> Engine<'_, P> {
         let reuse = self.segment.reuse();
         for index in 0..run.length {
             let how = if index == 0 { Back::ByFault } else { Back::Along };
-            reuse.note_back(run.swap(index), how);
+            reuse.note_back(run.word(index).left_at(), how);
         }
         self.ask_ahead(run, depth);
         let ahead = self.take_ahead(run).await;

@@ -10,6 +10,7 @@ use uswap_core::counters::Counter;
 use uswap_core::mm::{MmRecord, MmState};
 use uswap_core::page_word::PageWord;
 use uswap_core::share::{self, Present, Protection, Turn};
+use uswap_units::PAGE_BYTES;
 
 /// A kswapd looks every 2 ms when memory is short. One that has not for so long does not take part.
 const AWAY_NS: u64 = 20_000_000;
@@ -73,8 +74,11 @@ impl<P: Platform> Engine<'_, P> {
 
     /// Stored pages are in RAM again, the first of which had this word. Those that came along with it went at about the same time.
     pub(crate) fn note_came_back(&self, word: PageWord, pages: u32) {
-        let record = self.record();
-        record.takings().note_came_back(u64::from(pages), word.left_at(), record.resident_pages());
+        let distance = self.segment.reuse().distance(word.left_at());
+        let outside_pool =
+            self.segment.budget().used().0.saturating_sub(self.segment.pool().resident_bytes());
+        let resident = outside_pool / PAGE_BYTES as u64;
+        self.record().takings().note_came_back(u64::from(pages), distance, resident);
     }
 
     /// Nothing was found: the others go on without it for so long.

@@ -162,8 +162,7 @@ impl<P: Platform> Engine<'_, P> {
     /// exclusive section, and over when a shared one begins.
     async fn commit_stored(&self, slot: PageSlot<'_>, word: PageWord, swap: SwapId) {
         let old = word.swap().filter(|&old| old != swap);
-        self.segment.reuse().note_stored(swap);
-        match slot.commit_swapped(swap, self.record().takings().time()) {
+        match slot.commit_swapped(swap, self.segment.reuse().note_stored()) {
             Commit::Done => {
                 if let Some(old) = old {
                     if !self.handovers.is_seen_by_all() && !is_planted(Plant::GiveBackDuringCopy) {

@@ -28,6 +28,7 @@ fn every_planted_bug_is_found() {
         (Plant::AnyFrame, 400),
         (Plant::GiveBackDuringCopy, 1500),
         (Plant::CountedOnly, 400),
+        (Plant::HugeCameWhole, 1500),
     ] {
         let found = found_after(plant, seeds_max);
         println!("{plant:?}: found by seed {found:?}");

@@ -92,10 +92,15 @@ impl Window {
     }
 }
 
+/// What was taken from a process and came back, up to now.
+pub fn taken_pages(shared: &Shared, record: MmRecord<'_>) -> TakenPages {
+    record.takings().pages(shared.segment.reuse().stored())
+}
+
 /// What a process uses: what it has in RAM, and what comes back to it.
 pub fn in_use_bytes(shared: &Shared, record: MmRecord<'_>) -> u64 {
     let away =
-        lock(shared).known.get(&record.number()).map(|known| known.window.away(record.takings().pages()));
+        lock(shared).known.get(&record.number()).map(|known| known.window.away(taken_pages(shared, record)));
     (record.resident_pages() + away.unwrap_or(0)) * PAGE_BYTES as u64
 }
 
@@ -139,7 +144,7 @@ pub fn follow(shared: &Shared) {
         let [some, full] = known.take_up(record.stall().total_ns(), elapsed);
         known.averages.carry_on(some, elapsed);
         known.full_averages.carry_on(full, elapsed);
-        known.window.follow(record.takings().pages());
+        known.window.follow(taken_pages(shared, record));
         let of_a_minute = known.averages.0[1];
         if of_a_minute >= TELL_FROM && !shared.told_of_pressure.swap(true, Ordering::Relaxed) {
             waits = Some((record, of_a_minute));
@@ -259,7 +264,7 @@ pub fn note_end(shared: &Shared, record: MmRecord<'_>) {
         }
         ended.len() - 1
     });
-    let (program, taken) = (&mut ended[at], record.takings().pages());
+    let (program, taken) = (&mut ended[at], taken_pages(shared, record));
     program.processes += 1;
     program.pages_taken += taken.taken;
     program.pages_came_back += taken.came_back;

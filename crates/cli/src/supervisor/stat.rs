@@ -74,7 +74,8 @@ fn look(shared: &Shared) -> RunStat {
 }
 
 fn process(shared: &Shared, record: MmRecord<'_>) -> ProcessStat {
-    let (page, holding, taken) = (PAGE_BYTES as u64, record.account().holding, record.takings().pages());
+    let (page, holding, taken) =
+        (PAGE_BYTES as u64, record.account().holding, pressure::taken_pages(shared, record));
     ProcessStat {
         pid: record.pid(),
         name: pressure::name_of(record),
