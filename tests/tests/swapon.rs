@@ -4,13 +4,16 @@ use std::path::Path;
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 use uswap_tests::{
-    MIB, Outcome, Run, Running, Scratch, SmallDisk, needs, program, report, skip, turn, uswap_binary,
+    MIB, Outcome, Run, Running, Scratch, SmallDisk, full_size, needs, program, report, skip, turn,
+    uswap_binary,
 };
 
 const BUDGET_MIB: u64 = 75;
 
 /// Each round brings two files, and a run may have 16.
-const ROUNDS_MAX: u32 = 3;
+fn rounds_max() -> u32 {
+    if full_size() { 7 } else { 3 }
+}
 
 /// `uswap WORDS...`.
 fn uswap(words: &[&str]) -> Command {
@@ -86,7 +89,7 @@ fn swapon_and_swapoff_under_load_lose_nothing() {
     let pid = running.pid();
     let started = Instant::now();
     let mut rounds = 0;
-    while started.elapsed() < Duration::from_secs(30) && rounds < ROUNDS_MAX {
+    while started.elapsed() < Duration::from_secs(30) && rounds < rounds_max() {
         if running.waits_for_swap_file(&disk.mounted, 8 * MIB).is_none() {
             break;
         }

@@ -176,7 +176,7 @@ impl From<CpusArgument> for Cpus {
 const STAT_AFTER_HELP: &str = "\
 For each process, those that wait most first: its memory in RAM, how much it uses
 (that, and what comes back to it), how many pages were taken from it, how many of them came
-back, and how many of those soon (they would still have been there if the process had had twice the RAM).
+back, and how many of those soon (they would still have been there if the run had had twice the RAM for its pages).
 Then two lines in the form of Linux's pressure stall information (/proc/pressure): in how many of 100 parts of the last
 10, 60 and 300 seconds at least one of its threads waited for a page (some), or none of the others ran meanwhile (full,
 from samples), and for how many microseconds in all.";

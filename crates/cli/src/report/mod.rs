@@ -149,7 +149,7 @@ pub struct ProgramUse {
     pub pages_taken: u64,
     /// Pages that a touch brought back.
     pub pages_came_back: u64,
-    /// Of those, the ones that would still have been there if the process had had twice the RAM.
+    /// Of those, the ones that would still have been there if the run had had twice the RAM for its pages.
     pub pages_came_back_soon: u64,
     /// How long at least one thread of a process waited for a page, processes added.
     pub some_seconds: f64,
