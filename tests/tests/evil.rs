@@ -99,6 +99,7 @@ modes! {
     evil_mapped_again => "mapped_again",
     evil_large_and_fast => "large_and_fast",
     evil_allocated_and_fast => "allocated_and_fast",
+    evil_allocated_again => "allocated_again",
     evil_lock_part => "lock_part",
     evil_own_userfaultfd => "own_userfaultfd",
     evil_shared_anonymous => "shared_anonymous",

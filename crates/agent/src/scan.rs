@@ -10,7 +10,6 @@ use crate::sync::run;
 use crate::{fork, fresh, handlers, heap, hooks, kswapd, state};
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering;
-use uswap_core::counters::Counter;
 use uswap_engine::Workspace;
 use uswap_os::maps::{Kind, Maps, Vma};
 use uswap_os::process::{self, Statm, StatmFile};
@@ -71,7 +70,7 @@ pub struct PageScanner {
     /// New mappings are left alone since then.
     put_off_since_ns: Option<u64>,
     registered: Vec<(usize, usize)>,
-    events_seen: u64,
+    gone_seen: u64,
     tables_full_said: bool,
 }
 
@@ -90,7 +89,7 @@ impl PageScanner {
             took_ns: 0,
             put_off_since_ns: None,
             registered: Vec::with_capacity(1024),
-            events_seen: 0,
+            gone_seen: 0,
             tables_full_said: false,
         }
     }
@@ -163,10 +162,9 @@ impl PageScanner {
 
     /// Unmapping or moving may have put a new mapping where a registered one was.
     fn forget_registered_if_changed(&mut self, engine: &AgentEngine) {
-        let counters = engine.segment().counters();
-        let events = counters.get(Counter::EventUnmap) + counters.get(Counter::EventRemap);
-        if events != self.events_seen || self.registered.len() == self.registered.capacity() {
-            self.events_seen = events;
+        let gone = run(engine.mappings_gone());
+        if gone != self.gone_seen || self.registered.len() == self.registered.capacity() {
+            self.gone_seen = gone;
             self.registered.clear();
         }
     }

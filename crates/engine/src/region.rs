@@ -50,6 +50,15 @@ impl<P: Platform> Engine<'_, P> {
         registered
     }
 
+    /// How many events have said that something was unmapped or moved, in all processes of the run. A call of the program that has returned is counted: who reads its event wakes it before it is processed, so this waits until
+    /// nobody reads.
+    pub async fn mappings_gone(&self) -> u64 {
+        self.platform.lock_exclusive().await;
+        let gone = self.counters.get(Counter::EventUnmap) + self.counters.get(Counter::EventRemap);
+        self.platform.unlock_exclusive();
+        gone
+    }
+
     fn adopt_words(&self, ranges: &[PageRange]) -> Result<u64, TablesFull> {
         let mut adopted = 0;
         for range in ranges {

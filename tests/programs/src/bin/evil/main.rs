@@ -4,6 +4,7 @@
 //! `evil MODE [--bytes 200M] [--seed 1]`. `--bytes` is how much memory the mode uses: about four times the budget it
 //! is run in. `evil list` prints the modes.
 
+mod allocated;
 mod descriptors;
 mod families;
 mod floats;
@@ -20,7 +21,7 @@ use uswap_test_programs::arguments::Arguments;
 type Mode = fn(&Case);
 
 /// Name and function of each mode.
-const MODES: [(&str, Mode); 31] = [
+const MODES: [(&str, Mode); 32] = [
     ("close_all_descriptors", descriptors::close_all),
     ("few_descriptors_allowed", descriptors::few_allowed),
     ("limits_after_start", descriptors::limits_after_start),
@@ -44,7 +45,8 @@ const MODES: [(&str, Mode); 31] = [
     ("split_mapping", ranges::split_mapping),
     ("mapped_again", ranges::mapped_again),
     ("large_and_fast", ranges::large_and_fast),
-    ("allocated_and_fast", ranges::allocated_and_fast),
+    ("allocated_and_fast", allocated::and_fast),
+    ("allocated_again", allocated::again),
     ("lock_part", ranges::lock_part),
     ("own_userfaultfd", ranges::own_userfaultfd),
     ("shared_anonymous", ranges::shared_anonymous),

@@ -245,33 +245,6 @@ pub fn large_and_fast(case: &Case) {
     kept.verify("at the end");
 }
 
-/// Four threads fill a large allocation at once, as the first thing that the program does: libc maps it where no hook sees it, and nothing is managed yet.
-pub fn allocated_and_fast(case: &Case) {
-    // SAFETY: 1. the memory is used by this function alone, and within its bytes.
-    let address = unsafe { libc::malloc(case.bytes) } as usize;
-    if address == 0 {
-        fail!("malloc: errno {}", errno());
-    }
-    let first = address.next_multiple_of(PAGE_BYTES);
-    let end = (address + case.bytes) / PAGE_BYTES * PAGE_BYTES;
-    std::thread::scope(|scope| {
-        for thread in 0..4 {
-            scope.spawn(move || {
-                for page in (first + thread * PAGE_BYTES..end).step_by(4 * PAGE_BYTES) {
-                    memory::write_word(page, page as u64 ^ case.seed);
-                }
-            });
-        }
-    });
-    for page in (first..end).step_by(PAGE_BYTES) {
-        if memory::read_word(page) != page as u64 ^ case.seed {
-            fail!("{page:#x} does not hold what was written");
-        }
-    }
-    // SAFETY: 1. it was allocated above, and is not used any more.
-    unsafe { libc::free(address as *mut _) };
-}
-
 /// A part is locked: it must stay in memory, while the rest is used up and down.
 pub fn lock_part(case: &Case) {
     let filled = Filled::new(case.bytes, case.seed, 1);
