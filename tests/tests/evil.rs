@@ -107,4 +107,5 @@ modes! {
     evil_syscalls_on_cold_buffers => "syscalls_on_cold_buffers",
     evil_heap_and_stack => "heap_and_stack",
     evil_rounding => "rounding",
+    evil_no_time_stamps => "no_time_stamps",
 }

@@ -149,7 +149,7 @@ impl Backing for LinuxPlatform {
     async fn step(&self) {}
 
     fn now_ns(&self) -> u64 {
-        clock::now_ns()
+        clock::engine_now_ns()
     }
 
     fn raise(&self, signal: Signal) {

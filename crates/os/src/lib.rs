@@ -35,6 +35,7 @@ pub mod sys;
 pub mod text;
 pub mod thread;
 pub mod uffd;
+mod vdso;
 
 pub use fd::Fd;
 pub use sys::Errno;

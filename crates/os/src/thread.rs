@@ -227,8 +227,15 @@ extern "C" fn thread_main(start: *const Start) -> ! {
     if start.own_files != 0 {
         close_all_descriptors();
     }
+    allow_time_stamps();
     (start.entry)(start.argument);
     exit_thread()
+}
+
+/// Lets the calling thread read the processor's time stamp, which the thread that started it may have been forbidden: the vDSO reads it.
+fn allow_time_stamps() {
+    use linux_raw_sys::prctl::{PR_SET_TSC, PR_TSC_ENABLE};
+    let _ = sys::plain(abi::__NR_prctl, PR_SET_TSC as usize, PR_TSC_ENABLE as usize, 0);
 }
 
 /// Closes every descriptor of the calling thread's table.

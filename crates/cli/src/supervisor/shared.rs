@@ -229,7 +229,7 @@ impl Backing for Shared {
     async fn step(&self) {}
 
     fn now_ns(&self) -> u64 {
-        uswap_os::clock::now_ns()
+        uswap_os::clock::engine_now_ns()
     }
 
     fn raise(&self, signal: Signal) {

@@ -7,7 +7,7 @@
 mod allocated;
 mod descriptors;
 mod families;
-mod floats;
+mod inherited;
 mod kernel;
 mod ranges;
 mod signals;
@@ -21,7 +21,7 @@ use uswap_test_programs::arguments::Arguments;
 type Mode = fn(&Case);
 
 /// Name and function of each mode.
-const MODES: [(&str, Mode); 32] = [
+const MODES: [(&str, Mode); 33] = [
     ("close_all_descriptors", descriptors::close_all),
     ("few_descriptors_allowed", descriptors::few_allowed),
     ("limits_after_start", descriptors::limits_after_start),
@@ -53,7 +53,8 @@ const MODES: [(&str, Mode); 32] = [
     ("sparse", ranges::sparse),
     ("syscalls_on_cold_buffers", kernel::cold_buffers),
     ("heap_and_stack", ranges::heap_and_stack),
-    ("rounding", floats::rounding),
+    ("rounding", inherited::rounding),
+    ("no_time_stamps", inherited::no_time_stamps),
 ];
 
 fn main() {

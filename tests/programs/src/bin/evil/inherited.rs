@@ -1,6 +1,6 @@
-//! Modes about the state of the floating point unit: each thread has its own, and a new thread begins with that of who made it.
+//! Modes about what each thread has for itself and a new thread inherits: the state of the floating point unit, and the right to read the time stamp.
 
-use crate::support::{Case, fail, in_child, wait_good};
+use crate::support::{Case, Filled, fail, in_child, must, wait_good};
 use std::arch::asm;
 use uswap_test_programs::memory;
 
@@ -43,4 +43,19 @@ pub fn rounding(case: &Case) {
 
 fn add(sum: u64, word: u64) -> u64 {
     sum.rotate_left(7).wrapping_add(word)
+}
+
+/// The program may not read the processor's time stamp, and neither may threads that it makes: it and its child use their memory as before. (Nothing here may ask for the time.)
+pub fn no_time_stamps(case: &Case) {
+    let filled = Filled::new(case.bytes, case.seed, 1);
+    // SAFETY:
+    // 1. The call takes numbers only.
+    must(unsafe { libc::prctl(libc::PR_SET_TSC, libc::PR_TSC_SIGSEGV, 0, 0, 0) }, "PR_SET_TSC");
+    let child = in_child(|| {
+        filled.verify("child");
+        filled.fill();
+        filled.verify("child, what it wrote itself");
+    });
+    wait_good(child, "the child");
+    filled.verify("parent");
 }
