@@ -86,7 +86,7 @@ fn fork_by_six_threads_while_they_map() {
     // What is left: mappings, and processes of all kinds.
     const WITHOUT: &str = "write,stamp,read,verify_all_of_one,read_shared_by_threads,unmap_part,remap_resize,remap_move,remap_leave_old,dontneed,free,protect,unprotect,malloc,\
                            realloc,pipe,file,direct_file,futex";
-    let seconds = if full_size() { "60" } else { "8" };
+    let seconds = if full_size() { "60" } else { "6" };
     let one = |seed: u64| {
         let words = ["--threads", "6", "--seconds", seconds, "--bytes", "30M", "--seed", &seed.to_string()];
         Run::plain(program("churn")).args(words).env("CHURN_WITHOUT", WITHOUT).uswap(20, &[]).start()

@@ -12,7 +12,7 @@ const BUDGET_MIB: u64 = 75;
 
 /// Each round brings two files, and a run may have 16.
 fn rounds_max() -> u32 {
-    if full_size() { 7 } else { 3 }
+    if full_size() { 7 } else { 2 }
 }
 
 /// `uswap WORDS...`.

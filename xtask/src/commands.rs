@@ -17,6 +17,8 @@ pub const AGENT: &str = "uswap-agent";
 pub const INTEGRATION: &str = "uswap-tests";
 /// The package of the programs that the integration tests run.
 pub const PROGRAMS: &str = "uswap-test-programs";
+/// The feature of `uswap-bench` with which the atomics note each access.
+pub const VIRTUAL_TIME: &str = "virtual_time";
 
 /// `cargo ARGUMENTS` in the root of the repository.
 pub fn cargo(arguments: &[&str]) -> Command {
@@ -102,9 +104,10 @@ pub fn demo(arguments: &[&str]) -> Result<()> {
 
 /// Measures the space of the swap file twice: in made-up time, then with threads of this machine.
 pub fn swap_space(arguments: &[&str]) -> Result<()> {
-    let words = ["run", "--quiet", "--release", "-p", "uswap-bench", "--example", "swap_space", "--"];
-    let words: Vec<&str> = words.iter().chain(arguments).copied().collect();
-    for mut command in [with_other_atomics("virtual_time", &words), cargo(&words)] {
+    let (build, run) =
+        (["run", "--quiet", "--release", "-p", "uswap-bench"], ["--example", "swap_space", "--"]);
+    for features in [&["--features", VIRTUAL_TIME][..], &[]] {
+        let mut command = cargo(&[&build[..], features, &run, arguments].concat());
         if !arguments.contains(&"--out") {
             command.arg("--out").arg(target_directory().join("swap-space"));
         }

@@ -11,10 +11,10 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, bail, ensure};
 
-use crate::commands::{self, AGENT, INTEGRATION, PROGRAMS, cargo, with_other_atomics};
+use crate::commands::{self, AGENT, INTEGRATION, PROGRAMS, VIRTUAL_TIME, cargo, with_other_atomics};
 
-/// Seeds that the simulator runs: as many as CI has time for (40 s).
-const SIMULATOR_SEEDS: &str = "400";
+/// Seeds that the simulator runs: as many as CI has time for (30 s).
+const SIMULATOR_SEEDS: &str = "300";
 
 /// The same of programs that mostly change mappings (3 s).
 const MAPPINGS_SEEDS: &str = "100";
@@ -195,10 +195,8 @@ fn shuttle() -> Result<Seen> {
 
 /// The atomics note each access, for what locks and cache lines would take on many processors.
 fn made_up_time() -> Result<Seen> {
-    watch_tests(with_other_atomics(
-        "virtual_time",
-        &["test", "--profile", PROFILE, "-p", "uswap-bench", "--lib", "swap_space"],
-    ))
+    let build = ["test", "--profile", PROFILE, "-p", "uswap-bench", "--features", VIRTUAL_TIME];
+    watch_tests(cargo(&[&build[..], &["--lib", "swap_space"]].concat()))
 }
 
 fn simulator() -> Result<Seen> {

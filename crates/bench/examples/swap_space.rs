@@ -1,4 +1,4 @@
-//! The program behind `cargo xtask swap-space`, which builds it twice: with `--cfg virtual_time` and without.
+//! The program behind `cargo xtask swap-space`, which builds it twice: with the feature `virtual_time` and without.
 #![forbid(unsafe_code)]
 
 use std::path::PathBuf;

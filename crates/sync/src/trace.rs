@@ -1,14 +1,14 @@
 //! What a thread does to shared memory: which cache lines it reads and writes, which locks it holds.
 //!
 //! Code that takes a lock says so here. In the normal build and under loom all of this is empty and costs nothing. With
-//! `--cfg virtual_time` each thread notes its events, those of the atomics too, in order, and the benchmarks take them with
+//! the feature `virtual_time` each thread notes its events, those of the atomics too, in order, and the benchmarks take them with
 //! [`take`]. A thread notes nothing before its first [`take`], so that threads nobody watches keep no growing list.
 
 /// Bytes of a cache line.
 pub const LINE_BYTES: usize = 64;
 
 /// Whether this build notes events.
-pub const RECORDS: bool = cfg!(virtual_time);
+pub const RECORDS: bool = cfg!(feature = "virtual_time");
 
 /// One thing a thread did.
 ///
@@ -53,24 +53,24 @@ pub fn worked(nanoseconds: u32) {
 }
 
 /// Moves what this thread did since its last `take` to the end of `events`. From the first call on the thread notes what it
-/// does. Without `--cfg virtual_time` there is never anything to take.
+/// does. Without the feature `virtual_time` there is never anything to take.
 pub fn take(events: &mut impl Extend<Event>) {
-    #[cfg(virtual_time)]
+    #[cfg(feature = "virtual_time")]
     recorder::take(events);
-    #[cfg(not(virtual_time))]
+    #[cfg(not(feature = "virtual_time"))]
     events.extend(None);
 }
 
 /// Appends to what this thread did.
 #[inline]
 pub(crate) fn note(event: Event) {
-    #[cfg(virtual_time)]
+    #[cfg(feature = "virtual_time")]
     recorder::note(event);
-    #[cfg(not(virtual_time))]
+    #[cfg(not(feature = "virtual_time"))]
     let _ = event;
 }
 
-#[cfg(virtual_time)]
+#[cfg(feature = "virtual_time")]
 mod recorder {
     //! The list of one thread.
 

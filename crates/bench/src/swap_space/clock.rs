@@ -1,6 +1,6 @@
 //! One measurement: operations of some CPUs, in made-up time or with threads of this machine.
 //!
-//! Which of the two is what the build can do: with `--cfg virtual_time` the accesses of operations are noted and their time is
+//! Which of the two is what the build can do: with the feature `virtual_time` the accesses of operations are noted and their time is
 //! reckoned, without it threads run them.
 
 use std::sync::Barrier;

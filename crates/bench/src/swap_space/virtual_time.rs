@@ -37,7 +37,7 @@ pub type Worker<'a> = Box<dyn FnMut(&mut Vec<Event>) -> Step + 'a>;
 
 /// A worker out of code that uses the atomics and [`trace`] of `uswap-sync`.
 ///
-/// Only what happens inside `operation` counts. Without `--cfg virtual_time` nothing is noted, and each operation takes no time:
+/// Only what happens inside `operation` counts. Without the feature `virtual_time` nothing is noted, and each operation takes no time:
 /// look at [`trace::RECORDS`].
 pub fn recorded<'a>(mut operation: impl FnMut() -> Step + 'a) -> Worker<'a> {
     Box::new(move |events| {
