@@ -2,7 +2,7 @@
 
 use uswap_tests::pair::figures;
 use uswap_tests::redis::{Client, server};
-use uswap_tests::{MIB, Outcome, Run, Scratch, needs, scaled_mib, turn};
+use uswap_tests::{MIB, Outcome, Run, Scratch, needs, scaled_mib_by, turn};
 
 fn fill_and_read(run: Run, scratch: &Scratch, count: u64) -> Outcome {
     let mut running = run.start();
@@ -24,8 +24,8 @@ fn budget_redis_gives_back_three_times_its_budget() {
     if !needs(&["redis-server"]) {
         return;
     }
-    let count = scaled_mib(600) * MIB / 1000;
-    let ram_mib = scaled_mib(200);
+    let count = scaled_mib_by(600, 6) * MIB / 1000;
+    let ram_mib = scaled_mib_by(200, 6);
     let scratch = Scratch::new();
     let plain = fill_and_read(server(scratch.path()), &scratch, count);
     let swapped = fill_and_read(server(scratch.path()).uswap(ram_mib, &[]), &scratch, count);

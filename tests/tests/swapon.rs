@@ -11,8 +11,11 @@ use uswap_tests::{
 const BUDGET_MIB: u64 = 75;
 
 /// Each round brings two files, and a run may have 16.
-fn rounds_max() -> u32 {
-    if full_size() { 7 } else { 2 }
+const ROUNDS_MAX: u32 = 7;
+
+/// Seconds in which files come and go, and in which the program runs.
+fn seconds() -> (u64, u64) {
+    if full_size() { (30, 45) } else { (16, 24) }
 }
 
 /// `uswap WORDS...`.
@@ -83,13 +86,14 @@ fn swapon_and_swapoff_under_load_lose_nothing() {
     let Some(disk) = SmallDisk::new(480) else { return };
     let scratch = Scratch::new();
     let other = directory(&scratch, "other");
-    let mut running = churn(45)
+    let (changing_seconds, churn_seconds) = seconds();
+    let mut running = churn(churn_seconds)
         .uswap(BUDGET_MIB, &["--swap", &place(&disk.mounted, "400M"), "--allow-tmpfs", "--on-full", "kill"])
         .start();
     let pid = running.pid();
     let started = Instant::now();
     let mut rounds = 0;
-    while started.elapsed() < Duration::from_secs(30) && rounds < rounds_max() {
+    while started.elapsed() < Duration::from_secs(changing_seconds) && rounds < ROUNDS_MAX {
         if running.waits_for_swap_file(&disk.mounted, 8 * MIB).is_none() {
             break;
         }

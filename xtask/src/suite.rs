@@ -136,7 +136,7 @@ fn no_tests((): ()) -> Seen {
     Seen::default()
 }
 
-/// `cargo test` for the unit tests and examples of all packages, which are built once for all steps.
+/// `cargo test` for the unit tests of all packages, which are built once for all steps. Documentation has no tests in it, and clippy has looked at the examples.
 fn cargo_test(kinds: &[&str]) -> Command {
     let packages =
         ["test", "--profile", PROFILE, "--workspace", "--exclude", AGENT, "--exclude", INTEGRATION];
@@ -144,7 +144,7 @@ fn cargo_test(kinds: &[&str]) -> Command {
 }
 
 fn unit_tests() -> Result<Seen> {
-    watch_tests(cargo_test(&[]))
+    watch_tests(cargo_test(&["--tests"]))
 }
 
 /// The tests that try random content.
