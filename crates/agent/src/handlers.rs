@@ -144,7 +144,7 @@ extern "C" fn handler(number: usize) {
     let mut faults = FaultQueue::new();
     let this_thread = thread::thread_id();
     let (mut turns, mut counted_ns, mut has_buffers) = (0_u32, 0, true);
-    let mut guess = Guess { turns_left: 0, misses: 0 };
+    let mut guess = Guess { turns_left: 0, pause_turns: 0 };
     loop {
         turns += 1;
         if turns.is_multiple_of(CPU_COUNT_TURNS) {
@@ -157,11 +157,8 @@ extern "C" fn handler(number: usize) {
             }
             TURNS.store(TURNS.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
             let at_once = faults.is_empty() && guess.is_there();
-            let came = match () {
-                () if at_once => Came::Messages,
-                () if faults.is_empty() => wait_for_messages(engine, Timeout::Forever),
-                () => wait_for_messages(engine, PUT_OFF),
-            };
+            let timeout = if faults.is_empty() { Timeout::Forever } else { PUT_OFF };
+            let came = if at_once { Came::Messages } else { wait_for_messages(engine, timeout) };
             if STOPPING.load(Ordering::Acquire) {
                 break;
             }
@@ -175,9 +172,6 @@ extern "C" fn handler(number: usize) {
             let count = run(engine.take_messages(&mut faults, workspace));
             if at_once {
                 guess.note(count > 0);
-                if count == 0 {
-                    continue;
-                }
             }
         } else {
             clock::sleep_ns(PUT_OFF_NS);
@@ -217,11 +211,11 @@ fn give_buffers_back(workspace: &mut Workspace, has_buffers: &mut bool) {
 struct Guess {
     /// Not before so many turns.
     turns_left: u32,
-    misses: u32,
+    /// So many they were after the last miss; twice as many after the next one.
+    pause_turns: u32,
 }
 
-/// After a number of misses it is tried once in so many turns.
-const TURNS_AFTER_MISSES: u32 = 64;
+const PAUSE_TURNS_MAX: u32 = 64;
 
 impl Guess {
     fn is_there(&mut self) -> bool {
@@ -231,8 +225,8 @@ impl Guess {
     }
 
     fn note(&mut self, was_there: bool) {
-        self.misses = if was_there { 0 } else { (self.misses * 2 + 1).min(TURNS_AFTER_MISSES) };
-        self.turns_left = self.misses;
+        self.pause_turns = if was_there { 0 } else { (self.pause_turns * 2 + 1).min(PAUSE_TURNS_MAX) };
+        self.turns_left = self.pause_turns;
     }
 }
 

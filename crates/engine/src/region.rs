@@ -27,11 +27,23 @@ impl<P: Platform> Engine<'_, P> {
         result
     }
 
-    /// Takes the gate exclusive while no event is unread: the words are exactly what is mapped, and no unmap event is late any more.
-    async fn lock_exclusive_settled(&self) {
+    /// Takes the gate exclusive while all events that were read are processed: who had to give the gate back in the middle of one may hold others that it read with it.
+    async fn lock_exclusive_between_events(&self) {
         loop {
             self.platform.lock_exclusive().await;
-            if !self.platform.event_pending() && !self.event_in_progress.load(Ordering::Acquire) {
+            if !self.event_in_progress.load(Ordering::Acquire) {
+                return;
+            }
+            self.platform.unlock_exclusive();
+            self.platform.pause().await;
+        }
+    }
+
+    /// And while no event is unread: the words are exactly what is mapped, and no unmap event is late any more.
+    async fn lock_exclusive_settled(&self) {
+        loop {
+            self.lock_exclusive_between_events().await;
+            if !self.platform.event_pending() {
                 // A note that no event took (MREMAP_DONTUNMAP sends none) would keep a later one from dropping the words that are made now.
                 self.private.lock().late_unmaps.clear();
                 return;
@@ -50,10 +62,10 @@ impl<P: Platform> Engine<'_, P> {
         registered
     }
 
-    /// How many events have said that something was unmapped or moved, in all processes of the run. A call of the program that has returned is counted: who reads its event wakes it before it is processed, so this waits until
-    /// nobody reads.
+    /// How many events have said that something was unmapped or moved, in all processes of the run. A call of the program that has returned is counted: who reads its event wakes it before the event
+    /// is processed, and that is waited for.
     pub async fn mappings_gone(&self) -> u64 {
-        self.platform.lock_exclusive().await;
+        self.lock_exclusive_between_events().await;
         let gone = self.counters.get(Counter::EventUnmap) + self.counters.get(Counter::EventRemap);
         self.platform.unlock_exclusive();
         gone

@@ -27,7 +27,7 @@ const NAME: &[u8] = b"__vdso_clock_gettime\0";
 
 /// Nanoseconds of a clock, if the vDSO can say it.
 ///
-/// It reads the processor's time stamp: a thread that is forbidden to (`PR_SET_TSC`) would get a signal. So this is for threads of the engine, which [`crate::thread::spawn`] allows it.
+/// It reads the processor's time stamp: a thread that is forbidden to (`PR_SET_TSC`) would get a signal. So this is for threads of the engine, which [`crate::thread::spawn`] allows it, and for the supervisor, whose libc reads it too.
 pub(crate) fn read_clock(clock: u32) -> Option<u64> {
     let address = match READ_CLOCK.load(Ordering::Relaxed) {
         NOT_LOOKED_FOR => look(),
