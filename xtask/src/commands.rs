@@ -17,7 +17,9 @@ pub const AGENT: &str = "uswap-agent";
 pub const INTEGRATION: &str = "uswap-tests";
 /// The package of the programs that the integration tests run.
 pub const PROGRAMS: &str = "uswap-test-programs";
-/// The feature of `uswap-bench` with which the atomics note each access.
+/// The package of the experiments in made-up time.
+pub const EXPERIMENTS: &str = "uswap-experiments";
+/// Its feature with which the atomics note each access.
 pub const VIRTUAL_TIME: &str = "virtual_time";
 
 /// `cargo ARGUMENTS` in the root of the repository.
@@ -105,7 +107,7 @@ pub fn demo(arguments: &[&str]) -> Result<()> {
 /// Measures the space of the swap file twice: in made-up time, then with threads of this machine.
 pub fn swap_space(arguments: &[&str]) -> Result<()> {
     let (build, run) =
-        (["run", "--quiet", "--release", "-p", "uswap-bench"], ["--example", "swap_space", "--"]);
+        (["run", "--quiet", "--release", "-p", EXPERIMENTS], ["--example", "swap_space", "--"]);
     for features in [&["--features", VIRTUAL_TIME][..], &[]] {
         let mut command = cargo(&[&build[..], features, &run, arguments].concat());
         if !arguments.contains(&"--out") {
@@ -118,7 +120,7 @@ pub fn swap_space(arguments: &[&str]) -> Result<()> {
 
 /// Runs stress-highalloc in made-up time.
 pub fn highalloc(arguments: &[&str]) -> Result<()> {
-    let words = ["run", "--quiet", "--release", "-p", "uswap-bench", "--example", "highalloc", "--"];
+    let words = ["run", "--quiet", "--release", "-p", EXPERIMENTS, "--example", "highalloc", "--"];
     let mut command = cargo(&words);
     command.args(arguments);
     if !arguments.contains(&"--out") {
@@ -129,7 +131,7 @@ pub fn highalloc(arguments: &[&str]) -> Result<()> {
 
 /// Compares rules for what goes to the disk.
 pub fn second_chance(arguments: &[&str]) -> Result<()> {
-    let words = ["run", "--quiet", "--release", "-p", "uswap-bench", "--example", "second_chance", "--"];
+    let words = ["run", "--quiet", "--release", "-p", EXPERIMENTS, "--example", "second_chance", "--"];
     let mut command = cargo(&words);
     command.args(arguments);
     if !arguments.contains(&"--out") {

@@ -11,10 +11,12 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, bail, ensure};
 
-use crate::commands::{self, AGENT, INTEGRATION, PROGRAMS, VIRTUAL_TIME, cargo, with_other_atomics};
+use crate::commands::{
+    self, AGENT, EXPERIMENTS, INTEGRATION, PROGRAMS, VIRTUAL_TIME, cargo, with_other_atomics,
+};
 
-/// Seeds that the simulator runs: as many as CI has time for (30 s).
-const SIMULATOR_SEEDS: &str = "300";
+/// Seeds that the simulator runs: as many as CI has time for (20 s).
+const SIMULATOR_SEEDS: &str = "200";
 
 /// The same of programs that mostly change mappings (3 s).
 const MAPPINGS_SEEDS: &str = "100";
@@ -136,11 +138,11 @@ fn no_tests((): ()) -> Seen {
     Seen::default()
 }
 
-/// `cargo test` for the unit tests of all packages, which are built once for all steps. Documentation has no tests in it, and clippy has looked at the examples.
+/// `cargo test` for the unit tests of all packages but the experiments, which have a step of their own. They are built once for all steps. Documentation has no tests in it, and clippy has looked at the examples.
 fn cargo_test(kinds: &[&str]) -> Command {
-    let packages =
-        ["test", "--profile", PROFILE, "--workspace", "--exclude", AGENT, "--exclude", INTEGRATION];
-    cargo(&[&packages[..], kinds].concat())
+    let all = ["test", "--profile", PROFILE, "--workspace"];
+    let but = ["--exclude", AGENT, "--exclude", INTEGRATION, "--exclude", EXPERIMENTS];
+    cargo(&[&all[..], &but, kinds].concat())
 }
 
 fn unit_tests() -> Result<Seen> {
@@ -193,10 +195,10 @@ fn shuttle() -> Result<Seen> {
     ))
 }
 
-/// The atomics note each access, for what locks and cache lines would take on many processors.
+/// The experiments. The atomics note each access, for what locks and cache lines would take on many processors.
 fn made_up_time() -> Result<Seen> {
-    let build = ["test", "--profile", PROFILE, "-p", "uswap-bench", "--features", VIRTUAL_TIME];
-    watch_tests(cargo(&[&build[..], &["--lib", "swap_space"]].concat()))
+    let test = ["test", "--profile", PROFILE, "-p", EXPERIMENTS, "--features", VIRTUAL_TIME, "--lib"];
+    watch_tests(cargo(&test))
 }
 
 fn simulator() -> Result<Seen> {
@@ -204,8 +206,8 @@ fn simulator() -> Result<Seen> {
     watch(cargo(&[&run[..], &[SIMULATOR_SEEDS]].concat()))?;
     watch(cargo(&[&run[..], &[FILES_SEEDS, "--mix", "files"]].concat()))?;
     watch(cargo(&[&run[..], &[MAPPINGS_SEEDS, "--mix", "mappings"]].concat()))?;
-    // A short form of a day; these seeds have pauses.
-    let soak = ["soak", "--hours", "4", "--from", "3", "--seeds", "1"];
+    // A short form of a day; some hours of it are among the unit tests. This seed has pauses.
+    let soak = ["soak", "--hours", "1", "--from", "3", "--seeds", "1"];
     watch(cargo(&[&run[..run.len() - 2], &soak[..]].concat()))
 }
 

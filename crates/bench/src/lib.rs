@@ -10,9 +10,6 @@
 //! | [`system`] | cgroups, swap devices and settings of the kernel, and the list of what must be undone |
 //! | [`workloads`] | programs that are run: `uswap workload NAME`, and scripts around real programs |
 //! | [`statistics`] | medians, spreads, and when two are a tie |
-//! | [`second_chance`] | rules for what goes from RAM to the disk, on a build that is made up |
-//! | [`swap_space`] | the space of the swap file on CPUs that are made up |
-//! | [`highalloc`] | requests for huge pages on a machine that builds kernels, in made-up time |
 //! | [`report`] | table, page with plots, comparison of two results |
 //!
 //! What must hold: after a bench no swap device, cgroup, process or changed setting is left, however it ended; a run that was killed is a result, not an error; what
@@ -22,7 +19,6 @@
 pub mod args;
 pub mod command;
 pub mod counts;
-pub mod highalloc;
 pub mod machine;
 pub mod one_run;
 pub mod order;
@@ -31,8 +27,6 @@ pub mod report;
 pub mod results;
 pub mod rivals;
 pub mod search;
-pub mod second_chance;
 pub mod statistics;
-pub mod swap_space;
 pub mod system;
 pub mod workloads;

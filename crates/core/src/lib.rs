@@ -49,7 +49,7 @@ pub mod zones;
 
 #[cfg(all(test, loom))]
 mod loom_tests;
-#[cfg(all(test, not(loom)))]
+#[cfg(all(test, not(any(loom, shuttle))))]
 mod model_tests;
 #[cfg(all(test, shuttle))]
 mod shuttle_tests;

@@ -21,6 +21,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("sim", &["engine", "core", "codec", "sync", "units"]),
     ("agent", &["os", "engine", "core", "codec", "sync", "units"]),
     ("bench", &["os", "engine", "core", "codec", "sync", "units"]),
+    ("experiments", &["bench", "core", "sync", "units"]),
     ("cli", &["bench", "os", "sim", "engine", "core", "codec", "sync", "units"]),
 ];
 

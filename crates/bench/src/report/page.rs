@@ -10,7 +10,8 @@ use super::plot::{latency, memory, ratios};
 use super::sheet::{Row, Sheet, Side, one_line};
 use super::{contents, duel, wide};
 
-const STYLE: &str = include_str!("page.css");
+/// Its style sheet; pictures that stand alone have it too.
+pub const STYLE: &str = include_str!("page.css");
 
 /// The whole page.
 pub fn html(results: &Results) -> String {

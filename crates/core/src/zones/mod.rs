@@ -10,7 +10,7 @@
 //! Must hold, between two calls: no frame is in two runs; two free runs that could be one are one; the counts of blocks and of the zone are the sums of the runs in them.
 //!
 //! A zone is a slice of words of its own, which start zeroed. Who calls has the zone for itself: one lock for each zone is what threads need. Nothing waits here.
-//! Called by the arena of a running program (`engine::arena`, which takes and gives back runs and nothing else), by the experiment `highalloc` of `uswap-bench`, in made-up time, and by the tests.
+//! Called by the arena of a running program (`engine::arena`, which takes and gives back runs and nothing else), by the experiment `highalloc`, in made-up time, and by the tests.
 
 mod at_hand;
 mod block;

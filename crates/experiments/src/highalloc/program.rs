@@ -13,8 +13,8 @@ use uswap_core::zones::node::Patience;
 use super::Column;
 use super::counts::Counts;
 use super::world::{Outcome, Size, run};
-use crate::report::sheet::{Row, Sheet, left, right};
-use crate::report::{markdown, table};
+use uswap_bench::report::sheet::{Row, Sheet, left, right};
+use uswap_bench::report::{markdown, table};
 
 /// One run.
 #[derive(Clone, Debug, Serialize)]

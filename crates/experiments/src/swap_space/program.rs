@@ -14,8 +14,8 @@ use super::made_up_time::Prices;
 use super::scenes::one_page::{self, Figure};
 use super::scenes::{Row, Scene, Size, folios, held, pages, single_pages};
 use super::{clock, picture};
-use crate::report::sheet::{self, Sheet, left, right};
-use crate::report::{markdown, table};
+use uswap_bench::report::sheet::{self, Sheet, left, right};
+use uswap_bench::report::{markdown, table};
 
 /// All that was measured.
 #[derive(Serialize)]

@@ -4,9 +4,9 @@
 use std::path::PathBuf;
 
 use clap::Parser;
-use uswap_bench::highalloc::program;
-use uswap_bench::highalloc::world::Size;
 use uswap_core::zones::node::Patience;
+use uswap_experiments::highalloc::program;
+use uswap_experiments::highalloc::world::Size;
 
 /// Requests for huge pages on a machine that builds kernels, in made-up time.
 #[derive(Parser)]

@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 
 use clap::Parser;
-use uswap_bench::second_chance::program::{self, Size};
+use uswap_experiments::second_chance::program::{self, Size};
 
 /// Compares rules by which compressed pages go to the disk, on a build that is made up.
 #[derive(Parser)]

@@ -7,11 +7,11 @@ use serde::Serialize;
 
 use super::pages::TREES;
 use super::{OURS, Size};
-use crate::statistics::median;
 use crate::swap_space::cache::{SwapCache, Table, TableMemory, WithTrees};
 use crate::swap_space::fragments::{Fragments, Prefer, Rules, Walk};
 use crate::swap_space::ours::Ours;
 use crate::swap_space::slots::Slots;
+use uswap_bench::statistics::median;
 
 const RULES: Rules = Rules { walk: Walk::One, prefer: Prefer::Nonfull };
 const ORDER: u32 = 4;

@@ -1,15 +1,13 @@
 //! A scene as a picture: one line for each contender over the number of CPUs, both logarithmic.
 
 use super::scenes::{OURS, Row, Scene};
-use crate::report::plot::axis::{Axis, Scale, Span, plain};
-use crate::report::plot::{Anchor, Sample, Svg, WIDTH, legend};
+use uswap_bench::report::page::STYLE;
+use uswap_bench::report::plot::axis::{Axis, Scale, Span, plain};
+use uswap_bench::report::plot::{Anchor, Sample, Svg, WIDTH, legend};
 
 const LEFT: f64 = 84.0;
 const TOP: f64 = 64.0;
 const BOTTOM: f64 = 380.0;
-
-/// The style of the reports, for a picture that stands alone.
-const STYLE: &str = include_str!("../report/page.css");
 
 /// A whole SVG file. It shows the setting that was measured with the most numbers of CPUs; of equal ones the first.
 #[must_use]

@@ -14,9 +14,9 @@ use super::decaying::Decaying;
 use super::ours::{Count, Ours};
 use super::prices::{DiskKind, PRICES, SLOW, SOLID_STATE};
 use super::published::Published;
-use crate::report::sheet::{Row, Sheet, left, right};
-use crate::report::{markdown, table};
-use crate::statistics::median;
+use uswap_bench::report::sheet::{Row, Sheet, left, right};
+use uswap_bench::report::{markdown, table};
+use uswap_bench::statistics::median;
 
 /// How much is done.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -4,8 +4,8 @@
 use std::path::PathBuf;
 
 use clap::Parser;
-use uswap_bench::swap_space::program;
-use uswap_bench::swap_space::scenes::Size;
+use uswap_experiments::swap_space::program;
+use uswap_experiments::swap_space::scenes::Size;
 
 /// Measures allocators of swap slots side by side.
 #[derive(Parser)]
