@@ -92,7 +92,7 @@ impl Drop for SlowGroup {
 }
 
 fn touch_words() -> [&'static str; 8] {
-    ["--bytes", "300M", "--content", "random", "--access", "read", "--count", "90000"]
+    ["--bytes", "300M", "--content", "random", "--access", "read", "--count", "75000"]
 }
 
 /// The checksum that the program prints when it sees only right bytes.

@@ -58,7 +58,7 @@ fn rivals() -> &'static str {
 fn bench_short_runs_and_can_be_compared_with_itself() {
     let _turn = turn();
     let scratch = Scratch::new();
-    let options = ["--scenario", "short", "--budget", "32M", "--seconds", "2"];
+    let options = ["--scenario", "short", "--budget", "32M", "--seconds", "1"];
     let what = ["--workloads", "seqscan,pmbench-zipf-2", "--rivals", rivals()];
     let Some(run) = bench(&scratch, &[&options[..], &what[..]].concat()) else { return };
     let before = traces(&scratch.file("swap"));

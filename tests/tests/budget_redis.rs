@@ -24,8 +24,8 @@ fn budget_redis_gives_back_three_times_its_budget() {
     if !needs(&["redis-server"]) {
         return;
     }
-    let count = scaled_mib_by(600, 6) * MIB / 1000;
-    let ram_mib = scaled_mib_by(200, 6);
+    let count = scaled_mib_by(600, 8) * MIB / 1000;
+    let ram_mib = scaled_mib_by(200, 8);
     let scratch = Scratch::new();
     let plain = fill_and_read(server(scratch.path()), &scratch, count);
     let swapped = fill_and_read(server(scratch.path()).uswap(ram_mib, &[]), &scratch, count);

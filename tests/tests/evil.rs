@@ -20,12 +20,13 @@ fn case(mode: &str) {
     let _turn = turn();
     let (bytes, ram_mib) = match mode {
         // Of smaller budgets a huge page is too large a part.
-        "huge_pages" => ("800M", 256),
+        "huge_pages" if full_size() => ("800M", 256),
+        "huge_pages" => ("600M", 256),
         "sparse_in_huge_pages" => ("1000M", 256),
         _ if full_size() => ("400M", 100),
         // What takes long: 72 processes, or all of memory again and again.
-        "deep_family" => ("60M", 25),
-        "exec_itself" | "late_child" | "sparse" | "split_mapping" => ("100M", 25),
+        "deep_family" => ("50M", 25),
+        "exec_itself" | "late_child" | "sparse" | "split_mapping" => ("80M", 25),
         _ => ("200M", 50),
     };
     let outcome = Run::plain(program("evil")).args([mode, "--bytes", bytes]).uswap(ram_mib, &[]).finish();

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 use uswap_tests::redis::{Client, server};
-use uswap_tests::{MIB, Run, Scratch, full_size, needs, program, scaled_mib, turn, uswap_binary};
+use uswap_tests::{MIB, Run, Scratch, full_size, needs, program, scaled_mib_by, turn, uswap_binary};
 
 const PYTHON: &str = r#"
 import os, sys
@@ -37,8 +37,8 @@ fn fork_four_generations_of_python() {
         return;
     }
     // About 500 bytes a value; python's reference counts write into pages that are only read otherwise.
-    let count = scaled_mib(400) * MIB / 500;
-    let ram_mib = scaled_mib(200);
+    let count = scaled_mib_by(400, 7) * MIB / 500;
+    let ram_mib = scaled_mib_by(200, 7);
     let run = Run::plain("/usr/bin/python3").args(["-c", PYTHON, &count.to_string()]);
     let outcome = run.uswap(ram_mib, &[]).finish();
     outcome.must_succeed();
@@ -52,9 +52,9 @@ fn fork_redis_saves_the_moment_of_the_fork() {
     if !needs(&["redis-server"]) {
         return;
     }
-    let count = scaled_mib(400) * MIB / 1000;
+    let count = scaled_mib_by(400, 7) * MIB / 1000;
     let scratch = Scratch::new();
-    let mut running = server(scratch.path()).uswap(scaled_mib(200), &[]).start();
+    let mut running = server(scratch.path()).uswap(scaled_mib_by(200, 7), &[]).start();
     let mut client = Client::connect(scratch.path(), &mut running);
     client.fill(0..count, 1);
     assert_eq!(client.one("BGSAVE"), "+Background saving started");

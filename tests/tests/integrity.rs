@@ -32,7 +32,7 @@ fn integrity_stress_ng_verifies_all_methods() {
         return;
     }
     let ram_mib = scaled_mib(300);
-    let seconds = if full_size() { "60s" } else { "12s" };
+    let seconds = if full_size() { "60s" } else { "9s" };
     let bytes = format!("{}M", scaled_mib(600));
     let words = ["--vm", "2", "--vm-bytes", &bytes, "--vm-method", "all", "--verify", "--timeout", seconds];
     let outcome = Run::plain("stress-ng").args(words).uswap(ram_mib, &[]).finish();
@@ -47,7 +47,7 @@ fn integrity_stress_ng_verifies_all_methods() {
 
 fn churn(name: &str, options: &[&str], seed: &str) {
     let ram_mib = scaled_mib(200);
-    let seconds = if full_size() { "600" } else { "15" };
+    let seconds = if full_size() { "600" } else { "10" };
     let bytes = format!("{}M", scaled_mib(600));
     let outcome = Run::plain(program("churn"))
         .args(["--threads", "8", "--seconds", seconds, "--bytes", &bytes, "--seed", seed])

@@ -15,7 +15,7 @@ const ROUNDS_MAX: u32 = 7;
 
 /// Seconds in which files come and go, and in which the program runs.
 fn seconds() -> (u64, u64) {
-    if full_size() { (30, 45) } else { (16, 24) }
+    if full_size() { (30, 45) } else { (12, 18) }
 }
 
 /// `uswap WORDS...`.

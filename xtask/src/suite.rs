@@ -12,7 +12,7 @@ use std::time::Instant;
 use anyhow::{Context, Result, bail, ensure};
 
 use crate::commands::{
-    self, AGENT, EXPERIMENTS, INTEGRATION, PROGRAMS, VIRTUAL_TIME, cargo, with_other_atomics,
+    self, AGENT, EXPERIMENTS, INTEGRATION, PROFILE, PROGRAMS, VIRTUAL_TIME, cargo, with_other_atomics,
 };
 
 /// Seeds that the simulator runs: as many as CI has time for (20 s).
@@ -26,9 +26,6 @@ const FILES_SEEDS: &str = "30";
 
 /// Time of the step `fuzz`: more than the property tests have.
 pub const FUZZ_SECONDS: u64 = 5;
-
-/// How tests are built. What they run under a budget are release builds.
-const PROFILE: &str = "unit";
 
 /// Lines of a panic that are said again, and of all panics of a step.
 const PANIC_LINES: usize = 12;

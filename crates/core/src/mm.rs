@@ -8,7 +8,7 @@
 //!     12: until when stalls are counted   13: their sum in ns    14..=19: what reclaim took, and what came back
 //!     20: its account of reclaim, see `share`     21: when its kswapd looked last     22: until when it has nothing to reclaim
 //!     23: protected pages     24: weight     25: threads that wait for a page
-//!     26, 27: its name
+//!     26, 27: its name   28: whether it was ever given back
 //! ```
 
 use crate::files::HeldFiles;
@@ -20,6 +20,9 @@ use uswap_units::{FileId, MmId, TableId};
 
 /// Words of one record.
 pub(crate) const MM_WORDS: usize = 32;
+
+/// The word that says whether a record was ever given back.
+const GIVEN_BACK: usize = 28;
 
 const STATE_SHIFT: u32 = 56;
 const HANDS_SHIFT: u32 = 32;
@@ -110,13 +113,14 @@ impl<'a> MmTable<'a> {
     /// All records that are not free.
     pub fn in_use(&self) -> impl Iterator<Item = MmRecord<'a>> + use<'a> {
         let table = *self;
-        // The first that is free is taken: those behind were never used, and are not in memory.
-        let touched = u64::from(table.count()).min(table.taken_total());
-        (0..touched as u16).map(move |id| table.record(MmId(id))).filter(|mm| mm.state() != MmState::Free)
+        // The first that is free is taken: behind one that was never used none was, and they are not in memory.
+        (0..table.count() as u16)
+            .map(move |id| table.record(MmId(id)))
+            .take_while(|mm| !mm.was_never_used())
+            .filter(|mm| mm.state() != MmState::Free)
     }
     /// Takes a free record. None: too many processes.
     pub fn take(&self, hands: Hands) -> Option<MmRecord<'a>> {
-        // First: who sees the record sees that there are so many.
         let number = self.taken_total.fetch_add(1, Ordering::Relaxed) + 1;
         for id in 0..self.count() as u16 {
             let mm = self.record(MmId(id));
@@ -234,10 +238,15 @@ impl MmRecord<'_> {
     }
     /// Gives the record back.
     pub fn free(&self) {
-        for word in &self.words[1..] {
-            word.store(0, Ordering::Relaxed);
+        for (index, word) in self.words.iter().enumerate().skip(1) {
+            word.store(u64::from(index == GIVEN_BACK), Ordering::Relaxed);
         }
         self.words[0].store(0, Ordering::Release);
+    }
+    /// True of a record that nobody has taken so far.
+    fn was_never_used(&self) -> bool {
+        // Acquire pairs with `free`: who sees it free again sees that it was given back.
+        self.words[0].load(Ordering::Acquire) == 0 && self.words[GIVEN_BACK].load(Ordering::Relaxed) == 0
     }
     /// Root of its page table, once it has one.
     pub fn root(&self) -> Option<TableId> {
@@ -346,6 +355,30 @@ impl MmRecord<'_> {
 mod tests {
     use super::*;
     use std::vec::Vec;
+
+    #[test]
+    fn only_as_many_are_looked_at_as_were_in_use_at_once() {
+        let words: Vec<AtomicU64> = (0..100 * MM_WORDS).map(|_| AtomicU64::new(0)).collect();
+        let total = AtomicU64::new(0);
+        let mms = MmTable { words: &words, taken_total: &total };
+        let take = || mms.take(Hands::Run).expect("a hundred are enough");
+        let ids = || mms.in_use().map(|mm| mm.id().0).collect::<Vec<_>>();
+        assert_eq!(ids(), []);
+        let stays = [take(), take(), take()];
+        for _ in 0..1000 {
+            take().free();
+        }
+        assert_eq!(mms.taken_total(), 1003);
+        assert_eq!(ids(), [0, 1, 2]);
+        let touched = (0..100).take_while(|&id| !mms.record(MmId(id)).was_never_used()).count();
+        assert_eq!(touched, 4);
+        // Those behind a hole are found.
+        stays[0].free();
+        stays[1].free();
+        assert_eq!(ids(), [2]);
+        stays[2].free();
+        assert_eq!(ids(), []);
+    }
 
     #[test]
     fn who_executes_a_new_program_before_it_is_announced_is_superseded() {

@@ -2,8 +2,9 @@
 //!
 //! The engine knows who waits, and not what the other threads do; only the kernel does, and it must be asked for each thread. So the monitor looks now and then: when a thread waits, does any thread of the program want a processor (state R)?
 //! Who sleeps, for whatever reason, does not count, as in Linux. What is shown is (time in which one waits) times (looks in which none wanted a processor) / (looks in which one waited).
-//! A look takes some 8 us for each thread; looks are so rare that they take 1.6 % of a processor at most.
+//! A look takes some 8 us for each thread of the program; looks are so rare that they take 1.6 % of a processor at most. uswap's own threads are passed by.
 
+use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
 use uswap_core::mm::MmRecord;
@@ -16,6 +17,9 @@ const FOR_EACH_THREAD: Duration = Duration::from_micros(500);
 /// Names of uswap's own threads begin so.
 const OWN: &[u8] = b"uswap-";
 
+/// Which threads are uswap's own is asked again after so many looks: others may have their ids by then.
+const OWN_LOOKS: u32 = 64;
+
 /// What was seen of a process.
 #[derive(Default)]
 pub struct Samples {
@@ -24,6 +28,10 @@ pub struct Samples {
     some: f64,
     /// Of those, the ones in which no other ran.
     full: f64,
+    /// Threads of uswap, which need not be asked what they do.
+    own: HashSet<u32>,
+    /// Looks for which that holds.
+    own_looks: u32,
 }
 
 impl Samples {
@@ -33,7 +41,12 @@ impl Samples {
         if record.waits() == 0 || self.due.is_some_and(|due| now < due) {
             return;
         }
-        let seen = threads_of(record.pid());
+        if self.own_looks == 0 {
+            self.own.clear();
+            self.own_looks = OWN_LOOKS;
+        }
+        self.own_looks -= 1;
+        let seen = threads_of(record.pid(), &mut self.own);
         self.due = Some(now + LOOK_EVERY.max(FOR_EACH_THREAD * seen.threads));
         // It may have been served meanwhile: then it runs itself.
         if seen.threads > 0 && record.waits() > 0 {
@@ -69,22 +82,30 @@ struct Threads {
 }
 
 impl Threads {
-    /// Adds a thread by its line of `stat`: `id (name) state ...`, where the name may hold anything.
-    fn add(&mut self, line: &[u8]) {
+    /// Adds a thread by its line of `stat`: `id (name) state ...`, where the name may hold anything. False: it is uswap's own, and not added.
+    fn add(&mut self, line: &[u8]) -> bool {
         let name = line.iter().position(|&byte| byte == b'(').map(|at| &line[at + 1..]);
         let state = line.iter().rposition(|&byte| byte == b')').and_then(|at| line.get(at + 2));
-        if name.is_some_and(|name| !name.starts_with(OWN)) {
+        let is_own = name.is_some_and(|name| name.starts_with(OWN));
+        if name.is_some() && !is_own {
             self.threads += 1;
             self.running += u32::from(state == Some(&b'R'));
         }
+        !is_own
     }
 }
 
-fn threads_of(pid: u32) -> Threads {
+/// Those of the program. `own` are known not to be, and more such are put there.
+fn threads_of(pid: u32, own: &mut HashSet<u32>) -> Threads {
     let mut threads = Threads::default();
     let _is_gone = process::for_each_thread(Some(pid), |thread| {
-        if let Ok(line) = std::fs::read(format!("/proc/{pid}/task/{thread}/stat")) {
-            threads.add(&line);
+        if own.contains(&thread) {
+            return;
+        }
+        if let Ok(line) = std::fs::read(format!("/proc/{pid}/task/{thread}/stat"))
+            && !threads.add(&line)
+        {
+            own.insert(thread);
         }
     });
     threads
@@ -97,12 +118,24 @@ mod tests {
     #[test]
     fn threads_of_the_program_that_run_are_told_from_those_that_sleep() {
         let mut threads = Threads::default();
-        threads.add(b"7 (uswap-handler) R 1 7");
+        assert!(!threads.add(b"7 (uswap-handler) R 1 7"));
         assert_eq!(threads, Threads::default(), "it is not the program's");
         for line in [&b"8 (a) b) (c) R 1"[..], b"9 (touch) D 1", b"10 () S 1"] {
-            threads.add(line);
+            assert!(threads.add(line));
         }
         assert_eq!(threads, Threads { threads: 3, running: 1 });
+    }
+
+    #[test]
+    fn a_thread_that_is_known_to_be_ours_is_not_asked() {
+        let mut sleeper = std::process::Command::new("sleep").arg("100").spawn().expect("sleep is there");
+        let mut own = HashSet::new();
+        let seen = threads_of(sleeper.id(), &mut own).threads;
+        let before = own.clone();
+        own.insert(sleeper.id());
+        let then = threads_of(sleeper.id(), &mut own).threads;
+        sleeper.kill().and_then(|()| sleeper.wait()).expect("it is our child");
+        assert_eq!((seen, before.len(), then), (1, 0, 0));
     }
 
     #[test]

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use uswap_core::balance::Headroom;
 use uswap_core::budget::Signal;
+use uswap_os::process::StatmFile;
 use uswap_units::{Bytes, PAGE_BYTES};
 
 use super::PoolSize;
@@ -30,6 +31,7 @@ const INTERVAL_MIN: Duration = Duration::from_millis(2);
 
 pub fn run(shared: &Shared) {
     let mut tree = Tree::default();
+    let own_sizes = StatmFile::open(None).ok();
     // It stays where the run is: what it reads of many processes is of one moment only while none of them runs.
     let mut share = (shared.options.pool == PoolSize::Auto).then(PoolShare::new);
     let mut shares = Shares::new(&shared.options.rules);
@@ -38,7 +40,7 @@ pub fn run(shared: &Shared) {
     while !shared.is_stopping() {
         let budget = shared.segment.budget();
         let before = budget.used();
-        let (used, engine) = measure(shared, &mut tree, last.elapsed());
+        let (used, engine) = measure(shared, &mut tree, own_sizes.as_ref(), last.elapsed());
         shares.follow(shared);
         // Which of the pages that came meanwhile were seen is not known.
         let expected = before.max(budget.used());
@@ -79,13 +81,16 @@ fn interval(used: Bytes, low: Bytes) -> Duration {
 }
 
 /// What the run uses, and what of that is uswap's own beside the pool.
-fn measure(shared: &Shared, tree: &mut Tree, elapsed: Duration) -> (Bytes, u64) {
+fn measure(
+    shared: &Shared,
+    tree: &mut Tree,
+    own_sizes: Option<&StatmFile>,
+    elapsed: Duration,
+) -> (Bytes, u64) {
     let page = PAGE_BYTES as u64;
     let resident = tree.anonymous_pages(shared) * page;
     let pool = shared.segment.pool().resident_bytes();
-    let own = uswap_os::process::StatmFile::open(None)
-        .and_then(|file| file.read())
-        .map_or(0, |statm| statm.anonymous_bytes());
+    let own = own_sizes.and_then(|file| file.read().ok()).map_or(0, |statm| statm.anonymous_bytes());
     let engine = shared.segment_bytes().saturating_sub(pool) + own;
     let used = Bytes(resident + pool + engine);
     let peaks = &shared.peaks;
