@@ -100,6 +100,12 @@ fn commit() -> Option<String> {
     (output.status.success() && !text.trim().is_empty()).then(|| text.trim().to_owned())
 }
 
+/// Does the simulator find the bugs that can be switched on in the engine? A build of its own, and some minutes.
+pub fn plants() -> Result<()> {
+    let test = ["test", "--profile", PROFILE, "-p", "uswap-sim", "--features", "plant", "--test", "plants"];
+    succeed(cargo(&[&test[..], &["--", "--nocapture"]].concat()))
+}
+
 /// Builds, then runs `uswap demo`.
 pub fn demo(arguments: &[&str]) -> Result<()> {
     build()?;

@@ -31,6 +31,7 @@ usage: cargo xtask COMMAND
                         requests for huge pages on a machine that builds kernels, in made-up time: Linux 4.4, kcompactd, and ours
   second-chance [--short] [--seeds N] [--out DIR]
                         rules for which compressed pages go to the disk, on a build that is made up; tables go to DIR
+  plants                bugs that are switched on in the engine, one after the other: the simulator must find each
   test                  everything: the checks, unit tests, fuzz, loom, shuttle, made-up time, simulator seeds, integration tests
   install --prefix DIR  build, then copy to DIR/bin and DIR/lib/uswap
 ";
@@ -57,6 +58,7 @@ fn dispatch(arguments: &[String]) -> Result<()> {
         ["fuzz"] => suite::fuzz(Some(suite::FUZZ_SECONDS), None).map(drop),
         ["fuzz", "--seconds", seconds] => suite::fuzz(Some(seconds.parse()?), None).map(drop),
         ["fuzz", "--seed", seed] => suite::fuzz(None, Some(seed.parse()?)).map(drop),
+        ["plants"] => commands::plants(),
         ["test"] => suite::run(),
         ["swap-space", bench_arguments @ ..] => commands::swap_space(bench_arguments),
         ["highalloc", bench_arguments @ ..] => commands::highalloc(bench_arguments),

@@ -9,6 +9,7 @@ use crate::throttle::Patience;
 use crate::unfinished::{UNFINISHED_MAX, Unfinished};
 use crate::workspace::Workspace;
 use core::sync::atomic::Ordering;
+use uswap_core::budget::Signal;
 use uswap_core::counters::{Counter, FaultSource};
 use uswap_units::PageId;
 use uswap_units::limits::{FAULTS_DEFERRED_MAX, MESSAGES_PER_READ_MAX};
@@ -72,8 +73,49 @@ impl Default for FaultQueue {
     }
 }
 
-/// So often a quiet moment is waited for, in which no event is unread. A program whose threads change mappings without a pause must not keep its faults from being served.
-const ROUNDS_MAX: u32 = 2000;
+/// So long a quiet moment is waited for, in which no event is unread, while events come. A program whose threads change mappings without a pause must not keep its faults from being served for ever.
+const BUSY_NS_MAX: u64 = 300_000_000;
+
+/// Then one comes at least so often.
+const BUSY_EVERY_NS: u64 = 20_000_000;
+
+/// And so long when none comes: then a thread was stopped between its change and its event (others have its processor, or it forks a large process), and all that is known of its pages is where they were.
+const SILENT_NS_MAX: u64 = 5_000_000_000;
+
+/// Rounds without a message, after which the processor is left to others for [`LONG_PAUSE_NS`] each time.
+const SHORT_PAUSES: u32 = 100;
+const LONG_PAUSE_NS: u64 = 100_000;
+
+/// A wait for a moment in which no event is unread.
+#[derive(Clone, Copy)]
+struct QuietWait {
+    began_ns: u64,
+    /// When a message was read last.
+    read_ns: u64,
+    rounds_since: u32,
+}
+
+impl QuietWait {
+    fn new(now_ns: u64) -> QuietWait {
+        QuietWait { began_ns: now_ns, read_ns: now_ns, rounds_since: 0 }
+    }
+    /// Another round, in which something was read or not.
+    fn go_on(&mut self, has_read: bool, now_ns: u64) {
+        if has_read {
+            (self.read_ns, self.rounds_since) = (now_ns, 0);
+        } else {
+            self.rounds_since += 1;
+        }
+    }
+    /// It has taken too long.
+    fn is_over(&self, now_ns: u64) -> bool {
+        if is_planted(Plant::Impatient) {
+            return now_ns - self.began_ns > 15_000_000;
+        }
+        let is_busy = now_ns - self.read_ns <= BUSY_EVERY_NS;
+        now_ns - self.began_ns > if is_busy { BUSY_NS_MAX } else { SILENT_NS_MAX }
+    }
+}
 
 impl<P: Platform> Engine<'_, P> {
     /// Reads what is there and processes the events among it. Returns how many messages were read.
@@ -86,8 +128,9 @@ impl<P: Platform> Engine<'_, P> {
             return 0;
         }
         let mut unfinished = Unfinished::new();
-        let (mut total, mut rounds) = (0, 0);
+        let (mut total, mut waited) = (0, None::<QuietWait>);
         loop {
+            let total_before = total;
             if !faults.has_room() && self.platform.event_pending() {
                 self.give_back(faults);
             }
@@ -101,8 +144,11 @@ impl<P: Platform> Engine<'_, P> {
                     break;
                 }
             }
-            rounds += 1;
-            let force = rounds > ROUNDS_MAX;
+            let force = waited.as_mut().is_some_and(|waited| {
+                let now_ns = self.platform.now_ns();
+                waited.go_on(total > total_before, now_ns);
+                waited.is_over(now_ns)
+            });
             self.counters.add(Counter::EventForced, u64::from(force && unfinished.len() > 0));
             let unfinished_left = self.finish_removals(&mut unfinished, force, workspace).await;
             // Behind as many faults as fit there is an event: none of them can be served before it is read.
@@ -113,7 +159,13 @@ impl<P: Platform> Engine<'_, P> {
             let stuck = unfinished.places() == 0 && self.platform.event_pending();
             assert!(!stuck, "more threads change the same mappings at once than can be followed");
             // A change is under way in the kernel; its event will come. Nobody may evict or fill meanwhile.
-            self.platform.pause().await;
+            let waited = waited.get_or_insert_with(|| QuietWait::new(self.platform.now_ns()));
+            if waited.rounds_since < SHORT_PAUSES {
+                self.platform.pause().await;
+            } else {
+                let seen = self.segment.budget().signal_count(Signal::Room);
+                self.platform.wait(Signal::Room, seen, LONG_PAUSE_NS).await;
+            }
         }
         // The question costs a system call: not on the way of an ordinary fault.
         let noted = !self.private.lock().late_unmaps.is_empty();
@@ -188,5 +240,25 @@ impl<P: Platform> Engine<'_, P> {
         self.record().stall().add(fault.read_at_ns, now_ns);
         self.counters.latency(source).record(latency_ns);
         self.counters.add(Counter::StallNs, latency_ns);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    #[test]
+    fn who_is_stopped_before_its_event_is_waited_for_longer_than_a_busy_program() {
+        let mut busy = QuietWait::new(7);
+        (0..=30).for_each(|step| busy.go_on(true, 7 + step * 10 * MS));
+        assert!(!busy.is_over(7 + 300 * MS) && busy.is_over(8 + 300 * MS));
+
+        let mut silent = QuietWait::new(7);
+        silent.go_on(true, 7 + 100 * MS);
+        (0..1000).for_each(|step| silent.go_on(false, 7 + 101 * MS + step));
+        assert_eq!(silent.rounds_since, 1000);
+        assert!(!silent.is_over(7 + 4999 * MS) && silent.is_over(8 + 5000 * MS));
     }
 }

@@ -21,6 +21,24 @@ pub enum Plant {
     CountedOnly = 7,
     /// A huge page is taken to have come back whole, also when the kernel moved part of it.
     HugeCameWhole = 8,
+    /// An event that does not come is waited for 15 ms only.
+    Impatient = 9,
+}
+
+#[cfg(feature = "plant")]
+impl Plant {
+    /// All of them.
+    pub const ALL: [Plant; 9] = [
+        Plant::LostDirty,
+        Plant::EarlyFree,
+        Plant::LostWakeup,
+        Plant::StaleAhead,
+        Plant::AnyFrame,
+        Plant::GiveBackDuringCopy,
+        Plant::CountedOnly,
+        Plant::HugeCameWhole,
+        Plant::Impatient,
+    ];
 }
 
 #[cfg(feature = "plant")]

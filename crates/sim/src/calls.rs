@@ -19,6 +19,8 @@ use uswap_units::{BLOCK_PAGES, PageId, PageRange};
 pub const DROP_DELAY_MAX_NS: u64 = 200_000;
 /// The same of a call that the engine follows to its end: it may take longer.
 const FOLLOWED_DELAY_MAX_NS: u64 = 5_000_000;
+/// Virtual time for which a thread is stopped between its change and its event, at most.
+const STOPPED_MAX_NS: u64 = 150_000_000;
 /// And what must never be reached, for the engine's assumption: half of the time that it holds chunks.
 const DROP_LATE_NS: u64 = 500_000_000;
 
@@ -235,6 +237,10 @@ pub async fn remap(world: &World<'_>, process: &Process<'_>) {
     world.executor.step().await;
     if early {
         event(world, process, Message::Event(Event::Unmap(target))).await;
+    }
+    if world.below(16) == 0 {
+        // Others have its processor.
+        world.sleep_up_to(STOPPED_MAX_NS).await;
     }
     if registered {
         event(

@@ -14,9 +14,9 @@ use uswap_sim::{Arena, Keep, Mix, run_seed};
 struct Args {
     #[command(subcommand)]
     command: Command,
-    /// Switch one bug of the engine on (needs `--features plant`): the seeds must find it.
+    /// Switch one bug of the engine on (needs `--features plant`), by its name in `engine::plant`: the seeds must find it.
     #[arg(long, global = true)]
-    plant: Option<Plant>,
+    plant: Option<String>,
     /// What programs mostly do.
     #[arg(long, global = true, default_value = "all")]
     mix: MixName,
@@ -79,25 +79,6 @@ enum Command {
     },
 }
 
-/// Bugs that can be switched on.
-#[derive(Clone, Copy, ValueEnum)]
-enum Plant {
-    /// A changed page is taken for unchanged.
-    LostDirty,
-    /// Write-back frees a cell before the swap word names the slot.
-    EarlyFree,
-    /// A fault that must be tried again is forgotten.
-    LostWakeup,
-    /// What was decoded ahead is taken for the content of whatever page is there.
-    StaleAhead,
-    /// What a frame holds is taken for the page that was to be moved there, also when the kernel did not move it.
-    AnyFrame,
-    /// What a stored page named before is given back also while the table is copied for a child.
-    GiveBackDuringCopy,
-    /// A page is taken for moved only if the kernel counted it.
-    CountedOnly,
-}
-
 static SEED: AtomicU64 = AtomicU64::new(0);
 
 fn replay_line(seed: u64, mix: Mix) -> String {
@@ -112,7 +93,7 @@ fn replay_line(seed: u64, mix: Mix) -> String {
 
 fn main() -> Result<()> {
     let args = Args::parse();
-    set_plant(args.plant)?;
+    set_plant(args.plant.as_deref())?;
     let mix = match (&args.command, args.mix) {
         (Command::Soak { hours, .. }, _) => Mix::Soak { hours: *hours },
         (_, MixName::All) => Mix::All,
@@ -137,21 +118,17 @@ fn main() -> Result<()> {
 }
 
 #[cfg(feature = "plant")]
-fn set_plant(plant: Option<Plant>) -> Result<()> {
-    uswap_engine::plant::set(plant.map(|plant| match plant {
-        Plant::LostDirty => uswap_engine::plant::Plant::LostDirty,
-        Plant::EarlyFree => uswap_engine::plant::Plant::EarlyFree,
-        Plant::LostWakeup => uswap_engine::plant::Plant::LostWakeup,
-        Plant::StaleAhead => uswap_engine::plant::Plant::StaleAhead,
-        Plant::AnyFrame => uswap_engine::plant::Plant::AnyFrame,
-        Plant::GiveBackDuringCopy => uswap_engine::plant::Plant::GiveBackDuringCopy,
-        Plant::CountedOnly => uswap_engine::plant::Plant::CountedOnly,
-    }));
+fn set_plant(name: Option<&str>) -> Result<()> {
+    use anyhow::Context;
+    use uswap_engine::plant::{Plant, set};
+    let by_name = |name: &str| Plant::ALL.into_iter().find(|plant| format!("{plant:?}") == name);
+    let plant = name.map(|name| by_name(name).with_context(|| format!("no bug {name}: {:?}", Plant::ALL)));
+    set(plant.transpose()?);
     Ok(())
 }
 #[cfg(not(feature = "plant"))]
-fn set_plant(plant: Option<Plant>) -> Result<()> {
-    if plant.is_some() {
+fn set_plant(name: Option<&str>) -> Result<()> {
+    if name.is_some() {
         bail!("this build has no bugs to switch on: build it with --features plant");
     }
     Ok(())
