@@ -63,9 +63,9 @@ fn stat_tells_full_from_some_by_what_the_other_threads_do() {
             serde_json::from_slice(&answer.expect("it starts").stdout).expect("it is JSON");
         running.finish().must_succeed();
         let process = &stat["processes"][0];
-        // It uses all of its 160 MiB. Just after they were filled, not all of them have come back.
+        // It uses all of its 160 MiB, of which at most 48 are in RAM. Just after they were filled, not all of the others have come back.
         let in_use = process["in_use_bytes"].as_u64().expect("it is a number") >> 20;
-        assert!((90..=210).contains(&in_use), "{in_use} MiB: {process}");
+        assert!((64..=210).contains(&in_use), "{in_use} MiB: {process}");
         report(&format!("stat: {others:?}: some {}, full {}", process["some"], process["full"]));
         let [some, full] = ["some", "full"].map(|kind| &process[kind]);
         assert!(some["avg10"].as_f64() >= full["avg10"].as_f64(), "{process}");
