@@ -93,7 +93,7 @@ fn shares_hot_process_keeps_its_pages_beside_a_cold_one() {
     report(&format!("shares: hot {hot:?}, cold {cold:?}"));
     assert!(cold.taken > 20_000, "{cold:?}");
     // It was a third of what was taken from the cold one before reclaim knew whose pages come back, and the hot one waited for 4 of 8 seconds.
-    assert!(hot.taken * 4 < cold.taken, "{hot:?} {cold:?}");
+    assert!(hot.taken * 6 < cold.taken, "{hot:?} {cold:?}");
     // A tenth to a fifth on machines of which others have a part.
     assert!(hot.some_seconds < SECONDS as f64 * 0.3, "{hot:?}");
 }

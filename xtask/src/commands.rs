@@ -21,6 +21,8 @@ pub const PROGRAMS: &str = "uswap-test-programs";
 pub const EXPERIMENTS: &str = "uswap-experiments";
 /// Its feature with which the atomics note each access.
 pub const VIRTUAL_TIME: &str = "virtual_time";
+/// How tests are built. What they run under a budget are release builds.
+pub const PROFILE: &str = "unit";
 
 /// `cargo ARGUMENTS` in the root of the repository.
 pub fn cargo(arguments: &[&str]) -> Command {
@@ -66,9 +68,6 @@ pub fn agent_path() -> PathBuf {
 pub fn fmt() -> Result<()> {
     succeed(cargo(&["fmt", "--all", "--", "--check"]))
 }
-
-/// How tests are built. What they run under a budget are release builds.
-pub const PROFILE: &str = "unit";
 
 /// Lints of all targets; a warning is an error. With the profile of the tests, which then need not build again what runs while building; but the agent cannot unwind.
 pub fn clippy() -> Result<()> {

@@ -202,13 +202,12 @@ fn simulator() -> Result<Seen> {
     // The unit tests have built it for their own, with assertions.
     let program = commands::target_directory().join(PROFILE).join("uswap-sim");
     ensure!(program.is_file(), "there is no {}: the build of the unit tests failed", program.display());
-    let soak = ["soak", "--hours", "1", "--from", "3", "--seeds", "1"];
     for words in [
         &["run", "--seeds", SIMULATOR_SEEDS][..],
         &["run", "--seeds", FILES_SEEDS, "--mix", "files"],
         &["run", "--seeds", MAPPINGS_SEEDS, "--mix", "mappings"],
         // A short form of a day; some hours of it are among the unit tests. This seed has pauses.
-        &soak,
+        &["soak", "--hours", "1", "--from", "3", "--seeds", "1"],
     ] {
         let mut command = Command::new(&program);
         command.args(words);
