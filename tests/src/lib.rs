@@ -1,7 +1,7 @@
 //! Harness of the tests that run whole programs under uswap.
 //!
-//! What must hold: one test runs at a time on the machine (`turn` takes a file lock), because all of them measure
-//! memory or time. Every process that a test starts is dead when the test ends. A test that cannot run here says so
+//! What must hold: a test that measures memory or time has the machine for itself (`turn` takes a file lock); one that only looks
+//! at content runs beside others of its kind (`shared_turn`). Every process that a test starts is dead when the test ends. A test that cannot run here says so
 //! on a line that begins with `SKIP:` and is counted.
 //!
 //! `USWAP_BIN` names the binary under test; `USWAP_BIN=plain` runs everything without uswap, which tests the tests.
@@ -19,7 +19,8 @@ pub mod small_disk;
 
 pub use pair::{compare, compare_outputs};
 pub use places::{
-    Scratch, full_size, needs, program, report, scaled_mib, scaled_mib_by, skip, turn, uswap_binary,
+    Scratch, full_size, needs, program, report, scaled_mib, scaled_mib_by, shared_turn, skip, turn,
+    uswap_binary,
 };
 pub use run::{Outcome, Run, Running};
 pub use small_disk::SmallDisk;

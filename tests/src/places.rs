@@ -10,17 +10,26 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 static SKIPPED: AtomicU64 = AtomicU64::new(0);
 static SCRATCHES: AtomicU64 = AtomicU64::new(0);
 
-/// Waits until no other test of this machine runs. The turn ends when the file is dropped.
+/// Waits until no other test of this machine runs: for what measures memory or time. The turn ends when the file is dropped.
 #[must_use]
 pub fn turn() -> File {
-    let path = std::env::temp_dir().join("uswap-tests.lock");
-    let file = OpenOptions::new()
-        .create(true)
-        .append(true)
-        .open(&path)
-        .expect("the temporary directory is writable");
+    let file = turns();
     file.lock().expect("a local file can be locked");
     file
+}
+
+/// Waits until no test runs that wants the machine for itself: for what only looks at content, and waits for much of its time.
+#[must_use]
+pub fn shared_turn() -> File {
+    let file = turns();
+    file.lock_shared().expect("a local file can be locked");
+    file
+}
+
+fn turns() -> File {
+    let path = std::env::temp_dir().join("uswap-tests.lock");
+    let opened = OpenOptions::new().create(true).append(true).open(path);
+    opened.expect("the temporary directory is writable")
 }
 
 /// True for the sizes of the promise, false for those that fit a CI run.

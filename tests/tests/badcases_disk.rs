@@ -7,9 +7,12 @@ use rustix::process::Signal;
 use std::fs::OpenOptions;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 use std::time::Duration;
 use uswap_tests::process::Process;
-use uswap_tests::{Outcome, Run, Running, Scratch, SmallDisk, program, report, skip, turn, uswap_binary};
+use uswap_tests::{
+    Outcome, Run, Running, Scratch, SmallDisk, program, report, shared_turn, skip, turn, uswap_binary,
+};
 
 /// A control group in which one disk is slow; removed when dropped.
 struct SlowGroup {
@@ -40,7 +43,8 @@ impl SlowGroup {
         let device = std::fs::metadata(&disk.mounted).expect("it is mounted").dev();
         let device = format!("{}:{}", rustix::fs::major(device), rustix::fs::minor(device));
         for (root, limits) in [("/sys/fs/cgroup/blkio", Self::FIRST), ("/sys/fs/cgroup", Self::SECOND)] {
-            let path = Path::new(root).join(format!("uswap-slow-disk-{}", std::process::id()));
+            // The device is its own.
+            let path = Path::new(root).join(format!("uswap-slow-disk-{}", device.replace(':', "-")));
             let group = Self { path, limits, device: device.clone() };
             let made = Path::new(root).join("cgroup.procs").exists()
                 && std::fs::create_dir(&group.path).is_ok()
@@ -92,13 +96,17 @@ impl Drop for SlowGroup {
 }
 
 fn touch_words() -> [&'static str; 8] {
-    ["--bytes", "300M", "--content", "random", "--access", "read", "--count", "75000"]
+    ["--bytes", "200M", "--content", "random", "--access", "read", "--count", "50000"]
 }
 
 /// The checksum that the program prints when it sees only right bytes.
 fn right_checksum() -> String {
-    let outcome = Run::plain(program("touch")).args(touch_words()).args(["--seconds", "1000"]).finish();
-    checksum(&outcome.must_succeed().stdout).expect("touch prints one")
+    static RIGHT: OnceLock<String> = OnceLock::new();
+    let find = || {
+        let outcome = Run::plain(program("touch")).args(touch_words()).args(["--seconds", "1000"]).finish();
+        checksum(&outcome.must_succeed().stdout).expect("touch prints one")
+    };
+    RIGHT.get_or_init(find).clone()
 }
 
 fn checksum(output: &str) -> Option<String> {
@@ -116,7 +124,7 @@ fn start_with(swap: &str, options: &[&str]) -> Running {
     Run::plain(program("touch"))
         .args(touch_words())
         .args(["--seconds", "1000"])
-        .uswap(75, &all)
+        .uswap(50, &all)
         .timeout(Duration::from_secs(180))
         .start()
 }
@@ -141,7 +149,7 @@ fn never_wrong(name: &str, outcome: &Outcome, right: &str) {
 
 #[test]
 fn badcases_disk_full_and_told_to_grow() {
-    let _turn = turn();
+    let _turn = shared_turn();
     if uswap_binary().is_none() {
         return skip("this case is about uswap itself");
     }
@@ -155,7 +163,7 @@ fn badcases_disk_full_and_told_to_grow() {
 
 #[test]
 fn badcases_disk_full_and_told_to_kill() {
-    let _turn = turn();
+    let _turn = shared_turn();
     if uswap_binary().is_none() {
         return skip("this case is about uswap itself");
     }
@@ -163,14 +171,14 @@ fn badcases_disk_full_and_told_to_kill() {
     let right = right_checksum();
     let outcome = start(&disk.mounted, &["--on-full", "kill"]).finish();
     never_wrong("disk_full_kill", &outcome, &right);
-    assert!(outcome.code != Some(0), "300M of random bytes cannot fit in 75M and 48M");
+    assert!(outcome.code != Some(0), "200M of random bytes cannot fit in 50M and 48M");
     assert!(outcome.stderr.to_lowercase().contains("full"), "no message: {}", outcome.stderr);
 }
 
 /// The disk fills up under the run: its processes are stopped, and go on when there is room again.
 #[test]
 fn badcases_disk_full_and_told_to_stop() {
-    let _turn = turn();
+    let _turn = shared_turn();
     if uswap_binary().is_none() {
         return skip("this case is about uswap itself");
     }
@@ -206,7 +214,7 @@ fn badcases_disk_full_and_told_to_stop() {
 #[test]
 fn badcases_room_that_shall_stay_free_stays_free() {
     const MIN_FREE: u64 = 120 << 20;
-    let _turn = turn();
+    let _turn = shared_turn();
     if uswap_binary().is_none() {
         return skip("this case is about uswap itself");
     }
@@ -235,7 +243,7 @@ fn badcases_room_that_shall_stay_free_stays_free() {
 #[test]
 fn badcases_the_file_is_no_larger_than_told() {
     const BYTES_MAX: u64 = 48 << 20;
-    let _turn = turn();
+    let _turn = shared_turn();
     if uswap_binary().is_none() {
         return skip("this case is about uswap itself");
     }
@@ -265,7 +273,7 @@ fn badcases_the_file_is_no_larger_than_told() {
 #[test]
 fn badcases_what_may_be_written_in_a_day_is_written() {
     const LIMIT: u64 = 40 << 20;
-    let _turn = turn();
+    let _turn = shared_turn();
     if uswap_binary().is_none() {
         return skip("this case is about uswap itself");
     }
@@ -288,7 +296,7 @@ fn badcases_what_may_be_written_in_a_day_is_written() {
 /// The disk takes 10 MB a second, the program makes memory a hundred times faster: it waits for the disk, and the budget holds.
 #[test]
 fn badcases_disk_is_slow() {
-    const BUDGET_MIB: u64 = 75;
+    const BUDGET_MIB: u64 = 50;
     const BYTES_PER_SECOND: u64 = 10 << 20;
     let _turn = turn();
     if uswap_binary().is_none() {
@@ -296,7 +304,7 @@ fn badcases_disk_is_slow() {
     }
     let Some(disk) = SmallDisk::new(400) else { return };
     let Some(slow) = SlowGroup::new(&disk, Slow::Bytes(BYTES_PER_SECOND)) else { return };
-    let words = ["--bytes", "150M", "--content", "random", "--access", "read", "--count", "1000"];
+    let words = ["--bytes", "100M", "--content", "random", "--access", "read", "--count", "1000"];
     let running = Run::plain(program("touch"))
         .args(words)
         .args(["--seconds", "1000"])
@@ -309,14 +317,14 @@ fn badcases_disk_is_slow() {
     let seconds = outcome.elapsed.as_secs_f64();
     report(&format!("disk_slow: {seconds:.1} s, peak {} MiB", outcome.samples.peak_bytes >> 20));
     // More than half of the pages do not fit.
-    let written = (150 - BUDGET_MIB) << 20;
+    let written = (100 - BUDGET_MIB) << 20;
     assert!(seconds > written as f64 / BYTES_PER_SECOND as f64 / 2.0, "the disk was not slow: {seconds} s");
 }
 
 /// For five seconds the disk serves one read and one write a second, each of which waits for a second or more. Nothing is wrong and nothing hangs: the program goes on when the disk does.
 #[test]
 fn badcases_disk_answers_once_a_second() {
-    let _turn = turn();
+    let _turn = shared_turn();
     if uswap_binary().is_none() {
         return skip("this case is about uswap itself; the simulator has slow disks too");
     }
@@ -339,7 +347,7 @@ fn badcases_disk_answers_once_a_second() {
 /// Someone else cuts the swap file short: what was behind the end is gone, and the program is told so. What is written later has its place again.
 #[test]
 fn badcases_swap_file_is_cut_short_mid_run() {
-    let _turn = turn();
+    let _turn = shared_turn();
     if uswap_binary().is_none() {
         return skip("this case is about uswap itself");
     }
@@ -359,7 +367,7 @@ fn badcases_swap_file_is_cut_short_mid_run() {
 /// Records change places, as when a disk writes to the wrong one: each opens only where it belongs.
 #[test]
 fn badcases_parts_of_the_swap_file_change_places() {
-    let _turn = turn();
+    let _turn = shared_turn();
     if uswap_binary().is_none() {
         return skip("this case is about uswap itself");
     }
@@ -381,7 +389,7 @@ fn badcases_parts_of_the_swap_file_change_places() {
 /// From some moment on every read and write of the disk fails.
 #[test]
 fn badcases_disk_fails_mid_run() {
-    let _turn = turn();
+    let _turn = shared_turn();
     if uswap_binary().is_none() {
         return skip("this case is about uswap itself; the simulator covers write errors in detail");
     }
@@ -398,7 +406,7 @@ fn badcases_disk_fails_mid_run() {
 /// Bytes in the swap file are changed by someone else: each changed blob is found by its checksum.
 #[test]
 fn badcases_data_flipped_mid_run() {
-    let _turn = turn();
+    let _turn = shared_turn();
     if uswap_binary().is_none() {
         return skip("this case is about uswap itself");
     }

@@ -59,7 +59,7 @@ fn bench_short_runs_and_can_be_compared_with_itself() {
     let _turn = turn();
     let scratch = Scratch::new();
     let options = ["--scenario", "short", "--budget", "32M", "--seconds", "1"];
-    let what = ["--workloads", "seqscan,pmbench-zipf-2", "--rivals", rivals()];
+    let what = ["--workloads", "pmbench-zipf-2", "--rivals", rivals()];
     let Some(run) = bench(&scratch, &[&options[..], &what[..]].concat()) else { return };
     let before = traces(&scratch.file("swap"));
     let outcome = run.finish();
@@ -81,7 +81,7 @@ fn bench_short_runs_and_can_be_compared_with_itself() {
             good += u32::from(how == "done");
         }
     }
-    assert!(good >= 4, "only {good} runs ended well: {text}");
+    assert!(good >= 2, "only {good} runs ended well: {text}");
     for file in ["report.html", "table.txt", "table.md"] {
         let bytes = std::fs::metadata(scratch.file(&format!("out/{file}"))).map_or(0, |file| file.len());
         assert!(bytes > 500, "{file} has {bytes} bytes");

@@ -29,8 +29,8 @@ fn budget_python_sorts_objects_four_times_its_budget() {
     if !needs(&["python3"]) {
         return;
     }
-    // Its accesses are random, so most of them wait for the disk: in the short form it is only three times as large.
-    let objects_mib = if full_size() { 1024 } else { sized_mib(768) };
+    // Its accesses are random, so most of them wait for the disk: in the short form it is a little over twice as large.
+    let objects_mib = if full_size() { 1024 } else { sized_mib(560) };
     // About 560 bytes an object with its key, tuple and place in the list.
     let count = objects_mib * 1024 * 1024 / 560;
     compare("budget_python", sized_mib(256), &[], || {

@@ -1,7 +1,7 @@
 //! One test for each mode of `evil`: programs that are hard to live inside, with four times their budget.
 
 use uswap_tests::pair::figures;
-use uswap_tests::{Run, full_size, program, turn, uswap_binary};
+use uswap_tests::{Run, full_size, program, shared_turn, turn, uswap_binary};
 
 /// Pages of zeros that first touches got, by the closing report.
 fn zero_filled(report: &str) -> u64 {
@@ -16,18 +16,32 @@ fn gives_huge_pages() -> bool {
     when.contains("[madvise]") || when.contains("[always]")
 }
 
+/// Modes in which memory or time is measured, or that need most of the machine.
+const ALONE: &[&str] = &[
+    "allocated_again",
+    "allocated_and_fast",
+    "excluded_place_again",
+    "huge_pages",
+    "large_and_fast",
+    "no_time_stamps",
+    "sparse_in_huge_pages",
+    "thousand_threads",
+];
+
 fn case(mode: &str) {
-    let _turn = turn();
+    let alone = ALONE.contains(&mode);
+    let _turn = if alone { turn() } else { shared_turn() };
     let (bytes, ram_mib) = match mode {
         // Of smaller budgets a huge page is too large a part.
         "huge_pages" if full_size() => ("800M", 256),
-        "huge_pages" => ("600M", 256),
+        "huge_pages" => ("450M", 256),
         "sparse_in_huge_pages" => ("1000M", 256),
         _ if full_size() => ("400M", 100),
         // What takes long: 72 processes, or all of memory again and again.
-        "deep_family" => ("50M", 25),
-        "exec_itself" | "late_child" | "sparse" | "split_mapping" => ("80M", 25),
-        _ => ("200M", 50),
+        "deep_family" => ("32M", 16),
+        "exec_itself" | "late_child" | "sparse" | "split_mapping" => ("60M", 20),
+        _ if alone => ("200M", 50),
+        _ => ("120M", 30),
     };
     let outcome = Run::plain(program("evil")).args([mode, "--bytes", bytes]).uswap(ram_mib, &[]).finish();
     outcome.must_succeed();
@@ -59,7 +73,7 @@ fn case(mode: &str) {
 /// The list of the program and the list below must be the same.
 #[test]
 fn evil_every_mode_has_a_test() {
-    let _turn = turn();
+    let _turn = shared_turn();
     let modes = Run::plain(program("evil")).arg("list").finish();
     let source = include_str!("evil.rs");
     for mode in modes.stdout.lines() {

@@ -2,7 +2,9 @@
 
 use std::time::{Duration, Instant};
 use uswap_tests::redis::{Client, server};
-use uswap_tests::{MIB, Run, Scratch, full_size, needs, program, scaled_mib_by, turn, uswap_binary};
+use uswap_tests::{
+    MIB, Run, Scratch, full_size, needs, program, scaled_mib_by, shared_turn, turn, uswap_binary,
+};
 
 const PYTHON: &str = r#"
 import os, sys
@@ -32,13 +34,13 @@ print("OK")
 
 #[test]
 fn fork_four_generations_of_python() {
-    let _turn = turn();
+    let _turn = shared_turn();
     if !needs(&["python3"]) {
         return;
     }
     // About 500 bytes a value; python's reference counts write into pages that are only read otherwise.
-    let count = scaled_mib_by(400, 7) * MIB / 500;
-    let ram_mib = scaled_mib_by(200, 7);
+    let count = scaled_mib_by(400, 10) * MIB / 500;
+    let ram_mib = scaled_mib_by(200, 10);
     let run = Run::plain("/usr/bin/python3").args(["-c", PYTHON, &count.to_string()]);
     let outcome = run.uswap(ram_mib, &[]).finish();
     outcome.must_succeed();
@@ -48,13 +50,13 @@ fn fork_four_generations_of_python() {
 /// redis saves from a forked child while the parent goes on changing values: the file must hold the moment of the fork.
 #[test]
 fn fork_redis_saves_the_moment_of_the_fork() {
-    let _turn = turn();
+    let _turn = shared_turn();
     if !needs(&["redis-server"]) {
         return;
     }
-    let count = scaled_mib_by(400, 7) * MIB / 1000;
+    let count = scaled_mib_by(400, 10) * MIB / 1000;
     let scratch = Scratch::new();
-    let mut running = server(scratch.path()).uswap(scaled_mib_by(200, 7), &[]).start();
+    let mut running = server(scratch.path()).uswap(scaled_mib_by(200, 10), &[]).start();
     let mut client = Client::connect(scratch.path(), &mut running);
     client.fill(0..count, 1);
     assert_eq!(client.one("BGSAVE"), "+Background saving started");
@@ -82,7 +84,7 @@ fn fork_redis_saves_the_moment_of_the_fork() {
 /// Threads fork while others map, unmap and write: each child finds what its thread had, whatever was under way. Several at once, because what is wrong shows when threads wait for a processor.
 #[test]
 fn fork_by_six_threads_while_they_map() {
-    let _turn = turn();
+    let _turn = shared_turn();
     // What is left: mappings, and processes of all kinds.
     const WITHOUT: &str = "write,stamp,read,verify_all_of_one,read_shared_by_threads,unmap_part,remap_resize,remap_move,remap_leave_old,dontneed,free,protect,unprotect,malloc,\
                            realloc,pipe,file,direct_file,futex";
@@ -131,7 +133,7 @@ fn fork_into_a_pid_namespace_stays_managed() {
 /// A shell forks and executes: what is one process, one after the other with two records of it, has its memory once. Counted twice it would be over the budget, and be moved out.
 #[test]
 fn fork_and_exec_count_memory_once() {
-    let _turn = turn();
+    let _turn = shared_turn();
     if !needs(&["python3"]) {
         return;
     }

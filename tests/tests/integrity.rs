@@ -4,7 +4,7 @@ use std::io::Write;
 use std::os::unix::fs::FileExt;
 use std::time::Duration;
 use uswap_tests::pair::figures;
-use uswap_tests::{Run, full_size, needs, program, report, scaled_mib, turn};
+use uswap_tests::{Run, full_size, needs, program, report, scaled_mib, shared_turn, turn};
 
 #[test]
 fn integrity_memtester_finds_no_error() {
@@ -63,20 +63,20 @@ fn churn(name: &str, options: &[&str], seed: &str) {
 
 #[test]
 fn integrity_churn_finds_no_wrong_page() {
-    let _turn = turn();
+    let _turn = shared_turn();
     churn("integrity_churn", &[], "1");
 }
 
 #[test]
 fn integrity_churn_mostly_through_the_file() {
-    let _turn = turn();
+    let _turn = shared_turn();
     churn("integrity_churn_pool_5", &["--pool", "5%"], "2");
 }
 
 /// The judge is judged: bytes are changed in churn's memory from outside, without uswap, and it must notice.
 #[test]
 fn integrity_churn_notices_a_changed_page() {
-    let _turn = turn();
+    let _turn = shared_turn();
     let words = ["--threads", "2", "--seconds", "60", "--bytes", "64M", "--seed", "3"];
     let mut running = Run::plain(program("churn")).args(words).start();
     std::thread::sleep(Duration::from_millis(1500));

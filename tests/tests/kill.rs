@@ -4,7 +4,7 @@ use rustix::process::Signal;
 use std::time::{Duration, Instant};
 use uswap_tests::content::mix;
 use uswap_tests::process::Process;
-use uswap_tests::{MIB, Run, full_size, program, report, turn, uswap_binary};
+use uswap_tests::{MIB, Run, full_size, program, report, shared_turn, uswap_binary};
 
 /// A random process of the tree; never the one that was started (the supervisor, or the shell), nor its first child
 /// when there is a supervisor (then that is the shell).
@@ -18,13 +18,13 @@ fn victim(processes: &[Process], root: i32, chance: u64) -> Option<Process> {
 /// that was not hit, directly or through its child, must end well; none may see a wrong page.
 #[test]
 fn kill_any_process_and_the_rest_stays_right() {
-    let _turn = turn();
+    let _turn = shared_turn();
     let rounds = if full_size() { 20 } else { 2 };
     for round in 0..rounds {
         let churn = program("churn");
         let one = |seed: u64| {
             format!(
-                "({} --threads 3 --seconds 10 --bytes 60M --seed {seed}; echo seed {seed} code $?) & ",
+                "({} --threads 3 --seconds 8 --bytes 60M --seed {seed}; echo seed {seed} code $?) & ",
                 churn.display()
             )
         };
@@ -57,7 +57,7 @@ fn kill_any_process_and_the_rest_stays_right() {
 /// One process with much memory is killed; within seconds its resident and its compressed memory are given back.
 #[test]
 fn kill_gives_the_memory_back() {
-    let _turn = turn();
+    let _turn = shared_turn();
     let touch = program("touch");
     let touch = touch.display();
     let script = format!(
@@ -95,13 +95,13 @@ fn kill_gives_the_memory_back() {
 /// The supervisor itself is killed: the programs may end or go on, but none hangs and none sees a wrong page.
 #[test]
 fn kill_the_supervisor_and_nothing_hangs() {
-    let _turn = turn();
+    let _turn = shared_turn();
     if uswap_binary().is_none() {
         return;
     }
     for round in 0..if full_size() { 10 } else { 2 } {
         let seed = round.to_string();
-        let words = ["--threads", "4", "--seconds", "8", "--bytes", "150M", "--seed", &seed];
+        let words = ["--threads", "4", "--seconds", "6", "--bytes", "150M", "--seed", &seed];
         let running = Run::plain(program("churn")).args(words).uswap(50, &[]).start();
         std::thread::sleep(Duration::from_millis(500 + mix(round) % 4000));
         let supervisor = Process::now(running.pid()).expect("it runs");

@@ -63,7 +63,7 @@ fn nopressure_compile() {
     }
     let scratch = Scratch::new();
     let source = scratch.file("source.c");
-    let functions: String = (0..1500 * scale())
+    let functions: String = (0..600 * scale())
         .map(|number| format!("int f{number}(int a, int b) {{ for (int i = 0; i < b; i++) a += i * {number} ^ (a >> 3); return a; }}\n"))
         .collect();
     std::fs::write(&source, functions).expect("the scratch directory is writable");
@@ -89,7 +89,7 @@ fn nopressure_redis_benchmark() {
     }
     let scratch = Scratch::new();
     let socket = scratch.file("redis.sock");
-    let (socket, requests) = (socket.display(), 100_000 * scale());
+    let (socket, requests) = (socket.display(), 40_000 * scale());
     let script = format!(
         "redis-server --port 0 --unixsocket {socket} --save '' --appendonly no --daemonize no >/dev/null & \
          until [ -S {socket} ]; do sleep 0.01; done; \

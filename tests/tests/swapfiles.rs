@@ -1,17 +1,18 @@
 //! Several swap files: which is filled first, and what happens when one of them is full or fails.
 
 use std::path::Path;
+use std::sync::OnceLock;
 use std::time::Duration;
 use uswap_tests::{
-    MIB, Outcome, Run, Running, Scratch, SmallDisk, program, report, skip, turn, uswap_binary,
+    MIB, Outcome, Run, Running, Scratch, SmallDisk, program, report, shared_turn, skip, uswap_binary,
 };
 
-const BUDGET_MIB: u64 = 75;
-const DATA: &str = "300M";
+const BUDGET_MIB: u64 = 50;
+const DATA: &str = "200M";
 
-fn touch(seconds: &str) -> Run {
-    let words = ["--bytes", DATA, "--content", "random", "--access", "read", "--count", "100000"];
-    Run::plain(program("touch")).args(words).args(["--seconds", seconds]).timeout(Duration::from_secs(180))
+fn touch() -> Run {
+    let words = ["--bytes", DATA, "--content", "random", "--access", "read", "--count", "60000"];
+    Run::plain(program("touch")).args(words).args(["--seconds", "1000"]).timeout(Duration::from_secs(180))
 }
 
 /// The checksum that the program prints when it sees only right bytes.
@@ -39,10 +40,12 @@ fn run(
     let mut words = vec!["--json", json.as_str()];
     swap.iter().for_each(|swap| words.extend(["--swap", swap.as_str()]));
     words.extend(options);
-    let mut running = touch("1000").uswap(BUDGET_MIB, &words).start();
+    let mut running = touch().uswap(BUDGET_MIB, &words).start();
     meanwhile(&mut running);
     let outcome = running.finish();
-    assert_eq!(checksum(&outcome), checksum(&touch("1000").finish()), "wrong bytes reached the program");
+    static RIGHT: OnceLock<String> = OnceLock::new();
+    let right = RIGHT.get_or_init(|| checksum(&touch().finish()));
+    assert_eq!(&checksum(&outcome), right, "wrong bytes reached the program");
     let text = std::fs::read_to_string(&json).expect("the report was written");
     let value: serde_json::Value = serde_json::from_str(&text).expect("JSON");
     let number = |file: &serde_json::Value, name: &str| file[name].as_u64().expect("a number");
@@ -62,7 +65,7 @@ fn place(directory: &Path, rest: &str) -> String {
 
 #[test]
 fn swapfiles_are_filled_by_priority_and_equal_ones_in_turn() {
-    let _turn = turn();
+    let _turn = shared_turn();
     if uswap_binary().is_none() {
         return skip("this case is about uswap itself");
     }
@@ -82,19 +85,19 @@ fn swapfiles_are_filled_by_priority_and_equal_ones_in_turn() {
     let [low, one, two, first, other] = files.as_slice() else { panic!("five files were named") };
     assert_eq!(low.written, 0, "the others have room");
     assert!([first, other].iter().all(|file| file.peak > 15 * MIB), "the first ones are full");
-    assert!(one.written > 60 * MIB && one.written.abs_diff(two.written) < 8 * MIB, "not in turn");
+    assert!(one.written > 40 * MIB && one.written.abs_diff(two.written) < 8 * MIB, "not in turn");
 }
 
 #[test]
 fn swapfiles_one_disk_is_full_and_the_others_go_on() {
-    let _turn = turn();
+    let _turn = shared_turn();
     if uswap_binary().is_none() {
         return skip("this case is about uswap itself");
     }
     let (Some(small), Some(large)) = (SmallDisk::new(48), SmallDisk::new(400)) else { return };
     let swap = [place(&small.mounted, "300M:9"), place(&large.mounted, "350M")];
     let (outcome, files) = run("one_is_full", &swap, &["--on-full", "kill"], |_| ());
-    assert!(files[0].written > 20 * MIB && files[1].written > 100 * MIB);
+    assert!(files[0].written > 20 * MIB && files[1].written > 60 * MIB);
     let named = format!("the swap file in '{}' is full", small.mounted.display());
     assert!(outcome.stderr.contains(&named), "not said: {}", outcome.stderr);
     assert!(!outcome.stderr.contains("over the budget from here"), "{}", outcome.stderr);
@@ -103,7 +106,7 @@ fn swapfiles_one_disk_is_full_and_the_others_go_on() {
 /// Writes to the first disk fail from some moment on; what was written before can be read.
 #[test]
 fn swapfiles_one_disk_fails_to_write_and_the_others_go_on() {
-    let _turn = turn();
+    let _turn = shared_turn();
     if uswap_binary().is_none() {
         return skip("this case is about uswap itself");
     }
@@ -113,14 +116,14 @@ fn swapfiles_one_disk_fails_to_write_and_the_others_go_on() {
         assert!(running.waits_for_swap_file(&failing.mounted, 20 * MIB).is_some(), "it was not used");
         failing.fail_writes();
     });
-    assert!(files[0].written > 10 * MIB && files[1].written > 100 * MIB);
+    assert!(files[0].written > 10 * MIB && files[1].written > 60 * MIB);
     let named = format!("the swap file in '{}' cannot be written", failing.mounted.display());
     assert!(outcome.stderr.contains(&named), "not said: {}", outcome.stderr);
 }
 
 #[test]
 fn swapfiles_both_disks_are_full_and_the_rule_applies() {
-    let _turn = turn();
+    let _turn = shared_turn();
     if uswap_binary().is_none() {
         return skip("this case is about uswap itself");
     }
@@ -130,7 +133,7 @@ fn swapfiles_both_disks_are_full_and_the_rule_applies() {
     assert!(files.iter().all(|file| file.written > 20 * MIB), "both were used");
     assert!(outcome.stderr.contains("over the budget from here"), "no message: {}", outcome.stderr);
     let words = ["--swap", &swap[0], "--swap", &swap[1], "--on-full", "kill"];
-    let killed = touch("1000").uswap(BUDGET_MIB, &words).finish();
-    assert!(killed.code != Some(0), "300M of random bytes cannot fit");
+    let killed = touch().uswap(BUDGET_MIB, &words).finish();
+    assert!(killed.code != Some(0), "200M of random bytes cannot fit");
     assert!(killed.stderr.contains("--on-full kill"), "no message: {}", killed.stderr);
 }

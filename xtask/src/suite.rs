@@ -15,13 +15,13 @@ use crate::commands::{
     self, AGENT, EXPERIMENTS, INTEGRATION, PROFILE, PROGRAMS, VIRTUAL_TIME, cargo, with_other_atomics,
 };
 
-/// Seeds that the simulator runs: as many as CI has time for (20 s).
-const SIMULATOR_SEEDS: &str = "150";
+/// Seeds that the simulator runs beside those of its tests: as many as CI has time for.
+const SIMULATOR_SEEDS: &str = "60";
 
-/// The same of programs that mostly change mappings (3 s).
+/// The same of programs that mostly change mappings.
 const MAPPINGS_SEEDS: &str = "100";
 
-/// The same of swap files that come and go (3 s).
+/// The same of swap files that come and go.
 const FILES_SEEDS: &str = "30";
 
 /// Time of the step `fuzz`: more than the property tests have.
@@ -216,13 +216,13 @@ fn simulator() -> Result<Seen> {
     Ok(Seen::default())
 }
 
-/// One at a time: each of them fills memory and watches how much there is.
+/// Two at a time. Those that measure wait until they are alone; the others wait for something most of their time.
 fn integration_tests() -> Result<Seen> {
     let uswap = commands::uswap_path();
     ensure!(uswap.is_file(), "there is no {}: the build failed", uswap.display());
     commands::succeed(cargo(&["build", "--release", "-p", PROGRAMS]))?;
     let mut command =
-        cargo(&["test", "--profile", PROFILE, "-p", INTEGRATION, "--", "--test-threads=1", "--nocapture"]);
+        cargo(&["test", "--profile", PROFILE, "-p", INTEGRATION, "--", "--test-threads=2", "--nocapture"]);
     command.env("USWAP_BIN", uswap);
     watch_tests(command)
 }
