@@ -36,7 +36,7 @@ impl Move {
 /// Pages that arrived.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Arrival {
-    /// Where they are, or will be: a part of the new place.
+    /// Where they are, or will be, with what their mapping grew by: a part of the new place.
     pub place: PageRange,
     /// The first page of their mapping.
     pub begins: PageId,
@@ -82,11 +82,12 @@ impl Arrivals {
     pub fn clear(&mut self) {
         self.count = 0;
     }
-    /// A move brought pages. It unmapped `room` for them, in one step with the move: what had arrived there is gone.
-    pub fn add(&mut self, by: Move, room: PageRange) {
+    /// A move brought pages, to the start of `place`: the mapping may have grown by the move, and its new pages are no older. The move unmapped `room` for it, in one step: what had
+    /// arrived there is gone.
+    pub fn add(&mut self, by: Move, place: PageRange, room: PageRange) {
         self.take_out(room);
-        self.take_out(by.target());
-        self.push(Arrival { place: by.target(), begins: by.to, by, words: Words::OnTheirWay });
+        self.take_out(place);
+        self.push(Arrival { place, begins: by.to, by, words: Words::OnTheirWay });
     }
     fn push(&mut self, arrival: Arrival) {
         if self.count == ARRIVALS_MAX {
@@ -143,6 +144,11 @@ impl Arrivals {
         let there = |arrival: &Arrival| arrival.words == Words::There && arrival.place.contains(page);
         self.arrivals[..self.count].iter().any(there)
     }
+    /// True when something in `range` was brought by this move.
+    pub fn has_any_by(&self, by: Move, range: PageRange) -> bool {
+        let is_there = |arrival: &Arrival| arrival.by == by && overlap(arrival.place, range);
+        self.arrivals[..self.count].iter().any(is_there)
+    }
     /// True when the page arrived.
     pub fn contains(&self, page: PageId) -> bool {
         self.arrivals[..self.count].iter().any(|arrival| arrival.place.contains(page))
@@ -170,16 +176,19 @@ mod tests {
     #[test]
     fn an_arrival_is_there_until_it_is_taken_out_and_knows_its_move() {
         let mut arrivals = Arrivals::new();
-        arrivals.add(moved(100, 10, 10), range(10, 25));
-        arrivals.add(moved(200, 30, 5), range(30, 35));
+        arrivals.add(moved(100, 10, 10), range(10, 20), range(10, 25));
+        arrivals.add(moved(200, 30, 2), range(30, 35), range(30, 35));
         arrivals.take_out(range(12, 16));
         let first = arrivals.first_in(range(0, 100)).expect("the front of the first");
         assert_eq!((first.place, first.by), (range(10, 12), moved(100, 10, 10)));
         let second = arrivals.first_in(range(13, 18)).expect("what is behind the hole");
         assert_eq!((second.place, second.begins), (range(16, 18), PageId(16)));
         assert_eq!(arrivals.first_without(range(12, 40)), (range(12, 16), range(20, 40)));
+        assert!(arrivals.has_any_by(moved(100, 10, 10), range(15, 17)));
+        assert!(!arrivals.has_any_by(moved(100, 10, 10), range(12, 16)), "what was there is gone");
+        assert!(!arrivals.has_any_by(moved(200, 30, 2), range(15, 17)), "another one brought it");
         assert_eq!(arrivals.first_in(range(18, 18)), None, "who goes on behind each comes to an end");
-        arrivals.add(moved(300, 8, 1), range(8, 31));
+        arrivals.add(moved(300, 8, 1), range(8, 9), range(8, 31));
         assert_eq!(arrivals.first_in(range(9, 100)).map(|arrival| arrival.place), Some(range(31, 35)));
         assert!(!arrivals.has_word(PageId(8)));
         arrivals.words_are_there(moved(300, 8, 1));
@@ -193,7 +202,10 @@ mod tests {
     fn of_too_many_the_oldest_is_forgotten() {
         let mut arrivals = Arrivals::new();
         let places = 0..=ARRIVALS_MAX as u64;
-        places.for_each(|index| arrivals.add(moved(5000 + index, index * 10, 2), NOTHING));
+        places.for_each(|index| {
+            let by = moved(5000 + index, index * 10, 2);
+            arrivals.add(by, by.target(), NOTHING);
+        });
         assert!(!arrivals.contains(PageId(0)));
         assert!((1..=ARRIVALS_MAX as u64).all(|index| arrivals.contains(PageId(index * 10 + 1))));
     }
@@ -207,7 +219,7 @@ mod tests {
             for (adds, start, pages) in changes {
                 let changed = range(start, start + pages);
                 if adds {
-                    arrivals.add(moved(1000, start, pages), changed);
+                    arrivals.add(moved(1000, start, pages), changed, NOTHING);
                 } else {
                     arrivals.take_out(changed);
                 }

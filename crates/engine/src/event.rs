@@ -73,19 +73,19 @@ pub enum Forks {
     Waiting,
 }
 
-/// Whether moves that were read before an event concern the same pages, and are not done.
+/// Whether an event must wait for others that were read before it and are not done.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Order {
     /// No.
     Free,
-    /// The event is put behind them.
-    BehindMoves,
+    /// It is put behind moves of the same pages, or a fork that came before it.
+    Behind,
 }
 
 /// What an event must know of those that were read before it and are not done.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Turn {
-    /// Its place among moves.
+    /// Its place among them.
     pub order: Order,
     /// It is older than what is at this position of the list.
     pub before: Option<usize>,
@@ -131,7 +131,7 @@ impl<P: Platform> Engine<'_, P> {
             Event::Remove(range) => {
                 self.counters.add(Counter::EventRemove, 1);
                 self.hold_range(range);
-                if turn.order == Order::BehindMoves || turn.forks == Forks::Waiting {
+                if turn.order == Order::Behind || turn.forks == Forks::Waiting {
                     return Removal::DropAgain(range);
                 }
                 self.remove_words(range, Afterwards::StillManaged);
@@ -152,19 +152,32 @@ impl<P: Platform> Engine<'_, P> {
                 }
                 let moved = Move { from, to };
                 let to = PageRange { start: to, end: to.plus(pages.max(turn.room_pages)) };
-                self.private.lock().late_unmaps.arrivals.add(moved, to);
+                let place = self.arrived_in(moved, to);
+                self.private.lock().late_unmaps.arrivals.add(moved, place, to);
                 match turn.order {
                     Order::Free => self.remap_or_wait(from, to, stays).await,
-                    Order::BehindMoves => Removal::Postponed { from, to, stays },
+                    Order::Behind => Removal::Postponed { from, to, stays },
                 }
             }
         }
     }
 
+    /// Where pages came to that were moved just now, with what their mapping grew by: of the room that was made for them more may be mapped. Nobody has used that before the call returns, so
+    /// whoever moves something away from there was first, and its event comes later.
+    fn arrived_in(&self, moved: Move, room: PageRange) -> PageRange {
+        let target = moved.target();
+        if room.end <= target.end {
+            return target;
+        }
+        let mapping = self.platform.registered_mapping(room).filter(|mapping| mapping.start == target.start);
+        let end = mapping.map_or(target.end, |mapping| mapping.end.clamp(target.end, room.end));
+        PageRange { start: target.start, end }
+    }
+
     /// Drops the words of what is surely unmapped.
     fn unmap(&self, range: PageRange, turn: &Turn) -> Removal {
         // The kernel lets the thread that unmaps count its change down after it woke up, so that an event is pending is the ordinary case.
-        let wait = turn.order == Order::BehindMoves
+        let wait = turn.order == Order::Behind
             || self.table.first_managed(range).is_some()
                 && (turn.forks == Forks::Waiting || self.platform.event_pending());
         let (mut left, mut rest) = (Removal::Done, range);

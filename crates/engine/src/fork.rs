@@ -39,6 +39,26 @@ impl Places {
     }
 }
 
+/// True when a child has a page that one move took from `page`, in the place where it was before that move or before others: `older` ones, the newest first.
+fn came_from(
+    mut page: PageId,
+    older: impl Iterator<Item = Move>,
+    child_has: impl Fn(PageId) -> bool,
+) -> bool {
+    if child_has(page) {
+        return true;
+    }
+    for Move { from, to } in older {
+        if (Move { from, to }).target().contains(page) {
+            page = from.start.plus(page.0 - to.0);
+            if child_has(page) {
+                return true;
+            }
+        }
+    }
+    false
+}
+
 impl<P: Platform> Engine<'_, P> {
     /// Copies the page table for a forked child, with the gate exclusive: it is exactly the memory that the child has. Each stored page gets one more
     /// reference. From now on the child reads staged frames from our arena until [`Engine::end_handover`]. None: no record or table page is free.
@@ -132,12 +152,12 @@ impl<P: Platform> Engine<'_, P> {
         let child_has = |page| self.platform.child_has(descriptor, page);
         let arrived = |page| self.private.lock().late_unmaps.arrivals.contains(page);
         let mut not_moved = Places::new();
-        let moves = self.private.lock().late_unmaps.moves();
-        for Move { from, to } in moves {
+        let mut moves = self.private.lock().late_unmaps.moves();
+        while let Some(Move { from, to }) = moves.next() {
             let target = Move { from, to }.target();
             if let Some(page) = table.first_managed(target)
                 && !child_has(page)
-                && child_has(from.start.plus(page.0 - to.0))
+                && came_from(from.start.plus(page.0 - to.0), moves.clone(), child_has)
             {
                 not_moved.add(target);
                 if !self.carry(table, target, from.start) {
@@ -272,5 +292,24 @@ impl<P: Platform> Engine<'_, P> {
             }
         }
         Some(left)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn moved(from: u64, to: u64) -> Move {
+        Move { from: PageRange { start: PageId(from), end: PageId(from + 10) }, to: PageId(to) }
+    }
+
+    #[test]
+    fn where_pages_came_from_is_followed_through_all_moves_that_a_child_does_not_know() {
+        // 100 to 200, another to 500, then 200 to 300; and the child has 100, or what the first move left.
+        let older = || [moved(700, 500), moved(100, 200)].into_iter();
+        assert!(came_from(PageId(203), older(), |page| page == PageId(103)));
+        assert!(came_from(PageId(203), older(), |page| page == PageId(203)));
+        assert!(!came_from(PageId(203), older(), |page| page == PageId(703)), "nothing came from there");
+        assert!(!came_from(PageId(203), older().take(1), |page| page == PageId(103)));
     }
 }

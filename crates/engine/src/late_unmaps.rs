@@ -64,7 +64,7 @@ impl LateUnmaps {
         self.moves_count += 1;
     }
     /// The moves since no event was unread, the newest first.
-    pub fn moves(&self) -> impl Iterator<Item = Move> + use<> {
+    pub fn moves(&self) -> impl Iterator<Item = Move> + Clone + use<> {
         let (moves, count) = (self.moves, self.moves_count);
         (0..count).rev().map(move |index| moves[index])
     }

@@ -82,7 +82,7 @@ const BUSY_EVERY_NS: u64 = 20_000_000;
 /// And so long when none comes: then a thread was stopped between its change and its event (others have its processor, or it forks a large process), and all that is known of its pages is where they were.
 const SILENT_NS_MAX: u64 = 5_000_000_000;
 
-/// Rounds without a message, after which the processor is left to others for [`LONG_PAUSE_NS`] each time.
+/// Rounds without an event, after which the processor is left to others for [`LONG_PAUSE_NS`] each time.
 const SHORT_PAUSES: u32 = 100;
 const LONG_PAUSE_NS: u64 = 100_000;
 
@@ -90,19 +90,19 @@ const LONG_PAUSE_NS: u64 = 100_000;
 #[derive(Clone, Copy)]
 struct QuietWait {
     began_ns: u64,
-    /// When a message was read last.
-    read_ns: u64,
+    /// When an event was read last. Faults tell nothing: their threads wait, and those that change mappings may be stopped.
+    event_ns: u64,
     rounds_since: u32,
 }
 
 impl QuietWait {
     fn new(now_ns: u64) -> QuietWait {
-        QuietWait { began_ns: now_ns, read_ns: now_ns, rounds_since: 0 }
+        QuietWait { began_ns: now_ns, event_ns: now_ns, rounds_since: 0 }
     }
-    /// Another round, in which something was read or not.
-    fn go_on(&mut self, has_read: bool, now_ns: u64) {
-        if has_read {
-            (self.read_ns, self.rounds_since) = (now_ns, 0);
+    /// Another round, in which an event was read or not.
+    fn go_on(&mut self, has_event: bool, now_ns: u64) {
+        if has_event {
+            (self.event_ns, self.rounds_since) = (now_ns, 0);
         } else {
             self.rounds_since += 1;
         }
@@ -112,7 +112,7 @@ impl QuietWait {
         if is_planted(Plant::Impatient) {
             return now_ns - self.began_ns > 15_000_000;
         }
-        let is_busy = now_ns - self.read_ns <= BUSY_EVERY_NS;
+        let is_busy = now_ns - self.event_ns <= BUSY_EVERY_NS;
         now_ns - self.began_ns > if is_busy { BUSY_NS_MAX } else { SILENT_NS_MAX }
     }
 }
@@ -130,14 +130,16 @@ impl<P: Platform> Engine<'_, P> {
         let mut unfinished = Unfinished::new();
         let (mut total, mut waited) = (0, None::<QuietWait>);
         loop {
-            let total_before = total;
+            let mut has_event = false;
             if !faults.has_room() && self.platform.event_pending() {
                 self.give_back(faults);
             }
             while faults.has_room() && unfinished.places() > 0 {
                 // Each may need a place.
                 let asked = unfinished.places().min(MESSAGES_PER_READ_MAX);
+                let faults_before = faults.len();
                 let count = self.read_once(asked, faults, &mut unfinished).await;
+                has_event |= count > faults.len() - faults_before;
                 total += count;
                 // Events are behind the faults, and nothing can be filled before they are read: on until there is nothing more.
                 if count < asked {
@@ -146,7 +148,7 @@ impl<P: Platform> Engine<'_, P> {
             }
             let force = waited.as_mut().is_some_and(|waited| {
                 let now_ns = self.platform.now_ns();
-                waited.go_on(total > total_before, now_ns);
+                waited.go_on(has_event, now_ns);
                 waited.is_over(now_ns)
             });
             self.counters.add(Counter::EventForced, u64::from(force && unfinished.len() > 0));

@@ -5,6 +5,7 @@
 //! * of pages that came to a place and others that left it, the kernel shows which are there now;
 //! * a child of fork has what was mapped in the moment of the fork.
 
+use crate::arrivals::Move;
 use crate::engine::Engine;
 use crate::event::{Event, Forks, Order, Removal, Turn, overlap};
 use crate::platform::Platform;
@@ -28,8 +29,14 @@ pub(crate) fn room(unfinished: &Unfinished, to: PageId, pages: u64) -> PageRange
 }
 
 impl<P: Platform> Engine<'_, P> {
-    /// An event was read after a fork. What it tells of may have happened before or after the fork; where that matters the child is asked.
-    pub(crate) async fn settle_forks_before(&self, unfinished: &mut Unfinished, event: Event) -> Forks {
+    /// An event was read after a fork. What it tells of may have happened before or after the fork; where that matters the child is asked. A move that the child does not know waits behind the
+    /// fork, for which all changes must be known that came before it.
+    pub(crate) async fn settle_forks_before(
+        &self,
+        unfinished: &mut Unfinished,
+        event: Event,
+    ) -> (Forks, Order) {
+        let mut order = Order::Free;
         match event {
             // What they drop waits.
             Event::Remove(_) | Event::Unmap(_) => (),
@@ -37,7 +44,9 @@ impl<P: Platform> Engine<'_, P> {
             Event::Remap { from, to, pages, stays } => {
                 let from = PageRange { start: from, end: from.plus(pages) };
                 let target = PageRange { start: to, end: to.plus(pages) };
-                let Some(page) = self.table.first_managed(from) else { return unfinished.forks() };
+                let Some(page) = self.table.first_managed(from) else {
+                    return (unfinished.forks(), order);
+                };
                 let is_older = |child| {
                     let moved_before = || self.has_new_place(child, self.table, target);
                     self.platform.child_has(child, page) && !(stays && moved_before())
@@ -54,21 +63,32 @@ impl<P: Platform> Engine<'_, P> {
                     }
                 }
                 let room = unfinished.position(|left| is_room(left, to, pages));
-                self.finish_forks_if(unfinished, |child, position| match room {
+                let is_before = |child, position| match room {
                     // What was read first was first, as far as the place shows.
                     Some(room) if stays => position < room && self.platform.child_has(child, page),
                     _ => is_older(child),
-                })
-                .await;
+                };
+                if unfinished.places() < UNFINISHED_MAX / 2 {
+                    self.finish_forks_if(unfinished, is_before).await;
+                } else if unfinished.iter().enumerate().any(
+                    |(position, left)| matches!(left, Removal::Fork(child) if is_before(child, position)),
+                ) {
+                    order = Order::Behind;
+                }
             }
         }
-        unfinished.forks()
+        (unfinished.forks(), order)
     }
 
     /// The turn of an event among the moves that were read before it and are not done.
-    pub(crate) fn turn_of(&self, unfinished: &mut Unfinished, event: Event, forks: Forks) -> Turn {
+    pub(crate) fn turn_of(
+        &self,
+        unfinished: &mut Unfinished,
+        event: Event,
+        (forks, behind_forks): (Forks, Order),
+    ) -> Turn {
         let turn = |behind, before, room_pages| {
-            let order = if behind { Order::BehindMoves } else { Order::Free };
+            let order = if behind { Order::Behind } else { behind_forks };
             Turn { order, before, forks, room_pages }
         };
         match event {
@@ -78,7 +98,12 @@ impl<P: Platform> Engine<'_, P> {
                 let from = PageRange { start: from, end: from.plus(pages) };
                 let (room, told_at) = Self::take_room(unfinished, to, pages);
                 self.look_for_arrivals_moved_on(from, room, stays);
-                let made_way = |left: Removal| left.target().is_some_and(|came| self.has_arrival(from, came));
+                let made_way = |left| match left {
+                    Removal::Postponed { from: came_from, to: came, .. } => {
+                        self.are_still_in(from, came, Move { from: came_from, to: came.start })
+                    }
+                    _ => false,
+                };
                 let made_way_at = unfinished.iter().position(made_way);
                 // What was moved away from its new place had left before it came, or another thread would have used a place to which a call that has not returned had put something.
                 let behind_those_that_left = unfinished.behind_moves_from(room);
@@ -112,10 +137,10 @@ impl<P: Platform> Engine<'_, P> {
         self.look_for_arrivals(from);
     }
 
-    /// Pages that came to a part of `came` are still in `from`, from where others were moved away: those had left before.
-    fn has_arrival(&self, from: PageRange, came: PageRange) -> bool {
+    /// Pages that came to a part of `came` by a move are still in `from`, from where others were moved away: those had left before.
+    fn are_still_in(&self, from: PageRange, came: PageRange, by: Move) -> bool {
         let part = PageRange { start: from.start.max(came.start), end: from.end.min(came.end) };
-        part.start < part.end && self.first_arrival(part).is_some()
+        self.private.lock().late_unmaps.arrivals.has_any_by(by, part)
     }
 
     /// The new place of a move, and where among the unfinished its unmapping stood. That is part of the move, and taken out.
@@ -176,9 +201,13 @@ impl<P: Platform> Engine<'_, P> {
             {
                 removal
             }
-            // A fork that waits needs the words.
+            // A fork that waits needs the words, where they were.
             Removal::Fork(_) => removal,
-            Removal::DropAgain(_) | Removal::Unmapped(_) if before.forks() == Forks::Waiting => removal,
+            Removal::Postponed { .. } | Removal::DropAgain(_) | Removal::Unmapped(_)
+                if before.forks() == Forks::Waiting =>
+            {
+                removal
+            }
             Removal::Postponed { from, to, stays } => self.remap_or_wait(from, to, stays).await,
             Removal::DropAgain(range) => {
                 self.remove_words(range, Afterwards::StillManaged);
