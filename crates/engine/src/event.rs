@@ -2,7 +2,7 @@
 //!
 //! Every function here runs with the gate exclusive, in the order in which the messages were read. That is not always the order of the changes: a thread queues its event
 //! only after its change, and another thread may be faster. So a remap onto pages that still have words waits ([`Removal::Postponed`]) for the event that takes them away, and
-//! an unmapping waits ([`Removal::Unmapped`]): what it seems to unmap may have been moved away before, by a thread whose event comes later. It leaves alone what arrives meanwhile: see
+//! an unmapping waits ([`Removal::Unmapped`]), and so does MADV_DONTNEED where something is evicted ([`Removal::DropAgain`]): what it seems to take away may have been moved away before, by a thread whose event comes later. It leaves alone what arrives meanwhile: see
 //! [`crate::arrivals`]. What waits is kept in order: see [`crate::order`].
 
 use crate::arrivals::{Arrival, Move};
@@ -56,7 +56,7 @@ pub enum Removal {
         /// The old place stays mapped.
         stays: bool,
     },
-    /// MADV_DONTNEED or MADV_FREE, of a range whose words have not all arrived there yet, or where words are that have not left yet, or that children need which were made before.
+    /// MADV_DONTNEED or MADV_FREE, of a range whose words have not all arrived there yet, or where words are that have not left yet or may have left, or that children need which were made before.
     DropAgain(PageRange),
     /// An unmapping; of words there that were moved away before, the event may still come.
     Unmapped(PageRange),

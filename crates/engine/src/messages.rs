@@ -110,7 +110,7 @@ impl QuietWait {
     /// It has taken too long.
     fn is_over(&self, now_ns: u64) -> bool {
         if is_planted(Plant::Impatient) {
-            return now_ns - self.began_ns > 15_000_000;
+            return now_ns - self.began_ns > 3_000_000;
         }
         let is_busy = now_ns - self.event_ns <= BUSY_EVERY_NS;
         now_ns - self.began_ns > if is_busy { BUSY_NS_MAX } else { SILENT_NS_MAX }

@@ -18,6 +18,10 @@ fn is_room(left: Removal, to: PageId, pages: u64) -> bool {
     matches!(left, Removal::Unmapped(range) if range.start == to && range.pages() >= pages)
 }
 
+fn drops_of(left: Removal, from: PageRange) -> bool {
+    matches!(left, Removal::DropAgain(range) if overlap(range, from))
+}
+
 /// The new place of a move: mremap unmaps it first, in one step with the move, and tells of it first.
 pub(crate) fn room(unfinished: &Unfinished, to: PageId, pages: u64) -> PageRange {
     let told = unfinished.iter().filter(|&left| is_room(left, to, pages));
@@ -44,7 +48,7 @@ impl<P: Platform> Engine<'_, P> {
             Event::Remap { from, to, pages, stays } => {
                 let from = PageRange { start: from, end: from.plus(pages) };
                 let target = PageRange { start: to, end: to.plus(pages) };
-                let Some(page) = self.table.first_managed(from) else {
+                let Some(page) = self.page_to_ask_for(from) else {
                     return (unfinished.forks(), order);
                 };
                 let is_older = |child| {
@@ -80,6 +84,20 @@ impl<P: Platform> Engine<'_, P> {
         (unfinished.forks(), order)
     }
 
+    /// The page of what was moved from `from` that shows whether a child has it: not one where others have arrived since. None: nothing was moved that is managed.
+    fn page_to_ask_for(&self, from: PageRange) -> Option<PageId> {
+        let managed = self.table.first_managed(from)?;
+        let mut rest = from;
+        while rest.start < rest.end {
+            let (without, behind) = self.private.lock().late_unmaps.arrivals.first_without(rest);
+            if without.start < without.end {
+                return Some(self.table.first_managed(without).unwrap_or(without.start));
+            }
+            rest = behind;
+        }
+        Some(managed)
+    }
+
     /// The turn of an event among the moves that were read before it and are not done.
     pub(crate) fn turn_of(
         &self,
@@ -92,7 +110,13 @@ impl<P: Platform> Engine<'_, P> {
             Turn { order, before, forks, room_pages }
         };
         match event {
-            Event::Remove(range) => turn(unfinished.moves_through(range), None, 0),
+            Event::Remove(range) => {
+                // As an unmapping, it may find words of what was moved away before, by a thread whose event comes later.
+                let waits = unfinished.places() >= UNFINISHED_MAX / 2
+                    && self.holds_content(range)
+                    && self.platform.event_pending();
+                turn(waits || unfinished.moves_through(range), None, 0)
+            }
             Event::Unmap(range) => turn(unfinished.moves_to(range), None, 0),
             Event::Remap { from, to, pages, stays } => {
                 let from = PageRange { start: from, end: from.plus(pages) };
@@ -108,14 +132,19 @@ impl<P: Platform> Engine<'_, P> {
                 // What was moved away from its new place had left before it came, or another thread would have used a place to which a call that has not returned had put something.
                 let behind_those_that_left = unfinished.behind_moves_from(room);
                 let told_at = told_at.map(|told_at| told_at.max(behind_those_that_left));
-                let before = [made_way_at, told_at].into_iter().flatten().min();
+                // Where a drop waits that was read before, the kernel shows whether the place was in use again by then: what was moved had left it.
+                let dropped_at = unfinished.position(|left| drops_of(left, from));
+                let was_dropped =
+                    dropped_at.is_some() && (stays || self.platform.registered_mapping(from).is_none());
+                let drop_at = dropped_at.filter(|_| !was_dropped);
+                let before = [made_way_at, told_at, drop_at].into_iter().flatten().min();
                 // No other thread of a sound program uses what a call that has not returned moves: of all others the first that was read is the older one.
                 let earlier = before.unwrap_or(unfinished.len());
                 let behind = unfinished
                     .iter()
                     .take(earlier)
                     .any(|left| left.moves_through(from) || left.moves_through(room));
-                turn(behind || unfinished.drops_in(room), before, room.pages())
+                turn(behind || was_dropped || unfinished.drops_in(room), before, room.pages())
             }
         }
     }
@@ -192,6 +221,8 @@ impl<P: Platform> Engine<'_, P> {
         match removal {
             Removal::Done => Removal::Done,
             Removal::Homeless { from, to } => self.bring_home(from, to, workspace).await,
+            // What it moves is dropped first.
+            Removal::Postponed { from, .. } if before.drops_in(from) => removal,
             // What was read before it has not arrived, or not left yet.
             Removal::Postponed { from: range, .. } | Removal::DropAgain(range) | Removal::Unmapped(range)
                 if before.moves_through(range)
@@ -209,6 +240,7 @@ impl<P: Platform> Engine<'_, P> {
                 removal
             }
             Removal::Postponed { from, to, stays } => self.remap_or_wait(from, to, stays).await,
+            Removal::DropAgain(_) if !force && self.platform.event_pending() => removal,
             Removal::DropAgain(range) => {
                 self.remove_words(range, Afterwards::StillManaged);
                 Removal::Done

@@ -21,7 +21,7 @@ pub enum Plant {
     CountedOnly = 7,
     /// A huge page is taken to have come back whole, also when the kernel moved part of it.
     HugeCameWhole = 8,
-    /// An event that does not come is waited for 15 ms only.
+    /// An event that does not come is waited for 3 ms only.
     Impatient = 9,
 }
 

@@ -26,10 +26,10 @@ fn every_planted_bug_is_found() {
         (Plant::LostWakeup, Mix::All, 100),
         (Plant::StaleAhead, Mix::All, 400),
         (Plant::AnyFrame, Mix::All, 400),
-        (Plant::GiveBackDuringCopy, Mix::All, 1500),
+        (Plant::GiveBackDuringCopy, Mix::All, 3000),
         (Plant::CountedOnly, Mix::All, 400),
         (Plant::HugeCameWhole, Mix::All, 1500),
-        (Plant::Impatient, Mix::Mappings, 400),
+        (Plant::Impatient, Mix::Mappings, 1500),
     ];
     assert_eq!(planted.map(|(plant, ..)| plant), Plant::ALL);
     for (plant, mix, seeds_max) in planted {
