@@ -2,7 +2,6 @@
 
 use super::*;
 use std::collections::HashSet;
-use std::time::Instant;
 use uswap_codec::{COMPRESSED_BYTES_MAX, Compressed, Effort, Scratch, compress, same_filled};
 
 /// Bytes that a pool needs for the page: none for one that is the same all over, all of it for one that does not compress.
@@ -109,22 +108,9 @@ fn sum_changes_with_every_word_and_with_the_order() {
 }
 
 #[test]
-fn bank_is_small_and_filling_is_fast() {
+fn bank_is_small() {
     let content = Content::new(3).unwrap();
     assert!(content.bank.len() * PAGE_BYTES < 4 << 20);
-    let words: Vec<AtomicU64> = (0..PAGE_WORDS * 16).map(|_| AtomicU64::new(1)).collect();
-    // The best of some tries: the machine may have other work.
-    let best = (0..20)
-        .map(|_| {
-            let started = Instant::now();
-            (0..1000u64).for_each(|number| {
-                content.fill(number, &words[number as usize % 16 * PAGE_WORDS..][..PAGE_WORDS])
-            });
-            1000.0 * PAGE_BYTES as f64 / started.elapsed().as_secs_f64() / 1e6
-        })
-        .fold(0.0, f64::max);
-    println!("{best:.0} MB/s");
-    assert!(best > 300.0, "only {best:.0} MB/s");
 }
 
 #[test]
