@@ -16,6 +16,7 @@ pub mod redis;
 pub mod run;
 pub mod sampler;
 pub mod small_disk;
+pub mod touched;
 
 pub use pair::{compare, compare_outputs};
 pub use places::{

@@ -7,9 +7,9 @@ use rustix::process::Signal;
 use std::fs::OpenOptions;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
 use std::time::Duration;
 use uswap_tests::process::Process;
+use uswap_tests::touched::{BUDGET_MIB, checksum, right_checksum, touch};
 use uswap_tests::{
     Outcome, Run, Running, Scratch, SmallDisk, program, report, shared_turn, skip, turn, uswap_binary,
 };
@@ -95,25 +95,6 @@ impl Drop for SlowGroup {
     }
 }
 
-fn touch_words() -> [&'static str; 8] {
-    ["--bytes", "200M", "--content", "random", "--access", "read", "--count", "50000"]
-}
-
-/// The checksum that the program prints when it sees only right bytes.
-fn right_checksum() -> String {
-    static RIGHT: OnceLock<String> = OnceLock::new();
-    let find = || {
-        let outcome = Run::plain(program("touch")).args(touch_words()).args(["--seconds", "1000"]).finish();
-        checksum(&outcome.must_succeed().stdout).expect("touch prints one")
-    };
-    RIGHT.get_or_init(find).clone()
-}
-
-fn checksum(output: &str) -> Option<String> {
-    let line: serde_json::Value = serde_json::from_str(output.trim()).ok()?;
-    line["checksum"].as_str().map(ToString::to_string)
-}
-
 fn start(swap: &Path, options: &[&str]) -> Running {
     start_with(&swap.to_string_lossy(), options)
 }
@@ -121,18 +102,13 @@ fn start(swap: &Path, options: &[&str]) -> Running {
 fn start_with(swap: &str, options: &[&str]) -> Running {
     let mut all = vec!["--swap", swap];
     all.extend(options);
-    Run::plain(program("touch"))
-        .args(touch_words())
-        .args(["--seconds", "1000"])
-        .uswap(50, &all)
-        .timeout(Duration::from_secs(180))
-        .start()
+    touch().uswap(BUDGET_MIB, &all).start()
 }
 
 /// The program has printed the right checksum, or none at all and then a message says why.
 #[track_caller]
 fn never_wrong(name: &str, outcome: &Outcome, right: &str) {
-    let printed = checksum(&outcome.stdout);
+    let printed = checksum(outcome);
     report(&format!("{name}: code {:?}, signal {:?}, checksum {printed:?}", outcome.code, outcome.signal));
     match printed {
         Some(printed) => assert_eq!(printed, right, "wrong bytes reached the program: {}", outcome.stderr),
@@ -156,7 +132,7 @@ fn badcases_disk_full_and_told_to_grow() {
     let Some(disk) = SmallDisk::new(48) else { return };
     let right = right_checksum();
     let outcome = start(&disk.mounted, &["--on-full", "grow"]).finish();
-    never_wrong("disk_full_grow", &outcome, &right);
+    never_wrong("disk_full_grow", &outcome, right);
     assert_eq!(outcome.code, Some(0), "told to grow, but it ended: {}", outcome.stderr);
     assert!(outcome.stderr.to_lowercase().contains("full"), "no warning: {}", outcome.stderr);
 }
@@ -170,7 +146,7 @@ fn badcases_disk_full_and_told_to_kill() {
     let Some(disk) = SmallDisk::new(48) else { return };
     let right = right_checksum();
     let outcome = start(&disk.mounted, &["--on-full", "kill"]).finish();
-    never_wrong("disk_full_kill", &outcome, &right);
+    never_wrong("disk_full_kill", &outcome, right);
     assert!(outcome.code != Some(0), "200M of random bytes cannot fit in 50M and 48M");
     assert!(outcome.stderr.to_lowercase().contains("full"), "no message: {}", outcome.stderr);
 }
@@ -207,7 +183,7 @@ fn badcases_disk_full_and_told_to_stop() {
     let outcome = running.finish();
     assert_eq!(outcome.code, Some(0), "continued with room, but it did not end well: {}", outcome.stderr);
     assert!(outcome.stderr.contains("--on-full stop"), "no message: {}", outcome.stderr);
-    never_wrong("disk_full_stop", &outcome, &right);
+    never_wrong("disk_full_stop", &outcome, right);
 }
 
 /// The file system keeps as much free as the user said, and the program is told that it goes over its budget.
@@ -231,7 +207,7 @@ fn badcases_room_that_shall_stay_free_stays_free() {
         std::thread::sleep(Duration::from_millis(2));
     }
     let outcome = running.finish();
-    never_wrong("min_free", &outcome, &right);
+    never_wrong("min_free", &outcome, right);
     assert_eq!(outcome.code, Some(0), "told to grow, but it ended: {}", outcome.stderr);
     assert!(outcome.stderr.contains("--swap-min-free"), "no warning: {}", outcome.stderr);
     report(&format!("min_free: {} MiB at the start, {} at least", at_start >> 20, least >> 20));
@@ -260,7 +236,7 @@ fn badcases_the_file_is_no_larger_than_told() {
         std::thread::sleep(Duration::from_millis(2));
     }
     let outcome = running.finish();
-    never_wrong("size", &outcome, &right);
+    never_wrong("size", &outcome, right);
     assert_eq!(outcome.code, Some(0), "told to grow, but it ended: {}", outcome.stderr);
     assert!(outcome.stderr.contains("the swap file is full"), "no warning: {}", outcome.stderr);
     assert!(end <= BYTES_MAX, "the file has {end} bytes");
@@ -281,7 +257,7 @@ fn badcases_what_may_be_written_in_a_day_is_written() {
     let (right, json) = (right_checksum(), scratch.file("report"));
     let json_option = json.to_string_lossy().into_owned();
     let outcome = start(scratch.path(), &["--swap-write-limit", "40M/day", "--json", &json_option]).finish();
-    never_wrong("write_limit", &outcome, &right);
+    never_wrong("write_limit", &outcome, right);
     assert_eq!(outcome.code, Some(0), "told to grow, but it ended: {}", outcome.stderr);
     assert!(outcome.stderr.contains("--swap-write-limit"), "no warning: {}", outcome.stderr);
     let record: serde_json::Value =
@@ -296,7 +272,6 @@ fn badcases_what_may_be_written_in_a_day_is_written() {
 /// The disk takes 10 MB a second, the program makes memory a hundred times faster: it waits for the disk, and the budget holds.
 #[test]
 fn badcases_disk_is_slow() {
-    const BUDGET_MIB: u64 = 50;
     const BYTES_PER_SECOND: u64 = 10 << 20;
     let _turn = turn();
     if uswap_binary().is_none() {
@@ -340,7 +315,7 @@ fn badcases_disk_answers_once_a_second() {
     assert!(slow.limit(Slow::Operations(0)), "it could be set before");
     let outcome = running.finish();
     assert!(seen, "the swap file was not used: {}", outcome.stderr);
-    never_wrong("disk_answers_once_a_second", &outcome, &right);
+    never_wrong("disk_answers_once_a_second", &outcome, right);
     assert_eq!(outcome.code, Some(0), "nothing failed: {}", outcome.stderr);
 }
 
@@ -359,7 +334,7 @@ fn badcases_swap_file_is_cut_short_mid_run() {
     let is_cut = file.is_some_and(|file| file.set_len(1 << 20).is_ok());
     let outcome = running.finish();
     assert!(is_cut, "the swap file was not used: {}", outcome.stderr);
-    never_wrong("swap_file_cut_short", &outcome, &right);
+    never_wrong("swap_file_cut_short", &outcome, right);
     assert!(outcome.code != Some(0), "most of the file was gone and all was read, but nothing was noticed");
     assert!(outcome.stderr.contains("swap file"), "the message says what failed: {}", outcome.stderr);
 }
@@ -382,7 +357,7 @@ fn badcases_parts_of_the_swap_file_change_places() {
     });
     let outcome = running.finish();
     assert!(is_moved, "the swap file was not used: {}", outcome.stderr);
-    never_wrong("parts_change_places", &outcome, &right);
+    never_wrong("parts_change_places", &outcome, right);
     assert!(outcome.code != Some(0), "7,000 pages lay elsewhere and all was read, but nothing was noticed");
 }
 
@@ -400,7 +375,7 @@ fn badcases_disk_fails_mid_run() {
     disk.fail();
     let outcome = running.finish();
     assert!(seen, "the swap file was not used: {}", outcome.stderr);
-    never_wrong("disk_fails", &outcome, &right);
+    never_wrong("disk_fails", &outcome, right);
 }
 
 /// Bytes in the swap file are changed by someone else: each changed blob is found by its checksum.
@@ -426,7 +401,7 @@ fn badcases_data_flipped_mid_run() {
     }
     let outcome = running.finish();
     assert!(flipped > 1000, "only {flipped} bytes were changed: {}", outcome.stderr);
-    never_wrong("data_flipped", &outcome, &right);
+    never_wrong("data_flipped", &outcome, right);
     assert!(
         outcome.code != Some(0),
         "{flipped} blobs were changed and all was read, but nothing was noticed"

@@ -1,25 +1,8 @@
 //! Several swap files: which is filled first, and what happens when one of them is full or fails.
 
 use std::path::Path;
-use std::sync::OnceLock;
-use std::time::Duration;
-use uswap_tests::{
-    MIB, Outcome, Run, Running, Scratch, SmallDisk, program, report, shared_turn, skip, uswap_binary,
-};
-
-const BUDGET_MIB: u64 = 50;
-const DATA: &str = "200M";
-
-fn touch() -> Run {
-    let words = ["--bytes", DATA, "--content", "random", "--access", "read", "--count", "60000"];
-    Run::plain(program("touch")).args(words).args(["--seconds", "1000"]).timeout(Duration::from_secs(180))
-}
-
-/// The checksum that the program prints when it sees only right bytes.
-fn checksum(outcome: &Outcome) -> String {
-    let line: serde_json::Value = serde_json::from_str(outcome.must_succeed().stdout.trim()).expect("JSON");
-    line["checksum"].as_str().expect("touch prints one").to_owned()
-}
+use uswap_tests::touched::{BUDGET_MIB, must_be_right, touch};
+use uswap_tests::{MIB, Outcome, Running, Scratch, SmallDisk, report, shared_turn, skip, uswap_binary};
 
 /// One line of the report for each swap file: bytes written to it, and the most that was in use.
 struct Use {
@@ -43,9 +26,7 @@ fn run(
     let mut running = touch().uswap(BUDGET_MIB, &words).start();
     meanwhile(&mut running);
     let outcome = running.finish();
-    static RIGHT: OnceLock<String> = OnceLock::new();
-    let right = RIGHT.get_or_init(|| checksum(&touch().finish()));
-    assert_eq!(&checksum(&outcome), right, "wrong bytes reached the program");
+    must_be_right(&outcome);
     let text = std::fs::read_to_string(&json).expect("the report was written");
     let value: serde_json::Value = serde_json::from_str(&text).expect("JSON");
     let number = |file: &serde_json::Value, name: &str| file[name].as_u64().expect("a number");

@@ -2,14 +2,11 @@
 
 use std::path::Path;
 use std::process::{Command, Output};
-use std::sync::OnceLock;
 use std::time::{Duration, Instant};
+use uswap_tests::touched::{BUDGET_MIB, must_be_right, touch};
 use uswap_tests::{
-    MIB, Outcome, Run, Running, Scratch, SmallDisk, full_size, needs, program, report, shared_turn, skip,
-    uswap_binary,
+    MIB, Run, Running, Scratch, SmallDisk, full_size, needs, program, report, shared_turn, skip, uswap_binary,
 };
-
-const BUDGET_MIB: u64 = 50;
 
 /// Each round brings two files, and a run may have 16.
 const ROUNDS_MAX: u32 = 7;
@@ -56,22 +53,6 @@ fn directory(scratch: &Scratch, name: &str) -> std::path::PathBuf {
 
 fn place(directory: &Path, rest: &str) -> String {
     format!("{}:{rest}", directory.to_string_lossy())
-}
-
-fn touch() -> Run {
-    let words = ["--bytes", "200M", "--content", "random", "--access", "read", "--count", "60000"];
-    Run::plain(program("touch")).args(words).args(["--seconds", "1000"]).timeout(Duration::from_secs(240))
-}
-
-/// The checksum that the program prints when it sees only right bytes.
-fn checksum(outcome: &Outcome) -> String {
-    let line: serde_json::Value = serde_json::from_str(outcome.must_succeed().stdout.trim()).expect("JSON");
-    line["checksum"].as_str().expect("touch prints one").to_owned()
-}
-
-fn right_checksum() -> &'static str {
-    static RIGHT: OnceLock<String> = OnceLock::new();
-    RIGHT.get_or_init(|| checksum(&touch().finish()))
 }
 
 /// `churn` knows what each page must hold; it forks, moves and drops memory all the time.
@@ -140,7 +121,7 @@ fn swapoff_without_room_leaves_the_file_in_use() {
     must_fail(&swapoff(pid, scratch.path()), &format!("'{}', '{}'", first.display(), other.display()));
     must_fail(&swapon(pid, &place(&other, "200G")), "this run can get");
     let outcome = running.finish();
-    assert_eq!(checksum(&outcome), right_checksum(), "wrong bytes reached the program");
+    must_be_right(&outcome);
 }
 
 /// Waits until uswap has said something.
@@ -169,7 +150,7 @@ fn swapon_brings_a_run_that_is_full_back_to_its_budget() {
     assert!(waits_for_message(&mut running, "over the budget from here on"), "64M took 200M of random bytes");
     must_succeed("swapon", &swapon(running.pid(), &place(&other, "400M")));
     assert!(running.waits_for_swap_file(&other, 50 * MIB).is_some(), "nothing went there");
-    assert_eq!(checksum(&running.finish()), right_checksum(), "wrong bytes reached the program");
+    must_be_right(&running.finish());
 }
 
 #[test]
@@ -191,7 +172,7 @@ fn swapon_lets_a_run_go_on_that_was_stopped_because_it_was_full() {
     let continued = Command::new("kill").args(["-CONT", &pid.to_string()]).output().expect("it starts");
     assert!(continued.status.success(), "{continued:?}");
     must_succeed("swapon", &asking.join().expect("it does not panic"));
-    assert_eq!(checksum(&running.finish()), right_checksum(), "wrong bytes reached the program");
+    must_be_right(&running.finish());
 }
 
 /// Forbids itself nothing, but that cannot be seen from outside; what it executes inherits the filter.

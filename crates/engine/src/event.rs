@@ -104,6 +104,10 @@ impl Removal {
         };
         leave || self.target().is_some_and(|target| overlap(target, range))
     }
+    /// True when what is in a part of `range` must first be dropped.
+    pub(crate) fn drops_in(self, range: PageRange) -> bool {
+        matches!(self, Removal::DropAgain(dropped) if overlap(dropped, range))
+    }
     /// The place that moved pages have not reached yet.
     pub(crate) fn target(self) -> Option<PageRange> {
         match self {

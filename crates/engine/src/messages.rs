@@ -201,8 +201,8 @@ impl<P: Platform> Engine<'_, P> {
                 }
                 Message::Event(event) => {
                     self.follow_homeless(unfinished, event);
-                    let forks = self.settle_forks_before(unfinished, event).await;
-                    let turn = self.turn_of(unfinished, event, forks);
+                    let among_forks = self.settle_forks_before(unfinished, event).await;
+                    let turn = self.turn_of(unfinished, event, among_forks);
                     let mut left = self.process_event(event, &turn).await;
                     if let Removal::Unmapped(range) = left
                         && unfinished.places() < UNFINISHED_MAX / 2

@@ -18,10 +18,6 @@ fn is_room(left: Removal, to: PageId, pages: u64) -> bool {
     matches!(left, Removal::Unmapped(range) if range.start == to && range.pages() >= pages)
 }
 
-fn drops_of(left: Removal, from: PageRange) -> bool {
-    matches!(left, Removal::DropAgain(range) if overlap(range, from))
-}
-
 /// The new place of a move: mremap unmaps it first, in one step with the move, and tells of it first.
 pub(crate) fn room(unfinished: &Unfinished, to: PageId, pages: u64) -> PageRange {
     let told = unfinished.iter().filter(|&left| is_room(left, to, pages));
@@ -35,11 +31,7 @@ pub(crate) fn room(unfinished: &Unfinished, to: PageId, pages: u64) -> PageRange
 impl<P: Platform> Engine<'_, P> {
     /// An event was read after a fork. What it tells of may have happened before or after the fork; where that matters the child is asked. A move that the child does not know waits behind the
     /// fork, for which all changes must be known that came before it.
-    pub(crate) async fn settle_forks_before(
-        &self,
-        unfinished: &mut Unfinished,
-        event: Event,
-    ) -> (Forks, Order) {
+    pub(crate) async fn settle_forks_before(&self, unfinished: &mut Unfinished, event: Event) -> Order {
         let mut order = Order::Free;
         match event {
             // What they drop waits.
@@ -48,9 +40,7 @@ impl<P: Platform> Engine<'_, P> {
             Event::Remap { from, to, pages, stays } => {
                 let from = PageRange { start: from, end: from.plus(pages) };
                 let target = PageRange { start: to, end: to.plus(pages) };
-                let Some(page) = self.page_to_ask_for(from) else {
-                    return (unfinished.forks(), order);
-                };
+                let Some(page) = self.page_to_ask_for(from) else { return order };
                 let is_older = |child| {
                     let moved_before = || self.has_new_place(child, self.table, target);
                     self.platform.child_has(child, page) && !(stays && moved_before())
@@ -81,7 +71,7 @@ impl<P: Platform> Engine<'_, P> {
                 }
             }
         }
-        (unfinished.forks(), order)
+        order
     }
 
     /// The page of what was moved from `from` that shows whether a child has it: not one where others have arrived since. None: nothing was moved that is managed.
@@ -98,15 +88,11 @@ impl<P: Platform> Engine<'_, P> {
         Some(managed)
     }
 
-    /// The turn of an event among the moves that were read before it and are not done.
-    pub(crate) fn turn_of(
-        &self,
-        unfinished: &mut Unfinished,
-        event: Event,
-        (forks, behind_forks): (Forks, Order),
-    ) -> Turn {
+    /// The turn of an event among the moves that were read before it and are not done. `among_forks`: its place among forks.
+    pub(crate) fn turn_of(&self, unfinished: &mut Unfinished, event: Event, among_forks: Order) -> Turn {
+        let forks = unfinished.forks();
         let turn = |behind, before, room_pages| {
-            let order = if behind { Order::Behind } else { behind_forks };
+            let order = if behind { Order::Behind } else { among_forks };
             Turn { order, before, forks, room_pages }
         };
         match event {
@@ -133,7 +119,7 @@ impl<P: Platform> Engine<'_, P> {
                 let behind_those_that_left = unfinished.behind_moves_from(room);
                 let told_at = told_at.map(|told_at| told_at.max(behind_those_that_left));
                 // Where a drop waits that was read before, the kernel shows whether the place was in use again by then: what was moved had left it.
-                let dropped_at = unfinished.position(|left| drops_of(left, from));
+                let dropped_at = unfinished.position(|left| left.drops_in(from));
                 let was_dropped =
                     dropped_at.is_some() && (stays || self.platform.registered_mapping(from).is_none());
                 let drop_at = dropped_at.filter(|_| !was_dropped);

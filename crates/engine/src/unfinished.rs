@@ -88,7 +88,7 @@ impl Unfinished {
     }
     /// True when what is in a part of `range` must first be dropped.
     pub(crate) fn drops_in(&self, range: PageRange) -> bool {
-        self.iter().any(|left| matches!(left, Removal::DropAgain(dropped) if overlap(dropped, range)))
+        self.iter().any(|left| left.drops_in(range))
     }
     /// True when words must first leave or reach a part of `range`.
     pub(crate) fn moves_through(&self, range: PageRange) -> bool {
