@@ -3,6 +3,7 @@
 //! Pure functions. The watermarks are of *used* memory, so `min` is the highest: reclaim starts above `low`, goes on down to `high`, and above
 //! `min` faults wait (Linux counts free memory; the names are the same).
 
+use crate::drop_behind::Pattern;
 use uswap_units::limits::RUN_PAGES_MAX;
 use uswap_units::{Bytes, CHUNK_PAGES, PAGE_BYTES};
 
@@ -54,8 +55,13 @@ impl Watermarks {
 }
 
 /// Pages that should be staged when `resident_pages` of a process are in RAM: a quarter, as the inactive list of a small Linux system. An eighth does as well, half costs up to 55 % (ADR 0007).
-pub fn staged_pages_wanted(resident_pages: u64) -> u64 {
-    (resident_pages / 4).max(CHUNK_PAGES)
+/// A program that goes round will not touch what it has just gone past, so it has a sixteenth, and more room for what stays (ADR 0020).
+pub fn staged_pages_wanted(resident_pages: u64, pattern: Pattern) -> u64 {
+    let part = match pattern {
+        Pattern::Any => 4,
+        Pattern::GoesRound => 16,
+    };
+    (resident_pages / part).max(CHUNK_PAGES)
 }
 
 /// Pages that one fault may bring in: at most 1/256 of the budget.
@@ -129,7 +135,8 @@ mod tests {
 
     #[test]
     fn a_quarter_is_staged() {
-        assert_eq!(staged_pages_wanted(4000), 1000);
-        assert_eq!(staged_pages_wanted(0), 64);
+        assert_eq!(staged_pages_wanted(4000, Pattern::Any), 1000);
+        assert_eq!(staged_pages_wanted(4000, Pattern::GoesRound), 250);
+        assert_eq!(staged_pages_wanted(0, Pattern::Any), 64);
     }
 }

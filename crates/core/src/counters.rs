@@ -58,6 +58,7 @@ counters! {
     ZeroFilled "fault_zero" "pages" "First touches that got a page of zeros.";
     ReadAhead "swap_ra" "pages" "Loaded before they were asked for, because the program goes through its memory in order.";
     ReadAheadHit "swap_ra_hit" "pages" "Of those, the ones that the program went past: its next fault came behind them.";
+    DroppedBehind "drop_behind" "pages" "Of those that were staged, the ones that the program had just gone past in order.";
     DecodedAhead "decoded_ahead" "pages" "Decoded by the supervisor on another processor before their fault came.";
     DecodedUnused "decoded_unused" "pages" "Read or decoded by the supervisor ahead, and no fault came for them.";
     DirectReclaim "allocstall" "rounds" "Rounds of reclaim by a handler, because memory was above the min watermark.";

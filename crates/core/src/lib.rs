@@ -19,6 +19,7 @@ pub mod balance;
 pub mod budget;
 pub mod clusters;
 pub mod counters;
+pub mod drop_behind;
 pub mod file_key;
 pub mod files;
 pub mod handovers;

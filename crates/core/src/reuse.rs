@@ -43,6 +43,11 @@ impl<'a> Reuse<'a> {
         Reuse { clock, distances, ram_pages: ram.0 / PAGE_BYTES as u64 }
     }
 
+    /// Pages in the budget.
+    pub const fn ram_pages(&self) -> u64 {
+        self.ram_pages
+    }
+
     fn unit_pages(&self) -> u64 {
         (self.ram_pages / (BUDGET_PARTS * PART_UNITS)).max(1)
     }

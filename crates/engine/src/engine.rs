@@ -10,6 +10,7 @@ use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use lock_api::Mutex;
 use uswap_core::balance::{self, Watermarks};
 use uswap_core::counters::Counters;
+use uswap_core::drop_behind::DropBehind;
 use uswap_core::handovers::Handovers;
 use uswap_core::mm::MmRecord;
 use uswap_core::page_table::{PageTable, TICK_NS};
@@ -65,6 +66,7 @@ pub(crate) struct Private {
     /// Where staging goes on.
     pub(crate) hand: PageId,
     pub(crate) late_unmaps: LateUnmaps,
+    pub(crate) drop_behind: DropBehind,
 }
 
 /// The engine of one process.
@@ -118,6 +120,7 @@ impl<'a, P: Platform> Engine<'a, P> {
                 arena: Arena::new(options.arena_chunks),
                 hand: PageId(0),
                 late_unmaps: LateUnmaps::new(),
+                drop_behind: DropBehind::new(segment.reuse().ram_pages()),
             }),
             counters: segment.counters(),
             event_in_progress: AtomicBool::new(false),

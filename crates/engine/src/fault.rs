@@ -50,7 +50,11 @@ impl<P: Platform> Engine<'_, P> {
         if filled.pages > 0 {
             let is_stored = filled.outcome != FaultOutcome::Served(FaultSource::Zero);
             let along = if is_stored { filled.pages - 1 } else { 0 };
-            self.streams.note(page, filled.pages, along, window);
+            if is_stored && seen.pages == self.streams.window_max() {
+                self.note_passed(page, filled.pages);
+            }
+            let next = self.skip_present(page.plus(u64::from(filled.pages)));
+            self.streams.note(next, along, window);
             self.counters.add(Counter::ReadAhead, u64::from(along));
         }
         filled.outcome

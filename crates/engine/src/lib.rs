@@ -23,6 +23,7 @@ mod arena;
 pub mod arrivals;
 mod compact;
 pub mod drain;
+mod drop_behind;
 pub mod engine;
 pub mod event;
 pub mod evict;

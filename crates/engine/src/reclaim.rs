@@ -9,8 +9,9 @@ use core::sync::atomic::Ordering;
 use uswap_core::balance;
 use uswap_core::budget::Signal;
 use uswap_core::counters::Counter;
+use uswap_core::drop_behind::Chosen;
 use uswap_core::share::Turn;
-use uswap_units::{CHUNK_PAGES, PageId};
+use uswap_units::{CHUNK_PAGES, ChunkId, PageId};
 
 /// What one round of reclaim achieved.
 #[must_use]
@@ -79,14 +80,17 @@ impl<P: Platform> Engine<'_, P> {
     /// Keeps the staged set at its size.
     async fn stage_some(&self, total: &mut Reclaimed) {
         let staged_pages = || self.private.lock().arena.staged_pages();
-        let wanted = balance::staged_pages_wanted(self.record().resident_pages())
+        let pattern = self.look_at_samples();
+        let wanted = balance::staged_pages_wanted(self.record().resident_pages(), pattern)
             .min(staged_pages() + STAGE_BATCH_PAGES);
         let (mut rounds, mut fruitless) = (0, 0);
         while staged_pages() < wanted && fruitless < FRUITLESS_MAX {
-            let Some(chunk) = self.next_chunk(&mut rounds) else { return };
-            let staged = match self.stage_huge(chunk).await {
+            let staged = match self.stage_behind().await {
                 Some(staged) => staged,
-                None => self.stage_chunk(chunk).await,
+                None => match self.next_chunk(&mut rounds) {
+                    Some(chunk) => self.stage_by_hand(chunk).await,
+                    None => return,
+                },
             };
             match staged {
                 Stage::Staged(_) => total.chunks += 1,
@@ -103,6 +107,17 @@ impl<P: Platform> Engine<'_, P> {
                 Stage::NoRoom => return,
             }
         }
+    }
+
+    async fn stage_by_hand(&self, chunk: ChunkId) -> Stage {
+        let staged = match self.stage_huge(chunk).await {
+            Some(staged) => staged,
+            None => self.stage_chunk(chunk).await,
+        };
+        if let Stage::Staged(_) = staged {
+            self.follow(Chosen::ByHand, chunk);
+        }
+        staged
     }
 
     /// One turn of kswapd: reclaims this process's share of what is above the high watermark. True when there is nothing to do.

@@ -67,9 +67,8 @@ impl Streams {
         Window { pages, hits: count(ALONG_SHIFT), depth }
     }
 
-    /// A fault on `page` brought in so many pages, of this window; `along` of them were stored and not asked for.
-    pub(crate) fn note(&self, page: PageId, pages: u32, along: u32, window: Window) {
-        let next = page.plus(u64::from(pages));
+    /// A fault brought in pages, of this window; `along` of them were stored and not asked for. The next one is expected at `next`.
+    pub(crate) fn note(&self, next: PageId, along: u32, window: Window) {
         let counts = [(window.pages, WINDOW_SHIFT), (along, ALONG_SHIFT), (window.depth, DEPTH_SHIFT)];
         let word =
             counts.iter().fold(next.0 & PAGE_MASK, |word, &(count, shift)| word | u64::from(count) << shift);
@@ -93,7 +92,7 @@ mod tests {
 
     fn fault(streams: &Streams, page: u64) -> u32 {
         let window = streams.window(PageId(page));
-        streams.note(PageId(page), window.pages, window.pages - 1, window);
+        streams.note(PageId(page).plus(u64::from(window.pages)), window.pages - 1, window);
         window.pages
     }
 

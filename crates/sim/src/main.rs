@@ -31,6 +31,8 @@ enum MixName {
     Mappings,
     /// A little of everything, while swap files come and go.
     Files,
+    /// Go round in more memory than there is.
+    Rounds,
 }
 
 #[derive(Subcommand)]
@@ -86,6 +88,7 @@ fn replay_line(seed: u64, mix: Mix) -> String {
         Mix::All => format!("replay --seed {seed}"),
         Mix::Mappings => format!("replay --seed {seed} --mix mappings"),
         Mix::Files => format!("replay --seed {seed} --mix files"),
+        Mix::Rounds => format!("replay --seed {seed} --mix rounds"),
         Mix::Soak { hours } => format!("soak --hours {hours} --from {seed}"),
     };
     format!("cargo run --release -p uswap-sim -- {rest}")
@@ -99,6 +102,7 @@ fn main() -> Result<()> {
         (_, MixName::All) => Mix::All,
         (_, MixName::Mappings) => Mix::Mappings,
         (_, MixName::Files) => Mix::Files,
+        (_, MixName::Rounds) => Mix::Rounds,
     };
     let before = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |info| {

@@ -15,6 +15,8 @@ pub struct Weights {
     pub map_huge: u64,
     /// Go through new memory in order, from before the begin of a block.
     pub sweep: u64,
+    /// Go through all memory in order.
+    pub round: u64,
     /// Unmap whole or part.
     pub unmap: u64,
     /// Map over what is there.
@@ -81,6 +83,8 @@ pub enum Mix {
     Mappings,
     /// As all, and swap files come and go.
     Files,
+    /// Processes whose threads mostly go round in more memory than there is.
+    Rounds,
     /// A little of everything, slowly, for so many made-up hours; new processes are started for those that end.
     Soak {
         /// How long.
@@ -185,6 +189,7 @@ impl Options {
             Mix::All => all,
             Mix::Mappings => all.mostly_mappings(prng),
             Mix::Files => all.with_changing_files(prng),
+            Mix::Rounds => all.that_go_round(prng),
             Mix::Soak { hours } => all.for_hours(hours),
         }
     }
@@ -213,6 +218,24 @@ impl Options {
         Options { geometry, file_changes: 4 + prng.below(30), ..self }
     }
 
+    /// Enough memory that some of what was gone past is staged before the program comes there again.
+    fn that_go_round(self, prng: &mut Prng) -> Options {
+        let zone_pages = 64 + BLOCK_PAGES * (2 + prng.below(2));
+        let arena_chunks = 6 + prng.below(12) as u32;
+        Options {
+            zone_pages,
+            ram_pages: 300 + prng.below(zone_pages),
+            weights: Weights { map: 2 + prng.below(6), round: 10 + prng.below(100), ..self.weights },
+            engine: EngineOptions { arena_chunks, run_pages: 4 << prng.below(4), ..self.engine },
+            geometry: Geometry { entries: 2048, ..self.geometry },
+            threads: 1 + prng.below(2) as usize,
+            operations: 40 + prng.below(60),
+            processes: 1 + prng.below(2) as usize,
+            processes_max: 3,
+            ..self
+        }
+    }
+
     /// A file that comes while the seed runs.
     pub fn new_file(prng: &mut Prng) -> FileOptions {
         let mut rarely = |of_1000: u64| if prng.chance(1, 6) { 1 + prng.below(of_1000) } else { 0 };
@@ -236,6 +259,7 @@ impl Options {
             map: 20 + sometimes(30),
             map_huge: 0,
             sweep: 0,
+            round: 0,
             unmap: sometimes(60),
             map_over: sometimes(20),
             remap: 10 + sometimes(80),
@@ -267,6 +291,7 @@ impl Options {
             map: 4 + sometimes(6),
             map_huge: 0,
             sweep: 0,
+            round: 0,
             unmap: sometimes(8),
             map_over: sometimes(4),
             remap: sometimes(6),

@@ -252,11 +252,23 @@ async fn sweep(world: &World<'_>, process: &Process<'_>) {
         .await;
     }
     for page in start.0 - 64 + world.below(8)..start.0 + 4 + world.below(40) {
-        let known = process.expected.borrow().get(&page).is_some_and(|expected| !expected.poisoned);
-        let claimed = process.claimed.borrow().iter().any(|range| range.contains(PageId(page)));
-        if known && !claimed {
-            use_page(world, process, PageId(page), None).await;
-        }
+        read_in_passing(world, process, page).await;
+    }
+}
+
+async fn read_in_passing(world: &World<'_>, process: &Process<'_>, page: u64) {
+    let known = process.expected.borrow().get(&page).is_some_and(|expected| !expected.poisoned);
+    let claimed = process.claimed.borrow().iter().any(|range| range.contains(PageId(page)));
+    if known && !claimed {
+        use_page(world, process, PageId(page), None).await;
+    }
+}
+
+/// Reads all pages in order, or all from somewhere on.
+async fn go_round(world: &World<'_>, process: &Process<'_>) {
+    let from = if world.below(4) == 0 { world.below(world.options.zone_pages) } else { 0 };
+    for page in ZONE_START + from..ZONE_START + world.options.zone_pages {
+        read_in_passing(world, process, page).await;
     }
 }
 
@@ -276,6 +288,7 @@ async fn operation<'a>(world: &Rc<World<'a>>, process: &Rc<Process<'a>>) {
         weights.exit,
         weights.map_huge,
         weights.sweep,
+        weights.round,
     ];
     let mut at = world.below(parts.iter().sum());
     let which = parts.iter().position(|&part| {
@@ -307,6 +320,7 @@ async fn operation<'a>(world: &Rc<World<'a>>, process: &Rc<Process<'a>>) {
         Some(8) => calls::pin(world, process),
         Some(10) => calls::map_huge(world, process).await,
         Some(11) => sweep(world, process).await,
+        Some(12) => go_round(world, process).await,
         _ => {
             if world.alive().len() > 1 && world.below(10) == 0 {
                 world.count("exits", 1);

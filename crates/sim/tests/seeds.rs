@@ -84,6 +84,23 @@ fn forty_seeds_of_changing_files_exercise_everything() {
     }
 }
 
+/// Programs go round, and what they have just gone past goes first.
+#[test]
+fn twenty_seeds_of_rounds_exercise_everything() {
+    let mut arena = Arena::default();
+    let mut tally = std::collections::BTreeMap::new();
+    for seed in 0..20 {
+        let outcome = run_seed(&mut arena, seed, Mix::Rounds, Keep::Hash);
+        assert_eq!(outcome.failure, None, "seed {seed}");
+        for (name, amount) in outcome.tally {
+            *tally.entry(name).or_insert(0) += amount;
+        }
+    }
+    for name in ["drop_behind", "swap_ra", "pswpin", "event_remap", "forks", "pgactivate"] {
+        assert!(tally.get(name).is_some_and(|&amount| amount > 0), "{name} never happened");
+    }
+}
+
 #[test]
 fn a_hundred_seeds_exercise_everything() {
     let mut arena = Arena::default();

@@ -34,6 +34,9 @@ pub struct RunReport {
     pub pages_staged: u64,
     /// Staged pages that the program touched again: moved back.
     pub pages_staged_back: u64,
+    /// Of the staged pages, those that the program had just gone past in order.
+    #[serde(default)]
+    pub pages_dropped_behind: u64,
     /// Huge pages (2 MiB) that left the program as one. Also part of `pages_staged`, as the next ones are.
     #[serde(default)]
     pub thp_swpout: u64,

@@ -93,6 +93,7 @@ impl Lines {
     fn pages(&mut self, report: &RunReport) {
         let counts = [
             ("staged", report.pages_staged),
+            ("of them just gone past", report.pages_dropped_behind),
             ("moved back", report.pages_staged_back),
             ("compressed", report.pages_compressed),
             ("same-filled", report.pages_same_filled),
@@ -232,6 +233,7 @@ pub(super) mod tests {
             swap_files: vec![swap_file("/srv/fast", 5, 1 << 30), swap_file("/srv/slow", -1, 512 << 20)],
             pages_staged: 1_234_567,
             pages_staged_back: 89_012,
+            pages_dropped_behind: 0,
             thp_swpout: 258,
             thp_swpout_fallback: 2,
             thp_split_page: 4,

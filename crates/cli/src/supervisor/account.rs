@@ -41,6 +41,7 @@ pub fn report(shared: &Shared) -> RunReport {
         swap_files: swap_files(shared),
         pages_staged: count(Counter::Staged),
         pages_staged_back: count(Counter::StagedBack),
+        pages_dropped_behind: count(Counter::DroppedBehind),
         thp_swpout: count(Counter::HugeOut),
         thp_swpout_fallback: count(Counter::HugeOutFallback),
         thp_split_page: count(Counter::HugeSplit),

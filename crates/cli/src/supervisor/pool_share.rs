@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use uswap_core::balance::staged_pages_wanted;
 use uswap_core::counters::{Counter, FaultSource};
+use uswap_core::drop_behind::Pattern;
 use uswap_core::histogram::BUCKETS;
 use uswap_core::pool_share::{Division, Faults, Returns, Share};
 use uswap_core::reuse::Back;
@@ -148,7 +149,8 @@ impl PoolShare {
         let division = Division {
             ram: shared.options.ram_bytes,
             resident: resident_pages * PAGE_BYTES as u64,
-            staged: staged_pages_wanted(resident_pages) * PAGE_BYTES as u64,
+            // What a program that goes round spares of it is in use by the pages that stay.
+            staged: staged_pages_wanted(resident_pages, Pattern::Any) * PAGE_BYTES as u64,
             pool: segment.pool().resident_bytes(),
             pool_ns: cost_ns(FaultSource::Pool),
             file_ns: if latency(FaultSource::File).count() < KNOWN {

@@ -1,0 +1,375 @@
+//! Drop-behind: what a program went past in order is evicted before what it has not been at for longer.
+//!
+//! A program that goes through more memory than there is, over and over, comes to each page just after it was evicted, if the longest unused pages go first: all of them are missed, however little is too much. If those go that it has
+//! just gone past, the rest stays, and is there the next time ("most recently used", Chou and DeWitt, 1985). But what stays may be of no use any more. So both are tried: some of the evicted pages of either kind are *samples*, and it is counted how many come back
+//! (as set dueling does for caches, Qureshi and others, 2007). Where those come back more often that the program went past, the hand of the clock chooses alone.
+//!
+//! Pure state of one process. `engine::drop_behind` tells it what happens, reclaim asks it what to stage.
+
+use uswap_units::{ChunkId, PageId};
+
+/// Chunks that wait at most; the oldest then stays in memory.
+const CHUNKS: usize = 64;
+
+/// So many of the youngest are left alone: the program may still be at them.
+const AT_WORK: usize = 4;
+
+/// Samples of each kind that are followed at once.
+const SAMPLES: usize = 8;
+
+/// Judged samples of each kind before they say anything.
+const JUDGED_MIN: u32 = 4;
+
+/// After so many, what was before counts half.
+const JUDGED_MAX: u32 = 8;
+
+/// One chunk in so many is chosen by the hand while nothing is known, and while what stays is of use.
+const HAND_EVERY_UNKNOWN: u32 = 2;
+const HAND_EVERY_USEFUL: u32 = 32;
+
+/// The share of those that were gone past among the last chunks to stage is told in parts of this; each chunk counts a sixteenth less than the one after it.
+const RECENT: u32 = 1 << 16;
+
+/// Who chose a page that is evicted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Chosen {
+    /// It was gone past.
+    Behind,
+    /// The hand of the clock.
+    ByHand,
+}
+
+/// What is known of a page that was staged as a sample.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Fate {
+    /// It is in the program.
+    Present,
+    /// It is staged.
+    Staged,
+    /// It was stored, and is away.
+    Away,
+    /// It was stored, came back, and was stored again.
+    AwayAgain,
+    /// There is no such page any more.
+    Gone,
+}
+
+/// A page that is followed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Sample {
+    /// The page.
+    pub page: PageId,
+    /// Pages that the run had stored when it was staged.
+    pub at: u64,
+    was_away: bool,
+}
+
+impl Sample {
+    /// A page that was staged when the run had stored so many.
+    pub const fn new(page: PageId, at: u64) -> Sample {
+        Sample { page, at, was_away: false }
+    }
+}
+
+/// What the samples say.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Verdict {
+    /// Too little.
+    Unknown,
+    /// What stays comes to use as often as what goes: the program goes round.
+    Useful,
+    /// What stays is of less use.
+    Useless,
+}
+
+/// How a program uses its memory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Pattern {
+    /// Nothing is known of it.
+    Any,
+    /// Nearly all that is staged was gone past in order, and what stays is of use.
+    GoesRound,
+}
+
+/// Samples of one kind.
+#[derive(Clone, Copy, Debug)]
+struct Samples {
+    followed: [Option<Sample>; SAMPLES],
+    taken_at: u64,
+    judged: u32,
+    back: u32,
+    /// Pages stored until the latest of them came back; what was before counts less and less.
+    back_after: u64,
+}
+
+impl Samples {
+    const fn new() -> Samples {
+        Samples { followed: [None; SAMPLES], taken_at: 0, judged: 0, back: 0, back_after: 0 }
+    }
+    fn came_back(&mut self, age: u64) {
+        self.judge(true);
+        self.back_after = age.max(self.back_after / 8 * 7);
+    }
+    fn judge(&mut self, came_back: bool) {
+        self.judged += 1;
+        self.back += u32::from(came_back);
+        if self.judged > JUDGED_MAX {
+            self.judged /= 2;
+            self.back /= 2;
+        }
+    }
+}
+
+/// What a process went past in order.
+#[derive(Debug)]
+pub struct DropBehind {
+    chunks: [ChunkId; CHUNKS],
+    head: usize,
+    length: usize,
+    turns: u32,
+    /// See [`RECENT`].
+    recent: u32,
+    samples: [Samples; 2],
+    /// Until the run has stored so many pages, the hand chooses alone.
+    off_until: u64,
+    /// Pages that the run stores while a sample is followed: twice its budget.
+    patience: u64,
+}
+
+impl DropBehind {
+    /// Of a run with so many pages of RAM.
+    pub const fn new(ram_pages: u64) -> DropBehind {
+        DropBehind {
+            chunks: [ChunkId(0); CHUNKS],
+            head: 0,
+            length: 0,
+            turns: 0,
+            recent: 0,
+            samples: [Samples::new(); 2],
+            off_until: 0,
+            patience: 2 * ram_pages,
+        }
+    }
+
+    /// The program has gone past the last page of a chunk, in order, and it all came from where it was stored.
+    pub fn note_passed(&mut self, chunk: ChunkId) {
+        if self.length == CHUNKS {
+            (self.head, self.length) = ((self.head + 1) % CHUNKS, CHUNKS - 1);
+        }
+        self.chunks[(self.head + self.length) % CHUNKS] = chunk;
+        self.length += 1;
+    }
+
+    /// The chunk to stage next, when the run has stored `now` pages. None: the hand chooses.
+    pub fn next(&mut self, now: u64) -> Option<ChunkId> {
+        let next = self.choose(now);
+        self.recent = self.recent * 15 / 16 + if next.is_some() { RECENT / 16 } else { 0 };
+        next
+    }
+
+    fn choose(&mut self, now: u64) -> Option<ChunkId> {
+        let hand_every = match self.verdict() {
+            _ if now < self.off_until => return None,
+            Verdict::Unknown => HAND_EVERY_UNKNOWN,
+            Verdict::Useful => HAND_EVERY_USEFUL,
+            Verdict::Useless => {
+                self.off_until = now + self.patience;
+                (self.samples, self.length) = ([Samples::new(); 2], 0);
+                return None;
+            }
+        };
+        if self.length <= AT_WORK {
+            return None;
+        }
+        self.turns = self.turns.wrapping_add(1);
+        if self.turns.is_multiple_of(hand_every) {
+            return None;
+        }
+        let chunk = self.chunks[self.head];
+        (self.head, self.length) = ((self.head + 1) % CHUNKS, self.length - 1);
+        Some(chunk)
+    }
+
+    /// What the program does: see [`Pattern`].
+    pub fn pattern(&self) -> Pattern {
+        let goes_round = self.recent > RECENT / 4 * 3 && self.verdict() == Verdict::Useful;
+        if goes_round { Pattern::GoesRound } else { Pattern::Any }
+    }
+
+    /// True when a page that is staged now should be followed.
+    pub fn wants_sample(&self, chosen: Chosen, now: u64) -> bool {
+        let samples = &self.samples[chosen as usize];
+        now >= self.off_until
+            && now >= samples.taken_at + self.patience / 64
+            && samples.followed.contains(&None)
+    }
+
+    /// Follows a page.
+    pub fn follow(&mut self, chosen: Chosen, sample: Sample) {
+        let samples = &mut self.samples[chosen as usize];
+        if let Some(free) = samples.followed.iter_mut().find(|followed| followed.is_none()) {
+            (*free, samples.taken_at) = (Some(sample), sample.at);
+        }
+    }
+
+    /// Looks at all samples.
+    pub fn look(&mut self, now: u64, fate: impl Fn(Sample) -> Fate) {
+        // Who goes round comes to what the hand chose no later than to what it went past.
+        let soon = 2 * self.samples[Chosen::Behind as usize].back_after + self.patience / 4;
+        for (samples, patience) in self.samples.iter_mut().zip([self.patience, soon.min(self.patience)]) {
+            for index in 0..SAMPLES {
+                let Some(sample) = &mut samples.followed[index] else { continue };
+                let age = now.saturating_sub(sample.at);
+                match fate(*sample) {
+                    Fate::Staged if age <= patience => continue,
+                    Fate::Away if age <= patience => {
+                        sample.was_away = true;
+                        continue;
+                    }
+                    Fate::Away => samples.judge(false),
+                    Fate::Present if sample.was_away => samples.came_back(age),
+                    Fate::AwayAgain => samples.came_back(age),
+                    // It was touched before it went, and says nothing of those that went.
+                    Fate::Present | Fate::Staged | Fate::Gone => (),
+                }
+                samples.followed[index] = None;
+            }
+        }
+    }
+
+    /// What the samples say now.
+    pub fn verdict(&self) -> Verdict {
+        let [behind, by_hand] = &self.samples;
+        if behind.judged.min(by_hand.judged) < JUDGED_MIN {
+            return Verdict::Unknown;
+        }
+        // A quarter of them may be chance.
+        let (behind_part, hand_part) = (behind.back * by_hand.judged, by_hand.back * behind.judged);
+        if behind_part * 4 > hand_part * 4 + behind.judged * by_hand.judged {
+            Verdict::Useless
+        } else {
+            Verdict::Useful
+        }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use Chosen::{Behind, ByHand};
+    use std::vec::Vec;
+
+    const RAM: u64 = 1000;
+
+    fn sample(at: u64) -> Sample {
+        Sample::new(PageId(at), at)
+    }
+
+    /// After so many samples of each kind, of which those came back that `came` says.
+    fn judged(behind_back: u32, hand_back: u32) -> DropBehind {
+        let mut state = DropBehind::new(RAM);
+        for (chosen, back) in [(Behind, behind_back), (ByHand, hand_back)] {
+            for index in 0..8 {
+                state.follow(chosen, sample(0));
+                let fate = if index < back { Fate::AwayAgain } else { Fate::Away };
+                state.look(2 * RAM + 1, |_| fate);
+            }
+        }
+        state
+    }
+
+    fn pass(state: &mut DropBehind, chunks: u64) {
+        (0..chunks).for_each(|chunk| state.note_passed(ChunkId(chunk)));
+    }
+
+    #[test]
+    fn what_stays_is_kept_while_it_comes_to_use_as_often_as_what_goes() {
+        assert_eq!(DropBehind::new(RAM).verdict(), Verdict::Unknown);
+        for (behind, hand, verdict) in [
+            (8, 8, Verdict::Useful),
+            (8, 6, Verdict::Useful),
+            (8, 5, Verdict::Useless),
+            (8, 0, Verdict::Useless),
+            (0, 0, Verdict::Useful),
+            (2, 0, Verdict::Useful),
+            (3, 0, Verdict::Useless),
+            (0, 8, Verdict::Useful),
+        ] {
+            assert_eq!(judged(behind, hand).verdict(), verdict, "{behind} and {hand} of 8");
+        }
+    }
+
+    #[test]
+    fn the_hand_chooses_half_then_little_or_all() {
+        let by_hand = |state: &mut DropBehind| {
+            let mut count = 0;
+            for chunk in 0..320 {
+                state.note_passed(ChunkId(chunk));
+                count += u32::from(state.next(5000).is_none());
+            }
+            count
+        };
+        // Before there are as many as the program may be at, the hand chooses too.
+        let first = AT_WORK as u32;
+        assert_eq!(by_hand(&mut DropBehind::new(RAM)), first + 158);
+        assert_eq!(by_hand(&mut judged(8, 8)), first + 9);
+        assert_eq!(by_hand(&mut judged(8, 0)), 320);
+    }
+
+    #[test]
+    fn a_program_goes_round_when_nearly_all_that_is_staged_was_gone_past() {
+        for (mut state, share, pattern) in [
+            (judged(8, 8), 1, Pattern::GoesRound),
+            (judged(8, 8), 2, Pattern::Any),
+            (DropBehind::new(RAM), 1, Pattern::Any),
+        ] {
+            assert_eq!(state.pattern(), Pattern::Any);
+            for chunk in 0..200 {
+                if chunk % share == 0 {
+                    state.note_passed(ChunkId(chunk));
+                }
+                let _staged = state.next(0);
+            }
+            assert_eq!(state.pattern(), pattern, "one in {share}");
+        }
+    }
+
+    #[test]
+    fn what_is_of_no_use_is_tried_again_after_a_while() {
+        let mut state = judged(8, 0);
+        pass(&mut state, 64);
+        assert_eq!(state.next(100), None);
+        assert!(!state.wants_sample(Behind, 100));
+        pass(&mut state, 64);
+        assert_eq!(state.next(100 + 2 * RAM - 1), None);
+        assert_eq!(state.next(100 + 2 * RAM), Some(ChunkId(0)));
+        assert!(state.wants_sample(Behind, 100 + 2 * RAM));
+    }
+
+    #[test]
+    fn the_longest_past_go_first_and_the_last_are_left_alone() {
+        let mut state = judged(8, 8);
+        pass(&mut state, 70);
+        let taken: Vec<u64> = (0..100).filter_map(|_| state.next(0)).map(|chunk| chunk.0).collect();
+        assert_eq!(taken, (6..66).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn samples_are_taken_far_apart_and_followed_for_twice_the_budget() {
+        let mut state = DropBehind::new(RAM);
+        for at in (0..).step_by(31).take(SAMPLES) {
+            assert!(state.wants_sample(Behind, at.max(31)));
+            state.follow(Behind, sample(at));
+            assert!(!state.wants_sample(Behind, at + 30));
+        }
+        assert!(!state.wants_sample(Behind, 10_000), "there is no room for one");
+        assert!(state.wants_sample(ByHand, 10_000));
+        state.look(2 * RAM, |_| Fate::Away);
+        assert!(!state.wants_sample(Behind, 10_000), "there is still time");
+        state.look(2 * RAM, |sample| if sample.at == 0 { Fate::Gone } else { Fate::Away });
+        assert!(state.wants_sample(Behind, 10_000));
+        state.look(2 * RAM + 1, |_| Fate::AwayAgain);
+        state.look(2 * RAM + 1, |_| Fate::AwayAgain);
+        assert_eq!((state.samples[0].judged, state.samples[0].back), (7, 7));
+    }
+}
