@@ -223,14 +223,11 @@ pub async fn remap(world: &World<'_>, process: &Process<'_>) {
     let moved = if stays { 1 } else { 2 };
     process.memory.borrow_mut().changing += u32::from(early) + moved * u32::from(registered);
     unmap_now(process, target);
+    let emptied = emptied(process, from);
     move_pages(process, from, target);
     if stays {
         process.moves_that_stay.set(process.moves_that_stay.get() + 1);
-        // The old mapping is as it was, registered too, and empty.
-        map_zeros(process, from);
-        if registered {
-            process.memory.borrow_mut().register(from);
-        }
+        emptied.iter().for_each(|(page, like)| map_as(process, *page, like));
     } else {
         unclaim(process, from);
     }
@@ -274,6 +271,17 @@ fn grow_in_place(world: &World<'_>, process: &Process<'_>, mapping: PageRange) {
     let like = process.memory.borrow().pages.get(&mapping.start.0).expect("what is mapped has pages").clone();
     let MappedPage { mapping, registered, .. } = like;
     map_as(process, new, &MappedPage { mapping, registered, writable: true, ..MappedPage::default() });
+}
+
+/// What MREMAP_DONTUNMAP leaves: the mapping as it was, also where it is the middle of a larger one (seen of Linux 6.18: it is not cut), but empty.
+fn emptied(process: &Process<'_>, range: PageRange) -> Vec<(PageRange, MappedPage)> {
+    let memory = process.memory.borrow();
+    let emptied = |(&page, mapped): (&u64, &MappedPage)| {
+        let MappedPage { mapping, registered, writable, .. } = *mapped;
+        let page = PageRange { start: PageId(page), end: PageId(page + 1) };
+        (page, MappedPage { mapping, registered, writable, ..MappedPage::default() })
+    };
+    memory.pages.range(range.start.0..range.end.0).map(emptied).collect()
 }
 
 fn move_pages(process: &Process<'_>, from: PageRange, target: PageRange) {
