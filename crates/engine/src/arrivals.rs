@@ -1,12 +1,17 @@
 //! Where pages arrived by mremap a moment ago, and so what an event means that takes pages away from there.
 //!
-//! Such an event (an unmapping, or a move from there) may be older than the move that brought the pages, although it is read later. Two things tell:
+//! Such an event (an unmapping, or a move from there) may be older than the move that brought the pages, although it is read later. Three things tell:
 //! * No thread of a sound program uses the new place of a move before the move returned, and by then its event was read. So an event that was *read before* the move is older.
-//! * For one that is *read after* the move, the kernel is asked in the moment in which it is read: is the mapping that arrived still there, the one that begins where the move put it? If
-//!   so, the event is older. If not, it is the younger one, and the pages are no longer an arrival.
+//! * For one that is *read after* the move, the kernel is asked in the moment in which it is read: is the mapping that arrived still there, one that begins or ends where the move put it (others may have cut off a part)? If
+//!   so, the event is older. If not, it is the younger one, and the pages have left: with it.
+//! * Pages leave a place once. What arrived and has left again notes which event it was (`left_by`). A move from there that is read later did not take them: it took what was there before they
+//!   came, and is older. (Between two moves from one place something comes there, and who uses that waits until it was told of.)
 //!
-//! What an older event takes away are the words of its range but for those of arrivals. (The answer is wrong if, before the event of an unmapping is read, another mapping is made that begins
-//! at the very page at which the first one began, or if a part of what arrived is protected otherwise, which cuts it in two.)
+//! A move with MREMAP_DONTUNMAP takes the pages and leaves the mapping. Nothing comes to its old place before it has returned: all that arrived there and was read before came before it, and what it leaves is still
+//! the mapping that arrived, which shows of events that are read later that they are older.
+//!
+//! What an older event takes away are the words of its range but for those of arrivals. (The answer is wrong if, before the event is read, another mapping is made that begins or ends at the very page
+//! at which the first one did, or if what arrived loses both ends, or is protected otherwise at both.)
 //!
 //! Must hold: emptied when no event is unread, and no two overlap. Private to the process, behind its lock.
 
@@ -14,7 +19,7 @@ use crate::event::overlap;
 use uswap_units::{PageId, PageRange};
 
 /// Arrivals kept apart: each thread in mremap makes one, and it may be cut in two. When there are more, the oldest is forgotten: an event that is still unread after so many moves is not
-/// expected of any program. 128 * 40 B = 5 KiB.
+/// expected of any program. 128 * 96 B = 12 KiB.
 const ARRIVALS_MAX: usize = 128;
 
 /// A move of pages that a remap event told of.
@@ -40,10 +45,23 @@ pub struct Arrival {
     pub place: PageRange,
     /// The first page of their mapping.
     pub begins: PageId,
+    /// The page behind it.
+    pub ends: PageId,
     /// The move that brought them.
     pub by: Move,
     /// Whether their words are there.
     pub words: Words,
+    /// What took them away again, if they are not there any more.
+    pub left_by: Option<LeftBy>,
+}
+
+/// The event with which pages left that had arrived.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum LeftBy {
+    /// A move to another place.
+    Move(Move),
+    /// An unmapping.
+    Unmapping,
 }
 
 /// Where the words of pages are that arrived.
@@ -66,8 +84,14 @@ pub struct Arrivals {
 pub(crate) const NOTHING: PageRange = PageRange { start: PageId(0), end: PageId(0) };
 /// No move.
 pub(crate) const NO_MOVE: Move = Move { from: NOTHING, to: PageId(0) };
-const NO_ARRIVAL: Arrival =
-    Arrival { place: NOTHING, begins: PageId(0), by: NO_MOVE, words: Words::OnTheirWay };
+const NO_ARRIVAL: Arrival = Arrival {
+    place: NOTHING,
+    begins: PageId(0),
+    ends: PageId(0),
+    by: NO_MOVE,
+    words: Words::OnTheirWay,
+    left_by: None,
+};
 
 impl Arrivals {
     /// Nothing arrived.
@@ -87,7 +111,7 @@ impl Arrivals {
     pub fn add(&mut self, by: Move, place: PageRange, room: PageRange) {
         self.take_out(room);
         self.take_out(place);
-        self.push(Arrival { place, begins: by.to, by, words: Words::OnTheirWay });
+        self.push(Arrival { place, begins: by.to, ends: place.end, by, ..NO_ARRIVAL });
     }
     fn push(&mut self, arrival: Arrival) {
         if self.count == ARRIVALS_MAX {
@@ -100,25 +124,45 @@ impl Arrivals {
         self.arrivals.copy_within(index + 1..self.count, index);
         self.count -= 1;
     }
-    /// What arrived in `gone` is not there any more.
-    pub fn take_out(&mut self, gone: PageRange) {
-        let overlaps = |arrival: &Arrival| overlap(arrival.place, gone);
-        while let Some(index) = self.arrivals[..self.count].iter().position(overlaps) {
-            let Arrival { place, begins, by, words } = self.arrivals[index];
+    /// What arrived in `range` is forgotten.
+    fn take_out(&mut self, range: PageRange) {
+        self.change(|_| true, range, |_| None);
+    }
+    /// What arrived in `gone`, and was still there, is not there any more.
+    pub fn leave(&mut self, gone: PageRange, left_by: LeftBy) {
+        let leave = |arrival| Some(Arrival { left_by: Some(left_by), ..arrival });
+        self.change(|arrival| arrival.left_by.is_none(), gone, leave);
+    }
+    /// Changes, or takes out, the part in `range` of each of those that are chosen. What was changed must not be chosen again.
+    fn change(
+        &mut self,
+        chosen: impl Fn(&Arrival) -> bool,
+        range: PageRange,
+        changed: impl Fn(Arrival) -> Option<Arrival>,
+    ) {
+        let is_next = |arrival: &Arrival| chosen(arrival) && overlap(arrival.place, range);
+        while let Some(index) = self.arrivals[..self.count].iter().position(is_next) {
+            let arrival @ Arrival { place, .. } = self.arrivals[index];
             self.remove(index);
-            let before = PageRange { start: place.start, end: gone.start.max(place.start) };
-            let behind = PageRange { start: gone.end.min(place.end), end: place.end };
-            for (place, begins) in [(before, begins), (behind, behind.start)] {
-                if place.start < place.end {
-                    self.push(Arrival { place, begins, by, words });
-                }
-            }
+            let before = PageRange { start: place.start, end: range.start.max(place.start) };
+            let behind = PageRange { start: range.end.min(place.end), end: place.end };
+            let inside = PageRange { start: before.end, end: behind.start };
+            let parts = [
+                Some(Arrival { place: before, ends: before.end, ..arrival }),
+                changed(Arrival { place: inside, ..arrival }),
+                Some(Arrival { place: behind, begins: behind.start, ..arrival }),
+            ];
+            let parts = parts.into_iter().flatten().filter(|part| part.place.start < part.place.end);
+            parts.for_each(|part| self.push(part));
         }
     }
-    /// The first part of `range` where something arrived.
+    fn are_there(&self) -> impl Iterator<Item = &Arrival> {
+        self.arrivals[..self.count].iter().filter(|arrival| arrival.left_by.is_none())
+    }
+    /// The first part of `range` where something arrived and is there.
     pub fn first_in(&self, range: PageRange) -> Option<Arrival> {
-        let is_there = |arrival: &&Arrival| range.start < range.end && overlap(arrival.place, range);
-        let arrivals = self.arrivals[..self.count].iter().filter(is_there);
+        let is_in = |arrival: &&Arrival| range.start < range.end && overlap(arrival.place, range);
+        let arrivals = self.are_there().filter(is_in);
         let first = arrivals.min_by_key(|arrival| arrival.place.start)?;
         let place =
             PageRange { start: first.place.start.max(range.start), end: first.place.end.min(range.end) };
@@ -139,19 +183,25 @@ impl Arrivals {
         let brought = self.arrivals[..self.count].iter_mut().filter(|arrival| arrival.by == by);
         brought.for_each(|arrival| arrival.words = Words::There);
     }
-    /// True when the word of the page is that of a page that arrived.
-    pub fn has_word(&self, page: PageId) -> bool {
-        let there = |arrival: &Arrival| arrival.words == Words::There && arrival.place.contains(page);
-        self.arrivals[..self.count].iter().any(there)
+    /// True when the word of the page is that of a page that arrived, and did not leave by this move.
+    pub fn has_word_not_of(&self, by: Move, page: PageId) -> bool {
+        let is_word = |arrival: &Arrival| {
+            arrival.words == Words::There
+                && arrival.place.contains(page)
+                && arrival.left_by != Some(LeftBy::Move(by))
+        };
+        self.arrivals[..self.count].iter().any(is_word)
     }
-    /// True when something in `range` was brought by this move.
-    pub fn has_any_by(&self, by: Move, range: PageRange) -> bool {
-        let is_there = |arrival: &Arrival| arrival.by == by && overlap(arrival.place, range);
-        self.arrivals[..self.count].iter().any(is_there)
+    /// True when something in `range` was brought by this move, and did not leave by the other.
+    pub fn has_any_by(&self, by: Move, range: PageRange, other: Move) -> bool {
+        let stayed = |arrival: &Arrival| {
+            arrival.by == by && overlap(arrival.place, range) && arrival.left_by != Some(LeftBy::Move(other))
+        };
+        self.arrivals[..self.count].iter().any(stayed)
     }
-    /// True when the page arrived.
+    /// True when the page arrived, and is there.
     pub fn contains(&self, page: PageId) -> bool {
-        self.arrivals[..self.count].iter().any(|arrival| arrival.place.contains(page))
+        self.are_there().any(|arrival| arrival.place.contains(page))
     }
 }
 
@@ -174,28 +224,53 @@ mod tests {
     }
 
     #[test]
-    fn an_arrival_is_there_until_it_is_taken_out_and_knows_its_move() {
+    fn an_arrival_is_there_until_it_leaves_and_knows_its_move() {
         let mut arrivals = Arrivals::new();
         arrivals.add(moved(100, 10, 10), range(10, 20), range(10, 25));
         arrivals.add(moved(200, 30, 2), range(30, 35), range(30, 35));
-        arrivals.take_out(range(12, 16));
+        arrivals.leave(range(12, 16), LeftBy::Unmapping);
         let first = arrivals.first_in(range(0, 100)).expect("the front of the first");
         assert_eq!((first.place, first.by), (range(10, 12), moved(100, 10, 10)));
         let second = arrivals.first_in(range(13, 18)).expect("what is behind the hole");
         assert_eq!((second.place, second.begins), (range(16, 18), PageId(16)));
         assert_eq!(arrivals.first_without(range(12, 40)), (range(12, 16), range(20, 40)));
-        assert!(arrivals.has_any_by(moved(100, 10, 10), range(15, 17)));
-        assert!(!arrivals.has_any_by(moved(100, 10, 10), range(12, 16)), "what was there is gone");
-        assert!(!arrivals.has_any_by(moved(200, 30, 2), range(15, 17)), "another one brought it");
         assert_eq!(arrivals.first_in(range(18, 18)), None, "who goes on behind each comes to an end");
         arrivals.add(moved(300, 8, 1), range(8, 9), range(8, 31));
         assert_eq!(arrivals.first_in(range(9, 100)).map(|arrival| arrival.place), Some(range(31, 35)));
-        assert!(!arrivals.has_word(PageId(8)));
+        assert!(!arrivals.has_word_not_of(NO_MOVE, PageId(8)));
         arrivals.words_are_there(moved(300, 8, 1));
-        assert!(arrivals.has_word(PageId(8)));
-        assert!(!arrivals.has_word(PageId(31)));
-        arrivals.take_out(range(0, 100));
+        assert!(arrivals.has_word_not_of(NO_MOVE, PageId(8)));
+        assert!(!arrivals.has_word_not_of(NO_MOVE, PageId(31)));
+        arrivals.clear();
         assert!(arrivals.is_empty());
+    }
+
+    #[test]
+    fn what_left_is_not_there_and_is_known_not_to_have_left_by_another_move() {
+        let (mut arrivals, came) = (Arrivals::new(), moved(100, 10, 10));
+        arrivals.add(came, came.target(), came.target());
+        arrivals.words_are_there(came);
+        let (on, later) = (moved(14, 300, 3), moved(8, 500, 12));
+        arrivals.leave(range(14, 17), LeftBy::Move(on));
+        assert!(arrivals.contains(PageId(13)) && !arrivals.contains(PageId(14)));
+        assert_eq!(arrivals.first_without(range(14, 20)), (range(14, 17), range(20, 20)));
+        assert!(
+            arrivals.has_any_by(came, range(14, 17), later),
+            "it did not leave by the one that is read later"
+        );
+        assert!(!arrivals.has_any_by(came, range(14, 17), on));
+        assert!(arrivals.has_any_by(came, range(14, 18), on), "a part stayed");
+        assert!(!arrivals.has_any_by(moved(200, 10, 10), range(10, 20), later), "another one brought it");
+        assert!(arrivals.has_word_not_of(later, PageId(14)) && !arrivals.has_word_not_of(on, PageId(14)));
+        // It leaves once, until something else comes.
+        arrivals.leave(range(0, 30), LeftBy::Move(later));
+        assert!(
+            !arrivals.has_any_by(came, range(14, 17), on) && arrivals.has_any_by(came, range(14, 17), later)
+        );
+        let again = moved(700, 12, 4);
+        arrivals.add(again, again.target(), again.target());
+        assert!(!arrivals.has_any_by(came, range(12, 16), later), "what had left is forgotten");
+        assert!(arrivals.has_any_by(came, range(16, 17), later) && arrivals.contains(PageId(12)));
     }
 
     #[test]
@@ -221,7 +296,7 @@ mod tests {
                 if adds {
                     arrivals.add(moved(1000, start, pages), changed, NOTHING);
                 } else {
-                    arrivals.take_out(changed);
+                    arrivals.leave(changed, LeftBy::Unmapping);
                 }
                 model[start as usize..(start + pages) as usize].fill(adds);
                 for (page, there) in (0..).map(PageId).zip(model) {

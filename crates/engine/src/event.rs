@@ -5,7 +5,7 @@
 //! an unmapping waits ([`Removal::Unmapped`]), and so does MADV_DONTNEED where something is evicted ([`Removal::DropAgain`]): what it seems to take away may have been moved away before, by a thread whose event comes later. It leaves alone what arrives meanwhile: see
 //! [`crate::arrivals`]. What waits is kept in order: see [`crate::order`].
 
-use crate::arrivals::{Arrival, Move};
+use crate::arrivals::{Arrival, LeftBy, Move};
 use crate::engine::Engine;
 use crate::platform::Platform;
 use core::sync::atomic::Ordering;
@@ -189,7 +189,7 @@ impl<P: Platform> Engine<'_, P> {
             let late = self.private.lock().late_unmaps.take_first(rest);
             let part = PageRange { start: rest.start, end: late.map_or(rest.end, |late| late.start) };
             if part.start < part.end {
-                self.look_for_arrivals(part);
+                self.look_for_arrivals(part, LeftBy::Unmapping);
                 if wait {
                     left = Removal::Unmapped(range);
                 } else {
@@ -202,9 +202,9 @@ impl<P: Platform> Engine<'_, P> {
     }
 
     /// An event was read just now that takes away what was in `range`. If pages had arrived there that are not there now, it is the younger one.
-    pub(crate) fn look_for_arrivals(&self, range: PageRange) {
+    pub(crate) fn look_for_arrivals(&self, range: PageRange, event: LeftBy) {
         let mut rest = range;
-        while let Some(Arrival { place, begins, .. }) = self.first_arrival(rest) {
+        while let Some(Arrival { place, begins, ends, .. }) = self.first_arrival(rest) {
             let mapping = self.platform.registered_mapping(place);
             let part = |mapping: PageRange| PageRange {
                 start: mapping.start.max(place.start),
@@ -212,12 +212,12 @@ impl<P: Platform> Engine<'_, P> {
             };
             let gone = match mapping {
                 None => place,
-                Some(there) if there.start != begins => {
+                Some(there) if there.start != begins && there.end != ends => {
                     PageRange { start: place.start, end: part(there).end }
                 }
                 Some(there) => PageRange { start: place.start, end: part(there).start },
             };
-            self.private.lock().late_unmaps.arrivals.take_out(gone);
+            self.private.lock().late_unmaps.arrivals.leave(gone, event);
             rest.start = mapping.map_or(place.end, |there| part(there).end);
         }
     }

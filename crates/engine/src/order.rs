@@ -5,7 +5,7 @@
 //! * of pages that came to a place and others that left it, the kernel shows which are there now;
 //! * a child of fork has what was mapped in the moment of the fork.
 
-use crate::arrivals::Move;
+use crate::arrivals::{LeftBy, Move};
 use crate::engine::Engine;
 use crate::event::{Event, Forks, Order, Removal, Turn, overlap};
 use crate::platform::Platform;
@@ -107,17 +107,24 @@ impl<P: Platform> Engine<'_, P> {
             Event::Remap { from, to, pages, stays } => {
                 let from = PageRange { start: from, end: from.plus(pages) };
                 let (room, told_at) = Self::take_room(unfinished, to, pages);
-                self.look_for_arrivals_moved_on(from, room, stays);
+                if !stays {
+                    self.look_for_arrivals_moved_on(Move { from, to }, room);
+                }
                 let made_way = |left| match left {
-                    Removal::Postponed { from: came_from, to: came, .. } => {
-                        self.are_still_in(from, came, Move { from: came_from, to: came.start })
+                    Removal::Postponed { from: came_from, to: came, .. } if !stays => {
+                        self.came_later(came, Move { from: came_from, to: came.start }, Move { from, to })
                     }
                     _ => false,
                 };
                 let made_way_at = unfinished.iter().position(made_way);
                 // What was moved away from its new place had left before it came, or another thread would have used a place to which a call that has not returned had put something.
                 let behind_those_that_left = unfinished.behind_moves_from(room);
-                let told_at = told_at.map(|told_at| told_at.max(behind_those_that_left));
+                // What came to its old place, and is not there any more, goes along.
+                let takes_on =
+                    |left: Removal| left.target().is_some_and(|came| overlap(came, from)) && !made_way(left);
+                let behind_those_that_came = unfinished.behind_last(takes_on);
+                let told_at =
+                    told_at.map(|told_at| told_at.max(behind_those_that_left).max(behind_those_that_came));
                 // Where a drop waits that was read before, the kernel shows whether the place was in use again by then: what was moved had left it.
                 let dropped_at = unfinished.position(|left| left.drops_in(from));
                 let was_dropped =
@@ -135,34 +142,34 @@ impl<P: Platform> Engine<'_, P> {
         }
     }
 
-    /// A move from `from` to `room` was read just now. Which of what arrived in its old place came before it, and goes along?
-    fn look_for_arrivals_moved_on(&self, from: PageRange, room: PageRange, stays: bool) {
-        if stays {
-            // Nothing comes to a place that stays.
-            return self.private.lock().late_unmaps.arrivals.take_out(from);
-        }
+    /// A move to `room` was read just now. Which of what arrived in its old place came before it, and goes along?
+    fn look_for_arrivals_moved_on(&self, by: Move, room: PageRange) {
         // What came from where this move goes had left before it, or another thread would have used a place to which a call that has not returned had put something.
-        let mut rest = from;
+        let mut rest = by.from;
         while let Some(arrival) = self.first_arrival(rest) {
             if overlap(arrival.by.from, room) {
-                self.private.lock().late_unmaps.arrivals.take_out(arrival.place);
+                self.private.lock().late_unmaps.arrivals.leave(arrival.place, LeftBy::Move(by));
             }
             rest.start = arrival.place.end;
         }
-        self.look_for_arrivals(from);
+        self.look_for_arrivals(by.from, LeftBy::Move(by));
     }
 
-    /// Pages that came to a part of `came` by a move are still in `from`, from where others were moved away: those had left before.
-    fn are_still_in(&self, from: PageRange, came: PageRange, by: Move) -> bool {
+    /// Pages that came to a part of `came` by a move came after the move that `leaves` from there: they are still there, or left by another one.
+    fn came_later(&self, came: PageRange, by: Move, leaves: Move) -> bool {
+        let from = leaves.from;
         let part = PageRange { start: from.start.max(came.start), end: from.end.min(came.end) };
-        self.private.lock().late_unmaps.arrivals.has_any_by(by, part)
+        self.private.lock().late_unmaps.arrivals.has_any_by(by, part, leaves)
     }
 
-    /// The new place of a move, and where among the unfinished its unmapping stood. That is part of the move, and taken out.
+    /// The new place of a move, and where among the unfinished its unmapping stood. That is part of the move, and taken out; but not while a child waits, who may need it by itself: it may have been
+    /// another thread's unmapping, before the move, and longer.
     fn take_room(unfinished: &mut Unfinished, to: PageId, pages: u64) -> (PageRange, Option<usize>) {
         let is_room = |left| is_room(left, to, pages);
         let (room, first) = (room(unfinished, to, pages), unfinished.position(is_room));
-        while unfinished.take_first(is_room).is_some() {}
+        if unfinished.forks() == Forks::None {
+            while unfinished.take_first(is_room).is_some() {}
+        }
         (room, first)
     }
 

@@ -19,7 +19,7 @@ impl<P: Platform> Engine<'_, P> {
             return Removal::Postponed { from, to, stays };
         }
         self.event_in_progress.store(true, Ordering::Release);
-        let left = self.remap(from, to).await;
+        let left = self.remap(from, to, stays).await;
         self.event_in_progress.store(false, Ordering::Release);
         let moved = Move { from, to: to.start };
         let mut private = self.private.lock();
@@ -32,16 +32,18 @@ impl<P: Platform> Engine<'_, P> {
         left
     }
 
-    async fn remap(&self, range: PageRange, to: PageRange) -> Removal {
+    async fn remap(&self, range: PageRange, to: PageRange, stays: bool) -> Removal {
         // mremap unmaps its new place in one step with the move: whatever words are there are of the past.
         self.remove_words(to, Afterwards::Unmanaged);
         let (from, to) = (range.start, to.start);
+        let moved = Move { from: range, to };
         if !self.has_leaves(range, to) {
             return Removal::Homeless { from: range, to };
         }
         for leaf in self.table.leaves(range) {
             for (page, slot) in leaf.slots_in(range) {
-                if self.private.lock().late_unmaps.arrivals.has_word(page) {
+                // All that is in a place that stays came before this move: nobody uses it until the call returns.
+                if !stays && self.private.lock().late_unmaps.arrivals.has_word_not_of(moved, page) {
                     // It came after this move.
                     continue;
                 }

@@ -84,7 +84,11 @@ impl Unfinished {
             Removal::Postponed { from, .. } | Removal::Homeless { from, .. } => overlap(from, range),
             _ => false,
         };
-        self.iter().enumerate().filter(|&(_, left)| leaves(left)).map(|(at, _)| at + 1).max().unwrap_or(0)
+        self.behind_last(leaves)
+    }
+    /// The position behind the last that is chosen; 0 if there is none.
+    pub(crate) fn behind_last(&self, chosen: impl Fn(Removal) -> bool) -> usize {
+        self.iter().enumerate().filter(|&(_, left)| chosen(left)).map(|(at, _)| at + 1).max().unwrap_or(0)
     }
     /// True when what is in a part of `range` must first be dropped.
     pub(crate) fn drops_in(&self, range: PageRange) -> bool {
