@@ -24,6 +24,9 @@ const MAPPINGS_SEEDS: &str = "100";
 /// The same of swap files that come and go.
 const FILES_SEEDS: &str = "30";
 
+/// The same of programs that go round.
+const ROUNDS_SEEDS: &str = "100";
+
 /// Time of the step `fuzz`: more than the property tests have.
 pub const FUZZ_SECONDS: u64 = 5;
 
@@ -206,6 +209,7 @@ fn simulator() -> Result<Seen> {
         &["run", "--seeds", SIMULATOR_SEEDS][..],
         &["run", "--seeds", FILES_SEEDS, "--mix", "files"],
         &["run", "--seeds", MAPPINGS_SEEDS, "--mix", "mappings"],
+        &["run", "--seeds", ROUNDS_SEEDS, "--mix", "rounds"],
         // A short form of a day; some hours of it are among the unit tests. This seed has pauses.
         &["soak", "--hours", "1", "--from", "3", "--seeds", "1"],
     ] {
