@@ -53,7 +53,9 @@ impl<P: Platform> Engine<'_, P> {
             if is_stored && seen.pages == self.streams.window_max() {
                 self.note_passed(page, filled.pages);
             }
-            let next = self.skip_present(page.plus(u64::from(filled.pages)));
+            let behind = page.plus(u64::from(filled.pages));
+            // Random accesses do not pay for it.
+            let next = if window.pages > 1 { self.skip_present(behind) } else { behind };
             self.streams.note(next, along, window);
             self.counters.add(Counter::ReadAhead, u64::from(along));
         }
