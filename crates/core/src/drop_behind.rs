@@ -73,7 +73,7 @@ impl Sample {
 
 /// What the samples say.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Verdict {
+enum Verdict {
     /// Too little.
     Unknown,
     /// What stays comes to use as often as what goes: the program goes round.
@@ -241,7 +241,7 @@ impl DropBehind {
     }
 
     /// What the samples say now.
-    pub fn verdict(&self) -> Verdict {
+    fn verdict(&self) -> Verdict {
         let [behind, by_hand] = &self.samples;
         // A quarter of them may be chance. If the hand's come back more often than that allows, the others cannot beat them.
         if by_hand.judged >= JUDGED_MIN && by_hand.back * 4 >= by_hand.judged * 3 {

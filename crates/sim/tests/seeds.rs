@@ -61,18 +61,25 @@ fn hours_of_churn_leak_nothing() {
     }
 }
 
-/// Files come and go, some cannot be opened by all, some cannot be emptied.
-#[test]
-fn forty_seeds_of_changing_files_exercise_everything() {
+/// None of the seeds fails, and each of these things happens in some.
+fn exercise(seeds: core::ops::Range<u64>, mix: Mix, names: &[&str]) {
     let mut arena = Arena::default();
     let mut tally = std::collections::BTreeMap::new();
-    for seed in 0..40 {
-        let outcome = run_seed(&mut arena, seed, Mix::Files, Keep::Hash);
+    for seed in seeds {
+        let outcome = run_seed(&mut arena, seed, mix, Keep::Hash);
         assert_eq!(outcome.failure, None, "seed {seed}");
         for (name, amount) in outcome.tally {
             *tally.entry(name).or_insert(0) += amount;
         }
     }
+    for name in names {
+        assert!(tally.get(*name).is_some_and(|&amount| amount > 0), "{name} never happened");
+    }
+}
+
+/// Files come and go, some cannot be opened by all, some cannot be emptied.
+#[test]
+fn forty_seeds_of_changing_files_exercise_everything() {
     let names = [
         "files added",
         "files emptied",
@@ -80,39 +87,18 @@ fn forty_seeds_of_changing_files_exercise_everything() {
         "files that not all could open",
         "pages moved to other files",
     ];
-    for name in names {
-        assert!(tally.get(name).is_some_and(|&amount| amount > 0), "{name} never happened");
-    }
+    exercise(0..40, Mix::Files, &names);
 }
 
 /// Programs go round, and what they have just gone past goes first.
 #[test]
 fn twenty_seeds_of_rounds_exercise_everything() {
-    let mut arena = Arena::default();
-    let mut tally = std::collections::BTreeMap::new();
-    for seed in 0..20 {
-        let outcome = run_seed(&mut arena, seed, Mix::Rounds, Keep::Hash);
-        assert_eq!(outcome.failure, None, "seed {seed}");
-        for (name, amount) in outcome.tally {
-            *tally.entry(name).or_insert(0) += amount;
-        }
-    }
-    for name in ["drop_behind", "swap_ra", "pswpin", "event_remap", "forks", "pgactivate"] {
-        assert!(tally.get(name).is_some_and(|&amount| amount > 0), "{name} never happened");
-    }
+    let names = ["drop_behind", "swap_ra", "pswpin", "event_remap", "forks", "pgactivate"];
+    exercise(0..20, Mix::Rounds, &names);
 }
 
 #[test]
 fn a_hundred_seeds_exercise_everything() {
-    let mut arena = Arena::default();
-    let mut tally = std::collections::BTreeMap::new();
-    for seed in 1000..1100 {
-        let outcome = run_seed(&mut arena, seed, Mix::All, Keep::Hash);
-        assert_eq!(outcome.failure, None, "seed {seed}");
-        for (name, amount) in outcome.tally {
-            *tally.entry(name).or_insert(0) += amount;
-        }
-    }
     let wanted = [
         "forks",
         "kills",
@@ -133,7 +119,5 @@ fn a_hundred_seeds_exercise_everything() {
         "moves not counted",
         "pages verified at the end",
     ];
-    for name in wanted {
-        assert!(tally.get(name).is_some_and(|&amount| amount > 0), "{name} never happened");
-    }
+    exercise(1000..1100, Mix::All, &wanted);
 }
