@@ -58,6 +58,7 @@ fn case(mode: &str) {
     if mode == "huge_pages" && gives_huge_pages() && uswap_binary().is_some() {
         assert!(outcome.stderr.contains(" left as one"), "{}", outcome.stderr);
         assert!(outcome.stderr.contains(" given to first touches"), "{}", outcome.stderr);
+        assert!(outcome.stderr.contains(" stored and back as one"), "{}", outcome.stderr);
     }
     if mode == "sparse_in_huge_pages" && uswap_binary().is_some() {
         // 30,000 touches of 256,000 pages: what was given is what was touched, and no more than 3 % on top.

@@ -306,6 +306,16 @@ impl Platform for LinuxPlatform {
         unsafe { (self.frame_address(first) as *mut u8).write_bytes(0, BLOCK_BYTES) };
     }
 
+    fn write_frames(&self, first: FrameId, contents: &[Page]) {
+        // SAFETY:
+        // 1. The frames lie in the arena, which stays mapped and writable, and the caller has reserved their block: nobody else uses it.
+        // 2. `contents` is the caller's own buffer, so the two do not overlap.
+        unsafe {
+            let target = self.frame_address(first) as *mut Page;
+            target.copy_from_nonoverlapping(contents.as_ptr(), contents.len());
+        }
+    }
+
     fn drop_block(&self, first: FrameId) {
         self.drop_run(first, BLOCK_PAGES as usize);
     }

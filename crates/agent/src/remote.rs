@@ -95,6 +95,7 @@ impl Platform for RemotePlatform {
         false
     }
     fn clear_huge_frame(&self, _: FrameId) {}
+    fn write_frames(&self, _: FrameId, _: &[Page]) {}
     fn drop_block(&self, _: FrameId) {}
     fn copy_in(&self, page: PageId, contents: &[Page], wake: Wake) -> Filled {
         self.filled(page, self.uffd().copy_pages(page.address() as usize, contents, os_wake(wake)))

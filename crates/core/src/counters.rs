@@ -37,6 +37,8 @@ counters! {
     HugeSplit "thp_split_page" "huge pages" "Split by moving a part of it: some of its pages were in use again and again, or there was no place for it as one.";
     HugeBack "thp_activate" "huge pages" "Touched while staged, and moved back as one.";
     HugeBackFallback "thp_activate_fallback" "pages" "Touched while a huge page was staged, and copied back alone, because some of it was gone.";
+    HugeIn "thp_swpin" "huge pages" "Stored, and brought back as one to a program that goes through its memory in order.";
+    HugeInFallback "thp_swpin_fallback" "huge pages" "Could have been brought back as one, but there was no room, or somebody worked on a page: they come page by page.";
     HugeFault "thp_fault_alloc" "huge pages" "First touches in order that got a huge page.";
     HugeFaultFallback "thp_fault_fallback" "huge pages" "First touches in order that could have got one, but there was no room.";
     Compressed "zswpout" "pages" "Compressed into the pool.";

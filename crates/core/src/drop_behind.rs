@@ -6,12 +6,12 @@
 //!
 //! Pure state of one process. `engine::drop_behind` tells it what happens, reclaim asks it what to stage.
 
-use uswap_units::{ChunkId, PageId};
+use uswap_units::{CHUNK_PAGES, ChunkId, PageId};
 
 /// Chunks that wait at most; the oldest then stays in memory. With 8 in a budget of 32 MiB reclaim, which stages several chunks at once, mostly found none.
 const CHUNKS: usize = 64;
 
-/// So many of the youngest are left alone: the program may still be at them.
+/// So many of the youngest are left alone, and at least one: the program may still be at them.
 const AT_WORK: usize = 4;
 
 /// Samples of each kind that are followed at once.
@@ -23,12 +23,12 @@ const JUDGED_MIN: u32 = 4;
 /// After so many, what was before counts half.
 const JUDGED_MAX: u32 = 8;
 
-/// One chunk in so many is chosen by the hand while nothing is known, and while what stays is of use.
-const HAND_EVERY_UNKNOWN: u32 = 2;
-const HAND_EVERY_USEFUL: u32 = 16;
+/// One page in so many is chosen by the hand while nothing is known, and while what stays is of use.
+const HAND_EVERY_UNKNOWN: u64 = 2;
+const HAND_EVERY_USEFUL: u64 = 16;
 
-/// The share of those that were gone past among the last chunks to stage is told in parts of this; each chunk counts a sixteenth less than the one after it.
-const RECENT: u32 = 1 << 16;
+/// After so many pages that came back or were staged, what was before counts half.
+const COUNTED_MAX: u64 = 1 << 13;
 
 /// Who chose a page that is evicted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -87,7 +87,7 @@ enum Verdict {
 pub enum Pattern {
     /// Nothing is known of it.
     Any,
-    /// Nearly all that is staged was gone past in order, and what stays is of use.
+    /// Nearly all that comes back comes in order, and what stays is of use.
     GoesRound,
 }
 
@@ -126,9 +126,13 @@ pub struct DropBehind {
     chunks: [ChunkId; CHUNKS],
     head: usize,
     length: usize,
-    turns: u32,
-    /// See [`RECENT`].
-    recent: u32,
+    /// How many of them are left alone.
+    at_work: usize,
+    /// Pages that were staged, by who chose them.
+    staged: [u64; 2],
+    /// Pages that came back in order, and others.
+    in_order: u64,
+    others: u64,
     samples: [Samples; 2],
     /// Until the run has stored so many pages, the hand chooses alone.
     off_until: u64,
@@ -143,16 +147,20 @@ impl DropBehind {
             chunks: [ChunkId(0); CHUNKS],
             head: 0,
             length: 0,
-            turns: 0,
-            recent: 0,
+            at_work: AT_WORK,
+            staged: [0; 2],
+            in_order: 0,
+            others: 0,
             samples: [Samples::new(); 2],
             off_until: 0,
             patience: 2 * ram_pages,
         }
     }
 
-    /// The program has gone past the last page of a chunk, in order, and it all came from where it was stored.
-    pub fn note_passed(&mut self, chunk: ChunkId) {
+    /// The program has gone past the last page of a chunk, in order, and it all came from where it was stored. Or a huge page came, which is told by its first chunk: it is as large as several.
+    pub fn note_passed(&mut self, chunk: ChunkId, chunks: usize) {
+        self.at_work = (AT_WORK / chunks).max(1);
+        self.in_order += chunks as u64 * CHUNK_PAGES;
         if self.length == CHUNKS {
             (self.head, self.length) = ((self.head + 1) % CHUNKS, CHUNKS - 1);
         }
@@ -160,14 +168,24 @@ impl DropBehind {
         self.length += 1;
     }
 
-    /// The chunk to stage next, when the run has stored `now` pages. None: the hand chooses.
-    pub fn next(&mut self, now: u64) -> Option<ChunkId> {
-        let next = self.choose(now);
-        self.recent = self.recent * 15 / 16 + if next.is_some() { RECENT / 16 } else { 0 };
-        next
+    /// So many pages came back otherwise.
+    pub fn note_others(&mut self, pages: u64) {
+        self.others += pages;
+        while self.in_order + self.others > COUNTED_MAX {
+            (self.in_order, self.others) = (self.in_order / 2, self.others / 2);
+        }
     }
 
-    fn choose(&mut self, now: u64) -> Option<ChunkId> {
+    /// So many pages were staged.
+    pub fn note_staged(&mut self, chosen: Chosen, pages: u64) {
+        self.staged[chosen as usize] += pages;
+        while self.staged.iter().sum::<u64>() > COUNTED_MAX {
+            self.staged = self.staged.map(|pages| pages / 2);
+        }
+    }
+
+    /// The chunk to stage next, when the run has stored `now` pages. None: the hand chooses.
+    pub fn next(&mut self, now: u64) -> Option<ChunkId> {
         let hand_every = match self.verdict() {
             _ if now < self.off_until => return None,
             Verdict::Unknown => HAND_EVERY_UNKNOWN,
@@ -178,21 +196,28 @@ impl DropBehind {
                 return None;
             }
         };
-        if self.length <= AT_WORK {
+        if self.length <= self.at_work {
             return None;
         }
-        self.turns = self.turns.wrapping_add(1);
-        if self.turns.is_multiple_of(hand_every) {
+        let [behind, by_hand] = self.staged;
+        if by_hand * hand_every < behind + by_hand {
             return None;
         }
-        let chunk = self.chunks[self.head];
-        (self.head, self.length) = ((self.head + 1) % CHUNKS, self.length - 1);
+        // The youngest of the others: the older ones stay, and are there the next time.
+        let place = |index: usize| (self.head + index) % CHUNKS;
+        let taken = self.length - 1 - self.at_work;
+        let chunk = self.chunks[place(taken)];
+        for index in taken..self.length - 1 {
+            self.chunks[place(index)] = self.chunks[place(index + 1)];
+        }
+        self.length -= 1;
         Some(chunk)
     }
 
     /// What the program does: see [`Pattern`].
     pub fn pattern(&self) -> Pattern {
-        let goes_round = self.recent > RECENT / 4 * 3 && self.verdict() == Verdict::Useful;
+        let is_in_order = self.in_order > self.others * 3;
+        let goes_round = is_in_order && self.verdict() == Verdict::Useful;
         if goes_round { Pattern::GoesRound } else { Pattern::Any }
     }
 
@@ -287,7 +312,7 @@ mod tests {
     }
 
     fn pass(state: &mut DropBehind, chunks: u64) {
-        (0..chunks).for_each(|chunk| state.note_passed(ChunkId(chunk)));
+        (0..chunks).for_each(|chunk| state.note_passed(ChunkId(chunk), 1));
     }
 
     #[test]
@@ -312,33 +337,34 @@ mod tests {
         let by_hand = |state: &mut DropBehind| {
             let mut count = 0;
             for chunk in 0..320 {
-                state.note_passed(ChunkId(chunk));
-                count += u32::from(state.next(5 * RAM).is_none());
+                state.note_passed(ChunkId(chunk), 1);
+                let chosen = if state.next(5 * RAM).is_none() { ByHand } else { Behind };
+                state.note_staged(chosen, CHUNK_PAGES);
+                count += u32::from(chosen == ByHand);
             }
             count
         };
-        // Before there are as many as the program may be at, the hand chooses too.
-        let first = AT_WORK as u32;
-        assert_eq!(by_hand(&mut DropBehind::new(RAM)), first + 158);
-        assert_eq!(by_hand(&mut judged(8, 8)), first + 19);
+        // Before there are as many as the program may be at, the hand chooses too, and that counts.
+        assert_eq!(by_hand(&mut DropBehind::new(RAM)), 160);
+        assert_eq!(by_hand(&mut judged(8, 8)), 20);
         assert_eq!(by_hand(&mut judged(8, 0)), 320);
     }
 
     #[test]
-    fn a_program_goes_round_when_nearly_all_that_is_staged_was_gone_past() {
-        for (mut state, share, pattern) in [
-            (judged(8, 8), 1, Pattern::GoesRound),
-            (judged(8, 8), 2, Pattern::Any),
-            (DropBehind::new(RAM), 1, Pattern::Any),
+    fn a_program_goes_round_when_nearly_all_that_comes_back_comes_in_order() {
+        for (mut state, others, pattern) in [
+            (judged(8, 8), 10, Pattern::GoesRound),
+            (judged(8, 8), 20, Pattern::GoesRound),
+            (judged(8, 8), 30, Pattern::Any),
+            (DropBehind::new(RAM), 0, Pattern::Any),
+            (judged(8, 0), 0, Pattern::Any),
         ] {
             assert_eq!(state.pattern(), Pattern::Any);
             for chunk in 0..200 {
-                if chunk % share == 0 {
-                    state.note_passed(ChunkId(chunk));
-                }
-                let _staged = state.next(0);
+                state.note_passed(ChunkId(chunk), 1);
+                state.note_others(others);
             }
-            assert_eq!(state.pattern(), pattern, "one in {share}");
+            assert_eq!(state.pattern(), pattern, "{others} others");
         }
     }
 
@@ -350,16 +376,28 @@ mod tests {
         assert!(!state.wants_sample(Behind, 100));
         pass(&mut state, 64);
         assert_eq!(state.next(100 + 2 * RAM - 1), None);
-        assert_eq!(state.next(100 + 2 * RAM), Some(ChunkId(0)));
+        assert_eq!(state.next(100 + 2 * RAM), Some(ChunkId(59)));
         assert!(state.wants_sample(Behind, 100 + 2 * RAM));
     }
 
     #[test]
-    fn the_longest_past_go_first_and_the_last_are_left_alone() {
+    fn the_last_are_left_alone_and_those_before_go_first() {
         let mut state = judged(8, 8);
         pass(&mut state, 70);
-        let taken: Vec<u64> = (0..100).filter_map(|_| state.next(0)).map(|chunk| chunk.0).collect();
-        assert_eq!(taken, (6..66).collect::<Vec<_>>());
+        let mut taken = || (0..3).filter_map(|_| state.next(0)).map(|chunk| chunk.0).collect::<Vec<_>>();
+        assert_eq!(taken(), [65, 64, 63]);
+        let mut state = judged(8, 8);
+        pass(&mut state, 70);
+        state.note_passed(ChunkId(70), 8);
+        assert_eq!(state.next(0), Some(ChunkId(69)), "of huge pages one is enough");
+        for _ in 0..70 {
+            let _taken = state.next(0);
+        }
+        assert_eq!(state.next(0), None);
+        state.note_passed(ChunkId(71), 1);
+        assert_eq!(state.next(0), None);
+        pass(&mut state, 3);
+        assert_eq!(state.next(0), Some(ChunkId(70)));
     }
 
     #[test]

@@ -18,7 +18,7 @@
 
 use crate::reuse::TIME_BITS;
 use uswap_sync::{AtomicU64, Ordering};
-use uswap_units::{FrameId, SwapId};
+use uswap_units::{BLOCK_PAGES, CHUNK_PAGES, FrameId, SwapId};
 
 const MANAGED: u64 = 1 << 63;
 const ACTIVE: u64 = 1 << 62;
@@ -222,13 +222,19 @@ pub enum Afterwards {
 
 /// Which chunks of a block may have a page to stage, bit i for chunk i. Who makes a word stageable sets the bit of its chunk afterwards; who looks for such
 /// pages clears it before. So a bit that is clear means that nobody needs to look.
+///
+/// One bit more says whether single pages came to the block since all of it left as one huge page.
 #[derive(Clone, Copy)]
 pub struct Stageable<'a>(pub(crate) &'a AtomicU64);
+
+const ALL_CHUNKS: u64 = (1 << (BLOCK_PAGES / CHUNK_PAGES)) - 1;
+/// All of the block left as one, and nothing came back alone.
+const LEFT_AS_ONE: u64 = 1 << 8;
 
 impl Stageable<'_> {
     /// The chunks. Acquire is not needed: each is looked at with `begin_look`.
     pub fn chunks(self) -> u64 {
-        self.0.load(Ordering::Relaxed)
+        self.0.load(Ordering::Relaxed) & ALL_CHUNKS
     }
     /// Before the words of a chunk are looked at. `Acquire` pairs with `set`: a word whose bit this clears is seen.
     pub fn begin_look(self, chunk_in_block: u32) {
@@ -237,6 +243,20 @@ impl Stageable<'_> {
     /// There is, or may be, a page to stage.
     pub fn set(self, chunk_in_block: u32) {
         self.0.fetch_or(1 << chunk_in_block, Ordering::Release);
+    }
+    /// The kernel has no table of single pages for the block: all of it left as one huge page.
+    pub fn note_left_as_one(self) {
+        self.0.fetch_or(LEFT_AS_ONE, Ordering::Relaxed);
+    }
+    /// True if all of it left as one, and nothing has come back since: all of it may come back as one. A hint; the kernel may see it otherwise.
+    pub fn has_left_as_one(self) -> bool {
+        self.0.load(Ordering::Relaxed) & LEFT_AS_ONE != 0
+    }
+    /// A page came back.
+    fn note_came(self) {
+        if self.has_left_as_one() {
+            self.0.fetch_and(!LEFT_AS_ONE, Ordering::Relaxed);
+        }
     }
 }
 
@@ -252,6 +272,7 @@ impl PageSlot<'_> {
     fn note(self, next: PageWord) {
         if next.may_be_staged() {
             self.stageable.set(self.chunk_in_block);
+            self.stageable.note_came();
         }
     }
 

@@ -167,7 +167,7 @@ impl<P: Platform> Engine<'_, P> {
         Ahead(Some(Found { job, reading, offset, then }))
     }
 
-    fn is_in_file(&self, run: &Run<'_>) -> bool {
+    pub(crate) fn is_in_file(&self, run: &Run<'_>) -> bool {
         let table = self.segment.swap_table();
         let content = |index| table.load(run.swap(index)).content();
         (0..run.length()).any(|index| matches!(content(index), Content::Slot { .. }))

@@ -87,6 +87,15 @@ pub struct TakenBlock {
     pub must_be_cleared: bool,
 }
 
+/// Why there are no frames for a huge page.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum NoBlock {
+    /// So much is staged already: something must be stored first.
+    Full,
+    /// The free frames do not lie together.
+    Scattered,
+}
+
 /// What becomes of the frames of a staged chunk that nothing names any more.
 #[must_use]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -122,7 +131,7 @@ pub struct Arena {
     /// Pages that were moved into the open chunk and those of the ring.
     staged_pages: u64,
     chunk_count: u32,
-    /// A huge frame that nothing names, kept for a first touch.
+    /// A huge frame that nothing names, kept for the next huge page that comes to the program.
     kept: Option<FrameId>,
     /// The number of the page whose word may name a frame, for each frame of a staged chunk.
     pages: Vec<u64>,
@@ -178,16 +187,16 @@ impl Arena {
         Some(StagedChunk { arena, used: 0, pages: 0, job: None })
     }
     /// Takes frames for a huge page. `give_back_block` or `push_block` them.
-    pub fn take_block(&mut self) -> Option<TakenBlock> {
+    pub fn take_block(&mut self) -> Result<TakenBlock, NoBlock> {
         if self.chunks_used + BLOCK_CHUNKS > self.chunk_count {
-            return None;
+            return Err(NoBlock::Full);
         }
-        let first = self.zone().take(ORDER_MAX, Mobility::Movable)?;
+        let first = self.zone().take(ORDER_MAX, Mobility::Movable).ok_or(NoBlock::Scattered)?;
         self.chunks_used += BLOCK_CHUNKS;
         let block = &mut self.blocks[ArenaChunk::of(first).block()];
         let must_be_cleared = block.had_chunks;
         *block = Block { is_one: true, ..Block::default() };
-        Some(TakenBlock { first, must_be_cleared })
+        Ok(TakenBlock { first, must_be_cleared })
     }
     /// Gives the frames of a block back; they hold nothing.
     pub fn give_back_block(&mut self, first: FrameId) {
@@ -202,6 +211,10 @@ impl Arena {
             self.kept = Some(first);
         }
         is_first
+    }
+    /// True when a block is kept.
+    pub fn keeps_one(&self) -> bool {
+        self.kept.is_some()
     }
     /// Takes the block that is kept. `give_back_block` it.
     pub fn take_kept(&mut self) -> Option<FrameId> {

@@ -89,6 +89,10 @@ pub struct Engine<'a, P: Platform> {
     pub(crate) huge_room_pages: u32,
     /// First touches by huge pages.
     pub(crate) chances: Chances,
+    /// Faults that wait for room for a huge page.
+    pub(crate) block_requests: AtomicU32,
+    /// Pages that came back, and not in order, since reclaim last asked.
+    pub(crate) came_otherwise: AtomicU32,
     /// What reclaim does not get below.
     pub(crate) floor: Floor,
     /// Unchanged pages whose copy is in the file that were stored: one in some is promoted.
@@ -130,6 +134,8 @@ impl<'a, P: Platform> Engine<'a, P> {
             huge_pages: options.huge_pages,
             huge_room_pages: options.huge_room_pages,
             chances: Chances::default(),
+            block_requests: AtomicU32::new(0),
+            came_otherwise: AtomicU32::new(0),
             floor: Floor::default(),
             back_to_file: AtomicU32::new(0),
             fruitless: (AtomicU32::new(0), AtomicU64::new(0)),

@@ -4,7 +4,7 @@ use crate::engine::Engine;
 use crate::platform::{Install, Platform, Wake};
 use crate::run::FilledRun;
 use crate::streams::Window;
-use crate::throttle::{Patience, Throttle};
+use crate::throttle::{Patience, Room, Throttle};
 use crate::workspace::Workspace;
 use core::sync::atomic::Ordering;
 use uswap_core::counters::{Counter, FaultSource};
@@ -35,31 +35,42 @@ impl<P: Platform> Engine<'_, P> {
         patience: Patience,
         workspace: &mut Workspace,
     ) -> FaultOutcome {
-        if self.needs_memory(page).await && self.throttle(patience, workspace).await == Throttle::PutOff {
-            return FaultOutcome::Retry;
-        }
         let seen = self.streams.window(page);
-        if seen.hits > 0 {
-            self.counters.add(Counter::ReadAheadHit, u64::from(seen.hits));
-        }
-        let window = Window { pages: seen.pages.min(self.pages_free()), ..seen };
-        let filled = match self.fill_block(page, window).await {
+        let filled = match self.fill_huge(page, seen, patience, workspace).await {
             Some(filled) => filled,
-            None => self.fill(page, window, workspace).await,
+            None => self.fill_pages(page, seen, patience, workspace).await,
         };
         if filled.pages > 0 {
-            let is_stored = filled.outcome != FaultOutcome::Served(FaultSource::Zero);
-            let along = if is_stored { filled.pages - 1 } else { 0 };
-            if is_stored && seen.pages == self.streams.window_max() {
-                self.note_passed(page, filled.pages);
+            if seen.hits > 0 {
+                self.counters.add(Counter::ReadAheadHit, u64::from(seen.hits));
             }
-            let behind = page.plus(u64::from(filled.pages));
-            // Random accesses do not pay for it.
-            let next = if window.pages > 1 { self.skip_present(behind) } else { behind };
-            self.streams.note(next, along, window);
-            self.counters.add(Counter::ReadAhead, u64::from(along));
+            if filled.outcome != FaultOutcome::Served(FaultSource::Zero) {
+                self.counters.add(Counter::ReadAhead, u64::from(filled.pages - 1));
+                if seen.pages == self.streams.window_max() {
+                    self.note_passed(page, filled.pages);
+                } else {
+                    self.came_otherwise.fetch_add(filled.pages, Ordering::Relaxed);
+                }
+            }
         }
         filled.outcome
+    }
+
+    /// Brings in a page, and those that the window says.
+    async fn fill_pages(
+        &self,
+        page: PageId,
+        seen: Window,
+        patience: Patience,
+        workspace: &mut Workspace,
+    ) -> FilledRun {
+        if self.needs_memory(page).await
+            && self.throttle(patience, Room::Pages, workspace).await == Throttle::PutOff
+        {
+            return FilledRun::PUT_OFF;
+        }
+        let window = Window { pages: seen.pages.min(self.pages_free()), ..seen };
+        self.fill(page, window, workspace).await
     }
 
     /// Pages that may be brought along while memory is not short; at least the one that is asked for.
@@ -85,20 +96,24 @@ impl<P: Platform> Engine<'_, P> {
                 return alone(FaultOutcome::Retry);
             }
             _ => {
-                let filled = self.fill_unmanaged(page, window.pages);
+                let filled = self.fill_unmanaged(page, window);
                 self.platform.unlock_shared();
                 return filled;
             }
         };
         match word.place() {
             Place::Fresh | Place::Present => {
-                let window = if word.place() == Place::Fresh { window.pages } else { 1 };
-                let filled = self.fill_zeros(&self.lock_run(leaf, page, word, window));
+                let pages = if word.place() == Place::Fresh { window.pages } else { 1 };
+                let filled = self.fill_zeros(&self.lock_run(leaf, page, word, pages), window);
                 self.platform.unlock_shared();
                 filled
             }
             Place::Staged(frame) => {
                 self.platform.step().await;
+                if window.pages > 1 {
+                    // What is staged behind it is met next, or it comes back with it.
+                    self.expect_next(page.plus(1), 0, window);
+                }
                 let outcome = match self.map_huge_back(&leaf, page, word, frame).await {
                     Some(outcome) => outcome,
                     None => self.map_back(page, leaf.slot(page), word, frame, workspace).await,
@@ -109,7 +124,7 @@ impl<P: Platform> Engine<'_, P> {
             Place::Swapped => {
                 let run = self.lock_run(leaf, page, word, self.window_of_job(page, window.pages));
                 self.platform.unlock_shared();
-                let filled = self.swap_in(&run, window.depth, workspace).await;
+                let filled = self.swap_in(&run, window, workspace).await;
                 self.note_came_back(word, filled.pages);
                 filled
             }
@@ -117,13 +132,14 @@ impl<P: Platform> Engine<'_, P> {
     }
 
     /// Memory that we know nothing of yet: zeros, as far as there is nothing of ours. In a shared section, so nothing is taken under management meanwhile.
-    fn fill_unmanaged(&self, page: PageId, window: u32) -> FilledRun {
+    fn fill_unmanaged(&self, page: PageId, window: Window) -> FilledRun {
         let in_block = (BLOCK_PAGES - page.0 % BLOCK_PAGES) as u32;
         let unknown = |ahead: &u32| {
             let slot = self.table.slot(page.plus(u64::from(*ahead)));
             slot.is_none_or(|slot| slot.load().raw() == 0)
         };
-        let count = 1 + (1..window.min(in_block)).take_while(unknown).count() as u32;
+        let count = 1 + (1..window.pages.min(in_block)).take_while(unknown).count() as u32;
+        self.expect_next(page.plus(u64::from(count)), 0, window);
         self.filled_with_zeros(self.platform.zero_in(page, count))
     }
 

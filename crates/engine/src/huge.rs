@@ -6,12 +6,12 @@
 //! the cold part is staged without the rest, which splits it. Otherwise one hot page would hold 511 cold ones.
 //! Called by `reclaim` and `fault`.
 
-use crate::arena::{BLOCK_CHUNKS, TakenBlock};
+use crate::arena::{BLOCK_CHUNKS, NoBlock, TakenBlock};
 use crate::engine::{Engine, HugePages};
 use crate::evict::{Moved, Stage, mask_of};
 use crate::fault::FaultOutcome;
 use crate::plant::{Plant, is_planted};
-use crate::platform::{Install, MoveStop, Platform};
+use crate::platform::{Filled, Install, MoveStop, Platform};
 use uswap_core::counters::{Counter, FaultSource};
 use uswap_core::page_table::{Leaf, TICK_NS};
 use uswap_core::page_word::{PageSlot, PageWord, Place, TryLock};
@@ -20,7 +20,7 @@ use uswap_units::{BLOCK_PAGES, CHUNK_PAGES, ChunkId, FrameId, PageId, PageRange}
 /// A page that was touched so often in a row while it was staged splits the huge page that it is part of.
 const HEAT_THAT_SPLITS: u32 = 2;
 
-const fn block_at(first: PageId) -> PageRange {
+pub(crate) const fn block_at(first: PageId) -> PageRange {
     PageRange { start: first, end: first.plus(BLOCK_PAGES) }
 }
 
@@ -36,18 +36,15 @@ enum Warmth {
 }
 
 impl<P: Platform> Engine<'_, P> {
-    /// Stages a huge page as one, if the chunk is the first of one. None: it is no huge page, or cannot stay one; its chunks are staged one by one.
+    /// Stages a huge page as one, if the chunk is part of one. None: it is no huge page, or cannot stay one; its chunks are staged one by one.
     pub(crate) async fn stage_huge(&self, chunk: ChunkId) -> Option<Stage> {
-        let first = chunk.first_page();
-        if self.huge_pages == HugePages::AreSplit || !first.0.is_multiple_of(BLOCK_PAGES) {
+        let first = PageId(chunk.first_page().0 & !(BLOCK_PAGES - 1));
+        if self.huge_pages == HugePages::AreSplit {
             return None;
         }
         self.platform.lock_shared().await;
         let staged = if self.may_evict() { self.stage_block(first).await } else { Some(Stage::EventPending) };
         self.platform.unlock_shared();
-        if matches!(staged, Some(Stage::Staged(_) | Stage::Rests | Stage::Nothing)) {
-            self.private.lock().hand = first.plus(BLOCK_PAGES);
-        }
         staged
     }
 
@@ -76,10 +73,14 @@ impl<P: Platform> Engine<'_, P> {
             }
         }
         let target = self.private.lock().arena.take_block();
-        let Some(target) = target else {
-            self.counters.add(Counter::HugeOutFallback, 1);
-            self.counters.add(Counter::HugeSplit, 1);
-            return None;
+        let target = match target {
+            Ok(target) => target,
+            Err(NoBlock::Full) => return Some(Stage::NoRoom),
+            Err(NoBlock::Scattered) => {
+                self.counters.add(Counter::HugeOutFallback, 1);
+                self.counters.add(Counter::HugeSplit, 1);
+                return None;
+            }
         };
         let staged = self.move_block_out(&leaf, first, target).await;
         Some(staged)
@@ -138,6 +139,9 @@ impl<P: Platform> Engine<'_, P> {
         if moved == BLOCK_PAGES as u32 {
             let stays_one = self.platform.is_huge_frame(target.first);
             self.counters.add(if stays_one { Counter::HugeOut } else { Counter::HugeSplit }, 1);
+            if stays_one {
+                leaf.stageable().note_left_as_one();
+            }
         }
         if moved > 0 {
             self.private.lock().arena.push_block(target.first, pages);
@@ -219,20 +223,9 @@ impl<P: Platform> Engine<'_, P> {
         self.platform.step().await;
         let filled = self.platform.move_block_in(frames, first);
         self.platform.step().await;
-        let back = |index: u64| {
-            let frame = FrameId(frames.0 + index as u32);
-            let came = index < u64::from(filled.pages) || self.platform.held(frame, 1) == 0;
-            if came || is_planted(Plant::HugeCameWhole) {
-                Back::Came
-            } else if self.holds_more_than_zeros(frame) {
-                Back::Stayed
-            } else {
-                Back::ZerosOrCame
-            }
-        };
         for ((_, slot), index) in others() {
             let word = slot.load();
-            match back(index) {
+            match self.back(frames, filled, index) {
                 Back::Came => self.must_be_done(slot.commit_along()),
                 Back::Stayed => self.commit(slot, word.place(), word.swap()),
                 Back::ZerosOrCame => self.commit_fresh(slot, word),
@@ -244,7 +237,7 @@ impl<P: Platform> Engine<'_, P> {
         }
         self.counters.add(Counter::HugeBack, u64::from(filled.last == Install::Done));
         let slot = leaf.slot(page);
-        match back(page.0 - first.0) {
+        match self.back(frames, filled, page.0 - first.0) {
             Back::Came => {
                 self.commit_touched(slot, word);
                 Some(FaultOutcome::Served(FaultSource::Staged))
@@ -261,8 +254,44 @@ impl<P: Platform> Engine<'_, P> {
         }
     }
 
+    /// Locks all words of a block, if each is as it should be; or none. In a shared section.
+    pub(crate) fn lock_block(&self, leaf: &Leaf<'_>, is_as_wanted: impl Fn(PageWord) -> bool) -> bool {
+        let words = || leaf.slots_in(block_at(leaf.first_page()));
+        let mut locked = 0;
+        for (_, slot) in words() {
+            match slot.try_lock() {
+                TryLock::Locked(word) if is_as_wanted(word) => locked += 1,
+                TryLock::Locked(word) => {
+                    self.commit(slot, word.place(), word.swap());
+                    break;
+                }
+                TryLock::Busy | TryLock::Unmanaged => break,
+            }
+        }
+        if locked < BLOCK_PAGES {
+            for (_, slot) in words().take(locked as usize) {
+                let word = slot.load();
+                self.commit(slot, word.place(), word.swap());
+            }
+        }
+        locked == BLOCK_PAGES
+    }
+
+    /// What became of the page at this place of a block that was moved back.
+    pub(crate) fn back(&self, frames: FrameId, filled: Filled, index: u64) -> Back {
+        let frame = FrameId(frames.0 + index as u32);
+        let came = index < u64::from(filled.pages) || self.platform.held(frame, 1) == 0;
+        if came || is_planted(Plant::HugeCameWhole) {
+            Back::Came
+        } else if self.holds_more_than_zeros(frame) {
+            Back::Stayed
+        } else {
+            Back::ZerosOrCame
+        }
+    }
+
     /// What is there now is for the kernel to know: the page, or nothing, which reads as zeros.
-    fn commit_fresh(&self, slot: PageSlot<'_>, word: PageWord) {
+    pub(crate) fn commit_fresh(&self, slot: PageSlot<'_>, word: PageWord) {
         self.commit(slot, Place::Fresh, None);
         if let Some(swap) = word.swap() {
             self.put_entry(swap);
@@ -272,7 +301,7 @@ impl<P: Platform> Engine<'_, P> {
 
 /// What became of a page that was to be moved back, as `evict::moved` finds out for the other way. Its frame held it before.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Back {
+pub(crate) enum Back {
     /// It is in the program.
     Came,
     /// It is in its frame.

@@ -9,14 +9,17 @@
 
 use crate::engine::{Engine, HugePages};
 use crate::fault::FaultOutcome;
+use crate::huge::block_at;
 use crate::platform::{Install, Platform};
 use crate::run::FilledRun;
 use crate::streams::Window;
+use crate::throttle::{Patience, Room, Throttle};
+use crate::workspace::Workspace;
 use core::sync::atomic::{AtomicU32, Ordering};
 use uswap_core::counters::{Counter, FaultSource};
 use uswap_core::page_table::Leaf;
-use uswap_core::page_word::{Place, TryLock};
-use uswap_units::{BLOCK_PAGES, FrameId, PAGE_BYTES, PageId, PageRange};
+use uswap_core::page_word::Place;
+use uswap_units::{BLOCK_PAGES, FrameId, PAGE_BYTES, PageId};
 
 /// Chances passed over at most after one that failed.
 const PASSED_OVER_MAX: u32 = 1 << 12;
@@ -28,7 +31,7 @@ pub(crate) struct Chances {
     left: AtomicU32,
     /// How many were after the last failure.
     last: AtomicU32,
-    /// 1 when the last chance that was taken came off: a huge frame that becomes free is kept for the next.
+    /// 1 when the last chance that was taken came off, or a stored huge page was to come back: a huge frame that becomes free is kept for the next.
     wants_frame: AtomicU32,
 }
 
@@ -41,6 +44,10 @@ impl Chances {
     }
     fn came_off(&self) {
         self.last.store(0, Ordering::Relaxed);
+        self.want_frame();
+    }
+    /// A huge frame that becomes free will be of use.
+    pub(crate) fn want_frame(&self) {
         self.wants_frame.store(1, Ordering::Relaxed);
     }
     fn failed(&self) {
@@ -54,6 +61,26 @@ impl Chances {
     }
 }
 
+/// What came of a request for a huge frame.
+#[must_use]
+pub(crate) enum HugeFrame {
+    /// It is the caller's: `give_back_block` or `give_up_block` it.
+    Taken(FrameId, FrameContent),
+    /// The fault is put off: there will be room.
+    PutOff,
+    /// There is no room, or no huge page.
+    None,
+}
+
+/// What a huge frame holds.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum FrameContent {
+    /// Zeros.
+    Zeros,
+    /// Something of before.
+    Any,
+}
+
 /// The words of a block that was never touched.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum FreshBlock {
@@ -64,13 +91,34 @@ enum FreshBlock {
 }
 
 impl<P: Platform> Engine<'_, P> {
-    /// Serves a first touch of the first page of a block with a huge page. None: there is no reason to, or no room; it is served page by page.
-    pub(crate) async fn fill_block(&self, page: PageId, window: Window) -> Option<FilledRun> {
-        let is_wanted = self.huge_pages == HugePages::StayWhole
-            && page.0.is_multiple_of(BLOCK_PAGES)
-            && window.depth > 0
-            && self.platform.wants_huge_pages();
+    /// Serves a fault with a huge page, where there is reason to: on the first page of a block, in order, behind at least half of the longest run. None: it is served page by page.
+    pub(crate) async fn fill_huge(
+        &self,
+        page: PageId,
+        window: Window,
+        patience: Patience,
+        workspace: &mut Workspace,
+    ) -> Option<FilledRun> {
+        let is_wanted =
+            self.huge_pages == HugePages::StayWhole && page.0.is_multiple_of(BLOCK_PAGES) && window.depth > 0;
         if !is_wanted {
+            return None;
+        }
+        match self.swap_in_block(page, window, patience, workspace).await {
+            Some(filled) => Some(filled),
+            None => self.fill_block(page, window, patience, workspace).await,
+        }
+    }
+
+    /// Serves a first touch of the first page of a block with a huge page. None: there is no reason to, or no room; it is served page by page.
+    async fn fill_block(
+        &self,
+        page: PageId,
+        window: Window,
+        patience: Patience,
+        workspace: &mut Workspace,
+    ) -> Option<FilledRun> {
+        if !self.platform.wants_huge_pages() {
             return None;
         }
         self.platform.lock_shared().await;
@@ -80,38 +128,62 @@ impl<P: Platform> Engine<'_, P> {
         if !is_fresh || !self.chances.take() {
             return None;
         }
-        let Some(frames) = self.zeroed_block() else {
-            self.counters.add(Counter::HugeFaultFallback, 1);
-            return None;
+        let frames = match self.huge_frame(self.huge_room_pages, patience, workspace).await {
+            HugeFrame::Taken(frames, content) => {
+                if content == FrameContent::Any {
+                    self.platform.clear_huge_frame(frames);
+                }
+                frames
+            }
+            HugeFrame::PutOff => return Some(FilledRun::PUT_OFF),
+            HugeFrame::None => {
+                self.counters.add(Counter::HugeFaultFallback, 1);
+                return None;
+            }
         };
         self.platform.step().await;
         self.platform.lock_shared().await;
+        self.expect_next(block_at(page).end, 0, window);
         let filled = self.map_fresh_block(page, frames).await;
         self.platform.unlock_shared();
         filled
     }
 
-    /// A huge frame full of zeros, which is counted in the budget.
-    fn zeroed_block(&self) -> Option<FrameId> {
+    /// A huge frame, which is counted in the budget: the one that is kept, or a new one for which so many pages must be free. What is missing is reclaimed first, as for any fault.
+    pub(crate) async fn huge_frame(
+        &self,
+        room_pages: u32,
+        patience: Patience,
+        workspace: &mut Workspace,
+    ) -> HugeFrame {
+        self.block_requests.fetch_add(1, Ordering::Relaxed);
+        let throttle = self.throttle(patience, Room::Block(room_pages), workspace).await;
+        self.block_requests.fetch_sub(1, Ordering::Relaxed);
+        if throttle == Throttle::PutOff {
+            return HugeFrame::PutOff;
+        }
         if let Some(kept) = self.private.lock().arena.take_kept() {
-            self.platform.clear_huge_frame(kept);
-            return Some(kept);
+            return HugeFrame::Taken(kept, FrameContent::Any);
         }
-        if self.pages_free() < self.huge_room_pages {
-            return None;
+        if self.pages_free() < room_pages {
+            return HugeFrame::None;
         }
-        let taken = self.private.lock().arena.take_block()?;
+        self.new_huge_frame().map_or(HugeFrame::None, |frames| HugeFrame::Taken(frames, FrameContent::Zeros))
+    }
+
+    fn new_huge_frame(&self) -> Option<FrameId> {
+        let taken = self.private.lock().arena.take_block().ok()?;
         if taken.must_be_cleared && !self.platform.clear_block(taken.first) {
             // These frames stay taken for ever.
             return None;
         }
+        // Before it is there: who measures used memory takes what was not counted for growth.
+        self.note_resident(BLOCK_PAGES as u32);
         if !self.platform.make_huge_frame(taken.first) {
-            self.platform.drop_block(taken.first);
-            self.private.lock().arena.give_back_block(taken.first);
+            self.give_up_block(taken.first, 0);
             self.chances.failed();
             return None;
         }
-        self.note_resident(BLOCK_PAGES as u32);
         Some(taken.first)
     }
 
@@ -126,7 +198,7 @@ impl<P: Platform> Engine<'_, P> {
             }
         };
         let managed = leaf.filter(|_| block == FreshBlock::Managed);
-        if managed.is_some_and(|leaf| !self.lock_fresh(&leaf)) {
+        if managed.is_some_and(|leaf| !self.lock_block(&leaf, |word| word.place() == Place::Fresh)) {
             self.give_up_block(frames, 0);
             return None;
         }
@@ -168,8 +240,8 @@ impl<P: Platform> Engine<'_, P> {
         first_came.then_some(FilledRun { outcome: FaultOutcome::Served(FaultSource::Zero), pages })
     }
 
-    /// What is left of a block of zeros is dropped; so many of its pages are in the program.
-    fn give_up_block(&self, frames: FrameId, pages: u32) {
+    /// What is left of a block that was to be moved to the program is dropped; so many of its pages are in the program.
+    pub(crate) fn give_up_block(&self, frames: FrameId, pages: u32) {
         self.platform.drop_block(frames);
         self.private.lock().arena.give_back_block(frames);
         self.segment.budget().subtract((BLOCK_PAGES - u64::from(pages)) * PAGE_BYTES as u64);
@@ -188,33 +260,11 @@ impl<P: Platform> Engine<'_, P> {
         is_fresh.then_some(FreshBlock::Managed)
     }
 
-    /// Locks all words of a block, if each still says "fresh"; or none.
-    fn lock_fresh(&self, leaf: &Leaf<'_>) -> bool {
-        let words = || leaf.slots_in(block_at(leaf.first_page()));
-        let mut locked = 0;
-        for (_, slot) in words() {
-            match slot.try_lock() {
-                TryLock::Locked(word) if word.place() == Place::Fresh => locked += 1,
-                TryLock::Locked(word) => {
-                    self.commit(slot, word.place(), word.swap());
-                    break;
-                }
-                TryLock::Busy | TryLock::Unmanaged => break,
-            }
-        }
-        if locked < BLOCK_PAGES {
-            for (_, slot) in words().take(locked as usize) {
-                self.commit(slot, Place::Fresh, slot.load().swap());
-            }
-        }
-        locked == BLOCK_PAGES
-    }
-
-    /// All of a block of the arena is stored. If it is still a huge frame, and the program goes through new memory in order, it is kept for that. False: it is to be dropped.
+    /// All of a block of the arena is stored. If it is still a huge frame, and a fault waits for one, or the program goes through its memory in order, it is kept for that. False: it is to be dropped.
     pub(crate) fn keep_block(&self, frames: FrameId) -> bool {
         let is_short = self.segment.budget().used() > self.watermarks().min;
-        !is_short
-            && self.chances.wants_frame()
+        let is_wanted = self.block_requests.load(Ordering::Relaxed) > 0;
+        (is_wanted || !is_short && self.chances.wants_frame())
             && self.platform.is_huge_frame(frames)
             && self.private.lock().arena.keep(frames)
     }
@@ -225,10 +275,6 @@ impl<P: Platform> Engine<'_, P> {
         self.give_up_block(frames, 0);
         BLOCK_PAGES
     }
-}
-
-const fn block_at(first: PageId) -> PageRange {
-    PageRange { start: first, end: first.plus(BLOCK_PAGES) }
 }
 
 #[cfg(test)]

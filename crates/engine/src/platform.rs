@@ -158,6 +158,8 @@ pub trait Platform: Backing {
     fn make_huge_frame(&self, first: FrameId) -> bool;
     /// Fills a block of the arena that holds a huge page with zeros.
     fn clear_huge_frame(&self, first: FrameId);
+    /// Writes pages to frames of a huge frame that nobody else uses, one behind the other.
+    fn write_frames(&self, first: FrameId, contents: &[Page]);
     /// Gives the memory of a block of the arena back.
     fn drop_block(&self, first: FrameId);
     /// Fills pages of the program, from `page` on, with copies; at least one.

@@ -11,7 +11,7 @@ use uswap_core::budget::Signal;
 use uswap_core::counters::Counter;
 use uswap_core::drop_behind::Chosen;
 use uswap_core::share::Turn;
-use uswap_units::{CHUNK_PAGES, ChunkId, PageId};
+use uswap_units::{BLOCK_PAGES, CHUNK_PAGES, ChunkId, PageId};
 
 /// What one round of reclaim achieved.
 #[must_use]
@@ -111,11 +111,18 @@ impl<P: Platform> Engine<'_, P> {
 
     async fn stage_by_hand(&self, chunk: ChunkId) -> Stage {
         let staged = match self.stage_huge(chunk).await {
-            Some(staged) => staged,
+            Some(staged) => {
+                // Else it is its turn again when the event is read, or something is stored.
+                if !matches!(staged, Stage::EventPending | Stage::NoRoom) {
+                    let block_end = (chunk.first_page().0 / BLOCK_PAGES + 1) * BLOCK_PAGES;
+                    self.private.lock().hand = PageId(block_end);
+                }
+                staged
+            }
             None => self.stage_chunk(chunk).await,
         };
-        if let Stage::Staged(_) = staged {
-            self.follow(Chosen::ByHand, chunk);
+        if let Stage::Staged(pages) = staged {
+            self.follow(Chosen::ByHand, chunk, pages);
         }
         staged
     }

@@ -6,6 +6,7 @@ use crate::engine::Engine;
 use crate::fault::FaultOutcome;
 use crate::load::Load;
 use crate::platform::{Filled, Install, Platform, Wake};
+use crate::streams::Window;
 use crate::workspace::Workspace;
 use core::ops::Range;
 use core::sync::atomic::Ordering;
@@ -42,6 +43,15 @@ impl<'a> Run<'a> {
     fn page(&self, index: u32) -> PageId {
         self.first.plus(u64::from(index))
     }
+    /// A part of a block of which the caller has locked all words.
+    pub(crate) fn of_locked(leaf: Leaf<'a>, first: PageId, length: u32) -> Run<'a> {
+        let word = leaf.slot(first).load();
+        let mut run = Run { leaf, first, words: [word; RUN_PAGES_MAX], length };
+        for index in 1..length {
+            run.words[index as usize] = run.slot(index).load();
+        }
+        run
+    }
     fn slot(&self, index: u32) -> PageSlot<'a> {
         self.leaf.slot(self.page(index))
     }
@@ -63,6 +73,11 @@ pub(crate) struct FilledRun {
     pub(crate) outcome: FaultOutcome,
     /// Pages that are there now.
     pub(crate) pages: u32,
+}
+
+impl FilledRun {
+    /// There is no room yet.
+    pub(crate) const PUT_OFF: FilledRun = FilledRun { outcome: FaultOutcome::Retry, pages: 0 };
 }
 
 impl<P: Platform> Engine<'_, P> {
@@ -88,7 +103,7 @@ impl<P: Platform> Engine<'_, P> {
     }
 
     /// Gives the locks from `from` on back, the words unchanged. In a shared section; the pages may have been removed since they were locked.
-    fn unlock_rest(&self, run: &Run<'_>, from: u32) {
+    pub(crate) fn unlock_rest(&self, run: &Run<'_>, from: u32) {
         for index in from..run.length {
             let word = run.word(index);
             if let Commit::Removed(_) = run.slot(index).commit(word.place(), word.swap()) {
@@ -99,7 +114,8 @@ impl<P: Platform> Engine<'_, P> {
     }
 
     /// Fills a run of pages that hold nothing of ours with zeros. In the shared section in which it was locked.
-    pub(crate) fn fill_zeros(&self, run: &Run<'_>) -> FilledRun {
+    pub(crate) fn fill_zeros(&self, run: &Run<'_>, window: Window) -> FilledRun {
+        self.expect_next(run.end(), 0, window);
         let filled = self.platform.zero_in(run.first, run.length);
         for index in 0..filled.pages {
             self.commit(run.slot(index), Place::Present, run.word(index).swap());
@@ -121,14 +137,18 @@ impl<P: Platform> Engine<'_, P> {
 
     /// Loads and fills a run of stored pages, in parts as large as the buffers may be. The thread that waits for the first page goes on when all are there: waking it costs as much as
     /// filling several. Without the gate.
-    /// So many runs behind it are asked for.
-    pub(crate) async fn swap_in(&self, run: &Run<'_>, depth: u32, workspace: &mut Workspace) -> FilledRun {
+    pub(crate) async fn swap_in(
+        &self,
+        run: &Run<'_>,
+        window: Window,
+        workspace: &mut Workspace,
+    ) -> FilledRun {
         let reuse = self.segment.reuse();
         for index in 0..run.length {
             let how = if index == 0 { Back::ByFault } else { Back::Along };
             reuse.note_back(run.word(index).left_at(), how);
         }
-        self.ask_ahead(run, depth);
+        self.ask_ahead(run, window.depth);
         let ahead = self.take_ahead(run).await;
         let load = self.load_start(run, &ahead, workspace).await;
         let wake = if run.length > self.part_pages { Wake::Later } else { Wake::Now };
@@ -138,6 +158,9 @@ impl<P: Platform> Engine<'_, P> {
             let end = run.length.min(start + self.part_pages);
             if load != Load::Lost {
                 loaded = self.load_part(run, &ahead, start..end, loaded, workspace).await;
+            }
+            if end == run.length {
+                self.expect_next(run.end(), run.length - 1, window);
             }
             self.platform.lock_shared().await;
             let reached = self.fill_part(run, start..start + loaded, load, wake, workspace, &mut filled);

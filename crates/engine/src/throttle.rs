@@ -24,6 +24,15 @@ pub enum Patience {
     Over,
 }
 
+/// What a fault needs room for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Room {
+    /// Some pages: used memory is to be below the min watermark.
+    Pages,
+    /// A huge page: one is kept, or so many pages are free below it.
+    Block(u32),
+}
+
 /// What a fault does when memory is short.
 #[must_use]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -70,18 +79,33 @@ impl Floor {
 impl<P: Platform> Engine<'_, P> {
     /// Above the min watermark a handler first makes room, so that a thread that allocates faster than kswapd reclaims waits for it. A handler that may not wait puts the
     /// fault off while memory is above the budget. While the file is written, however slowly, there will be room: that is waited for longer.
-    pub(crate) async fn throttle(&self, patience: Patience, workspace: &mut Workspace) -> Throttle {
+    pub(crate) async fn throttle(
+        &self,
+        patience: Patience,
+        room: Room,
+        workspace: &mut Workspace,
+    ) -> Throttle {
         let (budget, min) = (self.segment.budget(), self.watermarks().min);
-        if budget.used() <= min {
-            return Throttle::GoOn;
-        }
-        let _goes_first = self.drop_kept_block();
         let began_ns = self.platform.now_ns();
         let floor = self.floor.bytes(began_ns);
         let enough = min.max(floor);
+        let has_room = || match room {
+            Room::Pages => budget.used() <= enough,
+            Room::Block(pages) => {
+                let kept = self.private.lock().arena.keeps_one();
+                let new = if kept { 0 } else { u64::from(pages) };
+                budget.used().0 + Bytes::of_pages(new).0 <= enough.0
+            }
+        };
+        if has_room() {
+            return Throttle::GoOn;
+        }
+        if room == Room::Pages {
+            let _goes_first = self.drop_kept_block();
+        }
         let (mut rounds, mut waits, mut waited_for_others) = (0, 0, 0);
         while rounds < THROTTLE_ROUNDS_MAX {
-            if budget.used() <= enough {
+            if has_room() {
                 break;
             }
             if patience == Patience::Over || budget.is_full() || budget.is_ending() || !self.may_evict() {

@@ -33,6 +33,8 @@ enum MixName {
     Files,
     /// Go round in more memory than there is.
     Rounds,
+    /// Go round in huge pages.
+    Huge,
 }
 
 #[derive(Subcommand)]
@@ -89,6 +91,7 @@ fn replay_line(seed: u64, mix: Mix) -> String {
         Mix::Mappings => format!("replay --seed {seed} --mix mappings"),
         Mix::Files => format!("replay --seed {seed} --mix files"),
         Mix::Rounds => format!("replay --seed {seed} --mix rounds"),
+        Mix::Huge => format!("replay --seed {seed} --mix huge"),
         Mix::Soak { hours } => format!("soak --hours {hours} --from {seed}"),
     };
     format!("cargo run --release -p uswap-sim -- {rest}")
@@ -103,6 +106,7 @@ fn main() -> Result<()> {
         (_, MixName::Mappings) => Mix::Mappings,
         (_, MixName::Files) => Mix::Files,
         (_, MixName::Rounds) => Mix::Rounds,
+        (_, MixName::Huge) => Mix::Huge,
     };
     let before = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |info| {

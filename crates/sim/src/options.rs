@@ -85,6 +85,8 @@ pub enum Mix {
     Files,
     /// Processes whose threads mostly go round in more memory than there is.
     Rounds,
+    /// The same in huge pages, which leave and come back as one.
+    Huge,
     /// A little of everything, slowly, for so many made-up hours; new processes are started for those that end.
     Soak {
         /// How long.
@@ -190,6 +192,7 @@ impl Options {
             Mix::Mappings => all.mostly_mappings(prng),
             Mix::Files => all.with_changing_files(prng),
             Mix::Rounds => all.that_go_round(prng),
+            Mix::Huge => all.in_huge_pages(prng),
             Mix::Soak { hours } => all.for_hours(hours),
         }
     }
@@ -232,6 +235,32 @@ impl Options {
             operations: 40 + prng.below(60),
             processes: 1 + prng.below(2) as usize,
             processes_max: 3,
+            ..self
+        }
+    }
+
+    /// Three or four blocks, of which some fit in memory at a time.
+    fn in_huge_pages(self, prng: &mut Prng) -> Options {
+        let blocks = 3 + prng.below(2);
+        let ram_pages = BLOCK_PAGES * blocks / 2 + prng.below(BLOCK_PAGES * blocks / 2);
+        let arena_chunks = 16 + prng.below(24) as u32;
+        let huge_room_pages = 2 * prng.below(BLOCK_PAGES) as u32;
+        Options {
+            zone_pages: 64 + BLOCK_PAGES * blocks,
+            ram_pages,
+            // Single touches leave no huge page whole for long.
+            weights: Weights {
+                map: 1,
+                map_huge: 60 + prng.below(200),
+                round: 300 + prng.below(1000),
+                ..self.weights
+            },
+            engine: EngineOptions { arena_chunks, huge_room_pages, ..self.engine },
+            geometry: Geometry { entries: 2048, ..self.geometry },
+            threads: 1 + prng.below(2) as usize,
+            operations: 20 + prng.below(40),
+            processes: 1,
+            processes_max: 2,
             ..self
         }
     }

@@ -306,6 +306,15 @@ impl Platform for SimPlatform<'_> {
         }
         self.world.note(format_args!("huge page at {first:?} is cleared"));
     }
+    fn write_frames(&self, first: FrameId, contents: &[Page]) {
+        let mut memory = self.process.memory.borrow_mut();
+        for (frame, content) in memory.frames[first.0 as usize..].iter_mut().zip(contents) {
+            // A write to a page that a fork left shared makes it exclusive, and no part of the huge page.
+            let in_huge = frame.in_huge.filter(|_| !frame.shared);
+            (frame.content, frame.shared, frame.in_huge) = (Some(Rc::new(*content)), false, in_huge);
+        }
+        self.world.note(format_args!("{} pages are written to {first:?}", contents.len()));
+    }
     fn drop_block(&self, first: FrameId) {
         let mut memory = self.process.memory.borrow_mut();
         memory.frames[first.0 as usize..][..BLOCK_PAGES as usize].fill(Default::default());

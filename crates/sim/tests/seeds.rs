@@ -97,6 +97,13 @@ fn twenty_seeds_of_rounds_exercise_everything() {
     exercise(0..20, Mix::Rounds, &names);
 }
 
+/// Huge pages leave as one and come back as one, soon or after they were stored.
+#[test]
+fn twenty_seeds_of_huge_pages_exercise_everything() {
+    let names = ["thp_swpout", "thp_swpin", "thp_swpin_fallback", "thp_activate", "drop_behind"];
+    exercise(0..20, Mix::Huge, &names);
+}
+
 #[test]
 fn a_hundred_seeds_exercise_everything() {
     let wanted = [

@@ -52,6 +52,12 @@ pub struct RunReport {
     /// Pages that came back alone because some of their huge page was gone.
     #[serde(default)]
     pub thp_activate_fallback: u64,
+    /// Huge pages that were stored, and brought back as one.
+    #[serde(default)]
+    pub thp_swpin: u64,
+    /// Huge pages that could have been brought back as one, and came page by page.
+    #[serde(default)]
+    pub thp_swpin_fallback: u64,
     /// First touches in order that got a huge page.
     #[serde(default)]
     pub thp_fault_alloc: u64,

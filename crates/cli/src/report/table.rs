@@ -127,7 +127,8 @@ impl Lines {
         let counts = [
             ("given to first touches", report.thp_fault_alloc),
             ("left as one", report.thp_swpout),
-            ("came back as one", report.thp_activate),
+            ("touched and back as one", report.thp_activate),
+            ("stored and back as one", report.thp_swpin),
             ("split", report.thp_split_page),
             ("without a place", report.thp_swpout_fallback),
         ];
@@ -239,6 +240,8 @@ pub(super) mod tests {
             thp_split_page: 4,
             thp_activate: 17,
             thp_activate_fallback: 1,
+            thp_swpin: 12,
+            thp_swpin_fallback: 3,
             thp_fault_alloc: 261,
             thp_fault_fallback: 118,
             pages_compressed: 400_000,
@@ -298,7 +301,7 @@ uswap: budget 256 MiB, 61.0 s, 17.3 s of CPU for uswap
   compression 2.92 to 1 (1.5 GiB to 534.1 MiB)
   pages       1,234,567 staged, 89,012 moved back, 400,000 compressed, 12,345 same-filled, 700,001 unchanged
               300,000 written, 299,999 read, 250,000 read ahead, 249,000 of them used, 262,144 zero-filled
-  huge pages  261 given to first touches, 258 left as one, 17 came back as one, 4 split, 2 without a place
+  huge pages  261 given to first touches, 258 left as one, 17 touched and back as one, 12 stored and back as one, 4 split, 2 without a place
   faults      from                 count       p50       p99       max
               staged              89,012    4.1 us    9.0 us    1.2 ms
               file               299,999   95.0 us  820.0 us     2.1 s

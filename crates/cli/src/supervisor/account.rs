@@ -47,6 +47,8 @@ pub fn report(shared: &Shared) -> RunReport {
         thp_split_page: count(Counter::HugeSplit),
         thp_activate: count(Counter::HugeBack),
         thp_activate_fallback: count(Counter::HugeBackFallback),
+        thp_swpin: count(Counter::HugeIn),
+        thp_swpin_fallback: count(Counter::HugeInFallback),
         thp_fault_alloc: count(Counter::HugeFault),
         thp_fault_fallback: count(Counter::HugeFaultFallback),
         pages_compressed: count(Counter::Compressed),

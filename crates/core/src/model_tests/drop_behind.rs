@@ -42,7 +42,7 @@ impl Memory {
                 self.evict();
             }
             self.present.insert(chunk);
-            self.drop_behind.note_passed(ChunkId(chunk));
+            self.drop_behind.note_passed(ChunkId(chunk), 1);
         }
         missed
     }
@@ -63,6 +63,7 @@ impl Memory {
             self.hand = chunk + 1;
         }
         if self.present.remove(&chunk) {
+            self.drop_behind.note_staged(chosen, CHUNK_PAGES);
             self.stored_pages += CHUNK_PAGES;
             if self.drop_behind.wants_sample(chosen, now) {
                 self.drop_behind.follow(chosen, Sample::new(ChunkId(chunk).first_page(), now));
