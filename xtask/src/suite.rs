@@ -27,6 +27,9 @@ const FILES_SEEDS: &str = "30";
 /// The same of programs that go round.
 const ROUNDS_SEEDS: &str = "100";
 
+/// And in huge pages.
+const HUGE_SEEDS: &str = "60";
+
 /// Time of the step `fuzz`: more than the property tests have.
 pub const FUZZ_SECONDS: u64 = 5;
 
@@ -210,6 +213,7 @@ fn simulator() -> Result<Seen> {
         &["run", "--seeds", FILES_SEEDS, "--mix", "files"],
         &["run", "--seeds", MAPPINGS_SEEDS, "--mix", "mappings"],
         &["run", "--seeds", ROUNDS_SEEDS, "--mix", "rounds"],
+        &["run", "--seeds", HUGE_SEEDS, "--mix", "huge"],
         // A short form of a day; some hours of it are among the unit tests. This seed has pauses.
         &["soak", "--hours", "1", "--from", "3", "--seeds", "1"],
     ] {
