@@ -21,7 +21,7 @@ pub enum Event {
     Remove(PageRange),
     /// The range is unmapped.
     Unmap(PageRange),
-    /// Pages moved: `pages` of them from `from` to `to`.
+    /// Pages moved: `pages` of them from `from` to `to`, behind which `added` empty ones are new.
     Remap {
         /// First page of the old place.
         from: PageId,
@@ -29,6 +29,8 @@ pub enum Event {
         to: PageId,
         /// How many.
         pages: u64,
+        /// By how many the mapping became longer, as far as that is known.
+        added: u64,
         /// The old place stays mapped, and empty (MREMAP_DONTUNMAP): no event will tell of its unmapping.
         stays: bool,
     },
@@ -91,8 +93,6 @@ pub struct Turn {
     pub before: Option<usize>,
     /// Children that wait.
     pub forks: Forks,
-    /// Pages that mremap unmapped from its new place on, as an event that was read before told; 0 if there was none.
-    pub room_pages: u64,
 }
 
 impl Removal {
@@ -147,7 +147,7 @@ impl<P: Platform> Engine<'_, P> {
                 self.free_leaves_of_unmapped(range);
                 left
             }
-            Event::Remap { from, to, pages, stays } => {
+            Event::Remap { from, to, pages, added, stays } => {
                 self.counters.add(Counter::EventRemap, 1);
                 let from = PageRange { start: from, end: from.plus(pages) };
                 if !stays {
@@ -155,27 +155,14 @@ impl<P: Platform> Engine<'_, P> {
                     self.private.lock().late_unmaps.note(from);
                 }
                 let moved = Move { from, to };
-                let to = PageRange { start: to, end: to.plus(pages.max(turn.room_pages)) };
-                let place = self.arrived_in(moved, to);
-                self.private.lock().late_unmaps.arrivals.add(moved, place, to);
+                let to = PageRange { start: to, end: to.plus(pages + added) };
+                self.private.lock().late_unmaps.arrivals.add(moved, to);
                 match turn.order {
                     Order::Free => self.remap_or_wait(from, to, stays).await,
                     Order::Behind => Removal::Postponed { from, to, stays },
                 }
             }
         }
-    }
-
-    /// Where pages came to that were moved just now, with what their mapping grew by: of the room that was made for them more may be mapped. Nobody has used that before the call returns, so
-    /// whoever moves something away from there was first, and its event comes later.
-    fn arrived_in(&self, moved: Move, room: PageRange) -> PageRange {
-        let target = moved.target();
-        if room.end <= target.end {
-            return target;
-        }
-        let mapping = self.platform.registered_mapping(room).filter(|mapping| mapping.start == target.start);
-        let end = mapping.map_or(target.end, |mapping| mapping.end.clamp(target.end, room.end));
-        PageRange { start: target.start, end }
     }
 
     /// Drops the words of what is surely unmapped.
@@ -204,22 +191,19 @@ impl<P: Platform> Engine<'_, P> {
     /// An event was read just now that takes away what was in `range`. If pages had arrived there that are not there now, it is the younger one.
     pub(crate) fn look_for_arrivals(&self, range: PageRange, event: LeftBy) {
         let mut rest = range;
-        while let Some(Arrival { place, begins, ends, .. }) = self.first_arrival(rest) {
-            let mapping = self.platform.registered_mapping(place);
-            let part = |mapping: PageRange| PageRange {
-                start: mapping.start.max(place.start),
-                end: mapping.end.min(place.end),
-            };
-            let gone = match mapping {
-                None => place,
-                Some(there) if there.start != begins && there.end != ends => {
-                    PageRange { start: place.start, end: part(there).end }
-                }
-                Some(there) => PageRange { start: place.start, end: part(there).start },
-            };
+        while let Some(arrival) = self.first_arrival(rest) {
+            let (gone, looked_at) = self.gone_from(arrival);
             self.private.lock().late_unmaps.arrivals.leave(gone, event);
-            rest.start = mapping.map_or(place.end, |there| part(there).end);
+            rest.start = looked_at;
         }
+    }
+
+    /// The kernel is asked whether what arrived is still there. Which pages are gone, at the front of its place, and up to where that is known.
+    fn gone_from(&self, Arrival { place, begins, ends, .. }: Arrival) -> (PageRange, PageId) {
+        let Some(there) = self.platform.registered_mapping(place) else { return (place, place.end) };
+        let (start, end) = (there.start.max(place.start), there.end.min(place.end));
+        let is_another = there.start != begins && there.end != ends;
+        (PageRange { start: place.start, end: if is_another { end } else { start } }, end)
     }
 
     pub(crate) fn first_arrival(&self, range: PageRange) -> Option<Arrival> {

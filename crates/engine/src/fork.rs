@@ -208,7 +208,7 @@ impl<P: Platform> Engine<'_, P> {
 
     /// Whether a child has what was moved to `to`, if that was read before the fork and `table` has the words of what was there before. A page that had none may show that it has not; else
     /// what was read first was first.
-    pub(crate) fn has_new_place(&self, child: i32, table: PageTable<'_>, to: PageRange) -> bool {
+    fn has_new_place(&self, child: i32, table: PageTable<'_>, to: PageRange) -> bool {
         self.platform.child_has(child, table.first_unmanaged(to).unwrap_or(to.start))
     }
 

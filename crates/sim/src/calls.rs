@@ -243,7 +243,7 @@ pub async fn remap(world: &World<'_>, process: &Process<'_>) {
         event(
             world,
             process,
-            Message::Event(Event::Remap { from: from.start, to, pages: from.pages(), stays }),
+            Message::Event(Event::Remap { from: from.start, to, pages: from.pages(), added: grow, stays }),
         )
         .await;
     }
