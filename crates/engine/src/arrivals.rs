@@ -1,8 +1,9 @@
 //! Where pages arrived by mremap a moment ago, and so what an event means that takes pages away from there.
 //!
-//! Such an event (an unmapping, or a move from there) may be older than the move that brought the pages, although it is read later. Three things tell:
+//! Such an event (an unmapping, or a move from there) may be older than the move that brought the pages, although it is read later. Four things tell:
 //! * No thread of a sound program uses the new place of a move before the move returned, and by then its event was read. So an event that was *read before* the move is older.
-//! * For one that is *read after* the move, the kernel is asked in the moment in which it is read: is the mapping that arrived still there, one that begins or ends where the move put it (others may have cut off a part)? If so, the event is older. If not, it is the
+//! * For one that is *read after* the move, the next move that was read with it may tell what it left behind: see `later`.
+//! * Else the kernel is asked in the moment in which it is read: is the mapping that arrived still there, one that begins or ends where the move put it (others may have cut off a part)? If so, the event is older. If not, it is the
 //!   younger one, and the pages have left: with it.
 //! * Pages leave a place once. What arrived and has left again notes which event it was (`left_by`). A move from there that is read later did not take them: it took what was there before they
 //!   came, and is older. (Between two moves from one place something comes there, and who uses that waits until it was told of.)

@@ -5,8 +5,9 @@
 //! an unmapping waits ([`Removal::Unmapped`]), and so does MADV_DONTNEED where something is evicted ([`Removal::DropAgain`]): what it seems to take away may have been moved away before, by a thread whose event comes later. It leaves alone what arrives meanwhile: see
 //! [`crate::arrivals`]. What waits is kept in order: see [`crate::order`].
 
-use crate::arrivals::{Arrival, LeftBy, Move};
+use crate::arrivals::{Arrival, LeftBy, Move, NOTHING};
 use crate::engine::Engine;
+use crate::later::{Later, Next};
 use crate::platform::Platform;
 use core::sync::atomic::Ordering;
 use uswap_core::counters::Counter;
@@ -85,14 +86,16 @@ pub enum Order {
 }
 
 /// What an event must know of those that were read before it and are not done.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Turn {
+#[derive(Clone, Copy, Debug)]
+pub struct Turn<'m> {
     /// Its place among them.
     pub order: Order,
     /// It is older than what is at this position of the list.
     pub before: Option<usize>,
     /// Children that wait.
     pub forks: Forks,
+    /// Messages that were read with it, behind it.
+    pub later: Later<'m>,
 }
 
 impl Removal {
@@ -130,7 +133,7 @@ const HELD_PAGES_MAX: u64 = 1 << 18;
 
 impl<P: Platform> Engine<'_, P> {
     /// Processes one event. The gate is exclusive (it may be given back and taken again inside).
-    pub async fn process_event(&self, event: Event, turn: &Turn) -> Removal {
+    pub async fn process_event(&self, event: Event, turn: &Turn<'_>) -> Removal {
         match event {
             Event::Remove(range) => {
                 self.counters.add(Counter::EventRemove, 1);
@@ -166,7 +169,7 @@ impl<P: Platform> Engine<'_, P> {
     }
 
     /// Drops the words of what is surely unmapped.
-    fn unmap(&self, range: PageRange, turn: &Turn) -> Removal {
+    fn unmap(&self, range: PageRange, turn: &Turn<'_>) -> Removal {
         // The kernel lets the thread that unmaps count its change down after it woke up, so that an event is pending is the ordinary case.
         let wait = turn.order == Order::Behind
             || self.table.first_managed(range).is_some()
@@ -176,7 +179,7 @@ impl<P: Platform> Engine<'_, P> {
             let late = self.private.lock().late_unmaps.take_first(rest);
             let part = PageRange { start: rest.start, end: late.map_or(rest.end, |late| late.start) };
             if part.start < part.end {
-                self.look_for_arrivals(part, LeftBy::Unmapping);
+                self.look_for_arrivals(part, LeftBy::Unmapping, turn.later);
                 if wait {
                     left = Removal::Unmapped(range);
                 } else {
@@ -189,10 +192,15 @@ impl<P: Platform> Engine<'_, P> {
     }
 
     /// An event was read just now that takes away what was in `range`. If pages had arrived there that are not there now, it is the younger one.
-    pub(crate) fn look_for_arrivals(&self, range: PageRange, event: LeftBy) {
+    pub(crate) fn look_for_arrivals(&self, range: PageRange, event: LeftBy, later: Later<'_>) {
         let mut rest = range;
         while let Some(arrival) = self.first_arrival(rest) {
-            let (gone, looked_at) = self.gone_from(arrival);
+            let (place, next) = later.next_in(arrival.place);
+            let (gone, looked_at) = match next {
+                Next::Replaced => (place, place.end),
+                Next::MovedOn => (NOTHING, place.end),
+                Next::Untold => self.gone_from(Arrival { place, ..arrival }),
+            };
             self.private.lock().late_unmaps.arrivals.leave(gone, event);
             rest.start = looked_at;
         }

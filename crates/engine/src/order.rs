@@ -8,6 +8,7 @@
 use crate::arrivals::{LeftBy, Move};
 use crate::engine::Engine;
 use crate::event::{Event, Forks, Order, Removal, Turn, overlap};
+use crate::later::Later;
 use crate::platform::Platform;
 use crate::unfinished::{UNFINISHED_MAX, Unfinished};
 use crate::workspace::Workspace;
@@ -72,11 +73,17 @@ impl<P: Platform> Engine<'_, P> {
     }
 
     /// The turn of an event among the moves that were read before it and are not done. `among_forks`: its place among forks.
-    pub(crate) fn turn_of(&self, unfinished: &mut Unfinished, event: Event, among_forks: Order) -> Turn {
+    pub(crate) fn turn_of<'m>(
+        &self,
+        unfinished: &mut Unfinished,
+        event: Event,
+        among_forks: Order,
+        later: Later<'m>,
+    ) -> Turn<'m> {
         let forks = unfinished.forks();
         let turn = |behind, before| {
             let order = if behind { Order::Behind } else { among_forks };
-            Turn { order, before, forks }
+            Turn { order, before, forks, later }
         };
         match event {
             Event::Remove(range) => {
@@ -92,7 +99,7 @@ impl<P: Platform> Engine<'_, P> {
                 let room = PageRange { start: to, end: to.plus(pages + added) };
                 let told_at = Self::take_room(unfinished, room);
                 if !stays {
-                    self.look_for_arrivals_moved_on(Move { from, to }, room);
+                    self.look_for_arrivals_moved_on(Move { from, to }, room, later);
                 }
                 let made_way = |left| match left {
                     Removal::Postponed { from: came_from, to: came, .. } if !stays => {
@@ -127,7 +134,7 @@ impl<P: Platform> Engine<'_, P> {
     }
 
     /// A move to `room` was read just now. Which of what arrived in its old place came before it, and goes along?
-    fn look_for_arrivals_moved_on(&self, by: Move, room: PageRange) {
+    fn look_for_arrivals_moved_on(&self, by: Move, room: PageRange, later: Later<'_>) {
         // What came from where this move goes had left before it, or another thread would have used a place to which a call that has not returned had put something.
         let mut rest = by.from;
         while let Some(arrival) = self.first_arrival(rest) {
@@ -136,7 +143,7 @@ impl<P: Platform> Engine<'_, P> {
             }
             rest.start = arrival.place.end;
         }
-        self.look_for_arrivals(by.from, LeftBy::Move(by));
+        self.look_for_arrivals(by.from, LeftBy::Move(by), later);
     }
 
     /// Pages that came to a part of `came` by a move came after the move that `leaves` from there: they are still there, or left by another one.
