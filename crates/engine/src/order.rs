@@ -12,6 +12,7 @@ use crate::later::Later;
 use crate::platform::Platform;
 use crate::unfinished::{UNFINISHED_MAX, Unfinished};
 use crate::workspace::Workspace;
+use uswap_core::page_table::PageTable;
 use uswap_core::page_word::Afterwards;
 use uswap_units::{PageId, PageRange};
 
@@ -32,7 +33,7 @@ impl<P: Platform> Engine<'_, P> {
             Event::Remap { from, to, pages, added, stays } => {
                 let from = PageRange { start: from, end: from.plus(pages) };
                 let target = PageRange { start: to, end: to.plus(pages + added) };
-                let Some(page) = self.page_to_ask_for(from) else { return order };
+                let Some(page) = self.page_to_ask_for(self.table, from) else { return order };
                 let is_before = |child| stays || self.platform.child_has(child, page);
                 for position in 0..unfinished.len() {
                     let room = unfinished.position(|left| is_room(left, target) && !stays);
@@ -59,13 +60,13 @@ impl<P: Platform> Engine<'_, P> {
     }
 
     /// The page of what was moved from `from` that shows whether a child has it: not one where others have arrived since. None: nothing was moved that is managed.
-    fn page_to_ask_for(&self, from: PageRange) -> Option<PageId> {
-        let managed = self.table.first_managed(from)?;
+    pub(crate) fn page_to_ask_for(&self, table: PageTable<'_>, from: PageRange) -> Option<PageId> {
+        let managed = table.first_managed(from)?;
         let mut rest = from;
         while rest.start < rest.end {
             let (without, behind) = self.private.lock().late_unmaps.arrivals.first_without(rest);
             if without.start < without.end {
-                return Some(self.table.first_managed(without).unwrap_or(without.start));
+                return Some(table.first_managed(without).unwrap_or(without.start));
             }
             rest = behind;
         }
