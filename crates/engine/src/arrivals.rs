@@ -1,17 +1,18 @@
 //! Where pages arrived by mremap a moment ago, and so what an event means that takes pages away from there.
 //!
-//! Such an event (an unmapping, or a move from there) may be older than the move that brought the pages, although it is read later. Three things tell:
+//! Such an event (an unmapping, or a move from there) may be older than the move that brought the pages, although it is read later. Four things tell:
 //! * No thread of a sound program uses the new place of a move before the move returned, and by then its event was read. So an event that was *read before* the move is older.
-//! * For one that is *read after* the move, the kernel is asked in the moment in which it is read: is the mapping that arrived still there, one that begins or ends where the move put it (others may have cut off a part)? If
-//!   so, the event is older. If not, it is the younger one, and the pages have left: with it.
+//! * For one that is *read after* the move, the next move that was read with it may tell what it left behind: see `later`.
+//! * Else the kernel is asked in the moment in which it is read: is the mapping that arrived still there, one that begins or ends where the move put it (others may have cut off a part)? If so, the event is older. If not, it is the
+//!   younger one, and the pages have left: with it.
 //! * Pages leave a place once. What arrived and has left again notes which event it was (`left_by`). A move from there that is read later did not take them: it took what was there before they
 //!   came, and is older. (Between two moves from one place something comes there, and who uses that waits until it was told of.)
 //!
 //! A move with MREMAP_DONTUNMAP takes the pages and leaves the mapping. Nothing comes to its old place before it has returned: all that arrived there and was read before came before it, and what it leaves is still
 //! the mapping that arrived, which shows of events that are read later that they are older.
 //!
-//! What an older event takes away are the words of its range but for those of arrivals. (The answer is wrong if, before the event is read, another mapping is made that begins or ends at the very page
-//! at which the first one did, or if what arrived loses both ends, or is protected otherwise at both.)
+//! What an older event takes away are the words of its range but for those of arrivals. (The kernel's answer is wrong if another mapping begins or ends at the very page at which the first one did, and the event that tells of
+//! it is not queued yet; or if what arrived loses both ends, is protected otherwise at both, or is joined with others at both, as where it comes back to the place from which it was cut.)
 //!
 //! Must hold: emptied when no event is unread, and no two overlap. Private to the process, behind its lock.
 
@@ -106,10 +107,9 @@ impl Arrivals {
     pub fn clear(&mut self) {
         self.count = 0;
     }
-    /// A move brought pages, to the start of `place`: the mapping may have grown by the move, and its new pages are no older. The move unmapped `room` for it, in one step: what had
-    /// arrived there is gone.
-    pub fn add(&mut self, by: Move, place: PageRange, room: PageRange) {
-        self.take_out(room);
+    /// A move brought pages, to the start of `place`: the mapping may have grown by the move, and its new pages are no older. It unmapped what was there, in one step: what had arrived there
+    /// is gone.
+    pub fn add(&mut self, by: Move, place: PageRange) {
         self.take_out(place);
         self.push(Arrival { place, begins: by.to, ends: place.end, by, ..NO_ARRIVAL });
     }
@@ -226,8 +226,8 @@ mod tests {
     #[test]
     fn an_arrival_is_there_until_it_leaves_and_knows_its_move() {
         let mut arrivals = Arrivals::new();
-        arrivals.add(moved(100, 10, 10), range(10, 20), range(10, 25));
-        arrivals.add(moved(200, 30, 2), range(30, 35), range(30, 35));
+        arrivals.add(moved(100, 10, 10), range(10, 20));
+        arrivals.add(moved(200, 30, 2), range(30, 35));
         arrivals.leave(range(12, 16), LeftBy::Unmapping);
         let first = arrivals.first_in(range(0, 100)).expect("the front of the first");
         assert_eq!((first.place, first.by), (range(10, 12), moved(100, 10, 10)));
@@ -235,8 +235,8 @@ mod tests {
         assert_eq!((second.place, second.begins), (range(16, 18), PageId(16)));
         assert_eq!(arrivals.first_without(range(12, 40)), (range(12, 16), range(20, 40)));
         assert_eq!(arrivals.first_in(range(18, 18)), None, "who goes on behind each comes to an end");
-        arrivals.add(moved(300, 8, 1), range(8, 9), range(8, 31));
-        assert_eq!(arrivals.first_in(range(9, 100)).map(|arrival| arrival.place), Some(range(31, 35)));
+        arrivals.add(moved(300, 8, 1), range(8, 31));
+        assert_eq!(arrivals.first_in(range(9, 100)).map(|arrival| arrival.place), Some(range(9, 31)));
         assert!(!arrivals.has_word_not_of(NO_MOVE, PageId(8)));
         arrivals.words_are_there(moved(300, 8, 1));
         assert!(arrivals.has_word_not_of(NO_MOVE, PageId(8)));
@@ -248,7 +248,7 @@ mod tests {
     #[test]
     fn what_left_is_not_there_and_is_known_not_to_have_left_by_another_move() {
         let (mut arrivals, came) = (Arrivals::new(), moved(100, 10, 10));
-        arrivals.add(came, came.target(), came.target());
+        arrivals.add(came, came.target());
         arrivals.words_are_there(came);
         let (on, later) = (moved(14, 300, 3), moved(8, 500, 12));
         arrivals.leave(range(14, 17), LeftBy::Move(on));
@@ -268,7 +268,7 @@ mod tests {
             !arrivals.has_any_by(came, range(14, 17), on) && arrivals.has_any_by(came, range(14, 17), later)
         );
         let again = moved(700, 12, 4);
-        arrivals.add(again, again.target(), again.target());
+        arrivals.add(again, again.target());
         assert!(!arrivals.has_any_by(came, range(12, 16), later), "what had left is forgotten");
         assert!(arrivals.has_any_by(came, range(16, 17), later) && arrivals.contains(PageId(12)));
     }
@@ -279,7 +279,7 @@ mod tests {
         let places = 0..=ARRIVALS_MAX as u64;
         places.for_each(|index| {
             let by = moved(5000 + index, index * 10, 2);
-            arrivals.add(by, by.target(), NOTHING);
+            arrivals.add(by, by.target());
         });
         assert!(!arrivals.contains(PageId(0)));
         assert!((1..=ARRIVALS_MAX as u64).all(|index| arrivals.contains(PageId(index * 10 + 1))));
@@ -294,7 +294,7 @@ mod tests {
             for (adds, start, pages) in changes {
                 let changed = range(start, start + pages);
                 if adds {
-                    arrivals.add(moved(1000, start, pages), changed, NOTHING);
+                    arrivals.add(moved(1000, start, pages), changed);
                 } else {
                     arrivals.leave(changed, LeftBy::Unmapping);
                 }

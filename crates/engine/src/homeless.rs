@@ -5,7 +5,6 @@
 
 use crate::engine::Engine;
 use crate::event::{Event, Removal};
-use crate::order::room;
 use crate::platform::Platform;
 use crate::unfinished::Unfinished;
 use uswap_core::page_word::Afterwards;
@@ -32,12 +31,33 @@ impl<P: Platform> Engine<'_, P> {
         match event {
             Event::Unmap(_) => (),
             Event::Remove(range) => self.drop_homeless(unfinished, range),
-            Event::Remap { from, to, pages, .. } => {
-                // It may be longer than what was moved: the rest of it is new.
-                self.drop_homeless(unfinished, room(unfinished, to, pages));
+            Event::Remap { from, to, pages, added, .. } => {
+                self.drop_homeless(unfinished, PageRange { start: to, end: to.plus(pages + added) });
                 move_homeless(unfinished, PageRange { start: from, end: from.plus(pages) }, to);
             }
         }
+    }
+
+    /// Pages turned out to be homeless whose move waited. What was read behind it, and waits too, is of their new place: where they are to go now, in parts.
+    pub(crate) fn follow_what_waits(
+        &self,
+        homeless: Removal,
+        behind: impl Iterator<Item = Removal>,
+    ) -> Unfinished {
+        let mut parts = Unfinished::new();
+        parts.leave(homeless);
+        for left in behind {
+            match left {
+                Removal::DropAgain(range) => self.follow_homeless(&mut parts, Event::Remove(range)),
+                Removal::Postponed { from, to, stays } => {
+                    let (pages, added) = (from.pages(), to.pages() - from.pages());
+                    let event = Event::Remap { from: from.start, to: to.start, pages, added, stays };
+                    self.follow_homeless(&mut parts, event);
+                }
+                _ => (),
+            }
+        }
+        parts
     }
 
     fn drop_homeless(&self, unfinished: &Unfinished, gone: PageRange) {
