@@ -14,12 +14,12 @@
 //! What an older event takes away are the words of its range but for those of arrivals. (The kernel's answer is wrong if another mapping begins or ends at the very page at which the first one did, and the event that tells of
 //! it is not queued yet; or if what arrived loses both ends, is protected otherwise at both, or is joined with others at both, as where it comes back to the place from which it was cut.)
 //!
-//! Must hold: emptied when no event is unread, and no two overlap. Private to the process, behind its lock.
+//! Must hold: emptied when no event is unread, and no two overlap but those that others have replaced. Private to the process, behind its lock.
 
 use crate::event::overlap;
 use uswap_units::{PageId, PageRange};
 
-/// Arrivals kept apart: each thread in mremap makes one, and it may be cut in two. When there are more, the oldest is forgotten: an event that is still unread after so many moves is not
+/// Arrivals kept apart: each thread in mremap makes one, and it may be cut in two. When there are more, one that was replaced is forgotten, or the oldest: an event that is still unread after so many moves is not
 /// expected of any program. 128 * 96 B = 12 KiB.
 const ARRIVALS_MAX: usize = 128;
 
@@ -72,6 +72,8 @@ pub enum Words {
     OnTheirWay,
     /// At the new place.
     There,
+    /// Others have arrived in their place, after they had left.
+    Replaced,
 }
 
 /// What arrived since no event was unread, the oldest first.
@@ -108,14 +110,18 @@ impl Arrivals {
         self.count = 0;
     }
     /// A move brought pages, to the start of `place`: the mapping may have grown by the move, and its new pages are no older. It unmapped what was there, in one step: what had arrived there
-    /// is gone.
+    /// is gone. Of what had left before it is still known how: an event that is older than it may come yet.
     pub fn add(&mut self, by: Move, place: PageRange) {
-        self.take_out(place);
+        // A move that comes again is not told apart from the first one.
+        self.change(|arrival| arrival.left_by.is_none() || arrival.by == by, place, |_| None);
+        let replaced = |arrival| Some(Arrival { words: Words::Replaced, ..arrival });
+        self.change(|arrival| arrival.words != Words::Replaced, place, replaced);
         self.push(Arrival { place, begins: by.to, ends: place.end, by, ..NO_ARRIVAL });
     }
     fn push(&mut self, arrival: Arrival) {
         if self.count == ARRIVALS_MAX {
-            self.remove(0);
+            let replaced = self.arrivals.iter().position(|arrival| arrival.words == Words::Replaced);
+            self.remove(replaced.unwrap_or(0));
         }
         self.arrivals[self.count] = arrival;
         self.count += 1;
@@ -123,10 +129,6 @@ impl Arrivals {
     fn remove(&mut self, index: usize) {
         self.arrivals.copy_within(index + 1..self.count, index);
         self.count -= 1;
-    }
-    /// What arrived in `range` is forgotten.
-    fn take_out(&mut self, range: PageRange) {
-        self.change(|_| true, range, |_| None);
     }
     /// What arrived in `gone`, and was still there, is not there any more.
     pub fn leave(&mut self, gone: PageRange, left_by: LeftBy) {
@@ -180,7 +182,9 @@ impl Arrivals {
     }
     /// The words that a move brought are at their new place.
     pub fn words_are_there(&mut self, by: Move) {
-        let brought = self.arrivals[..self.count].iter_mut().filter(|arrival| arrival.by == by);
+        let brought = self.arrivals[..self.count]
+            .iter_mut()
+            .filter(|arrival| arrival.by == by && arrival.words == Words::OnTheirWay);
         brought.for_each(|arrival| arrival.words = Words::There);
     }
     /// True when the word of the page is that of a page that arrived, and did not leave by this move.
@@ -269,8 +273,38 @@ mod tests {
         );
         let again = moved(700, 12, 4);
         arrivals.add(again, again.target());
-        assert!(!arrivals.has_any_by(came, range(12, 16), later), "what had left is forgotten");
-        assert!(arrivals.has_any_by(came, range(16, 17), later) && arrivals.contains(PageId(12)));
+        assert!(arrivals.contains(PageId(12)) && !arrivals.has_word_not_of(again, PageId(12)));
+        assert!(
+            arrivals.has_any_by(came, range(14, 16), later),
+            "that it left by another one is still known"
+        );
+        assert!(
+            !arrivals.has_any_by(came, range(12, 14), later) && !arrivals.has_any_by(came, range(14, 16), on)
+        );
+        arrivals.words_are_there(came);
+        assert!(!arrivals.has_word_not_of(NO_MOVE, PageId(12)), "its words are not there any more");
+        // What is there when others arrive has not left by any event that was read.
+        let last = moved(900, 12, 4);
+        arrivals.add(last, last.target());
+        assert!(!arrivals.has_any_by(again, range(12, 16), later));
+        // Nor is one known to have left that came by the same move before.
+        arrivals.leave(last.target(), LeftBy::Unmapping);
+        assert!(arrivals.has_any_by(last, range(12, 16), later));
+        arrivals.add(last, last.target());
+        arrivals.leave(last.target(), LeftBy::Move(later));
+        assert!(!arrivals.has_any_by(last, range(12, 16), later));
+    }
+
+    #[test]
+    fn of_too_many_one_that_was_replaced_is_forgotten_first() {
+        let (mut arrivals, came) = (Arrivals::new(), moved(5000, 0, 2));
+        arrivals.add(came, came.target());
+        for index in 0..ARRIVALS_MAX as u64 {
+            arrivals.leave(range(10, 12), LeftBy::Unmapping);
+            let again = moved(6000 + index, 10, 2);
+            arrivals.add(again, again.target());
+        }
+        assert!(arrivals.contains(PageId(0)) && arrivals.contains(PageId(10)));
     }
 
     #[test]
