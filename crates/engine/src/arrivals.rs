@@ -196,6 +196,17 @@ impl Arrivals {
         };
         self.arrivals[..self.count].iter().any(is_word)
     }
+    /// The first part of `range` from which what had arrived there left by this move, and where nothing else has arrived since.
+    pub fn first_left_by(&self, by: Move, range: PageRange) -> Option<PageRange> {
+        let left = self.arrivals[..self.count].iter().filter(|arrival| {
+            arrival.left_by == Some(LeftBy::Move(by))
+                && arrival.words != Words::Replaced
+                && range.start < range.end
+                && overlap(arrival.place, range)
+        });
+        let first = left.map(|arrival| arrival.place).min_by_key(|place| place.start)?;
+        Some(PageRange { start: first.start.max(range.start), end: first.end.min(range.end) })
+    }
     /// True when something in `range` was brought by this move, and did not leave by the other.
     pub fn has_any_by(&self, by: Move, range: PageRange, other: Move) -> bool {
         let stayed = |arrival: &Arrival| {
@@ -293,6 +304,22 @@ mod tests {
         arrivals.add(last, last.target());
         arrivals.leave(last.target(), LeftBy::Move(later));
         assert!(!arrivals.has_any_by(last, range(12, 16), later));
+    }
+
+    #[test]
+    fn what_left_by_a_move_is_found_part_by_part() {
+        let (mut arrivals, came) = (Arrivals::new(), moved(100, 10, 10));
+        arrivals.add(came, came.target());
+        let on = moved(5, 300, 20);
+        arrivals.leave(range(12, 14), LeftBy::Move(on));
+        arrivals.leave(range(14, 15), LeftBy::Unmapping);
+        arrivals.leave(range(16, 19), LeftBy::Move(on));
+        assert_eq!(arrivals.first_left_by(on, range(5, 25)), Some(range(12, 14)));
+        assert_eq!(arrivals.first_left_by(on, range(14, 18)), Some(range(16, 18)));
+        assert_eq!(arrivals.first_left_by(on, range(18, 18)), None);
+        assert_eq!(arrivals.first_left_by(came, range(5, 25)), None);
+        arrivals.add(moved(200, 12, 1), range(12, 13));
+        assert_eq!(arrivals.first_left_by(on, range(5, 25)), Some(range(13, 14)));
     }
 
     #[test]

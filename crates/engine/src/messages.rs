@@ -201,9 +201,10 @@ impl<P: Platform> Engine<'_, P> {
                     unfinished.leave(Removal::Fork(descriptor));
                 }
                 Message::Event(event) => {
-                    self.follow_homeless(unfinished, event);
                     let among_forks = self.settle_forks_before(unfinished, event).await;
                     let later = Later(&messages[index + 1..count]);
+                    self.look_for_arrivals_moved_on(event, later);
+                    self.follow_homeless(unfinished, event);
                     let turn = self.turn_of(unfinished, event, among_forks, later);
                     let mut left = self.process_event(event, &turn).await;
                     if let Removal::Unmapped(range) = left

@@ -73,7 +73,7 @@ impl<P: Platform> Engine<'_, P> {
         Some(managed)
     }
 
-    /// The turn of an event among the moves that were read before it and are not done. `among_forks`: its place among forks.
+    /// The turn of an event among the moves that were read before it and are not done. Of a move is known which of what had arrived left by it. `among_forks`: its place among forks.
     pub(crate) fn turn_of<'m>(
         &self,
         unfinished: &mut Unfinished,
@@ -99,9 +99,6 @@ impl<P: Platform> Engine<'_, P> {
                 let from = PageRange { start: from, end: from.plus(pages) };
                 let room = PageRange { start: to, end: to.plus(pages + added) };
                 let told_at = Self::take_room(unfinished, room);
-                if !stays {
-                    self.look_for_arrivals_moved_on(Move { from, to }, room, later);
-                }
                 let made_way = |left| match left {
                     Removal::Postponed { from: came_from, to: came, .. } if !stays => {
                         self.came_later(came, Move { from: came_from, to: came.start }, Move { from, to })
@@ -134,8 +131,11 @@ impl<P: Platform> Engine<'_, P> {
         }
     }
 
-    /// A move to `room` was read just now. Which of what arrived in its old place came before it, and goes along?
-    fn look_for_arrivals_moved_on(&self, by: Move, room: PageRange, later: Later<'_>) {
+    /// An event was read just now. If it is a move: which of what arrived in its old place came before it, and goes along?
+    pub(crate) fn look_for_arrivals_moved_on(&self, event: Event, later: Later<'_>) {
+        let Event::Remap { from, to, pages, added, stays: false } = event else { return };
+        let by = Move { from: PageRange { start: from, end: from.plus(pages) }, to };
+        let room = PageRange { start: to, end: to.plus(pages + added) };
         // What came from where this move goes had left before it, or another thread would have used a place to which a call that has not returned had put something.
         let mut rest = by.from;
         while let Some(arrival) = self.first_arrival(rest) {
