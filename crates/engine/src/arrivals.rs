@@ -6,7 +6,7 @@
 //! * Else the kernel is asked in the moment in which it is read: is the mapping that arrived still there, one that begins or ends where the move put it (others may have cut off a part)? If so, the event is older. If not, it is the
 //!   younger one, and the pages have left: with it.
 //! * Pages leave a place once. What arrived and has left again notes which event it was (`left_by`). A move from there that is read later did not take them: it took what was there before they
-//!   came, and is older. (Between two moves from one place something comes there, and who uses that waits until it was told of.)
+//!   came, and is older, also when others have arrived there meanwhile (`Words::Replaced`). (Between two moves from one place something comes there, and who uses that waits until it was told of.)
 //!
 //! A move with MREMAP_DONTUNMAP takes the pages and leaves the mapping. Nothing comes to its old place before it has returned: all that arrived there and was read before came before it, and what it leaves is still
 //! the mapping that arrived, which shows of events that are read later that they are older.
