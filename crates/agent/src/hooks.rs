@@ -206,6 +206,8 @@ pub unsafe extern "C" fn mremap(
     let from = pages(start, bytes);
     let was_excluded = EXCLUDED.iter().any(|range| range.start.0 < from.end.0 && from.start.0 < range.end.0);
     let _until_it_returns = (flags & MREMAP_DONTUNMAP != 0).then(|| moves::begin(from));
+    let _grows_until_it_returns =
+        (new_bytes > bytes).then(|| moves::begin_growing(pages(start, new_bytes))).flatten();
     let target = if flags & (MREMAP_FIXED | MREMAP_DONTUNMAP) == 0 { 0 } else { target as usize };
     let answer = {
         let _nothing_is_registered_meanwhile = register::keep_out();

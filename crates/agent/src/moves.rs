@@ -1,7 +1,9 @@
-//! Moves of the program whose old place stays mapped (`mremap` with MREMAP_DONTUNMAP).
+//! What the kernel does not tell of the moves of the program: whether the old place stays mapped (`mremap` with MREMAP_DONTUNMAP), and how long the new one is.
 //!
 //! The kernel tells of a move the same way with and without that flag, and of the unmapping of the old place in an event of its own, which never comes if the place stays. So the calls
 //! that come through [`crate::hooks`] are noted here from their beginning to their end. The same flag in a raw system call is not seen.
+//!
+//! Nor does it tell by how much a mapping became longer as it moved. What libc's own `realloc` moves is not seen.
 //!
 //! Nor can a forked child show whether it was made before such a move or after it: it has both places either way. So these calls and `fork` wait for each other.
 
@@ -14,6 +16,9 @@ use uswap_units::PageRange;
 
 /// Of calls that are followed at once: threads in such a call in one moment.
 static STAYING: RangeSet<64> = RangeSet::new();
+
+/// As long as they become: mappings that are made longer, and may be moved for it. The kernel tells of a move only how long it was.
+static GROWING: RangeSet<64> = RangeSet::new();
 
 /// Shared: forks. Exclusive: a move whose old place stays.
 static GATE: Gate = Gate::new();
@@ -70,6 +75,18 @@ pub fn after_fork() {
     }
 }
 
+/// A call is about to make a mapping as long as `to`, and move it if it must. None: that is not followed.
+pub fn begin_growing(to: PageRange) -> Option<Held<'static>> {
+    GROWING.hold(to)
+}
+
+/// By how many pages the call that moves `from` makes it longer. Where two calls begin at the same page, one of them has moved away what the other finds there: the shorter one is taken, since nothing
+/// may be thought new that is not.
+pub fn pages_added(from: PageRange) -> u64 {
+    let longer = GROWING.iter().filter(|to| to.start == from.start && from.end < to.end);
+    longer.map(|to| to.end.0 - from.end.0).min().unwrap_or(0)
+}
+
 /// True when the call that moves `from` leaves it mapped.
 pub fn leaves_its_old_place(from: PageRange) -> bool {
     STAYING.iter().any(|staying| staying.start <= from.start && from.end <= staying.end)
@@ -78,6 +95,7 @@ pub fn leaves_its_old_place(from: PageRange) -> bool {
 /// In a forked child: the other threads are not there, and their calls neither.
 pub fn reset_after_fork() {
     STAYING.clear();
+    GROWING.clear();
     FORKING.iter().for_each(|place| place.store(0, Ordering::Relaxed));
     GATE.reset();
 }

@@ -407,6 +407,7 @@ impl Platform for LinuxPlatform {
                     from: PageId::of_address(from as u64),
                     to: PageId::of_address(to as u64),
                     pages: (bytes / PAGE_BYTES) as u64,
+                    added: moves::pages_added(range(from, from + bytes)),
                     // The thread is in the call until this was read.
                     stays: moves::leaves_its_old_place(range(from, from + bytes)),
                 }),

@@ -1,24 +1,25 @@
 //! Where pages arrived by mremap a moment ago, and so what an event means that takes pages away from there.
 //!
-//! Such an event (an unmapping, or a move from there) may be older than the move that brought the pages, although it is read later. Three things tell:
+//! Such an event (an unmapping, or a move from there) may be older than the move that brought the pages, although it is read later. Four things tell:
 //! * No thread of a sound program uses the new place of a move before the move returned, and by then its event was read. So an event that was *read before* the move is older.
-//! * For one that is *read after* the move, the kernel is asked in the moment in which it is read: is the mapping that arrived still there, one that begins or ends where the move put it (others may have cut off a part)? If
-//!   so, the event is older. If not, it is the younger one, and the pages have left: with it.
+//! * For one that is *read after* the move, the next move that was read with it may tell what it left behind: see `later`.
+//! * Else the kernel is asked in the moment in which it is read: is the mapping that arrived still there, one that begins or ends where the move put it (others may have cut off a part)? If so, the event is older. If not, it is the
+//!   younger one, and the pages have left: with it.
 //! * Pages leave a place once. What arrived and has left again notes which event it was (`left_by`). A move from there that is read later did not take them: it took what was there before they
-//!   came, and is older. (Between two moves from one place something comes there, and who uses that waits until it was told of.)
+//!   came, and is older, also when others have arrived there meanwhile (`Words::Replaced`). (Between two moves from one place something comes there, and who uses that waits until it was told of.)
 //!
 //! A move with MREMAP_DONTUNMAP takes the pages and leaves the mapping. Nothing comes to its old place before it has returned: all that arrived there and was read before came before it, and what it leaves is still
 //! the mapping that arrived, which shows of events that are read later that they are older.
 //!
-//! What an older event takes away are the words of its range but for those of arrivals. (The answer is wrong if, before the event is read, another mapping is made that begins or ends at the very page
-//! at which the first one did, or if what arrived loses both ends, or is protected otherwise at both.)
+//! What an older event takes away are the words of its range but for those of arrivals. (The kernel's answer is wrong if another mapping begins or ends at the very page at which the first one did, and the event that tells of
+//! it is not queued yet; or if what arrived loses both ends, is protected otherwise at both, or is joined with others at both, as where it comes back to the place from which it was cut.)
 //!
-//! Must hold: emptied when no event is unread, and no two overlap. Private to the process, behind its lock.
+//! Must hold: emptied when no event is unread, and no two overlap but those that others have replaced. Private to the process, behind its lock.
 
 use crate::event::overlap;
 use uswap_units::{PageId, PageRange};
 
-/// Arrivals kept apart: each thread in mremap makes one, and it may be cut in two. When there are more, the oldest is forgotten: an event that is still unread after so many moves is not
+/// Arrivals kept apart: each thread in mremap makes one, and it may be cut in two. When there are more, one that was replaced is forgotten, or the oldest: an event that is still unread after so many moves is not
 /// expected of any program. 128 * 96 B = 12 KiB.
 const ARRIVALS_MAX: usize = 128;
 
@@ -71,6 +72,8 @@ pub enum Words {
     OnTheirWay,
     /// At the new place.
     There,
+    /// Others have arrived in their place, after they had left.
+    Replaced,
 }
 
 /// What arrived since no event was unread, the oldest first.
@@ -106,16 +109,19 @@ impl Arrivals {
     pub fn clear(&mut self) {
         self.count = 0;
     }
-    /// A move brought pages, to the start of `place`: the mapping may have grown by the move, and its new pages are no older. The move unmapped `room` for it, in one step: what had
-    /// arrived there is gone.
-    pub fn add(&mut self, by: Move, place: PageRange, room: PageRange) {
-        self.take_out(room);
-        self.take_out(place);
+    /// A move brought pages, to the start of `place`: the mapping may have grown by the move, and its new pages are no older. It unmapped what was there, in one step: what had arrived there
+    /// is gone. Of what had left before it is still known how: an event that is older than it may come yet.
+    pub fn add(&mut self, by: Move, place: PageRange) {
+        // A move that comes again is not told apart from the first one.
+        self.change(|arrival| arrival.left_by.is_none() || arrival.by == by, place, |_| None);
+        let replaced = |arrival| Some(Arrival { words: Words::Replaced, ..arrival });
+        self.change(|arrival| arrival.words != Words::Replaced, place, replaced);
         self.push(Arrival { place, begins: by.to, ends: place.end, by, ..NO_ARRIVAL });
     }
     fn push(&mut self, arrival: Arrival) {
         if self.count == ARRIVALS_MAX {
-            self.remove(0);
+            let replaced = self.arrivals.iter().position(|arrival| arrival.words == Words::Replaced);
+            self.remove(replaced.unwrap_or(0));
         }
         self.arrivals[self.count] = arrival;
         self.count += 1;
@@ -123,10 +129,6 @@ impl Arrivals {
     fn remove(&mut self, index: usize) {
         self.arrivals.copy_within(index + 1..self.count, index);
         self.count -= 1;
-    }
-    /// What arrived in `range` is forgotten.
-    fn take_out(&mut self, range: PageRange) {
-        self.change(|_| true, range, |_| None);
     }
     /// What arrived in `gone`, and was still there, is not there any more.
     pub fn leave(&mut self, gone: PageRange, left_by: LeftBy) {
@@ -180,7 +182,9 @@ impl Arrivals {
     }
     /// The words that a move brought are at their new place.
     pub fn words_are_there(&mut self, by: Move) {
-        let brought = self.arrivals[..self.count].iter_mut().filter(|arrival| arrival.by == by);
+        let brought = self.arrivals[..self.count]
+            .iter_mut()
+            .filter(|arrival| arrival.by == by && arrival.words == Words::OnTheirWay);
         brought.for_each(|arrival| arrival.words = Words::There);
     }
     /// True when the word of the page is that of a page that arrived, and did not leave by this move.
@@ -191,6 +195,17 @@ impl Arrivals {
                 && arrival.left_by != Some(LeftBy::Move(by))
         };
         self.arrivals[..self.count].iter().any(is_word)
+    }
+    /// The first part of `range` from which what had arrived there left by this move, and where nothing else has arrived since.
+    pub fn first_left_by(&self, by: Move, range: PageRange) -> Option<PageRange> {
+        let left = self.arrivals[..self.count].iter().filter(|arrival| {
+            arrival.left_by == Some(LeftBy::Move(by))
+                && arrival.words != Words::Replaced
+                && range.start < range.end
+                && overlap(arrival.place, range)
+        });
+        let first = left.map(|arrival| arrival.place).min_by_key(|place| place.start)?;
+        Some(PageRange { start: first.start.max(range.start), end: first.end.min(range.end) })
     }
     /// True when something in `range` was brought by this move, and did not leave by the other.
     pub fn has_any_by(&self, by: Move, range: PageRange, other: Move) -> bool {
@@ -226,8 +241,8 @@ mod tests {
     #[test]
     fn an_arrival_is_there_until_it_leaves_and_knows_its_move() {
         let mut arrivals = Arrivals::new();
-        arrivals.add(moved(100, 10, 10), range(10, 20), range(10, 25));
-        arrivals.add(moved(200, 30, 2), range(30, 35), range(30, 35));
+        arrivals.add(moved(100, 10, 10), range(10, 20));
+        arrivals.add(moved(200, 30, 2), range(30, 35));
         arrivals.leave(range(12, 16), LeftBy::Unmapping);
         let first = arrivals.first_in(range(0, 100)).expect("the front of the first");
         assert_eq!((first.place, first.by), (range(10, 12), moved(100, 10, 10)));
@@ -235,8 +250,8 @@ mod tests {
         assert_eq!((second.place, second.begins), (range(16, 18), PageId(16)));
         assert_eq!(arrivals.first_without(range(12, 40)), (range(12, 16), range(20, 40)));
         assert_eq!(arrivals.first_in(range(18, 18)), None, "who goes on behind each comes to an end");
-        arrivals.add(moved(300, 8, 1), range(8, 9), range(8, 31));
-        assert_eq!(arrivals.first_in(range(9, 100)).map(|arrival| arrival.place), Some(range(31, 35)));
+        arrivals.add(moved(300, 8, 1), range(8, 31));
+        assert_eq!(arrivals.first_in(range(9, 100)).map(|arrival| arrival.place), Some(range(9, 31)));
         assert!(!arrivals.has_word_not_of(NO_MOVE, PageId(8)));
         arrivals.words_are_there(moved(300, 8, 1));
         assert!(arrivals.has_word_not_of(NO_MOVE, PageId(8)));
@@ -248,7 +263,7 @@ mod tests {
     #[test]
     fn what_left_is_not_there_and_is_known_not_to_have_left_by_another_move() {
         let (mut arrivals, came) = (Arrivals::new(), moved(100, 10, 10));
-        arrivals.add(came, came.target(), came.target());
+        arrivals.add(came, came.target());
         arrivals.words_are_there(came);
         let (on, later) = (moved(14, 300, 3), moved(8, 500, 12));
         arrivals.leave(range(14, 17), LeftBy::Move(on));
@@ -268,9 +283,55 @@ mod tests {
             !arrivals.has_any_by(came, range(14, 17), on) && arrivals.has_any_by(came, range(14, 17), later)
         );
         let again = moved(700, 12, 4);
-        arrivals.add(again, again.target(), again.target());
-        assert!(!arrivals.has_any_by(came, range(12, 16), later), "what had left is forgotten");
-        assert!(arrivals.has_any_by(came, range(16, 17), later) && arrivals.contains(PageId(12)));
+        arrivals.add(again, again.target());
+        assert!(arrivals.contains(PageId(12)) && !arrivals.has_word_not_of(again, PageId(12)));
+        assert!(
+            arrivals.has_any_by(came, range(14, 16), later),
+            "that it left by another one is still known"
+        );
+        assert!(
+            !arrivals.has_any_by(came, range(12, 14), later) && !arrivals.has_any_by(came, range(14, 16), on)
+        );
+        arrivals.words_are_there(came);
+        assert!(!arrivals.has_word_not_of(NO_MOVE, PageId(12)), "its words are not there any more");
+        // What is there when others arrive has not left by any event that was read.
+        let last = moved(900, 12, 4);
+        arrivals.add(last, last.target());
+        assert!(!arrivals.has_any_by(again, range(12, 16), later));
+        // Nor is one known to have left that came by the same move before.
+        arrivals.leave(last.target(), LeftBy::Unmapping);
+        assert!(arrivals.has_any_by(last, range(12, 16), later));
+        arrivals.add(last, last.target());
+        arrivals.leave(last.target(), LeftBy::Move(later));
+        assert!(!arrivals.has_any_by(last, range(12, 16), later));
+    }
+
+    #[test]
+    fn what_left_by_a_move_is_found_part_by_part() {
+        let (mut arrivals, came) = (Arrivals::new(), moved(100, 10, 10));
+        arrivals.add(came, came.target());
+        let on = moved(5, 300, 20);
+        arrivals.leave(range(12, 14), LeftBy::Move(on));
+        arrivals.leave(range(14, 15), LeftBy::Unmapping);
+        arrivals.leave(range(16, 19), LeftBy::Move(on));
+        assert_eq!(arrivals.first_left_by(on, range(5, 25)), Some(range(12, 14)));
+        assert_eq!(arrivals.first_left_by(on, range(14, 18)), Some(range(16, 18)));
+        assert_eq!(arrivals.first_left_by(on, range(18, 18)), None);
+        assert_eq!(arrivals.first_left_by(came, range(5, 25)), None);
+        arrivals.add(moved(200, 12, 1), range(12, 13));
+        assert_eq!(arrivals.first_left_by(on, range(5, 25)), Some(range(13, 14)));
+    }
+
+    #[test]
+    fn of_too_many_one_that_was_replaced_is_forgotten_first() {
+        let (mut arrivals, came) = (Arrivals::new(), moved(5000, 0, 2));
+        arrivals.add(came, came.target());
+        for index in 0..ARRIVALS_MAX as u64 {
+            arrivals.leave(range(10, 12), LeftBy::Unmapping);
+            let again = moved(6000 + index, 10, 2);
+            arrivals.add(again, again.target());
+        }
+        assert!(arrivals.contains(PageId(0)) && arrivals.contains(PageId(10)));
     }
 
     #[test]
@@ -279,7 +340,7 @@ mod tests {
         let places = 0..=ARRIVALS_MAX as u64;
         places.for_each(|index| {
             let by = moved(5000 + index, index * 10, 2);
-            arrivals.add(by, by.target(), NOTHING);
+            arrivals.add(by, by.target());
         });
         assert!(!arrivals.contains(PageId(0)));
         assert!((1..=ARRIVALS_MAX as u64).all(|index| arrivals.contains(PageId(index * 10 + 1))));
@@ -294,7 +355,7 @@ mod tests {
             for (adds, start, pages) in changes {
                 let changed = range(start, start + pages);
                 if adds {
-                    arrivals.add(moved(1000, start, pages), changed, NOTHING);
+                    arrivals.add(moved(1000, start, pages), changed);
                 } else {
                     arrivals.leave(changed, LeftBy::Unmapping);
                 }

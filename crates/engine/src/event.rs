@@ -5,8 +5,9 @@
 //! an unmapping waits ([`Removal::Unmapped`]), and so does MADV_DONTNEED where something is evicted ([`Removal::DropAgain`]): what it seems to take away may have been moved away before, by a thread whose event comes later. It leaves alone what arrives meanwhile: see
 //! [`crate::arrivals`]. What waits is kept in order: see [`crate::order`].
 
-use crate::arrivals::{Arrival, LeftBy, Move};
+use crate::arrivals::{Arrival, LeftBy, Move, NOTHING};
 use crate::engine::Engine;
+use crate::later::{Later, Next};
 use crate::platform::Platform;
 use core::sync::atomic::Ordering;
 use uswap_core::counters::Counter;
@@ -21,7 +22,7 @@ pub enum Event {
     Remove(PageRange),
     /// The range is unmapped.
     Unmap(PageRange),
-    /// Pages moved: `pages` of them from `from` to `to`.
+    /// Pages moved: `pages` of them from `from` to `to`, behind which `added` empty ones are new.
     Remap {
         /// First page of the old place.
         from: PageId,
@@ -29,6 +30,8 @@ pub enum Event {
         to: PageId,
         /// How many.
         pages: u64,
+        /// By how many the mapping became longer, as far as that is known.
+        added: u64,
         /// The old place stays mapped, and empty (MREMAP_DONTUNMAP): no event will tell of its unmapping.
         stays: bool,
     },
@@ -83,16 +86,16 @@ pub enum Order {
 }
 
 /// What an event must know of those that were read before it and are not done.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Turn {
+#[derive(Clone, Copy, Debug)]
+pub struct Turn<'m> {
     /// Its place among them.
     pub order: Order,
     /// It is older than what is at this position of the list.
     pub before: Option<usize>,
     /// Children that wait.
     pub forks: Forks,
-    /// Pages that mremap unmapped from its new place on, as an event that was read before told; 0 if there was none.
-    pub room_pages: u64,
+    /// Messages that were read with it, behind it.
+    pub later: Later<'m>,
 }
 
 impl Removal {
@@ -130,7 +133,7 @@ const HELD_PAGES_MAX: u64 = 1 << 18;
 
 impl<P: Platform> Engine<'_, P> {
     /// Processes one event. The gate is exclusive (it may be given back and taken again inside).
-    pub async fn process_event(&self, event: Event, turn: &Turn) -> Removal {
+    pub async fn process_event(&self, event: Event, turn: &Turn<'_>) -> Removal {
         match event {
             Event::Remove(range) => {
                 self.counters.add(Counter::EventRemove, 1);
@@ -147,7 +150,7 @@ impl<P: Platform> Engine<'_, P> {
                 self.free_leaves_of_unmapped(range);
                 left
             }
-            Event::Remap { from, to, pages, stays } => {
+            Event::Remap { from, to, pages, added, stays } => {
                 self.counters.add(Counter::EventRemap, 1);
                 let from = PageRange { start: from, end: from.plus(pages) };
                 if !stays {
@@ -155,9 +158,8 @@ impl<P: Platform> Engine<'_, P> {
                     self.private.lock().late_unmaps.note(from);
                 }
                 let moved = Move { from, to };
-                let to = PageRange { start: to, end: to.plus(pages.max(turn.room_pages)) };
-                let place = self.arrived_in(moved, to);
-                self.private.lock().late_unmaps.arrivals.add(moved, place, to);
+                let to = PageRange { start: to, end: to.plus(pages + added) };
+                self.private.lock().late_unmaps.arrivals.add(moved, to);
                 match turn.order {
                     Order::Free => self.remap_or_wait(from, to, stays).await,
                     Order::Behind => Removal::Postponed { from, to, stays },
@@ -166,20 +168,8 @@ impl<P: Platform> Engine<'_, P> {
         }
     }
 
-    /// Where pages came to that were moved just now, with what their mapping grew by: of the room that was made for them more may be mapped. Nobody has used that before the call returns, so
-    /// whoever moves something away from there was first, and its event comes later.
-    fn arrived_in(&self, moved: Move, room: PageRange) -> PageRange {
-        let target = moved.target();
-        if room.end <= target.end {
-            return target;
-        }
-        let mapping = self.platform.registered_mapping(room).filter(|mapping| mapping.start == target.start);
-        let end = mapping.map_or(target.end, |mapping| mapping.end.clamp(target.end, room.end));
-        PageRange { start: target.start, end }
-    }
-
     /// Drops the words of what is surely unmapped.
-    fn unmap(&self, range: PageRange, turn: &Turn) -> Removal {
+    fn unmap(&self, range: PageRange, turn: &Turn<'_>) -> Removal {
         // The kernel lets the thread that unmaps count its change down after it woke up, so that an event is pending is the ordinary case.
         let wait = turn.order == Order::Behind
             || self.table.first_managed(range).is_some()
@@ -189,7 +179,7 @@ impl<P: Platform> Engine<'_, P> {
             let late = self.private.lock().late_unmaps.take_first(rest);
             let part = PageRange { start: rest.start, end: late.map_or(rest.end, |late| late.start) };
             if part.start < part.end {
-                self.look_for_arrivals(part, LeftBy::Unmapping);
+                self.look_for_arrivals(part, LeftBy::Unmapping, turn.later);
                 if wait {
                     left = Removal::Unmapped(range);
                 } else {
@@ -202,24 +192,26 @@ impl<P: Platform> Engine<'_, P> {
     }
 
     /// An event was read just now that takes away what was in `range`. If pages had arrived there that are not there now, it is the younger one.
-    pub(crate) fn look_for_arrivals(&self, range: PageRange, event: LeftBy) {
+    pub(crate) fn look_for_arrivals(&self, range: PageRange, event: LeftBy, later: Later<'_>) {
         let mut rest = range;
-        while let Some(Arrival { place, begins, ends, .. }) = self.first_arrival(rest) {
-            let mapping = self.platform.registered_mapping(place);
-            let part = |mapping: PageRange| PageRange {
-                start: mapping.start.max(place.start),
-                end: mapping.end.min(place.end),
-            };
-            let gone = match mapping {
-                None => place,
-                Some(there) if there.start != begins && there.end != ends => {
-                    PageRange { start: place.start, end: part(there).end }
-                }
-                Some(there) => PageRange { start: place.start, end: part(there).start },
+        while let Some(arrival) = self.first_arrival(rest) {
+            let (place, next) = later.next_in(arrival.place);
+            let (gone, looked_at) = match next {
+                Next::Replaced => (place, place.end),
+                Next::MovedOn => (NOTHING, place.end),
+                Next::Untold => self.gone_from(Arrival { place, ..arrival }),
             };
             self.private.lock().late_unmaps.arrivals.leave(gone, event);
-            rest.start = mapping.map_or(place.end, |there| part(there).end);
+            rest.start = looked_at;
         }
+    }
+
+    /// The kernel is asked whether what arrived is still there. Which pages are gone, at the front of its place, and up to where that is known.
+    fn gone_from(&self, Arrival { place, begins, ends, .. }: Arrival) -> (PageRange, PageId) {
+        let Some(there) = self.platform.registered_mapping(place) else { return (place, place.end) };
+        let (start, end) = (there.start.max(place.start), there.end.min(place.end));
+        let is_another = there.start != begins && there.end != ends;
+        (PageRange { start: place.start, end: if is_another { end } else { start } }, end)
     }
 
     pub(crate) fn first_arrival(&self, range: PageRange) -> Option<Arrival> {

@@ -169,7 +169,7 @@ impl<P: Platform> Engine<'_, P> {
             match left {
                 Removal::Postponed { from, to, stays } => {
                     // A place that stays is there before and after.
-                    let page = table.first_managed(from).unwrap_or(from.start);
+                    let page = self.page_to_ask_for(table, from).unwrap_or(from.start);
                     let moved_before =
                         || stays && position < read_before && self.has_new_place(descriptor, table, to);
                     // What came to the old place by a move that the child does not know went on after the fork too. That the child has not what was moved does not
@@ -208,7 +208,7 @@ impl<P: Platform> Engine<'_, P> {
 
     /// Whether a child has what was moved to `to`, if that was read before the fork and `table` has the words of what was there before. A page that had none may show that it has not; else
     /// what was read first was first.
-    pub(crate) fn has_new_place(&self, child: i32, table: PageTable<'_>, to: PageRange) -> bool {
+    fn has_new_place(&self, child: i32, table: PageTable<'_>, to: PageRange) -> bool {
         self.platform.child_has(child, table.first_unmanaged(to).unwrap_or(to.start))
     }
 

@@ -1,11 +1,12 @@
 //! Pages that were moved to a place for which there is no table page: [`Removal::Homeless`]. Their words stay where they were until their content is copied to the new place, which
 //! has to wait until no event is unread. Here is what other events mean for them meanwhile.
 //!
-//! A sound program changes the new place again only when the first move has returned, so such an event is the younger one.
+//! A sound program changes the new place again only when the first move has returned. So what is moved there comes later; what is moved from there may be older, by a thread that was stopped before
+//! its event: `arrivals` knows what left by it.
 
+use crate::arrivals::{Arrivals, Move};
 use crate::engine::Engine;
 use crate::event::{Event, Removal};
-use crate::order::room;
 use crate::platform::Platform;
 use crate::unfinished::Unfinished;
 use uswap_core::page_word::Afterwards;
@@ -26,18 +27,45 @@ fn split(from: PageRange, to: PageId, gone: PageRange) -> Option<[(PageRange, Pa
 }
 
 impl<P: Platform> Engine<'_, P> {
-    /// An event was read. Homeless pages whose new place was dropped, or something else was moved to, need not be copied; those that were moved on go there. (Where the place was
-    /// unmapped there is nothing to copy to.)
+    /// An event was read, and of a move is known which of what had arrived left by it. Homeless pages whose new place was dropped, or something else was moved to, need not be copied; those that
+    /// were moved on go there. (Where the place was unmapped there is nothing to copy to.)
     pub(crate) fn follow_homeless(&self, unfinished: &mut Unfinished, event: Event) {
         match event {
             Event::Unmap(_) => (),
             Event::Remove(range) => self.drop_homeless(unfinished, range),
-            Event::Remap { from, to, pages, .. } => {
-                // It may be longer than what was moved: the rest of it is new.
-                self.drop_homeless(unfinished, room(unfinished, to, pages));
-                move_homeless(unfinished, PageRange { start: from, end: from.plus(pages) }, to);
+            Event::Remap { from, to, pages, added, stays } => {
+                let from = PageRange { start: from, end: from.plus(pages) };
+                self.drop_homeless(unfinished, PageRange { start: to, end: to.plus(pages + added) });
+                if stays {
+                    // Nothing comes to such a place before the call has returned: all goes along.
+                    return move_homeless(unfinished, from, to);
+                }
+                let arrivals = &self.private.lock().late_unmaps.arrivals;
+                move_homeless_that_left(unfinished, arrivals, Move { from, to });
             }
         }
+    }
+
+    /// Pages turned out to be homeless whose move waited. What was read behind it, and waits too, is of their new place: where they are to go now, in parts.
+    pub(crate) fn follow_what_waits(
+        &self,
+        homeless: Removal,
+        behind: impl Iterator<Item = Removal>,
+    ) -> Unfinished {
+        let mut parts = Unfinished::new();
+        parts.leave(homeless);
+        for left in behind {
+            match left {
+                Removal::DropAgain(range) => self.drop_homeless(&parts, range),
+                // It is younger, or would stand before it.
+                Removal::Postponed { from, to, .. } => {
+                    self.drop_homeless(&parts, to);
+                    move_homeless(&mut parts, from, to.start);
+                }
+                _ => (),
+            }
+        }
+        parts
     }
 
     fn drop_homeless(&self, unfinished: &Unfinished, gone: PageRange) {
@@ -48,6 +76,15 @@ impl<P: Platform> Engine<'_, P> {
                 self.remove_words(words, Afterwards::Unmanaged);
             }
         }
+    }
+}
+
+/// Those that left their new place by this move go on with it; what came there after it stays.
+fn move_homeless_that_left(unfinished: &mut Unfinished, arrivals: &Arrivals, by: Move) {
+    let mut rest = by.from;
+    while let Some(left) = arrivals.first_left_by(by, rest) {
+        move_homeless(unfinished, left, by.to.plus(left.start.0 - by.from.start.0));
+        rest.start = left.end;
     }
 }
 
@@ -72,6 +109,7 @@ fn move_homeless(unfinished: &mut Unfinished, moved: PageRange, to: PageId) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::arrivals::LeftBy;
 
     fn range(start: u64, end: u64) -> PageRange {
         PageRange { start: PageId(start), end: PageId(end) }
@@ -101,6 +139,24 @@ mod tests {
                 homeless(range(103, 105), 901)
             ]
         );
+    }
+
+    #[test]
+    fn what_came_after_an_older_move_stays_where_it_came() {
+        let (mut unfinished, mut arrivals) = (Unfinished::new(), Arrivals::new());
+        let came = Move { from: range(100, 103), to: PageId(500) };
+        arrivals.add(came, came.target());
+        unfinished.leave(Removal::Homeless { from: came.from, to: came.to });
+        // A move of what was in the place before, read later: nothing that arrived has left by it.
+        let older = Move { from: range(490, 501), to: PageId(900) };
+        move_homeless_that_left(&mut unfinished, &arrivals, older);
+        let homeless = |from, to| Removal::Homeless { from, to: PageId(to) };
+        assert!(unfinished.iter().eq([homeless(range(100, 103), 500)]));
+        // One that took a part of it along.
+        arrivals.leave(range(501, 503), LeftBy::Unmapping);
+        arrivals.leave(range(490, 501), LeftBy::Move(older));
+        move_homeless_that_left(&mut unfinished, &arrivals, older);
+        assert!(unfinished.iter().eq([homeless(range(100, 101), 910), homeless(range(101, 103), 501)]));
     }
 
     #[test]

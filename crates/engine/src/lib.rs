@@ -8,7 +8,7 @@
 //! for a page word without giving the gate back first.
 //!
 //! Map: [`platform`] the seam; [`engine`] the parts of one process; [`fault`] serves a fault; [`load`] gets content; [`run`] and [`streams`] bring the next pages along, `ahead` asks for them before, and [`loader`] decodes what is asked for; [`evict`] stages, `huge` does so with huge pages, `huge_fill` gives some to first touches, and `huge_in` brings back those that were stored;
-//! [`store`] stores staged pages, [`storer`] does that for others, and `proposals` is what they make of it; [`reclaim`] decides when, and `share` from which process; [`messages`] takes messages and [`event`] follows the program's mappings; [`region`] takes memory under
+//! [`store`] stores staged pages, [`storer`] does that for others, and `proposals` is what they make of it; [`reclaim`] decides when, and `share` from which process; [`messages`] takes messages and [`event`] follows the program's mappings, where [`arrivals`], `later` and `order` tell which event is the older one; [`region`] takes memory under
 //! management; [`fork`] clones; [`release`] gives things back; [`writeback`] moves the pool to the files, where [`record`] seals what lies there, `turns` says to which, [`aged`] does that for what nobody touched for a while, [`drain`] empties one of them; [`reaper`] cleans up after the dead.
 #![no_std]
 #![forbid(unsafe_code)]
@@ -34,6 +34,7 @@ mod huge;
 mod huge_fill;
 mod huge_in;
 pub mod late_unmaps;
+mod later;
 pub mod load;
 pub mod loader;
 pub mod messages;

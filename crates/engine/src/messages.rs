@@ -3,6 +3,7 @@
 use crate::engine::Engine;
 use crate::event::Removal;
 use crate::fault::FaultOutcome;
+use crate::later::Later;
 use crate::plant::{Plant, is_planted};
 use crate::platform::{Message, Platform};
 use crate::throttle::Patience;
@@ -192,7 +193,7 @@ impl<P: Platform> Engine<'_, P> {
         let read_at_ns = self.platform.now_ns();
         let is_fault = |message: &&Message| matches!(message, Message::Fault(_));
         self.record().begin_waits(messages[..count].iter().filter(is_fault).count() as u64);
-        for message in &messages[..count] {
+        for (index, message) in messages[..count].iter().enumerate() {
             match *message {
                 Message::Fault(page) => faults.push(PendingFault { page, read_at_ns, put_off: false }),
                 Message::Fork(descriptor) => {
@@ -200,9 +201,11 @@ impl<P: Platform> Engine<'_, P> {
                     unfinished.leave(Removal::Fork(descriptor));
                 }
                 Message::Event(event) => {
-                    self.follow_homeless(unfinished, event);
                     let among_forks = self.settle_forks_before(unfinished, event).await;
-                    let turn = self.turn_of(unfinished, event, among_forks);
+                    let later = Later(&messages[index + 1..count]);
+                    self.look_for_arrivals_moved_on(event, later);
+                    self.follow_homeless(unfinished, event);
+                    let turn = self.turn_of(unfinished, event, among_forks, later);
                     let mut left = self.process_event(event, &turn).await;
                     if let Removal::Unmapped(range) = left
                         && unfinished.places() < UNFINISHED_MAX / 2

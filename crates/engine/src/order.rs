@@ -8,24 +8,17 @@
 use crate::arrivals::{LeftBy, Move};
 use crate::engine::Engine;
 use crate::event::{Event, Forks, Order, Removal, Turn, overlap};
+use crate::later::Later;
 use crate::platform::Platform;
 use crate::unfinished::{UNFINISHED_MAX, Unfinished};
 use crate::workspace::Workspace;
+use uswap_core::page_table::PageTable;
 use uswap_core::page_word::Afterwards;
 use uswap_units::{PageId, PageRange};
 
-fn is_room(left: Removal, to: PageId, pages: u64) -> bool {
-    matches!(left, Removal::Unmapped(range) if range.start == to && range.pages() >= pages)
-}
-
-/// The new place of a move: mremap unmaps it first, in one step with the move, and tells of it first.
-pub(crate) fn room(unfinished: &Unfinished, to: PageId, pages: u64) -> PageRange {
-    let told = unfinished.iter().filter(|&left| is_room(left, to, pages));
-    let end = told.fold(to.plus(pages), |end, left| match left {
-        Removal::Unmapped(range) => end.max(range.end),
-        _ => end,
-    });
-    PageRange { start: to, end }
+/// True when mremap told so of its new place: it unmaps what is there, in one step with the move, and tells of that first. (It may also have been another thread's unmapping.)
+fn is_room(left: Removal, place: PageRange) -> bool {
+    left == Removal::Unmapped(place)
 }
 
 impl<P: Platform> Engine<'_, P> {
@@ -36,37 +29,29 @@ impl<P: Platform> Engine<'_, P> {
         match event {
             // What they drop waits.
             Event::Remove(_) | Event::Unmap(_) => (),
-            // A child that has the old place was made before the move, unless the place stays (MREMAP_DONTUNMAP): then the new place may show it.
-            Event::Remap { from, to, pages, stays } => {
+            // A child that has the old place was made before the move. Where the place stays (MREMAP_DONTUNMAP) that shows nothing, but such a call waits for forks, and they for it.
+            Event::Remap { from, to, pages, added, stays } => {
                 let from = PageRange { start: from, end: from.plus(pages) };
-                let target = PageRange { start: to, end: to.plus(pages) };
-                let Some(page) = self.page_to_ask_for(from) else { return order };
-                let is_older = |child| {
-                    let moved_before = || self.has_new_place(child, self.table, target);
-                    self.platform.child_has(child, page) && !(stays && moved_before())
-                };
+                let target = PageRange { start: to, end: to.plus(pages + added) };
+                let Some(page) = self.page_to_ask_for(self.table, from) else { return order };
+                let is_before = |child| stays || self.platform.child_has(child, page);
                 for position in 0..unfinished.len() {
-                    let room = unfinished.position(|left| is_room(left, to, pages));
+                    let room = unfinished.position(|left| is_room(left, target) && !stays);
                     let fork = unfinished.iter().nth(position);
                     if let (Some(room), Some(Removal::Fork(child))) = (room, fork)
                         && room < position
-                        && is_older(child)
+                        && is_before(child)
                     {
                         // What made way for the move was read before the fork, and came after it.
                         unfinished.put_behind(room, position);
                     }
                 }
-                let room = unfinished.position(|left| is_room(left, to, pages));
-                let is_before = |child, position| match room {
-                    // What was read first was first, as far as the place shows.
-                    Some(room) if stays => position < room && self.platform.child_has(child, page),
-                    _ => is_older(child),
-                };
                 if unfinished.places() < UNFINISHED_MAX / 2 {
-                    self.finish_forks_if(unfinished, is_before).await;
-                } else if unfinished.iter().enumerate().any(
-                    |(position, left)| matches!(left, Removal::Fork(child) if is_before(child, position)),
-                ) {
+                    self.finish_forks_if(unfinished, |child, _| is_before(child)).await;
+                } else if unfinished
+                    .iter()
+                    .any(|left| matches!(left, Removal::Fork(child) if is_before(child)))
+                {
                     order = Order::Behind;
                 }
             }
@@ -75,25 +60,31 @@ impl<P: Platform> Engine<'_, P> {
     }
 
     /// The page of what was moved from `from` that shows whether a child has it: not one where others have arrived since. None: nothing was moved that is managed.
-    fn page_to_ask_for(&self, from: PageRange) -> Option<PageId> {
-        let managed = self.table.first_managed(from)?;
+    pub(crate) fn page_to_ask_for(&self, table: PageTable<'_>, from: PageRange) -> Option<PageId> {
+        let managed = table.first_managed(from)?;
         let mut rest = from;
         while rest.start < rest.end {
             let (without, behind) = self.private.lock().late_unmaps.arrivals.first_without(rest);
             if without.start < without.end {
-                return Some(self.table.first_managed(without).unwrap_or(without.start));
+                return Some(table.first_managed(without).unwrap_or(without.start));
             }
             rest = behind;
         }
         Some(managed)
     }
 
-    /// The turn of an event among the moves that were read before it and are not done. `among_forks`: its place among forks.
-    pub(crate) fn turn_of(&self, unfinished: &mut Unfinished, event: Event, among_forks: Order) -> Turn {
+    /// The turn of an event among the moves that were read before it and are not done. Of a move is known which of what had arrived left by it. `among_forks`: its place among forks.
+    pub(crate) fn turn_of<'m>(
+        &self,
+        unfinished: &mut Unfinished,
+        event: Event,
+        among_forks: Order,
+        later: Later<'m>,
+    ) -> Turn<'m> {
         let forks = unfinished.forks();
-        let turn = |behind, before, room_pages| {
+        let turn = |behind, before| {
             let order = if behind { Order::Behind } else { among_forks };
-            Turn { order, before, forks, room_pages }
+            Turn { order, before, forks, later }
         };
         match event {
             Event::Remove(range) => {
@@ -101,15 +92,13 @@ impl<P: Platform> Engine<'_, P> {
                 let waits = unfinished.places() >= UNFINISHED_MAX / 2
                     && self.holds_content(range)
                     && self.platform.event_pending();
-                turn(waits || unfinished.moves_through(range), None, 0)
+                turn(waits || unfinished.moves_through(range), None)
             }
-            Event::Unmap(range) => turn(unfinished.moves_to(range), None, 0),
-            Event::Remap { from, to, pages, stays } => {
+            Event::Unmap(range) => turn(unfinished.moves_to(range), None),
+            Event::Remap { from, to, pages, added, stays } => {
                 let from = PageRange { start: from, end: from.plus(pages) };
-                let (room, told_at) = Self::take_room(unfinished, to, pages);
-                if !stays {
-                    self.look_for_arrivals_moved_on(Move { from, to }, room);
-                }
+                let room = PageRange { start: to, end: to.plus(pages + added) };
+                let told_at = Self::take_room(unfinished, room);
                 let made_way = |left| match left {
                     Removal::Postponed { from: came_from, to: came, .. } if !stays => {
                         self.came_later(came, Move { from: came_from, to: came.start }, Move { from, to })
@@ -137,13 +126,16 @@ impl<P: Platform> Engine<'_, P> {
                     .iter()
                     .take(earlier)
                     .any(|left| left.moves_through(from) || left.moves_through(room));
-                turn(behind || was_dropped || unfinished.drops_in(room), before, room.pages())
+                turn(behind || was_dropped || unfinished.drops_in(room), before)
             }
         }
     }
 
-    /// A move to `room` was read just now. Which of what arrived in its old place came before it, and goes along?
-    fn look_for_arrivals_moved_on(&self, by: Move, room: PageRange) {
+    /// An event was read just now. If it is a move: which of what arrived in its old place came before it, and goes along?
+    pub(crate) fn look_for_arrivals_moved_on(&self, event: Event, later: Later<'_>) {
+        let Event::Remap { from, to, pages, added, stays: false } = event else { return };
+        let by = Move { from: PageRange { start: from, end: from.plus(pages) }, to };
+        let room = PageRange { start: to, end: to.plus(pages + added) };
         // What came from where this move goes had left before it, or another thread would have used a place to which a call that has not returned had put something.
         let mut rest = by.from;
         while let Some(arrival) = self.first_arrival(rest) {
@@ -152,7 +144,7 @@ impl<P: Platform> Engine<'_, P> {
             }
             rest.start = arrival.place.end;
         }
-        self.look_for_arrivals(by.from, LeftBy::Move(by));
+        self.look_for_arrivals(by.from, LeftBy::Move(by), later);
     }
 
     /// Pages that came to a part of `came` by a move came after the move that `leaves` from there: they are still there, or left by another one.
@@ -162,15 +154,14 @@ impl<P: Platform> Engine<'_, P> {
         self.private.lock().late_unmaps.arrivals.has_any_by(by, part, leaves)
     }
 
-    /// The new place of a move, and where among the unfinished its unmapping stood. That is part of the move, and taken out; but not while a child waits, who may need it by itself: it may have been
-    /// another thread's unmapping, before the move, and longer.
-    fn take_room(unfinished: &mut Unfinished, to: PageId, pages: u64) -> (PageRange, Option<usize>) {
-        let is_room = |left| is_room(left, to, pages);
-        let (room, first) = (room(unfinished, to, pages), unfinished.position(is_room));
+    /// Where among the unfinished the unmapping of a move's new place stood. That is part of the move, and taken out; but not while a child waits, who may need it by itself: it may have been
+    /// another thread's unmapping, before the move.
+    fn take_room(unfinished: &mut Unfinished, room: PageRange) -> Option<usize> {
+        let first = unfinished.position(|left| is_room(left, room));
         if unfinished.forks() == Forks::None {
-            while unfinished.take_first(is_room).is_some() {}
+            while unfinished.take_first(|left| is_room(left, room)).is_some() {}
         }
-        (room, first)
+        first
     }
 
     /// Goes on with what is left of events, the oldest first; with `force` also where it would be better to wait for others. True while something still is.
@@ -188,18 +179,28 @@ impl<P: Platform> Engine<'_, P> {
         }
         // Words that were moved away are taken from a place before what else is there is dropped.
         let looked_at = core::mem::replace(unfinished, Unfinished::new());
-        let mut left = [Removal::Done; UNFINISHED_MAX];
+        let (mut left, mut parts) = ([Removal::Done; UNFINISHED_MAX], Unfinished::new());
         for drops in [false, true] {
-            for (place, removal) in left.iter_mut().zip(looked_at.iter()) {
-                if matches!(removal, Removal::Unmapped(_)) == drops {
-                    *place = self.go_on_with(removal, unfinished, force, workspace).await;
-                    unfinished.leave(*place);
+            for (position, removal) in looked_at.iter().enumerate() {
+                if matches!(removal, Removal::Unmapped(_)) != drops {
+                    continue;
                 }
+                let mut stays = self.go_on_with(removal, unfinished, force, workspace).await;
+                if let (Removal::Postponed { .. }, Removal::Homeless { .. }) = (removal, stays) {
+                    let mut now = self.follow_what_waits(stays, looked_at.iter().skip(position + 1));
+                    stays = now.take_first(|_| true).unwrap_or(Removal::Done);
+                    for part in now.iter() {
+                        parts.leave(part);
+                        unfinished.leave(part);
+                    }
+                }
+                left[position] = stays;
+                unfinished.leave(stays);
             }
         }
         // Those that stay, in the order in which they were.
         *unfinished = Unfinished::new();
-        left.into_iter().for_each(|left| unfinished.leave(left));
+        left.into_iter().chain(parts.iter()).for_each(|left| unfinished.leave(left));
         unfinished.len() > 0
     }
 
@@ -240,21 +241,5 @@ impl<P: Platform> Engine<'_, P> {
             }
             Removal::Unmapped(range) => self.settle_unmapped(range, force),
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_new_place_of_a_move_is_as_long_as_what_it_unmapped() {
-        let range = |start, end| PageRange { start: PageId(start), end: PageId(end) };
-        let mut unfinished = Unfinished::new();
-        assert_eq!(room(&unfinished, PageId(10), 3), range(10, 13));
-        unfinished.leave(Removal::Unmapped(range(10, 12)));
-        unfinished.leave(Removal::Unmapped(range(10, 34)));
-        unfinished.leave(Removal::Unmapped(range(9, 90)));
-        assert_eq!(room(&unfinished, PageId(10), 3), range(10, 34));
     }
 }

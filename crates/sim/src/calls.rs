@@ -6,6 +6,7 @@
 
 use crate::content::page_of;
 use crate::memory::MappedPage;
+use crate::places::{part_of_one_mapping, placed, some_mapping, some_range};
 use crate::process::Process;
 use crate::program::{Expected, WAIT_MAX_NS, ZONE_START, claim, unclaim};
 use crate::world::World;
@@ -44,29 +45,6 @@ fn begin_change(process: &Process<'_>) {
     process.memory.borrow_mut().changing += 1;
 }
 
-fn some_range(world: &World<'_>, pages_max: u64) -> PageRange {
-    let zone = world.options.zone_pages;
-    let start = ZONE_START + world.below(zone);
-    let pages = 1 + world.below(pages_max);
-    PageRange { start: PageId(start), end: PageId((start + pages).min(ZONE_START + zone)) }
-}
-
-/// A range of mapped pages that are alike, up to so many.
-fn some_mapping(world: &World<'_>, process: &Process<'_>, pages_max: u64) -> Option<PageRange> {
-    let wanted = some_range(world, pages_max);
-    let memory = process.memory.borrow();
-    let (&start, first) = memory.pages.range(wanted.start.0..).next()?;
-    let alike = memory
-        .pages
-        .range(start..start + wanted.pages())
-        .zip(start..)
-        .take_while(|((page, mapped), at)| {
-            **page == *at && (mapped.registered, mapped.writable) == (first.registered, first.writable)
-        })
-        .count() as u64;
-    Some(PageRange { start: PageId(start), end: PageId(start + alike) })
-}
-
 fn is_mapped(process: &Process<'_>, range: PageRange) -> bool {
     process.memory.borrow().pages.range(range.start.0..range.end.0).next().is_some()
 }
@@ -76,12 +54,13 @@ fn has_registered(process: &Process<'_>, range: PageRange) -> bool {
 
 fn map_zeros(process: &Process<'_>, range: PageRange) {
     let mapping = process.memory.borrow_mut().next_mapping();
-    map_as(process, range, &MappedPage { mapping, writable: true, ..MappedPage::default() });
+    let first = MappedPage { mapping, home: range.start.0, writable: true, ..MappedPage::default() };
+    map_as(process, range, &first);
 }
-/// Maps zeros like another page of the same mapping.
-fn map_as(process: &Process<'_>, range: PageRange, like: &MappedPage) {
+/// Maps zeros; the first page is like this one, and the others are its neighbours.
+fn map_as(process: &Process<'_>, range: PageRange, first: &MappedPage) {
     for page in range.start.0..range.end.0 {
-        process.memory.borrow_mut().pages.insert(page, like.clone());
+        process.memory.borrow_mut().pages.insert(page, first.empty_neighbour(page - range.start.0));
         process.expected.borrow_mut().insert(page, Expected::zeros());
     }
 }
@@ -92,7 +71,7 @@ fn unmap_now(process: &Process<'_>, range: PageRange) {
 
 /// mmap at a free place; small zones make it a place that was used a moment ago.
 pub async fn map(world: &World<'_>, process: &Process<'_>) {
-    let range = some_range(world, 96);
+    let range = placed(world, process, some_range(world, 96));
     if is_mapped(process, range) {
         return;
     }
@@ -199,13 +178,15 @@ pub async fn map_over(world: &World<'_>, process: &Process<'_>) {
 /// mremap: makes a mapping longer at its place, or moves it to another one, perhaps one that is mapped, perhaps longer, perhaps with MREMAP_DONTUNMAP.
 pub async fn remap(world: &World<'_>, process: &Process<'_>) {
     let Some(from) = some_mapping(world, process, 64) else { return };
+    let from = part_of_one_mapping(process, from);
     if world.below(8) == 0 {
         return grow_in_place(world, process, from);
     }
     let to = some_range(world, 1).start;
     let stays = world.below(4) == 0;
     let grow = if !stays && world.below(3) == 0 { world.below(16) } else { 0 };
-    let target = PageRange { start: to, end: to.plus(from.pages() + grow) };
+    let target = placed(world, process, PageRange { start: to, end: to.plus(from.pages() + grow) });
+    let to = target.start;
     let overlap = target.start.0 < from.end.0 && from.start.0 < target.end.0;
     let over = is_mapped(process, target);
     // libc's mremap with MREMAP_DONTUNMAP, and its fork, wait for each other.
@@ -243,7 +224,7 @@ pub async fn remap(world: &World<'_>, process: &Process<'_>) {
         event(
             world,
             process,
-            Message::Event(Event::Remap { from: from.start, to, pages: from.pages(), stays }),
+            Message::Event(Event::Remap { from: from.start, to, pages: from.pages(), added: grow, stays }),
         )
         .await;
     }
@@ -258,47 +239,50 @@ pub async fn remap(world: &World<'_>, process: &Process<'_>) {
     unclaim(process, target);
 }
 
+/// The engine still has words of what was there: the event that takes them away is unread, or waits. Nobody tells it of a mapping that grows into such a place where it is, so that content may be lost if
+/// that is moved on, as docs/SEMANTICS.md says ("Two threads that change the same addresses in one moment").
+fn is_thought_used(process: &Process<'_>, range: PageRange) -> bool {
+    let engine = process.engine.borrow();
+    let is_managed = |page| engine.as_ref().is_some_and(|engine| engine.is_managed(PageId(page)));
+    (range.start.0..range.end.0).any(is_managed)
+}
+
 /// The mapping becomes longer where nothing is behind it. No event tells of that, and the new part is registered as the rest is.
 fn grow_in_place(world: &World<'_>, process: &Process<'_>, mapping: PageRange) {
     let zone_end = ZONE_START + world.options.zone_pages;
     let new =
         PageRange { start: mapping.end, end: PageId((mapping.end.0 + 1 + world.below(32)).min(zone_end)) };
-    if new.start.0 >= new.end.0 || is_mapped(process, new) {
+    if new.start.0 >= new.end.0 || is_mapped(process, new) || is_thought_used(process, new) {
         return;
     }
     world.note(format_args!("mremap {mapping:?}: {new:?} is added"));
     world.count("mremap in place", 1);
-    let like = process.memory.borrow().pages.get(&mapping.start.0).expect("what is mapped has pages").clone();
-    let MappedPage { mapping, registered, .. } = like;
-    map_as(process, new, &MappedPage { mapping, registered, writable: true, ..MappedPage::default() });
+    let like =
+        process.memory.borrow().pages.get(&(mapping.end.0 - 1)).expect("what is mapped has pages").clone();
+    map_as(process, new, &MappedPage { writable: true, ..like.empty_neighbour(1) });
 }
 
 /// What MREMAP_DONTUNMAP leaves: the mapping as it was, also where it is the middle of a larger one (seen of Linux 6.18: it is not cut), but empty.
 fn emptied(process: &Process<'_>, range: PageRange) -> Vec<(PageRange, MappedPage)> {
     let memory = process.memory.borrow();
     let emptied = |(&page, mapped): (&u64, &MappedPage)| {
-        let MappedPage { mapping, registered, writable, .. } = *mapped;
-        let page = PageRange { start: PageId(page), end: PageId(page + 1) };
-        (page, MappedPage { mapping, registered, writable, ..MappedPage::default() })
+        (PageRange { start: PageId(page), end: PageId(page + 1) }, mapped.empty_neighbour(0))
     };
     memory.pages.range(range.start.0..range.end.0).map(emptied).collect()
 }
 
 fn move_pages(process: &Process<'_>, from: PageRange, target: PageRange) {
     let (mut memory, mut expected) = (process.memory.borrow_mut(), process.expected.borrow_mut());
-    let mapping = memory.next_mapping();
-    let mut like = MappedPage::default();
+    let mut last = MappedPage::default();
     for index in 0..from.pages() {
         let page = memory.pages.remove(&(from.start.0 + index)).expect("nobody unmaps a claimed range");
-        let page = MappedPage { mapping, ..page };
-        let (registered, writable) = (page.registered, page.writable);
-        like = MappedPage { mapping, registered, writable, ..MappedPage::default() };
+        last = page.empty_neighbour(0);
         memory.pages.insert(target.start.0 + index, page);
         let what = expected.remove(&(from.start.0 + index)).expect("what is mapped is expected");
         expected.insert(target.start.0 + index, what);
     }
-    for page in target.start.0 + from.pages()..target.end.0 {
-        memory.pages.insert(page, like.clone());
+    for (page, distance) in (target.start.0 + from.pages()..target.end.0).zip(1..) {
+        memory.pages.insert(page, last.empty_neighbour(distance));
         expected.insert(page, Expected::zeros());
     }
 }

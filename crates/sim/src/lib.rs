@@ -4,7 +4,7 @@
 //! processes may be killed at each of them. Must hold: the same seed gives the same trace, byte for byte, on every machine.
 //!
 //! Map: [`run`] plays a seed; [`options`] is what it plays; [`world`] what all share; [`executor`] who runs next; [`memory`] the kernel's side of a process;
-//! [`process`] its engine tasks; [`fork`] children; [`calls`] what programs ask of the kernel; [`program`] the threads and the oracle; [`content`] pages by number;
+//! [`process`] its engine tasks; [`fork`] children; [`calls`] what programs ask of the kernel, and [`places`] where; [`program`] the threads and the oracle; [`content`] pages by number;
 //! [`disk`] the swap file; [`files`] lets files come and go; [`supervisor`] measuring and write-back; [`check`] what must be true; [`platform`] the seam.
 #![forbid(unsafe_code)]
 
@@ -17,6 +17,7 @@ pub mod files;
 pub mod fork;
 pub mod memory;
 pub mod options;
+pub mod places;
 pub mod platform;
 pub mod process;
 pub mod program;

@@ -14,8 +14,10 @@ use uswap_units::{BLOCK_PAGES, PageId, PageRange};
 /// One mapped page.
 #[derive(Clone, Default)]
 pub struct MappedPage {
-    /// The mapping that it is part of.
+    /// The mapping that it was made with. Moves keep it.
     pub mapping: u64,
+    /// Its page number when it was made. Moves keep that too: neighbours of one mapping that are neighbours again where they were moved to, or back where they were, are joined again (seen of Linux 6.18).
+    pub home: u64,
     /// Its faults come as messages.
     pub registered: bool,
     /// Mapped writable.
@@ -33,6 +35,16 @@ pub struct MappedPage {
 }
 
 impl MappedPage {
+    /// A page without content, so many pages behind this one in the same mapping.
+    pub fn empty_neighbour(&self, distance: u64) -> MappedPage {
+        let MappedPage { mapping, registered, writable, .. } = *self;
+        MappedPage { mapping, registered, writable, home: self.home + distance, ..MappedPage::default() }
+    }
+    /// True when the kernel has this page and one that lies directly behind it in one mapping. What is protected otherwise is a mapping of its own.
+    fn is_joined_with(&self, next: &MappedPage) -> bool {
+        let like = |page: &MappedPage| (page.mapping, page.registered, page.writable);
+        like(self) == like(next) && self.home + 1 == next.home
+    }
     /// MOVE says "busy".
     fn is_stuck(&self) -> bool {
         self.content.is_some() && (self.pinned || self.shared)
@@ -346,20 +358,22 @@ impl Memory {
         any
     }
 
-    /// The first mapping with a page in a range that is registered, as a whole. What is protected otherwise is a mapping of its own.
+    /// The first mapping with a page in a range that is registered, as a whole.
     pub fn registered_mapping(&self, range: PageRange) -> Option<PageRange> {
         let mut pages = self.pages.range(range.start.0..range.end.0);
-        let (&page, first) = pages.find(|(_, page)| page.registered)?;
-        let is_part = |(page, mapped): (&u64, &MappedPage), expected: u64| {
-            *page == expected
-                && (mapped.mapping, mapped.registered, mapped.writable)
-                    == (first.mapping, true, first.writable)
+        let (&page, _) = pages.find(|(_, page)| page.registered)?;
+        let goes_on_behind = |page: u64| match (self.pages.get(&page), self.pages.get(&(page + 1))) {
+            (Some(mapped), Some(next)) => mapped.is_joined_with(next),
+            _ => false,
         };
-        let before = (1..).zip(self.pages.range(..page).rev());
-        let before = before.take_while(|(back, mapped)| is_part(*mapped, page - back)).count() as u64;
-        let behind = (page..).zip(self.pages.range(page..));
-        let behind = behind.take_while(|(expected, mapped)| is_part(*mapped, *expected)).count() as u64;
-        Some(PageRange { start: PageId(page - before), end: PageId(page + behind) })
+        let (mut start, mut end) = (page, page + 1);
+        while goes_on_behind(start - 1) {
+            start -= 1;
+        }
+        while goes_on_behind(end - 1) {
+            end += 1;
+        }
+        Some(PageRange { start: PageId(start), end: PageId(end) })
     }
 
     /// A number for a mapping that is made.

@@ -128,6 +128,8 @@ pub struct Options {
     pub operations: u64,
     /// Pages where programs map memory.
     pub zone_pages: u64,
+    /// So many of 1000 new mappings come where the kernel finds room, from the top down; the others where the program says.
+    pub top_down: u64,
     /// Of 100 reads and writes, how many are writes.
     pub writes_percent: u64,
     /// Other operations.
@@ -187,14 +189,18 @@ impl Options {
     /// The options of a seed.
     pub fn of_seed(prng: &mut Prng, mix: Mix) -> Options {
         let all = Options::all(prng);
-        match mix {
+        let options = match mix {
             Mix::All => all,
             Mix::Mappings => all.mostly_mappings(prng),
             Mix::Files => all.with_changing_files(prng),
             Mix::Rounds => all.that_go_round(prng),
             Mix::Huge => all.in_huge_pages(prng),
             Mix::Soak { hours } => all.for_hours(hours),
-        }
+        };
+        // Of a sequence of its own: what else a seed does is as before the kernel placed anything.
+        let mut own = prng.clone();
+        let top_down = if own.chance(1, 2) { 300 + own.below(701) } else { 0 };
+        Options { top_down, ..options }
     }
 
     /// Two processes at least, which end now and then and are killed every other minute.
@@ -390,6 +396,7 @@ impl Options {
             threads: if crowd { 72 } else { 1 + prng.below(3) as usize },
             operations: if crowd { 12 } else { 300 + prng.below(600) },
             zone_pages,
+            top_down: 0,
             writes_percent: 20 + prng.below(60),
             weights,
             files,

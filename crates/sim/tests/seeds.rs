@@ -32,9 +32,11 @@ const ONCE_FAILED: [u64; 59] = [
     400701, 1080, 2761, 3764, 601275, 603171, 605264, 607398,
 ];
 
-/// The same of those that mostly change mappings.
-const MAPPINGS_ONCE_FAILED: [u64; 15] =
-    [110, 211, 265, 426, 553, 614, 769, 963, 2024, 3814, 4511, 6913, 7745, 14012, 15133];
+/// The same of those that mostly change mappings. Those of the first line failed in a kernel that moved ranges across two mappings and joined none again: since it does as Linux does, they are other runs.
+const MAPPINGS_ONCE_FAILED: [u64; 22] = [
+    110, 211, 265, 426, 553, 614, 769, 963, 2024, 3814, 4511, 6913, 7745, 14012, 15133, //
+    556, 638, 1017, 2314, 23930, 20746, 22465,
+];
 
 #[test]
 fn seeds_that_once_failed_are_quiet() {
