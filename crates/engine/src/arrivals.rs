@@ -207,10 +207,17 @@ impl Arrivals {
         let first = left.map(|arrival| arrival.place).min_by_key(|place| place.start)?;
         Some(PageRange { start: first.start.max(range.start), end: first.end.min(range.end) })
     }
-    /// True when something in `range` was brought by this move, and did not leave by the other.
+    /// True when something in `range` was brought by this move, and did not leave by the other. Where the other took along what others brought since, it came after them all.
     pub fn has_any_by(&self, by: Move, range: PageRange, other: Move) -> bool {
         let stayed = |arrival: &Arrival| {
-            arrival.by == by && overlap(arrival.place, range) && arrival.left_by != Some(LeftBy::Move(other))
+            let place = PageRange {
+                start: arrival.place.start.max(range.start),
+                end: arrival.place.end.min(range.end),
+            };
+            arrival.by == by
+                && overlap(arrival.place, range)
+                && arrival.left_by != Some(LeftBy::Move(other))
+                && (arrival.words != Words::Replaced || self.first_left_by(other, place).is_none())
         };
         self.arrivals[..self.count].iter().any(stayed)
     }
@@ -298,6 +305,10 @@ mod tests {
         let last = moved(900, 12, 4);
         arrivals.add(last, last.target());
         assert!(!arrivals.has_any_by(again, range(12, 16), later));
+        assert!(arrivals.has_any_by(came, range(14, 16), later));
+        arrivals.leave(range(15, 16), LeftBy::Move(later));
+        assert!(!arrivals.has_any_by(came, range(14, 16), later), "what replaced it was taken along");
+        arrivals.add(last, last.target());
         // Nor is one known to have left that came by the same move before.
         arrivals.leave(last.target(), LeftBy::Unmapping);
         assert!(arrivals.has_any_by(last, range(12, 16), later));
