@@ -2,11 +2,14 @@
 
 mod common;
 
-use common::{alone, get, open};
-use uswap_os::PAGE_BYTES;
+use std::io::Write;
+use std::os::fd::AsRawFd;
+
+use common::{End, alone, fork, get, open, wait_for};
 use uswap_os::memory::{self, Access, Mapping};
 use uswap_os::pagemap::{Pagemap, What};
-use uswap_os::uffd::{Features, Holes, Mode, Uffd};
+use uswap_os::uffd::{Features, Holes, Mode, Stop, Uffd};
+use uswap_os::{PAGE_BYTES, sys};
 
 const BLOCK_BYTES: usize = 512 * PAGE_BYTES;
 
@@ -68,6 +71,51 @@ fn a_huge_page_moves_as_one_to_where_no_table_is_and_back() {
     assert_eq!(get(arena.start() + 7), 0);
     uffd.unregister(program.start(), BLOCK_BYTES).unwrap();
     uffd.unregister(arena.start(), BLOCK_BYTES).unwrap();
+}
+
+/// Who gives frames of a huge page back after a fork relies on the last step.
+#[test]
+fn a_part_of_a_huge_page_that_a_fork_left_shared_is_busy_until_its_first_page_is_written_to() {
+    let _alone = alone();
+    let Some(uffd) = open(Features::MOVE) else { return };
+    let pagemap = Pagemap::open().unwrap();
+    let Some(arena) = huge_block(&pagemap) else { return };
+    let trash = block();
+    memory::no_huge_pages(arena.start(), BLOCK_BYTES).unwrap();
+    memory::no_huge_pages(trash.start(), BLOCK_BYTES).unwrap();
+    uffd.register(arena.start(), BLOCK_BYTES, Mode::WriteProtect).unwrap();
+    uffd.register(trash.start(), BLOCK_BYTES, Mode::WriteProtect).unwrap();
+    let pipe = std::io::pipe().unwrap();
+    let child = fork(|| {
+        // It has the huge page until it is told to go.
+        let mut byte = 0_u8;
+        // SAFETY: 1. read writes one byte to a variable of ours.
+        let _ = unsafe { sys::syscall3(0, pipe.0.as_raw_fd() as usize, &raw mut byte as usize, 1) };
+        0
+    });
+    let write = |page: usize| memory::populate_write(arena.start() + page * PAGE_BYTES, PAGE_BYTES).unwrap();
+    // SAFETY: 1. the tests move pages of their own mappings, into which no reference exists.
+    let move_page = |page: usize| unsafe {
+        let (target, source) = (trash.start() + page * PAGE_BYTES, arena.start() + page * PAGE_BYTES);
+        uffd.move_pages(target, source, PAGE_BYTES, Holes::Allow).stop
+    };
+    // A copy, since the child has it too; the others are single pages of the huge page from now on.
+    write(448);
+    (&pipe.1).write_all(&[1]).unwrap();
+    assert_eq!(wait_for(child), End::Exit(0));
+    assert_eq!(move_page(448), None);
+    write(300);
+    assert_eq!(move_page(300), Some(Stop::Busy), "though it was written to");
+    write(0);
+    assert_eq!(move_page(300), None);
+    // Dropping works in any case.
+    uffd.unregister(arena.start(), BLOCK_BYTES).unwrap();
+    // SAFETY: 1. the mapping is this test's, and no reference into it exists.
+    unsafe { memory::drop_pages(arena.start(), BLOCK_BYTES) }.unwrap();
+    uffd.register(arena.start(), BLOCK_BYTES, Mode::WriteProtect).unwrap();
+    assert_eq!(pagemap.look_by_scan(arena.start(), 512, What::Held), Ok([0; 8]));
+    uffd.unregister(arena.start(), BLOCK_BYTES).unwrap();
+    uffd.unregister(trash.start(), BLOCK_BYTES).unwrap();
 }
 
 #[test]
