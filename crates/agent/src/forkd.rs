@@ -9,6 +9,7 @@ use crate::sync::run;
 use core::sync::atomic::{AtomicU64, Ordering};
 use uswap_core::counters::Counter;
 use uswap_engine::fault::FaultOutcome;
+use uswap_engine::platform::Touch;
 use uswap_engine::reaper;
 use uswap_engine::throttle::Patience;
 use uswap_engine::{Engine, EngineOptions, Workspace};
@@ -148,7 +149,7 @@ fn serve(child: &Child, parent: &'static state::AgentEngine, workspace: &mut Wor
     let mut messages = [UffdMsg::EMPTY; 8];
     let count = child.uffd.read(&mut messages).unwrap_or(0);
     for message in &messages[..count] {
-        let Message::Fault { address, .. } = message.decode(Features::EVENTS) else {
+        let Message::Fault { address, write, .. } = message.decode(Features::EVENTS) else {
             // Before its fork handler has run, a child does not change its mappings. One made by a raw call may: what it drops is its own.
             continue;
         };
@@ -162,7 +163,8 @@ fn serve(child: &Child, parent: &'static state::AgentEngine, workspace: &mut Wor
             continue;
         };
         parent.segment().counters().add(Counter::ForkServed, 1);
-        if !serve_fault(kept, PageId::of_address(address as u64), workspace) {
+        let touch = Touch::that(write);
+        if !serve_fault(kept, PageId::of_address(address as u64), touch, workspace) {
             return end_child(kept, parent);
         }
     }
@@ -174,9 +176,9 @@ fn serve(child: &Child, parent: &'static state::AgentEngine, workspace: &mut Wor
 }
 
 /// False: the child is gone.
-fn serve_fault(kept: &Kept, page: PageId, workspace: &mut Workspace) -> bool {
+fn serve_fault(kept: &Kept, page: PageId, touch: Touch, workspace: &mut Workspace) -> bool {
     loop {
-        match run(kept.engine.serve_fault(page, Patience::Over, workspace)) {
+        match run(kept.engine.serve_fault(page, touch, Patience::Over, workspace)) {
             FaultOutcome::Served(_) => return true,
             FaultOutcome::Retry => thread::yield_now(),
             FaultOutcome::Gone => return false,

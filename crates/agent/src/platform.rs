@@ -11,7 +11,8 @@ use uswap_core::budget::Signal;
 use uswap_core::pool::{Pool, ZSPAGE_BYTES};
 use uswap_engine::event::Event;
 use uswap_engine::platform::{
-    Backing, FileBuffer, FileError, Filled, Install, Message, MoveOut, MoveStop, Platform, Register, Wake,
+    Backing, FileBuffer, FileError, Filled, Install, Message, MoveOut, MoveStop, Platform, Register, Touch,
+    Wake,
 };
 use uswap_os::fd::Timeout;
 use uswap_os::futex::{self, Scope};
@@ -414,7 +415,9 @@ impl Platform for LinuxPlatform {
         for raw in &raw[..count] {
             let range = |start: usize, end: usize| PageRange::of_addresses(start as u64, end as u64);
             messages[kept] = match raw.decode(self.app.features()) {
-                uffd::Message::Fault { address, .. } => Message::Fault(PageId::of_address(address as u64)),
+                uffd::Message::Fault { address, write, .. } => {
+                    Message::Fault(PageId::of_address(address as u64), Touch::that(write))
+                }
                 uffd::Message::Fork { fd } => Message::Fork(fd.into_raw()),
                 uffd::Message::Remove { start, end } => Message::Event(Event::Remove(range(start, end))),
                 uffd::Message::Unmap { start, end } => Message::Event(Event::Unmap(range(start, end))),

@@ -49,6 +49,8 @@ counters! {
     Promoted "promoted" "pages" "Came from the file, stayed unchanged, and went into the pool instead.";
     Incompressible "zswp_reject_compress_poor" "pages" "Did not get smaller, and were queued for the file as they are.";
     Discarded "retained_discarded" "pages" "Clean copies given up for room.";
+    CopyWritten "copy_written" "pages" "Came back for a thread that writes: no copy is kept.";
+    CopyMoved "copy_moved" "pages" "Came back from a pool that is short of room: no copy is kept.";
     CompactedBytes "compacted_bytes" "bytes" "Memory of the pool that was freed by moving blobs together.";
     WrittenPages "zswpwb" "pages" "Written to the swap file.";
     WrittenBytes "written_bytes" "bytes" "Bytes written to the swap file, padding included.";

@@ -1,7 +1,7 @@
 //! Serves one fault.
 
 use crate::engine::Engine;
-use crate::platform::{Install, Platform, Wake};
+use crate::platform::{Install, Platform, Touch, Wake};
 use crate::run::FilledRun;
 use crate::streams::Window;
 use crate::throttle::{Patience, Room, Throttle};
@@ -9,6 +9,7 @@ use crate::workspace::Workspace;
 use core::sync::atomic::Ordering;
 use uswap_core::counters::{Counter, FaultSource};
 use uswap_core::page_word::{Commit, PageSlot, PageWord, Place, TryLock};
+use uswap_core::swap_table::Came;
 use uswap_core::swap_word::Content;
 use uswap_units::{BLOCK_PAGES, FrameId, PAGE_BYTES, PageId, SwapId};
 
@@ -32,13 +33,14 @@ impl<P: Platform> Engine<'_, P> {
     pub async fn serve_fault(
         &self,
         page: PageId,
+        touch: Touch,
         patience: Patience,
         workspace: &mut Workspace,
     ) -> FaultOutcome {
         let seen = self.streams.window(page);
         let filled = match self.fill_huge(page, seen, patience, workspace).await {
             Some(filled) => filled,
-            None => self.fill_pages(page, seen, patience, workspace).await,
+            None => self.fill_pages(page, touch, seen, patience, workspace).await,
         };
         if filled.pages > 0 {
             if seen.hits > 0 {
@@ -60,6 +62,7 @@ impl<P: Platform> Engine<'_, P> {
     async fn fill_pages(
         &self,
         page: PageId,
+        touch: Touch,
         seen: Window,
         patience: Patience,
         workspace: &mut Workspace,
@@ -70,7 +73,7 @@ impl<P: Platform> Engine<'_, P> {
             return FilledRun::PUT_OFF;
         }
         let window = Window { pages: seen.pages.min(self.pages_free()), ..seen };
-        self.fill(page, window, workspace).await
+        self.fill(page, touch, window, workspace).await
     }
 
     /// Pages that may be brought along while memory is not short; at least the one that is asked for.
@@ -79,7 +82,7 @@ impl<P: Platform> Engine<'_, P> {
         (free / PAGE_BYTES as u64).clamp(1, u64::from(u32::MAX)) as u32
     }
 
-    async fn fill(&self, page: PageId, window: Window, workspace: &mut Workspace) -> FilledRun {
+    async fn fill(&self, page: PageId, touch: Touch, window: Window, workspace: &mut Workspace) -> FilledRun {
         let alone = |outcome| FilledRun { outcome, pages: 0 };
         self.platform.lock_shared().await;
         if self.event_in_progress.load(Ordering::Acquire) {
@@ -114,15 +117,16 @@ impl<P: Platform> Engine<'_, P> {
                     // What is staged behind it is met next, or it comes back with it.
                     self.expect_next(page.plus(1), 0, window);
                 }
-                let outcome = match self.map_huge_back(&leaf, page, word, frame).await {
+                let outcome = match self.map_huge_back(&leaf, page, touch, word, frame).await {
                     Some(outcome) => outcome,
-                    None => self.map_back(page, leaf.slot(page), word, frame, workspace).await,
+                    None => self.map_back(page, touch, leaf.slot(page), word, frame, workspace).await,
                 };
                 self.platform.unlock_shared();
                 alone(outcome)
             }
             Place::Swapped => {
                 let run = self.lock_run(leaf, page, word, self.window_of_job(page, window.pages));
+                let run = run.for_touch(touch);
                 self.platform.unlock_shared();
                 let filled = self.swap_in(&run, window, workspace).await;
                 self.note_came_back(word, filled.pages);
@@ -166,6 +170,7 @@ impl<P: Platform> Engine<'_, P> {
     async fn map_back(
         &self,
         page: PageId,
+        touch: Touch,
         slot: PageSlot<'_>,
         word: PageWord,
         frame: FrameId,
@@ -186,7 +191,7 @@ impl<P: Platform> Engine<'_, P> {
         match install {
             Install::Done => {
                 self.counters.add(Counter::HugeBackFallback, u64::from(in_huge));
-                self.commit_touched(slot, word);
+                self.commit_touched(slot, touch, word);
                 FaultOutcome::Served(FaultSource::Staged)
             }
             other => {
@@ -197,10 +202,10 @@ impl<P: Platform> Engine<'_, P> {
     }
 
     /// A staged page was touched, and is in the program again.
-    pub(crate) fn commit_touched(&self, slot: PageSlot<'_>, word: PageWord) {
+    pub(crate) fn commit_touched(&self, slot: PageSlot<'_>, touch: Touch, word: PageWord) {
         self.counters.add(Counter::StagedBack, 1);
         match word.swap() {
-            Some(swap) if self.copy_takes_room(swap) => {
+            Some(swap) if self.gives_copy_up(swap, touch, Came::Alone) => {
                 self.commit(slot, Place::Present, None);
                 self.put_entry(swap);
             }
@@ -208,10 +213,31 @@ impl<P: Platform> Engine<'_, P> {
         }
     }
 
-    /// The pool is short of room, and holds a copy of a page that was touched while it was staged. Such pages stay in RAM for long: their copies go before anything else has to go to the file.
-    fn copy_takes_room(&self, swap: SwapId) -> bool {
+    /// A stored page is in the program again.
+    pub(crate) fn commit_loaded(&self, slot: PageSlot<'_>, touch: Touch, swap: SwapId, came: Came) {
+        if self.gives_copy_up(swap, touch, came) {
+            self.commit(slot, Place::Present, None);
+            self.put_entry(swap);
+        } else {
+            self.segment.swap_table().note_loaded(swap, came);
+            self.commit(slot, Place::Present, Some(swap));
+        }
+    }
+
+    /// Whether the copy of a page that was touched is of no use, or takes room in a pool that is short of it: then it goes before anything else has to go to the file. What comes back in order with others keeps
+    /// its copy: it is gone past once, and goes again unchanged.
+    fn gives_copy_up(&self, swap: SwapId, touch: Touch, came: Came) -> bool {
+        if touch == Touch::Write {
+            self.counters.add(Counter::CopyWritten, 1);
+            return true;
+        }
         let word = self.segment.swap_table().load(swap);
-        matches!(word.content(), Content::Blob { .. }) && word.is_alone() && self.pool_is_tight()
+        let takes_room = matches!(word.content(), Content::Blob { .. }) && word.is_alone();
+        let moves = came == Came::Alone && takes_room && self.pool_is_tight();
+        if moves {
+            self.counters.add(Counter::CopyMoved, 1);
+        }
+        moves
     }
 
     /// Gives the lock on a word back with this place; the caller is in a shared section, so it cannot have been removed since it was checked.

@@ -5,7 +5,7 @@ use crate::engine::Engine;
 use crate::event::{Removal, overlap};
 use crate::fault::FaultOutcome;
 use crate::late_unmaps::MOVES_MAX;
-use crate::platform::Platform;
+use crate::platform::{Platform, Touch};
 use crate::throttle::Patience;
 use crate::unfinished::{UNFINISHED_MAX, Unfinished};
 use crate::workspace::Workspace;
@@ -284,7 +284,8 @@ impl<P: Platform> Engine<'_, P> {
                 if !matches!(word.place(), Place::Staged(_) | Place::Swapped) {
                     continue;
                 }
-                match self.serve_fault(leaf.first_page().plus(index), Patience::Over, workspace).await {
+                let page = leaf.first_page().plus(index);
+                match self.serve_fault(page, Touch::Read, Patience::Over, workspace).await {
                     FaultOutcome::Served(_) => (),
                     FaultOutcome::Retry => left += 1,
                     FaultOutcome::Gone => return None,

@@ -11,7 +11,7 @@ use crate::engine::{Engine, HugePages};
 use crate::evict::{Moved, Stage, mask_of};
 use crate::fault::FaultOutcome;
 use crate::plant::{Plant, is_planted};
-use crate::platform::{Filled, Install, MoveStop, Platform};
+use crate::platform::{Filled, Install, MoveStop, Platform, Touch};
 use uswap_core::counters::{Counter, FaultSource};
 use uswap_core::page_table::{Leaf, TICK_NS};
 use uswap_core::page_word::{PageSlot, PageWord, Place, TryLock};
@@ -181,6 +181,7 @@ impl<P: Platform> Engine<'_, P> {
         &self,
         leaf: &Leaf<'_>,
         page: PageId,
+        touch: Touch,
         word: PageWord,
         frame: FrameId,
     ) -> Option<FaultOutcome> {
@@ -239,7 +240,7 @@ impl<P: Platform> Engine<'_, P> {
         let slot = leaf.slot(page);
         match self.back(frames, filled, page.0 - first.0) {
             Back::Came => {
-                self.commit_touched(slot, word);
+                self.commit_touched(slot, touch, word);
                 Some(FaultOutcome::Served(FaultSource::Staged))
             }
             Back::Stayed if filled.last == Install::CannotMove => None,

@@ -59,6 +59,7 @@ impl Later<'_> {
 mod tests {
     extern crate std;
     use super::*;
+    use crate::platform::Touch;
     use uswap_units::{PageId, Prng};
 
     fn range(start: u64, end: u64) -> PageRange {
@@ -71,7 +72,7 @@ mod tests {
     #[test]
     fn what_happens_next_is_told_part_by_part() {
         let messages = [
-            Message::Fault(PageId(12)),
+            Message::Fault(PageId(12), Touch::Read),
             Message::Event(Event::Unmap(range(20, 24))),
             moved(14, 50, 4),
             moved(70, 12, 10),

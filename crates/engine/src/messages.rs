@@ -5,7 +5,7 @@ use crate::event::Removal;
 use crate::fault::FaultOutcome;
 use crate::later::Later;
 use crate::plant::{Plant, is_planted};
-use crate::platform::{Message, Platform};
+use crate::platform::{Message, Platform, Touch};
 use crate::throttle::Patience;
 use crate::unfinished::{UNFINISHED_MAX, Unfinished};
 use crate::workspace::Workspace;
@@ -20,6 +20,8 @@ use uswap_units::limits::{FAULTS_DEFERRED_MAX, MESSAGES_PER_READ_MAX};
 pub struct PendingFault {
     /// The page that a thread waits for.
     pub page: PageId,
+    /// What for.
+    pub touch: Touch,
     /// When its message was read.
     pub read_at_ns: u64,
     /// It was tried and put off.
@@ -36,7 +38,8 @@ pub struct FaultQueue {
 impl FaultQueue {
     /// An empty queue.
     pub const fn new() -> FaultQueue {
-        const NONE: PendingFault = PendingFault { page: PageId(0), read_at_ns: 0, put_off: false };
+        const NONE: PendingFault =
+            PendingFault { page: PageId(0), touch: Touch::Read, read_at_ns: 0, put_off: false };
         FaultQueue { faults: [NONE; FAULTS_DEFERRED_MAX], length: 0 }
     }
     /// Faults in it.
@@ -188,14 +191,16 @@ impl<P: Platform> Engine<'_, P> {
     }
 
     async fn read_once(&self, most: usize, faults: &mut FaultQueue, unfinished: &mut Unfinished) -> usize {
-        let mut messages = [Message::Fault(PageId(0)); MESSAGES_PER_READ_MAX];
+        let mut messages = [Message::Fault(PageId(0), Touch::Read); MESSAGES_PER_READ_MAX];
         let count = self.platform.read_messages(&mut messages[..most]);
         let read_at_ns = self.platform.now_ns();
-        let is_fault = |message: &&Message| matches!(message, Message::Fault(_));
+        let is_fault = |message: &&Message| matches!(message, Message::Fault(..));
         self.record().begin_waits(messages[..count].iter().filter(is_fault).count() as u64);
         for (index, message) in messages[..count].iter().enumerate() {
             match *message {
-                Message::Fault(page) => faults.push(PendingFault { page, read_at_ns, put_off: false }),
+                Message::Fault(page, touch) => {
+                    faults.push(PendingFault { page, touch, read_at_ns, put_off: false });
+                }
                 Message::Fork(descriptor) => {
                     self.counters.add(Counter::EventFork, 1);
                     unfinished.leave(Removal::Fork(descriptor));
@@ -228,7 +233,7 @@ impl<P: Platform> Engine<'_, P> {
             // The clock is a system call: not for a fault that has just been read.
             let is_late = fault.put_off && self.is_late(fault.read_at_ns);
             let patience = if is_late { Patience::Over } else { Patience::Left };
-            match self.serve_fault(fault.page, patience, workspace).await {
+            match self.serve_fault(fault.page, fault.touch, patience, workspace).await {
                 FaultOutcome::Served(source) => self.note_served(fault, source),
                 FaultOutcome::Retry if is_planted(Plant::LostWakeup) => (),
                 FaultOutcome::Retry => faults.push(PendingFault { put_off: true, ..fault }),

@@ -66,11 +66,27 @@ pub struct Filled {
     pub last: Install,
 }
 
+/// What a thread does to the page that it waits for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Touch {
+    /// It reads, as far as is known.
+    Read,
+    /// It writes: a stored copy of the page will not be its content any more.
+    Write,
+}
+
+impl Touch {
+    /// As the kernel says it.
+    pub const fn that(writes: bool) -> Touch {
+        if writes { Touch::Write } else { Touch::Read }
+    }
+}
+
 /// A message of the kernel about the program's memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Message {
-    /// A thread waits for this page.
-    Fault(PageId),
+    /// A thread waits for this page, to do that to it.
+    Fault(PageId, Touch),
     /// The program's mappings change.
     Event(Event),
     /// The process was forked; the number names the child's descriptor.

@@ -13,8 +13,8 @@ use uswap_core::pool::ZspageOwner;
 use uswap_core::store_jobs::{FrameJob, JobHead, StoreJob, TakenJob};
 use uswap_units::{FrameId, MmId, SwapId};
 
-/// Chunks that the supervisor may have at once: one that it works on, one that waits.
-const CHUNKS_AHEAD: usize = 3;
+/// Chunks that the supervisor may have at once: one that it works on, and so many that wait that bursts do not find it behind.
+const CHUNKS_AHEAD: usize = 6;
 
 /// kswapd waits so often, and so long each time, for a job that is not done, while memory is not short.
 const WAITS: u32 = 4;

@@ -5,7 +5,7 @@
 use crate::engine::Engine;
 use crate::fault::FaultOutcome;
 use crate::load::Load;
-use crate::platform::{Filled, Install, Platform, Wake};
+use crate::platform::{Filled, Install, Platform, Touch, Wake};
 use crate::streams::Window;
 use crate::workspace::Workspace;
 use core::ops::Range;
@@ -25,9 +25,15 @@ pub(crate) struct Run<'a> {
     /// As they were when they were locked.
     words: [PageWord; RUN_PAGES_MAX],
     length: u32,
+    /// What the thread that waits for the first page does to it.
+    touch: Touch,
 }
 
 impl<'a> Run<'a> {
+    /// The same, for a thread that does that to the first page.
+    pub(crate) fn for_touch(self, touch: Touch) -> Run<'a> {
+        Run { touch, ..self }
+    }
     /// Pages in it.
     pub(crate) fn length(&self) -> u32 {
         self.length
@@ -46,7 +52,7 @@ impl<'a> Run<'a> {
     /// A part of a block of which the caller has locked all words.
     pub(crate) fn of_locked(leaf: Leaf<'a>, first: PageId, length: u32) -> Run<'a> {
         let word = leaf.slot(first).load();
-        let mut run = Run { leaf, first, words: [word; RUN_PAGES_MAX], length };
+        let mut run = Run { leaf, first, words: [word; RUN_PAGES_MAX], length, touch: Touch::Read };
         for index in 1..length {
             run.words[index as usize] = run.slot(index).load();
         }
@@ -84,7 +90,7 @@ impl<P: Platform> Engine<'_, P> {
     /// Adds pages behind `first`, which the caller has locked, while they are at the same kind of place and nobody works on them; at most `window` in all.
     /// In a shared section.
     pub(crate) fn lock_run<'a>(&self, leaf: Leaf<'a>, first: PageId, word: PageWord, window: u32) -> Run<'a> {
-        let mut run = Run { leaf, first, words: [word; RUN_PAGES_MAX], length: 1 };
+        let mut run = Run { leaf, first, words: [word; RUN_PAGES_MAX], length: 1, touch: Touch::Read };
         let block_end = leaf.first_page().plus(BLOCK_PAGES);
         while run.length < window && run.page(run.length).0 < block_end.0 {
             let slot = run.slot(run.length);
@@ -212,8 +218,8 @@ impl<P: Platform> Engine<'_, P> {
             let contents = &workspace.pages[(index - part.start) as usize..(end - part.start) as usize];
             let copied = self.platform.copy_in(run.page(index), contents, wake);
             for done in index..index + copied.pages {
-                self.segment.swap_table().note_loaded(run.swap(done), came);
-                self.commit(run.slot(done), Place::Present, Some(run.swap(done)));
+                let touch = if done == 0 { run.touch } else { Touch::Read };
+                self.commit_loaded(run.slot(done), touch, run.swap(done), came);
             }
             if index == 0 {
                 filled.outcome = match copied.pages {

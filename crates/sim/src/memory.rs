@@ -8,7 +8,7 @@ use crate::executor::TaskId;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::rc::Rc;
 use uswap_codec::{PAGE_BYTES, Page};
-use uswap_engine::platform::{Install, Message, MoveOut, MoveStop};
+use uswap_engine::platform::{Install, Message, MoveOut, MoveStop, Touch};
 use uswap_units::{BLOCK_PAGES, PageId, PageRange};
 
 /// One mapped page.
@@ -86,7 +86,7 @@ pub struct Memory {
     pub changing: u32,
     /// Pages that MOVE out ever refused, for a fork or a device.
     pub refused: BTreeSet<u64>,
-    faults: VecDeque<u64>,
+    faults: VecDeque<(u64, Touch)>,
     events: VecDeque<QueuedEvent>,
     /// Tickets up to this number were read. Events are read in order.
     read_up_to: u64,
@@ -120,8 +120,8 @@ impl Memory {
         (pages + self.frames.iter().filter(|frame| frame.content.is_some()).count()) as u64
     }
 
-    /// A thread touches a page. A missing page of a registered range becomes a message, and the thread a waiter.
-    pub fn touch(&mut self, page: PageId, task: TaskId) -> Access {
+    /// A thread touches a page, to do that to it. A missing page of a registered range becomes a message, and the thread a waiter.
+    pub fn touch(&mut self, page: PageId, touch: Touch, task: TaskId) -> Access {
         let Some(mapped) = self.pages.get_mut(&page.0) else { return Access::Unmapped };
         if mapped.poisoned {
             return Access::Poisoned;
@@ -130,7 +130,7 @@ impl Memory {
             return Access::Present(content.clone());
         }
         if mapped.registered {
-            self.faults.push_back(page.0);
+            self.faults.push_back((page.0, touch));
             self.waiting.entry(page.0).or_default().push(task);
             return Access::Missing;
         }
@@ -174,8 +174,8 @@ impl Memory {
     pub fn read(&mut self, messages: &mut [Message]) -> (usize, Vec<TaskId>) {
         let (mut count, mut go_on) = (0, Vec::new());
         for place in messages {
-            if let Some(page) = self.faults.pop_front() {
-                *place = Message::Fault(PageId(page));
+            if let Some((page, touch)) = self.faults.pop_front() {
+                *place = Message::Fault(PageId(page), touch);
             } else if let Some(event) = self.events.pop_front() {
                 *place = event.message;
                 self.read_up_to = event.ticket;

@@ -11,7 +11,7 @@ use std::rc::Rc;
 use uswap_core::budget::Signal;
 use uswap_core::mm::{Hands, MmState};
 use uswap_engine::messages::FaultQueue;
-use uswap_engine::platform::Register;
+use uswap_engine::platform::{Register, Touch};
 use uswap_engine::{Engine, Workspace};
 use uswap_units::{MmId, PageId, PageRange, TableId};
 
@@ -188,7 +188,7 @@ impl<'a> Process<'a> {
         }
         loop {
             world.executor.step().await;
-            let access = self.memory.borrow_mut().touch(page, world.executor.current());
+            let access = self.memory.borrow_mut().touch(page, Touch::Write, world.executor.current());
             match access {
                 Access::Missing => {
                     self.wake_handlers(world);

@@ -10,6 +10,7 @@ use crate::process::Process;
 use crate::world::World;
 use std::rc::Rc;
 use uswap_codec::Page;
+use uswap_engine::platform::Touch;
 use uswap_units::{BLOCK_PAGES, PageId, PageRange};
 
 /// What one page must hold.
@@ -73,8 +74,9 @@ pub const WAIT_MAX_NS: u64 = 60_000_000_000;
 /// Touches a page as a thread does, and waits as long as it takes. With a version the page is written, in the instant in which it is found present.
 async fn access(world: &World<'_>, process: &Process<'_>, page: PageId, write: Option<Version>) -> Got {
     let started = world.executor.now_ns();
+    let touch = Touch::that(write.is_some());
     loop {
-        let found = process.memory.borrow_mut().touch(page, world.executor.current());
+        let found = process.memory.borrow_mut().touch(page, touch, world.executor.current());
         match found {
             Access::Present(content) => {
                 if process.orphaned.get() {

@@ -118,6 +118,8 @@ fn a_hundred_seeds_exercise_everything() {
         "pswpin",
         "pgactivate",
         "swpout_unchanged",
+        "copy_written",
+        "copy_moved",
         "swpout_same",
         "decoded_ahead",
         "read_errors",
