@@ -401,9 +401,16 @@ impl Platform for LinuxPlatform {
     }
 
     async fn recover(&self, first: PageId, mask: u64) {
+        // Of a page that was part of a huge page the kernel looks at the mark of the first one, also where that is gone from here: then nothing that is written to this page helps, as long as
+        // they are parts of one. What is one still gets its mark as one.
+        let is_one = self.is_huge(PageId(first.0 / BLOCK_PAGES * BLOCK_PAGES));
         for (start, pages) in runs_of(mask) {
             let start = first.plus(u64::from(start)).address() as usize;
-            let _touched_or_gone = memory::populate_write(start, pages as usize * PAGE_BYTES);
+            let bytes = pages as usize * PAGE_BYTES;
+            if !is_one {
+                let _shared_or_single = memory::split_large(start, bytes);
+            }
+            let _touched_or_gone = memory::populate_write(start, bytes);
         }
     }
 

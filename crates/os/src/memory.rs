@@ -267,6 +267,14 @@ pub fn populate_write(start: usize, bytes: usize) -> Result<()> {
     unsafe { advise(start, bytes, abi::MADV_POPULATE_WRITE) }
 }
 
+/// Marks the pages of a range as not used lately, for the kernel's own reclaim; no content changes. It is called for what it does besides (seen of Linux 6.18): a large folio that no other process
+/// has, and of which the range is a part, is split into single pages, in 0.4 ms. Also one that is mapped as a whole.
+pub fn split_large(start: usize, bytes: usize) -> Result<()> {
+    // SAFETY:
+    // 1. No content changes.
+    unsafe { advise(start, bytes, abi::MADV_COLD) }
+}
+
 /// Keeps transparent huge pages out of a range.
 pub fn no_huge_pages(start: usize, bytes: usize) -> Result<()> {
     // SAFETY:

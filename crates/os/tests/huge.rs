@@ -118,6 +118,52 @@ fn a_part_of_a_huge_page_that_a_fork_left_shared_is_busy_until_its_first_page_is
     uffd.unregister(trash.start(), BLOCK_BYTES).unwrap();
 }
 
+/// The way out where the first page is gone for good: what reclaim of pages that are busy relies on.
+#[test]
+fn a_huge_page_whose_first_page_is_gone_since_a_fork_is_split_by_cold_and_then_moves() {
+    let _alone = alone();
+    let Some(uffd) = open(Features::MOVE) else { return };
+    let pagemap = Pagemap::open().unwrap();
+    let Some(program) = huge_block(&pagemap) else { return };
+    let arena = block();
+    memory::no_huge_pages(arena.start(), BLOCK_BYTES).unwrap();
+    uffd.register(program.start(), BLOCK_BYTES, Mode::Missing).unwrap();
+    uffd.register(arena.start(), BLOCK_BYTES, Mode::WriteProtect).unwrap();
+    let pipe = std::io::pipe().unwrap();
+    let child = fork(|| {
+        // It has the huge page until it is told to go, and then looks at it.
+        let mut byte = 0_u8;
+        // SAFETY: 1. read writes one byte to a variable of ours.
+        let _ = unsafe { sys::syscall3(0, pipe.0.as_raw_fd() as usize, &raw mut byte as usize, 1) };
+        u8::from(!holds_its_numbers(&program))
+    });
+    let address = |page: usize| program.start() + page * PAGE_BYTES;
+    let write = |page: usize| memory::populate_write(address(page), PAGE_BYTES).unwrap();
+    // SAFETY: 1. the tests move pages of their own mappings, into which no reference exists.
+    let move_page = |page: usize| unsafe {
+        uffd.move_pages(arena.start() + page * PAGE_BYTES, address(page), PAGE_BYTES, Holes::Allow).stop
+    };
+    // Copied away.
+    write(0);
+    memory::split_large(address(200), PAGE_BYTES).unwrap();
+    write(200);
+    assert_eq!(move_page(200), None, "while the child lives a write copies");
+    assert_eq!(move_page(201), Some(Stop::Busy), "and nothing is split");
+    (&pipe.1).write_all(&[1]).unwrap();
+    assert_eq!(wait_for(child), End::Exit(0));
+    (1..512).filter(|&page| page != 200).for_each(write);
+    write(0);
+    assert_eq!(move_page(300), Some(Stop::Busy), "though all that is left was written to");
+    memory::split_large(address(301), PAGE_BYTES).unwrap();
+    assert_eq!(move_page(300), None, "split as a whole by any of its pages");
+    assert_eq!(move_page(511), None);
+    for page in [200, 300, 511] {
+        assert_eq!(get(arena.start() + page * PAGE_BYTES + 7), page as u8);
+    }
+    uffd.unregister(program.start(), BLOCK_BYTES).unwrap();
+    uffd.unregister(arena.start(), BLOCK_BYTES).unwrap();
+}
+
 #[test]
 fn a_place_where_single_pages_were_takes_a_huge_page_after_it_was_cleared() {
     let _alone = alone();

@@ -4,6 +4,8 @@
 //! the programs unmap, move and protect memory behind the compiler's back, so no reference to it may be kept.
 //! Reading and writing goes through volatile-like copies (`copy_page_out`, `copy_page_in`) only.
 
+use std::os::unix::fs::FileExt;
+
 use crate::PAGE_BYTES;
 use crate::message::errno;
 use crate::pattern::Page;
@@ -92,6 +94,31 @@ pub fn write_word(address: usize, value: u64) {
     // SAFETY:
     // 1. The caller owns 8 writable bytes at the aligned `address`.
     unsafe { core::ptr::write_volatile(address as *mut u64, value) };
+}
+
+/// How many of `pages` pages at `address` are present: mapped into this process now.
+pub fn present_pages(address: usize, pages: usize) -> Result<usize, i32> {
+    let error = |error: std::io::Error| error.raw_os_error().unwrap_or(0);
+    let pagemap = std::fs::File::open("/proc/self/pagemap").map_err(error)?;
+    let mut words = [0; 4096];
+    let mut present = 0;
+    for first in (0..pages).step_by(words.len() / 8) {
+        let bytes = (pages - first).min(words.len() / 8) * 8;
+        pagemap
+            .read_exact_at(&mut words[..bytes], ((address / PAGE_BYTES + first) * 8) as u64)
+            .map_err(error)?;
+        // Bit 63 of each little-endian word.
+        present += words[..bytes].chunks_exact(8).filter(|word| word[7] & 0x80 != 0).count();
+    }
+    Ok(present)
+}
+
+/// How many bytes of this process are in huge pages that are mapped as one; 0 where the kernel does not tell.
+pub fn huge_bytes() -> usize {
+    let text = std::fs::read_to_string("/proc/self/smaps_rollup").unwrap_or_default();
+    let line = text.lines().find_map(|line| line.strip_prefix("AnonHugePages:"));
+    let kib = line.and_then(|line| line.trim().strip_suffix(" kB")).and_then(|kib| kib.trim().parse().ok());
+    kib.unwrap_or(0) * 1024
 }
 
 /// Turns the answer of a libc call into a result.

@@ -20,7 +20,7 @@ pub enum Stop {
     AlreadyMapped,
     /// An event is unread, or the page is locked by the kernel for a moment (EAGAIN). Nothing changed: later, not under a lock that the event needs.
     Retry,
-    /// The page is pinned or shared after a fork (EBUSY). [`crate::memory::populate_write`] cures the latter.
+    /// The page is pinned or shared after a fork (EBUSY). [`crate::memory::populate_write`] cures the latter, of a part of a huge page after [`crate::memory::split_large`].
     Busy,
     /// Nothing to move there, or the range is not registered with this descriptor (ENOENT).
     NoSource,

@@ -2,7 +2,8 @@
 //! what went wrong and ends with status 1.
 //!
 //! `evil MODE [--bytes 200M] [--seed 1]`. `--bytes` is how much memory the mode uses: about four times the budget it
-//! is run in. `evil list` prints the modes.
+//! is run in. `evil list` prints the modes. `--present-max 90` (huge pages and a fork) is for runs with uswap: it fails
+//! if there were no huge pages, or more than 90 % of what nobody used is present.
 
 mod allocated;
 mod descriptors;
@@ -21,7 +22,7 @@ use uswap_test_programs::arguments::Arguments;
 type Mode = fn(&Case);
 
 /// Name and function of each mode.
-const MODES: [(&str, Mode); 33] = [
+const MODES: [(&str, Mode); 35] = [
     ("close_all_descriptors", descriptors::close_all),
     ("few_descriptors_allowed", descriptors::few_allowed),
     ("limits_after_start", descriptors::limits_after_start),
@@ -39,6 +40,8 @@ const MODES: [(&str, Mode); 33] = [
     ("threads_share_pages", threads::share_pages),
     ("wipe_on_fork", ranges::wipe_on_fork),
     ("huge_pages", ranges::huge_pages),
+    ("huge_pages_after_fork", ranges::huge_pages_after_fork),
+    ("huge_pages_child_lives", ranges::huge_pages_child_lives),
     ("sparse_in_huge_pages", ranges::sparse_in_huge_pages),
     ("dont_fork", ranges::dont_fork),
     ("excluded_place_again", ranges::excluded_place_again),
@@ -68,11 +71,12 @@ fn main() {
         eprintln!("unknown mode {mode:?}; `evil list` prints all");
         std::process::exit(2);
     };
-    let arguments = Arguments::read(words, &["bytes", "seed", "depth"]);
+    let arguments = Arguments::read(words, &["bytes", "seed", "depth", "present-max"]);
     run(&Case {
         bytes: arguments.bytes("bytes", "200M"),
         seed: arguments.number("seed", 1),
         depth: arguments.number("depth", 0),
+        present_max: arguments.number("present-max", 100) as usize,
     });
     println!("OK");
 }

@@ -8,6 +8,9 @@ use uswap_test_programs::memory;
 use uswap_test_programs::message::errno;
 use uswap_test_programs::random::Random;
 
+/// Pages of a huge page.
+const BLOCK_PAGES: usize = 512;
+
 /// A quarter of memory is wiped in children; the parent keeps it, and the child's zeros stay its own.
 pub fn wipe_on_fork(case: &Case) {
     // Such memory stays in RAM (docs/SEMANTICS.md): a small part of the budget.
@@ -56,8 +59,145 @@ pub fn huge_pages(case: &Case) {
     filled.verify("what was filled later, at the end");
 }
 
+/// Huge pages whose first page the parent writes to, or drops, while a child has them too. When the child is gone they are written to, and left alone: they are as cold as anything while more is used than fits, and few of
+/// them may be present then (`--present-max`, in percent of them).
+pub fn huge_pages_after_fork(case: &Case) {
+    let huge = huge_at_fork(case);
+    let child = Sharer::start(&huge);
+    change_first_pages(&huge);
+    child.end();
+    huge.fill();
+    let more = Filled::new(case.bytes / 10 * 7, case.seed, 2);
+    for round in 0..2 {
+        use_here_and_there(&more, case.seed + round);
+    }
+    must_have_left(case, &huge);
+    huge.verify("what was huge before the fork");
+    more.verify("at the end");
+}
+
+/// The same while the child lives on: what both have stays as it was for each.
+pub fn huge_pages_child_lives(case: &Case) {
+    let huge = huge_at_fork(case);
+    let child = Sharer::start(&huge);
+    change_first_pages(&huge);
+    let more = Filled::new(case.bytes / 10 * 7, case.seed, 2);
+    let mut found = [0; PAGE_BYTES];
+    for index in (0..huge.pages).filter(|&index| !is_first_page(&huge, index)) {
+        memory::copy_page_out(huge.page(index), &mut found);
+        huge.compare("what a child has too", index, &found);
+    }
+    // Now a part of each is the parent's own.
+    let own = Filled { address: huge.page(huge.pages / 2), pages: huge.pages / 2, writer: 3, ..huge };
+    own.fill();
+    use_here_and_there(&more, case.seed);
+    own.verify("what a child had too until it was written to");
+    child.end();
+    own.verify("the parent's own, when the child is gone");
+    more.verify("at the end");
+}
+
+/// Memory in huge pages. It fits in the budget twice, since a child's is counted too: the kernel gives them, and none leaves before the child has ended. Fails if there are few, and somebody wants to know what became of them.
+fn huge_at_fork(case: &Case) -> Filled {
+    let huge = Filled::marked(case.bytes / 10 * 3, case.seed, 1, libc::MADV_HUGEPAGE);
+    let (bytes, given) = (huge.pages * PAGE_BYTES, memory::huge_bytes());
+    if case.present_max < 100 && given < bytes / 10 * 9 {
+        fail!(
+            "{} of {} MiB are in huge pages before the fork: this run shows nothing. \
+             Use a larger budget, or more free memory (/proc/sys/vm/compact_memory)",
+            given >> 20,
+            bytes >> 20
+        );
+    }
+    huge
+}
+
+/// Verifies pages in no order, as many as there are: of what is used in order, what was just gone past would leave first.
+fn use_here_and_there(filled: &Filled, seed: u64) {
+    let mut random = Random::new(seed);
+    let mut found = [0; PAGE_BYTES];
+    for _ in 0..filled.pages {
+        let index = random.index(filled.pages);
+        memory::copy_page_out(filled.page(index), &mut found);
+        filled.compare("what came after the fork, here and there", index, &found);
+    }
+}
+
+/// Fails if more of memory that was not used for long is present than may be.
+fn must_have_left(case: &Case, cold: &Filled) {
+    let present = memory::present_pages(cold.address, cold.pages)
+        .unwrap_or_else(|error| fail!("/proc/self/pagemap: errno {error}"));
+    if present * 100 > cold.pages * case.present_max {
+        fail!(
+            "{present} of {} pages that were huge at a fork are present after other memory was used again and again: more than {} %. \
+             Nobody uses them, so the rest has to do with less. See whether MOVE finds them busy (docs/adr/0021, \"One more fact\")",
+            cold.pages,
+            case.present_max
+        );
+    }
+}
+
+fn is_first_page(huge: &Filled, index: usize) -> bool {
+    (huge.page(index) / PAGE_BYTES).is_multiple_of(BLOCK_PAGES)
+}
+
+/// Drops the first page of each second huge page, and writes to that of the others.
+fn change_first_pages(huge: &Filled) {
+    for index in (0..huge.pages).filter(|&index| is_first_page(huge, index)) {
+        let page = huge.page(index);
+        if (page / PAGE_BYTES / BLOCK_PAGES).is_multiple_of(2) {
+            memory::advise(page, PAGE_BYTES, libc::MADV_DONTNEED)
+                .unwrap_or_else(|error| fail!("MADV_DONTNEED: errno {error}"));
+            verify_zero(page, 1, "the first page of a huge page, dropped");
+        } else {
+            memory::copy_page_in(page, &[1; PAGE_BYTES]);
+        }
+    }
+}
+
+/// A child that has the memory of its parent as it was at the fork, and looks at it when it is told to end.
+struct Sharer {
+    pid: i32,
+    pipe: [i32; 2],
+}
+
+impl Sharer {
+    fn start(shared: &Filled) -> Sharer {
+        let mut pipe = [0; 2];
+        // SAFETY:
+        // 1. `pipe` has room for two descriptors.
+        must(unsafe { libc::pipe(pipe.as_mut_ptr()) }, "pipe");
+        let pid = in_child(|| {
+            let mut byte = 0_u8;
+            // SAFETY:
+            // 1. The descriptor is this child's own copy.
+            // 2. `read` writes at most one byte, to a variable of ours. It ends when the parent closes its end.
+            unsafe {
+                libc::close(pipe[1]);
+                libc::read(pipe[0], (&raw mut byte).cast(), 1);
+            }
+            shared.verify_steps("child, what its parent had at the fork", 61);
+            let mut found = [0; PAGE_BYTES];
+            for index in (0..shared.pages).filter(|&index| is_first_page(shared, index)) {
+                memory::copy_page_out(shared.page(index), &mut found);
+                shared.compare("child, the first page of a huge page", index, &found);
+            }
+        });
+        Sharer { pid, pipe }
+    }
+
+    fn end(self) {
+        // SAFETY:
+        // 1. The descriptors are ours, and nobody uses them afterwards.
+        unsafe {
+            libc::close(self.pipe[1]);
+            libc::close(self.pipe[0]);
+        }
+        wait_good(self.pid, "the child");
+    }
+}
+
 fn change_in_part(case: &Case, filled: &Filled) {
-    const BLOCK_PAGES: usize = 512;
     // The first block that lies in it as a whole, and how many there are.
     let first = (filled.address / PAGE_BYTES).next_multiple_of(BLOCK_PAGES) - filled.address / PAGE_BYTES;
     let blocks = (filled.pages - first) / BLOCK_PAGES;

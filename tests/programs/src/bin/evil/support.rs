@@ -13,6 +13,8 @@ pub struct Case {
     pub seed: u64,
     /// How many generations came before: used by the modes that start themselves.
     pub depth: u64,
+    /// How many percent of memory that nobody uses may be present; 100: nobody asks.
+    pub present_max: usize,
 }
 
 /// Ends the process as failed.
