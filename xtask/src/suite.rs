@@ -29,6 +29,7 @@ const ROUNDS_SEEDS: &str = "100";
 
 /// And in huge pages.
 const HUGE_SEEDS: &str = "60";
+const FORKS_SEEDS: &str = "20";
 
 /// Time of the step `fuzz`: more than the property tests have.
 pub const FUZZ_SECONDS: u64 = 5;
@@ -214,6 +215,7 @@ fn simulator() -> Result<Seen> {
         &["run", "--seeds", MAPPINGS_SEEDS, "--mix", "mappings"],
         &["run", "--seeds", ROUNDS_SEEDS, "--mix", "rounds"],
         &["run", "--seeds", HUGE_SEEDS, "--mix", "huge"],
+        &["run", "--seeds", FORKS_SEEDS, "--mix", "forks"],
         // A short form of a day; some hours of it are among the unit tests. This seed has pauses.
         &["soak", "--hours", "1", "--from", "3", "--seeds", "1"],
     ] {

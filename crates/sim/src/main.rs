@@ -35,6 +35,8 @@ enum MixName {
     Rounds,
     /// Go round in huge pages.
     Huge,
+    /// Write to what was read, and fork.
+    Forks,
 }
 
 #[derive(Subcommand)]
@@ -92,6 +94,7 @@ fn replay_line(seed: u64, mix: Mix) -> String {
         Mix::Files => format!("replay --seed {seed} --mix files"),
         Mix::Rounds => format!("replay --seed {seed} --mix rounds"),
         Mix::Huge => format!("replay --seed {seed} --mix huge"),
+        Mix::Forks => format!("replay --seed {seed} --mix forks"),
         Mix::Soak { hours } => format!("soak --hours {hours} --from {seed}"),
     };
     format!("cargo run --release -p uswap-sim -- {rest}")
@@ -107,6 +110,7 @@ fn main() -> Result<()> {
         (_, MixName::Files) => Mix::Files,
         (_, MixName::Rounds) => Mix::Rounds,
         (_, MixName::Huge) => Mix::Huge,
+        (_, MixName::Forks) => Mix::Forks,
     };
     let before = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |info| {

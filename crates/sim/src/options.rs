@@ -87,6 +87,8 @@ pub enum Mix {
     Rounds,
     /// The same in huge pages, which leave and come back as one.
     Huge,
+    /// Processes that write to what they have read, and fork: what stored pages named before is given back while tables are copied.
+    Forks,
     /// A little of everything, slowly, for so many made-up hours; new processes are started for those that end.
     Soak {
         /// How long.
@@ -195,6 +197,7 @@ impl Options {
             Mix::Files => all.with_changing_files(prng),
             Mix::Rounds => all.that_go_round(prng),
             Mix::Huge => all.in_huge_pages(prng),
+            Mix::Forks => all.that_fork(prng),
             Mix::Soak { hours } => all.for_hours(hours),
         };
         // Of a sequence of its own: what else a seed does is as before the kernel placed anything.
@@ -267,6 +270,29 @@ impl Options {
             operations: 20 + prng.below(40),
             processes: 1,
             processes_max: 2,
+            ..self
+        }
+    }
+
+    /// A pool with room, which keeps copies, and children that soon make room for others.
+    fn that_fork(self, prng: &mut Prng) -> Options {
+        let zspages = 24 + prng.below(8) as u32;
+        Options {
+            weights: Weights {
+                map: 3,
+                fork: 2 + prng.below(4),
+                exit: 4 + prng.below(8),
+                unmap: 0,
+                map_over: 0,
+                ..self.weights
+            },
+            geometry: Geometry { mms: 12, tables: 96, entries: 2048, zspages, ..self.geometry },
+            pool_bytes: u64::from(zspages) * 32 * 1024,
+            threads: 1 + prng.below(2) as usize,
+            // Children do as much, and fork too.
+            operations: 150 + prng.below(150),
+            kills: 0,
+            ram_pages: 140 + prng.below(100),
             ..self
         }
     }

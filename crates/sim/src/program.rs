@@ -309,6 +309,10 @@ async fn operation<'a>(world: &Rc<World<'a>>, process: &Rc<Process<'a>>) {
                 let writable =
                     process.memory.borrow().pages.get(&page.0).is_some_and(|mapped| mapped.writable);
                 let version = (write && writable).then(|| world.next_version());
+                // Half of what is written is looked at before: then its copy is kept, and stale.
+                if version.is_some_and(|version| version % 2 == 0) {
+                    use_page(world, process, page, None).await;
+                }
                 use_page(world, process, page, version).await;
             }
         }

@@ -26,7 +26,7 @@ fn every_planted_bug_is_found() {
         (Plant::LostWakeup, Mix::All, 100),
         (Plant::StaleAhead, Mix::All, 400),
         (Plant::AnyFrame, Mix::All, 400),
-        (Plant::GiveBackDuringCopy, Mix::All, 3000),
+        (Plant::GiveBackDuringCopy, Mix::Forks, 300),
         (Plant::CountedOnly, Mix::All, 400),
         (Plant::HugeCameWhole, Mix::All, 1500),
         (Plant::Impatient, Mix::Mappings, 1500),

@@ -106,6 +106,13 @@ fn twenty_seeds_of_huge_pages_exercise_everything() {
     exercise(0..20, Mix::Huge, &names);
 }
 
+/// Processes write to what they have read, and fork.
+#[test]
+fn twelve_seeds_of_forks_exercise_everything() {
+    let names = ["forks", "exits", "copy_written", "copy_moved", "swpout_unchanged", "zswpout", "pgactivate"];
+    exercise(0..12, Mix::Forks, &names);
+}
+
 #[test]
 fn a_hundred_seeds_exercise_everything() {
     let wanted = [
