@@ -29,6 +29,8 @@ const ROUNDS_SEEDS: &str = "100";
 
 /// And in huge pages.
 const HUGE_SEEDS: &str = "60";
+
+/// And of processes that fork.
 const FORKS_SEEDS: &str = "20";
 
 /// Time of the step `fuzz`: more than the property tests have.
