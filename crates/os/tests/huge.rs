@@ -42,6 +42,37 @@ fn move_pages(uffd: &Uffd, target: usize, source: usize, bytes: usize) {
     assert!(progress.is_done(), "{progress:?}");
 }
 
+/// A child that has the memory of its parent until it is let go, and then looks at it.
+struct Sharer {
+    pid: u32,
+    pipe: (std::io::PipeReader, std::io::PipeWriter),
+}
+
+impl Sharer {
+    fn start(looks_right: impl Fn() -> bool) -> Sharer {
+        let pipe = std::io::pipe().unwrap();
+        let pid = fork(|| {
+            let mut byte = 0_u8;
+            // SAFETY: 1. read writes one byte to a variable of ours.
+            let _ = unsafe { sys::syscall3(0, pipe.0.as_raw_fd() as usize, &raw mut byte as usize, 1) };
+            u8::from(!looks_right())
+        });
+        Sharer { pid, pipe }
+    }
+
+    fn end(mut self) {
+        self.pipe.1.write_all(&[1]).unwrap();
+        assert_eq!(wait_for(self.pid), End::Exit(0));
+    }
+}
+
+/// Moves one page of a block to its place in another.
+fn move_one(uffd: &Uffd, target: &Mapping, source: &Mapping, page: usize) -> Option<Stop> {
+    let at = page * PAGE_BYTES;
+    // SAFETY: 1. the tests move pages of their own mappings, into which no reference exists.
+    unsafe { uffd.move_pages(target.start() + at, source.start() + at, PAGE_BYTES, Holes::Allow).stop }
+}
+
 fn holds_its_numbers(block: &Mapping) -> bool {
     (0..512).all(|page| get(block.start() + page * PAGE_BYTES + 7) == page as u8)
 }
@@ -85,24 +116,12 @@ fn a_part_of_a_huge_page_that_a_fork_left_shared_is_busy_until_its_first_page_is
     memory::no_huge_pages(trash.start(), BLOCK_BYTES).unwrap();
     uffd.register(arena.start(), BLOCK_BYTES, Mode::WriteProtect).unwrap();
     uffd.register(trash.start(), BLOCK_BYTES, Mode::WriteProtect).unwrap();
-    let pipe = std::io::pipe().unwrap();
-    let child = fork(|| {
-        // It has the huge page until it is told to go.
-        let mut byte = 0_u8;
-        // SAFETY: 1. read writes one byte to a variable of ours.
-        let _ = unsafe { sys::syscall3(0, pipe.0.as_raw_fd() as usize, &raw mut byte as usize, 1) };
-        0
-    });
+    let child = Sharer::start(|| true);
     let write = |page: usize| memory::populate_write(arena.start() + page * PAGE_BYTES, PAGE_BYTES).unwrap();
-    // SAFETY: 1. the tests move pages of their own mappings, into which no reference exists.
-    let move_page = |page: usize| unsafe {
-        let (target, source) = (trash.start() + page * PAGE_BYTES, arena.start() + page * PAGE_BYTES);
-        uffd.move_pages(target, source, PAGE_BYTES, Holes::Allow).stop
-    };
+    let move_page = |page| move_one(&uffd, &trash, &arena, page);
     // A copy, since the child has it too; the others are single pages of the huge page from now on.
     write(448);
-    (&pipe.1).write_all(&[1]).unwrap();
-    assert_eq!(wait_for(child), End::Exit(0));
+    child.end();
     assert_eq!(move_page(448), None);
     write(300);
     assert_eq!(move_page(300), Some(Stop::Busy), "though it was written to");
@@ -129,28 +148,17 @@ fn a_huge_page_whose_first_page_is_gone_since_a_fork_is_split_by_cold_and_then_m
     memory::no_huge_pages(arena.start(), BLOCK_BYTES).unwrap();
     uffd.register(program.start(), BLOCK_BYTES, Mode::Missing).unwrap();
     uffd.register(arena.start(), BLOCK_BYTES, Mode::WriteProtect).unwrap();
-    let pipe = std::io::pipe().unwrap();
-    let child = fork(|| {
-        // It has the huge page until it is told to go, and then looks at it.
-        let mut byte = 0_u8;
-        // SAFETY: 1. read writes one byte to a variable of ours.
-        let _ = unsafe { sys::syscall3(0, pipe.0.as_raw_fd() as usize, &raw mut byte as usize, 1) };
-        u8::from(!holds_its_numbers(&program))
-    });
+    let child = Sharer::start(|| holds_its_numbers(&program));
     let address = |page: usize| program.start() + page * PAGE_BYTES;
     let write = |page: usize| memory::populate_write(address(page), PAGE_BYTES).unwrap();
-    // SAFETY: 1. the tests move pages of their own mappings, into which no reference exists.
-    let move_page = |page: usize| unsafe {
-        uffd.move_pages(arena.start() + page * PAGE_BYTES, address(page), PAGE_BYTES, Holes::Allow).stop
-    };
+    let move_page = |page| move_one(&uffd, &arena, &program, page);
     // Copied away.
     write(0);
     memory::split_large(address(200), PAGE_BYTES).unwrap();
     write(200);
     assert_eq!(move_page(200), None, "while the child lives a write copies");
     assert_eq!(move_page(201), Some(Stop::Busy), "and nothing is split");
-    (&pipe.1).write_all(&[1]).unwrap();
-    assert_eq!(wait_for(child), End::Exit(0));
+    child.end();
     (1..512).filter(|&page| page != 200).for_each(write);
     write(0);
     assert_eq!(move_page(300), Some(Stop::Busy), "though all that is left was written to");
