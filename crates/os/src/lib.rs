@@ -25,6 +25,7 @@ pub mod gate;
 pub mod maps;
 pub mod memory;
 pub mod message;
+pub mod mlock;
 pub mod pagemap;
 pub mod probe;
 pub mod process;

@@ -1,0 +1,88 @@
+//! Locked memory: how much a process has, and the calls that lock and unlock a range.
+//!
+//! Must hold: nothing of the engine's own stays locked, whatever the program asks for. Called by the supervisor, which asks
+//! what holds memory, and by the agent, which unlocks its own mappings.
+
+use crate::fd::Fd;
+use crate::sys::{Result, abi};
+use crate::text::{TextBuffer, skip_spaces, take_number};
+
+/// The longest part of a line that matters: its name and a number.
+const LINE_BYTES: usize = 64;
+
+/// Bytes of a process that are locked in RAM (mlock, mlockall), as `VmLck` in `/proc/PID/status` has them; `None` is the
+/// calling process. The kernel counts mappings, so it includes pages that are not there yet. 0 of a process that has ended
+/// and was not waited for.
+pub fn locked_bytes(process_id: Option<u32>) -> Result<u64> {
+    let path: TextBuffer<64> = match process_id {
+        Some(process_id) => TextBuffer::format(format_args!("/proc/{process_id}/status")),
+        None => TextBuffer::format(format_args!("/proc/self/status")),
+    };
+    let file = Fd::open(path.as_c_str(), abi::O_RDONLY | abi::O_CLOEXEC, 0)?;
+    let mut lines = Lines::new();
+    let mut buffer = [0; 1024];
+    loop {
+        let count = file.read(&mut buffer)?;
+        match lines.take(&buffer[..count]) {
+            Some(bytes) => return Ok(bytes),
+            None if count == 0 => return Ok(0),
+            None => (),
+        }
+    }
+}
+
+/// The file in parts: a line in front of the one that is looked for may be long (the groups of a process).
+struct Lines {
+    line: [u8; LINE_BYTES],
+    length: usize,
+}
+
+impl Lines {
+    fn new() -> Lines {
+        Lines { line: [0; LINE_BYTES], length: 0 }
+    }
+
+    /// The bytes of the line `VmLck`, once it was taken as a whole.
+    fn take(&mut self, part: &[u8]) -> Option<u64> {
+        for &byte in part {
+            if byte != b'\n' {
+                if self.length < LINE_BYTES {
+                    self.line[self.length] = byte;
+                    self.length += 1;
+                }
+                continue;
+            }
+            let line = &self.line[..core::mem::take(&mut self.length)];
+            if let Some(number) = line.strip_prefix(b"VmLck:") {
+                return take_number(skip_spaces(number), 10).map(|(kib, _)| kib * 1024);
+            }
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::borrow::ToOwned;
+
+    #[test]
+    fn the_line_is_found_in_any_parts_and_behind_a_name_that_looks_like_it() {
+        let status = "Name:\tVmLck: 7\nGroups:\t".to_owned()
+            + &"100 ".repeat(1000)
+            + "\nVmSize:\t    2972 kB\nVmLck:\t   28052 kB\nVmPin:\t       0 kB\n";
+        for part_bytes in [1, 7, 1024, status.len()] {
+            let mut lines = Lines::new();
+            let mut parts = status.as_bytes().chunks(part_bytes);
+            assert_eq!(parts.find_map(|part| lines.take(part)), Some(28052 * 1024));
+        }
+        assert_eq!(Lines::new().take(b"Name:\ta\nState:\tZ (zombie)\n"), None);
+    }
+
+    #[test]
+    fn a_process_without_locked_memory_has_none() {
+        assert_eq!(locked_bytes(None), Ok(0));
+        assert_eq!(locked_bytes(Some(crate::process::process_id())), Ok(0));
+        assert!(locked_bytes(Some(u32::MAX)).is_err());
+    }
+}
