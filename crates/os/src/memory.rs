@@ -4,10 +4,11 @@
 //! ranges, where the gate must be held as the engine says.
 
 use core::ffi::CStr;
-use core::sync::atomic::AtomicU64;
+use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use crate::PAGE_BYTES;
 use crate::fd::Fd;
+use crate::mlock;
 use crate::sys::{self, Errno, Result, abi};
 
 /// What a range may be used for.
@@ -49,7 +50,7 @@ impl Mapping {
         let bytes = bytes.checked_next_multiple_of(PAGE_BYTES).ok_or(Errno::ENOMEM)?;
         let slack = align - PAGE_BYTES;
         let whole_bytes = bytes.checked_add(slack).ok_or(Errno::ENOMEM)?;
-        let whole = map(whole_bytes, access, abi::MAP_PRIVATE | abi::MAP_ANONYMOUS | abi::MAP_NORESERVE, -1)?;
+        let whole = map_unlocked(whole_bytes, access)?;
         let start = whole.next_multiple_of(align);
         let tail = start + bytes;
         if start > whole {
@@ -166,6 +167,54 @@ impl core::ops::Deref for Words {
     }
 }
 
+const ANONYMOUS: u32 = abi::MAP_PRIVATE | abi::MAP_ANONYMOUS | abi::MAP_NORESERVE;
+
+/// A page that is never touched: see [`keep_unlocked_page`]. 0: there is none.
+static UNLOCKED_PAGE: AtomicUsize = AtomicUsize::new(0);
+
+/// From now on [`Mapping::anonymous`] makes mappings that are not locked, whatever the process has asked for: with `mlockall(MCL_FUTURE)` a
+/// new mapping is locked and filled, and refused beyond the limit of locked memory, but not one that is a copy of another mapping. Called
+/// once, before the program could ask for it. Without it all mappings are as the kernel makes them.
+pub fn keep_unlocked_page() -> Result<()> {
+    let page = map(PAGE_BYTES, Access::ReadWrite, ANONYMOUS, -1)?;
+    UNLOCKED_PAGE.store(page, Ordering::Release);
+    Ok(())
+}
+
+/// The page of [`keep_unlocked_page`], or 0.
+pub fn unlocked_page() -> usize {
+    UNLOCKED_PAGE.load(Ordering::Acquire)
+}
+
+fn map_unlocked(bytes: usize, access: Access) -> Result<usize> {
+    let page = unlocked_page();
+    if page == 0 {
+        return map(bytes, access, ANONYMOUS, -1);
+    }
+    // It may be locked as part of all that is mapped.
+    let _it_is_mapped = mlock::unlock(page, PAGE_BYTES);
+    let copy_flags = (abi::MREMAP_MAYMOVE | abi::MREMAP_DONTUNMAP) as usize;
+    // SAFETY:
+    // 1. The page stays mapped and nobody ever touches it; the copy takes a free place.
+    let copy = unsafe { sys::syscall6(abi::__NR_mremap, page, PAGE_BYTES, PAGE_BYTES, copy_flags, 0, 0) }?;
+    // SAFETY:
+    // 1. The copy is new and nobody else knows it; it grows at a free place.
+    let grown = unsafe {
+        sys::syscall6(abi::__NR_mremap, copy, PAGE_BYTES, bytes, abi::MREMAP_MAYMOVE as usize, 0, 0)
+    };
+    // SAFETY:
+    // 1. Nobody else knows what was made above.
+    let start = grown.inspect_err(|_| unsafe { unmap(copy, PAGE_BYTES) }.unwrap_or(()))?;
+    // Another thread may have locked all mappings meanwhile.
+    let _it_is_mapped = mlock::unlock(start, bytes);
+    if access != Access::ReadWrite {
+        // SAFETY:
+        // 1. As above.
+        unsafe { protect(start, bytes, access) }?;
+    }
+    Ok(start)
+}
+
 fn map(bytes: usize, access: Access, flags: u32, descriptor: i32) -> Result<usize> {
     // SAFETY:
     // 1. Without MAP_FIXED the kernel takes a free place: no existing memory changes.
@@ -239,17 +288,18 @@ pub unsafe fn protect(start: usize, bytes: usize, access: Access) -> Result<()> 
     unsafe { sys::syscall3(abi::__NR_mprotect, start, bytes, access.bits()) }.map(drop)
 }
 
-/// Drops the pages of a range: it reads zeros (or the file's content) afterwards. On a range with remove events this waits until the event is read.
+/// Drops the pages of a range, locked or not: it reads zeros (or the file's content) afterwards. On a range with remove events this waits
+/// until the event is read.
 ///
 /// # Safety
 /// Nobody needs the content, and no reference relies on it.
 pub unsafe fn drop_pages(start: usize, bytes: usize) -> Result<()> {
     // SAFETY:
     // 1. The caller gives the content up.
-    unsafe { advise(start, bytes, abi::MADV_DONTNEED) }
+    unsafe { advise(start, bytes, abi::MADV_DONTNEED_LOCKED) }
 }
 
-/// Drops the pages of a shared range and gives them back to its file: every process reads zeros afterwards.
+/// Drops the pages of a shared range and gives them back to its file: every process reads zeros afterwards. EINVAL: it is locked.
 ///
 /// # Safety
 /// As [`drop_pages`], for all processes that map the file.

@@ -3,8 +3,9 @@
 //! Must hold: nothing of the engine's own stays locked, whatever the program asks for. Called by the supervisor, which asks
 //! what holds memory, and by the agent, which unlocks its own mappings.
 
+use crate::PAGE_BYTES;
 use crate::fd::Fd;
-use crate::sys::{Result, abi};
+use crate::sys::{self, Result, abi};
 use crate::text::{TextBuffer, skip_spaces, take_number};
 
 /// The longest part of a line that matters: its name and a number.
@@ -59,6 +60,54 @@ impl Lines {
         }
         None
     }
+}
+
+/// In the flags of [`lock_all`]: what is mapped now.
+pub const CURRENT: u32 = abi::MCL_CURRENT;
+/// In the flags of [`lock_all`]: what is mapped from now on.
+pub const FUTURE: u32 = abi::MCL_FUTURE;
+/// In the flags of [`lock_all`]: pages that are not there are locked when they are touched.
+pub const ON_FAULT: u32 = abi::MCL_ONFAULT;
+
+/// The system call `mlockall`, as it is: also what is the engine's own is locked.
+pub fn lock_all(flags: u32) -> Result<()> {
+    sys::plain(abi::__NR_mlockall, flags as usize, 0, 0).map(drop)
+}
+
+/// The system call `munlockall`.
+pub fn unlock_all() -> Result<()> {
+    sys::plain(abi::__NR_munlockall, 0, 0, 0).map(drop)
+}
+
+/// Which pages of a range are made present when it is locked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Presence {
+    /// All of them.
+    Now,
+    /// Each when it is touched.
+    OnFault,
+}
+
+/// Locks the pages of a range.
+pub fn lock(start: usize, bytes: usize, presence: Presence) -> Result<()> {
+    let flags = if presence == Presence::OnFault { abi::MLOCK_ONFAULT as usize } else { 0 };
+    sys::plain(abi::__NR_mlock2, start, bytes, flags).map(drop)
+}
+
+/// Unlocks the pages of a range. A hole in it is an error, but what is in front of the hole is unlocked.
+pub fn unlock(start: usize, bytes: usize) -> Result<()> {
+    sys::plain(abi::__NR_munlock, start, bytes, 0).map(drop)
+}
+
+/// How many pages the process may lock without the right to lock any number. None: as many as it likes.
+pub fn limit_pages() -> Result<Option<u64>> {
+    let mut limit = abi::rlimit64 { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY:
+    // 1. The kernel writes one structure into a live one, and reads none.
+    unsafe {
+        sys::syscall6(abi::__NR_prlimit64, 0, abi::RLIMIT_MEMLOCK as usize, 0, &raw mut limit as usize, 0, 0)
+    }?;
+    Ok((limit.rlim_cur != u64::MAX).then_some(limit.rlim_cur / PAGE_BYTES as u64))
 }
 
 #[cfg(test)]
