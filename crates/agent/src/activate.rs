@@ -5,7 +5,7 @@ use crate::platform::{LinuxPlatform, TRASH_BYTES};
 use crate::scan::{PageScanner, Scanner, ScannerFiles};
 use crate::state::{self, ENGINE, Phase, SEGMENT};
 use crate::swap_files::OpenFiles;
-use crate::{fork, forkd, handlers};
+use crate::{fork, forkd, handlers, locks};
 use core::sync::atomic::{AtomicUsize, Ordering};
 use uswap_engine::{Engine, EngineOptions};
 use uswap_os::gate::{Gate, Lock};
@@ -76,13 +76,16 @@ pub fn activate(descriptors: Result<Descriptors, &'static str>) -> Option<Scanne
 }
 
 fn build(descriptors: Descriptors) -> Result<Scanner, &'static str> {
+    // What is there already may be locked as part of all that is mapped.
+    locks::unlock_own();
     let (platform, files) = build_platform(descriptors, None)?;
     fork::prepare_doorbell(&platform)?;
-    new_engine(platform)?;
+    let engine = new_engine(platform)?;
     if !handlers::start() {
         return Err("its engine threads cannot be started");
     }
     forkd::start();
+    locks::guard(&engine.platform().app);
     new_scanner(files)
 }
 
@@ -119,7 +122,7 @@ pub fn build_platform(
         Some(inherited) => inherited,
         None => (own_mapping(arena_bytes)?, arena_bytes, own_mapping(TRASH_BYTES)?),
     };
-    let unreadable = unreadable_page()?;
+    let unreadable = make_unreadable_page()?;
     app.register(arena_start, arena_bytes, Mode::WriteProtect)
         .map_err(|_| "its arena cannot be registered")?;
     trash
@@ -143,15 +146,21 @@ pub fn build_platform(
     Ok((platform, files))
 }
 
+static UNREADABLE: AtomicUsize = AtomicUsize::new(0);
+
+/// Its address, or 0.
+pub fn unreadable_page() -> usize {
+    UNREADABLE.load(Ordering::Acquire)
+}
+
 /// Made once, and inherited by forked children.
-fn unreadable_page() -> Result<usize, &'static str> {
-    static UNREADABLE: AtomicUsize = AtomicUsize::new(0);
+fn make_unreadable_page() -> Result<usize, &'static str> {
     if UNREADABLE.load(Ordering::Acquire) == 0 {
         let page = Mapping::anonymous(PAGE_BYTES, PAGE_BYTES, Access::None)
             .map_err(|_| "there is no address space for a page")?;
         UNREADABLE.store(page.leak(), Ordering::Release);
     }
-    Ok(UNREADABLE.load(Ordering::Acquire))
+    Ok(unreadable_page())
 }
 
 fn own_mapping(bytes: usize) -> Result<usize, &'static str> {

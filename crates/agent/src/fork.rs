@@ -8,7 +8,7 @@
 use crate::activate::Descriptors;
 use crate::scan::{Scanner, is_candidate};
 use crate::state::{self, ENGINE, Phase, SEGMENT};
-use crate::{activate, drops, forkd, fresh, handlers, heap, kswapd, moves, register, start};
+use crate::{activate, drops, forkd, fresh, handlers, heap, kswapd, locks, moves, register, start};
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use uswap_engine::platform::Platform;
 use uswap_os::maps::Maps;
@@ -109,6 +109,12 @@ pub fn prepare_doorbell(platform: &crate::platform::LinuxPlatform) -> Result<(),
     // SAFETY: 1. both pages are the agent's own; 2. nobody reads either in this process.
     let moved = unsafe { platform.app.move_pages(doorbell_aside(), doorbell(), PAGE_BYTES, Holes::Refuse) };
     if moved.is_done() { Ok(()) } else { Err(FAILED) }
+}
+
+/// Start and length of the arena, and start of the trash; zeros while there is none.
+pub fn arena() -> (usize, usize, usize) {
+    let [start, bytes, trash_start] = [0, 1, 2].map(|index| ARENA[index].load(Ordering::Acquire));
+    (start, bytes, trash_start)
 }
 
 fn remember_arena(platform: &crate::platform::LinuxPlatform) {
@@ -218,6 +224,7 @@ fn forget_parent() {
     drops::reset_after_fork();
     register::reset_after_fork();
     fresh::reset_after_fork();
+    locks::reset_after_fork();
     forkd::reset_after_fork();
     // SAFETY: 1. a forked child has only the thread that forked.
     unsafe { kswapd::STACK.reset_after_fork() };
@@ -227,11 +234,7 @@ fn forget_parent() {
 
 /// On the child's kswapd: registers the memory again, with descriptors of its own. If that cannot be, everything comes home.
 pub fn take_over(descriptors: Result<Descriptors, &'static str>) -> Option<Scanner> {
-    let inherited = (
-        ARENA[0].load(Ordering::Acquire),
-        ARENA[1].load(Ordering::Acquire),
-        ARENA[2].load(Ordering::Acquire),
-    );
+    let inherited = arena();
     match descriptors.and_then(|descriptors| try_take_over(descriptors, inherited)) {
         Ok(scanner) => Some(scanner),
         Err(reason) => crate::fatal(format_args!(
@@ -259,6 +262,7 @@ fn try_take_over(
         return Err("its engine threads cannot be started");
     }
     forkd::start();
+    locks::guard(&engine.platform().app);
     activate::new_scanner(files)
 }
 

@@ -3,13 +3,14 @@
 //! * fork handlers, registered with libc;
 //! * `madvise` with MADV_WIPEONFORK, MADV_DONTFORK: such memory is not managed, since a child must not get it back; `munmap` and `mremap` follow it; with MADV_DONTNEED, MADV_FREE: see [`crate::drops`]; `mremap` with MREMAP_DONTUNMAP: see [`crate::moves`];
 //! * `mmap`, `munmap` and `mremap` wait while a mapping is registered: see [`crate::register`]; a large new mapping: see [`crate::fresh`]; `malloc` and its like: see [`crate::allocations`];
+//! * `mlockall`: see [`crate::locks`];
 //! * calls about where threads may run: see [`crate::affinity`];
 //! * calls that change credentials or dumpability: the process leaves, so that nobody reads through the segment what he may not read otherwise.
 //!
 //! These run on threads of the program, and may use libc.
 
 use crate::state::{self, OPTIONS, Phase};
-use crate::{drops, fork, fresh, moves, register};
+use crate::{drops, fork, fresh, locks, moves, register};
 use core::ffi::{CStr, c_char, c_int, c_uint, c_ulong, c_void};
 use core::sync::atomic::{AtomicBool, Ordering};
 use uswap_core::range_set::RangeSet;
@@ -49,7 +50,7 @@ pub fn register_fork_handlers() {
 static EXCLUDED: RangeSet<64> = RangeSet::new();
 
 /// Calls `visit` with start and end of each excluded range.
-pub fn for_each_excluded(mut visit: impl FnMut(usize, usize)) {
+pub fn for_each_excluded(visit: &mut dyn FnMut(usize, usize)) {
     for range in EXCLUDED.iter() {
         visit(range.start.address() as usize, range.end.address() as usize);
     }
@@ -224,8 +225,14 @@ pub unsafe extern "C" fn mremap(
     moved as *mut c_void
 }
 
+/// `mlockall` of the program: see [`crate::locks`].
+#[unsafe(no_mangle)]
+pub extern "C" fn mlockall(flags: c_int) -> c_int {
+    or_errno(locks::lock_all(flags as u32).map(|()| 0)).map_or(-1, |_| 0)
+}
+
 /// Looks into the engine, if there is one.
-fn look<R>(look: impl FnOnce(&state::AgentEngine) -> R) -> Option<R> {
+pub fn look<R>(look: impl FnOnce(&state::AgentEngine) -> R) -> Option<R> {
     state::with_segment(|_| state::ENGINE.get().filter(|_| state::phase() == Phase::Active).map(look))
         .flatten()
 }

@@ -5,7 +5,7 @@ use crate::handlers::Preferred;
 use crate::scan::Scanner;
 use crate::state::{self, ENGINE, Phase, Request, SEGMENT};
 use crate::sync::run;
-use crate::{activate, affinity, fork, fresh, handlers, leave, start, swap_files};
+use crate::{activate, affinity, fork, fresh, handlers, leave, locks, start, swap_files};
 use core::sync::atomic::{AtomicU32, Ordering};
 use uswap_core::balance::Headroom;
 use uswap_core::budget::Signal;
@@ -94,6 +94,10 @@ extern "C" fn kswapd(begin: usize) {
                 leave::leave();
                 return;
             }
+            Some(Request::LookAtLocks) => {
+                locks::look(segment);
+                state::request_done();
+            }
             Some(request) => leave::answer(request),
             None => (),
         }
@@ -152,6 +156,7 @@ impl Chores {
             self.due_ns = now_ns + LOOK_NS;
             affinity::let_go_of_the_dead(segment);
             handlers::call_if_idle(&mut self.turns_seen);
+            locks::look(segment);
         }
     }
 }

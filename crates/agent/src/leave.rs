@@ -13,7 +13,7 @@ pub fn answer(request: Request) {
         match request {
             Request::Home => bring_home(engine),
             Request::Resume => engine.resume_evicting(),
-            Request::Leave => (),
+            Request::Leave | Request::LookAtLocks => (),
         }
     }
     state::request_done();
@@ -57,8 +57,10 @@ pub fn leave() {
     // 1. The handlers have ended; hooks that look into the segment have ended, and others find none (`forget_segment`); fork handlers do nothing in phase `Left`; this thread
     //    touches the segment no more.
     // 2. forkd touches it only after a fork message, and no more messages come.
+    // 3. Something else may be mapped in its place afterwards: nobody takes that for ours, since its
+    //    start is forgotten first.
     let _unmapped = unsafe {
-        memory::unmap(SEGMENT_START.load(Ordering::Acquire), SEGMENT_BYTES.load(Ordering::Acquire))
+        memory::unmap(SEGMENT_START.swap(0, Ordering::AcqRel), SEGMENT_BYTES.load(Ordering::Acquire))
     };
 }
 

@@ -23,6 +23,7 @@ mod heap;
 mod hooks;
 mod kswapd;
 mod leave;
+mod locks;
 mod moves;
 mod platform;
 mod register;

@@ -4,7 +4,7 @@
 
 use crate::swap_files::OpenFiles;
 use crate::sync::RawLock;
-use crate::{drops, forkd, handlers, hooks, moves, state};
+use crate::{drops, forkd, handlers, hooks, locks, moves, state};
 use core::sync::atomic::Ordering;
 use uswap_codec::Page;
 use uswap_core::budget::Signal;
@@ -87,7 +87,7 @@ impl LinuxPlatform {
     /// Moves frames to a place in the trash, curing those that a fork left marked shared. Of a huge page the kernel looks at the mark of its first page, wherever that is now (seen of Linux 6.18): what is busy
     /// after it was cured is dropped where it is.
     fn move_to_trash(&self, from: usize, trash_start: usize, bytes: usize) {
-        let (mut done, mut cured) = (0, None);
+        let (mut done, mut cured, mut unlocked) = (0, None, 0);
         while done < bytes {
             // SAFETY:
             // 1. Source and destination are mappings of the agent; nobody refers to the frames any more, the caller holds the trash lock.
@@ -104,6 +104,11 @@ impl LinuxPlatform {
                     let _retried_below = memory::populate_write(from + done, PAGE_BYTES);
                 }
                 Some(Stop::Retry) => thread::yield_now(),
+                // One of the two is locked, and the other not yet, or no longer.
+                Some(Stop::Refused) if unlocked < locks::TRIES => {
+                    unlocked += 1;
+                    locks::make_alike();
+                }
                 Some(Stop::AlreadyMapped) => {
                     // The kernel has moved more than it said.
                     // SAFETY: 1. as in `drop_run`: the range is the agent's own, holds only dead frames, and raises no message.
@@ -144,12 +149,12 @@ impl Backing for LinuxPlatform {
     fn release_zspage(&self, zspage: ZspageId) {
         let Some(segment) = state::SEGMENT.get() else { return };
         let offset = segment.layout().pool_offset_bytes() + Pool::data_offset_bytes(zspage);
+        let start = state::SEGMENT_START.load(Ordering::Acquire) + offset as usize;
         // SAFETY:
         // 1. The range lies inside the segment: the zspage number is below the pool's count.
         // 2. The zspage is marked as being released: no cell of it is in use, and nobody may take it before `released`.
-        let removed = unsafe {
-            memory::remove_pages(state::SEGMENT_START.load(Ordering::Acquire) + offset as usize, ZSPAGE_BYTES)
-        };
+        let remove = || unsafe { memory::remove_pages(start, ZSPAGE_BYTES) };
+        let removed = locks::unlocked(start, ZSPAGE_BYTES, remove);
         debug_assert!(removed.is_ok());
     }
 
@@ -422,6 +427,7 @@ impl Platform for LinuxPlatform {
         for raw in &raw[..count] {
             let range = |start: usize, end: usize| PageRange::of_addresses(start as u64, end as u64);
             messages[kept] = match raw.decode(self.app.features()) {
+                uffd::Message::Fault { address, .. } if locks::guard_fault(address, &self.app) => continue,
                 uffd::Message::Fault { address, write, .. } => {
                     Message::Fault(PageId::of_address(address as u64), Touch::that(write))
                 }

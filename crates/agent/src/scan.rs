@@ -4,16 +4,17 @@
 //! Left alone: shared and file mappings, hugetlb and device memory, the main stack, what has a userfaultfd already, and what is ours.
 
 use crate::handlers::Preferred;
+use crate::platform::TRASH_BYTES;
 use crate::register::register;
 use crate::state::AgentEngine;
 use crate::sync::run;
-use crate::{fork, fresh, handlers, heap, hooks, kswapd, state};
+use crate::{activate, fork, fresh, handlers, heap, hooks, kswapd, locks, state};
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering;
 use uswap_engine::Workspace;
 use uswap_os::maps::{Kind, Maps, Vma};
 use uswap_os::process::{self, Statm, StatmFile};
-use uswap_os::{clock, message};
+use uswap_os::{clock, memory, message};
 use uswap_units::{BLOCK_PAGES, PAGE_BYTES, PageId, PageRange};
 
 /// Smaller mappings that stand alone are left alone: many of them cost more mappings in the kernel than they free memory.
@@ -296,12 +297,22 @@ fn pin_control_blocks(engine: &AgentEngine) {
 }
 
 /// Calls `visit` with the parts of `start..end` that are not ours and that the program has not excluded.
-pub fn for_each_allowed_part(start: usize, end: usize, mut visit: impl FnMut(usize, usize)) {
+pub fn for_each_allowed_part(start: usize, end: usize, visit: impl FnMut(usize, usize)) {
+    for_each_part_outside(start, end, for_each_excluded, visit);
+}
+
+/// Calls `visit` with the parts of `start..end` that lie in none of the ranges that `excluded` shows.
+pub fn for_each_part_outside(
+    start: usize,
+    end: usize,
+    excluded: impl Fn(&mut dyn FnMut(usize, usize)),
+    mut visit: impl FnMut(usize, usize),
+) {
     let mut at = start;
     while at < end {
         let mut next = end;
         let mut inside = false;
-        for_each_excluded(|from, to| {
+        excluded(&mut |from, to| {
             if from <= at && at < to {
                 inside = true;
                 at = to;
@@ -329,7 +340,13 @@ fn own_image() -> (usize, usize) {
     (&raw const __ehdr_start as usize, (&raw const _end as usize).next_multiple_of(PAGE_BYTES))
 }
 
-fn for_each_excluded(mut visit: impl FnMut(usize, usize)) {
+fn for_each_excluded(visit: &mut dyn FnMut(usize, usize)) {
+    for_each_own(visit);
+    hooks::for_each_excluded(visit);
+}
+
+/// Calls `visit` with start and end of each range that is the agent's own.
+pub fn for_each_own(visit: &mut dyn FnMut(usize, usize)) {
     let mut show = |start: usize, bytes: usize| {
         if bytes > 0 {
             visit(start, start + bytes);
@@ -345,11 +362,13 @@ fn for_each_excluded(mut visit: impl FnMut(usize, usize)) {
     }
     show(fork::doorbell(), if fork::doorbell() == 0 { 0 } else { PAGE_BYTES });
     show(fork::doorbell_aside(), if fork::doorbell_aside() == 0 { 0 } else { PAGE_BYTES });
-    if let Some(engine) = state::ENGINE.get() {
-        let platform = engine.platform();
-        show(platform.arena_start, platform.arena_bytes);
-        show(platform.trash_start, crate::platform::TRASH_BYTES);
+    let (arena_start, arena_bytes, trash_start) = fork::arena();
+    show(arena_start, arena_bytes);
+    show(trash_start, if trash_start == 0 { 0 } else { TRASH_BYTES });
+    let segment_start = state::SEGMENT_START.load(Ordering::Acquire);
+    show(segment_start, if segment_start == 0 { 0 } else { state::SEGMENT_BYTES.load(Ordering::Acquire) });
+    for page in [activate::unreadable_page(), memory::unlocked_page()].into_iter().chain(locks::guard_pages())
+    {
+        show(page, if page == 0 { 0 } else { PAGE_BYTES });
     }
-    show(state::SEGMENT_START.load(Ordering::Acquire), state::SEGMENT_BYTES.load(Ordering::Acquire));
-    hooks::for_each_excluded(|start, end| show(start, end - start));
 }

@@ -61,6 +61,7 @@ fn join(value: &[u8]) -> Option<()> {
     take_record(segment)?;
     state::set_phase(Phase::Watching);
     hooks::register_fork_handlers();
+    memory::keep_unlocked_page().ok()?;
     kswapd::start(kswapd::Begin::Watching);
     Some(())
 }

@@ -116,6 +116,8 @@ pub enum Request {
     Resume = 2,
     /// Bring all memory home and end management.
     Leave = 3,
+    /// Count what is locked.
+    LookAtLocks = 4,
 }
 
 /// 0: none. 1..: a request. High bit: being done.
@@ -142,6 +144,7 @@ pub fn pending_request() -> Option<Request> {
         1 => Some(Request::Home),
         2 => Some(Request::Resume),
         3 => Some(Request::Leave),
+        4 => Some(Request::LookAtLocks),
         _ => None,
     }
 }

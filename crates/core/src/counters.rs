@@ -86,6 +86,7 @@ counters! {
     ReapedEntries "reaped_entries" "entries" "Swap entries that a killed process had reserved.";
     EngineCpuNs "engine_cpu_ns" "ns" "CPU time of kswapd, handlers and forkd of all processes.";
     TogetherNs "together_ns" "ns" "Time in which all threads of the run were on one processor.";
+    LockedBytes "mlocked_bytes" "bytes" "Locked in RAM by the processes of the run (mlock, mlockall), each at its most.";
     Left "left" "processes" "Processes that left management: their pages came home.";
 }
 

@@ -101,6 +101,8 @@ pub struct Engine<'a, P: Platform> {
     pub(crate) fruitless: (AtomicU32, AtomicU64),
     /// The process leaves management: nothing may be evicted any more.
     pub(crate) leaving: AtomicBool,
+    /// Calls of the program that lock memory and bring it home, under way.
+    pub(crate) locking: AtomicU32,
     /// Nothing is staged up to this tick: the kernel may be dropping pages somewhere (see `event::hold_range`).
     pub(crate) held_until_tick: AtomicU64,
 }
@@ -140,6 +142,7 @@ impl<'a, P: Platform> Engine<'a, P> {
             back_to_file: AtomicU32::new(0),
             fruitless: (AtomicU32::new(0), AtomicU64::new(0)),
             leaving: AtomicBool::new(false),
+            locking: AtomicU32::new(0),
             held_until_tick: AtomicU64::new(0),
         }
     }
@@ -173,12 +176,22 @@ impl<'a, P: Platform> Engine<'a, P> {
         let held_until_tick = self.held_until_tick.load(Ordering::Acquire);
         let stopped = self.event_in_progress.load(Ordering::Acquire)
             || self.leaving.load(Ordering::Acquire)
+            || self.locking.load(Ordering::Acquire) > 0
             || (held_until_tick > 0 && self.platform.now_ns() / TICK_NS <= held_until_tick);
         !stopped && !self.handovers.any()
     }
     /// From now on nothing is evicted.
     pub fn stop_evicting(&self) {
         self.leaving.store(true, Ordering::Release);
+    }
+    /// A call of the program begins that brings all its memory home and locks it there: until it ends
+    /// nothing is evicted.
+    pub fn begin_locking(&self) {
+        self.locking.fetch_add(1, Ordering::AcqRel);
+    }
+    /// It ends.
+    pub fn end_locking(&self) {
+        self.locking.fetch_sub(1, Ordering::AcqRel);
     }
     /// Pages may be evicted again.
     pub fn resume_evicting(&self) {

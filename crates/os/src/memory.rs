@@ -215,6 +215,15 @@ fn map_unlocked(bytes: usize, access: Access) -> Result<usize> {
     Ok(start)
 }
 
+/// Maps `bytes` bytes of private zeros at `start`, if that place is free (EEXIST: it is not). Locked
+/// and filled if the process has asked for that of new mappings.
+pub fn map_at_free_place(start: usize, bytes: usize, access: Access) -> Result<usize> {
+    let flags = (ANONYMOUS | abi::MAP_FIXED_NOREPLACE) as usize;
+    // SAFETY:
+    // 1. The kernel refuses a place where something is mapped: no existing memory changes.
+    unsafe { sys::syscall6(abi::__NR_mmap, start, bytes, access.bits(), flags, -1_isize as usize, 0) }
+}
+
 fn map(bytes: usize, access: Access, flags: u32, descriptor: i32) -> Result<usize> {
     // SAFETY:
     // 1. Without MAP_FIXED the kernel takes a free place: no existing memory changes.

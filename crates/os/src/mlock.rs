@@ -1,7 +1,7 @@
 //! Locked memory: how much a process has, and the calls that lock and unlock a range.
 //!
-//! Must hold: nothing of the engine's own stays locked, whatever the program asks for. Called by the supervisor, which asks
-//! what holds memory, and by the agent, which unlocks its own mappings.
+//! Must hold: nothing of the engine's own stays locked, whatever the program asks for. Called by
+//! the supervisor, which asks what holds memory, and by the agent, which unlocks its own mappings.
 
 use crate::PAGE_BYTES;
 use crate::fd::Fd;
@@ -11,9 +11,9 @@ use crate::text::{TextBuffer, skip_spaces, take_number};
 /// The longest part of a line that matters: its name and a number.
 const LINE_BYTES: usize = 64;
 
-/// Bytes of a process that are locked in RAM (mlock, mlockall), as `VmLck` in `/proc/PID/status` has them; `None` is the
-/// calling process. The kernel counts mappings, so it includes pages that are not there yet. 0 of a process that has ended
-/// and was not waited for.
+/// Bytes of a process that are locked in RAM (mlock, mlockall), as `VmLck` in `/proc/PID/status`
+/// has them; `None` is the calling process. The kernel counts mappings, so it includes pages that
+/// are not there yet. 0 of a process that has ended and was not waited for.
 pub fn locked_bytes(process_id: Option<u32>) -> Result<u64> {
     let path: TextBuffer<64> = match process_id {
         Some(process_id) => TextBuffer::format(format_args!("/proc/{process_id}/status")),
@@ -32,7 +32,8 @@ pub fn locked_bytes(process_id: Option<u32>) -> Result<u64> {
     }
 }
 
-/// The file in parts: a line in front of the one that is looked for may be long (the groups of a process).
+/// The file in parts: a line in front of the one that is looked for may be long (the groups of a
+/// process).
 struct Lines {
     line: [u8; LINE_BYTES],
     length: usize,
@@ -94,12 +95,14 @@ pub fn lock(start: usize, bytes: usize, presence: Presence) -> Result<()> {
     sys::plain(abi::__NR_mlock2, start, bytes, flags).map(drop)
 }
 
-/// Unlocks the pages of a range. A hole in it is an error, but what is in front of the hole is unlocked.
+/// Unlocks the pages of a range. A hole in it is an error, but what is in front of the hole is
+/// unlocked.
 pub fn unlock(start: usize, bytes: usize) -> Result<()> {
     sys::plain(abi::__NR_munlock, start, bytes, 0).map(drop)
 }
 
-/// How many pages the process may lock without the right to lock any number. None: as many as it likes.
+/// How many pages the process may lock without the right to lock any number. None: as many as it
+/// likes.
 pub fn limit_pages() -> Result<Option<u64>> {
     let mut limit = abi::rlimit64 { rlim_cur: 0, rlim_max: 0 };
     // SAFETY:

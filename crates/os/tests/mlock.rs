@@ -1,9 +1,11 @@
 //! Locked memory against the real kernel: what stays unlocked whatever the process asks for.
 //!
-//! One test, since what it asks for holds for the whole process. Run with `cargo test -p uswap-os --test mlock`.
+//! One test, since what it asks for holds for the whole process. Run with `cargo test -p uswap-os
+//! --test mlock`.
 //!
-//! Every `unsafe` block here touches only the mappings that its own test made, through raw pointers, in states that the test sets
-//! up before: that is the SAFETY argument of all of them, which item 1 repeats in short.
+//! Every `unsafe` block here touches only the mappings that its own test made, through raw
+//! pointers, in states that the test sets up before: that is the SAFETY argument of all of them,
+//! which item 1 repeats in short.
 
 use uswap_os::PAGE_BYTES;
 use uswap_os::memory::{self, Access, Mapping};
@@ -39,7 +41,8 @@ fn mappings_of_the_engine_are_not_locked_and_not_filled_whatever_the_process_loc
     let no_access = new(Access::None);
     assert!(grown() < PAGES / 2);
 
-    // All of it again, with what is there; then unlocked. The page that mappings are copies of is locked too.
+    // All of it again, with what is there; then unlocked. The page that mappings are copies of is
+    // locked too.
     mlock::lock_all(mlock::CURRENT | mlock::ON_FAULT).unwrap();
     assert!(grown() >= 2 * PAGES);
     assert_eq!(present_pages(&mapping), 1, "pages are locked when they are touched");

@@ -10,6 +10,7 @@ mod device;
 mod files;
 mod full;
 mod limits;
+mod locked;
 mod monitor;
 mod placer;
 mod pool_share;

@@ -11,6 +11,7 @@ use uswap_os::process::StatmFile;
 use uswap_units::{Bytes, PAGE_BYTES};
 
 use super::PoolSize;
+use super::locked::Locked;
 use super::pool_share::PoolShare;
 use super::pressure;
 use super::shared::Shared;
@@ -35,6 +36,7 @@ pub fn run(shared: &Shared) {
     // It stays where the run is: what it reads of many processes is of one moment only while none of them runs.
     let mut share = (shared.options.pool == PoolSize::Auto).then(PoolShare::new);
     let mut shares = Shares::new(&shared.options.rules);
+    let mut locked = Locked::default();
     let _only_root_may = uswap_os::thread::set_nice(uswap_os::thread::thread_id(), -15);
     let (mut last, mut grew, mut looked_at_file) = (Instant::now(), Instant::now(), Instant::now());
     while !shared.is_stopping() {
@@ -66,9 +68,11 @@ pub fn run(shared: &Shared) {
             share.follow(shared, engine);
         }
         pressure::follow(shared);
+        locked.follow(shared);
         std::thread::park_timeout(interval(used, marks.register));
     }
     shares.finish(shared);
+    locked.follow(shared);
 }
 
 /// So often the slots of the file are counted: a large file has many.
