@@ -22,6 +22,7 @@ mod shrinker;
 mod stat;
 mod storer;
 mod tree;
+mod unmanaged;
 
 use std::ops::RangeInclusive;
 use std::sync::Arc;

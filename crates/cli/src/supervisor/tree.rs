@@ -6,13 +6,10 @@ use std::fs;
 use std::time::{Duration, Instant};
 
 use uswap_core::mm::{MmRecord, MmState, MmTable};
-use uswap_os::process::{self, StatmFile};
+use uswap_os::process::StatmFile;
 
 use super::shared::Shared;
-use crate::report::Unmanaged;
-
-/// How often processes without an engine are looked for.
-const LOOK_EVERY: Duration = Duration::from_millis(100);
+use super::unmanaged::UnmanagedProcesses;
 
 /// How often memory that a fork left shared is counted; a count walks the page tables of the process.
 const SHARED_EVERY: Duration = Duration::from_millis(50);
@@ -22,9 +19,7 @@ const SHARED_EVERY: Duration = Duration::from_millis(50);
 pub struct Tree {
     statm: HashMap<u32, StatmFile>,
     shared_counted: HashMap<u32, Instant>,
-    looked: Option<Instant>,
-    /// Unmanaged processes, and how often each was seen.
-    strangers: HashMap<u32, u32>,
+    unmanaged: UnmanagedProcesses,
 }
 
 impl Tree {
@@ -41,15 +36,9 @@ impl Tree {
             total += pages - record.shared_pages().min(pages);
         }
         let known: Vec<u32> = records.iter().map(|&(pid, _)| pid).collect();
-        // Who has just announced itself is not a stranger any more, though the next look at those is still to come: its memory would count twice.
-        self.strangers.retain(|pid, _| !known.contains(pid));
-        self.statm.retain(|pid, _| known.contains(pid) || self.strangers.contains_key(pid));
-        if self.looked.is_none_or(|looked| looked.elapsed() > LOOK_EVERY) {
-            self.looked = Some(Instant::now());
-            self.look_for_strangers(shared, &known);
-        }
-        let strangers: Vec<u32> = self.strangers.keys().copied().collect();
-        total + strangers.into_iter().filter_map(|pid| self.pages_of(pid)).sum::<u64>()
+        let unmanaged = self.unmanaged.look(shared, &known);
+        self.statm.retain(|pid, _| known.contains(pid) || unmanaged.contains(pid));
+        total + unmanaged.into_iter().filter_map(|pid| self.pages_of(pid)).sum::<u64>()
     }
 
     fn pages_of(&mut self, pid: u32) -> Option<u64> {
@@ -77,32 +66,6 @@ impl Tree {
             set(all.saturating_sub(proportional) / 4);
         }
     }
-
-    /// Processes below the supervisor that have no record. One that was seen twice is named; before, it may be between fork and exec.
-    fn look_for_strangers(&mut self, shared: &Shared, known: &[u32]) {
-        let mut found = Vec::new();
-        let mut to_visit = vec![process::process_id()];
-        while let Some(parent) = to_visit.pop() {
-            let _gone = process::for_each_child(parent, |child| {
-                to_visit.push(child);
-                if !known.contains(&child) {
-                    found.push(child);
-                }
-            });
-        }
-        self.strangers.retain(|pid, _| found.contains(pid));
-        // A process may have been slow to report.
-        let mut unmanaged = shared.unmanaged.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        unmanaged.retain(|process| !known.contains(&process.pid));
-        drop(unmanaged);
-        for pid in found {
-            let seen = self.strangers.entry(pid).or_insert(0);
-            *seen += 1;
-            if *seen == 2 {
-                note_stranger(shared, pid);
-            }
-        }
-    }
 }
 
 /// Each process once: who has executed a new program has a second record until the reaper comes by, and its memory is not twice there.
@@ -118,16 +81,4 @@ fn records_of_processes(mms: MmTable<'_>) -> Vec<(u32, MmRecord<'_>)> {
     records.sort_unstable_by_key(|&(pid, record)| (pid, Reverse(record.number())));
     records.dedup_by_key(|&mut (pid, _)| pid);
     records
-}
-
-fn note_stranger(shared: &Shared, pid: u32) {
-    let zombie = process::stat(pid).is_ok_and(|stat| stat.state == b'Z');
-    let Ok(name) = process::command_name(pid) else { return };
-    let name = String::from_utf8_lossy(name.as_bytes()).trim_end().to_owned();
-    let mut unmanaged = shared.unmanaged.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-    if !zombie && !unmanaged.iter().any(|known| known.pid == pid) {
-        let reason =
-            "it has no engine: it is static or set-user-id, cleared its environment, or changed its rights";
-        unmanaged.push(Unmanaged { pid, name, reason: reason.to_owned() });
-    }
 }
