@@ -5,13 +5,15 @@ use crate::platform::{LinuxPlatform, TRASH_BYTES};
 use crate::scan::{PageScanner, Scanner, ScannerFiles};
 use crate::state::{self, ENGINE, Phase, SEGMENT};
 use crate::swap_files::OpenFiles;
-use crate::{fork, forkd, handlers, locks};
+use crate::{fork, forkd, handlers, locks, supervisor};
+use core::cell::OnceCell;
 use core::sync::atomic::{AtomicUsize, Ordering};
 use uswap_engine::{Engine, EngineOptions};
+use uswap_os::fd::Fd;
 use uswap_os::gate::{Gate, Lock};
 use uswap_os::memory::{self, Access, Mapping};
 use uswap_os::pagemap::Pagemap;
-use uswap_os::uffd::{Features, Mode, Uffd};
+use uswap_os::uffd::{Features, Mode, Uffd, UffdError};
 use uswap_os::{message, process};
 use uswap_units::limits::STAGED_CHUNKS_MAX;
 use uswap_units::{CHUNK_PAGES, PAGE_BYTES};
@@ -40,16 +42,30 @@ impl Descriptors {
         if !handlers::prepare() || !forkd::prepare() {
             return Err("it has no descriptor free for the engine");
         }
-        let app = Uffd::open(Features::EVENTS)
-            .or_else(|_| Uffd::open(Features::EVENTS.without(Features::EVENT_FORK)))
-            .map_err(|_| NO_UFFD)?;
+        let device = OnceCell::new();
+        let open = |features| open_userfaultfd(features, &device);
+        let app = open(Features::EVENTS)
+            .or_else(|| open(Features::EVENTS.without(Features::EVENT_FORK)))
+            .ok_or(NO_UFFD)?;
         Ok(Descriptors {
             app,
-            trash: Uffd::open(Features::NONE).map_err(|_| NO_UFFD)?,
+            trash: open(Features::NONE).ok_or(NO_UFFD)?,
             pagemap: Pagemap::open().map_err(|_| "/proc/self/pagemap cannot be opened")?,
             swap_files: open_swap_files()?,
             files: ScannerFiles::open().ok_or("/proc/self/maps cannot be read")?,
         })
+    }
+}
+
+/// By the rights of this process, else by those of the supervisor, which the process may have given up.
+fn open_userfaultfd(features: Features, device: &OnceCell<Option<Fd>>) -> Option<Uffd> {
+    match Uffd::open(features) {
+        Ok(uffd) => Some(uffd),
+        Err(UffdError::Features { .. }) => None,
+        Err(UffdError::NoWayIn { .. }) => {
+            let device = device.get_or_init(|| supervisor::userfaultfd_device().ok()).as_ref()?;
+            Uffd::open_by(device, features).ok()
+        }
     }
 }
 

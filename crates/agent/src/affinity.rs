@@ -4,7 +4,8 @@
 //! so it makes as many threads as it would; and from the first time that one places its threads itself, nobody else does.
 
 use crate::hooks::{c_name, next};
-use crate::state::with_segment;
+use crate::state::{self, Phase, Request, with_segment};
+use crate::supervisor;
 use core::ffi::{CStr, c_int, c_ulong, c_void};
 use core::sync::atomic::{AtomicBool, Ordering};
 use uswap_core::placement::{Processors, only};
@@ -14,15 +15,21 @@ use uswap_os::{clock, process, thread};
 /// The supervisor looks twenty times a second. So often 1 ms: it may be busy, or gone.
 const TRIES: u32 = 500;
 
+/// After so many it is time to ask whether it is gone.
+const TRIES_OF_THE_LIVING: u32 = 100;
+
 /// A program is about to place a thread: waits until the supervisor has let go of the run's.
 fn leave_to_programs() {
-    for _ in 0..TRIES {
+    for tries in 0..TRIES {
         let together = with_segment(|segment| {
             let together = segment.placement().leave_to_programs();
-            together.filter(|_| !let_go_of_the_dead(segment))
+            together.filter(|_| !LET_GO.load(Ordering::Acquire))
         });
         if together.flatten().is_none() {
             return;
+        }
+        if tries == TRIES_OF_THE_LIVING && matches!(state::phase(), Phase::Watching | Phase::Active) {
+            state::request(Request::LetGo);
         }
         clock::sleep_ns(1_000_000);
     }
@@ -31,16 +38,14 @@ fn leave_to_programs() {
 /// The supervisor died, and the threads of this process were let go: once, since later they may be where the program has placed them.
 static LET_GO: AtomicBool = AtomicBool::new(false);
 
-/// If the supervisor is gone, the threads of this process run where they like again. True if so.
+/// On kswapd: if the supervisor is gone, the threads of this process run where they like again. True if so.
 pub fn let_go_of_the_dead(segment: &Segment<'_>) -> bool {
     if LET_GO.load(Ordering::Acquire) {
         return true;
     }
-    let (placement, supervisor) = (segment.placement(), segment.budget().supervisor());
+    let placement = segment.placement();
     let Some(cpu) = placement.together() else { return false };
-    // Dead is also who was killed and is not yet buried by its parent.
-    let buried = !process::is_alive(supervisor);
-    if !buried && !process::stat(supervisor).is_ok_and(|stat| stat.state == b'Z') {
+    if supervisor::lives() {
         return false;
     }
     let (here, everywhere) = (only(cpu), placement.processors());

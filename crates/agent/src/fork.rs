@@ -8,7 +8,7 @@
 use crate::activate::Descriptors;
 use crate::scan::{Scanner, is_candidate};
 use crate::state::{self, ENGINE, Phase, SEGMENT};
-use crate::{activate, drops, forkd, fresh, handlers, heap, kswapd, locks, moves, register, start};
+use crate::{activate, drops, forkd, fresh, handlers, heap, kswapd, locks, moves, register, supervisor};
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use uswap_engine::platform::Platform;
 use uswap_os::maps::Maps;
@@ -156,24 +156,17 @@ pub extern "C" fn after_fork_in_child() {
         _ => None,
     };
     forget_parent();
-    let segment = SEGMENT.set(segment);
+    SEGMENT.set(segment);
     match inherited {
         Some(mm) => {
-            if !segment.mms().record(mm).claim_forked(uswap_os::process::ids_in_proc().process) {
-                lost_parent();
-            }
             state::set_mm(mm);
             state::set_phase(Phase::Active);
             kswapd::start(kswapd::Begin::TakeOver);
             kswapd::wait_ready();
         }
         None => {
-            if start::take_record(segment).is_some() {
-                state::set_phase(Phase::Watching);
-                kswapd::start(kswapd::Begin::Watching);
-            } else {
-                state::set_phase(Phase::Outside);
-            }
+            state::set_phase(Phase::Watching);
+            kswapd::start(kswapd::Begin::Watching);
         }
     }
     drop(signals);
@@ -220,6 +213,7 @@ fn lost_parent() -> ! {
 /// Nothing of the parent's engine is valid here: threads, locks, descriptors, heap.
 fn forget_parent() {
     ENGINE.clear();
+    supervisor::reset_after_fork();
     handlers::reset_after_fork();
     drops::reset_after_fork();
     register::reset_after_fork();

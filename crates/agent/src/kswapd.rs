@@ -5,14 +5,14 @@ use crate::handlers::Preferred;
 use crate::scan::Scanner;
 use crate::state::{self, ENGINE, Phase, Request, SEGMENT};
 use crate::sync::run;
-use crate::{activate, affinity, fork, fresh, handlers, leave, locks, start, swap_files};
+use crate::{activate, affinity, fork, fresh, handlers, leave, locks, start, supervisor, swap_files};
 use core::sync::atomic::{AtomicU32, Ordering};
 use uswap_core::balance::Headroom;
 use uswap_core::budget::Signal;
 use uswap_core::counters::Counter;
 use uswap_core::segment::Segment;
 use uswap_engine::Workspace;
-use uswap_os::fd::{Fd, Timeout};
+use uswap_os::fd::Timeout;
 use uswap_os::futex::{self, Scope};
 use uswap_os::sys::abi;
 use uswap_os::thread::{self, Files, StackArea};
@@ -67,13 +67,29 @@ fn ready() {
 extern "C" fn kswapd(begin: usize) {
     thread::set_name(c"uswap-kswapd");
     handlers::prefer_this_thread(Preferred::Yes);
-    let Some(segment) = SEGMENT.get() else { return };
+    if let Some(segment) = SEGMENT.get() {
+        find_place(segment, begin);
+    }
+    supervisor::let_go();
+}
+
+/// Gets the record of this process and works until the process leaves the run.
+fn find_place(segment: &'static Segment<'static>, begin: usize) {
+    if begin == Begin::TakeOver as usize {
+        if let Err(reason) = supervisor::claim_record(segment) {
+            crate::fatal(format_args!(
+                "process {}, a forked child, has no place in its run: {reason}. Part of its memory is swapped, so it is ended",
+                process::process_id()
+            ));
+        }
+    } else if supervisor::take_record(segment).is_none() {
+        state::set_phase(Phase::Outside);
+        return;
+    }
     start::announce(segment);
     // Messages go to the supervisor's standard error: the table of this thread has no descriptor of the program.
-    let path = process::descriptor_path(state::SUPERVISOR.load(Ordering::Relaxed), 2);
     // It gets the number 2 here too.
-    if let Ok(messages) =
-        Fd::open(path.as_c_str(), abi::O_WRONLY | abi::O_APPEND | abi::O_CLOEXEC | abi::O_NOCTTY, 0)
+    if let Ok(messages) = supervisor::open(2, abi::O_WRONLY | abi::O_APPEND)
         && let Ok(second) = messages.duplicate(2)
     {
         let _stays_open = second.into_raw();
@@ -179,7 +195,7 @@ fn work(segment: &Segment<'static>, scanner: &mut Scanner, chores: &mut Chores) 
         if run(engine.kswapd_turn(workspace)) || state::pending_request().is_some() {
             return;
         }
-        if !supervisor_lives(segment) {
+        if !supervisor::lives() {
             // Nobody measures or writes back any more: keep what is there readable, and evict nothing.
             engine.stop_evicting();
             return;
@@ -197,8 +213,4 @@ fn prefer_while_urgent(segment: &Segment<'static>, now: &mut Preferred) {
         *now = wanted;
         handlers::prefer_this_thread(wanted);
     }
-}
-
-fn supervisor_lives(segment: &Segment<'static>) -> bool {
-    process::is_alive(segment.budget().supervisor())
 }

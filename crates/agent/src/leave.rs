@@ -1,8 +1,8 @@
 //! Brings the program's memory home: for good, or for a fork that the kernel does not report.
 
-use crate::handlers;
 use crate::state::{self, ENGINE, OPTIONS, Phase, Request, SEGMENT, SEGMENT_BYTES, SEGMENT_START};
 use crate::sync::run;
+use crate::{affinity, handlers, supervisor};
 use core::sync::atomic::Ordering;
 use uswap_core::counters::Counter;
 use uswap_os::{memory, message, process, thread};
@@ -13,8 +13,13 @@ pub fn answer(request: Request) {
         match request {
             Request::Home => bring_home(engine),
             Request::Resume => engine.resume_evicting(),
-            Request::Leave | Request::LookAtLocks => (),
+            Request::Leave | Request::LetGo | Request::LookAtLocks => (),
         }
+    }
+    if request == Request::LetGo
+        && let Some(segment) = SEGMENT.get()
+    {
+        affinity::let_go_of_the_dead(segment);
     }
     state::request_done();
 }
@@ -38,6 +43,7 @@ pub fn leave() {
         close(engine.platform().trash.fd().raw());
     }
     state::set_phase(Phase::Left);
+    supervisor::let_go();
     if let Some(segment) = SEGMENT.get() {
         segment.counters().add(Counter::Left, 1);
         if OPTIONS.load(Ordering::Relaxed) & state::VERBOSE != 0 {

@@ -31,6 +31,7 @@ mod remote;
 mod scan;
 mod start;
 mod state;
+mod supervisor;
 mod swap_files;
 mod sync;
 

@@ -86,8 +86,6 @@ pub static SEGMENT_START: AtomicUsize = AtomicUsize::new(0);
 pub static SEGMENT_BYTES: AtomicUsize = AtomicUsize::new(0);
 /// The process's record.
 static MM: AtomicU32 = AtomicU32::new(u32::MAX);
-/// Process id of the supervisor.
-pub static SUPERVISOR: AtomicU32 = AtomicU32::new(0);
 pub static OPTIONS: AtomicU64 = AtomicU64::new(0);
 /// Set in `OPTIONS`: a process that changes its credentials stays.
 pub const KEEP_AFTER_SETUID: u64 = 1;
@@ -116,8 +114,10 @@ pub enum Request {
     Resume = 2,
     /// Bring all memory home and end management.
     Leave = 3,
+    /// Let go of the program's threads if the supervisor is gone.
+    LetGo = 4,
     /// Count what is locked.
-    LookAtLocks = 4,
+    LookAtLocks = 5,
 }
 
 /// 0: none. 1..: a request. High bit: being done.
@@ -133,7 +133,10 @@ pub fn request(request: Request) {
     let word = segment.budget().signal_word(uswap_core::budget::Signal::Pressure);
     segment.budget().raise(uswap_core::budget::Signal::Pressure);
     futex::wake_low(word, u32::MAX, Scope::Shared);
-    while REQUEST.load(Ordering::Acquire) == request as u32 {
+    // A kswapd that has found no place in the run answers nobody.
+    while REQUEST.load(Ordering::Acquire) == request as u32
+        && !matches!(phase(), Phase::Outside | Phase::Left)
+    {
         futex::wait(&REQUEST, request as u32, Timeout::Nanoseconds(100_000_000), Scope::Private);
     }
 }
@@ -144,7 +147,8 @@ pub fn pending_request() -> Option<Request> {
         1 => Some(Request::Home),
         2 => Some(Request::Resume),
         3 => Some(Request::Leave),
-        4 => Some(Request::LookAtLocks),
+        4 => Some(Request::LetGo),
+        5 => Some(Request::LookAtLocks),
         _ => None,
     }
 }

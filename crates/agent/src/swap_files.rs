@@ -5,7 +5,8 @@
 //!
 //! Must hold: the record of the process says which files it has open, and says so as soon as they are; the run writes to a file only when all processes have said so.
 
-use crate::state::{SEGMENT, SUPERVISOR};
+use crate::state::SEGMENT;
+use crate::supervisor;
 use core::mem::ManuallyDrop;
 use core::sync::atomic::{AtomicI32, Ordering};
 use uswap_core::files::{FileAccess, FileRecord, Follow, HeldFiles};
@@ -14,7 +15,6 @@ use uswap_core::segment::Segment;
 use uswap_engine::platform::{FileBuffer, FileError};
 use uswap_os::fd::{Event, Fd};
 use uswap_os::file::{Caching, IoCause, SwapFile};
-use uswap_os::process;
 use uswap_units::FileId;
 use uswap_units::limits::SWAP_FILES_MAX;
 
@@ -40,10 +40,10 @@ impl OpenFiles {
     }
 
     fn add(&self, file: &FileRecord) -> bool {
-        let path = process::descriptor_path(SUPERVISOR.load(Ordering::Relaxed), file.spec.descriptor);
-        let Ok(opened) = SwapFile::reopen(path.as_c_str(), caching(file)) else { return false };
+        let flags = SwapFile::flags(caching(file));
+        let Ok(opened) = supervisor::open(file.spec.descriptor, flags) else { return false };
         // Release pairs with `read`.
-        self.0[usize::from(file.id.0)].store(opened.into_fd().into_raw(), Ordering::Release);
+        self.0[usize::from(file.id.0)].store(opened.into_raw(), Ordering::Release);
         true
     }
 

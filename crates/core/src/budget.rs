@@ -24,7 +24,6 @@ const ROOM: usize = 24;
 const SHRINK: usize = 32;
 const FLAGS: usize = 40;
 const PEAK: usize = 48;
-const SUPERVISOR: usize = 56;
 const STORE: usize = 64;
 const STORED: usize = 72;
 const WRITTEN: usize = 80;
@@ -187,14 +186,6 @@ impl<'a> Budget<'a> {
     /// One that is behind all others has got this far.
     pub fn pass_up_to(&self, passed: u64) {
         self.word(PASSED).fetch_max(passed, Ordering::Relaxed);
-    }
-    /// Process id of the supervisor; 0 when the engine runs without one.
-    pub fn supervisor(&self) -> u32 {
-        self.word(SUPERVISOR).load(Ordering::Relaxed) as u32
-    }
-    /// Sets the process id of the supervisor.
-    pub fn set_supervisor(&self, pid: u32) {
-        self.word(SUPERVISOR).store(u64::from(pid), Ordering::Relaxed);
     }
 }
 

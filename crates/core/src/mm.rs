@@ -2,7 +2,7 @@
 //!
 //! A record is taken by the process itself when its agent starts (or by its parent at fork) and given back by the supervisor when the process is gone.
 //! ```text
-//! word 0: state(8) | in whose hands + 1(16) | pid(32)      1: root table      2: thread id of its kswapd      3: resident pages (measured)
+//! word 0: state(8) | in whose hands + 1(16) | pid(32)      1: root table      2: unused      3: resident pages (measured)
 //!      4: staged pages   5: shared pages   6: fork generation   7: pages under management   8: parent record + 1
 //!      9: what it has begun in the swap table and not ended     10: which of all processes it is     11: the swap files that it has open
 //!     12: until when stalls are counted   13: their sum in ns    14..=19: what reclaim took, and what came back
@@ -10,6 +10,9 @@
 //!     23: protected pages     24: weight     25: threads that wait for a page
 //!     26, 27: its name   28: whether it was ever given back
 //! ```
+//! A process holds a lock on its record that the kernel takes away when the process ends or executes another program
+//! (`uswap_os::record_lock`): whose record it is, and whether that process lives, is what the kernel says of the lock.
+//! The process id in the record is what the supervisor has found out in this way, and nobody else writes it.
 
 use crate::files::HeldFiles;
 use crate::share::{Account, Holding};
@@ -26,12 +29,23 @@ const GIVEN_BACK: usize = 28;
 
 const STATE_SHIFT: u32 = 56;
 const HANDS_SHIFT: u32 = 32;
+/// In place of the number of a record: the process itself.
+const PROCESS: u64 = 0xFFFF;
+const PID_MASK: u64 = 0xFFFF_FFFF;
+
+/// The byte of the segment's file whose lock the process of a record holds.
+pub const fn lock_byte(mm: MmId) -> u64 {
+    mm.0 as u64
+}
+
+/// The byte whose lock the supervisor holds.
+pub const SUPERVISOR_LOCK_BYTE: u64 = 1 << 32;
 
 /// Who works on a record that is being filled in or cleaned up. In the same word as the state, so that a record is never without one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Hands {
-    /// The process that the record will be of.
-    Process(u32),
+    /// The process that the record will be of. It holds the lock of the record.
+    Process,
     /// The process of another record: a parent that forks, or gives up a child. When that is cleaned up, so is this one.
     Mm(MmId),
     /// The supervisor, or a test, which live as long as the run.
@@ -41,7 +55,7 @@ pub enum Hands {
 impl Hands {
     const fn bits(self) -> u64 {
         match self {
-            Hands::Process(pid) => pid as u64,
+            Hands::Process => PROCESS << HANDS_SHIFT,
             Hands::Mm(mm) => (mm.0 as u64 + 1) << HANDS_SHIFT,
             Hands::Run => 0,
         }
@@ -121,30 +135,31 @@ impl<'a> MmTable<'a> {
     }
     /// Takes a free record. None: too many processes.
     pub fn take(&self, hands: Hands) -> Option<MmRecord<'a>> {
+        self.take_with_lock(hands, |_| true, |_| ())
+    }
+    /// Takes a free record whose lock `try_lock` got; `unlock` gives up the lock of one that was taken meanwhile. So who
+    /// finds a record in the hands of a process, and its lock free, knows that this process is gone.
+    pub fn take_with_lock(
+        &self,
+        hands: Hands,
+        mut try_lock: impl FnMut(MmId) -> bool,
+        mut unlock: impl FnMut(MmId),
+    ) -> Option<MmRecord<'a>> {
         let number = self.taken_total.fetch_add(1, Ordering::Relaxed) + 1;
         for id in 0..self.count() as u16 {
             let mm = self.record(MmId(id));
             let taken = (MmState::Taken as u64) << STATE_SHIFT | hands.bits();
+            if mm.words[0].load(Ordering::Relaxed) != 0 || !try_lock(mm.id) {
+                continue;
+            }
             // Acquire pairs with `free`.
-            if mm.words[0].load(Ordering::Relaxed) == 0
-                && mm.words[0].compare_exchange(0, taken, Ordering::AcqRel, Ordering::Relaxed).is_ok()
-            {
+            if mm.words[0].compare_exchange(0, taken, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
                 mm.words[10].store(number, Ordering::Relaxed);
                 return Some(mm);
             }
+            unlock(mm.id);
         }
         None
-    }
-    /// True when the same process took another record after this one: it has executed a new program, and what it was before is gone, whether or not it had announced itself.
-    pub fn is_superseded(&self, record: MmRecord<'_>) -> bool {
-        let (pid, number) = (record.pid(), record.number());
-        let took_again = |other: MmRecord<'_>| {
-            matches!(other.state(), MmState::Taken | MmState::Live)
-                && other.pid() == pid
-                && other.number() > number
-        };
-        // Without a number it was taken just now.
-        pid != 0 && number != 0 && self.in_use().any(took_again)
     }
     /// Processes that ever asked for a record.
     pub fn taken_total(&self) -> u64 {
@@ -202,9 +217,34 @@ impl MmRecord<'_> {
     pub fn state(&self) -> MmState {
         MmState::from_raw(self.words[0].load(Ordering::Acquire))
     }
-    /// Process id; 0 while not known.
+    /// Process id as the supervisor has it; 0 while not known.
     pub fn pid(&self) -> u32 {
         self.words[0].load(Ordering::Acquire) as u32
+    }
+    /// The supervisor has found out whose record this is; 0: nobody's any more. False: it has no process of its own.
+    pub fn set_pid(&self, pid: u32) -> bool {
+        self.change_if(|word| MmRecord::is_of_process(word).then_some(word & !PID_MASK | u64::from(pid)))
+    }
+    /// True while the process that it is of holds its lock, or is gone: it is live, or that process fills it in.
+    pub fn has_process(&self) -> bool {
+        MmRecord::is_of_process(self.words[0].load(Ordering::Acquire))
+    }
+    fn is_of_process(word: u64) -> bool {
+        match MmState::from_raw(word) {
+            MmState::Live => true,
+            MmState::Taken => word >> HANDS_SHIFT & 0xFFFF == PROCESS,
+            MmState::Free | MmState::Forked | MmState::Reaping => false,
+        }
+    }
+    /// The record is complete: its process lives. Release: everything else in the record was written before.
+    pub fn announce(&self) -> bool {
+        self.change_if(|word| {
+            (MmState::from_raw(word) == MmState::Taken)
+                .then_some((MmState::Live as u64) << STATE_SHIFT | word & PID_MASK)
+        })
+    }
+    fn change_if(&self, next: impl Fn(u64) -> Option<u64>) -> bool {
+        self.words[0].fetch_update(Ordering::AcqRel, Ordering::Acquire, next).is_ok()
     }
     /// Sets state and process id. Release: everything else in the record was written before.
     pub fn set_state(&self, state: MmState, pid: u32) {
@@ -220,18 +260,18 @@ impl MmRecord<'_> {
         let under_way = matches!(MmState::from_raw(word), MmState::Taken | MmState::Reaping);
         under_way && word & (0xFFFF << HANDS_SHIFT) == hands
     }
-    /// Forked -> taken: the child takes over its record. False: the reaper was faster.
+    /// Forked -> taken: the child, which has the lock, takes over its record. False: the reaper was faster.
     #[must_use]
-    pub fn claim_forked(&self, pid: u32) -> bool {
-        self.change(MmState::Forked, MmState::Taken, pid)
+    pub fn claim_forked(&self) -> bool {
+        self.change(MmState::Forked, MmState::Taken, Hands::Process)
     }
     /// Forked -> reaping: nobody claimed the record. False: the child did.
     #[must_use]
     pub fn reap_forked(&self) -> bool {
-        self.change(MmState::Forked, MmState::Reaping, 0)
+        self.change(MmState::Forked, MmState::Reaping, Hands::Run)
     }
-    fn change(&self, from: MmState, to: MmState, pid: u32) -> bool {
-        let next = ((to as u64) << STATE_SHIFT) | u64::from(pid);
+    fn change(&self, from: MmState, to: MmState, hands: Hands) -> bool {
+        let next = ((to as u64) << STATE_SHIFT) | hands.bits();
         self.words[0]
             .compare_exchange((from as u64) << STATE_SHIFT, next, Ordering::AcqRel, Ordering::Relaxed)
             .is_ok()
@@ -337,7 +377,6 @@ impl MmRecord<'_> {
         self.words[11].store(held.0, Ordering::Release);
     }
     plain_fields! {
-        2 kswapd_tid set_kswapd_tid "Thread id of its kswapd; 0 while there is none. When that thread is gone, the mm is gone.";
         3 resident_pages set_resident_pages "Resident anonymous pages, as last measured.";
         4 staged_pages set_staged_pages "Pages in its arena.";
         5 shared_pages set_shared_pages "Resident pages that it shares with a forked relative and that are counted elsewhere.";
@@ -381,29 +420,33 @@ mod tests {
     }
 
     #[test]
-    fn who_executes_a_new_program_before_it_is_announced_is_superseded() {
+    fn a_record_whose_lock_another_has_is_passed_over() {
         let words: Vec<AtomicU64> = (0..4 * MM_WORDS).map(|_| AtomicU64::new(0)).collect();
         let total = AtomicU64::new(0);
         let mms = MmTable { words: &words, taken_total: &total };
-        let [shell, child, other] = [0; 3].map(|_| mms.take(Hands::Run).expect("four are free"));
-        shell.set_state(MmState::Live, 10);
-        child.set_state(MmState::Taken, 11);
-        other.set_state(MmState::Taken, 0);
-        assert!([shell, child, other].iter().all(|&record| !mms.is_superseded(record)));
-        other.free();
-        // The record lies before the child's, and is the younger one.
-        shell.free();
-        let program = mms.take(Hands::Process(11)).expect("the first is free");
-        assert_eq!(program.id(), MmId(0));
-        assert!(mms.is_superseded(child) && !mms.is_superseded(program));
-        program.set_state(MmState::Live, 11);
-        assert!(mms.is_superseded(child) && !mms.is_superseded(program));
-        program.set_state(MmState::Reaping, 0);
-        assert!(!mms.is_superseded(child));
-        // A third program, in the moment between the two steps of taking a record.
-        child.set_state(MmState::Live, 11);
-        program.words[10].store(0, Ordering::Relaxed);
-        program.set_state(MmState::Taken, 11);
-        assert!(!mms.is_superseded(program) && !mms.is_superseded(child));
+        let taken = mms.take_with_lock(Hands::Process, |id| id.0 > 0, |_| unreachable!("nobody else takes"));
+        assert_eq!(taken.map(|record| record.id().0), Some(1));
+        // Somebody takes the record that has just been locked.
+        let mut unlocked = Vec::new();
+        let faster = |id: MmId| id.0 != 0 || mms.take(Hands::Run).is_some_and(|record| record.id() == id);
+        let taken = mms.take_with_lock(Hands::Process, faster, |id| unlocked.push(id.0));
+        assert_eq!((taken.map(|record| record.id().0), unlocked), (Some(2), std::vec![0]));
+    }
+
+    #[test]
+    fn only_a_record_of_a_process_gets_a_process_id() {
+        let words: Vec<AtomicU64> = (0..4 * MM_WORDS).map(|_| AtomicU64::new(0)).collect();
+        let total = AtomicU64::new(0);
+        let mms = MmTable { words: &words, taken_total: &total };
+        let child = mms.take(Hands::Mm(MmId(3))).expect("all are free");
+        assert!(!child.has_process() && !child.set_pid(7), "its parent fills it in");
+        child.set_state(MmState::Forked, 0);
+        assert!(!child.has_process() && !child.set_pid(7), "its parent serves it");
+        assert!(child.claim_forked() && child.has_process() && child.set_pid(7));
+        assert!(child.announce() && !child.announce(), "once");
+        assert_eq!((child.state(), child.pid(), child.has_process()), (MmState::Live, 7, true));
+        assert!(child.set_pid(0) && child.pid() == 0);
+        child.begin_reaping(Hands::Run);
+        assert!(!child.has_process() && !child.set_pid(7) && !child.announce());
     }
 }

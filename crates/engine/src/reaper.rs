@@ -135,8 +135,8 @@ mod tests {
     fn what_a_dead_parent_had_in_hand_is_given_back() {
         let words: Vec<AtomicU64> = (0..GEOMETRY.layout().total_words()).map(|_| AtomicU64::new(0)).collect();
         let run = Segment::create(&words, GEOMETRY);
-        let parent = run.mms().take(Hands::Process(7)).expect("room");
-        let neighbour = run.mms().take(Hands::Process(8)).expect("room");
+        let parent = run.mms().take(Hands::Process).expect("room");
+        let neighbour = run.mms().take(Hands::Process).expect("room");
         let (own, page) = (run.acting_as(parent.id()), PageId(1000));
         let entry = own.swap_table().reserve().expect("room");
         own.swap_table().publish(entry, Content::Same(1));

@@ -155,6 +155,7 @@ impl Fd {
             bytes_allocated: status.st_blocks as u64 * 512,
             mode: status.st_mode,
             link_count: status.st_nlink,
+            inode: status.st_ino,
         })
     }
 }
@@ -186,6 +187,8 @@ pub struct FileStatus {
     pub mode: u32,
     /// Names that the file has in directories.
     pub link_count: u64,
+    /// Its number in its file system.
+    pub inode: u64,
 }
 
 /// `write(2)` to a descriptor number that the caller does not own, standard error for example.

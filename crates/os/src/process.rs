@@ -182,11 +182,6 @@ pub fn robust_list(thread_id: u32) -> Result<usize> {
     Ok(head)
 }
 
-/// A descriptor that becomes readable when the process ends.
-pub fn pidfd_open(process_id: u32) -> Result<Fd> {
-    sys::plain(abi::__NR_pidfd_open, process_id as usize, 0, 0).map(|number| Fd::from_raw(number as i32))
-}
-
 /// What `/proc/PID/stat` says of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stat {
@@ -283,11 +278,20 @@ pub fn read_memory(process_id: u32, address: u64, buffer: &mut [u8]) -> Result<u
 
 /// The short name of a process.
 pub fn command_name(process_id: u32) -> Result<TextBuffer<20>> {
+    command_name_at(&path(Some(process_id), "comm"))
+}
+
+fn command_name_at(path: &TextBuffer<64>) -> Result<TextBuffer<20>> {
     let mut buffer = [0u8; 20];
-    let text = read_file(path(Some(process_id), "comm").as_c_str(), &mut buffer)?;
+    let text = read_file(path.as_c_str(), &mut buffer)?;
     let text = text.strip_suffix(b"\n").unwrap_or(text);
     let text = text.utf8_chunks().next().map_or("", |chunk| chunk.valid());
     Ok(TextBuffer::format(format_args!("{text}")))
+}
+
+/// The short name of the calling process: of its first thread.
+pub fn own_command_name() -> Result<TextBuffer<20>> {
+    command_name_at(&path(None, "comm"))
 }
 
 /// Whether there is a process with this id, a zombie too. The id may be one that `/proc` shows, of another pid namespace.

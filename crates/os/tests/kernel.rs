@@ -16,6 +16,7 @@ use uswap_os::file::{
 use uswap_os::maps::{Kind, Maps, MapsSource, Vma};
 use uswap_os::memory::{self, Access, AlignedBuf, Mapping};
 use uswap_os::pagemap::{Pagemap, What};
+use uswap_os::pidfd::Pidfd;
 use uswap_os::ring::{Operation, Ring};
 use uswap_os::thread::{Files, StackArea, spawn};
 use uswap_os::{Errno, process};
@@ -476,14 +477,17 @@ fn a_child_is_seen_alive_stopped_and_gone() {
     let stat = process::stat(child).unwrap();
     assert_eq!(stat.parent, process::process_id());
     assert!(matches!(stat.state, b'S' | b'R' | b'D'));
-    let pidfd = process::pidfd_open(child).unwrap();
-    let mut entries = [uswap_os::fd::PollEntry::readable(&pidfd)];
-    assert_eq!(uswap_os::fd::poll(&mut entries, Timeout::Never), Ok(0));
-    process::kill(child, 9).unwrap();
+    let pidfd = Pidfd::open(child).unwrap();
+    assert!(!pidfd.has_ended());
+    assert_eq!(pidfd.while_it_lives(|pid| pid), Some(child));
+    pidfd.signal(9).unwrap();
+    let mut entries = [uswap_os::fd::PollEntry::readable(pidfd.fd())];
     assert_eq!(uswap_os::fd::poll(&mut entries, Timeout::Forever), Ok(1));
+    assert_eq!((pidfd.has_ended(), pidfd.while_it_lives(|pid| pid)), (true, None));
     assert_eq!(process::stat(child).unwrap().state, b'Z');
     assert_eq!(wait_for(child), End::Signal(9));
     assert!(!process::is_alive(child));
+    assert_eq!(pidfd.signal(9), Err(Errno::ESRCH));
     assert!(process::stat(child).is_err());
 }
 

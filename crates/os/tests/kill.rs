@@ -77,7 +77,6 @@ impl Member {
             .stdout(Stdio::null())
             .spawn()
             .expect("this program can be started again");
-        record.set_kswapd_tid(u64::from(child.id()));
         record.set_state(MmState::Live, child.id());
         Member { child, me: record.id() }
     }

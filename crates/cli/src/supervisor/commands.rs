@@ -11,6 +11,7 @@ use uswap_core::mm::HaveOpen;
 use uswap_engine::aged::Marked;
 use uswap_engine::drain::Drain;
 use uswap_os::file::AllowTmpfs;
+use uswap_os::process;
 use uswap_units::PAGE_BYTES;
 use uswap_units::limits::SWAP_FILES_MAX;
 
@@ -123,7 +124,7 @@ fn add_file(shared: &Shared, place: SwapPlace) -> Result<String, String> {
     }
     let mut processes = shared.segment.mms().in_use();
     // Each thread has filters of its own.
-    if let Some(mm) = processes.find(|mm| may_not_open(mm.kswapd_tid())) {
+    if let Some(mm) = processes.find(|mm| shared.processes.look(*mm, may_not_open) == Some(true)) {
         let pid = mm.pid();
         return Err(format!(
             "process {pid} of the run has forbidden itself system calls (seccomp): it might be killed when it opens a swap file, so none was added"
@@ -227,8 +228,16 @@ fn wait_for_all(shared: &Shared, have: impl Fn() -> HaveOpen) -> Result<(), Stri
     }
 }
 
-/// Whether a thread has more seccomp filters than this one: what they do to a system call is not known.
-fn may_not_open(thread: u64) -> bool {
+/// Whether kswapd of a process has more seccomp filters than this thread: what they do to a system call is not known.
+fn may_not_open(pid: u32) -> bool {
+    let name = |thread: u32| std::fs::read_to_string(format!("/proc/{pid}/task/{thread}/comm"));
+    let mut kswapd = None;
+    let _is_gone = process::for_each_thread(Some(pid), |thread| {
+        if name(thread).is_ok_and(|name| name.trim_end() == "uswap-kswapd") {
+            kswapd = Some(thread);
+        }
+    });
+    let Some(thread) = kswapd else { return false };
     let filters = |thread: &str| {
         let status = std::fs::read_to_string(format!("/proc/{thread}/status")).ok()?;
         let number =
@@ -236,7 +245,7 @@ fn may_not_open(thread: u64) -> bool {
         // Strict mode has no filters.
         Some((number("Seccomp:")? == 1, number("Seccomp_filters:").unwrap_or(0)))
     };
-    let (Some(own), Some(other)) = (filters("thread-self"), filters(&thread.to_string())) else {
+    let (Some(own), Some(other)) = (filters("thread-self"), filters(&format!("{pid}/task/{thread}"))) else {
         return false;
     };
     other.0 || other.1 > own.1

@@ -10,6 +10,8 @@ use std::time::{Duration, Instant};
 use uswap_core::mm::MmRecord;
 use uswap_os::process;
 
+use super::processes::Processes;
+
 /// So often is looked, and rarer at processes of many threads.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 const FOR_EACH_THREAD: Duration = Duration::from_micros(500);
@@ -36,7 +38,7 @@ pub struct Samples {
 
 impl Samples {
     /// Looks, if it is time and a thread waits.
-    pub fn look(&mut self, record: MmRecord<'_>) {
+    pub fn look(&mut self, processes: &Processes, record: MmRecord<'_>) {
         let now = Instant::now();
         if record.waits() == 0 || self.due.is_some_and(|due| now < due) {
             return;
@@ -46,7 +48,7 @@ impl Samples {
             self.own_looks = OWN_LOOKS;
         }
         self.own_looks -= 1;
-        let seen = threads_of(record.pid(), &mut self.own);
+        let Some(seen) = processes.look(record, |pid| threads_of(pid, &mut self.own)) else { return };
         self.due = Some(now + LOOK_EVERY.max(FOR_EACH_THREAD * seen.threads));
         // It may have been served meanwhile: then it runs itself.
         if seen.threads > 0 && record.waits() > 0 {

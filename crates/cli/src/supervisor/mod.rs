@@ -1,11 +1,13 @@
 //! The engine's side of `uswap run`: makes the segment and the swap files, measures the tree, moves the pool to the files, cleans up after the dead.
 //!
-//! Six threads: [`monitor`] measures and raises pressure, [`shrinker`] writes back, [`reaper`] notices processes that are gone, [`placer`] says on which
-//! processors the run runs, [`storer`] compresses for all on another one, [`commands`] does what the run is told meanwhile. What they share is in [`shared`]. The processes of the run find the segment through `USWAP_RUN` in their environment.
+//! Seven threads: [`monitor`] measures and raises pressure, [`shrinker`] writes back, [`reaper`] notices processes that are gone, [`placer`] says on which
+//! processors the run runs, [`storer`] compresses for all on another one, [`commands`] does what the run is told meanwhile,
+//! [`descriptors`] hands them to processes that cannot open them. What they share is in [`shared`]. The processes of the run find the segment through `USWAP_RUN` in their environment.
 
 mod account;
 mod away;
 mod commands;
+mod descriptors;
 mod device;
 mod files;
 mod full;
@@ -15,6 +17,7 @@ mod monitor;
 mod placer;
 mod pool_share;
 mod pressure;
+mod processes;
 mod reaper;
 mod shared;
 mod shares;
@@ -162,31 +165,33 @@ impl Supervisor {
 
     /// The program runs: starts the threads.
     pub fn attach(&mut self, child_pid: u32) {
-        self.shared.program.store(child_pid, Ordering::Relaxed);
-        let tasks: [(&str, Task); 6] = [
+        self.shared.processes.set_program(child_pid);
+        let tasks: [(&str, Task); 7] = [
             ("uswap-monitor", monitor::run),
             ("uswap-shrinker", shrinker::run),
             ("uswap-reaper", reaper::run),
             ("uswap-placer", placer::run),
             ("uswap-storer", storer::run),
             ("uswap-control", commands::run),
+            ("uswap-give", descriptors::run),
         ];
         for (name, task) in tasks {
             let shared = Arc::clone(&self.shared);
             let thread = std::thread::Builder::new().name(name.to_owned()).stack_size(256 * 1024);
-            let thread = thread.spawn(move || task(&shared)).expect("the system has room for six threads");
+            let thread = thread.spawn(move || task(&shared)).expect("the system has room for seven threads");
             self.threads.push(thread);
         }
     }
 
     /// Managed processes that are alive.
     pub fn live_processes(&self) -> usize {
-        reaper::live_processes(&self.shared)
+        processes::count_live(self.shared.segment.mms(), &self.shared.memfd)
     }
 
     /// Ends the threads and reports.
     pub fn finish(self) -> RunReport {
         self.shared.stopping.store(true, Ordering::Release);
+        self.shared.ending.raise();
         // They sleep; a short program should not wait for that.
         self.threads.iter().for_each(|thread| thread.thread().unpark());
         self.shared.raise(Signal::Shrink);

@@ -42,6 +42,7 @@ pub fn run(shared: &Shared) {
     while !shared.is_stopping() {
         let budget = shared.segment.budget();
         let before = budget.used();
+        shared.processes.follow(shared);
         let (used, engine) = measure(shared, &mut tree, own_sizes.as_ref(), last.elapsed());
         shares.follow(shared);
         // Which of the pages that came meanwhile were seen is not known.

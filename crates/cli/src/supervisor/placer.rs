@@ -126,8 +126,7 @@ impl Placer<'_> {
 
     /// Where the program ran last.
     fn processor(&self) -> Option<u32> {
-        let program = self.shared.program.load(std::sync::atomic::Ordering::Relaxed);
-        let last = process::stat(program).ok()?.processor;
+        let last = self.shared.processes.program()?.while_it_lives(process::stat)?.ok()?.processor;
         members(&self.everywhere).find(|&cpu| cpu == last).or_else(|| members(&self.everywhere).next())
     }
 

@@ -130,7 +130,7 @@ fn lock(shared: &Shared) -> MutexGuard<'_, Pressure> {
 pub fn follow(shared: &Shared) {
     let mut pressure = lock(shared);
     for record in live(shared).filter(|record| record.waits() > 0) {
-        pressure.known.entry(record.number()).or_default().samples.look(record);
+        pressure.known.entry(record.number()).or_default().samples.look(&shared.processes, record);
     }
     let elapsed = pressure.at.elapsed();
     if elapsed < PERIOD {
@@ -174,7 +174,7 @@ fn does_not_fit(shared: &Shared, record: MmRecord<'_>, share: f64) -> String {
     format!(
         "process {} ({}) waits {:.0} % of its time for its pages, since what is used at once does not fit in the budget of {}: {advice}. 'uswap stat {}' shows it",
         record.pid(),
-        name_of(record),
+        name_of(shared, record),
         share * 100.0,
         human::bytes(shared.options.ram_bytes),
         std::process::id(),
@@ -182,8 +182,9 @@ fn does_not_fit(shared: &Shared, record: MmRecord<'_>, share: f64) -> String {
 }
 
 /// The name of a process: as the kernel shows it, or as it was when it began.
-pub fn name_of(record: MmRecord<'_>) -> String {
-    let now = std::fs::read_to_string(format!("/proc/{}/comm", record.pid())).unwrap_or_default();
+pub fn name_of(shared: &Shared, record: MmRecord<'_>) -> String {
+    let read = |pid| std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+    let now = shared.processes.look(record, read).unwrap_or_default();
     let now = now.trim_end();
     if now.is_empty() {
         let first = record.name();
@@ -246,7 +247,7 @@ pub fn note_end(shared: &Shared, record: MmRecord<'_>) {
     if record.state() != MmState::Live {
         return;
     }
-    let (name, stalls) = (name_of(record), stalls_of(shared, record));
+    let (name, stalls) = (name_of(shared, record), stalls_of(shared, record));
     let mut pressure = lock(shared);
     pressure.known.remove(&record.number());
     let ended = &mut pressure.ended;

@@ -1,19 +1,22 @@
 //! Notices processes that are gone (or were replaced by exec) and gives back what they held.
 //!
-//! A process is gone when the thread of its kswapd is: that thread ends with the memory it belongs to, at exit, exec and SIGKILL alike.
+//! A process is gone when nobody holds the lock of its record: its kswapd held it, and that thread ends with the memory it belongs to, at exit, exec and SIGKILL alike.
 
 use std::collections::HashMap;
+use std::mem::ManuallyDrop;
+use std::sync::atomic::{AtomicI32, Ordering};
 use std::time::{Duration, Instant};
 
+use anyhow::Context as _;
 use uswap_core::clusters::lock::Holder;
 use uswap_core::counters::Counter;
-use uswap_core::mm::MmTable;
-use uswap_core::mm::{MmRecord, MmState};
+use uswap_core::mm::{MmRecord, MmState, MmTable, SUPERVISOR_LOCK_BYTE, lock_byte};
 use uswap_engine::reaper::{drop_mm, give_back_clusters};
-use uswap_os::{process, thread};
+use uswap_os::{Fd, record_lock};
 use uswap_units::MmId;
 
 use super::pressure;
+use super::processes::LockHolder;
 use super::shared::Shared;
 
 const LOOK_EVERY: Duration = Duration::from_millis(5);
@@ -46,7 +49,7 @@ pub fn wait_for_lock(mms: MmTable<'_>, holder: MmId, tries: u32) -> Holder {
     }
     let record = mms.record(holder);
     let is_gone = match record.state() {
-        MmState::Live | MmState::Taken => !lives(mms, record),
+        MmState::Live | MmState::Taken => record.has_process() && SEGMENT.is_unlocked(record),
         MmState::Reaping => true,
         MmState::Forked | MmState::Free => false,
     };
@@ -57,18 +60,54 @@ pub fn wait_for_lock(mms: MmTable<'_>, holder: MmId, tries: u32) -> Holder {
     Holder::Lives
 }
 
+/// The file of the segment, for who waits for a lock and has nothing but the table of records. It stays open.
+struct SegmentFile(AtomicI32);
+
+static SEGMENT: SegmentFile = SegmentFile(AtomicI32::new(-1));
+
+impl SegmentFile {
+    fn is_unlocked(&self, record: MmRecord<'_>) -> bool {
+        let file = ManuallyDrop::new(Fd::from_raw(self.0.load(Ordering::Acquire)));
+        LockHolder::of(&file, record) == LockHolder::Nobody
+    }
+}
+
+/// Takes the lock by which the processes of the run know that their supervisor lives.
+pub fn hold_supervisor_lock(segment: &Fd) -> anyhow::Result<()> {
+    record_lock::try_lock(segment, SUPERVISOR_LOCK_BYTE).ok().filter(|&held| held).with_context(
+        || "a new file in memory cannot be locked: system calls seem to be forbidden here (seccomp)",
+    )?;
+    SEGMENT.0.store(segment.raw(), Ordering::Release);
+    Ok(())
+}
+
+/// Processes that are asked in one look whether they still hold the lock of their record.
+const ASKED_AT_ONCE: usize = 64;
+
 pub fn run(shared: &Shared) {
     let mut unclaimed: HashMap<MmId, Instant> = HashMap::new();
     let mut gave_back = Instant::now();
+    // Counts the records that were looked at, over all looks.
+    let mut turn = 0_usize;
     while !shared.is_stopping() {
         if gave_back.elapsed() >= GIVE_BACK_EVERY {
             give_back_clusters(shared.segment, shared);
             gave_back = Instant::now();
         }
-        for record in shared.segment.mms().in_use() {
+        let records: Vec<_> = shared.segment.mms().in_use().collect();
+        let asked_before = turn;
+        for (index, &record) in records.iter().enumerate() {
+            // The end of a process is seen at once, and that it executed another program within a few looks.
+            let ahead = (index + records.len() - asked_before % records.len()) % records.len();
+            if ahead < ASKED_AT_ONCE {
+                turn = turn.wrapping_add(1);
+            } else if shared.processes.of(record).is_some_and(|process| !process.has_ended()) {
+                continue;
+            }
             if is_gone(shared, record, &mut unclaimed) {
                 pressure::note_end(shared, record);
                 drop_mm(shared.segment, shared, record.id());
+                let _was_held = record_lock::unlock(&shared.memfd, lock_byte(record.id()));
             }
         }
         // The next child that gets a record has its own time.
@@ -80,7 +119,7 @@ pub fn run(shared: &Shared) {
 
 fn is_gone(shared: &Shared, record: MmRecord<'_>, unclaimed: &mut HashMap<MmId, Instant>) -> bool {
     match record.state() {
-        MmState::Live | MmState::Taken => !lives(shared.segment.mms(), record),
+        MmState::Live | MmState::Taken => took_lock(&shared.memfd, record),
         MmState::Forked => {
             let parent =
                 record.parent().checked_sub(1).map(|id| shared.segment.mms().record(MmId(id as u16)));
@@ -96,21 +135,19 @@ fn is_gone(shared: &Shared, record: MmRecord<'_>, unclaimed: &mut HashMap<MmId, 
     }
 }
 
-/// Whether the process of a record that is taken or live is there: not when it ended or executed another program. Who has not announced itself has no kswapd to ask for.
-fn lives(mms: MmTable<'_>, record: MmRecord<'_>) -> bool {
-    match record.state() {
-        MmState::Live => thread::send_signal(record.pid(), record.kswapd_tid() as u32, 0).is_ok(),
-        MmState::Taken => {
-            record.pid() == 0 || (process::is_alive(record.pid()) && !mms.is_superseded(record))
-        }
-        // It has just become one of them.
-        MmState::Forked | MmState::Free | MmState::Reaping => true,
+/// Takes the lock of a record from a process that is gone. Who takes a record must have its lock first: so if it is still
+/// the record of a process then, this is that of the dead one, and stays so until the lock is given up.
+fn took_lock(segment: &Fd, record: MmRecord<'_>) -> bool {
+    let byte = lock_byte(record.id());
+    if !record.has_process() || LockHolder::of(segment, record) != LockHolder::Nobody {
+        return false;
     }
-}
-
-/// Managed processes that are alive.
-pub fn live_processes(shared: &Shared) -> usize {
-    let mms = shared.segment.mms();
-    let is_process = |record: &MmRecord<'_>| matches!(record.state(), MmState::Live | MmState::Taken);
-    mms.in_use().filter(|record| is_process(record) && record.pid() != 0 && lives(mms, *record)).count()
+    if record_lock::try_lock(segment, byte) != Ok(true) {
+        return false;
+    }
+    let is_dead = record.has_process();
+    if !is_dead {
+        let _was_held = record_lock::unlock(segment, byte);
+    }
+    is_dead
 }

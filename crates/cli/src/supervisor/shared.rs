@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 
 use anyhow::anyhow;
@@ -13,6 +13,7 @@ use uswap_core::pool::{Pool, ZSPAGE_BYTES};
 use uswap_core::segment::{Geometry, Segment};
 use uswap_engine::platform::{Backing, FileBuffer, FileError};
 use uswap_engine::reaper::GiveBack;
+use uswap_os::fd::Event;
 use uswap_os::file::AllowTmpfs;
 use uswap_os::futex::{self, Scope};
 use uswap_os::memory::{self, Access};
@@ -24,6 +25,7 @@ use uswap_units::{Bytes, PAGE_BYTES, ZspageId};
 use super::commands::{Aged, Emptying};
 use super::files::{ADDED_BYTES_MIN, OpenFiles, slots_of};
 use super::pressure::Pressure;
+use super::processes::Processes;
 use super::{OnFull, Options};
 use crate::message::say;
 use crate::report::Unmanaged;
@@ -38,9 +40,12 @@ pub struct Shared {
     pub segment: Segment<'static>,
     pub memfd: Fd,
     pub files: OpenFiles,
-    /// Process id of the program.
-    pub program: AtomicU32,
+    pub processes: Processes,
+    /// In the name of the socket of [`super::descriptors`].
+    pub token: u64,
     pub stopping: AtomicBool,
+    /// Raised with `stopping`, for a thread that polls.
+    pub ending: Event,
     pub started: Instant,
     pub peaks: Peaks,
     warnings: Mutex<Vec<String>>,
@@ -77,6 +82,12 @@ impl Shared {
                  'uswap doctor' says what is missing and how to mend it"
             )
         })?;
+        if process::ids_in_proc().process != process::process_id() {
+            return Err(anyhow!(
+                "/proc here is of another pid namespace than uswap: the processes of the run could not be told apart. \
+                 Mount a new one first ('unshare --pid --fork --mount-proc' does)"
+            ));
+        }
         let geometry = geometry(&options, slots_of(&options.swap_files)?);
         let allow_tmpfs = if options.allow_tmpfs { AllowTmpfs::Yes } else { AllowTmpfs::No };
         let files = OpenFiles::make(&options.swap_files, allow_tmpfs)?;
@@ -84,6 +95,8 @@ impl Shared {
         let memfd = memory::memfd_create(c"uswap-segment", bytes).map_err(|errno| {
             anyhow!("the shared memory of the run cannot be made ({errno}): memfd_create of {bytes} bytes")
         })?;
+        // By this lock the processes of the run know that their supervisor lives.
+        super::reaper::hold_supervisor_lock(&memfd)?;
         let words = memory::map_shared_words(&memfd, bytes as usize, Access::ReadWrite).map_err(|errno| {
             anyhow!("the shared memory of the run cannot be mapped ({errno}): is there a limit on address space (ulimit -v)?")
         })?;
@@ -94,7 +107,6 @@ impl Shared {
             added.expect("the geometry was made for these files, and they are not too many");
         }
         segment.budget().set_ram(Bytes(options.ram_bytes));
-        segment.budget().set_supervisor(process::process_id());
         segment.pool().set_limit_bytes(options.pool_bytes_at_start());
         if let Ok(processors) = thread::affinity(0) {
             segment.placement().set_processors(&processors);
@@ -104,7 +116,10 @@ impl Shared {
             segment,
             memfd,
             files,
-            program: AtomicU32::new(0),
+            processes: Processes::default(),
+            token: random_number()?,
+            ending: Event::new()
+                .map_err(|errno| anyhow!("uswap has no descriptor free ({errno}): see 'ulimit -n'"))?,
             stopping: AtomicBool::new(false),
             started: Instant::now(),
             peaks: Peaks::default(),
@@ -127,7 +142,8 @@ impl Shared {
         {
             bits |= if set { bit } else { 0 };
         }
-        format!("{}:{}:{bits}", process::process_id(), self.memfd.raw())
+        let inode = self.memfd.status().map_or(0, |status| status.inode);
+        format!("{}:{}:{inode}:{:016x}:{bits}", process::process_id(), self.memfd.raw(), self.token)
     }
 
     pub fn is_stopping(&self) -> bool {
@@ -179,6 +195,14 @@ fn geometry(options: &Options, slots: u64) -> Geometry {
         zspages: (options.ram_bytes.saturating_mul(2) / ZSPAGE_BYTES as u64).clamp(64, 1 << 22) as u32,
         slots,
     }
+}
+
+fn random_number() -> anyhow::Result<u64> {
+    let mut bytes = [0; 8];
+    random::fill(&mut bytes).map_err(|errno| {
+        anyhow!("the kernel gives no random number ({errno}): getrandom may be forbidden here")
+    })?;
+    Ok(u64::from_le_bytes(bytes))
 }
 
 /// The key of the run: it is in the segment and nowhere else, and goes with it.

@@ -50,9 +50,10 @@ impl Shares {
         let mut pages_of_rule = vec![0; rules.len()];
         for record in shared.segment.mms().in_use().filter(|record| record.state() == MmState::Live) {
             let before = self.found.remove(&record.number());
-            let found = before
-                .filter(|found| found.at.elapsed() < LOOK_EVERY)
-                .unwrap_or_else(|| Found { rule: rule_of(record.pid(), rules), at: Instant::now() });
+            let found = before.filter(|found| found.at.elapsed() < LOOK_EVERY).unwrap_or_else(|| Found {
+                rule: shared.processes.look(record, |pid| rule_of(pid, rules)).flatten(),
+                at: Instant::now(),
+            });
             if let Some(rule) = found.rule {
                 pages_of_rule[rule] += record.resident_pages();
                 self.used[rule] = true;

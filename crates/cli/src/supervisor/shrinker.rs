@@ -349,13 +349,9 @@ fn cannot_write(shared: &Shared, is_tight: bool, reason: &Reason) {
 }
 
 fn signal_all(shared: &Shared, signal: u32) {
-    for record in shared.segment.mms().in_use() {
-        if record.pid() != 0 {
-            let _gone = process::kill(record.pid(), signal);
-        }
-    }
-    let program = shared.program.load(Ordering::Relaxed);
-    let _gone = process::kill(program, signal);
+    // Also who has just come.
+    shared.processes.follow(shared);
+    shared.processes.signal(signal);
 }
 
 /// Stops the processes of the run until the user continues them.
@@ -380,5 +376,6 @@ fn stop_all(shared: &Shared, Reason { what, advice }: &Reason) {
 }
 
 fn is_stopped(shared: &Shared) -> bool {
-    process::stat(shared.program.load(Ordering::Relaxed)).is_ok_and(|stat| stat.state == b'T')
+    let stat = shared.processes.program().and_then(|program| program.while_it_lives(process::stat));
+    stat.is_some_and(|stat| stat.is_ok_and(|stat| stat.state == b'T'))
 }

@@ -78,7 +78,7 @@ fn process(shared: &Shared, record: MmRecord<'_>) -> ProcessStat {
         (PAGE_BYTES as u64, record.account().holding, pressure::taken_pages(shared, record));
     ProcessStat {
         pid: record.pid(),
-        name: pressure::name_of(record),
+        name: pressure::name_of(shared, record),
         resident_bytes: holding.resident_pages * page,
         protected_bytes: holding.protected_pages.min(holding.resident_pages) * page,
         weight: if holding.weight == 0 { WEIGHT_DEFAULT } else { holding.weight },

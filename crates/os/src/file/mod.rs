@@ -86,9 +86,14 @@ impl SwapFile {
 
     /// Opens the swap file of another process by [`crate::process::descriptor_path`]. `direct` as [`SwapFile::is_direct`] of the original.
     pub fn reopen(path: &CStr, caching: Caching) -> core::result::Result<SwapFile, SwapFileError> {
-        let direct = caching == Caching::Direct;
-        let flags = abi::O_RDWR | if direct { abi::O_DIRECT } else { 0 };
-        Fd::open(path, flags, 0).map(|fd| SwapFile { fd, direct }).map_err(SwapFileError::Reopen)
+        Fd::open(path, Self::flags(caching), 0)
+            .map(|fd| SwapFile::from_fd(fd, caching))
+            .map_err(SwapFileError::Reopen)
+    }
+
+    /// With what flags it is opened anew.
+    pub fn flags(caching: Caching) -> u32 {
+        abi::O_RDWR | if caching == Caching::Direct { abi::O_DIRECT } else { 0 }
     }
 
     /// Wraps a descriptor that is open already.

@@ -132,7 +132,16 @@ impl Uffd {
     ///
     /// If `EVENT_FORK` is refused for want of the capability, the answer is [`UffdError::Features`] with EPERM: ask again without.
     pub fn open(wanted: Features) -> core::result::Result<Uffd, UffdError> {
-        let (fd, source) = match open_device() {
+        Uffd::of_new(open_device(), wanted)
+    }
+
+    /// As [`Uffd::open`], from a `/dev/userfaultfd` that another process has opened: the rights are those of the descriptor.
+    pub fn open_by(device: &Fd, wanted: Features) -> core::result::Result<Uffd, UffdError> {
+        Uffd::of_new(new_of_device(device), wanted)
+    }
+
+    fn of_new(new: Result<Fd>, wanted: Features) -> core::result::Result<Uffd, UffdError> {
+        let (fd, source) = match new {
             Ok(fd) => (fd, UffdSource::Device),
             Err(device) => match open_system_call(0) {
                 Ok(fd) => (fd, UffdSource::SystemCall),
@@ -239,7 +248,10 @@ pub(crate) fn range(start: usize, bytes: usize) -> abi::uffdio_range {
 
 /// A userfaultfd from the device, before the handshake.
 pub(crate) fn open_device() -> Result<Fd> {
-    let device = Fd::open(c"/dev/userfaultfd", abi::O_RDWR, 0)?;
+    Fd::open(c"/dev/userfaultfd", abi::O_RDWR, 0).and_then(|device| new_of_device(&device))
+}
+
+fn new_of_device(device: &Fd) -> Result<Fd> {
     let flags = (abi::O_CLOEXEC | abi::O_NONBLOCK) as usize;
     sys::plain(abi::__NR_ioctl, device.raw() as usize, USERFAULTFD_IOC_NEW as usize, flags)
         .map(|number| Fd::from_raw(number as i32))

@@ -1,0 +1,145 @@
+//! The supervisor of the run as a process of the run reaches it, and what this process holds so that the supervisor knows it.
+//!
+//! Descriptors come through `/proc/PID/fd`. Where that is no way (another user, a pid or mount namespace of its own), the
+//! supervisor sends them over a socket with an abstract name. What must hold: a number is never taken for a process that it
+//! may not be. The supervisor's number is followed only to a segment that is this run's; and this process is known by the
+//! lock of its record ([`uswap_os::record_lock`]), which kswapd holds in its own descriptor table.
+
+use crate::state::{self, SEGMENT};
+use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
+use uswap_core::mm::{Hands, SUPERVISOR_LOCK_BYTE, lock_byte};
+use uswap_core::segment::Segment;
+use uswap_os::fd::Fd;
+use uswap_os::sys::{Errno, Result, abi};
+use uswap_os::text::{TextBuffer, take_number};
+use uswap_os::{process, record_lock, socket};
+use uswap_units::MmId;
+
+static PID: AtomicU32 = AtomicU32::new(0);
+static SEGMENT_NUMBER: AtomicI32 = AtomicI32::new(-1);
+static SEGMENT_INODE: AtomicU64 = AtomicU64::new(0);
+/// Part of the socket's name; it is secret, so that strangers cannot even ask.
+static TOKEN: AtomicU64 = AtomicU64::new(0);
+/// The segment's file in the descriptor table of kswapd, by which the locks are asked for; -1: none.
+static HELD: AtomicI32 = AtomicI32::new(-1);
+
+/// In place of a descriptor's number: an open `/dev/userfaultfd`.
+const DEVICE: i32 = -1;
+
+/// Longest wait for the supervisor, which may be stopped.
+const PATIENCE_NS: u64 = 2_000_000_000;
+
+/// Takes in the invitation, `pid:segment:inode:token:options`; the options.
+pub fn accept(invitation: &[u8]) -> Option<u64> {
+    let (pid, rest) = take_number(invitation, 10)?;
+    let (number, rest) = take_number(rest.strip_prefix(b":")?, 10)?;
+    let (inode, rest) = take_number(rest.strip_prefix(b":")?, 10)?;
+    let (token, rest) = take_number(rest.strip_prefix(b":")?, 16)?;
+    let (options, _) = take_number(rest.strip_prefix(b":")?, 10)?;
+    PID.store(pid as u32, Ordering::Relaxed);
+    SEGMENT_NUMBER.store(number as i32, Ordering::Relaxed);
+    SEGMENT_INODE.store(inode, Ordering::Relaxed);
+    TOKEN.store(token, Ordering::Relaxed);
+    Some(options)
+}
+
+/// The file of the segment.
+pub fn open_segment() -> Result<Fd> {
+    open(SEGMENT_NUMBER.load(Ordering::Relaxed), abi::O_RDWR)
+}
+
+/// Opens what the supervisor has open under a number. The flags matter where it is opened anew.
+pub fn open(number: i32, flags: u32) -> Result<Fd> {
+    if is_visible()
+        && let Ok(opened) = Fd::open(path(number).as_c_str(), flags | abi::O_CLOEXEC | abi::O_NOCTTY, 0)
+    {
+        return Ok(opened);
+    }
+    receive(number)
+}
+
+/// `/dev/userfaultfd`, which only the supervisor may open.
+pub fn userfaultfd_device() -> Result<Fd> {
+    receive(DEVICE)
+}
+
+fn path(number: i32) -> TextBuffer<64> {
+    process::descriptor_path(PID.load(Ordering::Relaxed), number)
+}
+
+/// Whether `/proc` shows the supervisor under its number. In another pid namespace that is nobody, or somebody else.
+fn is_visible() -> bool {
+    let path = path(SEGMENT_NUMBER.load(Ordering::Relaxed));
+    // A descriptor of this kind cannot be read from, and opening it has no effect on what is there.
+    let status = Fd::open(path.as_c_str(), abi::O_PATH | abi::O_CLOEXEC, 0).and_then(|file| file.status());
+    status.is_ok_and(|status| status.inode == SEGMENT_INODE.load(Ordering::Relaxed))
+}
+
+fn receive(number: i32) -> Result<Fd> {
+    let token = TOKEN.load(Ordering::Relaxed);
+    let name: TextBuffer<40> = TextBuffer::format(format_args!("uswap-run-{token:016x}"));
+    let socket = socket::connect(name.as_bytes(), PATIENCE_NS)?;
+    socket::send(&socket, &number.to_le_bytes())?;
+    socket::receive_descriptor(&socket)
+}
+
+/// On kswapd of a process that has no record yet: takes one, and holds its lock. None: too many processes.
+pub fn take_record(segment: &Segment<'static>) -> Option<()> {
+    let file = segment_to_hold().ok()?;
+    let try_lock = |mm: MmId| record_lock::try_lock(&file, lock_byte(mm)).unwrap_or(false);
+    let unlock = |mm: MmId| {
+        let _was_held = record_lock::unlock(&file, lock_byte(mm));
+    };
+    let record = segment.mms().take_with_lock(Hands::Process, try_lock, unlock)?;
+    let Ok(root) = segment.tables().allocate(record.id()) else {
+        record.free();
+        return None;
+    };
+    record.set_root(root);
+    state::set_mm(record.id());
+    HELD.store(file.into_raw(), Ordering::Release);
+    Some(())
+}
+
+/// On kswapd of a forked child: takes over the record that its parent made for it.
+pub fn claim_record(segment: &Segment<'static>) -> core::result::Result<(), &'static str> {
+    let mm = state::mm();
+    let file = segment_to_hold().map_err(|_| "the segment of the run cannot be opened")?;
+    record_lock::lock(&file, lock_byte(mm)).map_err(|_| "the lock of its record cannot be had")?;
+    if !segment.mms().record(mm).claim_forked() {
+        return Err("its parent is gone, and its record with it");
+    }
+    HELD.store(file.into_raw(), Ordering::Release);
+    Ok(())
+}
+
+/// Numbers below are those of standard streams.
+fn segment_to_hold() -> Result<Fd> {
+    let file = open_segment()?;
+    if file.raw() > 2 { Ok(file) } else { file.duplicate(3) }
+}
+
+/// kswapd ends: the supervisor may clean up.
+pub fn let_go() {
+    let held = HELD.swap(-1, Ordering::AcqRel);
+    if held >= 0 {
+        // Other engine threads may still have the same descriptor table.
+        drop(Fd::from_raw(held));
+    }
+}
+
+/// In a forked child: the number is of the parent's table.
+pub fn reset_after_fork() {
+    HELD.store(-1, Ordering::Release);
+}
+
+/// Whether the supervisor lives. On engine threads, which have the descriptor table of kswapd.
+pub fn lives() -> bool {
+    let held = HELD.load(Ordering::Acquire);
+    if held < 0 || SEGMENT.get().is_none() {
+        return true;
+    }
+    // It stays open.
+    let file = core::mem::ManuallyDrop::new(Fd::from_raw(held));
+    !matches!(record_lock::holder(&file, SUPERVISOR_LOCK_BYTE), Ok(None) | Err(Errno::EBADF))
+}
