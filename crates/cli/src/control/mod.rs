@@ -33,6 +33,11 @@ fn address(pid: u32) -> std::io::Result<SocketAddr> {
     SocketAddr::from_abstract_name(format!("uswap-control-{}-{pid}", namespace.display()))
 }
 
+/// The run of a process.
+pub fn connect(pid: u32) -> std::io::Result<UnixStream> {
+    UnixStream::connect_addr(&address(pid)?)
+}
+
 fn read_line(stream: &UnixStream) -> std::io::Result<String> {
     let mut line = String::new();
     BufReader::new(std::io::Read::take(stream, LINE_BYTES_MAX)).read_line(&mut line)?;
@@ -83,7 +88,7 @@ fn ask(pid: u32, order: &Order) -> Result<Answer, String> {
         )
     };
     let line = order.line()?;
-    let stream = address(pid).and_then(|address| UnixStream::connect_addr(&address)).map_err(nobody)?;
+    let stream = connect(pid).map_err(nobody)?;
     let peer = uswap_os::process::peer_of(stream.as_raw_fd())
         .map_err(|errno| format!("who listens as process {pid} cannot be found out ({errno})"))?;
     if peer.pid != pid {

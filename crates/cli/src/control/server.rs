@@ -3,11 +3,15 @@
 //! Called by [`crate::supervisor`], which brings what is to be done. A command that takes long holds up no other: each has a thread, up to [`COMMANDS_MAX`].
 
 use std::io::Write as _;
-use std::os::fd::AsRawFd as _;
+use std::net::Shutdown;
+use std::os::fd::{AsRawFd as _, BorrowedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
 
 use super::order::{Answer, Form, Order};
 use super::{address, read_line};
@@ -18,16 +22,14 @@ const COMMANDS_MAX: usize = 4;
 
 const STACK_BYTES: usize = 64 * 1024;
 
-/// So often is looked for a command.
-const IDLE: Duration = Duration::from_millis(200);
-
 /// A client has so long to say what it wants, and to take the answer.
-const PATIENCE: Duration = Duration::from_secs(2);
+/// Without an end in tests: the end of a run does not depend on it.
+const PATIENCE: Duration = Duration::from_secs(if cfg!(test) { 1 << 30 } else { 2 });
 
 /// What a run can do.
 pub trait Obey: Sync {
-    /// The run ends.
-    fn is_stopping(&self) -> bool;
+    /// A descriptor that becomes readable when the run ends, and stays so.
+    fn ended(&self) -> BorrowedFd<'_>;
     /// Writes what nobody touches for `age`. What was done, or why not, as a sentence; so with the others.
     fn write_back(&self, age: Duration) -> Result<String, String>;
     /// Adds a swap file.
@@ -45,30 +47,69 @@ pub trait Obey: Sync {
 pub fn serve(run: &impl Obey) -> std::io::Result<()> {
     let listener = UnixListener::bind_addr(&address(std::process::id())?)?;
     listener.set_nonblocking(true)?;
-    let commands = AtomicUsize::new(0);
+    let clients = Clients::default();
     std::thread::scope(|scope| {
-        while !run.is_stopping() {
-            let Ok((stream, _)) = listener.accept() else {
-                std::thread::park_timeout(IDLE);
-                continue;
-            };
-            if commands.fetch_add(1, Ordering::Relaxed) >= COMMANDS_MAX {
-                commands.fetch_sub(1, Ordering::Relaxed);
+        while wait_for_client(&listener, run)? {
+            let Ok((stream, _)) = listener.accept() else { continue };
+            let Some(place) = clients.enter(&stream) else {
                 reply(&stream, &Answer::Error("the run is busy with other commands: try again".to_owned()));
                 continue;
-            }
-            let commands = &commands;
+            };
+            let clients = &clients;
             let thread = std::thread::Builder::new().name("uswap-command".to_owned()).stack_size(STACK_BYTES);
             let started = thread.spawn_scoped(scope, move || {
                 reply(&stream, &answer(run, &stream));
-                commands.fetch_sub(1, Ordering::Relaxed);
+                clients.leave(place);
             });
             if started.is_err() {
-                commands.fetch_sub(1, Ordering::Relaxed);
+                clients.leave(place);
             }
         }
-    });
-    Ok(())
+        // Who has not said what it wants is not waited for.
+        clients.hear_no_more();
+        Ok(())
+    })
+}
+
+/// False: the run has ended.
+fn wait_for_client(listener: &UnixListener, run: &impl Obey) -> std::io::Result<bool> {
+    let ended = run.ended();
+    loop {
+        let mut events = [PollFd::new(listener, PollFlags::IN), PollFd::new(&ended, PollFlags::IN)];
+        match poll(&mut events, None) {
+            Ok(_) => return Ok(events[1].revents().is_empty()),
+            Err(Errno::INTR) => (),
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+/// Who is connected, so that the end of the run need not wait for them.
+#[derive(Default)]
+struct Clients([Mutex<Option<UnixStream>>; COMMANDS_MAX]);
+
+impl Clients {
+    /// The number of a place for one more.
+    fn enter(&self, stream: &UnixStream) -> Option<usize> {
+        let place = (0..COMMANDS_MAX).find(|&place| self.place(place).is_none())?;
+        *self.place(place) = Some(stream.try_clone().ok()?);
+        Some(place)
+    }
+
+    fn leave(&self, place: usize) {
+        *self.place(place) = None;
+    }
+
+    /// Reading from any of them ends; what they are told still arrives.
+    fn hear_no_more(&self) {
+        for stream in (0..COMMANDS_MAX).filter_map(|place| self.place(place).take()) {
+            let _is_gone = stream.shutdown(Shutdown::Read);
+        }
+    }
+
+    fn place(&self, place: usize) -> MutexGuard<'_, Option<UnixStream>> {
+        self.0[place].lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
 }
 
 fn answer(run: &impl Obey, stream: &UnixStream) -> Answer {

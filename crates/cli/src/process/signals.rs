@@ -5,13 +5,17 @@
 //! ignoring: an ignored signal would be inherited, a handler is not.
 
 use std::io;
+use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 use rustix::process::Signal;
 use signal_hook::consts::signal::{
     SIGALRM, SIGCHLD, SIGCONT, SIGHUP, SIGINT, SIGIO, SIGQUIT, SIGTERM, SIGTSTP, SIGTTIN, SIGTTOU, SIGURG,
     SIGUSR1, SIGUSR2, SIGVTALRM, SIGWINCH, SIGXCPU,
 };
-use signal_hook::iterator::SignalsInfo;
+use signal_hook::iterator::backend::SignalDelivery;
 use signal_hook::iterator::exfiltrator::origin::{Origin, WithOrigin};
 
 /// The terminal sends these to the whole process group: the program has them already.
@@ -49,7 +53,7 @@ impl Received {
 
 /// The handlers, from now to the end of uswap.
 pub struct Watched {
-    signals: SignalsInfo<WithOrigin>,
+    signals: SignalDelivery<UnixStream, WithOrigin>,
 }
 
 impl Watched {
@@ -63,18 +67,37 @@ impl Watched {
         let optional =
             FROM_TERMINAL.iter().chain(&SENT_ON).filter(|&&number| ignored & (1 << (number - 1)) == 0);
         let always = [SIGCHLD, SIGCONT];
-        let signals = SignalsInfo::<WithOrigin>::new(always.iter().chain(optional))?;
+        let (read, write) = UnixStream::pair()?;
+        let all = always.iter().chain(optional);
+        let signals = SignalDelivery::with_pipe(read, write, WithOrigin::default(), all)?;
         Ok(Self { signals })
     }
 
     /// Waits for at least one signal and returns what came.
     pub fn wait(&mut self) -> Vec<Received> {
-        self.signals.wait().map(|origin| origin_of(&origin)).collect()
+        self.wait_until(None)
     }
 
-    /// Returns what came, without waiting.
-    pub fn pending(&mut self) -> Vec<Received> {
-        self.signals.pending().map(|origin| origin_of(&origin)).collect()
+    /// Waits for at least one signal, but no longer than `time`, and returns what came.
+    pub fn wait_for(&mut self, time: Duration) -> Vec<Received> {
+        self.wait_until(Some(Instant::now() + time))
+    }
+
+    fn wait_until(&mut self, end: Option<Instant>) -> Vec<Received> {
+        loop {
+            let received: Vec<_> = self.signals.pending().map(|origin| origin_of(&origin)).collect();
+            let left = end.map(|end| end.saturating_duration_since(Instant::now()));
+            if !received.is_empty() || left.is_some_and(|left| left.is_zero()) {
+                return received;
+            }
+            let timeout = left.map(|left| Timespec {
+                tv_sec: left.as_secs().cast_signed(),
+                tv_nsec: left.subsec_nanos().into(),
+            });
+            let answer = poll(&mut [PollFd::new(self.signals.get_read(), PollFlags::IN)], timeout.as_ref());
+            // The handler has written to the pipe before it interrupts.
+            assert!(answer.is_ok() || answer == Err(Errno::INTR), "the pipe of signals is open");
+        }
     }
 }
 

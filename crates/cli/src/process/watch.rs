@@ -165,7 +165,8 @@ fn stay_with_the_rest<M: Manager>(manager: &M, signals: &mut Watched, notices: N
                  (Ctrl-C asks them to end, a second Ctrl-C leaves them without uswap)"
             ));
         }
-        for received in signals.pending() {
+        // An orphan that ends comes to uswap as SIGCHLD: the pause is for managed processes whose parent still lives.
+        for received in signals.wait_for(pause) {
             if let Some(number) = received.asks_to_end() {
                 if asked_before {
                     if notices != Notices::Quiet {
@@ -180,7 +181,6 @@ fn stay_with_the_rest<M: Manager>(manager: &M, signals: &mut Watched, notices: N
             }
             send_to_orphans(received);
         }
-        std::thread::sleep(pause);
         pause = (pause * 2).min(AFTER_POLL_MAX);
     }
 }

@@ -1,5 +1,6 @@
 //! What a run does when it is told to (`crate::control`): write-back by age, and swap files that come and go.
 
+use std::os::fd::{AsFd as _, BorrowedFd};
 use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc;
@@ -47,8 +48,8 @@ const STEP: Duration = Duration::from_millis(5);
 const LOOK: Duration = Duration::from_millis(50);
 
 impl Obey for Shared {
-    fn is_stopping(&self) -> bool {
-        Shared::is_stopping(self)
+    fn ended(&self) -> BorrowedFd<'_> {
+        self.stop.as_fd()
     }
 
     fn write_back(&self, age: Duration) -> Result<String, String> {
@@ -58,7 +59,7 @@ impl Obey for Shared {
             if Shared::is_stopping(self) {
                 return Err(ended());
             }
-            std::thread::park_timeout(LOOK.min(age.saturating_sub(marked_at.elapsed())));
+            self.sleep(age.saturating_sub(marked_at.elapsed()));
         }
         let before = self.segment.pool().resident_bytes();
         let (answer, written) = mpsc::channel();
@@ -223,7 +224,7 @@ fn wait_for_all(shared: &Shared, have: impl Fn() -> HaveOpen) -> Result<(), Stri
                 return Err(format!("process {pid} of the run does not answer (is it stopped?)"));
             }
             HaveOpen::NotYet(_) if Shared::is_stopping(shared) => return Err(ended()),
-            HaveOpen::NotYet(_) => std::thread::park_timeout(STEP),
+            HaveOpen::NotYet(_) => shared.sleep(STEP),
         }
     }
 }

@@ -6,7 +6,7 @@
 //! else to ask for than the segment, the swap files, the place for messages, and `/dev/userfaultfd`.
 
 use std::io::Read as _;
-use std::os::fd::AsRawFd as _;
+use std::os::fd::{AsFd as _, AsRawFd as _};
 use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 use std::time::Duration;
@@ -41,7 +41,10 @@ pub fn run(shared: &Shared) {
             return;
         }
     };
-    let ends = [PollEntry::readable_raw(listener.as_raw_fd()), PollEntry::readable(shared.ending.fd())];
+    let ends = [
+        PollEntry::readable_raw(listener.as_raw_fd()),
+        PollEntry::readable_raw(shared.stop.as_fd().as_raw_fd()),
+    ];
     while !shared.is_stopping() {
         let mut entries = ends;
         if poll(&mut entries, Timeout::Forever).is_ok()

@@ -27,11 +27,13 @@ impl Locked {
         }
         self.is_told = true;
         let most = live(shared)
-            .filter_map(|record| Some((locked_bytes(Some(record.pid())).ok()?, record)))
+            .filter_map(|record| {
+                Some((shared.processes.look(record, |pid| locked_bytes(Some(pid)).ok())??, record))
+            })
             .max_by_key(|(bytes, _)| *bytes)
             .filter(|(bytes, _)| *bytes > 0);
         let who = match most {
-            Some((_, record)) => format!("process {} ({})", record.pid(), name_of(record)),
+            Some((_, record)) => format!("process {} ({})", record.pid(), name_of(shared, record)),
             None => "a process that has ended".to_owned(),
         };
         shared.warn(&text(&who, locked, ram));

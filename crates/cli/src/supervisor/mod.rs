@@ -23,18 +23,17 @@ mod shared;
 mod shares;
 mod shrinker;
 mod stat;
+mod stop;
 mod storer;
 mod tree;
 mod unmanaged;
 
 use std::ops::RangeInclusive;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 
 pub use files::SwapFileOptions;
 use shared::Shared;
-use uswap_core::budget::Signal;
 
 use crate::named::Rule;
 use crate::report::{RunReport, SwapFileUse};
@@ -190,16 +189,56 @@ impl Supervisor {
 
     /// Ends the threads and reports.
     pub fn finish(self) -> RunReport {
-        self.shared.stopping.store(true, Ordering::Release);
-        self.shared.ending.raise();
-        // They sleep; a short program should not wait for that.
-        self.threads.iter().for_each(|thread| thread.thread().unpark());
-        self.shared.raise(Signal::Shrink);
+        self.shared.end();
         for thread in self.threads {
             if thread.join().is_err() {
                 self.shared.warn("a thread of the supervisor ended with an internal error");
             }
         }
         account::report(&self.shared)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::control;
+
+    fn options() -> Options {
+        let dir = std::env::temp_dir();
+        Options {
+            ram_bytes: 64 << 20,
+            pool: PoolSize::Auto,
+            swap_files: vec![SwapFileOptions { dir, bytes_max: 64 << 20, priority: -1, kind: None }],
+            swap_min_free_bytes: 0,
+            swap_bytes_a_day: None,
+            on_full: OnFull::Grow,
+            rules: Vec::new(),
+            cpus: Cpus::Auto,
+            allow_tmpfs: true,
+            keep_after_setuid: false,
+            verbosity: 0,
+        }
+    }
+
+    /// What the threads wait for without work has no end in tests, so one that does not hear of the end of the run hangs here.
+    #[test]
+    fn the_end_of_a_run_waits_for_no_pause() {
+        // The first end comes while the threads start, the last when they have long waited.
+        for wait_ms in [0, 0, 0, 1, 2, 5, 10, 50] {
+            let mut supervisor = match Supervisor::start(options()) {
+                Ok(supervisor) => supervisor,
+                Err(error) => return println!("SKIP no run is possible here: {error}"),
+            };
+            let mut program = std::process::Command::new("true").spawn().unwrap();
+            supervisor.attach(program.id());
+            std::thread::sleep(std::time::Duration::from_millis(wait_ms));
+            // It connects and says nothing.
+            let silent = control::connect(std::process::id());
+            assert!(silent.is_ok() || wait_ms < 50, "{silent:?}");
+            program.wait().unwrap();
+            let report = supervisor.finish();
+            assert_eq!(report.warnings, Vec::<String>::new());
+        }
     }
 }

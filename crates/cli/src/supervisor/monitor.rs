@@ -70,7 +70,7 @@ pub fn run(shared: &Shared) {
         }
         pressure::follow(shared);
         locked.follow(shared);
-        std::thread::park_timeout(interval(used, marks.register));
+        shared.sleep(interval(used, marks.register));
     }
     shares.finish(shared);
     locked.follow(shared);

@@ -2,7 +2,6 @@
 //!
 //! Only threads that may run wherever the run may are moved, and only those that were moved get their freedom back; what is placed by a program is that program's affair.
 
-use std::thread::park_timeout;
 use std::time::{Duration, Instant};
 
 use uswap_core::counters::{Counter, FaultSource};
@@ -40,14 +39,14 @@ pub fn run(shared: &Shared) {
             Wish::Spread => placer.spread(),
         }
         let started = Instant::now();
-        park_timeout(Duration::from_nanos(EPOCH_NS));
+        shared.sleep(Duration::from_nanos(EPOCH_NS));
         if shared.segment.placement().together().is_some() {
             shared.segment.counters().add(Counter::TogetherNs, started.elapsed().as_nanos() as u64);
         }
     }
     placer.spread();
     while placer.shared.segment.placement().together().is_some() && !shared.is_stopping() {
-        park_timeout(Duration::from_millis(1));
+        shared.sleep(Duration::from_millis(1));
         placer.spread();
     }
 }

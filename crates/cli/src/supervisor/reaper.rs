@@ -113,7 +113,7 @@ pub fn run(shared: &Shared) {
         // The next child that gets a record has its own time.
         unclaimed.retain(|id, _| shared.segment.mms().record(*id).state() == MmState::Forked);
         let empty = shared.segment.counters().get(Counter::Staged) == 0;
-        std::thread::park_timeout(if empty { LOOK_EVERY_WHEN_EMPTY } else { LOOK_EVERY });
+        shared.sleep(if empty { LOOK_EVERY_WHEN_EMPTY } else { LOOK_EVERY });
     }
 }
 

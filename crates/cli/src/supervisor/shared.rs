@@ -3,8 +3,8 @@
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Instant;
+use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::time::{Duration, Instant};
 
 use anyhow::anyhow;
 use uswap_core::budget::Signal;
@@ -13,7 +13,6 @@ use uswap_core::pool::{Pool, ZSPAGE_BYTES};
 use uswap_core::segment::{Geometry, Segment};
 use uswap_engine::platform::{Backing, FileBuffer, FileError};
 use uswap_engine::reaper::GiveBack;
-use uswap_os::fd::Event;
 use uswap_os::file::AllowTmpfs;
 use uswap_os::futex::{self, Scope};
 use uswap_os::memory::{self, Access};
@@ -26,6 +25,7 @@ use super::commands::{Aged, Emptying};
 use super::files::{ADDED_BYTES_MIN, OpenFiles, slots_of};
 use super::pressure::Pressure;
 use super::processes::Processes;
+use super::stop::Stop;
 use super::{OnFull, Options};
 use crate::message::say;
 use crate::report::Unmanaged;
@@ -43,9 +43,8 @@ pub struct Shared {
     pub processes: Processes,
     /// In the name of the socket of [`super::descriptors`].
     pub token: u64,
-    pub stopping: AtomicBool,
-    /// Raised with `stopping`, for a thread that polls.
-    pub ending: Event,
+    /// Ends the threads of the supervisor, and their waiting.
+    pub stop: Stop,
     pub started: Instant,
     pub peaks: Peaks,
     warnings: Mutex<Vec<String>>,
@@ -118,9 +117,7 @@ impl Shared {
             files,
             processes: Processes::default(),
             token: random_number()?,
-            ending: Event::new()
-                .map_err(|errno| anyhow!("uswap has no descriptor free ({errno}): see 'ulimit -n'"))?,
-            stopping: AtomicBool::new(false),
+            stop: Stop::new()?,
             started: Instant::now(),
             peaks: Peaks::default(),
             warnings: Mutex::new(Vec::new()),
@@ -147,7 +144,20 @@ impl Shared {
     }
 
     pub fn is_stopping(&self) -> bool {
-        self.stopping.load(Ordering::Acquire)
+        self.stop.is_asked()
+    }
+
+    /// Waits for so long, or until the run ends.
+    pub fn sleep(&self, time: Duration) {
+        self.stop.pause(time);
+    }
+
+    /// The run has ended: every thread of the supervisor finds out at once, whatever it waits for.
+    pub fn end(&self) {
+        self.stop.ask();
+        // Behind that: who waits for a signal reads its count before it asks whether the run has ended.
+        self.raise(Signal::Shrink);
+        self.raise(Signal::Store);
     }
 
     /// Says something once and keeps it for the report.

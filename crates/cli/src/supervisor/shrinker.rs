@@ -28,7 +28,8 @@ use crate::message::say;
 /// Uncompressed pages in the pool that are worth a batch of their own.
 const RAW_PAGES_MIN: u64 = 64;
 
-const IDLE: Duration = Duration::from_millis(20);
+/// Without an end in tests: who goes on waiting when the run has ended hangs there.
+const IDLE: Duration = if cfg!(test) { Duration::from_secs(1 << 30) } else { Duration::from_millis(20) };
 
 /// So often is looked for holes in a pool that has room.
 const COMPACT_EVERY: Duration = Duration::from_millis(100);
@@ -163,10 +164,14 @@ pub fn run(shared: &Shared) {
     let mut compaction = Compaction { ended: Instant::now(), took: Duration::ZERO };
     let mut away = Away::new(shared);
     let mut aged = AgedWork::default();
-    while !shared.is_stopping() {
+    loop {
+        // Before the question whether the run has ended: its end raises the signal too.
+        let seen = shared.segment.budget().signal_count(Signal::Shrink);
+        if shared.is_stopping() {
+            break;
+        }
         away.follow(shared);
         let is_emptying = empty_a_file(&mut shrinker, &writer, &mut buffer);
-        let seen = shared.segment.budget().signal_count(Signal::Shrink);
         let raw = counters.get(Counter::Incompressible);
         if excess_bytes(shared.segment) == 0 && raw < raw_seen + RAW_PAGES_MIN {
             if aged.write_batch(&mut shrinker, &writer, &mut buffer) || is_emptying {
@@ -188,6 +193,9 @@ pub fn run(shared: &Shared) {
         }
         after(&writer, batch, is_tight, &mut aged);
     }
+    // Who waits for an answer finds that nobody will send one.
+    shared.aged.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).clear();
+    *shared.emptying.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = None;
 }
 
 /// Moves a batch of what is in the swap file that the user wants to be emptied, if there is one. It takes turns with what the pool needs.
@@ -284,7 +292,7 @@ fn after(writer: &Writer<'_>, batch: Batch, is_tight: bool, aged: &mut AgedWork)
     let shared = writer.shared;
     match batch {
         Batch::Written { .. } | Batch::Compacted { .. } => (),
-        Batch::NothingToWrite => std::thread::park_timeout(Duration::from_millis(2)),
+        Batch::NothingToWrite => shared.sleep(Duration::from_millis(2)),
         Batch::LeftToOthers { file, error } => shared.warn(&left_to_others(shared, file, error)),
         Batch::FilesFull | Batch::Failed { .. } => {
             if let Some(reason) = writer.hindrance(batch) {
@@ -322,7 +330,7 @@ fn what_failed(shared: &Shared, file: FileId, error: FileError) -> String {
 fn cannot_write(shared: &Shared, is_tight: bool, reason: &Reason) {
     let Reason { what, advice } = reason;
     if !is_tight {
-        std::thread::park_timeout(AFTER_ERROR);
+        shared.sleep(AFTER_ERROR);
         return;
     }
     let pool = shared.segment.pool();
@@ -345,7 +353,7 @@ fn cannot_write(shared: &Shared, is_tight: bool, reason: &Reason) {
             signal_all(shared, SIGKILL);
         }
     }
-    std::thread::park_timeout(AFTER_ERROR);
+    shared.sleep(AFTER_ERROR);
 }
 
 fn signal_all(shared: &Shared, signal: u32) {
@@ -366,11 +374,11 @@ fn stop_all(shared: &Shared, Reason { what, advice }: &Reason) {
         if is_stopped(shared) || shared.is_stopping() {
             break;
         }
-        std::thread::park_timeout(Duration::from_millis(1));
+        shared.sleep(Duration::from_millis(1));
     }
     // Who is continued first is the program: by uswap, which is stopped with it so that the shell takes the terminal back.
     while is_stopped(shared) && !shared.is_stopping() {
-        std::thread::park_timeout(AFTER_ERROR);
+        shared.sleep(AFTER_ERROR);
     }
     signal_all(shared, SIGCONT);
 }

@@ -23,7 +23,8 @@ use super::shrinker::block;
 /// Too large for a stack.
 static WORKSPACE: Mutex<Workspace> = Mutex::new(Workspace::new());
 
-const IDLE_NS: u64 = 100_000_000;
+/// Without an end in tests: who goes on waiting when the run has ended hangs there.
+const IDLE_NS: u64 = if cfg!(test) { u64::MAX / 4 } else { 100_000_000 };
 
 /// After so long without work the buffers of reads are given back.
 const REST_AFTER: Duration = Duration::from_millis(50);
@@ -102,9 +103,13 @@ pub fn run(shared: &Shared) {
     let mut reads = Reads { shared, reads: file::BackgroundReads::new(LOAD_BUFFER_BYTES) };
     jobs.set_open(true);
     let mut idle_since = None;
-    while !shared.is_stopping() {
-        away.follow(shared);
+    loop {
+        // Before the question whether the run has ended: its end raises the signal too.
         let seen = shared.segment.budget().signal_count(Signal::Store);
+        if shared.is_stopping() {
+            break;
+        }
+        away.follow(shared);
         match block(storer.turn(shared.segment, shared, &mut reads)) {
             Turn::Ended => idle_since = None,
             Turn::Reads => block(reads.wait()),
