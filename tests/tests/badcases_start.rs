@@ -1,6 +1,6 @@
 //! What cannot work says so at once: a clear message, a right exit code, no hang.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 use uswap_tests::{Outcome, Run, Scratch, needs, skip, turn, uswap_binary};
@@ -119,4 +119,93 @@ fn badcases_doctor_speaks_of_userfaultfd() {
     let Some(binary) = binary() else { return };
     let outcome = run_words(&binary, &["doctor"]);
     assert!(format!("{}{}", outcome.stdout, outcome.stderr).contains("userfaultfd"), "{outcome:?}");
+}
+
+/// The agent that the command finds by itself.
+fn agent(binary: &Path) -> PathBuf {
+    let dir = binary.parent().expect("it is in a directory");
+    let places = [dir.join("libuswap_agent.so"), dir.join("../lib/uswap/libuswap_agent.so")];
+    places.into_iter().find(|path| path.is_file()).expect("an agent lies beside the command")
+}
+
+/// What is no agent, or not all of it, or of other sources, is refused before anything runs; `doctor` says so too.
+#[test]
+fn badcases_agent_that_is_none() {
+    let _turn = turn();
+    let Some(binary) = binary() else { return };
+    let scratch = Scratch::new();
+    let file = scratch.file("libuswap_agent.so");
+    let whole = std::fs::read(agent(&binary)).expect("the agent can be read");
+    let libm = ["/lib/x86_64-linux-gnu/libm.so.6", "/usr/lib64/libm.so.6", "/usr/lib/libm.so.6"];
+    let libm = libm.iter().find_map(|path| std::fs::read(path).ok()).unwrap_or_default();
+    let script = b"#!/bin/sh\nexit 0\n".to_vec();
+    let mut cases = vec![
+        (Vec::new(), "empty"),
+        (script, "not a shared library"),
+        (of_other_sources(&whole), "other sources"),
+    ];
+    if !libm.is_empty() {
+        cases.push((libm, "not an agent of uswap"));
+    }
+    for end in [1, 63, 64, 832, 4095, whole.len() / 4, whole.len() / 2, whole.len() - 64, whole.len() - 1] {
+        cases.push((whole[..end].to_vec(), "cut off"));
+    }
+    for (bytes, seen) in cases {
+        std::fs::write(&file, &bytes).expect("there is room");
+        let agent = file.to_str().expect("a plain path");
+        let run = Run::plain(&binary).args(["run", "-q", "--ram", "64M", "--", "echo", "it ran"]);
+        let outcome = run.env("USWAP_AGENT", agent).timeout(Duration::from_secs(20)).finish();
+        refused(&outcome, &[seen]);
+        assert_eq!(outcome.code, Some(125), "{} bytes: {}", bytes.len(), outcome.stderr);
+        for word in [agent, "budget", "USWAP_AGENT"] {
+            assert!(outcome.stderr.contains(word), "no {word} in: {}", outcome.stderr);
+        }
+        let outcome = Run::plain(&binary).arg("doctor").env("USWAP_AGENT", agent).finish();
+        assert_eq!(outcome.code, Some(1), "{}", outcome.stdout);
+        assert!(outcome.stdout.contains(seen), "no {seen} in: {}", outcome.stdout);
+    }
+    std::fs::write(&file, &whole).expect("there is room");
+    let run = Run::plain(&binary).args(["run", "-q", "--ram", "64M", "--", "echo", "it ran"]);
+    let outcome = run.env("USWAP_AGENT", file.to_str().expect("a plain path")).finish();
+    outcome.must_succeed();
+    assert_eq!(outcome.stdout, "it ran\n");
+}
+
+/// The same library, but with another hash of its sources wherever it is written.
+fn of_other_sources(agent: &[u8]) -> Vec<u8> {
+    const OWNER: &[u8] = b"\x01\0\0\0uswap\0\0\0";
+    let note = agent.windows(OWNER.len()).position(|window| window == OWNER).expect("the agent has a note");
+    let sources = note + OWNER.len() + 16;
+    let mut other = agent.to_vec();
+    for half in [sources, sources + 8] {
+        let bytes = &agent[half..half + 8];
+        for at in (0..agent.len() - 8).filter(|&at| agent[at..at + 8] == *bytes) {
+            other[at] ^= 0xff;
+        }
+    }
+    other
+}
+
+/// Who installs uswap anew while it runs something gets no mixture: what starts from then on is left alone, and one of them says so for all.
+#[test]
+fn badcases_agent_replaced_while_it_runs() {
+    let _turn = turn();
+    let Some(binary) = binary() else { return };
+    let scratch = Scratch::new();
+    let (file, new) = (scratch.file("libuswap_agent.so"), scratch.file("new.so"));
+    let whole = std::fs::read(agent(&binary)).expect("the agent can be read");
+    std::fs::write(&file, &whole).expect("there is room");
+    std::fs::write(&new, of_other_sources(&whole)).expect("there is room");
+    let script = "/bin/echo before; mv \"$0\" \"$1\"; /bin/echo one; /bin/echo two; exec /bin/echo three";
+    let words = ["run", "-q", "--ram", "64M", "--", "/bin/sh", "-c", script];
+    let outcome = Run::plain(&binary)
+        .args(words)
+        .args([&new, &file])
+        .env("USWAP_AGENT", file.to_str().expect("a plain path"))
+        .timeout(Duration::from_secs(20))
+        .finish();
+    outcome.must_succeed();
+    assert_eq!(outcome.stdout, "before\none\ntwo\nthree\n");
+    let said = outcome.stderr.matches("is not of the sources").count();
+    assert_eq!(said, 1, "once for all: {}", outcome.stderr);
 }

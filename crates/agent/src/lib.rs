@@ -35,7 +35,13 @@ mod supervisor;
 mod swap_files;
 mod sync;
 
+use uswap_identity::Note;
 use uswap_os::{message, process};
+
+/// Says which sources this was built from. `uswap run` reads it in the file before it has it preloaded. Linkers make a note of what is in a section of such a name.
+#[used]
+#[unsafe(link_section = ".note.uswap")]
+static IDENTITY: Note = Note::own();
 
 /// A broken invariant inside someone else's program: say so and stop, rather than go on with data that may be wrong.
 #[panic_handler]

@@ -7,9 +7,9 @@ use crate::state::{self, OPTIONS, Phase, SEGMENT, SEGMENT_BYTES, SEGMENT_START};
 use crate::{hooks, kswapd, supervisor};
 use core::ffi::{CStr, c_char, c_int};
 use core::sync::atomic::Ordering;
-use uswap_core::segment::Segment;
+use uswap_core::segment::{Notice, Segment};
 use uswap_os::memory::{self, Access};
-use uswap_os::process;
+use uswap_os::{message, process};
 
 #[used]
 #[unsafe(link_section = ".init_array")]
@@ -45,15 +45,39 @@ fn join(value: &[u8]) -> Option<()> {
     let bytes = file.status().ok()?.bytes as usize;
     let words = memory::map_shared_words(&file, bytes, Access::ReadWrite).ok()?;
     drop(file);
+    let segment = match Segment::open(words) {
+        Ok(segment) if segment.sources() == uswap_identity::OWN.words() => segment,
+        other => {
+            if other.map_or(true, |segment| segment.is_first_to_say(Notice::OtherSources)) {
+                say_other_sources();
+            }
+            // SAFETY: 1. the mapping is new, and nobody else knows of it.
+            let _unmapped = unsafe { memory::unmap(words.as_ptr() as usize, bytes) };
+            return None;
+        }
+    };
     SEGMENT_START.store(words.as_ptr() as usize, Ordering::Release);
     SEGMENT_BYTES.store(bytes, Ordering::Release);
-    SEGMENT.set(Segment::open(words).ok()?.waiting_by(contend::wait_for_lock));
+    SEGMENT.set(segment.waiting_by(contend::wait_for_lock));
     state::keep_workspaces_out_of_cores().ok()?;
     state::set_phase(Phase::Watching);
     hooks::register_fork_handlers();
     memory::keep_unlocked_page().ok()?;
     kswapd::start(kswapd::Begin::Watching);
     Some(())
+}
+
+/// The segment is of other sources than this agent, whose file was replaced since the run began, or is another one than the run's: nothing else in it is read.
+fn say_other_sources() {
+    message::write_message(
+        state::MESSAGES_FD,
+        format_args!(
+            "uswap: process {} and others that start now run outside the budget: their libuswap_agent.so (build {:08x}) is not \
+             of the sources of the 'uswap' that runs them. Was uswap installed anew meanwhile? Start the run again.\n",
+            process::process_id(),
+            uswap_identity::OWN.build()
+        ),
+    );
 }
 
 /// The record is complete: the supervisor may look at the process. On kswapd.

@@ -35,7 +35,7 @@ fn start_and_stay(arguments: &RunArguments) -> Result<Ending, StartFailure> {
     let own_path = std::env::current_exe().map_err(|error| {
         StartFailure::own(format!("uswap cannot find its own file ({error}): is /proc mounted?"))
     })?;
-    let agent = agent_file::find(std::env::var_os("USWAP_AGENT").as_deref(), &own_path)?;
+    let agent = agent_file::find_and_check(std::env::var_os("USWAP_AGENT").as_deref(), &own_path)?;
     let mut json = arguments.json.as_deref().map(create_json).transpose()?;
     let options = options(arguments)?;
     if arguments.verbose > 0 {

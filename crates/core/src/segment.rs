@@ -24,7 +24,11 @@ use uswap_units::{MmId, PAGE_BYTES, TableId};
 
 const MAGIC: u64 = u64::from_le_bytes(*b"uswapsg1");
 const HEADER_WORDS: usize = PAGE_BYTES / 8;
-/// Behind the sizes.
+/// Which sources the creator was built from: behind the sizes.
+const SOURCES: usize = 6;
+/// What was said to the user already, a bit each. Stays where it is as long as `MAGIC` does: agents of other sources find it too.
+const SAID: usize = 15;
+/// Behind the sources.
 const FILE_KEY_START: usize = 8;
 const BUDGET_START: usize = 16;
 /// Notes that structures keep in the header, each on a cache line of its own.
@@ -136,6 +140,15 @@ impl Layout {
     }
 }
 
+/// What one process of a run says for all of them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Notice {
+    /// Its agent is of other sources than the run.
+    OtherSources = 1,
+    /// The supervisor is gone.
+    SupervisorGone = 2,
+}
+
 /// Why a slice is not a segment.
 #[derive(Debug, PartialEq, Eq)]
 pub enum NotASegment {
@@ -212,6 +225,22 @@ impl<'a> Segment<'a> {
             return Err(NotASegment::TooShort);
         }
         Ok(Segment { words, layout, me: SUPERVISOR, contended: spin })
+    }
+
+    /// A hash of the sources that the creator was built from; 0 if it has not said.
+    pub fn sources(&self) -> [u64; 2] {
+        [SOURCES, SOURCES + 1].map(|index| self.words[index].load(Ordering::Relaxed))
+    }
+    /// Says which sources the creator was built from: who opens the segment must be of the same.
+    pub fn set_sources(&self, sources: [u64; 2]) {
+        for (word, value) in self.words[SOURCES..].iter().zip(sources) {
+            word.store(value, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether nobody has said this before. Who gets `true` says it.
+    pub fn is_first_to_say(&self, what: Notice) -> bool {
+        self.words[SAID].fetch_or(what as u64, Ordering::AcqRel) & what as u64 == 0
     }
 
     /// Where the tables are.
@@ -322,5 +351,6 @@ impl<'a> Segment<'a> {
     }
 }
 
-const _: () = assert!(FILE_KEY_START + FILE_KEY_WORDS <= BUDGET_START);
+const _: () = assert!(SOURCES + 2 <= FILE_KEY_START);
+const _: () = assert!(FILE_KEY_START + FILE_KEY_WORDS <= SAID && SAID < BUDGET_START);
 const _: () = assert!(PLACEMENT_START + PLACEMENT_WORDS <= HEADER_WORDS);

@@ -13,16 +13,17 @@ use crate::tree::{File, Tree};
 const ALLOWED: &[(&str, &[&str])] = &[
     ("units", &[]),
     ("vector", &[]),
+    ("identity", &[]),
     ("sync", &["units"]),
     ("core", &["sync", "units"]),
     ("codec", &["vector", "sync", "units"]),
     ("engine", &["core", "codec", "sync", "units"]),
     ("os", &["engine", "core", "codec", "sync", "units"]),
     ("sim", &["engine", "core", "codec", "sync", "units"]),
-    ("agent", &["os", "engine", "core", "codec", "sync", "units"]),
+    ("agent", &["identity", "os", "engine", "core", "codec", "sync", "units"]),
     ("bench", &["os", "engine", "core", "codec", "sync", "units"]),
     ("experiments", &["bench", "core", "sync", "units"]),
-    ("cli", &["bench", "os", "sim", "engine", "core", "codec", "sync", "units"]),
+    ("cli", &["bench", "identity", "os", "sim", "engine", "core", "codec", "sync", "units"]),
 ];
 
 /// Each edge between two crates is in the table.

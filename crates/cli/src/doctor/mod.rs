@@ -54,7 +54,7 @@ pub fn doctor(arguments: &DoctorArguments) -> i32 {
 fn find_agent() -> Result<String, String> {
     let own_path =
         std::env::current_exe().map_err(|error| format!("uswap cannot find its own file ({error})"))?;
-    let agent = agent_file::find(std::env::var_os("USWAP_AGENT").as_deref(), &own_path);
+    let agent = agent_file::find_and_check(std::env::var_os("USWAP_AGENT").as_deref(), &own_path);
     agent.map(|path| path.display().to_string()).map_err(|failure| failure.message)
 }
 

@@ -19,7 +19,7 @@ const PT_INTERP: u32 = 3;
 const LOADER_PATH_BYTES_MAX: usize = 4096;
 
 /// `e_machine` of x86-64, the only machine that uswap is made for; its files are little-endian.
-const MACHINE: u16 = 62;
+pub(crate) const MACHINE: u16 = 62;
 const DATA: u8 = 1;
 
 /// What kind of program a file is.
@@ -90,15 +90,15 @@ fn damaged(what: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, what)
 }
 
-fn u16_at(bytes: &[u8], offset: usize) -> u16 {
+pub(crate) fn u16_at(bytes: &[u8], offset: usize) -> u16 {
     u16::from_le_bytes(bytes[offset..offset + 2].try_into().expect("2 bytes were sliced"))
 }
 
-fn u32_at(bytes: &[u8], offset: usize) -> u32 {
+pub(crate) fn u32_at(bytes: &[u8], offset: usize) -> u32 {
     u32::from_le_bytes(bytes[offset..offset + 4].try_into().expect("4 bytes were sliced"))
 }
 
-fn u64_at(bytes: &[u8], offset: usize) -> u64 {
+pub(crate) fn u64_at(bytes: &[u8], offset: usize) -> u64 {
     u64::from_le_bytes(bytes[offset..offset + 8].try_into().expect("8 bytes were sliced"))
 }
 

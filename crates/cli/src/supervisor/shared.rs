@@ -100,6 +100,7 @@ impl Shared {
             anyhow!("the shared memory of the run cannot be mapped ({errno}): is there a limit on address space (ulimit -v)?")
         })?;
         let segment = Segment::create(words, geometry).waiting_by(super::reaper::wait_for_lock);
+        segment.set_sources(uswap_identity::OWN.words());
         segment.file_key().set(random_key()?);
         for spec in files.specs() {
             let added = segment.slots().add_file(spec);
