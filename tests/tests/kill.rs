@@ -117,3 +117,45 @@ fn kill_the_supervisor_and_nothing_hangs() {
         assert!(!outcome.stderr.contains("MISMATCH"), "{}", outcome.stderr);
     }
 }
+
+/// One process says for all of them that the supervisor is gone, though they only sleep, and `-q` was given.
+#[test]
+fn kill_the_supervisor_and_one_of_its_programs_says_so() {
+    let _turn = shared_turn();
+    if uswap_binary().is_none() {
+        return;
+    }
+    // Their own standard error leads nowhere: the supervisor's is meant.
+    let script = "for number in 1 2 3 4; do sleep 1000 2>/dev/null & done; echo $(jobs -p) ready; wait";
+    let mut running = Run::plain("/bin/sh").args(["-c", script]).uswap(64, &["-q"]).start();
+    let started = Instant::now();
+    while !running.output_so_far().contains("ready") {
+        assert!(
+            started.elapsed() < Duration::from_secs(20) && !running.ended(),
+            "{}",
+            running.messages_so_far()
+        );
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    // All have joined the run by then, and kswapd of each sleeps.
+    std::thread::sleep(Duration::from_millis(500));
+    let family = running.processes();
+    let supervisor = Process::now(running.pid()).expect("it runs");
+    supervisor.signal(Signal::KILL);
+    const SAID: &str = "was killed or has crashed";
+    let killed = Instant::now();
+    while !running.messages_so_far().contains(SAID) {
+        assert!(killed.elapsed() < Duration::from_secs(20), "nobody said so: {}", running.messages_so_far());
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    // The others notice too: each looks once in a second.
+    std::thread::sleep(Duration::from_millis(2500));
+    let said = running.messages_so_far();
+    let programs: Vec<_> = family.iter().filter(|process| process.pid != supervisor.pid).collect();
+    let alive = programs.iter().filter(|process| process.alive()).count();
+    programs.iter().for_each(|process| process.signal(Signal::KILL));
+    let _killed = running.finish();
+    assert_eq!(said.matches(SAID).count(), 1, "{said}");
+    assert!(said.contains(&format!("process {}", supervisor.pid)), "{said}");
+    assert_eq!((programs.len(), alive), (5, 5), "a shell and four that sleep go on");
+}

@@ -5,7 +5,7 @@ use crate::handlers::Preferred;
 use crate::scan::Scanner;
 use crate::state::{self, ENGINE, Phase, Request, SEGMENT};
 use crate::sync::run;
-use crate::{activate, affinity, fork, fresh, handlers, leave, locks, start, supervisor, swap_files};
+use crate::{activate, affinity, fork, fresh, handlers, leave, locks, say, start, supervisor, swap_files};
 use core::sync::atomic::{AtomicU32, Ordering};
 use uswap_core::balance::Headroom;
 use uswap_core::budget::Signal;
@@ -78,8 +78,7 @@ fn find_place(segment: &'static Segment<'static>, begin: usize) {
     if begin == Begin::TakeOver as usize {
         if let Err(reason) = supervisor::claim_record(segment) {
             crate::fatal(format_args!(
-                "process {}, a forked child, has no place in its run: {reason}. Part of its memory is swapped, so it is ended",
-                process::process_id()
+                "as a forked child it has no place in its run ({reason}), and part of it is swapped"
             ));
         }
     } else if supervisor::take_record(segment).is_none() {
@@ -101,7 +100,9 @@ fn find_place(segment: &'static Segment<'static>, begin: usize) {
         ready();
     }
     let mut counted_ns = 0;
-    let mut chores = Chores { due_ns: 0, turns_seen: 0, files_seen: None };
+    // Most processes end before anything is due.
+    let due_ns = clock::now_ns() + LOOK_NS;
+    let mut chores = Chores { due_ns, turns_seen: 0, files_seen: None, is_alone: false };
     loop {
         state::count_cpu(&mut counted_ns);
         let seen = segment.budget().signal_count(Signal::Pressure);
@@ -119,6 +120,17 @@ fn find_place(segment: &'static Segment<'static>, begin: usize) {
         }
         chores.follow_files(segment, descriptors.as_ref());
         chores.look(segment);
+        if chores.is_alone {
+            // Nobody measures or writes back any more: what was swapped out stays readable, and nothing follows it.
+            if let Some(engine) = ENGINE.get() {
+                engine.stop_evicting();
+            }
+            if let Some(asked) = fresh::wanted() {
+                fresh::looked(asked);
+            }
+            sleep(segment, seen);
+            continue;
+        }
         let marks = segment.budget().watermarks();
         let idle = segment.budget().used() <= marks.register && fresh::wanted().is_none();
         if idle || segment.budget().is_ending() {
@@ -150,6 +162,8 @@ struct Chores {
     turns_seen: u32,
     /// Changes of the swap files that were followed.
     files_seen: Option<u64>,
+    /// The supervisor is gone.
+    is_alone: bool,
 }
 
 impl Chores {
@@ -171,6 +185,10 @@ impl Chores {
         if now_ns > self.due_ns {
             self.due_ns = now_ns + LOOK_NS;
             affinity::let_go_of_the_dead(segment);
+            if !self.is_alone && !supervisor::lives() {
+                self.is_alone = true;
+                say::supervisor_is_gone(segment);
+            }
             handlers::call_if_idle(&mut self.turns_seen);
             locks::look(segment);
         }
@@ -195,9 +213,7 @@ fn work(segment: &Segment<'static>, scanner: &mut Scanner, chores: &mut Chores) 
         if run(engine.kswapd_turn(workspace)) || state::pending_request().is_some() {
             return;
         }
-        if !supervisor::lives() {
-            // Nobody measures or writes back any more: keep what is there readable, and evict nothing.
-            engine.stop_evicting();
+        if chores.is_alone {
             return;
         }
     }

@@ -28,6 +28,7 @@ mod moves;
 mod platform;
 mod register;
 mod remote;
+mod say;
 mod scan;
 mod start;
 mod state;
@@ -36,7 +37,7 @@ mod swap_files;
 mod sync;
 
 use uswap_identity::Note;
-use uswap_os::{message, process};
+use uswap_os::process;
 
 /// Says which sources this was built from. `uswap run` reads it in the file before it has it preloaded. Linkers make a note of what is in a section of such a name.
 #[used]
@@ -46,17 +47,20 @@ static IDENTITY: Note = Note::own();
 /// A broken invariant inside someone else's program: say so and stop, rather than go on with data that may be wrong.
 #[panic_handler]
 fn panic(info: &core::panic::PanicInfo<'_>) -> ! {
-    message::write_message(
-        state::MESSAGES_FD,
-        format_args!("uswap: internal error, the program is stopped to keep its data from harm: {info}\n"),
-    );
+    say::say(format_args!(
+        "internal error in process {}, it is stopped to keep its data from harm: {info}",
+        process::process_id()
+    ));
     let _sent = process::kill(process::process_id(), 6);
     process::exit_process(134)
 }
 
 /// Ends the process because its memory cannot be kept right.
 fn fatal(what: core::fmt::Arguments<'_>) -> ! {
-    message::write_message(state::MESSAGES_FD, format_args!("uswap: {what}\n"));
+    say::say(format_args!(
+        "process {} is ended, since its memory cannot be kept right: {what}",
+        process::process_id()
+    ));
     let _sent = process::kill(process::process_id(), 9);
     process::exit_process(137)
 }

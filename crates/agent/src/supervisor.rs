@@ -43,6 +43,11 @@ pub fn accept(invitation: &[u8]) -> Option<u64> {
     Some(options)
 }
 
+/// Its number, for messages: in the pid namespace of the user.
+pub fn pid() -> u32 {
+    PID.load(Ordering::Relaxed)
+}
+
 /// The file of the segment.
 pub fn open_segment() -> Result<Fd> {
     open(SEGMENT_NUMBER.load(Ordering::Relaxed), abi::O_RDWR)

@@ -123,7 +123,7 @@ pub struct RunArguments {
     /// Say more (repeat for more)
     #[arg(short, long, action = ArgAction::Count)]
     pub verbose: u8,
-    /// No closing table, no notices
+    /// No closing table and no notices; what goes wrong is said all the same
     #[arg(short, long, conflicts_with = "verbose")]
     pub quiet: bool,
     /// The program and its arguments

@@ -12,7 +12,7 @@ use std::process::Command;
 use crate::agent_file;
 use crate::args::RunArguments;
 use crate::human;
-use crate::message::{StderrAppends, say, write_stderr};
+use crate::message::{Appends, say, write_stderr};
 use crate::named;
 use crate::process::{self, Ending, Manager, Notices, StartFailure};
 use crate::program::{Care, Program, Start};
@@ -29,7 +29,7 @@ pub fn run(arguments: RunArguments) -> Ending {
 }
 
 fn start_and_stay(arguments: &RunArguments) -> Result<Ending, StartFailure> {
-    let _whole_messages = StderrAppends::begin();
+    let _whole_messages = Appends::to_stderr();
     let program = Program::find(&arguments.program[0], std::env::var_os("PATH").as_deref())?;
     accept(&program, arguments)?;
     let own_path = std::env::current_exe().map_err(|error| {
@@ -172,5 +172,9 @@ impl Manager for Attached {
 
     fn live_processes(&self) -> usize {
         self.supervisor.live_processes()
+    }
+
+    fn leave_behind(&self) {
+        self.supervisor.leave_behind();
     }
 }

@@ -18,6 +18,9 @@ use uswap_cli::process::{Manager, Notices, watch};
 /// Longer than anything here takes on a slow machine; reached only by a hang.
 const PATIENCE: Duration = Duration::from_secs(20);
 
+/// In the environment of the runner: it is told to be quiet.
+const QUIET: &str = "QUIET";
+
 struct LiveWhileFileExists(PathBuf);
 
 impl Manager for LiveWhileFileExists {
@@ -28,6 +31,8 @@ impl Manager for LiveWhileFileExists {
     fn live_processes(&self) -> usize {
         usize::from(self.0.exists())
     }
+
+    fn leave_behind(&self) {}
 }
 
 fn act_as_runner(words: &[String]) -> ! {
@@ -35,7 +40,8 @@ fn act_as_runner(words: &[String]) -> ! {
     let mut command = Command::new(program);
     command.args(arguments);
     let mut manager = LiveWhileFileExists(live_file.into());
-    match watch(&mut command, &mut manager, Notices::Many) {
+    let notices = if std::env::var_os(QUIET).is_some() { Notices::Quiet } else { Notices::Many };
+    match watch(&mut command, &mut manager, notices) {
         Ok(ending) => ending.pass_on(),
         Err(failure) => failure.ending().pass_on(),
     }
@@ -329,6 +335,28 @@ fn a_request_to_end_is_sent_to_leftovers_and_the_second_one_leaves() {
     std::fs::remove_file(&live_file).unwrap();
 }
 
+/// `-q` hides what is only good to know, not that a budget is no longer kept.
+fn leaving_processes_behind_is_said_quietly_too() {
+    let live_file = std::env::temp_dir().join(format!("uswap-live-{}-3", std::process::id()));
+    std::fs::write(&live_file, b"").unwrap();
+    let script = "setsid sh -c 'trap \"echo asked\" TERM; while :; do sleep 0.05; done' & echo $!; exit 0";
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.env(QUIET, "1");
+    let mut run = Run::start_from(command, &live_file, &["sh", "-c", script]);
+    let left = run.read_line();
+    let runner = run.child.id().to_string();
+    until("the program's end", || parent_of(&left) == Some(runner.clone()));
+    std::thread::sleep(Duration::from_millis(200));
+    run.signal(Signal::TERM);
+    assert_eq!(run.read_line(), "asked");
+    run.signal(Signal::TERM);
+    until("leaving", || run.child.try_wait().unwrap().is_some());
+    kill_process(Pid::from_raw(left.parse().unwrap()).unwrap(), Signal::KILL).unwrap();
+    let (_, _, err) = run.end();
+    assert_eq!(err, "uswap: leaving 1 process(es) on SIGTERM: their budget is not kept from now on\n");
+    std::fs::remove_file(&live_file).unwrap();
+}
+
 fn main() {
     let words: Vec<String> = std::env::args().skip(1).collect();
     if words.first().is_some_and(|word| word == "as-runner") {
@@ -351,6 +379,7 @@ fn main() {
         unmanaged_leftovers_are_not_waited_for,
         managed_leftovers_keep_the_runner_until_they_are_gone,
         a_request_to_end_is_sent_to_leftovers_and_the_second_one_leaves,
+        leaving_processes_behind_is_said_quietly_too,
     ];
     // As far as `cargo test` needs it: `--list`, and names to choose from. A failed check aborts, so the last name
     // printed is the one that failed.

@@ -24,6 +24,8 @@ pub trait Manager {
     fn attach(&mut self, pid: u32);
     /// How many processes of the run need their supervisor now.
     fn live_processes(&self) -> usize;
+    /// uswap leaves processes of the run behind, and has said so.
+    fn leave_behind(&self);
 }
 
 /// What to say while the program runs.
@@ -169,12 +171,11 @@ fn stay_with_the_rest<M: Manager>(manager: &M, signals: &mut Watched, notices: N
         for received in signals.wait_for(pause) {
             if let Some(number) = received.asks_to_end() {
                 if asked_before {
-                    if notices != Notices::Quiet {
-                        say(format_args!(
-                            "leaving {live} process(es) on {}: their budget is not kept from now on",
-                            human::signal(number)
-                        ));
-                    }
+                    say(format_args!(
+                        "leaving {live} process(es) on {}: their budget is not kept from now on",
+                        human::signal(number)
+                    ));
+                    manager.leave_behind();
                     return;
                 }
                 asked_before = true;

@@ -34,6 +34,7 @@ use std::thread::JoinHandle;
 
 pub use files::SwapFileOptions;
 use shared::Shared;
+use uswap_core::segment::Notice;
 
 use crate::named::Rule;
 use crate::report::{RunReport, SwapFileUse};
@@ -185,6 +186,11 @@ impl Supervisor {
     /// Managed processes that are alive.
     pub fn live_processes(&self) -> usize {
         processes::count_live(self.shared.segment.mms(), &self.shared.memfd)
+    }
+
+    /// The user knows that the processes which are left go on without: none of them says so.
+    pub fn leave_behind(&self) {
+        let _no_other_is = self.shared.segment.is_first_to_say(Notice::SupervisorGone);
     }
 
     /// Ends the threads and reports.
