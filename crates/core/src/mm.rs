@@ -187,9 +187,9 @@ impl<'a> MmTable<'a> {
         let mut hindered = live.filter_map(|mm| hindrance(mm.held_files()).map(|of_pid| of_pid(mm.pid())));
         hindered.next().unwrap_or(HaveOpen::All)
     }
-    /// Resident pages of all processes, as last measured.
+    /// Resident pages of all processes, as last measured; those that forks share once.
     pub fn resident_pages(&self) -> u64 {
-        self.in_use().map(|mm| mm.resident_pages()).sum()
+        self.in_use().map(|mm| mm.resident_pages().saturating_sub(mm.shared_pages())).sum()
     }
 }
 

@@ -182,6 +182,16 @@ pub fn robust_list(thread_id: u32) -> Result<usize> {
     Ok(head)
 }
 
+/// Whether two processes have one address space, as after vfork. ENOSYS where the kernel does not compare, EPERM for
+/// processes of others.
+pub fn have_same_memory(one: u32, other: u32) -> Result<bool> {
+    const KCMP_VM: usize = 1;
+    let (one, other) = (one as usize, other as usize);
+    // SAFETY:
+    // 1. All arguments are numbers; the last two mean nothing for this kind.
+    unsafe { sys::syscall6(abi::__NR_kcmp, one, other, KCMP_VM, 0, 0, 0) }.map(|order| order == 0)
+}
+
 /// What `/proc/PID/stat` says of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stat {

@@ -18,6 +18,8 @@ pub struct RunReport {
     pub ram_bytes: u64,
     /// Highest sum of anonymous resident memory of all processes of the run.
     pub resident_peak_bytes: u64,
+    /// Highest size of the shared memory that they have mapped.
+    pub shared_peak_bytes: u64,
     /// Highest size of the pool of compressed pages.
     pub pool_peak_bytes: u64,
     /// Highest size of uswap's own memory: tables, staged pages' bookkeeping, supervisor, threads' stacks.

@@ -39,10 +39,14 @@ impl Lines {
 
     fn memory(&mut self, report: &RunReport) {
         let mut text = format!(
-            "peak {} ({} of the budget): resident {}, pool {}, uswap {}",
+            "peak {} ({} of the budget): resident {}{}, pool {}, uswap {}",
             human::bytes(report.used_peak_bytes),
             human::percent(report.used_peak_bytes, report.ram_bytes),
             human::bytes(report.resident_peak_bytes),
+            match report.shared_peak_bytes {
+                0 => String::new(),
+                bytes => format!(", shared {}", human::bytes(bytes)),
+            },
             human::bytes(report.pool_peak_bytes),
             human::bytes(report.engine_peak_bytes),
         );
@@ -111,10 +115,7 @@ impl Lines {
             .map(|(name, count)| format!("{} {name}", human::count(*count)))
             .collect();
         match seen.chunks(5).collect::<Vec<_>>().as_slice() {
-            [] if report.processes_managed > 0 => {
-                self.add("pages", "none left RAM: the program fitted into its budget");
-            }
-            [] => self.add("pages", "none left RAM: no process was managed"),
+            [] => self.add("pages", &format!("none left RAM: {}", why_none_left(report))),
             chunks => {
                 for (index, chunk) in chunks.iter().enumerate() {
                     self.add(if index == 0 { "pages" } else { "" }, &chunk.join(", "));
@@ -202,6 +203,19 @@ impl Lines {
     }
 }
 
+/// Said of a run whose pages all stayed: that it fitted, only if that is true.
+fn why_none_left(report: &RunReport) -> &'static str {
+    if report.processes_managed == 0 {
+        "no process was managed"
+    } else if report.used_peak_bytes > report.ram_bytes {
+        "nothing that is over the budget could be moved"
+    } else if !report.unmanaged.is_empty() {
+        "what uswap saw fitted, but not all processes were managed"
+    } else {
+        "the program fitted into its budget"
+    }
+}
+
 #[cfg(test)]
 pub(super) mod tests {
     use super::super::{FaultKind, SwapFileUse, Unmanaged};
@@ -226,6 +240,7 @@ pub(super) mod tests {
         RunReport {
             ram_bytes: 256 << 20,
             resident_peak_bytes: 170 << 20,
+            shared_peak_bytes: 0,
             pool_peak_bytes: 71 << 20,
             engine_peak_bytes: 6 << 20,
             used_peak_bytes: 251 << 20,
@@ -333,6 +348,27 @@ uswap: budget 1 GiB, 0.5 s, 0.0 s of CPU for uswap
   processes   1 managed
 ";
         assert_eq!(report.table(), expected);
+    }
+
+    #[test]
+    fn only_a_run_that_was_seen_whole_and_within_its_budget_has_fitted() {
+        let fitting = RunReport {
+            ram_bytes: 64 << 20,
+            used_peak_bytes: 64 << 20,
+            processes_managed: 1,
+            ..RunReport::default()
+        };
+        assert!(fitting.table().contains("fitted into its budget"));
+        let over =
+            RunReport { used_peak_bytes: (64 << 20) + 1, shared_peak_bytes: 50 << 20, ..fitting.clone() };
+        let table = over.table();
+        assert!(!table.contains("fitted into its budget"), "{table}");
+        assert!(table.contains("none left RAM: nothing that is over the budget could be moved"), "{table}");
+        assert!(table.contains("resident 0 B, shared 50 MiB, pool 0 B"), "{table}");
+        let unmanaged = RunReport { unmanaged: sample().unmanaged, ..fitting };
+        let table = unmanaged.table();
+        assert!(!table.contains("fitted into its budget"), "{table}");
+        assert!(table.contains("not all processes were managed"), "{table}");
     }
 
     #[test]

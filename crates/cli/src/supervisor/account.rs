@@ -33,6 +33,7 @@ pub fn report(shared: &Shared) -> RunReport {
     RunReport {
         ram_bytes: shared.options.ram_bytes,
         resident_peak_bytes: peak(&shared.peaks.resident),
+        shared_peak_bytes: peak(&shared.peaks.shared),
         pool_peak_bytes: peak(&shared.peaks.pool),
         engine_peak_bytes: peak(&shared.peaks.engine),
         used_peak_bytes: peak(&shared.peaks.used),

@@ -7,6 +7,7 @@
 mod account;
 mod away;
 mod commands;
+mod counting;
 mod descriptors;
 mod device;
 mod files;

@@ -7,10 +7,12 @@ use std::time::{Duration, Instant};
 
 use uswap_core::balance::Headroom;
 use uswap_core::budget::Signal;
+use uswap_os::clock::thread_cpu_ns;
 use uswap_os::process::StatmFile;
 use uswap_units::{Bytes, PAGE_BYTES};
 
 use super::PoolSize;
+use super::counting::peak::Peak;
 use super::locked::Locked;
 use super::pool_share::PoolShare;
 use super::pressure;
@@ -27,12 +29,14 @@ const GROWTH_PART: u64 = 64;
 /// Without growth for so long, little memory is kept free.
 const QUIET: Duration = Duration::from_millis(250);
 
+/// Looking takes at most one part in so many of a processor, as long as [`INTERVAL_MAX`] suffices for that.
+const LOOK_PART: u64 = 20;
+
 const INTERVAL_MAX: Duration = Duration::from_millis(50);
 const INTERVAL_MIN: Duration = Duration::from_millis(2);
 
 pub fn run(shared: &Shared) {
-    let mut tree = Tree::default();
-    let own_sizes = StatmFile::open(None).ok();
+    let mut meter = Meter::new(shared);
     // It stays where the run is: what it reads of many processes is of one moment only while none of them runs.
     let mut share = (shared.options.pool == PoolSize::Auto).then(PoolShare::new);
     let mut shares = Shares::new(&shared.options.rules);
@@ -40,10 +44,11 @@ pub fn run(shared: &Shared) {
     let _only_root_may = uswap_os::thread::set_nice(uswap_os::thread::thread_id(), -15);
     let (mut last, mut grew, mut looked_at_file) = (Instant::now(), Instant::now(), Instant::now());
     while !shared.is_stopping() {
+        let began_ns = thread_cpu_ns();
         let budget = shared.segment.budget();
         let before = budget.used();
         shared.processes.follow(shared);
-        let (used, engine) = measure(shared, &mut tree, own_sizes.as_ref(), last.elapsed());
+        let (used, engine) = meter.measure(shared, last.elapsed());
         shares.follow(shared);
         // Which of the pages that came meanwhile were seen is not known.
         let expected = before.max(budget.used());
@@ -70,8 +75,10 @@ pub fn run(shared: &Shared) {
         }
         pressure::follow(shared);
         locked.follow(shared);
-        shared.sleep(interval(used, marks.register));
+        let cost_ns = thread_cpu_ns().saturating_sub(began_ns);
+        shared.sleep(interval(used, marks.register, cost_ns));
     }
+    meter.finish(shared);
     shares.finish(shared);
     locked.follow(shared);
 }
@@ -79,33 +86,63 @@ pub fn run(shared: &Shared) {
 /// So often the slots of the file are counted: a large file has many.
 const FILE_LOOK: Duration = Duration::from_millis(20);
 
-/// Half the time that it would take at least to get from here to where memory is taken under management.
-fn interval(used: Bytes, low: Bytes) -> Duration {
+/// Half the time that it would take at least to get from here to where memory is taken under management. `cost_ns`:
+/// processor time of the last look, of which there are more the more processes there are.
+fn interval(used: Bytes, low: Bytes, cost_ns: u64) -> Duration {
     let headroom = low.0.saturating_sub(used.0);
-    Duration::from_micros(headroom * 1000 / BYTES_PER_MS / 2).clamp(INTERVAL_MIN, INTERVAL_MAX)
+    let least = Duration::from_nanos(cost_ns * LOOK_PART).clamp(INTERVAL_MIN, INTERVAL_MAX);
+    Duration::from_micros(headroom * 1000 / BYTES_PER_MS / 2).clamp(least, INTERVAL_MAX)
 }
 
-/// What the run uses, and what of that is uswap's own beside the pool.
-fn measure(
-    shared: &Shared,
-    tree: &mut Tree,
-    own_sizes: Option<&StatmFile>,
-    elapsed: Duration,
-) -> (Bytes, u64) {
-    let page = PAGE_BYTES as u64;
-    let resident = tree.anonymous_pages(shared) * page;
-    let pool = shared.segment.pool().resident_bytes();
-    let own = own_sizes.and_then(|file| file.read().ok()).map_or(0, |statm| statm.anonymous_bytes());
-    let engine = shared.segment_bytes().saturating_sub(pool) + own;
-    let used = Bytes(resident + pool + engine);
-    let peaks = &shared.peaks;
-    for (peak, value) in
-        [(&peaks.resident, resident), (&peaks.pool, pool), (&peaks.engine, engine), (&peaks.used, used.0)]
-    {
-        peak.fetch_max(value, Ordering::Relaxed);
+/// Looks at all that the run uses, and keeps what is known between two looks.
+struct Meter {
+    tree: Tree,
+    own_sizes: Option<StatmFile>,
+    resident_peak: Peak,
+    used_peak: Peak,
+}
+
+impl Meter {
+    fn new(shared: &Shared) -> Meter {
+        Meter {
+            tree: Tree::new(shared),
+            own_sizes: StatmFile::open(None).ok(),
+            resident_peak: Peak::default(),
+            used_peak: Peak::default(),
+        }
     }
-    if used > shared.segment.budget().ram() {
-        peaks.over_budget_ns.fetch_add(elapsed.as_nanos() as u64, Ordering::Relaxed);
+
+    /// What the run uses, and what of that is uswap's own beside the pool.
+    fn measure(&mut self, shared: &Shared, elapsed: Duration) -> (Bytes, u64) {
+        let page = PAGE_BYTES as u64;
+        let sizes = self.tree.measure(shared);
+        let (resident, shared_memory) = (sizes.anonymous_pages * page, sizes.shared_bytes);
+        let pool = shared.segment.pool().resident_bytes();
+        let own = self.own_sizes.as_ref().and_then(|file| file.read().ok());
+        let own = own.map_or(0, |statm| statm.anonymous_bytes());
+        let engine = shared.segment_bytes().saturating_sub(pool) + own;
+        let used = Bytes(resident + shared_memory + pool + engine);
+        let certainty = sizes.certainty.in_units_of(page);
+        let peaks = &shared.peaks;
+        for (peak, value) in [
+            (&peaks.resident, self.resident_peak.note(resident, certainty)),
+            (&peaks.shared, shared_memory),
+            (&peaks.pool, pool),
+            (&peaks.engine, engine),
+            (&peaks.used, self.used_peak.note(used.0, certainty)),
+        ] {
+            peak.fetch_max(value, Ordering::Relaxed);
+        }
+        if used > shared.segment.budget().ram() {
+            peaks.over_budget_ns.fetch_add(elapsed.as_nanos() as u64, Ordering::Relaxed);
+        }
+        (used, engine)
     }
-    (used, engine)
+
+    /// The run ends: what is still doubtful counts as it is.
+    fn finish(self, shared: &Shared) {
+        let peaks = &shared.peaks;
+        peaks.resident.fetch_max(self.resident_peak.finish(), Ordering::Relaxed);
+        peaks.used.fetch_max(self.used_peak.finish(), Ordering::Relaxed);
+    }
 }

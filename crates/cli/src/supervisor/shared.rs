@@ -66,6 +66,7 @@ pub struct Shared {
 #[derive(Default)]
 pub struct Peaks {
     pub resident: AtomicU64,
+    pub shared: AtomicU64,
     pub pool: AtomicU64,
     pub engine: AtomicU64,
     pub used: AtomicU64,
