@@ -5,10 +5,10 @@
 //! word 0: state(8) | in whose hands + 1(16) | pid(32)      1: root table      2: unused      3: resident pages (measured)
 //!      4: staged pages   5: shared pages   6: fork generation   7: pages under management   8: parent record + 1
 //!      9: what it has begun in the swap table and not ended     10: which of all processes it is     11: the swap files that it has open
-//!     12: until when stalls are counted   13: their sum in ns    14..=19: what reclaim took, and what came back
-//!     20: its account of reclaim, see `share`     21: when its kswapd looked last     22: until when it has nothing to reclaim
-//!     23: protected pages     24: weight     25: threads that wait for a page
-//!     26, 27: its name   28: whether it was ever given back
+//!     12: until when stalls are counted   13: their sum in ns    14..=18: what reclaim took, and what came back
+//!     19: its account of reclaim, see `share`     20: when its kswapd looked last
+//!     21: until when it has nothing to reclaim    22: protected pages     23: weight
+//!     24: threads that wait for a page    25, 26: its name    28: whether it was ever given back
 //! ```
 //! A process holds a lock on its record that the kernel takes away when the process ends or executes another program
 //! (`uswap_os::record_lock`): whose record it is, and whether that process lives, is what the kernel says of the lock.

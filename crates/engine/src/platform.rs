@@ -1,4 +1,4 @@
-//! The seam between the engine and the world: `os` implements it over Linux, `sim` over a made-up machine.
+//! The seam between the engine and the world: the agent implements it over `os`, `sim` over a made-up machine.
 //!
 //! Calls that touch program memory are plain functions: they take effect at once. What may wait returns a future. Between two such calls the
 //! engine awaits [`Platform::step`], where the simulator may let someone else run.

@@ -6,7 +6,7 @@ use core::ops::Range;
 use uswap_codec::{PAGE_BYTES, Page, Scratch};
 use uswap_units::limits::{FILE_BUFFER_BYTES, RUN_PAGES_MAX};
 
-/// Buffers of one task: 200 KiB and the codecs' 65. A system gives memory only to what was touched: a task that serves single faults uses 36 KiB of it.
+/// Buffers of one task: 200 KiB and the codecs' 80. A system gives memory only to what was touched: a task that serves single faults uses 36 KiB of it.
 pub struct Workspace {
     /// The page that is being stored or copied.
     pub page: Page,

@@ -1,6 +1,6 @@
 //! Every maximum, with its reason and the sum.
 
-/// Managed processes of one run at once. A record is 128 bytes: 8192 * 128 B = 1 MiB of the segment, in memory as far as it was used.
+/// Managed processes of one run at once. A record is 256 bytes: 8192 * 256 B = 2 MiB of the segment, in memory as far as it was used.
 pub const MM_MAX: u32 = 8192;
 
 /// Messages taken from a userfaultfd in one read. Each is 32 bytes: 16 * 32 B = 512 B of a handler's stack.

@@ -69,7 +69,7 @@ pub struct Options {
 /// How much of the budget compressed pages may take.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PoolSize {
-    /// 60 % at first, then between 50 % and 80 %, as the program needs it, but never so much that its pages have no room.
+    /// 60 % at first, then between 10 % and 80 %, as the program needs it, but never so much that its pages have no room.
     Auto,
     /// So many bytes.
     Fixed(u64),
