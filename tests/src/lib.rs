@@ -9,6 +9,7 @@
 #![forbid(unsafe_code)]
 
 pub mod content;
+pub mod memory_group;
 pub mod pair;
 pub mod places;
 pub mod process;
@@ -18,6 +19,7 @@ pub mod sampler;
 pub mod small_disk;
 pub mod touched;
 
+pub use memory_group::MemoryGroup;
 pub use pair::{compare, compare_outputs};
 pub use places::{
     Scratch, full_size, needs, program, report, scaled_mib, scaled_mib_by, shared_turn, skip, turn,

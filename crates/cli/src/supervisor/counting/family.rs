@@ -52,6 +52,8 @@ impl Basis {
 #[derive(Clone, Copy, Debug)]
 struct Member {
     now: Now,
+    /// The most anonymous pages that it was seen to have.
+    most: u64,
     basis: Basis,
 }
 
@@ -146,13 +148,13 @@ impl Family {
             // What it had for itself it shares now.
             parent.basis = Basis::told(parent.now, parent.adds(self.copied), parent.doubt());
         }
-        let largest = self.members.values().map(|member| member.now.anonymous).max();
+        let largest = self.members.values().map(|member| member.most).max();
         let own = largest.map_or(now.anonymous, |largest| {
-            // More than any relative has: huge pages come by one fault each.
+            // More than any relative ever had: huge pages come by one fault each.
             now.faults.max(now.anonymous.saturating_sub(largest)).min(now.anonymous)
         });
         let basis = Basis { exclusive: own, ..Basis::told(now, own, own) };
-        self.members.insert(pid, Member { now, basis });
+        self.members.insert(pid, Member { now, most: now.anonymous, basis });
     }
 
     /// It has ended, or executed another program.
@@ -171,6 +173,7 @@ impl Family {
     pub fn set_anonymous(&mut self, pid: u32, anonymous: u64) {
         if let Some(member) = self.members.get_mut(&pid) {
             member.now.anonymous = anonymous;
+            member.most = member.most.max(anonymous);
         }
     }
 

@@ -159,17 +159,22 @@ impl Counting {
     /// A process that was not there at the last look.
     fn meet(&mut self, pid: u32, statm: StatmFile, sizes: Statm, now_ns: u64) {
         let Some(facts) = self.facts_allowance.pay(|| texts::facts(pid)) else { return };
-        // Its parent may have executed another program since it was looked at.
-        if self.processes.contains_key(&facts.parent) {
-            self.follow_one(facts.parent, now_ns);
-        }
+        let key = key_of(pid, &facts);
         let known = Known {
             statm,
             start_ticks: facts.start_ticks,
             borrows: borrows_memory(pid, &facts),
-            key: key_of(pid, &facts),
+            key,
             facts_ns: now_ns,
         };
+        // What its parent has now is what they share, if the parent has not executed another program since it was
+        // looked at.
+        let alone = self.families.get(&key).filter(|family| family.size() == 1);
+        let mut relatives: Vec<u32> = alone.iter().flat_map(|family| family.members()).collect();
+        relatives.push(facts.parent);
+        for relative in relatives {
+            self.follow_one(relative, now_ns);
+        }
         if !known.borrows {
             let now = Now { anonymous: sizes.anonymous_pages(), faults: facts.faults };
             self.families.entry(known.key).or_default().join(pid, facts.parent, now);
@@ -218,21 +223,26 @@ impl Counting {
     }
 
     fn follow_one(&mut self, pid: u32, now_ns: u64) {
+        if !self.processes.contains_key(&pid) {
+            return;
+        }
         let facts = self.facts_allowance.pay(|| texts::facts(pid));
         let Some(known) = self.processes.get_mut(&pid) else { return };
         known.facts_ns = now_ns;
         let Some(facts) = facts.filter(|facts| facts.start_ticks == known.start_ticks) else { return };
+        let Ok(statm) = known.statm.read() else { return };
+        let anonymous = statm.anonymous_pages();
         let (before, key) = (known.key, key_of(pid, &facts));
         let borrowed = core::mem::replace(&mut known.borrows, false);
         known.borrows = borrowed && borrows_memory(pid, &facts);
         known.key = key;
         if borrowed == known.borrows && before == key {
             if let Some(family) = self.families.get_mut(&key) {
+                family.set_anonymous(pid, anonymous);
                 family.set_faults(pid, facts.faults);
             }
             return;
         }
-        let anonymous = known.statm.read().map_or(0, |statm| statm.anonymous_pages());
         let joins = !known.borrows;
         self.leave(pid, before);
         if joins {
