@@ -43,6 +43,35 @@ fn badcases_ram_malformed_or_too_small() {
     refused(&run_words(&binary, &["run", "--ram", "256M"]), &["usage", "program", "required"]);
 }
 
+/// What makes no sense on this machine is asked back, with what may have been meant.
+#[test]
+fn badcases_sizes_beyond_the_machine() {
+    let _turn = turn();
+    let Some(binary) = binary() else { return };
+    let scratch = Scratch::new();
+    let dir = scratch.path().display();
+    let cases: &[(&[&str], i32, &str)] = &[
+        (&["--ram", "100T"], 2, "this machine has"),
+        (&["--ram", "64"], 2, "did you mean 64M?"),
+        (&["--ram", "64K"], 2, "did you mean 64M?"),
+        (&["--ram", "64M", "--swap", &format!("{dir}:8")], 2, "did you mean 8M?"),
+        (&["--ram", "64M", "--swap", "/dev/shm:256G", "--allow-tmpfs"], 125, "/dev/shm"),
+        (&["--ram", "64M", "--swap-min-free", "64"], 2, "did you mean 64M?"),
+        (&["--ram", "64M", "--swap-min-free", "1000T"], 125, "stay free"),
+        (&["--ram", "64M", "--pool", "30"], 2, "did you mean 30%?"),
+        (&["--ram", "64M", "--pool", "64M"], 2, "30%"),
+        (&["--ram", "64M", "--protect", "db=64"], 2, "db=100M"),
+        (&["--ram", "64M", "--protect", "db=1T"], 125, "--protect"),
+    ];
+    for (options, code, asked) in cases {
+        let words = [&["run"], *options, &["--", "echo", "it ran"]].concat();
+        let outcome = run_words(&binary, &words);
+        assert!(outcome.stderr.contains(asked), "{options:?}: no '{asked}' in: {}", outcome.stderr);
+        assert_eq!(outcome.code, Some(*code), "{options:?}: {}", outcome.stderr);
+        assert_eq!(outcome.stdout, "", "{options:?}");
+    }
+}
+
 #[test]
 fn badcases_unknown_program() {
     let _turn = turn();

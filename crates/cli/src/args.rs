@@ -14,7 +14,7 @@ use uswap_bench::args::BenchArguments;
 
 use crate::control::parse_age;
 use crate::named::{Named, parse_protect, parse_weight};
-use crate::size::{Share, parse_ram, parse_share, parse_size, parse_write_limit};
+use crate::size::{Share, parse_min_free, parse_ram, parse_ram_of_machine, parse_share, parse_write_limit};
 use crate::supervisor::{Cpus, OnFull};
 use crate::swap_place::{SwapPlace, parse_swap_place};
 
@@ -80,15 +80,15 @@ Exit code: 0 if the result with uswap is right, byte for byte; 1 otherwise.";
 /// Arguments of `uswap run`.
 #[derive(Debug, Args)]
 pub struct RunArguments {
-    /// RAM for the program, its children and uswap together; at least 8M
-    #[arg(long, value_name = "SIZE", value_parser = parse_ram)]
+    /// RAM for the program, its children and uswap together; at least 8M, and no more than the machine has
+    #[arg(long, value_name = "SIZE", value_parser = parse_ram_of_machine)]
     pub ram: u64,
     /// Directory of a swap file, its largest size (auto: 90 % of the free space, at most 64G), and its priority; may be given several times, see below
     #[arg(long, value_name = "DIR[:SIZE[:PRIORITY]]", default_value = "/var/tmp:auto", action = ArgAction::Append,
           value_parser = OsStringValueParser::new().try_map(parse_swap_place))]
     pub swap: Vec<SwapPlace>,
     /// What the file system of each swap file keeps free: below that, the file counts as full
-    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    #[arg(long, value_name = "SIZE", value_parser = parse_min_free)]
     pub swap_min_free: Option<u64>,
     /// How much may be written to all swap files in 24 hours, to spare a disk: beyond that, they count as full
     #[arg(long, value_name = "SIZE/day", value_parser = parse_write_limit)]
@@ -317,6 +317,10 @@ mod tests {
             ("uswap run --ram 256M", ErrorKind::MissingRequiredArgument),
             ("uswap run --ram 4M -- true", ErrorKind::ValueValidation),
             ("uswap run --ram lots -- true", ErrorKind::ValueValidation),
+            ("uswap run --ram 64 -- true", ErrorKind::ValueValidation),
+            ("uswap run --ram 1000000T -- true", ErrorKind::ValueValidation),
+            ("uswap run --ram 64M --swap-min-free 64 -- true", ErrorKind::ValueValidation),
+            ("uswap run --ram 64M --protect db=64 -- true", ErrorKind::ValueValidation),
             ("uswap run --ram 1G --pool 95% -- true", ErrorKind::ValueValidation),
             ("uswap run --ram 1G --on-full panic -- true", ErrorKind::InvalidValue),
             ("uswap run --ram 1G --swap /tmp:x -- true", ErrorKind::ValueValidation),

@@ -6,6 +6,7 @@ use uswap_core::share::{WEIGHT_DEFAULT, WEIGHT_MAX};
 
 use crate::human;
 use crate::size::parse_size;
+use uswap_units::PAGE_BYTES;
 
 /// The kernel keeps so many bytes of the name of a thread.
 const COMM_BYTES_MAX: usize = 15;
@@ -40,8 +41,8 @@ fn split<'a>(text: &'a str, example: &str) -> Result<(&'a str, &'a str), String>
 pub fn parse_protect(text: &str) -> Result<Named, String> {
     let (name, value) = split(text, "redis-server=100M")?;
     let value = parse_size(value)?;
-    if value == 0 {
-        return Err(format!("'{text}' protects nothing: give it a size, for example {name}=100M"));
+    if value < PAGE_BYTES as u64 {
+        return Err(format!("'{text}' protects less than a page: give it a size, for example {name}=100M"));
     }
     Ok(Named { name: name.to_owned(), value })
 }
@@ -120,14 +121,15 @@ mod tests {
     fn what_is_typed_is_taken_or_refused_with_an_example() {
         let named = |name: &str, value| Ok(Named { name: name.to_owned(), value });
         assert_eq!(parse_protect("redis-server=100M"), named("redis-server", 100 << 20));
-        assert_eq!(parse_protect("a=b=1K"), named("a=b", 1024));
+        assert_eq!(parse_protect("a=b=4K"), named("a=b", 4096));
         assert_eq!(parse_weight("make=1"), named("make", 1));
         assert_eq!(parse_weight("make=10000"), named("make", 10_000));
         let cases = [
             (parse_protect("redis"), "has no '='"),
             (parse_protect("=1M"), "names no program"),
             (parse_protect("redis="), "is not a size"),
-            (parse_protect("redis=0"), "protects nothing"),
+            (parse_protect("redis=0"), "protects less than a page"),
+            (parse_protect("redis=64"), "redis=100M"),
             (parse_protect("/usr/bin/redis=1M"), "give the name alone, redis=1M"),
             (parse_weight("make=0"), "is not a weight"),
             (parse_weight("make=10001"), "from 1 to 10000"),

@@ -17,6 +17,7 @@ use crate::named;
 use crate::process::{self, Ending, Manager, Notices, StartFailure};
 use crate::program::{Care, Program, Start};
 use crate::report::{RunRecord, RunReport, Unmanaged};
+use crate::size::free_bytes;
 use crate::supervisor::{Options, PoolSize, Supervisor};
 use crate::swap_place::swap_files;
 
@@ -46,6 +47,9 @@ fn start_and_stay(arguments: &RunArguments) -> Result<Ending, StartFailure> {
             human::bytes(options.ram_bytes),
             human::bytes(*options.pool_bounds().end()),
         ));
+    }
+    if !arguments.quiet {
+        note_little_room(&options);
     }
     let supervisor = Supervisor::start(options).map_err(|error| StartFailure::own(format!("{error:#}")))?;
     if arguments.verbose > 0 {
@@ -119,6 +123,21 @@ fn options(arguments: &RunArguments) -> Result<Options, StartFailure> {
         keep_after_setuid: arguments.keep_after_setuid,
         verbosity: arguments.verbose,
     })
+}
+
+/// What is asked for may become free while the program runs, so that is no mistake.
+fn note_little_room(options: &Options) {
+    for file in &options.swap_files {
+        let Ok(free_bytes) = free_bytes(&file.dir) else { continue };
+        if file.bytes_max > free_bytes {
+            say(format_args!(
+                "the swap file in '{}' may have {}, but only {} are free there: when these are used up it counts as full",
+                file.dir.display(),
+                human::bytes(file.bytes_max),
+                human::bytes(free_bytes)
+            ));
+        }
+    }
 }
 
 /// Opened before the program starts, so that a mistake in the path does not cost a run.

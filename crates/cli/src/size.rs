@@ -3,6 +3,12 @@
 //! What must hold: what is typed is taken exactly (integers, no rounding through floating point), or refused with an
 //! example of what would be right. K, M, G and T are powers of 1024, with or without `B` or `iB`.
 
+use std::ops::RangeInclusive;
+
+use uswap_units::PAGE_BYTES;
+
+use crate::human;
+
 /// Smallest `--ram`. Below it the agent's tables, one staged batch and the pool of a run do not fit beside the
 /// smallest C program.
 pub const RAM_BYTES_MIN: u64 = 8 << 20;
@@ -37,16 +43,77 @@ pub fn parse_size(text: &str) -> Result<u64, String> {
         .ok_or_else(|| format!("'{text}' is more than 64 bits can hold: {example}"))
 }
 
-/// Reads `--ram`.
+/// What was meant by `text`, which is out of `allowed`: the same number with another unit. Empty if none of them is inside.
+///
+/// M is tried first, then G and K: of a size without a unit most people mean that.
+pub fn meant(text: &str, allowed: &RangeInclusive<u64>) -> String {
+    let number_end = text.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(text.len());
+    let other = ["M", "G", "K"].into_iter().map(|unit| format!("{}{unit}", &text[..number_end]));
+    let fitting =
+        other.into_iter().find(|other| parse_size(other).is_ok_and(|bytes| allowed.contains(&bytes)));
+    fitting.map_or_else(String::new, |other| format!(" (did you mean {other}?)"))
+}
+
+/// Reads `--ram` of `demo`, which says by itself what it needs.
 ///
 /// # Errors
 /// As [`parse_size`], and if it is below [`RAM_BYTES_MIN`].
 pub fn parse_ram(text: &str) -> Result<u64, String> {
+    ram_within(text, RAM_BYTES_MIN..=u64::MAX)
+}
+
+/// Reads `--ram` of `run`.
+///
+/// # Errors
+/// As [`parse_ram`], and if it is more than the machine has.
+pub fn parse_ram_of_machine(text: &str) -> Result<u64, String> {
+    ram_within(text, RAM_BYTES_MIN..=ram_bytes_max(machine_bytes()))
+}
+
+/// RAM that Linux may use.
+fn machine_bytes() -> u64 {
+    let info = rustix::system::sysinfo();
+    u64::from(info.mem_unit).saturating_mul(info.totalram)
+}
+
+/// The largest budget on a machine of which Linux may use so much: a quarter more. A machine that was sold with 16 GiB, of which
+/// firmware, graphics and kernel keep some, takes `--ram 16G`. Beyond that no budget can ever be used up.
+fn ram_bytes_max(machine_bytes: u64) -> u64 {
+    machine_bytes.saturating_add(machine_bytes / 4)
+}
+
+fn ram_within(text: &str, allowed: RangeInclusive<u64>) -> Result<u64, String> {
     let bytes = parse_size(text)?;
-    if bytes < RAM_BYTES_MIN {
+    if bytes < *allowed.start() {
         return Err(format!(
-            "{text} is {bytes} bytes, less than uswap and the smallest program need together: 8M is the smallest \
-             value that makes sense"
+            "{text} is {}, less than uswap and the smallest program need together: 8M is the smallest value that \
+             makes sense{}",
+            human::bytes(bytes),
+            meant(text, &allowed)
+        ));
+    }
+    if bytes > *allowed.end() {
+        return Err(format!(
+            "{text} is more RAM than this machine has, {}: a budget that can never be used up keeps nothing from \
+             swapping. Give less than that{}",
+            human::bytes(machine_bytes()),
+            meant(text, &allowed)
+        ));
+    }
+    Ok(bytes)
+}
+
+/// Reads `--swap-min-free`.
+///
+/// # Errors
+/// As [`parse_size`], and if it is less than a page, but not nothing.
+pub fn parse_min_free(text: &str) -> Result<u64, String> {
+    let bytes = parse_size(text)?;
+    if (1..PAGE_BYTES as u64).contains(&bytes) {
+        let meant = meant(text, &(PAGE_BYTES as u64..=u64::MAX));
+        return Err(format!(
+            "{text} is {}, less than a page: that keeps nothing free{meant}",
+            human::bytes(bytes)
         ));
     }
     Ok(bytes)
@@ -127,6 +194,15 @@ pub fn free_bytes(dir: &std::path::Path) -> Result<u64, std::io::Error> {
     Ok(space.f_bavail.saturating_mul(space.f_frsize))
 }
 
+/// Bytes that the file system of `dir` has in all, used or not.
+///
+/// # Errors
+/// If `dir` cannot be asked.
+pub fn total_bytes(dir: &std::path::Path) -> Result<u64, std::io::Error> {
+    let space = rustix::fs::statvfs(dir)?;
+    Ok(space.f_blocks.saturating_mul(space.f_frsize))
+}
+
 /// A typed decimal number, kept exact: `1.5` is 15 / 10.
 struct Decimal {
     digits: u128,
@@ -188,6 +264,40 @@ mod tests {
     fn ram_below_8m_names_the_smallest_value() {
         assert!(parse_ram("7.9M").unwrap_err().contains("8M is the smallest"));
         assert_eq!(parse_ram("8M"), Ok(8 << 20));
+    }
+
+    #[test]
+    fn a_budget_that_makes_no_sense_is_asked_back() {
+        let gib = 1 << 30;
+        let allowed = || RAM_BYTES_MIN..=ram_bytes_max(16 * gib);
+        assert_eq!(ram_within("16G", allowed()), Ok(16 * gib));
+        assert_eq!(ram_within("20G", allowed()), Ok(20 * gib));
+        for (text, asked) in [
+            ("64", "64 B, less than uswap"),
+            ("64", "did you mean 64M?"),
+            ("4", "did you mean 4G?"),
+            ("64K", "did you mean 64M?"),
+            ("21G", "did you mean 21M?"),
+            ("100T", "more RAM than this machine has"),
+            ("100T", "did you mean 100M?"),
+        ] {
+            let error = ram_within(text, allowed()).expect_err(text);
+            assert!(error.contains(asked), "{text}: {error}");
+        }
+        assert!(!ram_within("0", allowed()).unwrap_err().contains("did you mean"));
+        assert!(!ram_within("99999999T", allowed()).unwrap_err().contains("did you mean"));
+        let all = machine_bytes();
+        assert!(all > RAM_BYTES_MIN);
+        assert_eq!(parse_ram_of_machine(&all.to_string()), Ok(all));
+        let error = parse_ram_of_machine(&(all * 2).to_string()).unwrap_err();
+        assert!(error.contains(&human::bytes(all)), "{error}");
+    }
+
+    #[test]
+    fn what_stays_free_is_nothing_or_a_page_at_least() {
+        assert_eq!(parse_min_free("0"), Ok(0));
+        assert_eq!(parse_min_free("4K"), Ok(4096));
+        assert!(parse_min_free("64").unwrap_err().contains("did you mean 64M?"));
     }
 
     #[test]

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use uswap_core::files::FileKind;
 
 use crate::human;
-use crate::size::{free_bytes, parse_size, swap_bytes_auto};
+use crate::size::{free_bytes, meant, parse_size, swap_bytes_auto, total_bytes};
 use crate::supervisor::SwapFileOptions;
 
 /// Smallest size of a swap file: two clusters of 512 slots of 4 KiB make 4 MiB.
@@ -103,7 +103,11 @@ fn parse_swap_size(text: &str) -> Result<Option<u64>, String> {
     }
     let bytes = parse_size(text)?;
     if bytes < SWAP_BYTES_MIN {
-        return Err(format!("a swap file of {text} is too small to hold two clusters: give it 4M or more"));
+        return Err(format!(
+            "a swap file of {text} is {}, too small to hold two clusters: give it 4M or more{}",
+            human::bytes(bytes),
+            meant(text, &(SWAP_BYTES_MIN..=SWAP_BYTES_MAX))
+        ));
     }
     if bytes > SWAP_BYTES_MAX {
         return Err(format!("a swap file of {text} is too large: 256G is the most that one may have"));
@@ -120,7 +124,8 @@ fn parse_priority(text: &str) -> Result<i16, String> {
 /// The swap files that these places ask for. Those without a priority get -1, -2 and so on, as Linux gives them.
 ///
 /// # Errors
-/// A directory that cannot be asked for its free space, or whose file system has no more than what shall stay free.
+/// A directory that cannot be asked for its free space, or whose file system is smaller than what is asked for,
+/// or has no more than what shall stay free.
 pub fn swap_files(places: &[SwapPlace], min_free_bytes: u64) -> Result<Vec<SwapFileOptions>, String> {
     let mut next_priority = -1;
     let mut options = Vec::new();
@@ -139,6 +144,16 @@ pub fn swap_files(places: &[SwapPlace], min_free_bytes: u64) -> Result<Vec<SwapF
                 dir.display(),
                 human::bytes(free_bytes),
                 human::bytes(min_free_bytes)
+            ));
+        }
+        let total_bytes = total_bytes(&dir).map_err(unusable)?;
+        if let Some(asked) = place.bytes_max.filter(|&asked| asked > total_bytes) {
+            return Err(format!(
+                "a swap file of {} can never lie in '{}': its file system has {} in all, and {} of that are free. Ask for less, or name another with --swap DIR",
+                human::bytes(asked),
+                dir.display(),
+                human::bytes(total_bytes),
+                human::bytes(free_bytes)
             ));
         }
         let auto = || swap_bytes_auto(&dir, min_free_bytes);
