@@ -100,3 +100,40 @@ fn nopressure_redis_benchmark() {
     );
     ratio("redis_benchmark", || Run::plain("/bin/sh").args(["-c", &script]));
 }
+
+/// What a run costs that has nothing to do: its start and end, children that end at once, and an interpreter. Figures only: no machine is quiet enough to
+/// assert milliseconds. That the end waits for nothing is a test of the supervisor's (`the_end_of_a_run_waits_for_no_pause`).
+#[test]
+fn nopressure_start_and_end() {
+    let _turn = turn();
+    let rounds = if full_size() { 200 } else { 15 };
+    let shell = |script: &'static str| move || Run::plain("/bin/sh").args(["-c", script]);
+    added("start_and_end", rounds, || Run::plain("true"));
+    added(
+        "20_children",
+        rounds,
+        shell("for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do /bin/true; done"),
+    );
+    if needs(&["python3"]) {
+        added("python", rounds.min(50), || Run::plain("python3").args(["-c", "pass"]));
+    }
+}
+
+/// Reports the median of what uswap adds to the time of `make()`, in pairs whose order changes.
+fn added(name: &str, rounds: usize, make: impl Fn() -> Run) {
+    let mut differences: Vec<f64> = (0..rounds)
+        .map(|round| {
+            let with_uswap = || make().uswap(1024, &["-q"]).time().as_secs_f64();
+            let plain = || make().time().as_secs_f64();
+            if round % 2 == 0 { with_uswap() - plain() } else { -plain() + with_uswap() }
+        })
+        .map(|seconds| seconds * 1e3)
+        .collect();
+    differences.sort_by(f64::total_cmp);
+    report(&format!(
+        "nopressure_{name}: uswap adds {:.2} ms ({:.2} to {:.2} in half of {rounds} pairs)",
+        differences[rounds / 2],
+        differences[rounds / 4],
+        differences[rounds * 3 / 4]
+    ));
+}
