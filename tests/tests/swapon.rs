@@ -119,7 +119,7 @@ fn swapoff_without_room_leaves_the_file_in_use() {
     must_succeed("swapon", &swapon(pid, &place(&other, "16M")));
     must_fail(&swapoff(pid, &first), "stays in use, and nothing is lost");
     must_fail(&swapoff(pid, scratch.path()), &format!("'{}', '{}'", first.display(), other.display()));
-    must_fail(&swapon(pid, &place(&other, "200G")), "this run can get");
+    must_fail(&swapon(pid, &place(&other, "20G")), "this run can get");
     let outcome = running.finish();
     must_be_right(&outcome);
 }
