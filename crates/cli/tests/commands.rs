@@ -21,6 +21,35 @@ fn run(arguments: &[&str]) -> Output {
     uswap().args(["run", "--ram", "64M"]).args(arguments).output().unwrap()
 }
 
+/// As much of an agent as the command looks at: a dynamic segment, and a note with the identity of this build.
+fn agent() -> Vec<u8> {
+    let mut note = Vec::new();
+    let words = [uswap_identity::NOTE_OWNER.len() as u32, uswap_identity::IDENTITY_BYTES as u32];
+    for word in [words[0], words[1], uswap_identity::NOTE_KIND] {
+        note.extend_from_slice(&word.to_le_bytes());
+    }
+    note.extend_from_slice(b"uswap\0\0\0");
+    let version = uswap_identity::OWN.version().as_bytes();
+    note.extend_from_slice(version);
+    note.resize(note.len() + 16 - version.len(), 0);
+    for word in uswap_identity::OWN.words() {
+        note.extend_from_slice(&word.to_le_bytes());
+    }
+    let mut file = vec![0; 64 + 2 * 56];
+    file[..7].copy_from_slice(b"\x7fELF\x02\x01\x01");
+    for (at, value) in [(16, 3_u16), (18, 62), (32, 64), (54, 56), (56, 2)] {
+        file[at..at + 2].copy_from_slice(&value.to_le_bytes());
+    }
+    for (segment, kind) in [(64, 2_u8), (64 + 56, 4)] {
+        file[segment] = kind;
+        let offset = (file.len() as u64).to_le_bytes();
+        file[segment + 8..segment + 16].copy_from_slice(&offset);
+        file[segment + 32..segment + 40].copy_from_slice(&(note.len() as u64).to_le_bytes());
+    }
+    file.extend_from_slice(&note);
+    file
+}
+
 fn message(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
@@ -102,7 +131,7 @@ fn a_wrong_agent_is_named_before_anything_runs() {
 #[test]
 fn a_missing_swap_directory_or_report_directory_is_named_before_anything_runs() {
     let scratch = Scratch::new("places");
-    let agent = scratch.program("agent.so", b"");
+    let agent = scratch.program("agent.so", &agent());
     for (option, path) in [("--swap", "/no/such/dir"), ("--json", "/no/such/dir/report.json")] {
         let mut command = uswap();
         command.args(["run", "--ram", "64M", option, path, "--", "echo", "ran"]).env("USWAP_AGENT", &agent);
@@ -116,7 +145,7 @@ fn a_missing_swap_directory_or_report_directory_is_named_before_anything_runs() 
 #[test]
 fn room_that_cannot_stay_free_is_named_before_anything_runs() {
     let scratch = Scratch::new("min-free");
-    let agent = scratch.program("agent.so", b"");
+    let agent = scratch.program("agent.so", &agent());
     let mut command = uswap();
     command.args(["run", "--ram", "64M", "--swap-min-free", "8000T", "--", "echo", "ran"]);
     let output = command.env("USWAP_AGENT", &agent).output().unwrap();
