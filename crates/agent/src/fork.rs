@@ -156,7 +156,7 @@ pub extern "C" fn after_fork_in_child() {
         _ => None,
     };
     forget_parent();
-    SEGMENT.set(segment);
+    SEGMENT.set(segment).counters().add(uswap_core::counters::Counter::Joined, 1);
     match inherited {
         Some(mm) => {
             state::set_mm(mm);

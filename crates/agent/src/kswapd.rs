@@ -12,11 +12,11 @@ use uswap_core::budget::Signal;
 use uswap_core::counters::Counter;
 use uswap_core::segment::Segment;
 use uswap_engine::Workspace;
+use uswap_os::clock;
 use uswap_os::fd::Timeout;
 use uswap_os::futex::{self, Scope};
 use uswap_os::sys::abi;
 use uswap_os::thread::{self, Files, StackArea};
-use uswap_os::{clock, process};
 
 const STACK_BYTES: usize = 128 * 1024;
 pub static STACK: StackArea = StackArea::new(STACK_BYTES);

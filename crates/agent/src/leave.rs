@@ -2,7 +2,7 @@
 
 use crate::state::{self, ENGINE, OPTIONS, Phase, Request, SEGMENT, SEGMENT_BYTES, SEGMENT_START};
 use crate::sync::run;
-use crate::{affinity, handlers, supervisor};
+use crate::{affinity, handlers};
 use core::sync::atomic::Ordering;
 use uswap_core::counters::Counter;
 use uswap_os::{memory, message, process, thread};
@@ -43,7 +43,6 @@ pub fn leave() {
         close(engine.platform().trash.fd().raw());
     }
     state::set_phase(Phase::Left);
-    supervisor::let_go();
     if let Some(segment) = SEGMENT.get() {
         segment.counters().add(Counter::Left, 1);
         if OPTIONS.load(Ordering::Relaxed) & state::VERBOSE != 0 {

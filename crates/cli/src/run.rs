@@ -18,7 +18,7 @@ use crate::process::{self, Ending, Manager, Notices, StartFailure};
 use crate::program::{Care, Program, Start};
 use crate::report::{RunRecord, RunReport, Unmanaged};
 use crate::size::free_bytes;
-use crate::supervisor::{Options, PoolSize, Supervisor};
+use crate::supervisor::{Options, PoolSize, Supervisor, is_under_way};
 use crate::swap_place::swap_files;
 
 /// Runs the program to its end. What is returned is for [`Ending::pass_on`].
@@ -30,6 +30,9 @@ pub fn run(arguments: RunArguments) -> Ending {
 }
 
 fn start_and_stay(arguments: &RunArguments) -> Result<Ending, StartFailure> {
+    if let Some(outer) = outer_run() {
+        return join_outer(&outer, arguments);
+    }
     let _whole_messages = Appends::to_stderr();
     let program = Program::find(&arguments.program[0], std::env::var_os("PATH").as_deref())?;
     accept(&program, arguments)?;
@@ -38,7 +41,7 @@ fn start_and_stay(arguments: &RunArguments) -> Result<Ending, StartFailure> {
     })?;
     let agent = agent_file::find_and_check(std::env::var_os("USWAP_AGENT").as_deref(), &own_path)?;
     let mut json = arguments.json.as_deref().map(create_json).transpose()?;
-    let options = options(arguments)?;
+    let options = options(arguments, &agent)?;
     if arguments.verbose > 0 {
         say(format_args!(
             "program {}, agent {}, budget {}, pool up to {}",
@@ -91,6 +94,29 @@ fn start_and_stay(arguments: &RunArguments) -> Result<Ending, StartFailure> {
     Ok(ending)
 }
 
+/// The supervisor of the run that this process is in, as its environment names it, if that run is under way.
+fn outer_run() -> Option<String> {
+    let invitation = std::env::var("USWAP_RUN").ok()?;
+    let mut parts = invitation.split(':');
+    let (pid, token) = (parts.next()?.to_owned(), parts.nth(2)?);
+    is_under_way(token).then_some(pid)
+}
+
+/// A run inside of a run would have a budget that is not kept beside one that is: the program joins the outer one.
+fn join_outer(pid: &str, arguments: &RunArguments) -> Result<Ending, StartFailure> {
+    let program = Program::find(&arguments.program[0], std::env::var_os("PATH").as_deref())?;
+    accept(&program, arguments)?;
+    if !arguments.quiet {
+        say(format_args!(
+            "this is inside the run of process {pid} already: the program joins that run and its budget, and the \
+             options given here (--ram {}) have no effect",
+            human::bytes(arguments.ram)
+        ));
+    }
+    let error = command(&program, &arguments.program).exec();
+    Err(StartFailure::own(format!("'{}' cannot be started ({error})", program.path.display())))
+}
+
 /// A program that cannot be managed is refused, unless the user wants it all the same.
 fn accept(program: &Program, arguments: &RunArguments) -> Result<(), StartFailure> {
     let Care::Unmanageable(reason) = &program.care else { return Ok(()) };
@@ -107,7 +133,7 @@ fn accept(program: &Program, arguments: &RunArguments) -> Result<(), StartFailur
     Ok(())
 }
 
-fn options(arguments: &RunArguments) -> Result<Options, StartFailure> {
+fn options(arguments: &RunArguments, agent: &Path) -> Result<Options, StartFailure> {
     let min_free_bytes = arguments.swap_min_free.unwrap_or(0);
     Ok(Options {
         ram_bytes: arguments.ram,
@@ -121,6 +147,8 @@ fn options(arguments: &RunArguments) -> Result<Options, StartFailure> {
         cpus: arguments.cpus.into(),
         allow_tmpfs: arguments.allow_tmpfs,
         keep_after_setuid: arguments.keep_after_setuid,
+        agent: agent.to_owned(),
+        quiet: arguments.quiet,
         verbosity: arguments.verbose,
     })
 }
@@ -171,9 +199,11 @@ fn command(program: &Program, words: &[OsString]) -> Command {
 /// What was known before the start belongs into the report, if the supervisor did not see it by itself.
 fn note_unmanaged(report: &mut RunReport, program: &Program, pid: u32) {
     let Care::Unmanageable(reason) = &program.care else { return };
-    if report.unmanaged.iter().all(|process| process.pid != pid) {
+    let is_known = |process: &Unmanaged| process.pid == pid || process.reason == *reason;
+    if !report.unmanaged.iter().any(is_known) {
         let name = program.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        report.unmanaged.push(Unmanaged { pid, name, reason: reason.clone() });
+        let entry = Unmanaged { pid, name, reason: reason.clone(), processes: 1, peak_bytes: 0 };
+        report.unmanaged.push(entry);
     }
 }
 

@@ -88,6 +88,7 @@ counters! {
     TogetherNs "together_ns" "ns" "Time in which all threads of the run were on one processor.";
     LockedBytes "mlocked_bytes" "bytes" "Locked in RAM by the processes of the run (mlock, mlockall), each at its most.";
     Left "left" "processes" "Processes that left management: their pages came home.";
+    Joined "joined" "processes" "Processes that joined the run, forked ones among them.";
 }
 
 /// Where a fault found the content.

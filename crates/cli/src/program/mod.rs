@@ -64,6 +64,12 @@ impl Program {
     }
 }
 
+/// Whether the agent can be loaded into a file that is executed already. None: it cannot be looked at.
+pub fn care_of(executed: &Path) -> Option<Care> {
+    executed.metadata().ok()?;
+    inspect(executed, 0).ok().map(|(care, _)| care)
+}
+
 fn find_file(name: &OsStr, search_path: Option<&OsStr>) -> Result<PathBuf, StartFailure> {
     let shown = name.to_string_lossy();
     if name.is_empty() {

@@ -168,7 +168,7 @@ pub struct ProgramUse {
     pub full_seconds: f64,
 }
 
-/// A process of the tree that was left alone.
+/// Processes of the tree that were left alone, of one name and for one reason.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Unmanaged {
     /// Its process id.
@@ -177,6 +177,12 @@ pub struct Unmanaged {
     pub name: String,
     /// Why, as a clause: "it is statically linked, so ...".
     pub reason: String,
+    /// Processes of this name with this reason; `pid` is the first of them.
+    #[serde(default)]
+    pub processes: u64,
+    /// Most anonymous memory that one of them was seen with.
+    #[serde(default)]
+    pub peak_bytes: u64,
 }
 
 /// What `--json FILE` holds: the report and how the program ended.

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::{ProgramUse, RunReport};
+use super::{ProgramUse, RunReport, Unmanaged};
 use crate::human;
 
 pub(super) fn format(report: &RunReport) -> String {
@@ -171,7 +171,7 @@ impl Lines {
     }
 
     fn processes(&mut self, report: &RunReport) {
-        let alone = report.unmanaged.len();
+        let alone: u64 = report.unmanaged.iter().map(|process| process.processes.max(1)).sum();
         let managed = human::count(report.processes_managed);
         let tail = if alone == 0 { String::new() } else { format!(", {alone} left alone") };
         self.add("processes", &format!("{managed} managed{tail}"));
@@ -179,7 +179,11 @@ impl Lines {
             self.program(program);
         }
         for process in &report.unmanaged {
-            self.add("", &format!("{} (pid {}) left alone: {}", process.name, process.pid, process.reason));
+            let more = process.processes.saturating_sub(1);
+            let more = if more == 0 { String::new() } else { format!(" and {} more", human::count(more)) };
+            let peak = human::bytes(process.peak_bytes);
+            let Unmanaged { name, pid, reason, .. } = process;
+            self.add("", &format!("{name} (pid {pid}{more}) left alone, peak {peak}: {reason}"));
         }
     }
 
@@ -298,6 +302,8 @@ pub(super) mod tests {
                 pid: 71,
                 name: "sudo".to_owned(),
                 reason: "it is setuid (user 0)".to_owned(),
+                processes: 2,
+                peak_bytes: 3 << 20,
             }],
             warnings: vec!["the swap file is 90 % full".to_owned()],
             wall_seconds: 61.04,
@@ -322,9 +328,9 @@ uswap: budget 256 MiB, 61.0 s, 17.3 s of CPU for uswap
               file               299,999   95.0 us  820.0 us     2.1 s
   stalled     41.2 s, all threads added
   processors  on one for 12.5 s, else on all
-  processes   3 managed, 1 left alone
+  processes   3 managed, 2 left alone
               redis-server, protected 100 MiB, weight 200: 1,234 pages taken, 1,200 came back, waited 0.8 s
-              sudo (pid 71) left alone: it is setuid (user 0)
+              sudo (pid 71 and 1 more) left alone, peak 3 MiB: it is setuid (user 0)
   warning     the swap file is 90 % full
 ";
         assert_eq!(sample().table(), expected);

@@ -68,7 +68,7 @@ pub fn report(shared: &Shared) -> RunReport {
         faults,
         stall_ns: count(Counter::StallNs),
         one_cpu_seconds: count(Counter::TogetherNs) as f64 / 1e9,
-        processes_managed: shared.segment.mms().taken_total(),
+        processes_managed: shared.segment.counters().get(Counter::Joined),
         programs: pressure::programs(shared),
         unmanaged,
         warnings: warnings(shared),

@@ -26,10 +26,19 @@ const PATIENCE: Duration = Duration::from_millis(500);
 /// More generations than this are not between a process of the run and the supervisor.
 const GENERATIONS_MAX: u32 = 4096;
 
+fn address(token: &str) -> std::io::Result<SocketAddr> {
+    SocketAddr::from_abstract_name(format!("uswap-run-{token}"))
+}
+
+/// Whether a run with this token (part of `USWAP_RUN`) listens.
+pub fn is_under_way(token: &str) -> bool {
+    address(token).and_then(|address| UnixStream::connect_addr(&address)).is_ok()
+}
+
 /// Listens until the run ends.
 pub fn run(shared: &Shared) {
-    let name = format!("uswap-run-{:016x}", shared.token);
-    let listener = SocketAddr::from_abstract_name(name).and_then(|address| UnixListener::bind_addr(&address));
+    let address = address(&format!("{:016x}", shared.token));
+    let listener = address.and_then(|address| UnixListener::bind_addr(&address));
     let listener = match listener {
         Ok(listener) => listener,
         Err(error) => {

@@ -28,11 +28,14 @@ mod stop;
 mod storer;
 mod tree;
 mod unmanaged;
+mod why;
 
 use std::ops::RangeInclusive;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
+pub use descriptors::is_under_way;
 pub use files::SwapFileOptions;
 use shared::Shared;
 use uswap_core::segment::Notice;
@@ -62,6 +65,10 @@ pub struct Options {
     pub allow_tmpfs: bool,
     /// Keep managing a process that changes its credentials.
     pub keep_after_setuid: bool,
+    /// The agent, as it is in `LD_PRELOAD`.
+    pub agent: PathBuf,
+    /// Nothing is said that is not an error.
+    pub quiet: bool,
     /// How much is said while the program runs.
     pub verbosity: u8,
 }

@@ -1,71 +1,165 @@
 //! Processes of the run that have no engine: they are found below the supervisor, named, and counted.
+//!
+//! What must hold: a process is named as soon as it is known why it has no engine, and one of which that is not known when
+//! it had time enough to join; each is a pidfd, so that its number is never another's; one that is managed is not here.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
 
-use uswap_os::process;
+use uswap_os::pidfd::Pidfd;
+use uswap_os::process::{self, StatmFile};
 
 use super::shared::Shared;
+use super::why::{Why, why_unmanaged};
+use crate::human;
+use crate::message::say;
 use crate::report::Unmanaged;
 
-/// How often processes without an engine are looked for.
-const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// How often processes without an engine are looked for: who lives longer is seen.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
 
-/// Unmanaged processes, and how often each was seen.
+/// A look costs some 30 us for each process. No more than this part of the time goes into it.
+const PART_OF_TIME: u32 = 25;
+
+/// A process has so long to join, on a busy machine too, before it is said that it did not.
+const TIME_TO_JOIN: Duration = Duration::from_millis(500);
+
+/// Kinds of processes that the report tells apart, by name and reason. What others use is counted all the same.
+const KINDS_MAX: usize = 64;
+
+/// Processes without an engine.
 #[derive(Default)]
 pub struct UnmanagedProcesses {
-    looked: Option<Instant>,
-    seen: HashMap<u32, u32>,
+    due: Option<Instant>,
+    seen: HashMap<u32, Seen>,
+}
+
+/// One that was found.
+struct Seen {
+    pidfd: Pidfd,
+    sizes: Option<StatmFile>,
+    since: Instant,
+    looks: u32,
+    /// Which entry of the report it is.
+    named: Option<(String, String)>,
 }
 
 impl UnmanagedProcesses {
     /// The process numbers of those without a record, which `known` has; looks for new ones when it is time.
     pub fn look(&mut self, shared: &Shared, known: &[u32]) -> Vec<u32> {
-        // Who has just announced itself is not a stranger any more, though the next look at those is still to come:
-        // its memory would count twice.
-        self.seen.retain(|pid, _| !known.contains(pid));
-        if self.looked.is_none_or(|looked| looked.elapsed() > LOOK_EVERY) {
-            self.looked = Some(Instant::now());
+        // Who has just announced itself is not unmanaged any more, though the next look is still to come: its memory would
+        // count twice.
+        self.seen.retain(|pid, seen| !known.contains(pid) && !seen.pidfd.has_ended());
+        let started = Instant::now();
+        if self.due.is_none_or(|due| started >= due) {
             self.look_now(shared, known);
+            self.due = Some(Instant::now() + LOOK_EVERY.max(started.elapsed() * PART_OF_TIME));
         }
+        self.note_peaks(shared);
         self.seen.keys().copied().collect()
     }
 
-    /// Processes below the supervisor that have no record. One that was seen twice is named; before, it may be between fork and exec.
     fn look_now(&mut self, shared: &Shared, known: &[u32]) {
-        let mut found = Vec::new();
+        let known: HashSet<u32> = known.iter().copied().collect();
+        let mut found = HashSet::new();
         let mut to_visit = vec![process::process_id()];
         while let Some(parent) = to_visit.pop() {
             let _gone = process::for_each_child(parent, |child| {
                 to_visit.push(child);
                 if !known.contains(&child) {
-                    found.push(child);
+                    found.insert(child);
                 }
             });
         }
         self.seen.retain(|pid, _| found.contains(pid));
-        // A process may have been slow to report.
-        let mut unmanaged = shared.unmanaged.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        unmanaged.retain(|process| !known.contains(&process.pid));
-        drop(unmanaged);
         for pid in found {
-            let seen = self.seen.entry(pid).or_insert(0);
-            *seen += 1;
-            if *seen == 2 {
-                note_stranger(shared, pid);
+            if let std::collections::hash_map::Entry::Vacant(place) = self.seen.entry(pid) {
+                let Some(seen) = Seen::now(pid) else { continue };
+                place.insert(seen);
+            }
+            let Some(seen) = self.seen.get_mut(&pid) else { continue };
+            seen.looks += 1;
+            seen.name(shared);
+        }
+    }
+
+    fn note_peaks(&self, shared: &Shared) {
+        let named = self.seen.values().filter(|seen| seen.named.is_some());
+        let sizes: Vec<_> = named.filter_map(|seen| Some((seen.named.as_ref()?, seen.bytes()?))).collect();
+        if sizes.is_empty() {
+            return;
+        }
+        let mut unmanaged = shared.unmanaged.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        for ((name, reason), bytes) in sizes {
+            let entry = unmanaged.iter_mut().find(|entry| entry.name == *name && entry.reason == *reason);
+            if let Some(entry) = entry {
+                entry.peak_bytes = entry.peak_bytes.max(bytes);
             }
         }
     }
 }
 
-fn note_stranger(shared: &Shared, pid: u32) {
-    let zombie = process::stat(pid).is_ok_and(|stat| stat.state == b'Z');
-    let Ok(name) = process::command_name(pid) else { return };
-    let name = String::from_utf8_lossy(name.as_bytes()).trim_end().to_owned();
+impl Seen {
+    /// The process that is a child of the run now. None: it is gone, or only waits to be buried.
+    fn now(pid: u32) -> Option<Seen> {
+        let pidfd = Pidfd::open(pid).ok()?;
+        let sizes = StatmFile::open(Some(pid)).ok();
+        let is_below = pidfd.while_it_lives(process::stat)?.is_ok_and(|stat| stat.state != b'Z');
+        is_below.then(|| Seen { pidfd, sizes, since: Instant::now(), looks: 0, named: None })
+    }
+
+    fn bytes(&self) -> Option<u64> {
+        self.sizes.as_ref()?.read().ok().map(|sizes| sizes.anonymous_bytes())
+    }
+
+    /// Names it, if it is time. One that executes another program is named anew.
+    fn name(&mut self, shared: &Shared) {
+        let found = self.pidfd.while_it_lives(|pid| {
+            let comm = std::fs::read(format!("/proc/{pid}/comm")).ok()?;
+            Some((String::from_utf8_lossy(&comm).trim_end().to_owned(), why_unmanaged(shared, pid)))
+        });
+        let Some(Some((name, why))) = found else { return };
+        let waited = self.since.elapsed() >= TIME_TO_JOIN;
+        let why = match why {
+            // Certain, whatever it was before it executed this program.
+            Why::Program(reason) | Why::User(reason) => reason,
+            // A child has its parent's environment for a moment.
+            Why::Environment(reason) if self.looks > 1 => reason,
+            Why::Environment(_) => return,
+            Why::Unknown(reason) if waited => reason,
+            Why::Unknown(_) => return,
+        };
+        let kind = (name, why.clause);
+        if self.named.as_ref() != Some(&kind) {
+            note(shared, self.pidfd.pid(), &kind, why.advice, self.bytes().unwrap_or(0));
+            self.named = Some(kind);
+        }
+    }
+}
+
+/// Says it at the first one of its kind, and puts it into the report.
+fn note(shared: &Shared, pid: u32, (name, reason): &(String, String), advice: &str, bytes: u64) {
     let mut unmanaged = shared.unmanaged.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-    if !zombie && !unmanaged.iter().any(|known| known.pid == pid) {
-        let reason =
-            "it has no engine: it is static or set-user-id, cleared its environment, or changed its rights";
-        unmanaged.push(Unmanaged { pid, name, reason: reason.to_owned() });
+    let known = unmanaged.iter_mut().find(|entry| entry.name == *name && entry.reason == *reason);
+    if let Some(entry) = known {
+        entry.processes += 1;
+        return;
+    }
+    if unmanaged.len() == KINDS_MAX {
+        return;
+    }
+    unmanaged.push(Unmanaged {
+        pid,
+        name: name.clone(),
+        reason: reason.clone(),
+        processes: 1,
+        peak_bytes: bytes,
+    });
+    drop(unmanaged);
+    if !shared.options.quiet {
+        say(format_args!(
+            "process {pid} ({name}) is not managed: {reason}. Its memory, {} now, counts and cannot be reclaimed. {advice}",
+            human::bytes(bytes)
+        ));
     }
 }

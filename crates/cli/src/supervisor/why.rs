@@ -1,0 +1,156 @@
+//! Why a process has no engine, as far as `/proc` shows it.
+//!
+//! Called for a process below the supervisor that has no record; the caller makes sure that it was one process all the time.
+
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
+
+use uswap_os::process::StatmFile;
+use uswap_units::PAGE_BYTES;
+
+use super::shared::Shared;
+use crate::human;
+use crate::program::{Care, care_of};
+
+/// A reason, and what to do about it.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Reason {
+    /// A clause: "it is statically linked, so ...".
+    pub clause: String,
+    /// A sentence.
+    pub advice: &'static str,
+}
+
+/// What the reason rests on.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Why {
+    /// The file that it executes.
+    Program(Reason),
+    /// Its user.
+    User(Reason),
+    /// Its environment or its limits, which are those of its parent until it executes a program of its own.
+    Environment(Reason),
+    /// Nothing of that: it may still join.
+    Unknown(Reason),
+}
+
+/// Why process `pid` has no engine.
+pub fn why_unmanaged(shared: &Shared, pid: u32) -> Why {
+    if let Some(Care::Unmanageable(clause)) = care_of(Path::new(&format!("/proc/{pid}/exe"))) {
+        let advice = "A dynamically linked build without special rights would be managed";
+        return Why::Program(Reason { clause, advice });
+    }
+    let options = &shared.options;
+    if let Some(user) = effective_user(pid)
+        && user != rustix::process::geteuid().as_raw()
+        && !options.keep_after_setuid
+    {
+        let clause =
+            format!("it runs as user {user}, who may not read through uswap what other processes have");
+        return Why::User(Reason { clause, advice: "--keep-after-setuid keeps such processes managed" });
+    }
+    match std::fs::read(format!("/proc/{pid}/environ")) {
+        Ok(environment) => {
+            let agent = options.agent.as_os_str().as_bytes();
+            // Or its memory goes away already.
+            let is_there = !environment.is_empty() || total_bytes(pid).is_some_and(|bytes| bytes > 0);
+            if is_there && let Some(reason) = of_environment(&environment, &shared.invitation(), agent) {
+                return Why::Environment(reason);
+            }
+        }
+        Err(error) => {
+            let clause = format!("its environment cannot be read ({error}): it has other rights than uswap");
+            let advice = "Run uswap with the same rights, inside of what changes them (sudo uswap run ...)";
+            return Why::Unknown(Reason { clause, advice });
+        }
+    }
+    if let Some(reason) = of_address_space(pid, shared.segment.layout().total_words() as u64 * 8) {
+        return Why::Environment(reason);
+    }
+    Why::Unknown(Reason {
+        clause: "it was asked to join by its environment and did not: its loader has not loaded the agent, it has \
+                 left the run (non-dumpable), or its sandbox keeps it from uswap's memory (system calls, network \
+                 namespace)"
+            .to_owned(),
+        advice: "With -v the agent says more",
+    })
+}
+
+/// The effective user of a process.
+fn effective_user(pid: u32) -> Option<u32> {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    status.lines().find_map(|line| line.strip_prefix("Uid:")?.split_whitespace().nth(1)?.parse().ok())
+}
+
+/// What is wrong with the environment that a process was started with.
+fn of_environment(environment: &[u8], invitation: &str, agent: &[u8]) -> Option<Reason> {
+    let value = |name: &[u8]| environment.split(|&byte| byte == 0).find_map(|entry| entry.strip_prefix(name));
+    if value(b"USWAP_RUN=") != Some(invitation.as_bytes()) {
+        return Some(Reason {
+            clause: "USWAP_RUN is not in its environment, which 'env -i', sudo and the like clear".to_owned(),
+            advice: "Let it keep USWAP_RUN and LD_PRELOAD, or run uswap inside of what clears them",
+        });
+    }
+    let preloaded = value(b"LD_PRELOAD=").unwrap_or_default();
+    let has_agent = preloaded.split(|byte| b": \t".contains(byte)).any(|library| library == agent);
+    (!has_agent).then(|| Reason {
+        clause: format!(
+            "LD_PRELOAD in its environment is '{}', without the agent",
+            String::from_utf8_lossy(preloaded)
+        ),
+        advice: "Put the agent that it had before the new library, with a colon between them",
+    })
+}
+
+/// Whether the limit of its address space leaves no room for the segment.
+fn of_address_space(pid: u32, segment_bytes: u64) -> Option<Reason> {
+    let limits = std::fs::read_to_string(format!("/proc/{pid}/limits")).ok()?;
+    let limit = limits.lines().find_map(|line| line.strip_prefix("Max address space"))?;
+    let limit: u64 = limit.split_whitespace().next()?.parse().ok()?;
+    let taken = total_bytes(pid)?;
+    (taken.saturating_add(segment_bytes) > limit).then(|| Reason {
+        clause: format!(
+            "its address space is limited to {} (ulimit -v), and uswap needs {} of it",
+            human::bytes(limit),
+            human::bytes(segment_bytes)
+        ),
+        advice: "Set no such limit: --ram limits what is really used",
+    })
+}
+
+/// Address space of a process.
+fn total_bytes(pid: u32) -> Option<u64> {
+    let sizes = StatmFile::open(Some(pid)).and_then(|sizes| sizes.read()).ok()?;
+    Some(sizes.total_pages * PAGE_BYTES as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn clause(environment: &[u8]) -> Option<String> {
+        of_environment(environment, "7:5:9:ab:0", b"/lib/agent.so").map(|reason| reason.clause)
+    }
+
+    #[test]
+    fn an_environment_has_the_invitation_and_the_agent() {
+        let good = b"HOME=/\0LD_PRELOAD=/lib/agent.so:/x.so\0USWAP_RUN=7:5:9:ab:0\0";
+        assert_eq!(clause(good), None);
+        for without in [&b""[..], b"HOME=/\0", b"USWAP_RUN=8:5:9:ab:0\0LD_PRELOAD=/lib/agent.so\0"] {
+            assert!(clause(without).is_some_and(|clause| clause.contains("USWAP_RUN")));
+        }
+        for other in ["LD_PRELOAD=/x.so", "LD_PRELOAD=/lib/agent.so.1", "HOME=/"] {
+            let environment = format!("USWAP_RUN=7:5:9:ab:0\0{other}\0");
+            assert!(clause(environment.as_bytes()).is_some_and(|clause| clause.contains("LD_PRELOAD")));
+        }
+    }
+
+    #[test]
+    fn limits_of_this_process_leave_room_for_nothing_too_large() {
+        let own = std::process::id();
+        assert_eq!(effective_user(own), Some(rustix::process::geteuid().as_raw()));
+        let limits = std::fs::read_to_string("/proc/self/limits").expect("they are there");
+        let is_limited = !limits.contains("Max address space         unlimited");
+        assert_eq!(of_address_space(own, u64::MAX).is_some(), is_limited);
+    }
+}
