@@ -4,7 +4,7 @@
 //! not look for it; when it fails under uswap and not without, uswap is wrong. Code that a child runs between
 //! fork and exit must not allocate, because another thread of the parent may have held the allocator's lock.
 //!
-//! Called by `churn`, `touch` and `evil`.
+//! Called by `churn`, `touch`, `evil` and `holds`.
 
 pub mod arguments;
 pub mod memory;

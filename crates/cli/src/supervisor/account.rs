@@ -6,6 +6,7 @@ use uswap_core::counters::{Counter, FAULT_SOURCES};
 use uswap_core::files::{FileRecord, FileState};
 use uswap_units::PAGE_BYTES;
 
+use super::holders::Holders;
 use super::pressure;
 use super::shared::Shared;
 use crate::report::{FaultKind, RunReport, SwapFileUse};
@@ -107,9 +108,14 @@ fn warnings(shared: &Shared) -> Vec<String> {
     );
     add(Counter::ReadErrors, "# reads of stored pages failed or did not verify at the first attempt");
     add(Counter::WriteErrors, "# batches could not be written to the swap file; their pages stayed in RAM");
+    let holders = shared.holders.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    let held = holders.as_ref().and_then(Holders::text);
+    let held = held.map_or_else(String::new, |held| format!(". What could not be reclaimed then: {held}"));
     add(
         Counter::ForcedOver,
-        "# faults were served over the budget, because nothing could be reclaimed fast enough",
+        &format!(
+            "# faults were served over the budget, because nothing could be reclaimed fast enough{held}"
+        ),
     );
     warnings
 }

@@ -12,6 +12,7 @@ mod descriptors;
 mod device;
 mod files;
 mod full;
+mod holders;
 mod limits;
 mod locked;
 mod monitor;

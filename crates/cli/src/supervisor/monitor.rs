@@ -7,18 +7,21 @@ use std::time::{Duration, Instant};
 
 use uswap_core::balance::Headroom;
 use uswap_core::budget::Signal;
+use uswap_core::counters::Counter;
 use uswap_os::clock::thread_cpu_ns;
 use uswap_os::process::StatmFile;
 use uswap_units::{Bytes, PAGE_BYTES};
 
 use super::PoolSize;
 use super::counting::peak::Peak;
+use super::holders::{Look, Situation};
 use super::locked::Locked;
 use super::pool_share::PoolShare;
 use super::pressure;
 use super::shared::Shared;
 use super::shares::Shares;
 use super::tree::Tree;
+use crate::human;
 
 /// First touches at 1.5 us a page on two processors.
 const BYTES_PER_MS: u64 = 2 * PAGE_BYTES as u64 * 1000 * 2 / 3;
@@ -100,6 +103,9 @@ struct Meter {
     own_sizes: Option<StatmFile>,
     resident_peak: Peak,
     used_peak: Peak,
+    look_at_holders: Look,
+    /// The user knows that the budget cannot be kept.
+    told_of_holders: bool,
 }
 
 impl Meter {
@@ -109,6 +115,8 @@ impl Meter {
             own_sizes: StatmFile::open(None).ok(),
             resident_peak: Peak::default(),
             used_peak: Peak::default(),
+            look_at_holders: Look::default(),
+            told_of_holders: false,
         }
     }
 
@@ -136,7 +144,34 @@ impl Meter {
         if used > shared.segment.budget().ram() {
             peaks.over_budget_ns.fetch_add(elapsed.as_nanos() as u64, Ordering::Relaxed);
         }
+        self.look_at_holders(shared, used, shared_memory, engine);
         (used, engine)
+    }
+
+    /// Finds out what is in the way when the run is over its budget; says so if that alone is too much.
+    fn look_at_holders(&mut self, shared: &Shared, used: Bytes, shared_bytes: u64, engine_bytes: u64) {
+        let ram = shared.segment.budget().ram();
+        let unmanaged = if used > ram { self.tree.unmanaged() } else { Vec::new() };
+        let found = self.look_at_holders.follow(&Situation {
+            ram_bytes: ram.0,
+            used_bytes: used.0,
+            shared_bytes,
+            engine_bytes,
+            forced_over: shared.segment.counters().get(Counter::ForcedOver),
+            managed: self.tree.managed(),
+            unmanaged: &unmanaged,
+        });
+        let Some(holders) = found else { return };
+        if holders.total_bytes() > ram.0
+            && let Some(text) = holders.text()
+            && !core::mem::replace(&mut self.told_of_holders, true)
+        {
+            shared.warn(&format!(
+                "what uswap may not move is more than the budget of {}, which cannot be kept: {text}",
+                human::bytes(ram.0)
+            ));
+        }
+        *shared.holders.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = Some(holders);
     }
 
     /// The run ends: what is still doubtful counts as it is.

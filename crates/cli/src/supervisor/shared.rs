@@ -23,6 +23,7 @@ use uswap_units::{Bytes, PAGE_BYTES, ZspageId};
 
 use super::commands::{Aged, Emptying};
 use super::files::{ADDED_BYTES_MIN, OpenFiles, slots_of};
+use super::holders::Holders;
 use super::pressure::Pressure;
 use super::processes::Processes;
 use super::stop::Stop;
@@ -49,6 +50,8 @@ pub struct Shared {
     pub peaks: Peaks,
     warnings: Mutex<Vec<String>>,
     pub unmanaged: Mutex<Vec<Unmanaged>>,
+    /// What held memory when the run was over its budget, as last looked.
+    pub holders: Mutex<Option<Holders>>,
     /// What the shrinker was told to write.
     pub aged: Mutex<VecDeque<Aged>>,
     /// The swap file that the shrinker was told to empty.
@@ -124,6 +127,7 @@ impl Shared {
             peaks: Peaks::default(),
             warnings: Mutex::new(Vec::new()),
             unmanaged: Mutex::new(Vec::new()),
+            holders: Mutex::default(),
             aged: Mutex::default(),
             emptying: Mutex::default(),
             pressure: Mutex::new(Pressure::new()),

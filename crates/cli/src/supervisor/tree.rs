@@ -4,6 +4,7 @@ use std::cmp::Reverse;
 use std::path::Path;
 
 use uswap_core::mm::{MmRecord, MmState, MmTable};
+use uswap_units::PAGE_BYTES;
 
 use super::counting::{Counting, Sizes};
 use super::shared::Shared;
@@ -13,21 +14,29 @@ use super::unmanaged::UnmanagedProcesses;
 pub struct Tree {
     counting: Counting,
     unmanaged: UnmanagedProcesses,
+    /// Of the last look.
+    managed_pids: Vec<u32>,
+    unmanaged_pids: Vec<u32>,
 }
 
 impl Tree {
     pub fn new(shared: &Shared) -> Tree {
         let segment = format!("/proc/self/fd/{}", shared.memfd.raw());
-        Tree { counting: Counting::new(Path::new(&segment)), unmanaged: UnmanagedProcesses::default() }
+        Tree {
+            counting: Counting::new(Path::new(&segment)),
+            unmanaged: UnmanagedProcesses::default(),
+            managed_pids: Vec::new(),
+            unmanaged_pids: Vec::new(),
+        }
     }
 
     /// Memory of all processes of the run; writes into the records what each one has.
     pub fn measure(&mut self, shared: &Shared) -> Sizes {
         let records = records_of_processes(shared.segment.mms());
         let known: Vec<u32> = records.iter().map(|&(pid, _)| pid).collect();
-        let mut pids = self.unmanaged.look(shared, &known);
-        pids.extend(&known);
-        let sizes = self.counting.look(&pids);
+        self.unmanaged_pids = self.unmanaged.look(shared, &known);
+        self.managed_pids = known;
+        let sizes = self.counting.look(&[self.managed_pids.as_slice(), &self.unmanaged_pids].concat());
         for (pid, record) in records {
             if let Some((resident_pages, shared_pages)) = self.counting.pages_of(pid) {
                 record.set_resident_pages(resident_pages);
@@ -35,6 +44,18 @@ impl Tree {
             }
         }
         sizes
+    }
+
+    /// The managed processes at the last look.
+    pub fn managed(&self) -> &[u32] {
+        &self.managed_pids
+    }
+
+    /// The others, and the bytes of private memory that count for each.
+    pub fn unmanaged(&self) -> Vec<(u32, u64)> {
+        let bytes = |(resident, shared): (u64, u64)| (resident - shared) * PAGE_BYTES as u64;
+        let sized = |&pid| Some((pid, bytes(self.counting.pages_of(pid)?)));
+        self.unmanaged_pids.iter().filter_map(sized).collect()
     }
 }
 

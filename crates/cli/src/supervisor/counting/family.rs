@@ -19,6 +19,9 @@ use super::texts::Rollup;
 /// What part of faults were copies is learned from so many of them.
 const COPIES_KNOWN_PAGES: u64 = 256;
 
+/// More than four times of what was told is not believed of it.
+const TRUE_PART_MAX: u64 = 4096;
+
 /// What is known cheaply of one process.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Now {
@@ -184,13 +187,17 @@ impl Family {
         }
     }
 
-    /// The kernel has counted these members, each when its faults were as they are here.
-    pub fn set_counted(&mut self, counts: &[(u32, u64, Rollup)]) {
+    /// The kernel has counted these members, each when its faults were as they are here. Answers what part of
+    /// [`Family::told_pages`] was true, in 1/1024.
+    pub fn set_counted(&mut self, counts: &[(u32, u64, Rollup)]) -> u64 {
+        let counted: u64 = counts.iter().map(|(.., count)| count.proportional).sum();
+        let found = counted.saturating_sub(self.pages_with(Part(0)));
+        let told = self.told_pages();
+        let true_part =
+            if told < COPIES_KNOWN_PAGES { 1024 } else { (found * 1024 / told).min(TRUE_PART_MAX) };
         let copies_max: u64 = self.members.values().map(Member::copies_max).sum();
         if copies_max >= COPIES_KNOWN_PAGES {
-            let counted: u64 = counts.iter().map(|(.., count)| count.proportional).sum();
-            let without = self.told(Part(0));
-            self.copied = self.copied.toward(counted.saturating_sub(without), copies_max);
+            self.copied = self.copied.toward(found, copies_max);
         }
         for &(pid, faults, count) in counts {
             if let Some(member) = self.members.get_mut(&pid) {
@@ -204,6 +211,12 @@ impl Family {
             }
         }
         self.left_behind = 0;
+        true_part
+    }
+
+    /// Pages of [`Family::pages`] that are there only if faults were copies.
+    pub fn told_pages(&self) -> u64 {
+        self.pages() - self.pages_with(Part(0)).min(self.pages())
     }
 
     pub fn members(&self) -> impl Iterator<Item = u32> + '_ {
@@ -216,11 +229,14 @@ impl Family {
 
     /// Its pages, each once, as far as is known.
     pub fn pages(&self) -> u64 {
+        self.pages_with(self.copied)
+    }
+
+    fn pages_with(&self, copied: Part) -> u64 {
         let sum: u64 = self.members.values().map(|member| member.now.anonymous).sum();
         if self.size() < 2 {
             return sum;
         }
-        let copied = self.copied;
         let own: u64 = self.members.values().map(|member| member.own_pages(copied)).sum();
         // All of the one, and what the others have for themselves.
         let with_own = |member: &Member| member.now.anonymous + (own - member.own_pages(copied));

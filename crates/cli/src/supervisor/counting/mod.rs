@@ -256,7 +256,10 @@ impl Counting {
         let limit = (self.anonymous_pages() / DOUBT_PART).max(DOUBT_PAGES_MIN);
         let doubts = self.families.iter().map(|(&key, family)| (family.doubt(), key));
         let most = doubts.max_by_key(|&(doubt, _)| doubt).filter(|&(doubt, _)| doubt > limit);
-        let certainty = if most.is_some() { Certainty::Doubtful } else { Certainty::Sure };
+        let certainty = match most {
+            Some(_) => Certainty::Doubtful { told: self.families.values().map(Family::told_pages).sum() },
+            None => Certainty::Sure,
+        };
         if self.walk.is_none() {
             self.walk = most.and_then(|(_, key)| {
                 let to_visit: Vec<u32> = self.families.get(&key)?.members().collect();
@@ -287,9 +290,7 @@ impl Counting {
         }
         walk.done.retain(|(pid, ..)| members.contains(pid));
         let Some(family) = self.families.get_mut(&walk.key) else { return certainty };
-        let told = family.pages();
-        family.set_counted(&walk.done);
-        Certainty::Counted { too_high: told.saturating_sub(family.pages()) }
+        Certainty::Counted { true_part: family.set_counted(&walk.done) }
     }
 }
 

@@ -1,25 +1,25 @@
-//! The highest value of a size that is only told between two counts: what was told too high is taken back.
+//! The highest value of a size that is only told between two counts: a count also corrects what was told before it.
 //!
 //! What must hold: a value that was sure is in the peak at once and stays there. A doubtful one waits for the next
-//! count, which shows how much too high it was told at last; at the time of the peak that was less, or as much.
-//! Called by the monitor after each look.
+//! count. That shows what part of the pages that were only told is true; the same part is believed of the doubtful
+//! value. Called by the monitor after each look.
 
 /// How sure a value is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Certainty {
     #[default]
     Sure,
-    /// Told from cheap numbers that do not say enough.
-    Doubtful,
-    /// Just counted, and what was told was too high by so much.
-    Counted { too_high: u64 },
+    /// So much of it is only told, from cheap numbers that do not say enough.
+    Doubtful { told: u64 },
+    /// Just counted: of what was told before, so much was true, in 1/1024.
+    Counted { true_part: u64 },
 }
 
 impl Certainty {
     /// The same in bytes, say.
     pub fn in_units_of(self, unit: u64) -> Certainty {
         match self {
-            Certainty::Counted { too_high } => Certainty::Counted { too_high: too_high * unit },
+            Certainty::Doubtful { told } => Certainty::Doubtful { told: told * unit },
             other => other,
         }
     }
@@ -28,28 +28,40 @@ impl Certainty {
 /// See the module.
 #[derive(Default)]
 pub struct Peak {
-    doubtful: u64,
+    doubtful: Option<Doubtful>,
+}
+
+#[derive(Clone, Copy)]
+struct Doubtful {
+    value: u64,
+    told: u64,
 }
 
 impl Peak {
-    /// A new value; answers the highest that is sure so far since the last call.
+    /// A new value; answers the highest that is sure since the last call.
     pub fn note(&mut self, value: u64, certainty: Certainty) -> u64 {
         match certainty {
-            // The doubtful ones wait on.
+            // The doubtful one waits on.
             Certainty::Sure => value,
-            Certainty::Doubtful => {
-                self.doubtful = self.doubtful.max(value);
+            Certainty::Doubtful { told } => {
+                if self.doubtful.is_none_or(|highest| value > highest.value) {
+                    self.doubtful = Some(Doubtful { value, told });
+                }
                 0
             }
-            Certainty::Counted { too_high } => {
-                core::mem::take(&mut self.doubtful).saturating_sub(too_high).max(value)
+            Certainty::Counted { true_part } => {
+                let corrected = self.doubtful.take().map_or(0, |Doubtful { value, told }| {
+                    let found = u128::from(told) * u128::from(true_part) / 1024;
+                    (value - told.min(value)).saturating_add(found as u64)
+                });
+                corrected.max(value)
             }
         }
     }
 
     /// No count comes any more.
     pub fn finish(self) -> u64 {
-        self.doubtful
+        self.doubtful.map_or(0, |highest| highest.value)
     }
 }
 
@@ -58,15 +70,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_told_too_high_is_taken_back_by_the_next_count() {
+    fn a_count_corrects_what_was_told_before_it() {
         let mut peak = Peak::default();
         assert_eq!(peak.note(100, Certainty::Sure), 100);
-        assert_eq!(peak.note(180, Certainty::Doubtful), 0);
-        assert_eq!(peak.note(150, Certainty::Doubtful), 0);
+        assert_eq!(peak.note(180, Certainty::Doubtful { told: 80 }), 0);
+        assert_eq!(peak.note(150, Certainty::Doubtful { told: 10 }), 0);
         assert_eq!(peak.note(110, Certainty::Sure), 110);
-        assert_eq!(peak.note(115, Certainty::Counted { too_high: 35 }), 145);
-        assert_eq!(peak.note(115, Certainty::Counted { too_high: 0 }), 115, "it is taken once");
-        assert_eq!(peak.note(500, Certainty::Doubtful), 0);
+        assert_eq!(peak.note(115, Certainty::Counted { true_part: 256 }), 120);
+        assert_eq!(peak.note(115, Certainty::Counted { true_part: 0 }), 115, "it is taken once");
+        assert_eq!(peak.note(100, Certainty::Doubtful { told: 20 }), 0);
+        assert_eq!(peak.note(100, Certainty::Counted { true_part: 1536 }), 110, "it was told too low");
+        assert_eq!(peak.note(500, Certainty::Doubtful { told: 400 }), 0);
         assert_eq!(peak.finish(), 500);
     }
 }
