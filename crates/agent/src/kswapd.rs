@@ -184,6 +184,8 @@ impl Chores {
         let now_ns = clock::now_ns();
         if now_ns > self.due_ns {
             self.due_ns = now_ns + LOOK_NS;
+            // Others of the run learn of it too.
+            supervisor::lives();
             affinity::let_go_of_the_dead(segment);
             if !self.is_alone && !supervisor::lives() {
                 self.is_alone = true;

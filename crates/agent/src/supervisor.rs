@@ -7,12 +7,14 @@
 
 use crate::state::{self, SEGMENT};
 use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
+use uswap_core::budget::Signal;
 use uswap_core::mm::{Hands, SUPERVISOR_LOCK_BYTE, lock_byte};
 use uswap_core::segment::Segment;
 use uswap_os::fd::Fd;
-use uswap_os::sys::{Errno, Result, abi};
+use uswap_os::futex::{self, Scope};
+use uswap_os::sys::{Result, abi};
 use uswap_os::text::{TextBuffer, take_number};
-use uswap_os::{process, record_lock, socket};
+use uswap_os::{clock, process, record_lock, socket};
 use uswap_units::MmId;
 
 static PID: AtomicU32 = AtomicU32::new(0);
@@ -28,6 +30,10 @@ const DEVICE: i32 = -1;
 
 /// Longest wait for the supervisor, which may be stopped.
 const PATIENCE_NS: u64 = 2_000_000_000;
+
+/// Every kswapd looks once a second at least.
+const LOOKS_OF_OTHERS: u32 = 30;
+const LOOK_NS: u64 = 100_000_000;
 
 /// Takes in the invitation, `pid:segment:inode:token:options`; the options.
 pub fn accept(invitation: &[u8]) -> Option<u64> {
@@ -109,7 +115,14 @@ pub fn take_record(segment: &Segment<'static>) -> Option<()> {
 /// On kswapd of a forked child: takes over the record that its parent made for it.
 pub fn claim_record(segment: &Segment<'static>) -> core::result::Result<(), &'static str> {
     let mm = state::mm();
-    let file = segment_to_hold().map_err(|_| "the segment of the run cannot be opened")?;
+    let Ok(file) = segment_to_hold() else {
+        // Without a supervisor nobody asks for the lock, and nobody can hand the segment over.
+        return if is_abandoned(segment) && segment.mms().record(mm).claim_forked() {
+            Ok(())
+        } else {
+            Err("the segment of the run cannot be opened")
+        };
+    };
     record_lock::lock(&file, lock_byte(mm)).map_err(|_| "the lock of its record cannot be had")?;
     if !segment.mms().record(mm).claim_forked() {
         return Err("its parent is gone, and its record with it");
@@ -141,10 +154,29 @@ pub fn reset_after_fork() {
 /// Whether the supervisor lives. On engine threads, which have the descriptor table of kswapd.
 pub fn lives() -> bool {
     let held = HELD.load(Ordering::Acquire);
-    if held < 0 || SEGMENT.get().is_none() {
-        return true;
+    let Some(segment) = SEGMENT.get() else { return true };
+    if held < 0 || segment.budget().is_abandoned() {
+        return !segment.budget().is_abandoned();
     }
     // It stays open.
     let file = core::mem::ManuallyDrop::new(Fd::from_raw(held));
-    !matches!(record_lock::holder(&file, SUPERVISOR_LOCK_BYTE), Ok(None) | Err(Errno::EBADF))
+    let lives = !matches!(record_lock::holder(&file, SUPERVISOR_LOCK_BYTE), Ok(None));
+    if !lives {
+        segment.budget().set_abandoned();
+    }
+    lives
+}
+
+/// Whether the supervisor is gone. Who has no descriptor to ask the kernel waits until a kswapd has, of its parent or of
+/// another process.
+fn is_abandoned(segment: &Segment<'static>) -> bool {
+    for _ in 0..LOOKS_OF_OTHERS {
+        if segment.budget().is_abandoned() {
+            return true;
+        }
+        segment.budget().raise(Signal::Pressure);
+        futex::wake_low(segment.budget().signal_word(Signal::Pressure), u32::MAX, Scope::Shared);
+        clock::sleep_ns(LOOK_NS);
+    }
+    false
 }

@@ -22,6 +22,7 @@ const USED: usize = 8;
 const PRESSURE: usize = 16;
 const ROOM: usize = 24;
 const SHRINK: usize = 32;
+const ABANDONED: usize = 56;
 const FLAGS: usize = 40;
 const PEAK: usize = 48;
 const STORE: usize = 64;
@@ -182,6 +183,14 @@ impl<'a> Budget<'a> {
     /// How far the accounts of the processes are ([`crate::share`]): the one that was behind all others when it was its turn.
     pub fn passed(&self) -> u64 {
         self.word(PASSED).load(Ordering::Relaxed)
+    }
+    /// The supervisor is gone: somebody has seen that nobody holds its lock.
+    pub fn set_abandoned(&self) {
+        self.word(ABANDONED).store(1, Ordering::Release);
+    }
+    /// True when it was seen that the supervisor is gone. It may be gone before.
+    pub fn is_abandoned(&self) -> bool {
+        self.word(ABANDONED).load(Ordering::Acquire) != 0
     }
     /// One that is behind all others has got this far.
     pub fn pass_up_to(&self, passed: u64) {
