@@ -6,6 +6,7 @@
 use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
 
+use uswap_core::mm::MmState;
 use uswap_os::pidfd::Pidfd;
 use uswap_os::process::{self, StatmFile};
 
@@ -42,6 +43,8 @@ struct Seen {
     looks: u32,
     /// Which entry of the report it is.
     named: Option<(String, String)>,
+    /// It was named without a reason that is certain: it may only be slow to join.
+    slow: bool,
 }
 
 impl UnmanagedProcesses {
@@ -49,7 +52,13 @@ impl UnmanagedProcesses {
     pub fn look(&mut self, shared: &Shared, known: &[u32]) -> Vec<u32> {
         // Who has just announced itself is not unmanaged any more, though the next look is still to come: its memory would
         // count twice.
-        self.seen.retain(|pid, seen| !known.contains(pid) && !seen.pidfd.has_ended());
+        self.seen.retain(|pid, seen| {
+            let is_managed = known.contains(pid);
+            if let Some(kind) = seen.slow.then_some(seen.named.as_ref()).flatten().filter(|_| is_managed) {
+                take_back(shared, kind);
+            }
+            !is_managed && !seen.pidfd.has_ended()
+        });
         let started = Instant::now();
         if self.due.is_none_or(|due| started >= due) {
             self.look_now(shared, known);
@@ -105,7 +114,7 @@ impl Seen {
         let pidfd = Pidfd::open(pid).ok()?;
         let sizes = StatmFile::open(Some(pid)).ok();
         let is_below = pidfd.while_it_lives(process::stat)?.is_ok_and(|stat| stat.state != b'Z');
-        is_below.then(|| Seen { pidfd, sizes, since: Instant::now(), looks: 0, named: None })
+        is_below.then(|| Seen { pidfd, sizes, since: Instant::now(), looks: 0, named: None, slow: false })
     }
 
     fn bytes(&self) -> Option<u64> {
@@ -119,6 +128,7 @@ impl Seen {
             Some((String::from_utf8_lossy(&comm).trim_end().to_owned(), why_unmanaged(shared, pid)))
         });
         let Some(Some((name, why))) = found else { return };
+        let slow = matches!(why, Why::Unknown(_));
         let waited = self.since.elapsed() >= TIME_TO_JOIN;
         let why = match why {
             // Certain, whatever it was before it executed this program.
@@ -126,15 +136,30 @@ impl Seen {
             // A child has its parent's environment for a moment.
             Why::Environment(reason) if self.looks > 1 => reason,
             Why::Environment(_) => return,
-            Why::Unknown(reason) if waited => reason,
-            Why::Unknown(_) => return,
+            // A forked child that nobody has claimed may be this one, which is stopped or has not run yet.
+            Why::Unknown(_) if !waited || has_unclaimed(shared) => return,
+            Why::Unknown(reason) => reason,
         };
         let kind = (name, why.clause);
         if self.named.as_ref() != Some(&kind) {
             note(shared, self.pidfd.pid(), &kind, why.advice, self.bytes().unwrap_or(0));
             self.named = Some(kind);
+            self.slow = slow;
         }
     }
+}
+
+fn has_unclaimed(shared: &Shared) -> bool {
+    shared.segment.mms().in_use().any(|record| record.state() == MmState::Forked)
+}
+
+/// One that was named without a certain reason is managed after all: it was slow to join.
+fn take_back(shared: &Shared, (name, reason): &(String, String)) {
+    let mut unmanaged = shared.unmanaged.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    for entry in unmanaged.iter_mut().filter(|entry| entry.name == *name && entry.reason == *reason) {
+        entry.processes -= 1;
+    }
+    unmanaged.retain(|entry| entry.processes > 0);
 }
 
 /// Says it at the first one of its kind, and puts it into the report.
