@@ -17,6 +17,8 @@ pub struct Orphan {
 }
 
 /// Processes whose parent is this one: once the program itself is gone, the orphans that the subreaper inherited.
+///
+/// Their numbers are nobody else's until uswap has waited for them, which only the thread that asks here does.
 pub fn orphans() -> Vec<Orphan> {
     let own = rustix::process::getpid().as_raw_nonzero().get();
     let own_group = rustix::process::getpgrp().as_raw_nonzero().get();

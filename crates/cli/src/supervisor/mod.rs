@@ -232,6 +232,8 @@ mod tests {
             cpus: Cpus::Auto,
             allow_tmpfs: true,
             keep_after_setuid: false,
+            agent: PathBuf::new(),
+            quiet: true,
             verbosity: 0,
         }
     }
@@ -243,7 +245,7 @@ mod tests {
         for wait_ms in [0, 0, 0, 1, 2, 5, 10, 50] {
             let mut supervisor = match Supervisor::start(options()) {
                 Ok(supervisor) => supervisor,
-                Err(error) => return println!("SKIP no run is possible here: {error}"),
+                Err(error) => return println!("SKIP: no run is possible here: {error}"),
             };
             let mut program = std::process::Command::new("true").spawn().unwrap();
             supervisor.attach(program.id());
