@@ -27,6 +27,9 @@ const SLEEP_NS: u64 = 1_000_000_000;
 /// So often is looked for what needs no haste. Handlers without work for so long give their buffers back.
 const LOOK_NS: u64 = SLEEP_NS / 2;
 
+/// A process that ends sooner has needed nothing of us: so long kswapd sleeps first, unless there is pressure, or it is asked for something.
+const FIRST_SLEEP_NS: u64 = 10_000_000;
+
 /// How a kswapd begins.
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[repr(usize)]
@@ -81,9 +84,12 @@ fn find_place(segment: &'static Segment<'static>, begin: usize) {
                 "as a forked child it has no place in its run ({reason}), and part of it is swapped"
             ));
         }
-    } else if supervisor::take_record(segment).is_none() {
-        state::set_phase(Phase::Outside);
-        return;
+    } else {
+        sleep_first(segment);
+        if supervisor::take_record(segment).is_none() {
+            state::set_phase(Phase::Outside);
+            return;
+        }
     }
     start::announce(segment);
     // Messages go to the supervisor's standard error: the table of this thread has no descriptor of the program.
@@ -132,8 +138,7 @@ fn find_place(segment: &'static Segment<'static>, begin: usize) {
             continue;
         }
         let marks = segment.budget().watermarks();
-        let idle = segment.budget().used() <= marks.register && fresh::wanted().is_none();
-        if idle || segment.budget().is_ending() {
+        if is_idle(segment) || segment.budget().is_ending() {
             sleep(segment, seen);
             continue;
         }
@@ -153,6 +158,22 @@ fn find_place(segment: &'static Segment<'static>, begin: usize) {
             sleep(segment, seen);
         }
     }
+}
+
+/// Most processes of a build or a script end within milliseconds: nothing is opened for them, and no record taken.
+fn sleep_first(segment: &Segment<'static>) {
+    let budget = segment.budget();
+    let seen = budget.signal_count(Signal::Pressure);
+    if is_idle(segment) && state::pending_request().is_none() {
+        let word = budget.signal_word(Signal::Pressure);
+        futex::wait_low(word, seen, Timeout::Nanoseconds(FIRST_SLEEP_NS), Scope::Shared);
+    }
+}
+
+/// Nothing needs to be looked for, and no memory taken under management.
+fn is_idle(segment: &Segment<'static>) -> bool {
+    let budget = segment.budget();
+    budget.used() <= budget.watermarks().register && fresh::wanted().is_none()
 }
 
 /// What kswapd looks for now and then.
