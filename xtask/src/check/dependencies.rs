@@ -19,6 +19,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("codec", &["vector", "sync", "units"]),
     ("engine", &["core", "codec", "sync", "units"]),
     ("os", &["engine", "core", "codec", "sync", "units"]),
+    ("interpose", &["os", "sync", "units"]),
     ("sim", &["engine", "core", "codec", "sync", "units"]),
     ("agent", &["identity", "os", "engine", "core", "codec", "sync", "units"]),
     ("bench", &["os", "engine", "core", "codec", "sync", "units"]),

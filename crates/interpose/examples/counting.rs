@@ -1,0 +1,111 @@
+//! A library to preload that counts every system call of a program and changes none.
+//!
+//! `INTERPOSE_COUNTS=FILE` names a file to which each process of the program appends its counts when it
+//! ends: lines of `process-id number calls calls-by-dispatch`.
+
+use std::ffi::{CStr, c_char};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+use uswap_interpose::{Before, Call, Context, Interposer, NewProcess, Options, Origin};
+use uswap_os::Fd;
+use uswap_os::sys::abi;
+use uswap_os::text::TextBuffer;
+
+const NUMBERS: usize = 512;
+
+struct Counting {
+    calls: [AtomicU64; NUMBERS],
+    dispatched: [AtomicU64; NUMBERS],
+}
+
+static COUNTING: Counting = Counting {
+    calls: [const { AtomicU64::new(0) }; NUMBERS],
+    dispatched: [const { AtomicU64::new(0) }; NUMBERS],
+};
+static FILE: AtomicUsize = AtomicUsize::new(0);
+
+impl Interposer for Counting {
+    fn before(&self, call: &mut Call, context: &Context) -> Before {
+        let index = call.number.min(NUMBERS - 1);
+        self.calls[index].fetch_add(1, Ordering::Relaxed);
+        if context.origin() == Origin::Dispatched {
+            self.dispatched[index].fetch_add(1, Ordering::Relaxed);
+        }
+        if matches!(call.number as u32, abi::__NR_exit_group | abi::__NR_execve | abi::__NR_execveat) {
+            self.report();
+        }
+        Before::Pass
+    }
+
+    fn process_begins(&self, kind: NewProcess, _: &Context) {
+        if kind == NewProcess::Copied {
+            self.clear();
+        }
+    }
+}
+
+impl Counting {
+    fn clear(&self) {
+        for counter in self.calls.iter().chain(&self.dispatched) {
+            counter.store(0, Ordering::Relaxed);
+        }
+    }
+
+    /// Appends the counts to the file. A successful exec makes the counters new; one that fails does not.
+    fn report(&self) {
+        let path = FILE.load(Ordering::Relaxed);
+        if path == 0 {
+            return;
+        }
+        // SAFETY:
+        // 1. The constructor has stored the address of a string of the environment, which stays.
+        let path = unsafe { CStr::from_ptr(path as *const c_char) };
+        let flags = abi::O_WRONLY | abi::O_APPEND | abi::O_CREAT | abi::O_CLOEXEC;
+        let Ok(file) = Fd::open(path, flags, 0o666) else { return };
+        let process_id = uswap_os::process::process_id();
+        for number in 0..NUMBERS {
+            let calls = self.calls[number].swap(0, Ordering::Relaxed);
+            let dispatched = self.dispatched[number].swap(0, Ordering::Relaxed);
+            if calls != 0 {
+                let line =
+                    TextBuffer::<80>::format(format_args!("{process_id} {number} {calls} {dispatched}\n"));
+                let _ = file.write(line.as_bytes());
+            }
+        }
+    }
+}
+
+/// The value of a variable of the environment, with its zero.
+fn variable(environment: *const *const c_char, name: &[u8]) -> Option<&'static CStr> {
+    for index in 0.. {
+        // SAFETY:
+        // 1. The environment is a list of strings that ends with a null pointer; both stay.
+        let entry = unsafe {
+            let entry = *environment.add(index);
+            if entry.is_null() {
+                return None;
+            }
+            CStr::from_ptr(entry)
+        };
+        let bytes = entry.to_bytes_with_nul();
+        if bytes.starts_with(name) && bytes.get(name.len()) == Some(&b'=') {
+            return CStr::from_bytes_with_nul(&bytes[name.len() + 1..]).ok();
+        }
+    }
+    None
+}
+
+extern "C" fn start(_count: i32, _arguments: *const *const c_char, environment: *const *const c_char) {
+    if let Some(path) = variable(environment, b"INTERPOSE_COUNTS") {
+        FILE.store(path.as_ptr() as usize, Ordering::Relaxed);
+    }
+    let options = Options::default();
+    if let Err(error) = uswap_interpose::install(&COUNTING, &options) {
+        let line = TextBuffer::<200>::format(format_args!("counting: {error}\n"));
+        let _ = uswap_os::fd::write_raw(2, line.as_bytes());
+    }
+}
+
+#[used]
+#[unsafe(link_section = ".init_array")]
+static START: extern "C" fn(i32, *const *const c_char, *const *const c_char) = start;

@@ -1,0 +1,373 @@
+//! Calls behind which a second flow of control goes on: `clone`, `clone3`, `fork`, `vfork`.
+//!
+//! Three kinds. *Fork*: the child has a copy of the stack, so that both come back through their frame.
+//! *A stack of its own* (threads, posix_spawn): the child's stack pointer is a [`Birth`], which says how
+//! the program's registers were and where it goes on. *The same stack* (vfork): the child may overwrite
+//! everything below the program's stack pointer, so what the parent needs waits in [`VFORKS`].
+//!
+//! All signals are blocked from before the call until the child is armed: a handler of the program that
+//! ran earlier would make calls that nobody sees.
+
+use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+
+use uswap_os::sys::{Errno, Result, abi};
+
+use crate::call::{Context, Interposer, NewProcess};
+use crate::entry::{self, Frame, RED_ZONE_BYTES, Step};
+use crate::kernel::{self, Stack, nr};
+use crate::thread::Slot;
+use crate::{dispatch, signals, thread};
+
+/// Bytes of `clone_args` that are carried over. Newer kernels than this may know a longer one.
+const CLONE_ARGS_BYTES_MAX: usize = 128;
+/// A smaller stack of a child has no room for its first steps, which are ours.
+const CHILD_STACK_BYTES_MIN: usize = 1024;
+/// Threads that can be in `vfork` at a time, nested ones counted. 128 bytes each.
+const VFORKS_MAX: usize = 128;
+
+const VM: u64 = abi::CLONE_VM as u64;
+const VFORK: u64 = abi::CLONE_VFORK as u64;
+const SETTLS: u64 = abi::CLONE_SETTLS as u64;
+const THREAD: u64 = abi::CLONE_THREAD as u64;
+const SETTID: u64 = abi::CLONE_CHILD_SETTID as u64;
+const CLEARTID: u64 = abi::CLONE_CHILD_CLEARTID as u64;
+
+/// What a child with a stack of its own finds at its stack pointer. The first ten words are at fixed
+/// places, see `entry::born`.
+#[derive(Debug)]
+#[repr(C, align(16))]
+pub struct Birth {
+    saved: [usize; 6],
+    rbp: usize,
+    flags_register: usize,
+    instruction_pointer: usize,
+    stack_pointer: usize,
+    mask: u64,
+    flags: u64,
+    child_tid: usize,
+    /// The slot of the parent's thread.
+    parent: &'static Slot,
+    clone_args: [u64; CLONE_ARGS_BYTES_MAX / 8],
+}
+
+/// What a clone asks for, in whichever form.
+struct Asked {
+    flags: u64,
+    /// End of the child's stack, 0 for the parent's.
+    stack_end: usize,
+    stack_bytes: usize,
+    child_tid: usize,
+}
+
+/// Serves a call by which a child begins. `after` is the interposer's, if it wants to know.
+///
+/// # Safety
+/// `base` is that of the frame, whose call is one of the four.
+pub(crate) unsafe fn begin<I: Interposer>(
+    interposer: &'static I,
+    frame: &mut Frame,
+    base: *const usize,
+) -> Step {
+    let asked = match asked(frame) {
+        Ok(asked) => asked,
+        // The kernel says what is wrong with it.
+        Err(_) => return Step::PassThenAfter,
+    };
+    let mask = kernel::set_mask(abi::SIG_SETMASK, u64::MAX);
+    if asked.flags & VM != 0 && asked.flags & (SETTLS | VFORK) == 0 {
+        thread::share_key();
+    }
+    if asked.stack_end != 0 {
+        frame.mask = mask;
+        // SAFETY:
+        // 1. The caller's promise.
+        match unsafe { prepare_birth(frame, base, &asked) } {
+            Ok(()) => return Step::NewStack,
+            Err(error) => {
+                kernel::set_mask(abi::SIG_SETMASK, mask);
+                frame.answer = -(error.number() as isize);
+                return Step::Answer;
+            }
+        }
+    }
+    if asked.flags & VM != 0 {
+        // SAFETY:
+        // 1. The caller's promise.
+        if !unsafe { Vfork::keep(frame, base, mask) } {
+            kernel::set_mask(abi::SIG_SETMASK, mask);
+            frame.answer = -(Errno::EAGAIN.number() as isize);
+            return Step::Answer;
+        }
+        return Step::ShareStack;
+    }
+    let slot = thread::current();
+    // SAFETY:
+    // 1. A fork: the child has a copy of this stack and comes back from the same instruction.
+    frame.answer = unsafe { kernel::call(frame.call.number, &frame.call.arguments) };
+    if frame.answer == 0 {
+        copied(interposer, slot, &frame.context, asked.flags, asked.child_tid);
+    }
+    kernel::set_mask(abi::SIG_SETMASK, mask);
+    if frame.answer != 0 {
+        frame.answer = interposer.after(&frame.call, frame.answer, &frame.context);
+    }
+    Step::Answer
+}
+
+/// In the only thread of a process with a copy of the memory.
+fn copied<I: Interposer>(
+    interposer: &'static I,
+    slot: &'static Slot,
+    context: &Context,
+    flags: u64,
+    child_tid: usize,
+) {
+    arm_or_die();
+    thread::keep_only_this(slot);
+    signals::actions::after_fork();
+    slot.note_clear_child_tid(if flags & CLEARTID != 0 { child_tid } else { 0 });
+    slot.note_robust_list(0);
+    Vfork::forget_all();
+    interposer.process_begins(NewProcess::Copied, context);
+}
+
+/// A thread that cannot be armed would make calls that nobody sees: the process cannot go on.
+fn arm_or_die() {
+    dispatch::arm().expect("the parent was armed, so the kernel knows how");
+}
+
+fn asked(frame: &Frame) -> Result<Asked> {
+    let [first, second, _, fourth, ..] = frame.call.arguments;
+    match frame.call.number {
+        nr::FORK => Ok(Asked { flags: 0, stack_end: 0, stack_bytes: 0, child_tid: 0 }),
+        nr::VFORK => Ok(Asked { flags: VM | VFORK, stack_end: 0, stack_bytes: 0, child_tid: 0 }),
+        nr::CLONE => {
+            Ok(Asked { flags: first as u64, stack_end: second, stack_bytes: usize::MAX, child_tid: fourth })
+        }
+        _ => {
+            // flags, pidfd, child_tid, parent_tid, exit_signal, stack, stack_size, tls, ...
+            if second < 64 {
+                return Err(Errno::EINVAL);
+            }
+            let word = |index: usize| kernel::read_word(first + index * 8);
+            let (stack, stack_bytes) = (word(5)? as usize, word(6)? as usize);
+            let stack_end = stack.wrapping_add(stack_bytes);
+            Ok(Asked { flags: word(0)?, stack_end, stack_bytes, child_tid: word(2)? as usize })
+        }
+    }
+}
+
+/// Writes the `Birth` on the child's stack and makes the call start the child there.
+///
+/// # Safety
+/// `base` is that of the frame.
+unsafe fn prepare_birth(frame: &mut Frame, base: *const usize, asked: &Asked) -> Result<()> {
+    if asked.stack_bytes < CHILD_STACK_BYTES_MIN {
+        return Err(Errno::ENOMEM);
+    }
+    let at = (asked.stack_end - RED_ZONE_BYTES - size_of::<Birth>()) & !15;
+    let mut clone_args = [0; CLONE_ARGS_BYTES_MAX / 8];
+    frame.replaced = frame.call.arguments[0];
+    if frame.call.number == nr::CLONE3 {
+        let bytes = frame.call.arguments[1];
+        if bytes > CLONE_ARGS_BYTES_MAX {
+            // E2BIG: the kernel says so for a structure that it does not know.
+            return Err(Errno::from_number(7));
+        }
+        for (index, word) in clone_args.iter_mut().enumerate().take(bytes / 8) {
+            *word = kernel::read_word(frame.replaced + index * 8)?;
+        }
+        clone_args[6] = (at - clone_args[5] as usize) as u64;
+        frame.call.arguments[0] = at + core::mem::offset_of!(Birth, clone_args);
+    } else {
+        frame.replaced = frame.call.arguments[1];
+        frame.call.arguments[1] = at;
+    }
+    kernel::read_word(at)?;
+    let birth = Birth {
+        saved: frame.saved,
+        // SAFETY:
+        // 1. `base` is that of the frame: rbp lies there, the flags above it.
+        rbp: unsafe { *base },
+        // SAFETY:
+        // 1. As above.
+        flags_register: unsafe { entry::flags(base) },
+        instruction_pointer: frame.context.instruction_pointer,
+        stack_pointer: asked.stack_end,
+        mask: frame.mask,
+        flags: asked.flags,
+        child_tid: asked.child_tid,
+        parent: thread::current(),
+        clone_args,
+    };
+    // SAFETY:
+    // 1. The program gave this memory to the child as its stack; the child does not run yet. It is
+    //    mapped: the kernel's answer above.
+    unsafe { (at as *mut Birth).write(birth) };
+    Ok(())
+}
+
+/// In the parent of a child with a stack of its own.
+pub(crate) unsafe extern "C" fn parted<I: Interposer>(frame: &mut Frame) {
+    let replaced = if frame.call.number == nr::CLONE3 { 0 } else { 1 };
+    frame.call.arguments[replaced] = frame.replaced;
+    kernel::set_mask(abi::SIG_SETMASK, frame.mask);
+    frame.answer = crate::interposer::<I>().after(&frame.call, frame.answer, &frame.context);
+}
+
+/// In a child with a stack of its own: arms it and makes it known.
+pub(crate) unsafe extern "C" fn born<I: Interposer>(birth: &Birth) {
+    let interposer = crate::interposer::<I>();
+    let context = Context {
+        stack_pointer: birth.stack_pointer,
+        instruction_pointer: birth.instruction_pointer,
+        is_dispatched: 1,
+    };
+    if birth.flags & VM == 0 {
+        copied(interposer, birth.parent, &context, birth.flags, birth.child_tid);
+    } else if birth.flags & VFORK != 0 && birth.flags & SETTLS == 0 {
+        arm_or_die();
+        interposer.process_begins(NewProcess::SharesMemory, &context);
+    } else {
+        arm_or_die();
+        let slot = thread::begin().expect("fewer threads than slots, and memory for one more stack");
+        let shown_blocked = birth.parent.shown_blocked.load(Ordering::Relaxed);
+        slot.shown_blocked.store(shown_blocked, Ordering::Relaxed);
+        if birth.flags & (SETTID | CLEARTID) != 0 {
+            slot.note_clear_child_tid(birth.child_tid);
+        }
+        take_alternate_stack(slot);
+        if birth.flags & THREAD != 0 {
+            interposer.thread_begins(&context);
+        } else {
+            interposer.process_begins(NewProcess::SharesMemory, &context);
+        }
+    }
+    kernel::set_mask(abi::SIG_SETMASK, birth.mask);
+}
+
+/// Tells the kernel of the slot's alternate stack; answers what this thread had before.
+pub(crate) fn take_alternate_stack(slot: &'static Slot) -> Stack {
+    let stack =
+        Stack { start: slot.alternate_stack(), flags: 0, padding: 0, bytes: thread::ALTERNATE_STACK_BYTES };
+    // SAFETY:
+    // 1. The stack belongs to the slot, which is this thread's, and is never unmapped.
+    unsafe { kernel::set_alternate_stack(&stack) }.expect("the thread is not on an alternate stack now")
+}
+
+/// What a thread in `vfork` needs when it comes back. The child sees it too: memory is shared.
+#[derive(Debug, Default)]
+struct Vfork {
+    /// 0: free.
+    thread_id: AtomicU32,
+    number: AtomicUsize,
+    slot: AtomicUsize,
+    /// Later ones have larger numbers.
+    order: AtomicU64,
+    mask: AtomicU64,
+    instruction_pointer: AtomicUsize,
+    flags_register: AtomicUsize,
+    saved: [AtomicUsize; 6],
+    arguments: [AtomicUsize; 6],
+}
+
+static VFORKS: [Vfork; VFORKS_MAX] = [const {
+    Vfork {
+        thread_id: AtomicU32::new(0),
+        number: AtomicUsize::new(0),
+        slot: AtomicUsize::new(0),
+        order: AtomicU64::new(0),
+        mask: AtomicU64::new(0),
+        instruction_pointer: AtomicUsize::new(0),
+        flags_register: AtomicUsize::new(0),
+        saved: [const { AtomicUsize::new(0) }; 6],
+        arguments: [const { AtomicUsize::new(0) }; 6],
+    }
+}; VFORKS_MAX];
+static VFORK_ORDER: AtomicU64 = AtomicU64::new(1);
+
+impl Vfork {
+    /// Keeps what `stack_shared` needs. False: too many at once.
+    ///
+    /// # Safety
+    /// `base` is that of the frame.
+    unsafe fn keep(frame: &Frame, base: *const usize, mask: u64) -> bool {
+        let thread_id = kernel::thread_id();
+        let free = VFORKS.iter().find(|vfork| {
+            vfork.thread_id.compare_exchange(0, thread_id, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+        });
+        let Some(vfork) = free else { return false };
+        vfork.number.store(frame.call.number, Ordering::Relaxed);
+        vfork.slot.store(thread::current().index(), Ordering::Relaxed);
+        vfork.mask.store(mask, Ordering::Relaxed);
+        vfork.instruction_pointer.store(frame.context.instruction_pointer, Ordering::Relaxed);
+        // SAFETY:
+        // 1. The caller's promise.
+        vfork.flags_register.store(unsafe { entry::flags(base) }, Ordering::Relaxed);
+        for (kept, value) in vfork.saved.iter().zip(frame.saved) {
+            kept.store(value, Ordering::Relaxed);
+        }
+        for (kept, value) in vfork.arguments.iter().zip(frame.call.arguments) {
+            kept.store(value, Ordering::Relaxed);
+        }
+        vfork.order.store(VFORK_ORDER.fetch_add(1, Ordering::Relaxed), Ordering::Release);
+        true
+    }
+
+    /// The latest of this slot: in the child, that of its parent.
+    fn latest(slot: usize) -> Option<&'static Vfork> {
+        let is_of_slot = |vfork: &&Vfork| {
+            vfork.thread_id.load(Ordering::Acquire) != 0 && vfork.slot.load(Ordering::Relaxed) == slot
+        };
+        VFORKS.iter().filter(is_of_slot).max_by_key(|vfork| vfork.order.load(Ordering::Relaxed))
+    }
+
+    /// That of this thread. Later ones of the slot are gone: children that were killed in a vfork of theirs.
+    fn of_this_thread(slot: usize) -> Option<&'static Vfork> {
+        let thread_id = kernel::thread_id();
+        while let Some(vfork) = Vfork::latest(slot) {
+            if vfork.thread_id.load(Ordering::Relaxed) == thread_id {
+                return Some(vfork);
+            }
+            vfork.thread_id.store(0, Ordering::Release);
+        }
+        None
+    }
+
+    fn forget_all() {
+        for vfork in &VFORKS {
+            vfork.thread_id.store(0, Ordering::Release);
+        }
+    }
+}
+
+/// Behind a `vfork`, in child and parent.
+pub(crate) unsafe extern "C" fn stack_shared<I: Interposer>(frame: &mut Frame) {
+    let interposer = crate::interposer::<I>();
+    let is_child = frame.answer == 0;
+    if is_child {
+        arm_or_die();
+    }
+    let slot = thread::current().index();
+    let found = if is_child { Vfork::latest(slot) } else { Vfork::of_this_thread(slot) };
+    let vfork = found.expect("it was kept before the call, and only its own thread gives it up");
+    for (saved, kept) in frame.saved.iter_mut().zip(&vfork.saved) {
+        *saved = kept.load(Ordering::Relaxed);
+    }
+    for (argument, kept) in frame.call.arguments.iter_mut().zip(&vfork.arguments) {
+        *argument = kept.load(Ordering::Relaxed);
+    }
+    frame.call.number = vfork.number.load(Ordering::Relaxed);
+    frame.context.instruction_pointer = vfork.instruction_pointer.load(Ordering::Relaxed);
+    frame.context.is_dispatched = 1;
+    let (mask, flags) = (vfork.mask.load(Ordering::Relaxed), vfork.flags_register.load(Ordering::Relaxed));
+    if is_child {
+        interposer.process_begins(NewProcess::SharesMemory, &frame.context);
+    } else {
+        vfork.thread_id.store(0, Ordering::Release);
+        frame.answer = interposer.after(&frame.call, frame.answer, &frame.context);
+    }
+    kernel::set_mask(abi::SIG_SETMASK, mask);
+    // The assembly puts them back.
+    frame.call.number = flags;
+}

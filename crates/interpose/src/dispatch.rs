@@ -1,0 +1,93 @@
+//! Syscall User Dispatch: what no patch covers arrives as SIGSYS.
+//!
+//! The handler only redirects: it writes where to go on below the red zone of the program's stack and
+//! lets the thread go on in `entry::dispatched`, so that the call itself runs on the program's stack with
+//! the program's mask, as a patched one does. A signal that interrupts it, a restart, a jump out of a
+//! handler are then what they always were.
+//!
+//! Served in the handler, because the stack may be gone behind the call or before it: `exit`,
+//! `rt_sigreturn`, and an unmapping of the stack itself.
+//!
+//! What must hold: SIGSYS is never blocked while a program's code runs (`signals` sees to it), since the
+//! kernel kills a process whose SIGSYS is blocked when a call is dispatched.
+
+use core::sync::atomic::{AtomicUsize, Ordering};
+
+use uswap_os::sys::Result;
+
+use crate::call::Context;
+use crate::entry::{self, RED_ZONE_BYTES};
+use crate::kernel::{self, SignalInfo, UserContext, nr};
+use crate::signals;
+
+/// The text whose calls are ours, start and bytes.
+static ALLOWED: [AtomicUsize; 2] = [const { AtomicUsize::new(0) }; 2];
+
+/// Notes the text whose calls are not seen.
+pub(crate) fn allow(start: usize, bytes: usize) {
+    ALLOWED[0].store(start, Ordering::Relaxed);
+    ALLOWED[1].store(bytes, Ordering::Relaxed);
+}
+
+/// Arms this thread. First thing in each thread and process: the kernel switches it off at a clone.
+pub(crate) fn arm() -> Result<()> {
+    // SAFETY:
+    // 1. `install` has set the handler before the first thread is armed, and `signals` keeps it there.
+    unsafe { kernel::dispatch_on(ALLOWED[0].load(Ordering::Relaxed), ALLOWED[1].load(Ordering::Relaxed)) }
+}
+
+/// Served on the alternate stack, see the top.
+pub(crate) type ServeHere = unsafe fn(call: &mut crate::Call, context: &Context) -> isize;
+
+/// SIGSYS. Every signal is blocked.
+pub(crate) fn handle(info: &SignalInfo, context: &mut UserContext, serve_here: ServeHere) -> bool {
+    if info.code != kernel::SYS_USER_DISPATCH {
+        return false;
+    }
+    let number = context.rax;
+    match number {
+        nr::RT_SIGRETURN => {
+            // SAFETY:
+            // 1. The program stands at its call: its frame is at its stack pointer.
+            unsafe { signals::return_from_handler(context.rsp) }
+        }
+        nr::EXIT => {
+            let mut call = call_of(context);
+            // SAFETY:
+            // 1. Every signal is blocked (the action's mask), and the thread asked to end.
+            unsafe { serve_here(&mut call, &context_of(context)) };
+        }
+        nr::MUNMAP if covers(context.rdi, context.rsi, context.rsp) => {
+            let mut call = call_of(context);
+            // SAFETY:
+            // 1. The call is the program's own; this code runs on the alternate stack, which is ours.
+            context.rax = unsafe { serve_here(&mut call, &context_of(context)) } as usize;
+            context.rcx = context.rip;
+        }
+        _ => redirect(context),
+    }
+    true
+}
+
+fn redirect(context: &mut UserContext) {
+    let below = context.rsp - RED_ZONE_BYTES - size_of::<usize>();
+    // SAFETY:
+    // 1. The word lies below the red zone of the thread's stack, which no code uses without having moved
+    //    the stack pointer. A stack without room for it would have had none for a signal either.
+    unsafe { (below as *mut usize).write(context.rip) };
+    context.rsp = below;
+    context.rip = entry::dispatched as *const () as usize;
+}
+
+fn call_of(context: &UserContext) -> crate::Call {
+    let [r8, r9, r10, ..] = context.r8_to_r15;
+    crate::Call { number: context.rax, arguments: [context.rdi, context.rsi, context.rdx, r10, r8, r9] }
+}
+
+fn context_of(context: &UserContext) -> Context {
+    Context { stack_pointer: context.rsp, instruction_pointer: context.rip, is_dispatched: 1 }
+}
+
+fn covers(start: usize, bytes: usize, address: usize) -> bool {
+    address.wrapping_sub(start) < bytes.saturating_add(RED_ZONE_BYTES + 4096)
+}

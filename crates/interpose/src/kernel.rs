@@ -1,0 +1,294 @@
+//! The kernel's numbers and structures for signals, dispatch and clones, and the calls that this crate
+//! makes itself. Every caller is in this crate.
+
+use core::arch::x86_64::{__cpuid_count, _xgetbv};
+use core::ffi::c_void;
+
+use uswap_os::fd;
+use uswap_os::sys::{self, Errno, Result, abi};
+
+/// Numbers of calls that this crate looks at, as words.
+pub mod nr {
+    use uswap_os::sys::abi;
+
+    macro_rules! numbers {
+        ($($name:ident = $number:ident),* $(,)?) => {
+            $(#[doc = stringify!($number)] pub const $name: usize = abi::$number as usize;)*
+        };
+    }
+    numbers! {
+        MUNMAP = __NR_munmap, RT_SIGACTION = __NR_rt_sigaction, RT_SIGPROCMASK = __NR_rt_sigprocmask,
+        RT_SIGRETURN = __NR_rt_sigreturn, CLONE = __NR_clone, FORK = __NR_fork, VFORK = __NR_vfork,
+        EXIT = __NR_exit,
+        RT_SIGTIMEDWAIT = __NR_rt_sigtimedwait, RT_SIGSUSPEND = __NR_rt_sigsuspend,
+        SIGALTSTACK = __NR_sigaltstack, PRCTL = __NR_prctl, ARCH_PRCTL = __NR_arch_prctl,
+        SET_TID_ADDRESS = __NR_set_tid_address, SET_ROBUST_LIST = __NR_set_robust_list,
+        RSEQ = __NR_rseq, CLONE3 = __NR_clone3, PPOLL = __NR_ppoll, PSELECT6 = __NR_pselect6,
+        EPOLL_PWAIT = __NR_epoll_pwait, EPOLL_PWAIT2 = __NR_epoll_pwait2, SIGNALFD = __NR_signalfd,
+        SIGNALFD4 = __NR_signalfd4, IO_PGETEVENTS = __NR_io_pgetevents,
+        EXECVE = __NR_execve, EXECVEAT = __NR_execveat,
+    }
+}
+
+/// Entry of the auxiliary vector with more processor features.
+pub const AT_HWCAP2: u64 = 26;
+/// `ss_flags` of an alternate stack that is off.
+pub const SS_DISABLE: usize = abi::SS_DISABLE as usize;
+/// Bytes of a set of signals.
+pub const SIGNAL_SET_BYTES: usize = 8;
+/// `si_code` of a SIGSYS that dispatch sent.
+pub const SYS_USER_DISPATCH: i32 = 2;
+
+/// Bytes that `thread::with_vectors` has for the registers.
+pub const VECTOR_AREA_BYTES: usize = 2816;
+
+/// The kernel's `struct sigaction`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct Action {
+    /// `SIG_DFL`, `SIG_IGN` or the address of a function.
+    pub handler: usize,
+    /// `SA_*`.
+    pub flags: usize,
+    /// Where the handler returns to.
+    pub restorer: usize,
+    /// Signals that are blocked while it runs.
+    pub mask: u64,
+}
+
+/// The kernel's `stack_t`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct Stack {
+    /// First byte.
+    pub start: usize,
+    /// `SS_*`.
+    pub flags: u32,
+    /// Fills the word.
+    pub padding: u32,
+    /// Length.
+    pub bytes: usize,
+}
+
+/// The kernel's `ucontext_t`, without what lies behind the mask.
+#[derive(Debug)]
+#[repr(C)]
+pub struct UserContext {
+    /// `UC_*`.
+    pub flags: usize,
+    /// Always zero.
+    pub link: usize,
+    /// The alternate stack that is in force again after the handler.
+    pub stack: Stack,
+    /// `r8` to `r15`.
+    pub r8_to_r15: [usize; 8],
+    /// Register.
+    pub rdi: usize,
+    /// Register.
+    pub rsi: usize,
+    /// Register.
+    pub rbp: usize,
+    /// Register.
+    pub rbx: usize,
+    /// Register.
+    pub rdx: usize,
+    /// Register.
+    pub rax: usize,
+    /// Register.
+    pub rcx: usize,
+    /// Register.
+    pub rsp: usize,
+    /// Register.
+    pub rip: usize,
+    /// Register.
+    pub flags_register: usize,
+    /// `cs`, `gs`, `fs`, `ss`, 16 bits each.
+    pub segments: usize,
+    /// Error code of a fault.
+    pub error: usize,
+    /// Number of the trap.
+    pub trap: usize,
+    /// Unused here.
+    pub old_mask: usize,
+    /// Address of a fault.
+    pub cr2: usize,
+    /// Where the vector registers lie, in the same frame.
+    pub vectors: usize,
+    /// Unused.
+    pub reserved: [usize; 8],
+    /// Signals that are blocked again after the handler.
+    pub mask: u64,
+}
+
+const _: () = assert!(core::mem::offset_of!(UserContext, mask) == 296);
+
+/// The kernel's `siginfo_t`, as far as it is looked at: of a fault, or of a SIGSYS.
+#[derive(Debug)]
+#[repr(C)]
+pub struct SignalInfo {
+    /// The signal.
+    pub signal: i32,
+    /// Unused.
+    pub errno: i32,
+    /// Why it was sent.
+    pub code: i32,
+    /// Fills the word.
+    pub padding: i32,
+    /// Address of the fault, or of the call.
+    pub address: usize,
+    /// Number of the call.
+    pub number: i32,
+}
+
+/// The bit of `signal` in a set.
+pub const fn signal_bit(signal: u32) -> u64 {
+    1 << (signal - 1)
+}
+
+/// The kernel's id of this thread.
+pub fn thread_id() -> u32 {
+    // SAFETY:
+    // 1. gettid takes nothing and changes nothing.
+    unsafe { sys::syscall3(abi::__NR_gettid, 0, 0, 0) }.unwrap_or(0) as u32
+}
+
+/// `fs`, asked of the kernel.
+pub fn thread_pointer() -> usize {
+    const ARCH_GET_FS: usize = 0x1003;
+    let mut value = 0usize;
+    // SAFETY:
+    // 1. The call writes one word, to `value`.
+    let _ = unsafe { sys::syscall3(abi::__NR_arch_prctl, ARCH_GET_FS, &raw mut value as usize, 0) };
+    value
+}
+
+/// Value of an entry of the auxiliary vector.
+pub fn auxiliary(wanted: u64) -> Option<u64> {
+    let mut buffer = [0; 1024];
+    let bytes = fd::read_file(c"/proc/self/auxv", &mut buffer).ok()?;
+    let word = |bytes: &[u8]| u64::from_ne_bytes(bytes.try_into().expect("eight bytes make a word"));
+    bytes.as_chunks::<16>().0.iter().find(|pair| word(&pair[..8]) == wanted).map(|pair| word(&pair[8..]))
+}
+
+/// Components of the processor state that Rust code may change and that fit `VECTOR_AREA_BYTES`: x87,
+/// SSE, AVX, and the three of AVX-512.
+pub fn vector_mask() -> u32 {
+    const WANTED: u64 = 0b1110_0111;
+    // SAFETY:
+    // 1. The kernel runs dispatch only on machines of this century: xgetbv came with AVX in 2011, and
+    //    `install` refuses a processor without xsave.
+    let enabled = unsafe { _xgetbv(0) } & WANTED;
+    let fits = |component: u32| {
+        let leaf = __cpuid_count(0xD, component);
+        component < 2 || (leaf.ebx + leaf.eax) as usize <= VECTOR_AREA_BYTES
+    };
+    (0..8)
+        .filter(|component| enabled & 1 << component != 0 && fits(*component))
+        .fold(0, |mask, c| mask | 1 << c)
+}
+
+/// Sets the blocked signals of this thread; answers those before. `how` is `SIG_BLOCK` and so on.
+pub fn set_mask(how: u32, mask: u64) -> u64 {
+    let mut old = 0u64;
+    let (new_at, old_at) = (&raw const mask as usize, &raw mut old as usize);
+    // SAFETY:
+    // 1. Both sets are eight bytes of this frame.
+    let _ = unsafe {
+        sys::syscall6(abi::__NR_rt_sigprocmask, how as usize, new_at, old_at, SIGNAL_SET_BYTES, 0, 0)
+    };
+    old
+}
+
+/// Sets the action of a signal; answers the one before.
+///
+/// # Safety
+/// The handler must be a function that can serve the signal at any instruction of the program.
+pub unsafe fn set_action(signal: u32, action: Option<&Action>) -> Result<Action> {
+    let mut old = Action::default();
+    let new_at = action.map_or(0, |action| action as *const Action as usize);
+    // SAFETY:
+    // 1. Both structures are the kernel's; the handler is the caller's promise.
+    unsafe {
+        let old_at = &raw mut old as usize;
+        sys::syscall6(abi::__NR_rt_sigaction, signal as usize, new_at, old_at, SIGNAL_SET_BYTES, 0, 0)
+    }?;
+    Ok(old)
+}
+
+/// Sets this thread's alternate stack; answers the one before.
+///
+/// # Safety
+/// The stack must stay mapped and be nobody else's while the thread lives.
+pub unsafe fn set_alternate_stack(stack: &Stack) -> Result<Stack> {
+    let mut old = Stack::default();
+    let (new_at, old_at) = (stack as *const Stack as usize, &raw mut old as usize);
+    // SAFETY:
+    // 1. Both structures are the kernel's; the stack is the caller's promise.
+    unsafe { sys::syscall3(abi::__NR_sigaltstack, new_at, old_at, 0) }?;
+    Ok(old)
+}
+
+/// Asks for SIGSYS at every call of this thread from outside of `start .. start + bytes`.
+///
+/// # Safety
+/// A handler of SIGSYS must be in place, and the signal must not be blocked.
+pub unsafe fn dispatch_on(start: usize, bytes: usize) -> Result<()> {
+    const PR_SET_SYSCALL_USER_DISPATCH: usize = 59;
+    const PR_SYS_DISPATCH_ON: usize = 1;
+    // SAFETY:
+    // 1. The call takes numbers; no selector byte is given, so the kernel reads no memory for it.
+    unsafe {
+        sys::syscall6(abi::__NR_prctl, PR_SET_SYSCALL_USER_DISPATCH, PR_SYS_DISPATCH_ON, start, bytes, 0, 0)
+    }?;
+    Ok(())
+}
+
+/// Copies eight bytes from an address that the program gave: EFAULT where the kernel would say so.
+pub fn read_word(address: usize) -> Result<u64> {
+    probe_read(address)?;
+    // SAFETY:
+    // 1. The kernel has just read eight bytes there. A program that unmaps them in this instant, from
+    //    another thread, gets SIGSEGV where it would have had EFAULT.
+    Ok(unsafe { (address as *const u64).read_unaligned() })
+}
+
+/// Are eight bytes at `address` readable? By a call that reads a set of signals and then refuses.
+fn probe_read(address: usize) -> Result<()> {
+    const NO_SUCH_WAY: usize = 99;
+    // SAFETY:
+    // 1. The kernel copies the set, finds that it does not know the way, and changes nothing.
+    let answer =
+        unsafe { sys::syscall6(abi::__NR_rt_sigprocmask, NO_SUCH_WAY, address, 0, SIGNAL_SET_BYTES, 0, 0) };
+    match answer {
+        Err(Errno::EFAULT) => Err(Errno::EFAULT),
+        _ => Ok(()),
+    }
+}
+
+/// Are `bytes` (1 to 8) at `address` readable?
+pub fn is_readable(address: usize, bytes: usize) -> bool {
+    probe_read(address).is_ok() && probe_read(address + bytes.saturating_sub(8)).is_ok()
+}
+
+/// A call of the program's, made by us as it stands.
+///
+/// # Safety
+/// As the call itself.
+#[inline]
+pub unsafe fn call(number: usize, arguments: &[usize; 6]) -> isize {
+    let [a, b, c, d, e, f] = *arguments;
+    // SAFETY:
+    // 1. The caller's promise.
+    match unsafe { sys::syscall6(number as u32, a, b, c, d, e, f) } {
+        Ok(value) => value as isize,
+        Err(error) => -(error.number() as isize),
+    }
+}
+
+/// What a handler of signals is to the kernel.
+pub type Handler = extern "C" fn(i32, *mut SignalInfo, *mut UserContext);
+
+/// `info` and `context` as the interposer gets them.
+pub fn opaque(info: *const SignalInfo, context: *mut UserContext) -> (*const c_void, *mut c_void) {
+    (info.cast(), context.cast())
+}

@@ -1,0 +1,39 @@
+//! Every system call of a process passes through one function of ours, on any thread, whoever made it.
+//!
+//! This crate stands between a program and the kernel and knows nothing of swap. A library inside the
+//! program gives it an [`Interposer`] and calls `install`; from then on:
+//! 1. each system call reaches [`Interposer::before`] ahead of the kernel. Code that makes many calls
+//!    is patched with a jump to a trampoline; every other call arrives by Syscall User Dispatch;
+//! 2. each new thread and each child process is armed before any code of the program runs in it;
+//! 3. the signals that this needs stay ours, and the program cannot tell.
+//!
+//! What must hold: no libc, no allocation after `install`, no thread-local storage. Whatever runs
+//! between `before` and the end of the call runs on the stack of the program, inside any of its
+//! functions: it may not lock what the program's own code can hold.
+//!
+//! ```text
+//! program ── jmp ──> trampoline ─┐
+//!         ── SIGSYS ─> handler ──┴> entry ─> before ─> the kernel ─> after ─> back in the program
+//! ```
+//!
+//! The calls of the library itself are not seen: its whole text is the range that dispatch allows.
+
+#![no_std]
+#![warn(clippy::undocumented_unsafe_blocks)]
+
+#[cfg(test)]
+extern crate std;
+
+mod birth;
+mod call;
+mod dispatch;
+mod entry;
+mod install;
+mod kernel;
+mod signals;
+pub mod thread;
+
+pub use call::{Before, Call, Context, Fault, Interposer, NewProcess, Origin};
+pub use install::{Error, Options, Report, install};
+
+pub(crate) use install::{interposer, serve_here};

@@ -1,0 +1,239 @@
+//! What the program wants to be done at each signal, and what the kernel is told instead.
+//!
+//! The kernel gets ours for signals that are ours, and ours for each handler with SA_ONSTACK, because
+//! the alternate stack is ours. Every other action goes through with our signals taken out of its mask.
+//! What the program asks for is shown when it asks again.
+
+use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+
+use uswap_os::process;
+use uswap_os::sys::{Result, abi};
+
+use super::ours;
+use crate::call::Call;
+use crate::kernel::{self, Action, Handler, SIGNAL_SET_BYTES, signal_bit};
+
+/// `SIG_DFL`.
+pub const DEFAULT: usize = 0;
+/// `SIG_IGN`.
+pub const IGNORE: usize = 1;
+const SIGNALS: usize = 64;
+const SIGNAL_MAX: u32 = SIGNALS as u32;
+
+const ONSTACK: usize = abi::SA_ONSTACK as usize;
+const RESETHAND: usize = abi::SA_RESETHAND as usize;
+const RESTART: usize = abi::SA_RESTART as usize;
+/// Flags that mean the same whoever's handler runs.
+const CARRIED: usize = (abi::SA_RESTART | abi::SA_NOCLDSTOP | abi::SA_NOCLDWAIT) as usize;
+
+struct Kept {
+    handler: AtomicUsize,
+    flags: AtomicUsize,
+    restorer: AtomicUsize,
+    mask: AtomicU64,
+}
+
+static KEPT: [Kept; SIGNALS] = [const {
+    Kept {
+        handler: AtomicUsize::new(0),
+        flags: AtomicUsize::new(0),
+        restorer: AtomicUsize::new(0),
+        mask: AtomicU64::new(0),
+    }
+}; SIGNALS];
+/// Held while an action changes, with all signals blocked.
+static LOCK: AtomicU32 = AtomicU32::new(0);
+static HANDLER: AtomicUsize = AtomicUsize::new(0);
+/// The process whose actions are kept. A child that shares the memory has actions of its own.
+static PROCESS: AtomicU32 = AtomicU32::new(0);
+
+impl Kept {
+    fn of(signal: u32) -> &'static Kept {
+        &KEPT[signal as usize - 1]
+    }
+
+    fn load(&self) -> Action {
+        Action {
+            handler: self.handler.load(Ordering::Relaxed),
+            flags: self.flags.load(Ordering::Relaxed),
+            restorer: self.restorer.load(Ordering::Relaxed),
+            mask: self.mask.load(Ordering::Relaxed),
+        }
+    }
+
+    fn store(&self, action: &Action) {
+        self.handler.store(action.handler, Ordering::Relaxed);
+        self.flags.store(action.flags, Ordering::Relaxed);
+        self.restorer.store(action.restorer, Ordering::Relaxed);
+        self.mask.store(action.mask, Ordering::Relaxed);
+    }
+}
+
+/// Reads what is in force and makes ours of it.
+pub(super) fn install(handler: Handler) -> Result<()> {
+    HANDLER.store(handler as *const () as usize, Ordering::Relaxed);
+    PROCESS.store(process::process_id(), Ordering::Relaxed);
+    for signal in 1..=SIGNAL_MAX {
+        // SAFETY:
+        // 1. Nothing is changed.
+        let action = unsafe { kernel::set_action(signal, None) }?;
+        Kept::of(signal).store(&action);
+        let told = told(signal, &action);
+        if told != action && signal != abi::SIGKILL && signal != abi::SIGSTOP {
+            // SAFETY:
+            // 1. `on_signal` serves any signal at any instruction; others stay the program's own.
+            unsafe { kernel::set_action(signal, Some(&told)) }?;
+        }
+    }
+    Ok(())
+}
+
+/// In the child of a fork, whose actions are a copy of its parent's.
+pub(crate) fn after_fork() {
+    PROCESS.store(process::process_id(), Ordering::Relaxed);
+    LOCK.store(0, Ordering::Release);
+}
+
+/// What the kernel is told.
+fn told(signal: u32, action: &Action) -> Action {
+    let is_ours = ours() & signal_bit(signal) != 0;
+    let has_handler = action.handler != DEFAULT && action.handler != IGNORE;
+    let wants_stack = has_handler && action.flags & ONSTACK != 0;
+    if !is_ours && !wants_stack {
+        return Action { mask: action.mask & !ours(), ..*action };
+    }
+    let carried = if is_ours { RESTART } else { action.flags & CARRIED };
+    let flags = carried | ONSTACK | (abi::SA_SIGINFO | abi::SA_RESTORER) as usize;
+    Action {
+        handler: HANDLER.load(Ordering::Relaxed),
+        flags,
+        restorer: super::frame::restorer as *const () as usize,
+        mask: u64::MAX,
+    }
+}
+
+/// The program's action for a signal that is being delivered to it.
+pub(super) fn take_for_delivery(signal: u32) -> Action {
+    let action = Kept::of(signal).load();
+    let has_handler = action.handler != DEFAULT && action.handler != IGNORE;
+    if has_handler && action.flags & RESETHAND != 0 {
+        let reset = Action { handler: DEFAULT, ..action };
+        Kept::of(signal).store(&reset);
+        if ours() & signal_bit(signal) == 0 {
+            // SAFETY:
+            // 1. The default action runs no code.
+            let _ = unsafe { kernel::set_action(signal, Some(&told(signal, &reset))) };
+        }
+    }
+    action
+}
+
+/// Tells the kernel to ignore those of our signals that the program ignores; answers which.
+pub(super) fn ignore_for_exec() -> u64 {
+    let is_ignored =
+        |signal: &u32| ours() & signal_bit(*signal) != 0 && Kept::of(*signal).load().handler == IGNORE;
+    let mut ignored = 0;
+    for signal in (1..=SIGNAL_MAX).filter(is_ignored) {
+        ignored |= signal_bit(signal);
+        // SAFETY:
+        // 1. No code runs.
+        let _ = unsafe { kernel::set_action(signal, Some(&Action { handler: IGNORE, ..Action::default() })) };
+    }
+    ignored
+}
+
+/// After an exec that failed.
+pub(super) fn restore_after_exec(ignored: u64) {
+    for signal in (1..=SIGNAL_MAX).filter(|signal| ignored & signal_bit(*signal) != 0) {
+        let told = told(signal, &Kept::of(signal).load());
+        // SAFETY:
+        // 1. `on_signal` serves any signal at any instruction.
+        let _ = unsafe { kernel::set_action(signal, Some(&told)) };
+    }
+}
+
+/// `rt_sigaction`.
+pub(super) fn change(call: &Call) -> Option<isize> {
+    let [signal, new_at, old_at, bytes, ..] = call.arguments;
+    let signal = signal as u32;
+    let is_settable = signal != abi::SIGKILL && signal != abi::SIGSTOP;
+    if bytes != SIGNAL_SET_BYTES || signal == 0 || signal > SIGNAL_MAX || (new_at != 0 && !is_settable) {
+        return None;
+    }
+    let new = if new_at == 0 { None } else { Some(read_action(new_at)?) };
+    if process::process_id() != PROCESS.load(Ordering::Relaxed) {
+        return Some(change_in_sharing_child(call, signal, new));
+    }
+    let blocked = kernel::set_mask(abi::SIG_SETMASK, u64::MAX);
+    lock();
+    let kept = Kept::of(signal);
+    let old = kept.load();
+    if let Some(new) = &new {
+        kept.store(new);
+    }
+    let told = new.map(|new| told(signal, &new));
+    let answer = tell(call, told.as_ref());
+    if answer == 0 {
+        // SAFETY:
+        // 1. The kernel has just written the structure there for the program, if the address is not zero.
+        unsafe { show(old_at, &old) };
+    } else if new.is_some() && answer != -(uswap_os::Errno::EFAULT.number() as isize) {
+        kept.store(&old);
+    }
+    LOCK.store(0, Ordering::Release);
+    kernel::set_mask(abi::SIG_SETMASK, blocked);
+    Some(answer)
+}
+
+/// posix_spawn and vfork: what is kept is the parent's. Ours stay; others are the child's own business.
+fn change_in_sharing_child(call: &Call, signal: u32, new: Option<Action>) -> isize {
+    let is_ours = ours() & signal_bit(signal) != 0;
+    let told = new.map(|new| told(signal, &new)).filter(|_| !is_ours);
+    let answer = tell(call, told.as_ref());
+    if answer == 0 && is_ours {
+        // SAFETY:
+        // 1. As in `change`.
+        unsafe { show(call.arguments[2], &Kept::of(signal).load()) };
+    }
+    answer
+}
+
+/// Makes the call with another action.
+fn tell(call: &Call, told: Option<&Action>) -> isize {
+    let mut changed = *call;
+    changed.arguments[1] = told.map_or(0, |told| told as *const Action as usize);
+    // SAFETY:
+    // 1. The action is the program's, or ours, which serves any signal at any instruction; the kernel
+    //    checks where the old one goes.
+    unsafe { kernel::call(changed.number, &changed.arguments) }
+}
+
+/// Writes an action where the program wants to see it; nowhere for zero.
+///
+/// # Safety
+/// `at` is zero or writable.
+unsafe fn show(at: usize, action: &Action) {
+    if at != 0 {
+        // SAFETY:
+        // 1. The caller's promise.
+        unsafe { (at as *mut Action).write_unaligned(*action) };
+    }
+}
+
+/// The program's structure; `None` where the kernel would answer EFAULT, so that it does.
+fn read_action(at: usize) -> Option<Action> {
+    let word = |index: usize| kernel::read_word(at + index * 8).ok();
+    Some(Action {
+        handler: word(0)? as usize,
+        flags: word(1)? as usize,
+        restorer: word(2)? as usize,
+        mask: word(3)?,
+    })
+}
+
+/// Nobody holds it for longer than a call of the kernel, and never with signals open.
+fn lock() {
+    while LOCK.compare_exchange_weak(0, 1, Ordering::Acquire, Ordering::Relaxed).is_err() {
+        core::hint::spin_loop();
+    }
+}

@@ -1,0 +1,189 @@
+//! Frames of signal handlers: started on the stack that the program chose, and returned from.
+//!
+//! The kernel has written a frame on our alternate stack. It is copied to where the kernel would have put
+//! it for the program, and the thread goes on in the program's handler as if that had happened.
+//!
+//! ```text
+//! low                                                              high
+//! | return address | ucontext 304 | siginfo 128 | mask 8 | .. | vector registers | red zone
+//! ^ 16 n + 8                                                  ^ 64-byte aligned
+//! ```
+
+use core::arch::{asm, naked_asm};
+use core::sync::atomic::Ordering;
+
+use uswap_os::sys::{Errno, abi};
+
+use super::ours;
+use crate::call::Call;
+use crate::entry::RED_ZONE_BYTES;
+use crate::kernel::{self, Action, SS_DISABLE, SignalInfo, Stack, UserContext, nr, signal_bit};
+use crate::thread::{self, Slot};
+
+const CONTEXT_BYTES: usize = size_of::<UserContext>();
+const INFO_BYTES: usize = 128;
+/// The vector registers of a frame without the extended ones.
+const LEGACY_VECTOR_BYTES: usize = 512;
+/// Where the kernel says how long the extended registers are, and the word that says that it does.
+const EXTENDED_MAGIC_AT: usize = 464;
+const EXTENDED_MAGIC: u32 = 0x4650_5853;
+/// `MINSIGSTKSZ`.
+const STACK_BYTES_MIN: usize = 2048;
+
+/// Starts the program's handler; does not come back.
+///
+/// # Safety
+/// `info` and `context` are the kernel's frame of this signal, and `action` is the program's.
+pub(super) unsafe fn start_handler(
+    signal: u32,
+    action: &Action,
+    info: &SignalInfo,
+    context: &UserContext,
+) -> ! {
+    let slot = thread::current();
+    let wants_stack = action.flags & abi::SA_ONSTACK as usize != 0;
+    let top = match program_stack(slot) {
+        Some((start, bytes)) if wants_stack && context.rsp.wrapping_sub(start) > bytes => start + bytes,
+        _ => context.rsp - RED_ZONE_BYTES,
+    };
+    let vector_bytes = if context.vectors == 0 { 0 } else { vector_bytes(context.vectors) };
+    let vectors_at = (top - vector_bytes) & !63;
+    let frame_at = ((vectors_at - 8 - INFO_BYTES - CONTEXT_BYTES - 8) & !15) - 8;
+    let (context_at, info_at) = (frame_at + 8, frame_at + 8 + CONTEXT_BYTES);
+    let mask_at = info_at + INFO_BYTES;
+    let own = if action.flags & abi::SA_NODEFER as usize == 0 { signal_bit(signal) } else { 0 };
+    // SAFETY:
+    // 1. The destination is below the red zone of the interrupted stack, or on the alternate stack that
+    //    the program named and is not running on: the kernel would have written its frame there.
+    // 2. The sources are the kernel's frame, `info` with its 128 bytes included.
+    unsafe {
+        core::ptr::copy_nonoverlapping(context.vectors as *const u8, vectors_at as *mut u8, vector_bytes);
+        core::ptr::copy_nonoverlapping(context, context_at as *mut UserContext, 1);
+        core::ptr::copy_nonoverlapping(
+            (info as *const SignalInfo).cast::<u8>(),
+            info_at as *mut u8,
+            INFO_BYTES,
+        );
+        (frame_at as *mut usize).write(action.restorer);
+        (mask_at as *mut u64).write((context.mask | action.mask | own) & !ours());
+        if context.vectors != 0 {
+            (&raw mut (*(context_at as *mut UserContext)).vectors).write(vectors_at);
+        }
+    }
+    // SAFETY:
+    // 1. All signals are blocked until the stack is the program's; then its mask goes into force.
+    // 2. The handler finds its arguments and return address where the convention has them.
+    unsafe {
+        asm!(
+            "mov rsp, {frame}",
+            "syscall",
+            "mov rdi, r12",
+            "mov rsi, r13",
+            "mov rdx, r14",
+            "xor eax, eax",
+            "jmp r15",
+            frame = in(reg) frame_at,
+            in("rax") nr::RT_SIGPROCMASK, in("rdi") abi::SIG_SETMASK as usize, in("rsi") mask_at,
+            in("rdx") 0, in("r10") 8, in("r12") signal as usize, in("r13") info_at,
+            in("r14") context_at, in("r15") action.handler,
+            options(noreturn));
+    }
+}
+
+/// `rt_sigreturn` of the program: `frame` is its stack pointer at the call, where the ucontext lies.
+///
+/// # Safety
+/// The thread gives up all that it was doing.
+pub(crate) unsafe fn return_from_handler(frame: usize) -> ! {
+    let context = frame as *mut UserContext;
+    let slot = thread::current();
+    // SAFETY:
+    // 1. The kernel is about to read the structure there; if it cannot, this ends the process as well.
+    unsafe {
+        let mask = &raw mut (*context).mask;
+        mask.write_unaligned(mask.read_unaligned() & !ours());
+        let stack = Stack {
+            start: slot.alternate_stack(),
+            flags: 0,
+            padding: 0,
+            bytes: thread::ALTERNATE_STACK_BYTES,
+        };
+        (&raw mut (*context).stack).write_unaligned(stack);
+    }
+    // SAFETY:
+    // 1. The call takes its frame from the stack pointer and does not come back.
+    unsafe {
+        asm!("mov rsp, {frame}", "syscall", "ud2",
+            frame = in(reg) frame, in("rax") nr::RT_SIGRETURN, options(noreturn));
+    }
+}
+
+/// Where our own handlers return to.
+#[unsafe(naked)]
+pub(super) unsafe extern "C" fn restorer() {
+    naked_asm!("mov rax, 15", "syscall")
+}
+
+/// The alternate stack that the program asked for.
+fn program_stack(slot: &Slot) -> Option<(usize, usize)> {
+    let [start, bytes, flags] = &slot.program_stack;
+    let is_off = flags.load(Ordering::Relaxed) & SS_DISABLE != 0;
+    (!is_off).then(|| (start.load(Ordering::Relaxed), bytes.load(Ordering::Relaxed)))
+}
+
+fn vector_bytes(at: usize) -> usize {
+    // SAFETY:
+    // 1. The kernel's area is at least 512 bytes long; the last 48 of them are its own notes.
+    let (magic, bytes) = unsafe {
+        let notes = (at + EXTENDED_MAGIC_AT) as *const u32;
+        (notes.read(), notes.add(1).read())
+    };
+    if magic == EXTENDED_MAGIC { bytes as usize } else { LEGACY_VECTOR_BYTES }
+}
+
+/// `sigaltstack`, as the kernel would answer it.
+pub(super) fn change_stack(call: &Call, stack_pointer: usize) -> isize {
+    const AUTODISARM: u32 = 1 << 31;
+    let fail = |error: Errno| -(error.number() as isize);
+    let [new_at, old_at, ..] = call.arguments;
+    let slot = thread::current();
+    let [start, bytes, flags] = &slot.program_stack;
+    let is_on_it = program_stack(slot)
+        .is_some_and(|(start, bytes)| stack_pointer > start && stack_pointer - start <= bytes);
+    let shown = Stack {
+        start: start.load(Ordering::Relaxed),
+        flags: flags.load(Ordering::Relaxed) as u32 | is_on_it as u32,
+        padding: 0,
+        bytes: bytes.load(Ordering::Relaxed),
+    };
+    if new_at != 0 {
+        let (Ok(new_start), Ok(new_flags), Ok(new_bytes)) =
+            (kernel::read_word(new_at), kernel::read_word(new_at + 8), kernel::read_word(new_at + 16))
+        else {
+            return fail(Errno::EFAULT);
+        };
+        if is_on_it {
+            return fail(Errno::EPERM);
+        }
+        let mode = new_flags as u32 & !AUTODISARM;
+        if mode != 0 && mode != abi::SS_DISABLE && mode != abi::SS_ONSTACK {
+            return fail(Errno::EINVAL);
+        }
+        let is_off = mode == abi::SS_DISABLE;
+        if !is_off && (new_bytes as usize) < STACK_BYTES_MIN {
+            return fail(Errno::ENOMEM);
+        }
+        start.store(if is_off { 0 } else { new_start as usize }, Ordering::Relaxed);
+        bytes.store(if is_off { 0 } else { new_bytes as usize }, Ordering::Relaxed);
+        flags.store(if is_off { SS_DISABLE } else { 0 }, Ordering::Relaxed);
+    }
+    if old_at != 0 {
+        if !kernel::is_readable(old_at, size_of::<Stack>()) {
+            return fail(Errno::EFAULT);
+        }
+        // SAFETY:
+        // 1. The program named the place; it is mapped.
+        unsafe { (old_at as *mut Stack).write_unaligned(shown) };
+    }
+    0
+}

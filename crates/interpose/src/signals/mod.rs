@@ -1,0 +1,127 @@
+//! Signals: some stay ours, and the program cannot tell.
+//!
+//! *Ours* are SIGSYS and those of `Options::faults`. Their action in the kernel is ours for ever; what the
+//! program asks for is kept in [`actions`], shown to it, and run when the signal is not for us. They are
+//! taken out of every set of blocked signals ([`masks`]). The alternate stack that the kernel knows is
+//! ours too, so every handler that wants the program's alternate stack is started there by us ([`frame`]).
+//!
+//! What must hold: no code of the program runs while one of ours is blocked. The kernel kills a process
+//! that has to take one then.
+
+pub mod actions;
+mod frame;
+mod masks;
+
+use core::sync::atomic::{AtomicU64, Ordering};
+
+use uswap_os::sys::{self, Result, abi};
+
+use crate::call::{Fault, Interposer};
+use crate::entry::Frame;
+use crate::kernel::{self, Action, SignalInfo, UserContext, nr};
+use crate::{dispatch, thread};
+
+pub(crate) use frame::return_from_handler;
+
+const SIGSYS: u32 = abi::SIGSYS;
+
+/// The signals that are ours, as a set.
+static OURS: AtomicU64 = AtomicU64::new(0);
+
+#[inline]
+pub(crate) fn ours() -> u64 {
+    OURS.load(Ordering::Relaxed)
+}
+
+/// Makes the signals ours. The alternate stack of this thread must be in place.
+pub(crate) fn install<I: Interposer>(faults: u64) -> Result<()> {
+    OURS.store(faults | kernel::signal_bit(SIGSYS), Ordering::Relaxed);
+    actions::install(on_signal::<I>)?;
+    let slot = thread::current();
+    let blocked = kernel::set_mask(abi::SIG_UNBLOCK, ours());
+    slot.shown_blocked.store((blocked & ours()) as usize, Ordering::Relaxed);
+    Ok(())
+}
+
+/// Every signal that is ours, and every one whose handler wants the program's alternate stack.
+///
+/// Runs on our alternate stack with all signals blocked.
+pub(crate) extern "C" fn on_signal<I: Interposer>(
+    signal: i32,
+    info: *mut SignalInfo,
+    context: *mut UserContext,
+) {
+    // SAFETY:
+    // 1. The kernel has written both for this handler (SA_SIGINFO); nobody else knows them.
+    let (info, context) = unsafe { (&*info, &mut *context) };
+    let signal = signal as u32;
+    if signal == SIGSYS && dispatch::handle(info, context, crate::serve_here::<I>) {
+        return;
+    }
+    let is_ours = ours() & kernel::signal_bit(signal) != 0;
+    // What a process sends has a code of zero or below.
+    if is_ours && signal != SIGSYS && info.code > 0 {
+        let (info_at, context_at) = kernel::opaque(info, context);
+        if crate::interposer::<I>().fault(signal, info_at, context_at) == Fault::Handled {
+            return;
+        }
+    }
+    let action = actions::take_for_delivery(signal);
+    match action.handler {
+        actions::IGNORE if info.code <= 0 => {}
+        actions::DEFAULT | actions::IGNORE => die_of(signal),
+        // SAFETY:
+        // 1. The program asked for this handler; frame and stack are those that it would have had.
+        _ => unsafe { frame::start_handler(signal, &action, info, context) },
+    }
+}
+
+/// The default of our signals is the end of the process, with a core.
+fn die_of(signal: u32) {
+    // SAFETY:
+    // 1. The default action runs no code.
+    let _ = unsafe { kernel::set_action(signal, Some(&Action::default())) };
+    // SAFETY:
+    // 1. tgkill takes numbers; the signal is for this thread.
+    let _ = unsafe {
+        let process_id = uswap_os::process::process_id() as usize;
+        sys::syscall3(abi::__NR_tgkill, process_id, kernel::thread_id() as usize, signal as usize)
+    };
+    kernel::set_mask(abi::SIG_UNBLOCK, kernel::signal_bit(signal));
+}
+
+/// A call about signals: `None` if the kernel may have it as it is.
+pub(crate) fn serve(frame: &mut Frame) -> Option<isize> {
+    let [_, _, _, _, _, last] = frame.call.arguments;
+    match frame.call.number {
+        nr::RT_SIGPROCMASK => masks::change(&frame.call),
+        nr::RT_SIGACTION => actions::change(&frame.call),
+        nr::SIGALTSTACK => Some(frame::change_stack(&frame.call, frame.context.stack_pointer)),
+        nr::RT_SIGSUSPEND => masks::call_with_set(&frame.call, 0, 1),
+        nr::RT_SIGTIMEDWAIT => masks::call_with_set(&frame.call, 0, 3),
+        nr::SIGNALFD | nr::SIGNALFD4 => masks::call_with_set(&frame.call, 1, 2),
+        nr::PPOLL => masks::call_with_set(&frame.call, 3, 4),
+        nr::EPOLL_PWAIT | nr::EPOLL_PWAIT2 => masks::call_with_set(&frame.call, 4, 5),
+        nr::PSELECT6 | nr::IO_PGETEVENTS if last != 0 => masks::call_with_nested_set(&frame.call, 5),
+        _ => None,
+    }
+}
+
+/// `execve` and `execveat`: comes back only with an error.
+///
+/// What the new program inherits is what this one asked for: our signals ignored, if it ignored them, and
+/// blocked, if it blocked them. Until then no signal can arrive, but for the instant in which ours are blocked
+/// as the program wants and the others are open.
+pub(crate) fn exec(call: &crate::Call) -> isize {
+    let shown = thread::current().shown_blocked.load(Ordering::Relaxed) as u64;
+    let blocked = kernel::set_mask(abi::SIG_SETMASK, u64::MAX);
+    let ignored = actions::ignore_for_exec();
+    kernel::set_mask(abi::SIG_SETMASK, blocked | shown);
+    // SAFETY:
+    // 1. The program's own call.
+    let answer = unsafe { kernel::call(call.number, &call.arguments) };
+    kernel::set_mask(abi::SIG_SETMASK, u64::MAX);
+    actions::restore_after_exec(ignored);
+    kernel::set_mask(abi::SIG_SETMASK, blocked);
+    answer
+}

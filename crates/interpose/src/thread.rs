@@ -1,0 +1,380 @@
+//! What is kept for each thread of the process: its [`Slot`].
+//!
+//! A thread finds its slot by its thread pointer (`fs`), which the C library and Go give each thread
+//! a value of its own; threads that share one are told apart by their id. No thread-local storage: this
+//! library is loaded into programs whose libc may not know the thread at all.
+//!
+//! What must hold: a slot belongs to one living thread; its key is in the table as long. Slots and the
+//! alternate stacks with them are never unmapped, so that who scans all slots needs no lock.
+
+use core::arch::asm;
+use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+
+use uswap_os::PAGE_BYTES;
+use uswap_os::memory::{self, Access, Mapping};
+use uswap_os::sys::{Errno, Result};
+
+use crate::kernel;
+
+/// Threads of one process at a time. A slot is 256 bytes, touched when first used: 8 MiB of addresses.
+pub const THREADS_MAX: usize = 32 * 1024;
+/// Entries of the table of keys: at most half are ever in use. 16 bytes each: 1 MiB of addresses.
+const KEYS: usize = 2 * THREADS_MAX;
+/// Bytes of the alternate stack on which our signal handlers run.
+pub const ALTERNATE_STACK_BYTES: usize = 64 * 1024;
+/// Words in a slot that belong to the [`Interposer`](crate::Interposer).
+pub const USER_WORDS: usize = 8;
+
+/// A key whose thread has gone: another may take the entry.
+const KEY_GONE: usize = usize::MAX;
+/// Values of `Slot::state`.
+const FREE: u32 = 0;
+const USED: u32 = 1;
+
+/// What is kept for one thread.
+#[derive(Debug, Default)]
+#[repr(C, align(256))]
+pub struct Slot {
+    /// `FREE` or `USED`. First: the last thing a thread does is to clear it, in assembly.
+    state: AtomicU32,
+    thread_id: AtomicU32,
+    key: AtomicUsize,
+    /// More threads than one have this slot's key: then the key is the thread id.
+    is_key_shared: AtomicU32,
+    /// Signals of ours that the program thinks it has blocked.
+    pub(crate) shown_blocked: AtomicUsize,
+    /// The program's alternate stack as it asked for it: start, bytes, flags.
+    pub(crate) program_stack: [AtomicUsize; 3],
+    alternate_stack: AtomicUsize,
+    robust_list: AtomicUsize,
+    clear_child_tid: AtomicUsize,
+    rseq: AtomicUsize,
+    /// Words for the interposer, zero in a new slot.
+    pub user: [AtomicUsize; USER_WORDS],
+}
+
+const _: () = assert!(size_of::<Slot>() == 256);
+
+/// First slot, and the table of keys behind the slots. Written once.
+static SLOTS: AtomicUsize = AtomicUsize::new(0);
+/// Slots that were ever used are below it.
+static USED_MAX: AtomicUsize = AtomicUsize::new(0);
+/// Whether the processor may be asked for `fs` directly.
+static HAS_RDFSBASE: AtomicU32 = AtomicU32::new(0);
+/// Components of the processor state that `with_vectors` saves. Written once: `cpuid` is slow in guests.
+static VECTOR_MASK: AtomicU32 = AtomicU32::new(0);
+
+#[repr(C)]
+struct KeyEntry {
+    key: AtomicUsize,
+    slot: AtomicUsize,
+}
+
+impl Slot {
+    /// Number of the slot, below [`THREADS_MAX`]: for tables of the interposer's own.
+    #[inline]
+    pub fn index(&self) -> usize {
+        (self as *const Slot as usize - SLOTS.load(Ordering::Relaxed)) / size_of::<Slot>()
+    }
+
+    /// The kernel's id of the thread.
+    pub fn thread_id(&self) -> u32 {
+        self.thread_id.load(Ordering::Relaxed)
+    }
+
+    /// First byte of the stack on which our signal handlers run; [`ALTERNATE_STACK_BYTES`] long.
+    pub fn alternate_stack(&self) -> usize {
+        self.alternate_stack.load(Ordering::Relaxed)
+    }
+
+    /// Head of the list of robust mutexes that the kernel walks when the thread ends; 0: none was set
+    /// since the thread is known.
+    pub fn robust_list(&self) -> usize {
+        self.robust_list.load(Ordering::Relaxed)
+    }
+
+    /// The word that the kernel clears when the thread ends; 0: not known.
+    pub fn clear_child_tid(&self) -> usize {
+        self.clear_child_tid.load(Ordering::Relaxed)
+    }
+
+    /// The area of restartable sequences that the kernel writes; 0: none was set since the thread is known.
+    pub fn rseq(&self) -> usize {
+        self.rseq.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn note_robust_list(&self, head: usize) {
+        self.robust_list.store(head, Ordering::Relaxed);
+    }
+
+    pub(crate) fn note_clear_child_tid(&self, word: usize) {
+        self.clear_child_tid.store(word, Ordering::Relaxed);
+    }
+
+    pub(crate) fn note_rseq(&self, area: usize) {
+        self.rseq.store(area, Ordering::Relaxed);
+    }
+
+    fn reset(&self) {
+        self.is_key_shared.store(0, Ordering::Relaxed);
+        self.shown_blocked.store(0, Ordering::Relaxed);
+        for word in self.program_stack.iter().chain(&self.user) {
+            word.store(0, Ordering::Relaxed);
+        }
+        self.program_stack[2].store(kernel::SS_DISABLE, Ordering::Relaxed);
+        self.robust_list.store(0, Ordering::Relaxed);
+        self.clear_child_tid.store(0, Ordering::Relaxed);
+        self.rseq.store(0, Ordering::Relaxed);
+    }
+}
+
+/// Maps slots and keys. Once, before anything else here.
+pub(crate) fn prepare() -> Result<()> {
+    if SLOTS.load(Ordering::Acquire) != 0 {
+        return Ok(());
+    }
+    let slots_bytes = THREADS_MAX * size_of::<Slot>();
+    let bytes = slots_bytes + KEYS * size_of::<KeyEntry>();
+    let mapping = Mapping::anonymous(bytes, PAGE_BYTES, Access::ReadWrite)?;
+    let _ = memory::no_huge_pages(mapping.start(), mapping.bytes());
+    // Bit 1 of AT_HWCAP2: the kernel lets programs read `fs` and `gs`.
+    HAS_RDFSBASE
+        .store((kernel::auxiliary(kernel::AT_HWCAP2).unwrap_or(0) >> 1 & 1) as u32, Ordering::Relaxed);
+    VECTOR_MASK.store(kernel::vector_mask(), Ordering::Relaxed);
+    SLOTS.store(mapping.leak(), Ordering::Release);
+    Ok(())
+}
+
+/// All slots in use, in no order, while others come and go.
+pub fn slots() -> impl Iterator<Item = &'static Slot> {
+    let used_max = USED_MAX.load(Ordering::Acquire);
+    (0..used_max).map(slot_at).filter(|slot| slot.state.load(Ordering::Acquire) == USED)
+}
+
+/// Slots that were ever in use have a smaller [`Slot::index`].
+pub fn slots_used_max() -> usize {
+    USED_MAX.load(Ordering::Acquire)
+}
+
+/// The slot of this thread. A thread that was not known gets one.
+#[inline]
+pub fn current() -> &'static Slot {
+    let key = thread_pointer();
+    match find(key) {
+        Some(slot) if slot.is_key_shared.load(Ordering::Relaxed) == 0 => slot,
+        found => current_slow(key, found.is_some()),
+    }
+}
+
+#[cold]
+fn current_slow(key: usize, is_shared: bool) -> &'static Slot {
+    let key = if is_shared || key == 0 { key_of_id(kernel::thread_id()) } else { key };
+    match find(key) {
+        Some(slot) => slot,
+        None => begin_with_key(key).expect("fewer threads than slots, and memory for one more stack"),
+    }
+}
+
+/// Gives this thread a slot: a new thread, the first one, or one whose key just changed.
+pub(crate) fn begin() -> Result<&'static Slot> {
+    let key = thread_pointer();
+    let is_taken = key == 0 || find(key).is_some();
+    begin_with_key(if is_taken { key_of_id(kernel::thread_id()) } else { key })
+}
+
+/// From now on more threads than this one have its thread pointer: the next look goes by ids.
+pub(crate) fn share_key() {
+    let slot = current();
+    if slot.is_key_shared.swap(1, Ordering::Relaxed) == 0 && slot.key.load(Ordering::Relaxed) & 1 == 0 {
+        // The entry with the thread pointer stays, as the sign that ids are to be looked at.
+        insert(key_of_id(kernel::thread_id()), slot);
+    }
+}
+
+/// The pointer of this thread, whose slot it is, has changed to `key`.
+pub(crate) fn change_key(slot: &'static Slot, key: usize) {
+    remove(slot.key.load(Ordering::Relaxed));
+    slot.key.store(key, Ordering::Relaxed);
+    insert(key, slot);
+}
+
+/// In the only thread of a forked child: every other slot is free, and this thread has a new id.
+pub(crate) fn keep_only_this(slot: &'static Slot) {
+    for index in 0..USED_MAX.load(Ordering::Relaxed) {
+        let other = slot_at(index);
+        if !core::ptr::eq(other, slot) && other.state.load(Ordering::Relaxed) == USED {
+            remove(other.key.load(Ordering::Relaxed));
+            other.state.store(FREE, Ordering::Relaxed);
+        }
+    }
+    let thread_id = kernel::thread_id();
+    slot.thread_id.store(thread_id, Ordering::Relaxed);
+    // The thread pointer may be another too (clone with CLONE_SETTLS). It is the only thread: nobody shares it.
+    remove(slot.key.load(Ordering::Relaxed));
+    let pointer = thread_pointer();
+    let key = if pointer == 0 { key_of_id(thread_id) } else { pointer };
+    slot.is_key_shared.store(0, Ordering::Relaxed);
+    slot.key.store(key, Ordering::Relaxed);
+    remove(key);
+    insert(key, slot);
+}
+
+/// Takes the slot's key away and ends the thread; the slot is free when the last instruction is reached.
+///
+/// # Safety
+/// All signals are blocked, and nothing of this thread is needed any more.
+pub(crate) unsafe fn end(slot: &'static Slot, status: usize) -> ! {
+    remove(slot.key.load(Ordering::Relaxed));
+    // SAFETY:
+    // 1. The thread may be on the alternate stack of the slot: no stack is used after the store, since
+    //    no signal can arrive (the caller's promise).
+    // 2. `exit` ends this thread only and does not return.
+    unsafe {
+        asm!("mov dword ptr [{state}], 0", "syscall", "ud2",
+            state = in(reg) slot.state.as_ptr(), in("rax") kernel::nr::EXIT, in("rdi") status,
+            options(noreturn, nostack));
+    }
+}
+
+/// Runs `work` with all vector registers saved and given back: it may use AVX and AVX-512.
+///
+/// Takes 2.8 KiB of stack.
+pub fn with_vectors<T>(work: impl FnOnce() -> T) -> T {
+    #[repr(C, align(64))]
+    struct Area([u8; kernel::VECTOR_AREA_BYTES]);
+    let mut area = Area([0; kernel::VECTOR_AREA_BYTES]);
+    let mask = VECTOR_MASK.load(Ordering::Relaxed);
+    // SAFETY:
+    // 1. `area` is aligned to 64 bytes and as large as the components of `mask` need: `vector_mask`
+    //    leaves out what ends behind it.
+    // 2. The header of the area is zero.
+    unsafe { asm!("xsave [{}]", in(reg) &mut area, in("eax") mask, in("edx") 0, options(nostack)) };
+    let value = work();
+    // SAFETY:
+    // 1. The area was written by xsave with the same mask.
+    // 2. The registers that it changes are told to the compiler, or are wider than any it uses here.
+    unsafe {
+        asm!("xrstor [{}]", in(reg) &area, in("eax") mask, in("edx") 0, options(nostack),
+            out("xmm0") _, out("xmm1") _, out("xmm2") _, out("xmm3") _, out("xmm4") _, out("xmm5") _,
+            out("xmm6") _, out("xmm7") _, out("xmm8") _, out("xmm9") _, out("xmm10") _, out("xmm11") _,
+            out("xmm12") _, out("xmm13") _, out("xmm14") _, out("xmm15") _);
+    }
+    value
+}
+
+/// The thread pointer, `fs`.
+#[inline]
+pub(crate) fn thread_pointer() -> usize {
+    if HAS_RDFSBASE.load(Ordering::Relaxed) == 0 {
+        return kernel::thread_pointer();
+    }
+    let value: usize;
+    // SAFETY:
+    // 1. The kernel has allowed the instruction: AT_HWCAP2 says so.
+    unsafe { asm!("rdfsbase {}", out(reg) value, options(nomem, nostack, preserves_flags)) };
+    value
+}
+
+/// A key that no thread pointer can be: those are even.
+fn key_of_id(thread_id: u32) -> usize {
+    thread_id as usize * 2 + 1
+}
+
+fn begin_with_key(key: usize) -> Result<&'static Slot> {
+    let slot = reserve()?;
+    slot.reset();
+    slot.thread_id.store(kernel::thread_id(), Ordering::Relaxed);
+    slot.key.store(key, Ordering::Relaxed);
+    if slot.alternate_stack() == 0 {
+        let mapping = Mapping::anonymous(ALTERNATE_STACK_BYTES + PAGE_BYTES, PAGE_BYTES, Access::ReadWrite)?;
+        // SAFETY:
+        // 1. The mapping is new: nobody has a reference into its first page, the guard.
+        unsafe { memory::protect(mapping.start(), PAGE_BYTES, Access::None) }?;
+        let _ = memory::no_huge_pages(mapping.start(), mapping.bytes());
+        slot.alternate_stack.store(mapping.leak() + PAGE_BYTES, Ordering::Relaxed);
+    }
+    insert(key, slot);
+    Ok(slot)
+}
+
+fn reserve() -> Result<&'static Slot> {
+    for index in 0..THREADS_MAX {
+        let slot = slot_at(index);
+        if slot.state.compare_exchange(FREE, USED, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
+            // Release pairs with the acquire in `slots`.
+            USED_MAX.fetch_max(index + 1, Ordering::AcqRel);
+            return Ok(slot);
+        }
+    }
+    Err(Errno::EAGAIN)
+}
+
+#[inline]
+fn slot_at(index: usize) -> &'static Slot {
+    let slots = SLOTS.load(Ordering::Relaxed) as *const Slot;
+    // SAFETY:
+    // 1. `prepare` has mapped `THREADS_MAX` slots of zeros, which are valid slots, and `index` is smaller.
+    // 2. They are never unmapped, and all of a slot is atomic.
+    unsafe { &*slots.add(index) }
+}
+
+#[inline]
+fn key_entry(index: usize) -> &'static KeyEntry {
+    let keys = SLOTS.load(Ordering::Relaxed) + THREADS_MAX * size_of::<Slot>();
+    // SAFETY:
+    // 1. `prepare` has mapped `KEYS` entries of zeros behind the slots, and the index is cut to them.
+    // 2. They are never unmapped, and both words are atomic.
+    unsafe { &*(keys as *const KeyEntry).add(index % KEYS) }
+}
+
+#[inline]
+fn start_of(key: usize) -> usize {
+    key.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 44
+}
+
+/// Only the thread that has the key looks for it, so nobody puts it in or takes it out meanwhile.
+#[inline]
+fn find(key: usize) -> Option<&'static Slot> {
+    let start = start_of(key);
+    for step in 0..KEYS {
+        let entry = key_entry(start + step);
+        let found = entry.key.load(Ordering::Relaxed);
+        if found == key {
+            return Some(slot_at(entry.slot.load(Ordering::Relaxed)));
+        }
+        if found == 0 {
+            return None;
+        }
+    }
+    None
+}
+
+fn insert(key: usize, slot: &'static Slot) {
+    let start = start_of(key);
+    for step in 0..KEYS {
+        let entry = key_entry(start + step);
+        let found = entry.key.load(Ordering::Relaxed);
+        if (found == 0 || found == KEY_GONE)
+            && entry.key.compare_exchange(found, key, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+        {
+            // Nobody but this thread looks for the key: the order of the two stores is nobody's business.
+            entry.slot.store(slot.index(), Ordering::Relaxed);
+            return;
+        }
+    }
+}
+
+fn remove(key: usize) {
+    let start = start_of(key);
+    for step in 0..KEYS {
+        let entry = key_entry(start + step);
+        let found = entry.key.load(Ordering::Relaxed);
+        if found == key {
+            entry.key.store(KEY_GONE, Ordering::Relaxed);
+            return;
+        }
+        if found == 0 {
+            return;
+        }
+    }
+}
