@@ -1,7 +1,8 @@
 //! A library to preload that counts every system call of a program and changes none.
 //!
 //! `INTERPOSE_COUNTS=FILE` names a file to which each process of the program appends its counts when it
-//! ends: lines of `process-id number calls calls-by-dispatch`.
+//! ends: lines of `process-id number calls calls-by-dispatch`. `INTERPOSE_PATCH_AFTER=N` sets after how many
+//! calls a site is patched; 0 is never.
 
 use std::ffi::{CStr, c_char};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -99,7 +100,11 @@ extern "C" fn start(_count: i32, _arguments: *const *const c_char, environment: 
     if let Some(path) = variable(environment, b"INTERPOSE_COUNTS") {
         FILE.store(path.as_ptr() as usize, Ordering::Relaxed);
     }
-    let options = Options::default();
+    let mut options = Options::default();
+    if let Some(number) = variable(environment, b"INTERPOSE_PATCH_AFTER") {
+        let number = number.to_str().ok().and_then(|text| text.parse().ok()).unwrap_or(0);
+        options.patch_after = (number != 0).then_some(number);
+    }
     if let Err(error) = uswap_interpose::install(&COUNTING, &options) {
         let line = TextBuffer::<200>::format(format_args!("counting: {error}\n"));
         let _ = uswap_os::fd::write_raw(2, line.as_bytes());

@@ -16,7 +16,7 @@ use crate::call::{Context, Interposer, NewProcess};
 use crate::entry::{self, Frame, RED_ZONE_BYTES, Step};
 use crate::kernel::{self, Stack, nr};
 use crate::thread::Slot;
-use crate::{dispatch, signals, thread};
+use crate::{dispatch, patch, signals, thread};
 
 /// Bytes of `clone_args` that are carried over. Newer kernels than this may know a longer one.
 const CLONE_ARGS_BYTES_MAX: usize = 128;
@@ -125,6 +125,7 @@ fn copied<I: Interposer>(
     arm_or_die();
     thread::keep_only_this(slot);
     signals::actions::after_fork();
+    patch::after_fork();
     slot.note_clear_child_tid(if flags & CLEARTID != 0 { child_tid } else { 0 });
     slot.note_robust_list(0);
     Vfork::forget_all();

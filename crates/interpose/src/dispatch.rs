@@ -18,7 +18,7 @@ use uswap_os::sys::Result;
 use crate::call::Context;
 use crate::entry::{self, RED_ZONE_BYTES};
 use crate::kernel::{self, SignalInfo, UserContext, nr};
-use crate::signals;
+use crate::{patch, signals};
 
 /// The text whose calls are ours, start and bytes.
 static ALLOWED: [AtomicUsize; 2] = [const { AtomicUsize::new(0) }; 2];
@@ -44,8 +44,11 @@ pub(crate) fn handle(info: &SignalInfo, context: &mut UserContext, serve_here: S
     if info.code != kernel::SYS_USER_DISPATCH {
         return false;
     }
-    let number = context.rax;
-    match number {
+    if let Some(trampoline) = patch::interim(context.rip) {
+        context.rip = trampoline;
+        return true;
+    }
+    match context.rax {
         nr::RT_SIGRETURN => {
             // SAFETY:
             // 1. The program stands at its call: its frame is at its stack pointer.
@@ -70,6 +73,7 @@ pub(crate) fn handle(info: &SignalInfo, context: &mut UserContext, serve_here: S
 }
 
 fn redirect(context: &mut UserContext) {
+    patch::note_call(context);
     let below = context.rsp - RED_ZONE_BYTES - size_of::<usize>();
     // SAFETY:
     // 1. The word lies below the red zone of the thread's stack, which no code uses without having moved

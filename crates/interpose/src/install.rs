@@ -12,15 +12,23 @@ use uswap_os::sys::{Errno, abi};
 use crate::call::{Before, Call, Context, Interposer};
 use crate::entry::{self, Frame, Hooks, Step};
 use crate::kernel::{self, nr};
-use crate::{birth, dispatch, signals, thread};
+use crate::{birth, dispatch, patch, signals, thread};
 
 /// How calls are interposed.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Options {
     /// Signals that go to [`Interposer::fault`] first, as a set: bit 0 is signal 1.
     pub faults: u64,
+    /// A site is patched when this many of its calls came by dispatch; `None`: never.
+    pub patch_after: Option<u32>,
     /// The text whose calls are not seen. `None`: the executable mapping that holds this crate.
     pub own_text: Option<Range<usize>>,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options { faults: 0, patch_after: Some(8), own_text: None }
+    }
 }
 
 /// What `install` found.
@@ -97,17 +105,22 @@ pub fn install<I: Interposer>(interposer: &'static I, options: &Options) -> Resu
     }
     signals::install::<I>(options.faults).map_err(refused("rt_sigaction"))?;
     dispatch::allow(own_text.start, own_text.len());
+    patch::start(options.patch_after, threads > 1);
     dispatch::arm().map_err(refused("Syscall User Dispatch"))?;
     Ok(Report { own_text, other_threads: threads - 1 })
 }
 
 /// The executable mapping that holds `address`.
 fn mapping_of(address: usize) -> uswap_os::sys::Result<Range<usize>> {
-    let found = Maps::open()?.covering_or_next(address)?;
-    match found {
-        Some(vma) if vma.start <= address && address < vma.end => Ok(vma.start..vma.end),
-        _ => Err(Errno::ENOENT),
+    let maps = Maps::open()?;
+    let mut buffer = [0; 1024];
+    for vma in maps.iter(&mut buffer) {
+        let vma = vma?;
+        if (vma.start..vma.end).contains(&address) {
+            return Ok(vma.start..vma.end);
+        }
     }
+    Err(Errno::ENOENT)
 }
 
 #[inline]
@@ -171,6 +184,7 @@ const fn special_numbers() -> [u64; 8] {
         nr::EXECVE,
         nr::EXECVEAT,
         nr::PRCTL,
+        nr::SECCOMP,
         nr::ARCH_PRCTL,
         nr::SET_TID_ADDRESS,
         nr::SET_ROBUST_LIST,
@@ -220,6 +234,7 @@ unsafe fn special<I: Interposer>(frame: &mut Frame, base: *const usize, step: St
 /// `None`: the kernel may have the call as it is.
 fn serve_special(frame: &mut Frame) -> Option<isize> {
     const PR_SET_SYSCALL_USER_DISPATCH: usize = 59;
+    const PR_SET_SECCOMP: usize = 22;
     const ARCH_SET_FS: usize = 0x1002;
     let [first, second, ..] = frame.call.arguments;
     match frame.call.number {
@@ -249,6 +264,14 @@ fn serve_special(frame: &mut Frame) -> Option<isize> {
             None
         }
         nr::EXECVE | nr::EXECVEAT => Some(signals::exec(&frame.call)),
+        nr::PRCTL if first == PR_SET_SECCOMP => {
+            patch::stop();
+            None
+        }
+        nr::SECCOMP => {
+            patch::stop();
+            None
+        }
         nr::PRCTL | nr::ARCH_PRCTL => None,
         _ => signals::serve(frame),
     }

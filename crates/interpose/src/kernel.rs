@@ -19,14 +19,14 @@ pub mod nr {
     numbers! {
         MUNMAP = __NR_munmap, RT_SIGACTION = __NR_rt_sigaction, RT_SIGPROCMASK = __NR_rt_sigprocmask,
         RT_SIGRETURN = __NR_rt_sigreturn, CLONE = __NR_clone, FORK = __NR_fork, VFORK = __NR_vfork,
-        EXIT = __NR_exit,
+        EXIT = __NR_exit, EXIT_GROUP = __NR_exit_group,
         RT_SIGTIMEDWAIT = __NR_rt_sigtimedwait, RT_SIGSUSPEND = __NR_rt_sigsuspend,
         SIGALTSTACK = __NR_sigaltstack, PRCTL = __NR_prctl, ARCH_PRCTL = __NR_arch_prctl,
         SET_TID_ADDRESS = __NR_set_tid_address, SET_ROBUST_LIST = __NR_set_robust_list,
         RSEQ = __NR_rseq, CLONE3 = __NR_clone3, PPOLL = __NR_ppoll, PSELECT6 = __NR_pselect6,
         EPOLL_PWAIT = __NR_epoll_pwait, EPOLL_PWAIT2 = __NR_epoll_pwait2, SIGNALFD = __NR_signalfd,
         SIGNALFD4 = __NR_signalfd4, IO_PGETEVENTS = __NR_io_pgetevents,
-        EXECVE = __NR_execve, EXECVEAT = __NR_execveat,
+        EXECVE = __NR_execve, EXECVEAT = __NR_execveat, SECCOMP = __NR_seccomp,
     }
 }
 

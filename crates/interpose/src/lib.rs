@@ -30,10 +30,13 @@ mod dispatch;
 mod entry;
 mod install;
 mod kernel;
+mod patch;
 mod signals;
+pub mod sites;
 pub mod thread;
 
 pub use call::{Before, Call, Context, Fault, Interposer, NewProcess, Origin};
 pub use install::{Error, Options, Report, install};
+pub use patch::{SiteReport, sites_seen};
 
 pub(crate) use install::{interposer, serve_here};

@@ -151,6 +151,11 @@ pub fn slots() -> impl Iterator<Item = &'static Slot> {
     (0..used_max).map(slot_at).filter(|slot| slot.state.load(Ordering::Acquire) == USED)
 }
 
+/// Is this the only thread that is known?
+pub(crate) fn is_only_thread() -> bool {
+    slots().nth(1).is_none()
+}
+
 /// Slots that were ever in use have a smaller [`Slot::index`].
 pub fn slots_used_max() -> usize {
     USED_MAX.load(Ordering::Acquire)

@@ -1,0 +1,115 @@
+//! The memory of this process as a file: reads that cannot fault, and writes that pass protections.
+//!
+//! `/proc/self/mem` reads text that may only be executed, answers with an error where a mapped file has
+//! been cut, and gives a private copy of a page on a write without splitting its mapping. Where it cannot be
+//! opened or written (no /proc, a kernel that forbids it), `write` makes the pages writable.
+
+use core::sync::atomic::{AtomicPtr, Ordering};
+
+use uswap_os::Fd;
+use uswap_os::maps::{Kind, Maps, Vma};
+use uswap_os::sys::{self, abi};
+
+use crate::sites::Memory;
+use crate::sites::functions::Object;
+
+/// Read at once from `/proc/self/maps`, where the kernel has no query for it.
+const MAPS_BUFFER_BYTES: usize = 2048;
+const PAGE_MASK: usize = uswap_os::PAGE_BYTES - 1;
+
+/// The memory of this process.
+pub(super) struct Process {
+    file: Fd,
+}
+
+impl Process {
+    pub(super) fn open() -> Option<Process> {
+        let flags = abi::O_RDWR | abi::O_CLOEXEC;
+        let file = Fd::open(c"/proc/self/mem", flags, 0).ok()?;
+        Some(Process { file })
+    }
+
+    /// The object of a file whose private, read-only code holds `address`.
+    pub(super) fn object_at(&self, address: usize) -> Option<Object> {
+        let maps = Maps::open().ok()?;
+        let mut buffer = [0; MAPS_BUFFER_BYTES];
+        let mut header = None;
+        for vma in maps.iter(&mut buffer) {
+            let vma = vma.ok()?;
+            if vma.start > address {
+                return None;
+            }
+            if vma.kind == Kind::Named && self.starts_object(vma.start) {
+                header = Some(vma.start);
+            }
+            if address < vma.end {
+                let is_fit = vma.executable && !vma.writable && !vma.shared && vma.kind == Kind::Named;
+                return header.filter(|_| is_fit).and_then(|base| Object::at(self, base, Some(address)));
+            }
+        }
+        None
+    }
+
+    /// All mappings, by address.
+    pub(super) fn for_each_mapping(&self, mut visit: impl FnMut(&Vma)) -> Option<()> {
+        let maps = Maps::open().ok()?;
+        let mut buffer = [0; MAPS_BUFFER_BYTES];
+        for vma in maps.iter(&mut buffer) {
+            visit(&vma.ok()?);
+        }
+        Some(())
+    }
+
+    fn starts_object(&self, start: usize) -> bool {
+        let mut magic = [0; 4];
+        self.read(start, &mut magic) == 4 && magic == *b"\x7FELF"
+    }
+
+    /// Writes over text, protections or not; false: refused.
+    pub(super) fn write(&self, address: usize, bytes: &[u8]) -> bool {
+        if self.file.pwrite(bytes, address as u64) == Ok(bytes.len()) {
+            return true;
+        }
+        with_writable(address, bytes.len(), || {
+            // SAFETY:
+            // 1. The pages are writable now; the caller has seen to it that nobody runs these bytes.
+            unsafe { core::ptr::copy_nonoverlapping(bytes.as_ptr(), address as *mut u8, bytes.len()) };
+        })
+    }
+}
+
+impl Memory for Process {
+    fn read(&self, address: usize, into: &mut [u8]) -> usize {
+        // A read that crosses into a hole comes back short.
+        self.file.pread(into, address as u64).unwrap_or(0)
+    }
+}
+
+/// Stores the eight bytes at `address`, a multiple of eight, at once: other threads may run them.
+pub(super) fn store_at_once(address: usize, word: u64) -> bool {
+    with_writable(address, size_of::<u64>(), || {
+        let place = AtomicPtr::new(address as *mut u64).load(Ordering::Relaxed);
+        // SAFETY:
+        // 1. The page is writable now, and the address is aligned.
+        unsafe { core::sync::atomic::AtomicU64::from_ptr(place) }.store(word, Ordering::SeqCst);
+    })
+}
+
+/// Runs `work` while the pages are writable and stay executable; false: not permitted.
+fn with_writable(address: usize, bytes: usize, work: impl FnOnce()) -> bool {
+    let start = address & !PAGE_MASK;
+    let length = (address + bytes - start + PAGE_MASK) & !PAGE_MASK;
+    let protect = |access: u32| {
+        // SAFETY:
+        // 1. The pages hold text: they stay readable and executable all the time.
+        unsafe { sys::syscall3(abi::__NR_mprotect, start, length, access as usize) }.is_ok()
+    };
+    let text = abi::PROT_READ | abi::PROT_EXEC;
+    if !protect(text | abi::PROT_WRITE) {
+        return false;
+    }
+    work();
+    // Text that stays writable is worse than nothing, but it can only fail for want of memory for mappings,
+    // and this call joins some.
+    protect(text)
+}
