@@ -67,7 +67,8 @@ impl Context {
 /// What becomes of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Before {
-    /// The kernel gets it as it now stands, and nobody asks for the answer. The fastest.
+    /// The kernel gets it as the program made it, and nobody asks for the answer. The fastest: changes of the
+    /// call are not looked at.
     Pass,
     /// The kernel gets it as it now stands; its answer goes through [`Interposer::after`].
     PassThenAfter,

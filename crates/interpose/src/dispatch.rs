@@ -80,7 +80,7 @@ fn redirect(context: &mut UserContext) {
     //    the stack pointer. A stack without room for it would have had none for a signal either.
     unsafe { (below as *mut usize).write(context.rip) };
     context.rsp = below;
-    context.rip = entry::dispatched as *const () as usize;
+    context.rip = entry::dispatched_address();
 }
 
 fn call_of(context: &UserContext) -> crate::Call {

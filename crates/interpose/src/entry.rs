@@ -11,7 +11,7 @@
 //!    [where to go on]        only if dispatched
 //!    return address          into the trampoline, or `dispatched`
 //!    flags
-//!    rbp                     <- rbp, `base` of the hooks
+//!    rbp                     <- rbp, `base` of the functions that are called
 //!    Frame, 16-byte aligned  <- rsp
 //! ```
 //!
@@ -22,13 +22,14 @@ use core::arch::naked_asm;
 use core::mem::offset_of;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::call::{Call, Context};
+use crate::call::{Call, Context, Interposer};
+use crate::{birth, install};
 
 /// Bytes below the stack pointer that a program may use without telling.
 pub const RED_ZONE_BYTES: usize = 128;
 /// Behind the return address into a trampoline: where the tail ends and the address of the site's end
 /// is kept. See `patch::trampoline`.
-pub const TRAMPOLINE_TAIL_BYTES: usize = 13;
+pub const TRAMPOLINE_TAIL_BYTES: usize = 15;
 
 /// What a call keeps while it is on its way. The first fields are at fixed places, see `entry`.
 #[derive(Debug)]
@@ -57,13 +58,13 @@ const _: () = assert!(offset_of!(Frame, answer) == 104);
 const _: () = assert!(offset_of!(Frame, context) == 112);
 const _: () = assert!(offset_of!(Frame, xmm) == 160);
 
-/// What the assembly does after [`Hooks::before`].
+/// What the assembly does after `before`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Step {
-    /// Makes the call and goes back.
+    /// Makes the call, which is as the program made it, and goes back.
     Pass = 0,
-    /// Makes the call and asks [`Hooks::after`].
+    /// Makes the call and asks `after`.
     PassThenAfter = 1,
     /// `Frame::answer` is the answer.
     Answer = 2,
@@ -73,38 +74,35 @@ pub enum Step {
     NewStack = 4,
 }
 
-/// The functions that the assembly calls: those of one interposer.
-#[derive(Debug, Clone, Copy)]
-pub struct Hooks {
-    /// Ahead of the kernel. `base` is where `rbp` of the program was saved.
-    pub before: unsafe extern "C" fn(frame: &mut Frame, base: *const usize) -> Step,
-    /// The kernel's answer is in the frame.
-    pub after: unsafe extern "C" fn(frame: &mut Frame),
-    /// Behind a `clone` of `Step::NewStack`, in the parent; the answer is in the frame.
-    pub parted: unsafe extern "C" fn(frame: &mut Frame),
-    /// Behind a `vfork`, in the parent and in the child; `saved` and `call` of the frame are garbage
-    /// until it has filled them; it gives the flags in `Call::number`. See `birth`.
-    pub stack_shared: unsafe extern "C" fn(frame: &mut Frame),
-    /// In a child with a stack of its own.
-    pub born: unsafe extern "C" fn(birth: &crate::birth::Birth),
+/// The assembly is generic over the interposer, so that no call on the way goes through memory: processors
+/// forget in the kernel where such calls go. Whoever is not generic finds it here.
+static ENTRY: AtomicUsize = AtomicUsize::new(0);
+static QUICK_ENTRY: AtomicUsize = AtomicUsize::new(0);
+static DISPATCHED: AtomicUsize = AtomicUsize::new(0);
+
+/// Makes the way of `I` the way of all calls. Before the first call can come.
+pub fn choose<I: Interposer>() {
+    ENTRY.store(entry::<I> as *const () as usize, Ordering::Release);
+    QUICK_ENTRY.store(quick_entry::<I> as *const () as usize, Ordering::Release);
+    DISPATCHED.store(dispatched::<I> as *const () as usize, Ordering::Release);
 }
 
-static BEFORE: AtomicUsize = AtomicUsize::new(0);
-static AFTER: AtomicUsize = AtomicUsize::new(0);
-static PARTED: AtomicUsize = AtomicUsize::new(0);
-static STACK_SHARED: AtomicUsize = AtomicUsize::new(0);
-static BORN: AtomicUsize = AtomicUsize::new(0);
-
-/// Sets the functions. Before the first call can come.
-pub fn set_hooks(hooks: &Hooks) {
-    BEFORE.store(hooks.before as usize, Ordering::Release);
-    AFTER.store(hooks.after as usize, Ordering::Release);
-    PARTED.store(hooks.parted as usize, Ordering::Release);
-    STACK_SHARED.store(hooks.stack_shared as usize, Ordering::Release);
-    BORN.store(hooks.born as usize, Ordering::Release);
+/// What a trampoline far from here calls: [`entry`].
+pub fn entry_address() -> usize {
+    ENTRY.load(Ordering::Relaxed)
 }
 
-/// Fills `Frame::context`. `base` as in [`Hooks::before`].
+/// What a trampoline in [`area`] calls: [`quick_entry`].
+pub fn quick_entry_address() -> usize {
+    QUICK_ENTRY.load(Ordering::Relaxed)
+}
+
+/// Where a dispatched call goes on: [`dispatched`].
+pub fn dispatched_address() -> usize {
+    DISPATCHED.load(Ordering::Relaxed)
+}
+
+/// Fills `Frame::context`. `base` as in `before`.
 ///
 /// # Safety
 /// `base` must be that of the frame.
@@ -139,25 +137,26 @@ pub unsafe fn flags(base: *const usize) -> usize {
     unsafe { *base.add(1) }
 }
 
-/// Bytes of the `call` in `dispatched`: `ff 15` and a distance, or `e8` and one.
+/// Bytes of the `call` in `dispatched`.
 const DISPATCHED_CALL_BYTES: usize = 5;
 
+#[inline]
 fn dispatched_return() -> usize {
-    dispatched as *const () as usize + DISPATCHED_CALL_BYTES
+    dispatched_address() + DISPATCHED_CALL_BYTES
 }
 
 /// Where the handler of SIGSYS lets a thread go on: at the stack pointer lies the address behind its
 /// call, above it the red zone. Like the kernel it leaves that address in `rcx`; no `ret`, since no call
 /// matches it on a shadow stack.
 #[unsafe(naked)]
-pub unsafe extern "C" fn dispatched() {
+pub unsafe extern "C" fn dispatched<I: Interposer>() {
     naked_asm!(
         ".byte 0xe8",
         ".long {entry} - . - 4",
         "mov rcx, [rsp]",
         "lea rsp, [rsp + 8 + 128]",
         "jmp rcx",
-        entry = sym entry,
+        entry = sym entry::<I>,
     )
 }
 
@@ -242,28 +241,35 @@ macro_rules! load_flags {
     };
 }
 
+/// Builds the frame from the registers of the program.
+macro_rules! build_frame {
+    () => {
+        "pushfq
+         push rbp
+         mov rbp, rsp
+         and rsp, -16
+         sub rsp, 416
+         mov [rsp], rax
+         mov [rsp + 8], rdi
+         mov [rsp + 16], rsi
+         mov [rsp + 24], rdx
+         mov [rsp + 32], r10
+         mov [rsp + 40], r8
+         mov [rsp + 48], r9
+         mov [rsp + 56], rdi
+         mov [rsp + 64], rsi
+         mov [rsp + 72], rdx
+         mov [rsp + 80], r10
+         mov [rsp + 88], r8
+         mov [rsp + 96], r9"
+    };
+}
+
 /// The common way. Called with the registers of the program; see the drawing at the top.
 #[unsafe(naked)]
-pub unsafe extern "C" fn entry() {
+pub unsafe extern "C" fn entry<I: Interposer>() {
     naked_asm!(
-        "pushfq",
-        "push rbp",
-        "mov rbp, rsp",
-        "and rsp, -16",
-        "sub rsp, 416",
-        "mov [rsp], rax",
-        "mov [rsp + 8], rdi",
-        "mov [rsp + 16], rsi",
-        "mov [rsp + 24], rdx",
-        "mov [rsp + 32], r10",
-        "mov [rsp + 40], r8",
-        "mov [rsp + 48], r9",
-        "mov [rsp + 56], rdi",
-        "mov [rsp + 64], rsi",
-        "mov [rsp + 72], rdx",
-        "mov [rsp + 80], r10",
-        "mov [rsp + 88], r8",
-        "mov [rsp + 96], r9",
+        build_frame!(),
         save_vectors!(),
         // Rust wants the direction flag clear.
         "test dword ptr [rbp + 8], 0x400",
@@ -271,10 +277,23 @@ pub unsafe extern "C" fn entry() {
         "21:",
         "mov rdi, rsp",
         "mov rsi, rbp",
-        "call [rip + {before}]",
+        "call {before}",
+        "jmp {go_on}",
+        // The direction flag was set.
+        "20: cld",
+        "jmp 21b",
+        before = sym install::before::<I>,
+        go_on = sym go_on::<I>,
+    )
+}
+
+/// Behind `before`, with its answer, a [`Step`], in eax.
+#[unsafe(naked)]
+unsafe extern "C" fn go_on<I: Interposer>() {
+    naked_asm!(
         "cmp eax, 2",
         "ja 30f",
-        "je 10f",
+        "je 60f",
         "mov r11d, eax",
         "push r11",
         "push r11",
@@ -285,11 +304,11 @@ pub unsafe extern "C" fn entry() {
         "pop r11",
         "mov [rsp + 104], rax",
         "test r11d, r11d",
-        "jz 10f",
+        "jz 60f",
         "mov rdi, rsp",
-        "call [rip + {after}]",
+        "call {after}",
         // Back.
-        "10:",
+        "60:",
         load_vectors!(),
         load_arguments!("56"),
         "test dword ptr [rbp + 8], 0x400",
@@ -300,9 +319,6 @@ pub unsafe extern "C" fn entry() {
         "pop rbp",
         "lea rsp, [rsp + 8]",
         "ret",
-        // The direction flag was set.
-        "20: cld",
-        "jmp 21b",
         "22:",
         "mov rax, [rsp + 104]",
         "mov rsp, rbp",
@@ -332,19 +348,54 @@ pub unsafe extern "C" fn entry() {
         "jz {born}",
         "mov [rsp + 104], rax",
         "mov rdi, rsp",
-        "call [rip + {parted}]",
-        "jmp 10b",
-        before = sym BEFORE,
-        after = sym AFTER,
-        parted = sym PARTED,
-        shared = sym stack_shared,
-        born = sym born,
+        "call {parted}",
+        "jmp 60b",
+        after = sym install::after::<I>,
+        parted = sym birth::parted::<I>,
+        shared = sym stack_shared::<I>,
+        born = sym born::<I>,
+    )
+}
+
+/// As [`entry`], for trampolines that make the common call themselves: no jump through memory lies behind
+/// the kernel, where processors have forgotten where such jumps go (20 ns each). Comes back to the return
+/// address for the call to be made, or two bytes behind it with the answer.
+#[unsafe(naked)]
+pub unsafe extern "C" fn quick_entry<I: Interposer>() {
+    naked_asm!(
+        build_frame!(),
+        save_vectors!(),
+        "test dword ptr [rbp + 8], 0x400",
+        "jnz 20f",
+        "21:",
+        "mov rdi, rsp",
+        "mov rsi, rbp",
+        "call {before}",
+        "test eax, eax",
+        "jnz 30f",
+        "test dword ptr [rbp + 8], 0x400",
+        "jnz 30f",
+        load_vectors!(),
+        load_arguments!("56"),
+        load_flags!(),
+        "mov rax, [rsp]",
+        "mov rsp, rbp",
+        "pop rbp",
+        "lea rsp, [rsp + 8]",
+        "ret",
+        "20: cld",
+        "jmp 21b",
+        "30:",
+        "add qword ptr [rbp + 16], 2",
+        "jmp {go_on}",
+        before = sym install::before::<I>,
+        go_on = sym go_on::<I>,
     )
 }
 
 /// Behind a `vfork`, in child and parent: the stack pointer is the program's, the answer in `rax`.
 #[unsafe(naked)]
-unsafe extern "C" fn stack_shared() {
+unsafe extern "C" fn stack_shared<I: Interposer>() {
     naked_asm!(
         "lea rsp, [rsp - 128]",
         "push rax", // Where to go on, when the hook has been here.
@@ -359,7 +410,7 @@ unsafe extern "C" fn stack_shared() {
         save_vectors!(),
         "cld",
         "mov rdi, rsp",
-        "call [rip + {hook}]",
+        "call {hook}",
         // The flags that the program had came in `call.number`.
         "mov rax, [rsp]",
         "mov [rbp + 8], rax",
@@ -374,13 +425,13 @@ unsafe extern "C" fn stack_shared() {
         "mov rcx, [rsp]",
         "lea rsp, [rsp + 8 + 128]",
         "jmp rcx",
-        hook = sym STACK_SHARED,
+        hook = sym birth::stack_shared::<I>,
     )
 }
 
 /// The first code of a child with a stack of its own. The stack pointer is at its `Birth`.
 #[unsafe(naked)]
-unsafe extern "C" fn born() {
+unsafe extern "C" fn born<I: Interposer>() {
     naked_asm!(
         "mov rbp, rsp",
         "and rsp, -16",
@@ -388,7 +439,7 @@ unsafe extern "C" fn born() {
         save_vectors!(),
         "cld",
         "mov rdi, rbp",
-        "call [rip + {hook}]",
+        "call {hook}",
         load_vectors!(),
         "mov rsp, rbp",
         // See `birth::Birth`: saved, rbp, flags, where to go on, stack.
@@ -400,18 +451,36 @@ unsafe extern "C" fn born() {
         "mov rsp, [rsp + 72]",
         "mov eax, 0",
         "jmp rcx",
-        hook = sym BORN,
+        hook = sym birth::born::<I>,
     )
 }
+
+/// Room for trampolines that make calls themselves: it lies in the text that dispatch allows.
+#[unsafe(naked)]
+pub unsafe extern "C" fn area() {
+    naked_asm!(".balign 4096", ".space {bytes}, 0xcc", bytes = const AREA_BYTES)
+}
+
+/// Bytes of [`area`], from the first whole page on.
+pub const AREA_BYTES: usize = 64 * 1024;
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Before;
+
+    struct Nothing;
+
+    impl Interposer for Nothing {
+        fn before(&self, _: &mut Call, _: &Context) -> Before {
+            Before::Pass
+        }
+    }
 
     #[test]
     fn the_call_in_dispatched_is_as_long_as_its_return_address_says() {
         // SAFETY:
         // 1. The function is code of this program, longer than one byte.
-        assert_eq!(unsafe { *(dispatched as *const u8) }, 0xe8);
+        assert_eq!(unsafe { *(dispatched::<Nothing> as *const u8) }, 0xe8);
     }
 }

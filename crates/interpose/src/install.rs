@@ -10,7 +10,7 @@ use uswap_os::process;
 use uswap_os::sys::{Errno, abi};
 
 use crate::call::{Before, Call, Context, Interposer};
-use crate::entry::{self, Frame, Hooks, Step};
+use crate::entry::{self, Frame, Step};
 use crate::kernel::{self, nr};
 use crate::{birth, dispatch, patch, signals, thread};
 
@@ -87,17 +87,11 @@ pub fn install<I: Interposer>(interposer: &'static I, options: &Options) -> Resu
     thread::prepare().map_err(refused("memory for threads"))?;
     let own_text = match &options.own_text {
         Some(range) => range.clone(),
-        None => mapping_of(entry::entry as *const () as usize).map_err(refused("/proc/self/maps"))?,
+        None => mapping_of(entry::area as *const () as usize).map_err(refused("/proc/self/maps"))?,
     };
     let mut threads = 0;
     process::for_each_thread(None, |_| threads += 1).map_err(refused("/proc/self/task"))?;
-    entry::set_hooks(&Hooks {
-        before: before::<I>,
-        after: after::<I>,
-        parted: birth::parted::<I>,
-        stack_shared: birth::stack_shared::<I>,
-        born: birth::born::<I>,
-    });
+    entry::choose::<I>();
     let slot = thread::begin().map_err(refused("memory for an alternate stack"))?;
     let old = birth::take_alternate_stack(slot);
     for (kept, value) in slot.program_stack.iter().zip([old.start, old.bytes, old.flags as usize]) {
@@ -131,7 +125,8 @@ pub(crate) fn interposer<I: Interposer>() -> &'static I {
     unsafe { &*(INTERPOSER.load(Ordering::Relaxed) as *const I) }
 }
 
-unsafe extern "C" fn before<I: Interposer>(frame: &mut Frame, base: *const usize) -> Step {
+/// Ahead of the kernel: called by `entry` with the frame, and where it has kept `rbp` of the program.
+pub(crate) unsafe extern "C" fn before<I: Interposer>(frame: &mut Frame, base: *const usize) -> Step {
     // SAFETY:
     // 1. The assembly passes the base of this frame.
     unsafe { entry::fill_context(frame, base) };
@@ -151,7 +146,8 @@ unsafe extern "C" fn before<I: Interposer>(frame: &mut Frame, base: *const usize
     unsafe { special::<I>(frame, base, step) }
 }
 
-unsafe extern "C" fn after<I: Interposer>(frame: &mut Frame) {
+/// The kernel's answer is in the frame.
+pub(crate) unsafe extern "C" fn after<I: Interposer>(frame: &mut Frame) {
     frame.answer = interposer::<I>().after(&frame.call, frame.answer, &frame.context);
 }
 

@@ -3,15 +3,17 @@
 //! ```text
 //!   copies of what the jump replaced, and of what stands between it and the syscall
 //!   lea rsp, [rsp - 128]         over the red zone
-//!   call [rip + ..]              `entry`
-//!   lea rsp, [rsp + 128]   \ the tail, TRAMPOLINE_TAIL_BYTES
+//!   call `quick_entry`           or `entry`, through the last word
+//!   syscall                \     a no-operation with `entry`, which makes the call itself
+//!   lea rsp, [rsp + 128]    | the tail, TRAMPOLINE_TAIL_BYTES
 //!   jmp behind the site    /
 //!   8 bytes: the address behind the site (`Context::instruction_pointer`)
-//!   8 bytes: the address of `entry`
+//!   8 bytes: the address of `entry`, if that is called
 //! ```
 //!
-//! They lie in areas of their own, which are never writable in the usual case: `Process::write` passes
-//! protections. An area is never unmapped.
+//! The first area is part of this library's text, from which calls are allowed: its trampolines make them
+//! themselves. Sites too far from there get areas of their own. None is ever writable in the usual case:
+//! `Process::write` passes protections. None is ever unmapped.
 
 use core::ops::Range;
 use core::sync::atomic::{AtomicUsize, Ordering};
@@ -20,11 +22,9 @@ use uswap_os::maps::Kind;
 use uswap_os::sys::{self, abi};
 
 use super::memory::Process;
-use crate::entry::{self, TRAMPOLINE_TAIL_BYTES};
+use crate::entry::{self, AREA_BYTES, TRAMPOLINE_TAIL_BYTES};
 use crate::sites::{JUMP_BYTES, MOVED_BYTES_MAX, Memory};
 
-/// Addresses of an area; its pages are used one after the other. 600 to 1,000 trampolines.
-const AREA_BYTES: usize = 64 * 1024;
 const AREAS_MAX: usize = 64;
 /// Kept free between an area and what lies below it, which may grow.
 const GAP_BYTES: usize = 1 << 20;
@@ -35,8 +35,11 @@ const LOWEST: usize = 1 << 16;
 const OVER_RED_ZONE: [u8; 5] = [0x48, 0x8D, 0x64, 0x24, 0x80];
 const CALL_MEMORY: [u8; 2] = [0xFF, 0x15];
 const BACK_OVER_RED_ZONE: [u8; 8] = [0x48, 0x8D, 0xA4, 0x24, 0x80, 0, 0, 0];
+const SYSCALL: [u8; 2] = [0x0F, 0x05];
+const NO_OPERATION: [u8; 2] = [0x66, 0x90];
+const CALL: u8 = 0xE8;
 const JUMP: u8 = 0xE9;
-const _: () = assert!(BACK_OVER_RED_ZONE.len() + JUMP_BYTES == TRAMPOLINE_TAIL_BYTES);
+const _: () = assert!(2 + BACK_OVER_RED_ZONE.len() + JUMP_BYTES == TRAMPOLINE_TAIL_BYTES);
 const CODE_BYTES_MAX: usize = MOVED_BYTES_MAX + 5 + 6 + TRAMPOLINE_TAIL_BYTES + 16;
 
 struct Area {
@@ -44,7 +47,19 @@ struct Area {
     used: AtomicUsize,
 }
 
-/// Filled by one patch at a time.
+impl Area {
+    /// Does it lie in the text that dispatch allows?
+    fn is_allowed(&self) -> bool {
+        self.start.load(Ordering::Relaxed) == own_area()
+    }
+}
+
+/// The first whole page of `entry::area`; the function has one page more than it needs.
+fn own_area() -> usize {
+    (entry::area as *const () as usize).next_multiple_of(uswap_os::PAGE_BYTES)
+}
+
+/// Filled by one patch at a time. The first is this library's own.
 static AREAS: [Area; AREAS_MAX] =
     [const { Area { start: AtomicUsize::new(0), used: AtomicUsize::new(0) } }; AREAS_MAX];
 
@@ -61,14 +76,24 @@ pub(super) fn make(memory: &Process, from: usize, moved: Range<usize>, site_end:
     }
     code.length = moved_bytes;
     code.push(&OVER_RED_ZONE);
-    code.push(&CALL_MEMORY);
-    // Behind the call lie the tail and one word, then the address to call.
-    code.push(&((TRAMPOLINE_TAIL_BYTES + 8) as u32).to_le_bytes());
+    if area.is_allowed() {
+        let [_, distance @ ..] = jump(at + code.length, entry::quick_entry_address())?;
+        code.push(&[CALL]);
+        code.push(&distance);
+        code.push(&SYSCALL);
+    } else {
+        // Behind the call lie the tail and one word, then the address to call.
+        code.push(&CALL_MEMORY);
+        code.push(&((TRAMPOLINE_TAIL_BYTES + 8) as u32).to_le_bytes());
+        code.push(&NO_OPERATION);
+    }
     code.push(&BACK_OVER_RED_ZONE);
     let jump = jump(at + code.length, site_end)?;
     code.push(&jump);
     code.push(&site_end.to_le_bytes());
-    code.push(&(entry::entry as *const () as usize).to_le_bytes());
+    if !area.is_allowed() {
+        code.push(&entry::entry_address().to_le_bytes());
+    }
     if !memory.write(at, &code.bytes[..code.length]) {
         return None;
     }
@@ -97,6 +122,7 @@ impl Code {
 
 /// An area with room that a jump at `from` reaches.
 fn area_near(memory: &Process, from: usize) -> Option<&'static Area> {
+    AREAS[0].start.store(own_area(), Ordering::Relaxed);
     for area in &AREAS {
         let start = area.start.load(Ordering::Relaxed);
         if start == 0 {
