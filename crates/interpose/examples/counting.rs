@@ -2,7 +2,8 @@
 //!
 //! `INTERPOSE_COUNTS=FILE` names a file to which each process of the program appends its counts when it
 //! ends: lines of `process-id number calls calls-by-dispatch`. `INTERPOSE_PATCH_AFTER=N` sets after how many
-//! calls a site is patched; 0 is never.
+//! calls a site is patched; 0 is never. `INTERPOSE_FAULTS=N` is a set of signals that this library gets first;
+//! it takes none.
 
 use std::ffi::{CStr, c_char};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -104,6 +105,9 @@ extern "C" fn start(_count: i32, _arguments: *const *const c_char, environment: 
     if let Some(number) = variable(environment, b"INTERPOSE_PATCH_AFTER") {
         let number = number.to_str().ok().and_then(|text| text.parse().ok()).unwrap_or(0);
         options.patch_after = (number != 0).then_some(number);
+    }
+    if let Some(set) = variable(environment, b"INTERPOSE_FAULTS") {
+        options.faults = set.to_str().ok().and_then(|text| text.parse().ok()).unwrap_or(0);
     }
     if let Err(error) = uswap_interpose::install(&COUNTING, &options) {
         let line = TextBuffer::<200>::format(format_args!("counting: {error}\n"));

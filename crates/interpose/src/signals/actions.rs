@@ -1,7 +1,7 @@
 //! What the program wants to be done at each signal, and what the kernel is told instead.
 //!
-//! The kernel gets ours for signals that are ours, and ours for each handler with SA_ONSTACK, because
-//! the alternate stack is ours. Every other action goes through with our signals taken out of its mask.
+//! The kernel gets ours for signals that are ours, for each handler with SA_ONSTACK, because the
+//! alternate stack is ours, and with SA_RESETHAND, so that what is kept changes with it. Every other action goes through with our signals taken out of its mask.
 //! What the program asks for is shown when it asks again.
 
 use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
@@ -98,8 +98,8 @@ pub(crate) fn after_fork() {
 fn told(signal: u32, action: &Action) -> Action {
     let is_ours = ours() & signal_bit(signal) != 0;
     let has_handler = action.handler != DEFAULT && action.handler != IGNORE;
-    let wants_stack = has_handler && action.flags & ONSTACK != 0;
-    if !is_ours && !wants_stack {
+    let goes_by_us = has_handler && action.flags & (ONSTACK | RESETHAND) != 0;
+    if !is_ours && !goes_by_us {
         return Action { mask: action.mask & !ours(), ..*action };
     }
     let carried = if is_ours { RESTART } else { action.flags & CARRIED };

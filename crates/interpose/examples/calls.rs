@@ -1,0 +1,154 @@
+//! A program that makes a known number of calls in every way that there is: `calls`.
+//!
+//! `getppid` from the C library, through `syscall()`, from an instruction of its own, from code that it writes
+//! itself; in new threads, in children made by fork, vfork, and clone with a stack. Its answers are the same
+//! every time, so it prints whether they were right. Each way makes [`EACH`] calls in each process.
+
+use std::arch::asm;
+use std::ffi::c_void;
+
+const EACH: usize = 20;
+
+fn main() {
+    // SAFETY:
+    // 1. getppid takes nothing.
+    let parent = unsafe { libc::getppid() } as isize;
+    every_way(parent);
+    let threads: Vec<_> = (0..3).map(|_| std::thread::spawn(move || every_way(parent))).collect();
+    threads.into_iter().for_each(|thread| thread.join().expect("the thread ends"));
+    println!("fork {}", status_of(fork()));
+    println!("vfork {}", status_of(vfork()));
+    println!("clone {}", status_of(clone_with_stack(libc::SIGCHLD)));
+    println!("clone vm {}", status_of(clone_with_stack(libc::SIGCHLD | libc::CLONE_VM | libc::CLONE_VFORK)));
+    let output = std::process::Command::new("/bin/echo").arg("spawned").output().expect("echo runs");
+    print!("{}", String::from_utf8_lossy(&output.stdout));
+    registers();
+}
+
+fn every_way(parent: isize) {
+    let written = written_call();
+    for _ in 0..EACH {
+        // SAFETY:
+        // 1. getppid takes nothing.
+        let answers = unsafe {
+            [libc::getppid() as isize, libc::syscall(libc::SYS_getppid) as isize, own_call(), written()]
+        };
+        assert_eq!(answers, [parent; 4]);
+    }
+}
+
+/// An instruction of this program.
+fn own_call() -> isize {
+    let answer;
+    // SAFETY:
+    // 1. getppid takes nothing and changes rax, rcx and r11 only.
+    unsafe {
+        asm!("syscall", inlateout("rax") libc::SYS_getppid as isize => answer,
+            lateout("rcx") _, lateout("r11") _, options(nostack));
+    }
+    answer
+}
+
+/// Code that is written now: `mov $110,%eax; syscall; ret`.
+fn written_call() -> extern "C" fn() -> isize {
+    let code = [0xB8u8, 110, 0, 0, 0, 0x0F, 0x05, 0xC3];
+    let access = libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC;
+    // SAFETY:
+    // 1. The mapping is new and holds the whole code, which keeps to the calling convention.
+    unsafe {
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+        let at = libc::mmap(std::ptr::null_mut(), 4096, access, flags, -1, 0);
+        assert_ne!(at, libc::MAP_FAILED);
+        std::ptr::copy_nonoverlapping(code.as_ptr(), at.cast(), code.len());
+        std::mem::transmute::<*mut c_void, extern "C" fn() -> isize>(at)
+    }
+}
+
+fn fork() -> i32 {
+    // SAFETY:
+    // 1. No other thread runs; the child makes calls and ends.
+    unsafe {
+        let child = libc::fork();
+        if child == 0 {
+            every_way(libc::getppid() as isize);
+            libc::_exit(3);
+        }
+        child
+    }
+}
+
+fn vfork() -> i32 {
+    // SAFETY:
+    // 1. The child makes calls of its own and ends, as vfork demands.
+    #[allow(deprecated)]
+    unsafe {
+        let child = libc::vfork();
+        if child == 0 {
+            own_call();
+            own_call();
+            libc::_exit(4);
+        }
+        child
+    }
+}
+
+fn clone_with_stack(flags: i32) -> i32 {
+    extern "C" fn child(_: *mut c_void) -> i32 {
+        own_call();
+        5
+    }
+    let mut stack = vec![0u8; 64 * 1024];
+    // SAFETY:
+    // 1. The stack is the child's until it ends, and is given back after that; shared memory is only read.
+    unsafe { libc::clone(child, stack.as_mut_ptr().add(stack.len()).cast(), flags, std::ptr::null_mut()) }
+}
+
+fn status_of(child: i32) -> i32 {
+    let mut status = 0;
+    // SAFETY:
+    // 1. The status is an integer of this frame.
+    unsafe { assert_eq!(libc::waitpid(child, &mut status, 0), child) };
+    libc::WEXITSTATUS(status)
+}
+
+/// All registers but `rax`, `rcx` and `r11` survive a call, the flags too, and the 128 bytes below the stack
+/// pointer.
+fn registers() {
+    for round in 0..EACH {
+        let (mut changed, mut flags, mut red): (u64, u64, u64);
+        // SAFETY:
+        // 1. Everything that the code changes is named; it moves the stack pointer back.
+        // 2. The stack below is free: the compiler uses no red zone around an asm block with a stack.
+        unsafe {
+            asm!(
+                "sub rsp, 512",
+                "mov qword ptr [rsp - 8], 0x1234",
+                "mov qword ptr [rsp - 128], 0x4321",
+                "movq xmm0, rdi", "movq xmm7, rsi", "movq xmm15, rdx",
+                "mov r8, 81", "mov r9, 91", "mov r10, 101", "mov r12, 121", "mov r13, 131", "mov r14, 141",
+                "mov r15, 151",
+                "std", "stc",
+                "mov eax, 110",
+                "syscall",
+                "pushfq", "pop rax", "cld",
+                "mov r11, rax",
+                "xor ecx, ecx",
+                "sub r8, 81", "or rcx, r8", "sub r9, 91", "or rcx, r9", "sub r10, 101", "or rcx, r10",
+                "sub r12, 121", "or rcx, r12", "sub r13, 131", "or rcx, r13", "sub r14, 141", "or rcx, r14",
+                "sub r15, 151", "or rcx, r15", "sub rdi, 11", "or rcx, rdi", "sub rsi, 12", "or rcx, rsi",
+                "sub rdx, 13", "or rcx, rdx",
+                "movq r8, xmm0", "sub r8, 11", "or rcx, r8",
+                "movq r8, xmm7", "sub r8, 12", "or rcx, r8",
+                "movq r8, xmm15", "sub r8, 13", "or rcx, r8",
+                "mov r9, [rsp - 128]",
+                "add rsp, 512",
+                inout("rdi") 11u64 => _, inout("rsi") 12u64 => _, inout("rdx") 13u64 => _,
+                out("rcx") changed, out("r11") flags, out("r9") red, out("rax") _, out("r8") _, out("r10") _,
+                out("r12") _, out("r13") _, out("r14") _, out("r15") _,
+                out("xmm0") _, out("xmm7") _, out("xmm15") _);
+        }
+        // Carry and direction.
+        assert_eq!((changed, flags & 0x401, red), (0, 0x401, 0x4321), "round {round}");
+    }
+    println!("registers kept");
+}
