@@ -14,6 +14,8 @@
 //! pattern of bytes. No branch of the function leads inside of what is replaced.
 
 pub mod functions;
+#[cfg(test)]
+mod tests;
 
 use yaxpeax_arch::LengthedInstruction;
 use yaxpeax_x86::long_mode::{InstDecoder, Instruction, Opcode, Operand, RegSpec};
