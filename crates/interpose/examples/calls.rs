@@ -1,7 +1,7 @@
 //! A program that makes a known number of calls in every way that there is: `calls`.
 //!
 //! `getppid` from the C library, through `syscall()`, from an instruction of its own, from code that it writes
-//! itself; in new threads, in children made by fork, vfork, and clone with a stack. Its answers are the same
+//! itself; in new threads, in children made by fork, vfork, and clone with a stack; on a stack with no room. Its answers are the same
 //! every time, so it prints whether they were right. Each way makes [`EACH`] calls in each process.
 
 use std::arch::asm;
@@ -23,6 +23,7 @@ fn main() {
     let output = std::process::Command::new("/bin/echo").arg("spawned").output().expect("echo runs");
     print!("{}", String::from_utf8_lossy(&output.stdout));
     registers();
+    small_stacks();
 }
 
 fn every_way(parent: isize) {
@@ -151,4 +152,43 @@ fn registers() {
         assert_eq!((changed, flags & 0x401, red), (0, 0x401, 0x4321), "round {round}");
     }
     println!("registers kept");
+}
+
+/// Calls from a stack of which 64 bytes are left, as from a coroutine, and a vfork from there.
+fn small_stacks() {
+    let (mut answer, mut child): (isize, isize);
+    // SAFETY:
+    // 1. The stack is new; below it lies a page that nobody may touch. The code gives the stack pointer back.
+    // 2. The child of the vfork makes calls and ends, without a change of memory.
+    unsafe {
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+        let access = libc::PROT_READ | libc::PROT_WRITE;
+        let pages = libc::mmap(std::ptr::null_mut(), 8192, access, flags, -1, 0);
+        libc::mprotect(pages, 4096, libc::PROT_NONE);
+        let stack = pages as usize + 4096 + 64;
+        asm!(
+            "mov r12, rsp",
+            "mov rsp, {stack}",
+            "syscall",
+            "mov r13, rax",
+            // vfork
+            "mov eax, 58",
+            "syscall",
+            "test rax, rax",
+            "jnz 2f",
+            "mov eax, 110",
+            "syscall",
+            "mov edi, 6",
+            "mov eax, 231",
+            "syscall",
+            "2:",
+            "mov rsp, r12",
+            stack = in(reg) stack,
+            inlateout("rax") libc::SYS_getppid as isize => child,
+            out("rdi") _, out("rcx") _, out("r11") _, out("r12") _, lateout("r13") answer);
+    }
+    // SAFETY:
+    // 1. getppid takes nothing.
+    assert_eq!(answer, unsafe { libc::getppid() } as isize);
+    println!("vfork on a small stack {}", status_of(child as i32));
 }

@@ -22,6 +22,9 @@ use crate::{dispatch, patch, signals, thread};
 const CLONE_ARGS_BYTES_MAX: usize = 128;
 /// A smaller stack of a child has no room for its first steps, which are ours.
 const CHILD_STACK_BYTES_MIN: usize = 1024;
+/// `clone` does not say how long the stack is: this much is taken to belong to it. Below it calls are served
+/// on call stacks, which is right for any stack.
+const CLONE_STACK_BYTES_KNOWN: usize = 64 * 1024;
 /// Threads that can be in `vfork` at a time, nested ones counted. 128 bytes each.
 const VFORKS_MAX: usize = 128;
 
@@ -45,6 +48,7 @@ pub struct Birth {
     mask: u64,
     flags: u64,
     child_tid: usize,
+    stack_bytes: usize,
     /// The slot of the parent's thread.
     parent: &'static Slot,
     clone_args: [u64; CLONE_ARGS_BYTES_MAX / 8],
@@ -91,6 +95,15 @@ pub(crate) unsafe fn begin<I: Interposer>(
         }
     }
     if asked.flags & VM != 0 {
+        // SAFETY:
+        // 1. The caller's promise.
+        if unsafe { entry::is_elsewhere(base) } {
+            frame.mask = mask;
+            // SAFETY:
+            // 1. As above, and the frame is on a call stack.
+            frame.replaced = unsafe { *entry::give_back_word(base.cast_mut()) };
+            return Step::ShareCallStack;
+        }
         // SAFETY:
         // 1. The caller's promise.
         if !unsafe { Vfork::keep(frame, base, mask) } {
@@ -143,7 +156,8 @@ fn asked(frame: &Frame) -> Result<Asked> {
         nr::FORK => Ok(Asked { flags: 0, stack_end: 0, stack_bytes: 0, child_tid: 0 }),
         nr::VFORK => Ok(Asked { flags: VM | VFORK, stack_end: 0, stack_bytes: 0, child_tid: 0 }),
         nr::CLONE => {
-            Ok(Asked { flags: first as u64, stack_end: second, stack_bytes: usize::MAX, child_tid: fourth })
+            let stack_bytes = CLONE_STACK_BYTES_KNOWN;
+            Ok(Asked { flags: first as u64, stack_end: second, stack_bytes, child_tid: fourth })
         }
         _ => {
             // flags, pidfd, child_tid, parent_tid, exit_signal, stack, stack_size, tls, ...
@@ -198,6 +212,7 @@ unsafe fn prepare_birth(frame: &mut Frame, base: *const usize, asked: &Asked) ->
         mask: frame.mask,
         flags: asked.flags,
         child_tid: asked.child_tid,
+        stack_bytes: asked.stack_bytes,
         parent: thread::current(),
         clone_args,
     };
@@ -237,6 +252,8 @@ pub(crate) unsafe extern "C" fn born<I: Interposer>(birth: &Birth) {
         if birth.flags & (SETTID | CLEARTID) != 0 {
             slot.note_clear_child_tid(birth.child_tid);
         }
+        let stack_start = birth.stack_pointer.saturating_sub(birth.stack_bytes);
+        slot.note_own_stack(stack_start, birth.stack_pointer);
         take_alternate_stack(slot);
         if birth.flags & THREAD != 0 {
             interposer.thread_begins(&context);
@@ -340,6 +357,30 @@ impl Vfork {
             vfork.thread_id.store(0, Ordering::Release);
         }
     }
+}
+
+/// Behind a `vfork` on a call stack, in child and parent. The child leaves the call stack in use: the parent
+/// comes back on it.
+pub(crate) unsafe extern "C" fn call_stack_shared<I: Interposer>(frame: &mut Frame, base: *mut usize) {
+    /// What the child clears instead of its parent's word.
+    static NOTHING: AtomicU32 = AtomicU32::new(0);
+    let interposer = crate::interposer::<I>();
+    // SAFETY:
+    // 1. The assembly passes the base of this frame, which is on a call stack: `begin` has looked.
+    let give_back = unsafe { entry::give_back_word(base) };
+    if frame.answer == 0 {
+        arm_or_die();
+        // SAFETY:
+        // 1. As above.
+        unsafe { give_back.write(NOTHING.as_ptr() as usize) };
+        interposer.process_begins(NewProcess::SharesMemory, &frame.context);
+    } else {
+        // SAFETY:
+        // 1. As above; the word is the one that `begin` has found there.
+        unsafe { give_back.write(frame.replaced) };
+        frame.answer = interposer.after(&frame.call, frame.answer, &frame.context);
+    }
+    kernel::set_mask(abi::SIG_SETMASK, frame.mask);
 }
 
 /// Behind a `vfork`, in child and parent.

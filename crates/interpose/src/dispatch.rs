@@ -5,6 +5,9 @@
 //! the program's mask, as a patched one does. A signal that interrupts it, a restart, a jump out of a
 //! handler are then what they always were.
 //!
+//! A stack that is not the thread's own (a coroutine's, a goroutine's) may have a few hundred bytes left: then the
+//! call runs on a call stack of ours, see `entry::elsewhere`.
+//!
 //! Served in the handler, because the stack may be gone behind the call or before it: `exit`,
 //! `rt_sigreturn`, and an unmapping of the stack itself.
 //!
@@ -18,7 +21,7 @@ use uswap_os::sys::Result;
 use crate::call::Context;
 use crate::entry::{self, RED_ZONE_BYTES};
 use crate::kernel::{self, SignalInfo, UserContext, nr};
-use crate::{patch, signals};
+use crate::{patch, signals, thread};
 
 /// The text whose calls are ours, start and bytes.
 static ALLOWED: [AtomicUsize; 2] = [const { AtomicUsize::new(0) }; 2];
@@ -72,8 +75,21 @@ pub(crate) fn handle(info: &SignalInfo, context: &mut UserContext, serve_here: S
     true
 }
 
+/// Lets the thread go on at its call, on a stack with room.
 fn redirect(context: &mut UserContext) {
     patch::note_call(context);
+    let slot = thread::current();
+    let call_stack = if slot.has_room_at(context.rsp) { None } else { slot.take_call_stack() };
+    if let Some((end, used)) = call_stack {
+        let words = [context.rip, context.rsp, used.as_ptr() as usize];
+        let at = end - entry::ELSEWHERE_BYTES;
+        // SAFETY:
+        // 1. The end of a call stack, which is this thread's alone now.
+        unsafe { (at as *mut [usize; 3]).write(words) };
+        context.rsp = at;
+        context.rip = entry::elsewhere_address();
+        return;
+    }
     let below = context.rsp - RED_ZONE_BYTES - size_of::<usize>();
     // SAFETY:
     // 1. The word lies below the red zone of the thread's stack, which no code uses without having moved

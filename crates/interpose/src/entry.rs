@@ -8,7 +8,7 @@
 //! ```text
 //!  program's stack pointer
 //!    128 bytes of the program (red zone)
-//!    [where to go on]        only if dispatched
+//!    [where to go on]        only if dispatched; for `elsewhere` see there
 //!    return address          into the trampoline, or `dispatched`
 //!    flags
 //!    rbp                     <- rbp, `base` of the functions that are called
@@ -72,6 +72,8 @@ pub enum Step {
     ShareStack = 3,
     /// `clone` with a stack for the child, which has its `Birth` on it.
     NewStack = 4,
+    /// As `ShareStack`, on a call stack: both come back through the frame, which the child leaves as it is.
+    ShareCallStack = 5,
 }
 
 /// The assembly is generic over the interposer, so that no call on the way goes through memory: processors
@@ -79,12 +81,14 @@ pub enum Step {
 static ENTRY: AtomicUsize = AtomicUsize::new(0);
 static QUICK_ENTRY: AtomicUsize = AtomicUsize::new(0);
 static DISPATCHED: AtomicUsize = AtomicUsize::new(0);
+static ELSEWHERE: AtomicUsize = AtomicUsize::new(0);
 
 /// Makes the way of `I` the way of all calls. Before the first call can come.
 pub fn choose<I: Interposer>() {
     ENTRY.store(entry::<I> as *const () as usize, Ordering::Release);
     QUICK_ENTRY.store(quick_entry::<I> as *const () as usize, Ordering::Release);
     DISPATCHED.store(dispatched::<I> as *const () as usize, Ordering::Release);
+    ELSEWHERE.store(elsewhere::<I> as *const () as usize, Ordering::Release);
 }
 
 /// What a trampoline far from here calls: [`entry`].
@@ -102,6 +106,11 @@ pub fn dispatched_address() -> usize {
     DISPATCHED.load(Ordering::Relaxed)
 }
 
+/// Where a call goes on that was dispatched from a stack without room: [`elsewhere`].
+pub fn elsewhere_address() -> usize {
+    ELSEWHERE.load(Ordering::Relaxed)
+}
+
 /// Fills `Frame::context`. `base` as in `before`.
 ///
 /// # Safety
@@ -116,7 +125,11 @@ pub unsafe fn fill_context(frame: &mut Frame, base: *const usize) {
         let back = *base.add(2);
         let is_dispatched = back == dispatched_return();
         frame.context.is_dispatched = is_dispatched as usize;
-        if is_dispatched {
+        if back == elsewhere_return() {
+            frame.context.is_dispatched = 1;
+            frame.context.instruction_pointer = *base.add(3);
+            frame.context.stack_pointer = *base.add(4);
+        } else if is_dispatched {
             frame.context.instruction_pointer = *base.add(3);
             frame.context.stack_pointer = base.add(4) as usize + RED_ZONE_BYTES;
         } else {
@@ -158,6 +171,52 @@ pub unsafe extern "C" fn dispatched<I: Interposer>() {
         "jmp rcx",
         entry = sym entry::<I>,
     )
+}
+
+/// Bytes at the end of a call stack: where to go on, the program's stack pointer, the address of the word that
+/// is cleared to give the stack back. A multiple of 16 with the words above them unused.
+pub const ELSEWHERE_BYTES: usize = 32;
+/// In words from the base of a frame: the last of these.
+const GIVE_BACK_AT: usize = 5;
+
+#[inline]
+fn elsewhere_return() -> usize {
+    elsewhere_address() + DISPATCHED_CALL_BYTES
+}
+
+/// As [`dispatched`], on a call stack: at the stack pointer lie the words of [`ELSEWHERE_BYTES`].
+#[unsafe(naked)]
+pub unsafe extern "C" fn elsewhere<I: Interposer>() {
+    naked_asm!(
+        ".byte 0xe8",
+        ".long {entry} - . - 4",
+        "mov rcx, [rsp]",
+        "mov r11, [rsp + 16]",
+        "mov rsp, [rsp + 8]",
+        "mov dword ptr [r11], 0",
+        "jmp rcx",
+        entry = sym entry::<I>,
+    )
+}
+
+/// Is the frame on a call stack?
+///
+/// # Safety
+/// `base` must be that of a frame.
+pub unsafe fn is_elsewhere(base: *const usize) -> bool {
+    // SAFETY:
+    // 1. The layout at the top.
+    unsafe { *base.add(2) == elsewhere_return() }
+}
+
+/// The word of a frame on a call stack that says which word gives the stack back.
+///
+/// # Safety
+/// `base` must be that of a frame on a call stack.
+pub unsafe fn give_back_word(base: *mut usize) -> *mut usize {
+    // SAFETY:
+    // 1. rbp, flags and return address lie at the base, then the words of `elsewhere`.
+    unsafe { base.add(GIVE_BACK_AT) }
 }
 
 macro_rules! save_vectors {
@@ -330,6 +389,7 @@ unsafe extern "C" fn go_on<I: Interposer>() {
         load_vectors!(),
         "cmp eax, 4",
         "je 40f",
+        "ja 50f",
         // vfork: nothing of ours may lie below the program's stack pointer when the call is made, and what
         // is needed afterwards lies in the slot. The flags are restored by the hook's frame.
         load_arguments!("8"),
@@ -350,8 +410,19 @@ unsafe extern "C" fn go_on<I: Interposer>() {
         "mov rdi, rsp",
         "call {parted}",
         "jmp 60b",
+        // vfork on a call stack.
+        "50:",
+        load_arguments!("8"),
+        "mov rax, [rsp]",
+        "syscall",
+        "mov [rsp + 104], rax",
+        "mov rdi, rsp",
+        "mov rsi, rbp",
+        "call {elsewhere}",
+        "jmp 60b",
         after = sym install::after::<I>,
         parted = sym birth::parted::<I>,
+        elsewhere = sym birth::call_stack_shared::<I>,
         shared = sym stack_shared::<I>,
         born = sym born::<I>,
     )

@@ -5,7 +5,7 @@ use core::fmt;
 use core::ops::Range;
 use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
-use uswap_os::maps::Maps;
+use uswap_os::maps::{Kind, Maps, Vma};
 use uswap_os::process;
 use uswap_os::sys::{Errno, abi};
 
@@ -70,6 +70,9 @@ impl fmt::Display for Error {
 
 impl core::error::Error for Error {}
 
+/// The stack of the first thread grows on demand, by default up to this.
+const MAIN_STACK_BYTES: usize = 8 << 20;
+
 /// Address of the interposer; its type is that of the hooks.
 static INTERPOSER: AtomicUsize = AtomicUsize::new(0);
 static STATE: AtomicU32 = AtomicU32::new(0);
@@ -87,12 +90,19 @@ pub fn install<I: Interposer>(interposer: &'static I, options: &Options) -> Resu
     thread::prepare().map_err(refused("memory for threads"))?;
     let own_text = match &options.own_text {
         Some(range) => range.clone(),
-        None => mapping_of(entry::area as *const () as usize).map_err(refused("/proc/self/maps"))?,
+        None => {
+            let text = mapping_of(entry::area as *const () as usize).map_err(refused("/proc/self/maps"))?;
+            text.start..text.end
+        }
     };
     let mut threads = 0;
     process::for_each_thread(None, |_| threads += 1).map_err(refused("/proc/self/task"))?;
     entry::choose::<I>();
     let slot = thread::begin().map_err(refused("memory for an alternate stack"))?;
+    let here = 0u8;
+    let stack = mapping_of(&raw const here as usize).map_err(refused("/proc/self/maps"))?;
+    let grows = if stack.kind == Kind::Stack { MAIN_STACK_BYTES } else { 0 };
+    slot.note_own_stack(stack.start.min(stack.end.saturating_sub(grows)), stack.end);
     let old = birth::take_alternate_stack(slot);
     for (kept, value) in slot.program_stack.iter().zip([old.start, old.bytes, old.flags as usize]) {
         kept.store(value, Ordering::Relaxed);
@@ -104,14 +114,14 @@ pub fn install<I: Interposer>(interposer: &'static I, options: &Options) -> Resu
     Ok(Report { own_text, other_threads: threads - 1 })
 }
 
-/// The executable mapping that holds `address`.
-fn mapping_of(address: usize) -> uswap_os::sys::Result<Range<usize>> {
+/// The mapping that holds `address`.
+fn mapping_of(address: usize) -> uswap_os::sys::Result<Vma> {
     let maps = Maps::open()?;
     let mut buffer = [0; 1024];
     for vma in maps.iter(&mut buffer) {
         let vma = vma?;
         if (vma.start..vma.end).contains(&address) {
-            return Ok(vma.start..vma.end);
+            return Ok(vma);
         }
     }
     Err(Errno::ENOENT)

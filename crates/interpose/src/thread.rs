@@ -22,6 +22,10 @@ pub const THREADS_MAX: usize = 32 * 1024;
 const KEYS: usize = 2 * THREADS_MAX;
 /// Bytes of the alternate stack on which our signal handlers run.
 pub const ALTERNATE_STACK_BYTES: usize = 64 * 1024;
+/// Call stacks of a thread: calls from a stack that is not the thread's own, nested by signals.
+pub(crate) const CALL_STACKS: usize = 4;
+/// Bytes of each, with its guard page. A handler without an alternate stack may run on it.
+pub(crate) const CALL_STACK_BYTES: usize = 256 * 1024;
 /// Words in a slot that belong to the [`Interposer`](crate::Interposer).
 pub const USER_WORDS: usize = 8;
 
@@ -49,6 +53,11 @@ pub struct Slot {
     robust_list: AtomicUsize,
     clear_child_tid: AtomicUsize,
     rseq: AtomicUsize,
+    /// The stack that the thread was given: its lowest byte that is known to belong to it, and its end.
+    own_stack: [AtomicUsize; 2],
+    /// Start of the call stacks, 0 before they are needed; which are in use.
+    call_stacks: AtomicUsize,
+    call_stacks_used: [AtomicU32; CALL_STACKS],
     /// Words for the interposer, zero in a new slot.
     pub user: [AtomicUsize; USER_WORDS],
 }
@@ -115,10 +124,45 @@ impl Slot {
         self.rseq.store(area, Ordering::Relaxed);
     }
 
+    /// Notes the stack that the thread was given.
+    pub(crate) fn note_own_stack(&self, start: usize, end: usize) {
+        self.own_stack[0].store(start, Ordering::Relaxed);
+        self.own_stack[1].store(end, Ordering::Relaxed);
+    }
+
+    /// Is it on a stack with room, the thread's own or one of the call stacks? A coroutine or a goroutine is
+    /// not: its stack may have a few hundred bytes.
+    pub(crate) fn has_room_at(&self, stack_pointer: usize) -> bool {
+        let [start, end] = &self.own_stack;
+        let own = start.load(Ordering::Relaxed)..=end.load(Ordering::Relaxed);
+        let calls = self.call_stacks.load(Ordering::Relaxed);
+        own.contains(&stack_pointer)
+            || (calls != 0 && stack_pointer.wrapping_sub(calls) < CALL_STACKS * CALL_STACK_BYTES)
+    }
+
+    /// Takes a call stack: its end, and the word that gives it back when it is cleared. `None`: all are in use,
+    /// or there is no memory.
+    pub(crate) fn take_call_stack(&self) -> Option<(usize, &'static AtomicU32)> {
+        let mut start = self.call_stacks.load(Ordering::Relaxed);
+        if start == 0 {
+            start = map_call_stacks().ok()?;
+            self.call_stacks.store(start, Ordering::Relaxed);
+        }
+        let slot = slot_at(self.index());
+        let is_taken = |word: &AtomicU32| {
+            word.compare_exchange(FREE, USED, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+        };
+        let index = slot.call_stacks_used.iter().position(is_taken)?;
+        Some((start + (index + 1) * CALL_STACK_BYTES, &slot.call_stacks_used[index]))
+    }
+
     fn reset(&self) {
+        for used in &self.call_stacks_used {
+            used.store(FREE, Ordering::Relaxed);
+        }
         self.is_key_shared.store(0, Ordering::Relaxed);
         self.shown_blocked.store(0, Ordering::Relaxed);
-        for word in self.program_stack.iter().chain(&self.user) {
+        for word in self.program_stack.iter().chain(&self.user).chain(&self.own_stack) {
             word.store(0, Ordering::Relaxed);
         }
         self.program_stack[2].store(kernel::SS_DISABLE, Ordering::Relaxed);
@@ -300,6 +344,18 @@ fn begin_with_key(key: usize) -> Result<&'static Slot> {
     }
     insert(key, slot);
     Ok(slot)
+}
+
+/// Maps the call stacks of one thread, each with a page below it that nobody may touch.
+fn map_call_stacks() -> Result<usize> {
+    let mapping = Mapping::anonymous(CALL_STACKS * CALL_STACK_BYTES, PAGE_BYTES, Access::ReadWrite)?;
+    let _ = memory::no_huge_pages(mapping.start(), mapping.bytes());
+    for index in 0..CALL_STACKS {
+        // SAFETY:
+        // 1. The mapping is new: nobody has a reference into it.
+        unsafe { memory::protect(mapping.start() + index * CALL_STACK_BYTES, PAGE_BYTES, Access::None) }?;
+    }
+    Ok(mapping.leak())
 }
 
 fn reserve() -> Result<&'static Slot> {
