@@ -27,9 +27,6 @@ use crate::{birth, install};
 
 /// Bytes below the stack pointer that a program may use without telling.
 pub const RED_ZONE_BYTES: usize = 128;
-/// Behind the return address into a trampoline: where the tail ends and the address of the site's end
-/// is kept. See `patch::trampoline`.
-pub const TRAMPOLINE_TAIL_BYTES: usize = 15;
 
 /// What a call keeps while it is on its way. The first fields are at fixed places, see `entry`.
 #[derive(Debug)]
@@ -119,8 +116,8 @@ pub fn elsewhere_address() -> usize {
 pub unsafe fn fill_context(frame: &mut Frame, base: *const usize) {
     // SAFETY:
     // 1. `base` is where `entry` keeps rbp; above it lie flags and return address (the layout above).
-    // 2. A dispatched call has the address to go on at above that, a patched one has it in its
-    //    trampoline, at a fixed distance behind the return address.
+    // 2. A dispatched call has the address to go on at above that, a patched one has it in the
+    //    last word of its trampoline.
     unsafe {
         let back = *base.add(2);
         let is_dispatched = back == dispatched_return();
@@ -133,8 +130,8 @@ pub unsafe fn fill_context(frame: &mut Frame, base: *const usize) {
             frame.context.instruction_pointer = *base.add(3);
             frame.context.stack_pointer = base.add(4) as usize + RED_ZONE_BYTES;
         } else {
-            frame.context.instruction_pointer =
-                ((back + TRAMPOLINE_TAIL_BYTES) as *const usize).read_unaligned();
+            let end = back | (TRAMPOLINE_BYTES - 1);
+            frame.context.instruction_pointer = *((end - 7) as *const usize);
             frame.context.stack_pointer = base.add(3) as usize + RED_ZONE_BYTES;
         }
     }
@@ -164,11 +161,16 @@ fn dispatched_return() -> usize {
 #[unsafe(naked)]
 pub unsafe extern "C" fn dispatched<I: Interposer>() {
     naked_asm!(
+        ".cfi_startproc",
+        // The program's stack pointer is above the red zone; where it goes on is at ours.
+        ".cfi_def_cfa rsp, 8 + 128",
+        ".cfi_offset rip, -(8 + 128)",
         ".byte 0xe8",
         ".long {entry} - . - 4",
         "mov rcx, [rsp]",
         "lea rsp, [rsp + 8 + 128]",
         "jmp rcx",
+        ".cfi_endproc",
         entry = sym entry::<I>,
     )
 }
@@ -188,6 +190,10 @@ fn elsewhere_return() -> usize {
 #[unsafe(naked)]
 pub unsafe extern "C" fn elsewhere<I: Interposer>() {
     naked_asm!(
+        ".cfi_startproc",
+        // DW_CFA_def_cfa_expression: the word at rsp + 8. DW_CFA_expression of rip: rsp.
+        ".cfi_escape 0x0f, 3, 0x77, 8, 0x06",
+        ".cfi_escape 0x10, 16, 2, 0x77, 0",
         ".byte 0xe8",
         ".long {entry} - . - 4",
         "mov rcx, [rsp]",
@@ -195,6 +201,7 @@ pub unsafe extern "C" fn elsewhere<I: Interposer>() {
         "mov rsp, [rsp + 8]",
         "mov dword ptr [r11], 0",
         "jmp rcx",
+        ".cfi_endproc",
         entry = sym entry::<I>,
     )
 }
@@ -303,9 +310,14 @@ macro_rules! load_flags {
 /// Builds the frame from the registers of the program.
 macro_rules! build_frame {
     () => {
-        "pushfq
+        ".cfi_def_cfa rsp, 8
+         pushfq
+         .cfi_def_cfa_offset 16
          push rbp
+         .cfi_def_cfa_offset 24
+         .cfi_offset rbp, -24
          mov rbp, rsp
+         .cfi_def_cfa_register rbp
          and rsp, -16
          sub rsp, 416
          mov [rsp], rax
@@ -328,6 +340,7 @@ macro_rules! build_frame {
 #[unsafe(naked)]
 pub unsafe extern "C" fn entry<I: Interposer>() {
     naked_asm!(
+        ".cfi_startproc",
         build_frame!(),
         save_vectors!(),
         // Rust wants the direction flag clear.
@@ -341,6 +354,7 @@ pub unsafe extern "C" fn entry<I: Interposer>() {
         // The direction flag was set.
         "20: cld",
         "jmp 21b",
+        ".cfi_endproc",
         before = sym install::before::<I>,
         go_on = sym go_on::<I>,
     )
@@ -350,6 +364,9 @@ pub unsafe extern "C" fn entry<I: Interposer>() {
 #[unsafe(naked)]
 unsafe extern "C" fn go_on<I: Interposer>() {
     naked_asm!(
+        ".cfi_startproc",
+        ".cfi_def_cfa rbp, 24",
+        ".cfi_offset rbp, -24",
         "cmp eax, 2",
         "ja 30f",
         "je 60f",
@@ -374,10 +391,15 @@ unsafe extern "C" fn go_on<I: Interposer>() {
         "jnz 22f",
         load_flags!(),
         "mov rax, [rsp + 104]",
+        ".cfi_remember_state",
         "mov rsp, rbp",
         "pop rbp",
+        ".cfi_def_cfa rsp, 16",
+        ".cfi_restore rbp",
         "lea rsp, [rsp + 8]",
+        ".cfi_def_cfa_offset 8",
         "ret",
+        ".cfi_restore_state",
         "22:",
         "mov rax, [rsp + 104]",
         "mov rsp, rbp",
@@ -420,6 +442,7 @@ unsafe extern "C" fn go_on<I: Interposer>() {
         "mov rsi, rbp",
         "call {elsewhere}",
         "jmp 60b",
+        ".cfi_endproc",
         after = sym install::after::<I>,
         parted = sym birth::parted::<I>,
         elsewhere = sym birth::call_stack_shared::<I>,
@@ -434,6 +457,7 @@ unsafe extern "C" fn go_on<I: Interposer>() {
 #[unsafe(naked)]
 pub unsafe extern "C" fn quick_entry<I: Interposer>() {
     naked_asm!(
+        ".cfi_startproc",
         build_frame!(),
         save_vectors!(),
         "test dword ptr [rbp + 8], 0x400",
@@ -450,15 +474,21 @@ pub unsafe extern "C" fn quick_entry<I: Interposer>() {
         load_arguments!("56"),
         load_flags!(),
         "mov rax, [rsp]",
+        ".cfi_remember_state",
         "mov rsp, rbp",
         "pop rbp",
+        ".cfi_def_cfa rsp, 16",
+        ".cfi_restore rbp",
         "lea rsp, [rsp + 8]",
+        ".cfi_def_cfa_offset 8",
         "ret",
+        ".cfi_restore_state",
         "20: cld",
         "jmp 21b",
         "30:",
         "add qword ptr [rbp + 16], 2",
         "jmp {go_on}",
+        ".cfi_endproc",
         before = sym install::before::<I>,
         go_on = sym go_on::<I>,
     )
@@ -527,13 +557,42 @@ unsafe extern "C" fn born<I: Interposer>() {
 }
 
 /// Room for trampolines that make calls themselves: it lies in the text that dispatch allows.
+///
+/// Every trampoline has its parts at the same places, so that there can be an unwind table for code that is
+/// written later: a thread that is cancelled in a call unwinds through it. The stack pointer is the
+/// program's but for the middle part, and the address where the program goes on is at the end.
 #[unsafe(naked)]
 pub unsafe extern "C" fn area() {
-    naked_asm!(".balign 4096", ".space {bytes}, 0xcc", bytes = const AREA_BYTES)
+    naked_asm!(
+        ".balign 4096",
+        ".cfi_startproc",
+        ".cfi_def_cfa rsp, 0",
+        // DW_CFA_expression of rip: ((rip - 1) | 127) - 7.
+        ".cfi_escape 0x10, 16, 7, 0x80, 0x7f, 0x08, 127, 0x21, 0x37, 0x1c",
+        ".rept {count}",
+        ".space {middle}, 0xcc",
+        ".cfi_def_cfa_offset 128",
+        ".space {tail} - {middle}, 0xcc",
+        ".cfi_def_cfa_offset 0",
+        ".space {bytes} - {tail}, 0xcc",
+        ".endr",
+        ".cfi_endproc",
+        count = const AREA_BYTES / TRAMPOLINE_BYTES,
+        middle = const TRAMPOLINE_MIDDLE,
+        tail = const TRAMPOLINE_TAIL,
+        bytes = const TRAMPOLINE_BYTES,
+    )
 }
 
-/// Bytes of [`area`], from the first whole page on.
-pub const AREA_BYTES: usize = 64 * 1024;
+/// Bytes of [`area`].
+pub const AREA_BYTES: usize = 128 * 1024;
+/// Bytes of a trampoline, whose start is a multiple of them.
+pub const TRAMPOLINE_BYTES: usize = 128;
+/// From here on the stack pointer is below the red zone; from `TRAMPOLINE_TAIL` on no more.
+pub const TRAMPOLINE_MIDDLE: usize = 64 + 5;
+/// See `TRAMPOLINE_MIDDLE`.
+pub const TRAMPOLINE_TAIL: usize = TRAMPOLINE_MIDDLE + 5 + 2 + 8;
+const _: () = assert!(TRAMPOLINE_BYTES == 128, "the unwind table of `area` says so");
 
 #[cfg(test)]
 mod tests {

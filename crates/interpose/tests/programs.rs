@@ -310,3 +310,25 @@ fn java_with_threads_and_null_pointers() {
     let prepare = format!("printf '%s' '{source}' > H.java; javac H.java && chmod 644 H.class");
     same_as_without("java", &["sh", "-c", &prepare], &["java", "-cp", ".", "H"]);
 }
+
+/// Cancelling a thread unwinds it from inside of its call, through the code of ours that makes it: destructors run.
+#[test]
+fn cancelled_threads_are_unwound() {
+    if !has("g++") {
+        return;
+    }
+    let source = "#include <pthread.h>\n#include <stdio.h>\n#include <unistd.h>\n\
+        struct D { const char *n; ~D() { printf(\"gone %s\\n\", n); fflush(stdout); } };\n\
+        static void clean(void *p) { printf(\"clean %s\\n\", (char *)p); fflush(stdout); }\n\
+        static int fds[2];\n\
+        static void *reader(void *) { D d{\"reader\"}; pthread_cleanup_push(clean, (void *)\"up\"); char b;\n\
+        for (int i = 0; i < 20; i++) if (write(fds[1], \"x\", 1) != read(fds[0], &b, 1)) return 0;\n\
+        if (read(fds[0], &b, 1)) return 0; pthread_cleanup_pop(0); return 0; }\n\
+        static void *sleeper(void *) { D d{\"sleeper\"}; sleep(100); return 0; }\n\
+        int main() { if (pipe(fds)) return 1; void *(*f[])(void *) = {reader, sleeper};\n\
+        for (auto run : f) { pthread_t t; void *r; pthread_create(&t, 0, run, 0); usleep(200000);\n\
+        pthread_cancel(t); pthread_join(t, &r); printf(\"%d\\n\", r == PTHREAD_CANCELED); } }\n";
+    let prepare =
+        format!("cat > c.cc << 'END'\n{source}END\ng++ -O1 -o cancel c.cc -lpthread && chmod 755 cancel");
+    same_as_without("cancel", &["sh", "-c", &prepare], &["./cancel"]);
+}

@@ -1,14 +1,14 @@
 //! Trampolines: small pieces of code within two gigabytes of their site.
 //!
 //! ```text
-//!   copies of what the jump replaced, and of what stands between it and the syscall
-//!   lea rsp, [rsp - 128]         over the red zone
-//!   call `quick_entry`           or `entry`, through the last word
-//!   syscall                \     a no-operation with `entry`, which makes the call itself
-//!   lea rsp, [rsp + 128]    | the tail, TRAMPOLINE_TAIL_BYTES
-//!   jmp behind the site    /
-//!   8 bytes: the address behind the site (`Context::instruction_pointer`)
-//!   8 bytes: the address of `entry`, if that is called
+//!    .. 64  copies of what the jump replaced, and of what stands between it and the syscall
+//!   64      lea rsp, [rsp - 128]     over the red zone: TRAMPOLINE_MIDDLE is behind it
+//!   69      call `quick_entry`       or `entry`, through the word at 112
+//!   74      syscall                  a no-operation with `entry`, which makes the call itself
+//!   76      lea rsp, [rsp + 128]     TRAMPOLINE_TAIL is behind it
+//!   84      jmp behind the site
+//!  112      the address of `entry`, if that is called
+//!  120      the address behind the site: `Context::instruction_pointer`
 //! ```
 //!
 //! The first area is part of this library's text, from which calls are allowed: its trampolines make them
@@ -22,7 +22,7 @@ use uswap_os::maps::Kind;
 use uswap_os::sys::{self, abi};
 
 use super::memory::Process;
-use crate::entry::{self, AREA_BYTES, TRAMPOLINE_TAIL_BYTES};
+use crate::entry::{self, AREA_BYTES, TRAMPOLINE_BYTES, TRAMPOLINE_MIDDLE, TRAMPOLINE_TAIL};
 use crate::sites::{JUMP_BYTES, MOVED_BYTES_MAX, Memory};
 
 const AREAS_MAX: usize = 64;
@@ -37,10 +37,16 @@ const CALL_MEMORY: [u8; 2] = [0xFF, 0x15];
 const BACK_OVER_RED_ZONE: [u8; 8] = [0x48, 0x8D, 0xA4, 0x24, 0x80, 0, 0, 0];
 const SYSCALL: [u8; 2] = [0x0F, 0x05];
 const NO_OPERATION: [u8; 2] = [0x66, 0x90];
+const INT3: u8 = 0xCC;
 const CALL: u8 = 0xE8;
 const JUMP: u8 = 0xE9;
-const _: () = assert!(2 + BACK_OVER_RED_ZONE.len() + JUMP_BYTES == TRAMPOLINE_TAIL_BYTES);
-const CODE_BYTES_MAX: usize = MOVED_BYTES_MAX + 5 + 6 + TRAMPOLINE_TAIL_BYTES + 16;
+/// Where the copies end.
+const MOVED_END: usize = TRAMPOLINE_MIDDLE - OVER_RED_ZONE.len();
+const ENTRY_AT: usize = 112;
+const SITE_END_AT: usize = 120;
+const _: () = assert!(MOVED_BYTES_MAX <= MOVED_END);
+const _: () =
+    assert!(TRAMPOLINE_MIDDLE + JUMP_BYTES + SYSCALL.len() + BACK_OVER_RED_ZONE.len() == TRAMPOLINE_TAIL);
 
 struct Area {
     start: AtomicUsize,
@@ -54,7 +60,7 @@ impl Area {
     }
 }
 
-/// The first whole page of `entry::area`; the function has one page more than it needs.
+/// The area in this library's text, which starts at a page.
 fn own_area() -> usize {
     (entry::area as *const () as usize).next_multiple_of(uswap_os::PAGE_BYTES)
 }
@@ -68,13 +74,12 @@ static AREAS: [Area; AREAS_MAX] =
 pub(super) fn make(memory: &Process, from: usize, moved: Range<usize>, site_end: usize) -> Option<usize> {
     let area = area_near(memory, from)?;
     let at = area.start.load(Ordering::Relaxed) + area.used.load(Ordering::Relaxed);
-    let mut code = Code { bytes: [0; CODE_BYTES_MAX], length: 0 };
     let moved_bytes = moved.len();
-    if moved_bytes > MOVED_BYTES_MAX || memory.read(moved.start, &mut code.bytes[..moved_bytes]) < moved_bytes
-    {
+    let start = MOVED_END.checked_sub(moved_bytes)?;
+    let mut code = Code { bytes: [INT3; TRAMPOLINE_BYTES], length: MOVED_END };
+    if memory.read(moved.start, &mut code.bytes[start..MOVED_END]) < moved_bytes {
         return None;
     }
-    code.length = moved_bytes;
     code.push(&OVER_RED_ZONE);
     if area.is_allowed() {
         let [_, distance @ ..] = jump(at + code.length, entry::quick_entry_address())?;
@@ -82,23 +87,22 @@ pub(super) fn make(memory: &Process, from: usize, moved: Range<usize>, site_end:
         code.push(&distance);
         code.push(&SYSCALL);
     } else {
-        // Behind the call lie the tail and one word, then the address to call.
         code.push(&CALL_MEMORY);
-        code.push(&((TRAMPOLINE_TAIL_BYTES + 8) as u32).to_le_bytes());
+        code.push(&((ENTRY_AT - code.length - 4) as u32).to_le_bytes());
         code.push(&NO_OPERATION);
     }
     code.push(&BACK_OVER_RED_ZONE);
-    let jump = jump(at + code.length, site_end)?;
-    code.push(&jump);
+    let back = jump(at + code.length, site_end)?;
+    code.push(&back);
+    code.length = ENTRY_AT;
+    code.push(&entry::entry_address().to_le_bytes());
+    debug_assert_eq!(code.length, SITE_END_AT);
     code.push(&site_end.to_le_bytes());
-    if !area.is_allowed() {
-        code.push(&entry::entry_address().to_le_bytes());
-    }
-    if !memory.write(at, &code.bytes[..code.length]) {
+    if !memory.write(at, &code.bytes) {
         return None;
     }
-    area.used.fetch_add(code.length.next_multiple_of(16), Ordering::Relaxed);
-    Some(at)
+    area.used.fetch_add(TRAMPOLINE_BYTES, Ordering::Relaxed);
+    Some(at + start)
 }
 
 /// A near jump at `from` to `to`, if it reaches.
@@ -109,7 +113,7 @@ pub(super) fn jump(from: usize, to: usize) -> Option<[u8; JUMP_BYTES]> {
 }
 
 struct Code {
-    bytes: [u8; CODE_BYTES_MAX],
+    bytes: [u8; TRAMPOLINE_BYTES],
     length: usize,
 }
 
@@ -130,7 +134,7 @@ fn area_near(memory: &Process, from: usize) -> Option<&'static Area> {
             area.start.store(start, Ordering::Relaxed);
             return Some(area);
         }
-        let has_room = area.used.load(Ordering::Relaxed) + CODE_BYTES_MAX <= AREA_BYTES;
+        let has_room = area.used.load(Ordering::Relaxed) < AREA_BYTES;
         if has_room && is_in_reach(start, from) {
             return Some(area);
         }
