@@ -31,7 +31,7 @@ impl Scratch {
         let made = Command::new("chmod").arg("0777").arg(&path).status().expect("chmod runs");
         assert!(made.success());
         // The library and the programs of this package lie where nobody may not go.
-        for name in ["libcounting.so", "calls", "signals"] {
+        for name in ["libcounting.so", "calls", "signals", "storm"] {
             std::fs::copy(example(name), path.join(name)).expect("a copy");
         }
         Scratch(path)
@@ -215,6 +215,41 @@ fn registers_threads_and_children() {
 #[test]
 fn signals_are_shown_and_delivered_as_asked() {
     same_as_without("signals", &[], &["signals"]);
+}
+
+#[test]
+fn calls_under_a_storm_of_signals() {
+    same_as_without("storm", &[], &["storm"]);
+}
+
+/// Where the kernel refuses text that is writable (`PR_SET_MDWE`, kept over exec), as services may ask for it.
+#[test]
+fn text_that_may_never_be_writable() {
+    let script = "import ctypes, os\n\
+        assert ctypes.CDLL(None).prctl(65, 1, 0, 0, 0) == 0\n\
+        os.execvp('bash', ['bash', '-c', 'for i in $(seq 30); do echo $i; done; echo $(echo sub)'])\n";
+    same_as_without("mdwe", &[], &["/usr/bin/python3", "-c", script]);
+}
+
+/// A filter that answers some calls itself and sends SIGSYS for others: the program gets both.
+#[test]
+fn filters_of_the_program() {
+    // Loads seccomp data, number; mkdir -> errno 99; rmdir -> trap; the rest is allowed.
+    let script = "import ctypes, os, signal, struct\n\
+        def op(code, jt, jf, k): return struct.pack('HBBI', code, jt, jf, k)\n\
+        code = op(0x20, 0, 0, 0) + op(0x15, 0, 1, 83) + op(6, 0, 0, 0x50000 | 99) \
+        + op(0x15, 0, 1, 84) + op(6, 0, 0, 0x30000) + op(6, 0, 0, 0x7fff0000)\n\
+        filter = ctypes.create_string_buffer(code)\n\
+        program = struct.pack('HxxxxxxP', 6, ctypes.addressof(filter))\n\
+        libc = ctypes.CDLL(None, use_errno=True)\n\
+        signal.signal(signal.SIGSYS, lambda *_: print('trapped'))\n\
+        assert libc.prctl(38, 1, 0, 0, 0) == 0\n\
+        assert libc.prctl(22, 2, program, 0, 0) == 0\n\
+        for i in range(20): os.stat('/')\n\
+        print(libc.mkdir(b'made', 0o777), ctypes.get_errno())\n\
+        libc.rmdir(b'made')\n\
+        print(os.popen('echo sub').read())\n";
+    same_as_without("seccomp", &[], &["/usr/bin/python3", "-c", script]);
 }
 
 #[test]

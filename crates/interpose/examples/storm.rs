@@ -1,0 +1,105 @@
+//! A program that makes calls under a storm of signals: `storm`.
+//!
+//! Threads send bytes through pipes and check them, fork and wait, start threads; timers send signals every
+//! 100 microseconds, whose handlers make calls too, on alternate stacks and not. Every answer is checked; what it
+//! prints is always the same.
+
+use std::ffi::{c_int, c_void};
+use std::mem::zeroed;
+use std::ptr::null_mut;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+const ROUNDS: u8 = 200;
+
+static HANDLED: AtomicU64 = AtomicU64::new(0);
+static WRONG: AtomicU64 = AtomicU64::new(0);
+
+extern "C" fn handler(_: c_int, _: *mut libc::siginfo_t, _: *mut c_void) {
+    // SAFETY:
+    // 1. Calls without pointers, and a place of the C library that is the thread's own.
+    unsafe {
+        let errno = *libc::__errno_location();
+        if libc::getpid() != libc::syscall(libc::SYS_getpid) as i32 {
+            WRONG.fetch_add(1, Ordering::Relaxed);
+        }
+        *libc::__errno_location() = errno;
+    }
+    HANDLED.fetch_add(1, Ordering::Relaxed);
+}
+
+fn main() {
+    for (signal, flags) in [(libc::SIGALRM, libc::SA_ONSTACK), (libc::SIGPROF, 0), (libc::SIGVTALRM, 0)] {
+        // SAFETY:
+        // 1. The handler has the form that SA_SIGINFO asks for and makes only calls that it may.
+        unsafe {
+            let mut action = zeroed::<libc::sigaction>();
+            action.sa_sigaction = handler as *const () as usize;
+            if flags == libc::SA_ONSTACK {
+                // The alternate stacks of the standard library have room for one frame of the kernel.
+                libc::sigfillset(&mut action.sa_mask);
+            }
+            action.sa_flags = libc::SA_SIGINFO | libc::SA_RESTART | flags;
+            assert_eq!(libc::sigaction(signal, &action, null_mut()), 0);
+        }
+    }
+    set_timers(100);
+    let threads: Vec<_> = (0..4u8).map(|seed| std::thread::spawn(move || work(seed))).collect();
+    threads.into_iter().for_each(|thread| thread.join().expect("the thread ends"));
+    set_timers(0);
+    println!("handled {} wrong {}", HANDLED.load(Ordering::Relaxed) > 0, WRONG.load(Ordering::Relaxed));
+}
+
+fn set_timers(microseconds: i64) {
+    // SAFETY:
+    // 1. The C library has this function with this type.
+    unsafe extern "C" {
+        fn setitimer(which: c_int, new: *const libc::itimerval, old: *mut libc::itimerval) -> c_int;
+    }
+    for which in 0..3 {
+        let time = libc::timeval { tv_sec: 0, tv_usec: microseconds };
+        // SAFETY:
+        // 1. The structure is this frame's.
+        unsafe { setitimer(which, &libc::itimerval { it_interval: time, it_value: time }, null_mut()) };
+    }
+}
+
+fn work(seed: u8) {
+    let mut pipe = [0; 2];
+    // SAFETY:
+    // 1. The array has two integers.
+    assert_eq!(unsafe { libc::pipe(pipe.as_mut_ptr()) }, 0);
+    for round in 0..ROUNDS {
+        let sent = [seed ^ round; 64];
+        let mut received = [0u8; 64];
+        for _ in 0..50 {
+            // SAFETY:
+            // 1. Both buffers have 64 bytes.
+            let counts = unsafe {
+                let written = libc::write(pipe[1], sent.as_ptr().cast(), 64);
+                (written, libc::read(pipe[0], received.as_mut_ptr().cast(), 64))
+            };
+            assert_eq!(counts, (64, 64));
+            assert_eq!(received, sent);
+        }
+        if round % 8 == seed {
+            // SAFETY:
+            // 1. The child makes two calls and ends.
+            let status = unsafe {
+                let child = libc::fork();
+                if child == 0 {
+                    libc::getppid();
+                    libc::_exit(i32::from(round & 63));
+                }
+                let mut status = 0;
+                assert_eq!(libc::waitpid(child, &mut status, 0), child);
+                status
+            };
+            assert!(libc::WIFEXITED(status), "round {round}: status {status:#x}");
+            assert_eq!(libc::WEXITSTATUS(status), i32::from(round & 63));
+            let spawned = std::process::Command::new("/bin/true").status().expect("true runs");
+            assert!(spawned.success());
+            let inner = std::thread::spawn(move || seed ^ round);
+            assert_eq!(inner.join().expect("it ends"), seed ^ round);
+        }
+    }
+}
