@@ -363,9 +363,47 @@ fn spawned_children() {
     show("exec", &mut command);
     default(libc::SIGBUS);
     default(libc::SIGUSR1);
+    posix_spawned();
     // An exec that fails leaves all as it was.
     let failed = std::process::Command::new("/nowhere/nothing").spawn();
     println!("failed {}", failed.is_err());
+}
+
+/// posix_spawn sets signals to their default in a child that shares our memory; and vfork ignores one there.
+fn posix_spawned() {
+    let words = [c"/bin/grep".as_ptr(), c"SigIgn".as_ptr(), c"/proc/self/status".as_ptr(), null()];
+    let arguments = words.as_ptr().cast::<*mut libc::c_char>();
+    let environment = [null_mut::<libc::c_char>()];
+    // SAFETY:
+    // 1. Every structure is this frame's; the words are constants.
+    // 2. The child of the vfork makes two calls and execs.
+    #[allow(deprecated)]
+    unsafe {
+        libc::signal(libc::SIGBUS, libc::SIG_IGN);
+        let mut attributes = MaybeUninit::<libc::posix_spawnattr_t>::uninit();
+        libc::posix_spawnattr_init(attributes.as_mut_ptr());
+        libc::posix_spawnattr_setsigdefault(attributes.as_mut_ptr(), &set_of(&[libc::SIGBUS, libc::SIGSYS]));
+        libc::posix_spawnattr_setflags(attributes.as_mut_ptr(), libc::POSIX_SPAWN_SETSIGDEF as i16);
+        let (mut child, mut status) = (0, 0);
+        let mut spawn = |attributes| {
+            let answer =
+                libc::posix_spawn(&mut child, words[0], null(), attributes, arguments, environment.as_ptr());
+            libc::waitpid(child, &mut status, 0);
+            println!("spawned {answer} {status}");
+        };
+        spawn(attributes.as_ptr());
+        spawn(null());
+        libc::signal(libc::SIGBUS, libc::SIG_DFL);
+        let child = libc::vfork();
+        if child == 0 {
+            libc::signal(libc::SIGSYS, libc::SIG_IGN);
+            libc::execve(words[0], words.as_ptr(), environment.as_ptr().cast());
+            libc::_exit(1);
+        }
+        let mut status = 0;
+        libc::waitpid(child, &mut status, 0);
+        println!("then {} {status}", libc::signal(libc::SIGSYS, libc::SIG_DFL));
+    }
 }
 
 /// How a process ends of a signal that it does not handle.

@@ -227,6 +227,7 @@ unsafe fn prepare_birth(frame: &mut Frame, base: *const usize, asked: &Asked) ->
 pub(crate) unsafe extern "C" fn parted<I: Interposer>(frame: &mut Frame) {
     let replaced = if frame.call.number == nr::CLONE3 { 0 } else { 1 };
     frame.call.arguments[replaced] = frame.replaced;
+    thread::current().forget_child();
     kernel::set_mask(abi::SIG_SETMASK, frame.mask);
     frame.answer = crate::interposer::<I>().after(&frame.call, frame.answer, &frame.context);
 }
@@ -378,6 +379,7 @@ pub(crate) unsafe extern "C" fn call_stack_shared<I: Interposer>(frame: &mut Fra
         // SAFETY:
         // 1. As above; the word is the one that `begin` has found there.
         unsafe { give_back.write(frame.replaced) };
+        thread::current().forget_child();
         frame.answer = interposer.after(&frame.call, frame.answer, &frame.context);
     }
     kernel::set_mask(abi::SIG_SETMASK, frame.mask);
@@ -407,6 +409,7 @@ pub(crate) unsafe extern "C" fn stack_shared<I: Interposer>(frame: &mut Frame) {
         interposer.process_begins(NewProcess::SharesMemory, &frame.context);
     } else {
         vfork.thread_id.store(0, Ordering::Release);
+        thread::current().forget_child();
         frame.answer = interposer.after(&frame.call, frame.answer, &frame.context);
     }
     kernel::set_mask(abi::SIG_SETMASK, mask);

@@ -49,6 +49,9 @@ pub struct Slot {
     pub(crate) shown_blocked: AtomicUsize,
     /// The program's alternate stack as it asked for it: start, bytes, flags.
     pub(crate) program_stack: [AtomicUsize; 3],
+    /// Signals of ours that a child which shares this slot has set to the default, and to be ignored.
+    pub(crate) child_default: AtomicUsize,
+    pub(crate) child_ignored: AtomicUsize,
     alternate_stack: AtomicUsize,
     robust_list: AtomicUsize,
     clear_child_tid: AtomicUsize,
@@ -156,7 +159,14 @@ impl Slot {
         Some((start + (index + 1) * CALL_STACK_BYTES, &slot.call_stacks_used[index]))
     }
 
+    /// The child that shared this slot has gone its own way.
+    pub(crate) fn forget_child(&self) {
+        self.child_default.store(0, Ordering::Relaxed);
+        self.child_ignored.store(0, Ordering::Relaxed);
+    }
+
     fn reset(&self) {
+        self.forget_child();
         for used in &self.call_stacks_used {
             used.store(FREE, Ordering::Relaxed);
         }

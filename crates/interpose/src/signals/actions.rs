@@ -12,6 +12,7 @@ use uswap_os::sys::{Result, abi};
 use super::ours;
 use crate::call::Call;
 use crate::kernel::{self, Action, Handler, SIGNAL_SET_BYTES, signal_bit};
+use crate::thread::{self, Slot};
 
 /// `SIG_DFL`.
 pub const DEFAULT: usize = 0;
@@ -130,8 +131,9 @@ pub(super) fn take_for_delivery(signal: u32) -> Action {
 
 /// Tells the kernel to ignore those of our signals that the program ignores; answers which.
 pub(super) fn ignore_for_exec() -> u64 {
+    let slot = thread::current();
     let is_ignored =
-        |signal: &u32| ours() & signal_bit(*signal) != 0 && Kept::of(*signal).load().handler == IGNORE;
+        |signal: &u32| ours() & signal_bit(*signal) != 0 && in_sharing_child(slot, *signal).handler == IGNORE;
     let mut ignored = 0;
     for signal in (1..=SIGNAL_MAX).filter(is_ignored) {
         ignored |= signal_bit(signal);
@@ -185,17 +187,43 @@ pub(super) fn change(call: &Call) -> Option<isize> {
     Some(answer)
 }
 
-/// posix_spawn and vfork: what is kept is the parent's. Ours stay; others are the child's own business.
+/// posix_spawn and vfork: what is kept is the parent's. Ours stay in force in the child, and what it asks for them
+/// is noted for its exec; others are its own business.
 fn change_in_sharing_child(call: &Call, signal: u32, new: Option<Action>) -> isize {
-    let is_ours = ours() & signal_bit(signal) != 0;
-    let told = new.map(|new| told(signal, &new)).filter(|_| !is_ours);
-    let answer = tell(call, told.as_ref());
-    if answer == 0 && is_ours {
+    let bit = signal_bit(signal);
+    if ours() & bit == 0 {
+        let told = new.map(|new| told(signal, &new));
+        return tell(call, told.as_ref());
+    }
+    let slot = thread::current();
+    let old = in_sharing_child(slot, signal);
+    let answer = tell(call, None);
+    if answer == 0 {
         // SAFETY:
         // 1. As in `change`.
-        unsafe { show(call.arguments[2], &Kept::of(signal).load()) };
+        unsafe { show(call.arguments[2], &old) };
+        if let Some(new) = new {
+            let bit = bit as usize;
+            slot.child_default.fetch_and(!bit, Ordering::Relaxed);
+            slot.child_ignored.fetch_and(!bit, Ordering::Relaxed);
+            match new.handler {
+                IGNORE => slot.child_ignored.fetch_or(bit, Ordering::Relaxed),
+                // A handler becomes the default in the new program.
+                _ => slot.child_default.fetch_or(bit, Ordering::Relaxed),
+            };
+        }
     }
     answer
+}
+
+/// The action of one of our signals as the child has it that shares the slot's memory.
+fn in_sharing_child(slot: &Slot, signal: u32) -> Action {
+    let has = |set: &AtomicUsize| set.load(Ordering::Relaxed) as u64 & signal_bit(signal) != 0;
+    match (has(&slot.child_default), has(&slot.child_ignored)) {
+        (true, _) => Action { handler: DEFAULT, ..Action::default() },
+        (_, true) => Action { handler: IGNORE, ..Action::default() },
+        _ => Kept::of(signal).load(),
+    }
 }
 
 /// Makes the call with another action.
