@@ -52,6 +52,18 @@ extern "C" fn note(signal: c_int, info: *mut libc::siginfo_t, _: *mut c_void) {
     }
 }
 
+extern "C" fn raise_another(_: c_int, _: *mut libc::siginfo_t, _: *mut c_void) {
+    let mut kept = [0x5Au8; 256];
+    // The compiler may not know what is in it.
+    std::hint::black_box(&mut kept);
+    // SAFETY:
+    // 1. The signal has a handler.
+    unsafe { libc::raise(libc::SIGUSR1) };
+    let below = (&raw const kept as usize).wrapping_sub(STACK.load(Ordering::Relaxed));
+    let is_kept = std::hint::black_box(&kept).iter().all(|byte| *byte == 0x5A);
+    println!("nested handler below {} kept {is_kept}", below < 64 * 1024);
+}
+
 /// # Safety
 /// The page must be the caller's.
 unsafe fn remap(page: usize) {
@@ -194,6 +206,14 @@ fn stacks_are_shown() {
         libc::raise(libc::SIGUSR1);
         let is_inside = (start..start + memory.len()).contains(&STACK.load(Ordering::Relaxed));
         println!("handler on it {is_inside} flags {}", FLAGS.load(Ordering::Relaxed));
+        // A handler on it raises another signal, whose handler wants it too: that goes below the first.
+        act(libc::SIGUSR1, libc::SA_ONSTACK, &[]);
+        let mut action = zeroed::<libc::sigaction>();
+        action.sa_sigaction = raise_another as *const () as usize;
+        action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
+        libc::sigaction(libc::SIGUSR2, &action, null_mut());
+        libc::raise(libc::SIGUSR2);
+        default(libc::SIGUSR2);
         let small = libc::stack_t { ss_size: 100, ..new };
         println!("small {} {}", libc::sigaltstack(&small, null_mut()), std::io::Error::last_os_error());
         let wrong = libc::stack_t { ss_flags: 77, ..new };

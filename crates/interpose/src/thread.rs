@@ -143,6 +143,20 @@ impl Slot {
             || (calls != 0 && stack_pointer.wrapping_sub(calls) < CALL_STACKS * CALL_STACK_BYTES)
     }
 
+    /// The program's stack pointer for a thread that is at `stack_pointer`: the same, or, on a call stack, that of
+    /// the call which runs there.
+    pub(crate) fn program_stack_pointer(&self, stack_pointer: usize) -> usize {
+        let calls = self.call_stacks.load(Ordering::Relaxed);
+        let offset = stack_pointer.wrapping_sub(calls);
+        if calls == 0 || offset >= CALL_STACKS * CALL_STACK_BYTES {
+            return stack_pointer;
+        }
+        let end = calls + (offset / CALL_STACK_BYTES + 1) * CALL_STACK_BYTES;
+        // SAFETY:
+        // 1. The thread is on this call stack, so `dispatch` has written the words at its end.
+        unsafe { *((end - crate::entry::ELSEWHERE_BYTES) as *const usize).add(1) }
+    }
+
     /// Takes a call stack: its end, and the word that gives it back when it is cleared. `None`: all are in use,
     /// or there is no memory.
     pub(crate) fn take_call_stack(&self) -> Option<(usize, &'static AtomicU32)> {

@@ -42,8 +42,11 @@ pub(super) unsafe fn start_handler(
 ) -> ! {
     let slot = thread::current();
     let wants_stack = action.flags & abi::SA_ONSTACK as usize != 0;
+    let program_sp = slot.program_stack_pointer(context.rsp);
     let top = match program_stack(slot) {
-        Some((start, bytes)) if wants_stack && context.rsp.wrapping_sub(start) > bytes => start + bytes,
+        Some((start, bytes)) if wants_stack && program_sp.wrapping_sub(start) > bytes => start + bytes,
+        // On it already, if it is one of our call stacks for a call from there.
+        Some(_) if wants_stack => program_sp - RED_ZONE_BYTES,
         _ => context.rsp - RED_ZONE_BYTES,
     };
     let vector_bytes = if context.vectors == 0 { 0 } else { vector_bytes(context.vectors) };
