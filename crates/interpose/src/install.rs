@@ -191,6 +191,7 @@ const fn special_numbers() -> [u64; 8] {
         nr::EXECVEAT,
         nr::PRCTL,
         nr::SECCOMP,
+        nr::PTRACE,
         nr::ARCH_PRCTL,
         nr::SET_TID_ADDRESS,
         nr::SET_ROBUST_LIST,
@@ -241,6 +242,7 @@ unsafe fn special<I: Interposer>(frame: &mut Frame, base: *const usize, step: St
 fn serve_special(frame: &mut Frame) -> Option<isize> {
     const PR_SET_SYSCALL_USER_DISPATCH: usize = 59;
     const PR_SET_SECCOMP: usize = 22;
+    const PTRACE_TRACEME: usize = 0;
     const ARCH_SET_FS: usize = 0x1002;
     let [first, second, ..] = frame.call.arguments;
     match frame.call.number {
@@ -278,7 +280,18 @@ fn serve_special(frame: &mut Frame) -> Option<isize> {
             patch::stop();
             None
         }
-        nr::PRCTL | nr::ARCH_PRCTL => None,
+        nr::PTRACE if first == PTRACE_TRACEME => {
+            // SAFETY:
+            // 1. The program's own call, which takes numbers.
+            let answer = unsafe { kernel::call(frame.call.number, &frame.call.arguments) };
+            if answer == 0 {
+                // From now on every signal stops this thread until its parent looks, which may wait in a vfork
+                // for the exec that follows. Calls until then are seen only where they are patched.
+                kernel::dispatch_off();
+            }
+            Some(answer)
+        }
+        nr::PTRACE | nr::PRCTL | nr::ARCH_PRCTL => None,
         _ => signals::serve(frame),
     }
 }

@@ -27,6 +27,7 @@ pub mod nr {
         EPOLL_PWAIT = __NR_epoll_pwait, EPOLL_PWAIT2 = __NR_epoll_pwait2, SIGNALFD = __NR_signalfd,
         SIGNALFD4 = __NR_signalfd4, IO_PGETEVENTS = __NR_io_pgetevents,
         EXECVE = __NR_execve, EXECVEAT = __NR_execveat, SECCOMP = __NR_seccomp,
+        PTRACE = __NR_ptrace,
     }
 }
 
@@ -228,19 +229,30 @@ pub unsafe fn set_alternate_stack(stack: &Stack) -> Result<Stack> {
     Ok(old)
 }
 
+const PR_SET_SYSCALL_USER_DISPATCH: usize = 59;
+const PR_SYS_DISPATCH_OFF: usize = 0;
+const PR_SYS_DISPATCH_ON: usize = 1;
+
 /// Asks for SIGSYS at every call of this thread from outside of `start .. start + bytes`.
 ///
 /// # Safety
 /// A handler of SIGSYS must be in place, and the signal must not be blocked.
 pub unsafe fn dispatch_on(start: usize, bytes: usize) -> Result<()> {
-    const PR_SET_SYSCALL_USER_DISPATCH: usize = 59;
-    const PR_SYS_DISPATCH_ON: usize = 1;
     // SAFETY:
     // 1. The call takes numbers; no selector byte is given, so the kernel reads no memory for it.
     unsafe {
         sys::syscall6(abi::__NR_prctl, PR_SET_SYSCALL_USER_DISPATCH, PR_SYS_DISPATCH_ON, start, bytes, 0, 0)
     }?;
     Ok(())
+}
+
+/// Asks for no more of them.
+pub fn dispatch_off() {
+    // SAFETY:
+    // 1. The call takes numbers.
+    let _ = unsafe {
+        sys::syscall6(abi::__NR_prctl, PR_SET_SYSCALL_USER_DISPATCH, PR_SYS_DISPATCH_OFF, 0, 0, 0, 0)
+    };
 }
 
 /// Copies eight bytes from an address that the program gave: EFAULT where the kernel would say so.

@@ -222,6 +222,16 @@ fn calls_under_a_storm_of_signals() {
     same_as_without("storm", &[], &["storm"]);
 }
 
+/// The child of a debugger's vfork is stopped by every signal while its parent waits for its exec.
+#[test]
+fn a_debugger_starts_a_program() {
+    if has("gdb") {
+        let line = "timeout -k 1 60 gdb -q -batch -nx -ex 'handle SIGSYS nostop noprint' \
+                    -ex 'set startup-with-shell off' -ex run /bin/echo 2>/dev/null | grep -c exited";
+        same_as_without("gdb", &[], &["bash", "-o", "pipefail", "-c", line]);
+    }
+}
+
 /// Where the kernel refuses text that is writable (`PR_SET_MDWE`, kept over exec), as services may ask for it.
 #[test]
 fn text_that_may_never_be_writable() {
