@@ -33,6 +33,7 @@ mod kernel;
 mod patch;
 mod signals;
 pub mod sites;
+pub mod table;
 pub mod thread;
 
 pub use call::{Before, Call, Context, Fault, Interposer, NewProcess, Origin};

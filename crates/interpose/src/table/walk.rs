@@ -1,0 +1,257 @@
+//! From a call to the ranges of memory that the kernel will touch.
+//!
+//! A structure is reported before it is read, so a visitor that makes each range present as it comes finds the next
+//! ones. What is read may be changed by the program at any time: nothing here trusts it twice. A pointer that leads
+//! nowhere ends the walk of what it points to; the kernel finds it too, and answers EFAULT.
+
+use super::row::{Access, Buffer, Length, Row};
+use crate::Call;
+use uswap_units::PAGE_BYTES;
+
+/// A range of the program's memory that the kernel touches during a call.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct BufferRange {
+    /// Its first address.
+    pub start: u64,
+    /// How many bytes, at least one.
+    pub bytes: u64,
+    /// What the kernel does there.
+    pub access: Access,
+}
+
+impl BufferRange {
+    /// The first address behind it.
+    #[must_use]
+    pub const fn end(&self) -> u64 {
+        self.start + self.bytes
+    }
+}
+
+/// The program's memory, for the structures that name further memory.
+pub trait Memory {
+    /// Copies the bytes at `start`; never faults.
+    fn read(&self, start: u64, into: &mut [u8]) -> Result<(), Unreadable>;
+}
+
+/// Why bytes of the program could not be read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Unreadable {
+    /// A page of them is evicted.
+    Evicted,
+    /// There is no such memory, or the program may not read it.
+    Bad,
+}
+
+/// Why a walk went no further.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Stop {
+    /// This range must be made present first; then the walk is begun anew.
+    Evicted(BufferRange),
+    /// A pointer leads nowhere: the kernel will say so.
+    Bad,
+}
+
+/// How a walk ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[must_use]
+pub enum Walked {
+    /// Every range was visited, or what is left hangs on a bad pointer.
+    Complete,
+    /// This range was visited and could not be read: make it present and ask again.
+    Evicted(BufferRange),
+}
+
+/// Visits every range of the program's memory that the kernel touches during `call`.
+///
+/// Ranges may overlap, and name memory that does not exist. None is empty, none wraps around.
+pub fn for_each_range(
+    row: &Row,
+    call: &Call,
+    memory: &impl Memory,
+    visit: &mut impl FnMut(BufferRange),
+) -> Walked {
+    let mut walk = Walk { call, memory, visit };
+    for buffer in row.buffers() {
+        match walk.buffer(*buffer) {
+            Ok(()) | Err(Stop::Bad) => {}
+            Err(Stop::Evicted(range)) => return Walked::Evicted(range),
+        }
+    }
+    match row.nested().map(|nested| nested(&mut walk)) {
+        None | Some(Ok(()) | Err(Stop::Bad)) => Walked::Complete,
+        Some(Err(Stop::Evicted(range))) => Walked::Evicted(range),
+    }
+}
+
+/// A walk under way: what nested functions work with.
+pub struct Walk<'a> {
+    call: &'a Call,
+    memory: &'a dyn Memory,
+    visit: &'a mut dyn FnMut(BufferRange),
+}
+
+/// Goes on, or stops the walk.
+pub(super) type Step = Result<(), Stop>;
+
+impl Walk<'_> {
+    /// An argument of the call.
+    pub(super) fn arg(&self, argument: u8) -> u64 {
+        self.call.arguments[usize::from(argument)] as u64
+    }
+
+    /// An argument of the call that the kernel takes as 32 bits.
+    pub(super) fn arg32(&self, argument: u8) -> u32 {
+        self.arg(argument) as u32
+    }
+
+    /// Reports a range. Null, nothing and what lies behind the end of all addresses are left out.
+    pub(super) fn touch(&mut self, start: u64, bytes: u64, access: Access) {
+        let bytes = bytes.min(ADDRESS_END.saturating_sub(start));
+        if start != 0 && bytes != 0 {
+            (self.visit)(BufferRange { start, bytes, access });
+        }
+    }
+
+    pub(super) fn reads(&mut self, start: u64, bytes: u64) {
+        self.touch(start, bytes, Access::Read);
+    }
+
+    pub(super) fn writes(&mut self, start: u64, bytes: u64) {
+        self.touch(start, bytes, Access::Write);
+    }
+
+    pub(super) fn updates(&mut self, start: u64, bytes: u64) {
+        self.touch(start, bytes, Access::ReadWrite);
+    }
+
+    /// Reports a structure that the kernel reads, and reads it.
+    pub(super) fn load<const N: usize>(&mut self, start: u64) -> Result<[u8; N], Stop> {
+        self.load_as(start, Access::Read)
+    }
+
+    /// Reports a structure, and reads it.
+    pub(super) fn load_as<const N: usize>(&mut self, start: u64, access: Access) -> Result<[u8; N], Stop> {
+        if start == 0 || start >= ADDRESS_END - N as u64 {
+            return Err(Stop::Bad);
+        }
+        let range = BufferRange { start, bytes: N as u64, access };
+        (self.visit)(range);
+        let mut bytes = [0; N];
+        self.memory.read(start, &mut bytes).map_err(|why| stop(why, range))?;
+        Ok(bytes)
+    }
+
+    /// Reads 32 bits of memory that is reported already, or reported by this.
+    pub(super) fn load_u32(&mut self, start: u64, access: Access) -> Result<u32, Stop> {
+        self.load_as::<4>(start, access).map(u32::from_ne_bytes)
+    }
+
+    pub(super) fn load_u64(&mut self, start: u64, access: Access) -> Result<u64, Stop> {
+        self.load_as::<8>(start, access).map(u64::from_ne_bytes)
+    }
+
+    /// Reports a string up to the end of the page that holds its zero.
+    pub(super) fn text(&mut self, start: u64, bytes_max: u64) -> Step {
+        if start == 0 {
+            return Ok(());
+        }
+        let end = start.saturating_add(bytes_max).min(ADDRESS_END);
+        let mut at = start;
+        while at < end {
+            let page_end = (at | (PAGE_BYTES as u64 - 1)) + 1;
+            let range = BufferRange { start: at, bytes: page_end.min(end) - at, access: Access::Read };
+            (self.visit)(range);
+            if self.has_zero(range)? {
+                break;
+            }
+            at = page_end;
+        }
+        Ok(())
+    }
+
+    /// Is there a zero in these bytes of one page?
+    fn has_zero(&self, range: BufferRange) -> Result<bool, Stop> {
+        let mut at = range.start;
+        while at < range.end() {
+            let mut bytes = [0_u8; 64];
+            let count = (range.end() - at).min(bytes.len() as u64) as usize;
+            let piece = &mut bytes[..count];
+            self.memory.read(at, piece).map_err(|why| stop(why, range))?;
+            if piece.contains(&0) {
+                return Ok(true);
+            }
+            at += count as u64;
+        }
+        Ok(false)
+    }
+
+    /// Reports one pointer argument.
+    fn buffer(&mut self, buffer: Buffer) -> Step {
+        let start = self.arg(buffer.argument);
+        let bytes = match buffer.length {
+            Length::Bytes(bytes) => u64::from(bytes),
+            Length::Arg(argument) => self.arg(argument),
+            Length::Arg32(argument) => u64::from(self.arg32(argument)),
+            Length::Elements(argument, bytes) => u64::from(self.arg32(argument)) * u64::from(bytes),
+            Length::Elements64(argument, bytes) => self.arg(argument).saturating_mul(u64::from(bytes)),
+            Length::Bits(argument) => u64::from(self.arg32(argument)).div_ceil(64) * 8,
+            Length::Text(bytes_max) => return self.text(start, u64::from(bytes_max)),
+            Length::At(_) if start == 0 => 0,
+            Length::At(argument) => u64::from(self.load_u32(self.arg(argument), Access::ReadWrite)?),
+        };
+        self.touch(start, bytes, buffer.access);
+        Ok(())
+    }
+
+    /// Reports the strings of an array that a null ends, as for `execve`.
+    pub(super) fn texts(&mut self, array: u64, bytes_max: u64) -> Step {
+        if array == 0 {
+            return Ok(());
+        }
+        let mut at = array;
+        loop {
+            let text = self.load_u64(at, Access::Read)?;
+            if text == 0 {
+                return Ok(());
+            }
+            self.text(text, bytes_max)?;
+            at += 8;
+        }
+    }
+
+    /// Reports an array of `iovec` and what it names.
+    pub(super) fn vectors(&mut self, array: u64, count: u64, access: Access) -> Step {
+        for index in 0..count.min(VECTORS_MAX) {
+            let vector = self.load::<16>(array.wrapping_add(index * 16))?;
+            self.touch(field(&vector, 0), field(&vector, 8), access);
+        }
+        Ok(())
+    }
+}
+
+/// The 64 bits at this offset of a structure.
+pub(super) fn field(bytes: &[u8], offset: usize) -> u64 {
+    let mut word = [0; 8];
+    word.copy_from_slice(&bytes[offset..offset + 8]);
+    u64::from_ne_bytes(word)
+}
+
+/// The 32 bits at this offset of a structure.
+pub(super) fn field32(bytes: &[u8], offset: usize) -> u32 {
+    let mut word = [0; 4];
+    word.copy_from_slice(&bytes[offset..offset + 4]);
+    u32::from_ne_bytes(word)
+}
+
+/// Where the addresses of a program end: with five levels of page tables, 57 bits of which the kernel has half.
+pub const ADDRESS_END: u64 = (1 << 56) - PAGE_BYTES as u64;
+
+/// Most structures `iovec` that a call takes: more is EINVAL.
+pub const VECTORS_MAX: u64 = 1024;
+
+fn stop(why: Unreadable, range: BufferRange) -> Stop {
+    match why {
+        Unreadable::Evicted => Stop::Evicted(range),
+        Unreadable::Bad => Stop::Bad,
+    }
+}
