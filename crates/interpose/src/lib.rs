@@ -25,6 +25,7 @@
 extern crate std;
 
 mod birth;
+pub mod buffers;
 mod call;
 mod dispatch;
 mod entry;

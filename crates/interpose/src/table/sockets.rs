@@ -26,7 +26,7 @@ pub(super) const ROWS: &[Row] = rows! {
     __NR_recvfrom.writes(1, Arg(2)).writes(4, At(5)).is(Kind::Consuming).short().in_parts(TO)
         .after(AfterFault::ByFileUnless(4));
     __NR_sendmsg.walks(message_sent).short().in_parts(Parts::Message(1));
-    __NR_recvmsg.walks(message_received).consumes().short().in_parts(Parts::Message(1));
+    __NR_recvmsg.walks(message_received).consumes().short();
     // The count of each message that was sent is written; a fault there ends the call with the number before it.
     __NR_sendmmsg.walks(messages_sent).applied().short();
     __NR_recvmmsg.updates(4, Bytes(16)).walks(messages_received).consumes().short();
