@@ -110,6 +110,23 @@ impl<'a, R: Residency> Boundary<'a, R> {
 
     /// Publishes the ranges of a call and makes them present, up to `bytes_max` of kept memory.
     pub(super) fn hold(&self, row: &Row, call: &Call, at: StackPoint, bytes_max: u64) -> Held {
+        let mut held = Held::Nothing;
+        for _ in 0..ROUNDS_MAX {
+            let walked;
+            (walked, held) = self.hold_once(row, call, at, bytes_max);
+            // A structure was brought and is marked again, by an evictor that will see the hazard. Or it cannot be
+            // brought: then the kernel says so in the end.
+            if walked == Walked::Complete {
+                break;
+            }
+        }
+        if held == Held::TooMuch {
+            self.slot.end(at);
+        }
+        held
+    }
+
+    fn hold_once(&self, row: &Row, call: &Call, at: StackPoint, bytes_max: u64) -> (Walked, Held) {
         let (mut held, mut bytes) = (Held::Nothing, 0);
         let walked = for_each_range(row, call, self.residency, &mut |range| {
             let (start, end) = pages(range);
@@ -127,12 +144,7 @@ impl<'a, R: Residency> Boundary<'a, R> {
             }
             self.hold_range(start, end, kept, range.access);
         });
-        // What could not be read is foreign or cannot be made present: the kernel will say so.
-        let (Walked::Complete | Walked::Evicted(_)) = walked;
-        if held == Held::TooMuch {
-            self.slot.end(at);
-        }
-        held
+        (walked, held)
     }
 
     /// Publishes first, then looks.
