@@ -208,15 +208,14 @@ impl Walk<'_> {
         if array == 0 {
             return Ok(());
         }
-        let mut at = array;
-        loop {
-            let text = self.load_u64(at, Access::Read)?;
+        for index in 0..TEXTS_MAX {
+            let text = self.load_u64(array.wrapping_add(8 * index), Access::Read)?;
             if text == 0 {
-                return Ok(());
+                break;
             }
             self.text(text, bytes_max)?;
-            at += 8;
         }
+        Ok(())
     }
 
     /// Reports an array of `iovec` and what it names.
@@ -248,6 +247,9 @@ pub const ADDRESS_END: u64 = (1 << 56) - PAGE_BYTES as u64;
 
 /// Most structures `iovec` that a call takes: more is EINVAL.
 pub const VECTORS_MAX: u64 = 1024;
+
+/// Most strings of one array that are looked at: the kernel gives a program 6 MiB for strings and pointers.
+const TEXTS_MAX: u64 = 1 << 20;
 
 fn stop(why: Unreadable, range: BufferRange) -> Stop {
     match why {

@@ -53,16 +53,21 @@ impl Missing {
 }
 
 /// What the program has in hand after a call.
-struct After {
-    answer: i64,
+pub struct After {
+    pub answer: i64,
     buffer: u64,
 }
 
 impl After {
-    fn word(&self) -> u64 {
+    pub fn word(&self) -> u64 {
         // SAFETY:
         // 1. The page was brought before this is asked.
         unsafe { (self.buffer as *const u64).read_volatile() }
+    }
+
+    /// As `word`, two words further on.
+    pub fn third_word(&self) -> u64 {
+        After { answer: 0, buffer: self.buffer + 16 }.word()
     }
 
     fn bytes(&self) -> [u8; 5] {
@@ -72,12 +77,17 @@ impl After {
     }
 }
 
-type Made = (i64, [u64; 6]);
+pub type Made = (i64, [u64; 6]);
 
 /// `prepare` makes a call whose answer goes to the page at its argument. With that page missing it answers `first`;
 /// repeated with the page there it leaves what `is_lost` knows; made with its ranges present it leaves what
 /// `is_right` knows.
-fn loses(prepare: fn(u64) -> Made, first: i64, is_lost: fn(&After) -> bool, is_right: fn(&After) -> bool) {
+pub fn loses(
+    prepare: fn(u64) -> Made,
+    first: i64,
+    is_lost: fn(&After) -> bool,
+    is_right: fn(&After) -> bool,
+) {
     for is_nobody in [false, true] {
         let enter = || {
             let _ = private_queues();
@@ -85,7 +95,8 @@ fn loses(prepare: fn(u64) -> Made, first: i64, is_lost: fn(&After) -> bool, is_r
                 make(SYS_setresuid, [65534, 65534, 65534]);
             }
             let missing = Missing::new();
-            // The first page of the buffer is there, for calls that need two.
+            // The page in front of the buffer is there, for calls that need two.
+            missing.bring(missing.start);
             let buffer = missing.start + PAGE;
             let (number, arguments) = prepare(buffer);
             (missing, buffer, number, arguments)
