@@ -11,6 +11,7 @@ mod arguments;
 mod calls;
 mod evictor;
 mod kernel;
+mod waits;
 mod world;
 
 use std::io::{BufReader, BufWriter, Read, Write};
@@ -142,6 +143,12 @@ fn one_side() {
         kernel::raw(libc::SYS_setresuid, [65534, 65534, 65534]);
     }
     let mut world = world::World::new(&role, number(SEED, 1));
+    if role == "waits" {
+        // A call that nobody releases ends the process, and so the test.
+        kernel::raw(libc::SYS_alarm, [120]);
+        waits::run(&world);
+        std::process::exit(0);
+    }
     let sum_every = number(SUM_EVERY, 256);
     for index in 0..number(CALLS, 1) {
         let mut record = calls::step(&mut world, show == Some(index));

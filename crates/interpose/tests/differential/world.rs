@@ -134,7 +134,7 @@ impl World {
             files,
             structure_bytes: 0,
             is_evicted,
-            is_careful: role == "evicted",
+            is_careful: matches!(role, "evicted" | "waits"),
             hazards,
         }
     }
@@ -151,9 +151,25 @@ impl World {
         if !self.is_careful {
             return make(call);
         }
+        self.boundary().call(call, self.stack_point(), &mut make)
+    }
+
+    pub fn boundary(&self) -> Boundary<'static, Keeper> {
+        Boundary::new(&Keeper, self.hazards.slot(0))
+    }
+
+    /// Somewhere on the stack of the caller.
+    pub fn stack_point(&self) -> StackPoint {
         let here = 0_u64;
-        let at = StackPoint { pointer: (&raw const here) as u64, stack: 0 };
-        Boundary::new(&Keeper, self.hazards.slot(0)).call(call, at, &mut make)
+        StackPoint { pointer: (&raw const here) as u64, stack: 0 }
+    }
+
+    /// A word of kept memory.
+    pub fn word(&self, address: u64) -> u64 {
+        assert!((KEPT..KEPT_END - 8).contains(&address));
+        // SAFETY:
+        // 1. It lies in kept memory; an evicted page is brought by the handler.
+        unsafe { (address as *const u64).read_unaligned() }
     }
 
     /// Closes what earlier calls opened: descriptors that arrived, connections.
