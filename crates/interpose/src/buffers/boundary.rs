@@ -66,6 +66,7 @@ impl<'a, R: Residency> Boundary<'a, R> {
     }
 
     /// Lets a call's ranges go. If it was answered EFAULT though nothing but a page was wrong, it is repeated.
+    #[inline]
     pub fn after(&self, call: &Call, answer: isize, at: StackPoint, make: &mut Make<'_>) -> isize {
         self.slot.end(at);
         if answer == -(EFAULT as isize) { self.repeat(call, at, make) } else { answer }
@@ -109,16 +110,32 @@ impl<'a, R: Residency> Boundary<'a, R> {
     }
 
     /// Publishes the ranges of a call and makes them present, up to `bytes_max` of kept memory.
+    #[inline]
     pub(super) fn hold(&self, row: &Row, call: &Call, at: StackPoint, bytes_max: u64) -> Held {
-        let mut held = Held::Nothing;
+        let (walked, held) = self.hold_once(row, call, at, bytes_max);
+        if walked == Walked::Complete && held != Held::TooMuch {
+            return held;
+        }
+        self.hold_again(row, call, at, bytes_max, (walked, held))
+    }
+
+    /// A structure was brought and is marked again, by an evictor that will see the hazard. Or it cannot be brought:
+    /// then the kernel says so in the end.
+    #[cold]
+    fn hold_again(
+        &self,
+        row: &Row,
+        call: &Call,
+        at: StackPoint,
+        bytes_max: u64,
+        first: (Walked, Held),
+    ) -> Held {
+        let (mut walked, mut held) = first;
         for _ in 0..ROUNDS_MAX {
-            let walked;
-            (walked, held) = self.hold_once(row, call, at, bytes_max);
-            // A structure was brought and is marked again, by an evictor that will see the hazard. Or it cannot be
-            // brought: then the kernel says so in the end.
             if walked == Walked::Complete {
                 break;
             }
+            (walked, held) = self.hold_once(row, call, at, bytes_max);
         }
         if held == Held::TooMuch {
             self.slot.end(at);
@@ -126,6 +143,7 @@ impl<'a, R: Residency> Boundary<'a, R> {
         held
     }
 
+    #[inline(always)]
     fn hold_once(&self, row: &Row, call: &Call, at: StackPoint, bytes_max: u64) -> (Walked, Held) {
         let (mut held, mut bytes) = (Held::Nothing, 0);
         let walked = for_each_range(row, call, self.residency, &mut |range| {
@@ -148,6 +166,7 @@ impl<'a, R: Residency> Boundary<'a, R> {
     }
 
     /// Publishes first, then looks.
+    #[inline]
     fn hold_range(&self, start: u64, end: u64, kept: (u64, u64), access: Access) {
         if is_planted(Plant::PublishedLate) {
             self.make_present(kept, end, access);

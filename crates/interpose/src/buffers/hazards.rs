@@ -75,6 +75,7 @@ impl Default for HazardSlot {
 
 impl HazardSlot {
     /// A call begins at `at`.
+    #[inline]
     pub fn begin(&self, at: StackPoint) {
         let mut count = self.frame_count.load(Ordering::Relaxed);
         // Two calls at one place of one stack are not both under way.
@@ -98,14 +99,17 @@ impl HazardSlot {
     /// The call that began at `at` has ended, and all that interrupted it.
     ///
     /// `Release` pairs with [`for_each`](Self::for_each): who no longer sees the ranges sees what the call did.
+    #[inline]
     pub fn end(&self, at: StackPoint) {
         let count = self.frame_count.load(Ordering::Relaxed);
+        // Nearly always the one on top.
         if let Some(index) = (0..count).rev().find(|index| self.frame_is_at(*index, at)) {
             self.pop(index);
         }
     }
 
     /// Publishes `start..end` for the call on top. The caller looks at the pages after a light fence.
+    #[inline]
     pub fn publish(&self, start: u64, end: u64) {
         let count = self.range_count.load(Ordering::Relaxed);
         let frame_count = self.frame_count.load(Ordering::Relaxed) as usize;
@@ -164,6 +168,7 @@ impl HazardSlot {
     }
 
     /// Takes off the first frame that a call at `at` shows to be abandoned, and those above it: stacks grow down.
+    #[cold]
     fn drop_abandoned(&self, at: StackPoint) {
         let abandoned = (0..FRAMES_MAX as u32).find(|index| {
             let frame = &self.frames[*index as usize];

@@ -45,6 +45,7 @@ const GROUPS: [&[Row]; 10] = [
 
 /// What is known of a number; nothing of one that Linux did not have when this table was written.
 #[must_use]
+#[inline]
 pub fn row(number: usize) -> Option<&'static Row> {
     let place = usize::from(*PLACES.get(number)?);
     ALL.get(place)

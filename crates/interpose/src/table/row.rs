@@ -201,6 +201,7 @@ impl Row {
 
     /// The pointer arguments that need no look at memory.
     #[must_use]
+    #[inline]
     pub fn buffers(&self) -> &[Buffer] {
         &self.buffers[..usize::from(self.buffer_count)]
     }

@@ -64,22 +64,60 @@ pub enum Walked {
 /// Visits every range of the program's memory that the kernel touches during `call`.
 ///
 /// Ranges may overlap, and name memory that does not exist. None is empty, none wraps around.
+#[inline]
 pub fn for_each_range(
     row: &Row,
     call: &Call,
     memory: &impl Memory,
     visit: &mut impl FnMut(BufferRange),
 ) -> Walked {
-    let mut walk = Walk { call, memory, visit };
     for buffer in row.buffers() {
-        match walk.buffer(*buffer) {
+        // Most calls have one buffer whose length stands in a register.
+        if let Some(bytes) = buffer.plain_bytes(call) {
+            if let Some(range) =
+                range(call.arguments[usize::from(buffer.argument)] as u64, bytes, buffer.access)
+            {
+                visit(range);
+            }
+            continue;
+        }
+        match (Walk { call, memory, visit }).buffer(*buffer) {
             Ok(()) | Err(Stop::Bad) => {}
             Err(Stop::Evicted(range)) => return Walked::Evicted(range),
         }
     }
+    if row.nested().is_none() {
+        return Walked::Complete;
+    }
+    let mut walk = Walk { call, memory, visit };
     match row.nested().map(|nested| nested(&mut walk)) {
         None | Some(Ok(()) | Err(Stop::Bad)) => Walked::Complete,
         Some(Err(Stop::Evicted(range))) => Walked::Evicted(range),
+    }
+}
+
+/// A range, unless it is null, nothing, or behind the end of all addresses.
+#[inline]
+fn range(start: u64, bytes: u64, access: Access) -> Option<BufferRange> {
+    let bytes = bytes.min(ADDRESS_END.saturating_sub(start));
+    (start != 0 && bytes != 0).then_some(BufferRange { start, bytes, access })
+}
+
+impl Buffer {
+    /// Its length, if no memory must be read for that.
+    #[inline]
+    fn plain_bytes(self, call: &Call) -> Option<u64> {
+        let arg = |argument: u8| call.arguments[usize::from(argument)] as u64;
+        let arg32 = |argument: u8| u64::from(arg(argument) as u32);
+        Some(match self.length {
+            Length::Bytes(bytes) => u64::from(bytes),
+            Length::Arg(argument) => arg(argument),
+            Length::Arg32(argument) => arg32(argument),
+            Length::Elements(argument, bytes) => arg32(argument) * u64::from(bytes),
+            Length::Elements64(argument, bytes) => arg(argument).saturating_mul(u64::from(bytes)),
+            Length::Bits(argument) => arg32(argument).div_ceil(64) * 8,
+            Length::Text(_) | Length::At(_) => return None,
+        })
     }
 }
 
@@ -106,9 +144,8 @@ impl Walk<'_> {
 
     /// Reports a range. Null, nothing and what lies behind the end of all addresses are left out.
     pub(super) fn touch(&mut self, start: u64, bytes: u64, access: Access) {
-        let bytes = bytes.min(ADDRESS_END.saturating_sub(start));
-        if start != 0 && bytes != 0 {
-            (self.visit)(BufferRange { start, bytes, access });
+        if let Some(range) = range(start, bytes, access) {
+            (self.visit)(range);
         }
     }
 
@@ -131,14 +168,22 @@ impl Walk<'_> {
 
     /// Reports a structure, and reads it.
     pub(super) fn load_as<const N: usize>(&mut self, start: u64, access: Access) -> Result<[u8; N], Stop> {
-        if start == 0 || start >= ADDRESS_END - N as u64 {
+        let mut bytes = [0; N];
+        self.fill_as(start, &mut bytes, access)?;
+        Ok(bytes)
+    }
+
+    fn fill(&mut self, start: u64, bytes: &mut [u8]) -> Step {
+        self.fill_as(start, bytes, Access::Read)
+    }
+
+    fn fill_as(&mut self, start: u64, bytes: &mut [u8], access: Access) -> Step {
+        if start == 0 || start >= ADDRESS_END - bytes.len() as u64 {
             return Err(Stop::Bad);
         }
-        let range = BufferRange { start, bytes: N as u64, access };
+        let range = BufferRange { start, bytes: bytes.len() as u64, access };
         (self.visit)(range);
-        let mut bytes = [0; N];
-        self.memory.read(start, &mut bytes).map_err(|why| stop(why, range))?;
-        Ok(bytes)
+        self.memory.read(start, bytes).map_err(|why| stop(why, range))
     }
 
     /// Reads 32 bits of memory that is reported already, or reported by this.
@@ -185,21 +230,17 @@ impl Walk<'_> {
         Ok(false)
     }
 
-    /// Reports one pointer argument.
+    /// Reports a pointer argument whose length is in memory.
     fn buffer(&mut self, buffer: Buffer) -> Step {
         let start = self.arg(buffer.argument);
-        let bytes = match buffer.length {
-            Length::Bytes(bytes) => u64::from(bytes),
-            Length::Arg(argument) => self.arg(argument),
-            Length::Arg32(argument) => u64::from(self.arg32(argument)),
-            Length::Elements(argument, bytes) => u64::from(self.arg32(argument)) * u64::from(bytes),
-            Length::Elements64(argument, bytes) => self.arg(argument).saturating_mul(u64::from(bytes)),
-            Length::Bits(argument) => u64::from(self.arg32(argument)).div_ceil(64) * 8,
+        match buffer.length {
             Length::Text(bytes_max) => return self.text(start, u64::from(bytes_max)),
-            Length::At(_) if start == 0 => 0,
-            Length::At(argument) => u64::from(self.load_u32(self.arg(argument), Access::ReadWrite)?),
-        };
-        self.touch(start, bytes, buffer.access);
+            Length::At(argument) if start != 0 => {
+                let bytes = self.load_u32(self.arg(argument), Access::ReadWrite)?;
+                self.touch(start, u64::from(bytes), buffer.access);
+            }
+            _ => {}
+        }
         Ok(())
     }
 
@@ -218,11 +259,21 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// Reports an array of `iovec` and what it names.
+    /// Reports an array of `iovec` and what it names. Several are read at once: a read may be a system call.
     pub(super) fn vectors(&mut self, array: u64, count: u64, access: Access) -> Step {
-        for index in 0..count.min(VECTORS_MAX) {
-            let vector = self.load::<16>(array.wrapping_add(index * 16))?;
-            self.touch(field(&vector, 0), field(&vector, 8), access);
+        const BYTES: usize = 16;
+        const AT_ONCE: usize = 8;
+        let mut left = count.min(VECTORS_MAX) as usize;
+        let mut start = array;
+        while left > 0 {
+            let mut bytes = [0; AT_ONCE * BYTES];
+            let taken = &mut bytes[..left.min(AT_ONCE) * BYTES];
+            self.fill(start, taken)?;
+            for vector in taken.chunks_exact(BYTES) {
+                self.touch(field(vector, 0), field(vector, 8), access);
+            }
+            left -= taken.len() / BYTES;
+            start = start.wrapping_add(taken.len() as u64);
         }
         Ok(())
     }

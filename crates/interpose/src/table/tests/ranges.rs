@@ -111,14 +111,11 @@ fn vectors_are_read_and_what_they_name_is_visited() {
     let mut memory = Pages::new();
     memory.put_words(BASE, &[BASE + PAGE, 5, 0, 0, BASE + 3 * PAGE, 7]);
     let seen = all(&memory, libc::SYS_readv, [3, BASE, 3, 0, 0, 0]);
-    let expected = [
-        (BASE, 16, Read),
-        (BASE + PAGE, 5, Write),
-        (BASE + 16, 16, Read),
-        (BASE + 32, 16, Read),
-        (BASE + 3 * PAGE, 7, Write),
-    ];
-    assert_eq!(seen, expected);
+    assert_eq!(seen, [(BASE, 48, Read), (BASE + PAGE, 5, Write), (BASE + 3 * PAGE, 7, Write)]);
+    // Many are read a few at a time.
+    let seen = all(&memory, libc::SYS_readv, [3, BASE, 20, 0, 0, 0]);
+    let arrays: Vec<_> = seen.into_iter().filter(|(_, _, access)| *access == Read).collect();
+    assert_eq!(arrays, [(BASE, 128, Read), (BASE + 128, 128, Read), (BASE + 256, 64, Read)]);
 }
 
 #[test]
