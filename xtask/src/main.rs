@@ -32,7 +32,7 @@ usage: cargo xtask COMMAND
   second-chance [--short] [--seeds N] [--out DIR]
                         rules for which compressed pages go to the disk, on a build that is made up; tables go to DIR
   plants                bugs that are switched on in the engine, one after the other: the simulator must find each
-  test                  everything: the checks, unit tests, fuzz, loom, shuttle, made-up time, simulator seeds, integration tests
+  test                  everything: the checks, unit tests, fuzz, loom, shuttle, made-up time, simulator seeds, system calls, integration tests
   install --prefix DIR  build, then copy to DIR/bin and DIR/lib/uswap
 ";
 

@@ -99,6 +99,7 @@ const STEPS: &[(&str, Step)] = &[
     ("shuttle", shuttle),
     ("made-up time", made_up_time),
     ("simulator", simulator),
+    ("system calls", system_calls),
     ("integration tests", integration_tests),
 ];
 
@@ -193,6 +194,16 @@ fn loom() -> Result<Seen> {
     let mut seen = watch_tests(with_other_atomics("loom", &core))?;
     seen.add(watch_tests(with_other_atomics("loom", &interpose))?);
     Ok(seen)
+}
+
+/// Calls of the long list of the step below.
+const SYSTEM_CALLS: u32 = 1_000_000;
+
+/// Random system calls, as they are and with memory that is evicted under them, in step.
+fn system_calls() -> Result<Seen> {
+    let mut command = cargo_test(&["--test", "differential", "--", "random_calls"]);
+    command.env("USWAP_DIFFERENTIAL_CALLS", SYSTEM_CALLS.to_string()).env("USWAP_DIFFERENTIAL_SEED", "77");
+    watch_tests(command)
 }
 
 /// As loom, in a build of its own: longer tests in random orders. The other tests of the crate know nothing of it.

@@ -125,6 +125,7 @@ pub fn cases() -> Vec<Case> {
     let mut all = transfers();
     all.extend(files());
     all.extend(sockets());
+    all.extend(devices_and_keys());
     all.extend(processes());
     all.extend(signals_and_time());
     all.extend(events_and_messages());
@@ -299,6 +300,85 @@ fn sockets() -> Vec<Case> {
         case("recvmsg of a datagram", |a| (SYS_recvmsg, six([datagram(), message(a, true), 0]))),
         case("sendmmsg", |a| (SYS_sendmmsg, six([pair(SOCK_DGRAM)[0], message(a, false), 1, 0]))),
         case("recvmmsg", |a| (SYS_recvmmsg, six([datagram(), message(a, true), 1, 0, a.words(&[1, 0])]))),
+    ]
+}
+
+fn stream() -> u64 {
+    make(SYS_socket, [AF_INET as u64, SOCK_STREAM as u64, 0]) as u64
+}
+
+/// `bpf` of a map: its descriptor, a key, a value, flags.
+fn map_element(arena: &mut Arena, command: u64) -> (i64, [u64; 6]) {
+    // An array of two values of eight bytes.
+    let attributes = [2_u32, 4, 8, 2, 0, 0, 0, 0];
+    let map = make(SYS_bpf, [0, attributes.as_ptr() as u64, 32]);
+    let (key, value) = (arena.room(), arena.room());
+    (SYS_bpf, six([command, arena.words(&[map as u64, key, value, 0]), 32]))
+}
+
+fn devices_and_keys() -> Vec<Case> {
+    vec![
+        case("SIOCGIFCONF", |a| {
+            let list = a.room();
+            (SYS_ioctl, six([stream(), 0x8912, a.words(&[4000, list])]))
+        }),
+        case("SIOCGIFFLAGS", |a| (SYS_ioctl, six([stream(), 0x8913, a.text("lo")]))),
+        case("SIOCGIFINDEX", |a| (SYS_ioctl, six([stream(), 0x8933, a.text("lo")]))),
+        case("SIOCATMARK", |a| (SYS_ioctl, six([listening()[1], 0x8905, a.room()]))),
+        case("SIOCGPGRP", |a| (SYS_ioctl, six([stream(), 0x8904, a.room()]))),
+        case("FIOASYNC", |a| (SYS_ioctl, six([pipe()[0], 0x5452, a.room()]))),
+        case("TIOCSPTLCK", |a| (SYS_ioctl, six([open(c"/dev/ptmx"), 0x4004_5431, a.room()]))),
+        case("TCGETS2", |a| (SYS_ioctl, six([open(c"/dev/ptmx"), 0x802c_542a, a.room()]))),
+        case("TIOCGETD", |a| (SYS_ioctl, six([open(c"/dev/ptmx"), 0x5424, a.room()]))),
+        case("TIOCGEXCL", |a| (SYS_ioctl, six([open(c"/dev/ptmx"), 0x8004_5440, a.room()]))),
+        case("FS_IOC_GETFLAGS", |a| (SYS_ioctl, six([open(c"/"), 0x8008_6601, a.room()]))),
+        case("PROCMAP_QUERY", |a| {
+            let (name, here) = (a.room(), open as fn(&core::ffi::CStr) -> u64);
+            let query = [104, 0, here as usize as u64, 0, 0, 0, 0, 0, 0, 0, 64, name, 0];
+            (SYS_ioctl, six([open(c"/proc/self/maps"), 0xc068_6611, a.words(&query)]))
+        }),
+        case("UFFDIO_API", |a| {
+            let file = make(SYS_userfaultfd, [1]) as u64;
+            (SYS_ioctl, six([file, 0xc018_aa3f, a.words(&[0xaa, 0, 0])]))
+        }),
+        case("NS_GET_OWNER_UID", |a| (SYS_ioctl, six([open(c"/proc/self/ns/user"), 0xb704, a.room()]))),
+        case("TCP_INFO", |a| (SYS_getsockopt, six([listening()[1], 6, 11, a.room(), a.halves(&[104])]))),
+        case("SO_PEERCRED", |a| {
+            (SYS_getsockopt, six([pair(SOCK_STREAM)[0], SOL_SOCKET as u64, 17, a.room(), a.halves(&[12])]))
+        }),
+        case("KEYCTL_DESCRIBE", |a| (SYS_keyctl, six([6, u64::MAX - 3, a.room(), 256]))),
+        case("KEYCTL_CAPABILITIES", |a| (SYS_keyctl, six([31, a.room(), 2]))),
+        case("KEYCTL_JOIN_SESSION_KEYRING", |a| (SYS_keyctl, six([1, a.text("ring")]))),
+        lax("BPF_MAP_UPDATE_ELEM", &[2], |a| map_element(a, 2)),
+        lax("BPF_MAP_LOOKUP_ELEM", &[2], |a| map_element(a, 1)),
+        case("io_uring_register, a probe", |a| {
+            let parameters = [0_u64; 15];
+            let ring = make(SYS_io_uring_setup, [4, parameters.as_ptr() as u64]) as u64;
+            (SYS_io_uring_register, six([ring, 8, a.room(), 4]))
+        }),
+        case("io_uring_register, buffers", |a| {
+            let parameters = [0_u64; 15];
+            let ring = make(SYS_io_uring_setup, [4, parameters.as_ptr() as u64]) as u64;
+            let buffer = a.room();
+            (SYS_io_uring_register, six([ring, 0, a.words(&[buffer, 4096]), 1]))
+        }),
+        case("personality", |a| (SYS_personality, six([0xffff_ffff, a.room()]))),
+        case("getpgid", |a| (SYS_getpgid, six([0, a.room()]))),
+        case("quotactl of nothing", |a| {
+            (SYS_quotactl, six([0x80_0001_u64 << 8, a.text("/nothing"), 0, a.room()]))
+        }),
+        quiet("modify_ldt", &[0], |a| (SYS_modify_ldt, six([0, a.room(), 64]))),
+        case("syslog sizes", |a| (SYS_syslog, six([10, a.room(), 64]))),
+        quiet("syslog all", &[0], |a| (SYS_syslog, six([3, a.room(), 64]))),
+        case("mbind", |a| {
+            let page = a.room();
+            (SYS_mbind, six([page, 4096, 0, 0, 0, 0]))
+        }),
+        case("process_madvise", |a| {
+            let page = a.room();
+            let file = make(SYS_pidfd_open, [make(SYS_getpid, []) as u64, 0]) as u64;
+            (SYS_process_madvise, six([file, a.words(&[page, 4096]), 1, MADV_COLD as u64, 0]))
+        }),
     ]
 }
 
