@@ -50,7 +50,10 @@ impl<'a, R: Residency> Boundary<'a, R> {
     /// Readies a call. `make` is for calls that go in parts.
     #[inline]
     pub fn before(&self, call: &Call, at: StackPoint, make: &mut Make<'_>) -> Begun {
-        let Some(row) = row(call.number) else { return Begun::Free };
+        let Some(row) = row(call.number) else {
+            self.residency.unknown_call(call.number);
+            return Begun::Free;
+        };
         if row.buffers().is_empty() && row.nested().is_none() {
             return Begun::Free;
         }

@@ -214,6 +214,11 @@ impl<'a> HazardTable<'a> {
         &self.slots[index]
     }
 
+    /// This process is a child with a copy of the memory: none of its parent's calls is under way in it.
+    pub fn begin_as_child(&self, slot_count: usize) {
+        self.slots[..slot_count.min(self.slots.len())].iter().for_each(HazardSlot::reset);
+    }
+
     /// Calls `in_use` with the index of each page of `pages`, sorted addresses of pages marked by the caller, that a
     /// call under way uses. One barrier for the batch. `slot_count`: slots that were ever used, read after the
     /// barrier, because a thread may have begun just now.

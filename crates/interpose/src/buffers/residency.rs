@@ -34,4 +34,10 @@ pub trait Residency: Memory {
     /// Calls that name more than so many bytes of kept memory go in parts where they may: a sixteenth of the
     /// budget, and no less than a page.
     fn part_bytes(&self) -> u64;
+
+    /// The program makes a call that the table does not know: it goes to the kernel as it is, and what is evicted of
+    /// its buffers is missing there. To be counted and named.
+    fn unknown_call(&self, number: usize) {
+        let _ = number;
+    }
 }

@@ -23,6 +23,7 @@ pub struct Pages {
     pub brought: RefCell<Vec<(u64, u64, Access)>>,
     pub is_broken: Cell<bool>,
     pub part_bytes: Cell<u64>,
+    pub unknown: RefCell<Vec<usize>>,
 }
 
 impl Pages {
@@ -90,6 +91,10 @@ impl Residency for Pages {
     fn part_bytes(&self) -> u64 {
         self.part_bytes.get()
     }
+
+    fn unknown_call(&self, number: usize) {
+        self.unknown.borrow_mut().push(number);
+    }
 }
 
 pub fn call(number: i64, arguments: [u64; 6]) -> Call {
@@ -108,6 +113,7 @@ fn a_call_without_kept_memory_is_not_held() {
         assert_eq!(boundary.before(&call, AT, &mut |_| unreachable!("the caller makes it")), Begun::Free);
         assert_eq!(slot.counts(), (0, 0));
     }
+    assert_eq!(*pages.unknown.borrow(), [9999], "a call that the table does not know is named");
 }
 
 #[test]

@@ -143,3 +143,16 @@ fn the_evictor_finds_the_pages_of_every_thread_with_one_barrier() {
     table.find_used(&batch, || 3, &mut |index| used.push(index));
     assert_eq!(used, [1, 2, 5]);
 }
+
+#[test]
+fn a_child_begins_with_empty_slots() {
+    let slots: [HazardSlot; 2] = Default::default();
+    let table = HazardTable::new(&slots);
+    for slot in &slots {
+        slot.begin(stack_point(0, 0));
+        slot.publish(0, PAGE);
+    }
+    table.begin_as_child(2);
+    table.find_used(&[0], || 2, &mut |_| panic!("nobody uses it"));
+    assert!(slots.iter().all(|slot| slot.counts() == (0, 0)));
+}
