@@ -13,6 +13,8 @@ use uswap_units::Prng;
 pub const PAGE: u64 = 4096;
 /// Pages that are kept. Behind them is nothing.
 pub const PAGES: u64 = 48;
+/// Threads that make calls, at most.
+pub const THREADS: usize = 3;
 /// Where they are, in both processes.
 pub const KEPT: u64 = 0x2000_0000_0000;
 pub const KEPT_END: u64 = KEPT + PAGES * PAGE;
@@ -58,16 +60,23 @@ pub fn begin() {
         let register = [start, PAGES * PAGE, 1 | 2, 0]; // Missing, and protected from writes.
         assert_eq!(raw(libc::SYS_ioctl, [moved, REGISTER, register.as_ptr() as u64]), 0);
     }
+    take_faults();
     // SAFETY:
     // 1. The handler touches static words and makes system calls, on a stack of its own.
     unsafe {
-        let stack = libc::stack_t { ss_sp: map_anywhere(1 << 16) as *mut _, ss_flags: 0, ss_size: 1 << 16 };
-        assert_eq!(libc::sigaltstack(&raw const stack, core::ptr::null_mut()), 0);
         let mut action: libc::sigaction = core::mem::zeroed();
         action.sa_sigaction = on_fault as *const () as usize;
         action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
         assert_eq!(libc::sigaction(libc::SIGBUS, &raw const action, core::ptr::null_mut()), 0);
     }
+}
+
+/// Gives the calling thread a stack for its faults.
+pub fn take_faults() {
+    let stack = libc::stack_t { ss_sp: map_anywhere(1 << 16) as *mut _, ss_flags: 0, ss_size: 1 << 16 };
+    // SAFETY:
+    // 1. The stack is a fresh mapping, which is never unmapped.
+    assert_eq!(unsafe { libc::sigaltstack(&raw const stack, core::ptr::null_mut()) }, 0);
 }
 
 /// Maps so many kept pages there.
@@ -146,7 +155,7 @@ pub fn evict(hazards: &HazardTable<'_>, indexes: &[usize], protects: bool) {
     marked.sort_unstable();
     let pages: Vec<u64> = marked.iter().map(|index| KEPT + *index as u64 * PAGE).collect();
     let mut is_used = vec![false; pages.len()];
-    hazards.find_used(&pages, || 1, &mut |index| is_used[index] = true);
+    hazards.find_used(&pages, || THREADS, &mut |index| is_used[index] = true);
     for ((index, page), is_used) in marked.iter().zip(&pages).zip(is_used) {
         let after = if is_used {
             count(2);

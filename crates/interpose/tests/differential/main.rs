@@ -143,10 +143,14 @@ fn one_side() {
         kernel::raw(libc::SYS_setresuid, [65534, 65534, 65534]);
     }
     let mut world = world::World::new(&role, number(SEED, 1));
-    if role == "waits" {
+    if let "waits" | "threads" = role.as_str() {
         // A call that nobody releases ends the process, and so the test.
         kernel::raw(libc::SYS_alarm, [120]);
-        waits::run(&world);
+        if role == "waits" {
+            waits::run(&world)
+        } else {
+            waits::run_threads(&world)
+        }
         std::process::exit(0);
     }
     let sum_every = number(SUM_EVERY, 256);

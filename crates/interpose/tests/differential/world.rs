@@ -1,6 +1,6 @@
 //! What the calls of one process work with: files of every kind, memory of every kind.
 
-use crate::evictor::{self, COUNTS, KEPT, KEPT_END, Keeper, PAGE, PAGES};
+use crate::evictor::{self, COUNTS, KEPT, KEPT_END, Keeper, PAGE, PAGES, THREADS};
 use crate::kernel::{make, raw};
 use std::sync::atomic::Ordering;
 use uswap_interpose::Call;
@@ -14,6 +14,12 @@ pub const FOREIGN_CLOSED: u64 = FOREIGN + 6 * PAGE;
 pub const FOREIGN_END: u64 = FOREIGN + 8 * PAGE;
 /// Structures that are always there.
 pub const SAFE: u64 = 0x2300_0000_0000;
+
+/// Somewhere on the stack of the caller.
+pub fn stack_point() -> StackPoint {
+    let here = 0_u64;
+    StackPoint { pointer: (&raw const here) as u64, stack: 0 }
+}
 
 /// One process.
 pub struct World {
@@ -123,7 +129,7 @@ impl World {
         files.last = opened(raw(libc::SYS_eventfd2, [0, 0])) - 1;
         raw(libc::SYS_close, [files.last + 1]);
         let hazards: &'static HazardTable<'static> =
-            Box::leak(Box::new(HazardTable::map(1).expect("memory for one slot")));
+            Box::leak(Box::new(HazardTable::map(THREADS).expect("memory for some slots")));
         if is_evicted {
             register_asymmetric_fence();
             evictor::begin();
@@ -134,7 +140,7 @@ impl World {
             files,
             structure_bytes: 0,
             is_evicted,
-            is_careful: matches!(role, "evicted" | "waits"),
+            is_careful: matches!(role, "evicted" | "waits" | "threads"),
             hazards,
         }
     }
@@ -151,17 +157,16 @@ impl World {
         if !self.is_careful {
             return make(call);
         }
-        self.boundary().call(call, self.stack_point(), &mut make)
+        self.boundary().call(call, stack_point(), &mut make)
     }
 
     pub fn boundary(&self) -> Boundary<'static, Keeper> {
-        Boundary::new(&Keeper, self.hazards.slot(0))
+        self.boundary_of(0)
     }
 
-    /// Somewhere on the stack of the caller.
-    pub fn stack_point(&self) -> StackPoint {
-        let here = 0_u64;
-        StackPoint { pointer: (&raw const here) as u64, stack: 0 }
+    /// The boundary of another thread.
+    pub fn boundary_of(&self, thread: usize) -> Boundary<'static, Keeper> {
+        Boundary::new(&Keeper, self.hazards.slot(thread))
     }
 
     /// A word of kept memory.
