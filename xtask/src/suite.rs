@@ -161,6 +161,7 @@ const FUZZED: &[&str] = &[
     "model_tests::fuzz::structures_are_as_their_models_for_random_lists",
     "words::fuzz::vector_kernels_and_portable_code_do_the_same",
     "buffers::tests::slot::a_slot_covers_what_calls_under_way_use",
+    "table::tests::random::a_walk_of_anything_ends_inside_the_address_space",
 ];
 
 /// Random lists of operations against the models, and random pages by vector kernels against portable code, for some seconds each; or those of one seed.
