@@ -151,7 +151,30 @@ fn registers() {
         // Carry and direction.
         assert_eq!((changed, flags & 0x401, red), (0, 0x401, 0x4321), "round {round}");
     }
+    if std::is_x86_feature_detected!("avx") {
+        wide_registers();
+    }
     println!("registers kept");
+}
+
+/// The upper halves of the vector registers survive too.
+fn wide_registers() {
+    let before = [0x0123_4567_89AB_CDEFu64; 4];
+    for round in 0..EACH {
+        let mut after = [[0u64; 4]; 2];
+        // SAFETY:
+        // 1. The processor has AVX; registers and memory are told, and the upper halves are cleared again.
+        unsafe {
+            asm!(
+                "vmovups ymm2, [{before}]", "vmovups ymm14, [{before}]",
+                "syscall",
+                "vmovups [{after}], ymm2", "vmovups [{after} + 32], ymm14", "vzeroupper",
+                before = in(reg) before.as_ptr(), after = in(reg) after.as_mut_ptr(),
+                inlateout("rax") libc::SYS_getppid as isize => _, lateout("rcx") _, lateout("r11") _,
+                out("xmm2") _, out("xmm14") _);
+        }
+        assert_eq!(after, [before; 2], "round {round}");
+    }
 }
 
 /// Calls from a stack of which 64 bytes are left, as from a coroutine, and a vfork from there.

@@ -103,6 +103,8 @@ pub fn install<I: Interposer>(interposer: &'static I, options: &Options) -> Resu
     let stack = mapping_of(&raw const here as usize).map_err(refused("/proc/self/maps"))?;
     let grows = if stack.kind == Kind::Stack { MAIN_STACK_BYTES } else { 0 };
     slot.note_own_stack(stack.start.min(stack.end.saturating_sub(grows)), stack.end);
+    slot.note_robust_list(process::robust_list(slot.thread_id()).unwrap_or(0));
+    slot.note_clear_child_tid(kernel::clear_child_tid());
     let old = birth::take_alternate_stack(slot);
     for (kept, value) in slot.program_stack.iter().zip([old.start, old.bytes, old.flags as usize]) {
         kept.store(value, Ordering::Relaxed);

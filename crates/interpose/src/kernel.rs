@@ -153,6 +153,16 @@ pub fn thread_id() -> u32 {
     unsafe { sys::syscall3(abi::__NR_gettid, 0, 0, 0) }.unwrap_or(0) as u32
 }
 
+/// The word that the kernel clears when this thread ends; 0 if there is none, or the kernel does not tell.
+pub fn clear_child_tid() -> usize {
+    const PR_GET_TID_ADDRESS: usize = 40;
+    let mut word = 0usize;
+    // SAFETY:
+    // 1. The call writes one word, to `word`.
+    let _ = unsafe { sys::syscall3(abi::__NR_prctl, PR_GET_TID_ADDRESS, &raw mut word as usize, 0) };
+    word
+}
+
 /// `fs`, asked of the kernel.
 pub fn thread_pointer() -> usize {
     const ARCH_GET_FS: usize = 0x1003;

@@ -17,6 +17,16 @@
 //! ```
 //!
 //! The calls of the library itself are not seen: its whole text is the range that dispatch allows.
+//!
+//! What it cannot do:
+//! - threads that run before `install` are not armed; the [`Report`] counts them;
+//! - a thread or child that the program's own seccomp filter forbids to be armed (`prctl`) ends the process;
+//! - between `PTRACE_TRACEME` and the exec that follows only patched calls are seen;
+//! - a tracer sees a SIGSYS for each dispatched call, and has to let it pass;
+//! - a thread is cancelled in a call as long as libc does not look where it stands: glibc 2.41 does, and
+//!   there it is cancelled when the call comes back;
+//! - a child with a stack of less than 1 KiB, more than 128 threads in `vfork` at a time, and `clone3` with a
+//!   structure longer than 128 bytes are refused (ENOMEM, EAGAIN, E2BIG).
 
 #![no_std]
 #![warn(clippy::undocumented_unsafe_blocks)]

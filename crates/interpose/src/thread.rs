@@ -463,3 +463,64 @@ fn remove(key: usize) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::vec::Vec;
+
+    #[test]
+    fn work_with_vectors_leaves_them_as_they_were() {
+        if !std::is_x86_feature_detected!("avx") {
+            return;
+        }
+        prepare().expect("memory for slots");
+        let before = [0x0123_4567_89AB_CDEFu64; 4];
+        let mut after = [0u64; 4];
+        extern "C" fn work() {
+            with_vectors(|| {
+                // SAFETY:
+                // 1. The processor has AVX; the register is told to the compiler.
+                unsafe {
+                    asm!("vpcmpeqd xmm3, xmm3, xmm3", "vinsertf128 ymm3, ymm3, xmm3, 1", out("xmm3") _)
+                };
+            });
+        }
+        // SAFETY:
+        // 1. The processor has AVX; the call is made with an aligned stack and all that it may change is told.
+        unsafe {
+            asm!("vmovups ymm3, [r12]",
+                "mov r15, rsp", "and rsp, -16", "call {work}", "mov rsp, r15",
+                "vmovups [r13], ymm3", "vzeroupper",
+                in("r12") before.as_ptr(), in("r13") after.as_mut_ptr(), work = sym work,
+                out("r15") _, clobber_abi("C"));
+        }
+        // Rust code for plain x86-64 may use the lower half: only `with_vectors` in whole saves it.
+        assert_eq!(after[2..], before[2..]);
+    }
+
+    #[test]
+    fn each_thread_has_a_slot_of_its_own_and_finds_it_again() {
+        prepare().expect("memory for slots");
+        let threads: Vec<_> = (0..8)
+            .map(|_| {
+                std::thread::spawn(|| {
+                    let slot = current();
+                    assert_eq!(slot.thread_id(), kernel::thread_id());
+                    assert!(slot.alternate_stack() != 0);
+                    for _ in 0..100 {
+                        assert!(core::ptr::eq(slot, current()));
+                        std::thread::yield_now();
+                    }
+                    slot.index()
+                })
+            })
+            .collect();
+        let mut indexes: Vec<usize> = threads.into_iter().map(|t| t.join().expect("it ends")).collect();
+        indexes.sort_unstable();
+        // These threads end without the boundary, so their slots stay taken; a later thread with the thread
+        // pointer of one that is gone finds that one's slot.
+        assert!(indexes.iter().all(|index| *index < slots_used_max()));
+        assert!(slots().count() >= 1);
+    }
+}
