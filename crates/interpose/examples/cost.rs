@@ -50,11 +50,14 @@ fn measure(way: &str) {
     let null = std::fs::OpenOptions::new().write(true).open("/dev/null").expect("/dev/null opens");
     use std::os::fd::AsRawFd;
     let (zero, null) = (zero.as_raw_fd(), null.as_raw_fd());
+    let mut install_us = 0.0;
     if way != "native" {
         let patch_after = (way == "patched").then_some(2);
         let own_text = (way == "armed").then_some(0x1000..0x7FFF_FFFF_F000);
         let options = Options { patch_after, own_text, ..Options::default() };
+        let start = Instant::now();
         uswap_interpose::install(&Nothing, &options).expect("this kernel can dispatch");
+        install_us = start.elapsed().as_nanos() as f64 / 1000.0;
     }
     let mut byte = 0u8;
     let at = (&raw mut byte).cast::<c_void>();
@@ -73,7 +76,7 @@ fn measure(way: &str) {
             unsafe { write(null, at, 1) };
         }),
     ];
-    println!("{} {} {}", times[0], times[1], times[2]);
+    println!("{} {} {} {install_us}", times[0], times[1], times[2]);
 }
 
 fn quietest_ns(mut call: impl FnMut()) -> f64 {
@@ -94,7 +97,8 @@ fn median(values: &mut [f64]) -> f64 {
 
 fn compare(rounds: usize) {
     let own_path = std::env::current_exe().expect("/proc/self/exe is there");
-    let mut times = vec![vec![Vec::new(); CALLS.len()]; WAYS.len()];
+    // Of each way: the kinds of call, and last what `install` took.
+    let mut times = vec![vec![Vec::new(); CALLS.len() + 1]; WAYS.len()];
     for _ in 0..rounds {
         for (way, name) in WAYS.iter().enumerate() {
             let output = Command::new(&own_path).arg(name).output().expect("this program runs again");
@@ -108,13 +112,14 @@ fn compare(rounds: usize) {
     println!("{:12} {:>18} {:>18} {:>18}", "", CALLS[0], CALLS[1], CALLS[2]);
     for (way, name) in WAYS.iter().enumerate() {
         print!("{name:12}");
-        for (these, natives) in times[way].iter().zip(&times[0]) {
+        for (these, natives) in times[way].iter().zip(&times[0]).take(CALLS.len()) {
             let mut differences: Vec<f64> =
                 these.iter().zip(natives).map(|(this, native)| this - native).collect();
             print!(" {:9.1} ({:+6.1})", median(&mut these.clone()), median(&mut differences));
         }
         println!();
     }
+    println!("install: {:.0} us", median(&mut times[2][CALLS.len()].clone()));
     let library = own_path.with_file_name("libcounting.so");
     if library.exists() {
         start_cost(rounds, &library);

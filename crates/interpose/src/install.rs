@@ -5,7 +5,7 @@ use core::fmt;
 use core::ops::Range;
 use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
-use uswap_os::maps::{Kind, Maps, Vma};
+use uswap_os::maps::{Kind, Maps, MapsSource, Vma};
 use uswap_os::process;
 use uswap_os::sys::{Errno, abi};
 
@@ -119,10 +119,14 @@ pub fn install<I: Interposer>(interposer: &'static I, options: &Options) -> Resu
 /// The mapping that holds `address`.
 fn mapping_of(address: usize) -> uswap_os::sys::Result<Vma> {
     let maps = Maps::open()?;
+    let covers = |vma: &Vma| (vma.start..vma.end).contains(&address);
+    if maps.source() == MapsSource::Query {
+        return maps.covering_or_next(address)?.filter(covers).ok_or(Errno::ENOENT);
+    }
     let mut buffer = [0; 1024];
     for vma in maps.iter(&mut buffer) {
         let vma = vma?;
-        if (vma.start..vma.end).contains(&address) {
+        if covers(&vma) {
             return Ok(vma);
         }
     }

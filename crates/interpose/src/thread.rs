@@ -73,7 +73,7 @@ static SLOTS: AtomicUsize = AtomicUsize::new(0);
 static USED_MAX: AtomicUsize = AtomicUsize::new(0);
 /// Whether the processor may be asked for `fs` directly.
 static HAS_RDFSBASE: AtomicU32 = AtomicU32::new(0);
-/// Components of the processor state that `with_vectors` saves. Written once: `cpuid` is slow in guests.
+/// Components of the processor state that `with_vectors` saves; 0: not asked yet.
 static VECTOR_MASK: AtomicU32 = AtomicU32::new(0);
 
 #[repr(C)]
@@ -208,7 +208,6 @@ pub(crate) fn prepare() -> Result<()> {
     // Bit 1 of AT_HWCAP2: the kernel lets programs read `fs` and `gs`.
     HAS_RDFSBASE
         .store((kernel::auxiliary(kernel::AT_HWCAP2).unwrap_or(0) >> 1 & 1) as u32, Ordering::Relaxed);
-    VECTOR_MASK.store(kernel::vector_mask(), Ordering::Relaxed);
     SLOTS.store(mapping.leak(), Ordering::Release);
     Ok(())
 }
@@ -316,7 +315,7 @@ pub fn with_vectors<T>(work: impl FnOnce() -> T) -> T {
     #[repr(C, align(64))]
     struct Area([u8; kernel::VECTOR_AREA_BYTES]);
     let mut area = Area([0; kernel::VECTOR_AREA_BYTES]);
-    let mask = VECTOR_MASK.load(Ordering::Relaxed);
+    let mask = vector_mask();
     // SAFETY:
     // 1. `area` is aligned to 64 bytes and as large as the components of `mask` need: `vector_mask`
     //    leaves out what ends behind it.
@@ -333,6 +332,18 @@ pub fn with_vectors<T>(work: impl FnOnce() -> T) -> T {
             out("xmm12") _, out("xmm13") _, out("xmm14") _, out("xmm15") _);
     }
     value
+}
+
+/// Asks the processor once, when it is first needed: `cpuid` takes 20 us in guests.
+fn vector_mask() -> u32 {
+    match VECTOR_MASK.load(Ordering::Relaxed) {
+        0 => {
+            let mask = kernel::vector_mask();
+            VECTOR_MASK.store(mask, Ordering::Relaxed);
+            mask
+        }
+        mask => mask,
+    }
 }
 
 /// The thread pointer, `fs`.
