@@ -76,9 +76,13 @@ fn swapfiles_one_disk_is_full_and_the_others_go_on() {
         return skip("this case is about uswap itself");
     }
     let (Some(small), Some(large)) = (SmallDisk::new(48), SmallDisk::new(400)) else { return };
-    let swap = [place(&small.mounted, "300M:9"), place(&large.mounted, "350M")];
-    let (outcome, files) = run("one_is_full", &swap, &["--on-full", "kill"], |_| ());
-    assert!(files[0].written > 20 * MIB && files[1].written > 60 * MIB);
+    let swap = [place(&small.mounted, "40M:9"), place(&large.mounted, "350M")];
+    let (outcome, files) = run("one_is_full", &swap, &["--on-full", "kill"], |_| {
+        // Somebody else takes half of the room that was free.
+        let other = vec![1; 20 * MIB as usize];
+        std::fs::write(small.mounted.join("other"), other).expect("there is room for it");
+    });
+    assert!(files[0].written > 10 * MIB && files[1].written > 60 * MIB);
     let named = format!("the swap file in '{}' is full", small.mounted.display());
     assert!(outcome.stderr.contains(&named), "not said: {}", outcome.stderr);
     assert!(!outcome.stderr.contains("over the budget from here"), "{}", outcome.stderr);
@@ -109,7 +113,7 @@ fn swapfiles_both_disks_are_full_and_the_rule_applies() {
         return skip("this case is about uswap itself");
     }
     let (Some(one), Some(other)) = (SmallDisk::new(40), SmallDisk::new(48)) else { return };
-    let swap = [place(&one.mounted, "300M"), place(&other.mounted, "300M")];
+    let swap = [place(&one.mounted, "36M"), place(&other.mounted, "43M")];
     let (outcome, files) = run("both_are_full", &swap, &["--on-full", "grow"], |_| ());
     assert!(files.iter().all(|file| file.written > 20 * MIB), "both were used");
     assert!(outcome.stderr.contains("over the budget from here"), "no message: {}", outcome.stderr);
