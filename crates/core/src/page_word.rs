@@ -10,11 +10,16 @@
 //! * `LOCKED`: one engine task works on the page; only it changes state, frame and swap id.
 //! * `REMOVED`: an event dropped the page while it was locked; the holder of the lock cleans up.
 //! * frame, of a fresh page: 1 if nothing is mapped there. A touch will be a fault: there is nothing to stage until then.
+//! * frame, of a present page: whether it is protected, and which evictor has it; see `in_place`.
 //! * frame, of a swapped page: when it went, on the clock of [`Takings`](crate::takings::Takings).
 //! * heat: how often in a row the page was touched while it was staged, up to 3. rest: so many more times the hand of staging passes it by.
 //!
 //! Must hold: the newest content of a managed page is where the state says, and nowhere else.
 //! Callers: `engine` only. Walking to a word and locking it happens under the gate, so a leaf is never freed in between.
+
+mod in_place;
+
+pub use in_place::{LANES, Lane, Warmth, inherited_in_place};
 
 use crate::reuse::TIME_BITS;
 use uswap_sync::{AtomicU64, Ordering};
@@ -329,17 +334,25 @@ impl PageSlot<'_> {
     }
 
     fn commit_as(self, next: impl Fn(PageWord) -> PageWord) -> Commit {
+        match self.commit_word(next) {
+            Ok(_) => Commit::Done,
+            Err(seen) => Commit::Removed(seen),
+        }
+    }
+
+    /// The word that it is now. `Err`: an event dropped the page; the lock is still held.
+    fn commit_word(self, next: impl Fn(PageWord) -> PageWord) -> Result<PageWord, PageWord> {
         let mut seen = PageWord(self.word.load(Ordering::Relaxed));
         loop {
             assert!(seen.is_locked());
             if seen.is_removed() {
-                return Commit::Removed(seen);
+                return Err(seen);
             }
             let next = PageWord(next(seen).0 & !LOCKED);
             match self.word.compare_exchange_weak(seen.0, next.0, Ordering::Release, Ordering::Relaxed) {
                 Ok(_) => {
                     self.note(next);
-                    return Commit::Done;
+                    return Ok(next);
                 }
                 Err(now) => seen = PageWord(now),
             }
@@ -417,7 +430,8 @@ impl PageSlot<'_> {
     pub fn pin(self) {
         let mut seen = self.word.load(Ordering::Relaxed);
         while seen & MANAGED != 0 && seen & PINNED == 0 {
-            match self.word.compare_exchange_weak(seen, seen | PINNED, Ordering::AcqRel, Ordering::Relaxed) {
+            let next = PageWord(seen).without_lane().0 | PINNED;
+            match self.word.compare_exchange_weak(seen, next, Ordering::AcqRel, Ordering::Relaxed) {
                 Ok(_) => return,
                 Err(now) => seen = now,
             }

@@ -1,7 +1,8 @@
 //! The page word against its fields as plain values.
 
 use crate::page_word::{
-    Afterwards, Commit, FRAMES_MAX, PageSlot, PageWord, Place, Remove, Stageable, TryLock, inherited,
+    Afterwards, Commit, FRAMES_MAX, LANES, Lane, PageSlot, PageWord, Place, Remove, Stageable, TryLock,
+    Warmth, inherited, inherited_in_place,
 };
 use proptest::prelude::*;
 use std::vec;
@@ -19,6 +20,8 @@ struct Model {
     rest: u32,
     hole: bool,
     left_at: u32,
+    protected: bool,
+    lane: Option<Lane>,
     place: Place,
     swap: Option<SwapId>,
 }
@@ -33,6 +36,8 @@ const NOTHING: Model = Model {
     rest: 0,
     hole: false,
     left_at: 0,
+    protected: false,
+    lane: None,
     place: Place::Fresh,
     swap: None,
 };
@@ -49,6 +54,8 @@ impl Model {
             rest: word.rest(),
             hole: word.is_hole(),
             left_at: if word.place() == Place::Swapped { word.left_at() } else { 0 },
+            protected: word.is_protected(),
+            lane: word.isolated_by(),
             place: word.place(),
             swap: word.swap(),
         }
@@ -64,7 +71,12 @@ impl Model {
         };
         let stays = place == Place::Swapped && self.place == Place::Swapped;
         let left_at = if stays { self.left_at } else { 0 };
-        Model { place, swap, heat, rest, hole: false, left_at, ..self }
+        Model { place, swap, heat, rest, hole: false, left_at, protected: false, lane: None, ..self }
+    }
+    /// Present in place, as warm as it was.
+    fn present(self, clean: Option<SwapId>) -> Model {
+        let (place, swap, protected) = (Place::Present, clean, clean.is_some());
+        Model { place, swap, protected, lane: None, hole: false, left_at: 0, ..self }
     }
     fn emptied(self) -> Model {
         Model { managed: self.managed, active: self.active, pinned: self.pinned, ..NOTHING }
@@ -88,6 +100,14 @@ enum Op {
     Take,
     PutBack,
     Inherit,
+    CommitIsolated(Lane),
+    CommitProtected,
+    LockIsolated,
+    PutBackIsolated(Option<SwapId>),
+    CommitEvicted(u32),
+    CommitPresent(Option<SwapId>, Warmth),
+    CommitWritten,
+    UnlockUnchanged,
 }
 
 fn content() -> impl Strategy<Value = (Place, Option<SwapId>)> {
@@ -103,6 +123,10 @@ fn content() -> impl Strategy<Value = (Place, Option<SwapId>)> {
         .prop_filter("a swapped page has an entry", |(place, swap)| {
             *place != Place::Swapped || swap.is_some()
         })
+}
+
+fn clean() -> impl Strategy<Value = Option<SwapId>> {
+    prop::option::of((1..9_u32).prop_map(SwapId))
 }
 
 fn operation() -> impl Strategy<Value = Op> {
@@ -124,6 +148,16 @@ fn operation() -> impl Strategy<Value = Op> {
         1 => Just(Op::Take),
         1 => Just(Op::PutBack),
         1 => Just(Op::Inherit),
+        4 => (0..LANES).prop_map(|index| Op::CommitIsolated(Lane::new(index))),
+        1 => Just(Op::CommitProtected),
+        3 => Just(Op::LockIsolated),
+        2 => clean().prop_map(Op::PutBackIsolated),
+        2 => (0..1_u32 << 20).prop_map(Op::CommitEvicted),
+        3 => (clean(), prop::bool::ANY).prop_map(|(clean, warmer)| {
+            Op::CommitPresent(clean, if warmer { Warmth::Warmer } else { Warmth::Cold })
+        }),
+        2 => Just(Op::CommitWritten),
+        1 => Just(Op::UnlockUnchanged),
     ]
 }
 
@@ -134,6 +168,8 @@ proptest! {
         let (word, chunks) = (AtomicU64::new(0), AtomicU64::new(0));
         let slot = PageSlot { word: &word, stageable: Stageable(&chunks), chunk_in_block: 5 };
         let (mut model, mut taken) = (NOTHING, None);
+        // What the last isolation returned: it need not be the word any more.
+        let mut isolated = None;
         for op in ops {
             match op {
                 Op::TryLock => match slot.try_lock() {
@@ -166,7 +202,8 @@ proptest! {
                 }
                 Op::CommitAlong if model.locked && !model.removed => {
                     assert_eq!(slot.commit_along(), Commit::Done);
-                    model = Model { locked: false, hole: false, left_at: 0, place: Place::Present, ..model };
+                    let warm = model.present(None);
+                    model = Model { locked: false, swap: model.swap, ..warm };
                 }
                 Op::Look => {
                     slot.stageable.begin_look(5);
@@ -205,6 +242,7 @@ proptest! {
                 }
                 Op::Pin => {
                     slot.pin();
+                    model.lane = model.lane.filter(|_| model.pinned || !model.managed);
                     model.pinned |= model.managed;
                 }
                 Op::PassBy => {
@@ -231,8 +269,69 @@ proptest! {
                     let child = Model::of(inherited(slot.load()));
                     let wanted = if model.removed { model.emptied() } else { Model { locked: false, ..model } };
                     assert_eq!(child, wanted);
+                    let in_place = Model::of(inherited_in_place(slot.load()));
+                    let clean = wanted.swap.filter(|_| wanted.protected);
+                    let of_present = Model { swap: wanted.swap, protected: clean.is_some(), lane: None, ..wanted };
+                    assert_eq!(in_place, if wanted.place == Place::Present { of_present } else { wanted });
                 }
-                Op::Commit(..) | Op::CommitHole | Op::CommitSwapped(_) | Op::CommitAlong | Op::FinishRemoved => {}
+                Op::CommitIsolated(lane) if model.locked => {
+                    let now = slot.commit_isolated(lane);
+                    assert_eq!(now.is_none(), model.removed);
+                    if let Some(now) = now {
+                        let present = model.present(model.swap);
+                        model = Model { locked: false, protected: true, lane: Some(lane), ..present };
+                        isolated = Some((now, model));
+                    }
+                }
+                Op::CommitProtected if model.locked && !model.removed => {
+                    assert_eq!(slot.commit_protected(), Commit::Done);
+                    model = Model { locked: false, protected: true, ..model.present(model.swap) };
+                }
+                Op::LockIsolated => {
+                    if let Some((word, of)) = isolated {
+                        let is_locked = slot.lock_isolated(word);
+                        assert_eq!(is_locked, of == model);
+                        model.locked |= is_locked;
+                    }
+                }
+                Op::PutBackIsolated(clean) => {
+                    if let Some((word, of)) = isolated {
+                        let is_back = slot.put_back_isolated(word, clean);
+                        assert_eq!(is_back, of == model);
+                        if is_back {
+                            model = Model { protected: true, ..model.present(clean) };
+                        }
+                    }
+                }
+                Op::CommitEvicted(time) if model.locked && !model.removed => {
+                    assert_eq!(slot.commit_evicted(SwapId(8), time), Commit::Done);
+                    let swapped = Model { heat: model.heat, ..model.at(Place::Swapped, Some(SwapId(8))) };
+                    model = Model { locked: false, left_at: time, ..swapped };
+                }
+                Op::CommitPresent(clean, warmth) if model.locked && !model.removed => {
+                    assert_eq!(slot.commit_present(clean, warmth), Commit::Done);
+                    let heat = if warmth == Warmth::Warmer { (model.heat + 1).min(3) } else { 0 };
+                    model = Model { locked: false, heat, rest: [0, 1, 3, 7][heat as usize], ..model.present(clean) };
+                }
+                Op::CommitWritten if model.locked && !model.removed => {
+                    assert_eq!(slot.commit_written(), Commit::Done);
+                    model = Model { locked: false, ..model.present(None) };
+                }
+                Op::UnlockUnchanged if model.locked && !model.removed => {
+                    assert_eq!(slot.unlock_unchanged(), Commit::Done);
+                    model.locked = false;
+                }
+                Op::Commit(..)
+                | Op::CommitHole
+                | Op::CommitSwapped(_)
+                | Op::CommitAlong
+                | Op::FinishRemoved
+                | Op::CommitIsolated(_)
+                | Op::CommitProtected
+                | Op::CommitEvicted(_)
+                | Op::CommitPresent(..)
+                | Op::CommitWritten
+                | Op::UnlockUnchanged => {}
             }
             let now = slot.load();
             assert_eq!(Model::of(now), model);
@@ -240,6 +339,7 @@ proptest! {
             let stageable = model.managed && model.active && !model.pinned && !model.locked;
             let is_there = matches!(model.place, Place::Fresh | Place::Present) && !model.hole;
             assert_eq!(now.may_be_staged(), stageable && is_there);
+            assert_eq!(now.may_be_isolated(), stageable && is_there && model.lane.is_none());
             assert!(!now.may_be_staged() || slot.stageable.chunks() == 1 << 5, "nobody would look for it");
         }
     }

@@ -1,0 +1,176 @@
+//! What the word of a present page says when pages are evicted in place, without a move into the arena.
+//!
+//! ```text
+//! frame field of a present page: 51..35  34..33     32
+//!                                0       isolated   PROTECTED
+//! ```
+//! * `PROTECTED`: the kernel lets nobody write the page before its fault has come to us, which takes the bit away. With a
+//!   swap entry the page is *clean*: the entry holds its content.
+//! * isolated: the lane of the evictor that stores the page, 0: none. Who writes, drops or locks the page takes it away.
+//!
+//! Must hold: a page that the kernel protects for us has a word that says so, or is locked.
+//! And: between `commit_isolated` and `lock_isolated` of the value that it returned, the content of the page is unchanged.
+//! Only the evictor that owns a lane puts its number into a word, and it does so once in a batch; so a word that lost it
+//! meanwhile cannot look the same again. (`mremap` carries words to other addresses: evictors count those by themselves.)
+//! Callers: `engine`.
+
+use super::{
+    ACTIVE, Commit, FRAME_MASK, FRAME_SHIFT, HEAT_MASK, HEAT_SHIFT, LOCKED, MANAGED, PINNED, PageSlot,
+    PageWord, Place, REMOVED, REST_MASK, REST_SHIFT,
+};
+use crate::reuse::TIME_BITS;
+use uswap_sync::Ordering;
+use uswap_units::SwapId;
+
+const PROTECTED: u64 = 1 << FRAME_SHIFT;
+const ISOLATED_SHIFT: u32 = FRAME_SHIFT + 1;
+const ISOLATED_MASK: u64 = 0b11 << ISOLATED_SHIFT;
+
+/// Evictors that may work on the pages of a process at once.
+pub const LANES: u32 = 3;
+
+/// One of the evictors of a process: 1 to [`LANES`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Lane(u8);
+
+impl Lane {
+    /// Lane number `index` of [`LANES`].
+    pub const fn new(index: u32) -> Lane {
+        assert!(index < LANES);
+        Lane(index as u8 + 1)
+    }
+    /// Its number, from 0 on.
+    pub const fn index(self) -> u32 {
+        self.0 as u32 - 1
+    }
+}
+
+/// How warm a page is that comes back.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Warmth {
+    /// It would still have been there if there were twice the RAM: it is warmer than it was, and rests for 1, 3 or 7 rounds.
+    Warmer,
+    /// It is as any other.
+    Cold,
+}
+
+impl PageWord {
+    /// Present, and its first write comes to us.
+    pub const fn is_protected(self) -> bool {
+        matches!(self.place(), Place::Present) && self.0 & PROTECTED != 0
+    }
+    /// The evictor that stores it.
+    pub const fn isolated_by(self) -> Option<Lane> {
+        match ((self.0 & ISOLATED_MASK) >> ISOLATED_SHIFT) as u8 {
+            lane if lane > 0 && matches!(self.place(), Place::Present) => Some(Lane(lane)),
+            _ => None,
+        }
+    }
+    /// Present, protected, and its swap entry holds the content: it may be dropped as it is.
+    pub const fn is_clean(self) -> bool {
+        self.is_protected() && self.swap().is_some()
+    }
+    /// True when an evictor may isolate it, if it is mapped.
+    pub const fn may_be_isolated(self) -> bool {
+        self.may_be_staged() && self.isolated_by().is_none()
+    }
+    /// The same, and no evictor stores it.
+    pub(super) const fn without_lane(self) -> PageWord {
+        match self.place() {
+            Place::Present => PageWord(self.0 & !ISOLATED_MASK),
+            _ => self,
+        }
+    }
+    const fn present(self, swap: Option<SwapId>) -> u64 {
+        let swap = match swap {
+            Some(id) => id.0 as u64,
+            None => 0,
+        };
+        let kept = self.0 & (MANAGED | ACTIVE | PINNED | LOCKED | REMOVED | HEAT_MASK | REST_MASK);
+        kept | (1 << super::STATE_SHIFT) | swap
+    }
+}
+
+/// What a forked child inherits of a word of a process that evicts in place: what is protected without a copy was being
+/// stored by an evictor that the child does not have.
+pub fn inherited_in_place(word: PageWord) -> PageWord {
+    let word = super::inherited(word);
+    match word.place() {
+        Place::Present if word.is_clean() => PageWord(word.present(word.swap()) | PROTECTED),
+        Place::Present => PageWord(word.present(word.swap())),
+        _ => word,
+    }
+}
+
+impl PageSlot<'_> {
+    /// Locked -> unlocked, present, protected and isolated; the value that says so. The page is mapped and was protected
+    /// under the lock. None: the page was dropped meanwhile, and the lock is still held.
+    #[must_use]
+    pub fn commit_isolated(self, lane: Lane) -> Option<PageWord> {
+        let lane = u64::from(lane.0) << ISOLATED_SHIFT;
+        self.commit_word(|seen| PageWord(seen.present(seen.swap()) | PROTECTED | lane)).ok()
+    }
+
+    /// Isolated -> locked, if the word is still what [`commit_isolated`](Self::commit_isolated)
+    /// returned: nobody has written the page since.
+    #[must_use]
+    pub fn lock_isolated(self, isolated: PageWord) -> bool {
+        debug_assert!(isolated.isolated_by().is_some());
+        let locked = isolated.0 | LOCKED;
+        // Acquire pairs with the `Release` of a `commit` before.
+        self.word.compare_exchange(isolated.0, locked, Ordering::Acquire, Ordering::Relaxed).is_ok()
+    }
+
+    /// Isolated -> present and protected, if the word is still what [`commit_isolated`](Self::commit_isolated) returned.
+    /// `clean`: the entry that holds the content. False: somebody was faster, and what the word names is theirs.
+    #[must_use]
+    pub fn put_back_isolated(self, isolated: PageWord, clean: Option<SwapId>) -> bool {
+        debug_assert!(isolated.isolated_by().is_some());
+        let next = PageWord(isolated.present(clean) | PROTECTED);
+        // Release pairs with `load`: the entry is complete.
+        let changed = self.word.compare_exchange(isolated.0, next.0, Ordering::AcqRel, Ordering::Relaxed);
+        if changed.is_ok() {
+            self.note(next);
+        }
+        changed.is_ok()
+    }
+
+    /// Locked -> unlocked, present and protected, for the sake of its neighbours, as warm as it was. `swap` stays.
+    pub fn commit_protected(self) -> Commit {
+        self.commit_as(|seen| PageWord(seen.present(seen.swap()) | PROTECTED))
+    }
+
+    /// Locked -> unlocked and swapped at this time, as warm as it was.
+    pub fn commit_evicted(self, swap: SwapId, time: u32) -> Commit {
+        assert!(time < 1 << TIME_BITS);
+        let time = u64::from(time) << FRAME_SHIFT;
+        self.commit_as(|seen| {
+            let swapped = seen.with(Place::Swapped, Some(swap)).0 & !(FRAME_MASK | HEAT_MASK | REST_MASK);
+            PageWord(swapped | seen.0 & HEAT_MASK | time)
+        })
+    }
+
+    /// Locked -> unlocked and present. `clean`: the entry that holds the content; the page was mapped protected.
+    pub fn commit_present(self, clean: Option<SwapId>, warmth: Warmth) -> Commit {
+        self.commit_as(|seen| {
+            let heat = match warmth {
+                Warmth::Warmer if seen.heat() < 3 => u64::from(seen.heat()) + 1,
+                Warmth::Warmer => 3,
+                Warmth::Cold => 0,
+            };
+            let present = seen.present(clean) & !(HEAT_MASK | REST_MASK);
+            let protected = if clean.is_some() { PROTECTED } else { 0 };
+            PageWord(present | protected | (heat << HEAT_SHIFT) | (((1 << heat) - 1) << REST_SHIFT))
+        })
+    }
+
+    /// Locked -> unlocked, as it was.
+    pub fn unlock_unchanged(self) -> Commit {
+        self.commit_as(|seen| seen)
+    }
+
+    /// Locked -> unlocked, present and no longer protected: it is being written. It is as warm as it was.
+    pub fn commit_written(self) -> Commit {
+        self.commit_as(|seen| PageWord(seen.present(None)))
+    }
+}
