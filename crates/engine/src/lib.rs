@@ -9,7 +9,7 @@
 //!
 //! Map: [`platform`] the seam; [`engine`] the parts of one process; [`fault`] serves a fault; [`load`] gets content; [`run`] and [`streams`] bring the next pages along, `ahead` asks for them before, and [`loader`] decodes what is asked for; [`evict`] stages, `huge` does so with huge pages, `huge_fill` gives some to first touches, and `huge_in` brings back those that were stored;
 //! [`store`] stores staged pages, [`storer`] does that for others, and `proposals` is what they make of it; [`reclaim`] decides when, and `share` from which process; [`messages`] takes messages and [`event`] follows the program's mappings, where [`arrivals`], `later` and `order` tell which event is the older one; [`region`] takes memory under
-//! management; [`fork`] clones; [`release`] gives things back; [`writeback`] moves the pool to the files, where [`record`] seals what lies there, `turns` says to which, [`aged`] does that for what nobody touched for a while, [`drain`] empties one of them; [`reaper`] cleans up after the dead.
+//! management; [`fork`] clones; [`release`] gives things back; [`writeback`] moves the pool to the files, where [`record`] seals what lies there, `turns` says to which, [`aged`] does that for what nobody touched for a while, [`drain`] empties one of them; [`reaper`] cleans up after the dead. [`in_place`] is the other way to do it: faults served in the faulting thread, and pages evicted where they lie.
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -33,6 +33,7 @@ mod homeless;
 mod huge;
 mod huge_fill;
 mod huge_in;
+pub mod in_place;
 pub mod late_unmaps;
 mod later;
 pub mod load;

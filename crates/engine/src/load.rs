@@ -96,43 +96,8 @@ impl<P: Platform> Engine<'_, P> {
         Source { segment: self.segment, backing: &self.platform }
     }
 
-    async fn load_first(&self, id: SwapId, mut reach: u64, workspace: &mut Workspace) -> Load {
-        let table = self.segment.swap_table();
-        let mut failures = 0;
-        loop {
-            workspace.file_holds = 0..0;
-            let word = table.load(id);
-            match word.content() {
-                Content::Lost => return Load::Lost,
-                Content::Free | Content::Reserved | Content::Discarded => {
-                    unreachable!("a swapped page refers to an entry with content")
-                }
-                Content::Same(_) | Content::Blob { .. } | Content::Slot { .. } => (),
-            }
-            let together = core::mem::take(&mut reach);
-            let hash = table.hash(id);
-            if let Some(source) = self.source().attempt((id, hash), word, 0, together, workspace).await {
-                return Load::Done(source);
-            }
-            // The supervisor may have moved the blob to the file while we copied it: then the word says so. And a long read may have failed for the sake of others.
-            if table.load(id).content() != word.content() || together != 0 {
-                continue;
-            }
-            failures += 1;
-            self.counters.add(Counter::ReadErrors, 1);
-            if failures == READ_ATTEMPTS_MAX {
-                self.lose(id, word);
-                return Load::Lost;
-            }
-            self.platform.pause().await;
-        }
-    }
-
-    fn lose(&self, id: SwapId, seen: SwapWord) {
-        self.counters.add(Counter::LostPages, 1);
-        if let Some(content) = self.segment.swap_table().lose(id, seen) {
-            crate::release::release_content(self.segment, &self.platform, content);
-        }
+    async fn load_first(&self, id: SwapId, reach: u64, workspace: &mut Workspace) -> Load {
+        self.source().load(id, reach, workspace).await
     }
 }
 
@@ -150,6 +115,47 @@ pub(crate) struct Source<'a, B> {
 }
 
 impl<B: Backing> Source<'_, B> {
+    /// Loads the content of an entry, to which the caller holds a reference, into the first page of the workspace. The file
+    /// is read up to `reach` with it. What no attempt can read is lost, and its entry says so.
+    pub(crate) async fn load(&self, id: SwapId, mut reach: u64, workspace: &mut Workspace) -> Load {
+        let table = self.segment.swap_table();
+        let mut failures = 0;
+        loop {
+            workspace.file_holds = 0..0;
+            let word = table.load(id);
+            match word.content() {
+                Content::Lost => return Load::Lost,
+                Content::Free | Content::Reserved | Content::Discarded => {
+                    unreachable!("a swapped page refers to an entry with content")
+                }
+                Content::Same(_) | Content::Blob { .. } | Content::Slot { .. } => (),
+            }
+            let together = core::mem::take(&mut reach);
+            let hash = table.hash(id);
+            if let Some(source) = self.attempt((id, hash), word, 0, together, workspace).await {
+                return Load::Done(source);
+            }
+            // The supervisor may have moved the blob to the file while we copied it: then the word says so. And a long read may have failed for the sake of others.
+            if table.load(id).content() != word.content() || together != 0 {
+                continue;
+            }
+            failures += 1;
+            self.segment.counters().add(Counter::ReadErrors, 1);
+            if failures == READ_ATTEMPTS_MAX {
+                self.lose(id, word);
+                return Load::Lost;
+            }
+            self.backing.pause().await;
+        }
+    }
+
+    fn lose(&self, id: SwapId, seen: SwapWord) {
+        self.segment.counters().add(Counter::LostPages, 1);
+        if let Some(content) = self.segment.swap_table().lose(id, seen) {
+            crate::release::release_content(self.segment, self.backing, content);
+        }
+    }
+
     /// End of the part of the file that should be read along with the first page of `pages`, whose entries `swap` tells; 0 if that is not in the file.
     pub(crate) fn reach(&self, swap: impl Fn(u32) -> SwapId, mut pages: Range<u32>) -> u64 {
         let table = self.segment.swap_table();

@@ -9,8 +9,9 @@ use core::sync::atomic::Ordering;
 use uswap_core::counters::Counter;
 use uswap_core::mm::{MmRecord, MmState};
 use uswap_core::page_word::PageWord;
+use uswap_core::segment::Segment;
 use uswap_core::share::{self, Present, Protection, Turn};
-use uswap_units::PAGE_BYTES;
+use uswap_units::{MmId, PAGE_BYTES};
 
 /// A kswapd looks every 2 ms when memory is short. One that has not for so long does not take part.
 const AWAY_NS: u64 = 20_000_000;
@@ -18,13 +19,21 @@ const AWAY_NS: u64 = 20_000_000;
 /// But so long it may only be late (all of the run may have had no processor), or have ended without that the supervisor knows: nobody gives protected memory for that.
 const LATE_NS: u64 = 200_000_000;
 
-impl<P: Platform> Engine<'_, P> {
-    /// Kswapd is awake, and will reclaim if need be.
-    pub fn note_looked(&self) {
-        let (record, now_ns) = (self.record(), self.platform.now_ns());
-        if self.leaving.load(Ordering::Acquire) {
-            record.set_has_nothing_until_ns(u64::MAX);
-        }
+/// One process among those of its run.
+#[derive(Clone, Copy)]
+pub(crate) struct Sharer<'a> {
+    pub(crate) segment: Segment<'a>,
+    pub(crate) mm: MmId,
+}
+
+impl<'a> Sharer<'a> {
+    fn record(&self) -> MmRecord<'a> {
+        self.segment.mms().record(self.mm)
+    }
+
+    /// It is awake, and will be reclaimed from if need be.
+    pub(crate) fn note_looked(&self, now_ns: u64) {
+        let record = self.record();
         if !takes_part(record, now_ns) {
             record.pass_up_to(self.segment.budget().passed());
         }
@@ -32,8 +41,7 @@ impl<P: Platform> Engine<'_, P> {
     }
 
     /// Whose turn it is to be reclaimed from.
-    pub(crate) fn turn(&self) -> Turn {
-        let now_ns = self.platform.now_ns();
+    pub(crate) fn turn(&self, now_ns: u64) -> Turn {
         let others = self.segment.mms().in_use().filter(|other| {
             other.id() != self.mm && other.state() == MmState::Live && takes_part(*other, now_ns)
         });
@@ -46,10 +54,10 @@ impl<P: Platform> Engine<'_, P> {
     }
 
     /// Protected memory is left alone for now, although no process has other: the pool gives room.
-    pub(crate) fn spares(&self, protection: Protection) -> bool {
+    pub(crate) fn spares(&self, protection: Protection, now_ns: u64) -> bool {
         protection == Protection::Gives
             && self.record().protected_pages() > 0
-            && self.segment.budget().is_room_coming(self.platform.now_ns())
+            && self.segment.budget().is_room_coming(now_ns)
     }
 
     fn others_present(&self, now_ns: u64) -> Present {
@@ -64,26 +72,60 @@ impl<P: Platform> Engine<'_, P> {
         if is_late { Present::NotAll } else { Present::All }
     }
 
-    /// What was reclaimed in its turn goes to the account.
-    pub(crate) fn settle(&self, burden: u64, protection: Protection, done: Reclaimed) {
-        self.record().add_passed(share::step(u64::from(done.looked), burden));
+    /// What was looked at in its turn goes to the account; `pages` were taken.
+    pub(crate) fn settle(&self, burden: u64, protection: Protection, looked: u64, pages: u64) {
+        self.record().add_passed(share::step(looked, burden));
         if protection == Protection::Gives && self.record().protected_pages() > 0 {
-            self.counters.add(Counter::ProtectedReclaimed, done.pages);
+            self.segment.counters().add(Counter::ProtectedReclaimed, pages);
         }
     }
 
-    /// Stored pages are in RAM again, the first of which had this word. Those that came along with it went at about the same time.
-    pub(crate) fn note_came_back(&self, word: PageWord, pages: u32) {
+    /// A stored page comes back that had this word, and `pages` with it, which went at about the same time. The distance, and
+    /// the pages that are in RAM.
+    pub(crate) fn note_came_back(&self, word: PageWord, pages: u32) -> (u64, u64) {
         let distance = self.segment.reuse().distance(word.left_at());
         let outside_pool =
             self.segment.budget().used().0.saturating_sub(self.segment.pool().resident_bytes());
         let resident = outside_pool / PAGE_BYTES as u64;
         self.record().takings().note_came_back(u64::from(pages), distance, resident);
+        (distance, resident)
     }
 
+    /// Nothing was found: the others go on without it until then.
+    pub(crate) fn has_nothing_until(&self, until_ns: u64) {
+        self.record().set_has_nothing_until_ns(until_ns);
+    }
+}
+
+impl<P: Platform> Engine<'_, P> {
+    fn sharer(&self) -> Sharer<'_> {
+        Sharer { segment: self.segment, mm: self.mm }
+    }
+    /// Kswapd is awake, and will reclaim if need be.
+    pub fn note_looked(&self) {
+        if self.leaving.load(Ordering::Acquire) {
+            self.sharer().has_nothing_until(u64::MAX);
+        }
+        self.sharer().note_looked(self.platform.now_ns());
+    }
+    /// Whose turn it is to be reclaimed from.
+    pub(crate) fn turn(&self) -> Turn {
+        self.sharer().turn(self.platform.now_ns())
+    }
+    pub(crate) fn spares(&self, protection: Protection) -> bool {
+        self.sharer().spares(protection, self.platform.now_ns())
+    }
+    /// What was reclaimed in its turn goes to the account.
+    pub(crate) fn settle(&self, burden: u64, protection: Protection, done: Reclaimed) {
+        self.sharer().settle(burden, protection, u64::from(done.looked), done.pages);
+    }
+    /// Stored pages are in RAM again, the first of which had this word. Those that came along with it went at about the same time.
+    pub(crate) fn note_came_back(&self, word: PageWord, pages: u32) {
+        let _of_the_first = self.sharer().note_came_back(word, pages);
+    }
     /// Nothing was found: the others go on without it for so long.
     pub(crate) fn has_nothing_for(&self, ns: u64) {
-        self.record().set_has_nothing_until_ns(self.platform.now_ns() + ns);
+        self.sharer().has_nothing_until(self.platform.now_ns() + ns);
     }
 }
 

@@ -64,12 +64,12 @@ pub(crate) struct Floor {
 
 impl Floor {
     /// Zero if it is not known, or was found too long ago.
-    fn bytes(&self, now_ns: u64) -> Bytes {
+    pub(crate) fn bytes(&self, now_ns: u64) -> Bytes {
         let believed = now_ns < self.until_ns.load(Ordering::Relaxed);
         Bytes(if believed { self.bytes.load(Ordering::Relaxed) } else { 0 })
     }
     /// A fault waited in vain while so much was used. A little more is let through, so that the next fault need not wait as well; not beyond the budget, if that is not reached.
-    fn set(&self, used: Bytes, ram: Bytes, now_ns: u64) {
+    pub(crate) fn set(&self, used: Bytes, ram: Bytes, now_ns: u64) {
         let floor = used.0 + ram.0 / 32;
         self.bytes.store(if used <= ram { floor.min(ram.0) } else { floor }, Ordering::Relaxed);
         self.until_ns.store(now_ns + FLOOR_NS, Ordering::Relaxed);

@@ -70,6 +70,10 @@ impl PageRange {
             end: PageId((end + PAGE_BYTES as u64 - 1) >> PAGE_SHIFT),
         }
     }
+    /// So many pages from `start` on.
+    pub const fn of_pages(start: PageId, count: u64) -> PageRange {
+        PageRange { start, end: start.plus(count) }
+    }
     /// Number of pages.
     pub const fn pages(self) -> u64 {
         self.end.0.saturating_sub(self.start.0)

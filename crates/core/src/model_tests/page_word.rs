@@ -101,9 +101,8 @@ enum Op {
     PutBack,
     Inherit,
     CommitIsolated(Lane),
-    CommitProtected,
+    CommitProtected(Option<SwapId>),
     LockIsolated,
-    PutBackIsolated(Option<SwapId>),
     CommitEvicted(u32),
     CommitPresent(Option<SwapId>, Warmth),
     CommitWritten,
@@ -149,9 +148,8 @@ fn operation() -> impl Strategy<Value = Op> {
         1 => Just(Op::PutBack),
         1 => Just(Op::Inherit),
         4 => (0..LANES).prop_map(|index| Op::CommitIsolated(Lane::new(index))),
-        1 => Just(Op::CommitProtected),
+        1 => clean().prop_map(Op::CommitProtected),
         3 => Just(Op::LockIsolated),
-        2 => clean().prop_map(Op::PutBackIsolated),
         2 => (0..1_u32 << 20).prop_map(Op::CommitEvicted),
         3 => (clean(), prop::bool::ANY).prop_map(|(clean, warmer)| {
             Op::CommitPresent(clean, if warmer { Warmth::Warmer } else { Warmth::Cold })
@@ -283,24 +281,15 @@ proptest! {
                         isolated = Some((now, model));
                     }
                 }
-                Op::CommitProtected if model.locked && !model.removed => {
-                    assert_eq!(slot.commit_protected(), Commit::Done);
-                    model = Model { locked: false, protected: true, ..model.present(model.swap) };
+                Op::CommitProtected(clean) if model.locked && !model.removed => {
+                    assert_eq!(slot.commit_protected(clean), Commit::Done);
+                    model = Model { locked: false, protected: true, ..model.present(clean) };
                 }
                 Op::LockIsolated => {
                     if let Some((word, of)) = isolated {
                         let is_locked = slot.lock_isolated(word);
                         assert_eq!(is_locked, of == model);
                         model.locked |= is_locked;
-                    }
-                }
-                Op::PutBackIsolated(clean) => {
-                    if let Some((word, of)) = isolated {
-                        let is_back = slot.put_back_isolated(word, clean);
-                        assert_eq!(is_back, of == model);
-                        if is_back {
-                            model = Model { protected: true, ..model.present(clean) };
-                        }
                     }
                 }
                 Op::CommitEvicted(time) if model.locked && !model.removed => {
@@ -327,7 +316,7 @@ proptest! {
                 | Op::CommitAlong
                 | Op::FinishRemoved
                 | Op::CommitIsolated(_)
-                | Op::CommitProtected
+                | Op::CommitProtected(_)
                 | Op::CommitEvicted(_)
                 | Op::CommitPresent(..)
                 | Op::CommitWritten

@@ -11,7 +11,7 @@
 //! Must hold: a page that the kernel protects for us has a word that says so, or is locked.
 //! And: between `commit_isolated` and `lock_isolated` of the value that it returned, the content of the page is unchanged.
 //! Only the evictor that owns a lane puts its number into a word, and it does so once in a batch; so a word that lost it
-//! meanwhile cannot look the same again. (`mremap` carries words to other addresses: evictors count those by themselves.)
+//! meanwhile cannot look the same again. A word that `mremap` carries elsewhere loses both.
 //! Callers: `engine`.
 
 use super::{
@@ -121,23 +121,9 @@ impl PageSlot<'_> {
         self.word.compare_exchange(isolated.0, locked, Ordering::Acquire, Ordering::Relaxed).is_ok()
     }
 
-    /// Isolated -> present and protected, if the word is still what [`commit_isolated`](Self::commit_isolated) returned.
-    /// `clean`: the entry that holds the content. False: somebody was faster, and what the word names is theirs.
-    #[must_use]
-    pub fn put_back_isolated(self, isolated: PageWord, clean: Option<SwapId>) -> bool {
-        debug_assert!(isolated.isolated_by().is_some());
-        let next = PageWord(isolated.present(clean) | PROTECTED);
-        // Release pairs with `load`: the entry is complete.
-        let changed = self.word.compare_exchange(isolated.0, next.0, Ordering::AcqRel, Ordering::Relaxed);
-        if changed.is_ok() {
-            self.note(next);
-        }
-        changed.is_ok()
-    }
-
-    /// Locked -> unlocked, present and protected, for the sake of its neighbours, as warm as it was. `swap` stays.
-    pub fn commit_protected(self) -> Commit {
-        self.commit_as(|seen| PageWord(seen.present(seen.swap()) | PROTECTED))
+    /// Locked -> unlocked, present and protected, as warm as it was. `clean`: the entry that holds the content.
+    pub fn commit_protected(self, clean: Option<SwapId>) -> Commit {
+        self.commit_as(|seen| PageWord(seen.present(clean) | PROTECTED))
     }
 
     /// Locked -> unlocked and swapped at this time, as warm as it was.
@@ -172,5 +158,17 @@ impl PageSlot<'_> {
     /// Locked -> unlocked, present and no longer protected: it is being written. It is as warm as it was.
     pub fn commit_written(self) -> Commit {
         self.commit_as(|seen| PageWord(seen.present(None)))
+    }
+
+    /// Managed and active -> managed: nobody evicts it until [`activate`](Self::activate).
+    pub fn deactivate(self) {
+        let mut seen = self.word.load(Ordering::Relaxed);
+        while seen & ACTIVE != 0 {
+            let next = PageWord(seen).without_lane().0 & !ACTIVE;
+            match self.word.compare_exchange_weak(seen, next, Ordering::AcqRel, Ordering::Relaxed) {
+                Ok(_) => return,
+                Err(now) => seen = now,
+            }
+        }
     }
 }

@@ -1,0 +1,490 @@
+//! Takes pages away where they lie, a batch at a time: a batch costs two flushes of the processors' page table caches, and not one a page.
+//!
+//! Pages are chosen by a clock hand over the page table. What lies between two pages that go is protected with them, if it may be, so that a chunk is protected with one
+//! call: who writes such a page meets one more fault.
+
+use super::space::AddressSpace;
+use super::world::World;
+use crate::release::put_entry;
+use crate::storer::{Owners, StoreBuffers, let_go_of_zspages, store_anew};
+use crate::workspace::Workspace;
+use core::cell::RefCell;
+use uswap_codec as codec;
+use uswap_core::counters::Counter;
+use uswap_core::page_table::Leaf;
+use uswap_core::page_word::{LANES, Lane, PageSlot, PageWord, Place, TryLock};
+use uswap_core::pool::ZspageOwner;
+use uswap_core::swap_table::Came;
+use uswap_sync::Ordering;
+use uswap_units::{BLOCK_PAGES, CHUNK_PAGES, MmId, PAGE_BYTES, PageId, PageRange, SwapId};
+
+/// Pages that one batch looks at: at 256 the flushes of a batch are 0.2 us a page where another processor runs the program.
+pub const BATCH_PAGES: usize = 256;
+
+/// Rounds of the hand in search of a page that does not rest: the longest rest is over after seven.
+const ROUNDS_MAX: u32 = 8;
+
+/// Leaves that one search looks at: at some 10 ns each.
+const LEAVES_MAX: u32 = 1 << 17;
+
+/// Chunks that one batch looks at, at some 100 ns each: whoever changes a mapping waits for that.
+const CHUNKS_MAX: u32 = 1024;
+
+/// What one batch brought.
+#[must_use]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Evicted {
+    /// Pages that were dropped.
+    pub pages: u64,
+    /// Pages that were looked at.
+    pub looked: u64,
+    /// The pool had no room for a page.
+    pub no_room: bool,
+}
+
+/// What becomes of a page of a batch.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Fate {
+    /// Nothing is mapped there.
+    Hole,
+    /// It rests, and is here for its neighbours' sake.
+    Stays,
+    /// It goes, if nobody writes it before.
+    Goes,
+    /// Its word is locked, and it will be dropped.
+    Leaves,
+    /// Nothing more is done with it.
+    Done,
+}
+
+#[derive(Clone, Copy)]
+struct Candidate {
+    page: PageId,
+    /// As it was when it was locked, then as it was isolated.
+    word: PageWord,
+    /// Where the content is stored.
+    stored: Option<SwapId>,
+    fate: Fate,
+}
+
+const NOTHING: Candidate =
+    Candidate { page: PageId(0), word: PageWord::from_raw(0), stored: None, fate: Fate::Done };
+const NO_RANGE: PageRange = PageRange { start: PageId(0), end: PageId(0) };
+
+/// What one evictor works with: 280 KiB, of which a batch touches about 30.
+pub struct Evictor {
+    lane: Lane,
+    zspages: Zspages,
+    batch: [Candidate; BATCH_PAGES],
+    length: usize,
+    ranges: [PageRange; BATCH_PAGES],
+    workspace: Workspace,
+}
+
+/// The zspages in which an evictor may allocate.
+struct Zspages {
+    mm: MmId,
+    owned: RefCell<ZspageOwner>,
+}
+
+impl Owners for Zspages {
+    fn mm(&self) -> MmId {
+        self.mm
+    }
+    fn with<T>(&self, change: impl FnOnce(&mut ZspageOwner) -> T) -> T {
+        change(&mut self.owned.borrow_mut())
+    }
+}
+
+impl Evictor {
+    /// Evictor number `index` of [`LANES`] of a process. `const`, so that it can be in a `static`.
+    pub const fn new(index: u32) -> Evictor {
+        assert!(index < LANES);
+        Evictor {
+            lane: Lane::new(index),
+            zspages: Zspages { mm: MmId(0), owned: RefCell::new(ZspageOwner::new()) },
+            batch: [NOTHING; BATCH_PAGES],
+            length: 0,
+            ranges: [NO_RANGE; BATCH_PAGES],
+            workspace: Workspace::new(),
+        }
+    }
+
+    /// In a forked child: what it owned is the parent's.
+    pub fn reset(&mut self) {
+        *self.zspages.owned.borrow_mut() = ZspageOwner::new();
+        self.length = 0;
+    }
+
+    fn batch(&self) -> &[Candidate] {
+        &self.batch[..self.length]
+    }
+}
+
+impl<W: World> AddressSpace<'_, W> {
+    /// Evicts one batch, of at most `pages_max` pages. Between two of its steps everything may go on: whoever touches one of the pages keeps it.
+    pub async fn evict(&self, evictor: &mut Evictor, pages_max: u32) -> Evicted {
+        evictor.zspages.mm = self.mm;
+        let looked = self.isolate(evictor, pages_max as usize).await;
+        self.world.step().await;
+        let no_room = self.store(evictor).await;
+        self.world.step().await;
+        let pages = self.drop_stored(evictor).await;
+        self.batches.fetch_add(1, Ordering::Release);
+        self.world.wake(&self.batches);
+        Evicted { pages, looked: looked as u64, no_room }
+    }
+
+    /// The evictor has ended for now: others may allocate in what it has begun.
+    pub fn rest(&self, evictor: &Evictor) {
+        let_go_of_zspages(self.segment, &self.world, &evictor.zspages);
+    }
+
+    /// Finds pages, and protects them. How many there are that may go.
+    async fn isolate(&self, evictor: &mut Evictor, pages_max: usize) -> usize {
+        self.world.lock_shared().await;
+        evictor.length = 0;
+        let pages_max = pages_max.min(BATCH_PAGES);
+        let (mut rounds, mut goes, mut chunks) = (0, 0, 0);
+        while goes < pages_max
+            && evictor.length + CHUNK_PAGES as usize <= BATCH_PAGES
+            && chunks < CHUNKS_MAX
+            && self.may_evict()
+        {
+            chunks += 1;
+            let Some((leaf, chunk_in_block)) = self.next_chunk(&mut rounds) else { break };
+            goes += self.lock_chunk(&leaf, chunk_in_block, evictor, pages_max - goes);
+        }
+        self.world.step().await;
+        if evictor.length > 0 {
+            // From here on, who publishes a hazard sees the locks; who has published one is seen.
+            self.world.settle();
+            self.world.step().await;
+            self.protect(evictor);
+        }
+        self.world.unlock_shared();
+        goes
+    }
+
+    /// The next chunk in which there may be a page to evict. None after a whole round without one.
+    fn next_chunk(&self, rounds: &mut u32) -> Option<(Leaf<'_>, u32)> {
+        let mut at = PageId(self.hand.load(Ordering::Relaxed));
+        for _ in 0..LEAVES_MAX {
+            let Some(leaf) = self.table.next_leaf(at) else {
+                at = PageId(0);
+                *rounds += 1;
+                if *rounds > ROUNDS_MAX {
+                    break;
+                }
+                continue;
+            };
+            let start = at.0.max(leaf.first_page().0) - leaf.first_page().0;
+            let chunks = leaf.stageable().chunks() & (u64::MAX << (start / CHUNK_PAGES));
+            if chunks != 0 {
+                let in_block = chunks.trailing_zeros();
+                let first = leaf.first_page().plus(u64::from(in_block) * CHUNK_PAGES);
+                self.hand.store(first.plus(CHUNK_PAGES).0, Ordering::Relaxed);
+                return Some((leaf, in_block));
+            }
+            at = leaf.first_page().plus(BLOCK_PAGES);
+        }
+        self.hand.store(at.0, Ordering::Relaxed);
+        None
+    }
+
+    /// Locks what it can of a chunk; how many of the pages may go, at most `goes_max`.
+    fn lock_chunk(&self, leaf: &Leaf<'_>, in_block: u32, evictor: &mut Evictor, goes_max: usize) -> usize {
+        let first = leaf.first_page().plus(u64::from(in_block) * CHUNK_PAGES);
+        // Before the words are looked at: who makes one evictable sets it again.
+        leaf.stageable().begin_look(in_block);
+        let start = evictor.length;
+        let words = || leaf.slots_in(PageRange::of_pages(first, CHUNK_PAGES)).enumerate();
+        let (mut resting, mut may_go) = (0_u64, 0_u64);
+        for (index, (_, slot)) in words().filter(|(_, (_, slot))| slot.load().may_be_isolated()) {
+            *if slot.pass_by() { &mut resting } else { &mut may_go } |= 1 << index;
+        }
+        if may_go == 0 {
+            if resting != 0 {
+                leaf.stageable().set(in_block);
+            }
+            return 0;
+        }
+        for (index, (page, slot)) in words().filter(|(index, _)| (resting | may_go) & (1 << index) != 0) {
+            let TryLock::Locked(word) = slot.try_lock() else { continue };
+            if !word.may_be_isolated() {
+                // Flags have changed between the look and the lock.
+                self.must_be_done(slot.unlock_unchanged());
+                self.unlocked(core::iter::once(page));
+                continue;
+            }
+            let fate = if resting & (1 << index) != 0 { Fate::Stays } else { Fate::Goes };
+            evictor.batch[evictor.length] = Candidate { page, word, stored: None, fate };
+            evictor.length += 1;
+        }
+        let locked = &mut evictor.batch[start..evictor.length];
+        if locked.iter().any(|candidate| candidate.word.place() == Place::Fresh) {
+            let present = self.world.present(first, CHUNK_PAGES as u32);
+            for candidate in locked.iter_mut() {
+                let is_there = present & (1 << (candidate.page.0 - first.0)) != 0;
+                if candidate.word.place() == Place::Fresh && !is_there {
+                    candidate.fate = Fate::Hole;
+                }
+            }
+        }
+        let mut goes = 0;
+        for candidate in locked.iter_mut().filter(|candidate| candidate.fate == Fate::Goes) {
+            if goes == goes_max {
+                candidate.fate = Fate::Stays;
+            } else {
+                goes += 1;
+            }
+        }
+        if goes == goes_max && goes > 0 {
+            // The rest of the chunk is next.
+            let last = locked.iter().rfind(|candidate| candidate.fate == Fate::Goes);
+            let next = last.expect("one goes").page.plus(1);
+            self.hand.store(next.0, Ordering::Relaxed);
+        }
+        goes
+    }
+
+    /// Protects the locked pages of a batch and gives their locks back: those that go are isolated then.
+    fn protect(&self, evictor: &mut Evictor) {
+        let Evictor { batch, length, lane, .. } = evictor;
+        let batch = &mut batch[..*length];
+        for candidate in batch.iter_mut().filter(|candidate| candidate.fate != Fate::Hole) {
+            if self.world.names(candidate.page) {
+                self.unlock(candidate);
+            }
+        }
+        let follows = |before: &Candidate, next: &Candidate| {
+            before.fate != Fate::Done && next.fate != Fate::Done && next.page == before.page.plus(1)
+        };
+        for run in batch.chunk_by_mut(follows) {
+            // Clean pages at the ends are protected already.
+            let needs =
+                |candidate: &Candidate| candidate.fate == Fate::Goes && !candidate.word.is_protected();
+            let ends = (run.iter().position(needs), run.iter().rposition(needs));
+            let protected = match ends {
+                (Some(from), Some(to)) => {
+                    let range = PageRange { start: run[from].page, end: run[to].page.plus(1) };
+                    if !self.world.protect(range) {
+                        // Part of it may be protected now: the words must not say less.
+                        self.world.unprotect(range);
+                        run.iter_mut().for_each(|candidate| self.unlock_unprotected(candidate, range));
+                        continue;
+                    }
+                    range
+                }
+                _ => NO_RANGE,
+            };
+            for candidate in run.iter_mut() {
+                self.commit_protected(candidate, *lane, protected);
+            }
+        }
+        let pages = batch.iter().map(|candidate| candidate.page);
+        self.unlocked(pages);
+    }
+
+    fn unlock(&self, candidate: &mut Candidate) {
+        if candidate.fate != Fate::Done {
+            self.must_be_done(self.slot(candidate.page).unlock_unchanged());
+            candidate.fate = Fate::Done;
+        }
+    }
+
+    /// The protection of a range was taken away: its copies are given up.
+    fn unlock_unprotected(&self, candidate: &mut Candidate, range: PageRange) {
+        let is_there = matches!(candidate.fate, Fate::Goes | Fate::Stays);
+        if is_there && range.contains(candidate.page) && candidate.word.place() == Place::Present {
+            self.must_be_done(self.slot(candidate.page).commit_written());
+            candidate.fate = Fate::Done;
+            if let Some(copy) = candidate.word.swap() {
+                put_entry(self.segment, &self.world, copy);
+            }
+        }
+        self.unlock(candidate);
+    }
+
+    fn commit_protected(&self, candidate: &mut Candidate, lane: Lane, protected: PageRange) {
+        let slot = self.slot(candidate.page);
+        match candidate.fate {
+            Fate::Hole => self.must_be_done(slot.commit_hole()),
+            Fate::Stays if protected.contains(candidate.page) => {
+                self.must_be_done(slot.commit_protected(candidate.word.swap()));
+            }
+            Fate::Stays => self.must_be_done(slot.unlock_unchanged()),
+            Fate::Goes => {
+                candidate.word = slot.commit_isolated(lane).expect("nothing is dropped in a shared section");
+                return;
+            }
+            Fate::Leaves | Fate::Done => (),
+        }
+        candidate.fate = Fate::Done;
+    }
+
+    fn slot(&self, page: PageId) -> PageSlot<'_> {
+        self.table.slot(page).expect("tables of words that are not 0 stay")
+    }
+
+    /// Stores what is isolated, while there is room. True if there was none.
+    async fn store(&self, evictor: &mut Evictor) -> bool {
+        for index in 0..evictor.length {
+            if evictor.batch[index].fate != Fate::Goes {
+                continue;
+            }
+            match self.store_one(evictor, index).await {
+                Store::Stored(swap) => evictor.batch[index].stored = Some(swap),
+                Store::Changed => (),
+                Store::NoRoom => return true,
+            }
+            self.world.step().await;
+        }
+        false
+    }
+
+    async fn store_one(&self, evictor: &mut Evictor, index: usize) -> Store {
+        let Candidate { page, word, .. } = evictor.batch[index];
+        let table = self.segment.swap_table();
+        if let Some(copy) = word.swap().filter(|_| word.is_clean())
+            && self.still_isolated(page, word).await
+            && table.rely_on(copy)
+        {
+            return Store::Stored(copy);
+        }
+        self.world.lock_shared().await;
+        let is_same = self.table.slot(page).is_some_and(|slot| slot.load() == word);
+        if is_same {
+            self.world.read(page, &mut evictor.workspace.page);
+        }
+        self.world.unlock_shared();
+        if !is_same {
+            return Store::Changed;
+        }
+        self.world.step().await;
+        let Evictor { workspace, zspages, .. } = evictor;
+        let Workspace { page: content, blob, scratch, .. } = workspace;
+        let hash = codec::hash(content).0;
+        let mut buffers = StoreBuffers { page: content, blob, scratch };
+        match store_anew(self.segment, &self.world, zspages, hash, &mut buffers).await {
+            Some(swap) => Store::Stored(swap),
+            None => Store::NoRoom,
+        }
+    }
+
+    /// Locks what is stored and unchanged, drops it, and says so; how many pages. What is not dropped stays as it is.
+    async fn drop_stored(&self, evictor: &mut Evictor) -> u64 {
+        self.world.lock_shared().await;
+        let may_drop = self.may_evict();
+        let batch = &mut evictor.batch[..evictor.length];
+        for candidate in batch.iter_mut().filter(|candidate| candidate.fate == Fate::Goes) {
+            let slot = self.table.slot(candidate.page);
+            let stored = candidate.stored.filter(|_| may_drop);
+            let is_locked = stored.is_some() && slot.is_some_and(|slot| slot.lock_isolated(candidate.word));
+            candidate.fate = if is_locked { Fate::Leaves } else { Fate::Done };
+            if !is_locked {
+                self.give_up(candidate);
+            }
+        }
+        self.world.step().await;
+        self.world.settle();
+        self.world.step().await;
+        for candidate in batch.iter_mut().filter(|candidate| candidate.fate == Fate::Leaves) {
+            if self.world.names(candidate.page) {
+                self.keep_clean(candidate);
+                candidate.fate = Fate::Done;
+            }
+        }
+        let mut ranges = 0;
+        for candidate in batch.iter().filter(|candidate| candidate.fate == Fate::Leaves) {
+            match evictor.ranges[..ranges].last_mut() {
+                Some(last) if last.end == candidate.page => last.end = candidate.page.plus(1),
+                _ => {
+                    evictor.ranges[ranges] = PageRange::of_pages(candidate.page, 1);
+                    ranges += 1;
+                }
+            }
+        }
+        let dropped = if ranges > 0 { self.world.drop_pages(&evictor.ranges[..ranges]) } else { 0 };
+        if let Some(left) = evictor.ranges[..ranges].get(dropped) {
+            // The kernel refuses: locked in memory, for instance.
+            let from = left.start;
+            let kept = |candidate: &&mut Candidate| candidate.fate == Fate::Leaves;
+            for candidate in batch.iter_mut().filter(kept).skip_while(|candidate| candidate.page != from) {
+                self.keep_clean(candidate);
+                candidate.fate = Fate::Done;
+            }
+        }
+        self.world.step().await;
+        let count = self.commit_dropped(evictor);
+        self.world.unlock_shared();
+        count
+    }
+
+    /// How many there were.
+    fn commit_dropped(&self, evictor: &Evictor) -> u64 {
+        let leaving = || evictor.batch().iter().filter(|candidate| candidate.fate == Fate::Leaves);
+        let (mut count, mut unchanged) = (0, 0);
+        for candidate in leaving() {
+            let stored = candidate.stored.expect("only what is stored is locked");
+            let time = self.segment.reuse().note_stored();
+            self.must_be_done(self.slot(candidate.page).commit_evicted(stored, time));
+            count += 1;
+            match candidate.word.swap() {
+                Some(old) if old != stored => put_entry(self.segment, &self.world, old),
+                Some(_) => unchanged += 1,
+                None => (),
+            }
+        }
+        self.unlocked(leaving().map(|candidate| candidate.page));
+        self.counters().add(Counter::Unchanged, unchanged);
+        self.record().takings().note_taken(count);
+        self.segment.budget().subtract(count * PAGE_BYTES as u64);
+        count
+    }
+
+    /// The page is not dropped. If its word is as it was, and the content is stored, it has a clean copy now; else what was stored is of no use.
+    fn give_up(&self, candidate: &Candidate) {
+        let slot = self.table.slot(candidate.page);
+        let old = candidate.word.swap();
+        match slot.filter(|slot| slot.lock_isolated(candidate.word)) {
+            Some(_) if candidate.stored.is_some() => self.keep_clean(candidate),
+            Some(slot) => {
+                self.must_be_done(slot.commit_protected(old));
+                self.unlocked(core::iter::once(candidate.page));
+            }
+            None => {
+                if let Some(new) = candidate.stored.filter(|&new| old != Some(new)) {
+                    put_entry(self.segment, &self.world, new);
+                }
+            }
+        }
+    }
+
+    /// A page that is stored and locked stays, with a clean copy.
+    fn keep_clean(&self, candidate: &Candidate) {
+        let stored = candidate.stored.expect("only what is stored is locked");
+        self.segment.swap_table().note_loaded(stored, Came::Alone);
+        self.must_be_done(self.slot(candidate.page).commit_protected(Some(stored)));
+        self.unlocked(core::iter::once(candidate.page));
+        if let Some(old) = candidate.word.swap().filter(|&old| old != stored) {
+            put_entry(self.segment, &self.world, old);
+        }
+    }
+
+    /// Whether nobody has touched the word since: then what it names may not be given up by others.
+    async fn still_isolated(&self, page: PageId, word: PageWord) -> bool {
+        self.world.lock_shared().await;
+        let is_same = self.table.slot(page).is_some_and(|slot| slot.load() == word);
+        self.world.unlock_shared();
+        is_same
+    }
+}
+
+/// What came of storing a page.
+enum Store {
+    Stored(SwapId),
+    /// Somebody has written or dropped the page.
+    Changed,
+    NoRoom,
+}

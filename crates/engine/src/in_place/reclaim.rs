@@ -1,0 +1,146 @@
+//! When to evict: in the background, and in a fault that needs memory while it is short.
+
+use super::evict::{Evicted, Evictor};
+use super::space::AddressSpace;
+use super::world::World;
+use crate::reclaim::WAIT_NS;
+use uswap_core::balance;
+use uswap_core::budget::Signal;
+use uswap_core::counters::Counter;
+use uswap_core::share::{Protection, Turn};
+use uswap_sync::Ordering;
+use uswap_units::limits::{THROTTLE_ROUNDS_MAX, WRITE_PATIENCE_NS};
+
+/// Pages of a batch in the background.
+const BACKGROUND_PAGES: u64 = super::evict::BATCH_PAGES as u64;
+
+/// Pages of a batch that a fault waits for.
+const DIRECT_PAGES: u32 = 32;
+
+/// A fault waits so long for other processes, whose turn it is, so often.
+const OTHERS_NS: u64 = 500_000;
+const OTHERS_ROUNDS: u32 = 2;
+
+/// What a turn of the background evictor came to.
+#[must_use]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Background {
+    /// There is nothing to do until there is pressure.
+    Rests,
+    /// It goes on.
+    GoesOn,
+}
+
+/// Turns in a row that brought nothing.
+#[derive(Default)]
+pub struct Fruitless(u32);
+
+impl<W: World> AddressSpace<'_, W> {
+    /// The background evictor is awake.
+    pub fn note_looked(&self) {
+        self.sharer().note_looked(self.world.now_ns());
+    }
+
+    /// One turn of the background evictor: its share of what is above the high watermark.
+    pub async fn background_turn(&self, evictor: &mut Evictor, fruitless: &mut Fruitless) -> Background {
+        self.note_looked();
+        let (budget, marks) = (self.segment.budget(), self.watermarks());
+        if budget.used() <= marks.high || !self.may_evict() {
+            self.rest(evictor);
+            return Background::Rests;
+        }
+        let seen = budget.signal_count(Signal::Room);
+        let now_ns = self.world.now_ns();
+        let turn = match self.sharer().turn(now_ns) {
+            Turn::Own { burden, of, protection } if !self.sharer().spares(protection, now_ns) => {
+                Some((burden, of, protection))
+            }
+            _ => None,
+        };
+        let Some((burden, of, protection)) = turn else {
+            self.world.wait(Signal::Room, seen, WAIT_NS).await;
+            return Background::GoesOn;
+        };
+        let share = balance::reclaim_share(budget.used(), marks.high, burden, of);
+        let done = self.evict(evictor, share.min(BACKGROUND_PAGES) as u32).await;
+        self.sharer().settle(burden, protection, done.looked, done.pages);
+        if done.pages > 0 {
+            fruitless.0 = 0;
+            return Background::GoesOn;
+        }
+        fruitless.0 += 1;
+        let wait_ns = balance::fruitless_wait_ns(fruitless.0, WAIT_NS);
+        if done.looked == 0 {
+            self.sharer().has_nothing_until(self.world.now_ns() + wait_ns);
+        }
+        self.world.wait(Signal::Room, seen, wait_ns).await;
+        Background::GoesOn
+    }
+
+    /// Whether a fault that needs a page makes room first.
+    pub fn is_short(&self) -> bool {
+        let used = self.segment.budget().used();
+        used > self.watermarks().min && used > self.floor.bytes(self.world.now_ns())
+    }
+
+    /// Nobody's evictor is free: waits until one has ended a batch, or not at all if memory is not short any more.
+    pub async fn wait_for_batch(&self) {
+        let seen = self.batches.load(Ordering::Acquire);
+        if self.is_short() {
+            self.world.wait_while(&self.batches, seen).await;
+        }
+    }
+
+    /// Direct reclaim: makes room for a fault, or waits for it. It never waits for ever: the program goes on over the budget rather than not at all.
+    pub async fn throttle(&self, evictor: &mut Evictor) {
+        let budget = self.segment.budget();
+        let began_ns = self.world.now_ns();
+        let (mut rounds, mut in_vain, mut waited_for_others) = (0, 0, 0);
+        while rounds < THROTTLE_ROUNDS_MAX && self.is_short() {
+            if budget.is_full() || budget.is_ending() || !self.may_evict() {
+                break;
+            }
+            let seen = budget.signal_count(Signal::Room);
+            let (burden, protection) = match self.sharer().turn(self.world.now_ns()) {
+                Turn::Own { burden, protection, .. } => (burden, protection),
+                Turn::Others | Turn::OnlyOthers if waited_for_others < OTHERS_ROUNDS => {
+                    waited_for_others += 1;
+                    self.counters().add(Counter::WaitedForOthers, 1);
+                    self.world.wait(Signal::Room, seen, OTHERS_NS).await;
+                    continue;
+                }
+                turn => {
+                    let protection = if turn == Turn::Others { Protection::Holds } else { Protection::Gives };
+                    (self.record().account().holding.burden(protection), protection)
+                }
+            };
+            self.counters().add(Counter::DirectReclaim, 1);
+            let done = self.evict(evictor, DIRECT_PAGES).await;
+            self.sharer().settle(burden, protection, done.looked, done.pages);
+            if done.pages == 0 {
+                self.world.wait(Signal::Room, seen, WAIT_NS).await;
+            }
+            if !self.goes_on_for_room(done, began_ns) {
+                rounds += 1;
+                in_vain += u32::from(done.pages == 0);
+            }
+        }
+        self.rest(evictor);
+        let used = budget.used();
+        if in_vain > THROTTLE_ROUNDS_MAX / 2 && self.is_short() {
+            self.counters().add(Counter::WaitedInVain, u64::from(in_vain == THROTTLE_ROUNDS_MAX));
+            self.floor.set(used, budget.ram(), self.world.now_ns());
+        }
+        if used > budget.ram() {
+            self.counters().add(Counter::ForcedOver, 1);
+        }
+    }
+
+    /// What does not compress takes as much room in the pool as before: what was stored helps only when it is written, which is waited for longer.
+    fn goes_on_for_room(&self, done: Evicted, began_ns: u64) -> bool {
+        let now_ns = self.world.now_ns();
+        let will_help = done.no_room || done.pages > 0;
+        let has_time = now_ns.saturating_sub(began_ns) < WRITE_PATIENCE_NS;
+        will_help && has_time && self.segment.budget().is_room_coming(now_ns)
+    }
+}

@@ -1,0 +1,61 @@
+//! Threads, kernel calls, mapping calls and evictors over made-up memory, in every order that a seed finds, against an oracle.
+
+mod machine;
+mod tasks;
+
+use machine::{Machine, PAGES};
+use std::vec::Vec;
+use tasks::Mix;
+use uswap_core::page_word::Afterwards;
+use uswap_core::segment::{Geometry, Segment};
+use uswap_sync::AtomicU64;
+use uswap_units::{Bytes, PageRange};
+
+use super::space::AddressSpace;
+
+const GEOMETRY: Geometry = Geometry { mms: 4, tables: 64, entries: 2048, zspages: 64, slots: 8 };
+
+/// Runs one mix of tasks by a seed, and looks at all that is left.
+fn run(seed: u64, mix: Mix) {
+    let words: Vec<AtomicU64> = (0..GEOMETRY.layout().total_words()).map(|_| AtomicU64::new(0)).collect();
+    let segment = Segment::create(&words, GEOMETRY);
+    segment.budget().set_ram(Bytes(1 << 30));
+    let record = segment.mms().take(uswap_core::mm::Hands::Run).expect("there is room");
+    let root = segment.tables().allocate(record.id()).expect("there is room");
+    record.set_root(root);
+    let machine = Machine::new(seed);
+    let space = AddressSpace::new(segment.acting_as(record.id()), record.id(), root, machine);
+    space.adopt(space.world().all()).expect("there is room");
+    tasks::run(&space, mix);
+    space.world().check_all(&space);
+    assert!(space.world().faults() > 0, "nothing came back");
+    space.drop_words(PageRange::of_pages(space.world().first(), PAGES as u64), Afterwards::Unmanaged);
+    assert_eq!(segment.swap_table().used_count(), 0, "an entry is left that no page names");
+}
+
+#[test]
+fn threads_read_what_they_wrote_while_pages_are_evicted() {
+    (0..100).for_each(|seed| run(seed, Mix { threads: 3, evictors: 1, ..Mix::NOTHING }));
+}
+
+#[test]
+fn several_evictors_do_not_disturb_each_other() {
+    (0..100).for_each(|seed| run(seed, Mix { threads: 2, evictors: 3, ..Mix::NOTHING }));
+}
+
+#[test]
+fn the_kernel_finds_the_pages_that_a_hazard_names() {
+    (0..150).for_each(|seed| run(seed, Mix { threads: 1, kernel_calls: 3, evictors: 2, ..Mix::NOTHING }));
+}
+
+#[test]
+fn copies_may_be_discarded_at_any_time() {
+    let mix = Mix { threads: 2, kernel_calls: 1, evictors: 2, shrinkers: 1, ..Mix::NOTHING };
+    (0..100).for_each(|seed| run(seed, mix));
+}
+
+#[test]
+fn mappings_change_while_pages_come_and_go() {
+    let mix = Mix { threads: 2, kernel_calls: 1, mappers: 2, evictors: 2, shrinkers: 1 };
+    (0..200).for_each(|seed| run(seed, mix));
+}

@@ -1,0 +1,276 @@
+//! What goes on at the same time: each task does some operations and ends; evictors and shrinkers end with the last of them.
+
+use super::machine::{MAPPED, Machine, PAGES};
+use crate::in_place::evict::Evictor;
+use crate::in_place::fault::Fault;
+use crate::in_place::space::AddressSpace;
+use crate::platform::{Backing, Touch};
+use crate::release::release_content;
+use crate::workspace::Workspace;
+use core::future::Future;
+use core::pin::Pin;
+use core::task::{Context, Waker};
+use std::boxed::Box;
+use std::vec::Vec;
+use uswap_core::page_word::Afterwards;
+use uswap_units::{PageRange, SwapId};
+
+type Space<'a> = AddressSpace<'a, Machine>;
+
+/// How many tasks of each kind there are.
+#[derive(Clone, Copy)]
+pub struct Mix {
+    pub threads: u32,
+    pub kernel_calls: u32,
+    pub mappers: u32,
+    pub evictors: u32,
+    pub shrinkers: u32,
+}
+
+impl Mix {
+    pub const NOTHING: Mix = Mix { threads: 0, kernel_calls: 0, mappers: 0, evictors: 0, shrinkers: 0 };
+}
+
+const OPERATIONS: u32 = 40;
+/// More polls than any seed takes.
+const POLLS_MAX: u32 = 4_000_000;
+
+/// Runs a mix to its end.
+pub fn run(space: &Space<'_>, mix: Mix) {
+    let mut tasks: Vec<Pin<Box<dyn Future<Output = ()> + '_>>> = Vec::new();
+    space.world().tasks_left.set(mix.threads + mix.kernel_calls + mix.mappers);
+    for _ in 0..mix.threads {
+        tasks.push(Box::pin(thread(space)));
+    }
+    for _ in 0..mix.kernel_calls {
+        let mut hazards = space.world().hazards.borrow_mut();
+        hazards.push(None);
+        tasks.push(Box::pin(kernel_calls(space, hazards.len() - 1)));
+    }
+    for _ in 0..mix.mappers {
+        tasks.push(Box::pin(mapper(space)));
+    }
+    for index in 0..mix.evictors {
+        tasks.push(Box::pin(evictor(space, index)));
+    }
+    for _ in 0..mix.shrinkers {
+        tasks.push(Box::pin(shrinker(space)));
+    }
+    let mut context = Context::from_waker(Waker::noop());
+    let mut polls = 0;
+    while !tasks.is_empty() {
+        let index = space.world().below(tasks.len() as u64) as usize;
+        if tasks[index].as_mut().poll(&mut context).is_ready() {
+            drop(tasks.swap_remove(index));
+        }
+        polls += 1;
+        assert!(polls < POLLS_MAX, "a task waits for ever");
+    }
+}
+
+fn end(space: &Space<'_>) {
+    let left = &space.world().tasks_left;
+    left.set(left.get() - 1);
+}
+
+async fn fault(space: &Space<'_>, index: usize, touch: Touch, workspace: &mut Workspace) {
+    space.world().note_fault();
+    let fault = space.fault(space.world().page(index), touch, workspace).await;
+    let mapped = space.world().cell(index).mapped;
+    assert!(!mapped || matches!(fault, Fault::Served(_)), "a fault of a mapped page is served: {fault:?}");
+}
+
+/// A thread reads and writes.
+async fn thread(space: &Space<'_>) {
+    let mut workspace = Box::new(Workspace::new());
+    let machine = space.world();
+    for _ in 0..OPERATIONS {
+        let index = machine.below(PAGES as u64) as usize;
+        if machine.below(2) == 0 {
+            read(space, index, &mut workspace).await;
+        } else {
+            write(space, index, &mut workspace).await;
+        }
+        machine.step().await;
+    }
+    end(space);
+}
+
+async fn read(space: &Space<'_>, index: usize, workspace: &mut Workspace) {
+    while space.world().cell(index).mapped {
+        let cell = space.world().cell(index);
+        match cell.content {
+            Some(value) => return assert_eq!(value, cell.oracle, "page {index}"),
+            None => fault(space, index, Touch::Read, workspace).await,
+        }
+        space.world().step().await;
+    }
+}
+
+async fn write(space: &Space<'_>, index: usize, workspace: &mut Workspace) {
+    let value = space.world().below(1 << 40);
+    // What is one word again and again stands for less than 2^32.
+    let value = if value.is_multiple_of(4) { value & 0xFFFF_FFFC } else { value };
+    while space.world().cell(index).mapped {
+        let is_written = space.world().change(index, |cell| {
+            let may = cell.content.is_some() && !cell.protected;
+            if may {
+                (cell.content, cell.oracle) = (Some(value), value);
+            }
+            may
+        });
+        if is_written {
+            return;
+        }
+        fault(space, index, Touch::Write, workspace).await;
+        space.world().step().await;
+    }
+}
+
+/// A thread lets the kernel read and write ranges, in calls that take their time.
+async fn kernel_calls(space: &Space<'_>, own: usize) {
+    let mut workspace = Box::new(Workspace::new());
+    let machine = space.world();
+    for _ in 0..OPERATIONS / 2 {
+        let start = machine.below(MAPPED as u64 - 3) as usize;
+        let indices = start..start + 1 + machine.below(3) as usize;
+        let touch = Touch::that(machine.below(2) == 0);
+        let range = PageRange::of_pages(machine.page(start), indices.len() as u64);
+        // Mappings are not changed under a call: see `mapper`.
+        machine.hazards.borrow_mut()[own] = Some(range);
+        machine.step().await;
+        for index in indices.clone() {
+            while machine.cell(index).mapped && !space.is_ready(machine.page(index), touch) {
+                fault(space, index, touch, &mut workspace).await;
+                machine.step().await;
+            }
+        }
+        for index in indices {
+            machine.step().await;
+            let value = 4 * machine.below(1 << 30) + 1;
+            machine.change(index, |cell| {
+                if !cell.mapped {
+                    return;
+                }
+                assert!(cell.content.is_some(), "EFAULT: the kernel finds page {index} missing");
+                assert_eq!(cell.content, Some(cell.oracle));
+                if touch == Touch::Write {
+                    assert!(!cell.protected, "EFAULT: the kernel finds page {index} protected");
+                    (cell.content, cell.oracle) = (Some(value), value);
+                }
+            });
+        }
+        machine.hazards.borrow_mut()[own] = None;
+        machine.step().await;
+    }
+    end(space);
+}
+
+/// A thread drops, unmaps, maps and moves.
+async fn mapper(space: &Space<'_>) {
+    let machine = space.world();
+    for _ in 0..OPERATIONS / 2 {
+        let count = 1 + machine.below(12) as usize;
+        let start = machine.below((PAGES - count) as u64) as usize;
+        let target = machine.below((PAGES - count) as u64) as usize;
+        let (from, to) = (start..start + count, target..target + count);
+        let range_of = |start: usize| PageRange::of_pages(machine.page(start), count as u64);
+        let kind = machine.below(4);
+        // No word of a range that is moved, or mapped anew, is being worked on.
+        let ranges = if kind == 0 { [range_of(start); 2] } else { [range_of(start), range_of(target)] };
+        loop {
+            machine.lock_exclusive().await;
+            let locked = ranges.iter().find_map(|range| space.first_locked(*range)).filter(|_| kind > 0);
+            let Some(page) = locked else { break };
+            machine.unlock_exclusive();
+            space.wait_unlocked(page).await;
+            machine.step().await;
+        }
+        let is_busy = |indices: core::ops::Range<usize>| {
+            let named = |index: usize| {
+                let page = machine.page(index);
+                machine.hazards.borrow().iter().flatten().any(|range| range.contains(page))
+            };
+            indices.clone().any(named)
+        };
+        if !is_busy(from.clone()) && !is_busy(to.clone()) {
+            change_mapping(space, kind, from, to);
+        }
+        machine.unlock_exclusive();
+        machine.step().await;
+    }
+    end(space);
+}
+
+fn change_mapping(space: &Space<'_>, kind: u64, from: core::ops::Range<usize>, to: core::ops::Range<usize>) {
+    let machine = space.world();
+    let all_mapped = |indices: &core::ops::Range<usize>, mapped: bool| {
+        indices.clone().all(|index| machine.cell(index).mapped == mapped)
+    };
+    let range = PageRange::of_pages(machine.page(from.start), from.len() as u64);
+    let clear = |index: usize, mapped: bool| {
+        machine.change(index, |cell| {
+            (cell.mapped, cell.content, cell.protected, cell.oracle) = (mapped, None, false, 0);
+        });
+    };
+    match kind {
+        // madvise(MADV_DONTNEED)
+        0 if all_mapped(&from, true) => {
+            from.for_each(|index| clear(index, true));
+            space.drop_words(range, Afterwards::StillManaged);
+        }
+        1 if all_mapped(&from, true) => {
+            from.for_each(|index| clear(index, false));
+            space.drop_words(range, Afterwards::Unmanaged);
+        }
+        2 if all_mapped(&from, false) => {
+            from.for_each(|index| clear(index, true));
+            space.adopt(range).expect("there is room");
+        }
+        // mremap: the kernel forgets protection.
+        3 if all_mapped(&from, true) && all_mapped(&to, false) => {
+            let target = machine.page(to.start);
+            for (old, new) in from.zip(to) {
+                let cell = machine.cell(old);
+                clear(old, false);
+                machine.change(new, |moved| (*moved = cell, moved.protected = false).1);
+            }
+            space.carry(range, target).expect("there is room");
+        }
+        _ => (),
+    }
+}
+
+async fn evictor(space: &Space<'_>, index: u32) {
+    let mut evictor = Box::new(Evictor::new(index));
+    while space.world().tasks_left.get() > 0 {
+        let pages_max = 1 + space.world().below(40) as u32;
+        let evicted = space.evict(&mut evictor, pages_max).await;
+        assert!(evicted.pages <= evicted.looked);
+        assert!(!evicted.no_room, "there is room for all pages");
+        if space.world().below(4) == 0 {
+            space.rest(&evictor);
+        }
+        for _ in 0..space.world().below(20) {
+            space.world().step().await;
+        }
+    }
+    space.rest(&evictor);
+}
+
+/// Gives up copies that nobody depends on.
+async fn shrinker(space: &Space<'_>) {
+    let table = space.segment().swap_table();
+    while space.world().tasks_left.get() > 0 {
+        for id in (1..table.touched_entries()).map(SwapId) {
+            if space.world().below(20) == 0
+                && let Some(content) = table.discard_retained(id)
+            {
+                release_content(space.segment(), space.world(), content);
+            }
+        }
+        for _ in 0..10 {
+            space.world().step().await;
+        }
+    }
+}
