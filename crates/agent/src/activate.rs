@@ -4,11 +4,12 @@ use crate::handlers::Preferred;
 use crate::platform::{LinuxPlatform, TRASH_BYTES};
 use crate::scan::{PageScanner, Scanner, ScannerFiles};
 use crate::state::{self, ENGINE, Phase, SEGMENT};
-use crate::swap_files::OpenFiles;
-use crate::{fork, forkd, handlers, locks, supervisor};
+use crate::{fork, forkd, handlers, locks};
 use core::cell::OnceCell;
 use core::sync::atomic::{AtomicUsize, Ordering};
 use uswap_engine::{Engine, EngineOptions};
+use uswap_host::supervisor;
+use uswap_host::swap_files::OpenFiles;
 use uswap_os::fd::Fd;
 use uswap_os::gate::{Gate, Lock};
 use uswap_os::memory::{self, Access, Mapping};
@@ -123,7 +124,8 @@ pub fn new_scanner(files: ScannerFiles) -> Result<Scanner, &'static str> {
 fn open_swap_files() -> Result<OpenFiles, &'static str> {
     let segment = SEGMENT.get().ok_or("it is not part of a run")?;
     let record = segment.mms().record(state::mm());
-    OpenFiles::of_the_run(segment, record).ok_or("a swap file of the run cannot be opened")
+    OpenFiles::of_the_run(*segment, record, core::convert::identity)
+        .ok_or("a swap file of the run cannot be opened")
 }
 
 /// Descriptors and mappings. `inherited_arena`: in a forked child the arena that it has already.

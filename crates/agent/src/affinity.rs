@@ -5,11 +5,11 @@
 
 use crate::hooks::{c_name, next};
 use crate::state::{self, Phase, Request, with_segment};
-use crate::supervisor;
 use core::ffi::{CStr, c_int, c_ulong, c_void};
 use core::sync::atomic::{AtomicBool, Ordering};
 use uswap_core::placement::{Processors, only};
 use uswap_core::segment::Segment;
+use uswap_host::supervisor;
 use uswap_os::{clock, process, thread};
 
 /// The supervisor looks twenty times a second. So often 1 ms: it may be busy, or gone.
@@ -45,7 +45,7 @@ pub fn let_go_of_the_dead(segment: &Segment<'_>) -> bool {
     }
     let placement = segment.placement();
     let Some(cpu) = placement.together() else { return false };
-    if supervisor::lives() {
+    if supervisor::lives(segment) {
         return false;
     }
     let (here, everywhere) = (only(cpu), placement.processors());

@@ -8,9 +8,10 @@
 use crate::activate::Descriptors;
 use crate::scan::{Scanner, is_candidate};
 use crate::state::{self, ENGINE, Phase, SEGMENT};
-use crate::{activate, drops, forkd, fresh, handlers, heap, kswapd, locks, moves, register, supervisor};
+use crate::{HEAP, activate, drops, forkd, fresh, handlers, kswapd, locks, moves, register};
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use uswap_engine::platform::Platform;
+use uswap_host::supervisor;
 use uswap_os::maps::Maps;
 use uswap_os::memory::{self, Access, Mapping};
 use uswap_os::thread::BlockedSignals;
@@ -223,7 +224,7 @@ fn forget_parent() {
     // SAFETY: 1. a forked child has only the thread that forked.
     unsafe { kswapd::STACK.reset_after_fork() };
     state::reset_requests();
-    heap::HEAP.reset();
+    HEAP.reset();
 }
 
 /// On the child's kswapd: registers the memory again, with descriptors of its own. If that cannot be, everything comes home.

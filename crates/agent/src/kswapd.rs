@@ -5,13 +5,14 @@ use crate::handlers::Preferred;
 use crate::scan::Scanner;
 use crate::state::{self, ENGINE, Phase, Request, SEGMENT};
 use crate::sync::run;
-use crate::{activate, affinity, fork, fresh, handlers, leave, locks, say, start, supervisor, swap_files};
+use crate::{activate, affinity, fork, fresh, handlers, leave, locks, say, start};
 use core::sync::atomic::{AtomicU32, Ordering};
 use uswap_core::balance::Headroom;
 use uswap_core::budget::Signal;
 use uswap_core::counters::Counter;
 use uswap_core::segment::Segment;
 use uswap_engine::Workspace;
+use uswap_host::{supervisor, swap_files};
 use uswap_os::clock;
 use uswap_os::fd::Timeout;
 use uswap_os::futex::{self, Scope};
@@ -82,17 +83,18 @@ extern "C" fn kswapd(begin: usize) {
 /// Gets the record of this process and works until the process leaves the run.
 fn find_place(segment: &'static Segment<'static>, begin: usize) {
     if begin == Begin::TakeOver as usize {
-        if let Err(reason) = supervisor::claim_record(segment) {
+        if let Err(reason) = supervisor::claim_record(segment, state::mm()) {
             crate::fatal(format_args!(
                 "as a forked child it has no place in its run ({reason}), and part of it is swapped"
             ));
         }
     } else {
         sleep_first(segment);
-        if supervisor::take_record(segment).is_none() {
+        let Some((mm, _)) = supervisor::take_record(segment, core::convert::identity) else {
             state::set_phase(Phase::Outside);
             return;
-        }
+        };
+        state::set_mm(mm);
     }
     start::announce(segment);
     // Messages go to the supervisor's standard error: the table of this thread has no descriptor of the program.
@@ -212,9 +214,9 @@ impl Chores {
         if now_ns > self.due_ns {
             self.due_ns = now_ns + LOOK_NS;
             // Others of the run learn of it too.
-            supervisor::lives();
+            let lives = supervisor::lives(segment);
             affinity::let_go_of_the_dead(segment);
-            if !self.is_alone && !supervisor::lives() {
+            if !self.is_alone && !lives {
                 self.is_alone = true;
                 say::supervisor_is_gone(segment);
             }

@@ -13,13 +13,11 @@ extern crate alloc;
 mod activate;
 mod affinity;
 mod allocations;
-mod contend;
 mod drops;
 mod fork;
 mod forkd;
 mod fresh;
 mod handlers;
-mod heap;
 mod hooks;
 mod kswapd;
 mod leave;
@@ -32,8 +30,6 @@ mod say;
 mod scan;
 mod start;
 mod state;
-mod supervisor;
-mod swap_files;
 mod sync;
 
 use uswap_identity::Note;
@@ -43,6 +39,10 @@ use uswap_os::process;
 #[used]
 #[unsafe(link_section = ".note.uswap")]
 static IDENTITY: Note = Note::own();
+
+/// Memory of the engine: nothing is given back.
+#[global_allocator]
+pub(crate) static HEAP: uswap_host::heap::Heap = uswap_host::heap::Heap::new();
 
 /// A broken invariant inside someone else's program: say so and stop, rather than go on with data that may be wrong.
 #[panic_handler]

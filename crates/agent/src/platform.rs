@@ -2,7 +2,6 @@
 //!
 //! Every wait blocks the thread, so every future is ready at once.
 
-use crate::swap_files::OpenFiles;
 use crate::sync::RawLock;
 use crate::{drops, forkd, handlers, hooks, locks, moves, state};
 use core::sync::atomic::Ordering;
@@ -14,6 +13,7 @@ use uswap_engine::platform::{
     Backing, FileBuffer, FileError, Filled, Install, Message, MoveOut, MoveStop, Platform, Register, Touch,
     Wake,
 };
+use uswap_host::swap_files::OpenFiles;
 use uswap_os::fd::Timeout;
 use uswap_os::futex::{self, Scope};
 use uswap_os::gate::{Gate, Lock};

@@ -3,9 +3,10 @@
 //! Must hold: what is fatal, or true for the whole run, is heard though the program has closed or redirected its own standard error. Engine threads have that of
 //! the supervisor under number 2 in their own table ([`crate::kswapd`]), also when the supervisor is gone; threads of the program reach it through /proc while it lives.
 
-use crate::{state, supervisor};
+use crate::state;
 use core::fmt::Arguments;
 use uswap_core::segment::{Notice, Segment};
+use uswap_host::supervisor;
 use uswap_os::fd::{Fd, write_raw};
 use uswap_os::message::MESSAGE_BYTES_MAX;
 use uswap_os::process;

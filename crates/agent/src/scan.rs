@@ -8,7 +8,7 @@ use crate::platform::TRASH_BYTES;
 use crate::register::register;
 use crate::state::AgentEngine;
 use crate::sync::run;
-use crate::{activate, fork, fresh, handlers, heap, hooks, kswapd, locks, state};
+use crate::{HEAP, activate, fork, fresh, handlers, hooks, kswapd, locks, state};
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering;
 use uswap_engine::Workspace;
@@ -354,7 +354,7 @@ pub fn for_each_own(visit: &mut dyn FnMut(usize, usize)) {
     };
     let (image_start, image_end) = own_image();
     show(image_start, image_end - image_start);
-    let (heap_start, heap_end) = heap::HEAP.range();
+    let (heap_start, heap_end) = HEAP.range();
     show(heap_start, heap_end - heap_start);
     let stacks = handlers::STACKS.iter().chain([&kswapd::STACK, &crate::forkd::STACK]);
     for (start, bytes) in stacks.filter_map(|stack| stack.range()) {

@@ -15,7 +15,7 @@ use uswap_bench::args::BenchArguments;
 use crate::control::parse_age;
 use crate::named::{Named, parse_protect, parse_weight};
 use crate::size::{Share, parse_min_free, parse_ram, parse_ram_of_machine, parse_share, parse_write_limit};
-use crate::supervisor::{Cpus, OnFull};
+use crate::supervisor::{Cpus, Faults, OnFull};
 use crate::swap_place::{SwapPlace, parse_swap_place};
 
 /// Run a program in less memory than it uses: swap in user space.
@@ -108,6 +108,9 @@ pub struct RunArguments {
     /// Processors for the program: one while it mostly waits for its pages and that is measured to help, all, or one
     #[arg(long, value_name = "WHICH", default_value = "auto")]
     pub cpus: CpusArgument,
+    /// Who brings pages back: threads of uswap, or the program's own threads (experimental: needs no privilege; see SEMANTICS)
+    #[arg(long, value_name = "WHO", default_value = "message")]
+    pub faults: FaultsArgument,
     /// Write the closing report to FILE as JSON
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
@@ -148,6 +151,24 @@ impl From<OnFullArgument> for OnFull {
             OnFullArgument::Grow => Self::Grow,
             OnFullArgument::Stop => Self::Stop,
             OnFullArgument::Kill => Self::Kill,
+        }
+    }
+}
+
+/// `--faults` as typed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum FaultsArgument {
+    /// Threads of uswap, which the kernel sends a message
+    Message,
+    /// The thread that meets the fault (experimental)
+    Thread,
+}
+
+impl From<FaultsArgument> for Faults {
+    fn from(argument: FaultsArgument) -> Self {
+        match argument {
+            FaultsArgument::Message => Self::Message,
+            FaultsArgument::Thread => Self::Thread,
         }
     }
 }

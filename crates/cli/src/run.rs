@@ -39,7 +39,8 @@ fn start_and_stay(arguments: &RunArguments) -> Result<Ending, StartFailure> {
     let own_path = std::env::current_exe().map_err(|error| {
         StartFailure::own(format!("uswap cannot find its own file ({error}): is /proc mounted?"))
     })?;
-    let agent = agent_file::find_and_check(std::env::var_os("USWAP_AGENT").as_deref(), &own_path)?;
+    let named = std::env::var_os("USWAP_AGENT");
+    let agent = agent_file::find_and_check(named.as_deref(), &own_path, arguments.faults.into())?;
     let mut json = arguments.json.as_deref().map(create_json).transpose()?;
     let options = options(arguments, &agent)?;
     if arguments.verbose > 0 {
@@ -145,6 +146,7 @@ fn options(arguments: &RunArguments, agent: &Path) -> Result<Options, StartFailu
         rules: named::rules(&arguments.protect, &arguments.weight, arguments.ram)
             .map_err(StartFailure::own)?,
         cpus: arguments.cpus.into(),
+        faults: arguments.faults.into(),
         allow_tmpfs: arguments.allow_tmpfs,
         keep_after_setuid: arguments.keep_after_setuid,
         agent: agent.to_owned(),

@@ -99,6 +99,13 @@ impl Slot {
         self.alternate_stack.load(Ordering::Relaxed)
     }
 
+    /// The alternate stack that the program asked for: first byte and length.
+    pub fn program_stack(&self) -> Option<(usize, usize)> {
+        let [start, bytes, flags] = &self.program_stack;
+        let is_off = flags.load(Ordering::Relaxed) & kernel::SS_DISABLE != 0;
+        (!is_off).then(|| (start.load(Ordering::Relaxed), bytes.load(Ordering::Relaxed)))
+    }
+
     /// Head of the list of robust mutexes that the kernel walks when the thread ends; 0: none was set
     /// since the thread is known.
     pub fn robust_list(&self) -> usize {
@@ -216,6 +223,25 @@ pub(crate) fn prepare() -> Result<()> {
 pub fn slots() -> impl Iterator<Item = &'static Slot> {
     let used_max = USED_MAX.load(Ordering::Acquire);
     (0..used_max).map(slot_at).filter(|slot| slot.state.load(Ordering::Acquire) == USED)
+}
+
+/// Calls `visit` with start and bytes of each mapping that was made for threads, and stays.
+pub fn for_each_mapping(visit: &mut impl FnMut(usize, usize)) {
+    let start = SLOTS.load(Ordering::Acquire);
+    if start == 0 {
+        return;
+    }
+    visit(start, THREADS_MAX * size_of::<Slot>() + KEYS * size_of::<KeyEntry>());
+    for index in 0..USED_MAX.load(Ordering::Acquire) {
+        let stack = slot_at(index).alternate_stack();
+        if stack != 0 {
+            visit(stack - PAGE_BYTES, ALTERNATE_STACK_BYTES + PAGE_BYTES);
+        }
+        let calls = slot_at(index).call_stacks.load(Ordering::Relaxed);
+        if calls != 0 {
+            visit(calls, CALL_STACKS * CALL_STACK_BYTES);
+        }
+    }
 }
 
 /// Is this the only thread that is known?

@@ -68,6 +68,12 @@ impl Pagemap {
         })
     }
 
+    /// [`Pagemap::open`], through a descriptor that `keep` may give another number.
+    pub fn open_as(keep: fn(Fd) -> Fd) -> Result<Pagemap> {
+        let Pagemap { file, scan_missing } = Pagemap::open()?;
+        Ok(Pagemap { file: keep(file), scan_missing })
+    }
+
     /// Those of `page_count` pages (at most [`PAGES_MAX`]) from `start` on, a multiple of 4096, that are present.
     pub fn present(&self, start: usize, page_count: usize) -> Result<PageBits> {
         self.look(start, page_count, What::Present)

@@ -81,6 +81,11 @@ pub struct StatmFile(Fd);
 
 impl StatmFile {
     /// Opens it; `None` is the calling process.
+    pub fn open_as(process_id: Option<u32>, keep: fn(Fd) -> Fd) -> Result<StatmFile> {
+        StatmFile::open(process_id).map(|StatmFile(file)| StatmFile(keep(file)))
+    }
+
+    /// Opens it for a process, or this one.
     pub fn open(process_id: Option<u32>) -> Result<StatmFile> {
         Fd::open(path(process_id, "statm").as_c_str(), abi::O_RDONLY, 0).map(StatmFile)
     }

@@ -122,7 +122,7 @@ fn userfaultfd(probe: &Probe, surroundings: &Surroundings) -> Finding {
     let name = "userfaultfd";
     match probe.uffd {
         Ok(UffdSource::Device) => works(name, "by /dev/userfaultfd".to_owned(), why),
-        Ok(UffdSource::SystemCall | UffdSource::ForkEvent) => {
+        Ok(UffdSource::SystemCall | UffdSource::ForkEvent | UffdSource::UserMode) => {
             works(name, "by the system call".to_owned(), why)
         }
         Err(UffdError::Features { errno, .. }) => Finding {

@@ -15,6 +15,7 @@ use uswap_os::probe::Probe;
 
 use crate::args::DoctorArguments;
 use crate::message::{say, write_stdout};
+use crate::supervisor::Faults;
 use crate::{agent_file, human};
 use findings::{Finding, Surroundings, Verdict};
 
@@ -54,7 +55,8 @@ pub fn doctor(arguments: &DoctorArguments) -> i32 {
 fn find_agent() -> Result<String, String> {
     let own_path =
         std::env::current_exe().map_err(|error| format!("uswap cannot find its own file ({error})"))?;
-    let agent = agent_file::find_and_check(std::env::var_os("USWAP_AGENT").as_deref(), &own_path);
+    let named = std::env::var_os("USWAP_AGENT");
+    let agent = agent_file::find_and_check(named.as_deref(), &own_path, Faults::Message);
     agent.map(|path| path.display().to_string()).map_err(|failure| failure.message)
 }
 

@@ -62,6 +62,8 @@ pub struct Options {
     pub rules: Vec<Rule>,
     /// Where threads may run.
     pub cpus: Cpus,
+    /// Who brings pages back.
+    pub faults: Faults,
     /// Accept a swap directory in memory.
     pub allow_tmpfs: bool,
     /// Keep managing a process that changes its credentials.
@@ -142,6 +144,15 @@ pub enum Cpus {
     All,
     /// One.
     One,
+}
+
+/// Who brings the pages of the program back.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Faults {
+    /// Threads of the agent, which the kernel sends a message.
+    Message,
+    /// The thread that meets the fault.
+    Thread,
 }
 
 /// What a thread of the supervisor does until the run ends.

@@ -27,7 +27,7 @@ use super::holders::Holders;
 use super::pressure::Pressure;
 use super::processes::Processes;
 use super::stop::Stop;
-use super::{OnFull, Options};
+use super::{Faults, OnFull, Options};
 use crate::message::say;
 use crate::report::Unmanaged;
 
@@ -79,7 +79,11 @@ pub struct Peaks {
 
 impl Shared {
     pub fn new(options: Options) -> anyhow::Result<Shared> {
-        Uffd::open(Features::EVENTS.without(Features::EVENT_FORK)).map_err(|error| {
+        let uffd = match options.faults {
+            Faults::Message => Uffd::open(Features::EVENTS.without(Features::EVENT_FORK)),
+            Faults::Thread => Uffd::open_in_thread(),
+        };
+        uffd.map_err(|error| {
             anyhow!(
                 "faults cannot be served here: {error}. uswap needs userfaultfd to bring pages back; \
                  'uswap doctor' says what is missing and how to mend it"

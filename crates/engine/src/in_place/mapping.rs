@@ -10,8 +10,14 @@ use crate::region::TablesFull;
 use crate::release::put_entries;
 use core::iter;
 use uswap_core::counters::Counter;
+use uswap_core::page_table::PAGES_MAX;
 use uswap_core::page_word::{Afterwards, PageSlot, PageWord, Place, Remove};
 use uswap_units::{BLOCK_PAGES, PageId, PageRange};
+
+/// Stored, protected, or being worked on.
+fn is_away(word: PageWord) -> bool {
+    word.is_managed() && (word.is_locked() || word.is_protected() || word.place() == Place::Swapped)
+}
 
 impl<'a, W: World> AddressSpace<'a, W> {
     fn slots_of(&self, range: PageRange) -> impl Iterator<Item = (PageId, PageSlot<'a>)> + use<'a, W> {
@@ -111,10 +117,20 @@ impl<'a, W: World> AddressSpace<'a, W> {
 
     /// The first page of the range that is not in the program as the kernel has it: stored, protected, or being worked on.
     pub fn first_away(&self, range: PageRange) -> Option<PageId> {
-        let is_away = |word: PageWord| {
-            word.is_managed() && (word.is_locked() || word.is_protected() || word.place() == Place::Swapped)
-        };
         self.slots_of(range).find(|(_, slot)| is_away(slot.load())).map(|(page, _)| page)
+    }
+
+    /// Calls `visit` with each such page; whether there was one.
+    pub fn for_each_away_in(&self, range: PageRange, mut visit: impl FnMut(PageId)) -> bool {
+        let away = self.slots_of(range).filter(|(_, slot)| is_away(slot.load()));
+        away.map(|(page, _)| visit(page)).count() > 0
+    }
+
+    /// Calls `visit` with each page whose content is not in the program; whether there was one.
+    pub fn for_each_away(&self, mut visit: impl FnMut(PageId)) -> bool {
+        let all = PageRange { start: PageId(0), end: PageId(PAGES_MAX) };
+        let away = self.slots_of(all).filter(|(_, slot)| slot.load().place() == Place::Swapped);
+        away.map(|(page, _)| visit(page)).count() > 0
     }
 
     /// Runs of clean pages in the range, in order: what has to be protected again in a forked child.

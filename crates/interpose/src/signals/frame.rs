@@ -18,7 +18,7 @@ use super::ours;
 use crate::call::Call;
 use crate::entry::RED_ZONE_BYTES;
 use crate::kernel::{self, Action, SS_DISABLE, SignalInfo, Stack, UserContext, nr, signal_bit};
-use crate::thread::{self, Slot};
+use crate::thread;
 
 const CONTEXT_BYTES: usize = size_of::<UserContext>();
 const INFO_BYTES: usize = 128;
@@ -43,7 +43,7 @@ pub(super) unsafe fn start_handler(
     let slot = thread::current();
     let wants_stack = action.flags & abi::SA_ONSTACK as usize != 0;
     let program_sp = slot.program_stack_pointer(context.rsp);
-    let top = match program_stack(slot) {
+    let top = match slot.program_stack() {
         Some((start, bytes)) if wants_stack && program_sp.wrapping_sub(start) > bytes => start + bytes,
         // On it already, if it is one of our call stacks for a call from there.
         Some(_) if wants_stack => program_sp - RED_ZONE_BYTES,
@@ -127,13 +127,6 @@ pub(super) unsafe extern "C" fn restorer() {
     naked_asm!("mov rax, 15", "syscall")
 }
 
-/// The alternate stack that the program asked for.
-fn program_stack(slot: &Slot) -> Option<(usize, usize)> {
-    let [start, bytes, flags] = &slot.program_stack;
-    let is_off = flags.load(Ordering::Relaxed) & SS_DISABLE != 0;
-    (!is_off).then(|| (start.load(Ordering::Relaxed), bytes.load(Ordering::Relaxed)))
-}
-
 fn vector_bytes(at: usize) -> usize {
     // SAFETY:
     // 1. The kernel's area is at least 512 bytes long; the last 48 of them are its own notes.
@@ -151,7 +144,8 @@ pub(super) fn change_stack(call: &Call, stack_pointer: usize) -> isize {
     let [new_at, old_at, ..] = call.arguments;
     let slot = thread::current();
     let [start, bytes, flags] = &slot.program_stack;
-    let is_on_it = program_stack(slot)
+    let is_on_it = slot
+        .program_stack()
         .is_some_and(|(start, bytes)| stack_pointer > start && stack_pointer - start <= bytes);
     let shown = Stack {
         start: start.load(Ordering::Relaxed),

@@ -42,6 +42,10 @@ impl Features {
     pub const MOVE: Features = Features(abi::UFFD_FEATURE_MOVE as u64);
     /// [`Uffd::poison`].
     pub const POISON: Features = Features(abi::UFFD_FEATURE_POISON as u64);
+    /// A fault is a SIGBUS of the thread that met it, and no message.
+    pub const SIGBUS: Features = Features(abi::UFFD_FEATURE_SIGBUS as u64);
+    /// Write protection of pages.
+    pub const WRITE_PROTECT: Features = Features(abi::UFFD_FEATURE_PAGEFAULT_FLAG_WP as u64);
     /// The four events.
     pub const EVENTS: Features =
         Self::EVENT_FORK.and(Self::EVENT_REMAP).and(Self::EVENT_REMOVE).and(Self::EVENT_UNMAP);
@@ -71,6 +75,8 @@ pub enum UffdSource {
     SystemCall,
     /// The fork event of another one.
     ForkEvent,
+    /// The system call, for faults of user mode only: anybody may have it.
+    UserMode,
 }
 
 /// Why there is no userfaultfd.
@@ -114,6 +120,8 @@ pub enum Mode {
     Missing,
     /// Only writes to write-protected pages; missing pages are the kernel's. Enough for the destination of MOVE.
     WriteProtect,
+    /// Both.
+    MissingAndProtected,
 }
 
 /// One userfaultfd, non-blocking and close-on-exec.
@@ -150,6 +158,15 @@ impl Uffd {
         };
         handshake(&fd, wanted).map_err(|errno| UffdError::Features { wanted, errno })?;
         Ok(Uffd { fd, source, features: wanted })
+    }
+
+    /// Opens one for faults of user mode, which come as SIGBUS to the thread that meets them: no privilege is needed. A system call that meets such a page answers EFAULT.
+    pub fn open_in_thread() -> core::result::Result<Uffd, UffdError> {
+        let wanted = Features::SIGBUS.and(Features::WRITE_PROTECT);
+        let fd = open_system_call(abi::UFFD_USER_MODE_ONLY)
+            .map_err(|errno| UffdError::Features { wanted: Features::NONE, errno })?;
+        handshake(&fd, wanted).map_err(|errno| UffdError::Features { wanted, errno })?;
+        Ok(Uffd { fd, source: UffdSource::UserMode, features: wanted })
     }
 
     /// Takes over the descriptor of a [`Message::Fork`]. It serves the child; its features are those of the parent's.
@@ -202,6 +219,7 @@ impl Uffd {
         let mode = match mode {
             Mode::Missing => abi::UFFDIO_REGISTER_MODE_MISSING,
             Mode::WriteProtect => abi::UFFDIO_REGISTER_MODE_WP,
+            Mode::MissingAndProtected => abi::UFFDIO_REGISTER_MODE_MISSING | abi::UFFDIO_REGISTER_MODE_WP,
         };
         let mut request = abi::uffdio_register { range: range(start, bytes), mode: mode as u64, ioctls: 0 };
         // SAFETY:

@@ -142,6 +142,24 @@ impl Uffd {
         progress
     }
 
+    /// [`Uffd::copy_pages`], and the first write to each of the pages is a fault.
+    pub fn copy_pages_protected(&self, target: usize, pages: &[[u8; crate::PAGE_BYTES]]) -> Progress {
+        go_on(size_of_val(pages), |done| {
+            let mut request = abi::uffdio_copy {
+                dst: (target + done) as u64,
+                src: (pages.as_ptr() as usize + done) as u64,
+                len: (size_of_val(pages) - done) as u64,
+                mode: abi::UFFDIO_COPY_MODE_WP as u64,
+                copy: 0,
+            };
+            // SAFETY:
+            // 1. The request takes this structure.
+            // 2. It reads `pages`, a live shared reference of the size, and maps new pages only where none is and where the kernel has it registered.
+            let answer = unsafe { sys::ioctl(self.fd.raw(), UFFDIO_COPY, &mut request) };
+            (answer, request.copy)
+        })
+    }
+
     /// [`Uffd::copy`] of one page out of an ordinary buffer.
     pub fn copy_page(&self, target: usize, page: &[u8; crate::PAGE_BYTES], wake: Wake) -> Progress {
         self.copy_pages(target, core::slice::from_ref(page), wake)

@@ -5,7 +5,6 @@
 //!
 //! Must hold: the record of the process says which files it has open, and says so as soon as they are; the run writes to a file only when all processes have said so.
 
-use crate::state::SEGMENT;
 use crate::supervisor;
 use core::mem::ManuallyDrop;
 use core::sync::atomic::{AtomicI32, Ordering};
@@ -21,12 +20,20 @@ use uswap_units::limits::SWAP_FILES_MAX;
 const NOT_OPEN: i32 = -1;
 
 /// Descriptors of the files, by their numbers in the run.
-pub struct OpenFiles([AtomicI32; SWAP_FILES_MAX]);
+pub struct OpenFiles {
+    descriptors: [AtomicI32; SWAP_FILES_MAX],
+    segment: Segment<'static>,
+    keep: Keep,
+}
+
+/// What becomes of a descriptor that was opened: it may get another number.
+pub type Keep = fn(Fd) -> Fd;
 
 impl OpenFiles {
     /// All that the run has now; the record says so. None: one of them cannot be opened.
-    pub fn of_the_run(segment: &Segment<'_>, record: MmRecord<'_>) -> Option<OpenFiles> {
-        let open = OpenFiles([const { AtomicI32::new(NOT_OPEN) }; SWAP_FILES_MAX]);
+    pub fn of_the_run(segment: Segment<'static>, record: MmRecord<'_>, keep: Keep) -> Option<OpenFiles> {
+        let descriptors = [const { AtomicI32::new(NOT_OPEN) }; SWAP_FILES_MAX];
+        let open = OpenFiles { descriptors, segment, keep };
         let mut held = HeldFiles::default();
         for follow in segment.slots().files().to_follow(held) {
             let Follow::Open(file) = follow else { continue };
@@ -43,13 +50,14 @@ impl OpenFiles {
         let flags = SwapFile::flags(caching(file));
         let Ok(opened) = supervisor::open(file.spec.descriptor, flags) else { return false };
         // Release pairs with `read`.
-        self.0[usize::from(file.id.0)].store(opened.into_raw(), Ordering::Release);
+        let number = (self.keep)(opened).into_raw();
+        self.descriptors[usize::from(file.id.0)].store(number, Ordering::Release);
         true
     }
 
     /// Nothing can be read through its number any more. Reads that are under way end as if nothing had happened.
     fn close(&self, file: FileId) {
-        let number = self.0[usize::from(file.0)].load(Ordering::Acquire);
+        let number = self.descriptors[usize::from(file.0)].load(Ordering::Acquire);
         if number != NOT_OPEN
             && let Ok(unreadable) = Event::new()
         {
@@ -59,9 +67,9 @@ impl OpenFiles {
 
     /// Reads whole slots at `offset` among those of all files.
     pub fn read(&self, offset: u64, bytes: usize, buffer: &mut FileBuffer) -> Result<(), FileError> {
-        let place = SEGMENT.get().and_then(|segment| segment.slots().files().locate(offset));
+        let place = self.segment.slots().files().locate(offset);
         let Some((file, start)) = place else { return Err(FileError::Short) };
-        let descriptor = self.0[usize::from(file.id.0)].load(Ordering::Acquire);
+        let descriptor = self.descriptors[usize::from(file.id.0)].load(Ordering::Acquire);
         if descriptor == NOT_OPEN {
             return Err(FileError::Short);
         }
@@ -107,7 +115,7 @@ pub fn follow(
 
 impl Drop for OpenFiles {
     fn drop(&mut self) {
-        for descriptor in &mut self.0 {
+        for descriptor in &mut self.descriptors {
             if *descriptor.get_mut() != NOT_OPEN {
                 drop(Fd::from_raw(*descriptor.get_mut()));
             }

@@ -1,4 +1,4 @@
-//! The engine's memory: one anonymous mapping, handed out from front to back. Used only while the engine is built; nothing on the fault path allocates.
+//! The memory of the library that is preloaded: one anonymous mapping, handed out from front to back. Used only while the engine is built; nothing on the fault path allocates.
 //!
 //! Must hold: it is never registered with a userfaultfd, and a forked child starts anew at the front, with zeros. So what is wanted zeroed is zeros already, and costs memory only where it is used.
 
@@ -9,6 +9,7 @@ use uswap_os::memory::{self, Access, Mapping};
 /// Room for the workspaces, the arena's lists and the engine of one process. Only touched pages cost memory.
 const HEAP_BYTES: usize = 10 << 20;
 
+/// An allocator for a static.
 pub struct Heap {
     start: AtomicUsize,
     next: AtomicUsize,
@@ -16,11 +17,16 @@ pub struct Heap {
     is_used: AtomicBool,
 }
 
-#[global_allocator]
-pub static HEAP: Heap =
-    Heap { start: AtomicUsize::new(0), next: AtomicUsize::new(0), is_used: AtomicBool::new(false) };
-
 impl Heap {
+    /// Not mapped yet.
+    #[allow(
+        clippy::new_without_default,
+        reason = "it is made in a static, where a default cannot be asked for"
+    )]
+    pub const fn new() -> Heap {
+        Heap { start: AtomicUsize::new(0), next: AtomicUsize::new(0), is_used: AtomicBool::new(false) }
+    }
+
     /// First and last address, once it is mapped.
     pub fn range(&self) -> (usize, usize) {
         let start = self.start.load(Ordering::Acquire);

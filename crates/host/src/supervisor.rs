@@ -3,9 +3,9 @@
 //! Descriptors come through `/proc/PID/fd`. Where that is no way (another user, a pid or mount namespace of its own), the
 //! supervisor sends them over a socket with an abstract name. What must hold: a number is never taken for a process that it
 //! may not be. The supervisor's number is followed only to a segment that is this run's; and this process is known by the
-//! lock of its record ([`uswap_os::record_lock`]), which kswapd holds in its own descriptor table.
+//! lock of its record ([`uswap_os::record_lock`]), which is held in the descriptor table of the thread that evicts.
 
-use crate::state::{self, SEGMENT};
+use crate::swap_files::Keep;
 use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
 use uswap_core::budget::Signal;
 use uswap_core::mm::{Hands, SUPERVISOR_LOCK_BYTE, lock_byte};
@@ -15,7 +15,7 @@ use uswap_os::futex::{self, Scope};
 use uswap_os::sys::{Result, abi};
 use uswap_os::text::{TextBuffer, take_number};
 use uswap_os::{clock, process, record_lock, socket};
-use uswap_units::MmId;
+use uswap_units::{MmId, TableId};
 
 static PID: AtomicU32 = AtomicU32::new(0);
 static SEGMENT_NUMBER: AtomicI32 = AtomicI32::new(-1);
@@ -94,9 +94,9 @@ fn receive(number: i32) -> Result<Fd> {
     socket::receive_descriptor(&socket)
 }
 
-/// On kswapd of a process that has no record yet: takes one, and holds its lock. None: too many processes.
-pub fn take_record(segment: &Segment<'static>) -> Option<()> {
-    let file = segment_to_hold().ok()?;
+/// In the descriptor table that shall hold the lock, for a process that has no record yet: takes one, and holds its lock. None: too many processes.
+pub fn take_record(segment: &Segment<'static>, keep: Keep) -> Option<(MmId, TableId)> {
+    let file = keep(segment_to_hold().ok()?);
     let try_lock = |mm: MmId| record_lock::try_lock(&file, lock_byte(mm)).unwrap_or(false);
     let unlock = |mm: MmId| {
         let _was_held = record_lock::unlock(&file, lock_byte(mm));
@@ -107,14 +107,12 @@ pub fn take_record(segment: &Segment<'static>) -> Option<()> {
         return None;
     };
     record.set_root(root);
-    state::set_mm(record.id());
     HELD.store(file.into_raw(), Ordering::Release);
-    Some(())
+    Some((record.id(), root))
 }
 
-/// On kswapd of a forked child: takes over the record that its parent made for it.
-pub fn claim_record(segment: &Segment<'static>) -> core::result::Result<(), &'static str> {
-    let mm = state::mm();
+/// The same in a forked child: takes over the record that its parent made for it.
+pub fn claim_record(segment: &Segment<'static>, mm: MmId) -> core::result::Result<(), &'static str> {
     let Ok(file) = segment_to_hold() else {
         // Without a supervisor nobody asks for the lock, and nobody can hand the segment over.
         return if is_abandoned(segment) && segment.mms().record(mm).claim_forked() {
@@ -152,9 +150,8 @@ pub fn reset_after_fork() {
 }
 
 /// Whether the supervisor lives. On engine threads, which have the descriptor table of kswapd.
-pub fn lives() -> bool {
+pub fn lives(segment: &Segment<'_>) -> bool {
     let held = HELD.load(Ordering::Acquire);
-    let Some(segment) = SEGMENT.get() else { return true };
     if held < 0 || segment.budget().is_abandoned() {
         return !segment.budget().is_abandoned();
     }

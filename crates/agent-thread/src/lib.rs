@@ -1,0 +1,69 @@
+//! The library that `uswap run --faults thread` preloads into programs: a constructor, and what a library without the standard one needs.
+//!
+//! All else is in `host`. What must hold: no code here runs before the constructor, and it runs before the program has threads.
+#![no_std]
+
+mod bytes;
+
+use core::ffi::{c_char, c_int};
+use uswap_host::heap::Heap;
+use uswap_host::invitation::Invitation;
+use uswap_host::{Process, Run, own_memory};
+use uswap_identity::Note;
+use uswap_os::{message, process};
+
+/// Says which sources this was built from. `uswap run` reads it in the file before it has it preloaded. Linkers make a note of what is in a section of such a name.
+#[used]
+#[unsafe(link_section = ".note.uswap")]
+static IDENTITY: Note = Note::own();
+
+/// Memory of the engine: nothing is given back.
+#[global_allocator]
+static HEAP: Heap = Heap::new();
+
+static PROCESS: Process = Process::new();
+
+/// Standard error of the program.
+const MESSAGES_FD: i32 = 2;
+
+/// A broken invariant inside someone else's program: say so and stop, rather than go on with data that may be wrong.
+#[panic_handler]
+fn panic(info: &core::panic::PanicInfo<'_>) -> ! {
+    message::write_message(
+        MESSAGES_FD,
+        format_args!("uswap: internal error, the program is stopped to keep its data from harm: {info}\n"),
+    );
+    let _sent = process::kill(process::process_id(), 9);
+    process::exit_process(134)
+}
+
+#[used]
+#[unsafe(link_section = ".init_array")]
+static CONSTRUCTOR: extern "C" fn(c_int, *const *const c_char, *const *const c_char) = constructor;
+
+extern "C" fn constructor(_: c_int, _: *const *const c_char, environment: *const *const c_char) {
+    // SAFETY: 1. it is what the dynamic linker hands to every constructor, before threads of the program run.
+    if let Some(invitation) = unsafe { Invitation::find(environment) } {
+        join(invitation);
+    }
+}
+
+fn join(invitation: Invitation) -> Option<()> {
+    if !HEAP.prepare() {
+        return None;
+    }
+    let (start, end) = HEAP.range();
+    own_memory::add(start, end - start);
+    let opened = invitation.open()?;
+    let run = Run { segment: opened.segment, segment_start: opened.start };
+    if let Err(reason) = PROCESS.start(run) {
+        message::write_message(
+            MESSAGES_FD,
+            format_args!(
+                "uswap: process {} is left alone: {reason}. Run 'uswap doctor'.\n",
+                process::process_id()
+            ),
+        );
+    }
+    Some(())
+}

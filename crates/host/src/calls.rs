@@ -1,0 +1,264 @@
+//! A system call of the program, before and after the kernel.
+
+use crate::own_stack::on_own_stack;
+use crate::process::{Phase, Process, say};
+use crate::{descriptors, run};
+use core::ffi::c_void;
+use core::sync::atomic::Ordering;
+use uswap_core::page_table::PAGES_MAX;
+use uswap_engine::platform::Touch;
+use uswap_interpose::buffers::{Begun, Boundary, StackPoint};
+use uswap_interpose::table::{Kind, row};
+use uswap_interpose::thread::Slot;
+use uswap_interpose::{Before, Call, Context, Fault, Interposer, NewProcess};
+use uswap_os::fd::Event;
+use uswap_os::sys::{self, abi};
+use uswap_units::{PageId, PageRange};
+
+/// The word of a thread's slot that says for which part of its stack was seen to.
+const STACK_SEEN: usize = 0;
+/// What lies below the stack pointer and above it, to be kept in RAM: the kernel writes the frames of signals there.
+const STACK_BELOW_BYTES: u64 = 128 * 1024;
+const STACK_ABOVE_BYTES: u64 = 64 * 1024;
+/// A stack pointer that stays in so many bytes is not looked at again.
+const STACK_STEP_SHIFT: u32 = 15;
+
+/// Makes a call as it stands.
+pub(crate) fn make(call: &Call) -> isize {
+    let [a, b, c, d, e, f] = call.arguments;
+    // SAFETY:
+    // 1. It is the program's own call, or one that asks less.
+    let answer = unsafe { sys::syscall6(call.number as u32, a, b, c, d, e, f) };
+    answer.map_or_else(|errno| -(errno.number() as isize), |value| value as isize)
+}
+
+fn stack_point(context: &Context) -> StackPoint {
+    let pointer = context.stack_pointer() as u64;
+    let stack = match context.slot().program_stack() {
+        Some((start, bytes)) if (start..=start + bytes).contains(&(pointer as usize)) => start as u64,
+        _ => 0,
+    };
+    StackPoint { pointer, stack }
+}
+
+impl Process {
+    fn boundary(&self, context: &Context) -> Boundary<'_, Process> {
+        Boundary::new(self, self.hazards().slot(context.slot().index()))
+    }
+
+    fn before_special(&self, kind: Kind, call: &Call, context: &Context) -> Option<Before> {
+        match kind {
+            Kind::Mapping => Some(Before::Answer(self.serve_mapping(call, context))),
+            Kind::Process if copies_memory(call) => {
+                self.prepare_fork(context.slot());
+                Some(Before::PassThenAfter)
+            }
+            Kind::Asynchronous => {
+                self.come_home(context.slot(), "it lets the kernel use its memory behind its back");
+                None
+            }
+            _ => None,
+        }
+    }
+
+    /// The kernel writes to the stacks of threads when it likes: what is around the stack pointer stays.
+    #[inline]
+    fn see_to_stack(&self, slot: &Slot, stack_pointer: u64) {
+        let step = (stack_pointer >> STACK_STEP_SHIFT) as usize;
+        if slot.user[STACK_SEEN].load(Ordering::Relaxed) != step {
+            self.keep_stack(slot, stack_pointer);
+            slot.user[STACK_SEEN].store(step, Ordering::Relaxed);
+        }
+    }
+
+    #[cold]
+    fn keep_stack(&self, slot: &Slot, stack_pointer: u64) {
+        let start = stack_pointer.saturating_sub(STACK_BELOW_BYTES);
+        let range = PageRange::of_addresses(start, stack_pointer + STACK_ABOVE_BYTES);
+        if self.space().is_some_and(|space| space.page_table().first_managed(range).is_some()) {
+            on_own_stack(slot, || self.keep_range(range));
+        }
+    }
+
+    /// The managed pages of a range are brought, may be written, and stay. On a stack of ours.
+    pub(crate) fn keep_range(&self, range: PageRange) {
+        let Some(space) = self.space() else { return };
+        {
+            let _nobody_evicts = self.mappings.exclusive();
+            space.pin(range);
+        }
+        self.bring_range(range, Touch::Write);
+    }
+
+    /// Brings the managed pages of a range, as if they were touched so.
+    pub(crate) fn bring_range(&self, range: PageRange, touch: Touch) {
+        let Some(space) = self.space() else { return };
+        let mut rest = range;
+        while let Some(first) = space.page_table().first_managed(rest) {
+            if !space.is_ready(first, touch) {
+                let _what_cannot_be_filled_is_not_mapped = self.bring(first, touch);
+            }
+            rest.start = first.plus(1);
+        }
+    }
+
+    /// A child gets a copy of this memory: all of it must be there, and stay until it has.
+    fn prepare_fork(&self, slot: &Slot) {
+        if self.phase() != Phase::Active {
+            return;
+        }
+        self.forks.fetch_add(1, Ordering::AcqRel);
+        on_own_stack(slot, || self.bring_all());
+    }
+
+    /// From now on nothing is evicted, and everything is in RAM when this is done.
+    pub(crate) fn bring_all(&self) {
+        let Some(space) = self.space() else { return };
+        space.hold_evicting();
+        // Who was about to drop pages has done so.
+        drop(self.mappings.exclusive());
+        while space.for_each_away(|page| _ = self.bring(page, Touch::Read)) {}
+    }
+
+    /// Its memory comes home, and stays from now on.
+    pub(crate) fn come_home(&self, slot: &Slot, reason: &str) {
+        match self.phase() {
+            Phase::Outside | Phase::Home => (),
+            Phase::Watching => {
+                let _nobody_activates = self.mappings.exclusive();
+                if self.phase() == Phase::Watching {
+                    self.set_phase(Phase::Home);
+                    say(format_args!("it is not managed: {reason}"));
+                }
+            }
+            Phase::Active => on_own_stack(slot, || self.let_go(reason)),
+        }
+    }
+
+    /// Everything comes home, and the kernel serves its faults from then on. On a stack of ours.
+    pub(crate) fn let_go(&self, reason: &str) {
+        const ALL: PageRange = PageRange { start: PageId(0), end: PageId(PAGES_MAX) };
+        let Some(space) = self.space() else { return };
+        space.hold_evicting();
+        let alone = loop {
+            while space.for_each_away_in(ALL, |page| _ = self.bring(page, Touch::Write)) {}
+            let alone = self.mappings.exclusive();
+            if space.first_away(ALL).is_none() {
+                break alone;
+            }
+        };
+        if self.phase() == Phase::Active {
+            // Its last descriptor is gone with that, and what is missing reads as zeros, which is what nobody has touched. The number stays in use.
+            let is_let_go = Event::new().and_then(|other| other.fd().replace(space.world().uffd.fd().raw()));
+            if is_let_go.is_ok() {
+                self.set_phase(Phase::Home);
+            }
+            say(format_args!("its memory came home and stays in RAM: {reason}"));
+        }
+        drop(alone);
+    }
+}
+
+/// Whether a call makes a process with a copy of the memory.
+fn copies_memory(call: &Call) -> bool {
+    match call.number as u32 {
+        abi::__NR_fork => true,
+        abi::__NR_clone => call.arguments[0] as u32 & abi::CLONE_VM == 0,
+        abi::__NR_clone3 => {
+            let mut flags = [0; 8];
+            let is_read = crate::program_copy::read(call.arguments[0], &mut flags);
+            is_read && u64::from_ne_bytes(flags) & u64::from(abi::CLONE_VM) == 0
+        }
+        _ => false,
+    }
+}
+
+/// The pages of the stack that a call gives to a child; we write on it with all signals blocked.
+fn child_stack(call: &Call) -> Option<u64> {
+    match call.number as u32 {
+        abi::__NR_clone if call.arguments[1] != 0 => Some(call.arguments[1] as u64),
+        abi::__NR_clone3 => {
+            let mut stack = [[0; 8]; 2];
+            let is_read = crate::program_copy::read(call.arguments[0] + 40, stack.as_flattened_mut());
+            let [start, bytes] = stack.map(u64::from_ne_bytes);
+            (is_read && start != 0).then_some(start.wrapping_add(bytes))
+        }
+        _ => None,
+    }
+}
+
+impl Interposer for Process {
+    fn before(&self, call: &mut Call, context: &Context) -> Before {
+        let phase = self.phase();
+        if phase == Phase::Outside {
+            return Before::Pass;
+        }
+        if let Some(answer) = descriptors::answer(call) {
+            return Before::Answer(answer);
+        }
+        if phase == Phase::Active {
+            self.see_to_stack(context.slot(), context.stack_pointer() as u64);
+        }
+        if let Some(row) = row(call.number) {
+            if let Some(stack) = child_stack(call).filter(|_| row.kind() == Kind::Process) {
+                self.keep_stack(context.slot(), stack);
+            }
+            if let Some(before) = self.before_special(row.kind(), call, context) {
+                return before;
+            }
+        }
+        match self.boundary(context).before(call, stack_point(context), &mut make) {
+            Begun::Free => Before::Pass,
+            Begun::Held => Before::PassThenAfter,
+            Begun::Answered(answer) => Before::Answer(answer),
+        }
+    }
+
+    fn after(&self, call: &Call, answer: isize, context: &Context) -> isize {
+        if copies_memory(call) {
+            self.end_fork();
+            return answer;
+        }
+        self.boundary(context).after(call, answer, stack_point(context), &mut make)
+    }
+
+    fn thread_ends(&self, context: &Context) {
+        self.hazards().slot(context.slot().index()).reset();
+    }
+
+    fn process_begins(&self, kind: NewProcess, _: &Context) {
+        if let Some(space) = self.space().filter(|_| kind == NewProcess::Copied) {
+            space.world().process.begin_as_child();
+        }
+    }
+
+    fn fault(&self, signal: u32, info: *const c_void, context: *mut c_void) -> Fault {
+        self.serve_signal(signal, info, context)
+    }
+}
+
+impl Process {
+    /// The child has its copy, or there is none.
+    fn end_fork(&self) {
+        // Who was forked before anything was managed held nothing up.
+        let ended =
+            self.forks.fetch_update(Ordering::AcqRel, Ordering::Acquire, |forks| forks.checked_sub(1));
+        if ended.is_ok()
+            && let Some(space) = self.space()
+        {
+            space.resume_evicting();
+        }
+    }
+
+    /// A page by its address, for whoever wants to look.
+    pub fn is_managed(&self, address: usize) -> bool {
+        self.space().is_some_and(|space| space.is_managed(PageId::of_address(address as u64)))
+    }
+
+    /// Runs one batch of eviction on the calling thread; how many pages went. For tests: nobody waits for memory.
+    pub fn evict_some(&self, pages_max: u32) -> u64 {
+        let Some(space) = self.space() else { return 0 };
+        let mut evictor = self.evictors.borrow();
+        run(space.evict(&mut evictor, pages_max)).pages
+    }
+}

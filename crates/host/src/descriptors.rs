@@ -1,0 +1,80 @@
+//! Descriptors of ours in the table of the program: high numbers, and no call of the program takes them away.
+//!
+//! The userfaultfd has to be in that table, because the threads of the program serve their faults. A program that closes what it does not know (daemons, `subprocess`)
+//! would turn every missing page into zeros.
+
+use core::sync::atomic::{AtomicI32, Ordering};
+use uswap_interpose::Call;
+use uswap_os::sys::{Errno, abi};
+use uswap_os::{Fd, sys};
+
+const PLACES: usize = 24;
+const NONE: i32 = -1;
+static OWN: [AtomicI32; PLACES] = [const { AtomicI32::new(NONE) }; PLACES];
+
+/// Numbers that are tried for the first of them, from the highest on: below the usual limits of open files.
+const FIRST_TRIED: [i32; 5] = [1 << 19, 65_000, 4000, 1000, 200];
+
+/// Gives a descriptor a high number, if there is one, and keeps the program from closing it.
+pub fn keep(fd: Fd) -> Fd {
+    let moved = FIRST_TRIED.iter().find_map(|&number| fd.duplicate(number).ok()).unwrap_or(fd);
+    let is_free = |place: &&AtomicI32| {
+        place.compare_exchange(NONE, moved.raw(), Ordering::AcqRel, Ordering::Relaxed).is_ok()
+    };
+    let _is_kept = OWN.iter().find(is_free).expect("there are fewer descriptors than places");
+    moved
+}
+
+/// In a forked child, which closes them: none is kept.
+pub fn close_all() {
+    for place in &OWN {
+        let number = place.swap(NONE, Ordering::AcqRel);
+        if number != NONE {
+            drop(Fd::from_raw(number));
+        }
+    }
+}
+
+fn is_own(number: usize) -> bool {
+    // The kernel looks at the lower half.
+    let number = number as i32;
+    number > 2 && OWN.iter().any(|place| place.load(Ordering::Relaxed) == number)
+}
+
+/// The answer to a call that would take one of ours away or use it; None: it does not.
+pub fn answer(call: &Call) -> Option<isize> {
+    const BAD: isize = -(Errno::EBADF.number() as isize);
+    let [first, second, third, ..] = call.arguments;
+    match call.number as u32 {
+        abi::__NR_close | abi::__NR_dup | abi::__NR_fcntl if is_own(first) => Some(BAD),
+        abi::__NR_dup2 | abi::__NR_dup3 if is_own(first) || is_own(second) => Some(BAD),
+        abi::__NR_close_range => close_range(first as u32, second as u32, third),
+        _ => None,
+    }
+}
+
+/// Closes what lies between ours. None: none of ours is in the range.
+fn close_range(first: u32, last: u32, flags: usize) -> Option<isize> {
+    let own_in = |from: u32| {
+        let numbers = OWN.iter().map(|place| place.load(Ordering::Relaxed)).filter(|&number| number > 2);
+        numbers.map(|number| number as u32).filter(|number| (from..=last).contains(number)).min()
+    };
+    own_in(first)?;
+    let mut from = first;
+    loop {
+        let own = own_in(from);
+        let to = own.map_or(last, |own| own - 1);
+        if from <= to {
+            // SAFETY:
+            // 1. The call takes numbers; what it closes is the program's.
+            let closed = unsafe { sys::syscall3(abi::__NR_close_range, from as usize, to as usize, flags) };
+            if let Err(errno) = closed {
+                return Some(-(errno.number() as isize));
+            }
+        }
+        match own {
+            Some(own) if own < last => from = own + 1,
+            _ => return Some(0),
+        }
+    }
+}

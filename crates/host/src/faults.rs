@@ -1,0 +1,100 @@
+//! A SIGBUS or SIGSEGV of a thread of the program.
+
+use crate::process::{Phase, Process, say};
+use crate::{program_copy, run};
+use core::ffi::c_void;
+use uswap_core::counters::{Counter, FaultSource};
+use uswap_engine::in_place::Fault as Served;
+use uswap_engine::platform::Touch;
+use uswap_interpose::Fault;
+use uswap_os::clock;
+use uswap_os::sys::abi;
+use uswap_units::PageId;
+
+/// Where the kernel's `siginfo_t` has the address, and its `ucontext_t` the instruction pointer and the error code of the fault.
+const ADDRESS_AT: usize = 16;
+const INSTRUCTION_AT: usize = 168;
+const ERROR_AT: usize = 192;
+/// In the error code: it was a write.
+const ERROR_WRITE: usize = 2;
+
+/// What is known of a fault.
+struct Met {
+    address: usize,
+    instruction: *mut usize,
+    error: usize,
+}
+
+impl Process {
+    /// Serves a signal that the kernel sent because of an access, on the alternate stack with all signals blocked.
+    pub(crate) fn serve_signal(&self, signal: u32, info: *const c_void, context: *mut c_void) -> Fault {
+        // SAFETY:
+        // 1. They are the kernel's own structures of this signal, with these fields at these places on x86-64, and nobody else looks at them now.
+        let met = unsafe {
+            Met {
+                address: info.byte_add(ADDRESS_AT).cast::<usize>().read(),
+                instruction: context.byte_add(INSTRUCTION_AT).cast::<usize>(),
+                error: context.byte_add(ERROR_AT).cast::<usize>().read(),
+            }
+        };
+        let is_served = signal == abi::SIGBUS && self.serve_fault(&met);
+        if is_served {
+            return Fault::Handled;
+        }
+        // SAFETY:
+        // 1. As above.
+        let landing = program_copy::landing(unsafe { met.instruction.read() });
+        match landing {
+            Some(landing) => {
+                // SAFETY:
+                // 1. As above; the thread goes on there as if the copy had returned.
+                unsafe { met.instruction.write(landing) };
+                Fault::Handled
+            }
+            None => Fault::NotOurs,
+        }
+    }
+
+    /// True if the access may be repeated.
+    fn serve_fault(&self, met: &Met) -> bool {
+        let Some(space) = self.space().filter(|_| matches!(self.phase(), Phase::Active | Phase::Home)) else {
+            return false;
+        };
+        let page = PageId::of_address(met.address as u64);
+        let touch = Touch::that(met.error & ERROR_WRITE != 0);
+        let began_ns = clock::engine_now_ns();
+        match self.bring(page, touch) {
+            Served::NotOurs => false,
+            Served::Served(source) => {
+                let ended_ns = clock::engine_now_ns();
+                let counters = space.segment().counters();
+                counters.latency(source).record(ended_ns.saturating_sub(began_ns));
+                if source != FaultSource::Woken {
+                    space.record().stall().add(began_ns, ended_ns);
+                    counters.add(Counter::StallNs, ended_ns.saturating_sub(began_ns));
+                }
+                true
+            }
+            Served::Lost => {
+                say(format_args!(
+                    "a page at {:#x} cannot be read back: no attempt gave what was stored. The program gets SIGBUS, as for a memory error",
+                    met.address
+                ));
+                false
+            }
+        }
+    }
+
+    /// Makes room if memory is short, and brings a page. On a stack of ours, with all signals blocked.
+    pub(crate) fn bring(&self, page: PageId, touch: Touch) -> Served {
+        let Some(space) = self.space() else { return Served::NotOurs };
+        if space.is_short() && space.is_managed(page) {
+            match self.evictors.try_borrow() {
+                Some(mut evictor) => run(space.throttle(&mut evictor)),
+                None => run(space.wait_for_batch()),
+            }
+        }
+        let mut workspace = self.workspaces.borrow();
+        run(space.fault(page, touch, &mut workspace))
+    }
+}

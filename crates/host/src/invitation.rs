@@ -1,0 +1,85 @@
+//! How a process learns that it is part of a run.
+//!
+//! `uswap run` puts `USWAP_RUN` into the environment: see [`crate::supervisor`]. A process that cannot reach the supervisor is left alone.
+
+use crate::{contend, supervisor};
+use core::ffi::{CStr, c_char};
+use uswap_core::segment::{Notice, Segment};
+use uswap_os::memory::{self, Access};
+use uswap_os::{message, process};
+
+/// Standard error of the program.
+const MESSAGES_FD: i32 = 2;
+
+/// What the variable says, beside what the supervisor is known by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Invitation {
+    /// Option bits.
+    pub options: u64,
+}
+
+/// A segment that was opened.
+pub struct OpenSegment {
+    /// It, in nobody's name.
+    pub segment: Segment<'static>,
+    /// Where it is mapped.
+    pub start: usize,
+    /// How long it is.
+    pub bytes: usize,
+}
+
+impl Invitation {
+    /// Reads the variable from the environment.
+    ///
+    /// # Safety
+    /// `environment` is the array that the dynamic linker hands to every constructor, and no thread of the program runs yet.
+    pub unsafe fn find(environment: *const *const c_char) -> Option<Invitation> {
+        let mut at = environment;
+        loop {
+            // SAFETY:
+            // 1. The array holds pointers to strings, ended by null, and nobody changes it yet (the caller's promise).
+            let entry = unsafe { at.as_ref()?.as_ref()? };
+            // SAFETY: 1. each entry is a string that ends with a zero byte and lives as long as the process.
+            let entry = unsafe { CStr::from_ptr(entry) }.to_bytes();
+            if let Some(value) = entry.strip_prefix(b"USWAP_RUN=") {
+                return supervisor::accept(value).map(|options| Invitation { options });
+            }
+            // SAFETY: 1. the entry was not null, so the array goes on.
+            at = unsafe { at.add(1) };
+        }
+    }
+
+    /// Maps the segment. None: it cannot be reached, or is of other sources than this library, which is said once.
+    pub fn open(&self) -> Option<OpenSegment> {
+        let file = supervisor::open_segment().ok()?;
+        let bytes = file.status().ok()?.bytes as usize;
+        let words = memory::map_shared_words(&file, bytes, Access::ReadWrite).ok()?;
+        let start = words.as_ptr() as usize;
+        match Segment::open(words) {
+            Ok(segment) if segment.sources() == uswap_identity::OWN.words() => {
+                Some(OpenSegment { segment: segment.waiting_by(contend::wait_for_lock), start, bytes })
+            }
+            other => {
+                if other.map_or(true, |segment| segment.is_first_to_say(Notice::OtherSources)) {
+                    say_other_sources();
+                }
+                // SAFETY: 1. the mapping is new, and nobody else knows of it.
+                let _unmapped = unsafe { memory::unmap(start, bytes) };
+                None
+            }
+        }
+    }
+}
+
+/// The segment is of other sources than this library, whose file was replaced since the run began, or is another one than the run's: nothing else in it is read.
+fn say_other_sources() {
+    message::write_message(
+        MESSAGES_FD,
+        format_args!(
+            "uswap: process {} and others that start now run outside the budget: their agent (build {:08x}) is not of the \
+             sources of the 'uswap' that runs them. Was uswap installed anew meanwhile? Start the run again.\n",
+            process::process_id(),
+            uswap_identity::OWN.build()
+        ),
+    );
+}

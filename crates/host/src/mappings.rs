@@ -1,0 +1,388 @@
+//! Calls that change the address space: made here, inside the gate, with the words changed before anybody can see one without the other.
+
+use crate::calls::make;
+use crate::own_stack::on_own_stack;
+use crate::process::{Phase, Process, Space, say, stop_program};
+use crate::{own_memory, run};
+use core::sync::atomic::Ordering;
+use uswap_core::page_word::Afterwards;
+use uswap_engine::platform::Touch;
+use uswap_interpose::{Call, Context};
+use uswap_os::gate::ExclusiveGuard;
+use uswap_os::maps::{Kind, Maps, Vma};
+use uswap_os::sys::{Errno, abi};
+use uswap_os::uffd::Mode;
+use uswap_units::{PAGE_BYTES, PageId, PageRange};
+
+const PAGE: usize = PAGE_BYTES;
+/// A mapping that is larger has more words than a run has room for: it is left alone.
+const MAPPING_BYTES_MAX: usize = 32 << 30;
+/// Addresses of a program end here.
+const ADDRESSES_END: usize = 1 << 47;
+
+const MAP_PRIVATE: usize = abi::MAP_PRIVATE as usize;
+const MAP_ANONYMOUS: usize = abi::MAP_ANONYMOUS as usize;
+const MAP_FIXED: usize = abi::MAP_FIXED as usize;
+const MAP_STACK: usize = abi::MAP_STACK as usize;
+const MAP_GROWSDOWN: usize = abi::MAP_GROWSDOWN as usize;
+const MAP_LOCKED: usize = abi::MAP_LOCKED as usize;
+const MAP_HUGETLB: usize = abi::MAP_HUGETLB as usize;
+const MREMAP_FIXED: usize = abi::MREMAP_FIXED as usize;
+const MREMAP_DONTUNMAP: usize = abi::MREMAP_DONTUNMAP as usize;
+const PROT_READ: usize = abi::PROT_READ as usize;
+const PROT_WRITE: usize = abi::PROT_WRITE as usize;
+const PROT_EXEC: usize = abi::PROT_EXEC as usize;
+const MADV_GUARD_INSTALL: usize = 102;
+const MADV_GUARD_REMOVE: usize = 103;
+
+/// The pages of `bytes` bytes at `start`, cut to what a program can have.
+fn pages(start: usize, bytes: usize) -> PageRange {
+    let end = start.saturating_add(bytes).min(ADDRESSES_END);
+    PageRange::of_addresses(start.min(end) as u64, end as u64)
+}
+
+fn is_error(answer: isize) -> bool {
+    (-4095..0).contains(&answer)
+}
+
+/// A mapping that may be managed, as far as it tells itself.
+pub(crate) fn is_candidate(vma: &Vma) -> bool {
+    let is_plain = vma.anonymous && !vma.shared && matches!(vma.kind, Kind::Plain | Kind::Heap);
+    is_plain && vma.readable && !vma.executable && vma.bytes() <= MAPPING_BYTES_MAX
+}
+
+impl Process {
+    /// Makes a call that changes mappings.
+    pub(crate) fn serve_mapping(&self, call: &Call, context: &Context) -> isize {
+        on_own_stack(context.slot(), || {
+            self.activate_if_needed(call);
+            if self.phase() == Phase::Watching {
+                let _nobody_activates = self.mappings.shared();
+                if self.phase() == Phase::Watching {
+                    let answer = make(call);
+                    if call.number as u32 == abi::__NR_brk {
+                        self.heap_end.store(answer as usize, Ordering::Relaxed);
+                    }
+                    self.note_stacks(call, answer);
+                    return answer;
+                }
+            }
+            match self.space().filter(|_| self.phase() == Phase::Active) {
+                Some(space) => self.change_mapping(space, call),
+                None => make(call),
+            }
+        })
+    }
+
+    /// Memory that is about to be mapped would be more than there is room for: then its first touches come to us from the start.
+    fn activate_if_needed(&self, call: &Call) {
+        let Some(space) = self.space().filter(|_| self.phase() == Phase::Watching) else { return };
+        let [first, second, _, flags, ..] = call.arguments;
+        let bytes = match call.number as u32 {
+            abi::__NR_mmap if flags & MAP_ANONYMOUS != 0 && flags & MAP_STACK == 0 => second,
+            abi::__NR_brk => first.saturating_sub(self.heap_end.load(Ordering::Relaxed)),
+            abi::__NR_mremap => call.arguments[2].saturating_sub(second),
+            _ => return,
+        };
+        let used = space.segment().budget().used().0;
+        if bytes as u64 > 0 && used.saturating_add(bytes as u64) > space.watermarks().register.0 {
+            space.world().process.activate(space);
+        }
+    }
+
+    fn change_mapping(&self, space: &'static Space, call: &Call) -> isize {
+        let [first, second, third, fourth, fifth, ..] = call.arguments;
+        match call.number as u32 {
+            abi::__NR_mmap => self.map(space, call),
+            abi::__NR_munmap => self.unmap(space, call),
+            abi::__NR_mremap => self.remap(space, call, pages(first, second), pages(fifth, third), fourth),
+            abi::__NR_madvise => self.advise(space, call, pages(first, second), third),
+            abi::__NR_mprotect | abi::__NR_pkey_mprotect => {
+                self.protect(space, call, pages(first, second), third)
+            }
+            abi::__NR_brk => self.change_heap(space, call),
+            abi::__NR_mlock | abi::__NR_mlock2 => {
+                self.keep_range(pages(first, second));
+                make(call)
+            }
+            abi::__NR_mlockall => {
+                self.let_go("it locked all of it");
+                make(call)
+            }
+            abi::__NR_shmat => {
+                let _alone = self.mappings.exclusive();
+                make(call)
+            }
+            _ => make(call),
+        }
+    }
+
+    /// Nothing managed in the ranges is being worked on: the gate, exclusive.
+    fn alone_with(&self, space: &Space, ranges: &[PageRange]) -> ExclusiveGuard<'_> {
+        loop {
+            let alone = self.mappings.exclusive();
+            let Some(page) = ranges.iter().find_map(|&range| space.first_locked(range)) else { return alone };
+            drop(alone);
+            run(space.wait_unlocked(page));
+        }
+    }
+
+    /// Stacks of threads are never managed: the kernel writes there when it likes.
+    fn note_stacks(&self, call: &Call, answer: isize) {
+        let [start, bytes, _, flags, ..] = call.arguments;
+        if is_error(answer) {
+            return;
+        }
+        match call.number as u32 {
+            abi::__NR_munmap => self.stacks.subtract(pages(start, bytes)),
+            abi::__NR_mmap if flags & MAP_FIXED != 0 && flags & MAP_STACK == 0 => {
+                self.stacks.subtract(pages(start, bytes));
+            }
+            abi::__NR_mmap
+                if flags & (MAP_STACK | MAP_GROWSDOWN) != 0
+                    && self.stacks.add(pages(answer as usize, bytes)).is_none() =>
+            {
+                self.give_up_stacks();
+            }
+            _ => (),
+        }
+    }
+
+    /// There are more stacks than can be told from other memory: nothing more is taken.
+    #[cold]
+    fn give_up_stacks(&self) {
+        match self.space() {
+            // It is served as before, and nothing is taken any more.
+            Some(space) if self.phase() == Phase::Active => space.hold_evicting(),
+            _ => self.set_phase(Phase::Home),
+        }
+        say(format_args!("its memory stays in RAM from now on: it has more than 1024 thread stacks"));
+    }
+
+    fn map(&self, space: &'static Space, call: &Call) -> isize {
+        let [start, bytes, protection, flags, ..] = call.arguments;
+        let fixed = if flags & MAP_FIXED != 0 { pages(start, bytes) } else { pages(0, 0) };
+        let alone = self.alone_with(space, &[fixed]);
+        let answer = make(call);
+        if is_error(answer) {
+            return answer;
+        }
+        space.drop_words(fixed, Afterwards::Unmanaged);
+        self.note_stacks(call, answer);
+        drop(alone);
+        let wanted = flags & (MAP_PRIVATE | MAP_ANONYMOUS) == MAP_PRIVATE | MAP_ANONYMOUS
+            && flags & (MAP_STACK | MAP_GROWSDOWN | MAP_LOCKED | MAP_HUGETLB) == 0
+            && protection & PROT_READ != 0
+            && protection & PROT_EXEC == 0;
+        if wanted && bytes <= MAPPING_BYTES_MAX {
+            let range = pages(answer as usize, bytes);
+            let _alone = self.alone_with(space, &[range]);
+            self.take(space, range);
+        }
+        answer
+    }
+
+    /// Takes a mapping of private anonymous memory under management, with the gate exclusive. What cannot be registered is left alone.
+    pub(crate) fn take(&self, space: &'static Space, range: PageRange) {
+        if self.phase() != Phase::Active || range.start >= range.end {
+            return;
+        }
+        let (start, bytes) = (range.start.address() as usize, range.pages() as usize * PAGE);
+        if space.world().uffd.register(start, bytes, Mode::MissingAndProtected).is_err() {
+            return;
+        }
+        if space.adopt(range).is_err() {
+            // The tables of the run are full: it stays the kernel's.
+            space.drop_words(range, Afterwards::Unmanaged);
+            let _nothing_is_missing_there = space.world().uffd.unregister(start, bytes);
+        }
+    }
+
+    fn unmap(&self, space: &'static Space, call: &Call) -> isize {
+        let range = pages(call.arguments[0], call.arguments[1]);
+        let _alone = self.mappings.exclusive();
+        let answer = make(call);
+        if !is_error(answer) {
+            space.drop_words(range, Afterwards::Unmanaged);
+            self.note_stacks(call, answer);
+        }
+        answer
+    }
+
+    fn advise(&self, space: &'static Space, call: &Call, range: PageRange, advice: usize) -> isize {
+        let mut call = *call;
+        match advice as u32 {
+            abi::MADV_DONTNEED | abi::MADV_FREE | abi::MADV_DONTNEED_LOCKED => {
+                if advice as u32 == abi::MADV_FREE && space.page_table().first_managed(range).is_some() {
+                    // What may be dropped at any time is dropped at once: else the kernel would drop it one day, and nobody would know.
+                    call.arguments[2] = abi::MADV_DONTNEED as usize;
+                }
+                let _alone = self.mappings.exclusive();
+                let answer = make(&call);
+                // A hole in the range is an error, but the rest of it was dropped.
+                if answer == 0 || answer == -(Errno::ENOMEM.number() as isize) {
+                    space.drop_words(range, Afterwards::StillManaged);
+                }
+                answer
+            }
+            abi::MADV_POPULATE_READ | abi::MADV_POPULATE_WRITE => {
+                let touch = Touch::that(advice as u32 == abi::MADV_POPULATE_WRITE);
+                self.bring_range(range, touch);
+                make(&call)
+            }
+            _ if advice == MADV_GUARD_INSTALL => {
+                let _alone = self.mappings.exclusive();
+                space.deactivate(range);
+                let answer = make(&call);
+                if !is_error(answer) {
+                    space.drop_words(range, Afterwards::StillManaged);
+                }
+                answer
+            }
+            _ if advice == MADV_GUARD_REMOVE => {
+                let _alone = self.mappings.exclusive();
+                let answer = make(&call);
+                space.activate(range);
+                answer
+            }
+            _ => make(&call),
+        }
+    }
+
+    fn protect(&self, space: &'static Space, call: &Call, range: PageRange, protection: usize) -> isize {
+        let _alone = self.mappings.exclusive();
+        if protection & (PROT_READ | PROT_WRITE) == 0 || protection & PROT_EXEC != 0 {
+            // What cannot be read cannot be stored.
+            space.deactivate(range);
+            return make(call);
+        }
+        let answer = make(call);
+        if is_error(answer) {
+            // A part may have changed: it stays as it is.
+            return answer;
+        }
+        space.activate(range);
+        if protection & PROT_WRITE != 0 && space.page_table().first_unmanaged(range).is_some() {
+            self.take_candidates(space, range);
+        }
+        answer
+    }
+
+    /// Takes what may be managed of a range, as the kernel has it now. With the gate exclusive.
+    pub(crate) fn take_candidates(&self, space: &'static Space, range: PageRange) {
+        let Ok(maps) = Maps::open() else { return };
+        let (end, mut at) = (range.end.address() as usize, range.start.address() as usize);
+        while at < end {
+            let Ok(Some(vma)) = maps.covering_or_next(at) else { return };
+            if vma.start >= end {
+                return;
+            }
+            if is_candidate(&vma) {
+                self.take_but_own(space, vma.start.max(at), vma.end.min(end));
+            }
+            at = vma.end;
+        }
+    }
+
+    /// Takes a range but for what is ours, and the stacks of threads.
+    pub(crate) fn take_but_own(&self, space: &'static Space, start: usize, end: usize) {
+        own_memory::for_each_other_part(start, end, |start, end| {
+            let mut at = PageId::of_address(start as u64);
+            let end = PageId::of_address(end as u64);
+            while at < end {
+                let covering = self.stacks.iter().find(|stack| stack.contains(at));
+                if let Some(stack) = covering {
+                    at = stack.end;
+                    continue;
+                }
+                let behind =
+                    self.stacks.iter().filter(|stack| at < stack.start).map(|stack| stack.start).min();
+                let to = behind.unwrap_or(end).min(end);
+                self.take(space, PageRange { start: at, end: to });
+                at = to;
+            }
+        });
+    }
+
+    fn change_heap(&self, space: &'static Space, call: &Call) -> isize {
+        let _alone = self.mappings.exclusive();
+        let before = self.heap_end.load(Ordering::Relaxed);
+        let answer = make(call);
+        let after = answer as usize;
+        self.heap_end.store(after, Ordering::Relaxed);
+        let (old, new) = (before.next_multiple_of(PAGE), after.next_multiple_of(PAGE));
+        if new < old {
+            space.drop_words(pages(new, old - new), Afterwards::Unmanaged);
+        } else if old < new {
+            self.take_candidates(space, pages(old, new - old));
+        }
+        answer
+    }
+
+    fn remap(
+        &self,
+        space: &'static Space,
+        call: &Call,
+        from: PageRange,
+        target: PageRange,
+        flags: usize,
+    ) -> isize {
+        let is_managed = space.page_table().first_managed(from).is_some();
+        let fixed = if flags & MREMAP_FIXED != 0 { target } else { pages(0, 0) };
+        // Another thread may touch the place before it is registered again: then nothing may be missing there.
+        let comes_home = is_managed && flags & (MREMAP_FIXED | MREMAP_DONTUNMAP) != 0;
+        let alone = loop {
+            if comes_home {
+                space.hold_evicting();
+                while space.for_each_away_in(from, |page| _ = self.bring(page, Touch::Write)) {}
+            }
+            let alone = self.alone_with(space, &[from, fixed]);
+            if comes_home {
+                space.resume_evicting();
+                if space.first_away(from).is_some() {
+                    continue;
+                }
+            }
+            break alone;
+        };
+        let answer = make(call);
+        if is_error(answer) {
+            return answer;
+        }
+        let to = pages(answer as usize, call.arguments[2]);
+        space.drop_words(fixed, Afterwards::Unmanaged);
+        if !is_managed {
+            return answer;
+        }
+        let stays = PageRange { start: from.start, end: from.end.min(from.start.plus(to.pages())) };
+        if from.pages() > to.pages() {
+            let cut = PageRange { start: stays.end, end: from.end };
+            space.drop_words(cut, Afterwards::Unmanaged);
+        }
+        if to.start != from.start {
+            if space.carry(stays, to.start).is_err() {
+                stop_program(format_args!(
+                    "the run has no room for the page tables of memory that was moved"
+                ));
+            }
+            if flags & MREMAP_DONTUNMAP != 0 {
+                self.take(space, from);
+            }
+        }
+        self.register_again(space, to);
+        drop(alone);
+        answer
+    }
+
+    /// A moved or grown mapping is registered as it was: what is stored of it must not read as zeros.
+    fn register_again(&self, space: &'static Space, range: PageRange) {
+        let (start, bytes) = (range.start.address() as usize, range.pages() as usize * PAGE);
+        let registered = space.world().uffd.register(start, bytes, Mode::MissingAndProtected);
+        if let Err(errno) = registered {
+            stop_program(format_args!("memory that was moved cannot be registered again ({errno})"));
+        }
+        if space.adopt(range).is_err() {
+            stop_program(format_args!("the run has no room for the page tables of memory that grew"));
+        }
+    }
+}

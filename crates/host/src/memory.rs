@@ -1,0 +1,230 @@
+//! The engine's world: the memory of this process, on Linux.
+
+use crate::process::Process;
+use crate::swap_files::OpenFiles;
+use uswap_codec::Page;
+use uswap_core::budget::Signal;
+use uswap_core::pool::{Pool, ZSPAGE_BYTES};
+use uswap_core::segment::Segment;
+use uswap_engine::in_place::world::{FillAs, Gate, Hazards, Memory};
+use uswap_engine::platform::{Backing, FileBuffer, FileError, Filled, Install, Touch};
+use uswap_interpose::buffers::asymmetric_fence_heavy;
+use uswap_os::fd::Timeout;
+use uswap_os::futex::{self, Scope};
+use uswap_os::pagemap::Pagemap;
+use uswap_os::uffd::{Stop, Uffd, Wake};
+use uswap_os::{Errno, clock, memory, thread};
+use uswap_sync::AtomicU32;
+use uswap_units::{PAGE_BYTES, PageId, PageRange, ZspageId};
+
+/// What the engine of this process works on.
+pub struct LinuxWorld {
+    /// Whose it is.
+    pub process: &'static Process,
+    /// The program's ranges are registered with it.
+    pub uffd: Uffd,
+    /// Tells what is present.
+    pub pagemap: Pagemap,
+    /// Swap files of the run.
+    pub files: OpenFiles,
+    /// The segment of the run, in the name of this process.
+    pub segment: Segment<'static>,
+    /// Where the segment is mapped.
+    pub segment_start: usize,
+    /// Many ranges are dropped with one call.
+    pub drops_ranges: bool,
+}
+
+/// Fresh pages that are filled together at most. They are part of the library, and shared by all processes.
+static ZEROS: [Page; 16] = [[0; PAGE_BYTES]; 16];
+
+fn install_of(stop: Option<Stop>) -> Install {
+    match stop {
+        None => Install::Done,
+        Some(Stop::AlreadyMapped) => Install::AlreadyMapped,
+        Some(Stop::Gone) => Install::Gone,
+        Some(Stop::Retry | Stop::Other(Errno::ENOMEM)) => {
+            // No memory for the page just now.
+            thread::yield_now();
+            Install::NotMapped
+        }
+        Some(Stop::Busy | Stop::NoSource | Stop::Refused | Stop::Other(_)) => Install::NotMapped,
+    }
+}
+
+fn bytes_of(range: PageRange) -> (usize, usize) {
+    (range.start.address() as usize, range.pages() as usize * PAGE_BYTES)
+}
+
+impl Memory for LinuxWorld {
+    fn present(&self, first: PageId, count: u32) -> u64 {
+        match self.pagemap.present(first.address() as usize, count as usize) {
+            Ok(bits) => bits[0],
+            // Nothing is taken of what cannot be told.
+            Err(_) => 0,
+        }
+    }
+
+    fn read(&self, page: PageId, content: &mut Page) {
+        let is_read = crate::program_copy::read(page.address() as usize, content);
+        assert!(is_read, "a page that is isolated is mapped and may be read");
+    }
+
+    fn fill(&self, page: PageId, contents: &[Page], access: FillAs) -> Filled {
+        let target = page.address() as usize;
+        let progress = match access {
+            FillAs::Writable => self.uffd.copy_pages(target, contents, Wake::Later),
+            FillAs::Protected => self.uffd.copy_pages_protected(target, contents),
+        };
+        Filled { pages: (progress.bytes_done / PAGE_BYTES) as u32, last: install_of(progress.stop) }
+    }
+
+    fn zero(&self, page: PageId, count: u32, touch: Touch) -> Filled {
+        let (target, bytes) = (page.address() as usize, count as usize * PAGE_BYTES);
+        let progress = match touch {
+            // The kernel's own page of zeros: a first write copies it, and is no fault of ours.
+            Touch::Read => self.uffd.zeropage(target, bytes, Wake::Later),
+            Touch::Write => {
+                let count = (count as usize).min(ZEROS.len());
+                self.uffd.copy_pages(target, &ZEROS[..count], Wake::Later)
+            }
+        };
+        Filled { pages: (progress.bytes_done / PAGE_BYTES) as u32, last: install_of(progress.stop) }
+    }
+
+    fn protect(&self, range: PageRange) -> bool {
+        let (start, bytes) = bytes_of(range);
+        self.uffd.write_protect(start, bytes).is_done()
+    }
+
+    fn unprotect(&self, range: PageRange) {
+        let (start, bytes) = bytes_of(range);
+        while let Some(Stop::Retry) = self.uffd.write_unprotect(start, bytes).stop {
+            thread::yield_now();
+        }
+    }
+
+    fn drop_pages(&self, ranges: &[PageRange]) -> usize {
+        if self.drops_ranges { self.drop_together(ranges) } else { self.drop_one_by_one(ranges) }
+    }
+
+    fn poison(&self, page: PageId) -> Install {
+        install_of(self.uffd.poison(page.address() as usize, PAGE_BYTES).stop)
+    }
+}
+
+impl LinuxWorld {
+    fn drop_one_by_one(&self, ranges: &[PageRange]) -> usize {
+        let refused = ranges.iter().position(|&range| {
+            let (start, bytes) = bytes_of(range);
+            // SAFETY:
+            // 1. The engine has stored the content and holds the locks of the words: nobody needs the pages.
+            unsafe { memory::drop_pages(start, bytes) }.is_err()
+        });
+        let count = refused.unwrap_or(ranges.len());
+        if let Some(&left) = ranges.get(count) {
+            self.must_be_whole(left);
+        }
+        count
+    }
+
+    fn drop_together(&self, ranges: &[PageRange]) -> usize {
+        let mut count = 0;
+        let mut list = [[0; 2]; memory::DROP_RANGES_MAX];
+        while count < ranges.len() {
+            let part = &ranges[count..ranges.len().min(count + list.len())];
+            for (entry, &range) in list.iter_mut().zip(part) {
+                let (start, bytes) = bytes_of(range);
+                *entry = [start, bytes];
+            }
+            // SAFETY:
+            // 1. The engine has stored the content and holds the locks of the words: nobody needs the pages.
+            let mut done = unsafe { memory::drop_ranges(&list[..part.len()]) }.unwrap_or(0);
+            let before = count;
+            while count < ranges.len() && done >= bytes_of(ranges[count]).1 {
+                done -= bytes_of(ranges[count]).1;
+                count += 1;
+            }
+            if count == before {
+                self.must_be_whole(ranges[count]);
+                break;
+            }
+        }
+        count
+    }
+
+    /// The kernel has refused to drop a range. If it has dropped a part of it, content is where no word says.
+    fn must_be_whole(&self, range: PageRange) {
+        let mut page = range.start;
+        while page < range.end {
+            let count = (range.end.0 - page.0).min(64);
+            let all = u64::MAX >> (64 - count);
+            if self.present(page, count as u32) & all != all {
+                crate::process::stop_program(format_args!(
+                    "the kernel dropped a part of what it refused to drop"
+                ));
+            }
+            page = page.plus(count);
+        }
+    }
+}
+
+impl Hazards for LinuxWorld {
+    fn settle(&self) {
+        asymmetric_fence_heavy();
+    }
+    fn names(&self, page: PageId) -> bool {
+        let (start, end) = (page.address(), page.address() + PAGE_BYTES as u64);
+        let mut is_named = false;
+        for index in 0..uswap_interpose::thread::slots_used_max() {
+            let slot = self.process.hazards().slot(index);
+            slot.for_each(&mut |from, to| is_named |= from < end && start < to);
+        }
+        is_named
+    }
+}
+
+impl Gate for LinuxWorld {
+    async fn lock_shared(&self) {
+        core::mem::forget(self.process.mappings.shared());
+    }
+    fn unlock_shared(&self) {
+        self.process.mappings.unlock_shared_forgotten();
+    }
+    async fn wait_while(&self, word: &AtomicU32, seen: u32) {
+        // Who would wake us may have been killed in a child that shares this memory.
+        futex::wait(word, seen, Timeout::Nanoseconds(100_000_000), Scope::Private);
+    }
+    fn wake(&self, word: &AtomicU32) {
+        futex::wake(word, u32::MAX, Scope::Private);
+    }
+}
+
+impl Backing for LinuxWorld {
+    fn release_zspage(&self, zspage: ZspageId) {
+        let offset = self.segment.layout().pool_offset_bytes() + Pool::data_offset_bytes(zspage);
+        // SAFETY:
+        // 1. The range lies inside the segment: the zspage number is below the pool's count.
+        // 2. The zspage is marked as being released: no cell of it is in use, and nobody may take it before `released`.
+        let removed = unsafe { memory::remove_pages(self.segment_start + offset as usize, ZSPAGE_BYTES) };
+        debug_assert!(removed.is_ok());
+    }
+    async fn read_file(&self, offset: u64, bytes: usize, buffer: &mut FileBuffer) -> Result<(), FileError> {
+        self.files.read(offset, bytes, buffer)
+    }
+    async fn pause(&self) {
+        thread::yield_now();
+    }
+    async fn step(&self) {}
+    fn now_ns(&self) -> u64 {
+        clock::engine_now_ns()
+    }
+    fn raise(&self, signal: Signal) {
+        self.segment.budget().raise(signal);
+        futex::wake_low(self.segment.budget().signal_word(signal), u32::MAX, Scope::Shared);
+    }
+    async fn wait(&self, signal: Signal, seen: u32, timeout_ns: u64) {
+        let word = self.segment.budget().signal_word(signal);
+        futex::wait_low(word, seen, Timeout::Nanoseconds(timeout_ns), Scope::Shared);
+    }
+}

@@ -1,0 +1,62 @@
+//! What of the address space is ours, and never managed.
+
+use core::sync::atomic::{AtomicUsize, Ordering};
+use uswap_os::PAGE_BYTES;
+
+const PLACES: usize = 16;
+
+/// Mappings of ours that were made once.
+static RANGES: [[AtomicUsize; 2]; PLACES] = [const { [AtomicUsize::new(0), AtomicUsize::new(0)] }; PLACES];
+
+// SAFETY:
+// 1. The linker defines both names in every library; only their addresses are taken.
+unsafe extern "C" {
+    /// First byte of this library in memory, and the one behind its last: names that the linker defines.
+    static __ehdr_start: u8;
+    static _end: u8;
+}
+
+/// Notes a mapping of ours.
+pub fn add(start: usize, bytes: usize) {
+    let is_free = |place: &&[AtomicUsize; 2]| {
+        place[0].compare_exchange(0, start, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+    };
+    let place = RANGES.iter().find(is_free).expect("there are fewer mappings than places");
+    place[1].store(start + bytes, Ordering::Release);
+}
+
+/// Calls `visit` with start and end of each range.
+pub fn for_each(visit: &mut impl FnMut(usize, usize)) {
+    // Its zero-initialised data looks like memory of the program.
+    let image_end = (&raw const _end as usize).next_multiple_of(PAGE_BYTES);
+    visit(&raw const __ehdr_start as usize, image_end);
+    for [start, end] in &RANGES {
+        let end = end.load(Ordering::Acquire);
+        if end > 0 {
+            visit(start.load(Ordering::Acquire), end);
+        }
+    }
+    uswap_interpose::thread::for_each_mapping(&mut |start, bytes| visit(start, start + bytes));
+}
+
+/// Calls `visit` with the parts of `start..end` that are not ours.
+pub fn for_each_other_part(start: usize, end: usize, mut visit: impl FnMut(usize, usize)) {
+    let mut at = start;
+    while at < end {
+        let (mut next, mut inside) = (end, None);
+        for_each(&mut |from, to| {
+            if from <= at && at < to {
+                inside = Some(to);
+            } else if at < from && from < next {
+                next = from;
+            }
+        });
+        match inside {
+            Some(behind) => at = behind,
+            None => {
+                visit(at, next);
+                at = next;
+            }
+        }
+    }
+}

@@ -1,0 +1,176 @@
+//! The value that stands for this process, and its life.
+//!
+//! ```text
+//! Outside ──start──> Watching ──activate──> Active ──let_go─────────> Home
+//!                    calls are seen,        memory is managed      everything came home, and stays
+//!                    nothing is registered
+//! ```
+//!
+//! Must hold: a mapping call of the program is made inside `mappings` (shared while nothing is managed, exclusive afterwards), and the phase that it goes by is looked at in there.
+
+use crate::memory::LinuxWorld;
+use crate::pool::LendingPool;
+use alloc::boxed::Box;
+use core::cell::UnsafeCell;
+use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use uswap_core::page_word::LANES;
+use uswap_core::range_set::RangeSet;
+use uswap_core::segment::Segment;
+use uswap_engine::Workspace;
+use uswap_engine::in_place::{AddressSpace, Evictor};
+use uswap_interpose::buffers::HazardTable;
+use uswap_os::gate::Gate;
+use uswap_os::thread::StackArea;
+use uswap_os::{message, process};
+use uswap_units::MmId;
+
+/// The engine of this process.
+pub type Space = AddressSpace<'static, LinuxWorld>;
+
+/// The run that this process is part of.
+#[derive(Clone, Copy)]
+pub struct Run {
+    /// Its segment, in nobody's name.
+    pub segment: Segment<'static>,
+    /// Where that is mapped.
+    pub segment_start: usize,
+}
+
+/// Where the process stands.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u32)]
+pub enum Phase {
+    /// Not part of a run.
+    Outside,
+    /// Nothing is registered.
+    Watching,
+    /// The program's memory is managed.
+    Active,
+    /// It came home, for good.
+    Home,
+}
+
+/// Faults that are served at a time: each has a workspace, of which a single fault touches 36 KiB.
+const WORKSPACES: usize = 6;
+
+/// Thread stacks that are known at a time. A program with more of them is not managed.
+const STACKS_MAX: usize = 1024;
+
+/// Bytes of the stack of the thread that evicts.
+const EVICTOR_STACK_BYTES: usize = 128 * 1024;
+
+/// This process. One value, made for a static; `start` brings it to life.
+pub struct Process {
+    phase: AtomicU32,
+    run: AtomicPtr<Run>,
+    mm: AtomicU32,
+    space: AtomicPtr<Space>,
+    hazards: AtomicPtr<HazardTable<'static>>,
+    /// Who changes mappings.
+    pub(crate) mappings: Gate,
+    /// Mappings made with MAP_STACK.
+    pub(crate) stacks: RangeSet<STACKS_MAX>,
+    /// Where the heap ends.
+    pub(crate) heap_end: AtomicUsize,
+    /// Thread pointer of the first thread: its control block is in memory like any other.
+    pub(crate) first_thread_pointer: AtomicUsize,
+    /// Forks under way, for which nothing is evicted.
+    pub(crate) forks: AtomicU64,
+    pub(crate) workspaces: LendingPool<Workspace, WORKSPACES>,
+    pub(crate) evictors: LendingPool<Evictor, { LANES as usize }>,
+    pub(crate) background_stack: StackArea,
+}
+
+impl Process {
+    /// A process that is not part of a run.
+    #[allow(
+        clippy::new_without_default,
+        reason = "it is made in a static, where a default cannot be asked for"
+    )]
+    pub const fn new() -> Process {
+        Process {
+            phase: AtomicU32::new(Phase::Outside as u32),
+            run: AtomicPtr::new(core::ptr::null_mut()),
+            mm: AtomicU32::new(0),
+            space: AtomicPtr::new(core::ptr::null_mut()),
+            hazards: AtomicPtr::new(core::ptr::null_mut()),
+            mappings: Gate::new(),
+            stacks: RangeSet::new(),
+            heap_end: AtomicUsize::new(0),
+            first_thread_pointer: AtomicUsize::new(0),
+            forks: AtomicU64::new(0),
+            workspaces: LendingPool::new([const { UnsafeCell::new(Workspace::new()) }; WORKSPACES]),
+            evictors: LendingPool::new([
+                UnsafeCell::new(Evictor::new(0)),
+                UnsafeCell::new(Evictor::new(1)),
+                UnsafeCell::new(Evictor::new(2)),
+            ]),
+            background_stack: StackArea::new(EVICTOR_STACK_BYTES),
+        }
+    }
+
+    /// Where it stands.
+    #[inline]
+    pub fn phase(&self) -> Phase {
+        match self.phase.load(Ordering::Acquire) {
+            0 => Phase::Outside,
+            1 => Phase::Watching,
+            2 => Phase::Active,
+            _ => Phase::Home,
+        }
+    }
+    /// Release: what belongs to the phase was set up before.
+    pub(crate) fn set_phase(&self, phase: Phase) {
+        self.phase.store(phase as u32, Ordering::Release);
+    }
+    /// The engine, once it is there.
+    #[inline]
+    pub fn space(&self) -> Option<&'static Space> {
+        // SAFETY:
+        // 1. What is not null comes from `set_space`: a leaked box, which is never freed or changed.
+        unsafe { self.space.load(Ordering::Acquire).as_ref() }
+    }
+    pub(crate) fn set_space(&self, space: Space) -> &'static Space {
+        let space = Box::leak(Box::new(space));
+        self.space.store(space, Ordering::Release);
+        space
+    }
+    pub(crate) fn run(&self) -> Run {
+        // SAFETY:
+        // 1. `start` has set it to a leaked box before anything else was done.
+        unsafe { *self.run.load(Ordering::Acquire) }
+    }
+    pub(crate) fn set_run(&self, run: Run) {
+        self.run.store(Box::leak(Box::new(run)), Ordering::Release);
+    }
+    /// Its record.
+    pub fn mm(&self) -> MmId {
+        MmId(self.mm.load(Ordering::Acquire) as u16)
+    }
+    pub(crate) fn set_mm(&self, mm: MmId) {
+        self.mm.store(u32::from(mm.0), Ordering::Release);
+    }
+    pub(crate) fn hazards(&self) -> &'static HazardTable<'static> {
+        // SAFETY:
+        // 1. `start` has set it to a leaked box before the first call of the program could come here.
+        unsafe { &*self.hazards.load(Ordering::Acquire) }
+    }
+    pub(crate) fn set_hazards(&self, table: HazardTable<'static>) {
+        self.hazards.store(Box::leak(Box::new(table)), Ordering::Release);
+    }
+}
+
+/// The descriptor that messages go to: standard error of the program.
+pub(crate) const MESSAGES_FD: i32 = 2;
+
+/// Says something.
+pub(crate) fn say(what: core::fmt::Arguments<'_>) {
+    message::write_message(MESSAGES_FD, format_args!("uswap: process {}: {what}\n", process::process_id()));
+}
+
+/// Ends the program, because its memory cannot be kept right.
+pub(crate) fn stop_program(what: core::fmt::Arguments<'_>) -> ! {
+    say(format_args!("{what}: the program is ended to keep its data from harm"));
+    let _sent = process::kill(process::process_id(), 9);
+    process::exit_process(137)
+}

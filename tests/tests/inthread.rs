@@ -1,0 +1,237 @@
+//! `--faults thread`: the program's own threads bring its pages back, for root and for a user without any privilege. What a program says is compared with what it says alone.
+//!
+//! Budgets are looked at only where the peak cannot come from elsewhere: a fork brings everything home first (docs/SEMANTICS.md).
+
+use std::path::Path;
+use uswap_tests::{Outcome, Run, Scratch, content, needs, program, report, scaled_mib, turn, uswap_binary};
+
+/// Who runs uswap and the program.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum User {
+    Root,
+    Nobody,
+}
+
+const USERS: [User; 2] = [User::Root, User::Nobody];
+
+/// A place that every user may search and write.
+fn open_to_all(scratch: &Scratch) {
+    use std::os::unix::fs::PermissionsExt;
+    let everybody = std::fs::Permissions::from_mode(0o777);
+    std::fs::set_permissions(scratch.path(), everybody).expect("the scratch directory is ours");
+}
+
+fn words_of(user: User) -> Vec<String> {
+    match user {
+        User::Root => Vec::new(),
+        User::Nobody => {
+            let words = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"];
+            words.map(str::to_string).to_vec()
+        }
+    }
+}
+
+/// Runs the words of a program within a budget, as that user, with the swap file in `scratch`.
+fn in_thread(user: User, ram_mib: u64, scratch: &Path, words: &[&str]) -> Option<Outcome> {
+    let binary = uswap_binary()?.display().to_string();
+    let mut all = words_of(user);
+    let ram = format!("{ram_mib}M");
+    let swap = scratch.display().to_string();
+    all.extend(
+        [binary.as_str(), "run", "--faults", "thread", "--ram", &ram, "--swap", &swap, "--"]
+            .map(str::to_string),
+    );
+    all.extend(words.iter().map(ToString::to_string));
+    Some(Run::plain(&all[0]).args(&all[1..]).directory(scratch).finish())
+}
+
+/// What a program says within a budget that does not hold its memory is what it says alone.
+fn compare(name: &str, ram_mib: u64, scratch: &Scratch, words: &[&str]) {
+    open_to_all(scratch);
+    let alone = Run::plain(words[0]).args(&words[1..]).directory(scratch.path()).finish();
+    alone.must_succeed();
+    assert!(!alone.stdout.is_empty(), "it says nothing that could be compared");
+    for user in USERS {
+        let Some(outcome) = in_thread(user, ram_mib, scratch.path(), words) else { return };
+        outcome.must_succeed();
+        assert_eq!(outcome.stdout, alone.stdout, "{name} as {user:?}");
+        assert!(evicted(&outcome) > 1000, "{name} as {user:?} was not short of memory:\n{}", outcome.stderr);
+        report(&format!("inthread_{name} as {user:?}: {:?}, alone {:?}", outcome.elapsed, alone.elapsed));
+    }
+}
+
+/// Pages that went, by the report: those that were compressed and those that had a copy.
+fn evicted(outcome: &Outcome) -> u64 {
+    let line = outcome.stderr.lines().find(|line| line.trim_start().starts_with("pages")).unwrap_or_default();
+    let number = |what: &str| {
+        let before = line.split(what).next().filter(|before| before.len() < line.len())?;
+        let digits = before.trim_end().rsplit(' ').next()?.replace(',', "");
+        digits.parse::<u64>().ok()
+    };
+    number("compressed").unwrap_or(0) + number("unchanged").unwrap_or(0)
+}
+
+fn can_run() -> bool {
+    needs(&["setpriv"])
+}
+
+const PYTHON: &str = "
+import hashlib
+rows = {i: str(i) * 3 for i in range(160000)}
+digest = hashlib.sha256()
+for turn in range(3):
+    for i in range(0, 160000):
+        digest.update(rows[i * 7919 % 160000].encode())
+print(digest.hexdigest())
+";
+
+#[test]
+fn inthread_python_reads_what_it_wrote() {
+    let _turn = turn();
+    if can_run() && needs(&["python3"]) {
+        compare("python", 24, &Scratch::new(), &["/usr/bin/python3", "-c", PYTHON]);
+    }
+}
+
+#[test]
+fn inthread_sort_with_threads_is_right() {
+    let _turn = turn();
+    if !can_run() {
+        return;
+    }
+    let scratch = Scratch::new();
+    let (lines, ram_mib) = (scratch.file("lines"), scaled_mib(192));
+    content::write_lines(&lines, (ram_mib << 20) * 2, 5).expect("there is room for the lines");
+    let script = format!("sort -S {}M --parallel=2 -T . lines | md5sum", ram_mib * 2);
+    compare("sort", ram_mib, &scratch, &["sh", "-c", &script]);
+}
+
+const SQL: &str = "pragma cache_size=-100000; pragma temp_store=memory;
+create table t(a integer primary key, b text, c integer);
+with recursive n(x) as (select 1 union all select x+1 from n where x<150000)
+insert into t select x, hex(x*7919)||'-padding-'||x, (x*7919)%100003 from n;
+create index i on t(c);
+select count(*), sum(c), max(b) from t;
+select sum(length(a.b||b.b)) from t a join t b on a.c=b.a where a.a%3=0;";
+
+#[test]
+fn inthread_sqlite_in_memory_is_right() {
+    let _turn = turn();
+    if can_run() && needs(&["sqlite3"]) {
+        compare("sqlite", 12, &Scratch::new(), &["sqlite3", ":memory:", SQL]);
+    }
+}
+
+/// Three forks that overlap, threads, a mapping that moves and one that is dropped, and the whole of it through a file.
+const FORKS: &str = "
+import hashlib, mmap, os, random, threading
+random.seed(5)
+blobs = [bytes(random.getrandbits(8) for _ in range(64)) * 512 for _ in range(1200)]
+want = hashlib.sha256(b''.join(blobs)).hexdigest()
+def digest():
+    digest = hashlib.sha256()
+    for blob in blobs: digest.update(blob)
+    return digest.hexdigest()
+children = []
+for turn in range(3):
+    child = os.fork()
+    if child == 0:
+        right = digest() == want
+        more = [os.urandom(4096) for _ in range(2000)]
+        os._exit(0 if right and digest() == want else 1)
+    children.append(child)
+    assert digest() == want
+for child in children: assert os.waitpid(child, 0)[1] == 0
+parts = [None] * 4
+def part(i):
+    digest = hashlib.sha256()
+    for j in range(i, len(blobs), 4): digest.update(blobs[j])
+    parts[i] = digest.hexdigest()
+threads = [threading.Thread(target=part, args=(i,)) for i in range(4)]
+[thread.start() for thread in threads]
+[thread.join() for thread in threads]
+print(hashlib.sha256(''.join(parts).encode()).hexdigest())
+size = 24 << 20
+area = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+for at in range(0, size, 4096): area[at:at + 8] = at.to_bytes(8, 'little')
+area.resize(size * 2)
+assert all(area[at:at + 8] == at.to_bytes(8, 'little') for at in range(0, size, 4096))
+assert area[size:size + 8] == bytes(8)
+area.madvise(mmap.MADV_DONTNEED, 0, 16 * 4096)
+assert area[0:8] == bytes(8) and area[16 * 4096:16 * 4096 + 8] == (16 * 4096).to_bytes(8, 'little')
+name = 'blobs-%d' % os.getpid()
+open(name, 'wb').write(b''.join(blobs))
+assert hashlib.sha256(open(name, 'rb').read()).hexdigest() == want
+os.unlink(name)
+print(digest() == want)
+";
+
+#[test]
+fn inthread_forks_threads_and_moves_keep_their_content() {
+    let _turn = turn();
+    if can_run() && needs(&["python3"]) {
+        compare("forks", 32, &Scratch::new(), &["/usr/bin/python3", "-c", FORKS]);
+    }
+}
+
+/// All that a daemon closes, and one more.
+const CLOSES: &str = "
+import os
+rows = [str(i) * 9 for i in range(300000)]
+os.closerange(3, 1 << 20)
+for number in range(3, 5000):
+    try: os.close(number)
+    except OSError: pass
+print(sum(len(row) for row in rows), rows[1], rows[-1])
+";
+
+#[test]
+fn inthread_descriptors_of_uswap_are_not_closed_by_the_program() {
+    let _turn = turn();
+    if can_run() && needs(&["python3"]) {
+        compare("closes", 16, &Scratch::new(), &["/usr/bin/python3", "-c", CLOSES]);
+    }
+}
+
+#[test]
+fn inthread_churn_finds_no_wrong_byte() {
+    let _turn = turn();
+    if !can_run() {
+        return;
+    }
+    let (scratch, churn) = (Scratch::new(), program("churn").display().to_string());
+    open_to_all(&scratch);
+    let bytes = format!("{}M", scaled_mib(600));
+    let directory = scratch.path().display().to_string();
+    for (user, seed) in USERS.into_iter().zip(["3", "4"]) {
+        let words = [
+            churn.as_str(),
+            "--threads",
+            "4",
+            "--seconds",
+            "5",
+            "--bytes",
+            &bytes,
+            "--seed",
+            seed,
+            "--dir",
+            &directory,
+        ];
+        let Some(outcome) = in_thread(user, scaled_mib(200), scratch.path(), &words) else { return };
+        outcome.must_succeed();
+        assert!(outcome.stdout.starts_with("churn OK"), "{}", outcome.stdout);
+        assert!(evicted(&outcome) > 1000, "it was not short of memory:\n{}", outcome.stderr);
+    }
+}
+
+#[test]
+fn inthread_budget_holds_while_nothing_forks() {
+    let _turn = turn();
+    if !needs(&["python3"]) {
+        return;
+    }
+    let run = Run::plain("/usr/bin/python3").args(["-c", PYTHON]).uswap(24, &["--faults", "thread"]);
+    let outcome = run.finish();
+    outcome.must_succeed();
+    outcome.must_hold_budget_mostly(24);
+}
