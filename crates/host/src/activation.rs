@@ -5,7 +5,7 @@ use crate::descriptors;
 use crate::mappings::is_candidate;
 use crate::memory::LinuxWorld;
 use crate::own_memory;
-use crate::process::{Phase, Process, Run, Space, say};
+use crate::process::{Phase, Process, Run, Space};
 use crate::supervisor;
 use crate::swap_files::OpenFiles;
 use core::arch::asm;
@@ -20,7 +20,7 @@ use uswap_os::sys::{self, abi};
 use uswap_os::thread::{Files, spawn};
 use uswap_os::uffd::Uffd;
 use uswap_os::{PAGE_BYTES, memory};
-use uswap_units::PageRange;
+use uswap_units::{MmId, PageRange};
 
 /// Around the thread pointer of the first thread: its control block above, its thread-local storage below.
 const CONTROL_BLOCK_BYTES: usize = 8 * 1024;
@@ -72,7 +72,7 @@ impl Process {
         let (stack, bytes) = self.background_stack.range().ok_or(NO_ROOM)?;
         own_memory::add(stack, bytes);
         self.first_thread_pointer.store(thread_pointer(), Ordering::Relaxed);
-        self.join()?;
+        let _space = self.join(None)?;
         let faults = signal_bit(abi::SIGBUS) | signal_bit(abi::SIGSEGV);
         install(self, &Options { faults, ..Options::default() }).map_err(Refused::Calls)?;
         self.heap_end.store(heap_end(), Ordering::Relaxed);
@@ -80,8 +80,8 @@ impl Process {
         self.spawn_background()
     }
 
-    /// Takes a record, and opens what the engine will need.
-    fn join(&'static self) -> Result<(), Refused> {
+    /// Takes a record, or the one that a parent has made, and opens what the engine will need.
+    pub(crate) fn join(&'static self, made: Option<MmId>) -> Result<&'static Space, Refused> {
         const NOT_OPEN: Refused =
             Refused::Needs("a file in /proc or a swap file of the run cannot be opened");
         let run = self.run();
@@ -89,9 +89,13 @@ impl Process {
         let features = uffd.features();
         let uffd = Uffd::from_fd(descriptors::keep(uffd.into_fd()), features);
         let pagemap = Pagemap::open_as(descriptors::keep).map_err(|_| NOT_OPEN)?;
-        let (mm, root) = supervisor::take_record(&run.segment, descriptors::keep)
-            .ok_or(Refused::Needs("the run has no room for a process and its page table"))?;
+        let mm = match made {
+            Some(mm) => mm,
+            None => supervisor::take_record(&run.segment, descriptors::keep)
+                .ok_or(Refused::Needs("the run has no room for a process and its page table"))?,
+        };
         let record = run.segment.mms().record(mm);
+        let root = record.root().ok_or(Refused::Needs("its record has no page table"))?;
         let segment = run.segment.acting_as(record.id());
         let files = OpenFiles::of_the_run(segment, record, descriptors::keep).ok_or(NOT_OPEN)?;
         let world = LinuxWorld {
@@ -104,11 +108,10 @@ impl Process {
             drops_ranges: memory::can_drop_ranges(),
         };
         self.set_mm(record.id());
-        self.set_space(AddressSpace::new(segment, record.id(), root, world));
-        Ok(())
+        Ok(self.set_space(AddressSpace::new(segment, record.id(), root, world)))
     }
 
-    fn spawn_background(&'static self) -> Result<(), Refused> {
+    pub(crate) fn spawn_background(&'static self) -> Result<(), Refused> {
         let argument = self as *const Process as usize;
         match spawn(&self.background_stack, background::main, argument, Files::Shared) {
             Ok(_) => Ok(()),
@@ -118,40 +121,6 @@ impl Process {
                     "the thread that evicts cannot be started: raise the limit of processes (ulimit -u)",
                 ))
             }
-        }
-    }
-
-    /// In the only thread of a forked child, with all signals blocked. All of its memory is there, and none of it is registered.
-    pub(crate) fn begin_as_child(&'static self) {
-        let phase = self.phase();
-        self.set_phase(Phase::Outside);
-        self.mappings.reset();
-        self.workspaces.reset();
-        self.evictors.reset();
-        self.forks.store(0, Ordering::Relaxed);
-        for index in 0..thread::slots_used_max() {
-            self.hazards().slot(index).reset();
-        }
-        // SAFETY:
-        // 1. A forked child has only the thread that forked.
-        unsafe { self.background_stack.reset_after_fork() };
-        descriptors::close_all();
-        supervisor::reset_after_fork();
-        if phase == Phase::Outside {
-            return;
-        }
-        while let Some(mut evictor) = self.evictors.try_borrow() {
-            evictor.reset();
-            core::mem::forget(evictor);
-        }
-        self.evictors.reset();
-        let joined = self.join().and_then(|()| {
-            self.set_phase(Phase::Watching);
-            self.spawn_background()
-        });
-        if let Err(reason) = joined {
-            self.set_phase(Phase::Outside);
-            say(format_args!("it is left alone: {reason}"));
         }
     }
 

@@ -12,7 +12,7 @@ use uswap_interpose::table::{Kind, row};
 use uswap_interpose::thread::Slot;
 use uswap_interpose::{Before, Call, Context, Fault, Interposer, NewProcess};
 use uswap_os::fd::Event;
-use uswap_os::sys::{self, abi};
+use uswap_os::sys::{self, Errno, abi};
 use uswap_units::{PageId, PageRange};
 
 /// The word of a thread's slot that says for which part of its stack was seen to.
@@ -49,10 +49,6 @@ impl Process {
     fn before_special(&self, kind: Kind, call: &Call, context: &Context) -> Option<Before> {
         match kind {
             Kind::Mapping => Some(Before::Answer(self.serve_mapping(call, context))),
-            Kind::Process if copies_memory(call) => {
-                self.prepare_fork(context.slot());
-                Some(Before::PassThenAfter)
-            }
             Kind::Asynchronous => {
                 self.come_home(context.slot(), "it lets the kernel use its memory behind its back");
                 None
@@ -102,24 +98,6 @@ impl Process {
         }
     }
 
-    /// A child gets a copy of this memory: all of it must be there, and stay until it has.
-    fn prepare_fork(&self, slot: &Slot) {
-        if self.phase() != Phase::Active {
-            return;
-        }
-        self.forks.fetch_add(1, Ordering::AcqRel);
-        on_own_stack(slot, || self.bring_all());
-    }
-
-    /// From now on nothing is evicted, and everything is in RAM when this is done.
-    pub(crate) fn bring_all(&self) {
-        let Some(space) = self.space() else { return };
-        space.hold_evicting();
-        // Who was about to drop pages has done so.
-        drop(self.mappings.exclusive());
-        while space.for_each_away(|page| _ = self.bring(page, Touch::Read)) {}
-    }
-
     /// Its memory comes home, and stays from now on.
     pub(crate) fn come_home(&self, slot: &Slot, reason: &str) {
         match self.phase() {
@@ -156,20 +134,6 @@ impl Process {
             say(format_args!("its memory came home and stays in RAM: {reason}"));
         }
         drop(alone);
-    }
-}
-
-/// Whether a call makes a process with a copy of the memory.
-fn copies_memory(call: &Call) -> bool {
-    match call.number as u32 {
-        abi::__NR_fork => true,
-        abi::__NR_clone => call.arguments[0] as u32 & abi::CLONE_VM == 0,
-        abi::__NR_clone3 => {
-            let mut flags = [0; 8];
-            let is_read = crate::program_copy::read(call.arguments[0], &mut flags);
-            is_read && u64::from_ne_bytes(flags) & u64::from(abi::CLONE_VM) == 0
-        }
-        _ => false,
     }
 }
 
@@ -215,15 +179,19 @@ impl Interposer for Process {
     }
 
     fn after(&self, call: &Call, answer: isize, context: &Context) -> isize {
-        if copies_memory(call) {
-            self.end_fork();
-            return answer;
-        }
         self.boundary(context).after(call, answer, stack_point(context), &mut make)
     }
 
     fn thread_ends(&self, context: &Context) {
         self.hazards().slot(context.slot().index()).reset();
+    }
+
+    fn copy_begins(&self, context: &Context) -> Result<(), Errno> {
+        self.prepare_copy(context.slot())
+    }
+
+    fn copy_ends(&self, answer: isize, context: &Context) {
+        self.end_copy(answer, context.slot());
     }
 
     fn process_begins(&self, kind: NewProcess, _: &Context) {
@@ -238,18 +206,6 @@ impl Interposer for Process {
 }
 
 impl Process {
-    /// The child has its copy, or there is none.
-    fn end_fork(&self) {
-        // Who was forked before anything was managed held nothing up.
-        let ended =
-            self.forks.fetch_update(Ordering::AcqRel, Ordering::Acquire, |forks| forks.checked_sub(1));
-        if ended.is_ok()
-            && let Some(space) = self.space()
-        {
-            space.resume_evicting();
-        }
-    }
-
     /// A page by its address, for whoever wants to look.
     pub fn is_managed(&self, address: usize) -> bool {
         self.space().is_some_and(|space| space.is_managed(PageId::of_address(address as u64)))

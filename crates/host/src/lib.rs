@@ -4,7 +4,7 @@
 //! preloaded into programs, which holds the value and starts it.
 //!
 //! Map: [`process`] the value and its life; [`faults`] a SIGBUS; [`calls`] a system call, with [`mappings`] for those that change the address space and [`descriptors`] for
-//! those that could take ours away; [`residency`] what the boundary asks of us; [`memory`] the engine's world; [`activation`] takes the program's memory; [`background`] is the
+//! those that could take ours away; [`residency`] what the boundary asks of us; [`memory`] the engine's world; [`activation`] takes the program's memory, and [`fork`] that of a child; [`background`] is the
 //! thread that evicts; [`own_stack`] is where threads of the program do work of ours; [`pool`] lends them what they need for it. [`invitation`], [`heap`], [`contend`] and [`swap_files`] are of use to whoever is preloaded.
 //!
 //! What must hold: nothing on these ways allocates, calls libc or touches memory of the program but what is said; work of ours that can wait runs with all signals blocked, so
@@ -19,6 +19,7 @@ pub mod calls;
 pub mod contend;
 pub mod descriptors;
 pub mod faults;
+pub mod fork;
 pub mod heap;
 pub mod invitation;
 pub mod mappings;

@@ -27,6 +27,8 @@ const MAP_STACK: usize = abi::MAP_STACK as usize;
 const MAP_GROWSDOWN: usize = abi::MAP_GROWSDOWN as usize;
 const MAP_LOCKED: usize = abi::MAP_LOCKED as usize;
 const MAP_HUGETLB: usize = abi::MAP_HUGETLB as usize;
+const MAP_NORESERVE: usize = abi::MAP_NORESERVE as usize;
+const MREMAP_MAYMOVE: usize = abi::MREMAP_MAYMOVE as usize;
 const MREMAP_FIXED: usize = abi::MREMAP_FIXED as usize;
 const MREMAP_DONTUNMAP: usize = abi::MREMAP_DONTUNMAP as usize;
 const PROT_READ: usize = abi::PROT_READ as usize;
@@ -43,6 +45,39 @@ fn pages(start: usize, bytes: usize) -> PageRange {
 
 fn is_error(answer: isize) -> bool {
     (-4095..0).contains(&answer)
+}
+
+/// Makes an `mremap` without a place of its own: where the mapping is, or else in a place that touches no other mapping. The kernel takes the registration from whatever it joins a moved
+/// mapping with.
+fn grow_or_move(call: &Call) -> isize {
+    let [start, bytes, new_bytes, flags, ..] = call.arguments;
+    let here = make(&Call { number: call.number, arguments: [start, bytes, new_bytes, 0, 0, 0] });
+    if here != -(Errno::ENOMEM.number() as isize) || flags & MREMAP_MAYMOVE == 0 {
+        return here;
+    }
+    let new_bytes = new_bytes.next_multiple_of(PAGE);
+    let reserve = Call {
+        number: abi::__NR_mmap as usize,
+        arguments: [0, new_bytes + 2 * PAGE, 0, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, usize::MAX, 0],
+    };
+    let reserved = make(&reserve);
+    if is_error(reserved) {
+        return reserved;
+    }
+    let (edge, target) = (reserved as usize, reserved as usize + PAGE);
+    let arguments = [start, bytes, new_bytes, MREMAP_MAYMOVE | MREMAP_FIXED, target, 0];
+    let answer = make(&Call { number: call.number, arguments });
+    let unmap = |start: usize, bytes: usize| {
+        let arguments = [start, bytes, 0, 0, 0, 0];
+        let _it_is_an_empty_mapping_at_worst = make(&Call { number: abi::__NR_munmap as usize, arguments });
+    };
+    if is_error(answer) {
+        unmap(edge, new_bytes + 2 * PAGE);
+    } else {
+        unmap(edge, PAGE);
+        unmap(target + new_bytes, PAGE);
+    }
+    answer
 }
 
 /// A mapping that may be managed, as far as it tells itself.
@@ -127,7 +162,7 @@ impl Process {
         }
     }
 
-    /// Stacks of threads are never managed: the kernel writes there when it likes.
+    /// Stacks of threads are never managed: the kernel writes there when it likes. Nor is what a child must not get.
     fn note_stacks(&self, call: &Call, answer: isize) {
         let [start, bytes, _, flags, ..] = call.arguments;
         if is_error(answer) {
@@ -135,6 +170,12 @@ impl Process {
         }
         match call.number as u32 {
             abi::__NR_munmap => self.stacks.subtract(pages(start, bytes)),
+            abi::__NR_madvise
+                if matches!(call.arguments[2] as u32, abi::MADV_DONTFORK | abi::MADV_WIPEONFORK)
+                    && self.stacks.add(pages(start, bytes)).is_none() =>
+            {
+                self.give_up_stacks();
+            }
             abi::__NR_mmap if flags & MAP_FIXED != 0 && flags & MAP_STACK == 0 => {
                 self.stacks.subtract(pages(start, bytes));
             }
@@ -156,7 +197,9 @@ impl Process {
             Some(space) if self.phase() == Phase::Active => space.hold_evicting(),
             _ => self.set_phase(Phase::Home),
         }
-        say(format_args!("its memory stays in RAM from now on: it has more than 1024 thread stacks"));
+        say(format_args!(
+            "its memory stays in RAM from now on: it has more than 1024 thread stacks and ranges that a child must not get"
+        ));
     }
 
     fn map(&self, space: &'static Space, call: &Call) -> isize {
@@ -200,7 +243,8 @@ impl Process {
 
     fn unmap(&self, space: &'static Space, call: &Call) -> isize {
         let range = pages(call.arguments[0], call.arguments[1]);
-        let _alone = self.mappings.exclusive();
+        // A fault next to it may have locked some of it too: then what is mapped there next would find words.
+        let _alone = self.alone_with(space, &[range]);
         let answer = make(call);
         if !is_error(answer) {
             space.drop_words(range, Afterwards::Unmanaged);
@@ -230,6 +274,11 @@ impl Process {
                 self.bring_range(range, touch);
                 make(&call)
             }
+            abi::MADV_DONTFORK | abi::MADV_WIPEONFORK => {
+                // A child must not get it back from a copy.
+                let _alone = self.leave_alone(space, range);
+                make(&call)
+            }
             _ if advice == MADV_GUARD_INSTALL => {
                 let _alone = self.mappings.exclusive();
                 space.deactivate(range);
@@ -247,6 +296,20 @@ impl Process {
             }
             _ => make(&call),
         }
+    }
+
+    /// A range comes home and is not managed any more; the gate, exclusive.
+    fn leave_alone(&self, space: &'static Space, range: PageRange) -> ExclusiveGuard<'_> {
+        let alone = self.alone_with_all_home(space, range, pages(0, 0));
+        if self.stacks.add(range).is_none() {
+            self.give_up_stacks();
+        }
+        if space.page_table().first_managed(range).is_some() {
+            space.drop_words(range, Afterwards::Unmanaged);
+            let (start, bytes) = (range.start.address() as usize, range.pages() as usize * PAGE);
+            let _what_is_missing_is_zeros = space.world().uffd.unregister(start, bytes);
+        }
+        alone
     }
 
     fn protect(&self, space: &'static Space, call: &Call, range: PageRange, protection: usize) -> isize {
@@ -287,25 +350,37 @@ impl Process {
     /// Takes a range but for what is ours, and the stacks of threads.
     pub(crate) fn take_but_own(&self, space: &'static Space, start: usize, end: usize) {
         own_memory::for_each_other_part(start, end, |start, end| {
-            let mut at = PageId::of_address(start as u64);
-            let end = PageId::of_address(end as u64);
-            while at < end {
-                let covering = self.stacks.iter().find(|stack| stack.contains(at));
-                if let Some(stack) = covering {
-                    at = stack.end;
-                    continue;
-                }
-                let behind =
-                    self.stacks.iter().filter(|stack| at < stack.start).map(|stack| stack.start).min();
-                let to = behind.unwrap_or(end).min(end);
-                self.take(space, PageRange { start: at, end: to });
-                at = to;
-            }
+            self.for_each_part_without_stacks(start, end, |part| self.take(space, part));
         });
     }
 
+    /// Calls `visit` with the parts of a range that are no stacks of threads.
+    pub(crate) fn for_each_part_without_stacks(
+        &self,
+        start: usize,
+        end: usize,
+        mut visit: impl FnMut(PageRange),
+    ) {
+        let mut at = PageId::of_address(start as u64);
+        let end = PageId::of_address(end as u64);
+        while at < end {
+            let covering = self.stacks.iter().find(|stack| stack.contains(at));
+            if let Some(stack) = covering {
+                at = stack.end;
+                continue;
+            }
+            let behind = self.stacks.iter().filter(|stack| at < stack.start).map(|stack| stack.start).min();
+            let to = behind.unwrap_or(end).min(end);
+            visit(PageRange { start: at, end: to });
+            at = to;
+        }
+    }
+
     fn change_heap(&self, space: &'static Space, call: &Call) -> isize {
-        let _alone = self.mappings.exclusive();
+        let end = self.heap_end.load(Ordering::Relaxed);
+        let wanted = if call.arguments[0] == 0 { end } else { call.arguments[0] };
+        let cut = pages(wanted, end.saturating_sub(wanted));
+        let _alone = self.alone_with(space, &[cut]);
         let before = self.heap_end.load(Ordering::Relaxed);
         let answer = make(call);
         let after = answer as usize;
@@ -327,33 +402,28 @@ impl Process {
         target: PageRange,
         flags: usize,
     ) -> isize {
-        let is_managed = space.page_table().first_managed(from).is_some();
         let fixed = if flags & MREMAP_FIXED != 0 { target } else { pages(0, 0) };
+        if space.page_table().first_managed(from).is_none() {
+            let _alone = self.alone_with(space, &[from, fixed]);
+            let answer = make(call);
+            if !is_error(answer) {
+                space.drop_words(fixed, Afterwards::Unmanaged);
+            }
+            return answer;
+        }
         // Another thread may touch the place before it is registered again: then nothing may be missing there.
-        let comes_home = is_managed && flags & (MREMAP_FIXED | MREMAP_DONTUNMAP) != 0;
-        let alone = loop {
-            if comes_home {
-                space.hold_evicting();
-                while space.for_each_away_in(from, |page| _ = self.bring(page, Touch::Write)) {}
-            }
-            let alone = self.alone_with(space, &[from, fixed]);
-            if comes_home {
-                space.resume_evicting();
-                if space.first_away(from).is_some() {
-                    continue;
-                }
-            }
-            break alone;
+        let comes_home = flags & (MREMAP_FIXED | MREMAP_DONTUNMAP) != 0;
+        let _alone = if comes_home {
+            self.alone_with_all_home(space, from, fixed)
+        } else {
+            self.alone_with(space, &[from])
         };
-        let answer = make(call);
+        let answer = if comes_home { self.move_unregistered(space, call, from) } else { grow_or_move(call) };
         if is_error(answer) {
             return answer;
         }
         let to = pages(answer as usize, call.arguments[2]);
         space.drop_words(fixed, Afterwards::Unmanaged);
-        if !is_managed {
-            return answer;
-        }
         let stays = PageRange { start: from.start, end: from.end.min(from.start.plus(to.pages())) };
         if from.pages() > to.pages() {
             let cut = PageRange { start: stays.end, end: from.end };
@@ -370,7 +440,31 @@ impl Process {
             }
         }
         self.register_again(space, to);
-        drop(alone);
+        answer
+    }
+
+    /// All pages of `from` are in the program, and none is protected: the gate, exclusive.
+    fn alone_with_all_home(&self, space: &Space, from: PageRange, other: PageRange) -> ExclusiveGuard<'_> {
+        loop {
+            space.hold_evicting();
+            while space.for_each_away_in(from, |page| _ = self.bring(page, Touch::Write)) {}
+            let alone = self.alone_with(space, &[from, other]);
+            space.resume_evicting();
+            if space.first_away(from).is_none() {
+                return alone;
+            }
+        }
+    }
+
+    /// Moves what is all there. The kernel takes the registration from whatever it joins the moved mapping with, and a neighbour that is registered has missing pages: so the mapping goes
+    /// without one, and cannot be joined with it.
+    fn move_unregistered(&self, space: &'static Space, call: &Call, from: PageRange) -> isize {
+        let (start, bytes) = (from.start.address() as usize, from.pages() as usize * PAGE);
+        let _nothing_is_missing = space.world().uffd.unregister(start, bytes);
+        let answer = make(call);
+        if is_error(answer) {
+            self.register_again(space, from);
+        }
         answer
     }
 

@@ -12,7 +12,7 @@ use crate::memory::LinuxWorld;
 use crate::pool::LendingPool;
 use alloc::boxed::Box;
 use core::cell::UnsafeCell;
-use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering};
 use uswap_core::page_word::LANES;
 use uswap_core::range_set::RangeSet;
 use uswap_core::segment::Segment;
@@ -68,14 +68,16 @@ pub struct Process {
     hazards: AtomicPtr<HazardTable<'static>>,
     /// Who changes mappings.
     pub(crate) mappings: Gate,
-    /// Mappings made with MAP_STACK.
+    /// What is not managed: mappings made with MAP_STACK, and what a child must not get.
     pub(crate) stacks: RangeSet<STACKS_MAX>,
     /// Where the heap ends.
     pub(crate) heap_end: AtomicUsize,
     /// Thread pointer of the first thread: its control block is in memory like any other.
     pub(crate) first_thread_pointer: AtomicUsize,
-    /// Forks under way, for which nothing is evicted.
-    pub(crate) forks: AtomicU64,
+    /// The record of the child that is being forked, + 1. Changed inside `mappings`, exclusive.
+    pub(crate) child: AtomicU32,
+    /// A fork is under way, and has the gate.
+    pub(crate) copying: AtomicU32,
     pub(crate) workspaces: LendingPool<Workspace, WORKSPACES>,
     pub(crate) evictors: LendingPool<Evictor, { LANES as usize }>,
     pub(crate) background_stack: StackArea,
@@ -98,7 +100,8 @@ impl Process {
             stacks: RangeSet::new(),
             heap_end: AtomicUsize::new(0),
             first_thread_pointer: AtomicUsize::new(0),
-            forks: AtomicU64::new(0),
+            child: AtomicU32::new(0),
+            copying: AtomicU32::new(0),
             workspaces: LendingPool::new([const { UnsafeCell::new(Workspace::new()) }; WORKSPACES]),
             evictors: LendingPool::new([
                 UnsafeCell::new(Evictor::new(0)),

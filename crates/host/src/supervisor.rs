@@ -15,7 +15,7 @@ use uswap_os::futex::{self, Scope};
 use uswap_os::sys::{Result, abi};
 use uswap_os::text::{TextBuffer, take_number};
 use uswap_os::{clock, process, record_lock, socket};
-use uswap_units::{MmId, TableId};
+use uswap_units::MmId;
 
 static PID: AtomicU32 = AtomicU32::new(0);
 static SEGMENT_NUMBER: AtomicI32 = AtomicI32::new(-1);
@@ -95,7 +95,7 @@ fn receive(number: i32) -> Result<Fd> {
 }
 
 /// In the descriptor table that shall hold the lock, for a process that has no record yet: takes one, and holds its lock. None: too many processes.
-pub fn take_record(segment: &Segment<'static>, keep: Keep) -> Option<(MmId, TableId)> {
+pub fn take_record(segment: &Segment<'static>, keep: Keep) -> Option<MmId> {
     let file = keep(segment_to_hold().ok()?);
     let try_lock = |mm: MmId| record_lock::try_lock(&file, lock_byte(mm)).unwrap_or(false);
     let unlock = |mm: MmId| {
@@ -108,12 +108,16 @@ pub fn take_record(segment: &Segment<'static>, keep: Keep) -> Option<(MmId, Tabl
     };
     record.set_root(root);
     HELD.store(file.into_raw(), Ordering::Release);
-    Some((record.id(), root))
+    Some(record.id())
 }
 
 /// The same in a forked child: takes over the record that its parent made for it.
-pub fn claim_record(segment: &Segment<'static>, mm: MmId) -> core::result::Result<(), &'static str> {
-    let Ok(file) = segment_to_hold() else {
+pub fn claim_record(
+    segment: &Segment<'static>,
+    mm: MmId,
+    keep: Keep,
+) -> core::result::Result<(), &'static str> {
+    let Ok(file) = segment_to_hold().map(keep) else {
         // Without a supervisor nobody asks for the lock, and nobody can hand the segment over.
         return if is_abandoned(segment) && segment.mms().record(mm).claim_forked() {
             Ok(())

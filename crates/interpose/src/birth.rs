@@ -81,18 +81,24 @@ pub(crate) unsafe fn begin<I: Interposer>(
     if asked.flags & VM != 0 && asked.flags & (SETTLS | VFORK) == 0 {
         thread::share_key();
     }
+    let copies = asked.flags & VM == 0;
+    let mut prepared = Ok(());
     if asked.stack_end != 0 {
         frame.mask = mask;
         // SAFETY:
         // 1. The caller's promise.
-        match unsafe { prepare_birth(frame, base, &asked) } {
-            Ok(()) => return Step::NewStack,
-            Err(error) => {
-                kernel::set_mask(abi::SIG_SETMASK, mask);
-                frame.answer = -(error.number() as isize);
-                return Step::Answer;
-            }
-        }
+        prepared = unsafe { prepare_birth(frame, base, &asked) };
+    }
+    if copies && prepared.is_ok() {
+        prepared = interposer.copy_begins(&frame.context);
+    }
+    if let Err(error) = prepared {
+        kernel::set_mask(abi::SIG_SETMASK, mask);
+        frame.answer = -(error.number() as isize);
+        return Step::Answer;
+    }
+    if asked.stack_end != 0 {
+        return Step::NewStack;
     }
     if asked.flags & VM != 0 {
         // SAFETY:
@@ -119,6 +125,8 @@ pub(crate) unsafe fn begin<I: Interposer>(
     frame.answer = unsafe { kernel::call(frame.call.number, &frame.call.arguments) };
     if frame.answer == 0 {
         copied(interposer, slot, &frame.context, asked.flags, asked.child_tid);
+    } else {
+        interposer.copy_ends(frame.answer, &frame.context);
     }
     kernel::set_mask(abi::SIG_SETMASK, mask);
     if frame.answer != 0 {
@@ -227,6 +235,9 @@ unsafe fn prepare_birth(frame: &mut Frame, base: *const usize, asked: &Asked) ->
 pub(crate) unsafe extern "C" fn parted<I: Interposer>(frame: &mut Frame) {
     let replaced = if frame.call.number == nr::CLONE3 { 0 } else { 1 };
     frame.call.arguments[replaced] = frame.replaced;
+    if asked(frame).is_ok_and(|asked| asked.flags & VM == 0) {
+        crate::interposer::<I>().copy_ends(frame.answer, &frame.context);
+    }
     thread::current().forget_child();
     kernel::set_mask(abi::SIG_SETMASK, frame.mask);
     frame.answer = crate::interposer::<I>().after(&frame.call, frame.answer, &frame.context);

@@ -5,6 +5,8 @@
 
 use core::ffi::c_void;
 
+use uswap_os::sys::Errno;
+
 use crate::thread::Slot;
 
 /// A system call: its number and its six registers, used or not.
@@ -129,6 +131,19 @@ pub trait Interposer: Sync + 'static {
     /// This thread has called `exit`; signals are blocked. Its slot is given to somebody else after this.
     fn thread_ends(&self, context: &Context) {
         let _ = context;
+    }
+
+    /// A child with a copy of the memory is about to be made by this thread. All signals are blocked until
+    /// [`copy_ends`](Interposer::copy_ends), in the parent, or the end of `process_begins`, in the child. An error
+    /// is the answer to the call.
+    fn copy_begins(&self, context: &Context) -> Result<(), Errno> {
+        let _ = context;
+        Ok(())
+    }
+
+    /// In the parent: the child has been made, or could not be; `answer` is the kernel's.
+    fn copy_ends(&self, answer: isize, context: &Context) {
+        let _ = (answer, context);
     }
 
     /// A child process begins: it is armed, no code of the program has run in it.

@@ -19,12 +19,13 @@
 //! Lock order: gate (shared or exclusive) -> page words; several words only in one shared section, tried, never waited for.
 //!
 //! Map: [`world`] is the seam; [`space`] the parts of one process; [`fault`] serves faults; [`evict`] takes pages away; [`reclaim`] decides when; [`mapping`]
-//! follows the mapping calls; [`words`] waits for locks.
+//! follows the mapping calls, [`fork`] copies for a child; [`words`] waits for locks.
 //!
 //! [`PageWord::is_clean`]: uswap_core::page_word::PageWord::is_clean
 
 pub mod evict;
 pub mod fault;
+pub mod fork;
 pub mod mapping;
 pub mod reclaim;
 pub mod space;

@@ -1,0 +1,148 @@
+//! A fork: the parent counts what is shared, and the child takes its own memory over before any code of the program runs in it.
+//!
+//! From `prepare_copy` to `end_copy` the forking thread has the gate for itself, with all signals blocked: what the words say is what the child gets. In the child nothing is registered and nothing is
+//! protected; both are made again from its words.
+
+use crate::descriptors;
+use crate::mappings::is_candidate;
+use crate::own_memory;
+use crate::own_stack::on_own_stack;
+use crate::process::{Phase, Process, Space, say, stop_program};
+use crate::supervisor;
+use core::sync::atomic::Ordering;
+use uswap_core::page_table::PAGES_MAX;
+use uswap_engine::in_place::Memory;
+use uswap_interpose::thread::{self, Slot};
+use uswap_os::maps::Maps;
+use uswap_os::sys::Errno;
+use uswap_os::uffd::Mode;
+use uswap_units::{MmId, PAGE_BYTES, PageId, PageRange};
+
+impl Process {
+    /// A child is about to get a copy of this memory.
+    pub(crate) fn prepare_copy(&self, slot: &Slot) -> Result<(), Errno> {
+        if matches!(self.phase(), Phase::Outside | Phase::Home) {
+            return Ok(());
+        }
+        on_own_stack(slot, || {
+            let alone = self.mappings.exclusive();
+            let mut child = 0;
+            if let Some(space) = self.space().filter(|_| self.phase() == Phase::Active) {
+                let Some(mm) = space.clone_for_child() else {
+                    say(format_args!("it cannot fork: the run has no room for one more page table"));
+                    return Err(Errno::ENOMEM);
+                };
+                child = u32::from(mm.0) + 1;
+            }
+            self.child.store(child, Ordering::Relaxed);
+            self.copying.store(1, Ordering::Relaxed);
+            core::mem::forget(alone);
+            Ok(())
+        })
+    }
+
+    /// In the parent, afterwards.
+    pub(crate) fn end_copy(&self, answer: isize, slot: &Slot) {
+        if self.copying.swap(0, Ordering::Relaxed) == 0 {
+            return;
+        }
+        let child = self.child.swap(0, Ordering::Relaxed);
+        if answer < 0
+            && child != 0
+            && let Some(space) = self.space()
+        {
+            on_own_stack(slot, || space.give_up_child(MmId((child - 1) as u16)));
+        }
+        self.mappings.unlock_exclusive_forgotten();
+    }
+
+    /// In the only thread of a forked child, with all signals blocked.
+    pub(crate) fn begin_as_child(&'static self) {
+        let (phase, child) = (self.phase(), self.child.swap(0, Ordering::Relaxed));
+        self.set_phase(Phase::Outside);
+        self.copying.store(0, Ordering::Relaxed);
+        self.mappings.reset();
+        self.workspaces.reset();
+        self.evictors.reset();
+        for index in 0..thread::slots_used_max() {
+            self.hazards().slot(index).reset();
+        }
+        // SAFETY:
+        // 1. A forked child has only the thread that forked.
+        unsafe { self.background_stack.reset_after_fork() };
+        descriptors::close_all();
+        supervisor::reset_after_fork();
+        while let Some(mut evictor) = self.evictors.try_borrow() {
+            evictor.reset();
+            core::mem::forget(evictor);
+        }
+        self.evictors.reset();
+        match (phase, child) {
+            (Phase::Outside, _) => (),
+            (Phase::Active, child) if child != 0 => self.take_over(MmId((child - 1) as u16)),
+            _ => self.join_as_child(),
+        }
+    }
+
+    /// Nothing was managed when it was forked.
+    fn join_as_child(&'static self) {
+        let joined = self.join(None).and_then(|_| {
+            self.set_phase(Phase::Watching);
+            self.spawn_background()
+        });
+        if let Err(reason) = joined {
+            self.set_phase(Phase::Outside);
+            say(format_args!("it is left alone: {reason}"));
+        }
+    }
+
+    /// Its parent has left a table for it. What cannot be taken over cannot be read either.
+    fn take_over(&'static self, mm: MmId) {
+        if let Err(reason) = supervisor::claim_record(&self.run().segment, mm, descriptors::keep) {
+            stop_program(format_args!("as a forked child it has no place in its run ({reason})"));
+        }
+        let space = match self.join(Some(mm)) {
+            Ok(space) => space,
+            Err(reason) => stop_program(format_args!("a forked child cannot manage its memory: {reason}")),
+        };
+        if register_everything(self, space).is_none() {
+            stop_program(format_args!("a forked child cannot register its memory again"));
+        }
+        self.set_phase(Phase::Active);
+        if let Err(reason) = self.spawn_background() {
+            stop_program(format_args!("a forked child cannot manage its memory: {reason}"));
+        }
+    }
+}
+
+/// Registers what has words, protects what is clean, and drops words of addresses that the child does not have. None: something that is stored could not be.
+fn register_everything(process: &Process, space: &'static Space) -> Option<()> {
+    let maps = Maps::open().ok()?;
+    let mut text = [0; 4096];
+    let mut behind_last = PageId(0);
+    let mut is_right = true;
+    for vma in maps.iter(&mut text) {
+        let vma = vma.ok()?;
+        let range = PageRange::of_addresses(vma.start as u64, vma.end as u64);
+        // Another protection does not matter: what may be managed one day may be now.
+        let could_be = is_candidate(&uswap_os::maps::Vma { readable: true, executable: false, ..vma });
+        if !could_be {
+            continue;
+        }
+        space.forget_unmapped(PageRange { start: behind_last, end: range.start });
+        behind_last = range.end;
+        if space.page_table().first_managed(range).is_none() {
+            continue;
+        }
+        own_memory::for_each_other_part(vma.start, vma.end, |start, end| {
+            process.for_each_part_without_stacks(start, end, |part| {
+                let (start, bytes) = (part.start.address() as usize, part.pages() as usize * PAGE_BYTES);
+                let registered = space.world().uffd.register(start, bytes, Mode::MissingAndProtected);
+                is_right &= registered.is_ok() || !space.holds_content(part);
+                space.for_each_protected(part, |run| is_right &= space.world().protect(run));
+            });
+        });
+    }
+    space.forget_unmapped(PageRange { start: behind_last, end: PageId(PAGES_MAX) });
+    is_right.then_some(())
+}
