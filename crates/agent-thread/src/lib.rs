@@ -8,7 +8,7 @@ mod bytes;
 use core::ffi::{c_char, c_int};
 use uswap_host::heap::Heap;
 use uswap_host::invitation::Invitation;
-use uswap_host::{Process, Run, own_memory};
+use uswap_host::{AfterSetuid, Process, Run, own_memory, privileges};
 use uswap_identity::Note;
 use uswap_os::{message, process};
 
@@ -22,6 +22,9 @@ static IDENTITY: Note = Note::own();
 static HEAP: Heap = Heap::new();
 
 static PROCESS: Process = Process::new();
+
+/// Set in the options of an invitation: a process that changes its credentials stays.
+const KEEP_AFTER_SETUID: u64 = 1;
 
 /// Standard error of the program.
 const MESSAGES_FD: i32 = 2;
@@ -55,7 +58,14 @@ fn join(invitation: Invitation) -> Option<()> {
     let (start, end) = HEAP.range();
     own_memory::add(start, end - start);
     let opened = invitation.open()?;
-    let run = Run { segment: opened.segment, segment_start: opened.start };
+    let stays = invitation.options & KEEP_AFTER_SETUID != 0;
+    let run = Run {
+        segment: opened.segment,
+        segment_start: opened.start,
+        segment_bytes: opened.bytes,
+        after_setuid: if stays { AfterSetuid::Stays } else { AfterSetuid::Leaves },
+        credentials: privileges::credentials(),
+    };
     if let Err(reason) = PROCESS.start(run) {
         message::write_message(
             MESSAGES_FD,

@@ -137,6 +137,17 @@ impl Process {
     }
 }
 
+/// Whether a call may change what the process is allowed to read. They name no memory.
+fn changes_privileges(call: &Call) -> bool {
+    const PR_SET_DUMPABLE: usize = 4;
+    match call.number as u32 {
+        abi::__NR_setuid | abi::__NR_setgid | abi::__NR_setreuid | abi::__NR_setregid => true,
+        abi::__NR_setresuid | abi::__NR_setresgid | abi::__NR_setfsuid | abi::__NR_setfsgid => true,
+        abi::__NR_prctl => call.arguments[0] == PR_SET_DUMPABLE && call.arguments[1] != 1,
+        _ => false,
+    }
+}
+
 /// The pages of the stack that a call gives to a child; we write on it with all signals blocked.
 fn child_stack(call: &Call) -> Option<u64> {
     match call.number as u32 {
@@ -163,6 +174,9 @@ impl Interposer for Process {
         if phase == Phase::Active {
             self.see_to_stack(context.slot(), context.stack_pointer() as u64);
         }
+        if changes_privileges(call) {
+            return Before::PassThenAfter;
+        }
         if let Some(row) = row(call.number) {
             if let Some(stack) = child_stack(call).filter(|_| row.kind() == Kind::Process) {
                 self.keep_stack(context.slot(), stack);
@@ -179,6 +193,12 @@ impl Interposer for Process {
     }
 
     fn after(&self, call: &Call, answer: isize, context: &Context) -> isize {
+        if changes_privileges(call) {
+            if answer >= 0 {
+                self.leave_run(context.slot());
+            }
+            return answer;
+        }
         self.boundary(context).after(call, answer, stack_point(context), &mut make)
     }
 

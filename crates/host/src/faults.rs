@@ -7,8 +7,8 @@ use uswap_core::counters::{Counter, FaultSource};
 use uswap_engine::in_place::Fault as Served;
 use uswap_engine::platform::Touch;
 use uswap_interpose::Fault;
-use uswap_os::clock;
 use uswap_os::sys::abi;
+use uswap_os::{clock, process};
 use uswap_units::PageId;
 
 /// Where the kernel's `siginfo_t` has the address, and its `ucontext_t` the instruction pointer and the error code of the fault.
@@ -23,6 +23,11 @@ struct Met {
     address: usize,
     instruction: *mut usize,
     error: usize,
+}
+
+/// Whether the kernel would read it for us.
+fn is_readable(address: usize) -> bool {
+    process::read_memory(process::process_id(), address as u64, &mut [0]).is_ok_and(|bytes| bytes == 1)
 }
 
 impl Process {
@@ -57,8 +62,11 @@ impl Process {
 
     /// True if the access may be repeated.
     fn serve_fault(&self, met: &Met) -> bool {
-        let Some(space) = self.space().filter(|_| matches!(self.phase(), Phase::Active | Phase::Home)) else {
-            return false;
+        let space = match (self.phase(), self.space()) {
+            (Phase::Active, Some(space)) => space,
+            // What was managed came home a moment ago, and is there when it is touched again.
+            (_, Some(_)) => return is_readable(met.address),
+            (_, None) => return false,
         };
         let page = PageId::of_address(met.address as u64);
         let touch = Touch::that(met.error & ERROR_WRITE != 0);

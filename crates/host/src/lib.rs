@@ -4,7 +4,7 @@
 //! preloaded into programs, which holds the value and starts it.
 //!
 //! Map: [`process`] the value and its life; [`faults`] a SIGBUS; [`calls`] a system call, with [`mappings`] for those that change the address space and [`descriptors`] for
-//! those that could take ours away; [`residency`] what the boundary asks of us; [`memory`] the engine's world; [`activation`] takes the program's memory, and [`fork`] that of a child; [`background`] is the
+//! those that could take ours away; [`privileges`] a process that may read less than before; [`residency`] what the boundary asks of us; [`memory`] the engine's world; [`activation`] takes the program's memory, and [`fork`] that of a child; [`background`] is the
 //! thread that evicts; [`own_stack`] is where threads of the program do work of ours; [`pool`] lends them what they need for it. [`invitation`], [`heap`], [`contend`] and [`swap_files`] are of use to whoever is preloaded.
 //!
 //! What must hold: nothing on these ways allocates, calls libc or touches memory of the program but what is said; work of ours that can wait runs with all signals blocked, so
@@ -27,13 +27,14 @@ pub mod memory;
 pub mod own_memory;
 pub mod own_stack;
 pub mod pool;
+pub mod privileges;
 pub mod process;
 pub mod program_copy;
 pub mod residency;
 pub mod supervisor;
 pub mod swap_files;
 
-pub use process::{Process, Run};
+pub use process::{AfterSetuid, Process, Run};
 
 use core::future::Future;
 use core::pin::pin;

@@ -10,6 +10,7 @@
 
 use crate::memory::LinuxWorld;
 use crate::pool::LendingPool;
+use crate::privileges::Credentials;
 use alloc::boxed::Box;
 use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering};
@@ -34,6 +35,21 @@ pub struct Run {
     pub segment: Segment<'static>,
     /// Where that is mapped.
     pub segment_start: usize,
+    /// How long that mapping is.
+    pub segment_bytes: usize,
+    /// What becomes of a process that changes its user, group or dumpability.
+    pub after_setuid: AfterSetuid,
+    /// Those with which it came.
+    pub credentials: Credentials,
+}
+
+/// What becomes of a process that changes its credentials.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum AfterSetuid {
+    /// It leaves the run, in whose memory it could read what it may not read otherwise.
+    Leaves,
+    /// It stays: the user wants it.
+    Stays,
 }
 
 /// Where the process stands.
@@ -51,7 +67,9 @@ pub enum Phase {
 }
 
 /// Faults that are served at a time: each has a workspace, of which a single fault touches 36 KiB.
-const WORKSPACES: usize = 6;
+pub(crate) const WORKSPACES: usize = 6;
+/// Evictors that work at a time.
+pub(crate) const EVICTORS: usize = LANES as usize;
 
 /// Thread stacks that are known at a time. A program with more of them is not managed.
 const STACKS_MAX: usize = 1024;
@@ -79,7 +97,7 @@ pub struct Process {
     /// A fork is under way, and has the gate.
     pub(crate) copying: AtomicU32,
     pub(crate) workspaces: LendingPool<Workspace, WORKSPACES>,
-    pub(crate) evictors: LendingPool<Evictor, { LANES as usize }>,
+    pub(crate) evictors: LendingPool<Evictor, EVICTORS>,
     pub(crate) background_stack: StackArea,
 }
 

@@ -148,6 +148,15 @@ pub fn let_go() {
     }
 }
 
+/// The process leaves the run, and its descriptors stay open: the supervisor may clean up.
+pub fn give_up_record(mm: MmId) {
+    let held = HELD.swap(-1, Ordering::AcqRel);
+    if held >= 0 {
+        let file = core::mem::ManuallyDrop::new(Fd::from_raw(held));
+        let _was_held = record_lock::unlock(&file, lock_byte(mm));
+    }
+}
+
 /// In a forked child: the number is of the parent's table.
 pub fn reset_after_fork() {
     HELD.store(-1, Ordering::Release);

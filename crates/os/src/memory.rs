@@ -287,6 +287,18 @@ pub unsafe fn unmap(start: usize, bytes: usize) -> Result<()> {
     unsafe { sys::syscall3(abi::__NR_munmap, start, bytes, 0) }.map(drop)
 }
 
+/// Puts fresh zeros, private to this process, in the place of a mapping, in one step.
+///
+/// # Safety
+/// The caller owns the range, and whoever has a reference into it can do with zeros.
+pub unsafe fn replace_by_zeros(start: usize, bytes: usize) -> Result<()> {
+    let access = Access::ReadWrite.bits();
+    let flags = abi::MAP_PRIVATE | abi::MAP_ANONYMOUS | abi::MAP_FIXED | abi::MAP_NORESERVE;
+    // SAFETY:
+    // 1. The caller owns the range.
+    unsafe { sys::syscall6(abi::__NR_mmap, start, bytes, access, flags as usize, usize::MAX, 0) }.map(drop)
+}
+
 /// Changes what a range may be used for.
 ///
 /// # Safety
