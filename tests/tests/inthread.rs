@@ -101,8 +101,8 @@ fn inthread_sort_with_threads_is_right() {
     }
     let scratch = Scratch::new();
     let (lines, ram_mib) = (scratch.file("lines"), scaled_mib(192));
-    content::write_lines(&lines, (ram_mib << 20) * 2, 5).expect("there is room for the lines");
-    let script = format!("sort -S {}M --parallel=2 -T . lines | md5sum", ram_mib * 2);
+    content::write_lines(&lines, (ram_mib << 20) * 3 / 2, 5).expect("there is room for the lines");
+    let script = format!("sort -S {}M --parallel=2 -T . lines | md5sum", ram_mib * 5 / 4);
     compare("sort", ram_mib, &scratch, &["sh", "-c", &script]);
 }
 
@@ -191,6 +191,32 @@ fn inthread_descriptors_of_uswap_are_not_closed_by_the_program() {
     if can_run() && needs(&["python3"]) {
         compare("closes", 16, &Scratch::new(), &["/usr/bin/python3", "-c", CLOSES]);
     }
+}
+
+/// Root becomes nobody, and reads all that it had; so does its child.
+const SETUID: &str = "
+import os
+rows = [str(i) * 5 for i in range(200000)]
+os.setgid(65534); os.setuid(65534)
+more = [str(i) * 5 for i in range(200000)]
+child = os.fork()
+if child == 0: os._exit(0 if rows == more else 1)
+print(rows == more, os.waitpid(child, 0)[1])
+";
+
+#[test]
+fn inthread_dropped_privileges_leave_the_run() {
+    let _turn = turn();
+    if !can_run() || !needs(&["python3"]) {
+        return;
+    }
+    let scratch = Scratch::new();
+    let Some(outcome) = in_thread(User::Root, 24, scratch.path(), &["/usr/bin/python3", "-c", SETUID]) else {
+        return;
+    };
+    outcome.must_succeed();
+    assert_eq!(outcome.stdout.trim(), "True 0");
+    assert!(outcome.stderr.contains("its memory came home"), "{}", outcome.stderr);
 }
 
 #[test]

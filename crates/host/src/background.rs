@@ -15,6 +15,9 @@ const SLEEP_NS: u64 = 1_000_000_000;
 /// So often the process is measured while it is reclaimed from.
 const MEASURE_NS: u64 = 5_000_000;
 
+/// As the kswapd of the other mode.
+const NICE: i32 = -15;
+
 /// What the thread keeps.
 struct Evicting {
     process: &'static Process,
@@ -31,6 +34,8 @@ pub(crate) extern "C" fn main(process: usize) {
     // 1. It comes from `spawn_background`, which has a `&'static Process`.
     let process = unsafe { &*(process as *const Process) };
     thread::set_name(c"uswap-kswapd");
+    // While it waits for a processor, threads of the program wait for words that it has locked.
+    let _only_root_may = thread::set_nice(thread::thread_id(), NICE);
     let Some(space) = process.space() else { return };
     announce(space);
     let statm = StatmFile::open_as(None, crate::descriptors::keep).ok();
