@@ -110,9 +110,9 @@ impl Evictor {
         }
     }
 
-    /// In a forked child: what it owned is the parent's.
+    /// In a forked child: what it owned is the parent's, one of whose threads may be at work with it for ever, as it looks here.
     pub fn reset(&mut self) {
-        *self.zspages.owned.borrow_mut() = ZspageOwner::new();
+        self.zspages.owned = RefCell::new(ZspageOwner::new());
         self.length = 0;
     }
 
@@ -487,4 +487,18 @@ enum Store {
     /// Somebody has written or dropped the page.
     Changed,
     NoRoom,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_child_uses_an_evictor_that_its_parent_was_using_when_it_forked() {
+        let mut evictor = std::boxed::Box::new(Evictor::new(0));
+        // The thread that has it does not exist in the child.
+        core::mem::forget(evictor.zspages.owned.borrow_mut());
+        evictor.reset();
+        evictor.zspages.with(|owned| assert_eq!(owned.take_all().count(), 0));
+    }
 }
