@@ -1,6 +1,6 @@
 //! The commands that are one or two calls of cargo.
 //!
-//! Must hold: the agent is always built by itself and never as a test target. It is a `no_std` library with a panic handler
+//! Must hold: an agent is always built by itself and never as a test target. It is a `no_std` library with a panic handler
 //! of its own; and cargo joins the features that packages ask of a dependency, so a build together with other
 //! packages would link the standard library into it.
 
@@ -11,8 +11,8 @@ use anyhow::{Context, Result, ensure};
 
 use crate::tree::root;
 
-/// The package of the agent.
-pub const AGENT: &str = "uswap-agent";
+/// The packages of the agents, of which each run preloads one.
+pub const AGENTS: [&str; 2] = ["uswap-agent", "uswap-agent-thread"];
 /// The package of the integration tests.
 pub const INTEGRATION: &str = "uswap-tests";
 /// The package of the programs that the integration tests run.
@@ -59,9 +59,9 @@ pub fn uswap_path() -> PathBuf {
     target_directory().join("release/uswap")
 }
 
-/// The agent of the release build.
-pub fn agent_path() -> PathBuf {
-    target_directory().join("release/libuswap_agent.so")
+/// The agents of the release build.
+pub fn agent_paths() -> [PathBuf; 2] {
+    AGENTS.map(|agent| target_directory().join(format!("release/lib{}.so", agent.replace('-', "_"))))
 }
 
 /// Is everything formatted?
@@ -69,23 +69,30 @@ pub fn fmt() -> Result<()> {
     succeed(cargo(&["fmt", "--all", "--", "--check"]))
 }
 
-/// Lints of all targets; a warning is an error. With the profile of the tests, which then need not build again what runs while building; but the agent cannot unwind.
+/// Lints of all targets; a warning is an error. With the profile of the tests, which then need not build again what runs while building; but the agents cannot unwind.
 pub fn clippy() -> Result<()> {
-    let (all, warnings) = (["--workspace", "--exclude", AGENT, "--all-targets"], ["--", "-D", "warnings"]);
+    let [agent, other] = AGENTS;
+    let all = ["--workspace", "--exclude", agent, "--exclude", other, "--all-targets"];
+    let warnings = ["--", "-D", "warnings"];
     succeed(cargo(&[&["clippy", "--profile", PROFILE], &all[..], &warnings].concat()))?;
-    succeed(cargo(&[&["clippy", "-p", AGENT, "--lib"], &warnings[..]].concat()))
+    for agent in AGENTS {
+        succeed(cargo(&[&["clippy", "-p", agent, "--lib"], &warnings[..]].concat()))?;
+    }
+    Ok(())
 }
 
-/// Release build of the agent and of the command.
+/// Release build of the agents and of the command.
 pub fn build() -> Result<()> {
-    succeed(cargo(&["build", "--release", "-p", AGENT]))?;
+    for agent in AGENTS {
+        succeed(cargo(&["build", "--release", "-p", agent]))?;
+    }
     let mut command = cargo(&["build", "--release", "-p", "uswap-cli"]);
     if let Some(commit) = commit() {
         // Results of `uswap bench` name it.
         command.env("USWAP_COMMIT", commit);
     }
     succeed(command)?;
-    for path in [agent_path(), uswap_path()] {
+    for path in agent_paths().into_iter().chain([uswap_path()]) {
         ensure!(path.is_file(), "the build made no {}", path.display());
     }
     Ok(())

@@ -12,7 +12,7 @@ use std::time::Instant;
 use anyhow::{Context, Result, bail, ensure};
 
 use crate::commands::{
-    self, AGENT, EXPERIMENTS, INTEGRATION, PROFILE, PROGRAMS, VIRTUAL_TIME, cargo, with_other_atomics,
+    self, AGENTS, EXPERIMENTS, INTEGRATION, PROFILE, PROGRAMS, VIRTUAL_TIME, cargo, with_other_atomics,
 };
 
 /// Seeds that the simulator runs beside those of its tests: as many as CI has time for.
@@ -148,7 +148,8 @@ fn no_tests((): ()) -> Seen {
 /// `cargo test` for the unit tests of all packages but the experiments, which have a step of their own. They are built once for all steps. Documentation has no tests in it, and clippy has looked at the examples.
 fn cargo_test(kinds: &[&str]) -> Command {
     let all = ["test", "--profile", PROFILE, "--workspace"];
-    let but = ["--exclude", AGENT, "--exclude", INTEGRATION, "--exclude", EXPERIMENTS];
+    let [agent, other] = AGENTS;
+    let but = ["--exclude", agent, "--exclude", other, "--exclude", INTEGRATION, "--exclude", EXPERIMENTS];
     cargo(&[&all[..], &but, kinds].concat())
 }
 

@@ -18,7 +18,7 @@ use crate::process::{self, Ending, Manager, Notices, StartFailure};
 use crate::program::{Care, Program, Start};
 use crate::report::{RunRecord, RunReport, Unmanaged};
 use crate::size::free_bytes;
-use crate::supervisor::{Options, PoolSize, Supervisor, is_under_way};
+use crate::supervisor::{Cpus, Faults, Options, PoolSize, Supervisor, is_under_way};
 use crate::swap_place::swap_files;
 
 /// Runs the program to its end. What is returned is for [`Ending::pass_on`].
@@ -145,7 +145,11 @@ fn options(arguments: &RunArguments, agent: &Path) -> Result<Options, StartFailu
         on_full: arguments.on_full.into(),
         rules: named::rules(&arguments.protect, &arguments.weight, arguments.ram)
             .map_err(StartFailure::own)?,
-        cpus: arguments.cpus.into(),
+        // Who serves its own faults gains nothing by one processor.
+        cpus: match (arguments.faults.into(), arguments.cpus.into()) {
+            (Faults::Thread, Cpus::Auto) => Cpus::All,
+            (_, cpus) => cpus,
+        },
         faults: arguments.faults.into(),
         allow_tmpfs: arguments.allow_tmpfs,
         keep_after_setuid: arguments.keep_after_setuid,

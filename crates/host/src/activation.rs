@@ -11,6 +11,7 @@ use crate::swap_files::OpenFiles;
 use core::arch::asm;
 use core::fmt;
 use core::sync::atomic::Ordering;
+use uswap_core::counters::Counter;
 use uswap_engine::in_place::AddressSpace;
 use uswap_interpose::buffers::{HazardTable, register_asymmetric_fence};
 use uswap_interpose::{Options, install, thread};
@@ -108,6 +109,7 @@ impl Process {
             drops_ranges: memory::can_drop_ranges(),
         };
         self.set_mm(record.id());
+        segment.counters().add(Counter::Joined, 1);
         Ok(self.set_space(AddressSpace::new(segment, record.id(), root, world)))
     }
 

@@ -166,7 +166,7 @@ mod tests {
         let own = library::tests::made_up_own();
         let found = |bytes: &[u8]| {
             std::fs::write(&path, bytes).unwrap();
-            find_and_check(Some(path.as_os_str()), Path::new("/no/such/program"))
+            find_and_check(Some(path.as_os_str()), Path::new("/no/such/program"), Faults::Message)
         };
         assert_eq!(found(&own), Ok(path.clone()));
         let other = library::tests::made_up(Some(&[b'0'; uswap_identity::IDENTITY_BYTES]));

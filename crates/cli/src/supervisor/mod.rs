@@ -241,6 +241,7 @@ mod tests {
             on_full: OnFull::Grow,
             rules: Vec::new(),
             cpus: Cpus::Auto,
+            faults: Faults::Message,
             allow_tmpfs: true,
             keep_after_setuid: false,
             agent: PathBuf::new(),
