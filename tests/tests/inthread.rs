@@ -250,6 +250,26 @@ fn inthread_churn_finds_no_wrong_byte() {
     }
 }
 
+/// Signal stacks of threads that begin look like memory of the program: one that is taken under management kills its
+/// thread. Of the runs of this program, one in 25 met it.
+#[test]
+fn inthread_threads_begin_while_memory_is_taken() {
+    let _turn = turn();
+    if !can_run() {
+        return;
+    }
+    let (scratch, churn) = (Scratch::new(), program("churn").display().to_string());
+    open_to_all(&scratch);
+    let directory = scratch.path().display().to_string();
+    for seed in 0..80 {
+        let seed = seed.to_string();
+        let sizes = ["--threads", "4", "--seconds", "0", "--bytes", "150M"];
+        let words = [&[churn.as_str()], &sizes[..], &["--seed", &seed, "--dir", &directory]].concat();
+        let Some(outcome) = in_thread(User::Nobody, 50, scratch.path(), &words) else { return };
+        outcome.must_succeed();
+    }
+}
+
 #[test]
 fn inthread_budget_holds_while_nothing_forks() {
     let _turn = turn();

@@ -86,27 +86,53 @@ pub(crate) fn is_candidate(vma: &Vma) -> bool {
     is_plain && vma.readable && !vma.executable && vma.bytes() <= MAPPING_BYTES_MAX
 }
 
+/// Whether [`Process::note_stacks`] has something to note of the call.
+fn changes_stacks(call: &Call) -> bool {
+    let [_, _, advice, flags, ..] = call.arguments;
+    match call.number as u32 {
+        abi::__NR_munmap => true,
+        abi::__NR_mmap => flags & (MAP_FIXED | MAP_STACK | MAP_GROWSDOWN) != 0,
+        abi::__NR_madvise => matches!(advice as u32, abi::MADV_DONTFORK | abi::MADV_WIPEONFORK),
+        _ => false,
+    }
+}
+
 impl Process {
     /// Makes a call that changes mappings.
     pub(crate) fn serve_mapping(&self, call: &Call, context: &Context) -> isize {
         on_own_stack(context.slot(), || {
             self.activate_if_needed(call);
-            if self.phase() == Phase::Watching {
-                let _nobody_activates = self.mappings.shared();
-                if self.phase() == Phase::Watching {
-                    let answer = make(call);
-                    if call.number as u32 == abi::__NR_brk {
-                        self.heap_end.store(answer as usize, Ordering::Relaxed);
-                    }
-                    self.note_stacks(call, answer);
-                    return answer;
-                }
+            if self.phase() == Phase::Watching
+                && let Some(answer) = self.watch_mapping(call)
+            {
+                return answer;
             }
             match self.space().filter(|_| self.phase() == Phase::Active) {
                 Some(space) => self.change_mapping(space, call),
                 None => make(call),
             }
         })
+    }
+
+    /// Makes the call while nothing is managed. None: something is by now.
+    ///
+    /// What takes a stack away, or makes one, is made with the gate exclusive: the kernel puts a stack where another thread
+    /// has just unmapped one, and of the two it must be the stack that is noted last.
+    fn watch_mapping(&self, call: &Call) -> Option<isize> {
+        let (shared, exclusive) = match changes_stacks(call) {
+            true => (None, Some(self.mappings.exclusive())),
+            false => (Some(self.mappings.shared()), None),
+        };
+        let answer = (self.phase() == Phase::Watching).then(|| {
+            let answer = make(call);
+            if call.number as u32 == abi::__NR_brk {
+                self.heap_end.store(answer as usize, Ordering::Relaxed);
+            }
+            self.note_stacks(call, answer);
+            answer
+        });
+        drop((shared, exclusive));
+        answer
     }
 
     /// Memory that is about to be mapped would be more than there is room for: then its first touches come to us from the start.

@@ -96,7 +96,7 @@ impl Slot {
 
     /// First byte of the stack on which our signal handlers run; [`ALTERNATE_STACK_BYTES`] long.
     pub fn alternate_stack(&self) -> usize {
-        self.alternate_stack.load(Ordering::Relaxed)
+        self.alternate_stack.load(Ordering::Acquire)
     }
 
     /// The alternate stack that the program asked for: first byte and length.
@@ -169,8 +169,7 @@ impl Slot {
     pub(crate) fn take_call_stack(&self) -> Option<(usize, &'static AtomicU32)> {
         let mut start = self.call_stacks.load(Ordering::Relaxed);
         if start == 0 {
-            start = map_call_stacks().ok()?;
-            self.call_stacks.store(start, Ordering::Relaxed);
+            start = self.map_call_stacks().ok()?;
         }
         let slot = slot_at(self.index());
         let is_taken = |word: &AtomicU32| {
@@ -178,6 +177,22 @@ impl Slot {
         };
         let index = slot.call_stacks_used.iter().position(is_taken)?;
         Some((start + (index + 1) * CALL_STACK_BYTES, &slot.call_stacks_used[index]))
+    }
+
+    /// Maps the call stacks of the thread, each with a page below it that nobody may touch. As with the alternate stack,
+    /// the slot names them before they can be used.
+    fn map_call_stacks(&self) -> Result<usize> {
+        let mapping = Mapping::anonymous(CALL_STACKS * CALL_STACK_BYTES, PAGE_BYTES, Access::None)?;
+        let _ = memory::no_huge_pages(mapping.start(), mapping.bytes());
+        let start = mapping.leak();
+        self.call_stacks.store(start, Ordering::Release);
+        for index in 0..CALL_STACKS {
+            let stack = start + index * CALL_STACK_BYTES + PAGE_BYTES;
+            // SAFETY:
+            // 1. The mapping is new and nobody uses it yet: only this thread does, after this.
+            unsafe { memory::protect(stack, CALL_STACK_BYTES - PAGE_BYTES, Access::ReadWrite) }?;
+        }
+        Ok(start)
     }
 
     /// The child that shared this slot has gone its own way.
@@ -237,7 +252,7 @@ pub fn for_each_mapping(visit: &mut impl FnMut(usize, usize)) {
         if stack != 0 {
             visit(stack - PAGE_BYTES, ALTERNATE_STACK_BYTES + PAGE_BYTES);
         }
-        let calls = slot_at(index).call_stacks.load(Ordering::Relaxed);
+        let calls = slot_at(index).call_stacks.load(Ordering::Acquire);
         if calls != 0 {
             visit(calls, CALL_STACKS * CALL_STACK_BYTES);
         }
@@ -396,27 +411,18 @@ fn begin_with_key(key: usize) -> Result<&'static Slot> {
     slot.thread_id.store(kernel::thread_id(), Ordering::Relaxed);
     slot.key.store(key, Ordering::Relaxed);
     if slot.alternate_stack() == 0 {
-        let mapping = Mapping::anonymous(ALTERNATE_STACK_BYTES + PAGE_BYTES, PAGE_BYTES, Access::ReadWrite)?;
-        // SAFETY:
-        // 1. The mapping is new: nobody has a reference into its first page, the guard.
-        unsafe { memory::protect(mapping.start(), PAGE_BYTES, Access::None) }?;
+        // Whoever looks at the mappings meanwhile finds memory of the program, or ours: nothing that could be used is
+        // there before the slot names it.
+        let mapping = Mapping::anonymous(ALTERNATE_STACK_BYTES + PAGE_BYTES, PAGE_BYTES, Access::None)?;
         let _ = memory::no_huge_pages(mapping.start(), mapping.bytes());
-        slot.alternate_stack.store(mapping.leak() + PAGE_BYTES, Ordering::Relaxed);
+        let stack = mapping.leak() + PAGE_BYTES;
+        slot.alternate_stack.store(stack, Ordering::Release);
+        // SAFETY:
+        // 1. The mapping is new and nobody uses it yet; its first page stays the guard.
+        unsafe { memory::protect(stack, ALTERNATE_STACK_BYTES, Access::ReadWrite) }?;
     }
     insert(key, slot);
     Ok(slot)
-}
-
-/// Maps the call stacks of one thread, each with a page below it that nobody may touch.
-fn map_call_stacks() -> Result<usize> {
-    let mapping = Mapping::anonymous(CALL_STACKS * CALL_STACK_BYTES, PAGE_BYTES, Access::ReadWrite)?;
-    let _ = memory::no_huge_pages(mapping.start(), mapping.bytes());
-    for index in 0..CALL_STACKS {
-        // SAFETY:
-        // 1. The mapping is new: nobody has a reference into it.
-        unsafe { memory::protect(mapping.start() + index * CALL_STACK_BYTES, PAGE_BYTES, Access::None) }?;
-    }
-    Ok(mapping.leak())
 }
 
 fn reserve() -> Result<&'static Slot> {
