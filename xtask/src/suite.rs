@@ -154,6 +154,8 @@ fn cargo_test(kinds: &[&str]) -> Command {
 }
 
 fn unit_tests() -> Result<Seen> {
+    // They are preloaded and run by tests of their package, and no test target themselves.
+    commands::succeed(cargo(&["build", "--profile", PROFILE, "-p", "uswap-interpose", "--examples"]))?;
     watch_tests(cargo_test(&["--tests"]))
 }
 

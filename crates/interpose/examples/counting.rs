@@ -17,12 +17,13 @@ const NUMBERS: usize = 512;
 
 struct Counting {
     calls: [AtomicU64; NUMBERS],
-    dispatched: [AtomicU64; NUMBERS],
+    /// Of them. What was dispatched is the rest: other threads may be in the middle of a call when it is reported.
+    patched: [AtomicU64; NUMBERS],
 }
 
 static COUNTING: Counting = Counting {
     calls: [const { AtomicU64::new(0) }; NUMBERS],
-    dispatched: [const { AtomicU64::new(0) }; NUMBERS],
+    patched: [const { AtomicU64::new(0) }; NUMBERS],
 };
 static FILE: AtomicUsize = AtomicUsize::new(0);
 
@@ -30,8 +31,8 @@ impl Interposer for Counting {
     fn before(&self, call: &mut Call, context: &Context) -> Before {
         let index = call.number.min(NUMBERS - 1);
         self.calls[index].fetch_add(1, Ordering::Relaxed);
-        if context.origin() == Origin::Dispatched {
-            self.dispatched[index].fetch_add(1, Ordering::Relaxed);
+        if context.origin() == Origin::Patched {
+            self.patched[index].fetch_add(1, Ordering::Relaxed);
         }
         if matches!(call.number as u32, abi::__NR_exit_group | abi::__NR_execve | abi::__NR_execveat) {
             self.report();
@@ -48,7 +49,7 @@ impl Interposer for Counting {
 
 impl Counting {
     fn clear(&self) {
-        for counter in self.calls.iter().chain(&self.dispatched) {
+        for counter in self.calls.iter().chain(&self.patched) {
             counter.store(0, Ordering::Relaxed);
         }
     }
@@ -67,7 +68,7 @@ impl Counting {
         let process_id = uswap_os::process::process_id();
         for number in 0..NUMBERS {
             let calls = self.calls[number].swap(0, Ordering::Relaxed);
-            let dispatched = self.dispatched[number].swap(0, Ordering::Relaxed);
+            let dispatched = calls.saturating_sub(self.patched[number].swap(0, Ordering::Relaxed));
             if calls != 0 {
                 let line =
                     TextBuffer::<80>::format(format_args!("{process_id} {number} {calls} {dispatched}\n"));
