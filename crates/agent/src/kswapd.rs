@@ -28,12 +28,6 @@ const SLEEP_NS: u64 = 1_000_000_000;
 /// So often is looked for what needs no haste. Handlers without work for so long give their buffers back.
 const LOOK_NS: u64 = SLEEP_NS / 2;
 
-/// A process that ends sooner has needed nothing of us: so long kswapd sleeps first at most, unless there is pressure, or it is asked for something.
-const FIRST_SLEEP_NS: u64 = 10_000_000;
-
-/// What two processors touch in a ns at most, in bytes: 4096 bytes take 1.5 us on each.
-const TOUCHED_BYTES_A_NS: u64 = 5;
-
 /// How a kswapd begins.
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[repr(usize)]
@@ -89,7 +83,6 @@ fn find_place(segment: &'static Segment<'static>, begin: usize) {
             ));
         }
     } else {
-        sleep_first(segment);
         let Some(mm) = supervisor::take_record(segment, core::convert::identity) else {
             state::set_phase(Phase::Outside);
             return;
@@ -162,19 +155,6 @@ fn find_place(segment: &'static Segment<'static>, begin: usize) {
         } else {
             sleep(segment, seen);
         }
-    }
-}
-
-/// Most processes of a build or a script end within milliseconds: nothing is opened for them, and no record taken. The
-/// supervisor sees what a process uses when it has one: before that, half of the room must not be filled.
-fn sleep_first(segment: &Segment<'static>) {
-    let budget = segment.budget();
-    let seen = budget.signal_count(Signal::Pressure);
-    if is_idle(segment) && state::pending_request().is_none() {
-        let word = budget.signal_word(Signal::Pressure);
-        let room = budget.watermarks().register.0.saturating_sub(budget.used().0);
-        let sleep_ns = (room / TOUCHED_BYTES_A_NS / 2).min(FIRST_SLEEP_NS);
-        futex::wait_low(word, seen, Timeout::Nanoseconds(sleep_ns), Scope::Shared);
     }
 }
 

@@ -32,8 +32,10 @@ const GROWTH_PART: u64 = 64;
 /// Without growth for so long, little memory is kept free.
 const QUIET: Duration = Duration::from_millis(250);
 
-/// Looking takes at most one part in so many of a processor, as long as [`INTERVAL_MAX`] suffices for that.
-const LOOK_PART: u64 = 20;
+/// Looking takes at most one part in so many of a processor, as long as [`INTERVAL_BUSY`] suffices for that.
+const LOOK_PART: u64 = 5;
+/// However long a look takes, a program that fills its memory is not left alone for longer.
+const INTERVAL_BUSY: Duration = Duration::from_millis(4);
 
 const INTERVAL_MAX: Duration = Duration::from_millis(50);
 const INTERVAL_MIN: Duration = Duration::from_millis(2);
@@ -93,7 +95,7 @@ const FILE_LOOK: Duration = Duration::from_millis(20);
 /// processor time of the last look, of which there are more the more processes there are.
 fn interval(used: Bytes, low: Bytes, cost_ns: u64) -> Duration {
     let headroom = low.0.saturating_sub(used.0);
-    let least = Duration::from_nanos(cost_ns * LOOK_PART).clamp(INTERVAL_MIN, INTERVAL_MAX);
+    let least = Duration::from_nanos(cost_ns * LOOK_PART).clamp(INTERVAL_MIN, INTERVAL_BUSY);
     Duration::from_micros(headroom * 1000 / BYTES_PER_MS / 2).clamp(least, INTERVAL_MAX)
 }
 
