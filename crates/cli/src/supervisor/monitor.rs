@@ -176,10 +176,10 @@ impl Meter {
         *shared.holders.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = Some(holders);
     }
 
-    /// The run ends: what is still doubtful counts as it is.
+    /// The run ends: what is still doubtful counts as far as what was counted of it has shown.
     fn finish(self, shared: &Shared) {
-        let peaks = &shared.peaks;
-        peaks.resident.fetch_max(self.resident_peak.finish(), Ordering::Relaxed);
-        peaks.used.fetch_max(self.used_peak.finish(), Ordering::Relaxed);
+        let (peaks, true_part) = (&shared.peaks, self.tree.finish());
+        peaks.resident.fetch_max(self.resident_peak.finish(true_part), Ordering::Relaxed);
+        peaks.used.fetch_max(self.used_peak.finish(true_part), Ordering::Relaxed);
     }
 }

@@ -46,6 +46,11 @@ impl Tree {
         sizes
     }
 
+    /// The run ends: see [`Counting::finish`].
+    pub fn finish(&self) -> Option<u64> {
+        self.counting.finish()
+    }
+
     /// The managed processes at the last look.
     pub fn managed(&self) -> &[u32] {
         &self.managed_pids

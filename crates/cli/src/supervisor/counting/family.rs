@@ -31,6 +31,27 @@ pub struct Now {
     pub faults: u64,
 }
 
+/// The kernel's count of one process.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Count {
+    pub pid: u32,
+    /// Its faults then.
+    pub faults: u64,
+    pub pages: Rollup,
+    /// How many members had memory then.
+    pub relatives: u64,
+}
+
+impl Count {
+    /// What counts for it if its shared pages are shared by so many. Members are counted one after the other, and the
+    /// family grows and shrinks meanwhile: what was in twelve parts for the first may be in forty for the last.
+    fn proportional_among(&self, relatives: u64) -> u64 {
+        let Rollup { proportional, exclusive, .. } = self.pages;
+        let shared = proportional.saturating_sub(exclusive);
+        exclusive + (u128::from(shared) * u128::from(self.relatives) / u128::from(relatives.max(1))) as u64
+    }
+}
+
 /// What was known when the family was last counted, or when the process came into it.
 #[derive(Clone, Copy, Debug)]
 struct Basis {
@@ -152,11 +173,10 @@ impl Family {
             parent.basis = Basis::told(parent.now, parent.adds(self.copied), parent.doubt());
         }
         let largest = self.members.values().map(|member| member.most).max();
-        let own = largest.map_or(now.anonymous, |largest| {
-            // More than any relative ever had: huge pages come by one fault each.
-            now.faults.max(now.anonymous.saturating_sub(largest)).min(now.anonymous)
-        });
-        let basis = Basis { exclusive: own, ..Basis::told(now, own, own) };
+        // More than any relative ever had is its own: huge pages come by one fault each. The rest it was forked with, and
+        // its faults since then may have been copies.
+        let came = largest.map_or(now.anonymous, |largest| now.anonymous.saturating_sub(largest));
+        let basis = Basis::told(Now { anonymous: now.anonymous - came, faults: 0 }, 0, 0);
         self.members.insert(pid, Member { now, most: now.anonymous, basis });
     }
 
@@ -187,31 +207,48 @@ impl Family {
         }
     }
 
-    /// The kernel has counted these members, each when its faults were as they are here. Answers what part of
-    /// [`Family::told_pages`] was true, in 1/1024.
-    pub fn set_counted(&mut self, counts: &[(u32, u64, Rollup)]) -> u64 {
-        let counted: u64 = counts.iter().map(|(.., count)| count.proportional).sum();
+    /// The kernel has counted these members. Answers what part of [`Family::told_pages`] was true, in 1/1024; `None` if
+    /// they were too few to say.
+    pub fn set_counted(&mut self, counts: &[Count]) -> Option<u64> {
+        let among = counts.len() as u64;
+        let counted: u64 = counts.iter().map(|count| count.proportional_among(among)).sum();
         let found = counted.saturating_sub(self.pages_with(Part(0)));
         let told = self.told_pages();
-        let true_part =
-            if told < COPIES_KNOWN_PAGES { 1024 } else { (found * 1024 / told).min(TRUE_PART_MAX) };
+        let true_part = (told >= COPIES_KNOWN_PAGES).then(|| (found * 1024 / told).min(TRUE_PART_MAX));
         let copies_max: u64 = self.members.values().map(Member::copies_max).sum();
         if copies_max >= COPIES_KNOWN_PAGES {
             self.copied = self.copied.toward(found, copies_max);
         }
-        for &(pid, faults, count) in counts {
-            if let Some(member) = self.members.get_mut(&pid) {
+        for count in counts {
+            if let Some(member) = self.members.get_mut(&count.pid) {
                 member.basis = Basis {
-                    anonymous: count.anonymous,
-                    faults,
-                    proportional: count.proportional,
-                    exclusive: count.exclusive,
+                    anonymous: count.pages.anonymous,
+                    faults: count.faults,
+                    proportional: count.proportional_among(among),
+                    exclusive: count.pages.exclusive,
                     doubt: 0,
                 };
             }
         }
         self.left_behind = 0;
         true_part
+    }
+
+    /// Some of the family were counted, as for [`Family::set_counted`]. What part of the pages that were told of them
+    /// was true, in 1/1024; `None` if they were too few to say.
+    pub fn true_part_of(&self, counts: &[Count]) -> Option<u64> {
+        let (mut told, mut found) = (0, 0);
+        for count in counts {
+            let Some(&member) = self.members.get(&count.pid) else { continue };
+            let now = Now { anonymous: count.pages.anonymous, faults: count.faults };
+            let then = Member { now, ..member };
+            let copies = self.copied.of(then.copies_max());
+            let own = count.pages.exclusive.saturating_sub(then.left(then.basis.exclusive) + then.came());
+            told += copies;
+            // What relatives that have ended leave behind is its own too now.
+            found += own.min(copies);
+        }
+        (told >= COPIES_KNOWN_PAGES).then(|| found * 1024 / told)
     }
 
     /// Pages of [`Family::pages`] that are there only if faults were copies.
@@ -273,6 +310,10 @@ mod tests {
         Now { anonymous, faults }
     }
 
+    fn count(pid: u32, faults: u64, pages: Rollup, relatives: u64) -> Count {
+        Count { pid, faults, pages, relatives }
+    }
+
     #[test]
     fn a_family_of_one_is_what_it_has() {
         let mut family = Family::default();
@@ -315,7 +356,7 @@ mod tests {
         family.join(1, 1, now(1000, 5000));
         family.join(2, 1, now(1000, 800));
         let half = Rollup { anonymous: 1000, proportional: 550, exclusive: 100 };
-        family.set_counted(&[(1, 5000, half), (2, 800, half)]);
+        family.set_counted(&[count(1, 5000, half, 2), count(2, 800, half, 2)]);
         assert_eq!((family.pages(), family.doubt()), (1100, 0));
         // What was shared stays when one ends, and one alone has what it has.
         family.join(3, 1, now(1000, 0));
@@ -332,20 +373,61 @@ mod tests {
         family.join(2, 1, now(10_000, 0));
         let half = Rollup { anonymous: 10_000, proportional: 5000, exclusive: 0 };
         for round in 0..8 {
-            family.set_counted(&[(1, 0, half), (2, round * 4000, half)]);
+            family.set_counted(&[count(1, 0, half, 2), count(2, round * 4000, half, 2)]);
             family.set_faults(2, (round + 1) * 4000);
         }
         assert!(family.pages() < 10_000 + 4000 / 64, "{}", family.pages());
         assert!(family.doubt() >= 4000, "they may be copies this time");
         let copied = Rollup { anonymous: 10_000, proportional: 7000, exclusive: 4000 };
         for round in 8..16 {
-            family.set_counted(&[(1, 0, half), (2, round * 4000, half)]);
+            family.set_counted(&[count(1, 0, half, 2), count(2, round * 4000, half, 2)]);
             family.set_faults(2, (round + 1) * 4000);
-            family.set_counted(&[(1, 0, copied), (2, (round + 1) * 4000, copied)]);
+            family.set_counted(&[count(1, 0, copied, 2), count(2, (round + 1) * 4000, copied, 2)]);
         }
-        family.set_counted(&[(1, 0, half), (2, 64_000, half)]);
+        family.set_counted(&[count(1, 0, half, 2), count(2, 64_000, half, 2)]);
         family.set_faults(2, 68_000);
         assert!(family.pages() > 13_900, "{}", family.pages());
+    }
+
+    /// Forked children that only read, each with `own` pages for itself: the kernel's count of one of so many.
+    fn of_so_many(own: u64, relatives: u64) -> Rollup {
+        let shared = (10_000 - own) / relatives;
+        Rollup { anonymous: 10_000, proportional: own + shared, exclusive: own }
+    }
+
+    #[test]
+    fn a_family_that_grows_and_shrinks_while_it_is_counted_is_counted_once() {
+        for sizes in [[5, 10, 20, 40], [40, 30, 10, 4], [4, 40, 40, 4]] {
+            let mut family = Family::default();
+            family.join(1, 1, now(10_000, 0));
+            for pid in 2..=40 {
+                family.join(pid, 1, now(10_000, 30));
+            }
+            let size = sizes[3];
+            for pid in size as u32 + 1..=40 {
+                family.leave(pid);
+            }
+            let at = |pid: u32| sizes[pid as usize * 4 / (size as usize + 1)];
+            let counts: Vec<_> =
+                (1..=size as u32).map(|pid| count(pid, 30, of_so_many(20, at(pid)), at(pid))).collect();
+            family.set_counted(&counts);
+            let pages = family.pages();
+            assert!((9_900..10_000 + 20 * size + 200).contains(&pages), "{sizes:?}: {pages}");
+        }
+    }
+
+    #[test]
+    fn a_count_of_some_says_what_part_of_the_faults_were_copies() {
+        let mut family = Family::default();
+        family.join(1, 1, now(10_000, 0));
+        for pid in 2..42 {
+            family.join(pid, 1, now(10_000, 120));
+        }
+        assert_eq!((family.pages(), family.told_pages()), (10_000 + 40 * 120, 40 * 120));
+        let counted = Rollup { anonymous: 10_000, proportional: 260, exclusive: 15 };
+        assert_eq!(family.true_part_of(&[count(2, 120, counted, 41)]), None, "one child is too few");
+        let counts: Vec<_> = (2..12).map(|pid| count(pid, 120, counted, 41)).collect();
+        assert_eq!(family.true_part_of(&counts), Some(128));
     }
 
     #[test]
@@ -354,7 +436,7 @@ mod tests {
         family.join(1, 1, now(1000, 0));
         family.join(2, 1, now(1000, 0));
         let half = Rollup { anonymous: 1000, proportional: 500, exclusive: 0 };
-        family.set_counted(&[(1, 0, half), (2, 0, half)]);
+        family.set_counted(&[count(1, 0, half, 2), count(2, 0, half, 2)]);
         family.set_anonymous(1, 0);
         assert_eq!(family.pages(), 1000, "the other one has them all");
         family.set_anonymous(2, 500);
@@ -378,8 +460,8 @@ mod tests {
         for pid in 1..=3 {
             family.join(pid, 1, now(900, 0));
         }
-        let count = Rollup { anonymous: 900, proportional: 400, exclusive: 100 };
-        family.set_counted(&[1, 2, 3].map(|pid| (pid, 0, count)));
+        let pages = Rollup { anonymous: 900, proportional: 400, exclusive: 100 };
+        family.set_counted(&[1, 2, 3].map(|pid| count(pid, 0, pages, 3)));
         assert_eq!(family.pages(), 1200);
         family.leave(3);
         assert_eq!(family.pages(), 1100);

@@ -20,10 +20,10 @@ use uswap_os::clock::now_ns;
 use uswap_os::process::{self, Statm, StatmFile};
 
 use allowance::Allowance;
-use family::{Family, Now};
+use family::{Count, Family, Now};
 use peak::Certainty;
 use shared_memory::SharedMemory;
-use texts::{Facts, Image, Rollup};
+use texts::{Facts, Image};
 
 /// Faults and images of processes with relatives are read so often.
 const FACTS_NS: u64 = 10_000_000;
@@ -70,7 +70,7 @@ struct Walk {
     to_visit: Vec<u32>,
     /// All that were ever in `to_visit`.
     named: Vec<u32>,
-    done: Vec<(u32, u64, Rollup)>,
+    done: Vec<Count>,
     rounds: u32,
 }
 
@@ -93,6 +93,8 @@ pub struct Counting {
     facts_allowance: Allowance,
     maps_allowance: Allowance,
     walk: Option<Walk>,
+    /// What the walk that goes on has found so far, see [`Family::true_part_of`].
+    sampled: Option<u64>,
     shared_memory: SharedMemory,
 }
 
@@ -106,6 +108,7 @@ impl Counting {
             facts_allowance: Allowance::new(FACTS_PART),
             maps_allowance: Allowance::new(MAPS_PART),
             walk: None,
+            sampled: None,
             shared_memory: SharedMemory::new(segment),
         }
     }
@@ -123,13 +126,14 @@ impl Counting {
         sizes.sort_unstable_by_key(|&(pid, _)| pid);
         sizes.dedup_by_key(|&mut (pid, _)| pid);
         self.forget_others(&sizes);
-        self.follow_facts(now_ns);
         for &(pid, statm) in &sizes {
             if let Some(family) = self.processes.get(&pid).and_then(|known| self.families.get_mut(&known.key))
             {
                 family.set_anonymous(pid, statm.anonymous_pages());
             }
         }
+        // What is read from now on is younger than these sizes: who ends meanwhile has no memory and no relatives.
+        self.follow_facts(now_ns);
         let certainty = self.walk_on();
         let shared_bytes = self.shared_memory.bytes(&sizes, now_ns, &mut self.maps_allowance);
         Sizes { anonymous_pages: self.anonymous_pages(), certainty, shared_bytes }
@@ -154,6 +158,12 @@ impl Counting {
         let statm = file.read().ok()?;
         self.meet(pid, file, statm, now_ns);
         Some(statm)
+    }
+
+    /// Whether a process has not ended since the last look.
+    fn has_memory(&self, pid: u32) -> bool {
+        let sizes = self.processes.get(&pid).and_then(|known| known.statm.read().ok());
+        sizes.is_some_and(|sizes| sizes.total_pages > 0)
     }
 
     /// A process that was not there at the last look.
@@ -251,6 +261,11 @@ impl Counting {
         }
     }
 
+    /// The run ends. What part of what was told was true, as far as was counted since the last count that is whole.
+    pub fn finish(&self) -> Option<u64> {
+        self.sampled
+    }
+
     /// Counts on, or begins to, where it is most needed.
     fn walk_on(&mut self) -> Certainty {
         let limit = (self.anonymous_pages() / DOUBT_PART).max(DOUBT_PAGES_MIN);
@@ -270,27 +285,39 @@ impl Counting {
             return certainty;
         }
         let Some(mut walk) = self.walk.take() else { return certainty };
+        let members: Vec<u32> =
+            self.families.get(&walk.key).map_or_else(Vec::new, |family| family.members().collect());
         let began_ns = now_ns();
         while now_ns().saturating_sub(began_ns) < WALK_NS {
             let Some(pid) = walk.to_visit.pop() else { break };
             let count = self.walk_allowance.pay(|| Some((texts::facts(pid)?.faults, texts::rollup(pid)?)));
-            walk.done.extend(count.map(|(faults, rollup)| (pid, faults, rollup)));
+            let relatives = members.iter().filter(|pid| self.has_memory(**pid)).count() as u64;
+            walk.done.extend(count.map(|(faults, pages)| Count { pid, faults, pages, relatives }));
         }
-        let members: Vec<u32> =
-            self.families.get(&walk.key).map_or_else(Vec::new, |family| family.members().collect());
         if walk.to_visit.is_empty() && walk.rounds < WALK_ROUNDS_MAX {
             // Who came meanwhile has a part of what the others were counted for.
             walk.rounds += 1;
             walk.to_visit.extend(members.iter().filter(|pid| !walk.named.contains(pid)));
             walk.named.extend(&walk.to_visit);
         }
+        let Some(family) = self.families.get_mut(&walk.key) else { return certainty };
+        if std::env::var_os("UDBG").is_some() {
+            eprintln!(
+                "DBG walk done {:?} part {:?}",
+                walk.done.iter().rev().take(3).collect::<Vec<_>>(),
+                family.true_part_of(&walk.done)
+            );
+        }
+        self.sampled = family.true_part_of(&walk.done).or(self.sampled);
         if !walk.to_visit.is_empty() {
             self.walk = Some(walk);
             return certainty;
         }
-        walk.done.retain(|(pid, ..)| members.contains(pid));
-        let Some(family) = self.families.get_mut(&walk.key) else { return certainty };
-        Certainty::Counted { true_part: family.set_counted(&walk.done) }
+        walk.done.retain(|count| members.contains(&count.pid));
+        // Most may have ended before all were counted.
+        let found = family.set_counted(&walk.done).or(self.sampled.take());
+        self.sampled = None;
+        Certainty::Counted { true_part: found.unwrap_or(1024) }
     }
 }
 

@@ -37,6 +37,13 @@ struct Doubtful {
     told: u64,
 }
 
+impl Doubtful {
+    fn corrected(self, true_part: u64) -> u64 {
+        let found = u128::from(self.told) * u128::from(true_part) / 1024;
+        (self.value - self.told.min(self.value)).saturating_add(found as u64)
+    }
+}
+
 impl Peak {
     /// A new value; answers the highest that is sure since the last call.
     pub fn note(&mut self, value: u64, certainty: Certainty) -> u64 {
@@ -50,18 +57,15 @@ impl Peak {
                 0
             }
             Certainty::Counted { true_part } => {
-                let corrected = self.doubtful.take().map_or(0, |Doubtful { value, told }| {
-                    let found = u128::from(told) * u128::from(true_part) / 1024;
-                    (value - told.min(value)).saturating_add(found as u64)
-                });
-                corrected.max(value)
+                self.doubtful.take().map_or(0, |doubtful| doubtful.corrected(true_part)).max(value)
             }
         }
     }
 
-    /// No count comes any more.
-    pub fn finish(self) -> u64 {
-        self.doubtful.map_or(0, |highest| highest.value)
+    /// No count comes any more. `true_part`: what one that was not ended has shown.
+    pub fn finish(self, true_part: Option<u64>) -> u64 {
+        let corrected = |doubtful: Doubtful| doubtful.corrected(true_part.unwrap_or(1024));
+        self.doubtful.map_or(0, corrected)
     }
 }
 
@@ -81,6 +85,7 @@ mod tests {
         assert_eq!(peak.note(100, Certainty::Doubtful { told: 20 }), 0);
         assert_eq!(peak.note(100, Certainty::Counted { true_part: 1536 }), 110, "it was told too low");
         assert_eq!(peak.note(500, Certainty::Doubtful { told: 400 }), 0);
-        assert_eq!(peak.finish(), 500);
+        assert_eq!(Peak { ..peak }.finish(None), 500);
+        assert_eq!(peak.finish(Some(256)), 200);
     }
 }
