@@ -35,11 +35,14 @@ pub fn is_under_way(token: &str) -> bool {
     address(token).and_then(|address| UnixStream::connect_addr(&address)).is_ok()
 }
 
-/// Listens until the run ends.
+/// The socket of a run with this token: it is there before the program is, which may ask at once.
+pub fn listen(token: u64) -> std::io::Result<UnixListener> {
+    address(&format!("{token:016x}")).and_then(|address| UnixListener::bind_addr(&address))
+}
+
+/// Answers until the run ends.
 pub fn run(shared: &Shared) {
-    let address = address(&format!("{:016x}", shared.token));
-    let listener = address.and_then(|address| UnixListener::bind_addr(&address));
-    let listener = match listener {
+    let listener = match &shared.socket {
         Ok(listener) => listener,
         Err(error) => {
             if shared.options.verbosity > 0 {

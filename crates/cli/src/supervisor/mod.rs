@@ -250,6 +250,19 @@ mod tests {
         }
     }
 
+    /// The program may be another `uswap run`, or a process of another user: it asks when its first instruction runs.
+    #[test]
+    fn a_run_is_reached_before_its_program_starts() {
+        let supervisor = match Supervisor::start(options()) {
+            Ok(supervisor) => supervisor,
+            Err(error) => return println!("SKIP: no run is possible here: {error}"),
+        };
+        let token = format!("{:016x}", supervisor.shared.token);
+        assert!(is_under_way(&token));
+        supervisor.finish();
+        assert!(!is_under_way(&token));
+    }
+
     /// What the threads wait for without work has no end in tests, so one that does not hear of the end of the run hangs here.
     #[test]
     fn the_end_of_a_run_waits_for_no_pause() {

@@ -1,7 +1,9 @@
 //! What the threads of the supervisor share.
 
 use std::collections::VecDeque;
+use std::io;
 use std::ops::Range;
+use std::os::unix::net::UnixListener;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::{Duration, Instant};
@@ -42,8 +44,10 @@ pub struct Shared {
     pub memfd: Fd,
     pub files: OpenFiles,
     pub processes: Processes,
-    /// In the name of the socket of [`super::descriptors`].
+    /// In the name of the socket.
     pub token: u64,
+    /// Where processes ask for descriptors, see [`super::descriptors`].
+    pub socket: io::Result<UnixListener>,
     /// Ends the threads of the supervisor, and their waiting.
     pub stop: Stop,
     pub started: Instant,
@@ -119,13 +123,15 @@ impl Shared {
         if let Ok(processors) = thread::affinity(0) {
             segment.placement().set_processors(&processors);
         }
+        let token = random_number()?;
         Ok(Shared {
             options,
             segment,
             memfd,
             files,
             processes: Processes::default(),
-            token: random_number()?,
+            token,
+            socket: super::descriptors::listen(token),
             stop: Stop::new()?,
             started: Instant::now(),
             peaks: Peaks::default(),
