@@ -52,8 +52,8 @@ pub fn why_unmanaged(shared: &Shared, pid: u32) -> Why {
     match std::fs::read(format!("/proc/{pid}/environ")) {
         Ok(environment) => {
             let agent = options.agent.as_os_str().as_bytes();
-            // Or its memory goes away already.
-            let is_there = !environment.is_empty() || total_bytes(pid).is_some_and(|bytes| bytes > 0);
+            // Or its memory goes away already, or is that of a program which is just being executed.
+            let is_there = !environment.is_empty() || has_words(pid);
             if is_there && let Some(reason) = of_environment(&environment, &shared.invitation(), agent) {
                 return Why::Environment(reason);
             }
@@ -118,6 +118,11 @@ fn of_address_space(pid: u32, segment_bytes: u64) -> Option<Reason> {
     })
 }
 
+/// Whether a process has words on its command line, as each program has that runs. The environment comes with them.
+fn has_words(pid: u32) -> bool {
+    std::fs::read(format!("/proc/{pid}/cmdline")).is_ok_and(|words| !words.is_empty())
+}
+
 /// Address space of a process.
 fn total_bytes(pid: u32) -> Option<u64> {
     let sizes = StatmFile::open(Some(pid)).and_then(|sizes| sizes.read()).ok()?;
@@ -143,6 +148,19 @@ mod tests {
             let environment = format!("USWAP_RUN=7:5:9:ab:0\0{other}\0");
             assert!(clause(environment.as_bytes()).is_some_and(|clause| clause.contains("LD_PRELOAD")));
         }
+    }
+
+    #[test]
+    fn who_has_no_memory_any_more_has_no_words_either() {
+        assert!(has_words(std::process::id()));
+        let mut child = std::process::Command::new("true").spawn().expect("true is there");
+        // It has ended, and is not waited for yet.
+        let state = || uswap_os::process::stat(child.id()).map(|stat| stat.state);
+        while state() != Ok(b'Z') {
+            std::thread::yield_now();
+        }
+        assert!(!has_words(child.id()));
+        child.wait().expect("it is our child");
     }
 
     #[test]
