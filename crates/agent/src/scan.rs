@@ -6,11 +6,12 @@
 use crate::handlers::Preferred;
 use crate::platform::TRASH_BYTES;
 use crate::register::register;
-use crate::state::AgentEngine;
+use crate::state::{AgentEngine, SEGMENT};
 use crate::sync::run;
 use crate::{HEAP, activate, fork, fresh, handlers, hooks, kswapd, locks, state};
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering;
+use uswap_core::balance::Headroom;
 use uswap_engine::Workspace;
 use uswap_os::maps::{Kind, Maps, Vma};
 use uswap_os::process::{self, Statm, StatmFile};
@@ -102,9 +103,17 @@ impl PageScanner {
         engine.record().set_resident_pages(now.anonymous_pages());
         let changed = now.total_pages != self.last.total_pages;
         let since_ns = now_ns.saturating_sub(self.last_ns);
-        // A large sparse program takes long to look through: then at most a tenth of the time is spent on it.
+        // A large sparse program takes long to look through: then at most a tenth of the time is spent on it, and a third
+        // while memory appears that was not found yet.
+        let part = if SEGMENT.get().map_or(Headroom::Narrow, |segment| segment.budget().headroom())
+            == Headroom::Wide
+        {
+            2
+        } else {
+            10
+        };
         let asked = fresh::wanted();
-        let is_due = since_ns > self.took_ns * 10 && (changed || since_ns > RESCAN_NS);
+        let is_due = since_ns > self.took_ns * part && (changed || since_ns > RESCAN_NS);
         let put_off_ns = self.put_off_since_ns.map_or(0, |since_ns| now_ns.saturating_sub(since_ns));
         let is_new = asked.is_some() || changed && is_due && put_off_ns < PUT_OFF_NS_MAX;
         if is_new && process::has_userfaultfd() != Ok(false) {

@@ -37,10 +37,11 @@ pub enum Headroom {
 }
 
 impl Watermarks {
-    /// Watermarks of a budget: free memory of 3 %, 6 % and 9 %, or of 1 %, 2 % and 3 %; but not more than helps. Linux widens its watermarks for a time too (`watermark_boost_factor`).
+    /// Watermarks of a budget: free memory of 5 %, 10 % and 15 %, or of 1 %, 2 % and 3 %; but not more than helps. Linux
+    /// widens its watermarks for a time too (`watermark_boost_factor`).
     pub fn of(ram: Bytes, headroom: Headroom) -> Watermarks {
         let part = match headroom {
-            Headroom::Wide => ram.0 / 100 * 3,
+            Headroom::Wide => ram.0 / 100 * 5,
             Headroom::Narrow => ram.0 / 100,
         };
         let step = part.min(HEADROOM_MAX_BYTES / 3);

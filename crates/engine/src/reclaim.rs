@@ -6,7 +6,7 @@ use crate::platform::Platform;
 use crate::storer::let_go_of_zspages;
 use crate::workspace::Workspace;
 use core::sync::atomic::Ordering;
-use uswap_core::balance;
+use uswap_core::balance::{self, Headroom};
 use uswap_core::budget::Signal;
 use uswap_core::counters::Counter;
 use uswap_core::drop_behind::Chosen;
@@ -30,6 +30,12 @@ pub struct Reclaimed {
     /// Pages that a fork left marked shared, bit i for `first + i`: `recover` them, holding nothing.
     pub shared: Option<(PageId, u64)>,
 }
+
+/// What kswapd reclaims in one turn at most.
+const CHUNKS_A_TURN: u64 = 8;
+
+/// The same while memory appears that no engine gave out: between two turns kswapd looks where.
+const CHUNKS_WHILE_NEW_COMES: u64 = 2;
 
 /// Pages staged for one chunk that is stored, while the staged set is smaller than wanted.
 const STAGE_BATCH_PAGES: u64 = 4 * CHUNK_PAGES;
@@ -147,7 +153,11 @@ impl<P: Platform> Engine<'_, P> {
             return false;
         };
         let share = balance::reclaim_share(budget.used(), marks.high, burden, of);
-        let done = self.reclaim(share.min(8 * CHUNK_PAGES), workspace).await;
+        let chunks_max = match budget.headroom() {
+            Headroom::Wide => CHUNKS_WHILE_NEW_COMES,
+            Headroom::Narrow => CHUNKS_A_TURN,
+        };
+        let done = self.reclaim(share.min(chunks_max * CHUNK_PAGES), workspace).await;
         self.settle(burden, protection, done);
         if let Some((first, mask)) = done.shared {
             self.counters.add(Counter::Recovered, u64::from(mask.count_ones()));
