@@ -2,8 +2,8 @@
 //! once ([`shared_memory`]).
 //!
 //! Each look reads one cheap line of each process. Dearer things are paid from an [`Allowance`] each: walks over page
-//! tables take at most 4 % of a processor, reads of faults 1 %, reads of maps 1 %. One look walks for [`WALK_NS`] and
-//! one process at most.
+//! tables take at most 4 % of a processor, reads of faults, of maps, and of the sizes of shared files 1 % each. One look
+//! walks for [`WALK_NS`] and one process at most.
 //!
 //! Called by [`super::tree`] in the thread of the monitor.
 
@@ -22,7 +22,7 @@ use uswap_os::process::{self, Statm, StatmFile};
 use allowance::Allowance;
 use family::{Count, Family, Now};
 use peak::Certainty;
-use shared_memory::SharedMemory;
+use shared_memory::{Allowances, SharedMemory};
 use texts::{Facts, Image};
 
 /// Faults and images of processes with relatives are read so often.
@@ -44,7 +44,6 @@ const WALK_ROUNDS_MAX: u32 = 4;
 /// One part in so many of a processor.
 const WALK_PART: u64 = 25;
 const FACTS_PART: u64 = 100;
-const MAPS_PART: u64 = 100;
 
 /// Who may have pages in common.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -91,7 +90,7 @@ pub struct Counting {
     families: HashMap<Key, Family>,
     walk_allowance: Allowance,
     facts_allowance: Allowance,
-    maps_allowance: Allowance,
+    shared_allowances: Allowances,
     walk: Option<Walk>,
     /// What the walk that goes on has found so far, see [`Family::true_part_of`].
     sampled: Option<u64>,
@@ -106,7 +105,7 @@ impl Counting {
             families: HashMap::new(),
             walk_allowance: Allowance::new(WALK_PART),
             facts_allowance: Allowance::new(FACTS_PART),
-            maps_allowance: Allowance::new(MAPS_PART),
+            shared_allowances: Allowances::default(),
             walk: None,
             sampled: None,
             shared_memory: SharedMemory::new(segment),
@@ -116,9 +115,9 @@ impl Counting {
     /// Looks at these processes; others are not of the run any more.
     pub fn look(&mut self, pids: &[u32]) -> Sizes {
         let now_ns = now_ns();
-        for allowance in [&mut self.walk_allowance, &mut self.facts_allowance, &mut self.maps_allowance] {
-            allowance.earn(now_ns);
-        }
+        self.walk_allowance.earn(now_ns);
+        self.facts_allowance.earn(now_ns);
+        self.shared_allowances.earn(now_ns);
         let mut sizes: Vec<(u32, Statm)> = Vec::with_capacity(pids.len());
         for &pid in pids {
             sizes.extend(self.statm_of(pid, now_ns).map(|statm| (pid, statm)));
@@ -135,7 +134,7 @@ impl Counting {
         // What is read from now on is younger than these sizes: who ends meanwhile has no memory and no relatives.
         self.follow_facts(now_ns);
         let certainty = self.walk_on();
-        let shared_bytes = self.shared_memory.bytes(&sizes, now_ns, &mut self.maps_allowance);
+        let shared_bytes = self.shared_memory.bytes(&sizes, now_ns, &mut self.shared_allowances);
         Sizes { anonymous_pages: self.anonymous_pages(), certainty, shared_bytes }
     }
 
@@ -301,13 +300,6 @@ impl Counting {
             walk.named.extend(&walk.to_visit);
         }
         let Some(family) = self.families.get_mut(&walk.key) else { return certainty };
-        if std::env::var_os("UDBG").is_some() {
-            eprintln!(
-                "DBG walk done {:?} part {:?}",
-                walk.done.iter().rev().take(3).collect::<Vec<_>>(),
-                family.true_part_of(&walk.done)
-            );
-        }
         self.sampled = family.true_part_of(&walk.done).or(self.sampled);
         if !walk.to_visit.is_empty() {
             self.walk = Some(walk);

@@ -20,7 +20,8 @@ use uswap_units::PAGE_BYTES;
 use super::allowance::Allowance;
 use super::texts::{self, Device, FileId, SharedMapping};
 
-/// Mappings are looked for when so many pages of files or shared memory came or went, or so many of address space.
+/// Mappings are looked for when so many pages of address space came or went, or any, and so many pages of files or shared
+/// memory. While all mappings are those that are known, what is touched in them is told by the sizes of the files.
 const SHARED_STEP_PAGES: u64 = 64;
 const TOTAL_STEP_PAGES: u64 = 1024;
 /// Not sooner after the last look.
@@ -49,7 +50,7 @@ impl Seen {
         if since_ns < LOOK_NS.max(self.cost_ns * COST_FACTOR) {
             return false;
         }
-        let is_large = shared >= SHARED_STEP_PAGES || total >= TOTAL_STEP_PAGES;
+        let is_large = (total > 0 && shared >= SHARED_STEP_PAGES) || total >= TOTAL_STEP_PAGES;
         is_large || (since_ns >= SMALL_LOOK_NS && shared + total > 0)
     }
 }
@@ -62,6 +63,29 @@ struct Size {
     cost_ns: u64,
     /// Where its size is to be had, if not from a mapping.
     path: Option<PathBuf>,
+}
+
+/// What looking may cost, each for itself: many processes with new mappings must not keep the sizes from being asked.
+pub struct Allowances {
+    maps: Allowance,
+    sizes: Allowance,
+}
+
+/// One part in so many of a processor, each.
+const PART: u64 = 100;
+
+impl Default for Allowances {
+    fn default() -> Allowances {
+        Allowances { maps: Allowance::new(PART), sizes: Allowance::new(PART) }
+    }
+}
+
+impl Allowances {
+    /// See [`Allowance::earn`].
+    pub fn earn(&mut self, now_ns: u64) {
+        self.maps.earn(now_ns);
+        self.sizes.earn(now_ns);
+    }
 }
 
 /// All of a run.
@@ -83,13 +107,14 @@ impl SharedMemory {
     }
 
     /// Bytes of shared memory of these processes.
-    pub fn bytes(&mut self, processes: &[(u32, Statm)], now_ns: u64, allowance: &mut Allowance) -> u64 {
+    pub fn bytes(&mut self, processes: &[(u32, Statm)], now_ns: u64, allowances: &mut Allowances) -> u64 {
+        let Allowances { maps, sizes: for_sizes } = allowances;
         let is_there = |pid: u32| processes.binary_search_by_key(&pid, |&(pid, _)| pid).is_ok();
         self.processes.retain(|&pid, _| is_there(pid));
         for &(pid, statm) in processes {
             let is_due = self.processes.get(&pid).is_none_or(|seen| seen.has_changed(statm, now_ns));
-            if is_due && allowance.has_some() {
-                self.look(pid, statm, now_ns, allowance);
+            if is_due && maps.has_some() {
+                self.look(pid, statm, now_ns, maps);
             }
         }
         let mut holders: BTreeMap<FileId, Vec<(u32, &SharedMapping)>> = BTreeMap::new();
@@ -103,11 +128,11 @@ impl SharedMemory {
         for (&file, holders) in &holders {
             let size = self.sizes.entry(file).or_default();
             let since_ns = now_ns.saturating_sub(size.asked_ns);
-            if since_ns < SIZE_NS.max(size.cost_ns * COST_FACTOR) || !allowance.has_some() {
+            if since_ns < SIZE_NS.max(size.cost_ns * COST_FACTOR) || !for_sizes.has_some() {
                 continue;
             }
             let before_ns = uswap_os::clock::thread_cpu_ns();
-            let bytes = allowance.pay(|| size_of(file, holders, &mut size.path));
+            let bytes = for_sizes.pay(|| size_of(file, holders, &mut size.path));
             size.cost_ns = uswap_os::clock::thread_cpu_ns().saturating_sub(before_ns);
             size.asked_ns = now_ns;
             match bytes {
@@ -264,7 +289,9 @@ mod tests {
         let statm = Statm { total_pages: 5000, resident_pages: 900, shared_pages: 300 };
         let seen = Seen { statm, looked_ns: 0, cost_ns: 100_000, mappings: Vec::new() };
         assert!(!seen.has_changed(statm, u64::MAX));
-        let touched = Statm { shared_pages: 300 + SHARED_STEP_PAGES, ..statm };
+        let known = Statm { shared_pages: 300 + 1000 * SHARED_STEP_PAGES, ..statm };
+        assert!(!seen.has_changed(known, SMALL_LOOK_NS - 1), "that is in the mappings that were there");
+        let touched = Statm { shared_pages: 300 + SHARED_STEP_PAGES, total_pages: 5064, ..statm };
         assert!(!seen.has_changed(touched, LOOK_NS - 1));
         assert!(seen.has_changed(touched, LOOK_NS));
         let dear = Seen { cost_ns: LOOK_NS, ..seen };
