@@ -197,8 +197,8 @@ fn ring_doorbell() -> Option<MmId> {
             None
         }
         Some(Answer::Refused) => crate::fatal(format_args!(
-            "process {} was forked when the run had no room for one more page table, so it is ended: too many processes, or too much memory, for one run",
-            uswap_os::process::process_id()
+            "it was forked when the run had no room for one more page table: too many processes, or too much memory, for \
+             one run"
         )),
         None => lost_parent(),
     }
@@ -206,8 +206,7 @@ fn ring_doorbell() -> Option<MmId> {
 
 fn lost_parent() -> ! {
     crate::fatal(format_args!(
-        "process {} lost its parent while it was being forked: its memory cannot be told from zeros, so it is ended",
-        uswap_os::process::process_id()
+        "it lost its parent while it was being forked, and its memory cannot be told from zeros"
     ))
 }
 
@@ -233,8 +232,7 @@ pub fn take_over(descriptors: Result<Descriptors, &'static str>) -> Option<Scann
     match descriptors.and_then(|descriptors| try_take_over(descriptors, inherited)) {
         Ok(scanner) => Some(scanner),
         Err(reason) => crate::fatal(format_args!(
-            "process {}, a forked child, cannot manage its memory: {reason}. Part of its memory is swapped, so it is ended",
-            uswap_os::process::process_id()
+            "as a forked child it cannot manage its memory ({reason}), and part of that is swapped"
         )),
     }
 }

@@ -47,7 +47,8 @@ pub fn start(begin: Begin) {
     match thread::spawn(&STACK, kswapd, begin as usize, Files::Own) {
         Ok(_) => (),
         Err(errno) if begin == Begin::TakeOver => crate::fatal(format_args!(
-            "a forked child cannot start its engine ({errno}): its memory cannot be read back, so it is ended. Raise the limit of processes (ulimit -u)"
+            "as a forked child it cannot start its engine ({errno}), and part of its memory is swapped. Raise the limit of \
+             processes (ulimit -u)"
         )),
         Err(_) => state::set_phase(Phase::Outside),
     }
