@@ -8,6 +8,7 @@
 //! alternate stacks with them are never unmapped, so that who scans all slots needs no lock.
 
 use core::arch::asm;
+use core::mem::MaybeUninit;
 use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
 use uswap_os::PAGE_BYTES;
@@ -349,25 +350,41 @@ pub(crate) unsafe fn end(slot: &'static Slot, status: usize) -> ! {
     }
 }
 
+const VECTOR_HEADER_WORDS: usize = 8;
+
+/// What `xsave` writes: the registers of x87 and SSE, a header, and the others (Intel SDM, volume 1, 13.4).
+#[repr(C, align(64))]
+struct VectorArea {
+    legacy: [u8; 512],
+    header: [u64; VECTOR_HEADER_WORDS],
+    extended: [u8; kernel::VECTOR_AREA_BYTES - 512 - VECTOR_HEADER_WORDS * 8],
+}
+
 /// Runs `work` with all vector registers saved and given back: it may use AVX and AVX-512.
 ///
 /// Takes 2.8 KiB of stack.
 pub fn with_vectors<T>(work: impl FnOnce() -> T) -> T {
-    #[repr(C, align(64))]
-    struct Area([u8; kernel::VECTOR_AREA_BYTES]);
-    let mut area = Area([0; kernel::VECTOR_AREA_BYTES]);
+    // Not zeroed as a whole: what fills memory may itself use wide registers, and leave zeros there.
+    let mut area = MaybeUninit::<VectorArea>::uninit();
+    // SAFETY:
+    // 1. The header is part of the area, at the address of a `u64`.
+    // 2. Volatile, so that the compiler calls nothing for it.
+    unsafe {
+        let header = (&raw mut (*area.as_mut_ptr()).header).cast::<u64>();
+        (0..VECTOR_HEADER_WORDS).for_each(|word| header.add(word).write_volatile(0));
+    }
     let mask = vector_mask();
     // SAFETY:
     // 1. `area` is aligned to 64 bytes and as large as the components of `mask` need: `vector_mask`
     //    leaves out what ends behind it.
     // 2. The header of the area is zero.
-    unsafe { asm!("xsave [{}]", in(reg) &mut area, in("eax") mask, in("edx") 0, options(nostack)) };
+    unsafe { asm!("xsave [{}]", in(reg) area.as_mut_ptr(), in("eax") mask, in("edx") 0, options(nostack)) };
     let value = work();
     // SAFETY:
-    // 1. The area was written by xsave with the same mask.
+    // 1. The area was written by xsave with the same mask; of what that left out the header tells.
     // 2. The registers that it changes are told to the compiler, or are wider than any it uses here.
     unsafe {
-        asm!("xrstor [{}]", in(reg) &area, in("eax") mask, in("edx") 0, options(nostack),
+        asm!("xrstor [{}]", in(reg) area.as_ptr(), in("eax") mask, in("edx") 0, options(nostack),
             out("xmm0") _, out("xmm1") _, out("xmm2") _, out("xmm3") _, out("xmm4") _, out("xmm5") _,
             out("xmm6") _, out("xmm7") _, out("xmm8") _, out("xmm9") _, out("xmm10") _, out("xmm11") _,
             out("xmm12") _, out("xmm13") _, out("xmm14") _, out("xmm15") _);
