@@ -1,8 +1,8 @@
 //! Harness of the tests that run whole programs under uswap.
 //!
-//! What must hold: a test that measures memory or time has the machine for itself (`turn` takes a file lock); one that only looks
-//! at content runs beside others of its kind (`shared_turn`). Every process that a test starts is dead when the test ends. A test that cannot run here says so
-//! on a line that begins with `SKIP:` and is counted.
+//! What must hold: a test that measures memory or time has the machine for itself (`turn` takes a file lock); one that
+//! only looks at content runs beside others of its kind (`shared_turn`). Every process that a test starts is dead when
+//! the test ends. A test that cannot run here says so on a line that begins with `SKIP:` and is counted.
 //!
 //! `USWAP_BIN` names the binary under test; `USWAP_BIN=plain` runs everything without uswap, which tests the tests.
 //! `USWAP_TEST_FULL=1` uses the full sizes. Called by the files in `tests/`.

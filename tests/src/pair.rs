@@ -11,8 +11,8 @@ pub fn compare(name: &str, ram_mib: u64, options: &[&str], make: impl Fn() -> Ru
     (plain, swapped)
 }
 
-/// Runs `make()` plainly and then in `ram_mib`. Both must succeed with the same standard output, and the plain one must need at
-/// least one and a half budgets (else nothing was shown). Prints a line with the figures.
+/// Runs `make()` plainly and then in `ram_mib`. Both must succeed with the same standard output, and the plain one must
+/// need at least one and a half budgets (else nothing was shown). Prints a line with the figures.
 #[track_caller]
 pub fn compare_outputs(
     name: &str,
@@ -39,7 +39,8 @@ pub fn figures(name: &str, ram_mib: u64, plain: &Outcome, swapped: &Outcome) {
     let samples = &swapped.samples;
     let how = if uswap_binary().is_some() { "uswap" } else { "PLAIN, no uswap" };
     report(&format!(
-        "{name}: {how}: peak {:.1} % of {ram_mib}M (segment {}M), {} of {} samples over 105 %, {} unknown, {} slow walks; \
+        "{name}: {how}: peak {:.1} % of {ram_mib}M (segment {}M), {} of {} samples over 105 %, {} unknown, {} slow \
+         walks; \
          without: peak {}M, {:.1} s; with: {:.1} s",
         samples.peak_bytes as f64 * 100.0 / (ram_mib << 20) as f64,
         samples.peak_segment_bytes >> 20,

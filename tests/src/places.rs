@@ -10,7 +10,8 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 static SKIPPED: AtomicU64 = AtomicU64::new(0);
 static SCRATCHES: AtomicU64 = AtomicU64::new(0);
 
-/// Waits until no other test of this machine runs: for what measures memory or time. The turn ends when the file is dropped.
+/// Waits until no other test of this machine runs: for what measures memory or time. The turn ends when the file is
+/// dropped.
 #[must_use]
 pub fn turn() -> File {
     let file = turns();
@@ -18,7 +19,8 @@ pub fn turn() -> File {
     file
 }
 
-/// Waits until no test runs that wants the machine for itself: for what only looks at content, and waits for much of its time.
+/// Waits until no test runs that wants the machine for itself: for what only looks at content, and waits for much of
+/// its time.
 #[must_use]
 pub fn shared_turn() -> File {
     let file = turns();

@@ -1,7 +1,7 @@
 //! Runs a program, with uswap or without, watched from outside.
 //!
-//! What must hold: nothing of the tree is alive after `finish` or drop. A run that takes too long is killed and fails its
-//! test. Called by all tests.
+//! What must hold: nothing of the tree is alive after `finish` or drop. A run that takes too long is killed and fails
+//! its test. Called by all tests.
 
 use crate::places::{Scratch, uswap_binary};
 use crate::process::Process;
@@ -128,7 +128,8 @@ impl Run {
         Running { child, sampler, scratch, words, started, timeout: self.timeout, status: None }
     }
 
-    /// Runs the program to its good end with nobody watching, and answers how long it took. What it writes is thrown away.
+    /// Runs the program to its good end with nobody watching, and answers how long it took. What it writes is thrown
+    /// away.
     pub fn time(self) -> Duration {
         let words = self.command_words();
         let mut command = Command::new(&words[0]);
@@ -170,7 +171,8 @@ impl Running {
         self.sampler.processes()
     }
 
-    /// Waits until the run's swap file in `directory` holds at least `bytes`; answers its path below /proc. None: the run has ended before.
+    /// Waits until the run's swap file in `directory` holds at least `bytes`; answers its path below /proc. None: the
+    /// run has ended before.
     pub fn waits_for_swap_file(&mut self, directory: &Path, bytes: u64) -> Option<PathBuf> {
         for _ in 0..3000 {
             if self.ended() {

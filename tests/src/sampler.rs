@@ -1,10 +1,11 @@
 //! Measures every 10 ms how much memory a run uses, from outside.
 //!
 //! Used memory = anonymous memory of all processes of the tree, the supervisor included, plus the blocks of the run's
-//! memfd. Memory that fork left shared is counted once: first the cheap sum is taken (statm, shared pages counted in each process,
-//! so never too small); only when that is above the budget, the exact one (`Pss_Anon`). An exact walk that takes more than 5 ms is too
-//! slow to be a sample of one moment and disturbs the run: it is used, noted, and the next ten are not made.
-//! A sample that is then neither proven to be inside the budget nor exact is counted as unknown, not as good.
+//! memfd. Memory that fork left shared is counted once: first the cheap sum is taken (statm, shared pages counted in
+//! each process, so never too small); only when that is above the budget, the exact one (`Pss_Anon`). An exact walk
+//! that takes more than 5 ms is too slow to be a sample of one moment and disturbs the run: it is used, noted, and the
+//! next ten are not made. A sample that is then neither proven to be inside the budget nor exact is counted as unknown,
+//! not as good.
 
 use crate::process::{Process, Tree};
 use std::fs;

@@ -1,4 +1,5 @@
-//! File systems of a few MiB on loop devices, for disks that are full or fail. Called by the tests of bad cases and of several swap files.
+//! File systems of a few MiB on loop devices, for disks that are full or fail. Called by the tests of bad cases and of
+//! several swap files.
 
 use crate::places::{Scratch, needs, skip};
 use rustix::fs::{MemfdFlags, SealFlags};

@@ -1,4 +1,5 @@
-//! `touch` with four times its budget of bytes that do not compress, for tests of the swap file: most of it goes there. Called by the tests of bad disks and of several swap files; its checksum also by those of rounds.
+//! `touch` with four times its budget of bytes that do not compress, for tests of the swap file: most of it goes there.
+//! Called by the tests of bad disks and of several swap files; its checksum also by those of rounds.
 
 use crate::places::program;
 use crate::run::{Outcome, Run};

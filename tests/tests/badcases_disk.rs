@@ -1,5 +1,5 @@
-//! The swap file's disk fails mid-run: it is full, it does not write, or its data is changed under us. No wrong byte ever
-//! reaches the program, nothing hangs, and a message says what happened.
+//! The swap file's disk fails mid-run: it is full, it does not write, or its data is changed under us. No wrong byte
+//! ever reaches the program, nothing hangs, and a message says what happened.
 //!
 //! The failing disk is an ext4 file system on a loop device: its backing file is cut to make reads and writes fail.
 
@@ -269,7 +269,8 @@ fn badcases_what_may_be_written_in_a_day_is_written() {
     assert!(written > LIMIT / 4 * 3, "only {written} bytes were written");
 }
 
-/// The disk takes 10 MB a second, the program makes memory a hundred times faster: it waits for the disk, and the budget holds.
+/// The disk takes 10 MB a second, the program makes memory a hundred times faster: it waits for the disk, and the
+/// budget holds.
 #[test]
 fn badcases_disk_is_slow() {
     const BYTES_PER_SECOND: u64 = 10 << 20;
@@ -296,7 +297,8 @@ fn badcases_disk_is_slow() {
     assert!(seconds > written as f64 / BYTES_PER_SECOND as f64 / 2.0, "the disk was not slow: {seconds} s");
 }
 
-/// For five seconds the disk serves one read and one write a second, each of which waits for a second or more. Nothing is wrong and nothing hangs: the program goes on when the disk does.
+/// For five seconds the disk serves one read and one write a second, each of which waits for a second or more. Nothing
+/// is wrong and nothing hangs: the program goes on when the disk does.
 #[test]
 fn badcases_disk_answers_once_a_second() {
     let _turn = shared_turn();
@@ -319,7 +321,8 @@ fn badcases_disk_answers_once_a_second() {
     assert_eq!(outcome.code, Some(0), "nothing failed: {}", outcome.stderr);
 }
 
-/// Someone else cuts the swap file short: what was behind the end is gone, and the program is told so. What is written later has its place again.
+/// Someone else cuts the swap file short: what was behind the end is gone, and the program is told so. What is written
+/// later has its place again.
 #[test]
 fn badcases_swap_file_is_cut_short_mid_run() {
     let _turn = shared_turn();

@@ -215,7 +215,8 @@ fn of_other_sources(agent: &[u8]) -> Vec<u8> {
     other
 }
 
-/// Who installs uswap anew while it runs something gets no mixture: what starts from then on is left alone, and one of them says so for all.
+/// Who installs uswap anew while it runs something gets no mixture: what starts from then on is left alone, and one of
+/// them says so for all.
 #[test]
 fn badcases_agent_replaced_while_it_runs() {
     let _turn = turn();

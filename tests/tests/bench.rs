@@ -1,4 +1,5 @@
-//! `uswap bench` in a short form: it runs, its results can be read, and it leaves nothing behind, also when it is interrupted. No thresholds on time.
+//! `uswap bench` in a short form: it runs, its results can be read, and it leaves nothing behind, also when it is
+//! interrupted. No thresholds on time.
 
 use rustix::process::Signal;
 use std::collections::BTreeSet;

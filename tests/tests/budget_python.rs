@@ -45,7 +45,8 @@ words.sort()
 print(hashlib.md5(''.join(words).encode()).hexdigest())
 ";
 
-/// With 16 MiB the pool once took so much that what was left for pages was less than Python touches at once: each fault waited 0.1 s in vain, and freeing the list did not end.
+/// With 16 MiB the pool once took so much that what was left for pages was less than Python touches at once: each fault
+/// waited 0.1 s in vain, and freeing the list did not end.
 #[test]
 fn budget_python_frees_objects_in_a_small_budget() {
     let _turn = turn();
@@ -54,6 +55,7 @@ fn budget_python_frees_objects_in_a_small_budget() {
     }
     let run = || Run::plain("/usr/bin/python3").args(["-c", SMALL_OBJECTS]);
     let (_, swapped) = compare_outputs("budget_python_small", 16, &[], run);
-    // The list grows by realloc, which is found only by looking: 5 % of this budget are 200 pages, less than a busy machine needs to look.
+    // The list grows by realloc, which is found only by looking: 5 % of this budget are 200 pages, less than a busy
+    // machine needs to look.
     swapped.must_hold_budget_mostly(16);
 }

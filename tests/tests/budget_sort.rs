@@ -12,7 +12,8 @@ fn budget_sort_of_a_file_four_times_its_budget() {
     let _turn = turn();
     let scratch = Scratch::new();
     let lines = scratch.file("lines");
-    // Its accesses are random, so most of them wait for the disk: in the short form file and lines (48 bytes each) are about twice as large.
+    // Its accesses are random, so most of them wait for the disk: in the short form file and lines (48 bytes each) are
+    // about twice as large.
     let file_mib = if full_size() { 1024 } else { sized_mib(320) };
     content::write_lines(&lines, file_mib << 20, 1).expect("the disk has room");
     let command = format!(

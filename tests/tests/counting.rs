@@ -45,8 +45,8 @@ const PERCENT_MAX: f64 = 5.0;
 /// Runs that may be needed until both sides have seen the same peak.
 const RUNS_MAX: u32 = 3;
 
-/// A run of a family whose two peaks agree. Both are sampled while processes come and go: on a busy machine one may miss
-/// what the other has seen for a moment, now the one and now the other. What counts wrongly does so in each run.
+/// A run of a family whose two peaks agree. Both are sampled while processes come and go: on a busy machine one may
+/// miss what the other has seen for a moment, now the one and now the other. What counts wrongly does so in each run.
 #[track_caller]
 fn agreeing(name: &str, ram_mib: u64, options: &[&str], make: impl Fn() -> Run) -> Option<Counted> {
     let mut seen = Vec::new();

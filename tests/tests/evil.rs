@@ -38,7 +38,8 @@ fn case(mode: &str) {
         "huge_pages" if full_size() => ("800M", 256),
         "huge_pages" => ("450M", 256),
         "sparse_in_huge_pages" => ("1000M", 256),
-        // What is huge at the fork, three tenths, fits twice: the kernel gives it, and none leaves while the child lives.
+        // What is huge at the fork, three tenths, fits twice: the kernel gives it, and none leaves while the child
+        // lives.
         "huge_pages_after_fork" => ("320M", 256),
         "huge_pages_child_lives" => ("240M", 192),
         _ if full_size() => ("400M", 100),

@@ -81,7 +81,8 @@ fn fork_redis_saves_the_moment_of_the_fork() {
     plain.finish().must_succeed();
 }
 
-/// Threads fork while others map, unmap and write: each child finds what its thread had, whatever was under way. Several at once, because what is wrong shows when threads wait for a processor.
+/// Threads fork while others map, unmap and write: each child finds what its thread had, whatever was under way.
+/// Several at once, because what is wrong shows when threads wait for a processor.
 #[test]
 fn fork_by_six_threads_while_they_map() {
     let _turn = shared_turn();
@@ -99,7 +100,8 @@ fn fork_by_six_threads_while_they_map() {
     }
 }
 
-/// In a pid namespace of its own a process has other numbers for itself than the supervisor has for it: taken by its own, it would seem to be dead, and what it has would be given to others.
+/// In a pid namespace of its own a process has other numbers for itself than the supervisor has for it: taken by its
+/// own, it would seem to be dead, and what it has would be given to others.
 #[test]
 fn fork_into_a_pid_namespace_stays_managed() {
     let _turn = turn();
@@ -111,8 +113,8 @@ fn fork_into_a_pid_namespace_stays_managed() {
         let words = "--threads 3 --seconds 8 --bytes 60M";
         format!("unshare --pid --fork {} {words} --seed {seed} & ", churn.display())
     };
-    // Several, so that they would be given what is another's.
-    // All, not one after the other by number: bash forgets the number of a job that ends before it is waited for ("wait: %3: no such job", without uswap too).
+    // Several, so that they would be given what is another's. All, not one after the other by number: bash forgets the
+    // number of a job that ends before it is waited for ("wait: %3: no such job", without uswap too).
     let script = (0..3).map(one).collect::<String>() + "wait";
     let outcome = Run::plain("/bin/sh").args(["-c", &script]).uswap(80, &[]).finish();
     if outcome.stderr.contains("Operation not permitted") {
@@ -130,7 +132,8 @@ fn fork_into_a_pid_namespace_stays_managed() {
     outcome.must_hold_budget_mostly(80);
 }
 
-/// A shell forks and executes: what is one process, one after the other with two records of it, has its memory once. Counted twice it would be over the budget, and be moved out.
+/// A shell forks and executes: what is one process, one after the other with two records of it, has its memory once.
+/// Counted twice it would be over the budget, and be moved out.
 #[test]
 fn fork_and_exec_count_memory_once() {
     let _turn = shared_turn();

@@ -41,8 +41,9 @@ fn integrity_stress_ng_verifies_all_methods() {
     assert!(said.contains("successful run completed"), "{said}");
     assert!(!said.contains("fail:") && !said.contains("detected"), "{said}");
     figures("integrity_stress_ng", ram_mib, &outcome, &outcome);
-    // The peak is printed, not judged: each worker maps and fills half of all its memory in its first 20 ms, before anything of it is managed, and does it again and again. On a quiet machine 6 to 20 % of the samples are
-    // above 105 %.
+    // The peak is printed, not judged: each worker maps and fills half of all its memory in its first 20 ms, before
+    // anything of it is managed, and does it again and again. On a quiet machine 6 to 20 % of the samples are above 105
+    // %.
 }
 
 fn churn(name: &str, options: &[&str], seed: &str) {
@@ -56,8 +57,8 @@ fn churn(name: &str, options: &[&str], seed: &str) {
     outcome.must_succeed();
     assert!(outcome.stdout.starts_with("churn OK"), "{}", outcome.stdout);
     report(outcome.stdout.trim_end());
-    // The peak is printed, not judged: eight threads fork families that write everything they inherit, and memory that a fork leaves shared can be
-    // given back only once it is copied.
+    // The peak is printed, not judged: eight threads fork families that write everything they inherit, and memory that
+    // a fork leaves shared can be given back only once it is copied.
     figures(name, ram_mib, &outcome, &outcome);
 }
 

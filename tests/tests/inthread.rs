@@ -1,6 +1,8 @@
-//! `--faults thread`: the program's own threads bring its pages back, for root and for a user without any privilege. What a program says is compared with what it says alone.
+//! `--faults thread`: the program's own threads bring its pages back, for root and for a user without any privilege.
+//! What a program says is compared with what it says alone.
 //!
-//! Budgets are looked at only where the peak cannot come from elsewhere: a fork brings everything home first (docs/SEMANTICS.md).
+//! Budgets are looked at only where the peak cannot come from elsewhere: a fork brings everything home first
+//! (docs/SEMANTICS.md).
 
 use std::path::Path;
 use uswap_tests::{Outcome, Run, Scratch, content, needs, program, report, scaled_mib, turn, uswap_binary};

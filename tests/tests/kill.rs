@@ -61,7 +61,8 @@ fn kill_gives_the_memory_back() {
     let touch = program("touch");
     let touch = touch.display();
     let script = format!(
-        "{touch} --bytes 16M --content random --seconds 1 --hold 12 & {touch} --bytes 300M --content text --seconds 1000 & wait"
+        "{touch} --bytes 16M --content random --seconds 1 --hold 12 & {touch} --bytes 300M --content text --seconds \
+         1000 & wait"
     );
     let mut running = Run::plain("/bin/sh").args(["-c", &script]).uswap(100, &[]).start();
     std::thread::sleep(Duration::from_secs(6));

@@ -145,7 +145,8 @@ fn locked_in_any_order() {
 
 #[test]
 fn locked_ranges() {
-    let steps = "fill:60 fill:60 lock absent locked unlock locked lock-on-fault locked verify absent unlock locked verify";
+    let steps = "fill:60 fill:60 lock absent locked unlock locked lock-on-fault locked verify absent unlock locked \
+        verify";
     same_as_without(steps, &Expected { ram_mib: 40, peak_mib_max: 130, told: Told::Once });
 }
 
@@ -153,7 +154,8 @@ fn locked_ranges() {
 /// nor those that come.
 #[test]
 fn locked_within_a_limit() {
-    let steps = "limit:8000 all:1 locked all:2 locked map:4 map:20 none all:3 locked none fill:60 all:1 all:3 all:5 lock verify locked";
+    let steps = "limit:8000 all:1 locked all:2 locked map:4 map:20 none all:3 locked none fill:60 all:1 all:3 all:5 \
+        lock verify locked";
     same_as_without(steps, &Expected { ram_mib: 30, peak_mib_max: 80, told: Told::Never });
 }
 

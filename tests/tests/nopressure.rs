@@ -4,8 +4,8 @@
 use std::time::Duration;
 use uswap_tests::{Run, Scratch, content, full_size, needs, report, turn};
 
-/// Runs `make()` with and without uswap by turns, the order changing each time, and reports the median of the ratios of pairs: what disturbs one
-/// half of a pair most often disturbs both.
+/// Runs `make()` with and without uswap by turns, the order changing each time, and reports the median of the ratios of
+/// pairs: what disturbs one half of a pair most often disturbs both.
 fn ratio(name: &str, make: impl Fn() -> Run) {
     let rounds = if full_size() { 15 } else { 3 };
     let (mut plain, mut managed, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
@@ -36,7 +36,8 @@ fn ratio(name: &str, make: impl Fn() -> Run) {
     assert!(ratio < limit, "{name} takes {ratio:.2} times as long");
 }
 
-/// Work that takes so many times longer in the full form: a start costs some milliseconds, and should not hide what comes after it.
+/// Work that takes so many times longer in the full form: a start costs some milliseconds, and should not hide what
+/// comes after it.
 fn scale() -> usize {
     if full_size() { 4 } else { 1 }
 }
@@ -66,7 +67,12 @@ fn nopressure_compile() {
     let scratch = Scratch::new();
     let source = scratch.file("source.c");
     let functions: String = (0..600 * scale())
-        .map(|number| format!("int f{number}(int a, int b) {{ for (int i = 0; i < b; i++) a += i * {number} ^ (a >> 3); return a; }}\n"))
+        .map(|number| {
+            format!(
+                "int f{number}(int a, int b) {{ for (int i = 0; i < b; i++) a += i * {number} ^ (a >> \
+            3); return a; }}\n"
+            )
+        })
         .collect();
     std::fs::write(&source, functions).expect("the scratch directory is writable");
     ratio("compile", || Run::plain("gcc").args(["-O2", "-c", "-o", "/dev/null"]).arg(&source));
@@ -101,8 +107,9 @@ fn nopressure_redis_benchmark() {
     ratio("redis_benchmark", || Run::plain("/bin/sh").args(["-c", &script]));
 }
 
-/// What a run costs that has nothing to do: its start and end, children that end at once, and an interpreter. Figures only: no machine is quiet enough to
-/// assert milliseconds. That the end waits for nothing is a test of the supervisor's (`the_end_of_a_run_waits_for_no_pause`).
+/// What a run costs that has nothing to do: its start and end, children that end at once, and an interpreter. Figures
+/// only: no machine is quiet enough to assert milliseconds. That the end waits for nothing is a test of the
+/// supervisor's (`the_end_of_a_run_waits_for_no_pause`).
 #[test]
 fn nopressure_start_and_end() {
     let _turn = turn();

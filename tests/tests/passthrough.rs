@@ -48,7 +48,8 @@ fn passthrough_standard_streams() {
     assert!(outcome.stderr.contains("to stderr"), "{}", outcome.stderr);
 }
 
-/// A file as standard error has one position for each time it was opened: what the engines say must not lie over what the program said.
+/// A file as standard error has one position for each time it was opened: what the engines say must not lie over what
+/// the program said.
 #[test]
 fn passthrough_messages_leave_each_other_alone() {
     let _turn = turn();

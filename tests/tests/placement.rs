@@ -1,4 +1,5 @@
-//! `--cpus one`, and what `auto` does while wake-ups are what a program waits for: all threads on one processor, and no program notices.
+//! `--cpus one`, and what `auto` does while wake-ups are what a program waits for: all threads on one processor, and no
+//! program notices.
 
 use rustix::process::Signal;
 use std::path::PathBuf;

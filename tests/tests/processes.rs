@@ -16,7 +16,8 @@ const HOLD: &str = "import time; b = bytearray(100 << 20); time.sleep(1)";
 
 const RAM_MIB: u64 = 48;
 
-/// In namespaces of its own, with a `/proc` of its own, a program is managed: its budget holds, and its bytes are right.
+/// In namespaces of its own, with a `/proc` of its own, a program is managed: its budget holds, and its bytes are
+/// right.
 fn is_managed_inside(wrapper: &[&str], options: &[&str]) {
     let right = Run::plain(PYTHON).args(["-c", FILL]).finish();
     right.must_succeed();
@@ -71,8 +72,8 @@ fn processes_of_another_user_stay_managed_if_that_is_wanted() {
     }
 }
 
-/// In a pid namespace of its own, so that numbers can be chosen: a managed child is killed while the supervisor cannot look, and
-/// a stranger gets its number, with a thread that has the number of the child's kswapd.
+/// In a pid namespace of its own, so that numbers can be chosen: a managed child is killed while the supervisor cannot
+/// look, and a stranger gets its number, with a thread that has the number of the child's kswapd.
 const REUSE: &str = r#"
 import json, os, signal, subprocess, sys, time
 uswap, python, swap = sys.argv[1:]

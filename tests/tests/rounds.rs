@@ -1,4 +1,5 @@
-//! A program that goes round in a little more memory than there is keeps most of it: what it has just gone past goes first. Counts of pages are asserted, not times.
+//! A program that goes round in a little more memory than there is keeps most of it: what it has just gone past goes
+//! first. Counts of pages are asserted, not times.
 
 use uswap_tests::touched::checksum;
 use uswap_tests::{Run, Scratch, program, report, turn, uswap_binary};

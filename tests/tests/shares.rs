@@ -82,7 +82,8 @@ fn side_by_side(members: &[Member], options: &[&str]) -> Option<Fates> {
     Some(Fates { record, stat, standard_error })
 }
 
-/// A process uses all of its 20 MiB all the time, another one goes slowly through 100 MiB that it does not soon need again.
+/// A process uses all of its 20 MiB all the time, another one goes slowly through 100 MiB that it does not soon need
+/// again.
 #[test]
 fn shares_hot_process_keeps_its_pages_beside_a_cold_one() {
     let _turn = turn();
@@ -92,7 +93,8 @@ fn shares_hot_process_keeps_its_pages_beside_a_cold_one() {
     let (hot, cold) = (fates.of("hot"), fates.of("cold"));
     report(&format!("shares: hot {hot:?}, cold {cold:?}"));
     assert!(cold.taken > 20_000, "{cold:?}");
-    // It was a third of what was taken from the cold one before reclaim knew whose pages come back, and the hot one waited for 4 of 8 seconds.
+    // It was a third of what was taken from the cold one before reclaim knew whose pages come back, and the hot one
+    // waited for 4 of 8 seconds.
     assert!(hot.taken * 6 < cold.taken, "{hot:?} {cold:?}");
     // A tenth to a fifth on machines of which others have a part.
     assert!(hot.some_seconds < SECONDS as f64 * 0.3, "{hot:?}");
@@ -119,7 +121,8 @@ fn shares_protected_memory_stays_while_others_have_something() {
     assert!(!fates.standard_error.contains("protected memory is reclaimed"), "{}", fates.standard_error);
 }
 
-/// What is protected is more than there is room for beside a pool whose size the user has fixed: it is reclaimed, the budget holds, and it is said once.
+/// What is protected is more than there is room for beside a pool whose size the user has fixed: it is reclaimed, the
+/// budget holds, and it is said once.
 #[test]
 fn shares_protected_memory_is_reclaimed_when_there_is_nothing_else() {
     let _turn = turn();

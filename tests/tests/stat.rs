@@ -48,7 +48,8 @@ fn stat_shows_how_long_a_program_waits_for_its_pages() {
     assert!(0.0 <= earlier && earlier < later && later < 9.5e6, "{earlier} us, then {later}");
 }
 
-/// What a program of several threads waits: of one that waits beside one that sleeps all is full; beside one that computes nothing is.
+/// What a program of several threads waits: of one that waits beside one that sleeps all is full; beside one that
+/// computes nothing is.
 #[test]
 fn stat_tells_full_from_some_by_what_the_other_threads_do() {
     let _turn = turn();
@@ -63,7 +64,8 @@ fn stat_tells_full_from_some_by_what_the_other_threads_do() {
             serde_json::from_slice(&answer.expect("it starts").stdout).expect("it is JSON");
         running.finish().must_succeed();
         let process = &stat["processes"][0];
-        // It uses all of its 160 MiB, of which at most 48 are in RAM. Just after they were filled, not all of the others have come back.
+        // It uses all of its 160 MiB, of which at most 48 are in RAM. Just after they were filled, not all of the
+        // others have come back.
         let in_use = process["in_use_bytes"].as_u64().expect("it is a number") >> 20;
         assert!((64..=210).contains(&in_use), "{in_use} MiB: {process}");
         report(&format!("stat: {others:?}: some {}, full {}", process["some"], process["full"]));
@@ -76,7 +78,8 @@ fn stat_tells_full_from_some_by_what_the_other_threads_do() {
     assert!(some_beside_work > 2e5 && full_beside_work < some_beside_work * 0.25, "{totals:?}");
 }
 
-/// Waiting for more than half of a minute: the run says so once, how much is in use, and what to try. It takes 80 s, so it is in the full form only.
+/// Waiting for more than half of a minute: the run says so once, how much is in use, and what to try. It takes 80 s, so
+/// it is in the full form only.
 #[test]
 fn stat_says_once_that_what_a_program_uses_does_not_fit() {
     let _turn = turn();
@@ -89,7 +92,8 @@ fn stat_says_once_that_what_a_program_uses_does_not_fit() {
     let words = ["--bytes", "320M", "--content", "mixed", "--access", "read", "--seconds", "95"];
     let outcome = Run::plain(program("touch")).args(words).uswap(48, &["--swap", "/var/tmp:1G"]).finish();
     outcome.must_succeed();
-    let notice = " % of its time for its pages, since what is used at once does not fit in the budget of 48 MiB: all that the run uses is about ";
+    let notice = " % of its time for its pages, since what is used at once does not fit in the budget of 48 MiB: all \
+        that the run uses is about ";
     // Once while it runs, and once in the closing table.
     assert_eq!(outcome.stderr.matches(notice).count(), 2, "{}", outcome.stderr);
     let line = outcome.stderr.lines().find(|line| line.contains(notice)).expect("it is there");

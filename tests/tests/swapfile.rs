@@ -60,7 +60,8 @@ fn swapfile_blocks_of_freed_memory_go_back_to_the_file_system() {
     }
 }
 
-/// Makes pages that do not compress and pages that do, each with the same 48 random bytes in it, and looks for those in its supervisor's swap file.
+/// Makes pages that do not compress and pages that do, each with the same 48 random bytes in it, and looks for those in
+/// its supervisor's swap file.
 const SECRETIVE: &str = r#"
 import mmap, os, sys
 secret = os.urandom(48)
@@ -107,7 +108,8 @@ fn supervisor_file(running: &Running, name: &str) -> File {
     File::open(found).expect("it is ours")
 }
 
-/// Where `wanted` is in the writable memory of a process: how often in mappings that a core file would have, and in others.
+/// Where `wanted` is in the writable memory of a process: how often in mappings that a core file would have, and in
+/// others.
 fn occurrences(pid: i32, wanted: &[u8]) -> (usize, usize) {
     let smaps = std::fs::read_to_string(format!("/proc/{pid}/smaps")).expect("it runs");
     let mut memory = File::open(format!("/proc/{pid}/mem")).expect("it is ours");

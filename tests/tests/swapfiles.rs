@@ -10,7 +10,8 @@ struct Use {
     peak: u64,
 }
 
-/// Runs the program with these swap files, sees that it reads what it wrote, and tells how much each file took. `meanwhile` is done while it runs.
+/// Runs the program with these swap files, sees that it reads what it wrote, and tells how much each file took.
+/// `meanwhile` is done while it runs.
 #[track_caller]
 fn run(
     name: &str,

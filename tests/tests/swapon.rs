@@ -69,7 +69,8 @@ fn swapon_and_swapoff_under_load_lose_nothing() {
     if uswap_binary().is_none() {
         return skip("this case is about uswap itself");
     }
-    // Room for all of the file: while half of its slots are free, its blocks may still be those of parts that are not empty.
+    // Room for all of the file: while half of its slots are free, its blocks may still be those of parts that are not
+    // empty.
     let Some(disk) = SmallDisk::new(480) else { return };
     let scratch = Scratch::new();
     let other = directory(&scratch, "other");

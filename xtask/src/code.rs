@@ -113,7 +113,8 @@ mod tests {
 
     #[test]
     fn comments_and_literals_become_blanks() {
-        let source = "let a = \"unsafe {\\\" \"; // unsafe {\nlet b = 'x'; /* unsafe /* { */ { */ let c: &'static str = r#\"un\"safe\"#;";
+        let source = "let a = \"unsafe {\\\" \"; // unsafe {\nlet b = 'x'; /* unsafe /* { */ { */ let c: &'static str \
+            = r#\"un\"safe\"#;";
         let code = code_only(source);
         assert_eq!(code.lines().count(), 2);
         assert!(!code.contains("safe"));

@@ -1,7 +1,7 @@
 //! The commands that are one or two calls of cargo.
 //!
-//! Must hold: an agent is always built by itself and never as a test target. It is a `no_std` library with a panic handler
-//! of its own; and cargo joins the features that packages ask of a dependency, so a build together with other
+//! Must hold: an agent is always built by itself and never as a test target. It is a `no_std` library with a panic
+//! handler of its own; and cargo joins the features that packages ask of a dependency, so a build together with other
 //! packages would link the standard library into it.
 
 use std::path::PathBuf;
@@ -69,7 +69,8 @@ pub fn fmt() -> Result<()> {
     succeed(cargo(&["fmt", "--all", "--", "--check"]))
 }
 
-/// Lints of all targets; a warning is an error. With the profile of the tests, which then need not build again what runs while building; but the agents cannot unwind.
+/// Lints of all targets; a warning is an error. With the profile of the tests, which then need not build again what
+/// runs while building; but the agents cannot unwind.
 pub fn clippy() -> Result<()> {
     let [agent, other] = AGENTS;
     let all = ["--workspace", "--exclude", agent, "--exclude", other, "--all-targets"];

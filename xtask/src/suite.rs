@@ -1,8 +1,8 @@
 //! `cargo xtask test`: all tests, in the order that tells soonest what is wrong.
 //!
 //! Must hold: a step that fails does not hide the others, but makes the whole fail; a step in which no test ran has
-//! failed; nobody mistakes a skipped test for a passed one: lines that start with `SKIP:` are counted over all
-//! steps and the number is printed last; and why tests failed is said again at the end of a step, since a log may be cut.
+//! failed; nobody mistakes a skipped test for a passed one: lines that start with `SKIP:` are counted over all steps
+//! and the number is printed last; and why tests failed is said again at the end of a step, since a log may be cut.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Command, Stdio};
@@ -145,7 +145,8 @@ fn no_tests((): ()) -> Seen {
     Seen::default()
 }
 
-/// `cargo test` for the unit tests of all packages but the experiments, which have a step of their own. They are built once for all steps. Documentation has no tests in it, and clippy has looked at the examples.
+/// `cargo test` for the unit tests of all packages but the experiments, which have a step of their own. They are built
+/// once for all steps. Documentation has no tests in it, and clippy has looked at the examples.
 fn cargo_test(kinds: &[&str]) -> Command {
     let all = ["test", "--profile", PROFILE, "--workspace"];
     let [agent, other] = AGENTS;
@@ -167,7 +168,8 @@ const FUZZED: &[&str] = &[
     "table::tests::random::a_walk_of_anything_ends_inside_the_address_space",
 ];
 
-/// Random lists of operations against the models, and random pages by vector kernels against portable code, for some seconds each; or those of one seed.
+/// Random lists of operations against the models, and random pages by vector kernels against portable code, for some
+/// seconds each; or those of one seed.
 ///
 /// # Errors
 /// One failed; the line that replays it was printed.
@@ -190,8 +192,9 @@ pub fn fuzz(seconds: Option<u64>, seed: Option<u64>) -> Result<Seen> {
     Ok(seen)
 }
 
-/// The model checker replaces the atomics of the whole crate: a build of its own. Without examples in the documentation,
-/// which would be built without it. Of the interposer only what shares words between threads is modelled.
+/// The model checker replaces the atomics of the whole crate: a build of its own. Without examples in the
+/// documentation, which would be built without it. Of the interposer only what shares words between threads is
+/// modelled.
 fn loom() -> Result<Seen> {
     let core = ["test", "--profile", PROFILE, "-p", "uswap-core", "--lib", "--tests"];
     let interpose = ["test", "--profile", PROFILE, "-p", "uswap-interpose", "--lib", "loom_tests"];
@@ -315,7 +318,8 @@ mod tests {
 
     #[test]
     fn tests_and_skips_are_counted() {
-        let output = "running 3 tests\ntest a ... ok\ntest b ... SKIP: no userfaultfd\nok\nSKIP: no redis\nnot SKIP: this\nrunning 1 test\n";
+        let output = "running 3 tests\ntest a ... ok\ntest b ... SKIP: no userfaultfd\nok\nSKIP: no redis\nnot SKIP: \
+            this\nrunning 1 test\n";
         let mut copy = Vec::new();
         let seen = pass_on(output.as_bytes(), &mut copy).expect("memory can be read");
         assert_eq!(seen, Seen { test_count: 4, skip_count: 2, ..Seen::default() });
@@ -337,7 +341,8 @@ mod tests {
 
     #[test]
     fn why_a_test_failed_is_said_at_the_end() {
-        let script = "echo \"thread 'a' (7) panicked at b.rs:1:2:\" >&2; echo wrong page >&2; echo stack backtrace: >&2; \
+        let script = "echo \"thread 'a' (7) panicked at b.rs:1:2:\" >&2; echo wrong page >&2; echo stack backtrace: \
+            >&2; \
                       echo far away >&2; exit 101";
         let error = shell(script).expect_err("it fails").to_string();
         let wanted = "thread 'a' (7) panicked at b.rs:1:2:\nwrong page\nexit status: 101";

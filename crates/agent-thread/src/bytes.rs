@@ -1,7 +1,7 @@
 //! `memcpy` and its like, for this library alone.
 //!
-//! The compiler calls them. Those of the program's libc read variables of libc, which lie in memory that may be evicted: then a fault would be served by code that meets another.
-//! Hidden: the program goes on with its own.
+//! The compiler calls them. Those of the program's libc read variables of libc, which lie in memory that may be
+//! evicted: then a fault would be served by code that meets another. Hidden: the program goes on with its own.
 
 use core::arch::global_asm;
 

@@ -1,6 +1,8 @@
-//! The library that `uswap run --faults thread` preloads into programs: a constructor, and what a library without the standard one needs.
+//! The library that `uswap run --faults thread` preloads into programs: a constructor, and what a library without the
+//! standard one needs.
 //!
-//! All else is in `host`. What must hold: no code here runs before the constructor, and it runs before the program has threads.
+//! All else is in `host`. What must hold: no code here runs before the constructor, and it runs before the program has
+//! threads.
 #![no_std]
 
 mod bytes;
@@ -12,7 +14,8 @@ use uswap_host::{AfterSetuid, Process, Run, own_memory, privileges};
 use uswap_identity::Note;
 use uswap_os::{message, process};
 
-/// Says which sources this was built from. `uswap run` reads it in the file before it has it preloaded. Linkers make a note of what is in a section of such a name.
+/// Says which sources this was built from. `uswap run` reads it in the file before it has it preloaded. Linkers make a
+/// note of what is in a section of such a name.
 #[used]
 #[unsafe(link_section = ".note.uswap")]
 static IDENTITY: Note = Note::own();

@@ -27,7 +27,8 @@ pub fn arena_chunks() -> u32 {
     ((ram / 4) as usize / CHUNK_BYTES).clamp(8, STAGED_CHUNKS_MAX as usize) as u32
 }
 
-/// Files that the engine will need. Opened when kswapd starts: later the program may have lowered its limits, changed its root, or be out of descriptors.
+/// Files that the engine will need. Opened when kswapd starts: later the program may have lowered its limits, changed
+/// its root, or be out of descriptors.
 pub struct Descriptors {
     app: Uffd,
     trash: Uffd,
@@ -116,7 +117,8 @@ pub fn new_engine(platform: LinuxPlatform) -> Result<&'static state::AgentEngine
 
 /// What kswapd works with.
 pub fn new_scanner(files: ScannerFiles) -> Result<Scanner, &'static str> {
-    // SAFETY: 1. this runs on kswapd, once in the life of a process: when it activates, or when it takes over as a forked child.
+    // SAFETY: 1. this runs on kswapd, once in the life of a process: when it activates, or when it takes over as a
+    // forked child.
     let workspace = unsafe { state::workspace(state::WorkspaceOf::Kswapd) };
     Ok(Scanner { workspace, pages: PageScanner::new(files), preferred: Preferred::Yes })
 }

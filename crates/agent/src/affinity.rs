@@ -1,7 +1,8 @@
 //! Where threads may run, as the program sees it.
 //!
-//! The supervisor may keep all threads of a run on one processor ([`uswap_core::placement`]). That is between uswap and the scheduler: a program that asks gets the answer it would get without,
-//! so it makes as many threads as it would; and from the first time that one places its threads itself, nobody else does.
+//! The supervisor may keep all threads of a run on one processor ([`uswap_core::placement`]). That is between uswap and
+//! the scheduler: a program that asks gets the answer it would get without, so it makes as many threads as it would;
+//! and from the first time that one places its threads itself, nobody else does.
 
 use crate::hooks::{c_name, next};
 use crate::state::{self, Phase, Request, with_segment};
@@ -35,7 +36,8 @@ fn leave_to_programs() {
     }
 }
 
-/// The supervisor died, and the threads of this process were let go: once, since later they may be where the program has placed them.
+/// The supervisor died, and the threads of this process were let go: once, since later they may be where the program
+/// has placed them.
 static LET_GO: AtomicBool = AtomicBool::new(false);
 
 /// On kswapd: if the supervisor is gone, the threads of this process run where they like again. True if so.
@@ -109,7 +111,8 @@ macro_rules! affinity_hooks {
                 // SAFETY: 1. the arguments are the program's.
                 let answer = unsafe { real(thread, bytes, set) };
                 if Call::$call == Call::Ask && answer == 0 {
-                    // SAFETY: 1. libc has just filled `bytes` bytes at `set`: they are the program's buffer, lent for this call.
+                    // SAFETY: 1. libc has just filled `bytes` bytes at `set`: they are the program's buffer, lent for
+                    // this call.
                     unsafe { without_us(bytes, set) };
                 }
                 answer

@@ -1,16 +1,20 @@
-//! Large allocations of the program. libc's allocator maps memory inside libc, where no hook of `mmap` sees it; without these its first touches were found by looking, which may come too late: see [`crate::fresh`].
+//! Large allocations of the program. libc's allocator maps memory inside libc, where no hook of `mmap` sees it; without
+//! these its first touches were found by looking, which may come too late: see [`crate::fresh`].
 //!
-//! Each hook passes the call on to the definition behind ours (libc's, or an allocator that the program brought) and then announces what it got, if it is large. `free` and
-//! `realloc` are left alone: what was allocated belongs to that other definition, and what a realloc adds is found by looking.
+//! Each hook passes the call on to the definition behind ours (libc's, or an allocator that the program brought) and
+//! then announces what it got, if it is large. `free` and `realloc` are left alone: what was allocated belongs to that
+//! other definition, and what a realloc adds is found by looking.
 
 use crate::{fresh, hooks};
 use core::ffi::{CStr, c_int, c_void};
 use core::sync::atomic::{AtomicPtr, Ordering};
 
-/// Smaller allocations are never large for a budget, the least of which is some MiB; and the allocators ask for more at once.
+/// Smaller allocations are never large for a budget, the least of which is some MiB; and the allocators ask for more at
+/// once.
 const LARGE_BYTES_MIN: usize = 128 * 1024;
 
-/// A definition behind ours. It is looked for at the first call: the dynamic linker itself calls `malloc` before any constructor runs.
+/// A definition behind ours. It is looked for at the first call: the dynamic linker itself calls `malloc` before any
+/// constructor runs.
 struct Behind {
     name: &'static CStr,
     function: AtomicPtr<c_void>,

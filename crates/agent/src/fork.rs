@@ -1,9 +1,10 @@
 //! Carries a forked child over.
 //!
-//! The child has a copy of the program's memory, in which evicted pages are missing, and of the agent's, but no engine threads. Its missing pages are
-//! served by the parent's forkd until the child touches the doorbell: a page that is always missing in the parent. The answer is a page with a magic number and the
-//! number of the child's record. Then the parent closes the child's descriptor, which ends the child's registration, and the child makes its own.
-//! Only this thread runs in the child meanwhile, with all signals blocked, and it touches nothing but the agent's memory.
+//! The child has a copy of the program's memory, in which evicted pages are missing, and of the agent's, but no engine
+//! threads. Its missing pages are served by the parent's forkd until the child touches the doorbell: a page that is
+//! always missing in the parent. The answer is a page with a magic number and the number of the child's record. Then
+//! the parent closes the child's descriptor, which ends the child's registration, and the child makes its own. Only
+//! this thread runs in the child meanwhile, with all signals blocked, and it touches nothing but the agent's memory.
 
 use crate::activate::Descriptors;
 use crate::scan::{Scanner, is_candidate};
@@ -80,7 +81,8 @@ impl Answer {
     }
 }
 
-/// Registers the doorbell and then, in one atomic step, makes it a hole: a child forked before finds `SILENT`, and nothing of it is registered.
+/// Registers the doorbell and then, in one atomic step, makes it a hole: a child forked before finds `SILENT`, and
+/// nothing of it is registered.
 pub fn prepare_doorbell(platform: &crate::platform::LinuxPlatform) -> Result<(), &'static str> {
     const FAILED: &str = "its doorbell page cannot be made";
     remember_arena(platform);
@@ -100,7 +102,8 @@ pub fn prepare_doorbell(platform: &crate::platform::LinuxPlatform) -> Result<(),
         DOORBELL_ASIDE.store(new_page()?, Ordering::Release);
         DOORBELL.store(page, Ordering::Release);
     }
-    // In a forked child it holds an answer to this process: a child of ours that reads that of `Home` has nothing registered, and with another one nobody forks yet.
+    // In a forked child it holds an answer to this process: a child of ours that reads that of `Home` has nothing
+    // registered, and with another one nobody forks yet.
     silence(doorbell());
     // In a forked child it holds what its parent had there.
     // SAFETY: 1. it is the agent's own, nothing is registered here yet, and nobody reads it.
@@ -181,7 +184,8 @@ fn ring_doorbell() -> Option<MmId> {
     }
     // SAFETY:
     // 1. The page is mapped since `DOORBELL` names it.
-    // 2. If it is missing, forkd of the parent fills it; volatile, since the kernel changes it behind the compiler's back.
+    // 2. If it is missing, forkd of the parent fills it; volatile, since the kernel changes it behind the compiler's
+    //    back.
     let (first, second) = unsafe { (page.read_volatile(), page.add(1).read_volatile()) };
     if first == SILENT {
         return None;
@@ -190,14 +194,16 @@ fn ring_doorbell() -> Option<MmId> {
         Some(Answer::Record(mm)) => Some(mm),
         Some(Answer::Home) => {
             // What the parent had staged is of no use here.
-            // SAFETY: 1. the arena is the agent's own, no thread but this one runs, and nobody refers to what lies there.
+            // SAFETY: 1. the arena is the agent's own, no thread but this one runs, and nobody refers to what lies
+            // there.
             let _only_costs_memory = unsafe {
                 memory::drop_pages(ARENA[0].load(Ordering::Acquire), ARENA[1].load(Ordering::Acquire))
             };
             None
         }
         Some(Answer::Refused) => crate::fatal(format_args!(
-            "it was forked when the run had no room for one more page table: too many processes, or too much memory, for \
+            "it was forked when the run had no room for one more page table: too many processes, or too much memory, \
+             for \
              one run"
         )),
         None => lost_parent(),
@@ -226,7 +232,8 @@ fn forget_parent() {
     HEAP.reset();
 }
 
-/// On the child's kswapd: registers the memory again, with descriptors of its own. If that cannot be, everything comes home.
+/// On the child's kswapd: registers the memory again, with descriptors of its own. If that cannot be, everything comes
+/// home.
 pub fn take_over(descriptors: Result<Descriptors, &'static str>) -> Option<Scanner> {
     let inherited = arena();
     match descriptors.and_then(|descriptors| try_take_over(descriptors, inherited)) {
@@ -259,7 +266,8 @@ fn try_take_over(
     activate::new_scanner(files)
 }
 
-/// Every mapping that may hold managed pages, small ones too, is registered; words of addresses that the child does not have are dropped.
+/// Every mapping that may hold managed pages, small ones too, is registered; words of addresses that the child does not
+/// have are dropped.
 fn register_everything(engine: &'static state::AgentEngine) -> Result<(), &'static str> {
     let maps = Maps::open().map_err(|_| "/proc/self/maps cannot be read")?;
     let mut text = [0; 4096];

@@ -1,6 +1,7 @@
 //! Serves forked children until they have an engine of their own.
 //!
-//! A child whose doorbell does not ring (made by a raw system call, so that no fork handler ran) gets all its missing pages after a while, and then lives without uswap.
+//! A child whose doorbell does not ring (made by a raw system call, so that no fork handler ran) gets all its missing
+//! pages after a while, and then lives without uswap.
 
 use crate::fork::{self, Answer};
 use crate::remote::RemotePlatform;
@@ -19,7 +20,8 @@ use uswap_os::thread::{self, Files, StackArea};
 use uswap_os::uffd::{Features, Message, Stop, Uffd, UffdMsg, Wake};
 use uswap_units::{MmId, PageId};
 
-/// The children, a few copies of one on its way, and as much as other engine threads have. What is not touched takes no memory.
+/// The children, a few copies of one on its way, and as much as other engine threads have. What is not touched takes no
+/// memory.
 const STACK_BYTES: usize =
     ((CHILDREN_MAX + 8) * size_of::<Child>()).next_multiple_of(4096) + crate::handlers::STACK_BYTES;
 
@@ -34,7 +36,8 @@ const RING_TIMEOUT_NS: u64 = 1_000_000_000;
 /// So often an answer is tried: other children wait meanwhile.
 const ANSWER_TRIES: u32 = 1000;
 
-/// New children: descriptor + 1 in the high half, record + 1 in the low one (0: the parent had no room for its page table).
+/// New children: descriptor + 1 in the high half, record + 1 in the low one (0: the parent had no room for its page
+/// table).
 static NEW: [AtomicU64; CHILDREN_MAX] = [const { AtomicU64::new(0) }; CHILDREN_MAX];
 static BELL: state::Slot<Event> = state::Slot::new();
 
@@ -150,7 +153,8 @@ fn serve(child: &Child, parent: &'static state::AgentEngine, workspace: &mut Wor
     let count = child.uffd.read(&mut messages).unwrap_or(0);
     for message in &messages[..count] {
         let Message::Fault { address, write, .. } = message.decode(Features::EVENTS) else {
-            // Before its fork handler has run, a child does not change its mappings. One made by a raw call may: what it drops is its own.
+            // Before its fork handler has run, a child does not change its mappings. One made by a raw call may: what
+            // it drops is its own.
             continue;
         };
         if address == fork::doorbell() {
@@ -191,7 +195,8 @@ fn is_gone(child: &Child) -> bool {
     matches!(child.uffd.no_event_pending(probe), Err(Stop::Gone))
 }
 
-/// Fills the doorbell. A child without an answer ends itself, so a refusal that passes (no memory just now) is not the last word.
+/// Fills the doorbell. A child without an answer ends itself, so a refusal that passes (no memory just now) is not the
+/// last word.
 fn give_answer(child: &Child, answer: Answer) {
     for _ in 0..ANSWER_TRIES {
         match child.uffd.copy_page(fork::doorbell(), &answer.page(), Wake::Later).stop {
@@ -206,7 +211,8 @@ fn end_child(kept: &Kept, parent: &'static state::AgentEngine) -> bool {
     true
 }
 
-/// The child did not ring: fills everything that it misses, and lets it go. One that was only slow finds the answer when it rings.
+/// The child did not ring: fills everything that it misses, and lets it go. One that was only slow finds the answer
+/// when it rings.
 fn bring_home(
     child: &Child,
     kept: &Kept,
@@ -216,7 +222,8 @@ fn bring_home(
     match run(kept.engine.bring_all_home(workspace)) {
         Some(0) => {
             let ended = end_child(kept, parent);
-            // The last thing before its descriptor is closed: a child that rings late must find its memory free of our registration when it makes its own.
+            // The last thing before its descriptor is closed: a child that rings late must find its memory free of our
+            // registration when it makes its own.
             give_answer(child, Answer::Home);
             ended
         }

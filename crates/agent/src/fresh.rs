@@ -1,7 +1,8 @@
 //! Large new mappings, which kswapd registers before the program touches them.
 //!
-//! kswapd looks at the mappings when it is woken, and from time to time; until then the first touches of a new one do not come to us, and two processors touch 10 MB in 2 ms. So a call of
-//! `mmap` or `malloc` for much of the budget, with which memory would be short, returns when kswapd has looked.
+//! kswapd looks at the mappings when it is woken, and from time to time; until then the first touches of a new one do
+//! not come to us, and two processors touch 10 MB in 2 ms. So a call of `mmap` or `malloc` for much of the budget, with
+//! which memory would be short, returns when kswapd has looked.
 
 use crate::platform;
 use crate::state::{self, Phase};
@@ -25,7 +26,8 @@ const WAIT_NS: u64 = 20_000_000;
 /// While nothing is managed yet: the engine must be built, once in the life of a process.
 const WAIT_FOR_ENGINE_NS: u64 = 100_000_000;
 
-/// The program has new private memory: waits until it is registered, if it is large and memory is short. Opens no file: its descriptor would be among the program's own.
+/// The program has new private memory: waits until it is registered, if it is large and memory is short. Opens no file:
+/// its descriptor would be among the program's own.
 pub fn announce(bytes: usize) {
     let wait_ns = match state::phase() {
         Phase::Active => WAIT_NS,

@@ -1,7 +1,8 @@
 //! The threads that read messages and serve faults: one leads, the others wait to take over.
 //!
-//! The leader reads and serves in turn, because most faults take less time than handing them to another thread would. Before it waits for the disk or
-//! reclaims, it passes the lead on. So several faults are in flight, and events are always read by someone.
+//! The leader reads and serves in turn, because most faults take less time than handing them to another thread would.
+//! Before it waits for the disk or reclaims, it passes the lead on. So several faults are in flight, and events are
+//! always read by someone.
 
 use crate::state::{self, AgentEngine, ENGINE};
 use crate::sync::run;
@@ -13,7 +14,8 @@ use uswap_os::gate::Lock;
 use uswap_os::thread::{self, Files, StackArea};
 use uswap_os::{clock, memory};
 
-/// Handlers of a process. Each may wait for one slow fault; 4 * (56 KiB workspace + touched stack) is about 300 KiB when all are busy.
+/// Handlers of a process. Each may wait for one slow fault; 4 * (56 KiB workspace + touched stack) is about 300 KiB
+/// when all are busy.
 pub const HANDLERS: usize = 4;
 
 /// Stack of an engine thread. Futures of the engine live on it; measured use is below 24 KiB.
@@ -73,8 +75,8 @@ fn call() {
     }
 }
 
-/// Makes a leader that had nothing to do since the last look give its buffers back. A leader that waited for that with a timeout would set a timer for each fault, and take it
-/// back: 0.5 us of 15. `seen`: turns at the last look.
+/// Makes a leader that had nothing to do since the last look give its buffers back. A leader that waited for that with
+/// a timeout would set a timer for each fault, and take it back: 0.5 us of 15. `seen`: turns at the last look.
 pub fn call_if_idle(seen: &mut u32) {
     let turns = TURNS.load(Ordering::Relaxed);
     if core::mem::replace(seen, turns) == turns && WITH_BUFFERS.load(Ordering::Relaxed) > 0 {
@@ -94,8 +96,8 @@ pub fn reset_after_fork() {
     }
 }
 
-/// The calling thread is about to wait: passes the lead on if it has it. False if it leads and nobody can take over, so that it must not wait for
-/// something that only a message can bring.
+/// The calling thread is about to wait: passes the lead on if it has it. False if it leads and nobody can take over, so
+/// that it must not wait for something that only a message can bring.
 pub fn let_another_lead() -> bool {
     if LEADER.load(Ordering::Relaxed) != thread::thread_id() {
         return true;
@@ -135,8 +137,8 @@ fn take_lead(thread: u32) {
 
 extern "C" fn handler(number: usize) {
     thread::set_name(c"uswap-handler");
-    // As the program's threads, and not as kswapd, from which it inherits: while one thread of the program waits the others go on until they wait too, and then all are served
-    // with one switch.
+    // As the program's threads, and not as kswapd, from which it inherits: while one thread of the program waits the
+    // others go on until they wait too, and then all are served with one switch.
     prefer_this_thread(Preferred::No);
     let Some(engine) = ENGINE.get() else { return };
     // SAFETY: 1. handler `number` runs on stack `number`, one thread at a time.
@@ -195,7 +197,8 @@ fn give_buffers_back(workspace: &mut Workspace, has_buffers: &mut bool) {
     if core::mem::take(has_buffers) {
         for (start, bytes) in workspace.large_buffers() {
             // SAFETY:
-            // 1. The range lies in the workspace, to which the caller has the only reference, and holds numbers that are used within one call only: zeros are as good as what was there.
+            // 1. The range lies in the workspace, to which the caller has the only reference, and holds numbers that
+            //    are used within one call only: zeros are as good as what was there.
             let _stays_as_it_is = unsafe { memory::drop_pages(start, bytes) };
         }
         WITH_BUFFERS.fetch_sub(1, Ordering::Relaxed);
@@ -206,8 +209,9 @@ fn give_buffers_back(workspace: &mut Workspace, has_buffers: &mut bool) {
     }
 }
 
-/// Whether the next message is there when the fault before it has been served. Who is woken on our processor runs before we do, and may be at its next fault: then there is no need to ask the kernel
-/// before reading, which costs 1 us of a fault.
+/// Whether the next message is there when the fault before it has been served. Who is woken on our processor runs
+/// before we do, and may be at its next fault: then there is no need to ask the kernel before reading, which costs 1 us
+/// of a fault.
 struct Guess {
     /// Not before so many turns.
     turns_left: u32,

@@ -1,11 +1,15 @@
 //! The few calls of the program that are looked at. Everything else the kernel tells us.
 //!
 //! * fork handlers, registered with libc;
-//! * `madvise` with MADV_WIPEONFORK, MADV_DONTFORK: such memory is not managed, since a child must not get it back; `munmap` and `mremap` follow it; with MADV_DONTNEED, MADV_FREE: see [`crate::drops`]; `mremap` with MREMAP_DONTUNMAP: see [`crate::moves`];
-//! * `mmap`, `munmap` and `mremap` wait while a mapping is registered: see [`crate::register`]; a large new mapping: see [`crate::fresh`]; `malloc` and its like: see [`crate::allocations`];
+//! * `madvise` with MADV_WIPEONFORK, MADV_DONTFORK: such memory is not managed, since a child must not get it back;
+//!   `munmap` and `mremap` follow it; with MADV_DONTNEED, MADV_FREE: see [`crate::drops`]; `mremap` with
+//!   MREMAP_DONTUNMAP: see [`crate::moves`];
+//! * `mmap`, `munmap` and `mremap` wait while a mapping is registered: see [`crate::register`]; a large new mapping:
+//!   see [`crate::fresh`]; `malloc` and its like: see [`crate::allocations`];
 //! * `mlockall`: see [`crate::locks`];
 //! * calls about where threads may run: see [`crate::affinity`];
-//! * calls that change credentials or dumpability: the process leaves, so that nobody reads through the segment what he may not read otherwise.
+//! * calls that change credentials or dumpability: the process leaves, so that nobody reads through the segment what he
+//!   may not read otherwise.
 //!
 //! These run on threads of the program, and may use libc.
 
@@ -35,7 +39,8 @@ const NEXT: *mut c_void = -1_isize as *mut c_void;
 
 /// Registers the fork handlers.
 pub fn register_fork_handlers() {
-    // SAFETY: 1. the three functions take and return nothing, and live as long as the process: this library is never unloaded.
+    // SAFETY: 1. the three functions take and return nothing, and live as long as the process: this library is never
+    // unloaded.
     unsafe {
         __register_atfork(
             Some(fork::before_fork),
@@ -192,7 +197,8 @@ pub unsafe extern "C" fn mmap64(
     unsafe { mmap(start, bytes, protection, flags, descriptor, offset) }
 }
 
-/// `mremap` of the program: what it excluded is excluded at its new place. (In C the last argument is optional; without it the register may hold anything.)
+/// `mremap` of the program: what it excluded is excluded at its new place. (In C the last argument is optional; without
+/// it the register may hold anything.)
 ///
 /// # Safety
 /// As of the system call: the program's own affair.
@@ -237,7 +243,8 @@ pub fn look<R>(look: impl FnOnce(&state::AgentEngine) -> R) -> Option<R> {
         .flatten()
 }
 
-/// Brings pages home. The kernel does it, so a range that may not be read, or is not mapped, is an error here and not a signal.
+/// Brings pages home. The kernel does it, so a range that may not be read, or is not mapped, is an error here and not a
+/// signal.
 fn touch(range: PageRange) {
     let (start, bytes) = (range.start.address() as usize, range.pages() as usize * PAGE_BYTES);
     // SAFETY: 1. the call changes no content: it maps pages of the program as a read of them would.
@@ -288,7 +295,8 @@ pub const fn c_name(name: &'static str) -> &'static CStr {
 macro_rules! credential_hooks {
     ($($name:ident($($argument:ident),*);)*) => {
         $(
-            #[doc = concat!("`", stringify!($name), "` of the program: afterwards the process leaves the run if its rights changed.")]
+            #[doc = concat!("`", stringify!($name), "` of the program: afterwards the process leaves the run if its \
+                rights changed.")]
             ///
             /// # Safety
             /// As of libc's function.

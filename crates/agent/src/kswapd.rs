@@ -1,4 +1,5 @@
-//! The first engine thread of a process: sleeps until there is pressure, then takes memory under management and reclaims.
+//! The first engine thread of a process: sleeps until there is pressure, then takes memory under management and
+//! reclaims.
 
 use crate::activate::Descriptors;
 use crate::handlers::Preferred;
@@ -47,7 +48,8 @@ pub fn start(begin: Begin) {
     match thread::spawn(&STACK, kswapd, begin as usize, Files::Own) {
         Ok(_) => (),
         Err(errno) if begin == Begin::TakeOver => crate::fatal(format_args!(
-            "as a forked child it cannot start its engine ({errno}), and part of its memory is swapped. Raise the limit of \
+            "as a forked child it cannot start its engine ({errno}), and part of its memory is swapped. Raise the \
+             limit of \
              processes (ulimit -u)"
         )),
         Err(_) => state::set_phase(Phase::Outside),
@@ -149,7 +151,8 @@ fn find_place(segment: &'static Segment<'static>, begin: usize) {
         }
         let (Some(scanner), Some(engine)) = (&mut scanner, ENGINE.get()) else { return };
         engine.note_looked();
-        // New memory is registered before it is needed: then its first touches come to us, and cannot be faster than reclaim.
+        // New memory is registered before it is needed: then its first touches come to us, and cannot be faster than
+        // reclaim.
         scanner.pages.scan_if_due(engine);
         if segment.budget().used() > marks.low {
             work(segment, scanner, &mut chores);
@@ -231,8 +234,9 @@ fn work(segment: &Segment<'static>, scanner: &mut Scanner, chores: &mut Chores) 
     }
 }
 
-/// New memory must be found before much of it is touched, and what is over the budget must go. Else reclaim and the program take turns: a program that
-/// waits for a whole round of reclaim has long stalls, and one that is faster than reclaim is slowed down by its own faults.
+/// New memory must be found before much of it is touched, and what is over the budget must go. Else reclaim and the
+/// program take turns: a program that waits for a whole round of reclaim has long stalls, and one that is faster than
+/// reclaim is slowed down by its own faults.
 fn prefer_while_urgent(segment: &Segment<'static>, now: &mut Preferred) {
     let budget = segment.budget();
     let urgent = budget.headroom() == Headroom::Wide || budget.used() > budget.ram();

@@ -33,7 +33,8 @@ fn bring_home(engine: &'static state::AgentEngine) {
     }
 }
 
-/// Ends management: everything comes home, the engine's threads end, the descriptors are closed, the segment is unmapped.
+/// Ends management: everything comes home, the engine's threads end, the descriptors are closed, the segment is
+/// unmapped.
 pub fn leave() {
     if let Some(engine) = ENGINE.get() {
         bring_home(engine);
@@ -49,7 +50,8 @@ pub fn leave() {
             message::write_message(
                 state::MESSAGES_FD,
                 format_args!(
-                    "uswap: process {} changed its credentials or became non-dumpable: its memory came home, and it goes on without uswap\n",
+                    "uswap: process {} changed its credentials or became non-dumpable: its memory came home, and it \
+                     goes on without uswap\n",
                     process::process_id()
                 ),
             );
@@ -59,8 +61,8 @@ pub fn leave() {
     state::forget_segment();
     state::request_done();
     // SAFETY:
-    // 1. The handlers have ended; hooks that look into the segment have ended, and others find none (`forget_segment`); fork handlers do nothing in phase `Left`; this thread
-    //    touches the segment no more.
+    // 1. The handlers have ended; hooks that look into the segment have ended, and others find none (`forget_segment`);
+    //    fork handlers do nothing in phase `Left`; this thread touches the segment no more.
     // 2. forkd touches it only after a fork message, and no more messages come.
     // 3. Something else may be mapped in its place afterwards: nobody takes that for ours, since its
     //    start is forgotten first.

@@ -1,11 +1,12 @@
-//! The library that is preloaded into programs: it watches, and when memory gets short it takes the program's memory under management.
+//! The library that is preloaded into programs: it watches, and when memory gets short it takes the program's memory
+//! under management.
 //!
-//! It lives inside other people's programs, so: no standard library, no libc on engine threads, no memory of the program's allocator. Engine threads are
-//! raw clones ([`uswap_os::thread`]) with a descriptor table of their own.
+//! It lives inside other people's programs, so: no standard library, no libc on engine threads, no memory of the
+//! program's allocator. Engine threads are raw clones ([`uswap_os::thread`]) with a descriptor table of their own.
 //!
-//! Life: [`start`] (constructor) joins the run and starts kswapd, which sleeps until there is pressure. [`activate`] then builds the engine. [`fork`] carries a
-//! forked child over. [`leave`] brings everything home and goes. [`hooks`] are the few calls of the program that are looked at.
-//! [`state`] holds everything that outlives a function.
+//! Life: [`start`] (constructor) joins the run and starts kswapd, which sleeps until there is pressure. [`activate`]
+//! then builds the engine. [`fork`] carries a forked child over. [`leave`] brings everything home and goes. [`hooks`]
+//! are the few calls of the program that are looked at. [`state`] holds everything that outlives a function.
 #![no_std]
 
 extern crate alloc;
@@ -35,7 +36,8 @@ mod sync;
 use uswap_identity::Note;
 use uswap_os::process;
 
-/// Says which sources this was built from. `uswap run` reads it in the file before it has it preloaded. Linkers make a note of what is in a section of such a name.
+/// Says which sources this was built from. `uswap run` reads it in the file before it has it preloaded. Linkers make a
+/// note of what is in a section of such a name.
 #[used]
 #[unsafe(link_section = ".note.uswap")]
 static IDENTITY: Note = Note::own();

@@ -1,11 +1,14 @@
-//! What the kernel does not tell of the moves of the program: whether the old place stays mapped (`mremap` with MREMAP_DONTUNMAP), and how long the new one is.
+//! What the kernel does not tell of the moves of the program: whether the old place stays mapped (`mremap` with
+//! MREMAP_DONTUNMAP), and how long the new one is.
 //!
-//! The kernel tells of a move the same way with and without that flag, and of the unmapping of the old place in an event of its own, which never comes if the place stays. So the calls
-//! that come through [`crate::hooks`] are noted here from their beginning to their end. The same flag in a raw system call is not seen.
+//! The kernel tells of a move the same way with and without that flag, and of the unmapping of the old place in an
+//! event of its own, which never comes if the place stays. So the calls that come through [`crate::hooks`] are noted
+//! here from their beginning to their end. The same flag in a raw system call is not seen.
 //!
 //! Nor does it tell by how much a mapping became longer as it moved. What libc's own `realloc` moves is not seen.
 //!
-//! Nor can a forked child show whether it was made before such a move or after it: it has both places either way. So these calls and `fork` wait for each other.
+//! Nor can a forked child show whether it was made before such a move or after it: it has both places either way. So
+//! these calls and `fork` wait for each other.
 
 use core::sync::atomic::{AtomicU32, Ordering};
 use uswap_core::range_set::{Held, RangeSet};
@@ -17,13 +20,15 @@ use uswap_units::PageRange;
 /// Of calls that are followed at once: threads in such a call in one moment.
 static STAYING: RangeSet<64> = RangeSet::new();
 
-/// As long as they become: mappings that are made longer, and may be moved for it. The kernel tells of a move only how long it was.
+/// As long as they become: mappings that are made longer, and may be moved for it. The kernel tells of a move only how
+/// long it was.
 static GROWING: RangeSet<64> = RangeSet::new();
 
 /// Shared: forks. Exclusive: a move whose old place stays.
 static GATE: Gate = Gate::new();
 
-/// So often, and so long each time, one waits for the other: 0.1 s. Not for ever, since a signal handler may fork in the middle of the other call.
+/// So often, and so long each time, one waits for the other: 0.1 s. Not for ever, since a signal handler may fork in
+/// the middle of the other call.
 const TRIES: u32 = 1000;
 const TRY_NS: u64 = 100_000;
 
@@ -80,8 +85,8 @@ pub fn begin_growing(to: PageRange) -> Option<Held<'static>> {
     GROWING.hold(to)
 }
 
-/// By how many pages the call that moves `from` makes it longer. Where two calls begin at the same page, one of them has moved away what the other finds there: the shorter one is taken, since nothing
-/// may be thought new that is not.
+/// By how many pages the call that moves `from` makes it longer. Where two calls begin at the same page, one of them
+/// has moved away what the other finds there: the shorter one is taken, since nothing may be thought new that is not.
 pub fn pages_added(from: PageRange) -> u64 {
     let longer = GROWING.iter().filter(|to| to.start == from.start && from.end < to.end);
     longer.map(|to| to.end.0 - from.end.0).min().unwrap_or(0)

@@ -49,7 +49,8 @@ pub const BLOCK_BYTES: usize = BLOCK_PAGES as usize * PAGE_BYTES;
 /// And of the trash.
 pub const TRASH_BYTES: usize = 2 * BLOCK_BYTES;
 
-/// Fresh pages that are filled together at most. 16 * 4 KiB of zeros are part of the library, and shared by all processes.
+/// Fresh pages that are filled together at most. 16 * 4 KiB of zeros are part of the library, and shared by all
+/// processes.
 static ZEROS: [Page; 16] = [[0; PAGE_BYTES]; 16];
 
 /// As the kernel interface calls it.
@@ -84,13 +85,15 @@ impl LinuxPlatform {
         }
     }
 
-    /// Moves frames to a place in the trash, curing those that a fork left marked shared. Of a huge page the kernel looks at the mark of its first page, wherever that is now (seen of Linux 6.18): what is busy
-    /// after it was cured is dropped where it is.
+    /// Moves frames to a place in the trash, curing those that a fork left marked shared. Of a huge page the kernel
+    /// looks at the mark of its first page, wherever that is now (seen of Linux 6.18): what is busy after it was cured
+    /// is dropped where it is.
     fn move_to_trash(&self, from: usize, trash_start: usize, bytes: usize) {
         let (mut done, mut cured, mut unlocked) = (0, None, 0);
         while done < bytes {
             // SAFETY:
-            // 1. Source and destination are mappings of the agent; nobody refers to the frames any more, the caller holds the trash lock.
+            // 1. Source and destination are mappings of the agent; nobody refers to the frames any more, the caller
+            //    holds the trash lock.
             let progress =
                 unsafe { self.trash.move_pages(trash_start + done, from + done, bytes - done, Holes::Allow) };
             done += progress.bytes_done;
@@ -111,7 +114,8 @@ impl LinuxPlatform {
                 }
                 Some(Stop::AlreadyMapped) => {
                     // The kernel has moved more than it said.
-                    // SAFETY: 1. as in `drop_run`: the range is the agent's own, holds only dead frames, and raises no message.
+                    // SAFETY: 1. as in `drop_run`: the range is the agent's own, holds only dead frames, and raises no
+                    // message.
                     let _tried_again = unsafe { memory::drop_pages(trash_start + done, bytes - done) };
                 }
                 Some(stop) => crate::fatal(format_args!("a frame of the arena cannot be dropped: {stop:?}")),
@@ -119,7 +123,8 @@ impl LinuxPlatform {
         }
     }
 
-    /// Drops dead frames in the arena. While they are not registered that sends no message; it takes 7 us instead of some ten ns a page.
+    /// Drops dead frames in the arena. While they are not registered that sends no message; it takes 7 us instead of
+    /// some ten ns a page.
     fn drop_where_it_is(&self, start: usize, bytes: usize) {
         // SAFETY: 1. it is the agent's own, and nobody refers to what lies there.
         let dropped =
@@ -228,7 +233,8 @@ impl Platform for LinuxPlatform {
         let bytes = count as usize * PAGE_BYTES;
         // SAFETY:
         // 1. The destination frames are holes of the arena that the caller has reserved.
-        // 2. The source is memory of the program whose page words the caller has locked (or has just dropped): a touch of it faults and waits for us.
+        // 2. The source is memory of the program whose page words the caller has locked (or has just dropped): a touch
+        //    of it faults and waits for us.
         // 3. The kernel refuses while an event is unread, so the source is the mapping that the words describe.
         let progress = unsafe {
             self.app.move_pages(self.frame_address(frame), page.address() as usize, bytes, Holes::Allow)
@@ -262,7 +268,8 @@ impl Platform for LinuxPlatform {
         };
         match progress.stop {
             Some(Stop::Busy | Stop::NoSource | Stop::Refused) => {
-                // Not a hole of ours to move into, or not a frame to move: the copy that comes next tells. The frame itself must be there.
+                // Not a hole of ours to move into, or not a frame to move: the copy that comes next tells. The frame
+                // itself must be there.
                 assert!(self.held(frame, 1) == 1, "a staged frame holds its page");
                 Install::CannotMove
             }
@@ -280,9 +287,11 @@ impl Platform for LinuxPlatform {
 
     fn clear_block(&self, first: FrameId) -> bool {
         let start = self.frame_address(first);
-        // While it is not registered, dropping what is there sends no message. The kernel frees its table of the block then (since Linux 6.14), and only where it has none can a huge page be moved to.
+        // While it is not registered, dropping what is there sends no message. The kernel frees its table of the block
+        // then (since Linux 6.14), and only where it has none can a huge page be moved to.
         if self.app.unregister(start, BLOCK_BYTES).is_ok() {
-            // SAFETY: 1. it is the agent's own, and the caller has reserved all of it: nobody refers to what lies there.
+            // SAFETY: 1. it is the agent's own, and the caller has reserved all of it: nobody refers to what lies
+            // there.
             let _stays_as_it_is = unsafe { memory::drop_pages(start, BLOCK_BYTES) };
         }
         self.app.register(start, BLOCK_BYTES, Mode::WriteProtect).is_ok()
@@ -315,7 +324,8 @@ impl Platform for LinuxPlatform {
             return false;
         }
         // SAFETY:
-        // 1. The block lies in the arena, which stays mapped and writable, and the caller has reserved all of it: nobody else uses it.
+        // 1. The block lies in the arena, which stays mapped and writable, and the caller has reserved all of it:
+        //    nobody else uses it.
         unsafe { (start as *mut u8).write_volatile(0) };
         let _costs_a_mapping = memory::no_huge_pages(start, BLOCK_BYTES);
         self.pagemap.is_huge(start)
@@ -323,13 +333,15 @@ impl Platform for LinuxPlatform {
 
     fn clear_huge_frame(&self, first: FrameId) {
         // SAFETY:
-        // 1. The block lies in the arena, which stays mapped and writable, and the caller has reserved all of it: nobody else uses it.
+        // 1. The block lies in the arena, which stays mapped and writable, and the caller has reserved all of it:
+        //    nobody else uses it.
         unsafe { (self.frame_address(first) as *mut u8).write_bytes(0, BLOCK_BYTES) };
     }
 
     fn write_frames(&self, first: FrameId, contents: &[Page]) {
         // SAFETY:
-        // 1. The frames lie in the arena, which stays mapped and writable, and the caller has reserved their block: nobody else uses it.
+        // 1. The frames lie in the arena, which stays mapped and writable, and the caller has reserved their block:
+        //    nobody else uses it.
         // 2. `contents` is the caller's own buffer, so the two do not overlap.
         unsafe {
             let target = self.frame_address(first) as *mut Page;
@@ -359,8 +371,10 @@ impl Platform for LinuxPlatform {
         message::write_message(
             state::MESSAGES_FD,
             format_args!(
-                "uswap: the page at {:#x} of process {} is lost: the swap file does not give back what was written (read error, or data changed on the disk). \
-                 The program gets SIGBUS if it touches the page, never wrong data. Check the disk under the swap directory.\n",
+                "uswap: the page at {:#x} of process {} is lost: the swap file does not give back what was written \
+                 (read error, or data changed on the disk). \
+                 The program gets SIGBUS if it touches the page, never wrong data. Check the disk under the swap \
+                 directory.\n",
                 page.address(),
                 uswap_os::process::process_id()
             ),
@@ -406,8 +420,9 @@ impl Platform for LinuxPlatform {
     }
 
     async fn recover(&self, first: PageId, mask: u64) {
-        // Of a page that was part of a huge page the kernel looks at the mark of the first one, also where that is gone from here: then nothing that is written to this page helps, as long as
-        // they are parts of one. What is one still gets its mark as one.
+        // Of a page that was part of a huge page the kernel looks at the mark of the first one, also where that is gone
+        // from here: then nothing that is written to this page helps, as long as they are parts of one. What is one
+        // still gets its mark as one.
         let is_one = self.is_huge(PageId(first.0 / BLOCK_PAGES * BLOCK_PAGES));
         for (start, pages) in runs_of(mask) {
             let start = first.plus(u64::from(start)).address() as usize;

@@ -1,8 +1,10 @@
 //! Registers the program's memory, whole mappings only.
 //!
-//! The kernel takes a mapping that is registered in part for two, and once both parts were touched they stay two: `mremap` of it fails. It would happen when the program maps something new
-//! where kswapd has just seen something smaller. So kswapd looks again at what is there in the moment in which it registers, and calls that come through [`crate::hooks`] change no
-//! mapping meanwhile. Others can, for a microsecond: raw system calls, and those of the C library itself, which moves no mapping that it did not make.
+//! The kernel takes a mapping that is registered in part for two, and once both parts were touched they stay two:
+//! `mremap` of it fails. It would happen when the program maps something new where kswapd has just seen something
+//! smaller. So kswapd looks again at what is there in the moment in which it registers, and calls that come through
+//! [`crate::hooks`] change no mapping meanwhile. Others can, for a microsecond: raw system calls, and those of the C
+//! library itself, which moves no mapping that it did not make.
 
 use crate::scan::{for_each_allowed_part, is_candidate};
 use crate::state::AgentEngine;
@@ -17,7 +19,8 @@ use uswap_units::{PAGE_BYTES, PageRange};
 /// Shared: calls that change mappings. Exclusive: from a look at a mapping until it is registered.
 static GATE: Gate = Gate::new();
 
-/// So often, and so long each time, such calls are waited for. Not for ever: a call may itself wait for an engine thread that waits for kswapd.
+/// So often, and so long each time, such calls are waited for. Not for ever: a call may itself wait for an engine
+/// thread that waits for kswapd.
 const TRIES: u32 = 50;
 const TRY_NS: u64 = 20_000;
 
@@ -46,7 +49,8 @@ fn enter() -> Option<ExclusiveGuard<'static>> {
     None
 }
 
-/// Registers the mapping that holds `range`, as far as it may be. False: refused, or no such mapping is there (any more), or not now.
+/// Registers the mapping that holds `range`, as far as it may be. False: refused, or no such mapping is there (any
+/// more), or not now.
 pub fn register(engine: &AgentEngine, check: &Maps, range: PageRange) -> bool {
     let no_call_changes_mappings = enter();
     if no_call_changes_mappings.is_none() && NOT_ENTERED.fetch_add(1, Ordering::Relaxed) < PATIENCE {

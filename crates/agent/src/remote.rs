@@ -1,4 +1,5 @@
-//! A forked child as its parent sees it: pages can be filled through the descriptor of the fork message, and nothing else.
+//! A forked child as its parent sees it: pages can be filled through the descriptor of the fork message, and nothing
+//! else.
 
 use crate::platform::{LinuxPlatform, os_wake};
 use crate::sync::RawLock;
@@ -11,7 +12,8 @@ use uswap_os::uffd::{Features, Progress, Stop, Uffd};
 use uswap_os::{Errno, thread};
 use uswap_units::{FrameId, MmId, PAGE_BYTES, PageId, PageRange, ZspageId};
 
-/// The child's memory through its descriptor. Staged frames are read from the parent's arena, which is held still until the child has its own engine.
+/// The child's memory through its descriptor. Staged frames are read from the parent's arena, which is held still until
+/// the child has its own engine.
 pub struct RemotePlatform {
     pub descriptor: i32,
     pub parent: &'static LinuxPlatform,

@@ -1,7 +1,8 @@
 //! What the agent says to the user, by whatever way there is.
 //!
-//! Must hold: what is fatal, or true for the whole run, is heard though the program has closed or redirected its own standard error. Engine threads have that of
-//! the supervisor under number 2 in their own table ([`crate::kswapd`]), also when the supervisor is gone; threads of the program reach it through /proc while it lives.
+//! Must hold: what is fatal, or true for the whole run, is heard though the program has closed or redirected its own
+//! standard error. Engine threads have that of the supervisor under number 2 in their own table ([`crate::kswapd`]),
+//! also when the supervisor is gone; threads of the program reach it through /proc while it lives.
 
 use crate::state;
 use core::fmt::Arguments;
@@ -13,13 +14,15 @@ use uswap_os::process;
 use uswap_os::sys::abi;
 use uswap_os::text::TextBuffer;
 
-/// Standard error of the program, for engine threads: what it names, with a position of its own. Not if that is a socket.
+/// Standard error of the program, for engine threads: what it names, with a position of its own. Not if that is a
+/// socket.
 fn open_own_stderr() -> Option<Fd> {
     let path = process::descriptor_path(process::ids_in_proc().process, 2);
     Fd::open(path.as_c_str(), abi::O_WRONLY | abi::O_APPEND | abi::O_CLOEXEC | abi::O_NOCTTY, 0).ok()
 }
 
-/// Says `line`, without the newline, on the standard error of the supervisor, else of the program, else on the terminal.
+/// Says `line`, without the newline, on the standard error of the supervisor, else of the program, else on the
+/// terminal.
 pub fn say(line: Arguments<'_>) {
     let text = TextBuffer::<MESSAGE_BYTES_MAX>::format(format_args!("uswap: {line}\n"));
     let write = |fd: Option<Fd>| fd.is_some_and(|fd| write_raw(fd.raw(), text.as_bytes()).is_ok());
@@ -34,7 +37,8 @@ pub fn say(line: Arguments<'_>) {
 pub fn supervisor_is_gone(segment: &Segment<'static>) {
     if segment.is_first_to_say(Notice::SupervisorGone) {
         say(format_args!(
-            "'uswap run' (process {}) was killed or has crashed: nobody keeps the budget of its programs from now on. They go on, and what was swapped out can \
+            "'uswap run' (process {}) was killed or has crashed: nobody keeps the budget of its programs from now on. \
+             They go on, and what was swapped out can \
              still be read. End them and start the run again to have it kept",
             supervisor::pid()
         ));

@@ -1,7 +1,8 @@
 //! Finds the program's memory: private anonymous mappings, whatever allocator made them.
 //!
-//! A mapping is registered as a whole, so that memory that is not touched yet will fault to us. Page words are made only for blocks that hold pages.
-//! Left alone: shared and file mappings, hugetlb and device memory, the main stack, what has a userfaultfd already, and what is ours.
+//! A mapping is registered as a whole, so that memory that is not touched yet will fault to us. Page words are made
+//! only for blocks that hold pages. Left alone: shared and file mappings, hugetlb and device memory, the main stack,
+//! what has a userfaultfd already, and what is ours.
 
 use crate::handlers::Preferred;
 use crate::platform::TRASH_BYTES;
@@ -18,14 +19,15 @@ use uswap_os::process::{self, Statm, StatmFile};
 use uswap_os::{clock, memory, message};
 use uswap_units::{BLOCK_PAGES, PAGE_BYTES, PageId, PageRange};
 
-/// Smaller mappings that stand alone are left alone: many of them cost more mappings in the kernel than they free memory.
+/// Smaller mappings that stand alone are left alone: many of them cost more mappings in the kernel than they free
+/// memory.
 const MAPPING_BYTES_MIN: usize = 64 * 1024;
 
 /// Ranges adopted at once.
 const BATCH: usize = 64;
 
-/// Pages around a thread's robust list head that hold its control block (glibc's is 2.3 KiB): the kernel writes there when the thread ends, and cannot wait
-/// for us then.
+/// Pages around a thread's robust list head that hold its control block (glibc's is 2.3 KiB): the kernel writes there
+/// when the thread ends, and cannot wait for us then.
 const CONTROL_BLOCK_BYTES: usize = 2560;
 
 /// A scan without a sign of new memory is made this often.
@@ -103,8 +105,8 @@ impl PageScanner {
         engine.record().set_resident_pages(now.anonymous_pages());
         let changed = now.total_pages != self.last.total_pages;
         let since_ns = now_ns.saturating_sub(self.last_ns);
-        // A large sparse program takes long to look through: then at most a tenth of the time is spent on it, and a third
-        // while memory appears that was not found yet.
+        // A large sparse program takes long to look through: then at most a tenth of the time is spent on it, and a
+        // third while memory appears that was not found yet.
         let part = if SEGMENT.get().map_or(Headroom::Narrow, |segment| segment.budget().headroom())
             == Headroom::Wide
         {
@@ -117,7 +119,8 @@ impl PageScanner {
         let put_off_ns = self.put_off_since_ns.map_or(0, |since_ns| now_ns.saturating_sub(since_ns));
         let is_new = asked.is_some() || changed && is_due && put_off_ns < PUT_OFF_NS_MAX;
         if is_new && process::has_userfaultfd() != Ok(false) {
-            // The program may want the new mapping for its own userfaultfd: it has time for that until nothing has changed for a while.
+            // The program may want the new mapping for its own userfaultfd: it has time for that until nothing has
+            // changed for a while.
             (self.last, self.last_ns) = (now, now_ns);
             self.put_off_since_ns.get_or_insert(now_ns);
             if let Some(asked) = asked {
@@ -155,8 +158,8 @@ impl PageScanner {
         self.flush(engine);
     }
 
-    /// Mappings that touch are taken together or not at all: a part that is left out, because it is small while its protection differs, could never again become one mapping with the
-    /// rest, and mremap over both would fail.
+    /// Mappings that touch are taken together or not at all: a part that is left out, because it is small while its
+    /// protection differs, could never again become one mapping with the rest, and mremap over both would fail.
     fn take_group(&mut self, engine: &AgentEngine, bytes_min: usize) {
         let group = core::mem::take(&mut self.group);
         if group.iter().map(Vma::bytes).sum::<usize>() >= bytes_min {
@@ -233,7 +236,8 @@ impl PageScanner {
         }
         pin_control_blocks(engine);
         for range in &self.batch {
-            // The end of a thread's stack holds its control block. One page that stays would keep a huge page from leaving as one: no other block has it pinned.
+            // The end of a thread's stack holds its control block. One page that stays would keep a huge page from
+            // leaving as one: no other block has it pinned.
             if self.ends_a_mapping(*range) {
                 engine.pin(PageId(range.end.0 - 1));
             }

@@ -1,4 +1,5 @@
-//! What outlives a function: where the process stands, and the parts that were built. All statics of the agent that change.
+//! What outlives a function: where the process stands, and the parts that were built. All statics of the agent that
+//! change.
 
 use crate::platform::LinuxPlatform;
 use core::cell::UnsafeCell;
@@ -101,7 +102,8 @@ pub fn set_mm(mm: MmId) {
     MM.store(u32::from(mm.0), Ordering::Release);
 }
 
-/// The descriptor that messages go to: standard error. Engine threads have the supervisor's under this number in their own table.
+/// The descriptor that messages go to: standard error. Engine threads have the supervisor's under this number in their
+/// own table.
 pub const MESSAGES_FD: i32 = 2;
 
 /// What a thread of the program asks of kswapd, and waits for.
@@ -169,7 +171,8 @@ pub fn reset_requests() {
 /// Shared: threads of the program that look into the segment. Exclusive: it is about to be unmapped.
 static LOOKING: Gate = Gate::new();
 
-/// Looks into the segment from a thread of the program; None if the process has left. Must not wait for an engine thread.
+/// Looks into the segment from a thread of the program; None if the process has left. Must not wait for an engine
+/// thread.
 pub fn with_segment<R>(look: impl FnOnce(&'static Segment<'static>) -> R) -> Option<R> {
     let _until_it_has_looked = LOOKING.shared();
     SEGMENT.get().map(look)

@@ -9,7 +9,8 @@ use uswap_os::gate::Lock;
 pub struct RawLock(Lock);
 
 // SAFETY:
-// 1. `Lock` is a mutual exclusion lock: between `lock` (or a `try_lock` that succeeded) and `unlock` no other thread gets it.
+// 1. `Lock` is a mutual exclusion lock: between `lock` (or a `try_lock` that succeeded) and `unlock` no other thread
+//    gets it.
 // 2. `unlock` is called only by who holds it, as `lock_api` promises.
 unsafe impl lock_api::RawMutex for RawLock {
     #[allow(clippy::declare_interior_mutable_const)]
@@ -27,7 +28,8 @@ unsafe impl lock_api::RawMutex for RawLock {
     }
 }
 
-/// Runs a future of the engine. On Linux everything that waits blocks its thread, so each future is ready when it is polled once.
+/// Runs a future of the engine. On Linux everything that waits blocks its thread, so each future is ready when it is
+/// polled once.
 pub fn run<F: Future>(future: F) -> F::Output {
     let mut context = Context::from_waker(Waker::noop());
     match pin!(future).poll(&mut context) {

@@ -1,6 +1,7 @@
 //! What the kernel counts for the whole machine: processor time, disk bytes, major faults.
 //!
-//! What must hold: differences of two readings are of the same things; devices that live in RAM (zram, ram, loop) are not disks.
+//! What must hold: differences of two readings are of the same things; devices that live in RAM (zram, ram, loop) are
+//! not disks.
 
 use std::fs;
 use std::path::Path;
@@ -48,7 +49,8 @@ impl Counts {
     }
 }
 
-/// First line: `cpu user nice system idle iowait irq softirq steal guest guest_nice`. Guest time is in user time; stolen time is somebody else's.
+/// First line: `cpu user nice system idle iowait irq softirq steal guest guest_nice`. Guest time is in user time;
+/// stolen time is somebody else's.
 fn busy_ticks(stat: &str) -> u64 {
     let Some(line) = stat.lines().find(|line| line.starts_with("cpu ")) else { return 0 };
     let fields: Vec<u64> = line.split_whitespace().skip(1).filter_map(|field| field.parse().ok()).collect();

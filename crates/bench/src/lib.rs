@@ -12,8 +12,8 @@
 //! | [`statistics`] | medians, spreads, and when two are a tie |
 //! | [`report`] | table, page with plots, comparison of two results |
 //!
-//! What must hold: after a bench no swap device, cgroup, process or changed setting is left, however it ended; a run that was killed is a result, not an error; what
-//! the noise swallows is called a tie.
+//! What must hold: after a bench no swap device, cgroup, process or changed setting is left, however it ended; a run
+//! that was killed is a result, not an error; what the noise swallows is called a tie.
 #![forbid(unsafe_code)]
 
 pub mod args;

@@ -1,6 +1,7 @@
 //! One run of a program under one rival, watched from outside.
 //!
-//! What must hold: nothing of the program is alive afterwards; a program that was killed or failed gives a [`Run`] like any other.
+//! What must hold: nothing of the program is alive afterwards; a program that was killed or failed gives a [`Run`] like
+//! any other.
 
 use std::fs::{self, File};
 use std::os::unix::process::ExitStatusExt as _;

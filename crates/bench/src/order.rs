@@ -1,4 +1,5 @@
-//! In which order the runs happen: all rivals of a round before the next, mixed anew in each round, so that what changes on the machine meets all of them.
+//! In which order the runs happen: all rivals of a round before the next, mixed anew in each round, so that what
+//! changes on the machine meets all of them.
 
 use uswap_units::Prng;
 

@@ -71,7 +71,8 @@ impl Plan {
     pub fn command(&self, arguments: &BenchArguments) -> String {
         let scenario = &self.scenario;
         let mut command = format!(
-            "uswap bench --scenario {} --budget {} --factor {} --rounds {} --seconds {} --seed {} --workloads {} --rivals {}",
+            "uswap bench --scenario {} --budget {} --factor {} --rounds {} --seconds {} --seed {} --workloads {} \
+             --rivals {}",
             arguments.scenario,
             BUDGET.words(scenario, size_text),
             FACTOR.words(scenario, |factor| factor.to_string()),

@@ -1,6 +1,7 @@
 //! What was measured: plain data, written as JSON, read by the reports.
 //!
-//! What must hold: every field says its unit in its name or here; a name does not change its meaning. A result is never left out because it looks bad.
+//! What must hold: every field says its unit in its name or here; a name does not change its meaning. A result is never
+//! left out because it looks bad.
 
 use std::collections::BTreeMap;
 
@@ -20,7 +21,8 @@ pub struct Results {
     pub command: String,
     /// Name of the scenario.
     pub scenario: String,
-    /// True RAM that every rival may use: resident and compressed together; for workloads that have no [`Workload::budget_bytes`].
+    /// True RAM that every rival may use: resident and compressed together; for workloads that have no
+    /// [`Workload::budget_bytes`].
     pub budget_bytes: u64,
     /// Working sets are so many times the budget.
     pub factor: f64,
@@ -146,7 +148,8 @@ pub struct Run {
     pub position: u32,
     /// How it ended.
     pub outcome: Outcome,
-    /// What the program printed, and `wall_s`. One that is no finite number is null in JSON and not there when it is read again.
+    /// What the program printed, and `wall_s`. One that is no finite number is null in JSON and not there when it is
+    /// read again.
     #[serde(deserialize_with = "without_nulls")]
     pub figures: BTreeMap<String, f64>,
     /// Checksum of its result; the same for all rivals.

@@ -1,10 +1,12 @@
 //! Finds the limit of a memory cgroup at which the true RAM of a rival is the budget.
 //!
-//! Compressed memory of zram and zswap is not charged to the group, so the limit must be lower by as much as the pool grows, and the pool grows when the limit is
-//! lowered. The highest sum of a whole run is a function of the limit that grows with it: a secant finds the limit in a few runs.
+//! Compressed memory of zram and zswap is not charged to the group, so the limit must be lower by as much as the pool
+//! grows, and the pool grows when the limit is lowered. The highest sum of a whole run is a function of the limit that
+//! grows with it: a secant finds the limit in a few runs.
 //!
-//! It costs few runs where it begins near the limit: [`first`] takes what was found for the like of it. Where the sum stays above the budget though the limit was
-//! lowered (data that do not compress enough), it ends: more runs would only be slower. It ends soon, too, where a lower limit kills the program.
+//! It costs few runs where it begins near the limit: [`first`] takes what was found for the like of it. Where the sum
+//! stays above the budget though the limit was lowered (data that do not compress enough), it ends: more runs would
+//! only be slower. It ends soon, too, where a lower limit kills the program.
 
 use std::mem::discriminant;
 
@@ -18,7 +20,8 @@ pub const TOLERANCE: f64 = 0.02;
 /// Runs for one search. A secant needs three or four; where the sum jumps, more would not help.
 pub const RUNS_MAX: u32 = 5;
 
-/// A run of a search is stopped after this part of the time that a measured run may take: what it had at its highest by then counts. Programs fill their memory first.
+/// A run of a search is stopped after this part of the time that a measured run may take: what it had at its highest by
+/// then counts. Programs fill their memory first.
 pub const TIMEOUT_PART: u32 = 4;
 
 /// Timed parts of a run of a search take so long: memory is at its highest from their beginning on.
@@ -45,7 +48,8 @@ pub struct Try {
 }
 
 impl Try {
-    /// What a run with this limit says. One that was stopped before it had half of the budget did not get on: its limit is as deadly as if it had been killed.
+    /// What a run with this limit says. One that was stopped before it had half of the budget did not get on: its limit
+    /// is as deadly as if it had been killed.
     pub fn of(run: &Run, limit_bytes: u64, budget_bytes: u64) -> Try {
         let sum_bytes = run.memory.sum_bytes;
         let done = match run.outcome {
@@ -72,8 +76,9 @@ pub struct Known<'a> {
     pub limit_bytes: u64,
 }
 
-/// Where the search for this rival's limit begins: at the limit that was found last for the same rival and a workload with the same memory, else for a rival of the same kind
-/// (zram with another algorithm) and the same workload; else where the rival says. None for a rival without a limit.
+/// Where the search for this rival's limit begins: at the limit that was found last for the same rival and a workload
+/// with the same memory, else for a rival of the same kind (zram with another algorithm) and the same workload; else
+/// where the rival says. None for a rival without a limit.
 pub fn first(spec: &WorkloadSpec, rival: &Rival, known: &[Known<'_>]) -> Option<u64> {
     let usual = rival.first_limit(spec.budget_bytes, spec.bytes)?.max(LIMIT_BYTES_MIN as u64);
     let program = |spec: &WorkloadSpec| spec.name.split('-').next();
@@ -116,7 +121,8 @@ pub fn next(budget_bytes: u64, first_bytes: u64, tries: &[Try]) -> Next {
         [.., before, last] if before.done && before.limit_bytes != last.limit_bytes => {
             let slope = (last.sum_bytes as f64 - before.sum_bytes as f64)
                 / (last.limit_bytes as f64 - before.limit_bytes as f64);
-            // A sum that does not follow the limit says nothing about where to go: then a slope as of incompressible data.
+            // A sum that does not follow the limit says nothing about where to go: then a slope as of incompressible
+            // data.
             let slope = if slope.is_finite() { slope.clamp(0.2, 2.0) } else { 0.5 };
             last.limit_bytes as f64 - last.error(budget_bytes) / slope
         }
@@ -133,8 +139,8 @@ pub fn next(budget_bytes: u64, first_bytes: u64, tries: &[Try]) -> Next {
     Next::Run(wanted)
 }
 
-/// What a program had when it was killed says nothing about where the limit is, only that it is higher: half way to the lowest limit at which it lived, or to the budget. Where
-/// those are near each other, what is between them is chance.
+/// What a program had when it was killed says nothing about where the limit is, only that it is higher: half way to the
+/// lowest limit at which it lived, or to the budget. Where those are near each other, what is between them is chance.
 fn after_death(budget_bytes: u64, tries: &[Try]) -> Next {
     let limits = |done: bool| tries.iter().filter(move |one| one.done == done).map(|one| one.limit_bytes);
     let deadly = limits(false).max().unwrap_or(0);
@@ -153,8 +159,8 @@ fn does_not_follow(budget_bytes: u64, before: &Try, last: &Try) -> bool {
     last.sum_bytes > budget_bytes && last.limit_bytes < before.limit_bytes && fell < wanted
 }
 
-/// The run whose sum was nearest to the budget; one that ended well before one that was killed. Of those that are as near, within the tolerance, the one with the highest
-/// limit: the rival has it easiest there.
+/// The run whose sum was nearest to the budget; one that ended well before one that was killed. Of those that are as
+/// near, within the tolerance, the one with the highest limit: the rival has it easiest there.
 fn best(budget_bytes: u64, tries: &[Try]) -> u64 {
     let any_done = tries.iter().any(|one| one.done);
     let usable = || tries.iter().filter(|one| one.done || !any_done);

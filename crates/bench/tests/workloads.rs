@@ -1,4 +1,5 @@
-//! Every workload of our own, run as the command line runs it: `uswap workload NAME`, here with this very test in the place of `uswap`.
+//! Every workload of our own, run as the command line runs it: `uswap workload NAME`, here with this very test in the
+//! place of `uswap`.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -91,7 +92,8 @@ fn a_mapped_file_gives_the_same_checksum() {
     }
 }
 
-/// The anonymous memory of each program of one process, looked at every 5 ms: it stays at its highest while memory is accessed.
+/// The anonymous memory of each program of one process, looked at every 5 ms: it stays at its highest while memory is
+/// accessed.
 fn memory_is_what_was_asked_for() {
     for (words, _) in programs().into_iter().skip(1) {
         let mut child =

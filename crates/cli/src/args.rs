@@ -83,7 +83,8 @@ pub struct RunArguments {
     /// RAM for the program, its children and uswap together; at least 8M, and no more than the machine has
     #[arg(long, value_name = "SIZE", value_parser = parse_ram_of_machine)]
     pub ram: u64,
-    /// Directory of a swap file, its largest size (auto: 90 % of the free space, at most 64G), and its priority; may be given several times, see below
+    /// Directory of a swap file, its largest size (auto: 90 % of the free space, at most 64G), and its priority; may be
+    /// given several times, see below
     #[arg(long, value_name = "DIR[:SIZE[:PRIORITY]]", default_value = "/var/tmp:auto", action = ArgAction::Append,
           value_parser = OsStringValueParser::new().try_map(parse_swap_place))]
     pub swap: Vec<SwapPlace>,
@@ -93,22 +94,26 @@ pub struct RunArguments {
     /// How much may be written to all swap files in 24 hours, to spare a disk: beyond that, they count as full
     #[arg(long, value_name = "SIZE/day", value_parser = parse_write_limit)]
     pub swap_write_limit: Option<u64>,
-    /// Largest part of --ram that compressed pages may take, 1% to 90% [default: 60% at first, then 10% to 80% as the program needs it]
+    /// Largest part of --ram that compressed pages may take, 1% to 90% [default: 60% at first, then 10% to 80% as the
+    /// program needs it]
     #[arg(long, value_name = "SHARE", value_parser = parse_share)]
     pub pool: Option<Share>,
     /// When pool and swap file are full: go over the budget, stop the program, or kill it
     #[arg(long, value_name = "RULE", default_value = "grow")]
     pub on_full: OnFullArgument,
-    /// Memory of the processes whose program has this name that is not reclaimed while others have something; may be given several times, see below
+    /// Memory of the processes whose program has this name that is not reclaimed while others have something; may be
+    /// given several times, see below
     #[arg(long, value_name = "NAME=SIZE", action = ArgAction::Append, value_parser = parse_protect)]
     pub protect: Vec<Named>,
-    /// The share in which memory is taken from processes of this name goes inversely to the weight, 1 to 10000 [default: 100]; may be given several times
+    /// The share in which memory is taken from processes of this name goes inversely to the weight, 1 to 10000
+    /// [default: 100]; may be given several times
     #[arg(long, value_name = "NAME=N", action = ArgAction::Append, value_parser = parse_weight)]
     pub weight: Vec<Named>,
     /// Processors for the program: one while it mostly waits for its pages and that is measured to help, all, or one
     #[arg(long, value_name = "WHICH", default_value = "auto")]
     pub cpus: CpusArgument,
-    /// Who brings pages back: threads of uswap, or the program's own threads (experimental: needs no privilege; see SEMANTICS)
+    /// Who brings pages back: threads of uswap, or the program's own threads (experimental: needs no privilege; see
+    /// SEMANTICS)
     #[arg(long, value_name = "WHO", default_value = "message")]
     pub faults: FaultsArgument,
     /// Write the closing report to FILE as JSON
@@ -316,7 +321,8 @@ mod tests {
 
     #[test]
     fn every_rule_and_option_is_taken() {
-        let line = "uswap run --ram 64M --swap /srv:2G --swap /srv:2G:5 --swap-min-free 1G --swap-write-limit 10G/day --pool 0.05 --on-full kill --json r.json --allow-tmpfs --protect db=1M --protect web=2M --weight db=50 \
+        let line = "uswap run --ram 64M --swap /srv:2G --swap /srv:2G:5 --swap-min-free 1G --swap-write-limit 10G/day \
+            --pool 0.05 --on-full kill --json r.json --allow-tmpfs --protect db=1M --protect web=2M --weight db=50 \
                     --keep-after-setuid --unmanaged-ok -q -- true";
         let run = parse_run(&line.split_whitespace().collect::<Vec<_>>().join(" "));
         let place = SwapPlace { dir: "/srv".into(), bytes_max: Some(2 << 30), priority: None, kind: None };

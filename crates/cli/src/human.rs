@@ -1,6 +1,7 @@
 //! Numbers as a person reads them: `1.5 GiB`, `12,345`, `4.3 us`.
 //!
-//! Called by the report, `doctor` and `demo`. Nothing here is read back by a program; files and JSON carry plain numbers.
+//! Called by the report, `doctor` and `demo`. Nothing here is read back by a program; files and JSON carry plain
+//! numbers.
 
 /// `bytes` with a binary unit and at most one digit behind the point: `0 B`, `900 KiB`, `1.5 GiB`.
 pub fn bytes(bytes: u64) -> String {

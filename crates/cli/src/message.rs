@@ -19,8 +19,8 @@ pub fn write_stderr(text: &str) {
     let _ = std::io::stderr().lock().write_all(text.as_bytes());
 }
 
-/// While it lives, what is written to a file goes to its end: the engines of the run open stderr anew, with a position of their own,
-/// and would write over what is there. As GNU make does. Not for anything else than a file.
+/// While it lives, what is written to a file goes to its end: the engines of the run open stderr anew, with a position
+/// of their own, and would write over what is there. As GNU make does. Not for anything else than a file.
 pub struct Appends<F: AsFd> {
     file: F,
     /// What the flags were.

@@ -1,6 +1,8 @@
-//! `NAME=VALUE` as it is typed for `--protect` and `--weight`: what holds for the processes of the run whose program has this name.
+//! `NAME=VALUE` as it is typed for `--protect` and `--weight`: what holds for the processes of the run whose program
+//! has this name.
 //!
-//! The name of a process is that of its first thread, as `ps` shows it, or the name of the file that it runs: a script has both.
+//! The name of a process is that of its first thread, as `ps` shows it, or the name of the file that it runs: a script
+//! has both.
 
 use uswap_core::share::{WEIGHT_DEFAULT, WEIGHT_MAX};
 
@@ -55,7 +57,8 @@ pub fn parse_weight(text: &str) -> Result<Named, String> {
     let (name, value) = split(text, "redis-server=200")?;
     let number = value.parse().ok().filter(|number| (1..=WEIGHT_MAX).contains(number));
     let value = number.ok_or_else(|| {
-        format!("'{value}' in '{text}' is not a weight: it is a number from 1 to {WEIGHT_MAX}, {WEIGHT_DEFAULT} if none is given")
+        format!("'{value}' in '{text}' is not a weight: it is a number from 1 to {WEIGHT_MAX}, {WEIGHT_DEFAULT} if \
+            none is given")
     })?;
     Ok(Named { name: name.to_owned(), value })
 }

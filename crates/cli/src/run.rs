@@ -165,7 +165,8 @@ fn note_little_room(options: &Options) {
         let Ok(free_bytes) = free_bytes(&file.dir) else { continue };
         if file.bytes_max > free_bytes {
             say(format_args!(
-                "the swap file in '{}' may have {}, but only {} are free there: when these are used up it counts as full",
+                "the swap file in '{}' may have {}, but only {} are free there: when these are used up it counts as \
+                 full",
                 file.dir.display(),
                 human::bytes(file.bytes_max),
                 human::bytes(free_bytes)

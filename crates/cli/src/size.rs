@@ -43,7 +43,8 @@ pub fn parse_size(text: &str) -> Result<u64, String> {
         .ok_or_else(|| format!("'{text}' is more than 64 bits can hold: {example}"))
 }
 
-/// What was meant by `text`, which is out of `allowed`: the same number with another unit. Empty if none of them is inside.
+/// What was meant by `text`, which is out of `allowed`: the same number with another unit. Empty if none of them is
+/// inside.
 ///
 /// M is tried first, then G and K: of a size without a unit most people mean that.
 pub fn meant(text: &str, allowed: &RangeInclusive<u64>) -> String {
@@ -76,8 +77,8 @@ fn machine_bytes() -> u64 {
     u64::from(info.mem_unit).saturating_mul(info.totalram)
 }
 
-/// The largest budget on a machine of which Linux may use so much: a quarter more. A machine that was sold with 16 GiB, of which
-/// firmware, graphics and kernel keep some, takes `--ram 16G`. Beyond that no budget can ever be used up.
+/// The largest budget on a machine of which Linux may use so much: a quarter more. A machine that was sold with 16 GiB,
+/// of which firmware, graphics and kernel keep some, takes `--ram 16G`. Beyond that no budget can ever be used up.
 fn ram_bytes_max(machine_bytes: u64) -> u64 {
     machine_bytes.saturating_add(machine_bytes / 4)
 }
@@ -175,7 +176,8 @@ pub fn parse_write_limit(text: &str) -> Result<u64, String> {
     Ok(bytes)
 }
 
-/// Size of a swap file when none was given: 90 % of the free space in `dir` and not what shall stay free, at most 64 GiB. The file grows only as it is used.
+/// Size of a swap file when none was given: 90 % of the free space in `dir` and not what shall stay free, at most 64
+/// GiB. The file grows only as it is used.
 ///
 /// # Errors
 /// If `dir` cannot be asked for its free space.

@@ -1,6 +1,7 @@
 //! Where a swap file is made, as it is typed: `DIR[:SIZE[:PRIORITY]][:KIND]`.
 //!
-//! What must hold: a directory whose own name has colons is taken whole if it exists; what is typed behind it is taken exactly, or refused with an example of what would be right.
+//! What must hold: a directory whose own name has colons is taken whole if it exists; what is typed behind it is taken
+//! exactly, or refused with an example of what would be right.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt as _;
@@ -36,7 +37,8 @@ pub struct SwapPlace {
     pub dir: PathBuf,
     /// Largest size of the file in bytes; `None` is "auto": see [`swap_bytes_auto`].
     pub bytes_max: Option<u64>,
-    /// Files of higher priority are filled first; `None`: after those that have one, in the order in which they are named.
+    /// Files of higher priority are filled first; `None`: after those that have one, in the order in which they are
+    /// named.
     pub priority: Option<i16>,
     /// What it lies on; `None`: as the system says.
     pub kind: Option<FileKind>,
@@ -81,7 +83,8 @@ pub fn parse_swap_place(text: OsString) -> Result<SwapPlace, String> {
     Ok(place)
 }
 
-/// The directory, and up to three parts behind it: as few as leave a directory that exists, or else all that have no slash.
+/// The directory, and up to three parts behind it: as few as leave a directory that exists, or else all that have no
+/// slash.
 fn split(text: &[u8]) -> (&[u8], Vec<&[u8]>) {
     let is_dir = |dir: &[u8]| Path::new(OsStr::from_bytes(dir)).is_dir();
     let mut dir = text;
@@ -117,7 +120,8 @@ fn parse_swap_size(text: &str) -> Result<Option<u64>, String> {
 
 fn parse_priority(text: &str) -> Result<i16, String> {
     text.parse().ok().filter(|priority| (0..=PRIORITY_MAX).contains(priority)).ok_or_else(|| {
-        format!("'{text}' is not a priority (a number from 0 to {PRIORITY_MAX}, higher ones first, as in /srv:8G:5) and no kind of disk (rotational or solid-state)")
+        format!("'{text}' is not a priority (a number from 0 to {PRIORITY_MAX}, higher ones first, as in /srv:8G:5) \
+            and no kind of disk (rotational or solid-state)")
     })
 }
 
@@ -140,7 +144,8 @@ pub fn swap_files(places: &[SwapPlace], min_free_bytes: u64) -> Result<Vec<SwapF
         let free_bytes = free_bytes(&dir).map_err(unusable)?;
         if min_free_bytes > 0 && free_bytes < min_free_bytes.saturating_add(SWAP_BYTES_MIN) {
             return Err(format!(
-                "the file system of '{}' has {} free, and {} shall stay free: nothing could be written. Make room, lower --swap-min-free, or name another with --swap DIR",
+                "the file system of '{}' has {} free, and {} shall stay free: nothing could be written. Make room, \
+                 lower --swap-min-free, or name another with --swap DIR",
                 dir.display(),
                 human::bytes(free_bytes),
                 human::bytes(min_free_bytes)
@@ -149,7 +154,8 @@ pub fn swap_files(places: &[SwapPlace], min_free_bytes: u64) -> Result<Vec<SwapF
         let total_bytes = total_bytes(&dir).map_err(unusable)?;
         if let Some(asked) = place.bytes_max.filter(|&asked| asked > total_bytes) {
             return Err(format!(
-                "a swap file of {} can never lie in '{}': its file system has {} in all, and {} of that are free. Ask for less, or name another with --swap DIR",
+                "a swap file of {} can never lie in '{}': its file system has {} in all, and {} of that are free. Ask \
+                 for less, or name another with --swap DIR",
                 human::bytes(asked),
                 dir.display(),
                 human::bytes(total_bytes),

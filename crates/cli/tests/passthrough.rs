@@ -1,8 +1,8 @@
 //! What passes between a program and the shell must not change: streams, exit code, signals, job control, orphans.
 //!
-//! This file plays two parts. Called with `as-runner LIVE_FILE PROGRAM ARGS...` it is `uswap run` with a made-up manager
-//! instead of an engine: managed processes live as long as the file LIVE_FILE exists. Otherwise it runs the tests, each
-//! of which starts itself in that part and watches from outside, as a shell would.
+//! This file plays two parts. Called with `as-runner LIVE_FILE PROGRAM ARGS...` it is `uswap run` with a made-up
+//! manager instead of an engine: managed processes live as long as the file LIVE_FILE exists. Otherwise it runs the
+//! tests, each of which starts itself in that part and watches from outside, as a shell would.
 
 #![forbid(unsafe_code)]
 
@@ -202,7 +202,8 @@ fn signals_to_the_runner_alone_reach_the_program() {
     }
 }
 
-/// With a real terminal: its signals have no sender, which is how the runner knows that the program has them already. (One that a process sends to the whole group comes twice.)
+/// With a real terminal: its signals have no sender, which is how the runner knows that the program has them already.
+/// (One that a process sends to the whole group comes twice.)
 fn an_interrupt_from_the_terminal_reaches_the_program_once() {
     let program = "trap 'echo int' INT; trap 'exit 6' QUIT; echo ready; while :; do sleep 0.01; done";
     let runner = format!(

@@ -1,9 +1,12 @@
-//! What each codec makes of the pages of real programs, and what it costs: `cargo run --release -p uswap-codec --example codec_bench [FILE...]`.
+//! What each codec makes of the pages of real programs, and what it costs: `cargo run --release -p uswap-codec
+//! --example codec_bench [FILE...]`.
 //!
-//! A file holds pages one after the other, as they are in memory (`bench/scripts/pages.py` makes some); without one, pages are made from a seed. For each file: one line
-//! of steps that every page goes through, then a table. A unit is what is compressed at once; times are for 4 KiB of it, the best of several rounds, in each of which every line
-//! has its turn. A unit that a codec refuses counts with all of its bytes. `quick` and `dense` are what the engine asks for; behind them is which codec was
-//! picked. The checksum is that of the blobs: equal ones mean that two builds did the same work. Pages that are the same all over are left out.
+//! A file holds pages one after the other, as they are in memory (`bench/scripts/pages.py` makes some); without one,
+//! pages are made from a seed. For each file: one line of steps that every page goes through, then a table. A unit is
+//! what is compressed at once; times are for 4 KiB of it, the best of several rounds, in each of which every line has
+//! its turn. A unit that a codec refuses counts with all of its bytes. `quick` and `dense` are what the engine asks
+//! for; behind them is which codec was picked. The checksum is that of the blobs: equal ones mean that two builds did
+//! the same work. Pages that are the same all over are left out.
 
 #[path = "../tests/pages/mod.rs"]
 mod pages;
@@ -249,7 +252,8 @@ fn print_table(file: &str, mut content: Vec<Page>) {
         sum = blob.iter().fold(sum, |sum, byte| sum.wrapping_mul(31).wrapping_add(u128::from(*byte)));
     }
     println!(
-        "\n{file}: {all_count} pages, {} the same all over (the look takes {same_ns}), hash {hash_ns}, checksum {:016x}\n",
+        "\n{file}: {all_count} pages, {} the same all over (the look takes {same_ns}), hash {hash_ns}, checksum \
+         {:016x}\n",
         all_count - content.len(),
         sum as u64
     );

@@ -7,7 +7,8 @@
 //! compress    -> Bytes(length)          goes into the pool
 //!             -> Incompressible         goes to the swap file as it is
 //! ```
-//! Three codecs, chosen for each page (docs/adr/0006): `words` for pages made of 64-bit words, which it takes itself; else `lz4` while there is room, `dense` when it is short.
+//! Three codecs, chosen for each page (docs/adr/0006): `words` for pages made of 64-bit words, which it takes itself;
+//! else `lz4` while there is room, `dense` when it is short.
 //!
 //! What must always hold:
 //! - `decompress(compress(page)) == page`, for every page.
@@ -40,8 +41,8 @@ pub const PAGE_BYTES: usize = 4096;
 /// The content of one page.
 pub type Page = [u8; PAGE_BYTES];
 
-/// Largest blob worth keeping, in bytes. A page that needs more is stored as it is: it would save less than an eighth of
-/// the page, and cost a decompression at each load.
+/// Largest blob worth keeping, in bytes. A page that needs more is stored as it is: it would save less than an eighth
+/// of the page, and cost a decompression at each load.
 pub const COMPRESSED_BYTES_MAX: usize = 3632;
 
 /// Whether time counts or room.
@@ -82,14 +83,16 @@ impl Codec {
     }
 }
 
-/// Pages that need more than so many bytes in words are given to the codec of the effort: many are text among pointers, which it makes smaller.
+/// Pages that need more than so many bytes in words are given to the codec of the effort: many are text among pointers,
+/// which it makes smaller.
 const QUICK_WORDS_MAX: usize = 2300;
 const DENSE_WORDS_MAX: usize = 1700;
 
-/// Working area of [`compress`] and [`decompress`]: 80 KiB, of which a thread that only decompresses uses 20. One for each thread.
+/// Working area of [`compress`] and [`decompress`]: 80 KiB, of which a thread that only decompresses uses 20. One for
+/// each thread.
 ///
-/// `Scratch::new` is `const`: the value may be the initialiser of a `static`, or be written into memory of the
-/// caller's (`MaybeUninit::write`). It holds no pointer and may be moved. What is in it between two calls has no effect on
+/// `Scratch::new` is `const`: the value may be the initialiser of a `static`, or be written into memory of the caller's
+/// (`MaybeUninit::write`). It holds no pointer and may be moved. What is in it between two calls has no effect on
 /// results.
 pub struct Scratch {
     words: words::WordsScratch,
@@ -125,13 +128,15 @@ impl Scratch {
         }
     }
 
-    /// As [`Scratch::new`], and what works in it leaves vector registers alone. For tests and benchmarks: the bytes are the same, and take longer.
+    /// As [`Scratch::new`], and what works in it leaves vector registers alone. For tests and benchmarks: the bytes are
+    /// the same, and take longer.
     #[must_use]
     pub const fn portable() -> Self {
         Self { path: Path::Portable, ..Self::new() }
     }
 
-    /// Address and bytes of the largest part, which holds nothing but numbers: zeros are as good as what is in it between two calls.
+    /// Address and bytes of the largest part, which holds nothing but numbers: zeros are as good as what is in it
+    /// between two calls.
     #[must_use]
     pub fn dense_part(&self) -> (usize, usize) {
         (&raw const self.dense as usize, size_of_val(&self.dense))
@@ -150,7 +155,8 @@ impl Default for Scratch {
 pub enum Compressed {
     /// The first so many bytes of the output are the blob. From 2 to [`COMPRESSED_BYTES_MAX`].
     Bytes(usize),
-    /// The blob would need more than [`COMPRESSED_BYTES_MAX`] bytes, or more than the output has. What is in the output is no blob.
+    /// The blob would need more than [`COMPRESSED_BYTES_MAX`] bytes, or more than the output has. What is in the output
+    /// is no blob.
     Incompressible,
 }
 
@@ -166,8 +172,8 @@ impl core::fmt::Display for Corrupt {
 
 impl core::error::Error for Corrupt {}
 
-/// Compresses `page` into the start of `out`. Give `out` [`COMPRESSED_BYTES_MAX`] bytes; with less, pages that would have
-/// fitted are `Incompressible` too.
+/// Compresses `page` into the start of `out`. Give `out` [`COMPRESSED_BYTES_MAX`] bytes; with less, pages that would
+/// have fitted are `Incompressible` too.
 ///
 /// The same page gives the same bytes whatever `scratch` was used for before.
 pub fn compress(page: &Page, out: &mut [u8], effort: Effort, scratch: &mut Scratch) -> Compressed {
@@ -182,7 +188,8 @@ pub fn compress(page: &Page, out: &mut [u8], effort: Effort, scratch: &mut Scrat
     }
 }
 
-/// As [`compress`] with one codec only, whatever the page is. `Incompressible` is also a page that is not of its kind. Benchmarks look at each codec so.
+/// As [`compress`] with one codec only, whatever the page is. `Incompressible` is also a page that is not of its kind.
+/// Benchmarks look at each codec so.
 pub fn compress_with(codec: Codec, page: &Page, out: &mut [u8], scratch: &mut Scratch) -> Compressed {
     let room = out.len().min(COMPRESSED_BYTES_MAX);
     let Some((first, blob)) = out[..room].split_first_mut() else { return Compressed::Incompressible };
@@ -198,8 +205,9 @@ pub fn compress_with(codec: Codec, page: &Page, out: &mut [u8], scratch: &mut Sc
 /// Turns a blob back into the page. `blob` must be exactly the bytes that [`compress`] wrote.
 ///
 /// # Errors
-/// [`Corrupt`] when the bytes do not follow the format, or make more or less than one page. The content of `page` is then
-/// undefined: do not show it to anyone. `Ok` does not prove that the bytes are unchanged; compare the content hash.
+/// [`Corrupt`] when the bytes do not follow the format, or make more or less than one page. The content of `page` is
+/// then undefined: do not show it to anyone. `Ok` does not prove that the bytes are unchanged; compare the content
+/// hash.
 pub fn decompress(blob: &[u8], page: &mut Page, scratch: &mut Scratch) -> Result<(), Corrupt> {
     match blob {
         [LZ4, blob @ ..] => lz4::decompress(blob, page),

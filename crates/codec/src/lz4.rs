@@ -14,8 +14,8 @@ const STAGING_BYTES: usize = get_maximum_output_size(PAGE_BYTES);
 /// Working area of [`compress`], about 13 KiB. One for each thread that compresses.
 ///
 /// `Lz4Scratch::new` is `const`: the value may be the initialiser of a `static`, or be written into memory of the
-/// caller's (`MaybeUninit::write`). It holds no pointer and may be moved. What is in it between two calls has no effect on
-/// results.
+/// caller's (`MaybeUninit::write`). It holds no pointer and may be moved. What is in it between two calls has no effect
+/// on results.
 pub struct Lz4Scratch {
     table: CompressTable,
     staging: [u8; STAGING_BYTES],

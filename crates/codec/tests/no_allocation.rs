@@ -23,7 +23,8 @@ thread_local! {
 
 // SAFETY:
 // 1. `GlobalAlloc` demands the behaviour of an allocator: each call goes to `System` with the arguments unchanged.
-// 2. The counter is a constant in the thread's own storage, without a destructor: counting neither allocates nor panics.
+// 2. The counter is a constant in the thread's own storage, without a destructor: counting neither allocates nor
+//    panics.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         ALLOCATION_COUNT.set(ALLOCATION_COUNT.get() + 1);

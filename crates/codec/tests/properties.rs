@@ -29,7 +29,8 @@ fn back(blob: &[u8]) -> Result<Page, Corrupt> {
     decompress(blob, &mut page, &mut Scratch::new()).map(|()| page)
 }
 
-/// What a damaged blob gives is refused, or told by its hash. (By chance it is another way to write the same page: then nothing is lost.)
+/// What a damaged blob gives is refused, or told by its hash. (By chance it is another way to write the same page: then
+/// nothing is lost.)
 fn check_damaged(damaged: &[u8], page: &Page) -> Result<(), TestCaseError> {
     if let Ok(back) = back(damaged)
         && back != *page

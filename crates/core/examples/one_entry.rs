@@ -1,7 +1,8 @@
 //! Stores, shares and puts swap entries, one thread, and nothing else: for a tool that counts instructions.
 //!
-//! `cargo build --release -p uswap-core --example one_entry`, then for each function below
-//! `valgrind --tool=callgrind --toggle-collect='*NAME*' target/release/examples/one_entry 50000`: what it collects, divided by three times the number, is one entry.
+//! `cargo build --release -p uswap-core --example one_entry`, then for each function below `valgrind --tool=callgrind
+//! --toggle-collect='*NAME*' target/release/examples/one_entry 50000`: what it collects, divided by three times the
+//! number, is one entry.
 
 use std::hint::black_box;
 use std::time::Instant;

@@ -1,7 +1,7 @@
 //! Decides from numbers: watermarks, how much to reclaim, how large the staged set should be.
 //!
-//! Pure functions. The watermarks are of *used* memory, so `min` is the highest: reclaim starts above `low`, goes on down to `high`, and above
-//! `min` faults wait (Linux counts free memory; the names are the same).
+//! Pure functions. The watermarks are of *used* memory, so `min` is the highest: reclaim starts above `low`, goes on
+//! down to `high`, and above `min` faults wait (Linux counts free memory; the names are the same).
 
 use crate::drop_behind::Pattern;
 use uswap_units::limits::RUN_PAGES_MAX;
@@ -16,12 +16,13 @@ pub struct Watermarks {
     pub low: Bytes,
     /// kswapd sleeps again when used memory is below it.
     pub high: Bytes,
-    /// Above it, memory is taken under management, so that there is time left before `low`. Below it, nothing at all is done.
+    /// Above it, memory is taken under management, so that there is time left before `low`. Below it, nothing at all is
+    /// done.
     pub register: Bytes,
 }
 
-/// Between two measurements (2 ms under pressure) two processors can touch this much fresh memory: 2 * 2 ms / 1.5 us * 4 KiB = 11 MB. Small budgets
-/// cannot afford that much headroom; they are measured more often instead.
+/// Between two measurements (2 ms under pressure) two processors can touch this much fresh memory: 2 * 2 ms / 1.5 us *
+/// 4 KiB = 11 MB. Small budgets cannot afford that much headroom; they are measured more often instead.
 const HEADROOM_MAX_BYTES: u64 = 24 << 20;
 
 /// Building the engine of a process takes some milliseconds, in which the program touches about this much.
@@ -37,8 +38,8 @@ pub enum Headroom {
 }
 
 impl Watermarks {
-    /// Watermarks of a budget: free memory of 5 %, 10 % and 15 %, or of 1 %, 2 % and 3 %; but not more than helps. Linux
-    /// widens its watermarks for a time too (`watermark_boost_factor`).
+    /// Watermarks of a budget: free memory of 5 %, 10 % and 15 %, or of 1 %, 2 % and 3 %; but not more than helps.
+    /// Linux widens its watermarks for a time too (`watermark_boost_factor`).
     pub fn of(ram: Bytes, headroom: Headroom) -> Watermarks {
         let part = match headroom {
             Headroom::Wide => ram.0 / 100 * 5,
@@ -55,8 +56,9 @@ impl Watermarks {
     }
 }
 
-/// Pages that should be staged when `resident_pages` of a process are in RAM: a quarter, as the inactive list of a small Linux system. An eighth does as well, half costs up to 55 % (ADR 0007).
-/// A program that goes round will not touch what it has just gone past, so it has a sixteenth, and more room for what stays (ADR 0020).
+/// Pages that should be staged when `resident_pages` of a process are in RAM: a quarter, as the inactive list of a
+/// small Linux system. An eighth does as well, half costs up to 55 % (ADR 0007). A program that goes round will not
+/// touch what it has just gone past, so it has a sixteenth, and more room for what stays (ADR 0020).
 pub fn staged_pages_wanted(resident_pages: u64, pattern: Pattern) -> u64 {
     let part = match pattern {
         Pattern::Any => 4,
@@ -70,7 +72,8 @@ pub fn run_pages_max(ram: Bytes) -> u32 {
     (ram.0 / 256 / PAGE_BYTES as u64).clamp(4, RUN_PAGES_MAX as u64) as u32
 }
 
-/// Pages of a run that are filled with one call: all buffers of a process for it (4 handlers, 6 KiB a page) take at most 1/256 of the budget.
+/// Pages of a run that are filled with one call: all buffers of a process for it (4 handlers, 6 KiB a page) take at
+/// most 1/256 of the budget.
 pub fn part_pages_max(ram: Bytes) -> u32 {
     (ram.0 / 256 / (4 * 6 * 1024)).clamp(4, RUN_PAGES_MAX as u64) as u32
 }
@@ -82,10 +85,12 @@ pub fn reclaim_share(used: Bytes, goal: Bytes, own_burden: u64, all_burdens: u64
     (share as u64).max(u64::from(excess > 0))
 }
 
-/// Turns of reclaim in a row that bring nothing, after which it is tried less often. As Linux, where kswapd gives up then.
+/// Turns of reclaim in a row that bring nothing, after which it is tried less often. As Linux, where kswapd gives up
+/// then.
 const HOPELESS_TURNS: u32 = 16;
 
-/// How often reclaim is tried that brings nothing: each `step_ns` at first, later each 16 steps. What is pinned may be let go without a word, so it is never given up.
+/// How often reclaim is tried that brings nothing: each `step_ns` at first, later each 16 steps. What is pinned may be
+/// let go without a word, so it is never given up.
 pub fn fruitless_wait_ns(turns: u32, step_ns: u64) -> u64 {
     step_ns << (turns.saturating_sub(HOPELESS_TURNS).div_ceil(4)).min(4)
 }

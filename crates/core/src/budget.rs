@@ -1,6 +1,7 @@
 //! The budget of a run in shared words: the limit, what is used, and who waits for what.
 //!
-//! The supervisor measures (`set_measured`), the engines of the processes add and subtract what they do between two measurements.
+//! The supervisor measures (`set_measured`), the engines of the processes add and subtract what they do between two
+//! measurements.
 
 use crate::balance::{Headroom, Watermarks};
 use crate::slots::SlotMap;
@@ -72,8 +73,9 @@ impl<'a> Budget<'a> {
     pub fn used(&self) -> Bytes {
         Bytes(self.word(USED).load(Ordering::Relaxed))
     }
-    /// A new measurement replaces what was added up until it began, when `before` was in use. What was added and subtracted since then stays: a look at many processes takes its
-    /// time, and if it were forgotten the next look would take it for growth.
+    /// A new measurement replaces what was added up until it began, when `before` was in use. What was added and
+    /// subtracted since then stays: a look at many processes takes its time, and if it were forgotten the next look
+    /// would take it for growth.
     pub fn set_measured(&self, before: Bytes, measured: Bytes) {
         self.change(|now| (now + measured.0).saturating_sub(before.0));
         self.word(PEAK).fetch_max(measured.0, Ordering::Relaxed);
@@ -142,7 +144,8 @@ impl<'a> Budget<'a> {
         }
         used
     }
-    /// The shrinker writes, or it has just brought room and goes on: who waits for room now does not wait in vain. Not if one write takes too long.
+    /// The shrinker writes, or it has just brought room and goes on: who waits for room now does not wait in vain. Not
+    /// if one write takes too long.
     pub fn is_room_coming(&self, now_ns: u64) -> bool {
         let word = self.word(WRITTEN).load(Ordering::Relaxed);
         let patience = if word & IN_FLIGHT != 0 { WRITE_PATIENCE_NS } else { ROOM_PATIENCE_NS };
@@ -180,7 +183,8 @@ impl<'a> Budget<'a> {
     pub fn watermarks(&self) -> Watermarks {
         Watermarks::of(self.ram(), self.headroom())
     }
-    /// How far the accounts of the processes are ([`crate::share`]): the one that was behind all others when it was its turn.
+    /// How far the accounts of the processes are ([`crate::share`]): the one that was behind all others when it was its
+    /// turn.
     pub fn passed(&self) -> u64 {
         self.word(PASSED).load(Ordering::Relaxed)
     }

@@ -1,14 +1,18 @@
-//! Slots in clusters of 512: who takes one, a run of them, and gives them back. For swap entries and for the slots of the swap file.
+//! Slots in clusters of 512: who takes one, a run of them, and gives them back. For swap entries and for the slots of
+//! the swap file.
 //!
-//! After Linux 6.18 (`free`, `nonfull`, `frag`, `full` and `discard` lists, a current cluster per caller and order), with four differences: a map of 512 bits a cluster
-//! answers a search in a few instructions; a cluster that cannot serve its own order is listed by what it can serve, so that a search finds the best fit at once or knows that there is none; the lists
-//! are bitmaps, changed by single atomic operations, so that there is no lock that all share; and nothing is ever taken off the lists while it is worked on, so that nothing is lost when a process dies.
+//! After Linux 6.18 (`free`, `nonfull`, `frag`, `full` and `discard` lists, a current cluster per caller and order),
+//! with four differences: a map of 512 bits a cluster answers a search in a few instructions; a cluster that cannot
+//! serve its own order is listed by what it can serve, so that a search finds the best fit at once or knows that there
+//! is none; the lists are bitmaps, changed by single atomic operations, so that there is no lock that all share; and
+//! nothing is ever taken off the lists while it is worked on, so that nothing is lost when a process dies.
 //!
-//! The only lock is that of a cluster. It names its holder (`lock`); who takes it over from the dead repairs the cluster from the truth (the swap words, the slot counts) and its place on
-//! the lists from that.
+//! The only lock is that of a cluster. It names its holder (`lock`); who takes it over from the dead repairs the
+//! cluster from the truth (the swap words, the slot counts) and its place on the lists from that.
 //!
-//! Must hold: a slot that the truth says is used has its bit set, while nobody holds the cluster's lock; a slot whose bit is set and that the truth says is free is about to be freed,
-//! or its freer died and `audit` finds it; the list that a cluster is on follows from its map and its order.
+//! Must hold: a slot that the truth says is used has its bit set, while nobody holds the cluster's lock; a slot whose
+//! bit is set and that the truth says is free is about to be freed, or its freer died and `audit` finds it; the list
+//! that a cluster is on follows from its map and its order.
 
 mod lists;
 pub mod lock;
@@ -189,7 +193,8 @@ impl<'a, T: Truth> Clusters<'a, T> {
         }
     }
 
-    /// Takes an aligned run of `1 << order` slots, in the name of whom the locker names: their first. None: there is none.
+    /// Takes an aligned run of `1 << order` slots, in the name of whom the locker names: their first. None: there is
+    /// none.
     pub fn allocate(&self, order: u32) -> Option<u32> {
         assert!(order <= ORDER_MAX);
         let home = self.home();
@@ -294,7 +299,8 @@ impl<'a, T: Truth> Clusters<'a, T> {
         Freed { clusters: self, cluster: None, slots: Map::EMPTY }
     }
 
-    /// Something is changed that the lock of a cluster guards: what the truth does not say and two must not change at once.
+    /// Something is changed that the lock of a cluster guards: what the truth does not say and two must not change at
+    /// once.
     pub(crate) fn while_locked<R>(&self, cluster: u32, change: impl FnOnce() -> R) -> R {
         let record = self.record(cluster);
         self.lock(record);
@@ -334,7 +340,8 @@ impl<'a, T: Truth> Clusters<'a, T> {
         free.count_ones()
     }
 
-    /// Writes the state, and puts the cluster on the list that follows from it and from the map. The cluster's lock is held.
+    /// Writes the state, and puts the cluster on the list that follows from it and from the map. The cluster's lock is
+    /// held.
     fn settle(&self, record: Record<'_>, state: State) {
         let order = if state.count == 0 { 0 } else { state.order };
         let list = self.list_for(state, self.map(record));
@@ -363,7 +370,8 @@ impl<'a, T: Truth> Clusters<'a, T> {
         self.locker.unlock(record.lock());
     }
 
-    /// Compares each cluster with the truth, and frees what a process that died had not freed to the end. Returns how many slots.
+    /// Compares each cluster with the truth, and frees what a process that died had not freed to the end. Returns how
+    /// many slots.
     pub fn audit(&self) -> u64 {
         (0..self.touched())
             .map(|cluster| {
@@ -414,9 +422,11 @@ impl<'a, T: Truth> Clusters<'a, T> {
     }
 }
 
-/// Slots that the truth says are free, and that are given back together: a lock is taken for each cluster, not for each slot.
+/// Slots that the truth says are free, and that are given back together: a lock is taken for each cluster, not for each
+/// slot.
 ///
-/// Must hold: who collects has said `begin` to its locker, and gives all back before it says `end`; if it dies before, `audit` finds them.
+/// Must hold: who collects has said `begin` to its locker, and gives all back before it says `end`; if it dies before,
+/// `audit` finds them.
 pub(crate) struct Freed<'c, 'a, T> {
     clusters: &'c Clusters<'a, T>,
     cluster: Option<u32>,
@@ -455,7 +465,8 @@ struct Want {
     from: u32,
 }
 
-/// Another place for each home, and after each place another one: who goes on to the next cluster meets nobody who does the same.
+/// Another place for each home, and after each place another one: who goes on to the next cluster meets nobody who does
+/// the same.
 fn scattered(last: u32, home: u32) -> u32 {
     // Fibonacci hashing: consecutive keys go far apart.
     let mixed = (u64::from(last) << 8 | u64::from(home)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
@@ -463,7 +474,8 @@ fn scattered(last: u32, home: u32) -> u32 {
 }
 
 impl State {
-    /// Whether a run of `order` may be taken: in an empty cluster, or in one of the same or a larger order. Small runs in clusters of small runs leave whole clusters whole.
+    /// Whether a run of `order` may be taken: in an empty cluster, or in one of the same or a larger order. Small runs
+    /// in clusters of small runs leave whole clusters whole.
     fn serves(self, order: u32) -> bool {
         !self.list.is_closed() && (self.count == 0 || order <= self.order)
     }

@@ -33,14 +33,20 @@ counters! {
     Staged "pgdeactivate" "pages" "Moved out of the program into the arena.";
     StagedBack "pgactivate" "pages" "Touched while staged, and moved back.";
     HugeOut "thp_swpout" "huge pages" "Moved out of the program as one.";
-    HugeOutFallback "thp_swpout_fallback" "huge pages" "All of it could have been moved out, but the arena had no place for it as one.";
-    HugeSplit "thp_split_page" "huge pages" "Split by moving a part of it: some of its pages were in use again and again, or there was no place for it as one.";
+    HugeOutFallback "thp_swpout_fallback" "huge pages" "All of it could have been moved out, but the arena had no \
+        place for it as one.";
+    HugeSplit "thp_split_page" "huge pages" "Split by moving a part of it: some of its pages were in use again and \
+        again, or there was no place for it as one.";
     HugeBack "thp_activate" "huge pages" "Touched while staged, and moved back as one.";
-    HugeBackFallback "thp_activate_fallback" "pages" "Touched while a huge page was staged, and copied back alone, because some of it was gone.";
-    HugeIn "thp_swpin" "huge pages" "Stored, and brought back as one to a program that goes through its memory in order.";
-    HugeInFallback "thp_swpin_fallback" "huge pages" "Could have been brought back as one, but there was no room, or somebody worked on a page: they come page by page.";
+    HugeBackFallback "thp_activate_fallback" "pages" "Touched while a huge page was staged, and copied back alone, \
+        because some of it was gone.";
+    HugeIn "thp_swpin" "huge pages" "Stored, and brought back as one to a program that goes through its memory in \
+        order.";
+    HugeInFallback "thp_swpin_fallback" "huge pages" "Could have been brought back as one, but there was no room, or \
+        somebody worked on a page: they come page by page.";
     HugeFault "thp_fault_alloc" "huge pages" "First touches in order that got a huge page.";
-    HugeFaultFallback "thp_fault_fallback" "huge pages" "First touches in order that could have got one, but there was no room.";
+    HugeFaultFallback "thp_fault_fallback" "huge pages" "First touches in order that could have got one, but there was \
+        no room.";
     Compressed "zswpout" "pages" "Compressed into the pool.";
     CompressedBytesIn "compressed_bytes_in" "bytes" "Content that was compressed.";
     CompressedBytesOut "compressed_bytes_out" "bytes" "Room that it took.";
@@ -60,9 +66,12 @@ counters! {
     ReadErrors "read_errors" "reads" "Reads that failed or did not verify, before the next attempt.";
     LostPages "lost_pages" "pages" "Given up: no attempt gave the right content. The program got SIGBUS.";
     ZeroFilled "fault_zero" "pages" "First touches that got a page of zeros.";
-    ReadAhead "swap_ra" "pages" "Loaded before they were asked for, because the program goes through its memory in order.";
-    ReadAheadHit "swap_ra_hit" "pages" "Of those, the ones that the program went past: its next fault came behind them.";
-    DroppedBehind "drop_behind" "pages" "Of those that were staged, the ones that the program had just gone past in order.";
+    ReadAhead "swap_ra" "pages" "Loaded before they were asked for, because the program goes through its memory in \
+        order.";
+    ReadAheadHit "swap_ra_hit" "pages" "Of those, the ones that the program went past: its next fault came behind \
+        them.";
+    DroppedBehind "drop_behind" "pages" "Of those that were staged, the ones that the program had just gone past in \
+        order.";
     DecodedAhead "decoded_ahead" "pages" "Decoded by the supervisor on another processor before their fault came.";
     DecodedUnused "decoded_unused" "pages" "Read or decoded by the supervisor ahead, and no fault came for them.";
     DirectReclaim "allocstall" "rounds" "Rounds of reclaim by a handler, because memory was above the min watermark.";
@@ -71,7 +80,8 @@ counters! {
     KswapdWakes "kswapd_wake" "times" "A kswapd woke up because of pressure.";
     StallNs "stall_ns" "ns" "Time that program threads waited for handlers, from reading the message to the wake-up.";
     ForcedOver "over_budget" "faults" "Faults served above the budget, because nothing could be reclaimed.";
-    WaitedInVain "waited_in_vain" "faults" "Faults that were served after all rounds of direct reclaim, none of which took a page.";
+    WaitedInVain "waited_in_vain" "faults" "Faults that were served after all rounds of direct reclaim, none of which \
+        took a page.";
     MoveBusy "move_busy" "pages" "MOVE refused: pinned, or marked shared by a fork.";
     MoveRefused "move_refused" "chunks" "MOVE refused the range: locked, or protected against writing.";
     Recovered "fork_recovered" "pages" "Made exclusive again after a fork, so that they can be moved.";
@@ -79,14 +89,16 @@ counters! {
     EventUnmap "event_unmap" "events" "munmap and the like.";
     EventRemap "event_remap" "events" "mremap.";
     EventFork "event_fork" "events" "fork.";
-    EventForced "event_forced" "events" "Times that changes of mappings were settled while an event was unread: none came to an end without another.";
+    EventForced "event_forced" "events" "Times that changes of mappings were settled while an event was unread: none \
+        came to an end without another.";
     ForkServed "fork_served" "faults" "Faults of a child that its parent served.";
     Registered "registered_pages" "pages" "Pages of address space that were taken under management.";
     ReapedMms "reaped_mms" "processes" "Ended processes that were cleaned up after.";
     ReapedEntries "reaped_entries" "entries" "Swap entries that a killed process had reserved.";
     EngineCpuNs "engine_cpu_ns" "ns" "CPU time of kswapd, handlers and forkd of all processes.";
     TogetherNs "together_ns" "ns" "Time in which all threads of the run were on one processor.";
-    LockedBytes "mlocked_bytes" "bytes" "Locked in RAM by the processes of the run (mlock, mlockall), each at its most.";
+    LockedBytes "mlocked_bytes" "bytes" "Locked in RAM by the processes of the run (mlock, mlockall), each at its \
+        most.";
     Left "left" "processes" "Processes that left management: their pages came home.";
     Joined "joined" "processes" "Processes that joined the run, forked ones among them.";
 }

@@ -1,14 +1,18 @@
 //! Drop-behind: what a program went past in order is evicted before what it has not been at for longer.
 //!
-//! A program that goes through more memory than there is, over and over, comes to each page just after it was evicted, if the longest unused pages go first: all of them are missed, however little is too much. If those go that it has
-//! just gone past, the rest stays, and is there the next time ("most recently used", Chou and DeWitt, 1985). But what stays may be of no use any more. So both are tried: some of the evicted pages of either kind are *samples*, and it is counted how many come back
-//! (as set dueling does for caches, Qureshi and others, 2007). Where those come back more often that the program went past, the hand of the clock chooses alone.
+//! A program that goes through more memory than there is, over and over, comes to each page just after it was evicted,
+//! if the longest unused pages go first: all of them are missed, however little is too much. If those go that it has
+//! just gone past, the rest stays, and is there the next time ("most recently used", Chou and DeWitt, 1985). But what
+//! stays may be of no use any more. So both are tried: some of the evicted pages of either kind are *samples*, and it
+//! is counted how many come back (as set dueling does for caches, Qureshi and others, 2007). Where those come back more
+//! often that the program went past, the hand of the clock chooses alone.
 //!
 //! Pure state of one process. `engine::drop_behind` tells it what happens, reclaim asks it what to stage.
 
 use uswap_units::{CHUNK_PAGES, ChunkId, PageId};
 
-/// Chunks that wait at most; the oldest then stays in memory. With 8 in a budget of 32 MiB reclaim, which stages several chunks at once, mostly found none.
+/// Chunks that wait at most; the oldest then stays in memory. With 8 in a budget of 32 MiB reclaim, which stages
+/// several chunks at once, mostly found none.
 const CHUNKS: usize = 64;
 
 /// So many of the youngest are left alone, and at least one: the program may still be at them.
@@ -157,7 +161,8 @@ impl DropBehind {
         }
     }
 
-    /// The program has gone past the last page of a chunk, in order, and it all came from where it was stored. Or a huge page came, which is told by its first chunk: it is as large as several.
+    /// The program has gone past the last page of a chunk, in order, and it all came from where it was stored. Or a
+    /// huge page came, which is told by its first chunk: it is as large as several.
     pub fn note_passed(&mut self, chunk: ChunkId, chunks: usize) {
         self.at_work = (AT_WORK / chunks).max(1);
         self.in_order += chunks as u64 * CHUNK_PAGES;
@@ -268,7 +273,8 @@ impl DropBehind {
     /// What the samples say now.
     fn verdict(&self) -> Verdict {
         let [behind, by_hand] = &self.samples;
-        // A quarter of them may be chance. If the hand's come back more often than that allows, the others cannot beat them.
+        // A quarter of them may be chance. If the hand's come back more often than that allows, the others cannot beat
+        // them.
         if by_hand.judged >= JUDGED_MIN && by_hand.back * 4 >= by_hand.judged * 3 {
             return Verdict::Useful;
         }

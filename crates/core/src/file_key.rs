@@ -1,7 +1,9 @@
-//! The key that the swap file is sealed with, and how many records were sealed with it: five words of the segment's header.
+//! The key that the swap file is sealed with, and how many records were sealed with it: five words of the segment's
+//! header.
 //!
-//! Must hold: the key is random, set once before anything is written, and kept nowhere else; no number is handed out twice, so that no two records
-//! share a nonce, whoever seals them. Whoever may map the segment may read its pool too: the key gives away nothing that is not there.
+//! Must hold: the key is random, set once before anything is written, and kept nowhere else; no number is handed out
+//! twice, so that no two records share a nonce, whoever seals them. Whoever may map the segment may read its pool too:
+//! the key gives away nothing that is not there.
 
 use uswap_sync::{AtomicU64, Ordering};
 

@@ -1,6 +1,7 @@
 //! The swap files of a run: which slots are whose, which file is filled first, and how each is read and written.
 //!
-//! The slots of all files are numbered through: a swap word names a byte of that one space, and this table tells the file and the byte in the file.
+//! The slots of all files are numbered through: a swap word names a byte of that one space, and this table tells the
+//! file and the byte in the file.
 //!
 //! ```text
 //! slots   0 .. a.slots | gap | b.first .. b.first + b.slots | gap | ...      each file starts at a cluster; the gap is as long as the longest read
@@ -9,9 +10,10 @@
 //! Opening --(every process has it open)--> InUse <--(could not be emptied)-- Draining --(emptied)--> Gone
 //!    '----------------(one cannot)-----------------------------------------------------------------> Gone
 //! ```
-//! Must hold: files lie in the order of their numbers, and no read of what lies together reaches from one into the next. Only a file in use takes writes; what is in one that is drained is only read and
-//! moved; and a file that is gone keeps its number and its slots: nothing is ever written there again, so a swap word that named a place of it is told from any other. The supervisor alone changes the
-//! table; who reads it meets a file whole, or not at all.
+//! Must hold: files lie in the order of their numbers, and no read of what lies together reaches from one into the
+//! next. Only a file in use takes writes; what is in one that is drained is only read and moved; and a file that is
+//! gone keeps its number and its slots: nothing is ever written there again, so a swap word that named a place of it is
+//! told from any other. The supervisor alone changes the table; who reads it meets a file whole, or not at all.
 
 use crate::clusters::{CLUSTER_SLOTS, Search, Space};
 use uswap_sync::{AtomicU64, Ordering, fence};
@@ -37,7 +39,8 @@ const PRIORITY_SHIFT: u32 = 48;
 /// What a file lies on, as far as reading and writing it differ.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FileKind {
-    /// A disk that turns: it is filled in the order of its slots, and what lies between two pages that are wanted is read along.
+    /// A disk that turns: it is filled in the order of its slots, and what lies between two pages that are wanted is
+    /// read along.
     Rotational,
     /// Everything else: a disk without moving parts, and memory.
     SolidState,
@@ -270,7 +273,8 @@ impl<'a> SwapFiles<'a> {
     }
     fn note_change(&self) {
         self.words[CHANGES].fetch_add(1, Ordering::Release);
-        // Pairs with that in `to_follow`: either who looks at the table now sees the change, or we see next what it was before.
+        // Pairs with that in `to_follow`: either who looks at the table now sees the change, or we see next what it was
+        // before.
         fence(Ordering::SeqCst);
     }
 
@@ -283,7 +287,8 @@ impl<'a> SwapFiles<'a> {
         })
     }
 
-    /// Adds a file behind the others: `slots_max` may be numbered in all, and `clusters_start` says from where on its clusters' state may be.
+    /// Adds a file behind the others: `slots_max` may be numbered in all, and `clusters_start` says from where on its
+    /// clusters' state may be.
     pub(crate) fn add(&self, spec: FileSpec, state: FileState, slots_max: u64) -> Result<FileId, NoFile> {
         let last = self.all().last();
         let id = FileId(last.map_or(0, |last| last.id.0 + 1));

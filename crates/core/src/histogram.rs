@@ -52,7 +52,8 @@ impl<'a> Histogram<'a> {
         let buckets = self.buckets.iter().enumerate();
         buckets.map(move |(bucket, count)| (first(bucket)..=top_of(bucket), count.load(Ordering::Relaxed)))
     }
-    /// The value that `numerator` of `denominator` values do not exceed, rounded up to its bucket; 0 when nothing was counted.
+    /// The value that `numerator` of `denominator` values do not exceed, rounded up to its bucket; 0 when nothing was
+    /// counted.
     pub fn quantile(&self, numerator: u64, denominator: u64) -> u64 {
         let wanted = (self.count() * numerator).div_ceil(denominator).max(1);
         let mut seen = 0;

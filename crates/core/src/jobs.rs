@@ -7,8 +7,10 @@
 //!
 //! word: 63..24 generation   23..8 owner   7..0 state
 //! ```
-//! The generation counts how often the job was taken. Each change is made to exactly the word that the caller has looked at: a job that became another's since the look, if only for a moment, is left
-//! alone. Without that, a reaper that was interrupted between the look and the change would free the job of a process that lives; two chunks would then have one job, and a page the content of another.
+//! The generation counts how often the job was taken. Each change is made to exactly the word that the caller has
+//! looked at: a job that became another's since the look, if only for a moment, is left alone. Without that, a reaper
+//! that was interrupted between the look and the change would free the job of a process that lives; two chunks would
+//! then have one job, and a page the content of another.
 
 use crate::plant::{Plant, is_planted};
 use uswap_sync::{AtomicU64, Ordering};
@@ -140,7 +142,8 @@ impl JobWord<'_> {
         }
     }
 
-    /// Its owner is dead, if that was `dead`: nobody waits for it any more. Some: what was found is the caller's now, who gives it back and then makes the job free.
+    /// Its owner is dead, if that was `dead`: nobody waits for it any more. Some: what was found is the caller's now,
+    /// who gives it back and then makes the job free.
     #[must_use]
     pub fn reap(self, dead: MmId) -> Option<SeenJob> {
         loop {

@@ -1,14 +1,19 @@
 //! Structures and policy of uswap: where each page is, which cells and slots are in use, what to reclaim.
 //!
-//! No IO, clock, thread or allocation, and no unsafe code: every structure is a view of one slice of `AtomicU64`, on the heap in tests
-//! and in the simulator, in a memfd shared by all processes in a real run. `engine` calls it.
+//! No IO, clock, thread or allocation, and no unsafe code: every structure is a view of one slice of `AtomicU64`, on
+//! the heap in tests and in the simulator, in a memfd shared by all processes in a real run. `engine` calls it.
 //!
-//! Map: [`segment`] cuts the slice into tables. [`page_word`] and [`page_table`] say where a page is, [`swap_word`] and [`swap_table`]
-//! where its content is, [`pool`] holds compressed content in RAM, [`slots`] counts the room of the swap files, [`files`] lists them, [`file_key`] is what they are sealed with; [`clusters`] hands out entries and slots; [`store_jobs`] and [`load_jobs`] are work handed to the supervisor, [`mm`] lists the processes, [`handovers`] counts children that are being made,
-//! [`zones`] hands out frames and decides how room for large runs is made; [`budget`] and [`counters`] hold numbers, [`balance`], [`placement`], [`second_chance`] and [`write_limit`] decide from them; [`range_set`] notes ranges of one process.
+//! Map: [`segment`] cuts the slice into tables. [`page_word`] and [`page_table`] say where a page is, [`swap_word`] and
+//! [`swap_table`] where its content is, [`pool`] holds compressed content in RAM, [`slots`] counts the room of the swap
+//! files, [`files`] lists them, [`file_key`] is what they are sealed with; [`clusters`] hands out entries and slots;
+//! [`store_jobs`] and [`load_jobs`] are work handed to the supervisor, [`mm`] lists the processes, [`handovers`] counts
+//! children that are being made, [`zones`] hands out frames and decides how room for large runs is made; [`budget`] and
+//! [`counters`] hold numbers, [`balance`], [`placement`], [`second_chance`] and [`write_limit`] decide from them;
+//! [`range_set`] notes ranges of one process.
 //!
-//! Rules of shared state: no pointers. Each change that others may see is one atomic operation on one word, and what a killed process can leave
-//! behind is a leak of what it had reserved, which `reap` finds. Only [`clusters`] has locks; they name their holder, and what they guard can be made anew.
+//! Rules of shared state: no pointers. Each change that others may see is one atomic operation on one word, and what a
+//! killed process can leave behind is a leak of what it had reserved, which `reap` finds. Only [`clusters`] has locks;
+//! they name their holder, and what they guard can be made anew.
 #![no_std]
 #![forbid(unsafe_code)]
 

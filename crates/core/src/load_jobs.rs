@@ -1,7 +1,10 @@
-//! Work that processes hand to the supervisor: stored pages that will be wanted soon, to be decoded on another processor.
+//! Work that processes hand to the supervisor: stored pages that will be wanted soon, to be decoded on another
+//! processor.
 //!
-//! A job holds no reference to its entries, and the supervisor takes no lock. Each page that it decoded lies in the job with the entry and the hash of its content. The owner uses it only while a page word that it
-//! has locked names that entry, and the entry has that hash: then it is the content. What nobody came for is overwritten by the next job. The states are those of [`crate::jobs`].
+//! A job holds no reference to its entries, and the supervisor takes no lock. Each page that it decoded lies in the job
+//! with the entry and the hash of its content. The owner uses it only while a page word that it has locked names that
+//! entry, and the entry has that hash: then it is the content. What nobody came for is overwritten by the next job. The
+//! states are those of [`crate::jobs`].
 
 use crate::jobs::{JobState, JobWord, SeenJob};
 use crate::plant::{Plant, is_planted};
@@ -83,7 +86,8 @@ impl<'a> LoadJobs<'a> {
         Some((number, job.word().change(seen, JobState::Working)?))
     }
 
-    /// Takes a job to be filled: a free one, or one that was done before `old_ns` and that nobody came for; whose that was, and what was asked for then.
+    /// Takes a job to be filled: a free one, or one that was done before `old_ns` and that nobody came for; whose that
+    /// was, and what was asked for then.
     pub fn take(&self, mm: MmId, old_ns: u64) -> Option<(LoadJob<'a>, SeenJob, Unused)> {
         let take = |from: JobState| {
             move |job: LoadJob<'a>| {
@@ -146,7 +150,8 @@ impl<'a> LoadJob<'a> {
         let [id, low, high] = core::array::from_fn(|word| self.ids(index)[word].load(Ordering::Relaxed));
         (SwapId(id as u32), u128::from(high) << 64 | u128::from(low))
     }
-    /// Copies the content of entry `id`, whose hash is this, if it is there; while the owner reads, in the state that was `seen` then. False also if it lost the job while it copied.
+    /// Copies the content of entry `id`, whose hash is this, if it is there; while the owner reads, in the state that
+    /// was `seen` then. False also if it lost the job while it copied.
     pub fn copy_page(
         self,
         seen: SeenJob,

@@ -1,6 +1,7 @@
 //! Every interleaving of two or three short tasks on the shared words, with the memory model of the language.
 //!
-//! Run: `RUSTFLAGS="--cfg loom" cargo test -p uswap-core --release loom`. Each model is a few operations, so that all of them end within a minute.
+//! Run: `RUSTFLAGS="--cfg loom" cargo test -p uswap-core --release loom`. Each model is a few operations, so that all
+//! of them end within a minute.
 
 mod clusters;
 mod handovers;

@@ -1,6 +1,7 @@
 //! Records of the managed processes.
 //!
-//! A record is taken by the process itself when its agent starts (or by its parent at fork) and given back by the supervisor when the process is gone.
+//! A record is taken by the process itself when its agent starts (or by its parent at fork) and given back by the
+//! supervisor when the process is gone.
 //! ```text
 //! word 0: state(8) | in whose hands + 1(16) | pid(32)      1: root table      2: unused      3: resident pages (measured)
 //!      4: staged pages   5: shared pages   6: fork generation   7: pages under management   8: parent record + 1
@@ -41,12 +42,14 @@ pub const fn lock_byte(mm: MmId) -> u64 {
 /// The byte whose lock the supervisor holds.
 pub const SUPERVISOR_LOCK_BYTE: u64 = 1 << 32;
 
-/// Who works on a record that is being filled in or cleaned up. In the same word as the state, so that a record is never without one.
+/// Who works on a record that is being filled in or cleaned up. In the same word as the state, so that a record is
+/// never without one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Hands {
     /// The process that the record will be of. It holds the lock of the record.
     Process,
-    /// The process of another record: a parent that forks, or gives up a child. When that is cleaned up, so is this one.
+    /// The process of another record: a parent that forks, or gives up a child. When that is cleaned up, so is this
+    /// one.
     Mm(MmId),
     /// The supervisor, or a test, which live as long as the run.
     Run,
@@ -137,8 +140,8 @@ impl<'a> MmTable<'a> {
     pub fn take(&self, hands: Hands) -> Option<MmRecord<'a>> {
         self.take_with_lock(hands, |_| true, |_| ())
     }
-    /// Takes a free record whose lock `try_lock` got; `unlock` gives up the lock of one that was taken meanwhile. So who
-    /// finds a record in the hands of a process, and its lock free, knows that this process is gone.
+    /// Takes a free record whose lock `try_lock` got; `unlock` gives up the lock of one that was taken meanwhile. So
+    /// who finds a record in the hands of a process, and its lock free, knows that this process is gone.
     pub fn take_with_lock(
         &self,
         hands: Hands,
@@ -167,7 +170,8 @@ impl<'a> MmTable<'a> {
     }
     /// Whether all who read swap files have this one open, which was in the table before.
     ///
-    /// Only who lives is asked: a forked child is read for by its parent until it lives itself, and who says that it lives looks at the table afterwards.
+    /// Only who lives is asked: a forked child is read for by its parent until it lives itself, and who says that it
+    /// lives looks at the table afterwards.
     pub fn have_open(&self, file: FileId) -> HaveOpen {
         self.look_for(|held| match held {
             held if held.refused(file) => Some(HaveOpen::Refused),
@@ -299,7 +303,8 @@ impl MmRecord<'_> {
     pub fn set_root(&self, root: TableId) {
         self.words[1].store(u64::from(root.0), Ordering::Release);
     }
-    /// Which of all processes that ever took a record it is: no two have the same, though they have the same record one after the other.
+    /// Which of all processes that ever took a record it is: no two have the same, though they have the same record one
+    /// after the other.
     pub fn number(&self) -> u64 {
         self.words[10].load(Ordering::Relaxed)
     }
@@ -342,7 +347,8 @@ impl MmRecord<'_> {
     pub fn pass_up_to(&self, passed: u64) {
         self.words[19].fetch_max(passed, Ordering::Relaxed);
     }
-    /// So many more of its threads wait for a page: their faults were read. Who dies in between takes the count along, since the record ends with the process.
+    /// So many more of its threads wait for a page: their faults were read. Who dies in between takes the count along,
+    /// since the record ends with the process.
     pub fn begin_waits(&self, count: u64) {
         self.words[24].fetch_add(count, Ordering::Relaxed);
     }
@@ -379,12 +385,14 @@ impl MmRecord<'_> {
     plain_fields! {
         3 resident_pages set_resident_pages "Resident anonymous pages, as last measured.";
         4 staged_pages set_staged_pages "Pages in its arena.";
-        5 shared_pages set_shared_pages "Resident pages that it shares with a forked relative and that are counted elsewhere.";
+        5 shared_pages set_shared_pages "Resident pages that it shares with a forked relative and that are counted \
+            elsewhere.";
         6 fork_generation set_fork_generation "Counts forks: above 0, pages may be marked shared.";
         7 managed_pages set_managed_pages "Pages of address space under management.";
         8 parent set_parent "Record of the process that forked it, + 1; 0: none.";
         20 looked_at_ns set_looked_at_ns "When its kswapd looked last whether there is something to do.";
-        21 has_nothing_until_ns set_has_nothing_until_ns "Until then nothing can be reclaimed from it, as far as is known.";
+        21 has_nothing_until_ns set_has_nothing_until_ns "Until then nothing can be reclaimed from it, as far as is \
+            known.";
         22 protected_pages set_protected_pages "Pages of it that are not reclaimed while others have something.";
         23 weight set_weight "Its weight in reclaim; 0: the default.";
     }

@@ -1,4 +1,5 @@
-//! Tests of each structure against a simple model: lists of operations, compared after every step; and short races of real threads.
+//! Tests of each structure against a simple model: lists of operations, compared after every step; and short races of
+//! real threads.
 //!
 //! The operands of an operation are taken modulo what exists, so that shrinking keeps a list meaningful.
 

@@ -1,10 +1,10 @@
 //! Page tables: four levels of 512 words, as the processor's, in pages of the segment.
 //!
-//! A leaf covers one block (2 MiB) of a process. Table pages are owned: an owner word says which process uses a page, so the pages of a dead process
-//! are found by looking through the owner words.
+//! A leaf covers one block (2 MiB) of a process. Table pages are owned: an owner word says which process uses a page,
+//! so the pages of a dead process are found by looking through the owner words.
 //!
-//! Must hold: tables are allocated and freed only with the gate of their process exclusive (or by the reaper, when it is dead).
-//! Callers: `engine`.
+//! Must hold: tables are allocated and freed only with the gate of their process exclusive (or by the reaper, when it
+//! is dead). Callers: `engine`.
 
 use crate::page_word::{PageSlot, PageWord, Stageable};
 use uswap_sync::{AtomicU64, Ordering};
@@ -232,8 +232,9 @@ impl<'a> PageTable<'a> {
         (first < range.end).then_some(first)
     }
 
-    /// Unhooks and frees leaves in `range` of which every word is 0, unless they are needed for their holds: a range that is still mapped may not lose them. Only with the gate
-    /// exclusive: then nobody is between walking and locking, and a locked word is not 0.
+    /// Unhooks and frees leaves in `range` of which every word is 0, unless they are needed for their holds: a range
+    /// that is still mapped may not lose them. Only with the gate exclusive: then nobody is between walking and
+    /// locking, and a locked word is not 0.
     pub fn free_empty_leaves(&self, range: PageRange, needed: impl Fn(&Leaf<'_>) -> bool) {
         let mut at = range.start;
         while let Some(leaf) = self.next_leaf(at) {
@@ -290,14 +291,16 @@ impl<'a> Leaf<'a> {
         let leaf = *self;
         (start..end).map(move |index| (leaf.first.plus(index), leaf.slot_at(index)))
     }
-    /// Chunk `chunk_in_block` (0..8) may not be staged for [`HOLD_TICKS`] from `now_tick` on. Only with the gate exclusive.
+    /// Chunk `chunk_in_block` (0..8) may not be staged for [`HOLD_TICKS`] from `now_tick` on. Only with the gate
+    /// exclusive.
     pub fn hold(&self, chunk_in_block: u32, now_tick: u64) {
         let shift = chunk_in_block * 8;
         let until = Self::tick_byte(now_tick + HOLD_TICKS);
         let seen = self.holds.load(Ordering::Relaxed);
         self.holds.store((seen & !(0xFF << shift)) | (until << shift), Ordering::Release);
     }
-    /// True while the chunk may not be staged. A time that is over may look like one to come when the byte has gone round (32 s): then the chunk waits once more.
+    /// True while the chunk may not be staged. A time that is over may look like one to come when the byte has gone
+    /// round (32 s): then the chunk waits once more.
     pub fn is_held(&self, chunk_in_block: u32, now_tick: u64) -> bool {
         let until = (self.holds.load(Ordering::Acquire) >> (chunk_in_block * 8)) & 0xFF;
         // 0 means "never held".

@@ -9,13 +9,15 @@
 //! * `PINNED`: never evicted (thread control blocks, for instance).
 //! * `LOCKED`: one engine task works on the page; only it changes state, frame and swap id.
 //! * `REMOVED`: an event dropped the page while it was locked; the holder of the lock cleans up.
-//! * frame, of a fresh page: 1 if nothing is mapped there. A touch will be a fault: there is nothing to stage until then.
+//! * frame, of a fresh page: 1 if nothing is mapped there. A touch will be a fault: there is nothing to stage until
+//!   then.
 //! * frame, of a present page: whether it is protected, and which evictor has it; see `in_place`.
 //! * frame, of a swapped page: when it went, on the clock of [`Takings`](crate::takings::Takings).
-//! * heat: how often in a row the page was touched while it was staged, up to 3. rest: so many more times the hand of staging passes it by.
+//! * heat: how often in a row the page was touched while it was staged, up to 3. rest: so many more times the hand of
+//!   staging passes it by.
 //!
-//! Must hold: the newest content of a managed page is where the state says, and nowhere else.
-//! Callers: `engine` only. Walking to a word and locking it happens under the gate, so a leaf is never freed in between.
+//! Must hold: the newest content of a managed page is where the state says, and nowhere else. Callers: `engine` only.
+//! Walking to a word and locking it happens under the gate, so a leaf is never freed in between.
 
 mod in_place;
 
@@ -133,7 +135,8 @@ impl PageWord {
         ((self.0 & REST_MASK) >> REST_SHIFT) as u32
     }
 
-    /// The warmth of the page at its next place; a swapped page that stays where it is keeps its time. Staged -> present: it was touched, and is left alone for 1, 3 or 7 rounds of the hand.
+    /// The warmth of the page at its next place; a swapped page that stays where it is keeps its time. Staged ->
+    /// present: it was touched, and is left alone for 1, 3 or 7 rounds of the hand.
     const fn warmth_at(self, next: Place) -> u64 {
         match (self.place(), next) {
             (Place::Staged(_), Place::Present) => {
@@ -200,7 +203,8 @@ pub enum TryLock {
 pub enum Commit {
     /// The new place is visible and the lock is given back.
     Done,
-    /// An event dropped the page meanwhile. The lock is still held: release what the page had, then call `finish_removed`.
+    /// An event dropped the page meanwhile. The lock is still held: release what the page had, then call
+    /// `finish_removed`.
     Removed(PageWord),
 }
 
@@ -225,8 +229,8 @@ pub enum Afterwards {
     Unmanaged,
 }
 
-/// Which chunks of a block may have a page to stage, bit i for chunk i. Who makes a word stageable sets the bit of its chunk afterwards; who looks for such
-/// pages clears it before. So a bit that is clear means that nobody needs to look.
+/// Which chunks of a block may have a page to stage, bit i for chunk i. Who makes a word stageable sets the bit of its
+/// chunk afterwards; who looks for such pages clears it before. So a bit that is clear means that nobody needs to look.
 ///
 /// One bit more says whether single pages came to the block since all of it left as one huge page.
 #[derive(Clone, Copy)]
@@ -253,7 +257,8 @@ impl Stageable<'_> {
     pub fn note_left_as_one(self) {
         self.0.fetch_or(LEFT_AS_ONE, Ordering::Relaxed);
     }
-    /// True if all of it left as one, and nothing has come back since: all of it may come back as one. A hint; the kernel may see it otherwise.
+    /// True if all of it left as one, and nothing has come back since: all of it may come back as one. A hint; the
+    /// kernel may see it otherwise.
     pub fn has_left_as_one(self) -> bool {
         self.0.load(Ordering::Relaxed) & LEFT_AS_ONE != 0
     }
@@ -265,7 +270,8 @@ impl Stageable<'_> {
     }
 }
 
-/// One word in a leaf, with the changes it may make. Each is one atomic operation; what makes the page stageable is noted for its chunk.
+/// One word in a leaf, with the changes it may make. Each is one atomic operation; what makes the page stageable is
+/// noted for its chunk.
 #[derive(Clone, Copy)]
 pub struct PageSlot<'a> {
     pub(crate) word: &'a AtomicU64,
@@ -317,7 +323,8 @@ impl PageSlot<'_> {
         self.commit_as(|seen| PageWord(seen.with(Place::Swapped, Some(swap)).0 & !FRAME_MASK | time))
     }
 
-    /// Locked and staged -> unlocked and present, as warm as it was: it came back because another page of its huge page was touched.
+    /// Locked and staged -> unlocked and present, as warm as it was: it came back because another page of its huge page
+    /// was touched.
     pub fn commit_along(self) -> Commit {
         self.commit_as(|seen| {
             let warmth = seen.0 & (HEAT_MASK | REST_MASK);
@@ -325,7 +332,8 @@ impl PageSlot<'_> {
         })
     }
 
-    /// Locked -> unlocked and known to be a hole, if nothing was ever put there. The caller has found nothing mapped while it held the lock, in a range that is registered.
+    /// Locked -> unlocked and known to be a hole, if nothing was ever put there. The caller has found nothing mapped
+    /// while it held the lock, in a range that is registered.
     pub fn commit_hole(self) -> Commit {
         self.commit_as(|seen| match seen.place() {
             Place::Fresh => PageWord(seen.with(Place::Fresh, seen.swap()).0 | HOLE),
@@ -359,7 +367,8 @@ impl PageSlot<'_> {
         }
     }
 
-    /// Locked and removed -> unlocked and fresh (or unmanaged, if the range is gone). The caller has released everything the page had.
+    /// Locked and removed -> unlocked and fresh (or unmanaged, if the range is gone). The caller has released
+    /// everything the page had.
     pub fn finish_removed(self) {
         let mut seen = PageWord(self.word.load(Ordering::Relaxed));
         loop {
@@ -376,7 +385,8 @@ impl PageSlot<'_> {
 
     /// An event dropped the page. Only the event processor calls it, with the gate exclusive.
     ///
-    /// `AcqRel`: acquires what the last `commit` released, since the caller frees it; releases for the holder of the lock.
+    /// `AcqRel`: acquires what the last `commit` released, since the caller frees it; releases for the holder of the
+    /// lock.
     pub fn remove(self, afterwards: Afterwards) -> Remove {
         let mut seen = PageWord(self.word.load(Ordering::Relaxed));
         loop {
@@ -452,7 +462,8 @@ impl PageSlot<'_> {
         true
     }
 
-    /// Takes an unlocked word out (mremap moves it elsewhere). None while it is locked; `Some` of an unmanaged word is possible.
+    /// Takes an unlocked word out (mremap moves it elsewhere). None while it is locked; `Some` of an unmanaged word is
+    /// possible.
     pub fn take(self) -> Option<PageWord> {
         let mut seen = self.word.load(Ordering::Relaxed);
         loop {
@@ -466,8 +477,8 @@ impl PageSlot<'_> {
         }
     }
 
-    /// Puts a taken (or, at fork, copied) word where nothing is. False if something is there: a task still holds the lock of what was unmapped
-    /// here, and the caller waits for it without the gate.
+    /// Puts a taken (or, at fork, copied) word where nothing is. False if something is there: a task still holds the
+    /// lock of what was unmapped here, and the caller waits for it without the gate.
     ///
     /// `Release` pairs with `load` and `try_lock`.
     #[must_use]

@@ -1,8 +1,9 @@
 //! Where the threads of a run may be: on all processors, or together on one while they mostly wait for each other.
 //!
-//! A fault that a handler serves takes two wake-ups. Across processors they cost several times as much as on one (ADR 0004), and reclaim on another processor must
-//! interrupt the one that runs the program to flush its TLB. Whether that outweighs what a second processor does, differs between machines and programs, so it is measured: the
-//! supervisor counts the pages that faults brought in both placements by turns ([`Trials`]) and keeps the better one.
+//! A fault that a handler serves takes two wake-ups. Across processors they cost several times as much as on one (ADR
+//! 0004), and reclaim on another processor must interrupt the one that runs the program to flush its TLB. Whether that
+//! outweighs what a second processor does, differs between machines and programs, so it is measured: the supervisor
+//! counts the pages that faults brought in both placements by turns ([`Trials`]) and keeps the better one.
 //!
 //! [`Placement`] is what processes see of it, in shared words:
 //! ```text
@@ -15,7 +16,8 @@
 //!      v                    v          let_go
 //!    LEFT            LEFT | processor ------> LEFT    LEFT is never taken back, and nothing leads from LEFT to a processor.
 //! ```
-//! Both are in one word so that neither side passes the other: of `place_on` and `leave_to_programs` one comes first, and the other sees it.
+//! Both are in one word so that neither side passes the other: of `place_on` and `leave_to_programs` one comes first,
+//! and the other sees it.
 
 use uswap_sync::{AtomicU64, Ordering};
 
@@ -40,10 +42,12 @@ pub struct Placement<'a> {
 impl Placement<'_> {
     /// The processor that all share. None: the supervisor moves nobody, each runs where it likes.
     pub fn together(&self) -> Option<u32> {
-        // Acquire pairs with `place_on`: the processors of the run are known. And with `let_go`: the last thread has been moved.
+        // Acquire pairs with `place_on`: the processors of the run are known. And with `let_go`: the last thread has
+        // been moved.
         named(self.words[TOGETHER].load(Ordering::Acquire))
     }
-    /// Says that all share a processor, if they may. Before the first thread is moved there, and before each later walk that moves others there.
+    /// Says that all share a processor, if they may. Before the first thread is moved there, and before each later walk
+    /// that moves others there.
     pub fn place_on(&self, cpu: u32) -> PlaceOn {
         let placed = u64::from(cpu) + 1;
         // Release pairs with `together`.
@@ -58,8 +62,8 @@ impl Placement<'_> {
         // Release pairs with `together` and `leave_to_programs`.
         self.words[TOGETHER].fetch_and(LEFT, Ordering::Release);
     }
-    /// Notes that programs of the run place their threads themselves: from then on nobody else begins to. The processor that all share until the supervisor has let go:
-    /// a thread that is placed before that may be moved.
+    /// Notes that programs of the run place their threads themselves: from then on nobody else begins to. The processor
+    /// that all share until the supervisor has let go: a thread that is placed before that may be moved.
     #[must_use]
     pub fn leave_to_programs(&self) -> Option<u32> {
         // Acquire pairs with `let_go`.
@@ -157,7 +161,8 @@ const GAIN_PERCENT_MIN: u64 = 110;
 /// One epoch of each says enough when one of them brings half as much again.
 const CLEAR_PERCENT: u64 = 150;
 
-/// Epochs from one trial to the next: half a second at first, since what a program does when it begins says little of what comes; twice as many after each that said the same again.
+/// Epochs from one trial to the next: half a second at first, since what a program does when it begins says little of
+/// what comes; twice as many after each that said the same again.
 const HOLD_EPOCHS: u32 = 10;
 const HOLD_TOGETHER_MAX: u32 = 160;
 const HOLD_SPREAD_MAX: u32 = 320;

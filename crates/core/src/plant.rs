@@ -1,11 +1,13 @@
-//! Bugs that tests under a model checker switch on, to show that it finds them. In every other build each question here is answered with a constant "no".
+//! Bugs that tests under a model checker switch on, to show that it finds them. In every other build each question here
+//! is answered with a constant "no".
 
 /// One bug.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Plant {
     /// A weakened memory ordering: `publish` makes an entry visible before its hash and its content.
     PublishRelaxed,
-    /// A dropped second look: who frees a slot clears its bit, though an audit may have done that, and somebody else owns the slot by now.
+    /// A dropped second look: who frees a slot clears its bit, though an audit may have done that, and somebody else
+    /// owns the slot by now.
     FreeWithoutLook,
     /// A change of a job compares its state, and not whose it is and which use of it.
     ChangeByState,
@@ -13,7 +15,8 @@ pub(crate) enum Plant {
     ReapLooksTwice,
     /// A weakened ordering: who copies a page that is written anew may not see that the job was taken.
     PageRelaxed,
-    /// A dropped barrier between naming a new entry and the look whether the words are being copied for a child, and on the other side.
+    /// A dropped barrier between naming a new entry and the look whether the words are being copied for a child, and on
+    /// the other side.
     NoBarrier,
     /// A dropped second look: who falls asleep looks for requests and then notes that it sleeps, in two steps.
     SleepWithoutLook,
@@ -26,7 +29,8 @@ std::thread_local! {
     static PLANTED: core::cell::Cell<Option<Plant>> = const { core::cell::Cell::new(None) };
 }
 
-/// A bug is there as long as this value, for the test on this thread: the model checker runs all threads of a model there.
+/// A bug is there as long as this value, for the test on this thread: the model checker runs all threads of a model
+/// there.
 #[cfg(all(test, any(loom, shuttle)))]
 #[must_use]
 pub(crate) struct Planted;

@@ -1,17 +1,17 @@
 //! The pool: compressed pages in RAM, shared by all processes of a run.
 //!
-//! Memory is cut into zspages of 32 KiB; a zspage has cells of one size class. A cell starts with a header word.
-//! A process allocates only in zspages that it owns; anyone may free. An unowned zspage with room is offered in a bitmap of its class; one without used
-//! cells goes back to the system.
+//! Memory is cut into zspages of 32 KiB; a zspage has cells of one size class. A cell starts with a header word. A
+//! process allocates only in zspages that it owns; anyone may free. An unowned zspage with room is offered in a bitmap
+//! of its class; one without used cells goes back to the system.
 //!
 //! ```text
 //! state word of a zspage: 63..48 owner+1   47..40 cells-per-zspage   39..32 state   31..0 used cells
 //! header of a cell:       63..48 owner+1 while reserved, 0 once written   47..32 length   31..0 swap id
 //! ```
-//! Must hold: a bit in the cell map is set by the owner only, and cleared by who took the cell's name out of the swap word.
-//! The used count is never below the number of bits: it is raised before a bit is set and lowered after it is cleared. A process killed in
-//! between leaves it one too high, and that zspage is not given back; one too low would give back cells in use.
-//! Bitmaps of offers are hints: the state word is the truth.
+//! Must hold: a bit in the cell map is set by the owner only, and cleared by who took the cell's name out of the swap
+//! word. The used count is never below the number of bits: it is raised before a bit is set and lowered after it is
+//! cleared. A process killed in between leaves it one too high, and that zspage is not given back; one too low would
+//! give back cells in use. Bitmaps of offers are hints: the state word is the truth.
 
 pub mod compaction;
 
@@ -26,7 +26,8 @@ const HEADER_BYTES: usize = 8;
 /// Words of the cell map of one zspage.
 pub(crate) const MAP_WORDS: usize = 4;
 
-/// Cells per zspage of each size class, from large cells to small ones. 7 cells of 4680 bytes take an uncompressed page.
+/// Cells per zspage of each size class, from large cells to small ones. 7 cells of 4680 bytes take an uncompressed
+/// page.
 const CLASS_CELLS: [u32; CLASS_COUNT] = [
     7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 22, 24, 26, 28, 31, 34, 38, 42, 47, 53, 60, 69, 80,
     96, 120, 160, 256,
@@ -175,7 +176,8 @@ impl<'a> Pool<'a> {
         let state = &self.states[zspage.0 as usize];
         let cells = Self::cells(state.load(Ordering::Relaxed));
         for (index, word) in self.map(zspage).iter().enumerate() {
-            // Acquire pairs with `free`: the last reader of the cell is done with it. Only we set bits, so it is still clear.
+            // Acquire pairs with `free`: the last reader of the cell is done with it. Only we set bits, so it is still
+            // clear.
             let seen = word.load(Ordering::Acquire);
             let cell = index as u32 * 64 + (!seen).trailing_zeros();
             if seen != u64::MAX && cell < cells {
@@ -193,7 +195,8 @@ impl<'a> Pool<'a> {
         (mm.0 as u64 + 1) << OWNER_SHIFT
     }
 
-    /// Gives up the right to allocate in a zspage, if it is still full: who frees a cell afterwards offers it. False: there is room again.
+    /// Gives up the right to allocate in a zspage, if it is still full: who frees a cell afterwards offers it. False:
+    /// there is room again.
     fn disown_full(&self, zspage: ZspageId) -> bool {
         let state = &self.states[zspage.0 as usize];
         // Acquire pairs with `free`: who sees the lower count finds the cleared bit.
@@ -330,15 +333,16 @@ impl<'a> Pool<'a> {
         padded[..rest.len()].copy_from_slice(rest);
         let last = (!rest.is_empty()).then_some(&padded);
         for (word, bytes) in words[1..].iter().zip(whole.iter().chain(last)) {
-            // Release pairs with `read`: who copies these bytes for the blob that was here before finds it gone from the swap word.
+            // Release pairs with `read`: who copies these bytes for the blob that was here before finds it gone from
+            // the swap word.
             word.store(u64::from_le_bytes(*bytes), Ordering::Release);
         }
         // From here on a reaper leaves the cell alone, since any process may be freeing it: publish next.
         words[0].store(u64::from(swap.0) | ((content.len() as u64) << 32), Ordering::Release);
     }
 
-    /// Copies `length` bytes of a cell out. The cell may be freed and written by others meanwhile: the caller checks the swap word or the
-    /// content hash afterwards, and treats the bytes as garbage if they do not agree.
+    /// Copies `length` bytes of a cell out. The cell may be freed and written by others meanwhile: the caller checks
+    /// the swap word or the content hash afterwards, and treats the bytes as garbage if they do not agree.
     pub fn read(&self, blob: BlobId, length: usize, out: &mut [u8]) -> bool {
         if blob.zspage().0 >= self.zspage_count() {
             return false;
@@ -411,8 +415,9 @@ impl<'a> Pool<'a> {
         zspage.0 as u64 * ZSPAGE_BYTES as u64
     }
 
-    /// Takes over what a dead process owned: frees cells that it reserved and did not write, and offers the rest to the others.
-    /// `release` gives the memory of an empty zspage back. What others reserved there before, or free just now, is theirs.
+    /// Takes over what a dead process owned: frees cells that it reserved and did not write, and offers the rest to the
+    /// others. `release` gives the memory of an empty zspage back. What others reserved there before, or free just now,
+    /// is theirs.
     pub fn reap(&self, mm: MmId, mut release: impl FnMut(ZspageId)) {
         let used = self.fresh.load(Ordering::Acquire).min(self.states.len() as u64);
         for zspage in (0..used as u32).map(ZspageId) {

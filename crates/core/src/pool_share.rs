@@ -1,13 +1,17 @@
 //! How much of the budget the pool should have, from what faults were seen to cost.
 //!
-//! All pages are one stack, the latest used on top: those that are mapped, then what is in the pool, then what is in the file. A fault comes from a *depth*: the pages that are mapped, and those that were stored
-//! after it and are not back. With another division the same fault would have come from the same depth; so for each size of the pool one can say how many faults there would not have been, and how many would have
-//! come from the pool and from the file. (Mattson, Gecsei, Slutz and Traiger, "Evaluation techniques for storage hierarchies", 1970.)
+//! All pages are one stack, the latest used on top: those that are mapped, then what is in the pool, then what is in
+//! the file. A fault comes from a *depth*: the pages that are mapped, and those that were stored after it and are not
+//! back. With another division the same fault would have come from the same depth; so for each size of the pool one can
+//! say how many faults there would not have been, and how many would have come from the pool and from the file.
+//! (Mattson, Gecsei, Slutz and Traiger, "Evaluation techniques for storage hierarchies", 1970.)
 //!
-//! What is known of a fault is its reuse distance: how many pages were stored after it, those included that came back and were stored again. How many of the last so many are still out follows from
-//! how soon pages come back (as Denning and Schwartz reckon the size of a working set, 1972).
+//! What is known of a fault is its reuse distance: how many pages were stored after it, those included that came back
+//! and were stored again. How many of the last so many are still out follows from how soon pages come back (as Denning
+//! and Schwartz reckon the size of a working set, 1972).
 //!
-//! What is not used in that order makes this an estimate; what was seen counts half after two seconds, and the limit goes in small steps.
+//! What is not used in that order makes this an estimate; what was seen counts half after two seconds, and the limit
+//! goes in small steps.
 
 use crate::histogram::BUCKETS;
 use crate::reuse::BUDGET_PARTS;
@@ -25,7 +29,8 @@ const LEFT: f64 = 0.966;
 const GAIN_MIN: f64 = 1.03;
 const GAIN_FAST: f64 = 1.2;
 
-/// A pool of less than half the budget must be so much cheaper, to get there and to stay there: what is written must be read again if this was wrong, and programs have phases.
+/// A pool of less than half the budget must be so much cheaper, to get there and to stay there: what is written must be
+/// read again if this was wrong, and programs have phases.
 const MARGIN_SMALL: f64 = 1.3;
 const MARGIN_STAY: f64 = 1.15;
 
@@ -89,7 +94,8 @@ impl Default for Share {
 }
 
 impl Share {
-    /// Counts what was seen since the look before; `returns` in the order of their distances, a bucket of the histogram each.
+    /// Counts what was seen since the look before; `returns` in the order of their distances, a bucket of the histogram
+    /// each.
     pub fn note(&mut self, now: Division, faults: Faults, returns: impl Iterator<Item = Returns>) {
         self.depths.iter_mut().for_each(|count| *count *= LEFT);
         let older = |before: f64, new: u64| before * LEFT + new as f64;
@@ -227,7 +233,9 @@ mod tests {
     };
     const BOUNDS: RangeInclusive<u64> = 6 * MIB..=51 * MIB;
 
-    /// A program that comes for the pages of some places by turns: place `depth` MiB down in the order of its last uses, so many times at each look. Where the pool's limit ends that begins at a half; the pool holds three times its size.
+    /// A program that comes for the pages of some places by turns: place `depth` MiB down in the order of its last
+    /// uses, so many times at each look. Where the pool's limit ends that begins at a half; the pool holds three times
+    /// its size.
     fn ends(depths: &[(u64, u64)], on_staged: u64) -> u64 {
         let (mut share, mut limit) = (Share::default(), 32 * MIB);
         for _ in 0..200 {
@@ -271,7 +279,8 @@ mod tests {
         assert_eq!(ends(&[(100, 1)], 0), 32, "and one fault from far away is nothing");
     }
 
-    /// Pages of a program that uses all its memory alike come back from exponential distances. It is only so deep as there are pages.
+    /// Pages of a program that uses all its memory alike come back from exponential distances. It is only so deep as
+    /// there are pages.
     #[test]
     fn what_is_used_alike_lies_no_deeper_than_there_are_pages() {
         let (mut share, faults_a_look) = (Share::default(), 100_000.0);

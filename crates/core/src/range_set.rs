@@ -1,4 +1,5 @@
-//! A few ranges of pages that any thread of a process may add, look at and take out, without locks. Private to a process, and `const`: it is made for statics.
+//! A few ranges of pages that any thread of a process may add, look at and take out, without locks. Private to a
+//! process, and `const`: it is made for statics.
 
 use crate::page_table::PAGES_MAX;
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -6,7 +7,8 @@ use uswap_units::{PageId, PageRange};
 
 const PAGES_BITS: u32 = 28;
 
-/// Ranges of up to 1 TiB each. Each is one word, the number of its first page and in the low 28 bits how many pages (0: none), so that a range is never seen half.
+/// Ranges of up to 1 TiB each. Each is one word, the number of its first page and in the low 28 bits how many pages (0:
+/// none), so that a range is never seen half.
 pub struct RangeSet<const PLACES: usize>([AtomicU64; PLACES]);
 
 /// The place of a range in its set.
@@ -66,7 +68,8 @@ impl<const PLACES: usize> RangeSet<PLACES> {
         self.0.iter().filter_map(|place| unpack(place.load(Ordering::Acquire)))
     }
 
-    /// Takes `range` out of every range in it. What stays of one that it cuts in two, and finds no second place, stays whole.
+    /// Takes `range` out of every range in it. What stays of one that it cuts in two, and finds no second place, stays
+    /// whole.
     pub fn subtract(&self, range: PageRange) {
         for place in &self.0 {
             let word = place.load(Ordering::Acquire);

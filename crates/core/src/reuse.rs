@@ -1,7 +1,8 @@
 //! Reuse distances: how many pages were stored between the time a page was stored and the time its program came for it.
 //!
-//! With room for so many pages more it would still have been there. That is the refault distance of Linux ("workingset"); here the distances of all faults on stored pages are counted, so that one can see what
-//! any other division of RAM would have cost: [`crate::pool_share`].
+//! With room for so many pages more it would still have been there. That is the refault distance of Linux
+//! ("workingset"); here the distances of all faults on stored pages are counted, so that one can see what any other
+//! division of RAM would have cost: [`crate::pool_share`].
 //!
 //! Callers: the engine notes pages that go and come; the supervisor reads the distances.
 
@@ -12,7 +13,8 @@ use uswap_units::{Bytes, PAGE_BYTES};
 /// Distances are counted in parts of the budget, of which it has so many.
 pub const BUDGET_PARTS: u64 = 256;
 
-/// A time on the clock, as the word of a page keeps it: 20 bits. A page that nobody comes for while 256 budgets are stored seems young again.
+/// A time on the clock, as the word of a page keeps it: 20 bits. A page that nobody comes for while 256 budgets are
+/// stored seems young again.
 pub const TIME_BITS: u32 = 20;
 const TIME_MASK: u64 = (1 << TIME_BITS) - 1;
 /// Units of that time in a part of the budget.

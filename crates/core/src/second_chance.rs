@@ -1,14 +1,20 @@
-//! A rule by which old blobs could go to the swap file before the pool's limit asks for it, and which pages that came back belong into the pool.
+//! A rule by which old blobs could go to the swap file before the pool's limit asks for it, and which pages that came
+//! back belong into the pool.
 //!
-//! Today the experiment uses it (`cargo xtask second-chance`). In the engine the pool's limit drives write-back: what this rule did there is measured in docs/adr/0015.
+//! Today the experiment uses it (`cargo xtask second-chance`). In the engine the pool's limit drives write-back: what
+//! this rule did there is measured in docs/adr/0015.
 //!
-//! Every blob has a second chance: its referenced bit, which a store sets and the hand takes away. This module says how far the hand goes, and what a page says that comes back from the file.
+//! Every blob has a second chance: its referenced bit, which a store sets and the hand takes away. This module says how
+//! far the hand goes, and what a page says that comes back from the file.
 //!
-//! * *Absence.* While blobs are written they are counted, and the mark of a page says what the count was when it was written. What comes back before as many others were written as the pool
-//!   holds, would have been found there in a pool without that haste: it came back *early*.
-//! * *Credit.* Each page that somebody asked for and that came back early spares some blobs that would have been written, as many as its read cost loads from the pool. So no more than that part of
-//!   what is written comes back early. Pages that came along with others give credit when they are used, not before.
-//! * *Pressure.* The hand passes the same part of the blobs that reclaim takes of the pages in RAM, twice that, as Linux does it; the better blobs compress, the fewer, since less is gained.
+//! * *Absence.* While blobs are written they are counted, and the mark of a page says what the count was when it was
+//!   written. What comes back before as many others were written as the pool holds, would have been found there in a
+//!   pool without that haste: it came back *early*.
+//! * *Credit.* Each page that somebody asked for and that came back early spares some blobs that would have been
+//!   written, as many as its read cost loads from the pool. So no more than that part of what is written comes back
+//!   early. Pages that came along with others give credit when they are used, not before.
+//! * *Pressure.* The hand passes the same part of the blobs that reclaim takes of the pages in RAM, twice that, as
+//!   Linux does it; the better blobs compress, the fewer, since less is gained.
 //!
 //! Pure: who calls it says what was counted. There is one [`Hand`] in a run, so no two shrinkers spend the same credit.
 //! Facts: zswap of Linux 6.12 has the bit, counts all pages that come from the disk, and spares one entry for each.
@@ -59,9 +65,11 @@ impl WriteClock {
         Mark::from_bits(written >> self.shift)
     }
 
-    /// Whether what was written at `mark` is early if it comes back now, when so many are written and the pool has so many entries.
+    /// Whether what was written at `mark` is early if it comes back now, when so many are written and the pool has so
+    /// many entries.
     ///
-    /// What was away for more than a round of the clock looks younger: of those pages as many are called early as the pool has hours, of 16.
+    /// What was away for more than a round of the clock looks younger: of those pages as many are called early as the
+    /// pool has hours, of 16.
     #[must_use]
     pub const fn is_early(self, mark: Mark, written: u64, entries: u64) -> bool {
         let hours = (self.mark(written).bits() + MARKS - mark.bits()) % MARKS;

@@ -26,7 +26,8 @@ const MAGIC: u64 = u64::from_le_bytes(*b"uswapsg1");
 const HEADER_WORDS: usize = PAGE_BYTES / 8;
 /// Which sources the creator was built from: behind the sizes.
 const SOURCES: usize = 6;
-/// What was said to the user already, a bit each. Stays where it is as long as `MAGIC` does: agents of other sources find it too.
+/// What was said to the user already, a bit each. Stays where it is as long as `MAGIC` does: agents of other sources
+/// find it too.
 const SAID: usize = 15;
 /// Behind the sources.
 const FILE_KEY_START: usize = 8;
@@ -48,7 +49,8 @@ pub struct Geometry {
     pub entries: u32,
     /// Zspages of the pool.
     pub zspages: u32,
-    /// Slots of all swap files and the gaps between them ([`slots_of_all`](crate::files::slots_of_all)), a multiple of 8.
+    /// Slots of all swap files and the gaps between them ([`slots_of_all`](crate::files::slots_of_all)), a multiple of
+    /// 8.
     pub slots: u64,
 }
 
@@ -128,7 +130,8 @@ impl Layout {
     pub const fn total_words(&self) -> usize {
         self.total
     }
-    /// Byte offsets and lengths of what belongs to a cluster of entries, whole pages: words, hashes, and what the words do not count.
+    /// Byte offsets and lengths of what belongs to a cluster of entries, whole pages: words, hashes, and what the words
+    /// do not count.
     pub const fn cluster_bytes(&self, cluster: u32) -> [(u64, u64); 3] {
         let (page, at) = (PAGE_BYTES as u64, cluster as u64 * PAGE_BYTES as u64);
         let (words, hashes, more) = (self.words as u64 * 8, self.hashes as u64 * 8, self.more as u64 * 8);

@@ -1,8 +1,11 @@
 //! From which process of a run reclaim takes: decides from numbers.
 //!
-//! Each process has a *burden*: the pages that it has in RAM beyond what is protected, less the more of what was taken from it came back soon, and the larger its weight. Pages are taken in proportion to the
-//! burdens. Nobody hands them out: each kswapd takes from its own process. It keeps an account of what it has looked at, divided by its burden ([`step`]), and pauses while it is ahead of another ([`turn`]): so
-//! it does not matter how fast or how often each of them works. What a look at a process brings is its own affair: pages that are in use go back to it, so one that uses all it has gives little for the same account.
+//! Each process has a *burden*: the pages that it has in RAM beyond what is protected, less the more of what was taken
+//! from it came back soon, and the larger its weight. Pages are taken in proportion to the burdens. Nobody hands them
+//! out: each kswapd takes from its own process. It keeps an account of what it has looked at, divided by its burden
+//! ([`step`]), and pauses while it is ahead of another ([`turn`]): so it does not matter how fast or how often each of
+//! them works. What a look at a process brings is its own affair: pages that are in use go back to it, so one that uses
+//! all it has gives little for the same account.
 
 use crate::working_set::WorkingSet;
 use uswap_units::CHUNK_PAGES;
@@ -101,7 +104,8 @@ struct Others {
     behind: u64,
 }
 
-/// Whose turn it is among a process and the others that can be reclaimed from now. `present` is asked if the process would have to give what is protected.
+/// Whose turn it is among a process and the others that can be reclaimed from now. `present` is asked if the process
+/// would have to give what is protected.
 pub fn turn(own: Account, others: impl Iterator<Item = Account>, present: impl Fn() -> Present) -> Turn {
     const KINDS: [Protection; 2] = [Protection::Holds, Protection::Gives];
     let mut known = [Others { burden: 0, behind: u64::MAX }; KINDS.len()];
@@ -141,7 +145,8 @@ mod tests {
         Holding { resident_pages, protected_pages: 0, weight: 0, lately: WorkingSet::default() }
     }
 
-    /// Takes pages from processes that stay as they are, all of which try at each step; what was looked at in each, in 100 parts.
+    /// Takes pages from processes that stay as they are, all of which try at each step; what was looked at in each, in
+    /// 100 parts.
     fn shares(holdings: &[Holding]) -> Vec<u64> {
         let mut accounts: Vec<_> = holdings.iter().map(|&holding| Account { holding, passed: 0 }).collect();
         let mut looked = std::vec![0; holdings.len()];

@@ -1,7 +1,8 @@
 //! Three threads on one swap table of two clusters that are nearly full, in random orders.
 //!
-//! Run: `RUSTFLAGS="--cfg shuttle" cargo test -p uswap-core --lib shuttle`. Longer than what loom can go through: each thread takes several steps, and each atomic operation is a point
-//! where another one may go on. All orders here are sequential; weak orderings are loom's.
+//! Run: `RUSTFLAGS="--cfg shuttle" cargo test -p uswap-core --lib shuttle`. Longer than what loom can go through: each
+//! thread takes several steps, and each atomic operation is a point where another one may go on. All orders here are
+//! sequential; weak orderings are loom's.
 
 mod zones;
 
@@ -198,7 +199,8 @@ fn shuttle_three_threads_allocate_share_and_free() {
     three_threads_and_an_audit();
 }
 
-/// The same finds a bug that is planted: an entry is owned twice, or shared by who has it while another has freed it, whatever the random order shows first.
+/// The same finds a bug that is planted: an entry is owned twice, or shared by who has it while another has freed it,
+/// whatever the random order shows first.
 #[test]
 #[should_panic(expected = "entr")]
 fn shuttle_finds_a_dropped_second_look() {

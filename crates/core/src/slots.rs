@@ -1,9 +1,12 @@
-//! Room of the swap files: how many live blobs touch each 4 KiB slot. The slots of all files are numbered through; [`files`](crate::files) says which are whose.
+//! Room of the swap files: how many live blobs touch each 4 KiB slot. The slots of all files are numbered through;
+//! [`files`](crate::files) says which are whose.
 //!
-//! Blobs are packed, so a slot may hold parts of many blobs and a blob may cross a slot border. Only the supervisor takes slots (counts 0 -> n, before
-//! the words name them); anyone who frees a blob counts its slots down. A slot with count 0 is free; `clusters` finds runs of them.
+//! Blobs are packed, so a slot may hold parts of many blobs and a blob may cross a slot border. Only the supervisor
+//! takes slots (counts 0 -> n, before the words name them); anyone who frees a blob counts its slots down. A slot with
+//! count 0 is free; `clusters` finds runs of them.
 //!
-//! Must hold: a slot is taken only when no swap word names it and no write to it is in flight; the batch that is being written counts as one user.
+//! Must hold: a slot is taken only when no swap word names it and no write to it is in flight; the batch that is being
+//! written counts as one user.
 
 use crate::clusters::lock::Locker;
 use crate::clusters::{CLUSTER_SLOTS, Clusters, Truth};
@@ -159,7 +162,8 @@ impl<'a> SlotMap<'a> {
         count == 1
     }
 
-    /// Takes a run of up to `wanted` free slots of a file, at most a cluster: the largest power of two that is to be had. None: it would be less than `least`.
+    /// Takes a run of up to `wanted` free slots of a file, at most a cluster: the largest power of two that is to be
+    /// had. None: it would be less than `least`.
     pub fn take_run(&self, file: &FileRecord, least: u64, wanted: u64) -> Option<TakenRun> {
         let most = wanted.clamp(1, u64::from(CLUSTER_SLOTS)).ilog2();
         let least = least.clamp(1, 1 << most).ilog2();
@@ -171,7 +175,8 @@ impl<'a> SlotMap<'a> {
         })
     }
 
-    /// A cluster whose blocks can be given back to the file system. Those that wait for it may be taken again meanwhile.
+    /// A cluster whose blocks can be given back to the file system. Those that wait for it may be taken again
+    /// meanwhile.
     pub fn take_discard(&self) -> Option<EmptyCluster> {
         let open = self.files.all().filter(|file| file.state != FileState::Gone);
         { open }.find_map(|file| {

@@ -1,7 +1,10 @@
-//! How long threads of a process wait for its pages: "some" of Linux's pressure stall information, the time in which at least one waits.
+//! How long threads of a process wait for its pages: "some" of Linux's pressure stall information, the time in which at
+//! least one waits.
 //!
-//! Each wait is told when it ends, with its beginning. What lies before the end of another wait that was told is taken as counted, so the sum is never too large; it is too small where a wait that ended
-//! later began first, and the thread of the other one went on between. With one thread it is exact. Nothing is left behind by a thread that dies in the middle of a wait, as in a sum made of a count of waiting threads. "Full" is estimated by the supervisor.
+//! Each wait is told when it ends, with its beginning. What lies before the end of another wait that was told is taken
+//! as counted, so the sum is never too large; it is too small where a wait that ended later began first, and the thread
+//! of the other one went on between. With one thread it is exact. Nothing is left behind by a thread that dies in the
+//! middle of a wait, as in a sum made of a count of waiting threads. "Full" is estimated by the supervisor.
 
 use uswap_sync::{AtomicU64, Ordering};
 
@@ -52,7 +55,8 @@ mod tests {
         assert_eq!(total(&[(50, 60), (40, 55)]), 10);
     }
 
-    /// Told in the order of their ends, as they are: never more than the time in which somebody waits, and just that if none is inside another.
+    /// Told in the order of their ends, as they are: never more than the time in which somebody waits, and just that if
+    /// none is inside another.
     #[test]
     fn the_sum_is_never_too_large() {
         let mut prng = Prng::new(5);

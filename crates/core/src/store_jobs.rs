@@ -1,7 +1,10 @@
-//! Work that processes hand to the supervisor: staged chunks whose pages are to be hashed and compressed on another processor.
+//! Work that processes hand to the supervisor: staged chunks whose pages are to be hashed and compressed on another
+//! processor.
 //!
-//! The supervisor has a memory map of its own, so its work costs the program no TLB flush. It reads frames through the kernel, without any lock: a staged frame does not change until its page is
-//! touched, and then it is empty for good. What it found is a proposal. Only the owner of the page commits it, with the page word locked, if the page is still in that frame.
+//! The supervisor has a memory map of its own, so its work costs the program no TLB flush. It reads frames through the
+//! kernel, without any lock: a staged frame does not change until its page is touched, and then it is empty for good.
+//! What it found is a proposal. Only the owner of the page commits it, with the page word locked, if the page is still
+//! in that frame.
 //!
 //! The states are those of [`crate::jobs`]; who frees an abandoned one gives back all that was stored for it.
 
@@ -23,7 +26,8 @@ pub struct FrameJob {
     pub old: Option<SwapId>,
     /// Out: the hash of the content. 0: the frame was not read.
     pub hash: u128,
-    /// Out: the entry that holds the content, with one reference for the page; None if the old one has the same hash, or there was no room.
+    /// Out: the entry that holds the content, with one reference for the page; None if the old one has the same hash,
+    /// or there was no room.
     pub stored: Option<SwapId>,
 }
 
@@ -132,7 +136,8 @@ impl<'a> StoreJob<'a> {
         let id = |half: u64| (half as u32 != 0).then_some(SwapId(half as u32));
         FrameJob { old: id(ids), stored: id(ids >> 32), hash: u128::from(high) << 64 | u128::from(low) }
     }
-    /// What was found for frame `index`, for its owner to use or to give up: nobody else finds it then, also when the owner is killed.
+    /// What was found for frame `index`, for its owner to use or to give up: nobody else finds it then, also when the
+    /// owner is killed.
     pub fn take_frame(self, index: u32) -> FrameJob {
         let found = self.frame(index);
         self.set_frame(index, FrameJob::default());

@@ -1,9 +1,11 @@
 //! The swap table: one word and one content hash a swap entry.
 //!
-//! Entries are handed out by `clusters`, 512 of which share a lock; a word that is not 0 is a used entry. The words are lock-free; transitions are methods named after the change.
-//! A process counts in its record what it has begun and not ended: if it dies with a count above 0, `reap` looks for what it had reserved, and for locks that it held.
+//! Entries are handed out by `clusters`, 512 of which share a lock; a word that is not 0 is a used entry. The words are
+//! lock-free; transitions are methods named after the change. A process counts in its record what it has begun and not
+//! ended: if it dies with a count above 0, `reap` looks for what it had reserved, and for locks that it held.
 //!
-//! Callers: `engine` (store, fault, fork, write-back). Leaves to them: releasing the cell or slots that a transition hands back.
+//! Callers: `engine` (store, fault, fork, write-back). Leaves to them: releasing the cell or slots that a transition
+//! hands back.
 
 use crate::clusters::lock::Locker;
 use crate::clusters::{CLUSTER_SLOTS, Clusters, Search, Space, Truth};
@@ -125,7 +127,8 @@ impl<'a> SwapTable<'a> {
         self.reserve_run(0)
     }
 
-    /// Takes `1 << order` free entries that follow each other, as [`reserve`](Self::reserve). None: there are not so many together.
+    /// Takes `1 << order` free entries that follow each other, as [`reserve`](Self::reserve). None: there are not so
+    /// many together.
     pub fn reserve_run(&self, order: u32) -> Option<SwapId> {
         self.locker.begin();
         let first = self.clusters().allocate(order).map(SwapId);
@@ -200,7 +203,8 @@ impl<'a> SwapTable<'a> {
 
     /// The count of the word is full: half of it moves to the other word.
     ///
-    /// The other word counts first: who dies in between leaves an entry that is never freed, not one that is freed too early.
+    /// The other word counts first: who dies in between leaves an entry that is never freed, not one that is freed too
+    /// early.
     #[cold]
     fn share_beyond(&self, id: SwapId) {
         self.locker.begin();
@@ -227,7 +231,8 @@ impl<'a> SwapTable<'a> {
             let more = self.more_of(id, seen);
             let moved = more.min(u64::from(COUNT_MOVED));
             let next = seen.with_count(seen.count() + moved as u32).with_more(more > moved);
-            // Who is faster leaves it to us or to the next. As in `share_beyond`: counted twice for a moment, and never not at all.
+            // Who is faster leaves it to us or to the next. As in `share_beyond`: counted twice for a moment, and never
+            // not at all.
             if seen.has_more() && seen.count() == 1 && self.change(id, seen, next) {
                 self.more[id.0 as usize].store(more - moved, Ordering::Relaxed);
             }
@@ -268,8 +273,9 @@ impl<'a> SwapTable<'a> {
 
     /// One page less refers to each of these entries. `release` is told what those named whose last reference it was.
     ///
-    /// Entries that follow each other in a cluster are given back under one hold of its lock, at the end. Each is put before the next one is asked for: so that who takes the names
-    /// out of page words meanwhile, and is killed, has one reference in hand and no more.
+    /// Entries that follow each other in a cluster are given back under one hold of its lock, at the end. Each is put
+    /// before the next one is asked for: so that who takes the names out of page words meanwhile, and is killed, has
+    /// one reference in hand and no more.
     pub fn put_each(&self, ids: impl IntoIterator<Item = SwapId>, mut release: impl FnMut(Content)) {
         self.locker.begin();
         let clusters = self.clusters();
@@ -319,7 +325,8 @@ impl<'a> SwapTable<'a> {
 
     /// The content was loaded: give it a second chance, and if no other page refers to it keep it only as a clean copy.
     ///
-    /// In the file that chance says that the page was asked for by itself: what comes in order with others is better read in order again than kept in the pool.
+    /// In the file that chance says that the page was asked for by itself: what comes in order with others is better
+    /// read in order again than kept in the pool.
     pub fn note_loaded(&self, id: SwapId, came: Came) {
         self.update(id, |word| {
             assert!(word.count() > 0, "an entry that a page came from is counted");
@@ -405,16 +412,19 @@ impl<'a> SwapTable<'a> {
         None
     }
 
-    /// The content lies in another file too: slot -> that one. False: the entry does not name the old one any more, and the copy is the caller's to release.
+    /// The content lies in another file too: slot -> that one. False: the entry does not name the old one any more, and
+    /// the copy is the caller's to release.
     ///
-    /// No place in a file that is drained is written again: as long as the word names the old one, it means the content that was copied.
+    /// No place in a file that is drained is written again: as long as the word names the old one, it means the content
+    /// that was copied.
     #[must_use]
     pub fn move_slot(&self, id: SwapId, old: Content, new: Content) -> bool {
         assert!(matches!((old, new), (Content::Slot { .. }, Content::Slot { .. })));
         self.update(id, |word| (word.content() == old).then(|| word.with_content(new))).1
     }
 
-    /// The only copy could not be read: the entry keeps its references and has no content. Some: release what this names.
+    /// The only copy could not be read: the entry keeps its references and has no content. Some: release what this
+    /// names.
     #[must_use]
     pub fn lose(&self, id: SwapId, seen: SwapWord) -> Option<Content> {
         let (before, changed) = self.update(id, |word| {
@@ -445,7 +455,8 @@ impl<'a> SwapTable<'a> {
         self.clusters().used()
     }
 
-    /// A cluster of which no entry is used any more, and whose words and hashes may be given back to the system. Then call `discarded`.
+    /// A cluster of which no entry is used any more, and whose words and hashes may be given back to the system. Then
+    /// call `discarded`.
     pub fn take_discard(&self) -> Option<u32> {
         self.clusters().take_discard()
     }
@@ -460,7 +471,8 @@ impl<'a> SwapTable<'a> {
         self.clusters().touched() * CLUSTER_ENTRIES
     }
 
-    /// Whether no entry of the cluster that holds `id` is used: its words need not be looked at, and may not be in memory.
+    /// Whether no entry of the cluster that holds `id` is used: its words need not be looked at, and may not be in
+    /// memory.
     pub fn is_empty_near(&self, id: SwapId) -> bool {
         self.clusters().used_in(id.0 / CLUSTER_ENTRIES) == 0
     }

@@ -6,9 +6,12 @@
 //!
 //! payload of Same: value(32)   Blob: length(13) cell(32)   Slot: length/64(7) offset/64(34)   Reserved: owner(16)
 //! ```
-//! * `WRITEBACK`: the supervisor copies the blob to the file; the cell may not be freed by anyone else until it is done.
-//! * `RETAINED`: the one page that refers to it has the same content mapped, as far as we know. The entry may be discarded.
-//! * `MORE`: the count has more than its bits hold; the rest is in another word (`swap_table`). The count here is above 0 then.
+//! * `WRITEBACK`: the supervisor copies the blob to the file; the cell may not be freed by anyone else until it is
+//!   done.
+//! * `RETAINED`: the one page that refers to it has the same content mapped, as far as we know. The entry may be
+//!   discarded.
+//! * `MORE`: the count has more than its bits hold; the rest is in another word (`swap_table`). The count here is above
+//!   0 then.
 //! * `REFERENCED`: second chance. Stores and loads set it, the clock hand clears it.
 //!
 //! An entry starts `Reserved` with count 0 and is published with a place and its first reference.

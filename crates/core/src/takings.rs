@@ -1,7 +1,8 @@
 //! What reclaim has taken from a process, and how soon that came back: words in its record.
 //!
-//! The *distance* of a page that comes back is the number of pages that were stored in between ([`crate::reuse`]): had there been so much more RAM, it would still have been there (Linux: refault distance). All numbers are for choosing and
-//! for reports, and guard nothing: every order is `Relaxed`.
+//! The *distance* of a page that comes back is the number of pages that were stored in between ([`crate::reuse`]): had
+//! there been so much more RAM, it would still have been there (Linux: refault distance). All numbers are for choosing
+//! and for reports, and guard nothing: every order is `Relaxed`.
 
 use crate::working_set::WorkingSet;
 use uswap_sync::{AtomicU64, Ordering};
@@ -41,7 +42,8 @@ impl TakenPages {
     }
     /// How many pages that are not in RAM are in use: they will come back, if all goes on as it did.
     ///
-    /// Who comes in at a rate and stays for a time is there in the number of rate times time (Little's law). Here time is counted in pages stored.
+    /// Who comes in at a rate and stays for a time is there in the number of rate times time (Little's law). Here time
+    /// is counted in pages stored.
     pub fn away_in_use(self) -> u64 {
         self.distance / self.stored_of_all.max(1)
     }
@@ -113,7 +115,8 @@ mod tests {
         assert_eq!(takings.pages(9), expected);
     }
 
-    /// A made-up memory: pages used at random, of which part is in RAM and the one that came first goes first; and some that nobody uses again.
+    /// A made-up memory: pages used at random, of which part is in RAM and the one that came first goes first; and some
+    /// that nobody uses again.
     #[test]
     fn what_is_away_and_in_use_is_found_from_the_distances() {
         let (in_use, in_ram, unused) = (8000_u64, 3000, 5000);

@@ -1,13 +1,15 @@
 //! Whether what is reclaimed comes back soon: then it was in use, and taking it has brought nothing.
 //!
-//! Two counts that forget. The zones' kswapd asks whether there is room for large runs ([`Room`]), the reclaim of a run from which of its processes to take ([`crate::share`]).
+//! Two counts that forget. The zones' kswapd asks whether there is room for large runs ([`Room`]), the reclaim of a run
+//! from which of its processes to take ([`crate::share`]).
 
 /// Whether memory can be had without taking it from who would fetch it back.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Room {
     /// It can.
     Ample,
-    /// Too much of what is reclaimed comes back: nothing is reclaimed for large runs, and they get only what nobody else needs.
+    /// Too much of what is reclaimed comes back: nothing is reclaimed for large runs, and they get only what nobody
+    /// else needs.
     Tight,
 }
 
@@ -46,7 +48,8 @@ impl WorkingSet {
             self.came_back /= 2;
         }
     }
-    /// Of 16 pages that were reclaimed lately, those that came back so soon: 0 to 15. While little was reclaimed, as if more had been.
+    /// Of 16 pages that were reclaimed lately, those that came back so soon: 0 to 15. While little was reclaimed, as if
+    /// more had been.
     pub fn came_back_of_16(&self) -> u64 {
         (self.came_back * 16 / self.reclaimed.max(REMEMBERED / 8)).min(15)
     }

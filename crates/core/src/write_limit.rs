@@ -1,7 +1,7 @@
 //! How much may be written in a day: a promise to a disk that wears out.
 //!
-//! Must hold: in no 24 hours more is written than the limit. Bytes are kept by the hour of the run, and forgotten when all of their hour is more than a day ago: what was
-//! written counts for 24 to 25 hours. The caller brings the time.
+//! Must hold: in no 24 hours more is written than the limit. Bytes are kept by the hour of the run, and forgotten when
+//! all of their hour is more than a day ago: what was written counts for 24 to 25 hours. The caller brings the time.
 
 /// Hours that are remembered: the one that has begun, and a day.
 const HOURS: u64 = 25;

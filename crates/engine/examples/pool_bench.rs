@@ -1,8 +1,9 @@
 //! What the pool's memory is made of: `cargo run --release -p uswap-engine --example pool_bench [FILE...]`.
 //!
-//! A file holds pages one after the other, as they are in memory; without one, pages are made from a seed. All of them are compressed and stored as the engine does. Then the phase of
-//! the program changes: of ten pages, which ones by chance, six are freed, and the pool is compacted. Pages that are the same all over need no pool, and those that do not compress go to the
-//! file first: both are left out.
+//! A file holds pages one after the other, as they are in memory; without one, pages are made from a seed. All of them
+//! are compressed and stored as the engine does. Then the phase of the program changes: of ten pages, which ones by
+//! chance, six are freed, and the pool is compacted. Pages that are the same all over need no pool, and those that do
+//! not compress go to the file first: both are left out.
 
 use std::cell::Cell;
 use std::future::Future;

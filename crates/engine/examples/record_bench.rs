@@ -1,7 +1,8 @@
 //! Nanoseconds to seal and to open one record: `cargo run --release -p uswap-engine --example record_bench`.
 //!
-//! The best of several rounds. Also counts instructions: run it under `valgrind --tool=callgrind` (which knows no VAES). To see what a processor without the instructions would take:
-//! `RUSTFLAGS='--cfg aes_backend="soft" --cfg polyval_backend="soft"' CARGO_TARGET_DIR=target/soft` before it.
+//! The best of several rounds. Also counts instructions: run it under `valgrind --tool=callgrind` (which knows no
+//! VAES). To see what a processor without the instructions would take: `RUSTFLAGS='--cfg aes_backend="soft" --cfg
+//! polyval_backend="soft"' CARGO_TARGET_DIR=target/soft` before it.
 
 use std::hint::black_box;
 use std::sync::atomic::AtomicU64;

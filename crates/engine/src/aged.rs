@@ -1,7 +1,9 @@
 //! Write-back by age, on request: what nobody touches for a while goes to the file, although the pool has room.
 //!
-//! No time is kept for a blob. Who asks has the blobs marked and their `REFERENCED` bits taken away, waits, and then has those written that are marked and still not referenced: whoever touched
-//! one has set its bit, or taken the blob away. A blob that was made in the place of a marked one is referenced too; only if the clock hand passed it meanwhile it may be younger than was asked for.
+//! No time is kept for a blob. Who asks has the blobs marked and their `REFERENCED` bits taken away, waits, and then
+//! has those written that are marked and still not referenced: whoever touched one has set its bit, or taken the blob
+//! away. A blob that was made in the place of a marked one is referenced too; only if the clock hand passed it
+//! meanwhile it may be younger than was asked for.
 
 use crate::writeback::{Added, Batch, Round, Shrinker, SwapWriter, tell_waiters};
 use alloc::vec;
@@ -11,7 +13,8 @@ use uswap_core::swap_table::CLUSTER_ENTRIES;
 use uswap_core::swap_word::{Content, SwapWord};
 use uswap_units::SwapId;
 
-/// The entries that were in the pool in a moment (a bit for each entry of the table, allocated by the supervisor on request), and referred to by pages that were not in RAM.
+/// The entries that were in the pool in a moment (a bit for each entry of the table, allocated by the supervisor on
+/// request), and referred to by pages that were not in RAM.
 pub struct Marked {
     bits: Vec<u64>,
     /// All below it were looked at, and are written if they had to be.
@@ -92,7 +95,8 @@ impl Shrinker {
         batch
     }
 
-    /// Packs a batch; what was touched is marked no more. Beside what it found: from where on to go on when the batch is written.
+    /// Packs a batch; what was touched is marked no more. Beside what it found: from where on to go on when the batch
+    /// is written.
     fn pick_marked(&mut self, segment: Segment<'_>, buffer: &mut [u8], marked: &mut Marked) -> (Round, u32) {
         let (table, mut used, mut too_large) = (segment.swap_table(), 0, 0);
         let (mut next, mut first_left) = (marked.next, None);

@@ -1,6 +1,8 @@
-//! Asks for the next runs of a program that goes through its memory in order, to be read and decoded on another processor: load jobs for the supervisor's [`crate::loader`].
+//! Asks for the next runs of a program that goes through its memory in order, to be read and decoded on another
+//! processor: load jobs for the supervisor's [`crate::loader`].
 //!
-//! While a run is filled, the next ones are being read and decoded, the more of them the longer the program goes on in order. What was found is a hint without any reference: see [`uswap_core::load_jobs`].
+//! While a run is filled, the next ones are being read and decoded, the more of them the longer the program goes on in
+//! order. What was found is a hint without any reference: see [`uswap_core::load_jobs`].
 
 use crate::engine::Engine;
 use crate::plant::{Plant, is_planted};
@@ -29,11 +31,13 @@ const SPINS: u32 = 100;
 /// Then it decodes a page that takes its time.
 const WAIT_NS: u64 = 200_000;
 
-/// So often, and so long each time, is waited for reads that the supervisor has begun: as long as they take, since ours would take as long. A supervisor that gets no processor must not stop the program.
+/// So often, and so long each time, is waited for reads that the supervisor has begun: as long as they take, since ours
+/// would take as long. A supervisor that gets no processor must not stop the program.
 const READ_WAITS: u32 = 5;
 const READ_WAIT_NS: u64 = 1_000_000;
 
-/// Pages of a run that may be decoded already: a job that is read. Dropped, the job is free again, or done if it has pages behind the run.
+/// Pages of a run that may be decoded already: a job that is read. Dropped, the job is free again, or done if it has
+/// pages behind the run.
 pub(crate) struct Ahead<'a>(Option<Found<'a>>);
 
 struct Found<'a> {
@@ -76,7 +80,8 @@ impl<P: Platform> Engine<'_, P> {
         }
     }
 
-    /// Pages of a window from `page` on, without those behind the end of a job that has the first ones: they are another job's.
+    /// Pages of a window from `page` on, without those behind the end of a job that has the first ones: they are
+    /// another job's.
     pub(crate) fn window_of_job(&self, page: PageId, window: u32) -> u32 {
         let job = self.segment.load_jobs().find(self.mm, page).filter(|_| window > 1);
         let left = job.map(|(job, _)| job.head().range().end.0.saturating_sub(page.0));
@@ -119,8 +124,9 @@ impl<P: Platform> Engine<'_, P> {
         self.platform.raise(Signal::Store);
     }
 
-    /// Takes what was decoded for a run. What is being read of the file is waited for. Of what is being decoded, it takes what there is; the rest is decoded here, while the supervisor goes on to the next run. A job that
-    /// nobody began is taken back.
+    /// Takes what was decoded for a run. What is being read of the file is waited for. Of what is being decoded, it
+    /// takes what there is; the rest is decoded here, while the supervisor goes on to the next run. A job that nobody
+    /// began is taken back.
     pub(crate) async fn take_ahead(&self, run: &Run<'_>) -> Ahead<'_> {
         let Some((job, found)) = self.segment.load_jobs().find(self.mm, run.first()) else {
             return Ahead(None);
@@ -173,7 +179,8 @@ impl<P: Platform> Engine<'_, P> {
         (0..run.length()).any(|index| matches!(content(index), Content::Slot { .. }))
     }
 
-    /// Waits until a job is no longer as it was seen, for a while; `stored`: the count of the supervisor's signal before. False: this handler may not wait now, and has only looked for some microseconds.
+    /// Waits until a job is no longer as it was seen, for a while; `stored`: the count of the supervisor's signal
+    /// before. False: this handler may not wait now, and has only looked for some microseconds.
     async fn wait_while(&self, word: JobWord<'_>, seen: SeenJob, stored: u32, wait_ns: u64) -> bool {
         for _ in 0..LOOKS {
             (0..SPINS).take_while(|_| word.load() == seen).for_each(|_| core::hint::spin_loop());

@@ -1,9 +1,13 @@
-//! Which frames of a process's arena are in use, and in what order they were staged. Private to the process, behind its lock.
+//! Which frames of a process's arena are in use, and in what order they were staged. Private to the process, behind its
+//! lock.
 //!
-//! Frames are handed out by `uswap_core::zones`: 64 at a time, a *chunk*, or 512 for a huge page of the program, a *block*. As many chunks are used at once as the staged set may have; there are some more frames than that,
-//! so that whole blocks stay free. What is staged page by page fills one chunk after the other, wherever it comes from: so a chunk is full also when few pages lie together in RAM.
-//! A block is staged as eight chunks, which are stored one by one as others are; its frames go back together, when all eight are done with, and no part of them before: that would split the huge page.
-//! Each frame has its page noted (`page_of`); mremap may give the page another number later. Which frames still matter is said by the page words.
+//! Frames are handed out by `uswap_core::zones`: 64 at a time, a *chunk*, or 512 for a huge page of the program, a
+//! *block*. As many chunks are used at once as the staged set may have; there are some more frames than that, so that
+//! whole blocks stay free. What is staged page by page fills one chunk after the other, wherever it comes from: so a
+//! chunk is full also when few pages lie together in RAM. A block is staged as eight chunks, which are stored one by
+//! one as others are; its frames go back together, when all eight are done with, and no part of them before: that would
+//! split the huge page. Each frame has its page noted (`page_of`); mremap may give the page another number later. Which
+//! frames still matter is said by the page words.
 
 use alloc::vec::Vec;
 use uswap_core::store_jobs::TakenJob;
@@ -17,7 +21,8 @@ pub(crate) const BLOCK_CHUNKS: u32 = BLOCK_FRAMES / CHUNK_PAGES as u32;
 const CHUNK_ORDER: u32 = CHUNK_PAGES.ilog2();
 const _: () = assert!(1 << CHUNK_ORDER == CHUNK_PAGES);
 
-/// Frames of an arena in which so many chunks may be used at once: a quarter more than that, in whole blocks, since chunks that are used lie here and there.
+/// Frames of an arena in which so many chunks may be used at once: a quarter more than that, in whole blocks, since
+/// chunks that are used lie here and there.
 pub const fn arena_frames(chunk_count: u32) -> u32 {
     (chunk_count + chunk_count / 4).div_ceil(BLOCK_CHUNKS) * BLOCK_FRAMES
 }
@@ -73,7 +78,8 @@ struct Block {
     done: u8,
     /// And pages of them that were stored.
     stored: u32,
-    /// Single pages lay here since it was last cleared: the kernel has a table for them, and would split a huge page that is moved here.
+    /// Single pages lay here since it was last cleared: the kernel has a table for them, and would split a huge page
+    /// that is moved here.
     had_chunks: bool,
 }
 
@@ -226,7 +232,8 @@ impl Arena {
             self.push(StagedChunk { arena, used: CHUNK_PAGES as u32, pages, job: None });
         }
     }
-    /// The first frame of the block that this frame is part of, and the page that its first frame belongs to. None: it is in a chunk of its own.
+    /// The first frame of the block that this frame is part of, and the page that its first frame belongs to. None: it
+    /// is in a chunk of its own.
     pub fn block_with(&self, frame: FrameId) -> Option<(FrameId, PageId)> {
         self.block_of(frame).filter(|block| block.is_one)?;
         let first = FrameId(frame.0 & !(BLOCK_FRAMES - 1));
@@ -319,7 +326,8 @@ impl Arena {
         }
         let _taken = self.pop_oldest();
     }
-    /// Rebuilds the bookkeeping of a forked child from its staged pages; all other chunks are free. There are no blocks: what a fork left shared is moved page by page.
+    /// Rebuilds the bookkeeping of a forked child from its staged pages; all other chunks are free. There are no
+    /// blocks: what a fork left shared is moved page by page.
     pub fn rebuild(&mut self, staged: impl Iterator<Item = (PageId, FrameId)>) {
         let chunks = self.shape.frames() / CHUNK_PAGES as u32;
         let mut used: Vec<Option<StagedChunk>> = alloc::vec![None; chunks as usize];
@@ -344,7 +352,8 @@ impl Arena {
             }
         }
     }
-    /// The first free chunk at `from` or behind it, for dropping what a fork copied into it. In an arena without blocks.
+    /// The first free chunk at `from` or behind it, for dropping what a fork copied into it. In an arena without
+    /// blocks.
     pub fn next_free(&self, from: u32) -> Option<ArenaChunk> {
         let zone = self.zone();
         let mut chunks = (from..self.shape.frames() / CHUNK_PAGES as u32).map(ArenaChunk);

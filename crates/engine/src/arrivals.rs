@@ -1,26 +1,37 @@
 //! Where pages arrived by mremap a moment ago, and so what an event means that takes pages away from there.
 //!
-//! Such an event (an unmapping, or a move from there) may be older than the move that brought the pages, although it is read later. Four things tell:
-//! * No thread of a sound program uses the new place of a move before the move returned, and by then its event was read. So an event that was *read before* the move is older.
-//! * For one that is *read after* the move, the next move that was read with it may tell what it left behind: see `later`.
-//! * Else the kernel is asked in the moment in which it is read: is the mapping that arrived still there, one that begins or ends where the move put it (others may have cut off a part)? If so, the event is older. If not, it is the
-//!   younger one, and the pages have left: with it.
-//! * Pages leave a place once. What arrived and has left again notes which event it was (`left_by`). A move from there that is read later did not take them: it took what was there before they
-//!   came, and is older, also when others have arrived there meanwhile (`Words::Replaced`). (Between two moves from one place something comes there, and who uses that waits until it was told of.)
+//! Such an event (an unmapping, or a move from there) may be older than the move that brought the pages, although it is
+//! read later. Four things tell:
+//! * No thread of a sound program uses the new place of a move before the move returned, and by then its event was
+//!   read. So an event that was *read before* the move is older.
+//! * For one that is *read after* the move, the next move that was read with it may tell what it left behind: see
+//!   `later`.
+//! * Else the kernel is asked in the moment in which it is read: is the mapping that arrived still there, one that
+//!   begins or ends where the move put it (others may have cut off a part)? If so, the event is older. If not, it is
+//!   the younger one, and the pages have left: with it.
+//! * Pages leave a place once. What arrived and has left again notes which event it was (`left_by`). A move from there
+//!   that is read later did not take them: it took what was there before they came, and is older, also when others have
+//!   arrived there meanwhile (`Words::Replaced`). (Between two moves from one place something comes there, and who uses
+//!   that waits until it was told of.)
 //!
-//! A move with MREMAP_DONTUNMAP takes the pages and leaves the mapping. Nothing comes to its old place before it has returned: all that arrived there and was read before came before it, and what it leaves is still
-//! the mapping that arrived, which shows of events that are read later that they are older.
+//! A move with MREMAP_DONTUNMAP takes the pages and leaves the mapping. Nothing comes to its old place before it has
+//! returned: all that arrived there and was read before came before it, and what it leaves is still the mapping that
+//! arrived, which shows of events that are read later that they are older.
 //!
-//! What an older event takes away are the words of its range but for those of arrivals. (The kernel's answer is wrong if another mapping begins or ends at the very page at which the first one did, and the event that tells of
-//! it is not queued yet; or if what arrived loses both ends, is protected otherwise at both, or is joined with others at both, as where it comes back to the place from which it was cut.)
+//! What an older event takes away are the words of its range but for those of arrivals. (The kernel's answer is wrong
+//! if another mapping begins or ends at the very page at which the first one did, and the event that tells of it is not
+//! queued yet; or if what arrived loses both ends, is protected otherwise at both, or is joined with others at both, as
+//! where it comes back to the place from which it was cut.)
 //!
-//! Must hold: emptied when no event is unread, and no two overlap but those that others have replaced. Private to the process, behind its lock.
+//! Must hold: emptied when no event is unread, and no two overlap but those that others have replaced. Private to the
+//! process, behind its lock.
 
 use crate::event::overlap;
 use uswap_units::{PageId, PageRange};
 
-/// Arrivals kept apart: each thread in mremap makes one, and it may be cut in two. When there are more, one that was replaced is forgotten, or the oldest: an event that is still unread after so many moves is not
-/// expected of any program. 128 * 96 B = 12 KiB.
+/// Arrivals kept apart: each thread in mremap makes one, and it may be cut in two. When there are more, one that was
+/// replaced is forgotten, or the oldest: an event that is still unread after so many moves is not expected of any
+/// program. 128 * 96 B = 12 KiB.
 const ARRIVALS_MAX: usize = 128;
 
 /// A move of pages that a remap event told of.
@@ -109,8 +120,9 @@ impl Arrivals {
     pub fn clear(&mut self) {
         self.count = 0;
     }
-    /// A move brought pages, to the start of `place`: the mapping may have grown by the move, and its new pages are no older. It unmapped what was there, in one step: what had arrived there
-    /// is gone. Of what had left before it is still known how: an event that is older than it may come yet.
+    /// A move brought pages, to the start of `place`: the mapping may have grown by the move, and its new pages are no
+    /// older. It unmapped what was there, in one step: what had arrived there is gone. Of what had left before it is
+    /// still known how: an event that is older than it may come yet.
     pub fn add(&mut self, by: Move, place: PageRange) {
         // A move that comes again is not told apart from the first one.
         self.change(|arrival| arrival.left_by.is_none() || arrival.by == by, place, |_| None);
@@ -135,7 +147,8 @@ impl Arrivals {
         let leave = |arrival| Some(Arrival { left_by: Some(left_by), ..arrival });
         self.change(|arrival| arrival.left_by.is_none(), gone, leave);
     }
-    /// Changes, or takes out, the part in `range` of each of those that are chosen. What was changed must not be chosen again.
+    /// Changes, or takes out, the part in `range` of each of those that are chosen. What was changed must not be chosen
+    /// again.
     fn change(
         &mut self,
         chosen: impl Fn(&Arrival) -> bool,
@@ -196,7 +209,8 @@ impl Arrivals {
         };
         self.arrivals[..self.count].iter().any(is_word)
     }
-    /// The first part of `range` from which what had arrived there left by this move, and where nothing else has arrived since.
+    /// The first part of `range` from which what had arrived there left by this move, and where nothing else has
+    /// arrived since.
     pub fn first_left_by(&self, by: Move, range: PageRange) -> Option<PageRange> {
         let left = self.arrivals[..self.count].iter().filter(|arrival| {
             arrival.left_by == Some(LeftBy::Move(by))
@@ -207,7 +221,8 @@ impl Arrivals {
         let first = left.map(|arrival| arrival.place).min_by_key(|place| place.start)?;
         Some(PageRange { start: first.start.max(range.start), end: first.end.min(range.end) })
     }
-    /// True when something in `range` was brought by this move, and did not leave by the other. Where the other took along what others brought since, it came after them all.
+    /// True when something in `range` was brought by this move, and did not leave by the other. Where the other took
+    /// along what others brought since, it came after them all.
     pub fn has_any_by(&self, by: Move, range: PageRange, other: Move) -> bool {
         let stayed = |arrival: &Arrival| {
             let place = PageRange {

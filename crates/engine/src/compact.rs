@@ -1,7 +1,9 @@
-//! Moves blobs together in the pool, so that memory which holds nothing is given back before anything is written to the file.
+//! Moves blobs together in the pool, so that memory which holds nothing is given back before anything is written to the
+//! file.
 //!
-//! To the swap table it is a write-back into another cell: the entry is marked, so that nobody frees the cell; the blob is copied; the entry names the new cell, and only then
-//! the old one is freed. A reader that copied from the old cell meanwhile finds another hash, and the entry changed.
+//! To the swap table it is a write-back into another cell: the entry is marked, so that nobody frees the cell; the blob
+//! is copied; the entry names the new cell, and only then the old one is freed. A reader that copied from the old cell
+//! meanwhile finds another hash, and the entry changed.
 
 use crate::platform::Backing;
 use crate::release::{free_blob, let_go_of_zspage};
@@ -13,7 +15,8 @@ use uswap_core::swap_table::WritebackEnd;
 use uswap_core::swap_word::Content;
 use uswap_units::{PAGE_BYTES, SwapId, ZspageId};
 
-/// It is done when it gives at least this part of the pool's limit back: below, a round over the zspages costs more than it brings.
+/// It is done when it gives at least this part of the pool's limit back: below, a round over the zspages costs more
+/// than it brings.
 const WORTH_WHILE: u64 = 64;
 
 /// Compacts the pool. One task of the supervisor does it, the one that writes back.

@@ -1,4 +1,5 @@
-//! A file is emptied while others load, share and free what is in it, against a model: what each entry must hold, and how many refer to it.
+//! A file is emptied while others load, share and free what is in it, against a model: what each entry must hold, and
+//! how many refer to it.
 
 use super::*;
 use crate::compact::tests::block;

@@ -1,4 +1,5 @@
-//! Drop-behind: notes what a program goes past in order, and follows samples of what was evicted. The rule is [`uswap_core::drop_behind`].
+//! Drop-behind: notes what a program goes past in order, and follows samples of what was evicted. The rule is
+//! [`uswap_core::drop_behind`].
 
 use crate::arena::BLOCK_CHUNKS;
 use crate::engine::Engine;
@@ -11,11 +12,13 @@ use uswap_core::drop_behind::{Chosen, Fate, Pattern, Sample};
 use uswap_core::page_word::Place;
 use uswap_units::{BLOCK_PAGES, CHUNK_PAGES, ChunkId, PageId, PageRange};
 
-/// Blocks that are in the program as a whole and that a stream passes over at most, at 0.2 us each: what goes round in little more than there is has most of it there.
+/// Blocks that are in the program as a whole and that a stream passes over at most, at 0.2 us each: what goes round in
+/// little more than there is has most of it there.
 const SKIPPED_BLOCKS_MAX: u32 = 256;
 
 impl<P: Platform> Engine<'_, P> {
-    /// So many stored pages came in, in order, in the longest run there is: at most one chunk ends in it. Or they are a huge page, which is noted by its first chunk, and leaves as one.
+    /// So many stored pages came in, in order, in the longest run there is: at most one chunk ends in it. Or they are a
+    /// huge page, which is noted by its first chunk, and leaves as one.
     pub(crate) fn note_passed(&self, first: PageId, pages: u32) {
         if u64::from(pages) == BLOCK_PAGES {
             return self.private.lock().drop_behind.note_passed(first.chunk(), BLOCK_CHUNKS as usize);
@@ -42,7 +45,8 @@ impl<P: Platform> Engine<'_, P> {
         Some(if staged == Stage::Nothing { Stage::Rests } else { staged })
     }
 
-    /// So many pages were staged, in this chunk or the huge page that it is part of; one of them is followed, if one more sample is wanted.
+    /// So many pages were staged, in this chunk or the huge page that it is part of; one of them is followed, if one
+    /// more sample is wanted.
     pub(crate) fn follow(&self, chosen: Chosen, chunk: ChunkId, pages: u32) {
         let at = self.segment.reuse().stored();
         {
@@ -88,14 +92,16 @@ impl<P: Platform> Engine<'_, P> {
         }
     }
 
-    /// The thread that waits goes on soon, up to `behind`, and its next fault may be read before anybody has done more here: what that one brings along is noted before. `along`: stored pages that come with this one.
+    /// The thread that waits goes on soon, up to `behind`, and its next fault may be read before anybody has done more
+    /// here: what that one brings along is noted before. `along`: stored pages that come with this one.
     pub(crate) fn expect_next(&self, behind: PageId, along: u32, window: Window) {
         // Random accesses do not pay for it.
         let next = if window.pages > 1 { self.skip_present(behind) } else { behind };
         self.streams.note(behind, next, along, window);
     }
 
-    /// The first page from `next` on that is not in the program: one that is in order does not fault before it comes there.
+    /// The first page from `next` on that is not in the program: one that is in order does not fault before it comes
+    /// there.
     fn skip_present(&self, next: PageId) -> PageId {
         let mut at = next;
         for _ in 0..SKIPPED_BLOCKS_MAX {

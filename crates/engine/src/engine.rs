@@ -27,8 +27,9 @@ pub enum HugePages {
     AreSplit,
 }
 
-/// A budget is at least so many huge pages. The memory of one is free when all of it is stored: that must be little beside what reclaim keeps free, 1 to 3 % of the budget, or faults wait for it.
-/// At 64 (128 MiB) filling memory took a third longer, at 128 nothing was lost, at 256 the same work took a sixth less.
+/// A budget is at least so many huge pages. The memory of one is free when all of it is stored: that must be little
+/// beside what reclaim keeps free, 1 to 3 % of the budget, or faults wait for it. At 64 (128 MiB) filling memory took a
+/// third longer, at 128 nothing was lost, at 256 the same work took a sixth less.
 const HUGE_PAGES_MIN: u64 = 128;
 
 /// Twice as many as it has: reclaim must not have to wait for it.
@@ -108,7 +109,8 @@ pub struct Engine<'a, P: Platform> {
 }
 
 impl<'a, P: Platform> Engine<'a, P> {
-    /// The engine of `mm`, whose page table starts at `root`. `segment` acts as the process in which it runs, which is another one while a parent serves its forked child.
+    /// The engine of `mm`, whose page table starts at `root`. `segment` acts as the process in which it runs, which is
+    /// another one while a parent serves its forked child.
     pub fn new(
         segment: Segment<'a>,
         mm: MmId,
@@ -167,7 +169,8 @@ impl<'a, P: Platform> Engine<'a, P> {
     pub fn watermarks(&self) -> Watermarks {
         self.segment.budget().watermarks()
     }
-    /// True while an event is being processed that had to give the gate back in between: words of pages that were moved are on their way to the new place.
+    /// True while an event is being processed that had to give the gate back in between: words of pages that were moved
+    /// are on their way to the new place.
     pub fn is_in_the_middle_of_an_event(&self) -> bool {
         self.event_in_progress.load(Ordering::Acquire)
     }

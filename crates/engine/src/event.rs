@@ -1,9 +1,12 @@
 //! Follows the program's mappings: what its messages mean for the page words.
 //!
-//! Every function here runs with the gate exclusive, in the order in which the messages were read. That is not always the order of the changes: a thread queues its event
-//! only after its change, and another thread may be faster. So a remap onto pages that still have words waits ([`Removal::Postponed`]) for the event that takes them away, and
-//! an unmapping waits ([`Removal::Unmapped`]), and so does MADV_DONTNEED where something is evicted ([`Removal::DropAgain`]): what it seems to take away may have been moved away before, by a thread whose event comes later. It leaves alone what arrives meanwhile: see
-//! [`crate::arrivals`]. What waits is kept in order: see [`crate::order`].
+//! Every function here runs with the gate exclusive, in the order in which the messages were read. That is not always
+//! the order of the changes: a thread queues its event only after its change, and another thread may be faster. So a
+//! remap onto pages that still have words waits ([`Removal::Postponed`]) for the event that takes them away, and an
+//! unmapping waits ([`Removal::Unmapped`]), and so does MADV_DONTNEED where something is evicted
+//! ([`Removal::DropAgain`]): what it seems to take away may have been moved away before, by a thread whose event comes
+//! later. It leaves alone what arrives meanwhile: see [`crate::arrivals`]. What waits is kept in order: see
+//! [`crate::order`].
 
 use crate::arrivals::{Arrival, LeftBy, Move, NOTHING};
 use crate::engine::Engine;
@@ -43,14 +46,16 @@ pub enum Event {
 pub enum Removal {
     /// All done.
     Done,
-    /// There is no table page for the new place of moved pages. Their words are still at the old place; their content must be copied to the new one.
+    /// There is no table page for the new place of moved pages. Their words are still at the old place; their content
+    /// must be copied to the new one.
     Homeless {
         /// The old place.
         from: PageRange,
         /// First page of the new place.
         to: PageId,
     },
-    /// The new place of moved pages still has words of what was there before: the event that takes them away is older, and unread. Their own words are still at the old place.
+    /// The new place of moved pages still has words of what was there before: the event that takes them away is older,
+    /// and unread. Their own words are still at the old place.
     Postponed {
         /// The old place.
         from: PageRange,
@@ -59,7 +64,8 @@ pub enum Removal {
         /// The old place stays mapped.
         stays: bool,
     },
-    /// MADV_DONTNEED or MADV_FREE, of a range whose words have not all arrived there yet, or where words are that have not left yet or may have left, or that children need which were made before.
+    /// MADV_DONTNEED or MADV_FREE, of a range whose words have not all arrived there yet, or where words are that have
+    /// not left yet or may have left, or that children need which were made before.
     DropAgain(PageRange),
     /// An unmapping; of words there that were moved away before, the event may still come.
     Unmapped(PageRange),
@@ -99,7 +105,8 @@ pub struct Turn<'m> {
 }
 
 impl Removal {
-    /// True when words of a part of `range` are those of pages that were moved away from there, or to there: they must leave or arrive before anything else is done there.
+    /// True when words of a part of `range` are those of pages that were moved away from there, or to there: they must
+    /// leave or arrive before anything else is done there.
     pub(crate) fn moves_through(self, range: PageRange) -> bool {
         let leave = match self {
             Removal::Postponed { from, .. } | Removal::Homeless { from, .. } => overlap(from, range),
@@ -154,7 +161,8 @@ impl<P: Platform> Engine<'_, P> {
                 self.counters.add(Counter::EventRemap, 1);
                 let from = PageRange { start: from, end: from.plus(pages) };
                 if !stays {
-                    // The old place is unmapped by an event of its own, which may come after something else was moved there.
+                    // The old place is unmapped by an event of its own, which may come after something else was moved
+                    // there.
                     self.private.lock().late_unmaps.note(from);
                 }
                 let moved = Move { from, to };
@@ -170,7 +178,8 @@ impl<P: Platform> Engine<'_, P> {
 
     /// Drops the words of what is surely unmapped.
     fn unmap(&self, range: PageRange, turn: &Turn<'_>) -> Removal {
-        // The kernel lets the thread that unmaps count its change down after it woke up, so that an event is pending is the ordinary case.
+        // The kernel lets the thread that unmaps count its change down after it woke up, so that an event is pending is
+        // the ordinary case.
         let wait = turn.order == Order::Behind
             || self.table.first_managed(range).is_some()
                 && (turn.forks == Forks::Waiting || self.platform.event_pending());
@@ -191,7 +200,8 @@ impl<P: Platform> Engine<'_, P> {
         left
     }
 
-    /// An event was read just now that takes away what was in `range`. If pages had arrived there that are not there now, it is the younger one.
+    /// An event was read just now that takes away what was in `range`. If pages had arrived there that are not there
+    /// now, it is the younger one.
     pub(crate) fn look_for_arrivals(&self, range: PageRange, event: LeftBy, later: Later<'_>) {
         let mut rest = range;
         while let Some(arrival) = self.first_arrival(rest) {
@@ -206,7 +216,8 @@ impl<P: Platform> Engine<'_, P> {
         }
     }
 
-    /// The kernel is asked whether what arrived is still there. Which pages are gone, at the front of its place, and up to where that is known.
+    /// The kernel is asked whether what arrived is still there. Which pages are gone, at the front of its place, and up
+    /// to where that is known.
     fn gone_from(&self, Arrival { place, begins, ends, .. }: Arrival) -> (PageRange, PageId) {
         let Some(there) = self.platform.registered_mapping(place) else { return (place, place.end) };
         let (start, end) = (there.start.max(place.start), there.end.min(place.end));
@@ -246,9 +257,11 @@ impl<P: Platform> Engine<'_, P> {
         }));
     }
 
-    /// The kernel drops the pages of the range only after its event was read, at a time that it does not tell. Until then they may hold old content, which must not be
-    /// evicted: it would come back. So the chunks are not staged for a while. (Moving the pages out at once instead meets the kernel's own dropping: pages that the
-    /// program has written again after MADV_FREE would be lost, and MOVE against MADV_DONTNEED of the same pages does not end on Linux 6.18.)
+    /// The kernel drops the pages of the range only after its event was read, at a time that it does not tell. Until
+    /// then they may hold old content, which must not be evicted: it would come back. So the chunks are not staged for
+    /// a while. (Moving the pages out at once instead meets the kernel's own dropping: pages that the program has
+    /// written again after MADV_FREE would be lost, and MOVE against MADV_DONTNEED of the same pages does not end on
+    /// Linux 6.18.)
     fn hold_range(&self, range: PageRange) {
         if self.platform.drops_followed(range) {
             // Held until the call returns.

@@ -143,11 +143,13 @@ impl<P: Platform> Engine<'_, P> {
         moved.count_ones()
     }
 
-    /// Of the pages of `part`, those that are in their frames now. The frames were empty before; `held`: those that are not any more.
+    /// Of the pages of `part`, those that are in their frames now. The frames were empty before; `held`: those that are
+    /// not any more.
     ///
-    /// The kernel does not count all that it moves (Linux 6.18: when it stops in the middle of a batch). So what a frame holds says whether the page is there that the kernel did not count: anything but zeros
-    /// came with it. Zeros may be there because somebody has just looked at the frame; then the page is where it was, or mremap has taken it along meanwhile. Or they are its own: then nothing is
-    /// mapped where it was, and a touch gives zeros again.
+    /// The kernel does not count all that it moves (Linux 6.18: when it stops in the middle of a batch). So what a
+    /// frame holds says whether the page is there that the kernel did not count: anything but zeros came with it. Zeros
+    /// may be there because somebody has just looked at the frame; then the page is where it was, or mremap has taken
+    /// it along meanwhile. Or they are its own: then nothing is mapped where it was, and a touch gives zeros again.
     fn moved(&self, frame: FrameId, part: u64, passed: u64, held: u64) -> u64 {
         let in_frames = bits(part).enumerate().filter(|(rank, _)| held & (1 << rank) != 0);
         let came = in_frames.filter(|(rank, index)| {
@@ -196,8 +198,9 @@ impl<P: Platform> Engine<'_, P> {
         locked
     }
 
-    /// Moves each run of locked pages, the first to `frame`, the next to those behind it. What cannot be moved stays where it is.
-    /// Returns also over which pages the kernel went: bit i for `first + i`. Such a page has arrived, or there was nothing.
+    /// Moves each run of locked pages, the first to `frame`, the next to those behind it. What cannot be moved stays
+    /// where it is. Returns also over which pages the kernel went: bit i for `first + i`. Such a page has arrived, or
+    /// there was nothing.
     fn move_runs(&self, first: PageId, frame: FrameId, locked: u64) -> (Stage, u64) {
         let (mut result, mut passed) = (Stage::Nothing, 0);
         let mut index = 0;
@@ -230,7 +233,8 @@ impl<P: Platform> Engine<'_, P> {
         (result, passed)
     }
 
-    /// The next chunk that staging should look at, going round the page table. None after one whole round without a page that may be staged.
+    /// The next chunk that staging should look at, going round the page table. None after one whole round without a
+    /// page that may be staged.
     pub(crate) fn next_chunk(&self, rounds: &mut u32) -> Option<ChunkId> {
         let mut at = self.private.lock().hand;
         let mut seen = Seen::Nothing;

@@ -28,8 +28,8 @@ pub enum FaultOutcome {
 impl<P: Platform> Engine<'_, P> {
     /// Serves a fault on `page`, and brings the next pages along if faults come in order.
     ///
-    /// The locks on the words keep everyone else from the pages; content is fetched without the gate; the pages are filled and their words changed in
-    /// one shared section of the gate.
+    /// The locks on the words keep everyone else from the pages; content is fetched without the gate; the pages are
+    /// filled and their words changed in one shared section of the gate.
     pub async fn serve_fault(
         &self,
         page: PageId,
@@ -135,7 +135,8 @@ impl<P: Platform> Engine<'_, P> {
         }
     }
 
-    /// Memory that we know nothing of yet: zeros, as far as there is nothing of ours. In a shared section, so nothing is taken under management meanwhile.
+    /// Memory that we know nothing of yet: zeros, as far as there is nothing of ours. In a shared section, so nothing
+    /// is taken under management meanwhile.
     fn fill_unmanaged(&self, page: PageId, window: Window) -> FilledRun {
         let in_block = (BLOCK_PAGES - page.0 % BLOCK_PAGES) as u32;
         let unknown = |ahead: &u32| {
@@ -176,7 +177,8 @@ impl<P: Platform> Engine<'_, P> {
         frame: FrameId,
         workspace: &mut Workspace,
     ) -> FaultOutcome {
-        // A child that still reads our frames needs this one too. The kernel refuses to move what a fork left shared, but what was being read when it forked was copied, and is not.
+        // A child that still reads our frames needs this one too. The kernel refuses to move what a fork left shared,
+        // but what was being read when it forked was copied, and is not.
         let child_reads = self.handovers.any();
         // Moving a part out of a huge page would split it, which takes 100 times as long.
         let in_huge = self.is_in_huge(frame);
@@ -224,8 +226,9 @@ impl<P: Platform> Engine<'_, P> {
         }
     }
 
-    /// Whether the copy of a page that was touched is of no use, or takes room in a pool that is short of it: then it goes before anything else has to go to the file. What comes back in order with others keeps
-    /// its copy: it is gone past once, and goes again unchanged.
+    /// Whether the copy of a page that was touched is of no use, or takes room in a pool that is short of it: then it
+    /// goes before anything else has to go to the file. What comes back in order with others keeps its copy: it is gone
+    /// past once, and goes again unchanged.
     fn gives_copy_up(&self, swap: SwapId, touch: Touch, came: Came) -> bool {
         if touch == Touch::Write {
             self.counters.add(Counter::CopyWritten, 1);
@@ -240,7 +243,8 @@ impl<P: Platform> Engine<'_, P> {
         moves
     }
 
-    /// Gives the lock on a word back with this place; the caller is in a shared section, so it cannot have been removed since it was checked.
+    /// Gives the lock on a word back with this place; the caller is in a shared section, so it cannot have been removed
+    /// since it was checked.
     pub(crate) fn commit(&self, slot: PageSlot<'_>, place: Place, swap: Option<SwapId>) {
         self.must_be_done(slot.commit(place, swap));
     }

@@ -39,7 +39,8 @@ impl Places {
     }
 }
 
-/// True when a child has a page that one move took from `page`, in the place where it was before that move or before others: `older` ones, the newest first.
+/// True when a child has a page that one move took from `page`, in the place where it was before that move or before
+/// others: `older` ones, the newest first.
 fn came_from(
     mut page: PageId,
     older: impl Iterator<Item = Move>,
@@ -60,8 +61,9 @@ fn came_from(
 }
 
 impl<P: Platform> Engine<'_, P> {
-    /// Copies the page table for a forked child, with the gate exclusive: it is exactly the memory that the child has. Each stored page gets one more
-    /// reference. From now on the child reads staged frames from our arena until [`Engine::end_handover`]. None: no record or table page is free.
+    /// Copies the page table for a forked child, with the gate exclusive: it is exactly the memory that the child has.
+    /// Each stored page gets one more reference. From now on the child reads staged frames from our arena until
+    /// [`Engine::end_handover`]. None: no record or table page is free.
     pub async fn clone_for_child(&self) -> Option<MmId> {
         self.handovers.begin();
         let record = self.record();
@@ -96,7 +98,8 @@ impl<P: Platform> Engine<'_, P> {
                 }
                 if let Some(swap) = word.swap() {
                     if seen.is_locked() {
-                        // Whoever has locked it is at work meanwhile, but gives what the word names back only when the copy is done.
+                        // Whoever has locked it is at work meanwhile, but gives what the word names back only when the
+                        // copy is done.
                         for _ in 0..STEPS_AT_LOCKED {
                             self.platform.step().await;
                         }
@@ -114,12 +117,14 @@ impl<P: Platform> Engine<'_, P> {
         Some(child.id())
     }
 
-    /// Clones the table for the children that wait, as far as is known: best when no event is unread. The gate is exclusive.
+    /// Clones the table for the children that wait, as far as is known: best when no event is unread. The gate is
+    /// exclusive.
     pub(crate) async fn finish_forks(&self, unfinished: &mut Unfinished) {
         self.finish_forks_if(unfinished, |_, _| true).await;
     }
 
-    /// The same for some of the children, chosen by their descriptors and the positions at which they stand in the list.
+    /// The same for some of the children, chosen by their descriptors and the positions at which they stand in the
+    /// list.
     pub(crate) async fn finish_forks_if(
         &self,
         unfinished: &mut Unfinished,
@@ -129,7 +134,8 @@ impl<P: Platform> Engine<'_, P> {
         for position in (0..unfinished.len()).rev() {
             let is_chosen = |left| matches!(left, Removal::Fork(descriptor) if chosen(descriptor, position));
             let Some(Removal::Fork(descriptor)) = unfinished.take_at(position, is_chosen) else { continue };
-            // The content of homeless pages is on its way into the parent's new place, where no word of a child could find it.
+            // The content of homeless pages is on its way into the parent's new place, where no word of a child could
+            // find it.
             let homeless = unfinished.iter().any(|left| matches!(left, Removal::Homeless { .. }));
             let mut child = if homeless { None } else { self.clone_for_child().await };
             if let Some(mm) = child
@@ -143,9 +149,10 @@ impl<P: Platform> Engine<'_, P> {
         }
     }
 
-    /// The kernel does not tell in which order a fork and a change of mappings by another thread took effect. The child itself shows it: words that were
-    /// moved here but not there go back, those that were moved there but not here go on, and words of what the child does not have are dropped. `read_before`: so many of the
-    /// unfinished were read before the fork. False: no table page is free.
+    /// The kernel does not tell in which order a fork and a change of mappings by another thread took effect. The child
+    /// itself shows it: words that were moved here but not there go back, those that were moved there but not here go
+    /// on, and words of what the child does not have are dropped. `read_before`: so many of the unfinished were read
+    /// before the fork. False: no table page is free.
     fn make_true(&self, descriptor: i32, mm: MmId, unfinished: &Unfinished, read_before: usize) -> bool {
         let root = self.segment.mms().record(mm).root().expect("it was cloned a moment ago");
         let table = self.segment.page_table(mm, root);
@@ -172,8 +179,9 @@ impl<P: Platform> Engine<'_, P> {
                     let page = self.page_to_ask_for(table, from).unwrap_or(from.start);
                     let moved_before =
                         || stays && position < read_before && self.has_new_place(descriptor, table, to);
-                    // What came to the old place by a move that the child does not know went on after the fork too. That the child has not what was moved does not
-                    // mean that it is at the new place: it may have been unmapped there, which is next in the list.
+                    // What came to the old place by a move that the child does not know went on after the fork too.
+                    // That the child has not what was moved does not mean that it is at the new place: it may have been
+                    // unmapped there, which is next in the list.
                     if not_moved.overlap(from) || child_has(page) && !moved_before() {
                         not_moved.add(to);
                         continue;
@@ -185,7 +193,8 @@ impl<P: Platform> Engine<'_, P> {
                     }
                 }
                 Removal::Unmapped(range) => {
-                    // A mapping that grew in place since is in the parent too. Was the unmapping read first, the child most likely has that, and not what was there before.
+                    // A mapping that grew in place since is in the parent too. Was the unmapping read first, the child
+                    // most likely has that, and not what was there before.
                     let ask = position < read_before;
                     let again = if ask { self.registered_again(table, range) } else { None };
                     for (page, slot) in table.leaves(range).flat_map(|leaf| leaf.slots_in(range)) {
@@ -206,19 +215,21 @@ impl<P: Platform> Engine<'_, P> {
         true
     }
 
-    /// Whether a child has what was moved to `to`, if that was read before the fork and `table` has the words of what was there before. A page that had none may show that it has not; else
-    /// what was read first was first.
+    /// Whether a child has what was moved to `to`, if that was read before the fork and `table` has the words of what
+    /// was there before. A page that had none may show that it has not; else what was read first was first.
     fn has_new_place(&self, child: i32, table: PageTable<'_>, to: PageRange) -> bool {
         self.platform.child_has(child, table.first_unmanaged(to).unwrap_or(to.start))
     }
 
-    /// Where this process has something again, in a range that is known to be unmapped and of which a child has words. The first such part: two of them in one moment are not expected.
+    /// Where this process has something again, in a range that is known to be unmapped and of which a child has words.
+    /// The first such part: two of them in one moment are not expected.
     fn registered_again(&self, table: PageTable<'_>, range: PageRange) -> Option<PageRange> {
         table.first_managed(range)?;
         self.platform.registered_mapping(range)
     }
 
-    /// Carries words of a child's table, which nobody else knows yet, from one place to another. False: no table page is free.
+    /// Carries words of a child's table, which nobody else knows yet, from one place to another. False: no table page
+    /// is free.
     fn carry(&self, table: PageTable<'_>, from: PageRange, to: PageId) -> bool {
         for (page, slot) in table.leaves(from).flat_map(|leaf| leaf.slots_in(from)) {
             let word = slot.take().expect("nobody works on the words of a child that is being made");
@@ -263,7 +274,8 @@ impl<P: Platform> Engine<'_, P> {
         private.arena.rebuild(staged);
     }
 
-    /// In a new process (a forked child), before anyone else works on it: it does not have these addresses (MADV_DONTFORK).
+    /// In a new process (a forked child), before anyone else works on it: it does not have these addresses
+    /// (MADV_DONTFORK).
     pub fn forget_unmapped(&self, range: PageRange) {
         self.remove_words(range, uswap_core::page_word::Afterwards::Unmanaged);
     }
@@ -274,8 +286,8 @@ impl<P: Platform> Engine<'_, P> {
         self.table.leaves(range).any(|leaf| leaf.slots_in(range).any(|(_, slot)| away(slot.load().place())))
     }
 
-    /// Brings every page home. Evicting must have been stopped. Returns pages that could not be brought, because an event is unread or someone works on them;
-    /// the caller tries again. None: the process is gone.
+    /// Brings every page home. Evicting must have been stopped. Returns pages that could not be brought, because an
+    /// event is unread or someone works on them; the caller tries again. None: the process is gone.
     pub async fn bring_all_home(&self, workspace: &mut Workspace) -> Option<u64> {
         let mut left = 0;
         for leaf in self.table.leaves(EVERYTHING) {

@@ -1,8 +1,10 @@
-//! Pages that were moved to a place for which there is no table page: [`Removal::Homeless`]. Their words stay where they were until their content is copied to the new place, which
-//! has to wait until no event is unread. Here is what other events mean for them meanwhile.
+//! Pages that were moved to a place for which there is no table page: [`Removal::Homeless`]. Their words stay where
+//! they were until their content is copied to the new place, which has to wait until no event is unread. Here is what
+//! other events mean for them meanwhile.
 //!
-//! A sound program changes the new place again only when the first move has returned. So what is moved there comes later; what is moved from there may be older, by a thread that was stopped before
-//! its event: `arrivals` knows what left by it.
+//! A sound program changes the new place again only when the first move has returned. So what is moved there comes
+//! later; what is moved from there may be older, by a thread that was stopped before its event: `arrivals` knows what
+//! left by it.
 
 use crate::arrivals::{Arrivals, Move};
 use crate::engine::Engine;
@@ -12,7 +14,8 @@ use crate::unfinished::Unfinished;
 use uswap_core::page_word::Afterwards;
 use uswap_units::{PageId, PageRange};
 
-/// Moves of pages from `from` to `to`, of which `gone` lies in the new place: what comes before it, what lies in it, and what comes behind it; each with its own new place.
+/// Moves of pages from `from` to `to`, of which `gone` lies in the new place: what comes before it, what lies in it,
+/// and what comes behind it; each with its own new place.
 fn split(from: PageRange, to: PageId, gone: PageRange) -> Option<[(PageRange, PageId); 3]> {
     let target_end = to.0 + from.pages();
     let (start, end) = (gone.start.0.max(to.0), gone.end.0.min(target_end));
@@ -27,8 +30,9 @@ fn split(from: PageRange, to: PageId, gone: PageRange) -> Option<[(PageRange, Pa
 }
 
 impl<P: Platform> Engine<'_, P> {
-    /// An event was read, and of a move is known which of what had arrived left by it. Homeless pages whose new place was dropped, or something else was moved to, need not be copied; those that
-    /// were moved on go there. (Where the place was unmapped there is nothing to copy to.)
+    /// An event was read, and of a move is known which of what had arrived left by it. Homeless pages whose new place
+    /// was dropped, or something else was moved to, need not be copied; those that were moved on go there. (Where the
+    /// place was unmapped there is nothing to copy to.)
     pub(crate) fn follow_homeless(&self, unfinished: &mut Unfinished, event: Event) {
         match event {
             Event::Unmap(_) => (),
@@ -46,7 +50,8 @@ impl<P: Platform> Engine<'_, P> {
         }
     }
 
-    /// Pages turned out to be homeless whose move waited. What was read behind it, and waits too, is of their new place: where they are to go now, in parts.
+    /// Pages turned out to be homeless whose move waited. What was read behind it, and waits too, is of their new
+    /// place: where they are to go now, in parts.
     pub(crate) fn follow_what_waits(
         &self,
         homeless: Removal,

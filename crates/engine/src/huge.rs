@@ -1,10 +1,13 @@
-//! Huge pages of the program: 512 pages that the kernel maps as one. One whose pages are all cold leaves as one, in some 2 us instead of 300, and comes back as one when a page of it is touched before it is stored.
+//! Huge pages of the program: 512 pages that the kernel maps as one. One whose pages are all cold leaves as one, in
+//! some 2 us instead of 300, and comes back as one when a page of it is touched before it is stored.
 //!
-//! Must hold: nothing relies on a huge page being one. It may be split at any time; then the same calls move page by page.
+//! Must hold: nothing relies on a huge page being one. It may be split at any time; then the same calls move page by
+//! page.
 //!
-//! A huge page that was touched while it was staged is left alone for one round of the hand, as a page is. The kernel tells which page was touched, but not which others are used: if it happens again with the same page,
-//! the cold part is staged without the rest, which splits it. Otherwise one hot page would hold 511 cold ones.
-//! Called by `reclaim` and `fault`.
+//! A huge page that was touched while it was staged is left alone for one round of the hand, as a page is. The kernel
+//! tells which page was touched, but not which others are used: if it happens again with the same page, the cold part
+//! is staged without the rest, which splits it. Otherwise one hot page would hold 511 cold ones. Called by `reclaim`
+//! and `fault`.
 
 use crate::arena::{BLOCK_CHUNKS, NoBlock, TakenBlock};
 use crate::engine::{Engine, HugePages};
@@ -36,7 +39,8 @@ enum Warmth {
 }
 
 impl<P: Platform> Engine<'_, P> {
-    /// Stages a huge page as one, if the chunk is part of one. None: it is no huge page, or cannot stay one; its chunks are staged one by one.
+    /// Stages a huge page as one, if the chunk is part of one. None: it is no huge page, or cannot stay one; its chunks
+    /// are staged one by one.
     pub(crate) async fn stage_huge(&self, chunk: ChunkId) -> Option<Stage> {
         let first = PageId(chunk.first_page().0 & !(BLOCK_PAGES - 1));
         if self.huge_pages == HugePages::AreSplit {
@@ -168,7 +172,8 @@ impl<P: Platform> Engine<'_, P> {
         self.block_with(frame).is_some_and(|(first, _)| self.platform.is_huge_frame(first))
     }
 
-    /// As the arena says. Nothing is asked where no huge page stays whole: this is on the way of each fault on a staged page.
+    /// As the arena says. Nothing is asked where no huge page stays whole: this is on the way of each fault on a staged
+    /// page.
     fn block_with(&self, frame: FrameId) -> Option<(FrameId, PageId)> {
         match self.huge_pages {
             HugePages::AreSplit => None,
@@ -176,7 +181,8 @@ impl<P: Platform> Engine<'_, P> {
         }
     }
 
-    /// A page of a staged huge page was touched: all of it moves back, if all of it is still there. None: the page comes alone. In a shared section; the caller has locked the word of the page.
+    /// A page of a staged huge page was touched: all of it moves back, if all of it is still there. None: the page
+    /// comes alone. In a shared section; the caller has locked the word of the page.
     pub(crate) async fn map_huge_back(
         &self,
         leaf: &Leaf<'_>,
@@ -300,14 +306,16 @@ impl<P: Platform> Engine<'_, P> {
     }
 }
 
-/// What became of a page that was to be moved back, as `evict::moved` finds out for the other way. Its frame held it before.
+/// What became of a page that was to be moved back, as `evict::moved` finds out for the other way. Its frame held it
+/// before.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Back {
     /// It is in the program.
     Came,
     /// It is in its frame.
     Stayed,
-    /// Its frame holds zeros, and the kernel did not count it: they are its content, or it went, and somebody has looked at the frame since.
+    /// Its frame holds zeros, and the kernel did not count it: they are its content, or it went, and somebody has
+    /// looked at the frame since.
     ZerosOrCame,
 }
 

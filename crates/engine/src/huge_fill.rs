@@ -1,11 +1,15 @@
-//! First touches in order get huge pages: where a program that asked for them goes through new memory, 2 MiB come with one MOVE of a zeroed huge frame of the arena instead of 32 copies of zeros.
+//! First touches in order get huge pages: where a program that asked for them goes through new memory, 2 MiB come with
+//! one MOVE of a zeroed huge frame of the arena instead of 32 copies of zeros.
 //!
-//! Must hold: a program gets no memory this way that it is not about to use. So the first page of a block must be touched, in order behind at least half of the longest run; random accesses never get there. And nothing relies on the
-//! page staying huge.
+//! Must hold: a program gets no memory this way that it is not about to use. So the first page of a block must be
+//! touched, in order behind at least half of the longest run; random accesses never get there. And nothing relies on
+//! the page staying huge.
 //!
-//! The kernel splits what is moved to where it has a page table already, as it has where the program's mapping asks for no huge pages: that costs more than it spares. So what came of a huge page is looked at, and after each that was split four
-//! times as many chances are passed over.
-//! One huge frame that was used before may be kept for the next such touch: it is warm, and costs a tenth of one that the kernel must find and clear. It is counted in the budget, and goes when memory is short.
+//! The kernel splits what is moved to where it has a page table already, as it has where the program's mapping asks for
+//! no huge pages: that costs more than it spares. So what came of a huge page is looked at, and after each that was
+//! split four times as many chances are passed over. One huge frame that was used before may be kept for the next such
+//! touch: it is warm, and costs a tenth of one that the kernel must find and clear. It is counted in the budget, and
+//! goes when memory is short.
 
 use crate::engine::{Engine, HugePages};
 use crate::fault::FaultOutcome;
@@ -31,7 +35,8 @@ pub(crate) struct Chances {
     left: AtomicU32,
     /// How many were after the last failure.
     last: AtomicU32,
-    /// 1 when the last chance that was taken came off, or a stored huge page was to come back: a huge frame that becomes free is kept for the next.
+    /// 1 when the last chance that was taken came off, or a stored huge page was to come back: a huge frame that
+    /// becomes free is kept for the next.
     wants_frame: AtomicU32,
 }
 
@@ -91,7 +96,8 @@ enum FreshBlock {
 }
 
 impl<P: Platform> Engine<'_, P> {
-    /// Serves a fault with a huge page, where there is reason to: on the first page of a block, in order, behind at least half of the longest run. None: it is served page by page.
+    /// Serves a fault with a huge page, where there is reason to: on the first page of a block, in order, behind at
+    /// least half of the longest run. None: it is served page by page.
     pub(crate) async fn fill_huge(
         &self,
         page: PageId,
@@ -110,7 +116,8 @@ impl<P: Platform> Engine<'_, P> {
         }
     }
 
-    /// Serves a first touch of the first page of a block with a huge page. None: there is no reason to, or no room; it is served page by page.
+    /// Serves a first touch of the first page of a block with a huge page. None: there is no reason to, or no room; it
+    /// is served page by page.
     async fn fill_block(
         &self,
         page: PageId,
@@ -149,7 +156,8 @@ impl<P: Platform> Engine<'_, P> {
         filled
     }
 
-    /// A huge frame, which is counted in the budget: the one that is kept, or a new one for which so many pages must be free. What is missing is reclaimed first, as for any fault.
+    /// A huge frame, which is counted in the budget: the one that is kept, or a new one for which so many pages must be
+    /// free. What is missing is reclaimed first, as for any fault.
     pub(crate) async fn huge_frame(
         &self,
         room_pages: u32,
@@ -205,7 +213,8 @@ impl<P: Platform> Engine<'_, P> {
         self.platform.step().await;
         let filled = self.platform.move_block_in(frames, page);
         self.platform.step().await;
-        // All of it is zeros: where it is not known whether a page came, it makes no difference but to who may stage it.
+        // All of it is zeros: where it is not known whether a page came, it makes no difference but to who may stage
+        // it.
         let came = |index: u64| {
             index < u64::from(filled.pages) || self.platform.held(FrameId(frames.0 + index as u32), 1) == 0
         };
@@ -260,7 +269,8 @@ impl<P: Platform> Engine<'_, P> {
         is_fresh.then_some(FreshBlock::Managed)
     }
 
-    /// All of a block of the arena is stored. If it is still a huge frame, and a fault waits for one, or the program goes through its memory in order, it is kept for that. False: it is to be dropped.
+    /// All of a block of the arena is stored. If it is still a huge frame, and a fault waits for one, or the program
+    /// goes through its memory in order, it is kept for that. False: it is to be dropped.
     pub(crate) fn keep_block(&self, frames: FrameId) -> bool {
         let is_short = self.segment.budget().used() > self.watermarks().min;
         let is_wanted = self.block_requests.load(Ordering::Relaxed) > 0;

@@ -1,9 +1,12 @@
-//! Stored huge pages come back as one: where a program goes through its memory in order, and all of a block left as one, its 512 pages are decoded into a huge frame of the arena, which is moved back with one MOVE.
+//! Stored huge pages come back as one: where a program goes through its memory in order, and all of a block left as
+//! one, its 512 pages are decoded into a huge frame of the arena, which is moved back with one MOVE.
 //!
-//! That takes a sixth of the time of 512 copies into new pages, and what comes as one goes as one the next time. The pages are decoded as a row of runs, the next ones of which the supervisor decodes at the same time.
+//! That takes a sixth of the time of 512 copies into new pages, and what comes as one goes as one the next time. The
+//! pages are decoded as a row of runs, the next ones of which the supervisor decodes at the same time.
 //!
-//! Must hold: the words of all 512 pages stay locked until they are there, and each names its entry as before until then. So whatever comes between, nothing is lost: the pages come one by one.
-//! The thread that touched the first page waits for the last one; a program that does not go on in order does not get here.
+//! Must hold: the words of all 512 pages stay locked until they are there, and each names its entry as before until
+//! then. So whatever comes between, nothing is lost: the pages come one by one. The thread that touched the first page
+//! waits for the last one; a program that does not go on in order does not get here.
 
 use crate::engine::Engine;
 use crate::fault::FaultOutcome;
@@ -27,7 +30,8 @@ use uswap_units::{BLOCK_PAGES, FrameId, PageId};
 const ATTEMPTS: u32 = 2;
 
 impl<P: Platform> Engine<'_, P> {
-    /// Serves a fault on the first page of a block that left as one. None: it did not, or it cannot come as one; it is served page by page.
+    /// Serves a fault on the first page of a block that left as one. None: it did not, or it cannot come as one; it is
+    /// served page by page.
     pub(crate) async fn swap_in_block(
         &self,
         first: PageId,
@@ -104,7 +108,8 @@ impl<P: Platform> Engine<'_, P> {
         !self.event_in_progress.load(Ordering::Acquire) && words.all(|(_, slot)| !slot.load().is_removed())
     }
 
-    /// Decodes a block whose words are locked into a huge frame. Where its first pages were; None: not all of it can be had now. Without the gate.
+    /// Decodes a block whose words are locked into a huge frame. Where its first pages were; None: not all of it can be
+    /// had now. Without the gate.
     async fn load_block(
         &self,
         leaf: Leaf<'_>,

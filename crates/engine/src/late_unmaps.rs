@@ -1,12 +1,15 @@
 //! Unmap events that are known to come, for mappings that are gone already. Private to the process, behind its lock.
 //!
-//! Threads that change mappings queue their events only after the change, so the events of two threads may come in the other order. mremap queues
-//! its own: first that pages moved, and when that was read, that the old range is unmapped. If another thread moves a mapping there in between, the late event
-//! would drop the words of the new mapping, and with them its content. So a remap event notes its old range here, and an unmap event leaves what is noted alone, once.
+//! Threads that change mappings queue their events only after the change, so the events of two threads may come in the
+//! other order. mremap queues its own: first that pages moved, and when that was read, that the old range is unmapped.
+//! If another thread moves a mapping there in between, the late event would drop the words of the new mapping, and with
+//! them its content. So a remap event notes its old range here, and an unmap event leaves what is noted alone, once.
 //!
-//! The unmap event of what was at its *new* range may be late too. Nothing shows whether it is, if it had no words: see [`crate::arrivals`].
+//! The unmap event of what was at its *new* range may be late too. Nothing shows whether it is, if it had no words: see
+//! [`crate::arrivals`].
 //!
-//! Must hold: while a note is right, its event is unread, and so `event_pending` is true. When it is false all notes are dropped.
+//! Must hold: while a note is right, its event is unread, and so `event_pending` is true. When it is false all notes
+//! are dropped.
 
 use crate::arrivals::{Arrivals, Move, NO_MOVE, NOTHING};
 use uswap_units::PageRange;
@@ -14,7 +17,8 @@ use uswap_units::PageRange;
 /// Notes kept at once: each thread of the program in a system call makes two at most. 256 * 16 B = 4 KiB.
 const NOTES_MAX: usize = 256;
 
-/// Moves that are remembered for a fork. When there are more the oldest is forgotten: so many calls in one moment are not expected of any program.
+/// Moves that are remembered for a fork. When there are more the oldest is forgotten: so many calls in one moment are
+/// not expected of any program.
 pub(crate) const MOVES_MAX: usize = 64;
 
 /// Ranges whose unmap event is late, or may be.
@@ -68,8 +72,8 @@ impl LateUnmaps {
         let (moves, count) = (self.moves, self.moves_count);
         (0..count).rev().map(move |index| moves[index])
     }
-    /// An unmap event came. Takes out one noted part of `range`: what lies before it is really unmapped, the part itself is not, and the rest
-    /// is to be asked for again. None: all of `range` is unmapped.
+    /// An unmap event came. Takes out one noted part of `range`: what lies before it is really unmapped, the part
+    /// itself is not, and the rest is to be asked for again. None: all of `range` is unmapped.
     pub fn take_first(&mut self, range: PageRange) -> Option<PageRange> {
         let overlaps = |note: &PageRange| note.start.0 < range.end.0 && range.start.0 < note.end.0;
         let (index, note) = self.notes[..self.count]

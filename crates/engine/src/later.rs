@@ -1,10 +1,13 @@
 //! What is told of a place by the events that were read in one go with another one, behind it.
 //!
-//! Moves fill a place and empty it by turns. So of an event that takes away what was in a place, and may be older than what arrived there, the next move tells: if it brings something there, the place was empty, and the event
-//! had taken what arrived; if it takes something from there, the place was not, and the event is the older one. Where an unmapping comes before that move, nothing is told: it may have taken what arrived, or gone over pages
-//! where nothing was.
+//! Moves fill a place and empty it by turns. So of an event that takes away what was in a place, and may be older than
+//! what arrived there, the next move tells: if it brings something there, the place was empty, and the event had taken
+//! what arrived; if it takes something from there, the place was not, and the event is the older one. Where an
+//! unmapping comes before that move, nothing is told: it may have taken what arrived, or gone over pages where nothing
+//! was.
 //!
-//! (The answer is wrong if a thread was stopped between its change and its event, and the change came in between: the event that is next is then not that of the next change.)
+//! (The answer is wrong if a thread was stopped between its change and its event, and the change came in between: the
+//! event that is next is then not that of the next change.)
 
 use crate::arrivals::NOTHING;
 use crate::event::{Event, overlap};
@@ -115,8 +118,9 @@ mod tests {
         Some(Event::Remap { from: from.start, to, pages: from.pages(), added: 0, stays: false })
     }
 
-    /// Threads change mappings and queue their events at once, but for one that is stopped in between. Its event is read in one go with those of later changes, when something has arrived where it took
-    /// something away. What it took is known here.
+    /// Threads change mappings and queue their events at once, but for one that is stopped in between. Its event is
+    /// read in one go with those of later changes, when something has arrived where it took something away. What it
+    /// took is known here.
     #[test]
     fn the_next_move_tells_whether_an_event_is_older_than_what_arrived() {
         let mut counts = [0; 4];

@@ -1,15 +1,23 @@
-//! The story of a page: fault, evict, store, write back, fork. Written once, as straight-line `async` code over [`Platform`].
+//! The story of a page: fault, evict, store, write back, fork. Written once, as straight-line `async` code over
+//! [`Platform`].
 //!
-//! `os` (through the agent) runs it with threads that block, so that each future is ready when it is polled; `sim` runs it with a seeded executor.
-//! No allocation after start-up, no unsafe code, no knowledge of Linux.
+//! `os` (through the agent) runs it with threads that block, so that each future is ready when it is polled; `sim` runs
+//! it with a seeded executor. No allocation after start-up, no unsafe code, no knowledge of Linux.
 //!
-//! Lock order: gate (exclusive or shared) -> page word locks -> private lock of the process. The private lock is never held across an await. A page word
-//! lock may be held across a wait for the file or for room in the pool; whoever holds the gate exclusive therefore never waits
-//! for a page word without giving the gate back first.
+//! Lock order: gate (exclusive or shared) -> page word locks -> private lock of the process. The private lock is never
+//! held across an await. A page word lock may be held across a wait for the file or for room in the pool; whoever holds
+//! the gate exclusive therefore never waits for a page word without giving the gate back first.
 //!
-//! Map: [`platform`] the seam; [`engine`] the parts of one process; [`fault`] serves a fault; [`load`] gets content; [`run`] and [`streams`] bring the next pages along, `ahead` asks for them before, and [`loader`] decodes what is asked for; [`evict`] stages, `huge` does so with huge pages, `huge_fill` gives some to first touches, and `huge_in` brings back those that were stored;
-//! [`store`] stores staged pages, [`storer`] does that for others, and `proposals` is what they make of it; [`reclaim`] decides when, and `share` from which process; [`messages`] takes messages and [`event`] follows the program's mappings, where [`arrivals`], `later` and `order` tell which event is the older one; [`region`] takes memory under
-//! management; [`fork`] clones; [`release`] gives things back; [`writeback`] moves the pool to the files, where [`record`] seals what lies there, `turns` says to which, [`aged`] does that for what nobody touched for a while, [`drain`] empties one of them; [`reaper`] cleans up after the dead. [`in_place`] is the other way to do it: faults served in the faulting thread, and pages evicted where they lie.
+//! Map: [`platform`] the seam; [`engine`] the parts of one process; [`fault`] serves a fault; [`load`] gets content;
+//! [`run`] and [`streams`] bring the next pages along, `ahead` asks for them before, and [`loader`] decodes what is
+//! asked for; [`evict`] stages, `huge` does so with huge pages, `huge_fill` gives some to first touches, and `huge_in`
+//! brings back those that were stored; [`store`] stores staged pages, [`storer`] does that for others, and `proposals`
+//! is what they make of it; [`reclaim`] decides when, and `share` from which process; [`messages`] takes messages and
+//! [`event`] follows the program's mappings, where [`arrivals`], `later` and `order` tell which event is the older one;
+//! [`region`] takes memory under management; [`fork`] clones; [`release`] gives things back; [`writeback`] moves the
+//! pool to the files, where [`record`] seals what lies there, `turns` says to which, [`aged`] does that for what nobody
+//! touched for a while, [`drain`] empties one of them; [`reaper`] cleans up after the dead. [`in_place`] is the other
+//! way to do it: faults served in the faulting thread, and pages evicted where they lie.
 #![no_std]
 #![forbid(unsafe_code)]
 

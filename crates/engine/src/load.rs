@@ -44,7 +44,8 @@ pub(crate) const fn gap_bytes_max(kind: FileKind) -> u64 {
 }
 
 impl<P: Platform> Engine<'_, P> {
-    /// Loads the content of an entry into `workspace.pages[0]`. The caller holds a reference to it (through a page word that it has locked).
+    /// Loads the content of an entry into `workspace.pages[0]`. The caller holds a reference to it (through a page word
+    /// that it has locked).
     pub(crate) async fn load(&self, id: SwapId, workspace: &mut Workspace) -> Load {
         self.load_first(id, 0, workspace).await
     }
@@ -62,7 +63,8 @@ impl<P: Platform> Engine<'_, P> {
         self.load_first(run.swap(0), self.reach(run, 0), workspace).await
     }
 
-    /// Loads a part of a run, of which the first `loaded` pages are in the workspace, while all goes well; how many are there then. What lies together in the file is read together.
+    /// Loads a part of a run, of which the first `loaded` pages are in the workspace, while all goes well; how many are
+    /// there then. What lies together in the file is read together.
     pub(crate) async fn load_part(
         &self,
         run: &Run<'_>,
@@ -115,8 +117,8 @@ pub(crate) struct Source<'a, B> {
 }
 
 impl<B: Backing> Source<'_, B> {
-    /// Loads the content of an entry, to which the caller holds a reference, into the first page of the workspace. The file
-    /// is read up to `reach` with it. What no attempt can read is lost, and its entry says so.
+    /// Loads the content of an entry, to which the caller holds a reference, into the first page of the workspace. The
+    /// file is read up to `reach` with it. What no attempt can read is lost, and its entry says so.
     pub(crate) async fn load(&self, id: SwapId, mut reach: u64, workspace: &mut Workspace) -> Load {
         let table = self.segment.swap_table();
         let mut failures = 0;
@@ -135,7 +137,8 @@ impl<B: Backing> Source<'_, B> {
             if let Some(source) = self.attempt((id, hash), word, 0, together, workspace).await {
                 return Load::Done(source);
             }
-            // The supervisor may have moved the blob to the file while we copied it: then the word says so. And a long read may have failed for the sake of others.
+            // The supervisor may have moved the blob to the file while we copied it: then the word says so. And a long
+            // read may have failed for the sake of others.
             if table.load(id).content() != word.content() || together != 0 {
                 continue;
             }
@@ -156,7 +159,8 @@ impl<B: Backing> Source<'_, B> {
         }
     }
 
-    /// End of the part of the file that should be read along with the first page of `pages`, whose entries `swap` tells; 0 if that is not in the file.
+    /// End of the part of the file that should be read along with the first page of `pages`, whose entries `swap`
+    /// tells; 0 if that is not in the file.
     pub(crate) fn reach(&self, swap: impl Fn(u32) -> SwapId, mut pages: Range<u32>) -> u64 {
         let table = self.segment.swap_table();
         let in_file = |index| match table.load(swap(index)).content() {
@@ -175,7 +179,8 @@ impl<B: Backing> Source<'_, B> {
         end
     }
 
-    /// One attempt to get the content of an entry into `workspace.pages[index]`, which must have this hash. Where it was found. The entry need not be referred to: what has that hash is the content, whatever became of the entry.
+    /// One attempt to get the content of an entry into `workspace.pages[index]`, which must have this hash. Where it
+    /// was found. The entry need not be referred to: what has that hash is the content, whatever became of the entry.
     pub(crate) async fn attempt(
         &self,
         (id, hash): (SwapId, u128),

@@ -1,7 +1,9 @@
-//! The supervisor's side of load jobs: reads what lies in the swap file in the background, several jobs at once, and decodes what has come.
+//! The supervisor's side of load jobs: reads what lies in the swap file in the background, several jobs at once, and
+//! decodes what has come.
 //!
-//! All that it does is a hint ([`uswap_core::load_jobs`]): entries and slots may be given up, moved and written anew meanwhile. A record opens only for the entry and the hash it was made for, so what is put into a job
-//! is the content of that hash whatever became of its place.
+//! All that it does is a hint ([`uswap_core::load_jobs`]): entries and slots may be given up, moved and written anew
+//! meanwhile. A record opens only for the entry and the hash it was made for, so what is put into a job is the content
+//! of that hash whatever became of its place.
 
 use crate::load::{Source, Tools, gap_bytes_max};
 use crate::platform::Backing;
@@ -29,9 +31,11 @@ pub enum Reading {
     Failed,
 }
 
-/// Reads of the swap files that go on while their task does something else, into [`LOAD_JOBS`] buffers of [`LOAD_BUFFER_BYTES`].
+/// Reads of the swap files that go on while their task does something else, into [`LOAD_JOBS`] buffers of
+/// [`LOAD_BUFFER_BYTES`].
 pub trait BackgroundReads {
-    /// Begins to read parts of the files, one behind the other into a buffer into which nobody reads. How many of them: the others are left out.
+    /// Begins to read parts of the files, one behind the other into a buffer into which nobody reads. How many of them:
+    /// the others are left out.
     fn begin(&mut self, number: usize, parts: &[Range<u64>]) -> usize;
     /// How far the reads into a buffer are.
     fn state(&mut self, number: usize) -> Reading;
@@ -194,7 +198,8 @@ impl Loader {
     }
 }
 
-/// Puts the pages of a job into it, as far as all goes well and its owner wants more. `content`: what was read of the files.
+/// Puts the pages of a job into it, as far as all goes well and its owner wants more. `content`: what was read of the
+/// files.
 async fn decode(
     segment: Segment<'_>,
     backing: &impl Backing,

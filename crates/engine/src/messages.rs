@@ -77,13 +77,15 @@ impl Default for FaultQueue {
     }
 }
 
-/// So long a quiet moment is waited for, in which no event is unread, while events come. A program whose threads change mappings without a pause must not keep its faults from being served for ever.
+/// So long a quiet moment is waited for, in which no event is unread, while events come. A program whose threads change
+/// mappings without a pause must not keep its faults from being served for ever.
 const BUSY_NS_MAX: u64 = 300_000_000;
 
 /// Then one comes at least so often.
 const BUSY_EVERY_NS: u64 = 20_000_000;
 
-/// And so long when none comes: then a thread was stopped between its change and its event (others have its processor, or it forks a large process), and all that is known of its pages is where they were.
+/// And so long when none comes: then a thread was stopped between its change and its event (others have its processor,
+/// or it forks a large process), and all that is known of its pages is where they were.
 const SILENT_NS_MAX: u64 = 5_000_000_000;
 
 /// Rounds without an event, after which the processor is left to others for [`LONG_PAUSE_NS`] each time.
@@ -94,7 +96,8 @@ const LONG_PAUSE_NS: u64 = 100_000;
 #[derive(Clone, Copy)]
 struct QuietWait {
     began_ns: u64,
-    /// When an event was read last. Faults tell nothing: their threads wait, and those that change mappings may be stopped.
+    /// When an event was read last. Faults tell nothing: their threads wait, and those that change mappings may be
+    /// stopped.
     event_ns: u64,
     rounds_since: u32,
 }
@@ -126,7 +129,8 @@ impl<P: Platform> Engine<'_, P> {
     pub async fn take_messages(&self, faults: &mut FaultQueue, workspace: &mut Workspace) -> usize {
         self.platform.lock_exclusive().await;
         if self.event_in_progress.load(Ordering::Acquire) {
-            // Another handler had to give the gate back in the middle of an event: nothing may be read before it is done.
+            // Another handler had to give the gate back in the middle of an event: nothing may be read before it is
+            // done.
             self.platform.unlock_exclusive();
             self.platform.pause().await;
             return 0;
@@ -145,7 +149,8 @@ impl<P: Platform> Engine<'_, P> {
                 let count = self.read_once(asked, faults, &mut unfinished).await;
                 has_event |= count > faults.len() - faults_before;
                 total += count;
-                // Events are behind the faults, and nothing can be filled before they are read: on until there is nothing more.
+                // Events are behind the faults, and nothing can be filled before they are read: on until there is
+                // nothing more.
                 if count < asked {
                     break;
                 }
@@ -182,7 +187,8 @@ impl<P: Platform> Engine<'_, P> {
         total
     }
 
-    /// The queue is full of faults that wait for an event to be read, and events are read behind faults: their threads try again, and meanwhile we reach the event.
+    /// The queue is full of faults that wait for an event to be read, and events are read behind faults: their threads
+    /// try again, and meanwhile we reach the event.
     fn give_back(&self, faults: &mut FaultQueue) {
         self.record().end_waits(faults.len() as u64);
         while let Some(fault) = faults.pop() {

@@ -1,7 +1,9 @@
 //! In which order events take effect that were read while others are unread.
 //!
-//! The order in which events are read is that of the changes, unless a thread was stopped between its change and its event. Then three things tell which was first:
-//! * no thread of a sound program uses a place before the call that put pages there has returned, and that call's events were read by then;
+//! The order in which events are read is that of the changes, unless a thread was stopped between its change and its
+//! event. Then three things tell which was first:
+//! * no thread of a sound program uses a place before the call that put pages there has returned, and that call's
+//!   events were read by then;
 //! * of pages that came to a place and others that left it, the kernel shows which are there now;
 //! * a child of fork has what was mapped in the moment of the fork.
 
@@ -16,20 +18,23 @@ use uswap_core::page_table::PageTable;
 use uswap_core::page_word::Afterwards;
 use uswap_units::{PageId, PageRange};
 
-/// True when mremap told so of its new place: it unmaps what is there, in one step with the move, and tells of that first. (It may also have been another thread's unmapping.)
+/// True when mremap told so of its new place: it unmaps what is there, in one step with the move, and tells of that
+/// first. (It may also have been another thread's unmapping.)
 fn is_room(left: Removal, place: PageRange) -> bool {
     left == Removal::Unmapped(place)
 }
 
 impl<P: Platform> Engine<'_, P> {
-    /// An event was read after a fork. What it tells of may have happened before or after the fork; where that matters the child is asked. A move that the child does not know waits behind the
-    /// fork, for which all changes must be known that came before it.
+    /// An event was read after a fork. What it tells of may have happened before or after the fork; where that matters
+    /// the child is asked. A move that the child does not know waits behind the fork, for which all changes must be
+    /// known that came before it.
     pub(crate) async fn settle_forks_before(&self, unfinished: &mut Unfinished, event: Event) -> Order {
         let mut order = Order::Free;
         match event {
             // What they drop waits.
             Event::Remove(_) | Event::Unmap(_) => (),
-            // A child that has the old place was made before the move. Where the place stays (MREMAP_DONTUNMAP) that shows nothing, but such a call waits for forks, and they for it.
+            // A child that has the old place was made before the move. Where the place stays (MREMAP_DONTUNMAP) that
+            // shows nothing, but such a call waits for forks, and they for it.
             Event::Remap { from, to, pages, added, stays } => {
                 let from = PageRange { start: from, end: from.plus(pages) };
                 let target = PageRange { start: to, end: to.plus(pages + added) };
@@ -59,7 +64,8 @@ impl<P: Platform> Engine<'_, P> {
         order
     }
 
-    /// The page of what was moved from `from` that shows whether a child has it: not one where others have arrived since. None: nothing was moved that is managed.
+    /// The page of what was moved from `from` that shows whether a child has it: not one where others have arrived
+    /// since. None: nothing was moved that is managed.
     pub(crate) fn page_to_ask_for(&self, table: PageTable<'_>, from: PageRange) -> Option<PageId> {
         let managed = table.first_managed(from)?;
         let mut rest = from;
@@ -73,7 +79,8 @@ impl<P: Platform> Engine<'_, P> {
         Some(managed)
     }
 
-    /// The turn of an event among the moves that were read before it and are not done. Of a move is known which of what had arrived left by it. `among_forks`: its place among forks.
+    /// The turn of an event among the moves that were read before it and are not done. Of a move is known which of what
+    /// had arrived left by it. `among_forks`: its place among forks.
     pub(crate) fn turn_of<'m>(
         &self,
         unfinished: &mut Unfinished,
@@ -88,7 +95,8 @@ impl<P: Platform> Engine<'_, P> {
         };
         match event {
             Event::Remove(range) => {
-                // As an unmapping, it may find words of what was moved away before, by a thread whose event comes later.
+                // As an unmapping, it may find words of what was moved away before, by a thread whose event comes
+                // later.
                 let waits = unfinished.places() >= UNFINISHED_MAX / 2
                     && self.holds_content(range)
                     && self.platform.event_pending();
@@ -106,7 +114,8 @@ impl<P: Platform> Engine<'_, P> {
                     _ => false,
                 };
                 let made_way_at = unfinished.iter().position(made_way);
-                // What was moved away from its new place had left before it came, or another thread would have used a place to which a call that has not returned had put something.
+                // What was moved away from its new place had left before it came, or another thread would have used a
+                // place to which a call that has not returned had put something.
                 let behind_those_that_left = unfinished.behind_moves_from(room);
                 // What came to its old place, and is not there any more, goes along.
                 let takes_on =
@@ -114,13 +123,15 @@ impl<P: Platform> Engine<'_, P> {
                 let behind_those_that_came = unfinished.behind_last(takes_on);
                 let told_at =
                     told_at.map(|told_at| told_at.max(behind_those_that_left).max(behind_those_that_came));
-                // Where a drop waits that was read before, the kernel shows whether the place was in use again by then: what was moved had left it.
+                // Where a drop waits that was read before, the kernel shows whether the place was in use again by then:
+                // what was moved had left it.
                 let dropped_at = unfinished.position(|left| left.drops_in(from));
                 let was_dropped =
                     dropped_at.is_some() && (stays || self.platform.registered_mapping(from).is_none());
                 let drop_at = dropped_at.filter(|_| !was_dropped);
                 let before = [made_way_at, told_at, drop_at].into_iter().flatten().min();
-                // No other thread of a sound program uses what a call that has not returned moves: of all others the first that was read is the older one.
+                // No other thread of a sound program uses what a call that has not returned moves: of all others the
+                // first that was read is the older one.
                 let earlier = before.unwrap_or(unfinished.len());
                 let behind = unfinished
                     .iter()
@@ -131,12 +142,14 @@ impl<P: Platform> Engine<'_, P> {
         }
     }
 
-    /// An event was read just now. If it is a move: which of what arrived in its old place came before it, and goes along?
+    /// An event was read just now. If it is a move: which of what arrived in its old place came before it, and goes
+    /// along?
     pub(crate) fn look_for_arrivals_moved_on(&self, event: Event, later: Later<'_>) {
         let Event::Remap { from, to, pages, added, stays: false } = event else { return };
         let by = Move { from: PageRange { start: from, end: from.plus(pages) }, to };
         let room = PageRange { start: to, end: to.plus(pages + added) };
-        // What came from where this move goes had left before it, or another thread would have used a place to which a call that has not returned had put something.
+        // What came from where this move goes had left before it, or another thread would have used a place to which a
+        // call that has not returned had put something.
         let mut rest = by.from;
         while let Some(arrival) = self.first_arrival(rest) {
             if overlap(arrival.by.from, room) {
@@ -147,15 +160,17 @@ impl<P: Platform> Engine<'_, P> {
         self.look_for_arrivals(by.from, LeftBy::Move(by), later);
     }
 
-    /// Pages that came to a part of `came` by a move came after the move that `leaves` from there: they are still there, or left by another one.
+    /// Pages that came to a part of `came` by a move came after the move that `leaves` from there: they are still
+    /// there, or left by another one.
     fn came_later(&self, came: PageRange, by: Move, leaves: Move) -> bool {
         let from = leaves.from;
         let part = PageRange { start: from.start.max(came.start), end: from.end.min(came.end) };
         self.private.lock().late_unmaps.arrivals.has_any_by(by, part, leaves)
     }
 
-    /// Where among the unfinished the unmapping of a move's new place stood. That is part of the move, and taken out; but not while a child waits, who may need it by itself: it may have been
-    /// another thread's unmapping, before the move.
+    /// Where among the unfinished the unmapping of a move's new place stood. That is part of the move, and taken out;
+    /// but not while a child waits, who may need it by itself: it may have been another thread's unmapping, before the
+    /// move.
     fn take_room(unfinished: &mut Unfinished, room: PageRange) -> Option<usize> {
         let first = unfinished.position(|left| is_room(left, room));
         if unfinished.forks() == Forks::None {
@@ -164,7 +179,8 @@ impl<P: Platform> Engine<'_, P> {
         first
     }
 
-    /// Goes on with what is left of events, the oldest first; with `force` also where it would be better to wait for others. True while something still is.
+    /// Goes on with what is left of events, the oldest first; with `force` also where it would be better to wait for
+    /// others. True while something still is.
     pub(crate) async fn finish_removals(
         &self,
         unfinished: &mut Unfinished,

@@ -1,5 +1,5 @@
-//! Bugs that the tests of the simulator switch on, to show that its seeds find them. Without the feature `plant` every question here is answered with a
-//! constant "no", and nothing is left of it in the code.
+//! Bugs that the tests of the simulator switch on, to show that its seeds find them. Without the feature `plant` every
+//! question here is answered with a constant "no", and nothing is left of it in the code.
 
 /// One bug.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

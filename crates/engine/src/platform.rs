@@ -1,7 +1,7 @@
 //! The seam between the engine and the world: the agent implements it over `os`, `sim` over a made-up machine.
 //!
-//! Calls that touch program memory are plain functions: they take effect at once. What may wait returns a future. Between two such calls the
-//! engine awaits [`Platform::step`], where the simulator may let someone else run.
+//! Calls that touch program memory are plain functions: they take effect at once. What may wait returns a future.
+//! Between two such calls the engine awaits [`Platform::step`], where the simulator may let someone else run.
 
 use crate::event::Event;
 use core::future::Future;
@@ -154,9 +154,11 @@ pub trait Platform: Backing {
     /// Leaves it.
     fn unlock_exclusive(&self);
 
-    /// Moves `count` pages (at most 512) from the program into consecutive frames of the arena, holes included. A huge page goes as one if all of it goes to a block of the arena that was cleared.
+    /// Moves `count` pages (at most 512) from the program into consecutive frames of the arena, holes included. A huge
+    /// page goes as one if all of it goes to a block of the arena that was cleared.
     fn move_out(&self, page: PageId, frame: FrameId, count: u32) -> MoveOut;
-    /// Which of `count` frames (at most 64) are not empty: bit i for `frame + i`. Also those whose page is not present, because the kernel has swapped it or just moves it in RAM.
+    /// Which of `count` frames (at most 64) are not empty: bit i for `frame + i`. Also those whose page is not present,
+    /// because the kernel has swapped it or just moves it in RAM.
     fn held(&self, frame: FrameId, count: u32) -> u64;
     /// Moves a frame back into the program.
     fn move_in(&self, frame: FrameId, page: PageId) -> Install;
@@ -164,13 +166,16 @@ pub trait Platform: Backing {
     fn is_huge(&self, first: PageId) -> bool;
     /// The same of a block of the arena.
     fn is_huge_frame(&self, first: FrameId) -> bool;
-    /// Makes a block of the arena that nobody uses able to take a huge page: nothing is there afterwards. False: it cannot be used any more.
+    /// Makes a block of the arena that nobody uses able to take a huge page: nothing is there afterwards. False: it
+    /// cannot be used any more.
     fn clear_block(&self, first: FrameId) -> bool;
-    /// Moves a whole block of the arena back into the program. If it does not end with [`Install::Done`], the kernel may have moved more than it counted.
+    /// Moves a whole block of the arena back into the program. If it does not end with [`Install::Done`], the kernel
+    /// may have moved more than it counted.
     fn move_block_in(&self, first: FrameId, page: PageId) -> Filled;
     /// True when the program asks for huge pages somewhere.
     fn wants_huge_pages(&self) -> bool;
-    /// Puts a huge page of zeros to a block of the arena that was cleared. False: the kernel has none to give; then something may be there all the same.
+    /// Puts a huge page of zeros to a block of the arena that was cleared. False: the kernel has none to give; then
+    /// something may be there all the same.
     fn make_huge_frame(&self, first: FrameId) -> bool;
     /// Fills a block of the arena that holds a huge page with zeros.
     fn clear_huge_frame(&self, first: FrameId);
@@ -192,20 +197,24 @@ pub trait Platform: Backing {
     fn read_frame(&self, frame: FrameId, content: &mut Page);
     /// Gives the memory of those of 64 frames back whose bit is set.
     fn drop_frames(&self, first: FrameId, mask: u64);
-    /// Makes present pages exclusive again that a fork left marked shared: those of 64 whose bit is set, and no other, for they may be ours. Faults like any access: hold nothing.
+    /// Makes present pages exclusive again that a fork left marked shared: those of 64 whose bit is set, and no other,
+    /// for they may be ours. Faults like any access: hold nothing.
     fn recover(&self, first: PageId, mask: u64) -> impl Future<Output = ()>;
     /// Takes messages without waiting; how many.
     fn read_messages(&self, messages: &mut [Message]) -> usize;
-    /// A child is there, with this record as its copy of the page table (None: there was no room for one, and the child cannot be kept).
+    /// A child is there, with this record as its copy of the page table (None: there was no room for one, and the child
+    /// cannot be kept).
     fn child_forked(&self, descriptor: i32, child: Option<MmId>);
-    /// True when a forked child, named by its descriptor, has a mapping at `page` that was registered in the moment of the fork.
+    /// True when a forked child, named by its descriptor, has a mapping at `page` that was registered in the moment of
+    /// the fork.
     fn child_has(&self, descriptor: i32, page: PageId) -> bool;
     /// Registers a range.
     fn register(&self, range: PageRange) -> Register;
     /// True while an event is unread.
     fn event_pending(&self) -> bool;
-    /// The first mapping with a page in `range`, in order of addresses, that is registered now with the descriptor of the program's memory, as a whole; None when there is none.
-    /// Asked only when an event may be older than a mapping that another thread moved to the same place, with the gate exclusive: it may be slow.
+    /// The first mapping with a page in `range`, in order of addresses, that is registered now with the descriptor of
+    /// the program's memory, as a whole; None when there is none. Asked only when an event may be older than a mapping
+    /// that another thread moved to the same place, with the gate exclusive: it may be slow.
     fn registered_mapping(&self, range: PageRange) -> Option<PageRange>;
     /// True when a remove event of `range` is of a call that [`Platform::drops_under_way`] follows to its end.
     fn drops_followed(&self, range: PageRange) -> bool;

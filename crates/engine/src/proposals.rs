@@ -13,7 +13,8 @@ use uswap_core::pool::ZspageOwner;
 use uswap_core::store_jobs::{FrameJob, JobHead, StoreJob, TakenJob};
 use uswap_units::{FrameId, MmId, SwapId};
 
-/// Chunks that the supervisor may have at once: one that it works on, and so many that wait that bursts do not find it behind.
+/// Chunks that the supervisor may have at once: one that it works on, and so many that wait that bursts do not find it
+/// behind.
 const CHUNKS_AHEAD: usize = 6;
 
 /// kswapd waits so often, and so long each time, for a job that is not done, while memory is not short.
@@ -116,7 +117,8 @@ impl<P: Platform> Engine<'_, P> {
         nothing_in_the_ring.then(|| private.arena.pop_oldest()).flatten()
     }
 
-    /// The word of a job that a chunk names. What was found in a job that is another's would be taken for the content of our pages.
+    /// The word of a job that a chunk names. What was found in a job that is another's would be taken for the content
+    /// of our pages.
     fn job_of(&self, taken: TakenJob) -> (JobWord<'_>, SeenJob) {
         let word = self.segment.store_jobs().taken(taken).word();
         let seen = word.load();
@@ -134,7 +136,8 @@ impl<P: Platform> Engine<'_, P> {
         Some(Proposals { job, seen })
     }
 
-    /// Takes what was found for a page whose word the caller has locked and seen to be in its frame; None: it must be stored by the caller.
+    /// Takes what was found for a page whose word the caller has locked and seen to be in its frame; None: it must be
+    /// stored by the caller.
     pub(crate) fn accept(&self, word: PageWord, found: FrameJob) -> Option<SwapId> {
         if found.hash == 0 {
             return None;

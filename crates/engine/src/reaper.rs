@@ -36,10 +36,12 @@ pub trait GiveBack: Backing {
     fn release_file(&self, bytes: Range<u64>);
 }
 
-/// Clusters of the file (2 MiB each) whose blocks are given back at once: the file system does it in some 10 us each, but may write to its journal.
+/// Clusters of the file (2 MiB each) whose blocks are given back at once: the file system does it in some 10 us each,
+/// but may write to its journal.
 const FILE_CLUSTERS_MAX: usize = 64;
 
-/// Gives the memory of clusters that hold no entry any more back to the system, and the blocks of clusters of the file that hold no blob.
+/// Gives the memory of clusters that hold no entry any more back to the system, and the blocks of clusters of the file
+/// that hold no blob.
 pub fn give_back_clusters(segment: Segment<'_>, backing: &impl GiveBack) {
     let slots = segment.slots();
     for empty in core::iter::from_fn(|| slots.take_discard()).take(FILE_CLUSTERS_MAX) {
@@ -53,8 +55,9 @@ pub fn give_back_clusters(segment: Segment<'_>, backing: &impl GiveBack) {
     }
 }
 
-/// Drops every reference that the process held, and gives its zspages, table pages and record to the others. Records that it had in hand go with it: that of a child whose table it was making, or
-/// was dropping. Its forked children have no parent from now on.
+/// Drops every reference that the process held, and gives its zspages, table pages and record to the others. Records
+/// that it had in hand go with it: that of a child whose table it was making, or was dropping. Its forked children have
+/// no parent from now on.
 pub fn drop_mm(segment: Segment<'_>, backing: &impl Backing, mm: MmId) {
     for other in segment.mms().in_use() {
         if other.is_in_hands_of(mm) {

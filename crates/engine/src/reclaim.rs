@@ -43,10 +43,12 @@ const STAGE_BATCH_PAGES: u64 = 4 * CHUNK_PAGES;
 /// Chunks of the program of which nothing could be moved, before reclaim looks for something else to do.
 const FRUITLESS_MAX: u32 = 4;
 
-/// Turns in a row that brought nothing, after which other processes of the run do not wait for this one. The first may have met an event that was unread.
+/// Turns in a row that brought nothing, after which other processes of the run do not wait for this one. The first may
+/// have met an event that was unread.
 const FRUITLESS_TURNS: u32 = 2;
 
-/// Turns in a row that neither staged nor freed anything, before reclaim lets others go on: all that is staged may have been touched.
+/// Turns in a row that neither staged nor freed anything, before reclaim lets others go on: all that is staged may have
+/// been touched.
 const IN_VAIN_MAX: u32 = 64;
 
 /// Timeout of a wait for room or progress: a lost signal costs this much, not for ever.
@@ -133,7 +135,8 @@ impl<P: Platform> Engine<'_, P> {
         staged
     }
 
-    /// One turn of kswapd: reclaims this process's share of what is above the high watermark. True when there is nothing to do.
+    /// One turn of kswapd: reclaims this process's share of what is above the high watermark. True when there is
+    /// nothing to do.
     pub async fn kswapd_turn(&self, workspace: &mut Workspace) -> bool {
         self.note_looked();
         let (budget, marks) = (self.segment.budget(), self.watermarks());

@@ -1,16 +1,20 @@
-//! A blob as it lies in the swap file: sealed with AES-256-GCM, so that who has the disk learns nothing, and can change nothing unseen.
+//! A blob as it lies in the swap file: sealed with AES-256-GCM, so that who has the disk learns nothing, and can change
+//! nothing unseen.
 //!
 //! ```text
 //! byte 0      8       24               24 + length     a multiple of 64
 //!      | mark | tag   | sealed content | zeros, without meaning |
 //! mark: number of the record (51 bits) | length of the content (13 bits)
 //! ```
-//! The nonce (96 bits) is the swap id and the mark. Numbers never repeat in a run ([`uswap_core::file_key`]), and a key lives as long as a run: no nonce is used twice, however often a slot
-//! is written. The hash of the page is bound to the tag (as associated data), and it comes from the segment, not from the disk. So a record opens only for the entry and the very content it was made for:
-//! not one of another entry, not an older one of the same entry at the same place, not half of two.
+//! The nonce (96 bits) is the swap id and the mark. Numbers never repeat in a run ([`uswap_core::file_key`]), and a key
+//! lives as long as a run: no nonce is used twice, however often a slot is written. The hash of the page is bound to
+//! the tag (as associated data), and it comes from the segment, not from the disk. So a record opens only for the entry
+//! and the very content it was made for: not one of another entry, not an older one of the same entry at the same
+//! place, not half of two.
 //!
-//! Must hold: nothing of a record is used before its tag was found right. Called by [`crate::writeback`] and [`crate::load`], which compares the hash of the page as well: a record may have been
-//! made of content that was damaged in the pool.
+//! Must hold: nothing of a record is used before its tag was found right. Called by [`crate::writeback`] and
+//! [`crate::load`], which compares the hash of the page as well: a record may have been made of content that was
+//! damaged in the pool.
 
 use aes_gcm::aead::AeadInOut;
 use aes_gcm::aead::inout::InOutBuf;
@@ -72,7 +76,8 @@ impl Cipher {
         cipher
     }
 
-    /// Makes the record of a blob of `length` bytes, which `write_content` puts where it will be sealed. `record` is as long as [`record_bytes`] says.
+    /// Makes the record of a blob of `length` bytes, which `write_content` puts where it will be sealed. `record` is as
+    /// long as [`record_bytes`] says.
     pub fn seal(
         &mut self,
         key: FileKey<'_>,
@@ -96,7 +101,8 @@ impl Cipher {
         header[TAG].copy_from_slice(&tag);
     }
 
-    /// The blob in a record of `owner`, put into the front of `content`; its length. None, and nothing is known of what is in `content`: this is no record, or that of another.
+    /// The blob in a record of `owner`, put into the front of `content`; its length. None, and nothing is known of what
+    /// is in `content`: this is no record, or that of another.
     #[must_use]
     pub fn open(
         &mut self,

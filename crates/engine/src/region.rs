@@ -13,8 +13,10 @@ use uswap_units::{BLOCK_PAGES, PageId, PageRange};
 pub struct TablesFull;
 
 impl<P: Platform> Engine<'_, P> {
-    /// Makes words for the pages of `ranges`, while no event is unread: a remap event still to come must find words only where something was unmapped. They cannot be evicted yet: the caller registers the ranges next, checks that registering reached every page, and
-    /// then calls `activate`, or else `abandon`. Words that hold something are left alone.
+    /// Makes words for the pages of `ranges`, while no event is unread: a remap event still to come must find words
+    /// only where something was unmapped. They cannot be evicted yet: the caller registers the ranges next, checks that
+    /// registering reached every page, and then calls `activate`, or else `abandon`. Words that hold something are left
+    /// alone.
     pub async fn adopt(&self, ranges: &[PageRange]) -> Result<u64, TablesFull> {
         self.lock_exclusive_settled().await;
         let result = self.adopt_words(ranges);
@@ -27,7 +29,8 @@ impl<P: Platform> Engine<'_, P> {
         result
     }
 
-    /// Takes the gate exclusive while all events that were read are processed: who had to give the gate back in the middle of one may hold others that it read with it.
+    /// Takes the gate exclusive while all events that were read are processed: who had to give the gate back in the
+    /// middle of one may hold others that it read with it.
     async fn lock_exclusive_between_events(&self) {
         loop {
             self.platform.lock_exclusive().await;
@@ -44,7 +47,8 @@ impl<P: Platform> Engine<'_, P> {
         loop {
             self.lock_exclusive_between_events().await;
             if !self.platform.event_pending() {
-                // A note that no event took (MREMAP_DONTUNMAP sends none) would keep a later one from dropping the words that are made now.
+                // A note that no event took (MREMAP_DONTUNMAP sends none) would keep a later one from dropping the
+                // words that are made now.
                 self.private.lock().late_unmaps.clear();
                 return;
             }
@@ -53,8 +57,9 @@ impl<P: Platform> Engine<'_, P> {
         }
     }
 
-    /// Registers the mapped part of `range` while no event is unread. One that is would be of what was there before, and what it says of the words would be taken for the new mapping: a page that comes from
-    /// there would come with the content of the old one.
+    /// Registers the mapped part of `range` while no event is unread. One that is would be of what was there before,
+    /// and what it says of the words would be taken for the new mapping: a page that comes from there would come with
+    /// the content of the old one.
     pub async fn register(&self, range: PageRange) -> Register {
         self.lock_exclusive_settled().await;
         let registered = self.platform.register(range);
@@ -62,8 +67,9 @@ impl<P: Platform> Engine<'_, P> {
         registered
     }
 
-    /// How many events have said that something was unmapped or moved, in all processes of the run. A call of the program that has returned is counted: who reads its event wakes it before the event
-    /// is processed, and that is waited for.
+    /// How many events have said that something was unmapped or moved, in all processes of the run. A call of the
+    /// program that has returned is counted: who reads its event wakes it before the event is processed, and that is
+    /// waited for.
     pub async fn mappings_gone(&self) -> u64 {
         self.lock_exclusive_between_events().await;
         let gone = self.counters.get(Counter::EventUnmap) + self.counters.get(Counter::EventRemap);
@@ -84,8 +90,9 @@ impl<P: Platform> Engine<'_, P> {
         Ok(adopted)
     }
 
-    /// Takes back what `adopt` did, where registering did not reach every page of a range: registering skips holes without a word, and memory that is mapped into
-    /// a hole later is not registered, though its word would say so. Such a range must not be activated.
+    /// Takes back what `adopt` did, where registering did not reach every page of a range: registering skips holes
+    /// without a word, and memory that is mapped into a hole later is not registered, though its word would say so.
+    /// Such a range must not be activated.
     pub async fn abandon(&self, ranges: &[PageRange]) {
         self.platform.lock_exclusive().await;
         let now_tick = self.platform.now_ns() / TICK_NS;
@@ -98,7 +105,8 @@ impl<P: Platform> Engine<'_, P> {
         self.platform.unlock_exclusive();
     }
 
-    /// Lets the pages of `ranges` be evicted. With the gate exclusive and no event unread, nothing stale can be on its way to these words.
+    /// Lets the pages of `ranges` be evicted. With the gate exclusive and no event unread, nothing stale can be on its
+    /// way to these words.
     pub async fn activate(&self, ranges: &[PageRange]) {
         self.lock_exclusive_settled().await;
         for range in ranges {
@@ -123,7 +131,8 @@ impl<P: Platform> Engine<'_, P> {
         }
     }
 
-    /// The first row of pages in `range` of which not all are where the program left them, within a block. A locked one may be leaving.
+    /// The first row of pages in `range` of which not all are where the program left them, within a block. A locked one
+    /// may be leaving.
     pub fn first_away(&self, range: PageRange) -> Option<PageRange> {
         let is_away = |word: PageWord| word.place() != Place::Fresh || word.is_locked();
         for leaf in self.table.leaves(range) {

@@ -47,7 +47,8 @@ pub fn put_entry(segment: Segment<'_>, backing: &impl Backing, id: SwapId) {
     }
 }
 
-/// Drops one reference to each of these swap entries. Each before the next one is asked for: what asks may take their names out of page words.
+/// Drops one reference to each of these swap entries. Each before the next one is asked for: what asks may take their
+/// names out of page words.
 pub fn put_entries(segment: Segment<'_>, backing: &impl Backing, ids: impl IntoIterator<Item = SwapId>) {
     segment.swap_table().put_each(ids, |content| release_content(segment, backing, content));
 }

@@ -1,6 +1,7 @@
 //! mremap: words follow their pages to the new place.
 //!
-//! Every function here runs with the gate exclusive; where one has to give it back in between, `event_in_progress` keeps others from words that are on their way.
+//! Every function here runs with the gate exclusive; where one has to give it back in between, `event_in_progress`
+//! keeps others from words that are on their way.
 
 use crate::arrivals::Move;
 use crate::engine::Engine;
@@ -13,7 +14,8 @@ use uswap_core::page_word::{Afterwards, PageSlot, PageWord, Place};
 use uswap_units::{PageId, PageRange};
 
 impl<P: Platform> Engine<'_, P> {
-    /// Moves words, unless there are others at the new place. Normally an unmap event of the new place came before; if not, it or a remap event from there is late.
+    /// Moves words, unless there are others at the new place. Normally an unmap event of the new place came before; if
+    /// not, it or a remap event from there is late.
     pub(crate) async fn remap_or_wait(&self, from: PageRange, to: PageRange, stays: bool) -> Removal {
         if self.table.first_managed(to).is_some() && self.platform.event_pending() {
             return Removal::Postponed { from, to, stays };
@@ -69,8 +71,8 @@ impl<P: Platform> Engine<'_, P> {
             .all(|target| self.table.leaf_or_allocate(target).is_ok())
     }
 
-    /// Takes a word; if a task works on the page, lets it finish first. Evictions are held off meanwhile (`event_in_progress`), and nobody else reads
-    /// messages, because the reader's turn is ours.
+    /// Takes a word; if a task works on the page, lets it finish first. Evictions are held off meanwhile
+    /// (`event_in_progress`), and nobody else reads messages, because the reader's turn is ours.
     async fn take_word(&self, slot: PageSlot<'_>) -> PageWord {
         loop {
             if let Some(word) = slot.take() {

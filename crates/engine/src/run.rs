@@ -1,6 +1,7 @@
 //! A run: pages next to each other that one task has locked and fills together, with one call into the kernel.
 //!
-//! Its first page is the one that a thread waits for. The others come along when faults come in order: see [`crate::streams`].
+//! Its first page is the one that a thread waits for. The others come along when faults come in order: see
+//! [`crate::streams`].
 
 use crate::engine::Engine;
 use crate::fault::FaultOutcome;
@@ -87,8 +88,8 @@ impl FilledRun {
 }
 
 impl<P: Platform> Engine<'_, P> {
-    /// Adds pages behind `first`, which the caller has locked, while they are at the same kind of place and nobody works on them; at most `window` in all.
-    /// In a shared section.
+    /// Adds pages behind `first`, which the caller has locked, while they are at the same kind of place and nobody
+    /// works on them; at most `window` in all. In a shared section.
     pub(crate) fn lock_run<'a>(&self, leaf: Leaf<'a>, first: PageId, word: PageWord, window: u32) -> Run<'a> {
         let mut run = Run { leaf, first, words: [word; RUN_PAGES_MAX], length: 1, touch: Touch::Read };
         let block_end = leaf.first_page().plus(BLOCK_PAGES);
@@ -108,7 +109,8 @@ impl<P: Platform> Engine<'_, P> {
         run
     }
 
-    /// Gives the locks from `from` on back, the words unchanged. In a shared section; the pages may have been removed since they were locked.
+    /// Gives the locks from `from` on back, the words unchanged. In a shared section; the pages may have been removed
+    /// since they were locked.
     pub(crate) fn unlock_rest(&self, run: &Run<'_>, from: u32) {
         for index in from..run.length {
             let word = run.word(index);
@@ -141,8 +143,8 @@ impl<P: Platform> Engine<'_, P> {
         FilledRun { outcome, pages: filled.pages }
     }
 
-    /// Loads and fills a run of stored pages, in parts as large as the buffers may be. The thread that waits for the first page goes on when all are there: waking it costs as much as
-    /// filling several. Without the gate.
+    /// Loads and fills a run of stored pages, in parts as large as the buffers may be. The thread that waits for the
+    /// first page goes on when all are there: waking it costs as much as filling several. Without the gate.
     pub(crate) async fn swap_in(
         &self,
         run: &Run<'_>,
@@ -187,7 +189,8 @@ impl<P: Platform> Engine<'_, P> {
         filled
     }
 
-    /// In a shared section: nothing can be removed between the look at the words and the commits. The index behind the last page that is done with.
+    /// In a shared section: nothing can be removed between the look at the words and the commits. The index behind the
+    /// last page that is done with.
     fn fill_part(
         &self,
         run: &Run<'_>,
@@ -198,7 +201,8 @@ impl<P: Platform> Engine<'_, P> {
         filled: &mut FilledRun,
     ) -> u32 {
         if self.event_in_progress.load(Ordering::Acquire) {
-            // Words are being carried to where mremap moved their pages: what we hold may belong elsewhere by now. The mover waits for our locks.
+            // Words are being carried to where mremap moved their pages: what we hold may belong elsewhere by now. The
+            // mover waits for our locks.
             return part.start;
         }
         let Load::Done(source) = load else {

@@ -1,6 +1,8 @@
-//! Reclaim between the processes of a run: each engine takes from its own process, when it is its turn ([`uswap_core::share`]).
+//! Reclaim between the processes of a run: each engine takes from its own process, when it is its turn
+//! ([`uswap_core::share`]).
 //!
-//! What the others have is read from their records: never waited for, and a little old. Who does not look any more (stopped, or without a processor) or has found nothing to take is left out, so nobody waits for it.
+//! What the others have is read from their records: never waited for, and a little old. Who does not look any more
+//! (stopped, or without a processor) or has found nothing to take is left out, so nobody waits for it.
 
 use crate::engine::Engine;
 use crate::platform::Platform;
@@ -16,7 +18,8 @@ use uswap_units::{MmId, PAGE_BYTES};
 /// A kswapd looks every 2 ms when memory is short. One that has not for so long does not take part.
 const AWAY_NS: u64 = 20_000_000;
 
-/// But so long it may only be late (all of the run may have had no processor), or have ended without that the supervisor knows: nobody gives protected memory for that.
+/// But so long it may only be late (all of the run may have had no processor), or have ended without that the
+/// supervisor knows: nobody gives protected memory for that.
 const LATE_NS: u64 = 200_000_000;
 
 /// One process among those of its run.
@@ -80,8 +83,8 @@ impl<'a> Sharer<'a> {
         }
     }
 
-    /// A stored page comes back that had this word, and `pages` with it, which went at about the same time. The distance, and
-    /// the pages that are in RAM.
+    /// A stored page comes back that had this word, and `pages` with it, which went at about the same time. The
+    /// distance, and the pages that are in RAM.
     pub(crate) fn note_came_back(&self, word: PageWord, pages: u32) -> (u64, u64) {
         let distance = self.segment.reuse().distance(word.left_at());
         let outside_pool =
@@ -119,7 +122,8 @@ impl<P: Platform> Engine<'_, P> {
     pub(crate) fn settle(&self, burden: u64, protection: Protection, done: Reclaimed) {
         self.sharer().settle(burden, protection, u64::from(done.looked), done.pages);
     }
-    /// Stored pages are in RAM again, the first of which had this word. Those that came along with it went at about the same time.
+    /// Stored pages are in RAM again, the first of which had this word. Those that came along with it went at about the
+    /// same time.
     pub(crate) fn note_came_back(&self, word: PageWord, pages: u32) {
         let _of_the_first = self.sharer().note_came_back(word, pages);
     }

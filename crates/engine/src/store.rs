@@ -96,8 +96,9 @@ impl<P: Platform> Engine<'_, P> {
         Some(StoreChunk { freed: stored, looked, no_room })
     }
 
-    /// Frames of the chunk that page words still name, and whether the others may be dropped. Both are of one shared section: a fork may have come meanwhile, and its
-    /// child reads our frames until it has its own; or a mapping is just being moved, and words are on their way.
+    /// Frames of the chunk that page words still name, and whether the others may be dropped. Both are of one shared
+    /// section: a fork may have come meanwhile, and its child reads our frames until it has its own; or a mapping is
+    /// just being moved, and words are on their way.
     async fn still_staged(&self, staged: &StagedChunk) -> (u64, bool) {
         self.platform.lock_shared().await;
         let mut still = 0;
@@ -158,8 +159,9 @@ impl<P: Platform> Engine<'_, P> {
         }
     }
 
-    /// The page is in `swap` now. If that is a new entry, the old one goes, but not while the word, as it was, is being copied for a child ([`uswap_core::handovers`]): that is done in an
-    /// exclusive section, and over when a shared one begins.
+    /// The page is in `swap` now. If that is a new entry, the old one goes, but not while the word, as it was, is being
+    /// copied for a child ([`uswap_core::handovers`]): that is done in an exclusive section, and over when a shared one
+    /// begins.
     async fn commit_stored(&self, slot: PageSlot<'_>, word: PageWord, swap: SwapId) {
         let old = word.swap().filter(|&old| old != swap);
         match slot.commit_swapped(swap, self.segment.reuse().note_stored()) {
@@ -202,9 +204,11 @@ impl<P: Platform> Engine<'_, P> {
         self.store_anew(hash, workspace).await
     }
 
-    /// A page that came from the file by a fault of its own and goes again, unchanged: one in four gets a copy in the pool. So what comes often is soon in the pool, and what comes once
-    /// hardly pushes anything else out; while the pool has room, all of them. Nothing is promoted that others depend on, and nothing that does not get smaller: it would be written again at once. Nor while the file is nearly
-    /// full: what is written anew leaves holes where it was.
+    /// A page that came from the file by a fault of its own and goes again, unchanged: one in four gets a copy in the
+    /// pool. So what comes often is soon in the pool, and what comes once hardly pushes anything else out; while the
+    /// pool has room, all of them. Nothing is promoted that others depend on, and nothing that does not get smaller: it
+    /// would be written again at once. Nor while the file is nearly full: what is written anew leaves holes where it
+    /// was.
     pub(crate) fn should_promote(&self, old: SwapId) -> bool {
         let word = self.segment.swap_table().load(old);
         matches!(word.content(), Content::Slot { length, .. } if length < PAGE_BYTES as u32)

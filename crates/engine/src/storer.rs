@@ -1,5 +1,5 @@
-//! Stores content under new entries: for kswapd and handlers, and for the supervisor's storer, which does it for staged chunks of any process on another processor. It also decodes what will
-//! be wanted soon: see [`crate::ahead`].
+//! Stores content under new entries: for kswapd and handlers, and for the supervisor's storer, which does it for staged
+//! chunks of any process on another processor. It also decodes what will be wanted soon: see [`crate::ahead`].
 
 use crate::loader::{BackgroundReads, Loader, Turn};
 use crate::platform::Backing;
@@ -31,7 +31,8 @@ pub(crate) trait Owners {
     fn with<T>(&self, change: impl FnOnce(&mut ZspageOwner) -> T) -> T;
 }
 
-/// Gives the right to allocate to the others: who stores now and then would keep a zspage of each size class partly empty, half a megabyte in all.
+/// Gives the right to allocate to the others: who stores now and then would keep a zspage of each size class partly
+/// empty, half a megabyte in all.
 pub(crate) fn let_go_of_zspages(segment: Segment<'_>, backing: &impl Backing, owners: &impl Owners) {
     for zspage in owners.with(ZspageOwner::take_all) {
         let_go_of_zspage(segment, backing, zspage);

@@ -1,9 +1,11 @@
 //! Notices when a program goes through its memory in order.
 //!
-//! A fault costs two switches of threads; a page that comes along with the one before costs none. A stream is a place where the next fault is expected: when
-//! it comes, the window grows up to `balance::run_pages_max` pages, and else it is closed. So random accesses bring nothing along.
+//! A fault costs two switches of threads; a page that comes along with the one before costs none. A stream is a place
+//! where the next fault is expected: when it comes, the window grows up to `balance::run_pages_max` pages, and else it
+//! is closed. So random accesses bring nothing along.
 //!
-//! The next fault is expected behind what is in the program already. What goes from there in the meantime is met before: a fault there is in order too, once.
+//! The next fault is expected behind what is in the program already. What goes from there in the meantime is met
+//! before: a fault there is in order too, once.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 use uswap_units::limits::RUN_PAGES_MAX;
@@ -26,14 +28,17 @@ const _: () = assert!((RUN_PAGES_MAX as u64) <= WINDOW_MASK);
 const _: () = assert!(BLOCK_PAGES <= ALONG_MASK);
 const _: () = assert!((DEPTH_MAX as u64) <= DEPTH_MASK);
 
-/// Runs ahead at most that are read and decoded for one stream: 6 * 128 KiB in flight, and two of eight jobs for others.
+/// Runs ahead at most that are read and decoded for one stream: 6 * 128 KiB in flight, and two of eight jobs for
+/// others.
 const DEPTH_MAX: u32 = 6;
 
 /// One stream. Lost updates only close a window, or miscount.
 struct Stream {
-    /// From bit 0: the page expected next, how large the window was, how many stored pages came along in it, how many runs are asked for ahead.
+    /// From bit 0: the page expected next, how large the window was, how many stored pages came along in it, how many
+    /// runs are asked for ahead.
     word: AtomicU64,
-    /// The page behind those that came with the last fault: what is between it and the page expected next was in the program.
+    /// The page behind those that came with the last fault: what is between it and the page expected next was in the
+    /// program.
     behind: AtomicU64,
 }
 
@@ -76,7 +81,8 @@ impl Streams {
         self.window_max
     }
 
-    /// What to bring in for a fault on `page`. The window grows with each fault that was expected, and once it is half as large as it gets, so does what is asked for ahead.
+    /// What to bring in for a fault on `page`. The window grows with each fault that was expected, and once it is half
+    /// as large as it gets, so does what is asked for ahead.
     pub(crate) fn window(&self, page: PageId) -> Window {
         let seen = self.stream(page).word.load(Ordering::Relaxed);
         if seen & PAGE_MASK == page.0 {
@@ -103,7 +109,8 @@ impl Streams {
         Window { pages, hits: count(ALONG_SHIFT, ALONG_MASK), depth, passed_over_by }
     }
 
-    /// A fault brought in pages up to `behind`, of this window; `along` of them were stored and not asked for. The next one is expected at `next`, or before.
+    /// A fault brought in pages up to `behind`, of this window; `along` of them were stored and not asked for. The next
+    /// one is expected at `next`, or before.
     pub(crate) fn note(&self, behind: PageId, next: PageId, along: u32, window: Window) {
         if let Some(index) = window.passed_over_by {
             // Once: else all that a program does there at random would look like being in order.

@@ -1,8 +1,9 @@
 //! Direct reclaim: a fault that needs memory while it is short first makes room, or waits for it.
 //!
-//! It never waits for ever: the program goes on over the budget rather than not at all. What reclaim did not get below just now is the [`Floor`]: the faults of
-//! the next second wait only for what is above it. So memory that cannot be given back (tables, page tables of the kernel, locked pages) costs one wait
-//! now and then, and not one for each fault; and faster than 1/32 of the budget for each wait it does not grow.
+//! It never waits for ever: the program goes on over the budget rather than not at all. What reclaim did not get below
+//! just now is the [`Floor`]: the faults of the next second wait only for what is above it. So memory that cannot be
+//! given back (tables, page tables of the kernel, locked pages) costs one wait now and then, and not one for each
+//! fault; and faster than 1/32 of the budget for each wait it does not grow.
 
 use crate::engine::Engine;
 use crate::platform::Platform;
@@ -46,7 +47,8 @@ pub enum Throttle {
 /// So long a fault is put off if nothing is written.
 const PUT_OFF_NS: u64 = 200_000_000;
 
-/// When it is the turn of other processes to be reclaimed from, a fault waits so long for that, so often; then its own process gives all the same. Their kswapds are awake: they look every 2 ms.
+/// When it is the turn of other processes to be reclaimed from, a fault waits so long for that, so often; then its own
+/// process gives all the same. Their kswapds are awake: they look every 2 ms.
 const OTHERS_NS: u64 = 500_000;
 const OTHERS_FIRST: u32 = 2;
 /// The same, if all that its own process has is protected. It waits longer while the file is written.
@@ -68,7 +70,8 @@ impl Floor {
         let believed = now_ns < self.until_ns.load(Ordering::Relaxed);
         Bytes(if believed { self.bytes.load(Ordering::Relaxed) } else { 0 })
     }
-    /// A fault waited in vain while so much was used. A little more is let through, so that the next fault need not wait as well; not beyond the budget, if that is not reached.
+    /// A fault waited in vain while so much was used. A little more is let through, so that the next fault need not
+    /// wait as well; not beyond the budget, if that is not reached.
     pub(crate) fn set(&self, used: Bytes, ram: Bytes, now_ns: u64) {
         let floor = used.0 + ram.0 / 32;
         self.bytes.store(if used <= ram { floor.min(ram.0) } else { floor }, Ordering::Relaxed);
@@ -77,8 +80,9 @@ impl Floor {
 }
 
 impl<P: Platform> Engine<'_, P> {
-    /// Above the min watermark a handler first makes room, so that a thread that allocates faster than kswapd reclaims waits for it. A handler that may not wait puts the
-    /// fault off while memory is above the budget. While the file is written, however slowly, there will be room: that is waited for longer.
+    /// Above the min watermark a handler first makes room, so that a thread that allocates faster than kswapd reclaims
+    /// waits for it. A handler that may not wait puts the fault off while memory is above the budget. While the file is
+    /// written, however slowly, there will be room: that is waited for longer.
     pub(crate) async fn throttle(
         &self,
         patience: Patience,
@@ -142,7 +146,8 @@ impl<P: Platform> Engine<'_, P> {
                 self.platform.wait(Signal::Room, seen, WAIT_NS).await;
             }
             let now_ns = self.platform.now_ns();
-            // What does not compress takes as much room in the pool as before: what was stored helps only when it is written.
+            // What does not compress takes as much room in the pool as before: what was stored helps only when it is
+            // written.
             let will_help = done.no_room || done.pages > 0;
             let has_time = now_ns.saturating_sub(began_ns) < WRITE_PATIENCE_NS;
             if !(will_help && has_time && budget.is_room_coming(now_ns)) {

@@ -1,6 +1,8 @@
-//! Which swap file takes the next batch: the one of highest priority that has room; those of equal priority in turn, a batch each (Linux: a cluster each).
+//! Which swap file takes the next batch: the one of highest priority that has room; those of equal priority in turn, a
+//! batch each (Linux: a cluster each).
 //!
-//! A file to which a write failed rests for a while, longer each time in a row, and the others go on without it. When no other takes anything, those that rest are tried.
+//! A file to which a write failed rests for a while, longer each time in a row, and the others go on without it. When
+//! no other takes anything, those that rest are tried.
 //!
 //! The shrinker asks, one task of the supervisor: there is one writer.
 
@@ -10,11 +12,13 @@ use uswap_core::slots::{SlotMap, TakenRun};
 use uswap_units::FileId;
 use uswap_units::limits::SWAP_FILES_MAX;
 
-/// A file rests this long after a write that failed, and after each further one twice as long, up to 64 times: a disk that is full may have room again, and a trial costs a batch.
+/// A file rests this long after a write that failed, and after each further one twice as long, up to 64 times: a disk
+/// that is full may have room again, and a trial costs a batch.
 const REST_NS: u64 = 100_000_000;
 const DOUBLED_MAX: u32 = 6;
 
-/// A file that has only short runs left is passed over while another has longer ones: 64 KiB are worth a write, and in two slots there is room for any blob.
+/// A file that has only short runs left is passed over while another has longer ones: 64 KiB are worth a write, and in
+/// two slots there is room for any blob.
 const RUN_SLOTS: [u64; 3] = [16, 2, 1];
 
 #[derive(Clone, Copy, Default)]
@@ -44,7 +48,8 @@ impl Turns {
         now_ns < self.of(file).rests_until_ns
     }
 
-    /// A run of at most `wanted` slots, in the file whose turn it is, among those that may be written. None: all of them are full.
+    /// A run of at most `wanted` slots, in the file whose turn it is, among those that may be written. None: all of
+    /// them are full.
     pub(crate) fn take_run(
         &mut self,
         slots: SlotMap<'_>,

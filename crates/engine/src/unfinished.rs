@@ -1,11 +1,12 @@
-//! What is left to do of events while others are unread: the list of the task that reads messages, in the order in which the events were read.
+//! What is left to do of events while others are unread: the list of the task that reads messages, in the order in
+//! which the events were read.
 
 use crate::arrivals::Move;
 use crate::event::{Forks, Removal, overlap};
 use uswap_units::PageRange;
 
-/// Events that wait for others to be read, at most: threads of the program that change the same mappings in the same moment. 64 * 32 B = 2 KiB of a
-/// handler's stack.
+/// Events that wait for others to be read, at most: threads of the program that change the same mappings in the same
+/// moment. 64 * 32 B = 2 KiB of a handler's stack.
 pub(crate) const UNFINISHED_MAX: usize = 64;
 
 /// Removals that are not done. Empty on the way of an ordinary fault, where looking at it must cost nothing.

@@ -6,7 +6,8 @@ use core::ops::Range;
 use uswap_codec::{PAGE_BYTES, Page, Scratch};
 use uswap_units::limits::{FILE_BUFFER_BYTES, RUN_PAGES_MAX};
 
-/// Buffers of one task: 200 KiB and the codecs' 80. A system gives memory only to what was touched: a task that serves single faults uses 36 KiB of it.
+/// Buffers of one task: 200 KiB and the codecs' 80. A system gives memory only to what was touched: a task that serves
+/// single faults uses 36 KiB of it.
 pub struct Workspace {
     /// The page that is being stored or copied.
     pub page: Page,
@@ -38,7 +39,8 @@ impl Workspace {
         }
     }
 
-    /// Where the large buffers lie, as address and bytes of whole pages: what a task that has nothing to do may give back. Their content is used only within one call.
+    /// Where the large buffers lie, as address and bytes of whole pages: what a task that has nothing to do may give
+    /// back. Their content is used only within one call.
     pub fn large_buffers(&self) -> [(usize, usize); 3] {
         let whole = |start: usize, bytes: usize| {
             let first = start.next_multiple_of(PAGE_BYTES);

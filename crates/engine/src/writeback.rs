@@ -1,7 +1,9 @@
-//! Moves old blobs from the pool to the swap files. One task of the supervisor does it, so there is one clock hand and one writer.
+//! Moves old blobs from the pool to the swap files. One task of the supervisor does it, so there is one clock hand and
+//! one writer.
 //!
-//! A batch: pick old blobs (second chance), mark them, seal them into a buffer ([`crate::record`]), write the buffer with one large write, and only then let the swap words
-//! name the slots and free the cells. When the write fails the blobs stay.
+//! A batch: pick old blobs (second chance), mark them, seal them into a buffer ([`crate::record`]), write the buffer
+//! with one large write, and only then let the swap words name the slots and free the cells. When the write fails the
+//! blobs stay.
 
 use crate::compact::Compactor;
 use crate::plant::{Plant, is_planted};
@@ -32,7 +34,8 @@ pub trait SwapWriter: Backing {
 #[must_use]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Batch {
-    /// Nothing was written: holes of the pool lay scattered, and so many bytes of it are free now that they lie together.
+    /// Nothing was written: holes of the pool lay scattered, and so many bytes of it are free now that they lie
+    /// together.
     Compacted {
         /// Bytes of zspages that were given back.
         bytes: u64,
@@ -126,8 +129,9 @@ impl Shrinker {
         }
     }
 
-    /// Writes one batch of old blobs, as much as `buffer` takes: at most `WRITEBACK_BATCH_BYTES`, in whole slots, aligned as the file wants it.
-    /// While the pool is nearly full, it is compacted instead if that brings room. Faults wait for a file that takes its time ([`is_room_coming`]), but not for one that fails.
+    /// Writes one batch of old blobs, as much as `buffer` takes: at most `WRITEBACK_BATCH_BYTES`, in whole slots,
+    /// aligned as the file wants it. While the pool is nearly full, it is compacted instead if that brings room. Faults
+    /// wait for a file that takes its time ([`is_room_coming`]), but not for one that fails.
     ///
     /// [`is_room_coming`]: uswap_core::budget::Budget::is_room_coming
     pub async fn write_batch(
@@ -141,7 +145,8 @@ impl Shrinker {
         batch
     }
 
-    /// Puts holes of the pool together while it has room, if that is worth it: what it frees is for pages of the program. How many bytes that are.
+    /// Puts holes of the pool together while it has room, if that is worth it: what it frees is for pages of the
+    /// program. How many bytes that are.
     pub async fn compact(&mut self, segment: Segment<'_>, backing: &impl Backing) -> u64 {
         let freed = self.compactor.compact(segment, backing).await;
         if freed > 0 {
@@ -272,7 +277,8 @@ impl Shrinker {
         }
     }
 
-    /// Goes round the table: gives up clean copies, takes second chances away, and packs old blobs into `buffer`. Uncompressed pages are taken at once.
+    /// Goes round the table: gives up clean copies, takes second chances away, and packs old blobs into `buffer`.
+    /// Uncompressed pages are taken at once.
     async fn pick(&mut self, segment: Segment<'_>, writer: &impl SwapWriter, buffer: &mut [u8]) -> Round {
         let table = segment.swap_table();
         let (mut used, mut discarded, mut too_large) = (0, 0, 0);

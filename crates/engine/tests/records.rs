@@ -1,4 +1,5 @@
-//! Records of the swap file: what is sealed comes back, and whatever a disk or somebody with access to it makes of a record is found.
+//! Records of the swap file: what is sealed comes back, and whatever a disk or somebody with access to it makes of a
+//! record is found.
 
 use proptest::prelude::*;
 use std::sync::atomic::AtomicU64;

@@ -6,7 +6,8 @@
 //! | [`swap_space`] | the space of the swap file on CPUs that are made up |
 //! | [`highalloc`] | requests for huge pages on a machine that builds kernels |
 //!
-//! What must hold: no clock of this machine is in a figure that is said to be made up; the same seed says the same everywhere; nothing that runs beside a program depends on this.
+//! What must hold: no clock of this machine is in a figure that is said to be made up; the same seed says the same
+//! everywhere; nothing that runs beside a program depends on this.
 #![forbid(unsafe_code)]
 
 pub mod highalloc;

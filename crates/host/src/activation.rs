@@ -59,7 +59,8 @@ fn signal_bit(signal: u32) -> u64 {
 }
 
 impl Process {
-    /// Becomes part of a run. Called once, before the program has threads: from then on its system calls are seen, and when memory gets short it is managed.
+    /// Becomes part of a run. Called once, before the program has threads: from then on its system calls are seen, and
+    /// when memory gets short it is managed.
     pub fn start(&'static self, run: Run) -> Result<(), Refused> {
         const NO_ROOM: Refused = Refused::Needs("there is no address space for what it needs");
         self.set_run(run);

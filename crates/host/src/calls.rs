@@ -126,7 +126,8 @@ impl Process {
             }
         };
         if self.phase() == Phase::Active {
-            // Its last descriptor is gone with that, and what is missing reads as zeros, which is what nobody has touched. The number stays in use.
+            // Its last descriptor is gone with that, and what is missing reads as zeros, which is what nobody has
+            // touched. The number stays in use.
             let is_let_go = Event::new().and_then(|other| other.fd().replace(space.world().uffd.fd().raw()));
             if is_let_go.is_ok() {
                 self.set_phase(Phase::Home);

@@ -12,7 +12,8 @@ const YIELDS: u32 = 64;
 /// It does not run, or is dead: the supervisor finds out, and breaks the lock.
 const SLEEP_NS: u64 = 200_000;
 
-/// Waits a moment, longer with each try. Who is dead is decided by the supervisor alone: here the holder may have another number, in another pid namespace.
+/// Waits a moment, longer with each try. Who is dead is decided by the supervisor alone: here the holder may have
+/// another number, in another pid namespace.
 pub fn wait_for_lock(_: MmTable<'_>, _: MmId, tries: u32) -> Holder {
     match tries {
         0..SPINS => core::hint::spin_loop(),

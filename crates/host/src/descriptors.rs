@@ -1,7 +1,7 @@
 //! Descriptors of ours in the table of the program: high numbers, and no call of the program takes them away.
 //!
-//! The userfaultfd has to be in that table, because the threads of the program serve their faults. A program that closes what it does not know (daemons, `subprocess`)
-//! would turn every missing page into zeros.
+//! The userfaultfd has to be in that table, because the threads of the program serve their faults. A program that
+//! closes what it does not know (daemons, `subprocess`) would turn every missing page into zeros.
 
 use core::sync::atomic::{AtomicI32, Ordering};
 use uswap_interpose::Call;

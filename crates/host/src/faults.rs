@@ -11,7 +11,8 @@ use uswap_os::sys::abi;
 use uswap_os::{clock, process};
 use uswap_units::PageId;
 
-/// Where the kernel's `siginfo_t` has the address, and its `ucontext_t` the instruction pointer and the error code of the fault.
+/// Where the kernel's `siginfo_t` has the address, and its `ucontext_t` the instruction pointer and the error code of
+/// the fault.
 const ADDRESS_AT: usize = 16;
 const INSTRUCTION_AT: usize = 168;
 const ERROR_AT: usize = 192;
@@ -34,7 +35,8 @@ impl Process {
     /// Serves a signal that the kernel sent because of an access, on the alternate stack with all signals blocked.
     pub(crate) fn serve_signal(&self, signal: u32, info: *const c_void, context: *mut c_void) -> Fault {
         // SAFETY:
-        // 1. They are the kernel's own structures of this signal, with these fields at these places on x86-64, and nobody else looks at them now.
+        // 1. They are the kernel's own structures of this signal, with these fields at these places on x86-64, and
+        //    nobody else looks at them now.
         let met = unsafe {
             Met {
                 address: info.byte_add(ADDRESS_AT).cast::<usize>().read(),

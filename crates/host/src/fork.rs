@@ -1,7 +1,9 @@
-//! A fork: the parent counts what is shared, and the child takes its own memory over before any code of the program runs in it.
+//! A fork: the parent counts what is shared, and the child takes its own memory over before any code of the program
+//! runs in it.
 //!
-//! From `prepare_copy` to `end_copy` the forking thread has the gate for itself, with all signals blocked: what the words say is what the child gets. In the child nothing is registered and nothing is
-//! protected; both are made again from its words.
+//! From `prepare_copy` to `end_copy` the forking thread has the gate for itself, with all signals blocked: what the
+//! words say is what the child gets. In the child nothing is registered and nothing is protected; both are made again
+//! from its words.
 
 use crate::descriptors;
 use crate::mappings::is_candidate;
@@ -115,7 +117,8 @@ impl Process {
     }
 }
 
-/// Registers what has words, protects what is clean, and drops words of addresses that the child does not have. None: something that is stored could not be.
+/// Registers what has words, protects what is clean, and drops words of addresses that the child does not have. None:
+/// something that is stored could not be.
 fn register_everything(process: &Process, space: &'static Space) -> Option<()> {
     let maps = Maps::open().ok()?;
     let mut text = [0; 4096];

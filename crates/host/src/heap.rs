@@ -1,6 +1,8 @@
-//! The memory of the library that is preloaded: one anonymous mapping, handed out from front to back. Used only while the engine is built; nothing on the fault path allocates.
+//! The memory of the library that is preloaded: one anonymous mapping, handed out from front to back. Used only while
+//! the engine is built; nothing on the fault path allocates.
 //!
-//! Must hold: it is never registered with a userfaultfd, and a forked child starts anew at the front, with zeros. So what is wanted zeroed is zeros already, and costs memory only where it is used.
+//! Must hold: it is never registered with a userfaultfd, and a forked child starts anew at the front, with zeros. So
+//! what is wanted zeroed is zeros already, and costs memory only where it is used.
 
 use core::alloc::{GlobalAlloc, Layout};
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -48,7 +50,8 @@ impl Heap {
     /// In a forked child, which builds everything anew: all of it is free.
     pub fn reset(&self) {
         let (start, next) = (self.start.load(Ordering::Acquire), self.next.load(Ordering::Acquire));
-        // SAFETY: 1. the range is part of our own mapping, and nothing of the parent's that lies there is used any more.
+        // SAFETY: 1. the range is part of our own mapping, and nothing of the parent's that lies there is used any
+        // more.
         if start != 0 && unsafe { memory::drop_pages(start, (next - start).next_multiple_of(4096)) }.is_err()
         {
             self.is_used.store(true, Ordering::Release);
@@ -58,10 +61,12 @@ impl Heap {
 }
 
 // SAFETY:
-// 1. `alloc` hands out disjoint parts of one writable mapping: the compare-exchange moves `next` past each of them exactly once.
+// 1. `alloc` hands out disjoint parts of one writable mapping: the compare-exchange moves `next` past each of them
+//    exactly once.
 // 2. The mapping is never unmapped. It is reset only in a forked child before anything is allocated there.
 // 3. What does not fit gives null, as the trait wants.
-// 4. Anonymous memory that nobody has written yet is zeros: `next` only moves on, and where it goes back the pages were dropped, or `is_used` is set.
+// 4. Anonymous memory that nobody has written yet is zeros: `next` only moves on, and where it goes back the pages were
+//    dropped, or `is_used` is set.
 unsafe impl GlobalAlloc for Heap {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         if !self.prepare() {

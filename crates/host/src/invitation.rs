@@ -1,6 +1,7 @@
 //! How a process learns that it is part of a run.
 //!
-//! `uswap run` puts `USWAP_RUN` into the environment: see [`crate::supervisor`]. A process that cannot reach the supervisor is left alone.
+//! `uswap run` puts `USWAP_RUN` into the environment: see [`crate::supervisor`]. A process that cannot reach the
+//! supervisor is left alone.
 
 use crate::{contend, supervisor};
 use core::ffi::{CStr, c_char};
@@ -32,7 +33,8 @@ impl Invitation {
     /// Reads the variable from the environment.
     ///
     /// # Safety
-    /// `environment` is the array that the dynamic linker hands to every constructor, and no thread of the program runs yet.
+    /// `environment` is the array that the dynamic linker hands to every constructor, and no thread of the program runs
+    /// yet.
     pub unsafe fn find(environment: *const *const c_char) -> Option<Invitation> {
         let mut at = environment;
         loop {
@@ -71,12 +73,14 @@ impl Invitation {
     }
 }
 
-/// The segment is of other sources than this library, whose file was replaced since the run began, or is another one than the run's: nothing else in it is read.
+/// The segment is of other sources than this library, whose file was replaced since the run began, or is another one
+/// than the run's: nothing else in it is read.
 fn say_other_sources() {
     message::write_message(
         MESSAGES_FD,
         format_args!(
-            "uswap: process {} and others that start now run outside the budget: their agent (build {:08x}) is not of the \
+            "uswap: process {} and others that start now run outside the budget: their agent (build {:08x}) is not of \
+             the \
              sources of the 'uswap' that runs them. Was uswap installed anew meanwhile? Start the run again.\n",
             process::process_id(),
             uswap_identity::OWN.build()

@@ -1,4 +1,5 @@
-//! Calls that change the address space: made here, inside the gate, with the words changed before anybody can see one without the other.
+//! Calls that change the address space: made here, inside the gate, with the words changed before anybody can see one
+//! without the other.
 
 use crate::calls::make;
 use crate::own_stack::on_own_stack;
@@ -47,8 +48,8 @@ fn is_error(answer: isize) -> bool {
     (-4095..0).contains(&answer)
 }
 
-/// Makes an `mremap` without a place of its own: where the mapping is, or else in a place that touches no other mapping. The kernel takes the registration from whatever it joins a moved
-/// mapping with.
+/// Makes an `mremap` without a place of its own: where the mapping is, or else in a place that touches no other
+/// mapping. The kernel takes the registration from whatever it joins a moved mapping with.
 fn grow_or_move(call: &Call) -> isize {
     let [start, bytes, new_bytes, flags, ..] = call.arguments;
     let here = make(&Call { number: call.number, arguments: [start, bytes, new_bytes, 0, 0, 0] });
@@ -116,8 +117,8 @@ impl Process {
 
     /// Makes the call while nothing is managed. None: something is by now.
     ///
-    /// What takes a stack away, or makes one, is made with the gate exclusive: the kernel puts a stack where another thread
-    /// has just unmapped one, and of the two it must be the stack that is noted last.
+    /// What takes a stack away, or makes one, is made with the gate exclusive: the kernel puts a stack where another
+    /// thread has just unmapped one, and of the two it must be the stack that is noted last.
     fn watch_mapping(&self, call: &Call) -> Option<isize> {
         let (shared, exclusive) = match changes_stacks(call) {
             true => (None, Some(self.mappings.exclusive())),
@@ -135,7 +136,8 @@ impl Process {
         answer
     }
 
-    /// Memory that is about to be mapped would be more than there is room for: then its first touches come to us from the start.
+    /// Memory that is about to be mapped would be more than there is room for: then its first touches come to us from
+    /// the start.
     fn activate_if_needed(&self, call: &Call) {
         let Some(space) = self.space().filter(|_| self.phase() == Phase::Watching) else { return };
         let [first, second, _, flags, ..] = call.arguments;
@@ -224,7 +226,8 @@ impl Process {
             _ => self.set_phase(Phase::Home),
         }
         say(format_args!(
-            "its memory stays in RAM from now on: it has more than 1024 thread stacks and ranges that a child must not get"
+            "its memory stays in RAM from now on: it has more than 1024 thread stacks and ranges that a child must not \
+             get"
         ));
     }
 
@@ -251,7 +254,8 @@ impl Process {
         answer
     }
 
-    /// Takes a mapping of private anonymous memory under management, with the gate exclusive. What cannot be registered is left alone.
+    /// Takes a mapping of private anonymous memory under management, with the gate exclusive. What cannot be registered
+    /// is left alone.
     pub(crate) fn take(&self, space: &'static Space, range: PageRange) {
         if self.phase() != Phase::Active || range.start >= range.end {
             return;
@@ -284,7 +288,8 @@ impl Process {
         match advice as u32 {
             abi::MADV_DONTNEED | abi::MADV_FREE | abi::MADV_DONTNEED_LOCKED => {
                 if advice as u32 == abi::MADV_FREE && space.page_table().first_managed(range).is_some() {
-                    // What may be dropped at any time is dropped at once: else the kernel would drop it one day, and nobody would know.
+                    // What may be dropped at any time is dropped at once: else the kernel would drop it one day, and
+                    // nobody would know.
                     call.arguments[2] = abi::MADV_DONTNEED as usize;
                 }
                 let _alone = self.mappings.exclusive();
@@ -482,8 +487,8 @@ impl Process {
         }
     }
 
-    /// Moves what is all there. The kernel takes the registration from whatever it joins the moved mapping with, and a neighbour that is registered has missing pages: so the mapping goes
-    /// without one, and cannot be joined with it.
+    /// Moves what is all there. The kernel takes the registration from whatever it joins the moved mapping with, and a
+    /// neighbour that is registered has missing pages: so the mapping goes without one, and cannot be joined with it.
     fn move_unregistered(&self, space: &'static Space, call: &Call, from: PageRange) -> isize {
         let (start, bytes) = (from.start.address() as usize, from.pages() as usize * PAGE);
         let _nothing_is_missing = space.world().uffd.unregister(start, bytes);

@@ -1,7 +1,9 @@
-//! Where threads of the program do work of ours: on the alternate stack that each of them has for our signal handlers, with all signals blocked.
+//! Where threads of the program do work of ours: on the alternate stack that each of them has for our signal handlers,
+//! with all signals blocked.
 //!
-//! The stack of the program may have no room left for it, and may lie in memory that we are about to change. Signals are blocked, because a handler of the program that
-//! interrupted the work could make a call that needs a lock which the work holds.
+//! The stack of the program may have no room left for it, and may lie in memory that we are about to change. Signals
+//! are blocked, because a handler of the program that interrupted the work could make a call that needs a lock which
+//! the work holds.
 
 use core::arch::naked_asm;
 use uswap_interpose::thread::{self, Slot};

@@ -1,6 +1,8 @@
-//! A process that changes its credentials or becomes non-dumpable leaves the run: else others could read through the shared segment what they may not read otherwise, and it them.
+//! A process that changes its credentials or becomes non-dumpable leaves the run: else others could read through the
+//! shared segment what they may not read otherwise, and it them.
 //!
-//! Its pages come home first. Then the place of the segment holds zeros, and stays mapped: who looks there finds nothing.
+//! Its pages come home first. Then the place of the segment holds zeros, and stays mapped: who looks there finds
+//! nothing.
 
 use crate::own_stack::on_own_stack;
 use crate::process::{AfterSetuid, EVICTORS, Phase, Process, WORKSPACES, stop_program};

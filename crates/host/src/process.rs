@@ -6,7 +6,8 @@
 //!                    nothing is registered
 //! ```
 //!
-//! Must hold: a mapping call of the program is made inside `mappings` (shared while nothing is managed, exclusive afterwards), and the phase that it goes by is looked at in there.
+//! Must hold: a mapping call of the program is made inside `mappings` (shared while nothing is managed, exclusive
+//! afterwards), and the phase that it goes by is looked at in there.
 
 use crate::memory::LinuxWorld;
 use crate::pool::LendingPool;

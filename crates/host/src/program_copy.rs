@@ -1,8 +1,10 @@
-//! Copies bytes of the program that may not be there: an access that the program could not make gives `false`, and no signal.
+//! Copies bytes of the program that may not be there: an access that the program could not make gives `false`, and no
+//! signal.
 
 use core::arch::naked_asm;
 
-/// Copies the bytes at `start`. False: not all of them may be read. A page of ours that is missing is brought by the fault, as for any access.
+/// Copies the bytes at `start`. False: not all of them may be read. A page of ours that is missing is brought by the
+/// fault, as for any access.
 pub fn read(start: usize, into: &mut [u8]) -> bool {
     // SAFETY:
     // 1. `into` is a live exclusive slice of that length.

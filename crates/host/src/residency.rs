@@ -25,7 +25,8 @@ impl Memory for Process {
 }
 
 impl Residency for Process {
-    /// Before anything is managed everything counts as kept: calls that are under way when that begins have told their ranges.
+    /// Before anything is managed everything counts as kept: calls that are under way when that begins have told their
+    /// ranges.
     fn kept(&self, start: u64, end: u64) -> Option<(u64, u64)> {
         let space = match self.phase() {
             Phase::Active => self.space()?,

@@ -1,9 +1,11 @@
-//! The supervisor of the run as a process of the run reaches it, and what this process holds so that the supervisor knows it.
+//! The supervisor of the run as a process of the run reaches it, and what this process holds so that the supervisor
+//! knows it.
 //!
-//! Descriptors come through `/proc/PID/fd`. Where that is no way (another user, a pid or mount namespace of its own), the
-//! supervisor sends them over a socket with an abstract name. What must hold: a number is never taken for a process that it
-//! may not be. The supervisor's number is followed only to a segment that is this run's; and this process is known by the
-//! lock of its record ([`uswap_os::record_lock`]), which is held in the descriptor table of the thread that evicts.
+//! Descriptors come through `/proc/PID/fd`. Where that is no way (another user, a pid or mount namespace of its own),
+//! the supervisor sends them over a socket with an abstract name. What must hold: a number is never taken for a process
+//! that it may not be. The supervisor's number is followed only to a segment that is this run's; and this process is
+//! known by the lock of its record ([`uswap_os::record_lock`]), which is held in the descriptor table of the thread
+//! that evicts.
 
 use crate::swap_files::Keep;
 use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
@@ -94,7 +96,8 @@ fn receive(number: i32) -> Result<Fd> {
     socket::receive_descriptor(&socket)
 }
 
-/// In the descriptor table that shall hold the lock, for a process that has no record yet: takes one, and holds its lock. None: too many processes.
+/// In the descriptor table that shall hold the lock, for a process that has no record yet: takes one, and holds its
+/// lock. None: too many processes.
 pub fn take_record(segment: &Segment<'static>, keep: Keep) -> Option<MmId> {
     let file = keep(segment_to_hold().ok()?);
     let try_lock = |mm: MmId| record_lock::try_lock(&file, lock_byte(mm)).unwrap_or(false);
@@ -177,8 +180,8 @@ pub fn lives(segment: &Segment<'_>) -> bool {
     lives
 }
 
-/// Whether the supervisor is gone. Who has no descriptor to ask the kernel waits until a kswapd has, of its parent or of
-/// another process.
+/// Whether the supervisor is gone. Who has no descriptor to ask the kernel waits until a kswapd has, of its parent or
+/// of another process.
 fn is_abandoned(segment: &Segment<'static>) -> bool {
     for _ in 0..LOOKS_OF_OTHERS {
         if segment.budget().is_abandoned() {

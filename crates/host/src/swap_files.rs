@@ -1,9 +1,11 @@
 //! The swap files of the run, opened through the supervisor's descriptors, to be read.
 //!
-//! All engine threads of a process share a descriptor table, so each may read through what one of them has opened. A number that is here stays in use until all of them are closed: when the file behind it
-//! is gone from the run, something else is put there that cannot be read.
+//! All engine threads of a process share a descriptor table, so each may read through what one of them has opened. A
+//! number that is here stays in use until all of them are closed: when the file behind it is gone from the run,
+//! something else is put there that cannot be read.
 //!
-//! Must hold: the record of the process says which files it has open, and says so as soon as they are; the run writes to a file only when all processes have said so.
+//! Must hold: the record of the process says which files it has open, and says so as soon as they are; the run writes
+//! to a file only when all processes have said so.
 
 use crate::supervisor;
 use core::mem::ManuallyDrop;
@@ -82,7 +84,8 @@ impl OpenFiles {
     }
 }
 
-/// Follows what has changed in the files of the run since `changes_seen`. Without open files: this process is not managed, and reads none.
+/// Follows what has changed in the files of the run since `changes_seen`. Without open files: this process is not
+/// managed, and reads none.
 pub fn follow(
     segment: &Segment<'_>,
     record: MmRecord<'_>,

@@ -1,8 +1,8 @@
 //! What a command and an agent of the same sources have in common, and no others.
 //!
-//! They share the segment, without any check of what one reads of the other: they must be made of the same sources. So each
-//! knows a hash of them (`build.rs`). The agent carries it as an ELF note, which the command reads before it has the agent
-//! preloaded; and the segment carries it, for agents that were replaced since.
+//! They share the segment, without any check of what one reads of the other: they must be made of the same sources. So
+//! each knows a hash of them (`build.rs`). The agent carries it as an ELF note, which the command reads before it has
+//! the agent preloaded; and the segment carries it, for agents that were replaced since.
 #![no_std]
 #![forbid(unsafe_code)]
 

@@ -1,8 +1,8 @@
 //! A program that makes a known number of calls in every way that there is: `calls`.
 //!
-//! `getppid` from the C library, through `syscall()`, from an instruction of its own, from code that it writes
-//! itself; in new threads, in children made by fork, vfork, and clone with a stack; on a stack with no room. Its answers are the same
-//! every time, so it prints whether they were right. Each way makes [`EACH`] calls in each process.
+//! `getppid` from the C library, through `syscall()`, from an instruction of its own, from code that it writes itself;
+//! in new threads, in children made by fork, vfork, and clone with a stack; on a stack with no room. Its answers are
+//! the same every time, so it prints whether they were right. Each way makes [`EACH`] calls in each process.
 
 use std::arch::asm;
 use std::ffi::c_void;

@@ -1,8 +1,9 @@
 //! What a call costs when it is interposed: `cost [ROUNDS]`.
 //!
-//! Each round runs one process a way, in turn, so that noise meets all ways alike; printed are medians, and
-//! the median of the differences to the native call of the same round. The ways: *native*; *armed*, the same with
-//! dispatch on and all text allowed, which is what the kernel takes for it; *patched*; *dispatched*. Then what the start of a process costs, and its private memory.
+//! Each round runs one process a way, in turn, so that noise meets all ways alike; printed are medians, and the median
+//! of the differences to the native call of the same round. The ways: *native*; *armed*, the same with dispatch on and
+//! all text allowed, which is what the kernel takes for it; *patched*; *dispatched*. Then what the start of a process
+//! costs, and its private memory.
 //!
 //! `libcounting.so` beside this program is what the second part preloads.
 

@@ -180,8 +180,8 @@ impl Slot {
         Some((start + (index + 1) * CALL_STACK_BYTES, &slot.call_stacks_used[index]))
     }
 
-    /// Maps the call stacks of the thread, each with a page below it that nobody may touch. As with the alternate stack,
-    /// the slot names them before they can be used.
+    /// Maps the call stacks of the thread, each with a page below it that nobody may touch. As with the alternate
+    /// stack, the slot names them before they can be used.
     fn map_call_stacks(&self) -> Result<usize> {
         let mapping = Mapping::anonymous(CALL_STACKS * CALL_STACK_BYTES, PAGE_BYTES, Access::None)?;
         let _ = memory::no_huge_pages(mapping.start(), mapping.bytes());

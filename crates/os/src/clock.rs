@@ -1,4 +1,5 @@
-//! Time: the clocks of the kernel. A reading is a system call of 0.1 to 0.3 us; threads of the engine have a cheaper one.
+//! Time: the clocks of the kernel. A reading is a system call of 0.1 to 0.3 us; threads of the engine have a cheaper
+//! one.
 
 use core::mem::MaybeUninit;
 

@@ -1,7 +1,7 @@
 //! Descriptors and the plain calls on them.
 //!
-//! A descriptor is a number in the table of the thread that uses it. Engine threads have a table of their own, so an [`Fd`] made
-//! there must be used and dropped there: elsewhere the same number is another file, or none.
+//! A descriptor is a number in the table of the thread that uses it. Engine threads have a table of their own, so an
+//! [`Fd`] made there must be used and dropped there: elsewhere the same number is another file, or none.
 
 use core::ffi::CStr;
 use core::mem::MaybeUninit;
@@ -102,7 +102,8 @@ impl Fd {
             .map(|number| Fd(number as i32))
     }
 
-    /// Puts this open file, close-on-exec, behind a number that is in use, in one step: nobody finds the number free in between.
+    /// Puts this open file, close-on-exec, behind a number that is in use, in one step: nobody finds the number free in
+    /// between.
     pub fn replace(&self, number: i32) -> Result<()> {
         sys::plain(abi::__NR_dup3, self.0 as usize, number as usize, abi::O_CLOEXEC as usize).map(drop)
     }
@@ -125,7 +126,8 @@ impl Fd {
     pub fn punch_hole(&self, offset: u64, bytes: u64) -> Result<()> {
         let mode = abi::FALLOC_FL_PUNCH_HOLE | abi::FALLOC_FL_KEEP_SIZE;
         // SAFETY:
-        // 1. All arguments are numbers. A mapping of the file reads zeros afterwards, which is what the caller asks for.
+        // 1. All arguments are numbers. A mapping of the file reads zeros afterwards, which is what the caller asks
+        //    for.
         unsafe {
             sys::syscall6(
                 abi::__NR_fallocate,

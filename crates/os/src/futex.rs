@@ -1,6 +1,7 @@
 //! Waiting on a word until another thread changes it.
 //!
-//! Used by [`crate::gate`] and by the engine's platform for its wait queues. A wake-up may come for no reason: callers look at the word again.
+//! Used by [`crate::gate`] and by the engine's platform for its wait queues. A wake-up may come for no reason: callers
+//! look at the word again.
 
 use core::sync::atomic::{AtomicU32, AtomicU64};
 
@@ -87,7 +88,8 @@ fn wait_address(address: usize, expected: u32, timeout: Timeout, scope: Scope, s
     };
     let operation = operation(abi::FUTEX_WAIT_BITSET, scope);
     // SAFETY:
-    // 1. `address` is the address of a live atomic word (the public functions take a reference); the kernel only reads it.
+    // 1. `address` is the address of a live atomic word (the public functions take a reference); the kernel only reads
+    //    it.
     // 2. `end_address` is null or the address of `end`, which lives until the call returns.
     let answer = unsafe {
         sys::syscall6(abi::__NR_futex, address, operation, expected as usize, end_address, 0, set as usize)

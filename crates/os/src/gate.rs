@@ -1,7 +1,8 @@
 //! Two locks for threads of one process that have no libc: `Gate` (many readers or one writer) and `Lock`.
 //!
-//! The gate orders evictions (shared) against the reading of events (exclusive). It prefers writers: once one waits, no new reader gets in,
-//! so an event is read after at most one batch of each reader. A thread must not take the gate twice: with a writer between, it waits for itself.
+//! The gate orders evictions (shared) against the reading of events (exclusive). It prefers writers: once one waits, no
+//! new reader gets in, so an event is read after at most one batch of each reader. A thread must not take the gate
+//! twice: with a writer between, it waits for itself.
 //!
 //! ```text
 //! bit 31         30              29..20            19..0
@@ -114,7 +115,8 @@ impl Gate {
         SEVERAL_CPUS.store(cpu_count > 1, Ordering::Relaxed);
     }
 
-    /// Opens the gate whatever it was: for the only thread of a forked child, where the other threads that were inside do not exist.
+    /// Opens the gate whatever it was: for the only thread of a forked child, where the other threads that were inside
+    /// do not exist.
     pub fn reset(&self) {
         self.word.store(0, Ordering::Release);
     }

@@ -1,7 +1,7 @@
 //! What uswap asks of Linux, and nothing else.
 //!
-//! Linked into two very different places: the agent, whose threads are raw clones inside other people's programs, and the
-//! command line. The first one sets the rules, for every function here:
+//! Linked into two very different places: the agent, whose threads are raw clones inside other people's programs, and
+//! the command line. The first one sets the rules, for every function here:
 //! 1. no libc, no allocation, no thread-local storage: a system call is an instruction;
 //! 2. no panic on anything that the kernel may answer: expected answers are enum values, others carry the [`Errno`];
 //! 3. nothing touches memory that the caller did not name.

@@ -1,7 +1,8 @@
 //! The mappings of this process, without allocation.
 //!
-//! Two readers give the same answers: PROCMAP_QUERY (Linux 6.11 and later), one call a mapping, and the text of `/proc/self/maps` through a buffer
-//! of the caller's. Used by kswapd when it looks for memory to register. The picture may be old by the time it is used: the program goes on.
+//! Two readers give the same answers: PROCMAP_QUERY (Linux 6.11 and later), one call a mapping, and the text of
+//! `/proc/self/maps` through a buffer of the caller's. Used by kswapd when it looks for memory to register. The picture
+//! may be old by the time it is used: the program goes on.
 
 use core::ffi::CStr;
 
@@ -103,12 +104,14 @@ impl Maps {
         self.source
     }
 
-    /// All mappings by address, through `buffer` (for the text reader; [`TEXT_BUFFER_BYTES_MIN`] or more, 4096 reads faster).
+    /// All mappings by address, through `buffer` (for the text reader; [`TEXT_BUFFER_BYTES_MIN`] or more, 4096 reads
+    /// faster).
     pub fn iter<'a>(&'a self, buffer: &'a mut [u8]) -> VmaIter<'a> {
         VmaIter { maps: self, buffer, filled: 0, used: 0, file_offset: 0, next: 0, ended: false }
     }
 
-    /// The mapping that covers `address`, or else the next one above; `None` behind the last. By PROCMAP_QUERY only (ENOTTY without).
+    /// The mapping that covers `address`, or else the next one above; `None` behind the last. By PROCMAP_QUERY only
+    /// (ENOTTY without).
     pub fn covering_or_next(&self, address: usize) -> Result<Option<Vma>> {
         let mut name = [0u8; NAME_BYTES];
         match self.query(address, &mut name) {
@@ -138,7 +141,8 @@ impl Maps {
             build_id_addr: 0,
         };
         // SAFETY:
-        // 1. The request takes this structure; the kernel writes at most `vma_name_size` bytes into `name`, an exclusive slice.
+        // 1. The request takes this structure; the kernel writes at most `vma_name_size` bytes into `name`, an
+        //    exclusive slice.
         match unsafe { sys::ioctl(self.file.raw(), PROCMAP_QUERY, &mut request) } {
             Ok(_) => {}
             Err(Errno::ENOENT) => return Ok(None),

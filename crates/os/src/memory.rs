@@ -1,7 +1,7 @@
 //! Address ranges of the engine's own: reserved, mapped, advised, given back.
 //!
-//! Nothing here allocates with anybody's allocator. Called at start-up and by reclaim; the advice calls are also used on the program's
-//! ranges, where the gate must be held as the engine says.
+//! Nothing here allocates with anybody's allocator. Called at start-up and by reclaim; the advice calls are also used
+//! on the program's ranges, where the gate must be held as the engine says.
 
 use core::ffi::CStr;
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -32,7 +32,8 @@ impl Access {
     }
 }
 
-/// A mapping that this value owns, private and anonymous unless said otherwise; unmapped when dropped. `leak` keeps it for ever.
+/// A mapping that this value owns, private and anonymous unless said otherwise; unmapped when dropped. `leak` keeps it
+/// for ever.
 #[derive(Debug)]
 pub struct Mapping {
     start: usize,
@@ -40,8 +41,8 @@ pub struct Mapping {
 }
 
 impl Mapping {
-    /// Maps `bytes` bytes (rounded up to whole pages) of zeros, not accounted against the overcommit limit, aligned to `align` bytes (a
-    /// power of two, at least a page).
+    /// Maps `bytes` bytes (rounded up to whole pages) of zeros, not accounted against the overcommit limit, aligned to
+    /// `align` bytes (a power of two, at least a page).
     pub fn anonymous(bytes: usize, align: usize, access: Access) -> Result<Mapping> {
         if bytes == 0 || !align.is_power_of_two() {
             return Err(Errno::EINVAL);
@@ -135,19 +136,21 @@ impl core::ops::DerefMut for AlignedBuf {
     }
 }
 
-/// Atomic words in a mapping of their own, readable and writable; unmapped when dropped. For programs that want much memory and plain access
-/// to it from many threads.
+/// Atomic words in a mapping of their own, readable and writable; unmapped when dropped. For programs that want much
+/// memory and plain access to it from many threads.
 #[derive(Debug)]
 pub struct Words(Mapping);
 
 impl Words {
-    /// At least `bytes` bytes of private anonymous memory (rounded up to whole pages), all zeros, none of it present yet.
+    /// At least `bytes` bytes of private anonymous memory (rounded up to whole pages), all zeros, none of it present
+    /// yet.
     pub fn anonymous(bytes: usize) -> Result<Words> {
         Mapping::anonymous(bytes, PAGE_BYTES, Access::ReadWrite).map(Words)
     }
 
-    /// The first `bytes` bytes of `file`, whole pages, shared with every process that maps it. The file must be open for reading and writing, at
-    /// least so long, and must not shrink: a word behind its end is a SIGBUS. The descriptor is not needed afterwards.
+    /// The first `bytes` bytes of `file`, whole pages, shared with every process that maps it. The file must be open
+    /// for reading and writing, at least so long, and must not shrink: a word behind its end is a SIGBUS. The
+    /// descriptor is not needed afterwards.
     pub fn of_file(file: &Fd, bytes: usize) -> Result<Words> {
         if bytes == 0 || !bytes.is_multiple_of(PAGE_BYTES) || file.status()?.bytes < bytes as u64 {
             return Err(Errno::EINVAL);
@@ -161,7 +164,8 @@ impl core::ops::Deref for Words {
     type Target = [AtomicU64];
     fn deref(&self) -> &[AtomicU64] {
         // SAFETY:
-        // 1. The mapping is page-aligned, readable and writable, `bytes` long, and lives as long as `self`, which the answer borrows.
+        // 1. The mapping is page-aligned, readable and writable, `bytes` long, and lives as long as `self`, which the
+        //    answer borrows.
         // 2. Atomic words may be changed by others, other processes included; every bit pattern is a valid word.
         unsafe { core::slice::from_raw_parts(self.0.start as *const AtomicU64, self.0.bytes / 8) }
     }
@@ -172,9 +176,10 @@ const ANONYMOUS: u32 = abi::MAP_PRIVATE | abi::MAP_ANONYMOUS | abi::MAP_NORESERV
 /// A page that is never touched: see [`keep_unlocked_page`]. 0: there is none.
 static UNLOCKED_PAGE: AtomicUsize = AtomicUsize::new(0);
 
-/// From now on [`Mapping::anonymous`] makes mappings that are not locked, whatever the process has asked for: with `mlockall(MCL_FUTURE)` a
-/// new mapping is locked and filled, and refused beyond the limit of locked memory, but not one that is a copy of another mapping. Called
-/// once, before the program could ask for it. Without it all mappings are as the kernel makes them.
+/// From now on [`Mapping::anonymous`] makes mappings that are not locked, whatever the process has asked for: with
+/// `mlockall(MCL_FUTURE)` a new mapping is locked and filled, and refused beyond the limit of locked memory, but not
+/// one that is a copy of another mapping. Called once, before the program could ask for it. Without it all mappings are
+/// as the kernel makes them.
 pub fn keep_unlocked_page() -> Result<()> {
     let page = map(PAGE_BYTES, Access::ReadWrite, ANONYMOUS, -1)?;
     UNLOCKED_PAGE.store(page, Ordering::Release);
@@ -240,10 +245,12 @@ fn map(bytes: usize, access: Access, flags: u32, descriptor: i32) -> Result<usiz
     }
 }
 
-/// Maps `bytes` bytes of `file` shared with every process that maps it, as atomic words that live as long as the process.
+/// Maps `bytes` bytes of `file` shared with every process that maps it, as atomic words that live as long as the
+/// process.
 ///
-/// All access goes through atomics, so another process may change a word at any time. With [`Access::Read`] a store is a SIGSEGV. The file must
-/// be at least `bytes` long and must not shrink: a word behind its end is a SIGBUS. It is left out of core files: what others shared is not for those who read the core of one.
+/// All access goes through atomics, so another process may change a word at any time. With [`Access::Read`] a store is
+/// a SIGSEGV. The file must be at least `bytes` long and must not shrink: a word behind its end is a SIGBUS. It is left
+/// out of core files: what others shared is not for those who read the core of one.
 pub fn map_shared_words(file: &Fd, bytes: usize, access: Access) -> Result<&'static [AtomicU64]> {
     if bytes == 0 || !bytes.is_multiple_of(PAGE_BYTES) || access == Access::None {
         return Err(Errno::EINVAL);
@@ -259,7 +266,8 @@ pub fn map_shared_words(file: &Fd, bytes: usize, access: Access) -> Result<&'sta
     Ok(unsafe { core::slice::from_raw_parts(start as *const AtomicU64, bytes / 8) })
 }
 
-/// Maps a part of `file` shared, readable and writable, `'static`; `offset` and `bytes` in whole pages. Answers the first byte's address.
+/// Maps a part of `file` shared, readable and writable, `'static`; `offset` and `bytes` in whole pages. Answers the
+/// first byte's address.
 pub fn map_shared_bytes(file: &Fd, offset: u64, bytes: usize, access: Access) -> Result<usize> {
     // SAFETY:
     // 1. Without MAP_FIXED the kernel takes a free place: no existing memory changes.
@@ -279,8 +287,8 @@ pub fn map_shared_bytes(file: &Fd, offset: u64, bytes: usize, access: Access) ->
 /// Unmaps a range.
 ///
 /// # Safety
-/// The caller owns the range, no reference into it is used again, and nothing of it is registered with a userfaultfd whose events the
-/// calling thread reads.
+/// The caller owns the range, no reference into it is used again, and nothing of it is registered with a userfaultfd
+/// whose events the calling thread reads.
 pub unsafe fn unmap(start: usize, bytes: usize) -> Result<()> {
     // SAFETY:
     // 1. The caller owns the range.
@@ -309,8 +317,8 @@ pub unsafe fn protect(start: usize, bytes: usize, access: Access) -> Result<()> 
     unsafe { sys::syscall3(abi::__NR_mprotect, start, bytes, access.bits()) }.map(drop)
 }
 
-/// Drops the pages of a range, locked or not: it reads zeros (or the file's content) afterwards. On a range with remove events this waits
-/// until the event is read.
+/// Drops the pages of a range, locked or not: it reads zeros (or the file's content) afterwards. On a range with remove
+/// events this waits until the event is read.
 ///
 /// # Safety
 /// Nobody needs the content, and no reference relies on it.
@@ -334,7 +342,8 @@ pub fn can_drop_ranges() -> bool {
         .is_ok()
 }
 
-/// Drops the pages of many ranges, start and bytes of each, with one flush of the processors' caches of page tables; at most [`DROP_RANGES_MAX`]. How many bytes, from the front.
+/// Drops the pages of many ranges, start and bytes of each, with one flush of the processors' caches of page tables; at
+/// most [`DROP_RANGES_MAX`]. How many bytes, from the front.
 ///
 /// # Safety
 /// As [`drop_pages`].
@@ -355,7 +364,8 @@ pub unsafe fn drop_ranges(ranges: &[[usize; 2]]) -> Result<usize> {
     }
 }
 
-/// Drops the pages of a shared range and gives them back to its file: every process reads zeros afterwards. EINVAL: it is locked.
+/// Drops the pages of a shared range and gives them back to its file: every process reads zeros afterwards. EINVAL: it
+/// is locked.
 ///
 /// # Safety
 /// As [`drop_pages`], for all processes that map the file.
@@ -365,16 +375,17 @@ pub unsafe fn remove_pages(start: usize, bytes: usize) -> Result<()> {
     unsafe { advise(start, bytes, abi::MADV_REMOVE) }
 }
 
-/// Makes each page of a range present and writable, as a write would, without changing its content: undoes what fork did to it.
-/// Missing pages are filled by the kernel or wait for the handler: call it on present pages.
+/// Makes each page of a range present and writable, as a write would, without changing its content: undoes what fork
+/// did to it. Missing pages are filled by the kernel or wait for the handler: call it on present pages.
 pub fn populate_write(start: usize, bytes: usize) -> Result<()> {
     // SAFETY:
     // 1. No content changes.
     unsafe { advise(start, bytes, abi::MADV_POPULATE_WRITE) }
 }
 
-/// Marks the pages of a range as not used lately, for the kernel's own reclaim; no content changes. It is called for what it does besides (seen of Linux 6.18): a large folio that no other process
-/// has, and of which the range is a part, is split into single pages, in 0.4 ms. Also one that is mapped as a whole.
+/// Marks the pages of a range as not used lately, for the kernel's own reclaim; no content changes. It is called for
+/// what it does besides (seen of Linux 6.18): a large folio that no other process has, and of which the range is a
+/// part, is split into single pages, in 0.4 ms. Also one that is mapped as a whole.
 pub fn split_large(start: usize, bytes: usize) -> Result<()> {
     // SAFETY:
     // 1. No content changes.

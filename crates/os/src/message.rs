@@ -10,7 +10,8 @@ use crate::text::TextBuffer;
 /// Bytes of the longest message. On the stack of the calling thread.
 pub const MESSAGE_BYTES_MAX: usize = 1024;
 
-/// Writes `arguments` to the descriptor `number` with one `write(2)`. A message that cannot be written is lost: there is nobody to tell.
+/// Writes `arguments` to the descriptor `number` with one `write(2)`. A message that cannot be written is lost: there
+/// is nobody to tell.
 pub fn write_message(number: i32, arguments: fmt::Arguments<'_>) {
     let buffer = TextBuffer::<MESSAGE_BYTES_MAX>::format(arguments);
     let _ = write_raw(number, buffer.as_bytes());

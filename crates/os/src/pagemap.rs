@@ -1,9 +1,11 @@
 //! Which pages of a range are present, or at least there.
 //!
-//! Asked after a batch was moved: what arrived? PAGEMAP_SCAN costs 5-11 ns a page; on kernels before 6.7 the pagemap file is read instead.
+//! Asked after a batch was moved: what arrived? PAGEMAP_SCAN costs 5-11 ns a page; on kernels before 6.7 the pagemap
+//! file is read instead.
 //!
-//! Must hold: whoever asks whether content is somewhere asks for [`What::Held`]. While the kernel moves a page to other memory (compaction does, for each huge page that is wanted), and for as long as it has swapped
-//! the page, the page is not present, and yet it is there: MOVE takes it along, and finds its place taken.
+//! Must hold: whoever asks whether content is somewhere asks for [`What::Held`]. While the kernel moves a page to other
+//! memory (compaction does, for each huge page that is wanted), and for as long as it has swapped the page, the page is
+//! not present, and yet it is there: MOVE takes it along, and finds its place taken.
 
 use core::sync::atomic::{AtomicBool, Ordering};
 
@@ -29,7 +31,8 @@ pub enum What {
     Present,
     /// Those that are part of a huge page which is mapped as one.
     Huge,
-    /// Those whose place is not empty: also pages that the kernel is just moving to other memory or has swapped, and marks.
+    /// Those whose place is not empty: also pages that the kernel is just moving to other memory or has swapped, and
+    /// marks.
     Held,
 }
 
@@ -121,14 +124,16 @@ impl Pagemap {
         Ok(bits)
     }
 
-    /// The first present page at `start` or behind it, before `end`; its address. `Ok(None)`: there is none. ENOTTY on kernels before 6.7.
+    /// The first present page at `start` or behind it, before `end`; its address. `Ok(None)`: there is none. ENOTTY on
+    /// kernels before 6.7.
     pub fn next_present(&self, start: usize, end: usize) -> Result<Option<usize>> {
         let mut regions = [abi::page_region { start: 0, end: 0, categories: 0 }];
         let (count, _) = self.scan(start as u64, end as u64, &mut regions, 1, What::Present)?;
         Ok((count > 0).then_some(regions[0].start as usize))
     }
 
-    /// Whether 2 MiB from `start` on, a multiple of that, are one huge page. False on kernels before 6.7, which do not tell.
+    /// Whether 2 MiB from `start` on, a multiple of that, are one huge page. False on kernels before 6.7, which do not
+    /// tell.
     pub fn is_huge(&self, start: usize) -> bool {
         let mut regions = [abi::page_region { start: 0, end: 0, categories: 0 }];
         let (start, end) = (start as u64, start as u64 + (PAGES_MAX * PAGE_BYTES) as u64);
@@ -160,7 +165,8 @@ impl Pagemap {
             return_mask: what.categories(),
         };
         // SAFETY:
-        // 1. The request takes this structure; `vec` names `vec_len` regions of the kernel's layout that the caller lends exclusively.
+        // 1. The request takes this structure; `vec` names `vec_len` regions of the kernel's layout that the caller
+        //    lends exclusively.
         // 2. Without PM_SCAN_WP_MATCHING it changes no page.
         let count = unsafe { sys::ioctl(self.file.raw(), PAGEMAP_SCAN, &mut request) }?;
         Ok((count, request.walk_end))

@@ -1,6 +1,7 @@
 //! What this machine allows, each answer by trying it: version numbers lie (backports, containers, seccomp).
 //!
-//! Run by `uswap doctor` and at the start of `uswap run`, in a process that has nothing registered. Every test cleans up behind itself.
+//! Run by `uswap doctor` and at the start of `uswap run`, in a process that has nothing registered. Every test cleans
+//! up behind itself.
 
 use core::ffi::CStr;
 
@@ -45,7 +46,8 @@ pub struct SwapDirectory {
 pub struct Probe {
     /// Opening `/dev/userfaultfd` and making a userfaultfd of it. ENOENT: no such device; EACCES: no rights.
     pub device: Answer,
-    /// The userfaultfd system call with full rights. EPERM: neither CAP_SYS_PTRACE nor the sysctl; ENOSYS: forbidden by a filter, or not built.
+    /// The userfaultfd system call with full rights. EPERM: neither CAP_SYS_PTRACE nor the sysctl; ENOSYS: forbidden by
+    /// a filter, or not built.
     pub system_call: Answer,
     /// The system call for faults of user mode only, which needs no rights.
     pub system_call_user_mode: Answer,
@@ -239,7 +241,8 @@ fn test_kernel_mode_faults(uffd: &Uffd) -> Answer {
 
     extern "C" fn serve(argument: usize) {
         // SAFETY:
-        // 1. The argument is the address of the caller's `Work`, and the caller waits for this thread before it returns.
+        // 1. The argument is the address of the caller's `Work`, and the caller waits for this thread before it
+        //    returns.
         let work = unsafe { &*(argument as *const Work<'_>) };
         let mut entries = [PollEntry::readable(work.uffd.fd())];
         // Acquire pairs with the release below: nothing else is read after it.

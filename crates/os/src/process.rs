@@ -1,6 +1,7 @@
 //! Processes seen from outside: size, threads, children, life.
 //!
-//! Used by the supervisor (the tree of the run) and by the agent (its own threads). All of it is old the moment it is read.
+//! Used by the supervisor (the tree of the run) and by the agent (its own threads). All of it is old the moment it is
+//! read.
 
 use crate::PAGE_BYTES;
 use crate::fd::{Fd, read_file};
@@ -105,7 +106,8 @@ fn parse_statm(text: &[u8]) -> Option<Statm> {
     Some(Statm { total_pages, resident_pages, shared_pages })
 }
 
-/// Calls `visit` with the id of each thread of a process (`None`: the calling one). Threads that come meanwhile may be missed.
+/// Calls `visit` with the id of each thread of a process (`None`: the calling one). Threads that come meanwhile may be
+/// missed.
 pub fn for_each_thread(process_id: Option<u32>, mut visit: impl FnMut(u32)) -> Result<()> {
     let directory = Fd::open(path(process_id, "task").as_c_str(), abi::O_RDONLY | abi::O_DIRECTORY, 0)?;
     for_each_number(&directory, |thread_id| visit(thread_id as u32))
@@ -271,7 +273,8 @@ fn read_numbers(path: &TextBuffer<64>, visit: &mut impl FnMut(u32)) -> Result<()
     }
 }
 
-/// Reads memory of another process, whose maps may change meanwhile; how many bytes. What is mapped and was never touched reads as zeros, and has a page of zeros afterwards.
+/// Reads memory of another process, whose maps may change meanwhile; how many bytes. What is mapped and was never
+/// touched reads as zeros, and has a page of zeros afterwards.
 pub fn read_memory(process_id: u32, address: u64, buffer: &mut [u8]) -> Result<usize> {
     let local = [buffer.as_mut_ptr() as usize, buffer.len()];
     let remote = [address as usize, buffer.len()];
@@ -309,7 +312,8 @@ pub fn own_command_name() -> Result<TextBuffer<20>> {
     command_name_at(&path(None, "comm"))
 }
 
-/// Whether there is a process with this id, a zombie too. The id may be one that `/proc` shows, of another pid namespace.
+/// Whether there is a process with this id, a zombie too. The id may be one that `/proc` shows, of another pid
+/// namespace.
 pub fn is_alive(process_id: u32) -> bool {
     !matches!(kill(process_id, 0), Err(Errno::ESRCH))
         || Fd::open(path(Some(process_id), "stat").as_c_str(), abi::O_RDONLY, 0).is_ok()
@@ -334,7 +338,8 @@ pub struct Ids {
     pub thread: u32,
 }
 
-/// The calling thread as those know it who mounted `/proc`: in another pid namespace than theirs it has other ids for itself. Its own ids where there is no `/proc`.
+/// The calling thread as those know it who mounted `/proc`: in another pid namespace than theirs it has other ids for
+/// itself. Its own ids where there is no `/proc`.
 pub fn ids_in_proc() -> Ids {
     let mut target = [0u8; 48];
     // SAFETY:

@@ -1,11 +1,13 @@
 //! Locks of single bytes of a file (record locks of `fcntl`), by which a process shows that it lives.
 //!
 //! The kernel takes such a lock away when the descriptor table that it was made through is gone: at the end of the
-//! process, however it comes, and at exec, if the table is that of threads alone which exec ends. And it names the process
-//! that has the lock, in the pid namespace of who asks: a process cannot be taken for another, and needs no `/proc`.
+//! process, however it comes, and at exec, if the table is that of threads alone which exec ends. And it names the
+//! process that has the lock, in the pid namespace of who asks: a process cannot be taken for another, and needs no
+//! `/proc`.
 //!
-//! What must hold for the callers: a descriptor table in which such a lock was made closes no other descriptor of the same
-//! file, since that takes the lock away too. All threads of one table are one holder: they do not exclude each other.
+//! What must hold for the callers: a descriptor table in which such a lock was made closes no other descriptor of the
+//! same file, since that takes the lock away too. All threads of one table are one holder: they do not exclude each
+//! other.
 //!
 //! Called by the agent's kswapd, which has a table of its own, and by the supervisor.
 

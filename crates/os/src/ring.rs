@@ -1,7 +1,8 @@
 //! A small io_uring: reads and writes of one file, several in flight, one thread.
 //!
-//! What must hold: a buffer named in a request stays where it is, untouched, until its completion has been popped. [`crate::file`] keeps that for
-//! its callers by waiting for all it has sent. Where the kernel or a container forbids io_uring, [`Ring::new`] says so and pread/pwrite do the work.
+//! What must hold: a buffer named in a request stays where it is, untouched, until its completion has been popped.
+//! [`crate::file`] keeps that for its callers by waiting for all it has sent. Where the kernel or a container forbids
+//! io_uring, [`Ring::new`] says so and pread/pwrite do the work.
 
 use core::sync::atomic::{AtomicU32, Ordering};
 
@@ -70,7 +71,8 @@ impl Window {
     fn word(&self, offset: u32) -> &AtomicU32 {
         debug_assert!(offset as usize + 4 <= self.bytes);
         // SAFETY:
-        // 1. The kernel gave the offset: it lies inside the window and is aligned to 4. The window lives as long as `self`.
+        // 1. The kernel gave the offset: it lies inside the window and is aligned to 4. The window lives as long as
+        //    `self`.
         // 2. The kernel changes the word while we look; atomics allow that.
         unsafe { AtomicU32::from_ptr((self.start + offset as usize) as *mut u32) }
     }
@@ -112,7 +114,8 @@ struct Offsets {
 }
 
 impl Ring {
-    /// A ring for up to `depth` requests in flight (1..=[`DEPTH_MAX`]). ENOSYS or EPERM where it is not allowed, EOPNOTSUPP on kernels before 5.6.
+    /// A ring for up to `depth` requests in flight (1..=[`DEPTH_MAX`]). ENOSYS or EPERM where it is not allowed,
+    /// EOPNOTSUPP on kernels before 5.6.
     pub fn new(depth: u32) -> Result<Ring> {
         if depth == 0 || depth > DEPTH_MAX {
             return Err(Errno::EINVAL);
@@ -246,7 +249,8 @@ impl Ring {
         let place = self.rings.start + self.parameters.cq_entries as usize + index * CQE_BYTES;
         // SAFETY:
         // 1. `index` is below the number of completions by the mask, so the place lies in the window, aligned to 8.
-        // 2. The tail is beyond the head (read with acquire in `ready`): the kernel has written it and leaves it until the head moves.
+        // 2. The tail is beyond the head (read with acquire in `ready`): the kernel has written it and leaves it until
+        //    the head moves.
         let (user_data, result) =
             unsafe { ((place as *const u64).read(), ((place + 8) as *const i32).read()) };
         // Release pairs with the kernel's acquire: it writes there again only after we have read.
@@ -257,7 +261,8 @@ impl Ring {
         Some(Completion { user_data, result })
     }
 
-    /// Takes back what was pushed and not accepted by the kernel; answers how many requests. Their buffers are free again.
+    /// Takes back what was pushed and not accepted by the kernel; answers how many requests. Their buffers are free
+    /// again.
     pub fn forget_queued(&mut self) -> u32 {
         let queued = core::mem::take(&mut self.queued);
         let tail = self.rings.word(self.parameters.sq_tail);

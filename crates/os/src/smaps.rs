@@ -9,7 +9,8 @@ use crate::text;
 /// The longest part of a line that matters: a mapping's addresses, or its flags.
 const LINE_BYTES: usize = 256;
 
-/// The first mapping with a part of `start..end` (byte addresses) whose missing pages are reported to a userfaultfd; its first byte and the one behind its last.
+/// The first mapping with a part of `start..end` (byte addresses) whose missing pages are reported to a userfaultfd;
+/// its first byte and the one behind its last.
 pub fn first_registered(start: usize, end: usize) -> Result<Option<(usize, usize)>> {
     let file = Fd::open(c"/proc/self/smaps", abi::O_RDONLY | abi::O_CLOEXEC, 0)?;
     let mut buffer = [0; 4096];
@@ -46,7 +47,8 @@ fn has_flag(flags: &[u8], wanted: &[u8]) -> bool {
     flags.split(|&byte| byte == b' ').any(|flag| flag == wanted)
 }
 
-/// The addresses at the front of a mapping's first line: `7f00-7f10 rw-p ...`. Other lines begin with a word and a colon.
+/// The addresses at the front of a mapping's first line: `7f00-7f10 rw-p ...`. Other lines begin with a word and a
+/// colon.
 fn addresses_of(line: &[u8]) -> Option<(usize, usize)> {
     let (start, rest) = text::take_number(line, 16)?;
     let (end, rest) = text::take_number(rest.strip_prefix(b"-")?, 16)?;

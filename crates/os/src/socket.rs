@@ -57,8 +57,8 @@ struct Control {
 /// Bytes of a [`Control`] without what aligns the next one.
 const CONTROL_BYTES: usize = size_of::<Control>() - 4;
 
-/// Connects to the socket of an abstract name, which is the same in all mount and pid namespaces. No call on it waits longer
-/// than `patience_ns`.
+/// Connects to the socket of an abstract name, which is the same in all mount and pid namespaces. No call on it waits
+/// longer than `patience_ns`.
 pub fn connect(name: &[u8], patience_ns: u64) -> Result<Fd> {
     let mut address = Address { family: AF_UNIX, path: [0; NAME_BYTES_MAX + 1] };
     let place = address.path.get_mut(1..=name.len()).ok_or(Errno::EINVAL)?;
@@ -144,7 +144,8 @@ pub fn receive_descriptor(socket: &Fd) -> Result<Fd> {
         flags: 0,
     };
     // SAFETY:
-    // 1. All that the header names is ours alone and lives through the call; the kernel writes no more than the sizes said.
+    // 1. All that the header names is ours alone and lives through the call; the kernel writes no more than the sizes
+    //    said.
     unsafe {
         sys::syscall3(abi::__NR_recvmsg, socket.raw() as usize, &raw mut header as usize, MSG_CMSG_CLOEXEC)
     }?;

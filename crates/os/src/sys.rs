@@ -1,6 +1,7 @@
 //! System calls as instructions, and the error numbers that come back.
 //!
-//! Called by every other module of this crate. The callers give each call its meaning; this module only knows registers.
+//! Called by every other module of this crate. The callers give each call its meaning; this module only knows
+//! registers.
 
 use core::arch::asm;
 use core::fmt;
@@ -103,8 +104,8 @@ fn decode(value: isize) -> Result<usize> {
 /// Makes one system call with up to six arguments.
 ///
 /// # Safety
-/// The arguments must be valid for the call `number`: pointers point to memory of the size that the call reads or writes, and the call
-/// does not break what Rust assumes about memory that others hold.
+/// The arguments must be valid for the call `number`: pointers point to memory of the size that the call reads or
+/// writes, and the call does not break what Rust assumes about memory that others hold.
 #[inline]
 pub unsafe fn syscall6(
     number: u32,
@@ -117,7 +118,8 @@ pub unsafe fn syscall6(
 ) -> Result<usize> {
     let value: isize;
     // SAFETY:
-    // 1. The instruction follows the kernel's convention: number in rax, arguments in rdi, rsi, rdx, r10, r8, r9; it destroys rcx and r11.
+    // 1. The instruction follows the kernel's convention: number in rax, arguments in rdi, rsi, rdx, r10, r8, r9; it
+    //    destroys rcx and r11.
     // 2. What the call does to memory is the caller's promise.
     unsafe {
         asm!("syscall", inlateout("rax") number as isize => value,
@@ -151,7 +153,8 @@ pub(crate) fn plain(number: u32, a: usize, b: usize, c: usize) -> Result<usize> 
 /// `ioctl` with a structure that the kernel reads and may write.
 ///
 /// # Safety
-/// `request` must take a pointer to a `T`, and what the request does to memory named inside the structure is the caller's promise.
+/// `request` must take a pointer to a `T`, and what the request does to memory named inside the structure is the
+/// caller's promise.
 #[inline]
 pub(crate) unsafe fn ioctl<T>(descriptor: i32, request: u32, argument: &mut T) -> Result<usize> {
     // SAFETY:

@@ -1,8 +1,9 @@
 //! Threads that no libc knows: raw clones with stacks and thread-local storage of their own.
 //!
-//! For the agent's handlers, kswapd and forkd. What must hold inside such a thread: no libc, no thread-local storage, no panic; all signals
-//! are blocked, 32 and 33 of glibc too, so neither the program's handlers nor setuid's broadcast ever run there (glibc does not know the
-//! thread, so it does not wait for it either). The thread pointer points into a pad of zeros: code that reads a thread-local by accident reads zero.
+//! For the agent's handlers, kswapd and forkd. What must hold inside such a thread: no libc, no thread-local storage,
+//! no panic; all signals are blocked, 32 and 33 of glibc too, so neither the program's handlers nor setuid's broadcast
+//! ever run there (glibc does not know the thread, so it does not wait for it either). The thread pointer points into a
+//! pad of zeros: code that reads a thread-local by accident reads zero.
 //!
 //! ```text
 //! low                                                                                 high
@@ -38,8 +39,8 @@ pub struct StackArea {
 /// The descriptor table of a new thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Files {
-    /// Its own, empty: all inherited descriptors are closed in it before the entry runs. The program cannot close what the thread opens, and the
-    /// thread keeps nothing of the program open.
+    /// Its own, empty: all inherited descriptors are closed in it before the entry runs. The program cannot close what
+    /// the thread opens, and the thread keeps nothing of the program open.
     Own,
     /// That of the thread that spawns it.
     Shared,
@@ -66,7 +67,8 @@ impl StackArea {
         self.mapped().map(drop)
     }
 
-    /// First byte and length in bytes of the mapping, guard included; `None` before it is mapped. Never register this with userfaultfd.
+    /// First byte and length in bytes of the mapping, guard included; `None` before it is mapped. Never register this
+    /// with userfaultfd.
     pub fn range(&self) -> Option<(usize, usize)> {
         // Acquire pairs with the release in `mapped`.
         match self.start.load(Ordering::Acquire) {
@@ -149,7 +151,8 @@ pub fn spawn(
     let top = (stack_end - size_of::<Start>()) & !15;
     let own_files = matches!(files, Files::Own) as usize;
     // SAFETY:
-    // 1. All three addresses lie inside the area's mapping, which is writable there and never unmapped, and are aligned to 8.
+    // 1. All three addresses lie inside the area's mapping, which is writable there and never unmapped, and are aligned
+    //    to 8.
     // 2. We hold the area by its word: no thread uses it, and no reference into it exists.
     unsafe {
         (thread_pointer as *mut usize).write(thread_pointer);
@@ -182,11 +185,13 @@ pub fn spawn(
     Ok(answer as u32)
 }
 
-/// Control of the floating point unit as a process begins with it: to the nearest, without signals. A codec counts on that.
+/// Control of the floating point unit as a process begins with it: to the nearest, without signals. A codec counts on
+/// that.
 const USUAL_FLOATS: u32 = 0x1F80;
 
-/// `clone(flags, stack, parent_tid, child_tid, tls)`, whose child calls `thread_main(stack)` and never returns. The child inherits the registers of a thread of the
-/// program, so that it sets what may have been changed there: direction, and control of the floating point unit.
+/// `clone(flags, stack, parent_tid, child_tid, tls)`, whose child calls `thread_main(stack)` and never returns. The
+/// child inherits the registers of a thread of the program, so that it sets what may have been changed there:
+/// direction, and control of the floating point unit.
 ///
 /// # Safety
 /// `stack` is 16-byte aligned with a `Start` on it and free memory below.
@@ -232,7 +237,8 @@ extern "C" fn thread_main(start: *const Start) -> ! {
     exit_thread()
 }
 
-/// Lets the calling thread read the processor's time stamp, which the thread that started it may have been forbidden: the vDSO reads it.
+/// Lets the calling thread read the processor's time stamp, which the thread that started it may have been forbidden:
+/// the vDSO reads it.
 fn allow_time_stamps() {
     use linux_raw_sys::prctl::{PR_SET_TSC, PR_TSC_ENABLE};
     let _ = sys::plain(abi::__NR_prctl, PR_SET_TSC as usize, PR_TSC_ENABLE as usize, 0);

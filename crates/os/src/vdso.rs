@@ -1,6 +1,8 @@
-//! The kernel's own function that reads the clock without a system call: it lies in a page that each process has mapped, the vDSO, in the form of a shared library.
+//! The kernel's own function that reads the clock without a system call: it lies in a page that each process has
+//! mapped, the vDSO, in the form of a shared library.
 //!
-//! libc uses it too; what is here needs no libc. A process whose vDSO is missing, or looks otherwise than expected, reads the clock by system calls.
+//! libc uses it too; what is here needs no libc. A process whose vDSO is missing, or looks otherwise than expected,
+//! reads the clock by system calls.
 
 use core::mem::MaybeUninit;
 use core::sync::atomic::{AtomicUsize, Ordering};
@@ -27,7 +29,8 @@ const NAME: &[u8] = b"__vdso_clock_gettime\0";
 
 /// Nanoseconds of a clock, if the vDSO can say it.
 ///
-/// It reads the processor's time stamp: a thread that is forbidden to (`PR_SET_TSC`) would get a signal. So this is for threads of the engine, which [`crate::thread::spawn`] allows it, and for the supervisor, whose libc reads it too.
+/// It reads the processor's time stamp: a thread that is forbidden to (`PR_SET_TSC`) would get a signal. So this is for
+/// threads of the engine, which [`crate::thread::spawn`] allows it, and for the supervisor, whose libc reads it too.
 pub(crate) fn read_clock(clock: u32) -> Option<u64> {
     let address = match READ_CLOCK.load(Ordering::Relaxed) {
         NOT_LOOKED_FOR => look(),
@@ -38,7 +41,8 @@ pub(crate) fn read_clock(clock: u32) -> Option<u64> {
     }
     let mut time = MaybeUninit::<abi::__kernel_timespec>::zeroed();
     // SAFETY:
-    // 1. `look` found the address in the vDSO under the name of this function, whose form the kernel keeps for ever. The vDSO stays mapped: a program that unmapped it would break its own libc.
+    // 1. `look` found the address in the vDSO under the name of this function, whose form the kernel keeps for ever.
+    //    The vDSO stays mapped: a program that unmapped it would break its own libc.
     // 2. It writes one timespec, or nothing; zeros are a valid value.
     let (failed, time) = unsafe {
         let read: ReadClock = core::mem::transmute(address);

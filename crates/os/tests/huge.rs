@@ -18,7 +18,8 @@ fn block() -> Mapping {
     Mapping::anonymous(BLOCK_BYTES, BLOCK_BYTES, Access::ReadWrite).unwrap()
 }
 
-/// One that is a huge page, each page filled with its number. None, with a line that says why: the kernel has none to give.
+/// One that is a huge page, each page filled with its number. None, with a line that says why: the kernel has none to
+/// give.
 fn huge_block(pagemap: &Pagemap) -> Option<Mapping> {
     let block = block();
     if memory::huge_pages(block.start(), BLOCK_BYTES).is_err() {

@@ -211,7 +211,8 @@ fn present_pages_are_told_from_missing_ones_by_both_readers() {
     assert_eq!(pagemap.present(area.start(), 513), Err(Errno::EINVAL));
 }
 
-/// While the kernel moves pages together in RAM, as it does for huge pages, each of them is not present for a moment. It is there all the while.
+/// While the kernel moves pages together in RAM, as it does for huge pages, each of them is not present for a moment.
+/// It is there all the while.
 #[test]
 fn a_page_that_the_kernel_moves_in_ram_is_held_all_the_while() {
     let _alone = alone();
@@ -368,7 +369,8 @@ fn reads_in_the_background_bring_what_was_written_or_say_that_they_failed() {
     for round in 0..3 {
         for number in 0..BUFFERS {
             assert!(reads.clear(number));
-            // Two reads from different places, side by side in the buffer; one of the last buffer lies behind the end of the file.
+            // Two reads from different places, side by side in the buffer; one of the last buffer lies behind the end
+            // of the file.
             let first = (number + round) * 4096;
             let second = if number == 2 { 1 << 30 } else { 12 * 4096 };
             assert!(reads.add(number, 0..2 * 4096, &file, first as u64));

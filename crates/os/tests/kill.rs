@@ -1,11 +1,13 @@
-//! SIGKILL of one of four processes that work on one segment, again and again: the others go on, and nothing is damaged.
+//! SIGKILL of one of four processes that work on one segment, again and again: the others go on, and nothing is
+//! damaged.
 //!
-//! The parent plays the supervisor. It kills a process after some micro- or milliseconds, breaks its locks, drops what it had, and starts another one; meanwhile it
-//! writes blobs back to a file that is not there, and gives empty clusters of entries back. Every few rounds all stand still, and `audit` compares
-//! each table with who refers to it.
+//! The parent plays the supervisor. It kills a process after some micro- or milliseconds, breaks its locks, drops what
+//! it had, and starts another one; meanwhile it writes blobs back to a file that is not there, and gives empty clusters
+//! of entries back. Every few rounds all stand still, and `audit` compares each table with who refers to it.
 //!
-//! Must hold: nothing waits for a dead process; nothing is owned twice; all that the dead had is there again, except what one process may have in hand.
-//! `USWAP_TEST_FULL=1` kills 1000 times. `USWAP_KILL_SEED` is the seed of all that is random here; what the scheduler does is not in it.
+//! Must hold: nothing waits for a dead process; nothing is owned twice; all that the dead had is there again, except
+//! what one process may have in hand. `USWAP_TEST_FULL=1` kills 1000 times. `USWAP_KILL_SEED` is the seed of all that
+//! is random here; what the scheduler does is not in it.
 
 #[path = "kill/audit.rs"]
 mod audit;
@@ -275,7 +277,8 @@ fn one_of_four_is_killed_again_and_again() {
             round.store(family.kills, Ordering::Release);
         }
         println!(
-            "seed {seed}: {} kills, {} in the middle of something, {} with a lock of the runs; a space was full at {} looks; leaked: {:?}",
+            "seed {seed}: {} kills, {} in the middle of something, {} with a lock of the runs; a space was full at {} \
+             looks; leaked: {:?}",
             family.kills, family.in_the_middle, family.with_a_lock, family.full, family.leaks
         );
     });

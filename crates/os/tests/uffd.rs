@@ -146,7 +146,8 @@ fn move_takes_pages_out_and_brings_them_back() {
     }
 }
 
-/// A place that is not empty, but not present either: a mark, as a page that the kernel swapped has one, or one that it just moves in RAM.
+/// A place that is not empty, but not present either: a mark, as a page that the kernel swapped has one, or one that it
+/// just moves in RAM.
 #[test]
 fn what_is_held_and_not_present_takes_the_place_of_what_is_moved() {
     let _alone = alone();

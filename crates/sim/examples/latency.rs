@@ -1,5 +1,5 @@
-//! The trial behind ADR 0001: what does it cost that the engine is `async` although on Linux every future is ready at once, and what would a hand-over
-//! of each fault to another thread cost?
+//! The trial behind ADR 0001: what does it cost that the engine is `async` although on Linux every future is ready at
+//! once, and what would a hand-over of each fault to another thread cost?
 //!
 //! `cargo run --release -p uswap-sim --example latency`
 

@@ -1,8 +1,9 @@
-//! System calls of the made-up program that change its mappings, step by step as the kernel does them. What it does under the lock of the mappings (count the
-//! change, unmap, move) is one step; the event comes some time later, and the change is counted down by the same thread some time after it was read.
+//! System calls of the made-up program that change its mappings, step by step as the kernel does them. What it does
+//! under the lock of the mappings (count the change, unmap, move) is one step; the event comes some time later, and the
+//! change is counted down by the same thread some time after it was read.
 //!
-//! Must hold: MADV_DONTNEED has dropped its pages well below 1 s of virtual time after its event was read ([`DROP_DELAY_MAX_NS`] plus the turns of one task), since
-//! the engine holds the chunks for 1 s only.
+//! Must hold: MADV_DONTNEED has dropped its pages well below 1 s of virtual time after its event was read
+//! ([`DROP_DELAY_MAX_NS`] plus the turns of one task), since the engine holds the chunks for 1 s only.
 
 use crate::content::page_of;
 use crate::memory::MappedPage;
@@ -99,7 +100,8 @@ pub fn some_block(world: &World<'_>) -> Option<PageId> {
     (blocks > 0).then(|| PageId(first + world.below(blocks.max(1)) * BLOCK_PAGES))
 }
 
-/// mmap of a block that is free, and a first touch that the kernel answers with a huge page. Some of its pages are written at once.
+/// mmap of a block that is free, and a first touch that the kernel answers with a huge page. Some of its pages are
+/// written at once.
 pub async fn map_huge(world: &World<'_>, process: &Process<'_>) {
     let Some(start) = some_block(world) else { return };
     let range = PageRange { start, end: start.plus(BLOCK_PAGES) };
@@ -171,11 +173,13 @@ pub async fn map_over(world: &World<'_>, process: &Process<'_>) {
         world.executor.step().await;
         event(world, process, Message::Event(Event::Unmap(range))).await;
     }
-    // No other thread of a sound program uses the new mapping before the call returns. What was unmapped is free for all at once.
+    // No other thread of a sound program uses the new mapping before the call returns. What was unmapped is free for
+    // all at once.
     unclaim(process, range);
 }
 
-/// mremap: makes a mapping longer at its place, or moves it to another one, perhaps one that is mapped, perhaps longer, perhaps with MREMAP_DONTUNMAP.
+/// mremap: makes a mapping longer at its place, or moves it to another one, perhaps one that is mapped, perhaps longer,
+/// perhaps with MREMAP_DONTUNMAP.
 pub async fn remap(world: &World<'_>, process: &Process<'_>) {
     let Some(from) = some_mapping(world, process, 64) else { return };
     let from = part_of_one_mapping(process, from);
@@ -231,7 +235,8 @@ pub async fn remap(world: &World<'_>, process: &Process<'_>) {
     if registered && !stays {
         event(world, process, Message::Event(Event::Unmap(from))).await;
     }
-    // What stays mapped is not used by another thread of a sound program before the call returns; an unmapped place is free for all at once.
+    // What stays mapped is not used by another thread of a sound program before the call returns; an unmapped place is
+    // free for all at once.
     if stays {
         unclaim(process, from);
         process.moves_that_stay.set(process.moves_that_stay.get() - 1);
@@ -239,15 +244,17 @@ pub async fn remap(world: &World<'_>, process: &Process<'_>) {
     unclaim(process, target);
 }
 
-/// The engine still has words of what was there: the event that takes them away is unread, or waits. Nobody tells it of a mapping that grows into such a place where it is, so that content may be lost if
-/// that is moved on, as docs/SEMANTICS.md says ("Two threads that change the same addresses in one moment").
+/// The engine still has words of what was there: the event that takes them away is unread, or waits. Nobody tells it of
+/// a mapping that grows into such a place where it is, so that content may be lost if that is moved on, as
+/// docs/SEMANTICS.md says ("Two threads that change the same addresses in one moment").
 fn is_thought_used(process: &Process<'_>, range: PageRange) -> bool {
     let engine = process.engine.borrow();
     let is_managed = |page| engine.as_ref().is_some_and(|engine| engine.is_managed(PageId(page)));
     (range.start.0..range.end.0).any(is_managed)
 }
 
-/// The mapping becomes longer where nothing is behind it. No event tells of that, and the new part is registered as the rest is.
+/// The mapping becomes longer where nothing is behind it. No event tells of that, and the new part is registered as the
+/// rest is.
 fn grow_in_place(world: &World<'_>, process: &Process<'_>, mapping: PageRange) {
     let zone_end = ZONE_START + world.options.zone_pages;
     let new =
@@ -262,7 +269,8 @@ fn grow_in_place(world: &World<'_>, process: &Process<'_>, mapping: PageRange) {
     map_as(process, new, &MappedPage { writable: true, ..like.empty_neighbour(1) });
 }
 
-/// What MREMAP_DONTUNMAP leaves: the mapping as it was, also where it is the middle of a larger one (seen of Linux 6.18: it is not cut), but empty.
+/// What MREMAP_DONTUNMAP leaves: the mapping as it was, also where it is the middle of a larger one (seen of Linux
+/// 6.18: it is not cut), but empty.
 fn emptied(process: &Process<'_>, range: PageRange) -> Vec<(PageRange, MappedPage)> {
     let memory = process.memory.borrow();
     let emptied = |(&page, mapped): (&u64, &MappedPage)| {

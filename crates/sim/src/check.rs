@@ -15,7 +15,8 @@ const EVERYTHING: PageRange = PageRange { start: PageId(0), end: PageId(PAGES_MA
 /// What one killed process may leak of each kind: what one task had reserved, times its tasks.
 const LEAKS_PER_END_MAX: u64 = 8;
 
-/// What may have leaked after so many ends. Hardly any end leaks something: in a run of hours one in fifty may, or nothing would be told.
+/// What may have leaked after so many ends. Hardly any end leaks something: in a run of hours one in fifty may, or
+/// nothing would be told.
 fn leaks_max(world: &World<'_>, ends: u64) -> u64 {
     match world.options.soak {
         Some(_) => LEAKS_PER_END_MAX + ends / 50,

@@ -53,7 +53,8 @@ struct Background {
     failed: bool,
 }
 
-/// Reads that go on while the storer does something else: each ends at a time of its own, and the bytes are those at the first look after that.
+/// Reads that go on while the storer does something else: each ends at a time of its own, and the bytes are those at
+/// the first look after that.
 pub struct SimReads<'w, 'a> {
     world: &'w World<'a>,
     buffers: [Background; LOAD_JOBS],
@@ -116,7 +117,8 @@ impl World<'_> {
         self.executor.sleep((5_000 + self.below(60_000)) * slow).await;
     }
 
-    /// The file of a byte that a swap word names, the place in it, and what may go wrong there. Something that belongs to no file, or to two, is a failure.
+    /// The file of a byte that a swap word names, the place in it, and what may go wrong there. Something that belongs
+    /// to no file, or to two, is a failure.
     fn locate(&self, offset: u64, bytes: u64) -> Option<(FileRecord, usize, DiskFaults)> {
         let files = self.segment.slots().files();
         let place = files.locate(offset);

@@ -1,6 +1,7 @@
 //! Swap files that come and go while programs run.
 //!
-//! What must hold: a process reads a file only if it has it open; a file takes writes only when all have; and no swap word names a place in a file that is gone.
+//! What must hold: a process reads a file only if it has it open; a file takes writes only when all have; and no swap
+//! word names a place in a file that is gone.
 
 use crate::disk::Disk;
 use crate::options::Options;

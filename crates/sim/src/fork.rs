@@ -11,7 +11,8 @@ use uswap_engine::platform::{Platform, Register};
 use uswap_engine::{Engine, Workspace};
 use uswap_units::{MmId, PageId, PageRange};
 
-/// The parent's handler read the fork event: the child starts, and forkd with it. Without a record the child cannot be kept.
+/// The parent's handler read the fork event: the child starts, and forkd with it. Without a record the child cannot be
+/// kept.
 pub fn child_forked<'a>(world: &Rc<World<'a>>, parent: &Rc<Process<'a>>, number: usize, child: Option<MmId>) {
     let Some(mm) = child else {
         world.count("forks without room", 1);

@@ -14,7 +14,8 @@ use uswap_sim::{Arena, Keep, Mix, run_seed};
 struct Args {
     #[command(subcommand)]
     command: Command,
-    /// Switch one bug of the engine on (needs `--features plant`), by its name in `engine::plant`: the seeds must find it.
+    /// Switch one bug of the engine on (needs `--features plant`), by its name in `engine::plant`: the seeds must find
+    /// it.
     #[arg(long, global = true)]
     plant: Option<String>,
     /// What programs mostly do.

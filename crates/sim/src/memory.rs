@@ -1,8 +1,10 @@
-//! The memory of one made-up process as the kernel keeps it: mapped pages, arena frames, and the queue of its userfaultfd.
+//! The memory of one made-up process as the kernel keeps it: mapped pages, arena frames, and the queue of its
+//! userfaultfd.
 //!
-//! It copies what was seen of Linux 6.18, also where that is inconvenient: MOVE takes pages from any mapping at an address; COPY, MOVE and ZEROPAGE answer
-//! "again" while the count `changing` is above 0; faults are read before events; registering a range skips its holes.
-//! Everything here takes effect at once; `process` adds the waits around it.
+//! It copies what was seen of Linux 6.18, also where that is inconvenient: MOVE takes pages from any mapping at an
+//! address; COPY, MOVE and ZEROPAGE answer "again" while the count `changing` is above 0; faults are read before
+//! events; registering a range skips its holes. Everything here takes effect at once; `process` adds the waits around
+//! it.
 
 use crate::executor::TaskId;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -16,7 +18,8 @@ use uswap_units::{BLOCK_PAGES, PageId, PageRange};
 pub struct MappedPage {
     /// The mapping that it was made with. Moves keep it.
     pub mapping: u64,
-    /// Its page number when it was made. Moves keep that too: neighbours of one mapping that are neighbours again where they were moved to, or back where they were, are joined again (seen of Linux 6.18).
+    /// Its page number when it was made. Moves keep that too: neighbours of one mapping that are neighbours again where
+    /// they were moved to, or back where they were, are joined again (seen of Linux 6.18).
     pub home: u64,
     /// Its faults come as messages.
     pub registered: bool,
@@ -40,7 +43,8 @@ impl MappedPage {
         let MappedPage { mapping, registered, writable, .. } = *self;
         MappedPage { mapping, registered, writable, home: self.home + distance, ..MappedPage::default() }
     }
-    /// True when the kernel has this page and one that lies directly behind it in one mapping. What is protected otherwise is a mapping of its own.
+    /// True when the kernel has this page and one that lies directly behind it in one mapping. What is protected
+    /// otherwise is a mapping of its own.
     fn is_joined_with(&self, next: &MappedPage) -> bool {
         let like = |page: &MappedPage| (page.mapping, page.registered, page.writable);
         like(self) == like(next) && self.home + 1 == next.home
@@ -82,7 +86,8 @@ pub struct Memory {
     pub pages: BTreeMap<u64, MappedPage>,
     /// The arena.
     pub frames: Vec<Frame>,
-    /// Changes under way (`mmap_changing`): counted by the thread in the system call, before the change and until it runs again after its event was read.
+    /// Changes under way (`mmap_changing`): counted by the thread in the system call, before the change and until it
+    /// runs again after its event was read.
     pub changing: u32,
     /// Pages that MOVE out ever refused, for a fork or a device.
     pub refused: BTreeSet<u64>,
@@ -120,7 +125,8 @@ impl Memory {
         (pages + self.frames.iter().filter(|frame| frame.content.is_some()).count()) as u64
     }
 
-    /// A thread touches a page, to do that to it. A missing page of a registered range becomes a message, and the thread a waiter.
+    /// A thread touches a page, to do that to it. A missing page of a registered range becomes a message, and the
+    /// thread a waiter.
     pub fn touch(&mut self, page: PageId, touch: Touch, task: TaskId) -> Access {
         let Some(mapped) = self.pages.get_mut(&page.0) else { return Access::Unmapped };
         if mapped.poisoned {
@@ -382,7 +388,8 @@ impl Memory {
         self.mappings
     }
 
-    /// The memory that a child gets, and marks what both have now as shared. Frames that are just being read by another process are copied instead, as the kernel does with pinned pages.
+    /// The memory that a child gets, and marks what both have now as shared. Frames that are just being read by another
+    /// process are copied instead, as the kernel does with pinned pages.
     pub fn fork(&mut self, frames_are_read: bool) -> Memory {
         for page in self.pages.values_mut() {
             page.shared = page.content.is_some() && !page.pinned;

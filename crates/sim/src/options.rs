@@ -1,5 +1,5 @@
-//! What one seed runs: sizes, which operations and which faults. Each seed leaves some of them out altogether (swarm testing), since a bug may
-//! need that something else does not happen.
+//! What one seed runs: sizes, which operations and which faults. Each seed leaves some of them out altogether (swarm
+//! testing), since a bug may need that something else does not happen.
 
 use uswap_core::files::{FileAccess, FileKind, FileSpec, slots_of_all};
 use uswap_core::segment::Geometry;
@@ -79,7 +79,8 @@ pub const FILE_SLOTS_MAX: u64 = 8 * 41;
 pub enum Mix {
     /// A little of everything.
     All,
-    /// One process whose threads, and those of its children, mostly map, unmap, move and fork: many events at once, and nothing else goes wrong.
+    /// One process whose threads, and those of its children, mostly map, unmap, move and fork: many events at once, and
+    /// nothing else goes wrong.
     Mappings,
     /// As all, and swap files come and go.
     Files,
@@ -87,7 +88,8 @@ pub enum Mix {
     Rounds,
     /// The same in huge pages, which leave and come back as one.
     Huge,
-    /// Processes that write to what they have read, and fork: what stored pages named before is given back while tables are copied.
+    /// Processes that write to what they have read, and fork: what stored pages named before is given back while tables
+    /// are copied.
     Forks,
     /// A little of everything, slowly, for so many made-up hours; new processes are started for those that end.
     Soak {
@@ -130,7 +132,8 @@ pub struct Options {
     pub operations: u64,
     /// Pages where programs map memory.
     pub zone_pages: u64,
-    /// So many of 1000 new mappings come where the kernel finds room, from the top down; the others where the program says.
+    /// So many of 1000 new mappings come where the kernel finds room, from the top down; the others where the program
+    /// says.
     pub top_down: u64,
     /// Of 100 reads and writes, how many are writes.
     pub writes_percent: u64,

@@ -29,14 +29,16 @@ pub fn some_mapping(world: &World<'_>, process: &Process<'_>, pages_max: u64) ->
     Some(PageRange { start: PageId(start), end: PageId(start + alike) })
 }
 
-/// The front of a range that is part of one mapping, where it is registered: mremap of more answers EFAULT (seen of Linux 6.18, which leaves what is at the new place too).
+/// The front of a range that is part of one mapping, where it is registered: mremap of more answers EFAULT (seen of
+/// Linux 6.18, which leaves what is at the new place too).
 pub fn part_of_one_mapping(process: &Process<'_>, range: PageRange) -> PageRange {
     let mapping = process.memory.borrow().registered_mapping(range);
     let end = mapping.map_or(range.end, |mapping| mapping.end.min(range.end));
     PageRange { start: range.start, end }
 }
 
-/// Where a new mapping comes to be: at the place that the program names, or where the kernel finds one. That is where a gap ends, and so often where another mapping ended before.
+/// Where a new mapping comes to be: at the place that the program names, or where the kernel finds one. That is where a
+/// gap ends, and so often where another mapping ended before.
 pub fn placed(world: &World<'_>, process: &Process<'_>, named: PageRange) -> PageRange {
     if !world.chance(world.options.top_down) {
         return named;

@@ -179,8 +179,8 @@ impl<'a> Process<'a> {
         self.poll_waiters.borrow_mut().drain(..).for_each(|task| world.executor.unpark(task));
     }
 
-    /// Makes a page exclusive again as a write to it does. A missing page is a fault like any other. What is not the program's may lie beside it: only pages that MOVE refused
-    /// may be asked for.
+    /// Makes a page exclusive again as a write to it does. A missing page is a fault like any other. What is not the
+    /// program's may lie beside it: only pages that MOVE refused may be asked for.
     pub async fn recover(&self, world: &World<'_>, page: PageId) {
         if !self.memory.borrow().refused.contains(&page.0) {
             return world
@@ -337,7 +337,8 @@ async fn take_under_management<'a>(world: &World<'a>, process: &Process<'a>, eng
         return;
     }
     world.sleep_up_to(30_000).await;
-    // The whole mapping is registered as soon as it is seen, so that its first touches come to us; words are made only where pages are.
+    // The whole mapping is registered as soon as it is seen, so that its first touches come to us; words are made only
+    // where pages are.
     for run in &runs {
         let _nothing_mapped_any_more = engine.register(*run).await;
         world.executor.step().await;

@@ -1,7 +1,7 @@
 //! The program: threads that read, write and change mappings, and the oracle that knows what every page must hold.
 //!
-//! The oracle changes in the same instant as the memory. While MADV_DONTNEED is under way a page may hold the old content, zeros, or what was
-//! written meanwhile; afterwards only zeros or what was written since it began.
+//! The oracle changes in the same instant as the memory. While MADV_DONTNEED is under way a page may hold the old
+//! content, zeros, or what was written meanwhile; afterwards only zeros or what was written since it began.
 
 use crate::calls;
 use crate::content::{Version, page_of};
@@ -71,7 +71,8 @@ enum Got {
 /// Virtual time that a thread may wait for one page.
 pub const WAIT_MAX_NS: u64 = 60_000_000_000;
 
-/// Touches a page as a thread does, and waits as long as it takes. With a version the page is written, in the instant in which it is found present.
+/// Touches a page as a thread does, and waits as long as it takes. With a version the page is written, in the instant
+/// in which it is found present.
 async fn access(world: &World<'_>, process: &Process<'_>, page: PageId, write: Option<Version>) -> Got {
     let started = world.executor.now_ns();
     let touch = Touch::that(write.is_some());
@@ -242,7 +243,8 @@ async fn thread<'a>(world: Rc<World<'a>>, process: Rc<Process<'a>>) {
     process.threads_running.set(process.threads_running.get() - 1);
 }
 
-/// Touches pages in order, from before the begin of a block into it: what has not been touched before is filled more and more at a time.
+/// Touches pages in order, from before the begin of a block into it: what has not been touched before is filled more
+/// and more at a time.
 async fn sweep(world: &World<'_>, process: &Process<'_>) {
     let Some(start) = calls::some_block(world) else { return };
     if world.below(2) == 0 {

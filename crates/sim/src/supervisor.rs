@@ -1,4 +1,5 @@
-//! The supervisor's tasks: measuring memory, writing the pool back, and, for the test's sake, killing and starting processes.
+//! The supervisor's tasks: measuring memory, writing the pool back, and, for the test's sake, killing and starting
+//! processes.
 
 use crate::disk::SimReads;
 use crate::files;

@@ -1,4 +1,5 @@
-//! The made-up world: what all processes of a run share. Random numbers, the executor, the disk, the trace and the verdict.
+//! The made-up world: what all processes of a run share. Random numbers, the executor, the disk, the trace and the
+//! verdict.
 
 use crate::content::Version;
 use crate::disk::Disk;

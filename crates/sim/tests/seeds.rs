@@ -32,7 +32,8 @@ const ONCE_FAILED: [u64; 59] = [
     400701, 1080, 2761, 3764, 601275, 603171, 605264, 607398,
 ];
 
-/// The same of those that mostly change mappings. Those of the first line failed in a kernel that moved ranges across two mappings and joined none again: since it does as Linux does, they are other runs.
+/// The same of those that mostly change mappings. Those of the first line failed in a kernel that moved ranges across
+/// two mappings and joined none again: since it does as Linux does, they are other runs.
 const MAPPINGS_ONCE_FAILED: [u64; 23] = [
     110, 211, 265, 426, 553, 614, 769, 963, 2024, 3814, 4511, 6913, 7745, 14012, 15133, //
     556, 638, 1017, 2314, 23930, 20746, 22465, 139,
@@ -51,7 +52,8 @@ fn seeds_that_once_failed_are_quiet() {
     }
 }
 
-/// Two made-up hours in which some hundred processes end or are killed and others begin. `uswap-sim soak` does a day of it.
+/// Two made-up hours in which some hundred processes end or are killed and others begin. `uswap-sim soak` does a day of
+/// it.
 #[test]
 fn hours_of_churn_leak_nothing() {
     let mut arena = Arena::default();

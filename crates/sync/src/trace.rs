@@ -1,8 +1,9 @@
 //! What a thread does to shared memory: which cache lines it reads and writes, which locks it holds.
 //!
 //! Code that takes a lock says so here. In the normal build and under loom all of this is empty and costs nothing. With
-//! the feature `virtual_time` each thread notes its events, those of the atomics too, in order, and the benchmarks take them with
-//! [`take`]. A thread notes nothing before its first [`take`], so that threads nobody watches keep no growing list.
+//! the feature `virtual_time` each thread notes its events, those of the atomics too, in order, and the benchmarks take
+//! them with [`take`]. A thread notes nothing before its first [`take`], so that threads nobody watches keep no growing
+//! list.
 
 /// Bytes of a cache line.
 pub const LINE_BYTES: usize = 64;
@@ -19,8 +20,8 @@ pub enum Event {
     Read(usize),
     /// An atomic in this line was stored.
     Write(usize),
-    /// An atomic in this line was read and written in one step, or that was tried: a `compare_exchange` that fails needs
-    /// the line for itself all the same.
+    /// An atomic in this line was read and written in one step, or that was tried: a `compare_exchange` that fails
+    /// needs the line for itself all the same.
     Exchange(usize),
     /// The lock at this address was taken.
     Locked(usize),
@@ -46,14 +47,15 @@ pub fn unlocked(address: usize) {
     note(Event::Unlocked(address));
 }
 
-/// The caller has just done something that takes `nanoseconds` and that the atomics do not show, such as to copy a page.
+/// The caller has just done something that takes `nanoseconds` and that the atomics do not show, such as to copy a
+/// page.
 #[inline]
 pub fn worked(nanoseconds: u32) {
     note(Event::Worked(nanoseconds));
 }
 
-/// Moves what this thread did since its last `take` to the end of `events`. From the first call on the thread notes what it
-/// does. Without the feature `virtual_time` there is never anything to take.
+/// Moves what this thread did since its last `take` to the end of `events`. From the first call on the thread notes
+/// what it does. Without the feature `virtual_time` there is never anything to take.
 pub fn take(events: &mut impl Extend<Event>) {
     #[cfg(feature = "virtual_time")]
     recorder::take(events);

@@ -82,7 +82,8 @@ macro_rules! watched {
                 self.0.compare_exchange(current, new, success, failure)
             }
 
-            /// As [`compare_exchange`](Self::compare_exchange): it does not fail for nothing, so that a run repeats on every machine.
+            /// As [`compare_exchange`](Self::compare_exchange): it does not fail for nothing, so that a run repeats on
+            /// every machine.
             ///
             /// # Errors
             /// The value is another; it is returned.

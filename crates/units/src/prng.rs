@@ -21,7 +21,8 @@ impl Prng {
         z ^ (z >> 31)
     }
 
-    /// A number in `0..bound`; `bound` is not 0. The bias of the multiplication is below 2^-32 for the bounds used here.
+    /// A number in `0..bound`; `bound` is not 0. The bias of the multiplication is below 2^-32 for the bounds used
+    /// here.
     pub fn below(&mut self, bound: u64) -> u64 {
         assert!(bound > 0);
         ((u128::from(self.next_u64()) * u128::from(bound)) >> 64) as u64

@@ -1,6 +1,7 @@
 //! Goes through random seeds in a test, a few of them or for as long as one likes, and says which one failed.
 //!
-//! Called by the tests that `cargo xtask fuzz [--seconds N] [--seed S]` runs. For tests only: it needs the standard library.
+//! Called by the tests that `cargo xtask fuzz [--seconds N] [--seed S]` runs. For tests only: it needs the standard
+//! library.
 
 extern crate std;
 
@@ -11,7 +12,8 @@ fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok().map(|text| text.parse().expect("a number"))
 }
 
-/// Calls `run` with so many seeds in a normal run. `USWAP_FUZZ_SECONDS`: for that long, from `USWAP_FUZZ_SEED` on; with a seed and no time, with that one alone.
+/// Calls `run` with so many seeds in a normal run. `USWAP_FUZZ_SECONDS`: for that long, from `USWAP_FUZZ_SEED` on; with
+/// a seed and no time, with that one alone.
 ///
 /// # Panics
 /// When `run` does, after the line that replays its seed.

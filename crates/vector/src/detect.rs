@@ -2,8 +2,8 @@
 
 /// Shows that the kernels for AVX-512 may be called.
 ///
-/// Holding one tells you: the processor has AVX-512 F, BW, CD, DQ, VL, VBMI, VBMI2 (Intel since 2019, AMD since 2022), BMI1, BMI2, LZCNT and POPCNT, and the kernel of the
-/// system keeps the registers of threads.
+/// Holding one tells you: the processor has AVX-512 F, BW, CD, DQ, VL, VBMI, VBMI2 (Intel since 2019, AMD since 2022),
+/// BMI1, BMI2, LZCNT and POPCNT, and the kernel of the system keeps the registers of threads.
 #[derive(Clone, Copy, Debug)]
 pub struct Avx512(());
 
@@ -15,7 +15,8 @@ impl Avx512 {
     pub fn get() -> Option<Self> {
         use core::sync::atomic::{AtomicU8, Ordering::Relaxed};
 
-        /// In a virtual machine the question takes microseconds. It always has the same answer, so it does not matter who notes it.
+        /// In a virtual machine the question takes microseconds. It always has the same answer, so it does not matter
+        /// who notes it.
         static FOUND: AtomicU8 = AtomicU8::new(NOT_ASKED);
         const NOT_ASKED: u8 = 0;
         const YES: u8 = 1;

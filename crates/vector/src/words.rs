@@ -11,7 +11,8 @@ pub type Words = [[u8; 8]; WORD_COUNT];
 /// Symbols that there can be.
 pub const SYMBOLS_MAX: usize = 64;
 
-/// What the decoder does for each symbol. A word is `base ^ literal`; of the literal, `bytes` are stored: first the distance, above it the bits.
+/// What the decoder does for each symbol. A word is `base ^ literal`; of the literal, `bytes` are stored: first the
+/// distance, above it the bits.
 pub struct Shapes {
     /// Bytes stored.
     pub bytes: [u8; SYMBOLS_MAX],
@@ -72,7 +73,8 @@ pub struct Stored<'a> {
     pub scale: f64,
 }
 
-/// Puts the literal of each word in its place in the page, and finds its base. Where the literals end; `None`: outside of the blob, or a base is before the page.
+/// Puts the literal of each word in its place in the page, and finds its base. Where the literals end; `None`: outside
+/// of the blob, or a base is before the page.
 #[must_use]
 #[inline]
 pub fn lay_out(
@@ -142,7 +144,8 @@ pub const CLASS_COUNT: usize = 4;
 /// Symbols that can come after each of eight contexts: `context << 6 | symbol` is the place of a code.
 pub const CODE_PLACES: usize = 8 * SYMBOLS_MAX;
 
-/// A page with more than so many bytes of literals in its first words is not one for this codec: text, random bytes, code.
+/// A page with more than so many bytes of literals in its first words is not one for this codec: text, random bytes,
+/// code.
 pub const GIVE_UP: [GiveUp; 3] = [
     GiveUp { words: 32, literal_bytes: 227 },
     GiveUp { words: 64, literal_bytes: 410 },
@@ -161,7 +164,8 @@ pub struct GiveUp {
 pub struct Choices {
     /// No base, by the number of its low zero bytes times 8, and the number of its highest byte.
     pub zero: [u8; SYMBOLS_MAX],
-    /// At the distance that was remembered last: by low zero bits (fewer than three, three, more), then by the highest bit.
+    /// At the distance that was remembered last: by low zero bits (fewer than three, three, more), then by the highest
+    /// bit.
     pub again: [[u8; SYMBOLS_MAX]; 3],
     /// The same at a distance up to [`DISTANCE_NEAR_MAX`].
     pub near: [[u8; SYMBOLS_MAX]; 3],

@@ -81,7 +81,8 @@ mod tests {
 
     #[test]
     fn an_upward_edge_is_a_problem() {
-        let text = "[package]\nname = \"uswap-core\"\n[dependencies]\nuswap-units = {}\nuswap-engine.workspace = true\n";
+        let text = "[package]\nname = \"uswap-core\"\n[dependencies]\nuswap-units = {}\nuswap-engine.workspace = \
+            true\n";
         assert_eq!(
             problems_of("crates/core/Cargo.toml", text),
             ["crates/core/Cargo.toml:5: core may not depend on engine"]
@@ -108,7 +109,8 @@ mod tests {
 
     #[test]
     fn downward_edges_and_other_sections_are_fine() {
-        let text = "[package]\nname = \"uswap-cli\"\n[dependencies]\nuswap-os = {}\nuswap-sim = {}\n[features]\nx = [\"uswap-tests\"]\n";
+        let text = "[package]\nname = \"uswap-cli\"\n[dependencies]\nuswap-os = {}\nuswap-sim = {}\n[features]\nx = \
+            [\"uswap-tests\"]\n";
         assert!(problems_of("crates/cli/Cargo.toml", text).is_empty());
         assert!(
             problems_of("tests/Cargo.toml", "[dependencies]\nuswap-os = {}\nuswap-sim = {}\n").is_empty()

@@ -42,6 +42,7 @@ const CHECKS: &[(&str, Check)] = &[
     ("unsafe code says why it is right", unsafe_code::explained),
     ("nothing is left for later", text::left_for_later),
     ("files are short, without tabs, and UTF-8", text::shape),
+    ("lines of comments and documents are short", text::columns),
     ("each source file says what it is for", text::opening),
     ("no path of somebody's machine", text::machine_paths),
     ("each promise has its test", promises::tested),

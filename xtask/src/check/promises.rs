@@ -1,7 +1,7 @@
 //! Each promise of docs/SEMANTICS.md names the test that keeps it, and that test exists.
 //!
-//! A promise is a `## ` heading. One line under it, `Test: name` or `Test: name, name`, names test functions of this
-//! repository. What is no promise (a known limit) has a heading of another level.
+//! A promise is a `## ` heading. One paragraph under it, `Test: name` or `Test: name, name`, names test functions of
+//! this repository. What is no promise (a known limit) has a heading of another level.
 
 use std::collections::BTreeSet;
 
@@ -20,6 +20,7 @@ pub fn tested(tree: &Tree) -> Vec<Problem> {
     let mut problems = Vec::new();
     let mut promise_count = 0;
     let mut untested: Option<(usize, &str)> = None;
+    let mut goes_on = false;
     for (line, text) in document.numbered_lines() {
         if text.starts_with("# ") || text.starts_with("## ") {
             problems.extend(untested.take().map(|promise| no_test(document, promise)));
@@ -27,9 +28,14 @@ pub fn tested(tree: &Tree) -> Vec<Problem> {
         if let Some(heading) = text.strip_prefix("## ") {
             promise_count += 1;
             untested = Some((line, heading));
-        } else if let Some(names) = text.strip_prefix("Test: ") {
+        }
+        let first = text.strip_prefix("Test: ");
+        if let Some(names) = first.or_else(|| goes_on.then_some(text)) {
             untested = None;
-            for name in names.split(',').map(str::trim).filter(|name| !tests.contains(*name)) {
+            // A comma at the end of a line: there are more on the next one.
+            goes_on = names.ends_with(',');
+            let names = names.trim_end_matches(',').split(',').map(str::trim);
+            for name in names.filter(|name| !tests.contains(*name)) {
                 problems.push(Problem::new(document, line, format!("there is no test function `{name}`")));
             }
         }

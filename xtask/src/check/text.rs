@@ -49,6 +49,43 @@ pub fn shape(tree: &Tree) -> Vec<Problem> {
     problems
 }
 
+/// Comments and documents have at most this many columns; code is what rustfmt makes of it.
+const COLUMNS_MAX: usize = 120;
+
+/// No line of a comment or a document is longer than [`COLUMNS_MAX`], but for tables, listings and addresses.
+pub fn columns(tree: &Tree) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    for file in &tree.files {
+        let is_document = file.path.ends_with(".md");
+        // A report is as wide as what it tells.
+        let is_report = file.path.contains("/golden/");
+        if is_report || !(is_document || file.path.ends_with(".rs")) {
+            continue;
+        }
+        let mut in_listing = false;
+        for (line, whole) in file.numbered_lines() {
+            let text = whole.trim_start();
+            let text = if is_document { text } else { comment_text(text).unwrap_or("") };
+            in_listing ^= text.starts_with("```");
+            let is_table = text.starts_with('|');
+            let words_max = text.split(' ').map(|word| word.chars().count()).max().unwrap_or(0);
+            let can_be_broken = words_max + 20 < COLUMNS_MAX;
+            let columns = whole.chars().count();
+            if columns > COLUMNS_MAX && !text.is_empty() && !in_listing && !is_table && can_be_broken {
+                let what = format!("{columns} columns; at most {COLUMNS_MAX}: break the line");
+                problems.push(Problem::new(file, line, what));
+            }
+        }
+    }
+    problems
+}
+
+/// What is behind the slashes of a line that is a comment.
+fn comment_text(line: &str) -> Option<&str> {
+    let behind = line.strip_prefix("//")?;
+    Some(behind.trim_start_matches(['/', '!']).trim_start())
+}
+
 /// Each Rust file opens with a `//!` comment.
 pub fn opening(tree: &Tree) -> Vec<Problem> {
     let is_silent = |text: &str| !text.lines().next().is_some_and(|line| line.starts_with("//! "));
@@ -75,6 +112,23 @@ mod tests {
 
     fn lines_of(check: fn(&Tree) -> Vec<Problem>, path: &str, text: &str) -> Vec<usize> {
         check(&Tree::sample(&[(path, text)])).iter().map(|problem| problem.line).collect()
+    }
+
+    #[test]
+    fn a_long_line_of_a_comment_is_a_problem_and_a_table_is_none() {
+        let words = "word ".repeat(30);
+        for (path, text, problems) in [
+            ("a.rs", format!("//! {words}\n"), 1),
+            ("a.rs", format!("    /// {words}\n"), 1),
+            ("a.rs", format!("    let a = \"{words}\";\n"), 0),
+            ("a.rs", format!("//! | {words} |\n"), 0),
+            ("a.rs", format!("//! ```text\n//! {words}\n//! ```\n//! {words}\n"), 1),
+            ("a.md", format!("{words}\n\n| {words} |\n"), 1),
+            ("a.md", format!("[a]: {}\n", "x".repeat(150)), 0),
+            ("a.sh", format!("# {words}\n"), 0),
+        ] {
+            assert_eq!(lines_of(columns, path, &text).len(), problems, "{path}: {text}");
+        }
     }
 
     #[test]

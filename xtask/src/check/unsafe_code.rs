@@ -1,7 +1,8 @@
 //! Where unsafe code may be, and what must stand above it.
 //!
-//! Two rules: only `os`, `interpose`, `host`, `agent`, `vector` and the programs under test may have any, and each block says, in a numbered list, what
-//! it relies on. `clippy::undocumented_unsafe_blocks` asks for the comment; the numbers are our own rule.
+//! Two rules: only `os`, `interpose`, `host`, `agent`, `vector` and the programs under test may have any, and each
+//! block says, in a numbered list, what it relies on. `clippy::undocumented_unsafe_blocks` asks for the comment; the
+//! numbers are our own rule.
 
 use super::Problem;
 use crate::code::{code_only, has_word};
@@ -161,7 +162,8 @@ mod tests {
 
     #[test]
     fn functions_attributes_and_words_are_not_blocks() {
-        let text = "#[unsafe(no_mangle)]\npub unsafe extern \"C\" fn a() {}\nunsafe fn b() {}\n// unsafe { }\nlet c = \"unsafe {\";\n";
+        let text = "#[unsafe(no_mangle)]\npub unsafe extern \"C\" fn a() {}\nunsafe fn b() {}\n// unsafe { }\nlet c = \
+            \"unsafe {\";\n";
         assert!(explained_lines(text).is_empty());
     }
 }

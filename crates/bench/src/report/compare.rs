@@ -1,7 +1,7 @@
 //! Two results side by side: what a change did to each workload and rival.
 //!
-//! What must hold: the two were measured at different times, so rounds are not paired, and the noise is that of the noisier; a difference in anything but the commit is
-//! said first; what only one of them has is listed, not dropped.
+//! What must hold: the two were measured at different times, so rounds are not paired, and the noise is that of the
+//! noisier; a difference in anything but the commit is said first; what only one of them has is listed, not dropped.
 
 use std::path::Path;
 

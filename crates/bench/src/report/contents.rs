@@ -1,7 +1,7 @@
 //! What the reports say: facts on the machine, and the tables.
 //!
-//! What must hold: losses and kills stand beside wins, in the same tables and the same order; each number is the median of runs that ended well, memory the highest of
-//! all runs.
+//! What must hold: losses and kills stand beside wins, in the same tables and the same order; each number is the median
+//! of runs that ended well, memory the highest of all runs.
 
 use crate::results::{Better, Cell, Memory, Outcome, Results, Run, Workload};
 use crate::statistics::{self, Endings, Verdict, bar, done_runs, figures, median};
@@ -108,7 +108,8 @@ pub fn main_figures(results: &Results, workloads: &[Workload]) -> Sheet {
         }
     }
     let notes = vec![
-        "Medians of the runs that ended well; spread is (third quartile - first quartile) / median. Ratio above 1: better than the bar.".to_owned(),
+        "Medians of the runs that ended well; spread is (third quartile - first quartile) / median. Ratio above 1: \
+         better than the bar.".to_owned(),
     ];
     Sheet { title: "Main figure of every rival".to_owned(), notes, columns, rows }
 }
@@ -141,8 +142,11 @@ pub fn costs(results: &Results, workloads: &[Workload]) -> Sheet {
         }
     }
     let notes = vec![
-        "p99: 99 of 100 accesses take at most so long. CPU s: processor seconds of the program, uswap inside it included; all CPU s: of the whole machine meanwhile, kernel threads included. Medians of the runs that ended well.".to_owned(),
-        "resident, compressed, own (tables, threads, supervisor; the kernel's are not counted) and their sum: the highest of all runs, in per cent of the budget. The three need not be highest at the same moment.".to_owned(),
+        "p99: 99 of 100 accesses take at most so long. CPU s: processor seconds of the program, uswap inside it \
+         included; all CPU s: of the whole machine meanwhile, kernel threads included. Medians of the runs that ended \
+         well.".to_owned(),
+        "resident, compressed, own (tables, threads, supervisor; the kernel's are not counted) and their sum: the \
+         highest of all runs, in per cent of the budget. The three need not be highest at the same moment.".to_owned(),
     ];
     Sheet { title: "Slow accesses, processor, disk, true RAM, kills".to_owned(), notes, columns, rows }
 }

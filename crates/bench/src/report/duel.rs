@@ -1,6 +1,7 @@
 //! uswap against the bar, and how a verdict is told in a few words.
 //!
-//! What must hold: a verdict that is not by the ratio says why; how the intervals were found stands below every table that shows some.
+//! What must hold: a verdict that is not by the ratio says why; how the intervals were found stands below every table
+//! that shows some.
 
 use crate::results::{Cell, Results, RivalInfo, Workload};
 use crate::statistics::{self, Advantage, Basis, Pairing, Ratio, Verdict, advantage, bar};
@@ -107,7 +108,11 @@ pub fn summary(results: &Results) -> Sheet {
         notes.push("This result has no rival named uswap.".to_owned());
     } else {
         notes.push(format!("Ratio above 1: uswap is better. {}.", score(&duels)));
-        notes.push("The bar is the best of zram-lz4 and zram-lzo-rle, with and without background reclaim, on each workload.".to_owned());
+        notes.push(
+            "The bar is the best of zram-lz4 and zram-lzo-rle, with and without background reclaim, on each \
+            workload."
+                .to_owned(),
+        );
     }
     notes.extend(method_notes(duels.iter().filter_map(|duel| duel.advantage.ratio), results.machine.noise));
     Sheet { title: "uswap against the kernel's zram".to_owned(), notes, columns, rows }

@@ -1,7 +1,7 @@
 //! Text inside HTML and SVG.
 
-/// `text` as the content of an element or of an attribute in double quotes: nothing in it is read as a mark. Control characters, which HTML does not allow, are left
-/// as question marks.
+/// `text` as the content of an element or of an attribute in double quotes: nothing in it is read as a mark. Control
+/// characters, which HTML does not allow, are left as question marks.
 pub fn escaped(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for letter in text.chars() {

@@ -1,6 +1,7 @@
 //! A long table in parts: results of different workloads, measured one after the other, as one.
 //!
-//! What must hold: parts that differ in anything but their workloads are refused, for a table that says one machine, one commit and one way must mean it.
+//! What must hold: parts that differ in anything but their workloads are refused, for a table that says one machine,
+//! one commit and one way must mean it.
 
 use std::path::PathBuf;
 

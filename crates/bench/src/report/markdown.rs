@@ -1,6 +1,7 @@
 //! The same report as Markdown, for `docs/BENCHMARKS.md`, with the short table for the README at its top.
 //!
-//! What must hold: text of others cannot leave its place in a table: what Markdown or HTML would read as a mark is escaped.
+//! What must hold: text of others cannot leave its place in a table: what Markdown or HTML would read as a mark is
+//! escaped.
 
 use crate::results::Results;
 
@@ -48,7 +49,8 @@ pub fn sheet_text(sheet: &Sheet) -> String {
     }
     for row in &sheet.rows {
         text += &match row {
-            // GitHub has no cells that span columns: what heads the rows stands in the first, and its words behind the table.
+            // GitHub has no cells that span columns: what heads the rows stands in the first, and its words behind the
+            // table.
             Row::Group(name, _) => {
                 format!("| **{}** |{}\n", escaped(name), " |".repeat(sheet.columns.len() - 1))
             }

@@ -9,7 +9,8 @@
 //! | [`compare`], [`repeat`] | two results side by side; whether uswap stands to the bar in both as it does in the other |
 //! | [`join`] | a table that was measured in parts |
 //!
-//! What must hold: all forms say the same; what looks bad is not left out; text of programs and of the machine is escaped wherever it is printed.
+//! What must hold: all forms say the same; what looks bad is not left out; text of programs and of the machine is
+//! escaped wherever it is printed.
 
 pub mod compare;
 pub mod contents;
@@ -35,8 +36,8 @@ use serde::Deserialize;
 
 use crate::results::{FORMAT, Results};
 
-/// Writes `results.json`, `report.html`, `table.txt` and `table.md` into `dir`, which is made if it is missing. Returns their paths. The data come first: if something
-/// goes wrong later they are safe.
+/// Writes `results.json`, `report.html`, `table.txt` and `table.md` into `dir`, which is made if it is missing. Returns
+/// their paths. The data come first: if something goes wrong later they are safe.
 pub fn write_all(results: &Results, dir: &Path) -> anyhow::Result<Vec<PathBuf>> {
     fs::create_dir_all(dir).with_context(|| {
         format!("cannot make the directory {} for the reports; choose another one", dir.display())
@@ -73,7 +74,8 @@ pub fn read(path: &Path) -> anyhow::Result<Results> {
         .with_context(|| format!("{} is not the results.json of a bench", path.display()))?;
     if head.format != FORMAT {
         bail!(
-            "{} has format {}, this uswap knows format {FORMAT}: the numbers could mean something else. Read it with the uswap that wrote it, or run the bench again",
+            "{} has format {}, this uswap knows format {FORMAT}: the numbers could mean something else. Read it with \
+             the uswap that wrote it, or run the bench again",
             path.display(),
             head.format
         );

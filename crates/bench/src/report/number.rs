@@ -1,6 +1,7 @@
 //! Numbers as a person reads them.
 //!
-//! What must hold: a number that is none prints as `-`, never as `NaN`; three digits that matter are kept; units stand behind a space.
+//! What must hold: a number that is none prints as `-`, never as `NaN`; three digits that matter are kept; units stand
+//! behind a space.
 
 /// What stands where there is nothing.
 pub const NOTHING: &str = "-";

@@ -83,7 +83,8 @@ fn section(results: &Results, index: usize, workload: &Workload) -> String {
     if let Some(picture) = latency::picture(results, workload) {
         text += &heading(3, "Latency of single accesses");
         text += &picture;
-        text += "<p class=\"quiet\">Runs that ended well, all rounds together. A line further left and lower is better.</p>\n";
+        text += "<p class=\"quiet\">Runs that ended well, all rounds together. A line further left and lower is \
+            better.</p>\n";
     }
     if let Some(picture) = memory::picture(results, workload) {
         text += &heading(3, "True RAM over time");
@@ -153,7 +154,8 @@ mod tests {
     use super::super::sample::{awkward, sample, small};
     use super::*;
 
-    /// Goes through the tags as an XML reader would: each end closes what was opened last. Returns the names of all elements.
+    /// Goes through the tags as an XML reader would: each end closes what was opened last. Returns the names of all
+    /// elements.
     fn balanced(page: &str) -> Vec<String> {
         let mut open: Vec<&str> = Vec::new();
         let mut names = Vec::new();

@@ -11,7 +11,8 @@ use super::sheet::one_line;
 /// Ratios that are as near as this to each other are the same: 10 % more, or as much less.
 const NEAR: f64 = 1.1;
 
-/// `uswap to the bar, in A and B: 2 of 3 ratios are within 10 % of each other; not sort (0.50, 0.70)`. None if nothing can be compared.
+/// `uswap to the bar, in A and B: 2 of 3 ratios are within 10 % of each other; not sort (0.50, 0.70)`. None if nothing
+/// can be compared.
 pub fn line(old: &Results, new: &Results) -> Option<String> {
     let olds = duels(old);
     let (mut near, mut far, mut one_sided) = (0, Vec::new(), Vec::new());
@@ -74,13 +75,15 @@ mod tests {
         };
         cell(&mut new, "scan", 1.1);
         cell(&mut new, "sort", 1.12);
-        let expected = "uswap to the bar, in A and B: 1 of 2 ratios are within 10 % of each other; not sort (0.50, 0.45).";
+        let expected = "uswap to the bar, in A and B: 1 of 2 ratios are within 10 % of each other; not sort (0.50, \
+            0.45).";
         assert_eq!(line(&old, &new).as_deref(), Some(expected));
         for run in new.cells.iter_mut().filter(|cell| cell.workload == "sort").flat_map(|cell| &mut cell.runs)
         {
             run.outcome = Outcome::Killed;
         }
-        let expected = "uswap to the bar, in A and B: 1 of 1 ratios are within 10 % of each other; in one of them only: sort (A).";
+        let expected = "uswap to the bar, in A and B: 1 of 1 ratios are within 10 % of each other; in one of them \
+            only: sort (A).";
         assert_eq!(line(&old, &new).as_deref(), Some(expected));
     }
 

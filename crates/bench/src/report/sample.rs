@@ -1,4 +1,5 @@
-//! Made-up results for tests: one like a real bench, one small enough to check by hand, one with everything that can be odd.
+//! Made-up results for tests: one like a real bench, one small enough to check by hand, one with everything that can be
+//! odd.
 
 use std::collections::BTreeMap;
 
@@ -45,7 +46,8 @@ const RIVALS: [(&str, &str, [f64; 6]); 9] = [
     ("uswap", "uswap run --ram 256M", [1.52, 0.46, 0.52, 1.31, 1.09, 1.02]),
 ];
 
-/// Like a real bench: 9 rivals, 6 workloads, 5 rounds; uswap wins, ties and loses; zram-lz4 is killed in some rounds of `kv-store`.
+/// Like a real bench: 9 rivals, 6 workloads, 5 rounds; uswap wins, ties and loses; zram-lz4 is killed in some rounds of
+/// `kv-store`.
 pub fn sample() -> Results {
     let workloads = vec![
         workload(
@@ -256,7 +258,8 @@ pub fn small() -> Results {
     }
 }
 
-/// Everything odd: marks of HTML and Markdown in every text, figures that are no numbers, no budget, one round, cells that are missing, left out or failed throughout.
+/// Everything odd: marks of HTML and Markdown in every text, figures that are no numbers, no budget, one round, cells
+/// that are missing, left out or failed throughout.
 pub fn awkward() -> Results {
     let evil = "<script>alert(\"1\")</script> & | `x` \u{1b}[31m\nnext 'line'";
     let mut results = sample();

@@ -67,7 +67,8 @@ pub fn right(title: impl Into<String>) -> Column {
     Column { title: title.into(), side: Side::Right }
 }
 
-/// One line: any white space is one blank, and other control characters, which could move the cursor of a terminal, are question marks.
+/// One line: any white space is one blank, and other control characters, which could move the cursor of a terminal, are
+/// question marks.
 pub fn one_line(text: &str) -> String {
     let words: Vec<&str> = text.split_whitespace().collect();
     words.join(" ").chars().map(|letter| if letter.is_control() { '?' } else { letter }).collect()

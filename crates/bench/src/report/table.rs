@@ -1,6 +1,7 @@
 //! The report for a terminal: plain text, at most [`WIDTH`] letters wide.
 //!
-//! What must hold: no line is wider; nothing that says how a run ended is cut off: the last column wraps, only names are shortened.
+//! What must hold: no line is wider; nothing that says how a run ended is cut off: the last column wraps, only names
+//! are shortened.
 
 use crate::results::Results;
 
@@ -119,7 +120,8 @@ impl Layout {
     }
 }
 
-/// `head`, and behind it `words`, wrapped at [`WIDTH`]; the further lines start after `indent` blanks. A word that is longer than a line is cut in pieces.
+/// `head`, and behind it `words`, wrapped at [`WIDTH`]; the further lines start after `indent` blanks. A word that is
+/// longer than a line is cut in pieces.
 pub(super) fn wrapped(head: &str, indent: usize, words: &str) -> String {
     let mut text = String::new();
     let mut line = head.to_owned();

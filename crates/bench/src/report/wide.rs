@@ -1,6 +1,8 @@
-//! Tables with a column for each rival, as `docs/BENCHMARKS.md` and the README print them. Too wide for a terminal, which has the same numbers in a row for each rival.
+//! Tables with a column for each rival, as `docs/BENCHMARKS.md` and the README print them. Too wide for a terminal,
+//! which has the same numbers in a row for each rival.
 //!
-//! What must hold: how runs ended stands beside the figure that they gave; a rival that has no figure has its column all the same.
+//! What must hold: how runs ended stands beside the figure that they gave; a rival that has no figure has its column
+//! all the same.
 
 use std::collections::BTreeSet;
 
@@ -44,7 +46,8 @@ pub fn sheets(results: &Results) -> Vec<Sheet> {
         by_workload(
             results,
             "True RAM",
-            "Resident and compressed pages, and uswap's own memory: the highest of all runs, in per cent of the budget.",
+            "Resident and compressed pages, and uswap's own memory: the highest of all runs, in per cent of the \
+             budget.",
             &|workload, cell| {
                 let highest = cell.runs.iter().map(|run| run.memory.sum_bytes).max();
                 highest

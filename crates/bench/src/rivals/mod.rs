@@ -69,8 +69,8 @@ pub struct Setting {
     pub uswap: PathBuf,
     /// A directory of this bench, removed at its end.
     pub work_dir: PathBuf,
-    /// Read the group's statistics every 20 ms, so that this kernel does not kill programs by stale ones; off in the raw
-    /// runs that count those kills.
+    /// Read the group's statistics every 20 ms, so that this kernel does not kill programs by stale ones; off in the
+    /// raw runs that count those kills.
     pub keep_statistics_fresh: bool,
 }
 
@@ -90,14 +90,15 @@ pub trait Session: Send {
     fn faults(&self) -> Option<u64> {
         None
     }
-    /// What a reader must know of how it was set up on this machine, beyond the title; a sentence without its full stop.
+    /// What a reader must know of how it was set up on this machine, beyond the title; a sentence without its full
+    /// stop.
     fn remark(&self) -> Option<String> {
         None
     }
 }
 
-/// Sets a rival up for one run. Whatever is changed is in `undo`, and undone when the session is dropped. A rival with a
-/// limit starts at the budget.
+/// Sets a rival up for one run. Whatever is changed is in `undo`, and undone when the session is dropped. A rival with
+/// a limit starts at the budget.
 ///
 /// # Errors
 /// If the machine is not fit for figures (see [`settings::check_machine`]), or lacks what this rival needs.

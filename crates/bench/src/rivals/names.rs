@@ -55,7 +55,8 @@ impl Rival {
             Self::Zswap { shrinker } => {
                 let state = if *shrinker { "on" } else { "off" };
                 format!(
-                    "zswap (lz4 if the kernel has it, shrinker {state}) before a swap file, page-cluster 0, memory cgroup"
+                    "zswap (lz4 if the kernel has it, shrinker {state}) before a swap file, page-cluster 0, memory \
+                     cgroup"
                 )
             }
             Self::SwapFile => "a swap file, zswap off, memory cgroup".to_owned(),
@@ -66,8 +67,8 @@ impl Rival {
     }
 
     /// Limit of the memory cgroup with which the search for the right one begins; none for a rival without. It is the
-    /// limit for data that compress 2.2 to 1: 0.58 of the budget for 1.5 times as much data, 0.17 for twice as much; not
-    /// less than a tenth and not more than nine.
+    /// limit for data that compress 2.2 to 1: 0.58 of the budget for 1.5 times as much data, 0.17 for twice as much;
+    /// not less than a tenth and not more than nine.
     pub fn first_limit(&self, budget_bytes: u64, data_bytes: u64) -> Option<u64> {
         match self {
             Self::Zram { .. } | Self::Zswap { .. } => {

@@ -4,8 +4,8 @@
 //!
 //! Measured on Linux 6.18, cgroup v1, zram-lz4, random writes to 160 MiB at a limit of 96 MiB, two rounds, 2 processors
 //! busy with other work: the program ran into its limit 30 and 55 thousand times instead of 91 and 106 thousand; p99 of
-//! an access fell by 12 % and 38 %, the mean rose by 32 % and 15 %; the reclaimer took less than a tenth of a processor.
-//! With 6 % and 10 % in place of 3 % and 5 % it was no better.
+//! an access fell by 12 % and 38 %, the mean rose by 32 % and 15 %; the reclaimer took less than a tenth of a
+//! processor. With 6 % and 10 % in place of 3 % and 5 % it was no better.
 
 use std::sync::Arc;
 use std::time::Duration;

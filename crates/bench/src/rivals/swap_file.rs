@@ -20,7 +20,8 @@ pub(super) fn plain_session(mut scope: Scope, setting: &Setting) -> anyhow::Resu
     GroupSession::limited(scope, setting)
 }
 
-/// zswap before a swap file. Its limit, max_pool_percent of the RAM of the machine, stays as it is: far above the budget.
+/// zswap before a swap file. Its limit, max_pool_percent of the RAM of the machine, stays as it is: far above the
+/// budget.
 ///
 /// In a cgroup of version 2 the kernel charges the pool to the group, as `zswap` in memory.stat. What is counted as
 /// resident does not hold that, so nothing is counted twice; only the limit that gives the same true RAM is higher.

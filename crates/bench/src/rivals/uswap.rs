@@ -90,8 +90,9 @@ impl Session for UswapSession {
         Ok(())
     }
 
-    /// The pool and the tables are one segment of shared memory, so shared memory of the program itself would be counted
-    /// with them. The supervisor's memory is taken from the group's, where it is too: the sum is what the group holds.
+    /// The pool and the tables are one segment of shared memory, so shared memory of the program itself would be
+    /// counted with them. The supervisor's memory is taken from the group's, where it is too: the sum is what the group
+    /// holds.
     fn memory(&self) -> anyhow::Result<Memory> {
         let group = self.inside.group_memory()?;
         let own_bytes = self.supervisor_bytes().min(group.anonymous_bytes);

@@ -6,8 +6,9 @@
 //! | [`ratio`] | how much better one rival is than another, with an interval |
 //! | [`verdict`] | win, loss, tie or no data, killed runs included; and the bar that uswap is judged by |
 //!
-//! What must hold: nothing here is ever NaN or infinite, whatever the figures are: a value that is no finite number is as if it were not there. Swapping the two sides
-//! of a comparison mirrors the result. The same figures give the same answer: no chance is used.
+//! What must hold: nothing here is ever NaN or infinite, whatever the figures are: a value that is no finite number is
+//! as if it were not there. Swapping the two sides of a comparison mirrors the result. The same figures give the same
+//! answer: no chance is used.
 
 pub mod ratio;
 pub mod verdict;
@@ -28,7 +29,8 @@ pub struct Quartiles {
     pub third: f64,
 }
 
-/// Quartiles of the finite values; none if there is no such value. Between two values the line between them counts, so that of 0 and 10 the first quartile is 2.5.
+/// Quartiles of the finite values; none if there is no such value. Between two values the line between them counts, so
+/// that of 0 and 10 the first quartile is 2.5.
 pub fn quartiles(values: &[f64]) -> Option<Quartiles> {
     let sorted = finite_sorted(values);
     if sorted.is_empty() {
@@ -50,7 +52,8 @@ pub fn median(values: &[f64]) -> Option<f64> {
     quartiles(values).map(|quartiles| quartiles.median)
 }
 
-/// (third quartile - first quartile) / median. None for fewer than two values, which have no spread, and for a median of 0.
+/// (third quartile - first quartile) / median. None for fewer than two values, which have no spread, and for a median
+/// of 0.
 pub fn spread(values: &[f64]) -> Option<f64> {
     if values.iter().filter(|value| value.is_finite()).count() < 2 {
         return None;

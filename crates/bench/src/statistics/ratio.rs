@@ -1,9 +1,10 @@
 //! How many times better one side is than the other, and how sure that is.
 //!
-//! Everything happens on logarithms: a ratio and its inverse are equally far from 1, so swapping the sides mirrors the result exactly.
+//! Everything happens on logarithms: a ratio and its inverse are equally far from 1, so swapping the sides mirrors the
+//! result exactly.
 //!
-//! Each interval claims 90 % or a little more: when in truth nothing differs, one of ten intervals lies beside 1 by chance, one of twenty as a false win. Over many
-//! workloads some will. The method depends on how much there is:
+//! Each interval claims 90 % or a little more: when in truth nothing differs, one of ten intervals lies beside 1 by
+//! chance, one of twenty as a false win. Over many workloads some will. The method depends on how much there is:
 //!
 //! | rounds | interval for the median of paired ratios | claims |
 //! |---|---|---|
@@ -11,8 +12,9 @@
 //! | 2 to 4 | Student's t on the logarithms, never narrower than smallest to largest. Assumes that they are normal, as smallest to largest of 2 would claim only 50 %, of 3 75 %, of 4 87.5 % | 90 % or more |
 //! | 1 | one pair says nothing about the spread between runs: a spread is *assumed*, see [`assumed_doubt`] | nothing, and is marked in every report |
 //!
-//! Two results that were measured apart have no pairs. There the rank sum (Mann and Whitney) gives the interval, out of all quotients of one value of each side, from
-//! 3 against 3 values on; below that Student's t with the spread of both sides taken together; for 1 against 1 the same assumption.
+//! Two results that were measured apart have no pairs. There the rank sum (Mann and Whitney) gives the interval, out of
+//! all quotients of one value of each side, from 3 against 3 values on; below that Student's t with the spread of both
+//! sides taken together; for 1 against 1 the same assumption.
 
 use std::f64::consts::LN_2;
 
@@ -21,7 +23,8 @@ use super::{finite_sorted, median};
 /// What every interval claims at least, unless it is assumed.
 pub const COVERAGE_MIN: f64 = 0.90;
 
-/// Quantile 0.95 of Student's distribution for 1, 2, 3, … degrees of freedom. More are never needed: beyond, the methods by rank reach [`COVERAGE_MIN`].
+/// Quantile 0.95 of Student's distribution for 1, 2, 3, … degrees of freedom. More are never needed: beyond, the
+/// methods by rank reach [`COVERAGE_MIN`].
 const STUDENT_95: [f64; 17] = [
     6.314, 2.920, 2.353, 2.132, 2.015, 1.943, 1.895, 1.860, 1.833, 1.812, 1.796, 1.782, 1.771, 1.761, 1.753,
     1.746, 1.740,
@@ -74,8 +77,9 @@ pub struct Ratio {
 
 /// What one pair may be wrong by: twice the machine's noise, and at least a fifth.
 ///
-/// The noise is the distance of the quartiles of a computation that does not swap, 1.35 standard deviations. 95 % of the quotients of two such runs are within
-/// 1.96 * sqrt(2) / 1.35 = 2.05 of it. Runs that swap vary more than that, which is what the fifth is for. It is a guess; more rounds replace it.
+/// The noise is the distance of the quartiles of a computation that does not swap, 1.35 standard deviations. 95 % of
+/// the quotients of two such runs are within 1.96 * sqrt(2) / 1.35 = 2.05 of it. Runs that swap vary more than that,
+/// which is what the fifth is for. It is a guess; more rounds replace it.
 pub fn assumed_doubt(noise: f64) -> f64 {
     (2.0 * noise).max(0.2)
 }
@@ -164,8 +168,9 @@ fn student_half_width(deviations: f64, freedom: usize, weight: f64) -> f64 {
     quantile * (deviations / freedom as f64 * weight).sqrt()
 }
 
-/// The largest k for which the k-th smallest to the k-th largest of `count` values holds the median with [`COVERAGE_MIN`], and the exact probability: 1 - 2 P(fewer
-/// than k of `count` coins show heads). k is 1 where even that is not reached.
+/// The largest k for which the k-th smallest to the k-th largest of `count` values holds the median with
+/// [`COVERAGE_MIN`], and the exact probability: 1 - 2 P(fewer than k of `count` coins show heads). k is 1 where even
+/// that is not reached.
 fn order_statistic_rank(count: usize) -> (usize, f64) {
     let mut log_probability = -(count as f64) * LN_2;
     let mut below = log_probability.exp();
@@ -198,8 +203,8 @@ fn rank_sum_rank(first: usize, second: usize) -> Option<(usize, f64)> {
     best
 }
 
-/// Probability of each value of the Mann-Whitney statistic, if nothing differs. The largest of all values belongs to the first side with probability m / (m + n); then
-/// it is above all of the other side.
+/// Probability of each value of the Mann-Whitney statistic, if nothing differs. The largest of all values belongs to
+/// the first side with probability m / (m + n); then it is above all of the other side.
 fn rank_sum_distribution(first: usize, second: usize) -> Vec<f64> {
     // One row for each number of values of the first side, one column for each of the second.
     let mut row: Vec<Vec<f64>> = vec![vec![1.0]; second + 1];

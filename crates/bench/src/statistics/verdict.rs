@@ -1,7 +1,8 @@
 //! Win, loss, tie or no data; and the bar.
 //!
-//! What must hold: a tie is called where the interval of the ratio holds 1, or where the ratio is within the machine's noise. A rival whose runs did not all end well
-//! loses against one whose did, whatever its figures are; the verdict says so. Nobody wins where both have failed runs, unless only one of them has any that ended well.
+//! What must hold: a tie is called where the interval of the ratio holds 1, or where the ratio is within the machine's
+//! noise. A rival whose runs did not all end well loses against one whose did, whatever its figures are; the verdict
+//! says so. Nobody wins where both have failed runs, unless only one of them has any that ended well.
 
 use std::fmt;
 
@@ -132,7 +133,8 @@ pub enum Pairing {
     Apart,
 }
 
-/// How `first` does against `second`, judged by the workload's main figure. `noise` is [`crate::results::Machine::noise`].
+/// How `first` does against `second`, judged by the workload's main figure. `noise` is
+/// [`crate::results::Machine::noise`].
 pub fn advantage(
     workload: &Workload,
     first: &Cell,
@@ -217,7 +219,8 @@ fn by_endings(sides: [&Cell; 2], endings: [Endings; 2]) -> (Verdict, String) {
     }
 }
 
-/// Whether a rival is one of those that uswap is judged by: the kernel's zram, each algorithm, with and without the background reclaimer.
+/// Whether a rival is one of those that uswap is judged by: the kernel's zram, each algorithm, with and without the
+/// background reclaimer.
 pub fn is_bar(rival: &str) -> bool {
     ["zram-lz4", "zram-lzo-rle"].contains(&rival.strip_suffix("+bg").unwrap_or(rival))
 }
@@ -229,8 +232,8 @@ pub fn is_ours(rival: &str) -> bool {
 
 /// The bar of a workload: the best of the zram rivals, by the median of the main figure.
 ///
-/// Only those whose runs all ended well count, unless there are none; then those with any run that did, and at last any that ran. To take the best after the fact
-/// favours the bar, never uswap.
+/// Only those whose runs all ended well count, unless there are none; then those with any run that did, and at last any
+/// that ran. To take the best after the fact favours the bar, never uswap.
 pub fn bar<'a>(results: &'a Results, workload: &Workload) -> Option<&'a Cell> {
     let cells = results.rivals.iter().filter(|rival| is_bar(&rival.name));
     let ran: Vec<&Cell> = cells

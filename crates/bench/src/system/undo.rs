@@ -72,8 +72,8 @@ impl Undo {
         self.lock().run_all();
     }
 
-    /// Undoes everything and calls `end` with the list still locked: no other thread can change anything more, nor leave
-    /// a scope and end the process before the work is done. `end` should not return.
+    /// Undoes everything and calls `end` with the list still locked: no other thread can change anything more, nor
+    /// leave a scope and end the process before the work is done. `end` should not return.
     pub fn undo_all_and(&self, end: impl FnOnce()) {
         let mut steps = self.lock();
         steps.run_all();

@@ -14,15 +14,16 @@ use uswap_units::PAGE_BYTES;
 
 use super::content::PAGE_WORDS;
 
-/// Names a file that is mapped, shared, in place of anonymous memory. It is made anew; whoever set the variable removes it.
+/// Names a file that is mapped, shared, in place of anonymous memory. It is made anew; whoever set the variable removes
+/// it.
 pub const BACKING: &str = "USWAP_BENCH_BACKING";
 
 /// Memory in pages.
 pub struct Area(Words);
 
 impl Area {
-    /// Room for `bytes` bytes, rounded down to pages: anonymous memory, or the file that [`BACKING`] names. The file's name gets `suffix`, so that each
-    /// process has its own.
+    /// Room for `bytes` bytes, rounded down to pages: anonymous memory, or the file that [`BACKING`] names. The file's
+    /// name gets `suffix`, so that each process has its own.
     pub fn new(bytes: u64, suffix: &str) -> anyhow::Result<Area> {
         let bytes = usize::try_from(bytes)? / PAGE_BYTES * PAGE_BYTES;
         ensure!(bytes > 0, "--bytes must be at least {PAGE_BYTES}: memory is used in whole pages");

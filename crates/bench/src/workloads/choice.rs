@@ -1,6 +1,7 @@
 //! Values on the command line that hold for all workloads, or for one: `64M,build=160M`.
 //!
-//! What must hold: a value for all comes before those for one, wherever it stands, and replaces what the scenario says of single workloads.
+//! What must hold: a value for all comes before those for one, wherever it stands, and replaces what the scenario says
+//! of single workloads.
 
 use std::fmt::Display;
 use std::str::FromStr;

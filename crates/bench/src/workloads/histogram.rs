@@ -1,6 +1,7 @@
 //! How long accesses took: counts in buckets.
 //!
-//! What must hold: every duration is counted; a bucket is at most a sixteenth of its value wide; two histograms added are that of both.
+//! What must hold: every duration is counted; a bucket is at most a sixteenth of its value wide; two histograms added
+//! are that of both.
 
 /// Powers of two that are told apart: up to 2^40 ns, 18 minutes.
 const EXPONENTS: usize = 37;

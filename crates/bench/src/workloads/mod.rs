@@ -10,8 +10,8 @@
 //! | [`content`] | what these put into memory |
 //! | [`area`], [`histogram`], [`zipf`], [`size`] | what these are made of |
 //!
-//! What must hold: a workload does the same work for the same size and seed, whatever it runs under, and its checksum says so; its memory at its highest is what was asked
-//! for, within 15 %.
+//! What must hold: a workload does the same work for the same size and seed, whatever it runs under, and its checksum
+//! says so; its memory at its highest is what was asked for, within 15 %.
 
 pub mod area;
 pub mod choice;

@@ -1,6 +1,7 @@
 //! The line of JSON in which a workload says what it measured.
 //!
-//! `{"figures":{"mb_s":12.5},"checksum":"0f..","latency":[[15,3]]}`: `checksum` depends on size and seed only, `latency` is there where single accesses are measured.
+//! `{"figures":{"mb_s":12.5},"checksum":"0f..","latency":[[15,3]]}`: `checksum` depends on size and seed only,
+//! `latency` is there where single accesses are measured.
 
 use std::collections::BTreeMap;
 

@@ -1,10 +1,12 @@
 //! pmbench: threads that access 8 bytes at a random place of a random page, and measure each access.
 //!
-//! As the program of that name: pages by an even draw or by Zipf's law, a share of reads, latency in a histogram with 16 buckets for each power of two. The
-//! differences: memory is first filled with the content of real programs, a quarter of the time passes before counting starts, and all content is checked at the end.
+//! As the program of that name: pages by an even draw or by Zipf's law, a share of reads, latency in a histogram with
+//! 16 buckets for each power of two. The differences: memory is first filled with the content of real programs, a
+//! quarter of the time passes before counting starts, and all content is checked at the end.
 //!
-//! What must hold: a write adds one to one of the eight counters of a page, so the other words stay as filled and are checked one by one; the counters
-//! together must be the number of writes, so a lost write is found too. The checksum is that of the words that are never written.
+//! What must hold: a write adds one to one of the eight counters of a page, so the other words stay as filled and are
+//! checked one by one; the counters together must be the number of writes, so a lost write is found too. The checksum
+//! is that of the words that are never written.
 
 use std::sync::Barrier;
 use std::sync::atomic::Ordering::Relaxed;

@@ -1,7 +1,8 @@
 //! `uswap workload NAME`: the workloads that are programs of our own.
 //!
-//! What must hold: the last line on standard output is the result, the only line that begins with `{`; wrong content is never a result, but a line `FAIL` that says where, and
-//! status 1. Memory is anonymous, or the file that `USWAP_BENCH_BACKING` names.
+//! What must hold: the last line on standard output is the result, the only line that begins with `{`; wrong content is
+//! never a result, but a line `FAIL` that says where, and status 1. Memory is anonymous, or the file that
+//! `USWAP_BENCH_BACKING` names.
 
 use std::ffi::OsString;
 use std::iter;
@@ -25,7 +26,8 @@ enum Program {
     Seqscan(seqscan::Options),
 }
 
-/// Runs the program that `arguments` name, the words behind `uswap workload`; answers the exit status: 0, 1 for a failure, 2 for wrong arguments.
+/// Runs the program that `arguments` name, the words behind `uswap workload`; answers the exit status: 0, 1 for a
+/// failure, 2 for wrong arguments.
 pub fn main(arguments: &[OsString]) -> i32 {
     let words = iter::once(OsString::from("uswap workload")).chain(arguments.iter().cloned());
     let program = match Program::try_parse_from(words) {

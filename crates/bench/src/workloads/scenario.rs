@@ -1,7 +1,7 @@
 //! Which workloads and rivals are compared, how large, how often: a file of TOML, or one of those that come with uswap.
 //!
-//! What must hold: a scenario that was read is complete and makes sense; a wrong one is refused with the name of the field and an example. Whether there are rivals and
-//! workloads of the names in it is the caller's to say.
+//! What must hold: a scenario that was read is complete and makes sense; a wrong one is refused with the name of the
+//! field and an example. Whether there are rivals and workloads of the names in it is the caller's to say.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -220,7 +220,8 @@ mod tests {
         assert_eq!((full.budget_bytes, full.factor, full.rounds), (256 << 20, 2.0, 5));
     }
 
-    const GOOD: &str = "title = 'a test'\nbudget = '64M'\nfactor = 2\nrounds = 3\nseed = 1\nseconds = 4\ntimeout_s = 60\n\
+    const GOOD: &str = "title = 'a test'\nbudget = '64M'\nfactor = 2\nrounds = 3\nseed = 1\nseconds = 4\ntimeout_s = \
+        60\n\
                         rivals = ['none', 'uswap']\nworkloads = ['seqscan']\n";
 
     #[test]

@@ -1,7 +1,8 @@
 //! The scripts around real programs, and how they are prepared.
 //!
-//! A script is called with `prepare` once, without any limit, and makes its inputs; then with `run` under each rival. Its environment says what is wanted: BYTES, SEED,
-//! WORK (a directory of its own), THREADS and RUN_S. A `prepare` that ends with [`MISSING`] has said which package is not installed.
+//! A script is called with `prepare` once, without any limit, and makes its inputs; then with `run` under each rival.
+//! Its environment says what is wanted: BYTES, SEED, WORK (a directory of its own), THREADS and RUN_S. A `prepare` that
+//! ends with [`MISSING`] has said which package is not installed.
 
 use std::ffi::OsString;
 use std::fs;

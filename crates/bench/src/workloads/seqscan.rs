@@ -1,4 +1,5 @@
-//! seqscan: memory is filled once, then read in order several times, page by page: what a way to swap makes of the easiest order.
+//! seqscan: memory is filled once, then read in order several times, page by page: what a way to swap makes of the
+//! easiest order.
 //!
 //! Each thread has a part of its own. The checksum is that of all words; every pass must find the one that was written.
 

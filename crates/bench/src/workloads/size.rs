@@ -1,6 +1,7 @@
 //! Sizes as they are typed: `256M`, `1.5G`, `268435456`.
 
-/// Reads a size in bytes: a number with K, M, G or T (powers of 1024), with or without `iB`. Exact: nothing is rounded but parts of a byte.
+/// Reads a size in bytes: a number with K, M, G or T (powers of 1024), with or without `iB`. Exact: nothing is rounded
+/// but parts of a byte.
 ///
 /// # Errors
 /// What is wrong with `text`, with an example.

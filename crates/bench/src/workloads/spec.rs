@@ -116,7 +116,8 @@ impl WorkloadSpec {
         matches!(self.kind, Kind::Own { .. })
     }
 
-    /// Makes its inputs in a directory of its own below `work_dir`, once, outside of any limit. `uswap` is the command whose `workload` is run for our own programs.
+    /// Makes its inputs in a directory of its own below `work_dir`, once, outside of any limit. `uswap` is the command
+    /// whose `workload` is run for our own programs.
     pub fn prepare(&self, work_dir: &Path, uswap: &Path) -> anyhow::Result<Prepared> {
         match &self.kind {
             Kind::Own { words } => {
@@ -303,7 +304,8 @@ mod tests {
             panic!("nothing can be missing");
         };
         let words: Vec<_> = launch.words.iter().map(|word| word.to_str().unwrap()).collect();
-        let wanted = "/usr/bin/uswap workload pmbench --bytes 157286400 --threads 4 --pattern zipf --reads 80 --seconds 9 --seed 4";
+        let wanted = "/usr/bin/uswap workload pmbench --bytes 157286400 --threads 4 --pattern zipf --reads 80 \
+            --seconds 9 --seed 4";
         assert_eq!(words.join(" "), wanted);
         let short: Vec<_> = launch.for_seconds(1).words;
         let differ: Vec<_> = short.iter().zip(&launch.words).filter(|(short, long)| short != long).collect();

@@ -1,8 +1,10 @@
-//! usemem: processes that write all of their memory once, in order, and free it: how fast pages are pushed out, and swap is given back.
+//! usemem: processes that write all of their memory once, in order, and free it: how fast pages are pushed out, and
+//! swap is given back.
 //!
-//! As `usemem -O -y -x -n P` of vm-scalability: each process maps its memory, all wait for each other, each writes its index to every word of 8 bytes, all wait again, each
-//! unmaps. The same arithmetic: of N bytes written, N + N/8 are credited. The differences: the clock starts when the last process is ready, since starting one
-//! by `exec` is not what is measured; and before freeing one page in 64 is read back and checked, outside of both times.
+//! As `usemem -O -y -x -n P` of vm-scalability: each process maps its memory, all wait for each other, each writes its
+//! index to every word of 8 bytes, all wait again, each unmaps. The same arithmetic: of N bytes written, N + N/8 are
+//! credited. The differences: the clock starts when the last process is ready, since starting one by `exec` is not what
+//! is measured; and before freeing one page in 64 is read back and checked, outside of both times.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};

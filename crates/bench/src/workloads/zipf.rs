@@ -1,14 +1,17 @@
 //! Places of pages that are drawn unevenly: the most popular page often, the rest ever more rarely.
 //!
-//! What must hold: rank `r` of `n` is drawn with the probability `r^-s / sum(i^-s, i = 1..=n)`, exactly, not nearly; each rank has a page of its own, and
-//! ranks that follow each other lie far apart, so that no page profits from its neighbours.
+//! What must hold: rank `r` of `n` is drawn with the probability `r^-s / sum(i^-s, i = 1..=n)`, exactly, not nearly;
+//! each rank has a page of its own, and ranks that follow each other lie far apart, so that no page profits from its
+//! neighbours.
 
 use uswap_units::Prng;
 
-/// Draws ranks by Zipf's law: rejection-inversion (Hörmann and Derflinger, 1996). It needs no table and few draws, whatever the number of ranks.
+/// Draws ranks by Zipf's law: rejection-inversion (Hörmann and Derflinger, 1996). It needs no table and few draws,
+/// whatever the number of ranks.
 ///
-/// The area below `x^-s` is cut at the halves, one piece for each rank. A point of that area drawn evenly falls into the piece of rank `k`; it is kept with the
-/// probability (value at `k`) / (area of the piece), tested without drawing again.
+/// The area below `x^-s` is cut at the halves, one piece for each rank. A point of that area drawn evenly falls into
+/// the piece of rank `k`; it is kept with the probability (value at `k`) / (area of the piece), tested without drawing
+/// again.
 #[derive(Clone, Debug)]
 pub struct Zipf {
     ranks: f64,
@@ -87,7 +90,8 @@ impl Scatter {
         debug_assert!(number < self.count);
         let mask = (1u64 << self.bits) - 1;
         let mut place = number;
-        // Each step can be undone, so no two numbers meet; places behind the end are mixed again, and a cycle always comes back below it.
+        // Each step can be undone, so no two numbers meet; places behind the end are mixed again, and a cycle always
+        // comes back below it.
         loop {
             for factor in [0x9E37_79B9_7F4A_7C15u64, 0xBF58_476D_1CE4_E5B9] {
                 place ^= place >> (self.bits / 2);
@@ -105,7 +109,8 @@ impl Scatter {
 mod tests {
     use super::*;
 
-    /// How far the counts of draws are from what the law says, as chi-square over the degrees of freedom: near 1 if the law holds.
+    /// How far the counts of draws are from what the law says, as chi-square over the degrees of freedom: near 1 if the
+    /// law holds.
     fn misfit(ranks: u64, exponent: f64, draws: u64) -> f64 {
         let zipf = Zipf::new(ranks, exponent);
         let mut random = Prng::new(ranks ^ 42);

@@ -1,9 +1,9 @@
 //! Whether a file is an agent that this command can work with.
 //!
-//! What must hold: the dynamic linker maps a library before it looks at it, ends the program when a part of it is missing
-//! (SIGBUS), and goes on without it when it is none. So before it gets the file, all that its headers speak of is inside
-//! it, and it was built from the same sources as this command ([`uswap_identity`]). A few reads of the headers, whatever
-//! the size of the file; nothing in a file can make this fail in another way than by an error.
+//! What must hold: the dynamic linker maps a library before it looks at it, ends the program when a part of it is
+//! missing (SIGBUS), and goes on without it when it is none. So before it gets the file, all that its headers speak of
+//! is inside it, and it was built from the same sources as this command ([`uswap_identity`]). A few reads of the
+//! headers, whatever the size of the file; nothing in a file can make this fail in another way than by an error.
 
 use std::fs::File;
 use std::io;

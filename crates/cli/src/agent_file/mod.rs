@@ -29,12 +29,13 @@ const fn file_name(faults: Faults) -> &'static str {
     }
 }
 
-/// Path of the agent for this run, which is there, whole, and of the same sources as this command. The arguments are those of `find`.
+/// Path of the agent for this run, which is there, whole, and of the same sources as this command. The arguments are
+/// those of `find`.
 ///
-/// The path is what is preloaded, and not the file that was checked, held open as /proc/self/fd/N: each program that the
-/// program starts, much later too, has the path in its own environment, and that descriptor only if it was left open in all
-/// that lie between. Who replaces the file meanwhile is noticed all the same: the segment says what it was made for, and an
-/// agent of other sources leaves it alone.
+/// The path is what is preloaded, and not the file that was checked, held open as /proc/self/fd/N: each program that
+/// the program starts, much later too, has the path in its own environment, and that descriptor only if it was left
+/// open in all that lie between. Who replaces the file meanwhile is noticed all the same: the segment says what it was
+/// made for, and an agent of other sources leaves it alone.
 ///
 /// # Errors
 /// With exit code 125: what is wrong with it, and what to try.
@@ -70,7 +71,8 @@ fn message(path: &Path, flaw: &Flaw) -> String {
             "is not an agent of uswap, or an older one, which does not say what it was built from".to_owned()
         }
         Flaw::Other(other) => format!(
-            "was built from other sources than this command: it is of uswap {}, build {:08x}, and this is {}, build {:08x}",
+            "was built from other sources than this command: it is of uswap {}, build {:08x}, and this is {}, build \
+             {:08x}",
             other.version(),
             other.build(),
             own.version(),
@@ -82,14 +84,16 @@ fn message(path: &Path, flaw: &Flaw) -> String {
         Flaw::Unreadable(error) => format!("cannot be read ({error})"),
     };
     format!(
-        "the agent '{}' {seen}. It is the part that runs inside the program: with this file the program would run outside \
+        "the agent '{}' {seen}. It is the part that runs inside the program: with this file the program would run \
+         outside \
          its budget, or not at all, so nothing was started. Install uswap again, command and agent together (in the \
          sources: `cargo xtask build`), or name the right file with USWAP_AGENT",
         path.display()
     )
 }
 
-/// Path of the agent. `named` is the value of `USWAP_AGENT`, or the name of the other agent beside it; `executable` the path of this program.
+/// Path of the agent. `named` is the value of `USWAP_AGENT`, or the name of the other agent beside it; `executable` the
+/// path of this program.
 ///
 /// # Errors
 /// With exit code 125: it is not there, or its path cannot be preloaded.

@@ -1,7 +1,8 @@
 //! Commands to a run that is under way: `uswap stat`, `uswap writeback`, `uswap swapon` and `uswap swapoff`.
 //!
-//! A run listens on an abstract socket that is named after its process id and the namespace of that; there is no file to leave behind. What must hold: only root and the user of the run are obeyed, and a
-//! command is given only to the process that was named. One line each way ([`order`]):
+//! A run listens on an abstract socket that is named after its process id and the namespace of that; there is no file
+//! to leave behind. What must hold: only root and the user of the run are obeyed, and a command is given only to the
+//! process that was named. One line each way ([`order`]):
 //! ```text
 //! -> writeback MILLISECONDS     or     swapon SIZE PRIORITY KIND DIR     or     swapoff DIR     or     stat 1
 //! <- ok WHAT WAS DONE           or     error WHY
@@ -21,13 +22,15 @@ use crate::message::{say, write_stdout};
 use crate::swap_place::SwapPlace;
 use order::{Answer, Form, Order};
 
-/// Longest line of a command or an answer: the name of a directory may have 4,096 bytes, and `uswap stat` says some 600 bytes of each of 20 processes.
+/// Longest line of a command or an answer: the name of a directory may have 4,096 bytes, and `uswap stat` says some 600
+/// bytes of each of 20 processes.
 const LINE_BYTES_MAX: u64 = 32 << 10;
 
 /// Longest time that `--older-than` may say: a day.
 const AGE_MAX: Duration = Duration::from_secs(86_400);
 
-/// Where the run of a process of this pid namespace listens. Containers may share a network namespace, in which these names are, and have the same process ids.
+/// Where the run of a process of this pid namespace listens. Containers may share a network namespace, in which these
+/// names are, and have the same process ids.
 fn address(pid: u32) -> std::io::Result<SocketAddr> {
     let namespace = std::fs::read_link("/proc/self/ns/pid")?;
     SocketAddr::from_abstract_name(format!("uswap-control-{}-{pid}", namespace.display()))
@@ -84,7 +87,8 @@ fn ask(pid: u32, order: &Order) -> Result<Answer, String> {
             return format!("there is no process {pid}: has the run ended?");
         }
         format!(
-            "no run listens as process {pid} ({error}): give the process id of 'uswap run' itself, and start it and this in the same container, or in none"
+            "no run listens as process {pid} ({error}): give the process id of 'uswap run' itself, and start it and \
+             this in the same container, or in none"
         )
     };
     let line = order.line()?;

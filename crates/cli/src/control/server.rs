@@ -1,6 +1,7 @@
 //! The end of the run: a thread of the supervisor that takes commands.
 //!
-//! Called by [`crate::supervisor`], which brings what is to be done. A command that takes long holds up no other: each has a thread, up to [`COMMANDS_MAX`].
+//! Called by [`crate::supervisor`], which brings what is to be done. A command that takes long holds up no other: each
+//! has a thread, up to [`COMMANDS_MAX`].
 
 use std::io::Write as _;
 use std::net::Shutdown;

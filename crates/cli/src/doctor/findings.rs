@@ -275,7 +275,8 @@ fn wake_ups(measured: WakeUps) -> Finding {
         across.as_secs_f64() * 1e6,
         here.as_secs_f64() * 1e6
     );
-    let why = "each page that comes back takes two: where those between processors are slow, a program that mostly waits is kept on one (run --cpus)";
+    let why = "each page that comes back takes two: where those between processors are slow, a program that mostly \
+        waits is kept on one (run --cpus)";
     works("wake-ups", seen, why)
 }
 

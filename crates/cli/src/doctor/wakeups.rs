@@ -1,7 +1,7 @@
 //! How long two threads take to wake each other, on one processor and across two.
 //!
-//! A page that comes back takes two such wake-ups: of the agent's thread, and of the one that waits. In some virtual machines one across processors takes five times as long
-//! as all the rest.
+//! A page that comes back takes two such wake-ups: of the agent's thread, and of the one that waits. In some virtual
+//! machines one across processors takes five times as long as all the rest.
 
 use std::sync::mpsc::sync_channel;
 use std::time::{Duration, Instant};
@@ -19,7 +19,8 @@ pub struct WakeUps {
 
 const TRIES: usize = 101;
 
-/// Measures on the first two processors that this process may use, for some milliseconds. None: there is only one, or the threads may not be placed.
+/// Measures on the first two processors that this process may use, for some milliseconds. None: there is only one, or
+/// the threads may not be placed.
 pub fn measure() -> Option<WakeUps> {
     let set = thread::affinity(0).ok()?;
     let mut allowed = (0..set.len() * 64).filter(|cpu| set[cpu / 64] & (1 << (cpu % 64)) != 0).map(only);

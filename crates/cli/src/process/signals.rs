@@ -101,7 +101,8 @@ impl Watched {
     }
 }
 
-/// SIGINT and SIGQUIT that a process sent went to uswap alone; those of the terminal have no sender, and the program has them already.
+/// SIGINT and SIGQUIT that a process sent went to uswap alone; those of the terminal have no sender, and the program
+/// has them already.
 fn origin_of(origin: &Origin) -> Received {
     match (origin.signal, &origin.process) {
         (number @ (SIGINT | SIGQUIT), Some(_)) => Received::SendOn(number),

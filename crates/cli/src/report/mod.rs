@@ -96,7 +96,8 @@ pub struct RunReport {
     pub faults: Vec<FaultKind>,
     /// Time that threads of the program waited for faults, all threads added.
     pub stall_ns: u64,
-    /// How long all threads of the run were kept on one processor, because that got the program further (or `--cpus one`).
+    /// How long all threads of the run were kept on one processor, because that got the program further (or `--cpus
+    /// one`).
     pub one_cpu_seconds: f64,
     /// Processes that were managed at some time.
     pub processes_managed: u64,

@@ -78,7 +78,8 @@ pub fn report(shared: &Shared) -> RunReport {
     }
 }
 
-/// Each swap file, and how much of it was used so far. One that was to be added, and could not be opened by all, was none.
+/// Each swap file, and how much of it was used so far. One that was to be added, and could not be opened by all, was
+/// none.
 pub fn swap_files(shared: &Shared) -> Vec<SwapFileUse> {
     let files = shared.segment.slots().files();
     let one = |file: FileRecord| SwapFileUse {
@@ -104,7 +105,8 @@ fn warnings(shared: &Shared) -> Vec<String> {
     };
     add(
         Counter::LostPages,
-        "# pages could not be read back: the program got SIGBUS where it touched them; check the disk under the swap directory",
+        "# pages could not be read back: the program got SIGBUS where it touched them; check the disk under the swap \
+         directory",
     );
     add(Counter::ReadErrors, "# reads of stored pages failed or did not verify at the first attempt");
     add(Counter::WriteErrors, "# batches could not be written to the swap file; their pages stayed in RAM");

@@ -1,4 +1,5 @@
-//! Keeps a thread of the supervisor off the processor that the run is kept on: it has a memory map of its own, so its work there would only take the program's time.
+//! Keeps a thread of the supervisor off the processor that the run is kept on: it has a memory map of its own, so its
+//! work there would only take the program's time.
 
 use uswap_core::placement::{Processors, members, only};
 use uswap_os::thread;

@@ -113,12 +113,14 @@ fn add_file(shared: &Shared, place: SwapPlace) -> Result<String, String> {
     }
     if slots.files().all().count() == SWAP_FILES_MAX {
         return Err(format!(
-            "a run can have {SWAP_FILES_MAX} swap files, those that were removed among them, and this one has had as many"
+            "a run can have {SWAP_FILES_MAX} swap files, those that were removed among them, and this one has had as \
+             many"
         ));
     }
     if options.bytes_max > most || most == 0 {
         return Err(format!(
-            "this run can get {} of swap files more, in {} files, those that were removed among them: start it with larger ones",
+            "this run can get {} of swap files more, in {} files, those that were removed among them: start it with \
+             larger ones",
             human::bytes(most),
             SWAP_FILES_MAX - slots.files().all().count()
         ));
@@ -128,7 +130,8 @@ fn add_file(shared: &Shared, place: SwapPlace) -> Result<String, String> {
     if let Some(mm) = processes.find(|mm| shared.processes.look(*mm, may_not_open) == Some(true)) {
         let pid = mm.pid();
         return Err(format!(
-            "process {pid} of the run has forbidden itself system calls (seccomp): it might be killed when it opens a swap file, so none was added"
+            "process {pid} of the run has forbidden itself system calls (seccomp): it might be killed when it opens a \
+             swap file, so none was added"
         ));
     }
     let allow_tmpfs = if shared.options.allow_tmpfs { AllowTmpfs::Yes } else { AllowTmpfs::No };

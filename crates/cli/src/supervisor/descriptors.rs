@@ -1,9 +1,10 @@
 //! Hands descriptors to processes of the run that do not reach them through `/proc`: another user, or a mount or pid
 //! namespace of its own.
 //!
-//! What must hold: only a process below this one gets anything, and one of another user only with `--keep-after-setuid`,
-//! since the segment has the memory of all. Who asks is known by what the kernel noted when it connected. There is nothing
-//! else to ask for than the segment, the swap files, the place for messages, and `/dev/userfaultfd`.
+//! What must hold: only a process below this one gets anything, and one of another user only with
+//! `--keep-after-setuid`, since the segment has the memory of all. Who asks is known by what the kernel noted when it
+//! connected. There is nothing else to ask for than the segment, the swap files, the place for messages, and
+//! `/dev/userfaultfd`.
 
 use std::io::Read as _;
 use std::os::fd::{AsFd as _, AsRawFd as _};
@@ -104,8 +105,8 @@ fn may_have(shared: &Shared, number: i32) -> bool {
         || shared.files.specs().any(|spec| spec.descriptor == number)
 }
 
-/// Whether a process is of the run. It waits for the answer, so it keeps its number meanwhile; if it ends and another gets
-/// the number, nobody has the other end of the socket.
+/// Whether a process is of the run. It waits for the answer, so it keeps its number meanwhile; if it ends and another
+/// gets the number, nobody has the other end of the socket.
 fn is_below(pid: u32) -> bool {
     let own = process::process_id();
     let parent = |pid: &u32| process::stat(*pid).ok().map(|stat| stat.parent).filter(|&parent| parent != 0);

@@ -9,7 +9,8 @@ use uswap_core::files::FileKind;
 /// Disks of virtual machines. They say that they turn, whatever they are made of, unless their host was told otherwise.
 const VIRTUAL: [&str; 2] = ["vd", "xvd"];
 
-/// The kind of the disk below a directory. A file system over several disks, or over another machine, does not tell: as one without moving parts.
+/// The kind of the disk below a directory. A file system over several disks, or over another machine, does not tell: as
+/// one without moving parts.
 pub fn kind_of(directory: &Path) -> FileKind {
     let Ok(status) = fs::metadata(directory) else { return FileKind::SolidState };
     let (major, minor) = (rustix::fs::major(status.dev()), rustix::fs::minor(status.dev()));

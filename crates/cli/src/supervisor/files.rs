@@ -1,4 +1,5 @@
-//! The swap files of the run as the supervisor has them open: made, read, written, given back in parts, closed, and named in messages.
+//! The swap files of the run as the supervisor has them open: made, read, written, given back in parts, closed, and
+//! named in messages.
 
 use std::ffi::CString;
 use std::ops::Range;
@@ -72,7 +73,8 @@ pub struct OpenFiles {
     all: RwLock<Vec<Arc<OpenFile>>>,
 }
 
-/// While the run goes on it may get as many bytes of swap files more as it began with, and so many at least: a byte of address space for each slot of 4 KiB, in all its processes, and no memory before it is used.
+/// While the run goes on it may get as many bytes of swap files more as it began with, and so many at least: a byte of
+/// address space for each slot of 4 KiB, in all its processes, and no memory before it is used.
 pub const ADDED_BYTES_MIN: u64 = 16 << 30;
 
 /// Bytes of swap files that may be added while the run goes on.
@@ -127,7 +129,8 @@ impl OpenFiles {
         self.all.write().unwrap_or_else(|poisoned| poisoned.into_inner()).pop();
     }
 
-    /// Nothing is in it any more: its blocks go back to the file system, and it is gone when all who have it open have closed it.
+    /// Nothing is in it any more: its blocks go back to the file system, and it is gone when all who have it open have
+    /// closed it.
     pub fn close(&self, file: FileId) {
         let mut all = self.all.write().unwrap_or_else(|poisoned| poisoned.into_inner());
         let open = &mut all[usize::from(file.0)];

@@ -1,8 +1,11 @@
-//! The part of the time in which a thread of a process waits for a page, in which none of its others runs: "full" of Linux's pressure stall information, from samples.
+//! The part of the time in which a thread of a process waits for a page, in which none of its others runs: "full" of
+//! Linux's pressure stall information, from samples.
 //!
-//! The engine knows who waits, and not what the other threads do; only the kernel does, and it must be asked for each thread. So the monitor looks now and then: when a thread waits, does any thread of the program want a processor (state R)?
-//! Who sleeps, for whatever reason, does not count, as in Linux. What is shown is (time in which one waits) times (looks in which none wanted a processor) / (looks in which one waited).
-//! A look takes some 8 us for each thread of the program; looks are so rare that they take 1.6 % of a processor at most. uswap's own threads are passed by.
+//! The engine knows who waits, and not what the other threads do; only the kernel does, and it must be asked for each
+//! thread. So the monitor looks now and then: when a thread waits, does any thread of the program want a processor
+//! (state R)? Who sleeps, for whatever reason, does not count, as in Linux. What is shown is (time in which one waits)
+//! times (looks in which none wanted a processor) / (looks in which one waited). A look takes some 8 us for each thread
+//! of the program; looks are so rare that they take 1.6 % of a processor at most. uswap's own threads are passed by.
 
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
@@ -84,7 +87,8 @@ struct Threads {
 }
 
 impl Threads {
-    /// Adds a thread by its line of `stat`: `id (name) state ...`, where the name may hold anything. False: it is uswap's own, and not added.
+    /// Adds a thread by its line of `stat`: `id (name) state ...`, where the name may hold anything. False: it is
+    /// uswap's own, and not added.
     fn add(&mut self, line: &[u8]) -> bool {
         let name = line.iter().position(|&byte| byte == b'(').map(|at| &line[at + 1..]);
         let state = line.iter().rposition(|&byte| byte == b')').and_then(|at| line.get(at + 2));

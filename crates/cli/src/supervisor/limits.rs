@@ -1,6 +1,8 @@
-//! What the user forbids the swap file although the disk would take it: room of the file system that stays free, and bytes written in a day.
+//! What the user forbids the swap file although the disk would take it: room of the file system that stays free, and
+//! bytes written in a day.
 //!
-//! Called by the shrinker before and after each write. A file that may not be written counts as full: what happens then is for `--on-full` to say.
+//! Called by the shrinker before and after each write. A file that may not be written counts as full: what happens then
+//! is for `--on-full` to say.
 
 use uswap_core::write_limit::WriteLimit;
 

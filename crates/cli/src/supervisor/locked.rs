@@ -42,8 +42,10 @@ impl Locked {
 
 fn text(who: &str, locked: u64, ram: u64) -> String {
     format!(
-        "{who} locks memory (mlock, mlockall), {} in all so far: it stays in RAM and counts, so the rest has less of the budget of {}, which is exceeded if that is not \
-         enough. Let it lock less (memcached -k, bootstrap.memory_lock and the like are such options), or give --ram that much more",
+        "{who} locks memory (mlock, mlockall), {} in all so far: it stays in RAM and counts, so the rest has less of \
+         the budget of {}, which is exceeded if that is not \
+         enough. Let it lock less (memcached -k, bootstrap.memory_lock and the like are such options), or give --ram \
+         that much more",
         human::bytes(locked),
         human::bytes(ram)
     )

@@ -1,8 +1,11 @@
-//! The engine's side of `uswap run`: makes the segment and the swap files, measures the tree, moves the pool to the files, cleans up after the dead.
+//! The engine's side of `uswap run`: makes the segment and the swap files, measures the tree, moves the pool to the
+//! files, cleans up after the dead.
 //!
-//! Seven threads: [`monitor`] measures and raises pressure, [`shrinker`] writes back, [`reaper`] notices processes that are gone, [`placer`] says on which
-//! processors the run runs, [`storer`] compresses for all on another one, [`commands`] does what the run is told meanwhile,
-//! [`descriptors`] hands them to processes that cannot open them. What they share is in [`shared`]. The processes of the run find the segment through `USWAP_RUN` in their environment.
+//! Seven threads: [`monitor`] measures and raises pressure, [`shrinker`] writes back, [`reaper`] notices processes that
+//! are gone, [`placer`] says on which processors the run runs, [`storer`] compresses for all on another one,
+//! [`commands`] does what the run is told meanwhile, [`descriptors`] hands them to processes that cannot open them.
+//! What they share is in [`shared`]. The processes of the run find the segment through `USWAP_RUN` in their
+//! environment.
 
 mod account;
 mod away;
@@ -79,7 +82,8 @@ pub struct Options {
 /// How much of the budget compressed pages may take.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PoolSize {
-    /// 60 % at first, then between 10 % and 80 %, as the program needs it, but never so much that its pages have no room.
+    /// 60 % at first, then between 10 % and 80 %, as the program needs it, but never so much that its pages have no
+    /// room.
     Auto,
     /// So many bytes.
     Fixed(u64),
@@ -104,7 +108,8 @@ impl PoolSize {
     }
 }
 
-/// What is protected stays out of the pool, so that has to be smaller; an eighth is for uswap and the processes that nobody protects.
+/// What is protected stays out of the pool, so that has to be smaller; an eighth is for uswap and the processes that
+/// nobody protects.
 fn beside(ram_bytes: u64, protected_bytes: u64) -> u64 {
     ram_bytes.saturating_sub(protected_bytes).saturating_sub(ram_bytes / 8).max(ram_bytes / 20)
 }
@@ -263,7 +268,8 @@ mod tests {
         assert!(!is_under_way(&token));
     }
 
-    /// What the threads wait for without work has no end in tests, so one that does not hear of the end of the run hangs here.
+    /// What the threads wait for without work has no end in tests, so one that does not hear of the end of the run
+    /// hangs here.
     #[test]
     fn the_end_of_a_run_waits_for_no_pause() {
         // The first end comes while the threads start, the last when they have long waited.

@@ -1,6 +1,7 @@
 //! Measures used memory and raises pressure.
 //!
-//! The closer memory comes to the budget, the more often it is measured: between two looks the program may take what two processors can touch.
+//! The closer memory comes to the budget, the more often it is measured: between two looks the program may take what
+//! two processors can touch.
 
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -26,7 +27,8 @@ use crate::human;
 /// First touches at 1.5 us a page on two processors.
 const BYTES_PER_MS: u64 = 2 * PAGE_BYTES as u64 * 1000 * 2 / 3;
 
-/// Memory that appears between two looks, beyond what the engines have given out, is growth from this part of the budget on.
+/// Memory that appears between two looks, beyond what the engines have given out, is growth from this part of the
+/// budget on.
 const GROWTH_PART: u64 = 64;
 
 /// Without growth for so long, little memory is kept free.

@@ -1,6 +1,8 @@
-//! Places the threads of the run: all on one processor while that gets the program further, else wherever they like. The decision is [`uswap_core::placement`].
+//! Places the threads of the run: all on one processor while that gets the program further, else wherever they like.
+//! The decision is [`uswap_core::placement`].
 //!
-//! Only threads that may run wherever the run may are moved, and only those that were moved get their freedom back; what is placed by a program is that program's affair.
+//! Only threads that may run wherever the run may are moved, and only those that were moved get their freedom back;
+//! what is placed by a program is that program's affair.
 
 use std::time::{Duration, Instant};
 

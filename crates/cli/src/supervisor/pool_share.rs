@@ -1,6 +1,8 @@
 //! How much of the budget the pool may take: between a tenth and eight tenths, as the program needs it.
 //!
-//! A byte more for the pool spares faults that are served from the file; a byte more for pages as they are spares some that are served from the pool. What is best follows from the reuse distances of the faults: [`uswap_core::pool_share`].
+//! A byte more for the pool spares faults that are served from the file; a byte more for pages as they are spares some
+//! that are served from the pool. What is best follows from the reuse distances of the faults:
+//! [`uswap_core::pool_share`].
 
 use std::time::{Duration, Instant};
 
@@ -20,7 +22,8 @@ const LOOK: Duration = Duration::from_millis(100);
 /// Two wake-ups and the ways into the kernel, which no handler sees.
 const HANDOFF_NS: u64 = 10_000;
 
-/// What it took to write a page that a fault gets from the file: sealing it, and its part of the system calls. Most are stored anew and written again.
+/// What it took to write a page that a fault gets from the file: sealing it, and its part of the system calls. Most are
+/// stored anew and written again.
 const WRITE_NS: u64 = 30_000;
 
 /// What a fault from the file is taken to cost before so many were seen.
@@ -30,10 +33,12 @@ const KNOWN: u64 = 64;
 /// What of a process is resident whatever is reclaimed: its agent's threads and tables, its stacks, what libc wrote to.
 const KEPT_BYTES: u64 = 512 << 10;
 
-/// One part in so many of the budget is for the pages of the program, however dear the file is: with less they only make room for each other.
+/// One part in so many of the budget is for the pages of the program, however dear the file is: with less they only
+/// make room for each other.
 const PAGES_PART: u64 = 8;
 
-/// Faults that waited for room in vain, within a second: what is resident is less than what the program needs at once, and the pool must give way. What a process keeps is only estimated.
+/// Faults that waited for room in vain, within a second: what is resident is less than what the program needs at once,
+/// and the pool must give way. What a process keeps is only estimated.
 const IN_VAIN_MAX: u64 = 2;
 const IN_VAIN_WITHIN: Duration = Duration::from_secs(1);
 
@@ -99,7 +104,8 @@ impl PoolShare {
         }
     }
 
-    /// Moves the limit of the pool if it is time, and if the pool is at its limit. `engine_bytes` is what uswap has beside the pool.
+    /// Moves the limit of the pool if it is time, and if the pool is at its limit. `engine_bytes` is what uswap has
+    /// beside the pool.
     pub fn follow(&mut self, shared: &Shared, engine_bytes: u64) {
         let elapsed = self.looked.elapsed();
         if elapsed < LOOK {

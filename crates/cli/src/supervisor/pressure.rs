@@ -1,6 +1,9 @@
-//! How long the processes of the run wait for their pages, as averages in the form of Linux's pressure stall information, for `uswap stat`; and the word to the user when what a program uses does not fit.
+//! How long the processes of the run wait for their pages, as averages in the form of Linux's pressure stall
+//! information, for `uswap stat`; and the word to the user when what a program uses does not fit.
 //!
-//! The monitor calls [`follow`] whenever it looks; every two seconds the averages are carried on, as Linux does. "Some": at least one thread of the process waited, as the engine counts it. "Full": all did that do not sleep, from samples ([`super::full`]).
+//! The monitor calls [`follow`] whenever it looks; every two seconds the averages are carried on, as Linux does.
+//! "Some": at least one thread of the process waited, as the engine counts it. "Full": all did that do not sleep, from
+//! samples ([`super::full`]).
 
 use std::collections::HashMap;
 use std::fmt;
@@ -23,7 +26,9 @@ const PERIOD: Duration = Duration::from_secs(2);
 /// Seconds over which is averaged.
 const WINDOWS: [f64; 3] = [10.0, 60.0, 300.0];
 
-/// From this share of the last minute on a program is told that it waits more than it works. A thread that does nothing but touch pages at random, of which eight in ten are elsewhere, is at 0.67: the ways into the kernel and back are not counted.
+/// From this share of the last minute on a program is told that it waits more than it works. A thread that does nothing
+/// but touch pages at random, of which eight in ten are elsewhere, is at 0.67: the ways into the kernel and back are
+/// not counted.
 const TELL_FROM: f64 = 0.5;
 
 /// Shares of the last windows, from 0 to 1.
@@ -165,14 +170,17 @@ fn does_not_fit(shared: &Shared, record: MmRecord<'_>, share: f64) -> String {
     let wanted_mib = (in_use + in_use / ROOM_FOR_MORE).div_ceil(1 << 20);
     let advice = if in_use > shared.options.ram_bytes {
         format!(
-            "all that the run uses is about {}, so with --ram {wanted_mib}M it would hardly wait; or let it use less at once (smaller caches, fewer threads or processes)",
+            "all that the run uses is about {}, so with --ram {wanted_mib}M it would hardly wait; or let it use less \
+             at once (smaller caches, fewer threads or processes)",
             human::bytes(in_use)
         )
     } else {
-        "what it uses would fit without the compressed pages beside it: a little more --ram, or a smaller --pool, helps".to_owned()
+        "what it uses would fit without the compressed pages beside it: a little more --ram, or a smaller --pool, \
+         helps".to_owned()
     };
     format!(
-        "process {} ({}) waits {:.0} % of its time for its pages, since what is used at once does not fit in the budget of {}: {advice}. 'uswap stat {}' shows it",
+        "process {} ({}) waits {:.0} % of its time for its pages, since what is used at once does not fit in the \
+         budget of {}: {advice}. 'uswap stat {}' shows it",
         record.pid(),
         name_of(shared, record),
         share * 100.0,

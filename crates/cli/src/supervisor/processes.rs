@@ -1,9 +1,9 @@
 //! The managed processes of the run, each by a pidfd.
 //!
 //! A process holds the lock of its record (`uswap_os::record_lock`). The kernel says which process that is, in this pid
-//! namespace, and takes the lock away when the process ends or executes another program. What must hold: a number is used
-//! only for a process that was found in this way, and what is read under it counts only if the process has not ended
-//! meanwhile; signals go through the pidfd. The number in a record is written here and nowhere else.
+//! namespace, and takes the lock away when the process ends or executes another program. What must hold: a number is
+//! used only for a process that was found in this way, and what is read under it counts only if the process has not
+//! ended meanwhile; signals go through the pidfd. The number in a record is written here and nowhere else.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};

@@ -1,6 +1,7 @@
 //! Notices processes that are gone (or were replaced by exec) and gives back what they held.
 //!
-//! A process is gone when nobody holds the lock of its record: its kswapd held it, and that thread ends with the memory it belongs to, at exit, exec and SIGKILL alike.
+//! A process is gone when nobody holds the lock of its record: its kswapd held it, and that thread ends with the memory
+//! it belongs to, at exit, exec and SIGKILL alike.
 
 use std::collections::HashMap;
 use std::mem::ManuallyDrop;
@@ -30,13 +31,15 @@ const UNCLAIMED_MAX: Duration = Duration::from_secs(2);
 /// Memory of the swap table is kept this long after it was used last: most of it is used again.
 const GIVE_BACK_EVERY: Duration = Duration::from_secs(1);
 
-/// A lock is held for less than 1 us by who runs, and for some ms by who was interrupted: this many tries, and then it is time to ask.
+/// A lock is held for less than 1 us by who runs, and for some ms by who was interrupted: this many tries, and then it
+/// is time to ask.
 const SPINS: u32 = 64;
 
 /// A thread that is gone may leave others of its process that still run for a moment.
 const LAST_STEPS: Duration = Duration::from_millis(2);
 
-/// How the supervisor waits for a lock of the swap table: its threads must not wait for a process that is dead, since they are who reaps it.
+/// How the supervisor waits for a lock of the swap table: its threads must not wait for a process that is dead, since
+/// they are who reaps it.
 pub fn wait_for_lock(mms: MmTable<'_>, holder: MmId, tries: u32) -> Holder {
     if tries < SPINS {
         std::hint::spin_loop();
@@ -135,8 +138,8 @@ fn is_gone(shared: &Shared, record: MmRecord<'_>, unclaimed: &mut HashMap<MmId, 
     }
 }
 
-/// Takes the lock of a record from a process that is gone. Who takes a record must have its lock first: so if it is still
-/// the record of a process then, this is that of the dead one, and stays so until the lock is given up.
+/// Takes the lock of a record from a process that is gone. Who takes a record must have its lock first: so if it is
+/// still the record of a process then, this is that of the dead one, and stays so until the lock is given up.
 fn took_lock(segment: &Fd, record: MmRecord<'_>) -> bool {
     let byte = lock_byte(record.id());
     if !record.has_process() || LockHolder::of(segment, record) != LockHolder::Nobody {

@@ -109,7 +109,10 @@ impl Shared {
         // By this lock the processes of the run know that their supervisor lives.
         super::reaper::hold_supervisor_lock(&memfd)?;
         let words = memory::map_shared_words(&memfd, bytes as usize, Access::ReadWrite).map_err(|errno| {
-            anyhow!("the shared memory of the run cannot be mapped ({errno}): is there a limit on address space (ulimit -v)?")
+            anyhow!(
+                "the shared memory of the run cannot be mapped ({errno}): is there a limit on address space \
+                (ulimit -v)?"
+            )
         })?;
         let segment = Segment::create(words, geometry).waiting_by(super::reaper::wait_for_lock);
         segment.set_sources(uswap_identity::OWN.words());
@@ -207,9 +210,11 @@ impl Shared {
 
 fn geometry(options: &Options, slots: u64) -> Geometry {
     let at_start: u64 = options.swap_files.iter().map(|file| file.bytes_max).sum();
-    // An entry takes 32 bytes of address space: not more of them than the least that may be added needs. What is added beyond that replaces another file, or has less room for values and clean copies.
+    // An entry takes 32 bytes of address space: not more of them than the least that may be added needs. What is added
+    // beyond that replaces another file, or has less room for values and clean copies.
     let swap_bytes = at_start + ADDED_BYTES_MIN;
-    // A page of the program takes at least some of pool or file; two pages a slot is what compression gives, and the rest is for values and clean copies.
+    // A page of the program takes at least some of pool or file; two pages a slot is what compression gives, and the
+    // rest is for values and clean copies.
     let pages = options.ram_bytes.saturating_add(swap_bytes.saturating_mul(2)) / PAGE_BYTES as u64;
     let entries = pages.clamp(1 << 16, 1 << 26).next_multiple_of(512) as u32;
     Geometry {

@@ -1,6 +1,8 @@
-//! `--protect` and `--weight`: writes into the records of the processes what the rules say of their names ([`crate::named`]).
+//! `--protect` and `--weight`: writes into the records of the processes what the rules say of their names
+//! ([`crate::named`]).
 //!
-//! The monitor calls [`Shares::follow`] after each measurement, since what each of several processes of one name may keep goes by its size, as memory.low of Linux does between the children of a group.
+//! The monitor calls [`Shares::follow`] after each measurement, since what each of several processes of one name may
+//! keep goes by its size, as memory.low of Linux does between the children of a group.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -69,7 +71,8 @@ impl Shares {
         if !self.told && reclaimed > shared.options.protected_bytes() / TOLERATED_PART {
             self.told = true;
             shared.warn(&format!(
-                "protected memory is reclaimed too: what else there is does not suffice to keep the run within {} (--protect asks for {})",
+                "protected memory is reclaimed too: what else there is does not suffice to keep the run within {} \
+                 (--protect asks for {})",
                 human::bytes(shared.options.ram_bytes),
                 human::bytes(shared.options.protected_bytes())
             ));
@@ -84,7 +87,8 @@ impl Shares {
         let unused = shared.options.rules.iter().zip(&self.used).filter(|(_, used)| !**used);
         for (rule, _) in unused {
             shared.warn(&format!(
-                "no managed process of the run was named '{}': --protect or --weight for it had no effect ('uswap stat' shows the names)",
+                "no managed process of the run was named '{}': --protect or --weight for it had no effect ('uswap \
+                 stat' shows the names)",
                 rule.name
             ));
         }

@@ -1,4 +1,5 @@
-//! Moves old blobs from the pool to the swap file when the pool takes more than its share, and when pages came that do not compress.
+//! Moves old blobs from the pool to the swap file when the pool takes more than its share, and when pages came that do
+//! not compress.
 
 use std::cell::{Cell, RefCell};
 use std::pin::pin;
@@ -37,7 +38,8 @@ const SIGKILL: u32 = 9;
 const SIGCONT: u32 = 18;
 const SIGSTOP: u32 = 19;
 
-/// So often, once in a millisecond, is looked whether the program has stopped; a machine that takes longer than two seconds for that is stopped again.
+/// So often, once in a millisecond, is looked whether the program has stopped; a machine that takes longer than two
+/// seconds for that is stopped again.
 const STOP_LOOKS: u32 = 2000;
 
 const AFTER_ERROR: Duration = Duration::from_millis(100);
@@ -198,7 +200,8 @@ pub fn run(shared: &Shared) {
     *shared.emptying.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = None;
 }
 
-/// Moves a batch of what is in the swap file that the user wants to be emptied, if there is one. It takes turns with what the pool needs.
+/// Moves a batch of what is in the swap file that the user wants to be emptied, if there is one. It takes turns with
+/// what the pool needs.
 fn empty_a_file(shrinker: &mut Shrinker, writer: &Writer<'_>, buffer: &mut [u8]) -> bool {
     let shared = writer.shared;
     let mut job = shared.emptying.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
@@ -277,7 +280,8 @@ struct Compaction {
 }
 
 impl Compaction {
-    /// Holes take the room of pages that are reclaimed. To look for them takes time in a large pool: a twentieth of it at most.
+    /// Holes take the room of pages that are reclaimed. To look for them takes time in a large pool: a twentieth of it
+    /// at most.
     fn is_due(&self, shared: &Shared) -> bool {
         let budget = shared.segment.budget();
         budget.used() > budget.watermarks().high && self.ended.elapsed() > COMPACT_EVERY.max(20 * self.took)
@@ -325,8 +329,8 @@ fn what_failed(shared: &Shared, file: FileId, error: FileError) -> String {
     }
 }
 
-/// Nothing can be written. If the pool was tight when that was tried, the pages stay in RAM; what happens to the program is the user's choice. The program may have
-/// taken something out of the pool since: that changes nothing.
+/// Nothing can be written. If the pool was tight when that was tried, the pages stay in RAM; what happens to the
+/// program is the user's choice. The program may have taken something out of the pool since: that changes nothing.
 fn cannot_write(shared: &Shared, is_tight: bool, reason: &Reason) {
     let Reason { what, advice } = reason;
     if !is_tight {
@@ -341,7 +345,8 @@ fn cannot_write(shared: &Shared, is_tight: bool, reason: &Reason) {
             // Compressed, a page takes less of what is over the budget than as it is.
             pool.set_limit_bytes(u64::from(pool.zspage_count()) * uswap_core::pool::ZSPAGE_BYTES as u64);
             shared.warn(&format!(
-                "{what}: memory goes over the budget from here on, nothing is lost. {advice}, or choose --on-full stop or kill"
+                "{what}: memory goes over the budget from here on, nothing is lost. {advice}, or choose --on-full stop \
+                 or kill"
             ));
         }
         // It has room in a moment.
@@ -365,7 +370,8 @@ fn signal_all(shared: &Shared, signal: u32) {
 /// Stops the processes of the run until the user continues them.
 fn stop_all(shared: &Shared, Reason { what, advice }: &Reason) {
     say(format_args!(
-        "{what}: the processes of the run are stopped (--on-full stop). {advice}. Continue them with 'fg' or 'kill -CONT {}', or end them",
+        "{what}: the processes of the run are stopped (--on-full stop). {advice}. Continue them with 'fg' or 'kill \
+         -CONT {}', or end them",
         process::process_id()
     ));
     signal_all(shared, SIGSTOP);
@@ -376,7 +382,8 @@ fn stop_all(shared: &Shared, Reason { what, advice }: &Reason) {
         }
         shared.sleep(Duration::from_millis(1));
     }
-    // Who is continued first is the program: by uswap, which is stopped with it so that the shell takes the terminal back.
+    // Who is continued first is the program: by uswap, which is stopped with it so that the shell takes the terminal
+    // back.
     while is_stopped(shared) && !shared.is_stopping() {
         shared.sleep(AFTER_ERROR);
     }

@@ -1,4 +1,5 @@
-//! What `uswap stat` says of a run: where its memory is, and for each process how long it waits for its pages and what was taken from it.
+//! What `uswap stat` says of a run: where its memory is, and for each process how long it waits for its pages and what
+//! was taken from it.
 
 use std::fmt::Write as _;
 
@@ -111,7 +112,8 @@ fn text(stat: &RunStat) -> String {
         }
         let _ = write!(
             text,
-            "\n{pid} {name} {memory}, in use about {}, {} pages taken, {} came back, {} of them soon\n{pid} {name} some {}\n{pid} {name} full {}",
+            "\n{pid} {name} {memory}, in use about {}, {} pages taken, {} came back, {} of them soon\n{pid} {name} \
+             some {}\n{pid} {name} full {}",
             human::bytes(process.in_use_bytes),
             human::count(process.pages_taken),
             human::count(process.pages_came_back),

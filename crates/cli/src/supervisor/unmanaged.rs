@@ -1,7 +1,8 @@
 //! Processes of the run that have no engine: they are found below the supervisor, named, and counted.
 //!
-//! What must hold: a process is named as soon as it is known why it has no engine, and one of which that is not known when
-//! it had time enough to join; each is a pidfd, so that its number is never another's; one that is managed is not here.
+//! What must hold: a process is named as soon as it is known why it has no engine, and one of which that is not known
+//! when it had time enough to join; each is a pidfd, so that its number is never another's; one that is managed is not
+//! here.
 
 use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
@@ -50,8 +51,8 @@ struct Seen {
 impl UnmanagedProcesses {
     /// The process numbers of those without a record, which `known` has; looks for new ones when it is time.
     pub fn look(&mut self, shared: &Shared, known: &[u32]) -> Vec<u32> {
-        // Who has just announced itself is not unmanaged any more, though the next look is still to come: its memory would
-        // count twice.
+        // Who has just announced itself is not unmanaged any more, though the next look is still to come: its memory
+        // would count twice.
         self.seen.retain(|pid, seen| {
             let is_managed = known.contains(pid);
             if let Some(kind) = seen.slow.then_some(seen.named.as_ref()).flatten().filter(|_| is_managed) {
@@ -183,7 +184,8 @@ fn note(shared: &Shared, pid: u32, (name, reason): &(String, String), advice: &s
     drop(unmanaged);
     if !shared.options.quiet {
         say(format_args!(
-            "process {pid} ({name}) is not managed: {reason}. Its memory, {} now, counts and cannot be reclaimed. {advice}",
+            "process {pid} ({name}) is not managed: {reason}. Its memory, {} now, counts and cannot be reclaimed. \
+             {advice}",
             human::bytes(bytes)
         ));
     }

@@ -1,6 +1,7 @@
 //! Why a process has no engine, as far as `/proc` shows it.
 //!
-//! Called for a process below the supervisor that has no record; the caller makes sure that it was one process all the time.
+//! Called for a process below the supervisor that has no record; the caller makes sure that it was one process all the
+//! time.
 
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;

@@ -1,6 +1,8 @@
-//! Bits in front of bits: the most significant first, so that the codes of one length are neighbours in a decoding table.
+//! Bits in front of bits: the most significant first, so that the codes of one length are neighbours in a decoding
+//! table.
 //!
-//! Neither side has a branch that depends on content: a wrong guess of the processor costs more than coding a few bytes.
+//! Neither side has a branch that depends on content: a wrong guess of the processor costs more than coding a few
+//! bytes.
 
 /// Room for what is written or read. Longer is no blob of a page.
 pub const ROOM: usize = 8192;
@@ -83,7 +85,8 @@ impl Window {
     pub fn peek(&self, count: u32) -> usize {
         (self.bits >> (64 - count)) as usize
     }
-    /// Goes on by as many bits as the six lowest bits of `count` say. The others may be anything: a shift of the processor does not look at them.
+    /// Goes on by as many bits as the six lowest bits of `count` say. The others may be anything: a shift of the
+    /// processor does not look at them.
     #[inline(always)]
     pub fn skip(&mut self, count: u32) {
         self.bits <<= count & 63;

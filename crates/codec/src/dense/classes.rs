@@ -86,8 +86,8 @@ impl<'a> Coder<'a> {
 
 /// Decodes the numbers of an alphabet.
 pub struct Decoder {
-    /// How many bits the number takes; from bit 8, how many of those are below its class; from bit 16, the smallest number of the class. What the next number waits
-    /// for lies lowest: a shift looks at the lowest six bits only.
+    /// How many bits the number takes; from bit 8, how many of those are below its class; from bit 16, the smallest
+    /// number of the class. What the next number waits for lies lowest: a shift looks at the lowest six bits only.
     entries: [u32; 1 << CODE_BITS],
 }
 

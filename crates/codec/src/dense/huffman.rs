@@ -4,10 +4,11 @@
 
 use crate::Corrupt;
 
-/// Code lengths for symbols that occur so often: 0 for those that do not; none longer than `limit`, and together a complete code
-/// (a single symbol gets one bit). Returns the bits that all take.
+/// Code lengths for symbols that occur so often: 0 for those that do not; none longer than `limit`, and together a
+/// complete code (a single symbol gets one bit). Returns the bits that all take.
 ///
-/// The lengths of Huffman's tree, by the method of two queues over sorted counts. Those that are too long are cut, and the rarest of the others pay for it.
+/// The lengths of Huffman's tree, by the method of two queues over sorted counts. Those that are too long are cut, and
+/// the rarest of the others pay for it.
 pub fn lengths<const N: usize>(counts: &[u16; N], limit: u32, lengths: &mut [u8; N]) -> u32 {
     *lengths = [0; N];
     // Count and symbol in one number, so that sorting is fast.
@@ -104,7 +105,8 @@ pub fn codes<const N: usize>(lengths: &[u8; N]) -> [u32; N] {
     })
 }
 
-/// Fills a table that decodes with one look at its `BITS` bits, from symbols in order and the lengths of their codes, 1 to `BITS`.
+/// Fills a table that decodes with one look at its `BITS` bits, from symbols in order and the lengths of their codes, 1
+/// to `BITS`.
 ///
 /// # Errors
 /// The lengths are not those of a complete code, nor of a single symbol.

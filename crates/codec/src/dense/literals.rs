@@ -1,4 +1,5 @@
-//! Bytes that nothing before them repeats: in prefix codes, in four streams, so that a processor may decode four at once.
+//! Bytes that nothing before them repeats: in prefix codes, in four streams, so that a processor may decode four at
+//! once.
 
 use super::bits::{BitReader, BitWriter, Bytes, ROOM, WINDOW_BITS, Window};
 use super::huffman;
@@ -54,9 +55,11 @@ fn count(literals: &[u8]) -> [u16; 256] {
 const SAMPLE_PIECE: usize = 64;
 const SAMPLE_PIECES: usize = 16;
 
-/// Codes of literals take no less, as far as a sample can tell. Costs a tenth of making the codes; pages of random bytes are seen at it.
+/// Codes of literals take no less, as far as a sample can tell. Costs a tenth of making the codes; pages of random
+/// bytes are seen at it.
 ///
-/// From how often two of the sample are the same: if that is one in `2^n`, a literal takes `n` bits or more (Rényi's entropy, never more than Shannon's).
+/// From how often two of the sample are the same: if that is one in `2^n`, a literal takes `n` bits or more (Rényi's
+/// entropy, never more than Shannon's).
 pub fn least_bytes(literals: &[u8]) -> usize {
     let step = (literals.len() / SAMPLE_PIECES).max(SAMPLE_PIECE);
     let (mut counts, mut sample) = ([0_u32; 256], 0_u32);
@@ -66,7 +69,8 @@ pub fn least_bytes(literals: &[u8]) -> usize {
             sample += 1;
         }
     }
-    // Ordered pairs of two different places, and those of them that are the same. As many as 2^21, and never more than all.
+    // Ordered pairs of two different places, and those of them that are the same. As many as 2^21, and never more than
+    // all.
     let pairs = sample * sample.saturating_sub(1);
     let same: u32 = counts.iter().map(|&count| count * count.saturating_sub(1)).sum();
     if same == 0 {

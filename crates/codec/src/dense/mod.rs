@@ -6,10 +6,11 @@
 //!          | of each sequence how many literals | how long | words of its distance | bytes of its distance
 //! distance = words of 8 bytes + 1 and bytes modulo 8; or 0 words, no bytes: as before
 //! ```
-//! Each stream has one kind of number: a number can be decoded only when the one before it in its stream is, so four streams take a quarter of the time of one.
+//! Each stream has one kind of number: a number can be decoded only when the one before it in its stream is, so four
+//! streams take a quarter of the time of one.
 //!
-//! Memory differs from files: 4 KiB are few to learn from, so tables are small and quick to build; and much of it is aligned to words, so what a distance is modulo 8 has a
-//! code of its own.
+//! Memory differs from files: 4 KiB are few to learn from, so tables are small and quick to build; and much of it is
+//! aligned to words, so what a distance is modulo 8 has a code of its own.
 
 mod bits;
 mod classes;
@@ -56,7 +57,8 @@ impl DenseScratch {
     }
 }
 
-/// Writes the page to the start of `out`. Its length; None: it does not fit, or a look at its literals says so. Then nothing was written.
+/// Writes the page to the start of `out`. Its length; None: it does not fit, or a look at its literals says so. Then
+/// nothing was written.
 pub fn compress(page: &Page, out: &mut [u8], scratch: &mut DenseScratch) -> Option<usize> {
     let DenseScratch { parsed, bytes, .. } = scratch;
     parsed.parse(page);

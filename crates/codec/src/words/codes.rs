@@ -1,8 +1,9 @@
 //! Canonical prefix codes, made from [`LENGTHS`] at compile time.
 //!
-//! A code is at most eight bits long, and its first bit is the lowest one of the stream. Shorter codes come first; among codes of one
-//! length the lower symbol comes first. What must always hold: the tables of both directions come from the same lengths,
-//! and every eight bits are the start of exactly one code: no blob can hold a code that means nothing.
+//! A code is at most eight bits long, and its first bit is the lowest one of the stream. Shorter codes come first;
+//! among codes of one length the lower symbol comes first. What must always hold: the tables of both directions come
+//! from the same lengths, and every eight bits are the start of exactly one code: no blob can hold a code that means
+//! nothing.
 
 use super::lengths::{CLASS_COUNT, LENGTHS};
 use super::symbols::{CONTEXT_COUNT, SPECS, SYMBOL_COUNT};
@@ -62,9 +63,9 @@ pub(super) static BITS: [u64; CONTEXT_COUNT * 64] = {
     bits
 };
 
-/// What the next eight bits of the code stream mean, by `context << 8 | bits`:
-/// `symbol << 26 | next context << 8 | length`. Each part lies where the decoder can use it with the fewest steps: a shift
-/// looks at the lowest six bits only, the context is in its place for the next look-up, the symbol needs no mask.
+/// What the next eight bits of the code stream mean, by `context << 8 | bits`: `symbol << 26 | next context << 8 |
+/// length`. Each part lies where the decoder can use it with the fewest steps: a shift looks at the lowest six bits
+/// only, the context is in its place for the next look-up, the symbol needs no mask.
 pub(super) type MeaningsOfClass = [u32; CONTEXT_COUNT << CODE_BITS_MAX];
 
 pub(super) static MEANINGS: [MeaningsOfClass; CLASS_COUNT] = {

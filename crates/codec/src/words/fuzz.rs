@@ -1,6 +1,8 @@
-//! Random pages and random blobs, by vector kernels and by portable code: both have to say the same, for as long as one likes.
+//! Random pages and random blobs, by vector kernels and by portable code: both have to say the same, for as long as one
+//! likes.
 //!
-//! Run by `cargo xtask fuzz [--seconds N] [--seed S]`. Each seed decides one page, its blob and the damage to it, so that the seed that is printed replays it.
+//! Run by `cargo xtask fuzz [--seconds N] [--seed S]`. Each seed decides one page, its blob and the damage to it, so
+//! that the seed that is printed replays it.
 
 extern crate std;
 

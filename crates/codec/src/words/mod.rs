@@ -1,8 +1,8 @@
 //! A codec of our own for pages made of 64-bit words: heaps, arrays of pointers or numbers, columns of floats.
 //!
 //! Each of the 512 words is written as one symbol ([`symbols`]): where its base word is, and how many bytes of literal
-//! are laid over that base. The idea is that of WKdm (Wilson, Kaplan, Smaragdakis 1999), with 64-bit words, the page itself
-//! as the dictionary, and prefix codes that depend on the symbol before.
+//! are laid over that base. The idea is that of WKdm (Wilson, Kaplan, Smaragdakis 1999), with 64-bit words, the page
+//! itself as the dictionary, and prefix codes that depend on the symbol before.
 //!
 //! ```text
 //! blob:   header   sizes     literals ->                  <- codes
@@ -11,15 +11,17 @@
 //! header: class of codes (2 bits), decimal scale (2 bits), bytes of the first word (4 bits)
 //! sizes:  of the first three streams of codes
 //! ```
-//! A code can be decoded only when the one before it in its stream is: so each quarter of the page has a stream, and a processor decodes four at once. Literals and
-//! codes meet without a gap, and each may be read past its end: what is read then is a part of the other.
+//! A code can be decoded only when the one before it in its stream is: so each quarter of the page has a stream, and a
+//! processor decodes four at once. Literals and codes meet without a gap, and each may be read past its end: what is
+//! read then is a part of the other.
 //!
 //! What must always hold:
 //! - `decompress(compress(page)) == page`, for every page that is taken.
 //! - Nothing allocates. `decompress` ends on any input, and writes nothing outside of the page.
 //! - The same page gives the same bytes, whatever the working area was used for before.
 //!
-//! Decimal floats are divided: threads that compress or decompress round to the nearest, as threads of the engine do from their first instruction.
+//! Decimal floats are divided: threads that compress or decompress round to the nearest, as threads of the engine do
+//! from their first instruction.
 //!
 //! The caller compares the content hash of what was read back, and writes in front which codec made the blob.
 
@@ -48,8 +50,8 @@ use crate::{Corrupt, PAGE_BYTES, Page};
 /// Words of one page.
 const WORD_COUNT: usize = PAGE_BYTES / 8;
 
-/// Codes between two refills of the decoder: 7 * 8 bits fit into the 57 that one load is sure to give. The first word has
-/// no code, so that 511 = 73 * 7 remain.
+/// Codes between two refills of the decoder: 7 * 8 bits fit into the 57 that one load is sure to give. The first word
+/// has no code, so that 511 = 73 * 7 remain.
 const GROUP_WORDS: usize = 7;
 const WINDOW_BITS: u32 = 57;
 const GROUP_COUNT: usize = (WORD_COUNT - 1) / GROUP_WORDS;
@@ -65,8 +67,8 @@ const _: () = assert!(STREAM_GROUPS * GROUP_WORDS * codes::CODE_BITS_MAX / 8 <= 
 /// Where the literals of the first word begin.
 const LITERALS_START: usize = 1 + SIZES_BYTES;
 
-/// Fewest bytes in front of the codes: header, sizes and literals. The decoder loads eight bytes of codes at once, up to seven
-/// bytes ahead of what it needs.
+/// Fewest bytes in front of the codes: header, sizes and literals. The decoder loads eight bytes of codes at once, up
+/// to seven bytes ahead of what it needs.
 const LITERALS_END_MIN: usize = 16;
 
 /// Bytes of literals that are in reach for one group, wherever in its 56 bytes a word begins. A power of two and eight
@@ -82,14 +84,14 @@ const LITERALS_BYTES: usize = LITERALS_START + PAGE_BYTES + GROUP_LITERALS_BYTES
 /// Most bytes of codes, and eight more that a store may touch.
 const CODES_BYTES: usize = WORD_COUNT + STREAM_COUNT + 8;
 
-/// What a decimal float was multiplied with, by its number in the header. 0: the page has no decimal floats. The last is
-/// not written so far.
+/// What a decimal float was multiplied with, by its number in the header. 0: the page has no decimal floats. The last
+/// is not written so far.
 const SCALES: [f64; 4] = [0.0, 100.0, 1000.0, 10.0];
 
 /// Working area of [`compress`], about 22 KiB. One for each thread that compresses.
 ///
-/// `WordsScratch::new` is `const`. It holds no pointer and may be moved. What is in it between two calls has no effect on
-/// results.
+/// `WordsScratch::new` is `const`. It holds no pointer and may be moved. What is in it between two calls has no effect
+/// on results.
 pub(crate) struct WordsScratch {
     /// Where a word was last seen, by its hash.
     same: Recent,
@@ -181,11 +183,11 @@ impl WordsScratch {
     }
 }
 
-/// Compresses `page` into the start of `out` and returns the length of the blob. `None`: the page is not of our kind, or
-/// the blob does not fit. A refused page may have cost a full run: only the look of its first quarter ends it early.
+/// Compresses `page` into the start of `out` and returns the length of the blob. `None`: the page is not of our kind,
+/// or the blob does not fit. A refused page may have cost a full run: only the look of its first quarter ends it early.
 ///
-/// The length of `out` says what is worth it. Where LZ4 is asked next, give 2300 bytes: of the pages that need more here,
-/// many are text among pointers, and LZ4 makes those smaller.
+/// The length of `out` says what is worth it. Where LZ4 is asked next, give 2300 bytes: of the pages that need more
+/// here, many are text among pointers, and LZ4 makes those smaller.
 pub(crate) fn compress(
     page: &Page,
     out: &mut [u8],
@@ -537,7 +539,8 @@ fn decimal_choice(word: u64, scale: f64) -> Choice {
 
 /// Words that are looked at to tell what a page is: every sixteenth.
 const SAMPLE_EVERY: usize = 16;
-/// A page with as many words of text among them is not one for us. Of 20,000 pages of five programs that have so many, a fifth of all, it would have taken five.
+/// A page with as many words of text among them is not one for us. Of 20,000 pages of five programs that have so many,
+/// a fifth of all, it would have taken five.
 const SAMPLE_TEXT_MIN: usize = WORD_COUNT / SAMPLE_EVERY * 3 / 4;
 
 /// Are most words made of eight printable ASCII characters? Costs a tenth of what it takes to find that out by trying.
@@ -578,15 +581,16 @@ fn is_moderate(word: u64) -> bool {
     (word >> 52 & 0x7ff).wrapping_sub(1006) <= 41
 }
 
-/// The number that, divided by `scale`, should give this float, its sign in the lowest bit; and whether it does exactly.
-/// A zero is not one.
+/// The number that, divided by `scale`, should give this float, its sign in the lowest bit; and whether it does
+/// exactly. A zero is not one.
 #[inline(always)]
 fn decimal_number(word: u64, scale: f64) -> (u32, bool) {
-    // What is not must not get into the multiplication: a pointer is a denormal float, and the processor takes 100 times as long for those.
+    // What is not must not get into the multiplication: a pointer is a denormal float, and the processor takes 100
+    // times as long for those.
     let is_moderate = is_moderate(word);
     let scaled = f64::from_bits(select(is_moderate, word, 0)) * scale;
-    // The sum has the rounded number in its lowest bits. A number of more than 32 bits comes out wrong, and is found out
-    // below.
+    // The sum has the rounded number in its lowest bits. A number of more than 32 bits comes out wrong, and is found
+    // out below.
     let number = (scaled + ROUNDS_TO_INTEGER).to_bits() as i32;
     let zigzag = (number << 1 ^ number >> 31) as u32;
     (zigzag, is_moderate & (decimal_word(zigzag, scale) == word))

@@ -129,7 +129,8 @@ pub(super) struct Info {
     pub distance_mask: u8,
     /// Added to these bits. Mask and sum are 0 where the last distance stays.
     pub distance_add: u8,
-    /// How far to the left the literal has to be turned to get from its place above the distance to its place in the word.
+    /// How far to the left the literal has to be turned to get from its place above the distance to its place in the
+    /// word.
     pub rotate: u8,
     /// Bytes taken from the literal stream.
     pub bytes: u8,
@@ -166,8 +167,8 @@ const fn low_bits(count: u8) -> u64 {
     if count == 64 { u64::MAX } else { (1 << count) - 1 }
 }
 
-/// What the decoder does for each symbol. Numbers above the last symbol never come out of the code tables; they are there
-/// so that any byte is an index.
+/// What the decoder does for each symbol. Numbers above the last symbol never come out of the code tables; they are
+/// there so that any byte is an index.
 pub(super) static INFO: [Info; 256] = {
     let mut table = [info(&SPECS[0]); 256];
     let mut symbol = 0;
@@ -210,9 +211,9 @@ pub(super) static SHAPES: Shapes = {
 
 /// The cheapest symbol of one family, by the lowest and the highest bit of the literal.
 ///
-/// Each place is `cost << 8 | symbol`, the cost in bits, or [`NEVER`]. The row is the number of low zero bits, in units of
-/// `UNIT` and at most seven; the column is the number of the highest bit that is set. A literal of zero has its place in
-/// the last row and the first column, where no other literal can be.
+/// Each place is `cost << 8 | symbol`, the cost in bits, or [`NEVER`]. The row is the number of low zero bits, in units
+/// of `UNIT` and at most seven; the column is the number of the highest bit that is set. A literal of zero has its
+/// place in the last row and the first column, where no other literal can be.
 pub(super) struct Choices<const UNIT: usize>([[u16; 64]; 8]);
 
 /// No symbol of the family can hold the literal. Costs more than any symbol.

@@ -1,4 +1,5 @@
-//! The same with vector kernels: `uswap-vector` finds symbols and literals for many words at once, here is what holds it together.
+//! The same with vector kernels: `uswap-vector` finds symbols and literals for many words at once, here is what holds
+//! it together.
 //!
 //! What must always hold: blobs and pages are those of the portable code, to the byte.
 
@@ -12,7 +13,8 @@ use super::{
 };
 use crate::{Corrupt, Page};
 
-/// Writes header, sizes and literals to one part of the working area and the codes to another: class, end of the literals, start of the codes.
+/// Writes header, sizes and literals to one part of the working area and the codes to another: class, end of the
+/// literals, start of the codes.
 pub(super) fn encode(
     avx512: Avx512,
     words: &[[u8; 8]; WORD_COUNT],

@@ -1,13 +1,16 @@
-//! The lists of clusters: a bit for each cluster in each, so that a cluster changes its list without a lock that all share.
+//! The lists of clusters: a bit for each cluster in each, so that a cluster changes its list without a lock that all
+//! share.
 //!
 //! ```text
 //! free | discard | usable[order] | fragments[order][largest]     word of list l, clusters 64w..64w+63: l * words + w
 //! ```
-//! `usable[o]` has clusters of order o that can serve o; `fragments[o][l]` those that can serve no more than l < o. A cluster is on none while it is full, while it is discarded, and
-//! before it is used for the first time.
+//! `usable[o]` has clusters of order o that can serve o; `fragments[o][l]` those that can serve no more than l < o. A
+//! cluster is on none while it is full, while it is discarded, and before it is used for the first time.
 //!
-//! Must hold: the bits of a cluster say what its state says, while nobody holds its lock. Who holds it may have come as far as two bits, or none: who searches takes a bit for
-//! a hint, and looks again under the cluster's lock. `filled` says which lists may have a cluster: a bit there is set after one in the list, and cleared before the list is looked through once more.
+//! Must hold: the bits of a cluster say what its state says, while nobody holds its lock. Who holds it may have come as
+//! far as two bits, or none: who searches takes a bit for a hint, and looks again under the cluster's lock. `filled`
+//! says which lists may have a cluster: a bit there is set after one in the list, and cleared before the list is looked
+//! through once more.
 
 use super::record::{Record, State};
 use super::{Clusters, ORDER_MAX, ORDERS, Search, Truth};
@@ -107,7 +110,8 @@ impl<'a, T: Truth> Clusters<'a, T> {
         self.bits(list, cluster / 64).fetch_and(!(1 << (cluster % 64)), Ordering::AcqRel);
     }
 
-    /// Moves a cluster, whose lock the caller holds, to `state`, and from the list that it was on to the one that the state names.
+    /// Moves a cluster, whose lock the caller holds, to `state`, and from the list that it was on to the one that the
+    /// state names.
     pub(super) fn move_to(&self, record: Record<'_>, state: State) {
         let from = record.state().list;
         if from != state.list && state.list.has_bits() {
@@ -275,18 +279,20 @@ impl<'a, T: Truth> Clusters<'a, T> {
         self.missing(cluster).find(order, 0).is_some()
     }
 
-    /// Best fit: the cluster that can serve `order` and as little more as possible; so single slots go where there is no room for anything else, and of those to the
-    /// one of the largest order, which is farthest from serving its own.
+    /// Best fit: the cluster that can serve `order` and as little more as possible; so single slots go where there is
+    /// no room for anything else, and of those to the one of the largest order, which is farthest from serving its own.
     fn choose_fragment(&self, filled: u64, order: u32, home: u32, from: u32) -> Option<u32> {
         let has = |list: &List| filled & (1 << list.0) != 0;
         let best_first = (order..ORDER_MAX)
             .flat_map(|largest| (largest + 1..=ORDER_MAX).rev().map(move |of| List::fragments(of, largest)));
-        // At last from clusters that still serve their own order: better than parts of it here and there. The smallest order loses least.
+        // At last from clusters that still serve their own order: better than parts of it here and there. The smallest
+        // order loses least.
         let usable = (order + 1..=ORDER_MAX).map(List::usable);
         best_first.chain(usable).filter(has).find_map(|list| self.choose_from(list, home, from))
     }
 
-    /// One of a smaller order in which such a run has become free: it breaks nothing up, and there is no other. Maps are looked at without the lock, and some of them only.
+    /// One of a smaller order in which such a run has become free: it breaks nothing up, and there is no other. Maps
+    /// are looked at without the lock, and some of them only.
     fn choose_last(&self, filled: u64, order: u32, from: u32) -> Option<Choice> {
         let has_run = |&cluster: &u32| self.map(self.record(cluster)).find(order, 0).is_some();
         let lists = (0..order).rev().map(List::usable).filter(|list| filled & (1 << list.0) != 0);

@@ -3,8 +3,9 @@
 //! ```text
 //! 0: free      63..16 which of all processes it is     15..0 its record + 1
 //! ```
-//! A record may be given to another process while someone waits: the number tells them apart, so that nobody takes the lock from the next one.
-//! Who finds the lock held asks `Contended`. Told that the holder is gone, it takes the lock over and must repair what the lock guards.
+//! A record may be given to another process while someone waits: the number tells them apart, so that nobody takes the
+//! lock from the next one. Who finds the lock held asks `Contended`. Told that the holder is gone, it takes the lock
+//! over and must repair what the lock guards.
 
 use crate::mm::MmTable;
 use uswap_sync::{AtomicU64, Ordering, trace};

@@ -101,7 +101,8 @@ impl Map {
         (first..MAP_WORDS).chain(0..first).find_map(near)
     }
 
-    /// A free run of `1 << order` slots where it breaks up as little as possible: a part of the smallest aligned free run that there is.
+    /// A free run of `1 << order` slots where it breaks up as little as possible: a part of the smallest aligned free
+    /// run that there is.
     pub(crate) fn find_least(self, order: u32) -> Option<u32> {
         let alone = (order..WORD_ORDER).find_map(|order| {
             let words = (0_u32..).zip(self.0);

@@ -1,4 +1,5 @@
-//! A job: who asked takes what there is while the supervisor works, or gives it up; and nobody else changes what is his, also who looked at the job when it was another's.
+//! A job: who asked takes what there is while the supervisor works, or gives it up; and nobody else changes what is
+//! his, also who looked at the job when it was another's.
 
 use crate::jobs::{Finish, JobState, JobWord, SeenJob};
 use crate::load_jobs::{read_words, write_words};
@@ -51,7 +52,8 @@ impl Job {
     }
 }
 
-/// How it ended in at least one of the explored runs: a model of which only one order is explored passes whatever is wrong.
+/// How it ended in at least one of the explored runs: a model of which only one order is explored passes whatever is
+/// wrong.
 #[derive(Default)]
 struct Seen([AtomicU32; 3]);
 

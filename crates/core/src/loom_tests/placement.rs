@@ -56,7 +56,8 @@ impl Run {
     }
 }
 
-/// What came to pass in at least one of the explored runs: a model of which only one order is explored passes whatever is wrong.
+/// What came to pass in at least one of the explored runs: a model of which only one order is explored passes whatever
+/// is wrong.
 #[derive(Default)]
 struct Seen {
     refused: AtomicBool,

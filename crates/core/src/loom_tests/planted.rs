@@ -1,4 +1,5 @@
-//! The model checker finds the bugs that are planted. The same models without them are tests in `clusters`, `handovers`, `jobs` and `swap_word`.
+//! The model checker finds the bugs that are planted. The same models without them are tests in `clusters`,
+//! `handovers`, `jobs` and `swap_word`.
 
 use super::{clusters, handovers, jobs, swap_word};
 use crate::plant::{Plant, Planted};

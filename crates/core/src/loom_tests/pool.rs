@@ -1,4 +1,5 @@
-//! One zspage between its owner, who frees, who reads, and who adopts it. The class of 256 small cells keeps the data to a few words.
+//! One zspage between its owner, who frees, who reads, and who adopts it. The class of 256 small cells keeps the data
+//! to a few words.
 
 use super::swap_word::Table;
 use crate::pool::{CLASS_COUNT, FreeCell, MAP_WORDS, Pool, ZspageOwner};
@@ -78,7 +79,8 @@ impl Memory {
     }
 }
 
-/// A process reads a cell by the name in the swap word, another one puts the last reference, and the owner writes the freed cell anew.
+/// A process reads a cell by the name in the swap word, another one puts the last reference, and the owner writes the
+/// freed cell anew.
 #[test]
 fn loom_a_checked_read_never_sees_the_next_content() {
     loom::model(|| {
@@ -183,7 +185,8 @@ fn loom_an_offered_zspage_has_one_owner() {
     });
 }
 
-/// The compactor moves a blob while somebody reads it by the name in the swap word; the old cell is written anew at once.
+/// The compactor moves a blob while somebody reads it by the name in the swap word; the old cell is written anew at
+/// once.
 #[test]
 fn loom_a_blob_that_is_moved_is_read_whole() {
     loom::model(|| {

@@ -123,7 +123,8 @@ fn loom_put_races_with_write_back() {
     });
 }
 
-/// The file is drained while the last page that needs the content goes, and another one loads it: each place is given back once, and none that the word names.
+/// The file is drained while the last page that needs the content goes, and another one loads it: each place is given
+/// back once, and none that the word names.
 #[test]
 fn loom_a_slot_is_moved_while_it_is_put_and_loaded() {
     const NEW: Content = Content::Slot { offset: 8192, length: 128 };
@@ -216,7 +217,8 @@ fn loom_more_references_than_the_word_counts_race_with_put() {
     });
 }
 
-/// One reference is left in the word, and one elsewhere when it is to come back: two threads put, and a third looks whether the entry is anybody's alone.
+/// One reference is left in the word, and one elsewhere when it is to come back: two threads put, and a third looks
+/// whether the entry is anybody's alone.
 #[test]
 fn loom_references_come_back_while_two_are_put() {
     loom::model(|| {

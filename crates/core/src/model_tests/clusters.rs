@@ -154,7 +154,8 @@ impl Model<'_> {
                 assert!(first.is_multiple_of(size));
                 assert!(first >= SPACE.first && first + size <= SPACE.end);
                 let (was, used) = before[(first / CLUSTER_SLOTS) as usize];
-                // Invariant 4, except that small runs may go to clusters of larger ones; and to smaller ones goes what nobody else can serve.
+                // Invariant 4, except that small runs may go to clusters of larger ones; and to smaller ones goes what
+                // nobody else can serve.
                 let serves = |cluster: u32| {
                     let (was, used) = before[cluster as usize];
                     (used == 0 || order <= was.order) && self.has_room(cluster, size)

@@ -1,6 +1,8 @@
-//! Swap files that come and go, against a model with a list of states and, for each process, the set of files that it has open.
+//! Swap files that come and go, against a model with a list of states and, for each process, the set of files that it
+//! has open.
 //!
-//! What it is about: whoever reads swap files has each open that may be named by a swap word, whatever processes start, fork, take over and end meanwhile.
+//! What it is about: whoever reads swap files has each open that may be named by a swap word, whatever processes start,
+//! fork, take over and end meanwhile.
 
 use super::{SMALL, with_segment};
 use crate::files::{FileKind, FileState, Follow};

@@ -1,6 +1,8 @@
-//! Random lists of operations against the models of the clusters, the swap table, the zones and the slot map, for as long as one likes.
+//! Random lists of operations against the models of the clusters, the swap table, the zones and the slot map, for as
+//! long as one likes.
 //!
-//! Run by `cargo xtask fuzz [--seconds N] [--seed S]`. Each seed decides one list for each structure and nothing else does, so that the seed that is printed when a list fails replays it.
+//! Run by `cargo xtask fuzz [--seconds N] [--seed S]`. Each seed decides one list for each structure and nothing else
+//! does, so that the seed that is printed when a list fails replays it.
 
 use super::{clusters, slots, swap_table, zones};
 use crate::clusters::Search;

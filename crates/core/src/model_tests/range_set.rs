@@ -22,7 +22,8 @@ fn covered<const PLACES: usize>(set: &RangeSet<PLACES>) -> Vec<bool> {
 proptest! {
     #[test]
     fn a_set_covers_what_was_added_and_not_taken_out(ops in prop::collection::vec((any::<bool>(), range()), 1..40)) {
-        // Each operation makes one range more at most for each that is there: 64 places are enough here for those that overlap.
+        // Each operation makes one range more at most for each that is there: 64 places are enough here for those that
+        // overlap.
         let set = RangeSet::<256>::new();
         let mut model = vec![false; PAGES as usize];
         for (add, range) in ops {

@@ -1,4 +1,5 @@
-//! kswapd, kcompactd and requests in a small world that is full to the last frame: everybody gets on, and the numbers are kept.
+//! kswapd, kcompactd and requests in a small world that is full to the last frame: everybody gets on, and the numbers
+//! are kept.
 
 use crate::zones::compaction::Moved;
 use crate::zones::compaction::daemon::{By, Daemon, Next as Work};
@@ -181,7 +182,8 @@ fn kswapd_ends_when_there_is_enough_or_nothing_left() {
     assert_eq!(reclaimed, 0);
 }
 
-/// Invariant 24: for a run of a block the room is reclaimed in single pages, and kcompactd is told the order of the run.
+/// Invariant 24: for a run of a block the room is reclaimed in single pages, and kcompactd is told the order of the
+/// run.
 #[test]
 fn kcompactd_is_told_the_order_that_was_asked() {
     let words = Words::new();
@@ -216,7 +218,8 @@ fn a_block_goes_to_who_asked_first() {
     world.check();
 }
 
-/// Memory full to the last frame: whoever may wait gets single pages, again and again; blocks are had too, and nothing is lost.
+/// Memory full to the last frame: whoever may wait gets single pages, again and again; blocks are had too, and nothing
+/// is lost.
 #[test]
 fn everybody_gets_on_with_memory_full_to_the_last_frame() {
     let words = Words::new();

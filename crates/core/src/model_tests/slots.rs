@@ -260,7 +260,8 @@ fn there_are_so_many_files_and_no_more() {
     });
 }
 
-/// Bytes between the end of each run and the start of the next, in a file that is filled, freed at random, and filled again; and how often the next lies in front.
+/// Bytes between the end of each run and the start of the next, in a file that is filled, freed at random, and filled
+/// again; and how often the next lies in front.
 fn way(kind: FileKind, seed: u64) -> (u64, usize) {
     with_file(Geometry { slots: 64 * 512, ..SMALL }, kind, |segment, file| {
         let (map, mut prng) = (segment.slots(), uswap_units::Prng::new(seed));

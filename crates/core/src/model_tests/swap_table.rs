@@ -436,7 +436,8 @@ fn reaping_spares_what_others_reserved_in_the_same_cluster() {
     });
 }
 
-/// Who died when it had counted in one word and not yet in the other: what it left there is not counted for the next owner of the entry.
+/// Who died when it had counted in one word and not yet in the other: what it left there is not counted for the next
+/// owner of the entry.
 #[test]
 fn references_that_somebody_left_in_the_other_word_are_not_counted() {
     with_segment(SMALL, |segment| {

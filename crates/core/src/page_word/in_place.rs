@@ -4,15 +4,15 @@
 //! frame field of a present page: 51..35  34..33     32
 //!                                0       isolated   PROTECTED
 //! ```
-//! * `PROTECTED`: the kernel lets nobody write the page before its fault has come to us, which takes the bit away. With a
-//!   swap entry the page is *clean*: the entry holds its content.
-//! * isolated: the lane of the evictor that stores the page, 0: none. Who writes, drops or locks the page takes it away.
+//! * `PROTECTED`: the kernel lets nobody write the page before its fault has come to us, which takes the bit away. With
+//!   a swap entry the page is *clean*: the entry holds its content.
+//! * isolated: the lane of the evictor that stores the page, 0: none. Who writes, drops or locks the page takes it
+//!   away.
 //!
-//! Must hold: a page that the kernel protects for us has a word that says so, or is locked.
-//! And: between `commit_isolated` and `lock_isolated` of the value that it returned, the content of the page is unchanged.
-//! Only the evictor that owns a lane puts its number into a word, and it does so once in a batch; so a word that lost it
-//! meanwhile cannot look the same again. A word that `mremap` carries elsewhere loses both.
-//! Callers: `engine`.
+//! Must hold: a page that the kernel protects for us has a word that says so, or is locked. And: between
+//! `commit_isolated` and `lock_isolated` of the value that it returned, the content of the page is unchanged. Only the
+//! evictor that owns a lane puts its number into a word, and it does so once in a batch; so a word that lost it
+//! meanwhile cannot look the same again. A word that `mremap` carries elsewhere loses both. Callers: `engine`.
 
 use super::{
     ACTIVE, Commit, FRAME_MASK, FRAME_SHIFT, HEAT_MASK, HEAT_SHIFT, LOCKED, MANAGED, PINNED, PageSlot,
@@ -48,7 +48,8 @@ impl Lane {
 /// How warm a page is that comes back.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Warmth {
-    /// It would still have been there if there were twice the RAM: it is warmer than it was, and rests for 1, 3 or 7 rounds.
+    /// It would still have been there if there were twice the RAM: it is warmer than it was, and rests for 1, 3 or 7
+    /// rounds.
     Warmer,
     /// It is as any other.
     Cold,
@@ -103,8 +104,8 @@ pub fn inherited_in_place(word: PageWord) -> PageWord {
 }
 
 impl PageSlot<'_> {
-    /// Locked -> unlocked, present, protected and isolated; the value that says so. The page is mapped and was protected
-    /// under the lock. None: the page was dropped meanwhile, and the lock is still held.
+    /// Locked -> unlocked, present, protected and isolated; the value that says so. The page is mapped and was
+    /// protected under the lock. None: the page was dropped meanwhile, and the lock is still held.
     #[must_use]
     pub fn commit_isolated(self, lane: Lane) -> Option<PageWord> {
         let lane = u64::from(lane.0) << ISOLATED_SHIFT;

@@ -1,8 +1,9 @@
 //! What compaction needs: zspages with holes, the cells in them, and the right to move cells.
 //!
-//! Cells are freed in the order of the write-back and of the program, so after a while most zspages have holes, and hardly one is empty: memory that holds nothing and
-//! can be used by pages of one size only. The compactor takes such zspages as a process does that allocates, and moves the cells of the emptiest into the
-//! holes of the fullest. Whose cell may be moved, and who learns of it, is up to the swap table.
+//! Cells are freed in the order of the write-back and of the program, so after a while most zspages have holes, and
+//! hardly one is empty: memory that holds nothing and can be used by pages of one size only. The compactor takes such
+//! zspages as a process does that allocates, and moves the cells of the emptiest into the holes of the fullest. Whose
+//! cell may be moved, and who learns of it, is up to the swap table.
 
 use super::{
     CLASS_CELLS, FreeCell, IN_USE, OWNER_SHIFT, Pool, ReservedCell, USED_MASK, ZSPAGE_BYTES, class_of_cells,
@@ -70,7 +71,8 @@ impl<'a> Pool<'a> {
         self.take_cell(mm, zspage).map(|blob| ReservedCell { blob })
     }
 
-    /// The cells of a zspage that the caller owns which are in use and written. Each may be freed meanwhile: what it holds is what the swap entry says now.
+    /// The cells of a zspage that the caller owns which are in use and written. Each may be freed meanwhile: what it
+    /// holds is what the swap entry says now.
     pub fn written_cells(&self, zspage: ZspageId) -> impl Iterator<Item = WrittenCell> + use<'a> {
         let pool = *self;
         let cells = Self::cells(self.states[zspage.0 as usize].load(Ordering::Relaxed));

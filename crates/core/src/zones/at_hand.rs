@@ -1,12 +1,14 @@
 //! Single frames at hand of each CPU: most requests and returns touch two lists and no block.
 //!
-//! They come from the buddy lists and go back there some at a time. Until then they cannot be joined, so compaction gives them all back when it has emptied a block.
+//! They come from the buddy lists and go back there some at a time. Until then they cannot be joined, so compaction
+//! gives them all back when it has emptied a block.
 
 use super::frame::{Frame, Holder, Mobility, Used};
 use super::{KINDS, Zone, block_of};
 use uswap_units::FrameId;
 
-/// Frames that come or go at once. Linux has 63 for zones of more than 512 MiB; with 32, two CPUs and three kinds keep less than a block.
+/// Frames that come or go at once. Linux has 63 for zones of more than 512 MiB; with 32, two CPUs and three kinds keep
+/// less than a block.
 pub const BATCH: u32 = 32;
 /// Frames that a CPU keeps of a kind.
 pub const AT_HAND_MAX: u32 = 3 * BATCH;

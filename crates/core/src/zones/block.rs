@@ -8,7 +8,8 @@
 use super::BLOCK_FRAMES;
 use super::frame::Mobility;
 
-/// Lists of blocks that could be emptied, by how many frames of 32 are used; the last one has those that were tried in vain.
+/// Lists of blocks that could be emptied, by how many frames of 32 are used; the last one has those that were tried in
+/// vain.
 pub(super) const SOURCES: usize = 17;
 /// The list of blocks that are left alone.
 pub(super) const SKIPPED: usize = SOURCES - 1;

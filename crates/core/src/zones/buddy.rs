@@ -1,13 +1,16 @@
-//! Takes runs and gives them back: the smallest that is large enough is split, and what is free again is joined with its other half.
+//! Takes runs and gives them back: the smallest that is large enough is split, and what is free again is joined with
+//! its other half.
 //!
-//! A run of order `o` at frame `f` has its other half at `f ^ (1 << o)`. Runs do not leave their block, so a joined run stays on lists of one kind.
+//! A run of order `o` at frame `f` has its other half at `f ^ (1 << o)`. Runs do not leave their block, so a joined run
+//! stays on lists of one kind.
 
 use super::frame::{Frame, Holder, Mobility, Used};
 use super::{BLOCK_FRAMES, End, FREE, ORDER_MAX, ORDERS, Zone, block_of, free_list};
 use uswap_units::FrameId;
 
 impl Zone<'_> {
-    /// Takes an aligned run of `1 << order` frames, whatever the marks say; of another kind, if there is none of this one.
+    /// Takes an aligned run of `1 << order` frames, whatever the marks say; of another kind, if there is none of this
+    /// one.
     pub fn take(&self, order: u32, kind: Mobility) -> Option<FrameId> {
         assert!(order <= ORDER_MAX);
         let at = self.take_own(order, kind, kind).or_else(|| self.take_of_others(order, kind))?;

@@ -1,7 +1,8 @@
 //! What a kind does that has no free run left: it takes a block of another kind over, or a run out of one.
 //!
-//! First it goes where kinds are mixed already. Then the largest run is looked at: where much is free, the whole block changes its kind, and the next small requests stay together. Blocks in which kinds
-//! are mixed can never be emptied; so each time the marks rise by a block (`marks::boosted`), and kswapd makes more room before it happens again.
+//! First it goes where kinds are mixed already. Then the largest run is looked at: where much is free, the whole block
+//! changes its kind, and the next small requests stay together. Blocks in which kinds are mixed can never be emptied;
+//! so each time the marks rise by a block (`marks::boosted`), and kswapd makes more room before it happens again.
 
 use super::frame::{Frame, Holder, Mobility};
 use super::marks::boosted;
@@ -24,7 +25,8 @@ impl Zone<'_> {
         self.get(IS_SPARING) != 0
     }
 
-    /// Takes a small run of a block that moves, but has something in it that does not, and so can never be emptied. Runs that are looked at in vain go to the end of their list.
+    /// Takes a small run of a block that moves, but has something in it that does not, and so can never be emptied.
+    /// Runs that are looked at in vain go to the end of their list.
     fn join_others(&self, order: u32, kind: Mobility) -> Option<u32> {
         if !self.is_sparing() || kind == Mobility::Movable || order >= CLAIM_ORDER_MIN {
             return None;

@@ -1,9 +1,11 @@
 //! What kswapd does: reclaims until enough is free, harder and harder, and hands the rest of the work to kcompactd.
 //!
-//! The order that was asked for and the order for which it reclaims are two values. For a large run it reclaims the room that compaction needs and no more; who wakes kcompactd
-//! is told the order that was asked. For a large run it is also gentle: it neither writes nor goes far down the lists, since such a request can do without.
+//! The order that was asked for and the order for which it reclaims are two values. For a large run it reclaims the
+//! room that compaction needs and no more; who wakes kcompactd is told the order that was asked. For a large run it is
+//! also gentle: it neither writes nor goes far down the lists, since such a request can do without.
 //!
-//! A state machine that decides from numbers; the caller reclaims: `next -> Shrink -> the caller reclaims -> shrunk -> next -> ... -> Finished`.
+//! A state machine that decides from numbers; the caller reclaims: `next -> Shrink -> the caller reclaims -> shrunk ->
+//! next -> ... -> Finished`.
 
 use super::compaction::rules::gap;
 use super::marks::{Mark, Reach};
@@ -21,7 +23,8 @@ pub const FAILURES_MAX: u32 = 16;
 /// Pages that a round wants at least.
 const ROUND_MIN: u64 = 32;
 
-/// While room is tight a large run is given away only where more than one frame in so many is free: what a process has just left is wanted by the next one.
+/// While room is tight a large run is given away only where more than one frame in so many is free: what a process has
+/// just left is wanted by the next one.
 const PLENTY_IN: u64 = 8;
 
 /// Whether a zone may give a large run away.
@@ -88,7 +91,8 @@ fn has_room(zone: &Zone<'_>, asked: Asked) -> bool {
     zone.is_above(Level::of(Mark::High, order, class)) || zone.has_frames_above(room)
 }
 
-/// Whether nothing need be reclaimed for this. Single pages may come from any zone. A large run can be made only where a block can be emptied; so each such zone has the room.
+/// Whether nothing need be reclaimed for this. Single pages may come from any zone. A large run can be made only where
+/// a block can be emptied; so each such zone has the room.
 pub fn is_balanced(node: &Node<'_>, asked: Asked) -> bool {
     let zones = || node.zones().take(asked.class + 1);
     let for_pages = zones().any(|zone| is_balanced_for_pages(zone, asked.class));

@@ -4,7 +4,8 @@
 //! node   63..56 not ours   55..28 next + 1   27..0 previous + 1
 //! ends   two words a list:  55..28 last + 1  27..0 first + 1;  how many there are
 //! ```
-//! Must hold: a node is on one list at most; whoever keeps it knows on which. Called by the other files of `zones`, under the lock of the zone.
+//! Must hold: a node is on one list at most; whoever keeps it knows on which. Called by the other files of `zones`,
+//! under the lock of the zone.
 
 use uswap_sync::{AtomicU64, Ordering};
 

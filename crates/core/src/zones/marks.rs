@@ -1,6 +1,8 @@
-//! How many frames of a zone are kept free: watermarks, what is kept for requests that can use no other zone, and the boost.
+//! How many frames of a zone are kept free: watermarks, what is kept for requests that can use no other zone, and the
+//! boost.
 //!
-//! Pure functions of numbers; `Zone` keeps what they return. As Linux 6.18: `min`, `low` and `high` are of free frames, so `high` is the largest.
+//! Pure functions of numbers; `Zone` keeps what they return. As Linux 6.18: `min`, `low` and `high` are of free frames,
+//! so `high` is the largest.
 
 use super::ZONES_MAX;
 
@@ -60,7 +62,8 @@ pub fn marks(frames: u64, min: u64, spacing: Spacing) -> Marks {
     Marks { min, low: min + step, high: min + 2 * step }
 }
 
-/// Frames of each zone that requests keep away from if they could use a higher zone: of those zones' frames one in 256, and one in 32 for the third zone.
+/// Frames of each zone that requests keep away from if they could use a higher zone: of those zones' frames one in 256,
+/// and one in 32 for the third zone.
 pub fn kept_for_lower(zone_frames: &[u64], zone: usize) -> [u64; ZONES_MAX] {
     const RATIOS: [u64; ZONES_MAX] = [256, 256, 32, 1];
     let kept = |class: usize| match zone_frames.get(zone + 1..=class) {
@@ -99,7 +102,8 @@ impl Reach {
 /// How a kind behaves that has no free run left.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Mixing {
-    /// It goes first where kinds are mixed already; and if it has to mix them, the marks rise for a time, so that more room is made.
+    /// It goes first where kinds are mixed already; and if it has to mix them, the marks rise for a time, so that more
+    /// room is made.
     Sparing,
     /// It takes the largest run, and nothing follows from that: Linux before 5.0.
     Careless,

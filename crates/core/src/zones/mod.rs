@@ -1,16 +1,22 @@
-//! Frames in zones: who has which, in runs of 1 to 512, so that large runs stay possible; and how room for them is made.
+//! Frames in zones: who has which, in runs of 1 to 512, so that large runs stay possible; and how room for them is
+//! made.
 //!
-//! After Linux 6.18. A zone is cut into *blocks* of 512 frames. Free runs are on lists by order and by the mobility of their block (`buddy`); a kind that has none left takes a block over, or
-//! a run out of one (`fallback`); each CPU keeps single frames at hand (`at_hand`). [`marks`] says how many frames stay free, [`node`] serves requests from several zones,
-//! [`kswapd`] and [`compaction`] decide how room is made, [`tickets`] hands what compaction has freed to who asked for it, [`wake`] wakes who sleeps.
+//! After Linux 6.18. A zone is cut into *blocks* of 512 frames. Free runs are on lists by order and by the mobility of
+//! their block (`buddy`); a kind that has none left takes a block over, or a run out of one (`fallback`); each CPU
+//! keeps single frames at hand (`at_hand`). [`marks`] says how many frames stay free, [`node`] serves requests from
+//! several zones, [`kswapd`] and [`compaction`] decide how room is made, [`tickets`] hands what compaction has freed to
+//! who asked for it, [`wake`] wakes who sleeps.
 //!
-//! Two things are not as there. The largest run is a block, so that a free run lies in one block and its list follows from the block. And each block has a word
-//! that says what is in it, so that compaction looks for a block to empty on lists, and not through the frames.
+//! Two things are not as there. The largest run is a block, so that a free run lies in one block and its list follows
+//! from the block. And each block has a word that says what is in it, so that compaction looks for a block to empty on
+//! lists, and not through the frames.
 //!
-//! Must hold, between two calls: no frame is in two runs; two free runs that could be one are one; the counts of blocks and of the zone are the sums of the runs in them.
+//! Must hold, between two calls: no frame is in two runs; two free runs that could be one are one; the counts of blocks
+//! and of the zone are the sums of the runs in them.
 //!
-//! A zone is a slice of words of its own, which start zeroed. Who calls has the zone for itself: one lock for each zone is what threads need. Nothing waits here.
-//! Called by the arena of a running program (`engine::arena`, which takes and gives back runs and nothing else), by the experiment `highalloc`, in made-up time, and by the tests.
+//! A zone is a slice of words of its own, which start zeroed. Who calls has the zone for itself: one lock for each zone
+//! is what threads need. Nothing waits here. Called by the arena of a running program (`engine::arena`, which takes and
+//! gives back runs and nothing else), by the experiment `highalloc`, in made-up time, and by the tests.
 
 mod at_hand;
 mod block;
@@ -183,7 +189,8 @@ impl<'a> Zone<'a> {
         self.set(BOOST, self.boost().saturating_sub(frames));
     }
 
-    /// Whether a request may have a run of this order here: frames stay free above the mark, and there is such a run. `class`: the highest zone that it could use.
+    /// Whether a request may have a run of this order here: frames stay free above the mark, and there is such a run.
+    /// `class`: the highest zone that it could use.
     pub fn is_above(&self, level: Level) -> bool {
         self.has_frames_above(level) && (level.order..=ORDER_MAX).any(|order| self.free_runs(order) > 0)
     }

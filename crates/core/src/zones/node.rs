@@ -5,7 +5,8 @@
 //!                                          large: wait for the ticket -> reclaim -> compact -> fail
 //!                                          small: reclaim -> drain -> compact -> reclaim ... -> fail
 //! ```
-//! As Linux, but for the tickets: a large request first gives kcompactd its chance, and reclaims and compacts for itself only after that.
+//! As Linux, but for the tickets: a large request first gives kcompactd its chance, and reclaims and compacts for
+//! itself only after that.
 
 use super::compaction::rules::COSTLY_ORDER;
 use super::kswapd::{Room, may_give};
@@ -145,7 +146,8 @@ impl<'a> Node<'a> {
             }
         }
     }
-    /// Free runs go to tickets that wait, as far as frames stay free above the min mark; while room is tight, above the high one. Returns how many.
+    /// Free runs go to tickets that wait, as far as frames stay free above the min mark; while room is tight, above the
+    /// high one. Returns how many.
     pub fn fill_tickets(&self, room: Room) -> u32 {
         let mut filled = 0;
         for (ticket, wanted) in self.tickets.waiting() {

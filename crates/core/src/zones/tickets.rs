@@ -1,12 +1,15 @@
-//! Who asked for a large run and got none leaves a ticket; what compaction makes free for it is kept until it is fetched, so that nobody else takes it first.
+//! Who asked for a large run and got none leaves a ticket; what compaction makes free for it is kept until it is
+//! fetched, so that nobody else takes it first.
 //!
 //! ```text
 //! 63..62 state   61..58 order   57..56 mobility   55..54 class   53..40 end   39..28 use   27..0 frame
 //! ```
-//! `end` is in units of 64 ms: a ticket that nobody shows by then is void, and its frames go back. `use` counts how often the place was given out, so that an old ticket opens nothing.
+//! `end` is in units of 64 ms: a ticket that nobody shows by then is void, and its frames go back. `use` counts how
+//! often the place was given out, so that an old ticket opens nothing.
 //!
-//! Must hold: a run that was made for a ticket is given back by exactly one of who fetches it, who withdraws it, and kcompactd when it is void. Each change is one exchange
-//! of one word. Requests and kcompactd call this; no lock is needed.
+//! Must hold: a run that was made for a ticket is given back by exactly one of who fetches it, who withdraws it, and
+//! kcompactd when it is void. Each change is one exchange of one word. Requests and kcompactd call this; no lock is
+//! needed.
 
 use super::Mobility;
 use crate::plant::{Plant, is_planted};
@@ -189,7 +192,8 @@ impl<'a> Tickets<'a> {
             && self.change(ticket.place, seen, Word { state: State::Filled, frame: frame.0, ..word })
     }
 
-    /// Clears one ticket that is void by now, if there is one. `Some(Some(frame))`: the run that was kept for it is the caller's.
+    /// Clears one ticket that is void by now, if there is one. `Some(Some(frame))`: the run that was kept for it is the
+    /// caller's.
     pub fn clear_void(&self, now_ms: u64) -> Option<Option<FrameId>> {
         (0..self.words.len()).find_map(|place| {
             let (seen, word) = self.load(place);

@@ -3,8 +3,9 @@
 //! ```text
 //! 31 asleep   15..8 class + 1   7..0 order + 1      0: awake, and nothing is asked
 //! ```
-//! The sleeper falls asleep by exchanging 0 for `asleep`: whoever asked before makes that fail, whoever asks after finds the bit and must wake it. So no request is lost. What is asked for by
-//! several is joined: the largest order, the highest zone. The word fits a futex: the sleeper waits while it is `asleep`.
+//! The sleeper falls asleep by exchanging 0 for `asleep`: whoever asked before makes that fail, whoever asks after
+//! finds the bit and must wake it. So no request is lost. What is asked for by several is joined: the largest order,
+//! the highest zone. The word fits a futex: the sleeper waits while it is `asleep`.
 //!
 //! Must hold: after the last request was made, the sleeper takes it before it sleeps.
 

@@ -1,7 +1,8 @@
-//! Takes pages away where they lie, a batch at a time: a batch costs two flushes of the processors' page table caches, and not one a page.
+//! Takes pages away where they lie, a batch at a time: a batch costs two flushes of the processors' page table caches,
+//! and not one a page.
 //!
-//! Pages are chosen by a clock hand over the page table. What lies between two pages that go is protected with them, if it may be, so that a chunk is protected with one
-//! call: who writes such a page meets one more fault.
+//! Pages are chosen by a clock hand over the page table. What lies between two pages that go is protected with them, if
+//! it may be, so that a chunk is protected with one call: who writes such a page meets one more fault.
 
 use super::space::AddressSpace;
 use super::world::World;
@@ -18,7 +19,8 @@ use uswap_core::swap_table::Came;
 use uswap_sync::Ordering;
 use uswap_units::{BLOCK_PAGES, CHUNK_PAGES, MmId, PAGE_BYTES, PageId, PageRange, SwapId};
 
-/// Pages that one batch looks at: at 256 the flushes of a batch are 0.2 us a page where another processor runs the program.
+/// Pages that one batch looks at: at 256 the flushes of a batch are 0.2 us a page where another processor runs the
+/// program.
 pub const BATCH_PAGES: usize = 256;
 
 /// Rounds of the hand in search of a page that does not rest: the longest rest is over after seven.
@@ -110,7 +112,8 @@ impl Evictor {
         }
     }
 
-    /// In a forked child: what it owned is the parent's, one of whose threads may be at work with it for ever, as it looks here.
+    /// In a forked child: what it owned is the parent's, one of whose threads may be at work with it for ever, as it
+    /// looks here.
     pub fn reset(&mut self) {
         self.zspages.owned = RefCell::new(ZspageOwner::new());
         self.length = 0;
@@ -122,7 +125,8 @@ impl Evictor {
 }
 
 impl<W: World> AddressSpace<'_, W> {
-    /// Evicts one batch, of at most `pages_max` pages. Between two of its steps everything may go on: whoever touches one of the pages keeps it.
+    /// Evicts one batch, of at most `pages_max` pages. Between two of its steps everything may go on: whoever touches
+    /// one of the pages keeps it.
     pub async fn evict(&self, evictor: &mut Evictor, pages_max: u32) -> Evicted {
         evictor.zspages.mm = self.mm;
         let looked = self.isolate(evictor, pages_max as usize).await;
@@ -443,7 +447,8 @@ impl<W: World> AddressSpace<'_, W> {
         count
     }
 
-    /// The page is not dropped. If its word is as it was, and the content is stored, it has a clean copy now; else what was stored is of no use.
+    /// The page is not dropped. If its word is as it was, and the content is stored, it has a clean copy now; else what
+    /// was stored is of no use.
     fn give_up(&self, candidate: &Candidate) {
         let slot = self.table.slot(candidate.page);
         let old = candidate.word.swap();

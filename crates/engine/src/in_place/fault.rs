@@ -48,7 +48,8 @@ impl<'a> Run<'a> {
 }
 
 impl<'a, W: World> AddressSpace<'a, W> {
-    /// Serves the fault of a thread that wants to do this to the page, which is missing or protected. It may wait for the lock on the word, and for the file.
+    /// Serves the fault of a thread that wants to do this to the page, which is missing or protected. It may wait for
+    /// the lock on the word, and for the file.
     pub async fn fault(&self, page: PageId, touch: Touch, workspace: &mut Workspace) -> Fault {
         let window = self.streams.window(page);
         loop {
@@ -128,7 +129,8 @@ impl<'a, W: World> AddressSpace<'a, W> {
         Fault::Served(FaultSource::Woken)
     }
 
-    /// Adds pages behind the first, which the caller has locked, while they are at the same kind of place and nobody works on them; at most `pages` in all. In a shared section.
+    /// Adds pages behind the first, which the caller has locked, while they are at the same kind of place and nobody
+    /// works on them; at most `pages` in all. In a shared section.
     fn lock_run(&self, leaf: Leaf<'a>, first: PageId, word: PageWord, pages: u32) -> Run<'a> {
         let mut run = Run { leaf, first, words: [word; RUN_PAGES_MAX], length: 1 };
         let block_end = leaf.first_page().plus(BLOCK_PAGES);
@@ -155,7 +157,8 @@ impl<'a, W: World> AddressSpace<'a, W> {
         self.streams.note(behind, behind, along, window);
     }
 
-    /// Pages that hold nothing of ours: zeros, or what the program had there before they were managed. In the shared section in which they were locked.
+    /// Pages that hold nothing of ours: zeros, or what the program had there before they were managed. In the shared
+    /// section in which they were locked.
     fn fill_zeros(&self, run: &Run<'_>, touch: Touch) -> Fault {
         let filled = self.world.zero(run.first, run.length, touch);
         // Behind the filled ones one may be there already: then it is the program's.
@@ -289,7 +292,8 @@ impl<'a, W: World> AddressSpace<'a, W> {
         }
     }
 
-    /// True when the kernel may do this to the page now: nothing is missing or protected, as far as the word knows. Who asks has published a hazard before.
+    /// True when the kernel may do this to the page now: nothing is missing or protected, as far as the word knows. Who
+    /// asks has published a hazard before.
     pub fn is_ready(&self, page: PageId, touch: Touch) -> bool {
         let Some(slot) = self.table.slot(page) else { return true };
         let word = slot.load();

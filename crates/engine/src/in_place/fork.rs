@@ -10,10 +10,11 @@ use uswap_units::{BLOCK_PAGES, MmId, PageId, PageRange};
 const ALL: PageRange = PageRange { start: PageId(0), end: PageId(PAGES_MAX) };
 
 impl<W: World> AddressSpace<'_, W> {
-    /// Copies the page table for a child that is about to be forked, with the gate exclusive until it has been: so it is exactly the memory that the child has. None: no record or no table
-    /// page is free.
+    /// Copies the page table for a child that is about to be forked, with the gate exclusive until it has been: so it
+    /// is exactly the memory that the child has. None: no record or no table page is free.
     ///
-    /// Nobody gives up what a word names outside of a shared section, so each entry is still counted when one more is added.
+    /// Nobody gives up what a word names outside of a shared section, so each entry is still counted when one more is
+    /// added.
     pub fn clone_for_child(&self) -> Option<MmId> {
         let child = self.segment.mms().take(self.segment.hands())?;
         let Ok(root) = self.segment.tables().allocate(child.id()) else {

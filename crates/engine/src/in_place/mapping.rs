@@ -1,8 +1,8 @@
-//! What mapping calls of the program do to the words. The caller makes the call itself, and is inside the gate exclusively from before it until the words are
-//! changed: so nobody sees one without the other.
+//! What mapping calls of the program do to the words. The caller makes the call itself, and is inside the gate
+//! exclusively from before it until the words are changed: so nobody sees one without the other.
 //!
-//! A word that is locked belongs to a fault that waits for its content outside of the gate. Dropping leaves it to that fault to clean up; what carries words away has to
-//! wait for it first: see [`AddressSpace::first_locked`].
+//! A word that is locked belongs to a fault that waits for its content outside of the gate. Dropping leaves it to that
+//! fault to clean up; what carries words away has to wait for it first: see [`AddressSpace::first_locked`].
 
 use super::space::AddressSpace;
 use super::world::World;
@@ -24,7 +24,8 @@ impl<'a, W: World> AddressSpace<'a, W> {
         self.table.leaves(range).flat_map(move |leaf| leaf.slots_in(range))
     }
 
-    /// Takes a range under management that is registered: what is mapped there is the program's own, and a touch of the rest gets zeros. Pages that have a word keep it.
+    /// Takes a range under management that is registered: what is mapped there is the program's own, and a touch of the
+    /// rest gets zeros. Pages that have a word keep it.
     pub fn adopt(&self, range: PageRange) -> Result<(), TablesFull> {
         let mut adopted = 0;
         let mut at = range.start;
@@ -60,7 +61,8 @@ impl<'a, W: World> AddressSpace<'a, W> {
         }
     }
 
-    /// A page of the range whose word somebody has locked: to be waited for outside of the gate, with [`wait_unlocked`](Self::wait_unlocked), before the range is moved.
+    /// A page of the range whose word somebody has locked: to be waited for outside of the gate, with
+    /// [`wait_unlocked`](Self::wait_unlocked), before the range is moved.
     pub fn first_locked(&self, range: PageRange) -> Option<PageId> {
         self.slots_of(range).find(|(_, slot)| slot.load().is_locked()).map(|(page, _)| page)
     }
@@ -81,7 +83,8 @@ impl<'a, W: World> AddressSpace<'a, W> {
         Ok(())
     }
 
-    /// The pages of `from` are at `to` now, where nothing of ours was. No word of them is locked. What the kernel protected is not protected any more, so that is given up; an evictor that has isolated one finds that out.
+    /// The pages of `from` are at `to` now, where nothing of ours was. No word of them is locked. What the kernel
+    /// protected is not protected any more, so that is given up; an evictor that has isolated one finds that out.
     pub fn carry(&self, from: PageRange, to: PageId) -> Result<(), TablesFull> {
         for (page, slot) in self.slots_of(from) {
             let target = to.plus(page.0 - from.start.0);
@@ -115,7 +118,8 @@ impl<'a, W: World> AddressSpace<'a, W> {
         self.slots_of(range).for_each(|(_, slot)| slot.pin());
     }
 
-    /// The first page of the range that is not in the program as the kernel has it: stored, protected, or being worked on.
+    /// The first page of the range that is not in the program as the kernel has it: stored, protected, or being worked
+    /// on.
     pub fn first_away(&self, range: PageRange) -> Option<PageId> {
         self.slots_of(range).find(|(_, slot)| is_away(slot.load())).map(|(page, _)| page)
     }

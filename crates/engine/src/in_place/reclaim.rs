@@ -91,7 +91,8 @@ impl<W: World> AddressSpace<'_, W> {
         }
     }
 
-    /// Direct reclaim: makes room for a fault, or waits for it. It never waits for ever: the program goes on over the budget rather than not at all.
+    /// Direct reclaim: makes room for a fault, or waits for it. It never waits for ever: the program goes on over the
+    /// budget rather than not at all.
     pub async fn throttle(&self, evictor: &mut Evictor) {
         let budget = self.segment.budget();
         let began_ns = self.world.now_ns();
@@ -136,7 +137,8 @@ impl<W: World> AddressSpace<'_, W> {
         }
     }
 
-    /// What does not compress takes as much room in the pool as before: what was stored helps only when it is written, which is waited for longer.
+    /// What does not compress takes as much room in the pool as before: what was stored helps only when it is written,
+    /// which is waited for longer.
     fn goes_on_for_room(&self, done: Evicted, began_ns: u64) -> bool {
         let now_ns = self.world.now_ns();
         let will_help = done.no_room || done.pages > 0;

@@ -69,7 +69,8 @@ impl<'a, W: World> AddressSpace<'a, W> {
     pub fn watermarks(&self) -> Watermarks {
         self.segment.budget().watermarks()
     }
-    /// From now on nothing is evicted, until [`resume_evicting`](Self::resume_evicting). What was under way may still drop pages.
+    /// From now on nothing is evicted, until [`resume_evicting`](Self::resume_evicting). What was under way may still
+    /// drop pages.
     pub fn hold_evicting(&self) {
         self.held.fetch_add(1, Ordering::AcqRel);
     }

@@ -1,7 +1,8 @@
 //! Waiting for the lock on a page word: queues that pages share by number, as Linux's folio wait table.
 //!
-//! The word has no room to say that somebody waits, so the queue says it. Who waits counts itself in and looks at the word again before it sleeps;
-//! who unlocks looks at the count afterwards. Between the two steps of each is a fence, so that one of them sees the other.
+//! The word has no room to say that somebody waits, so the queue says it. Who waits counts itself in and looks at the
+//! word again before it sleeps; who unlocks looks at the count afterwards. Between the two steps of each is a fence, so
+//! that one of them sees the other.
 
 use super::world::Gate;
 use uswap_core::page_word::PageSlot;

@@ -1,6 +1,8 @@
-//! What evicting in place asks of the world, in small traits: `host` implements them over Linux, tests over made-up memory.
+//! What evicting in place asks of the world, in small traits: `host` implements them over Linux, tests over made-up
+//! memory.
 //!
-//! Calls that touch memory take effect at once. Between two of them the engine awaits [`Backing::step`], where tests let others run.
+//! Calls that touch memory take effect at once. Between two of them the engine awaits [`Backing::step`], where tests
+//! let others run.
 
 use crate::platform::{Backing, Filled, Install, Touch};
 use core::future::Future;
@@ -17,11 +19,13 @@ pub enum FillAs {
     Protected,
 }
 
-/// The memory of the program. Every call but `read` may be made of any managed page; a wrong one changes nothing and says so.
+/// The memory of the program. Every call but `read` may be made of any managed page; a wrong one changes nothing and
+/// says so.
 pub trait Memory {
     /// Which of `count` pages (at most 64) are present: bit i for `first + i`.
     fn present(&self, first: PageId, count: u32) -> u64;
-    /// Copies a present page, in a shared section of the gate, so that it stays mapped. Whoever writes it meanwhile takes the isolation out of its word first.
+    /// Copies a present page, in a shared section of the gate, so that it stays mapped. Whoever writes it meanwhile
+    /// takes the isolation out of its word first.
     fn read(&self, page: PageId, content: &mut Page);
     /// Fills missing pages with copies; at least one.
     fn fill(&self, page: PageId, contents: &[Page], access: FillAs) -> Filled;
@@ -32,7 +36,8 @@ pub trait Memory {
     fn protect(&self, range: PageRange) -> bool;
     /// Pages may be written again.
     fn unprotect(&self, range: PageRange);
-    /// Drops present pages, so that they are missing; how many of the ranges, from the front. Of the first that is not among them nothing was dropped.
+    /// Drops present pages, so that they are missing; how many of the ranges, from the front. Of the first that is not
+    /// among them nothing was dropped.
     #[must_use]
     fn drop_pages(&self, ranges: &[PageRange]) -> usize;
     /// The page gives SIGBUS from now on.
@@ -41,7 +46,8 @@ pub trait Memory {
 
 /// Ranges that the kernel may touch for a thread of the program, in a call that is under way.
 pub trait Hazards {
-    /// Waits until each thread that has published a hazard is seen to have done so, and each that has not will see the words as they are now.
+    /// Waits until each thread that has published a hazard is seen to have done so, and each that has not will see the
+    /// words as they are now.
     fn settle(&self);
     /// Whether a hazard names the page.
     fn names(&self, page: PageId) -> bool;

@@ -1,7 +1,9 @@
-//! Build jobs, a copy of trees, and what always runs: what they ask of memory and of the disk. A stated model of `make` on the kernel's sources, not a recording.
+//! Build jobs, a copy of trees, and what always runs: what they ask of memory and of the disk. A stated model of `make`
+//! on the kernel's sources, not a recording.
 //!
-//! A job compiles one file after the other. For each there is a process that reads the source and headers, fills memory over most of its time, writes the object, and ends. Half of its memory may
-//! be huge pages. What the kernel needs beside that cannot be moved: page tables, a stack, a page that describes 32 pages of files.
+//! A job compiles one file after the other. For each there is a process that reads the source and headers, fills memory
+//! over most of its time, writes the object, and ends. Half of its memory may be huge pages. What the kernel needs
+//! beside that cannot be moved: page tables, a stack, a page that describes 32 pages of files.
 
 use std::collections::VecDeque;
 
@@ -256,7 +258,8 @@ pub fn write_file(system: &mut System<'_>, space: u32, page: u32, cpu: u32, now:
     ns
 }
 
-/// What runs on every machine: programs and the kernel's own memory, of which a little is given back and asked for again all the time.
+/// What runs on every machine: programs and the kernel's own memory, of which a little is given back and asked for
+/// again all the time.
 pub struct Background {
     programs: u32,
     program_pages: u32,

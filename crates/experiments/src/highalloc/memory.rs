@@ -1,6 +1,8 @@
-//! The memory of the machine that is made up: who has which frame, which pages were used lately, and what reclaim finds.
+//! The memory of the machine that is made up: who has which frame, which pages were used lately, and what reclaim
+//! finds.
 //!
-//! Frames come from `uswap_core::zones`, in every column. Pages are on lists as in Linux 4.4: of each zone, active and inactive, of files and of processes.
+//! Frames come from `uswap_core::zones`, in every column. Pages are on lists as in Linux 4.4: of each zone, active and
+//! inactive, of files and of processes.
 //! Must hold: what a space says of a page and what the frame says of its page agree, also while pages are moved.
 
 use uswap_core::zones::compaction::{Move, Moved};
@@ -15,7 +17,8 @@ use super::prices;
 
 /// A page of a space that is in no frame.
 pub const NOWHERE: u32 = u32::MAX;
-/// From here on an entry of a space is no frame. Of a page of a file that was reclaimed it says when, in pages that were reclaimed before it.
+/// From here on an entry of a space is no frame. Of a page of a file that was reclaimed it says when, in pages that
+/// were reclaimed before it.
 pub const NO_FRAME: u32 = 1 << 31;
 const CLOCK: u32 = (1 << 30) - 1;
 /// A page of a process that is on the disk.
@@ -90,7 +93,8 @@ struct Ends {
 const LISTS: usize = 4;
 const EMPTY: Ends = Ends { first: NOWHERE, last: NOWHERE, count: 0 };
 
-/// Pages of files that one page of the kernel describes. A file of the sources has three pages; its inode and name take 1,200 bytes, buffer heads 104 for each page: 4096 / 1512 * 3.
+/// Pages of files that one page of the kernel describes. A file of the sources has three pages; its inode and name take
+/// 1,200 bytes, buffer heads 104 for each page: 4096 / 1512 * 3.
 const PAGES_PER_SLAB: u32 = 8;
 
 /// One page of files in so many is of the file system itself: tables of inodes, directories. 15 MiB of a tree of 400.
@@ -220,7 +224,8 @@ impl<'a> Memory<'a> {
         self.space_mut(space).frames[index as usize] = NOWHERE;
     }
 
-    /// A page of a space is in this frame from now on; of a huge page, in all frames of the block. `slab`: see [`Memory::slab_is_needed`].
+    /// A page of a space is in this frame from now on; of a huge page, in all frames of the block. `slab`: see
+    /// [`Memory::slab_is_needed`].
     pub fn put_page(&mut self, space: u32, index: u32, frame: FrameId, order: u32) {
         let kind = self.space(space).kind;
         self.note_what_comes_back(space, index);
@@ -237,7 +242,8 @@ impl<'a> Memory<'a> {
         self.list_add(frame.0);
     }
 
-    /// A page comes into memory: would it have stayed, if the inactive pages of files had the room of the active ones too? As Linux tells it.
+    /// A page comes into memory: would it have stayed, if the inactive pages of files had the room of the active ones
+    /// too? As Linux tells it.
     fn note_what_comes_back(&mut self, space: u32, index: u32) {
         let before = self.space(space).frames[index as usize];
         let is_shadow = (NO_FRAME..SWAPPED).contains(&before);

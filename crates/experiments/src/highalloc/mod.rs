@@ -1,9 +1,12 @@
-//! stress-highalloc in made-up time: how many requests for 2 MiB succeed while a machine of 4 GiB builds kernels, and at rest; by which means, and at what price.
+//! stress-highalloc in made-up time: how many requests for 2 MiB succeed while a machine of 4 GiB builds kernels, and
+//! at rest; by which means, and at what price.
 //!
-//! After the benchmark of mmtests that was published with kcompactd. [`world`] has the clock, the CPUs and the three phases; [`jobs`] what loads the machine; [`memory`] and [`disk`] the machine;
-//! [`system`] the four ways to make room: those of Linux in [`before`], and ours, which is `uswap_core::zones`. [`program`] prints.
+//! After the benchmark of mmtests that was published with kcompactd. [`world`] has the clock, the CPUs and the three
+//! phases; [`jobs`] what loads the machine; [`memory`] and [`disk`] the machine; [`system`] the four ways to make room:
+//! those of Linux in [`before`], and ours, which is `uswap_core::zones`. [`program`] prints.
 //!
-//! What must hold: the same seed gives the same run in each column until the columns differ; nothing decides by column but [`system`] and [`before`].
+//! What must hold: the same seed gives the same run in each column until the columns differ; nothing decides by column
+//! but [`system`] and [`before`].
 
 pub mod before;
 pub mod counts;

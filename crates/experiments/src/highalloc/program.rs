@@ -1,4 +1,5 @@
-//! `cargo xtask highalloc`: runs all columns with all seeds, prints tables beside what was published, and writes them down.
+//! `cargo xtask highalloc`: runs all columns with all seeds, prints tables beside what was published, and writes them
+//! down.
 //!
 //! What must hold: each column is printed, whoever is ahead; a figure is the mean of all seeds.
 
@@ -59,7 +60,8 @@ const PUBLISHED: [Published; 2] = [
     },
 ];
 
-/// Runs what is `chosen` (all columns, if none is), and writes `highalloc.json` and `highalloc.md` into `out`. Returns the tables.
+/// Runs what is `chosen` (all columns, if none is), and writes `highalloc.json` and `highalloc.md` into `out`. Returns
+/// the tables.
 ///
 /// # Errors
 /// A file cannot be written.
@@ -185,7 +187,8 @@ fn sheet(runs: &[Run], patience: Patience) -> Sheet {
 mod tests {
     use super::*;
 
-    /// What was published comes out in the small: with the order, requests that may not wait succeed more often at rest, and scanning for room grows. Ours needs a part of that.
+    /// What was published comes out in the small: with the order, requests that may not wait succeed more often at
+    /// rest, and scanning for room grows. Ours needs a part of that.
     #[test]
     fn the_short_form_shows_what_was_published() {
         let out = std::env::temp_dir().join(format!("uswap-highalloc-{}", std::process::id()));

@@ -1,7 +1,8 @@
 //! The clock, four CPUs, and the course of the benchmark: copies and builds, two tests under load, one at rest.
 //!
-//! Everybody does a piece of work of about a millisecond at once and whole; its time is reckoned, and then the next one goes on whose time has come. kswapd, kcompactd and the test have a CPU as soon as
-//! they want one, as who sleeps much has on Linux; jobs wait for one.
+//! Everybody does a piece of work of about a millisecond at once and whole; its time is reckoned, and then the next one
+//! goes on whose time has come. kswapd, kcompactd and the test have a CPU as soon as they want one, as who sleeps much
+//! has on Linux; jobs wait for one.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -102,7 +103,8 @@ pub struct Outcome {
     pub counts: Counts,
     /// Work of the jobs until they were stopped, in milliseconds of a CPU, for each second.
     pub work_ms_per_s: f64,
-    /// Blocks with something that cannot be moved, of all, when the third phase begins: no way to make room gets at them.
+    /// Blocks with something that cannot be moved, of all, when the third phase begins: no way to make room gets at
+    /// them.
     pub pinned_blocks: u32,
     /// All blocks.
     pub blocks: u32,
@@ -264,8 +266,9 @@ impl World<'_> {
         }
     }
 
-    /// The machine has been up for a while: files of one and a half times its memory were read in random order, 32 KiB at a time, until that was twice its memory.
-    /// Otherwise pages would lie in memory in the order in which they are reclaimed.
+    /// The machine has been up for a while: files of one and a half times its memory were read in random order, 32 KiB
+    /// at a time, until that was twice its memory. Otherwise pages would lie in memory in the order in which they are
+    /// reclaimed.
     fn age(&mut self) {
         const PIECE: u32 = 8;
         let pages = self.size.frames() / 2 * 3;

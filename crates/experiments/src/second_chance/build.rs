@@ -1,7 +1,9 @@
-//! The work: compilers side by side under a limit, and a link at the end. With or without half a gibibyte that is touched once, before, and never again.
+//! The work: compilers side by side under a limit, and a link at the end. With or without half a gibibyte that is
+//! touched once, before, and never again.
 //!
-//! A compiler grows while it parses (two fifths of its life), touching what it made lately most; then it goes through all that it has once more, in order, one function after the other.
-//! All of them read a common set of files that lie in memory, popular ones most. What a compiler makes at its end stays until the link, which reads all of it in order.
+//! A compiler grows while it parses (two fifths of its life), touching what it made lately most; then it goes through
+//! all that it has once more, in order, one function after the other. All of them read a common set of files that lie
+//! in memory, popular ones most. What a compiler makes at its end stays until the link, which reads all of it in order.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

@@ -1,4 +1,5 @@
-//! What was there before: so many young entries are protected, the more the more faults there are; but each store beyond a quarter of the pool halves that number.
+//! What was there before: so many young entries are protected, the more the more faults there are; but each store
+//! beyond a quarter of the pool halves that number.
 //!
 //! Facts: zswap of Linux before 6.12.
 

@@ -1,7 +1,10 @@
-//! Memory under one limit: pages in RAM on two lists, compressed in the pool, or on the disk; and reclaim, which makes room when a page more would be too much.
+//! Memory under one limit: pages in RAM on two lists, compressed in the pool, or on the disk; and reclaim, which makes
+//! room when a page more would be too much.
 //!
-//! As Linux 6.18 does it for a group of processes with zswap: new pages are inactive; a page that was touched twice between looks of reclaim becomes active, and so does one that comes back
-//! soon; what goes is compressed; behind each look at the lists the pool's rule is driven with the same priority. A page that came from the disk and was not written to since only drops its memory.
+//! As Linux 6.18 does it for a group of processes with zswap: new pages are inactive; a page that was touched twice
+//! between looks of reclaim becomes active, and so does one that comes back soon; what goes is compressed; behind each
+//! look at the lists the pool's rule is driven with the same priority. A page that came from the disk and was not
+//! written to since only drops its memory.
 
 use super::lists::{Linked, Links, List};
 use super::prices::{Disk, PRICES};
@@ -79,7 +82,8 @@ impl Default for Readahead {
 }
 
 impl Readahead {
-    /// Pages to bring in with a fault at `index`, itself included, and the first of them. Linux: by the order within a mapping.
+    /// Pages to bring in with a fault at `index`, itself included, and the first of them. Linux: by the order within a
+    /// mapping.
     fn range(&mut self, index: u64, length: u64) -> std::ops::Range<u64> {
         let next = index.wrapping_sub(self.last) == 1;
         let before = self.last.wrapping_sub(index) == 1;
@@ -326,7 +330,8 @@ impl<S: Shrinker> Memory<S> {
         self.inactive.length() * ratio < self.active.length()
     }
 
-    /// Looks at the oldest pages of both lists, one part in `1 << priority`; how many were freed. Beyond the first priority it ends when enough are.
+    /// Looks at the oldest pages of both lists, one part in `1 << priority`; how many were freed. Beyond the first
+    /// priority it ends when enough are.
     fn look_at_lists(&mut self, priority: u32, wanted: u64, now_ns: &mut u64) -> u64 {
         if self.inactive_is_low() {
             self.deactivate(self.active.length() >> priority, now_ns);

@@ -1,4 +1,5 @@
-//! Which compressed pages go to the disk, and when: rules for that side by side, on a build under a memory limit that is made up.
+//! Which compressed pages go to the disk, and when: rules for that side by side, on a build under a memory limit that
+//! is made up.
 //!
 //! | module | for |
 //! |---|---|
@@ -10,8 +11,9 @@
 //! | [`ours`] | the rule of uswap |
 //! | [`program`] | runs all of it and prints tables |
 //!
-//! Left out: pages of files, huge pages, the page that a write-back needs while it runs, cells and holes of the pool (a blob takes its bytes), limits of the
-//! pool, errors, and what processors do to each other. A pass of reclaim happens at once at its start, and its time is added to the worker that did it.
+//! Left out: pages of files, huge pages, the page that a write-back needs while it runs, cells and holes of the pool (a
+//! blob takes its bytes), limits of the pool, errors, and what processors do to each other. A pass of reclaim happens
+//! at once at its start, and its time is added to the worker that did it.
 //!
 //! Time is whole nanoseconds, chance comes from one seed: the same seed gives the same figures on every machine.
 

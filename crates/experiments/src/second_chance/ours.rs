@@ -1,4 +1,5 @@
-//! Ours: the rule in `uswap_core::second_chance`, driven by the pages that reclaim takes from RAM, not by how hard it has to look for them.
+//! Ours: the rule in `uswap_core::second_chance`, driven by the pages that reclaim takes from RAM, not by how hard it
+//! has to look for them.
 //!
 //! One worker at a time has the hand; who comes meanwhile goes on without.
 

@@ -1,6 +1,7 @@
 //! What things cost in the made-up machine, and the disk that all workers share.
 //!
-//! Measured: compression, decompression, reads and writes of the solid-state disk (docs/BENCHMARKS.md, ADR 0005 and 0006). Assumed: the rest.
+//! Measured: compression, decompression, reads and writes of the solid-state disk (docs/BENCHMARKS.md, ADR 0005 and
+//! 0006). Assumed: the rest.
 
 use std::fmt;
 
@@ -61,7 +62,8 @@ pub struct DiskKind {
 /// Reads take 80 us (70 to 100 were measured), writes go at 500 MB/s.
 pub const SOLID_STATE: DiskKind = DiskKind { name: "solid state", latency_ns: 72_000, transfer_ns: 8_200 };
 
-/// What the published figures imply: 27.2 s of 36 processes less for 145,700 swap-ins less are 6.7 ms each. How busy that disk was with one is not known: 160 us (25 MB/s) are assumed.
+/// What the published figures imply: 27.2 s of 36 processes less for 145,700 swap-ins less are 6.7 ms each. How busy
+/// that disk was with one is not known: 160 us (25 MB/s) are assumed.
 pub const SLOW: DiskKind = DiskKind { name: "slow", latency_ns: 6_500_000, transfer_ns: 160_000 };
 
 impl fmt::Display for DiskKind {

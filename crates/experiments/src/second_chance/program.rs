@@ -1,6 +1,8 @@
-//! `cargo xtask second-chance`: the same builds under each rule, several seeds; tables of medians, and all figures as JSON.
+//! `cargo xtask second-chance`: the same builds under each rule, several seeds; tables of medians, and all figures as
+//! JSON.
 //!
-//! What must hold: the figures of one seed are of the same work, whatever the rule; a rule that loses is printed like one that wins.
+//! What must hold: the figures of one seed are of the same work, whatever the rule; a rule that loses is printed like
+//! one that wins.
 
 use std::fs;
 use std::path::Path;
@@ -79,7 +81,8 @@ struct Results {
     runs: Vec<Run>,
 }
 
-/// Chosen so that the oldest rule reads as many pages from the disk, for each second of work, as was published of it (227,300 in 4318 s: 53).
+/// Chosen so that the oldest rule reads as many pages from the disk, for each second of work, as was published of it
+/// (227,300 in 4318 s: 53).
 const COMPILER_PAGES: u64 = 10_800;
 
 fn build_of(size: Size, data: Data) -> Build {
@@ -88,7 +91,8 @@ fn build_of(size: Size, data: Data) -> Build {
         Size::Full => (1, 60),
         Size::Short => (32, 4),
     };
-    // As much more as lets half of the cold data stay uncompressed. What was published had a gibibyte more, and pages of files, which are not here.
+    // As much more as lets half of the cold data stay uncompressed. What was published had a gibibyte more, and pages
+    // of files, which are not here.
     let (limit_bytes, cold_pages) = match data {
         Data::WithoutCold => (2048 * MIB, 0),
         Data::WithCold => (2304 * MIB, 512 * MIB / 4096),
@@ -133,7 +137,8 @@ fn model(size: Size, seeds: u64) -> String {
     let with_cold = build_of(size, Data::WithCold);
     let mib = |pages: u64| pages as f64 / 256.0;
     format!(
-        "{workers} compilers at once, {files_each} files each, {:.1} MiB each on the average; {:.1} MiB that all read, {:.2} MiB made of each file; limit {} MiB, with {} MiB of cold data {} MiB\n\
+        "{workers} compilers at once, {files_each} files each, {:.1} MiB each on the average; {:.1} MiB that all read, \
+         {:.2} MiB made of each file; limit {} MiB, with {} MiB of cold data {} MiB\n\
          {PRICES}\n{SOLID_STATE}\n{SLOW}\nmedians of {seeds} seeds\n",
         mib(compiler_pages),
         mib(common_pages),

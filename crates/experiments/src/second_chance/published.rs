@@ -1,4 +1,5 @@
-//! What was published: an entry has a referenced bit since it was stored, which the hand takes away first; and each page that came from the disk is one candidate less, once.
+//! What was published: an entry has a referenced bit since it was stored, which the hand takes away first; and each
+//! page that came from the disk is one candidate less, once.
 //!
 //! Facts: "zswap: second chance algorithm for dynamic zswap shrinker", both patches; in Linux since 6.12.
 

@@ -1,8 +1,9 @@
-//! What happens to a page that is swapped: a slot, what is found there, and how many refer to it. Two ways to keep that.
+//! What happens to a page that is swapped: a slot, what is found there, and how many refer to it. Two ways to keep
+//! that.
 //!
-//! [`WithTrees`] is an allocator of slots with the trees of before Linux 6.18: a page that leaves is put in the tree, is
-//! counted, and when its memory is given up the tree keeps a note of when; that is taken out when the slot is given back.
-//! [`Table`] is ours: one word has all of it.
+//! [`WithTrees`] is an allocator of slots with the trees of before Linux 6.18: a page that leaves is put in the tree,
+//! is counted, and when its memory is given up the tree keeps a note of when; that is taken out when the slot is given
+//! back. [`Table`] is ours: one word has all of it.
 
 use std::ops::Range;
 

@@ -1,6 +1,7 @@
 //! What memory costs on this machine, for [`Prices`].
 //!
-//! Times of real threads, so no two runs agree: a comparison of designs uses the default prices, or one calibration for all.
+//! Times of real threads, so no two runs agree: a comparison of designs uses the default prices, or one calibration for
+//! all.
 
 use std::fmt;
 use std::fs;
@@ -42,7 +43,8 @@ pub struct Calibration {
 }
 
 impl Calibration {
-    /// What was measured, and the default for the rest. The other socket is never measured: it stays as many times farther as it is by default.
+    /// What was measured, and the default for the rest. The other socket is never measured: it stays as many times
+    /// farther as it is by default.
     #[must_use]
     pub fn prices(&self) -> Prices {
         let default = Prices::default();
@@ -119,7 +121,8 @@ fn exchange_ns() -> f64 {
     each
 }
 
-/// Two CPUs of different cores that this process may run on. Two threads of one core share its caches: between them no line moves.
+/// Two CPUs of different cores that this process may run on. Two threads of one core share its caches: between them no
+/// line moves.
 fn two_cores() -> Option<(usize, usize)> {
     let allowed = sched_getaffinity(None).ok()?;
     let mut cpus = (0..CpuSet::MAX_CPU).filter(|&cpu| allowed.is_set(cpu));

@@ -1,7 +1,7 @@
 //! One measurement: operations of some CPUs, in made-up time or with threads of this machine.
 //!
-//! Which of the two is what the build can do: with the feature `virtual_time` the accesses of operations are noted and their time is
-//! reckoned, without it threads run them.
+//! Which of the two is what the build can do: with the feature `virtual_time` the accesses of operations are noted and
+//! their time is reckoned, without it threads run them.
 
 use std::sync::Barrier;
 use std::thread;
@@ -121,7 +121,8 @@ fn with_threads(operations: Vec<Operation<'_>>, length: Length) -> Measured {
     }
 }
 
-/// Does `job` in a thread of its own: what it prepares is not noted, as nobody has asked that thread for its events yet.
+/// Does `job` in a thread of its own: what it prepares is not noted, as nobody has asked that thread for its events
+/// yet.
 pub fn unnoted<T: Send>(job: impl FnOnce() -> T + Send) -> T {
     thread::scope(|scope| scope.spawn(job).join().expect("a scene does not panic"))
 }

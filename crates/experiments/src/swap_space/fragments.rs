@@ -1,11 +1,12 @@
-//! The allocator of Linux 6.12 to 6.18, to compare with: clusters on lists by state and order, each scanned slot by slot.
+//! The allocator of Linux 6.12 to 6.18, to compare with: clusters on lists by state and order, each scanned slot by
+//! slot.
 //!
-//! Built from a description of it. A cluster is `free`, `nonfull` (a slot was given back since it was last looked through),
-//! `frag` (looked through since), or full. The device's lock guards the lists, a cluster's lock its bytes. Each CPU has a
-//! current cluster for each order.
+//! Built from a description of it. A cluster is `free`, `nonfull` (a slot was given back since it was last looked
+//! through), `frag` (looked through since), or full. The device's lock guards the lists, a cluster's lock its bytes.
+//! Each CPU has a current cluster for each order.
 //!
-//! The cover letter of 6.18 says what matters here: a large run that finds no usable cluster looked through all of `frag`,
-//! and since then through one. It also has `nonfull` before `free` since then.
+//! The cover letter of 6.18 says what matters here: a large run that finds no usable cluster looked through all of
+//! `frag`, and since then through one. It also has `nonfull` before `free` since then.
 //!
 //! Left out: reclaim of slots whose page is in memory again, discard, more than one device, turning disks.
 

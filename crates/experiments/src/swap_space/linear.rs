@@ -1,11 +1,13 @@
-//! The scanner of before 2024, to compare with: one byte a slot, and who needs a slot looks from where the last one was found.
+//! The scanner of before 2024, to compare with: one byte a slot, and who needs a slot looks from where the last one was
+//! found.
 //!
-//! Built from a description of Linux up to 5.8. One lock guards the device. While there are empty clusters each CPU has one;
-//! after that all go along the bytes, without the lock, from `cluster_next` on: one place for all, or since 5.9 one for each
-//! CPU, which goes to a random 64 MB when it comes to the end of its own. Each CPU has 64 slots at hand and gives 64 back at
-//! a time, while there are enough.
+//! Built from a description of Linux up to 5.8. One lock guards the device. While there are empty clusters each CPU has
+//! one; after that all go along the bytes, without the lock, from `cluster_next` on: one place for all, or since 5.9
+//! one for each CPU, which goes to a random 64 MB when it comes to the end of its own. Each CPU has 64 slots at hand
+//! and gives 64 back at a time, while there are enough.
 //!
-//! Left out: reclaim of slots whose page is in memory again, bad slots, discard, runs that are not one slot or a whole cluster.
+//! Left out: reclaim of slots whose page is in memory again, bad slots, discard, runs that are not one slot or a whole
+//! cluster.
 
 use std::ops::Range;
 

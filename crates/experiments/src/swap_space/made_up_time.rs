@@ -1,10 +1,11 @@
 //! What an access to memory costs on a machine that is made up: who has which cache line, and what it takes to get it.
 //!
 //! A line is Modified by one CPU, or Shared by some, or in memory only. A CPU that has the line pays a hit; any other
-//! waits for it, one behind the other. That is all: no levels of caches, no line is ever pushed out of a cache, no bandwidth, no
-//! work out of order. So the figures say how a design behaves with more CPUs, not how fast it is.
+//! waits for it, one behind the other. That is all: no levels of caches, no line is ever pushed out of a cache, no
+//! bandwidth, no work out of order. So the figures say how a design behaves with more CPUs, not how fast it is.
 //!
-//! Time is in whole picoseconds, so that a run repeats to the last digit. [`virtual_time`](super::virtual_time) calls this.
+//! Time is in whole picoseconds, so that a run repeats to the last digit. [`virtual_time`](super::virtual_time) calls
+//! this.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -204,7 +205,8 @@ impl Lines {
         self.move_line(line, held, now.max(before.busy_until).plus(cost))
     }
 
-    /// The lock in `line` goes from one CPU to another that waits for it: a transfer, whatever became of the line meanwhile.
+    /// The lock in `line` goes from one CPU to another that waits for it: a transfer, whatever became of the line
+    /// meanwhile.
     pub fn hand_over(&mut self, line: usize, from: usize, to: usize, now: Time) -> Served {
         let cost = self.price_of_taking_from(1 << from, to);
         let start = self.lines.get(&line).map_or(now, |line| now.max(line.busy_until));

@@ -1,4 +1,5 @@
-//! The space of the swap file on many CPUs: what its locks and cache lines cost there, reckoned on a machine that has few.
+//! The space of the swap file on many CPUs: what its locks and cache lines cost there, reckoned on a machine that has
+//! few.
 
 pub mod cache;
 pub mod calibration;

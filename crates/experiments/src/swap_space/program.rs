@@ -44,7 +44,8 @@ pub fn names() -> Vec<&'static str> {
     SCENES.iter().map(|&(name, _)| name).chain([ONE_PAGE]).collect()
 }
 
-/// Measures what is `chosen`, or everything if nothing is; and writes `CLOCK.json`, `CLOCK.md` and `SCENE-CLOCK.svg` into `out`. Returns the tables.
+/// Measures what is `chosen`, or everything if nothing is; and writes `CLOCK.json`, `CLOCK.md` and `SCENE-CLOCK.svg`
+/// into `out`. Returns the tables.
 ///
 /// # Errors
 /// A file cannot be written.

@@ -1,11 +1,12 @@
-//! The swap cache of before 6.18, to compare with: which page is in which slot, in a tree for each 64 MB, with a lock each.
+//! The swap cache of before 6.18, to compare with: which page is in which slot, in a tree for each 64 MB, with a lock
+//! each.
 //!
-//! Built from a description of Linux up to 6.17. A tree has three levels of 64; nodes come and go as they are needed, each
-//! nine cache lines. Who looks up takes no lock. Beside the trees there is one byte a slot that counts what refers to it,
-//! under a lock for each cluster.
+//! Built from a description of Linux up to 6.17. A tree has three levels of 64; nodes come and go as they are needed,
+//! each nine cache lines. Who looks up takes no lock. Beside the trees there is one byte a slot that counts what refers
+//! to it, under a lock for each cluster.
 //!
-//! A reader here may see a node that was just given back: nodes are never other memory, so it sees a wrong page at worst. The
-//! scenes look up only what stays. Left out: allocation of nodes that fails.
+//! A reader here may see a node that was just given back: nodes are never other memory, so it sees a wrong page at
+//! worst. The scenes look up only what stays. Left out: allocation of nodes that fails.
 
 use std::ops::Range;
 
@@ -199,8 +200,8 @@ impl Trees {
         now
     }
 
-    /// Takes one from the count of each of some slots of one cluster, and returns how many from the first on are at 0 now:
-    /// those behind them are left as they are.
+    /// Takes one from the count of each of some slots of one cluster, and returns how many from the first on are at 0
+    /// now: those behind them are left as they are.
     pub fn put_run(&self, first: u32, count: u32) -> u32 {
         let held = self.lock_cluster(first);
         let once = (first..first + count).take_while(|&slot| self.counts.get(slot) == 1).count() as u32;

@@ -1,13 +1,13 @@
 //! Runs the same code on 1 to 128 CPUs that are made up, one operation after the other, and reckons the time.
 //!
-//! Each CPU has a worker; one call of it is one operation, done for real and whole by the calling thread. What the operation
-//! did to memory and locks is then played back against [`Lines`] and the locks here, an event at a time, always on the CPU
-//! whose clock is smallest. A CPU whose operation has been played to its end does its next one. So events of different CPUs are
-//! in the order of virtual time, and who waits for a lock waits in the order of asking.
+//! Each CPU has a worker; one call of it is one operation, done for real and whole by the calling thread. What the
+//! operation did to memory and locks is then played back against [`Lines`] and the locks here, an event at a time,
+//! always on the CPU whose clock is smallest. A CPU whose operation has been played to its end does its next one. So
+//! events of different CPUs are in the order of virtual time, and who waits for a lock waits in the order of asking.
 //!
-//! What this leaves out: the content of memory is as if each operation had happened at once at its start. A `compare_exchange`
-//! never fails because another CPU came between, nobody finds a lock taken and goes elsewhere, and a waiter for a lock
-//! touches its line once, not again and again.
+//! What this leaves out: the content of memory is as if each operation had happened at once at its start. A
+//! `compare_exchange` never fails because another CPU came between, nobody finds a lock taken and goes elsewhere, and a
+//! waiter for a lock touches its line once, not again and again.
 //!
 //! Same workers, same settings: same result, if the memory that the workers share lies the same way in cache lines.
 
@@ -37,8 +37,8 @@ pub type Worker<'a> = Box<dyn FnMut(&mut Vec<Event>) -> Step + 'a>;
 
 /// A worker out of code that uses the atomics and [`trace`] of `uswap-sync`.
 ///
-/// Only what happens inside `operation` counts. Without the feature `virtual_time` nothing is noted, and each operation takes no time:
-/// look at [`trace::RECORDS`].
+/// Only what happens inside `operation` counts. Without the feature `virtual_time` nothing is noted, and each operation
+/// takes no time: look at [`trace::RECORDS`].
 pub fn recorded<'a>(mut operation: impl FnMut() -> Step + 'a) -> Worker<'a> {
     Box::new(move |events| {
         trace::take(events);
@@ -161,8 +161,8 @@ impl fmt::Display for Report {
 /// Runs one worker on each CPU.
 ///
 /// # Panics
-/// The locks of the operations make no sense: one is given back by who does not hold it, is kept beyond an operation, or
-/// CPUs wait for each other.
+/// The locks of the operations make no sense: one is given back by who does not hold it, is kept beyond an operation,
+/// or CPUs wait for each other.
 #[must_use]
 pub fn run(workers: Vec<Worker<'_>>, settings: &Settings) -> Report {
     let mut machine = Machine::new(workers, settings);

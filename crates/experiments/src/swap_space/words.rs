@@ -1,7 +1,7 @@
 //! Memory of the allocators that are compared: words that start at a cache line, bytes in them, and a lock.
 //!
-//! All of it through the atomics of `uswap-sync`, so that made-up time sees each access. Only benchmarks use this: a thread
-//! that dies keeps its lock.
+//! All of it through the atomics of `uswap-sync`, so that made-up time sees each access. Only benchmarks use this: a
+//! thread that dies keeps its lock.
 
 use std::hint::spin_loop;
 
@@ -106,7 +106,8 @@ pub struct Tried<'a> {
 
 /// Takes the lock if nobody holds it.
 ///
-/// Made-up time knows only locks that are waited for. So who tries one while it holds another gives that other back before
+/// Made-up time knows only locks that are waited for. So who tries one while it holds another gives that other back
+/// before
 /// [`Tried::held`]: two that hold what the other tries would wait for each other there.
 pub fn try_lock(word: &AtomicU64) -> Option<Tried<'_>> {
     // Acquire pairs with the Release of the drop: what the last holder wrote is seen.

@@ -1,8 +1,8 @@
 //! What the program wants to be done at each signal, and what the kernel is told instead.
 //!
-//! The kernel gets ours for signals that are ours, for each handler with SA_ONSTACK, because the
-//! alternate stack is ours, and with SA_RESETHAND, so that what is kept changes with it. Every other action goes through with our signals taken out of its mask.
-//! What the program asks for is shown when it asks again.
+//! The kernel gets ours for signals that are ours, for each handler with SA_ONSTACK, because the alternate stack is
+//! ours, and with SA_RESETHAND, so that what is kept changes with it. Every other action goes through with our signals
+//! taken out of its mask. What the program asks for is shown when it asks again.
 
 use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 

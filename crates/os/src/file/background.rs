@@ -1,6 +1,7 @@
 //! Reads of swap files that go on while their thread does something else: a ring, and buffers of its own.
 //!
-//! Must hold: nobody gets a buffer while a read into it is under way. Called by the supervisor's storer, one thread. Where the system has no ring, each read is done before the call that adds it returns.
+//! Must hold: nobody gets a buffer while a read into it is under way. Called by the supervisor's storer, one thread.
+//! Where the system has no ring, each read is done before the call that adds it returns.
 
 use core::ops::Range;
 
@@ -59,7 +60,8 @@ impl<const BUFFERS: usize> BackgroundReads<BUFFERS> {
         buffer.memory.is_some()
     }
 
-    /// Adds a read from `offset` of a file into a place of a buffer that was cleared; it begins with [`BackgroundReads::submit`]. False: too many reads are under way.
+    /// Adds a read from `offset` of a file into a place of a buffer that was cleared; it begins with
+    /// [`BackgroundReads::submit`]. False: too many reads are under way.
     #[must_use]
     pub fn add(&mut self, number: usize, place: Range<usize>, file: &SwapFile, offset: u64) -> bool {
         let buffer = &mut self.buffers[number];
@@ -78,8 +80,10 @@ impl<const BUFFERS: usize> BackgroundReads<BUFFERS> {
             user_data: (number as u64) << 32 | bytes.len() as u64,
         };
         // SAFETY:
-        // 1. The place lies inside the buffer's memory, which is unmapped only when nothing is under way into it: `rest` looks, and the ring is dropped first and waits.
-        // 2. `under_way` counts the read until its completion has been popped. Until then nobody gets a reference to the memory: `clear` refuses, so nothing is added once `submit` was called, and `content` refuses.
+        // 1. The place lies inside the buffer's memory, which is unmapped only when nothing is under way into it:
+        //    `rest` looks, and the ring is dropped first and waits.
+        // 2. `under_way` counts the read until its completion has been popped. Until then nobody gets a reference to
+        //    the memory: `clear` refuses, so nothing is added once `submit` was called, and `content` refuses.
         let pushed = unsafe { ring.push(request) };
         buffer.under_way += u32::from(pushed);
         pushed

@@ -1,8 +1,9 @@
 //! The swap file: made without a name, read and written whole or not at all.
 //!
-//! What must hold: a read or write either does all its bytes or says what failed and where; buffers given to a batch are free again when
-//! it returns, error or not. The supervisor makes the file and writes it; agents open it again through the supervisor's /proc and read it.
-//! With O_DIRECT, offsets, lengths and buffers must be multiples of 4096 ([`crate::memory::AlignedBuf`]); [`SwapFile::is_direct`] tells.
+//! What must hold: a read or write either does all its bytes or says what failed and where; buffers given to a batch
+//! are free again when it returns, error or not. The supervisor makes the file and writes it; agents open it again
+//! through the supervisor's /proc and read it. With O_DIRECT, offsets, lengths and buffers must be multiples of 4096
+//! ([`crate::memory::AlignedBuf`]); [`SwapFile::is_direct`] tells.
 
 use core::ffi::CStr;
 
@@ -19,7 +20,8 @@ pub use background::{BackgroundReads, Reading};
 pub use errors::{IoCause, IoError, SwapFileError};
 pub use filesystem::FileSystem;
 
-/// Most slices in one call to [`SwapFile::write_batch`] or [`SwapFile::read_batch`] that are in flight at once: that of the ring.
+/// Most slices in one call to [`SwapFile::write_batch`] or [`SwapFile::read_batch`] that are in flight at once: that of
+/// the ring.
 pub const BATCH_IN_FLIGHT_MAX: u32 = crate::ring::DEPTH_MAX;
 
 /// Whether a swap file may lie in memory.
@@ -57,8 +59,8 @@ pub struct SwapFile {
 }
 
 impl SwapFile {
-    /// Makes a file without a name in `directory`, readable by its user only, that nobody can link. O_DIRECT where the file system takes it,
-    /// shown by a first page written and read back; that page is dropped again.
+    /// Makes a file without a name in `directory`, readable by its user only, that nobody can link. O_DIRECT where the
+    /// file system takes it, shown by a first page written and read back; that page is dropped again.
     pub fn create(
         directory: &CStr,
         allow_tmpfs: AllowTmpfs,
@@ -84,7 +86,8 @@ impl SwapFile {
         Ok(file)
     }
 
-    /// Opens the swap file of another process by [`crate::process::descriptor_path`]. `direct` as [`SwapFile::is_direct`] of the original.
+    /// Opens the swap file of another process by [`crate::process::descriptor_path`]. `direct` as
+    /// [`SwapFile::is_direct`] of the original.
     pub fn reopen(path: &CStr, caching: Caching) -> core::result::Result<SwapFile, SwapFileError> {
         Fd::open(path, Self::flags(caching), 0)
             .map(|fd| SwapFile::from_fd(fd, caching))
@@ -131,7 +134,8 @@ impl SwapFile {
         self.write_rest(bytes, offset, 0)
     }
 
-    /// Writes all slices, several at once where there is a ring. On an error some of the others may be written and some not; all buffers are free.
+    /// Writes all slices, several at once where there is a ring. On an error some of the others may be written and some
+    /// not; all buffers are free.
     pub fn write_batch(
         &self,
         ring: Option<&mut Ring>,
@@ -142,7 +146,8 @@ impl SwapFile {
             for (group, part) in slices.chunks(FINISHED_WORDS * 64).enumerate() {
                 let base = group * FINISHED_WORDS * 64;
                 // SAFETY:
-                // 1. Each request names a slice that stays borrowed until `run` returns, and `run` returns after its last completion.
+                // 1. Each request names a slice that stays borrowed until `run` returns, and `run` returns after its
+                //    last completion.
                 // 2. The kernel only reads the buffers of writes.
                 unsafe {
                     run(ring, &mut finished, part.len(), |index| Request {
@@ -168,7 +173,8 @@ impl SwapFile {
         Ok(())
     }
 
-    /// Fills all slices, several at once where there is a ring. On an error the content of the buffers is not defined; all are free.
+    /// Fills all slices, several at once where there is a ring. On an error the content of the buffers is not defined;
+    /// all are free.
     pub fn read_batch(
         &self,
         ring: Option<&mut Ring>,
@@ -180,7 +186,8 @@ impl SwapFile {
                 let base = group * FINISHED_WORDS * 64;
                 let count = part.len();
                 // SAFETY:
-                // 1. Each request names a slice that stays exclusively borrowed until `run` returns, and `run` returns after its last completion.
+                // 1. Each request names a slice that stays exclusively borrowed until `run` returns, and `run` returns
+                //    after its last completion.
                 unsafe {
                     run(ring, &mut finished, count, |index| Request {
                         operation: Operation::Read,
@@ -293,8 +300,9 @@ fn request_bytes(bytes: usize) -> u32 {
     bytes.min(1 << 30) as u32
 }
 
-/// Sends `count` requests through the ring, as many at once as it takes, and waits for every one that was sent. Sets the bits of those that did
-/// all their bytes. The caller does the others again by plain calls, which also find out what is wrong with them.
+/// Sends `count` requests through the ring, as many at once as it takes, and waits for every one that was sent. Sets
+/// the bits of those that did all their bytes. The caller does the others again by plain calls, which also find out
+/// what is wrong with them.
 ///
 /// # Safety
 /// As [`Ring::push`], until this returns.
@@ -320,7 +328,8 @@ unsafe fn run(
             return;
         }
         if ring.submit_and_wait(1).is_err() {
-            // Nothing more can be sent. What the kernel has not taken is free; what it has taken must still be waited for.
+            // Nothing more can be sent. What the kernel has not taken is free; what it has taken must still be waited
+            // for.
             broken = true;
             ring.forget_queued();
             crate::thread::yield_now();

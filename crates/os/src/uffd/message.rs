@@ -1,6 +1,7 @@
 //! What a userfaultfd has to say, decoded.
 //!
-//! Read by the handlers under the engine's gate. A message is 32 bytes: the kind in the first byte, up to three words from byte 8 on.
+//! Read by the handlers under the engine's gate. A message is 32 bytes: the kind in the first byte, up to three words
+//! from byte 8 on.
 
 use crate::fd::Fd;
 use crate::sys::abi;
@@ -65,7 +66,8 @@ impl UffdMsg {
     /// Room for a message.
     pub const EMPTY: UffdMsg = UffdMsg([0; 4]);
 
-    /// Decodes the message. Takes it, because a fork message carries a descriptor that must be owned once: decode each message once.
+    /// Decodes the message. Takes it, because a fork message carries a descriptor that must be owned once: decode each
+    /// message once.
     pub fn decode(self, features: super::Features) -> Message {
         let [head, first, second, third] = self.0;
         match head as u8 as u32 {

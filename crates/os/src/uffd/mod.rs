@@ -2,7 +2,8 @@
 //!
 //! What must hold for the callers:
 //! 1. MOVE works inside one address space, and its destination must be registered with the descriptor that moves.
-//! 2. While an event is unread, COPY, ZEROPAGE, MOVE and WRITEPROTECT answer [`Stop::Retry`] and change nothing: the engine's gate rests on it.
+//! 2. While an event is unread, COPY, ZEROPAGE, MOVE and WRITEPROTECT answer [`Stop::Retry`] and change nothing: the
+//!    engine's gate rests on it.
 //! 3. A thread that reads events must not cause one: no munmap, mremap or madvise of a range registered with events.
 //! 4. Closing the last descriptor makes every missing page read as zeros.
 //!
@@ -89,7 +90,8 @@ pub enum UffdError {
         /// Of `userfaultfd(2)` with full rights.
         system_call: Errno,
     },
-    /// The kernel knows userfaultfd, but refuses these features: EPERM for EVENT_FORK without CAP_SYS_PTRACE, EINVAL for unknown ones.
+    /// The kernel knows userfaultfd, but refuses these features: EPERM for EVENT_FORK without CAP_SYS_PTRACE, EINVAL
+    /// for unknown ones.
     Features {
         /// What was asked for.
         wanted: Features,
@@ -138,12 +140,14 @@ const USERFAULTFD_IOC_NEW: u32 = 0xAA00;
 impl Uffd {
     /// Opens a userfaultfd with exactly `wanted`, from the device or else by the system call.
     ///
-    /// If `EVENT_FORK` is refused for want of the capability, the answer is [`UffdError::Features`] with EPERM: ask again without.
+    /// If `EVENT_FORK` is refused for want of the capability, the answer is [`UffdError::Features`] with EPERM: ask
+    /// again without.
     pub fn open(wanted: Features) -> core::result::Result<Uffd, UffdError> {
         Uffd::of_new(open_device(), wanted)
     }
 
-    /// As [`Uffd::open`], from a `/dev/userfaultfd` that another process has opened: the rights are those of the descriptor.
+    /// As [`Uffd::open`], from a `/dev/userfaultfd` that another process has opened: the rights are those of the
+    /// descriptor.
     pub fn open_by(device: &Fd, wanted: Features) -> core::result::Result<Uffd, UffdError> {
         Uffd::of_new(new_of_device(device), wanted)
     }
@@ -160,7 +164,8 @@ impl Uffd {
         Ok(Uffd { fd, source, features: wanted })
     }
 
-    /// Opens one for faults of user mode, which come as SIGBUS to the thread that meets them: no privilege is needed. A system call that meets such a page answers EFAULT.
+    /// Opens one for faults of user mode, which come as SIGBUS to the thread that meets them: no privilege is needed. A
+    /// system call that meets such a page answers EFAULT.
     pub fn open_in_thread() -> core::result::Result<Uffd, UffdError> {
         let wanted = Features::SIGBUS.and(Features::WRITE_PROTECT);
         let fd = open_system_call(abi::UFFD_USER_MODE_ONLY)
@@ -211,10 +216,11 @@ impl Uffd {
         self.features
     }
 
-    /// Registers a range of whole pages. Dangerous: from now on whoever touches a missing page of it waits for the handler.
+    /// Registers a range of whole pages. Dangerous: from now on whoever touches a missing page of it waits for the
+    /// handler.
     ///
-    /// EBUSY: a part belongs to another userfaultfd. EINVAL: a part is not mapped, or of a kind that cannot be registered (nothing of the range
-    /// is registered then). ENOMEM: too many mappings; a part may be registered.
+    /// EBUSY: a part belongs to another userfaultfd. EINVAL: a part is not mapped, or of a kind that cannot be
+    /// registered (nothing of the range is registered then). ENOMEM: too many mappings; a part may be registered.
     pub fn register(&self, start: usize, bytes: usize, mode: Mode) -> Result<()> {
         let mode = match mode {
             Mode::Missing => abi::UFFDIO_REGISTER_MODE_MISSING,

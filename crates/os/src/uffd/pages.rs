@@ -1,7 +1,7 @@
 //! Pages in and out: COPY, ZEROPAGE, MOVE, POISON, WAKE, WRITEPROTECT.
 //!
-//! A call over several pages may stop in the middle. The kernel then says only "try again"; the functions here go on from there at once, so
-//! that [`Progress::stop`] is always the true reason of the page at `start + bytes_done`.
+//! A call over several pages may stop in the middle. The kernel then says only "try again"; the functions here go on
+//! from there at once, so that [`Progress::stop`] is always the true reason of the page at `start + bytes_done`.
 
 use linux_raw_sys::ioctl::{UFFDIO_COPY, UFFDIO_WAKE, UFFDIO_WRITEPROTECT, UFFDIO_ZEROPAGE};
 
@@ -18,9 +18,11 @@ const WRITEPROTECT_MODE_WP: u64 = 1;
 pub enum Stop {
     /// A page is there already (EEXIST): wake the waiter all the same.
     AlreadyMapped,
-    /// An event is unread, or the page is locked by the kernel for a moment (EAGAIN). Nothing changed: later, not under a lock that the event needs.
+    /// An event is unread, or the page is locked by the kernel for a moment (EAGAIN). Nothing changed: later, not under
+    /// a lock that the event needs.
     Retry,
-    /// The page is pinned or shared after a fork (EBUSY). [`crate::memory::populate_write`] cures the latter, of a part of a huge page after [`crate::memory::split_large`].
+    /// The page is pinned or shared after a fork (EBUSY). [`crate::memory::populate_write`] cures the latter, of a part
+    /// of a huge page after [`crate::memory::split_large`].
     Busy,
     /// Nothing to move there, or the range is not registered with this descriptor (ENOENT).
     NoSource,
@@ -81,7 +83,8 @@ pub enum Wake {
     Later,
 }
 
-/// Repeats `call(bytes_done)` while it makes progress. It answers the kernel's result and the field that says how far this call came.
+/// Repeats `call(bytes_done)` while it makes progress. It answers the kernel's result and the field that says how far
+/// this call came.
 fn go_on(bytes: usize, mut call: impl FnMut(usize) -> (Result<usize>, i64)) -> Progress {
     let mut bytes_done = 0;
     loop {
@@ -102,11 +105,13 @@ fn go_on(bytes: usize, mut call: impl FnMut(usize) -> (Result<usize>, i64)) -> P
 }
 
 impl Uffd {
-    /// Fills the missing pages at `target` with a copy of `bytes` bytes at `source`. Never touches a page that is there.
+    /// Fills the missing pages at `target` with a copy of `bytes` bytes at `source`. Never touches a page that is
+    /// there.
     ///
     /// # Safety
-    /// `source..source + bytes` must be readable, must not change during the call and must not be memory whose faults the calling thread
-    /// would have to serve. The pages at `target` must hold nothing that a live Rust reference relies on to be missing or zero.
+    /// `source..source + bytes` must be readable, must not change during the call and must not be memory whose faults
+    /// the calling thread would have to serve. The pages at `target` must hold nothing that a live Rust reference
+    /// relies on to be missing or zero.
     pub unsafe fn copy(&self, target: usize, source: *const u8, bytes: usize, wake: Wake) -> Progress {
         let mode = match wake {
             Wake::Now => 0,
@@ -128,12 +133,13 @@ impl Uffd {
         })
     }
 
-    /// [`Uffd::copy`] of pages out of an ordinary buffer; at least one. The kernel refuses a range that crosses from one mapping into another: then a shorter one
-    /// is filled.
+    /// [`Uffd::copy`] of pages out of an ordinary buffer; at least one. The kernel refuses a range that crosses from
+    /// one mapping into another: then a shorter one is filled.
     pub fn copy_pages(&self, target: usize, pages: &[[u8; crate::PAGE_BYTES]], wake: Wake) -> Progress {
         // SAFETY:
         // 1. `pages` is a live shared reference of the size that is read.
-        // 2. A page is put only where none is and where the kernel has it registered: memory that nobody could have read before.
+        // 2. A page is put only where none is and where the kernel has it registered: memory that nobody could have
+        //    read before.
         let progress = unsafe { self.copy(target, pages.as_ptr().cast(), size_of_val(pages), wake) };
         let refused = matches!(progress.stop, Some(Stop::NoSource | Stop::Refused));
         if refused && progress.bytes_done == 0 && pages.len() > 1 {
@@ -154,7 +160,8 @@ impl Uffd {
             };
             // SAFETY:
             // 1. The request takes this structure.
-            // 2. It reads `pages`, a live shared reference of the size, and maps new pages only where none is and where the kernel has it registered.
+            // 2. It reads `pages`, a live shared reference of the size, and maps new pages only where none is and where
+            //    the kernel has it registered.
             let answer = unsafe { sys::ioctl(self.fd.raw(), UFFDIO_COPY, &mut request) };
             (answer, request.copy)
         })
@@ -165,8 +172,9 @@ impl Uffd {
         self.copy_pages(target, core::slice::from_ref(page), wake)
     }
 
-    /// True when `target` is mapped and registered with this descriptor. Changes nothing: `unreadable` is a page without access of the calling process, so that the copy
-    /// which is asked for fails after the kernel has looked at the target, and before it maps anything.
+    /// True when `target` is mapped and registered with this descriptor. Changes nothing: `unreadable` is a page
+    /// without access of the calling process, so that the copy which is asked for fails after the kernel has looked at
+    /// the target, and before it maps anything.
     pub fn is_registered(&self, target: usize, unreadable: usize) -> bool {
         // SAFETY:
         // 1. Nothing can be read from the source, so nothing is mapped.
@@ -195,8 +203,8 @@ impl Uffd {
     /// Dangerous: what was at `source` is missing afterwards. Threads that wait at `target` are woken.
     ///
     /// # Safety
-    /// No live Rust reference points into `source`, unless a touch of it faults and the page is brought back unchanged; none
-    /// into `target` that relies on it to be missing or zero.
+    /// No live Rust reference points into `source`, unless a touch of it faults and the page is brought back unchanged;
+    /// none into `target` that relies on it to be missing or zero.
     pub unsafe fn move_pages(&self, target: usize, source: usize, bytes: usize, holes: Holes) -> Progress {
         let mode = match holes {
             Holes::Allow => MOVE_ALLOW_SRC_HOLES,
@@ -218,7 +226,8 @@ impl Uffd {
         })
     }
 
-    /// Makes the missing pages of a range raise SIGBUS (EFAULT in a system call): content that is lost must never read as zeros.
+    /// Makes the missing pages of a range raise SIGBUS (EFAULT in a system call): content that is lost must never read
+    /// as zeros.
     pub fn poison(&self, start: usize, bytes: usize) -> Progress {
         go_on(bytes, |done| {
             let mut request =
@@ -240,7 +249,8 @@ impl Uffd {
 
     /// Takes the write protection off a range registered with [`super::Mode::WriteProtect`].
     ///
-    /// On a range where none is, this changes nothing: it is the harmless call that answers [`Stop::Retry`] while an event is unread.
+    /// On a range where none is, this changes nothing: it is the harmless call that answers [`Stop::Retry`] while an
+    /// event is unread.
     pub fn write_unprotect(&self, start: usize, bytes: usize) -> Progress {
         self.write_protection(start, bytes, 0)
     }
@@ -261,8 +271,8 @@ impl Uffd {
         }
     }
 
-    /// Whether no event is unread, asked of the kernel by [`Uffd::write_unprotect`] of one page of `probe`, an address that is registered
-    /// in write-protect mode. `Err` when that page cannot be asked about.
+    /// Whether no event is unread, asked of the kernel by [`Uffd::write_unprotect`] of one page of `probe`, an address
+    /// that is registered in write-protect mode. `Err` when that page cannot be asked about.
     pub fn no_event_pending(&self, probe: usize) -> core::result::Result<bool, Stop> {
         match self.write_unprotect(probe, crate::PAGE_BYTES).stop {
             None => Ok(true),

@@ -70,7 +70,8 @@ pub fn get(address: usize) -> u8 {
 /// Forks; `child` runs in the child, whose exit code is its answer. The child may only use system calls.
 pub fn fork(child: impl FnOnce() -> u8) -> u32 {
     // SAFETY:
-    // 1. A raw clone with SIGCHLD and nothing else is fork. The child makes system calls only: locks of std that other threads held stay locked.
+    // 1. A raw clone with SIGCHLD and nothing else is fork. The child makes system calls only: locks of std that other
+    //    threads held stay locked.
     let answer = unsafe { sys::syscall6(abi::__NR_clone, 17, 0, 0, 0, 0, 0) }.unwrap();
     if answer == 0 {
         uswap_os::process::exit_process(child());

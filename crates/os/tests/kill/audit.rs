@@ -1,7 +1,8 @@
 //! Compares the tables with what the pages, the mailbox and the owners say, while everybody stands still.
 //!
-//! Must hold: a reference, a cell or a slot of the file that is named is there, and counted. What is counted and not named was leaked by somebody who was killed, at most
-//! so much as one process may have in hand (`worker`). Leaked references and slots are given back here, so that the next look counts only what is new.
+//! Must hold: a reference, a cell or a slot of the file that is named is there, and counted. What is counted and not
+//! named was leaked by somebody who was killed, at most so much as one process may have in hand (`worker`). Leaked
+//! references and slots are given back here, so that the next look counts only what is new.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
@@ -116,7 +117,8 @@ fn give_back(stage: &Stage, leaked: &[SwapId]) {
     }
 }
 
-/// All that is free can be had, and not more: no cluster is lost to the lists. Returns how much is free in the space that has least.
+/// All that is free can be had, and not more: no cluster is lost to the lists. Returns how much is free in the space
+/// that has least.
 pub fn check_room(stage: &Stage, contended: Contended) -> u64 {
     let table = stage.segment.swap_table();
     let free_entries = u64::from(GEOMETRY.entries) - 1 - table.used_count();

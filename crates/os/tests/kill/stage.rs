@@ -1,10 +1,12 @@
-//! What the processes of the kill test share: one memfd with a segment, a space of slots for runs of all orders, and a few words to agree on.
+//! What the processes of the kill test share: one memfd with a segment, a space of slots for runs of all orders, and a
+//! few words to agree on.
 //!
 //! ```text
 //! segment | state of the runs | owner of each slot of them | reserver of each entry | mailbox | pause | who stands still
 //! ```
-//! Must hold: who owns a slot or has reserved an entry is changed by compare-exchange with the number of the process alone, so that a second owner is
-//! noticed in the moment in which it comes. A word of the mailbox holds one reference to the entry that it names.
+//! Must hold: who owns a slot or has reserved an entry is changed by compare-exchange with the number of the process
+//! alone, so that a second owner is noticed in the moment in which it comes. A word of the mailbox holds one reference
+//! to the entry that it names.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -21,7 +23,8 @@ use uswap_os::memory::{self, Access};
 use uswap_os::{Fd, PAGE_BYTES, clock};
 use uswap_units::{MmId, SwapId, ZspageId};
 
-/// Few entries, slots and pages of tables: what four processes want is often not there. The pool has room for what the dead leak.
+/// Few entries, slots and pages of tables: what four processes want is often not there. The pool has room for what the
+/// dead leak.
 pub const GEOMETRY: Geometry = Geometry { mms: 8, tables: 64, entries: 1024, zspages: 256, slots: 1024 };
 /// Slots of the swap files.
 pub const FILES: [u64; 2] = [300, 512];
@@ -115,7 +118,8 @@ impl Stage {
         }
     }
 
-    /// Stands still as long as that is asked for. `who` is a record, or behind the last one the thread that writes back.
+    /// Stands still as long as that is asked for. `who` is a record, or behind the last one the thread that writes
+    /// back.
     pub fn stand_still(&self, who: usize, mut meanwhile: impl FnMut()) {
         let asked = self.pause.load(Ordering::Acquire);
         if asked == 0 {

@@ -1,7 +1,8 @@
 //! One of the four processes: takes, shares, reads and frees at random, until it is killed.
 //!
-//! Must hold: at no time does it have more than one reference, one cell and the slots of one blob that no shared word names. So much a process may leak
-//! when it is killed, and no more. All else is found by who cleans up: its pages by its page table, its runs by their owner.
+//! Must hold: at no time does it have more than one reference, one cell and the slots of one blob that no shared word
+//! names. So much a process may leak when it is killed, and no more. All else is found by who cleans up: its pages by
+//! its page table, its runs by their owner.
 
 use std::os::unix::process::parent_id;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -190,7 +191,8 @@ impl Worker<'_> {
         }
     }
 
-    /// As when memory is unmapped: the names are taken out of the page words one after the other, and what they named is put together.
+    /// As when memory is unmapped: the names are taken out of the page words one after the other, and what they named
+    /// is put together.
     fn put_some(&mut self) {
         let first = self.prng.below(BLOCK_PAGES - PUT_PAGES) as usize;
         let pages = &self.pages[first..first + PUT_PAGES as usize];

@@ -1,6 +1,7 @@
 //! A symbol for each word: see [`describe`].
 //!
-//! In batches of 64 words: looked up one by one where each was seen before, then chosen for all at once, with a byte of a register for each word.
+//! In batches of 64 words: looked up one by one where each was seen before, then chosen for all at once, with a byte of
+//! a register for each word.
 
 use core::arch::x86_64::*;
 

@@ -1,10 +1,11 @@
 //! touch: how long one access to memory takes, for comparisons of ways to swap.
 //!
-//! `touch --bytes 1G --content text|pointers|sparse|random|same|mixed --access read|write|sequential --seconds 20 --seed 1`
-//! fills memory, accesses it for a time (or `--count` accesses), and prints one line of JSON: accesses, nanoseconds by
-//! percentile, and a checksum of all content at the end, which depends on nothing but the arguments when `--count` is used.
-//! `--huge yes` asks the kernel for huge pages in that memory.
-//! `--rate N` makes at most so many accesses a second, with pauses of 10 ms. `--spin N` and `--idle N` have more threads, that compute, or sleep. `--hold SECONDS` waits before the end, so that others can look at the process.
+//! `touch --bytes 1G --content text|pointers|sparse|random|same|mixed --access read|write|sequential --seconds 20
+//! --seed 1` fills memory, accesses it for a time (or `--count` accesses), and prints one line of JSON: accesses,
+//! nanoseconds by percentile, and a checksum of all content at the end, which depends on nothing but the arguments when
+//! `--count` is used. `--huge yes` asks the kernel for huge pages in that memory. `--rate N` makes at most so many
+//! accesses a second, with pauses of 10 ms. `--spin N` and `--idle N` have more threads, that compute, or sleep.
+//! `--hold SECONDS` waits before the end, so that others can look at the process.
 
 use std::time::{Duration, Instant};
 use uswap_test_programs::PAGE_BYTES;

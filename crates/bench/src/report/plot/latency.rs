@@ -1,4 +1,5 @@
-//! How slow the slow accesses are: for each time, which share of the accesses took longer; one line for each rival, both scales logarithmic.
+//! How slow the slow accesses are: for each time, which share of the accesses took longer; one line for each rival,
+//! both scales logarithmic.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,5 @@
-//! True RAM over time: resident and compressed pages on top of each other, the budget as a line; one small picture for each rival, all with the same height of a byte.
+//! True RAM over time: resident and compressed pages on top of each other, the budget as a line; one small picture for
+//! each rival, all with the same height of a byte.
 //!
 //! Of each rival the run with the highest peak is shown, however it ended.
 

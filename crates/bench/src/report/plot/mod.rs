@@ -1,7 +1,8 @@
 //! Pictures as inline SVG, drawn by us: no script, no external file.
 //!
-//! What must hold: every coordinate is a finite number inside the picture; text keeps its own room, reckoned from its length; colour is never the only difference.
-//! Colours and fonts are classes of the page's style sheet (`page.css`), so that light and dark work.
+//! What must hold: every coordinate is a finite number inside the picture; text keeps its own room, reckoned from its
+//! length; colour is never the only difference. Colours and fonts are classes of the page's style sheet (`page.css`),
+//! so that light and dark work.
 
 pub mod axis;
 pub mod latency;
@@ -121,7 +122,8 @@ impl Svg {
     }
 }
 
-/// Classes of a rival's line, the same in all pictures of a page: uswap is the thick one, `+bg` is the colour of its brother, dashed.
+/// Classes of a rival's line, the same in all pictures of a page: uswap is the thick one, `+bg` is the colour of its
+/// brother, dashed.
 pub fn line_class(results: &Results, rival: &str) -> String {
     if is_ours(rival) {
         let dashed = if rival == "uswap" { "" } else { " dashed" };
@@ -152,8 +154,8 @@ pub enum Sample {
     Area(String),
 }
 
-/// Draws samples with their names in rows that begin at `left`, the first on base line `top`. Returns the height of all rows; with no picture to draw in it only
-/// reckons.
+/// Draws samples with their names in rows that begin at `left`, the first on base line `top`. Returns the height of all
+/// rows; with no picture to draw in it only reckons.
 pub fn legend(mut svg: Option<&mut Svg>, left: f64, top: f64, items: &[(Sample, String)]) -> f64 {
     const ROW: f64 = 19.0;
     let (mut x, mut rows) = (left, 1.0);

@@ -1,4 +1,5 @@
-//! uswap against the bar on every workload: a mark at the ratio, a line for its interval, on a logarithmic scale around 1.
+//! uswap against the bar on every workload: a mark at the ratio, a line for its interval, on a logarithmic scale around
+//! 1.
 //!
 //! Triangles that point up win, triangles that point down lose, circles tie; the word stands beside them.
 
@@ -59,7 +60,8 @@ pub fn picture(duels: &[Duel<'_>]) -> Option<String> {
     Some(svg.finish())
 }
 
-/// From the smallest to the largest ratio, some way around 1 at least. Intervals may reach three times beyond; what is further ends in an arrow.
+/// From the smallest to the largest ratio, some way around 1 at least. Intervals may reach three times beyond; what is
+/// further ends in an arrow.
 fn axis(duels: &[Duel<'_>], pixels: Span) -> Axis {
     let ratios: Vec<Ratio> = duels.iter().filter_map(|duel| duel.advantage.ratio).collect();
     let smallest = ratios.iter().map(|ratio| ratio.ratio).fold(1.0, f64::min);

@@ -142,8 +142,8 @@ impl Group {
     /// happens without a limit.
     ///
     /// Version 2 has a file for that. Version 1 has not: there the limit is lowered and put back. The kernel reclaims
-    /// first and lowers then, so the lower limit holds only until it is put back: 10 us on 6.18, 0.1 ms (at worst 30 ms)
-    /// with 20 others waiting for 2 processors. A soft limit does nothing as long as the machine has free memory:
+    /// first and lowers then, so the lower limit holds only until it is put back: 10 us on 6.18, 0.1 ms (at worst 30
+    /// ms) with 20 others waiting for 2 processors. A soft limit does nothing as long as the machine has free memory:
     /// measured too, the program ran into its limit as often as without.
     ///
     /// Against a program that refills what is reclaimed it may take seconds.

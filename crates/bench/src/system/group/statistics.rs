@@ -13,7 +13,8 @@ pub struct GroupMemory {
     pub shmem_bytes: u64,
     /// Pages that are also in a swap device, mapped or not: on their way out or in, or unchanged since they came in.
     pub swap_cached_bytes: u64,
-    /// Pages on the lists of what may be swapped, and of what is locked: anonymous, shared memory, swap cache, each once.
+    /// Pages on the lists of what may be swapped, and of what is locked: anonymous, shared memory, swap cache, each
+    /// once.
     pub swappable_list_bytes: u64,
     /// Pages of files, mapped or not; no shared memory, no swap cache.
     pub file_list_bytes: u64,
@@ -22,9 +23,9 @@ pub struct GroupMemory {
 impl GroupMemory {
     /// Anonymous memory, shared memory and swap cache, each page once.
     ///
-    /// The plain sum would count a page twice that is mapped and has its copy on the device still: with random reads from
-    /// a swap file at a limit of 64 MiB those came to 62 MiB (Linux 6.18). The lists count each once, but miss the few
-    /// pages that wait to be put on a list; the other sum has those.
+    /// The plain sum would count a page twice that is mapped and has its copy on the device still: with random reads
+    /// from a swap file at a limit of 64 MiB those came to 62 MiB (Linux 6.18). The lists count each once, but miss the
+    /// few pages that wait to be put on a list; the other sum has those.
     pub fn swappable_bytes(&self) -> u64 {
         self.swappable_list_bytes.max(self.anonymous_bytes + self.shmem_bytes)
     }

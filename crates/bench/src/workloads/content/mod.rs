@@ -1,11 +1,13 @@
 //! What the workloads of our own put into memory: pages that look like those of real programs, made from a seed.
 //!
-//! What must hold: the words of a page follow from the seed, the page's number and (for machine code) the executable file, and from nothing else; two
-//! pages differ, except that about one in thirty holds only zeros; the quick codecs compress the mix as they do real programs (2.2 to 5.4 : 1, LZ4 2.2);
-//! making a page costs little more than writing it.
+//! What must hold: the words of a page follow from the seed, the page's number and (for machine code) the executable
+//! file, and from nothing else; two pages differ, except that about one in thirty holds only zeros; the quick codecs
+//! compress the mix as they do real programs (2.2 to 5.4 : 1, LZ4 2.2); making a page costs little more than writing
+//! it.
 //!
-//! A bank of template pages is made once. A page is one of them, its words rotated by a number of its own and a few of them changed: both keep
-//! what a compressor finds in it. Machine code is that of the running executable, so checksums are compared within one build only.
+//! A bank of template pages is made once. A page is one of them, its words rotated by a number of its own and a few of
+//! them changed: both keep what a compressor finds in it. Machine code is that of the running executable, so checksums
+//! are compared within one build only.
 
 mod templates;
 
@@ -62,8 +64,10 @@ pub struct Content {
 impl Content {
     /// Makes the bank of templates; reads machine code from `/proc/self/exe`.
     pub fn new(seed: u64) -> anyhow::Result<Content> {
-        let code = templates::Code::of_executable()
-            .context("no machine code for the pages of the workload: /proc/self/exe cannot be read as an ELF file; is /proc mounted?")?;
+        let code = templates::Code::of_executable().context(
+            "no machine code for the pages of the workload: /proc/self/exe cannot be read as an ELF file; is \
+                /proc mounted?",
+        )?;
         let mut bank = Vec::with_capacity(TEMPLATES * (MIX.len() - 1));
         for (kind, _) in &MIX[1..] {
             for number in 0..TEMPLATES as u64 {
@@ -117,7 +121,8 @@ impl Page<'_> {
             (0..PAGE_WORDS).for_each(|index| visit(index, 0));
             return;
         };
-        // Bits that may change and leave a word of its kind: lower bits of letters, the place of an object, a few digits of a number.
+        // Bits that may change and leave a word of its kind: lower bits of letters, the place of an object, a few
+        // digits of a number.
         let mask = match self.kind {
             Kind::Zero => 0,
             Kind::Text | Kind::Json => 0x0303_0303_0303_0303,
@@ -159,7 +164,8 @@ pub fn hash(value: u64) -> u64 {
     Prng::new(value).next_u64()
 }
 
-/// Adds up words so that a changed or moved word changes the sum. Four lanes, so that the processor need not wait for each addition.
+/// Adds up words so that a changed or moved word changes the sum. Four lanes, so that the processor need not wait for
+/// each addition.
 #[derive(Clone, Copy, Default)]
 pub struct Sum([u64; 4]);
 

@@ -1,7 +1,7 @@
 //! Template pages of each kind.
 //!
-//! What must hold: a page follows from the state of the generator that is handed in, and from the executable for machine code. Numbers are like those in
-//! real data: few digits, near their neighbours, common values common.
+//! What must hold: a page follows from the state of the generator that is handed in, and from the executable for
+//! machine code. Numbers are like those in real data: few digits, near their neighbours, common values common.
 
 use std::fmt::Write as _;
 use std::fs::File;
@@ -32,12 +32,18 @@ fn cut(text: String) -> PageBytes {
 }
 
 /// Common words, commonest first.
-const WORDS: &str = "the of and to in a is that it was for as with on be by he this are at from his not have had or an but which they one you were her all \
-    there been their we him has who when more no if out so said what up its about into than them can only other new some could time these two may then do \
-    first any my now such like our over man me even most made after also did many before must through back years where much your way well down should because \
-    each just those people how too little state good very make world still own see men work long get here between both life being under never day same another \
-    know while last might us great old year off come since against go came right used take three memory program page process system machine number result \
-    answer question measure kernel table record customer order invoice market station river valley window garden winter evening morning letter journey";
+const WORDS: &str = "the of and to in a is that it was for as with on be by he this are at from his not have had or an \
+    but which they one you were her all \
+    there been their we him has who when more no if out so said what up its about into than them can only other new \
+    some could time these two may then do \
+    first any my now such like our over man me even most made after also did many before must through back years where \
+    much your way well down should because \
+    each just those people how too little state good very make world still own see men work long get here between both \
+    life being under never day same another \
+    know while last might us great old year off come since against go came right used take three memory program page \
+    process system machine number result \
+    answer question measure kernel table record customer order invoice market station river valley window garden \
+    winter evening morning letter journey";
 
 /// Letters that rarer words are made of.
 const SYLLABLES: [&str; 32] = [
@@ -121,8 +127,8 @@ fn json(random: &mut Prng) -> String {
     text
 }
 
-/// Objects as an interpreter or a C++ program has them: a pointer to the type, a count and flags, pointers to shared objects and to ones nearby, small
-/// numbers, now and then a short string or a hash; and room that is not used yet.
+/// Objects as an interpreter or a C++ program has them: a pointer to the type, a count and flags, pointers to shared
+/// objects and to ones nearby, small numbers, now and then a short string or a hash; and room that is not used yet.
 fn heap(random: &mut Prng) -> PageBytes {
     let types: [u64; 6] = std::array::from_fn(|_| 0x0000_5581_3C00_0000 + random.below(1 << 16) * 32);
     let heap = 0x0000_7F20_0000_0000 + (random.below(1 << 10) << 24);
@@ -151,7 +157,8 @@ fn heap(random: &mut Prng) -> PageBytes {
     bytes_of(&words)
 }
 
-/// Rows of a table by columns: times that go up, prices with two digits behind the point, measurements with three that move slowly, and counts.
+/// Rows of a table by columns: times that go up, prices with two digits behind the point, measurements with three that
+/// move slowly, and counts.
 fn floats(random: &mut Prng) -> PageBytes {
     let column = random.below(4);
     let mut time = 1.7e9 + random.below(10_000_000) as f64;

@@ -4,7 +4,8 @@ use super::*;
 use std::collections::HashSet;
 use uswap_codec::{COMPRESSED_BYTES_MAX, Compressed, Effort, Scratch, compress, same_filled};
 
-/// Bytes that a pool needs for the page: none for one that is the same all over, all of it for one that does not compress.
+/// Bytes that a pool needs for the page: none for one that is the same all over, all of it for one that does not
+/// compress.
 fn compressed_bytes(words: &PageWords) -> usize {
     let mut page = [0; PAGE_BYTES];
     for (place, word) in page.chunks_exact_mut(8).zip(words) {

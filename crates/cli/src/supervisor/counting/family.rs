@@ -9,8 +9,9 @@
 //! - what a member gives away was its own and shared as the rest of it is;
 //! - of a member that ends, only what was its own is gone.
 //!
-//! What must hold: a family of one is exactly its resident anonymous memory; any family is at least its largest
-//! member and what the others have for themselves, and at most the sum of all. Pure: what is asked of the kernel is asked by [`super`].
+//! What must hold: a family of one is exactly its resident anonymous memory; any family is at least its largest member
+//! and what the others have for themselves, and at most the sum of all. Pure: what is asked of the kernel is asked by
+//! [`super`].
 
 use std::collections::BTreeMap;
 
@@ -174,8 +175,8 @@ impl Family {
         }
         let largest = || self.members.values().map(|member| member.most).max().unwrap_or(0);
         let inherited = self.members.get(&parent).map_or_else(largest, |parent| parent.now.anonymous);
-        // More than its parent has (if that is gone, more than any relative ever had) is its own: huge pages come by one
-        // fault each. The rest it was forked with, and its faults since then may have been copies.
+        // More than its parent has (if that is gone, more than any relative ever had) is its own: huge pages come by
+        // one fault each. The rest it was forked with, and its faults since then may have been copies.
         let came = now.anonymous.saturating_sub(inherited);
         let basis = Basis::told(Now { anonymous: now.anonymous - came, faults: 0 }, 0, 0);
         self.members.insert(pid, Member { now, most: now.anonymous, basis });

@@ -2,8 +2,8 @@
 //! once ([`shared_memory`]).
 //!
 //! Each look reads one cheap line of each process. Dearer things are paid from an [`Allowance`] each: walks over page
-//! tables take at most 4 % of a processor, reads of faults, of maps, and of the sizes of shared files 1 % each. One look
-//! walks for [`WALK_NS`] and one process at most.
+//! tables take at most 4 % of a processor, reads of faults, of maps, and of the sizes of shared files 1 % each. One
+//! look walks for [`WALK_NS`] and one process at most.
 //!
 //! Called by [`super::tree`] in the thread of the monitor.
 

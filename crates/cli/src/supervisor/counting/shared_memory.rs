@@ -20,8 +20,9 @@ use uswap_units::PAGE_BYTES;
 use super::allowance::Allowance;
 use super::texts::{self, Device, FileId, SharedMapping};
 
-/// Mappings are looked for when so many pages of address space came or went, or any, and so many pages of files or shared
-/// memory. While all mappings are those that are known, what is touched in them is told by the sizes of the files.
+/// Mappings are looked for when so many pages of address space came or went, or any, and so many pages of files or
+/// shared memory. While all mappings are those that are known, what is touched in them is told by the sizes of the
+/// files.
 const SHARED_STEP_PAGES: u64 = 64;
 const TOTAL_STEP_PAGES: u64 = 1024;
 /// Not sooner after the last look.

@@ -1,7 +1,9 @@
-//! What kcompactd does: fills tickets, makes a run of the order that kswapd was asked for, and keeps free memory in whole blocks if it is told to.
+//! What kcompactd does: fills tickets, makes a run of the order that kswapd was asked for, and keeps free memory in
+//! whole blocks if it is told to.
 //!
-//! A state machine; the caller moves: `next -> Move -> the caller moves and tells `finish` -> next -> ... -> NeedsReclaim or Idle`. It sleeps after either, until it is
-//! woken: by kswapd when that has reached its marks, by a request when there is room but in pieces.
+//! A state machine; the caller moves: `next -> Move -> the caller moves and tells `finish` -> next -> ... ->
+//! NeedsReclaim or Idle`. It sleeps after either, until it is woken: by kswapd when that has reached its marks, by a
+//! request when there is room but in pieces.
 
 use super::rules::{Suitability, gap, proactive_scores, score, suitability};
 use super::run::{Counts, Next as Step, Outcome, Run};

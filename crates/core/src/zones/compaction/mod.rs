@@ -1,13 +1,16 @@
 //! Empties blocks by moving what is in them into holes of others, so that large runs become free.
 //!
-//! Linux has two scanners that walk through the zone, one for what to move and one for room, until they meet. Here the lists of blocks say which block takes the fewest moves ([`run`]), and
-//! the lists of the smallest free runs where the holes are; nothing is looked through twice. A block that is being emptied is closed: its free frames are taken
-//! off the lists, so that nobody fills it meanwhile, and all of it becomes free at once, for who has a [ticket](super::tickets).
+//! Linux has two scanners that walk through the zone, one for what to move and one for room, until they meet. Here the
+//! lists of blocks say which block takes the fewest moves ([`run`]), and the lists of the smallest free runs where the
+//! holes are; nothing is looked through twice. A block that is being emptied is closed: its free frames are taken off
+//! the lists, so that nobody fills it meanwhile, and all of it becomes free at once, for who has a
+//! [ticket](super::tickets).
 //!
-//! [`rules`] decides from numbers whether it is worth while, and when not to try again; [`daemon`] is what kcompactd does.
-//! Nothing is moved here: [`run::Run`] says what should be moved where, and the caller says whether it was.
+//! [`rules`] decides from numbers whether it is worth while, and when not to try again; [`daemon`] is what kcompactd
+//! does. Nothing is moved here: [`run::Run`] says what should be moved where, and the caller says whether it was.
 //!
-//! Must hold: a page that is being moved has both its frames until the caller has said how that went; after a run, however it ended, nothing is isolated and no block is closed.
+//! Must hold: a page that is being moved has both its frames until the caller has said how that went; after a run,
+//! however it ended, nothing is isolated and no block is closed.
 
 pub mod daemon;
 pub mod rules;
@@ -83,7 +86,8 @@ impl Zone<'_> {
         self.set(DEFERRAL, deferral.word());
     }
 
-    /// From here on nobody else gets frames of the block: what is free in it leaves the lists. Returns how many words were looked at.
+    /// From here on nobody else gets frames of the block: what is free in it leaves the lists. Returns how many words
+    /// were looked at.
     fn close(&self, block: u32) -> u64 {
         self.change_block(block, |block| block.is_source = true);
         let start = block * BLOCK_FRAMES;
@@ -118,8 +122,8 @@ impl Zone<'_> {
         self.block(block).free == BLOCK_FRAMES
     }
 
-    /// A hole for a folio of this order that leaves a block with so many used frames: in a much fuller one or one that cannot be emptied, if there is such a hole; else in one that is not
-    /// emptier. Counts what it looks at.
+    /// A hole for a folio of this order that leaves a block with so many used frames: in a much fuller one or one that
+    /// cannot be emptied, if there is such a hole; else in one that is not emptier. Counts what it looks at.
     fn take_hole(&self, order: u32, used: u32, looked_at: &mut u64) -> Option<u32> {
         let halfway = used.midpoint(BLOCK_FRAMES);
         let in_fuller = |block: Block| block.used() >= halfway || block.pinned > 0 || block.is_skipped;

@@ -19,7 +19,8 @@ pub enum Suitability {
     NoSource,
 }
 
-/// Frames that moving takes on top of what is kept free: twice the run, since holes are taken before frames become free.
+/// Frames that moving takes on top of what is kept free: twice the run, since holes are taken before frames become
+/// free.
 pub const fn gap(order: u32) -> u64 {
     2 << order
 }
@@ -67,7 +68,8 @@ pub fn score(zone: &Zone<'_>) -> u64 {
     ((free - whole) * 100).checked_div(free).unwrap_or(0)
 }
 
-/// How eagerly free memory is kept in whole blocks when nobody asks: `low` is the score at which it ends, `high` that at which it begins. 0: never.
+/// How eagerly free memory is kept in whole blocks when nobody asks: `low` is the score at which it ends, `high` that
+/// at which it begins. 0: never.
 pub const fn proactive_scores(proactiveness: u64) -> (u64, u64) {
     let low = if proactiveness > 95 { 5 } else { 100 - proactiveness };
     (low, if low > 90 { 100 } else { low + 10 })

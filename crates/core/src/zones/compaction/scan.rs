@@ -1,4 +1,5 @@
-//! What somebody needs who looks for pages and holes himself, frame by frame, instead of by [`run`](super::run): the scanners of Linux, with which ours is compared.
+//! What somebody needs who looks for pages and holes himself, frame by frame, instead of by [`run`](super::run): the
+//! scanners of Linux, with which ours is compared.
 
 use super::{Move, Moved};
 use crate::zones::Zone;

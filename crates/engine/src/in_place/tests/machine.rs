@@ -1,4 +1,5 @@
-//! Memory of one process, made up: what is mapped, present and protected, who is inside the gate, and which hazards are published.
+//! Memory of one process, made up: what is mapped, present and protected, who is inside the gate, and which hazards are
+//! published.
 
 use crate::in_place::space::AddressSpace;
 use crate::in_place::world::{FillAs, Gate, Hazards, Memory};

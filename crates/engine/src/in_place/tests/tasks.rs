@@ -1,4 +1,5 @@
-//! What goes on at the same time: each task does some operations and ends; evictors and shrinkers end with the last of them.
+//! What goes on at the same time: each task does some operations and ends; evictors and shrinkers end with the last of
+//! them.
 
 use super::machine::{MAPPED, Machine, PAGES};
 use crate::in_place::evict::Evictor;

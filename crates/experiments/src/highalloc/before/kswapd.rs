@@ -1,7 +1,9 @@
-//! kswapd of Linux 4.4, which compacts when it has reclaimed; and the same as the change left it, which leaves that to kcompactd.
+//! kswapd of Linux 4.4, which compacts when it has reclaimed; and the same as the change left it, which leaves that to
+//! kcompactd.
 //!
-//! Without the change (6.6 of the notes on Linux): a zone counts as reclaimed when compaction could work there, compaction waits for more to have been reclaimed than was attempted, and the order
-//! of the request is gone when kswapd sleeps. The column `kcompactd` has all of that, and wakes kcompactd with the order that is left: 0.
+//! Without the change (6.6 of the notes on Linux): a zone counts as reclaimed when compaction could work there,
+//! compaction waits for more to have been reclaimed than was attempted, and the order of the request is gone when
+//! kswapd sleeps. The column `kcompactd` has all of that, and wakes kcompactd with the order that is left: 0.
 
 use uswap_core::zones::compaction::rules::gap;
 use uswap_core::zones::marks::{Mark, Reach};
@@ -56,7 +58,8 @@ impl Kswapd {
         self.column == Column::WithOrder
     }
 
-    /// Whether a zone has enough. With the change: single pages, and room for the run on top, but for the choice of zones.
+    /// Whether a zone has enough. With the change: single pages, and room for the run on top, but for the choice of
+    /// zones.
     fn is_zone_balanced(&self, zone: &Zone<'_>, asked: Asked, more: u64, is_for_run: bool) -> bool {
         let Asked { order, class } = asked;
         let level = Level { order, class, mark: Mark::High, reach: Reach::Mark, more };

@@ -1,5 +1,6 @@
-//! What Linux did about large requests in 4.4 and in the change that brought kcompactd, built from descriptions, for this comparison: [`kswapd`] that compacts itself, [`scanners`] that walk through
-//! zones, kcompactd ([`Before::kcompactd_turn`]), and requests that compact for themselves.
+//! What Linux did about large requests in 4.4 and in the change that brought kcompactd, built from descriptions, for
+//! this comparison: [`kswapd`] that compacts itself, [`scanners`] that walk through zones, kcompactd
+//! ([`Before::kcompactd_turn`]), and requests that compact for themselves.
 
 pub mod kswapd;
 pub mod scanners;

@@ -1,6 +1,8 @@
-//! Compaction of Linux 4.4: one scanner walks up from the start of the zone and takes pages, one walks down from the end and takes holes, until they meet.
+//! Compaction of Linux 4.4: one scanner walks up from the start of the zone and takes pages, one walks down from the
+//! end and takes holes, until they meet.
 //!
-//! A step takes up to 32 pages of one block. Blocks from which nothing came are marked and passed over, until the marks are cleared; positions are kept between runs.
+//! A step takes up to 32 pages of one block. Blocks from which nothing came are marked and passed over, until the marks
+//! are cleared; positions are kept between runs.
 
 use uswap_core::zones::compaction::scan::Seen;
 use uswap_core::zones::compaction::{Move, Moved};

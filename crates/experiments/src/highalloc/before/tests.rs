@@ -16,7 +16,8 @@ use uswap_units::{FrameId, Prng};
 const BLOCKS: u32 = 32;
 const ASKED: Asked = Asked { order: ORDER_MAX, class: 0 };
 
-/// A zone full of pages of files, which lie in it in random order. `keeps` says which stay, and `min` is the lowest mark.
+/// A zone full of pages of files, which lie in it in random order. `keeps` says which stay, and `min` is the lowest
+/// mark.
 fn with_memory(min: u64, keeps: impl Fn(u32) -> bool, test: impl FnOnce(&mut Memory<'_>)) {
     let shape = Shape { first: FrameId(0), blocks: BLOCKS, cpus: 1 };
     let words: Vec<AtomicU64> = (0..shape.words()).map(|_| AtomicU64::new(0)).collect();
@@ -63,7 +64,8 @@ fn scanners_make_a_block_out_of_holes() {
             let zone = memory.zone(0);
             assert_eq!(suitable(&zone, ORDER_MAX, 0), Suitable::Yes);
             let mut positions = Positions::new(BLOCKS);
-            // A page in a hundred is busy when it is to be moved. What is left of a block is a page or two, which the next run takes.
+            // A page in a hundred is busy when it is to be moved. What is left of a block is a page or two, which the
+            // next run takes.
             let mut runs = (0..3).map(|_| run_to_the_end(memory, &mut positions, Mode::Light, false));
             assert!(runs.any(|end| end == End::Partial));
             assert!(zone.is_above(Level::of(Mark::Low, ORDER_MAX, 0)));

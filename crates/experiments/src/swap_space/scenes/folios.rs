@@ -1,8 +1,8 @@
 //! Runs of 16 slots on a device that is nearly full: what an allocation takes, and how often none is found.
 //!
-//! As memory of a parallel build with 64 KiB folios does it: most memory leaves in runs of 16 and comes back as a whole when a
-//! process ends; some is read back page by page, some pages leave alone, and one slot in ten stays for ever, wherever it was
-//! when the device was full for the first time.
+//! As memory of a parallel build with 64 KiB folios does it: most memory leaves in runs of 16 and comes back as a whole
+//! when a process ends; some is read back page by page, some pages leave alone, and one slot in ten stays for ever,
+//! wherever it was when the device was full for the first time.
 
 use uswap_sync::trace;
 use uswap_units::Prng;

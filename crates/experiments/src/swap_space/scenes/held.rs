@@ -1,8 +1,9 @@
 //! How long a lock of a tree must be held until the comparison comes out as it was published.
 //!
-//! Made-up time knows cache lines and not instructions, and ours of the trees hold a lock for some lines. The kernel does more under it: it walks and makes
-//! nodes, counts pages of the group and the zone, and has interrupts off. Here the trees do so many nanoseconds of that more under each lock. What it is for: to
-//! see whether one such figure explains all that was published, and which.
+//! Made-up time knows cache lines and not instructions, and ours of the trees hold a lock for some lines. The kernel
+//! does more under it: it walks and makes nodes, counts pages of the group and the zone, and has interrupts off. Here
+//! the trees do so many nanoseconds of that more under each lock. What it is for: to see whether one such figure
+//! explains all that was published, and which.
 
 use uswap_sync::trace;
 

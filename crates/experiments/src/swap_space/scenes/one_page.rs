@@ -1,4 +1,5 @@
-//! What one page takes with one thread of this machine: to be stored and to be freed, alone and in runs of 16; and its bytes.
+//! What one page takes with one thread of this machine: to be stored and to be freed, alone and in runs of 16; and its
+//! bytes.
 
 use std::hint::black_box;
 use std::time::Instant;

@@ -1,7 +1,8 @@
-//! What is kept of a swapped page: it leaves, it is looked up while others refer to it, it is given back with its memory.
+//! What is kept of a swapped page: it leaves, it is looked up while others refer to it, it is given back with its
+//! memory.
 //!
-//! As `usemem` does it: each CPU writes memory once, all of which leaves, then unmaps it. And as a program does it that was
-//! forked to write its memory out: pages with two references are looked up, and their counts go down and up.
+//! As `usemem` does it: each CPU writes memory once, all of which leaves, then unmaps it. And as a program does it that
+//! was forked to write its memory out: pages with two references are looked up, and their counts go down and up.
 //!
 //! Where it was published, a page of `usemem` took 22 us of system time afterwards, and a request of the other 3.3 us.
 

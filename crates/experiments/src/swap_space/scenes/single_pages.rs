@@ -1,8 +1,8 @@
 //! Single pages are swapped in and out at random on a device without an empty cluster.
 //!
-//! With pmbench as the example: sixteen processes, much more memory than there is. Where it was published, a page that came and
-//! one that left took 20 us in all, most of it faults and copies. So each is measured twice: with nothing beside the allocator, where
-//! the locks show, and with 19 us of other work, where the share is that of a real machine.
+//! With pmbench as the example: sixteen processes, much more memory than there is. Where it was published, a page that
+//! came and one that left took 20 us in all, most of it faults and copies. So each is measured twice: with nothing
+//! beside the allocator, where the locks show, and with 19 us of other work, where the share is that of a real machine.
 
 use uswap_sync::trace;
 use uswap_units::Prng;

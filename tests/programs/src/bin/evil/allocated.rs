@@ -58,7 +58,8 @@ pub fn and_fast(case: &Case) {
     }
 }
 
-/// The same is allocated and freed again and again, beside threads that want the processors: each time its first touches must be seen, though the place is that of the one before.
+/// The same is allocated and freed again and again, beside threads that want the processors: each time its first
+/// touches must be seen, though the place is that of the one before.
 pub fn again(case: &Case) {
     // An allocation that took longer was not waited for to its end (docs/SEMANTICS.md).
     const WAITED_FOR: Duration = Duration::from_millis(15);

@@ -47,7 +47,8 @@ pub fn few_allowed(case: &Case) {
     more.verify("more, with three descriptors allowed");
 }
 
-/// No new process, little more address space, no locked memory, files of a page at most: set while memory is already in use.
+/// No new process, little more address space, no locked memory, files of a page at most: set while memory is already in
+/// use.
 pub fn limits_after_start(case: &Case) {
     let filled = Filled::new(case.bytes, case.seed, 1);
     limit(libc::RLIMIT_NPROC, 0);

@@ -1,20 +1,24 @@
-//! Modes about what each thread has for itself and a new thread inherits: the state of the floating point unit, and the right to read the time stamp.
+//! Modes about what each thread has for itself and a new thread inherits: the state of the floating point unit, and the
+//! right to read the time stamp.
 
 use crate::support::{Case, Filled, fail, in_child, must, wait_good};
 use std::arch::asm;
 use uswap_test_programs::memory;
 
-/// Rounds up, and every floating point exception is a signal: as after `fesetround(FE_UPWARD)` and `feenableexcept(FE_ALL_EXCEPT)`.
+/// Rounds up, and every floating point exception is a signal: as after `fesetround(FE_UPWARD)` and
+/// `feenableexcept(FE_ALL_EXCEPT)`.
 const UPWARD_AND_STRICT: u32 = 2 << 13;
 const USUAL: u32 = 0x1F80;
 
 fn set_control(control: u32) {
     // SAFETY:
-    // 1. The register is this thread's own, and the value has no reserved bits. Until it is set back the program counts with integers only.
+    // 1. The register is this thread's own, and the value has no reserved bits. Until it is set back the program counts
+    //    with integers only.
     unsafe { asm!("ldmxcsr [{}]", in(reg) &raw const control) };
 }
 
-/// Prices: decimal fractions, which are the same bits everywhere only where divisions round to the nearest. A process that rounds upward, and its child, find them as they were.
+/// Prices: decimal fractions, which are the same bits everywhere only where divisions round to the nearest. A process
+/// that rounds upward, and its child, find them as they were.
 pub fn rounding(case: &Case) {
     let words = case.bytes / 8;
     let address = memory::map_private(case.bytes, 0).unwrap_or_else(|error| fail!("mmap: errno {error}"));
@@ -45,7 +49,8 @@ fn add(sum: u64, word: u64) -> u64 {
     sum.rotate_left(7).wrapping_add(word)
 }
 
-/// The program may not read the processor's time stamp, and neither may threads that it makes: it and its child use their memory as before. (Nothing here may ask for the time.)
+/// The program may not read the processor's time stamp, and neither may threads that it makes: it and its child use
+/// their memory as before. (Nothing here may ask for the time.)
 pub fn no_time_stamps(case: &Case) {
     let filled = Filled::new(case.bytes, case.seed, 1);
     // SAFETY:

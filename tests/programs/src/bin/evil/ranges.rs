@@ -38,9 +38,11 @@ pub fn wipe_on_fork(case: &Case) {
     }
 }
 
-/// Memory in huge pages, of which some are changed in part: a hole, a piece that moves elsewhere, a piece that is protected for a while. Children see it as their parent does.
+/// Memory in huge pages, of which some are changed in part: a hole, a piece that moves elsewhere, a piece that is
+/// protected for a while. Children see it as their parent does.
 pub fn huge_pages(case: &Case) {
-    // A part that fits in memory has huge pages of the kernel's; what is mapped when memory is short is filled page by page.
+    // A part that fits in memory has huge pages of the kernel's; what is mapped when memory is short is filled page by
+    // page.
     let parts =
         [1, 2, 3, 4].map(|part| Filled::marked(case.bytes / 16, case.seed, part, libc::MADV_HUGEPAGE));
     let filled = Filled::marked(case.bytes / 2, case.seed, 5, libc::MADV_HUGEPAGE);
@@ -59,8 +61,9 @@ pub fn huge_pages(case: &Case) {
     filled.verify("what was filled later, at the end");
 }
 
-/// Huge pages whose first page the parent writes to, or drops, while a child has them too. When the child is gone they are written to, and left alone: they are as cold as anything while more is used than fits, and few of
-/// them may be present then (`--present-max`, in percent of them).
+/// Huge pages whose first page the parent writes to, or drops, while a child has them too. When the child is gone they
+/// are written to, and left alone: they are as cold as anything while more is used than fits, and few of them may be
+/// present then (`--present-max`, in percent of them).
 pub fn huge_pages_after_fork(case: &Case) {
     let huge = huge_at_fork(case);
     let child = Sharer::start(&huge);
@@ -97,7 +100,8 @@ pub fn huge_pages_child_lives(case: &Case) {
     more.verify("at the end");
 }
 
-/// Memory in huge pages. It fits in the budget twice, since a child's is counted too: the kernel gives them, and none leaves before the child has ended. Fails if there are few, and somebody wants to know what became of them.
+/// Memory in huge pages. It fits in the budget twice, since a child's is counted too: the kernel gives them, and none
+/// leaves before the child has ended. Fails if there are few, and somebody wants to know what became of them.
 fn huge_at_fork(case: &Case) -> Filled {
     let huge = Filled::marked(case.bytes / 10 * 3, case.seed, 1, libc::MADV_HUGEPAGE);
     let (bytes, given) = (huge.pages * PAGE_BYTES, memory::huge_bytes());
@@ -112,7 +116,8 @@ fn huge_at_fork(case: &Case) -> Filled {
     huge
 }
 
-/// Verifies pages in no order, as many as there are: of what is used in order, what was just gone past would leave first.
+/// Verifies pages in no order, as many as there are: of what is used in order, what was just gone past would leave
+/// first.
 fn use_here_and_there(filled: &Filled, seed: u64) {
     let mut random = Random::new(seed);
     let mut found = [0; PAGE_BYTES];
@@ -129,8 +134,10 @@ fn must_have_left(case: &Case, cold: &Filled) {
         .unwrap_or_else(|error| fail!("/proc/self/pagemap: errno {error}"));
     if present * 100 > cold.pages * case.present_max {
         fail!(
-            "{present} of {} pages that were huge at a fork are present after other memory was used again and again: more than {} %. \
-             Nobody uses them, so the rest has to do with less. See whether MOVE finds them busy (docs/adr/0021, \"One more fact\")",
+            "{present} of {} pages that were huge at a fork are present after other memory was used again and again: \
+             more than {} %. \
+             Nobody uses them, so the rest has to do with less. See whether MOVE finds them busy (docs/adr/0021, \"One \
+             more fact\")",
             cold.pages,
             case.present_max
         );
@@ -298,7 +305,8 @@ pub fn excluded_place_again(case: &Case) {
     filled.verify("where excluded memory was, again");
 }
 
-/// Mappings of which a small part is read-only for a while: afterwards each is one mapping again, and mremap over all of it works.
+/// Mappings of which a small part is read-only for a while: afterwards each is one mapping again, and mremap over all
+/// of it works.
 pub fn split_mapping(case: &Case) {
     const BYTES: usize = 1 << 20;
     let kept = Filled::new(case.bytes / 4 * 3, case.seed, 1);
@@ -327,7 +335,8 @@ pub fn split_mapping(case: &Case) {
     kept.verify("at the end");
 }
 
-/// A mapping goes and a larger one comes at the same place, while the program's memory is looked through: mremap must find one mapping there.
+/// A mapping goes and a larger one comes at the same place, while the program's memory is looked through: mremap must
+/// find one mapping there.
 pub fn mapped_again(case: &Case) {
     const LARGE: usize = 2 << 20;
     let kept = Filled::new(case.bytes, case.seed, 1);

@@ -6,7 +6,8 @@ use std::time::Duration;
 /// Longer than uswap waits for a forked child to report.
 const HELD: Duration = Duration::from_millis(2500);
 
-/// A child that is stopped in the moment in which it is made, and goes on after its parent's engine has given up waiting for it.
+/// A child that is stopped in the moment in which it is made, and goes on after its parent's engine has given up
+/// waiting for it.
 pub fn late_child(case: &Case) {
     let (bytes, seed) = (case.bytes, case.seed);
     let traced = in_child(move || {
