@@ -8,6 +8,7 @@ mod check;
 mod code;
 mod commands;
 mod install;
+mod interpose_check;
 mod suite;
 mod tree;
 
@@ -33,6 +34,8 @@ usage: cargo xtask COMMAND
                         rules for which compressed pages go to the disk, on a build that is made up; tables go to DIR
   plants                bugs that are switched on in the engine, one after the other: the simulator must find each
   test                  everything: the checks, unit tests, fuzz, loom, shuttle, made-up time, simulator seeds, system calls, integration tests
+  interpose-check [--only NAME] [--user own|nobody] [--way dispatched|patched|evicted] [--built] [--short] [--list]
+                        other people's programs with their calls interposed and their pages evicted: the same result as alone?
   install --prefix DIR  build, then copy to DIR/bin and DIR/lib/uswap
 ";
 
@@ -60,6 +63,7 @@ fn dispatch(arguments: &[String]) -> Result<()> {
         ["fuzz", "--seed", seed] => suite::fuzz(None, Some(seed.parse()?)).map(drop),
         ["plants"] => commands::plants(),
         ["test"] => suite::run(),
+        ["interpose-check", check_arguments @ ..] => interpose_check::run(check_arguments),
         ["swap-space", bench_arguments @ ..] => commands::swap_space(bench_arguments),
         ["highalloc", bench_arguments @ ..] => commands::highalloc(bench_arguments),
         ["second-chance", bench_arguments @ ..] => commands::second_chance(bench_arguments),

@@ -1,0 +1,26 @@
+//! stress-ng: each stressor of six classes, by itself for a second.
+
+use crate::interpose_check::case::Case;
+
+const CLASSES: [&str; 6] = ["os", "vm", "memory", "scheduler", "pipe-io", "interrupt"];
+
+/// What would change the machine, or runs it out of memory to see what happens.
+const LEFT_OUT: &str =
+    "cpu-online|memhotplug|module|oom-pipe|reboot|swap|pageswap|bigheap|brk|watchdog|ramfs|tmpfs";
+
+/// The exit code of each stressor, as it is with the smallest work that it can do.
+fn script(class: &str) -> String {
+    format!(
+        "for name in $(stress-ng --class {class}? | sed 's/.*: *//' | tr ' ' '\\n' | grep -v -x -E '{LEFT_OUT}'); do \
+         timeout -k 1 20 stress-ng --quiet --$name 1 --timeout 1 > /dev/null 2> err; code=$?; \
+         [ $code = 0 ] || sed \"s/^/$name: /\" err >&2; echo $name $code; done"
+    )
+}
+
+pub fn cases() -> Vec<Case> {
+    let case = |class: &&str| {
+        let script = script(class);
+        Case::new(&format!("stress-{class}"), &script).program("stress-ng").seconds_max(1200).for_nobody()
+    };
+    CLASSES.iter().map(case).collect()
+}
