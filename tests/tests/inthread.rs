@@ -95,6 +95,59 @@ fn inthread_python_reads_what_it_wrote() {
     }
 }
 
+/// faulthandler gives the interpreter an alternate stack, in memory like any other.
+const SIGNALS: &str = "
+import faulthandler, hashlib, signal
+faulthandler.enable()
+came = [0]
+def on_alarm(*_): came[0] += 1
+signal.signal(signal.SIGALRM, on_alarm)
+signal.setitimer(signal.ITIMER_REAL, 0.02, 0.02)
+rows = {i: str(i) * 3 for i in range(160000)}
+digest = hashlib.sha256()
+for turn in range(2):
+    for i in range(160000):
+        digest.update(rows[i * 7919 % 160000].encode())
+signal.setitimer(signal.ITIMER_REAL, 0)
+print(digest.hexdigest(), came[0] > 0)
+";
+
+#[test]
+fn inthread_signals_come_on_an_alternate_stack() {
+    let _turn = turn();
+    if can_run() && needs(&["python3"]) {
+        compare("signals", 20, &Scratch::new(), &["/usr/bin/python3", "-c", SIGNALS]);
+    }
+}
+
+/// A sandbox like that of sshd: no ioctl, no return from a handler.
+const SANDBOX: &str = "
+import ctypes, hashlib, os, struct
+rows = {i: str(i) * 3 for i in range(100000)}
+def op(code, jt, jf, k): return struct.pack('HBBI', code, jt, jf, k)
+allowed = [0, 1, 3, 5, 8, 9, 10, 11, 12, 13, 14, 25, 28, 39, 60, 72, 186, 202, 231, 262]
+code = op(0x20, 0, 0, 0)
+for number in allowed: code += op(0x15, 0, 1, number) + op(6, 0, 0, 0x7fff0000)
+code += op(6, 0, 0, 0x80000000)
+filter = ctypes.create_string_buffer(code)
+program = struct.pack('HxxxxxxP', len(code) // 8, ctypes.addressof(filter))
+libc = ctypes.CDLL(None)
+assert libc.prctl(38, 1, 0, 0, 0) == 0
+assert libc.prctl(22, 2, program, 0, 0) == 0
+digest = hashlib.sha256()
+for turn in range(2):
+    for i in range(100000): digest.update(rows[i * 7919 % 100000].encode())
+print(digest.hexdigest())
+";
+
+#[test]
+fn inthread_a_sandbox_keeps_its_memory() {
+    let _turn = turn();
+    if can_run() && needs(&["python3"]) {
+        compare("sandbox", 12, &Scratch::new(), &["/usr/bin/python3", "-c", SANDBOX]);
+    }
+}
+
 #[test]
 fn inthread_sort_with_threads_is_right() {
     let _turn = turn();

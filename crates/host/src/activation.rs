@@ -134,6 +134,11 @@ impl Process {
             return;
         }
         let Ok(maps) = Maps::open() else { return };
+        // A signal may come at any time: the pages for its frame are there before their first touch comes to us.
+        for (start, bytes) in thread::slots().filter_map(|slot| slot.program_stack()) {
+            let first = start & !(PAGE_BYTES - 1);
+            let _unmapped = memory::populate_write(first, start + bytes - first);
+        }
         self.set_phase(Phase::Active);
         self.heap_end.store(heap_end(), Ordering::Relaxed);
         let mut text = [0; 4096];
@@ -145,6 +150,9 @@ impl Process {
                 self.take_but_own(space, vma.start, vma.end);
             }
             file_end = if vma.kind == Kind::Named { vma.end } else { 0 };
+        }
+        for (start, bytes) in thread::slots().filter_map(|slot| slot.program_stack()) {
+            space.pin(PageRange::of_addresses(start as u64, (start + bytes) as u64));
         }
         let block = self.first_thread_pointer.load(Ordering::Relaxed);
         let (from, to) = (block - CONTROL_BLOCK_BYTES, block + CONTROL_BLOCK_BYTES);

@@ -76,6 +76,18 @@ impl Process {
         }
     }
 
+    /// The frames of signals are written to the program's alternate stack while SIGBUS is blocked.
+    fn keep_alternate_stack(&self, slot: &Slot) {
+        // Who activates meanwhile has either seen this stack, or is done now.
+        drop(self.mappings.shared());
+        if self.phase() == Phase::Active
+            && let Some((start, bytes)) = slot.program_stack()
+        {
+            let range = PageRange::of_addresses(start as u64, (start + bytes) as u64);
+            on_own_stack(slot, || self.keep_range(range));
+        }
+    }
+
     /// The managed pages of a range are brought, may be written, and stay. On a stack of ours.
     pub(crate) fn keep_range(&self, range: PageRange) {
         let Some(space) = self.space() else { return };
@@ -149,6 +161,22 @@ fn changes_privileges(call: &Call) -> bool {
     }
 }
 
+/// Whether a call may change the stack that the program's handlers of signals use.
+fn sets_alternate_stack(call: &Call) -> bool {
+    call.number as u32 == abi::__NR_sigaltstack && call.arguments[0] != 0
+}
+
+/// Whether a call may forbid system calls to the thread that makes it.
+fn sets_filter(call: &Call) -> bool {
+    const PR_SET_SECCOMP: usize = 22;
+    const SECCOMP_SET_MODE_FILTER: usize = 1;
+    match call.number as u32 {
+        abi::__NR_prctl => call.arguments[0] == PR_SET_SECCOMP,
+        abi::__NR_seccomp => call.arguments[0] <= SECCOMP_SET_MODE_FILTER,
+        _ => false,
+    }
+}
+
 /// The pages of the stack that a call gives to a child; we write on it with all signals blocked.
 fn child_stack(call: &Call) -> Option<u64> {
     match call.number as u32 {
@@ -178,6 +206,12 @@ impl Interposer for Process {
         if changes_privileges(call) {
             return Before::PassThenAfter;
         }
+        if sets_filter(call) {
+            self.come_home(
+                context.slot(),
+                "it forbids itself system calls, and those of uswap may be among them",
+            );
+        }
         if let Some(row) = row(call.number) {
             if let Some(stack) = child_stack(call).filter(|_| row.kind() == Kind::Process) {
                 self.keep_stack(context.slot(), stack);
@@ -187,8 +221,8 @@ impl Interposer for Process {
             }
         }
         match self.boundary(context).before(call, stack_point(context), &mut make) {
-            Begun::Free => Before::Pass,
-            Begun::Held => Before::PassThenAfter,
+            Begun::Free if !sets_alternate_stack(call) => Before::Pass,
+            Begun::Free | Begun::Held => Before::PassThenAfter,
             Begun::Answered(answer) => Before::Answer(answer),
         }
     }
@@ -200,7 +234,11 @@ impl Interposer for Process {
             }
             return answer;
         }
-        self.boundary(context).after(call, answer, stack_point(context), &mut make)
+        let answer = self.boundary(context).after(call, answer, stack_point(context), &mut make);
+        if answer == 0 && sets_alternate_stack(call) {
+            self.keep_alternate_stack(context.slot());
+        }
+        answer
     }
 
     fn thread_ends(&self, context: &Context) {

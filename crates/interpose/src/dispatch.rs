@@ -42,14 +42,23 @@ pub(crate) fn arm() -> Result<()> {
 /// Served on the alternate stack, see the top.
 pub(crate) type ServeHere = unsafe fn(call: &mut crate::Call, context: &Context) -> isize;
 
-/// SIGSYS. Every signal is blocked.
-pub(crate) fn handle(info: &SignalInfo, context: &mut UserContext, serve_here: ServeHere) -> bool {
+/// How the thread goes on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Handled {
+    /// On the way of a call.
+    Redirected,
+    /// Somewhere else.
+    Served,
+}
+
+/// SIGSYS. Every signal is blocked. `None`: it does not come from dispatch.
+pub(crate) fn handle(info: &SignalInfo, context: &mut UserContext, serve_here: ServeHere) -> Option<Handled> {
     if info.code != kernel::SYS_USER_DISPATCH {
-        return false;
+        return None;
     }
     if let Some(trampoline) = patch::interim(context.rip) {
         context.rip = trampoline;
-        return true;
+        return Some(Handled::Served);
     }
     match context.rax {
         nr::RT_SIGRETURN => {
@@ -70,9 +79,12 @@ pub(crate) fn handle(info: &SignalInfo, context: &mut UserContext, serve_here: S
             context.rax = unsafe { serve_here(&mut call, &context_of(context)) } as usize;
             context.rcx = context.rip;
         }
-        _ => redirect(context),
+        _ => {
+            redirect(context);
+            return Some(Handled::Redirected);
+        }
     }
-    true
+    Some(Handled::Served)
 }
 
 /// Lets the thread go on at its call, on a stack with room.

@@ -280,10 +280,12 @@ fn serve_special(frame: &mut Frame) -> Option<isize> {
         nr::EXECVE | nr::EXECVEAT => Some(signals::exec(&frame.call)),
         nr::PRCTL if first == PR_SET_SECCOMP => {
             patch::stop();
+            signals::filter::note(&frame.call);
             None
         }
         nr::SECCOMP => {
             patch::stop();
+            signals::filter::note(&frame.call);
             None
         }
         nr::PTRACE if first == PTRACE_TRACEME => {

@@ -264,6 +264,30 @@ fn filters_of_the_program() {
     same_as_without("seccomp", &[], &["/usr/bin/python3", "-c", script]);
 }
 
+/// A sandbox for code without handlers, as that of sshd: who returns from a handler is killed.
+#[test]
+fn a_filter_that_forbids_to_return_from_handlers() {
+    // Loads the number; rt_sigreturn -> the process is killed; the rest is allowed.
+    let script = "import ctypes, os, struct, threading\n\
+        def op(code, jt, jf, k): return struct.pack('HBBI', code, jt, jf, k)\n\
+        code = op(0x20, 0, 0, 0) + op(0x15, 0, 1, 15) + op(6, 0, 0, 0x80000000) + op(6, 0, 0, 0x7fff0000)\n\
+        filter = ctypes.create_string_buffer(code)\n\
+        program = struct.pack('HxxxxxxP', 4, ctypes.addressof(filter))\n\
+        libc = ctypes.CDLL(None, use_errno=True)\n\
+        assert libc.prctl(38, 1, 0, 0, 0) == 0\n\
+        p = os.fork()\n\
+        if p:\n    print(os.waitpid(p, 0)[1])\n    os._exit(0)\n\
+        assert libc.prctl(22, 2, program, 0, 0) == 0\n\
+        t = [threading.Thread(target=lambda: [os.stat('/') for i in range(50)]) for n in range(4)]\n\
+        [x.start() for x in t]; [x.join() for x in t]\n\
+        print(sum(1 / (i + os.getpid() * 0) for i in range(1, 2000)), os.listdir('/')[0] != '')\n\
+        p = os.fork()\n\
+        if p == 0: os._exit(9)\n\
+        print(os.waitpid(p, 0)[1] >> 8, flush=True)\n\
+        os._exit(0)\n";
+    same_as_without("sandbox", &[], &["/usr/bin/python3", "-c", script]);
+}
+
 #[test]
 fn bash_with_pipes_and_traps() {
     let script = "trap 'echo usr1' USR1; kill -USR1 $$; for i in 1 2 3; do echo $i $(ls -d /) | cat; done; \

@@ -2,12 +2,13 @@
 //!
 //! Each case runs alone, with the example `counting` preloaded (its calls dispatched, its calls patched), and within
 //! half of the memory that it had alone, by `uswap run --faults thread`; as the user who runs the check and, if that
-//! is root, as nobody. Exit code and output must be the same.
+//! is root, as nobody. Exit code and output must be the same; what differs is kept in `target/interpose-check`.
 //!
 //! Not part of the suite: it takes long, and wants programs that a machine need not have.
 
 mod case;
 mod cases;
+mod family;
 mod run;
 
 use std::fs;
@@ -157,12 +158,23 @@ fn check_for(place: &Place, case: &Case, user: User, wanted: &Wanted, count: &mu
         } else {
             count.differs += 1;
             differences.push(difference(way, &alone, &with));
+            keep(&format!("{}-{user:?}-{}", case.name, way.name()), &with)?;
         }
     }
     let verdict = if differences.is_empty() { "ok" } else { "DIFFERS" };
     println!("{title}: {verdict} ({})", said.join(", "));
     for difference in differences {
         println!("{difference}");
+    }
+    Ok(())
+}
+
+/// Puts what a run that differs has said where one can read it.
+fn keep(name: &str, outcome: &Outcome) -> Result<()> {
+    let directory = commands::target_directory().join("interpose-check");
+    fs::create_dir_all(&directory)?;
+    for (stream, text) in [("stdout", &outcome.stdout), ("stderr", &outcome.stderr)] {
+        fs::write(directory.join(format!("{name}.{stream}")), text)?;
     }
     Ok(())
 }

@@ -1,7 +1,6 @@
 //! One run of a case, in one way, with a limit of time.
 //!
-//! Must hold: no process of a run outlives it. Each has a mark in its environment, by which those are found that have
-//! left the process group.
+//! Must hold: no process of a run outlives it, not one that has left the process group either: see `family`.
 
 use std::fs::{self, File};
 use std::os::unix::fs::PermissionsExt;
@@ -14,12 +13,12 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 
 use super::case::Case;
+use super::family::{Family, MARK};
 
 /// How often a run is looked at.
 const LOOK: Duration = Duration::from_millis(25);
 /// The smallest budget that `uswap run` takes.
 const RAM_KIB_MIN: u64 = 8 << 10;
-const MARK: &str = "USWAP_INTERPOSE_CHECK";
 const NOBODY: [&str; 4] = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"];
 
 /// Who runs it.
@@ -192,35 +191,24 @@ impl Place {
 
     /// Until it ends or is too late; then nothing of it is left.
     fn wait(&self, mut child: Child, latest: Instant) -> Result<(End, u64)> {
+        let mut family = Family::new(&self.mark());
         let mut peak_kib = 0;
         let mut end = None;
         while end.is_none() && Instant::now() < latest {
-            peak_kib = peak_kib.max(self.processes().into_iter().map(own_kib).sum());
+            peak_kib = peak_kib.max(family.look().into_iter().map(own_kib).sum());
             sleep(LOOK);
             end = child.try_wait()?.map(End::from);
         }
         if end.is_none() {
             kill(&format!("-{}", child.id()));
         }
-        while let [first, ..] = self.processes().as_slice() {
+        while let [first, ..] = family.look().as_slice() {
             kill(&first.to_string());
             sleep(LOOK);
             let _ended = child.try_wait()?;
         }
         child.wait()?;
         Ok((end.unwrap_or(End::TooLate), peak_kib))
-    }
-
-    /// The processes that have the mark and still run.
-    fn processes(&self) -> Vec<u32> {
-        let mark = format!("{MARK}={}", self.mark()).into_bytes();
-        let has_mark = |process: &u32| {
-            let environment = fs::read(format!("/proc/{process}/environ")).unwrap_or_default();
-            environment.split(|byte| *byte == 0).any(|variable| variable == mark)
-        };
-        let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
-        let names = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-        names.filter(has_mark).collect()
     }
 }
 
@@ -278,10 +266,10 @@ mod tests {
         let script = "setsid sleep 1000 & echo started; exit 3";
         let outcome = place.run(&Case::new("x", script), Way::Alone, User::Own).expect("it starts");
         assert_eq!((outcome.end, outcome.stdout.as_str()), (End::Code(3), "started\n"));
-        assert!(place.processes().is_empty());
+        assert!(Family::new(&place.mark()).look().is_empty());
         let late = Case::new("x", "sleep 1000").seconds_max(1);
         assert_eq!(place.run(&late, Way::Alone, User::Own).expect("it starts").end, End::TooLate);
-        assert!(place.processes().is_empty());
+        assert!(Family::new(&place.mark()).look().is_empty());
     }
 
     #[test]

@@ -25,8 +25,8 @@ const INFO_BYTES: usize = 128;
 /// The vector registers of a frame without the extended ones.
 const LEGACY_VECTOR_BYTES: usize = 512;
 /// Where the kernel says how long the extended registers are, and the word that says that it does.
-const EXTENDED_MAGIC_AT: usize = 464;
-const EXTENDED_MAGIC: u32 = 0x4650_5853;
+pub(super) const EXTENDED_MAGIC_AT: usize = 464;
+pub(super) const EXTENDED_MAGIC: u32 = 0x4650_5853;
 /// `MINSIGSTKSZ`.
 const STACK_BYTES_MIN: usize = 2048;
 

@@ -9,6 +9,7 @@
 //! that has to take one then.
 
 pub mod actions;
+pub(crate) mod filter;
 mod frame;
 mod masks;
 
@@ -17,9 +18,10 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use uswap_os::sys::{self, Result, abi};
 
 use crate::call::{Fault, Interposer};
+use crate::dispatch::{self, Handled};
 use crate::entry::Frame;
 use crate::kernel::{self, Action, SignalInfo, UserContext, nr};
-use crate::{dispatch, thread};
+use crate::thread;
 
 pub(crate) use frame::return_from_handler;
 
@@ -55,8 +57,15 @@ pub(crate) extern "C" fn on_signal<I: Interposer>(
     // 1. The kernel has written both for this handler (SA_SIGINFO); nobody else knows them.
     let (info, context) = unsafe { (&*info, &mut *context) };
     let signal = signal as u32;
-    if signal == SIGSYS && dispatch::handle(info, context, crate::serve_here::<I>) {
-        return;
+    if signal == SIGSYS {
+        match dispatch::handle(info, context, crate::serve_here::<I>) {
+            // SAFETY:
+            // 1. The frame is the kernel's. The thread goes on at the way of a call, which is as a `syscall` to the
+            //    registers, on a stack with room for a frame of ours.
+            Some(Handled::Redirected) if filter::forbids_return() => unsafe { filter::resume(context) },
+            Some(_) => return,
+            None => (),
+        }
     }
     let is_ours = ours() & kernel::signal_bit(signal) != 0;
     // What a process sends has a code of zero or below.

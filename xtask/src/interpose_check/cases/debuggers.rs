@@ -1,4 +1,6 @@
 //! Programs under strace and gdb, which have to let pass the signals by which calls and faults are seen.
+//!
+//! What strace writes down is not compared: it sees each dispatched call twice, as the signal and as the call.
 
 use crate::interpose_check::case::Case;
 
@@ -26,7 +28,7 @@ pub fn cases() -> Vec<Case> {
          -ex 'continue' -ex 'info program' $PREPARED/t 2> /dev/null | sed 's/0x[0-9a-f]*/ADDRESS/g; \
          s/process [0-9]*/process N/; /debuginfod/d; /libthread_db/d; /Using host/d'"
     );
-    let strace = "strace -f -o log -e trace=getppid,write,execve $PREPARED/t; echo $?; grep -c getppid log; \
+    let strace = "strace -f -o log -e trace=getppid,write,execve $PREPARED/t; echo $?; \
                   strace -f -o log2 bash -c 'for i in 1 2 3; do echo $i | cat; done; exit 4'; echo $?";
     vec![
         Case::new("strace", strace).program("strace").program("gcc").prepare(SOURCE),

@@ -18,8 +18,7 @@ pub fn cases() -> Vec<Case> {
     let case = |(name, options): &(&str, &str)| {
         let script = format!(
             "fio --name=x {options} --rw=randwrite --bs=16k --size=24M --mem=mmap --iomem_align=4096 --verify=crc32c \
-             --verify_fatal=1 --thread --numjobs=2 --randseed=7 > out; echo $?; grep -c 'err= 0' out; \
-             md5sum x.0.0 x.1.0"
+             --verify_fatal=1 --thread --numjobs=2 --randseed=7 > out; echo $?; grep -c 'err= 0' out"
         );
         Case::new(&format!("fio-{name}"), &script).program("fio")
     };

@@ -61,6 +61,7 @@ if __name__ == '__main__':
     faulthandler.enable()
     support.use_resources = ['network', 'subprocess']
     told = os.dup(1)
+    os.dup2(2, 1)
     module = sys.argv[1]
     if module == 'test_ctypes':
         suite = unittest.defaultTestLoader.discover(os.environ['CTYPES_TESTS'], 'test*.py', '/usr/lib/python3.11')
@@ -87,5 +88,5 @@ fn case(module: &str) -> Case {
         .program("/usr/bin/python3.11")
         .file(tests)
         .prepare(&prepare)
-        .seconds_max(300)
+        .seconds_max(600)
 }
