@@ -229,15 +229,18 @@ fn inthread_forks_threads_and_moves_keep_their_content() {
     }
 }
 
-/// All that a daemon closes, and one more.
+/// All that a daemon closes, and one more; none of them can be asked about.
 const CLOSES: &str = "
 import os
 rows = [str(i) * 9 for i in range(300000)]
 os.closerange(3, 1 << 20)
-for number in range(3, 5000):
+seen = []
+for number in range(3, 70000):
+    try: seen.append(os.fstat(number).st_mode)
+    except OSError: pass
     try: os.close(number)
     except OSError: pass
-print(sum(len(row) for row in rows), rows[1], rows[-1])
+print(seen, sum(len(row) for row in rows), rows[1], rows[-1])
 ";
 
 #[test]
@@ -245,6 +248,32 @@ fn inthread_descriptors_of_uswap_are_not_closed_by_the_program() {
     let _turn = turn();
     if can_run() && needs(&["python3"]) {
         compare("closes", 16, &Scratch::new(), &["/usr/bin/python3", "-c", CLOSES]);
+    }
+}
+
+/// The first thread ends by itself, and a second one later: the process ends with it, and its parent learns so.
+const LAST_THREAD: &str = "
+import ctypes, os, threading, time
+rows = [str(i) * 9 for i in range(200000)]
+libc = ctypes.CDLL(None)
+def end_later():
+    time.sleep(0.3)
+    print(sum(len(row) for row in rows), flush=True)
+    libc.syscall(60, 5)
+for has_two in (False, True):
+    child = os.fork()
+    if child == 0:
+        if has_two: threading.Thread(target=end_later).start()
+        libc.syscall(60, 3)
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+libc.syscall(60, 0)
+";
+
+#[test]
+fn inthread_the_process_ends_with_its_last_thread() {
+    let _turn = turn();
+    if can_run() && needs(&["python3"]) {
+        compare("last_thread", 16, &Scratch::new(), &["/usr/bin/python3", "-c", LAST_THREAD]);
     }
 }
 

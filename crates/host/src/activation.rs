@@ -20,7 +20,7 @@ use uswap_os::pagemap::Pagemap;
 use uswap_os::sys::{self, abi};
 use uswap_os::thread::{Files, spawn};
 use uswap_os::uffd::Uffd;
-use uswap_os::{PAGE_BYTES, memory};
+use uswap_os::{PAGE_BYTES, memory, process};
 use uswap_units::{MmId, PageRange};
 
 /// Around the thread pointer of the first thread: its control block above, its thread-local storage below.
@@ -116,6 +116,7 @@ impl Process {
 
     pub(crate) fn spawn_background(&'static self) -> Result<(), Refused> {
         let argument = self as *const Process as usize;
+        self.process_id.store(process::process_id(), Ordering::Relaxed);
         match spawn(&self.background_stack, background::main, argument, Files::Shared) {
             Ok(_) => Ok(()),
             Err(_) => {

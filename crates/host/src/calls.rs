@@ -4,19 +4,22 @@ use crate::own_stack::on_own_stack;
 use crate::process::{Phase, Process, say};
 use crate::{descriptors, run};
 use core::ffi::c_void;
-use core::sync::atomic::Ordering;
+use core::sync::atomic::{Ordering, fence};
 use uswap_core::page_table::PAGES_MAX;
 use uswap_engine::platform::Touch;
 use uswap_interpose::buffers::{Begun, Boundary, StackPoint};
 use uswap_interpose::table::{Kind, row};
-use uswap_interpose::thread::Slot;
+use uswap_interpose::thread::{self, Slot};
 use uswap_interpose::{Before, Call, Context, Fault, Interposer, NewProcess};
 use uswap_os::fd::Event;
+use uswap_os::process;
 use uswap_os::sys::{self, Errno, abi};
 use uswap_units::{PageId, PageRange};
 
 /// The word of a thread's slot that says for which part of its stack was seen to.
 const STACK_SEEN: usize = 0;
+/// The word of a thread's slot that says that the thread is about to end.
+const ENDS: usize = 1;
 /// What lies below the stack pointer and above it, to be kept in RAM: the kernel writes the frames of signals there.
 const STACK_BELOW_BYTES: u64 = 128 * 1024;
 const STACK_ABOVE_BYTES: u64 = 64 * 1024;
@@ -73,6 +76,23 @@ impl Process {
         let range = PageRange::of_addresses(start, stack_pointer + STACK_ABOVE_BYTES);
         if self.space().is_some_and(|space| space.page_table().first_managed(range).is_some()) {
             on_own_stack(slot, || self.keep_range(range));
+        }
+    }
+
+    /// With the last thread of the program the process ends, though the thread that evicts is there, and with its
+    /// status, as without uswap on Linux 6.18.
+    #[cold]
+    fn see_to_last_thread(&self, call: &mut Call, slot: &Slot) {
+        let process_id = process::process_id();
+        if self.process_id.load(Ordering::Relaxed) != process_id {
+            // A child that shares the memory (vfork), or nobody evicts here.
+            return;
+        }
+        // Of two that end at once, at least the later one sees both marks.
+        slot.user[ENDS].store(1, Ordering::SeqCst);
+        fence(Ordering::SeqCst);
+        if thread::slots().all(|slot| slot.user[ENDS].load(Ordering::SeqCst) != 0) {
+            call.number = abi::__NR_exit_group as usize;
         }
     }
 
@@ -193,6 +213,9 @@ fn child_stack(call: &Call) -> Option<u64> {
 
 impl Interposer for Process {
     fn before(&self, call: &mut Call, context: &Context) -> Before {
+        if call.number as u32 == abi::__NR_exit {
+            self.see_to_last_thread(call, context.slot());
+        }
         let phase = self.phase();
         if phase == Phase::Outside {
             return Before::Pass;

@@ -47,6 +47,9 @@ pub fn answer(call: &Call) -> Option<isize> {
     let [first, second, third, ..] = call.arguments;
     match call.number as u32 {
         abi::__NR_close | abi::__NR_dup | abi::__NR_fcntl if is_own(first) => Some(BAD),
+        // Programs also ask by these which descriptors they have.
+        abi::__NR_fstat | abi::__NR_newfstatat | abi::__NR_statx if is_own(first) => Some(BAD),
+        abi::__NR_read | abi::__NR_write | abi::__NR_lseek | abi::__NR_ioctl if is_own(first) => Some(BAD),
         abi::__NR_dup2 | abi::__NR_dup3 if is_own(first) || is_own(second) => Some(BAD),
         abi::__NR_close_range => close_range(first as u32, second as u32, third),
         _ => None,

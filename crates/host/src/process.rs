@@ -100,6 +100,8 @@ pub struct Process {
     pub(crate) workspaces: LendingPool<Workspace, WORKSPACES>,
     pub(crate) evictors: LendingPool<Evictor, EVICTORS>,
     pub(crate) background_stack: StackArea,
+    /// The process in which the thread that evicts runs.
+    pub(crate) process_id: AtomicU32,
 }
 
 impl Process {
@@ -128,6 +130,7 @@ impl Process {
                 UnsafeCell::new(Evictor::new(2)),
             ]),
             background_stack: StackArea::new(EVICTOR_STACK_BYTES),
+            process_id: AtomicU32::new(0),
         }
     }
 

@@ -8,10 +8,14 @@ const CLASSES: [&str; 6] = ["os", "vm", "memory", "scheduler", "pipe-io", "inter
 const LEFT_OUT: &str =
     "cpu-online|memhotplug|module|oom-pipe|reboot|swap|pageswap|bigheap|brk|watchdog|ramfs|tmpfs";
 
-/// The exit code of each stressor, as it is with the smallest work that it can do.
+/// The exit code of each stressor, as it is with the smallest work that it can do. Older versions say `pipe` for
+/// `pipe-io`.
 fn script(class: &str) -> String {
+    let old = class.trim_end_matches("-io");
     format!(
-        "for name in $(stress-ng --class {class}? | sed 's/.*: *//' | tr ' ' '\\n' | grep -v -x -E '{LEFT_OUT}'); do \
+        "names=$(for class in {class} {old}; do stress-ng --class $class? 2> /dev/null; done | \
+         sed -n 's/.*stressors: *//p' | head -1 | tr ' ' '\\n' | grep -v -x -E '{LEFT_OUT}'); \
+         [ -n \"$names\" ] || exit 99; for name in $names; do \
          timeout -k 1 20 stress-ng --quiet --$name 1 --timeout 1 > /dev/null 2> err; code=$?; \
          [ $code = 0 ] || sed \"s/^/$name: /\" err >&2; echo $name $code; done"
     )
