@@ -1,7 +1,8 @@
 //! The processes of one run: those with a mark in their environment, and whoever descends from them.
 //!
-//! A program may write over its environment (sshd does), leave its group and session, and outlive its parent. It is found
-//! while the parent lives, and is remembered with the time of its start, since numbers of processes are used again.
+//! A program may write over its environment (sshd does), leave its group and session, and outlive its parent. It is
+//! found while the parent lives, and is remembered with the time of its start, since numbers of processes are used
+//! again.
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -206,7 +206,8 @@ pub(super) unsafe fn resume(context: &UserContext) -> ! {
     // 1. The caller's promise: there is room.
     unsafe { (at as *mut Registers).write(registers) };
     // SAFETY:
-    // 1. The kernel's area for the vector registers is at least 512 bytes long; behind the magic it says which are there.
+    // 1. The kernel's area for the vector registers is at least 512 bytes long; behind the magic it says which are
+    //    there.
     let parts = unsafe {
         let is_extended = (context.vectors + EXTENDED_MAGIC_AT) as *const u32;
         if is_extended.read() == EXTENDED_MAGIC { is_extended.add(2).cast::<u64>().read() } else { 0 }
