@@ -102,9 +102,17 @@ fn ask(pid: u32, order: &Order) -> Result<Answer, String> {
         ));
     }
     let failed = |error| format!("the run of process {pid} does not answer ({error}): has it ended?");
-    (&stream).write_all(line.as_bytes()).map_err(failed)?;
-    let line = read_line(&stream).map_err(failed)?;
+    let line = exchange(&stream, &line).map_err(failed)?;
     Answer::parse(&line).ok_or_else(|| format!("the run of process {pid} ended before it had answered"))
+}
+
+/// Says something, and hears the answer. Who may not ask is told so before it is heard: then nobody takes what it says,
+/// and the answer is there all the same.
+fn exchange(stream: &UnixStream, line: &str) -> std::io::Result<String> {
+    let mut writer = stream;
+    let said = writer.write_all(line.as_bytes());
+    let answer = read_line(stream)?;
+    if answer.is_empty() { said.map(|()| answer) } else { Ok(answer) }
 }
 
 /// Reads `--older-than`: a number with s, m or h.
@@ -141,6 +149,17 @@ mod tests {
         for text in ["", "60", "s", "-1s", "1.5s", "1d", "25h", "5µ", "99999999999999999999s"] {
             assert!(parse_age(text).is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn an_answer_arrives_that_was_given_without_hearing() {
+        let (own, other) = UnixStream::pair().expect("two sockets");
+        (&other).write_all(b"no\n").expect("it has room");
+        drop(other);
+        assert_eq!(exchange(&own, "do it\n").expect("there is an answer").trim_end(), "no");
+        let (own, other) = UnixStream::pair().expect("two sockets");
+        drop(other);
+        assert_eq!(exchange(&own, "do it\n").unwrap_err().kind(), std::io::ErrorKind::BrokenPipe);
     }
 
     #[test]
