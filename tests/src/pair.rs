@@ -40,8 +40,7 @@ pub fn figures(name: &str, ram_mib: u64, plain: &Outcome, swapped: &Outcome) {
     let how = if uswap_binary().is_some() { "uswap" } else { "PLAIN, no uswap" };
     report(&format!(
         "{name}: {how}: peak {:.1} % of {ram_mib}M (segment {}M), {} of {} samples over 105 %, {} unknown, {} slow \
-         walks; \
-         without: peak {}M, {:.1} s; with: {:.1} s",
+         walks; without: peak {}M, {:.1} s; with: {:.1} s",
         samples.peak_bytes as f64 * 100.0 / (ram_mib << 20) as f64,
         samples.peak_segment_bytes >> 20,
         samples.over,

@@ -342,8 +342,7 @@ mod tests {
     #[test]
     fn why_a_test_failed_is_said_at_the_end() {
         let script = "echo \"thread 'a' (7) panicked at b.rs:1:2:\" >&2; echo wrong page >&2; echo stack backtrace: \
-            >&2; \
-                      echo far away >&2; exit 101";
+            >&2; echo far away >&2; exit 101";
         let error = shell(script).expect_err("it fails").to_string();
         let wanted = "thread 'a' (7) panicked at b.rs:1:2:\nwrong page\nexit status: 101";
         assert!(error.starts_with(wanted), "{error}");

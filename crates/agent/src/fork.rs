@@ -203,8 +203,7 @@ fn ring_doorbell() -> Option<MmId> {
         }
         Some(Answer::Refused) => crate::fatal(format_args!(
             "it was forked when the run had no room for one more page table: too many processes, or too much memory, \
-             for \
-             one run"
+             for one run"
         )),
         None => lost_parent(),
     }

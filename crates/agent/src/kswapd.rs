@@ -49,8 +49,7 @@ pub fn start(begin: Begin) {
         Ok(_) => (),
         Err(errno) if begin == Begin::TakeOver => crate::fatal(format_args!(
             "as a forked child it cannot start its engine ({errno}), and part of its memory is swapped. Raise the \
-             limit of \
-             processes (ulimit -u)"
+             limit of processes (ulimit -u)"
         )),
         Err(_) => state::set_phase(Phase::Outside),
     }

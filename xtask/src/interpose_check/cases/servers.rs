@@ -13,12 +13,10 @@ const REDIS: &str = "redis-server --port 0 --unixsocket ./sock --save '' --daemo
     redis-server --port 0 --unixsocket ./sock2 --save '' --daemonize no > log2 & server=$!; \
     c='redis-cli -s ./sock2'; \
     for i in $(seq 50); do sleep 0.1; $c ping 2> /dev/null | grep -q PONG && break; done; $c eval \"$sum\" 0; \
-    $c dbsize; \
-    $c shutdown nosave; wait $server; echo $?";
+    $c dbsize; $c shutdown nosave; wait $server; echo $?";
 
 const CURL: &str = "head -c 12000000 /dev/zero | openssl enc -aes-128-ctr -pass pass:x -nosalt 2> /dev/null > \
-    file; md5sum file; \
-    /usr/bin/python3 -c 'import http.server as h\n\
+    file; md5sum file; /usr/bin/python3 -c 'import http.server as h\n\
 class H(h.SimpleHTTPRequestHandler):\n    def log_message(*a): pass\n\
 s = h.ThreadingHTTPServer((\"127.0.0.1\", 0), H); open(\"port.new\", \"w\").write(str(s.server_port))\n\
 import os; os.rename(\"port.new\", \"port\"); s.serve_forever()' & server=$!; \
@@ -30,8 +28,7 @@ import os; os.rename(\"port.new\", \"port\"); s.serve_forever()' & server=$!; \
 const SSH: &str = "ssh-keygen -q -t ed25519 -N '' -f host; ssh-keygen -q -t rsa -b 2048 -N '' -f own; \
     cp own.pub allowed; \
     printf 'HostKey %s\\nPidFile none\\nStrictModes no\\nUsePAM no\\nAuthorizedKeysFile %s\\n' $PWD/host \
-    $PWD/allowed > conf; \
-    port=$((20000 + $$ % 20000)); mkdir -p /run/sshd 2> /dev/null; \
+    $PWD/allowed > conf; port=$((20000 + $$ % 20000)); mkdir -p /run/sshd 2> /dev/null; \
     /usr/sbin/sshd -D -f conf -p $port 2> log & server=$!; \
     for i in $(seq 50); do sleep 0.1; ssh-keyscan -p $port 127.0.0.1 2> /dev/null | grep -q ed25519 && break; done; \
     ssh-keyscan -p $port 127.0.0.1 2> /dev/null | grep -c ed25519; \

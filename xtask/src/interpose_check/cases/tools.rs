@@ -6,8 +6,7 @@ const BASH: &str = "trap 'echo usr1' USR1; kill -USR1 $$; a=(); for i in $(seq 2
     echo ${#a[@]} ${a[19999]}; s=$(head -c 3000000 /dev/zero | tr '\\0' x); echo ${#s}; \
     for i in 1 2 3 4 5; do echo \"${a[@]}\" | md5sum | cat; done; (exit 7); echo $?; \
     sleep 0.2 & wait $!; read x <<< text; echo $x; while read -r w; do n=$((n + ${#w})); done < <(seq 5000); \
-    echo $n; \
-    coproc cat; echo there >&${COPROC[1]}; read -r y <&${COPROC[0]}; echo $y; ulimit -n";
+    echo $n; coproc cat; echo there >&${COPROC[1]}; read -r y <&${COPROC[0]}; echo $y; ulimit -n";
 
 /// Many functions, so that the compiler has something to keep.
 const GCC_SOURCE: &str = "for i in $(seq 400); do echo \"int f$i(int *a, int n) { int s = $i; \
@@ -16,8 +15,7 @@ const GCC_SOURCE: &str = "for i in $(seq 400); do echo \"int f$i(int *a, int n) 
     done > big.c; echo 'int main(void) { int a[9] = {1, 2, 3}; return f3(a, 9) & 63; }' >> big.c";
 
 const SQLITE: &str = "sqlite3 $1 \"pragma cache_size=-100000; create table t(a integer primary key, b text, c \
-    integer); \
-    with recursive n(x) as (select 1 union all select x+1 from n where x<300000) \
+    integer); with recursive n(x) as (select 1 union all select x+1 from n where x<300000) \
     insert into t select x, hex(x*7919)||'-padding-'||x, (x*7919)%100003 from n; create index i on t(c); \
     select count(*), sum(c), max(b) from t; select sum(length(a.b||b.b)) from t a join t b on a.c=b.a where a.a%3=0; \
     pragma integrity_check;\"";

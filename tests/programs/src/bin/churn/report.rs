@@ -52,8 +52,7 @@ pub fn mismatch(wrong: &Mismatch<'_>) -> ! {
             "MISMATCH in {who}: address {address:#x} thread {} operation {} ({}) seed {}; must be {:?} number {} \
              stamp {} by writer {writer}; {differing} bytes differ, first at {offset}: wanted {:02x?} found {:02x?}; \
              found page is all zero: {zero}; found page says it is (writer, number) {named:?}, which belongs to \
-             address {rightful:#x}; \
-             of the 128 pages around it {wrong_near} more are wrong",
+             address {rightful:#x}; of the 128 pages around it {wrong_near} more are wrong",
             table.thread,
             table.operation,
             crate::worker::NAMES[table.running as usize % crate::worker::NAMES.len()],
