@@ -12,17 +12,14 @@ use uswap_interpose::table::{Kind, row};
 use uswap_interpose::thread::{self, Slot};
 use uswap_interpose::{Before, Call, Context, Fault, Interposer, NewProcess};
 use uswap_os::fd::Event;
+use uswap_os::process;
 use uswap_os::sys::{self, Errno, abi};
-use uswap_os::{clock, process};
 use uswap_units::{PageId, PageRange};
 
 /// The word of a thread's slot that says for which part of its stack was seen to.
 const STACK_SEEN: usize = 0;
 /// The word of a thread's slot that says that the thread is about to end.
 const ENDS: usize = 1;
-/// A thread that has given up its slot is gone within so many looks.
-const LAST_THREAD_TRIES: u32 = 50;
-const LAST_THREAD_WAIT_NS: u64 = 1_000_000;
 /// What lies below the stack pointer and above it, to be kept in RAM: the kernel writes the frames of signals there.
 const STACK_BELOW_BYTES: u64 = 128 * 1024;
 const STACK_ABOVE_BYTES: u64 = 64 * 1024;
@@ -94,20 +91,8 @@ impl Process {
         // Of two that end at once, at least the later one sees both marks.
         slot.user[ENDS].store(1, Ordering::SeqCst);
         fence(Ordering::SeqCst);
-        for _ in 0..LAST_THREAD_TRIES {
-            let marked = |slot: &&Slot| slot.user[ENDS].load(Ordering::SeqCst) != 0;
-            if !thread::slots().all(|slot| marked(&slot)) {
-                return;
-            }
-            // One that ran before the boundary was there has no slot, and must not be ended.
-            let ending = thread::slots().filter(marked).count() as u32;
-            let Ok(stat) = process::stat(process_id) else { return };
-            if stat.threads <= ending + 1 {
-                call.number = abi::__NR_exit_group as usize;
-                return;
-            }
-            // Or one has given up its slot, and is about to go.
-            clock::sleep_ns(LAST_THREAD_WAIT_NS);
+        if thread::slots().all(|slot| slot.user[ENDS].load(Ordering::SeqCst) != 0) {
+            call.number = abi::__NR_exit_group as usize;
         }
     }
 

@@ -206,8 +206,6 @@ pub struct Stat {
     pub state: u8,
     /// Its parent.
     pub parent: u32,
-    /// How many threads it has.
-    pub threads: u32,
     /// When it started, in clock ticks since boot: with the id, a name that is not used twice.
     pub start_ticks: u64,
     /// The CPU that its first thread ran on last.
@@ -227,17 +225,10 @@ fn parse_stat(text: &[u8]) -> Option<Stat> {
     let mut fields = text.get(end + 1..)?.split(|byte| *byte == b' ').filter(|field| !field.is_empty());
     let state = *fields.next()?.first()?;
     let (parent, _) = take_number(fields.next()?, 10)?;
-    // Fields 20, 22 and 39 of the file; state is field 3, parent field 4.
-    let (threads, _) = take_number(fields.nth(15)?, 10)?;
-    let (start_ticks, _) = take_number(fields.nth(1)?, 10)?;
+    // Fields 22 and 39 of the file; state is field 3, parent field 4.
+    let (start_ticks, _) = take_number(fields.nth(17)?, 10)?;
     let (processor, _) = take_number(fields.nth(16)?, 10)?;
-    Some(Stat {
-        state,
-        parent: parent as u32,
-        threads: threads as u32,
-        start_ticks,
-        processor: processor as u32,
-    })
+    Some(Stat { state, parent: parent as u32, start_ticks, processor: processor as u32 })
 }
 
 /// Calls `visit` with each child of each thread of a process.
@@ -400,10 +391,7 @@ mod tests {
     fn the_name_of_a_process_may_contain_anything() {
         let text = b"7 (a) b (c) R 3 7 7 0 -1 4194304 1 0 0 0 0 0 0 0 20 0 1 0 5521 \
             1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 17 61 0";
-        assert_eq!(
-            parse_stat(text),
-            Some(Stat { state: b'R', parent: 3, threads: 1, start_ticks: 5521, processor: 61 })
-        );
+        assert_eq!(parse_stat(text), Some(Stat { state: b'R', parent: 3, start_ticks: 5521, processor: 61 }));
         assert_eq!(parse_stat(b"7 (a"), None);
     }
 }
