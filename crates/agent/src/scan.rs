@@ -107,12 +107,9 @@ impl PageScanner {
         let since_ns = now_ns.saturating_sub(self.last_ns);
         // A large sparse program takes long to look through: then at most a tenth of the time is spent on it, and a
         // third while memory appears that was not found yet.
-        let part = if SEGMENT.get().map_or(Headroom::Narrow, |segment| segment.budget().headroom())
-            == Headroom::Wide
-        {
-            2
-        } else {
-            10
+        let part = match SEGMENT.get().map(|segment| segment.budget().headroom()) {
+            Some(Headroom::Wide) => 2,
+            _ => 10,
         };
         let asked = fresh::wanted();
         let is_due = since_ns > self.took_ns * part && (changed || since_ns > RESCAN_NS);
