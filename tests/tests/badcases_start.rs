@@ -111,7 +111,7 @@ fn badcases_swap_directory_missing_or_unwritable() {
     refused(&outcome, &["tmpfs"]);
 }
 
-/// Without rights to a userfaultfd that serves the kernel, the message says what is missing.
+/// Without rights to a userfaultfd that serves the kernel, who asks for messages is told what is missing.
 #[test]
 fn badcases_no_userfaultfd_for_this_user() {
     let _turn = turn();
@@ -130,7 +130,7 @@ fn badcases_no_userfaultfd_for_this_user() {
     let script = format!(
         "mount --bind /dev/null /dev/userfaultfd && \
          exec setpriv --reuid=65534 --regid=65534 --clear-groups --bounding-set=-all --inh-caps=-all \
-         {} run --ram 128M -- echo it ran",
+         {} run --faults message --ram 128M -- echo it ran",
         binary.display()
     );
     let outcome = Run::plain("unshare")

@@ -277,6 +277,144 @@ fn inthread_the_process_ends_with_its_last_thread() {
     }
 }
 
+/// Each line is executed with an environment that names no run, or preloads something else.
+const OTHER_ENVIRONMENTS: &str = "
+import os, subprocess, sys
+if len(sys.argv) > 1:
+    rows = [str(i) * 9 for i in range(200000)]
+    print(sys.argv[1], sum(len(row) for row in rows), flush=True)
+    sys.exit()
+libm = '/lib/x86_64-linux-gnu/libm.so.6'
+for name, environment in [('empty', {}), ('own', {'LD_PRELOAD': libm}), ('both', {'A': 'b', 'LD_PRELOAD': libm})]:
+    subprocess.run([sys.executable, '-c', os.environ['SOURCE'], name], env=environment, check=True)
+child = os.fork()
+if child == 0: os.execve(sys.executable, [sys.executable, '-c', os.environ['SOURCE'], 'executed'], {})
+print(os.waitpid(child, 0)[1], flush=True)
+";
+
+#[test]
+fn inthread_a_program_is_managed_whatever_environment_it_is_given() {
+    let _turn = turn();
+    if !can_run() || !needs(&["python3"]) {
+        return;
+    }
+    let (scratch, binary) = (Scratch::new(), uswap_binary());
+    open_to_all(&scratch);
+    let Some(binary) = binary else { return };
+    for user in USERS {
+        let mut words = words_of(user);
+        let source = format!("SOURCE={OTHER_ENVIRONMENTS}");
+        let swap = scratch.path().display().to_string();
+        let run =
+            [&binary.display().to_string(), "run", "--faults", "thread", "--ram", "16M", "--swap", &swap];
+        words.extend(["env", &source].iter().chain(&run).map(ToString::to_string));
+        words.extend(["--", "/usr/bin/python3", "-c", OTHER_ENVIRONMENTS].map(str::to_string));
+        let outcome = Run::plain(&words[0]).args(&words[1..]).directory(scratch.path()).finish();
+        outcome.must_succeed();
+        let lines = ["empty", "own", "both", "executed"].map(|name| format!("{name} 9800010\n"));
+        assert_eq!(outcome.stdout, format!("{}0\n", lines.concat()), "{user:?}");
+        assert!(
+            !outcome.stderr.contains("left alone"),
+            "as {user:?} somebody is left alone:\n{}",
+            outcome.stderr
+        );
+    }
+}
+
+#[test]
+fn inthread_is_what_a_user_without_rights_gets() {
+    let _turn = turn();
+    let Some(binary) = uswap_binary().filter(|_| can_run()) else { return };
+    let scratch = Scratch::new();
+    open_to_all(&scratch);
+    let mut words = words_of(User::Nobody);
+    let (binary, swap) = (binary.display().to_string(), scratch.path().display().to_string());
+    words.extend([&binary, "run", "-v", "--ram", "16M", "--swap", &swap, "--", "true"].map(str::to_string));
+    let outcome = Run::plain(&words[0]).args(&words[1..]).directory(scratch.path()).finish();
+    outcome.must_succeed();
+    let by_own = "pages brought back by the program's own threads";
+    assert!(outcome.stderr.contains(by_own), "{}", outcome.stderr);
+}
+
+/// Threads and userfaultfds of a small process, and of what it executes when that has grown.
+const GROWS: &str = "
+seen='set -- /proc/$PPID/task/*; echo $# $(ls -l /proc/$PPID/fd | grep -c userfaultfd)'
+sh -c \"$seen\"
+exec /usr/bin/python3 -c \"
+import subprocess, sys
+block = bytearray(64 << 20)
+subprocess.run(['sh', '-c', sys.argv[1]])
+\" \"$seen\"
+";
+
+#[test]
+fn inthread_small_processes_have_no_thread_and_no_file_of_uswap() {
+    let _turn = turn();
+    if !can_run() || !needs(&["python3"]) {
+        return;
+    }
+    let scratch = Scratch::new();
+    open_to_all(&scratch);
+    let words = ["sh", "-c", GROWS];
+    let Some(outcome) = in_thread(User::Root, 1024, scratch.path(), &words) else { return };
+    outcome.must_succeed();
+    assert_eq!(outcome.stdout, "1 0\n2 1\n");
+}
+
+/// A library that is preloaded after uswap begins a thread before it.
+const EARLY_THREAD: &str = r#"
+#include <pthread.h>
+#include <unistd.h>
+
+static void *wait_and_speak(void *unused) {
+    (void)unused;
+    while (access("ended", F_OK) != 0) usleep(10000);
+    usleep(200000);
+    write(1, "the early thread goes on\n", 25);
+    _exit(0);
+}
+
+__attribute__((constructor)) static void begin(void) {
+    pthread_t thread;
+    pthread_create(&thread, 0, wait_and_speak, 0);
+}
+"#;
+
+const ENDS_BEFORE_EARLY_THREAD: &str = "
+import ctypes, os, time
+rows = [str(i) * 9 for i in range(200000)]
+print(sum(len(row) for row in rows), flush=True)
+time.sleep(1)
+open('ended', 'w').close()
+ctypes.CDLL(None).syscall(60, 3)
+";
+
+#[test]
+fn inthread_a_program_with_a_thread_that_began_before_uswap_is_left_alone() {
+    let _turn = turn();
+    if !can_run() || !needs(&["python3", "gcc"]) {
+        return;
+    }
+    let scratch = Scratch::new();
+    open_to_all(&scratch);
+    let (source, library) = (scratch.file("early.c"), scratch.file("libearly.so"));
+    std::fs::write(&source, EARLY_THREAD).expect("the scratch directory is writable");
+    let gcc = Run::plain("gcc").args(["-shared", "-fPIC", "-o"]).arg(&library).arg(&source).finish();
+    gcc.must_succeed();
+    let preload = format!("LD_PRELOAD={}", library.display());
+    let words = ["env", &preload, "/usr/bin/python3", "-c", ENDS_BEFORE_EARLY_THREAD];
+    for user in USERS {
+        let ended = scratch.file("ended");
+        if ended.exists() {
+            std::fs::remove_file(&ended).expect("the scratch directory is writable");
+        }
+        let Some(outcome) = in_thread(user, 16, scratch.path(), &words) else { return };
+        outcome.must_succeed();
+        assert_eq!(outcome.stdout, "9800010\nthe early thread goes on\n", "{user:?}");
+        assert!(outcome.stderr.contains("starts a thread before uswap"), "{user:?}: {}", outcome.stderr);
+    }
+}
+
 /// Root becomes nobody, and reads all that it had; so does its child.
 const SETUID: &str = "
 import os

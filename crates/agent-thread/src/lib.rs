@@ -10,7 +10,7 @@ mod bytes;
 use core::ffi::{c_char, c_int};
 use uswap_host::heap::Heap;
 use uswap_host::invitation::Invitation;
-use uswap_host::{AfterSetuid, Process, Run, own_memory, privileges};
+use uswap_host::{AfterSetuid, Process, Terms, own_memory, privileges};
 use uswap_identity::Note;
 use uswap_os::{message, process};
 
@@ -28,6 +28,10 @@ static PROCESS: Process = Process::new();
 
 /// Set in the options of an invitation: a process that changes its credentials stays.
 const KEEP_AFTER_SETUID: u64 = 1;
+/// It says why it is left alone; else the supervisor says so, once for all of its kind.
+const VERBOSE: u64 = 2;
+/// In the options above this bit: the KiB that a process has when it takes a place in the run.
+const JOIN_KIB_SHIFT: u32 = 8;
 
 /// Standard error of the program.
 const MESSAGES_FD: i32 = 2;
@@ -60,22 +64,18 @@ fn join(invitation: Invitation) -> Option<()> {
     }
     let (start, end) = HEAP.range();
     own_memory::add(start, end - start);
-    let opened = invitation.open()?;
     let stays = invitation.options & KEEP_AFTER_SETUID != 0;
-    let run = Run {
-        segment: opened.segment,
-        segment_start: opened.start,
-        segment_bytes: opened.bytes,
+    let terms = Terms {
+        join_bytes: (invitation.options >> JOIN_KIB_SHIFT) * 1024,
         after_setuid: if stays { AfterSetuid::Stays } else { AfterSetuid::Leaves },
         credentials: privileges::credentials(),
     };
-    if let Err(reason) = PROCESS.start(run) {
+    if let Err(reason) = PROCESS.start(terms)
+        && invitation.options & VERBOSE != 0
+    {
         message::write_message(
             MESSAGES_FD,
-            format_args!(
-                "uswap: process {} is left alone: {reason}. Run 'uswap doctor'.\n",
-                process::process_id()
-            ),
+            format_args!("uswap: process {} is left alone: {reason}\n", process::process_id()),
         );
     }
     Some(())

@@ -88,7 +88,7 @@ impl PageScanner {
             text,
             batch: Vec::with_capacity(BATCH),
             group: Vec::with_capacity(256),
-            last: Statm { total_pages: 0, resident_pages: 0, shared_pages: 0 },
+            last: Statm::default(),
             last_ns: 0,
             took_ns: 0,
             put_off_since_ns: None,

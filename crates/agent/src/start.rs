@@ -8,7 +8,7 @@ use core::ffi::{c_char, c_int};
 use core::sync::atomic::Ordering;
 use uswap_core::counters::Counter;
 use uswap_core::segment::Segment;
-use uswap_host::invitation::Invitation;
+use uswap_host::invitation::{self, Invitation};
 use uswap_os::{memory, process};
 
 #[used]
@@ -24,7 +24,7 @@ extern "C" fn constructor(_: c_int, _: *const *const c_char, environment: *const
 
 fn join(invitation: Invitation) -> Option<()> {
     OPTIONS.store(invitation.options, Ordering::Relaxed);
-    let opened = invitation.open()?;
+    let opened = invitation::open_segment()?;
     SEGMENT_START.store(opened.start, Ordering::Release);
     SEGMENT_BYTES.store(opened.bytes, Ordering::Release);
     let segment = SEGMENT.set(opened.segment);

@@ -112,9 +112,9 @@ pub struct RunArguments {
     /// Processors for the program: one while it mostly waits for its pages and that is measured to help, all, or one
     #[arg(long, value_name = "WHICH", default_value = "auto")]
     pub cpus: CpusArgument,
-    /// Who brings pages back: threads of uswap, or the program's own threads (experimental: needs no privilege; see
-    /// SEMANTICS)
-    #[arg(long, value_name = "WHO", default_value = "message")]
+    /// Who brings pages back: threads of uswap, or the program's own threads (experimental; see SEMANTICS), which needs
+    /// no privilege
+    #[arg(long, value_name = "WHO", default_value = "auto")]
     pub faults: FaultsArgument,
     /// Write the closing report to FILE as JSON
     #[arg(long, value_name = "FILE")]
@@ -163,6 +163,8 @@ impl From<OnFullArgument> for OnFull {
 /// `--faults` as typed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub enum FaultsArgument {
+    /// Threads of uswap where this user may have them, else the program's own
+    Auto,
     /// Threads of uswap, which the kernel sends a message
     Message,
     /// The thread that meets the fault (experimental)
@@ -172,6 +174,7 @@ pub enum FaultsArgument {
 impl From<FaultsArgument> for Faults {
     fn from(argument: FaultsArgument) -> Self {
         match argument {
+            FaultsArgument::Auto => Self::possible(),
             FaultsArgument::Message => Self::Message,
             FaultsArgument::Thread => Self::Thread,
         }

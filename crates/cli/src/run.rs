@@ -40,14 +40,19 @@ fn start_and_stay(arguments: &RunArguments) -> Result<Ending, StartFailure> {
         StartFailure::own(format!("uswap cannot find its own file ({error}): is /proc mounted?"))
     })?;
     let named = std::env::var_os("USWAP_AGENT");
-    let agent = agent_file::find_and_check(named.as_deref(), &own_path, arguments.faults.into())?;
+    let faults = arguments.faults.into();
+    let agent = agent_file::find_and_check(named.as_deref(), &own_path, faults)?;
     let mut json = arguments.json.as_deref().map(create_json).transpose()?;
-    let options = options(arguments, &agent)?;
+    let options = options(arguments, faults, &agent)?;
     if arguments.verbose > 0 {
         say(format_args!(
-            "program {}, agent {}, budget {}, pool up to {}",
+            "program {}, agent {}, pages brought back by {}, budget {}, pool up to {}",
             program.path.display(),
             agent.display(),
+            match faults {
+                Faults::Message => "threads of uswap",
+                Faults::Thread => "the program's own threads",
+            },
             human::bytes(options.ram_bytes),
             human::bytes(*options.pool_bounds().end()),
         ));
@@ -97,7 +102,8 @@ fn start_and_stay(arguments: &RunArguments) -> Result<Ending, StartFailure> {
 
 /// The supervisor of the run that this process is in, as its environment names it, if that run is under way.
 fn outer_run() -> Option<String> {
-    let invitation = std::env::var("USWAP_RUN").ok()?;
+    let invitation = std::env::var_os("USWAP_RUN")?;
+    let invitation = invitation.to_string_lossy();
     let mut parts = invitation.split(':');
     let (pid, token) = (parts.next()?.to_owned(), parts.nth(2)?);
     is_under_way(token).then_some(pid)
@@ -134,7 +140,7 @@ fn accept(program: &Program, arguments: &RunArguments) -> Result<(), StartFailur
     Ok(())
 }
 
-fn options(arguments: &RunArguments, agent: &Path) -> Result<Options, StartFailure> {
+fn options(arguments: &RunArguments, faults: Faults, agent: &Path) -> Result<Options, StartFailure> {
     let min_free_bytes = arguments.swap_min_free.unwrap_or(0);
     Ok(Options {
         ram_bytes: arguments.ram,
@@ -146,11 +152,11 @@ fn options(arguments: &RunArguments, agent: &Path) -> Result<Options, StartFailu
         rules: named::rules(&arguments.protect, &arguments.weight, arguments.ram)
             .map_err(StartFailure::own)?,
         // Who serves its own faults gains nothing by one processor.
-        cpus: match (arguments.faults.into(), arguments.cpus.into()) {
+        cpus: match (faults, arguments.cpus.into()) {
             (Faults::Thread, Cpus::Auto) => Cpus::All,
             (_, cpus) => cpus,
         },
-        faults: arguments.faults.into(),
+        faults,
         allow_tmpfs: arguments.allow_tmpfs,
         keep_after_setuid: arguments.keep_after_setuid,
         agent: agent.to_owned(),

@@ -2,7 +2,7 @@
 
 use crate::own_stack::on_own_stack;
 use crate::process::{Phase, Process, say};
-use crate::{descriptors, run};
+use crate::{descriptors, environment, run};
 use core::ffi::c_void;
 use core::sync::atomic::{Ordering, fence};
 use uswap_core::page_table::PAGES_MAX;
@@ -16,10 +16,17 @@ use uswap_os::process;
 use uswap_os::sys::{self, Errno, abi};
 use uswap_units::{PageId, PageRange};
 
-/// The word of a thread's slot that says for which part of its stack was seen to.
-const STACK_SEEN: usize = 0;
-/// The word of a thread's slot that says that the thread is about to end.
-const ENDS: usize = 1;
+/// The words of a thread's slot that are ours.
+pub(crate) mod word {
+    /// For which part of its stack was seen to.
+    pub(crate) const STACK_SEEN: usize = 0;
+    /// The thread is about to end.
+    pub(crate) const ENDS: usize = 1;
+    /// Start and length of the mapping that holds the environment of its last `execve`.
+    pub(crate) const ENVIRONMENT: usize = 2;
+    pub(crate) const ENVIRONMENT_BYTES: usize = 3;
+}
+
 /// What lies below the stack pointer and above it, to be kept in RAM: the kernel writes the frames of signals there.
 const STACK_BELOW_BYTES: u64 = 128 * 1024;
 const STACK_ABOVE_BYTES: u64 = 64 * 1024;
@@ -64,9 +71,9 @@ impl Process {
     #[inline]
     fn see_to_stack(&self, slot: &Slot, stack_pointer: u64) {
         let step = (stack_pointer >> STACK_STEP_SHIFT) as usize;
-        if slot.user[STACK_SEEN].load(Ordering::Relaxed) != step {
+        if slot.user[word::STACK_SEEN].load(Ordering::Relaxed) != step {
             self.keep_stack(slot, stack_pointer);
-            slot.user[STACK_SEEN].store(step, Ordering::Relaxed);
+            slot.user[word::STACK_SEEN].store(step, Ordering::Relaxed);
         }
     }
 
@@ -89,9 +96,9 @@ impl Process {
             return;
         }
         // Of two that end at once, at least the later one sees both marks.
-        slot.user[ENDS].store(1, Ordering::SeqCst);
+        slot.user[word::ENDS].store(1, Ordering::SeqCst);
         fence(Ordering::SeqCst);
-        if thread::slots().all(|slot| slot.user[ENDS].load(Ordering::SeqCst) != 0) {
+        if thread::slots().all(|slot| slot.user[word::ENDS].load(Ordering::SeqCst) != 0) {
             call.number = abi::__NR_exit_group as usize;
         }
     }
@@ -134,9 +141,9 @@ impl Process {
     pub(crate) fn come_home(&self, slot: &Slot, reason: &str) {
         match self.phase() {
             Phase::Outside | Phase::Home => (),
-            Phase::Watching => {
+            Phase::Waiting | Phase::Watching => {
                 let _nobody_activates = self.mappings.exclusive();
-                if self.phase() == Phase::Watching {
+                if self.phase().is_before_active() {
                     self.set_phase(Phase::Home);
                     say(format_args!("it is not managed: {reason}"));
                 }
@@ -235,6 +242,8 @@ impl Interposer for Process {
                 "it forbids itself system calls, and those of uswap may be among them",
             );
         }
+        // Ahead of its ranges: it is the new array that the kernel reads.
+        let is_changed = environment::mend(call, context.slot());
         if let Some(row) = row(call.number) {
             if let Some(stack) = child_stack(call).filter(|_| row.kind() == Kind::Process) {
                 self.keep_stack(context.slot(), stack);
@@ -244,7 +253,7 @@ impl Interposer for Process {
             }
         }
         match self.boundary(context).before(call, stack_point(context), &mut make) {
-            Begun::Free if !sets_alternate_stack(call) => Before::Pass,
+            Begun::Free if !is_changed && !sets_alternate_stack(call) => Before::Pass,
             Begun::Free | Begun::Held => Before::PassThenAfter,
             Begun::Answered(answer) => Before::Answer(answer),
         }
@@ -266,6 +275,7 @@ impl Interposer for Process {
 
     fn thread_ends(&self, context: &Context) {
         self.hazards().slot(context.slot().index()).reset();
+        environment::release(context.slot());
     }
 
     fn copy_begins(&self, context: &Context) -> Result<(), Errno> {
@@ -277,8 +287,8 @@ impl Interposer for Process {
     }
 
     fn process_begins(&self, kind: NewProcess, _: &Context) {
-        if let Some(space) = self.space().filter(|_| kind == NewProcess::Copied) {
-            space.world().process.begin_as_child();
+        if kind == NewProcess::Copied {
+            self.own().begin_as_child();
         }
     }
 

@@ -81,6 +81,7 @@ impl Process {
         self.evictors.reset();
         match (phase, child) {
             (Phase::Outside, _) => (),
+            (Phase::Waiting, _) => self.set_phase(Phase::Waiting),
             (Phase::Active, child) if child != 0 => self.take_over(MmId((child - 1) as u16)),
             _ => self.join_as_child(),
         }

@@ -3,7 +3,7 @@
 //! `uswap run` puts `USWAP_RUN` into the environment: see [`crate::supervisor`]. A process that cannot reach the
 //! supervisor is left alone.
 
-use crate::{contend, supervisor};
+use crate::{contend, environment, supervisor};
 use core::ffi::{CStr, c_char};
 use uswap_core::segment::{Notice, Segment};
 use uswap_os::memory::{self, Access};
@@ -43,32 +43,34 @@ impl Invitation {
             let entry = unsafe { at.as_ref()?.as_ref()? };
             // SAFETY: 1. each entry is a string that ends with a zero byte and lives as long as the process.
             let entry = unsafe { CStr::from_ptr(entry) }.to_bytes();
-            if let Some(value) = entry.strip_prefix(b"USWAP_RUN=") {
-                return supervisor::accept(value).map(|options| Invitation { options });
+            if let Some(value) = entry.strip_prefix(environment::RUN) {
+                let (options, agent) = supervisor::accept(value)?;
+                environment::note(value, agent.len());
+                return Some(Invitation { options });
             }
             // SAFETY: 1. the entry was not null, so the array goes on.
             at = unsafe { at.add(1) };
         }
     }
+}
 
-    /// Maps the segment. None: it cannot be reached, or is of other sources than this library, which is said once.
-    pub fn open(&self) -> Option<OpenSegment> {
-        let file = supervisor::open_segment().ok()?;
-        let bytes = file.status().ok()?.bytes as usize;
-        let words = memory::map_shared_words(&file, bytes, Access::ReadWrite).ok()?;
-        let start = words.as_ptr() as usize;
-        match Segment::open(words) {
-            Ok(segment) if segment.sources() == uswap_identity::OWN.words() => {
-                Some(OpenSegment { segment: segment.waiting_by(contend::wait_for_lock), start, bytes })
+/// Maps the segment. None: it cannot be reached, or is of other sources than this library, which is said once.
+pub fn open_segment() -> Option<OpenSegment> {
+    let file = supervisor::open_segment().ok()?;
+    let bytes = file.status().ok()?.bytes as usize;
+    let words = memory::map_shared_words(&file, bytes, Access::ReadWrite).ok()?;
+    let start = words.as_ptr() as usize;
+    match Segment::open(words) {
+        Ok(segment) if segment.sources() == uswap_identity::OWN.words() => {
+            Some(OpenSegment { segment: segment.waiting_by(contend::wait_for_lock), start, bytes })
+        }
+        other => {
+            if other.map_or(true, |segment| segment.is_first_to_say(Notice::OtherSources)) {
+                say_other_sources();
             }
-            other => {
-                if other.map_or(true, |segment| segment.is_first_to_say(Notice::OtherSources)) {
-                    say_other_sources();
-                }
-                // SAFETY: 1. the mapping is new, and nobody else knows of it.
-                let _unmapped = unsafe { memory::unmap(start, bytes) };
-                None
-            }
+            // SAFETY: 1. the mapping is new, and nobody else knows of it.
+            let _unmapped = unsafe { memory::unmap(start, bytes) };
+            None
         }
     }
 }

@@ -5,11 +5,12 @@
 //! starts it.
 //!
 //! Map: [`process`] the value and its life; [`faults`] a SIGBUS; [`calls`] a system call, with [`mappings`] for those
-//! that change the address space and [`descriptors`] for those that could take ours away; [`privileges`] a process that
-//! may read less than before; [`residency`] what the boundary asks of us; [`memory`] the engine's world; [`activation`]
-//! takes the program's memory, and [`fork`] that of a child; [`background`] is the thread that evicts; [`own_stack`] is
-//! where threads of the program do work of ours; [`pool`] lends them what they need for it. [`invitation`], [`heap`],
-//! [`contend`] and [`swap_files`] are of use to whoever is preloaded.
+//! that change the address space, [`descriptors`] for those that could take ours away, and [`environment`] for
+//! `execve`; [`privileges`] a process that may read less than before; [`residency`] what the boundary asks of us;
+//! [`memory`] the engine's world; [`joining`] enters the run, [`activation`] takes the program's memory, and [`fork`]
+//! that of a child; [`background`] is the thread that evicts; [`own_stack`] is where threads of the program do work of
+//! ours; [`pool`] lends them what they need for it. [`invitation`], [`heap`], [`contend`] and [`swap_files`] are of use
+//! to whoever is preloaded.
 //!
 //! What must hold: nothing on these ways allocates, calls libc or touches memory of the program but what is said; work
 //! of ours that can wait runs with all signals blocked, so that no handler of the program interrupts it and meets its
@@ -23,10 +24,12 @@ pub mod background;
 pub mod calls;
 pub mod contend;
 pub mod descriptors;
+pub mod environment;
 pub mod faults;
 pub mod fork;
 pub mod heap;
 pub mod invitation;
+pub mod joining;
 pub mod mappings;
 pub mod memory;
 pub mod own_memory;
@@ -39,7 +42,7 @@ pub mod residency;
 pub mod supervisor;
 pub mod swap_files;
 
-pub use process::{AfterSetuid, Process, Run};
+pub use process::{AfterSetuid, Process, Run, Terms};
 
 use core::future::Future;
 use core::pin::pin;

@@ -98,12 +98,24 @@ fn changes_stacks(call: &Call) -> bool {
     }
 }
 
+/// By how much a call lets the memory grow that could be managed; the heap ends at `heap_end`.
+pub(crate) fn growth(call: &Call, heap_end: usize) -> usize {
+    let [first, second, third, flags, ..] = call.arguments;
+    match call.number as u32 {
+        abi::__NR_mmap if flags & MAP_ANONYMOUS != 0 && flags & MAP_STACK == 0 => second,
+        abi::__NR_brk => first.saturating_sub(heap_end),
+        abi::__NR_mremap => third.saturating_sub(second),
+        _ => 0,
+    }
+}
+
 impl Process {
     /// Makes a call that changes mappings.
     pub(crate) fn serve_mapping(&self, call: &Call, context: &Context) -> isize {
         on_own_stack(context.slot(), || {
+            self.join_if_grown(call);
             self.activate_if_needed(call);
-            if self.phase() == Phase::Watching
+            if self.phase().is_before_active()
                 && let Some(answer) = self.watch_mapping(call)
             {
                 return answer;
@@ -124,7 +136,7 @@ impl Process {
             true => (None, Some(self.mappings.exclusive())),
             false => (Some(self.mappings.shared()), None),
         };
-        let answer = (self.phase() == Phase::Watching).then(|| {
+        let answer = self.phase().is_before_active().then(|| {
             let answer = make(call);
             if call.number as u32 == abi::__NR_brk {
                 self.heap_end.store(answer as usize, Ordering::Relaxed);
@@ -140,13 +152,7 @@ impl Process {
     /// the start.
     fn activate_if_needed(&self, call: &Call) {
         let Some(space) = self.space().filter(|_| self.phase() == Phase::Watching) else { return };
-        let [first, second, _, flags, ..] = call.arguments;
-        let bytes = match call.number as u32 {
-            abi::__NR_mmap if flags & MAP_ANONYMOUS != 0 && flags & MAP_STACK == 0 => second,
-            abi::__NR_brk => first.saturating_sub(self.heap_end.load(Ordering::Relaxed)),
-            abi::__NR_mremap => call.arguments[2].saturating_sub(second),
-            _ => return,
-        };
+        let bytes = growth(call, self.heap_end.load(Ordering::Relaxed));
         let used = space.segment().budget().used().0;
         if bytes as u64 > 0 && used.saturating_add(bytes as u64) > space.watermarks().register.0 {
             space.world().process.activate(space);

@@ -1,5 +1,6 @@
 //! What of the address space is ours, and never managed.
 
+use core::ops::Range;
 use core::sync::atomic::{AtomicUsize, Ordering};
 use uswap_os::PAGE_BYTES;
 
@@ -9,11 +10,18 @@ const PLACES: usize = 16;
 static RANGES: [[AtomicUsize; 2]; PLACES] = [const { [AtomicUsize::new(0), AtomicUsize::new(0)] }; PLACES];
 
 // SAFETY:
-// 1. The linker defines both names in every library; only their addresses are taken.
+// 1. The linker defines these names in every library; only their addresses are taken.
 unsafe extern "C" {
-    /// First byte of this library in memory, and the one behind its last: names that the linker defines.
+    /// First byte of this library in memory, the one behind its code, and the one behind its last: names that the
+    /// linker defines.
     static __ehdr_start: u8;
+    static etext: u8;
     static _end: u8;
+}
+
+/// The code of this library, with what lies ahead of it in memory.
+pub fn text() -> Range<usize> {
+    &raw const __ehdr_start as usize..&raw const etext as usize
 }
 
 /// Notes a mapping of ours.
@@ -37,6 +45,13 @@ pub fn for_each(visit: &mut impl FnMut(usize, usize)) {
         }
     }
     uswap_interpose::thread::for_each_mapping(&mut |start, bytes| visit(start, start + bytes));
+}
+
+/// Length of all ranges.
+pub fn bytes() -> usize {
+    let mut bytes = 0;
+    for_each(&mut |start, end| bytes += end - start);
+    bytes
 }
 
 /// Calls `visit` with the parts of `start..end` that are not ours.

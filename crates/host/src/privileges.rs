@@ -6,7 +6,7 @@
 
 use crate::own_stack::on_own_stack;
 use crate::process::{AfterSetuid, EVICTORS, Phase, Process, WORKSPACES, stop_program};
-use crate::supervisor;
+use crate::{environment, supervisor};
 use uswap_core::counters::Counter;
 use uswap_interpose::thread::Slot;
 use uswap_os::memory;
@@ -34,12 +34,21 @@ pub fn credentials() -> Credentials {
 impl Process {
     /// Leaves the run, if its credentials are not those with which it came.
     pub(crate) fn leave_run(&self, slot: &Slot) {
-        let run = self.run();
-        let is_same = credentials() == run.credentials;
-        if is_same || run.after_setuid == AfterSetuid::Stays || self.phase() == Phase::Outside {
+        let terms = self.terms();
+        let is_same = credentials() == terms.credentials;
+        if is_same || terms.after_setuid == AfterSetuid::Stays || self.phase() == Phase::Outside {
             return;
         }
+        environment::forget();
         on_own_stack(slot, || {
+            {
+                let _nobody_joins = self.mappings.exclusive();
+                if self.phase() == Phase::Waiting {
+                    self.set_phase(Phase::Outside);
+                    return;
+                }
+            }
+            let run = self.run();
             self.let_go("it changed its credentials or became non-dumpable");
             // Nobody is in the middle of something: whoever begins finds nothing.
             let workspaces = core::array::from_fn::<_, { WORKSPACES }, _>(|_| self.workspaces.borrow());

@@ -1,9 +1,9 @@
 //! The value that stands for this process, and its life.
 //!
 //! ```text
-//! Outside ──start──> Watching ──activate──> Active ──let_go─────────> Home
-//!                    calls are seen,        memory is managed      everything came home, and stays
-//!                    nothing is registered
+//! Outside ──start──> Waiting ──join_if_grown──> Watching ──activate──> Active ──let_go──> Home
+//!                    calls are seen,            it has a place         memory is     everything came
+//!                    nothing is open            in the run             managed       home, and stays
 //! ```
 //!
 //! Must hold: a mapping call of the program is made inside `mappings` (shared while nothing is managed, exclusive
@@ -14,7 +14,7 @@ use crate::pool::LendingPool;
 use crate::privileges::Credentials;
 use alloc::boxed::Box;
 use core::cell::UnsafeCell;
-use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use uswap_core::page_word::LANES;
 use uswap_core::range_set::RangeSet;
 use uswap_core::segment::Segment;
@@ -29,7 +29,18 @@ use uswap_units::MmId;
 /// The engine of this process.
 pub type Space = AddressSpace<'static, LinuxWorld>;
 
-/// The run that this process is part of.
+/// How this process is part of a run.
+#[derive(Clone, Copy)]
+pub struct Terms {
+    /// It takes a place in the run when so much of its memory is private and may be written.
+    pub join_bytes: u64,
+    /// What becomes of a process that changes its user, group or dumpability.
+    pub after_setuid: AfterSetuid,
+    /// Those with which it came.
+    pub credentials: Credentials,
+}
+
+/// The run in which this process has a place.
 #[derive(Clone, Copy)]
 pub struct Run {
     /// Its segment, in nobody's name.
@@ -38,10 +49,6 @@ pub struct Run {
     pub segment_start: usize,
     /// How long that mapping is.
     pub segment_bytes: usize,
-    /// What becomes of a process that changes its user, group or dumpability.
-    pub after_setuid: AfterSetuid,
-    /// Those with which it came.
-    pub credentials: Credentials,
 }
 
 /// What becomes of a process that changes its credentials.
@@ -59,12 +66,22 @@ pub enum AfterSetuid {
 pub enum Phase {
     /// Not part of a run.
     Outside,
-    /// Nothing is registered.
+    /// Its calls are seen; it has no place in the run yet.
+    Waiting,
+    /// It has a place; nothing is registered.
     Watching,
     /// The program's memory is managed.
     Active,
     /// It came home, for good.
     Home,
+}
+
+impl Phase {
+    /// Nothing has been managed yet, and may be one day.
+    #[inline]
+    pub fn is_before_active(self) -> bool {
+        matches!(self, Phase::Waiting | Phase::Watching)
+    }
 }
 
 /// Faults that are served at a time: each has a workspace, of which a single fault touches 36 KiB.
@@ -81,6 +98,8 @@ const EVICTOR_STACK_BYTES: usize = 128 * 1024;
 /// This process. One value, made for a static; `start` brings it to life.
 pub struct Process {
     phase: AtomicU32,
+    own: AtomicPtr<Process>,
+    terms: AtomicPtr<Terms>,
     run: AtomicPtr<Run>,
     mm: AtomicU32,
     space: AtomicPtr<Space>,
@@ -89,6 +108,8 @@ pub struct Process {
     pub(crate) mappings: Gate,
     /// What is not managed: mappings made with MAP_STACK, and what a child must not get.
     pub(crate) stacks: RangeSet<STACKS_MAX>,
+    /// How much of its memory is private and may be written, while it waits; 0: not known yet.
+    pub(crate) grown_bytes: AtomicU64,
     /// Where the heap ends.
     pub(crate) heap_end: AtomicUsize,
     /// Thread pointer of the first thread: its control block is in memory like any other.
@@ -113,12 +134,15 @@ impl Process {
     pub const fn new() -> Process {
         Process {
             phase: AtomicU32::new(Phase::Outside as u32),
+            own: AtomicPtr::new(core::ptr::null_mut()),
+            terms: AtomicPtr::new(core::ptr::null_mut()),
             run: AtomicPtr::new(core::ptr::null_mut()),
             mm: AtomicU32::new(0),
             space: AtomicPtr::new(core::ptr::null_mut()),
             hazards: AtomicPtr::new(core::ptr::null_mut()),
             mappings: Gate::new(),
             stacks: RangeSet::new(),
+            grown_bytes: AtomicU64::new(0),
             heap_end: AtomicUsize::new(0),
             first_thread_pointer: AtomicUsize::new(0),
             child: AtomicU32::new(0),
@@ -139,8 +163,9 @@ impl Process {
     pub fn phase(&self) -> Phase {
         match self.phase.load(Ordering::Acquire) {
             0 => Phase::Outside,
-            1 => Phase::Watching,
-            2 => Phase::Active,
+            1 => Phase::Waiting,
+            2 => Phase::Watching,
+            3 => Phase::Active,
             _ => Phase::Home,
         }
     }
@@ -160,9 +185,25 @@ impl Process {
         self.space.store(space, Ordering::Release);
         space
     }
-    pub(crate) fn run(&self) -> Run {
+    /// Itself: there is one value, and it is a static.
+    pub(crate) fn own(&self) -> &'static Process {
+        // SAFETY:
+        // 1. `start` has set it from a `&'static Process`, and is what brings anybody here.
+        unsafe { &*self.own.load(Ordering::Acquire) }
+    }
+    pub(crate) fn terms(&self) -> Terms {
         // SAFETY:
         // 1. `start` has set it to a leaked box before anything else was done.
+        unsafe { *self.terms.load(Ordering::Acquire) }
+    }
+    pub(crate) fn set_own(&'static self, terms: Terms) {
+        self.own.store(core::ptr::from_ref(self).cast_mut(), Ordering::Release);
+        self.terms.store(Box::leak(Box::new(terms)), Ordering::Release);
+    }
+    /// Of a process that has a place.
+    pub(crate) fn run(&self) -> Run {
+        // SAFETY:
+        // 1. It was set to a leaked box before the process had a place.
         unsafe { *self.run.load(Ordering::Acquire) }
     }
     pub(crate) fn set_run(&self, run: Run) {

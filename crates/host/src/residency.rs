@@ -30,7 +30,7 @@ impl Residency for Process {
     fn kept(&self, start: u64, end: u64) -> Option<(u64, u64)> {
         let space = match self.phase() {
             Phase::Active => self.space()?,
-            Phase::Watching => return Some((start, end)),
+            Phase::Waiting | Phase::Watching => return Some((start, end)),
             Phase::Outside | Phase::Home => return None,
         };
         let range = PageRange::of_addresses(start, end);

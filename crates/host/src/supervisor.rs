@@ -37,18 +37,19 @@ const PATIENCE_NS: u64 = 2_000_000_000;
 const LOOKS_OF_OTHERS: u32 = 30;
 const LOOK_NS: u64 = 100_000_000;
 
-/// Takes in the invitation, `pid:segment:inode:token:options`; the options.
-pub fn accept(invitation: &[u8]) -> Option<u64> {
+/// Takes in the invitation, `pid:segment:inode:token:options:agent`; the options, and the path of the agent.
+pub fn accept(invitation: &[u8]) -> Option<(u64, &[u8])> {
     let (pid, rest) = take_number(invitation, 10)?;
     let (number, rest) = take_number(rest.strip_prefix(b":")?, 10)?;
     let (inode, rest) = take_number(rest.strip_prefix(b":")?, 10)?;
     let (token, rest) = take_number(rest.strip_prefix(b":")?, 16)?;
-    let (options, _) = take_number(rest.strip_prefix(b":")?, 10)?;
+    let (options, rest) = take_number(rest.strip_prefix(b":")?, 10)?;
+    let agent = rest.strip_prefix(b":")?;
     PID.store(pid as u32, Ordering::Relaxed);
     SEGMENT_NUMBER.store(number as i32, Ordering::Relaxed);
     SEGMENT_INODE.store(inode, Ordering::Relaxed);
     TOKEN.store(token, Ordering::Relaxed);
-    Some(options)
+    Some((options, agent))
 }
 
 /// Its number, for messages: in the pid namespace of the user.

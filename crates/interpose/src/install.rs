@@ -23,11 +23,13 @@ pub struct Options {
     pub patch_after: Option<u32>,
     /// The text whose calls are not seen. `None`: the executable mapping that holds this crate.
     pub own_text: Option<Range<usize>>,
+    /// The stack that the calling thread was given. `None`: the kernel is asked for the mapping.
+    pub stack: Option<Range<usize>>,
 }
 
 impl Default for Options {
     fn default() -> Options {
-        Options { faults: 0, patch_after: Some(8), own_text: None }
+        Options { faults: 0, patch_after: Some(8), own_text: None, stack: None }
     }
 }
 
@@ -71,7 +73,7 @@ impl fmt::Display for Error {
 impl core::error::Error for Error {}
 
 /// The stack of the first thread grows on demand, by default up to this.
-const MAIN_STACK_BYTES: usize = 8 << 20;
+pub const MAIN_STACK_BYTES: usize = 8 << 20;
 
 /// Address of the interposer; its type is that of the hooks.
 static INTERPOSER: AtomicUsize = AtomicUsize::new(0);
@@ -99,10 +101,11 @@ pub fn install<I: Interposer>(interposer: &'static I, options: &Options) -> Resu
     process::for_each_thread(None, |_| threads += 1).map_err(refused("/proc/self/task"))?;
     entry::choose::<I>();
     let slot = thread::begin().map_err(refused("memory for an alternate stack"))?;
-    let here = 0u8;
-    let stack = mapping_of(&raw const here as usize).map_err(refused("/proc/self/maps"))?;
-    let grows = if stack.kind == Kind::Stack { MAIN_STACK_BYTES } else { 0 };
-    slot.note_own_stack(stack.start.min(stack.end.saturating_sub(grows)), stack.end);
+    let stack = match &options.stack {
+        Some(range) => range.clone(),
+        None => own_stack().map_err(refused("/proc/self/maps"))?,
+    };
+    slot.note_own_stack(stack.start, stack.end);
     slot.note_robust_list(process::robust_list(slot.thread_id()).unwrap_or(0));
     slot.note_clear_child_tid(kernel::clear_child_tid());
     let old = birth::take_alternate_stack(slot);
@@ -114,6 +117,14 @@ pub fn install<I: Interposer>(interposer: &'static I, options: &Options) -> Resu
     patch::start(options.patch_after, threads > 1);
     dispatch::arm().map_err(refused("Syscall User Dispatch"))?;
     Ok(Report { own_text, other_threads: threads - 1 })
+}
+
+/// The stack of this thread.
+fn own_stack() -> uswap_os::sys::Result<Range<usize>> {
+    let here = 0u8;
+    let stack = mapping_of(&raw const here as usize)?;
+    let grows = if stack.kind == Kind::Stack { MAIN_STACK_BYTES } else { 0 };
+    Ok(stack.start.min(stack.end.saturating_sub(grows))..stack.end)
 }
 
 /// The mapping that holds `address`.

@@ -175,8 +175,20 @@ pub fn thread_pointer() -> usize {
 
 /// Value of an entry of the auxiliary vector.
 pub fn auxiliary(wanted: u64) -> Option<u64> {
+    /// "AUXV".
+    const PR_GET_AUXV: usize = 0x4155_5856;
     let mut buffer = [0; 1024];
-    let bytes = fd::read_file(c"/proc/self/auxv", &mut buffer).ok()?;
+    // SAFETY:
+    // 1. The kernel writes at most the size of the exclusive buffer.
+    let told = unsafe {
+        let (start, bytes) = (buffer.as_mut_ptr() as usize, buffer.len());
+        sys::syscall6(abi::__NR_prctl, PR_GET_AUXV, start, bytes, 0, 0, 0)
+    };
+    let bytes = match told {
+        Ok(bytes) => buffer.get(..bytes)?,
+        // Linux before 6.4.
+        Err(_) => fd::read_file(c"/proc/self/auxv", &mut buffer).ok()?,
+    };
     let word = |bytes: &[u8]| u64::from_ne_bytes(bytes.try_into().expect("eight bytes make a word"));
     bytes.as_chunks::<16>().0.iter().find(|pair| word(&pair[..8]) == wanted).map(|pair| word(&pair[8..]))
 }

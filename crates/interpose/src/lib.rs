@@ -50,7 +50,7 @@ pub mod table;
 pub mod thread;
 
 pub use call::{Before, Call, Context, Fault, Interposer, NewProcess, Origin};
-pub use install::{Error, Options, Report, install};
+pub use install::{Error, MAIN_STACK_BYTES, Options, Report, install};
 pub use patch::{SiteReport, sites_seen};
 
 pub(crate) use install::{interposer, serve_here};

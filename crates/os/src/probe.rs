@@ -53,6 +53,8 @@ pub struct Probe {
     pub system_call_user_mode: Answer,
     /// Which way [`Uffd::open`] takes, with the events that uswap needs; without EVENT_FORK if that is refused.
     pub uffd: core::result::Result<UffdSource, UffdError>,
+    /// A userfaultfd whose faults the program's own threads serve, which needs no rights.
+    pub in_thread: core::result::Result<(), UffdError>,
     /// A userfaultfd with EVENT_FORK. EPERM: no CAP_SYS_PTRACE.
     pub event_fork: Answer,
     /// A system call on a missing page waits for the handler instead of failing (full rights).
@@ -103,6 +105,7 @@ impl Probe {
             device: uffd::open_device().map(drop),
             system_call: uffd::open_system_call(0).map(drop),
             system_call_user_mode: uffd::open_system_call(abi::UFFD_USER_MODE_ONLY).map(drop),
+            in_thread: Uffd::open_in_thread().map(drop),
             event_fork: Uffd::open(Features::EVENT_FORK).map(drop).map_err(|error| errno_of(&error)),
             kernel_mode_faults: with_uffd(test_kernel_mode_faults),
             move_pages: with_uffd(test_move),

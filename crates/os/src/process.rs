@@ -62,6 +62,8 @@ pub struct Statm {
     pub resident_pages: u64,
     /// In RAM and of a file or shared memory.
     pub shared_pages: u64,
+    /// Address space that is private and may be written, stacks too.
+    pub data_pages: u64,
 }
 
 impl Statm {
@@ -73,6 +75,11 @@ impl Statm {
     /// [`Statm::anonymous_pages`] in bytes.
     pub fn anonymous_bytes(&self) -> u64 {
         self.anonymous_pages() * PAGE_BYTES as u64
+    }
+
+    /// [`Statm::data_pages`] in bytes.
+    pub fn data_bytes(&self) -> u64 {
+        self.data_pages * PAGE_BYTES as u64
     }
 }
 
@@ -102,8 +109,11 @@ impl StatmFile {
 fn parse_statm(text: &[u8]) -> Option<Statm> {
     let (total_pages, rest) = take_number(text, 10)?;
     let (resident_pages, rest) = take_number(skip_spaces(rest), 10)?;
-    let (shared_pages, _) = take_number(skip_spaces(rest), 10)?;
-    Some(Statm { total_pages, resident_pages, shared_pages })
+    let (shared_pages, rest) = take_number(skip_spaces(rest), 10)?;
+    let (_text, rest) = take_number(skip_spaces(rest), 10)?;
+    let (_always_zero, rest) = take_number(skip_spaces(rest), 10)?;
+    let (data_pages, _) = take_number(skip_spaces(rest), 10)?;
+    Some(Statm { total_pages, resident_pages, shared_pages, data_pages })
 }
 
 /// Calls `visit` with the id of each thread of a process (`None`: the calling one). Threads that come meanwhile may be

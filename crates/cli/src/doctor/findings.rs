@@ -125,6 +125,12 @@ fn userfaultfd(probe: &Probe, surroundings: &Surroundings) -> Finding {
         Ok(UffdSource::SystemCall | UffdSource::ForkEvent | UffdSource::UserMode) => {
             works(name, "by the system call".to_owned(), why)
         }
+        Err(_) if probe.in_thread.is_ok() => works(
+            name,
+            "for faults of the program's own threads, which needs no right (run --faults thread, experimental)"
+                .to_owned(),
+            why,
+        ),
         Err(UffdError::Features { errno, .. }) => Finding {
             name,
             verdict: Verdict::Missing,
@@ -331,6 +337,7 @@ mod tests {
             system_call: Ok(()),
             system_call_user_mode: Ok(()),
             uffd: Ok(UffdSource::Device),
+            in_thread: Ok(()),
             event_fork: Ok(()),
             kernel_mode_faults: Ok(()),
             move_pages: Ok(()),
@@ -375,7 +382,16 @@ mod tests {
     }
 
     fn no_way_in(device: Errno, system_call: Errno) -> Probe {
-        Probe { uffd: Err(UffdError::NoWayIn { device, system_call }), ..good() }
+        let error = UffdError::NoWayIn { device, system_call };
+        Probe { uffd: Err(error), in_thread: Err(error), ..good() }
+    }
+
+    #[test]
+    fn faults_of_the_programs_own_threads_are_enough() {
+        let probe = Probe { in_thread: Ok(()), ..no_way_in(Errno::EACCES, Errno::EPERM) };
+        let found = finding(&probe, &host(), "userfaultfd");
+        assert_eq!(found.verdict, Verdict::Works);
+        assert!(found.seen.contains("--faults thread"), "{}", found.seen);
     }
 
     #[test]
@@ -406,10 +422,8 @@ mod tests {
         assert!(mend(&no_way_in(Errno::EACCES, Errno::EPERM), &container).contains("setfacl"));
         let absent = Probe { unprivileged_userfaultfd: None, ..no_way_in(Errno::ENOENT, Errno::ENOSYS) };
         assert!(mend(&absent, &host()).contains("CONFIG_USERFAULTFD"));
-        let old = Probe {
-            uffd: Err(UffdError::Features { wanted: uswap_os::uffd::Features::EVENTS, errno: Errno::EINVAL }),
-            ..good()
-        };
+        let refused = UffdError::Features { wanted: uswap_os::uffd::Features::EVENTS, errno: Errno::EINVAL };
+        let old = Probe { uffd: Err(refused), in_thread: Err(refused), ..good() };
         assert!(mend(&old, &host()).contains("Linux 6.8"));
     }
 

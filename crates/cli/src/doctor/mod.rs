@@ -56,7 +56,7 @@ fn find_agent() -> Result<String, String> {
     let own_path =
         std::env::current_exe().map_err(|error| format!("uswap cannot find its own file ({error})"))?;
     let named = std::env::var_os("USWAP_AGENT");
-    let agent = agent_file::find_and_check(named.as_deref(), &own_path, Faults::Message);
+    let agent = agent_file::find_and_check(named.as_deref(), &own_path, Faults::possible());
     agent.map(|path| path.display().to_string()).map_err(|failure| failure.message)
 }
 

@@ -34,6 +34,7 @@ mod tree;
 mod unmanaged;
 mod why;
 
+use std::ffi::OsString;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -43,6 +44,7 @@ pub use descriptors::is_under_way;
 pub use files::SwapFileOptions;
 use shared::Shared;
 use uswap_core::segment::Notice;
+use uswap_os::uffd::Uffd;
 
 use crate::named::Rule;
 use crate::report::{RunReport, SwapFileUse};
@@ -160,6 +162,17 @@ pub enum Faults {
     Thread,
 }
 
+impl Faults {
+    /// What this user may have: messages, or else faults of the program's own threads, which need no right. Where
+    /// neither works it is messages, whose error says what is missing.
+    pub fn possible() -> Faults {
+        match (shared::open_for_messages(), Uffd::open_in_thread()) {
+            (Err(_), Ok(_)) => Faults::Thread,
+            _ => Faults::Message,
+        }
+    }
+}
+
 /// What a thread of the supervisor does until the run ends.
 type Task = fn(&Shared);
 
@@ -184,8 +197,8 @@ impl Supervisor {
     }
 
     /// Variables for the program's environment.
-    pub fn environment(&self) -> Vec<(String, String)> {
-        vec![("USWAP_RUN".to_owned(), self.shared.invitation())]
+    pub fn environment(&self) -> [(&'static str, OsString); 1] {
+        [("USWAP_RUN", self.shared.invitation())]
     }
 
     /// The program runs: starts the threads.

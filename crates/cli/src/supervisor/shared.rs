@@ -1,8 +1,9 @@
 //! What the threads of the supervisor share.
 
 use std::collections::VecDeque;
+use std::ffi::OsString;
 use std::io;
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
 use std::os::unix::net::UnixListener;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64};
@@ -18,7 +19,7 @@ use uswap_engine::reaper::GiveBack;
 use uswap_os::file::AllowTmpfs;
 use uswap_os::futex::{self, Scope};
 use uswap_os::memory::{self, Access};
-use uswap_os::uffd::{Features, Uffd};
+use uswap_os::uffd::{Features, Uffd, UffdError};
 use uswap_os::{Fd, process, random, thread};
 use uswap_units::limits::MM_MAX;
 use uswap_units::{Bytes, PAGE_BYTES, ZspageId};
@@ -36,6 +37,13 @@ use crate::report::Unmanaged;
 /// Options as the agent reads them; the bits of `USWAP_RUN`.
 const KEEP_AFTER_SETUID: u32 = 1;
 const VERBOSE: u32 = 2;
+/// Above it: the KiB that a process has when it takes a place in the run.
+const JOIN_KIB_SHIFT: u32 = 8;
+
+/// A process that serves its own faults takes a place when it has this part of the budget: before that there is little
+/// to gain from it, and what it would cost matters (a shell script starts hundreds).
+const JOIN_PART: u64 = 128;
+const JOIN_BYTES: RangeInclusive<u64> = (256 << 10)..=(4 << 20);
 
 /// Everything of one run.
 pub struct Shared {
@@ -81,10 +89,15 @@ pub struct Peaks {
     pub over_budget_ns: AtomicU64,
 }
 
+/// A userfaultfd as the processes of a run need it whose faults come by message.
+pub fn open_for_messages() -> Result<Uffd, UffdError> {
+    Uffd::open(Features::EVENTS.without(Features::EVENT_FORK))
+}
+
 impl Shared {
     pub fn new(options: Options) -> anyhow::Result<Shared> {
         let uffd = match options.faults {
-            Faults::Message => Uffd::open(Features::EVENTS.without(Features::EVENT_FORK)),
+            Faults::Message => open_for_messages(),
             Faults::Thread => Uffd::open_in_thread(),
         };
         uffd.map_err(|error| {
@@ -151,15 +164,29 @@ impl Shared {
     }
 
     /// The value of `USWAP_RUN`.
-    pub fn invitation(&self) -> String {
-        let mut bits = 0;
+    pub fn invitation(&self) -> OsString {
+        let mut bits = (self.join_bytes() >> 10) << JOIN_KIB_SHIFT;
         for (set, bit) in
             [(self.options.keep_after_setuid, KEEP_AFTER_SETUID), (self.options.verbosity > 0, VERBOSE)]
         {
-            bits |= if set { bit } else { 0 };
+            bits |= if set { u64::from(bit) } else { 0 };
         }
         let inode = self.memfd.status().map_or(0, |status| status.inode);
-        format!("{}:{}:{inode}:{:016x}:{bits}", process::process_id(), self.memfd.raw(), self.token)
+        let numbers =
+            format!("{}:{}:{inode}:{:016x}:{bits}:", process::process_id(), self.memfd.raw(), self.token);
+        let mut invitation = OsString::from(numbers);
+        invitation.push(&self.options.agent);
+        invitation
+    }
+
+    /// What a process has when it takes a place in the run; 0: it takes one when it starts.
+    pub fn join_bytes(&self) -> u64 {
+        match self.options.faults {
+            Faults::Message => 0,
+            Faults::Thread => {
+                (self.options.ram_bytes / JOIN_PART).clamp(*JOIN_BYTES.start(), *JOIN_BYTES.end())
+            }
+        }
     }
 
     pub fn is_stopping(&self) -> bool {

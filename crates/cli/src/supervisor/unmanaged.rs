@@ -139,6 +139,8 @@ impl Seen {
             Why::Environment(_) => return,
             // A forked child that nobody has claimed may be this one, which is stopped or has not run yet.
             Why::Unknown(_) if !waited || has_unclaimed(shared) => return,
+            // It takes a place when it has more.
+            Why::Unknown(_) if self.bytes().is_none_or(|bytes| bytes < shared.join_bytes()) => return,
             Why::Unknown(reason) => reason,
         };
         let kind = (name, why.clause);

@@ -55,7 +55,9 @@ pub fn why_unmanaged(shared: &Shared, pid: u32) -> Why {
             let agent = options.agent.as_os_str().as_bytes();
             // Or its memory goes away already, or is that of a program which is just being executed.
             let is_there = !environment.is_empty() || has_words(pid);
-            if is_there && let Some(reason) = of_environment(&environment, &shared.invitation(), agent) {
+            if is_there
+                && let Some(reason) = of_environment(&environment, shared.invitation().as_bytes(), agent)
+            {
                 return Why::Environment(reason);
             }
         }
@@ -70,8 +72,8 @@ pub fn why_unmanaged(shared: &Shared, pid: u32) -> Why {
     }
     Why::Unknown(Reason {
         clause: "it was asked to join by its environment and did not: its loader has not loaded the agent, it has \
-                 left the run (non-dumpable), or its sandbox keeps it from uswap's memory (system calls, network \
-                 namespace)"
+                 left the run (non-dumpable), its sandbox keeps it from uswap's memory (system calls, network namespace), or \
+                 another library that is preloaded starts a thread before uswap is loaded"
             .to_owned(),
         advice: "With -v the agent says more",
     })
@@ -84,9 +86,9 @@ fn effective_user(pid: u32) -> Option<u32> {
 }
 
 /// What is wrong with the environment that a process was started with.
-fn of_environment(environment: &[u8], invitation: &str, agent: &[u8]) -> Option<Reason> {
+fn of_environment(environment: &[u8], invitation: &[u8], agent: &[u8]) -> Option<Reason> {
     let value = |name: &[u8]| environment.split(|&byte| byte == 0).find_map(|entry| entry.strip_prefix(name));
-    if value(b"USWAP_RUN=") != Some(invitation.as_bytes()) {
+    if value(b"USWAP_RUN=") != Some(invitation) {
         return Some(Reason {
             clause: "USWAP_RUN is not in its environment, which 'env -i', sudo and the like clear".to_owned(),
             advice: "Let it keep USWAP_RUN and LD_PRELOAD, or run uswap inside of what clears them",
@@ -135,18 +137,20 @@ mod tests {
     use super::*;
 
     fn clause(environment: &[u8]) -> Option<String> {
-        of_environment(environment, "7:5:9:ab:0", b"/lib/agent.so").map(|reason| reason.clause)
+        of_environment(environment, b"7:5:9:ab:0:/lib/agent.so", b"/lib/agent.so").map(|reason| reason.clause)
     }
 
     #[test]
     fn an_environment_has_the_invitation_and_the_agent() {
-        let good = b"HOME=/\0LD_PRELOAD=/lib/agent.so:/x.so\0USWAP_RUN=7:5:9:ab:0\0";
+        let good = b"HOME=/\0LD_PRELOAD=/lib/agent.so:/x.so\0USWAP_RUN=7:5:9:ab:0:/lib/agent.so\0";
         assert_eq!(clause(good), None);
-        for without in [&b""[..], b"HOME=/\0", b"USWAP_RUN=8:5:9:ab:0\0LD_PRELOAD=/lib/agent.so\0"] {
+        for without in
+            [&b""[..], b"HOME=/\0", b"USWAP_RUN=8:5:9:ab:0:/lib/agent.so\0LD_PRELOAD=/lib/agent.so\0"]
+        {
             assert!(clause(without).is_some_and(|clause| clause.contains("USWAP_RUN")));
         }
         for other in ["LD_PRELOAD=/x.so", "LD_PRELOAD=/lib/agent.so.1", "HOME=/"] {
-            let environment = format!("USWAP_RUN=7:5:9:ab:0\0{other}\0");
+            let environment = format!("USWAP_RUN=7:5:9:ab:0:/lib/agent.so\0{other}\0");
             assert!(clause(environment.as_bytes()).is_some_and(|clause| clause.contains("LD_PRELOAD")));
         }
     }

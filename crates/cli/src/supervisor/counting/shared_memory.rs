@@ -287,7 +287,7 @@ mod tests {
 
     #[test]
     fn mappings_are_looked_for_when_the_cheap_numbers_have_changed() {
-        let statm = Statm { total_pages: 5000, resident_pages: 900, shared_pages: 300 };
+        let statm = Statm { total_pages: 5000, resident_pages: 900, shared_pages: 300, data_pages: 4000 };
         let seen = Seen { statm, looked_ns: 0, cost_ns: 100_000, mappings: Vec::new() };
         assert!(!seen.has_changed(statm, u64::MAX));
         let known = Statm { shared_pages: 300 + 1000 * SHARED_STEP_PAGES, ..statm };

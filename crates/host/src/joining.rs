@@ -1,0 +1,213 @@
+//! Brings a process to life: at its start its calls are seen, and nothing else is done. When it has grown to what its
+//! run can feel, it takes a place there, before the call that makes it grow is made.
+//!
+//! Most processes of a run are small and short (a shell, a compiler's driver): they open nothing, and have no thread of
+//! ours.
+
+use crate::background;
+use crate::descriptors;
+use crate::invitation;
+use crate::mappings::growth;
+use crate::memory::LinuxWorld;
+use crate::own_memory;
+use crate::process::{Phase, Process, Run, Space, Terms, say};
+use crate::supervisor;
+use crate::swap_files::OpenFiles;
+use core::arch::asm;
+use core::fmt;
+use core::sync::atomic::Ordering;
+use uswap_core::counters::Counter;
+use uswap_engine::in_place::AddressSpace;
+use uswap_interpose::buffers::{HazardTable, register_asymmetric_fence};
+use uswap_interpose::{Call, MAIN_STACK_BYTES, Options, install, thread};
+use uswap_os::pagemap::Pagemap;
+use uswap_os::process::StatmFile;
+use uswap_os::sys::{self, abi};
+use uswap_os::thread::{Files, spawn};
+use uswap_os::uffd::Uffd;
+use uswap_os::{PAGE_BYTES, memory, process};
+use uswap_units::MmId;
+
+/// Why a process is left alone.
+#[derive(Debug)]
+pub enum Refused {
+    /// There is no userfaultfd for it.
+    Userfaultfd(uswap_os::uffd::UffdError),
+    /// Its system calls cannot be seen.
+    Calls(uswap_interpose::Error),
+    /// Something else that it needs.
+    Needs(&'static str),
+    /// The run has ended, or said already why it cannot be entered.
+    NoRun,
+}
+
+impl fmt::Display for Refused {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Refused::Userfaultfd(error) => write!(out, "{error}"),
+            Refused::Calls(error) => write!(out, "{error}"),
+            Refused::Needs(what) => out.write_str(what),
+            Refused::NoRun => out.write_str("its run has ended"),
+        }
+    }
+}
+
+impl core::error::Error for Refused {}
+
+fn signal_bit(signal: u32) -> u64 {
+    1 << (signal - 1)
+}
+
+/// Between a constructor and the end of the stack that `main` uses are the frames of the loader.
+const STACK_ABOVE_BYTES: usize = 256 * 1024;
+
+const NO_ROOM: Refused = Refused::Needs("there is no address space for what it needs");
+
+impl Process {
+    /// Becomes part of a run. Called once, before the program has threads: from then on its system calls are seen. It
+    /// takes a place in the run when it has grown, and is managed when memory gets short.
+    pub fn start(&'static self, terms: Terms) -> Result<(), Refused> {
+        self.set_own(terms);
+        if !register_asymmetric_fence() {
+            return Err(Refused::Needs("the kernel has no membarrier"));
+        }
+        let hazards = HazardTable::map(thread::THREADS_MAX).map_err(|_| NO_ROOM)?;
+        own_memory::add(hazards.slot(0) as *const _ as usize, thread::THREADS_MAX * PAGE_BYTES);
+        self.set_hazards(hazards);
+        self.first_thread_pointer.store(thread_pointer(), Ordering::Relaxed);
+        let faults = signal_bit(abi::SIGBUS) | signal_bit(abi::SIGSEGV);
+        // The loader runs constructors on the stack of the first thread, below where `main` will be.
+        let here = 0u8;
+        let stack_end = &raw const here as usize + STACK_ABOVE_BYTES;
+        let options = Options {
+            faults,
+            own_text: Some(own_memory::text()),
+            stack: Some(stack_end - MAIN_STACK_BYTES..stack_end),
+            ..Options::default()
+        };
+        let report = install(self, &options).map_err(Refused::Calls)?;
+        if report.other_threads > 0 {
+            // It has no alternate stack: the signal of a fault on its own stack could not be delivered.
+            return Err(Refused::Needs(
+                "another library that is preloaded has started a thread before uswap was loaded",
+            ));
+        }
+        self.heap_end.store(heap_end(), Ordering::Relaxed);
+        self.set_phase(Phase::Waiting);
+        Ok(())
+    }
+
+    /// A call that changes mappings is about to be made: if the process is large enough by then, it takes its place in
+    /// the run. On a stack of ours.
+    pub(crate) fn join_if_grown(&self, call: &Call) {
+        if self.phase() != Phase::Waiting {
+            return;
+        }
+        let bytes = growth(call, self.heap_end.load(Ordering::Relaxed)) as u64;
+        if bytes == 0 {
+            return;
+        }
+        if self.grown_bytes.load(Ordering::Relaxed) == 0 {
+            // What it was started with may be large too. Two threads may both add it: then it joins a little earlier.
+            let sizes = StatmFile::open(None).and_then(|sizes| sizes.read());
+            let data_bytes = sizes.map_or(0, |sizes| sizes.data_bytes());
+            let of_program = data_bytes.saturating_sub(own_memory::bytes() as u64).max(1);
+            self.grown_bytes.fetch_add(of_program, Ordering::Relaxed);
+        }
+        let grown = self.grown_bytes.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes);
+        if grown >= self.terms().join_bytes {
+            self.own().enter();
+        }
+    }
+
+    /// Takes its place, or is left alone from now on.
+    fn enter(&'static self) {
+        let _alone = self.mappings.exclusive();
+        if self.phase() != Phase::Waiting {
+            return;
+        }
+        if let Err(reason) = self.take_place() {
+            self.set_phase(Phase::Outside);
+            if !matches!(reason, Refused::NoRun) {
+                say(format_args!("it is left alone: {reason}. Run 'uswap doctor'"));
+            }
+        }
+    }
+
+    fn take_place(&'static self) -> Result<(), Refused> {
+        self.background_stack.prepare().map_err(|_| NO_ROOM)?;
+        let (stack, bytes) = self.background_stack.range().ok_or(NO_ROOM)?;
+        own_memory::add(stack, bytes);
+        let opened = invitation::open_segment().ok_or(Refused::NoRun)?;
+        self.set_run(Run {
+            segment: opened.segment,
+            segment_start: opened.start,
+            segment_bytes: opened.bytes,
+        });
+        let _space = self.join(None)?;
+        self.set_phase(Phase::Watching);
+        self.spawn_background()
+    }
+
+    /// Takes a record, or the one that a parent has made, and opens what the engine will need.
+    pub(crate) fn join(&'static self, made: Option<MmId>) -> Result<&'static Space, Refused> {
+        const NOT_OPEN: Refused =
+            Refused::Needs("a file in /proc or a swap file of the run cannot be opened");
+        let run = self.run();
+        let uffd = Uffd::open_in_thread().map_err(Refused::Userfaultfd)?;
+        let features = uffd.features();
+        let uffd = Uffd::from_fd(descriptors::keep(uffd.into_fd()), features);
+        let pagemap = Pagemap::open_as(descriptors::keep).map_err(|_| NOT_OPEN)?;
+        let mm = match made {
+            Some(mm) => mm,
+            None => supervisor::take_record(&run.segment, descriptors::keep)
+                .ok_or(Refused::Needs("the run has no room for a process and its page table"))?,
+        };
+        let record = run.segment.mms().record(mm);
+        let root = record.root().ok_or(Refused::Needs("its record has no page table"))?;
+        let segment = run.segment.acting_as(record.id());
+        let files = OpenFiles::of_the_run(segment, record, descriptors::keep).ok_or(NOT_OPEN)?;
+        let world = LinuxWorld {
+            process: self,
+            uffd,
+            pagemap,
+            files,
+            segment,
+            segment_start: run.segment_start,
+            drops_ranges: memory::can_drop_ranges(),
+        };
+        self.set_mm(record.id());
+        segment.counters().add(Counter::Joined, 1);
+        Ok(self.set_space(AddressSpace::new(segment, record.id(), root, world)))
+    }
+
+    pub(crate) fn spawn_background(&'static self) -> Result<(), Refused> {
+        let argument = self as *const Process as usize;
+        self.process_id.store(process::process_id(), Ordering::Relaxed);
+        match spawn(&self.background_stack, background::main, argument, Files::Shared) {
+            Ok(_) => Ok(()),
+            Err(_) => {
+                self.set_phase(Phase::Outside);
+                Err(Refused::Needs(
+                    "the thread that evicts cannot be started: raise the limit of processes (ulimit -u)",
+                ))
+            }
+        }
+    }
+}
+
+/// Where the heap ends.
+pub(crate) fn heap_end() -> usize {
+    // SAFETY:
+    // 1. With zero the call only answers.
+    unsafe { sys::syscall3(abi::__NR_brk, 0, 0, 0) }.unwrap_or(0)
+}
+
+/// The thread pointer of the calling thread, which every libc keeps at the place that it points to.
+fn thread_pointer() -> usize {
+    let pointer;
+    // SAFETY:
+    // 1. The convention of thread-local storage on x86-64: the word at the thread pointer is the thread pointer.
+    unsafe { asm!("mov {}, fs:[0]", out(reg) pointer, options(nostack, readonly, preserves_flags)) };
+    pointer
+}
