@@ -114,7 +114,7 @@ pub struct RunArguments {
     pub cpus: CpusArgument,
     /// Who brings pages back: threads of uswap, or the program's own threads (experimental; see SEMANTICS), which needs
     /// no privilege
-    #[arg(long, value_name = "WHO", default_value = "auto")]
+    #[arg(long, value_name = "WHO", env = "USWAP_FAULTS", default_value = "auto")]
     pub faults: FaultsArgument,
     /// Write the closing report to FILE as JSON
     #[arg(long, value_name = "FILE")]
