@@ -5,7 +5,8 @@
 //! the test ends. A test that cannot run here says so on a line that begins with `SKIP:` and is counted.
 //!
 //! `USWAP_BIN` names the binary under test; `USWAP_BIN=plain` runs everything without uswap, which tests the tests.
-//! `USWAP_TEST_FULL=1` uses the full sizes. Called by the files in `tests/`.
+//! `USWAP_TEST_FULL=1` uses the full sizes. `USWAP_FAULTS=thread` has all runs serve their own faults, but for those that
+//! say otherwise. Called by the files in `tests/`.
 #![forbid(unsafe_code)]
 
 pub mod content;
@@ -22,8 +23,8 @@ pub mod touched;
 pub use memory_group::MemoryGroup;
 pub use pair::{compare, compare_outputs};
 pub use places::{
-    Scratch, full_size, needs, program, report, scaled_mib, scaled_mib_by, shared_turn, skip, turn,
-    uswap_binary,
+    Scratch, faults_in_thread, full_size, needs, program, report, scaled_mib, scaled_mib_by, shared_turn,
+    skip, turn, uswap_binary,
 };
 pub use run::{Outcome, Run, Running};
 pub use small_disk::SmallDisk;

@@ -66,6 +66,11 @@ pub fn uswap_binary() -> Option<PathBuf> {
     Some(path.canonicalize().expect("it exists"))
 }
 
+/// Whether the programs' own threads bring their pages back: `USWAP_FAULTS=thread`, which `uswap run` goes by too.
+pub fn faults_in_thread() -> bool {
+    std::env::var_os("USWAP_FAULTS").is_some_and(|way| way == "thread")
+}
+
 /// One of our own programs (`churn`, `touch`, `evil`), built on first use.
 pub fn program(name: &str) -> PathBuf {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();

@@ -72,7 +72,7 @@ fn over_budget_locked_memory_is_named() {
 #[test]
 fn over_budget_unmanaged_process_is_named() {
     let script = "\"$0\" private --bytes 60M --milliseconds 4000; exit $?";
-    let run = Run::plain("env").args(["-i", "/bin/sh", "-c", script]).arg(program("holds"));
+    let run = Run::plain("env").args(["-i", "USWAP_RUN=", "/bin/sh", "-c", script]).arg(program("holds"));
     let Some(outcome) = squeezed(run, BUDGET_MIB) else { return };
     let warnings = warnings(&outcome);
     let is_named = warnings.contains("not managed") && warnings.contains("(holds");

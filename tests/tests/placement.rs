@@ -86,8 +86,10 @@ fn placement_is_not_seen_and_ends_when_a_program_places_itself() {
     if cannot_be_shown() || !needs(&["python3"]) {
         return;
     }
-    let outcome =
-        Run::plain("python3").args(["-c", CURIOUS, &own_numbers()]).uswap(64, &["--cpus", "one"]).finish();
+    let outcome = Run::plain("python3")
+        .args(["-c", CURIOUS, &own_numbers()])
+        .uswap(64, &["--faults", "message", "--cpus", "one"])
+        .finish();
     outcome.must_succeed();
     assert_eq!(outcome.stdout, "OK\n");
 }
@@ -115,7 +117,10 @@ fn placement_holds_for_the_whole_tree_and_ends_with_the_supervisor() {
     let touch = program("touch");
     let script =
         format!("{0} --bytes 10M --seconds 60 & {0} --bytes 10M --seconds 60 & wait", touch.display());
-    let mut running = Run::plain("/bin/sh").args(["-c", &script]).uswap(64, &["--cpus", "one"]).start();
+    let mut running = Run::plain("/bin/sh")
+        .args(["-c", &script])
+        .uswap(64, &["--faults", "message", "--cpus", "one"])
+        .start();
     let is_one = |list: &str| !list.contains(['-', ',']);
     wait_until("the whole tree is on one processor", &mut running, |running| {
         running.samples().last_bytes > 20 << 20
@@ -176,7 +181,7 @@ fn placement_by_the_program_stays_when_the_supervisor_is_gone() {
     let result = directory.file("result");
     let mut running = Run::plain("python3")
         .args(["-c", ORPHAN, &own_numbers(), &result.display().to_string()])
-        .uswap(64, &["--cpus", "one"])
+        .uswap(64, &["--faults", "message", "--cpus", "one"])
         .start();
     let mut program = Vec::new();
     wait_until("the program has started", &mut running, |running| {

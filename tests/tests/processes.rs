@@ -179,32 +179,35 @@ fn is_in_the_report(outcome: &Outcome, name: &str, why: &str) {
 
 /// Named at once, in the report, and with the memory that it takes: the run says that it was over its budget.
 #[track_caller]
-fn is_named(wrapper: &[&str], why: &str) {
+fn is_named(wrapper: &[&str], options: &[&str], why: &str) {
     let _turn = shared_turn();
     if uswap_binary().is_some() && needs(&["python3", wrapper[0]]) && may(wrapper) {
-        let outcome = is_named_at_once(wrapper, &[], why);
+        let outcome = is_named_at_once(wrapper, options, why);
         assert!(outcome.stderr.contains("over the budget for"), "{}", outcome.stderr);
     }
 }
 
+/// A process that serves its own faults gives what it executes the right environment.
+const BY_MESSAGE: [&str; 2] = ["--faults", "message"];
+
 #[test]
 fn processes_without_our_environment_are_named() {
-    is_named(&["env", "-i"], "USWAP_RUN is not in its environment");
+    is_named(&["env", "-i"], &BY_MESSAGE, "USWAP_RUN is not in its environment");
 }
 
 #[test]
 fn processes_that_preload_something_else_are_named() {
-    is_named(&["env", "LD_PRELOAD=libm.so.6"], "'libm.so.6', without the agent");
+    is_named(&["env", "LD_PRELOAD=libm.so.6"], &BY_MESSAGE, "'libm.so.6', without the agent");
 }
 
 #[test]
 fn processes_that_changed_their_user_are_named() {
-    is_named(&["setpriv", "--reuid=65534", "--clear-groups"], "runs as user 65534");
+    is_named(&["setpriv", "--reuid=65534", "--clear-groups"], &[], "runs as user 65534");
 }
 
 #[test]
 fn processes_with_little_address_space_are_named() {
-    is_named(&["prlimit", "--as=400000000"], "address space is limited to");
+    is_named(&["prlimit", "--as=400000000"], &[], "address space is limited to");
 }
 
 #[test]

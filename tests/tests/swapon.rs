@@ -187,7 +187,8 @@ allow = (Filter * 1)(Filter(6, 0, 0, 0x7fff0000))
 libc = ctypes.CDLL(None)
 assert libc.prctl(38, 1, 0, 0, 0) == 0
 assert libc.prctl(22, 2, ctypes.byref(Program(1, allow)), 0, 0) == 0
-os.execv("/bin/sh", ["sh", "-c", "echo ready; sleep 3; echo ended"])
+text = "import time; block = bytearray(8 << 20); print('ready', flush=True); time.sleep(3); print('ended')"
+os.execv("/usr/bin/python3", ["python3", "-c", text])
 "#;
 
 #[test]

@@ -10,9 +10,9 @@ mod bytes;
 use core::ffi::{c_char, c_int};
 use uswap_host::heap::Heap;
 use uswap_host::invitation::Invitation;
-use uswap_host::{AfterSetuid, Process, Terms, own_memory, privileges};
+use uswap_host::{AfterSetuid, Process, Terms, messages, own_memory, privileges};
 use uswap_identity::Note;
-use uswap_os::{message, process};
+use uswap_os::process;
 
 /// Says which sources this was built from. `uswap run` reads it in the file before it has it preloaded. Linkers make a
 /// note of what is in a section of such a name.
@@ -33,16 +33,10 @@ const VERBOSE: u64 = 2;
 /// In the options above this bit: the KiB that a process has when it takes a place in the run.
 const JOIN_KIB_SHIFT: u32 = 8;
 
-/// Standard error of the program.
-const MESSAGES_FD: i32 = 2;
-
 /// A broken invariant inside someone else's program: say so and stop, rather than go on with data that may be wrong.
 #[panic_handler]
 fn panic(info: &core::panic::PanicInfo<'_>) -> ! {
-    message::write_message(
-        MESSAGES_FD,
-        format_args!("uswap: internal error, the program is stopped to keep its data from harm: {info}\n"),
-    );
+    messages::say(format_args!("internal error, the program is stopped to keep its data from harm: {info}"));
     let _sent = process::kill(process::process_id(), 9);
     process::exit_process(134)
 }
@@ -73,10 +67,7 @@ fn join(invitation: Invitation) -> Option<()> {
     if let Err(reason) = PROCESS.start(terms)
         && invitation.options & VERBOSE != 0
     {
-        message::write_message(
-            MESSAGES_FD,
-            format_args!("uswap: process {} is left alone: {reason}\n", process::process_id()),
-        );
+        messages::say_of_process(format_args!("it is left alone: {reason}"));
     }
     Some(())
 }

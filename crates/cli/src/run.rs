@@ -142,6 +142,13 @@ fn accept(program: &Program, arguments: &RunArguments) -> Result<(), StartFailur
 
 fn options(arguments: &RunArguments, faults: Faults, agent: &Path) -> Result<Options, StartFailure> {
     let min_free_bytes = arguments.swap_min_free.unwrap_or(0);
+    if (faults, arguments.cpus.into()) == (Faults::Thread, Cpus::One) {
+        return Err(StartFailure::own(
+            "--cpus one places the program beside the threads of uswap, and has no effect where its own threads bring \
+             its pages back: leave it out, or give --faults message"
+                .to_owned(),
+        ));
+    }
     Ok(Options {
         ram_bytes: arguments.ram,
         pool: arguments.pool.map_or(PoolSize::Auto, |share| PoolSize::Fixed(share.of(arguments.ram))),

@@ -1,7 +1,7 @@
 //! The thread that evicts while the program runs. It sleeps until there is pressure.
 
 use crate::process::{Phase, Process, Space};
-use crate::{run, supervisor, swap_files};
+use crate::{messages, run, supervisor, swap_files};
 use uswap_core::budget::Signal;
 use uswap_core::counters::Counter;
 use uswap_engine::in_place::reclaim::{Background, Fruitless};
@@ -60,16 +60,17 @@ impl Evicting {
         loop {
             self.count_cpu();
             let seen = budget.signal_count(Signal::Pressure);
-            swap_files::follow(
-                &segment,
-                self.space.record(),
-                Some(&self.space.world().files),
-                &mut self.files_seen,
-            );
+            self.follow_files();
             self.measure();
             let marks = self.space.watermarks();
             let used = budget.used();
             let is_idle = used <= marks.register || budget.is_ending() || self.process.phase() == Phase::Home;
+            if !budget.is_ending() && !supervisor::lives(&segment) {
+                // Nobody measures or writes back any more: keep what is there readable, and evict nothing.
+                self.space.hold_evicting();
+                messages::supervisor_is_gone(&segment);
+                return;
+            }
             if !is_idle && self.process.phase() == Phase::Watching {
                 self.process.activate(self.space);
             }
@@ -93,15 +94,21 @@ impl Evicting {
             let turn = run(self.space.background_turn(&mut evictor, &mut fruitless));
             drop(evictor);
             self.measure();
+            self.follow_files();
             if turn == Background::Rests {
                 return;
             }
             if !supervisor::lives(&segment) {
-                // Nobody measures or writes back any more: keep what is there readable, and evict nothing.
-                self.space.hold_evicting();
                 return;
             }
         }
+    }
+
+    /// A process whose memory is at home for good reads no file.
+    fn follow_files(&mut self) {
+        let files = (self.process.phase() != Phase::Home).then(|| &self.space.world().files);
+        let segment = self.space.segment();
+        swap_files::follow(&segment, self.space.record(), files, &mut self.files_seen);
     }
 
     fn measure(&mut self) {

@@ -1,7 +1,8 @@
 //! A system call of the program, before and after the kernel.
 
+use crate::messages;
 use crate::own_stack::on_own_stack;
-use crate::process::{Phase, Process, say};
+use crate::process::{Phase, Process};
 use crate::{descriptors, environment, run};
 use core::ffi::c_void;
 use core::sync::atomic::{Ordering, fence};
@@ -12,8 +13,8 @@ use uswap_interpose::table::{Kind, row};
 use uswap_interpose::thread::{self, Slot};
 use uswap_interpose::{Before, Call, Context, Fault, Interposer, NewProcess};
 use uswap_os::fd::Event;
-use uswap_os::process;
 use uswap_os::sys::{self, Errno, abi};
+use uswap_os::{clock, process};
 use uswap_units::{PageId, PageRange};
 
 /// The words of a thread's slot that are ours.
@@ -63,7 +64,37 @@ impl Process {
                 self.come_home(context.slot(), "it lets the kernel use its memory behind its back");
                 None
             }
-            _ => None,
+            _ => {
+                self.note_special(call, context);
+                None
+            }
+        }
+    }
+
+    /// Calls that change what this process may rely on, and are made as they stand.
+    fn note_special(&self, call: &Call, context: &Context) {
+        const PR_SET_TSC: usize = 26;
+        const PTRACE_TRACEME: usize = 0;
+        const UFFDIO_REGISTER: u32 = 0xc020_aa00;
+        let [first, second, third, ..] = call.arguments;
+        match call.number as u32 {
+            abi::__NR_prctl if first == PR_SET_TSC => clock::no_time_stamps(),
+            // A child that shares the memory executes another program next.
+            abi::__NR_ptrace
+                if first == PTRACE_TRACEME
+                    && self.process_id.load(Ordering::Relaxed) == process::process_id() =>
+            {
+                self.come_home(context.slot(), "it lets itself be traced, and its calls cannot be seen");
+            }
+            abi::__NR_ioctl if second as u32 == UFFDIO_REGISTER => {
+                let mut range = [[0; 8]; 2];
+                if crate::program_copy::read(third, range.as_flattened_mut()) {
+                    let [start, bytes] = range.map(u64::from_ne_bytes);
+                    let range = PageRange::of_addresses(start, start.saturating_add(bytes));
+                    on_own_stack(context.slot(), || self.give_to_program(range));
+                }
+            }
+            _ => (),
         }
     }
 
@@ -91,7 +122,7 @@ impl Process {
     #[cold]
     fn see_to_last_thread(&self, call: &mut Call, slot: &Slot) {
         let process_id = process::process_id();
-        if self.process_id.load(Ordering::Relaxed) != process_id {
+        if self.evicting_id.load(Ordering::Relaxed) != process_id {
             // A child that shares the memory (vfork), or nobody evicts here.
             return;
         }
@@ -145,7 +176,7 @@ impl Process {
                 let _nobody_activates = self.mappings.exclusive();
                 if self.phase().is_before_active() {
                     self.set_phase(Phase::Home);
-                    say(format_args!("it is not managed: {reason}"));
+                    messages::say_of_process(format_args!("it is not managed: {reason}"));
                 }
             }
             Phase::Active => on_own_stack(slot, || self.let_go(reason)),
@@ -171,7 +202,7 @@ impl Process {
             if is_let_go.is_ok() {
                 self.set_phase(Phase::Home);
             }
-            say(format_args!("its memory came home and stays in RAM: {reason}"));
+            messages::say_of_process(format_args!("its memory came home and stays in RAM: {reason}"));
         }
         drop(alone);
     }
@@ -230,8 +261,10 @@ impl Interposer for Process {
         if let Some(answer) = descriptors::answer(call) {
             return Before::Answer(answer);
         }
-        if phase == Phase::Active {
-            self.see_to_stack(context.slot(), context.stack_pointer() as u64);
+        match phase {
+            Phase::Active => self.see_to_stack(context.slot(), context.stack_pointer() as u64),
+            Phase::Waiting => self.join_if_deep(context.slot(), context.stack_pointer()),
+            _ => (),
         }
         if changes_privileges(call) {
             return Before::PassThenAfter;

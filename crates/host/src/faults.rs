@@ -1,6 +1,7 @@
 //! A SIGBUS or SIGSEGV of a thread of the program.
 
-use crate::process::{Phase, Process, say};
+use crate::messages;
+use crate::process::{Phase, Process};
 use crate::{program_copy, run};
 use core::ffi::c_void;
 use uswap_core::counters::{Counter, FaultSource};
@@ -73,7 +74,10 @@ impl Process {
         let page = PageId::of_address(met.address as u64);
         let touch = Touch::that(met.error & ERROR_WRITE != 0);
         let began_ns = clock::engine_now_ns();
-        match self.bring(page, touch) {
+        space.record().begin_waits(1);
+        let served = self.bring(page, touch);
+        space.record().end_waits(1);
+        match served {
             Served::NotOurs => false,
             Served::Served(source) => {
                 let ended_ns = clock::engine_now_ns();
@@ -86,7 +90,7 @@ impl Process {
                 true
             }
             Served::Lost => {
-                say(format_args!(
+                messages::say_of_process(format_args!(
                     "a page at {:#x} cannot be read back: no attempt gave what was stored. The program gets SIGBUS, as for a memory error",
                     met.address
                 ));

@@ -7,15 +7,17 @@
 
 use crate::descriptors;
 use crate::mappings::is_candidate;
+use crate::messages;
 use crate::own_memory;
 use crate::own_stack::on_own_stack;
-use crate::process::{Phase, Process, Space, say, stop_program};
+use crate::process::{Phase, Process, Space, stop_program};
 use crate::supervisor;
 use core::sync::atomic::Ordering;
 use uswap_core::page_table::PAGES_MAX;
 use uswap_engine::in_place::Memory;
 use uswap_interpose::thread::{self, Slot};
 use uswap_os::maps::Maps;
+use uswap_os::process;
 use uswap_os::sys::Errno;
 use uswap_os::uffd::Mode;
 use uswap_units::{MmId, PAGE_BYTES, PageId, PageRange};
@@ -31,7 +33,9 @@ impl Process {
             let mut child = 0;
             if let Some(space) = self.space().filter(|_| self.phase() == Phase::Active) {
                 let Some(mm) = space.clone_for_child() else {
-                    say(format_args!("it cannot fork: the run has no room for one more page table"));
+                    messages::say_of_process(format_args!(
+                        "it cannot fork: the run has no room for one more page table"
+                    ));
                     return Err(Errno::ENOMEM);
                 };
                 child = u32::from(mm.0) + 1;
@@ -62,6 +66,8 @@ impl Process {
     pub(crate) fn begin_as_child(&'static self) {
         let (phase, child) = (self.phase(), self.child.swap(0, Ordering::Relaxed));
         self.set_phase(Phase::Outside);
+        self.process_id.store(process::process_id(), Ordering::Relaxed);
+        self.evicting_id.store(0, Ordering::Relaxed);
         self.copying.store(0, Ordering::Relaxed);
         self.mappings.reset();
         self.workspaces.reset();
@@ -74,13 +80,18 @@ impl Process {
         unsafe { self.background_stack.reset_after_fork() };
         descriptors::close_all();
         supervisor::reset_after_fork();
+        messages::reset_after_fork();
         while let Some(mut evictor) = self.evictors.try_borrow() {
             evictor.reset();
             core::mem::forget(evictor);
         }
         self.evictors.reset();
         match (phase, child) {
-            (Phase::Outside, _) => (),
+            // What has kept its parent's memory at home (a filter of system calls) may keep its own there.
+            (Phase::Outside | Phase::Home, _) => {
+                self.set_phase(phase);
+                self.forget_space();
+            }
             (Phase::Waiting, _) => self.set_phase(Phase::Waiting),
             (Phase::Active, child) if child != 0 => self.take_over(MmId((child - 1) as u16)),
             _ => self.join_as_child(),
@@ -95,7 +106,7 @@ impl Process {
         });
         if let Err(reason) = joined {
             self.set_phase(Phase::Outside);
-            say(format_args!("it is left alone: {reason}"));
+            messages::say_of_process(format_args!("it is left alone: {reason}"));
         }
     }
 

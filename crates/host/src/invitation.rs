@@ -3,14 +3,11 @@
 //! `uswap run` puts `USWAP_RUN` into the environment: see [`crate::supervisor`]. A process that cannot reach the
 //! supervisor is left alone.
 
-use crate::{contend, environment, supervisor};
+use crate::{contend, environment, messages, supervisor};
 use core::ffi::{CStr, c_char};
 use uswap_core::segment::{Notice, Segment};
 use uswap_os::memory::{self, Access};
-use uswap_os::{message, process};
-
-/// Standard error of the program.
-const MESSAGES_FD: i32 = 2;
+use uswap_os::process;
 
 /// What the variable says, beside what the supervisor is known by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,14 +75,10 @@ pub fn open_segment() -> Option<OpenSegment> {
 /// The segment is of other sources than this library, whose file was replaced since the run began, or is another one
 /// than the run's: nothing else in it is read.
 fn say_other_sources() {
-    message::write_message(
-        MESSAGES_FD,
-        format_args!(
-            "uswap: process {} and others that start now run outside the budget: their agent (build {:08x}) is not of \
-             the \
-             sources of the 'uswap' that runs them. Was uswap installed anew meanwhile? Start the run again.\n",
-            process::process_id(),
-            uswap_identity::OWN.build()
-        ),
-    );
+    messages::say(format_args!(
+        "process {} and others that start now run outside the budget: their agent (build {:08x}) is not of the sources \
+         of the 'uswap' that runs them. Was uswap installed anew meanwhile? Start the run again.",
+        process::process_id(),
+        uswap_identity::OWN.build()
+    ));
 }

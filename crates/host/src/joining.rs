@@ -9,8 +9,10 @@ use crate::descriptors;
 use crate::invitation;
 use crate::mappings::growth;
 use crate::memory::LinuxWorld;
+use crate::messages;
 use crate::own_memory;
-use crate::process::{Phase, Process, Run, Space, Terms, say};
+use crate::own_stack::on_own_stack;
+use crate::process::{Phase, Process, Run, Space, Terms};
 use crate::supervisor;
 use crate::swap_files::OpenFiles;
 use core::arch::asm;
@@ -19,13 +21,14 @@ use core::sync::atomic::Ordering;
 use uswap_core::counters::Counter;
 use uswap_engine::in_place::AddressSpace;
 use uswap_interpose::buffers::{HazardTable, register_asymmetric_fence};
-use uswap_interpose::{Call, MAIN_STACK_BYTES, Options, install, thread};
+use uswap_interpose::thread::{self, Slot};
+use uswap_interpose::{Call, MAIN_STACK_BYTES, Options, install};
 use uswap_os::pagemap::Pagemap;
 use uswap_os::process::StatmFile;
 use uswap_os::sys::{self, abi};
 use uswap_os::thread::{Files, spawn};
 use uswap_os::uffd::Uffd;
-use uswap_os::{PAGE_BYTES, memory, process};
+use uswap_os::{PAGE_BYTES, clock, memory, process};
 use uswap_units::MmId;
 
 /// Why a process is left alone.
@@ -92,6 +95,10 @@ impl Process {
                 "another library that is preloaded has started a thread before uswap was loaded",
             ));
         }
+        if !clock::has_time_stamps() {
+            clock::no_time_stamps();
+        }
+        self.process_id.store(process::process_id(), Ordering::Relaxed);
         self.heap_end.store(heap_end(), Ordering::Relaxed);
         self.set_phase(Phase::Waiting);
         Ok(())
@@ -120,6 +127,15 @@ impl Process {
         }
     }
 
+    /// A call is about to be made: the stack of its thread may be large by now.
+    #[inline]
+    pub(crate) fn join_if_deep(&self, slot: &Slot, stack_pointer: usize) {
+        let deep = slot.stack_end().saturating_sub(stack_pointer) as u64;
+        if deep >= self.terms().join_bytes {
+            on_own_stack(slot, || self.own().enter());
+        }
+    }
+
     /// Takes its place, or is left alone from now on.
     fn enter(&'static self) {
         let _alone = self.mappings.exclusive();
@@ -129,7 +145,7 @@ impl Process {
         if let Err(reason) = self.take_place() {
             self.set_phase(Phase::Outside);
             if !matches!(reason, Refused::NoRun) {
-                say(format_args!("it is left alone: {reason}. Run 'uswap doctor'"));
+                messages::say_of_process(format_args!("it is left alone: {reason}. Run 'uswap doctor'"));
             }
         }
     }
@@ -143,6 +159,10 @@ impl Process {
             segment: opened.segment,
             segment_start: opened.start,
             segment_bytes: opened.bytes,
+        });
+        // What is read from the swap file is decrypted there: the key must be in no core file.
+        own_memory::for_each(&mut |start, end| {
+            let _as_a_kernel_without_it = memory::no_dump(start, end - start);
         });
         let _space = self.join(None)?;
         self.set_phase(Phase::Watching);
@@ -177,13 +197,14 @@ impl Process {
             drops_ranges: memory::can_drop_ranges(),
         };
         self.set_mm(record.id());
+        messages::keep_open();
         segment.counters().add(Counter::Joined, 1);
         Ok(self.set_space(AddressSpace::new(segment, record.id(), root, world)))
     }
 
     pub(crate) fn spawn_background(&'static self) -> Result<(), Refused> {
         let argument = self as *const Process as usize;
-        self.process_id.store(process::process_id(), Ordering::Relaxed);
+        self.evicting_id.store(process::process_id(), Ordering::Relaxed);
         match spawn(&self.background_stack, background::main, argument, Files::Shared) {
             Ok(_) => Ok(()),
             Err(_) => {

@@ -2,8 +2,9 @@
 //! without the other.
 
 use crate::calls::make;
+use crate::messages;
 use crate::own_stack::on_own_stack;
-use crate::process::{Phase, Process, Space, say, stop_program};
+use crate::process::{Phase, Process, Space, stop_program};
 use crate::{own_memory, run};
 use core::sync::atomic::Ordering;
 use uswap_core::page_word::Afterwards;
@@ -98,11 +99,13 @@ fn changes_stacks(call: &Call) -> bool {
     }
 }
 
-/// By how much a call lets the memory grow that could be managed; the heap ends at `heap_end`.
+/// By how much a call lets the memory grow that counts; the heap ends at `heap_end`.
 pub(crate) fn growth(call: &Call, heap_end: usize) -> usize {
     let [first, second, third, flags, ..] = call.arguments;
     match call.number as u32 {
-        abi::__NR_mmap if flags & MAP_ANONYMOUS != 0 && flags & MAP_STACK == 0 => second,
+        abi::__NR_mmap if flags & MAP_STACK != 0 => 0,
+        abi::__NR_mmap if flags & MAP_ANONYMOUS != 0 => second,
+        abi::__NR_mmap if flags & MAP_PRIVATE != 0 && third & PROT_WRITE != 0 => second,
         abi::__NR_brk => first.saturating_sub(heap_end),
         abi::__NR_mremap => third.saturating_sub(second),
         _ => 0,
@@ -231,7 +234,7 @@ impl Process {
             Some(space) if self.phase() == Phase::Active => space.hold_evicting(),
             _ => self.set_phase(Phase::Home),
         }
-        say(format_args!(
+        messages::say_of_process(format_args!(
             "its memory stays in RAM from now on: it has more than 1024 thread stacks and ranges that a child must not \
              get"
         ));
@@ -347,6 +350,23 @@ impl Process {
             let _what_is_missing_is_zeros = space.world().uffd.unregister(start, bytes);
         }
         alone
+    }
+
+    /// The program serves the faults of a range itself (userfaultfd): it comes home, and is not managed any more.
+    pub(crate) fn give_to_program(&self, range: PageRange) {
+        loop {
+            if let Some(space) = self.space().filter(|_| self.phase() == Phase::Active) {
+                drop(self.leave_alone(space, range));
+                return;
+            }
+            let _nobody_activates = self.mappings.exclusive();
+            if self.phase() != Phase::Active {
+                if self.phase().is_before_active() && self.stacks.add(range).is_none() {
+                    self.give_up_stacks();
+                }
+                return;
+            }
+        }
     }
 
     fn protect(&self, space: &'static Space, call: &Call, range: PageRange, protection: usize) -> isize {

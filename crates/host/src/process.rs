@@ -10,6 +10,7 @@
 //! afterwards), and the phase that it goes by is looked at in there.
 
 use crate::memory::LinuxWorld;
+use crate::messages;
 use crate::pool::LendingPool;
 use crate::privileges::Credentials;
 use alloc::boxed::Box;
@@ -22,8 +23,8 @@ use uswap_engine::Workspace;
 use uswap_engine::in_place::{AddressSpace, Evictor};
 use uswap_interpose::buffers::HazardTable;
 use uswap_os::gate::Gate;
+use uswap_os::process;
 use uswap_os::thread::StackArea;
-use uswap_os::{message, process};
 use uswap_units::MmId;
 
 /// The engine of this process.
@@ -121,8 +122,10 @@ pub struct Process {
     pub(crate) workspaces: LendingPool<Workspace, WORKSPACES>,
     pub(crate) evictors: LendingPool<Evictor, EVICTORS>,
     pub(crate) background_stack: StackArea,
-    /// The process in which the thread that evicts runs.
+    /// Its number. A child that shares the memory (vfork) has another.
     pub(crate) process_id: AtomicU32,
+    /// The same while the thread that evicts runs.
+    pub(crate) evicting_id: AtomicU32,
 }
 
 impl Process {
@@ -155,6 +158,7 @@ impl Process {
             ]),
             background_stack: StackArea::new(EVICTOR_STACK_BYTES),
             process_id: AtomicU32::new(0),
+            evicting_id: AtomicU32::new(0),
         }
     }
 
@@ -201,6 +205,10 @@ impl Process {
         self.terms.store(Box::leak(Box::new(terms)), Ordering::Release);
     }
     /// Of a process that has a place.
+    /// In a child whose memory stays its own.
+    pub(crate) fn forget_space(&self) {
+        self.space.store(core::ptr::null_mut(), Ordering::Release);
+    }
     pub(crate) fn run(&self) -> Run {
         // SAFETY:
         // 1. It was set to a leaked box before the process had a place.
@@ -226,17 +234,9 @@ impl Process {
     }
 }
 
-/// The descriptor that messages go to: standard error of the program.
-pub(crate) const MESSAGES_FD: i32 = 2;
-
-/// Says something.
-pub(crate) fn say(what: core::fmt::Arguments<'_>) {
-    message::write_message(MESSAGES_FD, format_args!("uswap: process {}: {what}\n", process::process_id()));
-}
-
 /// Ends the program, because its memory cannot be kept right.
 pub(crate) fn stop_program(what: core::fmt::Arguments<'_>) -> ! {
-    say(format_args!("{what}: the program is ended to keep its data from harm"));
+    messages::say_of_process(format_args!("{what}: the program is ended to keep its data from harm"));
     let _sent = process::kill(process::process_id(), 9);
     process::exit_process(137)
 }

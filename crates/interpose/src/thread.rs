@@ -135,6 +135,11 @@ impl Slot {
         self.rseq.store(area, Ordering::Relaxed);
     }
 
+    /// Behind the last byte of the stack that the thread was given, as far as it is known; else 0.
+    pub fn stack_end(&self) -> usize {
+        self.own_stack[1].load(Ordering::Relaxed)
+    }
+
     /// Notes the stack that the thread was given.
     pub(crate) fn note_own_stack(&self, start: usize, end: usize) {
         self.own_stack[0].store(start, Ordering::Relaxed);
@@ -184,7 +189,7 @@ impl Slot {
     /// stack, the slot names them before they can be used.
     fn map_call_stacks(&self) -> Result<usize> {
         let mapping = Mapping::anonymous(CALL_STACKS * CALL_STACK_BYTES, PAGE_BYTES, Access::None)?;
-        let _ = memory::no_huge_pages(mapping.start(), mapping.bytes());
+        keep_apart(&mapping);
         let start = mapping.leak();
         self.call_stacks.store(start, Ordering::Release);
         for index in 0..CALL_STACKS {
@@ -217,6 +222,12 @@ impl Slot {
         self.clear_child_tid.store(0, Ordering::Relaxed);
         self.rseq.store(0, Ordering::Relaxed);
     }
+}
+
+/// A stack of ours takes no huge page, and is in no core file: the interposer may have secrets there.
+fn keep_apart(stack: &Mapping) {
+    let _larger_than_needed = memory::no_huge_pages(stack.start(), stack.bytes());
+    let _as_a_kernel_without_it = memory::no_dump(stack.start(), stack.bytes());
 }
 
 /// Maps slots and keys. Once, before anything else here.
@@ -431,7 +442,7 @@ fn begin_with_key(key: usize) -> Result<&'static Slot> {
         // Whoever looks at the mappings meanwhile finds memory of the program, or ours: nothing that could be used is
         // there before the slot names it.
         let mapping = Mapping::anonymous(ALTERNATE_STACK_BYTES + PAGE_BYTES, PAGE_BYTES, Access::None)?;
-        let _ = memory::no_huge_pages(mapping.start(), mapping.bytes());
+        keep_apart(&mapping);
         let stack = mapping.leak() + PAGE_BYTES;
         slot.alternate_stack.store(stack, Ordering::Release);
         // SAFETY:

@@ -17,6 +17,23 @@ pub fn engine_now_ns() -> u64 {
     vdso::read_clock(abi::CLOCK_MONOTONIC).unwrap_or_else(now_ns)
 }
 
+/// A thread of this process may not read time stamps (`PR_SET_TSC`), and its children neither: [`engine_now_ns`] goes by
+/// system calls from now on.
+pub fn no_time_stamps() {
+    vdso::no_time_stamps();
+}
+
+/// Whether the calling thread may read time stamps.
+pub fn has_time_stamps() -> bool {
+    const PR_GET_TSC: usize = 25;
+    const PR_TSC_SIGSEGV: u32 = 2;
+    let mut allowed = 0u32;
+    // SAFETY:
+    // 1. The kernel writes one number of 32 bits.
+    let answer = unsafe { sys::syscall3(abi::__NR_prctl, PR_GET_TSC, &raw mut allowed as usize, 0) };
+    answer.is_err() || allowed != PR_TSC_SIGSEGV
+}
+
 /// Nanoseconds of processor time that the calling thread has used.
 pub fn thread_cpu_ns() -> u64 {
     read_clock(abi::CLOCK_THREAD_CPUTIME_ID)

@@ -5,7 +5,7 @@
 //! reads the clock by system calls.
 
 use core::mem::MaybeUninit;
-use core::sync::atomic::{AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use crate::PAGE_BYTES;
 use crate::sys::{self, abi};
@@ -15,6 +15,7 @@ type ReadClock = extern "C" fn(clock: i32, time: *mut abi::__kernel_timespec) ->
 
 /// Address of the function.
 static READ_CLOCK: AtomicUsize = AtomicUsize::new(NOT_LOOKED_FOR);
+static FORBIDDEN: AtomicBool = AtomicBool::new(false);
 const NOT_LOOKED_FOR: usize = 0;
 const NONE: usize = 1;
 
@@ -30,8 +31,12 @@ const NAME: &[u8] = b"__vdso_clock_gettime\0";
 /// Nanoseconds of a clock, if the vDSO can say it.
 ///
 /// It reads the processor's time stamp: a thread that is forbidden to (`PR_SET_TSC`) would get a signal. So this is for
-/// threads of the engine, which [`crate::thread::spawn`] allows it, and for the supervisor, whose libc reads it too.
+/// threads of the engine, which [`crate::thread::spawn`] allows it, for the supervisor, whose libc reads it too, and for
+/// those of a program that says when it is forbidden ([`no_time_stamps`]).
 pub(crate) fn read_clock(clock: u32) -> Option<u64> {
+    if FORBIDDEN.load(Ordering::Relaxed) {
+        return None;
+    }
     let address = match READ_CLOCK.load(Ordering::Relaxed) {
         NOT_LOOKED_FOR => look(),
         known => known,
@@ -50,6 +55,11 @@ pub(crate) fn read_clock(clock: u32) -> Option<u64> {
         (failed, time.assume_init())
     };
     (failed == 0).then_some(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
+}
+
+/// A thread of this process may not read time stamps: nobody does from now on.
+pub(crate) fn no_time_stamps() {
+    FORBIDDEN.store(true, Ordering::Relaxed);
 }
 
 /// Two threads that are first find the same.

@@ -6,6 +6,9 @@
 //! (state R)? Who sleeps, for whatever reason, does not count, as in Linux. What is shown is (time in which one waits)
 //! times (looks in which none wanted a processor) / (looks in which one waited). A look takes some 8 us for each thread
 //! of the program; looks are so rare that they take 1.6 % of a processor at most. uswap's own threads are passed by.
+//!
+//! A thread that serves its own fault runs, or waits for the disk (state D), meanwhile: then the question is whether more
+//! threads do so than wait.
 
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
@@ -13,6 +16,7 @@ use std::time::{Duration, Instant};
 use uswap_core::mm::MmRecord;
 use uswap_os::process;
 
+use super::Faults;
 use super::processes::Processes;
 
 /// So often is looked, and rarer at processes of many threads.
@@ -41,7 +45,7 @@ pub struct Samples {
 
 impl Samples {
     /// Looks, if it is time and a thread waits.
-    pub fn look(&mut self, processes: &Processes, record: MmRecord<'_>) {
+    pub fn look(&mut self, processes: &Processes, record: MmRecord<'_>, faults: Faults) {
         let now = Instant::now();
         if record.waits() == 0 || self.due.is_some_and(|due| now < due) {
             return;
@@ -54,15 +58,21 @@ impl Samples {
         let Some(seen) = processes.look(record, |pid| threads_of(pid, &mut self.own)) else { return };
         self.due = Some(now + LOOK_EVERY.max(FOR_EACH_THREAD * seen.threads));
         // It may have been served meanwhile: then it runs itself.
-        if seen.threads > 0 && record.waits() > 0 {
-            self.note(seen);
+        let waits = record.waits();
+        if seen.threads > 0 && waits > 0 {
+            self.note(
+                match faults {
+                    Faults::Message => seen.running == 0,
+                    Faults::Thread => u64::from(seen.running + seen.in_disk) <= waits,
+                } || seen.threads == 1,
+            );
         }
     }
 
-    fn note(&mut self, seen: Threads) {
+    /// A thread waits; `is_full`: none of the others wants a processor. The only thread is the one that waits.
+    fn note(&mut self, is_full: bool) {
         self.some += 1.0;
-        // The only thread is the one that waits.
-        if seen.threads == 1 || seen.running == 0 {
+        if is_full {
             self.full += 1.0;
         }
     }
@@ -84,6 +94,7 @@ impl Samples {
 struct Threads {
     threads: u32,
     running: u32,
+    in_disk: u32,
 }
 
 impl Threads {
@@ -96,6 +107,7 @@ impl Threads {
         if name.is_some() && !is_own {
             self.threads += 1;
             self.running += u32::from(state == Some(&b'R'));
+            self.in_disk += u32::from(state == Some(&b'D'));
         }
         !is_own
     }

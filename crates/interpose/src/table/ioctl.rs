@@ -127,6 +127,7 @@ fn nested(walk: &mut Walk<'_>, request: u32, pointer: u64) -> Option<Result<(), 
         BLKPG => partition(walk, pointer),
         SG_IO => generic_device(walk, pointer),
         BINDER_WRITE_READ => binder(walk, pointer),
+        UFFDIO_COPY => page_copied(walk, pointer),
         _ => return None,
     };
     Some(walked)
@@ -147,6 +148,7 @@ const PROCMAP_QUERY: u32 = 0xc068_6611;
 const BLKPG: u32 = 0x1269;
 const SG_IO: u32 = 0x2285;
 const BINDER_WRITE_READ: u32 = 0xc030_6201;
+const UFFDIO_COPY: u32 = 0xc028_aa03;
 
 /// An `ifconf`: length and buffer.
 fn interfaces(walk: &mut Walk<'_>, pointer: u64) -> Result<(), Stop> {
@@ -219,5 +221,12 @@ fn binder(walk: &mut Walk<'_>, pointer: u64) -> Result<(), Stop> {
     let both = walk.load_as::<48>(pointer, Access::ReadWrite)?;
     walk.reads(field(&both, 16), field(&both, 0));
     walk.writes(field(&both, 40), field(&both, 24));
+    Ok(())
+}
+
+/// A `uffdio_copy`: what it fills is registered with the program's userfaultfd.
+fn page_copied(walk: &mut Walk<'_>, pointer: u64) -> Result<(), Stop> {
+    let copy = walk.load_as::<40>(pointer, Access::ReadWrite)?;
+    walk.reads(field(&copy, 8), field(&copy, 16));
     Ok(())
 }

@@ -1,0 +1,60 @@
+//! What a process says to the user, by whatever way there is: on the standard error of `uswap run`, else on the
+//! terminal.
+//!
+//! Never on the standard error of the program: under its number may be a file of the program's own by now.
+
+use crate::{descriptors, supervisor};
+use core::fmt::Arguments;
+use core::sync::atomic::{AtomicI32, Ordering};
+use uswap_core::segment::{Notice, Segment};
+use uswap_os::fd::{Fd, write_raw};
+use uswap_os::message::MESSAGE_BYTES_MAX;
+use uswap_os::process;
+use uswap_os::sys::abi;
+use uswap_os::text::TextBuffer;
+
+/// Standard error of the supervisor, in a process that has a place in the run; -1: not open.
+static KEPT: AtomicI32 = AtomicI32::new(-1);
+
+const STANDARD_ERROR: i32 = 2;
+
+/// The process takes its place: it can speak when the supervisor is gone, too.
+pub fn keep_open() {
+    let number = open().map_or(-1, |file| descriptors::keep(file).into_raw());
+    KEPT.store(number, Ordering::Release);
+}
+
+/// In a forked child, which has closed it.
+pub fn reset_after_fork() {
+    KEPT.store(-1, Ordering::Release);
+}
+
+fn open() -> Option<Fd> {
+    supervisor::open(STANDARD_ERROR, abi::O_WRONLY | abi::O_APPEND).ok()
+}
+
+/// Says a line, without the newline.
+pub fn say(line: Arguments<'_>) {
+    let text = TextBuffer::<MESSAGE_BYTES_MAX>::format(format_args!("uswap: {line}\n"));
+    let write = |fd: Option<Fd>| fd.is_some_and(|fd| write_raw(fd.raw(), text.as_bytes()).is_ok());
+    let terminal = || Fd::open(c"/dev/tty", abi::O_WRONLY | abi::O_CLOEXEC | abi::O_NOCTTY, 0).ok();
+    let kept = KEPT.load(Ordering::Acquire);
+    let _nobody_to_tell =
+        kept >= 0 && write_raw(kept, text.as_bytes()).is_ok() || write(open()) || write(terminal());
+}
+
+/// Says something of this process.
+pub fn say_of_process(what: Arguments<'_>) {
+    say(format_args!("process {}: {what}", process::process_id()));
+}
+
+/// The supervisor is gone, and has not said so itself: one process of the run tells the user.
+pub fn supervisor_is_gone(segment: &Segment<'static>) {
+    if segment.is_first_to_say(Notice::SupervisorGone) {
+        say(format_args!(
+            "'uswap run' (process {}) was killed or has crashed: nobody keeps the budget of its programs from now on. \
+             They go on, and what was swapped out can still be read. End them and start the run again to have it kept",
+            supervisor::pid()
+        ));
+    }
+}
