@@ -23,8 +23,8 @@ pub mod touched;
 pub use memory_group::MemoryGroup;
 pub use pair::{compare, compare_outputs};
 pub use places::{
-    Scratch, faults_in_thread, full_size, needs, program, report, scaled_mib, scaled_mib_by, shared_turn,
-    skip, turn, uswap_binary,
+    Scratch, faults_in_thread, full_size, needs, needs_root, program, report, scaled_mib, scaled_mib_by,
+    shared_turn, skip, turn, uswap_binary,
 };
 pub use run::{Outcome, Run, Running};
 pub use small_disk::SmallDisk;

@@ -66,6 +66,15 @@ pub fn uswap_binary() -> Option<PathBuf> {
     Some(path.canonicalize().expect("it exists"))
 }
 
+/// Whether this is root; if not, says that the test is skipped, and why.
+pub fn needs_root(what: &str) -> bool {
+    let is_root = rustix::process::geteuid().is_root();
+    if !is_root {
+        skip(&format!("{what} needs root"));
+    }
+    is_root
+}
+
 /// Whether the programs' own threads bring their pages back: `USWAP_FAULTS=thread`, which `uswap run` goes by too.
 pub fn faults_in_thread() -> bool {
     std::env::var_os("USWAP_FAULTS").is_some_and(|way| way == "thread")

@@ -1,7 +1,7 @@
 //! One test for each mode of `evil`: programs that are hard to live inside, with four times their budget.
 
 use uswap_tests::pair::figures;
-use uswap_tests::{Run, faults_in_thread, full_size, program, shared_turn, turn, uswap_binary};
+use uswap_tests::{Run, faults_in_thread, full_size, needs_root, program, shared_turn, turn, uswap_binary};
 
 /// Pages of zeros that first touches got, by the closing report.
 fn zero_filled(report: &str) -> u64 {
@@ -31,6 +31,9 @@ const ALONE: &[&str] = &[
 ];
 
 fn case(mode: &str) {
+    if mode == "own_userfaultfd" && !needs_root("a userfaultfd of the program's own") {
+        return;
+    }
     let alone = ALONE.contains(&mode);
     let _turn = if alone { turn() } else { shared_turn() };
     let (bytes, ram_mib) = match mode {

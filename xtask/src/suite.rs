@@ -5,6 +5,7 @@
 //! and the number is printed last; and why tests failed is said again at the end of a step, since a log may be cut.
 
 use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::fs::MetadataExt as _;
 use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Instant;
@@ -101,6 +102,7 @@ const STEPS: &[(&str, Step)] = &[
     ("simulator", simulator),
     ("system calls", system_calls),
     ("integration tests", integration_tests),
+    ("integration tests without rights", integration_tests_without_rights),
 ];
 
 /// Runs everything.
@@ -257,6 +259,59 @@ fn integration_tests() -> Result<Seen> {
         cargo(&["test", "--profile", PROFILE, "-p", INTEGRATION, "--", "--test-threads=2", "--nocapture"]);
     command.env("USWAP_BIN", uswap);
     watch_tests(command)
+}
+
+/// Those that mean something for programs that serve their own faults, which is all that a user without rights gets.
+const WITHOUT_RIGHTS: [&str; 16] = [
+    "badcases_disk",
+    "badcases_start",
+    "budget_python",
+    "budget_sort",
+    "budget_sqlite",
+    "evil",
+    "fork",
+    "integrity",
+    "kill",
+    "over_budget",
+    "passthrough",
+    "shares",
+    "stat",
+    "swapfile",
+    "swapfiles",
+    "swapon",
+];
+
+/// As `nobody`, with the kernel's default settings; who is no other user than root already runs them as they are.
+fn integration_tests_without_rights() -> Result<Seen> {
+    const NOBODY: u32 = 65534;
+    let uswap = commands::uswap_path();
+    let tests = WITHOUT_RIGHTS.iter().flat_map(|test| ["--test", test]).collect::<Vec<_>>();
+    let words = ["test", "--profile", PROFILE, "-p", INTEGRATION];
+    let mut command = cargo(&[&words[..], &tests, &["--", "--test-threads=2", "--nocapture"]].concat());
+    let programs = uswap.parent().expect("it is in a directory").to_owned();
+    command.env("USWAP_FAULTS", "thread").env("USWAP_TEST_PROGRAMS", programs).env("USWAP_BIN", &uswap);
+    let scratch = std::env::temp_dir().join(format!("uswap-nobody-{}", std::process::id()));
+    if std::fs::metadata("/proc/self")?.uid() == 0 {
+        let nobody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"];
+        let may = Command::new(nobody[0]).args(&nobody[1..]).arg("test").arg("-x").arg(&uswap).status();
+        if !may.is_ok_and(|status| status.success()) {
+            println!("SKIP: nobody may not execute {}, or there is no setpriv", uswap.display());
+            return Ok(Seen { skip_count: 1, ..Seen::default() });
+        }
+        std::fs::create_dir(&scratch)?;
+        std::os::unix::fs::chown(&scratch, Some(NOBODY), Some(NOBODY))?;
+        command.env("CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUNNER", nobody.join(" "));
+        command.env("TMPDIR", &scratch).env("HOME", &scratch);
+        // The registry and the toolchain are those of the user that builds.
+        for (name, place) in [("CARGO_HOME", ".cargo"), ("RUSTUP_HOME", ".rustup")] {
+            if let (None, Some(home)) = (std::env::var_os(name), std::env::var_os("HOME")) {
+                command.env(name, std::path::Path::new(&home).join(place));
+            }
+        }
+    }
+    let seen = watch_tests(command);
+    let _was_not_made = std::fs::remove_dir_all(&scratch);
+    seen
 }
 
 /// As [`watch`], for commands that must run at least one test.

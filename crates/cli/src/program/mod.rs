@@ -82,7 +82,9 @@ fn find_file(name: &OsStr, search_path: Option<&OsStr>) -> Result<PathBuf, Start
             Candidate::Missing => {
                 Err(StartFailure::not_found(format!("'{shown}' does not exist: check the path")))
             }
-            Candidate::Refused(why) => Err(StartFailure::not_executable(format!("'{shown}' {why}"))),
+            Candidate::Hidden(why) | Candidate::Refused(why) => {
+                Err(StartFailure::not_executable(format!("'{shown}' {why}")))
+            }
         };
     }
     let mut refused = None;
@@ -91,7 +93,8 @@ fn find_file(name: &OsStr, search_path: Option<&OsStr>) -> Result<PathBuf, Start
         let path = if dir.as_os_str().is_empty() { Path::new(".").join(name) } else { dir.join(name) };
         match candidate(&path) {
             Candidate::Executable => return Ok(path),
-            Candidate::Missing => {}
+            // A directory of the path that this user may not search holds nothing for him, as for a shell.
+            Candidate::Missing | Candidate::Hidden(_) => {}
             Candidate::Refused(why) => refused = refused.or(Some(format!("'{}' {why}", path.display()))),
         }
     }
@@ -106,6 +109,8 @@ fn find_file(name: &OsStr, search_path: Option<&OsStr>) -> Result<PathBuf, Start
 enum Candidate {
     Executable,
     Missing,
+    /// A directory on the way may not be searched.
+    Hidden(String),
     Refused(String),
 }
 
@@ -113,6 +118,9 @@ fn candidate(path: &Path) -> Candidate {
     match path.metadata() {
         Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
             Candidate::Missing
+        }
+        Err(error) if error.kind() == ErrorKind::PermissionDenied => {
+            Candidate::Hidden(format!("cannot be looked at ({error})"))
         }
         Err(error) => Candidate::Refused(format!("cannot be looked at ({error})")),
         Ok(metadata) if metadata.is_dir() => {
@@ -205,7 +213,7 @@ fn inspect_script(path: &Path, line: &[u8], script_depth: u32) -> Result<Care, S
                 interpreter.display().to_string().trim_end()
             )))
         }
-        Candidate::Refused(why) => Err(StartFailure::not_executable(format!(
+        Candidate::Hidden(why) | Candidate::Refused(why) => Err(StartFailure::not_executable(format!(
             "'{shown}' is a script for '{}', which {why}",
             interpreter.display()
         ))),
