@@ -336,6 +336,35 @@ fn inthread_is_what_a_user_without_rights_gets() {
     assert!(outcome.stderr.contains(by_own), "{}", outcome.stderr);
 }
 
+/// `madvise` that ends at a locked page has dropped what lies in front of it.
+const DROPS_A_PART: &str = "
+import ctypes, hashlib, mmap
+libc = ctypes.CDLL(None, use_errno=True)
+pages, locked = 512, 300
+block = mmap.mmap(-1, pages * 4096, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+start = ctypes.addressof(ctypes.c_char.from_buffer(block))
+def fill():
+    for page in range(pages): block[page * 4096:page * 4096 + 8] = b'page %3d' % page
+def pressure(): return len([str(i) * 9 for i in range(200000)])
+at = lambda page: ctypes.c_void_p(start + page * 4096)
+fill(); pressure()
+print(libc.mlock(at(locked), ctypes.c_size_t(4096)))
+for round in range(2):
+    fill(); pressure()
+    print(libc.madvise(at(0), ctypes.c_size_t(pages * 4096), mmap.MADV_DONTNEED), ctypes.get_errno())
+    pressure()
+    print(hashlib.sha256(block[:]).hexdigest(), sum(block[page * 4096] != 0 for page in range(pages)))
+print(libc.munlock(at(locked), ctypes.c_size_t(4096)), pressure())
+";
+
+#[test]
+fn inthread_memory_that_is_dropped_in_part_is_right() {
+    let _turn = turn();
+    if can_run() && needs(&["python3"]) {
+        compare("drops_a_part", 16, &Scratch::new(), &["/usr/bin/python3", "-c", DROPS_A_PART]);
+    }
+}
+
 /// Threads and userfaultfds of a small process, and of what it executes when that has grown.
 const GROWS: &str = "
 seen='set -- /proc/$PPID/task/*; echo $# $(ls -l /proc/$PPID/fd | grep -c userfaultfd)'

@@ -262,7 +262,7 @@ fn integration_tests() -> Result<Seen> {
 }
 
 /// Those that mean something for programs that serve their own faults, which is all that a user without rights gets.
-const WITHOUT_RIGHTS: [&str; 16] = [
+const WITHOUT_RIGHTS: [&str; 15] = [
     "badcases_disk",
     "badcases_start",
     "budget_python",
@@ -274,7 +274,6 @@ const WITHOUT_RIGHTS: [&str; 16] = [
     "kill",
     "over_budget",
     "passthrough",
-    "shares",
     "stat",
     "swapfile",
     "swapfiles",

@@ -140,6 +140,14 @@ impl Process {
             false => (Some(self.mappings.shared()), None),
         };
         let answer = self.phase().is_before_active().then(|| {
+            // What the kernel may drop when it likes would be missing one day, when it is managed.
+            let is_free =
+                call.number as u32 == abi::__NR_madvise && call.arguments[2] as u32 == abi::MADV_FREE;
+            let mut call = *call;
+            if is_free {
+                call.arguments[2] = abi::MADV_DONTNEED as usize;
+            }
+            let call = &call;
             let answer = make(call);
             if call.number as u32 == abi::__NR_brk {
                 self.heap_end.store(answer as usize, Ordering::Relaxed);
@@ -296,7 +304,7 @@ impl Process {
         let mut call = *call;
         match advice as u32 {
             abi::MADV_DONTNEED | abi::MADV_FREE | abi::MADV_DONTNEED_LOCKED => {
-                if advice as u32 == abi::MADV_FREE && space.page_table().first_managed(range).is_some() {
+                if advice as u32 == abi::MADV_FREE {
                     // What may be dropped at any time is dropped at once: else the kernel would drop it one day, and
                     // nobody would know.
                     call.arguments[2] = abi::MADV_DONTNEED as usize;
@@ -306,6 +314,8 @@ impl Process {
                 // A hole in the range is an error, but the rest of it was dropped.
                 if answer == 0 || answer == -(Errno::ENOMEM.number() as isize) {
                     space.drop_words(range, Afterwards::StillManaged);
+                } else if range.start < range.end && is_error(answer) {
+                    Self::drop_in_front(space, &call, range);
                 }
                 answer
             }
@@ -335,6 +345,29 @@ impl Process {
                 answer
             }
             _ => make(&call),
+        }
+    }
+
+    /// The kernel goes from mapping to mapping, and ends at one that it refuses (locked memory): what lies in front of
+    /// that is dropped. With the gate exclusive.
+    fn drop_in_front(space: &'static Space, call: &Call, range: PageRange) {
+        let Ok(maps) = Maps::open() else { return };
+        let mut at = range.start;
+        while at < range.end {
+            let Ok(Some(vma)) = maps.covering_or_next(at.address() as usize) else { return };
+            let vma = PageRange::of_addresses(vma.start as u64, vma.end as u64);
+            let part = PageRange { start: vma.start.max(at), end: vma.end.min(range.end) };
+            if part.start >= part.end {
+                return;
+            }
+            let mut call = *call;
+            call.arguments[0] = part.start.address() as usize;
+            call.arguments[1] = part.pages() as usize * PAGE;
+            if make(&call) != 0 {
+                return;
+            }
+            space.drop_words(part, Afterwards::StillManaged);
+            at = part.end;
         }
     }
 

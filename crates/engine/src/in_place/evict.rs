@@ -356,13 +356,18 @@ impl<W: World> AddressSpace<'_, W> {
         {
             return Store::Stored(copy);
         }
+        // While it is being read it stays: the program could write it else, and another evictor drop it.
         self.world.lock_shared().await;
-        let is_same = self.table.slot(page).is_some_and(|slot| slot.load() == word);
-        if is_same {
+        let slot = self.table.slot(page).filter(|slot| slot.lock_isolated(word));
+        if let Some(slot) = slot {
+            self.world.step().await;
             self.world.read(page, &mut evictor.workspace.page);
+            let isolated = slot.commit_isolated(evictor.lane);
+            evictor.batch[index].word = isolated.expect("nothing is dropped in a shared section");
+            self.unlocked(core::iter::once(page));
         }
         self.world.unlock_shared();
-        if !is_same {
+        if slot.is_none() {
             return Store::Changed;
         }
         self.world.step().await;

@@ -253,7 +253,8 @@ impl Backing for Machine {
         self.step().await;
     }
     async fn step(&self) {
-        let mut left = self.below(3);
+        // Now and then somebody gets no processor while others do all of their work.
+        let mut left = if self.below(50) == 0 { self.below(400) } else { self.below(3) };
         poll_fn(|_| {
             if left == 0 {
                 return Poll::Ready(());
