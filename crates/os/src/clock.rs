@@ -17,8 +17,8 @@ pub fn engine_now_ns() -> u64 {
     vdso::read_clock(abi::CLOCK_MONOTONIC).unwrap_or_else(now_ns)
 }
 
-/// A thread of this process may not read time stamps (`PR_SET_TSC`), and its children neither: [`engine_now_ns`] goes by
-/// system calls from now on.
+/// A thread of this process may not read time stamps (`PR_SET_TSC`), and its children neither: [`engine_now_ns`] goes
+/// by system calls from now on.
 pub fn no_time_stamps() {
     vdso::no_time_stamps();
 }

@@ -31,8 +31,8 @@ const NAME: &[u8] = b"__vdso_clock_gettime\0";
 /// Nanoseconds of a clock, if the vDSO can say it.
 ///
 /// It reads the processor's time stamp: a thread that is forbidden to (`PR_SET_TSC`) would get a signal. So this is for
-/// threads of the engine, which [`crate::thread::spawn`] allows it, for the supervisor, whose libc reads it too, and for
-/// those of a program that says when it is forbidden ([`no_time_stamps`]).
+/// threads of the engine, which [`crate::thread::spawn`] allows it, for the supervisor, whose libc reads it too, and
+/// for those of a program that says when it is forbidden ([`no_time_stamps`]).
 pub(crate) fn read_clock(clock: u32) -> Option<u64> {
     if FORBIDDEN.load(Ordering::Relaxed) {
         return None;

@@ -7,8 +7,8 @@
 //! times (looks in which none wanted a processor) / (looks in which one waited). A look takes some 8 us for each thread
 //! of the program; looks are so rare that they take 1.6 % of a processor at most. uswap's own threads are passed by.
 //!
-//! A thread that serves its own fault runs, or waits for the disk (state D), meanwhile: then the question is whether more
-//! threads do so than wait.
+//! A thread that serves its own fault runs, or waits for the disk (state D), meanwhile: then the question is whether
+//! more threads do so than wait.
 
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
