@@ -15,6 +15,9 @@ const SLEEP_NS: u64 = 1_000_000_000;
 /// So often the process is measured while it is reclaimed from.
 const MEASURE_NS: u64 = 5_000_000;
 
+/// So often it is looked for what the program has locked.
+const LOOK_AT_LOCKS_NS: u64 = 500_000_000;
+
 /// As the kswapd of the other mode.
 const NICE: i32 = -15;
 
@@ -25,6 +28,7 @@ struct Evicting {
     statm: Option<StatmFile>,
     measured_ns: u64,
     counted_ns: u64,
+    looked_at_locks_ns: u64,
     files_seen: Option<u64>,
 }
 
@@ -39,7 +43,15 @@ pub(crate) extern "C" fn main(process: usize) {
     let Some(space) = process.space() else { return };
     announce(space);
     let statm = StatmFile::open_as(None, crate::descriptors::keep).ok();
-    let mut evicting = Evicting { process, space, statm, measured_ns: 0, counted_ns: 0, files_seen: None };
+    let mut evicting = Evicting {
+        process,
+        space,
+        statm,
+        measured_ns: 0,
+        counted_ns: 0,
+        looked_at_locks_ns: clock::now_ns(),
+        files_seen: None,
+    };
     evicting.live();
 }
 
@@ -59,12 +71,14 @@ impl Evicting {
         let budget = segment.budget();
         loop {
             self.count_cpu();
+            self.look_at_locks();
             let seen = budget.signal_count(Signal::Pressure);
             self.follow_files();
             self.measure();
             let marks = self.space.watermarks();
             let used = budget.used();
-            let is_idle = used <= marks.register || budget.is_ending() || self.process.phase() == Phase::Home;
+            let may_evict = self.space.may_evict() && self.process.phase() != Phase::Home;
+            let is_idle = used <= marks.register || budget.is_ending() || !may_evict;
             if !budget.is_ending() && !supervisor::lives(&segment) {
                 // Nobody measures or writes back any more: keep what is there readable, and evict nothing.
                 self.space.hold_evicting();
@@ -121,6 +135,15 @@ impl Evicting {
             && let Ok(now) = statm.read()
         {
             self.space.record().set_resident_pages(now.anonymous_pages());
+        }
+    }
+
+    fn look_at_locks(&mut self) {
+        let now_ns = clock::now_ns();
+        let is_time = now_ns.saturating_sub(self.looked_at_locks_ns) >= LOOK_AT_LOCKS_NS;
+        if is_time && self.process.locks.has_any() {
+            self.looked_at_locks_ns = now_ns;
+            self.process.count_locked();
         }
     }
 

@@ -9,7 +9,7 @@ use core::sync::atomic::{Ordering, fence};
 use uswap_core::page_table::PAGES_MAX;
 use uswap_engine::platform::Touch;
 use uswap_interpose::buffers::{Begun, Boundary, StackPoint};
-use uswap_interpose::table::{Kind, row};
+use uswap_interpose::table::{Kind, Row, row};
 use uswap_interpose::thread::{self, Slot};
 use uswap_interpose::{Before, Call, Context, Fault, Interposer, NewProcess};
 use uswap_os::fd::Event;
@@ -57,9 +57,12 @@ impl Process {
         Boundary::new(self, self.hazards().slot(context.slot().index()))
     }
 
-    fn before_special(&self, kind: Kind, call: &Call, context: &Context) -> Option<Before> {
-        match kind {
-            Kind::Mapping => Some(Before::Answer(self.serve_mapping(call, context))),
+    fn before_special(&self, row: &Row, call: &Call, context: &Context) -> Option<Before> {
+        match row.kind() {
+            // Those that name buffers (`mincore`, `mbind`) only ask and advise: their buffers must be there.
+            Kind::Mapping if row.buffers().is_empty() && row.nested().is_none() => {
+                Some(Before::Answer(self.serve_mapping(call, context)))
+            }
             Kind::Asynchronous => {
                 self.come_home(context.slot(), "it lets the kernel use its memory behind its back");
                 None
@@ -256,7 +259,10 @@ impl Interposer for Process {
         }
         let phase = self.phase();
         if phase == Phase::Outside {
-            return Before::Pass;
+            return match self.locks_outside(call) {
+                true => Before::Answer(self.serve_mapping(call, context)),
+                false => Before::Pass,
+            };
         }
         if let Some(answer) = descriptors::answer(call) {
             return Before::Answer(answer);
@@ -281,7 +287,7 @@ impl Interposer for Process {
             if let Some(stack) = child_stack(call).filter(|_| row.kind() == Kind::Process) {
                 self.keep_stack(context.slot(), stack);
             }
-            if let Some(before) = self.before_special(row.kind(), call, context) {
+            if let Some(before) = self.before_special(row, call, context) {
                 return before;
             }
         }

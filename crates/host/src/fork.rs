@@ -6,7 +6,7 @@
 //! from its words.
 
 use crate::descriptors;
-use crate::mappings::is_candidate;
+use crate::mappings::{ADDRESSES_END, is_candidate};
 use crate::messages;
 use crate::own_memory;
 use crate::own_stack::on_own_stack;
@@ -65,6 +65,7 @@ impl Process {
     /// In the only thread of a forked child, with all signals blocked.
     pub(crate) fn begin_as_child(&'static self) {
         let (phase, child) = (self.phase(), self.child.swap(0, Ordering::Relaxed));
+        let was_locked = self.locks.reset();
         self.set_phase(Phase::Outside);
         self.process_id.store(process::process_id(), Ordering::Relaxed);
         self.evicting_id.store(0, Ordering::Relaxed);
@@ -93,7 +94,7 @@ impl Process {
                 self.forget_space();
             }
             (Phase::Waiting, _) => self.set_phase(Phase::Waiting),
-            (Phase::Active, child) if child != 0 => self.take_over(MmId((child - 1) as u16)),
+            (Phase::Active, child) if child != 0 => self.take_over(MmId((child - 1) as u16), was_locked),
             _ => self.join_as_child(),
         }
     }
@@ -111,7 +112,7 @@ impl Process {
     }
 
     /// Its parent has left a table for it. What cannot be taken over cannot be read either.
-    fn take_over(&'static self, mm: MmId) {
+    fn take_over(&'static self, mm: MmId, was_locked: bool) {
         if let Err(reason) = supervisor::claim_record(&self.run().segment, mm, descriptors::keep) {
             stop_program(format_args!("as a forked child it has no place in its run ({reason})"));
         }
@@ -121,6 +122,9 @@ impl Process {
         };
         if register_everything(self, space).is_none() {
             stop_program(format_args!("a forked child cannot register its memory again"));
+        }
+        if was_locked {
+            self.follow_locks(space, 0..ADDRESSES_END);
         }
         self.set_phase(Phase::Active);
         if let Err(reason) = self.spawn_background() {

@@ -137,7 +137,7 @@ impl Process {
     }
 
     /// Takes its place, or is left alone from now on.
-    fn enter(&'static self) {
+    pub(crate) fn enter(&'static self) {
         let _alone = self.mappings.exclusive();
         if self.phase() != Phase::Waiting {
             return;
@@ -155,6 +155,7 @@ impl Process {
         let (stack, bytes) = self.background_stack.range().ok_or(NO_ROOM)?;
         own_memory::add(stack, bytes);
         let opened = invitation::open_segment().ok_or(Refused::NoRun)?;
+        own_memory::add(opened.start, opened.bytes);
         self.set_run(Run {
             segment: opened.segment,
             segment_start: opened.start,

@@ -5,8 +5,8 @@
 //! starts it.
 //!
 //! Map: [`process`] the value and its life; [`faults`] a SIGBUS; [`calls`] a system call, with [`mappings`] for those
-//! that change the address space, [`descriptors`] for those that could take ours away, and [`environment`] for
-//! `execve`; [`privileges`] a process that may read less than before; [`residency`] what the boundary asks of us;
+//! that change the address space and [`locks`] for those that lock it, [`descriptors`] for those that could take ours
+//! away, and [`environment`] for `execve`; [`privileges`] a process that may read less than before; [`residency`] what the boundary asks of us;
 //! [`memory`] the engine's world; [`joining`] enters the run, [`activation`] takes the program's memory, and [`fork`]
 //! that of a child; [`background`] is the thread that evicts; [`own_stack`] is where threads of the program do work of
 //! ours; [`pool`] lends them what they need for it; [`messages`] are for the user. [`invitation`], [`heap`],
@@ -30,6 +30,7 @@ pub mod fork;
 pub mod heap;
 pub mod invitation;
 pub mod joining;
+pub mod locks;
 pub mod mappings;
 pub mod memory;
 pub mod messages;

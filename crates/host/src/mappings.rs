@@ -20,14 +20,14 @@ const PAGE: usize = PAGE_BYTES;
 /// A mapping that is larger has more words than a run has room for: it is left alone.
 const MAPPING_BYTES_MAX: usize = 32 << 30;
 /// Addresses of a program end here.
-const ADDRESSES_END: usize = 1 << 47;
+pub(crate) const ADDRESSES_END: usize = 1 << 47;
 
 const MAP_PRIVATE: usize = abi::MAP_PRIVATE as usize;
 const MAP_ANONYMOUS: usize = abi::MAP_ANONYMOUS as usize;
 const MAP_FIXED: usize = abi::MAP_FIXED as usize;
 const MAP_STACK: usize = abi::MAP_STACK as usize;
 const MAP_GROWSDOWN: usize = abi::MAP_GROWSDOWN as usize;
-const MAP_LOCKED: usize = abi::MAP_LOCKED as usize;
+pub(crate) const MAP_LOCKED: usize = abi::MAP_LOCKED as usize;
 const MAP_HUGETLB: usize = abi::MAP_HUGETLB as usize;
 const MAP_NORESERVE: usize = abi::MAP_NORESERVE as usize;
 const MREMAP_MAYMOVE: usize = abi::MREMAP_MAYMOVE as usize;
@@ -40,12 +40,12 @@ const MADV_GUARD_INSTALL: usize = 102;
 const MADV_GUARD_REMOVE: usize = 103;
 
 /// The pages of `bytes` bytes at `start`, cut to what a program can have.
-fn pages(start: usize, bytes: usize) -> PageRange {
+pub(crate) fn pages(start: usize, bytes: usize) -> PageRange {
     let end = start.saturating_add(bytes).min(ADDRESSES_END);
     PageRange::of_addresses(start.min(end) as u64, end as u64)
 }
 
-fn is_error(answer: isize) -> bool {
+pub(crate) fn is_error(answer: isize) -> bool {
     (-4095..0).contains(&answer)
 }
 
@@ -118,6 +118,9 @@ impl Process {
         on_own_stack(context.slot(), || {
             self.join_if_grown(call);
             self.activate_if_needed(call);
+            if let Some(answer) = self.serve_lock(call) {
+                return answer;
+            }
             if self.phase().is_before_active()
                 && let Some(answer) = self.watch_mapping(call)
             {
@@ -125,7 +128,11 @@ impl Process {
             }
             match self.space().filter(|_| self.phase() == Phase::Active) {
                 Some(space) => self.change_mapping(space, call),
-                None => make(call),
+                None => {
+                    let (answer, new) = self.make_new(call);
+                    self.fill_new(new);
+                    answer
+                }
             }
         })
     }
@@ -148,11 +155,13 @@ impl Process {
                 call.arguments[2] = abi::MADV_DONTNEED as usize;
             }
             let call = &call;
-            let answer = make(call);
+            let (answer, new) = self.make_new(call);
             if call.number as u32 == abi::__NR_brk {
                 self.heap_end.store(answer as usize, Ordering::Relaxed);
             }
             self.note_stacks(call, answer);
+            // Before anybody activates.
+            self.fill_new(new);
             answer
         });
         drop((shared, exclusive));
@@ -175,23 +184,23 @@ impl Process {
         match call.number as u32 {
             abi::__NR_mmap => self.map(space, call),
             abi::__NR_munmap => self.unmap(space, call),
-            abi::__NR_mremap => self.remap(space, call, pages(first, second), pages(fifth, third), fourth),
+            abi::__NR_mremap => {
+                let answer = self.remap(space, call, pages(first, second), pages(fifth, third), fourth);
+                if !is_error(answer) && second < third {
+                    self.bring_if_locked(pages(answer as usize + second, third - second));
+                }
+                answer
+            }
             abi::__NR_madvise => self.advise(space, call, pages(first, second), third),
             abi::__NR_mprotect | abi::__NR_pkey_mprotect => {
                 self.protect(space, call, pages(first, second), third)
             }
             abi::__NR_brk => self.change_heap(space, call),
-            abi::__NR_mlock | abi::__NR_mlock2 => {
-                self.keep_range(pages(first, second));
-                make(call)
-            }
-            abi::__NR_mlockall => {
-                self.let_go("it locked all of it");
-                make(call)
-            }
             abi::__NR_shmat => {
                 let _alone = self.mappings.exclusive();
-                make(call)
+                let (answer, new) = self.make_new(call);
+                self.fill_new(new);
+                answer
             }
             _ => make(call),
         }
@@ -252,15 +261,16 @@ impl Process {
         let [start, bytes, protection, flags, ..] = call.arguments;
         let fixed = if flags & MAP_FIXED != 0 { pages(start, bytes) } else { pages(0, 0) };
         let alone = self.alone_with(space, &[fixed]);
-        let answer = make(call);
+        let (answer, new) = self.make_new(call);
         if is_error(answer) {
             return answer;
         }
         space.drop_words(fixed, Afterwards::Unmanaged);
         self.note_stacks(call, answer);
         drop(alone);
+        self.fill_new(new);
         let wanted = flags & (MAP_PRIVATE | MAP_ANONYMOUS) == MAP_PRIVATE | MAP_ANONYMOUS
-            && flags & (MAP_STACK | MAP_GROWSDOWN | MAP_LOCKED | MAP_HUGETLB) == 0
+            && flags & (MAP_STACK | MAP_GROWSDOWN | MAP_HUGETLB) == 0
             && protection & PROT_READ != 0
             && protection & PROT_EXEC == 0;
         if wanted && bytes <= MAPPING_BYTES_MAX {
@@ -285,7 +295,9 @@ impl Process {
             // The tables of the run are full: it stays the kernel's.
             space.drop_words(range, Afterwards::Unmanaged);
             let _nothing_is_missing_there = space.world().uffd.unregister(start, bytes);
+            return;
         }
+        self.keep_if_locked(space, range);
     }
 
     fn unmap(&self, space: &'static Space, call: &Call) -> isize {
@@ -341,7 +353,7 @@ impl Process {
             _ if advice == MADV_GUARD_REMOVE => {
                 let _alone = self.mappings.exclusive();
                 let answer = make(&call);
-                space.activate(range);
+                self.activate_range(space, range);
                 answer
             }
             _ => make(&call),
@@ -414,11 +426,19 @@ impl Process {
             // A part may have changed: it stays as it is.
             return answer;
         }
-        space.activate(range);
+        self.activate_range(space, range);
         if protection & PROT_WRITE != 0 && space.page_table().first_unmanaged(range).is_some() {
             self.take_candidates(space, range);
         }
         answer
+    }
+
+    /// What is managed of a range may be evicted, if it is not locked. With the gate exclusive.
+    fn activate_range(&self, space: &Space, range: PageRange) {
+        match self.locks.has_any() {
+            true => self.follow_locks(space, range.start.address() as usize..range.end.address() as usize),
+            false => space.activate(range),
+        }
     }
 
     /// Takes what may be managed of a range, as the kernel has it now. With the gate exclusive.
@@ -472,7 +492,8 @@ impl Process {
         let cut = pages(wanted, end.saturating_sub(wanted));
         let _alone = self.alone_with(space, &[cut]);
         let before = self.heap_end.load(Ordering::Relaxed);
-        let answer = make(call);
+        let (answer, new) = self.make_new(call);
+        self.fill_new(new);
         let after = answer as usize;
         self.heap_end.store(after, Ordering::Relaxed);
         let (old, new) = (before.next_multiple_of(PAGE), after.next_multiple_of(PAGE));
@@ -568,5 +589,6 @@ impl Process {
         if space.adopt(range).is_err() {
             stop_program(format_args!("the run has no room for the page tables of memory that grew"));
         }
+        self.keep_if_locked(space, range);
     }
 }

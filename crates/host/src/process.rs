@@ -9,6 +9,7 @@
 //! Must hold: a mapping call of the program is made inside `mappings` (shared while nothing is managed, exclusive
 //! afterwards), and the phase that it goes by is looked at in there.
 
+use crate::locks::Locks;
 use crate::memory::LinuxWorld;
 use crate::messages;
 use crate::pool::LendingPool;
@@ -109,6 +110,8 @@ pub struct Process {
     pub(crate) mappings: Gate,
     /// What is not managed: mappings made with MAP_STACK, and what a child must not get.
     pub(crate) stacks: RangeSet<STACKS_MAX>,
+    /// What the program has locked.
+    pub(crate) locks: Locks,
     /// How much of its memory is private and may be written, while it waits; 0: not known yet.
     pub(crate) grown_bytes: AtomicU64,
     /// Where the heap ends.
@@ -145,6 +148,7 @@ impl Process {
             hazards: AtomicPtr::new(core::ptr::null_mut()),
             mappings: Gate::new(),
             stacks: RangeSet::new(),
+            locks: Locks::new(),
             grown_bytes: AtomicU64::new(0),
             heap_end: AtomicUsize::new(0),
             first_thread_pointer: AtomicUsize::new(0),

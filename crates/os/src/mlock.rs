@@ -1,11 +1,13 @@
 //! Locked memory: how much a process has, and the calls that lock and unlock a range.
 //!
-//! Must hold: nothing of the engine's own stays locked, whatever the program asks for. Called by
-//! the supervisor, which asks what holds memory, and by the agent, which unlocks its own mappings.
+//! Must hold: nothing of the engine's own stays locked, whatever the program asks for. Called by the supervisor, which
+//! asks what holds memory, by the agent, which unlocks its own mappings, and by the host, which locks what is the
+//! program's.
 
 use crate::PAGE_BYTES;
 use crate::fd::Fd;
-use crate::sys::{self, Result, abi};
+use crate::memory;
+use crate::sys::{self, Errno, Result, abi};
 use crate::text::{TextBuffer, skip_spaces, take_number};
 
 /// The longest part of a line that matters: its name and a number.
@@ -101,6 +103,34 @@ pub fn unlock(start: usize, bytes: usize) -> Result<()> {
     sys::plain(abi::__NR_munlock, start, bytes, 0).map(drop)
 }
 
+/// Whether the mapping of private anonymous memory at `start`, not of huge pages, is locked: the kernel refuses to call
+/// a locked page cold, and for any other that is a hint to reclaim it a little earlier.
+pub fn is_locked(start: usize) -> bool {
+    let page = start & !(PAGE_BYTES - 1);
+    sys::plain(abi::__NR_madvise, page, PAGE_BYTES, abi::MADV_COLD as usize) == Err(Errno::EINVAL)
+}
+
+/// Whether the process may lock more than its limit of `limit_pages`, which depends on its user namespace too: so it
+/// is tried, with a mapping of which no page can be touched.
+pub fn may_exceed(limit_pages: u64) -> bool {
+    let bytes = (limit_pages as usize + 1).saturating_mul(PAGE_BYTES);
+    let flags = abi::MAP_PRIVATE | abi::MAP_ANONYMOUS | abi::MAP_NORESERVE | abi::MAP_LOCKED;
+    // SAFETY:
+    // 1. A new mapping at a free place, which nobody knows; it takes no memory.
+    let tried = unsafe {
+        sys::syscall6(abi::__NR_mmap, 0, bytes, abi::PROT_NONE as usize, flags as usize, usize::MAX, 0)
+    };
+    match tried {
+        Ok(start) => {
+            // SAFETY:
+            // 1. It was made above.
+            let _is_mapped = unsafe { memory::unmap(start, bytes) };
+            true
+        }
+        Err(_) => false,
+    }
+}
+
 /// How many pages the process may lock without the right to lock any number. None: as many as it
 /// likes.
 pub fn limit_pages() -> Result<Option<u64>> {
@@ -132,9 +162,17 @@ mod tests {
     }
 
     #[test]
-    fn a_process_without_locked_memory_has_none() {
+    fn what_is_locked_is_seen_and_a_process_without_it_has_none() {
         assert_eq!(locked_bytes(None), Ok(0));
         assert_eq!(locked_bytes(Some(crate::process::process_id())), Ok(0));
         assert!(locked_bytes(Some(u32::MAX)).is_err());
+        let mapping = memory::Mapping::anonymous(2 * PAGE_BYTES, PAGE_BYTES, memory::Access::ReadWrite)
+            .expect("there is room");
+        assert!(!is_locked(mapping.start()));
+        if lock(mapping.start(), mapping.bytes(), Presence::OnFault).is_ok() {
+            assert!(is_locked(mapping.start() + PAGE_BYTES + 7));
+            unlock(mapping.start(), mapping.bytes()).expect("it is mapped");
+        }
+        assert!(!is_locked(mapping.start()));
     }
 }

@@ -84,7 +84,8 @@ impl<'a, W: World> AddressSpace<'a, W> {
         self.held.store(0, Ordering::Relaxed);
     }
 
-    pub(super) fn may_evict(&self) -> bool {
+    /// Nobody holds it.
+    pub fn may_evict(&self) -> bool {
         self.held.load(Ordering::Acquire) == 0
     }
     pub(super) fn counters(&self) -> Counters<'a> {
