@@ -6,11 +6,11 @@
 //!
 //! Map: [`process`] the value and its life; [`faults`] a SIGBUS; [`calls`] a system call, with [`mappings`] for those
 //! that change the address space and [`locks`] for those that lock it, [`descriptors`] for those that could take ours
-//! away, and [`environment`] for `execve`; [`privileges`] a process that may read less than before; [`residency`] what the boundary asks of us;
-//! [`memory`] the engine's world; [`joining`] enters the run, [`activation`] takes the program's memory, and [`fork`]
-//! that of a child; [`background`] is the thread that evicts; [`own_stack`] is where threads of the program do work of
-//! ours; [`pool`] lends them what they need for it; [`messages`] are for the user. [`invitation`], [`heap`],
-//! [`contend`] and [`swap_files`] are of use to whoever is preloaded.
+//! away, and [`environment`] for `execve`; [`privileges`] a process that may read less than before; [`residency`] what
+//! the boundary asks of us; [`memory`] the engine's world; [`joining`] enters the run, [`activation`] takes the
+//! program's memory, and [`fork`] that of a child; [`background`] is the thread that evicts; [`own_stack`] is where
+//! threads of the program do work of ours; [`pool`] lends them what they need for it; [`messages`] are for the user.
+//! [`invitation`], [`heap`], [`contend`] and [`swap_files`] are of use to whoever is preloaded.
 //!
 //! What must hold: nothing on these ways allocates, calls libc or touches memory of the program but what is said; work
 //! of ours that can wait runs with all signals blocked, so that no handler of the program interrupts it and meets its

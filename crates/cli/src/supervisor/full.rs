@@ -60,16 +60,11 @@ impl Samples {
         // It may have been served meanwhile: then it runs itself.
         let waits = record.waits();
         if seen.threads > 0 && waits > 0 {
-            self.note(
-                match faults {
-                    Faults::Message => seen.running == 0,
-                    Faults::Thread => u64::from(seen.running + seen.in_disk) <= waits,
-                } || seen.threads == 1,
-            );
+            self.note(seen.is_full(waits, faults));
         }
     }
 
-    /// A thread waits; `is_full`: none of the others wants a processor. The only thread is the one that waits.
+    /// A thread waits; `is_full`: none of the others wants a processor.
     fn note(&mut self, is_full: bool) {
         self.some += 1.0;
         if is_full {
@@ -98,6 +93,16 @@ struct Threads {
 }
 
 impl Threads {
+    /// So many threads wait for their pages: does none of the others want a processor? An only thread is the one that
+    /// waits.
+    fn is_full(self, waits: u64, faults: Faults) -> bool {
+        self.threads == 1
+            || match faults {
+                Faults::Message => self.running == 0,
+                Faults::Thread => u64::from(self.running + self.in_disk) <= waits,
+            }
+    }
+
     /// Adds a thread by its line of `stat`: `id (name) state ...`, where the name may hold anything. False: it is
     /// uswap's own, and not added.
     fn add(&mut self, line: &[u8]) -> bool {
@@ -141,7 +146,7 @@ mod tests {
         for line in [&b"8 (a) b) (c) R 1"[..], b"9 (touch) D 1", b"10 () S 1"] {
             assert!(threads.add(line));
         }
-        assert_eq!(threads, Threads { threads: 3, running: 1 });
+        assert_eq!(threads, Threads { threads: 3, running: 1, in_disk: 1 });
     }
 
     #[test]
@@ -160,13 +165,27 @@ mod tests {
     fn full_is_the_part_of_the_looks_in_which_none_ran() {
         let mut samples = Samples::default();
         assert_eq!(samples.share(), 0.0);
-        samples.note(Threads { threads: 1, running: 1 });
-        assert_eq!(samples.share(), 1.0, "with one thread, some is full");
-        (0..3).for_each(|_| samples.note(Threads { threads: 2, running: 1 }));
+        samples.note(true);
+        assert_eq!(samples.share(), 1.0);
+        (0..3).for_each(|_| samples.note(false));
         assert_eq!(samples.share(), 0.25);
-        samples.note(Threads { threads: 2, running: 0 });
+        samples.note(true);
         assert_eq!(samples.share(), 0.4);
         samples.grow_old();
         assert_eq!(samples.share(), 0.4);
+    }
+
+    #[test]
+    fn who_serves_its_own_fault_runs_or_waits_for_the_disk_meanwhile() {
+        let threads = |running, in_disk| Threads { threads: 3, running, in_disk };
+        for faults in [Faults::Message, Faults::Thread] {
+            assert!(Threads { threads: 1, running: 1, in_disk: 0 }.is_full(1, faults), "some is full");
+            assert!(threads(0, 1).is_full(1, faults));
+            assert!(!threads(2, 0).is_full(1, faults));
+        }
+        assert!(!threads(1, 0).is_full(1, Faults::Message), "it is another one that runs");
+        assert!(threads(1, 0).is_full(1, Faults::Thread), "it is the one that waits");
+        assert!(!threads(1, 1).is_full(1, Faults::Thread), "one serves its fault, and one computes");
+        assert!(threads(1, 1).is_full(2, Faults::Thread));
     }
 }
