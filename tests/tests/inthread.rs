@@ -390,6 +390,52 @@ fn inthread_small_processes_have_no_thread_and_no_file_of_uswap() {
     assert_eq!(outcome.stdout, "1 0\n2 1\n");
 }
 
+/// A small process grows in a child that shares its memory.
+const GROWS_IN_VFORK: &str = r#"
+#include <stdio.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { PAGES = 16384 };
+
+int main(void) {
+    static char *volatile block;
+    pid_t child = vfork();
+    if (child == 0) {
+        block = mmap(0, PAGES * 4096L, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        for (long page = 0; page < PAGES; page += 64) *(long *)(block + page * 4096) = page;
+        _exit(block == MAP_FAILED);
+    }
+    int status;
+    waitpid(child, &status, 0);
+    long wrong = 0;
+    for (int round = 0; round < 3; round++) {
+        char *more = mmap(0, PAGES * 4096L, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        for (long page = 0; page < PAGES; page++) *(long *)(more + page * 4096) = page + round;
+        for (long page = 0; page < PAGES; page += 64) wrong += *(long *)(block + page * 4096) != page;
+        for (long page = 0; page < PAGES; page++) wrong += *(long *)(more + page * 4096) != page + round;
+        munmap(more, PAGES * 4096L);
+    }
+    printf("%d %ld\n", status, wrong);
+    return 0;
+}
+"#;
+
+#[test]
+fn inthread_what_a_child_maps_that_shares_the_memory_is_right() {
+    let _turn = turn();
+    if !can_run() || !needs(&["gcc"]) {
+        return;
+    }
+    let scratch = Scratch::new();
+    let (source, program) = (scratch.file("grows.c"), scratch.file("grows"));
+    std::fs::write(&source, GROWS_IN_VFORK).expect("the scratch directory is writable");
+    let gcc = Run::plain("gcc").args(["-O1", "-o"]).arg(&program).arg(&source).finish();
+    gcc.must_succeed();
+    compare("grows_in_vfork", 24, &scratch, &[&program.display().to_string()]);
+}
+
 /// A library that is preloaded after uswap begins a thread before it.
 const EARLY_THREAD: &str = r#"
 #include <pthread.h>

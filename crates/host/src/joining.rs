@@ -136,10 +136,12 @@ impl Process {
         }
     }
 
-    /// Takes its place, or is left alone from now on.
+    /// Takes its place, or is left alone from now on. A child that shares the memory (vfork) has descriptors of its
+    /// own, and takes no place for its parent.
     pub(crate) fn enter(&'static self) {
         let _alone = self.mappings.exclusive();
-        if self.phase() != Phase::Waiting {
+        let is_child = || self.process_id.load(Ordering::Relaxed) != process::process_id();
+        if self.phase() != Phase::Waiting || is_child() {
             return;
         }
         if let Err(reason) = self.take_place() {
