@@ -3,7 +3,7 @@
 use crate::messages;
 use crate::own_stack::on_own_stack;
 use crate::process::{Phase, Process};
-use crate::{descriptors, environment, run};
+use crate::{descriptors, environment, mappings, run};
 use core::ffi::c_void;
 use core::sync::atomic::{Ordering, fence};
 use uswap_core::page_table::PAGES_MAX;
@@ -264,7 +264,7 @@ impl Interposer for Process {
                 false => Before::Pass,
             };
         }
-        if let Some(answer) = descriptors::answer(call) {
+        if let Some(answer) = descriptors::answer(call).or_else(|| mappings::refused(call)) {
             return Before::Answer(answer);
         }
         match phase {

@@ -88,13 +88,23 @@ pub(crate) fn is_candidate(vma: &Vma) -> bool {
     is_plain && vma.readable && !vma.executable && vma.bytes() <= MAPPING_BYTES_MAX
 }
 
+/// The answer to a call of `process_madvise` that drops memory: that of Linux before 6.13, which knows it for no
+/// process. `madvise` does the same, and is seen.
+pub(crate) fn refused(call: &Call) -> Option<isize> {
+    let advice = call.arguments[3];
+    let drops = matches!(advice as u32, abi::MADV_DONTNEED | abi::MADV_FREE | abi::MADV_DONTNEED_LOCKED)
+        || matches!(advice, MADV_GUARD_INSTALL | MADV_GUARD_REMOVE);
+    let is_refused = call.number as u32 == abi::__NR_process_madvise && drops;
+    is_refused.then_some(-(Errno::EINVAL.number() as isize))
+}
+
 /// Whether [`Process::note_stacks`] has something to note of the call.
 fn changes_stacks(call: &Call) -> bool {
     let [_, _, advice, flags, ..] = call.arguments;
     match call.number as u32 {
         abi::__NR_munmap => true,
         abi::__NR_mmap => flags & (MAP_FIXED | MAP_STACK | MAP_GROWSDOWN) != 0,
-        abi::__NR_madvise => matches!(advice as u32, abi::MADV_DONTFORK | abi::MADV_WIPEONFORK),
+        abi::__NR_madvise => advice as u32 == abi::MADV_WIPEONFORK,
         _ => false,
     }
 }
@@ -216,7 +226,7 @@ impl Process {
         }
     }
 
-    /// Stacks of threads are never managed: the kernel writes there when it likes. Nor is what a child must not get.
+    /// Stacks of threads are never managed: the kernel writes there when it likes. Nor is what a child gets as zeros.
     fn note_stacks(&self, call: &Call, answer: isize) {
         let [start, bytes, _, flags, ..] = call.arguments;
         if is_error(answer) {
@@ -225,7 +235,7 @@ impl Process {
         match call.number as u32 {
             abi::__NR_munmap => self.stacks.subtract(pages(start, bytes)),
             abi::__NR_madvise
-                if matches!(call.arguments[2] as u32, abi::MADV_DONTFORK | abi::MADV_WIPEONFORK)
+                if call.arguments[2] as u32 == abi::MADV_WIPEONFORK
                     && self.stacks.add(pages(start, bytes)).is_none() =>
             {
                 self.give_up_stacks();
@@ -252,8 +262,7 @@ impl Process {
             _ => self.set_phase(Phase::Home),
         }
         messages::say_of_process(format_args!(
-            "its memory stays in RAM from now on: it has more than 1024 thread stacks and ranges that a child must not \
-             get"
+            "its memory stays in RAM from now on: it has more than 1024 thread stacks and ranges that are zeros in a child"
         ));
     }
 
@@ -336,7 +345,8 @@ impl Process {
                 self.bring_range(range, touch);
                 make(&call)
             }
-            abi::MADV_DONTFORK | abi::MADV_WIPEONFORK => {
+            // What a child does not have (MADV_DONTFORK) its words do not name either: see `fork`.
+            abi::MADV_WIPEONFORK => {
                 // A child must not get it back from a copy.
                 let _alone = self.leave_alone(space, range);
                 make(&call)

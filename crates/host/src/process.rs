@@ -108,7 +108,7 @@ pub struct Process {
     hazards: AtomicPtr<HazardTable<'static>>,
     /// Who changes mappings.
     pub(crate) mappings: Gate,
-    /// What is not managed: mappings made with MAP_STACK, and what a child must not get.
+    /// What is not managed: mappings made with MAP_STACK, and what is zeros in a child.
     pub(crate) stacks: RangeSet<STACKS_MAX>,
     /// What the program has locked.
     pub(crate) locks: Locks,
