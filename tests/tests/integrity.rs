@@ -4,7 +4,7 @@ use std::io::Write;
 use std::os::unix::fs::FileExt;
 use std::time::Duration;
 use uswap_tests::pair::figures;
-use uswap_tests::{Run, full_size, needs, program, report, scaled_mib, shared_turn, turn};
+use uswap_tests::{Run, Scratch, full_size, needs, program, report, scaled_mib, shared_turn, turn};
 
 #[test]
 fn integrity_memtester_finds_no_error() {
@@ -35,7 +35,10 @@ fn integrity_stress_ng_verifies_all_methods() {
     let seconds = if full_size() { "60s" } else { "9s" };
     let bytes = format!("{}M", scaled_mib(600));
     let words = ["--vm", "2", "--vm-bytes", &bytes, "--vm-method", "all", "--verify", "--timeout", seconds];
-    let outcome = Run::plain("stress-ng").args(words).uswap(ram_mib, &[]).finish();
+    // It wants to write where it is.
+    let scratch = Scratch::new();
+    let run = Run::plain("stress-ng").args(words).directory(scratch.path());
+    let outcome = run.uswap(ram_mib, &[]).finish();
     outcome.must_succeed();
     let said = format!("{}{}", outcome.stdout, outcome.stderr);
     assert!(said.contains("successful run completed"), "{said}");
