@@ -262,7 +262,7 @@ fn integration_tests() -> Result<Seen> {
 }
 
 /// Those that mean something for programs that serve their own faults, which is all that a user without rights gets.
-const WITHOUT_RIGHTS: [&str; 16] = [
+const WITHOUT_RIGHTS: [&str; 15] = [
     "badcases_disk",
     "badcases_start",
     "budget_python",
@@ -272,7 +272,6 @@ const WITHOUT_RIGHTS: [&str; 16] = [
     "fork",
     "integrity",
     "kill",
-    "locked",
     "over_budget",
     "passthrough",
     "stat",
