@@ -280,7 +280,7 @@ const WITHOUT_RIGHTS: [&str; 15] = [
     "swapon",
 ];
 
-/// As `nobody`, with the kernel's default settings; who is no other user than root already runs them as they are.
+/// As `nobody`, with the kernel's default settings. A user who is not root runs them with his own rights.
 fn integration_tests_without_rights() -> Result<Seen> {
     const NOBODY: u32 = 65534;
     let uswap = commands::uswap_path();

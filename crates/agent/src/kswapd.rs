@@ -13,7 +13,7 @@ use uswap_core::budget::Signal;
 use uswap_core::counters::Counter;
 use uswap_core::segment::Segment;
 use uswap_engine::Workspace;
-use uswap_host::{supervisor, swap_files};
+use uswap_host::{messages, supervisor, swap_files};
 use uswap_os::clock;
 use uswap_os::fd::Timeout;
 use uswap_os::futex::{self, Scope};
@@ -201,7 +201,7 @@ impl Chores {
             affinity::let_go_of_the_dead(segment);
             if !self.is_alone && !lives {
                 self.is_alone = true;
-                say::supervisor_is_gone(segment);
+                messages::supervisor_is_gone(segment, say::say);
             }
             handlers::call_if_idle(&mut self.turns_seen);
             locks::look(segment);

@@ -6,7 +6,6 @@
 
 use crate::state;
 use core::fmt::Arguments;
-use uswap_core::segment::{Notice, Segment};
 use uswap_host::supervisor;
 use uswap_os::fd::{Fd, write_raw};
 use uswap_os::message::MESSAGE_BYTES_MAX;
@@ -31,16 +30,4 @@ pub fn say(line: Arguments<'_>) {
         || write_raw(state::MESSAGES_FD, text.as_bytes()).is_ok()
         || write(open_own_stderr())
         || write(terminal());
-}
-
-/// The supervisor is gone, and has not said so itself: one process of the run tells the user.
-pub fn supervisor_is_gone(segment: &Segment<'static>) {
-    if segment.is_first_to_say(Notice::SupervisorGone) {
-        say(format_args!(
-            "'uswap run' (process {}) was killed or has crashed: nobody keeps the budget of its programs from now on. \
-             They go on, and what was swapped out can \
-             still be read. End them and start the run again to have it kept",
-            supervisor::pid()
-        ));
-    }
 }

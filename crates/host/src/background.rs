@@ -82,7 +82,7 @@ impl Evicting {
             if !budget.is_ending() && !supervisor::lives(&segment) {
                 // Nobody measures or writes back any more: keep what is there readable, and evict nothing.
                 self.space.hold_evicting();
-                messages::supervisor_is_gone(&segment);
+                messages::supervisor_is_gone(&segment, messages::say);
                 return;
             }
             if !is_idle && self.process.phase() == Phase::Watching {

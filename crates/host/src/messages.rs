@@ -48,8 +48,8 @@ pub fn say_of_process(what: Arguments<'_>) {
     say(format_args!("process {}: {what}", process::process_id()));
 }
 
-/// The supervisor is gone, and has not said so itself: one process of the run tells the user.
-pub fn supervisor_is_gone(segment: &Segment<'static>) {
+/// The supervisor is gone, and has not said so itself: one process of the run tells the user, by `say`.
+pub fn supervisor_is_gone(segment: &Segment<'static>, say: impl FnOnce(Arguments<'_>)) {
     if segment.is_first_to_say(Notice::SupervisorGone) {
         say(format_args!(
             "'uswap run' (process {}) was killed or has crashed: nobody keeps the budget of its programs from now on. \
