@@ -69,6 +69,10 @@ const STEP_BITS: u32 = 20;
 /// A process may be ahead by so many of its pages: so much is looked at before a kswapd asks again.
 const AHEAD_PAGES: u64 = 2 * CHUNK_PAGES;
 
+/// Nobody waits for a process with a burden of less than this part of its own: what such a one has is soon looked at,
+/// again and again, and brings next to nothing.
+const SMALL_PART: u64 = 16;
+
 /// Whose turn it is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Turn {
@@ -109,12 +113,13 @@ struct Others {
 pub fn turn(own: Account, others: impl Iterator<Item = Account>, present: impl Fn() -> Present) -> Turn {
     const KINDS: [Protection; 2] = [Protection::Holds, Protection::Gives];
     let mut known = [Others { burden: 0, behind: u64::MAX }; KINDS.len()];
+    let own_burdens = KINDS.map(|protection| own.holding.burden(protection));
     // Once: there may be thousands of records to go through.
     for other in others {
-        for (known, protection) in known.iter_mut().zip(KINDS) {
+        for ((known, protection), own_burden) in known.iter_mut().zip(KINDS).zip(own_burdens) {
             let burden = other.holding.burden(protection);
             known.burden += burden;
-            if burden > 0 {
+            if burden > own_burden / SMALL_PART {
                 known.behind = known.behind.min(other.passed);
             }
         }

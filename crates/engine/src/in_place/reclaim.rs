@@ -17,7 +17,7 @@ const BACKGROUND_PAGES: u64 = super::evict::BATCH_PAGES as u64;
 /// Pages of a batch that a fault waits for.
 const DIRECT_PAGES: u32 = 32;
 
-/// A fault waits so long for other processes, whose turn it is, so often.
+/// A fault in a process that has nothing but what is protected waits so long for the others, so often.
 const OTHERS_NS: u64 = 500_000;
 const OTHERS_ROUNDS: u32 = 2;
 
@@ -104,14 +104,18 @@ impl<W: World> AddressSpace<'_, W> {
             let seen = budget.signal_count(Signal::Room);
             let (burden, protection) = match self.sharer().turn(self.world.now_ns()) {
                 Turn::Own { burden, protection, .. } => (burden, protection),
-                Turn::Others | Turn::OnlyOthers if waited_for_others < OTHERS_ROUNDS => {
+                Turn::OnlyOthers if waited_for_others < OTHERS_ROUNDS => {
                     waited_for_others += 1;
                     self.counters().add(Counter::WaitedForOthers, 1);
                     self.world.wait(Signal::Room, seen, OTHERS_NS).await;
                     continue;
                 }
+                // Those that are behind take from themselves in the background; a thread does not wait for that.
                 turn => {
-                    let protection = if turn == Turn::Others { Protection::Holds } else { Protection::Gives };
+                    let protection = match turn {
+                        Turn::OnlyOthers => Protection::Gives,
+                        _ => Protection::Holds,
+                    };
                     (self.record().account().holding.burden(protection), protection)
                 }
             };
