@@ -5,7 +5,7 @@ use crate::engine::Engine;
 use crate::evict::bits;
 use crate::plant::{Plant, is_planted};
 use crate::platform::Platform;
-use crate::storer::{StoreBuffers, pool_is_tight, store_anew};
+use crate::storer::{StoreBuffers, effort, pool_is_tight, store_anew};
 use crate::workspace::Workspace;
 use core::sync::atomic::Ordering;
 use uswap_codec as codec;
@@ -228,7 +228,7 @@ impl<P: Platform> Engine<'_, P> {
     /// Stores `workspace.page` under a new entry.
     async fn store_anew(&self, hash: u128, workspace: &mut Workspace) -> Option<SwapId> {
         let Workspace { page, blob, scratch, .. } = workspace;
-        let mut buffers = StoreBuffers { page, blob, scratch };
+        let mut buffers = StoreBuffers { page, blob, scratch, effort: effort(self.segment) };
         store_anew(self.segment, &self.platform, self, hash, &mut buffers).await
     }
 

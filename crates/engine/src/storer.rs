@@ -45,12 +45,24 @@ pub(crate) struct StoreBuffers<'w> {
     pub(crate) page: &'w Page,
     pub(crate) blob: &'w mut [u8; PAGE_BYTES],
     pub(crate) scratch: &'w mut Scratch,
+    /// How well it is compressed.
+    pub(crate) effort: Effort,
+}
+
+/// The pool holds more than so many sixteenths of its limit.
+pub(crate) fn pool_is_above(segment: Segment<'_>, sixteenths: u64) -> bool {
+    let pool = segment.pool();
+    pool.resident_bytes() > pool.limit_bytes() / 16 * sixteenths
 }
 
 /// What is stored from now on would push something else into the file.
 pub(crate) fn pool_is_tight(segment: Segment<'_>) -> bool {
-    let pool = segment.pool();
-    pool.resident_bytes() > pool.limit_bytes() / 4 * 3
+    pool_is_above(segment, 12)
+}
+
+/// Dense once the pool is three quarters full.
+pub(crate) fn effort(segment: Segment<'_>) -> Effort {
+    if pool_is_tight(segment) { Effort::Dense } else { Effort::Quick }
 }
 
 /// Stores a page under a new entry, with one reference for the page word that will name it. None: no room.
@@ -70,9 +82,7 @@ pub(crate) async fn store_anew(
         counters.add(Counter::SameFilled, 1);
         return Some(id);
     }
-    // Dense once the pool is three quarters full: what is stored from then on would push something else into the file.
-    let effort = if pool_is_tight(segment) { Effort::Dense } else { Effort::Quick };
-    let length = match codec::compress(buffers.page, buffers.blob, effort, buffers.scratch) {
+    let length = match codec::compress(buffers.page, buffers.blob, buffers.effort, buffers.scratch) {
         Compressed::Bytes(length) => length,
         Compressed::Incompressible => {
             buffers.blob.copy_from_slice(buffers.page);
@@ -193,7 +203,7 @@ impl<'w> Storer<'w> {
                 let known = job.frame(index);
                 let hash = codec::hash(page).0;
                 let is_good = known.old.is_some_and(|old| segment.swap_table().hash(old) == hash);
-                let mut buffers = StoreBuffers { page, blob, scratch };
+                let mut buffers = StoreBuffers { page, blob, scratch, effort: effort(segment) };
                 let stored = match is_good {
                     true => None,
                     false => store_anew(segment, frames, &self.owned, hash, &mut buffers).await,

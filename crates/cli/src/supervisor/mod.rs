@@ -84,8 +84,7 @@ pub struct Options {
 /// How much of the budget compressed pages may take.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PoolSize {
-    /// 60 % at first, then between 10 % and 80 %, as the program needs it, but never so much that its pages have no
-    /// room.
+    /// Between 10 % and [`PoolSize::most`], as the program needs it, but never so much that its pages have no room.
     Auto,
     /// So many bytes.
     Fixed(u64),
@@ -93,19 +92,34 @@ pub enum PoolSize {
 
 impl PoolSize {
     /// The limit at the start.
-    fn bytes_at_start(self, ram_bytes: u64, protected_bytes: u64) -> u64 {
+    fn bytes_at_start(self, faults: Faults, ram_bytes: u64, protected_bytes: u64) -> u64 {
         match self {
-            PoolSize::Auto => (ram_bytes / 10 * 6).min(beside(ram_bytes, protected_bytes)),
+            PoolSize::Auto => {
+                let part = match faults {
+                    Faults::Message => ram_bytes / 10 * 6,
+                    Faults::Thread => PoolSize::most(faults, ram_bytes),
+                };
+                part.min(beside(ram_bytes, protected_bytes))
+            }
             PoolSize::Fixed(bytes) => bytes,
         }
     }
 
     /// Between what limits it moves.
-    fn bounds(self, ram_bytes: u64, protected_bytes: u64) -> RangeInclusive<u64> {
+    fn bounds(self, faults: Faults, ram_bytes: u64, protected_bytes: u64) -> RangeInclusive<u64> {
         let most = beside(ram_bytes, protected_bytes);
         match self {
-            PoolSize::Auto => (ram_bytes / 10).min(most)..=(ram_bytes / 10 * 8).min(most),
+            PoolSize::Auto => (ram_bytes / 10).min(most)..=PoolSize::most(faults, ram_bytes).min(most),
             PoolSize::Fixed(bytes) => bytes..=bytes,
+        }
+    }
+
+    /// The largest that pays. A fault in the faulting thread costs half, and pages that are only read keep their copies
+    /// (docs/adr/0023).
+    fn most(faults: Faults, ram_bytes: u64) -> u64 {
+        match faults {
+            Faults::Message => ram_bytes / 10 * 8,
+            Faults::Thread => ram_bytes / 20 * 17,
         }
     }
 }
@@ -123,11 +137,11 @@ impl Options {
     }
     /// The limit of the pool at the start.
     pub fn pool_bytes_at_start(&self) -> u64 {
-        self.pool.bytes_at_start(self.ram_bytes, self.protected_bytes())
+        self.pool.bytes_at_start(self.faults, self.ram_bytes, self.protected_bytes())
     }
     /// Between what limits it moves.
     pub fn pool_bounds(&self) -> RangeInclusive<u64> {
-        self.pool.bounds(self.ram_bytes, self.protected_bytes())
+        self.pool.bounds(self.faults, self.ram_bytes, self.protected_bytes())
     }
 }
 

@@ -14,13 +14,17 @@ use uswap_core::pool_share::{Division, Faults, Returns, Share};
 use uswap_core::reuse::Back;
 use uswap_units::PAGE_BYTES;
 
+use super::Faults as FaultsBy;
 use super::shared::Shared;
 
 /// So often the pool's limit may move.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// Two wake-ups and the ways into the kernel, which no handler sees.
+/// What no handler sees of a fault that comes by message: two wake-ups, and the ways into the kernel.
 const HANDOFF_NS: u64 = 10_000;
+
+/// What no handler sees of a fault in the faulting thread: the signal, and the way back.
+const SIGNAL_NS: u64 = 3_000;
 
 /// What it took to write a page that a fault gets from the file: sealing it, and its part of the system calls. Most are
 /// stored anew and written again.
@@ -151,7 +155,12 @@ impl PoolShare {
         let segment = &shared.segment;
         let latency = |source| segment.counters().latency(source);
         let resident_pages = segment.mms().resident_pages();
-        let cost_ns = |source| latency(source).mean() + HANDOFF_NS;
+        let unseen_ns = match shared.options.faults {
+            FaultsBy::Message => HANDOFF_NS,
+            FaultsBy::Thread => SIGNAL_NS,
+        };
+        // Not the mean: some have waited for room, and the pool must not seem dear because it has none.
+        let cost_ns = |source| latency(source).quantile(1, 2) + unseen_ns;
         let division = Division {
             ram: shared.options.ram_bytes,
             resident: resident_pages * PAGE_BYTES as u64,

@@ -308,7 +308,7 @@ proptest! {
                 }
                 Op::UnlockUnchanged if model.locked && !model.removed => {
                     assert_eq!(slot.unlock_unchanged(), Commit::Done);
-                    model.locked = false;
+                    model = Model { locked: false, lane: None, ..model };
                 }
                 Op::Commit(..)
                 | Op::CommitHole

@@ -4,8 +4,9 @@
 //! frame field of a present page: 51..35  34..33     32
 //!                                0       isolated   PROTECTED
 //! ```
-//! * `PROTECTED`: the kernel lets nobody write the page before its fault has come to us, which takes the bit away. With
-//!   a swap entry the page is *clean*: the entry holds its content.
+//! * `PROTECTED`: the kernel may let nobody write the page before its fault has come to us, which takes the bit away.
+//!   With a swap entry the page is *clean*: the entry holds its content, and the page is protected. An isolated page is
+//!   protected too.
 //! * isolated: the lane of the evictor that stores the page, 0: none. Who writes, drops or locks the page takes it
 //!   away.
 //!
@@ -56,7 +57,11 @@ pub enum Warmth {
 }
 
 impl PageWord {
-    /// Present, and its first write comes to us.
+    /// Nothing is mapped, and nobody is working on it.
+    pub const fn is_missing(self) -> bool {
+        self.is_managed() && !self.is_locked() && matches!(self.place(), Place::Swapped)
+    }
+    /// Present, and its first write may come to us; without a copy it may as well not.
     pub const fn is_protected(self) -> bool {
         matches!(self.place(), Place::Present) && self.0 & PROTECTED != 0
     }
@@ -151,9 +156,10 @@ impl PageSlot<'_> {
         })
     }
 
-    /// Locked -> unlocked, as it was.
+    /// Locked -> unlocked, as it was, but that no evictor stores it: one that wanted the lock meanwhile has given the
+    /// page up, and would never take its name away.
     pub fn unlock_unchanged(self) -> Commit {
-        self.commit_as(|seen| seen)
+        self.commit_as(PageWord::without_lane)
     }
 
     /// Locked -> unlocked, present and no longer protected: it is being written. It is as warm as it was.

@@ -2,7 +2,7 @@
 //! and not one a page.
 //!
 //! Pages are chosen by a clock hand over the page table. What lies between two pages that go is protected with them, if
-//! it may be, so that a chunk is protected with one call: who writes such a page meets one more fault.
+//! it may be, so that a batch is protected with one call or a few: who writes such a page meets one more fault.
 
 use super::space::AddressSpace;
 use super::world::World;
@@ -31,6 +31,10 @@ const LEAVES_MAX: u32 = 1 << 17;
 
 /// Chunks that one batch looks at, at some 100 ns each: whoever changes a mapping waits for that.
 const CHUNKS_MAX: u32 = 1024;
+
+/// Pages without anything that are protected with what lies on both sides: to look at each costs some 3 ns, a call for
+/// each side some microseconds.
+const GAP_PAGES_MAX: u64 = 1024;
 
 /// What one batch brought.
 #[must_use]
@@ -161,10 +165,15 @@ impl<W: World> AddressSpace<'_, W> {
         }
         self.world.step().await;
         if evictor.length > 0 {
-            // From here on, who publishes a hazard sees the locks; who has published one is seen.
+            let pages = || evictor.batch().iter().map(|candidate| candidate.page);
+            let (first, last) = (pages().min().expect("there is one"), pages().max().expect("there is one"));
+            self.protecting.begin(evictor.lane, PageRange { start: first, end: last.plus(1) });
+            // From here on, who publishes a hazard sees the locks, and who fills a page sees the range; who has
+            // published a hazard is seen.
             self.world.settle();
             self.world.step().await;
-            self.protect(evictor);
+            self.protect(evictor).await;
+            self.protecting.end(evictor.lane);
         }
         self.world.unlock_shared();
         goes
@@ -253,7 +262,7 @@ impl<W: World> AddressSpace<'_, W> {
     }
 
     /// Protects the locked pages of a batch and gives their locks back: those that go are isolated then.
-    fn protect(&self, evictor: &mut Evictor) {
+    async fn protect(&self, evictor: &mut Evictor) {
         let Evictor { batch, length, lane, .. } = evictor;
         let batch = &mut batch[..*length];
         for candidate in batch.iter_mut().filter(|candidate| candidate.fate != Fate::Hole) {
@@ -262,19 +271,21 @@ impl<W: World> AddressSpace<'_, W> {
             }
         }
         let follows = |before: &Candidate, next: &Candidate| {
-            before.fate != Fate::Done && next.fate != Fate::Done && next.page == before.page.plus(1)
+            before.fate != Fate::Done
+                && next.fate != Fate::Done
+                && before.page < next.page
+                && self.are_missing(PageRange { start: before.page.plus(1), end: next.page })
         };
         for run in batch.chunk_by_mut(follows) {
             // Clean pages at the ends are protected already.
-            let needs =
-                |candidate: &Candidate| candidate.fate == Fate::Goes && !candidate.word.is_protected();
+            let needs = |candidate: &Candidate| candidate.fate == Fate::Goes && !candidate.word.is_clean();
             let ends = (run.iter().position(needs), run.iter().rposition(needs));
             let protected = match ends {
                 (Some(from), Some(to)) => {
                     let range = PageRange { start: run[from].page, end: run[to].page.plus(1) };
+                    self.world.step().await;
                     if !self.world.protect(range) {
                         // Part of it may be protected now: the words must not say less.
-                        self.world.unprotect(range);
                         run.iter_mut().for_each(|candidate| self.unlock_unprotected(candidate, range));
                         continue;
                     }
@@ -297,10 +308,29 @@ impl<W: World> AddressSpace<'_, W> {
         }
     }
 
-    /// The protection of a range was taken away: its copies are given up.
+    /// Whether nothing is mapped in a range, so that protecting it changes nothing; the same page by page later, with
+    /// what is filled meanwhile as the exception that [`super::protecting`] is for.
+    fn are_missing(&self, range: PageRange) -> bool {
+        if range.pages() > GAP_PAGES_MAX {
+            return false;
+        }
+        let mut next = range.start;
+        for (page, slot) in self.slots_of(range) {
+            if page != next || !slot.load().is_missing() {
+                return false;
+            }
+            next = page.plus(1);
+        }
+        next == range.end
+    }
+
+    /// Takes the protection away that a page of a range may have, and gives its copy up.
     fn unlock_unprotected(&self, candidate: &mut Candidate, range: PageRange) {
-        let is_there = matches!(candidate.fate, Fate::Goes | Fate::Stays);
-        if is_there && range.contains(candidate.page) && candidate.word.place() == Place::Present {
+        let is_there = matches!(candidate.fate, Fate::Goes | Fate::Stays) && range.contains(candidate.page);
+        if is_there {
+            self.world.unprotect(PageRange::of_pages(candidate.page, 1));
+        }
+        if is_there && candidate.word.place() == Place::Present {
             self.must_be_done(self.slot(candidate.page).commit_written());
             candidate.fate = Fate::Done;
             if let Some(copy) = candidate.word.swap() {
@@ -350,7 +380,9 @@ impl<W: World> AddressSpace<'_, W> {
     async fn store_one(&self, evictor: &mut Evictor, index: usize) -> Store {
         let Candidate { page, word, .. } = evictor.batch[index];
         let table = self.segment.swap_table();
-        if let Some(copy) = word.swap().filter(|_| word.is_clean())
+        let copy = word.swap().filter(|_| word.is_clean());
+        let promote = copy.is_some_and(|copy| self.should_promote(copy));
+        if let Some(copy) = copy.filter(|_| !promote)
             && self.still_isolated(page, word).await
             && table.rely_on(copy)
         {
@@ -374,9 +406,12 @@ impl<W: World> AddressSpace<'_, W> {
         let Evictor { workspace, zspages, .. } = evictor;
         let Workspace { page: content, blob, scratch, .. } = workspace;
         let hash = codec::hash(content).0;
-        let mut buffers = StoreBuffers { page: content, blob, scratch };
+        let mut buffers = StoreBuffers { page: content, blob, scratch, effort: self.effort() };
         match store_anew(self.segment, &self.world, zspages, hash, &mut buffers).await {
-            Some(swap) => Store::Stored(swap),
+            Some(swap) => {
+                self.counters().add(Counter::Promoted, u64::from(promote));
+                Store::Stored(swap)
+            }
             None => Store::NoRoom,
         }
     }

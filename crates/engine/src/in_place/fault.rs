@@ -98,7 +98,7 @@ impl<'a, W: World> AddressSpace<'a, W> {
             Place::Fresh => {
                 let run = self.lock_run(*leaf, page, word, window.pages.min(self.pages_free()));
                 self.expect_next(&run, 0, window);
-                let fault = self.fill_zeros(&run, touch);
+                let fault = self.fill_zeros(&run, touch).await;
                 self.world.unlock_shared();
                 Some(fault)
             }
@@ -118,9 +118,15 @@ impl<'a, W: World> AddressSpace<'a, W> {
             self.unlocked(core::iter::once(page));
             return Fault::Served(FaultSource::Woken);
         }
+        let maybe_protected = self.protecting.covers(page);
+        self.world.step().await;
         self.world.unprotect(PageRange::of_pages(page, 1));
         self.world.step().await;
-        self.must_be_done(slot.commit_written());
+        self.must_be_done(match maybe_protected {
+            // It came back after an evictor had seen that it was missing.
+            true => slot.commit_protected(None),
+            false => slot.commit_written(),
+        });
         self.unlocked(core::iter::once(page));
         if let Some(copy) = word.swap() {
             self.counters().add(Counter::CopyWritten, 1);
@@ -159,13 +165,19 @@ impl<'a, W: World> AddressSpace<'a, W> {
 
     /// Pages that hold nothing of ours: zeros, or what the program had there before they were managed. In the shared
     /// section in which they were locked.
-    fn fill_zeros(&self, run: &Run<'_>, touch: Touch) -> Fault {
+    async fn fill_zeros(&self, run: &Run<'_>, touch: Touch) -> Fault {
+        let mut maybe_protected = [false; RUN_PAGES_MAX];
+        for index in 0..run.length {
+            maybe_protected[index as usize] = self.protecting.covers(run.page(index));
+        }
+        self.world.step().await;
         let filled = self.world.zero(run.first, run.length, touch);
         // Behind the filled ones one may be there already: then it is the program's.
         let known = filled.pages + u32::from(filled.last == Install::AlreadyMapped);
         for index in 0..run.length {
             let slot = run.slot(index);
             self.must_be_done(match index < known {
+                true if maybe_protected[index as usize] => slot.commit_protected(None),
                 true => slot.commit_present(None, Warmth::Cold),
                 false => slot.unlock_unchanged(),
             });
@@ -209,13 +221,13 @@ impl<'a, W: World> AddressSpace<'a, W> {
         }
         self.expect_next(run, loaded - 1, window);
         self.world.lock_shared().await;
-        let fault = self.fill_run(run, loaded, load, touch, workspace);
+        let fault = self.fill_run(run, loaded, load, touch, workspace).await;
         self.world.unlock_shared();
         fault
     }
 
     /// In a shared section: nothing is dropped between the look at the words and the commits.
-    fn fill_run(
+    async fn fill_run(
         &self,
         run: &Run<'_>,
         loaded: u32,
@@ -235,7 +247,7 @@ impl<'a, W: World> AddressSpace<'a, W> {
             let is_here = index < loaded && load != Load::Lost;
             let fills = is_here && (index == 0 || fault.is_some());
             let touch = if index == 0 { touch } else { Touch::Read };
-            let filled = fills && self.fill_one(run, index, touch, &workspace.pages[index as usize]);
+            let filled = fills && self.fill_one(run, index, touch, &workspace.pages[index as usize]).await;
             if !filled {
                 self.must_be_done(slot.unlock_unchanged());
             }
@@ -258,28 +270,30 @@ impl<'a, W: World> AddressSpace<'a, W> {
     }
 
     /// One page of a run, with its content. False: it could not be filled.
-    fn fill_one(&self, run: &Run<'_>, index: u32, touch: Touch, content: &uswap_codec::Page) -> bool {
+    async fn fill_one(&self, run: &Run<'_>, index: u32, touch: Touch, content: &uswap_codec::Page) -> bool {
         let (word, swap) = (run.words[index as usize], run.swap(index));
         let (distance, resident) = self.sharer().note_came_back(word, 1);
         let warmth = if distance <= resident { Warmth::Warmer } else { Warmth::Cold };
-        let (access, clean) = match touch {
-            Touch::Read => (FillAs::Protected, Some(swap)),
-            Touch::Write => (FillAs::Writable, None),
-        };
+        let came = if run.length == 1 { Came::Alone } else { Came::InRun };
+        let gives_up = self.gives_copy_up(swap, touch, came);
+        let access = if gives_up { FillAs::Writable } else { FillAs::Protected };
+        let maybe_protected = self.protecting.covers(run.page(index));
+        self.world.step().await;
         let filled = self.world.fill(run.page(index), core::slice::from_ref(content), access);
         match filled.last {
             Install::Done => (),
             Install::AlreadyMapped => unreachable!("a page that is stored is in the program too"),
             _ => return false,
         }
-        if clean.is_some() {
-            let came = if run.length == 1 { Came::Alone } else { Came::InRun };
-            self.segment.swap_table().note_loaded(swap, came);
-        }
-        self.must_be_done(run.slot(index).commit_present(clean, warmth));
-        if clean.is_none() {
-            self.counters().add(Counter::CopyWritten, 1);
+        if gives_up {
+            self.must_be_done(match maybe_protected {
+                true => run.slot(index).commit_protected(None),
+                false => run.slot(index).commit_present(None, warmth),
+            });
             put_entry(self.segment, &self.world, swap);
+        } else {
+            self.segment.swap_table().note_loaded(swap, came);
+            self.must_be_done(run.slot(index).commit_present(Some(swap), warmth));
         }
         true
     }

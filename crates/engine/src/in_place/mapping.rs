@@ -20,7 +20,10 @@ fn is_away(word: PageWord) -> bool {
 }
 
 impl<'a, W: World> AddressSpace<'a, W> {
-    fn slots_of(&self, range: PageRange) -> impl Iterator<Item = (PageId, PageSlot<'a>)> + use<'a, W> {
+    pub(super) fn slots_of(
+        &self,
+        range: PageRange,
+    ) -> impl Iterator<Item = (PageId, PageSlot<'a>)> + use<'a, W> {
         self.table.leaves(range).flat_map(move |leaf| leaf.slots_in(range))
     }
 

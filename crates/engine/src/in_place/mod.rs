@@ -24,15 +24,17 @@
 //! for.
 //!
 //! Map: [`world`] is the seam; [`space`] the parts of one process; [`fault`] serves faults; [`evict`] takes pages away;
-//! [`reclaim`] decides when; [`mapping`] follows the mapping calls, [`fork`] copies for a child; [`words`] waits for
-//! locks.
+//! [`reclaim`] decides when, [`copies`] what is kept; [`mapping`] follows the mapping calls, [`fork`] copies for a
+//! child; [`words`] waits for locks, and [`protecting`] tells who fills a page what may happen to it.
 //!
 //! [`PageWord::is_clean`]: uswap_core::page_word::PageWord::is_clean
 
+mod copies;
 pub mod evict;
 pub mod fault;
 pub mod fork;
 pub mod mapping;
+mod protecting;
 pub mod reclaim;
 pub mod space;
 mod words;

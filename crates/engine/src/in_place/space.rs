@@ -1,5 +1,6 @@
 //! The parts of one process that evicts in place.
 
+use super::protecting::Protecting;
 use super::words::WordQueues;
 use super::world::World;
 use crate::share::Sharer;
@@ -20,12 +21,16 @@ pub struct AddressSpace<'a, W> {
     pub(super) table: PageTable<'a>,
     pub(super) world: W,
     pub(super) queues: WordQueues,
+    /// What evictors are protecting.
+    pub(super) protecting: Protecting,
     /// Accesses in order.
     pub(super) streams: Streams,
     /// The page at which the search for pages to evict goes on.
     pub(super) hand: AtomicU64,
     /// Changes each time an evictor has ended a batch.
     pub(super) batches: AtomicU32,
+    /// Clean pages whose copy is in the file and that went again: one in some is promoted.
+    pub(super) back_to_file: AtomicU32,
     /// What reclaim does not get below.
     pub(super) floor: Floor,
     /// Nothing is evicted while this is above 0.
@@ -41,9 +46,11 @@ impl<'a, W: World> AddressSpace<'a, W> {
             table: segment.page_table(mm, root),
             world,
             queues: WordQueues::new(),
+            protecting: Protecting::new(),
             streams: Streams::new(balance::run_pages_max(segment.budget().ram())),
             hand: AtomicU64::new(0),
             batches: AtomicU32::new(0),
+            back_to_file: AtomicU32::new(0),
             floor: Floor::default(),
             held: AtomicU32::new(0),
         }

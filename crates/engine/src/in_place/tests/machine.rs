@@ -10,6 +10,7 @@ use core::task::Poll;
 use std::vec::Vec;
 use uswap_codec::{PAGE_BYTES, Page};
 use uswap_core::budget::Signal;
+use uswap_core::page_word::PageWord;
 use uswap_sync::{AtomicU32, Ordering};
 use uswap_units::{PageId, PageRange, Prng, ZspageId};
 
@@ -38,6 +39,8 @@ pub struct Machine {
     exclusive_wanted: Cell<u32>,
     pub tasks_left: Cell<u32>,
     faults: Cell<u64>,
+    /// Each step takes one poll, and the kernel refuses nothing.
+    pub in_lockstep: Cell<bool>,
 }
 
 /// The page that a value stands for. Every fourth is one word, again and again.
@@ -79,6 +82,7 @@ impl Machine {
             exclusive_wanted: Cell::new(0),
             tasks_left: Cell::new(0),
             faults: Cell::new(0),
+            in_lockstep: Cell::new(false),
         }
     }
     pub fn first(&self) -> PageId {
@@ -110,6 +114,15 @@ impl Machine {
     pub fn change<R>(&self, index: usize, change: impl FnOnce(&mut Cell4K) -> R) -> R {
         change(&mut self.cells.borrow_mut()[index])
     }
+    /// What the kernel protects has a word that says so, or that is locked.
+    pub fn check_protection(&self, space: &AddressSpace<'_, Machine>, index: usize) {
+        let word = space.page_table().slot(self.page(index)).map(|slot| slot.load());
+        let knows = |word: PageWord| word.is_locked() || word.is_protected();
+        assert!(
+            !self.cell(index).protected || word.is_none_or(knows),
+            "page {index} is protected, and nobody knows"
+        );
+    }
     /// Each page is where its word says, with the content that the program left.
     pub fn check_all(&self, space: &AddressSpace<'_, Machine>) {
         for (index, cell) in self.cells.borrow().iter().enumerate() {
@@ -122,10 +135,7 @@ impl Machine {
             assert!(word.isolated_by().is_none(), "an evictor has forgotten page {index}");
             if let Some(value) = cell.content {
                 assert_eq!(value, cell.oracle);
-                assert!(
-                    !cell.protected || word.is_protected(),
-                    "page {index} is protected, and nobody knows"
-                );
+                self.check_protection(space, index);
             }
         }
     }
@@ -182,7 +192,7 @@ impl Memory for Machine {
     fn protect(&self, range: PageRange) -> bool {
         assert!(self.shared.get() > 0);
         // Now and then the kernel refuses, with the work half done.
-        let refuses = self.below(20) == 0;
+        let refuses = !self.in_lockstep.get() && self.below(20) == 0;
         let end = if refuses { range.start.plus(range.pages() / 2) } else { range.end };
         for page in range.start.0..end.0 {
             self.change(self.index(PageId(page)), |cell| cell.protected |= cell.content.is_some());
@@ -196,7 +206,7 @@ impl Memory for Machine {
     }
     fn drop_pages(&self, ranges: &[PageRange]) -> usize {
         assert!(self.shared.get() > 0);
-        let refuses = self.below(10) == 0;
+        let refuses = !self.in_lockstep.get() && self.below(10) == 0;
         let count = if refuses { ranges.len() / 2 } else { ranges.len() };
         for range in &ranges[..count] {
             for page in range.start.0..range.end.0 {
@@ -254,7 +264,11 @@ impl Backing for Machine {
     }
     async fn step(&self) {
         // Now and then somebody gets no processor while others do all of their work.
-        let mut left = if self.below(50) == 0 { self.below(400) } else { self.below(3) };
+        let mut left = match self.in_lockstep.get() {
+            true => 1,
+            false if self.below(50) == 0 => self.below(400),
+            false => self.below(3),
+        };
         poll_fn(|_| {
             if left == 0 {
                 return Poll::Ready(());

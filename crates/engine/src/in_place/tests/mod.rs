@@ -16,22 +16,29 @@ use super::space::AddressSpace;
 
 const GEOMETRY: Geometry = Geometry { mms: 4, tables: 64, entries: 2048, zspages: 64, slots: 8 };
 
-/// Runs one mix of tasks by a seed, and looks at all that is left.
-fn run(seed: u64, mix: Mix) {
+/// Calls `act` with the memory of a new process, all of it managed.
+fn with_space(seed: u64, act: impl FnOnce(&AddressSpace<'_, Machine>)) {
     let words: Vec<AtomicU64> = (0..GEOMETRY.layout().total_words()).map(|_| AtomicU64::new(0)).collect();
     let segment = Segment::create(&words, GEOMETRY);
     segment.budget().set_ram(Bytes(1 << 30));
+    // With a small pool, copies are given up.
+    segment.pool().set_limit_bytes(if seed.is_multiple_of(2) { 1 << 30 } else { 192 << 10 });
     let record = segment.mms().take(uswap_core::mm::Hands::Run).expect("there is room");
     let root = segment.tables().allocate(record.id()).expect("there is room");
     record.set_root(root);
     let machine = Machine::new(seed);
     let space = AddressSpace::new(segment.acting_as(record.id()), record.id(), root, machine);
     space.adopt(space.world().all()).expect("there is room");
-    tasks::run(&space, mix);
+    act(&space);
     space.world().check_all(&space);
     assert!(space.world().faults() > 0, "nothing came back");
     space.drop_words(PageRange::of_pages(space.world().first(), PAGES as u64), Afterwards::Unmanaged);
     assert_eq!(segment.swap_table().used_count(), 0, "an entry is left that no page names");
+}
+
+/// Runs one mix of tasks by a seed, and looks at all that is left.
+fn run(seed: u64, mix: Mix) {
+    with_space(seed, |space| tasks::run(space, mix));
 }
 
 #[test]
@@ -59,4 +66,26 @@ fn copies_may_be_discarded_at_any_time() {
 fn mappings_change_while_pages_come_and_go() {
     let mix = Mix { threads: 2, kernel_calls: 1, mappers: 2, evictors: 2, shrinkers: 1 };
     (0..200).for_each(|seed| run(seed, mix));
+}
+
+/// One call protects a batch, and what is missing between its pages: such a page may come back, and be written, at any
+/// point of that.
+#[test]
+fn a_page_may_come_back_and_be_written_while_its_neighbours_are_protected() {
+    let mut splits = 0;
+    for read_at in 0.. {
+        let mut was_read = false;
+        for write_at in read_at.. {
+            let mut is_written = false;
+            with_space(0, |space| (was_read, is_written) = tasks::evict_around(space, read_at, write_at));
+            splits += u32::from(is_written);
+            if !is_written {
+                break;
+            }
+        }
+        if !was_read {
+            break;
+        }
+    }
+    assert!(splits > 100, "few points were tried: {splits}");
 }

@@ -8,9 +8,10 @@ use crate::in_place::space::AddressSpace;
 use crate::platform::{Backing, Touch};
 use crate::release::release_content;
 use crate::workspace::Workspace;
-use core::future::Future;
+use core::cell::Cell;
+use core::future::{Future, poll_fn};
 use core::pin::Pin;
-use core::task::{Context, Waker};
+use core::task::{Context, Poll, Waker};
 use std::boxed::Box;
 use std::vec::Vec;
 use uswap_core::page_word::Afterwards;
@@ -64,9 +65,71 @@ pub fn run(space: &Space<'_>, mix: Mix) {
         if tasks[index].as_mut().poll(&mut context).is_ready() {
             drop(tasks.swap_remove(index));
         }
+        let some = space.world().below(PAGES as u64) as usize;
+        (0..8).for_each(|number| space.world().check_protection(space, (some + number * 23) % PAGES));
         polls += 1;
         assert!(polls < POLLS_MAX, "a task waits for ever");
     }
+}
+
+/// Polls a task as far as it gets while nobody else does anything. True if it has ended.
+fn advance(task: &mut Pin<Box<dyn Future<Output = ()> + '_>>) -> bool {
+    let mut context = Context::from_waker(Waker::noop());
+    (0..200).any(|_| task.as_mut().poll(&mut context).is_ready())
+}
+
+/// Evicts two pages around one that is missing, which a thread reads and writes when the evictor has gone so many
+/// steps. Whether both came before the evictor's end.
+pub fn evict_around(space: &Space<'_>, read_at: u32, write_at: u32) -> (bool, bool) {
+    let machine = space.world();
+    machine.in_lockstep.set(true);
+    let (mut evictor, mut workspace) = (Box::new(Evictor::new(0)), Box::new(Workspace::new()));
+    let complete = |mut task: Pin<Box<dyn Future<Output = ()> + '_>>| {
+        while !advance(&mut task) {}
+    };
+    for index in 0..3 {
+        complete(Box::pin(write(space, index, &mut workspace)));
+    }
+    while (0..MAPPED).any(|index| machine.cell(index).content.is_some()) {
+        complete(Box::pin(async { while space.evict(&mut evictor, 40).await.pages > 0 {} }));
+    }
+    for index in [0, 2] {
+        complete(Box::pin(write(space, index, &mut workspace)));
+    }
+    let step_now = Cell::new(0);
+    let until = |step: u32| {
+        let step_now = &step_now;
+        poll_fn(move |_| if step_now.get() < step { Poll::Pending } else { Poll::Ready(()) })
+    };
+    let (was_read, was_written) = (Cell::new(false), Cell::new(false));
+    let mut thread: Pin<Box<dyn Future<Output = ()> + '_>> = Box::pin(async {
+        until(read_at).await;
+        read(space, 1, &mut workspace).await;
+        was_read.set(true);
+        until(write_at).await;
+        write(space, 1, &mut workspace).await;
+        was_written.set(true);
+    });
+    let mut has_ended = false;
+    let mut evicting = Box::pin(space.evict(&mut evictor, 40));
+    let mut context = Context::from_waker(Waker::noop());
+    let seen = loop {
+        has_ended = has_ended || advance(&mut thread);
+        (0..3).for_each(|index| machine.check_protection(space, index));
+        let seen = (was_read.get(), was_written.get());
+        if evicting.as_mut().poll(&mut context).is_ready() {
+            break seen;
+        }
+        step_now.set(step_now.get() + 1);
+    };
+    drop(evicting);
+    step_now.set(u32::MAX);
+    while !has_ended {
+        has_ended = advance(&mut thread);
+    }
+    drop(thread);
+    space.rest(&evictor);
+    seen
 }
 
 fn end(space: &Space<'_>) {
@@ -85,8 +148,12 @@ async fn fault(space: &Space<'_>, index: usize, touch: Touch, workspace: &mut Wo
 async fn thread(space: &Space<'_>) {
     let mut workspace = Box::new(Workspace::new());
     let machine = space.world();
+    let mut index = 0;
     for _ in 0..OPERATIONS {
-        let index = machine.below(PAGES as u64) as usize;
+        // Often the page of before: read, then written.
+        if machine.below(3) > 0 {
+            index = machine.below(PAGES as u64) as usize;
+        }
         if machine.below(2) == 0 {
             read(space, index, &mut workspace).await;
         } else {
@@ -132,8 +199,11 @@ async fn write(space: &Space<'_>, index: usize, workspace: &mut Workspace) {
 async fn kernel_calls(space: &Space<'_>, own: usize) {
     let mut workspace = Box::new(Workspace::new());
     let machine = space.world();
+    let mut start = 0;
     for _ in 0..OPERATIONS / 2 {
-        let start = machine.below(MAPPED as u64 - 3) as usize;
+        if machine.below(3) > 0 {
+            start = machine.below(MAPPED as u64 - 3) as usize;
+        }
         let indices = start..start + 1 + machine.below(3) as usize;
         let touch = Touch::that(machine.below(2) == 0);
         let range = PageRange::of_pages(machine.page(start), indices.len() as u64);
