@@ -52,6 +52,17 @@ pub struct Division {
     pub pool_ns: u64,
     /// See `pool_ns`.
     pub file_ns: u64,
+    /// What it costs to write a page, in ns.
+    pub write_ns: u64,
+    /// Bytes that a page takes in the pool.
+    pub stored_bytes: u64,
+}
+
+impl Division {
+    /// What it costs to write so much of the pool.
+    fn writing_ns(&self, bytes: u64) -> f64 {
+        bytes as f64 / self.stored_bytes.max(1) as f64 * self.write_ns as f64
+    }
 }
 
 /// Faults since the look before.
@@ -149,13 +160,17 @@ impl Share {
         let large = prices.cheapest((*sizes.start()).max(STEPS / 2)..=*sizes.end());
         let margin = if size < STEPS / 2 { MARGIN_STAY } else { MARGIN_SMALL };
         let (cost, best) = large.filter(|(large, _)| *large <= margin * cost).unwrap_or((cost, at_all));
-        let gain = prices.cost(size) / cost.max(1.0);
+        let cost_now = prices.cost(size);
+        let gain = cost_now / cost.max(1.0);
         let steps = if gain > GAIN_FAST { 2 } else { u64::from(gain > GAIN_MIN) };
         // A pool that does not use what it has needs no more. From three quarters on copies are given up for its sake.
         let at_its_limit = now.pool > limit / 4 * 3;
         Some(match best.cmp(&size) {
             Ordering::Greater if at_its_limit => limit.max((limit + steps * step).min(best * step)),
-            Ordering::Less => limit.min((size - steps.min(size - best)) * step),
+            // What is written must be worth it. A pool that has not been filled yet is not small by itself.
+            Ordering::Less if cost_now - cost > now.writing_ns(steps * step) => {
+                limit.saturating_sub(steps * step).max(best * step)
+            }
             _ => limit,
         })
     }
@@ -230,6 +245,8 @@ mod tests {
         pool: 32 * MIB,
         pool_ns: 20_000,
         file_ns: 100_000,
+        write_ns: 30_000,
+        stored_bytes: 1300,
     };
     const BOUNDS: RangeInclusive<u64> = 6 * MIB..=51 * MIB;
 
@@ -309,6 +326,25 @@ mod tests {
         // 10 % of faults are from the file, five times as dear: a ninth more of the pool has them all.
         let (_, cheapest) = prices.cheapest(6..=51).expect("there are sizes");
         assert!((35..=38).contains(&cheapest), "{cheapest}");
+    }
+
+    /// While memory is filled, little comes back, and all of that from near by.
+    #[test]
+    fn a_pool_that_is_not_full_yet_becomes_smaller_only_if_that_pays_and_in_steps() {
+        let now = Division { resident: 40 * MIB, pool: 10 * MIB, ..NOW };
+        let after = |faults_a_look: u64| {
+            let mut share = Share::default();
+            let returns = |parts| Returns {
+                distances: parts..=parts,
+                faults: if parts == 8 { faults_a_look } else { 0 },
+                along: 0,
+            };
+            let faults = Faults { from_file: 0, on_staged: 0, stored: 1_000_000 };
+            share.note(now, faults, (0..BUCKETS as u64).map(returns));
+            share.limit(now, 50 * MIB, BOUNDS)
+        };
+        assert_eq!(after(500), Some(50 * MIB), "writing costs more than these faults");
+        assert_eq!(after(50_000), Some(48 * MIB), "two steps, though much less would do");
     }
 
     /// e^x for x <= 0: the crate has no mathematics.

@@ -7,7 +7,7 @@
 use std::time::{Duration, Instant};
 
 use uswap_core::balance::staged_pages_wanted;
-use uswap_core::counters::{Counter, FaultSource};
+use uswap_core::counters::{Counter, Counters, FaultSource};
 use uswap_core::drop_behind::Pattern;
 use uswap_core::histogram::BUCKETS;
 use uswap_core::pool_share::{Division, Faults, Returns, Share};
@@ -93,6 +93,15 @@ fn with_room_for_pages(most: u64, ram: u64, engine_bytes: u64, processes: u64) -
     ram.saturating_sub(others).max(ram / 4).min(most)
 }
 
+/// What a page takes in the pool.
+fn stored_bytes(counters: Counters<'_>) -> u64 {
+    let compressed = counters.get(Counter::Compressed);
+    match compressed {
+        0 => PAGE_BYTES as u64,
+        _ => counters.get(Counter::CompressedBytesOut) / compressed,
+    }
+}
+
 impl PoolShare {
     pub fn new() -> PoolShare {
         let now = Instant::now();
@@ -153,7 +162,8 @@ impl PoolShare {
     /// Counts what happened since the last look.
     fn look(&mut self, shared: &Shared) -> Division {
         let segment = &shared.segment;
-        let latency = |source| segment.counters().latency(source);
+        let counters = segment.counters();
+        let latency = |source| counters.latency(source);
         let resident_pages = segment.mms().resident_pages();
         let unseen_ns = match shared.options.faults {
             FaultsBy::Message => HANDOFF_NS,
@@ -173,6 +183,8 @@ impl PoolShare {
             } else {
                 cost_ns(FaultSource::File) + WRITE_NS
             },
+            write_ns: WRITE_NS,
+            stored_bytes: stored_bytes(counters),
         };
         let since = |before: &mut u64, now: u64| now - core::mem::replace(before, now);
         let faults = Faults {
