@@ -55,7 +55,7 @@ impl<W: World> AddressSpace<'_, W> {
             && word.is_referenced()
             && word.is_alone()
             && !self.segment.budget().file_is_nearly_full()
-            && (!pool_is_above(self.segment, GIVE_UP_SIXTEENTHS)
+            && (!pool_is_above(self.segment, DENSE_SIXTEENTHS)
                 || self.back_to_file.fetch_add(1, Ordering::Relaxed).is_multiple_of(PROMOTE_ONE_OF))
     }
 

@@ -7,6 +7,7 @@ use crate::platform::{Install, Touch};
 use crate::release::put_entry;
 use crate::streams::Window;
 use crate::workspace::Workspace;
+use core::ops::Range;
 use uswap_core::counters::{Counter, FaultSource};
 use uswap_core::page_table::Leaf;
 use uswap_core::page_word::{Commit, PageSlot, PageWord, Place, TryLock, Warmth};
@@ -45,6 +46,16 @@ impl<'a> Run<'a> {
     fn swap(&self, index: u32) -> SwapId {
         self.words[index as usize].swap().expect("a swapped page names its entry")
     }
+}
+
+/// The pages of a run that one call fills: one that is written is alone, since its copy is given up; the others come
+/// together, as far as none of them was dropped.
+fn part_of(run: &Run<'_>, mut indices: Range<u32>, touch: Touch) -> Range<u32> {
+    let start = indices.start;
+    let goes_along = |index: &u32| *index == start || !run.slot(*index).load().is_removed();
+    let most = if touch == Touch::Write { 1 } else { run.length };
+    let length = indices.by_ref().take(most as usize).take_while(goes_along).count();
+    start..start + length as u32
 }
 
 impl<'a, W: World> AddressSpace<'a, W> {
@@ -236,30 +247,34 @@ impl<'a, W: World> AddressSpace<'a, W> {
         workspace: &Workspace,
     ) -> Option<Fault> {
         let mut fault = None;
-        let mut came = 0;
-        for index in 0..run.length {
-            let slot = run.slot(index);
-            if slot.load().is_removed() {
-                slot.finish_removed();
+        let (mut index, mut came) = (0, 0);
+        while index < run.length {
+            if run.slot(index).load().is_removed() {
+                run.slot(index).finish_removed();
                 put_entry(self.segment, &self.world, run.swap(index));
+                index += 1;
                 continue;
             }
-            let is_here = index < loaded && load != Load::Lost;
-            let fills = is_here && (index == 0 || fault.is_some());
             let touch = if index == 0 { touch } else { Touch::Read };
-            let filled = fills && self.fill_one(run, index, touch, &workspace.pages[index as usize]).await;
-            if !filled {
-                self.must_be_done(slot.unlock_unchanged());
+            let is_here = index < loaded && load != Load::Lost && (index == 0 || fault.is_some());
+            let part = if is_here { part_of(run, index..loaded, touch) } else { index..index + 1 };
+            let filled = match is_here {
+                true => self.fill_part(run, part.clone(), touch, workspace).await,
+                false => 0,
+            };
+            for left in index + filled..part.end {
+                self.must_be_done(run.slot(left).unlock_unchanged());
             }
-            came += u32::from(filled);
+            came += filled;
             if index == 0 {
                 fault = Some(match load {
                     Load::Lost => Fault::Lost,
                     // Unmapped, or no memory: the program tries again, and finds out.
-                    Load::Done(_) if !filled => Fault::Served(FaultSource::Woken),
+                    Load::Done(_) if filled == 0 => Fault::Served(FaultSource::Woken),
                     Load::Done(source) => Fault::Served(source),
                 });
             }
+            index = part.end;
         }
         self.unlocked((0..run.length).map(|index| run.page(index)));
         self.note_resident(came);
@@ -269,33 +284,33 @@ impl<'a, W: World> AddressSpace<'a, W> {
         fault
     }
 
-    /// One page of a run, with its content. False: it could not be filled.
-    async fn fill_one(&self, run: &Run<'_>, index: u32, touch: Touch, content: &uswap_codec::Page) -> bool {
-        let (word, swap) = (run.words[index as usize], run.swap(index));
-        let (distance, resident) = self.sharer().note_came_back(word, 1);
-        let warmth = if distance <= resident { Warmth::Warmer } else { Warmth::Cold };
+    /// Pages of a run that are wanted for the same, with their contents; how many could be filled, from the front.
+    async fn fill_part(&self, run: &Run<'_>, part: Range<u32>, touch: Touch, workspace: &Workspace) -> u32 {
         let came = if run.length == 1 { Came::Alone } else { Came::InRun };
-        let gives_up = self.gives_copy_up(swap, touch, came);
+        let first = run.page(part.start);
+        let gives_up = self.gives_copy_up(run.swap(part.start), touch, came);
         let access = if gives_up { FillAs::Writable } else { FillAs::Protected };
-        let maybe_protected = self.protecting.covers(run.page(index));
+        let maybe_protected = self.protecting.covers(first);
         self.world.step().await;
-        let filled = self.world.fill(run.page(index), core::slice::from_ref(content), access);
-        match filled.last {
-            Install::Done => (),
-            Install::AlreadyMapped => unreachable!("a page that is stored is in the program too"),
-            _ => return false,
+        let contents = &workspace.pages[part.start as usize..part.end as usize];
+        let filled = self.world.fill(first, contents, access);
+        assert_ne!(filled.last, Install::AlreadyMapped, "a page that is stored is in the program too");
+        for index in part.start..part.start + filled.pages {
+            let (word, swap, slot) = (run.words[index as usize], run.swap(index), run.slot(index));
+            let (distance, resident) = self.sharer().note_came_back(word, 1);
+            let warmth = if distance <= resident { Warmth::Warmer } else { Warmth::Cold };
+            if gives_up {
+                self.must_be_done(match maybe_protected {
+                    true => slot.commit_protected(None),
+                    false => slot.commit_present(None, warmth),
+                });
+                put_entry(self.segment, &self.world, swap);
+            } else {
+                self.segment.swap_table().note_loaded(swap, came);
+                self.must_be_done(slot.commit_present(Some(swap), warmth));
+            }
         }
-        if gives_up {
-            self.must_be_done(match maybe_protected {
-                true => run.slot(index).commit_protected(None),
-                false => run.slot(index).commit_present(None, warmth),
-            });
-            put_entry(self.segment, &self.world, swap);
-        } else {
-            self.segment.swap_table().note_loaded(swap, came);
-            self.must_be_done(run.slot(index).commit_present(Some(swap), warmth));
-        }
-        true
+        filled.pages
     }
 
     /// What was locked in a shared section cannot have been dropped in it.

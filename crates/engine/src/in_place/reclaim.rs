@@ -31,9 +31,20 @@ pub enum Background {
     GoesOn,
 }
 
-/// Turns in a row that brought nothing.
+/// Batches that the background evictor takes although it is the turn of others, each time that a thread had to make
+/// room itself.
+const INSTEAD_OF_THREADS: u32 = 16;
+
+/// What the background evictor remembers from turn to turn.
 #[derive(Default)]
-pub struct Fruitless(u32);
+pub struct Turns {
+    /// Turns in a row that brought nothing.
+    fruitless: u32,
+    /// Batches of threads that it knows of.
+    direct_seen: u32,
+    /// Batches that it takes whosever turn it is.
+    instead: u32,
+}
 
 impl<W: World> AddressSpace<'_, W> {
     /// The background evictor is awake.
@@ -42,7 +53,7 @@ impl<W: World> AddressSpace<'_, W> {
     }
 
     /// One turn of the background evictor: its share of what is above the high watermark.
-    pub async fn background_turn(&self, evictor: &mut Evictor, fruitless: &mut Fruitless) -> Background {
+    pub async fn background_turn(&self, evictor: &mut Evictor, turns: &mut Turns) -> Background {
         self.note_looked();
         let (budget, marks) = (self.segment.budget(), self.watermarks());
         if budget.used() <= marks.high || !self.may_evict() {
@@ -55,6 +66,11 @@ impl<W: World> AddressSpace<'_, W> {
             Turn::Own { burden, of, protection } if !self.sharer().spares(protection, now_ns) => {
                 Some((burden, of, protection))
             }
+            // Else the threads take the same pages, one batch after the other.
+            Turn::Others if self.goes_on_for_threads(turns) => {
+                let burden = self.record().account().holding.burden(Protection::Holds);
+                Some((burden, burden, Protection::Holds))
+            }
             _ => None,
         };
         let Some((burden, of, protection)) = turn else {
@@ -65,16 +81,25 @@ impl<W: World> AddressSpace<'_, W> {
         let done = self.evict(evictor, share.min(BACKGROUND_PAGES) as u32).await;
         self.sharer().settle(burden, protection, done.looked, done.pages);
         if done.pages > 0 {
-            fruitless.0 = 0;
+            turns.fruitless = 0;
             return Background::GoesOn;
         }
-        fruitless.0 += 1;
-        let wait_ns = balance::fruitless_wait_ns(fruitless.0, WAIT_NS);
+        turns.fruitless += 1;
+        let wait_ns = balance::fruitless_wait_ns(turns.fruitless, WAIT_NS);
         if done.looked == 0 {
             self.sharer().has_nothing_until(self.world.now_ns() + wait_ns);
         }
         self.world.wait(Signal::Room, seen, wait_ns).await;
         Background::GoesOn
+    }
+
+    fn goes_on_for_threads(&self, turns: &mut Turns) -> bool {
+        let direct = self.direct.load(Ordering::Relaxed);
+        if direct != turns.direct_seen {
+            (turns.direct_seen, turns.instead) = (direct, INSTEAD_OF_THREADS);
+        }
+        turns.instead = turns.instead.saturating_sub(1);
+        turns.instead > 0
     }
 
     /// Whether a fault that needs a page makes room first.
@@ -120,6 +145,7 @@ impl<W: World> AddressSpace<'_, W> {
                 }
             };
             self.counters().add(Counter::DirectReclaim, 1);
+            self.direct.fetch_add(1, Ordering::Relaxed);
             let done = self.evict(evictor, DIRECT_PAGES).await;
             self.sharer().settle(burden, protection, done.looked, done.pages);
             if done.pages == 0 {

@@ -29,6 +29,8 @@ pub struct AddressSpace<'a, W> {
     pub(super) hand: AtomicU64,
     /// Changes each time an evictor has ended a batch.
     pub(super) batches: AtomicU32,
+    /// Batches that threads have taken in a fault.
+    pub(super) direct: AtomicU32,
     /// Clean pages whose copy is in the file and that went again: one in some is promoted.
     pub(super) back_to_file: AtomicU32,
     /// What reclaim does not get below.
@@ -50,6 +52,7 @@ impl<'a, W: World> AddressSpace<'a, W> {
             streams: Streams::new(balance::run_pages_max(segment.budget().ram())),
             hand: AtomicU64::new(0),
             batches: AtomicU32::new(0),
+            direct: AtomicU32::new(0),
             back_to_file: AtomicU32::new(0),
             floor: Floor::default(),
             held: AtomicU32::new(0),

@@ -150,10 +150,12 @@ async fn thread(space: &Space<'_>) {
     let machine = space.world();
     let mut index = 0;
     for _ in 0..OPERATIONS {
-        // Often the page of before: read, then written.
-        if machine.below(3) > 0 {
-            index = machine.below(PAGES as u64) as usize;
-        }
+        // Often the page of before, read and then written, or the next one: then some come back together.
+        index = match machine.below(6) {
+            0 | 1 => index,
+            2 | 3 => (index + 1) % PAGES,
+            _ => machine.below(PAGES as u64) as usize,
+        };
         if machine.below(2) == 0 {
             read(space, index, &mut workspace).await;
         } else {
