@@ -38,6 +38,7 @@ pub mod placement;
 mod plant;
 pub mod pool;
 pub mod pool_share;
+pub mod protecting;
 pub mod range_set;
 pub mod reuse;
 pub mod second_chance;

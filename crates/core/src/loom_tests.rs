@@ -10,4 +10,5 @@ mod page_word;
 mod placement;
 mod planted;
 mod pool;
+mod protecting;
 mod swap_word;

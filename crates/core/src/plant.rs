@@ -16,7 +16,7 @@ pub(crate) enum Plant {
     /// A weakened ordering: who copies a page that is written anew may not see that the job was taken.
     PageRelaxed,
     /// A dropped barrier between naming a new entry and the look whether the words are being copied for a child, and on
-    /// the other side.
+    /// the other side; and between locking a word and the look whether its page is being protected.
     NoBarrier,
     /// A dropped second look: who falls asleep looks for requests and then notes that it sleeps, in two steps.
     SleepWithoutLook,

@@ -1,7 +1,7 @@
 //! The model checker finds the bugs that are planted. The same models without them are tests in `clusters`,
-//! `handovers`, `jobs` and `swap_word`.
+//! `handovers`, `jobs`, `protecting` and `swap_word`.
 
-use super::{clusters, handovers, jobs, swap_word};
+use super::{clusters, handovers, jobs, protecting, swap_word};
 use crate::plant::{Plant, Planted};
 
 #[test]
@@ -44,4 +44,11 @@ fn loom_finds_a_look_that_may_be_before_the_copy() {
 fn loom_finds_a_dropped_barrier() {
     let _planted = Planted::new(Plant::NoBarrier);
     handovers::a_page_is_stored_anew_while_its_word_is_copied_for_a_child();
+}
+
+#[test]
+#[should_panic(expected = "protected, and nobody knows")]
+fn loom_finds_a_dropped_barrier_before_a_page_is_filled() {
+    let _planted = Planted::new(Plant::NoBarrier);
+    protecting::a_page_that_comes_back_for_a_write_is_known_to_be_protected();
 }

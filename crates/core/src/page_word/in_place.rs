@@ -57,7 +57,7 @@ pub enum Warmth {
 }
 
 impl PageWord {
-    /// Nothing is mapped, and nobody is working on it.
+    /// Stored, so that nothing is mapped, and nobody is working on it.
     pub const fn is_missing(self) -> bool {
         self.is_managed() && !self.is_locked() && matches!(self.place(), Place::Swapped)
     }

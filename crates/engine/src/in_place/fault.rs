@@ -109,7 +109,7 @@ impl<'a, W: World> AddressSpace<'a, W> {
             Place::Fresh => {
                 let run = self.lock_run(*leaf, page, word, window.pages.min(self.pages_free()));
                 self.expect_next(&run, 0, window);
-                let fault = self.fill_zeros(&run, touch).await;
+                let fault = self.fill_zeros(&run, touch);
                 self.world.unlock_shared();
                 Some(fault)
             }
@@ -176,19 +176,13 @@ impl<'a, W: World> AddressSpace<'a, W> {
 
     /// Pages that hold nothing of ours: zeros, or what the program had there before they were managed. In the shared
     /// section in which they were locked.
-    async fn fill_zeros(&self, run: &Run<'_>, touch: Touch) -> Fault {
-        let mut maybe_protected = [false; RUN_PAGES_MAX];
-        for index in 0..run.length {
-            maybe_protected[index as usize] = self.protecting.covers(run.page(index));
-        }
-        self.world.step().await;
+    fn fill_zeros(&self, run: &Run<'_>, touch: Touch) -> Fault {
         let filled = self.world.zero(run.first, run.length, touch);
         // Behind the filled ones one may be there already: then it is the program's.
         let known = filled.pages + u32::from(filled.last == Install::AlreadyMapped);
         for index in 0..run.length {
             let slot = run.slot(index);
             self.must_be_done(match index < known {
-                true if maybe_protected[index as usize] => slot.commit_protected(None),
                 true => slot.commit_present(None, Warmth::Cold),
                 false => slot.unlock_unchanged(),
             });

@@ -25,7 +25,7 @@
 //!
 //! Map: [`world`] is the seam; [`space`] the parts of one process; [`fault`] serves faults; [`evict`] takes pages away;
 //! [`reclaim`] decides when, [`copies`] what is kept; [`mapping`] follows the mapping calls, [`fork`] copies for a
-//! child; [`words`] waits for locks, and [`protecting`] tells who fills a page what may happen to it.
+//! child; [`words`] waits for locks.
 //!
 //! [`PageWord::is_clean`]: uswap_core::page_word::PageWord::is_clean
 
@@ -34,7 +34,6 @@ pub mod evict;
 pub mod fault;
 pub mod fork;
 pub mod mapping;
-mod protecting;
 pub mod reclaim;
 pub mod space;
 mod words;

@@ -1,6 +1,5 @@
 //! The parts of one process that evicts in place.
 
-use super::protecting::Protecting;
 use super::words::WordQueues;
 use super::world::World;
 use crate::share::Sharer;
@@ -10,6 +9,7 @@ use uswap_core::balance::{self, Watermarks};
 use uswap_core::counters::Counters;
 use uswap_core::mm::MmRecord;
 use uswap_core::page_table::PageTable;
+use uswap_core::protecting::Protecting;
 use uswap_core::segment::Segment;
 use uswap_sync::{AtomicU32, AtomicU64, Ordering};
 use uswap_units::{Bytes, MmId, PAGE_BYTES, PageId, TableId};
@@ -48,7 +48,7 @@ impl<'a, W: World> AddressSpace<'a, W> {
             table: segment.page_table(mm, root),
             world,
             queues: WordQueues::new(),
-            protecting: Protecting::new(),
+            protecting: Protecting::default(),
             streams: Streams::new(balance::run_pages_max(segment.budget().ram())),
             hand: AtomicU64::new(0),
             batches: AtomicU32::new(0),

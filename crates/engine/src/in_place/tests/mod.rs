@@ -13,6 +13,7 @@ use uswap_sync::AtomicU64;
 use uswap_units::{Bytes, PageRange};
 
 use super::space::AddressSpace;
+use crate::platform::Touch;
 
 const GEOMETRY: Geometry = Geometry { mms: 4, tables: 64, entries: 2048, zspages: 64, slots: 8 };
 
@@ -72,20 +73,24 @@ fn mappings_change_while_pages_come_and_go() {
 /// point of that.
 #[test]
 fn a_page_may_come_back_and_be_written_while_its_neighbours_are_protected() {
-    let mut splits = 0;
-    for read_at in 0.. {
-        let mut was_read = false;
-        for write_at in read_at.. {
-            let mut is_written = false;
-            with_space(0, |space| (was_read, is_written) = tasks::evict_around(space, read_at, write_at));
-            splits += u32::from(is_written);
-            if !is_written {
+    for first in [Touch::Read, Touch::Write] {
+        let mut points = 0;
+        for touch_at in 0.. {
+            let mut was_touched = false;
+            for write_at in touch_at.. {
+                let mut was_written = false;
+                with_space(0, |space| {
+                    (was_touched, was_written) = tasks::evict_around(space, first, touch_at, write_at);
+                });
+                points += u32::from(was_written);
+                if !was_written {
+                    break;
+                }
+            }
+            if !was_touched {
                 break;
             }
         }
-        if !was_read {
-            break;
-        }
+        assert!(points > 100, "few points were tried: {points}");
     }
-    assert!(splits > 100, "few points were tried: {splits}");
 }

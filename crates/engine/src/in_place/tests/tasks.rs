@@ -78,9 +78,9 @@ fn advance(task: &mut Pin<Box<dyn Future<Output = ()> + '_>>) -> bool {
     (0..200).any(|_| task.as_mut().poll(&mut context).is_ready())
 }
 
-/// Evicts two pages around one that is missing, which a thread reads and writes when the evictor has gone so many
-/// steps. Whether both came before the evictor's end.
-pub fn evict_around(space: &Space<'_>, read_at: u32, write_at: u32) -> (bool, bool) {
+/// Evicts two pages around one that is missing. A thread touches that one when the evictor has gone so many steps, and
+/// writes it when it has gone so many. Whether both came before the evictor's end.
+pub fn evict_around(space: &Space<'_>, first: Touch, touch_at: u32, write_at: u32) -> (bool, bool) {
     let machine = space.world();
     machine.in_lockstep.set(true);
     let (mut evictor, mut workspace) = (Box::new(Evictor::new(0)), Box::new(Workspace::new()));
@@ -101,11 +101,14 @@ pub fn evict_around(space: &Space<'_>, read_at: u32, write_at: u32) -> (bool, bo
         let step_now = &step_now;
         poll_fn(move |_| if step_now.get() < step { Poll::Pending } else { Poll::Ready(()) })
     };
-    let (was_read, was_written) = (Cell::new(false), Cell::new(false));
+    let (was_touched, was_written) = (Cell::new(false), Cell::new(false));
     let mut thread: Pin<Box<dyn Future<Output = ()> + '_>> = Box::pin(async {
-        until(read_at).await;
-        read(space, 1, &mut workspace).await;
-        was_read.set(true);
+        until(touch_at).await;
+        match first {
+            Touch::Read => read(space, 1, &mut workspace).await,
+            Touch::Write => write(space, 1, &mut workspace).await,
+        }
+        was_touched.set(true);
         until(write_at).await;
         write(space, 1, &mut workspace).await;
         was_written.set(true);
@@ -116,7 +119,7 @@ pub fn evict_around(space: &Space<'_>, read_at: u32, write_at: u32) -> (bool, bo
     let seen = loop {
         has_ended = has_ended || advance(&mut thread);
         (0..3).for_each(|index| machine.check_protection(space, index));
-        let seen = (was_read.get(), was_written.get());
+        let seen = (was_touched.get(), was_written.get());
         if evicting.as_mut().poll(&mut context).is_ready() {
             break seen;
         }

@@ -1,0 +1,64 @@
+//! Ranges that the evictors of a process are write-protecting, so that one call of the kernel covers what lies between
+//! their pages.
+//!
+//! Write-protecting costs a flush of the processors' page table caches a call, whatever it covers. So a range goes from
+//! the first page of a batch to the last, over pages that are missing. One of those may be filled meanwhile, and then
+//! it is protected, or not. Whoever fills it finds its range here, and its word says *protected*, without a copy: that
+//! is always safe to say ([`PageWord::is_protected`]), since nobody relies on it.
+//!
+//! ```text
+//! evictor   begin: publish the range, fence | look: is the word unlocked and swapped? | protect | end
+//! fault     lock the word | covers: fence, look at the ranges | fill, or unprotect | commit
+//! ```
+//!
+//! Either the evictor sees the lock, and its call leaves the page out; or the fault sees the range. If the range is
+//! gone again by then, so is the call. A model checker goes through all orders (`loom_tests::protecting`).
+//!
+//! [`PageWord::is_protected`]: crate::page_word::PageWord::is_protected
+
+use crate::page_word::{LANES, Lane};
+use crate::plant::{Plant, is_planted};
+use uswap_sync::{AtomicU64, Ordering, fence};
+use uswap_units::{PageId, PageRange};
+
+/// The range of each evictor of a process.
+pub struct Protecting {
+    /// First page and end of each.
+    ranges: [[AtomicU64; 2]; LANES as usize],
+}
+
+impl Default for Protecting {
+    fn default() -> Protecting {
+        Protecting { ranges: core::array::from_fn(|_| [AtomicU64::new(0), AtomicU64::new(0)]) }
+    }
+}
+
+impl Protecting {
+    /// Said before the words are looked at.
+    pub fn begin(&self, lane: Lane, range: PageRange) {
+        let [start, end] = &self.ranges[lane.index() as usize];
+        start.store(range.start.0, Ordering::Relaxed);
+        // Pairs with the `Acquire` of who looks: an end comes with its start.
+        end.store(range.end.0, Ordering::Release);
+        // Pairs with the fence of `covers`.
+        fence(Ordering::SeqCst);
+    }
+
+    /// All is protected that will be.
+    pub fn end(&self, lane: Lane) {
+        // Pairs with the `Acquire` of who looks: what it fills then is not protected any more.
+        self.ranges[lane.index() as usize][1].store(0, Ordering::Release);
+    }
+
+    /// Whether an evictor may be protecting the page; asked with its word locked, before it is filled or no longer
+    /// protected.
+    pub fn covers(&self, page: PageId) -> bool {
+        if !is_planted(Plant::NoBarrier) {
+            // Pairs with the fence of `begin`: between the lock and the look.
+            fence(Ordering::SeqCst);
+        }
+        self.ranges.iter().any(|[start, end]| {
+            page.0 < end.load(Ordering::Acquire) && start.load(Ordering::Relaxed) <= page.0
+        })
+    }
+}
