@@ -86,7 +86,12 @@ pub enum Turn {
         protection: Protection,
     },
     /// Of others, who are behind.
-    Others,
+    Others {
+        /// The burden of the one that asks.
+        burden: u64,
+        /// As above.
+        protection: Protection,
+    },
     /// Of others, as long as they have anything: all that this one has is protected.
     OnlyOthers,
 }
@@ -134,7 +139,10 @@ pub fn turn(own: Account, others: impl Iterator<Item = Account>, present: impl F
         if burden > 0 {
             let is_ahead = own.passed > others.behind.saturating_add(step(AHEAD_PAGES, burden));
             let of = burden + others.burden;
-            return if is_ahead { Turn::Others } else { Turn::Own { burden, of, protection } };
+            return match is_ahead {
+                true => Turn::Others { burden, protection },
+                false => Turn::Own { burden, of, protection },
+            };
         }
     }
     // Nobody has a page, as far as is known.
@@ -207,6 +215,11 @@ mod tests {
         assert_eq!(shares(&[half, holding(5000)]), [50, 50]);
         // Nobody else has anything.
         assert_eq!(shares(&[protected, holding(0), protected]), [50, 0, 50]);
+        // Who is ahead among those knows that it would give what is protected.
+        let ahead = Account { holding: protected, passed: 1 << 40 };
+        let behind = Account { holding: protected, passed: 0 };
+        let expected = Turn::Others { burden: 10_000, protection: Protection::Gives };
+        assert_eq!(turn(ahead, [behind].into_iter(), || Present::All), expected);
         let alone = Account { holding: protected, passed: 0 };
         let expected = Turn::Own { burden: 10_000, of: 10_000, protection: Protection::Gives };
         assert_eq!(turn(alone, core::iter::empty(), || Present::All), expected);
@@ -214,6 +227,16 @@ mod tests {
         assert_eq!(turn(alone, core::iter::empty(), || Present::NotAll), Turn::OnlyOthers);
         let bare = Account { holding: holding(7), passed: 0 };
         assert!(matches!(turn(bare, core::iter::empty(), || Present::NotAll), Turn::Own { .. }));
+    }
+
+    #[test]
+    fn nobody_waits_for_a_process_that_has_next_to_nothing() {
+        let ahead = Account { holding: holding(16_000), passed: 1 << 40 };
+        let turn_beside = |pages| {
+            turn(ahead, [Account { holding: holding(pages), passed: 0 }].into_iter(), || Present::All)
+        };
+        assert!(matches!(turn_beside(1000), Turn::Own { burden: 16_000, of: 17_000, .. }));
+        assert!(matches!(turn_beside(1001), Turn::Others { burden: 16_000, .. }));
     }
 
     #[test]

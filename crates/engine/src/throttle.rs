@@ -123,10 +123,11 @@ impl<P: Platform> Engine<'_, P> {
             let turn = self.turn();
             let (burden, protection) = match turn {
                 Turn::Own { burden, protection, .. } => (burden, protection),
-                Turn::Others | Turn::OnlyOthers => {
-                    let enough = if turn == Turn::Others { OTHERS_FIRST } else { ONLY_OTHERS_FIRST };
+                Turn::Others { .. } | Turn::OnlyOthers => {
+                    let has_only_protected = turn == Turn::OnlyOthers;
+                    let enough = if has_only_protected { ONLY_OTHERS_FIRST } else { OTHERS_FIRST };
                     let now_ns = self.platform.now_ns();
-                    let spares = turn == Turn::OnlyOthers
+                    let spares = has_only_protected
                         && budget.is_room_coming(now_ns)
                         && now_ns.saturating_sub(began_ns) < WRITE_PATIENCE_NS;
                     if waited_for_others < enough || spares {
@@ -135,8 +136,10 @@ impl<P: Platform> Engine<'_, P> {
                         self.platform.wait(Signal::Room, seen, OTHERS_NS).await;
                         continue;
                     }
-                    let protection = if turn == Turn::Others { Protection::Holds } else { Protection::Gives };
-                    (self.record().account().holding.burden(protection), protection)
+                    match turn {
+                        Turn::Others { burden, protection } => (burden, protection),
+                        _ => (self.record().account().holding.burden(Protection::Gives), Protection::Gives),
+                    }
                 }
             };
             self.counters.add(Counter::DirectReclaim, 1);

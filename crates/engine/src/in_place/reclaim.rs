@@ -37,7 +37,7 @@ const INSTEAD_OF_THREADS: u32 = 16;
 
 /// What the background evictor remembers from turn to turn.
 #[derive(Default)]
-pub struct Turns {
+pub struct BackgroundState {
     /// Turns in a row that brought nothing.
     fruitless: u32,
     /// Batches of threads that it knows of.
@@ -53,7 +53,7 @@ impl<W: World> AddressSpace<'_, W> {
     }
 
     /// One turn of the background evictor: its share of what is above the high watermark.
-    pub async fn background_turn(&self, evictor: &mut Evictor, turns: &mut Turns) -> Background {
+    pub async fn background_turn(&self, evictor: &mut Evictor, state: &mut BackgroundState) -> Background {
         self.note_looked();
         let (budget, marks) = (self.segment.budget(), self.watermarks());
         if budget.used() <= marks.high || !self.may_evict() {
@@ -67,9 +67,10 @@ impl<W: World> AddressSpace<'_, W> {
                 Some((burden, of, protection))
             }
             // Else the threads take the same pages, one batch after the other.
-            Turn::Others if self.goes_on_for_threads(turns) => {
-                let burden = self.record().account().holding.burden(Protection::Holds);
-                Some((burden, burden, Protection::Holds))
+            Turn::Others { burden, protection }
+                if self.goes_on_for_threads(state) && !self.sharer().spares(protection, now_ns) =>
+            {
+                Some((burden, burden, protection))
             }
             _ => None,
         };
@@ -81,11 +82,11 @@ impl<W: World> AddressSpace<'_, W> {
         let done = self.evict(evictor, share.min(BACKGROUND_PAGES) as u32).await;
         self.sharer().settle(burden, protection, done.looked, done.pages);
         if done.pages > 0 {
-            turns.fruitless = 0;
+            state.fruitless = 0;
             return Background::GoesOn;
         }
-        turns.fruitless += 1;
-        let wait_ns = balance::fruitless_wait_ns(turns.fruitless, WAIT_NS);
+        state.fruitless += 1;
+        let wait_ns = balance::fruitless_wait_ns(state.fruitless, WAIT_NS);
         if done.looked == 0 {
             self.sharer().has_nothing_until(self.world.now_ns() + wait_ns);
         }
@@ -93,13 +94,14 @@ impl<W: World> AddressSpace<'_, W> {
         Background::GoesOn
     }
 
-    fn goes_on_for_threads(&self, turns: &mut Turns) -> bool {
+    fn goes_on_for_threads(&self, state: &mut BackgroundState) -> bool {
         let direct = self.direct.load(Ordering::Relaxed);
-        if direct != turns.direct_seen {
-            (turns.direct_seen, turns.instead) = (direct, INSTEAD_OF_THREADS);
+        if direct != state.direct_seen {
+            (state.direct_seen, state.instead) = (direct, INSTEAD_OF_THREADS);
         }
-        turns.instead = turns.instead.saturating_sub(1);
-        turns.instead > 0
+        let goes_on = state.instead > 0;
+        state.instead -= u32::from(goes_on);
+        goes_on
     }
 
     /// Whether a fault that needs a page makes room first.
@@ -128,20 +130,18 @@ impl<W: World> AddressSpace<'_, W> {
             }
             let seen = budget.signal_count(Signal::Room);
             let (burden, protection) = match self.sharer().turn(self.world.now_ns()) {
-                Turn::Own { burden, protection, .. } => (burden, protection),
+                // Those that are behind take from themselves in the background; a thread does not wait for that.
+                Turn::Own { burden, protection, .. } | Turn::Others { burden, protection } => {
+                    (burden, protection)
+                }
                 Turn::OnlyOthers if waited_for_others < OTHERS_ROUNDS => {
                     waited_for_others += 1;
                     self.counters().add(Counter::WaitedForOthers, 1);
                     self.world.wait(Signal::Room, seen, OTHERS_NS).await;
                     continue;
                 }
-                // Those that are behind take from themselves in the background; a thread does not wait for that.
-                turn => {
-                    let protection = match turn {
-                        Turn::OnlyOthers => Protection::Gives,
-                        _ => Protection::Holds,
-                    };
-                    (self.record().account().holding.burden(protection), protection)
+                Turn::OnlyOthers => {
+                    (self.record().account().holding.burden(Protection::Gives), Protection::Gives)
                 }
             };
             self.counters().add(Counter::DirectReclaim, 1);

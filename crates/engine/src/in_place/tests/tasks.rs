@@ -78,23 +78,26 @@ fn advance(task: &mut Pin<Box<dyn Future<Output = ()> + '_>>) -> bool {
     (0..200).any(|_| task.as_mut().poll(&mut context).is_ready())
 }
 
+/// Polls a task to its end, which waits for nobody.
+pub fn complete<'a>(task: impl Future<Output = ()> + 'a) {
+    let mut task: Pin<Box<dyn Future<Output = ()> + 'a>> = Box::pin(task);
+    while !advance(&mut task) {}
+}
+
 /// Evicts two pages around one that is missing. A thread touches that one when the evictor has gone so many steps, and
 /// writes it when it has gone so many. Whether both came before the evictor's end.
 pub fn evict_around(space: &Space<'_>, first: Touch, touch_at: u32, write_at: u32) -> (bool, bool) {
     let machine = space.world();
     machine.in_lockstep.set(true);
     let (mut evictor, mut workspace) = (Box::new(Evictor::new(0)), Box::new(Workspace::new()));
-    let complete = |mut task: Pin<Box<dyn Future<Output = ()> + '_>>| {
-        while !advance(&mut task) {}
-    };
     for index in 0..3 {
-        complete(Box::pin(write(space, index, &mut workspace)));
+        complete(write(space, index, &mut workspace));
     }
     while (0..MAPPED).any(|index| machine.cell(index).content.is_some()) {
-        complete(Box::pin(async { while space.evict(&mut evictor, 40).await.pages > 0 {} }));
+        complete(async { while space.evict(&mut evictor, 40).await.pages > 0 {} });
     }
     for index in [0, 2] {
-        complete(Box::pin(write(space, index, &mut workspace)));
+        complete(write(space, index, &mut workspace));
     }
     let step_now = Cell::new(0);
     let until = |step: u32| {
