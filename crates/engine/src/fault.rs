@@ -1,5 +1,6 @@
 //! Serves one fault.
 
+use crate::copies::takes_room;
 use crate::engine::Engine;
 use crate::platform::{Install, Platform, Touch, Wake};
 use crate::run::FilledRun;
@@ -10,7 +11,6 @@ use core::sync::atomic::Ordering;
 use uswap_core::counters::{Counter, FaultSource};
 use uswap_core::page_word::{Commit, PageSlot, PageWord, Place, TryLock};
 use uswap_core::swap_table::Came;
-use uswap_core::swap_word::Content;
 use uswap_units::{BLOCK_PAGES, FrameId, PAGE_BYTES, PageId, SwapId};
 
 /// What came of a fault.
@@ -234,9 +234,7 @@ impl<P: Platform> Engine<'_, P> {
             self.counters.add(Counter::CopyWritten, 1);
             return true;
         }
-        let word = self.segment.swap_table().load(swap);
-        let takes_room = matches!(word.content(), Content::Blob { .. }) && word.is_alone();
-        let moves = came == Came::Alone && takes_room && self.pool_is_tight();
+        let moves = came == Came::Alone && takes_room(self.segment, swap) && self.pool_is_tight();
         if moves {
             self.counters.add(Counter::CopyMoved, 1);
         }

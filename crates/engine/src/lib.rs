@@ -30,6 +30,7 @@ pub mod ahead;
 mod arena;
 pub mod arrivals;
 mod compact;
+mod copies;
 pub mod drain;
 mod drop_behind;
 pub mod engine;

@@ -1,6 +1,7 @@
 //! Stores what was staged and not touched again: same-filled, unchanged, compressed or raw.
 
 use crate::arena::{Finished, StagedChunk};
+use crate::copies::{self, PROMOTE_ONE_OF};
 use crate::engine::Engine;
 use crate::evict::bits;
 use crate::plant::{Plant, is_planted};
@@ -13,7 +14,6 @@ use uswap_core::counters::Counter;
 use uswap_core::jobs::JobState;
 use uswap_core::page_word::{Commit, PageSlot, PageWord, Place, TryLock};
 use uswap_core::store_jobs::FrameJob;
-use uswap_core::swap_word::Content;
 use uswap_units::{CHUNK_PAGES, FrameId, PAGE_BYTES, SwapId};
 
 /// What came of storing a staged chunk.
@@ -27,9 +27,6 @@ pub struct StoreChunk {
     /// True when it ended early because the pool had no room.
     pub no_room: bool,
 }
-
-/// See `should_promote`.
-const PROMOTE_ONE_OF: u32 = 4;
 
 enum StorePage {
     /// The page is swapped now (or gone); its frame is free.
@@ -204,25 +201,11 @@ impl<P: Platform> Engine<'_, P> {
         self.store_anew(hash, workspace).await
     }
 
-    /// A page that came from the file by a fault of its own and goes again, unchanged: one in four gets a copy in the
-    /// pool. So what comes often is soon in the pool, and what comes once hardly pushes anything else out; while the
-    /// pool has room, all of them. Nothing is promoted that others depend on, and nothing that does not get smaller: it
-    /// would be written again at once. Nor while the file is nearly full: what is written anew leaves holes where it
-    /// was.
+    /// Whether a page that goes again, unchanged, gets a copy in the pool ([`copies::may_be_promoted`]).
     pub(crate) fn should_promote(&self, old: SwapId) -> bool {
-        let word = self.segment.swap_table().load(old);
-        matches!(word.content(), Content::Slot { length, .. } if length < PAGE_BYTES as u32)
-            && !self.segment.budget().file_is_nearly_full()
-            && word.is_referenced()
-            && word.is_alone()
-            && (self.pool_has_room()
+        copies::may_be_promoted(self.segment, old)
+            && (copies::pool_has_room(self.segment)
                 || self.back_to_file.fetch_add(1, Ordering::Relaxed).is_multiple_of(PROMOTE_ONE_OF))
-    }
-
-    /// Nothing is written for what is stored next.
-    fn pool_has_room(&self) -> bool {
-        let pool = self.segment.pool();
-        pool.resident_bytes() < pool.limit_bytes() / 16 * 15
     }
 
     /// Stores `workspace.page` under a new entry.

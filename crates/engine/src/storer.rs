@@ -1,6 +1,7 @@
 //! Stores content under new entries: for kswapd and handlers, and for the supervisor's storer, which does it for staged
 //! chunks of any process on another processor. It also decodes what will be wanted soon: see [`crate::ahead`].
 
+use crate::copies::pool_is_above;
 use crate::loader::{BackgroundReads, Loader, Turn};
 use crate::platform::Backing;
 use crate::release::{let_go_of_zspage, put_entry};
@@ -47,12 +48,6 @@ pub(crate) struct StoreBuffers<'w> {
     pub(crate) scratch: &'w mut Scratch,
     /// How well it is compressed.
     pub(crate) effort: Effort,
-}
-
-/// The pool holds more than so many sixteenths of its limit.
-pub(crate) fn pool_is_above(segment: Segment<'_>, sixteenths: u64) -> bool {
-    let pool = segment.pool();
-    pool.resident_bytes() > pool.limit_bytes() / 16 * sixteenths
 }
 
 /// What is stored from now on would push something else into the file.

@@ -379,12 +379,10 @@ impl<W: World> AddressSpace<'_, W> {
 
     async fn store_one(&self, evictor: &mut Evictor, index: usize) -> Store {
         let Candidate { page, word, .. } = evictor.batch[index];
-        let table = self.segment.swap_table();
         let copy = word.swap().filter(|_| word.is_clean());
-        let promote = copy.is_some_and(|copy| self.should_promote(copy));
-        if let Some(copy) = copy.filter(|_| !promote)
-            && self.still_isolated(page, word).await
-            && table.rely_on(copy)
+        let promoted = copy.filter(|&copy| self.should_promote(copy));
+        if let (Some(copy), None) = (copy, promoted)
+            && self.may_rely_on(copy, page, word).await
         {
             return Store::Stored(copy);
         }
@@ -409,10 +407,16 @@ impl<W: World> AddressSpace<'_, W> {
         let mut buffers = StoreBuffers { page: content, blob, scratch, effort: self.effort() };
         match store_anew(self.segment, &self.world, zspages, hash, &mut buffers).await {
             Some(swap) => {
-                self.counters().add(Counter::Promoted, u64::from(promote));
+                self.counters().add(Counter::Promoted, u64::from(promoted.is_some()));
                 Store::Stored(swap)
             }
-            None => Store::NoRoom,
+            None => match promoted {
+                // The pool has no room for it: it goes back to where it came from.
+                Some(copy) if self.may_rely_on(copy, page, evictor.batch[index].word).await => {
+                    Store::Stored(copy)
+                }
+                _ => Store::NoRoom,
+            },
         }
     }
 
@@ -517,12 +521,13 @@ impl<W: World> AddressSpace<'_, W> {
         }
     }
 
-    /// Whether nobody has touched the word since: then what it names may not be given up by others.
-    async fn still_isolated(&self, page: PageId, word: PageWord) -> bool {
+    /// Whether the page may go with the copy that its word names. If nobody has touched the word since it had this
+    /// value, the copy is not given up by others.
+    async fn may_rely_on(&self, copy: SwapId, page: PageId, word: PageWord) -> bool {
         self.world.lock_shared().await;
         let is_same = self.table.slot(page).is_some_and(|slot| slot.load() == word);
         self.world.unlock_shared();
-        is_same
+        is_same && self.segment.swap_table().rely_on(copy)
     }
 }
 

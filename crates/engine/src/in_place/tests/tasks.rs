@@ -172,7 +172,7 @@ async fn thread(space: &Space<'_>) {
     end(space);
 }
 
-async fn read(space: &Space<'_>, index: usize, workspace: &mut Workspace) {
+pub async fn read(space: &Space<'_>, index: usize, workspace: &mut Workspace) {
     while space.world().cell(index).mapped {
         let cell = space.world().cell(index);
         match cell.content {
@@ -183,7 +183,7 @@ async fn read(space: &Space<'_>, index: usize, workspace: &mut Workspace) {
     }
 }
 
-async fn write(space: &Space<'_>, index: usize, workspace: &mut Workspace) {
+pub async fn write(space: &Space<'_>, index: usize, workspace: &mut Workspace) {
     let value = space.world().below(1 << 40);
     // What is one word again and again stands for less than 2^32.
     let value = if value.is_multiple_of(4) { value & 0xFFFF_FFFC } else { value };

@@ -1,0 +1,135 @@
+//! What becomes of the copy of a page that is only read.
+
+use super::machine::{MAPPED, Machine};
+use super::tasks::{complete, read, write};
+use super::with_space;
+use crate::in_place::evict::Evictor;
+use crate::in_place::space::AddressSpace;
+use crate::platform::Touch;
+use crate::release::release_content;
+use crate::workspace::Workspace;
+use std::boxed::Box;
+use uswap_codec::Effort;
+use uswap_core::counters::Counter;
+use uswap_core::files::{FileAccess, FileKind, FileSpec};
+use uswap_core::page_word::{PageWord, Place};
+use uswap_core::pool::{ZSPAGE_BYTES, ZspageOwner};
+use uswap_core::swap_table::{Came, WritebackEnd};
+use uswap_core::swap_word::Content;
+use uswap_units::{MmId, PAGE_BYTES, SwapId};
+
+type Space<'a> = AddressSpace<'a, Machine>;
+
+/// Bytes of a record in the file.
+const RECORD_BYTES: u32 = 128;
+
+fn word(space: &Space<'_>) -> PageWord {
+    space.page_table().slot(space.world().page(0)).expect("it is managed").load()
+}
+
+fn content(space: &Space<'_>, copy: SwapId) -> Content {
+    space.segment().swap_table().load(copy).content()
+}
+
+fn evict_all(space: &Space<'_>, evictor: &mut Evictor) {
+    while (0..MAPPED).any(|index| space.world().cell(index).content.is_some()) {
+        complete(async { while space.evict(evictor, 40).await.pages > 0 {} });
+    }
+}
+
+/// Page 0 alone is mapped, and has a clean copy, to which it came back by itself.
+fn with_a_clean_page(act: impl FnOnce(&Space<'_>, &mut Evictor, SwapId)) {
+    with_space(0, |space| {
+        space.world().in_lockstep.set(true);
+        let (mut evictor, mut workspace) = (Box::new(Evictor::new(0)), Box::new(Workspace::new()));
+        // Not one of the values that stand for a page of one word.
+        while space.world().cell(0).oracle.is_multiple_of(4) {
+            complete(write(space, 0, &mut workspace));
+        }
+        evict_all(space, &mut evictor);
+        complete(read(space, 0, &mut workspace));
+        assert!(word(space).is_clean());
+        act(space, &mut evictor, word(space).swap().expect("it is clean"));
+        space.rest(&evictor);
+    });
+}
+
+/// The shrinker writes the copy to the only slot of a file.
+fn write_back(space: &Space<'_>, copy: SwapId) {
+    let segment = space.segment();
+    let (kind, access) = (FileKind::SolidState, FileAccess::Buffered);
+    let spec = FileSpec { slots: 8, priority: -1, kind, descriptor: 3, access };
+    let file = segment.slots().add_file(spec).expect("the first one");
+    let file = segment.slots().files().get(file).expect("it was just added");
+    let run = segment.slots().take_run(&file, 1, 1).expect("all are free");
+    let slot = Content::Slot { offset: run.offset_bytes(), length: RECORD_BYTES };
+    segment.slots().add_blob(run.offset_bytes(), u64::from(RECORD_BYTES));
+    segment.slots().end_run(run);
+    let seen = segment.swap_table().load(copy);
+    assert!(segment.swap_table().begin_writeback(copy, seen));
+    assert_eq!(segment.swap_table().finish_writeback(copy, slot), WritebackEnd::Moved);
+    release_content(segment, space.world(), seen.content());
+}
+
+/// Somebody else takes room in the pool, while it holds less than that.
+fn take_room(space: &Space<'_>, bytes: u64) {
+    let (pool, other, mut owner) = (space.segment().pool(), MmId(3), ZspageOwner::new());
+    for length in (1..=PAGE_BYTES).rev() {
+        while pool.resident_bytes() < bytes {
+            if pool.reserve(other, &mut owner, length).is_none() {
+                break;
+            }
+        }
+    }
+}
+
+#[test]
+fn copies_make_room_before_more_work_is_spent() {
+    with_a_clean_page(|space, _, copy| {
+        let decides = |touch, came| space.gives_copy_up(copy, touch, came);
+        assert!(decides(Touch::Write, Came::Alone), "it is of no use");
+        assert!(!decides(Touch::Read, Came::Alone));
+        assert_eq!(space.effort(), Effort::Quick);
+        let pool = space.segment().pool();
+        take_room(space, 14 * ZSPAGE_BYTES as u64);
+        pool.set_limit_bytes(15 * ZSPAGE_BYTES as u64);
+        assert!(decides(Touch::Read, Came::Alone));
+        assert!(!decides(Touch::Read, Came::InRun), "it is gone past once");
+        assert_eq!(space.effort(), Effort::Quick);
+        pool.set_limit_bytes(14 * ZSPAGE_BYTES as u64);
+        assert_eq!(space.effort(), Effort::Dense);
+        write_back(space, copy);
+        assert!(!decides(Touch::Read, Came::Alone), "in the file it takes no room");
+    });
+}
+
+#[test]
+fn what_came_from_the_file_goes_to_the_pool() {
+    with_a_clean_page(|space, evictor, copy| {
+        write_back(space, copy);
+        evict_all(space, evictor);
+        let promoted = word(space).swap().expect("it is stored");
+        assert_ne!(promoted, copy);
+        assert!(matches!(content(space, promoted), Content::Blob { .. }));
+        assert_eq!(space.segment().counters().get(Counter::Promoted), 1);
+    });
+}
+
+#[test]
+fn what_came_from_the_file_goes_back_there_if_the_pool_has_no_room() {
+    with_a_clean_page(|space, evictor, copy| {
+        write_back(space, copy);
+        space.segment().pool().set_limit_bytes(0);
+        space.rest(evictor);
+        take_room(space, u64::MAX);
+        assert!(space.should_promote(copy), "one in four");
+        assert!((0..3).all(|_| !space.should_promote(copy)), "three in four");
+        complete(async {
+            let evicted = space.evict(evictor, 40).await;
+            assert_eq!((evicted.pages, evicted.no_room), (1, false));
+        });
+        assert_eq!(word(space).place(), Place::Swapped);
+        assert_eq!(word(space).swap(), Some(copy));
+        assert_eq!(space.segment().counters().get(Counter::Promoted), 0);
+    });
+}
