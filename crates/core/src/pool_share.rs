@@ -163,7 +163,8 @@ impl Share {
         let cost_now = prices.cost(size);
         let gain = cost_now / cost.max(1.0);
         let steps = if gain > GAIN_FAST { 2 } else { u64::from(gain > GAIN_MIN) };
-        // A pool that does not use what it has needs no more. From three quarters on copies are given up for its sake.
+        // A pool that does not use what it has needs no more. From three quarters on (in place, from seven eighths)
+        // copies are given up for its sake.
         let at_its_limit = now.pool > limit / 4 * 3;
         Some(match best.cmp(&size) {
             Ordering::Greater if at_its_limit => limit.max((limit + steps * step).min(best * step)),

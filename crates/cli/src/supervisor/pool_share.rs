@@ -1,4 +1,4 @@
-//! How much of the budget the pool may take: between a tenth and eight tenths, as the program needs it.
+//! How much of the budget the pool may take: between a tenth and [`super::PoolSize::most`], as the program needs it.
 //!
 //! A byte more for the pool spares faults that are served from the file; a byte more for pages as they are spares some
 //! that are served from the pool. What is best follows from the reuse distances of the faults:

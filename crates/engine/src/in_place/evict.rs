@@ -308,8 +308,8 @@ impl<W: World> AddressSpace<'_, W> {
         }
     }
 
-    /// Whether all pages of a range are stored, so that protecting it changes nothing, but for what comes back meanwhile
-    /// ([`uswap_core::protecting`]). What was never touched does not count: who fills that asks nobody.
+    /// Whether all pages of a range are stored, so that protecting it changes nothing, but for what comes back
+    /// meanwhile ([`uswap_core::protecting`]). What was never touched does not count: who fills that asks nobody.
     fn are_missing(&self, range: PageRange) -> bool {
         if range.pages() > GAP_PAGES_MAX {
             return false;
