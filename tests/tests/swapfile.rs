@@ -75,7 +75,7 @@ def holds(path):
             found, rest = found or secret in rest + part, part[-48:]
     return found
 parts = []
-for number in range(120):
+for number in range(160):
     part = mmap.mmap(-1, 1 << 20, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     for page in range(256):
         noise = os.urandom(4048) if page % 2 else os.urandom(64) + b" the same words " * 249

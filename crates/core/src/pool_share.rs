@@ -10,6 +10,10 @@
 //! and were stored again. How many of the last so many are still out follows from how soon pages come back (as Denning
 //! and Schwartz reckon the size of a working set, 1972).
 //!
+//! A pool that is not yet packed as tightly as it can be has something to give before anything goes to the file:
+//! copies of mapped pages, which have to be compressed again then, and what the dense codec would save. Both cost a
+//! little work for each page, where the file costs a read for some.
+//!
 //! What is not used in that order makes this an estimate; what was seen counts half after two seconds, and the limit
 //! goes in small steps.
 
@@ -34,6 +38,12 @@ const GAIN_FAST: f64 = 1.2;
 const MARGIN_SMALL: f64 = 1.3;
 const MARGIN_STAY: f64 = 1.15;
 
+/// What it costs to compress a page again, or densely instead of quickly, and to load what is dense: on a processor
+/// that is needed otherwise.
+const COMPRESS_NS: f64 = 10_000.0;
+const DENSE_NS: f64 = 7_000.0;
+const DENSE_LOAD_NS: f64 = 3_500.0;
+
 /// With fewer faults nothing is said.
 const FAULTS_MIN: f64 = 64.0;
 
@@ -56,12 +66,17 @@ pub struct Division {
     pub write_ns: u64,
     /// Bytes that a page takes in the pool.
     pub stored_bytes: u64,
+    /// Bytes of the pool with copies of mapped pages, which may be given up.
+    pub copies: u64,
+    /// Bytes of the pool that the dense codec would save.
+    pub dense_saves: u64,
 }
 
 impl Division {
-    /// What it costs to write so much of the pool.
+    /// What it costs to make the pool so much smaller by writing, beyond what it can give otherwise.
     fn writing_ns(&self, bytes: u64) -> f64 {
-        bytes as f64 / self.stored_bytes.max(1) as f64 * self.write_ns as f64
+        let written = bytes.saturating_sub(self.copies + self.dense_saves);
+        written as f64 / self.stored_bytes.max(1) as f64 * self.write_ns as f64
     }
 }
 
@@ -74,6 +89,8 @@ pub struct Faults {
     pub on_staged: u64,
     /// Pages that were stored.
     pub stored: u64,
+    /// Of them, those that went with the copy that they had.
+    pub unchanged: u64,
 }
 
 /// Stored pages that came back from distances of one bucket since the look before.
@@ -95,12 +112,25 @@ pub struct Share {
     on_staged: f64,
     /// Pages that were stored, and those that came back by the buckets of their distances.
     stored: f64,
+    unchanged: f64,
     returns: [f64; BUCKETS],
+    /// Bytes of the pool at the last look, and whether it had grown since the one before by more than a step.
+    pool: u64,
+    grows: bool,
 }
 
 impl Default for Share {
     fn default() -> Share {
-        Share { depths: [0.0; DEPTHS], from_file: 0.0, on_staged: 0.0, stored: 0.0, returns: [0.0; BUCKETS] }
+        Share {
+            depths: [0.0; DEPTHS],
+            from_file: 0.0,
+            on_staged: 0.0,
+            stored: 0.0,
+            unchanged: 0.0,
+            returns: [0.0; BUCKETS],
+            pool: 0,
+            grows: true,
+        }
     }
 }
 
@@ -108,11 +138,14 @@ impl Share {
     /// Counts what was seen since the look before; `returns` in the order of their distances, a bucket of the histogram
     /// each.
     pub fn note(&mut self, now: Division, faults: Faults, returns: impl Iterator<Item = Returns>) {
+        self.grows = now.pool > self.pool + now.ram / STEPS;
+        self.pool = now.pool;
         self.depths.iter_mut().for_each(|count| *count *= LEFT);
         let older = |before: f64, new: u64| before * LEFT + new as f64;
         self.from_file = older(self.from_file, faults.from_file);
         self.on_staged = older(self.on_staged, faults.on_staged);
         self.stored = older(self.stored, faults.stored);
+        self.unchanged = older(self.unchanged, faults.unchanged);
         let steps_a_part = STEPS as f64 / BUDGET_PARTS as f64;
         let mut depth = now.resident as f64 * STEPS as f64 / now.ram as f64;
         let mut came_back = 0.0;
@@ -140,10 +173,15 @@ impl Share {
         let (resident, pool) = (steps(now.resident), steps(now.pool).max(1.0));
         let reaches = (depth_of(&below, self.from_file) - resident).max(0.0);
         let on_staged = self.on_staged / steps(now.staged).max(1.0);
+        let copies = steps(now.copies).min(pool / 2.0);
+        let dense = steps(now.dense_saves).min(pool / 4.0);
+        let again_ns = self.unchanged.min(self.stored) * COMPRESS_NS;
+        let dense_ns = (self.stored - self.unchanged).max(0.0) * DENSE_NS + below[0] * DENSE_LOAD_NS;
         Some(Prices {
             below,
             resident,
             pool,
+            gives: [(copies, again_ns), (dense, dense_ns)],
             reaches,
             on_staged,
             ns: (now.pool_ns as f64, now.file_ns as f64),
@@ -168,9 +206,11 @@ impl Share {
         let at_its_limit = now.pool > limit / 4 * 3;
         Some(match best.cmp(&size) {
             Ordering::Greater if at_its_limit => limit.max((limit + steps * step).min(best * step)),
-            // What is written must be worth it. A pool that has not been filled yet is not small by itself.
+            // What must be written for it must be worth that.
             Ordering::Less if cost_now - cost > now.writing_ns(steps * step) => {
-                limit.saturating_sub(steps * step).max(best * step)
+                // A pool that is being filled will need its limit soon; another one never.
+                let from = if self.grows { limit } else { size * step };
+                from.saturating_sub(steps * step).max(best * step).min(limit)
             }
             _ => limit,
         })
@@ -183,6 +223,9 @@ struct Prices {
     below: [f64; DEPTHS + 1],
     resident: f64,
     pool: f64,
+    /// What can be given before anything goes to the file, in this order, and what the work for it costs with as many
+    /// faults as there are.
+    gives: [(f64, f64); 2],
     /// So far behind what is mapped the pool reaches.
     reaches: f64,
     /// Faults on staged pages for each step of them.
@@ -202,12 +245,23 @@ impl Prices {
     /// With a pool of so many steps, in ns.
     fn cost(&self, pool: u64) -> f64 {
         let more = self.pool - pool as f64;
-        let (mapped, held) = (self.resident + more, self.reaches * pool as f64 / self.pool);
+        let mut left = more.max(0.0);
+        let mut work_ns = 0.0;
+        for (gives, ns) in self.gives {
+            let given = left.min(gives);
+            work_ns += if gives > 0.0 { ns * given / gives } else { 0.0 };
+            left -= given;
+        }
+        // What the pool holds shrinks with what could not be given otherwise.
+        let packed = (self.pool - self.gives[0].0 - self.gives[1].0).max(1.0);
+        let part = if more > 0.0 { 1.0 - left / packed } else { pool as f64 / self.pool };
+        let (mapped, held) = (self.resident + more, self.reaches * part.max(0.0));
         let from_file = self.below(mapped + held);
         let faults = self.below(mapped.max(self.resident));
         // Of the pages that are mapped only those are known that were staged.
         let on_less = self.on_staged * (-more).max(0.0);
-        self.ns.0 * (faults - from_file + on_less) + self.ns.1 * from_file
+        let work_ns = work_ns * faults / self.below(self.resident).max(1.0);
+        self.ns.0 * (faults - from_file + on_less) + self.ns.1 * from_file + work_ns
     }
 
     /// The least cost, and the smallest size that has it.
@@ -248,6 +302,8 @@ mod tests {
         file_ns: 100_000,
         write_ns: 30_000,
         stored_bytes: 1300,
+        copies: 0,
+        dense_saves: 0,
     };
     const BOUNDS: RangeInclusive<u64> = 6 * MIB..=51 * MIB;
 
@@ -263,7 +319,7 @@ mod tests {
             let holds = resident + 3 * limit / MIB;
             let from_file = seen.clone().filter(|(depth, _)| *depth > holds).map(|(_, count)| count).sum();
             // Much more is stored than comes back: distances are depths.
-            let faults = Faults { from_file, on_staged, stored: 1_000_000 };
+            let faults = Faults { from_file, on_staged, stored: 1_000_000, unchanged: 0 };
             let at = |parts: u64| {
                 seen.clone()
                     .filter(|(depth, _)| (depth - resident) * 4 == parts)
@@ -315,7 +371,7 @@ mod tests {
             })
             .collect();
         let from_file = (faults_a_look / 10.0) as u64;
-        let faults = Faults { from_file, on_staged: 1000, stored: faults_a_look as u64 };
+        let faults = Faults { from_file, on_staged: 1000, stored: faults_a_look as u64, unchanged: 0 };
         for _ in 0..100 {
             share.note(NOW, faults, returns.iter().cloned());
         }
@@ -333,19 +389,47 @@ mod tests {
     #[test]
     fn a_pool_that_is_not_full_yet_becomes_smaller_only_if_that_pays_and_in_steps() {
         let now = Division { resident: 40 * MIB, pool: 10 * MIB, ..NOW };
-        let after = |faults_a_look: u64| {
+        let after = |looks: u32, faults_a_look: u64| {
             let mut share = Share::default();
             let returns = |parts| Returns {
                 distances: parts..=parts,
                 faults: if parts == 8 { faults_a_look } else { 0 },
                 along: 0,
             };
-            let faults = Faults { from_file: 0, on_staged: 0, stored: 1_000_000 };
-            share.note(now, faults, (0..BUCKETS as u64).map(returns));
+            let faults = Faults { from_file: 0, on_staged: 0, stored: 1_000_000, unchanged: 0 };
+            for _ in 0..looks {
+                share.note(now, faults, (0..BUCKETS as u64).map(returns));
+            }
             share.limit(now, 50 * MIB, BOUNDS)
         };
-        assert_eq!(after(500), Some(50 * MIB), "writing costs more than these faults");
-        assert_eq!(after(50_000), Some(48 * MIB), "two steps, though much less would do");
+        assert_eq!(after(1, 500), Some(50 * MIB), "writing costs more than these faults");
+        assert_eq!(after(1, 50_000), Some(48 * MIB), "it is being filled");
+        assert_eq!(after(2, 50_000), Some(8 * MIB), "it has been");
+    }
+
+    #[test]
+    fn copies_and_what_the_dense_codec_saves_are_given_before_anything_goes_to_the_file() {
+        let prices = |copies, dense_saves, unchanged| {
+            let mut share = Share::default();
+            // All that comes back lies at the end of the pool, which holds 40 MiB.
+            let returns = |parts| Returns {
+                distances: parts..=parts,
+                faults: if parts == 156 { 10_000 } else { 0 },
+                along: 0,
+            };
+            let faults = Faults { from_file: 0, on_staged: 0, stored: 1_000_000, unchanged };
+            share.note(NOW, faults, (0..BUCKETS as u64).map(returns));
+            share.prices(Division { copies, dense_saves, ..NOW }).expect("enough was seen")
+        };
+        let now = prices(0, 0, 0).cost(32);
+        assert!(prices(0, 0, 0).cost(24) > 2.0 * now, "what comes back would be in the file");
+        assert_eq!(prices(8 * MIB, 0, 0).cost(24), now, "copies of pages that are written are of no use");
+        let again = prices(8 * MIB, 0, 100_000).cost(24);
+        assert_eq!(again, now + 100_000.0 * COMPRESS_NS, "the others are compressed again");
+        assert_eq!(prices(8 * MIB, 0, 100_000).cost(28), now + 50_000.0 * COMPRESS_NS);
+        let dense = prices(0, 8 * MIB, 1_000_000).cost(24);
+        assert_eq!(dense, now + 10_000.0 * DENSE_LOAD_NS, "what is loaded costs more");
+        assert!(prices(4 * MIB, 4 * MIB, 0).cost(23) > 2.0 * now, "more than both is written");
     }
 
     /// e^x for x <= 0: the crate has no mathematics.

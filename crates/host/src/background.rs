@@ -4,7 +4,7 @@ use crate::process::{Phase, Process, Space};
 use crate::{messages, run, supervisor, swap_files};
 use uswap_core::budget::Signal;
 use uswap_core::counters::Counter;
-use uswap_engine::in_place::reclaim::{Background, BackgroundState};
+use uswap_engine::in_place::reclaim::{Background, Fruitless};
 use uswap_os::fd::Timeout;
 use uswap_os::futex::{self, Scope};
 use uswap_os::process::{self, StatmFile};
@@ -102,10 +102,10 @@ impl Evicting {
     fn evict(&mut self) {
         let segment = self.space.segment();
         segment.counters().add(Counter::KswapdWakes, 1);
-        let mut state = BackgroundState::default();
+        let mut fruitless = Fruitless::default();
         loop {
             let mut evictor = self.process.evictors.borrow();
-            let turn = run(self.space.background_turn(&mut evictor, &mut state));
+            let turn = run(self.space.background_turn(&mut evictor, &mut fruitless));
             drop(evictor);
             self.measure();
             self.follow_files();

@@ -10,9 +10,12 @@ use uswap_core::balance::staged_pages_wanted;
 use uswap_core::counters::{Counter, Counters, FaultSource};
 use uswap_core::drop_behind::Pattern;
 use uswap_core::histogram::BUCKETS;
+use uswap_core::pool::{Pool, ZSPAGE_BYTES};
 use uswap_core::pool_share::{Division, Faults, Returns, Share};
 use uswap_core::reuse::Back;
-use uswap_units::PAGE_BYTES;
+use uswap_core::segment::Segment;
+use uswap_core::swap_word::Content;
+use uswap_units::{PAGE_BYTES, SwapId};
 
 use super::Faults as FaultsBy;
 use super::shared::Shared;
@@ -29,6 +32,12 @@ const SIGNAL_NS: u64 = 3_000;
 /// What it took to write a page that a fault gets from the file: sealing it, and its part of the system calls. Most are
 /// stored anew and written again.
 const WRITE_NS: u64 = 30_000;
+
+/// Entries of the swap table that one look reads, some 20 us.
+const SAMPLE: u32 = 1024;
+
+/// The dense codec spares one part in so many of what the quick one takes (docs/adr/0006).
+const DENSE_SAVES_PART: u64 = 5;
 
 /// What a fault from the file is taken to cost before so many were seen.
 const FILE_NS: u64 = 200_000;
@@ -58,6 +67,9 @@ pub struct PoolShare {
     from_file: u64,
     staged_back: u64,
     stored: u64,
+    unchanged: u64,
+    /// The entry at which the next sample of the swap table begins.
+    sampled: u32,
     /// Of both kinds, by buckets.
     distances: [Vec<u64>; 2],
     share: Share,
@@ -93,6 +105,13 @@ fn with_room_for_pages(most: u64, ram: u64, engine_bytes: u64, processes: u64) -
     ram.saturating_sub(others).max(ram / 4).min(most)
 }
 
+/// Bytes that the pool would spare if all of it that cannot be given up were compressed densely. Near its limit that is
+/// done already.
+fn dense_saves(pool: Pool<'_>, copies: u64) -> u64 {
+    let held = pool.resident_bytes();
+    if held > pool.limit_bytes() / 16 * 15 { 0 } else { (held - copies) / DENSE_SAVES_PART }
+}
+
 /// What a page takes in the pool.
 fn stored_bytes(counters: Counters<'_>) -> u64 {
     let compressed = counters.get(Counter::Compressed);
@@ -111,6 +130,8 @@ impl PoolShare {
             from_file: 0,
             staged_back: 0,
             stored: 0,
+            unchanged: 0,
+            sampled: 0,
             distances: [const { Vec::new() }; 2],
             share: Share::default(),
             in_vain,
@@ -145,6 +166,9 @@ impl PoolShare {
         }
         let most = with_room_for_pages(most, ram, engine_bytes, segment.mms().in_use().count() as u64);
         let most = self.in_vain.ceiling(now).map_or(most, |ceiling| ceiling.min(most));
+        // The limit is whole zspages: if it were above this by less than one, it would be set to the same again and
+        // again, and never follow anything.
+        let most = most / ZSPAGE_BYTES as u64 * ZSPAGE_BYTES as u64;
         if limit > most && !file_is_nearly_full {
             pool.set_limit_bytes(most);
             return;
@@ -159,6 +183,24 @@ impl PoolShare {
         }
     }
 
+    /// Bytes of the pool with copies that may be given up, from a sample of the swap table.
+    fn copies_bytes(&mut self, segment: &Segment<'_>) -> u64 {
+        let table = segment.swap_table();
+        let end = table.touched_entries().max(2);
+        let step = (end / SAMPLE).max(1);
+        let (mut copies, mut all) = (0, 0);
+        for id in (1 + self.sampled % step..end).step_by(step as usize) {
+            let word = table.load(SwapId(id));
+            if let Content::Blob { length, .. } = word.content() {
+                all += u64::from(length);
+                copies += if word.is_retained() { u64::from(length) } else { 0 };
+            }
+        }
+        self.sampled = self.sampled.wrapping_add(1);
+        let part = copies as f64 / all.max(1) as f64;
+        (segment.pool().resident_bytes() as f64 * part) as u64
+    }
+
     /// Counts what happened since the last look.
     fn look(&mut self, shared: &Shared) -> Division {
         let segment = &shared.segment;
@@ -171,6 +213,7 @@ impl PoolShare {
         };
         // Not the mean: some have waited for room, and the pool must not seem dear because it has none.
         let cost_ns = |source| latency(source).quantile(1, 2) + unseen_ns;
+        let copies = self.copies_bytes(segment);
         let division = Division {
             ram: shared.options.ram_bytes,
             resident: resident_pages * PAGE_BYTES as u64,
@@ -185,12 +228,15 @@ impl PoolShare {
             },
             write_ns: WRITE_NS,
             stored_bytes: stored_bytes(counters),
+            copies,
+            dense_saves: dense_saves(segment.pool(), copies),
         };
         let since = |before: &mut u64, now: u64| now - core::mem::replace(before, now);
         let faults = Faults {
             from_file: since(&mut self.from_file, latency(FaultSource::File).count()),
             on_staged: since(&mut self.staged_back, latency(FaultSource::Staged).count()),
             stored: since(&mut self.stored, segment.reuse().stored()),
+            unchanged: since(&mut self.unchanged, counters.get(Counter::Unchanged)),
         };
         let reuse = segment.reuse();
         let mut counts = |how: Back| -> Vec<_> {

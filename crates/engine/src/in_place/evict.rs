@@ -11,6 +11,7 @@ use crate::storer::{Owners, StoreBuffers, let_go_of_zspages, store_anew};
 use crate::workspace::Workspace;
 use core::cell::RefCell;
 use uswap_codec as codec;
+use uswap_core::budget::Signal;
 use uswap_core::counters::Counter;
 use uswap_core::page_table::Leaf;
 use uswap_core::page_word::{LANES, Lane, PageSlot, PageWord, Place, TryLock};
@@ -140,6 +141,9 @@ impl<W: World> AddressSpace<'_, W> {
         let pages = self.drop_stored(evictor).await;
         self.batches.fetch_add(1, Ordering::Release);
         self.world.wake(&self.batches);
+        if pages > 0 {
+            self.world.raise(Signal::Room);
+        }
         Evicted { pages, looked: looked as u64, no_room }
     }
 

@@ -11,8 +11,8 @@ use uswap_core::share::{Protection, Turn};
 use uswap_sync::Ordering;
 use uswap_units::limits::{THROTTLE_ROUNDS_MAX, WRITE_PATIENCE_NS};
 
-/// Pages of a batch in the background.
-const BACKGROUND_PAGES: u64 = super::evict::BATCH_PAGES as u64;
+/// Pages of a batch in the background: threads of other processes may wait for its end.
+const BACKGROUND_PAGES: u64 = 64;
 
 /// Pages of a batch that a fault waits for.
 const DIRECT_PAGES: u32 = 32;
@@ -20,6 +20,9 @@ const DIRECT_PAGES: u32 = 32;
 /// A fault in a process that has nothing but what is protected waits so long for the others, so often.
 const OTHERS_NS: u64 = 500_000;
 const OTHERS_ROUNDS: u32 = 2;
+
+/// So long nobody waits for others that brought no room when it was their turn.
+pub(super) const OTHERS_FAIL_NS: u64 = 100_000_000;
 
 /// What a turn of the background evictor came to.
 #[must_use]
@@ -31,20 +34,9 @@ pub enum Background {
     GoesOn,
 }
 
-/// Batches that the background evictor takes although it is the turn of others, each time that a thread had to make
-/// room itself.
-const INSTEAD_OF_THREADS: u32 = 16;
-
-/// What the background evictor remembers from turn to turn.
+/// Turns in a row that brought nothing.
 #[derive(Default)]
-pub struct BackgroundState {
-    /// Turns in a row that brought nothing.
-    fruitless: u32,
-    /// Batches of threads that it knows of.
-    direct_seen: u32,
-    /// Batches that it takes whosever turn it is.
-    instead: u32,
-}
+pub struct Fruitless(u32);
 
 impl<W: World> AddressSpace<'_, W> {
     /// The background evictor is awake.
@@ -53,7 +45,7 @@ impl<W: World> AddressSpace<'_, W> {
     }
 
     /// One turn of the background evictor: its share of what is above the high watermark.
-    pub async fn background_turn(&self, evictor: &mut Evictor, state: &mut BackgroundState) -> Background {
+    pub async fn background_turn(&self, evictor: &mut Evictor, fruitless: &mut Fruitless) -> Background {
         self.note_looked();
         let (budget, marks) = (self.segment.budget(), self.watermarks());
         if budget.used() <= marks.high || !self.may_evict() {
@@ -68,7 +60,7 @@ impl<W: World> AddressSpace<'_, W> {
             }
             // Else the threads take the same pages, one batch after the other.
             Turn::Others { burden, protection }
-                if self.goes_on_for_threads(state) && !self.sharer().spares(protection, now_ns) =>
+                if self.others_fail(now_ns) && !self.sharer().spares(protection, now_ns) =>
             {
                 Some((burden, burden, protection))
             }
@@ -82,11 +74,11 @@ impl<W: World> AddressSpace<'_, W> {
         let done = self.evict(evictor, share.min(BACKGROUND_PAGES) as u32).await;
         self.sharer().settle(burden, protection, done.looked, done.pages);
         if done.pages > 0 {
-            state.fruitless = 0;
+            fruitless.0 = 0;
             return Background::GoesOn;
         }
-        state.fruitless += 1;
-        let wait_ns = balance::fruitless_wait_ns(state.fruitless, WAIT_NS);
+        fruitless.0 += 1;
+        let wait_ns = balance::fruitless_wait_ns(fruitless.0, WAIT_NS);
         if done.looked == 0 {
             self.sharer().has_nothing_until(self.world.now_ns() + wait_ns);
         }
@@ -94,14 +86,9 @@ impl<W: World> AddressSpace<'_, W> {
         Background::GoesOn
     }
 
-    fn goes_on_for_threads(&self, state: &mut BackgroundState) -> bool {
-        let direct = self.direct.load(Ordering::Relaxed);
-        if direct != state.direct_seen {
-            (state.direct_seen, state.instead) = (direct, INSTEAD_OF_THREADS);
-        }
-        let goes_on = state.instead > 0;
-        state.instead -= u32::from(goes_on);
-        goes_on
+    /// The others, whose turn it was, brought no room when it was waited for: they give little, or slowly.
+    fn others_fail(&self, now_ns: u64) -> bool {
+        now_ns < self.others_fail_until_ns.load(Ordering::Relaxed)
     }
 
     /// Whether a fault that needs a page makes room first.
@@ -130,8 +117,18 @@ impl<W: World> AddressSpace<'_, W> {
             }
             let seen = budget.signal_count(Signal::Room);
             let (burden, protection) = match self.sharer().turn(self.world.now_ns()) {
-                // Those that are behind take from themselves in the background; a thread does not wait for that.
-                Turn::Own { burden, protection, .. } | Turn::Others { burden, protection } => {
+                Turn::Own { burden, protection, .. } => (burden, protection),
+                Turn::Others { burden, protection } => {
+                    let now_ns = self.world.now_ns();
+                    if !self.others_fail(now_ns) && waited_for_others == 0 {
+                        waited_for_others = 1;
+                        self.counters().add(Counter::WaitedForOthers, 1);
+                        self.world.wait(Signal::Room, seen, WAIT_NS).await;
+                        continue;
+                    }
+                    if waited_for_others > 0 {
+                        self.others_fail_until_ns.store(now_ns + OTHERS_FAIL_NS, Ordering::Relaxed);
+                    }
                     (burden, protection)
                 }
                 Turn::OnlyOthers if waited_for_others < OTHERS_ROUNDS => {
@@ -145,7 +142,6 @@ impl<W: World> AddressSpace<'_, W> {
                 }
             };
             self.counters().add(Counter::DirectReclaim, 1);
-            self.direct.fetch_add(1, Ordering::Relaxed);
             let done = self.evict(evictor, DIRECT_PAGES).await;
             self.sharer().settle(burden, protection, done.looked, done.pages);
             if done.pages == 0 {

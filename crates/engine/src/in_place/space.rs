@@ -6,6 +6,7 @@ use crate::share::Sharer;
 use crate::streams::Streams;
 use crate::throttle::Floor;
 use uswap_core::balance::{self, Watermarks};
+use uswap_core::budget::Signal;
 use uswap_core::counters::Counters;
 use uswap_core::mm::MmRecord;
 use uswap_core::page_table::PageTable;
@@ -29,8 +30,8 @@ pub struct AddressSpace<'a, W> {
     pub(super) hand: AtomicU64,
     /// Changes each time an evictor has ended a batch.
     pub(super) batches: AtomicU32,
-    /// Batches that threads have taken in a fault.
-    pub(super) direct: AtomicU32,
+    /// Until then it is not waited for other processes of the run.
+    pub(super) others_fail_until_ns: AtomicU64,
     /// Clean pages whose copy is in the file and that went again: one in some is promoted.
     pub(super) back_to_file: AtomicU32,
     /// What reclaim does not get below.
@@ -52,7 +53,7 @@ impl<'a, W: World> AddressSpace<'a, W> {
             streams: Streams::new(balance::run_pages_max(segment.budget().ram())),
             hand: AtomicU64::new(0),
             batches: AtomicU32::new(0),
-            direct: AtomicU32::new(0),
+            others_fail_until_ns: AtomicU64::new(0),
             back_to_file: AtomicU32::new(0),
             floor: Floor::default(),
             held: AtomicU32::new(0),
@@ -106,7 +107,12 @@ impl<'a, W: World> AddressSpace<'a, W> {
     }
     /// So many more pages are in RAM.
     pub(super) fn note_resident(&self, pages: u32) {
-        self.segment.budget().add(Bytes::of_pages(u64::from(pages)).0);
+        let (budget, low) = (self.segment.budget(), self.watermarks().low);
+        let before = budget.used();
+        budget.add(Bytes::of_pages(u64::from(pages)).0);
+        if before <= low && budget.used() > low {
+            self.world.raise(Signal::Pressure);
+        }
     }
     /// Pages that may be brought along while memory is not short; at least the one that is asked for.
     pub(super) fn pages_free(&self) -> u32 {

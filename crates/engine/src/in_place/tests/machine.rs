@@ -41,6 +41,8 @@ pub struct Machine {
     faults: Cell<u64>,
     /// Each step takes one poll, and the kernel refuses nothing.
     pub in_lockstep: Cell<bool>,
+    /// In lockstep, time is what was waited for.
+    pub now_ns: Cell<u64>,
 }
 
 /// The page that a value stands for. Every fourth is one word, again and again.
@@ -83,6 +85,7 @@ impl Machine {
             tasks_left: Cell::new(0),
             faults: Cell::new(0),
             in_lockstep: Cell::new(false),
+            now_ns: Cell::new(0),
         }
     }
     pub fn first(&self) -> PageId {
@@ -279,10 +282,13 @@ impl Backing for Machine {
         .await;
     }
     fn now_ns(&self) -> u64 {
-        0
+        self.now_ns.get()
     }
     fn raise(&self, _: Signal) {}
-    async fn wait(&self, _: Signal, _: u32, _: u64) {
+    async fn wait(&self, _: Signal, _: u32, at_most_ns: u64) {
+        if self.in_lockstep.get() {
+            self.now_ns.set(self.now_ns.get() + at_most_ns);
+        }
         self.step().await;
     }
 }
