@@ -56,6 +56,8 @@ counters! {
     Incompressible "zswp_reject_compress_poor" "pages" "Did not get smaller, and were queued for the file as they are.";
     Discarded "retained_discarded" "pages" "Clean copies given up for room.";
     CopyWritten "copy_written" "pages" "Came back for a thread that writes: no copy is kept.";
+    CopyExpected "copy_expected" "pages" "Came back for a thread that reads, and were filled writable without a copy, since \
+        they were written the last time.";
     CopyMoved "copy_moved" "pages" "Came back from a pool that is short of room: no copy is kept.";
     CompactedBytes "compacted_bytes" "bytes" "Memory of the pool that was freed by moving blobs together.";
     WrittenPages "zswpwb" "pages" "Written to the swap file.";

@@ -14,7 +14,7 @@
 //! * frame, of a present page: whether it is protected, and which evictor has it; see `in_place`.
 //! * frame, of a swapped page: when it went, on the clock of [`Takings`](crate::takings::Takings).
 //! * heat: how often in a row the page was touched while it was staged, up to 3. rest: so many more times the hand of
-//!   staging passes it by.
+//!   staging passes it by; of a swapped page its first bit is `REWRITTEN`, see `in_place`.
 //!
 //! Must hold: the newest content of a managed page is where the state says, and nowhere else. Callers: `engine` only.
 //! Walking to a word and locking it happens under the gate, so a leaf is never freed in between.
@@ -132,7 +132,10 @@ impl PageWord {
     }
     /// So many more times the hand of staging passes the page by: 0..=7.
     pub const fn rest(self) -> u32 {
-        ((self.0 & REST_MASK) >> REST_SHIFT) as u32
+        match self.place() {
+            Place::Swapped => 0,
+            _ => ((self.0 & REST_MASK) >> REST_SHIFT) as u32,
+        }
     }
 
     /// The warmth of the page at its next place; a swapped page that stays where it is keeps its time. Staged ->
@@ -143,8 +146,9 @@ impl PageWord {
                 let heat = if self.heat() < 3 { self.heat() + 1 } else { 3 };
                 ((heat as u64) << HEAT_SHIFT) | (((1 << heat) - 1) << REST_SHIFT)
             }
+            (Place::Swapped, Place::Present | Place::Staged(_)) => self.0 & HEAT_MASK,
             (_, Place::Present | Place::Staged(_)) => self.0 & (HEAT_MASK | REST_MASK),
-            (Place::Swapped, Place::Swapped) => self.0 & FRAME_MASK,
+            (Place::Swapped, Place::Swapped) => self.0 & (FRAME_MASK | in_place::SWAPPED_REWRITTEN),
             (_, Place::Fresh | Place::Swapped) => 0,
         }
     }
@@ -327,7 +331,7 @@ impl PageSlot<'_> {
     /// was touched.
     pub fn commit_along(self) -> Commit {
         self.commit_as(|seen| {
-            let warmth = seen.0 & (HEAT_MASK | REST_MASK);
+            let warmth = seen.0 & HEAT_MASK | u64::from(seen.rest()) << REST_SHIFT;
             PageWord(seen.with(Place::Present, seen.swap()).0 & !(HEAT_MASK | REST_MASK) | warmth)
         })
     }
@@ -451,7 +455,7 @@ impl PageSlot<'_> {
     /// The hand of staging comes by. True if the page rests: one time less from now on.
     pub fn pass_by(self) -> bool {
         let seen = self.word.load(Ordering::Relaxed);
-        if seen & REST_MASK == 0 {
+        if PageWord(seen).rest() == 0 {
             return false;
         }
         // Who is working on the page may change its warmth too: then this look does not count.

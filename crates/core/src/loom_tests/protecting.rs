@@ -33,7 +33,7 @@ impl Page {
         };
         assert!(page.slot().adopt());
         page.lock();
-        assert_eq!(page.slot().commit_evicted(COPY, 0), Commit::Done);
+        assert_eq!(page.slot().commit_evicted(COPY, 0, false), Commit::Done);
         page
     }
     fn slot(&self) -> PageSlot<'_> {

@@ -22,6 +22,7 @@ struct Model {
     left_at: u32,
     protected: bool,
     lane: Option<Lane>,
+    rewritten: bool,
     place: Place,
     swap: Option<SwapId>,
 }
@@ -38,6 +39,7 @@ const NOTHING: Model = Model {
     left_at: 0,
     protected: false,
     lane: None,
+    rewritten: false,
     place: Place::Fresh,
     swap: None,
 };
@@ -56,6 +58,7 @@ impl Model {
             left_at: if word.place() == Place::Swapped { word.left_at() } else { 0 },
             protected: word.is_protected(),
             lane: word.isolated_by(),
+            rewritten: word.is_rewritten(),
             place: word.place(),
             swap: word.swap(),
         }
@@ -71,12 +74,27 @@ impl Model {
         };
         let stays = place == Place::Swapped && self.place == Place::Swapped;
         let left_at = if stays { self.left_at } else { 0 };
-        Model { place, swap, heat, rest, hole: false, left_at, protected: false, lane: None, ..self }
+        let rewritten = stays && self.rewritten;
+        Model {
+            place,
+            swap,
+            heat,
+            rest,
+            hole: false,
+            left_at,
+            protected: false,
+            lane: None,
+            rewritten,
+            ..self
+        }
     }
     /// Present in place, as warm as it was.
     fn present(self, clean: Option<SwapId>) -> Model {
         let (place, swap, protected) = (Place::Present, clean, clean.is_some());
         Model { place, swap, protected, lane: None, hole: false, left_at: 0, ..self }
+    }
+    fn is_clean(self) -> bool {
+        self.protected && self.swap.is_some()
     }
     fn emptied(self) -> Model {
         Model { managed: self.managed, active: self.active, pinned: self.pinned, ..NOTHING }
@@ -103,8 +121,9 @@ enum Op {
     CommitIsolated(Lane),
     CommitProtected(Option<SwapId>),
     LockIsolated,
-    CommitEvicted(u32),
+    CommitEvicted(u32, bool),
     CommitPresent(Option<SwapId>, Warmth),
+    CommitRewritten(Warmth),
     CommitWritten,
     UnlockUnchanged,
 }
@@ -126,6 +145,10 @@ fn content() -> impl Strategy<Value = (Place, Option<SwapId>)> {
 
 fn clean() -> impl Strategy<Value = Option<SwapId>> {
     prop::option::of((1..9_u32).prop_map(SwapId))
+}
+
+fn warmth() -> impl Strategy<Value = Warmth> {
+    prop_oneof![Just(Warmth::Warmer), Just(Warmth::Cold)]
 }
 
 fn operation() -> impl Strategy<Value = Op> {
@@ -150,10 +173,9 @@ fn operation() -> impl Strategy<Value = Op> {
         4 => (0..LANES).prop_map(|index| Op::CommitIsolated(Lane::new(index))),
         1 => clean().prop_map(Op::CommitProtected),
         3 => Just(Op::LockIsolated),
-        2 => (0..1_u32 << 20).prop_map(Op::CommitEvicted),
-        3 => (clean(), prop::bool::ANY).prop_map(|(clean, warmer)| {
-            Op::CommitPresent(clean, if warmer { Warmth::Warmer } else { Warmth::Cold })
-        }),
+        2 => (0..1_u32 << 20, prop::bool::ANY).prop_map(|(time, same)| Op::CommitEvicted(time, same)),
+        3 => (clean(), warmth()).prop_map(|(clean, warmth)| Op::CommitPresent(clean, warmth)),
+        2 => warmth().prop_map(Op::CommitRewritten),
         2 => Just(Op::CommitWritten),
         1 => Just(Op::UnlockUnchanged),
     ]
@@ -201,7 +223,7 @@ proptest! {
                 Op::CommitAlong if model.locked && !model.removed => {
                     assert_eq!(slot.commit_along(), Commit::Done);
                     let warm = model.present(None);
-                    model = Model { locked: false, swap: model.swap, ..warm };
+                    model = Model { locked: false, swap: model.swap, rewritten: false, ..warm };
                 }
                 Op::Look => {
                     slot.stageable.begin_look(5);
@@ -283,7 +305,8 @@ proptest! {
                 }
                 Op::CommitProtected(clean) if model.locked && !model.removed => {
                     assert_eq!(slot.commit_protected(clean), Commit::Done);
-                    model = Model { locked: false, protected: true, ..model.present(clean) };
+                    let rewritten = model.rewritten || model.is_clean() && clean.is_none();
+                    model = Model { locked: false, protected: true, rewritten, ..model.present(clean) };
                 }
                 Op::LockIsolated => {
                     if let Some((word, of)) = isolated {
@@ -292,19 +315,27 @@ proptest! {
                         model.locked |= is_locked;
                     }
                 }
-                Op::CommitEvicted(time) if model.locked && !model.removed => {
-                    assert_eq!(slot.commit_evicted(SwapId(8), time), Commit::Done);
+                Op::CommitEvicted(time, unchanged) if model.locked && !model.removed => {
+                    assert_eq!(slot.commit_evicted(SwapId(8), time, unchanged), Commit::Done);
+                    let rewritten = model.rewritten && !unchanged;
                     let swapped = Model { heat: model.heat, ..model.at(Place::Swapped, Some(SwapId(8))) };
-                    model = Model { locked: false, left_at: time, ..swapped };
+                    model = Model { locked: false, left_at: time, rewritten, ..swapped };
                 }
                 Op::CommitPresent(clean, warmth) if model.locked && !model.removed => {
                     assert_eq!(slot.commit_present(clean, warmth), Commit::Done);
                     let heat = if warmth == Warmth::Warmer { (model.heat + 1).min(3) } else { 0 };
                     model = Model { locked: false, heat, rest: [0, 1, 3, 7][heat as usize], ..model.present(clean) };
                 }
+                Op::CommitRewritten(warmth) if model.locked && !model.removed => {
+                    assert_eq!(slot.commit_rewritten(warmth), Commit::Done);
+                    let heat = if warmth == Warmth::Warmer { (model.heat + 1).min(3) } else { 0 };
+                    let rest = [0, 1, 3, 7][heat as usize];
+                    model = Model { locked: false, heat, rest, rewritten: true, ..model.present(None) };
+                }
                 Op::CommitWritten if model.locked && !model.removed => {
                     assert_eq!(slot.commit_written(), Commit::Done);
-                    model = Model { locked: false, ..model.present(None) };
+                    let rewritten = model.rewritten || model.is_clean();
+                    model = Model { locked: false, rewritten, ..model.present(None) };
                 }
                 Op::UnlockUnchanged if model.locked && !model.removed => {
                     assert_eq!(slot.unlock_unchanged(), Commit::Done);
@@ -317,7 +348,8 @@ proptest! {
                 | Op::FinishRemoved
                 | Op::CommitIsolated(_)
                 | Op::CommitProtected(_)
-                | Op::CommitEvicted(_)
+                | Op::CommitEvicted(..)
+                | Op::CommitRewritten(_)
                 | Op::CommitPresent(..)
                 | Op::CommitWritten
                 | Op::UnlockUnchanged => {}

@@ -1,14 +1,16 @@
 //! What the word of a present page says when pages are evicted in place, without a move into the arena.
 //!
 //! ```text
-//! frame field of a present page: 51..35  34..33     32
-//!                                0       isolated   PROTECTED
+//! frame field of a present page: 51..36  35         34..33     32
+//!                                0       REWRITTEN  isolated   PROTECTED
 //! ```
 //! * `PROTECTED`: the kernel may let nobody write the page before its fault has come to us, which takes the bit away.
 //!   With a swap entry the page is *clean*: the entry holds its content, and the page is protected. An isolated page is
 //!   protected too.
 //! * isolated: the lane of the evictor that stores the page, 0: none. Who writes, drops or locks the page takes it
 //!   away.
+//! * `REWRITTEN`: the page came back from swap and was written after that, this time or, as far as is known, the last
+//!   time. A hint: it may be filled writable, which spares the fault of the first write. A swapped page has it too.
 //!
 //! Must hold: a page that the kernel protects for us has a word that says so, or is locked. And: between
 //! `commit_isolated` and `lock_isolated` of the value that it returned, the content of the page is unchanged. Only the
@@ -26,6 +28,9 @@ use uswap_units::SwapId;
 const PROTECTED: u64 = 1 << FRAME_SHIFT;
 const ISOLATED_SHIFT: u32 = FRAME_SHIFT + 1;
 const ISOLATED_MASK: u64 = 0b11 << ISOLATED_SHIFT;
+const REWRITTEN: u64 = 1 << (FRAME_SHIFT + 3);
+/// Where a swapped page has it.
+pub(super) const SWAPPED_REWRITTEN: u64 = 1 << REST_SHIFT;
 
 /// Evictors that may work on the pages of a process at once.
 pub const LANES: u32 = 3;
@@ -76,6 +81,14 @@ impl PageWord {
     pub const fn is_clean(self) -> bool {
         self.is_protected() && self.swap().is_some()
     }
+    /// It was written after it came back from swap, now or the last time that it was here.
+    pub const fn is_rewritten(self) -> bool {
+        match self.place() {
+            Place::Present => self.0 & REWRITTEN != 0,
+            Place::Swapped => self.0 & SWAPPED_REWRITTEN != 0,
+            Place::Fresh | Place::Staged(_) => false,
+        }
+    }
     /// True when an evictor may isolate it, if it is mapped.
     pub const fn may_be_isolated(self) -> bool {
         self.may_be_staged() && self.isolated_by().is_none()
@@ -92,8 +105,24 @@ impl PageWord {
             Some(id) => id.0 as u64,
             None => 0,
         };
-        let kept = self.0 & (MANAGED | ACTIVE | PINNED | LOCKED | REMOVED | HEAT_MASK | REST_MASK);
-        kept | (1 << super::STATE_SHIFT) | swap
+        let rest = if matches!(self.place(), Place::Swapped) { 0 } else { REST_MASK };
+        let kept = self.0 & (MANAGED | ACTIVE | PINNED | LOCKED | REMOVED | HEAT_MASK | rest);
+        let rewritten = if self.is_rewritten() { REWRITTEN } else { 0 };
+        kept | (1 << super::STATE_SHIFT) | rewritten | swap
+    }
+    /// A clean page that has no copy any more is one that is written.
+    const fn rewritten(self, copy: Option<SwapId>) -> u64 {
+        if self.is_clean() && copy.is_none() { REWRITTEN } else { 0 }
+    }
+    const fn present_as(self, clean: Option<SwapId>, warmth: Warmth) -> u64 {
+        let heat = match warmth {
+            Warmth::Warmer if self.heat() < 3 => self.heat() as u64 + 1,
+            Warmth::Warmer => 3,
+            Warmth::Cold => 0,
+        };
+        let present = self.present(clean) & !(HEAT_MASK | REST_MASK);
+        let protected = if clean.is_some() { PROTECTED } else { 0 };
+        present | protected | (heat << HEAT_SHIFT) | (((1 << heat) - 1) << REST_SHIFT)
     }
 }
 
@@ -128,32 +157,31 @@ impl PageSlot<'_> {
     }
 
     /// Locked -> unlocked, present and protected, as warm as it was. `clean`: the entry that holds the content.
+    /// Without one, a page that was clean is being written.
     pub fn commit_protected(self, clean: Option<SwapId>) -> Commit {
-        self.commit_as(|seen| PageWord(seen.present(clean) | PROTECTED))
+        self.commit_as(|seen| PageWord(seen.present(clean) | seen.rewritten(clean) | PROTECTED))
     }
 
-    /// Locked -> unlocked and swapped at this time, as warm as it was.
-    pub fn commit_evicted(self, swap: SwapId, time: u32) -> Commit {
+    /// Locked -> unlocked and swapped at this time, as warm as it was. `unchanged`: it was not written since it came
+    /// back.
+    pub fn commit_evicted(self, swap: SwapId, time: u32, unchanged: bool) -> Commit {
         assert!(time < 1 << TIME_BITS);
         let time = u64::from(time) << FRAME_SHIFT;
         self.commit_as(|seen| {
             let swapped = seen.with(Place::Swapped, Some(swap)).0 & !(FRAME_MASK | HEAT_MASK | REST_MASK);
-            PageWord(swapped | seen.0 & HEAT_MASK | time)
+            let rewritten = if seen.is_rewritten() && !unchanged { SWAPPED_REWRITTEN } else { 0 };
+            PageWord(swapped | rewritten | seen.0 & HEAT_MASK | time)
         })
+    }
+
+    /// Locked -> unlocked and present, for a thread that writes a page that came back.
+    pub fn commit_rewritten(self, warmth: Warmth) -> Commit {
+        self.commit_as(|seen| PageWord(seen.present_as(None, warmth) | REWRITTEN))
     }
 
     /// Locked -> unlocked and present. `clean`: the entry that holds the content; the page was mapped protected.
     pub fn commit_present(self, clean: Option<SwapId>, warmth: Warmth) -> Commit {
-        self.commit_as(|seen| {
-            let heat = match warmth {
-                Warmth::Warmer if seen.heat() < 3 => u64::from(seen.heat()) + 1,
-                Warmth::Warmer => 3,
-                Warmth::Cold => 0,
-            };
-            let present = seen.present(clean) & !(HEAT_MASK | REST_MASK);
-            let protected = if clean.is_some() { PROTECTED } else { 0 };
-            PageWord(present | protected | (heat << HEAT_SHIFT) | (((1 << heat) - 1) << REST_SHIFT))
-        })
+        self.commit_as(|seen| PageWord(seen.present_as(clean, warmth)))
     }
 
     /// Locked -> unlocked, as it was, but that no evictor stores it: one that wanted the lock meanwhile has given the
@@ -164,7 +192,7 @@ impl PageSlot<'_> {
 
     /// Locked -> unlocked, present and no longer protected: it is being written. It is as warm as it was.
     pub fn commit_written(self) -> Commit {
-        self.commit_as(|seen| PageWord(seen.present(None)))
+        self.commit_as(|seen| PageWord(seen.present(None) | seen.rewritten(None)))
     }
 
     /// Managed and active -> managed: nobody evicts it until [`activate`](Self::activate).

@@ -480,7 +480,14 @@ impl<W: World> AddressSpace<'_, W> {
         for candidate in leaving() {
             let stored = candidate.stored.expect("only what is stored is locked");
             let time = self.segment.reuse().note_stored();
-            self.must_be_done(self.slot(candidate.page).commit_evicted(stored, time));
+            self.must_be_done(self.slot(candidate.page).commit_evicted(
+                stored,
+                time,
+                candidate.word.is_clean(),
+            ));
+            if candidate.word.is_clean() {
+                self.rewrites.note(candidate.word, false);
+            }
             count += 1;
             match candidate.word.swap() {
                 Some(old) if old != stored => put_entry(self.segment, &self.world, old),

@@ -49,10 +49,13 @@ impl<'a> Run<'a> {
 }
 
 /// The pages of a run that one call fills: one that is written is alone, since its copy is given up; the others come
-/// together, as far as none of them was dropped.
+/// together, as far as none of them was dropped, and all of them or none were rewritten.
 fn part_of(run: &Run<'_>, mut indices: Range<u32>, touch: Touch) -> Range<u32> {
     let start = indices.start;
-    let goes_along = |index: &u32| *index == start || !run.slot(*index).load().is_removed();
+    let is_rewritten = |index: u32| run.words[index as usize].is_rewritten();
+    let is_alike = |index: u32| is_rewritten(index) == is_rewritten(start);
+    let goes_along =
+        |index: &u32| *index == start || is_alike(*index) && !run.slot(*index).load().is_removed();
     let most = if touch == Touch::Write { 1 } else { run.length };
     let length = indices.by_ref().take(most as usize).take_while(goes_along).count();
     start..start + length as u32
@@ -141,6 +144,7 @@ impl<'a, W: World> AddressSpace<'a, W> {
         self.unlocked(core::iter::once(page));
         if let Some(copy) = word.swap() {
             self.counters().add(Counter::CopyWritten, 1);
+            self.rewrites.note(word, true);
             put_entry(self.segment, &self.world, copy);
         }
         Fault::Served(FaultSource::Woken)
@@ -282,7 +286,7 @@ impl<'a, W: World> AddressSpace<'a, W> {
     async fn fill_part(&self, run: &Run<'_>, part: Range<u32>, touch: Touch, workspace: &Workspace) -> u32 {
         let came = if run.length == 1 { Came::Alone } else { Came::InRun };
         let first = run.page(part.start);
-        let gives_up = self.gives_copy_up(run.swap(part.start), touch, came);
+        let gives_up = self.gives_copies_up(part.len(), run.words[part.start as usize], touch, came);
         let access = if gives_up { FillAs::Writable } else { FillAs::Protected };
         let maybe_protected = self.protecting.covers(first);
         self.world.step().await;
@@ -296,6 +300,7 @@ impl<'a, W: World> AddressSpace<'a, W> {
             if gives_up {
                 self.must_be_done(match maybe_protected {
                     true => slot.commit_protected(None),
+                    false if touch == Touch::Write => slot.commit_rewritten(warmth),
                     false => slot.commit_present(None, warmth),
                 });
                 put_entry(self.segment, &self.world, swap);

@@ -86,7 +86,7 @@ fn take_room(space: &Space<'_>, bytes: u64) {
 #[test]
 fn copies_make_room_before_more_work_is_spent() {
     with_a_clean_page(|space, _, copy| {
-        let decides = |touch, came| space.gives_copy_up(copy, touch, came);
+        let decides = |touch, came| space.gives_copies_up(1, word(space), touch, came);
         assert!(decides(Touch::Write, Came::Alone), "it is of no use");
         assert!(!decides(Touch::Read, Came::Alone));
         assert_eq!(space.effort(), Effort::Quick);
@@ -131,5 +131,40 @@ fn what_came_from_the_file_goes_back_there_if_the_pool_has_no_room() {
         assert_eq!(word(space).place(), Place::Swapped);
         assert_eq!(word(space).swap(), Some(copy));
         assert_eq!(space.segment().counters().get(Counter::Promoted), 0);
+    });
+}
+
+#[test]
+fn a_page_that_is_written_each_time_comes_back_writable_as_long_as_such_pages_are_written() {
+    with_space(0, |space| {
+        space.world().in_lockstep.set(true);
+        let (mut evictor, mut workspace) = (Box::new(Evictor::new(0)), Box::new(Workspace::new()));
+        for index in 0..MAPPED {
+            complete(write(space, index, &mut workspace));
+        }
+        let expected = || space.counters().get(Counter::CopyExpected);
+        let mut round = |writes: bool| {
+            evict_all(space, &mut evictor);
+            let (before, mut writable) = (expected(), 0);
+            // In an order that nothing is brought along for.
+            for index in (0..MAPPED).map(|number| number * 37 % MAPPED) {
+                complete(read(space, index, &mut workspace));
+                writable += u64::from(!space.world().cell(index).protected);
+                if writes {
+                    complete(write(space, index, &mut workspace));
+                }
+            }
+            assert_eq!(expected() - before, writable);
+            writable
+        };
+        assert_eq!(round(true), 0, "nothing was written after it came back");
+        let most = MAPPED as u64 * 9 / 10;
+        assert!((1..most).contains(&round(true)), "what that says is learned from the first of them");
+        let third = round(true);
+        assert!((most..MAPPED as u64).contains(&third), "some are counted: {third}");
+        // Nobody writes any more. What came writable cannot tell, so that it takes a while.
+        let last = (0..100).map(|_| round(false)).last();
+        assert_eq!(last, Some(0));
+        space.rest(&evictor);
     });
 }
