@@ -7,6 +7,7 @@
 
 mod bytes;
 
+use core::arch::{asm, global_asm};
 use core::ffi::{c_char, c_int};
 use uswap_host::heap::Heap;
 use uswap_host::invitation::Invitation;
@@ -45,8 +46,29 @@ fn panic(info: &core::panic::PanicInfo<'_>) -> ! {
 #[unsafe(link_section = ".init_array")]
 static CONSTRUCTOR: extern "C" fn(c_int, *const *const c_char, *const *const c_char) = constructor;
 
-extern "C" fn constructor(_: c_int, _: *const *const c_char, environment: *const *const c_char) {
-    // SAFETY: 1. it is what the dynamic linker hands to every constructor, before threads of the program run.
+global_asm!(".weak environ");
+
+/// The environment as the C library of the program has it. None: it has none, or not yet.
+fn environment_of_libc() -> Option<*const *const c_char> {
+    let at: *const *const *const c_char;
+    // SAFETY:
+    // 1. This reads one word of this library, into which the dynamic linker has written where `environ` is, or 0.
+    unsafe {
+        asm!("mov {0}, qword ptr [rip + environ@GOTPCREL]", out(reg) at, options(nomem, nostack, preserves_flags));
+    }
+    // SAFETY:
+    // 1. `at` is 0, or where a C library has the word of that name, which nobody changes now.
+    let environment = unsafe { at.as_ref() }?;
+    (!environment.is_null()).then_some(*environment)
+}
+
+/// glibc hands the environment to constructors, and has none itself before it has begun. musl hands them nothing: what
+/// lies in their arguments there is anything.
+extern "C" fn constructor(_: c_int, _: *const *const c_char, given: *const *const c_char) {
+    let environment = environment_of_libc().unwrap_or(given);
+    // SAFETY:
+    // 1. It is what the C library has, or what glibc's dynamic linker hands to every constructor.
+    // 2. No thread of the program runs yet.
     if let Some(invitation) = unsafe { Invitation::find(environment) } {
         join(invitation);
     }

@@ -20,6 +20,7 @@ fn main() {
     println!("vfork {}", status_of(vfork()));
     println!("clone {}", status_of(clone_with_stack(libc::SIGCHLD)));
     println!("clone vm {}", status_of(clone_with_stack(libc::SIGCHLD | libc::CLONE_VM | libc::CLONE_VFORK)));
+    println!("clone vm on our stack {:?}", clone_on_our_stack());
     let output = std::process::Command::new("/bin/echo").arg("spawned").output().expect("echo runs");
     print!("{}", String::from_utf8_lossy(&output.stdout));
     registers();
@@ -102,6 +103,26 @@ fn clone_with_stack(flags: i32) -> i32 {
     // SAFETY:
     // 1. The stack is the child's until it ends, and is given back after that; shared memory is only read.
     unsafe { libc::clone(child, stack.as_mut_ptr().add(stack.len()).cast(), flags, std::ptr::null_mut()) }
+}
+
+/// A child that its parent waits for, with 2 KiB of its parent's stack, as musl's posix_spawn has it: its status, and
+/// whether it has stayed in there.
+fn clone_on_our_stack() -> (i32, bool) {
+    extern "C" fn child(status: *mut c_void) -> i32 {
+        // SAFETY:
+        // 1. getppid takes nothing.
+        unsafe { libc::getppid() };
+        own_call();
+        status as usize as i32
+    }
+    const BYTES: usize = 2048;
+    let mut stack = [[0xA5_u8; BYTES]; 3];
+    let flags = libc::SIGCHLD | libc::CLONE_VM | libc::CLONE_VFORK;
+    // SAFETY:
+    // 1. The part in the middle is the child's, which has ended when the call comes back.
+    let id = unsafe { libc::clone(child, (&raw mut stack[2]).cast(), flags, 7 as *mut c_void) };
+    let untouched = |part: &[u8; BYTES]| std::hint::black_box(part).iter().all(|byte| *byte == 0xA5);
+    (status_of(id), untouched(&stack[0]) && untouched(&stack[2]))
 }
 
 fn status_of(child: i32) -> i32 {

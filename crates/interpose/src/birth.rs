@@ -2,8 +2,10 @@
 //!
 //! Three kinds. *Fork*: the child has a copy of the stack, so that both come back through their frame.
 //! *A stack of its own* (threads, posix_spawn): the child's stack pointer is a [`Birth`], which says how
-//! the program's registers were and where it goes on. *The same stack* (vfork): the child may overwrite
-//! everything below the program's stack pointer, so what the parent needs waits in [`VFORKS`].
+//! the program's registers were and where it goes on. A child that its parent waits for may get a few KiB
+//! of its parent's stack, as musl's posix_spawn does: then it is lent one of our call stacks. *The same
+//! stack* (vfork): the child may overwrite everything below the program's stack pointer, so what the
+//! parent needs waits in [`VFORKS`].
 //!
 //! All signals are blocked from before the call until the child is armed: a handler of the program that
 //! ran earlier would make calls that nobody sees.
@@ -25,6 +27,10 @@ const CHILD_STACK_BYTES_MIN: usize = 1024;
 /// `clone` does not say how long the stack is: this much is taken to belong to it. Below it calls are served
 /// on call stacks, which is right for any stack.
 const CLONE_STACK_BYTES_KNOWN: usize = 64 * 1024;
+/// A child that its parent waits for is lent a stack if its own is smaller: a call of ours takes some KiB.
+const CHILD_STACK_BYTES_ENOUGH: usize = 16 * 1024;
+/// What a child may have been given at its stack pointer, as the arguments of its function: it is taken along.
+const GIVEN_BYTES: usize = 256;
 /// Threads that can be in `vfork` at a time, nested ones counted. 128 bytes each.
 const VFORKS_MAX: usize = 128;
 
@@ -188,7 +194,9 @@ unsafe fn prepare_birth(frame: &mut Frame, base: *const usize, asked: &Asked) ->
     if asked.stack_bytes < CHILD_STACK_BYTES_MIN {
         return Err(Errno::ENOMEM);
     }
-    let at = (asked.stack_end - RED_ZONE_BYTES - size_of::<Birth>()) & !15;
+    let (stack_pointer, used) = lent_stack(asked).unwrap_or((asked.stack_end, 0));
+    let at = (stack_pointer - RED_ZONE_BYTES - size_of::<Birth>()) & !15;
+    frame.lent_stack = used;
     let mut clone_args = [0; CLONE_ARGS_BYTES_MAX / 8];
     frame.replaced = frame.call.arguments[0];
     if frame.call.number == nr::CLONE3 {
@@ -199,6 +207,9 @@ unsafe fn prepare_birth(frame: &mut Frame, base: *const usize, asked: &Asked) ->
         }
         for (index, word) in clone_args.iter_mut().enumerate().take(bytes / 8) {
             *word = kernel::read_word(frame.replaced + index * 8)?;
+        }
+        if used != 0 {
+            clone_args[5] = (at - CHILD_STACK_BYTES_ENOUGH) as u64;
         }
         clone_args[6] = (at - clone_args[5] as usize) as u64;
         frame.call.arguments[0] = at + core::mem::offset_of!(Birth, clone_args);
@@ -216,7 +227,7 @@ unsafe fn prepare_birth(frame: &mut Frame, base: *const usize, asked: &Asked) ->
         // 1. As above.
         flags_register: unsafe { entry::flags(base) },
         instruction_pointer: frame.context.instruction_pointer,
-        stack_pointer: asked.stack_end,
+        stack_pointer,
         mask: frame.mask,
         flags: asked.flags,
         child_tid: asked.child_tid,
@@ -225,16 +236,47 @@ unsafe fn prepare_birth(frame: &mut Frame, base: *const usize, asked: &Asked) ->
         clone_args,
     };
     // SAFETY:
-    // 1. The program gave this memory to the child as its stack; the child does not run yet. It is
-    //    mapped: the kernel's answer above.
+    // 1. The program gave this memory to the child as its stack, or it is a call stack that nobody else uses; the
+    //    child does not run yet. It is mapped: the kernel's answer above.
     unsafe { (at as *mut Birth).write(birth) };
     Ok(())
+}
+
+/// A call stack for a child whose own stack may be too small: where its stack pointer is there, with what lies at the
+/// one that it was given, and the word that gives the stack back. Only if the parent, whose call stack it is, waits
+/// for the child.
+fn lent_stack(asked: &Asked) -> Option<(usize, usize)> {
+    let waits = asked.flags & (VM | VFORK | SETTLS) == VM | VFORK;
+    let slot = thread::current();
+    let is_part_of_ours = slot.is_on_own_stack(asked.stack_end);
+    if !waits || !is_part_of_ours && asked.stack_bytes >= CHILD_STACK_BYTES_ENOUGH {
+        return None;
+    }
+    let (end, used) = slot.take_call_stack()?;
+    // As far from a cache line as it was, above all for code that wants its stack aligned.
+    let below = (end - entry::ELSEWHERE_BYTES - GIVEN_BYTES - 64) & !63;
+    let stack_pointer = below + asked.stack_end % 64;
+    let given = if is_part_of_ours { GIVEN_BYTES.min(slot.stack_end() - asked.stack_end) } else { 0 };
+    let words = [0, asked.stack_end, used.as_ptr() as usize];
+    // SAFETY:
+    // 1. The end of a call stack that is in nobody's use, and what lies there of the stack that the thread is on.
+    unsafe {
+        core::ptr::copy_nonoverlapping(asked.stack_end as *const u8, stack_pointer as *mut u8, given);
+        ((end - entry::ELSEWHERE_BYTES) as *mut [usize; 3]).write(words);
+    }
+    Some((stack_pointer, used.as_ptr() as usize))
 }
 
 /// In the parent of a child with a stack of its own.
 pub(crate) unsafe extern "C" fn parted<I: Interposer>(frame: &mut Frame) {
     let replaced = if frame.call.number == nr::CLONE3 { 0 } else { 1 };
     frame.call.arguments[replaced] = frame.replaced;
+    if frame.lent_stack != 0 {
+        // SAFETY:
+        // 1. It is a word of this thread's slot (`take_call_stack`). The child has gone: it shared our memory, and the
+        //    kernel let us wait for that.
+        unsafe { &*(frame.lent_stack as *const AtomicU32) }.store(thread::FREE, Ordering::Relaxed);
+    }
     if asked(frame).is_ok_and(|asked| asked.flags & VM == 0) {
         crate::interposer::<I>().copy_ends(frame.answer, &frame.context);
     }

@@ -44,7 +44,8 @@ pub struct Frame {
     pub mask: u64,
     /// See `mask`.
     pub replaced: usize,
-    padding: usize,
+    /// See `mask`: the word that gives back the call stack which the child was lent, or 0.
+    pub lent_stack: usize,
     xmm: [[u64; 2]; 16],
 }
 

@@ -33,7 +33,7 @@ pub const USER_WORDS: usize = 8;
 /// A key whose thread has gone: another may take the entry.
 const KEY_GONE: usize = usize::MAX;
 /// Values of `Slot::state`.
-const FREE: u32 = 0;
+pub(crate) const FREE: u32 = 0;
 const USED: u32 = 1;
 
 /// What is kept for one thread.
@@ -146,13 +146,17 @@ impl Slot {
         self.own_stack[1].store(end, Ordering::Relaxed);
     }
 
+    /// Is it on the stack that the thread was given, as far as that is known?
+    pub(crate) fn is_on_own_stack(&self, stack_pointer: usize) -> bool {
+        let [start, end] = &self.own_stack;
+        (start.load(Ordering::Relaxed)..=end.load(Ordering::Relaxed)).contains(&stack_pointer)
+    }
+
     /// Is it on a stack with room, the thread's own or one of the call stacks? A coroutine or a goroutine is
     /// not: its stack may have a few hundred bytes.
     pub(crate) fn has_room_at(&self, stack_pointer: usize) -> bool {
-        let [start, end] = &self.own_stack;
-        let own = start.load(Ordering::Relaxed)..=end.load(Ordering::Relaxed);
         let calls = self.call_stacks.load(Ordering::Relaxed);
-        own.contains(&stack_pointer)
+        self.is_on_own_stack(stack_pointer)
             || (calls != 0 && stack_pointer.wrapping_sub(calls) < CALL_STACKS * CALL_STACK_BYTES)
     }
 
