@@ -3,7 +3,8 @@
 //!
 //! Only the array of pointers is made anew, in a mapping that the thread keeps for its next `execve`; strings of the
 //! program stay where they are. The kernel is given the program's own array if it says all that is needed, cannot be
-//! read, or names another run: `USWAP_RUN=` with another value, an empty one too, is a program's way out.
+//! read, or names another run: `USWAP_RUN=` with another value, an empty one too, is a program's way out. It is also
+//! ours where the program inherits a filter of system calls that would end it.
 
 use crate::calls::word;
 use crate::program_copy;
@@ -66,8 +67,8 @@ struct Seen {
     entries: usize,
     /// Index of the entry `LD_PRELOAD=`, and the address of its value.
     preload: Option<(usize, usize)>,
-    /// `USWAP_RUN` is there, with the value of this run.
-    has_run: bool,
+    /// Index of the entry `USWAP_RUN`, which has the value of this run.
+    run: Option<usize>,
 }
 
 /// Gives a call of `execve` or `execveat` an environment that names the run. True: the call was changed.
@@ -81,7 +82,12 @@ pub(crate) fn mend(call: &mut Call, slot: &Slot) -> bool {
         return false;
     }
     let array = call.arguments[argument];
-    let Some(mended) = look(array).and_then(|seen| mended(array, &seen, slot)) else { return false };
+    let Some(seen) = look(array) else { return false };
+    let changed = match uswap_interpose::ends_programs() {
+        true => without_run(array, &seen, slot),
+        false => mended(array, &seen, slot),
+    };
+    let Some(mended) = changed else { return false };
     call.arguments[argument] = mended;
     true
 }
@@ -113,7 +119,7 @@ fn look(array: usize) -> Option<Seen> {
             if !is(pointer, entry())? {
                 return None;
             }
-            seen.has_run = true;
+            seen.run = Some(seen.entries);
         } else if seen.preload.is_none() && begins(pointer, PRELOAD.iter().copied())? {
             seen.preload = Some((seen.entries, pointer + PRELOAD.len()));
         }
@@ -131,7 +137,7 @@ fn mended(array: usize, seen: &Seen, slot: &Slot) -> Option<usize> {
         None => 0,
     };
     let has_agent = seen.preload.is_some_and(|(_, value)| lists_agent(value));
-    if seen.has_run && has_agent || !agent_is_there() {
+    if seen.run.is_some() && has_agent || !agent_is_there() {
         return None;
     }
     let pointers = seen.entries + 3;
@@ -146,12 +152,10 @@ fn mended(array: usize, seen: &Seen, slot: &Slot) -> Option<usize> {
         let text = (start + pointers * POINTER) as *mut u8;
         (array, core::slice::from_raw_parts_mut(text, texts))
     };
-    for (index, made) in array_made[..seen.entries].iter_mut().enumerate() {
-        *made = pointer_at(array + index * POINTER)?;
-    }
+    copy_pointers(array, &mut array_made[..seen.entries])?;
     let mut count = seen.entries;
     let mut text = Texts { rest: text };
-    if !seen.has_run {
+    if seen.run.is_none() {
         array_made[count] = text.put(entry());
         count += 1;
         text.end();
@@ -175,6 +179,29 @@ fn mended(array: usize, seen: &Seen, slot: &Slot) -> Option<usize> {
     }
     array_made[count] = 0;
     Some(start)
+}
+
+/// The address of an array that is the same, but that it says why the program is in no run. None: it was in none, or
+/// there is no room.
+fn without_run(array: usize, seen: &Seen, slot: &Slot) -> Option<usize> {
+    let run = seen.run?;
+    let pointers = seen.entries + 1;
+    let start = room(slot, pointers * POINTER)?;
+    // SAFETY:
+    // 1. The mapping is this thread's and long enough; a child that shares the memory uses it while its parent sleeps.
+    // 2. It is aligned to a page, and any bytes are pointers.
+    let made = unsafe { core::slice::from_raw_parts_mut(start as *mut usize, pointers) };
+    copy_pointers(array, &mut made[..seen.entries])?;
+    made[run] = uswap_identity::FILTERED.as_ptr() as usize;
+    made[seen.entries] = 0;
+    Some(start)
+}
+
+fn copy_pointers(array: usize, made: &mut [usize]) -> Option<()> {
+    for (index, made) in made.iter_mut().enumerate() {
+        *made = pointer_at(array + index * POINTER)?;
+    }
+    Some(())
 }
 
 /// Strings that are written one behind the other.

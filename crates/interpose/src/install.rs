@@ -12,6 +12,7 @@ use uswap_os::sys::{Errno, abi};
 use crate::call::{Before, Call, Context, Interposer};
 use crate::entry::{self, Frame, Step};
 use crate::kernel::{self, nr};
+use crate::signals::filter::OwnCall;
 use crate::{birth, dispatch, patch, signals, thread};
 
 /// How calls are interposed.
@@ -25,11 +26,13 @@ pub struct Options {
     pub own_text: Option<Range<usize>>,
     /// The stack that the calling thread was given. `None`: the kernel is asked for the mapping.
     pub stack: Option<Range<usize>>,
+    /// Calls that the interposer makes by itself: see [`ends_programs`](crate::ends_programs).
+    pub own_calls: &'static [OwnCall],
 }
 
 impl Default for Options {
     fn default() -> Options {
-        Options { faults: 0, patch_after: Some(8), own_text: None, stack: None }
+        Options { faults: 0, patch_after: Some(8), own_text: None, stack: None, own_calls: &[] }
     }
 }
 
@@ -100,6 +103,7 @@ pub fn install<I: Interposer>(interposer: &'static I, options: &Options) -> Resu
     let mut threads = 0;
     process::for_each_thread(None, |_| threads += 1).map_err(refused("/proc/self/task"))?;
     entry::choose::<I>();
+    signals::filter::choose(options.own_calls);
     let slot = thread::begin().map_err(refused("memory for an alternate stack"))?;
     let stack = match &options.stack {
         Some(range) => range.clone(),
@@ -289,16 +293,8 @@ fn serve_special(frame: &mut Frame) -> Option<isize> {
             None
         }
         nr::EXECVE | nr::EXECVEAT => Some(signals::exec(&frame.call)),
-        nr::PRCTL if first == PR_SET_SECCOMP => {
-            patch::stop();
-            signals::filter::note(&frame.call);
-            None
-        }
-        nr::SECCOMP => {
-            patch::stop();
-            signals::filter::note(&frame.call);
-            None
-        }
+        nr::SECCOMP => Some(set_filter(&frame.call)),
+        nr::PRCTL if first == PR_SET_SECCOMP => Some(set_filter(&frame.call)),
         nr::PTRACE if first == PTRACE_TRACEME => {
             // SAFETY:
             // 1. The program's own call, which takes numbers.
@@ -313,6 +309,19 @@ fn serve_special(frame: &mut Frame) -> Option<isize> {
         nr::PTRACE | nr::PRCTL | nr::ARCH_PRCTL => None,
         _ => signals::serve(frame),
     }
+}
+
+/// `seccomp`, and what `prctl` has of it.
+fn set_filter(call: &Call) -> isize {
+    patch::stop();
+    let asked = signals::filter::ask(call);
+    // SAFETY:
+    // 1. The program's own call, which takes numbers and reads a structure.
+    let answer = unsafe { kernel::call(call.number, &call.arguments) };
+    if answer >= 0 {
+        signals::filter::is_set(asked);
+    }
+    answer
 }
 
 /// Serves a call on the stack of the caller, which is not the program's: see `dispatch`.

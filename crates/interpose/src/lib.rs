@@ -22,7 +22,8 @@
 //! - threads that run before `install` are not armed; the [`Report`] counts them;
 //! - a thread or child that the program's own seccomp filter forbids to be armed (`prctl`) ends the process;
 //! - a filter has to allow `rt_sigprocmask`, `getpid` and `gettid`, which calls about signals and threads make beside;
-//! - a program that inherits by exec a filter which forbids `rt_sigreturn` is killed at its first dispatched call;
+//! - a program that inherits by exec a filter which forbids `rt_sigreturn` is killed at its first dispatched call: who
+//!   executes one asks [`ends_programs`];
 //! - between `PTRACE_TRACEME` and the exec that follows only patched calls are seen;
 //! - a tracer sees a SIGSYS for each dispatched call, and has to let it pass;
 //! - a thread is cancelled in a call as long as libc does not look where it stands: glibc 2.41 does, and
@@ -52,5 +53,6 @@ pub mod thread;
 pub use call::{Before, Call, Context, Fault, Interposer, NewProcess, Origin};
 pub use install::{Error, MAIN_STACK_BYTES, Options, Report, install};
 pub use patch::{SiteReport, sites_seen};
+pub use signals::filter::{OwnCall, ends_programs};
 
 pub(crate) use install::{interposer, serve_here};

@@ -88,6 +88,14 @@ fn effective_user(pid: u32) -> Option<u32> {
 /// What is wrong with the environment that a process was started with.
 fn of_environment(environment: &[u8], invitation: &[u8], agent: &[u8]) -> Option<Reason> {
     let value = |name: &[u8]| environment.split(|&byte| byte == 0).find_map(|entry| entry.strip_prefix(name));
+    if environment.split(|&byte| byte == 0).any(|entry| entry == uswap_identity::FILTERED.to_bytes()) {
+        return Some(Reason {
+            clause:
+                "it has inherited a filter of system calls (seccomp) that would end it for calls of uswap"
+                    .to_owned(),
+            advice: "Let the filter answer such calls with EPERM instead, or allow them",
+        });
+    }
     if value(b"USWAP_RUN=") != Some(invitation) {
         return Some(Reason {
             clause: "USWAP_RUN is not in its environment, which 'env -i', sudo and the like clear".to_owned(),
@@ -149,6 +157,8 @@ mod tests {
         {
             assert!(clause(without).is_some_and(|clause| clause.contains("USWAP_RUN")));
         }
+        let filtered = b"HOME=/\0USWAP_RUN=filtered\0LD_PRELOAD=/lib/agent.so\0";
+        assert!(clause(filtered).is_some_and(|clause| clause.contains("seccomp")));
         for other in ["LD_PRELOAD=/x.so", "LD_PRELOAD=/lib/agent.so.1", "HOME=/"] {
             let environment = format!("USWAP_RUN=7:5:9:ab:0:/lib/agent.so\0{other}\0");
             assert!(clause(environment.as_bytes()).is_some_and(|clause| clause.contains("LD_PRELOAD")));

@@ -3,10 +3,13 @@
 //! A handler returns by a call of its own, `rt_sigreturn`. A program whose code has no handlers may forbid that to
 //! itself, as sshd does in its sandbox, and is killed at its first dispatched call. So the filter is asked ahead, with
 //! a small machine for its instructions, and where it does not allow that call, [`resume`] goes back without it.
+//!
+//! Programs that the process executes inherit the filter. If it ends a process that makes the calls by which a program
+//! comes under this library, [`ends_programs`] says so.
 
 use core::arch::naked_asm;
 use core::mem::offset_of;
-use core::sync::atomic::{AtomicBool, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
 
 use uswap_os::sys::abi;
 
@@ -28,8 +31,76 @@ const LOG: u32 = 0x7FFC;
 /// A filter of this process does not let a handler return by its call.
 static FORBIDS_RETURN: AtomicBool = AtomicBool::new(false);
 
-/// The program is about to set a filter: `prctl` or `seccomp` as it made it.
-pub(crate) fn note(call: &Call) {
+/// What a program answers for a call that ends the thread, the process, or is answered by a signal that nobody expects.
+const ENDS: [u32; 3] = [0x0000, 0x8000, 0x0003];
+
+/// A call of ours: its number, and its first argument where a filter may look at it.
+pub type OwnCall = (u32, u64);
+
+/// Calls by which a process comes under this library.
+const START: [OwnCall; 14] = [
+    (abi::__NR_prctl, 59),
+    (abi::__NR_rt_sigaction, 7),
+    (abi::__NR_rt_sigprocmask, 2),
+    (abi::__NR_rt_sigreturn, 0),
+    (abi::__NR_sigaltstack, 0),
+    (abi::__NR_mmap, 0),
+    (abi::__NR_mprotect, 0),
+    (abi::__NR_openat, 0),
+    (abi::__NR_read, 0),
+    (abi::__NR_close, 0),
+    (abi::__NR_getdents64, 0),
+    (abi::__NR_gettid, 0),
+    (abi::__NR_getpid, 0),
+    (abi::__NR_get_robust_list, 0),
+];
+
+/// Those of the interposer.
+static OF_INTERPOSER: AtomicPtr<OwnCall> = AtomicPtr::new(core::ptr::null_mut());
+static OF_INTERPOSER_COUNT: AtomicUsize = AtomicUsize::new(0);
+
+/// A filter of this process ends a process that makes one of these.
+static ENDS_PROGRAMS: AtomicBool = AtomicBool::new(false);
+
+/// Notes the calls that the interposer makes.
+pub(crate) fn choose(calls: &'static [OwnCall]) {
+    OF_INTERPOSER_COUNT.store(calls.len(), Ordering::Relaxed);
+    OF_INTERPOSER.store(calls.as_ptr().cast_mut(), Ordering::Release);
+}
+
+fn own_calls() -> impl Iterator<Item = OwnCall> {
+    let first = OF_INTERPOSER.load(Ordering::Acquire);
+    let of_interposer = match first.is_null() {
+        true => &[],
+        // SAFETY:
+        // 1. It is the slice that `choose` was given, of that length; the interposer's calls are chosen once.
+        false => unsafe { core::slice::from_raw_parts(first, OF_INTERPOSER_COUNT.load(Ordering::Relaxed)) },
+    };
+    START.iter().chain(of_interposer).copied()
+}
+
+/// True when a filter that this process has set would end the programs that it executes if they came under this
+/// library: they have to be left alone.
+pub fn ends_programs() -> bool {
+    ENDS_PROGRAMS.load(Ordering::Relaxed)
+}
+
+/// The filter that was asked about has been set.
+pub(crate) fn is_set(asked: Asked) {
+    if asked.ends_programs {
+        ENDS_PROGRAMS.store(true, Ordering::Relaxed);
+    }
+}
+
+/// What a filter says that is about to be set.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Asked {
+    ends_programs: bool,
+}
+
+/// The program is about to set a filter: `prctl` or `seccomp` as it made it. Threads may have it before the call is
+/// back, so what concerns their handlers is noted at once.
+pub(crate) fn ask(call: &Call) -> Asked {
     const PR_SET_SECCOMP: usize = 22;
     const BY_PRCTL: usize = 2;
     const BY_SECCOMP: usize = 1;
@@ -37,11 +108,13 @@ pub(crate) fn note(call: &Call) {
     let program_at = match call.number {
         nr::PRCTL if first == PR_SET_SECCOMP && second == BY_PRCTL => third,
         nr::SECCOMP if first == BY_SECCOMP => third,
-        _ => return,
+        _ => return Asked::default(),
     };
-    if Filter::at(program_at).is_some_and(|filter| !filter.allows(nr::RT_SIGRETURN as u32)) {
+    let Some(filter) = Filter::at(program_at) else { return Asked::default() };
+    if !filter.allows((abi::__NR_rt_sigreturn, 0)) {
         FORBIDS_RETURN.store(true, Ordering::Relaxed);
     }
+    Asked { ends_programs: own_calls().any(|call| filter.ends(call)) }
 }
 
 /// Is a handler to go back by [`resume`]?
@@ -84,23 +157,33 @@ impl Filter {
         (count <= INSTRUCTIONS_MAX).then_some(Filter { start, count })
     }
 
-    fn allows(&self, number: u32) -> bool {
+    fn answer(&self, call: OwnCall) -> Option<u32> {
         let fetch = |index: usize| -> Option<u64> {
             if index < self.count { kernel::read_word(self.start + index * 8).ok() } else { None }
         };
-        answer(fetch, number).is_some_and(|answer| matches!(answer >> 16, ALLOW | LOG))
+        answer(fetch, call)
+    }
+
+    fn allows(&self, call: OwnCall) -> bool {
+        self.answer(call).is_some_and(|answer| matches!(answer >> 16, ALLOW | LOG))
+    }
+
+    fn ends(&self, call: OwnCall) -> bool {
+        self.answer(call).is_some_and(|answer| ENDS.contains(&(answer >> 16)))
     }
 }
 
-/// What a program says of a call with this number and zeros as arguments. `None`: it is not a program that the kernel
-/// would take.
-fn answer(fetch: impl Fn(usize) -> Option<u64>, number: u32) -> Option<u32> {
+/// What a program says of a call with zeros as its other arguments. `None`: it is not a program that the kernel would
+/// take.
+fn answer(fetch: impl Fn(usize) -> Option<u64>, (number, first): OwnCall) -> Option<u32> {
     const X: u16 = 0x08;
     let (mut accumulator, mut index_register) = (0u32, 0u32);
     let mut scratch = [0u32; SCRATCH_WORDS];
     let data = |offset: u32| match offset {
         0 => number,
         4 => ARCHITECTURE,
+        16 => first as u32,
+        20 => (first >> 32) as u32,
         _ => 0,
     };
     let mut at = 0usize;
@@ -270,7 +353,7 @@ mod tests {
     }
 
     fn says(program: &[u64], number: u32) -> Option<u32> {
-        answer(|index| program.get(index).copied(), number)
+        answer(|index| program.get(index).copied(), (number, 59))
     }
 
     #[test]

@@ -1,0 +1,72 @@
+//! Filters of system calls (seccomp) that a program has set, and what it executes then inherits.
+
+use uswap_tests::{Outcome, Run, needs, turn, uswap_binary};
+
+const PYTHON: &str = "/usr/bin/python3";
+const RAM_MIB: u64 = 24;
+
+/// Sets a filter that answers so for calls of that number, then executes what fills 60 MiB, and starts a program.
+const PROGRAM: &str = "
+import ctypes, os, struct, sys
+def op(code, jt, jf, k): return struct.pack('HBBI', code, jt, jf, k)
+number, answer = int(sys.argv[1]), int(sys.argv[2], 16)
+code = op(0x20, 0, 0, 0) + op(0x15, 0, 1, number) + op(6, 0, 0, answer) + op(6, 0, 0, 0x7fff0000)
+filter = ctypes.create_string_buffer(code)
+program = struct.pack('HxxxxxxP', 4, ctypes.addressof(filter))
+libc = ctypes.CDLL(None)
+assert libc.prctl(38, 1, 0, 0, 0) == 0
+assert libc.prctl(22, 2, program, 0, 0) == 0
+os.execv(sys.executable, [sys.executable, '-c', '''
+import hashlib, subprocess
+parts = [hashlib.sha256(b'%d' % n).digest() * 1024 for n in range(1920)]
+print(hashlib.sha256(b''.join(hashlib.sha256(p).digest() for p in parts)).hexdigest(), flush=True)
+print(subprocess.run(['/bin/echo', 'a child'], stdout=subprocess.PIPE).stdout)
+'''])
+";
+
+const KILL: &str = "80000000";
+const TRAP: &str = "30000";
+const EPERM: &str = "50001";
+
+const USERFAULTFD: &str = "323";
+const MEMBARRIER: &str = "324";
+const MKDIR: &str = "83";
+
+/// What is said with such a filter is what is said without uswap. None: not here.
+fn run(number: &str, answer: &str) -> Option<Outcome> {
+    let _turn = turn();
+    let binary = uswap_binary()?;
+    if !needs(&["python3"]) {
+        return None;
+    }
+    let words = [PYTHON, "-c", PROGRAM, number, answer];
+    let alone = Run::plain(words[0]).args(&words[1..]).finish();
+    alone.must_succeed();
+    let ram = format!("{RAM_MIB}M");
+    let outcome =
+        Run::plain(binary).args(["run", "--faults", "thread", "--ram", &ram, "--"]).args(words).finish();
+    outcome.must_succeed();
+    assert_eq!(outcome.stdout, alone.stdout);
+    Some(outcome)
+}
+
+#[test]
+fn filters_that_would_end_a_managed_program_leave_it_unmanaged() {
+    for (number, answer) in [(USERFAULTFD, KILL), (MEMBARRIER, TRAP)] {
+        let Some(outcome) = run(number, answer) else { return };
+        assert!(outcome.stderr.contains("it has inherited a filter of system calls"), "{}", outcome.stderr);
+    }
+}
+
+#[test]
+fn filters_that_answer_with_an_error_leave_the_program_unmanaged() {
+    let Some(outcome) = run(USERFAULTFD, EPERM) else { return };
+    assert!(outcome.stderr.contains("it is left alone: userfaultfd"), "{}", outcome.stderr);
+}
+
+#[test]
+fn filters_of_other_calls_are_no_reason_to_leave_what_is_executed_alone() {
+    let Some(outcome) = run(MKDIR, KILL) else { return };
+    assert!(!outcome.stderr.contains("left alone"), "{}", outcome.stderr);
+    assert!(outcome.stderr.contains(" compressed"), "{}", outcome.stderr);
+}
