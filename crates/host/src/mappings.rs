@@ -562,7 +562,7 @@ impl Process {
         }
         self.register_again(space, to);
         if is_moved {
-            // Kernels that carry the protection along (6.1 is one) would let a write fault for ever: no word tells of it.
+            // Kernels that carry the protection along (6.1 is one) let a write fault for ever: no word tells of it.
             space.world().unprotect(to);
         }
         answer

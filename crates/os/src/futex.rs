@@ -68,8 +68,8 @@ fn low_half(word: &AtomicU64) -> usize {
 }
 
 /// Has the kernel write a word of this process as it is (FUTEX_WAKE_OP with an *or* of nothing), which makes its page
-/// present and writable. EFAULT, and no signal, where that is not possible. A thread that waits on the word may be woken
-/// for no reason.
+/// present and writable. EFAULT, and no signal, where that is not possible. A thread that waits on the word may be
+/// woken for no reason.
 pub(crate) fn write_unchanged(address: usize) -> Result<()> {
     static NOBODY_WAITS: AtomicU32 = AtomicU32::new(0);
     // The operation in bits 28 to 30, the comparison in 24 to 27; both operands are 0.

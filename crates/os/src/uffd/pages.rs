@@ -265,7 +265,7 @@ impl Uffd {
         self.write_protection(start, bytes, WRITEPROTECT_MODE_WP)
     }
 
-    /// Older kernels (6.1 is one) refuse a range that is not all in one mapping: then each half of it is tried by itself.
+    /// Older kernels (6.1 is one) refuse a range that is not all in one mapping: then each half is tried by itself.
     fn write_protection(&self, start: usize, bytes: usize, mode: u64) -> Progress {
         let mut request = abi::uffdio_writeprotect { range: range(start, bytes), mode };
         // SAFETY:
