@@ -139,6 +139,7 @@ modes! {
     evil_excluded_place_again => "excluded_place_again",
     evil_split_mapping => "split_mapping",
     evil_mapped_again => "mapped_again",
+    evil_moved_mapping => "moved_mapping",
     evil_large_and_fast => "large_and_fast",
     evil_allocated_and_fast => "allocated_and_fast",
     evil_allocated_again => "allocated_again",
