@@ -47,7 +47,7 @@ fn case(mode: &str) {
         "huge_pages_child_lives" => ("240M", 192),
         _ if full_size() => ("400M", 100),
         // What takes long: 72 processes, or all of memory again and again.
-        "deep_family" => ("32M", 16),
+        "deep_family" | "moved_mapping" => ("32M", 16),
         "exec_itself" | "late_child" | "sparse" | "split_mapping" => ("60M", 20),
         _ if alone => ("200M", 50),
         _ => ("120M", 30),
@@ -139,6 +139,7 @@ modes! {
     evil_excluded_place_again => "excluded_place_again",
     evil_split_mapping => "split_mapping",
     evil_mapped_again => "mapped_again",
+    evil_moved_mapping => "moved_mapping",
     evil_large_and_fast => "large_and_fast",
     evil_allocated_and_fast => "allocated_and_fast",
     evil_allocated_again => "allocated_again",

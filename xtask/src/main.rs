@@ -9,6 +9,7 @@ mod code;
 mod commands;
 mod install;
 mod interpose_check;
+mod kernel;
 mod suite;
 mod tree;
 
@@ -36,6 +37,8 @@ usage: cargo xtask COMMAND
   test                  everything: the checks, unit tests, fuzz, loom, shuttle, made-up time, simulator seeds, system calls, integration tests
   interpose-check [--only NAME] [--user own|nobody] [--way dispatched|patched|evicted] [--built] [--short] [--list]
                         other people's programs with their calls interposed and their pages evicted: the same result as alone?
+  kernel [--package linux-image-RELEASE] [--only NAME]
+                        programs without any rights on Debian's own kernel (6.1), in an emulated machine: some minutes
   install --prefix DIR  build, then copy to DIR/bin and DIR/lib/uswap
 ";
 
@@ -64,6 +67,10 @@ fn dispatch(arguments: &[String]) -> Result<()> {
         ["plants"] => commands::plants(),
         ["test"] => suite::run(),
         ["interpose-check", check_arguments @ ..] => interpose_check::run(check_arguments),
+        ["kernel"] => kernel::run(None, ""),
+        ["kernel", "--only", name] => kernel::run(None, name),
+        ["kernel", "--package", package] => kernel::run(Some(package), ""),
+        ["kernel", "--package", package, "--only", name] => kernel::run(Some(package), name),
         ["swap-space", bench_arguments @ ..] => commands::swap_space(bench_arguments),
         ["highalloc", bench_arguments @ ..] => commands::highalloc(bench_arguments),
         ["second-chance", bench_arguments @ ..] => commands::second_chance(bench_arguments),

@@ -262,7 +262,7 @@ fn integration_tests() -> Result<Seen> {
 }
 
 /// Those that mean something for programs that serve their own faults, which is all that a user without rights gets.
-const WITHOUT_RIGHTS: [&str; 15] = [
+const WITHOUT_RIGHTS: [&str; 16] = [
     "badcases_disk",
     "badcases_start",
     "budget_python",
@@ -278,6 +278,7 @@ const WITHOUT_RIGHTS: [&str; 15] = [
     "swapfile",
     "swapfiles",
     "swapon",
+    "without",
 ];
 
 /// As `nobody`, with the kernel's default settings. A user who is not root runs them with his own rights.

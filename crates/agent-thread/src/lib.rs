@@ -14,6 +14,7 @@ use uswap_host::invitation::Invitation;
 use uswap_host::{AfterSetuid, Process, Terms, messages, own_memory, privileges};
 use uswap_identity::Note;
 use uswap_os::process;
+use uswap_os::without::Without;
 
 /// Says which sources this was built from. `uswap run` reads it in the file before it has it preloaded. Linkers make a
 /// note of what is in a section of such a name.
@@ -33,6 +34,10 @@ const KEEP_AFTER_SETUID: u64 = 1;
 const VERBOSE: u64 = 2;
 /// In the options above this bit: the KiB that a process has when it takes a place in the run.
 const JOIN_KIB_SHIFT: u32 = 8;
+/// So many bits wide.
+const JOIN_KIB_BITS: u32 = 24;
+/// Above those: what the processes of the run go without.
+const WITHOUT_SHIFT: u32 = 32;
 
 /// A broken invariant inside someone else's program: say so and stop, rather than go on with data that may be wrong.
 #[panic_handler]
@@ -80,9 +85,11 @@ fn join(invitation: Invitation) -> Option<()> {
     }
     let (start, end) = HEAP.range();
     own_memory::add(start, end - start);
+    Without::from_bits((invitation.options >> WITHOUT_SHIFT) as u32).switch_off();
     let stays = invitation.options & KEEP_AFTER_SETUID != 0;
+    let join_kib = invitation.options >> JOIN_KIB_SHIFT & ((1 << JOIN_KIB_BITS) - 1);
     let terms = Terms {
-        join_bytes: (invitation.options >> JOIN_KIB_SHIFT) * 1024,
+        join_bytes: join_kib * 1024,
         after_setuid: if stays { AfterSetuid::Stays } else { AfterSetuid::Leaves },
         credentials: privileges::credentials(),
     };

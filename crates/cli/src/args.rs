@@ -17,6 +17,8 @@ use crate::named::{Named, parse_protect, parse_weight};
 use crate::size::{Share, parse_min_free, parse_ram, parse_ram_of_machine, parse_share, parse_write_limit};
 use crate::supervisor::{Cpus, Faults, OnFull};
 use crate::swap_place::{SwapPlace, parse_swap_place};
+use crate::without::{VARIABLE, parse_without};
+use uswap_os::without::Without;
 
 /// Run a program in less memory than it uses: swap in user space.
 #[derive(Debug, Parser)]
@@ -116,6 +118,10 @@ pub struct RunArguments {
     /// no privilege
     #[arg(long, value_name = "WHO", env = "USWAP_FAULTS", default_value = "auto")]
     pub faults: FaultsArgument,
+    /// A test aid: what newer kernels have and --faults thread goes without (SEMANTICS has the names)
+    #[arg(long, value_name = "NAMES", env = VARIABLE, default_value = "", hide = true,
+          value_parser = parse_without)]
+    pub without: Without,
     /// Write the closing report to FILE as JSON
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
@@ -263,6 +269,9 @@ pub struct DoctorArguments {
     /// Directory that `run` would put the swap file in
     #[arg(long, value_name = "DIR", default_value = "/var/tmp")]
     pub swap: PathBuf,
+    /// As of `run`
+    #[arg(long, value_name = "NAMES", env = VARIABLE, default_value = "", hide = true, value_parser = parse_without)]
+    pub without: Without,
 }
 
 /// Arguments of `uswap demo`.

@@ -6,7 +6,7 @@
 //!
 //! | module | for |
 //! |---|---|
-//! | [`args`], [`size`], [`named`], [`swap_place`] | what was typed |
+//! | [`args`], [`size`], [`named`], [`swap_place`], [`without`] | what was typed |
 //! | [`program`], [`agent_file`] | can this program be managed, and with what |
 //! | [`process`] | one child, its signals, its ending |
 //! | [`supervisor`] | the engine's side of a run |
@@ -30,3 +30,4 @@ pub mod run;
 pub mod size;
 pub mod supervisor;
 pub mod swap_place;
+pub mod without;

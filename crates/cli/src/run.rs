@@ -20,6 +20,8 @@ use crate::report::{RunRecord, RunReport, Unmanaged};
 use crate::size::free_bytes;
 use crate::supervisor::{Cpus, Faults, Options, PoolSize, Supervisor, is_under_way};
 use crate::swap_place::swap_files;
+use crate::without::VARIABLE;
+use uswap_os::without::Without;
 
 /// Runs the program to its end. What is returned is for [`Ending::pass_on`].
 pub fn run(arguments: RunArguments) -> Ending {
@@ -40,7 +42,13 @@ fn start_and_stay(arguments: &RunArguments) -> Result<Ending, StartFailure> {
         StartFailure::own(format!("uswap cannot find its own file ({error}): is /proc mounted?"))
     })?;
     let named = std::env::var_os("USWAP_AGENT");
+    arguments.without.switch_off();
     let faults = arguments.faults.into();
+    if faults == Faults::Message && arguments.without != Without::NOTHING {
+        return Err(StartFailure::own(format!(
+            "{VARIABLE} switches off what --faults thread can do without, and --faults message cannot: leave it out"
+        )));
+    }
     let agent = agent_file::find_and_check(named.as_deref(), &own_path, faults)?;
     let mut json = arguments.json.as_deref().map(create_json).transpose()?;
     let options = options(arguments, faults, &agent)?;

@@ -158,6 +158,8 @@ fn register_everything(process: &Process, space: &'static Space) -> Option<()> {
                 let (start, bytes) = (part.start.address() as usize, part.pages() as usize * PAGE_BYTES);
                 let registered = space.world().uffd.register(start, bytes, Mode::MissingAndProtected);
                 is_right &= registered.is_ok() || !space.holds_content(part);
+                // Kernels before 5.14 let a child inherit what was protected.
+                space.world().unprotect(part);
                 space.for_each_protected(part, |run| is_right &= space.world().protect(run));
             });
         });

@@ -219,7 +219,7 @@ impl Process {
             files,
             segment,
             segment_start: run.segment_start,
-            drops_ranges: memory::can_drop_ranges(),
+            drops_ranges: memory::can_drop_ranges().is_ok(),
         };
         self.set_mm(record.id());
         messages::keep_open();

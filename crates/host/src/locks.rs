@@ -17,14 +17,14 @@ use crate::joining::heap_end;
 use crate::mappings::{ADDRESSES_END, MAP_LOCKED, is_candidate, is_error, pages};
 use crate::own_memory;
 use crate::process::{Phase, Process, Space};
-use core::ops::Range;
+use core::ops::{ControlFlow, Range};
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use uswap_core::budget::Signal;
 use uswap_core::counters::Counter;
 use uswap_engine::platform::{Backing, Touch};
 use uswap_interpose::Call;
 use uswap_os::PAGE_BYTES;
-use uswap_os::maps::{Maps, MapsSource, Vma};
+use uswap_os::maps::{Maps, Vma};
 use uswap_os::mlock::{self, CURRENT, FUTURE, ON_FAULT, Presence};
 use uswap_os::process::StatmFile;
 use uswap_os::sys::{Errno, abi};
@@ -107,19 +107,10 @@ fn error(errno: Errno) -> isize {
 /// Calls `visit` with the mappings of the process in a range.
 fn for_each_mapping(range: Range<usize>, mut visit: impl FnMut(&Vma)) {
     let Ok(maps) = Maps::open() else { return };
-    if maps.source() == MapsSource::Query {
-        let mut at = range.start;
-        while let Ok(Some(vma)) = maps.covering_or_next(at)
-            && vma.start < range.end
-        {
-            visit(&vma);
-            at = vma.end;
-        }
-        return;
-    }
-    let mut text = [0; 4096];
-    let in_range = |vma: &Vma| vma.start < range.end && range.start < vma.end;
-    maps.iter(&mut text).map_while(Result::ok).filter(in_range).for_each(|vma| visit(&vma));
+    maps.for_each_in(range, |vma| {
+        visit(&vma);
+        ControlFlow::Continue(())
+    });
 }
 
 /// Calls `visit` with what is the program's of each mapping in a range.

@@ -6,8 +6,10 @@ use crate::messages;
 use crate::own_stack::on_own_stack;
 use crate::process::{Phase, Process, Space, stop_program};
 use crate::{own_memory, run};
+use core::ops::ControlFlow;
 use core::sync::atomic::Ordering;
 use uswap_core::page_word::Afterwards;
+use uswap_engine::in_place::Memory as _;
 use uswap_engine::platform::Touch;
 use uswap_interpose::{Call, Context};
 use uswap_os::gate::ExclusiveGuard;
@@ -374,23 +376,24 @@ impl Process {
     /// that is dropped. With the gate exclusive.
     fn drop_in_front(space: &'static Space, call: &Call, range: PageRange) {
         let Ok(maps) = Maps::open() else { return };
+        let addresses = range.start.address() as usize..range.end.address() as usize;
         let mut at = range.start;
-        while at < range.end {
-            let Ok(Some(vma)) = maps.covering_or_next(at.address() as usize) else { return };
+        maps.for_each_in(addresses, |vma| {
             let vma = PageRange::of_addresses(vma.start as u64, vma.end as u64);
             let part = PageRange { start: vma.start.max(at), end: vma.end.min(range.end) };
             if part.start >= part.end {
-                return;
+                return ControlFlow::Break(());
             }
             let mut call = *call;
             call.arguments[0] = part.start.address() as usize;
             call.arguments[1] = part.pages() as usize * PAGE;
             if make(&call) != 0 {
-                return;
+                return ControlFlow::Break(());
             }
             space.drop_words(part, Afterwards::StillManaged);
             at = part.end;
-        }
+            ControlFlow::Continue(())
+        });
     }
 
     /// A range comes home and is not managed any more; the gate, exclusive.
@@ -454,17 +457,13 @@ impl Process {
     /// Takes what may be managed of a range, as the kernel has it now. With the gate exclusive.
     pub(crate) fn take_candidates(&self, space: &'static Space, range: PageRange) {
         let Ok(maps) = Maps::open() else { return };
-        let (end, mut at) = (range.end.address() as usize, range.start.address() as usize);
-        while at < end {
-            let Ok(Some(vma)) = maps.covering_or_next(at) else { return };
-            if vma.start >= end {
-                return;
-            }
+        let (start, end) = (range.start.address() as usize, range.end.address() as usize);
+        maps.for_each_in(start..end, |vma| {
             if is_candidate(&vma) {
-                self.take_but_own(space, vma.start.max(at), vma.end.min(end));
+                self.take_but_own(space, vma.start.max(start), vma.end.min(end));
             }
-            at = vma.end;
-        }
+            ControlFlow::Continue(())
+        });
     }
 
     /// Takes a range but for what is ours, and the stacks of threads.
@@ -550,7 +549,8 @@ impl Process {
             let cut = PageRange { start: stays.end, end: from.end };
             space.drop_words(cut, Afterwards::Unmanaged);
         }
-        if to.start != from.start {
+        let is_moved = to.start != from.start;
+        if is_moved {
             if space.carry(stays, to.start).is_err() {
                 stop_program(format_args!(
                     "the run has no room for the page tables of memory that was moved"
@@ -561,6 +561,10 @@ impl Process {
             }
         }
         self.register_again(space, to);
+        if is_moved {
+            // Kernels that carry the protection along (6.1 is one) let a write fault for ever: no word tells of it.
+            space.world().unprotect(to);
+        }
         answer
     }
 

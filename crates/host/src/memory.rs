@@ -107,10 +107,6 @@ impl Memory for LinuxWorld {
     fn drop_pages(&self, ranges: &[PageRange]) -> usize {
         if self.drops_ranges { self.drop_together(ranges) } else { self.drop_one_by_one(ranges) }
     }
-
-    fn poison(&self, page: PageId) -> Install {
-        install_of(self.uffd.poison(page.address() as usize, PAGE_BYTES).stop)
-    }
 }
 
 impl LinuxWorld {
@@ -119,7 +115,7 @@ impl LinuxWorld {
             let (start, bytes) = bytes_of(range);
             // SAFETY:
             // 1. The engine has stored the content and holds the locks of the words: nobody needs the pages.
-            unsafe { memory::drop_pages(start, bytes) }.is_err()
+            unsafe { memory::drop_unlocked_pages(start, bytes) }.is_err()
         });
         let count = refused.unwrap_or(ranges.len());
         if let Some(&left) = ranges.get(count) {

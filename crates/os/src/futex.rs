@@ -6,7 +6,7 @@
 use core::sync::atomic::{AtomicU32, AtomicU64};
 
 use crate::fd::Timeout;
-use crate::sys::{self, Errno, abi};
+use crate::sys::{self, Errno, Result, abi};
 
 /// Who can be on the other side of a word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,6 +65,32 @@ pub fn wake_low(word: &AtomicU64, count: u32, scope: Scope) -> usize {
 fn low_half(word: &AtomicU64) -> usize {
     const { assert!(cfg!(target_endian = "little")) };
     word.as_ptr() as usize
+}
+
+/// Has the kernel write a word of this process as it is (FUTEX_WAKE_OP with an *or* of nothing), which makes its page
+/// present and writable. EFAULT, and no signal, where that is not possible. A thread that waits on the word may be
+/// woken for no reason.
+pub(crate) fn write_unchanged(address: usize) -> Result<()> {
+    static NOBODY_WAITS: AtomicU32 = AtomicU32::new(0);
+    // The operation in bits 28 to 30, the comparison in 24 to 27; both operands are 0.
+    const OR: usize = 2 << 28;
+    const LESS: usize = 2 << 24;
+    let operation = operation(abi::FUTEX_WAKE_OP, Scope::Private);
+    // SAFETY:
+    // 1. The kernel reads and writes four bytes at `address` in one step, and the value is the same.
+    // 2. The other word is a static.
+    unsafe {
+        sys::syscall6(
+            abi::__NR_futex,
+            NOBODY_WAITS.as_ptr() as usize,
+            operation,
+            0,
+            0,
+            address & !3,
+            OR | LESS,
+        )
+    }
+    .map(drop)
 }
 
 fn operation(base: u32, scope: Scope) -> usize {
@@ -134,5 +160,29 @@ mod tests {
             wake_low(&wide, u32::MAX, Scope::Shared);
         });
         assert_eq!(wait_low(&wide, 7, Timeout::Forever, Scope::Shared), WaitOutcome::Changed);
+    }
+
+    #[test]
+    fn a_word_that_is_written_unchanged_is_present_and_as_it_was() {
+        use crate::memory::{Access, Mapping, protect};
+        let page = crate::PAGE_BYTES;
+        let area = Mapping::anonymous(3 * page, page, Access::ReadWrite).expect("there is room");
+        crate::memory::no_huge_pages(area.start(), area.bytes()).expect("it is mapped");
+        // SAFETY:
+        // 1. The mapping is this test's, and no reference into it exists.
+        unsafe {
+            area.as_ptr().write(77);
+            protect(area.start() + 2 * page, page, Access::Read).expect("it is mapped");
+        }
+        let pages = crate::pagemap::Pagemap::open().expect("/proc is mounted");
+        assert_eq!(pages.present(area.start(), 3).map(|bits| bits[0]), Ok(0b001));
+        for index in 0..2 {
+            assert_eq!(write_unchanged(area.start() + index * page), Ok(()));
+        }
+        assert_eq!(pages.present(area.start(), 3).map(|bits| bits[0]), Ok(0b011));
+        // SAFETY:
+        // 1. As above.
+        assert_eq!(unsafe { area.as_ptr().read() }, 77);
+        assert_eq!(write_unchanged(area.start() + 2 * page), Err(Errno::EFAULT));
     }
 }

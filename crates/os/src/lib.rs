@@ -40,6 +40,7 @@ pub mod text;
 pub mod thread;
 pub mod uffd;
 mod vdso;
+pub mod without;
 
 pub use fd::Fd;
 pub use sys::Errno;

@@ -5,10 +5,12 @@
 //! may be old by the time it is used: the program goes on.
 
 use core::ffi::CStr;
+use core::ops::{ControlFlow, Range};
 
 use crate::fd::Fd;
 use crate::sys::{self, Errno, Result, abi};
 use crate::text::{skip_spaces, skip_word, take_number};
+use crate::without::{KernelFeature, is_switched_off};
 
 /// What a mapping is, as far as its name says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -87,7 +89,7 @@ impl Maps {
     /// Opens the maps file of another process.
     pub fn open_path(path: &CStr) -> Result<Maps> {
         let mut maps = Maps { file: Fd::open(path, abi::O_RDONLY, 0)?, source: MapsSource::Query };
-        if let Err(Errno::ENOTTY | Errno::EINVAL | Errno::ENOSYS) = maps.covering_or_next(0) {
+        if let Err(Errno::ENOTTY | Errno::EINVAL | Errno::ENOSYS) = maps.query(0, &mut []) {
             maps.source = MapsSource::Text;
         }
         Ok(maps)
@@ -110,9 +112,31 @@ impl Maps {
         VmaIter { maps: self, buffer, filled: 0, used: 0, file_offset: 0, next: 0, ended: false }
     }
 
-    /// The mapping that covers `address`, or else the next one above; `None` behind the last. By PROCMAP_QUERY only
-    /// (ENOTTY without).
+    /// Calls `visit` with each mapping that has a byte in `range`, by address, until one cannot be read. `visit` may
+    /// change the mappings that it is given.
+    pub fn for_each_in(&self, range: Range<usize>, mut visit: impl FnMut(Vma) -> ControlFlow<()>) {
+        let mut text = [0; 4096];
+        let mut mappings = self.iter(&mut text);
+        mappings.next = range.start;
+        for vma in mappings.map_while(Result::ok).skip_while(|vma| vma.end <= range.start) {
+            if vma.start >= range.end || visit(vma).is_break() {
+                return;
+            }
+        }
+    }
+
+    /// The mapping that covers `address`, or else the next one above; `None` behind the last. Where the text is read,
+    /// that takes as long as all mappings below it: for several, [`Maps::for_each_in`] is better.
     pub fn covering_or_next(&self, address: usize) -> Result<Option<Vma>> {
+        if self.source == MapsSource::Text {
+            let mut text = [0; 1024];
+            let is_below = |vma: &Result<Vma>| vma.is_ok_and(|vma| vma.end <= address);
+            return self.iter(&mut text).find(|vma| !is_below(vma)).transpose();
+        }
+        self.query_by_name(address)
+    }
+
+    fn query_by_name(&self, address: usize) -> Result<Option<Vma>> {
         let mut name = [0u8; NAME_BYTES];
         match self.query(address, &mut name) {
             Err(Errno::ENAMETOOLONG) => {
@@ -123,6 +147,9 @@ impl Maps {
     }
 
     fn query(&self, address: usize, name: &mut [u8]) -> Result<Option<Vma>> {
+        if is_switched_off(KernelFeature::ProcmapQuery) {
+            return Err(Errno::ENOTTY);
+        }
         let mut request = abi::procmap_query {
             size: size_of::<abi::procmap_query>() as u64,
             query_flags: COVERING_OR_NEXT,
@@ -177,7 +204,7 @@ pub struct VmaIter<'a> {
 
 impl VmaIter<'_> {
     fn next_by_query(&mut self) -> Result<Option<Vma>> {
-        let vma = self.maps.covering_or_next(self.next)?;
+        let vma = self.maps.query_by_name(self.next)?;
         if let Some(vma) = vma {
             self.next = vma.end;
         }

@@ -8,8 +8,9 @@ use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use crate::PAGE_BYTES;
 use crate::fd::Fd;
-use crate::mlock;
 use crate::sys::{self, Errno, Result, abi};
+use crate::without::{KernelFeature, is_switched_off};
+use crate::{futex, mlock};
 
 /// What a range may be used for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -318,14 +319,29 @@ pub unsafe fn protect(start: usize, bytes: usize, access: Access) -> Result<()> 
 }
 
 /// Drops the pages of a range, locked or not: it reads zeros (or the file's content) afterwards. On a range with remove
-/// events this waits until the event is read.
+/// events this waits until the event is read. On kernels before 5.18 what is locked stays as it is (EINVAL).
 ///
 /// # Safety
 /// Nobody needs the content, and no reference relies on it.
 pub unsafe fn drop_pages(start: usize, bytes: usize) -> Result<()> {
     // SAFETY:
     // 1. The caller gives the content up.
-    unsafe { advise(start, bytes, abi::MADV_DONTNEED_LOCKED) }
+    match unsafe { advise_if(KernelFeature::DropLocked, start, bytes, abi::MADV_DONTNEED_LOCKED) } {
+        // SAFETY:
+        // 1. As above.
+        Err(Errno::EINVAL) => unsafe { drop_unlocked_pages(start, bytes) },
+        answer => answer,
+    }
+}
+
+/// [`drop_pages`] of a range that stays as it is if it is locked (EINVAL).
+///
+/// # Safety
+/// As [`drop_pages`].
+pub unsafe fn drop_unlocked_pages(start: usize, bytes: usize) -> Result<()> {
+    // SAFETY:
+    // 1. The caller gives the content up.
+    unsafe { advise(start, bytes, abi::MADV_DONTNEED) }
 }
 
 /// Ranges of one call of [`drop_ranges`].
@@ -335,11 +351,28 @@ pub const DROP_RANGES_MAX: usize = 256;
 const THIS_PROCESS: usize = -10_001_isize as usize;
 
 /// Whether [`drop_ranges`] works here: Linux 6.14.
-pub fn can_drop_ranges() -> bool {
+pub fn can_drop_ranges() -> Result<()> {
+    if is_switched_off(KernelFeature::ProcessMadvise) {
+        return Err(Errno::EINVAL);
+    }
     // SAFETY:
     // 1. No range is named.
     unsafe { sys::syscall6(abi::__NR_process_madvise, THIS_PROCESS, 0, 0, abi::MADV_DONTNEED as usize, 0, 0) }
-        .is_ok()
+        .map(drop)
+}
+
+/// Whether the kernel drops locked pages with one call: Linux 5.18.
+pub fn can_drop_locked() -> Result<()> {
+    // SAFETY:
+    // 1. The range is empty.
+    unsafe { advise_if(KernelFeature::DropLocked, PAGE_BYTES, 0, abi::MADV_DONTNEED_LOCKED) }
+}
+
+/// Whether the kernel makes pages present with one call: Linux 5.14.
+pub fn can_populate() -> Result<()> {
+    // SAFETY:
+    // 1. The range is empty.
+    unsafe { advise_if(KernelFeature::Populate, PAGE_BYTES, 0, abi::MADV_POPULATE_WRITE) }
 }
 
 /// Drops the pages of many ranges, start and bytes of each, with one flush of the processors' caches of page tables; at
@@ -376,11 +409,15 @@ pub unsafe fn remove_pages(start: usize, bytes: usize) -> Result<()> {
 }
 
 /// Makes each page of a range present and writable, as a write would, without changing its content: undoes what fork
-/// did to it. Missing pages are filled by the kernel or wait for the handler: call it on present pages.
+/// did to it. Missing pages are filled by the kernel or wait for the handler: call it on present pages. On kernels
+/// before 5.14 the kernel is made to write each of them as it is.
 pub fn populate_write(start: usize, bytes: usize) -> Result<()> {
     // SAFETY:
     // 1. No content changes.
-    unsafe { advise(start, bytes, abi::MADV_POPULATE_WRITE) }
+    match unsafe { advise_if(KernelFeature::Populate, start, bytes, abi::MADV_POPULATE_WRITE) } {
+        Err(Errno::EINVAL) => (start..start + bytes).step_by(PAGE_BYTES).try_for_each(futex::write_unchanged),
+        answer => answer,
+    }
 }
 
 /// Marks the pages of a range as not used lately, for the kernel's own reclaim; no content changes. It is called for
@@ -418,6 +455,16 @@ pub fn no_fork(start: usize, bytes: usize) -> Result<()> {
     // SAFETY:
     // 1. No content changes in this process; a child has a hole there.
     unsafe { advise(start, bytes, abi::MADV_DONTFORK) }
+}
+
+/// [`advise`] with what older kernels do not know (EINVAL), nor do newer ones if it is switched off.
+unsafe fn advise_if(feature: KernelFeature, start: usize, bytes: usize, advice: u32) -> Result<()> {
+    if is_switched_off(feature) {
+        return Err(Errno::EINVAL);
+    }
+    // SAFETY:
+    // 1. As for `advise`.
+    unsafe { advise(start, bytes, advice) }
 }
 
 unsafe fn advise(start: usize, bytes: usize, advice: u32) -> Result<()> {

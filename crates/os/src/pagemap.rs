@@ -12,6 +12,7 @@ use core::sync::atomic::{AtomicBool, Ordering};
 use crate::PAGE_BYTES;
 use crate::fd::Fd;
 use crate::sys::{self, Errno, Result, abi};
+use crate::without::{KernelFeature, is_switched_off};
 
 /// Pages of one question.
 pub const PAGES_MAX: usize = 512;
@@ -150,6 +151,9 @@ impl Pagemap {
         pages_max: u64,
         what: What,
     ) -> Result<(usize, u64)> {
+        if is_switched_off(KernelFeature::PagemapScan) {
+            return Err(Errno::ENOTTY);
+        }
         let mut request = abi::pm_scan_arg {
             size: size_of::<abi::pm_scan_arg>() as u64,
             flags: 0,

@@ -9,12 +9,13 @@ use crate::PAGE_BYTES;
 use crate::fd::read_file;
 use crate::file::{AllowTmpfs, FileSystem, SwapFile, SwapFileError};
 use crate::maps::{Maps, MapsSource};
-use crate::memory::{Access, Mapping, memfd_create};
+use crate::memory::{self, Access, Mapping, memfd_create};
 use crate::pagemap::{Pagemap, What};
 use crate::ring::{Operation, Request, Ring};
 use crate::sys::{Errno, Result, abi};
 use crate::text::{TextBuffer, skip_spaces, take_number};
 use crate::uffd::{self, Features, Holes, Mode, Uffd, UffdError, UffdSource};
+use crate::without::Without;
 
 /// Answer of a test: works, or what the kernel said.
 pub type Answer = Result<()>;
@@ -67,6 +68,12 @@ pub struct Probe {
     pub pagemap_scan: Answer,
     /// PROCMAP_QUERY found this code.
     pub procmap_query: Answer,
+    /// Many ranges of this process can be dropped with one call.
+    pub drop_ranges: Answer,
+    /// Locked pages were dropped with one call.
+    pub drop_locked: Answer,
+    /// A page was made present as a write makes it.
+    pub populate: Answer,
     /// A write went through an io_uring.
     pub io_uring: Answer,
     /// A file in memory was made and mapped.
@@ -85,6 +92,8 @@ pub struct Probe {
     pub huge_pages: HugePages,
     /// Kernel release, as `uname -r` has it.
     pub kernel_release: TextBuffer<65>,
+    /// What is not tried, because it is switched off.
+    pub without: Without,
     /// CPUs that this process may use.
     pub cpu_count: usize,
     /// RAM of the machine in bytes; 0 when the kernel does not say.
@@ -112,6 +121,9 @@ impl Probe {
             poison: with_uffd(test_poison),
             pagemap_scan: test_pagemap_scan(),
             procmap_query: test_procmap_query(),
+            drop_ranges: memory::can_drop_ranges(),
+            drop_locked: memory::can_drop_locked(),
+            populate: memory::can_populate(),
             io_uring: test_io_uring(),
             memfd: test_memfd(),
             cap_sys_ptrace: effective_capabilities().is_some_and(|bits| bits & (1 << CAP_SYS_PTRACE) != 0),
@@ -124,6 +136,7 @@ impl Probe {
             }),
             huge_pages: huge_pages(),
             kernel_release: kernel_release(),
+            without: Without::of_this_process(),
             cpu_count: crate::thread::cpu_count(),
             memory_bytes: memory_bytes(),
             uffd: uffd.map(|uffd| uffd.source()),
@@ -160,7 +173,7 @@ impl<'a> Registered<'a> {
     fn new(uffd: &'a Uffd, pages: usize, mode: Mode) -> Result<Registered<'a>> {
         let mapping = Mapping::anonymous(pages * PAGE_BYTES, PAGE_BYTES, Access::ReadWrite)?;
         // Neighbours of the same kind merge; a huge page would make the test one of something else.
-        let _ = crate::memory::no_huge_pages(mapping.start(), mapping.bytes());
+        let _ = memory::no_huge_pages(mapping.start(), mapping.bytes());
         uffd.register(mapping.start(), mapping.bytes(), mode)?;
         Ok(Registered { uffd, mapping })
     }
@@ -276,8 +289,8 @@ fn test_kernel_mode_faults(uffd: &Uffd) -> Answer {
 
 fn test_pagemap_scan() -> Answer {
     let area = Mapping::anonymous(3 * PAGE_BYTES, PAGE_BYTES, Access::ReadWrite)?;
-    crate::memory::no_huge_pages(area.start(), area.bytes())?;
-    crate::memory::populate_write(area.start() + PAGE_BYTES, PAGE_BYTES)?;
+    memory::no_huge_pages(area.start(), area.bytes())?;
+    memory::populate_write(area.start() + PAGE_BYTES, PAGE_BYTES)?;
     let bits = Pagemap::open()?.look_by_scan(area.start(), 3, What::Present)?;
     if bits[0] == 0b010 { Ok(()) } else { Err(Errno::EIO) }
 }
@@ -326,14 +339,14 @@ fn test_io_uring() -> Answer {
 fn test_memfd() -> Answer {
     use core::sync::atomic::Ordering;
     let file = memfd_create(c"uswap-probe", PAGE_BYTES as u64)?;
-    let words = crate::memory::map_shared_words(&file, PAGE_BYTES, Access::ReadWrite)?;
+    let words = memory::map_shared_words(&file, PAGE_BYTES, Access::ReadWrite)?;
     words[1].store(0x1234, Ordering::Relaxed);
     let mut back = [0; 8];
     file.pread(&mut back, 8)?;
     let same = u64::from_ne_bytes(back) == 0x1234;
     // SAFETY:
     // 1. The mapping was made above and `words` is not used again.
-    unsafe { crate::memory::unmap(words.as_ptr() as usize, PAGE_BYTES) }?;
+    unsafe { memory::unmap(words.as_ptr() as usize, PAGE_BYTES) }?;
     if same { Ok(()) } else { Err(Errno::EIO) }
 }
 

@@ -10,6 +10,7 @@ use linux_raw_sys::io_uring as uring;
 
 use crate::fd::Fd;
 use crate::sys::{self, Errno, Result, abi};
+use crate::without::{KernelFeature, is_switched_off};
 
 /// Most requests in flight.
 pub const DEPTH_MAX: u32 = 64;
@@ -117,6 +118,9 @@ impl Ring {
     /// A ring for up to `depth` requests in flight (1..=[`DEPTH_MAX`]). ENOSYS or EPERM where it is not allowed,
     /// EOPNOTSUPP on kernels before 5.6.
     pub fn new(depth: u32) -> Result<Ring> {
+        if is_switched_off(KernelFeature::IoUring) {
+            return Err(Errno::ENOSYS);
+        }
         if depth == 0 || depth > DEPTH_MAX {
             return Err(Errno::EINVAL);
         }

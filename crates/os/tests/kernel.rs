@@ -183,6 +183,36 @@ fn both_readers_of_the_mappings_agree() {
 }
 
 #[test]
+fn a_mapping_is_found_by_its_address_by_both_readers() {
+    let _alone = alone();
+    let own = Pages::new(5);
+    // SAFETY:
+    // 1. No reference into the pages exists.
+    unsafe { memory::unmap(own.page(2), 4096) }.unwrap();
+    for maps in [Maps::open().unwrap(), Maps::open().unwrap().as_text()] {
+        let source = maps.source();
+        let found = |address: usize| maps.covering_or_next(address).unwrap().map(|vma| (vma.start, vma.end));
+        let (first, second) = ((own.page(0), own.page(2)), (own.page(3), own.page(5)));
+        assert_eq!(found(own.page(0)), Some(first), "{source:?}");
+        assert_eq!(found(own.page(2) - 1), Some(first), "{source:?}");
+        assert_eq!(found(own.page(2)), Some(second), "{source:?}");
+        let mut seen = Vec::new();
+        maps.for_each_in(own.page(1)..own.page(4), |vma| {
+            seen.push((vma.start, vma.end));
+            std::ops::ControlFlow::Continue(())
+        });
+        assert_eq!(seen, [first, second], "{source:?}");
+        maps.for_each_in(own.page(2)..own.page(3), |vma| panic!("{source:?}: {vma:?} is not in the hole"));
+        let mut count = 0;
+        maps.for_each_in(0..usize::MAX, |_| {
+            count += 1;
+            std::ops::ControlFlow::Break(())
+        });
+        assert_eq!(count, 1, "{source:?}");
+    }
+}
+
+#[test]
 fn present_pages_are_told_from_missing_ones_by_both_readers() {
     let _alone = alone();
     let area = Pages::new(512);

@@ -8,6 +8,7 @@ use std::time::Duration;
 use common::{End, Pages, alone, fork, get, open, wait_for};
 use uswap_os::fd::{PollEntry, Timeout, poll};
 use uswap_os::pagemap::{Pagemap, What};
+use uswap_os::sys::{self, abi};
 use uswap_os::uffd::{Features, Holes, Message, Mode, Stop, Uffd, UffdError, UffdMsg, UffdSource, Wake};
 use uswap_os::{Errno, PAGE_BYTES, memory};
 
@@ -411,4 +412,65 @@ fn this_kernel_passes_its_own_probe() {
     assert_eq!((probe.move_pages, probe.poison, probe.memfd), (Ok(()), Ok(()), Ok(())));
     assert_eq!(probe.kernel_mode_faults, Ok(()));
     assert!(probe.memory_bytes > 0 && probe.cpu_count > 0 && !probe.kernel_release.as_bytes().is_empty());
+}
+
+/// Whether the kernel itself may write a page: it answers EFAULT where a thread of the program would get a SIGBUS.
+fn kernel_may_write(page: usize) -> bool {
+    let (reader, writer) = uswap_os::fd::pipe().unwrap();
+    assert_eq!(writer.write(b"x"), Ok(1));
+    // SAFETY:
+    // 1. The kernel writes one byte of a mapping of the test, into which no reference exists, or answers EFAULT.
+    let answer = unsafe { sys::syscall3(abi::__NR_read, reader.raw() as usize, page, 1) };
+    assert!(matches!(answer, Ok(1) | Err(Errno::EFAULT)), "{answer:?}");
+    answer.is_ok()
+}
+
+/// Kernels before 6.4 or so refuse such a range as a whole.
+#[test]
+fn neighbouring_mappings_are_write_protected_with_one_call_of_ours() {
+    let _alone = alone();
+    let uffd = Uffd::open_in_thread().expect("Linux 5.11, and no filter");
+    let area = Pages::new(9);
+    (0..9).for_each(|page| area.fill(page, 7));
+    // Another kind of mapping from the fourth page on, and nothing in the place of the eighth.
+    memory::no_dump(area.page(3), 6 * PAGE_BYTES).unwrap();
+    uffd.register(area.start(), area.bytes(), Mode::MissingAndProtected).unwrap();
+    uffd.unregister(area.page(7), PAGE_BYTES).unwrap();
+    assert!(uffd.write_protect(area.page(1), 5 * PAGE_BYTES).is_done());
+    let writable: Vec<bool> = (0..7).map(|page| kernel_may_write(area.page(page))).collect();
+    assert_eq!(writable, [true, false, false, false, false, false, true]);
+    // Where nothing is registered it ends.
+    let progress = uffd.write_protect(area.page(5), 4 * PAGE_BYTES);
+    assert_eq!(progress.stop, Some(Stop::NoSource));
+    assert!(progress.bytes_done <= 2 * PAGE_BYTES, "{progress:?}");
+    assert!(uffd.write_unprotect(area.start(), 7 * PAGE_BYTES).is_done());
+    assert!((0..9).all(|page| kernel_may_write(area.page(page))));
+}
+
+/// Kernels before 6.14 or so carry the protection along; it is taken away as any other.
+#[test]
+fn a_page_that_was_protected_and_moved_can_be_made_writable() {
+    let _alone = alone();
+    let uffd = Uffd::open_in_thread().expect("Linux 5.11, and no filter");
+    let (area, other) = (Pages::new(2), Pages::new(4));
+    area.fill(0, 7);
+    uffd.register(area.start(), area.bytes(), Mode::MissingAndProtected).unwrap();
+    assert!(uffd.write_protect(area.start(), area.bytes()).is_done());
+    assert!(!kernel_may_write(area.page(0)));
+    let flags = (abi::MREMAP_MAYMOVE | abi::MREMAP_FIXED) as usize;
+    // SAFETY:
+    // 1. Both places are mappings of this test, into which no reference exists.
+    let moved = unsafe {
+        let arguments = [area.start(), area.bytes(), area.bytes(), flags, other.page(1), 0];
+        let [start, bytes, new_bytes, flags, target, rest] = arguments;
+        sys::syscall6(abi::__NR_mremap, start, bytes, new_bytes, flags, target, rest)
+    };
+    assert_eq!(moved, Ok(other.page(1)));
+    uffd.register(other.page(1), area.bytes(), Mode::MissingAndProtected).unwrap();
+    if !kernel_may_write(other.page(1)) {
+        println!("this kernel carries the protection along");
+    }
+    assert!(uffd.write_unprotect(other.page(1), area.bytes()).is_done());
+    assert!(kernel_may_write(other.page(1)));
+    assert!(!kernel_may_write(other.page(2)), "what was missing has to come to us");
 }

@@ -10,7 +10,9 @@ use uswap_os::Errno;
 use uswap_os::file::SwapFileError;
 use uswap_os::probe::{Answer, HugePages, Probe};
 use uswap_os::uffd::{UffdError, UffdSource};
+use uswap_os::without::KernelFeature;
 
+use super::newer_kernels::{newer, unless_switched_off};
 use super::wakeups::{self, WakeUps};
 use crate::human;
 
@@ -82,19 +84,13 @@ pub fn all(probe: &Probe, surroundings: &Surroundings) -> Vec<Finding> {
         findings.extend(with_userfaultfd(probe, surroundings));
     }
     findings.push(needed(
-        "PAGEMAP_SCAN",
-        probe.pagemap_scan,
-        "uswap sees with it which pages arrived when it moves many at once",
-        "use Linux 6.7 or newer",
-    ));
-    findings.push(needed(
         "memfd",
         probe.memfd,
         "the tables and the pool that all processes of a run share lie in one",
         "allow memfd_create in the seccomp filter of this container",
     ));
     findings.extend(swap_directory(probe, surroundings));
-    findings.push(procmap_query(probe));
+    findings.extend(newer(probe));
     findings.push(io_uring(probe, surroundings));
     findings.push(huge_pages(probe));
     findings.extend(surroundings.wake_ups.map(wake_ups));
@@ -136,7 +132,7 @@ fn userfaultfd(probe: &Probe, surroundings: &Surroundings) -> Finding {
             verdict: Verdict::Missing,
             seen: format!("this kernel refuses the features that uswap needs ({errno})"),
             why,
-            mend: Some("use Linux 6.8 or newer".to_owned()),
+            mend: Some("use Linux 5.11 or newer".to_owned()),
         },
         Err(UffdError::NoWayIn { device, system_call }) => Finding {
             name,
@@ -175,18 +171,24 @@ fn with_userfaultfd(probe: &Probe, surroundings: &Surroundings) -> [Finding; 4] 
         "sudo setpriv --reuid=$USER --regid=$(id -g) --init-groups --inh-caps=+sys_ptrace --ambient-caps=+sys_ptrace \
          uswap run ..."
     };
+    // What --faults message needs, and --faults thread does not.
+    let otherwise = if probe.in_thread.is_ok() { Verdict::Limited } else { Verdict::Missing };
+    let moving = from_answer(
+        "moving pages",
+        probe.move_pages,
+        otherwise,
+        "--faults message evicts by UFFDIO_MOVE; without it pages are brought back by the program's own threads \
+         (--faults thread), and huge pages leave page by page",
+        Some("use Linux 6.8 or newer"),
+    );
     [
-        needed(
-            "moving pages",
-            probe.move_pages,
-            "uswap evicts by UFFDIO_MOVE: copying and dropping would lose writes of devices and io_uring",
-            "use Linux 6.8 or newer",
-        ),
-        needed(
+        unless_switched_off(probe, KernelFeature::Move, moving),
+        from_answer(
             "system calls",
             probe.kernel_mode_faults,
-            "a system call of the program on a page that is not in RAM must wait for it, not fail",
-            "sudo setfacl -m u:$USER:rw /dev/userfaultfd",
+            otherwise,
+            "with --faults message a system call on a page that is not in RAM must wait for it, not fail",
+            Some("sudo setfacl -m u:$USER:rw /dev/userfaultfd"),
         ),
         wanted(
             "fork",
@@ -232,15 +234,6 @@ fn swap_directory(probe: &Probe, surroundings: &Surroundings) -> Option<Finding>
     })
 }
 
-fn procmap_query(probe: &Probe) -> Finding {
-    wanted(
-        "PROCMAP_QUERY",
-        probe.procmap_query,
-        "without it the program's mappings are read as text, which takes longer when there are many",
-        Some("use Linux 6.11 or newer"),
-    )
-}
-
 fn io_uring(probe: &Probe, surroundings: &Surroundings) -> Finding {
     let mend = if probe.io_uring_disabled.is_some_and(|level| level > 0) {
         Some("sudo sysctl kernel.io_uring_disabled=0")
@@ -250,7 +243,7 @@ fn io_uring(probe: &Probe, surroundings: &Surroundings) -> Finding {
         None
     };
     let why = "without it pages are read and written one system call each, which is slower";
-    wanted("io_uring", probe.io_uring, why, mend)
+    unless_switched_off(probe, KernelFeature::IoUring, wanted("io_uring", probe.io_uring, why, mend))
 }
 
 fn huge_pages(probe: &Probe) -> Finding {
@@ -305,7 +298,7 @@ fn needed(name: &'static str, answer: Answer, why: &'static str, mend: &str) -> 
     from_answer(name, answer, Verdict::Missing, why, Some(mend))
 }
 
-fn wanted(name: &'static str, answer: Answer, why: &'static str, mend: Option<&str>) -> Finding {
+pub(super) fn wanted(name: &'static str, answer: Answer, why: &'static str, mend: Option<&str>) -> Finding {
     from_answer(name, answer, Verdict::Limited, why, mend)
 }
 
@@ -329,6 +322,7 @@ mod tests {
     use super::*;
     use std::time::Duration;
     use uswap_os::probe::SwapDirectory;
+    use uswap_os::without::Without;
 
     /// A made-up machine on which everything works.
     fn good() -> Probe {
@@ -344,6 +338,9 @@ mod tests {
             poison: Ok(()),
             pagemap_scan: Ok(()),
             procmap_query: Ok(()),
+            drop_ranges: Ok(()),
+            drop_locked: Ok(()),
+            populate: Ok(()),
             io_uring: Ok(()),
             memfd: Ok(()),
             cap_sys_ptrace: true,
@@ -353,6 +350,7 @@ mod tests {
             swap_directory: Some(SwapDirectory { file_system: Err(Errno::EIO), swap_file: Ok(true) }),
             huge_pages: HugePages::Madvise,
             kernel_release: uswap_os::text::TextBuffer::format(format_args!("6.18.0")),
+            without: Without::NOTHING,
             cpu_count: 2,
             memory_bytes: 1 << 30,
         }
@@ -424,15 +422,47 @@ mod tests {
         assert!(mend(&absent, &host()).contains("CONFIG_USERFAULTFD"));
         let refused = UffdError::Features { wanted: uswap_os::uffd::Features::EVENTS, errno: Errno::EINVAL };
         let old = Probe { uffd: Err(refused), in_thread: Err(refused), ..good() };
-        assert!(mend(&old, &host()).contains("Linux 6.8"));
+        assert!(mend(&old, &host()).contains("Linux 5.11"));
+    }
+
+    /// A machine on which only messages work.
+    fn no_threads() -> Probe {
+        let refused = UffdError::Features { wanted: uswap_os::uffd::Features::SIGBUS, errno: Errno::EINVAL };
+        Probe { in_thread: Err(refused), ..good() }
+    }
+
+    #[test]
+    fn what_is_switched_off_is_told_and_cannot_be_mended() {
+        let probe = Probe {
+            pagemap_scan: Err(Errno::ENOTTY),
+            move_pages: Err(Errno::EINVAL),
+            procmap_query: Err(Errno::ENOTTY),
+            without: Without::parse("pagemap_scan,move").unwrap(),
+            ..good()
+        };
+        for name in ["PAGEMAP_SCAN", "moving pages"] {
+            let found = finding(&probe, &host(), name);
+            assert_eq!((found.verdict, found.mend), (Verdict::Limited, None), "{name}");
+            assert_eq!(found.seen, "switched off by USWAP_WITHOUT", "{name}");
+        }
+        assert!(finding(&probe, &host(), "PROCMAP_QUERY").mend.is_some());
     }
 
     #[test]
     fn what_run_needs_is_missing_and_what_it_can_do_without_is_limited() {
         let cases = [
-            (Probe { move_pages: Err(Errno::EINVAL), ..good() }, "moving pages", Verdict::Missing),
-            (Probe { kernel_mode_faults: Err(Errno::EFAULT), ..good() }, "system calls", Verdict::Missing),
-            (Probe { pagemap_scan: Err(Errno::ENOTTY), ..good() }, "PAGEMAP_SCAN", Verdict::Missing),
+            (Probe { move_pages: Err(Errno::EINVAL), ..no_threads() }, "moving pages", Verdict::Missing),
+            (
+                Probe { kernel_mode_faults: Err(Errno::EFAULT), ..no_threads() },
+                "system calls",
+                Verdict::Missing,
+            ),
+            (Probe { move_pages: Err(Errno::EINVAL), ..good() }, "moving pages", Verdict::Limited),
+            (Probe { kernel_mode_faults: Err(Errno::EFAULT), ..good() }, "system calls", Verdict::Limited),
+            (Probe { pagemap_scan: Err(Errno::ENOTTY), ..good() }, "PAGEMAP_SCAN", Verdict::Limited),
+            (Probe { drop_ranges: Err(Errno::EBADF), ..good() }, "process_madvise", Verdict::Limited),
+            (Probe { drop_locked: Err(Errno::EINVAL), ..good() }, "DONTNEED_LOCKED", Verdict::Limited),
+            (Probe { populate: Err(Errno::EINVAL), ..good() }, "POPULATE_WRITE", Verdict::Limited),
             (Probe { memfd: Err(Errno::ENOSYS), ..good() }, "memfd", Verdict::Missing),
             (Probe { event_fork: Err(Errno::EPERM), ..good() }, "fork", Verdict::Limited),
             (Probe { io_uring: Err(Errno::EPERM), ..good() }, "io_uring", Verdict::Limited),

@@ -4,6 +4,7 @@
 //! worked. The trying is done by [`uswap_os::probe`]; what the answers mean is in `findings`; this file shows it.
 
 mod findings;
+mod newer_kernels;
 mod wakeups;
 
 use std::ffi::CString;
@@ -40,6 +41,7 @@ pub fn doctor(arguments: &DoctorArguments) -> i32 {
         say(format_args!("'{}' is not a path: it holds a zero byte", arguments.swap.display()));
         return 2;
     };
+    arguments.without.switch_off();
     let diagnosis =
         diagnose(&Probe::run(Some(&swap_dir)), &Surroundings::look(&arguments.swap, find_agent()));
     let text = if arguments.json {

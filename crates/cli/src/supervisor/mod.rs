@@ -45,6 +45,7 @@ pub use files::SwapFileOptions;
 use shared::Shared;
 use uswap_core::segment::Notice;
 use uswap_os::uffd::Uffd;
+use uswap_os::without::Without;
 
 use crate::named::Rule;
 use crate::report::{RunReport, SwapFileUse};
@@ -178,8 +179,11 @@ pub enum Faults {
 
 impl Faults {
     /// What this user may have: messages, or else faults of the program's own threads, which need no right. Where
-    /// neither works it is messages, whose error says what is missing.
+    /// neither works it is messages, whose error says what is missing. What can be switched off is about threads.
     pub fn possible() -> Faults {
+        if Without::of_this_process() != Without::NOTHING {
+            return Faults::Thread;
+        }
         match (shared::open_for_messages(), Uffd::open_in_thread()) {
             (Err(_), Ok(_)) => Faults::Thread,
             _ => Faults::Message,

@@ -20,6 +20,7 @@ use uswap_os::file::AllowTmpfs;
 use uswap_os::futex::{self, Scope};
 use uswap_os::memory::{self, Access};
 use uswap_os::uffd::{Features, Uffd, UffdError};
+use uswap_os::without::Without;
 use uswap_os::{Fd, process, random, thread};
 use uswap_units::limits::MM_MAX;
 use uswap_units::{Bytes, PAGE_BYTES, ZspageId};
@@ -39,6 +40,8 @@ const KEEP_AFTER_SETUID: u32 = 1;
 const VERBOSE: u32 = 2;
 /// Above it: the KiB that a process has when it takes a place in the run.
 const JOIN_KIB_SHIFT: u32 = 8;
+/// Above that: what the processes of the run go without.
+const WITHOUT_SHIFT: u32 = 32;
 
 /// A process that serves its own faults takes a place when it has this part of the budget: before that there is little
 /// to gain from it, and what it would cost matters (a shell script starts hundreds).
@@ -91,7 +94,7 @@ pub struct Peaks {
 
 /// A userfaultfd as the processes of a run need it whose faults come by message.
 pub fn open_for_messages() -> Result<Uffd, UffdError> {
-    Uffd::open(Features::EVENTS.without(Features::EVENT_FORK))
+    Uffd::open(Features::EVENTS.without(Features::EVENT_FORK).and(Features::MOVE))
 }
 
 impl Shared {
@@ -166,6 +169,7 @@ impl Shared {
     /// The value of `USWAP_RUN`.
     pub fn invitation(&self) -> OsString {
         let mut bits = (self.join_bytes() >> 10) << JOIN_KIB_SHIFT;
+        bits |= u64::from(Without::of_this_process().bits()) << WITHOUT_SHIFT;
         for (set, bit) in
             [(self.options.keep_after_setuid, KEEP_AFTER_SETUID), (self.options.verbosity > 0, VERBOSE)]
         {

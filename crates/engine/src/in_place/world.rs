@@ -4,7 +4,7 @@
 //! Calls that touch memory take effect at once. Between two of them the engine awaits [`Backing::step`], where tests
 //! let others run.
 
-use crate::platform::{Backing, Filled, Install, Touch};
+use crate::platform::{Backing, Filled, Touch};
 use core::future::Future;
 use uswap_codec::Page;
 use uswap_sync::AtomicU32;
@@ -40,8 +40,6 @@ pub trait Memory {
     /// among them nothing was dropped.
     #[must_use]
     fn drop_pages(&self, ranges: &[PageRange]) -> usize;
-    /// The page gives SIGBUS from now on.
-    fn poison(&self, page: PageId) -> Install;
 }
 
 /// Ranges that the kernel may touch for a thread of the program, in a call that is under way.

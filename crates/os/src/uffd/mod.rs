@@ -21,6 +21,7 @@ use linux_raw_sys::ioctl::{UFFDIO_API, UFFDIO_REGISTER, UFFDIO_UNREGISTER};
 
 use crate::fd::Fd;
 use crate::sys::{self, Errno, Result, abi};
+use crate::without::{KernelFeature, is_switched_off};
 
 /// Feature bits for [`Uffd::open`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -160,7 +161,11 @@ impl Uffd {
                 Err(system_call) => return Err(UffdError::NoWayIn { device, system_call }),
             },
         };
-        handshake(&fd, wanted).map_err(|errno| UffdError::Features { wanted, errno })?;
+        let shaken = match is_switched_off(KernelFeature::Move) && wanted.contains(Features::MOVE) {
+            true => Err(Errno::EINVAL),
+            false => handshake(&fd, wanted),
+        };
+        shaken.map_err(|errno| UffdError::Features { wanted, errno })?;
         Ok(Uffd { fd, source, features: wanted })
     }
 

@@ -6,7 +6,9 @@
 use linux_raw_sys::ioctl::{UFFDIO_COPY, UFFDIO_WAKE, UFFDIO_WRITEPROTECT, UFFDIO_ZEROPAGE};
 
 use super::{Uffd, range};
+use crate::PAGE_BYTES;
 use crate::sys::{self, Errno, Result, abi};
+use crate::without::{KernelFeature, is_switched_off};
 
 const UFFDIO_MOVE: u32 = sys::ioctl_read_write(0xAA, abi::_UFFDIO_MOVE, size_of::<abi::uffdio_move>());
 const UFFDIO_POISON: u32 = sys::ioctl_read_write(0xAA, abi::_UFFDIO_POISON, size_of::<abi::uffdio_poison>());
@@ -135,7 +137,7 @@ impl Uffd {
 
     /// [`Uffd::copy`] of pages out of an ordinary buffer; at least one. The kernel refuses a range that crosses from
     /// one mapping into another: then a shorter one is filled.
-    pub fn copy_pages(&self, target: usize, pages: &[[u8; crate::PAGE_BYTES]], wake: Wake) -> Progress {
+    pub fn copy_pages(&self, target: usize, pages: &[[u8; PAGE_BYTES]], wake: Wake) -> Progress {
         // SAFETY:
         // 1. `pages` is a live shared reference of the size that is read.
         // 2. A page is put only where none is and where the kernel has it registered: memory that nobody could have
@@ -149,7 +151,7 @@ impl Uffd {
     }
 
     /// [`Uffd::copy_pages`], and the first write to each of the pages is a fault.
-    pub fn copy_pages_protected(&self, target: usize, pages: &[[u8; crate::PAGE_BYTES]]) -> Progress {
+    pub fn copy_pages_protected(&self, target: usize, pages: &[[u8; PAGE_BYTES]]) -> Progress {
         go_on(size_of_val(pages), |done| {
             let mut request = abi::uffdio_copy {
                 dst: (target + done) as u64,
@@ -168,7 +170,7 @@ impl Uffd {
     }
 
     /// [`Uffd::copy`] of one page out of an ordinary buffer.
-    pub fn copy_page(&self, target: usize, page: &[u8; crate::PAGE_BYTES], wake: Wake) -> Progress {
+    pub fn copy_page(&self, target: usize, page: &[u8; PAGE_BYTES], wake: Wake) -> Progress {
         self.copy_pages(target, core::slice::from_ref(page), wake)
     }
 
@@ -178,7 +180,7 @@ impl Uffd {
     pub fn is_registered(&self, target: usize, unreadable: usize) -> bool {
         // SAFETY:
         // 1. Nothing can be read from the source, so nothing is mapped.
-        let progress = unsafe { self.copy(target, unreadable as *const u8, crate::PAGE_BYTES, Wake::Later) };
+        let progress = unsafe { self.copy(target, unreadable as *const u8, PAGE_BYTES, Wake::Later) };
         !matches!(progress.stop, Some(Stop::NoSource | Stop::Refused | Stop::Gone))
     }
 
@@ -210,6 +212,9 @@ impl Uffd {
             Holes::Allow => MOVE_ALLOW_SRC_HOLES,
             Holes::Refuse => 0,
         };
+        if is_switched_off(KernelFeature::Move) {
+            return Progress { bytes_done: 0, stop: Some(Stop::Refused) };
+        }
         go_on(bytes, |done| {
             let mut request = abi::uffdio_move {
                 dst: (target + done) as u64,
@@ -260,6 +265,7 @@ impl Uffd {
         self.write_protection(start, bytes, WRITEPROTECT_MODE_WP)
     }
 
+    /// Older kernels (6.1 is one) refuse a range that is not all in one mapping: then each half is tried by itself.
     fn write_protection(&self, start: usize, bytes: usize, mode: u64) -> Progress {
         let mut request = abi::uffdio_writeprotect { range: range(start, bytes), mode };
         // SAFETY:
@@ -267,6 +273,15 @@ impl Uffd {
         let answer = unsafe { sys::ioctl(self.fd.raw(), UFFDIO_WRITEPROTECT, &mut request) };
         match answer {
             Ok(_) => Progress { bytes_done: bytes, stop: None },
+            Err(Errno::ENOENT) if bytes > PAGE_BYTES => {
+                let half = (bytes / 2).next_multiple_of(PAGE_BYTES);
+                let first = self.write_protection(start, half, mode);
+                if !first.is_done() {
+                    return first;
+                }
+                let second = self.write_protection(start + half, bytes - half, mode);
+                Progress { bytes_done: half + second.bytes_done, stop: second.stop }
+            }
             Err(errno) => Progress { bytes_done: 0, stop: Some(Stop::from_errno(errno)) },
         }
     }
@@ -274,7 +289,7 @@ impl Uffd {
     /// Whether no event is unread, asked of the kernel by [`Uffd::write_unprotect`] of one page of `probe`, an address
     /// that is registered in write-protect mode. `Err` when that page cannot be asked about.
     pub fn no_event_pending(&self, probe: usize) -> core::result::Result<bool, Stop> {
-        match self.write_unprotect(probe, crate::PAGE_BYTES).stop {
+        match self.write_unprotect(probe, PAGE_BYTES).stop {
             None => Ok(true),
             Some(Stop::Retry) => Ok(false),
             Some(stop) => Err(stop),

@@ -222,9 +222,6 @@ impl Memory for Machine {
         }
         count
     }
-    fn poison(&self, _: PageId) -> Install {
-        panic!("nothing is lost here")
-    }
 }
 
 impl Hazards for Machine {

@@ -22,7 +22,7 @@ use uswap_test_programs::arguments::Arguments;
 type Mode = fn(&Case);
 
 /// Name and function of each mode.
-const MODES: [(&str, Mode); 35] = [
+const MODES: [(&str, Mode); 36] = [
     ("close_all_descriptors", descriptors::close_all),
     ("few_descriptors_allowed", descriptors::few_allowed),
     ("limits_after_start", descriptors::limits_after_start),
@@ -47,6 +47,7 @@ const MODES: [(&str, Mode); 35] = [
     ("excluded_place_again", ranges::excluded_place_again),
     ("split_mapping", ranges::split_mapping),
     ("mapped_again", ranges::mapped_again),
+    ("moved_mapping", ranges::moved_mapping),
     ("large_and_fast", ranges::large_and_fast),
     ("allocated_and_fast", allocated::and_fast),
     ("allocated_again", allocated::again),

@@ -371,6 +371,31 @@ pub fn mapped_again(case: &Case) {
     kept.verify("at the end");
 }
 
+/// Memory that was only read moves to another place, and is written there, from its end on: what the kernel protected
+/// at the old place must not be protected for ever at the new one.
+pub fn moved_mapping(case: &Case) {
+    let mut kept = Filled::new(case.bytes, case.seed, 1);
+    let bytes = kept.pages * PAGE_BYTES;
+    let behind = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE;
+    for round in 1..=3 {
+        kept.verify("before it moves");
+        // It cannot grow where it is.
+        let edge = kept.address + bytes;
+        let _something_is_there = memory::map(edge, PAGE_BYTES, libc::PROT_NONE, behind);
+        let target = memory::remap(kept.address, bytes, bytes + PAGE_BYTES, libc::MREMAP_MAYMOVE, 0)
+            .unwrap_or_else(|error| fail!("mremap of {bytes} bytes: errno {error}, round {round}"));
+        if target == kept.address {
+            fail!("it has grown where it was, round {round}");
+        }
+        memory::unmap(target + bytes, PAGE_BYTES).unwrap_or_else(|error| fail!("munmap: errno {error}"));
+        kept.address = target;
+        for index in (0..kept.pages).rev() {
+            memory::copy_page_in(kept.page(index), &kept.content(index));
+        }
+    }
+    kept.verify("at the end");
+}
+
 /// After a quiet time in which memory is full, half the budget more is mapped, and touched at once by four threads.
 pub fn large_and_fast(case: &Case) {
     let kept = Filled::new(case.bytes / 2, case.seed, 1);

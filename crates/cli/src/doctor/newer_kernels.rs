@@ -1,0 +1,66 @@
+//! What newer kernels have and thread mode can do without: what is lost where it is missing.
+//!
+//! Figures are those of docs/adr/0024-older-kernels.md.
+
+use uswap_os::probe::Probe;
+use uswap_os::without::KernelFeature;
+
+use super::findings::{Finding, Verdict, wanted};
+use crate::without::VARIABLE;
+
+/// One finding for each of them, but for those that message mode needs too.
+pub fn newer(probe: &Probe) -> [Finding; 5] {
+    [
+        (
+            KernelFeature::ProcessMadvise,
+            "process_madvise",
+            probe.drop_ranges,
+            "without it pages that are evicted are dropped one call a run of neighbours, and not 256 at once",
+            "use Linux 6.14 or newer",
+        ),
+        (
+            KernelFeature::ProcmapQuery,
+            "PROCMAP_QUERY",
+            probe.procmap_query,
+            "without it the program's mappings are read as text, which takes longer when there are many",
+            "use Linux 6.11 or newer",
+        ),
+        (
+            KernelFeature::PagemapScan,
+            "PAGEMAP_SCAN",
+            probe.pagemap_scan,
+            "without it what is present is read from /proc/self/pagemap, 8 bytes a page; little is lost",
+            "use Linux 6.7 or newer",
+        ),
+        (
+            KernelFeature::DropLocked,
+            "DONTNEED_LOCKED",
+            probe.drop_locked,
+            "without it locked memory of uswap's own cannot be dropped; --faults thread has none",
+            "use Linux 5.18 or newer",
+        ),
+        (
+            KernelFeature::Populate,
+            "POPULATE_WRITE",
+            probe.populate,
+            "without it stacks are made ready one call a page, when a program is taken under management",
+            "use Linux 5.14 or newer",
+        ),
+    ]
+    .map(|(feature, name, answer, why, mend)| {
+        unless_switched_off(probe, feature, wanted(name, answer, why, Some(mend)))
+    })
+}
+
+/// What was switched off was not tried, and there is nothing to mend.
+pub fn unless_switched_off(probe: &Probe, feature: KernelFeature, finding: Finding) -> Finding {
+    match probe.without.has(feature) {
+        true => Finding {
+            verdict: Verdict::Limited,
+            seen: format!("switched off by {VARIABLE}"),
+            mend: None,
+            ..finding
+        },
+        false => finding,
+    }
+}
