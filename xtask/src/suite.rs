@@ -262,16 +262,18 @@ fn integration_tests() -> Result<Seen> {
 }
 
 /// Those that mean something for programs that serve their own faults, which is all that a user without rights gets.
-const WITHOUT_RIGHTS: [&str; 16] = [
+const WITHOUT_RIGHTS: [&str; 18] = [
     "badcases_disk",
     "badcases_start",
     "budget_python",
     "budget_sort",
     "budget_sqlite",
     "evil",
+    "filters",
     "fork",
     "integrity",
     "kill",
+    "musl",
     "over_budget",
     "passthrough",
     "stat",

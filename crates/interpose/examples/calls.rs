@@ -51,10 +51,10 @@ fn own_call() -> isize {
     answer
 }
 
-/// Code that is written now: `mov $110,%eax; syscall; ret`.
+/// Code that is written now, and that nobody may read then: `mov $110,%eax; syscall; ret`.
 fn written_call() -> extern "C" fn() -> isize {
     let code = [0xB8u8, 110, 0, 0, 0, 0x0F, 0x05, 0xC3];
-    let access = libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC;
+    let access = libc::PROT_READ | libc::PROT_WRITE;
     // SAFETY:
     // 1. The mapping is new and holds the whole code, which keeps to the calling convention.
     unsafe {
@@ -62,6 +62,7 @@ fn written_call() -> extern "C" fn() -> isize {
         let at = libc::mmap(std::ptr::null_mut(), 4096, access, flags, -1, 0);
         assert_ne!(at, libc::MAP_FAILED);
         std::ptr::copy_nonoverlapping(code.as_ptr(), at.cast(), code.len());
+        assert_eq!(libc::mprotect(at, 4096, libc::PROT_EXEC), 0);
         std::mem::transmute::<*mut c_void, extern "C" fn() -> isize>(at)
     }
 }
