@@ -10,7 +10,8 @@ use crate::workloads::choice::{Choice, parse_number_choice, parse_size_choice};
 pub const AFTER_HELP: &str = "\
 Needs root: it makes cgroups, zram devices and swap files, and takes them away again, also after Ctrl-C.
 A scenario names the workloads, the rivals, the budget and the rounds; the options change single points of it.
-RIVALS: none, zram-lz4, zram-lzo-rle, zram-lz4+bg, zram-lzo-rle+bg, zswap, zswap+shrinker, swapfile, mapped-file, uswap;
+RIVALS: none, zram-lz4, zram-lzo-rle, zram-lz4+bg, zram-lzo-rle+bg, zswap, zswap+shrinker, swapfile, mapped-file, uswap,
+uswap-message and uswap-thread (uswap with that --faults; uswap alone chooses as `uswap run` does whatever USWAP_FAULTS says);
 with --rival, any other: a command in which {program} stands for the program's words and {budget} for bytes.
 --budget, --factor and --seconds take one value for all workloads, and NAME=VALUE for one: --budget 64M,build=96M.
 Examples: uswap bench --scenario short

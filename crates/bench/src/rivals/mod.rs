@@ -46,7 +46,10 @@ pub enum Rival {
     /// The workload maps a file instead of anonymous memory; only our own workloads can.
     MappedFile,
     /// uswap.
-    Uswap,
+    Uswap {
+        /// Who brings pages back.
+        faults: Faults,
+    },
     /// Any other engine: a command in which `{program}` and `{budget}` are replaced.
     Template {
         /// Its name in the tables.
@@ -54,6 +57,28 @@ pub enum Rival {
         /// The words of the command.
         words: Vec<String>,
     },
+}
+
+/// Who brings the pages of a program back: `--faults` of `uswap run`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Faults {
+    /// What `uswap run` chooses by itself.
+    Auto,
+    /// Threads of uswap.
+    Message,
+    /// The program's own threads.
+    Thread,
+}
+
+impl Faults {
+    /// As on the command line.
+    fn word(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::Message => "message",
+            Self::Thread => "thread",
+        }
+    }
 }
 
 /// What every rival needs to know.
@@ -113,7 +138,7 @@ pub fn prepare(rival: &Rival, setting: &Setting, undo: &Undo) -> anyhow::Result<
         Rival::Zswap { shrinker } => Box::new(swap_file::zswap_session(scope, setting, *shrinker)?),
         Rival::SwapFile => Box::new(swap_file::plain_session(scope, setting)?),
         Rival::MappedFile => Box::new(mapped_file::session(scope, setting)?),
-        Rival::Uswap => Box::new(uswap::UswapSession::make(scope, setting)?),
+        Rival::Uswap { faults } => Box::new(uswap::UswapSession::make(scope, setting, *faults)?),
         Rival::Template { words, .. } => Box::new(template::TemplateSession::make(scope, setting, words)?),
     })
 }
