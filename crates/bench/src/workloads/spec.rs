@@ -173,7 +173,7 @@ const fn real(
 const WALL: (&str, &str, Better) = ("wall_s", "s", Better::Lower);
 
 /// In the order of the tables.
-const ENTRIES: [Entry; 14] = [
+const ENTRIES: [Entry; 20] = [
     Entry {
         name: "usemem",
         title: "2 processes write all words once, in order, and free them; numbers that count up",
@@ -211,6 +211,27 @@ const ENTRIES: [Entry; 14] = [
         factor: Some(3.0),
         kind: EntryKind::Script(script::OBJECTS),
     },
+    real(
+        "jvm-serial",
+        "a Java map is filled and partly replaced, serial collector",
+        WALL,
+        script::JVM_SERIAL,
+    ),
+    real("jvm-g1", "a Java map is filled and partly replaced, collector G1", WALL, script::JVM_G1),
+    real(
+        "node",
+        "objects of node.js: built, visited in mixed order, partly replaced, sorted",
+        WALL,
+        script::NODE,
+    ),
+    real(
+        "ruby",
+        "objects of Ruby: built, visited in mixed order, partly replaced, sorted",
+        WALL,
+        script::RUBY,
+    ),
+    real("xz", "xz -9e of text, with a dictionary as large as the text", WALL, script::XZ),
+    real("gcc", "g++ of one large generated file of C++", WALL, script::GCC),
 ];
 
 impl Entry {
