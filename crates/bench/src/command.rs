@@ -14,7 +14,7 @@ use crate::one_run::{Job, one_run};
 use crate::order::order;
 use crate::plan::Plan;
 use crate::results::{Cell, FORMAT, Outcome, Results, RivalInfo, Run, Workload};
-use crate::rivals::{self, Rival, Setting};
+use crate::rivals::{self, Counting, Rival, Setting};
 use crate::search::{self, Known, Next, Try};
 use crate::system::settings::{self, KernelSetting};
 use crate::system::signals;
@@ -96,6 +96,7 @@ impl<'a> Bench<'a> {
             swap_dir: swap_dir.clone(),
             uswap,
             work_dir,
+            counting: Counting::Group,
             keep_statistics_fresh: !arguments.raw,
         };
         let mut machine = machine::look(&swap_dir);

@@ -81,6 +81,15 @@ impl Faults {
     }
 }
 
+/// How memory and processor time of a program are counted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Counting {
+    /// By a memory cgroup.
+    Group,
+    /// By its processes, where no cgroup can be made: only rivals that need no limit of the kernel can run so.
+    Processes,
+}
+
 /// What every rival needs to know.
 #[derive(Clone, Debug)]
 pub struct Setting {
@@ -94,6 +103,8 @@ pub struct Setting {
     pub uswap: PathBuf,
     /// A directory of this bench, removed at its end.
     pub work_dir: PathBuf,
+    /// How a program is counted.
+    pub counting: Counting,
     /// Read the group's statistics every 20 ms, so that this kernel does not kill programs by stale ones; off in the
     /// raw runs that count those kills.
     pub keep_statistics_fresh: bool,
@@ -126,12 +137,15 @@ pub trait Session: Send {
 /// a limit starts at the budget.
 ///
 /// # Errors
-/// If the machine is not fit for figures (see [`settings::check_machine`]), or lacks what this rival needs.
+/// If it is one of the kernel's and the machine is not fit for figures (see [`settings::check_machine`]), or the
+/// machine lacks what this rival needs.
 pub fn prepare(rival: &Rival, setting: &Setting, undo: &Undo) -> anyhow::Result<Box<dyn Session>> {
-    settings::check_machine()?;
+    if rival.is_of_the_kernel() {
+        settings::check_machine()?;
+    }
     let scope = undo.scope();
     Ok(match rival {
-        Rival::None => Box::new(GroupSession::free(scope)?),
+        Rival::None => Box::new(GroupSession::free(scope, setting.counting)?),
         Rival::Zram { algorithm, background } => {
             Box::new(zram::session(scope, setting, algorithm, *background)?)
         }

@@ -71,6 +71,14 @@ impl Rival {
         }
     }
 
+    /// Whether the kernel swaps, or drops pages, by the limit of a memory cgroup.
+    pub fn is_of_the_kernel(&self) -> bool {
+        match self {
+            Self::Zram { .. } | Self::Zswap { .. } | Self::SwapFile | Self::MappedFile => true,
+            Self::None | Self::Uswap { .. } | Self::Template { .. } => false,
+        }
+    }
+
     /// Limit of the memory cgroup with which the search for the right one begins; none for a rival without. It is the
     /// limit for data that compress 2.2 to 1: 0.58 of the budget for 1.5 times as much data, 0.17 for twice as much;
     /// not less than a tenth and not more than nine.

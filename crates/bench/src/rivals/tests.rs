@@ -11,7 +11,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::{Rival, Session, Setting, prepare};
+use super::{Counting, Rival, Session, Setting, prepare};
 use crate::results::Memory;
 use crate::system::group::Group;
 use crate::system::program::{self, ProcessGroup};
@@ -100,6 +100,7 @@ fn setting() -> Option<Setting> {
         swap_dir,
         uswap: named.into_iter().chain(built).find(|path| path.is_file()).unwrap_or_default(),
         work_dir,
+        counting: Counting::Group,
         keep_statistics_fresh: true,
     })
 }
@@ -356,6 +357,7 @@ fn child_for_signals() {
         swap_dir: swap_dir.into(),
         uswap: uswap.into(),
         work_dir: work_dir.into(),
+        counting: Counting::Group,
         keep_statistics_fresh: true,
     };
     let undo = Undo::new();
