@@ -219,7 +219,8 @@ fn assert_plausible(rival: &Rival, memory: Memory) {
             assert!((DATA_BYTES..DATA_BYTES + 40 * MIB).contains(&resident_bytes), "{name}");
         }
         Rival::Uswap { .. } => {
-            assert!(few.contains(&resident_bytes), "{name}");
+            // What it keeps resident is for it to choose.
+            assert!((MIB..=LIMIT_BYTES + MIB).contains(&resident_bytes), "{name}");
             assert!(sum_bytes < LIMIT_BYTES + LIMIT_BYTES / 4, "{name}");
             assert!(own_bytes > 0, "{name}");
         }

@@ -22,7 +22,7 @@ const BUILT_IN: [(&str, &str); 4] = [
 ];
 
 /// Smallest budget: below it neither a program nor uswap itself fits.
-const BUDGET_BYTES_MIN: u64 = 16 << 20;
+pub const BUDGET_BYTES_MIN: u64 = 16 << 20;
 
 /// What is compared.
 #[derive(Clone, PartialEq, Debug, Deserialize)]
