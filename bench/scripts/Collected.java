@@ -20,8 +20,8 @@ public final class Collected {
     /** One order with its place in the map and its list: about 440 bytes in several objects. */
     private static final int ORDER_BYTES = 440;
 
-    /** Orders that are replaced for each one that lives. */
-    private static final int REPLACED = 3;
+    /** For so many that live one is replaced, at random: where memory swaps, each may wait for pages. */
+    private static final int LIVE_FOR_REPLACED = 4;
 
     private record Order(int id, long key, String customer, List<String> articles, double[] prices) {
         static Order draw(int id, SplittableRandom random) {
@@ -54,7 +54,7 @@ public final class Collected {
         }
         long filled = System.nanoTime();
         long seen = 0;
-        for (long step = 0; step < (long) count * REPLACED; step++) {
+        for (int step = 0; step < count / LIVE_FOR_REPLACED; step++) {
             int id = random.nextInt(count);
             seen = seen * 31 + orders.get(id).worth();
             int replaced = random.nextInt(count);

@@ -6,5 +6,5 @@
 #
 # prepare compiles the program; run prints one line of JSON. The checksum is that of all records at the end.
 set -eu
-name=jvm-g1 collector=G1 machine=30000000
+name=jvm-g1 collector=G1 machine=25000000
 . "$(dirname "$0")/jvm.sh"

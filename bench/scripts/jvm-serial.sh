@@ -6,5 +6,5 @@
 #
 # prepare compiles the program; run prints one line of JSON. The checksum is that of all records at the end.
 set -eu
-name=jvm-serial collector=Serial machine=25000000
+name=jvm-serial collector=Serial machine=23000000
 . "$(dirname "$0")/jvm.sh"

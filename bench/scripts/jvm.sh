@@ -10,13 +10,14 @@ need() {
     exit 77
 }
 
-heap=$((BYTES - machine))
+# A sixth of the heap is never used.
+heap=$(((BYTES - machine) / 5 * 6))
 
 prepare() {
     need java default-jre-headless
     need javac default-jdk-headless
     [ "$heap" -ge 16000000 ] || {
-        echo "BYTES=$BYTES is too small for $name: give at least $((machine + 16000000))" >&2
+        echo "BYTES=$BYTES is too small for $name: give at least $((machine + 14000000))" >&2
         exit 1
     }
     javac -d "$WORK" "$(dirname "$0")/Collected.java"

@@ -9,7 +9,7 @@ set -eu
 : "${BYTES:?}" "${SEED:?}" "${WORK:?}"
 
 # What node takes beside the records.
-machine=20000000
+machine=16000000
 records=$((BYTES - machine))
 
 prepare() {
