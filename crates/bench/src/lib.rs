@@ -2,8 +2,8 @@
 //!
 //! | module | for |
 //! |---|---|
-//! | [`command`], [`args`], [`plan`] | the command: what is run |
-//! | [`search`], [`order`], [`one_run`] | the limit at which true RAM is the budget; the order of runs; one run, watched |
+//! | [`command`], [`args`], [`plan`], [`user_program`] | the command: what is run; with a scenario, or any program |
+//! | [`bench`], [`search`], [`order`], [`one_run`] | the whole course; the limit at which true RAM is the budget; the order of runs; one run, watched |
 //! | [`machine`], [`counts`] | what machine this is; what the kernel counts |
 //! | [`results`] | what was measured, as plain data and JSON |
 //! | [`rivals`] | one way to swap: set up, limit, true RAM, torn down |
@@ -17,6 +17,7 @@
 #![forbid(unsafe_code)]
 
 pub mod args;
+pub mod bench;
 pub mod command;
 pub mod counts;
 pub mod machine;
@@ -29,4 +30,5 @@ pub mod rivals;
 pub mod search;
 pub mod statistics;
 pub mod system;
+pub mod user_program;
 pub mod workloads;

@@ -4,12 +4,14 @@
 //! any other.
 
 use std::fs::{self, File};
+use std::io::Read as _;
 use std::os::unix::process::ExitStatusExt as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
+use xxhash_rust::xxh3::Xxh3;
 
 use crate::counts::Counts;
 use crate::results::{Memory, MemoryAt, Outcome, Run};
@@ -38,7 +40,7 @@ pub struct Job {
 ///
 /// # Errors
 /// The program cannot be started.
-pub fn one_run(session: &mut dyn Session, job: &Job, undo: &Undo) -> anyhow::Result<Run> {
+pub fn one_run(session: &mut dyn Session, job: &Job, judge: &Judge, undo: &Undo) -> anyhow::Result<Run> {
     let (stdout, stderr) = (job.output.with_extension("stdout"), job.output.with_extension("stderr"));
     let create =
         |path: &PathBuf| File::create(path).with_context(|| format!("cannot write {}", path.display()));
@@ -52,8 +54,11 @@ pub fn one_run(session: &mut dyn Session, job: &Job, undo: &Undo) -> anyhow::Res
     let (child, group) = program::start(undo, &mut command)?;
     let watched = watch((child, group), session, job.timeout, started)?;
     let came = Counts::now().since(counts);
-    let read = |path: &PathBuf| String::from_utf8_lossy(&fs::read(path).unwrap_or_default()).into_owned();
-    let (outcome, output) = judge(&watched, session.kills(), &read(&stdout), &read(&stderr));
+    let (outcome, output) = judge.judge(&watched, session.kills(), &stdout, &stderr);
+    for path in [&stdout, &stderr] {
+        // What a program prints may be large, and there are many runs. The directory is removed at the end anyway.
+        let _ = fs::remove_file(path);
+    }
     let mut figures = output.figures;
     figures.insert("wall_s".to_owned(), watched.elapsed.as_secs_f64());
     Ok(Run {
@@ -111,23 +116,103 @@ fn watch(
     }
 }
 
-fn judge(watched: &Watched, kills: u64, stdout: &str, stderr: &str) -> (Outcome, Output) {
-    let nothing = Output::default();
-    let Some(status) = watched.status else { return (Outcome::TimedOut, nothing) };
-    if kills > 0 {
-        return (Outcome::Killed, nothing);
+/// How runs are judged.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Judge {
+    /// A workload: it prints a line of JSON, and ends well.
+    Workload,
+    /// Any program, by its exit code and what it prints.
+    Program {
+        /// As it must be; none: as it is, it is right.
+        expected: Option<String>,
+    },
+}
+
+impl Judge {
+    /// The same for a run whose result does not matter.
+    #[must_use]
+    pub fn of_anything(self) -> Judge {
+        match self {
+            Judge::Workload => Judge::Workload,
+            Judge::Program { .. } => Judge::Program { expected: None },
+        }
     }
-    let tail = || {
-        let lines: Vec<&str> = stderr.lines().rev().take(3).collect();
-        lines.into_iter().rev().collect::<Vec<_>>().join(" | ")
-    };
+
+    fn judge(&self, watched: &Watched, kills: u64, stdout: &Path, stderr: &Path) -> (Outcome, Output) {
+        let nothing = Output::default();
+        let Some(status) = watched.status else { return (Outcome::TimedOut, nothing) };
+        if kills > 0 {
+            return (Outcome::Killed, nothing);
+        }
+        let read = |path: &Path| String::from_utf8_lossy(&fs::read(path).unwrap_or_default()).into_owned();
+        match self {
+            Judge::Workload => judge_workload(status, &read(stdout), &read(stderr)),
+            Judge::Program { expected } => judge_program(status, expected.as_deref(), stdout, &read(stderr)),
+        }
+    }
+}
+
+fn judge_workload(status: ExitStatus, stdout: &str, stderr: &str) -> (Outcome, Output) {
+    let nothing = Output::default();
+    let tail = tail(stderr);
     match (status.success(), parse_output(stdout)) {
         (true, Ok(output)) => (Outcome::Done, output),
         (true, Err(error)) => (Outcome::Failed(format!("its output cannot be read: {error:#}")), nothing),
         (false, _) => match status.signal() {
-            Some(signal) => (Outcome::Failed(format!("ended by signal {signal}: {}", tail())), nothing),
-            None => (Outcome::Failed(format!("{status}: {}", tail())), nothing),
+            Some(signal) => (Outcome::Failed(format!("ended by signal {signal}: {tail}")), nothing),
+            None => (Outcome::Failed(format!("{status}: {tail}")), nothing),
         },
+    }
+}
+
+fn judge_program(
+    status: ExitStatus,
+    expected: Option<&str>,
+    stdout: &Path,
+    stderr: &str,
+) -> (Outcome, Output) {
+    let printed = match hash_of(stdout) {
+        Ok(printed) => printed,
+        Err(error) => {
+            let why = format!("its output cannot be read: {error}");
+            return (Outcome::Failed(why), Output::default());
+        }
+    };
+    let end = match status.signal() {
+        Some(signal) => format!("signal {signal}"),
+        None => format!("exit code {}", status.code().unwrap_or_default()),
+    };
+    let result = format!("{end}, standard output {printed}");
+    let outcome = match expected {
+        Some(expected) if expected != result => {
+            let tail = tail(stderr);
+            let said = if tail.is_empty() { tail } else { format!("; it said: {tail}") };
+            Outcome::Failed(format!("WRONG RESULT: {result}; without a limit {expected}{said}"))
+        }
+        _ => Outcome::Done,
+    };
+    (outcome, Output { checksum: Some(result), ..Output::default() })
+}
+
+/// The end of what a program said.
+fn tail(stderr: &str) -> String {
+    let lines: Vec<&str> = stderr.lines().rev().take(3).collect();
+    lines.into_iter().rev().collect::<Vec<_>>().join(" | ")
+}
+
+/// Hash (xxh3, 128 bits) and size of a file, however large it is.
+fn hash_of(path: &Path) -> std::io::Result<String> {
+    let mut file = File::open(path)?;
+    let mut hasher = Xxh3::new();
+    let mut buffer = vec![0; 1 << 16];
+    let mut bytes = 0;
+    loop {
+        let count = file.read(&mut buffer)?;
+        if count == 0 {
+            return Ok(format!("{:032x} of {bytes} bytes", hasher.digest128()));
+        }
+        hasher.update(&buffer[..count]);
+        bytes += count as u64;
     }
 }
 
@@ -203,6 +288,10 @@ mod tests {
     }
 
     fn run(script: &str, kills: u64, seconds: f64) -> Run {
+        judged(script, kills, seconds, &Judge::Workload)
+    }
+
+    fn judged(script: &str, kills: u64, seconds: f64, judge: &Judge) -> Run {
         let name = format!("uswap-bench-test-{}-{:?}", std::process::id(), std::thread::current().id());
         let output = std::env::temp_dir().join(name);
         let job = Job {
@@ -213,9 +302,9 @@ mod tests {
             timeout: Duration::from_secs_f64(seconds),
             output: output.clone(),
         };
-        let run = one_run(&mut Bare { kills }, &job, &Undo::new()).unwrap();
+        let run = one_run(&mut Bare { kills }, &job, judge, &Undo::new()).unwrap();
         for kind in ["stdout", "stderr"] {
-            let _ = fs::remove_file(output.with_extension(kind));
+            assert!(!output.with_extension(kind).exists(), "{kind} is left");
         }
         run
     }
@@ -241,6 +330,32 @@ mod tests {
         assert_eq!(run("sleep 30 & sleep 30", 0, 0.1).outcome, Outcome::TimedOut);
         let silent = run("true", 0, 20.0).outcome;
         assert!(matches!(silent, Outcome::Failed(_)), "{silent:?}");
+    }
+
+    #[test]
+    fn a_program_is_right_if_it_ends_and_prints_as_without_a_limit() {
+        let free = Judge::Program { expected: None };
+        let first = judged("echo one; exit 3", 0, 20.0, &free);
+        let expected = first.checksum.clone().unwrap();
+        assert_eq!(first.outcome, Outcome::Done);
+        assert!(expected.starts_with("exit code 3, standard output ") && expected.ends_with(" of 4 bytes"));
+        let strict = Judge::Program { expected: Some(expected) };
+        let again = |script: &str| judged(script, 0, 20.0, &strict).outcome;
+        assert_eq!(again("echo other >&2; echo one; exit 3"), Outcome::Done);
+        for (script, said) in [
+            ("echo why >&2; echo one; exit 4", "WRONG RESULT: exit code 4, "),
+            ("echo why >&2; echo two; exit 3", "WRONG RESULT: exit code 3, "),
+            ("echo why >&2; echo one; kill -SEGV $$", "WRONG RESULT: signal 11, "),
+        ] {
+            let outcome = again(script);
+            let Outcome::Failed(text) = &outcome else { panic!("{script}: {outcome:?}") };
+            assert!(text.starts_with(said) && text.ends_with("it said: why"), "{text}");
+        }
+        assert_eq!(judged("exit 3", 1, 20.0, &strict).outcome, Outcome::Killed);
+        assert_eq!(judged("sleep 30", 0, 0.1, &strict).outcome, Outcome::TimedOut);
+        let anything = strict.of_anything();
+        assert_eq!(judged("echo two", 0, 20.0, &anything).outcome, Outcome::Done);
+        assert_eq!(Judge::Workload.of_anything(), Judge::Workload);
     }
 
     #[test]

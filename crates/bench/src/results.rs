@@ -100,6 +100,20 @@ pub struct Workload {
     /// Memory at its highest, as it was asked for; none: [`Results::factor`] times the budget.
     #[serde(default)]
     pub data_bytes: Option<u64>,
+    /// For a program of the user: its first run, without any limit. Results of others are compared with it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unlimited: Option<Unlimited>,
+}
+
+/// The run of a program without any limit.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct Unlimited {
+    /// How it ended and what it printed, in words: exit code and hash of standard output.
+    pub result: String,
+    /// How long it took.
+    pub wall_s: f64,
+    /// Memory at its highest.
+    pub peak_bytes: u64,
 }
 
 /// Which values of a figure are better.
@@ -152,7 +166,7 @@ pub struct Run {
     /// read again.
     #[serde(deserialize_with = "without_nulls")]
     pub figures: BTreeMap<String, f64>,
-    /// Checksum of its result; the same for all rivals.
+    /// Checksum of its result, or [`Unlimited::result`] of a program; the same for all rivals.
     pub checksum: Option<String>,
     /// Processor seconds of the program's processes, uswap's engine threads inside them included.
     pub cpu_program_s: f64,

@@ -6,13 +6,14 @@
 use crate::results::Results;
 
 use super::sheet::{Row, Sheet, Side, one_line};
-use super::{contents, duel, wide};
+use super::{contents, duel, program, wide};
 
 /// The whole report.
 pub fn whole(results: &Results) -> String {
     let mut text = format!("# uswap bench: {}\n\n", escaped(&results.scenario));
     text += &facts(results);
-    let mut sheets = vec![wide::short(results)];
+    let mut sheets = program::sheets(results);
+    sheets.push(wide::short(results));
     sheets.extend(wide::sheets(results));
     sheets.extend([
         duel::summary(results),
@@ -96,7 +97,7 @@ fn escaped(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::sample::{awkward, sample, small};
+    use super::super::sample::{awkward, sample, small, user_program};
     use super::*;
 
     /// Bars that part cells: not escaped.
@@ -106,7 +107,7 @@ mod tests {
 
     #[test]
     fn every_row_has_as_many_cells_as_its_head() {
-        for results in [sample(), awkward(), small(), Results::default()] {
+        for results in [sample(), awkward(), small(), user_program(), Results::default()] {
             for text in [whole(&results)] {
                 let mut head = None;
                 for line in text.lines() {

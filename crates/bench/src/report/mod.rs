@@ -2,6 +2,7 @@
 //!
 //! | module | for |
 //! |---|---|
+//! | [`program`] | the table of a program of the user |
 //! | [`contents`], [`duel`], [`wide`] | what is said: facts and [`sheet`]s; with a row for each rival, or a column |
 //! | [`table`] | the terminal |
 //! | [`markdown`] | `docs/BENCHMARKS.md` and the README |
@@ -18,9 +19,10 @@ pub mod duel;
 mod escape;
 pub mod join;
 pub mod markdown;
-mod number;
+pub mod number;
 pub mod page;
 pub mod plot;
+pub mod program;
 pub mod repeat;
 #[cfg(test)]
 pub mod sample;

@@ -8,7 +8,7 @@ use super::escape::escaped;
 use super::number;
 use super::plot::{latency, memory, ratios};
 use super::sheet::{Row, Sheet, Side, one_line};
-use super::{contents, duel, wide};
+use super::{contents, duel, program, wide};
 
 /// Its style sheet; pictures that stand alone have it too.
 pub const STYLE: &str = include_str!("page.css");
@@ -22,6 +22,10 @@ pub fn html(results: &Results) -> String {
          <title>{title}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n<h1>{title}</h1>\n"
     );
     page += &introduction(results);
+    for sheet in program::sheets(results) {
+        page += &heading(2, &sheet.title);
+        page += &table(&sheet);
+    }
     page += &heading(2, "uswap against the kernel's zram");
     let duels = duel::duels(results);
     page += &ratios::picture(&duels).unwrap_or_default();

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use uswap_units::Prng;
 
 use crate::results::{
-    Better, Cell, FORMAT, Machine, Memory, MemoryAt, Outcome, Results, RivalInfo, Run, Workload,
+    Better, Cell, FORMAT, Machine, Memory, MemoryAt, Outcome, Results, RivalInfo, Run, Unlimited, Workload,
 };
 
 const MIB: u64 = 1 << 20;
@@ -255,6 +255,66 @@ pub fn small() -> Results {
             measured("sort", "zswap", "wall_s", &[Some(9.0), None, Some(9.0), None, None]),
             measured("sort", "uswap", "wall_s", &all([20.0, 21.0, 20.0, 19.0, 20.0])),
         ],
+    }
+}
+
+/// A program of the user: right, killed, wrong, and left out.
+pub fn user_program() -> Results {
+    let run = |round: usize, wall_s: f64, outcome: Outcome| Run {
+        round: round as u32,
+        outcome,
+        figures: [("wall_s".to_owned(), wall_s)].into(),
+        cpu_program_s: 2.5,
+        cpu_machine_s: 3.25,
+        memory: Memory { resident_bytes: 49 * MIB, sum_bytes: 49 * MIB, ..Memory::default() },
+        ..Run::default()
+    };
+    let wrong = || Outcome::Failed("WRONG RESULT: exit code 125".to_owned());
+    let cell = |rival: &str, ends: [(f64, Outcome); 3]| Cell {
+        workload: "program".to_owned(),
+        rival: rival.to_owned(),
+        runs: ends.into_iter().enumerate().map(|(round, (wall, end))| run(round, wall, end)).collect(),
+        ..Cell::default()
+    };
+    let right = |seconds: f64| (seconds, Outcome::Done);
+    let cells = vec![
+        cell("none", [right(1.0), right(1.0), right(1.0)]),
+        cell("zram-lz4", [right(4.0), (0.5, Outcome::Killed), right(4.0)]),
+        cell("zram-lz4+bg", [right(4.0), right(5.0), right(4.5)]),
+        Cell {
+            workload: "program".to_owned(),
+            rival: "zswap".to_owned(),
+            left_out: Some("this kernel has no zswap".to_owned()),
+            ..Cell::default()
+        },
+        cell("uswap", [right(2.0), right(2.5), right(1.5)]),
+        cell("uswap-thread", [right(2.0), (0.1, wrong()), (60.0, Outcome::TimedOut)]),
+    ];
+    let title = "sort -S 1G big.txt";
+    Results {
+        format: FORMAT,
+        machine: machine(),
+        command: format!("uswap bench --ram 50M -- {title}"),
+        scenario: format!("program ({title})"),
+        budget_bytes: 50 * MIB,
+        factor: 2.0,
+        rounds: 3,
+        seed: 1,
+        workloads: vec![Workload {
+            budget_bytes: Some(50 * MIB),
+            data_bytes: Some(100 * MIB),
+            unlimited: Some(Unlimited {
+                result: "exit code 0, standard output 00ff of 12 bytes".to_owned(),
+                wall_s: 1.25,
+                peak_bytes: 100 * MIB,
+            }),
+            ..workload("program", title, "wall_s", "s", Better::Lower)
+        }],
+        rivals: cells
+            .iter()
+            .map(|cell| RivalInfo { name: cell.rival.clone(), title: format!("{} as ever", cell.rival) })
+            .collect(),
+        cells,
     }
 }
 

@@ -6,7 +6,7 @@
 use crate::results::Results;
 
 use super::sheet::{Row, Sheet, Side, shortened};
-use super::{contents, duel};
+use super::{contents, duel, program};
 
 /// Letters of the widest line.
 pub const WIDTH: usize = 110;
@@ -21,11 +21,14 @@ pub fn text(results: &Results) -> String {
     for (name, value) in contents::facts(results) {
         text += &wrapped(&format!("{name:<13}"), 13, &value);
     }
-    let mut sheets = vec![
-        duel::summary(results),
-        contents::main_figures(results, &results.workloads),
-        contents::costs(results, &results.workloads),
-    ];
+    let mut sheets = program::sheets(results);
+    if sheets.is_empty() {
+        sheets = vec![
+            duel::summary(results),
+            contents::main_figures(results, &results.workloads),
+            contents::costs(results, &results.workloads),
+        ];
+    }
     sheets.extend(contents::troubles(results));
     for sheet in &sheets {
         text.push('\n');
@@ -151,13 +154,13 @@ pub(super) fn wrapped(head: &str, indent: usize, words: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::sample::{awkward, sample, small};
+    use super::super::sample::{awkward, sample, small, user_program};
     use super::super::sheet::{Entry, left, right};
     use super::*;
 
     #[test]
     fn no_line_is_too_wide_and_nothing_is_nan() {
-        for results in [sample(), awkward(), small(), Results::default()] {
+        for results in [sample(), awkward(), small(), user_program(), Results::default()] {
             let text = text(&results);
             for line in text.lines() {
                 assert!(line.chars().count() <= WIDTH, "{} letters: {line}", line.chars().count());

@@ -1,4 +1,5 @@
-//! A program in a memory cgroup, and what is counted of it. All rivals are made of this.
+//! A program in a memory cgroup, and what is counted of it. All rivals are made of this. Where no cgroup can be made,
+//! programs without a limit are counted by their processes.
 //!
 //! What must hold: helpers end before the group is removed, and the group before the swap that it used.
 
@@ -7,9 +8,12 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
+use anyhow::Context as _;
+
 use super::reclaimer::Reclaimer;
-use super::{Session, Setting};
+use super::{Counting, Session, Setting};
 use crate::results::Memory;
+use crate::system::family::Family;
 use crate::system::group::{Group, GroupMemory};
 use crate::system::repeater::{Next, Repeater};
 use crate::system::undo::Scope;
@@ -31,13 +35,29 @@ pub(super) enum Counted {
 /// Reads how much RAM holds compressed pages.
 pub(super) type Compressed = Box<dyn Fn() -> anyhow::Result<u64> + Send>;
 
+/// What counts a program, and ends it.
+enum Counter {
+    Group(Arc<Group>),
+    Family(Family),
+}
+
+impl Counter {
+    fn make(scope: &mut Scope, counting: Counting) -> anyhow::Result<Self> {
+        Ok(match counting {
+            Counting::Group => Self::Group(Arc::new(Group::make(scope)?)),
+            Counting::Processes => Self::Family(Family::make(scope)?),
+        })
+    }
+}
+
 /// A group in which one program runs.
 pub(super) struct GroupSession {
     // In the order in which they must be dropped.
     reclaimer: Option<Reclaimer>,
     _fresh: Option<Repeater>,
-    group: Arc<Group>,
-    limited: bool,
+    counter: Counter,
+    /// The group, if it limits.
+    limited: Option<Arc<Group>>,
     /// Memory is summed from processes: nobody may read the group's statistics.
     raw: bool,
     counted: Counted,
@@ -49,12 +69,12 @@ pub(super) struct GroupSession {
 
 impl GroupSession {
     /// Without a limit, for measuring only.
-    pub(super) fn free(mut scope: Scope) -> anyhow::Result<Self> {
+    pub(super) fn free(mut scope: Scope, counting: Counting) -> anyhow::Result<Self> {
         Ok(Self {
             reclaimer: None,
             _fresh: None,
-            group: Arc::new(Group::make(&mut scope)?),
-            limited: false,
+            counter: Counter::make(&mut scope, counting)?,
+            limited: None,
             raw: false,
             counted: Counted::Swappable,
             compressed: None,
@@ -66,12 +86,15 @@ impl GroupSession {
 
     /// With a limit, at first the budget.
     pub(super) fn limited(scope: Scope, setting: &Setting) -> anyhow::Result<Self> {
-        let mut session = Self::free(scope)?;
-        session.limited = true;
+        let mut session = Self::free(scope, setting.counting)?;
+        let Counter::Group(group) = &session.counter else {
+            anyhow::bail!("it needs a memory cgroup for its limit, and none can be made here");
+        };
+        let group = Arc::clone(group);
+        session.limited = Some(Arc::clone(&group));
         session.raw = !setting.keep_statistics_fresh;
-        session.group.set_limit(setting.budget_bytes)?;
+        group.set_limit(setting.budget_bytes)?;
         if setting.keep_statistics_fresh {
-            let group = Arc::clone(&session.group);
             let read = move || if group.memory().is_ok() { Next::Again } else { Next::End };
             session._fresh = Some(Repeater::start("statistics", FRESH_PAUSE, read)?);
         }
@@ -86,7 +109,8 @@ impl GroupSession {
 
     /// With a reclaimer beside the program.
     pub(super) fn with_reclaimer(mut self) -> anyhow::Result<Self> {
-        self.reclaimer = Some(Reclaimer::start(Arc::clone(&self.group))?);
+        let group = self.limited.as_ref().context("only a group with a limit needs a reclaimer")?;
+        self.reclaimer = Some(Reclaimer::start(Arc::clone(group))?);
         Ok(self)
     }
 
@@ -103,26 +127,36 @@ impl GroupSession {
         self
     }
 
-    /// The group.
-    pub(super) fn group(&self) -> &Group {
-        &self.group
+    /// Processes in it now.
+    pub(super) fn process_ids(&self) -> Vec<u32> {
+        match &self.counter {
+            Counter::Group(group) => group.process_ids(),
+            Counter::Family(family) => family.process_ids(),
+        }
     }
 
     /// What the group holds, by the way that this run allows.
     pub(super) fn group_memory(&self) -> anyhow::Result<GroupMemory> {
-        if self.raw { Ok(self.group.memory_of_processes()) } else { self.group.memory() }
+        match &self.counter {
+            Counter::Group(group) if self.raw => Ok(group.memory_of_processes()),
+            Counter::Group(group) => group.memory(),
+            Counter::Family(family) => Ok(family.memory()),
+        }
     }
 }
 
 impl Session for GroupSession {
     fn command(&self, program: &[OsString]) -> Command {
-        let mut command = self.group.command(program);
+        let mut command = match &self.counter {
+            Counter::Group(group) => group.command(program),
+            Counter::Family(_) => Family::command(program),
+        };
         command.envs(self.environment.iter().map(|(name, value)| (name, value)));
         command
     }
 
     fn set_limit(&mut self, bytes: u64) -> anyhow::Result<()> {
-        if self.limited { self.group.set_limit(bytes) } else { Ok(()) }
+        self.limited.as_ref().map_or(Ok(()), |group| group.set_limit(bytes))
     }
 
     fn memory(&self) -> anyhow::Result<Memory> {
@@ -136,7 +170,11 @@ impl Session for GroupSession {
     }
 
     fn cpu_seconds(&self) -> f64 {
-        self.group.cpu_seconds() + self.reclaimer.as_ref().map_or(0.0, Reclaimer::cpu_seconds)
+        let program = match &self.counter {
+            Counter::Group(group) => group.cpu_seconds(),
+            Counter::Family(family) => family.cpu_seconds(),
+        };
+        program + self.reclaimer.as_ref().map_or(0.0, Reclaimer::cpu_seconds)
     }
 
     fn remark(&self) -> Option<String> {
@@ -144,14 +182,21 @@ impl Session for GroupSession {
     }
 
     fn kills(&self) -> u64 {
-        self.group.kill_count()
+        match &self.counter {
+            Counter::Group(group) => group.kill_count(),
+            // Nobody counts them: such a program ends by a signal.
+            Counter::Family(_) => 0,
+        }
     }
 }
 
 impl Drop for GroupSession {
     /// The reclaimer may be at work against the program for seconds: it ends when the program does.
     fn drop(&mut self) {
-        self.group.kill();
+        match &self.counter {
+            Counter::Group(group) => group.kill(),
+            Counter::Family(family) => family.kill(),
+        }
     }
 }
 

@@ -46,7 +46,10 @@ pub enum Rival {
     /// The workload maps a file instead of anonymous memory; only our own workloads can.
     MappedFile,
     /// uswap.
-    Uswap,
+    Uswap {
+        /// Who brings pages back.
+        faults: Faults,
+    },
     /// Any other engine: a command in which `{program}` and `{budget}` are replaced.
     Template {
         /// Its name in the tables.
@@ -54,6 +57,37 @@ pub enum Rival {
         /// The words of the command.
         words: Vec<String>,
     },
+}
+
+/// Who brings the pages of a program back: `--faults` of `uswap run`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Faults {
+    /// What `uswap run` chooses by itself.
+    Auto,
+    /// Threads of uswap.
+    Message,
+    /// The program's own threads.
+    Thread,
+}
+
+impl Faults {
+    /// As on the command line.
+    fn word(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::Message => "message",
+            Self::Thread => "thread",
+        }
+    }
+}
+
+/// How memory and processor time of a program are counted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Counting {
+    /// By a memory cgroup.
+    Group,
+    /// By its processes, where no cgroup can be made: only rivals that need no limit of the kernel can run so.
+    Processes,
 }
 
 /// What every rival needs to know.
@@ -69,6 +103,8 @@ pub struct Setting {
     pub uswap: PathBuf,
     /// A directory of this bench, removed at its end.
     pub work_dir: PathBuf,
+    /// How a program is counted.
+    pub counting: Counting,
     /// Read the group's statistics every 20 ms, so that this kernel does not kill programs by stale ones; off in the
     /// raw runs that count those kills.
     pub keep_statistics_fresh: bool,
@@ -101,19 +137,22 @@ pub trait Session: Send {
 /// a limit starts at the budget.
 ///
 /// # Errors
-/// If the machine is not fit for figures (see [`settings::check_machine`]), or lacks what this rival needs.
+/// If it is one of the kernel's and the machine is not fit for figures (see [`settings::check_machine`]), or the
+/// machine lacks what this rival needs.
 pub fn prepare(rival: &Rival, setting: &Setting, undo: &Undo) -> anyhow::Result<Box<dyn Session>> {
-    settings::check_machine()?;
+    if rival.is_of_the_kernel() {
+        settings::check_machine()?;
+    }
     let scope = undo.scope();
     Ok(match rival {
-        Rival::None => Box::new(GroupSession::free(scope)?),
+        Rival::None => Box::new(GroupSession::free(scope, setting.counting)?),
         Rival::Zram { algorithm, background } => {
             Box::new(zram::session(scope, setting, algorithm, *background)?)
         }
         Rival::Zswap { shrinker } => Box::new(swap_file::zswap_session(scope, setting, *shrinker)?),
         Rival::SwapFile => Box::new(swap_file::plain_session(scope, setting)?),
         Rival::MappedFile => Box::new(mapped_file::session(scope, setting)?),
-        Rival::Uswap => Box::new(uswap::UswapSession::make(scope, setting)?),
+        Rival::Uswap { faults } => Box::new(uswap::UswapSession::make(scope, setting, *faults)?),
         Rival::Template { words, .. } => Box::new(template::TemplateSession::make(scope, setting, words)?),
     })
 }

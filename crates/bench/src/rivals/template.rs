@@ -19,7 +19,7 @@ pub(super) struct TemplateSession {
 
 impl TemplateSession {
     pub(super) fn make(scope: Scope, setting: &Setting, words: &[String]) -> anyhow::Result<Self> {
-        let inside = GroupSession::free(scope)?;
+        let inside = GroupSession::free(scope, setting.counting)?;
         Ok(Self { inside, words: words.to_vec(), budget_bytes: setting.budget_bytes })
     }
 }

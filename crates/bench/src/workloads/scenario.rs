@@ -22,7 +22,7 @@ const BUILT_IN: [(&str, &str); 4] = [
 ];
 
 /// Smallest budget: below it neither a program nor uswap itself fits.
-const BUDGET_BYTES_MIN: u64 = 16 << 20;
+pub const BUDGET_BYTES_MIN: u64 = 16 << 20;
 
 /// What is compared.
 #[derive(Clone, PartialEq, Debug, Deserialize)]
@@ -197,7 +197,8 @@ mod tests {
 
     #[test]
     fn built_in_scenarios_name_what_there_is() {
-        let rivals = "none zram-lz4 zram-lzo-rle zram-lz4+bg zswap zswap+shrinker swapfile mapped-file uswap";
+        let rivals = "none zram-lz4 zram-lzo-rle zram-lz4+bg zswap zswap+shrinker swapfile mapped-file uswap \
+            uswap-thread";
         let known: Vec<&str> = rivals.split(' ').collect();
         for name in Scenario::names() {
             let scenario = Scenario::by_name_or_path(name).unwrap();

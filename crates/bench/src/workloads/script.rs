@@ -45,6 +45,19 @@ pub const SQLITE: Script = script!("sqlite.sh");
 /// Objects of Python.
 pub const OBJECTS: Script = script!("objects.sh", "python.sh", "objects.py");
 
+/// A Java program whose heap the serial collector collects.
+pub const JVM_SERIAL: Script = script!("jvm-serial.sh", "jvm.sh", "Collected.java");
+/// The same with the collector G1.
+pub const JVM_G1: Script = script!("jvm-g1.sh", "jvm.sh", "Collected.java");
+/// Objects of node.js.
+pub const NODE: Script = script!("node.sh", "node.js");
+/// Objects of Ruby.
+pub const RUBY: Script = script!("ruby.sh", "ruby.rb");
+/// xz.
+pub const XZ: Script = script!("xz.sh");
+/// g++.
+pub const GCC: Script = script!("gcc.sh");
+
 /// What a script is asked for.
 #[derive(Clone, Copy, Debug)]
 pub struct Wanted {
@@ -169,7 +182,9 @@ mod tests {
 
     #[test]
     fn every_script_is_one_that_the_shell_can_read() {
-        for script in [REDIS, BUILD, SORT, DATAFRAME, SQLITE, OBJECTS] {
+        let scripts =
+            [REDIS, BUILD, SORT, DATAFRAME, SQLITE, OBJECTS, JVM_SERIAL, JVM_G1, NODE, RUBY, XZ, GCC];
+        for script in scripts {
             let (name, text) = script.files[0];
             assert!(name.ends_with(".sh") && text.starts_with("#!/bin/sh\n"), "{name}");
             let status = Command::new("/bin/sh").args(["-n", "-c", text]).status().unwrap();

@@ -4,7 +4,8 @@ use std::ffi::OsString;
 use std::path::Path;
 
 use super::script::{self, Script, Wanted};
-use crate::results::{Better, Workload};
+use crate::results::{Better, Unlimited, Workload};
+use crate::search;
 
 /// The option of our own programs that says how long timed parts take.
 const SECONDS_OPTION: &str = "--seconds";
@@ -30,7 +31,7 @@ pub struct WorkloadSpec {
     /// Its name: `seqscan`, `pmbench-zipf-2`.
     pub name: &'static str,
     /// What it does and what its memory holds, one line.
-    pub title: &'static str,
+    pub title: String,
     /// The figure that it is judged by.
     pub main_figure: &'static str,
     /// Unit of that figure.
@@ -59,6 +60,13 @@ pub enum Kind {
     },
     /// A script around a real program.
     Script(Script),
+    /// Any program of the user.
+    Program {
+        /// The program and its arguments.
+        words: Vec<OsString>,
+        /// Its run without any limit.
+        unlimited: Unlimited,
+    },
 }
 
 /// What came of preparing.
@@ -102,18 +110,35 @@ impl WorkloadSpec {
     pub fn info(&self) -> Workload {
         Workload {
             name: self.name.into(),
-            title: self.title.into(),
+            title: self.title.clone(),
             main_figure: self.main_figure.into(),
             unit: self.unit.into(),
             better: self.better,
             budget_bytes: Some(self.budget_bytes),
             data_bytes: Some(self.bytes),
+            unlimited: self.unlimited().cloned(),
         }
     }
 
     /// True if it can use a mapped file in place of anonymous memory: [`super::area::BACKING`].
     pub fn can_map_file(&self) -> bool {
         matches!(self.kind, Kind::Own { .. })
+    }
+
+    /// The run without any limit, for a program of the user.
+    pub fn unlimited(&self) -> Option<&Unlimited> {
+        match &self.kind {
+            Kind::Program { unlimited, .. } => Some(unlimited),
+            Kind::Own { .. } | Kind::Script(_) => None,
+        }
+    }
+
+    /// What is run to look at its memory only. The words of a program of the user are left as they are.
+    pub fn for_search(&self, launch: &Launch) -> Launch {
+        match self.kind {
+            Kind::Program { .. } => launch.clone(),
+            Kind::Own { .. } | Kind::Script(_) => launch.for_seconds(search::RUN_SECONDS.min(self.seconds)),
+        }
     }
 
     /// Makes its inputs in a directory of its own below `work_dir`, once, outside of any limit. `uswap` is the command
@@ -134,6 +159,9 @@ impl WorkloadSpec {
                         Prepared::Ready(Launch { words: placed.words(), environment: placed.environment() })
                     }
                 })
+            }
+            Kind::Program { words, .. } => {
+                Ok(Prepared::Ready(Launch { words: words.clone(), environment: Vec::new() }))
             }
         }
     }
@@ -170,10 +198,11 @@ const fn real(
     Entry { name, title, figure, factor: None, kind: EntryKind::Script(script) }
 }
 
-const WALL: (&str, &str, Better) = ("wall_s", "s", Better::Lower);
+/// Figure, unit and direction of what is judged by the time that it takes.
+pub const WALL: (&str, &str, Better) = ("wall_s", "s", Better::Lower);
 
 /// In the order of the tables.
-const ENTRIES: [Entry; 14] = [
+const ENTRIES: [Entry; 20] = [
     Entry {
         name: "usemem",
         title: "2 processes write all words once, in order, and free them; numbers that count up",
@@ -211,6 +240,27 @@ const ENTRIES: [Entry; 14] = [
         factor: Some(3.0),
         kind: EntryKind::Script(script::OBJECTS),
     },
+    real(
+        "jvm-serial",
+        "a Java map is filled and partly replaced, serial collector",
+        WALL,
+        script::JVM_SERIAL,
+    ),
+    real("jvm-g1", "a Java map is filled and partly replaced, collector G1", WALL, script::JVM_G1),
+    real(
+        "node",
+        "objects of node.js: built, visited in mixed order, partly replaced, sorted",
+        WALL,
+        script::NODE,
+    ),
+    real(
+        "ruby",
+        "objects of Ruby: built, visited in mixed order, partly replaced, sorted",
+        WALL,
+        script::RUBY,
+    ),
+    real("xz", "xz -9e of text, with a dictionary as large as the text", WALL, script::XZ),
+    real("gcc", "g++ of one large generated file of C++", WALL, script::GCC),
 ];
 
 impl Entry {
@@ -244,7 +294,7 @@ impl Entry {
         let Parameters { budget_bytes, seconds, seed, .. } = *parameters;
         WorkloadSpec {
             name: self.name,
-            title: self.title,
+            title: self.title.to_owned(),
             main_figure,
             unit,
             better,

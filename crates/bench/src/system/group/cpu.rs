@@ -12,7 +12,7 @@ use super::super::reread::Reread;
 const TICKS_PER_SECOND: f64 = 100.0;
 
 /// Where the time is read.
-pub(super) enum CpuClock {
+pub(in crate::system) enum CpuClock {
     /// cpuacct.usage of version 1, in nanoseconds.
     Account(Reread),
     /// cpu.stat of version 2.
@@ -26,7 +26,7 @@ pub(super) enum CpuClock {
 
 impl CpuClock {
     /// The best one of the directories that the processes are in.
-    pub(super) fn of<'a>(dirs: impl IntoIterator<Item = &'a Path>) -> Self {
+    pub(in crate::system) fn of<'a>(dirs: impl IntoIterator<Item = &'a Path>) -> Self {
         for dir in dirs {
             if let Ok(file) = Reread::open(dir.join("cpuacct.usage")) {
                 return Self::Account(file);
@@ -45,7 +45,7 @@ impl CpuClock {
     }
 
     /// Seconds since the group was made. `process_ids` are those in it now.
-    pub(super) fn seconds(&self, process_ids: impl FnOnce() -> Vec<u32>) -> anyhow::Result<f64> {
+    pub(in crate::system) fn seconds(&self, process_ids: impl FnOnce() -> Vec<u32>) -> anyhow::Result<f64> {
         let ns = match self {
             Self::Account(file) => file.number()?,
             Self::Statistics(file) => usage_ns(&file.text()?)

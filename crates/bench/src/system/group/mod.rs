@@ -3,7 +3,7 @@
 //! What must hold: whatever runs in it is killed and its directories are removed when its scope ends. Without
 //! [`Group::set_limit`] it only counts.
 
-mod cpu;
+pub(super) mod cpu;
 pub mod place;
 mod remove;
 mod statistics;
