@@ -21,6 +21,7 @@ fn main() {
     println!("clone {}", status_of(clone_with_stack(libc::SIGCHLD)));
     println!("clone vm {}", status_of(clone_with_stack(libc::SIGCHLD | libc::CLONE_VM | libc::CLONE_VFORK)));
     println!("clone vm on our stack {:?}", clone_on_our_stack());
+    println!("clone vm below our stack {}", clone_below_our_stack());
     let output = std::process::Command::new("/bin/echo").arg("spawned").output().expect("echo runs");
     print!("{}", String::from_utf8_lossy(&output.stdout));
     registers();
@@ -124,6 +125,38 @@ fn clone_on_our_stack() -> (i32, bool) {
     let id = unsafe { libc::clone(child, (&raw mut stack[2]).cast(), flags, 7 as *mut c_void) };
     let untouched = |part: &[u8; BYTES]| std::hint::black_box(part).iter().all(|byte| *byte == 0xA5);
     (status_of(id), untouched(&stack[0]) && untouched(&stack[2]))
+}
+
+/// A child whose stack ends where that of its parent begins, with a page there that nobody may touch.
+fn clone_below_our_stack() -> i32 {
+    const PART: usize = 256 * 1024;
+    extern "C" fn child(_: *mut c_void) -> i32 {
+        own_call();
+        own_call();
+        8
+    }
+    extern "C" fn parent(stack_end: *mut c_void) -> *mut c_void {
+        let flags = libc::SIGCHLD | libc::CLONE_VM | libc::CLONE_VFORK;
+        // SAFETY:
+        // 1. The memory below is the child's, which has ended when the call comes back.
+        let id = unsafe { libc::clone(child, stack_end, flags, std::ptr::null_mut()) };
+        status_of(id) as usize as *mut c_void
+    }
+    // SAFETY:
+    // 1. The mapping is new: its lower part is the child's stack, the upper one the thread's, which is joined.
+    unsafe {
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+        let at = libc::mmap(std::ptr::null_mut(), 2 * PART, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0);
+        assert_ne!(at, libc::MAP_FAILED);
+        let middle = at.byte_add(PART);
+        assert_eq!(libc::mprotect(middle, 4096, libc::PROT_NONE), 0);
+        let (mut attributes, mut thread, mut status) = (std::mem::zeroed(), 0, std::ptr::null_mut());
+        libc::pthread_attr_init(&mut attributes);
+        assert_eq!(libc::pthread_attr_setstack(&mut attributes, middle, PART), 0);
+        assert_eq!(libc::pthread_create(&mut thread, &attributes, parent, middle), 0);
+        assert_eq!(libc::pthread_join(thread, &mut status), 0);
+        status as usize as i32
+    }
 }
 
 fn status_of(child: i32) -> i32 {

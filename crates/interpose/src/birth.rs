@@ -66,6 +66,8 @@ struct Asked {
     /// End of the child's stack, 0 for the parent's.
     stack_end: usize,
     stack_bytes: usize,
+    /// The program has said `stack_bytes`.
+    knows_length: bool,
     child_tid: usize,
 }
 
@@ -167,11 +169,14 @@ fn arm_or_die() {
 fn asked(frame: &Frame) -> Result<Asked> {
     let [first, second, _, fourth, ..] = frame.call.arguments;
     match frame.call.number {
-        nr::FORK => Ok(Asked { flags: 0, stack_end: 0, stack_bytes: 0, child_tid: 0 }),
-        nr::VFORK => Ok(Asked { flags: VM | VFORK, stack_end: 0, stack_bytes: 0, child_tid: 0 }),
+        nr::FORK => Ok(Asked { flags: 0, stack_end: 0, stack_bytes: 0, knows_length: true, child_tid: 0 }),
+        nr::VFORK => {
+            Ok(Asked { flags: VM | VFORK, stack_end: 0, stack_bytes: 0, knows_length: true, child_tid: 0 })
+        }
         nr::CLONE => {
             let stack_bytes = CLONE_STACK_BYTES_KNOWN;
-            Ok(Asked { flags: first as u64, stack_end: second, stack_bytes, child_tid: fourth })
+            let (flags, stack_end, child_tid) = (first as u64, second, fourth);
+            Ok(Asked { flags, stack_end, stack_bytes, knows_length: false, child_tid })
         }
         _ => {
             // flags, pidfd, child_tid, parent_tid, exit_signal, stack, stack_size, tls, ...
@@ -181,7 +186,8 @@ fn asked(frame: &Frame) -> Result<Asked> {
             let word = |index: usize| kernel::read_word(first + index * 8);
             let (stack, stack_bytes) = (word(5)? as usize, word(6)? as usize);
             let stack_end = stack.wrapping_add(stack_bytes);
-            Ok(Asked { flags: word(0)?, stack_end, stack_bytes, child_tid: word(2)? as usize })
+            let (flags, child_tid) = (word(0)?, word(2)? as usize);
+            Ok(Asked { flags, stack_end, stack_bytes, knows_length: true, child_tid })
         }
     }
 }
@@ -248,7 +254,8 @@ unsafe fn prepare_birth(frame: &mut Frame, base: *const usize, asked: &Asked) ->
 fn lent_stack(asked: &Asked) -> Option<(usize, usize)> {
     let waits = asked.flags & (VM | VFORK | SETTLS) == VM | VFORK;
     let slot = thread::current();
-    let is_part_of_ours = slot.is_on_own_stack(asked.stack_end);
+    // Where the stack ends is no part of it: another mapping may begin there. `clone3` says how long it is.
+    let is_part_of_ours = !asked.knows_length && slot.is_on_own_stack(asked.stack_end - 1);
     if !waits || !is_part_of_ours && asked.stack_bytes >= CHILD_STACK_BYTES_ENOUGH {
         return None;
     }

@@ -7,7 +7,7 @@
 //! only then is something written.
 //!
 //! A page that is read and then written costs two faults. One that was written the last time it was here comes back
-//! writable at once, if such pages are mostly written again ([`Rewrites`]).
+//! writable at once, if such pages are mostly written again.
 
 use super::space::AddressSpace;
 use super::world::World;
@@ -17,53 +17,22 @@ use uswap_codec::Effort;
 use uswap_core::counters::Counter;
 use uswap_core::page_word::PageWord;
 use uswap_core::swap_table::Came;
-use uswap_sync::{AtomicU32, Ordering};
+use uswap_sync::Ordering;
 use uswap_units::SwapId;
 
 /// Copies are given up while the pool holds more sixteenths of its limit than this.
 const GIVE_UP_SIXTEENTHS: u64 = 14;
 
-/// Of the pages that were rewritten, those that are written the next time too, in [`ALL`]ths: of the last some thirty
-/// that came back protected. Several threads may count at once, and lose one another's.
-pub(super) struct Rewrites {
-    again: AtomicU32,
-    came: AtomicU32,
-}
-
-const ALL: u32 = 1 << 16;
-const COUNTS_PART: u32 = 32;
-
-/// So many must be written again. A first write's fault costs some 4 us, and compressing a page that was not written
-/// about 10.
-const AGAIN_MIN: u32 = ALL / 4 * 3;
-
-/// One in so many comes back protected nevertheless, to be counted.
-const COUNTED_ONE_OF: u32 = 16;
-
-impl Rewrites {
-    pub(super) const fn new() -> Rewrites {
-        Rewrites { again: AtomicU32::new(0), came: AtomicU32::new(0) }
-    }
-
-    /// A page that came back protected is written, or goes unchanged.
-    pub(super) fn note(&self, word: PageWord, is_written: bool) {
-        if !word.is_rewritten() {
-            return;
-        }
-        let again = self.again.load(Ordering::Relaxed);
-        let one = if is_written { ALL / COUNTS_PART } else { 0 };
-        self.again.store(again - again / COUNTS_PART + one, Ordering::Relaxed);
-    }
-
-    /// Whether a page that comes back for a thread that reads is filled writable.
-    fn expect(&self, word: PageWord) -> bool {
-        word.is_rewritten()
-            && self.again.load(Ordering::Relaxed) >= AGAIN_MIN
-            && !self.came.fetch_add(1, Ordering::Relaxed).is_multiple_of(COUNTED_ONE_OF)
-    }
-}
+/// One that comes back writable spares the fault of its first write, some 4 us; if it is not written, compressing it
+/// again takes about 10.
+const REWRITTEN_PERCENT_MIN: u32 = 75;
 
 impl<W: World> AddressSpace<'_, W> {
+    /// Whether a page that comes back for a thread that reads is filled writable, since it is expected to be written.
+    fn expects_write(&self, word: PageWord) -> bool {
+        word.is_rewritten() && self.rewritten.exceeds(REWRITTEN_PERCENT_MIN)
+    }
+
     /// Whether the copies of so many pages that have come back, whose words are like this one, are of no use, or take
     /// room that the pool needs. What comes back in order with others keeps its copy: it is gone past once, and goes
     /// again unchanged.
@@ -72,7 +41,7 @@ impl<W: World> AddressSpace<'_, W> {
             self.counters().add(Counter::CopyWritten, 1);
             return true;
         }
-        if self.rewrites.expect(word) {
+        if self.expects_write(word) {
             self.counters().add(Counter::CopyExpected, pages as u64);
             return true;
         }

@@ -144,8 +144,12 @@ impl<'a, W: World> AddressSpace<'a, W> {
         self.unlocked(core::iter::once(page));
         if let Some(copy) = word.swap() {
             self.counters().add(Counter::CopyWritten, 1);
-            self.rewrites.note(word, true);
+            if word.is_rewritten() {
+                self.rewritten.note_happened();
+            }
             put_entry(self.segment, &self.world, copy);
+        } else if word.isolated_by().is_none() {
+            self.covered_written.note_happened();
         }
         Fault::Served(FaultSource::Woken)
     }
@@ -305,6 +309,7 @@ impl<'a, W: World> AddressSpace<'a, W> {
                 });
                 put_entry(self.segment, &self.world, swap);
             } else {
+                self.rewritten.note_cases(u32::from(word.is_rewritten()));
                 self.segment.swap_table().note_loaded(swap, came);
                 self.must_be_done(slot.commit_present(Some(swap), warmth));
             }

@@ -35,6 +35,7 @@ pub mod fault;
 pub mod fork;
 pub mod mapping;
 pub mod reclaim;
+mod sampled;
 pub mod space;
 mod words;
 pub mod world;

@@ -1,6 +1,6 @@
 //! The parts of one process that evicts in place.
 
-use super::copies::Rewrites;
+use super::sampled::Sampled;
 use super::words::WordQueues;
 use super::world::World;
 use crate::share::Sharer;
@@ -35,8 +35,10 @@ pub struct AddressSpace<'a, W> {
     pub(super) others_fail_until_ns: AtomicU64,
     /// Clean pages whose copy is in the file and that went again: one in some is promoted.
     pub(super) back_to_file: AtomicU32,
-    /// How often pages that were written before are written again.
-    pub(super) rewrites: Rewrites,
+    /// Pages that were written when they were here last, came back protected, and are written again.
+    pub(super) rewritten: Sampled,
+    /// Pages that were protected for their neighbours' sake, and were written then.
+    pub(super) covered_written: Sampled,
     /// What reclaim does not get below.
     pub(super) floor: Floor,
     /// Nothing is evicted while this is above 0.
@@ -58,7 +60,8 @@ impl<'a, W: World> AddressSpace<'a, W> {
             batches: AtomicU32::new(0),
             others_fail_until_ns: AtomicU64::new(0),
             back_to_file: AtomicU32::new(0),
-            rewrites: Rewrites::new(),
+            rewritten: Sampled::new(),
+            covered_written: Sampled::new(),
             floor: Floor::default(),
             held: AtomicU32::new(0),
         }

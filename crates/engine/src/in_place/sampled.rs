@@ -1,0 +1,78 @@
+//! How often what may happen to a page does happen, of the last cases that were let come to it.
+
+use uswap_sync::{AtomicU32, Ordering};
+
+/// While cases are avoided, since what happens mostly does, one question in so many is answered otherwise, to be
+/// counted.
+const COUNTED_ONE_OF: u32 = 16;
+
+/// With fewer cases nothing is known.
+const CASES_MIN: u32 = 64;
+/// When there were so many, older ones count half.
+const CASES_MAX: u32 = 1024;
+
+/// Cases, and those in which it happened. Several threads may count at once, and lose one another's: it is an estimate.
+pub(super) struct Sampled {
+    cases: AtomicU32,
+    happened: AtomicU32,
+    asked: AtomicU32,
+}
+
+impl Sampled {
+    pub(super) const fn new() -> Sampled {
+        Sampled { cases: AtomicU32::new(0), happened: AtomicU32::new(0), asked: AtomicU32::new(0) }
+    }
+
+    /// So many cases begin.
+    pub(super) fn note_cases(&self, count: u32) {
+        let cases = self.cases.load(Ordering::Relaxed).saturating_add(count);
+        let is_full = cases >= CASES_MAX;
+        if is_full {
+            self.happened.store(self.happened.load(Ordering::Relaxed) / 2, Ordering::Relaxed);
+        }
+        self.cases.store(if is_full { cases / 2 } else { cases }, Ordering::Relaxed);
+    }
+
+    /// It happens in one of them.
+    pub(super) fn note_happened(&self) {
+        let happened = self.happened.load(Ordering::Relaxed);
+        self.happened.store((happened + 1).min(CASES_MAX), Ordering::Relaxed);
+    }
+
+    /// Whether it happens in more than this percentage of cases. No for one question in [`COUNTED_ONE_OF`].
+    pub(super) fn exceeds(&self, percent: u32) -> bool {
+        let (cases, happened) = (self.cases.load(Ordering::Relaxed), self.happened.load(Ordering::Relaxed));
+        cases >= CASES_MIN
+            && u64::from(happened) * 100 > u64::from(cases) * u64::from(percent)
+            && !self.asked.fetch_add(1, Ordering::Relaxed).is_multiple_of(COUNTED_ONE_OF)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_follows_what_happens_and_some_cases_are_looked_at() {
+        let sampled = Sampled::new();
+        let avoided = || (0..160).filter(|_| sampled.exceeds(50)).count();
+        let see = |cases: u32, happens_in_five: u32| {
+            for case in 0..cases {
+                sampled.note_cases(1);
+                if case % 5 < happens_in_five {
+                    sampled.note_happened();
+                }
+            }
+        };
+        see(60, 5);
+        assert_eq!(avoided(), 0, "too little was seen");
+        see(4, 5);
+        assert_eq!(avoided(), 150, "one in sixteen is looked at");
+        see(5000, 2);
+        assert_eq!(avoided(), 0);
+        see(5000, 3);
+        assert_eq!(avoided(), 150);
+        sampled.note_cases(u32::MAX);
+        assert_eq!(avoided(), 0);
+    }
+}
