@@ -447,6 +447,30 @@ fn neighbouring_mappings_are_write_protected_with_one_call_of_ours() {
     assert!((0..9).all(|page| kernel_may_write(area.page(page))));
 }
 
+/// The kernel refuses to fill such a range as a whole.
+#[test]
+fn a_range_over_neighbouring_mappings_is_filled_in_part() {
+    let _alone = alone();
+    let uffd = Uffd::open_in_thread().expect("Linux 5.11, and no filter");
+    let area = Pages::new(24);
+    // Mappings of three pages.
+    (0..24).step_by(6).for_each(|page| memory::no_dump(area.page(page), 3 * PAGE_BYTES).unwrap());
+    uffd.register(area.start(), area.bytes(), Mode::MissingAndProtected).unwrap();
+    let contents = [[7; PAGE_BYTES]; 8];
+    let filled = [
+        uffd.copy_pages(area.page(0), &contents, Wake::Later),
+        uffd.copy_pages_protected(area.page(8), &contents),
+        uffd.zeropage(area.page(16), 8 * PAGE_BYTES, Wake::Later),
+    ];
+    for (progress, first) in filled.into_iter().zip([0, 8, 16]) {
+        assert!(progress.is_done());
+        let pages = progress.bytes_done / PAGE_BYTES;
+        assert!((1..=3).contains(&pages) && progress.bytes_done % PAGE_BYTES == 0, "{progress:?}");
+        let present = Pagemap::open().unwrap().present(area.page(first), 8).unwrap()[0];
+        assert_eq!(present, (1 << pages) - 1, "from page {first} on");
+    }
+}
+
 /// Kernels before 6.14 or so carry the protection along; it is taken away as any other.
 #[test]
 fn a_page_that_was_protected_and_moved_can_be_made_writable() {

@@ -65,6 +65,11 @@ impl Progress {
     pub fn is_done(self) -> bool {
         self.stop.is_none()
     }
+
+    /// Nothing was done, and that may be because the range is not all in one mapping.
+    fn may_cross_mappings(self) -> bool {
+        self.bytes_done == 0 && matches!(self.stop, Some(Stop::NoSource | Stop::Refused))
+    }
 }
 
 /// Whether MOVE takes holes of the source as moved.
@@ -143,16 +148,15 @@ impl Uffd {
         // 2. A page is put only where none is and where the kernel has it registered: memory that nobody could have
         //    read before.
         let progress = unsafe { self.copy(target, pages.as_ptr().cast(), size_of_val(pages), wake) };
-        let refused = matches!(progress.stop, Some(Stop::NoSource | Stop::Refused));
-        if refused && progress.bytes_done == 0 && pages.len() > 1 {
-            return self.copy_pages(target, &pages[..pages.len() / 2], wake);
+        match progress.may_cross_mappings() && pages.len() > 1 {
+            true => self.copy_pages(target, &pages[..pages.len() / 2], wake),
+            false => progress,
         }
-        progress
     }
 
-    /// [`Uffd::copy_pages`], and the first write to each of the pages is a fault.
+    /// [`Uffd::copy_pages`], of a shorter range too, and the first write to each of the pages is a fault.
     pub fn copy_pages_protected(&self, target: usize, pages: &[[u8; PAGE_BYTES]]) -> Progress {
-        go_on(size_of_val(pages), |done| {
+        let progress = go_on(size_of_val(pages), |done| {
             let mut request = abi::uffdio_copy {
                 dst: (target + done) as u64,
                 src: (pages.as_ptr() as usize + done) as u64,
@@ -166,7 +170,11 @@ impl Uffd {
             //    the kernel has it registered.
             let answer = unsafe { sys::ioctl(self.fd.raw(), UFFDIO_COPY, &mut request) };
             (answer, request.copy)
-        })
+        });
+        match progress.may_cross_mappings() && pages.len() > 1 {
+            true => self.copy_pages_protected(target, &pages[..pages.len() / 2]),
+            false => progress,
+        }
     }
 
     /// [`Uffd::copy`] of one page out of an ordinary buffer.
@@ -184,20 +192,25 @@ impl Uffd {
         !matches!(progress.stop, Some(Stop::NoSource | Stop::Refused | Stop::Gone))
     }
 
-    /// Fills the missing pages of a range with zeros (the kernel's shared zero page: a first write copies it).
+    /// Fills the missing pages of a range with zeros (the kernel's shared zero page: a first write copies it). A range
+    /// that crosses from one mapping into another is filled in part, as by [`Uffd::copy_pages`].
     pub fn zeropage(&self, target: usize, bytes: usize, wake: Wake) -> Progress {
         let mode = match wake {
             Wake::Now => 0,
             Wake::Later => abi::UFFDIO_ZEROPAGE_MODE_DONTWAKE as u64,
         };
-        go_on(bytes, |done| {
+        let progress = go_on(bytes, |done| {
             let mut request =
                 abi::uffdio_zeropage { range: range(target + done, bytes - done), mode, zeropage: 0 };
             // SAFETY:
             // 1. The request takes this structure, and maps pages only where none is.
             let answer = unsafe { sys::ioctl(self.fd.raw(), UFFDIO_ZEROPAGE, &mut request) };
             (answer, request.zeropage)
-        })
+        });
+        match progress.may_cross_mappings() && bytes > PAGE_BYTES {
+            true => self.zeropage(target, bytes / 2 / PAGE_BYTES * PAGE_BYTES, wake),
+            false => progress,
+        }
     }
 
     /// Moves the pages at `source` to the missing pages at `target`: no copy, the frames change their address.
