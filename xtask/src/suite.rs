@@ -262,7 +262,7 @@ fn integration_tests() -> Result<Seen> {
 }
 
 /// Those that mean something for programs that serve their own faults, which is all that a user without rights gets.
-const WITHOUT_RIGHTS: [&str; 18] = [
+const WITHOUT_RIGHTS: [&str; 19] = [
     "badcases_disk",
     "badcases_start",
     "budget_python",
@@ -273,6 +273,7 @@ const WITHOUT_RIGHTS: [&str; 18] = [
     "fork",
     "integrity",
     "kill",
+    "mappings",
     "musl",
     "over_budget",
     "passthrough",
