@@ -118,11 +118,15 @@ fn without_an_unknown_feature_nothing_starts_and_doctor_tells_of_each() {
     let _turn = shared_turn();
     let Some(binary) = uswap_binary() else { return };
     let doctor = |features: &str| Run::plain(&binary).arg("doctor").env("USWAP_WITHOUT", features).finish();
+    // MOVE is for messages, which need rights: who has none is not told of it.
+    let has_move = doctor("").stdout.contains("moving pages");
     for feature in FEATURES {
         let told = doctor(feature).stdout;
-        assert_eq!(told.matches("switched off by USWAP_WITHOUT").count(), 1, "{feature}: {told}");
+        let times = usize::from(feature != "move" || has_move);
+        assert_eq!(told.matches("switched off by USWAP_WITHOUT").count(), times, "{feature}: {told}");
     }
-    assert_eq!(doctor("all").stdout.matches("switched off by USWAP_WITHOUT").count(), FEATURES.len());
+    let times = FEATURES.len() - usize::from(!has_move);
+    assert_eq!(doctor("all").stdout.matches("switched off by USWAP_WITHOUT").count(), times);
     assert_eq!(doctor("").stdout.matches("switched off").count(), 0);
     let refused = Run::plain("true").env("USWAP_WITHOUT", "moving").uswap(16, &[]).finish();
     assert_eq!(refused.code, Some(2), "{}", refused.stderr);
