@@ -263,7 +263,8 @@ fn lent_stack(asked: &Asked) -> Option<(usize, usize)> {
     // As far from a cache line as it was, above all for code that wants its stack aligned.
     let below = (end - entry::ELSEWHERE_BYTES - GIVEN_BYTES - 64) & !63;
     let stack_pointer = below + asked.stack_end % 64;
-    let given = if is_part_of_ours { GIVEN_BYTES.min(slot.stack_end() - asked.stack_end) } else { 0 };
+    let given =
+        if is_part_of_ours { GIVEN_BYTES.min(slot.stack_end().saturating_sub(asked.stack_end)) } else { 0 };
     let words = [0, asked.stack_end, used.as_ptr() as usize];
     // SAFETY:
     // 1. The end of a call stack that is in nobody's use, and what lies there of the stack that the thread is on.

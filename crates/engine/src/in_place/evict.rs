@@ -361,9 +361,8 @@ impl<W: World> AddressSpace<'_, W> {
         match candidate.fate {
             Fate::Hole => self.must_be_done(slot.commit_hole()),
             Fate::Stays if protected.contains(candidate.page) => {
-                self.covered_written.note_cases(u32::from(!candidate.word.is_protected()));
                 if !candidate.word.is_protected() {
-                    self.counters().add(Counter::HugeFault, 1);
+                    self.covered_written.note_case();
                 }
                 self.must_be_done(slot.commit_protected(candidate.word.swap()));
             }

@@ -309,7 +309,9 @@ impl<'a, W: World> AddressSpace<'a, W> {
                 });
                 put_entry(self.segment, &self.world, swap);
             } else {
-                self.rewritten.note_cases(u32::from(word.is_rewritten()));
+                if word.is_rewritten() {
+                    self.rewritten.note_case();
+                }
                 self.segment.swap_table().note_loaded(swap, came);
                 self.must_be_done(slot.commit_present(Some(swap), warmth));
             }

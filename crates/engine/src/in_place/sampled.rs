@@ -23,9 +23,9 @@ impl Sampled {
         Sampled { cases: AtomicU32::new(0), happened: AtomicU32::new(0), asked: AtomicU32::new(0) }
     }
 
-    /// So many cases begin.
-    pub(super) fn note_cases(&self, count: u32) {
-        let cases = self.cases.load(Ordering::Relaxed).saturating_add(count);
+    /// A case begins.
+    pub(super) fn note_case(&self) {
+        let cases = self.cases.load(Ordering::Relaxed) + 1;
         let is_full = cases >= CASES_MAX;
         if is_full {
             self.happened.store(self.happened.load(Ordering::Relaxed) / 2, Ordering::Relaxed);
@@ -58,7 +58,7 @@ mod tests {
         let avoided = || (0..160).filter(|_| sampled.exceeds(50)).count();
         let see = |cases: u32, happens_in_five: u32| {
             for case in 0..cases {
-                sampled.note_cases(1);
+                sampled.note_case();
                 if case % 5 < happens_in_five {
                     sampled.note_happened();
                 }
@@ -72,7 +72,7 @@ mod tests {
         assert_eq!(avoided(), 0);
         see(5000, 3);
         assert_eq!(avoided(), 150);
-        sampled.note_cases(u32::MAX);
+        see(5000, 0);
         assert_eq!(avoided(), 0);
     }
 }
