@@ -28,17 +28,6 @@ static HEAP: Heap = Heap::new();
 
 static PROCESS: Process = Process::new();
 
-/// Set in the options of an invitation: a process that changes its credentials stays.
-const KEEP_AFTER_SETUID: u64 = 1;
-/// It says why it is left alone; else the supervisor says so, once for all of its kind.
-const VERBOSE: u64 = 2;
-/// In the options above this bit: the KiB that a process has when it takes a place in the run.
-const JOIN_KIB_SHIFT: u32 = 8;
-/// So many bits wide.
-const JOIN_KIB_BITS: u32 = 24;
-/// Above those: what the processes of the run go without.
-const WITHOUT_SHIFT: u32 = 32;
-
 /// A broken invariant inside someone else's program: say so and stop, rather than go on with data that may be wrong.
 #[panic_handler]
 fn panic(info: &core::panic::PanicInfo<'_>) -> ! {
@@ -85,16 +74,15 @@ fn join(invitation: Invitation) -> Option<()> {
     }
     let (start, end) = HEAP.range();
     own_memory::add(start, end - start);
-    Without::from_bits((invitation.options >> WITHOUT_SHIFT) as u32).switch_off();
-    let stays = invitation.options & KEEP_AFTER_SETUID != 0;
-    let join_kib = invitation.options >> JOIN_KIB_SHIFT & ((1 << JOIN_KIB_BITS) - 1);
+    let options = invitation.options;
+    Without::from_bits(options.without).switch_off();
     let terms = Terms {
-        join_bytes: join_kib * 1024,
-        after_setuid: if stays { AfterSetuid::Stays } else { AfterSetuid::Leaves },
+        join_bytes: u64::from(options.join_kib) * 1024,
+        after_setuid: if options.keep_after_setuid { AfterSetuid::Stays } else { AfterSetuid::Leaves },
         credentials: privileges::credentials(),
     };
     if let Err(reason) = PROCESS.start(terms)
-        && invitation.options & VERBOSE != 0
+        && options.verbose
     {
         messages::say_of_process(format_args!("it is left alone: {reason}"));
     }

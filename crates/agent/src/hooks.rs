@@ -13,7 +13,7 @@
 //!
 //! These run on threads of the program, and may use libc.
 
-use crate::state::{self, OPTIONS, Phase};
+use crate::state::{self, Phase};
 use crate::{drops, fork, fresh, locks, moves, register};
 use core::ffi::{CStr, c_char, c_int, c_uint, c_ulong, c_void};
 use core::sync::atomic::{AtomicBool, Ordering};
@@ -271,7 +271,7 @@ fn credentials() -> [u32; 6] {
 
 fn leave_if_changed(before: [u32; 6]) {
     let managed = matches!(state::phase(), Phase::Watching | Phase::Activating | Phase::Active);
-    if managed && OPTIONS.load(Ordering::Relaxed) & state::KEEP_AFTER_SETUID == 0 && credentials() != before {
+    if managed && !state::options().keep_after_setuid && credentials() != before {
         state::request(state::Request::Leave);
     }
 }
@@ -341,7 +341,7 @@ pub unsafe extern "C" fn prctl(option: c_int, a: c_ulong, b: c_ulong, c: c_ulong
     let answer = unsafe { real(option, a, b, c, d) };
     let managed = matches!(state::phase(), Phase::Watching | Phase::Activating | Phase::Active);
     let leaves = option == PR_SET_DUMPABLE && a == 0 && answer == 0;
-    if managed && leaves && OPTIONS.load(Ordering::Relaxed) & state::KEEP_AFTER_SETUID == 0 {
+    if managed && leaves && !state::options().keep_after_setuid {
         state::request(state::Request::Leave);
     }
     answer

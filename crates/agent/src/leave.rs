@@ -1,6 +1,6 @@
 //! Brings the program's memory home: for good, or for a fork that the kernel does not report.
 
-use crate::state::{self, ENGINE, OPTIONS, Phase, Request, SEGMENT, SEGMENT_BYTES, SEGMENT_START};
+use crate::state::{self, ENGINE, Phase, Request, SEGMENT, SEGMENT_BYTES, SEGMENT_START};
 use crate::sync::run;
 use crate::{affinity, handlers};
 use core::sync::atomic::Ordering;
@@ -46,7 +46,7 @@ pub fn leave() {
     state::set_phase(Phase::Left);
     if let Some(segment) = SEGMENT.get() {
         segment.counters().add(Counter::Left, 1);
-        if OPTIONS.load(Ordering::Relaxed) & state::VERBOSE != 0 {
+        if state::options().verbose {
             message::write_message(
                 state::MESSAGES_FD,
                 format_args!(

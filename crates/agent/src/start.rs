@@ -23,7 +23,7 @@ extern "C" fn constructor(_: c_int, _: *const *const c_char, environment: *const
 }
 
 fn join(invitation: Invitation) -> Option<()> {
-    OPTIONS.store(invitation.options, Ordering::Relaxed);
+    OPTIONS.store(invitation.options.bits(), Ordering::Relaxed);
     let opened = invitation::open_segment()?;
     SEGMENT_START.store(opened.start, Ordering::Release);
     SEGMENT_BYTES.store(opened.bytes, Ordering::Release);

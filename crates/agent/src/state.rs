@@ -7,6 +7,7 @@ use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering}
 use uswap_core::counters::Counter;
 use uswap_core::segment::Segment;
 use uswap_engine::{Engine, Workspace};
+use uswap_identity::RunOptions;
 use uswap_os::clock;
 use uswap_os::fd::Timeout;
 use uswap_os::futex::{self, Scope};
@@ -87,11 +88,13 @@ pub static SEGMENT_START: AtomicUsize = AtomicUsize::new(0);
 pub static SEGMENT_BYTES: AtomicUsize = AtomicUsize::new(0);
 /// The process's record.
 static MM: AtomicU32 = AtomicU32::new(u32::MAX);
+/// See [`options`].
 pub static OPTIONS: AtomicU64 = AtomicU64::new(0);
-/// Set in `OPTIONS`: a process that changes its credentials stays.
-pub const KEEP_AFTER_SETUID: u64 = 1;
-/// Set in `OPTIONS`: say more.
-pub const VERBOSE: u64 = 2;
+
+/// Options of the run.
+pub fn options() -> RunOptions {
+    RunOptions::from_bits(OPTIONS.load(Ordering::Relaxed))
+}
 
 /// The process's record.
 pub fn mm() -> MmId {

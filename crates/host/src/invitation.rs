@@ -6,14 +6,15 @@
 use crate::{contend, environment, messages, supervisor};
 use core::ffi::{CStr, c_char};
 use uswap_core::segment::{Notice, Segment};
+use uswap_identity::RunOptions;
 use uswap_os::memory::{self, Access};
 use uswap_os::process;
 
 /// What the variable says, beside what the supervisor is known by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Invitation {
-    /// Option bits.
-    pub options: u64,
+    /// Of the run.
+    pub options: RunOptions,
 }
 
 /// A segment that was opened.
@@ -43,7 +44,7 @@ impl Invitation {
             if let Some(value) = entry.strip_prefix(environment::RUN) {
                 let (options, agent) = supervisor::accept(value)?;
                 environment::note(value, agent.len());
-                return Some(Invitation { options });
+                return Some(Invitation { options: RunOptions::from_bits(options) });
             }
             // SAFETY: 1. the entry was not null, so the array goes on.
             at = unsafe { at.add(1) };

@@ -6,6 +6,10 @@
 #![no_std]
 #![forbid(unsafe_code)]
 
+mod run_options;
+
+pub use run_options::RunOptions;
+
 /// What a program finds in its environment instead of the invitation to its run, if it inherits a filter of system
 /// calls that would end it there. For the command's message; to the agent any other value says the same.
 pub const FILTERED: &core::ffi::CStr = c"USWAP_RUN=filtered";

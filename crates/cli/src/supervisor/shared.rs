@@ -16,6 +16,7 @@ use uswap_core::pool::{Pool, ZSPAGE_BYTES};
 use uswap_core::segment::{Geometry, Segment};
 use uswap_engine::platform::{Backing, FileBuffer, FileError};
 use uswap_engine::reaper::GiveBack;
+use uswap_identity::RunOptions;
 use uswap_os::file::AllowTmpfs;
 use uswap_os::futex::{self, Scope};
 use uswap_os::memory::{self, Access};
@@ -34,14 +35,6 @@ use super::stop::Stop;
 use super::{Faults, OnFull, Options};
 use crate::message::say;
 use crate::report::Unmanaged;
-
-/// Options as the agent reads them; the bits of `USWAP_RUN`.
-const KEEP_AFTER_SETUID: u32 = 1;
-const VERBOSE: u32 = 2;
-/// Above it: the KiB that a process has when it takes a place in the run.
-const JOIN_KIB_SHIFT: u32 = 8;
-/// Above that: what the processes of the run go without.
-const WITHOUT_SHIFT: u32 = 32;
 
 /// A process that serves its own faults takes a place when it has this part of the budget: before that there is little
 /// to gain from it, and what it would cost matters (a shell script starts hundreds).
@@ -168,13 +161,13 @@ impl Shared {
 
     /// The value of `USWAP_RUN`.
     pub fn invitation(&self) -> OsString {
-        let mut bits = (self.join_bytes() >> 10) << JOIN_KIB_SHIFT;
-        bits |= u64::from(Without::of_this_process().bits()) << WITHOUT_SHIFT;
-        for (set, bit) in
-            [(self.options.keep_after_setuid, KEEP_AFTER_SETUID), (self.options.verbosity > 0, VERBOSE)]
-        {
-            bits |= if set { u64::from(bit) } else { 0 };
-        }
+        let options = RunOptions {
+            keep_after_setuid: self.options.keep_after_setuid,
+            verbose: self.options.verbosity > 0,
+            join_kib: (self.join_bytes() >> 10) as u32,
+            without: Without::of_this_process().bits(),
+        };
+        let bits = options.bits();
         let inode = self.memfd.status().map_or(0, |status| status.inode);
         let numbers =
             format!("{}:{}:{inode}:{:016x}:{bits}:", process::process_id(), self.memfd.raw(), self.token);
