@@ -59,6 +59,10 @@ counters! {
     CopyExpected "copy_expected" "pages" "Came back for a thread that reads, and were filled writable without a copy, since \
         they were written the last time.";
     CopyMoved "copy_moved" "pages" "Came back from a pool that is short of room: no copy is kept.";
+    Repacked "repacked" "pages" "Unchanged, but compressed again when they went, densely instead of quickly.";
+    TrialQuickBytes "trial_quick_bytes" "bytes" "What LZ4 made of pages that were compressed by it and densely, to know \
+        what that saves.";
+    TrialDenseBytes "trial_dense_bytes" "bytes" "What the dense codec made of the same pages.";
     CompactedBytes "compacted_bytes" "bytes" "Memory of the pool that was freed by moving blobs together.";
     WrittenPages "zswpwb" "pages" "Written to the swap file.";
     WrittenBytes "written_bytes" "bytes" "Bytes written to the swap file, padding included.";

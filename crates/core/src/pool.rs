@@ -65,6 +65,8 @@ pub struct Pool<'a> {
     pub(crate) fresh: &'a AtomicU64,
     /// Zspages that may hold memory at once.
     pub(crate) limit: &'a AtomicU64,
+    /// 1: what is stored is compressed densely, however much room there is.
+    pub(crate) packs: &'a AtomicU64,
 }
 
 /// The zspage of each class that a process allocates from. Private to the process; behind its lock.
@@ -142,6 +144,14 @@ impl<'a> Pool<'a> {
     /// Sets the bytes of RAM that the pool may hold, rounded up to whole zspages.
     pub fn set_limit_bytes(&self, bytes: u64) {
         self.limit.store(bytes.div_ceil(ZSPAGE_BYTES as u64), Ordering::Relaxed);
+    }
+    /// Whether what is stored is to be compressed densely, however much room there is.
+    pub fn packs_densely(&self) -> bool {
+        self.packs.load(Ordering::Relaxed) != 0
+    }
+    /// See [`Pool::packs_densely`].
+    pub fn set_packs_densely(&self, packs: bool) {
+        self.packs.store(u64::from(packs), Ordering::Relaxed);
     }
 
     fn map(&self, zspage: ZspageId) -> &'a [AtomicU64] {

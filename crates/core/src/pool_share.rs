@@ -14,8 +14,14 @@
 //! copies of mapped pages, which have to be compressed again then, and what the dense codec would save. Both cost a
 //! little work for each page, where the file costs a read for some.
 //!
+//! The same is asked of the dense codec alone ([`Share::packs_densely`], docs/adr/0025): where a little more room
+//! spares many faults it pays to use it for all that is stored, however much room there is, and to keep copies in what
+//! that leaves.
+//!
 //! What is not used in that order makes this an estimate; what was seen counts half after two seconds, and the limit
 //! goes in small steps.
+
+mod packing;
 
 use crate::histogram::BUCKETS;
 use crate::reuse::BUDGET_PARTS;
@@ -44,6 +50,12 @@ const COMPRESS_NS: f64 = 10_000.0;
 const DENSE_NS: f64 = 7_000.0;
 const DENSE_LOAD_NS: f64 = 3_500.0;
 
+/// What it makes of a byte of LZ4's (docs/adr/0006).
+const DENSITY: f64 = 0.75;
+
+/// With less than so many bytes tried nothing is known of what the dense codec makes.
+const TRIED_MIN: f64 = 16.0 * 4096.0;
+
 /// With fewer faults nothing is said.
 const FAULTS_MIN: f64 = 64.0;
 
@@ -68,16 +80,10 @@ pub struct Division {
     pub stored_bytes: u64,
     /// Bytes of the pool with copies of mapped pages, which may be given up.
     pub copies: u64,
-    /// Bytes of the pool that the dense codec would save.
-    pub dense_saves: u64,
-}
-
-impl Division {
-    /// What it costs to make the pool so much smaller by writing, beyond what it can give otherwise.
-    fn writing_ns(&self, bytes: u64) -> f64 {
-        let written = bytes.saturating_sub(self.copies + self.dense_saves);
-        written as f64 / self.stored_bytes.max(1) as f64 * self.write_ns as f64
-    }
+    /// Bytes of the pool that LZ4 or nothing made, and those that the dense codec made.
+    pub quick: u64,
+    /// See `quick`.
+    pub dense: u64,
 }
 
 /// Faults since the look before.
@@ -91,6 +97,10 @@ pub struct Faults {
     pub stored: u64,
     /// Of them, those that went with the copy that they had.
     pub unchanged: u64,
+    /// Pages that came back, and were written or are expected to be.
+    pub written: u64,
+    /// What LZ4 and the dense codec made of the same pages, in bytes.
+    pub tried: (u64, u64),
 }
 
 /// Stored pages that came back from distances of one bucket since the look before.
@@ -113,6 +123,8 @@ pub struct Share {
     /// Pages that were stored, and those that came back by the buckets of their distances.
     stored: f64,
     unchanged: f64,
+    written: f64,
+    tried: (f64, f64),
     returns: [f64; BUCKETS],
     /// Bytes of the pool at the last look, and whether it had grown since the one before by more than a step.
     pool: u64,
@@ -127,6 +139,8 @@ impl Default for Share {
             on_staged: 0.0,
             stored: 0.0,
             unchanged: 0.0,
+            written: 0.0,
+            tried: (0.0, 0.0),
             returns: [0.0; BUCKETS],
             pool: 0,
             grows: true,
@@ -146,6 +160,8 @@ impl Share {
         self.on_staged = older(self.on_staged, faults.on_staged);
         self.stored = older(self.stored, faults.stored);
         self.unchanged = older(self.unchanged, faults.unchanged);
+        self.written = older(self.written, faults.written);
+        self.tried = (older(self.tried.0, faults.tried.0), older(self.tried.1, faults.tried.1));
         let steps_a_part = STEPS as f64 / BUDGET_PARTS as f64;
         let mut depth = now.resident as f64 * STEPS as f64 / now.ram as f64;
         let mut came_back = 0.0;
@@ -174,7 +190,7 @@ impl Share {
         let reaches = (depth_of(&below, self.from_file) - resident).max(0.0);
         let on_staged = self.on_staged / steps(now.staged).max(1.0);
         let copies = steps(now.copies).min(pool / 2.0);
-        let dense = steps(now.dense_saves).min(pool / 4.0);
+        let dense = steps(self.dense_saves(now)).min(pool / 4.0);
         let again_ns = self.unchanged.min(self.stored) * COMPRESS_NS;
         let dense_ns = (self.stored - self.unchanged).max(0.0) * DENSE_NS + below[0] * DENSE_LOAD_NS;
         Some(Prices {
@@ -186,6 +202,24 @@ impl Share {
             on_staged,
             ns: (now.pool_ns as f64, now.file_ns as f64),
         })
+    }
+
+    /// What the dense codec makes of a byte of what it would be used for. Before that is known, what it makes of most.
+    fn density(&self) -> f64 {
+        let (quick, dense) = self.tried;
+        if quick < TRIED_MIN { DENSITY } else { (dense / quick).clamp(0.1, 1.0) }
+    }
+
+    /// Bytes of the pool that the dense codec would save, of what cannot be given up otherwise.
+    fn dense_saves(&self, now: Division) -> u64 {
+        let kept = 1.0 - now.copies as f64 / now.pool.max(now.copies).max(1) as f64;
+        (now.quick as f64 * kept * (1.0 - self.density())) as u64
+    }
+
+    /// What it costs to make the pool so much smaller by writing, beyond what it can give otherwise.
+    fn writing_ns(&self, now: Division, bytes: u64) -> f64 {
+        let written = bytes.saturating_sub(now.copies + self.dense_saves(now));
+        written as f64 / now.stored_bytes.max(1) as f64 * now.write_ns as f64
     }
 
     /// The limit of the pool for the next look, in bytes; `limit` is that of now. None: there is nothing to say.
@@ -207,7 +241,7 @@ impl Share {
         Some(match best.cmp(&size) {
             Ordering::Greater if at_its_limit => limit.max((limit + steps * step).min(best * step)),
             // What must be written for it must be worth that.
-            Ordering::Less if cost_now - cost > now.writing_ns(steps * step) => {
+            Ordering::Less if cost_now - cost > self.writing_ns(now, steps * step) => {
                 // A pool that is being filled will need its limit soon; another one never.
                 let from = if self.grows { limit } else { size * step };
                 from.saturating_sub(steps * step).max(best * step).min(limit)
@@ -240,6 +274,16 @@ impl Prices {
         let whole = (depth.max(0.0) as usize).min(DEPTHS);
         let next = (whole + 1).min(DEPTHS);
         self.below[whole] - (self.below[whole] - self.below[next]) * (depth.max(0.0) - whole as f64).min(1.0)
+    }
+
+    /// Faults with room for so many steps of mapped pages more. What is mapped may be missed by as many faults as so
+    /// much room spares behind it.
+    fn with_room(&self, steps: f64) -> f64 {
+        let now = self.below(self.resident);
+        match steps < 0.0 {
+            true => now + (now - self.below(self.resident - steps)),
+            false => self.below(self.resident + steps),
+        }
     }
 
     /// With a pool of so many steps, in ns.
@@ -288,153 +332,4 @@ fn spread(depths: &mut [f64; DEPTHS], faults: u64, from: f64, to: f64) {
 }
 
 #[cfg(all(test, not(loom)))]
-mod tests {
-    use super::*;
-
-    const MIB: u64 = 1 << 20;
-    /// Of 64 MiB, 28 are mapped (7 of them staged) and 32 the pool's.
-    const NOW: Division = Division {
-        ram: 64 * MIB,
-        resident: 28 * MIB,
-        staged: 7 * MIB,
-        pool: 32 * MIB,
-        pool_ns: 20_000,
-        file_ns: 100_000,
-        write_ns: 30_000,
-        stored_bytes: 1300,
-        copies: 0,
-        dense_saves: 0,
-    };
-    const BOUNDS: RangeInclusive<u64> = 6 * MIB..=51 * MIB;
-
-    /// A program that comes for the pages of some places by turns: place `depth` MiB down in the order of its last
-    /// uses, so many times at each look. Where the pool's limit ends that begins at a half; the pool holds three times
-    /// its size.
-    fn ends(depths: &[(u64, u64)], on_staged: u64) -> u64 {
-        let (mut share, mut limit) = (Share::default(), 32 * MIB);
-        for _ in 0..200 {
-            let now = Division { resident: 60 * MIB - limit, pool: limit, ..NOW };
-            let resident = now.resident / MIB;
-            let seen = depths.iter().filter(|(depth, _)| *depth > resident);
-            let holds = resident + 3 * limit / MIB;
-            let from_file = seen.clone().filter(|(depth, _)| *depth > holds).map(|(_, count)| count).sum();
-            // Much more is stored than comes back: distances are depths.
-            let faults = Faults { from_file, on_staged, stored: 1_000_000, unchanged: 0 };
-            let at = |parts: u64| {
-                seen.clone()
-                    .filter(|(depth, _)| (depth - resident) * 4 == parts)
-                    .map(|(_, count)| count)
-                    .sum()
-            };
-            share.note(
-                now,
-                faults,
-                (0..BUCKETS as u64).map(|parts| Returns {
-                    distances: parts..=parts,
-                    faults: at(parts),
-                    along: 0,
-                }),
-            );
-            limit = share.limit(now, limit, BOUNDS).unwrap_or(limit);
-        }
-        limit / MIB
-    }
-
-    #[test]
-    fn a_working_set_that_nearly_fits_gets_the_room() {
-        // Most faults come from just behind what is mapped, few from far away: 40 MiB must be mapped.
-        let limit = ends(&[(40, 5000), (90, 20), (100, 20)], 100);
-        assert!((6..=20).contains(&limit), "{limit}");
-    }
-
-    #[test]
-    fn what_would_not_pay_does_not_move_it() {
-        assert_eq!(ends(&[], 0), 32, "nothing was seen");
-        assert_eq!(ends(&[(100, 1)], 0), 32, "and one fault from far away is nothing");
-    }
-
-    /// Pages of a program that uses all its memory alike come back from exponential distances. It is only so deep as
-    /// there are pages.
-    #[test]
-    fn what_is_used_alike_lies_no_deeper_than_there_are_pages() {
-        let (mut share, faults_a_look) = (Share::default(), 100_000.0);
-        // 128 MiB in 64, of which 28 are mapped and 90 in the pool: 10 are in the file.
-        let out_parts = 400.0;
-        let (mut before, buckets) = (1.0, BUCKETS as u64);
-        let returns: std::vec::Vec<Returns> = (0..buckets)
-            .map(|bucket| {
-                let (from, to) = (bucket * 8, bucket * 8 + 7);
-                let left = exp(-((to + 1) as f64) / out_parts);
-                let faults = ((before - left) * faults_a_look) as u64;
-                before = left;
-                Returns { distances: from..=to, faults, along: 0 }
-            })
-            .collect();
-        let from_file = (faults_a_look / 10.0) as u64;
-        let faults = Faults { from_file, on_staged: 1000, stored: faults_a_look as u64, unchanged: 0 };
-        for _ in 0..100 {
-            share.note(NOW, faults, returns.iter().cloned());
-        }
-        let prices = share.prices(NOW).expect("enough was seen");
-        let bottom = depth_of(&prices.below, 0.0);
-        assert!((126.0..=130.0).contains(&bottom), "{bottom}");
-        let pool_ends = depth_of(&prices.below, share.from_file);
-        assert!((116.0..=120.0).contains(&pool_ends), "{pool_ends}");
-        // 10 % of faults are from the file, five times as dear: a ninth more of the pool has them all.
-        let (_, cheapest) = prices.cheapest(6..=51).expect("there are sizes");
-        assert!((35..=38).contains(&cheapest), "{cheapest}");
-    }
-
-    /// While memory is filled, little comes back, and all of that from near by.
-    #[test]
-    fn a_pool_that_is_not_full_yet_becomes_smaller_only_if_that_pays_and_in_steps() {
-        let now = Division { resident: 40 * MIB, pool: 10 * MIB, ..NOW };
-        let after = |looks: u32, faults_a_look: u64| {
-            let mut share = Share::default();
-            let returns = |parts| Returns {
-                distances: parts..=parts,
-                faults: if parts == 8 { faults_a_look } else { 0 },
-                along: 0,
-            };
-            let faults = Faults { from_file: 0, on_staged: 0, stored: 1_000_000, unchanged: 0 };
-            for _ in 0..looks {
-                share.note(now, faults, (0..BUCKETS as u64).map(returns));
-            }
-            share.limit(now, 50 * MIB, BOUNDS)
-        };
-        assert_eq!(after(1, 500), Some(50 * MIB), "writing costs more than these faults");
-        assert_eq!(after(1, 50_000), Some(48 * MIB), "it is being filled");
-        assert_eq!(after(2, 50_000), Some(8 * MIB), "it has been");
-    }
-
-    #[test]
-    fn copies_and_what_the_dense_codec_saves_are_given_before_anything_goes_to_the_file() {
-        let prices = |copies, dense_saves, unchanged| {
-            let mut share = Share::default();
-            // All that comes back lies at the end of the pool, which holds 40 MiB.
-            let returns = |parts| Returns {
-                distances: parts..=parts,
-                faults: if parts == 156 { 10_000 } else { 0 },
-                along: 0,
-            };
-            let faults = Faults { from_file: 0, on_staged: 0, stored: 1_000_000, unchanged };
-            share.note(NOW, faults, (0..BUCKETS as u64).map(returns));
-            share.prices(Division { copies, dense_saves, ..NOW }).expect("enough was seen")
-        };
-        let now = prices(0, 0, 0).cost(32);
-        assert!(prices(0, 0, 0).cost(24) > 2.0 * now, "what comes back would be in the file");
-        assert_eq!(prices(8 * MIB, 0, 0).cost(24), now, "copies of pages that are written are of no use");
-        let again = prices(8 * MIB, 0, 100_000).cost(24);
-        assert_eq!(again, now + 100_000.0 * COMPRESS_NS, "the others are compressed again");
-        assert_eq!(prices(8 * MIB, 0, 100_000).cost(28), now + 50_000.0 * COMPRESS_NS);
-        let dense = prices(0, 8 * MIB, 1_000_000).cost(24);
-        assert_eq!(dense, now + 10_000.0 * DENSE_LOAD_NS, "what is loaded costs more");
-        assert!(prices(4 * MIB, 4 * MIB, 0).cost(23) > 2.0 * now, "more than both is written");
-    }
-
-    /// e^x for x <= 0: the crate has no mathematics.
-    fn exp(x: f64) -> f64 {
-        let small = x / 1024.0;
-        (0..10).fold(1.0 + small + small * small / 2.0, |value, _| value * value)
-    }
-}
+mod tests;

@@ -33,7 +33,7 @@ const SAID: usize = 15;
 const FILE_KEY_START: usize = 8;
 const BUDGET_START: usize = 16;
 /// Notes that structures keep in the header, each on a cache line of its own.
-const NOTES: usize = 8;
+const NOTES: usize = 9;
 const PLACEMENT_START: usize = BUDGET_START + BUDGET_WORDS + NOTES * 8;
 /// Slots that a swap word can name: 34 bits of granules of 64 bytes.
 pub const SLOTS_MAX: u64 = (1 << 34) * FILE_GRANULE_BYTES / PAGE_BYTES as u64;
@@ -341,6 +341,7 @@ impl<'a> Segment<'a> {
             resident: self.note(3),
             fresh: self.note(4),
             limit: self.note(5),
+            packs: self.note(8),
         }
     }
     /// The room of the swap files.

@@ -7,9 +7,9 @@ use crate::platform::Backing;
 use crate::release::{let_go_of_zspage, put_entry};
 use crate::workspace::Workspace;
 use core::cell::RefCell;
-use uswap_codec::{self as codec, Compressed, Effort, Page, Scratch};
+use uswap_codec::{self as codec, Codec, Compressed, Effort, Page, Scratch};
 use uswap_core::budget::Signal;
-use uswap_core::counters::Counter;
+use uswap_core::counters::{Counter, Counters};
 use uswap_core::jobs::{Finish, JobState, SeenJob};
 use uswap_core::pool::ZspageOwner;
 use uswap_core::segment::Segment;
@@ -48,6 +48,8 @@ pub(crate) struct StoreBuffers<'w> {
     pub(crate) scratch: &'w mut Scratch,
     /// How well it is compressed.
     pub(crate) effort: Effort,
+    /// It is compressed in both ways, and counted.
+    pub(crate) is_trial: bool,
 }
 
 /// What is stored from now on would push something else into the file.
@@ -77,15 +79,38 @@ pub(crate) async fn store_anew(
         counters.add(Counter::SameFilled, 1);
         return Some(id);
     }
-    let length = match codec::compress(buffers.page, buffers.blob, buffers.effort, buffers.scratch) {
+    let length = match buffers.is_trial {
+        true => compress_in_both_ways(counters, buffers),
+        false => compress(buffers, buffers.effort),
+    };
+    backing.step().await;
+    store_blob(segment, backing, owners, id, &buffers.blob[..length])
+}
+
+/// Leaves what it made in the buffer; its bytes.
+fn compress(buffers: &mut StoreBuffers<'_>, effort: Effort) -> usize {
+    match codec::compress(buffers.page, buffers.blob, effort, buffers.scratch) {
         Compressed::Bytes(length) => length,
         Compressed::Incompressible => {
             buffers.blob.copy_from_slice(buffers.page);
             PAGE_BYTES
         }
-    };
-    backing.step().await;
-    store_blob(segment, backing, owners, id, &buffers.blob[..length])
+    }
+}
+
+/// Leaves what the dense codec made in the buffer. What is made of words is the same in both ways, and does not count.
+fn compress_in_both_ways(counters: Counters<'_>, buffers: &mut StoreBuffers<'_>) -> usize {
+    let quick = compress(buffers, Effort::Quick);
+    let is_of_words = quick < PAGE_BYTES && Codec::of(buffers.blob) == Some(Codec::Words);
+    if is_of_words && buffers.effort == Effort::Quick {
+        return quick;
+    }
+    let dense = compress(buffers, Effort::Dense);
+    if !is_of_words {
+        counters.add(Counter::TrialQuickBytes, quick as u64);
+        counters.add(Counter::TrialDenseBytes, dense as u64);
+    }
+    dense
 }
 
 fn store_blob(
@@ -198,7 +223,8 @@ impl<'w> Storer<'w> {
                 let known = job.frame(index);
                 let hash = codec::hash(page).0;
                 let is_good = known.old.is_some_and(|old| segment.swap_table().hash(old) == hash);
-                let mut buffers = StoreBuffers { page, blob, scratch, effort: effort(segment) };
+                let mut buffers =
+                    StoreBuffers { page, blob, scratch, effort: effort(segment), is_trial: false };
                 let stored = match is_good {
                     true => None,
                     false => store_anew(segment, frames, &self.owned, hash, &mut buffers).await,

@@ -6,6 +6,7 @@
 
 use std::time::{Duration, Instant};
 
+use uswap_codec::Codec;
 use uswap_core::balance::staged_pages_wanted;
 use uswap_core::counters::{Counter, Counters, FaultSource};
 use uswap_core::drop_behind::Pattern;
@@ -14,7 +15,7 @@ use uswap_core::pool::{Pool, ZSPAGE_BYTES};
 use uswap_core::pool_share::{Division, Faults, Returns, Share};
 use uswap_core::reuse::Back;
 use uswap_core::segment::Segment;
-use uswap_core::swap_word::Content;
+use uswap_core::swap_word::{Content, SwapWord};
 use uswap_units::{PAGE_BYTES, SwapId};
 
 use super::Faults as FaultsBy;
@@ -35,9 +36,6 @@ const WRITE_NS: u64 = 30_000;
 
 /// Entries of the swap table that one look reads, some 20 us.
 const SAMPLE: u32 = 1024;
-
-/// The dense codec spares one part in so many of what the quick one takes (docs/adr/0006).
-const DENSE_SAVES_PART: u64 = 5;
 
 /// What a fault from the file is taken to cost before so many were seen.
 const FILE_NS: u64 = 200_000;
@@ -68,6 +66,8 @@ pub struct PoolShare {
     staged_back: u64,
     stored: u64,
     unchanged: u64,
+    written: u64,
+    tried: (u64, u64),
     /// The entry at which the next sample of the swap table begins.
     sampled: u32,
     /// Of both kinds, by buckets.
@@ -105,11 +105,38 @@ fn with_room_for_pages(most: u64, ram: u64, engine_bytes: u64, processes: u64) -
     ram.saturating_sub(others).max(ram / 4).min(most)
 }
 
-/// Bytes that the pool would spare if all of it that cannot be given up were compressed densely. Near its limit that is
-/// done already.
-fn dense_saves(pool: Pool<'_>, copies: u64) -> u64 {
-    let held = pool.resident_bytes();
-    if held > pool.limit_bytes() / 16 * 15 { 0 } else { (held - copies) / DENSE_SAVES_PART }
+/// What is in the pool, in bytes, scaled up from a sample.
+#[derive(Default)]
+struct Held {
+    all: u64,
+    /// Copies that may be given up.
+    copies: u64,
+    /// What LZ4 made, and what did not get smaller.
+    quick: u64,
+    dense: u64,
+}
+
+impl Held {
+    fn note(&mut self, pool: Pool<'_>, word: SwapWord) {
+        let Content::Blob { blob, length } = word.content() else { return };
+        let bytes = u64::from(length);
+        self.all += bytes;
+        self.copies += if word.is_retained() { bytes } else { 0 };
+        let mut first = [0];
+        // Who frees it meanwhile makes this sample a little wrong.
+        let is_read = pool.read(blob, 1, &mut first);
+        match Codec::of(&first).filter(|_| is_read && length as usize != PAGE_BYTES) {
+            Some(Codec::Dense) => self.dense += bytes,
+            Some(Codec::Words) => (),
+            Some(Codec::Lz4) | None => self.quick += bytes,
+        }
+    }
+
+    fn scaled_to(self, bytes: u64) -> Held {
+        let scaled = |part: u64| (part as f64 / self.all.max(1) as f64 * bytes as f64) as u64;
+        let (copies, quick, dense) = (scaled(self.copies), scaled(self.quick), scaled(self.dense));
+        Held { all: bytes, copies, quick, dense }
+    }
 }
 
 /// What a page takes in the pool.
@@ -131,6 +158,8 @@ impl PoolShare {
             staged_back: 0,
             stored: 0,
             unchanged: 0,
+            written: 0,
+            tried: (0, 0),
             sampled: 0,
             distances: [const { Vec::new() }; 2],
             share: Share::default(),
@@ -152,6 +181,7 @@ impl PoolShare {
         let (limit, file) = (pool.limit_bytes(), segment.slots());
         let file_is_nearly_full = file.used() > file.capacity() / 8 * 7;
         let division = self.look(shared);
+        pool.set_packs_densely(self.share.packs_densely(division, limit, pool.packs_densely()));
         let (least, most) = shared.options.pool_bounds().into_inner();
         let must_give_way = self.in_vain.is_too_often(counters.get(Counter::WaitedInVain), now);
         if must_give_way && least < most && !file_is_nearly_full {
@@ -183,22 +213,17 @@ impl PoolShare {
         }
     }
 
-    /// Bytes of the pool with copies that may be given up, from a sample of the swap table.
-    fn copies_bytes(&mut self, segment: &Segment<'_>) -> u64 {
-        let table = segment.swap_table();
+    /// What is in the pool, from a sample of the swap table.
+    fn held(&mut self, segment: &Segment<'_>) -> Held {
+        let (table, pool) = (segment.swap_table(), segment.pool());
         let end = table.touched_entries().max(2);
         let step = (end / SAMPLE).max(1);
-        let (mut copies, mut all) = (0, 0);
+        let mut held = Held::default();
         for id in (1 + self.sampled % step..end).step_by(step as usize) {
-            let word = table.load(SwapId(id));
-            if let Content::Blob { length, .. } = word.content() {
-                all += u64::from(length);
-                copies += if word.is_retained() { u64::from(length) } else { 0 };
-            }
+            held.note(pool, table.load(SwapId(id)));
         }
         self.sampled = self.sampled.wrapping_add(1);
-        let part = copies as f64 / all.max(1) as f64;
-        (segment.pool().resident_bytes() as f64 * part) as u64
+        held.scaled_to(pool.resident_bytes())
     }
 
     /// Counts what happened since the last look.
@@ -213,13 +238,13 @@ impl PoolShare {
         };
         // Not the mean: some have waited for room, and the pool must not seem dear because it has none.
         let cost_ns = |source| latency(source).quantile(1, 2) + unseen_ns;
-        let copies = self.copies_bytes(segment);
+        let held = self.held(segment);
         let division = Division {
             ram: shared.options.ram_bytes,
             resident: resident_pages * PAGE_BYTES as u64,
             // What a program that goes round spares of it is in use by the pages that stay.
             staged: staged_pages_wanted(resident_pages, Pattern::Any) * PAGE_BYTES as u64,
-            pool: segment.pool().resident_bytes(),
+            pool: held.all,
             pool_ns: cost_ns(FaultSource::Pool),
             file_ns: if latency(FaultSource::File).count() < KNOWN {
                 FILE_NS
@@ -228,8 +253,9 @@ impl PoolShare {
             },
             write_ns: WRITE_NS,
             stored_bytes: stored_bytes(counters),
-            copies,
-            dense_saves: dense_saves(segment.pool(), copies),
+            copies: held.copies,
+            quick: held.quick,
+            dense: held.dense,
         };
         let since = |before: &mut u64, now: u64| now - core::mem::replace(before, now);
         let faults = Faults {
@@ -237,6 +263,14 @@ impl PoolShare {
             on_staged: since(&mut self.staged_back, latency(FaultSource::Staged).count()),
             stored: since(&mut self.stored, segment.reuse().stored()),
             unchanged: since(&mut self.unchanged, counters.get(Counter::Unchanged)),
+            written: since(
+                &mut self.written,
+                counters.get(Counter::CopyWritten) + counters.get(Counter::CopyExpected),
+            ),
+            tried: (
+                since(&mut self.tried.0, counters.get(Counter::TrialQuickBytes)),
+                since(&mut self.tried.1, counters.get(Counter::TrialDenseBytes)),
+            ),
         };
         let reuse = segment.reuse();
         let mut counts = |how: Back| -> Vec<_> {

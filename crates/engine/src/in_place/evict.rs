@@ -400,7 +400,9 @@ impl<W: World> AddressSpace<'_, W> {
         let Candidate { page, word, .. } = evictor.batch[index];
         let copy = word.swap().filter(|_| word.is_clean());
         let promoted = copy.filter(|&copy| self.should_promote(copy));
-        if let (Some(copy), None) = (copy, promoted)
+        let repacked = copy.filter(|&copy| promoted.is_none() && self.should_repack(copy));
+        let replaced = promoted.or(repacked);
+        if let (Some(copy), None) = (copy, replaced)
             && self.may_rely_on(copy, page, word).await
         {
             return Store::Stored(copy);
@@ -423,13 +425,15 @@ impl<W: World> AddressSpace<'_, W> {
         let Evictor { workspace, zspages, .. } = evictor;
         let Workspace { page: content, blob, scratch, .. } = workspace;
         let hash = codec::hash(content).0;
-        let mut buffers = StoreBuffers { page: content, blob, scratch, effort: self.effort() };
+        let (effort, is_trial) = (self.effort(), self.is_trial());
+        let mut buffers = StoreBuffers { page: content, blob, scratch, effort, is_trial };
         match store_anew(self.segment, &self.world, zspages, hash, &mut buffers).await {
             Some(swap) => {
                 self.counters().add(Counter::Promoted, u64::from(promoted.is_some()));
+                self.counters().add(Counter::Repacked, u64::from(repacked.is_some()));
                 Store::Stored(swap)
             }
-            None => match promoted {
+            None => match replaced {
                 // The pool has no room for it: it goes back to where it came from.
                 Some(copy) if self.may_rely_on(copy, page, evictor.batch[index].word).await => {
                     Store::Stored(copy)

@@ -9,10 +9,15 @@ use uswap_core::budget::Signal;
 use uswap_core::counters::Counter;
 use uswap_core::share::{Protection, Turn};
 use uswap_sync::Ordering;
+use uswap_units::PAGE_BYTES;
 use uswap_units::limits::{THROTTLE_ROUNDS_MAX, WRITE_PATIENCE_NS};
 
 /// Pages of a batch in the background: threads of other processes may wait for its end.
 const BACKGROUND_PAGES: u64 = 64;
+
+/// A small batch costs as many calls as a large one, so it is not smaller than that, or than half of what is between
+/// the watermarks.
+const BACKGROUND_PAGES_MIN: u64 = 32;
 
 /// Pages of a batch that a fault waits for.
 const DIRECT_PAGES: u32 = 32;
@@ -71,7 +76,8 @@ impl<W: World> AddressSpace<'_, W> {
             return Background::GoesOn;
         };
         let share = balance::reclaim_share(budget.used(), marks.high, burden, of);
-        let done = self.evict(evictor, share.min(BACKGROUND_PAGES) as u32).await;
+        let least = BACKGROUND_PAGES_MIN.min((marks.low.0 - marks.high.0) / PAGE_BYTES as u64 / 2);
+        let done = self.evict(evictor, share.clamp(least, BACKGROUND_PAGES) as u32).await;
         self.sharer().settle(burden, protection, done.looked, done.pages);
         if done.pages > 0 {
             fruitless.0 = 0;

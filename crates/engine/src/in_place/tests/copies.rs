@@ -1,6 +1,6 @@
 //! What becomes of the copy of a page that is only read.
 
-use super::machine::{MAPPED, Machine};
+use super::machine::{MAPPED, Machine, is_text};
 use super::tasks::{complete, read, write};
 use super::with_space;
 use crate::in_place::evict::Evictor;
@@ -9,7 +9,7 @@ use crate::platform::Touch;
 use crate::release::release_content;
 use crate::workspace::Workspace;
 use std::boxed::Box;
-use uswap_codec::Effort;
+use uswap_codec::{Codec, Effort};
 use uswap_core::counters::Counter;
 use uswap_core::files::{FileAccess, FileKind, FileSpec};
 use uswap_core::page_word::{PageWord, Place};
@@ -39,11 +39,18 @@ fn evict_all(space: &Space<'_>, evictor: &mut Evictor) {
 
 /// Page 0 alone is mapped, and has a clean copy, to which it came back by itself.
 fn with_a_clean_page(act: impl FnOnce(&Space<'_>, &mut Evictor, SwapId)) {
+    // Not one of the values that stand for a page of one word.
+    with_a_clean_page_of(|value| !value.is_multiple_of(4), act);
+}
+
+/// The same with a value that is like this.
+fn with_a_clean_page_of(is_wanted: fn(u64) -> bool, act: impl FnOnce(&Space<'_>, &mut Evictor, SwapId)) {
     with_space(0, |space| {
         space.world().in_lockstep.set(true);
         let (mut evictor, mut workspace) = (Box::new(Evictor::new(0)), Box::new(Workspace::new()));
-        // Not one of the values that stand for a page of one word.
-        while space.world().cell(0).oracle.is_multiple_of(4) {
+        // The very first page is a trial.
+        space.counters().add(Counter::Compressed, 1);
+        while !is_wanted(space.world().cell(0).oracle) {
             complete(write(space, 0, &mut workspace));
         }
         evict_all(space, &mut evictor);
@@ -131,6 +138,56 @@ fn what_came_from_the_file_goes_back_there_if_the_pool_has_no_room() {
         assert_eq!(word(space).place(), Place::Swapped);
         assert_eq!(word(space).swap(), Some(copy));
         assert_eq!(space.segment().counters().get(Counter::Promoted), 0);
+    });
+}
+
+fn codec_of(space: &Space<'_>, copy: SwapId) -> Option<Codec> {
+    let Content::Blob { blob, length } = content(space, copy) else { return None };
+    let mut bytes = [0; PAGE_BYTES];
+    assert!(space.segment().pool().read(blob, length as usize, &mut bytes));
+    Codec::of(&bytes)
+}
+
+#[test]
+fn text_is_compressed_again_if_the_room_is_worth_it() {
+    with_a_clean_page_of(is_text, |space, evictor, quick| {
+        let tried = |counter| space.counters().get(counter);
+        assert_eq!(codec_of(space, quick), Some(Codec::Lz4));
+        evict_all(space, evictor);
+        assert_eq!(word(space).swap(), Some(quick), "it goes for nothing");
+        let mut workspace = Box::new(Workspace::new());
+        complete(read(space, 0, &mut workspace));
+        space.segment().pool().set_packs_densely(true);
+        evict_all(space, evictor);
+        let dense = word(space).swap().expect("it is stored");
+        assert_eq!((codec_of(space, dense), tried(Counter::Repacked)), (Some(Codec::Dense), 1));
+        complete(read(space, 0, &mut workspace));
+        evict_all(space, evictor);
+        assert_eq!((word(space).swap(), tried(Counter::Repacked)), (Some(dense), 1), "once");
+        space.segment().pool().set_packs_densely(false);
+        complete(read(space, 0, &mut workspace));
+        evict_all(space, evictor);
+        assert_eq!((word(space).swap(), tried(Counter::Repacked)), (Some(dense), 1), "and never back");
+    });
+}
+
+#[test]
+fn text_that_is_tried_in_both_ways_is_counted_and_kept_densely() {
+    with_space(0, |space| {
+        space.world().in_lockstep.set(true);
+        let (mut evictor, mut workspace) = (Box::new(Evictor::new(0)), Box::new(Workspace::new()));
+        while !is_text(space.world().cell(0).oracle) {
+            complete(write(space, 0, &mut workspace));
+        }
+        assert!(space.is_trial(), "nothing was compressed yet");
+        evict_all(space, &mut evictor);
+        let copy = word(space).swap().expect("it is stored");
+        let tried = |counter| space.counters().get(counter);
+        let (quick, dense) = (tried(Counter::TrialQuickBytes), tried(Counter::TrialDenseBytes));
+        let Content::Blob { length, .. } = content(space, copy) else { panic!("it is in the pool") };
+        assert!(dense < quick, "{dense} and {quick}");
+        assert_eq!((codec_of(space, copy), u64::from(length)), (Some(Codec::Dense), dense));
+        space.rest(&evictor);
     });
 }
 

@@ -25,7 +25,7 @@ fn with_space(seed: u64, act: impl FnOnce(&AddressSpace<'_, Machine>)) {
     let segment = Segment::create(&words, GEOMETRY);
     segment.budget().set_ram(Bytes(1 << 30));
     // With a small pool, copies are given up.
-    segment.pool().set_limit_bytes(if seed.is_multiple_of(2) { 1 << 30 } else { 192 << 10 });
+    segment.pool().set_limit_bytes(if seed.is_multiple_of(2) { 1 << 30 } else { 224 << 10 });
     let record = segment.mms().take(uswap_core::mm::Hands::Run).expect("there is room");
     let root = segment.tables().allocate(record.id()).expect("there is room");
     record.set_root(root);
