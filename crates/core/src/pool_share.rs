@@ -125,6 +125,8 @@ pub struct Share {
     unchanged: f64,
     written: f64,
     tried: (f64, f64),
+    /// Looks at which enough faults had come since the one before.
+    busy_looks: u32,
     returns: [f64; BUCKETS],
     /// Bytes of the pool at the last look, and whether it had grown since the one before by more than a step.
     pool: u64,
@@ -141,6 +143,7 @@ impl Default for Share {
             unchanged: 0.0,
             written: 0.0,
             tried: (0.0, 0.0),
+            busy_looks: 0,
             returns: [0.0; BUCKETS],
             pool: 0,
             grows: true,
@@ -165,8 +168,10 @@ impl Share {
         let steps_a_part = STEPS as f64 / BUDGET_PARTS as f64;
         let mut depth = now.resident as f64 * STEPS as f64 / now.ram as f64;
         let mut came_back = 0.0;
+        let mut all = 0;
         for (Returns { distances, faults, along }, before) in returns.zip(&mut self.returns) {
             *before = older(*before, faults + along);
+            all += faults;
             let end = came_back + *before;
             // Half of those that come back from here are back before the middle.
             let still_out = (1.0 - (came_back + end) / 2.0 / self.stored.max(end).max(1.0)).max(0.0);
@@ -174,6 +179,7 @@ impl Share {
             spread(&mut self.depths, faults, depth, deeper);
             (came_back, depth) = (end, deeper);
         }
+        self.busy_looks = self.busy_looks.saturating_add(u32::from(all as f64 >= FAULTS_MIN));
     }
 
     /// What there is to choose from. None: too little was seen.

@@ -93,15 +93,9 @@ pub enum PoolSize {
 
 impl PoolSize {
     /// The limit at the start.
-    fn bytes_at_start(self, faults: Faults, ram_bytes: u64, protected_bytes: u64) -> u64 {
+    fn bytes_at_start(self, ram_bytes: u64, protected_bytes: u64) -> u64 {
         match self {
-            PoolSize::Auto => {
-                let part = match faults {
-                    Faults::Message => ram_bytes / 10 * 6,
-                    Faults::Thread => PoolSize::most(faults, ram_bytes),
-                };
-                part.min(beside(ram_bytes, protected_bytes))
-            }
+            PoolSize::Auto => (ram_bytes / 10 * 6).min(beside(ram_bytes, protected_bytes)),
             PoolSize::Fixed(bytes) => bytes,
         }
     }
@@ -138,7 +132,7 @@ impl Options {
     }
     /// The limit of the pool at the start.
     pub fn pool_bytes_at_start(&self) -> u64 {
-        self.pool.bytes_at_start(self.faults, self.ram_bytes, self.protected_bytes())
+        self.pool.bytes_at_start(self.ram_bytes, self.protected_bytes())
     }
     /// Between what limits it moves.
     pub fn pool_bounds(&self) -> RangeInclusive<u64> {

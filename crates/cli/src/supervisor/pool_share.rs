@@ -11,7 +11,7 @@ use uswap_core::balance::staged_pages_wanted;
 use uswap_core::counters::{Counter, Counters, FaultSource};
 use uswap_core::drop_behind::Pattern;
 use uswap_core::histogram::BUCKETS;
-use uswap_core::pool::{Pool, ZSPAGE_BYTES};
+use uswap_core::pool::Pool;
 use uswap_core::pool_share::{Division, Faults, Returns, Share};
 use uswap_core::reuse::Back;
 use uswap_core::segment::Segment;
@@ -196,21 +196,13 @@ impl PoolShare {
         }
         let most = with_room_for_pages(most, ram, engine_bytes, segment.mms().in_use().count() as u64);
         let most = self.in_vain.ceiling(now).map_or(most, |ceiling| ceiling.min(most));
-        // The limit is whole zspages: if it were above this by less than one, it would be set to the same again and
-        // again, and never follow anything.
-        let most = most / ZSPAGE_BYTES as u64 * ZSPAGE_BYTES as u64;
-        if limit > most && !file_is_nearly_full {
-            pool.set_limit_bytes(most);
-            return;
-        }
+        let limit = if file_is_nearly_full { limit } else { limit.min(most) };
         let wanted = match file_is_nearly_full {
             // It gets nothing more.
             true => Some((limit + ram / YIELD_PART / 4).min(most).max(limit)),
             false => self.share.limit(division, limit, least.min(most)..=most),
         };
-        if let Some(wanted) = wanted {
-            pool.set_limit_bytes(wanted);
-        }
+        pool.set_limit_bytes(wanted.unwrap_or(limit));
     }
 
     /// What is in the pool, from a sample of the swap table.

@@ -132,6 +132,8 @@ impl Shared {
         }
         segment.budget().set_ram(Bytes(options.ram_bytes));
         segment.pool().set_limit_bytes(options.pool_bytes_at_start());
+        // Until it is known whether that pays: what is in the pool already is not compressed again before it was used.
+        segment.pool().set_packs_densely(true);
         if let Ok(processors) = thread::affinity(0) {
             segment.placement().set_processors(&processors);
         }

@@ -5,6 +5,9 @@ use super::{COMPRESS_NS, DENSE_LOAD_NS, DENSE_NS, Division, Prices, STEPS, Share
 /// What is compressed otherwise must be so much cheaper.
 const GAIN_CODEC: f64 = 1.1;
 
+/// While a program fills its memory, what comes back says little about what will: so many looks are waited for.
+const LOOKS_MIN: u32 = 10;
+
 /// Copies are kept while the pool holds less of its limit.
 const KEEPS_COPIES: f64 = 14.0 / 16.0;
 
@@ -23,7 +26,8 @@ impl Share {
     /// Whether all that is stored should be compressed densely, when it `is` now and the pool's limit is this. What is
     /// compared is where the pool would come to in the end with the one codec and with the other.
     pub fn packs_densely(&self, now: Division, limit: u64, is: bool) -> bool {
-        let Some(prices) = self.prices(now).filter(|_| self.tried.0 >= TRIED_MIN) else { return is };
+        let knows = self.tried.0 >= TRIED_MIN && self.busy_looks >= LOOKS_MIN;
+        let Some(prices) = self.prices(now).filter(|_| knows) else { return is };
         let faults = prices.below(prices.resident).max(1.0);
         let anew = ((self.stored - self.unchanged) / faults).clamp(0.0, 1.0);
         let dense_ns = self.dense_ns(now, &prices, limit, anew);
