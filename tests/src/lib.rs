@@ -5,8 +5,8 @@
 //! the test ends. A test that cannot run here says so on a line that begins with `SKIP:` and is counted.
 //!
 //! `USWAP_BIN` names the binary under test; `USWAP_BIN=plain` runs everything without uswap, which tests the tests.
-//! `USWAP_TEST_FULL=1` uses the full sizes. `USWAP_FAULTS=thread` has all runs serve their own faults, but for those
-//! that say otherwise. Called by the files in `tests/`.
+//! `USWAP_TEST_FULL=1` uses the full sizes. `USWAP_FAULTS=message` has threads of uswap serve the faults of all
+//! runs, but for those that say otherwise. Called by the files in `tests/`.
 #![forbid(unsafe_code)]
 
 pub mod content;

@@ -102,6 +102,7 @@ const STEPS: &[(&str, Step)] = &[
     ("simulator", simulator),
     ("system calls", system_calls),
     ("integration tests", integration_tests),
+    ("integration tests with messages", integration_tests_with_messages),
     ("integration tests without rights", integration_tests_without_rights),
 ];
 
@@ -261,8 +262,36 @@ fn integration_tests() -> Result<Seen> {
     watch_tests(command)
 }
 
-/// Those that mean something for programs that serve their own faults, which is all that a user without rights gets.
-const WITHOUT_RIGHTS: [&str; 19] = [
+/// What `--faults message` must go on doing as long as it is there.
+const WITH_MESSAGES: [&str; 11] = [
+    "budget_redis",
+    "budget_sort",
+    "budget_sqlite",
+    "evil",
+    "fork",
+    "integrity",
+    "kill",
+    "processes",
+    "shares",
+    "stat",
+    "swapfile",
+];
+
+/// With threads of uswap that serve faults, for which this user must be root.
+fn integration_tests_with_messages() -> Result<Seen> {
+    if std::fs::metadata("/proc/self")?.uid() != 0 {
+        println!("SKIP: messages about system calls need root");
+        return Ok(Seen { skip_count: 1, ..Seen::default() });
+    }
+    let tests = WITH_MESSAGES.iter().flat_map(|test| ["--test", test]).collect::<Vec<_>>();
+    let words = ["test", "--profile", PROFILE, "-p", INTEGRATION];
+    let mut command = cargo(&[&words[..], &tests, &["--", "--test-threads=2", "--nocapture"]].concat());
+    command.env("USWAP_FAULTS", "message").env("USWAP_BIN", commands::uswap_path());
+    watch_tests(command)
+}
+
+/// Those that mean something for a user without rights.
+const WITHOUT_RIGHTS: [&str; 20] = [
     "badcases_disk",
     "badcases_start",
     "budget_python",
@@ -277,6 +306,7 @@ const WITHOUT_RIGHTS: [&str; 19] = [
     "musl",
     "over_budget",
     "passthrough",
+    "shares",
     "stat",
     "swapfile",
     "swapfiles",

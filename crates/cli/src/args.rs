@@ -114,8 +114,7 @@ pub struct RunArguments {
     /// Processors for the program: one while it mostly waits for its pages and that is measured to help, all, or one
     #[arg(long, value_name = "WHICH", default_value = "auto")]
     pub cpus: CpusArgument,
-    /// Who brings pages back: threads of uswap, or the program's own threads (experimental; see SEMANTICS), which needs
-    /// no privilege
+    /// Who brings pages back: the program's own threads, which needs no privilege, or threads of uswap
     #[arg(long, value_name = "WHO", env = "USWAP_FAULTS", default_value = "auto")]
     pub faults: FaultsArgument,
     /// A test aid: what newer kernels have and --faults thread goes without (SEMANTICS has the names)
@@ -169,12 +168,12 @@ impl From<OnFullArgument> for OnFull {
 /// `--faults` as typed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub enum FaultsArgument {
-    /// Threads of uswap where this user may have them, else the program's own
+    /// The program's own threads where the kernel allows that, else threads of uswap
     Auto,
-    /// Threads of uswap, which the kernel sends a message
-    Message,
-    /// The thread that meets the fault (experimental)
+    /// The thread that meets the fault
     Thread,
+    /// Threads of uswap, which the kernel sends a message; needs rights
+    Message,
 }
 
 impl From<FaultsArgument> for Faults {

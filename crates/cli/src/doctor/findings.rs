@@ -123,8 +123,7 @@ fn userfaultfd(probe: &Probe, surroundings: &Surroundings) -> Finding {
         }
         Err(_) if probe.in_thread.is_ok() => works(
             name,
-            "for faults of the program's own threads, which needs no right (run --faults thread, experimental)"
-                .to_owned(),
+            "for faults of the program's own threads, which needs no right (run --faults thread)".to_owned(),
             why,
         ),
         Err(UffdError::Features { errno, .. }) => Finding {

@@ -172,16 +172,11 @@ pub enum Faults {
 }
 
 impl Faults {
-    /// What this user may have: messages, or else faults of the program's own threads, which need no right. Where
-    /// neither works it is messages, whose error says what is missing. What can be switched off is about threads.
+    /// Faults of the program's own threads, which need no right; where this kernel does not allow them, messages. Where
+    /// neither works, the error about messages says what is missing. What can be switched off is about threads.
     pub fn possible() -> Faults {
-        if Without::of_this_process() != Without::NOTHING {
-            return Faults::Thread;
-        }
-        match (shared::open_for_messages(), Uffd::open_in_thread()) {
-            (Err(_), Ok(_)) => Faults::Thread,
-            _ => Faults::Message,
-        }
+        let by_threads = Without::of_this_process() != Without::NOTHING || Uffd::open_in_thread().is_ok();
+        if by_threads { Faults::Thread } else { Faults::Message }
     }
 }
 
