@@ -200,11 +200,13 @@ impl Process {
         };
         if self.phase() == Phase::Active {
             // Its last descriptor is gone with that, and what is missing reads as zeros, which is what nobody has
-            // touched. The number stays in use.
-            let is_let_go = Event::new().and_then(|other| other.fd().replace(space.world().uffd.fd().raw()));
-            if is_let_go.is_ok() {
-                self.set_phase(Phase::Home);
+            // touched. The number stays in use, unless the program may open no file any more (RLIMIT_NOFILE, as
+            // sandboxes set it): then it is nobody's.
+            let uffd = space.world().uffd.fd().raw();
+            if Event::new().and_then(|other| other.fd().replace(uffd)).is_err() {
+                descriptors::close(uffd);
             }
+            self.set_phase(Phase::Home);
             messages::say_of_process(format_args!("its memory came home and stays in RAM: {reason}"));
         }
         drop(alone);
