@@ -70,3 +70,35 @@ fn filters_of_other_calls_are_no_reason_to_leave_what_is_executed_alone() {
     assert!(!outcome.stderr.contains("left alone"), "{}", outcome.stderr);
     assert!(outcome.stderr.contains(" compressed"), "{}", outcome.stderr);
 }
+
+/// A sandbox as that of sshd: no more open files, then a filter that ends who calls ioctl. Then it touches new memory.
+const SANDBOX: &str = "
+import ctypes, mmap, resource, struct
+libc = ctypes.CDLL(None)
+kept = [bytes([i % 251]) * 4096 for i in range(12000)]
+fresh = mmap.mmap(-1, 1 << 20, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+def op(code, jt, jf, k): return struct.pack('HBBI', code, jt, jf, k)
+code = op(0x20, 0, 0, 0) + op(0x15, 0, 1, 16) + op(6, 0, 0, 0x80000000) + op(6, 0, 0, 0x7fff0000)
+filter = ctypes.create_string_buffer(code)
+program = struct.pack('HxxxxxxP', 4, ctypes.addressof(filter))
+resource.setrlimit(resource.RLIMIT_NOFILE, (1, 1))
+assert libc.prctl(38, 1, 0, 0, 0) == 0
+assert libc.prctl(22, 2, program, 0, 0) == 0
+for at in range(0, 1 << 20, 4096): fresh[at] = 1
+print(sum(row[0] for row in kept), sum(fresh[at] for at in range(0, 1 << 20, 4096)), flush=True)
+";
+
+#[test]
+fn filters_of_a_program_that_may_open_no_more_files_see_no_call_of_uswap() {
+    let _turn = turn();
+    let Some(binary) = uswap_binary() else { return };
+    if !needs(&["python3"]) {
+        return;
+    }
+    let ram = format!("{RAM_MIB}M");
+    let words = ["run", "--faults", "thread", "--ram", &ram, "--", PYTHON, "-c", SANDBOX];
+    let outcome = Run::plain(binary).args(words).finish();
+    outcome.must_succeed();
+    assert_eq!(outcome.stdout.trim_end(), "1495128 256");
+    assert!(outcome.stderr.contains("its memory came home"), "{}", outcome.stderr);
+}

@@ -436,6 +436,81 @@ fn inthread_what_a_child_maps_that_shares_the_memory_is_right() {
     compare("grows_in_vfork", 24, &scratch, &[&program.display().to_string()]);
 }
 
+/// Stops all threads of its parent, whose memory it shares, as leak checkers do, and maps, unmaps and reads then.
+const STOPS_ALL_THREADS: &str = r#"
+#define _GNU_SOURCE
+#include <dirent.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/ptrace.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { PAGES = 10000, THREADS_MAX = 16 };
+static long *block, sum;
+
+static int stop_all_threads(void *unused) {
+    (void)unused;
+    int threads[THREADS_MAX], count = 0;
+    char path[64];
+    sprintf(path, "/proc/%d/task", getppid());
+    DIR *tasks = opendir(path);
+    for (struct dirent *entry; (entry = readdir(tasks)) != 0 && count < THREADS_MAX;) {
+        int thread = atoi(entry->d_name);
+        if (thread == 0 || ptrace(PTRACE_ATTACH, thread, 0, 0) != 0) continue;
+        waitpid(thread, 0, __WALL);
+        threads[count++] = thread;
+    }
+    closedir(tasks);
+    for (int turn = 0; turn < 20; turn++) {
+        munmap(mmap(0, 1 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), 1 << 20);
+    }
+    for (long page = 0; page < PAGES; page++) sum += block[page * 512];
+    for (int i = 0; i < count; i++) ptrace(PTRACE_DETACH, threads[i], 0, 0);
+    return count == 0;
+}
+
+static void *write_on(void *others) {
+    for (long turn = 0;; turn++) ((long *)others)[turn % PAGES * 512] = turn;
+    return 0;
+}
+
+int main(void) {
+    prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0);
+    pthread_t thread;
+    pthread_create(&thread, 0, write_on, malloc(PAGES * 4096L));
+    block = mmap(0, PAGES * 4096L, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    char *stack = malloc(1 << 18);
+    int flags = CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_UNTRACED, failed = 0;
+    for (int round = 0; round < 10 && failed == 0; round++) {
+        for (long page = 0; page < PAGES; page++) block[page * 512] = page + round;
+        int status = -1, child = clone(stop_all_threads, stack + (1 << 18), flags, 0);
+        waitpid(child, &status, __WALL);
+        failed += status != 0;
+    }
+    printf("%d %ld\n", failed, sum);
+    return failed;
+}
+"#;
+
+#[test]
+fn inthread_a_child_that_stops_all_threads_does_not_wait_for_them() {
+    let _turn = turn();
+    if !can_run() || !needs(&["gcc"]) {
+        return;
+    }
+    let scratch = Scratch::new();
+    let (source, program) = (scratch.file("stops.c"), scratch.file("stops"));
+    std::fs::write(&source, STOPS_ALL_THREADS).expect("the scratch directory is writable");
+    let gcc = Run::plain("gcc").args(["-O1", "-o"]).arg(&program).arg(&source).finish();
+    gcc.must_succeed();
+    compare("stops_all_threads", 24, &scratch, &[&program.display().to_string()]);
+}
+
 /// A library that is preloaded after uswap begins a thread before it.
 const EARLY_THREAD: &str = r#"
 #include <pthread.h>

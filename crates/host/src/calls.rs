@@ -200,11 +200,13 @@ impl Process {
         };
         if self.phase() == Phase::Active {
             // Its last descriptor is gone with that, and what is missing reads as zeros, which is what nobody has
-            // touched. The number stays in use.
-            let is_let_go = Event::new().and_then(|other| other.fd().replace(space.world().uffd.fd().raw()));
-            if is_let_go.is_ok() {
-                self.set_phase(Phase::Home);
+            // touched. The number stays in use, unless the program may open no file any more (RLIMIT_NOFILE, as
+            // sandboxes set it): then it is nobody's.
+            let uffd = space.world().uffd.fd().raw();
+            if Event::new().and_then(|other| other.fd().replace(uffd)).is_err() {
+                descriptors::close(uffd);
             }
+            self.set_phase(Phase::Home);
             messages::say_of_process(format_args!("its memory came home and stays in RAM: {reason}"));
         }
         drop(alone);
@@ -236,6 +238,25 @@ fn sets_filter(call: &Call) -> bool {
         abi::__NR_seccomp => call.arguments[0] <= SECCOMP_SET_MODE_FILTER,
         _ => false,
     }
+}
+
+/// Whether a call starts a process that shares the memory, runs beside this one, and goes to no tracer of this one.
+///
+/// With it the leak checkers of sanitizers stop all threads of the program, to look through its memory. One of ours
+/// would be stopped with the gate, or with the lock of a page, and the process that stops it would wait for either.
+fn starts_stopper(call: &Call) -> bool {
+    const SHARES: u64 = (abi::CLONE_VM | abi::CLONE_UNTRACED) as u64;
+    const OTHERS: u64 = (abi::CLONE_VFORK | abi::CLONE_THREAD) as u64;
+    let flags = match call.number as u32 {
+        abi::__NR_clone => call.arguments[0] as u64,
+        abi::__NR_clone3 => {
+            let mut flags = [0; 8];
+            let is_read = crate::program_copy::read(call.arguments[0], &mut flags);
+            if is_read { u64::from_ne_bytes(flags) } else { 0 }
+        }
+        _ => 0,
+    };
+    flags & (SHARES | OTHERS) == SHARES
 }
 
 /// The pages of the stack that a call gives to a child; we write on it with all signals blocked.
@@ -284,6 +305,12 @@ impl Interposer for Process {
         // Ahead of its ranges: it is the new array that the kernel reads.
         let is_changed = environment::mend(call, context.slot());
         if let Some(row) = row(call.number) {
+            if starts_stopper(call) {
+                self.come_home(
+                    context.slot(),
+                    "it starts a process that shares its memory and may stop its threads",
+                );
+            }
             if let Some(stack) = child_stack(call).filter(|_| row.kind() == Kind::Process) {
                 self.keep_stack(context.slot(), stack);
             }

@@ -25,6 +25,16 @@ pub fn keep(fd: Fd) -> Fd {
     moved
 }
 
+/// Closes one of them. The number is the program's from then on.
+pub fn close(number: i32) {
+    let is_it = |place: &&AtomicI32| {
+        place.compare_exchange(number, NONE, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+    };
+    if OWN.iter().any(|place| is_it(&place)) {
+        drop(Fd::from_raw(number));
+    }
+}
+
 /// In a forked child, which closes them: none is kept.
 pub fn close_all() {
     for place in &OWN {
