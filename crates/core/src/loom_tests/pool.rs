@@ -26,6 +26,7 @@ struct Memory {
     resident: AtomicU64,
     fresh: AtomicU64,
     limit: AtomicU64,
+    packs: AtomicU64,
 }
 
 impl Memory {
@@ -40,6 +41,7 @@ impl Memory {
             resident: AtomicU64::new(0),
             fresh: AtomicU64::new(0),
             limit: AtomicU64::new(1),
+            packs: AtomicU64::new(0),
         }
     }
     fn view(&self) -> Pool<'_> {
@@ -51,6 +53,7 @@ impl Memory {
             resident: &self.resident,
             fresh: &self.fresh,
             limit: &self.limit,
+            packs: &self.packs,
         }
     }
     fn store(&self, mm: MmId, owner: &mut ZspageOwner, content: [u8; 8]) -> Option<BlobId> {
