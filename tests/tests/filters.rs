@@ -5,17 +5,23 @@ use uswap_tests::{Outcome, Run, needs, turn, uswap_binary};
 const PYTHON: &str = "/usr/bin/python3";
 const RAM_MIB: u64 = 24;
 
-/// Sets a filter that answers so for calls of that number, then executes what fills 60 MiB, and starts a program.
-const PROGRAM: &str = "
-import ctypes, os, struct, sys
-def op(code, jt, jf, k): return struct.pack('HBBI', code, jt, jf, k)
-number, answer = int(sys.argv[1]), int(sys.argv[2], 16)
-code = op(0x20, 0, 0, 0) + op(0x15, 0, 1, number) + op(6, 0, 0, answer) + op(6, 0, 0, 0x7fff0000)
-filter = ctypes.create_string_buffer(code)
-program = struct.pack('HxxxxxxP', 4, ctypes.addressof(filter))
+/// Sets a filter that answers so for calls of that number.
+const SETS_FILTER: &str = "
+import ctypes, struct
 libc = ctypes.CDLL(None)
-assert libc.prctl(38, 1, 0, 0, 0) == 0
-assert libc.prctl(22, 2, program, 0, 0) == 0
+def op(code, jt, jf, k): return struct.pack('HBBI', code, jt, jf, k)
+def set_filter(number, answer):
+    code = op(0x20, 0, 0, 0) + op(0x15, 0, 1, number) + op(6, 0, 0, answer) + op(6, 0, 0, 0x7fff0000)
+    filter = ctypes.create_string_buffer(code)
+    program = struct.pack('HxxxxxxP', 4, ctypes.addressof(filter))
+    assert libc.prctl(38, 1, 0, 0, 0) == 0
+    assert libc.prctl(22, 2, program, 0, 0) == 0
+";
+
+/// Then executes what fills 60 MiB, and starts a program.
+const EXECUTES: &str = "
+import os, sys
+set_filter(int(sys.argv[1]), int(sys.argv[2], 16))
 os.execv(sys.executable, [sys.executable, '-c', '''
 import hashlib, subprocess
 parts = [hashlib.sha256(b'%d' % n).digest() * 1024 for n in range(1920)]
@@ -39,7 +45,8 @@ fn run(number: &str, answer: &str) -> Option<Outcome> {
     if !needs(&["python3"]) {
         return None;
     }
-    let words = [PYTHON, "-c", PROGRAM, number, answer];
+    let program = [SETS_FILTER, EXECUTES].concat();
+    let words = [PYTHON, "-c", &program, number, answer];
     let alone = Run::plain(words[0]).args(&words[1..]).finish();
     alone.must_succeed();
     let ram = format!("{RAM_MIB}M");
@@ -73,17 +80,11 @@ fn filters_of_other_calls_are_no_reason_to_leave_what_is_executed_alone() {
 
 /// A sandbox as that of sshd: no more open files, then a filter that ends who calls ioctl. Then it touches new memory.
 const SANDBOX: &str = "
-import ctypes, mmap, resource, struct
-libc = ctypes.CDLL(None)
+import mmap, resource
 kept = [bytes([i % 251]) * 4096 for i in range(12000)]
 fresh = mmap.mmap(-1, 1 << 20, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-def op(code, jt, jf, k): return struct.pack('HBBI', code, jt, jf, k)
-code = op(0x20, 0, 0, 0) + op(0x15, 0, 1, 16) + op(6, 0, 0, 0x80000000) + op(6, 0, 0, 0x7fff0000)
-filter = ctypes.create_string_buffer(code)
-program = struct.pack('HxxxxxxP', 4, ctypes.addressof(filter))
 resource.setrlimit(resource.RLIMIT_NOFILE, (1, 1))
-assert libc.prctl(38, 1, 0, 0, 0) == 0
-assert libc.prctl(22, 2, program, 0, 0) == 0
+set_filter(16, 0x80000000)
 for at in range(0, 1 << 20, 4096): fresh[at] = 1
 print(sum(row[0] for row in kept), sum(fresh[at] for at in range(0, 1 << 20, 4096)), flush=True)
 ";
@@ -96,7 +97,8 @@ fn filters_of_a_program_that_may_open_no_more_files_see_no_call_of_uswap() {
         return;
     }
     let ram = format!("{RAM_MIB}M");
-    let words = ["run", "--faults", "thread", "--ram", &ram, "--", PYTHON, "-c", SANDBOX];
+    let program = [SETS_FILTER, SANDBOX].concat();
+    let words = ["run", "--faults", "thread", "--ram", &ram, "--", PYTHON, "-c", &program];
     let outcome = Run::plain(binary).args(words).finish();
     outcome.must_succeed();
     assert_eq!(outcome.stdout.trim_end(), "1495128 256");

@@ -256,14 +256,20 @@ fn integration_tests() -> Result<Seen> {
     let uswap = commands::uswap_path();
     ensure!(uswap.is_file(), "there is no {}: the build failed", uswap.display());
     commands::succeed(cargo(&["build", "--release", "-p", PROGRAMS]))?;
-    let mut command =
-        cargo(&["test", "--profile", PROFILE, "-p", INTEGRATION, "--", "--test-threads=2", "--nocapture"]);
-    command.env("USWAP_BIN", uswap);
-    watch_tests(command)
+    watch_tests(integration_command(&[]))
+}
+
+/// Integration tests of these files, or of all. They use the default of `--faults`, whatever the environment says.
+fn integration_command(files: &[&str]) -> Command {
+    let tests = files.iter().flat_map(|file| ["--test", file]).collect::<Vec<_>>();
+    let words = ["test", "--profile", PROFILE, "-p", INTEGRATION];
+    let mut command = cargo(&[&words[..], &tests, &["--", "--test-threads=2", "--nocapture"]].concat());
+    command.env("USWAP_BIN", commands::uswap_path()).env_remove("USWAP_FAULTS");
+    command
 }
 
 /// What `--faults message` must go on doing as long as it is there.
-const WITH_MESSAGES: [&str; 11] = [
+const WITH_MESSAGES: [&str; 14] = [
     "budget_redis",
     "budget_sort",
     "budget_sqlite",
@@ -271,10 +277,13 @@ const WITH_MESSAGES: [&str; 11] = [
     "fork",
     "integrity",
     "kill",
+    "locked",
+    "over_budget",
     "processes",
     "shares",
     "stat",
     "swapfile",
+    "swapon",
 ];
 
 /// With threads of uswap that serve faults, for which this user must be root.
@@ -283,10 +292,8 @@ fn integration_tests_with_messages() -> Result<Seen> {
         println!("SKIP: messages about system calls need root");
         return Ok(Seen { skip_count: 1, ..Seen::default() });
     }
-    let tests = WITH_MESSAGES.iter().flat_map(|test| ["--test", test]).collect::<Vec<_>>();
-    let words = ["test", "--profile", PROFILE, "-p", INTEGRATION];
-    let mut command = cargo(&[&words[..], &tests, &["--", "--test-threads=2", "--nocapture"]].concat());
-    command.env("USWAP_FAULTS", "message").env("USWAP_BIN", commands::uswap_path());
+    let mut command = integration_command(&WITH_MESSAGES);
+    command.env("USWAP_FAULTS", "message");
     watch_tests(command)
 }
 
@@ -318,11 +325,9 @@ const WITHOUT_RIGHTS: [&str; 20] = [
 fn integration_tests_without_rights() -> Result<Seen> {
     const NOBODY: u32 = 65534;
     let uswap = commands::uswap_path();
-    let tests = WITHOUT_RIGHTS.iter().flat_map(|test| ["--test", test]).collect::<Vec<_>>();
-    let words = ["test", "--profile", PROFILE, "-p", INTEGRATION];
-    let mut command = cargo(&[&words[..], &tests, &["--", "--test-threads=2", "--nocapture"]].concat());
+    let mut command = integration_command(&WITHOUT_RIGHTS);
     let programs = uswap.parent().expect("it is in a directory").to_owned();
-    command.env("USWAP_FAULTS", "thread").env("USWAP_TEST_PROGRAMS", programs).env("USWAP_BIN", &uswap);
+    command.env("USWAP_TEST_PROGRAMS", programs);
     let scratch = std::env::temp_dir().join(format!("uswap-nobody-{}", std::process::id()));
     if std::fs::metadata("/proc/self")?.uid() == 0 {
         let nobody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"];

@@ -59,7 +59,7 @@ counters! {
     CopyExpected "copy_expected" "pages" "Came back for a thread that reads, and were filled writable without a copy, since \
         they were written the last time.";
     CopyMoved "copy_moved" "pages" "Came back from a pool that is short of room: no copy is kept.";
-    Repacked "repacked" "pages" "Unchanged, but compressed again when they went, densely instead of quickly.";
+    Recompressed "recompressed" "pages" "Unchanged, but compressed again when they went, densely instead of quickly.";
     TrialQuickBytes "trial_quick_bytes" "bytes" "What LZ4 made of pages that were compressed by it and densely, to know \
         what that saves.";
     TrialDenseBytes "trial_dense_bytes" "bytes" "What the dense codec made of the same pages.";

@@ -66,7 +66,7 @@ pub struct Pool<'a> {
     /// Zspages that may hold memory at once.
     pub(crate) limit: &'a AtomicU64,
     /// 1: what is stored is compressed densely, however much room there is.
-    pub(crate) packs: &'a AtomicU64,
+    pub(crate) dense: &'a AtomicU64,
 }
 
 /// The zspage of each class that a process allocates from. Private to the process; behind its lock.
@@ -146,12 +146,12 @@ impl<'a> Pool<'a> {
         self.limit.store(bytes.div_ceil(ZSPAGE_BYTES as u64), Ordering::Relaxed);
     }
     /// Whether what is stored is to be compressed densely, however much room there is.
-    pub fn packs_densely(&self) -> bool {
-        self.packs.load(Ordering::Relaxed) != 0
+    pub fn compresses_densely(&self) -> bool {
+        self.dense.load(Ordering::Relaxed) != 0
     }
-    /// See [`Pool::packs_densely`].
-    pub fn set_packs_densely(&self, packs: bool) {
-        self.packs.store(u64::from(packs), Ordering::Relaxed);
+    /// See [`Pool::compresses_densely`].
+    pub fn set_compresses_densely(&self, dense: bool) {
+        self.dense.store(u64::from(dense), Ordering::Relaxed);
     }
 
     fn map(&self, zspage: ZspageId) -> &'a [AtomicU64] {

@@ -14,14 +14,14 @@
 //! copies of mapped pages, which have to be compressed again then, and what the dense codec would save. Both cost a
 //! little work for each page, where the file costs a read for some.
 //!
-//! The same is asked of the dense codec alone ([`Share::packs_densely`], docs/adr/0025): where a little more room
+//! The same is asked of the dense codec alone ([`Share::compresses_densely`], docs/adr/0025): where a little more room
 //! spares many faults it pays to use it for all that is stored, however much room there is, and to keep copies in what
 //! that leaves.
 //!
 //! What is not used in that order makes this an estimate; what was seen counts half after two seconds, and the limit
 //! goes in small steps.
 
-mod packing;
+mod codec;
 
 use crate::histogram::BUCKETS;
 use crate::reuse::BUDGET_PARTS;
@@ -49,6 +49,12 @@ const MARGIN_STAY: f64 = 1.15;
 const COMPRESS_NS: f64 = 10_000.0;
 const DENSE_NS: f64 = 7_000.0;
 const DENSE_LOAD_NS: f64 = 3_500.0;
+
+/// Copies of mapped pages are kept while the pool holds no more sixteenths of its limit, and what is stored is
+/// compressed quickly while it holds no more than the second number, for the engine that evicts in place.
+pub const COPIES_SIXTEENTHS: u64 = 14;
+/// See [`COPIES_SIXTEENTHS`].
+pub const QUICK_SIXTEENTHS: u64 = 15;
 
 /// What it makes of a byte of LZ4's (docs/adr/0006).
 const DENSITY: f64 = 0.75;

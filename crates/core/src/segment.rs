@@ -341,7 +341,7 @@ impl<'a> Segment<'a> {
             resident: self.note(3),
             fresh: self.note(4),
             limit: self.note(5),
-            packs: self.note(8),
+            dense: self.note(8),
         }
     }
     /// The room of the swap files.

@@ -1,6 +1,7 @@
 //! What the copies of pages that are back in the program cost, and what they are worth: facts that both ways to evict
 //! decide from.
 
+use uswap_core::pool_share::QUICK_SIXTEENTHS;
 use uswap_core::segment::Segment;
 use uswap_core::swap_word::Content;
 use uswap_units::{PAGE_BYTES, SwapId};
@@ -16,7 +17,7 @@ pub(crate) fn pool_is_above(segment: Segment<'_>, sixteenths: u64) -> bool {
 
 /// Nothing is written for what is stored next.
 pub(crate) fn pool_has_room(segment: Segment<'_>) -> bool {
-    !pool_is_above(segment, 15)
+    !pool_is_above(segment, QUICK_SIXTEENTHS)
 }
 
 /// The pool has room again if the copy is given up.

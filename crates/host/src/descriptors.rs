@@ -27,11 +27,11 @@ pub fn keep(fd: Fd) -> Fd {
 
 /// Closes one of them. The number is the program's from then on.
 pub fn close(number: i32) {
-    let is_it = |place: &&AtomicI32| {
-        place.compare_exchange(number, NONE, Ordering::AcqRel, Ordering::Relaxed).is_ok()
-    };
-    if OWN.iter().any(|place| is_it(&place)) {
+    let place = OWN.iter().find(|place| place.load(Ordering::Acquire) == number);
+    if let Some(place) = place {
+        // In this order: a program that closes all numbers must not close it, and then a file of its own meets this.
         drop(Fd::from_raw(number));
+        place.store(NONE, Ordering::Release);
     }
 }
 

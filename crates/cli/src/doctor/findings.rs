@@ -116,16 +116,20 @@ fn userfaultfd(probe: &Probe, surroundings: &Surroundings) -> Finding {
     let why =
         "by it the kernel lets uswap take pages from the program and bring them back when they are touched";
     let name = "userfaultfd";
-    match probe.uffd {
-        Ok(UffdSource::Device) => works(name, "by /dev/userfaultfd".to_owned(), why),
+    let by = match probe.uffd {
+        Ok(UffdSource::Device) => Some("by /dev/userfaultfd"),
         Ok(UffdSource::SystemCall | UffdSource::ForkEvent | UffdSource::UserMode) => {
-            works(name, "by the system call".to_owned(), why)
+            Some("by the system call")
         }
-        Err(_) if probe.in_thread.is_ok() => works(
-            name,
-            "for faults of the program's own threads, which needs no right (run --faults thread)".to_owned(),
-            why,
-        ),
+        Err(_) => None,
+    };
+    if probe.in_thread.is_ok() {
+        let threads = "for faults of the program's own threads (--faults thread)";
+        let messages = by.map(|by| format!("; {by} for --faults message")).unwrap_or_default();
+        return works(name, format!("{threads}{messages}"), why);
+    }
+    match probe.uffd {
+        Ok(_) => works(name, by.expect("there is one").to_owned(), why),
         Err(UffdError::Features { errno, .. }) => Finding {
             name,
             verdict: Verdict::Missing,

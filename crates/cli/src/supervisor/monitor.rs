@@ -13,7 +13,6 @@ use uswap_os::clock::thread_cpu_ns;
 use uswap_os::process::StatmFile;
 use uswap_units::{Bytes, PAGE_BYTES};
 
-use super::PoolSize;
 use super::counting::peak::Peak;
 use super::holders::{Look, Situation};
 use super::locked::Locked;
@@ -45,7 +44,7 @@ const INTERVAL_MIN: Duration = Duration::from_millis(2);
 pub fn run(shared: &Shared) {
     let mut meter = Meter::new(shared);
     // It stays where the run is: what it reads of many processes is of one moment only while none of them runs.
-    let mut share = (shared.options.pool == PoolSize::Auto).then(PoolShare::new);
+    let mut share = PoolShare::new();
     let mut shares = Shares::new(&shared.options.rules);
     let mut locked = Locked::default();
     let _only_root_may = uswap_os::thread::set_nice(uswap_os::thread::thread_id(), -15);
@@ -77,9 +76,7 @@ pub fn run(shared: &Shared) {
             shared.peaks.slots.fetch_max(slots * PAGE_BYTES as u64, Ordering::Relaxed);
             looked_at_file = Instant::now();
         }
-        if let Some(share) = &mut share {
-            share.follow(shared, engine);
-        }
+        share.follow(shared, engine);
         pressure::follow(shared);
         locked.follow(shared);
         let cost_ns = thread_cpu_ns().saturating_sub(began_ns);

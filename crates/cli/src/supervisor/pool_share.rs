@@ -18,8 +18,8 @@ use uswap_core::segment::Segment;
 use uswap_core::swap_word::{Content, SwapWord};
 use uswap_units::{PAGE_BYTES, SwapId};
 
-use super::Faults as FaultsBy;
 use super::shared::Shared;
+use super::{Faults as FaultsBy, PoolSize};
 
 /// So often the pool's limit may move.
 const LOOK: Duration = Duration::from_millis(100);
@@ -167,8 +167,8 @@ impl PoolShare {
         }
     }
 
-    /// Moves the limit of the pool if it is time, and if the pool is at its limit. `engine_bytes` is what uswap has
-    /// beside the pool.
+    /// Chooses the codec and moves the limit of the pool, if it is time; the limit only if the user has not fixed it.
+    /// `engine_bytes` is what uswap has beside the pool.
     pub fn follow(&mut self, shared: &Shared, engine_bytes: u64) {
         let elapsed = self.looked.elapsed();
         if elapsed < LOOK {
@@ -181,7 +181,14 @@ impl PoolShare {
         let (limit, file) = (pool.limit_bytes(), segment.slots());
         let file_is_nearly_full = file.used() > file.capacity() / 8 * 7;
         let division = self.look(shared);
-        pool.set_packs_densely(self.share.packs_densely(division, limit, pool.packs_densely()));
+        pool.set_compresses_densely(self.share.compresses_densely(
+            division,
+            limit,
+            pool.compresses_densely(),
+        ));
+        if shared.options.pool != PoolSize::Auto {
+            return;
+        }
         let (least, most) = shared.options.pool_bounds().into_inner();
         let must_give_way = self.in_vain.is_too_often(counters.get(Counter::WaitedInVain), now);
         if must_give_way && least < most && !file_is_nearly_full {
@@ -196,13 +203,18 @@ impl PoolShare {
         }
         let most = with_room_for_pages(most, ram, engine_bytes, segment.mms().in_use().count() as u64);
         let most = self.in_vain.ceiling(now).map_or(most, |ceiling| ceiling.min(most));
-        let limit = if file_is_nearly_full { limit } else { limit.min(most) };
         let wanted = match file_is_nearly_full {
             // It gets nothing more.
-            true => Some((limit + ram / YIELD_PART / 4).min(most).max(limit)),
-            false => self.share.limit(division, limit, least.min(most)..=most),
+            true => (limit + ram / YIELD_PART / 4).min(most).max(limit),
+            false => {
+                let limit = limit.min(most);
+                self.share.limit(division, limit, least.min(most)..=most).unwrap_or(limit)
+            }
         };
-        pool.set_limit_bytes(wanted.unwrap_or(limit));
+        // The shrinker may have given it more since.
+        if wanted != limit {
+            pool.set_limit_bytes(wanted);
+        }
     }
 
     /// What is in the pool, from a sample of the swap table.

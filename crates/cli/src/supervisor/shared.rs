@@ -86,7 +86,7 @@ pub struct Peaks {
 }
 
 /// A userfaultfd as the processes of a run need it whose faults come by message.
-pub fn open_for_messages() -> Result<Uffd, UffdError> {
+fn open_for_messages() -> Result<Uffd, UffdError> {
     Uffd::open(Features::EVENTS.without(Features::EVENT_FORK).and(Features::MOVE))
 }
 
@@ -133,7 +133,7 @@ impl Shared {
         segment.budget().set_ram(Bytes(options.ram_bytes));
         segment.pool().set_limit_bytes(options.pool_bytes_at_start());
         // Until it is known whether that pays: what is in the pool already is not compressed again before it was used.
-        segment.pool().set_packs_densely(true);
+        segment.pool().set_compresses_densely(true);
         if let Ok(processors) = thread::affinity(0) {
             segment.placement().set_processors(&processors);
         }

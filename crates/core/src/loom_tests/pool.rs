@@ -26,7 +26,7 @@ struct Memory {
     resident: AtomicU64,
     fresh: AtomicU64,
     limit: AtomicU64,
-    packs: AtomicU64,
+    dense: AtomicU64,
 }
 
 impl Memory {
@@ -41,7 +41,7 @@ impl Memory {
             resident: AtomicU64::new(0),
             fresh: AtomicU64::new(0),
             limit: AtomicU64::new(1),
-            packs: AtomicU64::new(0),
+            dense: AtomicU64::new(0),
         }
     }
     fn view(&self) -> Pool<'_> {
@@ -53,7 +53,7 @@ impl Memory {
             resident: &self.resident,
             fresh: &self.fresh,
             limit: &self.limit,
-            packs: &self.packs,
+            dense: &self.dense,
         }
     }
     fn store(&self, mm: MmId, owner: &mut ZspageOwner, content: [u8; 8]) -> Option<BlobId> {

@@ -156,25 +156,25 @@ fn seen(now: Division, parts: RangeInclusive<u64>, faults: Faults) -> Share {
 }
 
 #[test]
-fn all_is_packed_densely_where_that_spares_more_than_it_costs() {
+fn all_is_compressed_densely_where_that_spares_more_than_it_costs() {
     // All of the pool is text, of which the dense codec makes two thirds.
     let faults = Faults { stored: 10_000, written: 5_000, tried: (60_000, 40_000), ..NONE };
     let quick = Division { pool_ns: 9_000, quick: 32 * MIB, ..NOW };
     let dense = Division { pool_ns: 12_000, pool: 21 * MIB, dense: 21 * MIB, resident: 39 * MIB, ..NOW };
     let limit = 34 * MIB;
-    let packs = |now, parts, faults, is| seen(now, parts, faults).packs_densely(now, limit, is);
+    let decides = |now, parts, faults, is| seen(now, parts, faults).compresses_densely(now, limit, is);
     // What comes back would still be there with a few MiB more.
-    assert!(packs(quick, 0..=20, faults, false));
-    assert!(packs(dense, 0..=20, faults, true));
+    assert!(decides(quick, 0..=20, faults, false));
+    assert!(decides(dense, 0..=20, faults, true));
     // With a few MiB more nothing would be there that is not.
-    assert!(!packs(quick, 200..=220, faults, false));
-    assert!(!packs(dense, 200..=220, faults, true));
+    assert!(!decides(quick, 200..=220, faults, false));
+    assert!(!decides(dense, 200..=220, faults, true));
     // What it makes of it is no smaller, or not known.
-    assert!(!packs(quick, 0..=20, Faults { tried: (60_000, 58_000), ..faults }, false));
-    assert!(!packs(quick, 0..=20, Faults { tried: (0, 0), ..faults }, false));
-    assert!(packs(quick, 0..=20, Faults { tried: (0, 0), ..faults }, true), "it stays as it is");
+    assert!(!decides(quick, 0..=20, Faults { tried: (60_000, 58_000), ..faults }, false));
+    assert!(!decides(quick, 0..=20, Faults { tried: (0, 0), ..faults }, false));
+    assert!(decides(quick, 0..=20, Faults { tried: (0, 0), ..faults }, true), "it stays as it is");
     // Heaps are made of words, whatever is chosen.
-    assert!(!packs(Division { quick: MIB / 2, ..quick }, 0..=20, faults, false));
+    assert!(!decides(Division { quick: MIB / 2, ..quick }, 0..=20, faults, false));
 }
 
 #[test]
@@ -184,7 +184,7 @@ fn a_difference_that_is_small_changes_nothing() {
     let changes = (0..400_u64).map(|parts| {
         let now = Division { pool_ns: 9_000, quick: 16 * MIB, dense: 11 * MIB, pool: 28 * MIB, ..NOW };
         let share = seen(now, 0..=parts, faults);
-        [false, true].map(|is| share.packs_densely(now, limit, is))
+        [false, true].map(|is| share.compresses_densely(now, limit, is))
     });
     let changes: std::vec::Vec<_> = changes.collect();
     assert!(changes.contains(&[false, true]), "there is a range in which it stays as it is");

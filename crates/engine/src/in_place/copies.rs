@@ -16,20 +16,18 @@ use crate::platform::Touch;
 use uswap_codec::{Codec, Effort};
 use uswap_core::counters::Counter;
 use uswap_core::page_word::PageWord;
+use uswap_core::pool_share::COPIES_SIXTEENTHS;
 use uswap_core::swap_table::Came;
 use uswap_core::swap_word::Content;
 use uswap_sync::Ordering;
 use uswap_units::{PAGE_BYTES, SwapId};
-
-/// Copies are given up while the pool holds more sixteenths of its limit than this.
-const GIVE_UP_SIXTEENTHS: u64 = 14;
 
 /// One that comes back writable spares the fault of its first write, some 4 us; if it is not written, compressing it
 /// again takes about 10.
 const REWRITTEN_PERCENT_MIN: u32 = 75;
 
 /// One page in so many is compressed in both ways, so that it is known what the dense one saves: some 0.2 us a page.
-const TRIAL_ONE_OF: u64 = 64;
+const TRIAL_ONE_OF: u32 = 64;
 
 impl<W: World> AddressSpace<'_, W> {
     /// Whether a page that comes back for a thread that reads is filled writable, since it is expected to be written.
@@ -51,7 +49,7 @@ impl<W: World> AddressSpace<'_, W> {
         }
         let Some(swap) = word.swap() else { return false };
         let moves = came == Came::Alone
-            && pool_is_above(self.segment, GIVE_UP_SIXTEENTHS)
+            && pool_is_above(self.segment, COPIES_SIXTEENTHS)
             && takes_room(self.segment, swap);
         if moves {
             self.counters().add(Counter::CopyMoved, 1);
@@ -66,14 +64,17 @@ impl<W: World> AddressSpace<'_, W> {
                 || self.back_to_file.fetch_add(1, Ordering::Relaxed).is_multiple_of(PROMOTE_ONE_OF))
     }
 
-    /// Whether a clean page that goes is compressed again, densely, since its copy was made quickly.
-    pub(super) fn should_repack(&self, copy: SwapId) -> bool {
+    /// Whether a clean page that goes is compressed again, densely, since its copy was made quickly. Not if others
+    /// depend on the copy: it would stay, and the new one beside it.
+    pub(super) fn should_recompress(&self, copy: SwapId) -> bool {
         let pool = self.segment.pool();
-        let Content::Blob { blob, length } = self.segment.swap_table().load(copy).content() else {
+        if !pool.compresses_densely() {
             return false;
-        };
+        }
+        let word = self.segment.swap_table().load(copy);
+        let Content::Blob { blob, length } = word.content() else { return false };
         let mut first = [0];
-        pool.packs_densely()
+        word.is_alone()
             && length as usize != PAGE_BYTES
             && pool.read(blob, 1, &mut first)
             && Codec::of(&first) == Some(Codec::Lz4)
@@ -83,11 +84,11 @@ impl<W: World> AddressSpace<'_, W> {
     /// file, or the supervisor finds that the room is worth the work.
     pub(super) fn effort(&self) -> Effort {
         let pool = self.segment.pool();
-        if pool.packs_densely() || !pool_has_room(self.segment) { Effort::Dense } else { Effort::Quick }
+        if pool.compresses_densely() || !pool_has_room(self.segment) { Effort::Dense } else { Effort::Quick }
     }
 
-    /// Whether the page that is stored now is compressed in both ways.
+    /// Whether the page that is stored now is compressed in both ways. Asked once for each.
     pub(super) fn is_trial(&self) -> bool {
-        self.counters().get(Counter::Compressed).is_multiple_of(TRIAL_ONE_OF)
+        self.stored_anew.fetch_add(1, Ordering::Relaxed).is_multiple_of(TRIAL_ONE_OF)
     }
 }

@@ -400,8 +400,8 @@ impl<W: World> AddressSpace<'_, W> {
         let Candidate { page, word, .. } = evictor.batch[index];
         let copy = word.swap().filter(|_| word.is_clean());
         let promoted = copy.filter(|&copy| self.should_promote(copy));
-        let repacked = copy.filter(|&copy| promoted.is_none() && self.should_repack(copy));
-        let replaced = promoted.or(repacked);
+        let recompressed = copy.filter(|&copy| promoted.is_none() && self.should_recompress(copy));
+        let replaced = promoted.or(recompressed);
         if let (Some(copy), None) = (copy, replaced)
             && self.may_rely_on(copy, page, word).await
         {
@@ -430,7 +430,7 @@ impl<W: World> AddressSpace<'_, W> {
         match store_anew(self.segment, &self.world, zspages, hash, &mut buffers).await {
             Some(swap) => {
                 self.counters().add(Counter::Promoted, u64::from(promoted.is_some()));
-                self.counters().add(Counter::Repacked, u64::from(repacked.is_some()));
+                self.counters().add(Counter::Recompressed, u64::from(recompressed.is_some()));
                 Store::Stored(swap)
             }
             None => match replaced {

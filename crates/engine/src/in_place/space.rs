@@ -35,6 +35,8 @@ pub struct AddressSpace<'a, W> {
     pub(super) others_fail_until_ns: AtomicU64,
     /// Clean pages whose copy is in the file and that went again: one in some is promoted.
     pub(super) back_to_file: AtomicU32,
+    /// Pages that were compressed or tried to be.
+    pub(super) stored_anew: AtomicU32,
     /// Pages that were written when they were here last, came back protected, and are written again.
     pub(super) rewritten: Sampled,
     /// Pages that were protected for their neighbours' sake, and were written then.
@@ -60,6 +62,7 @@ impl<'a, W: World> AddressSpace<'a, W> {
             batches: AtomicU32::new(0),
             others_fail_until_ns: AtomicU64::new(0),
             back_to_file: AtomicU32::new(0),
+            stored_anew: AtomicU32::new(0),
             rewritten: Sampled::new(),
             covered_written: Sampled::new(),
             floor: Floor::default(),

@@ -6,7 +6,7 @@ use super::with_space;
 use crate::in_place::evict::Evictor;
 use crate::in_place::space::AddressSpace;
 use crate::platform::Touch;
-use crate::release::release_content;
+use crate::release::{put_entry, release_content};
 use crate::workspace::Workspace;
 use std::boxed::Box;
 use uswap_codec::{Codec, Effort};
@@ -48,8 +48,7 @@ fn with_a_clean_page_of(is_wanted: fn(u64) -> bool, act: impl FnOnce(&Space<'_>,
     with_space(0, |space| {
         space.world().in_lockstep.set(true);
         let (mut evictor, mut workspace) = (Box::new(Evictor::new(0)), Box::new(Workspace::new()));
-        // The very first page is a trial.
-        space.counters().add(Counter::Compressed, 1);
+        assert!(space.is_trial(), "the first one");
         while !is_wanted(space.world().cell(0).oracle) {
             complete(write(space, 0, &mut workspace));
         }
@@ -157,17 +156,42 @@ fn text_is_compressed_again_if_the_room_is_worth_it() {
         assert_eq!(word(space).swap(), Some(quick), "it goes for nothing");
         let mut workspace = Box::new(Workspace::new());
         complete(read(space, 0, &mut workspace));
-        space.segment().pool().set_packs_densely(true);
+        space.segment().pool().set_compresses_densely(true);
         evict_all(space, evictor);
         let dense = word(space).swap().expect("it is stored");
-        assert_eq!((codec_of(space, dense), tried(Counter::Repacked)), (Some(Codec::Dense), 1));
+        assert_eq!((codec_of(space, dense), tried(Counter::Recompressed)), (Some(Codec::Dense), 1));
         complete(read(space, 0, &mut workspace));
         evict_all(space, evictor);
-        assert_eq!((word(space).swap(), tried(Counter::Repacked)), (Some(dense), 1), "once");
-        space.segment().pool().set_packs_densely(false);
+        assert_eq!((word(space).swap(), tried(Counter::Recompressed)), (Some(dense), 1), "once");
+        space.segment().pool().set_compresses_densely(false);
         complete(read(space, 0, &mut workspace));
         evict_all(space, evictor);
-        assert_eq!((word(space).swap(), tried(Counter::Repacked)), (Some(dense), 1), "and never back");
+        assert_eq!((word(space).swap(), tried(Counter::Recompressed)), (Some(dense), 1), "and never back");
+    });
+}
+
+#[test]
+fn text_is_not_compressed_again_while_another_page_depends_on_its_copy() {
+    with_a_clean_page_of(is_text, |space, evictor, quick| {
+        let segment = space.segment();
+        segment.pool().set_compresses_densely(true);
+        assert!(space.should_recompress(quick));
+        // As a forked child does.
+        segment.swap_table().share(quick);
+        assert!(!space.should_recompress(quick));
+        evict_all(space, evictor);
+        assert_eq!(word(space).swap(), Some(quick));
+        assert_eq!(space.counters().get(Counter::Recompressed), 0);
+        put_entry(segment, space.world(), quick);
+        assert!(space.should_recompress(quick));
+    });
+}
+
+#[test]
+fn what_does_not_compress_is_tried_in_both_ways_no_more_often() {
+    with_space(0, |space| {
+        let trials = (0..640).filter(|_| space.is_trial()).count();
+        assert_eq!(trials, 10, "however many of them were compressed: none");
     });
 }
 
@@ -179,7 +203,6 @@ fn text_that_is_tried_in_both_ways_is_counted_and_kept_densely() {
         while !is_text(space.world().cell(0).oracle) {
             complete(write(space, 0, &mut workspace));
         }
-        assert!(space.is_trial(), "nothing was compressed yet");
         evict_all(space, &mut evictor);
         let copy = word(space).swap().expect("it is stored");
         let tried = |counter| space.counters().get(counter);
