@@ -59,3 +59,24 @@ fn budget_python_frees_objects_in_a_small_budget() {
     // machine needs to look.
     swapped.must_hold_budget_mostly(16);
 }
+
+const UNTOUCHED: &str = "
+import hashlib, mmap
+untouched = [mmap.mmap(-1, 300 << 20, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS) for _ in range(4)]
+parts = [hashlib.sha256(b'%d' % n).digest() * 512 for n in range(3840)]
+print(hashlib.sha256(b''.join(hashlib.sha256(p).digest() for p in parts)).hexdigest())
+";
+
+/// An evictor once looked at 256 pages that were never touched, found nothing, and waited; a gigabyte of them took it
+/// two seconds, in which the run used 160 % of its budget.
+#[test]
+fn budget_python_maps_much_more_than_it_touches() {
+    let _turn = turn();
+    if !needs(&["python3"]) {
+        return;
+    }
+    let run = || Run::plain("/usr/bin/python3").args(["-c", UNTOUCHED]);
+    let (_, swapped) = compare_outputs("budget_python_untouched", 24, &["--faults", "thread"], run);
+    swapped.must_hold_budget_mostly(24);
+    assert!(!swapped.stderr.contains("served over the budget"), "{}", swapped.stderr);
+}

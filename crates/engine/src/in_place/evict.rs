@@ -52,6 +52,8 @@ pub struct Evicted {
     pub looked: u64,
     /// The pool had no room for a page.
     pub no_room: bool,
+    /// It has looked at as much as one batch may, and not at all there is.
+    pub looks_on: bool,
 }
 
 /// What becomes of a page of a batch.
@@ -139,7 +141,7 @@ impl<W: World> AddressSpace<'_, W> {
     /// one of the pages keeps it.
     pub async fn evict(&self, evictor: &mut Evictor, pages_max: u32) -> Evicted {
         evictor.zspages.mm = self.mm;
-        let looked = self.isolate(evictor, pages_max as usize).await;
+        let (looked, looks_on) = self.isolate(evictor, pages_max as usize).await;
         self.world.step().await;
         let no_room = self.store(evictor).await;
         self.world.step().await;
@@ -149,7 +151,7 @@ impl<W: World> AddressSpace<'_, W> {
         if pages > 0 {
             self.world.raise(Signal::Room);
         }
-        Evicted { pages, looked: looked as u64, no_room }
+        Evicted { pages, looked: looked as u64, no_room, looks_on }
     }
 
     /// The evictor has ended for now: others may allocate in what it has begun.
@@ -157,8 +159,8 @@ impl<W: World> AddressSpace<'_, W> {
         let_go_of_zspages(self.segment, &self.world, &evictor.zspages);
     }
 
-    /// Finds pages, and protects them. How many there are that may go.
-    async fn isolate(&self, evictor: &mut Evictor, pages_max: usize) -> usize {
+    /// Finds pages, and protects them. How many there are that may go, and whether the search was broken off.
+    async fn isolate(&self, evictor: &mut Evictor, pages_max: usize) -> (usize, bool) {
         self.world.lock_shared().await;
         evictor.length = 0;
         let pages_max = pages_max.min(BATCH_PAGES);
@@ -185,7 +187,7 @@ impl<W: World> AddressSpace<'_, W> {
             self.protecting.end(evictor.lane);
         }
         self.world.unlock_shared();
-        goes
+        (goes, chunks == CHUNKS_MAX)
     }
 
     /// The next chunk in which there may be a page to evict. None after a whole round without one.
@@ -261,13 +263,30 @@ impl<W: World> AddressSpace<'_, W> {
                 goes += 1;
             }
         }
-        if goes == goes_max && goes > 0 {
+        if goes == 0 {
+            self.pass_over(locked);
+            evictor.length = start;
+        } else if goes == goes_max {
             // The rest of the chunk is next.
             let last = locked.iter().rfind(|candidate| candidate.fate == Fate::Goes);
             let next = last.expect("one goes").page.plus(1);
             self.hand.store(next.0, Ordering::Relaxed);
         }
         goes
+    }
+
+    /// Gives the locks of a chunk back from which nothing goes. It takes no room in the batch: a mapping that was never
+    /// touched may be larger than all that the program has touched.
+    fn pass_over(&self, locked: &[Candidate]) {
+        for candidate in locked {
+            let slot = self.slot(candidate.page);
+            self.must_be_done(match candidate.fate {
+                // Who fills the page locks its word first, whatever hazards it has published.
+                Fate::Hole => slot.commit_hole(),
+                _ => slot.unlock_unchanged(),
+            });
+        }
+        self.unlocked(locked.iter().map(|candidate| candidate.page));
     }
 
     /// Protects the locked pages of a batch and gives their locks back: those that go are isolated then.

@@ -79,7 +79,7 @@ impl<W: World> AddressSpace<'_, W> {
         let least = BACKGROUND_PAGES_MIN.min((marks.low.0 - marks.high.0) / PAGE_BYTES as u64 / 2);
         let done = self.evict(evictor, share.clamp(least, BACKGROUND_PAGES) as u32).await;
         self.sharer().settle(burden, protection, done.looked, done.pages);
-        if done.pages > 0 {
+        if done.pages > 0 || done.looks_on {
             fruitless.0 = 0;
             return Background::GoesOn;
         }
@@ -150,7 +150,7 @@ impl<W: World> AddressSpace<'_, W> {
             self.counters().add(Counter::DirectReclaim, 1);
             let done = self.evict(evictor, DIRECT_PAGES).await;
             self.sharer().settle(burden, protection, done.looked, done.pages);
-            if done.pages == 0 {
+            if done.pages == 0 && !done.looks_on {
                 self.world.wait(Signal::Room, seen, WAIT_NS).await;
             }
             if !self.goes_on_for_room(done, began_ns) {
@@ -170,11 +170,11 @@ impl<W: World> AddressSpace<'_, W> {
     }
 
     /// What does not compress takes as much room in the pool as before: what was stored helps only when it is written,
-    /// which is waited for longer.
+    /// which is waited for longer. And a search that was broken off has not failed: the next batch goes on from there.
     fn goes_on_for_room(&self, done: Evicted, began_ns: u64) -> bool {
         let now_ns = self.world.now_ns();
         let will_help = done.no_room || done.pages > 0;
         let has_time = now_ns.saturating_sub(began_ns) < WRITE_PATIENCE_NS;
-        will_help && has_time && self.segment.budget().is_room_coming(now_ns)
+        has_time && (done.looks_on || will_help && self.segment.budget().is_room_coming(now_ns))
     }
 }
