@@ -34,10 +34,15 @@ fn run_python(text: &str) -> Option<Outcome> {
 const PROGRAM: &str = r#"
 import hashlib, mmap, os, time
 def file_bytes():
-    supervisor = "/proc/%d/fd" % os.getppid()
-    found = [os.stat(os.path.join(supervisor, fd)) for fd in os.listdir(supervisor)
-             if os.readlink(os.path.join(supervisor, fd)).startswith(os.environ["SWAP_DIR"])]
-    return sum(status.st_blocks * 512 for status in found)
+    supervisor, total = "/proc/%d/fd" % os.getppid(), 0
+    for fd in os.listdir(supervisor):
+        path = os.path.join(supervisor, fd)
+        try:
+            if os.readlink(path).startswith(os.environ["SWAP_DIR"]):
+                total += os.stat(path).st_blocks * 512
+        except FileNotFoundError:
+            pass  # A file of the supervisor that it has just closed; its swap file stays open.
+    return total
 parts = []
 for number in range(160):
     part = mmap.mmap(-1, 1 << 20, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
@@ -87,8 +92,13 @@ with open(control, "wb") as file:
 assert holds(control), "what is looked for would not be found"
 os.unlink(control)
 supervisor = "/proc/%d/fd" % os.getppid()
+def is_swap_file(path):
+    try:
+        return os.readlink(path).startswith(os.environ["SWAP_DIR"])
+    except FileNotFoundError:
+        return False  # A file of the supervisor that it has just closed; its swap file stays open.
 paths = [os.path.join(supervisor, fd) for fd in os.listdir(supervisor)]
-files = [path for path in paths if os.readlink(path).startswith(os.environ["SWAP_DIR"])]
+files = [path for path in paths if is_swap_file(path)]
 written = sum(os.stat(path).st_blocks * 512 for path in files)
 assert written > 30 << 20, "only %d bytes were written" % written
 assert not any(holds(path) for path in files), "plain text in the swap file"
