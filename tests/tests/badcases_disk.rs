@@ -410,3 +410,22 @@ fn badcases_data_flipped_mid_run() {
         "{flipped} blobs were changed and all was read, but nothing was noticed"
     );
 }
+
+#[test]
+fn badcases_a_disk_that_is_full_at_the_start_is_told_of() {
+    let Some(uswap) = uswap_binary() else { return };
+    let Some(disk) = SmallDisk::new(16) else { return };
+    let filler = std::fs::File::create(disk.mounted.join("filler")).expect("it is mounted, and ours");
+    let block = [1; 1 << 16];
+    while std::io::Write::write(&mut &filler, &block).is_ok_and(|written| written > 0) {}
+    let output = std::process::Command::new(uswap)
+        .args(["run", "--ram", "64M", "--swap"])
+        .arg(&disk.mounted)
+        .args(["--", "echo", "started"])
+        .output()
+        .expect("uswap can be started");
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert!(told.contains("there is no place for a swap file"), "{told}");
+    assert!(!told.contains("panicked"), "{told}");
+    assert_eq!((output.status.success(), output.stdout.as_slice()), (false, &b""[..]), "{told}");
+}

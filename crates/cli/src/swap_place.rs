@@ -164,6 +164,14 @@ pub fn swap_files(places: &[SwapPlace], min_free_bytes: u64) -> Result<Vec<SwapF
         }
         let auto = || swap_bytes_auto(&dir, min_free_bytes);
         let bytes_max = place.bytes_max.map_or_else(auto, Ok).map_err(unusable)?;
+        if bytes_max < SWAP_BYTES_MIN {
+            return Err(format!(
+                "the file system of '{}' has only {} free, so there is no place for a swap file. Make room, or name \
+                 another directory with --swap DIR",
+                dir.display(),
+                human::bytes(free_bytes)
+            ));
+        }
         let priority = place.priority.unwrap_or(next_priority);
         next_priority -= i16::from(place.priority.is_none());
         options.push(SwapFileOptions { dir, bytes_max, priority, kind: place.kind });

@@ -53,12 +53,17 @@ impl Protecting {
     /// Whether an evictor may be protecting the page; asked with its word locked, before it is filled or no longer
     /// protected.
     pub fn covers(&self, page: PageId) -> bool {
+        self.covers_some(PageRange::of_pages(page, 1))
+    }
+
+    /// Whether an evictor may be protecting one of these pages; asked with their words locked.
+    pub fn covers_some(&self, pages: PageRange) -> bool {
         if !is_planted(Plant::NoBarrier) {
             // Pairs with the fence of `begin`: between the lock and the look.
             fence(Ordering::SeqCst);
         }
         self.ranges.iter().any(|[start, end]| {
-            page.0 < end.load(Ordering::Acquire) && start.load(Ordering::Relaxed) <= page.0
+            pages.start.0 < end.load(Ordering::Acquire) && start.load(Ordering::Relaxed) < pages.end.0
         })
     }
 }

@@ -99,7 +99,8 @@ impl<P: Platform> Engine<'_, P> {
     }
 
     async fn load_first(&self, id: SwapId, reach: u64, workspace: &mut Workspace) -> Load {
-        self.source().load(id, reach, workspace).await
+        workspace.file_holds = 0..0;
+        self.source().load(id, 0, reach, workspace).await
     }
 }
 
@@ -117,13 +118,19 @@ pub(crate) struct Source<'a, B> {
 }
 
 impl<B: Backing> Source<'_, B> {
-    /// Loads the content of an entry, to which the caller holds a reference, into the first page of the workspace. The
-    /// file is read up to `reach` with it. What no attempt can read is lost, and its entry says so.
-    pub(crate) async fn load(&self, id: SwapId, mut reach: u64, workspace: &mut Workspace) -> Load {
+    /// Loads the content of an entry, to which the caller holds a reference, into page `index` of the workspace. If the
+    /// workspace does not hold that part of the file, it is read up to `reach`. What no attempt can read is lost, and
+    /// its entry says so.
+    pub(crate) async fn load(
+        &self,
+        id: SwapId,
+        index: usize,
+        mut reach: u64,
+        workspace: &mut Workspace,
+    ) -> Load {
         let table = self.segment.swap_table();
         let mut failures = 0;
         loop {
-            workspace.file_holds = 0..0;
             let word = table.load(id);
             match word.content() {
                 Content::Lost => return Load::Lost,
@@ -132,14 +139,16 @@ impl<B: Backing> Source<'_, B> {
                 }
                 Content::Same(_) | Content::Blob { .. } | Content::Slot { .. } => (),
             }
-            let together = core::mem::take(&mut reach);
+            let end = core::mem::take(&mut reach);
+            let is_of_several = end != 0 || !workspace.file_holds.is_empty();
             let hash = table.hash(id);
-            if let Some(source) = self.attempt((id, hash), word, 0, together, workspace).await {
+            if let Some(source) = self.attempt((id, hash), word, index, end, workspace).await {
                 return Load::Done(source);
             }
+            workspace.file_holds = 0..0;
             // The supervisor may have moved the blob to the file while we copied it: then the word says so. And a long
             // read may have failed for the sake of others.
-            if table.load(id).content() != word.content() || together != 0 {
+            if table.load(id).content() != word.content() || is_of_several {
                 continue;
             }
             failures += 1;

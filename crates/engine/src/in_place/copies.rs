@@ -29,6 +29,15 @@ const REWRITTEN_PERCENT_MIN: u32 = 75;
 /// One page in so many is compressed in both ways, so that it is known what the dense one saves: some 0.2 us a page.
 const TRIAL_ONE_OF: u32 = 64;
 
+/// What pages come back for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Wanted {
+    /// What a thread is about to do, or may do.
+    For(Touch),
+    /// They come along with one that is written, in a stream of writes.
+    ProbablyToWrite,
+}
+
 impl<W: World> AddressSpace<'_, W> {
     /// Whether a page that comes back for a thread that reads is filled writable, since it is expected to be written.
     fn expects_write(&self, word: PageWord) -> bool {
@@ -38,12 +47,12 @@ impl<W: World> AddressSpace<'_, W> {
     /// Whether the copies of so many pages that have come back, whose words are like this one, are of no use, or take
     /// room that the pool needs. What comes back in order with others keeps its copy: it is gone past once, and goes
     /// again unchanged.
-    pub(super) fn gives_copies_up(&self, pages: usize, word: PageWord, touch: Touch, came: Came) -> bool {
-        if touch == Touch::Write {
+    pub(super) fn gives_copies_up(&self, pages: usize, word: PageWord, wanted: Wanted, came: Came) -> bool {
+        if wanted == Wanted::For(Touch::Write) {
             self.counters().add(Counter::CopyWritten, 1);
             return true;
         }
-        if self.expects_write(word) {
+        if wanted == Wanted::ProbablyToWrite || self.expects_write(word) {
             self.counters().add(Counter::CopyExpected, pages as u64);
             return true;
         }

@@ -78,11 +78,19 @@ struct Candidate {
     word: PageWord,
     /// Where the content is stored.
     stored: Option<SwapId>,
+    /// That was stored for this batch, and is not the copy that the word names. The numbers alone do not tell: when the
+    /// program writes the page while it is stored, its copy is given up, and the new entry may get the same number.
+    is_stored_anew: bool,
     fate: Fate,
 }
 
-const NOTHING: Candidate =
-    Candidate { page: PageId(0), word: PageWord::from_raw(0), stored: None, fate: Fate::Done };
+impl Candidate {
+    const fn new(page: PageId, word: PageWord, fate: Fate) -> Candidate {
+        Candidate { page, word, stored: None, is_stored_anew: false, fate }
+    }
+}
+
+const NOTHING: Candidate = Candidate::new(PageId(0), PageWord::from_raw(0), Fate::Done);
 const NO_RANGE: PageRange = PageRange { start: PageId(0), end: PageId(0) };
 
 /// What one evictor works with: 280 KiB, of which a batch touches about 30.
@@ -242,7 +250,7 @@ impl<W: World> AddressSpace<'_, W> {
                 continue;
             }
             let fate = if resting & (1 << index) != 0 { Fate::Stays } else { Fate::Goes };
-            evictor.batch[evictor.length] = Candidate { page, word, stored: None, fate };
+            evictor.batch[evictor.length] = Candidate::new(page, word, fate);
             evictor.length += 1;
         }
         let locked = &mut evictor.batch[start..evictor.length];
@@ -406,7 +414,10 @@ impl<W: World> AddressSpace<'_, W> {
                 continue;
             }
             match self.store_one(evictor, index).await {
-                Store::Stored(swap) => evictor.batch[index].stored = Some(swap),
+                Store::Stored { entry, is_new } => {
+                    let candidate = &mut evictor.batch[index];
+                    (candidate.stored, candidate.is_stored_anew) = (Some(entry), is_new);
+                }
                 Store::Changed => (),
                 Store::NoRoom => return true,
             }
@@ -424,7 +435,7 @@ impl<W: World> AddressSpace<'_, W> {
         if let (Some(copy), None) = (copy, replaced)
             && self.may_rely_on(copy, page, word).await
         {
-            return Store::Stored(copy);
+            return Store::Stored { entry: copy, is_new: false };
         }
         // While it is being read it stays: the program could write it else, and another evictor drop it.
         self.world.lock_shared().await;
@@ -450,12 +461,12 @@ impl<W: World> AddressSpace<'_, W> {
             Some(swap) => {
                 self.counters().add(Counter::Promoted, u64::from(promoted.is_some()));
                 self.counters().add(Counter::Recompressed, u64::from(recompressed.is_some()));
-                Store::Stored(swap)
+                Store::Stored { entry: swap, is_new: true }
             }
             None => match replaced {
                 // The pool has no room for it: it goes back to where it came from.
                 Some(copy) if self.may_rely_on(copy, page, evictor.batch[index].word).await => {
-                    Store::Stored(copy)
+                    Store::Stored { entry: copy, is_new: false }
                 }
                 _ => Store::NoRoom,
             },
@@ -549,7 +560,7 @@ impl<W: World> AddressSpace<'_, W> {
                 self.unlocked(core::iter::once(candidate.page));
             }
             None => {
-                if let Some(new) = candidate.stored.filter(|&new| old != Some(new)) {
+                if let Some(new) = candidate.stored.filter(|_| candidate.is_stored_anew) {
                     put_entry(self.segment, &self.world, new);
                 }
             }
@@ -579,7 +590,10 @@ impl<W: World> AddressSpace<'_, W> {
 
 /// What came of storing a page.
 enum Store {
-    Stored(SwapId),
+    Stored {
+        entry: SwapId,
+        is_new: bool,
+    },
     /// Somebody has written or dropped the page.
     Changed,
     NoRoom,

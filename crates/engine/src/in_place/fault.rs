@@ -1,11 +1,12 @@
 //! Serves a fault, in the thread that met it.
 
+use super::copies::Wanted;
+use super::readahead::Window;
 use super::space::AddressSpace;
 use super::world::{FillAs, World};
 use crate::load::{Load, Source};
 use crate::platform::{Install, Touch};
 use crate::release::put_entry;
-use crate::streams::Window;
 use crate::workspace::Workspace;
 use core::ops::Range;
 use uswap_core::counters::{Counter, FaultSource};
@@ -34,6 +35,8 @@ struct Run<'a> {
     first: PageId,
     words: [PageWord; RUN_PAGES_MAX],
     length: u32,
+    /// The one of the fault: the first, or the last.
+    met: u32,
 }
 
 impl<'a> Run<'a> {
@@ -53,10 +56,11 @@ impl<'a> Run<'a> {
 fn part_of(run: &Run<'_>, mut indices: Range<u32>, touch: Touch) -> Range<u32> {
     let start = indices.start;
     let is_rewritten = |index: u32| run.words[index as usize].is_rewritten();
-    let is_alike = |index: u32| is_rewritten(index) == is_rewritten(start);
+    let is_written = |index: u32| touch == Touch::Write && index == run.met;
+    let is_alike = |index: u32| is_rewritten(index) == is_rewritten(start) && !is_written(index);
     let goes_along =
         |index: &u32| *index == start || is_alike(*index) && !run.slot(*index).load().is_removed();
-    let most = if touch == Touch::Write { 1 } else { run.length };
+    let most = if is_written(start) { 1 } else { run.length };
     let length = indices.by_ref().take(most as usize).take_while(goes_along).count();
     start..start + length as u32
 }
@@ -65,7 +69,6 @@ impl<'a, W: World> AddressSpace<'a, W> {
     /// Serves the fault of a thread that wants to do this to the page, which is missing or protected. It may wait for
     /// the lock on the word, and for the file.
     pub async fn fault(&self, page: PageId, touch: Touch, workspace: &mut Workspace) -> Fault {
-        let window = self.streams.window(page);
         loop {
             self.world.lock_shared().await;
             let Some(leaf) = self.table.leaf(page) else {
@@ -82,7 +85,7 @@ impl<'a, W: World> AddressSpace<'a, W> {
                     self.queues.wait(&self.world, page, leaf.slot(page)).await;
                 }
                 TryLock::Locked(word) => {
-                    match self.serve(&leaf, page, word, touch, window, workspace).await {
+                    match self.serve(&leaf, page, word, touch, workspace).await {
                         Some(fault) => return fault,
                         // Dropped meanwhile: what it is now is looked at anew.
                         None => continue,
@@ -99,7 +102,6 @@ impl<'a, W: World> AddressSpace<'a, W> {
         page: PageId,
         word: PageWord,
         touch: Touch,
-        window: Window,
         workspace: &mut Workspace,
     ) -> Option<Fault> {
         self.world.step().await;
@@ -110,14 +112,16 @@ impl<'a, W: World> AddressSpace<'a, W> {
                 Some(fault)
             }
             Place::Fresh => {
-                let run = self.lock_run(*leaf, page, word, window.pages.min(self.pages_free()));
-                self.expect_next(&run, 0, window);
+                let window = self.window(leaf, page, touch);
+                let run = self.lock_run(*leaf, page, word, window);
+                self.readahead.note(run.page(0)..run.page(run.length), window);
                 let fault = self.fill_zeros(&run, touch);
                 self.world.unlock_shared();
                 Some(fault)
             }
             Place::Swapped => {
-                let run = self.lock_run(*leaf, page, word, window.pages.min(self.pages_free()));
+                let window = self.window(leaf, page, touch);
+                let run = self.lock_run(*leaf, page, word, window);
                 self.world.unlock_shared();
                 self.swap_in(&run, touch, window, workspace).await
             }
@@ -154,32 +158,45 @@ impl<'a, W: World> AddressSpace<'a, W> {
         Fault::Served(FaultSource::Woken)
     }
 
-    /// Adds pages behind the first, which the caller has locked, while they are at the same kind of place and nobody
-    /// works on them; at most `pages` in all. In a shared section.
-    fn lock_run(&self, leaf: Leaf<'a>, first: PageId, word: PageWord, pages: u32) -> Run<'a> {
-        let mut run = Run { leaf, first, words: [word; RUN_PAGES_MAX], length: 1 };
-        let block_end = leaf.first_page().plus(BLOCK_PAGES);
-        while run.length < pages.min(RUN_PAGES_MAX as u32) && run.page(run.length) < block_end {
-            let slot = run.slot(run.length);
+    /// What to bring in with a page that the caller has locked.
+    fn window(&self, leaf: &Leaf<'_>, page: PageId, touch: Touch) -> Window {
+        let is_present = |page: u64| leaf.slot(PageId(page)).load().place() == Place::Present;
+        self.readahead.take(page, touch, |pages| (pages.start.0..pages.end.0).all(is_present))
+    }
+
+    /// Adds the pages of a window to the one of the fault, which the caller has locked, while they are at the same kind
+    /// of place and nobody works on them; no more than there is room for while memory is short. In a shared section.
+    fn lock_run(&self, leaf: Leaf<'a>, met: PageId, word: PageWord, window: Window) -> Run<'a> {
+        let mut words = [word; RUN_PAGES_MAX];
+        let in_block = match window.is_down {
+            true => met.0 - leaf.first_page().0 + 1,
+            false => leaf.first_page().0 + BLOCK_PAGES - met.0,
+        };
+        let most = in_block.min(u64::from(window.pages.min(self.pages_free()))).min(RUN_PAGES_MAX as u64);
+        let at = |distance: u64| if window.is_down { PageId(met.0 - distance) } else { met.plus(distance) };
+        let mut length = 1;
+        while length < most {
+            let slot = leaf.slot(at(length));
             if slot.load().place() != word.place() {
                 break;
             }
             let TryLock::Locked(next) = slot.try_lock() else { break };
             if next.place() != word.place() {
                 self.must_be_done(slot.unlock_unchanged());
-                self.unlocked(core::iter::once(run.page(run.length)));
+                self.unlocked(core::iter::once(at(length)));
                 break;
             }
-            run.words[run.length as usize] = next;
-            run.length += 1;
+            words[length as usize] = next;
+            length += 1;
         }
-        run
-    }
-
-    /// The next fault of the stream is expected behind the run.
-    fn expect_next(&self, run: &Run<'_>, along: u32, window: Window) {
-        let behind = run.page(run.length);
-        self.streams.note(behind, behind, along, window);
+        let (length, last) = (length as u32, length - 1);
+        match window.is_down {
+            true => {
+                words[..length as usize].reverse();
+                Run { leaf, first: at(last), words, length, met: length - 1 }
+            }
+            false => Run { leaf, first: met, words, length, met: 0 },
+        }
     }
 
     /// Pages that hold nothing of ours: zeros, or what the program had there before they were managed. In the shared
@@ -216,36 +233,53 @@ impl<'a, W: World> AddressSpace<'a, W> {
     ) -> Option<Fault> {
         let reuse = self.segment.reuse();
         for index in 0..run.length {
-            let how = if index == 0 { Back::ByFault } else { Back::Along };
+            let how = if index == run.met { Back::ByFault } else { Back::Along };
             reuse.note_back(run.words[index as usize].left_at(), how);
         }
-        let source = Source { segment: self.segment, backing: &self.world };
-        let reach = source.reach(|index| run.swap(index), 0..run.length);
-        let load = source.load(run.swap(0), reach, workspace).await;
-        let mut loaded = 1;
-        while load != Load::Lost && loaded < run.length {
-            let id = run.swap(loaded);
-            let (word, hash) = (self.segment.swap_table().load(id), self.segment.swap_table().hash(id));
-            let reach = source.reach(|index| run.swap(index), loaded..run.length);
-            if source.attempt((id, hash), word, loaded as usize, reach, workspace).await.is_none() {
-                break;
-            }
-            loaded += 1;
-        }
-        self.expect_next(run, loaded - 1, window);
+        let (loaded, load) = self.load_run(run, workspace).await;
+        self.readahead.note(run.page(loaded.start)..run.page(loaded.end), window);
         self.world.lock_shared().await;
-        let fault = self.fill_run(run, loaded, load, touch, workspace).await;
+        let fault = self.fill_run(run, loaded, load, (touch, window), workspace).await;
         self.world.unlock_shared();
         fault
+    }
+
+    /// Loads the page of the fault, and of the others those between which and that one all could be loaded.
+    async fn load_run(&self, run: &Run<'_>, workspace: &mut Workspace) -> (Range<u32>, Load) {
+        let source = Source { segment: self.segment, backing: &self.world };
+        let table = self.segment.swap_table();
+        workspace.file_holds = 0..0;
+        let (mut loaded, mut load) = (0..0, Load::Lost);
+        for index in 0..run.length {
+            let id = run.swap(index);
+            let reach = source.reach(|index| run.swap(index), index..run.length);
+            if index == run.met {
+                load = source.load(id, index as usize, reach, workspace).await;
+                if load == Load::Lost {
+                    return (index..index + 1, load);
+                }
+            } else {
+                let (word, hash) = (table.load(id), table.hash(id));
+                if source.attempt((id, hash), word, index as usize, reach, workspace).await.is_none() {
+                    if index > run.met {
+                        break;
+                    }
+                    loaded = index + 1..index + 1;
+                    continue;
+                }
+            }
+            loaded.end = index + 1;
+        }
+        (loaded, load)
     }
 
     /// In a shared section: nothing is dropped between the look at the words and the commits.
     async fn fill_run(
         &self,
         run: &Run<'_>,
-        loaded: u32,
+        loaded: Range<u32>,
         load: Load,
-        touch: Touch,
+        (touch, window): (Touch, Window),
         workspace: &Workspace,
     ) -> Option<Fault> {
         let mut fault = None;
@@ -257,22 +291,26 @@ impl<'a, W: World> AddressSpace<'a, W> {
                 index += 1;
                 continue;
             }
-            let touch = if index == 0 { touch } else { Touch::Read };
-            let is_here = index < loaded && load != Load::Lost && (index == 0 || fault.is_some());
-            let part = if is_here { part_of(run, index..loaded, touch) } else { index..index + 1 };
+            let is_here = load != Load::Lost && loaded.contains(&index);
+            let part = if is_here { part_of(run, index..loaded.end, touch) } else { index..index + 1 };
+            let wanted = match touch {
+                _ if part.start == run.met => Wanted::For(touch),
+                Touch::Write if window.is_written() => Wanted::ProbablyToWrite,
+                _ => Wanted::For(Touch::Read),
+            };
             let filled = match is_here {
-                true => self.fill_part(run, part.clone(), touch, workspace).await,
+                true => self.fill_part(run, part.clone(), wanted, workspace).await,
                 false => 0,
             };
             for left in index + filled..part.end {
                 self.must_be_done(run.slot(left).unlock_unchanged());
             }
             came += filled;
-            if index == 0 {
+            if part.contains(&run.met) {
                 fault = Some(match load {
                     Load::Lost => Fault::Lost,
                     // Unmapped, or no memory: the program tries again, and finds out.
-                    Load::Done(_) if filled == 0 => Fault::Served(FaultSource::Woken),
+                    Load::Done(_) if part.start + filled <= run.met => Fault::Served(FaultSource::Woken),
                     Load::Done(source) => Fault::Served(source),
                 });
             }
@@ -280,19 +318,18 @@ impl<'a, W: World> AddressSpace<'a, W> {
         }
         self.unlocked((0..run.length).map(|index| run.page(index)));
         self.note_resident(came);
-        if came > 0 {
-            self.counters().add(Counter::ReadAhead, u64::from(came - 1));
-        }
+        self.counters().add(Counter::ReadAhead, u64::from(came.saturating_sub(1)));
         fault
     }
 
     /// Pages of a run that are wanted for the same, with their contents; how many could be filled, from the front.
-    async fn fill_part(&self, run: &Run<'_>, part: Range<u32>, touch: Touch, workspace: &Workspace) -> u32 {
+    async fn fill_part(&self, run: &Run<'_>, part: Range<u32>, wanted: Wanted, workspace: &Workspace) -> u32 {
         let came = if run.length == 1 { Came::Alone } else { Came::InRun };
         let first = run.page(part.start);
-        let gives_up = self.gives_copies_up(part.len(), run.words[part.start as usize], touch, came);
+        let gives_up = self.gives_copies_up(part.len(), run.words[part.start as usize], wanted, came);
         let access = if gives_up { FillAs::Writable } else { FillAs::Protected };
-        let maybe_protected = self.protecting.covers(first);
+        let maybe_protected =
+            self.protecting.covers_some(PageRange { start: first, end: run.page(part.end) });
         self.world.step().await;
         let contents = &workspace.pages[part.start as usize..part.end as usize];
         let filled = self.world.fill(first, contents, access);
@@ -304,7 +341,7 @@ impl<'a, W: World> AddressSpace<'a, W> {
             if gives_up {
                 self.must_be_done(match maybe_protected {
                     true => slot.commit_protected(None),
-                    false if touch == Touch::Write => slot.commit_rewritten(warmth),
+                    false if wanted == Wanted::For(Touch::Write) => slot.commit_rewritten(warmth),
                     false => slot.commit_present(None, warmth),
                 });
                 put_entry(self.segment, &self.world, swap);

@@ -25,7 +25,8 @@
 //!
 //! Map: [`world`] is the seam; [`space`] the parts of one process; [`fault`] serves faults; [`evict`] takes pages away;
 //! [`reclaim`] decides when, [`copies`] what is kept; [`mapping`] follows the mapping calls, [`fork`] copies for a
-//! child; [`words`] waits for locks.
+//! child; [`readahead`] sees what is in order;
+//! [`words`] waits for locks.
 //!
 //! [`PageWord::is_clean`]: uswap_core::page_word::PageWord::is_clean
 
@@ -34,6 +35,7 @@ pub mod evict;
 pub mod fault;
 pub mod fork;
 pub mod mapping;
+mod readahead;
 pub mod reclaim;
 mod sampled;
 pub mod space;

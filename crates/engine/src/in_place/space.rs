@@ -1,10 +1,10 @@
 //! The parts of one process that evicts in place.
 
+use super::readahead::Readahead;
 use super::sampled::Sampled;
 use super::words::WordQueues;
 use super::world::World;
 use crate::share::Sharer;
-use crate::streams::Streams;
 use crate::throttle::Floor;
 use uswap_core::balance::{self, Watermarks};
 use uswap_core::budget::Signal;
@@ -26,7 +26,7 @@ pub struct AddressSpace<'a, W> {
     /// What evictors are protecting.
     pub(super) protecting: Protecting,
     /// Accesses in order.
-    pub(super) streams: Streams,
+    pub(super) readahead: Readahead,
     /// The page at which the search for pages to evict goes on.
     pub(super) hand: AtomicU64,
     /// Changes each time an evictor has ended a batch.
@@ -57,7 +57,7 @@ impl<'a, W: World> AddressSpace<'a, W> {
             world,
             queues: WordQueues::new(),
             protecting: Protecting::default(),
-            streams: Streams::new(balance::run_pages_max(segment.budget().ram())),
+            readahead: Readahead::new(balance::run_pages_max(segment.budget().ram())),
             hand: AtomicU64::new(0),
             batches: AtomicU32::new(0),
             others_fail_until_ns: AtomicU64::new(0),

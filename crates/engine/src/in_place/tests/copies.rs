@@ -3,6 +3,7 @@
 use super::machine::{MAPPED, Machine, is_text};
 use super::tasks::{complete, read, write};
 use super::with_space;
+use crate::in_place::copies::Wanted;
 use crate::in_place::evict::Evictor;
 use crate::in_place::space::AddressSpace;
 use crate::platform::Touch;
@@ -92,7 +93,7 @@ fn take_room(space: &Space<'_>, bytes: u64) {
 #[test]
 fn copies_make_room_before_more_work_is_spent() {
     with_a_clean_page(|space, _, copy| {
-        let decides = |touch, came| space.gives_copies_up(1, word(space), touch, came);
+        let decides = |touch, came| space.gives_copies_up(1, word(space), Wanted::For(touch), came);
         assert!(decides(Touch::Write, Came::Alone), "it is of no use");
         assert!(!decides(Touch::Read, Came::Alone));
         assert_eq!(space.effort(), Effort::Quick);
@@ -247,4 +248,41 @@ fn a_page_that_is_written_each_time_comes_back_writable_as_long_as_such_pages_ar
         assert_eq!(last, Some(0));
         space.rest(&evictor);
     });
+}
+
+/// Faults, and pages that came along, of a program that goes through all of its memory when all of it is gone.
+fn walk(indices: impl Iterator<Item = usize>, touch: Touch) -> (u64, u64) {
+    let mut seen = (0, 0);
+    with_space(0, |space| {
+        space.world().in_lockstep.set(true);
+        let (mut evictor, mut workspace) = (Box::new(Evictor::new(0)), Box::new(Workspace::new()));
+        for index in 0..MAPPED {
+            complete(write(space, index, &mut workspace));
+        }
+        evict_all(space, &mut evictor);
+        let before = (space.world().faults(), space.segment().counters().get(Counter::ReadAhead));
+        for index in indices {
+            match touch {
+                Touch::Read => complete(read(space, index, &mut workspace)),
+                Touch::Write => complete(write(space, index, &mut workspace)),
+            }
+        }
+        let after = (space.world().faults(), space.segment().counters().get(Counter::ReadAhead));
+        seen = (after.0 - before.0, after.1 - before.1);
+        space.rest(&evictor);
+    });
+    seen
+}
+
+#[test]
+fn pages_come_along_in_both_directions_and_ready_to_be_written() {
+    let pages = MAPPED as u64;
+    // 1, 2, 4, 8 and 16 pages, 32 and 1 up to the end of the block, 32, and the rest.
+    assert_eq!(walk(0..MAPPED, Touch::Read), (9, pages - 9));
+    // 1, 2, 4, 8, 16, 32 and 1, 32 and the rest.
+    assert_eq!(walk((0..MAPPED).rev(), Touch::Read), (9, pages - 9));
+    // What comes along with the second fault is written for the first time: one fault more. What comes later is not.
+    assert_eq!(walk(0..MAPPED, Touch::Write), (10, pages - 9));
+    assert_eq!(walk((0..MAPPED).rev(), Touch::Write), (10, pages - 9));
+    assert_eq!(walk((0..MAPPED).map(|index| index * 37 % MAPPED), Touch::Read), (pages, 0));
 }

@@ -154,15 +154,19 @@ async fn fault(space: &Space<'_>, index: usize, touch: Touch, workspace: &mut Wo
 async fn thread(space: &Space<'_>) {
     let mut workspace = Box::new(Workspace::new());
     let machine = space.world();
-    let mut index = 0;
+    let (mut index, mut steps_down, mut writes) = (0, 0, 0);
     for _ in 0..OPERATIONS {
-        // Often the page of before, read and then written, or the next one: then some come back together.
+        // Often the page of before, read and then written, or the next one, or pages downwards: then some come back
+        // together. Some walk about and write all that they come to.
         index = match machine.below(6) {
+            _ if steps_down > 0 => (index + PAGES - 1) % PAGES,
             0 | 1 => index,
             2 | 3 => (index + 1) % PAGES,
             _ => machine.below(PAGES as u64) as usize,
         };
-        if machine.below(2) == 0 {
+        steps_down = if steps_down > 0 { steps_down - 1 } else { machine.below(32).saturating_sub(24) };
+        writes = if writes > 0 { writes - 1 } else { machine.below(32).saturating_sub(24) };
+        if writes == 0 && machine.below(2) == 0 {
             read(space, index, &mut workspace).await;
         } else {
             write(space, index, &mut workspace).await;
