@@ -107,21 +107,19 @@ impl<'a, W: World> AddressSpace<'a, W> {
         self.world.step().await;
         match word.place() {
             Place::Present => {
-                let fault = self.touch_present(leaf.slot(page), page, word, touch).await;
+                let fault = self.touch_present(leaf, page, word, touch).await;
                 self.world.unlock_shared();
                 Some(fault)
             }
             Place::Fresh => {
-                let window = self.window(leaf, page, touch);
-                let run = self.lock_run(*leaf, page, word, window);
+                let (window, run) = self.lock_window(leaf, page, word, touch);
                 self.readahead.note(run.page(0)..run.page(run.length), window);
                 let fault = self.fill_zeros(&run, touch);
                 self.world.unlock_shared();
                 Some(fault)
             }
             Place::Swapped => {
-                let window = self.window(leaf, page, touch);
-                let run = self.lock_run(*leaf, page, word, window);
+                let (window, run) = self.lock_window(leaf, page, word, touch);
                 self.world.unlock_shared();
                 self.swap_in(&run, touch, window, workspace).await
             }
@@ -129,59 +127,83 @@ impl<'a, W: World> AddressSpace<'a, W> {
         }
     }
 
-    /// A present page: its first write since it was protected, or somebody was faster.
-    async fn touch_present(&self, slot: PageSlot<'a>, page: PageId, word: PageWord, touch: Touch) -> Fault {
+    /// A present page: its first write since it was protected, or somebody was faster. Writes in order take the
+    /// protection of what comes next away too. Inside the gate.
+    async fn touch_present(&self, leaf: &Leaf<'a>, page: PageId, word: PageWord, touch: Touch) -> Fault {
         if touch == Touch::Read || !word.is_protected() {
-            self.must_be_done(slot.unlock_unchanged());
+            self.must_be_done(leaf.slot(page).unlock_unchanged());
             self.unlocked(core::iter::once(page));
             return Fault::Served(FaultSource::Woken);
         }
-        let maybe_protected = self.protecting.covers(page);
+        let is_protected = |word: PageWord| word.place() == Place::Present && word.is_protected();
+        let was_written = |page: u64| {
+            let word = leaf.slot(PageId(page)).load();
+            word.place() == Place::Present && !word.is_protected()
+        };
+        let window =
+            self.first_writes.take(page, touch, |pages| (pages.start.0..pages.end.0).all(was_written));
+        let run = self.lock_run(*leaf, page, word, window, is_protected);
+        let range = PageRange { start: run.page(0), end: run.page(run.length) };
+        self.first_writes.note(range.start..range.end, window);
+        let maybe_protected = self.protecting.covers_some(range);
         self.world.step().await;
-        self.world.unprotect(PageRange::of_pages(page, 1));
+        self.world.unprotect(range);
         self.world.step().await;
-        self.must_be_done(match maybe_protected {
-            // It came back after an evictor had seen that it was missing.
-            true => slot.commit_protected(None),
-            false => slot.commit_written(),
-        });
-        self.unlocked(core::iter::once(page));
-        if let Some(copy) = word.swap() {
-            self.counters().add(Counter::CopyWritten, 1);
-            if word.is_rewritten() {
-                self.rewritten.note_happened();
+        for index in 0..run.length {
+            let (word, slot) = (run.words[index as usize], run.slot(index));
+            self.must_be_done(match maybe_protected {
+                // It came back after an evictor had seen that it was missing.
+                true => slot.commit_protected(None),
+                false => slot.commit_written(),
+            });
+            if let Some(copy) = word.swap() {
+                self.counters().add(Counter::CopyWritten, 1);
+                if word.is_rewritten() {
+                    self.rewritten.note_happened();
+                }
+                put_entry(self.segment, &self.world, copy);
+            } else if word.isolated_by().is_none() {
+                self.covered_written.note_happened();
             }
-            put_entry(self.segment, &self.world, copy);
-        } else if word.isolated_by().is_none() {
-            self.covered_written.note_happened();
         }
+        self.unlocked((0..run.length).map(|index| run.page(index)));
         Fault::Served(FaultSource::Woken)
     }
 
-    /// What to bring in with a page that the caller has locked.
-    fn window(&self, leaf: &Leaf<'_>, page: PageId, touch: Touch) -> Window {
+    /// Locks what comes along with a page that is not there, and that the caller has locked: no more than there is room
+    /// for while memory is short. In a shared section.
+    fn lock_window(&self, leaf: &Leaf<'a>, page: PageId, word: PageWord, touch: Touch) -> (Window, Run<'a>) {
         let is_present = |page: u64| leaf.slot(PageId(page)).load().place() == Place::Present;
-        self.readahead.take(page, touch, |pages| (pages.start.0..pages.end.0).all(is_present))
+        let window = self.readahead.take(page, touch, |pages| (pages.start.0..pages.end.0).all(is_present));
+        let now = Window { pages: window.pages.min(self.pages_free()), ..window };
+        (window, self.lock_run(*leaf, page, word, now, |next| next.place() == word.place()))
     }
 
-    /// Adds the pages of a window to the one of the fault, which the caller has locked, while they are at the same kind
-    /// of place and nobody works on them; no more than there is room for while memory is short. In a shared section.
-    fn lock_run(&self, leaf: Leaf<'a>, met: PageId, word: PageWord, window: Window) -> Run<'a> {
+    /// Adds the pages of a window to the one of the fault, which the caller has locked, while they are like this and
+    /// nobody works on them. In a shared section.
+    fn lock_run(
+        &self,
+        leaf: Leaf<'a>,
+        met: PageId,
+        word: PageWord,
+        window: Window,
+        is_alike: impl Fn(PageWord) -> bool,
+    ) -> Run<'a> {
         let mut words = [word; RUN_PAGES_MAX];
         let in_block = match window.is_down {
             true => met.0 - leaf.first_page().0 + 1,
             false => leaf.first_page().0 + BLOCK_PAGES - met.0,
         };
-        let most = in_block.min(u64::from(window.pages.min(self.pages_free()))).min(RUN_PAGES_MAX as u64);
+        let most = in_block.min(u64::from(window.pages)).min(RUN_PAGES_MAX as u64);
         let at = |distance: u64| if window.is_down { PageId(met.0 - distance) } else { met.plus(distance) };
         let mut length = 1;
         while length < most {
             let slot = leaf.slot(at(length));
-            if slot.load().place() != word.place() {
+            if !is_alike(slot.load()) {
                 break;
             }
             let TryLock::Locked(next) = slot.try_lock() else { break };
-            if next.place() != word.place() {
+            if !is_alike(next) {
                 self.must_be_done(slot.unlock_unchanged());
                 self.unlocked(core::iter::once(at(length)));
                 break;

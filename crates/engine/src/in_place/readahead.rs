@@ -43,7 +43,7 @@ pub(super) struct Window {
     /// They lie below the one of the fault, and not above it.
     pub(super) is_down: bool,
     /// Faults of the stream, this one and those right before it, that were writes: 0 to [`WRITES_MAX`].
-    writes: u64,
+    pub(super) writes: u64,
 }
 
 /// After so many faults in a row that were writes, the pages that come along are expected to be written.

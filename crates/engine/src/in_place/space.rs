@@ -14,6 +14,7 @@ use uswap_core::page_table::PageTable;
 use uswap_core::protecting::Protecting;
 use uswap_core::segment::Segment;
 use uswap_sync::{AtomicU32, AtomicU64, Ordering};
+use uswap_units::limits::RUN_PAGES_MAX;
 use uswap_units::{Bytes, MmId, PAGE_BYTES, PageId, TableId};
 
 /// The memory of one process: its page words, and the world they are about.
@@ -27,6 +28,8 @@ pub struct AddressSpace<'a, W> {
     pub(super) protecting: Protecting,
     /// Accesses in order.
     pub(super) readahead: Readahead,
+    /// First writes in order, of pages that are there and protected.
+    pub(super) first_writes: Readahead,
     /// The page at which the search for pages to evict goes on.
     pub(super) hand: AtomicU64,
     /// Changes each time an evictor has ended a batch.
@@ -58,6 +61,7 @@ impl<'a, W: World> AddressSpace<'a, W> {
             queues: WordQueues::new(),
             protecting: Protecting::default(),
             readahead: Readahead::new(balance::run_pages_max(segment.budget().ram())),
+            first_writes: Readahead::new(RUN_PAGES_MAX as u32),
             hand: AtomicU64::new(0),
             batches: AtomicU32::new(0),
             others_fail_until_ns: AtomicU64::new(0),

@@ -10,6 +10,7 @@ use crate::platform::Touch;
 use crate::release::{put_entry, release_content};
 use crate::workspace::Workspace;
 use std::boxed::Box;
+use std::vec::Vec;
 use uswap_codec::{Codec, Effort};
 use uswap_core::counters::Counter;
 use uswap_core::files::{FileAccess, FileKind, FileSpec};
@@ -285,4 +286,30 @@ fn pages_come_along_in_both_directions_and_ready_to_be_written() {
     assert_eq!(walk(0..MAPPED, Touch::Write), (10, pages - 9));
     assert_eq!(walk((0..MAPPED).rev(), Touch::Write), (10, pages - 9));
     assert_eq!(walk((0..MAPPED).map(|index| index * 37 % MAPPED), Touch::Read), (pages, 0));
+}
+
+#[test]
+fn first_writes_in_order_take_the_protection_of_what_comes_next_away() {
+    let indices: [Vec<usize>; 2] = [(0..MAPPED).collect(), (0..MAPPED).rev().collect()];
+    for order in indices {
+        with_space(0, |space| {
+            space.world().in_lockstep.set(true);
+            let (mut evictor, mut workspace) = (Box::new(Evictor::new(0)), Box::new(Workspace::new()));
+            for index in 0..MAPPED {
+                complete(write(space, index, &mut workspace));
+            }
+            evict_all(space, &mut evictor);
+            for index in 0..MAPPED {
+                complete(read(space, index, &mut workspace));
+            }
+            let before = space.world().faults();
+            for &index in &order {
+                complete(write(space, index, &mut workspace));
+                space.world().check_protection(space, index);
+            }
+            assert_eq!(space.world().faults() - before, 9, "as many as to bring them in");
+            assert_eq!(space.segment().swap_table().used_count(), 0, "no copy is left");
+            space.rest(&evictor);
+        });
+    }
 }
