@@ -145,6 +145,10 @@ fn inspect(path: &Path, script_depth: u32) -> Result<(Care, Start), StartFailure
     let mut head = Vec::new();
     let file = match File::open(path) {
         Ok(file) => file,
+        // The file of a process that ends is gone between two looks at it.
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            return Err(StartFailure::not_found(format!("'{shown}' does not exist any more")));
+        }
         Err(error) => {
             let reason =
                 format!("it may be executed but not read ({error}), so the kernel protects its memory");

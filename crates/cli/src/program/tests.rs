@@ -137,3 +137,11 @@ fn a_setuid_program_is_not_managed_unless_it_changes_nothing() {
     };
     assert!(matches!(find(&looked_at).unwrap().care, Care::Unmanageable(why) if why.contains("setuid")));
 }
+
+/// A process that ended while it was looked at was named as one whose program may not be read.
+#[test]
+fn a_program_that_is_gone_is_not_one_that_may_not_be_read() {
+    let gone = std::env::temp_dir().join("uswap-program-that-was-here");
+    assert_eq!(inspect(&gone, 0).unwrap_err().exit_code, 127);
+    assert_eq!(care_of(&gone), None);
+}
