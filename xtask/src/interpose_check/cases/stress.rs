@@ -4,9 +4,10 @@ use crate::interpose_check::case::Case;
 
 const CLASSES: [&str; 6] = ["os", "vm", "memory", "scheduler", "pipe-io", "interrupt"];
 
-/// What would change the machine, or runs it out of memory to see what happens.
-const LEFT_OUT: &str =
-    "cpu-online|memhotplug|module|oom-pipe|reboot|swap|pageswap|bigheap|brk|watchdog|ramfs|tmpfs";
+/// What would change the machine, or takes all of its memory or of the room on its disk (`forkheavy`, `resources`) to
+/// see what happens.
+const LEFT_OUT: &str = "cpu-online|forkheavy|memhotplug|module|oom-pipe|reboot|resources|swap|pageswap|bigheap|brk|\
+    watchdog|ramfs|tmpfs";
 
 /// The exit code of each stressor, as it is with the smallest work that it can do. Older versions say `pipe` for
 /// `pipe-io`.
