@@ -62,7 +62,7 @@ fn signal_bit(signal: u32) -> u64 {
 }
 
 /// Calls that threads of the program and the evictor make, as a filter of system calls sees them.
-const OWN_CALLS: [OwnCall; 17] = [
+const OWN_CALLS: [OwnCall; 19] = [
     (abi::__NR_ioctl, 0),
     (abi::__NR_futex, 0),
     (abi::__NR_fcntl, 0),
@@ -80,6 +80,8 @@ const OWN_CALLS: [OwnCall; 17] = [
     (abi::__NR_getresgid, 0),
     (abi::__NR_setpriority, 0),
     (abi::__NR_newfstatat, 0),
+    (abi::__NR_rt_sigpending, 0),
+    (abi::__NR_rt_sigtimedwait, 0),
 ];
 
 /// Between a constructor and the end of the stack that `main` uses are the frames of the loader.

@@ -6,6 +6,8 @@
 
 use std::io;
 use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -13,7 +15,7 @@ use rustix::io::Errno;
 use rustix::process::Signal;
 use signal_hook::consts::signal::{
     SIGALRM, SIGCHLD, SIGCONT, SIGHUP, SIGINT, SIGIO, SIGQUIT, SIGTERM, SIGTSTP, SIGTTIN, SIGTTOU, SIGURG,
-    SIGUSR1, SIGUSR2, SIGVTALRM, SIGWINCH, SIGXCPU,
+    SIGUSR1, SIGUSR2, SIGVTALRM, SIGWINCH, SIGXCPU, SIGXFSZ,
 };
 use signal_hook::iterator::backend::SignalDelivery;
 use signal_hook::iterator::exfiltrator::origin::{Origin, WithOrigin};
@@ -117,6 +119,18 @@ fn classify(number: i32) -> Received {
         _ if FROM_TERMINAL.contains(&number) => Received::FromTerminal(number),
         _ => Received::SendOn(number),
     }
+}
+
+/// From now on a write beyond RLIMIT_FSIZE (`ulimit -f`) is answered by EFBIG, and does not end uswap.
+///
+/// # Errors
+/// If a handler cannot be set.
+pub fn survive_file_size_limit() -> io::Result<()> {
+    if ignored_now() & (1 << (SIGXFSZ - 1)) == 0 {
+        let nobody_asks = Arc::new(AtomicBool::new(false));
+        signal_hook::flag::register(SIGXFSZ, nobody_asks)?;
+    }
+    Ok(())
 }
 
 /// Number of a signal as the type that `kill` takes.
