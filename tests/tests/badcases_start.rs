@@ -249,3 +249,59 @@ fn badcases_agent_replaced_while_it_runs() {
     let said = outcome.stderr.matches("is not of the sources").count();
     assert_eq!(said, 1, "once for all: {}", outcome.stderr);
 }
+
+/// The shell's limit is in blocks of 512 bytes: too little for a swap file, and enough for the message.
+#[test]
+fn badcases_a_limit_of_file_sizes_is_named() {
+    let _turn = turn();
+    let Some(binary) = binary() else { return };
+    let line = "ulimit -f 200; exec \"$@\"";
+    let words = [
+        "-c",
+        line,
+        "sh",
+        binary.to_str().expect("its path is text"),
+        "run",
+        "--ram",
+        "64M",
+        "--",
+        "echo",
+        "it ran",
+    ];
+    let outcome = Run::plain("sh").args(words).finish();
+    refused(&outcome, &["ulimit -f"]);
+}
+
+/// Lets itself be traced, of which uswap says that its memory comes home. Python itself ignores SIGPIPE.
+const SAYS_SOMETHING: &str = "
+import ctypes, signal
+signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+kept = [bytes([i % 251]) * 4096 for i in range(12000)]
+ctypes.CDLL(None).ptrace(0, 0, 0, 0)
+print(sum(row[0] for row in kept), flush=True)
+";
+
+/// Standard error of the run is a pipe that nobody reads any more.
+#[test]
+fn badcases_a_message_that_nobody_reads_ends_nobody() {
+    let _turn = turn();
+    let Some(binary) = binary() else { return };
+    if !needs(&["python3"]) {
+        return;
+    }
+    let line = "{ sleep 0.3; \"$@\" 2>&3 >&4; echo code $? >&4; } 3>&1 4>&2 | true";
+    let words = [
+        "-c",
+        line,
+        "sh",
+        binary.to_str().expect("its path is text"),
+        "run",
+        "--ram",
+        "24M",
+        "--",
+        "python3",
+    ];
+    let outcome = Run::plain("sh").args(words).args(["-c", SAYS_SOMETHING]).finish();
+    outcome.must_succeed();
+    assert_eq!(outcome.stderr, "1495128\ncode 0\n");
+}

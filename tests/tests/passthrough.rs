@@ -109,6 +109,39 @@ fn passthrough_signals_reach_the_program() {
     }
 }
 
+/// Leaves an orphan behind that sends signals to its new parent, if that is the parent of the program.
+const ORPHAN: &str = "
+import os, signal, time
+supervisor, middle = os.getppid(), os.fork()
+if middle == 0:
+    own = os.getpid()
+    if os.fork() == 0:
+        while os.getppid() == own: time.sleep(0.01)
+        if os.getppid() == supervisor:
+            for number in (signal.SIGALRM, signal.SIGTERM, signal.SIGINT): os.kill(supervisor, number)
+            os.write(1, b'sent, ')
+    os._exit(0)
+os.waitpid(middle, 0)
+time.sleep(1)
+os.write(1, b'and it goes on')
+";
+
+/// The parent of an orphan is init, which takes no such signals.
+#[test]
+fn passthrough_signals_of_orphans_are_not_for_the_program() {
+    let _turn = turn();
+    if uswap_binary().is_none() {
+        skip("without uswap its orphans go to init");
+        return;
+    }
+    if !needs(&["python3"]) {
+        return;
+    }
+    let outcome = Run::plain("python3").args(["-c", ORPHAN]).uswap(128, &[]).finish();
+    outcome.must_succeed();
+    assert_eq!(outcome.stdout, "sent, and it goes on");
+}
+
 #[test]
 fn passthrough_terminal() {
     let _turn = turn();

@@ -298,7 +298,7 @@ fn integration_tests_with_messages() -> Result<Seen> {
 }
 
 /// Those that mean something for a user without rights.
-const WITHOUT_RIGHTS: [&str; 20] = [
+const WITHOUT_RIGHTS: [&str; 21] = [
     "badcases_disk",
     "badcases_start",
     "budget_python",
@@ -315,6 +315,7 @@ const WITHOUT_RIGHTS: [&str; 20] = [
     "passthrough",
     "shares",
     "stat",
+    "limits",
     "swapfile",
     "swapfiles",
     "swapon",

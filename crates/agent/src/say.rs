@@ -7,8 +7,8 @@
 use crate::state;
 use core::fmt::Arguments;
 use uswap_host::supervisor;
-use uswap_os::fd::{Fd, write_raw};
-use uswap_os::message::MESSAGE_BYTES_MAX;
+use uswap_os::fd::Fd;
+use uswap_os::message::{MESSAGE_BYTES_MAX, write_without_signal};
 use uswap_os::process;
 use uswap_os::sys::abi;
 use uswap_os::text::TextBuffer;
@@ -24,10 +24,10 @@ fn open_own_stderr() -> Option<Fd> {
 /// terminal.
 pub fn say(line: Arguments<'_>) {
     let text = TextBuffer::<MESSAGE_BYTES_MAX>::format(format_args!("uswap: {line}\n"));
-    let write = |fd: Option<Fd>| fd.is_some_and(|fd| write_raw(fd.raw(), text.as_bytes()).is_ok());
+    let write = |fd: Option<Fd>| fd.is_some_and(|fd| write_without_signal(fd.raw(), text.as_bytes()).is_ok());
     let terminal = || Fd::open(c"/dev/tty", abi::O_WRONLY | abi::O_CLOEXEC | abi::O_NOCTTY, 0).ok();
     let _nobody_to_tell = write(supervisor::open(2, abi::O_WRONLY | abi::O_APPEND).ok())
-        || write_raw(state::MESSAGES_FD, text.as_bytes()).is_ok()
+        || write_without_signal(state::MESSAGES_FD, text.as_bytes()).is_ok()
         || write(open_own_stderr())
         || write(terminal());
 }

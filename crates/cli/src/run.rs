@@ -14,7 +14,7 @@ use crate::args::RunArguments;
 use crate::human;
 use crate::message::{Appends, say, write_stderr};
 use crate::named;
-use crate::process::{self, Ending, Manager, Notices, StartFailure};
+use crate::process::{self, Ending, Manager, Notices, StartFailure, survive_file_size_limit};
 use crate::program::{Care, Program, Start};
 use crate::report::{RunRecord, RunReport, Unmanaged};
 use crate::size::free_bytes;
@@ -35,6 +35,8 @@ fn start_and_stay(arguments: &RunArguments) -> Result<Ending, StartFailure> {
     if let Some(outer) = outer_run() {
         return join_outer(&outer, arguments);
     }
+    survive_file_size_limit()
+        .map_err(|error| StartFailure::own(format!("signal handlers cannot be set ({error})")))?;
     let _whole_messages = Appends::to_stderr();
     let program = Program::find(&arguments.program[0], std::env::var_os("PATH").as_deref())?;
     accept(&program, arguments)?;

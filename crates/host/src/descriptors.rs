@@ -3,10 +3,11 @@
 //! The userfaultfd has to be in that table, because the threads of the program serve their faults. A program that
 //! closes what it does not know (daemons, `subprocess`) would turn every missing page into zeros.
 
+use core::mem::ManuallyDrop;
 use core::sync::atomic::{AtomicI32, Ordering};
 use uswap_interpose::Call;
 use uswap_os::sys::{Errno, abi};
-use uswap_os::{Fd, sys};
+use uswap_os::{Fd, process, sys};
 
 const PLACES: usize = 24;
 const NONE: i32 = -1;
@@ -43,6 +44,22 @@ pub fn close_all() {
             drop(Fd::from_raw(number));
         }
     }
+}
+
+/// Whether a child that is forked now could open as many of its own. It closes these first; of their numbers, those
+/// beyond the limit of open files (`RLIMIT_NOFILE`) cannot be had again.
+pub fn is_room_in_child() -> bool {
+    let Ok(Some(limit)) = process::limit(abi::RLIMIT_NOFILE) else { return true };
+    let numbers = || OWN.iter().map(|place| place.load(Ordering::Relaxed)).filter(|&number| number != NONE);
+    let beyond = numbers().filter(|&number| number as u64 >= limit).count();
+    let Some(one) = numbers().next().filter(|_| beyond > 0) else { return true };
+    let one = ManuallyDrop::new(Fd::from_raw(one));
+    // One more is open while the mappings are read.
+    let mut room = [const { None }; PLACES + 1];
+    room[..=beyond].iter_mut().all(|place| {
+        *place = one.duplicate(0).ok();
+        place.is_some()
+    })
 }
 
 fn is_own(number: usize) -> bool {

@@ -6,6 +6,7 @@
 //! from its words.
 
 use crate::descriptors;
+use crate::joining::NO_THREAD;
 use crate::mappings::{ADDRESSES_END, is_candidate};
 use crate::messages;
 use crate::own_memory;
@@ -30,6 +31,11 @@ impl Process {
         }
         on_own_stack(slot, || {
             let alone = self.mappings.exclusive();
+            if self.phase() == Phase::Active && !descriptors::is_room_in_child() {
+                drop(alone);
+                self.let_go("it may open no more files, and a child that it forks could not be managed");
+                return Ok(());
+            }
             let mut child = 0;
             if let Some(space) = self.space().filter(|_| self.phase() == Phase::Active) {
                 let Some(mm) = space.clone_for_child() else {
@@ -127,8 +133,8 @@ impl Process {
             self.follow_locks(space, 0..ADDRESSES_END);
         }
         self.set_phase(Phase::Active);
-        if let Err(reason) = self.spawn_background() {
-            stop_program(format_args!("a forked child cannot manage its memory: {reason}"));
+        if self.spawn_background().is_err() {
+            on_own_stack(thread::current(), || self.leave(NO_THREAD));
         }
     }
 }

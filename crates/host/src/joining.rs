@@ -62,7 +62,7 @@ fn signal_bit(signal: u32) -> u64 {
 }
 
 /// Calls that threads of the program and the evictor make, as a filter of system calls sees them.
-const OWN_CALLS: [OwnCall; 17] = [
+const OWN_CALLS: [OwnCall; 20] = [
     (abi::__NR_ioctl, 0),
     (abi::__NR_futex, 0),
     (abi::__NR_fcntl, 0),
@@ -80,11 +80,17 @@ const OWN_CALLS: [OwnCall; 17] = [
     (abi::__NR_getresgid, 0),
     (abi::__NR_setpriority, 0),
     (abi::__NR_newfstatat, 0),
+    (abi::__NR_rt_sigpending, 0),
+    (abi::__NR_rt_sigtimedwait, 0),
+    (abi::__NR_prlimit64, 0),
 ];
 
 /// Between a constructor and the end of the stack that `main` uses are the frames of the loader.
 const STACK_ABOVE_BYTES: usize = 256 * 1024;
 
+/// Why a process is left alone, or leaves.
+pub(crate) const NO_THREAD: &str =
+    "the thread that evicts cannot be started: raise the limit of processes (ulimit -u)";
 const NO_ROOM: Refused = Refused::Needs("there is no address space for what it needs");
 
 impl Process {
@@ -230,15 +236,8 @@ impl Process {
     pub(crate) fn spawn_background(&'static self) -> Result<(), Refused> {
         let argument = self as *const Process as usize;
         self.evicting_id.store(process::process_id(), Ordering::Relaxed);
-        match spawn(&self.background_stack, background::main, argument, Files::Shared) {
-            Ok(_) => Ok(()),
-            Err(_) => {
-                self.set_phase(Phase::Outside);
-                Err(Refused::Needs(
-                    "the thread that evicts cannot be started: raise the limit of processes (ulimit -u)",
-                ))
-            }
-        }
+        let spawned = spawn(&self.background_stack, background::main, argument, Files::Shared);
+        spawned.map(drop).map_err(|_| Refused::Needs(NO_THREAD))
     }
 }
 

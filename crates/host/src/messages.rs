@@ -7,8 +7,8 @@ use crate::{descriptors, supervisor};
 use core::fmt::Arguments;
 use core::sync::atomic::{AtomicI32, Ordering};
 use uswap_core::segment::{Notice, Segment};
-use uswap_os::fd::{Fd, write_raw};
-use uswap_os::message::MESSAGE_BYTES_MAX;
+use uswap_os::fd::Fd;
+use uswap_os::message::{MESSAGE_BYTES_MAX, write_without_signal};
 use uswap_os::process;
 use uswap_os::sys::abi;
 use uswap_os::text::TextBuffer;
@@ -36,11 +36,12 @@ fn open() -> Option<Fd> {
 /// Says a line, without the newline.
 pub fn say(line: Arguments<'_>) {
     let text = TextBuffer::<MESSAGE_BYTES_MAX>::format(format_args!("uswap: {line}\n"));
-    let write = |fd: Option<Fd>| fd.is_some_and(|fd| write_raw(fd.raw(), text.as_bytes()).is_ok());
+    let write = |fd: Option<Fd>| fd.is_some_and(|fd| write_without_signal(fd.raw(), text.as_bytes()).is_ok());
     let terminal = || Fd::open(c"/dev/tty", abi::O_WRONLY | abi::O_CLOEXEC | abi::O_NOCTTY, 0).ok();
     let kept = KEPT.load(Ordering::Acquire);
-    let _nobody_to_tell =
-        kept >= 0 && write_raw(kept, text.as_bytes()).is_ok() || write(open()) || write(terminal());
+    let _nobody_to_tell = kept >= 0 && write_without_signal(kept, text.as_bytes()).is_ok()
+        || write(open())
+        || write(terminal());
 }
 
 /// Says something of this process.

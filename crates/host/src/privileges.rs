@@ -48,23 +48,26 @@ impl Process {
                     return;
                 }
             }
-            let run = self.run();
-            self.let_go("it changed its credentials or became non-dumpable");
-            // Nobody is in the middle of something: whoever begins finds nothing.
-            let workspaces = core::array::from_fn::<_, { WORKSPACES }, _>(|_| self.workspaces.borrow());
-            let evictors = core::array::from_fn::<_, { EVICTORS }, _>(|_| self.evictors.borrow());
-            let _alone = self.mappings.exclusive();
-            run.segment.counters().add(Counter::Left, 1);
-            // SAFETY:
-            // 1. The mapping is ours; zeros are valid words, and those who look there have no work under way.
-            if unsafe { memory::replace_by_zeros(run.segment_start, run.segment_bytes) }.is_err() {
-                stop_program(format_args!(
-                    "it changed its credentials, and the memory of the run cannot be let go"
-                ));
-            }
-            self.set_phase(Phase::Outside);
-            supervisor::give_up_record(self.mm());
-            drop((workspaces, evictors));
+            self.leave("it changed its credentials or became non-dumpable");
         });
+    }
+
+    /// Everything comes home, and from then on the process is none of the run. On a stack of ours.
+    pub(crate) fn leave(&self, reason: &str) {
+        let run = self.run();
+        self.let_go(reason);
+        // Nobody is in the middle of something: whoever begins finds nothing.
+        let workspaces = core::array::from_fn::<_, { WORKSPACES }, _>(|_| self.workspaces.borrow());
+        let evictors = core::array::from_fn::<_, { EVICTORS }, _>(|_| self.evictors.borrow());
+        let _alone = self.mappings.exclusive();
+        run.segment.counters().add(Counter::Left, 1);
+        // SAFETY:
+        // 1. The mapping is ours; zeros are valid words, and those who look there have no work under way.
+        if unsafe { memory::replace_by_zeros(run.segment_start, run.segment_bytes) }.is_err() {
+            stop_program(format_args!("{reason}, and the memory of the run cannot be let go"));
+        }
+        self.set_phase(Phase::Outside);
+        supervisor::give_up_record(self.mm());
+        drop((workspaces, evictors));
     }
 }

@@ -7,6 +7,7 @@
 use crate::PAGE_BYTES;
 use crate::fd::Fd;
 use crate::memory;
+use crate::process;
 use crate::sys::{self, Errno, Result, abi};
 use crate::text::{TextBuffer, skip_spaces, take_number};
 
@@ -134,13 +135,8 @@ pub fn may_exceed(limit_pages: u64) -> bool {
 /// How many pages the process may lock without the right to lock any number. None: as many as it
 /// likes.
 pub fn limit_pages() -> Result<Option<u64>> {
-    let mut limit = abi::rlimit64 { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY:
-    // 1. The kernel writes one structure into a live one, and reads none.
-    unsafe {
-        sys::syscall6(abi::__NR_prlimit64, 0, abi::RLIMIT_MEMLOCK as usize, 0, &raw mut limit as usize, 0, 0)
-    }?;
-    Ok((limit.rlim_cur != u64::MAX).then_some(limit.rlim_cur / PAGE_BYTES as u64))
+    let bytes = process::limit(abi::RLIMIT_MEMLOCK)?;
+    Ok(bytes.map(|bytes| bytes / PAGE_BYTES as u64))
 }
 
 #[cfg(test)]

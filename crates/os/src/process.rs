@@ -16,6 +16,16 @@ fn path(process_id: Option<u32>, rest: &str) -> TextBuffer<64> {
     }
 }
 
+/// What this process may use of a resource (`RLIMIT_NOFILE`, for example), as `ulimit -S` shows it. None: there is no
+/// limit.
+pub fn limit(resource: u32) -> Result<Option<u64>> {
+    let mut limit = abi::rlimit64 { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY:
+    // 1. The kernel writes one structure into a live one, and reads none.
+    unsafe { sys::syscall6(abi::__NR_prlimit64, 0, resource as usize, 0, &raw mut limit as usize, 0, 0) }?;
+    Ok((limit.rlim_cur != u64::MAX).then_some(limit.rlim_cur))
+}
+
 /// Path by which another process opens descriptor `number` of process `process_id`.
 pub fn descriptor_path(process_id: u32, number: i32) -> TextBuffer<64> {
     TextBuffer::format(format_args!("/proc/{process_id}/fd/{number}"))

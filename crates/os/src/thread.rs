@@ -300,6 +300,36 @@ fn signal_mask(mask: u64) -> Result<u64> {
     Ok(before)
 }
 
+/// Signals that wait for the calling thread or its process; bit `n - 1` is signal `n`.
+pub fn pending_signals() -> u64 {
+    let mut pending = 0u64;
+    // SAFETY:
+    // 1. The kernel writes one word of 8 bytes, the size that is given.
+    let _none_if_forbidden =
+        unsafe { sys::syscall3(abi::__NR_rt_sigpending, &raw mut pending as usize, 8, 0) };
+    pending
+}
+
+/// Takes a signal that waits for the calling thread and is blocked, if there is one. It never arrives.
+pub fn take_signal(signal: u32) {
+    let set = 1u64 << (signal - 1);
+    let no_time = [0u64; 2];
+    // SAFETY:
+    // 1. The kernel reads a set of 8 bytes, the size that is given, and a time of two words; the pointer between them
+    //    is null.
+    let _there_may_be_none = unsafe {
+        sys::syscall6(
+            abi::__NR_rt_sigtimedwait,
+            &raw const set as usize,
+            0,
+            no_time.as_ptr() as usize,
+            8,
+            0,
+            0,
+        )
+    };
+}
+
 /// Names the calling thread, at most 15 bytes.
 pub fn set_name(name: &CStr) {
     // SAFETY:

@@ -15,10 +15,12 @@ use uswap_os::file::{
 };
 use uswap_os::maps::{Kind, Maps, MapsSource, Vma};
 use uswap_os::memory::{self, Access, AlignedBuf, Mapping};
+use uswap_os::message::write_without_signal;
 use uswap_os::pagemap::{Pagemap, What};
 use uswap_os::pidfd::Pidfd;
 use uswap_os::ring::{Operation, Ring};
-use uswap_os::thread::{Files, StackArea, spawn};
+use uswap_os::sys::{self, abi};
+use uswap_os::thread::{BlockedSignals, Files, StackArea, pending_signals, spawn, take_signal};
 use uswap_os::{Errno, process};
 
 fn directory() -> CString {
@@ -459,6 +461,45 @@ fn a_full_file_is_an_error_that_says_so() {
             }
         }
         0
+    });
+    assert_eq!(wait_for(child), End::Exit(0));
+}
+
+#[test]
+fn a_message_raises_no_signal_and_takes_none_away() {
+    const SIGPIPE: usize = 13;
+    let _alone = alone();
+    let child = fork(|| {
+        let default = [0u64; 4];
+        let none = [0u64; 2];
+        let (reader, writer) = uswap_os::fd::pipe().unwrap();
+        drop(reader);
+        let Ok(file) = Fd::open(c"/tmp", abi::O_TMPFILE | abi::O_WRONLY, 0o600) else { return 1 };
+        // SAFETY:
+        // 1. SIGPIPE and SIGXFSZ are the default and the limit of file sizes is set, in the child only; both structures
+        //    have the kernel's layout.
+        unsafe {
+            let _ = sys::syscall6(abi::__NR_rt_sigaction, SIGPIPE, default.as_ptr() as usize, 0, 8, 0, 0);
+            let _ = sys::syscall3(abi::__NR_setrlimit, abi::RLIMIT_FSIZE as usize, none.as_ptr() as usize, 0);
+        }
+        if write_without_signal(writer.raw(), b"to nobody") != Err(Errno::EPIPE) {
+            return 2;
+        }
+        if write_without_signal(file.raw(), b"beyond the limit") != Err(Errno::EFBIG) {
+            return 3;
+        }
+        let Ok(_blocked) = BlockedSignals::block_all() else { return 4 };
+        if pending_signals() != 0 {
+            return 5;
+        }
+        let own = process::process_id();
+        let _ = uswap_os::thread::send_signal(own, uswap_os::thread::thread_id(), SIGPIPE as u32);
+        if write_without_signal(writer.raw(), b"to nobody") != Err(Errno::EPIPE) {
+            return 6;
+        }
+        let is_left = pending_signals() == 1 << (SIGPIPE - 1);
+        take_signal(SIGPIPE as u32);
+        u8::from(!is_left) * 7
     });
     assert_eq!(wait_for(child), End::Exit(0));
 }

@@ -7,6 +7,12 @@ pub fn is_stopped(pid: Pid) -> bool {
     Stat::of(pid.as_raw_nonzero().get()).is_some_and(|stat| stat.state == 'T')
 }
 
+/// Is the process a child of uswap? `false` also if it has been waited for.
+pub fn is_child(pid: Pid) -> bool {
+    let own = rustix::process::getpid().as_raw_nonzero().get();
+    Stat::of(pid.as_raw_nonzero().get()).is_some_and(|stat| stat.parent == own)
+}
+
 /// An orphan that came to uswap.
 #[derive(Clone, Copy, Debug)]
 pub struct Orphan {

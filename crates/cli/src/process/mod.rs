@@ -16,4 +16,5 @@ mod signals;
 mod watch;
 
 pub use ending::{Ending, StartFailure};
+pub use signals::survive_file_size_limit;
 pub use watch::{Manager, Notices, watch};

@@ -6,17 +6,21 @@
 
 use std::io;
 use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal};
 use signal_hook::consts::signal::{
     SIGALRM, SIGCHLD, SIGCONT, SIGHUP, SIGINT, SIGIO, SIGQUIT, SIGTERM, SIGTSTP, SIGTTIN, SIGTTOU, SIGURG,
-    SIGUSR1, SIGUSR2, SIGVTALRM, SIGWINCH, SIGXCPU,
+    SIGUSR1, SIGUSR2, SIGVTALRM, SIGWINCH, SIGXCPU, SIGXFSZ,
 };
 use signal_hook::iterator::backend::SignalDelivery;
 use signal_hook::iterator::exfiltrator::origin::{Origin, WithOrigin};
+
+use super::family;
 
 /// The terminal sends these to the whole process group: the program has them already.
 const FROM_TERMINAL: [i32; 5] = [SIGINT, SIGQUIT, SIGTSTP, SIGTTIN, SIGTTOU];
@@ -54,6 +58,10 @@ impl Received {
 /// The handlers, from now to the end of uswap.
 pub struct Watched {
     signals: SignalDelivery<UnixStream, WithOrigin>,
+    /// The program, when it has been started.
+    program: Option<Pid>,
+    /// Orphans that were waited for since signals were looked at.
+    reaped: Vec<Pid>,
 }
 
 impl Watched {
@@ -70,7 +78,26 @@ impl Watched {
         let (read, write) = UnixStream::pair()?;
         let all = always.iter().chain(optional);
         let signals = SignalDelivery::with_pipe(read, write, WithOrigin::default(), all)?;
-        Ok(Self { signals })
+        Ok(Self { signals, program: None, reaped: Vec::new() })
+    }
+
+    /// The program has been started.
+    pub fn set_program(&mut self, program: Pid) {
+        self.program = Some(program);
+    }
+
+    /// An orphan has been waited for, and nobody has its number any more.
+    pub fn note_reaped(&mut self, orphan: Pid) {
+        self.reaped.push(orphan);
+    }
+
+    /// Is it for the parent of an orphan? That would be init, had the orphan not come to uswap: it is not sent on.
+    fn is_for_init(&self, origin: &Origin) -> bool {
+        let sender = origin.process.and_then(|process| Pid::from_raw(process.pid));
+        let is_orphan =
+            |sender: Pid| self.reaped.contains(&sender) || family::is_child(sender) && self.program.is_some();
+        matches!(origin_of(origin), Received::SendOn(_))
+            && sender.is_some_and(|sender| Some(sender) != self.program && is_orphan(sender))
     }
 
     /// Waits for at least one signal and returns what came.
@@ -85,7 +112,10 @@ impl Watched {
 
     fn wait_until(&mut self, end: Option<Instant>) -> Vec<Received> {
         loop {
-            let received: Vec<_> = self.signals.pending().map(|origin| origin_of(&origin)).collect();
+            let mut origins: Vec<_> = self.signals.pending().collect();
+            origins.retain(|origin| !self.is_for_init(origin));
+            self.reaped.clear();
+            let received: Vec<_> = origins.iter().map(origin_of).collect();
             let left = end.map(|end| end.saturating_duration_since(Instant::now()));
             if !received.is_empty() || left.is_some_and(|left| left.is_zero()) {
                 return received;
@@ -117,6 +147,18 @@ fn classify(number: i32) -> Received {
         _ if FROM_TERMINAL.contains(&number) => Received::FromTerminal(number),
         _ => Received::SendOn(number),
     }
+}
+
+/// From now on a write beyond RLIMIT_FSIZE (`ulimit -f`) is answered by EFBIG, and does not end uswap.
+///
+/// # Errors
+/// If a handler cannot be set.
+pub fn survive_file_size_limit() -> io::Result<()> {
+    if ignored_now() & (1 << (SIGXFSZ - 1)) == 0 {
+        let nobody_asks = Arc::new(AtomicBool::new(false));
+        signal_hook::flag::register(SIGXFSZ, nobody_asks)?;
+    }
+    Ok(())
 }
 
 /// Number of a signal as the type that `kill` takes.

@@ -60,6 +60,7 @@ pub fn watch<M: Manager>(
         StartFailure::own(format!("uswap cannot become the reaper of the program's orphans ({error})"))
     })?;
     let program = spawn(command)?;
+    signals.set_program(program);
     manager.attach(program.as_raw_nonzero().get().unsigned_abs());
     let ending = stay_with(program, &mut signals);
     stay_with_the_rest(manager, &mut signals, notices);
@@ -84,7 +85,7 @@ fn spawn(command: &mut Command) -> Result<Pid, StartFailure> {
 fn stay_with(program: Pid, signals: &mut Watched) -> Ending {
     loop {
         // Look first: it may have ended before the handler for SIGCHLD saw anything.
-        if let Some(ending) = reap(Some(program)) {
+        if let Some(ending) = reap(Some(program), signals) {
             return ending;
         }
         for received in signals.wait() {
@@ -100,7 +101,7 @@ fn stay_with(program: Pid, signals: &mut Watched) -> Ending {
 }
 
 /// Waits for whatever changed without blocking; returns how `program` ended if it did. Follows it into a stop.
-fn reap(program: Option<Pid>) -> Option<Ending> {
+fn reap(program: Option<Pid>, signals: &mut Watched) -> Option<Ending> {
     let mut ending = None;
     while let Ok(Some((pid, status))) = rustix::process::wait(WaitOptions::NOHANG | WaitOptions::UNTRACED) {
         if Some(pid) == program {
@@ -108,6 +109,8 @@ fn reap(program: Option<Pid>) -> Option<Ending> {
                 stop_with(pid);
             }
             ending = ending.or(Ending::from_status(status));
+        } else {
+            signals.note_reaped(pid);
         }
     }
     ending
@@ -154,7 +157,7 @@ fn stay_with_the_rest<M: Manager>(manager: &M, signals: &mut Watched, notices: N
     let mut said = notices == Notices::Quiet;
     let mut asked_before = false;
     loop {
-        let _ = reap(None);
+        let _ = reap(None, signals);
         let live = manager.live_processes();
         if live == 0 {
             return;

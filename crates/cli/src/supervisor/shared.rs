@@ -22,7 +22,7 @@ use uswap_os::futex::{self, Scope};
 use uswap_os::memory::{self, Access};
 use uswap_os::uffd::{Features, Uffd, UffdError};
 use uswap_os::without::Without;
-use uswap_os::{Fd, process, random, thread};
+use uswap_os::{Errno, Fd, process, random, thread};
 use uswap_units::limits::MM_MAX;
 use uswap_units::{Bytes, PAGE_BYTES, ZspageId};
 
@@ -113,7 +113,13 @@ impl Shared {
         let files = OpenFiles::make(&options.swap_files, allow_tmpfs)?;
         let bytes = geometry.layout().total_words() as u64 * 8;
         let memfd = memory::memfd_create(c"uswap-segment", bytes).map_err(|errno| {
-            anyhow!("the shared memory of the run cannot be made ({errno}): memfd_create of {bytes} bytes")
+            let may_be_limited = match errno {
+                Errno::EFBIG => ". There is a limit on the size of files (ulimit -f): raise it",
+                _ => "",
+            };
+            anyhow!(
+                "the shared memory of the run cannot be made ({errno}): memfd_create of {bytes} bytes{may_be_limited}"
+            )
         })?;
         // By this lock the processes of the run know that their supervisor lives.
         super::reaper::hold_supervisor_lock(&memfd)?;
