@@ -50,6 +50,7 @@ impl Process {
             }
             let run = self.run();
             self.let_go("it changed its credentials or became non-dumpable");
+            self.dismiss_background();
             // Nobody is in the middle of something: whoever begins finds nothing.
             let workspaces = core::array::from_fn::<_, { WORKSPACES }, _>(|_| self.workspaces.borrow());
             let evictors = core::array::from_fn::<_, { EVICTORS }, _>(|_| self.evictors.borrow());

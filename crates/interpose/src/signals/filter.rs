@@ -117,6 +117,17 @@ pub(crate) fn ask(call: &Call) -> Asked {
     Asked { ends_programs: own_calls().any(|call| filter.ends(call)) }
 }
 
+/// Whether a call asks for the strict mode, which is no filter.
+pub(crate) fn is_strict_mode(call: &Call) -> bool {
+    const PR_SET_SECCOMP: usize = 22;
+    let [first, second, ..] = call.arguments;
+    match call.number {
+        nr::PRCTL => first == PR_SET_SECCOMP && second == 1,
+        nr::SECCOMP => first == 0,
+        _ => false,
+    }
+}
+
 /// Is a handler to go back by [`resume`]?
 #[inline]
 pub(super) fn forbids_return() -> bool {
