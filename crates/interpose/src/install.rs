@@ -6,13 +6,13 @@ use core::ops::Range;
 use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
 use uswap_os::maps::{Kind, Maps, MapsSource, Vma};
+use uswap_os::own_calls::OwnCall;
 use uswap_os::process;
 use uswap_os::sys::{Errno, abi};
 
 use crate::call::{Before, Call, Context, Interposer};
 use crate::entry::{self, Frame, Step};
 use crate::kernel::{self, nr};
-use crate::signals::filter::OwnCall;
 use crate::{birth, dispatch, patch, signals, thread};
 
 /// How calls are interposed.
