@@ -5,15 +5,17 @@ use uswap_tests::{Outcome, Run, needs, turn, uswap_binary};
 const PYTHON: &str = "/usr/bin/python3";
 const RAM_MIB: u64 = 24;
 
-/// Sets a filter that answers so for calls of that number.
+/// Sets a filter that answers so for calls of that number, if they have this first argument.
 const SETS_FILTER: &str = "
 import ctypes, struct
 libc = ctypes.CDLL(None)
 def op(code, jt, jf, k): return struct.pack('HBBI', code, jt, jf, k)
-def set_filter(number, answer):
-    code = op(0x20, 0, 0, 0) + op(0x15, 0, 1, number) + op(6, 0, 0, answer) + op(6, 0, 0, 0x7fff0000)
+def set_filter(number, answer, first=None):
+    ends = op(6, 0, 0, answer) + op(6, 0, 0, 0x7fff0000)
+    if first is not None: ends = op(0x20, 0, 0, 16) + op(0x15, 0, 1, first) + ends
+    code = op(0x20, 0, 0, 0) + op(0x15, 0, len(ends) // 8 - 1, number) + ends
     filter = ctypes.create_string_buffer(code)
-    program = struct.pack('HxxxxxxP', 4, ctypes.addressof(filter))
+    program = struct.pack('HxxxxxxP', len(code) // 8, ctypes.addressof(filter))
     assert libc.prctl(38, 1, 0, 0, 0) == 0
     assert libc.prctl(22, 2, program, 0, 0) == 0
 ";
@@ -31,6 +33,7 @@ print(subprocess.run(['/bin/echo', 'a child'], stdout=subprocess.PIPE).stdout)
 ";
 
 const KILL: &str = "80000000";
+const KILL_THREAD: &str = "0";
 const TRAP: &str = "30000";
 const EPERM: &str = "50001";
 
@@ -120,4 +123,81 @@ fn filters_of_a_program_that_may_open_no_more_files_see_no_call_of_uswap() {
 fn filters_and_a_program_that_may_write_to_no_file_is_not_ended_by_a_message() {
     let Some(outcome) = run_sandbox("no writing") else { return };
     assert!(!outcome.stderr.contains("its memory came home"), "{}", outcome.stderr);
+}
+
+/// Starts uswap under a filter. None: not here.
+fn under_filter(number: &str, first: &str, answer: &str, words: &[&str]) -> Option<Outcome> {
+    let _turn = turn();
+    let binary = uswap_binary()?.display().to_string();
+    if !needs(&["python3"]) {
+        return None;
+    }
+    let set = format!(
+        "set_filter({number}, 0x{answer}, {first})\nimport os, sys\nos.execv(sys.argv[1], sys.argv[1:])"
+    );
+    let program = [SETS_FILTER, &set].concat();
+    let run = Run::plain(PYTHON).args(["-c", &program, &binary]).args(words);
+    Some(run.timeout(std::time::Duration::from_secs(30)).finish())
+}
+
+const ANY: &str = "None";
+const RUN: [&str; 6] = ["run", "--ram", "24M", "--", "/bin/echo", "started"];
+const UNMANAGED: [&str; 7] = ["run", "--ram", "24M", "--unmanaged-ok", "--", "/bin/echo", "started"];
+
+/// Number, first argument and name of calls that uswap cannot do without: of the command, of the agent, of both.
+const NEEDED: [(&str, &str, &str); 5] = [
+    ("319", ANY, "memfd_create"),
+    (MEMBARRIER, ANY, "membarrier"),
+    (USERFAULTFD, ANY, "userfaultfd"),
+    ("157", "59", "prctl(PR_SET_SYSCALL_USER_DISPATCH)"),
+    ("72", ANY, "fcntl"),
+];
+
+#[test]
+fn filters_that_would_end_uswap_are_named_before_the_program_starts() {
+    for (number, first, name) in NEEDED {
+        for answer in [KILL, KILL_THREAD, TRAP] {
+            let Some(outcome) = under_filter(number, first, answer, &RUN) else { return };
+            assert_eq!(
+                (outcome.code, outcome.stdout.as_str()),
+                (Some(125), ""),
+                "{name}: {}",
+                outcome.stderr
+            );
+            assert!(outcome.stderr.contains(&format!("ends a process for {name}. ")), "{}", outcome.stderr);
+            assert!(outcome.stderr.contains("--unmanaged-ok"), "{}", outcome.stderr);
+        }
+    }
+}
+
+#[test]
+fn filters_that_would_end_uswap_let_a_program_run_without_a_budget_if_that_is_wanted() {
+    let Some(outcome) = under_filter(MEMBARRIER, ANY, KILL, &UNMANAGED) else { return };
+    assert_eq!(outcome.must_succeed().stdout, "started\n");
+    assert!(outcome.stderr.contains("run without a budget: "), "{}", outcome.stderr);
+}
+
+#[test]
+fn filters_that_end_a_process_for_what_uswap_can_do_without_cost_that() {
+    for (number, name) in [("440", "process_madvise"), ("425", "io_uring")] {
+        let fills = "b = [bytes([i % 251]) * 4096 for i in range(12000)]; print(sum(r[0] for r in b))";
+        let words = ["run", "--ram", "24M", "--", PYTHON, "-c", fills];
+        let Some(outcome) = under_filter(number, ANY, KILL, &words) else { return };
+        assert_eq!(outcome.must_succeed().stdout, "1495128\n");
+        let said = format!("ends a process for {name}: the run goes without");
+        assert!(outcome.stderr.contains(&said), "{}", outcome.stderr);
+        assert!(outcome.stderr.contains(" compressed"), "{}", outcome.stderr);
+    }
+}
+
+#[test]
+fn filters_are_told_by_doctor() {
+    let needed = NEEDED.map(|(number, first, name)| (number, first, name, "missing", Some(1)));
+    let spared = [("440", ANY, "process_madvise", "limited", Some(0)), ("83", ANY, "", "works", Some(0))];
+    for (number, first, name, verdict, code) in needed.into_iter().chain(spared) {
+        let Some(outcome) = under_filter(number, first, KILL, &["doctor"]) else { return };
+        let line = outcome.stdout.lines().find(|line| line.contains("call filter")).unwrap_or_default();
+        assert!(line.starts_with(verdict) && line.ends_with(name), "{name}: {}", outcome.stdout);
+        assert_eq!(outcome.code, code, "{name}: {}", outcome.stdout);
+    }
 }

@@ -52,6 +52,12 @@ pub enum Command {
     /// Measure uswap and the kernel's ways to swap on the same work, at the same true RAM
     #[command(after_help = uswap_bench::args::AFTER_HELP)]
     Bench(BenchArguments),
+    /// Make the calls of uswap, to see whether a filter of system calls ends this process
+    #[command(hide = true, name = crate::filter::COMMAND)]
+    TryCalls {
+        /// Index of the first one
+        from: usize,
+    },
     /// One of the programs that `bench` runs
     #[command(hide = true)]
     Workload {
@@ -176,13 +182,20 @@ pub enum FaultsArgument {
     Message,
 }
 
+impl FaultsArgument {
+    /// What was asked for; None: whatever is possible.
+    pub fn asked(self) -> Option<Faults> {
+        match self {
+            FaultsArgument::Auto => None,
+            FaultsArgument::Message => Some(Faults::Message),
+            FaultsArgument::Thread => Some(Faults::Thread),
+        }
+    }
+}
+
 impl From<FaultsArgument> for Faults {
     fn from(argument: FaultsArgument) -> Self {
-        match argument {
-            FaultsArgument::Auto => Self::possible(),
-            FaultsArgument::Message => Self::Message,
-            FaultsArgument::Thread => Self::Thread,
-        }
+        argument.asked().unwrap_or_else(Self::possible)
     }
 }
 

@@ -7,7 +7,7 @@
 //! | module | for |
 //! |---|---|
 //! | [`args`], [`size`], [`named`], [`swap_place`], [`without`] | what was typed |
-//! | [`program`], [`agent_file`] | can this program be managed, and with what |
+//! | [`program`], [`agent_file`], [`filter`] | can this program be managed, with what, and is it allowed |
 //! | [`process`] | one child, its signals, its ending |
 //! | [`supervisor`] | the engine's side of a run |
 //! | [`control`] | commands to a run that is under way |
@@ -20,6 +20,7 @@ pub mod args;
 pub mod control;
 pub mod demo;
 pub mod doctor;
+pub mod filter;
 pub mod human;
 pub mod message;
 pub mod named;

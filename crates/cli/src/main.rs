@@ -3,7 +3,7 @@
 
 use clap::Parser;
 use uswap_cli::args::{Arguments, Command};
-use uswap_cli::{control, demo, doctor, run};
+use uswap_cli::{control, demo, doctor, filter, run};
 
 fn main() {
     let arguments = Arguments::parse();
@@ -16,6 +16,7 @@ fn main() {
         Command::Doctor(arguments) => std::process::exit(doctor::doctor(&arguments)),
         Command::Demo(arguments) => demo::demo(&arguments).pass_on(),
         Command::Bench(arguments) => std::process::exit(uswap_bench::command::bench(&arguments)),
+        Command::TryCalls { from } => std::process::exit(filter::try_calls(from)),
         Command::Workload { words } => std::process::exit(uswap_bench::workloads::program::main(&words)),
     }
 }

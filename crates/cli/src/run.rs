@@ -11,6 +11,7 @@ use std::process::Command;
 
 use crate::agent_file;
 use crate::args::RunArguments;
+use crate::filter::Filtered;
 use crate::human;
 use crate::message::{Appends, say, write_stderr};
 use crate::named;
@@ -37,14 +38,27 @@ fn start_and_stay(arguments: &RunArguments) -> Result<Ending, StartFailure> {
     }
     survive_file_size_limit()
         .map_err(|error| StartFailure::own(format!("signal handlers cannot be set ({error})")))?;
-    let _whole_messages = Appends::to_stderr();
     let program = Program::find(&arguments.program[0], std::env::var_os("PATH").as_deref())?;
     accept(&program, arguments)?;
+    // Ahead of all calls that a filter might end this process for.
+    let filtered = Filtered::look(arguments.faults.asked()).unwrap_or_default();
+    if !filtered.needed.is_empty() {
+        return run_outside_budget(&program, arguments, &filtered);
+    }
+    let _whole_messages = Appends::to_stderr();
+    let without = arguments.without.or(filtered.spared);
+    if filtered.spared != Without::NOTHING && !arguments.quiet {
+        say(format_args!(
+            "a filter of system calls (seccomp) ends a process for {}: the run goes without, which takes time ('uswap \
+             doctor' says what is lost)",
+            names(filtered.spared.names())
+        ));
+    }
     let own_path = std::env::current_exe().map_err(|error| {
         StartFailure::own(format!("uswap cannot find its own file ({error}): is /proc mounted?"))
     })?;
     let named = std::env::var_os("USWAP_AGENT");
-    arguments.without.switch_off();
+    without.switch_off();
     let faults = arguments.faults.into();
     if faults == Faults::Message && arguments.without != Without::NOTHING {
         return Err(StartFailure::own(format!(
@@ -148,6 +162,37 @@ fn accept(program: &Program, arguments: &RunArguments) -> Result<(), StartFailur
         say(format_args!("warning: '{shown}' runs outside the budget: {reason}"));
     }
     Ok(())
+}
+
+/// With this filter no program can be kept within a budget. It is refused, unless the user wants it all the same.
+fn run_outside_budget(
+    program: &Program,
+    arguments: &RunArguments,
+    filtered: &Filtered,
+) -> Result<Ending, StartFailure> {
+    let seen = format!(
+        "uswap was started under a filter of system calls (seccomp) that ends a process for {}",
+        names(filtered.needed.iter().copied())
+    );
+    let shown = program.path.display();
+    if !arguments.unmanaged_ok {
+        return Err(StartFailure::own(format!(
+            "{seen}. Without {} '{shown}' cannot be kept within --ram, so it was not started. Let the filter of this \
+             sandbox allow what is named (in a container: a seccomp profile), start uswap outside of it, or run the \
+             program without a budget with --unmanaged-ok",
+            if filtered.needed.len() == 1 { "it" } else { "them" }
+        )));
+    }
+    if !arguments.quiet {
+        say(format_args!("warning: '{shown}' and what it starts run without a budget: {seen}"));
+    }
+    let error = command(program, &arguments.program).exec();
+    Err(StartFailure::own(format!("'{shown}' cannot be started ({error})")))
+}
+
+/// With commas between them.
+fn names(names: impl Iterator<Item = &'static str>) -> String {
+    names.collect::<Vec<_>>().join(", ")
 }
 
 fn options(arguments: &RunArguments, faults: Faults, agent: &Path) -> Result<Options, StartFailure> {

@@ -145,9 +145,17 @@ pub enum NoFile {
 pub struct HeldFiles(pub(crate) u64);
 
 const REFUSED_SHIFT: u32 = 32;
-const _: () = assert!(SWAP_FILES_MAX <= REFUSED_SHIFT as usize);
+const READS_NONE: u64 = 1 << 63;
+const _: () = assert!(SWAP_FILES_MAX < REFUSED_SHIFT as usize);
 
 impl HeldFiles {
+    /// Of a process that reads no file any more, and does not follow what becomes of them.
+    pub const NEVER_AGAIN: HeldFiles = HeldFiles(READS_NONE);
+
+    /// It reads no file any more.
+    pub const fn reads_none(self) -> bool {
+        self.0 & READS_NONE != 0
+    }
     /// It has this one open.
     pub const fn has(self, file: FileId) -> bool {
         self.0 & 1 << file.0 != 0

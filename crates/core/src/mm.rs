@@ -174,6 +174,7 @@ impl<'a> MmTable<'a> {
     /// lives looks at the table afterwards.
     pub fn have_open(&self, file: FileId) -> HaveOpen {
         self.look_for(|held| match held {
+            held if held.reads_none() => None,
             held if held.refused(file) => Some(HaveOpen::Refused),
             held if held.has(file) => None,
             _ => Some(HaveOpen::NotYet),

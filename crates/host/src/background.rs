@@ -1,13 +1,21 @@
 //! The thread that evicts while the program runs. It sleeps until there is pressure.
+//!
+//! What must hold: the process ends when the last thread of the program does. It would not while this thread lives, so
+//! that ends ahead of it wherever that thread may end unseen: see [`Process::dismiss_background`]. What is left is a
+//! filter of system calls that the program inherits, and that kills a thread: this one finds itself alone then, and
+//! ends the process.
 
 use crate::process::{Phase, Process, Space};
 use crate::{messages, run, supervisor, swap_files};
+use core::sync::atomic::Ordering;
 use uswap_core::budget::Signal;
 use uswap_core::counters::Counter;
+use uswap_core::files::HeldFiles;
 use uswap_engine::in_place::reclaim::{Background, Fruitless};
+use uswap_engine::platform::Backing as _;
 use uswap_os::fd::Timeout;
 use uswap_os::futex::{self, Scope};
-use uswap_os::process::{self, StatmFile};
+use uswap_os::process::{self, LivesOn, StatFile, StatmFile};
 use uswap_os::{clock, thread};
 
 /// Sleeps without pressure last this long at most, so that a supervisor that is gone is noticed.
@@ -18,6 +26,14 @@ const MEASURE_NS: u64 = 5_000_000;
 /// So often it is looked for what the program has locked.
 const LOOK_AT_LOCKS_NS: u64 = 500_000_000;
 
+/// So often it is looked whether a thread of the program lives.
+const LOOK_AT_THREADS_NS: u64 = 500_000_000;
+
+/// So long a thread that ends is waited for at most; it may be stopped by a debugger.
+const DISMISSAL_NS: u64 = 2_000_000_000;
+/// A step of that wait.
+const DISMISSAL_STEP_NS: u64 = 50_000_000;
+
 /// As the kswapd of the other mode.
 const NICE: i32 = -15;
 
@@ -26,9 +42,11 @@ struct Evicting {
     process: &'static Process,
     space: &'static Space,
     statm: Option<StatmFile>,
+    stat: Option<StatFile>,
     measured_ns: u64,
     counted_ns: u64,
     looked_at_locks_ns: u64,
+    looked_at_threads_ns: u64,
     files_seen: Option<u64>,
 }
 
@@ -43,13 +61,17 @@ pub(crate) extern "C" fn main(process: usize) {
     let Some(space) = process.space() else { return };
     announce(space);
     let statm = StatmFile::open_as(None, crate::descriptors::keep).ok();
+    let stat = StatFile::open_own_as(crate::descriptors::keep).ok();
+    let now_ns = clock::now_ns();
     let mut evicting = Evicting {
         process,
         space,
         statm,
+        stat,
         measured_ns: 0,
         counted_ns: 0,
-        looked_at_locks_ns: clock::now_ns(),
+        looked_at_locks_ns: now_ns,
+        looked_at_threads_ns: now_ns,
         files_seen: None,
     };
     evicting.live();
@@ -65,6 +87,39 @@ fn announce(space: &'static Space) {
     record.announce();
 }
 
+impl Process {
+    /// Ends the thread that evicts, for good, and waits until it is gone. Not inside the gate.
+    ///
+    /// For a process whose memory stays at home: the thread has nothing to do there, and would be in the way. A filter
+    /// that the program sets for all of its threads is about the calls of this one too; and where a filter kills the
+    /// last thread of the program, the process has to end, with the status of that thread.
+    pub(crate) fn dismiss_background(&self) {
+        let process_id = self.evicting_id.load(Ordering::Acquire);
+        let (Some(space), true) = (self.space(), process_id != 0) else { return };
+        let thread_id = self.background_stack.thread_id();
+        // Ahead of the signal: who has seen the count before that looks here first.
+        self.dismissed.store(1, Ordering::SeqCst);
+        space.world().raise(Signal::Pressure);
+        let began_ns = clock::now_ns();
+        let is_late = || clock::now_ns().saturating_sub(began_ns) >= DISMISSAL_NS;
+        while !self.background_stack.join(Timeout::Nanoseconds(DISMISSAL_STEP_NS)) {
+            if is_late() {
+                return;
+            }
+        }
+        // It has left its stack, and the kernel may count it among the threads a moment longer.
+        let exists = |thread_id| thread::send_signal(process_id, thread_id, 0).is_ok();
+        while thread_id.is_some_and(exists) && !is_late() {
+            thread::yield_now();
+        }
+        self.evicting_id.store(0, Ordering::Release);
+    }
+
+    fn is_background_dismissed(&self) -> bool {
+        self.dismissed.load(Ordering::SeqCst) != 0
+    }
+}
+
 impl Evicting {
     fn live(&mut self) {
         let segment = self.space.segment();
@@ -72,7 +127,13 @@ impl Evicting {
         loop {
             self.count_cpu();
             self.look_at_locks();
+            self.look_at_threads();
             let seen = budget.signal_count(Signal::Pressure);
+            if self.process.is_background_dismissed() {
+                self.space.world().files.close_all();
+                self.space.record().set_held_files(HeldFiles::NEVER_AGAIN);
+                return;
+            }
             self.follow_files();
             self.measure();
             let marks = self.space.watermarks();
@@ -109,7 +170,7 @@ impl Evicting {
             drop(evictor);
             self.measure();
             self.follow_files();
-            if turn == Background::Rests {
+            if turn == Background::Rests || self.process.is_background_dismissed() {
                 return;
             }
             if !supervisor::lives(&segment) {
@@ -144,6 +205,19 @@ impl Evicting {
         if is_time && self.process.locks.has_any() {
             self.looked_at_locks_ns = now_ns;
             self.process.count_locked();
+        }
+    }
+
+    /// If no thread of the program lives any more, the process ends.
+    fn look_at_threads(&mut self) {
+        let now_ns = clock::now_ns();
+        if now_ns.saturating_sub(self.looked_at_threads_ns) < LOOK_AT_THREADS_NS {
+            return;
+        }
+        self.looked_at_threads_ns = now_ns;
+        let lives_on = self.stat.as_ref().and_then(|stat| stat.lives_on().ok());
+        if let Some(LivesOn::OneBesideTheFirst { status_of_first }) = lives_on {
+            self.process.end_after_its_threads(status_of_first);
         }
     }
 

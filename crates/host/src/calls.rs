@@ -124,15 +124,18 @@ impl Process {
     /// status, as without uswap on Linux 6.18.
     #[cold]
     fn see_to_last_thread(&self, call: &mut Call, slot: &Slot) {
-        let process_id = process::process_id();
-        if self.evicting_id.load(Ordering::Relaxed) != process_id {
-            // A child that shares the memory (vfork), or nobody evicts here.
+        let evicting_id = self.evicting_id.load(Ordering::Relaxed);
+        if evicting_id == 0 || evicting_id != process::process_id() {
+            // Nobody evicts here, and a filter may forbid even to ask; or a child that shares the memory (vfork).
             return;
         }
         // Of two that end at once, at least the later one sees both marks.
         slot.user[word::ENDS].store(1, Ordering::SeqCst);
         fence(Ordering::SeqCst);
-        if thread::slots().all(|slot| slot.user[word::ENDS].load(Ordering::SeqCst) != 0) {
+        // In this order: a thread that begins is counted until it has its slot.
+        let is_last = !uswap_interpose::is_thread_beginning()
+            && thread::slots().all(|slot| slot.user[word::ENDS].load(Ordering::SeqCst) != 0);
+        if is_last {
             call.number = abi::__NR_exit_group as usize;
         }
     }
@@ -171,7 +174,20 @@ impl Process {
         }
     }
 
-    /// Its memory comes home, and stays from now on.
+    /// With no thread of the program left, as the thread that evicts has found; the first of them ended with this wait
+    /// status. An end that was seen would have ended the process, so one of them was killed: the status is that of such
+    /// a one.
+    pub(crate) fn end_after_its_threads(&self, status_of_first: u32) -> ! {
+        let is_killed = |status: u32| status & 0x7F != 0;
+        let was_seen = thread::slots().all(|slot| slot.user[word::ENDS].load(Ordering::SeqCst) != 0);
+        match status_of_first {
+            status if is_killed(status) => process::die_of(status & 0x7F),
+            _ if !was_seen => process::die_of(abi::SIGSYS),
+            status => process::exit_process((status >> 8) as u8),
+        }
+    }
+
+    /// Its memory comes home, and stays from now on. The thread that evicts is gone then.
     pub(crate) fn come_home(&self, slot: &Slot, reason: &str) {
         match self.phase() {
             Phase::Outside | Phase::Home => (),
@@ -184,6 +200,8 @@ impl Process {
             }
             Phase::Active => on_own_stack(slot, || self.let_go(reason)),
         }
+        // Also if another thread is at it: whoever goes on from here may forbid calls to all threads.
+        self.dismiss_background();
     }
 
     /// Everything comes home, and the kernel serves its faults from then on. On a stack of ours.

@@ -75,6 +75,7 @@ impl Process {
         self.set_phase(Phase::Outside);
         self.process_id.store(process::process_id(), Ordering::Relaxed);
         self.evicting_id.store(0, Ordering::Relaxed);
+        self.dismissed.store(0, Ordering::Relaxed);
         self.copying.store(0, Ordering::Relaxed);
         self.mappings.reset();
         self.workspaces.reset();

@@ -22,7 +22,8 @@ use uswap_core::counters::Counter;
 use uswap_engine::in_place::AddressSpace;
 use uswap_interpose::buffers::{HazardTable, register_asymmetric_fence};
 use uswap_interpose::thread::{self, Slot};
-use uswap_interpose::{Call, MAIN_STACK_BYTES, Options, OwnCall, install};
+use uswap_interpose::{Call, MAIN_STACK_BYTES, Options, install};
+use uswap_os::own_calls::MANAGED;
 use uswap_os::pagemap::Pagemap;
 use uswap_os::process::StatmFile;
 use uswap_os::sys::{self, abi};
@@ -61,30 +62,6 @@ fn signal_bit(signal: u32) -> u64 {
     1 << (signal - 1)
 }
 
-/// Calls that threads of the program and the evictor make, as a filter of system calls sees them.
-const OWN_CALLS: [OwnCall; 20] = [
-    (abi::__NR_ioctl, 0),
-    (abi::__NR_futex, 0),
-    (abi::__NR_fcntl, 0),
-    (abi::__NR_membarrier, 0),
-    (abi::__NR_madvise, 0),
-    (abi::__NR_process_madvise, 0),
-    (abi::__NR_pread64, 0),
-    (abi::__NR_munmap, 0),
-    (abi::__NR_write, 0),
-    (abi::__NR_fstat, 0),
-    (abi::__NR_userfaultfd, 0),
-    (abi::__NR_clone, abi::CLONE_VM as u64 | abi::CLONE_THREAD as u64),
-    (abi::__NR_clock_gettime, 0),
-    (abi::__NR_getresuid, 0),
-    (abi::__NR_getresgid, 0),
-    (abi::__NR_setpriority, 0),
-    (abi::__NR_newfstatat, 0),
-    (abi::__NR_rt_sigpending, 0),
-    (abi::__NR_rt_sigtimedwait, 0),
-    (abi::__NR_prlimit64, 0),
-];
-
 /// Between a constructor and the end of the stack that `main` uses are the frames of the loader.
 const STACK_ABOVE_BYTES: usize = 256 * 1024;
 
@@ -113,7 +90,7 @@ impl Process {
             faults,
             own_text: Some(own_memory::text()),
             stack: Some(stack_end - MAIN_STACK_BYTES..stack_end),
-            own_calls: &OWN_CALLS,
+            own_calls: &MANAGED,
             ..Options::default()
         };
         let report = install(self, &options).map_err(Refused::Calls)?;

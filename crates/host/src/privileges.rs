@@ -56,6 +56,7 @@ impl Process {
     pub(crate) fn leave(&self, reason: &str) {
         let run = self.run();
         self.let_go(reason);
+        self.dismiss_background();
         // Nobody is in the middle of something: whoever begins finds nothing.
         let workspaces = core::array::from_fn::<_, { WORKSPACES }, _>(|_| self.workspaces.borrow());
         let evictors = core::array::from_fn::<_, { EVICTORS }, _>(|_| self.evictors.borrow());

@@ -129,6 +129,8 @@ pub struct Process {
     pub(crate) process_id: AtomicU32,
     /// The same while the thread that evicts runs.
     pub(crate) evicting_id: AtomicU32,
+    /// Not 0: that thread is to end.
+    pub(crate) dismissed: AtomicU32,
 }
 
 impl Process {
@@ -163,6 +165,7 @@ impl Process {
             background_stack: StackArea::new(EVICTOR_STACK_BYTES),
             process_id: AtomicU32::new(0),
             evicting_id: AtomicU32::new(0),
+            dismissed: AtomicU32::new(0),
         }
     }
 

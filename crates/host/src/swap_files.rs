@@ -67,6 +67,11 @@ impl OpenFiles {
         }
     }
 
+    /// The process reads no file any more. Its record has to say so.
+    pub fn close_all(&self) {
+        (0..SWAP_FILES_MAX as u8).for_each(|number| self.close(FileId(number)));
+    }
+
     /// Reads whole slots at `offset` among those of all files.
     pub fn read(&self, offset: u64, bytes: usize, buffer: &mut FileBuffer) -> Result<(), FileError> {
         let place = self.segment.slots().files().locate(offset);

@@ -41,6 +41,15 @@ const THREAD: u64 = abi::CLONE_THREAD as u64;
 const SETTID: u64 = abi::CLONE_CHILD_SETTID as u64;
 const CLEARTID: u64 = abi::CLONE_CHILD_CLEARTID as u64;
 
+/// Threads that were asked for, and are not known yet.
+static BIRTHS: AtomicU32 = AtomicU32::new(0);
+
+/// Whether a thread begins that is not among [`thread::slots`] yet. Who asks this first sees it here or there.
+pub fn is_thread_beginning() -> bool {
+    // Acquire pairs with `born`: a thread that is not counted any more is seen among the slots.
+    BIRTHS.load(Ordering::Acquire) != 0
+}
+
 /// What a child with a stack of its own finds at its stack pointer. The first ten words are at fixed
 /// places, see `entry::born`.
 #[derive(Debug)]
@@ -106,6 +115,9 @@ pub(crate) unsafe fn begin<I: Interposer>(
         return Step::Answer;
     }
     if asked.stack_end != 0 {
+        if asked.flags & THREAD != 0 {
+            BIRTHS.fetch_add(1, Ordering::SeqCst);
+        }
         return Step::NewStack;
     }
     if asked.flags & VM != 0 {
@@ -152,6 +164,7 @@ fn copied<I: Interposer>(
     child_tid: usize,
 ) {
     arm_or_die();
+    BIRTHS.store(0, Ordering::Relaxed);
     thread::keep_only_this(slot);
     signals::actions::after_fork();
     patch::after_fork();
@@ -285,8 +298,12 @@ pub(crate) unsafe extern "C" fn parted<I: Interposer>(frame: &mut Frame) {
         //    kernel let us wait for that.
         unsafe { &*(frame.lent_stack as *const AtomicU32) }.store(thread::FREE, Ordering::Relaxed);
     }
-    if asked(frame).is_ok_and(|asked| asked.flags & VM == 0) {
+    let flags = asked(frame).map_or(VM, |asked| asked.flags);
+    if flags & VM == 0 {
         crate::interposer::<I>().copy_ends(frame.answer, &frame.context);
+    }
+    if flags & THREAD != 0 && frame.answer < 0 {
+        BIRTHS.fetch_sub(1, Ordering::SeqCst);
     }
     thread::current().forget_child();
     kernel::set_mask(abi::SIG_SETMASK, frame.mask);
@@ -318,6 +335,7 @@ pub(crate) unsafe extern "C" fn born<I: Interposer>(birth: &Birth) {
         slot.note_own_stack(stack_start, birth.stack_pointer);
         take_alternate_stack(slot);
         if birth.flags & THREAD != 0 {
+            BIRTHS.fetch_sub(1, Ordering::Release);
             interposer.thread_begins(&context);
         } else {
             interposer.process_begins(NewProcess::SharesMemory, &context);

@@ -6,13 +6,13 @@ use core::ops::Range;
 use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
 use uswap_os::maps::{Kind, Maps, MapsSource, Vma};
+use uswap_os::own_calls::OwnCall;
 use uswap_os::process;
 use uswap_os::sys::{Errno, abi};
 
 use crate::call::{Before, Call, Context, Interposer};
 use crate::entry::{self, Frame, Step};
 use crate::kernel::{self, nr};
-use crate::signals::filter::OwnCall;
 use crate::{birth, dispatch, patch, signals, thread};
 
 /// How calls are interposed.
@@ -240,6 +240,8 @@ unsafe fn special<I: Interposer>(frame: &mut Frame, base: *const usize, step: St
             // 1. The caller's promise, and one of the four.
             unsafe { birth::begin(interposer, frame, base) }
         }
+        // Any other call would kill it. Its slot is not given back: a signal may still come.
+        nr::EXIT if thread::current().is_strict() => Step::Pass,
         nr::EXIT => {
             kernel::set_mask(abi::SIG_SETMASK, u64::MAX);
             // SAFETY:
@@ -320,6 +322,9 @@ fn set_filter(call: &Call) -> isize {
     let answer = unsafe { kernel::call(call.number, &call.arguments) };
     if answer >= 0 {
         signals::filter::is_set(asked);
+        if signals::filter::is_strict_mode(call) {
+            thread::current().note_strict();
+        }
     }
     answer
 }

@@ -50,9 +50,10 @@ pub mod sites;
 pub mod table;
 pub mod thread;
 
+pub use birth::is_thread_beginning;
 pub use call::{Before, Call, Context, Fault, Interposer, NewProcess, Origin};
 pub use install::{Error, MAIN_STACK_BYTES, Options, Report, install};
 pub use patch::{SiteReport, sites_seen};
-pub use signals::filter::{OwnCall, ends_programs};
+pub use signals::filter::ends_programs;
 
 pub(crate) use install::{interposer, serve_here};

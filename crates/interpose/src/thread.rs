@@ -62,6 +62,8 @@ pub struct Slot {
     /// Start of the call stacks, 0 before they are needed; which are in use.
     call_stacks: AtomicUsize,
     call_stacks_used: [AtomicU32; CALL_STACKS],
+    /// Not 0: the thread may only read, write, return from a handler, and end (strict mode of seccomp).
+    is_strict: AtomicU32,
     /// Words for the interposer, zero in a new slot.
     pub user: [AtomicUsize; USER_WORDS],
 }
@@ -133,6 +135,14 @@ impl Slot {
 
     pub(crate) fn note_rseq(&self, area: usize) {
         self.rseq.store(area, Ordering::Relaxed);
+    }
+
+    pub(crate) fn note_strict(&self) {
+        self.is_strict.store(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn is_strict(&self) -> bool {
+        self.is_strict.load(Ordering::Relaxed) != 0
     }
 
     /// Behind the last byte of the stack that the thread was given, as far as it is known; else 0.
@@ -217,6 +227,7 @@ impl Slot {
             used.store(FREE, Ordering::Relaxed);
         }
         self.is_key_shared.store(0, Ordering::Relaxed);
+        self.is_strict.store(0, Ordering::Relaxed);
         self.shown_blocked.store(0, Ordering::Relaxed);
         for word in self.program_stack.iter().chain(&self.user).chain(&self.own_stack) {
             word.store(0, Ordering::Relaxed);

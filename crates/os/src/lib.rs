@@ -26,6 +26,7 @@ pub mod maps;
 pub mod memory;
 pub mod message;
 pub mod mlock;
+pub mod own_calls;
 pub mod pagemap;
 pub mod pidfd;
 pub mod probe;

@@ -369,7 +369,8 @@ fn effective_capabilities() -> Option<u64> {
     line_number(c"/proc/self/status", b"CapEff:", 16)
 }
 
-fn memory_bytes() -> u64 {
+/// RAM of the machine in bytes; 0 when the kernel does not say.
+pub fn memory_bytes() -> u64 {
     line_number(c"/proc/meminfo", b"MemTotal:", 10).unwrap_or(0) * 1024
 }
 
@@ -388,7 +389,8 @@ fn huge_pages() -> HugePages {
     }
 }
 
-fn kernel_release() -> TextBuffer<65> {
+/// Kernel release, as `uname -r` has it.
+pub fn kernel_release() -> TextBuffer<65> {
     let mut buffer = [0; 64];
     let text = read_file(c"/proc/sys/kernel/osrelease", &mut buffer).unwrap_or(&[]);
     let text = core::str::from_utf8(text).unwrap_or("").trim_end();

@@ -116,6 +116,48 @@ impl StatmFile {
     }
 }
 
+/// Who lives of a process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LivesOn {
+    /// Its first thread, or more than one other.
+    Threads,
+    /// A single thread, and the first one has ended.
+    OneBesideTheFirst {
+        /// Wait status of the first one.
+        status_of_first: u32,
+    },
+}
+
+/// An open `/proc/self/stat`.
+#[derive(Debug)]
+pub struct StatFile(Fd);
+
+impl StatFile {
+    /// Opens that of the calling process.
+    pub fn open_own_as(keep: fn(Fd) -> Fd) -> Result<StatFile> {
+        Fd::open(path(None, "stat").as_c_str(), abi::O_RDONLY, 0).map(|file| StatFile(keep(file)))
+    }
+
+    /// Who lives of it now. A thread that is just ending counts for a moment longer.
+    pub fn lives_on(&self) -> Result<LivesOn> {
+        let mut buffer = [0u8; 1024];
+        let bytes = self.0.pread(&mut buffer, 0)?;
+        parse_lives_on(&buffer[..bytes]).ok_or(Errno::ESRCH)
+    }
+}
+
+fn parse_lives_on(text: &[u8]) -> Option<LivesOn> {
+    let mut fields = stat_fields(text)?;
+    let is_first_gone = matches!(fields.next()?, b"Z" | b"X");
+    // Fields 20 and 52 of the file; state is field 3. The first thread is counted until its process has ended.
+    let (threads, _) = take_number(fields.nth(16)?, 10)?;
+    let (status, _) = take_number(fields.nth(31)?.trim_ascii_end(), 10)?;
+    Some(match (is_first_gone, threads) {
+        (true, ..=2) => LivesOn::OneBesideTheFirst { status_of_first: status as u32 },
+        _ => LivesOn::Threads,
+    })
+}
+
 fn parse_statm(text: &[u8]) -> Option<Statm> {
     let (total_pages, rest) = take_number(text, 10)?;
     let (resident_pages, rest) = take_number(skip_spaces(rest), 10)?;
@@ -239,10 +281,15 @@ pub fn stat(process_id: u32) -> Result<Stat> {
     parse_stat(text).ok_or(Errno::ESRCH)
 }
 
-/// `pid (name) state parent ...`; the name may contain anything, so fields count from the last parenthesis.
-fn parse_stat(text: &[u8]) -> Option<Stat> {
+/// The fields of `pid (name) state parent ...` from `state` on. The name may contain anything, so they count from the
+/// last parenthesis.
+fn stat_fields(text: &[u8]) -> Option<impl Iterator<Item = &[u8]>> {
     let end = text.iter().rposition(|byte| *byte == b')')?;
-    let mut fields = text.get(end + 1..)?.split(|byte| *byte == b' ').filter(|field| !field.is_empty());
+    Some(text.get(end + 1..)?.split(|byte| *byte == b' ').filter(|field| !field.is_empty()))
+}
+
+fn parse_stat(text: &[u8]) -> Option<Stat> {
+    let mut fields = stat_fields(text)?;
     let state = *fields.next()?.first()?;
     let (parent, _) = take_number(fields.next()?, 10)?;
     // Fields 22 and 39 of the file; state is field 3, parent field 4.
@@ -387,6 +434,26 @@ fn parse_ids(text: &[u8]) -> Option<Ids> {
     rest.is_empty().then_some(Ids { process: process as u32, thread: thread as u32 })
 }
 
+/// Ends the whole process as that signal does, whose default is to end it: no handler runs. For a thread that has
+/// blocked all signals.
+pub fn die_of(signal: u32) -> ! {
+    // As the kernel has it: no handler, no flags, an empty mask.
+    let default_action = [0usize; 4];
+    let only_this = 1u64 << (signal - 1);
+    // SAFETY:
+    // 1. The kernel reads an action of 32 bytes, and sets the default one: nothing of the program is called.
+    // 2. It reads a set of 8 bytes, the size that is given.
+    unsafe {
+        let action = default_action.as_ptr() as usize;
+        let _kill_has_no_other =
+            sys::syscall6(abi::__NR_rt_sigaction, signal as usize, action, 0, size_of::<u64>(), 0, 0);
+        let (how, set) = (abi::SIG_UNBLOCK as usize, &raw const only_this as usize);
+        let _same_set = sys::syscall6(abi::__NR_rt_sigprocmask, how, set, 0, size_of::<u64>(), 0, 0);
+    }
+    let _sent = crate::thread::send_signal(process_id(), crate::thread::thread_id(), signal);
+    exit_process(128 + signal as u8)
+}
+
 /// Ends the whole process at once: no handler runs, no buffer is flushed.
 pub fn exit_process(code: u8) -> ! {
     loop {
@@ -413,5 +480,20 @@ mod tests {
             1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 17 61 0";
         assert_eq!(parse_stat(text), Some(Stat { state: b'R', parent: 3, start_ticks: 5521, processor: 61 }));
         assert_eq!(parse_stat(b"7 (a"), None);
+    }
+
+    #[test]
+    fn it_is_seen_that_the_first_thread_has_ended_and_one_lives() {
+        let text = |state: char, threads: u32, status: u32| {
+            std::format!(
+                "7 (a) b) {state} 3 7 7 0 -1 4194304 1 0 0 0 0 0 0 0 20 0 {threads} 0 5521 1 2 3 4 5 6 7 8 9 10 11 12 \
+                 13 14 15 17 61 0 0 0 0 0 1 2 3 4 5 6 7 {status}\n"
+            )
+        };
+        let parsed = |state, threads, status| parse_lives_on(text(state, threads, status).as_bytes());
+        assert_eq!(parsed('Z', 2, 31), Some(LivesOn::OneBesideTheFirst { status_of_first: 31 }));
+        assert_eq!(parsed('Z', 3, 31), Some(LivesOn::Threads));
+        assert_eq!(parsed('S', 2, 0), Some(LivesOn::Threads));
+        assert_eq!(StatFile::open_own_as(|file| file).and_then(|file| file.lives_on()), Ok(LivesOn::Threads));
     }
 }

@@ -96,6 +96,23 @@ impl Without {
         self.0 & feature.bit() != 0
     }
 
+    /// With this one switched off too.
+    #[must_use]
+    pub const fn and(self, feature: KernelFeature) -> Without {
+        Without(self.0 | feature.bit())
+    }
+
+    /// All that either has switched off.
+    #[must_use]
+    pub const fn or(self, other: Without) -> Without {
+        Without(self.0 | other.0)
+    }
+
+    /// Names of the features that are switched off.
+    pub fn names(self) -> impl Iterator<Item = &'static str> {
+        KernelFeature::ALL.into_iter().filter(move |&feature| self.has(feature)).map(KernelFeature::name)
+    }
+
     /// From now on this process goes without.
     pub fn switch_off(self) {
         SWITCHED_OFF.store(self.0, Ordering::Relaxed);

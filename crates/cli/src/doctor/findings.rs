@@ -14,6 +14,7 @@ use uswap_os::without::KernelFeature;
 
 use super::newer_kernels::{newer, unless_switched_off};
 use super::wakeups::{self, WakeUps};
+use crate::filter::Filtered;
 use crate::human;
 
 /// How much is lost if a thing is as it is.
@@ -64,6 +65,8 @@ pub struct Surroundings {
     pub agent: Result<String, String>,
     /// Inside a container, the way in is given from outside.
     pub in_container: bool,
+    /// What a filter of system calls does, if there is one.
+    pub filtered: Option<Filtered>,
     /// How long wake-ups take; None where that cannot be measured.
     pub wake_ups: Option<WakeUps>,
 }
@@ -73,7 +76,13 @@ impl Surroundings {
     pub fn look(swap_dir: &Path, agent: Result<String, String>) -> Self {
         // Made by Docker and Podman.
         let in_container = ["/.dockerenv", "/run/.containerenv"].iter().any(|path| Path::new(path).exists());
-        Self { swap_dir: swap_dir.display().to_string(), agent, in_container, wake_ups: wakeups::measure() }
+        Self {
+            swap_dir: swap_dir.display().to_string(),
+            agent,
+            in_container,
+            filtered: None,
+            wake_ups: wakeups::measure(),
+        }
     }
 }
 
@@ -90,6 +99,7 @@ pub fn all(probe: &Probe, surroundings: &Surroundings) -> Vec<Finding> {
         "allow memfd_create in the seccomp filter of this container",
     ));
     findings.extend(swap_directory(probe, surroundings));
+    findings.extend(surroundings.filtered.as_ref().map(filter));
     findings.extend(newer(probe));
     findings.push(io_uring(probe, surroundings));
     findings.push(huge_pages(probe));
@@ -237,6 +247,37 @@ fn swap_directory(probe: &Probe, surroundings: &Surroundings) -> Option<Finding>
     })
 }
 
+/// What the filter under which this process runs does to the calls of uswap.
+pub fn filter(filtered: &Filtered) -> Finding {
+    let name = "call filter";
+    let why = "under a filter that ends a process for a call of uswap, neither uswap nor a program can be run by it";
+    let names: Vec<_> = match filtered.needed.is_empty() {
+        true => filtered.spared.names().collect(),
+        false => filtered.needed.clone(),
+    };
+    if names.is_empty() {
+        return works(
+            name,
+            "there is one (seccomp), and it ends no process for a call of uswap".to_owned(),
+            why,
+        );
+    }
+    let seen = format!("a filter of system calls (seccomp) ends a process for {}", names.join(", "));
+    let mend = "start uswap outside of this sandbox, or let its filter allow what is named (docker run --security-opt \
+         seccomp=PROFILE ...)"
+        .to_owned();
+    match filtered.needed.is_empty() {
+        true => Finding {
+            name,
+            verdict: Verdict::Limited,
+            seen,
+            why: "uswap goes without it, as if it were switched off by USWAP_WITHOUT",
+            mend: Some(mend),
+        },
+        false => Finding { name, verdict: Verdict::Missing, seen, why, mend: Some(mend) },
+    }
+}
+
 fn io_uring(probe: &Probe, surroundings: &Surroundings) -> Finding {
     let mend = if probe.io_uring_disabled.is_some_and(|level| level > 0) {
         Some("sudo sysctl kernel.io_uring_disabled=0")
@@ -364,6 +405,7 @@ mod tests {
             swap_dir: "/var/tmp".to_owned(),
             agent: Ok("/a.so".to_owned()),
             in_container: false,
+            filtered: None,
             wake_ups: None,
         }
     }
@@ -479,6 +521,23 @@ mod tests {
             let others = all(&probe, &host()).into_iter().filter(|finding| finding.name != name);
             assert!(others.into_iter().all(|finding| finding.verdict == Verdict::Works), "{name}");
         }
+    }
+
+    #[test]
+    fn a_filter_is_missing_limited_or_works_by_what_it_ends_a_process_for() {
+        let verdict = |needed: &[&'static str], spared: &str| {
+            let filtered = Filtered { needed: needed.to_vec(), spared: Without::parse(spared).unwrap() };
+            let found = filter(&filtered);
+            (found.verdict, found.seen)
+        };
+        let (missing, seen) = verdict(&["membarrier", "memfd_create"], "io_uring");
+        assert_eq!(missing, Verdict::Missing);
+        assert!(seen.ends_with("for membarrier, memfd_create"), "{seen}");
+        let (limited, seen) = verdict(&[], "io_uring,process_madvise");
+        assert_eq!(limited, Verdict::Limited);
+        assert!(seen.ends_with("for process_madvise, io_uring"), "{seen}");
+        assert_eq!(verdict(&[], "").0, Verdict::Works);
+        assert!(all(&good(), &host()).iter().all(|finding| finding.name != "call filter"));
     }
 
     #[test]

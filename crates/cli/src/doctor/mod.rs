@@ -12,9 +12,12 @@ use std::fmt::Write as _;
 use std::os::unix::ffi::OsStrExt as _;
 
 use serde::Serialize;
-use uswap_os::probe::Probe;
+use uswap_os::probe::{self, Probe};
+use uswap_os::thread;
+use uswap_os::without::Without;
 
 use crate::args::DoctorArguments;
+use crate::filter::Filtered;
 use crate::message::{say, write_stdout};
 use crate::supervisor::Faults;
 use crate::{agent_file, human};
@@ -41,9 +44,17 @@ pub fn doctor(arguments: &DoctorArguments) -> i32 {
         say(format_args!("'{}' is not a path: it holds a zero byte", arguments.swap.display()));
         return 2;
     };
-    arguments.without.switch_off();
-    let diagnosis =
-        diagnose(&Probe::run(Some(&swap_dir)), &Surroundings::look(&arguments.swap, find_agent()));
+    let filtered = Filtered::look(None);
+    let spared = filtered.as_ref().map_or(Without::NOTHING, |filtered| filtered.spared);
+    arguments.without.or(spared).switch_off();
+    let diagnosis = match &filtered {
+        // To try more would end this process.
+        Some(filtered) if !filtered.needed.is_empty() => untried(filtered),
+        _ => {
+            let surroundings = Surroundings::look(&arguments.swap, find_agent());
+            diagnose(&Probe::run(Some(&swap_dir)), &Surroundings { filtered, ..surroundings })
+        }
+    };
     let text = if arguments.json {
         let json = serde_json::to_string_pretty(&diagnosis).expect("plain strings and numbers become JSON");
         format!("{json}\n")
@@ -60,6 +71,17 @@ fn find_agent() -> Result<String, String> {
     let named = std::env::var_os("USWAP_AGENT");
     let agent = agent_file::find_and_check(named.as_deref(), &own_path, Faults::possible());
     agent.map(|path| path.display().to_string()).map_err(|failure| failure.message)
+}
+
+/// Under a filter that ends whoever tries.
+fn untried(filtered: &Filtered) -> Diagnosis {
+    Diagnosis {
+        can_run: false,
+        kernel_release: String::from_utf8_lossy(probe::kernel_release().as_bytes()).into_owned(),
+        cpu_count: thread::cpu_count(),
+        memory_bytes: probe::memory_bytes(),
+        findings: vec![findings::filter(filtered)],
+    }
 }
 
 fn diagnose(probe: &Probe, surroundings: &Surroundings) -> Diagnosis {

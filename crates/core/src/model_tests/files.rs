@@ -5,7 +5,7 @@
 //! fork, take over and end meanwhile.
 
 use super::{SMALL, with_segment};
-use crate::files::{FileKind, FileState, Follow};
+use crate::files::{FileAccess, FileKind, FileSpec, FileState, Follow, HeldFiles};
 use crate::mm::{Hands, HaveOpen, MmState};
 use crate::segment::{Geometry, Segment};
 use proptest::prelude::*;
@@ -217,4 +217,24 @@ proptest! {
             }
         });
     }
+}
+
+#[test]
+fn who_reads_no_file_any_more_is_not_waited_for() {
+    with_segment(GEOMETRY, |segment| {
+        let spec = FileSpec {
+            slots: SLOTS,
+            priority: 0,
+            kind: FileKind::SolidState,
+            descriptor: 3,
+            access: FileAccess::Buffered,
+        };
+        let file = segment.slots().add_file_to_open(spec).expect("the geometry has room for it");
+        let record = segment.mms().take(Hands::Run).expect("the geometry has room for it");
+        record.set_state(MmState::Live, 7);
+        assert_eq!(segment.mms().have_open(file), HaveOpen::NotYet(7));
+        record.set_held_files(HeldFiles::NEVER_AGAIN);
+        assert_eq!(segment.mms().have_open(file), HaveOpen::All);
+        assert_eq!(segment.mms().have_closed(file), HaveOpen::All);
+    });
 }

@@ -11,6 +11,7 @@ use core::arch::naked_asm;
 use core::mem::offset_of;
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
 
+use uswap_os::own_calls::{OwnCall, START};
 use uswap_os::sys::abi;
 
 use super::frame::{EXTENDED_MAGIC, EXTENDED_MAGIC_AT};
@@ -33,27 +34,6 @@ static FORBIDS_RETURN: AtomicBool = AtomicBool::new(false);
 
 /// What a program answers for a call that ends the thread, the process, or is answered by a signal that nobody expects.
 const ENDS: [u32; 3] = [0x0000, 0x8000, 0x0003];
-
-/// A call of ours: its number, and its first argument where a filter may look at it.
-pub type OwnCall = (u32, u64);
-
-/// Calls by which a process comes under this library.
-const START: [OwnCall; 14] = [
-    (abi::__NR_prctl, 59),
-    (abi::__NR_rt_sigaction, 7),
-    (abi::__NR_rt_sigprocmask, 2),
-    (abi::__NR_rt_sigreturn, 0),
-    (abi::__NR_sigaltstack, 0),
-    (abi::__NR_mmap, 0),
-    (abi::__NR_mprotect, 0),
-    (abi::__NR_openat, 0),
-    (abi::__NR_read, 0),
-    (abi::__NR_close, 0),
-    (abi::__NR_getdents64, 0),
-    (abi::__NR_gettid, 0),
-    (abi::__NR_getpid, 0),
-    (abi::__NR_get_robust_list, 0),
-];
 
 /// Those of the interposer.
 static OF_INTERPOSER: AtomicPtr<OwnCall> = AtomicPtr::new(core::ptr::null_mut());
@@ -111,10 +91,21 @@ pub(crate) fn ask(call: &Call) -> Asked {
         _ => return Asked::default(),
     };
     let Some(filter) = Filter::at(program_at) else { return Asked::default() };
-    if !filter.allows((abi::__NR_rt_sigreturn, 0)) {
+    if !filter.allows(abi::__NR_rt_sigreturn) {
         FORBIDS_RETURN.store(true, Ordering::Relaxed);
     }
     Asked { ends_programs: own_calls().any(|call| filter.ends(call)) }
+}
+
+/// Whether a call asks for the strict mode, which is no filter.
+pub(crate) fn is_strict_mode(call: &Call) -> bool {
+    const PR_SET_SECCOMP: usize = 22;
+    let [first, second, ..] = call.arguments;
+    match call.number {
+        nr::PRCTL => first == PR_SET_SECCOMP && second == 1,
+        nr::SECCOMP => first == 0,
+        _ => false,
+    }
 }
 
 /// Is a handler to go back by [`resume`]?
@@ -157,25 +148,25 @@ impl Filter {
         (count <= INSTRUCTIONS_MAX).then_some(Filter { start, count })
     }
 
-    fn answer(&self, call: OwnCall) -> Option<u32> {
+    fn answer(&self, call: (u32, u64)) -> Option<u32> {
         let fetch = |index: usize| -> Option<u64> {
             if index < self.count { kernel::read_word(self.start + index * 8).ok() } else { None }
         };
         answer(fetch, call)
     }
 
-    fn allows(&self, call: OwnCall) -> bool {
-        self.answer(call).is_some_and(|answer| matches!(answer >> 16, ALLOW | LOG))
+    fn allows(&self, number: u32) -> bool {
+        self.answer((number, 0)).is_some_and(|answer| matches!(answer >> 16, ALLOW | LOG))
     }
 
     fn ends(&self, call: OwnCall) -> bool {
-        self.answer(call).is_some_and(|answer| ENDS.contains(&(answer >> 16)))
+        self.answer((call.number(), call.first())).is_some_and(|answer| ENDS.contains(&(answer >> 16)))
     }
 }
 
-/// What a program says of a call with zeros as its other arguments. `None`: it is not a program that the kernel would
-/// take.
-fn answer(fetch: impl Fn(usize) -> Option<u64>, (number, first): OwnCall) -> Option<u32> {
+/// What a program says of a call with this number and first argument, and zeros as the others. `None`: it is not a
+/// program that the kernel would take.
+fn answer(fetch: impl Fn(usize) -> Option<u64>, (number, first): (u32, u64)) -> Option<u32> {
     const X: u16 = 0x08;
     let (mut accumulator, mut index_register) = (0u32, 0u32);
     let mut scratch = [0u32; SCRATCH_WORDS];

@@ -1,0 +1,117 @@
+//! A filter of system calls (seccomp) under which uswap itself was started: does it end a process for a call of uswap?
+//!
+//! A filter cannot be read, so a child makes the calls one after the other, and says so ahead of each. One that is
+//! ended has told which call it was; another child goes on behind it. That costs some milliseconds, and only where
+//! there is a filter (in containers, for instance). Filters that answer with an error need no look: what uswap does
+//! about such an answer it does anyway.
+
+use std::io::Write as _;
+use std::os::unix::process::ExitStatusExt as _;
+use std::process::{Command, Stdio};
+
+use uswap_os::own_calls::{self, OwnCall};
+use uswap_os::without::{KernelFeature, Without};
+
+use crate::supervisor::Faults;
+
+/// Name of the hidden command that makes the calls.
+pub const COMMAND: &str = "try-calls";
+
+/// Signal of a call that a filter does not let pass.
+const SIGSYS: i32 = 31;
+
+/// What a filter does to the calls of uswap.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Filtered {
+    /// Names of the calls for which it ends a process, and that uswap cannot do without.
+    pub needed: Vec<&'static str>,
+    /// Those that it can do without.
+    pub spared: Without,
+}
+
+fn all() -> impl Iterator<Item = OwnCall> {
+    own_calls::COMMAND.into_iter().chain(own_calls::START).chain(own_calls::MANAGED)
+}
+
+/// What can be switched off with this call.
+fn feature(call: OwnCall) -> Option<KernelFeature> {
+    match call.name() {
+        "process_madvise" => Some(KernelFeature::ProcessMadvise),
+        "io_uring_setup" | "io_uring_enter" => Some(KernelFeature::IoUring),
+        _ => None,
+    }
+}
+
+impl Filtered {
+    /// Tries it, for who brings the pages so; as typed: nobody may look for himself yet. None: there is no filter.
+    pub fn look(faults: Option<Faults>) -> Option<Filtered> {
+        own_calls::are_filtered().then(|| {
+            let ended = ended_for();
+            let of_command = own_calls::COMMAND.len();
+            let matters = |index: &usize| *index < of_command || faults != Some(Faults::Message);
+            Filtered::of(ended.into_iter().filter(matters).filter_map(|index| all().nth(index)))
+        })
+    }
+
+    fn of(calls: impl Iterator<Item = OwnCall>) -> Filtered {
+        let mut filtered = Filtered::default();
+        for call in calls {
+            match feature(call) {
+                Some(feature) => filtered.spared = filtered.spared.and(feature),
+                None if filtered.needed.contains(&call.name()) => (),
+                None => filtered.needed.push(call.name()),
+            }
+        }
+        filtered
+    }
+}
+
+/// Indices of the calls for which a child was ended. Where no child can be made that says anything, none.
+fn ended_for() -> Vec<usize> {
+    let mut ended = Vec::new();
+    let mut from = 0;
+    while from < all().count() {
+        let Ok(own_path) = std::env::current_exe() else { break };
+        let mut command = Command::new(own_path);
+        command.args([COMMAND, &from.to_string()]).stdin(Stdio::null()).stderr(Stdio::null());
+        // Of a run that is under way it must not become a part.
+        command.env_remove("USWAP_RUN").env_remove("LD_PRELOAD");
+        let Ok(outcome) = command.output() else { break };
+        let begun = outcome.stdout.len();
+        if outcome.status.signal() != Some(SIGSYS) || begun == 0 {
+            break;
+        }
+        ended.push(from + begun - 1);
+        from += begun;
+    }
+    ended
+}
+
+/// Makes the calls from this one on: a byte on standard output ahead of each.
+pub fn try_calls(from: usize) -> i32 {
+    let mut output = std::io::stdout();
+    for call in all().skip(from) {
+        if output.write_all(b".").and_then(|()| output.flush()).is_err() {
+            return 1;
+        }
+        call.try_it();
+    }
+    0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_can_be_done_without_is_told_from_what_is_needed() {
+        let named = |names: &[&str]| Filtered::of(all().filter(|call| names.contains(&call.name())));
+        let both = named(&["process_madvise", "io_uring_enter"]);
+        assert_eq!(
+            (both.needed.len(), both.spared),
+            (0, Without::parse("process_madvise,io_uring").unwrap())
+        );
+        // It is in two of the lists.
+        assert_eq!(named(&["fcntl"]), Filtered { needed: vec!["fcntl"], spared: Without::NOTHING });
+    }
+}
