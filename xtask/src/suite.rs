@@ -298,7 +298,7 @@ fn integration_tests_with_messages() -> Result<Seen> {
 }
 
 /// Those that mean something for a user without rights.
-const WITHOUT_RIGHTS: [&str; 21] = [
+const WITHOUT_RIGHTS: [&str; 22] = [
     "badcases_disk",
     "badcases_start",
     "budget_python",
@@ -315,6 +315,7 @@ const WITHOUT_RIGHTS: [&str; 21] = [
     "passthrough",
     "shares",
     "stat",
+    "ends",
     "limits",
     "swapfile",
     "swapfiles",
