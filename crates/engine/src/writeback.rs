@@ -87,6 +87,15 @@ impl Round {
     }
 }
 
+/// What a batch is made of.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Pick {
+    /// What was not asked for lately.
+    Old,
+    /// Pages that do not compress.
+    Uncompressed,
+}
+
 /// A blob of the batch that is being made.
 #[derive(Clone, Copy)]
 struct Picked {
@@ -140,8 +149,23 @@ impl Shrinker {
         writer: &impl SwapWriter,
         buffer: &mut [u8],
     ) -> Batch {
-        let batch = self.compact_or_write(segment, writer, buffer).await;
+        let batch = self.compact_or_write(segment, writer, buffer, Pick::Old).await;
         tell_waiters(segment, writer, batch);
+        batch
+    }
+
+    /// The same with nothing but pages that do not compress, to which the pool is of no use. While it has room, any
+    /// other would come back from the file for nothing.
+    pub async fn write_uncompressed(
+        &mut self,
+        segment: Segment<'_>,
+        writer: &impl SwapWriter,
+        buffer: &mut [u8],
+    ) -> Batch {
+        let batch = self.compact_or_write(segment, writer, buffer, Pick::Uncompressed).await;
+        if batch != Batch::NothingToWrite {
+            tell_waiters(segment, writer, batch);
+        }
         batch
     }
 
@@ -161,6 +185,7 @@ impl Shrinker {
         segment: Segment<'_>,
         writer: &impl SwapWriter,
         buffer: &mut [u8],
+        pick: Pick,
     ) -> Batch {
         if excess_bytes(segment) > 0 {
             let bytes = self.compact(segment, writer).await;
@@ -169,11 +194,11 @@ impl Shrinker {
             }
         }
         let Some(run) = self.take_run(segment, writer, buffer.len()) else {
-            let round = self.pick(segment, writer, &mut []).await;
+            let round = self.pick(segment, writer, &mut [], pick).await;
             return round.without_blobs();
         };
         let buffer = &mut buffer[..run.bytes() as usize];
-        let round = self.pick(segment, writer, buffer).await;
+        let round = self.pick(segment, writer, buffer, pick).await;
         self.write_picked(segment, writer, run, buffer, round).await
     }
 
@@ -279,12 +304,22 @@ impl Shrinker {
 
     /// Goes round the table: gives up clean copies, takes second chances away, and packs old blobs into `buffer`.
     /// Uncompressed pages are taken at once.
-    async fn pick(&mut self, segment: Segment<'_>, writer: &impl SwapWriter, buffer: &mut [u8]) -> Round {
+    async fn pick(
+        &mut self,
+        segment: Segment<'_>,
+        writer: &impl SwapWriter,
+        buffer: &mut [u8],
+        pick: Pick,
+    ) -> Round {
         let table = segment.swap_table();
         let (mut used, mut discarded, mut too_large) = (0, 0, 0);
-        // Twice round: the first pass may only clear the referenced bits.
+        let rounds = match pick {
+            // The first pass may only clear the referenced bits.
+            Pick::Old => 2,
+            Pick::Uncompressed => 1,
+        };
         let end = table.touched_entries();
-        for step in 0..u64::from(end) * 2 {
+        for step in 0..u64::from(end) * rounds {
             if self.hand >= end {
                 self.hand = 1;
             }
@@ -300,6 +335,9 @@ impl Shrinker {
             let word = table.load(id);
             let Content::Blob { length, .. } = word.content() else { continue };
             let raw = length as usize == PAGE_BYTES;
+            if pick == Pick::Uncompressed && !raw {
+                continue;
+            }
             if word.count() == 0 || word.is_writeback() || (table.clear_referenced(id) && !raw) {
                 continue;
             }
@@ -430,5 +468,29 @@ mod tests {
         store(1000);
         assert_eq!(batch(), Batch::Written { blobs: 1, discarded: 0 });
         assert_eq!(batch(), Batch::FilesFull);
+    }
+
+    #[test]
+    fn what_compresses_is_not_written_while_the_pool_has_room() {
+        let words: Vec<AtomicU64> = (0..GEOMETRY.layout().total_words()).map(|_| AtomicU64::new(0)).collect();
+        let segment = Segment::create(&words, GEOMETRY);
+        let (kind, access) = (FileKind::SolidState, FileAccess::Buffered);
+        let spec = FileSpec { slots: 8, priority: -1, kind, descriptor: 3, access };
+        segment.slots().add_file(spec).expect("the first one");
+        segment.pool().set_limit_bytes(1 << 30);
+        let mut zspages = ZspageOwner::new();
+        for length in [1000, PAGE_BYTES, 1000] {
+            let id = segment.swap_table().reserve().expect("room");
+            let cell = segment.pool().reserve(MmId(1), &mut zspages, length).expect("room");
+            segment.pool().write(&cell, id, &vec![7; length]);
+            segment.swap_table().publish(id, Content::Blob { blob: cell.blob(), length: length as u32 });
+        }
+        let writer = Between { released: Cell::new(0), step: || () };
+        let (mut shrinker, mut buffer) = (Shrinker::new(), vec![0; WRITEBACK_BATCH_BYTES]);
+        let mut batch = || block(shrinker.write_uncompressed(segment, &writer, &mut buffer));
+        assert_eq!(batch(), Batch::Written { blobs: 1, discarded: 0 });
+        assert_eq!(batch(), Batch::NothingToWrite);
+        let batch = block(shrinker.write_batch(segment, &writer, &mut buffer));
+        assert_eq!(batch, Batch::Written { blobs: 2, discarded: 0 });
     }
 }

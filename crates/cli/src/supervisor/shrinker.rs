@@ -188,7 +188,10 @@ pub fn run(shared: &Shared) {
             continue;
         }
         let is_tight = excess_bytes(shared.segment) > 0;
-        let batch = block(shrinker.write_batch(shared.segment, &writer, &mut buffer));
+        let batch = match is_tight {
+            true => block(shrinker.write_batch(shared.segment, &writer, &mut buffer)),
+            false => block(shrinker.write_uncompressed(shared.segment, &writer, &mut buffer)),
+        };
         // Compaction writes nothing: the uncompressed pages wait for the next batch.
         if !matches!(batch, Batch::Compacted { .. }) {
             raw_seen = raw;
