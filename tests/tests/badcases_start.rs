@@ -250,25 +250,19 @@ fn badcases_agent_replaced_while_it_runs() {
     assert_eq!(said, 1, "once for all: {}", outcome.stderr);
 }
 
+/// The shell runs `line`, in which `"$@"` is uswap with these words.
+fn in_shell(line: &str, binary: &Path, words: &[&str]) -> Outcome {
+    let binary = binary.to_str().expect("its path is text");
+    Run::plain("sh").args(["-c", line, "sh", binary]).args(words).finish()
+}
+
 /// The shell's limit is in blocks of 512 bytes: too little for a swap file, and enough for the message.
 #[test]
 fn badcases_a_limit_of_file_sizes_is_named() {
     let _turn = turn();
     let Some(binary) = binary() else { return };
-    let line = "ulimit -f 200; exec \"$@\"";
-    let words = [
-        "-c",
-        line,
-        "sh",
-        binary.to_str().expect("its path is text"),
-        "run",
-        "--ram",
-        "64M",
-        "--",
-        "echo",
-        "it ran",
-    ];
-    let outcome = Run::plain("sh").args(words).finish();
+    let words = ["run", "--ram", "64M", "--", "echo", "it ran"];
+    let outcome = in_shell("ulimit -f 200; exec \"$@\"", &binary, &words);
     refused(&outcome, &["ulimit -f"]);
 }
 
@@ -290,18 +284,8 @@ fn badcases_a_message_that_nobody_reads_ends_nobody() {
         return;
     }
     let line = "{ sleep 0.3; \"$@\" 2>&3 >&4; echo code $? >&4; } 3>&1 4>&2 | true";
-    let words = [
-        "-c",
-        line,
-        "sh",
-        binary.to_str().expect("its path is text"),
-        "run",
-        "--ram",
-        "24M",
-        "--",
-        "python3",
-    ];
-    let outcome = Run::plain("sh").args(words).args(["-c", SAYS_SOMETHING]).finish();
+    let words = ["run", "--ram", "24M", "--", "python3", "-c", SAYS_SOMETHING];
+    let outcome = in_shell(line, &binary, &words);
     outcome.must_succeed();
     assert_eq!(outcome.stderr, "1495128\ncode 0\n");
 }

@@ -5,9 +5,10 @@
 //! there is a filter (in containers, for instance). Filters that answer with an error need no look: what uswap does
 //! about such an answer it does anyway.
 
-use std::io::Write as _;
+use std::io::{Read as _, Write as _};
 use std::os::unix::process::ExitStatusExt as _;
-use std::process::{Command, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
 
 use uswap_os::own_calls::{self, OwnCall};
 use uswap_os::without::{KernelFeature, Without};
@@ -19,6 +20,9 @@ pub const COMMAND: &str = "try-calls";
 
 /// Signal of a call that a filter does not let pass.
 const SIGSYS: i32 = 31;
+
+/// So long a child may take for its calls, which come back at once.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// What a filter does to the calls of uswap.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -76,15 +80,35 @@ fn ended_for() -> Vec<usize> {
         command.args([COMMAND, &from.to_string()]).stdin(Stdio::null()).stderr(Stdio::null());
         // Of a run that is under way it must not become a part.
         command.env_remove("USWAP_RUN").env_remove("LD_PRELOAD");
-        let Ok(outcome) = command.output() else { break };
-        let begun = outcome.stdout.len();
-        if outcome.status.signal() != Some(SIGSYS) || begun == 0 {
+        let Some((status, begun)) = end_of(&mut command) else { break };
+        if status.signal() != Some(SIGSYS) || begun == 0 {
             break;
         }
         ended.push(from + begun - 1);
         from += begun;
     }
     ended
+}
+
+/// How a child ended, and how many bytes it wrote. None: it cannot be made, or waits for a supervisor that its filter
+/// asks and that does not answer.
+fn end_of(command: &mut Command) -> Option<(ExitStatus, usize)> {
+    let mut child = command.stdout(Stdio::piped()).spawn().ok()?;
+    let started = Instant::now();
+    let status = loop {
+        if let Some(status) = child.try_wait().ok()? {
+            break status;
+        }
+        if started.elapsed() > PATIENCE {
+            child.kill().ok()?;
+            child.wait().ok()?;
+            return None;
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    };
+    let mut written = Vec::new();
+    child.stdout.take()?.read_to_end(&mut written).ok()?;
+    Some((status, written.len()))
 }
 
 /// Makes the calls from this one on: a byte on standard output ahead of each.
@@ -102,6 +126,13 @@ pub fn try_calls(from: usize) -> i32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn it_is_seen_how_a_child_ended_and_how_far_it_came() {
+        let (status, written) = end_of(Command::new("/bin/sh").args(["-c", "printf ...; exit 3"])).unwrap();
+        assert_eq!((status.code(), written), (Some(3), 3));
+        assert!(end_of(&mut Command::new("/no/such/program")).is_none());
+    }
 
     #[test]
     fn what_can_be_done_without_is_told_from_what_is_needed() {

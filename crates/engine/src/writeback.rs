@@ -439,58 +439,58 @@ mod tests {
 
     const GEOMETRY: Geometry = Geometry { mms: 4, tables: 1, entries: 512, zspages: 8, slots: 8 };
 
-    /// Every other slot of the file is free, so that no page which does not compress finds room. Small ones do.
-    #[test]
-    fn a_file_with_single_slots_only_is_full_for_large_blobs() {
-        let words: Vec<AtomicU64> = (0..GEOMETRY.layout().total_words()).map(|_| AtomicU64::new(0)).collect();
-        let segment = Segment::create(&words, GEOMETRY);
-        let (kind, access) = (FileKind::SolidState, FileAccess::Buffered);
-        let spec = FileSpec { slots: 8, priority: -1, kind, descriptor: 3, access };
-        let file = segment.slots().add_file(spec).expect("the first one");
-        let file = segment.slots().files().get(file).expect("it was just added");
-        let all = segment.slots().take_run(&file, 8, 8).expect("all are free");
-        (0..8).step_by(2).for_each(|slot| segment.slots().add_blob(slot * 4096, 4096));
-        segment.slots().end_run(all);
-
-        let mut zspages = ZspageOwner::new();
-        let mut store = |length: usize| {
-            let id = segment.swap_table().reserve().expect("room");
-            let cell = segment.pool().reserve(MmId(1), &mut zspages, length).expect("room");
-            segment.pool().write(&cell, id, &vec![7; length]);
-            segment.swap_table().publish(id, Content::Blob { blob: cell.blob(), length: length as u32 });
-        };
-        let writer = Between { released: Cell::new(0), step: || () };
-        let (mut shrinker, mut buffer) = (Shrinker::new(), vec![0; WRITEBACK_BATCH_BYTES]);
-        let mut batch = || block(shrinker.write_batch(segment, &writer, &mut buffer));
-        assert_eq!(batch(), Batch::NothingToWrite);
-        store(PAGE_BYTES);
-        assert_eq!(batch(), Batch::FilesFull);
-        store(1000);
-        assert_eq!(batch(), Batch::Written { blobs: 1, discarded: 0 });
-        assert_eq!(batch(), Batch::FilesFull);
-    }
-
-    #[test]
-    fn what_compresses_is_not_written_while_the_pool_has_room() {
+    /// A segment with an empty file of eight slots.
+    fn with_file(act: impl FnOnce(Segment<'_>)) {
         let words: Vec<AtomicU64> = (0..GEOMETRY.layout().total_words()).map(|_| AtomicU64::new(0)).collect();
         let segment = Segment::create(&words, GEOMETRY);
         let (kind, access) = (FileKind::SolidState, FileAccess::Buffered);
         let spec = FileSpec { slots: 8, priority: -1, kind, descriptor: 3, access };
         segment.slots().add_file(spec).expect("the first one");
-        segment.pool().set_limit_bytes(1 << 30);
-        let mut zspages = ZspageOwner::new();
-        for length in [1000, PAGE_BYTES, 1000] {
-            let id = segment.swap_table().reserve().expect("room");
-            let cell = segment.pool().reserve(MmId(1), &mut zspages, length).expect("room");
-            segment.pool().write(&cell, id, &vec![7; length]);
-            segment.swap_table().publish(id, Content::Blob { blob: cell.blob(), length: length as u32 });
-        }
-        let writer = Between { released: Cell::new(0), step: || () };
-        let (mut shrinker, mut buffer) = (Shrinker::new(), vec![0; WRITEBACK_BATCH_BYTES]);
-        let mut batch = || block(shrinker.write_uncompressed(segment, &writer, &mut buffer));
-        assert_eq!(batch(), Batch::Written { blobs: 1, discarded: 0 });
-        assert_eq!(batch(), Batch::NothingToWrite);
-        let batch = block(shrinker.write_batch(segment, &writer, &mut buffer));
-        assert_eq!(batch, Batch::Written { blobs: 2, discarded: 0 });
+        act(segment);
+    }
+
+    fn store(segment: Segment<'_>, zspages: &mut ZspageOwner, length: usize) {
+        let id = segment.swap_table().reserve().expect("room");
+        let cell = segment.pool().reserve(MmId(1), zspages, length).expect("room");
+        segment.pool().write(&cell, id, &vec![7; length]);
+        segment.swap_table().publish(id, Content::Blob { blob: cell.blob(), length: length as u32 });
+    }
+
+    /// Every other slot of the file is free, so that no page which does not compress finds room. Small ones do.
+    #[test]
+    fn a_file_with_single_slots_only_is_full_for_large_blobs() {
+        with_file(|segment| {
+            let file = segment.slots().files().in_use().next().expect("it was just added");
+            let all = segment.slots().take_run(&file, 8, 8).expect("all are free");
+            (0..8).step_by(2).for_each(|slot| segment.slots().add_blob(slot * 4096, 4096));
+            segment.slots().end_run(all);
+
+            let mut zspages = ZspageOwner::new();
+            let writer = Between { released: Cell::new(0), step: || () };
+            let (mut shrinker, mut buffer) = (Shrinker::new(), vec![0; WRITEBACK_BATCH_BYTES]);
+            let mut batch = || block(shrinker.write_batch(segment, &writer, &mut buffer));
+            assert_eq!(batch(), Batch::NothingToWrite);
+            store(segment, &mut zspages, PAGE_BYTES);
+            assert_eq!(batch(), Batch::FilesFull);
+            store(segment, &mut zspages, 1000);
+            assert_eq!(batch(), Batch::Written { blobs: 1, discarded: 0 });
+            assert_eq!(batch(), Batch::FilesFull);
+        });
+    }
+
+    #[test]
+    fn what_compresses_is_not_written_while_the_pool_has_room() {
+        with_file(|segment| {
+            segment.pool().set_limit_bytes(1 << 30);
+            let mut zspages = ZspageOwner::new();
+            [1000, PAGE_BYTES, 1000].into_iter().for_each(|length| store(segment, &mut zspages, length));
+            let writer = Between { released: Cell::new(0), step: || () };
+            let (mut shrinker, mut buffer) = (Shrinker::new(), vec![0; WRITEBACK_BATCH_BYTES]);
+            let mut batch = || block(shrinker.write_uncompressed(segment, &writer, &mut buffer));
+            assert_eq!(batch(), Batch::Written { blobs: 1, discarded: 0 });
+            assert_eq!(batch(), Batch::NothingToWrite);
+            let batch = block(shrinker.write_batch(segment, &writer, &mut buffer));
+            assert_eq!(batch, Batch::Written { blobs: 2, discarded: 0 });
+        });
     }
 }

@@ -175,7 +175,7 @@ impl<'a, W: World> AddressSpace<'a, W> {
     fn lock_window(&self, leaf: &Leaf<'a>, page: PageId, word: PageWord, touch: Touch) -> (Window, Run<'a>) {
         let is_present = |page: u64| leaf.slot(PageId(page)).load().place() == Place::Present;
         let window = self.readahead.take(page, touch, |pages| (pages.start.0..pages.end.0).all(is_present));
-        let now = Window { pages: window.pages.min(self.pages_free()), ..window };
+        let now = window.at_most(self.pages_free());
         (window, self.lock_run(*leaf, page, word, now, |next| next.place() == word.place()))
     }
 

@@ -43,7 +43,7 @@ pub(super) struct Window {
     /// They lie below the one of the fault, and not above it.
     pub(super) is_down: bool,
     /// Faults of the stream, this one and those right before it, that were writes: 0 to [`WRITES_MAX`].
-    pub(super) writes: u64,
+    writes: u64,
 }
 
 /// After so many faults in a row that were writes, the pages that come along are expected to be written.
@@ -57,6 +57,11 @@ impl Window {
     /// Whether the pages that come along are expected to be written.
     pub(super) fn is_written(self) -> bool {
         self.writes == WRITES_MAX
+    }
+
+    /// The same with no more pages than that.
+    pub(super) fn at_most(self, pages: u32) -> Window {
+        Window { pages: self.pages.min(pages), ..self }
     }
 
     fn and(self, touch: Touch) -> Window {

@@ -251,9 +251,8 @@ fn a_page_that_is_written_each_time_comes_back_writable_as_long_as_such_pages_ar
     });
 }
 
-/// Faults, and pages that came along, of a program that goes through all of its memory when all of it is gone.
-fn walk(indices: impl Iterator<Item = usize>, touch: Touch) -> (u64, u64) {
-    let mut seen = (0, 0);
+/// All pages were written, and are gone.
+fn with_all_gone(act: impl FnOnce(&Space<'_>, &mut Workspace)) {
     with_space(0, |space| {
         space.world().in_lockstep.set(true);
         let (mut evictor, mut workspace) = (Box::new(Evictor::new(0)), Box::new(Workspace::new()));
@@ -261,16 +260,24 @@ fn walk(indices: impl Iterator<Item = usize>, touch: Touch) -> (u64, u64) {
             complete(write(space, index, &mut workspace));
         }
         evict_all(space, &mut evictor);
-        let before = (space.world().faults(), space.segment().counters().get(Counter::ReadAhead));
+        act(space, &mut workspace);
+        space.rest(&evictor);
+    });
+}
+
+/// Faults, and pages that came along, of a program that goes through all of its memory when all of it is gone.
+fn walk(indices: impl Iterator<Item = usize>, touch: Touch) -> (u64, u64) {
+    let mut seen = (0, 0);
+    with_all_gone(|space, workspace| {
+        let counts = || (space.world().faults(), space.segment().counters().get(Counter::ReadAhead));
+        let before = counts();
         for index in indices {
             match touch {
-                Touch::Read => complete(read(space, index, &mut workspace)),
-                Touch::Write => complete(write(space, index, &mut workspace)),
+                Touch::Read => complete(read(space, index, workspace)),
+                Touch::Write => complete(write(space, index, workspace)),
             }
         }
-        let after = (space.world().faults(), space.segment().counters().get(Counter::ReadAhead));
-        seen = (after.0 - before.0, after.1 - before.1);
-        space.rest(&evictor);
+        seen = (counts().0 - before.0, counts().1 - before.1);
     });
     seen
 }
@@ -292,24 +299,17 @@ fn pages_come_along_in_both_directions_and_ready_to_be_written() {
 fn first_writes_in_order_take_the_protection_of_what_comes_next_away() {
     let indices: [Vec<usize>; 2] = [(0..MAPPED).collect(), (0..MAPPED).rev().collect()];
     for order in indices {
-        with_space(0, |space| {
-            space.world().in_lockstep.set(true);
-            let (mut evictor, mut workspace) = (Box::new(Evictor::new(0)), Box::new(Workspace::new()));
+        with_all_gone(|space, workspace| {
             for index in 0..MAPPED {
-                complete(write(space, index, &mut workspace));
-            }
-            evict_all(space, &mut evictor);
-            for index in 0..MAPPED {
-                complete(read(space, index, &mut workspace));
+                complete(read(space, index, workspace));
             }
             let before = space.world().faults();
             for &index in &order {
-                complete(write(space, index, &mut workspace));
+                complete(write(space, index, workspace));
                 space.world().check_protection(space, index);
             }
             assert_eq!(space.world().faults() - before, 9, "as many as to bring them in");
             assert_eq!(space.segment().swap_table().used_count(), 0, "no copy is left");
-            space.rest(&evictor);
         });
     }
 }
