@@ -49,7 +49,7 @@ pub const START: [OwnCall; 14] = calls![
 ];
 
 /// Of threads of a managed program, and of the one that evicts there.
-pub const MANAGED: [OwnCall; 20] = calls![
+pub const MANAGED: [OwnCall; 21] = calls![
     __NR_ioctl,
     __NR_futex,
     __NR_fcntl,
@@ -70,6 +70,7 @@ pub const MANAGED: [OwnCall; 20] = calls![
     __NR_rt_sigpending,
     __NR_rt_sigtimedwait,
     __NR_prlimit64,
+    __NR_poll,
 ];
 
 /// Of `uswap run` itself.

@@ -3,6 +3,7 @@
 use super::fence::asymmetric_fence_light;
 use super::file_kind::is_intact;
 use super::hazards::{HazardSlot, StackPoint};
+use super::interrupted::{self, Arrivals, Due};
 use super::parts;
 use super::plant::{Plant, is_planted};
 use super::residency::{Page, Residency};
@@ -61,10 +62,33 @@ impl<'a, R: Residency> Boundary<'a, R> {
             Parts::Whole => u64::MAX,
             _ => self.residency.part_bytes(),
         };
-        match self.hold(row, call, at, bytes_max) {
+        let (held, due) = self.hold(row, call, at, bytes_max, make);
+        match held {
             Held::Nothing => Begun::Free,
-            Held::All => Begun::Held,
-            Held::TooMuch => parts::transfer(self, row, call, at, make),
+            Held::All => self.unless_interrupted(row, call, at, due, make),
+            Held::TooMuch => parts::transfer(self, row, call, at, due, make),
+        }
+    }
+
+    /// The ranges of a call are held. `due`: signals that arrived meanwhile.
+    #[inline]
+    pub(super) fn unless_interrupted(
+        &self,
+        row: &Row,
+        call: &Call,
+        at: StackPoint,
+        due: Due,
+        make: &mut Make<'_>,
+    ) -> Begun {
+        if !due.is_any {
+            return Begun::Held;
+        }
+        match interrupted::answer(self, row, call, due, make) {
+            Some(answer) => {
+                self.slot.end(at);
+                Begun::Answered(answer)
+            }
+            None => Begun::Held,
         }
     }
 
@@ -105,21 +129,31 @@ impl<'a, R: Residency> Boundary<'a, R> {
                 Err(Unreadable::Evicted) => {
                     let (start, end) = pages(BufferRange { start: address, bytes: 8, access: Access::Read });
                     let kept = self.residency.kept(start, end)?;
-                    self.make_present(kept, end, Access::Read);
+                    self.make_present(kept, end, Access::Read, &mut || ());
                 }
             }
         }
         None
     }
 
-    /// Publishes the ranges of a call and makes them present, up to `bytes_max` of kept memory.
+    /// Publishes the ranges of a call and makes them present, up to `bytes_max` of kept memory. Answers the signals
+    /// too that arrived while pages were brought; their handlers have run.
     #[inline]
-    pub(super) fn hold(&self, row: &Row, call: &Call, at: StackPoint, bytes_max: u64) -> Held {
-        let (walked, held) = self.hold_once(row, call, at, bytes_max);
+    pub(super) fn hold(
+        &self,
+        row: &Row,
+        call: &Call,
+        at: StackPoint,
+        bytes_max: u64,
+        make: &mut Make<'_>,
+    ) -> (Held, Due) {
+        let mut arrivals = Arrivals::new(make);
+        let (walked, held) = self.hold_once(row, call, at, bytes_max, &mut arrivals);
         if walked == Walked::Complete && held != Held::TooMuch {
-            return held;
+            return (held, arrivals.end());
         }
-        self.hold_again(row, call, at, bytes_max, (walked, held))
+        let held = self.hold_again(row, call, at, bytes_max, (walked, held), &mut arrivals);
+        (held, arrivals.end())
     }
 
     /// A structure was brought and is marked again, by an evictor that will see the hazard. Or it cannot be brought:
@@ -132,13 +166,14 @@ impl<'a, R: Residency> Boundary<'a, R> {
         at: StackPoint,
         bytes_max: u64,
         first: (Walked, Held),
+        arrivals: &mut Arrivals<'_, '_>,
     ) -> Held {
         let (mut walked, mut held) = first;
         for _ in 0..ROUNDS_MAX {
             if walked == Walked::Complete {
                 break;
             }
-            (walked, held) = self.hold_once(row, call, at, bytes_max);
+            (walked, held) = self.hold_once(row, call, at, bytes_max, arrivals);
         }
         if held == Held::TooMuch {
             self.slot.end(at);
@@ -147,7 +182,14 @@ impl<'a, R: Residency> Boundary<'a, R> {
     }
 
     #[inline(always)]
-    fn hold_once(&self, row: &Row, call: &Call, at: StackPoint, bytes_max: u64) -> (Walked, Held) {
+    fn hold_once(
+        &self,
+        row: &Row,
+        call: &Call,
+        at: StackPoint,
+        bytes_max: u64,
+        arrivals: &mut Arrivals<'_, '_>,
+    ) -> (Walked, Held) {
         let (mut held, mut bytes) = (Held::Nothing, 0);
         let walked = for_each_range(row, call, self.residency, &mut |range| {
             let (start, end) = pages(range);
@@ -163,32 +205,41 @@ impl<'a, R: Residency> Boundary<'a, R> {
                 self.slot.begin(at);
                 held = Held::All;
             }
-            self.hold_range(start, end, kept, range.access);
+            self.hold_range(start, end, kept, range.access, arrivals);
         });
         (walked, held)
     }
 
     /// Publishes first, then looks.
     #[inline]
-    fn hold_range(&self, start: u64, end: u64, kept: (u64, u64), access: Access) {
+    fn hold_range(
+        &self,
+        start: u64,
+        end: u64,
+        kept: (u64, u64),
+        access: Access,
+        arrivals: &mut Arrivals<'_, '_>,
+    ) {
         if is_planted(Plant::PublishedLate) {
-            self.make_present(kept, end, access);
+            self.make_present(kept, end, access, &mut || arrivals.block());
             self.slot.publish(start, end);
             return;
         }
         self.slot.publish(start, end);
         asymmetric_fence_light();
-        self.make_present(kept, end, access);
+        self.make_present(kept, end, access, &mut || arrivals.block());
     }
 
-    /// Every kept page from the stretch `kept` up to `end` is ready, or cannot be made so.
+    /// Every kept page from the stretch `kept` up to `end` is ready, or cannot be made so. `first` is called ahead of
+    /// each run of pages that is brought.
     #[inline]
-    fn make_present(&self, kept: (u64, u64), end: u64, access: Access) {
+    fn make_present(&self, kept: (u64, u64), end: u64, access: Access, first: &mut impl FnMut()) {
         let mut stretch = Some(kept);
         while let Some((from, to)) = stretch {
             let mut page = from;
             while page < to {
                 if self.residency.page(page, access) == Page::Missing {
+                    first();
                     page = self.bring(page, to, access);
                 } else {
                     page += PAGE;
@@ -224,7 +275,7 @@ impl<'a, R: Residency> Boundary<'a, R> {
             if !self.has_missing_page(row, call) || !is_intact(row, call, make) {
                 return fault;
             }
-            let _ = self.hold(row, call, at, u64::MAX);
+            let _handlers_have_run = self.hold(row, call, at, u64::MAX, make);
             let answer = make(call);
             self.slot.end(at);
             if answer != fault {

@@ -17,6 +17,7 @@ mod boundary;
 mod fence;
 mod file_kind;
 mod hazards;
+mod interrupted;
 mod parts;
 mod plant;
 mod residency;

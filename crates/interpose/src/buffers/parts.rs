@@ -7,6 +7,7 @@
 use super::boundary::{Begun, Boundary, Held, Make};
 use super::file_kind::FileKind;
 use super::hazards::StackPoint;
+use super::interrupted::Due;
 use super::residency::Residency;
 use crate::Call;
 use crate::table::{Parts, Row, VECTORS_MAX};
@@ -30,33 +31,35 @@ enum Manner {
 /// Structures `iovec` of one part. They lie on the stack of the thread: 512 bytes.
 const VECTORS_A_PART: usize = 32;
 
-/// Makes the call; its ranges are too large to be held at once.
+/// Makes the call; its ranges are too large to be held at once. `due`: signals that arrived before that was known.
 pub(super) fn transfer<R: Residency>(
     boundary: &Boundary<'_, R>,
     row: &Row,
     call: &Call,
     at: StackPoint,
+    due: Due,
     make: &mut Make<'_>,
 ) -> Begun {
-    let whole = || match boundary.hold(row, call, at, u64::MAX) {
-        Held::Nothing => Begun::Free,
-        Held::All | Held::TooMuch => Begun::Held,
+    let whole = |make: &mut Make<'_>| match boundary.hold(row, call, at, u64::MAX, make) {
+        (Held::Nothing, _) => Begun::Free,
+        (_, later) => boundary.unless_interrupted(row, call, at, due.or(later), make),
     };
     let manner = manner(call, make);
     if manner == Manner::Whole {
-        return whole();
+        return whole(make);
     }
-    let mut done = 0_u64;
+    let (mut done, mut due) = (0_u64, due);
     loop {
-        let Some(part) = Part::new(row.parts(), call, done, boundary) else {
+        let Some(part) = Part::new(row.parts(), call, done, boundary.part_bytes(), boundary) else {
             // Something about it is wrong: the kernel says what.
-            return if done == 0 { whole() } else { Begun::Answered(done as isize) };
+            return if done == 0 { whole(make) } else { Begun::Answered(done as isize) };
         };
         let (bytes, is_last) = (part.bytes, part.is_last);
         if bytes == 0 && done > 0 {
             return Begun::Answered(done as isize);
         }
-        let answer = part.make(row, boundary, at, make);
+        let answer = part.make(row, boundary, at, due, make);
+        due = Due::default();
         if answer <= 0 {
             return Begun::Answered(if done > 0 { done as isize } else { answer });
         }
@@ -107,7 +110,7 @@ fn is_taken(start: u64, bytes: u64) -> bool {
 }
 
 /// One part of a call.
-struct Part {
+pub(super) struct Part {
     call: Call,
     /// How much it transfers if all goes well.
     bytes: u64,
@@ -120,8 +123,15 @@ struct Part {
 }
 
 impl Part {
-    /// The part that begins `done` bytes into the call. None: the call as a whole is not one that the kernel takes.
-    fn new<R: Residency>(parts: Parts, call: &Call, done: u64, boundary: &Boundary<'_, R>) -> Option<Part> {
+    /// The part that begins `done` bytes into the call, of at most `limit` bytes. None: the call as a whole is not one
+    /// that the kernel takes.
+    pub(super) fn new<R: Residency>(
+        parts: Parts,
+        call: &Call,
+        done: u64,
+        limit: u64,
+        boundary: &Boundary<'_, R>,
+    ) -> Option<Part> {
         let mut part = Part {
             call: *call,
             bytes: 0,
@@ -130,7 +140,7 @@ impl Part {
             vector_count: 0,
             message: [0; 7],
         };
-        let limit = boundary.part_bytes().min(CALL_BYTES_MAX - done);
+        let limit = limit.min(CALL_BYTES_MAX - done);
         match parts {
             Parts::Whole => {}
             Parts::Bytes { address, bytes, position } => {
@@ -216,13 +226,34 @@ impl Part {
         }
     }
 
+    /// Makes the part. `due`: signals that have arrived since the call began.
     fn make<R: Residency>(
         mut self,
         row: &Row,
         boundary: &Boundary<'_, R>,
         at: StackPoint,
+        due: Due,
         make: &mut Make<'_>,
     ) -> isize {
+        self.set_up(row);
+        let (_, later) = boundary.hold(row, &self.call, at, u64::MAX, make);
+        match boundary.unless_interrupted(row, &self.call, at, due.or(later), make) {
+            Begun::Answered(answer) => answer,
+            Begun::Free | Begun::Held => {
+                let answer = make(&self.call);
+                boundary.after(&self.call, answer, at, make)
+            }
+        }
+    }
+
+    /// Makes the part, whose ranges are held.
+    pub(super) fn make_held(mut self, row: &Row, make: &mut Make<'_>) -> isize {
+        self.set_up(row);
+        make(&self.call)
+    }
+
+    /// The call points to the structures that are here, and stay.
+    fn set_up(&mut self, row: &Row) {
         match row.parts() {
             Parts::Vectors { address, count, .. } => {
                 self.call.arguments[usize::from(address)] = self.vectors.as_ptr() as usize;
@@ -235,8 +266,5 @@ impl Part {
             }
             Parts::Whole | Parts::Bytes { .. } => {}
         }
-        let _ = boundary.hold(row, &self.call, at, u64::MAX);
-        let answer = make(&self.call);
-        boundary.after(&self.call, answer, at, make)
     }
 }

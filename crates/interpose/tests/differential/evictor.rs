@@ -27,7 +27,7 @@ const EVICTED: u32 = 2;
 const PROTECTED: u32 = 3;
 const BUSY: u32 = 4;
 
-static WORDS: [AtomicU32; PAGES as usize] = [const { AtomicU32::new(PRESENT) }; PAGES as usize];
+pub static WORDS: [AtomicU32; PAGES as usize] = [const { AtomicU32::new(PRESENT) }; PAGES as usize];
 /// The userfaultfd.
 static FILE: AtomicU64 = AtomicU64::new(0);
 /// What happened, for the report: evicted, protected, found in use, brought by a fault, brought by the boundary.

@@ -12,10 +12,13 @@ mod calls;
 mod evictor;
 mod kernel;
 mod waits;
+mod watch;
 mod world;
 
 use std::io::{BufReader, BufWriter, Read, Write};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc;
 
 /// What one call left: its number, its answer, and a sum of all memory that it names.
 pub const RECORD_BYTES: usize = 24;
@@ -53,26 +56,17 @@ fn compare(seed: u64, calls: u64, other: &str, is_nobody: bool) -> Option<Differ
     let mut sides = ["plain", other].map(|role| start(role, seed, calls, is_nobody));
     let mut outputs = sides.each_mut().map(|side| BufReader::new(side.stdout.take().expect("it is piped")));
     outputs.iter_mut().for_each(skip_greeting);
-    let mut done = 0;
-    let difference = loop {
-        let mut records = [[0_u8; RECORD_BYTES]; 2];
-        let mut has_ended = false;
-        for (output, record) in outputs.iter_mut().zip(&mut records) {
-            has_ended |= output.read_exact(record).is_err();
-        }
-        let records = records.map(|record| {
-            [0, 8, 16].map(|at| u64::from_ne_bytes(record[at..at + 8].try_into().expect("eight bytes")))
-        });
-        if records[0] != records[1] {
-            break Some(records);
-        }
-        if has_ended || records[0][0] == u64::MAX {
-            break (done < calls).then_some(records);
-        }
-        done += 1;
-    };
-    drop(outputs);
-    let statuses = sides.map(|mut side| side.wait().expect("it was started"));
+    let (told, both) = (AtomicU64::new(0), sides.each_ref().map(Child::id));
+    let (until, is_over) = mpsc::channel();
+    let (done, difference, statuses) = std::thread::scope(|scope| {
+        let told = &told;
+        scope.spawn(move || watch::watch(both, told, &is_over));
+        let (done, difference) = first_difference(&mut outputs, calls, told);
+        drop(outputs);
+        let statuses = sides.map(|mut side| side.wait().expect("it was started"));
+        drop(until);
+        (done, difference, statuses)
+    });
     let Some(records) = difference else {
         assert!(statuses.iter().all(|status| status.success()), "{statuses:?}");
         return None;
@@ -87,6 +81,33 @@ fn compare(seed: u64, calls: u64, other: &str, is_nobody: bool) -> Option<Differ
         done + 1
     );
     Some(Difference { index: done, text })
+}
+
+/// Reads records until one side ends or they differ: how many were equal, and the first that differ. `told` follows.
+fn first_difference(
+    outputs: &mut [impl Read; 2],
+    calls: u64,
+    told: &AtomicU64,
+) -> (u64, Option<[[u64; 3]; 2]>) {
+    let mut done = 0;
+    loop {
+        let mut records = [[0_u8; RECORD_BYTES]; 2];
+        let mut has_ended = false;
+        for (output, record) in outputs.iter_mut().zip(&mut records) {
+            has_ended |= output.read_exact(record).is_err();
+        }
+        let records = records.map(|record| {
+            [0, 8, 16].map(|at| u64::from_ne_bytes(record[at..at + 8].try_into().expect("eight bytes")))
+        });
+        if records[0] != records[1] {
+            return (done, Some(records));
+        }
+        if has_ended || records[0][0] == u64::MAX {
+            return (done, (done < calls).then_some(records));
+        }
+        done += 1;
+        told.store(done, Ordering::Relaxed);
+    }
 }
 
 /// What the test runner says before it runs the test.

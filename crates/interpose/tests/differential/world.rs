@@ -133,6 +133,7 @@ impl World {
         if is_evicted {
             register_asymmetric_fence();
             evictor::begin();
+            crate::watch::tell_when_asked();
             std::thread::spawn(move || evictor::run(hazards, seed));
         }
         World {
