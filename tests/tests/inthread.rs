@@ -442,6 +442,7 @@ const STOPS_ALL_THREADS: &str = r#"
 #include <dirent.h>
 #include <pthread.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -462,7 +463,11 @@ static int stop_all_threads(void *unused) {
     for (struct dirent *entry; (entry = readdir(tasks)) != 0 && count < THREADS_MAX;) {
         int thread = atoi(entry->d_name);
         if (thread == 0 || ptrace(PTRACE_ATTACH, thread, 0, 0) != 0) continue;
-        waitpid(thread, 0, __WALL);
+        // As a leak checker does: what stops the thread before its SIGSTOP is for the thread.
+        int status;
+        while (waitpid(thread, &status, __WALL) == thread && WIFSTOPPED(status) && WSTOPSIG(status) != SIGSTOP) {
+            ptrace(PTRACE_CONT, thread, 0, WSTOPSIG(status));
+        }
         threads[count++] = thread;
     }
     closedir(tasks);

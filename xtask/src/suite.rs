@@ -116,7 +116,7 @@ pub fn run() -> Result<()> {
     let mut failed = Vec::new();
     let mut seen = Seen::default();
     for (name, step) in STEPS {
-        println!("\n== {name}");
+        println!("\n== {name}, after {} s", start.elapsed().as_secs());
         let step_start = Instant::now();
         let result = step();
         let seconds = step_start.elapsed().as_secs();

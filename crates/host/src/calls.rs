@@ -11,9 +11,9 @@ use uswap_engine::platform::Touch;
 use uswap_interpose::buffers::{Begun, Boundary, StackPoint};
 use uswap_interpose::table::{Kind, Row, row};
 use uswap_interpose::thread::{self, Slot};
-use uswap_interpose::{Before, Call, Context, Fault, Interposer, NewProcess};
+use uswap_interpose::{Before, Call, Context, Fault, Interposer, NewProcess, make_as_program};
 use uswap_os::fd::Event;
-use uswap_os::sys::{self, Errno, abi};
+use uswap_os::sys::{Errno, abi};
 use uswap_os::{clock, process};
 use uswap_units::{PageId, PageRange};
 
@@ -36,11 +36,9 @@ const STACK_STEP_SHIFT: u32 = 15;
 
 /// Makes a call as it stands.
 pub(crate) fn make(call: &Call) -> isize {
-    let [a, b, c, d, e, f] = call.arguments;
     // SAFETY:
     // 1. It is the program's own call, or one that asks less.
-    let answer = unsafe { sys::syscall6(call.number as u32, a, b, c, d, e, f) };
-    answer.map_or_else(|errno| -(errno.number() as isize), |value| value as isize)
+    unsafe { make_as_program(call) }
 }
 
 fn stack_point(context: &Context) -> StackPoint {

@@ -32,6 +32,11 @@ pub(crate) fn allow(start: usize, bytes: usize) {
     ALLOWED[1].store(bytes, Ordering::Relaxed);
 }
 
+/// Whether it lies in the text whose calls are not seen.
+pub(crate) fn is_allowed(place: usize) -> bool {
+    place.wrapping_sub(ALLOWED[0].load(Ordering::Relaxed)) < ALLOWED[1].load(Ordering::Relaxed)
+}
+
 /// Arms this thread. First thing in each thread and process: the kernel switches it off at a clone.
 pub(crate) fn arm() -> Result<()> {
     // SAFETY:

@@ -23,7 +23,7 @@ use core::mem::offset_of;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::call::{Call, Context, Interposer};
-use crate::{birth, install};
+use crate::{birth, cancellation, install};
 
 /// Bytes below the stack pointer that a program may use without telling.
 pub const RED_ZONE_BYTES: usize = 128;
@@ -87,6 +87,7 @@ pub fn choose<I: Interposer>() {
     QUICK_ENTRY.store(quick_entry::<I> as *const () as usize, Ordering::Release);
     DISPATCHED.store(dispatched::<I> as *const () as usize, Ordering::Release);
     ELSEWHERE.store(elsewhere::<I> as *const () as usize, Ordering::Release);
+    cancellation::begin(go_on::<I> as *const () as usize);
 }
 
 /// What a trampoline far from here calls: [`entry`].

@@ -13,7 +13,7 @@ use uswap_os::sys::{Errno, abi};
 use crate::call::{Before, Call, Context, Interposer};
 use crate::entry::{self, Frame, Step};
 use crate::kernel::{self, nr};
-use crate::{birth, dispatch, patch, signals, thread};
+use crate::{birth, cancellation, dispatch, patch, signals, thread};
 
 /// How calls are interposed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -170,16 +170,27 @@ pub(crate) unsafe extern "C" fn before<I: Interposer>(frame: &mut Frame, base: *
         }
     };
     if is_plain(frame.call.number) {
-        return step;
+        return if cancellation::is_due(&frame.call) { interrupt::<I>(frame, step) } else { step };
     }
     // SAFETY:
     // 1. As above.
     unsafe { special::<I>(frame, base, step) }
 }
 
+/// The thread was cancelled on its way to the kernel.
+#[cold]
+fn interrupt<I: Interposer>(frame: &mut Frame, step: Step) -> Step {
+    frame.answer = -(Errno::EINTR.number() as isize);
+    if step == Step::PassThenAfter {
+        frame.answer = interposer::<I>().after(&frame.call, frame.answer, &frame.context);
+    }
+    Step::Answer
+}
+
 /// The kernel's answer is in the frame.
 pub(crate) unsafe extern "C" fn after<I: Interposer>(frame: &mut Frame) {
     frame.answer = interposer::<I>().after(&frame.call, frame.answer, &frame.context);
+    cancellation::forget();
 }
 
 /// Calls that this crate has nothing to do with: one bit each, set for those it looks at.

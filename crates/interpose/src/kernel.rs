@@ -4,6 +4,7 @@
 use core::arch::x86_64::{__cpuid_count, _xgetbv};
 use core::ffi::c_void;
 
+use crate::cancellation;
 use uswap_os::fd;
 use uswap_os::sys::{self, Errno, Result, abi};
 
@@ -72,7 +73,7 @@ pub struct Stack {
 }
 
 /// The kernel's `ucontext_t`, without what lies behind the mask.
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy)]
 #[repr(C)]
 pub struct UserContext {
     /// `UC_*`.
@@ -122,6 +123,19 @@ pub struct UserContext {
 }
 
 const _: () = assert!(core::mem::offset_of!(UserContext, mask) == 296);
+
+impl UserContext {
+    /// Takes the general registers of another.
+    pub fn go_on_at(&mut self, other: &UserContext) {
+        *self = UserContext {
+            flags: self.flags,
+            stack: self.stack,
+            vectors: self.vectors,
+            mask: self.mask,
+            ..*other
+        };
+    }
+}
 
 /// The kernel's `siginfo_t`, as far as it is looked at: of a fault, or of a SIGSYS.
 #[derive(Debug)]
@@ -310,13 +324,9 @@ pub fn is_readable(address: usize, bytes: usize) -> bool {
 /// As the call itself.
 #[inline]
 pub unsafe fn call(number: usize, arguments: &[usize; 6]) -> isize {
-    let [a, b, c, d, e, f] = *arguments;
     // SAFETY:
     // 1. The caller's promise.
-    match unsafe { sys::syscall6(number as u32, a, b, c, d, e, f) } {
-        Ok(value) => value as isize,
-        Err(error) => -(error.number() as isize),
-    }
+    unsafe { cancellation::make(number, arguments) }
 }
 
 /// What a handler of signals is to the kernel.

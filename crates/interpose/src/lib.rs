@@ -26,8 +26,6 @@
 //!   executes one asks [`ends_programs`];
 //! - between `PTRACE_TRACEME` and the exec that follows only patched calls are seen;
 //! - a tracer sees a SIGSYS for each dispatched call, and has to let it pass;
-//! - a thread is cancelled in a call as long as libc does not look where it stands: glibc 2.41 does, and
-//!   there it is cancelled when the call comes back;
 //! - a child with a stack of less than 1 KiB, more than 128 threads in `vfork` at a time, and `clone3` with a
 //!   structure longer than 128 bytes are refused (ENOMEM, EAGAIN, E2BIG).
 
@@ -40,6 +38,7 @@ extern crate std;
 mod birth;
 pub mod buffers;
 mod call;
+mod cancellation;
 mod dispatch;
 mod entry;
 mod install;
@@ -52,6 +51,7 @@ pub mod thread;
 
 pub use birth::is_thread_beginning;
 pub use call::{Before, Call, Context, Fault, Interposer, NewProcess, Origin};
+pub use cancellation::make_as_program;
 pub use install::{Error, MAIN_STACK_BYTES, Options, Report, install};
 pub use patch::{SiteReport, sites_seen};
 pub use signals::filter::ends_programs;

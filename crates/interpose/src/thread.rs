@@ -64,6 +64,8 @@ pub struct Slot {
     call_stacks_used: [AtomicU32; CALL_STACKS],
     /// Not 0: the thread may only read, write, return from a handler, and end (strict mode of seccomp).
     is_strict: AtomicU32,
+    /// See `cancellation`.
+    pub(crate) is_cancelled: AtomicU32,
     /// Words for the interposer, zero in a new slot.
     pub user: [AtomicUsize; USER_WORDS],
 }
@@ -228,6 +230,7 @@ impl Slot {
         }
         self.is_key_shared.store(0, Ordering::Relaxed);
         self.is_strict.store(0, Ordering::Relaxed);
+        self.is_cancelled.store(0, Ordering::Relaxed);
         self.shown_blocked.store(0, Ordering::Relaxed);
         for word in self.program_stack.iter().chain(&self.user).chain(&self.own_stack) {
             word.store(0, Ordering::Relaxed);

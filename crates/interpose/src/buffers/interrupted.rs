@@ -5,8 +5,8 @@
 //! due: their handlers run, and a call that would still wait is answered as if it had been interrupted. A long write
 //! to a pipe or a stream that has some room writes a page, and is short.
 //!
-//! As signal(7) has it, a handler with SA_RESTART interrupts only calls that are never restarted. Signals interrupt more
-//! calls than are answered here: sleeping (the rest of the time would have to be told), `connect` (it goes on by
+//! As signal(7) has it, a handler with SA_RESTART interrupts only calls that are never restarted. Signals interrupt
+//! more calls than are answered here: sleeping (the rest of the time would have to be told), `connect` (it goes on by
 //! itself), `semop`, and calls of terminals.
 //!
 //! Meanwhile the kernel gives a signal that is for the whole process to a thread that has not blocked it, if there is
@@ -17,6 +17,7 @@ use super::file_kind::FileKind;
 use super::parts::Part;
 use super::residency::Residency;
 use crate::Call;
+use crate::cancellation::is_of_cancellation;
 use crate::table::Row;
 use linux_raw_sys::errno::{EAGAIN, EINTR, ENOMSG, ETIMEDOUT};
 use linux_raw_sys::general::*;
@@ -101,7 +102,8 @@ fn release(make: &mut Make<'_>, mask: u64) -> Due {
         // 0 and 1: the default, and ignored.
         let has_handler = answer == 0 && handler > 1;
         due.is_any |= has_handler;
-        due.is_interrupting |= has_handler && flags as u32 & SA_RESTART == 0;
+        let restarts = flags as u32 & SA_RESTART != 0 && !is_of_cancellation(signal);
+        due.is_interrupting |= has_handler && !restarts;
     }
     let arguments = [SIG_SETMASK as usize, &raw const mask as usize, 0, SET_BYTES, 0, 0];
     make(&Call { number: __NR_rt_sigprocmask as usize, arguments });
@@ -156,6 +158,12 @@ fn limit_of(call: &Call) -> Option<(Limit, isize)> {
         },
         _ => return None,
     })
+}
+
+/// Whether it is a call that may wait until something happens, and that a signal may interrupt.
+pub(crate) fn may_wait(call: &Call) -> bool {
+    const OTHERS: [u32; 4] = [__NR_nanosleep, __NR_clock_nanosleep, __NR_waitid, __NR_connect];
+    limit_of(call).is_some() || wanted_of_file(call).is_some() || OTHERS.contains(&(call.number as u32))
 }
 
 /// As signal(7) lists them: interrupted whatever the handler's flags are.

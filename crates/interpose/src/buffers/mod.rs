@@ -31,4 +31,5 @@ pub use boundary::{Begun, Boundary, Make};
 pub use fence::{asymmetric_fence_heavy, asymmetric_fence_light, register_asymmetric_fence};
 pub use file_kind::FileKind;
 pub use hazards::{FRAMES_MAX, HazardSlot, HazardTable, RANGES_MAX, StackPoint};
+pub(crate) use interrupted::may_wait;
 pub use residency::{Page, Residency};

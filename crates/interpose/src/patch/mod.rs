@@ -18,6 +18,7 @@ use crate::kernel::{UserContext, nr};
 use crate::sites::{self, Unpatchable, Way};
 use crate::thread;
 
+pub(crate) use trampoline::{behind_site, is_trampoline};
 pub(crate) use write::interim;
 
 pub use sites_seen::{SiteReport, SiteState, sites_seen};

@@ -42,6 +42,8 @@ const CALL: u8 = 0xE8;
 const JUMP: u8 = 0xE9;
 /// Where the copies end.
 const MOVED_END: usize = TRAMPOLINE_MIDDLE - OVER_RED_ZONE.len();
+/// The `syscall` instruction.
+const CALL_AT: usize = TRAMPOLINE_MIDDLE + JUMP_BYTES;
 const ENTRY_AT: usize = 112;
 const SITE_END_AT: usize = 120;
 const _: () = assert!(MOVED_BYTES_MAX <= MOVED_END);
@@ -103,6 +105,25 @@ pub(super) fn make(memory: &Process, from: usize, moved: Range<usize>, site_end:
     }
     area.used.fetch_add(TRAMPOLINE_BYTES, Ordering::Relaxed);
     Some(at + start)
+}
+
+/// The trampoline of this library's text that holds a place.
+fn of_own_area(place: usize) -> Option<usize> {
+    let offset = place.checked_sub(own_area())?;
+    (offset < AREA_BYTES).then_some(place & !(TRAMPOLINE_BYTES - 1))
+}
+
+/// Whether a place lies in a trampoline that makes calls itself.
+pub(crate) fn is_trampoline(place: usize) -> bool {
+    of_own_area(place).is_some()
+}
+
+/// The address behind the site whose call is made at `place`, the `syscall` instruction of a trampoline.
+pub(crate) fn behind_site(place: usize) -> Option<usize> {
+    let start = of_own_area(place)?;
+    // SAFETY:
+    // 1. A trampoline has that word at its end.
+    (place == start + CALL_AT).then(|| unsafe { *((start + SITE_END_AT) as *const usize) })
 }
 
 /// A near jump at `from` to `to`, if it reaches.

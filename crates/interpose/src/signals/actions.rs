@@ -1,8 +1,8 @@
 //! What the program wants to be done at each signal, and what the kernel is told instead.
 //!
 //! The kernel gets ours for signals that are ours, for each handler with SA_ONSTACK, because the alternate stack is
-//! ours, and with SA_RESETHAND, so that what is kept changes with it. Every other action goes through with our signals
-//! taken out of its mask. What the program asks for is shown when it asks again.
+//! ours, with SA_RESETHAND, so that what is kept changes with it, and for one that may cancel a thread. Every other
+//! action goes through with our signals taken out of its mask. What the program asks for is shown when it asks again.
 
 use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
@@ -11,6 +11,7 @@ use uswap_os::sys::{Result, abi};
 
 use super::ours;
 use crate::call::Call;
+use crate::cancellation;
 use crate::kernel::{self, Action, Handler, SIGNAL_SET_BYTES, signal_bit};
 use crate::thread::{self, Slot};
 
@@ -99,7 +100,8 @@ pub(crate) fn after_fork() {
 fn told(signal: u32, action: &Action) -> Action {
     let is_ours = ours() & signal_bit(signal) != 0;
     let has_handler = action.handler != DEFAULT && action.handler != IGNORE;
-    let goes_by_us = has_handler && action.flags & (ONSTACK | RESETHAND) != 0;
+    let goes_by_us =
+        has_handler && (action.flags & (ONSTACK | RESETHAND) != 0 || cancellation::looks(signal, action));
     if !is_ours && !goes_by_us {
         return Action { mask: action.mask & !ours(), ..*action };
     }
@@ -127,6 +129,11 @@ pub(super) fn take_for_delivery(signal: u32) -> Action {
         }
     }
     action
+}
+
+/// The program's action for glibc's signal that cancels a thread.
+pub(super) fn of_cancellation() -> Action {
+    Kept::of(cancellation::GLIBC).load()
 }
 
 /// Tells the kernel to ignore those of our signals that the program ignores; answers which.

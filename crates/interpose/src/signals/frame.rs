@@ -14,8 +14,9 @@ use core::sync::atomic::Ordering;
 
 use uswap_os::sys::{Errno, abi};
 
-use super::ours;
+use super::{actions, ours};
 use crate::call::Call;
+use crate::cancellation;
 use crate::entry::RED_ZONE_BYTES;
 use crate::kernel::{self, Action, SS_DISABLE, SignalInfo, Stack, UserContext, nr, signal_bit};
 use crate::thread;
@@ -29,6 +30,19 @@ pub(super) const EXTENDED_MAGIC_AT: usize = 464;
 pub(super) const EXTENDED_MAGIC: u32 = 0x4650_5853;
 /// `MINSIGSTKSZ`.
 const STACK_BYTES_MIN: usize = 2048;
+
+/// Behind the frame of a handler that was shown the thread as it would stand without us: how it stands.
+#[repr(C)]
+struct Real {
+    mark: usize,
+    shown_rip: usize,
+    context: UserContext,
+}
+
+/// What tells such a frame from others.
+fn mark(context_at: usize) -> usize {
+    context_at ^ 0x7265_616C_5F6F_6E65
+}
 
 /// Starts the program's handler; does not come back.
 ///
@@ -51,7 +65,9 @@ pub(super) unsafe fn start_handler(
     };
     let vector_bytes = if context.vectors == 0 { 0 } else { vector_bytes(context.vectors) };
     let vectors_at = (top - vector_bytes) & !63;
-    let frame_at = ((vectors_at - 8 - INFO_BYTES - CONTEXT_BYTES - 8) & !15) - 8;
+    let shown = cancellation::as_without_us(signal, context);
+    let real_bytes = if shown.is_some() { size_of::<Real>() } else { 0 };
+    let frame_at = ((vectors_at - real_bytes - 8 - INFO_BYTES - CONTEXT_BYTES - 8) & !15) - 8;
     let (context_at, info_at) = (frame_at + 8, frame_at + 8 + CONTEXT_BYTES);
     let mask_at = info_at + INFO_BYTES;
     let own = if action.flags & abi::SA_NODEFER as usize == 0 { signal_bit(signal) } else { 0 };
@@ -61,7 +77,11 @@ pub(super) unsafe fn start_handler(
     // 2. The sources are the kernel's frame, `info` with its 128 bytes included.
     unsafe {
         core::ptr::copy_nonoverlapping(context.vectors as *const u8, vectors_at as *mut u8, vector_bytes);
-        core::ptr::copy_nonoverlapping(context, context_at as *mut UserContext, 1);
+        core::ptr::copy_nonoverlapping(shown.as_ref().unwrap_or(context), context_at as *mut UserContext, 1);
+        if let Some(shown) = &shown {
+            let real = Real { mark: mark(context_at), shown_rip: shown.rip, context: *context };
+            ((mask_at + 8) as *mut Real).write(real);
+        }
         core::ptr::copy_nonoverlapping(
             (info as *const SignalInfo).cast::<u8>(),
             info_at as *mut u8,
@@ -112,6 +132,13 @@ pub(crate) unsafe fn return_from_handler(frame: usize) -> ! {
             bytes: thread::ALTERNATE_STACK_BYTES,
         };
         (&raw mut (*context).stack).write_unaligned(stack);
+        // It lies in the frame, and is only set if the handler asked for it.
+        let info = context.add(1).cast::<SignalInfo>();
+        let real = &*info.cast::<u8>().add(INFO_BYTES + 8).cast::<Real>();
+        if real.mark == mark(frame) && real.shown_rip == (*context).rip {
+            (*context).go_on_at(&real.context);
+        }
+        cancellation::on_return(&mut *context, &*info, &actions::of_cancellation());
     }
     // SAFETY:
     // 1. The call takes its frame from the stack pointer and does not come back.

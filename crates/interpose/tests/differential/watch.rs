@@ -21,9 +21,8 @@ pub fn watch(sides: [u32; 2], done: &AtomicU64, is_over: &Receiver<()>) {
         for (side, role) in sides.iter().zip(["plain", "evicted"]) {
             eprintln!("no call has ended for {STILL:?} after {now}; the {role} side:\n{}", threads(*side));
         }
-        for side in sides {
-            crate::kernel::raw(libc::SYS_kill, [side.into(), libc::SIGQUIT as u64]);
-        }
+        // The other side has no handler for it.
+        crate::kernel::raw(libc::SYS_kill, [sides[1].into(), libc::SIGQUIT as u64]);
         std::thread::sleep(Duration::from_secs(1));
         for side in sides {
             crate::kernel::raw(libc::SYS_kill, [side.into(), libc::SIGKILL as u64]);
@@ -57,7 +56,7 @@ pub fn tell_when_asked() {
         eprintln!("page words {words:?}, counts {counts:?}");
     }
     // SAFETY:
-    // 1. The handler runs only in a process that stands still and is about to be killed. It allocates and prints: if the
-    //    thread that it interrupts holds a lock for that, nothing is told.
+    // 1. The handler runs only in a process that stands still and is about to be killed. It allocates and prints: if
+    //    the thread that it interrupts holds a lock for that, nothing is told.
     unsafe { libc::signal(libc::SIGQUIT, tell as *const () as usize) };
 }
