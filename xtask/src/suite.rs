@@ -298,12 +298,13 @@ fn integration_tests_with_messages() -> Result<Seen> {
 }
 
 /// Those that mean something for a user without rights.
-const WITHOUT_RIGHTS: [&str; 22] = [
+const WITHOUT_RIGHTS: [&str; 23] = [
     "badcases_disk",
     "badcases_start",
     "budget_python",
     "budget_sort",
     "budget_sqlite",
+    "cancel",
     "evil",
     "filters",
     "fork",

@@ -6,42 +6,40 @@
 //! stand without us, and if it leaves that alone the call goes on where it really is.
 //!
 //! A thread that is still on its way to a call has no such place. The handlers leave it then, musl's with its signal
-//! blocked; and a call that may wait is answered with EINTR, at which both libraries look again. As long as the signal
-//! does not arrive between the last look in `before` and the `syscall` instruction, some thirty instructions later.
+//! blocked; and a call that may wait is answered with EINTR, at which both libraries look again.
+//!
+//! Not seen: a signal that arrives behind the last look in `before` and ahead of the `syscall` instruction. Some thirty
+//! instructions lie between them.
 
-use core::arch::naked_asm;
-use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicBool, Ordering};
 
 use uswap_os::Errno;
 use uswap_os::sys::abi;
 
 use crate::buffers::may_wait;
 use crate::call::Call;
-use crate::entry::{Frame, RED_ZONE_BYTES};
-use crate::kernel::{Action, SignalInfo, UserContext, signal_bit};
+use crate::entry::{self, Frame, RED_ZONE_BYTES};
+use crate::kernel::{self, Action, GLIBC_CANCEL, MUSL_CANCEL, SignalInfo, UserContext, cancels, signal_bit};
 use crate::thread::{self, Slot};
 use crate::{dispatch, patch};
 
-/// glibc's signal, and musl's.
-pub(crate) const GLIBC: u32 = 32;
-const MUSL: u32 = 33;
 /// `si_code` of a signal that was sent to one thread.
 const SI_TKILL: i32 = -6;
 /// The instruction.
 const SYSCALL: [u8; 2] = [0x0F, 0x05];
-/// Most bytes of [`make`] and of `entry::go_on` ahead of it.
+/// Most bytes of `kernel::call` and of `entry::go_on` ahead of it.
 const AHEAD_MAX: usize = 64;
 /// More than the code of `entry::go_on` behind it.
 const BEHIND_MAX: usize = 512;
 
-/// The `syscall` instruction of `entry::go_on`.
-static COMMON_CALL: AtomicUsize = AtomicUsize::new(0);
+/// A handler of such a signal was started, once: who returns from one may have been cancelled.
+static WAS_STARTED: AtomicBool = AtomicBool::new(false);
 /// A thread was cancelled ahead of a call, once.
 static WAS_CANCELLED: AtomicBool = AtomicBool::new(false);
 
-/// Notes where `entry::go_on` begins.
-pub(crate) fn begin(go_on: usize) {
-    COMMON_CALL.store(syscall_behind(go_on), Ordering::Relaxed);
+/// The `syscall` instruction of `entry::go_on`.
+fn common_call() -> usize {
+    syscall_behind(entry::go_on_address())
 }
 
 /// The first `syscall` instruction of a function.
@@ -60,46 +58,22 @@ fn syscall_behind(start: usize) -> usize {
 pub unsafe fn make_as_program(call: &Call) -> isize {
     // SAFETY:
     // 1. The caller's promise.
-    unsafe { make(call.number, &call.arguments) }
-}
-
-/// See [`make_as_program`].
-///
-/// # Safety
-/// As the call itself.
-#[unsafe(naked)]
-pub(crate) unsafe extern "C" fn make(number: usize, arguments: *const [usize; 6]) -> isize {
-    naked_asm!(
-        "mov rax, rdi",
-        "mov r11, rsi",
-        "mov rdi, [r11]",
-        "mov rsi, [r11 + 8]",
-        "mov rdx, [r11 + 16]",
-        "mov r10, [r11 + 24]",
-        "mov r8, [r11 + 32]",
-        "mov r9, [r11 + 40]",
-        "syscall",
-        "ret",
-    )
-}
-
-/// Whether C libraries cancel threads by it.
-pub(crate) fn is_of_cancellation(signal: u32) -> bool {
-    signal == GLIBC || signal == MUSL
+    unsafe { kernel::call(call.number, &call.arguments) }
 }
 
 /// Whether a handler is one that looks where the thread stands: glibc's before 2.41 does not, and lets calls fail.
 pub(crate) fn looks(signal: u32, action: &Action) -> bool {
-    is_of_cancellation(signal) && action.flags & abi::SA_RESTART as usize != 0
+    cancels(signal) && action.flags & abi::SA_RESTART as usize != 0
 }
 
 /// How the thread would stand without us at a signal that may cancel it, if it is in a call.
-pub(crate) fn as_without_us(signal: u32, context: &UserContext) -> Option<UserContext> {
-    if !is_of_cancellation(signal) {
+pub(crate) fn native_context(signal: u32, context: &UserContext) -> Option<UserContext> {
+    if !cancels(signal) {
         return None;
     }
+    WAS_STARTED.store(true, Ordering::Relaxed);
     let mut shown = *context;
-    let behind_site = if context.rip == COMMON_CALL.load(Ordering::Relaxed) {
+    let behind_site = if context.rip == common_call() {
         // SAFETY:
         // 1. `go_on` has pushed two words below its frame, and keeps the program's rbp at its own.
         let (frame, base) =
@@ -117,17 +91,23 @@ pub(crate) fn as_without_us(signal: u32, context: &UserContext) -> Option<UserCo
     Some(shown)
 }
 
+/// Whether a handler that returns may be one of these.
+pub(crate) fn may_return() -> bool {
+    WAS_STARTED.load(Ordering::Relaxed)
+}
+
 /// A handler returns to `context`, which is no place in a call: see the top. `glibc` is the program's action for
 /// glibc's signal.
 pub(crate) fn on_return(context: &mut UserContext, info: &SignalInfo, glibc: &Action) {
-    let is_musl = info.signal == MUSL as i32 && context.mask & signal_bit(MUSL) != 0;
-    let is_glibc =
-        info.signal == GLIBC as i32 && info.code == SI_TKILL && glibc.flags & abi::SA_RESTART as usize != 0;
-    let (place, common) = (context.rip, COMMON_CALL.load(Ordering::Relaxed));
+    let is_musl = info.signal == MUSL_CANCEL as i32 && context.mask & signal_bit(MUSL_CANCEL) != 0;
+    let is_glibc = info.signal == GLIBC_CANCEL as i32
+        && info.code == SI_TKILL
+        && glibc.flags & abi::SA_RESTART as usize != 0;
+    let (place, common) = (context.rip, common_call());
     if (!is_musl && !is_glibc) || !dispatch::is_allowed(place) {
         return;
     }
-    if place == syscall_behind(make as *const () as usize) {
+    if place == syscall_behind(kernel::call as *const () as usize) {
         // Part of a call that goes in parts, or one about signals.
         context.rip += SYSCALL.len();
         context.rax = -(Errno::EINTR.number() as isize) as usize;
@@ -162,23 +142,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn make_makes_the_call_with_its_arguments_in_order() {
-        let mut bytes = [0_u8; 8];
-        let text = *b"argument";
-        let process = std::process::id() as usize;
-        let (local, remote) = ([bytes.as_mut_ptr() as usize, 8], [text.as_ptr() as usize, 8]);
-        let arguments = [process, local.as_ptr() as usize, 1, remote.as_ptr() as usize, 1, 0];
-        // SAFETY:
-        // 1. Both ranges are variables of this test.
-        let answer = unsafe { make(abi::__NR_process_vm_readv as usize, &arguments) };
-        assert_eq!((answer, core::hint::black_box(bytes)), (8, text));
-        // SAFETY:
-        // 1. There is no such call.
-        let answer = unsafe { make(9999, &[0; 6]) };
-        assert_eq!(answer, -(Errno::ENOSYS.number() as isize));
-    }
-
-    #[test]
     fn the_common_way_has_its_call_near_its_beginning() {
         struct Nothing;
         impl crate::Interposer for Nothing {
@@ -186,7 +149,7 @@ mod tests {
                 crate::Before::Pass
             }
         }
-        crate::entry::choose::<Nothing>();
-        assert_ne!(COMMON_CALL.load(Ordering::Relaxed), 0);
+        entry::choose::<Nothing>();
+        assert!(common_call() > entry::go_on_address());
     }
 }

@@ -23,7 +23,7 @@ use core::mem::offset_of;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::call::{Call, Context, Interposer};
-use crate::{birth, cancellation, install};
+use crate::{birth, install};
 
 /// Bytes below the stack pointer that a program may use without telling.
 pub const RED_ZONE_BYTES: usize = 128;
@@ -80,6 +80,7 @@ static ENTRY: AtomicUsize = AtomicUsize::new(0);
 static QUICK_ENTRY: AtomicUsize = AtomicUsize::new(0);
 static DISPATCHED: AtomicUsize = AtomicUsize::new(0);
 static ELSEWHERE: AtomicUsize = AtomicUsize::new(0);
+static GO_ON: AtomicUsize = AtomicUsize::new(0);
 
 /// Makes the way of `I` the way of all calls. Before the first call can come.
 pub fn choose<I: Interposer>() {
@@ -87,7 +88,7 @@ pub fn choose<I: Interposer>() {
     QUICK_ENTRY.store(quick_entry::<I> as *const () as usize, Ordering::Release);
     DISPATCHED.store(dispatched::<I> as *const () as usize, Ordering::Release);
     ELSEWHERE.store(elsewhere::<I> as *const () as usize, Ordering::Release);
-    cancellation::begin(go_on::<I> as *const () as usize);
+    GO_ON.store(go_on::<I> as *const () as usize, Ordering::Release);
 }
 
 /// What a trampoline far from here calls: [`entry`].
@@ -108,6 +109,11 @@ pub fn dispatched_address() -> usize {
 /// Where a call goes on that was dispatched from a stack without room: [`elsewhere`].
 pub fn elsewhere_address() -> usize {
     ELSEWHERE.load(Ordering::Relaxed)
+}
+
+/// Where most calls are made: [`go_on`].
+pub fn go_on_address() -> usize {
+    GO_ON.load(Ordering::Relaxed)
 }
 
 /// Fills `Frame::context`. `base` as in `before`.

@@ -1,10 +1,10 @@
 //! The kernel's numbers and structures for signals, dispatch and clones, and the calls that this crate
 //! makes itself. Every caller is in this crate.
 
+use core::arch::naked_asm;
 use core::arch::x86_64::{__cpuid_count, _xgetbv};
 use core::ffi::c_void;
 
-use crate::cancellation;
 use uswap_os::fd;
 use uswap_os::sys::{self, Errno, Result, abi};
 
@@ -40,6 +40,16 @@ pub const SS_DISABLE: usize = abi::SS_DISABLE as usize;
 pub const SIGNAL_SET_BYTES: usize = 8;
 /// `si_code` of a SIGSYS that dispatch sent.
 pub const SYS_USER_DISPATCH: i32 = 2;
+
+/// Signals by which glibc and musl cancel a thread.
+pub const GLIBC_CANCEL: u32 = 32;
+/// See `GLIBC_CANCEL`.
+pub const MUSL_CANCEL: u32 = 33;
+
+/// Whether it is one of them.
+pub fn cancels(signal: u32) -> bool {
+    signal == GLIBC_CANCEL || signal == MUSL_CANCEL
+}
 
 /// Bytes that `thread::with_vectors` has for the registers.
 pub const VECTOR_AREA_BYTES: usize = 2816;
@@ -318,15 +328,26 @@ pub fn is_readable(address: usize, bytes: usize) -> bool {
     probe_read(address).is_ok() && probe_read(address + bytes.saturating_sub(8)).is_ok()
 }
 
-/// A call of the program's, made by us as it stands.
+/// A call of the program's, made by us as it stands. An error is a small negative number.
+///
+/// A function of its own, so that a thread which waits in it is found there (see `cancellation`).
 ///
 /// # Safety
 /// As the call itself.
-#[inline]
-pub unsafe fn call(number: usize, arguments: &[usize; 6]) -> isize {
-    // SAFETY:
-    // 1. The caller's promise.
-    unsafe { cancellation::make(number, arguments) }
+#[unsafe(naked)]
+pub unsafe extern "C" fn call(number: usize, arguments: *const [usize; 6]) -> isize {
+    naked_asm!(
+        "mov rax, rdi",
+        "mov r11, rsi",
+        "mov rdi, [r11]",
+        "mov rsi, [r11 + 8]",
+        "mov rdx, [r11 + 16]",
+        "mov r10, [r11 + 24]",
+        "mov r8, [r11 + 32]",
+        "mov r9, [r11 + 40]",
+        "syscall",
+        "ret",
+    )
 }
 
 /// What a handler of signals is to the kernel.
@@ -335,4 +356,26 @@ pub type Handler = extern "C" fn(i32, *mut SignalInfo, *mut UserContext);
 /// `info` and `context` as the interposer gets them.
 pub fn opaque(info: *const SignalInfo, context: *mut UserContext) -> (*const c_void, *mut c_void) {
     (info.cast(), context.cast())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_call_is_made_with_its_arguments_in_order() {
+        let mut bytes = [0_u8; 8];
+        let text = *b"argument";
+        let process = std::process::id() as usize;
+        let (local, remote) = ([bytes.as_mut_ptr() as usize, 8], [text.as_ptr() as usize, 8]);
+        let arguments = [process, local.as_ptr() as usize, 1, remote.as_ptr() as usize, 1, 0];
+        // SAFETY:
+        // 1. Both ranges are variables of this test.
+        let answer = unsafe { call(abi::__NR_process_vm_readv as usize, &arguments) };
+        assert_eq!((answer, core::hint::black_box(bytes)), (8, text));
+        // SAFETY:
+        // 1. There is no such call.
+        let answer = unsafe { call(9999, &[0; 6]) };
+        assert_eq!(answer, -(Errno::ENOSYS.number() as isize));
+    }
 }

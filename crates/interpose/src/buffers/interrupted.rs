@@ -17,7 +17,7 @@ use super::file_kind::FileKind;
 use super::parts::Part;
 use super::residency::Residency;
 use crate::Call;
-use crate::cancellation::is_of_cancellation;
+use crate::kernel::cancels;
 use crate::table::Row;
 use linux_raw_sys::errno::{EAGAIN, EINTR, ENOMSG, ETIMEDOUT};
 use linux_raw_sys::general::*;
@@ -71,9 +71,9 @@ impl<'m, 'f> Arrivals<'m, 'f> {
 /// What arrived for which the program has a handler.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub(super) struct Due {
-    /// Something.
+    /// A signal.
     pub(super) is_any: bool,
-    /// Something with a handler that is not to restart calls.
+    /// A signal with a handler that is not to restart calls.
     is_interrupting: bool,
 }
 
@@ -102,7 +102,7 @@ fn release(make: &mut Make<'_>, mask: u64) -> Due {
         // 0 and 1: the default, and ignored.
         let has_handler = answer == 0 && handler > 1;
         due.is_any |= has_handler;
-        let restarts = flags as u32 & SA_RESTART != 0 && !is_of_cancellation(signal);
+        let restarts = flags as u32 & SA_RESTART != 0 && !cancels(signal);
         due.is_interrupting |= has_handler && !restarts;
     }
     let arguments = [SIG_SETMASK as usize, &raw const mask as usize, 0, SET_BYTES, 0, 0];

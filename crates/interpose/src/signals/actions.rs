@@ -133,7 +133,7 @@ pub(super) fn take_for_delivery(signal: u32) -> Action {
 
 /// The program's action for glibc's signal that cancels a thread.
 pub(super) fn of_cancellation() -> Action {
-    Kept::of(cancellation::GLIBC).load()
+    Kept::of(kernel::GLIBC_CANCEL).load()
 }
 
 /// Tells the kernel to ignore those of our signals that the program ignores; answers which.

@@ -65,7 +65,7 @@ pub(super) unsafe fn start_handler(
     };
     let vector_bytes = if context.vectors == 0 { 0 } else { vector_bytes(context.vectors) };
     let vectors_at = (top - vector_bytes) & !63;
-    let shown = cancellation::as_without_us(signal, context);
+    let shown = cancellation::native_context(signal, context);
     let real_bytes = if shown.is_some() { size_of::<Real>() } else { 0 };
     let frame_at = ((vectors_at - real_bytes - 8 - INFO_BYTES - CONTEXT_BYTES - 8) & !15) - 8;
     let (context_at, info_at) = (frame_at + 8, frame_at + 8 + CONTEXT_BYTES);
@@ -132,13 +132,20 @@ pub(crate) unsafe fn return_from_handler(frame: usize) -> ! {
             bytes: thread::ALTERNATE_STACK_BYTES,
         };
         (&raw mut (*context).stack).write_unaligned(stack);
+    }
+    if cancellation::may_return() {
         // It lies in the frame, and is only set if the handler asked for it.
-        let info = context.add(1).cast::<SignalInfo>();
-        let real = &*info.cast::<u8>().add(INFO_BYTES + 8).cast::<Real>();
-        if real.mark == mark(frame) && real.shown_rip == (*context).rip {
-            (*context).go_on_at(&real.context);
+        // SAFETY:
+        // 1. Behind the structure lie 128 bytes of `siginfo_t`, and behind those what `start_handler` has put there, or
+        //    the kernel's 512 bytes of vector registers and more.
+        unsafe {
+            let info = context.add(1).cast::<SignalInfo>();
+            let real = &*info.cast::<u8>().add(INFO_BYTES + 8).cast::<Real>();
+            if real.mark == mark(frame) && real.shown_rip == (*context).rip {
+                (*context).go_on_at(&real.context);
+            }
+            cancellation::on_return(&mut *context, &*info, &actions::of_cancellation());
         }
-        cancellation::on_return(&mut *context, &*info, &actions::of_cancellation());
     }
     // SAFETY:
     // 1. The call takes its frame from the stack pointer and does not come back.
