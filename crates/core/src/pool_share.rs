@@ -14,14 +14,14 @@
 //! copies of mapped pages, which have to be compressed again then, and what the dense codec would save. Both cost a
 //! little work for each page, where the file costs a read for some.
 //!
-//! The same is asked of the dense codec alone ([`Share::compresses_densely`], docs/adr/0025): where a little more room
-//! spares many faults it pays to use it for all that is stored, however much room there is, and to keep copies in what
-//! that leaves.
+//! The same is asked of the dense codec and of the copies of mapped pages (`ways`): where a little more room spares many
+//! faults it pays to compress all that is stored densely, however much room there is; and where most pages go unchanged
+//! it pays to have room for their copies.
 //!
 //! What is not used in that order makes this an estimate; what was seen counts half after two seconds, and the limit
 //! goes in small steps.
 
-mod codec;
+mod ways;
 
 use crate::histogram::BUCKETS;
 use crate::reuse::BUDGET_PARTS;
@@ -61,6 +61,10 @@ const DENSITY: f64 = 0.75;
 
 /// With less than so many bytes tried nothing is known of what the dense codec makes.
 const TRIED_MIN: f64 = 16.0 * 4096.0;
+
+/// While a program fills its memory, what comes back says little about what will: so many looks with faults are waited
+/// for until the room for copies is chosen.
+const LOOKS_MIN: u32 = 10;
 
 /// With fewer faults nothing is said.
 const FAULTS_MIN: f64 = 64.0;
@@ -105,6 +109,8 @@ pub struct Faults {
     pub unchanged: u64,
     /// Pages that came back, and were written or are expected to be.
     pub written: u64,
+    /// Pages that came back, and whose copies were given up since the pool was short of room.
+    pub moved: u64,
     /// What LZ4 and the dense codec made of the same pages, in bytes.
     pub tried: (u64, u64),
 }
@@ -130,6 +136,7 @@ pub struct Share {
     stored: f64,
     unchanged: f64,
     written: f64,
+    moved: f64,
     tried: (f64, f64),
     /// Looks at which enough faults had come since the one before.
     busy_looks: u32,
@@ -148,6 +155,7 @@ impl Default for Share {
             stored: 0.0,
             unchanged: 0.0,
             written: 0.0,
+            moved: 0.0,
             tried: (0.0, 0.0),
             busy_looks: 0,
             returns: [0.0; BUCKETS],
@@ -170,6 +178,7 @@ impl Share {
         self.stored = older(self.stored, faults.stored);
         self.unchanged = older(self.unchanged, faults.unchanged);
         self.written = older(self.written, faults.written);
+        self.moved = older(self.moved, faults.moved);
         self.tried = (older(self.tried.0, faults.tried.0), older(self.tried.1, faults.tried.1));
         let steps_a_part = STEPS as f64 / BUDGET_PARTS as f64;
         let mut depth = now.resident as f64 * STEPS as f64 / now.ram as f64;
@@ -247,6 +256,9 @@ impl Share {
         let cost_now = prices.cost(size);
         let gain = cost_now / cost.max(1.0);
         let steps = if gain > GAIN_FAST { 2 } else { u64::from(gain > GAIN_MIN) };
+        if let Some(wanted) = self.limit_for_copies(now, &prices, limit, *bounds.end()) {
+            return Some(limit.max((limit + 2 * step).min(wanted)));
+        }
         // A pool that does not use what it has needs no more. From three quarters on (in place, from seven eighths)
         // copies are given up for its sake.
         let at_its_limit = now.pool > limit / 4 * 3;

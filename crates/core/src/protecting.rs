@@ -2,8 +2,8 @@
 //! their pages.
 //!
 //! Write-protecting costs a flush of the processors' page table caches a call, whatever it covers. So a range goes from
-//! the first page of a batch to the last, over pages that are missing. One of those may be filled meanwhile, and then
-//! it is protected, or not. Whoever fills it finds its range here, and its word says *protected*, without a copy: that
+//! one page of a batch to another, over pages that are missing. One of those may be filled meanwhile, and then it is
+//! protected, or not. Whoever fills it finds its range here, and its word says *protected*, without a copy: that
 //! is always safe to say ([`PageWord::is_protected`]), since nobody relies on it.
 //!
 //! ```text
@@ -34,10 +34,11 @@ impl Default for Protecting {
 }
 
 impl Protecting {
-    /// Said before the words are looked at.
+    /// Said before the words are looked at. In the range before all is protected that will be.
     pub fn begin(&self, lane: Lane, range: PageRange) {
         let [start, end] = &self.ranges[lane.index() as usize];
-        start.store(range.start.0, Ordering::Relaxed);
+        // Pairs with the `Acquire` of who looks, as that in `end`: it may see this start with the end of before.
+        start.store(range.start.0, Ordering::Release);
         // Pairs with the `Acquire` of who looks: an end comes with its start.
         end.store(range.end.0, Ordering::Release);
         // Pairs with the fence of `covers`.
@@ -63,7 +64,7 @@ impl Protecting {
             fence(Ordering::SeqCst);
         }
         self.ranges.iter().any(|[start, end]| {
-            pages.start.0 < end.load(Ordering::Acquire) && start.load(Ordering::Relaxed) < pages.end.0
+            pages.start.0 < end.load(Ordering::Acquire) && start.load(Ordering::Acquire) < pages.end.0
         })
     }
 }

@@ -59,6 +59,7 @@ pub mod region;
 pub mod release;
 mod remap;
 mod run;
+mod sampled;
 mod share;
 pub mod store;
 pub mod storer;

@@ -211,8 +211,9 @@ impl<P: Platform> Engine<'_, P> {
     /// Stores `workspace.page` under a new entry.
     async fn store_anew(&self, hash: u128, workspace: &mut Workspace) -> Option<SwapId> {
         let Workspace { page, blob, scratch, .. } = workspace;
-        let mut buffers = StoreBuffers { page, blob, scratch, effort: effort(self.segment), is_trial: false };
-        store_anew(self.segment, &self.platform, self, hash, &mut buffers).await
+        let effort = effort(self.segment);
+        let mut buffers = StoreBuffers { page, blob, scratch, effort, is_trial: false, incompressible: None };
+        store_anew(self.segment, &self.platform, self, hash, &mut buffers).await.ok()
     }
 
     /// What is stored from now on would push something else into the file.

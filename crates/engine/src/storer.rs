@@ -5,6 +5,7 @@ use crate::copies::pool_is_above;
 use crate::loader::{BackgroundReads, Loader, Turn};
 use crate::platform::Backing;
 use crate::release::{let_go_of_zspage, put_entry};
+use crate::sampled::Sampled;
 use crate::workspace::Workspace;
 use core::cell::RefCell;
 use uswap_codec::{self as codec, Codec, Compressed, Effort, Page, Scratch};
@@ -40,6 +41,10 @@ pub(crate) fn let_go_of_zspages(segment: Segment<'_>, backing: &impl Backing, ow
     }
 }
 
+/// Where so many of the pages that are compressed do not get smaller, these are stored as they are, to be written to
+/// the file. Where there are fewer, they stay: a read of the file takes as long as ten pages from the pool.
+const INCOMPRESSIBLE_PERCENT_MIN: u32 = 50;
+
 /// What storing works with.
 pub(crate) struct StoreBuffers<'w> {
     /// The content.
@@ -50,6 +55,17 @@ pub(crate) struct StoreBuffers<'w> {
     pub(crate) effort: Effort,
     /// It is compressed in both ways, and counted.
     pub(crate) is_trial: bool,
+    /// How many pages do not compress. Where they are few they are not stored. None: they always are.
+    pub(crate) incompressible: Option<&'w Sampled>,
+}
+
+/// Why a page is not stored.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum NotStored {
+    /// There is no room for it in the pool, or no entry.
+    NoRoom,
+    /// It does not compress, and few pages do not.
+    Incompressible,
 }
 
 /// What is stored from now on would push something else into the file.
@@ -62,29 +78,39 @@ pub(crate) fn effort(segment: Segment<'_>) -> Effort {
     if pool_is_tight(segment) { Effort::Dense } else { Effort::Quick }
 }
 
-/// Stores a page under a new entry, with one reference for the page word that will name it. None: no room.
+/// Stores a page under a new entry, with one reference for the page word that will name it.
 pub(crate) async fn store_anew(
     segment: Segment<'_>,
     backing: &impl Backing,
     owners: &impl Owners,
     hash: u128,
     buffers: &mut StoreBuffers<'_>,
-) -> Option<SwapId> {
+) -> Result<SwapId, NotStored> {
     let (table, counters) = (segment.swap_table(), segment.counters());
-    let id = table.reserve()?;
+    let id = table.reserve().ok_or(NotStored::NoRoom)?;
     table.set_hash(id, hash);
     backing.step().await;
     if let Some(value) = codec::same_filled(buffers.page) {
         table.publish(id, Content::Same(value));
         counters.add(Counter::SameFilled, 1);
-        return Some(id);
+        return Ok(id);
     }
     let length = match buffers.is_trial {
         true => compress_in_both_ways(counters, buffers),
         false => compress(buffers, buffers.effort),
     };
     backing.step().await;
-    store_blob(segment, backing, owners, id, &buffers.blob[..length])
+    if let Some(sampled) = buffers.incompressible {
+        sampled.note_case();
+        if length == PAGE_BYTES {
+            sampled.note_happened();
+            if !sampled.reaches(INCOMPRESSIBLE_PERCENT_MIN) {
+                table.cancel(id);
+                return Err(NotStored::Incompressible);
+            }
+        }
+    }
+    store_blob(segment, backing, owners, id, &buffers.blob[..length]).ok_or(NotStored::NoRoom)
 }
 
 /// Leaves what it made in the buffer; its bytes.
@@ -223,11 +249,12 @@ impl<'w> Storer<'w> {
                 let known = job.frame(index);
                 let hash = codec::hash(page).0;
                 let is_good = known.old.is_some_and(|old| segment.swap_table().hash(old) == hash);
+                let effort = effort(segment);
                 let mut buffers =
-                    StoreBuffers { page, blob, scratch, effort: effort(segment), is_trial: false };
+                    StoreBuffers { page, blob, scratch, effort, is_trial: false, incompressible: None };
                 let stored = match is_good {
                     true => None,
-                    false => store_anew(segment, frames, &self.owned, hash, &mut buffers).await,
+                    false => store_anew(segment, frames, &self.owned, hash, &mut buffers).await.ok(),
                 };
                 job.set_frame(index, FrameJob { hash, stored, ..known });
                 if !is_good && stored.is_none() {

@@ -67,6 +67,7 @@ pub struct PoolShare {
     stored: u64,
     unchanged: u64,
     written: u64,
+    moved: u64,
     tried: (u64, u64),
     /// The entry at which the next sample of the swap table begins.
     sampled: u32,
@@ -159,6 +160,7 @@ impl PoolShare {
             stored: 0,
             unchanged: 0,
             written: 0,
+            moved: 0,
             tried: (0, 0),
             sampled: 0,
             distances: [const { Vec::new() }; 2],
@@ -181,15 +183,16 @@ impl PoolShare {
         let (limit, file) = (pool.limit_bytes(), segment.slots());
         let file_is_nearly_full = file.used() > file.capacity() / 8 * 7;
         let division = self.look(shared);
-        pool.set_compresses_densely(self.share.compresses_densely(
-            division,
-            limit,
-            pool.compresses_densely(),
-        ));
-        if shared.options.pool != PoolSize::Auto {
+        let (least, most) = shared.options.pool_bounds().into_inner();
+        let is_fixed = shared.options.pool != PoolSize::Auto;
+        let could_be = with_room_for_pages(most, ram, engine_bytes, segment.mms().in_use().count() as u64);
+        let could_be = self.in_vain.ceiling(now).map_or(could_be, |ceiling| ceiling.min(could_be));
+        let could_be = if is_fixed { limit } else { could_be };
+        let is_dense = pool.compresses_densely();
+        pool.set_compresses_densely(self.share.compresses_densely(division, limit, could_be, is_dense));
+        if is_fixed {
             return;
         }
-        let (least, most) = shared.options.pool_bounds().into_inner();
         let must_give_way = self.in_vain.is_too_often(counters.get(Counter::WaitedInVain), now);
         if must_give_way && least < most && !file_is_nearly_full {
             let less = limit.saturating_sub(ram / YIELD_PART).max((ram / 4).min(most)).min(limit);
@@ -201,8 +204,7 @@ impl PoolShare {
         if limit > most + ram / YIELD_PART {
             return;
         }
-        let most = with_room_for_pages(most, ram, engine_bytes, segment.mms().in_use().count() as u64);
-        let most = self.in_vain.ceiling(now).map_or(most, |ceiling| ceiling.min(most));
+        let most = could_be;
         let wanted = match file_is_nearly_full {
             // It gets nothing more.
             true => (limit + ram / YIELD_PART / 4).min(most).max(limit),
@@ -271,6 +273,7 @@ impl PoolShare {
                 &mut self.written,
                 counters.get(Counter::CopyWritten) + counters.get(Counter::CopyExpected),
             ),
+            moved: since(&mut self.moved, counters.get(Counter::CopyMoved)),
             tried: (
                 since(&mut self.tried.0, counters.get(Counter::TrialQuickBytes)),
                 since(&mut self.tried.1, counters.get(Counter::TrialDenseBytes)),

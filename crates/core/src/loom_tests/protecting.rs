@@ -9,6 +9,9 @@ use uswap_units::{PageId, PageRange, SwapId};
 
 const PAGE: PageId = PageId(7);
 const AROUND: PageRange = PageRange { start: PageId(6), end: PageId(9) };
+/// What the evictor goes on with.
+const NEXT: [PageRange; 2] =
+    [PageRange { start: PageId(1), end: PageId(4) }, PageRange { start: PageId(20), end: PageId(24) }];
 const COPY: SwapId = SwapId(3);
 
 /// What the kernel has mapped. Its calls take effect in one order.
@@ -43,13 +46,16 @@ impl Page {
         let TryLock::Locked(word) = self.slot().try_lock() else { panic!("nobody else locks it") };
         word.place()
     }
-    /// One call protects what is mapped in the range.
-    fn evict_around(&self) {
+    /// One call protects what is mapped in the range. The next one is for others.
+    fn evict_around(&self, next: Option<PageRange>) {
         let lane = Lane::new(0);
         self.protecting.begin(lane, AROUND);
         if self.slot().load().is_missing() {
             let _was_another =
                 self.mapped.compare_exchange(WRITABLE, PROTECTED, Ordering::SeqCst, Ordering::SeqCst);
+        }
+        if let Some(next) = next {
+            self.protecting.begin(lane, next);
         }
         self.protecting.end(lane);
     }
@@ -81,11 +87,16 @@ impl Page {
 }
 
 fn check(fault: fn(&Page)) {
+    check_before(None, fault);
+    NEXT.into_iter().for_each(|next| check_before(Some(next), fault));
+}
+
+fn check_before(next: Option<PageRange>, fault: fn(&Page)) {
     loom::model(move || {
         let page = Arc::new(Page::swapped());
         let evictor = {
             let page = Arc::clone(&page);
-            thread::spawn(move || page.evict_around())
+            thread::spawn(move || page.evict_around(next))
         };
         fault(&page);
         evictor.join().unwrap();

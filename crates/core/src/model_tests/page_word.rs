@@ -45,6 +45,14 @@ const NOTHING: Model = Model {
 };
 
 impl Model {
+    /// How warm it is then, and how often it rests.
+    fn comes_back(&self, warmth: Warmth) -> (u32, u32) {
+        let Warmth::Warmer { round } = warmth else { return (0, 0) };
+        let heat = (self.heat + 1).min(3);
+        let period = [1, 2, 4, 8][heat as usize];
+        let next = (0..period).find(|later| (round + later) % period == 0).expect("one is");
+        (heat, u32::from(next < period / 2))
+    }
     fn of(word: PageWord) -> Model {
         Model {
             managed: word.is_managed(),
@@ -115,6 +123,7 @@ enum Op {
     Activate,
     Pin,
     PassBy,
+    PassByIn(u32),
     Take,
     PutBack,
     Inherit,
@@ -125,6 +134,7 @@ enum Op {
     CommitPresent(Option<SwapId>, Warmth),
     CommitRewritten(Warmth),
     CommitWritten,
+    CommitWrittenAtRest,
     UnlockUnchanged,
 }
 
@@ -148,7 +158,7 @@ fn clean() -> impl Strategy<Value = Option<SwapId>> {
 }
 
 fn warmth() -> impl Strategy<Value = Warmth> {
-    prop_oneof![Just(Warmth::Warmer), Just(Warmth::Cold)]
+    prop_oneof![(0..8_u32).prop_map(|round| Warmth::Warmer { round }), Just(Warmth::Cold)]
 }
 
 fn operation() -> impl Strategy<Value = Op> {
@@ -166,7 +176,8 @@ fn operation() -> impl Strategy<Value = Op> {
         3 => Just(Op::Adopt),
         2 => Just(Op::Activate),
         1 => Just(Op::Pin),
-        2 => Just(Op::PassBy),
+        1 => Just(Op::PassBy),
+        2 => (0..8_u32).prop_map(Op::PassByIn),
         1 => Just(Op::Take),
         1 => Just(Op::PutBack),
         1 => Just(Op::Inherit),
@@ -177,6 +188,7 @@ fn operation() -> impl Strategy<Value = Op> {
         3 => (clean(), warmth()).prop_map(|(clean, warmth)| Op::CommitPresent(clean, warmth)),
         2 => warmth().prop_map(Op::CommitRewritten),
         2 => Just(Op::CommitWritten),
+        1 => Just(Op::CommitWrittenAtRest),
         1 => Just(Op::UnlockUnchanged),
     ]
 }
@@ -269,6 +281,11 @@ proptest! {
                     assert_eq!(slot.pass_by(), model.rest > 0);
                     model.rest -= u32::from(model.rest > 0 && !model.locked);
                 }
+                Op::PassByIn(round) => {
+                    let looks = round % [1, 2, 4, 8][model.heat as usize] == 0;
+                    assert_eq!(slot.pass_by_in(round), !looks || model.rest > 0);
+                    model.rest -= u32::from(looks && model.rest > 0 && !model.locked);
+                }
                 Op::Take => match slot.take() {
                     Some(was) => {
                         assert!(!model.locked);
@@ -323,19 +340,23 @@ proptest! {
                 }
                 Op::CommitPresent(clean, warmth) if model.locked && !model.removed => {
                     assert_eq!(slot.commit_present(clean, warmth), Commit::Done);
-                    let heat = if warmth == Warmth::Warmer { (model.heat + 1).min(3) } else { 0 };
-                    model = Model { locked: false, heat, rest: [0, 1, 3, 7][heat as usize], ..model.present(clean) };
+                    let (heat, rest) = model.comes_back(warmth);
+                    model = Model { locked: false, heat, rest, ..model.present(clean) };
                 }
                 Op::CommitRewritten(warmth) if model.locked && !model.removed => {
                     assert_eq!(slot.commit_rewritten(warmth), Commit::Done);
-                    let heat = if warmth == Warmth::Warmer { (model.heat + 1).min(3) } else { 0 };
-                    let rest = [0, 1, 3, 7][heat as usize];
+                    let (heat, rest) = model.comes_back(warmth);
                     model = Model { locked: false, heat, rest, rewritten: true, ..model.present(None) };
                 }
                 Op::CommitWritten if model.locked && !model.removed => {
                     assert_eq!(slot.commit_written(), Commit::Done);
                     let rewritten = model.rewritten || model.is_clean();
                     model = Model { locked: false, rewritten, ..model.present(None) };
+                }
+                Op::CommitWrittenAtRest if model.locked && !model.removed => {
+                    assert_eq!(slot.commit_written_at_rest(), Commit::Done);
+                    let rewritten = model.rewritten || model.is_clean();
+                    model = Model { locked: false, rewritten, rest: 7, ..model.present(None) };
                 }
                 Op::UnlockUnchanged if model.locked && !model.removed => {
                     assert_eq!(slot.unlock_unchanged(), Commit::Done);
@@ -352,6 +373,7 @@ proptest! {
                 | Op::CommitRewritten(_)
                 | Op::CommitPresent(..)
                 | Op::CommitWritten
+                | Op::CommitWrittenAtRest
                 | Op::UnlockUnchanged => {}
             }
             let now = slot.load();
@@ -373,4 +395,30 @@ proptest! {
         assert_eq!(Model::of(changed), Model { place, swap, ..Model::of(word) });
         assert_eq!(changed.with(Place::Fresh, None), word);
     }
+}
+
+/// The round in which a page is looked at that was warm so often in a row, and comes back in this one.
+fn looked_at_in(times: u32, round: u32) -> u32 {
+    let (word, chunks) = (AtomicU64::new(0), AtomicU64::new(0));
+    let slot = PageSlot { word: &word, stageable: Stageable(&chunks), chunk_in_block: 5 };
+    assert!(slot.adopt());
+    for _ in 0..times {
+        assert!(matches!(slot.try_lock(), TryLock::Locked(_)));
+        assert_eq!(slot.commit_present(None, Warmth::Warmer { round }), Commit::Done);
+    }
+    (round..).find(|&round| !slot.pass_by_in(round)).expect("one comes")
+}
+
+#[test]
+fn warm_pages_rest_for_half_of_their_rounds_at_least_and_go_together() {
+    for (times, period) in [(1, 2), (2, 4), (3, 8), (9, 8)] {
+        let mut rounds = std::collections::BTreeSet::new();
+        for round in 0..32 {
+            let at = looked_at_in(times, round);
+            assert!((round + period / 2..round + period / 2 + period).contains(&at), "{round} {at} {period}");
+            rounds.insert(at);
+        }
+        assert!(rounds.iter().all(|at| at % period == 0));
+    }
+    assert_eq!(looked_at_in(0, 3), 3, "what is cold does not rest");
 }

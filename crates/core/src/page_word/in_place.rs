@@ -54,9 +54,12 @@ impl Lane {
 /// How warm a page is that comes back.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Warmth {
-    /// It would still have been there if there were twice the RAM: it is warmer than it was, and rests for 1, 3 or 7
-    /// rounds.
-    Warmer,
+    /// It would still have been there if there were twice the RAM: it is warmer than it was, and rests for about 1, 3
+    /// or 7 rounds.
+    Warmer {
+        /// In which round of the hand it came back ([`PageSlot::pass_by_in`]).
+        round: u32,
+    },
     /// It is as any other.
     Cold,
 }
@@ -115,14 +118,18 @@ impl PageWord {
         if self.is_clean() && copy.is_none() { REWRITTEN } else { 0 }
     }
     const fn present_as(self, clean: Option<SwapId>, warmth: Warmth) -> u64 {
-        let heat = match warmth {
-            Warmth::Warmer if self.heat() < 3 => self.heat() as u64 + 1,
-            Warmth::Warmer => 3,
-            Warmth::Cold => 0,
+        let (heat, rest) = match warmth {
+            Warmth::Warmer { round } => {
+                let heat = if self.heat() < 3 { self.heat() + 1 } else { 3 };
+                let period = period(heat);
+                let next = (period - round % period) % period;
+                (heat as u64, (next < period / 2) as u64)
+            }
+            Warmth::Cold => (0, 0),
         };
         let present = self.present(clean) & !(HEAT_MASK | REST_MASK);
         let protected = if clean.is_some() { PROTECTED } else { 0 };
-        present | protected | (heat << HEAT_SHIFT) | (((1 << heat) - 1) << REST_SHIFT)
+        present | protected | (heat << HEAT_SHIFT) | (rest << REST_SHIFT)
     }
 }
 
@@ -137,7 +144,19 @@ pub fn inherited_in_place(word: PageWord) -> PageWord {
     }
 }
 
+/// A page that came back so warm is looked at in one round of so many.
+const fn period(heat: u32) -> u32 {
+    1 << heat
+}
+
 impl PageSlot<'_> {
+    /// The hand comes by in this round. True if the page is left where it is. Warm pages are looked at in every second,
+    /// fourth or eighth round: all of those that count their rounds alike, so that neighbours go together, whenever
+    /// they came back. One that came back less than half of that before rests once more.
+    pub fn pass_by_in(self, round: u32) -> bool {
+        !round.is_multiple_of(period(self.load().heat())) || self.pass_by()
+    }
+
     /// Locked -> unlocked, present, protected and isolated; the value that says so. The page is mapped and was
     /// protected under the lock. None: the page was dropped meanwhile, and the lock is still held.
     #[must_use]
@@ -193,6 +212,11 @@ impl PageSlot<'_> {
     /// Locked -> unlocked, present and no longer protected: it is being written. It is as warm as it was.
     pub fn commit_written(self) -> Commit {
         self.commit_as(|seen| PageWord(seen.present(None) | seen.rewritten(None)))
+    }
+
+    /// As [`commit_written`](Self::commit_written); the hand passes by the page as often as it can.
+    pub fn commit_written_at_rest(self) -> Commit {
+        self.commit_as(|seen| PageWord(seen.present(None) | seen.rewritten(None) | REST_MASK))
     }
 
     /// Managed and active -> managed: nobody evicts it until [`activate`](Self::activate).

@@ -18,7 +18,7 @@ const NOW: Division = Division {
     dense: 0,
 };
 const NONE: Faults =
-    Faults { from_file: 0, on_staged: 0, stored: 0, unchanged: 0, written: 0, tried: (0, 0) };
+    Faults { from_file: 0, on_staged: 0, stored: 0, unchanged: 0, written: 0, moved: 0, tried: (0, 0) };
 const BOUNDS: RangeInclusive<u64> = 6 * MIB..=51 * MIB;
 
 /// A program that comes for the pages of some places by turns: place `depth` MiB down in the order of its last
@@ -147,7 +147,7 @@ fn copies_and_what_the_dense_codec_saves_are_given_before_anything_goes_to_the_f
 fn seen(now: Division, parts: RangeInclusive<u64>, faults: Faults) -> Share {
     let mut share = Share::default();
     let each = 10_000 / parts.clone().count() as u64;
-    for _ in 0..20 {
+    for _ in 0..40 {
         let returns =
             |at| Returns { distances: at..=at, faults: if parts.contains(&at) { each } else { 0 }, along: 0 };
         share.note(now, faults, (0..BUCKETS as u64).map(returns));
@@ -162,7 +162,7 @@ fn all_is_compressed_densely_where_that_spares_more_than_it_costs() {
     let quick = Division { pool_ns: 9_000, quick: 32 * MIB, ..NOW };
     let dense = Division { pool_ns: 12_000, pool: 21 * MIB, dense: 21 * MIB, resident: 39 * MIB, ..NOW };
     let limit = 34 * MIB;
-    let decides = |now, parts, faults, is| seen(now, parts, faults).compresses_densely(now, limit, is);
+    let decides = |now, parts, faults, is| seen(now, parts, faults).compresses_densely(now, limit, limit, is);
     // What comes back would still be there with a few MiB more.
     assert!(decides(quick, 0..=20, faults, false));
     assert!(decides(dense, 0..=20, faults, true));
@@ -182,9 +182,9 @@ fn a_difference_that_is_small_changes_nothing() {
     let faults = Faults { stored: 10_000, written: 5_000, tried: (60_000, 40_000), ..NONE };
     let limit = 34 * MIB;
     let changes = (0..400_u64).map(|parts| {
-        let now = Division { pool_ns: 9_000, quick: 16 * MIB, dense: 11 * MIB, pool: 28 * MIB, ..NOW };
+        let now = Division { pool_ns: 6_000, quick: 16 * MIB, dense: 11 * MIB, pool: 28 * MIB, ..NOW };
         let share = seen(now, 0..=parts, faults);
-        [false, true].map(|is| share.compresses_densely(now, limit, is))
+        [false, true].map(|is| share.compresses_densely(now, limit, limit, is))
     });
     let changes: std::vec::Vec<_> = changes.collect();
     assert!(changes.contains(&[false, true]), "there is a range in which it stays as it is");
@@ -197,4 +197,21 @@ fn a_difference_that_is_small_changes_nothing() {
 fn exp(x: f64) -> f64 {
     let small = x / 1024.0;
     (0..10).fold(1.0 + small + small * small / 2.0, |value, _| value * value)
+}
+
+/// The pool is at its limit, so that all that comes back loses its copy.
+#[test]
+fn the_limit_leaves_room_for_copies_where_most_pages_go_unchanged() {
+    let limit = 34 * MIB;
+    let without = Division { pool_ns: 10_000, pool: 31 * MIB, resident: 29 * MIB, ..NOW };
+    let within = |now, written, bounds| {
+        let faults = Faults { stored: 10_000, written, moved: 10_000 - written, ..NONE };
+        seen(now, 100..=220, faults).limit(now, limit, bounds)
+    };
+    let ends = |now, written| within(now, written, BOUNDS);
+    assert_eq!(ends(without, 2_000), Some(36 * MIB), "two steps a look");
+    assert_eq!(ends(without, 10_000), Some(limit), "copies of what is written are of no use");
+    let with = Division { pool: 26 * MIB, copies: 6 * MIB, ..without };
+    assert_eq!(ends(with, 2_000), Some(limit), "they are kept already");
+    assert_eq!(within(without, 2_000, 6 * MIB..=40 * MIB), Some(limit), "there is no room for so many");
 }

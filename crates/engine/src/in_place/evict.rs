@@ -2,13 +2,13 @@
 //! and not one a page.
 //!
 //! Pages are chosen by a clock hand over the page table. What lies between two pages that go is protected with them, if
-//! it may be, so that a batch is protected with one call or a few: who writes such a page meets one more fault. Where
-//! that is seen to happen often, pages that stay are left out, and there are more calls.
+//! it may be, so that there are fewer calls: who writes such a page meets one more fault. Where that is seen to happen
+//! often, pages that stay are left out, and there are more calls (docs/adr/0026).
 
 use super::space::AddressSpace;
 use super::world::World;
 use crate::release::put_entry;
-use crate::storer::{Owners, StoreBuffers, let_go_of_zspages, store_anew};
+use crate::storer::{NotStored, Owners, StoreBuffers, let_go_of_zspages, store_anew};
 use crate::workspace::Workspace;
 use core::cell::RefCell;
 use uswap_codec as codec;
@@ -25,8 +25,8 @@ use uswap_units::{BLOCK_PAGES, CHUNK_PAGES, MmId, PAGE_BYTES, PageId, PageRange,
 /// program.
 pub const BATCH_PAGES: usize = 256;
 
-/// Rounds of the hand in search of a page that does not rest: the longest rest is over after seven.
-const ROUNDS_MAX: u32 = 8;
+/// Rounds of the hand in search of a page that does not rest: what came back warm may rest for eleven.
+const ROUNDS_MAX: u32 = 12;
 
 /// Leaves that one search looks at: at some 10 ns each.
 const LEAVES_MAX: u32 = 1 << 17;
@@ -38,9 +38,10 @@ const CHUNKS_MAX: u32 = 1024;
 /// each side some microseconds.
 const GAP_PAGES_MAX: u64 = 1024;
 
-/// A fault on a page that was protected for its neighbours' sake takes some 11 us, since it mostly waits for the lock;
-/// a call more, about 4.
-const COVERED_PERCENT_MAX: u32 = 50;
+/// Between two pages that go, pages are protected for their neighbours' sake while fewer faults than this are expected
+/// on them, in percent of one. Such a fault takes the program some 14 us with its signal, since it mostly waits for the
+/// lock; a call more takes about 4.
+const COVERED_PERCENT_MAX: u32 = 28;
 
 /// What one batch brought.
 #[must_use]
@@ -81,17 +82,26 @@ struct Candidate {
     /// That was stored for this batch, and is not the copy that the word names. The numbers alone do not tell: when the
     /// program writes the page while it is stored, its copy is given up, and the new entry may get the same number.
     is_stored_anew: bool,
+    /// It is not looked at again for some rounds.
+    rests: bool,
     fate: Fate,
 }
 
 impl Candidate {
     const fn new(page: PageId, word: PageWord, fate: Fate) -> Candidate {
-        Candidate { page, word, stored: None, is_stored_anew: false, fate }
+        Candidate { page, word, stored: None, is_stored_anew: false, rests: false, fate }
     }
 }
 
 const NOTHING: Candidate = Candidate::new(PageId(0), PageWord::from_raw(0), Fate::Done);
 const NO_RANGE: PageRange = PageRange { start: PageId(0), end: PageId(0) };
+
+/// From the first page of a run that needs protection to the last: clean pages at the ends have it.
+fn range_to_protect(run: &[Candidate]) -> Option<PageRange> {
+    let needs = |candidate: &Candidate| candidate.fate == Fate::Goes && !candidate.word.is_clean();
+    let (first, last) = (run.iter().find(|page| needs(page))?, run.iter().rfind(|page| needs(page))?);
+    Some(PageRange { start: first.page, end: last.page.plus(1) })
+}
 
 /// What one evictor works with: 280 KiB, of which a batch touches about 30.
 pub struct Evictor {
@@ -184,11 +194,7 @@ impl<W: World> AddressSpace<'_, W> {
         }
         self.world.step().await;
         if evictor.length > 0 {
-            let pages = || evictor.batch().iter().map(|candidate| candidate.page);
-            let (first, last) = (pages().min().expect("there is one"), pages().max().expect("there is one"));
-            self.protecting.begin(evictor.lane, PageRange { start: first, end: last.plus(1) });
-            // From here on, who publishes a hazard sees the locks, and who fills a page sees the range; who has
-            // published a hazard is seen.
+            // From here on, who publishes a hazard sees the locks; who has published one is seen.
             self.world.settle();
             self.world.step().await;
             self.protect(evictor).await;
@@ -204,6 +210,7 @@ impl<W: World> AddressSpace<'_, W> {
         for _ in 0..LEAVES_MAX {
             let Some(leaf) = self.table.next_leaf(at) else {
                 at = PageId(0);
+                self.round.fetch_add(1, Ordering::Relaxed);
                 *rounds += 1;
                 if *rounds > ROUNDS_MAX {
                     break;
@@ -224,6 +231,11 @@ impl<W: World> AddressSpace<'_, W> {
         None
     }
 
+    /// The round of the hand, as the pages of this one's chunk count it: each chunk is ahead of the one before.
+    pub(super) fn round_of(&self, page: PageId) -> u32 {
+        self.round.load(Ordering::Relaxed).wrapping_add((page.0 / CHUNK_PAGES) as u32)
+    }
+
     /// Locks what it can of a chunk; how many of the pages may go, at most `goes_max`.
     fn lock_chunk(&self, leaf: &Leaf<'_>, in_block: u32, evictor: &mut Evictor, goes_max: usize) -> usize {
         let first = leaf.first_page().plus(u64::from(in_block) * CHUNK_PAGES);
@@ -231,9 +243,10 @@ impl<W: World> AddressSpace<'_, W> {
         leaf.stageable().begin_look(in_block);
         let start = evictor.length;
         let words = || leaf.slots_in(PageRange::of_pages(first, CHUNK_PAGES)).enumerate();
+        let round = self.round_of(first);
         let (mut resting, mut may_go) = (0_u64, 0_u64);
         for (index, (_, slot)) in words().filter(|(_, (_, slot))| slot.load().may_be_isolated()) {
-            *if slot.pass_by() { &mut resting } else { &mut may_go } |= 1 << index;
+            *if slot.pass_by_in(round) { &mut resting } else { &mut may_go } |= 1 << index;
         }
         if may_go == 0 {
             if resting != 0 {
@@ -306,26 +319,14 @@ impl<W: World> AddressSpace<'_, W> {
                 self.unlock(candidate);
             }
         }
-        // What stays and was written lately may be written again soon.
-        let leaves_out_written = self.covered_written.exceeds(COVERED_PERCENT_MAX);
-        let may_be_covered = |candidate: &Candidate| match candidate.fate {
-            Fate::Done => false,
-            Fate::Stays => candidate.word.is_protected() || !leaves_out_written,
-            Fate::Hole | Fate::Goes | Fate::Leaves => true,
-        };
-        let follows = |before: &Candidate, next: &Candidate| {
-            may_be_covered(before)
-                && may_be_covered(next)
-                && before.page < next.page
-                && self.are_missing(PageRange { start: before.page.plus(1), end: next.page })
-        };
-        for run in batch.chunk_by_mut(follows) {
-            // Clean pages at the ends are protected already.
-            let needs = |candidate: &Candidate| candidate.fate == Fate::Goes && !candidate.word.is_clean();
-            let ends = (run.iter().position(needs), run.iter().rposition(needs));
-            let protected = match ends {
-                (Some(from), Some(to)) => {
-                    let range = PageRange { start: run[from].page, end: run[to].page.plus(1) };
+        self.leave_out_written(batch);
+        let mut rest = &mut batch[..];
+        while !rest.is_empty() {
+            let length = self.run_at(rest, *lane).await;
+            let (run, behind) = core::mem::take(&mut rest).split_at_mut(length);
+            rest = behind;
+            let protected = match range_to_protect(run) {
+                Some(range) => {
                     self.world.step().await;
                     if !self.world.protect(range) {
                         // Part of it may be protected now: the words must not say less.
@@ -334,7 +335,7 @@ impl<W: World> AddressSpace<'_, W> {
                     }
                     range
                 }
-                _ => NO_RANGE,
+                None => NO_RANGE,
             };
             for candidate in run.iter_mut() {
                 self.commit_protected(candidate, *lane, protected);
@@ -342,6 +343,43 @@ impl<W: World> AddressSpace<'_, W> {
         }
         let pages = batch.iter().map(|candidate| candidate.page);
         self.unlocked(pages);
+    }
+
+    /// How many of the first candidates can be protected with one call. What that covers beside them is said to those
+    /// who fill pages ([`uswap_core::protecting`]).
+    async fn run_at(&self, candidates: &[Candidate], lane: Lane) -> usize {
+        let follows = |pair: &[Candidate]| {
+            let (before, next) = (&pair[0], &pair[1]);
+            before.fate != Fate::Done
+                && next.fate != Fate::Done
+                && before.page < next.page
+                && self.are_missing(PageRange { start: before.page.plus(1), end: next.page })
+        };
+        let length_of =
+            |candidates: &[Candidate]| 1 + candidates.windows(2).take_while(|pair| follows(pair)).count();
+        let length = length_of(candidates);
+        if candidates[0].page.plus(length as u64 - 1) == candidates[length - 1].page {
+            return length;
+        }
+        let Some(range) = range_to_protect(&candidates[..length]) else { return length };
+        self.protecting.begin(lane, range);
+        self.world.step().await;
+        // From here on, who fills a page sees the range; what was filled before is seen.
+        length_of(&candidates[..length])
+    }
+
+    /// Gives the locks back of pages between two that go, where it is cheaper to protect these with a call each: what
+    /// stays and was written lately may be written again soon.
+    fn leave_out_written(&self, batch: &mut [Candidate]) {
+        let goes = |candidate: &Candidate| candidate.fate == Fate::Goes;
+        let stays =
+            |candidate: &&mut Candidate| candidate.fate == Fate::Stays && !candidate.word.is_protected();
+        for between in batch.split_mut(goes) {
+            let written = between.iter_mut().filter(stays).count() as u32;
+            if written > 0 && self.covered_written.exceeds_among(written, COVERED_PERCENT_MAX) {
+                between.iter_mut().filter(stays).for_each(|candidate| self.unlock(candidate));
+            }
+        }
     }
 
     fn unlock(&self, candidate: &mut Candidate) {
@@ -419,6 +457,7 @@ impl<W: World> AddressSpace<'_, W> {
                     (candidate.stored, candidate.is_stored_anew) = (Some(entry), is_new);
                 }
                 Store::Changed => (),
+                Store::Incompressible => evictor.batch[index].rests = true,
                 Store::NoRoom => return true,
             }
             self.world.step().await;
@@ -435,6 +474,7 @@ impl<W: World> AddressSpace<'_, W> {
         if let (Some(copy), None) = (copy, replaced)
             && self.may_rely_on(copy, page, word).await
         {
+            self.incompressible.note_case();
             return Store::Stored { entry: copy, is_new: false };
         }
         // While it is being read it stays: the program could write it else, and another evictor drop it.
@@ -456,18 +496,20 @@ impl<W: World> AddressSpace<'_, W> {
         let Workspace { page: content, blob, scratch, .. } = workspace;
         let hash = codec::hash(content).0;
         let (effort, is_trial) = (self.effort(), self.is_trial());
-        let mut buffers = StoreBuffers { page: content, blob, scratch, effort, is_trial };
+        let incompressible = Some(&self.incompressible);
+        let mut buffers = StoreBuffers { page: content, blob, scratch, effort, is_trial, incompressible };
         match store_anew(self.segment, &self.world, zspages, hash, &mut buffers).await {
-            Some(swap) => {
+            Ok(swap) => {
                 self.counters().add(Counter::Promoted, u64::from(promoted.is_some()));
                 self.counters().add(Counter::Recompressed, u64::from(recompressed.is_some()));
                 Store::Stored { entry: swap, is_new: true }
             }
-            None => match replaced {
-                // The pool has no room for it: it goes back to where it came from.
+            Err(why) => match replaced {
+                // It goes back to where it came from.
                 Some(copy) if self.may_rely_on(copy, page, evictor.batch[index].word).await => {
                     Store::Stored { entry: copy, is_new: false }
                 }
+                _ if why == NotStored::Incompressible => Store::Incompressible,
                 _ => Store::NoRoom,
             },
         }
@@ -556,7 +598,16 @@ impl<W: World> AddressSpace<'_, W> {
         match slot.filter(|slot| slot.lock_isolated(candidate.word)) {
             Some(_) if candidate.stored.is_some() => self.keep_clean(candidate),
             Some(slot) => {
-                self.must_be_done(slot.commit_protected(old));
+                let page = PageRange::of_pages(candidate.page, 1);
+                // Most of what rests is written before it is looked at again, and has no copy to lose.
+                let rests = candidate.rests && old.is_none() && !self.protecting.covers_some(page);
+                if rests {
+                    self.world.unprotect(page);
+                }
+                self.must_be_done(match rests {
+                    true => slot.commit_written_at_rest(),
+                    false => slot.commit_protected(old),
+                });
                 self.unlocked(core::iter::once(candidate.page));
             }
             None => {
@@ -596,6 +647,8 @@ enum Store {
     },
     /// Somebody has written or dropped the page.
     Changed,
+    /// It would take as much room as now: it stays, while there is enough else.
+    Incompressible,
     NoRoom,
 }
 

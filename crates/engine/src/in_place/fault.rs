@@ -359,8 +359,15 @@ impl<'a, W: World> AddressSpace<'a, W> {
         for index in part.start..part.start + filled.pages {
             let (word, swap, slot) = (run.words[index as usize], run.swap(index), run.slot(index));
             let (distance, resident) = self.sharer().note_came_back(word, 1);
-            let warmth = if distance <= resident { Warmth::Warmer } else { Warmth::Cold };
+            let warmth = if distance <= resident {
+                Warmth::Warmer { round: self.round_of(first) }
+            } else {
+                Warmth::Cold
+            };
             if gives_up {
+                if maybe_protected {
+                    self.covered_written.note_case();
+                }
                 self.must_be_done(match maybe_protected {
                     true => slot.commit_protected(None),
                     false if wanted == Wanted::For(Touch::Write) => slot.commit_rewritten(warmth),

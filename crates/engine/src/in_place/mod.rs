@@ -37,7 +37,6 @@ pub mod fork;
 pub mod mapping;
 mod readahead;
 pub mod reclaim;
-mod sampled;
 pub mod space;
 mod words;
 pub mod world;

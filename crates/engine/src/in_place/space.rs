@@ -1,9 +1,9 @@
 //! The parts of one process that evicts in place.
 
 use super::readahead::Readahead;
-use super::sampled::Sampled;
 use super::words::WordQueues;
 use super::world::World;
+use crate::sampled::Sampled;
 use crate::share::Sharer;
 use crate::throttle::Floor;
 use uswap_core::balance::{self, Watermarks};
@@ -32,6 +32,8 @@ pub struct AddressSpace<'a, W> {
     pub(super) first_writes: Readahead,
     /// The page at which the search for pages to evict goes on.
     pub(super) hand: AtomicU64,
+    /// How often it went round.
+    pub(super) round: AtomicU32,
     /// Changes each time an evictor has ended a batch.
     pub(super) batches: AtomicU32,
     /// Until then it is not waited for other processes of the run.
@@ -40,6 +42,8 @@ pub struct AddressSpace<'a, W> {
     pub(super) back_to_file: AtomicU32,
     /// Pages that were compressed or tried to be.
     pub(super) stored_anew: AtomicU32,
+    /// Pages that were compressed, and did not get smaller.
+    pub(super) incompressible: Sampled,
     /// Pages that were written when they were here last, came back protected, and are written again.
     pub(super) rewritten: Sampled,
     /// Pages that were protected for their neighbours' sake, and were written then.
@@ -63,10 +67,12 @@ impl<'a, W: World> AddressSpace<'a, W> {
             readahead: Readahead::new(balance::run_pages_max(segment.budget().ram())),
             first_writes: Readahead::new(RUN_PAGES_MAX as u32),
             hand: AtomicU64::new(0),
+            round: AtomicU32::new(0),
             batches: AtomicU32::new(0),
             others_fail_until_ns: AtomicU64::new(0),
             back_to_file: AtomicU32::new(0),
             stored_anew: AtomicU32::new(0),
+            incompressible: Sampled::new(),
             rewritten: Sampled::new(),
             covered_written: Sampled::new(),
             floor: Floor::default(),

@@ -1,6 +1,6 @@
 //! What becomes of the copy of a page that is only read.
 
-use super::machine::{MAPPED, Machine, is_text};
+use super::machine::{MAPPED, Machine, is_noise, is_text};
 use super::tasks::{complete, read, write};
 use super::with_space;
 use crate::in_place::copies::Wanted;
@@ -249,6 +249,41 @@ fn a_page_that_is_written_each_time_comes_back_writable_as_long_as_such_pages_ar
         assert_eq!(last, Some(0));
         space.rest(&evictor);
     });
+}
+
+/// Evicts what goes of pages of which the first ones are noise; how many have stayed.
+fn noise_that_stays(noisy: usize) -> usize {
+    let mut stayed = 0;
+    with_space(0, |space| {
+        space.world().in_lockstep.set(true);
+        let (mut evictor, mut workspace) = (Box::new(Evictor::new(0)), Box::new(Workspace::new()));
+        for index in 0..MAPPED {
+            while is_noise(space.world().cell(index).oracle) != (index < noisy) {
+                complete(write(space, index, &mut workspace));
+            }
+        }
+        for _ in 0..8 {
+            complete(async { _ = space.evict(&mut evictor, 40).await });
+        }
+        let present: Vec<usize> =
+            (0..MAPPED).filter(|&index| space.world().cell(index).content.is_some()).collect();
+        assert!(present.iter().all(|&index| index < noisy), "{present:?}");
+        for &index in &present {
+            assert!(!space.world().cell(index).protected, "nothing depends on it");
+            space.world().check_protection(space, index);
+        }
+        stayed = present.len();
+        // When there is nothing else, it goes.
+        evict_all(space, &mut evictor);
+        space.rest(&evictor);
+    });
+    stayed
+}
+
+#[test]
+fn pages_that_do_not_compress_stay_while_they_are_few() {
+    assert_eq!(noise_that_stays(12), 12);
+    assert!(noise_that_stays(MAPPED) < MAPPED / 2, "some are tried until that is known");
 }
 
 /// All pages were written, and are gone.

@@ -45,10 +45,16 @@ pub struct Machine {
     pub now_ns: Cell<u64>,
 }
 
-/// The page that a value stands for. Every fourth is one word, again and again.
-/// Words, of which some pages hold one only; or text, for one value in 512: that takes more room.
+/// The page that a value stands for: words, every fourth time one word again and again; or for few of them text, which
+/// takes more room, or noise.
 fn page_of(value: u64) -> Page {
     let mut page = [0; PAGE_BYTES];
+    if is_noise(value) {
+        let mut prng = Prng::new(value);
+        page.chunks_exact_mut(8).for_each(|word| word.copy_from_slice(&prng.below(u64::MAX).to_le_bytes()));
+        page[..8].copy_from_slice(&value.to_le_bytes());
+        return page;
+    }
     if is_text(value) {
         page[..8].copy_from_slice(&value.to_le_bytes());
         let mut prng = Prng::new(value);
@@ -70,6 +76,11 @@ fn page_of(value: u64) -> Page {
 /// What the codec for words refuses.
 pub const fn is_text(value: u64) -> bool {
     value % 512 == 7
+}
+
+/// What no codec makes smaller.
+pub const fn is_noise(value: u64) -> bool {
+    value % 128 == 9
 }
 
 fn value_of(page: &Page) -> u64 {
