@@ -14,9 +14,9 @@
 //! copies of mapped pages, which have to be compressed again then, and what the dense codec would save. Both cost a
 //! little work for each page, where the file costs a read for some.
 //!
-//! The same is asked of the dense codec and of the copies of mapped pages (`ways`): where a little more room spares many
-//! faults it pays to compress all that is stored densely, however much room there is; and where most pages go unchanged
-//! it pays to have room for their copies.
+//! The same is asked of the dense codec and of the copies of mapped pages (`ways`): where a little more room spares
+//! many faults it pays to compress all that is stored densely, however much room there is; and where most pages go
+//! unchanged it pays to have room for their copies.
 //!
 //! What is not used in that order makes this an estimate; what was seen counts half after two seconds, and the limit
 //! goes in small steps.
