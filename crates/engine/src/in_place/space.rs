@@ -42,7 +42,7 @@ pub struct AddressSpace<'a, W> {
     pub(super) back_to_file: AtomicU32,
     /// Pages that were compressed or tried to be.
     pub(super) stored_anew: AtomicU32,
-    /// Pages that were compressed, and did not get smaller.
+    /// Pages that go, and those that do not get smaller.
     pub(super) incompressible: Sampled,
     /// Pages that were written when they were here last, came back protected, and are written again.
     pub(super) rewritten: Sampled,
