@@ -183,28 +183,27 @@ impl PoolShare {
         let (limit, file) = (pool.limit_bytes(), segment.slots());
         let file_is_nearly_full = file.used() > file.capacity() / 8 * 7;
         let division = self.look(shared);
-        let (least, most) = shared.options.pool_bounds().into_inner();
+        let (least, bound) = shared.options.pool_bounds().into_inner();
         let is_fixed = shared.options.pool != PoolSize::Auto;
-        let could_be = with_room_for_pages(most, ram, engine_bytes, segment.mms().in_use().count() as u64);
-        let could_be = self.in_vain.ceiling(now).map_or(could_be, |ceiling| ceiling.min(could_be));
-        let could_be = if is_fixed { limit } else { could_be };
+        let beside = with_room_for_pages(bound, ram, engine_bytes, segment.mms().in_use().count() as u64);
+        let most = self.in_vain.ceiling(now).map_or(beside, |ceiling| ceiling.min(beside));
+        let could_be = if is_fixed { limit } else { most };
         let is_dense = pool.compresses_densely();
         pool.set_compresses_densely(self.share.compresses_densely(division, limit, could_be, is_dense));
         if is_fixed {
             return;
         }
         let must_give_way = self.in_vain.is_too_often(counters.get(Counter::WaitedInVain), now);
-        if must_give_way && least < most && !file_is_nearly_full {
-            let less = limit.saturating_sub(ram / YIELD_PART).max((ram / 4).min(most)).min(limit);
+        if must_give_way && least < bound && !file_is_nearly_full {
+            let less = limit.saturating_sub(ram / YIELD_PART).max((ram / 4).min(bound)).min(limit);
             self.in_vain.ceiling = Some((less, now));
             pool.set_limit_bytes(less);
             return;
         }
         // Beyond: --on-full grow has given it more, since the file is full.
-        if limit > most + ram / YIELD_PART {
+        if limit > bound + ram / YIELD_PART {
             return;
         }
-        let most = could_be;
         let wanted = match file_is_nearly_full {
             // It gets nothing more.
             true => (limit + ram / YIELD_PART / 4).min(most).max(limit),
