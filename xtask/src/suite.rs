@@ -28,8 +28,8 @@ const FILES_SEEDS: &str = "30";
 /// The same of programs that go round.
 const ROUNDS_SEEDS: &str = "100";
 
-/// And in huge pages.
-const HUGE_SEEDS: &str = "60";
+/// Of system calls that touch memory.
+const CALLS_SEEDS: &str = "60";
 
 /// And of processes that fork.
 const FORKS_SEEDS: &str = "20";
@@ -239,7 +239,7 @@ fn simulator() -> Result<Seen> {
         &["run", "--seeds", FILES_SEEDS, "--mix", "files"],
         &["run", "--seeds", MAPPINGS_SEEDS, "--mix", "mappings"],
         &["run", "--seeds", ROUNDS_SEEDS, "--mix", "rounds"],
-        &["run", "--seeds", HUGE_SEEDS, "--mix", "huge"],
+        &["run", "--seeds", CALLS_SEEDS, "--mix", "calls"],
         &["run", "--seeds", FORKS_SEEDS, "--mix", "forks"],
         // A short form of a day; some hours of it are among the unit tests. This seed has pauses.
         &["soak", "--hours", "1", "--from", "3", "--seeds", "1"],

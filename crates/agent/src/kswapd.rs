@@ -79,7 +79,12 @@ extern "C" fn kswapd(begin: usize) {
 /// Gets the record of this process and works until the process leaves the run.
 fn find_place(segment: &'static Segment<'static>, begin: usize) {
     if begin == Begin::TakeOver as usize {
-        if let Err(reason) = supervisor::claim_record(segment, state::mm(), core::convert::identity) {
+        if let Err(reason) = supervisor::claim_record(
+            segment,
+            state::mm(),
+            segment.mms().record(state::mm()).number(),
+            core::convert::identity,
+        ) {
             crate::fatal(format_args!(
                 "as a forked child it has no place in its run ({reason}), and part of it is swapped"
             ));

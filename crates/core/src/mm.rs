@@ -224,7 +224,8 @@ impl MmRecord<'_> {
     }
     /// Process id as the supervisor has it; 0 while not known.
     pub fn pid(&self) -> u32 {
-        self.words[0].load(Ordering::Acquire) as u32
+        let word = self.words[0].load(Ordering::Acquire);
+        if MmRecord::is_of_process(word) { word as u32 } else { 0 }
     }
     /// The supervisor has found out whose record this is; 0: nobody's any more. False: it has no process of its own.
     pub fn set_pid(&self, pid: u32) -> bool {
@@ -265,21 +266,28 @@ impl MmRecord<'_> {
         let under_way = matches!(MmState::from_raw(word), MmState::Taken | MmState::Reaping);
         under_way && word & (0xFFFF << HANDS_SHIFT) == hands
     }
-    /// Forked -> taken: the child, which has the lock, takes over its record. False: the reaper was faster.
+    /// The record of a forked child is complete. Its [`number`](Self::number) is in the place of the process id: a child
+    /// that is late must not claim the record of another one, to which its own was given meanwhile. Release: everything
+    /// else in the record was written before.
+    pub fn set_forked(&self) {
+        self.words[0].store(Self::forked(self.number()), Ordering::Release);
+    }
+    fn forked(number: u64) -> u64 {
+        (MmState::Forked as u64) << STATE_SHIFT | number & PID_MASK
+    }
+    /// Forked -> taken: the child of this number, which has the lock, takes over its record. False: the reaper was
+    /// faster.
     #[must_use]
-    pub fn claim_forked(&self) -> bool {
-        self.change(MmState::Forked, MmState::Taken, Hands::Process)
+    pub fn claim_forked(&self, number: u64) -> bool {
+        let next = (MmState::Taken as u64) << STATE_SHIFT | Hands::Process.bits();
+        let word = &self.words[0];
+        word.compare_exchange(Self::forked(number), next, Ordering::AcqRel, Ordering::Relaxed).is_ok()
     }
     /// Forked -> reaping: nobody claimed the record. False: the child did.
     #[must_use]
     pub fn reap_forked(&self) -> bool {
-        self.change(MmState::Forked, MmState::Reaping, Hands::Run)
-    }
-    fn change(&self, from: MmState, to: MmState, hands: Hands) -> bool {
-        let next = ((to as u64) << STATE_SHIFT) | hands.bits();
-        self.words[0]
-            .compare_exchange((from as u64) << STATE_SHIFT, next, Ordering::AcqRel, Ordering::Relaxed)
-            .is_ok()
+        let next = (MmState::Reaping as u64) << STATE_SHIFT | Hands::Run.bits();
+        self.change_if(|word| (MmState::from_raw(word) == MmState::Forked).then_some(next))
     }
     /// Gives the record back.
     pub fn free(&self) {
@@ -449,9 +457,11 @@ mod tests {
         let mms = MmTable { words: &words, taken_total: &total };
         let child = mms.take(Hands::Mm(MmId(3))).expect("all are free");
         assert!(!child.has_process() && !child.set_pid(7), "its parent fills it in");
-        child.set_state(MmState::Forked, 0);
-        assert!(!child.has_process() && !child.set_pid(7), "its parent serves it");
-        assert!(child.claim_forked() && child.has_process() && child.set_pid(7));
+        child.set_forked();
+        assert!(!child.has_process() && !child.set_pid(7) && child.pid() == 0, "its parent serves it");
+        let number = child.number();
+        assert!(!child.claim_forked(number - 1), "a child that is late knows another number");
+        assert!(child.claim_forked(number) && child.has_process() && child.set_pid(7));
         assert!(child.announce() && !child.announce(), "once");
         assert_eq!((child.state(), child.pid(), child.has_process()), (MmState::Live, 7, true));
         assert!(child.set_pid(0) && child.pid() == 0);

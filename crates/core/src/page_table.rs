@@ -190,10 +190,12 @@ impl<'a> PageTable<'a> {
     fn find_or_skip(&self, page: PageId) -> Result<Leaf<'a>, PageId> {
         let mut id = self.root;
         for level in (1..=LEVELS).rev() {
-            let next = self.tables.page(id)[Self::index(page, level)].load(Ordering::Acquire);
+            let words = &self.tables.page(id)[Self::index(page, level)..];
+            let next = words[0].load(Ordering::Acquire);
             if next == 0 {
                 let span = 1_u64 << (FAN_OUT_BITS * level);
-                return Err(PageId((page.0 & !(span - 1)) + span));
+                let empty = words.iter().take_while(|word| word.load(Ordering::Relaxed) == 0).count() as u64;
+                return Err(PageId((page.0 & !(span - 1)) + span * empty.max(1)));
             }
             id = TableId(next as u32);
         }

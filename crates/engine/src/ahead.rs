@@ -5,7 +5,6 @@
 //! order. What was found is a hint without any reference: see [`uswap_core::load_jobs`].
 
 use crate::engine::Engine;
-use crate::plant::{Plant, is_planted};
 use crate::platform::Platform;
 use crate::run::Run;
 use uswap_codec as codec;
@@ -206,10 +205,7 @@ impl<P: Platform> Engine<'_, P> {
     ) -> bool {
         let Some(Found { job, reading, offset, .. }) = &ahead.0 else { return false };
         let (id, at) = (run.swap(index), offset.saturating_add(index));
-        let (id, hash) = match is_planted(Plant::StaleAhead) {
-            true => job.found(at),
-            false => (id, self.segment.swap_table().hash(id)),
-        };
+        let hash = self.segment.swap_table().hash(id);
         let copied = job.copy_page(*reading, at, id, hash, out);
         self.counters.add(Counter::DecodedAhead, u64::from(copied));
         copied

@@ -2,7 +2,6 @@
 
 use crate::arena::StagedChunk;
 use crate::engine::Engine;
-use crate::plant::{Plant, is_planted};
 use crate::platform::{MoveStop, Platform};
 use uswap_codec as codec;
 use uswap_core::counters::Counter;
@@ -161,9 +160,6 @@ impl<P: Platform> Engine<'_, P> {
 
     #[cold]
     pub(crate) fn holds_more_than_zeros(&self, frame: FrameId) -> bool {
-        if is_planted(Plant::AnyFrame) || is_planted(Plant::CountedOnly) {
-            return is_planted(Plant::AnyFrame);
-        }
         let mut content = [0; PAGE_BYTES];
         self.platform.read_frame(frame, &mut content);
         codec::same_filled(&content) != Some(0)

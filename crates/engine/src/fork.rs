@@ -9,7 +9,6 @@ use crate::platform::{Platform, Touch};
 use crate::throttle::Patience;
 use crate::unfinished::{UNFINISHED_MAX, Unfinished};
 use crate::workspace::Workspace;
-use uswap_core::mm::MmState;
 use uswap_core::page_table::{PAGES_MAX, PageTable};
 use uswap_core::page_word::{self, Afterwards, PageSlot, Place, Remove};
 use uswap_units::{BLOCK_PAGES, MmId, PageId, PageRange};
@@ -113,7 +112,7 @@ impl<P: Platform> Engine<'_, P> {
         child.set_resident_pages(self.record().resident_pages());
         child.set_managed_pages(self.record().managed_pages());
         child.set_parent(u64::from(self.mm.0) + 1);
-        child.set_state(MmState::Forked, 0);
+        child.set_forked();
         Some(child.id())
     }
 

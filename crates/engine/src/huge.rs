@@ -13,7 +13,6 @@ use crate::arena::{BLOCK_CHUNKS, NoBlock, TakenBlock};
 use crate::engine::{Engine, HugePages};
 use crate::evict::{Moved, Stage, mask_of};
 use crate::fault::FaultOutcome;
-use crate::plant::{Plant, is_planted};
 use crate::platform::{Filled, Install, MoveStop, Platform, Touch};
 use uswap_core::counters::{Counter, FaultSource};
 use uswap_core::page_table::{Leaf, TICK_NS};
@@ -288,7 +287,7 @@ impl<P: Platform> Engine<'_, P> {
     pub(crate) fn back(&self, frames: FrameId, filled: Filled, index: u64) -> Back {
         let frame = FrameId(frames.0 + index as u32);
         let came = index < u64::from(filled.pages) || self.platform.held(frame, 1) == 0;
-        if came || is_planted(Plant::HugeCameWhole) {
+        if came {
             Back::Came
         } else if self.holds_more_than_zeros(frame) {
             Back::Stayed

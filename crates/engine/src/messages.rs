@@ -4,7 +4,6 @@ use crate::engine::Engine;
 use crate::event::Removal;
 use crate::fault::FaultOutcome;
 use crate::later::Later;
-use crate::plant::{Plant, is_planted};
 use crate::platform::{Message, Platform, Touch};
 use crate::throttle::Patience;
 use crate::unfinished::{UNFINISHED_MAX, Unfinished};
@@ -116,9 +115,6 @@ impl QuietWait {
     }
     /// It has taken too long.
     fn is_over(&self, now_ns: u64) -> bool {
-        if is_planted(Plant::Impatient) {
-            return now_ns - self.began_ns > 3_000_000;
-        }
         let is_busy = now_ns - self.event_ns <= BUSY_EVERY_NS;
         now_ns - self.began_ns > if is_busy { BUSY_NS_MAX } else { SILENT_NS_MAX }
     }
@@ -241,7 +237,6 @@ impl<P: Platform> Engine<'_, P> {
             let patience = if is_late { Patience::Over } else { Patience::Left };
             match self.serve_fault(fault.page, fault.touch, patience, workspace).await {
                 FaultOutcome::Served(source) => self.note_served(fault, source),
-                FaultOutcome::Retry if is_planted(Plant::LostWakeup) => (),
                 FaultOutcome::Retry => faults.push(PendingFault { put_off: true, ..fault }),
                 FaultOutcome::Gone => return false,
             }

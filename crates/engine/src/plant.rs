@@ -5,39 +5,63 @@
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u32)]
 pub enum Plant {
-    /// A page with a stored copy is taken for unchanged without comparing hashes.
+    /// A page that comes back to be written keeps its copy: once written, it is taken for unchanged.
     LostDirty = 1,
     /// Write-back frees the cells before the swap words name the slots.
-    EarlyFree = 2,
-    /// A fault that must be tried again is forgotten.
-    LostWakeup = 3,
-    /// What was decoded ahead is taken for the content of whatever page is there.
-    StaleAhead = 4,
-    /// What a frame holds is taken for the page that was to be moved there, also when the kernel did not move it.
-    AnyFrame = 5,
-    /// What a stored page named before is given back also while the table is copied for a child.
-    GiveBackDuringCopy = 6,
-    /// A page is taken for moved only if the kernel counted it.
-    CountedOnly = 7,
-    /// A huge page is taken to have come back whole, also when the kernel moved part of it.
-    HugeCameWhole = 8,
-    /// An event that does not come is waited for 3 ms only.
-    Impatient = 9,
+    EarlyFree,
+    /// The first write to a protected page does not give its copy up.
+    StaleCleanCopy,
+    /// A page is dropped though somebody has touched its word since it was isolated.
+    DroppedAlthoughWritten,
+    /// Pages are dropped though a system call under way names them.
+    HazardIgnored,
+    /// Pages are protected though a system call under way names them.
+    ProtectedUnderCall,
+    /// The words of a batch say that its pages are stored, and are unlocked, before the pages are dropped.
+    UnlockedBeforeDrop,
+    /// Pages that the kernel refuses to drop are taken to be gone.
+    RefusedDropForgotten,
+    /// What a protecting call did before it was refused is forgotten.
+    RefusedProtectForgotten,
+    /// Who fills a page does not look whether an evictor is protecting what lies around it.
+    UnseenProtection,
+    /// A page goes with its copy, though that was discarded.
+    DiscardedCopyTrusted,
+    /// The word of a page that is stored does not name the copy before the page is dropped.
+    CopyUnnamed,
+    /// Who unlocks a word wakes nobody.
+    LostWakeup,
+    /// Stored pages survive MADV_DONTNEED.
+    DropForgotten,
+    /// Pages that mremap has moved are taken for protected still.
+    CarriedClean,
+    /// A forked child refers to entries that do not count it.
+    ForkWithoutCount,
+    /// A forked child does not protect its clean pages again.
+    ForkWithoutProtection,
 }
 
 #[cfg(feature = "plant")]
 impl Plant {
     /// All of them.
-    pub const ALL: [Plant; 9] = [
+    pub const ALL: [Plant; 17] = [
         Plant::LostDirty,
         Plant::EarlyFree,
+        Plant::StaleCleanCopy,
+        Plant::DroppedAlthoughWritten,
+        Plant::HazardIgnored,
+        Plant::ProtectedUnderCall,
+        Plant::UnlockedBeforeDrop,
+        Plant::RefusedDropForgotten,
+        Plant::RefusedProtectForgotten,
+        Plant::UnseenProtection,
+        Plant::DiscardedCopyTrusted,
+        Plant::CopyUnnamed,
         Plant::LostWakeup,
-        Plant::StaleAhead,
-        Plant::AnyFrame,
-        Plant::GiveBackDuringCopy,
-        Plant::CountedOnly,
-        Plant::HugeCameWhole,
-        Plant::Impatient,
+        Plant::DropForgotten,
+        Plant::CarriedClean,
+        Plant::ForkWithoutCount,
+        Plant::ForkWithoutProtection,
     ];
 }
 

@@ -161,7 +161,7 @@ mod tests {
         }
         let forked = run.mms().take(own.hands()).expect("room");
         forked.set_parent(u64::from(parent.id().0) + 1);
-        forked.set_state(MmState::Forked, 0);
+        forked.set_forked();
         assert_eq!(run.mms().in_use().count(), 5);
 
         drop_mm(run, &Nothing, parent.id());

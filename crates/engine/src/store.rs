@@ -4,7 +4,6 @@ use crate::arena::{Finished, StagedChunk};
 use crate::copies::{self, PROMOTE_ONE_OF};
 use crate::engine::Engine;
 use crate::evict::bits;
-use crate::plant::{Plant, is_planted};
 use crate::platform::Platform;
 use crate::storer::{StoreBuffers, effort, pool_is_tight, store_anew};
 use crate::workspace::Workspace;
@@ -164,7 +163,7 @@ impl<P: Platform> Engine<'_, P> {
         match slot.commit_swapped(swap, self.segment.reuse().note_stored()) {
             Commit::Done => {
                 if let Some(old) = old {
-                    if !self.handovers.is_seen_by_all() && !is_planted(Plant::GiveBackDuringCopy) {
+                    if !self.handovers.is_seen_by_all() {
                         self.platform.lock_shared().await;
                         self.platform.unlock_shared();
                     }
@@ -185,7 +184,7 @@ impl<P: Platform> Engine<'_, P> {
         let table = self.segment.swap_table();
         let hash = codec::hash(&workspace.page).0;
         if let Some(old) = word.swap()
-            && (table.hash(old) == hash || is_planted(Plant::LostDirty))
+            && table.hash(old) == hash
         {
             let promoted =
                 if self.should_promote(old) { self.store_anew(hash, workspace).await } else { None };

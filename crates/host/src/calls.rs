@@ -2,11 +2,12 @@
 
 use crate::messages;
 use crate::own_stack::on_own_stack;
-use crate::process::{Phase, Process};
+use crate::process::{Phase, Process, Space, stop_program};
 use crate::{descriptors, environment, mappings, run};
 use core::ffi::c_void;
 use core::sync::atomic::{Ordering, fence};
 use uswap_core::page_table::PAGES_MAX;
+use uswap_engine::in_place::Fault as Served;
 use uswap_engine::platform::Touch;
 use uswap_interpose::buffers::{Begun, Boundary, StackPoint};
 use uswap_interpose::table::{Kind, Row, row};
@@ -27,6 +28,13 @@ pub(crate) mod word {
     pub(crate) const ENVIRONMENT: usize = 2;
     pub(crate) const ENVIRONMENT_BYTES: usize = 3;
 }
+
+/// A page that was brought may be protected once more, by an evictor that had seen that it was missing; and what cannot
+/// be filled is not mapped.
+const BRING_ROUNDS_MAX: u32 = 64;
+
+/// No attempt gave the content of a page.
+pub(crate) struct PageLost;
 
 /// What lies below the stack pointer and above it, to be kept in RAM: the kernel writes the frames of signals there.
 const STACK_BELOW_BYTES: u64 = 128 * 1024;
@@ -165,8 +173,16 @@ impl Process {
         let Some(space) = self.space() else { return };
         let mut rest = range;
         while let Some(first) = space.page_table().first_managed(rest) {
-            if !space.is_ready(first, touch) {
-                let _what_cannot_be_filled_is_not_mapped = self.bring(first, touch);
+            for round in 0..BRING_ROUNDS_MAX {
+                if space.is_ready(first, touch) {
+                    break;
+                }
+                if round > 0 {
+                    uswap_os::thread::yield_now();
+                }
+                if !matches!(self.bring(first, touch), Served::Served(_)) {
+                    break;
+                }
             }
             rest.start = first.plus(1);
         }
@@ -202,13 +218,31 @@ impl Process {
         self.dismiss_background();
     }
 
+    /// Brings all that is away of a range, as if it were written. An error: a page cannot be read back.
+    pub(crate) fn bring_home(&self, space: &Space, range: PageRange) -> Result<(), PageLost> {
+        let mut is_lost = false;
+        while space.for_each_away_in(range, |page| {
+            is_lost |= self.bring(page, Touch::Write) == Served::Lost;
+        }) {
+            if is_lost {
+                return Err(PageLost);
+            }
+        }
+        Ok(())
+    }
+
     /// Everything comes home, and the kernel serves its faults from then on. On a stack of ours.
     pub(crate) fn let_go(&self, reason: &str) {
         const ALL: PageRange = PageRange { start: PageId(0), end: PageId(PAGES_MAX) };
         let Some(space) = self.space() else { return };
         space.hold_evicting();
         let alone = loop {
-            while space.for_each_away_in(ALL, |page| _ = self.bring(page, Touch::Write)) {}
+            if self.bring_home(space, ALL).is_err() {
+                // Unregistered it would read as zeros.
+                stop_program(format_args!(
+                    "a page cannot be read back, and its memory shall come home ({reason})"
+                ));
+            }
             let alone = self.mappings.exclusive();
             if space.first_away(ALL).is_none() {
                 break alone;

@@ -45,6 +45,7 @@ impl Process {
                     return Err(Errno::ENOMEM);
                 };
                 child = u32::from(mm.0) + 1;
+                self.child_number.store(space.segment().mms().record(mm).number(), Ordering::Relaxed);
             }
             self.child.store(child, Ordering::Relaxed);
             self.copying.store(1, Ordering::Relaxed);
@@ -120,7 +121,8 @@ impl Process {
 
     /// Its parent has left a table for it. What cannot be taken over cannot be read either.
     fn take_over(&'static self, mm: MmId, was_locked: bool) {
-        if let Err(reason) = supervisor::claim_record(&self.run().segment, mm, descriptors::keep) {
+        let number = self.child_number.load(Ordering::Relaxed);
+        if let Err(reason) = supervisor::claim_record(&self.run().segment, mm, number, descriptors::keep) {
             stop_program(format_args!("as a forked child it has no place in its run ({reason})"));
         }
         let space = match self.join(Some(mm)) {

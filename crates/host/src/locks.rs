@@ -9,8 +9,10 @@
 //! * While something is locked, [`Locks::has_any`] is true, from before the kernel was told on: who makes words active
 //!   with the gate exclusive asks then, and leaves those of locked mappings as they are. So no page of a locked mapping
 //!   is evicted.
-//! * A range is locked for the kernel, without being filled, before its words are made inactive. Then what is away is
-//!   brought, and only then the kernel fills: a page that is missing would be an error there.
+//! * A range is locked for the kernel, without being filled, and its words are made inactive, in one exclusive section
+//!   of the gate: an evictor that drops pages on both sides of its begin would lose those in front of it, and be told that
+//!   none was dropped. Then what is away is brought, and only then the kernel fills: a page that is missing would be an
+//!   error there.
 
 use crate::calls::make;
 use crate::joining::heap_end;
@@ -172,9 +174,13 @@ impl Process {
         let answer = loop {
             let phase = self.phase();
             if let Some(space) = self.managed_space() {
-                // It tells what is wrong before anything is brought for it.
-                let locked = mlock::lock(start, bytes, Presence::OnFault);
-                self.follow_locks_alone(space, range.clone());
+                let locked = {
+                    let _nobody_evicts = self.mappings.exclusive();
+                    // It tells what is wrong before anything is brought for it.
+                    let locked = mlock::lock(start, bytes, Presence::OnFault);
+                    self.follow_locks(space, range.clone());
+                    locked
+                };
                 if locked.is_err() {
                     return make(call);
                 }
@@ -222,14 +228,18 @@ impl Process {
         self.locks.note(presence);
         loop {
             let phase = self.phase();
-            for_each_part(ALL, |_, start, end| {
-                let _may_be_of_a_kind_that_cannot_be = mlock::lock(start, end - start, Presence::OnFault);
-            });
-            if let Some(space) = self.managed_space() {
-                self.follow_locks_alone(space, ALL);
-                if presence == Presence::Now {
-                    self.bring_all(space, ALL);
+            let space = self.managed_space();
+            {
+                let _nobody_evicts = space.map(|_| self.mappings.exclusive());
+                for_each_part(ALL, |_, start, end| {
+                    let _may_be_of_a_kind_that_cannot_be = mlock::lock(start, end - start, Presence::OnFault);
+                });
+                if let Some(space) = space {
+                    self.follow_locks(space, ALL);
                 }
+            }
+            if let (Some(space), Presence::Now) = (space, presence) {
+                self.bring_all(space, ALL);
             }
             if presence == Presence::Now {
                 for_each_part(ALL, |_, start, end| {
@@ -257,11 +267,6 @@ impl Process {
 
     fn managed_space(&self) -> Option<&'static Space> {
         self.space().filter(|_| self.phase() == Phase::Active)
-    }
-
-    fn follow_locks_alone(&self, space: &Space, range: Range<usize>) {
-        let _alone = self.mappings.exclusive();
-        self.follow_locks(space, range);
     }
 
     /// What may be managed of a range, as the kernel has it now, may be evicted if it is not locked. With the gate

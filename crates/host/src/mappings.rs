@@ -1,7 +1,7 @@
 //! Calls that change the address space: made here, inside the gate, with the words changed before anybody can see one
 //! without the other.
 
-use crate::calls::make;
+use crate::calls::{PageLost, make};
 use crate::messages;
 use crate::own_stack::on_own_stack;
 use crate::process::{Phase, Process, Space, stop_program};
@@ -104,7 +104,7 @@ pub(crate) fn refused(call: &Call) -> Option<isize> {
 fn changes_stacks(call: &Call) -> bool {
     let [_, _, advice, flags, ..] = call.arguments;
     match call.number as u32 {
-        abi::__NR_munmap => true,
+        abi::__NR_munmap | abi::__NR_mremap => true,
         abi::__NR_mmap => flags & (MAP_FIXED | MAP_STACK | MAP_GROWSDOWN) != 0,
         abi::__NR_madvise => advice as u32 == abi::MADV_WIPEONFORK,
         _ => false,
@@ -242,9 +242,10 @@ impl Process {
             {
                 self.give_up_stacks();
             }
-            abi::__NR_mmap if flags & MAP_FIXED != 0 && flags & MAP_STACK == 0 => {
-                self.stacks.subtract(pages(start, bytes));
+            abi::__NR_mmap if flags & (MAP_STACK | MAP_GROWSDOWN) == 0 => {
+                self.stacks.subtract(pages(answer as usize, bytes));
             }
+            abi::__NR_mremap => self.move_stacks(call, answer as usize),
             abi::__NR_mmap
                 if flags & (MAP_STACK | MAP_GROWSDOWN) != 0
                     && self.stacks.add(pages(answer as usize, bytes)).is_none() =>
@@ -252,6 +253,21 @@ impl Process {
                 self.give_up_stacks();
             }
             _ => (),
+        }
+    }
+
+    /// A mapping was moved, or has changed its length: what was not managed of it is not at its new place, and what was
+    /// not managed before at either place is gone.
+    fn move_stacks(&self, call: &Call, target: usize) {
+        let [start, bytes, new_bytes, flags, ..] = call.arguments;
+        let (from, to) = (pages(start, bytes), pages(target, new_bytes));
+        let is_stack = self.stacks.iter().any(|stack| stack.start < from.end && from.start < stack.end);
+        if flags & MREMAP_DONTUNMAP == 0 {
+            self.stacks.subtract(from);
+        }
+        self.stacks.subtract(to);
+        if is_stack && self.stacks.add(to).is_none() {
+            self.give_up_stacks();
         }
     }
 
@@ -287,28 +303,30 @@ impl Process {
         if wanted && bytes <= MAPPING_BYTES_MAX {
             let range = pages(answer as usize, bytes);
             let _alone = self.alone_with(space, &[range]);
-            self.take(space, range);
+            let _or_left_alone = self.take(space, range);
         }
         answer
     }
 
     /// Takes a mapping of private anonymous memory under management, with the gate exclusive. What cannot be registered
-    /// is left alone.
-    pub(crate) fn take(&self, space: &'static Space, range: PageRange) {
+    /// is left alone: false.
+    pub(crate) fn take(&self, space: &'static Space, range: PageRange) -> bool {
         if self.phase() != Phase::Active || range.start >= range.end {
-            return;
+            return false;
+        }
+        if space.reserve_words(range).is_err() {
+            // The tables of the run are full: it stays the kernel's. What is managed of it stays so.
+            return false;
         }
         let (start, bytes) = (range.start.address() as usize, range.pages() as usize * PAGE);
         if space.world().uffd.register(start, bytes, Mode::MissingAndProtected).is_err() {
-            return;
+            return false;
         }
         if space.adopt(range).is_err() {
-            // The tables of the run are full: it stays the kernel's.
-            space.drop_words(range, Afterwards::Unmanaged);
-            let _nothing_is_missing_there = space.world().uffd.unregister(start, bytes);
-            return;
+            unreachable!("room for the words was made above, and the gate is exclusive");
         }
         self.keep_if_locked(space, range);
+        true
     }
 
     fn unmap(&self, space: &'static Space, call: &Call) -> isize {
@@ -350,8 +368,10 @@ impl Process {
             // What a child does not have (MADV_DONTFORK) its words do not name either: see `fork`.
             abi::MADV_WIPEONFORK => {
                 // A child must not get it back from a copy.
-                let _alone = self.leave_alone(space, range);
-                make(&call)
+                match self.leave_alone(space, range) {
+                    Ok(_alone) => make(&call),
+                    Err(PageLost) => -(Errno::EIO.number() as isize),
+                }
             }
             _ if advice == MADV_GUARD_INSTALL => {
                 let _alone = self.mappings.exclusive();
@@ -397,8 +417,8 @@ impl Process {
     }
 
     /// A range comes home and is not managed any more; the gate, exclusive.
-    fn leave_alone(&self, space: &'static Space, range: PageRange) -> ExclusiveGuard<'_> {
-        let alone = self.alone_with_all_home(space, range, pages(0, 0));
+    fn leave_alone(&self, space: &'static Space, range: PageRange) -> Result<ExclusiveGuard<'_>, PageLost> {
+        let alone = self.alone_with_all_home(space, range, pages(0, 0))?;
         if self.stacks.add(range).is_none() {
             self.give_up_stacks();
         }
@@ -407,10 +427,11 @@ impl Process {
             let (start, bytes) = (range.start.address() as usize, range.pages() as usize * PAGE);
             let _what_is_missing_is_zeros = space.world().uffd.unregister(start, bytes);
         }
-        alone
+        Ok(alone)
     }
 
-    /// The program serves the faults of a range itself (userfaultfd): it comes home, and is not managed any more.
+    /// The program serves the faults of a range itself (userfaultfd): it comes home, and is not managed any more. If it
+    /// cannot come home it stays registered, and the program is told so by the kernel.
     pub(crate) fn give_to_program(&self, range: PageRange) {
         loop {
             if let Some(space) = self.space().filter(|_| self.phase() == Phase::Active) {
@@ -460,16 +481,18 @@ impl Process {
         let (start, end) = (range.start.address() as usize, range.end.address() as usize);
         maps.for_each_in(start..end, |vma| {
             if is_candidate(&vma) {
-                self.take_but_own(space, vma.start.max(start), vma.end.min(end));
+                self.for_each_part_to_take(vma.start.max(start), vma.end.min(end), |part| {
+                    let _or_left_alone = self.take(space, part);
+                });
             }
             ControlFlow::Continue(())
         });
     }
 
-    /// Takes a range but for what is ours, and the stacks of threads.
-    pub(crate) fn take_but_own(&self, space: &'static Space, start: usize, end: usize) {
+    /// Calls `visit` with a range but for what is ours, and the stacks of threads.
+    pub(crate) fn for_each_part_to_take(&self, start: usize, end: usize, mut visit: impl FnMut(PageRange)) {
         own_memory::for_each_other_part(start, end, |start, end| {
-            self.for_each_part_without_stacks(start, end, |part| self.take(space, part));
+            self.for_each_part_without_stacks(start, end, &mut visit);
         });
     }
 
@@ -528,21 +551,23 @@ impl Process {
             let answer = make(call);
             if !is_error(answer) {
                 space.drop_words(fixed, Afterwards::Unmanaged);
+                self.note_stacks(call, answer);
             }
             return answer;
         }
         // Another thread may touch the place before it is registered again: then nothing may be missing there.
         let comes_home = flags & (MREMAP_FIXED | MREMAP_DONTUNMAP) != 0;
-        let _alone = if comes_home {
-            self.alone_with_all_home(space, from, fixed)
-        } else {
-            self.alone_with(space, &[from])
+        let alone = match comes_home {
+            true => self.alone_with_all_home(space, from, fixed),
+            false => Ok(self.alone_with(space, &[from])),
         };
+        let Ok(_alone) = alone else { return -(Errno::ENOMEM.number() as isize) };
         let answer = if comes_home { self.move_unregistered(space, call, from) } else { grow_or_move(call) };
         if is_error(answer) {
             return answer;
         }
         let to = pages(answer as usize, call.arguments[2]);
+        self.note_stacks(call, answer);
         space.drop_words(fixed, Afterwards::Unmanaged);
         let stays = PageRange { start: from.start, end: from.end.min(from.start.plus(to.pages())) };
         if from.pages() > to.pages() {
@@ -557,7 +582,7 @@ impl Process {
                 ));
             }
             if flags & MREMAP_DONTUNMAP != 0 {
-                self.take(space, from);
+                let _or_left_alone = self.take(space, from);
             }
         }
         self.register_again(space, to);
@@ -568,15 +593,21 @@ impl Process {
         answer
     }
 
-    /// All pages of `from` are in the program, and none is protected: the gate, exclusive.
-    fn alone_with_all_home(&self, space: &Space, from: PageRange, other: PageRange) -> ExclusiveGuard<'_> {
+    /// All pages of `from` are in the program, and none is protected: the gate, exclusive. An error: one of them cannot
+    /// be read back.
+    fn alone_with_all_home(
+        &self,
+        space: &Space,
+        from: PageRange,
+        other: PageRange,
+    ) -> Result<ExclusiveGuard<'_>, PageLost> {
         loop {
             space.hold_evicting();
-            while space.for_each_away_in(from, |page| _ = self.bring(page, Touch::Write)) {}
-            let alone = self.alone_with(space, &[from, other]);
+            let alone = self.bring_home(space, from).map(|()| self.alone_with(space, &[from, other]));
             space.resume_evicting();
+            let alone = alone?;
             if space.first_away(from).is_none() {
-                return alone;
+                return Ok(alone);
             }
         }
     }
@@ -595,6 +626,10 @@ impl Process {
 
     /// A moved or grown mapping is registered as it was: what is stored of it must not read as zeros.
     fn register_again(&self, space: &'static Space, range: PageRange) {
+        if self.phase() != Phase::Active {
+            // Everything came home while the call waited for the gate.
+            return;
+        }
         let (start, bytes) = (range.start.address() as usize, range.pages() as usize * PAGE);
         let registered = space.world().uffd.register(start, bytes, Mode::MissingAndProtected);
         if let Err(errno) = registered {

@@ -120,6 +120,8 @@ pub struct Process {
     pub(crate) first_thread_pointer: AtomicUsize,
     /// The record of the child that is being forked, + 1. Changed inside `mappings`, exclusive.
     pub(crate) child: AtomicU32,
+    /// Which of all records that is.
+    pub(crate) child_number: AtomicU64,
     /// A fork is under way, and has the gate.
     pub(crate) copying: AtomicU32,
     pub(crate) workspaces: LendingPool<Workspace, WORKSPACES>,
@@ -155,6 +157,7 @@ impl Process {
             heap_end: AtomicUsize::new(0),
             first_thread_pointer: AtomicUsize::new(0),
             child: AtomicU32::new(0),
+            child_number: AtomicU64::new(0),
             copying: AtomicU32::new(0),
             workspaces: LendingPool::new([const { UnsafeCell::new(Workspace::new()) }; WORKSPACES]),
             evictors: LendingPool::new([

@@ -115,22 +115,23 @@ pub fn take_record(segment: &Segment<'static>, keep: Keep) -> Option<MmId> {
     Some(record.id())
 }
 
-/// The same in a forked child: takes over the record that its parent made for it.
+/// The same in a forked child: takes over the record that its parent made for it, known by its number.
 pub fn claim_record(
     segment: &Segment<'static>,
     mm: MmId,
+    number: u64,
     keep: Keep,
 ) -> core::result::Result<(), &'static str> {
     let Ok(file) = segment_to_hold().map(keep) else {
         // Without a supervisor nobody asks for the lock, and nobody can hand the segment over.
-        return if is_abandoned(segment) && segment.mms().record(mm).claim_forked() {
+        return if is_abandoned(segment) && segment.mms().record(mm).claim_forked(number) {
             Ok(())
         } else {
             Err("the segment of the run cannot be opened")
         };
     };
     record_lock::lock(&file, lock_byte(mm)).map_err(|_| "the lock of its record cannot be had")?;
-    if !segment.mms().record(mm).claim_forked() {
+    if !segment.mms().record(mm).claim_forked(number) {
         return Err("its parent is gone, and its record with it");
     }
     HELD.store(file.into_raw(), Ordering::Release);

@@ -1,10 +1,10 @@
 //! What must be true of the shared tables: some of it at any moment, the rest when everything rests.
 
-use crate::process::Process;
+use crate::memory::MappedPage;
+use crate::process::{Phase, Process};
 use crate::world::World;
 use std::collections::{BTreeMap, BTreeSet};
 use uswap_core::counters::Counter;
-use uswap_core::jobs::JobState;
 use uswap_core::page_table::PAGES_MAX;
 use uswap_core::page_word::{PageWord, Place};
 use uswap_core::swap_word::Content;
@@ -17,7 +17,8 @@ const LEAKS_PER_END_MAX: u64 = 8;
 
 /// What may have leaked after so many ends. Hardly any end leaks something: in a run of hours one in fifty may, or
 /// nothing would be told.
-fn leaks_max(world: &World<'_>, ends: u64) -> u64 {
+fn leaks_max(world: &World<'_>) -> u64 {
+    let ends = world.processes.borrow().iter().filter(|process| !process.alive.get()).count() as u64;
     match world.options.soak {
         Some(_) => LEAKS_PER_END_MAX + ends / 50,
         None => LEAKS_PER_END_MAX * ends,
@@ -36,74 +37,91 @@ fn words(world: &World<'_>, mm: MmId) -> Vec<(PageId, PageWord)> {
         .collect()
 }
 
-/// What holds at any moment: an unlocked word tells the truth.
+/// What holds at any moment: an unlocked word tells the truth, and what the kernel would send to us has a word.
 pub fn at_any_moment(world: &World<'_>) {
     for process in world.alive() {
-        let engine = process.engine.borrow().clone();
-        let is_settled = engine.is_some_and(|engine| !engine.is_in_the_middle_of_an_event());
-        if is_settled && process.gate_is_free() {
-            words_tell_the_truth(world, &process);
+        let Some(mm) = process.mm.get() else { continue };
+        if process.phase.get() != Phase::Active || !process.gate_is_free() {
+            continue;
+        }
+        let words = words(world, mm);
+        words_tell_the_truth(world, &process, &words);
+        let managed: BTreeSet<PageId> =
+            words.iter().filter(|(_, word)| word.is_managed()).map(|(page, _)| *page).collect();
+        let memory = process.memory.borrow();
+        let is_nobodys =
+            |(page, mapped): &(PageId, &MappedPage)| mapped.registered && !managed.contains(page);
+        if let Some((page, _)) = memory.in_range(EVERYTHING).find(is_nobodys) {
+            world.fail(format!("process {}, {page:?} is registered and has no word", process.number));
         }
     }
 }
 
-fn words_tell_the_truth(world: &World<'_>, process: &Process<'_>) {
-    let Some(mm) = process.mm.get() else { return };
+fn words_tell_the_truth(world: &World<'_>, process: &Process<'_>, words: &[(PageId, PageWord)]) {
     let memory = process.memory.borrow();
-    let mut frames = BTreeSet::new();
-    for (page, word) in words(world, mm).into_iter().filter(|(_, word)| !word.is_locked()) {
-        let wrong = match word.place() {
-            Place::Fresh | Place::Present => None,
-            Place::Staged(frame) if !frames.insert(frame) => Some("two words name one frame"),
-            Place::Staged(frame) if memory.frames[frame.0 as usize].content.is_none() => {
-                Some("its frame is empty")
-            }
-            Place::Staged(_) => None,
-            Place::Swapped => {
-                let entry =
-                    world.segment.swap_table().load(word.swap().expect("a swapped page names its entry"));
-                let lost = matches!(entry.content(), Content::Free | Content::Reserved | Content::Discarded);
-                (lost || entry.count() == 0).then_some("its swap entry has no content")
-            }
+    for &(page, word) in words.iter().filter(|(_, word)| !word.is_locked()) {
+        let wrong = match memory.pages.get(&page.0) {
+            None => Some("is not mapped"),
+            Some(mapped) if !mapped.registered => Some("is not registered"),
+            Some(mapped) => what_is_wrong(world, mapped, word),
         };
         if let Some(wrong) = wrong {
-            world.fail(format!("process {}, {page:?}, {word:?}: {wrong}", process.number));
-        }
-        let away = matches!(word.place(), Place::Staged(_) | Place::Swapped) || word.is_hole();
-        let mapped = memory.pages.get(&page.0);
-        if away
-            && memory.changing == 0
-            && mapped.is_none_or(|mapped| mapped.content.is_some() || !mapped.registered)
-        {
-            let what = match mapped {
-                None => "is not mapped",
-                Some(mapped) if mapped.content.is_some() => "is present too",
-                Some(_) => "is not registered",
-            };
-            world.fail(format!("process {}, {page:?}, {word:?}: the page {what}", process.number));
+            world.fail(format!("process {}, {page:?}, {word:?}: the page {wrong}", process.number));
         }
     }
 }
 
-/// What holds when all engine tasks have ended.
+fn what_is_wrong(world: &World<'_>, mapped: &MappedPage, word: PageWord) -> Option<&'static str> {
+    let table = world.segment.swap_table();
+    if mapped.protected && !word.is_protected() {
+        return Some("is protected, and nobody knows");
+    }
+    match (word.place(), &mapped.content) {
+        (Place::Fresh, Some(_)) if word.is_hole() => Some("is there"),
+        (Place::Present, None) => Some("is missing"),
+        (Place::Present, Some(_))
+            if !mapped.protected && (word.is_clean() || word.isolated_by().is_some()) =>
+        {
+            Some("may be written, and nobody will know")
+        }
+        (Place::Present, Some(content)) => {
+            let copy = word.swap().filter(|_| word.is_clean())?;
+            match table.load(copy).content() {
+                Content::Free | Content::Reserved => Some("names a copy that is not there"),
+                Content::Discarded | Content::Lost => None,
+                Content::Same(value) => {
+                    let is_same = uswap_codec::same_filled(content) == Some(value);
+                    (!is_same).then_some("has another copy")
+                }
+                _ => {
+                    let is_same = table.hash(copy) == uswap_codec::hash(content).0;
+                    (!is_same).then_some("has another copy")
+                }
+            }
+        }
+        (Place::Swapped, Some(_)) => Some("is present too"),
+        (Place::Swapped, None) => {
+            let entry = table.load(word.swap().expect("a swapped page names its entry"));
+            let lost = matches!(entry.content(), Content::Free | Content::Reserved | Content::Discarded);
+            (lost || entry.count() == 0).then_some("names an entry without content")
+        }
+        _ => None,
+    }
+}
+
+/// What holds when all tasks have ended.
 pub fn at_rest(world: &World<'_>) {
     at_any_moment(world);
-    let ends = world.processes.borrow().iter().filter(|process| !process.alive.get()).count() as u64;
-    let leaks_max = leaks_max(world, ends);
+    let leaks_max = leaks_max(world);
     let mut references: BTreeMap<SwapId, u32> = BTreeMap::new();
     for record in world.segment.mms().in_use() {
         for (page, word) in words(world, record.id()) {
-            if word.is_locked() {
-                world.fail(format!("{:?} {page:?} stays locked: {word:?}", record.id()));
+            if word.is_locked() || word.isolated_by().is_some() {
+                world.fail(format!("{:?} {page:?} stays in the hands of somebody: {word:?}", record.id()));
             }
             if let Some(swap) = word.swap() {
                 *references.entry(swap).or_default() += 1;
             }
-        }
-    }
-    for job in world.segment.store_jobs().all().filter(|job| job.word().state() == JobState::Done) {
-        for stored in (0..job.head().frames).filter_map(|index| job.frame(index).stored) {
-            *references.entry(stored).or_default() += 1;
         }
     }
     let leaks = check_entries(world, &references, leaks_max);
@@ -167,13 +185,7 @@ fn check_lost(world: &World<'_>) {
 
 /// After every record was dropped nothing may be in use, but for what killed processes leaked.
 pub fn at_the_end(world: &World<'_>) {
-    let ends = world
-        .processes
-        .borrow()
-        .iter()
-        .filter(|process| process.threads_running.get() == 0 && !process.alive.get())
-        .count() as u64;
-    let leaks_max = leaks_max(world, ends);
+    let leaks_max = leaks_max(world);
     let segment = world.segment;
     let checks = [
         ("swap entries", segment.swap_table().used_count()),

@@ -1,12 +1,10 @@
 //! The disks of the made-up world, one for each swap file, with the faults of each.
 
+use crate::engine::FileError;
 use crate::options::DiskFaults;
 use crate::world::World;
 use std::ops::Range;
 use uswap_core::files::FileRecord;
-use uswap_core::load_jobs::LOAD_JOBS;
-use uswap_engine::loader::{BackgroundReads, Reading};
-use uswap_engine::platform::FileError;
 use uswap_units::PAGE_BYTES;
 
 /// Content of one file, and how often it lied.
@@ -43,74 +41,6 @@ impl Disk {
 
 const EIO: i32 = 5;
 
-/// Reads into one buffer that go on while their task does something else.
-struct Background {
-    /// When they end.
-    at_ns: u64,
-    /// What is still to be read.
-    parts: Vec<Range<u64>>,
-    content: Vec<u8>,
-    failed: bool,
-}
-
-/// Reads that go on while the storer does something else: each ends at a time of its own, and the bytes are those at
-/// the first look after that.
-pub struct SimReads<'w, 'a> {
-    world: &'w World<'a>,
-    buffers: [Background; LOAD_JOBS],
-}
-
-impl<'w, 'a> SimReads<'w, 'a> {
-    /// None is under way.
-    pub fn new(world: &'w World<'a>) -> SimReads<'w, 'a> {
-        let none = |_| Background { at_ns: 0, parts: Vec::new(), content: Vec::new(), failed: false };
-        SimReads { world, buffers: core::array::from_fn(none) }
-    }
-}
-
-impl BackgroundReads for SimReads<'_, '_> {
-    fn begin(&mut self, number: usize, parts: &[Range<u64>]) -> usize {
-        let buffer = &mut self.buffers[number];
-        assert!(buffer.parts.is_empty(), "the reads into a buffer end before others are begun");
-        // Now and then there is no room for all.
-        let world = self.world;
-        let count = if world.chance(100) { world.below(parts.len() as u64 + 1) } else { parts.len() as u64 };
-        buffer.parts = parts[..count as usize].to_vec();
-        let slow = if world.chance(50) { 100 } else { 1 };
-        buffer.at_ns = world.executor.now_ns() + (5_000 + world.below(60_000)) * slow;
-        (buffer.content, buffer.failed) = (Vec::new(), false);
-        world.count("background reads", count);
-        count as usize
-    }
-
-    fn state(&mut self, number: usize) -> Reading {
-        let buffer = &mut self.buffers[number];
-        if !buffer.parts.is_empty() && self.world.executor.now_ns() < buffer.at_ns {
-            return Reading::UnderWay;
-        }
-        for part in buffer.parts.drain(..) {
-            let mut bytes = vec![0; (part.end - part.start) as usize];
-            let place = self.world.locate(part.start, part.end - part.start);
-            let read =
-                place.map(|(file, start, faults)| self.world.read_now(&file, start, faults, &mut bytes));
-            buffer.failed |= read != Some(Ok(()));
-            buffer.content.extend(bytes);
-        }
-        if buffer.failed { Reading::Failed } else { Reading::Ended }
-    }
-
-    fn content(&self, number: usize) -> &[u8] {
-        &self.buffers[number].content
-    }
-
-    async fn wait(&mut self) {
-        let under_way = self.buffers.iter().filter(|buffer| !buffer.parts.is_empty());
-        if let Some(at_ns) = under_way.map(|buffer| buffer.at_ns).min() {
-            self.world.executor.sleep(at_ns.saturating_sub(self.world.executor.now_ns())).await;
-        }
-    }
-}
-
 impl World<'_> {
     async fn disk_delay(&self, faults: DiskFaults) {
         let slow = if self.chance(faults.slow) { 100 } else { 1 };
@@ -137,16 +67,6 @@ impl World<'_> {
             return Err(FileError::Short);
         };
         self.disk_delay(faults).await;
-        self.read_now(&file, start, faults, out)
-    }
-
-    fn read_now(
-        &self,
-        file: &FileRecord,
-        start: usize,
-        faults: DiskFaults,
-        out: &mut [u8],
-    ) -> Result<(), FileError> {
         self.note(format_args!("read {} bytes of {:?} at {start}", out.len(), file.id));
         let mut disks = self.disks.borrow_mut();
         let disk = &mut disks[usize::from(file.id.0)];

@@ -119,11 +119,6 @@ impl<'a> Executor<'a> {
         self.ready.borrow_mut().retain(|id| tasks[id.0].state == State::Ready);
     }
 
-    /// True when a task has ended.
-    pub fn is_done(&self, id: TaskId) -> bool {
-        self.tasks.borrow()[id.0].state == State::Done
-    }
-
     /// Lets a waiting task go on.
     pub fn unpark(&self, id: TaskId) {
         let mut tasks = self.tasks.borrow_mut();
@@ -250,9 +245,9 @@ impl<'a> Executor<'a> {
         text
     }
 
-    /// True when no task but those of this name is left.
-    pub fn only_left(&self, name: &str) -> bool {
-        self.tasks.borrow().iter().all(|task| task.state == State::Done || task.name == name)
+    /// True when every task has ended.
+    pub fn is_idle(&self) -> bool {
+        self.tasks.borrow().iter().all(|task| task.state == State::Done)
     }
 
     /// Drops every task, so that what they refer to goes too.

@@ -4,9 +4,10 @@
 //! word names a place in a file that is gone.
 
 use crate::disk::Disk;
+use crate::engine::FileError;
 use crate::options::Options;
-use crate::platform::SimSupervisor;
 use crate::process::Process;
+use crate::seam::SimSupervisor;
 use crate::world::World;
 use std::rc::Rc;
 use uswap_core::budget::Signal;
@@ -14,7 +15,6 @@ use uswap_core::files::{FileState, Follow};
 use uswap_core::mm::HaveOpen;
 use uswap_core::swap_word::Content;
 use uswap_engine::drain::{Drain, Drained};
-use uswap_engine::platform::FileError;
 use uswap_engine::writeback::Shrinker;
 use uswap_units::limits::SWAP_FILES_MAX;
 use uswap_units::{FileId, PAGE_BYTES, SwapId};

@@ -1,102 +1,153 @@
-//! Fork: the child that the parent serves until the child has an engine of its own.
+//! Fork, as `host` does it: the forking thread has the gate for itself until there is a child, and the child takes its
+//! memory over before any code of the program runs in it.
 
-use crate::platform::SimPlatform;
-use crate::process::{Process, set_live};
-use crate::program;
+use crate::memory::{Kind, MappedPage, Memory};
+use crate::process::{Phase, Process};
+use crate::seam::Space;
 use crate::world::World;
+use crate::{background, program};
+use std::collections::BTreeMap;
 use std::rc::Rc;
+use uswap_core::mm::Hands;
 use uswap_core::page_table::PAGES_MAX;
-use uswap_engine::messages::FaultQueue;
-use uswap_engine::platform::{Platform, Register};
-use uswap_engine::{Engine, Workspace};
 use uswap_units::{MmId, PageId, PageRange};
 
-/// The parent's handler read the fork event: the child starts, and forkd with it. Without a record the child cannot be
-/// kept.
-pub fn child_forked<'a>(world: &Rc<World<'a>>, parent: &Rc<Process<'a>>, number: usize, child: Option<MmId>) {
-    let Some(mm) = child else {
-        world.count("forks without room", 1);
+const ALL: PageRange = PageRange { start: PageId(0), end: PageId(PAGES_MAX) };
+
+/// What the child finds of its parent.
+enum Left {
+    /// Nothing: nothing was managed, or everything had come home.
+    Nothing(Phase),
+    /// A record with a copy of the page table, and the mappings as they were.
+    Table { mm: MmId, number: u64, mappings: Vec<(PageRange, MappedPage)> },
+}
+
+/// Forks.
+pub async fn fork<'a>(world: &Rc<World<'a>>, process: &Rc<Process<'a>>) {
+    if world.alive().len() >= world.options.processes_max {
         return;
-    };
-    let process = world.processes.borrow()[number].clone();
-    world.count("forks", 1);
-    world.note(format_args!("process {number} starts as {mm:?}"));
-    process.mm.set(Some(mm));
-    process.alive.set(true);
-    process.served_by_parent.set(true);
-    parent.children.borrow_mut().push(number);
-    process.threads_running.set(1);
-    world.executor.spawn(
-        "forkd",
-        Some(parent.number),
-        world.slowness(),
-        forkd(world.clone(), parent.clone(), process.clone(), mm),
-    );
-    world.executor.spawn("child", Some(number), world.slowness(), child_start(world.clone(), process, mm));
-}
-
-async fn forkd<'a>(world: Rc<World<'a>>, parent: Rc<Process<'a>>, child: Rc<Process<'a>>, mm: MmId) {
-    let root = world.segment.mms().record(mm).root().expect("a cloned record has a root");
-    let platform = SimPlatform { world: world.clone(), process: child.clone(), arena: parent.clone() };
-    let served_by = parent.mm.get().expect("who forks has a record");
-    let remote = Engine::new(world.segment.acting_as(served_by), mm, root, platform, world.options.engine);
-    let mut workspace = Box::new(Workspace::new());
-    let mut queue = FaultQueue::new();
-    while child.alive.get() {
-        remote.take_messages(&mut queue, &mut workspace).await;
-        let waiting = queue.len() as u64;
-        if !remote.serve_queue(&mut queue, &mut workspace).await {
-            break;
-        }
-        world.count("faults of children served by parents", waiting - queue.len() as u64);
-        if queue.is_empty() && child.doorbell.get() && child.alive.get() {
-            set_live(&world, mm, child.number);
-            child.close_descriptor(&world);
-            child.handed_over.set(true);
-            break;
-        }
-        world.sleep_up_to(20_000).await;
     }
-    parent.children.borrow_mut().retain(|&number| number != child.number);
-    child.served_by_parent.set(false);
-    parent.engine().end_handover();
-}
-
-async fn child_start<'a>(world: Rc<World<'a>>, child: Rc<Process<'a>>, mm: MmId) {
-    // The C library touches a little memory before its atfork handlers.
-    for _ in 0..world.below(4) {
-        program::read_some_page(&world, &child).await;
-    }
-    child.doorbell.set(true);
-    while !child.handed_over.get() {
-        if child.orphaned.get() {
-            world.count("children that lost their parent", 1);
-            child.end(&world);
-            return world.executor.park("nothing", None).await;
-        }
-        world.sleep_up_to(20_000).await;
-    }
-    let root = world.segment.mms().record(mm).root().expect("a cloned record has a root");
-    child.open_files(&world);
-    if world.options.file_changes > 0 {
+    process.lock_exclusive(world).await;
+    let mut left = Left::Nothing(process.phase.get());
+    if let Some(space) = process.managed_space() {
+        let Some(mm) = space.clone_for_child() else {
+            world.count("forks without room", 1);
+            return process.unlock_exclusive(world);
+        };
         world.executor.step().await;
+        if world.chance(world.options.refusals) {
+            // There are too many processes, for instance.
+            space.give_up_child(mm);
+            world.count("forks that failed", 1);
+            return process.unlock_exclusive(world);
+        }
+        let number = world.segment.mms().record(mm).number();
+        left = Left::Table { mm, number, mappings: process.memory.borrow().mappings_in(ALL) };
     }
-    let engine = child.start_engine(&world, mm, root);
-    engine.rebuild_arena();
-    engine.drop_free_chunks();
-    let everything = PageRange { start: PageId(0), end: PageId(PAGES_MAX) };
-    for leaf in engine.page_table().leaves(everything) {
-        for (page, slot) in leaf.slots_in(everything) {
-            let range = PageRange { start: page, end: page.plus(1) };
-            if slot.load().is_managed()
-                && engine.platform().register(range) == Register::Refused
-                && slot.load().is_active()
-            {
-                world.fail(format!("the child's record names {page:?}, which the child does not have"));
+    let child = copy(world, process);
+    world.note(format_args!("fork: process {}", child.number));
+    world.count("forks", 1);
+    if let Left::Table { mm, .. } = &left {
+        child.mm.set(Some(*mm));
+    }
+    child.alive.set(true);
+    child.threads_running.set(1);
+    let task = begin(world.clone(), child.clone(), left);
+    world.executor.spawn("child", Some(child.number), world.slowness(), task);
+    world.executor.step().await;
+    process.unlock_exclusive(world);
+}
+
+/// The kernel's part: the child has what was there in one instant.
+fn copy<'a>(world: &Rc<World<'a>>, process: &Process<'a>) -> Rc<Process<'a>> {
+    let memory: Memory = process.memory.borrow().forked();
+    let expected = process.expected.borrow();
+    let inherited = expected.iter().filter(|(page, _)| memory.pages.contains_key(page));
+    let expected: BTreeMap<_, _> = inherited.map(|(&page, what)| (page, *what)).collect();
+    let child = Process::add(world, memory, expected);
+    *child.left_alone.borrow_mut() = process.left_alone.borrow().clone();
+    child
+}
+
+/// The only thread of the child.
+async fn begin<'a>(world: Rc<World<'a>>, child: Rc<Process<'a>>, left: Left) {
+    world.sleep_up_to(world.options.child_delay_max_ns).await;
+    match left {
+        Left::Nothing(Phase::Watching) => join_anew(&world, &child),
+        Left::Nothing(phase) => child.phase.set(phase),
+        Left::Table { mm, number, mappings } => {
+            let record = world.segment.mms().record(mm);
+            if !record.claim_forked(number) {
+                world.count("children whose record was gone", 1);
+                child.mm.set(None);
+                child.end(&world);
+                return world.executor.park("nothing", None).await;
             }
+            child.has_claimed.set(true);
+            if record.number() != number {
+                return world.fail(format!("process {} took the record of another child", child.number));
+            }
+            world.executor.step().await;
+            let root = record.root().expect("a cloned record has a root");
+            child.join(&world, mm, root);
+            register_everything(&world, &child, &mappings).await;
+            child.phase.set(Phase::Active);
+            background::start(&world, &child);
         }
     }
-    child.start_tasks(&world);
     program::start_threads(&world, &child);
     child.threads_running.set(child.threads_running.get() - 1);
+}
+
+/// Nothing was managed when it was forked. Without room in the run it is left alone.
+fn join_anew<'a>(world: &Rc<World<'a>>, child: &Rc<Process<'a>>) {
+    child.phase.set(Phase::Home);
+    let Some(record) = world.segment.mms().take(Hands::Process) else { return };
+    let Ok(root) = world.segment.tables().allocate(record.id()) else { return record.free() };
+    record.set_root(root);
+    child.mm.set(Some(record.id()));
+    child.phase.set(Phase::Watching);
+    child.join(world, record.id(), root);
+    background::start(world, child);
+}
+
+/// Registers what has words, protects what is clean, and drops words of addresses that the child does not have.
+async fn register_everything<'a>(
+    world: &World<'a>,
+    child: &Process<'a>,
+    mappings: &[(PageRange, MappedPage)],
+) {
+    let space = child.space();
+    let mut behind_last = PageId(0);
+    for (range, like) in mappings {
+        if like.kind != Kind::Plain || !like.is_inherited {
+            continue;
+        }
+        world.executor.step().await;
+        space.forget_unmapped(PageRange { start: behind_last, end: range.start });
+        behind_last = range.end;
+        if space.page_table().first_managed(*range).is_some() {
+            child.parts_to_manage(*range).into_iter().for_each(|part| register(world, child, &space, part));
+        }
+    }
+    space.forget_unmapped(PageRange { start: behind_last, end: PageId(PAGES_MAX) });
+    follow_locks(child, &space);
+}
+
+fn register<'a>(world: &World<'a>, child: &Process<'a>, space: &Space<'a>, part: PageRange) {
+    let mut memory = child.memory.borrow_mut();
+    memory.register(part);
+    memory.unprotect(part);
+    space.for_each_protected(part, |run| {
+        world.note(format_args!("protected again: {run:?}"));
+        memory.protect(run);
+    });
+}
+
+/// A child inherits no locks of memory.
+fn follow_locks<'a>(child: &Process<'a>, space: &Space<'a>) {
+    let mappings = child.memory.borrow().mappings_in(ALL);
+    let may_be =
+        |like: &MappedPage| like.kind == Kind::Plain && like.rights != crate::memory::Rights::Nothing;
+    mappings.into_iter().filter(|(_, like)| may_be(like)).for_each(|(part, _)| space.activate(part));
 }

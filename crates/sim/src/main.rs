@@ -34,8 +34,8 @@ enum MixName {
     Files,
     /// Go round in more memory than there is.
     Rounds,
-    /// Go round in huge pages.
-    Huge,
+    /// The kernel touches memory in system calls.
+    Calls,
     /// Write to what was read, and fork.
     Forks,
 }
@@ -94,7 +94,7 @@ fn replay_line(seed: u64, mix: Mix) -> String {
         Mix::Mappings => format!("replay --seed {seed} --mix mappings"),
         Mix::Files => format!("replay --seed {seed} --mix files"),
         Mix::Rounds => format!("replay --seed {seed} --mix rounds"),
-        Mix::Huge => format!("replay --seed {seed} --mix huge"),
+        Mix::Calls => format!("replay --seed {seed} --mix calls"),
         Mix::Forks => format!("replay --seed {seed} --mix forks"),
         Mix::Soak { hours } => format!("soak --hours {hours} --from {seed}"),
     };
@@ -110,7 +110,7 @@ fn main() -> Result<()> {
         (_, MixName::Mappings) => Mix::Mappings,
         (_, MixName::Files) => Mix::Files,
         (_, MixName::Rounds) => Mix::Rounds,
-        (_, MixName::Huge) => Mix::Huge,
+        (_, MixName::Calls) => Mix::Calls,
         (_, MixName::Forks) => Mix::Forks,
     };
     let before = std::panic::take_hook();

@@ -1,406 +1,262 @@
-//! The memory of one made-up process as the kernel keeps it: mapped pages, arena frames, and the queue of its
-//! userfaultfd.
+//! The memory of one made-up process as its kernel keeps it: what is mapped, present, registered with userfaultfd,
+//! protected for it, and locked.
 //!
-//! It copies what was seen of Linux 6.18, also where that is inconvenient: MOVE takes pages from any mapping at an
-//! address; COPY, MOVE and ZEROPAGE answer "again" while the count `changing` is above 0; faults are read before
-//! events; registering a range skips its holes. Everything here takes effect at once; `process` adds the waits around
-//! it.
+//! It does what was seen of Linux 6.18, also where that is inconvenient: a protecting call passes over what is missing,
+//! fork and mremap lose registration and protection, and a mapping that is moved beside a registered one takes the
+//! registration from that too. All here takes effect at once; the callers wait in between.
 
-use crate::executor::TaskId;
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use crate::engine::{FillAs, Install, Touch};
+use std::collections::BTreeMap;
 use std::rc::Rc;
 use uswap_codec::{PAGE_BYTES, Page};
-use uswap_engine::platform::{Install, Message, MoveOut, MoveStop, Touch};
-use uswap_units::{BLOCK_PAGES, PageId, PageRange};
+use uswap_units::{PageId, PageRange};
 
-/// One mapped page.
-#[derive(Clone, Default)]
+/// What the program may do with a page, as `mprotect` has it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Rights {
+    /// PROT_NONE.
+    Nothing,
+    /// PROT_READ.
+    Read,
+    /// PROT_READ and PROT_WRITE.
+    Write,
+}
+
+/// What a mapping is for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    /// Private anonymous memory, which may be managed.
+    Plain,
+    /// Something else: never managed.
+    Other,
+}
+
+/// One mapped page. Neighbours with the same flags are one mapping to the kernel.
+#[derive(Clone)]
 pub struct MappedPage {
-    /// The mapping that it was made with. Moves keep it.
-    pub mapping: u64,
-    /// Its page number when it was made. Moves keep that too: neighbours of one mapping that are neighbours again where
-    /// they were moved to, or back where they were, are joined again (seen of Linux 6.18).
-    pub home: u64,
-    /// Its faults come as messages.
+    /// What the program may do.
+    pub rights: Rights,
+    /// What it was mapped as.
+    pub kind: Kind,
+    /// A forked child has it too: not MADV_DONTFORK.
+    pub is_inherited: bool,
+    /// Locked in memory.
+    pub locked: bool,
+    /// Where it is missing, a touch is a fault of ours.
     pub registered: bool,
-    /// Mapped writable.
-    pub writable: bool,
+    /// The next write is a fault of ours.
+    pub protected: bool,
     /// What is present.
     pub content: Option<Rc<Page>>,
-    /// Marked shared by a fork: MOVE refuses it.
-    pub shared: bool,
-    /// Pinned by a device: MOVE refuses it.
-    pub pinned: bool,
-    /// Gives SIGBUS.
-    pub poisoned: bool,
-    /// Part of a huge page, at this place in it. It is one while all its parts are there.
-    pub in_huge: Option<u64>,
 }
 
 impl MappedPage {
-    /// A page without content, so many pages behind this one in the same mapping.
-    pub fn empty_neighbour(&self, distance: u64) -> MappedPage {
-        let MappedPage { mapping, registered, writable, .. } = *self;
-        MappedPage { mapping, registered, writable, home: self.home + distance, ..MappedPage::default() }
+    /// A new page of this kind.
+    pub fn new(kind: Kind) -> MappedPage {
+        let rights = Rights::Write;
+        let (is_inherited, locked, registered, protected) = (true, false, false, false);
+        MappedPage { rights, kind, is_inherited, locked, registered, protected, content: None }
     }
-    /// True when the kernel has this page and one that lies directly behind it in one mapping. What is protected
-    /// otherwise is a mapping of its own.
-    fn is_joined_with(&self, next: &MappedPage) -> bool {
-        let like = |page: &MappedPage| (page.mapping, page.registered, page.writable);
-        like(self) == like(next) && self.home + 1 == next.home
+    /// The same without content.
+    pub fn emptied(&self) -> MappedPage {
+        MappedPage { content: None, protected: false, ..self.clone() }
     }
-    /// MOVE says "busy".
-    fn is_stuck(&self) -> bool {
-        self.content.is_some() && (self.pinned || self.shared)
+    /// What tells one mapping from its neighbour.
+    pub fn flags(&self) -> (Rights, Kind, bool, bool, bool) {
+        (self.rights, self.kind, self.is_inherited, self.locked, self.registered)
     }
-}
-
-/// One frame of the arena.
-#[derive(Clone, Default)]
-pub struct Frame {
-    /// What it holds.
-    pub content: Option<Rc<Page>>,
-    /// Marked shared by a fork.
-    pub shared: bool,
-    /// Zeros that are there because somebody looked (a debugger, for instance): nothing was moved there.
-    pub looked_at: bool,
-    /// As of a mapped page.
-    pub in_huge: Option<u64>,
-}
-
-/// An event that was queued, and who is blocked until it is read.
-#[derive(Clone, Copy)]
-pub struct QueuedEvent {
-    /// What it says.
-    pub message: Message,
-    /// The thread in the system call.
-    pub waiter: TaskId,
-    /// Number of the event.
-    pub ticket: u64,
-}
-
-/// Memory of one process.
-#[derive(Default)]
-pub struct Memory {
-    /// Mapped pages by number.
-    pub pages: BTreeMap<u64, MappedPage>,
-    /// The arena.
-    pub frames: Vec<Frame>,
-    /// Changes under way (`mmap_changing`): counted by the thread in the system call, before the change and until it
-    /// runs again after its event was read.
-    pub changing: u32,
-    /// Pages that MOVE out ever refused, for a fork or a device.
-    pub refused: BTreeSet<u64>,
-    faults: VecDeque<(u64, Touch)>,
-    events: VecDeque<QueuedEvent>,
-    /// Tickets up to this number were read. Events are read in order.
-    read_up_to: u64,
-    tickets: u64,
-    waiting: BTreeMap<u64, Vec<TaskId>>,
-    /// Mappings that were made.
-    mappings: u64,
+    fn allows(&self, touch: Touch) -> bool {
+        match self.rights {
+            Rights::Nothing => false,
+            Rights::Read => touch == Touch::Read,
+            Rights::Write => true,
+        }
+    }
 }
 
 /// What an access meets.
-pub enum Access {
-    /// Content is there.
+pub enum Found {
+    /// Content is there, and may be touched so.
     Present(Rc<Page>),
-    /// The thread waits for a handler.
-    Missing,
-    /// SIGBUS.
-    Poisoned,
-    /// SIGSEGV.
+    /// A fault of ours: missing, or protected against this write.
+    Fault,
+    /// The program may not do that.
+    Forbidden,
+    /// Nothing is mapped.
     Unmapped,
 }
 
+/// Memory of one process.
+pub struct Memory {
+    /// Mapped pages by number.
+    pub pages: BTreeMap<u64, MappedPage>,
+    zeros: Rc<Page>,
+}
+
+impl Default for Memory {
+    fn default() -> Memory {
+        Memory { pages: BTreeMap::new(), zeros: Rc::new([0; PAGE_BYTES]) }
+    }
+}
+
 impl Memory {
-    /// Nothing mapped, and an arena of so many frames.
-    pub fn with_arena(frames: usize) -> Memory {
-        Memory { frames: vec![Frame::default(); frames], ..Memory::default() }
+    /// The mapped pages of a range.
+    pub fn in_range(&self, range: PageRange) -> impl Iterator<Item = (PageId, &MappedPage)> {
+        self.pages
+            .range(range.start.0..range.end.0.max(range.start.0))
+            .map(|(&page, mapped)| (PageId(page), mapped))
     }
-
-    /// Pages and frames that hold memory.
+    /// The same, to be changed.
+    pub fn in_range_mut(&mut self, range: PageRange) -> impl Iterator<Item = &mut MappedPage> {
+        self.pages.range_mut(range.start.0..range.end.0.max(range.start.0)).map(|(_, mapped)| mapped)
+    }
+    /// Something of a range is mapped.
+    pub fn has_some(&self, range: PageRange) -> bool {
+        self.in_range(range).next().is_some()
+    }
+    /// All of a range is mapped, and is so.
+    pub fn is_all(&self, range: PageRange, is_so: impl Fn(&MappedPage) -> bool) -> bool {
+        self.in_range(range).filter(|(_, mapped)| is_so(mapped)).count() as u64 == range.pages()
+    }
+    /// Pages with content.
     pub fn resident_pages(&self) -> u64 {
-        let pages = self.pages.values().filter(|page| page.content.is_some()).count();
-        (pages + self.frames.iter().filter(|frame| frame.content.is_some()).count()) as u64
+        self.pages.values().filter(|mapped| mapped.content.is_some()).count() as u64
+    }
+    /// The parts of a range that are one mapping each.
+    pub fn mappings_in(&self, range: PageRange) -> Vec<(PageRange, MappedPage)> {
+        let mut found: Vec<(PageRange, MappedPage)> = Vec::new();
+        for (page, mapped) in self.in_range(range) {
+            match found.last_mut() {
+                Some((run, like)) if run.end == page && like.flags() == mapped.flags() => {
+                    run.end = page.plus(1);
+                }
+                _ => found.push((PageRange::of_pages(page, 1), mapped.emptied())),
+            }
+        }
+        found
     }
 
-    /// A thread touches a page, to do that to it. A missing page of a registered range becomes a message, and the
-    /// thread a waiter.
-    pub fn touch(&mut self, page: PageId, touch: Touch, task: TaskId) -> Access {
-        let Some(mapped) = self.pages.get_mut(&page.0) else { return Access::Unmapped };
-        if mapped.poisoned {
-            return Access::Poisoned;
-        }
-        if let Some(content) = &mapped.content {
-            return Access::Present(content.clone());
-        }
-        if mapped.registered {
-            self.faults.push_back((page.0, touch));
-            self.waiting.entry(page.0).or_default().push(task);
-            return Access::Missing;
-        }
-        let zeros = Rc::new([0; PAGE_BYTES]);
-        mapped.content = Some(zeros.clone());
-        Access::Present(zeros)
+    /// All of a range is one mapping: the kernel fills no other at once.
+    pub fn is_in_one_mapping(&self, range: PageRange) -> bool {
+        let first = self.pages.get(&range.start.0).map(MappedPage::flags);
+        first.is_some_and(|flags| self.is_all(range, |mapped| mapped.flags() == flags))
     }
 
-    /// A thread writes a present page: copy on write gives it a page of its own.
+    /// A thread, or the kernel for it, touches a page. What is missing and not registered, the kernel fills with zeros.
+    pub fn touch(&mut self, page: PageId, touch: Touch) -> Found {
+        let Some(mapped) = self.pages.get_mut(&page.0) else { return Found::Unmapped };
+        if !mapped.allows(touch) {
+            return Found::Forbidden;
+        }
+        match &mapped.content {
+            None if mapped.registered => Found::Fault,
+            None => {
+                mapped.content = Some(self.zeros.clone());
+                Found::Present(self.zeros.clone())
+            }
+            Some(_) if touch == Touch::Write && mapped.protected => Found::Fault,
+            Some(content) => Found::Present(content.clone()),
+        }
+    }
+    /// The thread writes what it has found present.
     pub fn write(&mut self, page: PageId, content: Page) {
         if let Some(mapped) = self.pages.get_mut(&page.0) {
-            (mapped.content, mapped.shared) = (Some(Rc::new(content)), false);
+            mapped.content = Some(Rc::new(content));
         }
     }
 
-    /// Those that wait for a page.
-    pub fn waiters(&mut self, page: PageId) -> Vec<TaskId> {
-        self.waiting.remove(&page.0).unwrap_or_default()
-    }
-    /// Everyone that waits for a page.
-    pub fn all_waiters(&mut self) -> Vec<TaskId> {
-        self.faults.clear();
-        core::mem::take(&mut self.waiting).into_values().flatten().collect()
-    }
-    /// True when something can be read.
-    pub fn has_messages(&self) -> bool {
-        !self.faults.is_empty() || !self.events.is_empty()
-    }
-
-    /// Queues an event; its ticket.
-    pub fn queue_event(&mut self, message: Message, waiter: TaskId) -> u64 {
-        self.tickets += 1;
-        self.events.push_back(QueuedEvent { message, waiter, ticket: self.tickets });
-        self.tickets
-    }
-    /// True when an event was read.
-    pub fn was_read(&self, ticket: u64) -> bool {
-        ticket <= self.read_up_to
-    }
-    /// Reads messages, faults first. Gives also the threads that may go on.
-    pub fn read(&mut self, messages: &mut [Message]) -> (usize, Vec<TaskId>) {
-        let (mut count, mut go_on) = (0, Vec::new());
-        for place in messages {
-            if let Some((page, touch)) = self.faults.pop_front() {
-                *place = Message::Fault(PageId(page), touch);
-            } else if let Some(event) = self.events.pop_front() {
-                *place = event.message;
-                self.read_up_to = event.ticket;
-                go_on.push(event.waiter);
-            } else {
-                break;
-            }
-            count += 1;
-        }
-        (count, go_on)
-    }
-
-    /// Somebody looks at a frame. True if it was empty.
-    pub fn look_at(&mut self, frame: u32) -> bool {
-        let frame = &mut self.frames[frame as usize];
-        let was_empty = frame.content.is_none();
-        if was_empty {
-            *frame = Frame { content: Some(Rc::new([0; PAGE_BYTES])), looked_at: true, ..Frame::default() };
-        }
-        was_empty
-    }
-
-    /// True when a block of the program is one huge page.
-    pub fn is_huge(&self, first: PageId) -> bool {
-        let mut parts = (0..BLOCK_PAGES).map(|index| (index, self.pages.get(&(first.0 + index))));
-        let Some(whole) = self.pages.get(&first.0) else { return false };
-        let like = (whole.mapping, whole.writable);
-        parts.all(|(index, page)| {
-            page.is_some_and(|page| {
-                page.in_huge == Some(index) && page.content.is_some() && (page.mapping, page.writable) == like
-            })
-        })
-    }
-    /// The same of a block of the arena.
-    pub fn is_huge_frame(&self, first: u32) -> bool {
-        let frames = &self.frames[first as usize..][..BLOCK_PAGES as usize];
-        frames.iter().zip(0..).all(|(frame, index)| frame.in_huge == Some(index) && frame.content.is_some())
-    }
-    /// A huge page that is touched as a whole for the first time.
-    pub fn make_huge(&mut self, first: PageId) {
-        for index in 0..BLOCK_PAGES {
-            if let Some(page) = self.pages.get_mut(&(first.0 + index)) {
-                (page.content, page.in_huge) = (Some(Rc::new([0; PAGE_BYTES])), Some(index));
-            }
-        }
-    }
-
-    /// MOVE out of the program. Err: what the engine did wrong.
-    pub fn move_out(&mut self, page: PageId, frame: u32, count: u32) -> Result<MoveOut, String> {
-        let mut out = MoveOut { pages: 0, stop: None };
-        if self.changing > 0 {
-            out.stop = Some(MoveStop::EventPending);
-            return Ok(out);
-        }
-        let whole = u64::from(count) == BLOCK_PAGES
-            && self.is_huge(page)
-            && self.frames[frame as usize..][..BLOCK_PAGES as usize]
-                .iter()
-                .all(|frame| frame.content.is_none());
-        if whole
-            && (0..BLOCK_PAGES)
-                .any(|index| self.pages.get(&(page.0 + index)).is_some_and(MappedPage::is_stuck))
-        {
-            // All of it, or nothing.
-            out.stop = Some(MoveStop::Busy);
-            return Ok(out);
-        }
-        for index in 0..count {
-            let target = &mut self.frames[(frame + index) as usize];
-            out.stop = match self.pages.get_mut(&(page.0 + u64::from(index))) {
-                None => Some(MoveStop::Refused),
-                Some(mapped) if !mapped.writable || mapped.poisoned => Some(MoveStop::Refused),
-                Some(mapped) if mapped.is_stuck() => Some(MoveStop::Busy),
-                // "Exists". What comes before it was moved: the next call begins here.
-                Some(mapped) if target.content.is_some() => {
-                    if mapped.content.is_some() && !target.looked_at {
-                        return Err(format!(
-                            "{page:?}+{index} is moved into frame {} that holds something",
-                            frame + index
-                        ));
-                    }
-                    if out.pages > 0 {
-                        return Ok(out);
-                    }
-                    Some(MoveStop::Refused)
-                }
-                Some(mapped) => {
-                    let in_huge = mapped.in_huge.take().filter(|_| whole);
-                    if let Some(content) = mapped.content.take() {
-                        *target = Frame { content: Some(content), in_huge, ..Frame::default() };
-                    }
-                    None
-                }
-            };
-            if out.stop.is_some() {
-                break;
-            }
-            out.pages += 1;
-        }
-        Ok(out)
-    }
-
-    /// MOVE of a block back into the program: how many pages, and what came of the next one.
-    pub fn move_block_in(&mut self, first: u32, page: PageId) -> Result<(u32, Install), String> {
-        let stays_one = self.is_huge_frame(first)
-            && (page.0..page.0 + BLOCK_PAGES)
-                .all(|page| self.pages.get(&page).is_some_and(|page| page.content.is_none()));
-        for index in 0..BLOCK_PAGES as u32 {
-            match self.move_in(first + index, page.plus(u64::from(index)))? {
-                Install::Done => (),
-                stop => return Ok((index, stop)),
-            }
-        }
-        if stays_one {
-            for index in 0..BLOCK_PAGES {
-                self.pages.get_mut(&(page.0 + index)).expect("it was moved to").in_huge = Some(index);
-            }
-        }
-        Ok((BLOCK_PAGES as u32, Install::Done))
-    }
-
-    fn install_target(&mut self, page: PageId) -> Result<&mut MappedPage, Install> {
-        if self.changing > 0 {
-            return Err(Install::EventPending);
-        }
+    /// UFFDIO_COPY of one page.
+    pub fn fill(&mut self, page: PageId, content: &Page, access: FillAs) -> Install {
         match self.pages.get_mut(&page.0) {
-            Some(mapped) if !mapped.registered => Err(Install::NotMapped),
-            None => Err(Install::NotMapped),
-            Some(mapped) if mapped.content.is_some() || mapped.poisoned => Err(Install::AlreadyMapped),
-            Some(mapped) => Ok(mapped),
+            Some(mapped) if mapped.registered => match mapped.content {
+                Some(_) => Install::AlreadyMapped,
+                None => {
+                    mapped.content = Some(Rc::new(*content));
+                    mapped.protected = access == FillAs::Protected;
+                    Install::Done
+                }
+            },
+            _ => Install::NotMapped,
         }
     }
-
-    /// MOVE back into the program.
-    pub fn move_in(&mut self, frame: u32, page: PageId) -> Result<Install, String> {
-        let from = self.frames[frame as usize].clone();
-        let target = match self.install_target(page) {
-            Ok(target) => target,
-            Err(install) => return Ok(install),
-        };
-        if from.shared || !target.writable {
-            return Ok(Install::CannotMove);
-        }
-        let Some(content) = from.content else {
-            return Err(format!("{page:?} should come back from frame {frame}, which is empty"));
-        };
-        (target.content, target.shared, target.in_huge) = (Some(content), false, None);
-        self.frames[frame as usize] = Frame::default();
-        Ok(Install::Done)
+    /// UFFDIO_ZEROPAGE of one page.
+    pub fn fill_zeros(&mut self, page: PageId) -> Install {
+        let zeros = self.zeros.clone();
+        self.fill(page, &zeros, FillAs::Writable)
     }
-
-    /// COPY and ZEROPAGE.
-    pub fn copy_in(&mut self, page: PageId, content: Page) -> Install {
-        match self.install_target(page) {
-            Ok(target) => {
-                (target.content, target.shared, target.in_huge) = (Some(Rc::new(content)), false, None);
-                Install::Done
+    /// UFFDIO_WRITEPROTECT: only what is present gets protected. False: it met a mapping that is not registered, and
+    /// has done what lies in front of that.
+    pub fn protect(&mut self, range: PageRange) -> bool {
+        for mapped in self.in_range_mut(range) {
+            if !mapped.registered {
+                return false;
             }
-            Err(install) => install,
+            mapped.protected |= mapped.content.is_some();
         }
+        true
+    }
+    /// The same the other way.
+    pub fn unprotect(&mut self, range: PageRange) {
+        self.in_range_mut(range).for_each(|mapped| mapped.protected = false);
+    }
+    /// UFFDIO_REGISTER of what is mapped of a range.
+    pub fn register(&mut self, range: PageRange) {
+        self.in_range_mut(range).for_each(|mapped| mapped.registered = true);
+    }
+    /// UFFDIO_UNREGISTER: what is missing reads as zeros from now on.
+    pub fn unregister(&mut self, range: PageRange) {
+        self.in_range_mut(range).for_each(|mapped| (mapped.registered, mapped.protected) = (false, false));
     }
 
-    /// POISON.
-    pub fn poison(&mut self, page: PageId) -> Install {
-        match self.install_target(page) {
-            Ok(target) => {
-                target.poisoned = true;
-                Install::Done
+    /// MADV_DONTNEED of a range. It ends at the first mapping that is locked: how far it came.
+    pub fn drop_content(&mut self, range: PageRange) -> PageId {
+        for (&page, mapped) in self.pages.range_mut(range.start.0..range.end.0) {
+            if mapped.locked {
+                return PageId(page);
             }
-            Err(install) => install,
+            (mapped.content, mapped.protected) = (None, false);
+        }
+        range.end
+    }
+    /// munmap.
+    pub fn unmap(&mut self, range: PageRange) {
+        self.pages.retain(|&page, _| !range.contains(PageId(page)));
+    }
+    /// mmap of a range in which nothing is mapped.
+    pub fn map(&mut self, range: PageRange, like: &MappedPage) {
+        for page in range.start.0..range.end.0 {
+            let before = self.pages.insert(page, like.emptied());
+            assert!(before.is_none(), "what is mapped over was unmapped");
         }
     }
-
-    /// Registers what is mapped in a range; holes are skipped. False when nothing is mapped there.
-    pub fn register(&mut self, range: PageRange) -> bool {
-        let mut any = false;
-        for (_, page) in self.pages.range_mut(range.start.0..range.end.0) {
-            (page.registered, any) = (true, true);
+    /// The pages of one mapping go elsewhere. They lose registration and protection, and so does a registered neighbour
+    /// that the kernel joins them with there, if they were registered.
+    pub fn move_to(&mut self, from: PageRange, to: PageId) {
+        let mut was_registered = false;
+        for index in 0..from.pages() {
+            let mut moved = self.pages.remove(&(from.start.0 + index)).expect("a mapping has no holes");
+            was_registered |= moved.registered;
+            (moved.registered, moved.protected) = (false, false);
+            self.pages.insert(to.0 + index, moved);
         }
-        any
+        if was_registered {
+            self.unregister_neighbours(PageRange::of_pages(to, from.pages()));
+        }
+    }
+    fn unregister_neighbours(&mut self, range: PageRange) {
+        let is_registered =
+            |memory: &Memory, page: u64| memory.pages.get(&page).is_some_and(|page| page.registered);
+        let below = (0..range.start.0).rev().take_while(|&page| is_registered(self, page)).count() as u64;
+        let above = (range.end.0..).take_while(|&page| is_registered(self, page)).count() as u64;
+        self.unregister(PageRange { start: PageId(range.start.0 - below), end: range.end.plus(above) });
     }
 
-    /// The first mapping with a page in a range that is registered, as a whole.
-    pub fn registered_mapping(&self, range: PageRange) -> Option<PageRange> {
-        let mut pages = self.pages.range(range.start.0..range.end.0);
-        let (&page, _) = pages.find(|(_, page)| page.registered)?;
-        let goes_on_behind = |page: u64| match (self.pages.get(&page), self.pages.get(&(page + 1))) {
-            (Some(mapped), Some(next)) => mapped.is_joined_with(next),
-            _ => false,
-        };
-        let (mut start, mut end) = (page, page + 1);
-        while goes_on_behind(start - 1) {
-            start -= 1;
-        }
-        while goes_on_behind(end - 1) {
-            end += 1;
-        }
-        Some(PageRange { start: PageId(start), end: PageId(end) })
-    }
-
-    /// A number for a mapping that is made.
-    pub fn next_mapping(&mut self) -> u64 {
-        self.mappings += 1;
-        self.mappings
-    }
-
-    /// The memory that a child gets, and marks what both have now as shared. Frames that are just being read by another
-    /// process are copied instead, as the kernel does with pinned pages.
-    pub fn fork(&mut self, frames_are_read: bool) -> Memory {
-        for page in self.pages.values_mut() {
-            page.shared = page.content.is_some() && !page.pinned;
-        }
-        for frame in &mut self.frames {
-            frame.shared = frame.content.is_some() && !frames_are_read;
-        }
-        let mut pages = self.pages.clone();
-        for page in pages.values_mut().filter(|page| page.pinned) {
-            (page.pinned, page.shared) = (false, false);
-        }
-        Memory { pages, frames: self.frames.clone(), mappings: self.mappings, ..Memory::default() }
+    /// What a forked child gets: nothing is registered, protected or locked.
+    pub fn forked(&self) -> Memory {
+        let inherited = self.pages.iter().filter(|(_, mapped)| mapped.is_inherited);
+        let pages = inherited.map(|(&page, mapped)| {
+            (page, MappedPage { registered: false, protected: false, locked: false, ..mapped.clone() })
+        });
+        Memory { pages: pages.collect(), ..Memory::default() }
     }
 }

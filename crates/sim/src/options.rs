@@ -3,35 +3,34 @@
 
 use uswap_core::files::{FileAccess, FileKind, FileSpec, slots_of_all};
 use uswap_core::segment::Geometry;
-use uswap_engine::{EngineOptions, HugePages};
-use uswap_units::{BLOCK_PAGES, Prng};
+use uswap_units::Prng;
 
 /// What the program threads may do beside reading and writing, as weights.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Weights {
+    /// System calls that read or write memory.
+    pub call: u64,
     /// Map memory, often where some was unmapped a moment ago.
     pub map: u64,
-    /// Map a block and touch all of it at once, as one huge page.
-    pub map_huge: u64,
-    /// Go through new memory in order, from before the begin of a block.
-    pub sweep: u64,
-    /// Go through all memory in order.
-    pub round: u64,
     /// Unmap whole or part.
     pub unmap: u64,
     /// Map over what is there.
     pub map_over: u64,
-    /// Move a mapping.
+    /// Move a mapping, or change its length.
     pub remap: u64,
     /// MADV_DONTNEED.
     pub drop: u64,
+    /// mprotect.
+    pub protect: u64,
+    /// mlock and munlock.
+    pub lock: u64,
+    /// What is rare: pages that the kernel touches at any time, MADV_DONTFORK, ranges that are left alone, coming home.
+    pub special: u64,
     /// Fork.
     pub fork: u64,
-    /// Protect against writing, and back.
-    pub protect: u64,
-    /// Pin and unpin.
-    pub pin: u64,
-    /// End the process.
+    /// Go through all memory in order.
+    pub round: u64,
+    /// End the process, or execute another program.
     pub exit: u64,
 }
 
@@ -79,17 +78,15 @@ pub const FILE_SLOTS_MAX: u64 = 8 * 41;
 pub enum Mix {
     /// A little of everything.
     All,
-    /// One process whose threads, and those of its children, mostly map, unmap, move and fork: many events at once, and
-    /// nothing else goes wrong.
+    /// Threads that mostly map, unmap, move, drop, lock and protect.
     Mappings,
     /// As all, and swap files come and go.
     Files,
-    /// Processes whose threads mostly go round in more memory than there is.
+    /// Threads that mostly go round in more memory than there is.
     Rounds,
-    /// The same in huge pages, which leave and come back as one.
-    Huge,
-    /// Processes that write to what they have read, and fork: what stored pages named before is given back while tables
-    /// are copied.
+    /// Threads whose memory is mostly touched by the kernel, in system calls.
+    Calls,
+    /// Processes that write to what they have read, fork, and end.
     Forks,
     /// A little of everything, slowly, for so many made-up hours; new processes are started for those that end.
     Soak {
@@ -105,7 +102,7 @@ pub struct Soak {
     pub until_ns: u64,
     /// A thread thinks up to so long between two operations.
     pub think_ns: u64,
-    /// The supervisor and who waits for signals sleep so many times longer than in a short run.
+    /// Whoever waits for something to do sleeps so many times longer than in a short run.
     pub calm: u64,
 }
 
@@ -116,12 +113,12 @@ pub struct Options {
     pub geometry: Geometry,
     /// RAM budget in pages.
     pub ram_pages: u64,
+    /// Pages that come along with one that is touched, at most.
+    pub readahead_pages: u64,
     /// Bytes that the pool may hold.
     pub pool_bytes: u64,
-    /// Of each engine.
-    pub engine: EngineOptions,
-    /// Handlers of each process.
-    pub handlers: u64,
+    /// Threads of a process that evict.
+    pub evictors: u64,
     /// Processes at the start.
     pub processes: usize,
     /// Processes at once, children included.
@@ -145,14 +142,12 @@ pub struct Options {
     pub file_changes: u64,
     /// Processes killed from outside.
     pub kills: u64,
-    /// A page is found busy for no reason in so many of 1000 moves.
-    pub busy: u64,
-    /// Somebody has just looked at an empty frame before so many of 1000 moves: the kernel has put zeros there.
-    pub looks: u64,
-    /// So many of 1000 moves do not count what they have moved.
-    pub uncounted: u64,
-    /// The supervisor takes store jobs.
-    pub storer: bool,
+    /// The kernel does not do all that it is asked for in so many of 1000 calls.
+    pub refusals: u64,
+    /// A forked child takes so long at most until it begins.
+    pub child_delay_max_ns: u64,
+    /// So long a child may take after the death of its parent until it is dead too for the supervisor.
+    pub unclaimed_max_ns: u64,
     /// Slowest task: chosen in one of so many turns.
     pub slowness: u64,
     /// A run of hours, whose threads do not count their operations.
@@ -191,29 +186,30 @@ impl Options {
         self.files.into_iter().flatten()
     }
 
+    /// So many times longer than in a short run do tasks sleep that wait for something to do.
+    pub fn calm(&self) -> u64 {
+        self.soak.map_or(1, |soak| soak.calm)
+    }
+
     /// The options of a seed.
     pub fn of_seed(prng: &mut Prng, mix: Mix) -> Options {
         let all = Options::all(prng);
-        let options = match mix {
+        match mix {
             Mix::All => all,
             Mix::Mappings => all.mostly_mappings(prng),
             Mix::Files => all.with_changing_files(prng),
             Mix::Rounds => all.that_go_round(prng),
-            Mix::Huge => all.in_huge_pages(prng),
+            Mix::Calls => all.mostly_calls(prng),
             Mix::Forks => all.that_fork(prng),
             Mix::Soak { hours } => all.for_hours(hours),
-        };
-        // Of a sequence of its own: what else a seed does is as before the kernel placed anything.
-        let mut own = prng.clone();
-        let top_down = if own.chance(1, 2) { 300 + own.below(701) } else { 0 };
-        Options { top_down, ..options }
+        }
     }
 
     /// Two processes at least, which end now and then and are killed every other minute.
     fn for_hours(self, hours: u64) -> Options {
         let until_ns = hours * 3_600_000_000_000;
         Options {
-            weights: Weights { fork: 1, exit: 2, ..self.weights },
+            weights: Weights { fork: 1, exit: 2, special: 0, ..self.weights },
             threads: self.threads.min(3),
             processes: self.processes.max(2),
             kills: hours * 30,
@@ -222,10 +218,6 @@ impl Options {
             ..self
         }
     }
-    /// So many times longer than in a short run do tasks sleep that wait for something to do.
-    pub fn calm(&self) -> u64 {
-        self.soak.map_or(1, |soak| soak.calm)
-    }
 
     fn with_changing_files(self, prng: &mut Prng) -> Options {
         let sizes = self.files().map(|file| file.spec.slots).chain([FILE_SLOTS_MAX; FILES_ADDED_MAX]);
@@ -233,46 +225,23 @@ impl Options {
         Options { geometry, file_changes: 4 + prng.below(30), ..self }
     }
 
-    /// Enough memory that some of what was gone past is staged before the program comes there again.
+    /// Little but reads and writes in order, so that much comes along.
     fn that_go_round(self, prng: &mut Prng) -> Options {
-        let zone_pages = 64 + BLOCK_PAGES * (2 + prng.below(2));
-        let arena_chunks = 6 + prng.below(12) as u32;
+        let weights = Weights {
+            map: 2 + prng.below(6),
+            round: 10 + prng.below(100),
+            unmap: self.weights.unmap / 4,
+            map_over: self.weights.map_over / 4,
+            ..self.weights
+        };
         Options {
-            zone_pages,
-            ram_pages: 300 + prng.below(zone_pages),
-            weights: Weights { map: 2 + prng.below(6), round: 10 + prng.below(100), ..self.weights },
-            engine: EngineOptions { arena_chunks, run_pages: 4 << prng.below(4), ..self.engine },
+            readahead_pages: 4 << prng.below(4),
+            weights,
             geometry: Geometry { entries: 2048, ..self.geometry },
             threads: 1 + prng.below(2) as usize,
             operations: 40 + prng.below(60),
             processes: 1 + prng.below(2) as usize,
             processes_max: 3,
-            ..self
-        }
-    }
-
-    /// Three or four blocks, of which some fit in memory at a time.
-    fn in_huge_pages(self, prng: &mut Prng) -> Options {
-        let blocks = 3 + prng.below(2);
-        let ram_pages = BLOCK_PAGES * blocks / 2 + prng.below(BLOCK_PAGES * blocks / 2);
-        let arena_chunks = 16 + prng.below(24) as u32;
-        let huge_room_pages = 2 * prng.below(BLOCK_PAGES) as u32;
-        Options {
-            zone_pages: 64 + BLOCK_PAGES * blocks,
-            ram_pages,
-            // Single touches leave no huge page whole for long.
-            weights: Weights {
-                map: 1,
-                map_huge: 60 + prng.below(200),
-                round: 300 + prng.below(1000),
-                ..self.weights
-            },
-            engine: EngineOptions { arena_chunks, huge_room_pages, ..self.engine },
-            geometry: Geometry { entries: 2048, ..self.geometry },
-            threads: 1 + prng.below(2) as usize,
-            operations: 20 + prng.below(40),
-            processes: 1,
-            processes_max: 2,
             ..self
         }
     }
@@ -293,11 +262,26 @@ impl Options {
             pool_bytes: u64::from(zspages) * 32 * 1024,
             threads: 1 + prng.below(2) as usize,
             // Children do as much, and fork too.
-            operations: 150 + prng.below(150),
+            operations: 60 + prng.below(90),
             kills: 0,
             ram_pages: 140 + prng.below(100),
             ..self
         }
+    }
+
+    /// Two threads at least, and the kernel does most of the reading and writing.
+    fn mostly_calls(self, prng: &mut Prng) -> Options {
+        let mut sometimes = |weight: u64| if prng.chance(2, 3) { 1 + prng.below(weight) } else { 0 };
+        let weights = Weights {
+            call: 100 + sometimes(200),
+            special: sometimes(12),
+            drop: sometimes(4),
+            fork: sometimes(2),
+            exit: 0,
+            ..self.weights
+        };
+        let threads = 2 + sometimes(2) as usize;
+        Options { weights, threads, processes: 1, processes_max: 3, kills: 0, ..self }
     }
 
     /// A file that comes while the seed runs.
@@ -320,31 +304,25 @@ impl Options {
     fn mostly_mappings(self, prng: &mut Prng) -> Options {
         let mut sometimes = |weight: u64| if prng.chance(2, 3) { 1 + prng.below(weight) } else { 0 };
         let weights = Weights {
+            call: sometimes(20),
             map: 20 + sometimes(30),
-            map_huge: 0,
-            sweep: 0,
-            round: 0,
-            unmap: sometimes(60),
+            unmap: sometimes(50),
             map_over: sometimes(20),
-            remap: 10 + sometimes(80),
-            drop: sometimes(10),
+            remap: 10 + sometimes(60),
+            drop: sometimes(30),
+            protect: sometimes(20),
+            lock: sometimes(20),
+            special: sometimes(20),
             fork: sometimes(3),
-            protect: sometimes(4),
-            pin: sometimes(3),
+            round: 0,
             exit: 0,
         };
         Options {
             weights,
-            threads: 2 + sometimes(5) as usize,
+            threads: 2 + sometimes(4) as usize,
             processes: 1,
-            operations: 200 + sometimes(200),
+            operations: 100 + sometimes(150),
             kills: 0,
-            files: self
-                .files
-                .map(|file| file.map(|file| FileOptions { faults: DiskFaults::default(), ..file })),
-            busy: 0,
-            looks: 0,
-            uncounted: 0,
             ..self
         }
     }
@@ -352,51 +330,41 @@ impl Options {
     fn all(prng: &mut Prng) -> Options {
         let mut sometimes = |weight: u64| if prng.chance(2, 3) { 1 + prng.below(weight) } else { 0 };
         let weights = Weights {
+            call: sometimes(40),
             map: 4 + sometimes(6),
-            map_huge: 0,
-            sweep: 0,
-            round: 0,
-            unmap: sometimes(8),
+            unmap: sometimes(6),
             map_over: sometimes(4),
             remap: sometimes(6),
             drop: sometimes(8),
-            fork: sometimes(3),
             protect: sometimes(4),
-            pin: sometimes(4),
-            exit: sometimes(1),
+            lock: sometimes(4),
+            special: sometimes(3),
+            fork: sometimes(3),
+            round: 0,
+            exit: sometimes(2),
         };
         let kills = sometimes(2);
         let mut rarely = |of_1000: u64| if prng.chance(1, 4) { 1 + prng.below(of_1000) } else { 0 };
-        let mut faults = DiskFaults {
+        let faults = DiskFaults {
             read_error: rarely(300),
             read_flip: rarely(300),
             write_flip: rarely(60),
-            write_lost: 0,
-            forbidden: 0,
+            write_lost: rarely(60),
+            forbidden: rarely(500),
             write_error: rarely(300),
             full: rarely(200),
             slow: rarely(100),
         };
-        let busy = rarely(100);
+        let refusals = rarely(60);
         let slowness = if prng.chance(1, 3) { 30 } else { 1 };
-        let crowd = prng.chance(1, 40);
+        let is_crowded = prng.chance(1, 40);
         let mut geometry = Geometry {
             mms: if prng.chance(1, 6) { 3 } else { 12 },
-            tables: if prng.chance(1, 6) { 16 } else { 96 },
+            tables: if prng.chance(1, 6) { 14 + prng.below(6) as u32 } else { 96 },
             entries: 512 * (1 + prng.below(4) as u32),
             zspages: 6 + prng.below(26) as u32,
             slots: 8 * (2 + prng.below(40)),
         };
-        // Of a sequence of its own: what else a seed does is as before there were looks.
-        let mut own = prng.clone();
-        let looks = if own.chance(1, 4) { 1 + own.below(30) } else { 0 };
-        let uncounted = if own.chance(1, 4) { 1 + own.below(60) } else { 0 };
-        if own.chance(1, 6) {
-            faults.write_lost = 1 + own.below(60);
-        }
-        if own.chance(1, 6) {
-            faults.forbidden = 1 + own.below(500);
-        }
         let spec = FileSpec {
             slots: geometry.slots,
             priority: -1,
@@ -404,65 +372,31 @@ impl Options {
             descriptor: 3,
             access: FileAccess::Buffered,
         };
-        let files = more_files(FileOptions { spec, faults }, &mut own);
+        let files = more_files(FileOptions { spec, faults }, prng);
         geometry.slots = slots_of_all(files.iter().flatten().map(|file| file.spec.slots));
-        let zone_pages = [192, 320, 448][prng.below(3) as usize];
-        let options = Options {
+        let zone_pages = [128, 256, 448][prng.below(3) as usize];
+        Options {
             geometry,
-            // Four staged chunks are the least: a budget below 256 pages can never be met.
-            ram_pages: if prng.chance(1, 12) { 128 } else { 200 + prng.below(zone_pages) },
+            ram_pages: 32 + prng.below(zone_pages),
+            readahead_pages: 4 << prng.below(4),
             pool_bytes: (1 + prng.below(u64::from(geometry.zspages))) * 32 * 1024,
-            engine: EngineOptions {
-                arena_chunks: 4 + prng.below(5) as u32,
-                run_pages: 4 << prng.below(4),
-                part_pages: 1 + prng.below(6) as u32,
-                huge_pages: HugePages::StayWhole,
-                huge_room_pages: 1024,
-            },
-            handlers: 1 + prng.below(3),
+            evictors: 1 + prng.below(2),
             processes: 1 + prng.below(3) as usize,
             processes_max: 5,
-            threads: if crowd { 72 } else { 1 + prng.below(3) as usize },
-            operations: if crowd { 12 } else { 300 + prng.below(600) },
+            threads: if is_crowded { 40 } else { 1 + prng.below(3) as usize },
+            operations: if is_crowded { 10 } else { 60 + prng.below(200) },
             zone_pages,
-            top_down: 0,
+            top_down: if prng.chance(1, 2) { 300 + prng.below(701) } else { 0 },
             writes_percent: 20 + prng.below(60),
             weights,
             files,
             file_changes: 0,
             kills,
-            busy,
-            looks,
-            uncounted,
-            storer: prng.chance(2, 3),
+            refusals,
+            child_delay_max_ns: if prng.chance(1, 6) { 8_000_000 } else { 50_000 },
+            unclaimed_max_ns: 3_000_000,
             slowness,
             soak: None,
-        };
-        if own.chance(1, 5) { options.with_huge_pages(&mut own) } else { options }
-    }
-
-    /// Room for two or three blocks, in the program and in the arena.
-    fn with_huge_pages(self, prng: &mut Prng) -> Options {
-        let zone_pages = 64 + BLOCK_PAGES * (2 + prng.below(2));
-        let weights =
-            Weights { map: 2, map_huge: 4 + prng.below(20), sweep: 2 + prng.below(12), ..self.weights };
-        // Budgets here never have as much room as a real one.
-        let huge_room_pages = if prng.chance(2, 3) { 0 } else { 512 };
-        let arena_chunks = 8 + prng.below(20) as u32;
-        let engine = EngineOptions { arena_chunks, huge_room_pages, ..self.engine };
-        let entries = if prng.chance(1, 6) { 1024 } else { 2048 };
-        let geometry = Geometry { entries, ..self.geometry };
-        let ram_pages = if prng.chance(1, 8) { 256 } else { 500 + prng.below(zone_pages) };
-        Options {
-            zone_pages,
-            weights,
-            engine,
-            geometry,
-            ram_pages,
-            threads: self.threads.min(3),
-            operations: self.operations.min(400),
-            processes_max: 3,
-            ..self
         }
     }
 }

@@ -13,28 +13,15 @@ pub fn some_range(world: &World<'_>, pages_max: u64) -> PageRange {
     PageRange { start: PageId(start), end: PageId((start + pages).min(ZONE_START + zone)) }
 }
 
-/// A range of mapped pages that are alike, up to so many.
+/// A part of one mapping, of at most so many pages.
 pub fn some_mapping(world: &World<'_>, process: &Process<'_>, pages_max: u64) -> Option<PageRange> {
     let wanted = some_range(world, pages_max);
     let memory = process.memory.borrow();
     let (&start, first) = memory.pages.range(wanted.start.0..).next()?;
-    let alike = memory
-        .pages
-        .range(start..start + wanted.pages())
-        .zip(start..)
-        .take_while(|((page, mapped), at)| {
-            **page == *at && (mapped.registered, mapped.writable) == (first.registered, first.writable)
-        })
-        .count() as u64;
-    Some(PageRange { start: PageId(start), end: PageId(start + alike) })
-}
-
-/// The front of a range that is part of one mapping, where it is registered: mremap of more answers EFAULT (seen of
-/// Linux 6.18, which leaves what is at the new place too).
-pub fn part_of_one_mapping(process: &Process<'_>, range: PageRange) -> PageRange {
-    let mapping = process.memory.borrow().registered_mapping(range);
-    let end = mapping.map_or(range.end, |mapping| mapping.end.min(range.end));
-    PageRange { start: range.start, end }
+    let alike = memory.pages.range(start..start + wanted.pages()).zip(start..);
+    let pages =
+        alike.take_while(|((page, mapped), at)| **page == *at && mapped.flags() == first.flags()).count();
+    Some(PageRange::of_pages(PageId(start), pages as u64))
 }
 
 /// Where a new mapping comes to be: at the place that the program names, or where the kernel finds one. That is where a
@@ -45,18 +32,17 @@ pub fn placed(world: &World<'_>, process: &Process<'_>, named: PageRange) -> Pag
     }
     // Of all gaps the highest, or a lower one, as if those above were not there.
     let below = if world.below(2) == 0 { u64::MAX } else { named.end.0 };
-    let end = highest_gap_end(world, process, below, named.pages());
-    end.map_or(named, |end| PageRange { start: PageId(end - named.pages()), end: PageId(end) })
+    gap_for(world, process, below, named.pages()).unwrap_or(named)
 }
 
-/// The end of the highest gap of the zone that begins below a page and has room for so many.
-fn highest_gap_end(world: &World<'_>, process: &Process<'_>, below: u64, pages: u64) -> Option<u64> {
+/// The upper end of the highest gap of the zone that begins below a page and has room for so many.
+pub fn gap_for(world: &World<'_>, process: &Process<'_>, below: u64, pages: u64) -> Option<PageRange> {
     let memory = process.memory.borrow();
     let mapped = memory.pages.range(ZONE_START..).map(|(&page, _)| page);
     let (mut start, mut highest) = (ZONE_START, None);
     for end in mapped.chain([ZONE_START + world.options.zone_pages]) {
         if start < below && start + pages <= end {
-            highest = Some(end);
+            highest = Some(PageRange { start: PageId(end - pages), end: PageId(end) });
         }
         start = end + 1;
     }

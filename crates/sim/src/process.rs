@@ -1,19 +1,18 @@
-//! One made-up process: its memory, its gate, its engine tasks, and its end.
+//! One made-up process as `host` has it: its memory, its gate, its engine, and its end.
 
+use crate::engine::{AddressSpace, Fault, Touch, Workspace};
 use crate::executor::TaskId;
-use crate::memory::{Access, Memory};
-use crate::platform::{SimEngine, SimPlatform, SimSupervisor};
+use crate::lending::{LendingPool, Seat};
+use crate::memory::Memory;
 use crate::program::{self, Expected};
+use crate::seam::{SimMemory, Space};
 use crate::world::World;
+use crate::{background, mappings};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
-use uswap_core::budget::Signal;
 use uswap_core::mm::{Hands, MmState};
-use uswap_engine::messages::FaultQueue;
-use uswap_engine::platform::{Register, Touch};
-use uswap_engine::{Engine, Workspace};
-use uswap_units::{MmId, PageId, PageRange, TableId};
+use uswap_units::{Bytes, MmId, PageId, PageRange, TableId};
 
 #[derive(Default)]
 struct Gate {
@@ -21,6 +20,20 @@ struct Gate {
     exclusive: bool,
     exclusive_waiting: u32,
     waiters: Vec<TaskId>,
+}
+
+/// A page that was brought may be protected once more, by an evictor that had seen that it was missing.
+const BRING_ROUNDS_MAX: u32 = 64;
+
+/// Where a process stands.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Phase {
+    /// It has a place in the run; nothing is registered.
+    Watching,
+    /// Its memory is managed.
+    Active,
+    /// Everything came home, and stays.
+    Home,
 }
 
 /// One process.
@@ -32,40 +45,37 @@ pub struct Process<'a> {
     gate: RefCell<Gate>,
     /// Its record.
     pub mm: Cell<Option<MmId>>,
-    /// Its engine, once it has one.
-    pub engine: RefCell<Option<Rc<SimEngine<'a>>>>,
-    /// Children whose fork has not returned yet.
-    pub unborn: RefCell<Vec<Rc<Process<'a>>>>,
+    /// The record is its own: a forked child takes it over first.
+    pub has_claimed: Cell<bool>,
+    /// Where it stands.
+    pub phase: Cell<Phase>,
+    space: RefCell<Option<Rc<Space<'a>>>>,
     /// It runs.
     pub alive: Cell<bool>,
     /// What its pages must hold.
     pub expected: RefCell<BTreeMap<u64, Expected>>,
-    /// Reads and writes in progress by page.
+    /// Uses in progress by page.
     pub users: RefCell<BTreeMap<u64, u32>>,
     /// Ranges whose mapping is being changed.
     pub claimed: RefCell<Vec<PageRange>>,
-    /// Ranges that calls are dropping which the engine follows.
-    pub dropping: RefCell<Vec<PageRange>>,
-    /// Threads in mremap with MREMAP_DONTUNMAP.
-    pub moves_that_stay: Cell<u32>,
-    /// Handlers that wait for messages.
-    pub poll_waiters: RefCell<Vec<TaskId>>,
-    /// Handlers that serve.
-    pub serving: Cell<u64>,
+    /// Ranges whose content is being dropped: others may go on using them.
+    pub advised: RefCell<Vec<PageRange>>,
+    /// Ranges that the kernel touches in calls, with the task that makes the call.
+    pub hazards: RefCell<Vec<(TaskId, PageRange)>>,
+    /// Pages that the kernel may touch at any time.
+    pub kept: RefCell<Vec<PageId>>,
+    /// Ranges that are never managed, as stacks.
+    pub left_alone: RefCell<Vec<PageRange>>,
+    /// Tasks that wait for a change of a word of ours, with its address.
+    pub word_waiters: RefCell<Vec<(usize, TaskId)>>,
+    /// Workspaces for faults.
+    pub workspaces: LendingPool<Workspace>,
+    /// Its evictors.
+    pub seats: LendingPool<Seat>,
     /// Program threads that have not ended.
     pub threads_running: Cell<usize>,
-    /// Children that it serves.
-    pub children: RefCell<Vec<usize>>,
-    /// A child has touched its doorbell.
-    pub doorbell: Cell<bool>,
-    /// A child may go on with its own engine.
-    pub handed_over: Cell<bool>,
-    /// A child's parent died too early.
-    pub orphaned: Cell<bool>,
     /// Swap files that it has open, a bit each.
     pub open: Cell<u64>,
-    /// A task of the parent still works on this child's record.
-    pub served_by_parent: Cell<bool>,
 }
 
 impl<'a> Process<'a> {
@@ -77,23 +87,22 @@ impl<'a> Process<'a> {
             memory: RefCell::new(memory),
             gate: RefCell::default(),
             mm: Cell::new(None),
-            engine: RefCell::default(),
-            unborn: RefCell::default(),
+            has_claimed: Cell::new(false),
+            phase: Cell::new(Phase::Watching),
+            space: RefCell::default(),
             alive: Cell::new(false),
             expected: RefCell::new(expected),
             users: RefCell::default(),
             claimed: RefCell::default(),
-            dropping: RefCell::default(),
-            moves_that_stay: Cell::new(0),
-            poll_waiters: RefCell::default(),
-            serving: Cell::new(0),
+            advised: RefCell::default(),
+            hazards: RefCell::default(),
+            kept: RefCell::default(),
+            left_alone: RefCell::default(),
+            word_waiters: RefCell::default(),
+            workspaces: world.spare.workspaces(),
+            seats: world.spare.seats(),
             threads_running: Cell::new(0),
-            children: RefCell::default(),
-            doorbell: Cell::new(false),
-            handed_over: Cell::new(false),
-            orphaned: Cell::new(false),
             open: Cell::new(0),
-            served_by_parent: Cell::new(false),
         });
         processes.push(process.clone());
         process
@@ -102,31 +111,53 @@ impl<'a> Process<'a> {
     /// Starts a process with nothing mapped. False: there is no record or no page for its table.
     pub fn start(world: &Rc<World<'a>>) -> bool {
         let segment = world.segment;
-        let Some(mm) = segment.mms().take(Hands::Run) else { return false };
-        let Ok(root) = segment.tables().allocate(mm.id()) else {
-            mm.free();
+        let Some(record) = segment.mms().take(Hands::Process) else { return false };
+        let Ok(root) = segment.tables().allocate(record.id()) else {
+            record.free();
             return false;
         };
-        mm.set_root(root);
-        let memory = Memory::with_arena(Process::arena_frames(world.options.engine.arena_chunks));
-        let process = Process::add(world, memory, BTreeMap::new());
-        process.mm.set(Some(mm.id()));
+        record.set_root(root);
+        let process = Process::add(world, Memory::default(), BTreeMap::new());
+        process.mm.set(Some(record.id()));
         process.alive.set(true);
-        set_live(world, mm.id(), process.number);
-        process.open_files(world);
-        process.start_engine(world, mm.id(), root);
-        process.start_tasks(world);
+        process.join(world, record.id(), root);
+        background::start(world, &process);
         program::start_threads(world, &process);
         true
     }
 
-    /// The engine; the caller is one of its tasks, or knows that there is one.
-    pub fn engine(&self) -> Rc<SimEngine<'a>> {
-        self.engine.borrow().clone().expect("a process that manages memory has an engine")
+    /// Its record is its own from now on, and it has an engine.
+    pub fn join(self: &Rc<Self>, world: &Rc<World<'a>>, mm: MmId, root: TableId) {
+        self.has_claimed.set(true);
+        self.open_files(world);
+        let record = world.segment.mms().record(mm);
+        record.set_state(MmState::Live, self.number as u32 + 100);
+        let memory = SimMemory { world: world.clone(), process: self.clone() };
+        // Pages that come along with one depend on the budget, which is tiny here.
+        let budget = world.segment.budget();
+        let ram = budget.ram();
+        budget.set_ram(Bytes::of_pages(256 * world.options.readahead_pages));
+        let space = AddressSpace::new(world.segment.acting_as(mm), mm, root, memory);
+        budget.set_ram(ram);
+        *self.space.borrow_mut() = Some(Rc::new(space));
+    }
+
+    /// The engine, if it has one.
+    pub fn try_space(&self) -> Option<Rc<Space<'a>>> {
+        self.space.borrow().clone()
+    }
+    /// The engine of a process that has joined.
+    pub fn space(&self) -> Rc<Space<'a>> {
+        self.try_space().expect("a process that has joined has an engine")
+    }
+    /// The engine, while memory is managed.
+    pub fn managed_space(&self) -> Option<Rc<Space<'a>>> {
+        self.try_space().filter(|_| self.phase.get() == Phase::Active)
     }
 
     /// Enters a shared section; whoever waits for the exclusive one goes first.
     pub async fn lock_shared(&self, world: &World<'_>) {
+        world.executor.step().await;
         loop {
             {
                 let mut gate = self.gate.borrow_mut();
@@ -148,6 +179,7 @@ impl<'a> Process<'a> {
     }
     /// Enters the exclusive section.
     pub async fn lock_exclusive(&self, world: &World<'_>) {
+        world.executor.step().await;
         self.gate.borrow_mut().exclusive_waiting += 1;
         loop {
             {
@@ -168,213 +200,110 @@ impl<'a> Process<'a> {
         gate.exclusive = false;
         gate.waiters.drain(..).for_each(|task| world.executor.unpark(task));
     }
-    /// True while nobody changes page words.
+    /// True while nobody is inside.
     pub fn gate_is_free(&self) -> bool {
         let gate = self.gate.borrow();
         !gate.exclusive && gate.shared == 0
     }
-
-    /// Wakes handlers that wait for messages.
-    pub fn wake_handlers(&self, world: &World<'_>) {
-        self.poll_waiters.borrow_mut().drain(..).for_each(|task| world.executor.unpark(task));
+    /// Enters the exclusive section at a moment when nobody works on a managed page of these ranges.
+    pub async fn lock_alone_with(&self, world: &World<'_>, space: &Space<'a>, ranges: &[PageRange]) {
+        loop {
+            self.lock_exclusive(world).await;
+            let Some(page) = ranges.iter().find_map(|&range| space.first_locked(range)) else { return };
+            self.unlock_exclusive(world);
+            space.wait_unlocked(page).await;
+        }
     }
 
-    /// Makes a page exclusive again as a write to it does. A missing page is a fault like any other. What is not the
-    /// program's may lie beside it: only pages that MOVE refused may be asked for.
-    pub async fn recover(&self, world: &World<'_>, page: PageId) {
-        if !self.memory.borrow().refused.contains(&page.0) {
-            return world
-                .fail(format!("{page:?} of process {} is to be recovered and was not refused", self.number));
-        }
-        loop {
-            world.executor.step().await;
-            let access = self.memory.borrow_mut().touch(page, Touch::Write, world.executor.current());
-            match access {
-                Access::Missing => {
-                    self.wake_handlers(world);
-                    world.executor.park("a page that a fork left shared", None).await;
-                }
-                Access::Present(_) => {
-                    if let Some(mapped) = self.memory.borrow_mut().pages.get_mut(&page.0) {
-                        mapped.shared &= !mapped.writable;
-                    }
-                    return;
-                }
-                Access::Poisoned | Access::Unmapped => return,
+    /// Makes room if memory is short, and brings a page.
+    pub async fn bring(&self, world: &World<'a>, space: &Space<'a>, page: PageId, touch: Touch) -> Fault {
+        if space.is_short() && space.is_managed(page) {
+            match self.seats.try_borrow(&world.executor) {
+                Some(mut seat) => space.throttle(&mut seat.evictor).await,
+                None => space.wait_for_batch().await,
             }
         }
+        let mut workspace = self.workspaces.borrow(&world.executor).await;
+        space.fault(page, touch, &mut workspace).await
     }
 
-    /// Gives the process an engine with its tasks.
-    pub fn start_engine(
-        self: &Rc<Self>,
-        world: &Rc<World<'a>>,
-        mm: MmId,
-        root: TableId,
-    ) -> Rc<SimEngine<'a>> {
-        let platform = SimPlatform { world: world.clone(), process: self.clone(), arena: self.clone() };
-        let engine =
-            Rc::new(Engine::new(world.segment.acting_as(mm), mm, root, platform, world.options.engine));
-        *self.engine.borrow_mut() = Some(engine.clone());
-        engine
-    }
-
-    /// Starts handlers and kswapd.
-    pub fn start_tasks(self: &Rc<Self>, world: &Rc<World<'a>>) {
-        for _ in 0..world.options.handlers {
-            let task = handler(world.clone(), self.clone());
-            world.executor.spawn("handler", Some(self.number), world.slowness(), task);
+    /// Brings the managed pages of a range, as if they were touched so.
+    pub async fn bring_range(&self, world: &World<'a>, space: &Space<'a>, range: PageRange, touch: Touch) {
+        let mut rest = range;
+        while let Some(first) = space.page_table().first_managed(rest) {
+            for _ in 0..BRING_ROUNDS_MAX {
+                if space.is_ready(first, touch) || self.bring(world, space, first, touch).await == Fault::Lost
+                {
+                    break;
+                }
+                world.executor.step().await;
+            }
+            rest.start = first.plus(1);
         }
-        world.executor.spawn(
-            "kswapd",
-            Some(self.number),
-            world.slowness(),
-            kswapd(world.clone(), self.clone()),
-        );
+    }
+
+    /// The managed pages of a range are brought, may be written, and stay.
+    pub async fn keep_range(&self, world: &World<'a>, space: &Space<'a>, range: PageRange) {
+        self.lock_exclusive(world).await;
+        space.pin(range);
+        self.unlock_exclusive(world);
+        self.bring_range(world, space, range, Touch::Write).await;
+    }
+
+    /// Takes all memory that may be managed, if nothing is yet.
+    pub async fn activate(&self, world: &World<'a>, space: &Space<'a>) {
+        self.lock_exclusive(world).await;
+        if self.phase.get() == Phase::Watching {
+            world.note(format_args!("process {} is managed", self.number));
+            world.count("processes that became managed", 1);
+            self.phase.set(Phase::Active);
+            mappings::take_everything(world, self, space).await;
+        }
+        self.unlock_exclusive(world);
+    }
+
+    /// Everything comes home, and the kernel serves its faults from then on.
+    pub async fn let_go(&self, world: &World<'a>, space: &Space<'a>) {
+        const ALL: PageRange = PageRange { start: PageId(0), end: PageId(uswap_core::page_table::PAGES_MAX) };
+        space.hold_evicting();
+        loop {
+            while let Some(page) = space.first_away(ALL) {
+                if self.bring(world, space, page, Touch::Write).await == Fault::Lost {
+                    // The program gets its signal, and this ends.
+                    return space.resume_evicting();
+                }
+            }
+            self.lock_exclusive(world).await;
+            if space.first_away(ALL).is_none() {
+                break;
+            }
+            self.unlock_exclusive(world);
+        }
+        if self.phase.get() == Phase::Active {
+            world.note(format_args!("the memory of process {} came home", self.number));
+            world.count("processes that came home", 1);
+            self.memory.borrow_mut().unregister(ALL);
+            self.phase.set(Phase::Home);
+        }
+        self.unlock_exclusive(world);
     }
 
     /// The process ends here and now; its record is cleaned up later.
-    pub fn end(self: &Rc<Self>, world: &Rc<World<'a>>) {
+    pub fn end(&self, world: &World<'a>) {
         if !self.alive.replace(false) {
             return;
         }
         world.note(format_args!("process {} ends", self.number));
         world.executor.end_tasks_of(self.number);
-        for child in self.children.take() {
-            let child = world.processes.borrow()[child].clone();
-            child.lose_parent(world);
-        }
         *self.memory.borrow_mut() = Memory::default();
-        *self.engine.borrow_mut() = None;
+        self.expected.borrow_mut().clear();
+        self.forget_space();
         self.threads_running.set(0);
-        world.executor.spawn("reaper", None, world.slowness(), reap(world.clone(), self.clone()));
+        world.spare.take_back(&self.workspaces, &self.seats);
     }
 
-    /// The descriptor of a child that is not ready closes with its parent: what is missing reads as zeros from now on.
-    fn lose_parent(self: &Rc<Self>, world: &Rc<World<'a>>) {
-        self.served_by_parent.set(false);
-        if self.alive.get() && !self.handed_over.get() {
-            self.orphaned.set(true);
-            self.close_descriptor(world);
-        }
+    /// Nothing of it runs any more.
+    pub fn forget_space(&self) {
+        *self.space.borrow_mut() = None;
     }
-
-    /// The userfaultfd of the process is closed: nothing is registered any more.
-    pub fn close_descriptor(&self, world: &World<'_>) {
-        let mut memory = self.memory.borrow_mut();
-        memory.pages.values_mut().for_each(|page| page.registered = false);
-        memory.all_waiters().into_iter().for_each(|task| world.executor.unpark(task));
-    }
-}
-
-async fn reap<'a>(world: Rc<World<'a>>, process: Rc<Process<'a>>) {
-    world.sleep_up_to(5_000_000).await;
-    while process.served_by_parent.get() {
-        world.sleep_up_to(100_000).await;
-    }
-    if let Some(mm) = process.mm.get() {
-        let supervisor = SimSupervisor { world: &world };
-        uswap_engine::reaper::drop_mm(world.segment, &supervisor, mm);
-        uswap_engine::reaper::give_back_clusters(world.segment, &supervisor);
-        world.note(format_args!("{mm:?} is reaped"));
-        process.mm.set(None);
-    }
-}
-
-async fn handler<'a>(world: Rc<World<'a>>, process: Rc<Process<'a>>) {
-    let engine = process.engine();
-    let mut workspace = Box::new(Workspace::new());
-    let mut queue = FaultQueue::new();
-    while !world.stopping_handlers.get() || !queue.is_empty() {
-        let count = engine.take_messages(&mut queue, &mut workspace).await;
-        if !queue.is_empty() {
-            process.serving.set(process.serving.get() + 1);
-            let goes_on = engine.serve_queue(&mut queue, &mut workspace).await;
-            process.serving.set(process.serving.get() - 1);
-            if !goes_on {
-                return;
-            }
-            if !queue.is_empty() {
-                world.sleep_up_to(400_000).await;
-            }
-        } else if count == 0 && !process.memory.borrow().has_messages() {
-            process.poll_waiters.borrow_mut().push(world.executor.current());
-            let until = world.executor.now_ns() + 10_000_000 * world.options.calm();
-            world.executor.park("messages", Some(until)).await;
-        }
-    }
-}
-
-async fn kswapd<'a>(world: Rc<World<'a>>, process: Rc<Process<'a>>) {
-    let engine = process.engine();
-    let mut workspace = Box::new(Workspace::new());
-    while !world.stopping.get() {
-        let budget = world.segment.budget();
-        let seen = budget.signal_count(Signal::Pressure);
-        process.follow_files(&world);
-        if budget.used() > engine.watermarks().low {
-            take_under_management(&world, &process, &engine).await;
-        }
-        if engine.kswapd_turn(&mut workspace).await {
-            world.wait(Signal::Pressure, seen, 4_000_000 * world.options.calm()).await;
-        }
-    }
-}
-
-/// Scans the mappings for memory that nobody manages, and activates it: words, registration, look again, activate.
-async fn take_under_management<'a>(world: &World<'a>, process: &Process<'a>, engine: &SimEngine<'a>) {
-    let mut runs: Vec<PageRange> = Vec::new();
-    for (&page, mapped) in &process.memory.borrow().pages {
-        if !mapped.writable || engine.is_managed(PageId(page)) {
-            continue;
-        }
-        match runs.last_mut() {
-            Some(run) if run.end.0 == page => run.end = PageId(page + 1),
-            _ => runs.push(PageRange { start: PageId(page), end: PageId(page + 1) }),
-        }
-    }
-    if runs.is_empty() {
-        return;
-    }
-    world.sleep_up_to(30_000).await;
-    // The whole mapping is registered as soon as it is seen, so that its first touches come to us; words are made only
-    // where pages are.
-    for run in &runs {
-        let _nothing_mapped_any_more = engine.register(*run).await;
-        world.executor.step().await;
-    }
-    runs.retain(|_| world.below(4) > 0);
-    if engine.adopt(&runs).await.is_err() {
-        world.count("page tables full", 1);
-    }
-    for run in runs {
-        world.executor.step().await;
-        let registered = engine.register(run).await == Register::Done;
-        world.executor.step().await;
-        // Registering skips holes. A mapping that fills a hole afterwards is not ours, and no event would tell.
-        if registered && process.is_registered(run) {
-            engine.activate(&[run]).await;
-        } else {
-            world.count("ranges changed before they were registered", 1);
-            engine.abandon(&[run]).await;
-        }
-    }
-}
-
-impl Process<'_> {
-    /// True when every page of a range is mapped and registered.
-    pub fn is_registered(&self, range: PageRange) -> bool {
-        let memory = self.memory.borrow();
-        memory.pages.range(range.start.0..range.end.0).filter(|(_, page)| page.registered).count() as u64
-            == range.pages()
-    }
-    /// Frames of an arena.
-    pub fn arena_frames(chunks: u32) -> usize {
-        uswap_engine::arena_frames(chunks) as usize
-    }
-}
-
-/// Marks a record as that of a running process.
-pub fn set_live(world: &World<'_>, mm: MmId, number: usize) {
-    world.segment.mms().record(mm).set_state(MmState::Live, number as u32 + 100);
 }

@@ -1,27 +1,22 @@
-//! The program: threads that read, write and change mappings, and the oracle that knows what every page must hold.
-//!
-//! The oracle changes in the same instant as the memory. While MADV_DONTNEED is under way a page may hold the old
-//! content, zeros, or what was written meanwhile; afterwards only zeros or what was written since it began.
+//! The program: threads that read, write, make system calls and change mappings, and the oracle that knows what every
+//! page must hold. The oracle changes in the same instant as the memory.
 
-use crate::calls;
 use crate::content::{Version, page_of};
-use crate::memory::Access;
+use crate::engine::{Fault, Touch};
+use crate::mappings::Caller;
+use crate::memory::Found;
 use crate::process::Process;
 use crate::world::World;
+use crate::{calls, fork};
 use std::rc::Rc;
 use uswap_codec::Page;
-use uswap_engine::platform::Touch;
-use uswap_units::{BLOCK_PAGES, PageId, PageRange};
+use uswap_units::{PageId, PageRange};
 
 /// What one page must hold.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub struct Expected {
-    /// One of these contents.
-    pub legal: Vec<Version>,
-    /// Contents that were written while a drop is under way.
-    pub written_since: Vec<Version>,
-    /// Drops that are under way.
-    pub drops: u32,
+    /// This content.
+    pub version: Version,
     /// It gave SIGBUS: not looked at any more.
     pub poisoned: bool,
 }
@@ -29,107 +24,116 @@ pub struct Expected {
 impl Expected {
     /// A page of zeros.
     pub fn zeros() -> Expected {
-        Expected { legal: vec![0], ..Expected::default() }
-    }
-    fn write(&mut self, version: Version) {
-        if self.drops == 0 {
-            self.legal = vec![version];
-        } else {
-            self.legal.push(version);
-            self.written_since.push(version);
-        }
-    }
-    /// A drop begins.
-    pub fn begin_drop(&mut self) {
-        if self.drops == 0 {
-            self.written_since.clear();
-        }
-        self.drops += 1;
-        self.legal.push(0);
-    }
-    /// The kernel has dropped the page.
-    pub fn end_drop(&mut self) {
-        self.drops -= 1;
-        if self.drops == 0 {
-            self.legal = core::mem::take(&mut self.written_since);
-            self.legal.push(0);
-            self.poisoned = false;
-        }
+        Expected { version: 0, poisoned: false }
     }
 }
 
 /// First page of the zone where programs map memory: not at a block border.
 pub const ZONE_START: u64 = 0x7_F3C0;
 
+/// Virtual time that a thread may wait for one page.
+const WAIT_MAX_NS: u64 = 60_000_000_000;
+
 /// What an access gave.
-enum Got {
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Got {
+    /// What is expected.
     Page,
+    /// SIGBUS.
     Poisoned,
+    /// Nothing is mapped there, or the program may not touch it.
     Gone,
 }
 
-/// Virtual time that a thread may wait for one page.
-pub const WAIT_MAX_NS: u64 = 60_000_000_000;
+/// Two ranges have a page in common.
+pub fn overlap(one: PageRange, other: PageRange) -> bool {
+    one.start.0.max(other.start.0) < one.end.0.min(other.end.0)
+}
 
-/// Touches a page as a thread does, and waits as long as it takes. With a version the page is written, in the instant
-/// in which it is found present.
-async fn access(world: &World<'_>, process: &Process<'_>, page: PageId, write: Option<Version>) -> Got {
-    let started = world.executor.now_ns();
+/// Touches a page as a thread does: its faults are served in it. With a version the page is written, in the instant in
+/// which it is found present.
+async fn access<'a>(world: &World<'a>, process: &Process<'a>, page: PageId, write: Option<Version>) -> Got {
     let touch = Touch::that(write.is_some());
-    loop {
-        let found = process.memory.borrow_mut().touch(page, touch, world.executor.current());
+    let until = world.executor.now_ns() + WAIT_MAX_NS * world.options.calm();
+    while world.executor.now_ns() < until {
+        let found = process.memory.borrow_mut().touch(page, touch);
         match found {
-            Access::Present(content) => {
-                if process.orphaned.get() {
-                    return Got::Gone;
-                }
+            Found::Present(content) => {
                 verify(world, process, page, &content);
                 if let Some(version) = write {
-                    process.memory.borrow_mut().write(page, page_of(version));
-                    if let Some(expected) = process.expected.borrow_mut().get_mut(&page.0) {
-                        expected.write(version);
-                    }
-                    world.note(format_args!("write {page:?} = {version}"));
+                    write_now(world, process, page, version);
                 }
                 return Got::Page;
             }
-            Access::Poisoned => {
-                world.note(format_args!("SIGBUS at {page:?}"));
-                if let Some(expected) = process.expected.borrow_mut().get_mut(&page.0) {
-                    expected.poisoned = true;
-                }
-                return Got::Poisoned;
-            }
-            Access::Unmapped => return Got::Gone,
-            Access::Missing => {
+            Found::Unmapped | Found::Forbidden => return Got::Gone,
+            Found::Fault => {
                 world.count("faults", 1);
-                process.wake_handlers(world);
-                world.executor.park("a page", Some(started + WAIT_MAX_NS)).await;
-                if world.executor.now_ns() >= started + WAIT_MAX_NS {
-                    world.fail(format!("a thread of process {} waits for {page:?} for ever", process.number));
-                    return Got::Gone;
+                if serve(world, process, page, touch).await == Got::Poisoned {
+                    return Got::Poisoned;
                 }
+                world.executor.step().await;
             }
+        }
+    }
+    world.fail(format!("a thread of process {} waits for {page:?} for ever", process.number));
+    Got::Gone
+}
+
+/// A SIGBUS of a thread.
+async fn serve<'a>(world: &World<'a>, process: &Process<'a>, page: PageId, touch: Touch) -> Got {
+    let Some(space) = process.managed_space() else {
+        // What was managed came home a moment ago, and is there when it is touched again.
+        return Got::Page;
+    };
+    space.record().begin_waits(1);
+    let fault = process.bring(world, &space, page, touch).await;
+    space.record().end_waits(1);
+    world.note(format_args!("fault {page:?} {touch:?}: {fault:?}"));
+    match fault {
+        Fault::Served(_) => Got::Page,
+        Fault::Lost => {
+            poison(world, process, page);
+            Got::Poisoned
+        }
+        Fault::NotOurs => {
+            let is_ours = process.memory.borrow().pages.get(&page.0).is_some_and(|mapped| mapped.registered);
+            if is_ours {
+                world.fail(format!("the fault at {page:?} of process {} is nobody's", process.number));
+            }
+            Got::Page
         }
     }
 }
 
-fn verify(world: &World<'_>, process: &Process<'_>, page: PageId, content: &Page) {
-    let mut all = process.expected.borrow_mut();
-    let Some(expected) = all.get_mut(&page.0) else { return };
-    match expected.legal.iter().copied().find(|&version| page_of(version) == *content) {
-        Some(version) if expected.drops == 0 => expected.legal = vec![version],
-        Some(_) => (),
-        None => {
-            let found: Vec<Version> =
-                (0..100_000).filter(|&version| page_of(version) == *content).take(1).collect();
-            world.fail(format!(
-                "DATA LOSS: {page:?} of process {} must hold a version of {:?} and holds {found:?} ({:02x?}...)",
-                process.number,
-                expected.legal,
-                &content[..16]
-            ));
-        }
+/// The program has got SIGBUS: it does not look there again.
+pub fn poison(world: &World<'_>, process: &Process<'_>, page: PageId) {
+    world.note(format_args!("SIGBUS at {page:?}"));
+    world.count("SIGBUS", 1);
+    if let Some(expected) = process.expected.borrow_mut().get_mut(&page.0) {
+        expected.poisoned = true;
+    }
+}
+
+/// Writes a page that was found present.
+pub fn write_now(world: &World<'_>, process: &Process<'_>, page: PageId, version: Version) {
+    process.memory.borrow_mut().write(page, page_of(version));
+    if let Some(expected) = process.expected.borrow_mut().get_mut(&page.0) {
+        expected.version = version;
+    }
+    world.note(format_args!("write {page:?} = {version}"));
+}
+
+/// A page that is present must hold what is expected.
+pub fn verify(world: &World<'_>, process: &Process<'_>, page: PageId, content: &Page) {
+    let Some(expected) = process.expected.borrow().get(&page.0).copied() else { return };
+    if !expected.poisoned && page_of(expected.version) != *content {
+        let found = (0..100_000).find(|&version| page_of(version) == *content);
+        world.fail(format!(
+            "DATA LOSS: {page:?} of process {} must hold version {} and holds {found:?} ({:02x?}...)",
+            process.number,
+            expected.version,
+            &content[..16]
+        ));
     }
 }
 
@@ -140,38 +144,39 @@ fn some_page(world: &World<'_>, process: &Process<'_>) -> Option<PageId> {
         return None;
     }
     // Half of all accesses go to the same few pages.
-    let from = if world.below(2) == 0 {
-        ZONE_START + world.below(16)
-    } else {
-        ZONE_START + world.below(world.options.zone_pages)
-    };
+    let zone = if world.below(2) == 0 { 16 } else { world.options.zone_pages };
+    let from = ZONE_START + world.below(zone);
     let (&page, what) = expected.range(from..).next().or_else(|| expected.iter().next())?;
-    let page = PageId(page);
-    let claimed = process.claimed.borrow().iter().any(|range| range.contains(page));
-    (!claimed && !what.poisoned).then_some(page)
+    (!is_claimed(process, PageId(page)) && !what.poisoned).then_some(PageId(page))
+}
+fn is_claimed(process: &Process<'_>, page: PageId) -> bool {
+    process.claimed.borrow().iter().any(|range| range.contains(page))
 }
 
-async fn use_page(world: &World<'_>, process: &Process<'_>, page: PageId, write: Option<Version>) {
-    *process.users.borrow_mut().entry(page.0).or_default() += 1;
-    let got = access(world, process, page, write).await;
+/// The pages of a range are in use: nobody changes their mapping until [`end_use`].
+pub fn begin_use(process: &Process<'_>, range: PageRange) {
     let mut users = process.users.borrow_mut();
-    if let Some(count) = users.get_mut(&page.0) {
+    (range.start.0..range.end.0).for_each(|page| *users.entry(page).or_default() += 1);
+}
+/// They are not any more.
+pub fn end_use(process: &Process<'_>, range: PageRange) {
+    let mut users = process.users.borrow_mut();
+    for page in range.start.0..range.end.0 {
+        let count = users.get_mut(&page).expect("who ends a use has begun it");
         *count -= 1;
         if *count == 0 {
-            users.remove(&page.0);
+            users.remove(&page);
         }
-    }
-    match got {
-        Got::Page => world.count(if write.is_some() { "writes" } else { "reads" }, 1),
-        Got::Poisoned => world.count("SIGBUS", 1),
-        Got::Gone => (),
     }
 }
 
-/// Reads and verifies one page.
-pub async fn read_some_page(world: &World<'_>, process: &Process<'_>) {
-    if let Some(page) = some_page(world, process) {
-        use_page(world, process, page, None).await;
+async fn use_page<'a>(world: &World<'a>, process: &Process<'a>, page: PageId, write: Option<Version>) {
+    let range = PageRange::of_pages(page, 1);
+    begin_use(process, range);
+    let got = access(world, process, page, write).await;
+    end_use(process, range);
+    if got == Got::Page {
+        world.count(if write.is_some() { "writes" } else { "reads" }, 1);
     }
 }
 
@@ -190,11 +195,9 @@ pub async fn read_all_pages<'a>(world: Rc<World<'a>>, process: Rc<Process<'a>>) 
 
 /// Claims a range for a change of its mapping. False when somebody uses it.
 pub fn claim(process: &Process<'_>, range: PageRange) -> bool {
-    let used = process.users.borrow().range(range.start.0..range.end.0).next().is_some();
-    let overlaps = |other: &PageRange| other.start.0 < range.end.0 && range.start.0 < other.end.0;
-    let dropping =
-        process.expected.borrow().range(range.start.0..range.end.0).any(|(_, expected)| expected.drops > 0);
-    if used || dropping || process.claimed.borrow().iter().any(overlaps) {
+    let is_used = process.users.borrow().range(range.start.0..range.end.0).next().is_some();
+    let is_in = |ranges: &[PageRange]| ranges.iter().any(|other| overlap(*other, range));
+    if is_used || is_in(&process.claimed.borrow()) || is_in(&process.advised.borrow()) {
         return false;
     }
     process.claimed.borrow_mut().push(range);
@@ -211,12 +214,8 @@ pub fn unclaim(process: &Process<'_>, range: PageRange) {
 pub fn start_threads<'a>(world: &Rc<World<'a>>, process: &Rc<Process<'a>>) {
     for _ in 0..world.options.threads {
         process.threads_running.set(process.threads_running.get() + 1);
-        world.executor.spawn(
-            "thread",
-            Some(process.number),
-            world.slowness(),
-            thread(world.clone(), process.clone()),
-        );
+        let task = thread(world.clone(), process.clone());
+        world.executor.spawn("thread", Some(process.number), world.slowness(), task);
     }
 }
 
@@ -229,7 +228,7 @@ async fn thread<'a>(world: Rc<World<'a>>, process: Rc<Process<'a>>) {
     while goes_on(operations) {
         operations += 1;
         if process.expected.borrow().is_empty() {
-            calls::map(&world, &process).await;
+            Caller { world: &world, process: &process }.map().await;
         }
         operation(&world, &process).await;
         if let Some(soak) = world.options.soak {
@@ -243,36 +242,36 @@ async fn thread<'a>(world: Rc<World<'a>>, process: Rc<Process<'a>>) {
     process.threads_running.set(process.threads_running.get() - 1);
 }
 
-/// Touches pages in order, from before the begin of a block into it: what has not been touched before is filled more
-/// and more at a time.
-async fn sweep(world: &World<'_>, process: &Process<'_>) {
-    let Some(start) = calls::some_block(world) else { return };
-    if world.below(2) == 0 {
-        calls::map_anew(
-            world,
-            process,
-            PageRange { start: PageId(start.0 - 64), end: start.plus(BLOCK_PAGES) },
-        )
-        .await;
-    }
-    for page in start.0 - 64 + world.below(8)..start.0 + 4 + world.below(40) {
-        read_in_passing(world, process, page).await;
+/// Touches all pages in order, up or down, or all from somewhere on; sometimes some of them are gone past.
+async fn go_round<'a>(world: &World<'a>, process: &Process<'a>) {
+    let zone = world.options.zone_pages;
+    let from = if world.below(4) == 0 { world.below(zone) } else { 0 };
+    let (is_down, writes) = (world.below(4) == 0, world.below(4) == 0);
+    for index in from..zone {
+        let page = if is_down { ZONE_START + zone - 1 - index } else { ZONE_START + index };
+        let is_known = process.expected.borrow().get(&page).is_some_and(|expected| !expected.poisoned);
+        if is_known && !is_claimed(process, PageId(page)) && world.below(20) > 0 {
+            let version = (writes && is_writable(process, PageId(page))).then(|| world.next_version());
+            use_page(world, process, PageId(page), version).await;
+        }
     }
 }
 
-async fn read_in_passing(world: &World<'_>, process: &Process<'_>, page: u64) {
-    let known = process.expected.borrow().get(&page).is_some_and(|expected| !expected.poisoned);
-    let claimed = process.claimed.borrow().iter().any(|range| range.contains(PageId(page)));
-    if known && !claimed {
-        use_page(world, process, PageId(page), None).await;
-    }
+fn is_writable(process: &Process<'_>, page: PageId) -> bool {
+    let memory = process.memory.borrow();
+    memory.pages.get(&page.0).is_some_and(|mapped| mapped.rights == crate::memory::Rights::Write)
 }
 
-/// Reads all pages in order, or all from somewhere on.
-async fn go_round(world: &World<'_>, process: &Process<'_>) {
-    let from = if world.below(4) == 0 { world.below(world.options.zone_pages) } else { 0 };
-    for page in ZONE_START + from..ZONE_START + world.options.zone_pages {
-        read_in_passing(world, process, page).await;
+async fn read_and_write<'a>(world: &World<'a>, process: &Process<'a>) {
+    for _ in 0..1 + world.below(6) {
+        let writes = world.below(100) < world.options.writes_percent;
+        let Some(page) = some_page(world, process) else { continue };
+        let version = (writes && is_writable(process, page)).then(|| world.next_version());
+        // Half of what is written is looked at before: then it keeps its copy until it is written.
+        if version.is_some_and(|version| version % 2 == 0) {
+            use_page(world, process, page, None).await;
+        }
+        use_page(world, process, page, version).await;
     }
 }
 
@@ -281,61 +280,70 @@ async fn operation<'a>(world: &Rc<World<'a>>, process: &Rc<Process<'a>>) {
     const READ_AND_WRITE: u64 = 120;
     let parts = [
         READ_AND_WRITE,
+        weights.call,
         weights.map,
         weights.unmap,
         weights.map_over,
         weights.remap,
         weights.drop,
-        weights.fork,
         weights.protect,
-        weights.pin,
-        weights.exit,
-        weights.map_huge,
-        weights.sweep,
+        weights.lock,
+        weights.special,
+        weights.fork,
         weights.round,
+        weights.exit,
     ];
     let mut at = world.below(parts.iter().sum());
     let which = parts.iter().position(|&part| {
-        if at < part {
-            true
-        } else {
-            at -= part;
-            false
-        }
+        let is_here = at < part;
+        at = at.saturating_sub(part);
+        is_here
     });
+    let caller = Caller { world, process };
     match which {
-        Some(0) => {
-            for _ in 0..1 + world.below(6) {
-                let write = world.below(100) < world.options.writes_percent;
-                let Some(page) = some_page(world, process) else { continue };
-                let writable =
-                    process.memory.borrow().pages.get(&page.0).is_some_and(|mapped| mapped.writable);
-                let version = (write && writable).then(|| world.next_version());
-                // Half of what is written is looked at before: then its copy is kept, and stale.
-                if version.is_some_and(|version| version % 2 == 0) {
-                    use_page(world, process, page, None).await;
-                }
-                use_page(world, process, page, version).await;
-            }
-        }
-        Some(1) => calls::map(world, process).await,
-        Some(2) => calls::unmap(world, process).await,
-        Some(3) => calls::map_over(world, process).await,
-        Some(4) => calls::remap(world, process).await,
-        Some(5) => calls::drop_pages(world, process).await,
-        Some(6) => calls::fork(world, process).await,
-        Some(7) => calls::protect(world, process),
-        Some(8) => calls::pin(world, process),
-        Some(10) => calls::map_huge(world, process).await,
-        Some(11) => sweep(world, process).await,
-        Some(12) => go_round(world, process).await,
+        Some(0) => read_and_write(world, process).await,
+        Some(1) => calls::system_call(world, process).await,
+        Some(2) => caller.map().await,
+        Some(3) => caller.unmap().await,
+        Some(4) => caller.map_over().await,
+        Some(5) => caller.remap().await,
+        Some(6) => caller.drop_pages().await,
+        Some(7) => caller.protect().await,
+        Some(8) => caller.lock().await,
+        Some(9) => special(world, process).await,
+        Some(10) => fork::fork(world, process).await,
+        Some(11) => go_round(world, process).await,
+        _ => exit_or_exec(world, process).await,
+    }
+}
+
+/// What programs do rarely.
+async fn special<'a>(world: &World<'a>, process: &Process<'a>) {
+    let caller = Caller { world, process };
+    match world.below(8) {
+        0..4 => caller.keep().await,
+        4 | 5 => caller.do_not_fork(),
+        6 => caller.leave_alone().await,
         _ => {
-            if world.alive().len() > 1 && world.below(10) == 0 {
-                world.count("exits", 1);
-                process.end(world);
-                // Nothing of the process runs after this.
-                world.executor.park("nothing", None).await;
+            if world.below(10) == 0
+                && let Some(space) = process.managed_space()
+            {
+                process.let_go(world, &space).await;
             }
         }
     }
+}
+
+/// The process ends, and sometimes another program takes its place.
+async fn exit_or_exec<'a>(world: &Rc<World<'a>>, process: &Rc<Process<'a>>) {
+    if world.alive().len() < 2 || world.below(10) > 0 {
+        return;
+    }
+    world.count("exits", 1);
+    if world.below(3) == 0 && world.alive().len() < world.options.processes_max && Process::start(world) {
+        world.count("programs executed", 1);
+    }
+    process.end(world);
+    // Nothing of the process runs after this.
+    world.executor.park("nothing", None).await;
 }

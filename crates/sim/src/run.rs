@@ -3,10 +3,12 @@
 use crate::check;
 use crate::executor::Stop;
 use crate::files;
+use crate::lending::Spare;
 use crate::options::{FILE_SLOTS_MAX, FILES_ADDED_MAX, FILES_MAX, Mix, Options};
 use crate::process::Process;
 use crate::program;
-use crate::supervisor;
+use crate::seam::SimSupervisor;
+use crate::supervisor::{self, Unclaimed};
 use crate::world::World;
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -14,6 +16,7 @@ use uswap_core::counters::COUNTERS;
 use uswap_core::file_key::FILE_KEY_BYTES;
 use uswap_core::files::slots_of_all;
 use uswap_core::segment::{Geometry, Segment};
+use uswap_engine::reaper::drop_mm;
 use uswap_sync::{AtomicU64, Ordering};
 use uswap_units::{Bytes, Prng};
 
@@ -38,8 +41,11 @@ pub struct Outcome {
     pub tally: BTreeMap<&'static str, u64>,
 }
 
-/// Memory for the shared tables, reused by all seeds of a thread.
-pub struct Arena(Vec<AtomicU64>);
+/// Memory for the shared tables, and what processes work with; reused by all seeds of a thread.
+pub struct Arena {
+    words: Vec<AtomicU64>,
+    spare: Rc<Spare>,
+}
 
 impl Default for Arena {
     fn default() -> Self {
@@ -50,7 +56,8 @@ impl Default for Arena {
             zspages: 32,
             slots: slots_of_all([FILE_SLOTS_MAX; FILES_MAX + FILES_ADDED_MAX]),
         };
-        Arena((0..largest.layout().total_words()).map(|_| AtomicU64::new(0)).collect())
+        let words = (0..largest.layout().total_words()).map(|_| AtomicU64::new(0)).collect();
+        Arena { words, spare: Rc::default() }
     }
 }
 
@@ -71,12 +78,12 @@ fn file_key(seed: u64) -> [u8; FILE_KEY_BYTES] {
 
 /// Runs a seed.
 pub fn run_seed(arena: &mut Arena, seed: u64, mix: Mix, keep: Keep) -> Outcome {
-    for word in &arena.0 {
+    for word in &arena.words {
         word.store(0, Ordering::Relaxed);
     }
     let mut prng = Prng::new(seed ^ 0x5EED_5EED_5EED_5EED);
     let options = Options::of_seed(&mut prng, mix);
-    let segment = Segment::create(&arena.0, options.geometry);
+    let segment = Segment::create(&arena.words, options.geometry);
     segment.file_key().set(file_key(seed));
     segment.budget().set_ram(Bytes::of_pages(options.ram_pages));
     segment.pool().set_limit_bytes(options.pool_bytes);
@@ -85,7 +92,7 @@ pub fn run_seed(arena: &mut Arena, seed: u64, mix: Mix, keep: Keep) -> Outcome {
         added.expect("the geometry was made for these files");
     }
     let lines = (keep == Keep::Lines).then(String::new);
-    let world = Rc::new(World::new(segment, options, prng, lines));
+    let world = Rc::new(World::new(segment, options, prng, arena.spare.clone(), lines));
     world.note(format_args!("{options:?}"));
     play(&world);
     let (trace_hash, trace) = world.trace();
@@ -96,7 +103,8 @@ pub fn run_seed(arena: &mut Arena, seed: u64, mix: Mix, keep: Keep) -> Outcome {
     tally.insert("polls", world.executor.polls());
     world.executor.clear();
     for process in world.processes.take() {
-        *process.engine.borrow_mut() = None;
+        process.forget_space();
+        arena.spare.take_back(&process.workspaces, &process.seats);
     }
     Outcome { failure: world.failure(), trace_hash, trace, tally }
 }
@@ -108,9 +116,7 @@ fn play(world: &Rc<World<'_>>) {
     let executor = &world.executor;
     executor.spawn("measure", None, world.slowness(), supervisor::measure(world.clone()));
     executor.spawn("shrink", None, world.slowness(), supervisor::shrink(world.clone()));
-    if world.options.storer {
-        executor.spawn("store", None, world.slowness(), supervisor::store(world.clone()));
-    }
+    executor.spawn("reap", None, world.slowness(), supervisor::reap(world.clone()));
     executor.spawn("kill", None, 1, supervisor::kill(world.clone()));
     if let Some(soak) = world.options.soak {
         executor.spawn("start", None, 1, supervisor::start(world.clone(), soak));
@@ -127,20 +133,14 @@ fn play(world: &Rc<World<'_>>) {
     }
     run_until(world, || world.alive().iter().all(|process| process.threads_running.get() == 0));
     world.stopping.set(true);
-    run_until(world, || executor.only_left("handler"));
-    world.stopping_handlers.set(true);
-    run_until(world, || executor.report().is_empty());
+    run_until(world, || executor.is_idle());
     if world.failure().is_some() {
         return;
     }
+    supervisor::reap_now(world, &mut Unclaimed::new());
     check::at_rest(world);
-    for process in world.alive() {
-        let supervisor = crate::platform::SimSupervisor { world };
-        uswap_engine::reaper::drop_mm(
-            world.segment,
-            &supervisor,
-            process.mm.get().expect("who lives has a record"),
-        );
+    for record in world.segment.mms().in_use() {
+        drop_mm(world.segment, &SimSupervisor { world }, record.id());
     }
     check::at_the_end(world);
 }

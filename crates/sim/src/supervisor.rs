@@ -1,21 +1,21 @@
-//! The supervisor's tasks: measuring memory, writing the pool back, and, for the test's sake, killing and starting
-//! processes.
+//! The supervisor's tasks: measuring memory, writing the pool back, cleaning up after the dead, and, for the test's
+//! sake, killing and starting processes.
 
-use crate::disk::SimReads;
 use crate::files;
 use crate::options::Soak;
-use crate::platform::SimSupervisor;
 use crate::process::Process;
+use crate::seam::SimSupervisor;
 use crate::world::World;
+use std::collections::BTreeMap;
 use std::rc::Rc;
 use uswap_core::balance::Headroom;
 use uswap_core::budget::{Fullness, Signal};
-use uswap_engine::Workspace;
-use uswap_engine::loader::{BackgroundReads as _, Turn};
-use uswap_engine::storer::Storer;
+use uswap_core::mm::{MmRecord, MmState};
+use uswap_engine::aged::Marked;
+use uswap_engine::reaper::{drop_mm, give_back_clusters};
 use uswap_engine::writeback::{Batch, Shrinker, excess_bytes};
-use uswap_units::Bytes;
 use uswap_units::limits::WRITEBACK_BATCH_BYTES;
+use uswap_units::{Bytes, MmId};
 
 /// Measures what is used, and says when there is pressure.
 pub async fn measure<'a>(world: Rc<World<'a>>) {
@@ -34,6 +34,9 @@ pub async fn measure<'a>(world: Rc<World<'a>>) {
         let headroom = if world.below(4) == 0 { Headroom::Wide } else { Headroom::Narrow };
         budget.set_headroom(headroom);
         budget.note_file(segment.slots());
+        if world.below(8) == 0 {
+            segment.pool().set_compresses_densely(world.below(2) == 0);
+        }
         if budget.used() > budget.watermarks().low {
             world.raise(Signal::Pressure);
         }
@@ -41,73 +44,152 @@ pub async fn measure<'a>(world: Rc<World<'a>>) {
     }
 }
 
-/// Writes the pool back when it is nearly full.
+/// What the shrinker has at hand.
+struct WriteBack {
+    shrinker: Shrinker,
+    buffer: Vec<u8>,
+    /// What was marked for the user, and when it is old enough.
+    marked: Option<(Marked, u64)>,
+}
+
+/// Writes the pool back: when it is nearly full, what is old when the user asks for that, and what does not compress.
 pub async fn shrink<'a>(world: Rc<World<'a>>) {
     let (segment, budget) = (world.segment, world.segment.budget());
-    let mut shrinker = Shrinker::new();
-    let mut buffer = vec![0; WRITEBACK_BATCH_BYTES];
+    let buffer = vec![0; WRITEBACK_BATCH_BYTES];
+    let mut own = WriteBack { shrinker: Shrinker::new(), buffer, marked: None };
     while !world.stopping.get() {
         let seen = budget.signal_count(Signal::Shrink);
+        files::empty(&world, &mut own.shrinker, &mut own.buffer).await;
         let supervisor = SimSupervisor { world: &world };
-        files::empty(&world, &mut shrinker, &mut buffer).await;
-        if excess_bytes(segment) == 0 {
-            if world.below(4) == 0 {
-                let bytes = shrinker.compact(segment, &supervisor).await;
-                world.count("compaction with room: bytes freed", bytes);
-            }
-            world.wait(Signal::Shrink, seen, 3_000_000 * world.options.calm()).await;
+        let bytes_max = 4096 * (1 + world.below(64) as usize);
+        if excess_bytes(segment) > 0 {
+            let batch = own.shrinker.write_batch(segment, &supervisor, &mut own.buffer[..bytes_max]).await;
+            follow(&world, batch, seen).await;
             continue;
         }
-        let bytes_max = 4096 * (1 + world.below(64) as usize);
-        let batch = shrinker.write_batch(segment, &supervisor, &mut buffer[..bytes_max]).await;
-        world.note(format_args!("batch: {batch:?}"));
-        match batch {
-            Batch::Written { blobs, discarded } => {
-                world.count("write-backs: blobs", u64::from(blobs));
-                world.count("write-backs: clean copies given up", u64::from(discarded));
-                world.executor.step().await;
-            }
-            Batch::Compacted { bytes } => {
-                world.count("compaction: bytes freed", bytes);
-                world.executor.step().await;
-            }
-            Batch::NothingToWrite => {
-                budget.set_full(Fullness::Full);
-                world.wait(Signal::Shrink, seen, 1_000_000 * world.options.calm()).await;
-            }
-            Batch::LeftToOthers { .. } => {
-                world.count("write-backs: failed, and left to another file", 1);
-                world.executor.step().await;
-            }
-            Batch::FilesFull | Batch::Failed { .. } => {
-                world.count("write-backs: failed or no room", 1);
-                budget.set_full(Fullness::Full);
-                world.sleep_up_to(3_000_000 * world.options.calm()).await;
-            }
+        if world.below(4) == 0 {
+            let bytes = own.shrinker.compact(segment, &supervisor).await;
+            world.count("compaction with room: bytes freed", bytes);
+        }
+        let batch = own.write_on_request(&world, bytes_max).await;
+        if batch == Batch::NothingToWrite {
+            world.wait(Signal::Shrink, seen, 3_000_000 * world.options.calm()).await;
         }
     }
 }
 
-/// Hashes and compresses what processes hand over.
-pub async fn store<'a>(world: Rc<World<'a>>) {
-    let budget = world.segment.budget();
-    let mut workspace = Box::new(Workspace::new());
-    let mut storer = Storer::new(&mut workspace);
-    let mut reads = SimReads::new(&world);
-    world.segment.store_jobs().set_open(true);
-    while !world.stopping.get() {
-        let seen = budget.signal_count(Signal::Store);
-        let supervisor = SimSupervisor { world: &world };
-        match storer.turn(world.segment, &supervisor, &mut reads).await {
-            Turn::Ended => world.count("store and load jobs", 1),
-            Turn::Reads => reads.wait().await,
-            Turn::Idle => {
-                storer.rest(world.segment, &supervisor);
-                world.wait(Signal::Store, seen, 3_000_000 * world.options.calm()).await;
+impl WriteBack {
+    async fn write_on_request(&mut self, world: &World<'_>, bytes_max: usize) -> Batch {
+        let (segment, supervisor) = (world.segment, SimSupervisor { world });
+        let buffer = &mut self.buffer[..bytes_max];
+        match &mut self.marked {
+            Some((marked, at_ns)) if *at_ns <= world.executor.now_ns() => {
+                let batch = self.shrinker.write_marked(segment, &supervisor, buffer, marked).await;
+                world.note(format_args!("what is old: {batch:?}"));
+                if let Batch::Written { blobs, .. } = batch {
+                    world.count("write-backs of what is old: blobs", u64::from(blobs));
+                } else {
+                    self.marked = None;
+                }
+                batch
             }
+            Some(_) => Batch::NothingToWrite,
+            None if world.below(6) == 0 => {
+                let age_ns = world.below(4_000_000 * world.options.calm());
+                self.marked = Some((Marked::now(segment), world.executor.now_ns() + age_ns));
+                Batch::NothingToWrite
+            }
+            None if world.below(6) == 0 => {
+                let batch = self.shrinker.write_uncompressed(segment, &supervisor, buffer).await;
+                world.note(format_args!("what does not compress: {batch:?}"));
+                batch
+            }
+            None => Batch::NothingToWrite,
         }
     }
-    world.segment.store_jobs().set_open(false);
+}
+
+async fn follow(world: &World<'_>, batch: Batch, seen: u32) {
+    let budget = world.segment.budget();
+    world.note(format_args!("batch: {batch:?}"));
+    match batch {
+        Batch::Written { blobs, discarded } => {
+            world.count("write-backs: blobs", u64::from(blobs));
+            world.count("write-backs: clean copies given up", u64::from(discarded));
+            world.executor.step().await;
+        }
+        Batch::Compacted { bytes } => {
+            world.count("compaction: bytes freed", bytes);
+            world.executor.step().await;
+        }
+        Batch::NothingToWrite => {
+            budget.set_full(Fullness::Full);
+            world.wait(Signal::Shrink, seen, 1_000_000 * world.options.calm()).await;
+        }
+        Batch::LeftToOthers { .. } => {
+            world.count("write-backs: failed, and left to another file", 1);
+            world.executor.step().await;
+        }
+        Batch::FilesFull | Batch::Failed { .. } => {
+            world.count("write-backs: failed or no room", 1);
+            budget.set_full(Fullness::Full);
+            world.sleep_up_to(3_000_000 * world.options.calm()).await;
+        }
+    }
+}
+
+/// When a forked child was first seen that nobody had claimed, and whose parent was gone.
+pub type Unclaimed = BTreeMap<MmId, u64>;
+
+/// Cleans up after processes that are gone.
+pub async fn reap<'a>(world: Rc<World<'a>>) {
+    let mut unclaimed = Unclaimed::new();
+    while !world.stopping.get() {
+        world.sleep_up_to(5_000_000).await;
+        reap_now(&world, &mut unclaimed);
+        if world.below(8) == 0 {
+            give_back_clusters(world.segment, &SimSupervisor { world: &world });
+        }
+        if world.options.soak.is_some() {
+            world.sleep_up_to(2_000_000_000).await;
+        }
+    }
+}
+
+/// One look at all records.
+pub fn reap_now(world: &World<'_>, unclaimed: &mut Unclaimed) {
+    let records: Vec<MmRecord<'_>> = world.segment.mms().in_use().collect();
+    for record in records {
+        if is_gone(world, record, unclaimed) {
+            drop_mm(world.segment, &SimSupervisor { world }, record.id());
+            world.note(format_args!("{:?} is reaped", record.id()));
+            let processes = world.processes.borrow();
+            let was_its =
+                |process: &&Rc<Process<'_>>| process.mm.get() == Some(record.id()) && !process.alive.get();
+            processes.iter().filter(was_its).for_each(|process| process.mm.set(None));
+        }
+    }
+    unclaimed.retain(|id, _| world.segment.mms().record(*id).state() == MmState::Forked);
+}
+
+fn is_gone(world: &World<'_>, record: MmRecord<'_>, unclaimed: &mut Unclaimed) -> bool {
+    match record.state() {
+        MmState::Live | MmState::Taken => !world
+            .alive()
+            .iter()
+            .any(|process| process.mm.get() == Some(record.id()) && process.has_claimed.get()),
+        MmState::Forked => {
+            let parent = record.parent().checked_sub(1).map(|id| MmId(id as u16));
+            if parent.is_some_and(|parent| world.segment.mms().record(parent).state() == MmState::Live) {
+                unclaimed.remove(&record.id());
+                return false;
+            }
+            let now_ns = world.executor.now_ns();
+            let since_ns = *unclaimed.entry(record.id()).or_insert(now_ns);
+            now_ns - since_ns > world.options.unclaimed_max_ns && record.reap_forked()
+        }
+        MmState::Free | MmState::Reaping => false,
+    }
 }
 
 /// Kills processes from outside, at any moment.

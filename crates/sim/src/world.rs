@@ -5,6 +5,7 @@ use crate::content::Version;
 use crate::disk::Disk;
 use crate::executor::{Executor, TaskId};
 use crate::files::Emptying;
+use crate::lending::Spare;
 use crate::options::Options;
 use crate::process::Process;
 use std::cell::{Cell, RefCell};
@@ -38,19 +39,25 @@ pub struct World<'a> {
     pub emptying: RefCell<Emptying>,
     /// How often each thing happened.
     pub tally: RefCell<BTreeMap<&'static str, u64>>,
-    /// All engine tasks but the handlers end at their next turn.
+    /// All tasks of the engine end at their next turn.
     pub stopping: Cell<bool>,
-    /// And now the handlers, which the others may have needed.
-    pub stopping_handlers: Cell<bool>,
+    /// Workspaces and evictors that no process has.
+    pub spare: Rc<Spare>,
     trace: RefCell<Trace>,
     failure: RefCell<Option<String>>,
-    signal_waiters: RefCell<[Vec<TaskId>; 5]>,
+    signal_waiters: RefCell<Vec<(Signal, TaskId)>>,
     versions: Cell<Version>,
 }
 
 impl<'a> World<'a> {
     /// An empty world. `keep_lines` says whether the trace is kept as text.
-    pub fn new(segment: Segment<'a>, options: Options, prng: Prng, keep_lines: Option<String>) -> World<'a> {
+    pub fn new(
+        segment: Segment<'a>,
+        options: Options,
+        prng: Prng,
+        spare: Rc<Spare>,
+        keep_lines: Option<String>,
+    ) -> World<'a> {
         World {
             segment,
             options,
@@ -63,7 +70,7 @@ impl<'a> World<'a> {
             emptying: RefCell::new(Emptying::Nothing),
             tally: RefCell::default(),
             stopping: Cell::new(false),
-            stopping_handlers: Cell::new(false),
+            spare,
             trace: RefCell::new(Trace { hash: 0xcbf2_9ce4_8422_2325, lines: keep_lines }),
             failure: RefCell::default(),
             signal_waiters: RefCell::default(),
@@ -122,14 +129,14 @@ impl<'a> World<'a> {
     /// Counts a signal and wakes who waits for it.
     pub fn raise(&self, signal: Signal) {
         self.segment.budget().raise(signal);
-        let waiters = core::mem::take(&mut self.signal_waiters.borrow_mut()[signal as usize]);
-        waiters.into_iter().for_each(|task| self.executor.unpark(task));
+        let mut waiters = self.signal_waiters.borrow_mut();
+        waiters.extract_if(.., |(of, _)| *of == signal).for_each(|(_, task)| self.executor.unpark(task));
     }
     /// Waits for a change of a signal's count.
     pub async fn wait(&self, signal: Signal, seen: u32, timeout_ns: u64) {
         let until = self.executor.now_ns() + timeout_ns;
         while self.segment.budget().signal_count(signal) == seen && self.executor.now_ns() < until {
-            self.signal_waiters.borrow_mut()[signal as usize].push(self.executor.current());
+            self.signal_waiters.borrow_mut().push((signal, self.executor.current()));
             self.executor.park("a signal", Some(until)).await;
         }
     }

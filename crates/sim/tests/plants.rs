@@ -21,15 +21,23 @@ fn found_after(plant: Plant, mix: Mix, seeds_max: u64) -> Option<u64> {
 #[test]
 fn every_planted_bug_is_found() {
     let planted = [
-        (Plant::LostDirty, Mix::All, 400),
-        (Plant::EarlyFree, Mix::All, 400),
-        (Plant::LostWakeup, Mix::All, 100),
-        (Plant::StaleAhead, Mix::All, 400),
-        (Plant::AnyFrame, Mix::All, 400),
-        (Plant::GiveBackDuringCopy, Mix::Forks, 300),
-        (Plant::CountedOnly, Mix::All, 400),
-        (Plant::HugeCameWhole, Mix::All, 1500),
-        (Plant::Impatient, Mix::Mappings, 1500),
+        (Plant::LostDirty, Mix::All, 50),
+        (Plant::EarlyFree, Mix::All, 100),
+        (Plant::StaleCleanCopy, Mix::All, 50),
+        (Plant::DroppedAlthoughWritten, Mix::All, 100),
+        (Plant::HazardIgnored, Mix::Calls, 300),
+        (Plant::ProtectedUnderCall, Mix::Calls, 300),
+        (Plant::UnlockedBeforeDrop, Mix::All, 50),
+        (Plant::RefusedDropForgotten, Mix::All, 100),
+        (Plant::RefusedProtectForgotten, Mix::All, 300),
+        (Plant::UnseenProtection, Mix::All, 300),
+        (Plant::DiscardedCopyTrusted, Mix::All, 300),
+        (Plant::CopyUnnamed, Mix::All, 100),
+        (Plant::LostWakeup, Mix::All, 300),
+        (Plant::DropForgotten, Mix::All, 100),
+        (Plant::CarriedClean, Mix::Mappings, 100),
+        (Plant::ForkWithoutCount, Mix::Forks, 50),
+        (Plant::ForkWithoutProtection, Mix::Forks, 50),
     ];
     assert_eq!(planted.map(|(plant, ..)| plant), Plant::ALL);
     for (plant, mix, seeds_max) in planted {

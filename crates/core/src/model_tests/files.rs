@@ -172,7 +172,7 @@ impl Model<'_> {
             }
             Op::Fork { process } if count > 0 && self.processes[process % count].reads => {
                 if let Some(child) = self.take() {
-                    self.segment.mms().record(child.mm).set_state(MmState::Forked, 0);
+                    self.segment.mms().record(child.mm).set_forked();
                     self.processes.push(child);
                 }
             }

@@ -19,7 +19,7 @@
 
 use super::{
     ACTIVE, Commit, FRAME_MASK, FRAME_SHIFT, HEAT_MASK, HEAT_SHIFT, LOCKED, MANAGED, PINNED, PageSlot,
-    PageWord, Place, REMOVED, REST_MASK, REST_SHIFT,
+    PageWord, Place, REMOVED, REST_MASK, REST_SHIFT, SWAP_MASK,
 };
 use crate::reuse::TIME_BITS;
 use uswap_sync::Ordering;
@@ -173,6 +173,17 @@ impl PageSlot<'_> {
         let locked = isolated.0 | LOCKED;
         // Acquire pairs with the `Release` of a `commit` before.
         self.word.compare_exchange(isolated.0, locked, Ordering::Acquire, Ordering::Relaxed).is_ok()
+    }
+
+    /// Isolated -> isolated, and this entry holds its content from now on: the page is clean. If the word is still what
+    /// [`commit_isolated`](Self::commit_isolated) returned; the value that it has then.
+    #[must_use]
+    pub fn keep_copy(self, isolated: PageWord, copy: SwapId) -> Option<PageWord> {
+        debug_assert!(isolated.isolated_by().is_some());
+        let next = isolated.0 & !SWAP_MASK | u64::from(copy.0);
+        // Release pairs with `load` and `try_lock`: who finds the entry finds what it names.
+        let kept = self.word.compare_exchange(isolated.0, next, Ordering::Release, Ordering::Relaxed);
+        kept.is_ok().then_some(PageWord(next))
     }
 
     /// Locked -> unlocked, present and protected, as warm as it was. `clean`: the entry that holds the content.

@@ -7,6 +7,7 @@
 
 use super::space::AddressSpace;
 use super::world::World;
+use crate::plant::{Plant, is_planted};
 use crate::release::put_entry;
 use crate::storer::{NotStored, Owners, StoreBuffers, let_go_of_zspages, store_anew};
 use crate::workspace::Workspace;
@@ -77,10 +78,10 @@ struct Candidate {
     page: PageId,
     /// As it was when it was locked, then as it was isolated.
     word: PageWord,
-    /// Where the content is stored.
+    /// Where the content is stored. The word names it, so the entry goes wherever the page goes: when the program
+    /// writes the page it is given up, and when the process is killed it is given back.
     stored: Option<SwapId>,
-    /// That was stored for this batch, and is not the copy that the word names. The numbers alone do not tell: when the
-    /// program writes the page while it is stored, its copy is given up, and the new entry may get the same number.
+    /// That was stored for this batch.
     is_stored_anew: bool,
     /// It is not looked at again for some rounds.
     rests: bool,
@@ -164,8 +165,6 @@ impl<W: World> AddressSpace<'_, W> {
         let no_room = self.store(evictor).await;
         self.world.step().await;
         let pages = self.drop_stored(evictor).await;
-        self.batches.fetch_add(1, Ordering::Release);
-        self.world.wake(&self.batches);
         if pages > 0 {
             self.world.raise(Signal::Room);
         }
@@ -315,7 +314,7 @@ impl<W: World> AddressSpace<'_, W> {
         let Evictor { batch, length, lane, .. } = evictor;
         let batch = &mut batch[..*length];
         for candidate in batch.iter_mut().filter(|candidate| candidate.fate != Fate::Hole) {
-            if self.world.names(candidate.page) {
+            if self.world.names(candidate.page) && !is_planted(Plant::ProtectedUnderCall) {
                 self.unlock(candidate);
             }
         }
@@ -328,7 +327,7 @@ impl<W: World> AddressSpace<'_, W> {
             let protected = match range_to_protect(run) {
                 Some(range) => {
                     self.world.step().await;
-                    if !self.world.protect(range) {
+                    if !self.world.protect(range) && !is_planted(Plant::RefusedProtectForgotten) {
                         // Part of it may be protected now: the words must not say less.
                         run.iter_mut().for_each(|candidate| self.unlock_unprotected(candidate, range));
                         continue;
@@ -452,9 +451,9 @@ impl<W: World> AddressSpace<'_, W> {
                 continue;
             }
             match self.store_one(evictor, index).await {
-                Store::Stored { entry, is_new } => {
-                    let candidate = &mut evictor.batch[index];
-                    (candidate.stored, candidate.is_stored_anew) = (Some(entry), is_new);
+                Store::Stored { entry, is_new: false } => evictor.batch[index].stored = Some(entry),
+                Store::Stored { entry, is_new: true } => {
+                    self.name_copy(&mut evictor.batch[index], entry).await;
                 }
                 Store::Changed => (),
                 Store::Incompressible => evictor.batch[index].rests = true,
@@ -463,6 +462,29 @@ impl<W: World> AddressSpace<'_, W> {
             self.world.step().await;
         }
         false
+    }
+
+    /// The word of a page that was stored names its new entry from here on, and no longer an old one.
+    async fn name_copy(&self, candidate: &mut Candidate, entry: SwapId) {
+        if is_planted(Plant::CopyUnnamed) {
+            (candidate.stored, candidate.is_stored_anew) = (Some(entry), true);
+            return;
+        }
+        self.world.lock_shared().await;
+        let slot = self.table.slot(candidate.page);
+        let unneeded = match slot.and_then(|slot| slot.keep_copy(candidate.word, entry)) {
+            Some(word) => {
+                let old = candidate.word.swap();
+                (candidate.word, candidate.stored, candidate.is_stored_anew) = (word, Some(entry), true);
+                old
+            }
+            // Somebody has written or dropped the page meanwhile.
+            None => Some(entry),
+        };
+        if let Some(unneeded) = unneeded {
+            put_entry(self.segment, &self.world, unneeded);
+        }
+        self.world.unlock_shared();
     }
 
     async fn store_one(&self, evictor: &mut Evictor, index: usize) -> Store {
@@ -523,7 +545,7 @@ impl<W: World> AddressSpace<'_, W> {
         for candidate in batch.iter_mut().filter(|candidate| candidate.fate == Fate::Goes) {
             let slot = self.table.slot(candidate.page);
             let stored = candidate.stored.filter(|_| may_drop);
-            let is_locked = stored.is_some() && slot.is_some_and(|slot| slot.lock_isolated(candidate.word));
+            let is_locked = stored.is_some() && slot.is_some_and(|slot| locks(slot, candidate.word));
             candidate.fate = if is_locked { Fate::Leaves } else { Fate::Done };
             if !is_locked {
                 self.give_up(candidate);
@@ -533,7 +555,7 @@ impl<W: World> AddressSpace<'_, W> {
         self.world.settle();
         self.world.step().await;
         for candidate in batch.iter_mut().filter(|candidate| candidate.fate == Fate::Leaves) {
-            if self.world.names(candidate.page) {
+            if self.world.names(candidate.page) && !is_planted(Plant::HazardIgnored) {
                 self.keep_clean(candidate);
                 candidate.fate = Fate::Done;
             }
@@ -548,8 +570,18 @@ impl<W: World> AddressSpace<'_, W> {
                 }
             }
         }
+        if is_planted(Plant::UnlockedBeforeDrop) {
+            let count = self.commit_dropped(evictor);
+            self.world.step().await;
+            let ranges = &evictor.ranges[..ranges];
+            let _as_if_all_were = if ranges.is_empty() { 0 } else { self.world.drop_pages(ranges) };
+            self.world.unlock_shared();
+            return count;
+        }
         let dropped = if ranges > 0 { self.world.drop_pages(&evictor.ranges[..ranges]) } else { 0 };
-        if let Some(left) = evictor.ranges[..ranges].get(dropped) {
+        if let Some(left) = evictor.ranges[..ranges].get(dropped)
+            && !is_planted(Plant::RefusedDropForgotten)
+        {
             // The kernel refuses: locked in memory, for instance.
             let from = left.start;
             let kept = |candidate: &&mut Candidate| candidate.fate == Fate::Leaves;
@@ -571,17 +603,9 @@ impl<W: World> AddressSpace<'_, W> {
         for candidate in leaving() {
             let stored = candidate.stored.expect("only what is stored is locked");
             let time = self.segment.reuse().note_stored();
-            self.must_be_done(self.slot(candidate.page).commit_evicted(
-                stored,
-                time,
-                candidate.word.is_clean(),
-            ));
-            count += 1;
-            match candidate.word.swap() {
-                Some(old) if old != stored => put_entry(self.segment, &self.world, old),
-                Some(_) => unchanged += 1,
-                None => (),
-            }
+            let is_unchanged = !candidate.is_stored_anew;
+            self.must_be_done(self.slot(candidate.page).commit_evicted(stored, time, is_unchanged));
+            (count, unchanged) = (count + 1, unchanged + u64::from(is_unchanged));
         }
         self.unlocked(leaving().map(|candidate| candidate.page));
         self.counters().add(Counter::Unchanged, unchanged);
@@ -590,32 +614,25 @@ impl<W: World> AddressSpace<'_, W> {
         count
     }
 
-    /// The page is not dropped. If its word is as it was, and the content is stored, it has a clean copy now; else what
-    /// was stored is of no use.
+    /// The page is not dropped. If its word is as it was, nobody stores it any more; else somebody has it in hand.
     fn give_up(&self, candidate: &Candidate) {
         let slot = self.table.slot(candidate.page);
         let old = candidate.word.swap();
-        match slot.filter(|slot| slot.lock_isolated(candidate.word)) {
-            Some(_) if candidate.stored.is_some() => self.keep_clean(candidate),
-            Some(slot) => {
-                let page = PageRange::of_pages(candidate.page, 1);
-                // Most of what rests is written before it is looked at again, and has no copy to lose.
-                let rests = candidate.rests && old.is_none() && !self.protecting.covers_some(page);
-                if rests {
-                    self.world.unprotect(page);
-                }
-                self.must_be_done(match rests {
-                    true => slot.commit_written_at_rest(),
-                    false => slot.commit_protected(old),
-                });
-                self.unlocked(core::iter::once(candidate.page));
-            }
-            None => {
-                if let Some(new) = candidate.stored.filter(|_| candidate.is_stored_anew) {
-                    put_entry(self.segment, &self.world, new);
-                }
-            }
+        let Some(slot) = slot.filter(|slot| slot.lock_isolated(candidate.word)) else { return };
+        if candidate.stored.is_some() {
+            return self.keep_clean(candidate);
         }
+        let page = PageRange::of_pages(candidate.page, 1);
+        // Most of what rests is written before it is looked at again, and has no copy to lose.
+        let rests = candidate.rests && old.is_none() && !self.protecting.covers_some(page);
+        if rests {
+            self.world.unprotect(page);
+        }
+        self.must_be_done(match rests {
+            true => slot.commit_written_at_rest(),
+            false => slot.commit_protected(old),
+        });
+        self.unlocked(core::iter::once(candidate.page));
     }
 
     /// A page that is stored and locked stays, with a clean copy.
@@ -624,9 +641,6 @@ impl<W: World> AddressSpace<'_, W> {
         self.segment.swap_table().note_loaded(stored, Came::Alone);
         self.must_be_done(self.slot(candidate.page).commit_protected(Some(stored)));
         self.unlocked(core::iter::once(candidate.page));
-        if let Some(old) = candidate.word.swap().filter(|&old| old != stored) {
-            put_entry(self.segment, &self.world, old);
-        }
     }
 
     /// Whether the page may go with the copy that its word names. If nobody has touched the word since it had this
@@ -635,8 +649,16 @@ impl<W: World> AddressSpace<'_, W> {
         self.world.lock_shared().await;
         let is_same = self.table.slot(page).is_some_and(|slot| slot.load() == word);
         self.world.unlock_shared();
-        is_same && self.segment.swap_table().rely_on(copy)
+        is_same && (self.segment.swap_table().rely_on(copy) || is_planted(Plant::DiscardedCopyTrusted))
     }
+}
+
+/// Locks a page that is isolated and stored, if nobody has touched its word since.
+fn locks(slot: PageSlot<'_>, isolated: PageWord) -> bool {
+    if is_planted(Plant::DroppedAlthoughWritten) && slot.load().place() == Place::Present {
+        return matches!(slot.try_lock(), TryLock::Locked(_));
+    }
+    slot.lock_isolated(isolated)
 }
 
 /// What came of storing a page.

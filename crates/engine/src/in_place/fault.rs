@@ -5,6 +5,7 @@ use super::readahead::Window;
 use super::space::AddressSpace;
 use super::world::{FillAs, World};
 use crate::load::{Load, Source};
+use crate::plant::{Plant, is_planted};
 use crate::platform::{Install, Touch};
 use crate::release::put_entry;
 use crate::workspace::Workspace;
@@ -151,6 +152,10 @@ impl<'a, W: World> AddressSpace<'a, W> {
         self.world.step().await;
         for index in 0..run.length {
             let (word, slot) = (run.words[index as usize], run.slot(index));
+            if is_planted(Plant::StaleCleanCopy) && word.is_clean() {
+                self.must_be_done(slot.unlock_unchanged());
+                continue;
+            }
             self.must_be_done(match maybe_protected {
                 // It came back after an evictor had seen that it was missing.
                 true => slot.commit_protected(None),
@@ -351,7 +356,8 @@ impl<'a, W: World> AddressSpace<'a, W> {
         let gives_up = self.gives_copies_up(part.len(), run.words[part.start as usize], wanted, came);
         let access = if gives_up { FillAs::Writable } else { FillAs::Protected };
         let maybe_protected =
-            self.protecting.covers_some(PageRange { start: first, end: run.page(part.end) });
+            self.protecting.covers_some(PageRange { start: first, end: run.page(part.end) })
+                && !is_planted(Plant::UnseenProtection);
         self.world.step().await;
         let contents = &workspace.pages[part.start as usize..part.end as usize];
         let filled = self.world.fill(first, contents, access);
@@ -364,7 +370,7 @@ impl<'a, W: World> AddressSpace<'a, W> {
             } else {
                 Warmth::Cold
             };
-            if gives_up {
+            if gives_up && !is_planted(Plant::LostDirty) {
                 if maybe_protected {
                     self.covered_written.note_case();
                 }

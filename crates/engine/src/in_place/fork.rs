@@ -2,6 +2,7 @@
 
 use super::space::AddressSpace;
 use super::world::World;
+use crate::plant::{Plant, is_planted};
 use uswap_core::mm::MmState;
 use uswap_core::page_table::PAGES_MAX;
 use uswap_core::page_word::inherited_in_place;
@@ -33,7 +34,7 @@ impl<W: World> AddressSpace<'_, W> {
                 if word.raw() == 0 {
                     continue;
                 }
-                if let Some(swap) = word.swap() {
+                if let Some(swap) = word.swap().filter(|_| !is_planted(Plant::ForkWithoutCount)) {
                     self.segment.swap_table().share(swap);
                 }
                 let put = copy.slot(leaf.first_page().plus(index)).put_back(word);
@@ -43,7 +44,7 @@ impl<W: World> AddressSpace<'_, W> {
         child.set_resident_pages(self.record().resident_pages());
         child.set_managed_pages(self.record().managed_pages());
         child.set_parent(u64::from(self.mm.0) + 1);
-        child.set_state(MmState::Forked, 0);
+        child.set_forked();
         Some(child.id())
     }
 

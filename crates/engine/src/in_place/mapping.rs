@@ -6,6 +6,7 @@
 
 use super::space::AddressSpace;
 use super::world::World;
+use crate::plant::{Plant, is_planted};
 use crate::region::TablesFull;
 use crate::release::put_entries;
 use core::iter;
@@ -28,14 +29,14 @@ impl<'a, W: World> AddressSpace<'a, W> {
     }
 
     /// Takes a range under management that is registered: what is mapped there is the program's own, and a touch of the
-    /// rest gets zeros. Pages that have a word keep it.
+    /// rest gets zeros. Pages that have a word keep it, also one that says that the page must not be evicted.
     pub fn adopt(&self, range: PageRange) -> Result<(), TablesFull> {
         let mut adopted = 0;
         let mut at = range.start;
         while at < range.end {
             let leaf = self.table.leaf_or_allocate(at).map_err(|_| TablesFull)?;
-            for (_, slot) in leaf.slots_in(range) {
-                adopted += u64::from(slot.adopt());
+            for (_, slot) in leaf.slots_in(range).filter(|(_, slot)| slot.adopt()) {
+                adopted += 1;
                 slot.activate();
             }
             at = leaf.first_page().plus(BLOCK_PAGES);
@@ -49,7 +50,13 @@ impl<'a, W: World> AddressSpace<'a, W> {
     /// The content of the range is gone (MADV_DONTNEED, MADV_FREE), or all of it (munmap).
     pub fn drop_words(&self, range: PageRange, afterwards: Afterwards) {
         let mut dropped = 0;
-        let entries = self.slots_of(range).filter_map(|(_, slot)| match slot.remove(afterwards) {
+        let survives = |slot: PageSlot<'_>| {
+            is_planted(Plant::DropForgotten)
+                && afterwards == Afterwards::StillManaged
+                && slot.load().place() == Place::Swapped
+        };
+        let dropped_slots = self.slots_of(range).filter(|(_, slot)| !survives(*slot));
+        let entries = dropped_slots.filter_map(|(_, slot)| match slot.remove(afterwards) {
             Remove::Was(word) => {
                 dropped += 1;
                 word.swap()
@@ -94,6 +101,11 @@ impl<'a, W: World> AddressSpace<'a, W> {
             let leaf = self.table.leaf_or_allocate(target).map_err(|_| TablesFull)?;
             let word = slot.take().expect("the caller has waited for the locks, with the gate exclusive");
             if !word.is_managed() {
+                continue;
+            }
+            if is_planted(Plant::CarriedClean) {
+                let put = leaf.slot(target).put_back(word);
+                assert!(put, "nothing of ours was there");
                 continue;
             }
             let copy = word.swap().filter(|_| word.place() == Place::Present);
@@ -144,7 +156,9 @@ impl<'a, W: World> AddressSpace<'a, W> {
     pub fn for_each_protected(&self, range: PageRange, mut visit: impl FnMut(PageRange)) {
         let mut run: Option<PageRange> = None;
         let nothing_more = iter::once((range.end, false));
-        let pages = self.slots_of(range).map(|(page, slot)| (page, slot.load().is_protected()));
+        let is_protected =
+            |slot: PageSlot<'_>| slot.load().is_protected() && !is_planted(Plant::ForkWithoutProtection);
+        let pages = self.slots_of(range).map(|(page, slot)| (page, is_protected(slot)));
         for (page, is_protected) in pages.chain(nothing_more) {
             match &mut run {
                 Some(open) if is_protected && open.end == page => open.end = page.plus(1),

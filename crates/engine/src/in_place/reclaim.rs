@@ -103,11 +103,12 @@ impl<W: World> AddressSpace<'_, W> {
         used > self.watermarks().min && used > self.floor.bytes(self.world.now_ns())
     }
 
-    /// Nobody's evictor is free: waits until one has ended a batch, or not at all if memory is not short any more.
+    /// All evictors of the process are at work: waits until one has made room, or a moment, since those that have them
+    /// may be waiting too, and end without having evicted anything.
     pub async fn wait_for_batch(&self) {
-        let seen = self.batches.load(Ordering::Acquire);
+        let seen = self.segment.budget().signal_count(Signal::Room);
         if self.is_short() {
-            self.world.wait_while(&self.batches, seen).await;
+            self.world.wait(Signal::Room, seen, WAIT_NS).await;
         }
     }
 

@@ -34,8 +34,6 @@ pub struct AddressSpace<'a, W> {
     pub(super) hand: AtomicU64,
     /// How often it went round.
     pub(super) round: AtomicU32,
-    /// Changes each time an evictor has ended a batch.
-    pub(super) batches: AtomicU32,
     /// Until then it is not waited for other processes of the run.
     pub(super) others_fail_until_ns: AtomicU64,
     /// Clean pages whose copy is in the file and that went again: one in some is promoted.
@@ -68,7 +66,6 @@ impl<'a, W: World> AddressSpace<'a, W> {
             first_writes: Readahead::new(RUN_PAGES_MAX as u32),
             hand: AtomicU64::new(0),
             round: AtomicU32::new(0),
-            batches: AtomicU32::new(0),
             others_fail_until_ns: AtomicU64::new(0),
             back_to_file: AtomicU32::new(0),
             stored_anew: AtomicU32::new(0),

@@ -5,6 +5,7 @@
 //! that one of them sees the other.
 
 use super::world::Gate;
+use crate::plant::{Plant, is_planted};
 use uswap_core::page_word::PageSlot;
 use uswap_sync::{AtomicU32, Ordering, fence};
 use uswap_units::PageId;
@@ -49,7 +50,7 @@ impl WordQueues {
         fence(Ordering::SeqCst);
         for page in pages {
             let queue = self.queue(page);
-            if queue.waiters.load(Ordering::Relaxed) > 0 {
+            if queue.waiters.load(Ordering::Relaxed) > 0 && !is_planted(Plant::LostWakeup) {
                 queue.turns.fetch_add(1, Ordering::Release);
                 gate.wake(&queue.turns);
             }

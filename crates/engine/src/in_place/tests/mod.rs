@@ -6,7 +6,9 @@ mod machine;
 mod tasks;
 mod turns;
 
-use machine::{Machine, PAGES};
+use core::cell::Cell;
+use machine::{MAPPED, Machine, PAGES};
+use std::boxed::Box;
 use std::vec::Vec;
 use tasks::Mix;
 use uswap_core::page_word::Afterwards;
@@ -14,6 +16,7 @@ use uswap_core::segment::{Geometry, Segment};
 use uswap_sync::AtomicU64;
 use uswap_units::{Bytes, PageRange};
 
+use super::evict::Evictor;
 use super::space::AddressSpace;
 use crate::platform::Touch;
 
@@ -71,6 +74,46 @@ fn copies_may_be_discarded_at_any_time() {
 fn mappings_change_while_pages_come_and_go() {
     let mix = Mix { threads: 2, kernel_calls: 1, mappers: 2, evictors: 2, shrinkers: 1 };
     (0..200).for_each(|seed| run(seed, mix));
+}
+
+/// A process may be killed at any point of a batch. What it has stored goes with its words then, but for a page that it
+/// has in hand.
+#[test]
+fn what_a_batch_has_stored_is_named_by_the_words_of_its_pages() {
+    with_space(0, |space| {
+        let mut evictor = Box::new(Evictor::new(0));
+        let most_unnamed = Cell::new(0);
+        let stored = tasks::evict_written(space, &mut evictor, || {
+            let words = || (0..PAGES).filter_map(|index| space.page_table().slot(space.world().page(index)));
+            let named = words().filter(|slot| slot.load().swap().is_some()).count() as u64;
+            let unnamed = space.segment().swap_table().used_count() - named;
+            most_unnamed.set(most_unnamed.get().max(unnamed));
+        });
+        assert!(stored > 20, "only {stored} pages were stored");
+        assert_eq!(most_unnamed.get(), 1);
+    });
+}
+
+/// Memory that cannot be read (PROT_NONE) or is locked is moved, and registered again.
+#[test]
+fn what_must_not_be_evicted_stays_so_where_mremap_puts_it() {
+    with_space(0, |space| {
+        let machine = space.world();
+        let (from, to) = (PageRange::of_pages(machine.page(4), 8), machine.page(MAPPED + 4));
+        space.deactivate(from);
+        space.carry(from, to).expect("there is room");
+        space.adopt(PageRange::of_pages(to, 12)).expect("there is room");
+        let is_active = |index| {
+            let slot = space.page_table().slot(machine.page(index)).expect("it has a word");
+            slot.load().is_active()
+        };
+        let moved: Vec<bool> = (MAPPED + 4..MAPPED + 16).map(is_active).collect();
+        assert_eq!(moved, [[false; 8].as_slice(), &[true; 4]].concat(), "and what it grew by may be evicted");
+        for index in 4..12 {
+            machine.change(index, |cell| *cell = Default::default());
+        }
+        space.drop_words(PageRange::of_pages(to, 12), Afterwards::Unmanaged);
+    });
 }
 
 /// One call protects a batch, and what is missing between its pages: such a page may come back, and be written, at any

@@ -138,6 +138,24 @@ pub fn evict_around(space: &Space<'_>, first: Touch, touch_at: u32, write_at: u3
     seen
 }
 
+/// Writes pages and evicts them, with a look after each step; how many went.
+pub fn evict_written(space: &Space<'_>, evictor: &mut Evictor, mut look: impl FnMut()) -> u64 {
+    let machine = space.world();
+    machine.in_lockstep.set(true);
+    let mut workspace = Box::new(Workspace::new());
+    (0..40).for_each(|index| complete(write(space, index, &mut workspace)));
+    let went = Cell::new(0);
+    let mut evicting: Pin<Box<dyn Future<Output = ()> + '_>> =
+        Box::pin(async { went.set(space.evict(evictor, 40).await.pages) });
+    let mut context = Context::from_waker(Waker::noop());
+    while evicting.as_mut().poll(&mut context).is_pending() {
+        look();
+    }
+    drop(evicting);
+    space.rest(evictor);
+    went.get()
+}
+
 fn end(space: &Space<'_>) {
     let left = &space.world().tasks_left;
     left.set(left.get() - 1);

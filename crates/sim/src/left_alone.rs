@@ -1,0 +1,56 @@
+//! Ranges of a process that are never managed, pages that the kernel touches at any time, and pages that are lost.
+
+use crate::process::Process;
+use crate::program::overlap;
+use crate::seam::Space;
+use uswap_core::swap_word::Content;
+use uswap_units::{PageId, PageRange};
+
+impl Process<'_> {
+    /// The parts of a range that are not left alone.
+    pub fn parts_to_manage(&self, range: PageRange) -> Vec<PageRange> {
+        let is_left_alone =
+            |page: u64| self.left_alone.borrow().iter().any(|range| range.contains(PageId(page)));
+        let mut parts: Vec<PageRange> = Vec::new();
+        for page in (range.start.0..range.end.0).filter(|&page| !is_left_alone(page)) {
+            match parts.last_mut() {
+                Some(part) if part.end.0 == page => part.end = PageId(page + 1),
+                _ => parts.push(PageRange::of_pages(PageId(page), 1)),
+            }
+        }
+        parts
+    }
+    /// Something new is mapped in a range, or nothing any more.
+    pub fn manage_again(&self, range: PageRange) {
+        let mut left_alone = self.left_alone.borrow_mut();
+        let rests = left_alone.drain(..).flat_map(|alone| {
+            let front = PageRange { start: alone.start, end: alone.end.min(range.start) };
+            let back = PageRange { start: alone.start.max(range.end), end: alone.end };
+            if overlap(alone, range) {
+                [front, back]
+            } else {
+                [alone, PageRange { start: PageId(0), end: PageId(0) }]
+            }
+        });
+        let rests: Vec<PageRange> = rests.filter(|rest| rest.start < rest.end).collect();
+        *left_alone = rests;
+    }
+    /// What is moved out of a range that is left alone is left alone where it is then.
+    pub fn leave_alone_as(&self, from: PageRange, to: PageRange) {
+        self.manage_again(to);
+        let is_left_alone = self.left_alone.borrow().iter().any(|range| overlap(*range, from));
+        if is_left_alone {
+            self.left_alone.borrow_mut().push(to);
+        }
+    }
+    /// The kernel does not touch these pages any more.
+    pub fn forget_kept(&self, range: PageRange) {
+        self.kept.borrow_mut().retain(|page| !range.contains(*page));
+    }
+    /// The page cannot be read back.
+    pub fn is_lost(&self, space: &Space<'_>, page: PageId) -> bool {
+        let swap = space.page_table().slot(page).and_then(|slot| slot.load().swap());
+        let table = space.segment().swap_table();
+        swap.is_some_and(|swap| table.load(swap).content() == Content::Lost)
+    }
+}
