@@ -16,7 +16,7 @@ fn main() {
     let crates =
         Path::new(&std::env::var("CARGO_MANIFEST_DIR").expect("cargo says where this is")).join("..");
     let mut hash = Xxh3::new();
-    for name in linked_into_the_agents(&crates) {
+    for name in linked_into_the_agent(&crates) {
         let root = crates.join(&name);
         let mut files = vec![root.join("Cargo.toml")];
         add_sources(&root.join("src"), &mut files);
@@ -36,10 +36,10 @@ fn main() {
     println!("cargo::rustc-env=USWAP_SOURCES={:032x}", hash.digest128());
 }
 
-/// The agents, and all that their manifests name, and so on.
-fn linked_into_the_agents(crates: &Path) -> BTreeSet<String> {
+/// The agent, and all that its manifest names, and so on.
+fn linked_into_the_agent(crates: &Path) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
-    let mut left = vec!["agent".to_owned(), "agent-thread".to_owned()];
+    let mut left = vec!["agent".to_owned()];
     while let Some(name) = left.pop() {
         if found.insert(name.clone()) {
             left.extend(dependencies(&crates.join(name).join("Cargo.toml")));

@@ -5,8 +5,7 @@
 //! the test ends. A test that cannot run here says so on a line that begins with `SKIP:` and is counted.
 //!
 //! `USWAP_BIN` names the binary under test; `USWAP_BIN=plain` runs everything without uswap, which tests the tests.
-//! `USWAP_TEST_FULL=1` uses the full sizes. `USWAP_FAULTS=message` has threads of uswap serve the faults of all
-//! runs, but for those that say otherwise. Called by the files in `tests/`.
+//! `USWAP_TEST_FULL=1` uses the full sizes. Called by the files in `tests/`.
 #![forbid(unsafe_code)]
 
 pub mod content;
@@ -23,8 +22,8 @@ pub mod touched;
 pub use memory_group::MemoryGroup;
 pub use pair::{compare, compare_outputs};
 pub use places::{
-    Scratch, faults_in_thread, full_size, needs, needs_root, program, report, scaled_mib, scaled_mib_by,
-    shared_turn, skip, turn, uswap_binary,
+    Scratch, full_size, needs, needs_root, program, report, scaled_mib, scaled_mib_by, shared_turn, skip,
+    turn, uswap_binary,
 };
 pub use run::{Outcome, Run, Running};
 pub use small_disk::SmallDisk;

@@ -75,12 +75,6 @@ pub fn needs_root(what: &str) -> bool {
     is_root
 }
 
-/// Whether the programs' own threads bring their pages back, as they do without `USWAP_FAULTS=message`, which `uswap
-/// run` goes by too.
-pub fn faults_in_thread() -> bool {
-    std::env::var_os("USWAP_FAULTS").is_none_or(|way| way != "message")
-}
-
 /// One of our own programs (`churn`, `touch`, `evil`), built on first use.
 pub fn program(name: &str) -> PathBuf {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();

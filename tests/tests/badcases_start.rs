@@ -1,9 +1,8 @@
 //! What cannot work says so at once: a clear message, a right exit code, no hang.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::time::Duration;
-use uswap_tests::{Outcome, Run, Scratch, faults_in_thread, needs, skip, turn, uswap_binary};
+use uswap_tests::{Outcome, Run, Scratch, needs, skip, turn, uswap_binary};
 
 fn binary() -> Option<PathBuf> {
     let binary = uswap_binary();
@@ -111,36 +110,6 @@ fn badcases_swap_directory_missing_or_unwritable() {
     refused(&outcome, &["tmpfs"]);
 }
 
-/// Without rights to a userfaultfd that serves the kernel, who asks for messages is told what is missing.
-#[test]
-fn badcases_no_userfaultfd_for_this_user() {
-    let _turn = turn();
-    let Some(binary) = binary() else { return };
-    if !needs(&["setpriv", "unshare"]) {
-        return;
-    }
-    let reachable = Command::new("setpriv")
-        .args(["--reuid=65534", "--regid=65534", "--clear-groups", "test", "-x"])
-        .arg(&binary)
-        .status();
-    if !reachable.is_ok_and(|status| status.success()) {
-        return skip("this test needs root, and a target directory that everybody may read");
-    }
-    let scratch = Scratch::new();
-    let script = format!(
-        "mount --bind /dev/null /dev/userfaultfd && \
-         exec setpriv --reuid=65534 --regid=65534 --clear-groups --bounding-set=-all --inh-caps=-all \
-         {} run --faults message --ram 128M -- echo it ran",
-        binary.display()
-    );
-    let outcome = Run::plain("unshare")
-        .args(["-m", "/bin/sh", "-c", &script])
-        .directory(scratch.path())
-        .timeout(Duration::from_secs(20))
-        .finish();
-    refused(&outcome, &["userfaultfd"]);
-}
-
 /// `doctor` names what is missing, too.
 #[test]
 fn badcases_doctor_speaks_of_userfaultfd() {
@@ -151,14 +120,12 @@ fn badcases_doctor_speaks_of_userfaultfd() {
 }
 
 /// Name of the agent's file.
-fn agent_name() -> &'static str {
-    if faults_in_thread() { "libuswap_agent_thread.so" } else { "libuswap_agent.so" }
-}
+const AGENT: &str = "libuswap_agent.so";
 
 /// The agent that the command finds by itself.
 fn agent(binary: &Path) -> PathBuf {
     let dir = binary.parent().expect("it is in a directory");
-    let places = [dir.join(agent_name()), dir.join("../lib/uswap").join(agent_name())];
+    let places = [dir.join(AGENT), dir.join("../lib/uswap").join(AGENT)];
     places.into_iter().find(|path| path.is_file()).expect("an agent lies beside the command")
 }
 
@@ -168,7 +135,7 @@ fn badcases_agent_that_is_none() {
     let _turn = turn();
     let Some(binary) = binary() else { return };
     let scratch = Scratch::new();
-    let file = scratch.file(agent_name());
+    let file = scratch.file(AGENT);
     let whole = std::fs::read(agent(&binary)).expect("the agent can be read");
     let libm = ["/lib/x86_64-linux-gnu/libm.so.6", "/usr/lib64/libm.so.6", "/usr/lib/libm.so.6"];
     let libm = libm.iter().find_map(|path| std::fs::read(path).ok()).unwrap_or_default();
@@ -230,7 +197,7 @@ fn badcases_agent_replaced_while_it_runs() {
         return;
     }
     let scratch = Scratch::new();
-    let (file, new) = (scratch.file(agent_name()), scratch.file("new.so"));
+    let (file, new) = (scratch.file(AGENT), scratch.file("new.so"));
     let whole = std::fs::read(agent(&binary)).expect("the agent can be read");
     std::fs::write(&file, &whole).expect("there is room");
     std::fs::write(&new, of_other_sources(&whole)).expect("there is room");

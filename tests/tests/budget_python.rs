@@ -76,7 +76,7 @@ fn budget_python_maps_much_more_than_it_touches() {
         return;
     }
     let run = || Run::plain("/usr/bin/python3").args(["-c", UNTOUCHED]);
-    let (_, swapped) = compare_outputs("budget_python_untouched", 24, &["--faults", "thread"], run);
+    let (_, swapped) = compare_outputs("budget_python_untouched", 24, &[], run);
     swapped.must_hold_budget_mostly(24);
     assert!(!swapped.stderr.contains("served over the budget"), "{}", swapped.stderr);
 }

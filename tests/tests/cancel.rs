@@ -159,8 +159,7 @@ fn compare(compiler: &str, text: &str) {
     compiled.must_succeed();
     let alone = Run::plain(&program).finish();
     alone.must_succeed();
-    let outcome =
-        Run::plain(binary).args(["run", "--faults", "thread", "--ram", "24M", "--"]).arg(&program).finish();
+    let outcome = Run::plain(binary).args(["run", "--ram", "24M", "--"]).arg(&program).finish();
     outcome.must_succeed();
     assert_eq!(outcome.stdout, alone.stdout);
     assert!(outcome.stderr.contains(" compressed"), "it was short of memory: {}", outcome.stderr);

@@ -129,7 +129,7 @@ fn compare(ways: &[&str]) {
     let swap = scratch.path().display().to_string();
     for way in ways {
         let alone = finish(Run::plain(&program).arg(way), scratch.path());
-        let words = ["run", "--faults", "thread", "--ram", "16M", "--swap", &swap, "--"];
+        let words = ["run", "--ram", "16M", "--swap", &swap, "--"];
         let outcome = finish(Run::plain(&binary).args(words).arg(&program).arg(way), scratch.path());
         let of = |outcome: &Outcome| (outcome.code, outcome.signal, outcome.stdout.clone());
         assert_eq!(of(&outcome), of(&alone), "{way}: {}", outcome.stderr);

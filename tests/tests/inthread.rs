@@ -1,8 +1,5 @@
-//! `--faults thread`: the program's own threads bring its pages back, for root and for a user without any privilege.
-//! What a program says is compared with what it says alone.
-//!
-//! Budgets are looked at only where the peak cannot come from elsewhere: a fork brings everything home first
-//! (docs/SEMANTICS.md).
+//! The program's own threads bring its pages back, for root and for a user without any privilege. What a program says
+//! is compared with what it says alone. Budgets are looked at where nothing forks.
 
 use std::path::Path;
 use uswap_tests::{Outcome, Run, Scratch, content, needs, program, report, scaled_mib, turn, uswap_binary};
@@ -39,10 +36,7 @@ fn in_thread(user: User, ram_mib: u64, scratch: &Path, words: &[&str]) -> Option
     let mut all = words_of(user);
     let ram = format!("{ram_mib}M");
     let swap = scratch.display().to_string();
-    all.extend(
-        [binary.as_str(), "run", "--faults", "thread", "--ram", &ram, "--swap", &swap, "--"]
-            .map(str::to_string),
-    );
+    all.extend([binary.as_str(), "run", "--ram", &ram, "--swap", &swap, "--"].map(str::to_string));
     all.extend(words.iter().map(ToString::to_string));
     Some(Run::plain(&all[0]).args(&all[1..]).directory(scratch).finish())
 }
@@ -305,8 +299,7 @@ fn inthread_a_program_is_managed_whatever_environment_it_is_given() {
         let mut words = words_of(user);
         let source = format!("SOURCE={OTHER_ENVIRONMENTS}");
         let swap = scratch.path().display().to_string();
-        let run =
-            [&binary.display().to_string(), "run", "--faults", "thread", "--ram", "16M", "--swap", &swap];
+        let run = [&binary.display().to_string(), "run", "--ram", "16M", "--swap", &swap];
         words.extend(["env", &source].iter().chain(&run).map(ToString::to_string));
         words.extend(["--", "/usr/bin/python3", "-c", OTHER_ENVIRONMENTS].map(str::to_string));
         let outcome = Run::plain(&words[0]).args(&words[1..]).directory(scratch.path()).finish();
@@ -319,21 +312,6 @@ fn inthread_a_program_is_managed_whatever_environment_it_is_given() {
             outcome.stderr
         );
     }
-}
-
-#[test]
-fn inthread_is_what_a_user_without_rights_gets() {
-    let _turn = turn();
-    let Some(binary) = uswap_binary().filter(|_| can_run()) else { return };
-    let scratch = Scratch::new();
-    open_to_all(&scratch);
-    let mut words = words_of(User::Nobody);
-    let (binary, swap) = (binary.display().to_string(), scratch.path().display().to_string());
-    words.extend([&binary, "run", "-v", "--ram", "16M", "--swap", &swap, "--", "true"].map(str::to_string));
-    let outcome = Run::plain(&words[0]).args(&words[1..]).directory(scratch.path()).finish();
-    outcome.must_succeed();
-    let by_own = "pages brought back by the program's own threads";
-    assert!(outcome.stderr.contains(by_own), "{}", outcome.stderr);
 }
 
 /// `madvise` that ends at a locked page has dropped what lies in front of it.
@@ -682,7 +660,7 @@ fn inthread_memory_that_children_do_not_get_is_managed() {
     }
     let words = ["/usr/bin/python3", "-c", NOT_FOR_CHILDREN];
     compare("not_for_children", 32, &Scratch::new(), &words);
-    let outcome = Run::plain(words[0]).args(&words[1..]).uswap(32, &["--faults", "thread"]).finish();
+    let outcome = Run::plain(words[0]).args(&words[1..]).uswap(32, &[]).finish();
     outcome.must_succeed();
     outcome.must_hold_budget_mostly(32);
 }
@@ -693,7 +671,7 @@ fn inthread_budget_holds_while_nothing_forks() {
     if !needs(&["python3"]) {
         return;
     }
-    let run = Run::plain("/usr/bin/python3").args(["-c", PYTHON]).uswap(24, &["--faults", "thread"]);
+    let run = Run::plain("/usr/bin/python3").args(["-c", PYTHON]).uswap(24, &[]);
     let outcome = run.finish();
     outcome.must_succeed();
     outcome.must_hold_budget_mostly(24);

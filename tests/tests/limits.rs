@@ -29,10 +29,7 @@ fn run(limits: &str) -> Option<Outcome> {
     let binary = binary.to_str().expect("its path is text").to_owned();
     let (ram, program) = (format!("{RAM_MIB}M"), [FORKS, limits].concat());
     let wrapper = ["setpriv", "--reuid=64321", "--regid=65534", "--clear-groups"].map(str::to_owned);
-    let words = [
-        &binary, "run", "--faults", "thread", "--ram", &ram, "--swap", "/tmp", "--", "python3", "-c",
-        &program,
-    ];
+    let words = [&binary, "run", "--ram", &ram, "--swap", "/tmp", "--", "python3", "-c", &program];
     let words = words.map(str::to_owned);
     let line = if is_root() { [&wrapper[..], &words[..]].concat() } else { words.to_vec() };
     let outcome = Run::plain(&line[0]).args(&line[1..]).finish();

@@ -42,7 +42,7 @@ fn mappings_are_gone_through_with_one_fault_for_several_of_them() {
     Run::plain("gcc").args(["-O1", "-o"]).arg(&program).arg(&source).finish().must_succeed();
     let ram = format!("{RAM_MIB}M");
     for word in [None, Some("written")] {
-        let run = Run::plain(&binary).args(["run", "--faults", "thread", "--ram", &ram, "--"]).arg(&program);
+        let run = Run::plain(&binary).args(["run", "--ram", &ram, "--"]).arg(&program);
         let outcome = run.args(word).timeout(std::time::Duration::from_secs(120)).finish();
         outcome.must_succeed();
         assert_eq!(outcome.stdout, format!("{}: 0 wrong\n", word.unwrap_or("fresh")));

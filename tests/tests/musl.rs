@@ -94,8 +94,7 @@ fn musl_programs_are_managed() {
     let alone = Run::plain(&program).finish();
     alone.must_succeed();
     let ram = format!("{RAM_MIB}M");
-    let outcome =
-        Run::plain(binary).args(["run", "--faults", "thread", "--ram", &ram, "--"]).arg(&program).finish();
+    let outcome = Run::plain(binary).args(["run", "--ram", &ram, "--"]).arg(&program).finish();
     outcome.must_succeed();
     assert_eq!(outcome.stdout, alone.stdout);
     assert!(compressed(&outcome.stderr) > 4000, "{}", outcome.stderr);

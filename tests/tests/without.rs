@@ -1,17 +1,16 @@
 //! Older kernels, on this one: what newer kernels have is switched off (`USWAP_WITHOUT`), one feature after the other
-//! and all together, and programs that serve their own faults are as right as with it.
+//! and all together, and programs are as right as with it.
 //!
 //! `cargo xtask kernel` runs the same programs on an old kernel.
 
 use uswap_tests::{Outcome, Run, full_size, needs, program, shared_turn, turn, uswap_binary};
 
 /// What can be switched off.
-const FEATURES: [&str; 7] =
-    ["process_madvise", "procmap_query", "move", "pagemap_scan", "drop_locked", "populate", "io_uring"];
+const FEATURES: [&str; 5] = ["process_madvise", "procmap_query", "pagemap_scan", "populate", "io_uring"];
 
-/// Runs a program that serves its own faults, within a budget.
+/// Runs a program within a budget.
 fn without(features: &str, ram_mib: u64, run: Run) -> Outcome {
-    let outcome = run.env("USWAP_WITHOUT", features).uswap(ram_mib, &["--faults", "thread"]).finish();
+    let outcome = run.env("USWAP_WITHOUT", features).uswap(ram_mib, &[]).finish();
     outcome.must_succeed();
     outcome
 }
@@ -46,8 +45,8 @@ fn without_io_uring_churn_finds_no_wrong_page() {
 }
 
 #[test]
-fn without_what_is_older_churn_finds_no_wrong_page() {
-    churn("move,drop_locked,populate");
+fn without_populate_churn_finds_no_wrong_page() {
+    churn("populate");
 }
 
 #[test]
@@ -118,15 +117,12 @@ fn without_an_unknown_feature_nothing_starts_and_doctor_tells_of_each() {
     let _turn = shared_turn();
     let Some(binary) = uswap_binary() else { return };
     let doctor = |features: &str| Run::plain(&binary).arg("doctor").env("USWAP_WITHOUT", features).finish();
-    // MOVE is for messages, which need rights: who has none is not told of it.
-    let has_move = doctor("").stdout.contains("moving pages");
     for feature in FEATURES {
         let told = doctor(feature).stdout;
-        let times = usize::from(feature != "move" || has_move);
-        assert_eq!(told.matches("switched off by USWAP_WITHOUT").count(), times, "{feature}: {told}");
+        assert_eq!(told.matches("switched off by USWAP_WITHOUT").count(), 1, "{feature}: {told}");
     }
-    let times = FEATURES.len() - usize::from(!has_move);
-    assert_eq!(doctor("all").stdout.matches("switched off by USWAP_WITHOUT").count(), times);
+    let told = doctor("all").stdout;
+    assert_eq!(told.matches("switched off by USWAP_WITHOUT").count(), FEATURES.len(), "{told}");
     assert_eq!(doctor("").stdout.matches("switched off").count(), 0);
     let refused = Run::plain("true").env("USWAP_WITHOUT", "moving").uswap(16, &[]).finish();
     assert_eq!(refused.code, Some(2), "{}", refused.stderr);

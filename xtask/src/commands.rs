@@ -1,6 +1,6 @@
 //! The commands that are one or two calls of cargo.
 //!
-//! Must hold: an agent is always built by itself and never as a test target. It is a `no_std` library with a panic
+//! Must hold: the agent is always built by itself and never as a test target. It is a `no_std` library with a panic
 //! handler of its own; and cargo joins the features that packages ask of a dependency, so a build together with other
 //! packages would link the standard library into it.
 
@@ -11,8 +11,8 @@ use anyhow::{Context, Result, ensure};
 
 use crate::tree::root;
 
-/// The packages of the agents, of which each run preloads one.
-pub const AGENTS: [&str; 2] = ["uswap-agent", "uswap-agent-thread"];
+/// The package of the agent.
+pub const AGENT: &str = "uswap-agent";
 /// The package of the integration tests.
 pub const INTEGRATION: &str = "uswap-tests";
 /// The package of the programs that the integration tests run.
@@ -59,9 +59,9 @@ pub fn uswap_path() -> PathBuf {
     target_directory().join("release/uswap")
 }
 
-/// The agents of the release build.
-pub fn agent_paths() -> [PathBuf; 2] {
-    AGENTS.map(|agent| target_directory().join(format!("release/lib{}.so", agent.replace('-', "_"))))
+/// The agent of the release build.
+pub fn agent_path() -> PathBuf {
+    target_directory().join("release/libuswap_agent.so")
 }
 
 /// Is everything formatted?
@@ -70,30 +70,35 @@ pub fn fmt() -> Result<()> {
 }
 
 /// Lints of all targets; a warning is an error. With the profile of the tests, which then need not build again what
-/// runs while building; but the agents cannot unwind.
+/// runs while building; but the agent cannot unwind.
 pub fn clippy() -> Result<()> {
-    let [agent, other] = AGENTS;
-    let all = ["--workspace", "--exclude", agent, "--exclude", other, "--all-targets"];
+    let all = ["--workspace", "--exclude", AGENT, "--all-targets"];
     let warnings = ["--", "-D", "warnings"];
     succeed(cargo(&[&["clippy", "--profile", PROFILE], &all[..], &warnings].concat()))?;
-    for agent in AGENTS {
-        succeed(cargo(&[&["clippy", "-p", agent, "--lib"], &warnings[..]].concat()))?;
-    }
-    Ok(())
+    succeed(cargo(&[&["clippy", "-p", AGENT, "--lib"], &warnings[..]].concat()))
 }
 
-/// Release build of the agents and of the command.
+/// Documentation of all crates, with what is private: comments link to that too. A warning is an error.
+pub fn doc() -> Result<()> {
+    let words = ["doc", "--profile", PROFILE, "--workspace", "--no-deps", "--document-private-items"];
+    let mut command = cargo(&words);
+    let flags = std::env::var("RUSTDOCFLAGS").unwrap_or_default();
+    // A link to something private is right where private things are documented.
+    let allowed = "-A rustdoc::private_intra_doc_links";
+    command.env("RUSTDOCFLAGS", format!("{flags} -D warnings {allowed}"));
+    succeed(command)
+}
+
+/// Release build of the agent and of the command.
 pub fn build() -> Result<()> {
-    for agent in AGENTS {
-        succeed(cargo(&["build", "--release", "-p", agent]))?;
-    }
+    succeed(cargo(&["build", "--release", "-p", AGENT]))?;
     let mut command = cargo(&["build", "--release", "-p", "uswap-cli"]);
     if let Some(commit) = commit() {
         // Results of `uswap bench` name it.
         command.env("USWAP_COMMIT", commit);
     }
     succeed(command)?;
-    for path in agent_paths().into_iter().chain([uswap_path()]) {
+    for path in [agent_path(), uswap_path()] {
         ensure!(path.is_file(), "the build made no {}", path.display());
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! `cargo xtask install --prefix DIR`: the command to `DIR/bin`, the agents to `DIR/lib/uswap`.
+//! `cargo xtask install --prefix DIR`: the command to `DIR/bin`, the agent to `DIR/lib/uswap`.
 //!
 //! Must hold: a running `uswap` and its programs keep the files that they have mapped. So each file is written under
 //! another name and then renamed, never written over.
@@ -18,10 +18,7 @@ use crate::commands;
 pub fn run(prefix: &Path) -> Result<()> {
     commands::build()?;
     copy_into(&commands::uswap_path(), &prefix.join("bin"))?;
-    for agent in commands::agent_paths() {
-        copy_into(&agent, &prefix.join("lib/uswap"))?;
-    }
-    Ok(())
+    copy_into(&commands::agent_path(), &prefix.join("lib/uswap"))
 }
 
 /// Copies a file into a directory, which is made if it is not there. Mode 0755.

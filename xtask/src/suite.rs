@@ -13,7 +13,7 @@ use std::time::Instant;
 use anyhow::{Context, Result, bail, ensure};
 
 use crate::commands::{
-    self, AGENTS, EXPERIMENTS, INTEGRATION, PROFILE, PROGRAMS, VIRTUAL_TIME, cargo, with_other_atomics,
+    self, AGENT, EXPERIMENTS, INTEGRATION, PROFILE, PROGRAMS, VIRTUAL_TIME, cargo, with_other_atomics,
 };
 
 /// Seeds that the simulator runs beside those of its tests: as many as CI has time for.
@@ -93,6 +93,7 @@ const STEPS: &[(&str, Step)] = &[
     ("check", || crate::check::run().map(no_tests)),
     ("fmt", || commands::fmt().map(no_tests)),
     ("clippy", || commands::clippy().map(no_tests)),
+    ("doc", || commands::doc().map(no_tests)),
     ("build", || commands::build().map(no_tests)),
     ("unit tests", unit_tests),
     ("fuzz", || fuzz(Some(FUZZ_SECONDS), None)),
@@ -102,7 +103,6 @@ const STEPS: &[(&str, Step)] = &[
     ("simulator", simulator),
     ("system calls", system_calls),
     ("integration tests", integration_tests),
-    ("integration tests with messages", integration_tests_with_messages),
     ("integration tests without rights", integration_tests_without_rights),
 ];
 
@@ -152,8 +152,7 @@ fn no_tests((): ()) -> Seen {
 /// once for all steps. Documentation has no tests in it, and clippy has looked at the examples.
 fn cargo_test(kinds: &[&str]) -> Command {
     let all = ["test", "--profile", PROFILE, "--workspace"];
-    let [agent, other] = AGENTS;
-    let but = ["--exclude", agent, "--exclude", other, "--exclude", INTEGRATION, "--exclude", EXPERIMENTS];
+    let but = ["--exclude", AGENT, "--exclude", INTEGRATION, "--exclude", EXPERIMENTS];
     cargo(&[&all[..], &but, kinds].concat())
 }
 
@@ -169,10 +168,16 @@ const FUZZED: &[&str] = &[
     "words::fuzz::vector_kernels_and_portable_code_do_the_same",
     "buffers::tests::slot::a_slot_covers_what_calls_under_way_use",
     "table::tests::random::a_walk_of_anything_ends_inside_the_address_space",
+    "random::any_blob_makes_one_page_or_none",
+    "random::any_page_that_is_compressed_comes_back",
+    "random::only_what_was_sealed_opens",
+    "random::a_control_line_that_is_understood_can_be_said_again",
+    "random::any_arguments_are_taken_or_refused",
+    "random::any_system_call_names_ranges_of_the_address_space",
 ];
 
-/// Random lists of operations against the models, and random pages by vector kernels against portable code, for some
-/// seconds each; or those of one seed.
+/// Random lists of operations against the models, random pages by vector kernels against portable code, and random
+/// bytes for all that takes some from outside (`crates/fuzz`), for some seconds each; or those of one seed.
 ///
 /// # Errors
 /// One failed; the line that replays it was printed.
@@ -218,9 +223,10 @@ fn system_calls() -> Result<Seen> {
 
 /// As loom, in a build of its own: longer tests in random orders. The other tests of the crate know nothing of it.
 fn shuttle() -> Result<Seen> {
+    let packages = ["-p", "uswap-core", "-p", "uswap-zones"];
     watch_tests(with_other_atomics(
         "shuttle",
-        &["test", "--profile", PROFILE, "-p", "uswap-core", "--lib", "shuttle_tests"],
+        &[&["test", "--profile", PROFILE], &packages[..], &["--lib", "shuttle_tests"]].concat(),
     ))
 }
 
@@ -259,46 +265,17 @@ fn integration_tests() -> Result<Seen> {
     watch_tests(integration_command(&[]))
 }
 
-/// Integration tests of these files, or of all. They use the default of `--faults`, whatever the environment says.
+/// Integration tests of these files, or of all.
 fn integration_command(files: &[&str]) -> Command {
     let tests = files.iter().flat_map(|file| ["--test", file]).collect::<Vec<_>>();
     let words = ["test", "--profile", PROFILE, "-p", INTEGRATION];
     let mut command = cargo(&[&words[..], &tests, &["--", "--test-threads=2", "--nocapture"]].concat());
-    command.env("USWAP_BIN", commands::uswap_path()).env_remove("USWAP_FAULTS");
+    command.env("USWAP_BIN", commands::uswap_path());
     command
 }
 
-/// What `--faults message` must go on doing as long as it is there.
-const WITH_MESSAGES: [&str; 14] = [
-    "budget_redis",
-    "budget_sort",
-    "budget_sqlite",
-    "evil",
-    "fork",
-    "integrity",
-    "kill",
-    "locked",
-    "over_budget",
-    "processes",
-    "shares",
-    "stat",
-    "swapfile",
-    "swapon",
-];
-
-/// With threads of uswap that serve faults, for which this user must be root.
-fn integration_tests_with_messages() -> Result<Seen> {
-    if std::fs::metadata("/proc/self")?.uid() != 0 {
-        println!("SKIP: messages about system calls need root");
-        return Ok(Seen { skip_count: 1, ..Seen::default() });
-    }
-    let mut command = integration_command(&WITH_MESSAGES);
-    command.env("USWAP_FAULTS", "message");
-    watch_tests(command)
-}
-
 /// Those that mean something for a user without rights.
-const WITHOUT_RIGHTS: [&str; 23] = [
+const WITHOUT_RIGHTS: [&str; 24] = [
     "badcases_disk",
     "badcases_start",
     "budget_python",
@@ -306,6 +283,7 @@ const WITHOUT_RIGHTS: [&str; 23] = [
     "budget_sqlite",
     "cancel",
     "evil",
+    "examples",
     "filters",
     "fork",
     "integrity",

@@ -35,7 +35,7 @@ pub struct Tree {
 }
 
 impl Tree {
-    /// Reads the repository. Leaves out what is built or hidden, except for `.ci` and `.cargo`.
+    /// Reads the repository. Leaves out what is built or hidden, except for the [`VISIBLE`] directories.
     ///
     /// # Errors
     /// A directory or a file cannot be read.
@@ -65,6 +65,9 @@ pub fn root() -> PathBuf {
     here.parent().expect("xtask is a directory of the repository").to_path_buf()
 }
 
+/// Directories that are ours although their names begin with a dot.
+const VISIBLE: &[&str] = &[".cargo", ".ci", ".devcontainer", ".github"];
+
 /// Files that nobody writes by hand. In a second worktree `.git` is a file that names the first.
 fn is_foreign_file(name: &str) -> bool {
     name.ends_with(".pyc") || name == "Cargo.lock" || name == ".git"
@@ -78,8 +81,10 @@ fn read_directory(directory: &Path, prefix: &str, files: &mut Vec<File>) -> Resu
         let path = format!("{prefix}{name}");
         let kind = entry.file_type()?;
         if kind.is_dir() {
-            let is_hidden = name.starts_with('.') && name != ".ci" && name != ".cargo";
-            if !is_hidden && name != "target" && name != "__pycache__" {
+            let is_hidden = name.starts_with('.') && !VISIBLE.contains(&name.as_str());
+            // What the fuzzers found on this machine.
+            let is_found = matches!(path.as_str(), "fuzz/artifacts" | "fuzz/coverage");
+            if !is_hidden && !is_found && name != "target" && name != "__pycache__" {
                 read_directory(&entry.path(), &format!("{path}/"), files)?;
             }
         } else if kind.is_file() && !is_foreign_file(&name) {

@@ -1,40 +1,20 @@
-//! The library that is preloaded into programs: it watches, and when memory gets short it takes the program's memory
-//! under management.
+//! The library that `uswap run` preloads into programs: a constructor, and what a library without the
+//! standard one needs.
 //!
-//! It lives inside other people's programs, so: no standard library, no libc on engine threads, no memory of the
-//! program's allocator. Engine threads are raw clones ([`uswap_os::thread`]) with a descriptor table of their own.
-//!
-//! Life: [`start`] (constructor) joins the run and starts kswapd, which sleeps until there is pressure. [`activate`]
-//! then builds the engine. [`fork`] carries a forked child over. [`leave`] brings everything home and goes. [`hooks`]
-//! are the few calls of the program that are looked at. [`state`] holds everything that outlives a function.
+//! All else is in `host`. What must hold: no code here runs before the constructor, and it runs before the program has
+//! threads.
 #![no_std]
 
-extern crate alloc;
+mod bytes;
 
-mod activate;
-mod affinity;
-mod allocations;
-mod drops;
-mod fork;
-mod forkd;
-mod fresh;
-mod handlers;
-mod hooks;
-mod kswapd;
-mod leave;
-mod locks;
-mod moves;
-mod platform;
-mod register;
-mod remote;
-mod say;
-mod scan;
-mod start;
-mod state;
-mod sync;
-
+use core::arch::{asm, global_asm};
+use core::ffi::{c_char, c_int};
+use uswap_host::heap::Heap;
+use uswap_host::invitation::Invitation;
+use uswap_host::{AfterSetuid, Process, Terms, messages, own_memory, privileges};
 use uswap_identity::Note;
 use uswap_os::process;
+use uswap_os::without::Without;
 
 /// Says which sources this was built from. `uswap run` reads it in the file before it has it preloaded. Linkers make a
 /// note of what is in a section of such a name.
@@ -44,25 +24,67 @@ static IDENTITY: Note = Note::own();
 
 /// Memory of the engine: nothing is given back.
 #[global_allocator]
-pub(crate) static HEAP: uswap_host::heap::Heap = uswap_host::heap::Heap::new();
+static HEAP: Heap = Heap::new();
+
+static PROCESS: Process = Process::new();
 
 /// A broken invariant inside someone else's program: say so and stop, rather than go on with data that may be wrong.
 #[panic_handler]
 fn panic(info: &core::panic::PanicInfo<'_>) -> ! {
-    say::say(format_args!(
-        "internal error in process {}, it is stopped to keep its data from harm: {info}",
-        process::process_id()
-    ));
-    let _sent = process::kill(process::process_id(), 6);
+    messages::say(format_args!("internal error, the program is stopped to keep its data from harm: {info}"));
+    let _sent = process::kill(process::process_id(), 9);
     process::exit_process(134)
 }
 
-/// Ends the process because its memory cannot be kept right.
-fn fatal(what: core::fmt::Arguments<'_>) -> ! {
-    say::say(format_args!(
-        "process {} is ended, since its memory cannot be kept right: {what}",
-        process::process_id()
-    ));
-    let _sent = process::kill(process::process_id(), 9);
-    process::exit_process(137)
+#[used]
+#[unsafe(link_section = ".init_array")]
+static CONSTRUCTOR: extern "C" fn(c_int, *const *const c_char, *const *const c_char) = constructor;
+
+global_asm!(".weak environ");
+
+/// The environment as the C library of the program has it. None: it has none, or not yet.
+fn environment_of_libc() -> Option<*const *const c_char> {
+    let at: *const *const *const c_char;
+    // SAFETY:
+    // 1. This reads one word of this library, into which the dynamic linker has written where `environ` is, or 0.
+    unsafe {
+        asm!("mov {0}, qword ptr [rip + environ@GOTPCREL]", out(reg) at, options(nomem, nostack, preserves_flags));
+    }
+    // SAFETY:
+    // 1. `at` is 0, or where a C library has the word of that name, which nobody changes now.
+    let environment = unsafe { at.as_ref() }?;
+    (!environment.is_null()).then_some(*environment)
+}
+
+/// glibc hands the environment to constructors, and has none itself before it has begun. musl hands them nothing: what
+/// lies in their arguments there is anything.
+extern "C" fn constructor(_: c_int, _: *const *const c_char, given: *const *const c_char) {
+    let environment = environment_of_libc().unwrap_or(given);
+    // SAFETY:
+    // 1. It is what the C library has, or what glibc's dynamic linker hands to every constructor.
+    // 2. No thread of the program runs yet.
+    if let Some(invitation) = unsafe { Invitation::find(environment) } {
+        join(invitation);
+    }
+}
+
+fn join(invitation: Invitation) -> Option<()> {
+    if !HEAP.prepare() {
+        return None;
+    }
+    let (start, end) = HEAP.range();
+    own_memory::add(start, end - start);
+    let options = invitation.options;
+    Without::from_bits(options.without).switch_off();
+    let terms = Terms {
+        join_bytes: u64::from(options.join_kib) * 1024,
+        after_setuid: if options.keep_after_setuid { AfterSetuid::Stays } else { AfterSetuid::Leaves },
+        credentials: privileges::credentials(),
+    };
+    if let Err(reason) = PROCESS.start(terms)
+        && options.verbose
+    {
+        messages::say_of_process(format_args!("it is left alone: {reason}"));
+    }
+    Some(())
 }

@@ -13,9 +13,8 @@ pub const AFTER_HELP: &str = "\
 Needs root: it makes cgroups, zram devices and swap files, and takes them away again, also after Ctrl-C. With PROGRAM
 what needs root is left out, and the program is measured alone and under uswap.
 A scenario names the workloads, the rivals, the budget and the rounds; the options change single points of it.
-RIVALS: none, zram-lz4, zram-lzo-rle, zram-lz4+bg, zram-lzo-rle+bg, zswap, zswap+shrinker, swapfile, mapped-file, uswap,
-uswap-message and uswap-thread (with that --faults; uswap is --faults auto, whatever USWAP_FAULTS says); with --rival,
-any other: a command in which {program} stands for the program's words and {budget} for bytes.
+RIVALS: none, zram-lz4, zram-lzo-rle, zram-lz4+bg, zram-lzo-rle+bg, zswap, zswap+shrinker, swapfile, mapped-file, uswap;
+with --rival, any other: a command in which {program} stands for the program's words and {budget} for bytes.
 --budget, --factor and --seconds take one value for all workloads, and NAME=VALUE for one: --budget 64M,build=96M.
 PROGRAM is run several times by each rival, with empty input, by the user that uswap bench runs as. Its exit code and
 the hash of its standard output must be those of a run without a limit.

@@ -3,7 +3,7 @@
 //! | module | for |
 //! |---|---|
 //! | [`command`], [`args`], [`plan`], [`user_program`] | the command: what is run; with a scenario, or any program |
-//! | [`bench`], [`search`], [`order`], [`one_run`] | the whole course; the limit at which true RAM is the budget; the order of runs; one run, watched |
+//! | [`bench`](mod@bench), [`search`], [`order`], [`one_run`] | the whole course; the limit at which true RAM is the budget; the order of runs; one run, watched |
 //! | [`machine`], [`counts`] | what machine this is; what the kernel counts |
 //! | [`results`] | what was measured, as plain data and JSON |
 //! | [`rivals`] | one way to swap: set up, limit, true RAM, torn down |

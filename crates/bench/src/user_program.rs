@@ -70,7 +70,8 @@ fn counting(undo: &Undo) -> Counting {
         Ok(_) => Counting::Group,
         Err(_) => {
             say(
-                "no memory cgroup can be made here, so memory is summed over processes: what they share counts for each",
+                "no memory cgroup can be made here, so memory is summed over processes: what they share counts \
+                 for each",
             );
             Counting::Processes
         }
@@ -208,8 +209,8 @@ fn budget(ram_bytes: Option<u64>, peak_bytes: u64) -> anyhow::Result<u64> {
     let half = peak_bytes / 2 / MIB * MIB;
     ensure!(
         half >= BUDGET_BYTES_MIN,
-        "without a limit it takes {}, and half of that is less than {least}, the least that can be compared: give --ram \
-         if it is to be measured all the same",
+        "without a limit it takes {}, and half of that is less than {least}, the least that can be compared: give \
+         --ram if it is to be measured all the same",
         number::bytes(peak_bytes as f64)
     );
     Ok(half)

@@ -40,13 +40,9 @@ fn a_plan_has_the_usual_rivals_and_a_limit_of_time() {
     assert_eq!((usual.workloads[0].budget_bytes, usual.workloads[0].bytes), (50 * MIB, 100 * MIB));
     let large = plan(&arguments(&["--", "x"]).unwrap(), &Unlimited { wall_s: 10.5, ..sample(100) }).unwrap();
     assert_eq!(large.scenario.timeout_s, 315);
-    let words = ["--ram", "200M", "--rivals", "uswap-thread", "--rival", "o=env {program}", "--timeout", "7"];
+    let words = ["--ram", "200M", "--rivals", "uswap", "--rival", "o=env {program}", "--timeout", "7"];
     let chosen = plan_of(&[&words[..], &["--", "x"]].concat(), 100).unwrap();
-    assert_eq!(
-        chosen.scenario.rivals,
-        ["none", "uswap-thread", "o"],
-        "what others are compared with is there"
-    );
+    assert_eq!(chosen.scenario.rivals, ["none", "uswap", "o"], "what others are compared with is there");
     assert_eq!((chosen.scenario.timeout_s, chosen.workloads[0].bytes), (7, 200 * MIB));
     assert!(plan_of(&["--rivals", "uswap,uswap", "--", "x"], 100).is_err());
     assert!(plan_of(&["--rivals", "floppy", "--", "x"], 100).is_err());

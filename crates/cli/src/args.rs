@@ -15,7 +15,7 @@ use uswap_bench::args::BenchArguments;
 use crate::control::parse_age;
 use crate::named::{Named, parse_protect, parse_weight};
 use crate::size::{Share, parse_min_free, parse_ram, parse_ram_of_machine, parse_share, parse_write_limit};
-use crate::supervisor::{Cpus, Faults, OnFull};
+use crate::supervisor::OnFull;
 use crate::swap_place::{SwapPlace, parse_swap_place};
 use crate::without::{VARIABLE, parse_without};
 use uswap_os::without::Without;
@@ -70,11 +70,11 @@ pub enum Command {
 const RUN_AFTER_HELP: &str = "\
 SIZE is a number with K, M, G or T (powers of 1024): 256M, 1.5G, 300MiB.
 Several --swap: the file of highest PRIORITY (0 to 32767) is filled first, those of equal priority in turn; without one
-they follow in the order given. One that is full, or fails, is left to the others. What a file lies on is found out; where
-that is wrong, say :rotational or :solid-state at the end: --swap /srv:8G:5:rotational
---protect db=100M: of all processes named db together, 100 MiB stay in RAM as long as the others of the run have something
-to give; then they are reclaimed too, and that is said. --weight batch=50: twice as much is taken from batch as from
-another of its size. NAME is as 'uswap stat' and ps show it, or the file name of the program.
+they follow in the order given. One that is full, or fails, is left to the others. What a file lies on is found out;
+where that is wrong, say :rotational or :solid-state at the end: --swap /srv:8G:5:rotational
+--protect db=100M: of all processes named db together, 100 MiB stay in RAM as long as the others of the run have
+something to give; then they are reclaimed too, and that is said. --weight batch=50: twice as much is taken from batch
+as from another of its size. NAME is as 'uswap stat' and ps show it, or the file name of the program.
 Exit code: that of PROGRAM; if a signal ended it, uswap ends by the same signal.
 125: uswap could not start it; 126: it is not executable; 127: it was not found.
 Example: uswap run --ram 256M -- sort -S 1G big.txt";
@@ -102,8 +102,8 @@ pub struct RunArguments {
     /// How much may be written to all swap files in 24 hours, to spare a disk: beyond that, they count as full
     #[arg(long, value_name = "SIZE/day", value_parser = parse_write_limit)]
     pub swap_write_limit: Option<u64>,
-    /// Largest part of --ram that compressed pages may take, 1% to 90% [default: 10% to 85%, with --faults message
-    /// 80%, as the program needs it]
+    /// Largest part of --ram that compressed pages may take, 1% to 90% [default: 10% to 85%, as the program
+    /// needs it]
     #[arg(long, value_name = "SHARE", value_parser = parse_share)]
     pub pool: Option<Share>,
     /// When pool and swap file are full: go over the budget, stop the program, or kill it
@@ -117,13 +117,7 @@ pub struct RunArguments {
     /// [default: 100]; may be given several times
     #[arg(long, value_name = "NAME=N", action = ArgAction::Append, value_parser = parse_weight)]
     pub weight: Vec<Named>,
-    /// Processors for the program: one while it mostly waits for its pages and that is measured to help, all, or one
-    #[arg(long, value_name = "WHICH", default_value = "auto")]
-    pub cpus: CpusArgument,
-    /// Who brings pages back: the program's own threads, which needs no privilege, or threads of uswap
-    #[arg(long, value_name = "WHO", env = "USWAP_FAULTS", default_value = "auto")]
-    pub faults: FaultsArgument,
-    /// A test aid: what newer kernels have and --faults thread goes without (SEMANTICS has the names)
+    /// A test aid: what newer kernels have and uswap goes without (SEMANTICS has the names)
     #[arg(long, value_name = "NAMES", env = VARIABLE, default_value = "", hide = true,
           value_parser = parse_without)]
     pub without: Without,
@@ -167,55 +161,6 @@ impl From<OnFullArgument> for OnFull {
             OnFullArgument::Grow => Self::Grow,
             OnFullArgument::Stop => Self::Stop,
             OnFullArgument::Kill => Self::Kill,
-        }
-    }
-}
-
-/// `--faults` as typed.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
-pub enum FaultsArgument {
-    /// The program's own threads where the kernel allows that, else threads of uswap
-    Auto,
-    /// The thread that meets the fault
-    Thread,
-    /// Threads of uswap, which the kernel sends a message; needs rights
-    Message,
-}
-
-impl FaultsArgument {
-    /// What was asked for; None: whatever is possible.
-    pub fn asked(self) -> Option<Faults> {
-        match self {
-            FaultsArgument::Auto => None,
-            FaultsArgument::Message => Some(Faults::Message),
-            FaultsArgument::Thread => Some(Faults::Thread),
-        }
-    }
-}
-
-impl From<FaultsArgument> for Faults {
-    fn from(argument: FaultsArgument) -> Self {
-        argument.asked().unwrap_or_else(Self::possible)
-    }
-}
-
-/// `--cpus` as typed.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
-pub enum CpusArgument {
-    /// One while that gets the program further, else all
-    Auto,
-    /// All that uswap may use
-    All,
-    /// One of them
-    One,
-}
-
-impl From<CpusArgument> for Cpus {
-    fn from(argument: CpusArgument) -> Self {
-        match argument {
-            CpusArgument::Auto => Self::Auto,
-            CpusArgument::All => Self::All,
-            CpusArgument::One => Self::One,
         }
     }
 }

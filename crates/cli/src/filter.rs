@@ -13,8 +13,6 @@ use std::time::{Duration, Instant};
 use uswap_os::own_calls::{self, OwnCall};
 use uswap_os::without::{KernelFeature, Without};
 
-use crate::supervisor::Faults;
-
 /// Name of the hidden command that makes the calls.
 pub const COMMAND: &str = "try-calls";
 
@@ -47,14 +45,10 @@ fn feature(call: OwnCall) -> Option<KernelFeature> {
 }
 
 impl Filtered {
-    /// Tries it, for who brings the pages so; as typed: nobody may look for himself yet. None: there is no filter.
-    pub fn look(faults: Option<Faults>) -> Option<Filtered> {
-        own_calls::are_filtered().then(|| {
-            let ended = ended_for();
-            let of_command = own_calls::COMMAND.len();
-            let matters = |index: &usize| *index < of_command || faults != Some(Faults::Message);
-            Filtered::of(ended.into_iter().filter(matters).filter_map(|index| all().nth(index)))
-        })
+    /// Tries it. None: there is no filter.
+    pub fn look() -> Option<Filtered> {
+        own_calls::are_filtered()
+            .then(|| Filtered::of(ended_for().into_iter().filter_map(|index| all().nth(index))))
     }
 
     fn of(calls: impl Iterator<Item = OwnCall>) -> Filtered {

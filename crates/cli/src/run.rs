@@ -19,9 +19,8 @@ use crate::process::{self, Ending, Manager, Notices, StartFailure, survive_file_
 use crate::program::{Care, Program, Start};
 use crate::report::{RunRecord, RunReport, Unmanaged};
 use crate::size::free_bytes;
-use crate::supervisor::{Cpus, Faults, Options, PoolSize, Supervisor, is_under_way};
+use crate::supervisor::{Options, PoolSize, Supervisor, is_under_way};
 use crate::swap_place::swap_files;
-use crate::without::VARIABLE;
 use uswap_os::without::Without;
 
 /// Runs the program to its end. What is returned is for [`Ending::pass_on`].
@@ -41,7 +40,7 @@ fn start_and_stay(arguments: &RunArguments) -> Result<Ending, StartFailure> {
     let program = Program::find(&arguments.program[0], std::env::var_os("PATH").as_deref())?;
     accept(&program, arguments)?;
     // Ahead of all calls that a filter might end this process for.
-    let filtered = Filtered::look(arguments.faults.asked()).unwrap_or_default();
+    let filtered = Filtered::look().unwrap_or_default();
     if !filtered.needed.is_empty() {
         return run_outside_budget(&program, arguments, &filtered);
     }
@@ -59,24 +58,14 @@ fn start_and_stay(arguments: &RunArguments) -> Result<Ending, StartFailure> {
     })?;
     let named = std::env::var_os("USWAP_AGENT");
     without.switch_off();
-    let faults = arguments.faults.into();
-    if faults == Faults::Message && arguments.without != Without::NOTHING {
-        return Err(StartFailure::own(format!(
-            "{VARIABLE} switches off what --faults thread can do without, and --faults message cannot: leave it out"
-        )));
-    }
-    let agent = agent_file::find_and_check(named.as_deref(), &own_path, faults)?;
+    let agent = agent_file::find_and_check(named.as_deref(), &own_path)?;
     let mut json = arguments.json.as_deref().map(create_json).transpose()?;
-    let options = options(arguments, faults, &agent)?;
+    let options = options(arguments, &agent)?;
     if arguments.verbose > 0 {
         say(format_args!(
-            "program {}, agent {}, pages brought back by {}, budget {}, pool up to {}",
+            "program {}, agent {}, budget {}, pool up to {}",
             program.path.display(),
             agent.display(),
-            match faults {
-                Faults::Message => "threads of uswap",
-                Faults::Thread => "the program's own threads",
-            },
             human::bytes(options.ram_bytes),
             human::bytes(*options.pool_bounds().end()),
         ));
@@ -195,15 +184,8 @@ fn names(names: impl Iterator<Item = &'static str>) -> String {
     names.collect::<Vec<_>>().join(", ")
 }
 
-fn options(arguments: &RunArguments, faults: Faults, agent: &Path) -> Result<Options, StartFailure> {
+fn options(arguments: &RunArguments, agent: &Path) -> Result<Options, StartFailure> {
     let min_free_bytes = arguments.swap_min_free.unwrap_or(0);
-    if (faults, arguments.cpus.into()) == (Faults::Thread, Cpus::One) {
-        return Err(StartFailure::own(
-            "--cpus one places the program beside the threads of uswap, and has no effect where its own threads bring \
-             its pages back: leave it out, or give --faults message"
-                .to_owned(),
-        ));
-    }
     Ok(Options {
         ram_bytes: arguments.ram,
         pool: arguments.pool.map_or(PoolSize::Auto, |share| PoolSize::Fixed(share.of(arguments.ram))),
@@ -213,12 +195,6 @@ fn options(arguments: &RunArguments, faults: Faults, agent: &Path) -> Result<Opt
         on_full: arguments.on_full.into(),
         rules: named::rules(&arguments.protect, &arguments.weight, arguments.ram)
             .map_err(StartFailure::own)?,
-        // Who serves its own faults gains nothing by one processor.
-        cpus: match (faults, arguments.cpus.into()) {
-            (Faults::Thread, Cpus::Auto) => Cpus::All,
-            (_, cpus) => cpus,
-        },
-        faults,
         allow_tmpfs: arguments.allow_tmpfs,
         keep_after_setuid: arguments.keep_after_setuid,
         agent: agent.to_owned(),

@@ -9,7 +9,7 @@ use uswap_units::PAGE_BYTES;
 
 use crate::human;
 
-/// Smallest `--ram`. Below it the agent's tables, one staged batch and the pool of a run do not fit beside the
+/// Smallest `--ram`. Below it the agent's tables, one batch and the pool of a run do not fit beside the
 /// smallest C program.
 pub const RAM_BYTES_MIN: u64 = 8 << 20;
 /// Smallest limit of a day: a write takes 512 KiB.

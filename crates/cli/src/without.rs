@@ -23,9 +23,9 @@ mod tests {
 
     #[test]
     fn a_feature_that_cannot_be_switched_off_is_named_beside_those_that_can() {
-        let message = parse_without("move,magic").unwrap_err();
+        let message = parse_without("populate,magic").unwrap_err();
         assert!(
-            message.contains("'magic'") && message.contains("process_madvise, procmap_query, move"),
+            message.contains("'magic'") && message.contains("process_madvise, procmap_query, pagemap_scan"),
             "{message}"
         );
         assert_eq!(parse_without("").map(Without::bits), Ok(0));

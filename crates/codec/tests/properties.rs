@@ -53,7 +53,12 @@ proptest! {
     }
 
     #[test]
-    fn a_used_scratch_gives_the_same_bytes_as_a_new_one(before in 0_usize..6, kind in 0_usize..6, seed: u64, effort in effort()) {
+    fn a_used_scratch_gives_the_same_bytes_as_a_new_one(
+        before in 0_usize..6,
+        kind in 0_usize..6,
+        seed: u64,
+        effort in effort(),
+    ) {
         let mut used = Scratch::new();
         if let Some(blob) = blob_of(&pages::page(before, !seed), effort, &mut used) {
             prop_assert_eq!(decompress(&blob, &mut [0; PAGE_BYTES], &mut used), Ok(()));
@@ -81,7 +86,10 @@ proptest! {
     }
 
     #[test]
-    fn random_bytes_never_panic(codec in 0_u8..5, bytes in prop::collection::vec(any::<u8>(), 1..2 * PAGE_BYTES + 600)) {
+    fn random_bytes_never_panic(
+        codec in 0_u8..5,
+        bytes in prop::collection::vec(any::<u8>(), 1..2 * PAGE_BYTES + 600),
+    ) {
         let mut bytes = bytes;
         bytes[0] = codec;
         let _ = back(&bytes);
@@ -110,7 +118,12 @@ proptest! {
     }
 
     #[test]
-    fn a_blob_with_more_behind_it_never_passes_for_the_page(kind in 1_usize..5, seed: u64, effort in effort(), more in prop::collection::vec(any::<u8>(), 1..40)) {
+    fn a_blob_with_more_behind_it_never_passes_for_the_page(
+        kind in 1_usize..5,
+        seed: u64,
+        effort in effort(),
+        more in prop::collection::vec(any::<u8>(), 1..40),
+    ) {
         let page = pages::page(kind, seed);
         let mut blob = blob_of(&page, effort, &mut Scratch::new()).expect("these kinds compress");
         blob.extend(&more);

@@ -3,6 +3,7 @@
 //! `cargo build --release -p uswap-core --example one_entry`, then for each function below `valgrind --tool=callgrind
 //! --toggle-collect='*NAME*' target/release/examples/one_entry 50000`: what it collects, divided by three times the
 //! number, is one entry.
+#![expect(clippy::disallowed_types, reason = "it measures time")]
 
 use std::hint::black_box;
 use std::time::Instant;

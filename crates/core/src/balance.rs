@@ -1,16 +1,15 @@
-//! Decides from numbers: watermarks, how much to reclaim, how large the staged set should be.
+//! Decides from numbers: watermarks, and how much to reclaim.
 //!
 //! Pure functions. The watermarks are of *used* memory, so `min` is the highest: reclaim starts above `low`, goes on
 //! down to `high`, and above `min` faults wait (Linux counts free memory; the names are the same).
 
-use crate::drop_behind::Pattern;
 use uswap_units::limits::RUN_PAGES_MAX;
-use uswap_units::{Bytes, CHUNK_PAGES, PAGE_BYTES};
+use uswap_units::{Bytes, PAGE_BYTES};
 
 /// Levels of used memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Watermarks {
-    /// Above it, a handler reclaims before it serves a fault.
+    /// Above it, a thread reclaims before it serves its fault.
     pub min: Bytes,
     /// Above it, kswapd wakes up; memory is registered.
     pub low: Bytes,
@@ -31,9 +30,9 @@ const REGISTER_EARLY_BYTES: u64 = 32 << 20;
 /// How much memory is kept free.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Headroom {
-    /// Memory appears that no engine gave out: new mappings are touched before they are found.
+    /// Memory appears that no fault of ours gave out: new mappings are touched before they are found.
     Wide,
-    /// All that is touched comes to an engine, which makes room first.
+    /// All that is touched comes to us by a fault, which makes room first.
     Narrow,
 }
 
@@ -56,26 +55,9 @@ impl Watermarks {
     }
 }
 
-/// Pages that should be staged when `resident_pages` of a process are in RAM: a quarter, as the inactive list of a
-/// small Linux system. An eighth does as well, half costs up to 55 % (ADR 0007). A program that goes round will not
-/// touch what it has just gone past, so it has a sixteenth, and more room for what stays (ADR 0020).
-pub fn staged_pages_wanted(resident_pages: u64, pattern: Pattern) -> u64 {
-    let part = match pattern {
-        Pattern::Any => 4,
-        Pattern::GoesRound => 16,
-    };
-    (resident_pages / part).max(CHUNK_PAGES)
-}
-
 /// Pages that one fault may bring in: at most 1/256 of the budget.
 pub fn run_pages_max(ram: Bytes) -> u32 {
     (ram.0 / 256 / PAGE_BYTES as u64).clamp(4, RUN_PAGES_MAX as u64) as u32
-}
-
-/// Pages of a run that are filled with one call: all buffers of a process for it (4 handlers, 6 KiB a page) take at
-/// most 1/256 of the budget.
-pub fn part_pages_max(ram: Bytes) -> u32 {
-    (ram.0 / 256 / (4 * 6 * 1024)).clamp(4, RUN_PAGES_MAX as u64) as u32
 }
 
 /// Pages that one process should reclaim now, its share by burden ([`crate::share`]) of what is above the goal.
@@ -130,19 +112,8 @@ mod tests {
     #[test]
     fn small_budgets_bring_in_less_at_once() {
         assert_eq!(
-            [8_u64, 50, 128, 256, 4096].map(|megabytes| part_pages_max(Bytes(megabytes << 20))),
-            [4, 8, 21, 32, 32]
-        );
-        assert_eq!(
             [2_u64, 8, 24, 50, 4096].map(|megabytes| run_pages_max(Bytes(megabytes << 20))),
             [4, 8, 24, 32, 32]
         );
-    }
-
-    #[test]
-    fn a_quarter_is_staged() {
-        assert_eq!(staged_pages_wanted(4000, Pattern::Any), 1000);
-        assert_eq!(staged_pages_wanted(4000, Pattern::GoesRound), 250);
-        assert_eq!(staged_pages_wanted(0, Pattern::Any), 64);
     }
 }

@@ -10,7 +10,7 @@ use uswap_units::Bytes;
 use uswap_units::limits::{ROOM_PATIENCE_NS, WRITE_PATIENCE_NS};
 
 /// Words of the budget in the segment; each on a cache line of its own.
-pub(crate) const BUDGET_WORDS: usize = 12 * 8;
+pub(crate) const BUDGET_WORDS: usize = 10 * 8;
 
 /// View of the budget.
 #[derive(Clone, Copy)]
@@ -26,10 +26,8 @@ const SHRINK: usize = 32;
 const ABANDONED: usize = 56;
 const FLAGS: usize = 40;
 const PEAK: usize = 48;
-const STORE: usize = 64;
-const STORED: usize = 72;
-const WRITTEN: usize = 80;
-const PASSED: usize = 88;
+const WRITTEN: usize = 64;
+const PASSED: usize = 72;
 /// In the word of the last write: it has not ended. The rest is its time.
 const IN_FLIGHT: u64 = 1;
 
@@ -42,17 +40,13 @@ pub enum Signal {
     Room,
     /// The pool has too little room: the shrinker.
     Shrink,
-    /// There is a store job: the supervisor's storer.
-    Store,
-    /// A store job is done: every kswapd.
-    Stored,
 }
 
 /// The file is full and the pool too.
 const FULL: u64 = 1;
 /// The run is coming to its end by the rule the user chose.
 const ENDING: u64 = 2;
-/// No memory has appeared for a while that no engine gave out.
+/// No memory has appeared for a while that no fault of ours gave out.
 const QUIET: u64 = 4;
 /// Most slots of the file are used.
 const FILE_NEARLY_FULL: u64 = 8;
@@ -107,8 +101,6 @@ impl<'a> Budget<'a> {
             Signal::Pressure => PRESSURE,
             Signal::Room => ROOM,
             Signal::Shrink => SHRINK,
-            Signal::Store => STORE,
-            Signal::Stored => STORED,
         })
     }
     /// Counts a signal; the caller wakes the waiters. Release pairs with `signal_count`.

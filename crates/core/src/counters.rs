@@ -30,23 +30,6 @@ macro_rules! counters {
 }
 
 counters! {
-    Staged "pgdeactivate" "pages" "Moved out of the program into the arena.";
-    StagedBack "pgactivate" "pages" "Touched while staged, and moved back.";
-    HugeOut "thp_swpout" "huge pages" "Moved out of the program as one.";
-    HugeOutFallback "thp_swpout_fallback" "huge pages" "All of it could have been moved out, but the arena had no \
-        place for it as one.";
-    HugeSplit "thp_split_page" "huge pages" "Split by moving a part of it: some of its pages were in use again and \
-        again, or there was no place for it as one.";
-    HugeBack "thp_activate" "huge pages" "Touched while staged, and moved back as one.";
-    HugeBackFallback "thp_activate_fallback" "pages" "Touched while a huge page was staged, and copied back alone, \
-        because some of it was gone.";
-    HugeIn "thp_swpin" "huge pages" "Stored, and brought back as one to a program that goes through its memory in \
-        order.";
-    HugeInFallback "thp_swpin_fallback" "huge pages" "Could have been brought back as one, but there was no room, or \
-        somebody worked on a page: they come page by page.";
-    HugeFault "thp_fault_alloc" "huge pages" "First touches in order that got a huge page.";
-    HugeFaultFallback "thp_fault_fallback" "huge pages" "First touches in order that could have got one, but there was \
-        no room.";
     Compressed "zswpout" "pages" "Compressed into the pool.";
     CompressedBytesIn "compressed_bytes_in" "bytes" "Content that was compressed.";
     CompressedBytesOut "compressed_bytes_out" "bytes" "Room that it took.";
@@ -56,12 +39,12 @@ counters! {
     Incompressible "zswp_reject_compress_poor" "pages" "Did not get smaller, and were queued for the file as they are.";
     Discarded "retained_discarded" "pages" "Clean copies given up for room.";
     CopyWritten "copy_written" "pages" "Came back for a thread that writes: no copy is kept.";
-    CopyExpected "copy_expected" "pages" "Came back for a thread that reads, and were filled writable without a copy, since \
-        they were written the last time.";
+    CopyExpected "copy_expected" "pages" "Came back for a thread that reads, and were filled writable without a copy, \
+        since they were written the last time.";
     CopyMoved "copy_moved" "pages" "Came back from a pool that is short of room: no copy is kept.";
     Recompressed "recompressed" "pages" "Unchanged, but compressed again when they went, densely instead of quickly.";
-    TrialQuickBytes "trial_quick_bytes" "bytes" "What LZ4 made of pages that were compressed by it and densely, to know \
-        what that saves.";
+    TrialQuickBytes "trial_quick_bytes" "bytes" "What LZ4 made of pages that were compressed by it and densely, to \
+        know what that saves.";
     TrialDenseBytes "trial_dense_bytes" "bytes" "What the dense codec made of the same pages.";
     CompactedBytes "compacted_bytes" "bytes" "Memory of the pool that was freed by moving blobs together.";
     WrittenPages "zswpwb" "pages" "Written to the swap file.";
@@ -74,35 +57,18 @@ counters! {
     ZeroFilled "fault_zero" "pages" "First touches that got a page of zeros.";
     ReadAhead "swap_ra" "pages" "Loaded before they were asked for, because the program goes through its memory in \
         order.";
-    ReadAheadHit "swap_ra_hit" "pages" "Of those, the ones that the program went past: its next fault came behind \
-        them.";
-    DroppedBehind "drop_behind" "pages" "Of those that were staged, the ones that the program had just gone past in \
-        order.";
-    DecodedAhead "decoded_ahead" "pages" "Decoded by the supervisor on another processor before their fault came.";
-    DecodedUnused "decoded_unused" "pages" "Read or decoded by the supervisor ahead, and no fault came for them.";
-    DirectReclaim "allocstall" "rounds" "Rounds of reclaim by a handler, because memory was above the min watermark.";
+    DirectReclaim "allocstall" "rounds" "Rounds of reclaim in a fault, because memory was above the min watermark.";
     ProtectedReclaimed "low" "pages" "Reclaimed from protected memory, because no other was left.";
     WaitedForOthers "waited_for_others" "times" "A fault waited for reclaim from other processes, whose turn it was.";
     KswapdWakes "kswapd_wake" "times" "A kswapd woke up because of pressure.";
-    StallNs "stall_ns" "ns" "Time that program threads waited for handlers, from reading the message to the wake-up.";
+    StallNs "stall_ns" "ns" "Time that program threads took for their faults.";
     ForcedOver "over_budget" "faults" "Faults served above the budget, because nothing could be reclaimed.";
     WaitedInVain "waited_in_vain" "faults" "Faults that were served after all rounds of direct reclaim, none of which \
         took a page.";
-    MoveBusy "move_busy" "pages" "MOVE refused: pinned, or marked shared by a fork.";
-    MoveRefused "move_refused" "chunks" "MOVE refused the range: locked, or protected against writing.";
-    Recovered "fork_recovered" "pages" "Made exclusive again after a fork, so that they can be moved.";
-    EventRemove "event_remove" "events" "MADV_DONTNEED, MADV_FREE.";
-    EventUnmap "event_unmap" "events" "munmap and the like.";
-    EventRemap "event_remap" "events" "mremap.";
-    EventFork "event_fork" "events" "fork.";
-    EventForced "event_forced" "events" "Times that changes of mappings were settled while an event was unread: none \
-        came to an end without another.";
-    ForkServed "fork_served" "faults" "Faults of a child that its parent served.";
     Registered "registered_pages" "pages" "Pages of address space that were taken under management.";
     ReapedMms "reaped_mms" "processes" "Ended processes that were cleaned up after.";
     ReapedEntries "reaped_entries" "entries" "Swap entries that a killed process had reserved.";
-    EngineCpuNs "engine_cpu_ns" "ns" "CPU time of kswapd, handlers and forkd of all processes.";
-    TogetherNs "together_ns" "ns" "Time in which all threads of the run were on one processor.";
+    EngineCpuNs "engine_cpu_ns" "ns" "CPU time of the background evictors of all processes.";
     LockedBytes "mlocked_bytes" "bytes" "Locked in RAM by the processes of the run (mlock, mlockall), each at its \
         most.";
     Left "left" "processes" "Processes that left management: their pages came home.";
@@ -115,8 +81,6 @@ counters! {
 pub enum FaultSource {
     /// A page of zeros.
     Zero,
-    /// A staged frame.
-    Staged,
     /// One repeated value.
     Same,
     /// The pool.
@@ -128,9 +92,8 @@ pub enum FaultSource {
 }
 
 /// All sources with their names.
-pub const FAULT_SOURCES: [(FaultSource, &str); 6] = [
+pub const FAULT_SOURCES: [(FaultSource, &str); 5] = [
     (FaultSource::Zero, "zero"),
-    (FaultSource::Staged, "staged"),
     (FaultSource::Same, "same-filled"),
     (FaultSource::Pool, "pool"),
     (FaultSource::File, "file"),

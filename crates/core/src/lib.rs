@@ -6,10 +6,8 @@
 //! Map: [`segment`] cuts the slice into tables. [`page_word`] and [`page_table`] say where a page is, [`swap_word`] and
 //! [`swap_table`] where its content is, [`pool`] holds compressed content in RAM, [`slots`] counts the room of the swap
 //! files, [`files`] lists them, [`file_key`] is what they are sealed with; [`clusters`] hands out entries and slots;
-//! [`store_jobs`] and [`load_jobs`] are work handed to the supervisor, [`mm`] lists the processes, [`handovers`] counts
-//! children that are being made, [`zones`] hands out frames and decides how room for large runs is made; [`budget`] and
-//! [`counters`] hold numbers, [`balance`], [`placement`], [`second_chance`] and [`write_limit`] decide from them;
-//! [`range_set`] notes ranges of one process.
+//! [`mm`] lists the processes; [`budget`] and [`counters`] hold numbers, [`balance`], [`share`], [`pool_share`] and
+//! [`write_limit`] decide from them; [`range_set`] notes ranges of one process.
 //!
 //! Rules of shared state: no pointers. Each change that others may see is one atomic operation on one word, and what a
 //! killed process can leave behind is a leak of what it had reserved, which `reap` finds. Only [`clusters`] has locks;
@@ -24,35 +22,27 @@ pub mod balance;
 pub mod budget;
 pub mod clusters;
 pub mod counters;
-pub mod drop_behind;
 pub mod file_key;
 pub mod files;
-pub mod handovers;
 pub mod histogram;
-pub mod jobs;
-pub mod load_jobs;
 pub mod mm;
 pub mod page_table;
 pub mod page_word;
-pub mod placement;
 mod plant;
 pub mod pool;
 pub mod pool_share;
 pub mod protecting;
 pub mod range_set;
 pub mod reuse;
-pub mod second_chance;
 pub mod segment;
 pub mod share;
 pub mod slots;
 pub mod stall;
-pub mod store_jobs;
 pub mod swap_table;
 pub mod swap_word;
 pub mod takings;
 pub mod working_set;
 pub mod write_limit;
-pub mod zones;
 
 #[cfg(all(test, loom))]
 mod loom_tests;

@@ -4,10 +4,7 @@
 //! of them end within a minute.
 
 mod clusters;
-mod handovers;
-mod jobs;
 mod page_word;
-mod placement;
 mod planted;
 mod pool;
 mod protecting;

@@ -2,15 +2,7 @@
 //!
 //! A record is taken by the process itself when its agent starts (or by its parent at fork) and given back by the
 //! supervisor when the process is gone.
-//! ```text
-//! word 0: state(8) | in whose hands + 1(16) | pid(32)      1: root table      2: unused      3: resident pages (measured)
-//!      4: staged pages   5: shared pages   6: fork generation   7: pages under management   8: parent record + 1
-//!      9: what it has begun in the swap table and not ended     10: which of all processes it is     11: the swap files that it has open
-//!     12: until when stalls are counted   13: their sum in ns    14..=18: what reclaim took, and what came back
-//!     19: its account of reclaim, see `share`     20: when its kswapd looked last
-//!     21: until when it has nothing to reclaim    22: protected pages     23: weight
-//!     24: threads that wait for a page    25, 26: its name    28: whether it was ever given back
-//! ```
+//!
 //! A process holds a lock on its record that the kernel takes away when the process ends or executes another program
 //! (`uswap_os::record_lock`): whose record it is, and whether that process lives, is what the kernel says of the lock.
 //! The process id in the record is what the supervisor has found out in this way, and nobody else writes it.
@@ -22,11 +14,45 @@ use crate::takings::Takings;
 use uswap_sync::{AtomicU64, Ordering, fence};
 use uswap_units::{FileId, MmId, TableId};
 
-/// Words of one record.
-pub(crate) const MM_WORDS: usize = 32;
+/// Declares the words of a record, one behind the other, each with what is in it.
+macro_rules! record_words {
+    ($at:expr;) => {
+        const WORDS_USED: usize = $at;
+    };
+    ($at:expr; $name:ident $count:literal $text:literal; $($rest:tt)*) => {
+        #[doc = $text]
+        const $name: usize = $at;
+        record_words! { $at + $count; $($rest)* }
+    };
+}
 
-/// The word that says whether a record was ever given back.
-const GIVEN_BACK: usize = 28;
+record_words! {
+    0;
+    STATE 1 "State (8 bits), in whose hands + 1 (16), process id (32).";
+    ROOT 1 "Root of its page table.";
+    RESIDENT 1 "Resident anonymous pages.";
+    SHARED 1 "Resident pages that it shares with a forked relative.";
+    MANAGED 1 "Pages of address space under management.";
+    PARENT 1 "Record of its parent + 1.";
+    BEGUN 1 "What it has begun in the swap table and not ended.";
+    NUMBER 1 "Which of all processes it is.";
+    HELD_FILES 1 "The swap files that it has open.";
+    STALL_UNTIL 1 "Until when stalls are counted, in ns.";
+    STALL_TOTAL 1 "Their sum in ns.";
+    TAKINGS 5 "What reclaim took, and what came back: see `takings`.";
+    PASSED 1 "Its account of reclaim: see `share`.";
+    LOOKED_AT 1 "When its kswapd looked last, in ns.";
+    HAS_NOTHING_UNTIL 1 "Until when it has nothing to reclaim, in ns.";
+    PROTECTED 1 "Protected pages.";
+    WEIGHT 1 "Its weight.";
+    WAITS 1 "Threads that wait for a page.";
+    NAME 2 "Its name.";
+    GIVEN_BACK 1 "Whether the record was ever given back.";
+}
+
+/// Words of one record: whole cache lines.
+pub(crate) const MM_WORDS: usize = 32;
+const _: () = assert!(WORDS_USED <= MM_WORDS);
 
 const STATE_SHIFT: u32 = 56;
 const HANDS_SHIFT: u32 = 32;
@@ -152,12 +178,12 @@ impl<'a> MmTable<'a> {
         for id in 0..self.count() as u16 {
             let mm = self.record(MmId(id));
             let taken = (MmState::Taken as u64) << STATE_SHIFT | hands.bits();
-            if mm.words[0].load(Ordering::Relaxed) != 0 || !try_lock(mm.id) {
+            if mm.words[STATE].load(Ordering::Relaxed) != 0 || !try_lock(mm.id) {
                 continue;
             }
             // Acquire pairs with `free`.
-            if mm.words[0].compare_exchange(0, taken, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
-                mm.words[10].store(number, Ordering::Relaxed);
+            if mm.words[STATE].compare_exchange(0, taken, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
+                mm.words[NUMBER].store(number, Ordering::Relaxed);
                 return Some(mm);
             }
             unlock(mm.id);
@@ -199,7 +225,7 @@ impl<'a> MmTable<'a> {
 }
 
 macro_rules! plain_fields {
-    ($($index:literal $get:ident $set:ident $text:literal;)*) => {
+    ($($index:ident $get:ident $set:ident $text:literal;)*) => {
         $(
             #[doc = $text]
             pub fn $get(&self) -> u64 {
@@ -220,11 +246,11 @@ impl MmRecord<'_> {
     }
     /// Where it is in its life.
     pub fn state(&self) -> MmState {
-        MmState::from_raw(self.words[0].load(Ordering::Acquire))
+        MmState::from_raw(self.words[STATE].load(Ordering::Acquire))
     }
     /// Process id as the supervisor has it; 0 while not known.
     pub fn pid(&self) -> u32 {
-        let word = self.words[0].load(Ordering::Acquire);
+        let word = self.words[STATE].load(Ordering::Acquire);
         if MmRecord::is_of_process(word) { word as u32 } else { 0 }
     }
     /// The supervisor has found out whose record this is; 0: nobody's any more. False: it has no process of its own.
@@ -233,7 +259,7 @@ impl MmRecord<'_> {
     }
     /// True while the process that it is of holds its lock, or is gone: it is live, or that process fills it in.
     pub fn has_process(&self) -> bool {
-        MmRecord::is_of_process(self.words[0].load(Ordering::Acquire))
+        MmRecord::is_of_process(self.words[STATE].load(Ordering::Acquire))
     }
     fn is_of_process(word: u64) -> bool {
         match MmState::from_raw(word) {
@@ -250,27 +276,27 @@ impl MmRecord<'_> {
         })
     }
     fn change_if(&self, next: impl Fn(u64) -> Option<u64>) -> bool {
-        self.words[0].fetch_update(Ordering::AcqRel, Ordering::Acquire, next).is_ok()
+        self.words[STATE].fetch_update(Ordering::AcqRel, Ordering::Acquire, next).is_ok()
     }
     /// Sets state and process id. Release: everything else in the record was written before.
     pub fn set_state(&self, state: MmState, pid: u32) {
-        self.words[0].store(((state as u64) << STATE_SHIFT) | u64::from(pid), Ordering::Release);
+        self.words[STATE].store(((state as u64) << STATE_SHIFT) | u64::from(pid), Ordering::Release);
     }
     /// Reaping, in these hands.
     pub fn begin_reaping(&self, hands: Hands) {
-        self.words[0].store(((MmState::Reaping as u64) << STATE_SHIFT) | hands.bits(), Ordering::Release);
+        self.words[STATE].store(((MmState::Reaping as u64) << STATE_SHIFT) | hands.bits(), Ordering::Release);
     }
     /// True while the process of another record fills this one in, or cleans it up.
     pub fn is_in_hands_of(&self, other: MmId) -> bool {
-        let (word, hands) = (self.words[0].load(Ordering::Acquire), Hands::Mm(other).bits());
+        let (word, hands) = (self.words[STATE].load(Ordering::Acquire), Hands::Mm(other).bits());
         let under_way = matches!(MmState::from_raw(word), MmState::Taken | MmState::Reaping);
         under_way && word & (0xFFFF << HANDS_SHIFT) == hands
     }
-    /// The record of a forked child is complete. Its [`number`](Self::number) is in the place of the process id: a child
-    /// that is late must not claim the record of another one, to which its own was given meanwhile. Release: everything
-    /// else in the record was written before.
+    /// The record of a forked child is complete. Its [`number`](Self::number) is in the place of the process id: a
+    /// child that is late must not claim the record of another one, to which its own was given meanwhile. Release:
+    /// everything else in the record was written before.
     pub fn set_forked(&self) {
-        self.words[0].store(Self::forked(self.number()), Ordering::Release);
+        self.words[STATE].store(Self::forked(self.number()), Ordering::Release);
     }
     fn forked(number: u64) -> u64 {
         (MmState::Forked as u64) << STATE_SHIFT | number & PID_MASK
@@ -280,7 +306,7 @@ impl MmRecord<'_> {
     #[must_use]
     pub fn claim_forked(&self, number: u64) -> bool {
         let next = (MmState::Taken as u64) << STATE_SHIFT | Hands::Process.bits();
-        let word = &self.words[0];
+        let word = &self.words[STATE];
         word.compare_exchange(Self::forked(number), next, Ordering::AcqRel, Ordering::Relaxed).is_ok()
     }
     /// Forked -> reaping: nobody claimed the record. False: the child did.
@@ -294,49 +320,49 @@ impl MmRecord<'_> {
         for (index, word) in self.words.iter().enumerate().skip(1) {
             word.store(u64::from(index == GIVEN_BACK), Ordering::Relaxed);
         }
-        self.words[0].store(0, Ordering::Release);
+        self.words[STATE].store(0, Ordering::Release);
     }
     /// True of a record that nobody has taken so far.
     fn was_never_used(&self) -> bool {
         // Acquire pairs with `free`: who sees it free again sees that it was given back.
-        self.words[0].load(Ordering::Acquire) == 0 && self.words[GIVEN_BACK].load(Ordering::Relaxed) == 0
+        self.words[STATE].load(Ordering::Acquire) == 0 && self.words[GIVEN_BACK].load(Ordering::Relaxed) == 0
     }
     /// Root of its page table, once it has one.
     pub fn root(&self) -> Option<TableId> {
-        match self.words[1].load(Ordering::Acquire) as u32 {
+        match self.words[ROOT].load(Ordering::Acquire) as u32 {
             0 => None,
             id => Some(TableId(id)),
         }
     }
     /// Sets the root of its page table.
     pub fn set_root(&self, root: TableId) {
-        self.words[1].store(u64::from(root.0), Ordering::Release);
+        self.words[ROOT].store(u64::from(root.0), Ordering::Release);
     }
     /// Which of all processes that ever took a record it is: no two have the same, though they have the same record one
     /// after the other.
     pub fn number(&self) -> u64 {
-        self.words[10].load(Ordering::Relaxed)
+        self.words[NUMBER].load(Ordering::Relaxed)
     }
     /// Begins something that leaves traces if the process dies before `end`.
     pub(crate) fn begin(&self) {
         // Acquire: what follows is not done before it is counted.
-        self.words[9].fetch_add(1, Ordering::Acquire);
+        self.words[BEGUN].fetch_add(1, Ordering::Acquire);
     }
     pub(crate) fn end(&self) {
         // Release: all of it is done.
-        self.words[9].fetch_sub(1, Ordering::Release);
+        self.words[BEGUN].fetch_sub(1, Ordering::Release);
     }
     /// Whether it has begun something in the swap table or the slot map that it has not ended.
     pub fn is_in_the_middle(&self) -> bool {
-        self.words[9].load(Ordering::Acquire) != 0
+        self.words[BEGUN].load(Ordering::Acquire) != 0
     }
     /// How long its threads have waited for its pages.
     pub fn stall(&self) -> Stall<'_> {
-        Stall { counted_until_ns: &self.words[12], total_ns: &self.words[13] }
+        Stall { counted_until_ns: &self.words[STALL_UNTIL], total_ns: &self.words[STALL_TOTAL] }
     }
     /// What reclaim has taken from it, and what came back.
     pub fn takings(&self) -> Takings<'_> {
-        Takings { words: self.words[14..19].try_into().expect("they are five") }
+        Takings { words: self.words[TAKINGS..TAKINGS + 5].try_into().expect("they are five") }
     }
     /// How it stands when pages are to be taken.
     pub fn account(&self) -> Account {
@@ -346,38 +372,38 @@ impl MmRecord<'_> {
             weight: self.weight(),
             lately: self.takings().lately(),
         };
-        Account { holding, passed: self.words[19].load(Ordering::Relaxed) }
+        Account { holding, passed: self.words[PASSED].load(Ordering::Relaxed) }
     }
     /// Its account grows.
     pub fn add_passed(&self, step: u64) {
-        self.words[19].fetch_add(step, Ordering::Relaxed);
+        self.words[PASSED].fetch_add(step, Ordering::Relaxed);
     }
     /// It was away, or had nothing: what it has not given meanwhile is not asked for.
     pub fn pass_up_to(&self, passed: u64) {
-        self.words[19].fetch_max(passed, Ordering::Relaxed);
+        self.words[PASSED].fetch_max(passed, Ordering::Relaxed);
     }
     /// So many more of its threads wait for a page: their faults were read. Who dies in between takes the count along,
     /// since the record ends with the process.
     pub fn begin_waits(&self, count: u64) {
-        self.words[24].fetch_add(count, Ordering::Relaxed);
+        self.words[WAITS].fetch_add(count, Ordering::Relaxed);
     }
     /// So many wait no longer.
     pub fn end_waits(&self, count: u64) {
-        self.words[24].fetch_sub(count, Ordering::Relaxed);
+        self.words[WAITS].fetch_sub(count, Ordering::Relaxed);
     }
     /// Threads that wait for a page now.
     pub fn waits(&self) -> u64 {
-        self.words[24].load(Ordering::Relaxed)
+        self.words[WAITS].load(Ordering::Relaxed)
     }
     /// Its name, as the kernel shows it; zeros behind.
     pub fn name(&self) -> [u8; 16] {
         let halves =
-            [&self.words[25], &self.words[26]].map(|half| half.load(Ordering::Relaxed).to_le_bytes());
+            [&self.words[NAME], &self.words[NAME + 1]].map(|half| half.load(Ordering::Relaxed).to_le_bytes());
         core::array::from_fn(|index| halves[index / 8][index % 8])
     }
     /// Sets its name, of which 16 bytes are kept.
     pub fn set_name(&self, name: &[u8]) {
-        for (index, word) in self.words[25..27].iter().enumerate() {
+        for (index, word) in self.words[NAME..NAME + 2].iter().enumerate() {
             let byte = |at: usize| name.get(8 * index + at).copied().unwrap_or(0);
             word.store(u64::from_le_bytes(core::array::from_fn(byte)), Ordering::Relaxed);
         }
@@ -385,25 +411,23 @@ impl MmRecord<'_> {
     /// The swap files that it has open.
     pub fn held_files(&self) -> HeldFiles {
         // Acquire pairs with `set_held_files`.
-        HeldFiles(self.words[11].load(Ordering::Acquire))
+        HeldFiles(self.words[HELD_FILES].load(Ordering::Acquire))
     }
     /// Says which swap files it has open. Release: they are.
     pub fn set_held_files(&self, held: HeldFiles) {
-        self.words[11].store(held.0, Ordering::Release);
+        self.words[HELD_FILES].store(held.0, Ordering::Release);
     }
     plain_fields! {
-        3 resident_pages set_resident_pages "Resident anonymous pages, as last measured.";
-        4 staged_pages set_staged_pages "Pages in its arena.";
-        5 shared_pages set_shared_pages "Resident pages that it shares with a forked relative and that are counted \
-            elsewhere.";
-        6 fork_generation set_fork_generation "Counts forks: above 0, pages may be marked shared.";
-        7 managed_pages set_managed_pages "Pages of address space under management.";
-        8 parent set_parent "Record of the process that forked it, + 1; 0: none.";
-        20 looked_at_ns set_looked_at_ns "When its kswapd looked last whether there is something to do.";
-        21 has_nothing_until_ns set_has_nothing_until_ns "Until then nothing can be reclaimed from it, as far as is \
-            known.";
-        22 protected_pages set_protected_pages "Pages of it that are not reclaimed while others have something.";
-        23 weight set_weight "Its weight in reclaim; 0: the default.";
+        RESIDENT resident_pages set_resident_pages "Resident anonymous pages, as last measured.";
+        SHARED shared_pages set_shared_pages "Resident pages that it shares with a forked relative and that are \
+            counted elsewhere.";
+        MANAGED managed_pages set_managed_pages "Pages of address space under management.";
+        PARENT parent set_parent "Record of the process that forked it, + 1; 0: none.";
+        LOOKED_AT looked_at_ns set_looked_at_ns "When its kswapd looked last whether there is something to do.";
+        HAS_NOTHING_UNTIL has_nothing_until_ns set_has_nothing_until_ns "Until then nothing can be reclaimed from it, \
+            as far as is known.";
+        PROTECTED protected_pages set_protected_pages "Pages of it that are not reclaimed while others have something.";
+        WEIGHT weight set_weight "Its weight in reclaim; 0: the default.";
     }
 }
 

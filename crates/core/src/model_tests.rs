@@ -4,19 +4,17 @@
 //! The operands of an operation are taken modulo what exists, so that shrinking keeps a list meaningful.
 
 mod clusters;
-mod drop_behind;
 mod files;
 mod fuzz;
 mod page_table;
 mod page_word;
+mod page_word_cases;
 mod pool;
 mod range_set;
-mod reclaim;
 mod segment;
 mod slots;
 mod swap_table;
 mod threads;
-mod zones;
 
 use crate::segment::{Geometry, Segment};
 use std::vec::Vec;

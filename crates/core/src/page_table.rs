@@ -6,16 +6,12 @@
 //! Must hold: tables are allocated and freed only with the gate of their process exclusive (or by the reaper, when it
 //! is dead). Callers: `engine`.
 
-use crate::page_word::{PageSlot, PageWord, Stageable};
+use crate::page_word::{EvictableChunks, PageSlot, PageWord};
 use uswap_sync::{AtomicU64, Ordering};
 use uswap_units::{BLOCK_PAGES, CHUNK_PAGES, MmId, PageId, PageRange, TableId};
 
 const FAN_OUT_BITS: u32 = 9;
 const FAN_OUT: u64 = 1 << FAN_OUT_BITS;
-/// Length of one tick of `hold`, in ns.
-pub const TICK_NS: u64 = 125_000_000;
-/// Ticks that a chunk is held: 1 s.
-pub const HOLD_TICKS: u64 = 8;
 /// Levels above the leaves.
 const LEVELS: u32 = 3;
 /// Pages of the 47-bit address space of a program.
@@ -26,10 +22,8 @@ pub const PAGES_MAX: u64 = 1 << 36;
 pub struct Tables<'a> {
     /// Owner + 1 of each table page (low 16 bits).
     pub(crate) owners: &'a [AtomicU64],
-    /// For each table page (used for leaves) one byte a chunk: until when it may not be staged.
-    pub(crate) holds: &'a [AtomicU64],
-    /// For each table page (used for leaves): see [`Stageable`].
-    pub(crate) stageable: &'a [AtomicU64],
+    /// For each table page (used for leaves): see [`EvictableChunks`].
+    pub(crate) evictable: &'a [AtomicU64],
     pub(crate) words: &'a [AtomicU64],
     pub(crate) hint: &'a AtomicU64,
     /// Table pages from here on were never used.
@@ -48,8 +42,7 @@ pub struct PageTable<'a> {
 #[derive(Clone, Copy)]
 pub struct Leaf<'a> {
     words: &'a [AtomicU64],
-    holds: &'a AtomicU64,
-    stageable: Stageable<'a>,
+    evictable: EvictableChunks<'a>,
     first: PageId,
 }
 
@@ -93,8 +86,7 @@ impl<'a> Tables<'a> {
         for word in self.page(id) {
             word.store(0, Ordering::Relaxed);
         }
-        self.holds[id.0 as usize].store(0, Ordering::Relaxed);
-        self.stageable[id.0 as usize].store(0, Ordering::Relaxed);
+        self.evictable[id.0 as usize].store(0, Ordering::Relaxed);
         // Release pairs with `allocate`.
         self.owners[id.0 as usize].store(0, Ordering::Release);
         self.hint.fetch_min(u64::from(id.0), Ordering::Relaxed);
@@ -128,9 +120,8 @@ impl<'a> PageTable<'a> {
 
     fn leaf_at(&self, page: PageId, id: TableId) -> Leaf<'a> {
         let first = PageId(page.0 & !(BLOCK_PAGES - 1));
-        let index = id.0 as usize;
-        let stageable = Stageable(&self.tables.stageable[index]);
-        Leaf { words: self.tables.page(id), holds: &self.tables.holds[index], stageable, first }
+        let evictable = EvictableChunks(&self.tables.evictable[id.0 as usize]);
+        Leaf { words: self.tables.page(id), evictable, first }
     }
 
     /// The leaf that holds the word of `page`.
@@ -234,17 +225,16 @@ impl<'a> PageTable<'a> {
         (first < range.end).then_some(first)
     }
 
-    /// Unhooks and frees leaves in `range` of which every word is 0, unless they are needed for their holds: a range
-    /// that is still mapped may not lose them. Only with the gate exclusive: then nobody is between walking and
-    /// locking, and a locked word is not 0.
-    pub fn free_empty_leaves(&self, range: PageRange, needed: impl Fn(&Leaf<'_>) -> bool) {
+    /// Unhooks and frees leaves in `range` of which every word is 0. Only with the gate exclusive: then nobody is
+    /// between walking and locking, and a locked word is not 0.
+    pub fn free_empty_leaves(&self, range: PageRange) {
         let mut at = range.start;
         while let Some(leaf) = self.next_leaf(at) {
             if leaf.first.0 >= range.end.0 {
                 return;
             }
             at = leaf.first.plus(BLOCK_PAGES);
-            if leaf.words.iter().all(|word| word.load(Ordering::Acquire) == 0) && !needed(&leaf) {
+            if leaf.words.iter().all(|word| word.load(Ordering::Acquire) == 0) {
                 self.unhook(leaf.first);
             }
         }
@@ -280,11 +270,11 @@ impl<'a> Leaf<'a> {
     }
     fn slot_at(&self, index: u64) -> PageSlot<'a> {
         let chunk_in_block = (index / CHUNK_PAGES) as u32;
-        PageSlot { word: &self.words[index as usize], stageable: self.stageable, chunk_in_block }
+        PageSlot { word: &self.words[index as usize], evictable: self.evictable, chunk_in_block }
     }
-    /// Its chunks in which there may be a page to stage.
-    pub const fn stageable(&self) -> Stageable<'a> {
-        self.stageable
+    /// Its chunks in which there may be a page to evict.
+    pub const fn evictable(&self) -> EvictableChunks<'a> {
+        self.evictable
     }
     /// The pages of this block inside `range`, with their words.
     pub fn slots_in(&self, range: PageRange) -> impl Iterator<Item = (PageId, PageSlot<'a>)> + use<'a> {
@@ -292,30 +282,6 @@ impl<'a> Leaf<'a> {
         let end = range.end.0.clamp(self.first.0, self.first.0 + BLOCK_PAGES) - self.first.0;
         let leaf = *self;
         (start..end).map(move |index| (leaf.first.plus(index), leaf.slot_at(index)))
-    }
-    /// Chunk `chunk_in_block` (0..8) may not be staged for [`HOLD_TICKS`] from `now_tick` on. Only with the gate
-    /// exclusive.
-    pub fn hold(&self, chunk_in_block: u32, now_tick: u64) {
-        let shift = chunk_in_block * 8;
-        let until = Self::tick_byte(now_tick + HOLD_TICKS);
-        let seen = self.holds.load(Ordering::Relaxed);
-        self.holds.store((seen & !(0xFF << shift)) | (until << shift), Ordering::Release);
-    }
-    /// True while the chunk may not be staged. A time that is over may look like one to come when the byte has gone
-    /// round (32 s): then the chunk waits once more.
-    pub fn is_held(&self, chunk_in_block: u32, now_tick: u64) -> bool {
-        let until = (self.holds.load(Ordering::Acquire) >> (chunk_in_block * 8)) & 0xFF;
-        // 0 means "never held".
-        until != 0
-            && (until + 255 - Self::tick_byte(now_tick)) % 255 <= HOLD_TICKS
-            && until != Self::tick_byte(now_tick)
-    }
-    /// True while any chunk may not be staged.
-    pub fn is_held_anywhere(&self, now_tick: u64) -> bool {
-        (0..(BLOCK_PAGES / CHUNK_PAGES) as u32).any(|chunk| self.is_held(chunk, now_tick))
-    }
-    const fn tick_byte(tick: u64) -> u64 {
-        tick % 255 + 1
     }
     /// Words of a whole block, for cloning at fork.
     pub fn word(&self, index: usize) -> PageWord {

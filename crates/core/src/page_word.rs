@@ -2,30 +2,30 @@
 //!
 //! ```text
 //! 63      62     61     60     59      58..57 56..55 54..52 51..32  31..0
-//! MANAGED ACTIVE PINNED LOCKED REMOVED state  heat   rest   frame   swap id (0: none)
+//! MANAGED ACTIVE PINNED LOCKED REMOVED state  heat   rest   detail  swap id (0: none)
 //! ```
 //! * `MANAGED`: the address range is registered by us, or about to be. 0 means that we know nothing of the address.
-//! * `ACTIVE`: the range may be evicted. Set only when no event can be pending for it.
+//! * `ACTIVE`: the range may be evicted.
 //! * `PINNED`: never evicted (thread control blocks, for instance).
-//! * `LOCKED`: one engine task works on the page; only it changes state, frame and swap id.
-//! * `REMOVED`: an event dropped the page while it was locked; the holder of the lock cleans up.
-//! * frame, of a fresh page: 1 if nothing is mapped there. A touch will be a fault: there is nothing to stage until
+//! * `LOCKED`: one thread works on the page; only it changes state, detail and swap id.
+//! * `REMOVED`: a mapping call dropped the page while it was locked; the holder of the lock cleans up.
+//! * detail, of a fresh page: 1 if nothing is mapped there. A touch will be a fault: there is nothing to evict until
 //!   then.
-//! * frame, of a present page: whether it is protected, and which evictor has it; see `in_place`.
-//! * frame, of a swapped page: when it went, on the clock of [`Takings`](crate::takings::Takings).
-//! * heat: how often in a row the page was touched while it was staged, up to 3. rest: so many more times the hand of
-//!   staging passes it by; of a swapped page its first bit is `REWRITTEN`, see `in_place`.
+//! * detail, of a present page: whether it is protected, and which evictor has it; see `present`.
+//! * detail, of a swapped page: when it went, on the clock of [`Takings`](crate::takings::Takings).
+//! * heat: how often in a row the page came back soon, up to 3. rest: so many more times the hand passes it by; of a
+//!   swapped page its first bit is `REWRITTEN`, see `present`.
 //!
 //! Must hold: the newest content of a managed page is where the state says, and nowhere else. Callers: `engine` only.
 //! Walking to a word and locking it happens under the gate, so a leaf is never freed in between.
 
-mod in_place;
+mod present;
 
-pub use in_place::{LANES, Lane, Warmth, inherited_in_place};
+pub use present::{LANES, Lane, Warmth, inherited};
 
 use crate::reuse::TIME_BITS;
 use uswap_sync::{AtomicU64, Ordering};
-use uswap_units::{BLOCK_PAGES, CHUNK_PAGES, FrameId, SwapId};
+use uswap_units::{BLOCK_PAGES, CHUNK_PAGES, SwapId};
 
 const MANAGED: u64 = 1 << 63;
 const ACTIVE: u64 = 1 << 62;
@@ -39,16 +39,14 @@ const HEAT_MASK: u64 = 0b11 << HEAT_SHIFT;
 const REST_SHIFT: u32 = 52;
 const REST_MASK: u64 = 0b111 << REST_SHIFT;
 const REST_ONE: u64 = 1 << REST_SHIFT;
-const FRAME_SHIFT: u32 = 32;
-const FRAME_MASK: u64 = 0xF_FFFF << FRAME_SHIFT;
-/// In a fresh word, which names no frame: nothing is mapped there.
-const HOLE: u64 = 1 << FRAME_SHIFT;
+const DETAIL_SHIFT: u32 = 32;
+const DETAIL_MASK: u64 = 0xF_FFFF << DETAIL_SHIFT;
+/// In a fresh word: nothing is mapped there.
+const HOLE: u64 = 1 << DETAIL_SHIFT;
 const SWAP_MASK: u64 = 0xFFFF_FFFF;
 const FLAGS: u64 = MANAGED | ACTIVE | PINNED;
 
-const _: () = assert!(FRAME_MASK >> FRAME_SHIFT == (1 << TIME_BITS) - 1);
-/// Frames that a page word can name.
-pub const FRAMES_MAX: u32 = 1 << 20;
+const _: () = assert!(DETAIL_MASK >> DETAIL_SHIFT == (1 << TIME_BITS) - 1);
 
 /// Where a managed page is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -57,8 +55,6 @@ pub enum Place {
     Fresh,
     /// In the program, put there by us.
     Present,
-    /// Unmapped, in this frame of the process's arena.
-    Staged(FrameId),
     /// In the swap table, under the word's swap id.
     Swapped,
 }
@@ -88,11 +84,11 @@ impl PageWord {
     pub const fn is_pinned(self) -> bool {
         self.0 & PINNED != 0
     }
-    /// A task works on it.
+    /// A thread works on it.
     pub const fn is_locked(self) -> bool {
         self.0 & LOCKED != 0
     }
-    /// An event dropped it while locked.
+    /// A mapping call dropped it while locked.
     pub const fn is_removed(self) -> bool {
         self.0 & REMOVED != 0
     }
@@ -101,7 +97,6 @@ impl PageWord {
         match (self.0 & STATE_MASK) >> STATE_SHIFT {
             0 => Place::Fresh,
             1 => Place::Present,
-            2 => Place::Staged(FrameId(((self.0 & FRAME_MASK) >> FRAME_SHIFT) as u32)),
             _ => Place::Swapped,
         }
     }
@@ -112,25 +107,25 @@ impl PageWord {
             id => Some(SwapId(id)),
         }
     }
-    /// Fresh, and nothing is mapped there: staging has looked.
+    /// Fresh, and nothing is mapped there: an evictor has looked.
     pub const fn is_hole(self) -> bool {
         matches!(self.place(), Place::Fresh) && self.0 & HOLE != 0
     }
     /// When a swapped page went.
     pub const fn left_at(self) -> u32 {
-        ((self.0 & FRAME_MASK) >> FRAME_SHIFT) as u32
+        ((self.0 & DETAIL_MASK) >> DETAIL_SHIFT) as u32
     }
-    /// True when staging may take it: nobody works on it and it may be in the program.
-    pub const fn may_be_staged(self) -> bool {
+    /// True when it may be evicted, if it is mapped: nobody works on it and it may be in the program.
+    pub const fn may_be_evicted(self) -> bool {
         let wanted = self.0 & (MANAGED | ACTIVE | PINNED | LOCKED) == MANAGED | ACTIVE;
         wanted && matches!(self.place(), Place::Fresh | Place::Present) && !self.is_hole()
     }
 
-    /// How often in a row the page was touched while it was staged: 0..=3.
+    /// How often in a row the page came back soon: 0..=3.
     pub const fn heat(self) -> u32 {
         ((self.0 & HEAT_MASK) >> HEAT_SHIFT) as u32
     }
-    /// So many more times the hand of staging passes the page by: 0..=7.
+    /// So many more times the hand passes the page by: 0..=7.
     pub const fn rest(self) -> u32 {
         match self.place() {
             Place::Swapped => 0,
@@ -138,17 +133,12 @@ impl PageWord {
         }
     }
 
-    /// The warmth of the page at its next place; a swapped page that stays where it is keeps its time. Staged ->
-    /// present: it was touched, and is left alone for 1, 3 or 7 rounds of the hand.
+    /// The warmth of the page at its next place; a swapped page that stays where it is keeps its time.
     const fn warmth_at(self, next: Place) -> u64 {
         match (self.place(), next) {
-            (Place::Staged(_), Place::Present) => {
-                let heat = if self.heat() < 3 { self.heat() + 1 } else { 3 };
-                ((heat as u64) << HEAT_SHIFT) | (((1 << heat) - 1) << REST_SHIFT)
-            }
-            (Place::Swapped, Place::Present | Place::Staged(_)) => self.0 & HEAT_MASK,
-            (_, Place::Present | Place::Staged(_)) => self.0 & (HEAT_MASK | REST_MASK),
-            (Place::Swapped, Place::Swapped) => self.0 & (FRAME_MASK | in_place::SWAPPED_REWRITTEN),
+            (Place::Swapped, Place::Present) => self.0 & HEAT_MASK,
+            (_, Place::Present) => self.0 & (HEAT_MASK | REST_MASK),
+            (Place::Swapped, Place::Swapped) => self.0 & (DETAIL_MASK | present::SWAPPED_REWRITTEN),
             (_, Place::Fresh | Place::Swapped) => 0,
         }
     }
@@ -158,11 +148,7 @@ impl PageWord {
         let state = match place {
             Place::Fresh => 0,
             Place::Present => 1 << STATE_SHIFT,
-            Place::Staged(frame) => {
-                assert!(frame.0 < FRAMES_MAX);
-                (2 << STATE_SHIFT) | (u64::from(frame.0) << FRAME_SHIFT)
-            }
-            Place::Swapped => 3 << STATE_SHIFT,
+            Place::Swapped => 2 << STATE_SHIFT,
         };
         assert!(place != Place::Swapped || swap.is_some());
         let kept = (self.0 & (FLAGS | LOCKED | REMOVED)) | self.warmth_at(place);
@@ -195,7 +181,7 @@ impl core::fmt::Debug for PageWord {
 pub enum TryLock {
     /// The lock is ours; the word as it was before.
     Locked(PageWord),
-    /// Another task has it: try again later, without the gate in hand.
+    /// Another thread has it: try again later, not inside the gate.
     Busy,
     /// The address is not ours.
     Unmanaged,
@@ -207,7 +193,7 @@ pub enum TryLock {
 pub enum Commit {
     /// The new place is visible and the lock is given back.
     Done,
-    /// An event dropped the page meanwhile. The lock is still held: release what the page had, then call
+    /// A mapping call dropped the page meanwhile. The lock is still held: release what the page had, then call
     /// `finish_removed`.
     Removed(PageWord),
 }
@@ -216,7 +202,7 @@ pub enum Commit {
 #[must_use]
 #[derive(Debug, PartialEq, Eq)]
 pub enum Remove {
-    /// The page held this; the caller releases its frame and swap entry.
+    /// The page held this; the caller releases its swap entry.
     Was(PageWord),
     /// The page is locked: the holder of the lock will clean up.
     Deferred,
@@ -233,18 +219,14 @@ pub enum Afterwards {
     Unmanaged,
 }
 
-/// Which chunks of a block may have a page to stage, bit i for chunk i. Who makes a word stageable sets the bit of its
+/// Which chunks of a block may have a page to evict, bit i for chunk i. Who makes a word evictable sets the bit of its
 /// chunk afterwards; who looks for such pages clears it before. So a bit that is clear means that nobody needs to look.
-///
-/// One bit more says whether single pages came to the block since all of it left as one huge page.
 #[derive(Clone, Copy)]
-pub struct Stageable<'a>(pub(crate) &'a AtomicU64);
+pub struct EvictableChunks<'a>(pub(crate) &'a AtomicU64);
 
 const ALL_CHUNKS: u64 = (1 << (BLOCK_PAGES / CHUNK_PAGES)) - 1;
-/// All of the block left as one, and nothing came back alone.
-const LEFT_AS_ONE: u64 = 1 << 8;
 
-impl Stageable<'_> {
+impl EvictableChunks<'_> {
     /// The chunks. Acquire is not needed: each is looked at with `begin_look`.
     pub fn chunks(self) -> u64 {
         self.0.load(Ordering::Relaxed) & ALL_CHUNKS
@@ -253,41 +235,25 @@ impl Stageable<'_> {
     pub fn begin_look(self, chunk_in_block: u32) {
         self.0.fetch_and(!(1 << chunk_in_block), Ordering::Acquire);
     }
-    /// There is, or may be, a page to stage.
+    /// There is, or may be, a page to evict.
     pub fn set(self, chunk_in_block: u32) {
         self.0.fetch_or(1 << chunk_in_block, Ordering::Release);
     }
-    /// The kernel has no table of single pages for the block: all of it left as one huge page.
-    pub fn note_left_as_one(self) {
-        self.0.fetch_or(LEFT_AS_ONE, Ordering::Relaxed);
-    }
-    /// True if all of it left as one, and nothing has come back since: all of it may come back as one. A hint; the
-    /// kernel may see it otherwise.
-    pub fn has_left_as_one(self) -> bool {
-        self.0.load(Ordering::Relaxed) & LEFT_AS_ONE != 0
-    }
-    /// A page came back.
-    fn note_came(self) {
-        if self.has_left_as_one() {
-            self.0.fetch_and(!LEFT_AS_ONE, Ordering::Relaxed);
-        }
-    }
 }
 
-/// One word in a leaf, with the changes it may make. Each is one atomic operation; what makes the page stageable is
+/// One word in a leaf, with the changes it may make. Each is one atomic operation; what makes the page evictable is
 /// noted for its chunk.
 #[derive(Clone, Copy)]
 pub struct PageSlot<'a> {
     pub(crate) word: &'a AtomicU64,
-    pub(crate) stageable: Stageable<'a>,
+    pub(crate) evictable: EvictableChunks<'a>,
     pub(crate) chunk_in_block: u32,
 }
 
 impl PageSlot<'_> {
     fn note(self, next: PageWord) {
-        if next.may_be_staged() {
-            self.stageable.set(self.chunk_in_block);
-            self.stageable.note_came();
+        if next.may_be_evicted() {
+            self.evictable.set(self.chunk_in_block);
         }
     }
 
@@ -320,22 +286,6 @@ impl PageSlot<'_> {
         self.commit_as(|seen| seen.with(place, swap))
     }
 
-    /// Locked -> unlocked and swapped, at this time.
-    pub fn commit_swapped(self, swap: SwapId, time: u32) -> Commit {
-        assert!(time < 1 << TIME_BITS);
-        let time = u64::from(time) << FRAME_SHIFT;
-        self.commit_as(|seen| PageWord(seen.with(Place::Swapped, Some(swap)).0 & !FRAME_MASK | time))
-    }
-
-    /// Locked and staged -> unlocked and present, as warm as it was: it came back because another page of its huge page
-    /// was touched.
-    pub fn commit_along(self) -> Commit {
-        self.commit_as(|seen| {
-            let warmth = seen.0 & HEAT_MASK | u64::from(seen.rest()) << REST_SHIFT;
-            PageWord(seen.with(Place::Present, seen.swap()).0 & !(HEAT_MASK | REST_MASK) | warmth)
-        })
-    }
-
     /// Locked -> unlocked and known to be a hole, if nothing was ever put there. The caller has found nothing mapped
     /// while it held the lock, in a range that is registered.
     pub fn commit_hole(self) -> Commit {
@@ -352,7 +302,7 @@ impl PageSlot<'_> {
         }
     }
 
-    /// The word that it is now. `Err`: an event dropped the page; the lock is still held.
+    /// The word that it is now. `Err`: a mapping call dropped the page; the lock is still held.
     fn commit_word(self, next: impl Fn(PageWord) -> PageWord) -> Result<PageWord, PageWord> {
         let mut seen = PageWord(self.word.load(Ordering::Relaxed));
         loop {
@@ -387,7 +337,7 @@ impl PageSlot<'_> {
         }
     }
 
-    /// An event dropped the page. Only the event processor calls it, with the gate exclusive.
+    /// A mapping call drops the page. Only with the gate exclusive.
     ///
     /// `AcqRel`: acquires what the last `commit` released, since the caller frees it; releases for the holder of the
     /// lock.
@@ -419,14 +369,9 @@ impl PageSlot<'_> {
         }
     }
 
-    /// Nothing -> managed, not yet active. False if something is there: the range must wait for an event still to come.
+    /// Nothing -> managed, not yet active. False if something is there.
     pub fn adopt(self) -> bool {
         self.word.compare_exchange(0, MANAGED, Ordering::AcqRel, Ordering::Relaxed).is_ok()
-    }
-
-    /// Managed -> nothing, if nothing has happened since `adopt`: the range could not be registered as a whole.
-    pub fn abandon(self) {
-        let _something_happened = self.word.compare_exchange(MANAGED, 0, Ordering::AcqRel, Ordering::Relaxed);
     }
 
     /// Managed -> active, if still managed.
@@ -452,7 +397,7 @@ impl PageSlot<'_> {
         }
     }
 
-    /// The hand of staging comes by. True if the page rests: one time less from now on.
+    /// The hand comes by. True if the page rests: one time less from now on.
     pub fn pass_by(self) -> bool {
         let seen = self.word.load(Ordering::Relaxed);
         if PageWord(seen).rest() == 0 {
@@ -481,8 +426,8 @@ impl PageSlot<'_> {
         }
     }
 
-    /// Puts a taken (or, at fork, copied) word where nothing is. False if something is there: a task still holds the
-    /// lock of what was unmapped here, and the caller waits for it without the gate.
+    /// Puts a taken (or, at fork, copied) word where nothing is. False if something is there: a thread still holds
+    /// the lock of what was unmapped here, and the caller waits for it outside of the gate.
     ///
     /// `Release` pairs with `load` and `try_lock`.
     #[must_use]
@@ -492,12 +437,4 @@ impl PageSlot<'_> {
         self.note(word);
         put
     }
-}
-
-/// What a forked child inherits of a word: the same place, without lock.
-pub fn inherited(word: PageWord) -> PageWord {
-    if word.is_removed() {
-        return PageWord(word.0 & FLAGS);
-    }
-    PageWord(word.0 & !(LOCKED | REMOVED))
 }

@@ -9,19 +9,8 @@ pub(crate) enum Plant {
     /// A dropped second look: who frees a slot clears its bit, though an audit may have done that, and somebody else
     /// owns the slot by now.
     FreeWithoutLook,
-    /// A change of a job compares its state, and not whose it is and which use of it.
-    ChangeByState,
-    /// A second look: who reaps a job looks at its state after it has seen whose it was.
-    ReapLooksTwice,
-    /// A weakened ordering: who copies a page that is written anew may not see that the job was taken.
-    PageRelaxed,
-    /// A dropped barrier between naming a new entry and the look whether the words are being copied for a child, and on
-    /// the other side; and between locking a word and the look whether its page is being protected.
+    /// A dropped barrier between locking a word and the look whether its page is being protected.
     NoBarrier,
-    /// A dropped second look: who falls asleep looks for requests and then notes that it sleeps, in two steps.
-    SleepWithoutLook,
-    /// A dropped second look: who fetches what a ticket brought does not see that it has become void meanwhile.
-    FetchByStore,
 }
 
 #[cfg(all(test, any(loom, shuttle)))]

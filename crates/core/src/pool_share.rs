@@ -51,7 +51,7 @@ const DENSE_NS: f64 = 7_000.0;
 const DENSE_LOAD_NS: f64 = 3_500.0;
 
 /// Copies of mapped pages are kept while the pool holds no more sixteenths of its limit, and what is stored is
-/// compressed quickly while it holds no more than the second number, for the engine that evicts in place.
+/// compressed quickly while it holds no more than the second number.
 pub const COPIES_SIXTEENTHS: u64 = 14;
 /// See [`COPIES_SIXTEENTHS`].
 pub const QUICK_SIXTEENTHS: u64 = 15;
@@ -74,10 +74,8 @@ const FAULTS_MIN: f64 = 64.0;
 pub struct Division {
     /// The budget.
     pub ram: u64,
-    /// Bytes that are mapped or staged.
+    /// Bytes that are mapped.
     pub resident: u64,
-    /// Of them, staged.
-    pub staged: u64,
     /// Bytes of the pool.
     pub pool: u64,
     /// What a fault from the pool costs, in ns, and one from the file.
@@ -101,8 +99,6 @@ pub struct Division {
 pub struct Faults {
     /// From the file.
     pub from_file: u64,
-    /// On staged pages.
-    pub on_staged: u64,
     /// Pages that were stored.
     pub stored: u64,
     /// Of them, those that went with the copy that they had.
@@ -131,7 +127,6 @@ pub struct Share {
     /// Faults on stored pages by their depth, in steps.
     depths: [f64; DEPTHS],
     from_file: f64,
-    on_staged: f64,
     /// Pages that were stored, and those that came back by the buckets of their distances.
     stored: f64,
     unchanged: f64,
@@ -151,7 +146,6 @@ impl Default for Share {
         Share {
             depths: [0.0; DEPTHS],
             from_file: 0.0,
-            on_staged: 0.0,
             stored: 0.0,
             unchanged: 0.0,
             written: 0.0,
@@ -174,7 +168,6 @@ impl Share {
         self.depths.iter_mut().for_each(|count| *count *= LEFT);
         let older = |before: f64, new: u64| before * LEFT + new as f64;
         self.from_file = older(self.from_file, faults.from_file);
-        self.on_staged = older(self.on_staged, faults.on_staged);
         self.stored = older(self.stored, faults.stored);
         self.unchanged = older(self.unchanged, faults.unchanged);
         self.written = older(self.written, faults.written);
@@ -203,13 +196,12 @@ impl Share {
         for depth in (0..DEPTHS).rev() {
             below[depth] = below[depth + 1] + self.depths[depth];
         }
-        if below[0] + self.on_staged < FAULTS_MIN {
+        if below[0] < FAULTS_MIN {
             return None;
         }
         let steps = |bytes: u64| bytes as f64 * STEPS as f64 / now.ram as f64;
         let (resident, pool) = (steps(now.resident), steps(now.pool).max(1.0));
         let reaches = (depth_of(&below, self.from_file) - resident).max(0.0);
-        let on_staged = self.on_staged / steps(now.staged).max(1.0);
         let copies = steps(now.copies).min(pool / 2.0);
         let dense = steps(self.dense_saves(now)).min(pool / 4.0);
         let again_ns = self.unchanged.min(self.stored) * COMPRESS_NS;
@@ -220,7 +212,6 @@ impl Share {
             pool,
             gives: [(copies, again_ns), (dense, dense_ns)],
             reaches,
-            on_staged,
             ns: (now.pool_ns as f64, now.file_ns as f64),
         })
     }
@@ -259,8 +250,8 @@ impl Share {
         if let Some(wanted) = self.limit_for_copies(now, &prices, limit, *bounds.end()) {
             return Some(limit.max((limit + 2 * step).min(wanted)));
         }
-        // A pool that does not use what it has needs no more. From three quarters on (in place, from seven eighths)
-        // copies are given up for its sake.
+        // A pool that does not use what it has needs no more. From seven eighths on copies are
+        // given up for its sake.
         let at_its_limit = now.pool > limit / 4 * 3;
         Some(match best.cmp(&size) {
             Ordering::Greater if at_its_limit => limit.max((limit + steps * step).min(best * step)),
@@ -286,8 +277,6 @@ struct Prices {
     gives: [(f64, f64); 2],
     /// So far behind what is mapped the pool reaches.
     reaches: f64,
-    /// Faults on staged pages for each step of them.
-    on_staged: f64,
     /// Of a fault from the pool, and from the file.
     ns: (f64, f64),
 }
@@ -326,10 +315,8 @@ impl Prices {
         let (mapped, held) = (self.resident + more, self.reaches * part.max(0.0));
         let from_file = self.below(mapped + held);
         let faults = self.below(mapped.max(self.resident));
-        // Of the pages that are mapped only those are known that were staged.
-        let on_less = self.on_staged * (-more).max(0.0);
         let work_ns = work_ns * faults / self.below(self.resident).max(1.0);
-        self.ns.0 * (faults - from_file + on_less) + self.ns.1 * from_file + work_ns
+        self.ns.0 * (faults - from_file) + self.ns.1 * from_file + work_ns
     }
 
     /// The least cost, and the smallest size that has it.

@@ -8,14 +8,11 @@ use crate::clusters::{CLUSTER_SLOTS, Space};
 use crate::counters::{COUNTER_WORDS, Counters, HISTOGRAM_WORDS};
 use crate::file_key::{FILE_KEY_WORDS, FileKey};
 use crate::files::{FILES_WORDS, SwapFiles};
-use crate::load_jobs::{LOAD_JOBS_WORDS, LoadJobs};
 use crate::mm::{Hands, MM_WORDS, MmTable};
 use crate::page_table::{PageTable, Tables};
-use crate::placement::{PLACEMENT_WORDS, Placement};
 use crate::pool::{CLASS_COUNT, MAP_WORDS, Pool, ZSPAGE_BYTES};
 use crate::reuse::Reuse;
 use crate::slots::SlotMap;
-use crate::store_jobs::{STORE_JOB_WORDS, STORE_JOBS, StoreJobs};
 use crate::swap_table::{CLUSTER_ENTRIES, SwapTable, entry_space};
 use crate::swap_word::FILE_GRANULE_BYTES;
 use uswap_sync::{AtomicU64, Ordering};
@@ -33,8 +30,7 @@ const SAID: usize = 15;
 const FILE_KEY_START: usize = 8;
 const BUDGET_START: usize = 16;
 /// Notes that structures keep in the header, each on a cache line of its own.
-const NOTES: usize = 9;
-const PLACEMENT_START: usize = BUDGET_START + BUDGET_WORDS + NOTES * 8;
+const NOTES: usize = 8;
 /// Slots that a swap word can name: 34 bits of granules of 64 bytes.
 pub const SLOTS_MAX: u64 = (1 << 34) * FILE_GRANULE_BYTES / PAGE_BYTES as u64;
 
@@ -59,12 +55,9 @@ pub struct Geometry {
 pub struct Layout {
     geometry: Geometry,
     counters: usize,
-    store_jobs: usize,
-    load_jobs: usize,
     mms: usize,
     table_owners: usize,
-    table_holds: usize,
-    table_stageable: usize,
+    table_evictable: usize,
     clusters: usize,
     clusters_words: usize,
     files: usize,
@@ -100,12 +93,9 @@ impl Geometry {
         Layout {
             geometry: self,
             counters: place(COUNTER_WORDS + HISTOGRAM_WORDS),
-            store_jobs: place(STORE_JOBS * STORE_JOB_WORDS),
-            load_jobs: place(LOAD_JOBS_WORDS),
             mms: place(self.mms as usize * MM_WORDS),
             table_owners: place(self.tables as usize),
-            table_holds: place(self.tables as usize),
-            table_stageable: place(self.tables as usize),
+            table_evictable: place(self.tables as usize),
             clusters: place(clusters_words),
             clusters_words,
             files: place(FILES_WORDS),
@@ -268,27 +258,12 @@ impl<'a> Segment<'a> {
     pub fn file_key(&self) -> FileKey<'a> {
         FileKey { words: self.part(FILE_KEY_START, FILE_KEY_WORDS) }
     }
-    /// Where threads may run.
-    pub fn placement(&self) -> Placement<'a> {
-        Placement { words: self.part(PLACEMENT_START, PLACEMENT_WORDS) }
-    }
     /// The counters.
     pub fn counters(&self) -> Counters<'a> {
         Counters {
             words: self.part(self.layout.counters, COUNTER_WORDS),
             histograms: self.part(self.layout.counters + COUNTER_WORDS, HISTOGRAM_WORDS),
         }
-    }
-    /// What processes ask the supervisor to store.
-    pub fn store_jobs(&self) -> StoreJobs<'a> {
-        StoreJobs {
-            words: self.part(self.layout.store_jobs, STORE_JOBS * STORE_JOB_WORDS),
-            open: self.note(6),
-        }
-    }
-    /// What processes ask the supervisor to decode.
-    pub fn load_jobs(&self) -> LoadJobs<'a> {
-        LoadJobs { words: self.part(self.layout.load_jobs, LOAD_JOBS_WORDS) }
     }
     /// The records of processes.
     pub fn mms(&self) -> MmTable<'a> {
@@ -302,8 +277,7 @@ impl<'a> Segment<'a> {
         let count = self.layout.geometry.tables as usize;
         Tables {
             owners: self.part(self.layout.table_owners, count),
-            holds: self.part(self.layout.table_holds, count),
-            stageable: self.part(self.layout.table_stageable, count),
+            evictable: self.part(self.layout.table_evictable, count),
             words: self.part(self.layout.tables, count * 512),
             hint: self.note(1),
             touched: self.note(2),
@@ -328,7 +302,7 @@ impl<'a> Segment<'a> {
     }
     /// How long ago what is stored was stored.
     pub fn reuse(&self) -> Reuse<'a> {
-        Reuse::new(self.note(7), self.counters().reuse_distances(), self.budget().ram())
+        Reuse::new(self.note(6), self.counters().reuse_distances(), self.budget().ram())
     }
     /// The pool.
     pub fn pool(&self) -> Pool<'a> {
@@ -341,7 +315,7 @@ impl<'a> Segment<'a> {
             resident: self.note(3),
             fresh: self.note(4),
             limit: self.note(5),
-            dense: self.note(8),
+            dense: self.note(7),
         }
     }
     /// The room of the swap files.
@@ -357,4 +331,4 @@ impl<'a> Segment<'a> {
 
 const _: () = assert!(SOURCES + 2 <= FILE_KEY_START);
 const _: () = assert!(FILE_KEY_START + FILE_KEY_WORDS <= SAID && SAID < BUDGET_START);
-const _: () = assert!(PLACEMENT_START + PLACEMENT_WORDS <= HEADER_WORDS);
+const _: () = assert!(BUDGET_START + BUDGET_WORDS + NOTES * 8 <= HEADER_WORDS);

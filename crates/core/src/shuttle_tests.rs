@@ -4,8 +4,6 @@
 //! thread takes several steps, and each atomic operation is a point where another one may go on. All orders here are
 //! sequential; weak orderings are loom's.
 
-mod zones;
-
 use crate::clusters::lock::{Holder, Locker, SUPERVISOR};
 use crate::clusters::{CLUSTER_SLOTS, Clusters, Truth};
 use crate::counters::Counters;

@@ -17,8 +17,8 @@ use uswap_core::pool::compaction::Partial;
 use uswap_core::pool::{ZSPAGE_BYTES, ZspageOwner};
 use uswap_core::segment::{Geometry, Segment};
 use uswap_core::swap_word::Content;
-use uswap_engine::platform::{Backing, FileBuffer, FileError};
-use uswap_engine::release::put_entry;
+use uswap_engine::pool::release::put_entry;
+use uswap_engine::world::{Backing, FileBuffer, FileError};
 use uswap_engine::writeback::Shrinker;
 use uswap_units::{MmId, Prng, SwapId, ZspageId};
 

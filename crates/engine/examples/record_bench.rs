@@ -3,13 +3,14 @@
 //! The best of several rounds. Also counts instructions: run it under `valgrind --tool=callgrind` (which knows no
 //! VAES). To see what a processor without the instructions would take: `RUSTFLAGS='--cfg aes_backend="soft" --cfg
 //! polyval_backend="soft"' CARGO_TARGET_DIR=target/soft` before it.
+#![expect(clippy::disallowed_types, reason = "it measures time")]
 
 use std::hint::black_box;
 use std::sync::atomic::AtomicU64;
 use std::time::Instant;
 use uswap_codec::PAGE_BYTES;
 use uswap_core::segment::{Geometry, Segment};
-use uswap_engine::record::{Cipher, Owner, record_bytes};
+use uswap_engine::writeback::record::{Cipher, Owner, record_bytes};
 use uswap_units::SwapId;
 
 const GEOMETRY: Geometry = Geometry { mms: 1, tables: 1, entries: 512, zspages: 1, slots: 8 };

@@ -1,23 +1,39 @@
-//! The story of a page: fault, evict, store, write back, fork. Written once, as straight-line `async` code over
-//! [`Platform`].
+//! The story of a page: fault, evict, store, write back, fork. Written once, as straight-line `async` code over small
+//! traits ([`world`]).
 //!
-//! `os` (through the agent) runs it with threads that block, so that each future is ready when it is polled; `sim` runs
-//! it with a seeded executor. No allocation after start-up, no unsafe code, no knowledge of Linux.
+//! `host` runs it in the threads of a program, which block, so that each future is ready when it is polled; `sim` runs
+//! it with a seeded executor. No allocation after start-up in what a process runs, no unsafe code, no knowledge of
+//! Linux.
 //!
-//! Lock order: gate (exclusive or shared) -> page word locks -> private lock of the process. The private lock is never
-//! held across an await. A page word lock may be held across a wait for the file or for room in the pool; whoever holds
-//! the gate exclusive therefore never waits for a page word without giving the gate back first.
+//! The kernel reports no events, because whoever owns the system-call boundary sees each change of a mapping before it
+//! is made. So a fault is a call, in the thread that meets it, and a page is evicted where it lies:
 //!
-//! Map: [`platform`] the seam; [`engine`] the parts of one process; [`fault`] serves a fault; [`load`] gets content;
-//! [`run`] and [`streams`] bring the next pages along, `ahead` asks for them before, and [`loader`] decodes what is
-//! asked for; [`evict`] stages, `huge` does so with huge pages, `huge_fill` gives some to first touches, and `huge_in`
-//! brings back those that were stored; [`store`] stores staged pages, [`storer`] does that for others, and `proposals`
-//! is what they make of it; [`reclaim`] decides when, and `share` from which process; [`messages`] takes messages and
-//! [`event`] follows the program's mappings, where [`arrivals`], `later` and `order` tell which event is the older one;
-//! [`region`] takes memory under management; [`fork`] clones; [`release`] gives things back; [`writeback`] moves the
-//! pool to the files, where [`record`] seals what lies there, `turns` says to which, [`aged`] does that for what nobody
-//! touched for a while, [`drain`] empties one of them; [`reaper`] cleans up after the dead. [`in_place`] is the other
-//! way to do it: faults served in the faulting thread, and pages evicted where they lie.
+//! ```text
+//! fault     lock the word -> get the content -> fill the page (protected, if its copy is kept) -> commit
+//! evict     lock words -> look at hazards -> protect -> isolated | store | lock -> look at hazards -> drop -> swapped
+//! write     of a protected page: lock the word -> give the copy up -> take the protection away -> commit
+//! ```
+//!
+//! What must hold:
+//! 1. The newest content of a page is where its word says, and nowhere else; a copy beside it is *clean*
+//!    ([`PageWord::is_clean`]).
+//! 2. A page is dropped only while its word is locked, its copy is complete, and no hazard names it; it is protected
+//!    only while its word is locked and no hazard names it. Who is about to let the kernel touch a page publishes a
+//!    hazard first, and looks at the word then.
+//! 3. Nothing here waits for a thread of the program while it has a word locked or is inside the gate, but for the one
+//!    that has the lock it needs.
+//! 4. Mappings, and with them the words of whole ranges, change only with the gate exclusive.
+//!
+//! Lock order: gate (shared or exclusive) -> page words; several words only in one shared section, tried, never waited
+//! for.
+//!
+//! Map: [`world`] is the seam; [`space`] the parts of one process; [`fault`] serves faults, and [`fault::load`] gets
+//! content; [`evict`] takes pages away, [`evict::store`] compresses them, [`evict::copies`] decides what is kept;
+//! [`reclaim`] decides when; [`mapping`] follows the mapping calls, [`fork`] copies for a child. The supervisor's
+//! tasks: [`writeback`] moves the pool to the swap files, [`reaper`] cleans up after the dead. [`pool`] gives back what
+//! nobody names.
+//!
+//! [`PageWord::is_clean`]: uswap_core::page_word::PageWord::is_clean
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -25,52 +41,24 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
-pub mod aged;
-pub mod ahead;
-mod arena;
-pub mod arrivals;
-mod compact;
-mod copies;
-pub mod drain;
-mod drop_behind;
-pub mod engine;
-pub mod event;
 pub mod evict;
 pub mod fault;
 pub mod fork;
-mod homeless;
-mod huge;
-mod huge_fill;
-mod huge_in;
-pub mod in_place;
-pub mod late_unmaps;
-mod later;
-pub mod load;
-pub mod loader;
-pub mod messages;
-mod order;
+pub mod mapping;
 pub mod plant;
-pub mod platform;
-mod proposals;
+pub mod pool;
 pub mod reaper;
 pub mod reclaim;
-pub mod record;
-pub mod region;
-pub mod release;
-mod remap;
-mod run;
-mod sampled;
-mod share;
-pub mod store;
-pub mod storer;
-mod streams;
-pub mod throttle;
-mod turns;
-mod unfinished;
+pub mod space;
 pub mod workspace;
+pub mod world;
 pub mod writeback;
 
-pub use arena::arena_frames;
-pub use engine::{Engine, EngineOptions, HugePages};
-pub use platform::{Backing, Platform};
+#[cfg(test)]
+mod tests;
+
+pub use evict::{Evicted, Evictor};
+pub use fault::Fault;
+pub use space::AddressSpace;
 pub use workspace::Workspace;
+pub use world::{Backing, Gate, Hazards, Memory, World};

@@ -1,32 +1,14 @@
 //! Cleans up after a process that is gone. The supervisor calls it; nobody else touches the record any more.
 
-use crate::platform::Backing;
-use crate::release::put_entries;
-use crate::storer::release_job;
+use crate::pool::release::put_entries;
+use crate::world::Backing;
 use core::ops::Range;
 use uswap_core::counters::Counter;
-use uswap_core::jobs::JobState;
-use uswap_core::load_jobs::LoadJob;
 use uswap_core::mm::MmState;
 use uswap_core::page_table::PAGES_MAX;
 use uswap_core::page_word::{Afterwards, Remove};
 use uswap_core::segment::Segment;
 use uswap_units::{MmId, PageId, PageRange};
-
-/// Nobody waits for its jobs any more.
-fn reap_jobs(segment: Segment<'_>, backing: &impl Backing, mm: MmId) {
-    for job in segment.store_jobs().all() {
-        if let Some(reaped) = job.word().reap(mm) {
-            release_job(segment, backing, job);
-            let _nobody_else_changes_it = job.word().change(reaped, JobState::Free);
-        }
-    }
-    for word in segment.load_jobs().all().map(LoadJob::word) {
-        if let Some(reaped) = word.reap(mm) {
-            let _nobody_else_changes_it = word.change(reaped, JobState::Free);
-        }
-    }
-}
 
 /// The supervisor's way to give back memory of the swap table, and blocks of the swap file.
 pub trait GiveBack: Backing {
@@ -92,7 +74,6 @@ fn drop_one(segment: Segment<'_>, backing: &impl Backing, mm: MmId) {
         });
         put_entries(segment, backing, entries);
     }
-    reap_jobs(segment, backing, mm);
     if was_in_the_middle {
         swap_table.reap(mm);
         slots.audit();
@@ -106,7 +87,7 @@ fn drop_one(segment: Segment<'_>, backing: &impl Backing, mm: MmId) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::platform::{FileBuffer, FileError};
+    use crate::world::{FileBuffer, FileError};
     use std::vec::Vec;
     use uswap_core::budget::Signal;
     use uswap_core::mm::Hands;

@@ -1,192 +1,183 @@
-//! When to stage and store: kswapd in the background; what handlers do themselves is in [`crate::throttle`].
+//! When to evict: in the background, and in a fault that needs memory while it is short.
 
-use crate::engine::Engine;
-use crate::evict::Stage;
-use crate::platform::Platform;
-use crate::storer::let_go_of_zspages;
-use crate::workspace::Workspace;
-use core::sync::atomic::Ordering;
-use uswap_core::balance::{self, Headroom};
+use crate::evict::{Evicted, Evictor};
+use crate::space::AddressSpace;
+use crate::world::World;
+use uswap_core::balance;
 use uswap_core::budget::Signal;
 use uswap_core::counters::Counter;
-use uswap_core::drop_behind::Chosen;
-use uswap_core::share::Turn;
-use uswap_units::{BLOCK_PAGES, CHUNK_PAGES, ChunkId, PageId};
+use uswap_core::share::{Protection, Turn};
+use uswap_sync::Ordering;
+use uswap_units::PAGE_BYTES;
+use uswap_units::limits::{THROTTLE_ROUNDS_MAX, WRITE_PATIENCE_NS};
 
-/// What one round of reclaim achieved.
-#[must_use]
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Reclaimed {
-    /// Pages whose memory was given back.
-    pub pages: u64,
-    /// Staged pages that were looked at, whether they could be stored or had gone back.
-    pub looked: u32,
-    /// Chunks that were staged.
-    pub chunks: u32,
-    /// The pool had no room: wait for [`Signal::Room`].
-    pub no_room: bool,
-    /// A message must be read first.
-    pub event_pending: bool,
-    /// Pages that a fork left marked shared, bit i for `first + i`: `recover` them, holding nothing.
-    pub shared: Option<(PageId, u64)>,
-}
+/// Pages of a batch in the background: threads of other processes may wait for its end.
+const BACKGROUND_PAGES: u64 = 64;
 
-/// What kswapd reclaims in one turn at most.
-const CHUNKS_A_TURN: u64 = 8;
+/// A small batch costs as many calls as a large one, so it is not smaller than that, or than half of what is between
+/// the watermarks.
+const BACKGROUND_PAGES_MIN: u64 = 32;
 
-/// The same while memory appears that no engine gave out: between two turns kswapd looks where.
-const CHUNKS_WHILE_NEW_COMES: u64 = 2;
+/// Pages of a batch that a fault waits for.
+const DIRECT_PAGES: u32 = 32;
 
-/// Pages staged for one chunk that is stored, while the staged set is smaller than wanted.
-const STAGE_BATCH_PAGES: u64 = 4 * CHUNK_PAGES;
+/// A fault in a process that has nothing but what is protected waits so long for the others, so often.
+const OTHERS_NS: u64 = 500_000;
+const OTHERS_ROUNDS: u32 = 2;
 
-/// Chunks of the program of which nothing could be moved, before reclaim looks for something else to do.
-const FRUITLESS_MAX: u32 = 4;
-
-/// Turns in a row that brought nothing, after which other processes of the run do not wait for this one. The first may
-/// have met an event that was unread.
-const FRUITLESS_TURNS: u32 = 2;
-
-/// Turns in a row that neither staged nor freed anything, before reclaim lets others go on: all that is staged may have
-/// been touched.
-const IN_VAIN_MAX: u32 = 64;
-
-/// Timeout of a wait for room or progress: a lost signal costs this much, not for ever.
+/// Timeout of a wait for room: a lost signal costs this much, not for ever.
 pub(crate) const WAIT_NS: u64 = 2_000_000;
 
-impl<P: Platform> Engine<'_, P> {
-    /// Stages and stores until about `pages` pages of memory were given back, or nothing more can be done now.
-    pub async fn reclaim(&self, pages: u64, workspace: &mut Workspace) -> Reclaimed {
-        let mut total = Reclaimed::default();
-        let mut in_vain = 0;
-        while total.pages < pages && in_vain < IN_VAIN_MAX {
-            let staged_before = total.chunks;
-            self.stage_some(&mut total).await;
-            if total.event_pending {
-                break;
-            }
-            self.hand_over().await;
-            match self.store_oldest(workspace).await {
-                None => break,
-                Some(chunk) => {
-                    total.pages += u64::from(chunk.freed);
-                    total.looked += chunk.looked;
-                    total.no_room |= chunk.no_room;
-                    let is_vain = chunk.freed == 0 && total.chunks == staged_before;
-                    in_vain = if is_vain { in_vain + 1 } else { 0 };
-                    if chunk.no_room || chunk.freed == 0 && total.chunks == 0 {
-                        break;
-                    }
-                }
-            }
-            self.platform.step().await;
-        }
-        let_go_of_zspages(self.segment, &self.platform, self);
-        total
+/// So long nobody waits for others that brought no room when it was their turn.
+pub(super) const OTHERS_FAIL_NS: u64 = 100_000_000;
+
+/// What a turn of the background evictor came to.
+#[must_use]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Background {
+    /// There is nothing to do until there is pressure.
+    Rests,
+    /// It goes on.
+    GoesOn,
+}
+
+/// Turns in a row that brought nothing.
+#[derive(Default)]
+pub struct Fruitless(u32);
+
+impl<W: World> AddressSpace<'_, W> {
+    /// The background evictor is awake.
+    pub fn note_looked(&self) {
+        self.sharer().note_looked(self.world.now_ns());
     }
 
-    /// Keeps the staged set at its size.
-    async fn stage_some(&self, total: &mut Reclaimed) {
-        let staged_pages = || self.private.lock().arena.staged_pages();
-        let pattern = self.look_at_samples();
-        let wanted = balance::staged_pages_wanted(self.record().resident_pages(), pattern)
-            .min(staged_pages() + STAGE_BATCH_PAGES);
-        let (mut rounds, mut fruitless) = (0, 0);
-        while staged_pages() < wanted && fruitless < FRUITLESS_MAX {
-            let staged = match self.stage_behind().await {
-                Some(staged) => staged,
-                None => match self.next_chunk(&mut rounds) {
-                    Some(chunk) => self.stage_by_hand(chunk).await,
-                    None => return,
-                },
-            };
-            match staged {
-                Stage::Staged(_) => total.chunks += 1,
-                Stage::Rests => (),
-                Stage::Shared(first, mask) => {
-                    total.shared = Some((first, mask));
-                    fruitless += 1;
-                }
-                Stage::Nothing => fruitless += 1,
-                Stage::EventPending => {
-                    total.event_pending = true;
-                    return;
-                }
-                Stage::NoRoom => return,
-            }
-        }
-    }
-
-    async fn stage_by_hand(&self, chunk: ChunkId) -> Stage {
-        let staged = match self.stage_huge(chunk).await {
-            Some(staged) => {
-                // Else it is its turn again when the event is read, or something is stored.
-                if !matches!(staged, Stage::EventPending | Stage::NoRoom) {
-                    let block_end = (chunk.first_page().0 / BLOCK_PAGES + 1) * BLOCK_PAGES;
-                    self.private.lock().hand = PageId(block_end);
-                }
-                staged
-            }
-            None => self.stage_chunk(chunk).await,
-        };
-        if let Stage::Staged(pages) = staged {
-            self.follow(Chosen::ByHand, chunk, pages);
-        }
-        staged
-    }
-
-    /// One turn of kswapd: reclaims this process's share of what is above the high watermark. True when there is
-    /// nothing to do.
-    pub async fn kswapd_turn(&self, workspace: &mut Workspace) -> bool {
+    /// One turn of the background evictor: its share of what is above the high watermark.
+    pub async fn background_turn(&self, evictor: &mut Evictor, fruitless: &mut Fruitless) -> Background {
         self.note_looked();
         let (budget, marks) = (self.segment.budget(), self.watermarks());
-        if budget.used() <= marks.high || self.leaving.load(Ordering::Acquire) {
-            return true;
+        if budget.used() <= marks.high || !self.may_evict() {
+            self.rest(evictor);
+            return Background::Rests;
         }
-        let own = self.record().resident_pages();
         let seen = budget.signal_count(Signal::Room);
-        let turn = match self.turn() {
-            Turn::Own { burden, of, protection } if !self.spares(protection) => {
+        let now_ns = self.world.now_ns();
+        let turn = match self.sharer().turn(now_ns) {
+            Turn::Own { burden, of, protection } if !self.sharer().spares(protection, now_ns) => {
                 Some((burden, of, protection))
+            }
+            // Else the threads take the same pages, one batch after the other.
+            Turn::Others { burden, protection }
+                if self.others_fail(now_ns) && !self.sharer().spares(protection, now_ns) =>
+            {
+                Some((burden, burden, protection))
             }
             _ => None,
         };
         let Some((burden, of, protection)) = turn else {
-            self.platform.wait(Signal::Room, seen, WAIT_NS).await;
-            return false;
+            self.world.wait(Signal::Room, seen, WAIT_NS).await;
+            return Background::GoesOn;
         };
         let share = balance::reclaim_share(budget.used(), marks.high, burden, of);
-        let chunks_max = match budget.headroom() {
-            Headroom::Wide => CHUNKS_WHILE_NEW_COMES,
-            Headroom::Narrow => CHUNKS_A_TURN,
-        };
-        let done = self.reclaim(share.min(chunks_max * CHUNK_PAGES), workspace).await;
-        self.settle(burden, protection, done);
-        if let Some((first, mask)) = done.shared {
-            self.counters.add(Counter::Recovered, u64::from(mask.count_ones()));
-            self.platform.recover(first, mask).await;
+        let least = BACKGROUND_PAGES_MIN.min((marks.low.0 - marks.high.0) / PAGE_BYTES as u64 / 2);
+        let done = self.evict(evictor, share.clamp(least, BACKGROUND_PAGES) as u32).await;
+        self.sharer().settle(burden, protection, done.looked, done.pages);
+        if done.pages > 0 || done.looks_on {
+            fruitless.0 = 0;
+            return Background::GoesOn;
         }
-        if done.pages == 0 && done.chunks == 0 {
-            // Nothing to take now: pool full, everything hot or pinned, or an event unread.
-            let turns = self.note_fruitless(own);
-            let wait_ns = balance::fruitless_wait_ns(turns, WAIT_NS);
-            if turns >= FRUITLESS_TURNS {
-                self.has_nothing_for(wait_ns);
-            }
-            self.platform.wait(Signal::Room, seen, wait_ns).await;
-        } else {
-            self.fruitless.0.store(0, Ordering::Relaxed);
+        fruitless.0 += 1;
+        let wait_ns = balance::fruitless_wait_ns(fruitless.0, WAIT_NS);
+        if done.looked == 0 {
+            self.sharer().has_nothing_until(self.world.now_ns() + wait_ns);
         }
-        false
+        self.world.wait(Signal::Room, seen, wait_ns).await;
+        Background::GoesOn
     }
 
-    /// How many turns in a row brought nothing while the process did not grow by a chunk.
-    fn note_fruitless(&self, own_pages: u64) -> u32 {
-        let (turns, pages) = &self.fruitless;
-        if turns.load(Ordering::Relaxed) == 0 || own_pages > pages.load(Ordering::Relaxed) + CHUNK_PAGES {
-            pages.store(own_pages, Ordering::Relaxed);
-            turns.store(0, Ordering::Relaxed);
+    /// The others, whose turn it was, brought no room when it was waited for: they give little, or slowly.
+    fn others_fail(&self, now_ns: u64) -> bool {
+        now_ns < self.others_fail_until_ns.load(Ordering::Relaxed)
+    }
+
+    /// Whether a fault that needs a page makes room first.
+    pub fn is_short(&self) -> bool {
+        let used = self.segment.budget().used();
+        used > self.watermarks().min && used > self.floor.bytes(self.world.now_ns())
+    }
+
+    /// All evictors of the process are at work: waits until one has made room, or a moment, since those that have them
+    /// may be waiting too, and end without having evicted anything.
+    pub async fn wait_for_batch(&self) {
+        let seen = self.segment.budget().signal_count(Signal::Room);
+        if self.is_short() {
+            self.world.wait(Signal::Room, seen, WAIT_NS).await;
         }
-        turns.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Direct reclaim: makes room for a fault, or waits for it. It never waits for ever: the program goes on over the
+    /// budget rather than not at all.
+    pub async fn throttle(&self, evictor: &mut Evictor) {
+        let budget = self.segment.budget();
+        let began_ns = self.world.now_ns();
+        let (mut rounds, mut in_vain, mut waited_for_others) = (0, 0, 0);
+        while rounds < THROTTLE_ROUNDS_MAX && self.is_short() {
+            if budget.is_full() || budget.is_ending() || !self.may_evict() {
+                break;
+            }
+            let seen = budget.signal_count(Signal::Room);
+            let (burden, protection) = match self.sharer().turn(self.world.now_ns()) {
+                Turn::Own { burden, protection, .. } => (burden, protection),
+                Turn::Others { burden, protection } => {
+                    let now_ns = self.world.now_ns();
+                    if !self.others_fail(now_ns) && waited_for_others == 0 {
+                        waited_for_others = 1;
+                        self.counters().add(Counter::WaitedForOthers, 1);
+                        self.world.wait(Signal::Room, seen, WAIT_NS).await;
+                        continue;
+                    }
+                    if waited_for_others > 0 {
+                        self.others_fail_until_ns.store(now_ns + OTHERS_FAIL_NS, Ordering::Relaxed);
+                    }
+                    (burden, protection)
+                }
+                Turn::OnlyOthers if waited_for_others < OTHERS_ROUNDS => {
+                    waited_for_others += 1;
+                    self.counters().add(Counter::WaitedForOthers, 1);
+                    self.world.wait(Signal::Room, seen, OTHERS_NS).await;
+                    continue;
+                }
+                Turn::OnlyOthers => {
+                    (self.record().account().holding.burden(Protection::Gives), Protection::Gives)
+                }
+            };
+            self.counters().add(Counter::DirectReclaim, 1);
+            let done = self.evict(evictor, DIRECT_PAGES).await;
+            self.sharer().settle(burden, protection, done.looked, done.pages);
+            if done.pages == 0 && !done.looks_on {
+                self.world.wait(Signal::Room, seen, WAIT_NS).await;
+            }
+            if !self.goes_on_for_room(done, began_ns) {
+                rounds += 1;
+                in_vain += u32::from(done.pages == 0);
+            }
+        }
+        self.rest(evictor);
+        let used = budget.used();
+        if in_vain > THROTTLE_ROUNDS_MAX / 2 && self.is_short() {
+            self.counters().add(Counter::WaitedInVain, u64::from(in_vain == THROTTLE_ROUNDS_MAX));
+            self.floor.set(used, budget.ram(), self.world.now_ns());
+        }
+        if used > budget.ram() {
+            self.counters().add(Counter::ForcedOver, 1);
+        }
+    }
+
+    /// What does not compress takes as much room in the pool as before: what was stored helps only when it is written,
+    /// which is waited for longer. And a search that was broken off has not failed: the next batch goes on from there.
+    fn goes_on_for_room(&self, done: Evicted, began_ns: u64) -> bool {
+        let now_ns = self.world.now_ns();
+        let will_help = done.no_room || done.pages > 0;
+        let has_time = now_ns.saturating_sub(began_ns) < WRITE_PATIENCE_NS;
+        has_time && (done.looks_on || will_help && self.segment.budget().is_room_coming(now_ns))
     }
 }

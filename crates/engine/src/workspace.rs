@@ -1,7 +1,7 @@
 //! Buffers of one engine task, made once.
 
-use crate::platform::FileBuffer;
-use crate::record::Cipher;
+use crate::world::FileBuffer;
+use crate::writeback::record::Cipher;
 use core::ops::Range;
 use uswap_codec::{PAGE_BYTES, Page, Scratch};
 use uswap_units::limits::{FILE_BUFFER_BYTES, RUN_PAGES_MAX};
@@ -37,21 +37,6 @@ impl Workspace {
             cipher: Cipher::new(),
             scratch: Scratch::new(),
         }
-    }
-
-    /// Where the large buffers lie, as address and bytes of whole pages: what a task that has nothing to do may give
-    /// back. Their content is used only within one call.
-    pub fn large_buffers(&self) -> [(usize, usize); 3] {
-        let whole = |start: usize, bytes: usize| {
-            let first = start.next_multiple_of(PAGE_BYTES);
-            (first, (start + bytes - first) / PAGE_BYTES * PAGE_BYTES)
-        };
-        let (dense_start, dense_bytes) = self.scratch.dense_part();
-        [
-            whole(self.pages.as_ptr() as usize, size_of_val(&self.pages)),
-            whole(self.file.0.as_ptr() as usize, size_of_val(&self.file.0)),
-            whole(dense_start, dense_bytes),
-        ]
     }
 }
 

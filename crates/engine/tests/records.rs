@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use std::sync::atomic::AtomicU64;
 use uswap_codec::PAGE_BYTES;
 use uswap_core::segment::{Geometry, Segment};
-use uswap_engine::record::{Cipher, Owner, record_bytes};
+use uswap_engine::writeback::record::{Cipher, Owner, record_bytes};
 use uswap_units::SwapId;
 
 const GEOMETRY: Geometry = Geometry { mms: 1, tables: 1, entries: 512, zspages: 1, slots: 8 };

@@ -4,9 +4,9 @@
 use std::path::PathBuf;
 
 use clap::Parser;
-use uswap_core::zones::node::Patience;
 use uswap_experiments::highalloc::program;
 use uswap_experiments::highalloc::world::Size;
+use uswap_zones::node::Patience;
 
 /// Requests for huge pages on a machine that builds kernels, in made-up time.
 #[derive(Parser)]

@@ -5,7 +5,7 @@ use crate::mappings::is_candidate;
 use crate::process::{Phase, Process, Space};
 use core::sync::atomic::Ordering;
 use uswap_core::page_word::Afterwards;
-use uswap_engine::in_place::Hazards as _;
+use uswap_engine::Hazards as _;
 use uswap_interpose::thread;
 use uswap_os::maps::{Kind, Maps};
 use uswap_os::{PAGE_BYTES, memory, process};

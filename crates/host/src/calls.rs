@@ -3,12 +3,12 @@
 use crate::messages;
 use crate::own_stack::on_own_stack;
 use crate::process::{Phase, Process, Space, stop_program};
-use crate::{descriptors, environment, mappings, run};
+use crate::{descriptors, environment, mappings};
 use core::ffi::c_void;
 use core::sync::atomic::{Ordering, fence};
 use uswap_core::page_table::PAGES_MAX;
-use uswap_engine::in_place::Fault as Served;
-use uswap_engine::platform::Touch;
+use uswap_engine::Fault as Served;
+use uswap_engine::world::Touch;
 use uswap_interpose::buffers::{Begun, Boundary, StackPoint};
 use uswap_interpose::table::{Kind, Row, row};
 use uswap_interpose::thread::{self, Slot};
@@ -417,12 +417,5 @@ impl Process {
     /// A page by its address, for whoever wants to look.
     pub fn is_managed(&self, address: usize) -> bool {
         self.space().is_some_and(|space| space.is_managed(PageId::of_address(address as u64)))
-    }
-
-    /// Runs one batch of eviction on the calling thread; how many pages went. For tests: nobody waits for memory.
-    pub fn evict_some(&self, pages_max: u32) -> u64 {
-        let Some(space) = self.space() else { return 0 };
-        let mut evictor = self.evictors.borrow();
-        run(space.evict(&mut evictor, pages_max)).pages
     }
 }

@@ -5,8 +5,8 @@ use crate::process::{Phase, Process};
 use crate::{program_copy, run};
 use core::ffi::c_void;
 use uswap_core::counters::{Counter, FaultSource};
-use uswap_engine::in_place::Fault as Served;
-use uswap_engine::platform::Touch;
+use uswap_engine::Fault as Served;
+use uswap_engine::world::Touch;
 use uswap_interpose::Fault;
 use uswap_os::sys::abi;
 use uswap_os::{clock, process};
@@ -91,7 +91,8 @@ impl Process {
             }
             Served::Lost => {
                 messages::say_of_process(format_args!(
-                    "a page at {:#x} cannot be read back: no attempt gave what was stored. The program gets SIGBUS, as for a memory error",
+                    "a page at {:#x} cannot be read back: no attempt gave what was stored. The program gets \
+                     SIGBUS, as for a memory error",
                     met.address
                 ));
                 false

@@ -15,7 +15,7 @@ use crate::process::{Phase, Process, Space, stop_program};
 use crate::supervisor;
 use core::sync::atomic::Ordering;
 use uswap_core::page_table::PAGES_MAX;
-use uswap_engine::in_place::Memory;
+use uswap_engine::Memory;
 use uswap_interpose::thread::{self, Slot};
 use uswap_os::maps::Maps;
 use uswap_os::process;

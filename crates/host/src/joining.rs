@@ -19,7 +19,7 @@ use core::arch::asm;
 use core::fmt;
 use core::sync::atomic::Ordering;
 use uswap_core::counters::Counter;
-use uswap_engine::in_place::AddressSpace;
+use uswap_engine::AddressSpace;
 use uswap_interpose::buffers::{HazardTable, register_asymmetric_fence};
 use uswap_interpose::thread::{self, Slot};
 use uswap_interpose::{Call, MAIN_STACK_BYTES, Options, install};
@@ -182,9 +182,8 @@ impl Process {
         const NOT_OPEN: Refused =
             Refused::Needs("a file in /proc or a swap file of the run cannot be opened");
         let run = self.run();
-        let uffd = Uffd::open_in_thread().map_err(Refused::Userfaultfd)?;
-        let features = uffd.features();
-        let uffd = Uffd::from_fd(descriptors::keep(uffd.into_fd()), features);
+        let uffd = Uffd::open().map_err(Refused::Userfaultfd)?;
+        let uffd = Uffd::from_fd(descriptors::keep(uffd.into_fd()));
         let pagemap = Pagemap::open_as(descriptors::keep).map_err(|_| NOT_OPEN)?;
         let mm = match made {
             Some(mm) => mm,

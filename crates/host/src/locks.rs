@@ -10,9 +10,9 @@
 //!   with the gate exclusive asks then, and leaves those of locked mappings as they are. So no page of a locked mapping
 //!   is evicted.
 //! * A range is locked for the kernel, without being filled, and its words are made inactive, in one exclusive section
-//!   of the gate: an evictor that drops pages on both sides of its begin would lose those in front of it, and be told that
-//!   none was dropped. Then what is away is brought, and only then the kernel fills: a page that is missing would be an
-//!   error there.
+//!   of the gate: an evictor that drops pages on both sides of its begin would lose those in front of it, and be told
+//!   that none was dropped. Then what is away is brought, and only then the kernel fills: a page that is missing would
+//!   be an error there.
 
 use crate::calls::make;
 use crate::joining::heap_end;
@@ -23,7 +23,7 @@ use core::ops::{ControlFlow, Range};
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use uswap_core::budget::Signal;
 use uswap_core::counters::Counter;
-use uswap_engine::platform::{Backing, Touch};
+use uswap_engine::world::{Backing, Touch};
 use uswap_interpose::Call;
 use uswap_os::PAGE_BYTES;
 use uswap_os::maps::{Maps, Vma};

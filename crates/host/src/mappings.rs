@@ -9,8 +9,8 @@ use crate::{own_memory, run};
 use core::ops::ControlFlow;
 use core::sync::atomic::Ordering;
 use uswap_core::page_word::Afterwards;
-use uswap_engine::in_place::Memory as _;
-use uswap_engine::platform::Touch;
+use uswap_engine::Memory as _;
+use uswap_engine::world::Touch;
 use uswap_interpose::{Call, Context};
 use uswap_os::gate::ExclusiveGuard;
 use uswap_os::maps::{Kind, Maps, Vma};
@@ -280,7 +280,8 @@ impl Process {
             _ => self.set_phase(Phase::Home),
         }
         messages::say_of_process(format_args!(
-            "its memory stays in RAM from now on: it has more than 1024 thread stacks and ranges that are zeros in a child"
+            "its memory stays in RAM from now on: it has more than 1024 thread stacks and ranges that are zeros in \
+             a child"
         ));
     }
 
@@ -562,6 +563,8 @@ impl Process {
             false => Ok(self.alone_with(space, &[from])),
         };
         let Ok(_alone) = alone else { return -(Errno::ENOMEM.number() as isize) };
+        // What may not be evicted may not be at its new place either, nor what it grows by or leaves behind.
+        let is_active = space.is_active(from);
         let answer = if comes_home { self.move_unregistered(space, call, from) } else { grow_or_move(call) };
         if is_error(answer) {
             return answer;
@@ -586,6 +589,12 @@ impl Process {
             }
         }
         self.register_again(space, to);
+        if !is_active {
+            space.deactivate(to);
+            if flags & MREMAP_DONTUNMAP != 0 {
+                space.deactivate(from);
+            }
+        }
         if is_moved {
             // Kernels that carry the protection along (6.1 is one) let a write fault for ever: no word tells of it.
             space.world().unprotect(to);

@@ -6,13 +6,14 @@ use uswap_codec::Page;
 use uswap_core::budget::Signal;
 use uswap_core::pool::{Pool, ZSPAGE_BYTES};
 use uswap_core::segment::Segment;
-use uswap_engine::in_place::world::{FillAs, Gate, Hazards, Memory};
-use uswap_engine::platform::{Backing, FileBuffer, FileError, Filled, Install, Touch};
+use uswap_engine::world::{
+    Backing, FileBuffer, FileError, FillAs, Filled, Gate, Hazards, Install, Memory, Touch,
+};
 use uswap_interpose::buffers::asymmetric_fence_heavy;
 use uswap_os::fd::Timeout;
 use uswap_os::futex::{self, Scope};
 use uswap_os::pagemap::Pagemap;
-use uswap_os::uffd::{Stop, Uffd, Wake};
+use uswap_os::uffd::{Stop, Uffd};
 use uswap_os::{Errno, clock, memory, thread};
 use uswap_sync::AtomicU32;
 use uswap_units::{PAGE_BYTES, PageId, PageRange, ZspageId};
@@ -42,13 +43,12 @@ fn install_of(stop: Option<Stop>) -> Install {
     match stop {
         None => Install::Done,
         Some(Stop::AlreadyMapped) => Install::AlreadyMapped,
-        Some(Stop::Gone) => Install::Gone,
         Some(Stop::Retry | Stop::Other(Errno::ENOMEM)) => {
             // No memory for the page just now.
             thread::yield_now();
             Install::NotMapped
         }
-        Some(Stop::Busy | Stop::NoSource | Stop::Refused | Stop::Other(_)) => Install::NotMapped,
+        Some(Stop::Refused | Stop::Other(_)) => Install::NotMapped,
     }
 }
 
@@ -73,7 +73,7 @@ impl Memory for LinuxWorld {
     fn fill(&self, page: PageId, contents: &[Page], access: FillAs) -> Filled {
         let target = page.address() as usize;
         let progress = match access {
-            FillAs::Writable => self.uffd.copy_pages(target, contents, Wake::Later),
+            FillAs::Writable => self.uffd.copy_pages(target, contents),
             FillAs::Protected => self.uffd.copy_pages_protected(target, contents),
         };
         Filled { pages: (progress.bytes_done / PAGE_BYTES) as u32, last: install_of(progress.stop) }
@@ -83,10 +83,10 @@ impl Memory for LinuxWorld {
         let (target, bytes) = (page.address() as usize, count as usize * PAGE_BYTES);
         let progress = match touch {
             // The kernel's own page of zeros: a first write copies it, and is no fault of ours.
-            Touch::Read => self.uffd.zeropage(target, bytes, Wake::Later),
+            Touch::Read => self.uffd.zeropage(target, bytes),
             Touch::Write => {
                 let count = (count as usize).min(ZEROS.len());
-                self.uffd.copy_pages(target, &ZEROS[..count], Wake::Later)
+                self.uffd.copy_pages(target, &ZEROS[..count])
             }
         };
         Filled { pages: (progress.bytes_done / PAGE_BYTES) as u32, last: install_of(progress.stop) }
@@ -115,7 +115,7 @@ impl LinuxWorld {
             let (start, bytes) = bytes_of(range);
             // SAFETY:
             // 1. The engine has stored the content and holds the locks of the words: nobody needs the pages.
-            unsafe { memory::drop_unlocked_pages(start, bytes) }.is_err()
+            unsafe { memory::drop_pages(start, bytes) }.is_err()
         });
         let count = refused.unwrap_or(ranges.len());
         if let Some(&left) = ranges.get(count) {

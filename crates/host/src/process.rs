@@ -20,8 +20,7 @@ use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering}
 use uswap_core::page_word::LANES;
 use uswap_core::range_set::RangeSet;
 use uswap_core::segment::Segment;
-use uswap_engine::Workspace;
-use uswap_engine::in_place::{AddressSpace, Evictor};
+use uswap_engine::{AddressSpace, Evictor, Workspace};
 use uswap_interpose::buffers::HazardTable;
 use uswap_os::gate::Gate;
 use uswap_os::process;

@@ -3,8 +3,8 @@
 use crate::own_stack::on_own_stack;
 use crate::process::{Phase, Process};
 use crate::program_copy;
-use uswap_engine::in_place::Fault;
-use uswap_engine::platform::Touch;
+use uswap_engine::Fault;
+use uswap_engine::world::Touch;
 use uswap_interpose::buffers::{Page, Residency};
 use uswap_interpose::table::{Access, Memory, Unreadable};
 use uswap_interpose::thread;

@@ -27,9 +27,6 @@ static TOKEN: AtomicU64 = AtomicU64::new(0);
 /// The segment's file in the descriptor table of kswapd, by which the locks are asked for; -1: none.
 static HELD: AtomicI32 = AtomicI32::new(-1);
 
-/// In place of a descriptor's number: an open `/dev/userfaultfd`.
-const DEVICE: i32 = -1;
-
 /// Longest wait for the supervisor, which may be stopped.
 const PATIENCE_NS: u64 = 2_000_000_000;
 
@@ -70,11 +67,6 @@ pub fn open(number: i32, flags: u32) -> Result<Fd> {
         return Ok(opened);
     }
     receive(number)
-}
-
-/// `/dev/userfaultfd`, which only the supervisor may open.
-pub fn userfaultfd_device() -> Result<Fd> {
-    receive(DEVICE)
 }
 
 fn path(number: i32) -> TextBuffer<64> {

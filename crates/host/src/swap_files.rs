@@ -13,7 +13,7 @@ use core::sync::atomic::{AtomicI32, Ordering};
 use uswap_core::files::{FileAccess, FileRecord, Follow, HeldFiles};
 use uswap_core::mm::MmRecord;
 use uswap_core::segment::Segment;
-use uswap_engine::platform::{FileBuffer, FileError};
+use uswap_engine::world::{FileBuffer, FileError};
 use uswap_os::fd::{Event, Fd};
 use uswap_os::file::{Caching, IoCause, SwapFile};
 use uswap_units::FileId;

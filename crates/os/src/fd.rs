@@ -108,15 +108,6 @@ impl Fd {
         sys::plain(abi::__NR_dup3, self.0 as usize, number as usize, abi::O_CLOEXEC as usize).map(drop)
     }
 
-    /// Clears or sets close-on-exec.
-    pub fn set_inherited(&self, inherited: Inherited) -> Result<()> {
-        let flags = match inherited {
-            Inherited::AcrossExec => 0,
-            Inherited::Never => abi::FD_CLOEXEC as usize,
-        };
-        sys::plain(abi::__NR_fcntl, self.0 as usize, abi::F_SETFD as usize, flags).map(drop)
-    }
-
     /// Sets the length of the file, in bytes.
     pub fn truncate(&self, bytes: u64) -> Result<()> {
         sys::plain(abi::__NR_ftruncate, self.0 as usize, bytes as usize, 0).map(drop)
@@ -167,15 +158,6 @@ impl Drop for Fd {
         // Linux releases the number even when close answers an error: nothing to do about it.
         let _ = sys::plain(abi::__NR_close, self.0 as usize, 0, 0);
     }
-}
-
-/// Whether a program started by `exec` keeps a descriptor.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Inherited {
-    /// Stays open across exec.
-    AcrossExec,
-    /// Closed at exec, as every descriptor made here.
-    Never,
 }
 
 /// What `fstat` says of a file.

@@ -1,7 +1,7 @@
-//! Two locks for threads of one process that have no libc: `Gate` (many readers or one writer) and `Lock`.
+//! A lock for threads of one process that have no libc: many readers or one writer.
 //!
-//! The gate orders evictions (shared) against the reading of events (exclusive). It prefers writers: once one waits, no
-//! new reader gets in, so an event is read after at most one batch of each reader. A thread must not take the gate
+//! It orders faults and evictions (shared) against changes of mappings (exclusive). It prefers writers: once one waits,
+//! no new reader gets in, so a mapping call waits for at most one batch of each reader. A thread must not take the gate
 //! twice: with a writer between, it waits for itself.
 //!
 //! ```text
@@ -10,7 +10,7 @@
 //! ```
 //! Each change is a pure function from word to word below; the tests walk through every order of their steps.
 
-use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use core::sync::atomic::{AtomicU32, Ordering};
 
 use crate::fd::Timeout;
 use crate::futex::{self, Scope};
@@ -24,9 +24,6 @@ const READERS: u32 = WRITER_WAITS_ONE - 1;
 /// Sets of waiters, so that a wake-up reaches the right kind.
 const SET_READERS: u32 = 1;
 const SET_WRITERS: u32 = 2;
-
-/// Looks at the word before sleeping, where another CPU may be about to change it.
-const SPINS: u32 = 64;
 
 /// What a thread that wants in does next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -84,9 +81,6 @@ fn leave_exclusive(word: u32) -> (u32, WakeWhom) {
     }
 }
 
-/// Whether spinning can help: set once by [`Gate::set_cpu_count`]; sleeping at once is always right.
-static SEVERAL_CPUS: AtomicBool = AtomicBool::new(false);
-
 /// A reader/writer lock in one word. At most 1023 waiting writers and 1,048,575 readers.
 #[derive(Debug)]
 pub struct Gate {
@@ -109,12 +103,6 @@ impl Gate {
         Gate { word: AtomicU32::new(0) }
     }
 
-    /// Tells all gates and locks of the process how many CPUs there are: with one, they never spin.
-    pub fn set_cpu_count(cpu_count: usize) {
-        // Relaxed: a hint.
-        SEVERAL_CPUS.store(cpu_count > 1, Ordering::Relaxed);
-    }
-
     /// Opens the gate whatever it was: for the only thread of a forked child, where the other threads that were inside
     /// do not exist.
     pub fn reset(&self) {
@@ -127,33 +115,10 @@ impl Gate {
         SharedGuard(self)
     }
 
-    /// Goes in shared if that needs no waiting.
-    pub fn try_shared(&self) -> Option<SharedGuard<'_>> {
-        // Acquire pairs with the release in `leave`: what the last writer did is seen.
-        let entered =
-            self.word.fetch_update(Ordering::Acquire, Ordering::Relaxed, |word| match enter_shared(word) {
-                Enter::Inside(next) => Some(next),
-                _ => None,
-            });
-        entered.ok().map(|_| SharedGuard(self))
-    }
-
     /// Waits until nobody is inside, and goes in alone.
     pub fn exclusive(&self) -> ExclusiveGuard<'_> {
         self.enter(SET_WRITERS, enter_exclusive);
         ExclusiveGuard(self)
-    }
-
-    /// Goes in alone if that needs no waiting.
-    pub fn try_exclusive(&self) -> Option<ExclusiveGuard<'_>> {
-        // Acquire pairs with the release in `leave`: what those inside did is seen.
-        let entered = self.word.fetch_update(Ordering::Acquire, Ordering::Relaxed, |word| {
-            match enter_exclusive(word, false) {
-                Enter::Inside(next) => Some(next),
-                _ => None,
-            }
-        });
-        entered.ok().map(|_| ExclusiveGuard(self))
     }
 
     /// Leaves a shared section whose guard was forgotten. Only for who is inside.
@@ -167,18 +132,10 @@ impl Gate {
     }
 
     fn enter(&self, set: u32, step: impl Fn(u32, bool) -> Enter) {
-        let mut spins_left = if SEVERAL_CPUS.load(Ordering::Relaxed) { SPINS } else { 0 };
         let mut announced = false;
         let mut word = self.word.load(Ordering::Relaxed);
         loop {
-            let next = step(word, announced);
-            if spins_left > 0 && !announced && !matches!(next, Enter::Inside(_)) {
-                spins_left -= 1;
-                core::hint::spin_loop();
-                word = self.word.load(Ordering::Relaxed);
-                continue;
-            }
-            match next {
+            match step(word, announced) {
                 Enter::Inside(new) => {
                     // Acquire pairs with the release in `leave`: what those before us did is seen.
                     match self.word.compare_exchange_weak(word, new, Ordering::Acquire, Ordering::Relaxed) {
@@ -242,37 +199,6 @@ impl Drop for SharedGuard<'_> {
 impl Drop for ExclusiveGuard<'_> {
     fn drop(&mut self) {
         self.0.leave(leave_exclusive);
-    }
-}
-
-/// A mutex in one word: a gate that is only ever entered alone.
-#[derive(Debug, Default)]
-pub struct Lock(Gate);
-
-impl Lock {
-    /// A free lock.
-    pub const fn new() -> Lock {
-        Lock(Gate::new())
-    }
-
-    /// Frees the lock whatever it was: for the only thread of a forked child.
-    pub fn reset(&self) {
-        self.0.reset();
-    }
-
-    /// Waits for the lock; free again when the guard is dropped.
-    pub fn lock(&self) -> ExclusiveGuard<'_> {
-        self.0.exclusive()
-    }
-
-    /// Gives the lock back whose guard was forgotten. Only for who holds it.
-    pub fn unlock_forgotten(&self) {
-        self.0.unlock_exclusive_forgotten();
-    }
-
-    /// Takes the lock if it is free.
-    pub fn try_lock(&self) -> Option<ExclusiveGuard<'_>> {
-        self.0.try_exclusive()
     }
 }
 

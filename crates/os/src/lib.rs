@@ -34,7 +34,6 @@ pub mod process;
 pub mod random;
 pub mod record_lock;
 pub mod ring;
-pub mod smaps;
 pub mod socket;
 pub mod sys;
 pub mod text;

@@ -4,13 +4,13 @@
 //! on the program's ranges, where the gate must be held as the engine says.
 
 use core::ffi::CStr;
-use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use core::sync::atomic::AtomicU64;
 
 use crate::PAGE_BYTES;
 use crate::fd::Fd;
+use crate::futex;
 use crate::sys::{self, Errno, Result, abi};
 use crate::without::{KernelFeature, is_switched_off};
-use crate::{futex, mlock};
 
 /// What a range may be used for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,7 +52,7 @@ impl Mapping {
         let bytes = bytes.checked_next_multiple_of(PAGE_BYTES).ok_or(Errno::ENOMEM)?;
         let slack = align - PAGE_BYTES;
         let whole_bytes = bytes.checked_add(slack).ok_or(Errno::ENOMEM)?;
-        let whole = map_unlocked(whole_bytes, access)?;
+        let whole = map(whole_bytes, access, ANONYMOUS, -1)?;
         let start = whole.next_multiple_of(align);
         let tail = start + bytes;
         if start > whole {
@@ -174,62 +174,6 @@ impl core::ops::Deref for Words {
 
 const ANONYMOUS: u32 = abi::MAP_PRIVATE | abi::MAP_ANONYMOUS | abi::MAP_NORESERVE;
 
-/// A page that is never touched: see [`keep_unlocked_page`]. 0: there is none.
-static UNLOCKED_PAGE: AtomicUsize = AtomicUsize::new(0);
-
-/// From now on [`Mapping::anonymous`] makes mappings that are not locked, whatever the process has asked for: with
-/// `mlockall(MCL_FUTURE)` a new mapping is locked and filled, and refused beyond the limit of locked memory, but not
-/// one that is a copy of another mapping. Called once, before the program could ask for it. Without it all mappings are
-/// as the kernel makes them.
-pub fn keep_unlocked_page() -> Result<()> {
-    let page = map(PAGE_BYTES, Access::ReadWrite, ANONYMOUS, -1)?;
-    UNLOCKED_PAGE.store(page, Ordering::Release);
-    Ok(())
-}
-
-/// The page of [`keep_unlocked_page`], or 0.
-pub fn unlocked_page() -> usize {
-    UNLOCKED_PAGE.load(Ordering::Acquire)
-}
-
-fn map_unlocked(bytes: usize, access: Access) -> Result<usize> {
-    let page = unlocked_page();
-    if page == 0 {
-        return map(bytes, access, ANONYMOUS, -1);
-    }
-    // It may be locked as part of all that is mapped.
-    let _it_is_mapped = mlock::unlock(page, PAGE_BYTES);
-    let copy_flags = (abi::MREMAP_MAYMOVE | abi::MREMAP_DONTUNMAP) as usize;
-    // SAFETY:
-    // 1. The page stays mapped and nobody ever touches it; the copy takes a free place.
-    let copy = unsafe { sys::syscall6(abi::__NR_mremap, page, PAGE_BYTES, PAGE_BYTES, copy_flags, 0, 0) }?;
-    // SAFETY:
-    // 1. The copy is new and nobody else knows it; it grows at a free place.
-    let grown = unsafe {
-        sys::syscall6(abi::__NR_mremap, copy, PAGE_BYTES, bytes, abi::MREMAP_MAYMOVE as usize, 0, 0)
-    };
-    // SAFETY:
-    // 1. Nobody else knows what was made above.
-    let start = grown.inspect_err(|_| unsafe { unmap(copy, PAGE_BYTES) }.unwrap_or(()))?;
-    // Another thread may have locked all mappings meanwhile.
-    let _it_is_mapped = mlock::unlock(start, bytes);
-    if access != Access::ReadWrite {
-        // SAFETY:
-        // 1. As above.
-        unsafe { protect(start, bytes, access) }?;
-    }
-    Ok(start)
-}
-
-/// Maps `bytes` bytes of private zeros at `start`, if that place is free (EEXIST: it is not). Locked
-/// and filled if the process has asked for that of new mappings.
-pub fn map_at_free_place(start: usize, bytes: usize, access: Access) -> Result<usize> {
-    let flags = (ANONYMOUS | abi::MAP_FIXED_NOREPLACE) as usize;
-    // SAFETY:
-    // 1. The kernel refuses a place where something is mapped: no existing memory changes.
-    unsafe { sys::syscall6(abi::__NR_mmap, start, bytes, access.bits(), flags, -1_isize as usize, 0) }
-}
-
 fn map(bytes: usize, access: Access, flags: u32, descriptor: i32) -> Result<usize> {
     // SAFETY:
     // 1. Without MAP_FIXED the kernel takes a free place: no existing memory changes.
@@ -318,27 +262,12 @@ pub unsafe fn protect(start: usize, bytes: usize, access: Access) -> Result<()> 
     unsafe { sys::syscall3(abi::__NR_mprotect, start, bytes, access.bits()) }.map(drop)
 }
 
-/// Drops the pages of a range, locked or not: it reads zeros (or the file's content) afterwards. On a range with remove
-/// events this waits until the event is read. On kernels before 5.18 what is locked stays as it is (EINVAL).
+/// Drops the pages of a range: it reads zeros (or the file's content) afterwards. What is locked stays as it is
+/// (EINVAL).
 ///
 /// # Safety
 /// Nobody needs the content, and no reference relies on it.
 pub unsafe fn drop_pages(start: usize, bytes: usize) -> Result<()> {
-    // SAFETY:
-    // 1. The caller gives the content up.
-    match unsafe { advise_if(KernelFeature::DropLocked, start, bytes, abi::MADV_DONTNEED_LOCKED) } {
-        // SAFETY:
-        // 1. As above.
-        Err(Errno::EINVAL) => unsafe { drop_unlocked_pages(start, bytes) },
-        answer => answer,
-    }
-}
-
-/// [`drop_pages`] of a range that stays as it is if it is locked (EINVAL).
-///
-/// # Safety
-/// As [`drop_pages`].
-pub unsafe fn drop_unlocked_pages(start: usize, bytes: usize) -> Result<()> {
     // SAFETY:
     // 1. The caller gives the content up.
     unsafe { advise(start, bytes, abi::MADV_DONTNEED) }
@@ -359,13 +288,6 @@ pub fn can_drop_ranges() -> Result<()> {
     // 1. No range is named.
     unsafe { sys::syscall6(abi::__NR_process_madvise, THIS_PROCESS, 0, 0, abi::MADV_DONTNEED as usize, 0, 0) }
         .map(drop)
-}
-
-/// Whether the kernel drops locked pages with one call: Linux 5.18.
-pub fn can_drop_locked() -> Result<()> {
-    // SAFETY:
-    // 1. The range is empty.
-    unsafe { advise_if(KernelFeature::DropLocked, PAGE_BYTES, 0, abi::MADV_DONTNEED_LOCKED) }
 }
 
 /// Whether the kernel makes pages present with one call: Linux 5.14.
@@ -418,15 +340,6 @@ pub fn populate_write(start: usize, bytes: usize) -> Result<()> {
         Err(Errno::EINVAL) => (start..start + bytes).step_by(PAGE_BYTES).try_for_each(futex::write_unchanged),
         answer => answer,
     }
-}
-
-/// Marks the pages of a range as not used lately, for the kernel's own reclaim; no content changes. It is called for
-/// what it does besides (seen of Linux 6.18): a large folio that no other process has, and of which the range is a
-/// part, is split into single pages, in 0.4 ms. Also one that is mapped as a whole.
-pub fn split_large(start: usize, bytes: usize) -> Result<()> {
-    // SAFETY:
-    // 1. No content changes.
-    unsafe { advise(start, bytes, abi::MADV_COLD) }
 }
 
 /// Keeps transparent huge pages out of a range.

@@ -78,11 +78,6 @@ pub fn lock_all(flags: u32) -> Result<()> {
     sys::plain(abi::__NR_mlockall, flags as usize, 0, 0).map(drop)
 }
 
-/// The system call `munlockall`.
-pub fn unlock_all() -> Result<()> {
-    sys::plain(abi::__NR_munlockall, 0, 0, 0).map(drop)
-}
-
 /// Which pages of a range are made present when it is locked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Presence {

@@ -125,14 +125,6 @@ impl Pagemap {
         Ok(bits)
     }
 
-    /// The first present page at `start` or behind it, before `end`; its address. `Ok(None)`: there is none. ENOTTY on
-    /// kernels before 6.7.
-    pub fn next_present(&self, start: usize, end: usize) -> Result<Option<usize>> {
-        let mut regions = [abi::page_region { start: 0, end: 0, categories: 0 }];
-        let (count, _) = self.scan(start as u64, end as u64, &mut regions, 1, What::Present)?;
-        Ok((count > 0).then_some(regions[0].start as usize))
-    }
-
     /// Whether 2 MiB from `start` on, a multiple of that, are one huge page. False on kernels before 6.7, which do not
     /// tell.
     pub fn is_huge(&self, start: usize) -> bool {

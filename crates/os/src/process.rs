@@ -175,32 +175,6 @@ pub fn for_each_thread(process_id: Option<u32>, mut visit: impl FnMut(u32)) -> R
     for_each_number(&directory, |thread_id| visit(thread_id as u32))
 }
 
-/// Whether the process has a userfaultfd open, in the descriptor table of its first thread.
-pub fn has_userfaultfd() -> Result<bool> {
-    let directory = Fd::open(path(None, "fd").as_c_str(), abi::O_RDONLY | abi::O_DIRECTORY, 0)?;
-    let mut found = false;
-    for_each_number(&directory, |number| {
-        let name: TextBuffer<24> = TextBuffer::format(format_args!("{number}"));
-        let mut target = [0u8; 32];
-        // SAFETY:
-        // 1. The name ends with a zero byte and lives through the call.
-        // 2. The kernel writes at most the size of the exclusive buffer.
-        let bytes = unsafe {
-            sys::syscall6(
-                abi::__NR_readlinkat,
-                directory.raw() as usize,
-                name.as_c_str().as_ptr() as usize,
-                target.as_mut_ptr() as usize,
-                target.len(),
-                0,
-                0,
-            )
-        };
-        found |= bytes.is_ok_and(|bytes| target[..bytes] == *b"anon_inode:[userfaultfd]");
-    })?;
-    Ok(found)
-}
-
 /// Calls `visit` with each name in a directory that is a number.
 fn for_each_number(directory: &Fd, mut visit: impl FnMut(u64)) -> Result<()> {
     let mut buffer = [0u8; 2048];

@@ -26,11 +26,6 @@ impl<const N: usize> TextBuffer<N> {
         self.bytes.get(..self.length).unwrap_or(&[])
     }
 
-    /// Whether something did not fit.
-    pub fn was_cut(&self) -> bool {
-        self.cut
-    }
-
     /// The text up to its first zero byte, with a terminator.
     pub fn as_c_str(&self) -> &CStr {
         CStr::from_bytes_until_nul(&self.bytes).unwrap_or(c"")
@@ -39,7 +34,7 @@ impl<const N: usize> TextBuffer<N> {
     /// Formats `arguments` into a new buffer.
     pub fn format(arguments: fmt::Arguments<'_>) -> Self {
         let mut buffer = Self::new();
-        // An error only means that the text was cut, which `was_cut` tells.
+        // An error only means that the text was cut.
         let _ = fmt::Write::write_fmt(&mut buffer, arguments);
         buffer
     }
@@ -102,7 +97,6 @@ mod tests {
     fn text_that_does_not_fit_is_cut_and_keeps_its_terminator() {
         let buffer = TextBuffer::<8>::format(format_args!("/proc/{}/fd", 123));
         assert_eq!(buffer.as_bytes(), b"/proc/1");
-        assert!(buffer.was_cut());
         assert_eq!(buffer.as_c_str(), c"/proc/1");
     }
 

@@ -1,6 +1,6 @@
 //! Threads that no libc knows: raw clones with stacks and thread-local storage of their own.
 //!
-//! For the agent's handlers, kswapd and forkd. What must hold inside such a thread: no libc, no thread-local storage,
+//! For the background evictor. What must hold inside such a thread: no libc, no thread-local storage,
 //! no panic; all signals are blocked, 32 and 33 of glibc too, so neither the program's handlers nor setuid's broadcast
 //! ever run there (glibc does not know the thread, so it does not wait for it either). The thread pointer points into a
 //! pad of zeros: code that reads a thread-local by accident reads zero.
@@ -354,15 +354,6 @@ pub fn yield_now() {
     let _ = sys::plain(abi::__NR_sched_yield, 0, 0, 0);
 }
 
-/// The CPU that the calling thread runs on, at this moment.
-pub fn current_cpu() -> u32 {
-    let mut cpu = 0u32;
-    // SAFETY:
-    // 1. The kernel writes one word; the other two pointers are null.
-    let _ = unsafe { sys::syscall3(abi::__NR_getcpu, &raw mut cpu as usize, 0, 0) };
-    cpu
-}
-
 /// CPUs 0..1024 as bits.
 pub type CpuSet = [u64; 16];
 
@@ -380,21 +371,6 @@ pub fn affinity(thread_id: u32) -> Result<CpuSet> {
         )
     }?;
     Ok(set)
-}
-
-/// Lets a thread run only on the CPUs of `set`; 0 is the calling thread.
-pub fn set_affinity(thread_id: u32, set: &CpuSet) -> Result<()> {
-    // SAFETY:
-    // 1. The kernel reads the size given.
-    unsafe {
-        sys::syscall3(
-            abi::__NR_sched_setaffinity,
-            thread_id as usize,
-            size_of::<CpuSet>(),
-            set.as_ptr() as usize,
-        )
-    }
-    .map(drop)
 }
 
 /// How many CPUs the calling thread may run on; 1 when the kernel does not say.

@@ -1,6 +1,6 @@
 //! What newer kernels can do, and which of it this process goes without on purpose.
 //!
-//! Thread mode needs Linux 5.11. What came later is tried where it is used, and has a way without. Each such feature
+//! uswap needs Linux 5.11. What came later is tried where it is used, and has a way without. Each such feature
 //! can be switched off by name (`USWAP_WITHOUT`), so that the way without it is tested on a new kernel. A feature that
 //! is switched off answers as a kernel that does not know it.
 //!
@@ -13,16 +13,12 @@ use core::sync::atomic::{AtomicU32, Ordering};
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u32)]
 pub enum KernelFeature {
-    /// `UFFDIO_MOVE`. Thread mode does not use it.
-    Move,
     /// `process_madvise(MADV_DONTNEED)` of this process, for many ranges.
     ProcessMadvise,
     /// The ioctl `PAGEMAP_SCAN`.
     PagemapScan,
     /// The ioctl `PROCMAP_QUERY`.
     ProcmapQuery,
-    /// `MADV_DONTNEED_LOCKED`.
-    DropLocked,
     /// `MADV_POPULATE_WRITE`.
     Populate,
     /// io_uring.
@@ -31,12 +27,10 @@ pub enum KernelFeature {
 
 impl KernelFeature {
     /// All of them, with the newest first.
-    pub const ALL: [KernelFeature; 7] = [
+    pub const ALL: [KernelFeature; 5] = [
         KernelFeature::ProcessMadvise,
         KernelFeature::ProcmapQuery,
-        KernelFeature::Move,
         KernelFeature::PagemapScan,
-        KernelFeature::DropLocked,
         KernelFeature::Populate,
         KernelFeature::IoUring,
     ];
@@ -44,11 +38,9 @@ impl KernelFeature {
     /// As in `USWAP_WITHOUT`.
     pub const fn name(self) -> &'static str {
         match self {
-            KernelFeature::Move => "move",
             KernelFeature::ProcessMadvise => "process_madvise",
             KernelFeature::PagemapScan => "pagemap_scan",
             KernelFeature::ProcmapQuery => "procmap_query",
-            KernelFeature::DropLocked => "drop_locked",
             KernelFeature::Populate => "populate",
             KernelFeature::IoUring => "io_uring",
         }
@@ -138,15 +130,18 @@ mod tests {
 
     #[test]
     fn names_are_read_and_an_unknown_one_is_told() {
-        let two = Without::parse("pagemap_scan, move,").expect("both are known");
+        let two = Without::parse("pagemap_scan, populate,").expect("both are known");
         for feature in KernelFeature::ALL {
-            let wanted = matches!(feature, KernelFeature::PagemapScan | KernelFeature::Move);
+            let wanted = matches!(feature, KernelFeature::PagemapScan | KernelFeature::Populate);
             assert_eq!(two.has(feature), wanted, "{feature:?}");
             assert!(Without::parse(feature.name()).is_ok_and(|one| one.has(feature)));
             assert!(Without::parse("all").is_ok_and(|all| all.has(feature)));
         }
-        assert_eq!(Without::parse("move,pagemap-scan"), Err("pagemap-scan"));
-        assert_eq!(Without::parse("move,move").map(Without::bits), Without::parse("move").map(Without::bits));
+        assert_eq!(Without::parse("populate,pagemap-scan"), Err("pagemap-scan"));
+        assert_eq!(
+            Without::parse("populate,populate").map(Without::bits),
+            Without::parse("populate").map(Without::bits)
+        );
         assert_eq!(Without::parse(""), Ok(Without::NOTHING));
         assert_eq!(Without::from_bits(two.bits()), two);
     }

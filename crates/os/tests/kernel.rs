@@ -9,10 +9,7 @@ use std::time::{Duration, Instant};
 
 use common::{End, Pages, alone, fork, wait_for};
 use uswap_os::fd::{Event, Fd, Timeout};
-use uswap_os::file::{
-    AllowTmpfs, BackgroundReads, Caching, IoCause, IoError, ReadSlice, Reading, SwapFile, SwapFileError,
-    WriteSlice,
-};
+use uswap_os::file::{AllowTmpfs, Caching, IoCause, IoError, SwapFile, SwapFileError, WriteSlice};
 use uswap_os::maps::{Kind, Maps, MapsSource, Vma};
 use uswap_os::memory::{self, Access, AlignedBuf, Mapping};
 use uswap_os::message::write_without_signal;
@@ -111,25 +108,6 @@ fn the_parent_of_a_raw_thread_keeps_its_signal_mask_and_areas_are_used_again() {
     }
     assert_eq!(COUNT.load(Ordering::Relaxed), 300);
     assert_eq!(line(&mask()), before);
-}
-
-#[test]
-fn affinity_is_set_and_read() {
-    let all = uswap_os::thread::affinity(0).unwrap();
-    let first = all.iter().position(|word| *word != 0).unwrap();
-    let mut one = [0; 16];
-    one[first] = 1 << all[first].trailing_zeros();
-    std::thread::spawn(move || {
-        uswap_os::thread::set_affinity(0, &one).unwrap();
-        assert_eq!(uswap_os::thread::affinity(0).unwrap(), one);
-        assert_eq!(
-            uswap_os::thread::current_cpu() as usize,
-            first * 64 + one[first].trailing_zeros() as usize
-        );
-    })
-    .join()
-    .unwrap();
-    assert!(uswap_os::thread::cpu_count() >= 1);
 }
 
 // ---------------------------------------------------------------- mappings
@@ -318,7 +296,7 @@ fn pattern(index: usize, buffer: &mut [u8]) {
 }
 
 #[test]
-fn ring_and_plain_calls_read_what_the_other_wrote() {
+fn what_was_written_by_the_ring_and_by_plain_calls_is_read() {
     const SLICES: usize = 300;
     let file = SwapFile::create(&directory(), AllowTmpfs::No).unwrap();
     let mut ring = match Ring::new(32) {
@@ -332,108 +310,46 @@ fn ring_and_plain_calls_read_what_the_other_wrote() {
     for (index, slice) in content.chunks_mut(8192).enumerate() {
         pattern(index, slice);
     }
-    let slices: Vec<WriteSlice> = content
-        .chunks(8192)
-        .enumerate()
-        .map(|(index, bytes)| WriteSlice { offset: (index * 3 * 4096) as u64, bytes })
-        .collect();
-    for by_ring_first in [true, false] {
+    let offset = |index: usize| (index * 3 * 4096) as u64;
+    let slices = content.chunks(8192).enumerate();
+    let slices: Vec<_> = slices.map(|(index, bytes)| WriteSlice { offset: offset(index), bytes }).collect();
+    for by_ring in [true, false] {
         file.fd().truncate(0).unwrap();
-        file.write_batch(if by_ring_first { ring.as_mut() } else { None }, &slices).unwrap();
+        file.write_batch(if by_ring { ring.as_mut() } else { None }, &slices).unwrap();
         let mut back = AlignedBuf::new(SLICES * 8192).unwrap();
-        let mut reads: Vec<ReadSlice> = back
-            .chunks_mut(8192)
-            .enumerate()
-            .map(|(index, bytes)| ReadSlice { offset: (index * 3 * 4096) as u64, bytes })
-            .collect();
-        file.read_batch(if by_ring_first { None } else { ring.as_mut() }, &mut reads).unwrap();
+        for (index, bytes) in back.chunks_mut(8192).enumerate() {
+            file.read_at(bytes, offset(index)).unwrap();
+        }
         assert!(back[..] == content[..]);
         if let Some(ring) = &ring {
             assert_eq!(ring.in_flight(), 0);
         }
     }
     // Blocks are given back.
-    let before = file.allocated_bytes().unwrap();
+    let before = file.fd().status().unwrap().bytes_allocated;
     file.punch_hole(0, 100 * 4096).unwrap();
-    assert!(file.allocated_bytes().unwrap() < before);
+    assert!(file.fd().status().unwrap().bytes_allocated < before);
     assert!(file.free_bytes().unwrap() > 0);
 }
 
 #[test]
-fn a_short_file_is_an_error_by_ring_and_by_plain_calls() {
+fn a_short_file_is_an_error_and_so_is_one_that_cannot_be_written() {
     let file = SwapFile::create(&directory(), AllowTmpfs::No).unwrap();
     let mut content = AlignedBuf::new(3 * 4096).unwrap();
     pattern(5, &mut content);
     file.write_at(&content, 0).unwrap();
-    let expected =
-        IoError { operation: Operation::Read, index: 1, offset: 3 * 4096, cause: IoCause::EndOfFile };
-    let mut ring = Ring::new(8).ok();
-    for with_ring in [false, true] {
-        let mut back = AlignedBuf::new(4 * 4096).unwrap();
-        let (first, second) = back.split_at_mut(4096);
-        // The second slice begins inside the file and ends behind it: short, then nothing.
-        let mut reads = [ReadSlice { offset: 0, bytes: first }, ReadSlice { offset: 8192, bytes: second }];
-        let ring = if with_ring { ring.as_mut() } else { None };
-        assert_eq!(file.read_batch(ring, &mut reads), Err(expected));
+    let mut back = AlignedBuf::new(2 * 4096).unwrap();
+    for offset in [2 * 4096, 1 << 30] {
+        assert_eq!(file.read_at(&mut back, offset).unwrap_err().cause, IoCause::EndOfFile);
     }
-    assert_eq!(
-        file.read_at(&mut AlignedBuf::new(4096).unwrap(), 1 << 30).unwrap_err().cause,
-        IoCause::EndOfFile
-    );
-    // A descriptor that cannot be written: the same answer both ways.
     let other = Fd::open(c"/proc/self/exe", 0, 0).unwrap();
     let other = SwapFile::from_fd(other, Caching::Buffered);
+    let mut ring = Ring::new(8).ok();
     for with_ring in [false, true] {
         let ring = if with_ring { ring.as_mut() } else { None };
         let error = other.write_batch(ring, &[WriteSlice { offset: 0, bytes: &content }]).unwrap_err();
         assert_eq!((error.operation, error.cause), (Operation::Write, IoCause::Errno(Errno::EBADF)));
     }
-}
-
-#[test]
-fn reads_in_the_background_bring_what_was_written_or_say_that_they_failed() {
-    const BUFFERS: usize = 3;
-    let file = SwapFile::create(&directory(), AllowTmpfs::No).unwrap();
-    let mut content = AlignedBuf::new(16 * 4096).unwrap();
-    pattern(7, &mut content);
-    file.write_at(&content, 0).unwrap();
-    let mut reads = BackgroundReads::<BUFFERS>::new(8 * 4096);
-    for round in 0..3 {
-        for number in 0..BUFFERS {
-            assert!(reads.clear(number));
-            // Two reads from different places, side by side in the buffer; one of the last buffer lies behind the end
-            // of the file.
-            let first = (number + round) * 4096;
-            let second = if number == 2 { 1 << 30 } else { 12 * 4096 };
-            assert!(reads.add(number, 0..2 * 4096, &file, first as u64));
-            assert!(reads.add(number, 2 * 4096..5 * 4096, &file, second));
-            reads.submit(number);
-        }
-        while (0..BUFFERS).any(|number| reads.state(number) == Reading::UnderWay) {
-            reads.wait();
-        }
-        for number in 0..2 {
-            assert_eq!(reads.state(number), Reading::Ended);
-            let first = (number + round) * 4096;
-            assert!(reads.content(number)[..2 * 4096] == content[first..first + 2 * 4096]);
-            assert!(reads.content(number)[2 * 4096..5 * 4096] == content[12 * 4096..15 * 4096]);
-        }
-        assert_eq!(reads.state(2), Reading::Failed);
-        // Who has nothing under way does not wait; the memory comes and goes.
-        reads.wait();
-        reads.rest();
-        assert!(reads.content(0).is_empty());
-    }
-    // More than the ring takes at once: what was begun ends.
-    assert!(reads.clear(0));
-    let begun = (0..200).take_while(|_| reads.add(0, 0..4096, &file, 0)).count();
-    assert!(begun > 0);
-    reads.submit(0);
-    while reads.state(0) == Reading::UnderWay {
-        reads.wait();
-    }
-    assert_eq!(reads.state(0), Reading::Ended);
-    assert!(reads.content(0)[..4096] == content[..4096]);
 }
 
 #[test]
@@ -513,7 +429,8 @@ fn a_swap_file_has_no_name_and_refuses_memory() {
     page.fill(0x33);
     file.write_at(&page, 4096).unwrap();
     let path = process::descriptor_path(process::process_id(), file.fd().raw());
-    let again = SwapFile::reopen(path.as_c_str(), file.caching()).unwrap();
+    let again = Fd::open(path.as_c_str(), SwapFile::flags(file.caching()), 0).unwrap();
+    let again = SwapFile::from_fd(again, file.caching());
     page.fill(0);
     again.read_at(&mut page, 4096).unwrap();
     assert!(page.iter().all(|byte| *byte == 0x33));

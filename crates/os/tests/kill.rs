@@ -27,8 +27,8 @@ use uswap_core::clusters::lock::{Holder, SUPERVISOR};
 use uswap_core::mm::{Hands, MmState, MmTable};
 use uswap_core::swap_table::WritebackEnd;
 use uswap_core::swap_word::Content;
+use uswap_engine::pool::release::release_content;
 use uswap_engine::reaper::{drop_mm, give_back_clusters};
-use uswap_engine::release::release_content;
 use uswap_os::{clock, process, thread};
 use uswap_units::{MmId, Prng, SwapId};
 

@@ -14,8 +14,8 @@ use uswap_core::budget::Signal;
 use uswap_core::files::{FileState, Follow};
 use uswap_core::mm::HaveOpen;
 use uswap_core::swap_word::Content;
-use uswap_engine::drain::{Drain, Drained};
 use uswap_engine::writeback::Shrinker;
+use uswap_engine::writeback::drain::{Drain, Drained};
 use uswap_units::limits::SWAP_FILES_MAX;
 use uswap_units::{FileId, PAGE_BYTES, SwapId};
 

@@ -6,11 +6,12 @@
 //! killed at each of them. Must hold: the same seed gives the same trace, byte for byte, on every machine.
 //!
 //! Map: [`run`] plays a seed; [`options`] is what it plays; [`world`] what all share; [`executor`] who runs next;
-//! [`engine`] what is simulated, and [`seam`] how; [`memory`] the kernel's side of a process; [`process`] the process,
-//! with what it lends to its threads ([`lending`]), the thread that evicts ([`background`]) and its children
-//! ([`fork`]) and the ranges that are [`left_alone`]; [`program`] the threads and the oracle; [`calls`] and [`mappings`] what programs ask of the kernel, and
-//! [`places`] where; [`content`] pages by number; [`disk`] the swap file; [`files`] lets files come and go;
-//! [`supervisor`] measuring, write-back and the dead; [`check`] what must be true.
+//! [`engine`] what is simulated, and [`seam`] how; [`memory`] the kernel's side of a process; [`process`] the
+//! process, with what it lends to its threads ([`lending`]), the thread that evicts ([`background`]), its children
+//! ([`fork`]) and the ranges that are [`left_alone`]; [`program`] the threads and the oracle; [`calls`] and
+//! [`mappings`] what programs ask of the kernel, and [`places`] where; [`content`] pages by number; [`disk`] the swap
+//! file; [`files`] lets files come and go; [`supervisor`] measuring, write-back and the dead; [`check`] what must be
+//! true.
 #![forbid(unsafe_code)]
 
 pub mod background;

@@ -636,6 +636,7 @@ impl<'a> Caller<'_, 'a> {
         fixed: PageRange,
         stays: bool,
     ) {
+        let is_active = space.is_active(from);
         space.drop_words(fixed, Afterwards::Unmanaged);
         let kept = PageRange { start: from.start, end: from.end.min(from.start.plus(to.pages())) };
         if kept.end < from.end {
@@ -648,6 +649,12 @@ impl<'a> Caller<'_, 'a> {
         }
         self.step().await;
         has_room = has_room && self.register_again(space, to);
+        if !is_active {
+            space.deactivate(to);
+            if stays {
+                space.deactivate(from);
+            }
+        }
         if has_room && is_moved {
             self.process.memory.borrow_mut().unprotect(to);
         }

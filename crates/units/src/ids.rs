@@ -90,7 +90,7 @@ impl fmt::Debug for PageRange {
     }
 }
 
-/// 64 pages with an aligned number: the unit of staging.
+/// 64 pages with an aligned number: the unit in which pages are looked for.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ChunkId(pub u64);
 

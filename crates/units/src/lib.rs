@@ -20,7 +20,7 @@ pub const PAGE_BYTES: usize = 4096;
 pub const PAGE_SHIFT: u32 = 12;
 /// Pages of one block, the unit of a leaf of the page table: 2 MiB.
 pub const BLOCK_PAGES: u64 = 512;
-/// Pages that are staged together: 256 KiB. One word holds a bit for each.
+/// Pages that are looked at together: 256 KiB. One word holds a bit for each.
 pub const CHUNK_PAGES: u64 = 64;
 
 const _: () = assert!(1 << PAGE_SHIFT == PAGE_BYTES);

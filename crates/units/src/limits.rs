@@ -4,15 +4,6 @@
 /// as it was used.
 pub const MM_MAX: u32 = 8192;
 
-/// Messages taken from a userfaultfd in one read. Each is 32 bytes: 16 * 32 B = 512 B of a handler's stack.
-pub const MESSAGES_PER_READ_MAX: usize = 16;
-
-/// Faults of one handler that wait for something and are tried again. More than that stay unread in the kernel's queue.
-pub const FAULTS_DEFERRED_MAX: usize = 64;
-
-/// Staged chunks of one process: 4096 * 256 KiB = 1 GiB. A larger inactive list does not find more references.
-pub const STAGED_CHUNKS_MAX: u32 = 4096;
-
 /// Bytes of one write-back batch. One write of 512 KiB is sequential for any disk; two in flight need 1 MiB of the
 /// supervisor.
 pub const WRITEBACK_BATCH_BYTES: usize = 512 * 1024;
@@ -24,7 +15,7 @@ pub const WRITEBACK_BATCH_BLOBS_MAX: usize = 1024;
 /// Times that a read of the only copy of a page is tried before the page is given up.
 pub const READ_ATTEMPTS_MAX: u32 = 3;
 
-/// Times that a handler may wait for reclaim before it serves a fault over budget: 50 * 2 ms = 0.1 s.
+/// Times that a fault may wait for reclaim before it is served over budget: 50 * 2 ms = 0.1 s.
 /// A program must go on even if nothing can be reclaimed.
 pub const THROTTLE_ROUNDS_MAX: u32 = 50;
 
@@ -41,10 +32,6 @@ pub const RUN_PAGES_MAX: usize = 32;
 
 /// Bytes of one read of the swap file: what a run takes when its pages compress 2 to 1 and were written together.
 pub const FILE_BUFFER_BYTES: usize = 64 * 1024;
-
-/// Bytes that are read of the swap files for one load job: 32 records of at most two slots each. With 8 jobs 2 MiB of
-/// the supervisor when all records lie scattered, 1 MiB when they lie together; given back when nothing is asked for.
-pub const LOAD_BUFFER_BYTES: usize = RUN_PAGES_MAX * 2 * 4096;
 
 /// Swap files of one run. Each is a descriptor in every process of the run: 16 are few beside the 1,024 that a process
 /// may have.

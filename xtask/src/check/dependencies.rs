@@ -22,10 +22,11 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("interpose", &["os", "sync", "units"]),
     ("sim", &["engine", "core", "codec", "sync", "units"]),
     ("host", &["interpose", "identity", "os", "engine", "core", "codec", "sync", "units"]),
-    ("agent", &["host", "interpose", "identity", "os", "engine", "core", "codec", "sync", "units"]),
-    ("agent-thread", &["host", "identity", "os"]),
+    ("agent", &["host", "identity", "os"]),
     ("bench", &["os", "engine", "core", "codec", "sync", "units"]),
-    ("experiments", &["bench", "core", "sync", "units"]),
+    ("fuzz", &["cli", "interpose", "engine", "core", "codec", "units"]),
+    ("zones", &["core", "sync", "units"]),
+    ("experiments", &["bench", "zones", "core", "sync", "units"]),
     ("cli", &["bench", "identity", "os", "sim", "engine", "core", "codec", "sync", "units"]),
 ];
 

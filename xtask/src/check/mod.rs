@@ -4,6 +4,8 @@
 //! sample that breaks its rule.
 
 mod dependencies;
+mod links;
+mod modules;
 mod promises;
 mod text;
 mod unsafe_code;
@@ -12,6 +14,7 @@ use std::fmt;
 
 use anyhow::{Result, ensure};
 
+use crate::figures;
 use crate::tree::{File, Tree};
 
 /// A place that breaks a rule, and what to do about it.
@@ -38,15 +41,28 @@ type Check = fn(&Tree) -> Vec<Problem>;
 
 const CHECKS: &[(&str, Check)] = &[
     ("crates depend downwards only", dependencies::edges),
+    ("modules depend one way", modules::circles),
     ("crates without a licence for unsafe code forbid it", unsafe_code::forbidden),
     ("unsafe code says why it is right", unsafe_code::explained),
     ("nothing is left for later", text::left_for_later),
     ("files are short, without tabs, and UTF-8", text::shape),
     ("lines of comments and documents are short", text::columns),
+    ("lines of code are short", text::code_columns),
     ("each source file says what it is for", text::opening),
     ("no path of somebody's machine", text::machine_paths),
+    ("links of documents lead somewhere", links::lead_somewhere),
     ("each promise has its test", promises::tested),
+    ("figures in documents are the newest results", fresh_figures),
 ];
+
+fn fresh_figures(tree: &Tree) -> Vec<Problem> {
+    let stale =
+        |file: &File| Problem::new(file, 1, "its figures are not the newest results: cargo xtask figures");
+    match figures::stale(tree) {
+        Ok(documents) => documents.iter().map(|(file, _)| stale(file)).collect(),
+        Err(error) => vec![Problem { path: "bench/results".to_owned(), line: 1, what: format!("{error:#}") }],
+    }
+}
 
 /// Runs all checks on the repository and prints what they see.
 ///

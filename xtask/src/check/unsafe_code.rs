@@ -9,15 +9,8 @@ use crate::code::{code_only, has_word};
 use crate::tree::{File, Tree};
 
 /// Packages that may have unsafe code.
-const MAY_BE_UNSAFE: &[&str] = &[
-    "crates/os",
-    "crates/interpose",
-    "crates/host",
-    "crates/agent",
-    "crates/agent-thread",
-    "crates/vector",
-    "tests/programs",
-];
+const MAY_BE_UNSAFE: &[&str] =
+    &["crates/os", "crates/interpose", "crates/host", "crates/agent", "crates/vector", "tests/programs"];
 
 /// The main file of every other package says `#![forbid(unsafe_code)]`.
 pub fn forbidden(tree: &Tree) -> Vec<Problem> {

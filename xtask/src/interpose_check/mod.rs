@@ -1,7 +1,7 @@
 //! `cargo xtask interpose-check`: other people's programs, alone and with their system calls interposed.
 //!
 //! Each case runs alone, with the example `counting` preloaded (its calls dispatched, its calls patched), and within
-//! half of the memory that it had alone, by `uswap run --faults thread`; as the user who runs the check and, if that
+//! half of the memory that it had alone, by `uswap run`; as the user who runs the check and, if that
 //! is root, as nobody. Exit code and output must be the same; what differs is kept in `target/interpose-check`.
 //!
 //! Not part of the suite: it takes long, and wants programs that a machine need not have.
@@ -98,7 +98,7 @@ fn build() -> Result<()> {
 
 fn own_files() -> Vec<std::path::PathBuf> {
     let counting = commands::target_directory().join(PROFILE).join("examples/libcounting.so");
-    let [_, agent] = commands::agent_paths();
+    let agent = commands::agent_path();
     vec![counting, agent, commands::uswap_path()]
 }
 

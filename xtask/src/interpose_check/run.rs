@@ -36,7 +36,7 @@ pub enum Way {
     Counted {
         patch_after: u32,
     },
-    /// `uswap run --faults thread`.
+    /// `uswap run`.
     Evicted {
         ram_kib: u64,
     },
@@ -140,9 +140,7 @@ impl Place {
         if let Way::Evicted { ram_kib } = way {
             let (uswap, json) = (self.own("uswap"), self.path.join("report.json"));
             let swap = self.path.join("swap");
-            words.extend(
-                [&uswap.display().to_string(), "run", "--faults", "thread", "--quiet"].map(str::to_owned),
-            );
+            words.extend([&uswap.display().to_string(), "run", "--quiet"].map(str::to_owned));
             words.extend(["--ram".to_owned(), format!("{ram_kib}K"), "--json".to_owned()]);
             words.extend([json.display().to_string(), "--swap".to_owned(), swap.display().to_string()]);
             words.push("--".to_owned());

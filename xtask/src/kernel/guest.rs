@@ -46,8 +46,7 @@ const fn check(name: &'static str, command: &'static str) -> Check {
     Check { name, command }
 }
 
-/// All checks. `U` runs what follows within a budget, with the swap file on the disk; the pages are brought back by the
-/// program's own threads, as no other way is allowed to this user.
+/// All checks. `U` runs what follows within a budget, with the swap file on the disk.
 const CHECKS: [Check; 31] = [
     check(
         "kernel_write_protection",

@@ -85,7 +85,7 @@ fn start(image: &Path, archive: &Path, console: &Path) -> Result<String> {
 fn contents(kernel: &package::Kernel, checks: &[&guest::Check]) -> Result<Vec<u8>> {
     commands::build()?;
     commands::succeed(cargo(&["build", "--release", "-p", PROGRAMS]))?;
-    let mut programs: Vec<(String, PathBuf)> = ["uswap", "libuswap_agent_thread.so", "churn", "evil"]
+    let mut programs: Vec<(String, PathBuf)> = ["uswap", "libuswap_agent.so", "churn", "evil"]
         .map(|name| (format!("programs/{name}"), target_directory().join("release").join(name)))
         .to_vec();
     for name in PROGRAMS_NEEDED {

@@ -288,7 +288,7 @@ pub fn user_program() -> Results {
             ..Cell::default()
         },
         cell("uswap", [right(2.0), right(2.5), right(1.5)]),
-        cell("uswap-thread", [right(2.0), (0.1, wrong()), (60.0, Outcome::TimedOut)]),
+        cell("other-engine", [right(2.0), (0.1, wrong()), (60.0, Outcome::TimedOut)]),
     ];
     let title = "sort -S 1G big.txt";
     Results {

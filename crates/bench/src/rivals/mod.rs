@@ -46,10 +46,7 @@ pub enum Rival {
     /// The workload maps a file instead of anonymous memory; only our own workloads can.
     MappedFile,
     /// uswap.
-    Uswap {
-        /// Who brings pages back.
-        faults: Faults,
-    },
+    Uswap,
     /// Any other engine: a command in which `{program}` and `{budget}` are replaced.
     Template {
         /// Its name in the tables.
@@ -57,28 +54,6 @@ pub enum Rival {
         /// The words of the command.
         words: Vec<String>,
     },
-}
-
-/// Who brings the pages of a program back: `--faults` of `uswap run`.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Faults {
-    /// What `uswap run` chooses by itself.
-    Auto,
-    /// Threads of uswap.
-    Message,
-    /// The program's own threads.
-    Thread,
-}
-
-impl Faults {
-    /// As on the command line.
-    fn word(self) -> &'static str {
-        match self {
-            Self::Auto => "auto",
-            Self::Message => "message",
-            Self::Thread => "thread",
-        }
-    }
 }
 
 /// How memory and processor time of a program are counted.
@@ -152,7 +127,7 @@ pub fn prepare(rival: &Rival, setting: &Setting, undo: &Undo) -> anyhow::Result<
         Rival::Zswap { shrinker } => Box::new(swap_file::zswap_session(scope, setting, *shrinker)?),
         Rival::SwapFile => Box::new(swap_file::plain_session(scope, setting)?),
         Rival::MappedFile => Box::new(mapped_file::session(scope, setting)?),
-        Rival::Uswap { faults } => Box::new(uswap::UswapSession::make(scope, setting, *faults)?),
+        Rival::Uswap => Box::new(uswap::UswapSession::make(scope, setting)?),
         Rival::Template { words, .. } => Box::new(template::TemplateSession::make(scope, setting, words)?),
     })
 }

@@ -4,7 +4,7 @@
 
 use anyhow::Context as _;
 
-use super::{Faults, Rival};
+use super::Rival;
 
 /// What stands for the program in the command of a template.
 pub(super) const PROGRAM: &str = "{program}";
@@ -25,9 +25,7 @@ impl Rival {
             Self::Zswap { shrinker: true },
             Self::SwapFile,
             Self::MappedFile,
-            Self::Uswap { faults: Faults::Auto },
-            Self::Uswap { faults: Faults::Message },
-            Self::Uswap { faults: Faults::Thread },
+            Self::Uswap,
         ]
     }
 
@@ -41,8 +39,7 @@ impl Rival {
             Self::Zswap { shrinker: true } => "zswap+shrinker".to_owned(),
             Self::SwapFile => "swapfile".to_owned(),
             Self::MappedFile => "mapped-file".to_owned(),
-            Self::Uswap { faults: Faults::Auto } => "uswap".to_owned(),
-            Self::Uswap { faults } => format!("uswap-{}", faults.word()),
+            Self::Uswap => "uswap".to_owned(),
             Self::Template { name, .. } => name.clone(),
         }
     }
@@ -64,9 +61,7 @@ impl Rival {
             }
             Self::SwapFile => "a swap file, zswap off, memory cgroup".to_owned(),
             Self::MappedFile => "the data in a mapped file, memory cgroup".to_owned(),
-            Self::Uswap { faults } => {
-                format!("uswap run with the budget as --ram, --faults {}", faults.word())
-            }
+            Self::Uswap => "uswap run with the budget as --ram".to_owned(),
             Self::Template { words, .. } => words.join(" "),
         }
     }
@@ -75,7 +70,7 @@ impl Rival {
     pub fn is_of_the_kernel(&self) -> bool {
         match self {
             Self::Zram { .. } | Self::Zswap { .. } | Self::SwapFile | Self::MappedFile => true,
-            Self::None | Self::Uswap { .. } | Self::Template { .. } => false,
+            Self::None | Self::Uswap | Self::Template { .. } => false,
         }
     }
 
@@ -90,7 +85,7 @@ impl Rival {
                 Some(limit_bytes.clamp(budget_bytes / 10, budget_bytes / 10 * 9))
             }
             Self::SwapFile | Self::MappedFile => Some(budget_bytes),
-            Self::None | Self::Uswap { .. } | Self::Template { .. } => None,
+            Self::None | Self::Uswap | Self::Template { .. } => None,
         }
     }
 
@@ -151,8 +146,6 @@ mod tests {
             "swapfile",
             "mapped-file",
             "uswap",
-            "uswap-message",
-            "uswap-thread",
         ];
         assert_eq!(names, expected);
         for rival in Rival::all() {
@@ -174,7 +167,7 @@ mod tests {
             );
         }
         assert_eq!(Rival::SwapFile.first_limit(100, 200), Some(100));
-        assert_eq!(Rival::parse("uswap-thread").unwrap().first_limit(100, 200), None);
+        assert_eq!(Rival::parse("uswap").unwrap().first_limit(100, 200), None);
     }
 
     #[test]

@@ -118,7 +118,7 @@ fn lacks(rival: &Rival, setting: &Setting) -> Option<&'static str> {
         Rival::Zswap { .. } if KernelSetting::ZswapShrinker.read().is_none() => {
             Some("this kernel has no zswap with a shrinker")
         }
-        Rival::Uswap { .. } if setting.uswap.as_os_str().is_empty() => {
+        Rival::Uswap if setting.uswap.as_os_str().is_empty() => {
             Some("uswap is not built, or name it with USWAP_BIN")
         }
         _ => None,
@@ -218,7 +218,7 @@ fn assert_plausible(rival: &Rival, memory: Memory) {
         Rival::None | Rival::Template { .. } => {
             assert!((DATA_BYTES..DATA_BYTES + 40 * MIB).contains(&resident_bytes), "{name}");
         }
-        Rival::Uswap { .. } => {
+        Rival::Uswap => {
             // What it keeps resident is for it to choose.
             assert!((MIB..=LIMIT_BYTES + MIB).contains(&resident_bytes), "{name}");
             assert!(sum_bytes < LIMIT_BYTES + LIMIT_BYTES / 4, "{name}");
@@ -231,7 +231,7 @@ fn assert_plausible(rival: &Rival, memory: Memory) {
         Rival::Zram { .. } | Rival::Zswap { .. } => {
             assert!((10 * MIB..=45 * MIB).contains(&compressed_bytes), "{name}");
         }
-        Rival::Uswap { .. } => assert!((2 * MIB..=LIMIT_BYTES).contains(&compressed_bytes), "{name}"),
+        Rival::Uswap => assert!((2 * MIB..=LIMIT_BYTES).contains(&compressed_bytes), "{name}"),
         _ => assert_eq!(compressed_bytes, 0, "{name}"),
     }
 }
@@ -256,7 +256,7 @@ fn every_rival_runs_a_program_right_and_leaves_nothing() {
         assert!((0.01..120.0).contains(&cpu_seconds), "{}: {cpu_seconds}", rival.name());
         assert_eq!(session.kills(), 0, "{}", rival.name());
         match rival {
-            Rival::Uswap { .. } => assert!(session.faults().is_some_and(|count| count > 1000)),
+            Rival::Uswap => assert!(session.faults().is_some_and(|count| count > 1000)),
             _ => assert_eq!(session.faults(), None),
         }
         drop(session);

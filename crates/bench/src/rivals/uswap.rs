@@ -13,7 +13,7 @@ use serde::Deserialize;
 use uswap_os::process::StatmFile;
 
 use super::group_session::{GroupSession, sum};
-use super::{Counting, Faults, Session, Setting};
+use super::{Counting, Session, Setting};
 use crate::results::Memory;
 use crate::system::undo::Scope;
 
@@ -25,7 +25,6 @@ pub(super) struct UswapSession {
     inside: GroupSession,
     executable: PathBuf,
     budget_bytes: u64,
-    faults: Faults,
     counting: Counting,
     swap_dir: PathBuf,
     /// What `--json` writes.
@@ -48,7 +47,7 @@ struct Fault {
 }
 
 impl UswapSession {
-    pub(super) fn make(scope: Scope, setting: &Setting, faults: Faults) -> anyhow::Result<Self> {
+    pub(super) fn make(scope: Scope, setting: &Setting) -> anyhow::Result<Self> {
         static MADE: AtomicU32 = AtomicU32::new(0);
         let executable = fs::canonicalize(&setting.uswap)
             .with_context(|| format!("uswap is not at '{}': build or install it", setting.uswap.display()))?;
@@ -57,7 +56,6 @@ impl UswapSession {
             inside: GroupSession::free(scope, setting.counting)?,
             executable,
             budget_bytes: setting.budget_bytes,
-            faults,
             counting: setting.counting,
             swap_dir: setting.swap_dir.clone(),
             report: setting.work_dir.join(report),
@@ -116,8 +114,6 @@ impl Session for UswapSession {
     fn command(&self, program: &[OsString]) -> Command {
         let mut words: Vec<OsString> = vec![self.executable.clone().into(), "run".into()];
         words.extend(["--ram".into(), self.budget_bytes.to_string().into()]);
-        // Always said, so that nobody's USWAP_FAULTS changes what is measured.
-        words.extend(["--faults".into(), self.faults.word().into()]);
         words.extend(["--swap".into(), self.swap_dir.clone().into()]);
         words.extend(["--json".into(), self.report.clone().into(), "-q".into(), "--".into()]);
         words.extend_from_slice(program);

@@ -197,8 +197,7 @@ mod tests {
 
     #[test]
     fn built_in_scenarios_name_what_there_is() {
-        let rivals = "none zram-lz4 zram-lzo-rle zram-lz4+bg zswap zswap+shrinker swapfile mapped-file uswap \
-            uswap-thread";
+        let rivals = "none zram-lz4 zram-lzo-rle zram-lz4+bg zswap zswap+shrinker swapfile mapped-file uswap";
         let known: Vec<&str> = rivals.split(' ').collect();
         for name in Scenario::names() {
             let scenario = Scenario::by_name_or_path(name).unwrap();

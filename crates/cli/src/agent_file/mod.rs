@@ -14,20 +14,10 @@ use std::path::{Path, PathBuf};
 use rustix::fs::StatVfsMountFlags;
 
 use crate::process::StartFailure;
-use crate::supervisor::Faults;
 use library::Flaw;
 
 /// File name of the agent.
 pub const AGENT_FILE: &str = "libuswap_agent.so";
-/// File name of the agent whose faults are served by the threads of the program.
-pub const THREAD_AGENT_FILE: &str = "libuswap_agent_thread.so";
-
-const fn file_name(faults: Faults) -> &'static str {
-    match faults {
-        Faults::Message => AGENT_FILE,
-        Faults::Thread => THREAD_AGENT_FILE,
-    }
-}
 
 /// Path of the agent for this run, which is there, whole, and of the same sources as this command. The arguments are
 /// those of `find`.
@@ -39,12 +29,8 @@ const fn file_name(faults: Faults) -> &'static str {
 ///
 /// # Errors
 /// With exit code 125: what is wrong with it, and what to try.
-pub fn find_and_check(
-    named: Option<&OsStr>,
-    executable: &Path,
-    faults: Faults,
-) -> Result<PathBuf, StartFailure> {
-    let path = find(named, executable, faults)?;
+pub fn find_and_check(named: Option<&OsStr>, executable: &Path) -> Result<PathBuf, StartFailure> {
+    let path = find(named, executable)?;
     let file = File::open(&path).map_err(|error| Flaw::Unreadable(error.to_string()));
     let checked = file.and_then(|file| library::check(&file)).and_then(|()| check_mount(&path));
     checked.map(|()| path.clone()).map_err(|flaw| StartFailure::own(message(&path, &flaw)))
@@ -92,18 +78,14 @@ fn message(path: &Path, flaw: &Flaw) -> String {
     )
 }
 
-/// Path of the agent. `named` is the value of `USWAP_AGENT`, or the name of the other agent beside it; `executable` the
-/// path of this program.
+/// Path of the agent. `named` is the value of `USWAP_AGENT`; `executable` the path of this program.
 ///
 /// # Errors
 /// With exit code 125: it is not there, or its path cannot be preloaded.
-fn find(named: Option<&OsStr>, executable: &Path, faults: Faults) -> Result<PathBuf, StartFailure> {
+fn find(named: Option<&OsStr>, executable: &Path) -> Result<PathBuf, StartFailure> {
     let path = match named.filter(|path| !path.is_empty()) {
         Some(named) => {
-            let mut path = PathBuf::from(named);
-            if path.ends_with(AGENT_FILE) {
-                path.set_file_name(file_name(faults));
-            }
+            let path = PathBuf::from(named);
             if !path.is_file() {
                 return Err(StartFailure::own(format!(
                     "USWAP_AGENT names '{}', which is not a file: correct it or unset it",
@@ -112,7 +94,7 @@ fn find(named: Option<&OsStr>, executable: &Path, faults: Faults) -> Result<Path
             }
             path
         }
-        None => beside(executable, file_name(faults))?,
+        None => beside(executable)?,
     };
     // The program may change its directory before it executes another.
     let path = std::path::absolute(&path).map_err(|error| {
@@ -128,16 +110,15 @@ fn find(named: Option<&OsStr>, executable: &Path, faults: Faults) -> Result<Path
     Ok(path)
 }
 
-fn beside(executable: &Path, file: &str) -> Result<PathBuf, StartFailure> {
+fn beside(executable: &Path) -> Result<PathBuf, StartFailure> {
     let dir = executable.parent().unwrap_or(Path::new("/"));
-    let places = [dir.join(file), dir.join("../lib/uswap").join(file)];
+    let places = [dir.join(AGENT_FILE), dir.join("../lib/uswap").join(AGENT_FILE)];
     places.iter().find(|path| path.is_file()).cloned().ok_or_else(|| {
         StartFailure::own(format!(
-            "{file} is missing: it is the part that runs inside the program. Looked for '{}' and '{}'. Build it \
-             with `cargo build --release --package {}`, or name it with USWAP_AGENT",
+            "{AGENT_FILE} is missing: it is the part that runs inside the program. Looked for '{}' and '{}'. Build it \
+             with `cargo build --release --package uswap-agent`, or name it with USWAP_AGENT",
             places[0].display(),
             places[1].display(),
-            file.trim_start_matches("lib").trim_end_matches(".so").replace('_', "-"),
         ))
     })
 }
@@ -170,7 +151,7 @@ mod tests {
         let own = library::tests::made_up_own();
         let found = |bytes: &[u8]| {
             std::fs::write(&path, bytes).unwrap();
-            find_and_check(Some(path.as_os_str()), Path::new("/no/such/program"), Faults::Message)
+            find_and_check(Some(path.as_os_str()), Path::new("/no/such/program"))
         };
         assert_eq!(found(&own), Ok(path.clone()));
         let other = library::tests::made_up(Some(&[b'0'; uswap_identity::IDENTITY_BYTES]));
@@ -200,29 +181,21 @@ mod tests {
         std::fs::create_dir_all(root.join("bin")).unwrap();
         std::fs::create_dir_all(root.join("lib/uswap")).unwrap();
 
-        let missing = find(None, &executable, Faults::Message).unwrap_err();
+        let missing = find(None, &executable).unwrap_err();
         assert_eq!(missing.exit_code, 125);
         assert!(missing.message.contains("cargo build"), "{}", missing.message);
         std::fs::write(&library, b"").unwrap();
-        assert!(find(None, &executable, Faults::Message).unwrap().ends_with("lib/uswap/libuswap_agent.so"));
+        assert!(find(None, &executable).unwrap().ends_with("lib/uswap/libuswap_agent.so"));
         std::fs::write(&neighbour, b"").unwrap();
-        assert_eq!(find(None, &executable, Faults::Message).unwrap(), neighbour);
-        assert_eq!(find(Some(library.as_os_str()), &executable, Faults::Message).unwrap(), library);
+        assert_eq!(find(None, &executable).unwrap(), neighbour);
+        assert_eq!(find(Some(library.as_os_str()), &executable).unwrap(), library);
         assert!(
-            find(Some(OsStr::new("/no/such.so")), &executable, Faults::Message)
-                .unwrap_err()
-                .message
-                .contains("USWAP_AGENT")
+            find(Some(OsStr::new("/no/such.so")), &executable).unwrap_err().message.contains("USWAP_AGENT")
         );
 
         let spaced = root.join("with space.so");
         std::fs::write(&spaced, b"").unwrap();
-        assert!(
-            find(Some(spaced.as_os_str()), &executable, Faults::Message)
-                .unwrap_err()
-                .message
-                .contains("space")
-        );
+        assert!(find(Some(spaced.as_os_str()), &executable).unwrap_err().message.contains("space"));
         std::fs::remove_dir_all(&root).unwrap();
     }
 }

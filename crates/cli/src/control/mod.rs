@@ -8,7 +8,7 @@
 //! <- ok WHAT WAS DONE           or     error WHY
 //! ```
 
-pub(crate) mod order;
+pub mod order;
 pub mod server;
 
 use std::io::{BufRead as _, BufReader, Write as _};

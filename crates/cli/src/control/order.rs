@@ -120,6 +120,7 @@ pub enum Answer {
 }
 
 impl Answer {
+    /// The line for it.
     pub fn line(&self) -> String {
         let (word, text) = match self {
             Answer::Done(what) => ("ok", what),
@@ -128,6 +129,7 @@ impl Answer {
         format!("{word} {}\n", text.replace('\n', &BREAK.to_string()))
     }
 
+    /// The answer in a line. None: it is none.
     pub fn parse(line: &str) -> Option<Answer> {
         let (word, text) = line.strip_suffix('\n')?.split_once(' ')?;
         match word {

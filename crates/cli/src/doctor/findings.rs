@@ -9,11 +9,10 @@ use serde::Serialize;
 use uswap_os::Errno;
 use uswap_os::file::SwapFileError;
 use uswap_os::probe::{Answer, HugePages, Probe};
-use uswap_os::uffd::{UffdError, UffdSource};
+use uswap_os::uffd::UffdError;
 use uswap_os::without::KernelFeature;
 
 use super::newer_kernels::{newer, unless_switched_off};
-use super::wakeups::{self, WakeUps};
 use crate::filter::Filtered;
 use crate::human;
 
@@ -67,8 +66,6 @@ pub struct Surroundings {
     pub in_container: bool,
     /// What a filter of system calls does, if there is one.
     pub filtered: Option<Filtered>,
-    /// How long wake-ups take; None where that cannot be measured.
-    pub wake_ups: Option<WakeUps>,
 }
 
 impl Surroundings {
@@ -76,22 +73,13 @@ impl Surroundings {
     pub fn look(swap_dir: &Path, agent: Result<String, String>) -> Self {
         // Made by Docker and Podman.
         let in_container = ["/.dockerenv", "/run/.containerenv"].iter().any(|path| Path::new(path).exists());
-        Self {
-            swap_dir: swap_dir.display().to_string(),
-            agent,
-            in_container,
-            filtered: None,
-            wake_ups: wakeups::measure(),
-        }
+        Self { swap_dir: swap_dir.display().to_string(), agent, in_container, filtered: None }
     }
 }
 
 /// All findings, the ones that `run` cannot do without first.
 pub fn all(probe: &Probe, surroundings: &Surroundings) -> Vec<Finding> {
     let mut findings = vec![agent(surroundings), userfaultfd(probe, surroundings)];
-    if probe.uffd.is_ok() {
-        findings.extend(with_userfaultfd(probe, surroundings));
-    }
     findings.push(needed(
         "memfd",
         probe.memfd,
@@ -103,7 +91,6 @@ pub fn all(probe: &Probe, surroundings: &Surroundings) -> Vec<Finding> {
     findings.extend(newer(probe));
     findings.push(io_uring(probe, surroundings));
     findings.push(huge_pages(probe));
-    findings.extend(surroundings.wake_ups.map(wake_ups));
     findings.extend(overcommit(probe));
     findings
 }
@@ -126,96 +113,40 @@ fn userfaultfd(probe: &Probe, surroundings: &Surroundings) -> Finding {
     let why =
         "by it the kernel lets uswap take pages from the program and bring them back when they are touched";
     let name = "userfaultfd";
-    let by = match probe.uffd {
-        Ok(UffdSource::Device) => Some("by /dev/userfaultfd"),
-        Ok(UffdSource::SystemCall | UffdSource::ForkEvent | UffdSource::UserMode) => {
-            Some("by the system call")
-        }
-        Err(_) => None,
+    let missing = |seen: String, mend: &str| Finding {
+        name,
+        verdict: Verdict::Missing,
+        seen,
+        why,
+        mend: Some(mend.to_owned()),
     };
-    if probe.in_thread.is_ok() {
-        let threads = "for faults of the program's own threads (--faults thread)";
-        let messages = by.map(|by| format!("; {by} for --faults message")).unwrap_or_default();
-        return works(name, format!("{threads}{messages}"), why);
-    }
     match probe.uffd {
-        Ok(_) => works(name, by.expect("there is one").to_owned(), why),
-        Err(UffdError::Features { errno, .. }) => Finding {
-            name,
-            verdict: Verdict::Missing,
-            seen: format!("this kernel refuses the features that uswap needs ({errno})"),
-            why,
-            mend: Some("use Linux 5.11 or newer".to_owned()),
-        },
-        Err(UffdError::NoWayIn { device, system_call }) => Finding {
-            name,
-            verdict: Verdict::Missing,
-            seen: format!("/dev/userfaultfd: {device}; the system call: {system_call}"),
-            why,
-            mend: Some(way_in(probe, surroundings, device, system_call)),
-        },
+        Ok(()) => works(name, "faults of user mode, which need no privilege".to_owned(), why),
+        Err(UffdError::Features(errno)) => missing(
+            format!("this kernel refuses what uswap needs of it ({errno})"),
+            "use Linux 5.11 or newer",
+        ),
+        Err(UffdError::NoWayIn { system_call, device }) => missing(
+            format!("the system call: {system_call}; /dev/userfaultfd: {device}"),
+            way_in(surroundings, system_call, device),
+        ),
     }
 }
 
 /// The line that opens a way to userfaultfd.
-fn way_in(probe: &Probe, surroundings: &Surroundings, device: Errno, system_call: Errno) -> String {
-    // The device is there, in a container too: only its rights are wrong.
-    if device == Errno::EACCES {
-        return "sudo setfacl -m u:$USER:rw /dev/userfaultfd".to_owned();
+fn way_in(surroundings: &Surroundings, system_call: Errno, device: Errno) -> &'static str {
+    match () {
+        // The device is there, in a container too: only its rights are wrong.
+        () if device == Errno::EACCES => "sudo setfacl -m u:$USER:rw /dev/userfaultfd",
+        () if surroundings.in_container => {
+            "docker run --security-opt seccomp=PROFILE ..., with a profile that allows userfaultfd; or docker run \
+             --device /dev/userfaultfd ... (podman: the same)"
+        }
+        () if system_call == Errno::ENOSYS && device == Errno::ENOENT => {
+            "use a kernel built with CONFIG_USERFAULTFD=y (grep USERFAULTFD /boot/config-$(uname -r))"
+        }
+        () => "allow the userfaultfd system call, or /dev/userfaultfd, in the sandbox that this runs in",
     }
-    if surroundings.in_container {
-        return "docker run --device /dev/userfaultfd ... (podman: the same)".to_owned();
-    }
-    if probe.unprivileged_userfaultfd == Some(0) && system_call == Errno::EPERM {
-        return "sudo sysctl vm.unprivileged_userfaultfd=1".to_owned();
-    }
-    if system_call == Errno::ENOSYS && probe.unprivileged_userfaultfd.is_none() {
-        return "use a kernel built with CONFIG_USERFAULTFD=y (grep USERFAULTFD /boot/config-$(uname -r))"
-            .to_owned();
-    }
-    "allow /dev/userfaultfd, or the userfaultfd system call, in the sandbox that this runs in".to_owned()
-}
-
-/// Meaningful only where there is a userfaultfd.
-fn with_userfaultfd(probe: &Probe, surroundings: &Surroundings) -> [Finding; 4] {
-    let mend_fork = if surroundings.in_container {
-        "docker run --cap-add SYS_PTRACE --device /dev/userfaultfd ..."
-    } else {
-        "sudo setpriv --reuid=$USER --regid=$(id -g) --init-groups --inh-caps=+sys_ptrace --ambient-caps=+sys_ptrace \
-         uswap run ..."
-    };
-    // What --faults message needs, and --faults thread does not.
-    let otherwise = if probe.in_thread.is_ok() { Verdict::Limited } else { Verdict::Missing };
-    let moving = from_answer(
-        "moving pages",
-        probe.move_pages,
-        otherwise,
-        "--faults message evicts by UFFDIO_MOVE; without it pages are brought back by the program's own threads \
-         (--faults thread), and huge pages leave page by page",
-        Some("use Linux 6.8 or newer"),
-    );
-    [
-        unless_switched_off(probe, KernelFeature::Move, moving),
-        from_answer(
-            "system calls",
-            probe.kernel_mode_faults,
-            otherwise,
-            "with --faults message a system call on a page that is not in RAM must wait for it, not fail",
-            Some("sudo setfacl -m u:$USER:rw /dev/userfaultfd"),
-        ),
-        wanted(
-            "fork",
-            probe.event_fork,
-            "following a program that forks needs the fork event, and that needs the capability CAP_SYS_PTRACE",
-            Some(mend_fork),
-        ),
-        wanted(
-            "poisoned pages",
-            probe.poison,
-            "a page that cannot be read back is poisoned, so that the program gets SIGBUS and never wrong data",
-            Some("use Linux 6.6 or newer"),
-        ),
-    ]
 }
 
 fn swap_directory(probe: &Probe, surroundings: &Surroundings) -> Option<Finding> {
@@ -292,7 +223,7 @@ fn io_uring(probe: &Probe, surroundings: &Surroundings) -> Finding {
 
 fn huge_pages(probe: &Probe) -> Finding {
     let name = "huge pages";
-    let why = "moving a part of a huge page splits it first, which costs about 0.6 ms each";
+    let why = "a huge page is split when a part of it goes, which takes time once, and it does not come back as one";
     let word = match probe.huge_pages {
         HugePages::Madvise => "where a program asks for them",
         HugePages::Never => "never",
@@ -308,19 +239,6 @@ fn huge_pages(probe: &Probe) -> Finding {
         }
     };
     works(name, word.to_owned(), why)
-}
-
-/// Good to know, and nothing to mend: `run` measures for itself what helps.
-fn wake_ups(measured: WakeUps) -> Finding {
-    let WakeUps { here, across } = measured;
-    let seen = format!(
-        "{:.0} us there and back between two processors, {:.0} us on one",
-        across.as_secs_f64() * 1e6,
-        here.as_secs_f64() * 1e6
-    );
-    let why = "each page that comes back takes two: where those between processors are slow, a program that mostly \
-        waits is kept on one (run --cpus)";
-    works("wake-ups", seen, why)
 }
 
 /// Worth a line only where it is strict.
@@ -364,31 +282,19 @@ fn from_answer(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::Duration;
     use uswap_os::probe::SwapDirectory;
     use uswap_os::without::Without;
 
     /// A made-up machine on which everything works.
     fn good() -> Probe {
         Probe {
-            device: Ok(()),
-            system_call: Ok(()),
-            system_call_user_mode: Ok(()),
-            uffd: Ok(UffdSource::Device),
-            in_thread: Ok(()),
-            event_fork: Ok(()),
-            kernel_mode_faults: Ok(()),
-            move_pages: Ok(()),
-            poison: Ok(()),
+            uffd: Ok(()),
             pagemap_scan: Ok(()),
             procmap_query: Ok(()),
             drop_ranges: Ok(()),
-            drop_locked: Ok(()),
             populate: Ok(()),
             io_uring: Ok(()),
             memfd: Ok(()),
-            cap_sys_ptrace: true,
-            unprivileged_userfaultfd: Some(0),
             io_uring_disabled: Some(0),
             overcommit_memory: Some(0),
             swap_directory: Some(SwapDirectory { file_system: Err(Errno::EIO), swap_file: Ok(true) }),
@@ -406,86 +312,49 @@ mod tests {
             agent: Ok("/a.so".to_owned()),
             in_container: false,
             filtered: None,
-            wake_ups: None,
         }
-    }
-
-    #[test]
-    fn wake_ups_are_told_and_need_no_mending() {
-        let measured = WakeUps { here: Duration::from_micros(4), across: Duration::from_micros(49) };
-        let found = finding(&good(), &Surroundings { wake_ups: Some(measured), ..host() }, "wake-ups");
-        assert_eq!((found.verdict, found.mend.is_some()), (Verdict::Works, false));
-        assert_eq!(found.seen, "49 us there and back between two processors, 4 us on one");
-        // Where it cannot be measured there is no line.
-        assert!(all(&good(), &host()).iter().all(|finding| finding.name != "wake-ups"));
     }
 
     fn finding(probe: &Probe, surroundings: &Surroundings, name: &str) -> Finding {
         all(probe, surroundings).into_iter().find(|finding| finding.name == name).expect(name)
     }
 
-    fn no_way_in(device: Errno, system_call: Errno) -> Probe {
-        let error = UffdError::NoWayIn { device, system_call };
-        Probe { uffd: Err(error), in_thread: Err(error), ..good() }
-    }
-
-    #[test]
-    fn faults_of_the_programs_own_threads_are_enough() {
-        let probe = Probe { in_thread: Ok(()), ..no_way_in(Errno::EACCES, Errno::EPERM) };
-        let found = finding(&probe, &host(), "userfaultfd");
-        assert_eq!(found.verdict, Verdict::Works);
-        assert!(found.seen.contains("--faults thread"), "{}", found.seen);
-    }
-
     #[test]
     fn a_good_machine_has_no_complaint() {
         let findings = all(&good(), &host());
         assert!(findings.iter().all(|finding| finding.verdict == Verdict::Works && finding.mend.is_none()));
-        assert!(findings.len() >= 10);
+        assert!(findings.len() >= 9);
     }
 
     #[test]
     fn each_way_to_have_no_userfaultfd_has_its_own_mend() {
-        let mend = |probe: &Probe, surroundings: &Surroundings| {
-            let finding = finding(probe, surroundings, "userfaultfd");
+        let mend = |system_call: Errno, device: Errno, surroundings: &Surroundings| {
+            let probe = Probe { uffd: Err(UffdError::NoWayIn { system_call, device }), ..good() };
+            let finding = finding(&probe, surroundings, "userfaultfd");
             assert_eq!(finding.verdict, Verdict::Missing);
             finding.mend.unwrap()
         };
-        assert!(mend(&no_way_in(Errno::EACCES, Errno::EPERM), &host()).contains("setfacl"));
-        assert!(
-            mend(&no_way_in(Errno::ENOENT, Errno::EPERM), &host()).contains("vm.unprivileged_userfaultfd=1")
-        );
         let container = Surroundings { in_container: true, ..host() };
-        assert!(
-            mend(&no_way_in(Errno::ENOENT, Errno::EPERM), &container).contains("--device /dev/userfaultfd")
-        );
-        assert!(
-            mend(&no_way_in(Errno::EPERM, Errno::EPERM), &container).contains("--device /dev/userfaultfd")
-        );
-        assert!(mend(&no_way_in(Errno::EACCES, Errno::EPERM), &container).contains("setfacl"));
-        let absent = Probe { unprivileged_userfaultfd: None, ..no_way_in(Errno::ENOENT, Errno::ENOSYS) };
-        assert!(mend(&absent, &host()).contains("CONFIG_USERFAULTFD"));
-        let refused = UffdError::Features { wanted: uswap_os::uffd::Features::EVENTS, errno: Errno::EINVAL };
-        let old = Probe { uffd: Err(refused), in_thread: Err(refused), ..good() };
-        assert!(mend(&old, &host()).contains("Linux 5.11"));
-    }
-
-    /// A machine on which only messages work.
-    fn no_threads() -> Probe {
-        let refused = UffdError::Features { wanted: uswap_os::uffd::Features::SIGBUS, errno: Errno::EINVAL };
-        Probe { in_thread: Err(refused), ..good() }
+        assert!(mend(Errno::EPERM, Errno::EACCES, &host()).contains("setfacl"));
+        assert!(mend(Errno::EPERM, Errno::EACCES, &container).contains("setfacl"));
+        assert!(mend(Errno::EPERM, Errno::ENOENT, &host()).contains("sandbox"));
+        assert!(mend(Errno::EPERM, Errno::ENOENT, &container).contains("--device /dev/userfaultfd"));
+        assert!(mend(Errno::EPERM, Errno::EPERM, &container).contains("seccomp=PROFILE"));
+        assert!(mend(Errno::ENOSYS, Errno::ENOENT, &host()).contains("CONFIG_USERFAULTFD"));
+        let old = Probe { uffd: Err(UffdError::Features(Errno::EINVAL)), ..good() };
+        assert!(finding(&old, &host(), "userfaultfd").mend.unwrap().contains("Linux 5.11"));
     }
 
     #[test]
     fn what_is_switched_off_is_told_and_cannot_be_mended() {
         let probe = Probe {
             pagemap_scan: Err(Errno::ENOTTY),
-            move_pages: Err(Errno::EINVAL),
+            populate: Err(Errno::EINVAL),
             procmap_query: Err(Errno::ENOTTY),
-            without: Without::parse("pagemap_scan,move").unwrap(),
+            without: Without::parse("pagemap_scan,populate").unwrap(),
             ..good()
         };
-        for name in ["PAGEMAP_SCAN", "moving pages"] {
+        for name in ["PAGEMAP_SCAN", "POPULATE_WRITE"] {
             let found = finding(&probe, &host(), name);
             assert_eq!((found.verdict, found.mend), (Verdict::Limited, None), "{name}");
             assert_eq!(found.seen, "switched off by USWAP_WITHOUT", "{name}");
@@ -496,22 +365,11 @@ mod tests {
     #[test]
     fn what_run_needs_is_missing_and_what_it_can_do_without_is_limited() {
         let cases = [
-            (Probe { move_pages: Err(Errno::EINVAL), ..no_threads() }, "moving pages", Verdict::Missing),
-            (
-                Probe { kernel_mode_faults: Err(Errno::EFAULT), ..no_threads() },
-                "system calls",
-                Verdict::Missing,
-            ),
-            (Probe { move_pages: Err(Errno::EINVAL), ..good() }, "moving pages", Verdict::Limited),
-            (Probe { kernel_mode_faults: Err(Errno::EFAULT), ..good() }, "system calls", Verdict::Limited),
             (Probe { pagemap_scan: Err(Errno::ENOTTY), ..good() }, "PAGEMAP_SCAN", Verdict::Limited),
             (Probe { drop_ranges: Err(Errno::EBADF), ..good() }, "process_madvise", Verdict::Limited),
-            (Probe { drop_locked: Err(Errno::EINVAL), ..good() }, "DONTNEED_LOCKED", Verdict::Limited),
             (Probe { populate: Err(Errno::EINVAL), ..good() }, "POPULATE_WRITE", Verdict::Limited),
             (Probe { memfd: Err(Errno::ENOSYS), ..good() }, "memfd", Verdict::Missing),
-            (Probe { event_fork: Err(Errno::EPERM), ..good() }, "fork", Verdict::Limited),
             (Probe { io_uring: Err(Errno::EPERM), ..good() }, "io_uring", Verdict::Limited),
-            (Probe { poison: Err(Errno::EINVAL), ..good() }, "poisoned pages", Verdict::Limited),
             (Probe { procmap_query: Err(Errno::ENOTTY), ..good() }, "PROCMAP_QUERY", Verdict::Limited),
             (Probe { huge_pages: HugePages::Always, ..good() }, "huge pages", Verdict::Limited),
             (Probe { overcommit_memory: Some(2), ..good() }, "overcommit", Verdict::Limited),

@@ -5,7 +5,6 @@
 
 mod findings;
 mod newer_kernels;
-mod wakeups;
 
 use std::ffi::CString;
 use std::fmt::Write as _;
@@ -19,7 +18,6 @@ use uswap_os::without::Without;
 use crate::args::DoctorArguments;
 use crate::filter::Filtered;
 use crate::message::{say, write_stdout};
-use crate::supervisor::Faults;
 use crate::{agent_file, human};
 use findings::{Finding, Surroundings, Verdict};
 
@@ -44,7 +42,7 @@ pub fn doctor(arguments: &DoctorArguments) -> i32 {
         say(format_args!("'{}' is not a path: it holds a zero byte", arguments.swap.display()));
         return 2;
     };
-    let filtered = Filtered::look(None);
+    let filtered = Filtered::look();
     let spared = filtered.as_ref().map_or(Without::NOTHING, |filtered| filtered.spared);
     arguments.without.or(spared).switch_off();
     let diagnosis = match &filtered {
@@ -69,7 +67,7 @@ fn find_agent() -> Result<String, String> {
     let own_path =
         std::env::current_exe().map_err(|error| format!("uswap cannot find its own file ({error})"))?;
     let named = std::env::var_os("USWAP_AGENT");
-    let agent = agent_file::find_and_check(named.as_deref(), &own_path, Faults::possible());
+    let agent = agent_file::find_and_check(named.as_deref(), &own_path);
     agent.map(|path| path.display().to_string()).map_err(|failure| failure.message)
 }
 

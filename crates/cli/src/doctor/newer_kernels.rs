@@ -1,4 +1,4 @@
-//! What newer kernels have and thread mode can do without: what is lost where it is missing.
+//! What newer kernels have and uswap can do without: what is lost where it is missing.
 //!
 //! Figures are those of docs/adr/0024-older-kernels.md.
 
@@ -8,8 +8,8 @@ use uswap_os::without::KernelFeature;
 use super::findings::{Finding, Verdict, wanted};
 use crate::without::VARIABLE;
 
-/// One finding for each of them, but for those that message mode needs too.
-pub fn newer(probe: &Probe) -> [Finding; 5] {
+/// One finding for each of them, but for io_uring, which older kernels have too.
+pub fn newer(probe: &Probe) -> [Finding; 4] {
     [
         (
             KernelFeature::ProcessMadvise,
@@ -31,13 +31,6 @@ pub fn newer(probe: &Probe) -> [Finding; 5] {
             probe.pagemap_scan,
             "without it what is present is read from /proc/self/pagemap, 8 bytes a page; little is lost",
             "use Linux 6.7 or newer",
-        ),
-        (
-            KernelFeature::DropLocked,
-            "DONTNEED_LOCKED",
-            probe.drop_locked,
-            "without it locked memory of uswap's own cannot be dropped; --faults thread has none",
-            "use Linux 5.18 or newer",
         ),
         (
             KernelFeature::Populate,

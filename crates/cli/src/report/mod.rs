@@ -22,7 +22,7 @@ pub struct RunReport {
     pub shared_peak_bytes: u64,
     /// Highest size of the pool of compressed pages.
     pub pool_peak_bytes: u64,
-    /// Highest size of uswap's own memory: tables, staged pages' bookkeeping, supervisor, threads' stacks.
+    /// Highest size of uswap's own memory: tables, supervisor, threads' stacks.
     pub engine_peak_bytes: u64,
     /// Highest value of resident + pool + engine at one moment: this is what the budget limits.
     pub used_peak_bytes: u64,
@@ -32,40 +32,6 @@ pub struct RunReport {
     pub swap_file_peak_bytes: u64,
     /// Each swap file.
     pub swap_files: Vec<SwapFileUse>,
-    /// Pages unmapped but kept in RAM.
-    pub pages_staged: u64,
-    /// Staged pages that the program touched again: moved back.
-    pub pages_staged_back: u64,
-    /// Of the staged pages, those that the program had just gone past in order.
-    #[serde(default)]
-    pub pages_dropped_behind: u64,
-    /// Huge pages (2 MiB) that left the program as one. Also part of `pages_staged`, as the next ones are.
-    #[serde(default)]
-    pub thp_swpout: u64,
-    /// Huge pages that could have left as one, but there was no place for them.
-    #[serde(default)]
-    pub thp_swpout_fallback: u64,
-    /// Huge pages that were split, for want of a place or because a part of them was in use again and again.
-    #[serde(default)]
-    pub thp_split_page: u64,
-    /// Huge pages that were touched soon after they left, and came back as one.
-    #[serde(default)]
-    pub thp_activate: u64,
-    /// Pages that came back alone because some of their huge page was gone.
-    #[serde(default)]
-    pub thp_activate_fallback: u64,
-    /// Huge pages that were stored, and brought back as one.
-    #[serde(default)]
-    pub thp_swpin: u64,
-    /// Huge pages that could have been brought back as one, and came page by page.
-    #[serde(default)]
-    pub thp_swpin_fallback: u64,
-    /// First touches in order that got a huge page.
-    #[serde(default)]
-    pub thp_fault_alloc: u64,
-    /// First touches in order that could have got one, but there was no room.
-    #[serde(default)]
-    pub thp_fault_fallback: u64,
     /// Pages compressed into the pool.
     pub pages_compressed: u64,
     /// Pages that hold one value all over: nothing is stored.
@@ -80,12 +46,6 @@ pub struct RunReport {
     pub pages_read: u64,
     /// Loaded before a fault came for them, from the pool or the file.
     pub pages_read_ahead: u64,
-    /// Of those, the ones that the program went past.
-    pub pages_read_ahead_hit: u64,
-    /// Decoded by the supervisor before their fault came.
-    pub pages_decoded_ahead: u64,
-    /// Read or decoded by the supervisor, and no fault came.
-    pub pages_decoded_unused: u64,
     /// Fresh pages given to the program as zeros.
     pub pages_zero_filled: u64,
     /// What went into the compressor.
@@ -96,9 +56,6 @@ pub struct RunReport {
     pub faults: Vec<FaultKind>,
     /// Time that threads of the program waited for faults, all threads added.
     pub stall_ns: u64,
-    /// How long all threads of the run were kept on one processor, because that got the program further (or `--cpus
-    /// one`).
-    pub one_cpu_seconds: f64,
     /// Processes that were managed at some time.
     pub processes_managed: u64,
     /// The managed processes by name.
@@ -131,10 +88,10 @@ pub struct SwapFileUse {
     pub written_bytes: u64,
 }
 
-/// Faults of one kind and how long they took, from the message to the page being there.
+/// Faults of one kind and how long they took.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct FaultKind {
-    /// `staged`, `pool`, `file`, ...: where the page came from.
+    /// `same-filled`, `pool`, `file`, ...: where the page came from.
     pub name: String,
     /// How many.
     pub count: u64,

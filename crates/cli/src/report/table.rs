@@ -10,7 +10,6 @@ pub(super) fn format(report: &RunReport) -> String {
     lines.head(report);
     lines.memory(report);
     lines.pages(report);
-    lines.huge_pages(report);
     lines.faults(report);
     lines.processes(report);
     for warning in &report.warnings {
@@ -96,9 +95,6 @@ impl Lines {
 
     fn pages(&mut self, report: &RunReport) {
         let counts = [
-            ("staged", report.pages_staged),
-            ("of them just gone past", report.pages_dropped_behind),
-            ("moved back", report.pages_staged_back),
             ("compressed", report.pages_compressed),
             ("same-filled", report.pages_same_filled),
             ("unchanged", report.pages_unchanged),
@@ -106,7 +102,6 @@ impl Lines {
             ("written", report.pages_written),
             ("read", report.pages_read),
             ("read ahead", report.pages_read_ahead),
-            ("of them used", report.pages_read_ahead_hit),
             ("zero-filled", report.pages_zero_filled),
         ];
         let seen: Vec<String> = counts
@@ -121,25 +116,6 @@ impl Lines {
                     self.add(if index == 0 { "pages" } else { "" }, &chunk.join(", "));
                 }
             }
-        }
-    }
-
-    fn huge_pages(&mut self, report: &RunReport) {
-        let counts = [
-            ("given to first touches", report.thp_fault_alloc),
-            ("left as one", report.thp_swpout),
-            ("touched and back as one", report.thp_activate),
-            ("stored and back as one", report.thp_swpin),
-            ("split", report.thp_split_page),
-            ("without a place", report.thp_swpout_fallback),
-        ];
-        let seen: Vec<String> = counts
-            .iter()
-            .filter(|(_, count)| *count > 0)
-            .map(|(name, count)| format!("{} {name}", human::count(*count)))
-            .collect();
-        if !seen.is_empty() {
-            self.add("huge pages", &seen.join(", "));
         }
     }
 
@@ -164,9 +140,6 @@ impl Lines {
         }
         if report.stall_ns > 0 {
             self.add("stalled", &format!("{}, all threads added", human::nanoseconds(report.stall_ns)));
-        }
-        if report.one_cpu_seconds > 0.0 {
-            self.add("processors", &format!("on one for {:.1} s, else on all", report.one_cpu_seconds));
         }
     }
 
@@ -251,18 +224,6 @@ pub(super) mod tests {
             over_budget_seconds: 0.25,
             swap_file_peak_bytes: 1_610_612_736,
             swap_files: vec![swap_file("/srv/fast", 5, 1 << 30), swap_file("/srv/slow", -1, 512 << 20)],
-            pages_staged: 1_234_567,
-            pages_staged_back: 89_012,
-            pages_dropped_behind: 0,
-            thp_swpout: 258,
-            thp_swpout_fallback: 2,
-            thp_split_page: 4,
-            thp_activate: 17,
-            thp_activate_fallback: 1,
-            thp_swpin: 12,
-            thp_swpin_fallback: 3,
-            thp_fault_alloc: 261,
-            thp_fault_fallback: 118,
             pages_compressed: 400_000,
             pages_same_filled: 12_345,
             pages_unchanged: 700_001,
@@ -270,19 +231,15 @@ pub(super) mod tests {
             pages_written: 300_000,
             pages_read: 299_999,
             pages_read_ahead: 250_000,
-            pages_read_ahead_hit: 249_000,
-            pages_decoded_ahead: 240_000,
-            pages_decoded_unused: 32,
             pages_zero_filled: 262_144,
             compressed_bytes_in: 400_000 * 4096,
             compressed_bytes_out: 400_000 * 1400,
             faults: vec![
-                fault("staged", 89_012, 4_100, 9_000, 1_200_000),
+                fault("pool", 89_012, 4_100, 9_000, 1_200_000),
                 fault("same-filled", 0, 0, 0, 0),
                 fault("file", 299_999, 95_000, 820_000, 2_100_000_000),
             ],
             stall_ns: 41_250_000_000,
-            one_cpu_seconds: 12.5,
             processes_managed: 3,
             programs: vec![
                 ProgramUse {
@@ -320,14 +277,12 @@ uswap: budget 256 MiB, 61.0 s, 17.3 s of CPU for uswap
               /srv/fast: peak 1 GiB of 1 GiB, 2 GiB written, priority 5, solid-state
               /srv/slow: peak 512 MiB of 1 GiB, 2 GiB written, priority -1, solid-state
   compression 2.92 to 1 (1.5 GiB to 534.1 MiB)
-  pages       1,234,567 staged, 89,012 moved back, 400,000 compressed, 12,345 same-filled, 700,001 unchanged
-              300,000 written, 299,999 read, 250,000 read ahead, 249,000 of them used, 262,144 zero-filled
-  huge pages  261 given to first touches, 258 left as one, 17 touched and back as one, 12 stored and back as one, 4 split, 2 without a place
+  pages       400,000 compressed, 12,345 same-filled, 700,001 unchanged, 300,000 written, 299,999 read
+              250,000 read ahead, 262,144 zero-filled
   faults      from                 count       p50       p99       max
-              staged              89,012    4.1 us    9.0 us    1.2 ms
+              pool                89,012    4.1 us    9.0 us    1.2 ms
               file               299,999   95.0 us  820.0 us     2.1 s
   stalled     41.2 s, all threads added
-  processors  on one for 12.5 s, else on all
   processes   3 managed, 2 left alone
               redis-server, protected 100 MiB, weight 200: 1,234 pages taken, 1,200 came back, waited 0.8 s
               sudo (pid 71 and 1 more) left alone, peak 3 MiB: it is setuid (user 0)

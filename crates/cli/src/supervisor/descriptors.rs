@@ -3,8 +3,7 @@
 //!
 //! What must hold: only a process below this one gets anything, and one of another user only with
 //! `--keep-after-setuid`, since the segment has the memory of all. Who asks is known by what the kernel noted when it
-//! connected. There is nothing else to ask for than the segment, the swap files, the place for messages, and
-//! `/dev/userfaultfd`.
+//! connected. There is nothing else to ask for than the segment, the swap files, and the place for messages.
 
 use std::io::Read as _;
 use std::os::fd::{AsFd as _, AsRawFd as _};
@@ -13,13 +12,10 @@ use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 use std::time::Duration;
 
 use uswap_os::fd::{PollEntry, Timeout, poll};
-use uswap_os::sys::abi;
-use uswap_os::{Fd, process, socket};
+use uswap_os::{process, socket};
 
 use super::shared::Shared;
 
-/// In place of a descriptor's number: an open `/dev/userfaultfd`.
-const DEVICE: i32 = -1;
 /// Messages of the engines go there.
 const STDERR: i32 = 2;
 /// Who connects has so long to say what it wants.
@@ -84,19 +80,9 @@ fn serve(shared: &Shared, stream: &UnixStream) {
         return;
     }
     let number = i32::from_le_bytes(number);
-    let device = if number == DEVICE {
-        match Fd::open(c"/dev/userfaultfd", abi::O_RDWR | abi::O_CLOEXEC, 0) {
-            Ok(device) => Some(device),
-            Err(_) => return,
-        }
-    } else {
-        None
-    };
-    if device.is_none() && !may_have(shared, number) {
-        return;
+    if may_have(shared, number) {
+        let _who_asked_may_be_gone = socket::send_descriptor(stream.as_raw_fd(), number);
     }
-    let _who_asked_may_be_gone =
-        socket::send_descriptor(stream.as_raw_fd(), device.as_ref().map_or(number, Fd::raw));
 }
 
 fn may_have(shared: &Shared, number: i32) -> bool {

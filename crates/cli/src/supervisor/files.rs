@@ -10,7 +10,7 @@ use std::sync::{Arc, RwLock};
 use anyhow::{Context as _, anyhow};
 use uswap_core::files::{FileAccess, FileKind, FileSpec, SwapFiles, slots_of_all};
 use uswap_core::segment::SLOTS_MAX;
-use uswap_engine::platform::FileError;
+use uswap_engine::world::FileError;
 use uswap_os::file::{AllowTmpfs, IoCause, IoError, SwapFile, SwapFileError, WriteSlice};
 use uswap_os::ring::Ring;
 use uswap_units::limits::{SWAP_FILES_MAX, WRITEBACK_BATCH_BYTES};
@@ -50,11 +50,6 @@ pub struct OpenFile {
 }
 
 impl OpenFile {
-    /// None: it is gone.
-    pub fn file(&self) -> Option<&SwapFile> {
-        self.file.as_ref()
-    }
-
     /// What the segment is told of it.
     fn spec(&self) -> Option<FileSpec> {
         let file = self.file.as_ref()?;
@@ -186,12 +181,6 @@ impl OpenFiles {
         // Who reads what was moved meanwhile looks again where it is.
         let open = self.get(file.id);
         open.file.as_ref().ok_or(FileError::Short)?.read_at(buffer, start).map_err(file_error)
-    }
-
-    /// The file of a byte among the slots of all files, and its place there.
-    pub fn locate(&self, files: SwapFiles<'_>, offset: u64) -> Option<(Arc<OpenFile>, u64)> {
-        let (file, start) = files.locate(offset)?;
-        Some((self.get(file.id), start))
     }
 
     /// Writes all of `buffer` at `offset` among the slots of all files.

@@ -16,7 +16,6 @@ use std::time::{Duration, Instant};
 use uswap_core::mm::MmRecord;
 use uswap_os::process;
 
-use super::Faults;
 use super::processes::Processes;
 
 /// So often is looked, and rarer at processes of many threads.
@@ -45,7 +44,7 @@ pub struct Samples {
 
 impl Samples {
     /// Looks, if it is time and a thread waits.
-    pub fn look(&mut self, processes: &Processes, record: MmRecord<'_>, faults: Faults) {
+    pub fn look(&mut self, processes: &Processes, record: MmRecord<'_>) {
         let now = Instant::now();
         if record.waits() == 0 || self.due.is_some_and(|due| now < due) {
             return;
@@ -60,7 +59,7 @@ impl Samples {
         // It may have been served meanwhile: then it runs itself.
         let waits = record.waits();
         if seen.threads > 0 && waits > 0 {
-            self.note(seen.is_full(waits, faults));
+            self.note(seen.is_full(waits));
         }
     }
 
@@ -95,12 +94,8 @@ struct Threads {
 impl Threads {
     /// So many threads wait for their pages: does none of the others want a processor? An only thread is the one that
     /// waits.
-    fn is_full(self, waits: u64, faults: Faults) -> bool {
-        self.threads == 1
-            || match faults {
-                Faults::Message => self.running == 0,
-                Faults::Thread => u64::from(self.running + self.in_disk) <= waits,
-            }
+    fn is_full(self, waits: u64) -> bool {
+        self.threads == 1 || u64::from(self.running + self.in_disk) <= waits
     }
 
     /// Adds a thread by its line of `stat`: `id (name) state ...`, where the name may hold anything. False: it is
@@ -141,7 +136,7 @@ mod tests {
     #[test]
     fn threads_of_the_program_that_run_are_told_from_those_that_sleep() {
         let mut threads = Threads::default();
-        assert!(!threads.add(b"7 (uswap-handler) R 1 7"));
+        assert!(!threads.add(b"7 (uswap-kswapd) R 1 7"));
         assert_eq!(threads, Threads::default(), "it is not the program's");
         for line in [&b"8 (a) b) (c) R 1"[..], b"9 (touch) D 1", b"10 () S 1"] {
             assert!(threads.add(line));
@@ -178,14 +173,11 @@ mod tests {
     #[test]
     fn who_serves_its_own_fault_runs_or_waits_for_the_disk_meanwhile() {
         let threads = |running, in_disk| Threads { threads: 3, running, in_disk };
-        for faults in [Faults::Message, Faults::Thread] {
-            assert!(Threads { threads: 1, running: 1, in_disk: 0 }.is_full(1, faults), "some is full");
-            assert!(threads(0, 1).is_full(1, faults));
-            assert!(!threads(2, 0).is_full(1, faults));
-        }
-        assert!(!threads(1, 0).is_full(1, Faults::Message), "it is another one that runs");
-        assert!(threads(1, 0).is_full(1, Faults::Thread), "it is the one that waits");
-        assert!(!threads(1, 1).is_full(1, Faults::Thread), "one serves its fault, and one computes");
-        assert!(threads(1, 1).is_full(2, Faults::Thread));
+        assert!(Threads { threads: 1, running: 1, in_disk: 0 }.is_full(1), "some is full");
+        assert!(threads(0, 1).is_full(1));
+        assert!(!threads(2, 0).is_full(1));
+        assert!(threads(1, 0).is_full(1), "it is the one that waits");
+        assert!(!threads(1, 1).is_full(1), "one serves its fault, and one computes");
+        assert!(threads(1, 1).is_full(2));
     }
 }

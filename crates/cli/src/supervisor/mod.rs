@@ -1,14 +1,12 @@
 //! The engine's side of `uswap run`: makes the segment and the swap files, measures the tree, moves the pool to the
 //! files, cleans up after the dead.
 //!
-//! Seven threads: [`monitor`] measures and raises pressure, [`shrinker`] writes back, [`reaper`] notices processes that
-//! are gone, [`placer`] says on which processors the run runs, [`storer`] compresses for all on another one,
-//! [`commands`] does what the run is told meanwhile, [`descriptors`] hands them to processes that cannot open them.
-//! What they share is in [`shared`]. The processes of the run find the segment through `USWAP_RUN` in their
+//! Five threads: [`monitor`] measures and raises pressure, [`shrinker`] writes back, [`reaper`] notices processes that
+//! are gone, [`commands`] does what the run is told meanwhile, [`descriptors`] hands them to processes that cannot open
+//! them. What they share is in [`shared`]. The processes of the run find the segment through `USWAP_RUN` in their
 //! environment.
 
 mod account;
-mod away;
 mod commands;
 mod counting;
 mod descriptors;
@@ -19,7 +17,6 @@ mod holders;
 mod limits;
 mod locked;
 mod monitor;
-mod placer;
 mod pool_share;
 mod pressure;
 mod processes;
@@ -29,7 +26,6 @@ mod shares;
 mod shrinker;
 mod stat;
 mod stop;
-mod storer;
 mod tree;
 mod unmanaged;
 mod why;
@@ -44,8 +40,6 @@ pub use descriptors::is_under_way;
 pub use files::SwapFileOptions;
 use shared::Shared;
 use uswap_core::segment::Notice;
-use uswap_os::uffd::Uffd;
-use uswap_os::without::Without;
 
 use crate::named::Rule;
 use crate::report::{RunReport, SwapFileUse};
@@ -66,10 +60,6 @@ pub struct Options {
     pub on_full: OnFull,
     /// What holds for processes by their names.
     pub rules: Vec<Rule>,
-    /// Where threads may run.
-    pub cpus: Cpus,
-    /// Who brings pages back.
-    pub faults: Faults,
     /// Accept a swap directory in memory.
     pub allow_tmpfs: bool,
     /// Keep managing a process that changes its credentials.
@@ -101,21 +91,17 @@ impl PoolSize {
     }
 
     /// Between what limits it moves.
-    fn bounds(self, faults: Faults, ram_bytes: u64, protected_bytes: u64) -> RangeInclusive<u64> {
+    fn bounds(self, ram_bytes: u64, protected_bytes: u64) -> RangeInclusive<u64> {
         let most = beside(ram_bytes, protected_bytes);
         match self {
-            PoolSize::Auto => (ram_bytes / 10).min(most)..=PoolSize::most(faults, ram_bytes).min(most),
+            PoolSize::Auto => (ram_bytes / 10).min(most)..=PoolSize::most(ram_bytes).min(most),
             PoolSize::Fixed(bytes) => bytes..=bytes,
         }
     }
 
-    /// The largest that pays. A fault in the faulting thread costs half, and pages that are only read keep their copies
-    /// (docs/adr/0023).
-    fn most(faults: Faults, ram_bytes: u64) -> u64 {
-        match faults {
-            Faults::Message => ram_bytes / 10 * 8,
-            Faults::Thread => ram_bytes / 20 * 17,
-        }
+    /// The largest that pays, where pages that are only read keep their copies (docs/adr/0023).
+    fn most(ram_bytes: u64) -> u64 {
+        ram_bytes / 20 * 17
     }
 }
 
@@ -136,7 +122,7 @@ impl Options {
     }
     /// Between what limits it moves.
     pub fn pool_bounds(&self) -> RangeInclusive<u64> {
-        self.pool.bounds(self.faults, self.ram_bytes, self.protected_bytes())
+        self.pool.bounds(self.ram_bytes, self.protected_bytes())
     }
 }
 
@@ -149,35 +135,6 @@ pub enum OnFull {
     Stop,
     /// All its processes are killed.
     Kill,
-}
-
-/// Which of the processors that uswap may use the run is kept on.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Cpus {
-    /// One while that gets the program further, else all.
-    Auto,
-    /// All.
-    All,
-    /// One.
-    One,
-}
-
-/// Who brings the pages of the program back.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Faults {
-    /// Threads of the agent, which the kernel sends a message.
-    Message,
-    /// The thread that meets the fault.
-    Thread,
-}
-
-impl Faults {
-    /// Faults of the program's own threads, which need no right; where this kernel does not allow them, messages. Where
-    /// neither works, the error about messages says what is missing. What can be switched off is about threads.
-    pub fn possible() -> Faults {
-        let by_threads = Without::of_this_process() != Without::NOTHING || Uffd::open_in_thread().is_ok();
-        if by_threads { Faults::Thread } else { Faults::Message }
-    }
 }
 
 /// What a thread of the supervisor does until the run ends.
@@ -211,19 +168,17 @@ impl Supervisor {
     /// The program runs: starts the threads.
     pub fn attach(&mut self, child_pid: u32) {
         self.shared.processes.set_program(child_pid);
-        let tasks: [(&str, Task); 7] = [
+        let tasks: [(&str, Task); 5] = [
             ("uswap-monitor", monitor::run),
             ("uswap-shrinker", shrinker::run),
             ("uswap-reaper", reaper::run),
-            ("uswap-placer", placer::run),
-            ("uswap-storer", storer::run),
             ("uswap-control", commands::run),
             ("uswap-give", descriptors::run),
         ];
         for (name, task) in tasks {
             let shared = Arc::clone(&self.shared);
             let thread = std::thread::Builder::new().name(name.to_owned()).stack_size(256 * 1024);
-            let thread = thread.spawn(move || task(&shared)).expect("the system has room for seven threads");
+            let thread = thread.spawn(move || task(&shared)).expect("the system has room for five threads");
             self.threads.push(thread);
         }
     }
@@ -265,8 +220,6 @@ mod tests {
             swap_bytes_a_day: None,
             on_full: OnFull::Grow,
             rules: Vec::new(),
-            cpus: Cpus::Auto,
-            faults: Faults::Message,
             allow_tmpfs: true,
             keep_after_setuid: false,
             agent: PathBuf::new(),

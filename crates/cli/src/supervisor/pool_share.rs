@@ -7,9 +7,7 @@
 use std::time::{Duration, Instant};
 
 use uswap_codec::Codec;
-use uswap_core::balance::staged_pages_wanted;
 use uswap_core::counters::{Counter, Counters, FaultSource};
-use uswap_core::drop_behind::Pattern;
 use uswap_core::histogram::BUCKETS;
 use uswap_core::pool::Pool;
 use uswap_core::pool_share::{Division, Faults, Returns, Share};
@@ -18,16 +16,13 @@ use uswap_core::segment::Segment;
 use uswap_core::swap_word::{Content, SwapWord};
 use uswap_units::{PAGE_BYTES, SwapId};
 
+use super::PoolSize;
 use super::shared::Shared;
-use super::{Faults as FaultsBy, PoolSize};
 
 /// So often the pool's limit may move.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// What no handler sees of a fault that comes by message: two wake-ups, and the ways into the kernel.
-const HANDOFF_NS: u64 = 10_000;
-
-/// What no handler sees of a fault in the faulting thread: the signal, and the way back.
+/// What is not measured of a fault: the signal, and the way back.
 const SIGNAL_NS: u64 = 3_000;
 
 /// What it took to write a page that a fault gets from the file: sealing it, and its part of the system calls. Most are
@@ -63,7 +58,6 @@ const YIELDED: Duration = Duration::from_secs(60);
 pub struct PoolShare {
     looked: Instant,
     from_file: u64,
-    staged_back: u64,
     stored: u64,
     unchanged: u64,
     written: u64,
@@ -156,7 +150,6 @@ impl PoolShare {
         PoolShare {
             looked: now,
             from_file: 0,
-            staged_back: 0,
             stored: 0,
             unchanged: 0,
             written: 0,
@@ -237,18 +230,12 @@ impl PoolShare {
         let counters = segment.counters();
         let latency = |source| counters.latency(source);
         let resident_pages = segment.mms().resident_pages();
-        let unseen_ns = match shared.options.faults {
-            FaultsBy::Message => HANDOFF_NS,
-            FaultsBy::Thread => SIGNAL_NS,
-        };
         // Not the mean: some have waited for room, and the pool must not seem dear because it has none.
-        let cost_ns = |source| latency(source).quantile(1, 2) + unseen_ns;
+        let cost_ns = |source| latency(source).quantile(1, 2) + SIGNAL_NS;
         let held = self.held(segment);
         let division = Division {
             ram: shared.options.ram_bytes,
             resident: resident_pages * PAGE_BYTES as u64,
-            // What a program that goes round spares of it is in use by the pages that stay.
-            staged: staged_pages_wanted(resident_pages, Pattern::Any) * PAGE_BYTES as u64,
             pool: held.all,
             pool_ns: cost_ns(FaultSource::Pool),
             file_ns: if latency(FaultSource::File).count() < KNOWN {
@@ -265,7 +252,6 @@ impl PoolShare {
         let since = |before: &mut u64, now: u64| now - core::mem::replace(before, now);
         let faults = Faults {
             from_file: since(&mut self.from_file, latency(FaultSource::File).count()),
-            on_staged: since(&mut self.staged_back, latency(FaultSource::Staged).count()),
             stored: since(&mut self.stored, segment.reuse().stored()),
             unchanged: since(&mut self.unchanged, counters.get(Counter::Unchanged)),
             written: since(

@@ -135,11 +135,7 @@ fn lock(shared: &Shared) -> MutexGuard<'_, Pressure> {
 pub fn follow(shared: &Shared) {
     let mut pressure = lock(shared);
     for record in live(shared).filter(|record| record.waits() > 0) {
-        pressure.known.entry(record.number()).or_default().samples.look(
-            &shared.processes,
-            record,
-            shared.options.faults,
-        );
+        pressure.known.entry(record.number()).or_default().samples.look(&shared.processes, record);
     }
     let elapsed = pressure.at.elapsed();
     if elapsed < PERIOD {

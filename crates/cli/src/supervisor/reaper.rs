@@ -10,7 +10,6 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use uswap_core::clusters::lock::Holder;
-use uswap_core::counters::Counter;
 use uswap_core::mm::{MmRecord, MmState, MmTable, SUPERVISOR_LOCK_BYTE, lock_byte};
 use uswap_engine::reaper::{drop_mm, give_back_clusters};
 use uswap_os::{Fd, record_lock};
@@ -115,7 +114,7 @@ pub fn run(shared: &Shared) {
         }
         // The next child that gets a record has its own time.
         unclaimed.retain(|id, _| shared.segment.mms().record(*id).state() == MmState::Forked);
-        let empty = shared.segment.counters().get(Counter::Staged) == 0;
+        let empty = shared.segment.reuse().stored() == 0;
         shared.sleep(if empty { LOOK_EVERY_WHEN_EMPTY } else { LOOK_EVERY });
     }
 }

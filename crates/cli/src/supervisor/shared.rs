@@ -14,15 +14,15 @@ use uswap_core::budget::Signal;
 use uswap_core::file_key::FILE_KEY_BYTES;
 use uswap_core::pool::{Pool, ZSPAGE_BYTES};
 use uswap_core::segment::{Geometry, Segment};
-use uswap_engine::platform::{Backing, FileBuffer, FileError};
 use uswap_engine::reaper::GiveBack;
+use uswap_engine::world::{Backing, FileBuffer, FileError};
 use uswap_identity::RunOptions;
 use uswap_os::file::AllowTmpfs;
 use uswap_os::futex::{self, Scope};
 use uswap_os::memory::{self, Access};
-use uswap_os::uffd::{Features, Uffd, UffdError};
+use uswap_os::uffd::Uffd;
 use uswap_os::without::Without;
-use uswap_os::{Errno, Fd, process, random, thread};
+use uswap_os::{Errno, Fd, process, random};
 use uswap_units::limits::MM_MAX;
 use uswap_units::{Bytes, PAGE_BYTES, ZspageId};
 
@@ -32,11 +32,11 @@ use super::holders::Holders;
 use super::pressure::Pressure;
 use super::processes::Processes;
 use super::stop::Stop;
-use super::{Faults, OnFull, Options};
+use super::{OnFull, Options};
 use crate::message::say;
 use crate::report::Unmanaged;
 
-/// A process that serves its own faults takes a place when it has this part of the budget: before that there is little
+/// A process takes a place when it has this part of the budget: before that there is little
 /// to gain from it, and what it would cost matters (a shell script starts hundreds).
 const JOIN_PART: u64 = 128;
 const JOIN_BYTES: RangeInclusive<u64> = (256 << 10)..=(4 << 20);
@@ -85,18 +85,9 @@ pub struct Peaks {
     pub over_budget_ns: AtomicU64,
 }
 
-/// A userfaultfd as the processes of a run need it whose faults come by message.
-fn open_for_messages() -> Result<Uffd, UffdError> {
-    Uffd::open(Features::EVENTS.without(Features::EVENT_FORK).and(Features::MOVE))
-}
-
 impl Shared {
     pub fn new(options: Options) -> anyhow::Result<Shared> {
-        let uffd = match options.faults {
-            Faults::Message => open_for_messages(),
-            Faults::Thread => Uffd::open_in_thread(),
-        };
-        uffd.map_err(|error| {
+        Uffd::open().map_err(|error| {
             anyhow!(
                 "faults cannot be served here: {error}. uswap needs userfaultfd to bring pages back; \
                  'uswap doctor' says what is missing and how to mend it"
@@ -140,9 +131,6 @@ impl Shared {
         segment.pool().set_limit_bytes(options.pool_bytes_at_start());
         // Until it is known whether that pays: what is in the pool already is not compressed again before it was used.
         segment.pool().set_compresses_densely(true);
-        if let Ok(processors) = thread::affinity(0) {
-            segment.placement().set_processors(&processors);
-        }
         let token = random_number()?;
         Ok(Shared {
             options,
@@ -184,14 +172,9 @@ impl Shared {
         invitation
     }
 
-    /// What a process has when it takes a place in the run; 0: it takes one when it starts.
+    /// What a process has when it takes a place in the run.
     pub fn join_bytes(&self) -> u64 {
-        match self.options.faults {
-            Faults::Message => 0,
-            Faults::Thread => {
-                (self.options.ram_bytes / JOIN_PART).clamp(*JOIN_BYTES.start(), *JOIN_BYTES.end())
-            }
-        }
+        (self.options.ram_bytes / JOIN_PART).clamp(*JOIN_BYTES.start(), *JOIN_BYTES.end())
     }
 
     pub fn is_stopping(&self) -> bool {
@@ -208,7 +191,6 @@ impl Shared {
         self.stop.ask();
         // Behind that: who waits for a signal reads its count before it asks whether the run has ended.
         self.raise(Signal::Shrink);
-        self.raise(Signal::Store);
     }
 
     /// Says something once and keeps it for the report.

@@ -81,7 +81,7 @@ impl Shares {
 
     /// The run ends: names that nobody had are told, if it mattered.
     pub fn finish(&self, shared: &Shared) {
-        if shared.segment.counters().get(Counter::Staged) == 0 {
+        if shared.segment.reuse().stored() == 0 {
             return;
         }
         let unused = shared.options.rules.iter().zip(&self.used).filter(|(_, used)| !**used);

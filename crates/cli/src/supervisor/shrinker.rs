@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 use uswap_core::budget::{Fullness, Signal};
 use uswap_core::counters::Counter;
 use uswap_engine::Backing as _;
-use uswap_engine::drain::Drained;
-use uswap_engine::platform::FileError;
+use uswap_engine::world::FileError;
+use uswap_engine::writeback::drain::Drained;
 use uswap_engine::writeback::{Batch, Shrinker, SwapWriter, excess_bytes};
 use uswap_os::memory::AlignedBuf;
 use uswap_os::process;
@@ -20,7 +20,6 @@ use uswap_units::FileId;
 use uswap_units::limits::WRITEBACK_BATCH_BYTES;
 
 use super::OnFull;
-use super::away::Away;
 use super::commands::Aged;
 use super::limits::{Limits, Reason};
 use super::shared::Shared;
@@ -108,7 +107,7 @@ impl uswap_engine::Backing for Writer<'_> {
         &self,
         offset: u64,
         bytes: usize,
-        buffer: &mut uswap_engine::platform::FileBuffer,
+        buffer: &mut uswap_engine::world::FileBuffer,
     ) -> Result<(), FileError> {
         self.shared.read_file(offset, bytes, buffer).await
     }
@@ -164,7 +163,6 @@ pub fn run(shared: &Shared) {
     let counters = shared.segment.counters();
     let mut raw_seen = 0;
     let mut compaction = Compaction { ended: Instant::now(), took: Duration::ZERO };
-    let mut away = Away::new(shared);
     let mut aged = AgedWork::default();
     loop {
         // Before the question whether the run has ended: its end raises the signal too.
@@ -172,7 +170,6 @@ pub fn run(shared: &Shared) {
         if shared.is_stopping() {
             break;
         }
-        away.follow(shared);
         let is_emptying = empty_a_file(&mut shrinker, &writer, &mut buffer);
         let raw = counters.get(Counter::Incompressible);
         if excess_bytes(shared.segment) == 0 && raw < raw_seen + RAW_PAGES_MIN {

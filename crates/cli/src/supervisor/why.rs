@@ -72,8 +72,8 @@ pub fn why_unmanaged(shared: &Shared, pid: u32) -> Why {
     }
     Why::Unknown(Reason {
         clause: "it was asked to join by its environment and did not: its loader has not loaded the agent, it has \
-                 left the run (non-dumpable), its sandbox keeps it from uswap's memory (system calls, network namespace), or \
-                 another library that is preloaded starts a thread before uswap is loaded"
+                 left the run (non-dumpable), its sandbox keeps it from uswap's memory (system calls, network \
+                 namespace), or another library that is preloaded starts a thread before uswap is loaded"
             .to_owned(),
         advice: "With -v the agent says more",
     })

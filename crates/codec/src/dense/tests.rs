@@ -86,7 +86,12 @@ proptest! {
     }
 
     #[test]
-    fn a_look_at_literals_asks_for_no_more_than_their_codes_take(kinds in 1_usize..=256, skew in 0_u32..4, seed: u64, count in 300_usize..=PAGE_BYTES) {
+    fn a_look_at_literals_asks_for_no_more_than_their_codes_take(
+        kinds in 1_usize..=256,
+        skew in 0_u32..4,
+        seed: u64,
+        count in 300_usize..=PAGE_BYTES,
+    ) {
         let mut state = seed | 1;
         let literals: Vec<u8> = (0..count).map(|_| {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
@@ -128,7 +133,9 @@ proptest! {
     }
 
     #[test]
-    fn code_lengths_are_complete_and_short_and_good(counts in vec(prop_oneof![Just(0_u16), 1_u16..5, 1_u16..2000], 256)) {
+    fn code_lengths_are_complete_and_short_and_good(
+        counts in vec(prop_oneof![Just(0_u16), 1_u16..5, 1_u16..2000], 256),
+    ) {
         let counts: [u16; 256] = counts.try_into().expect("256 were asked for");
         let used = counts.iter().filter(|&&count| count > 0).count();
         let mut lengths = [0; 256];
@@ -136,12 +143,14 @@ proptest! {
             let bits = huffman::lengths(&counts, limit, &mut lengths);
             prop_assert!(counts.iter().zip(&lengths).all(|(&count, &length)| (count > 0) == (length > 0)));
             prop_assert!(lengths.iter().all(|&length| u32::from(length) <= limit));
-            let filled: u32 = lengths.iter().filter(|&&length| length > 0).map(|&length| 1 << (limit - u32::from(length))).sum();
+            let those_used = lengths.iter().filter(|&&length| length > 0);
+            let filled: u32 = those_used.map(|&length| 1 << (limit - u32::from(length))).sum();
             prop_assert_eq!(filled, if used == 1 { 1 << (limit - 1) } else if used == 0 { 0 } else { 1 << limit });
             let least = huffman_bits(&counts);
             prop_assert!(bits >= least);
             // Longer codes than 15 bits need counts like Fibonacci's; with 10 a little is lost.
-            let loss = [(8, u32::MAX), (10, least / 20), (15, least / 1000)].into_iter().find(|(with, _)| *with == limit);
+            let losses = [(8, u32::MAX), (10, least / 20), (15, least / 1000)];
+            let loss = losses.into_iter().find(|(with, _)| *with == limit);
             prop_assert!(bits - least <= loss.expect("all limits are there").1, "{bits} {least}");
         }
     }

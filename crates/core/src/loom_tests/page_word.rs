@@ -1,6 +1,6 @@
-//! The lock of a page, and events that drop it meanwhile.
+//! The lock of a page, and mapping calls that drop it meanwhile.
 
-use crate::page_word::{Afterwards, Commit, PageSlot, Place, Remove, Stageable, TryLock};
+use crate::page_word::{Afterwards, Commit, EvictableChunks, PageSlot, Place, Remove, TryLock};
 use loom::sync::Arc;
 use loom::thread;
 use uswap_sync::{AtomicU64, Ordering};
@@ -25,7 +25,7 @@ impl Page {
         Arc::new(page)
     }
     fn slot(&self) -> PageSlot<'_> {
-        PageSlot { word: &self.word, stageable: Stageable(&self.chunks), chunk_in_block: 0 }
+        PageSlot { word: &self.word, evictable: EvictableChunks(&self.chunks), chunk_in_block: 0 }
     }
     /// Locks, puts content there if the page is fresh, and gives the lock back.
     fn fault(&self) {
@@ -63,7 +63,7 @@ fn fault_remove_fault(afterwards: Afterwards) {
         let end = page.slot().load();
         assert!(!end.is_locked());
         assert!(!end.is_removed());
-        assert!(page.released.load(Ordering::Relaxed) <= 1, "one event drops a page once");
+        assert!(page.released.load(Ordering::Relaxed) <= 1, "one call drops a page once");
         match afterwards {
             Afterwards::StillManaged => assert!(end.is_managed()),
             Afterwards::Unmanaged => assert_eq!(end.raw(), 0),
@@ -113,9 +113,9 @@ fn loom_flags_set_while_locked_are_kept() {
     });
 }
 
-/// A page that becomes stageable while its chunk is looked at is seen, or the chunk is looked at again.
+/// A page that becomes evictable while its chunk is looked at is seen, or the chunk is looked at again.
 #[test]
-fn loom_a_stageable_page_is_never_overlooked() {
+fn loom_an_evictable_page_is_never_overlooked() {
     loom::model(|| {
         let page = Page::managed();
         page.slot().activate();
@@ -123,9 +123,9 @@ fn loom_a_stageable_page_is_never_overlooked() {
         let other = Arc::clone(&page);
         let thread =
             thread::spawn(move || assert_eq!(other.slot().commit(Place::Present, None), Commit::Done));
-        page.slot().stageable.begin_look(0);
-        let seen = page.slot().load().may_be_staged();
+        page.slot().evictable.begin_look(0);
+        let seen = page.slot().load().may_be_evicted();
         thread.join().unwrap();
-        assert!(seen || page.slot().stageable.chunks() == 1);
+        assert!(seen || page.slot().evictable.chunks() == 1);
     });
 }

@@ -1,6 +1,6 @@
 //! A missing page comes back, and is written, while an evictor protects what lies around it.
 
-use crate::page_word::{Commit, Lane, PageSlot, Place, Stageable, TryLock, Warmth};
+use crate::page_word::{Commit, EvictableChunks, Lane, PageSlot, Place, TryLock, Warmth};
 use crate::protecting::Protecting;
 use loom::sync::Arc;
 use loom::thread;
@@ -40,7 +40,7 @@ impl Page {
         page
     }
     fn slot(&self) -> PageSlot<'_> {
-        PageSlot { word: &self.word, stageable: Stageable(&self.chunks), chunk_in_block: 0 }
+        PageSlot { word: &self.word, evictable: EvictableChunks(&self.chunks), chunk_in_block: 0 }
     }
     fn lock(&self) -> Place {
         let TryLock::Locked(word) = self.slot().try_lock() else { panic!("nobody else locks it") };

@@ -95,14 +95,16 @@ pub(super) enum Op {
 
 pub(super) fn operation() -> impl Strategy<Value = Op> {
     prop_oneof![
-        6 => (0..=ORDER_MAX, 0..4_u16, 1..8_usize).prop_map(|(order, caller, count)| Op::Allocate { order, caller, count }),
+        6 => (0..=ORDER_MAX, 0..4_u16, 1..8_usize)
+            .prop_map(|(order, caller, count)| Op::Allocate { order, caller, count }),
         3 => (0..4_u16, 1..700_usize).prop_map(|(caller, count)| Op::Allocate { order: 0, caller, count }),
         5 => (0..4096_usize).prop_map(|pick| Op::Free { pick }),
         3 => (0..4096_usize, 0..9_u32).prop_map(|(pick, keep)| Op::FreePart { pick, keep }),
         2 => (1..400_usize).prop_map(|count| Op::FreeMany { count }),
         2 => Just(Op::Discard),
         1 => (0..4096_usize).prop_map(|pick| Op::DieFreeing { pick }),
-        1 => (0..6_u32, 0..CLUSTER_SLOTS, 1..20_u32).prop_map(|(cluster, at, count)| Op::DieAllocating { cluster, at, count }),
+        1 => (0..6_u32, 0..CLUSTER_SLOTS, 1..20_u32)
+            .prop_map(|(cluster, at, count)| Op::DieAllocating { cluster, at, count }),
         1 => (0..6_u32).prop_map(|cluster| Op::DieRelisting { cluster }),
         1 => Just(Op::DieTouching),
     ]

@@ -1,10 +1,10 @@
-//! Random lists of operations against the models of the clusters, the swap table, the zones and the slot map, for as
+//! Random lists of operations against the models of the clusters, the swap table and the slot map, for as
 //! long as one likes.
 //!
 //! Run by `cargo xtask fuzz [--seconds N] [--seed S]`. Each seed decides one list for each structure and nothing else
 //! does, so that the seed that is printed when a list fails replays it.
 
-use super::{clusters, slots, swap_table, zones};
+use super::{clusters, slots, swap_table};
 use crate::clusters::Search;
 use proptest::prelude::*;
 use proptest::strategy::ValueTree as _;
@@ -43,7 +43,6 @@ fn run_seed(seed: u64) {
         clusters::run(lists.list(clusters::operation()), search);
     }
     swap_table::run(lists.list(swap_table::operation()));
-    zones::run(lists.list(zones::operation()));
     let always_whole = lists.value(any::<bool>());
     slots::run(lists.list(slots::operation()), always_whole);
 }

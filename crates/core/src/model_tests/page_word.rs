@@ -1,13 +1,13 @@
 //! The page word against its fields as plain values.
 
 use crate::page_word::{
-    Afterwards, Commit, FRAMES_MAX, LANES, Lane, PageSlot, PageWord, Place, Remove, Stageable, TryLock,
-    Warmth, inherited, inherited_in_place,
+    Afterwards, Commit, EvictableChunks, LANES, Lane, PageSlot, PageWord, Place, Remove, TryLock, Warmth,
+    inherited,
 };
 use proptest::prelude::*;
 use std::vec;
 use uswap_sync::AtomicU64;
-use uswap_units::{FrameId, SwapId};
+use uswap_units::SwapId;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Model {
@@ -72,13 +72,9 @@ impl Model {
         }
     }
     fn at(self, place: Place, swap: Option<SwapId>) -> Model {
-        let touched = matches!(self.place, Place::Staged(_)) && place == Place::Present;
-        let (heat, rest) = match (place, self.heat) {
-            (Place::Fresh | Place::Swapped, _) => (0, 0),
-            (_, 0) if touched => (1, 1),
-            (_, 1) if touched => (2, 3),
-            _ if touched => (3, 7),
-            _ => (self.heat, self.rest),
+        let (heat, rest) = match place {
+            Place::Fresh | Place::Swapped => (0, 0),
+            Place::Present => (self.heat, self.rest),
         };
         let stays = place == Place::Swapped && self.place == Place::Swapped;
         let left_at = if stays { self.left_at } else { 0 };
@@ -96,7 +92,7 @@ impl Model {
             ..self
         }
     }
-    /// Present in place, as warm as it was.
+    /// Present, as warm as it was.
     fn present(self, clean: Option<SwapId>) -> Model {
         let (place, swap, protected) = (Place::Present, clean, clean.is_some());
         Model { place, swap, protected, lane: None, hole: false, left_at: 0, ..self }
@@ -114,8 +110,6 @@ enum Op {
     TryLock,
     Commit(Place, Option<SwapId>),
     CommitHole,
-    CommitSwapped(u32),
-    CommitAlong,
     Look,
     Remove(Afterwards),
     FinishRemoved,
@@ -139,14 +133,8 @@ enum Op {
 }
 
 fn content() -> impl Strategy<Value = (Place, Option<SwapId>)> {
-    let frame = prop_oneof![Just(0), Just(FRAMES_MAX - 1), 0..FRAMES_MAX];
     let swap = prop_oneof![Just(1), Just(u32::MAX), 1..u32::MAX];
-    let place = prop_oneof![
-        Just(Place::Fresh),
-        Just(Place::Present),
-        frame.prop_map(|frame| Place::Staged(FrameId(frame))),
-        Just(Place::Swapped)
-    ];
+    let place = prop_oneof![Just(Place::Fresh), Just(Place::Present), Just(Place::Swapped)];
     (place, prop::option::of(swap.prop_map(SwapId)))
         .prop_filter("a swapped page has an entry", |(place, swap)| {
             *place != Place::Swapped || swap.is_some()
@@ -167,8 +155,6 @@ fn operation() -> impl Strategy<Value = Op> {
         4 => content().prop_map(|(place, swap)| Op::Commit(place, swap)),
         4 => Just(Op::Commit(Place::Present, None)),
         2 => Just(Op::CommitHole),
-        2 => (0..1_u32 << 20).prop_map(Op::CommitSwapped),
-        2 => Just(Op::CommitAlong),
         2 => Just(Op::Look),
         1 => Just(Op::Remove(Afterwards::StillManaged)),
         1 => Just(Op::Remove(Afterwards::Unmanaged)),
@@ -198,7 +184,7 @@ proptest! {
     #[test]
     fn transitions_are_those_of_the_model(ops in prop::collection::vec(operation(), 1..60)) {
         let (word, chunks) = (AtomicU64::new(0), AtomicU64::new(0));
-        let slot = PageSlot { word: &word, stageable: Stageable(&chunks), chunk_in_block: 5 };
+        let slot = PageSlot { word: &word, evictable: EvictableChunks(&chunks), chunk_in_block: 5 };
         let (mut model, mut taken) = (NOTHING, None);
         // What the last isolation returned: it need not be the word any more.
         let mut isolated = None;
@@ -227,20 +213,10 @@ proptest! {
                     assert_eq!(slot.commit_hole(), Commit::Done);
                     model = Model { locked: false, hole: model.place == Place::Fresh, ..model };
                 }
-                Op::CommitSwapped(time) if model.locked && !model.removed => {
-                    assert_eq!(slot.commit_swapped(SwapId(7), time), Commit::Done);
-                    let swapped = model.at(Place::Swapped, Some(SwapId(7)));
-                    model = Model { locked: false, left_at: time, ..swapped };
-                }
-                Op::CommitAlong if model.locked && !model.removed => {
-                    assert_eq!(slot.commit_along(), Commit::Done);
-                    let warm = model.present(None);
-                    model = Model { locked: false, swap: model.swap, rewritten: false, ..warm };
-                }
                 Op::Look => {
-                    slot.stageable.begin_look(5);
-                    if slot.load().may_be_staged() {
-                        slot.stageable.set(5);
+                    slot.evictable.begin_look(5);
+                    if slot.load().may_be_evicted() {
+                        slot.evictable.set(5);
                     }
                 }
                 Op::Remove(afterwards) => {
@@ -305,11 +281,9 @@ proptest! {
                 Op::Inherit => {
                     let child = Model::of(inherited(slot.load()));
                     let wanted = if model.removed { model.emptied() } else { Model { locked: false, ..model } };
-                    assert_eq!(child, wanted);
-                    let in_place = Model::of(inherited_in_place(slot.load()));
                     let clean = wanted.swap.filter(|_| wanted.protected);
                     let of_present = Model { swap: wanted.swap, protected: clean.is_some(), lane: None, ..wanted };
-                    assert_eq!(in_place, if wanted.place == Place::Present { of_present } else { wanted });
+                    assert_eq!(child, if wanted.place == Place::Present { of_present } else { wanted });
                 }
                 Op::CommitIsolated(lane) if model.locked => {
                     let now = slot.commit_isolated(lane);
@@ -364,8 +338,6 @@ proptest! {
                 }
                 Op::Commit(..)
                 | Op::CommitHole
-                | Op::CommitSwapped(_)
-                | Op::CommitAlong
                 | Op::FinishRemoved
                 | Op::CommitIsolated(_)
                 | Op::CommitProtected(_)
@@ -379,11 +351,11 @@ proptest! {
             let now = slot.load();
             assert_eq!(Model::of(now), model);
             assert_eq!(PageWord::from_raw(now.raw()), now);
-            let stageable = model.managed && model.active && !model.pinned && !model.locked;
+            let evictable = model.managed && model.active && !model.pinned && !model.locked;
             let is_there = matches!(model.place, Place::Fresh | Place::Present) && !model.hole;
-            assert_eq!(now.may_be_staged(), stageable && is_there);
-            assert_eq!(now.may_be_isolated(), stageable && is_there && model.lane.is_none());
-            assert!(!now.may_be_staged() || slot.stageable.chunks() == 1 << 5, "nobody would look for it");
+            assert_eq!(now.may_be_evicted(), evictable && is_there);
+            assert_eq!(now.may_be_isolated(), evictable && is_there && model.lane.is_none());
+            assert!(!now.may_be_evicted() || slot.evictable.chunks() == 1 << 5, "nobody would look for it");
         }
     }
 
@@ -400,7 +372,7 @@ proptest! {
 /// The round in which a page is looked at that was warm so often in a row, and comes back in this one.
 fn looked_at_in(times: u32, round: u32) -> u32 {
     let (word, chunks) = (AtomicU64::new(0), AtomicU64::new(0));
-    let slot = PageSlot { word: &word, stageable: Stageable(&chunks), chunk_in_block: 5 };
+    let slot = PageSlot { word: &word, evictable: EvictableChunks(&chunks), chunk_in_block: 5 };
     assert!(slot.adopt());
     for _ in 0..times {
         assert!(matches!(slot.try_lock(), TryLock::Locked(_)));

@@ -10,7 +10,7 @@ fn parts(segment: &Segment<'_>) -> Vec<(usize, usize)> {
     let (table, pool, slots, tables) =
         (segment.swap_table(), segment.pool(), segment.slots(), segment.tables());
     let (mms, counters, budget) = (segment.mms(), segment.counters(), segment.budget());
-    let slices: [&[AtomicU64]; 18] = [
+    let slices: [&[AtomicU64]; 17] = [
         table.words,
         table.hashes,
         table.clusters,
@@ -22,8 +22,7 @@ fn parts(segment: &Segment<'_>) -> Vec<(usize, usize)> {
         slots.clusters,
         slots.files.words,
         tables.owners,
-        tables.holds,
-        tables.stageable,
+        tables.evictable,
         tables.words,
         mms.words,
         counters.words,

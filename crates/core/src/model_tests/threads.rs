@@ -1,4 +1,5 @@
 //! Short races of real threads. Each ends with a count: everything that was taken is given back exactly once.
+#![expect(clippy::disallowed_types, reason = "a race takes a while, and decides nothing")]
 
 use super::slots::with_file;
 use super::{SMALL, pool::content_of, with_segment};

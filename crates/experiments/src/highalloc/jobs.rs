@@ -7,8 +7,8 @@
 
 use std::collections::VecDeque;
 
-use uswap_core::zones::{BLOCK_FRAMES, Mobility, ORDER_MAX};
 use uswap_units::{FrameId, Prng};
+use uswap_zones::{BLOCK_FRAMES, Mobility, ORDER_MAX};
 
 use super::memory::{Kind, NO_FRAME, SWAPPED};
 use super::prices;

@@ -1,15 +1,15 @@
 //! The memory of the machine that is made up: who has which frame, which pages were used lately, and what reclaim
 //! finds.
 //!
-//! Frames come from `uswap_core::zones`, in every column. Pages are on lists as in Linux 4.4: of each zone, active and
+//! Frames come from `uswap_zones`, in every column. Pages are on lists as in Linux 4.4: of each zone, active and
 //! inactive, of files and of processes.
 //! Must hold: what a space says of a page and what the frame says of its page agree, also while pages are moved.
 
-use uswap_core::zones::compaction::{Move, Moved};
-use uswap_core::zones::kswapd::WorkingSet;
-use uswap_core::zones::node::Node;
-use uswap_core::zones::{BLOCK_FRAMES, Zone};
 use uswap_units::{FrameId, Prng};
+use uswap_zones::compaction::{Move, Moved};
+use uswap_zones::kswapd::WorkingSet;
+use uswap_zones::node::Node;
+use uswap_zones::{BLOCK_FRAMES, Zone};
 
 use super::counts::Counts;
 use super::disk::Disk;

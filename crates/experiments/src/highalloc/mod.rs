@@ -3,7 +3,7 @@
 //!
 //! After the benchmark of mmtests that was published with kcompactd. [`world`] has the clock, the CPUs and the three
 //! phases; [`jobs`] what loads the machine; [`memory`] and [`disk`] the machine; [`system`] the four ways to make room:
-//! those of Linux in [`before`], and ours, which is `uswap_core::zones`. [`program`] prints.
+//! those of Linux in [`before`], and ours, which is `uswap_zones`. [`program`] prints.
 //!
 //! What must hold: the same seed gives the same run in each column until the columns differ; nothing decides by column
 //! but [`system`] and [`before`].

@@ -9,7 +9,7 @@ use std::sync::Mutex;
 
 use anyhow::{Context, Result};
 use serde::Serialize;
-use uswap_core::zones::node::Patience;
+use uswap_zones::node::Patience;
 
 use super::Column;
 use super::counts::Counts;

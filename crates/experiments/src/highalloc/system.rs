@@ -1,16 +1,16 @@
 //! The machine's memory with one way to make room: that of a column. What jobs, the test, kswapd and kcompactd call.
 
-use uswap_core::zones::compaction::daemon::{By, Daemon, Next as Work};
-use uswap_core::zones::compaction::rules::{Suitability, suitability};
-use uswap_core::zones::compaction::run::{Next as Step, Run};
-use uswap_core::zones::kswapd::{Balance, Force, Next as Reclaim, may_give};
-use uswap_core::zones::marks::{Mark, Reach};
-use uswap_core::zones::node::{Attempt, Patience, Request, Step as RequestStep, Urgency};
-use uswap_core::zones::tickets::{Fetched, Ticket};
-use uswap_core::zones::wake::{Asked, Requests, Sleep, Wake};
-use uswap_core::zones::{Mobility, ORDER_MAX};
 use uswap_sync::AtomicU64;
 use uswap_units::FrameId;
+use uswap_zones::compaction::daemon::{By, Daemon, Next as Work};
+use uswap_zones::compaction::rules::{Suitability, suitability};
+use uswap_zones::compaction::run::{Next as Step, Run};
+use uswap_zones::kswapd::{Balance, Force, Next as Reclaim, may_give};
+use uswap_zones::marks::{Mark, Reach};
+use uswap_zones::node::{Attempt, Patience, Request, Step as RequestStep, Urgency};
+use uswap_zones::tickets::{Fetched, Ticket};
+use uswap_zones::wake::{Asked, Requests, Sleep, Wake};
+use uswap_zones::{Mobility, ORDER_MAX};
 
 use super::before::Before;
 use super::before::scanners::Mode;
@@ -329,7 +329,7 @@ impl<'a> System<'a> {
     /// There may be room already, in pieces: then kswapd has nothing to do, and kcompactd has.
     fn wake_kcompactd_for_request(&mut self, asked: Asked) {
         let Way::Ours(ours) = &mut self.way else { return };
-        if !uswap_core::zones::kswapd::is_balanced(&self.memory.node, asked) {
+        if !uswap_zones::kswapd::is_balanced(&self.memory.node, asked) {
             return;
         }
         ours.daemon.ask(asked, By::Request);
@@ -476,7 +476,7 @@ impl Ours {
         Turn::of(ns + self.looked_ns(before), Then::GoOn)
     }
 
-    fn looked_ns(&self, before: uswap_core::zones::compaction::run::Counts) -> u64 {
+    fn looked_ns(&self, before: uswap_zones::compaction::run::Counts) -> u64 {
         let after = self.daemon.counts();
         (after.migrate_scanned - before.migrate_scanned) * prices::LOOK_AT_FRAME_NS
             + (after.free_scanned - before.free_scanned) * prices::LOOK_FOR_ROOM_NS

@@ -8,12 +8,12 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use serde::Serialize;
-use uswap_core::zones::marks::{Mixing, Spacing, kept_for_lower, marks, min_free_kib};
-use uswap_core::zones::node::{Node, Patience};
-use uswap_core::zones::tickets::{TICKETS_MAX, Tickets};
-use uswap_core::zones::{BLOCK_FRAMES, Shape, Zone};
 use uswap_sync::AtomicU64;
 use uswap_units::{FrameId, Prng};
+use uswap_zones::marks::{Mixing, Spacing, kept_for_lower, marks, min_free_kib};
+use uswap_zones::node::{Node, Patience};
+use uswap_zones::tickets::{TICKETS_MAX, Tickets};
+use uswap_zones::{BLOCK_FRAMES, Shape, Zone};
 
 use super::counts::Counts;
 use super::jobs::{Background, Job, OUTPUT_PAGES, TREE_PAGES, cache_page, read_file, write_file};

@@ -25,6 +25,7 @@ pub mod ours;
 pub mod prices;
 pub mod program;
 pub mod published;
+mod rule;
 pub mod shrinker;
 
 #[cfg(test)]

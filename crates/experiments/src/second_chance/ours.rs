@@ -1,9 +1,9 @@
-//! Ours: the rule in `uswap_core::second_chance`, driven by the pages that reclaim takes from RAM, not by how hard it
+//! Ours: the rule in [`super::rule`], driven by the pages that reclaim takes from RAM, not by how hard it
 //! has to look for them.
 //!
 //! One worker at a time has the hand; who comes meanwhile goes on without.
 
-use uswap_core::second_chance::{self as rule, Bit, Cost, Entries, Hand, Taken, WriteClock};
+use super::rule::{self, Bit, Cost, Entries, Hand, Taken, WriteClock};
 
 use super::prices::{DiskKind, PRICES, Prices};
 use super::shrinker::{Absence, Pass, Pool, Shrinker, Visit, Why};

@@ -1,7 +1,7 @@
 //! What things cost in the made-up machine, and the disk that all workers share.
 //!
-//! Measured: compression, decompression, reads and writes of the solid-state disk (docs/BENCHMARKS.md, ADR 0005 and
-//! 0006). Assumed: the rest.
+//! Measured: compression, decompression, reads and writes of the solid-state disk (docs/experiments/second-chance.md,
+//! ADR 0005 and 0006). Assumed: the rest.
 
 use std::fmt;
 

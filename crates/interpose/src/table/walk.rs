@@ -197,8 +197,13 @@ impl Walk<'_> {
 
     /// Reports a string up to the end of the page that holds its zero.
     pub(super) fn text(&mut self, start: u64, bytes_max: u64) -> Step {
+        self.text_bytes(start, bytes_max).map(drop)
+    }
+
+    /// As [`text`](Self::text). The string has at least so many bytes.
+    fn text_bytes(&mut self, start: u64, bytes_max: u64) -> Result<u64, Stop> {
         if start == 0 {
-            return Ok(());
+            return Ok(0);
         }
         let end = start.saturating_add(bytes_max).min(ADDRESS_END);
         let mut at = start;
@@ -207,11 +212,11 @@ impl Walk<'_> {
             let range = BufferRange { start: at, bytes: page_end.min(end) - at, access: Access::Read };
             (self.visit)(range);
             if self.has_zero(range)? {
-                break;
+                return Ok(at - start);
             }
             at = page_end;
         }
-        Ok(())
+        Ok(end.saturating_sub(start))
     }
 
     /// Is there a zero in these bytes of one page?
@@ -249,12 +254,15 @@ impl Walk<'_> {
         if array == 0 {
             return Ok(());
         }
-        for index in 0..TEXTS_MAX {
-            let text = self.load_u64(array.wrapping_add(8 * index), Access::Read)?;
+        let (mut pointer, mut bytes) = (array, 0);
+        while bytes < TEXTS_BYTES_MAX {
+            let text = self.load_u64(pointer, Access::Read)?;
             if text == 0 {
                 break;
             }
-            self.text(text, bytes_max)?;
+            // Its pointer and its zero count too.
+            bytes += 9 + self.text_bytes(text, bytes_max)?;
+            pointer = pointer.wrapping_add(8);
         }
         Ok(())
     }
@@ -299,8 +307,9 @@ pub const ADDRESS_END: u64 = (1 << 56) - PAGE_BYTES as u64;
 /// Most structures `iovec` that a call takes: more is EINVAL.
 pub const VECTORS_MAX: u64 = 1024;
 
-/// Most strings of one array that are looked at: the kernel gives a program 6 MiB for strings and pointers.
-const TEXTS_MAX: u64 = 1 << 20;
+/// Most bytes of the strings of one array that are looked at, with their pointers: the kernel gives a program so many
+/// for all of them, and refuses more (E2BIG).
+const TEXTS_BYTES_MAX: u64 = 6 << 20;
 
 fn stop(why: Unreadable, range: BufferRange) -> Stop {
     match why {

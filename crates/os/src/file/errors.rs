@@ -18,8 +18,6 @@ pub enum SwapFileError {
     Create(Errno),
     /// The file was made, but a first page cannot be written and read back.
     FirstPage(IoError),
-    /// The file of another process cannot be opened.
-    Reopen(Errno),
 }
 
 impl fmt::Display for SwapFileError {
@@ -34,7 +32,6 @@ impl fmt::Display for SwapFileError {
             }
             SwapFileError::Create(errno) => write!(out, "cannot make a file in the swap directory: {errno}"),
             SwapFileError::FirstPage(error) => write!(out, "the new swap file does not work: {error}"),
-            SwapFileError::Reopen(errno) => write!(out, "cannot open the swap file of the run: {errno}"),
         }
     }
 }

@@ -12,17 +12,11 @@ use crate::memory::AlignedBuf;
 use crate::ring::{Operation, Request, Ring};
 use crate::sys::{Errno, Result, abi};
 
-mod background;
 mod errors;
 mod filesystem;
 
-pub use background::{BackgroundReads, Reading};
 pub use errors::{IoCause, IoError, SwapFileError};
 pub use filesystem::FileSystem;
-
-/// Most slices in one call to [`SwapFile::write_batch`] or [`SwapFile::read_batch`] that are in flight at once: that of
-/// the ring.
-pub const BATCH_IN_FLIGHT_MAX: u32 = crate::ring::DEPTH_MAX;
 
 /// Whether a swap file may lie in memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,15 +34,6 @@ pub struct WriteSlice<'a> {
     pub offset: u64,
     /// What to write.
     pub bytes: &'a [u8],
-}
-
-/// A buffer to fill from an offset.
-#[derive(Debug)]
-pub struct ReadSlice<'a> {
-    /// In bytes.
-    pub offset: u64,
-    /// Filled whole, or the batch fails.
-    pub bytes: &'a mut [u8],
 }
 
 /// An open swap file.
@@ -86,14 +71,6 @@ impl SwapFile {
         Ok(file)
     }
 
-    /// Opens the swap file of another process by [`crate::process::descriptor_path`]. `direct` as
-    /// [`SwapFile::is_direct`] of the original.
-    pub fn reopen(path: &CStr, caching: Caching) -> core::result::Result<SwapFile, SwapFileError> {
-        Fd::open(path, Self::flags(caching), 0)
-            .map(|fd| SwapFile::from_fd(fd, caching))
-            .map_err(SwapFileError::Reopen)
-    }
-
     /// With what flags it is opened anew.
     pub fn flags(caching: Caching) -> u32 {
         abi::O_RDWR | if caching == Caching::Direct { abi::O_DIRECT } else { 0 }
@@ -119,7 +96,7 @@ impl SwapFile {
         self.direct
     }
 
-    /// For [`SwapFile::reopen`] in another process.
+    /// For [`SwapFile::from_fd`] in another process.
     pub fn caching(&self) -> Caching {
         if self.direct { Caching::Direct } else { Caching::Buffered }
     }
@@ -173,53 +150,9 @@ impl SwapFile {
         Ok(())
     }
 
-    /// Fills all slices, several at once where there is a ring. On an error the content of the buffers is not defined;
-    /// all are free.
-    pub fn read_batch(
-        &self,
-        ring: Option<&mut Ring>,
-        slices: &mut [ReadSlice<'_>],
-    ) -> core::result::Result<(), IoError> {
-        let mut finished = [0u64; FINISHED_WORDS];
-        if let Some(ring) = ring {
-            for (group, part) in slices.chunks_mut(FINISHED_WORDS * 64).enumerate() {
-                let base = group * FINISHED_WORDS * 64;
-                let count = part.len();
-                // SAFETY:
-                // 1. Each request names a slice that stays exclusively borrowed until `run` returns, and `run` returns
-                //    after its last completion.
-                unsafe {
-                    run(ring, &mut finished, count, |index| Request {
-                        operation: Operation::Read,
-                        descriptor: self.fd.raw(),
-                        buffer: part[index].bytes.as_mut_ptr(),
-                        bytes: request_bytes(part[index].bytes.len()),
-                        offset: part[index].offset,
-                        user_data: index as u64,
-                    });
-                }
-                for (index, slice) in part.iter_mut().enumerate() {
-                    if !is_finished(&finished, index) {
-                        self.read_rest(slice.bytes, slice.offset, base + index)?;
-                    }
-                }
-            }
-            return Ok(());
-        }
-        for (index, slice) in slices.iter_mut().enumerate() {
-            self.read_rest(slice.bytes, slice.offset, index)?;
-        }
-        Ok(())
-    }
-
     /// Gives the blocks of a range back to the file system.
     pub fn punch_hole(&self, offset: u64, bytes: u64) -> Result<()> {
         self.fd.punch_hole(offset, bytes)
-    }
-
-    /// Bytes that the file system holds for the file.
-    pub fn allocated_bytes(&self) -> Result<u64> {
-        self.fd.status().map(|status| status.bytes_allocated)
     }
 
     /// Bytes still free on its file system.

@@ -5,24 +5,12 @@ use std::sync::{Mutex, MutexGuard};
 
 use uswap_os::memory::{Access, Mapping};
 use uswap_os::sys::{self, abi};
-use uswap_os::uffd::{Features, Uffd, UffdError};
 
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
 /// A fork in one test reaches the userfaultfds of all: these tests run one after the other.
 pub fn alone() -> MutexGuard<'static, ()> {
     ONE_AT_A_TIME.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
-}
-
-/// A userfaultfd, or `None` with a line that says why the test is skipped.
-pub fn open(features: Features) -> Option<Uffd> {
-    match Uffd::open(features) {
-        Ok(uffd) => Some(uffd),
-        Err(error @ (UffdError::NoWayIn { .. } | UffdError::Features { .. })) => {
-            println!("SKIP: {error}");
-            None
-        }
-    }
 }
 
 /// Memory of `pages` pages between two guards, without huge pages.

@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering;
 use uswap_core::clusters::lock::{Contended, SUPERVISOR};
 use uswap_core::page_table::PAGES_MAX;
 use uswap_core::swap_word::Content;
-use uswap_engine::release::put_entry;
+use uswap_engine::pool::release::put_entry;
 use uswap_units::{PAGE_BYTES, PageId, PageRange, SwapId};
 
 use super::stage::{GEOMETRY, RUNS, Stage};

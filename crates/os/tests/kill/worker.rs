@@ -15,7 +15,7 @@ use uswap_core::pool::ZspageOwner;
 use uswap_core::segment::Segment;
 use uswap_core::swap_table::Came;
 use uswap_core::swap_word::Content;
-use uswap_engine::release::{free_blob, put_entries, put_entry, release_content};
+use uswap_engine::pool::release::{free_blob, put_entries, put_entry, release_content};
 use uswap_os::sys::abi;
 use uswap_os::{Fd, clock, process, thread};
 use uswap_units::{BLOCK_PAGES, MmId, PageId, Prng, SwapId};

@@ -127,7 +127,8 @@ fn main() {
     let checksum = checksum(address, pages);
     println!(
         "{{\"pages\":{pages},\"content\":\"{content}\",\"access\":\"{}\",\"fill_ns\":{fill_ns},\"accesses\":{},\
-         \"elapsed_ns\":{},\"mean_ns\":{},\"p50_ns\":{},\"p99_ns\":{},\"p999_ns\":{},\"max_ns\":{},\"checksum\":\"{checksum:016x}\"}}",
+         \"elapsed_ns\":{},\"mean_ns\":{},\"p50_ns\":{},\"p99_ns\":{},\"p999_ns\":{},\"max_ns\":{},\
+         \"checksum\":\"{checksum:016x}\"}}",
         arguments.text("access", "read"),
         histogram.count,
         elapsed.as_nanos(),

@@ -112,7 +112,8 @@ fn json(random: &mut Prng) -> String {
         let (name, tag, other_tag) = (words.word(random), words.word(random), words.word(random));
         let _ = write!(
             text,
-            "{{\"id\":{id},\"user\":\"{user:08x}\",\"name\":\"{name}\",\"state\":\"{state}\",\"price\":{}.{:02},\"count\":{},",
+            "{{\"id\":{id},\"user\":\"{user:08x}\",\"name\":\"{name}\",\"state\":\"{state}\",\
+             \"price\":{}.{:02},\"count\":{},",
             random.below(900),
             random.below(100),
             random.below(40)

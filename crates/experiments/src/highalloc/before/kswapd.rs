@@ -5,10 +5,10 @@
 //! compaction waits for more to have been reclaimed than was attempted, and the order of the request is gone when
 //! kswapd sleeps. The column `kcompactd` has all of that, and wakes kcompactd with the order that is left: 0.
 
-use uswap_core::zones::compaction::rules::gap;
-use uswap_core::zones::marks::{Mark, Reach};
-use uswap_core::zones::wake::Asked;
-use uswap_core::zones::{Level, Zone};
+use uswap_zones::compaction::rules::gap;
+use uswap_zones::marks::{Mark, Reach};
+use uswap_zones::wake::Asked;
+use uswap_zones::{Level, Zone};
 
 use super::scanners::{Mode, Positions, Run};
 use super::{Suitable, suitable};

@@ -7,10 +7,10 @@ pub mod scanners;
 #[cfg(test)]
 mod tests;
 
-use uswap_core::zones::compaction::rules::{fragmentation_index, gap};
-use uswap_core::zones::marks::{Mark, Reach};
-use uswap_core::zones::wake::Asked;
-use uswap_core::zones::{Level, Zone};
+use uswap_zones::compaction::rules::{fragmentation_index, gap};
+use uswap_zones::marks::{Mark, Reach};
+use uswap_zones::wake::Asked;
+use uswap_zones::{Level, Zone};
 
 use super::memory::Memory;
 use super::system::{Then, Turn};

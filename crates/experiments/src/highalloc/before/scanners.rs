@@ -4,12 +4,12 @@
 //! A step takes up to 32 pages of one block. Blocks from which nothing came are marked and passed over, until the marks
 //! are cleared; positions are kept between runs.
 
-use uswap_core::zones::compaction::scan::Seen;
-use uswap_core::zones::compaction::{Move, Moved};
-use uswap_core::zones::marks::{Mark, Reach};
-use uswap_core::zones::wake::Asked;
-use uswap_core::zones::{BLOCK_FRAMES, Level, Mobility, Zone};
 use uswap_units::FrameId;
+use uswap_zones::compaction::scan::Seen;
+use uswap_zones::compaction::{Move, Moved};
+use uswap_zones::marks::{Mark, Reach};
+use uswap_zones::wake::Asked;
+use uswap_zones::{BLOCK_FRAMES, Level, Mobility, Zone};
 
 use crate::highalloc::memory::Memory;
 use crate::highalloc::prices;

@@ -5,13 +5,13 @@ use super::{Before, Suitable, suitable};
 use crate::highalloc::Column;
 use crate::highalloc::memory::{Kind, Memory};
 use crate::highalloc::system::Then;
-use uswap_core::zones::marks::{Mark, Mixing, Spacing, kept_for_lower, marks};
-use uswap_core::zones::node::Node;
-use uswap_core::zones::tickets::Tickets;
-use uswap_core::zones::wake::Asked;
-use uswap_core::zones::{BLOCK_FRAMES, Level, Mobility, ORDER_MAX, Shape, Zone};
 use uswap_sync::AtomicU64;
 use uswap_units::{FrameId, Prng};
+use uswap_zones::marks::{Mark, Mixing, Spacing, kept_for_lower, marks};
+use uswap_zones::node::Node;
+use uswap_zones::tickets::Tickets;
+use uswap_zones::wake::Asked;
+use uswap_zones::{BLOCK_FRAMES, Level, Mobility, ORDER_MAX, Shape, Zone};
 
 const BLOCKS: u32 = 32;
 const ASKED: Asked = Asked { order: ORDER_MAX, class: 0 };

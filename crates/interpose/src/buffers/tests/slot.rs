@@ -112,6 +112,27 @@ fn ranges_side_by_side_are_one() {
     assert_eq!(slot.counts(), (2, 2));
 }
 
+/// A handler that jumped out of its call makes the next one at the same place: only that is under way.
+#[test]
+fn a_call_takes_the_place_of_one_that_began_where_it_begins() {
+    let slot = HazardSlot::default();
+    let (outer, inner) = (stack_point(0, 0), stack_point(1, 0));
+    slot.begin(outer);
+    slot.publish(PAGE, 2 * PAGE);
+    slot.begin(inner);
+    slot.publish(4 * PAGE, 5 * PAGE);
+    slot.begin(inner);
+    assert_eq!(slot.counts(), (2, 1));
+    assert!(is_covered(&slot, PAGE) && !is_covered(&slot, 4 * PAGE));
+    slot.publish(8 * PAGE, 9 * PAGE);
+    slot.end(inner);
+    assert_eq!(slot.counts(), (1, 1));
+    slot.begin(outer);
+    assert_eq!(slot.counts(), (1, 0));
+    slot.end(outer);
+    assert_eq!(slot.counts(), (0, 0));
+}
+
 #[test]
 fn a_handler_that_jumps_away_leaves_no_more_than_a_few_frames() {
     let slot = HazardSlot::default();

@@ -164,6 +164,30 @@ fn arguments_of_a_program_end_with_a_null() {
     assert_eq!(starts, [0, vector, PAGE, vector + 8, 0, vector + 16, 3 * PAGE]);
 }
 
+/// Arrays of pointers that never end, all to strings that never end.
+struct Endless;
+
+impl Memory for Endless {
+    fn read(&self, start: u64, into: &mut [u8]) -> Result<(), Unreadable> {
+        match into.first_chunk_mut() {
+            Some(pointer) if start < 1 << 30 => *pointer = (1_u64 << 40).to_ne_bytes(),
+            _ => into.fill(b'x'),
+        }
+        Ok(())
+    }
+}
+
+/// They were once looked at up to a million strings of 128 KiB, which takes minutes; the kernel says E2BIG at 6 MiB.
+#[test]
+fn no_more_arguments_of_a_program_are_looked_at_than_the_kernel_takes() {
+    let call = call(libc::SYS_execve, [0, BASE, BASE, 0, 0, 0]);
+    let mut bytes = 0;
+    let row = row(call.number).expect("it has a row");
+    let walked = for_each_range(row, &call, &Endless, &mut |range: BufferRange| bytes += range.bytes);
+    assert_eq!(walked, Walked::Complete);
+    assert!((12 << 20..13 << 20).contains(&bytes), "{bytes} bytes of two arrays");
+}
+
 #[test]
 fn an_unknown_ioctl_goes_by_its_number() {
     let memory = Pages::new();

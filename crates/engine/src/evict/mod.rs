@@ -1,0 +1,692 @@
+//! Takes pages away where they lie, a batch at a time: a batch costs two flushes of the processors' page table caches,
+//! and not one a page.
+//!
+//! Pages are chosen by a clock hand over the page table. What lies between two pages that go is protected with them, if
+//! it may be, so that there are fewer calls: who writes such a page meets one more fault. Where that is seen to happen
+//! often, pages that stay are left out, and there are more calls (docs/adr/0026).
+
+pub mod copies;
+pub mod store;
+
+use crate::evict::store::{NotStored, Owners, StoreBuffers, let_go_of_zspages, store_anew};
+use crate::plant::{Plant, is_planted};
+use crate::pool::release::put_entry;
+use crate::space::AddressSpace;
+use crate::workspace::Workspace;
+use crate::world::World;
+use core::cell::RefCell;
+use uswap_codec as codec;
+use uswap_core::budget::Signal;
+use uswap_core::counters::Counter;
+use uswap_core::page_table::Leaf;
+use uswap_core::page_word::{LANES, Lane, PageSlot, PageWord, Place, TryLock};
+use uswap_core::pool::ZspageOwner;
+use uswap_core::swap_table::Came;
+use uswap_sync::Ordering;
+use uswap_units::{BLOCK_PAGES, CHUNK_PAGES, MmId, PAGE_BYTES, PageId, PageRange, SwapId};
+
+/// Pages that one batch looks at: at 256 the flushes of a batch are 0.2 us a page where another processor runs the
+/// program.
+pub const BATCH_PAGES: usize = 256;
+
+/// Rounds of the hand in search of a page that does not rest: what came back warm may rest for eleven.
+const ROUNDS_MAX: u32 = 12;
+
+/// Leaves that one search looks at: at some 10 ns each.
+const LEAVES_MAX: u32 = 1 << 17;
+
+/// Chunks that one batch looks at, at some 100 ns each: whoever changes a mapping waits for that.
+const CHUNKS_MAX: u32 = 1024;
+
+/// Pages without anything that are protected with what lies on both sides: to look at each costs some 3 ns, a call for
+/// each side some microseconds.
+const GAP_PAGES_MAX: u64 = 1024;
+
+/// Between two pages that go, pages are protected for their neighbours' sake while fewer faults than this are expected
+/// on them, in percent of one. Such a fault takes the program some 14 us with its signal, since it mostly waits for the
+/// lock. A call more takes the evictor 9, for which the program does not wait.
+const COVERED_PERCENT_MAX: u32 = 28;
+
+/// What one batch brought.
+#[must_use]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Evicted {
+    /// Pages that were dropped.
+    pub pages: u64,
+    /// Pages that were looked at.
+    pub looked: u64,
+    /// The pool had no room for a page.
+    pub no_room: bool,
+    /// It has looked at as much as one batch may, and not at all there is.
+    pub looks_on: bool,
+}
+
+/// What becomes of a page of a batch.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Fate {
+    /// Nothing is mapped there.
+    Hole,
+    /// It rests, and is here for its neighbours' sake.
+    Stays,
+    /// It goes, if nobody writes it before.
+    Goes,
+    /// Its word is locked, and it will be dropped.
+    Leaves,
+    /// Nothing more is done with it.
+    Done,
+}
+
+#[derive(Clone, Copy)]
+struct Candidate {
+    page: PageId,
+    /// As it was when it was locked, then as it was isolated.
+    word: PageWord,
+    /// Where the content is stored. The word names it, so the entry goes wherever the page goes: when the program
+    /// writes the page it is given up, and when the process is killed it is given back.
+    stored: Option<SwapId>,
+    /// That was stored for this batch.
+    is_stored_anew: bool,
+    /// It is not looked at again for some rounds.
+    rests: bool,
+    fate: Fate,
+}
+
+impl Candidate {
+    const fn new(page: PageId, word: PageWord, fate: Fate) -> Candidate {
+        Candidate { page, word, stored: None, is_stored_anew: false, rests: false, fate }
+    }
+}
+
+const NOTHING: Candidate = Candidate::new(PageId(0), PageWord::from_raw(0), Fate::Done);
+const NO_RANGE: PageRange = PageRange { start: PageId(0), end: PageId(0) };
+
+/// From the first page of a run that needs protection to the last: clean pages at the ends have it.
+fn range_to_protect(run: &[Candidate]) -> Option<PageRange> {
+    let needs = |candidate: &Candidate| candidate.fate == Fate::Goes && !candidate.word.is_clean();
+    let (first, last) = (run.iter().find(|page| needs(page))?, run.iter().rfind(|page| needs(page))?);
+    Some(PageRange { start: first.page, end: last.page.plus(1) })
+}
+
+/// What one evictor works with: 280 KiB, of which a batch touches about 30.
+pub struct Evictor {
+    lane: Lane,
+    zspages: Zspages,
+    batch: [Candidate; BATCH_PAGES],
+    length: usize,
+    ranges: [PageRange; BATCH_PAGES],
+    workspace: Workspace,
+}
+
+/// The zspages in which an evictor may allocate.
+struct Zspages {
+    mm: MmId,
+    owned: RefCell<ZspageOwner>,
+}
+
+impl Owners for Zspages {
+    fn mm(&self) -> MmId {
+        self.mm
+    }
+    fn with<T>(&self, change: impl FnOnce(&mut ZspageOwner) -> T) -> T {
+        change(&mut self.owned.borrow_mut())
+    }
+}
+
+impl Evictor {
+    /// Evictor number `index` of [`LANES`] of a process. `const`, so that it can be in a `static`.
+    pub const fn new(index: u32) -> Evictor {
+        assert!(index < LANES);
+        Evictor {
+            lane: Lane::new(index),
+            zspages: Zspages { mm: MmId(0), owned: RefCell::new(ZspageOwner::new()) },
+            batch: [NOTHING; BATCH_PAGES],
+            length: 0,
+            ranges: [NO_RANGE; BATCH_PAGES],
+            workspace: Workspace::new(),
+        }
+    }
+
+    /// In a forked child: what it owned is the parent's, one of whose threads may be at work with it for ever, as it
+    /// looks here.
+    pub fn reset(&mut self) {
+        self.zspages.owned = RefCell::new(ZspageOwner::new());
+        self.length = 0;
+    }
+
+    fn batch(&self) -> &[Candidate] {
+        &self.batch[..self.length]
+    }
+}
+
+impl<W: World> AddressSpace<'_, W> {
+    /// Evicts one batch, of at most `pages_max` pages. Between two of its steps everything may go on: whoever touches
+    /// one of the pages keeps it.
+    pub async fn evict(&self, evictor: &mut Evictor, pages_max: u32) -> Evicted {
+        evictor.zspages.mm = self.mm;
+        let (looked, looks_on) = self.isolate(evictor, pages_max as usize).await;
+        self.world.step().await;
+        let no_room = self.store(evictor).await;
+        self.world.step().await;
+        let pages = self.drop_stored(evictor).await;
+        if pages > 0 {
+            self.world.raise(Signal::Room);
+        }
+        Evicted { pages, looked: looked as u64, no_room, looks_on }
+    }
+
+    /// The evictor has ended for now: others may allocate in what it has begun.
+    pub fn rest(&self, evictor: &Evictor) {
+        let_go_of_zspages(self.segment, &self.world, &evictor.zspages);
+    }
+
+    /// Finds pages, and protects them. How many there are that may go, and whether the search was broken off.
+    async fn isolate(&self, evictor: &mut Evictor, pages_max: usize) -> (usize, bool) {
+        self.world.lock_shared().await;
+        evictor.length = 0;
+        let pages_max = pages_max.min(BATCH_PAGES);
+        let (mut rounds, mut goes, mut chunks) = (0, 0, 0);
+        while goes < pages_max
+            && evictor.length + CHUNK_PAGES as usize <= BATCH_PAGES
+            && chunks < CHUNKS_MAX
+            && self.may_evict()
+        {
+            chunks += 1;
+            let Some((leaf, chunk_in_block)) = self.next_chunk(&mut rounds) else { break };
+            goes += self.lock_chunk(&leaf, chunk_in_block, evictor, pages_max - goes);
+        }
+        self.world.step().await;
+        if evictor.length > 0 {
+            // From here on, who publishes a hazard sees the locks; who has published one is seen.
+            self.world.settle();
+            self.world.step().await;
+            self.protect(evictor).await;
+            self.protecting.end(evictor.lane);
+        }
+        self.world.unlock_shared();
+        (goes, chunks == CHUNKS_MAX)
+    }
+
+    /// The next chunk in which there may be a page to evict. None after a whole round without one.
+    fn next_chunk(&self, rounds: &mut u32) -> Option<(Leaf<'_>, u32)> {
+        let mut at = PageId(self.hand.load(Ordering::Relaxed));
+        for _ in 0..LEAVES_MAX {
+            let Some(leaf) = self.table.next_leaf(at) else {
+                at = PageId(0);
+                self.round.fetch_add(1, Ordering::Relaxed);
+                *rounds += 1;
+                if *rounds > ROUNDS_MAX {
+                    break;
+                }
+                continue;
+            };
+            let start = at.0.max(leaf.first_page().0) - leaf.first_page().0;
+            let chunks = leaf.evictable().chunks() & (u64::MAX << (start / CHUNK_PAGES));
+            if chunks != 0 {
+                let in_block = chunks.trailing_zeros();
+                let first = leaf.first_page().plus(u64::from(in_block) * CHUNK_PAGES);
+                self.hand.store(first.plus(CHUNK_PAGES).0, Ordering::Relaxed);
+                return Some((leaf, in_block));
+            }
+            at = leaf.first_page().plus(BLOCK_PAGES);
+        }
+        self.hand.store(at.0, Ordering::Relaxed);
+        None
+    }
+
+    /// The round of the hand, as the pages of this one's chunk count it: each chunk is ahead of the one before.
+    pub(super) fn round_of(&self, page: PageId) -> u32 {
+        self.round.load(Ordering::Relaxed).wrapping_add((page.0 / CHUNK_PAGES) as u32)
+    }
+
+    /// Locks what it can of a chunk; how many of the pages may go, at most `goes_max`.
+    fn lock_chunk(&self, leaf: &Leaf<'_>, in_block: u32, evictor: &mut Evictor, goes_max: usize) -> usize {
+        let first = leaf.first_page().plus(u64::from(in_block) * CHUNK_PAGES);
+        // Before the words are looked at: who makes one evictable sets it again.
+        leaf.evictable().begin_look(in_block);
+        let start = evictor.length;
+        let words = || leaf.slots_in(PageRange::of_pages(first, CHUNK_PAGES)).enumerate();
+        let round = self.round_of(first);
+        let (mut resting, mut may_go) = (0_u64, 0_u64);
+        for (index, (_, slot)) in words().filter(|(_, (_, slot))| slot.load().may_be_isolated()) {
+            *if slot.pass_by_in(round) { &mut resting } else { &mut may_go } |= 1 << index;
+        }
+        if may_go == 0 {
+            if resting != 0 {
+                leaf.evictable().set(in_block);
+            }
+            return 0;
+        }
+        for (index, (page, slot)) in words().filter(|(index, _)| (resting | may_go) & (1 << index) != 0) {
+            let TryLock::Locked(word) = slot.try_lock() else { continue };
+            if !word.may_be_isolated() {
+                // Flags have changed between the look and the lock.
+                self.must_be_done(slot.unlock_unchanged());
+                self.unlocked(core::iter::once(page));
+                continue;
+            }
+            let fate = if resting & (1 << index) != 0 { Fate::Stays } else { Fate::Goes };
+            evictor.batch[evictor.length] = Candidate::new(page, word, fate);
+            evictor.length += 1;
+        }
+        let locked = &mut evictor.batch[start..evictor.length];
+        if locked.iter().any(|candidate| candidate.word.place() == Place::Fresh) {
+            let present = self.world.present(first, CHUNK_PAGES as u32);
+            for candidate in locked.iter_mut() {
+                let is_there = present & (1 << (candidate.page.0 - first.0)) != 0;
+                if candidate.word.place() == Place::Fresh && !is_there {
+                    candidate.fate = Fate::Hole;
+                }
+            }
+        }
+        let mut goes = 0;
+        for candidate in locked.iter_mut().filter(|candidate| candidate.fate == Fate::Goes) {
+            if goes == goes_max {
+                candidate.fate = Fate::Stays;
+            } else {
+                goes += 1;
+            }
+        }
+        if goes == 0 {
+            self.pass_over(locked);
+            evictor.length = start;
+        } else if goes == goes_max {
+            // The rest of the chunk is next.
+            let last = locked.iter().rfind(|candidate| candidate.fate == Fate::Goes);
+            let next = last.expect("one goes").page.plus(1);
+            self.hand.store(next.0, Ordering::Relaxed);
+        }
+        goes
+    }
+
+    /// Gives the locks of a chunk back from which nothing goes. It takes no room in the batch: a mapping that was never
+    /// touched may be larger than all that the program has touched.
+    fn pass_over(&self, locked: &[Candidate]) {
+        for candidate in locked {
+            let slot = self.slot(candidate.page);
+            self.must_be_done(match candidate.fate {
+                // Who fills the page locks its word first, whatever hazards it has published.
+                Fate::Hole => slot.commit_hole(),
+                _ => slot.unlock_unchanged(),
+            });
+        }
+        self.unlocked(locked.iter().map(|candidate| candidate.page));
+    }
+
+    /// Protects the locked pages of a batch and gives their locks back: those that go are isolated then.
+    async fn protect(&self, evictor: &mut Evictor) {
+        let Evictor { batch, length, lane, .. } = evictor;
+        let batch = &mut batch[..*length];
+        for candidate in batch.iter_mut().filter(|candidate| candidate.fate != Fate::Hole) {
+            if self.world.names(candidate.page) && !is_planted(Plant::ProtectedUnderCall) {
+                self.unlock(candidate);
+            }
+        }
+        self.leave_out_written(batch);
+        let mut rest = &mut batch[..];
+        while !rest.is_empty() {
+            let length = self.run_at(rest, *lane).await;
+            let (run, behind) = core::mem::take(&mut rest).split_at_mut(length);
+            rest = behind;
+            let protected = match range_to_protect(run) {
+                Some(range) => {
+                    self.world.step().await;
+                    if !self.world.protect(range) && !is_planted(Plant::RefusedProtectForgotten) {
+                        // Part of it may be protected now: the words must not say less.
+                        run.iter_mut().for_each(|candidate| self.unlock_unprotected(candidate, range));
+                        continue;
+                    }
+                    range
+                }
+                None => NO_RANGE,
+            };
+            for candidate in run.iter_mut() {
+                self.commit_protected(candidate, *lane, protected);
+            }
+        }
+        let pages = batch.iter().map(|candidate| candidate.page);
+        self.unlocked(pages);
+    }
+
+    /// How many of the first candidates can be protected with one call. What that covers beside them is said to those
+    /// who fill pages ([`uswap_core::protecting`]).
+    async fn run_at(&self, candidates: &[Candidate], lane: Lane) -> usize {
+        let follows = |pair: &[Candidate]| {
+            let (before, next) = (&pair[0], &pair[1]);
+            before.fate != Fate::Done
+                && next.fate != Fate::Done
+                && before.page < next.page
+                && self.are_missing(PageRange { start: before.page.plus(1), end: next.page })
+        };
+        let length_of =
+            |candidates: &[Candidate]| 1 + candidates.windows(2).take_while(|pair| follows(pair)).count();
+        let length = length_of(candidates);
+        if candidates[0].page.plus(length as u64 - 1) == candidates[length - 1].page {
+            return length;
+        }
+        let Some(range) = range_to_protect(&candidates[..length]) else { return length };
+        self.protecting.begin(lane, range);
+        self.world.step().await;
+        // From here on, who fills a page sees the range; what was filled before is seen.
+        length_of(&candidates[..length])
+    }
+
+    /// Gives the locks back of pages between two that go, where it is cheaper to protect these with a call each: what
+    /// stays and was written lately may be written again soon.
+    fn leave_out_written(&self, batch: &mut [Candidate]) {
+        let goes = |candidate: &Candidate| candidate.fate == Fate::Goes;
+        let stays =
+            |candidate: &&mut Candidate| candidate.fate == Fate::Stays && !candidate.word.is_protected();
+        for between in batch.split_mut(goes) {
+            let written = between.iter_mut().filter(stays).count() as u32;
+            if written > 0 && self.covered_written.exceeds_among(written, COVERED_PERCENT_MAX) {
+                between.iter_mut().filter(stays).for_each(|candidate| self.unlock(candidate));
+            }
+        }
+    }
+
+    fn unlock(&self, candidate: &mut Candidate) {
+        if candidate.fate != Fate::Done {
+            self.must_be_done(self.slot(candidate.page).unlock_unchanged());
+            candidate.fate = Fate::Done;
+        }
+    }
+
+    /// Whether all pages of a range are stored, so that protecting it changes nothing, but for what comes back
+    /// meanwhile ([`uswap_core::protecting`]). What was never touched does not count: who fills that asks nobody.
+    fn are_missing(&self, range: PageRange) -> bool {
+        if range.pages() > GAP_PAGES_MAX {
+            return false;
+        }
+        let mut next = range.start;
+        for (page, slot) in self.slots_of(range) {
+            if page != next || !slot.load().is_missing() {
+                return false;
+            }
+            next = page.plus(1);
+        }
+        next == range.end
+    }
+
+    /// Takes the protection away that a page of a range may have, and gives its copy up.
+    fn unlock_unprotected(&self, candidate: &mut Candidate, range: PageRange) {
+        let is_there = matches!(candidate.fate, Fate::Goes | Fate::Stays) && range.contains(candidate.page);
+        if is_there {
+            self.world.unprotect(PageRange::of_pages(candidate.page, 1));
+        }
+        if is_there && candidate.word.place() == Place::Present {
+            self.must_be_done(self.slot(candidate.page).commit_written());
+            candidate.fate = Fate::Done;
+            if let Some(copy) = candidate.word.swap() {
+                put_entry(self.segment, &self.world, copy);
+            }
+        }
+        self.unlock(candidate);
+    }
+
+    fn commit_protected(&self, candidate: &mut Candidate, lane: Lane, protected: PageRange) {
+        let slot = self.slot(candidate.page);
+        match candidate.fate {
+            Fate::Hole => self.must_be_done(slot.commit_hole()),
+            Fate::Stays if protected.contains(candidate.page) => {
+                if !candidate.word.is_protected() {
+                    self.covered_written.note_case();
+                }
+                self.must_be_done(slot.commit_protected(candidate.word.swap()));
+            }
+            Fate::Stays => self.must_be_done(slot.unlock_unchanged()),
+            Fate::Goes => {
+                candidate.word = slot.commit_isolated(lane).expect("nothing is dropped in a shared section");
+                return;
+            }
+            Fate::Leaves | Fate::Done => (),
+        }
+        candidate.fate = Fate::Done;
+    }
+
+    fn slot(&self, page: PageId) -> PageSlot<'_> {
+        self.table.slot(page).expect("tables of words that are not 0 stay")
+    }
+
+    /// Stores what is isolated, while there is room. True if there was none.
+    async fn store(&self, evictor: &mut Evictor) -> bool {
+        for index in 0..evictor.length {
+            if evictor.batch[index].fate != Fate::Goes {
+                continue;
+            }
+            match self.store_one(evictor, index).await {
+                Store::Stored { entry, is_new: false } => evictor.batch[index].stored = Some(entry),
+                Store::Stored { entry, is_new: true } => {
+                    self.name_copy(&mut evictor.batch[index], entry).await;
+                }
+                Store::Changed => (),
+                Store::Incompressible => evictor.batch[index].rests = true,
+                Store::NoRoom => return true,
+            }
+            self.world.step().await;
+        }
+        false
+    }
+
+    /// The word of a page that was stored names its new entry from here on, and no longer an old one.
+    async fn name_copy(&self, candidate: &mut Candidate, entry: SwapId) {
+        if is_planted(Plant::CopyUnnamed) {
+            (candidate.stored, candidate.is_stored_anew) = (Some(entry), true);
+            return;
+        }
+        self.world.lock_shared().await;
+        let slot = self.table.slot(candidate.page);
+        let unneeded = match slot.and_then(|slot| slot.keep_copy(candidate.word, entry)) {
+            Some(word) => {
+                let old = candidate.word.swap();
+                (candidate.word, candidate.stored, candidate.is_stored_anew) = (word, Some(entry), true);
+                old
+            }
+            // Somebody has written or dropped the page meanwhile.
+            None => Some(entry),
+        };
+        if let Some(unneeded) = unneeded {
+            put_entry(self.segment, &self.world, unneeded);
+        }
+        self.world.unlock_shared();
+    }
+
+    async fn store_one(&self, evictor: &mut Evictor, index: usize) -> Store {
+        let Candidate { page, word, .. } = evictor.batch[index];
+        let copy = word.swap().filter(|_| word.is_clean());
+        let promoted = copy.filter(|&copy| self.should_promote(copy));
+        let recompressed = copy.filter(|&copy| promoted.is_none() && self.should_recompress(copy));
+        let replaced = promoted.or(recompressed);
+        if let (Some(copy), None) = (copy, replaced)
+            && self.may_rely_on(copy, page, word).await
+        {
+            self.incompressible.note_case();
+            return Store::Stored { entry: copy, is_new: false };
+        }
+        // While it is being read it stays: the program could write it else, and another evictor drop it.
+        self.world.lock_shared().await;
+        let slot = self.table.slot(page).filter(|slot| slot.lock_isolated(word));
+        if let Some(slot) = slot {
+            self.world.step().await;
+            self.world.read(page, &mut evictor.workspace.page);
+            let isolated = slot.commit_isolated(evictor.lane);
+            evictor.batch[index].word = isolated.expect("nothing is dropped in a shared section");
+            self.unlocked(core::iter::once(page));
+        }
+        self.world.unlock_shared();
+        if slot.is_none() {
+            return Store::Changed;
+        }
+        self.world.step().await;
+        let Evictor { workspace, zspages, .. } = evictor;
+        let Workspace { page: content, blob, scratch, .. } = workspace;
+        let hash = codec::hash(content).0;
+        let (effort, is_trial) = (self.effort(), self.is_trial());
+        let incompressible = Some(&self.incompressible);
+        let mut buffers = StoreBuffers { page: content, blob, scratch, effort, is_trial, incompressible };
+        match store_anew(self.segment, &self.world, zspages, hash, &mut buffers).await {
+            Ok(swap) => {
+                self.counters().add(Counter::Promoted, u64::from(promoted.is_some()));
+                self.counters().add(Counter::Recompressed, u64::from(recompressed.is_some()));
+                Store::Stored { entry: swap, is_new: true }
+            }
+            Err(why) => match replaced {
+                // It goes back to where it came from.
+                Some(copy) if self.may_rely_on(copy, page, evictor.batch[index].word).await => {
+                    Store::Stored { entry: copy, is_new: false }
+                }
+                _ if why == NotStored::Incompressible => Store::Incompressible,
+                _ => Store::NoRoom,
+            },
+        }
+    }
+
+    /// Locks what is stored and unchanged, drops it, and says so; how many pages. What is not dropped stays as it is.
+    async fn drop_stored(&self, evictor: &mut Evictor) -> u64 {
+        self.world.lock_shared().await;
+        let may_drop = self.may_evict();
+        let batch = &mut evictor.batch[..evictor.length];
+        for candidate in batch.iter_mut().filter(|candidate| candidate.fate == Fate::Goes) {
+            let slot = self.table.slot(candidate.page);
+            let stored = candidate.stored.filter(|_| may_drop);
+            let is_locked = stored.is_some() && slot.is_some_and(|slot| locks(slot, candidate.word));
+            candidate.fate = if is_locked { Fate::Leaves } else { Fate::Done };
+            if !is_locked {
+                self.give_up(candidate);
+            }
+        }
+        self.world.step().await;
+        self.world.settle();
+        self.world.step().await;
+        for candidate in batch.iter_mut().filter(|candidate| candidate.fate == Fate::Leaves) {
+            if self.world.names(candidate.page) && !is_planted(Plant::HazardIgnored) {
+                self.keep_clean(candidate);
+                candidate.fate = Fate::Done;
+            }
+        }
+        let mut ranges = 0;
+        for candidate in batch.iter().filter(|candidate| candidate.fate == Fate::Leaves) {
+            match evictor.ranges[..ranges].last_mut() {
+                Some(last) if last.end == candidate.page => last.end = candidate.page.plus(1),
+                _ => {
+                    evictor.ranges[ranges] = PageRange::of_pages(candidate.page, 1);
+                    ranges += 1;
+                }
+            }
+        }
+        if is_planted(Plant::UnlockedBeforeDrop) {
+            let count = self.commit_dropped(evictor);
+            self.world.step().await;
+            let ranges = &evictor.ranges[..ranges];
+            let _as_if_all_were = if ranges.is_empty() { 0 } else { self.world.drop_pages(ranges) };
+            self.world.unlock_shared();
+            return count;
+        }
+        let dropped = if ranges > 0 { self.world.drop_pages(&evictor.ranges[..ranges]) } else { 0 };
+        if let Some(left) = evictor.ranges[..ranges].get(dropped)
+            && !is_planted(Plant::RefusedDropForgotten)
+        {
+            // The kernel refuses: locked in memory, for instance.
+            let from = left.start;
+            let kept = |candidate: &&mut Candidate| candidate.fate == Fate::Leaves;
+            for candidate in batch.iter_mut().filter(kept).skip_while(|candidate| candidate.page != from) {
+                self.keep_clean(candidate);
+                candidate.fate = Fate::Done;
+            }
+        }
+        self.world.step().await;
+        let count = self.commit_dropped(evictor);
+        self.world.unlock_shared();
+        count
+    }
+
+    /// How many there were.
+    fn commit_dropped(&self, evictor: &Evictor) -> u64 {
+        let leaving = || evictor.batch().iter().filter(|candidate| candidate.fate == Fate::Leaves);
+        let (mut count, mut unchanged) = (0, 0);
+        for candidate in leaving() {
+            let stored = candidate.stored.expect("only what is stored is locked");
+            let time = self.segment.reuse().note_stored();
+            let is_unchanged = !candidate.is_stored_anew;
+            self.must_be_done(self.slot(candidate.page).commit_evicted(stored, time, is_unchanged));
+            (count, unchanged) = (count + 1, unchanged + u64::from(is_unchanged));
+        }
+        self.unlocked(leaving().map(|candidate| candidate.page));
+        self.counters().add(Counter::Unchanged, unchanged);
+        self.record().takings().note_taken(count);
+        self.segment.budget().subtract(count * PAGE_BYTES as u64);
+        count
+    }
+
+    /// The page is not dropped. If its word is as it was, nobody stores it any more; else somebody has it in hand.
+    fn give_up(&self, candidate: &Candidate) {
+        let slot = self.table.slot(candidate.page);
+        let old = candidate.word.swap();
+        let Some(slot) = slot.filter(|slot| slot.lock_isolated(candidate.word)) else { return };
+        if candidate.stored.is_some() {
+            return self.keep_clean(candidate);
+        }
+        let page = PageRange::of_pages(candidate.page, 1);
+        // Most of what rests is written before it is looked at again, and has no copy to lose.
+        let rests = candidate.rests && old.is_none() && !self.protecting.covers_some(page);
+        if rests {
+            self.world.unprotect(page);
+        }
+        self.must_be_done(match rests {
+            true => slot.commit_written_at_rest(),
+            false => slot.commit_protected(old),
+        });
+        self.unlocked(core::iter::once(candidate.page));
+    }
+
+    /// A page that is stored and locked stays, with a clean copy.
+    fn keep_clean(&self, candidate: &Candidate) {
+        let stored = candidate.stored.expect("only what is stored is locked");
+        self.segment.swap_table().note_loaded(stored, Came::Alone);
+        self.must_be_done(self.slot(candidate.page).commit_protected(Some(stored)));
+        self.unlocked(core::iter::once(candidate.page));
+    }
+
+    /// Whether the page may go with the copy that its word names. If nobody has touched the word since it had this
+    /// value, the copy is not given up by others.
+    async fn may_rely_on(&self, copy: SwapId, page: PageId, word: PageWord) -> bool {
+        self.world.lock_shared().await;
+        let is_same = self.table.slot(page).is_some_and(|slot| slot.load() == word);
+        self.world.unlock_shared();
+        is_same && (self.segment.swap_table().rely_on(copy) || is_planted(Plant::DiscardedCopyTrusted))
+    }
+}
+
+/// Locks a page that is isolated and stored, if nobody has touched its word since.
+fn locks(slot: PageSlot<'_>, isolated: PageWord) -> bool {
+    if is_planted(Plant::DroppedAlthoughWritten) && slot.load().place() == Place::Present {
+        return matches!(slot.try_lock(), TryLock::Locked(_));
+    }
+    slot.lock_isolated(isolated)
+}
+
+/// What came of storing a page.
+enum Store {
+    Stored {
+        entry: SwapId,
+        is_new: bool,
+    },
+    /// Somebody has written or dropped the page.
+    Changed,
+    /// It would take as much room as now: it stays, while there is enough else.
+    Incompressible,
+    NoRoom,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_child_uses_an_evictor_that_its_parent_was_using_when_it_forked() {
+        let mut evictor = std::boxed::Box::new(Evictor::new(0));
+        // The thread that has it does not exist in the child.
+        core::mem::forget(evictor.zspages.owned.borrow_mut());
+        evictor.reset();
+        evictor.zspages.with(|owned| assert_eq!(owned.take_all().count(), 0));
+    }
+}

@@ -1,0 +1,246 @@
+//! Gets the content of a swap entry: from its value, the pool or the file, and verifies it.
+
+use crate::pool::release::release_content;
+use crate::workspace::Workspace;
+use crate::world::Backing;
+use crate::writeback::record::{Cipher, Owner};
+use core::ops::Range;
+use uswap_codec as codec;
+use uswap_core::counters::{Counter, FaultSource};
+use uswap_core::files::FileKind;
+use uswap_core::segment::Segment;
+use uswap_core::swap_word::{Content, SwapWord};
+use uswap_units::limits::{FILE_BUFFER_BYTES, READ_ATTEMPTS_MAX};
+use uswap_units::{PAGE_BYTES, SwapId};
+
+/// What came of a load.
+#[must_use]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Load {
+    /// The workspace holds the verified content, found there.
+    Done(FaultSource),
+    /// No attempt gave the right content.
+    Lost,
+}
+
+fn unpack(blob: &[u8], out: &mut codec::Page, scratch: &mut codec::Scratch) -> bool {
+    if blob.len() == PAGE_BYTES {
+        out.copy_from_slice(blob);
+        return true;
+    }
+    codec::decompress(blob, out, scratch).is_ok()
+}
+
+/// Bytes between two blobs of a file that are read along rather than passed over.
+pub(crate) const fn gap_bytes_max(kind: FileKind) -> u64 {
+    match kind {
+        // As much as one read takes: the disk would wait for the second one to come by.
+        FileKind::Rotational => FILE_BUFFER_BYTES as u64,
+        // Reading 16 KiB more costs less than another read.
+        FileKind::SolidState => 16 * 1024,
+    }
+}
+
+/// What opening a record works with.
+pub(crate) struct Tools<'w> {
+    pub(crate) blob: &'w mut [u8; PAGE_BYTES],
+    pub(crate) scratch: &'w mut codec::Scratch,
+    pub(crate) cipher: &'w mut Cipher,
+}
+
+/// Gets content, for an engine or for the supervisor.
+pub(crate) struct Source<'a, B> {
+    pub(crate) segment: Segment<'a>,
+    pub(crate) backing: &'a B,
+}
+
+impl<B: Backing> Source<'_, B> {
+    /// Loads the content of an entry, to which the caller holds a reference, into page `index` of the workspace. If the
+    /// workspace does not hold that part of the file, it is read up to `reach`. What no attempt can read is lost, and
+    /// its entry says so.
+    pub(crate) async fn load(
+        &self,
+        id: SwapId,
+        index: usize,
+        mut reach: u64,
+        workspace: &mut Workspace,
+    ) -> Load {
+        let table = self.segment.swap_table();
+        let mut failures = 0;
+        loop {
+            let word = table.load(id);
+            match word.content() {
+                Content::Lost => return Load::Lost,
+                Content::Free | Content::Reserved | Content::Discarded => {
+                    unreachable!("a swapped page refers to an entry with content")
+                }
+                Content::Same(_) | Content::Blob { .. } | Content::Slot { .. } => (),
+            }
+            let end = core::mem::take(&mut reach);
+            let is_of_several = end != 0 || !workspace.file_holds.is_empty();
+            let hash = table.hash(id);
+            if let Some(source) = self.attempt((id, hash), word, index, end, workspace).await {
+                return Load::Done(source);
+            }
+            workspace.file_holds = 0..0;
+            // The supervisor may have moved the blob to the file while we copied it: then the word says so. And a long
+            // read may have failed for the sake of others.
+            if table.load(id).content() != word.content() || is_of_several {
+                continue;
+            }
+            failures += 1;
+            self.segment.counters().add(Counter::ReadErrors, 1);
+            if failures == READ_ATTEMPTS_MAX {
+                self.lose(id, word);
+                return Load::Lost;
+            }
+            self.backing.pause().await;
+        }
+    }
+
+    fn lose(&self, id: SwapId, seen: SwapWord) {
+        self.segment.counters().add(Counter::LostPages, 1);
+        if let Some(content) = self.segment.swap_table().lose(id, seen) {
+            release_content(self.segment, self.backing, content);
+        }
+    }
+
+    /// End of the part of the file that should be read along with the first page of `pages`, whose entries `swap`
+    /// tells; 0 if that is not in the file.
+    pub(crate) fn reach(&self, swap: impl Fn(u32) -> SwapId, mut pages: Range<u32>) -> u64 {
+        let table = self.segment.swap_table();
+        let in_file = |index| match table.load(swap(index)).content() {
+            Content::Slot { offset, length } => Some((offset, offset + u64::from(length))),
+            _ => None,
+        };
+        let Some((start, mut end)) = pages.next().and_then(in_file) else { return 0 };
+        let Some((file, _)) = self.segment.slots().files().locate(start) else { return 0 };
+        let gap_bytes_max = gap_bytes_max(file.spec.kind);
+        let limit = start / PAGE_BYTES as u64 * PAGE_BYTES as u64 + FILE_BUFFER_BYTES as u64;
+        for (next_start, next_end) in pages.filter_map(in_file) {
+            if (end..=end + gap_bytes_max).contains(&next_start) && next_end <= limit {
+                end = next_end;
+            }
+        }
+        end
+    }
+
+    /// One attempt to get the content of an entry into `workspace.pages[index]`, which must have this hash. Where it
+    /// was found. The entry need not be referred to: what has that hash is the content, whatever became of the entry.
+    pub(crate) async fn attempt(
+        &self,
+        (id, hash): (SwapId, u128),
+        word: SwapWord,
+        index: usize,
+        reach: u64,
+        workspace: &mut Workspace,
+    ) -> Option<FaultSource> {
+        let (unpacked, source) = match word.content() {
+            Content::Same(value) => {
+                codec::fill(&mut workspace.pages[index], value);
+                return Some(FaultSource::Same);
+            }
+            Content::Blob { blob, length } => {
+                let length = length as usize;
+                let read = self.segment.pool().read(blob, length, &mut workspace.blob);
+                self.backing.step().await;
+                let Workspace { blob, pages, scratch, .. } = workspace;
+                let unpacked = read && unpack(&blob[..length], &mut pages[index], scratch);
+                (unpacked, FaultSource::Pool)
+            }
+            Content::Slot { offset, length } => {
+                let wanted = offset..offset + u64::from(length);
+                let read = self.read_slot(Owner { id, hash }, wanted, index, reach, workspace).await;
+                return read.then_some(FaultSource::File);
+            }
+            Content::Lost | Content::Free | Content::Reserved | Content::Discarded => return None,
+        };
+        let good = unpacked && codec::hash(&workspace.pages[index]).0 == hash;
+        good.then_some(source)
+    }
+
+    /// Unpacks what is in a record. False if that is not the content of its owner.
+    pub(crate) fn open(&self, owner: Owner, record: &[u8], out: &mut codec::Page, tools: Tools<'_>) -> bool {
+        self.segment.counters().add(Counter::ReadPages, 1);
+        let Tools { blob, scratch, cipher } = tools;
+        let length = cipher.open(self.segment.file_key(), owner, record, blob);
+        let unpacked = length.is_some_and(|length| unpack(&blob[..length], out, scratch));
+        unpacked && codec::hash(out).0 == owner.hash
+    }
+
+    /// Opens and unpacks the blob at `wanted` of the file, which is read up to `reach` unless the workspace holds it.
+    async fn read_slot(
+        &self,
+        owner: Owner,
+        wanted: Range<u64>,
+        index: usize,
+        reach: u64,
+        workspace: &mut Workspace,
+    ) -> bool {
+        let held = &workspace.file_holds;
+        if wanted.start < held.start || held.end < wanted.end {
+            let start = wanted.start / PAGE_BYTES as u64 * PAGE_BYTES as u64;
+            let end = wanted.end.max(reach).next_multiple_of(PAGE_BYTES as u64);
+            workspace.file_holds = 0..0;
+            let bytes = (end - start) as usize;
+            if self.backing.read_file(start, bytes, &mut workspace.file).await.is_err() {
+                return false;
+            }
+            workspace.file_holds = start..end;
+            self.segment.counters().add(Counter::ReadBytes, end - start);
+        }
+        let from = (wanted.start - workspace.file_holds.start) as usize;
+        let Workspace { file, blob, pages, scratch, cipher, .. } = workspace;
+        let record = &file.0[from..from + (wanted.end - wanted.start) as usize];
+        self.open(owner, record, &mut pages[index], Tools { blob, scratch, cipher })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pool::compact::tests::Between;
+    use core::cell::Cell;
+    use std::vec::Vec;
+    use uswap_core::files::{FileAccess, FileSpec};
+    use uswap_core::segment::Geometry;
+    use uswap_sync::AtomicU64;
+
+    const GEOMETRY: Geometry = Geometry { mms: 4, tables: 1, entries: 512, zspages: 1, slots: 512 };
+    const BLOB_BYTES: u64 = 1472;
+    const PAGES: u32 = 32;
+
+    /// Reads that it takes to get a run of pages, each of which was written with so many pages of others behind it.
+    fn reads(kind: FileKind, others: u64) -> u32 {
+        let words: Vec<AtomicU64> = (0..GEOMETRY.layout().total_words()).map(|_| AtomicU64::new(0)).collect();
+        let segment = Segment::create(&words, GEOMETRY);
+        let (slots, access) = (GEOMETRY.slots, FileAccess::Buffered);
+        let spec = FileSpec { slots, priority: -1, kind, descriptor: 3, access };
+        assert!(segment.slots().add_file(spec).is_ok());
+        let place = |page: u32| u64::from(page) * (others + 1) * BLOB_BYTES;
+        let store = |page| {
+            let id = segment.swap_table().reserve().expect("room");
+            let content = Content::Slot { offset: place(page), length: BLOB_BYTES as u32 };
+            segment.swap_table().publish(id, content);
+            id
+        };
+        let ids: Vec<SwapId> = (0..PAGES).map(store).collect();
+        let source = Source { segment, backing: &Between { released: Cell::new(0), step: || () } };
+        let (mut count, mut held_to) = (0, 0);
+        for page in 0..PAGES {
+            if held_to < place(page) + BLOB_BYTES {
+                held_to = source.reach(|page| ids[page as usize], page..PAGES);
+                count += 1;
+            }
+        }
+        count
+    }
+
+    #[test]
+    fn a_disk_that_turns_reads_along_what_lies_between() {
+        let kinds = [FileKind::SolidState, FileKind::Rotational];
+        assert_eq!(kinds.map(|kind| reads(kind, 0)), [1, 1], "what lies together is read together");
+        assert_eq!(kinds.map(|kind| reads(kind, 8)), [7, 7], "gaps of 12 KiB");
+        assert_eq!(kinds.map(|kind| reads(kind, 15)), [32, 11], "gaps of 22 KiB");
+    }
+}

@@ -1,0 +1,413 @@
+//! Serves a fault, in the thread that met it.
+
+pub mod load;
+
+use self::load::{Load, Source};
+use crate::evict::copies::Wanted;
+use crate::plant::{Plant, is_planted};
+use crate::pool::release::put_entry;
+use crate::space::AddressSpace;
+use crate::space::readahead::Window;
+use crate::workspace::Workspace;
+use crate::world::{FillAs, Install, Touch, World};
+use core::ops::Range;
+use uswap_core::counters::{Counter, FaultSource};
+use uswap_core::page_table::Leaf;
+use uswap_core::page_word::{Commit, PageSlot, PageWord, Place, TryLock, Warmth};
+use uswap_core::reuse::Back;
+use uswap_core::swap_table::Came;
+use uswap_units::limits::RUN_PAGES_MAX;
+use uswap_units::{BLOCK_PAGES, PageId, PageRange, SwapId};
+
+/// What came of a fault.
+#[must_use]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Fault {
+    /// The thread goes on.
+    Served(FaultSource),
+    /// The address is not ours: the signal is the program's.
+    NotOurs,
+    /// No attempt gave the right content of the page: the signal is the program's, and it should be told.
+    Lost,
+}
+
+/// Pages next to each other, stored or never touched, that one fault has locked.
+struct Run<'a> {
+    leaf: Leaf<'a>,
+    first: PageId,
+    words: [PageWord; RUN_PAGES_MAX],
+    length: u32,
+    /// The one of the fault: the first, or the last.
+    met: u32,
+}
+
+impl<'a> Run<'a> {
+    fn page(&self, index: u32) -> PageId {
+        self.first.plus(u64::from(index))
+    }
+    fn slot(&self, index: u32) -> PageSlot<'a> {
+        self.leaf.slot(self.page(index))
+    }
+    fn swap(&self, index: u32) -> SwapId {
+        self.words[index as usize].swap().expect("a swapped page names its entry")
+    }
+}
+
+/// The pages of a run that one call fills: one that is written is alone, since its copy is given up; the others come
+/// together, as far as none of them was dropped, and all of them or none were rewritten.
+fn part_of(run: &Run<'_>, mut indices: Range<u32>, touch: Touch) -> Range<u32> {
+    let start = indices.start;
+    let is_rewritten = |index: u32| run.words[index as usize].is_rewritten();
+    let is_written = |index: u32| touch == Touch::Write && index == run.met;
+    let is_alike = |index: u32| is_rewritten(index) == is_rewritten(start) && !is_written(index);
+    let goes_along =
+        |index: &u32| *index == start || is_alike(*index) && !run.slot(*index).load().is_removed();
+    let most = if is_written(start) { 1 } else { run.length };
+    let length = indices.by_ref().take(most as usize).take_while(goes_along).count();
+    start..start + length as u32
+}
+
+impl<'a, W: World> AddressSpace<'a, W> {
+    /// Serves the fault of a thread that wants to do this to the page, which is missing or protected. It may wait for
+    /// the lock on the word, and for the file.
+    pub async fn fault(&self, page: PageId, touch: Touch, workspace: &mut Workspace) -> Fault {
+        loop {
+            self.world.lock_shared().await;
+            let Some(leaf) = self.table.leaf(page) else {
+                self.world.unlock_shared();
+                return Fault::NotOurs;
+            };
+            match leaf.slot(page).try_lock() {
+                TryLock::Unmanaged => {
+                    self.world.unlock_shared();
+                    return Fault::NotOurs;
+                }
+                TryLock::Busy => {
+                    self.world.unlock_shared();
+                    self.queues.wait(&self.world, page, leaf.slot(page)).await;
+                }
+                TryLock::Locked(word) => {
+                    match self.serve(&leaf, page, word, touch, workspace).await {
+                        Some(fault) => return fault,
+                        // Dropped meanwhile: what it is now is looked at anew.
+                        None => continue,
+                    }
+                }
+            }
+        }
+    }
+
+    /// With the word locked and inside the gate, which is left.
+    async fn serve(
+        &self,
+        leaf: &Leaf<'a>,
+        page: PageId,
+        word: PageWord,
+        touch: Touch,
+        workspace: &mut Workspace,
+    ) -> Option<Fault> {
+        self.world.step().await;
+        match word.place() {
+            Place::Present => {
+                let fault = self.touch_present(leaf, page, word, touch).await;
+                self.world.unlock_shared();
+                Some(fault)
+            }
+            Place::Fresh => {
+                let (window, run) = self.lock_window(leaf, page, word, touch);
+                self.readahead.note(run.page(0)..run.page(run.length), window);
+                let fault = self.fill_zeros(&run, touch);
+                self.world.unlock_shared();
+                Some(fault)
+            }
+            Place::Swapped => {
+                let (window, run) = self.lock_window(leaf, page, word, touch);
+                self.world.unlock_shared();
+                self.swap_in(&run, touch, window, workspace).await
+            }
+        }
+    }
+
+    /// A present page: its first write since it was protected, or somebody was faster. Writes in order take the
+    /// protection of what comes next away too. Inside the gate.
+    async fn touch_present(&self, leaf: &Leaf<'a>, page: PageId, word: PageWord, touch: Touch) -> Fault {
+        if touch == Touch::Read || !word.is_protected() {
+            self.must_be_done(leaf.slot(page).unlock_unchanged());
+            self.unlocked(core::iter::once(page));
+            return Fault::Served(FaultSource::Woken);
+        }
+        let is_protected = |word: PageWord| word.place() == Place::Present && word.is_protected();
+        let was_written = |page: u64| {
+            let word = leaf.slot(PageId(page)).load();
+            word.place() == Place::Present && !word.is_protected()
+        };
+        let window =
+            self.first_writes.take(page, touch, |pages| (pages.start.0..pages.end.0).all(was_written));
+        let run = self.lock_run(*leaf, page, word, window, is_protected);
+        let range = PageRange { start: run.page(0), end: run.page(run.length) };
+        self.first_writes.note(range.start..range.end, window);
+        let maybe_protected = self.protecting.covers_some(range);
+        self.world.step().await;
+        self.world.unprotect(range);
+        self.world.step().await;
+        for index in 0..run.length {
+            let (word, slot) = (run.words[index as usize], run.slot(index));
+            if is_planted(Plant::StaleCleanCopy) && word.is_clean() {
+                self.must_be_done(slot.unlock_unchanged());
+                continue;
+            }
+            self.must_be_done(match maybe_protected {
+                // It came back after an evictor had seen that it was missing.
+                true => slot.commit_protected(None),
+                false => slot.commit_written(),
+            });
+            if let Some(copy) = word.swap() {
+                self.counters().add(Counter::CopyWritten, 1);
+                if word.is_rewritten() {
+                    self.rewritten.note_happened();
+                }
+                put_entry(self.segment, &self.world, copy);
+            } else if word.isolated_by().is_none() {
+                self.covered_written.note_happened();
+            }
+        }
+        self.unlocked((0..run.length).map(|index| run.page(index)));
+        Fault::Served(FaultSource::Woken)
+    }
+
+    /// Locks what comes along with a page that is not there, and that the caller has locked: no more than there is room
+    /// for while memory is short. In a shared section.
+    fn lock_window(&self, leaf: &Leaf<'a>, page: PageId, word: PageWord, touch: Touch) -> (Window, Run<'a>) {
+        let is_present = |page: u64| leaf.slot(PageId(page)).load().place() == Place::Present;
+        let window = self.readahead.take(page, touch, |pages| (pages.start.0..pages.end.0).all(is_present));
+        let now = window.at_most(self.pages_free());
+        (window, self.lock_run(*leaf, page, word, now, |next| next.place() == word.place()))
+    }
+
+    /// Adds the pages of a window to the one of the fault, which the caller has locked, while they are like this and
+    /// nobody works on them. In a shared section.
+    fn lock_run(
+        &self,
+        leaf: Leaf<'a>,
+        met: PageId,
+        word: PageWord,
+        window: Window,
+        is_alike: impl Fn(PageWord) -> bool,
+    ) -> Run<'a> {
+        let mut words = [word; RUN_PAGES_MAX];
+        let in_block = match window.is_down {
+            true => met.0 - leaf.first_page().0 + 1,
+            false => leaf.first_page().0 + BLOCK_PAGES - met.0,
+        };
+        let most = in_block.min(u64::from(window.pages)).min(RUN_PAGES_MAX as u64);
+        let at = |distance: u64| if window.is_down { PageId(met.0 - distance) } else { met.plus(distance) };
+        let mut length = 1;
+        while length < most {
+            let slot = leaf.slot(at(length));
+            if !is_alike(slot.load()) {
+                break;
+            }
+            let TryLock::Locked(next) = slot.try_lock() else { break };
+            if !is_alike(next) {
+                self.must_be_done(slot.unlock_unchanged());
+                self.unlocked(core::iter::once(at(length)));
+                break;
+            }
+            words[length as usize] = next;
+            length += 1;
+        }
+        let (length, last) = (length as u32, length - 1);
+        match window.is_down {
+            true => {
+                words[..length as usize].reverse();
+                Run { leaf, first: at(last), words, length, met: length - 1 }
+            }
+            false => Run { leaf, first: met, words, length, met: 0 },
+        }
+    }
+
+    /// Pages that hold nothing of ours: zeros, or what the program had there before they were managed. In the shared
+    /// section in which they were locked.
+    fn fill_zeros(&self, run: &Run<'_>, touch: Touch) -> Fault {
+        let filled = self.world.zero(run.first, run.length, touch);
+        // Behind the filled ones one may be there already: then it is the program's.
+        let known = filled.pages + u32::from(filled.last == Install::AlreadyMapped);
+        for index in 0..run.length {
+            let slot = run.slot(index);
+            self.must_be_done(match index < known {
+                true => slot.commit_present(None, Warmth::Cold),
+                false => slot.unlock_unchanged(),
+            });
+        }
+        self.unlocked((0..run.length).map(|index| run.page(index)));
+        self.note_resident(filled.pages);
+        self.counters().add(Counter::ZeroFilled, u64::from(filled.pages));
+        match filled.last {
+            _ if filled.pages > 0 => Fault::Served(FaultSource::Zero),
+            Install::AlreadyMapped => Fault::Served(FaultSource::Woken),
+            // Unmapped or out of memory: the program meets that when it tries again.
+            _ => Fault::Served(FaultSource::Woken),
+        }
+    }
+
+    /// Loads and fills a run of stored pages. Outside of the gate. None: the first page was dropped meanwhile.
+    async fn swap_in(
+        &self,
+        run: &Run<'_>,
+        touch: Touch,
+        window: Window,
+        workspace: &mut Workspace,
+    ) -> Option<Fault> {
+        let reuse = self.segment.reuse();
+        for index in 0..run.length {
+            let how = if index == run.met { Back::ByFault } else { Back::Along };
+            reuse.note_back(run.words[index as usize].left_at(), how);
+        }
+        let (loaded, load) = self.load_run(run, workspace).await;
+        self.readahead.note(run.page(loaded.start)..run.page(loaded.end), window);
+        self.world.lock_shared().await;
+        let fault = self.fill_run(run, loaded, load, (touch, window), workspace).await;
+        self.world.unlock_shared();
+        fault
+    }
+
+    /// Loads the page of the fault, and of the others those between which and that one all could be loaded.
+    async fn load_run(&self, run: &Run<'_>, workspace: &mut Workspace) -> (Range<u32>, Load) {
+        let source = Source { segment: self.segment, backing: &self.world };
+        let table = self.segment.swap_table();
+        workspace.file_holds = 0..0;
+        let (mut loaded, mut load) = (0..0, Load::Lost);
+        for index in 0..run.length {
+            let id = run.swap(index);
+            let reach = source.reach(|index| run.swap(index), index..run.length);
+            if index == run.met {
+                load = source.load(id, index as usize, reach, workspace).await;
+                if load == Load::Lost {
+                    return (index..index + 1, load);
+                }
+            } else {
+                let (word, hash) = (table.load(id), table.hash(id));
+                if source.attempt((id, hash), word, index as usize, reach, workspace).await.is_none() {
+                    if index > run.met {
+                        break;
+                    }
+                    loaded = index + 1..index + 1;
+                    continue;
+                }
+            }
+            loaded.end = index + 1;
+        }
+        (loaded, load)
+    }
+
+    /// In a shared section: nothing is dropped between the look at the words and the commits.
+    async fn fill_run(
+        &self,
+        run: &Run<'_>,
+        loaded: Range<u32>,
+        load: Load,
+        (touch, window): (Touch, Window),
+        workspace: &Workspace,
+    ) -> Option<Fault> {
+        let mut fault = None;
+        let (mut index, mut came) = (0, 0);
+        while index < run.length {
+            if run.slot(index).load().is_removed() {
+                run.slot(index).finish_removed();
+                put_entry(self.segment, &self.world, run.swap(index));
+                index += 1;
+                continue;
+            }
+            let is_here = load != Load::Lost && loaded.contains(&index);
+            let part = if is_here { part_of(run, index..loaded.end, touch) } else { index..index + 1 };
+            let wanted = match touch {
+                _ if part.start == run.met => Wanted::For(touch),
+                Touch::Write if window.is_written() => Wanted::ProbablyToWrite,
+                _ => Wanted::For(Touch::Read),
+            };
+            let filled = match is_here {
+                true => self.fill_part(run, part.clone(), wanted, workspace).await,
+                false => 0,
+            };
+            for left in index + filled..part.end {
+                self.must_be_done(run.slot(left).unlock_unchanged());
+            }
+            came += filled;
+            if part.contains(&run.met) {
+                fault = Some(match load {
+                    Load::Lost => Fault::Lost,
+                    // Unmapped, or no memory: the program tries again, and finds out.
+                    Load::Done(_) if part.start + filled <= run.met => Fault::Served(FaultSource::Woken),
+                    Load::Done(source) => Fault::Served(source),
+                });
+            }
+            index = part.end;
+        }
+        self.unlocked((0..run.length).map(|index| run.page(index)));
+        self.note_resident(came);
+        self.counters().add(Counter::ReadAhead, u64::from(came.saturating_sub(1)));
+        fault
+    }
+
+    /// Pages of a run that are wanted for the same, with their contents; how many could be filled, from the front.
+    async fn fill_part(&self, run: &Run<'_>, part: Range<u32>, wanted: Wanted, workspace: &Workspace) -> u32 {
+        let came = if run.length == 1 { Came::Alone } else { Came::InRun };
+        let first = run.page(part.start);
+        let gives_up = self.gives_copies_up(part.len(), run.words[part.start as usize], wanted, came);
+        let access = if gives_up { FillAs::Writable } else { FillAs::Protected };
+        let maybe_protected =
+            self.protecting.covers_some(PageRange { start: first, end: run.page(part.end) })
+                && !is_planted(Plant::UnseenProtection);
+        self.world.step().await;
+        let contents = &workspace.pages[part.start as usize..part.end as usize];
+        let filled = self.world.fill(first, contents, access);
+        assert_ne!(filled.last, Install::AlreadyMapped, "a page that is stored is in the program too");
+        for index in part.start..part.start + filled.pages {
+            let (word, swap, slot) = (run.words[index as usize], run.swap(index), run.slot(index));
+            let (distance, resident) = self.sharer().note_came_back(word, 1);
+            let warmth = if distance <= resident {
+                Warmth::Warmer { round: self.round_of(first) }
+            } else {
+                Warmth::Cold
+            };
+            if gives_up && !is_planted(Plant::LostDirty) {
+                if maybe_protected {
+                    self.covered_written.note_case();
+                }
+                self.must_be_done(match maybe_protected {
+                    true => slot.commit_protected(None),
+                    false if wanted == Wanted::For(Touch::Write) => slot.commit_rewritten(warmth),
+                    false => slot.commit_present(None, warmth),
+                });
+                put_entry(self.segment, &self.world, swap);
+            } else {
+                if word.is_rewritten() {
+                    self.rewritten.note_case();
+                }
+                self.segment.swap_table().note_loaded(swap, came);
+                self.must_be_done(slot.commit_present(Some(swap), warmth));
+            }
+        }
+        filled.pages
+    }
+
+    /// What was locked in a shared section cannot have been dropped in it.
+    pub(super) fn must_be_done(&self, commit: Commit) {
+        match commit {
+            Commit::Done => (),
+            Commit::Removed(_) => unreachable!("words are dropped with the gate exclusive, and it is shared"),
+        }
+    }
+
+    /// True when the kernel may do this to the page now: nothing is missing or protected, as far as the word knows. Who
+    /// asks has published a hazard before.
+    pub fn is_ready(&self, page: PageId, touch: Touch) -> bool {
+        let Some(slot) = self.table.slot(page) else { return true };
+        let word = slot.load();
+        if !word.is_managed() {
+            return true;
+        }
+        let present = word.place() == Place::Present && !word.is_locked();
+        present && (touch == Touch::Read || !word.is_protected())
+    }
+}

@@ -1,0 +1,145 @@
+//! The parts of one process.
+
+pub(crate) mod floor;
+pub(crate) mod readahead;
+pub(crate) mod sampled;
+pub(crate) mod share;
+pub(crate) mod words;
+
+use self::floor::Floor;
+use self::readahead::Readahead;
+use self::sampled::Sampled;
+use self::share::Sharer;
+use self::words::WordQueues;
+use crate::world::World;
+
+use uswap_core::balance::{self, Watermarks};
+use uswap_core::budget::Signal;
+use uswap_core::counters::Counters;
+use uswap_core::mm::MmRecord;
+use uswap_core::page_table::PageTable;
+use uswap_core::protecting::Protecting;
+use uswap_core::segment::Segment;
+use uswap_sync::{AtomicU32, AtomicU64, Ordering};
+use uswap_units::limits::RUN_PAGES_MAX;
+use uswap_units::{Bytes, MmId, PAGE_BYTES, PageId, TableId};
+
+/// The memory of one process: its page words, and the world they are about.
+pub struct AddressSpace<'a, W> {
+    pub(super) segment: Segment<'a>,
+    pub(super) mm: MmId,
+    pub(super) table: PageTable<'a>,
+    pub(super) world: W,
+    pub(super) queues: WordQueues,
+    /// What evictors are protecting.
+    pub(super) protecting: Protecting,
+    /// Accesses in order.
+    pub(super) readahead: Readahead,
+    /// First writes in order, of pages that are there and protected.
+    pub(super) first_writes: Readahead,
+    /// The page at which the search for pages to evict goes on.
+    pub(super) hand: AtomicU64,
+    /// How often it went round.
+    pub(super) round: AtomicU32,
+    /// Until then it is not waited for other processes of the run.
+    pub(super) others_fail_until_ns: AtomicU64,
+    /// Clean pages whose copy is in the file and that went again: one in some is promoted.
+    pub(super) back_to_file: AtomicU32,
+    /// Pages that were compressed or tried to be.
+    pub(super) stored_anew: AtomicU32,
+    /// Pages that go, and those that do not get smaller.
+    pub(super) incompressible: Sampled,
+    /// Pages that were written when they were here last, came back protected, and are written again.
+    pub(super) rewritten: Sampled,
+    /// Pages that were protected for their neighbours' sake, and were written then.
+    pub(super) covered_written: Sampled,
+    /// What reclaim does not get below.
+    pub(super) floor: Floor,
+    /// Nothing is evicted while this is above 0.
+    pub(super) held: AtomicU32,
+}
+
+impl<'a, W: World> AddressSpace<'a, W> {
+    /// The memory of `mm`, whose page table starts at `root`. `segment` acts as that process.
+    pub fn new(segment: Segment<'a>, mm: MmId, root: TableId, world: W) -> AddressSpace<'a, W> {
+        AddressSpace {
+            segment,
+            mm,
+            table: segment.page_table(mm, root),
+            world,
+            queues: WordQueues::new(),
+            protecting: Protecting::default(),
+            readahead: Readahead::new(balance::run_pages_max(segment.budget().ram())),
+            first_writes: Readahead::new(RUN_PAGES_MAX as u32),
+            hand: AtomicU64::new(0),
+            round: AtomicU32::new(0),
+            others_fail_until_ns: AtomicU64::new(0),
+            back_to_file: AtomicU32::new(0),
+            stored_anew: AtomicU32::new(0),
+            incompressible: Sampled::new(),
+            rewritten: Sampled::new(),
+            covered_written: Sampled::new(),
+            floor: Floor::default(),
+            held: AtomicU32::new(0),
+        }
+    }
+
+    /// The shared state.
+    pub fn segment(&self) -> Segment<'a> {
+        self.segment
+    }
+    /// The world it lives in.
+    pub fn world(&self) -> &W {
+        &self.world
+    }
+    /// Its page table.
+    pub fn page_table(&self) -> PageTable<'a> {
+        self.table
+    }
+    /// Its record.
+    pub fn record(&self) -> MmRecord<'a> {
+        self.segment.mms().record(self.mm)
+    }
+    /// Levels of used memory.
+    pub fn watermarks(&self) -> Watermarks {
+        self.segment.budget().watermarks()
+    }
+    /// From now on nothing is evicted, until [`resume_evicting`](Self::resume_evicting). What was under way may still
+    /// drop pages.
+    pub fn hold_evicting(&self) {
+        self.held.fetch_add(1, Ordering::AcqRel);
+    }
+    /// Pages may be evicted again.
+    pub fn resume_evicting(&self) {
+        self.held.fetch_sub(1, Ordering::AcqRel);
+    }
+
+    /// Nobody holds it.
+    pub fn may_evict(&self) -> bool {
+        self.held.load(Ordering::Acquire) == 0
+    }
+    pub(super) fn counters(&self) -> Counters<'a> {
+        self.segment.counters()
+    }
+    pub(super) fn sharer(&self) -> Sharer<'a> {
+        Sharer { segment: self.segment, mm: self.mm }
+    }
+    /// So many more pages are in RAM.
+    pub(super) fn note_resident(&self, pages: u32) {
+        let (budget, low) = (self.segment.budget(), self.watermarks().low);
+        let before = budget.used();
+        budget.add(Bytes::of_pages(u64::from(pages)).0);
+        if before <= low && budget.used() > low {
+            self.world.raise(Signal::Pressure);
+        }
+    }
+    /// Pages that may be brought along while memory is not short; at least the one that is asked for.
+    pub(super) fn pages_free(&self) -> u32 {
+        let free = self.watermarks().min.0.saturating_sub(self.segment.budget().used().0);
+        (free / PAGE_BYTES as u64).clamp(1, u64::from(u32::MAX)) as u32
+    }
+    /// The words of these pages were unlocked: their waiters look again.
+    pub(super) fn unlocked(&self, pages: impl Iterator<Item = PageId>) {
+        self.queues.unlocked(&self.world, pages);
+    }
+}

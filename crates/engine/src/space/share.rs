@@ -1,0 +1,102 @@
+//! Reclaim between the processes of a run: each engine takes from its own process, when it is its turn
+//! ([`uswap_core::share`]).
+//!
+//! What the others have is read from their records: never waited for, and a little old. Who does not look any more
+//! (stopped, or without a processor) or has found nothing to take is left out, so nobody waits for it.
+
+use uswap_core::counters::Counter;
+use uswap_core::mm::{MmRecord, MmState};
+use uswap_core::page_word::PageWord;
+use uswap_core::segment::Segment;
+use uswap_core::share::{self, Present, Protection, Turn};
+use uswap_units::{MmId, PAGE_BYTES};
+
+/// A kswapd looks every 2 ms when memory is short. One that has not for so long does not take part.
+const AWAY_NS: u64 = 20_000_000;
+
+/// But so long it may only be late (all of the run may have had no processor), or have ended without that the
+/// supervisor knows: nobody gives protected memory for that.
+const LATE_NS: u64 = 200_000_000;
+
+/// One process among those of its run.
+#[derive(Clone, Copy)]
+pub(crate) struct Sharer<'a> {
+    pub(crate) segment: Segment<'a>,
+    pub(crate) mm: MmId,
+}
+
+impl<'a> Sharer<'a> {
+    fn record(&self) -> MmRecord<'a> {
+        self.segment.mms().record(self.mm)
+    }
+
+    /// It is awake, and will be reclaimed from if need be.
+    pub(crate) fn note_looked(&self, now_ns: u64) {
+        let record = self.record();
+        if !takes_part(record, now_ns) {
+            record.pass_up_to(self.segment.budget().passed());
+        }
+        record.set_looked_at_ns(now_ns);
+    }
+
+    /// Whose turn it is to be reclaimed from.
+    pub(crate) fn turn(&self, now_ns: u64) -> Turn {
+        let others = self.segment.mms().in_use().filter(|other| {
+            other.id() != self.mm && other.state() == MmState::Live && takes_part(*other, now_ns)
+        });
+        let own = self.record().account();
+        let turn = share::turn(own, others.map(|other| other.account()), || self.others_present(now_ns));
+        if matches!(turn, Turn::Own { .. }) {
+            self.segment.budget().pass_up_to(own.passed);
+        }
+        turn
+    }
+
+    /// Protected memory is left alone for now, although no process has other: the pool gives room.
+    pub(crate) fn spares(&self, protection: Protection, now_ns: u64) -> bool {
+        protection == Protection::Gives
+            && self.record().protected_pages() > 0
+            && self.segment.budget().is_room_coming(now_ns)
+    }
+
+    fn others_present(&self, now_ns: u64) -> Present {
+        let is_late = self.segment.mms().in_use().filter(|other| other.id() != self.mm).any(|other| {
+            let absent_ns = now_ns.saturating_sub(other.looked_at_ns());
+            match other.state() {
+                MmState::Live => (AWAY_NS..LATE_NS).contains(&absent_ns) && other.resident_pages() > 0,
+                MmState::Reaping => true,
+                MmState::Free | MmState::Taken | MmState::Forked => false,
+            }
+        });
+        if is_late { Present::NotAll } else { Present::All }
+    }
+
+    /// What was looked at in its turn goes to the account; `pages` were taken.
+    pub(crate) fn settle(&self, burden: u64, protection: Protection, looked: u64, pages: u64) {
+        self.record().add_passed(share::step(looked, burden));
+        if protection == Protection::Gives && self.record().protected_pages() > 0 {
+            self.segment.counters().add(Counter::ProtectedReclaimed, pages);
+        }
+    }
+
+    /// A stored page comes back that had this word, and `pages` with it, which went at about the same time. The
+    /// distance, and the pages that are in RAM.
+    pub(crate) fn note_came_back(&self, word: PageWord, pages: u32) -> (u64, u64) {
+        let distance = self.segment.reuse().distance(word.left_at());
+        let outside_pool =
+            self.segment.budget().used().0.saturating_sub(self.segment.pool().resident_bytes());
+        let resident = outside_pool / PAGE_BYTES as u64;
+        self.record().takings().note_came_back(u64::from(pages), distance, resident);
+        (distance, resident)
+    }
+
+    /// Nothing was found: the others go on without it until then.
+    pub(crate) fn has_nothing_until(&self, until_ns: u64) {
+        self.record().set_has_nothing_until_ns(until_ns);
+    }
+}
+
+fn takes_part(record: MmRecord<'_>, now_ns: u64) -> bool {
+    let is_away = now_ns.saturating_sub(record.looked_at_ns()) > AWAY_NS;
+    !is_away && record.has_nothing_until_ns() <= now_ns
+}

@@ -1,0 +1,70 @@
+//! Whose pages go when it is the turn of another process of the run.
+
+use super::machine::{MAPPED, Machine};
+use super::tasks::complete;
+use super::with_space;
+use crate::evict::Evictor;
+use crate::reclaim::WAIT_NS;
+use crate::reclaim::{Fruitless, OTHERS_FAIL_NS};
+use crate::space::AddressSpace;
+use crate::world::Backing;
+use std::boxed::Box;
+use uswap_core::counters::Counter;
+use uswap_core::mm::{Hands, MmState};
+use uswap_units::Bytes;
+
+const RAM: Bytes = Bytes(1 << 20);
+
+fn present(space: &AddressSpace<'_, Machine>) -> usize {
+    (0..MAPPED).filter(|&index| space.world().cell(index).content.is_some()).count()
+}
+
+/// Uses as much memory as the budget has.
+fn fill_budget(space: &AddressSpace<'_, Machine>) {
+    let budget = space.segment().budget();
+    budget.add(RAM.0 - budget.used().0);
+}
+
+#[test]
+fn a_thread_waits_once_for_others_and_for_a_while_not_at_all_if_they_brought_nothing() {
+    with_space(0, |space| {
+        space.world().in_lockstep.set(true);
+        let segment = space.segment();
+        segment.budget().set_ram(RAM);
+        // One that is as large, and that nothing was taken from yet. It never gives anything.
+        let other = segment.mms().take(Hands::Run).expect("there is room");
+        for record in [space.record(), other] {
+            record.set_state(MmState::Live, 1);
+            record.set_resident_pages(64);
+        }
+        space.record().add_passed(1 << 40);
+        let mut evictor = Box::new(Evictor::new(0));
+        let taken_in_background = |evictor: &mut Evictor| {
+            let before = present(space);
+            fill_budget(space);
+            complete(async {
+                let _goes_on = space.background_turn(evictor, &mut Fruitless::default()).await;
+            });
+            before - present(space)
+        };
+        let taken_by_thread = |evictor: &mut Evictor| {
+            let (before, began_ns) = (present(space), space.world().now_ns());
+            let waits = || space.counters().get(Counter::WaitedForOthers);
+            let waited = waits();
+            fill_budget(space);
+            complete(space.throttle(evictor));
+            (before - present(space), space.world().now_ns() - began_ns, waits() - waited)
+        };
+        assert_eq!(taken_in_background(&mut evictor), 0, "it is the turn of the other");
+        let (taken, waited_ns, waits) = taken_by_thread(&mut evictor);
+        assert!(taken > 0, "it does not wait for ever");
+        assert_eq!((waited_ns, waits), (WAIT_NS, 1));
+        let (taken, waited_ns, waits) = taken_by_thread(&mut evictor);
+        assert!(taken > 0);
+        assert_eq!((waited_ns, waits), (0, 0), "the other has just given nothing");
+        assert!(taken_in_background(&mut evictor) > 0, "nor does the background leave it to threads");
+        space.world().now_ns.set(space.world().now_ns() + OTHERS_FAIL_NS);
+        assert_eq!(taken_in_background(&mut evictor), 0, "it may give now");
+        space.rest(&evictor);
+    });
+}

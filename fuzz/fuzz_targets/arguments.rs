@@ -1,0 +1,4 @@
+//! Any arguments are taken or refused. The promise is in `crates/fuzz`.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| uswap_fuzz::arguments(bytes));

@@ -1,0 +1,33 @@
+//! Circles of modules that are still there. This list may only get shorter.
+
+use super::Known;
+
+/// Where this list is.
+pub const PATH: &str = "xtask/src/check/modules/known.rs";
+
+/// A floor of a crate, and its modules that are in a circle.
+pub const CIRCLES: &[Known] = &[
+    ("bench", "report search user_program workloads"),
+    ("bench::report", "contents duel"),
+    ("cli", "args control supervisor swap_place"),
+    ("cli::doctor", "findings newer_kernels"),
+    ("cli::supervisor", "commands descriptors full pressure processes reaper shared stat"),
+    ("codec::words", "codes lengths symbols"),
+    ("core", "clusters files mm"),
+    ("core::clusters", "lists record"),
+    ("experiments::highalloc", "before system"),
+    (
+        "host",
+        "background calls environment invitation joining locks mappings memory privileges process \
+         supervisor swap_files",
+    ),
+    ("interpose", "birth buffers call cancellation dispatch entry install patch signals table thread"),
+    ("interpose::buffers", "boundary interrupted parts"),
+    ("interpose::signals", "actions frame"),
+    ("interpose::table", "row walk"),
+    ("os", "clock fd"),
+    ("sim", "background calls disk files fork mappings places process program seam world"),
+    ("zones", "compaction kswapd node"),
+    ("vector", "avx512 words"),
+    ("zones", "compaction kswapd node"),
+];

@@ -1,0 +1,290 @@
+//! Modules of a crate depend one way, as crates do.
+//!
+//! Looked at on each floor of each crate by itself: the modules side by side in one module, each with all that is in
+//! it. `a::b` that uses `a::c::D` is an arrow from `b` to `c` on the floor `a`; if it uses `e::F`, it is one from `a`
+//! to `e` on the ground floor. A module and those inside it are one house: they may use each other. `pub use` is no
+//! arrow: who uses what it passes on depends on where that is defined. Modules that are written inside of a file count
+//! as the file.
+//!
+//! Circles that were there when this check was made are listed. The list may only get shorter: a module that is no
+//! longer in a circle must leave it.
+
+mod known;
+mod uses;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::Problem;
+use crate::tree::{File, Tree};
+use uses::{UsedPath, Uses};
+
+/// Names from the root of the crate on; none for the root itself.
+type Module = Vec<String>;
+
+/// A floor of a crate, as `engine` or `engine::fault`, and the modules on it that may be in circles.
+type Known = (&'static str, &'static str);
+
+/// No circle of modules but the known ones.
+pub fn circles(tree: &Tree) -> Vec<Problem> {
+    circles_but(tree, known::CIRCLES)
+}
+
+/// An arrow on a floor: the first use that makes it.
+#[derive(Clone)]
+struct Arrow {
+    path: String,
+    line: usize,
+}
+
+/// The arrows of one floor: from, to.
+type Floor = BTreeMap<(String, String), Arrow>;
+
+fn circles_but(tree: &Tree, known: &[Known]) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    let mut floors = BTreeMap::new();
+    for name in crate_names(tree) {
+        floors.append(&mut floors_of(&name, &files_of(tree, &name)));
+    }
+    let known: BTreeMap<&str, BTreeSet<&str>> =
+        known.iter().map(|(floor, modules)| (*floor, modules.split(' ').collect())).collect();
+    let nothing = BTreeSet::new();
+    for (name, floor) in &floors {
+        let known = known.get(name.as_str()).unwrap_or(&nothing);
+        for start in modules_in_circles(floor).iter().filter(|module| !known.contains(module.as_str())) {
+            problems.push(problem(name, floor, start));
+        }
+    }
+    for (name, modules) in &known {
+        let found = floors.get(*name).map(modules_in_circles).unwrap_or_default();
+        for module in modules.iter().filter(|module| !found.contains(**module)) {
+            let what = format!("{module} of {name} is in no circle any more: take it off this list");
+            problems.push(Problem { path: known::PATH.into(), line: 1, what });
+        }
+    }
+    problems
+}
+
+/// One module in a circle, and the shortest way round.
+fn problem(name: &str, floor: &Floor, start: &str) -> Problem {
+    let way = way_round(floor, start);
+    let first = &floor[&(way[0].clone(), way[1].clone())];
+    let what = format!("modules of {name} in a circle: {}", way.join(" -> "));
+    Problem { path: first.path.clone(), line: first.line, what }
+}
+
+fn crate_names(tree: &Tree) -> BTreeSet<String> {
+    let names = tree.files.iter().filter_map(|file| file.path.strip_prefix("crates/")?.split_once("/src/"));
+    names.map(|(name, _)| name.to_owned()).collect()
+}
+
+/// The modules of a library, or of a program where there is no library, but for tests.
+fn files_of<'a>(tree: &'a Tree, name: &str) -> BTreeMap<Module, (&'a File, Uses)> {
+    let source = format!("crates/{name}/src/");
+    let root =
+        if tree.files.iter().any(|file| file.path == format!("{source}lib.rs")) { "lib" } else { "main" };
+    let mut files = BTreeMap::new();
+    for file in tree.rust_files() {
+        let Some(path) = file.path.strip_prefix(&source).and_then(|path| path.strip_suffix(".rs")) else {
+            continue;
+        };
+        let mut module: Module = path.split('/').map(str::to_owned).collect();
+        match module.last().map(String::as_str) {
+            Some(last) if last == root && module.len() == 1 => module.clear(),
+            Some("lib" | "main") if module.len() == 1 => continue,
+            Some("mod") => drop(module.pop()),
+            _ => {}
+        }
+        if module.first().is_none_or(|first| first != "bin") {
+            files.insert(module, (file, uses::of(&file.text)));
+        }
+    }
+    let tests: Vec<Module> = files
+        .iter()
+        .flat_map(|(module, (_, uses))| {
+            uses.test_modules.iter().map(|test| [&module[..], std::slice::from_ref(test)].concat())
+        })
+        .collect();
+    files.retain(|module, _| !tests.iter().any(|test| module.starts_with(test)));
+    files
+}
+
+fn floors_of(name: &str, files: &BTreeMap<Module, (&File, Uses)>) -> BTreeMap<String, Floor> {
+    let mut floors: BTreeMap<String, Floor> = BTreeMap::new();
+    for (from, (file, uses)) in files {
+        for used in &uses.paths {
+            let Some(to) = resolve(files, from, &used.names, 0) else { continue };
+            let shared = from.iter().zip(&to).take_while(|(a, b)| a == b).count();
+            let (Some(from_here), Some(to_here)) = (from.get(shared), to.get(shared)) else { continue };
+            let floor = [&[name.to_owned()], &from[..shared]].concat().join("::");
+            let arrow = Arrow { path: file.path.clone(), line: used.line };
+            let arrows = floors.entry(floor).or_default();
+            arrows.entry((from_here.clone(), to_here.clone())).or_insert(arrow);
+        }
+    }
+    floors
+}
+
+/// Passing on and on ends somewhere.
+const REEXPORTS_MAX: usize = 8;
+
+/// The module in which a path that `from` uses is defined; None: in another crate.
+fn resolve(
+    files: &BTreeMap<Module, (&File, Uses)>,
+    from: &Module,
+    names: &[String],
+    depth: usize,
+) -> Option<Module> {
+    let mut at = from.clone();
+    let mut names = names;
+    match names.first()?.as_str() {
+        "crate" => {
+            at.clear();
+            names = &names[1..];
+        }
+        "self" => names = &names[1..],
+        "super" => {
+            while names.first().is_some_and(|name| name == "super") {
+                at.pop()?;
+                names = &names[1..];
+            }
+        }
+        // A module that was imported by its name has its arrow from there.
+        first if !files.contains_key(&[&at[..], &[first.to_owned()]].concat()) => return None,
+        _ => {}
+    }
+    for (index, name) in names.iter().enumerate() {
+        let child = [&at[..], std::slice::from_ref(name)].concat();
+        if files.contains_key(&child) {
+            at = child;
+            continue;
+        }
+        let (_, uses) = files.get(&at)?;
+        let passed_on = uses.reexports.iter().find(|(given, _)| given == name);
+        return match passed_on {
+            Some((_, UsedPath { names: whole, .. })) if depth < REEXPORTS_MAX => {
+                let whole = [&whole[..], &names[index + 1..]].concat();
+                resolve(files, &at, &whole, depth + 1)
+            }
+            _ => Some(at),
+        };
+    }
+    Some(at)
+}
+
+/// The modules that can be reached from `start`, each with the one that it was reached from.
+fn reached(floor: &Floor, start: &str) -> BTreeMap<String, String> {
+    let mut reached = BTreeMap::new();
+    let mut next = std::collections::VecDeque::from([start.to_owned()]);
+    while let Some(from) = next.pop_front() {
+        for (_, to) in floor.keys().filter(|(arrow_from, _)| *arrow_from == from) {
+            if !reached.contains_key(to) {
+                reached.insert(to.clone(), from.clone());
+                next.push_back(to.clone());
+            }
+        }
+    }
+    reached
+}
+
+fn modules_in_circles(floor: &Floor) -> BTreeSet<String> {
+    let modules: BTreeSet<&String> = floor.keys().map(|(from, _)| from).collect();
+    modules.into_iter().filter(|module| reached(floor, module).contains_key(*module)).cloned().collect()
+}
+
+/// From a module in a circle to itself again.
+fn way_round(floor: &Floor, start: &str) -> Vec<String> {
+    let from = reached(floor, start);
+    let mut way = vec![start.to_owned()];
+    loop {
+        let before = from[way.last().expect("it begins with one")].clone();
+        way.push(before.clone());
+        if before == start {
+            way.reverse();
+            return way;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(files: &[(&str, &str)], known: &[Known]) -> Vec<String> {
+        let problems = circles_but(&Tree::sample(files), known);
+        problems.iter().map(ToString::to_string).collect()
+    }
+
+    const CIRCLE: &[(&str, &str)] = &[
+        ("crates/a/src/lib.rs", "mod x;\nmod y;\nmod z;\npub use y::Y;\n"),
+        ("crates/a/src/x.rs", "use crate::Y;\n"),
+        ("crates/a/src/y.rs", "\nuse crate::z;\n"),
+        ("crates/a/src/z.rs", "fn z() { super::x::x() }\n"),
+    ];
+
+    #[test]
+    fn a_circle_is_a_problem_and_each_of_its_modules_is_named() {
+        assert_eq!(
+            found(CIRCLE, &[]),
+            [
+                "crates/a/src/x.rs:1: modules of a in a circle: x -> y -> z -> x",
+                "crates/a/src/y.rs:2: modules of a in a circle: y -> z -> x -> y",
+                "crates/a/src/z.rs:1: modules of a in a circle: z -> x -> y -> z",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_known_circle_may_stay_and_may_not_grow() {
+        assert!(found(CIRCLE, &[("a", "x y z")]).is_empty());
+        assert_eq!(found(CIRCLE, &[("a", "x y")]).len(), 1);
+    }
+
+    #[test]
+    fn a_list_that_is_too_long_is_a_problem() {
+        let problems = found(CIRCLE, &[("a", "w x y z"), ("b", "p")]);
+        assert_eq!(problems.len(), 2);
+        assert!(problems[0].contains("w of a is in no circle any more"), "{}", problems[0]);
+        assert!(problems[1].contains("p of b is in no circle any more"), "{}", problems[1]);
+    }
+
+    #[test]
+    fn folders_are_in_a_circle_when_their_files_are_not() {
+        let files = [
+            ("crates/a/src/lib.rs", "mod p;\nmod q;\n"),
+            ("crates/a/src/p/mod.rs", "mod one;\nmod two;\n"),
+            ("crates/a/src/p/one.rs", "use crate::q::three::T;\n"),
+            ("crates/a/src/p/two.rs", ""),
+            ("crates/a/src/q/mod.rs", "pub mod three;\npub mod four;\n"),
+            ("crates/a/src/q/three.rs", ""),
+            ("crates/a/src/q/four.rs", "use crate::p::two;\n"),
+        ];
+        assert_eq!(found(&files, &[]).len(), 2);
+        assert!(found(&files[..4], &[]).is_empty());
+    }
+
+    #[test]
+    fn neighbours_on_an_upper_floor_are_looked_at() {
+        let files = [
+            ("crates/a/src/lib.rs", "mod p;\n"),
+            ("crates/a/src/p.rs", "mod one;\nmod two;\n"),
+            ("crates/a/src/p/one.rs", "use super::two::Two;\n"),
+            ("crates/a/src/p/two.rs", "use crate::p::one;\n"),
+        ];
+        assert_eq!(
+            found(&files, &[])[0],
+            "crates/a/src/p/one.rs:1: modules of a::p in a circle: one -> two -> one"
+        );
+    }
+
+    #[test]
+    fn a_house_and_tests_make_no_circle() {
+        let files = [
+            ("crates/a/src/lib.rs", "mod x;\nmod y;\n#[cfg(test)]\nmod tests;\n"),
+            ("crates/a/src/x.rs", "mod inner;\nuse inner::I;\n#[cfg(test)]\nmod tests { use crate::y; }\n"),
+            ("crates/a/src/x/inner.rs", "use super::X;\n"),
+            ("crates/a/src/y.rs", "use crate::x::X;\n"),
+            ("crates/a/src/tests.rs", "use crate::x;\n"),
+        ];
+        assert!(found(&files, &[]).is_empty());
+    }
+}
