@@ -134,13 +134,6 @@ impl Scratch {
     pub const fn portable() -> Self {
         Self { path: Path::Portable, ..Self::new() }
     }
-
-    /// Address and bytes of the largest part, which holds nothing but numbers: zeros are as good as what is in it
-    /// between two calls.
-    #[must_use]
-    pub fn dense_part(&self) -> (usize, usize) {
-        (&raw const self.dense as usize, size_of_val(&self.dense))
-    }
 }
 
 impl Default for Scratch {

@@ -125,15 +125,6 @@ impl Pagemap {
         Ok(bits)
     }
 
-    /// Whether 2 MiB from `start` on, a multiple of that, are one huge page. False on kernels before 6.7, which do not
-    /// tell.
-    pub fn is_huge(&self, start: usize) -> bool {
-        let mut regions = [abi::page_region { start: 0, end: 0, categories: 0 }];
-        let (start, end) = (start as u64, start as u64 + (PAGES_MAX * PAGE_BYTES) as u64);
-        let seen = self.scan(start, end, &mut regions, 0, What::Huge);
-        seen.is_ok_and(|(count, _)| count == 1) && (regions[0].start, regions[0].end) == (start, end)
-    }
-
     /// One PAGEMAP_SCAN: how many regions were filled in, and where the walk ended. `pages_max` 0: no limit.
     fn scan(
         &self,
