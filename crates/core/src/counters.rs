@@ -35,6 +35,7 @@ counters! {
     CompressedBytesOut "compressed_bytes_out" "bytes" "Room that it took.";
     SameFilled "swpout_same" "pages" "Noted as one repeated value.";
     Unchanged "swpout_unchanged" "pages" "Dropped, because a stored copy was still good.";
+    DroppedBehind "drop_behind" "pages" "Evicted because the program had just gone past them in order.";
     Promoted "promoted" "pages" "Came from the file, stayed unchanged, and went into the pool instead.";
     Incompressible "zswp_reject_compress_poor" "pages" "Did not get smaller, and were queued for the file as they are.";
     Discarded "retained_discarded" "pages" "Clean copies given up for room.";

@@ -7,7 +7,8 @@
 //! [`swap_table`] where its content is, [`pool`] holds compressed content in RAM, [`slots`] counts the room of the swap
 //! files, [`files`] lists them, [`file_key`] is what they are sealed with; [`clusters`] hands out entries and slots;
 //! [`mm`] lists the processes; [`budget`] and [`counters`] hold numbers, [`balance`], [`share`], [`pool_share`] and
-//! [`write_limit`] decide from them; [`range_set`] notes ranges of one process.
+//! [`write_limit`] decide from them; [`drop_behind`] decides whether what a program has just gone past goes first;
+//! [`range_set`] notes ranges of one process.
 //!
 //! Rules of shared state: no pointers. Each change that others may see is one atomic operation on one word, and what a
 //! killed process can leave behind is a leak of what it had reserved, which `reap` finds. Only [`clusters`] has locks;
@@ -22,6 +23,7 @@ pub mod balance;
 pub mod budget;
 pub mod clusters;
 pub mod counters;
+pub mod drop_behind;
 pub mod file_key;
 pub mod files;
 pub mod histogram;

@@ -4,6 +4,7 @@
 //! The operands of an operation are taken modulo what exists, so that shrinking keeps a list meaningful.
 
 mod clusters;
+mod drop_behind;
 mod files;
 mod fuzz;
 mod page_table;

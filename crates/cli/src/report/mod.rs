@@ -38,6 +38,9 @@ pub struct RunReport {
     pub pages_same_filled: u64,
     /// Pages found unchanged since they were last stored: not compressed again.
     pub pages_unchanged: u64,
+    /// Pages evicted because the program had just gone past them in order.
+    #[serde(default)]
+    pub pages_dropped_behind: u64,
     /// Pages that did not get smaller.
     pub pages_incompressible: u64,
     /// Pages written to the swap file.

@@ -44,6 +44,7 @@ pub fn report(shared: &Shared) -> RunReport {
         pages_compressed: count(Counter::Compressed),
         pages_same_filled: count(Counter::SameFilled),
         pages_unchanged: count(Counter::Unchanged),
+        pages_dropped_behind: count(Counter::DroppedBehind),
         pages_incompressible: count(Counter::Incompressible),
         pages_written: count(Counter::WrittenPages),
         pages_read: count(Counter::ReadPages),

@@ -5,9 +5,12 @@
 //! it may be, so that there are fewer calls: who writes such a page meets one more fault. Where that is seen to happen
 //! often, pages that stay are left out, and there are more calls (docs/adr/0026).
 
+pub(crate) mod behind;
+mod candidate;
 pub mod copies;
 pub mod store;
 
+use self::candidate::{Candidate, Fate, NO_RANGE, NOTHING, range_to_protect};
 use crate::evict::store::{NotStored, Owners, StoreBuffers, let_go_of_zspages, store_anew};
 use crate::plant::{Plant, is_planted};
 use crate::pool::release::put_entry;
@@ -18,6 +21,7 @@ use core::cell::RefCell;
 use uswap_codec as codec;
 use uswap_core::budget::Signal;
 use uswap_core::counters::Counter;
+use uswap_core::drop_behind::Chosen;
 use uswap_core::page_table::Leaf;
 use uswap_core::page_word::{LANES, Lane, PageSlot, PageWord, Place, TryLock};
 use uswap_core::pool::ZspageOwner;
@@ -61,56 +65,12 @@ pub struct Evicted {
     pub looks_on: bool,
 }
 
-/// What becomes of a page of a batch.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Fate {
-    /// Nothing is mapped there.
-    Hole,
-    /// It rests, and is here for its neighbours' sake.
-    Stays,
-    /// It goes, if nobody writes it before.
-    Goes,
-    /// Its word is locked, and it will be dropped.
-    Leaves,
-    /// Nothing more is done with it.
-    Done,
-}
-
-#[derive(Clone, Copy)]
-struct Candidate {
-    page: PageId,
-    /// As it was when it was locked, then as it was isolated.
-    word: PageWord,
-    /// Where the content is stored. The word names it, so the entry goes wherever the page goes: when the program
-    /// writes the page it is given up, and when the process is killed it is given back.
-    stored: Option<SwapId>,
-    /// That was stored for this batch.
-    is_stored_anew: bool,
-    /// It is not looked at again for some rounds.
-    rests: bool,
-    fate: Fate,
-}
-
-impl Candidate {
-    const fn new(page: PageId, word: PageWord, fate: Fate) -> Candidate {
-        Candidate { page, word, stored: None, is_stored_anew: false, rests: false, fate }
-    }
-}
-
-const NOTHING: Candidate = Candidate::new(PageId(0), PageWord::from_raw(0), Fate::Done);
-const NO_RANGE: PageRange = PageRange { start: PageId(0), end: PageId(0) };
-
-/// From the first page of a run that needs protection to the last: clean pages at the ends have it.
-fn range_to_protect(run: &[Candidate]) -> Option<PageRange> {
-    let needs = |candidate: &Candidate| candidate.fate == Fate::Goes && !candidate.word.is_clean();
-    let (first, last) = (run.iter().find(|page| needs(page))?, run.iter().rfind(|page| needs(page))?);
-    Some(PageRange { start: first.page, end: last.page.plus(1) })
-}
-
 /// What one evictor works with: 280 KiB, of which a batch touches about 30.
 pub struct Evictor {
     lane: Lane,
     zspages: Zspages,
+    /// Who chose the pages of the batch.
+    chosen: Chosen,
     batch: [Candidate; BATCH_PAGES],
     length: usize,
     ranges: [PageRange; BATCH_PAGES],
@@ -139,6 +99,7 @@ impl Evictor {
         Evictor {
             lane: Lane::new(index),
             zspages: Zspages { mm: MmId(0), owned: RefCell::new(ZspageOwner::new()) },
+            chosen: Chosen::ByHand,
             batch: [NOTHING; BATCH_PAGES],
             length: 0,
             ranges: [NO_RANGE; BATCH_PAGES],
@@ -184,15 +145,17 @@ impl<W: World> AddressSpace<'_, W> {
         self.world.lock_shared().await;
         evictor.length = 0;
         let pages_max = pages_max.min(BATCH_PAGES);
-        let (mut rounds, mut goes, mut chunks) = (0, 0, 0);
-        while goes < pages_max
+        let (mut rounds, mut goes, mut chunks) = (0, self.lock_behind(evictor, pages_max), 0);
+        evictor.chosen = if goes > 0 { Chosen::Behind } else { Chosen::ByHand };
+        while evictor.chosen == Chosen::ByHand
+            && goes < pages_max
             && evictor.length + CHUNK_PAGES as usize <= BATCH_PAGES
             && chunks < CHUNKS_MAX
             && self.may_evict()
         {
             chunks += 1;
             let Some((leaf, chunk_in_block)) = self.next_chunk(&mut rounds) else { break };
-            goes += self.lock_chunk(&leaf, chunk_in_block, evictor, pages_max - goes);
+            goes += self.lock_chunk(&leaf, chunk_in_block, evictor, Chosen::ByHand, pages_max - goes);
         }
         self.world.step().await;
         if evictor.length > 0 {
@@ -239,7 +202,14 @@ impl<W: World> AddressSpace<'_, W> {
     }
 
     /// Locks what it can of a chunk; how many of the pages may go, at most `goes_max`.
-    fn lock_chunk(&self, leaf: &Leaf<'_>, in_block: u32, evictor: &mut Evictor, goes_max: usize) -> usize {
+    fn lock_chunk(
+        &self,
+        leaf: &Leaf<'_>,
+        in_block: u32,
+        evictor: &mut Evictor,
+        chosen: Chosen,
+        goes_max: usize,
+    ) -> usize {
         let first = leaf.first_page().plus(u64::from(in_block) * CHUNK_PAGES);
         // Before the words are looked at: who makes one evictable sets it again.
         leaf.evictable().begin_look(in_block);
@@ -248,7 +218,8 @@ impl<W: World> AddressSpace<'_, W> {
         let round = self.round_of(first);
         let (mut resting, mut may_go) = (0_u64, 0_u64);
         for (index, (_, slot)) in words().filter(|(_, (_, slot))| slot.load().may_be_isolated()) {
-            *if slot.pass_by_in(round) { &mut resting } else { &mut may_go } |= 1 << index;
+            *if chosen == Chosen::ByHand && slot.pass_by_in(round) { &mut resting } else { &mut may_go } |=
+                1 << index;
         }
         if may_go == 0 {
             if resting != 0 {
@@ -289,7 +260,7 @@ impl<W: World> AddressSpace<'_, W> {
         if goes == 0 {
             self.pass_over(locked);
             evictor.length = start;
-        } else if goes == goes_max {
+        } else if goes == goes_max && chosen == Chosen::ByHand {
             // The rest of the chunk is next.
             let last = locked.iter().rfind(|candidate| candidate.fate == Fate::Goes);
             let next = last.expect("one goes").page.plus(1);
@@ -611,6 +582,9 @@ impl<W: World> AddressSpace<'_, W> {
             (count, unchanged) = (count + 1, unchanged + u64::from(is_unchanged));
         }
         self.unlocked(leaving().map(|candidate| candidate.page));
+        if let Some(first) = leaving().next() {
+            self.note_chosen(evictor.chosen, count, first.page);
+        }
         self.counters().add(Counter::Unchanged, unchanged);
         self.record().takings().note_taken(count);
         self.segment.budget().subtract(count * PAGE_BYTES as u64);

@@ -264,9 +264,16 @@ impl<'a, W: World> AddressSpace<'a, W> {
             reuse.note_back(run.words[index as usize].left_at(), how);
         }
         let (loaded, load) = self.load_run(run, workspace).await;
-        self.readahead.note(run.page(loaded.start)..run.page(loaded.end), window);
+        let came = PageRange { start: run.page(loaded.start), end: run.page(loaded.end) };
         self.world.lock_shared().await;
+        match window.is_down {
+            false if self.readahead.is_largest(window) => {
+                self.readahead.note_next(self.skip_present(came.end), window);
+            }
+            _ => self.readahead.note(came.start..came.end, window),
+        }
         let fault = self.fill_run(run, loaded, load, (touch, window), workspace).await;
+        self.note_passed(came, window);
         self.world.unlock_shared();
         fault
     }

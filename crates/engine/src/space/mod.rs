@@ -1,11 +1,13 @@
 //! The parts of one process.
 
+pub(crate) mod behind;
 pub(crate) mod floor;
 pub(crate) mod readahead;
 pub(crate) mod sampled;
 pub(crate) mod share;
 pub(crate) mod words;
 
+use self::behind::Behind;
 use self::floor::Floor;
 use self::readahead::Readahead;
 use self::sampled::Sampled;
@@ -35,6 +37,8 @@ pub struct AddressSpace<'a, W> {
     pub(super) protecting: Protecting,
     /// Accesses in order.
     pub(super) readahead: Readahead,
+    /// What the program has just gone past.
+    pub(super) behind: Behind,
     /// First writes in order, of pages that are there and protected.
     pub(super) first_writes: Readahead,
     /// The page at which the search for pages to evict goes on.
@@ -70,6 +74,7 @@ impl<'a, W: World> AddressSpace<'a, W> {
             queues: WordQueues::new(),
             protecting: Protecting::default(),
             readahead: Readahead::new(balance::run_pages_max(segment.budget().ram())),
+            behind: Behind::new(segment.budget().ram().0 / PAGE_BYTES as u64),
             first_writes: Readahead::new(RUN_PAGES_MAX as u32),
             hand: AtomicU64::new(0),
             round: AtomicU32::new(0),

@@ -100,6 +100,11 @@ impl Readahead {
         Readahead { sets: array::from_fn(|_| array::from_fn(|_| AtomicU64::new(0))), pages_max }
     }
 
+    /// Windows of a stream that has lasted: they do not grow any more.
+    pub(crate) fn is_largest(&self, window: Window) -> bool {
+        window.pages > 1 && window.pages == self.pages_max
+    }
+
     fn set(&self, page: PageId) -> &[AtomicU64; WAYS] {
         &self.sets[(page.0 / BLOCK_PAGES) as usize % SETS]
     }
@@ -139,11 +144,18 @@ impl Readahead {
 
     /// A fault has brought in `came`, of this window: the stream goes on behind.
     pub(crate) fn note(&self, came: Range<PageId>, window: Window) {
-        let at = match window {
-            Window { pages: 1, .. } => came.start,
-            Window { is_down: false, .. } => came.end,
-            Window { is_down: true, .. } => PageId(came.start.0.saturating_sub(1)),
-        };
+        self.note_next(
+            match window {
+                Window { pages: 1, .. } => came.start,
+                Window { is_down: false, .. } => came.end,
+                Window { is_down: true, .. } => PageId(came.start.0.saturating_sub(1)),
+            },
+            window,
+        );
+    }
+
+    /// A stream that had this window goes on at `at`.
+    pub(crate) fn note_next(&self, at: PageId, window: Window) {
         let mut word = to_word(at, window);
         for way in self.set(at) {
             let before = way.load(Ordering::Relaxed);
@@ -227,6 +239,20 @@ mod tests {
         assert_eq!(fault_past(&readahead, far, Touch::Read, |_| true).pages, 16);
         let too_far = far + 16 + PASSED_MAX + 1;
         assert_eq!(fault_past(&readahead, too_far, Touch::Read, |_| true).pages, 1);
+    }
+
+    #[test]
+    fn a_stream_that_has_lasted_goes_on_as_far_away_as_is_said() {
+        let readahead = Readahead::new(4);
+        let windows = [START, START + 1, START + 3].map(|page| fault(&readahead, page, Touch::Read));
+        assert_eq!(
+            windows.map(|window| (window.pages, readahead.is_largest(window))),
+            [(1, false), (2, false), (4, true)]
+        );
+        let far = START + 100 * BLOCK_PAGES + 7;
+        readahead.note_next(PageId(far), windows[2]);
+        assert_eq!(fault(&readahead, far, Touch::Read).pages, 4);
+        assert_eq!(fault(&readahead, far + 100, Touch::Read).pages, 1);
     }
 
     #[test]
