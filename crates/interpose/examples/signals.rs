@@ -384,6 +384,7 @@ fn spawned_children() {
     default(libc::SIGBUS);
     default(libc::SIGUSR1);
     posix_spawned();
+    cleared_handlers();
     // An exec that fails leaves all as it was.
     let failed = std::process::Command::new("/nowhere/nothing").spawn();
     println!("failed {}", failed.is_err());
@@ -424,6 +425,70 @@ fn posix_spawned() {
         libc::waitpid(child, &mut status, 0);
         println!("then {} {status}", libc::signal(libc::SIGSYS, libc::SIG_DFL));
     }
+}
+
+/// Children of `clone3` whose handlers have become the default, as glibc's posix_spawn has them since 2.38: with a copy
+/// of our memory, on our stack while we wait, and on a stack of their own while we wait.
+fn cleared_handlers() {
+    const SIGNALS: [c_int; 5] = [libc::SIGUSR1, libc::SIGUSR2, libc::SIGSEGV, libc::SIGBUS, libc::SIGSYS];
+    const CLEAR_SIGHAND: u64 = 1 << 32;
+    /// The actions as one number: a default is 0, an ignored one 1, a handler 2, in base 3.
+    extern "C" fn actions() -> c_int {
+        SIGNALS.iter().fold(0, |sum, signal| {
+            let mut action = MaybeUninit::<libc::sigaction>::uninit();
+            // SAFETY:
+            // 1. The kernel writes the structure of this frame.
+            let handler = unsafe {
+                assert_eq!(libc::sigaction(*signal, null(), action.as_mut_ptr()), 0);
+                action.assume_init().sa_sigaction
+            };
+            sum * 3 + c_int::try_from(handler.min(2)).expect("it is small")
+        })
+    }
+    act(libc::SIGUSR1, libc::SA_ONSTACK, &[]);
+    act(libc::SIGSEGV, 0, &[]);
+    let vfork = (libc::CLONE_VM | libc::CLONE_VFORK) as u64;
+    let mut stack = vec![0_u8; 64 << 10];
+    let own = (stack.as_mut_ptr() as u64, stack.len() as u64);
+    // SAFETY:
+    // 1. Ignoring runs no code.
+    unsafe {
+        libc::signal(libc::SIGUSR2, libc::SIG_IGN);
+        libc::signal(libc::SIGBUS, libc::SIG_IGN);
+    }
+    for (flags, (stack, bytes)) in [(0, (0, 0)), (vfork, (0, 0)), (vfork, own)] {
+        // flags, pidfd, child_tid, parent_tid, exit_signal, stack, stack_size, tls, set_tid, set_tid_size, cgroup
+        let arguments = [CLEAR_SIGHAND | flags, 0, 0, 0, libc::SIGCHLD as u64, stack, bytes, 0, 0, 0, 0];
+        let child: i64;
+        // SAFETY:
+        // 1. The child calls a function, on a stack that is its own until it ends, and ends with what that answers.
+        //    Else only the registers change that are named.
+        unsafe {
+            std::arch::asm!(
+                "syscall",
+                "test rax, rax",
+                "jnz 2f",
+                "and rsp, -16",
+                "call r12",
+                "mov edi, eax",
+                "mov eax, 231",
+                "syscall",
+                "2:",
+                inlateout("rax") libc::SYS_clone3 => child,
+                in("rdi") arguments.as_ptr(),
+                in("rsi") size_of_val(&arguments),
+                in("r12") actions as extern "C" fn() -> c_int,
+                lateout("rcx") _,
+                lateout("r11") _,
+            );
+        }
+        let mut status = 0;
+        // SAFETY:
+        // 1. The status is of this frame.
+        unsafe { libc::waitpid(child as i32, &mut status, 0) };
+        println!("cleared {flags:x} {}: {status:x}, here {}", bytes != 0, actions());
+    }
+    SIGNALS.into_iter().for_each(default);
 }
 
 /// How a process ends of a signal that it does not handle.

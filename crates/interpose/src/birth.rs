@@ -40,6 +40,8 @@ const SETTLS: u64 = abi::CLONE_SETTLS as u64;
 const THREAD: u64 = abi::CLONE_THREAD as u64;
 const SETTID: u64 = abi::CLONE_CHILD_SETTID as u64;
 const CLEARTID: u64 = abi::CLONE_CHILD_CLEARTID as u64;
+/// Of `clone3` alone.
+const CLEAR_SIGHAND: u64 = abi::CLONE_CLEAR_SIGHAND;
 
 /// Threads that were asked for, and are not known yet.
 static BIRTHS: AtomicU32 = AtomicU32::new(0);
@@ -167,6 +169,7 @@ fn copied<I: Interposer>(
     BIRTHS.store(0, Ordering::Relaxed);
     thread::keep_only_this(slot);
     signals::actions::after_fork();
+    clear_handlers(slot, flags);
     patch::after_fork();
     slot.note_clear_child_tid(if flags & CLEARTID != 0 { child_tid } else { 0 });
     slot.note_robust_list(0);
@@ -179,6 +182,13 @@ fn arm_or_die() {
     dispatch::arm().expect("the parent was armed, so the kernel knows how");
 }
 
+/// Before the program's mask is in force again, so that ours are there for the first signal.
+fn clear_handlers(slot: &Slot, flags: u64) {
+    if flags & CLEAR_SIGHAND != 0 {
+        signals::actions::after_clear(slot);
+    }
+}
+
 fn asked(frame: &Frame) -> Result<Asked> {
     let [first, second, _, fourth, ..] = frame.call.arguments;
     match frame.call.number {
@@ -188,7 +198,7 @@ fn asked(frame: &Frame) -> Result<Asked> {
         }
         nr::CLONE => {
             let stack_bytes = CLONE_STACK_BYTES_KNOWN;
-            let (flags, stack_end, child_tid) = (first as u64, second, fourth);
+            let (flags, stack_end, child_tid) = (u64::from(first as u32), second, fourth);
             Ok(Asked { flags, stack_end, stack_bytes, knows_length: false, child_tid })
         }
         _ => {
@@ -322,12 +332,14 @@ pub(crate) unsafe extern "C" fn born<I: Interposer>(birth: &Birth) {
         copied(interposer, birth.parent, &context, birth.flags, birth.child_tid);
     } else if birth.flags & VFORK != 0 && birth.flags & SETTLS == 0 {
         arm_or_die();
+        clear_handlers(birth.parent, birth.flags);
         interposer.process_begins(NewProcess::SharesMemory, &context);
     } else {
         arm_or_die();
         let slot = thread::begin().expect("fewer threads than slots, and memory for one more stack");
         let shown_blocked = birth.parent.shown_blocked.load(Ordering::Relaxed);
         slot.shown_blocked.store(shown_blocked, Ordering::Relaxed);
+        clear_handlers(slot, birth.flags);
         if birth.flags & (SETTID | CLEARTID) != 0 {
             slot.note_clear_child_tid(birth.child_tid);
         }
@@ -453,6 +465,7 @@ pub(crate) unsafe extern "C" fn call_stack_shared<I: Interposer>(frame: &mut Fra
         // SAFETY:
         // 1. As above.
         unsafe { give_back.write(NOTHING.as_ptr() as usize) };
+        clear_handlers(thread::current(), asked(frame).map_or(0, |asked| asked.flags));
         interposer.process_begins(NewProcess::SharesMemory, &frame.context);
     } else {
         // SAFETY:
@@ -485,6 +498,7 @@ pub(crate) unsafe extern "C" fn stack_shared<I: Interposer>(frame: &mut Frame) {
     frame.context.is_dispatched = 1;
     let (mask, flags) = (vfork.mask.load(Ordering::Relaxed), vfork.flags_register.load(Ordering::Relaxed));
     if is_child {
+        clear_handlers(thread::current(), asked(frame).map_or(0, |asked| asked.flags));
         interposer.process_begins(NewProcess::SharesMemory, &frame.context);
     } else {
         vfork.thread_id.store(0, Ordering::Release);

@@ -96,6 +96,27 @@ pub(crate) fn after_fork() {
     LOCK.store(0, Ordering::Release);
 }
 
+/// In a child that began with CLONE_CLEAR_SIGHAND (glibc's posix_spawn since 2.38), where the kernel has made the
+/// default of each handler, ours too: those are set again. `slot` is that of the thread whose memory a child shares,
+/// else its own.
+pub(crate) fn after_clear(slot: &Slot) {
+    let has_a_copy = process::process_id() == PROCESS.load(Ordering::Relaxed);
+    for signal in 1..=SIGNAL_MAX {
+        let is_ours = ours() & signal_bit(signal) != 0;
+        if is_ours {
+            let told = told(signal, &Kept::of(signal).load());
+            // SAFETY:
+            // 1. `on_signal` serves any signal at any instruction.
+            unsafe { kernel::set_action(signal, Some(&told)) }.expect("the parent has it too");
+        }
+        if has_a_copy && Kept::of(signal).load().handler != IGNORE {
+            Kept::of(signal).store(&Action::default());
+        } else if is_ours && in_sharing_child(slot, signal).handler != IGNORE {
+            slot.child_default.fetch_or(signal_bit(signal) as usize, Ordering::Relaxed);
+        }
+    }
+}
+
 /// What the kernel is told.
 fn told(signal: u32, action: &Action) -> Action {
     let is_ours = ours() & signal_bit(signal) != 0;
