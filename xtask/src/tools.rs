@@ -98,8 +98,20 @@ pub fn mutants(files: &[&str]) -> Result<()> {
 pub fn coverage() -> Result<()> {
     let remedy = "cargo install --locked cargo-llvm-cov, and rustup component add llvm-tools";
     needs(cargo(&["llvm-cov", "--version"]), "cargo-llvm-cov", remedy)?;
-    let packages =
-        ["units", "sync", "core", "codec", "vector", "engine", "os", "interpose", "host", "sim", "cli"];
+    let packages = [
+        "units",
+        "sync",
+        "core",
+        "codec",
+        "vector",
+        "engine",
+        "os",
+        "interpose",
+        "host",
+        "sim",
+        "supervisor",
+        "cli",
+    ];
     let packages = packages.map(|name| format!("uswap-{name}"));
     let mut command = cargo(&["llvm-cov", "--lib", "--html", "--profile", PROFILE]);
     command.args(packages.iter().flat_map(|package| [OsStr::new("-p"), OsStr::new(package)]));

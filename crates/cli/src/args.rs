@@ -12,13 +12,14 @@ use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 
 use uswap_bench::args::BenchArguments;
 
-use crate::control::parse_age;
+use crate::age::parse_age;
 use crate::named::{Named, parse_protect, parse_weight};
 use crate::size::{Share, parse_min_free, parse_ram, parse_ram_of_machine, parse_share, parse_write_limit};
-use crate::supervisor::OnFull;
-use crate::swap_place::{SwapPlace, parse_swap_place};
+use crate::swap_place::parse_swap_place;
 use crate::without::{VARIABLE, parse_without};
 use uswap_os::without::Without;
+use uswap_supervisor::files::place::SwapPlace;
+use uswap_supervisor::options::OnFull;
 
 /// Run a program in less memory than it uses: swap in user space.
 #[derive(Debug, Parser)]

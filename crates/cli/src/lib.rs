@@ -2,19 +2,19 @@
 //!
 //! What it is for: it talks to a person and to the program's surroundings (arguments, terminal, signals, exit codes,
 //! reports). What must hold: nothing that the program reads, writes or returns is changed on its way through.
-//! Memory itself is the business of [`supervisor`] and of the agent inside the program.
+//! Memory itself is the business of the crate `uswap-supervisor` and of the agent inside the program.
 //!
 //! | module | for |
 //! |---|---|
-//! | [`args`], [`size`], [`named`], [`swap_place`], [`without`] | what was typed |
-//! | [`program`], [`agent_file`], [`filter`] | can this program be managed, with what, and is it allowed |
+//! | [`args`], [`size`], [`age`], [`named`], [`swap_place`], [`without`] | what was typed |
+//! | [`agent_file`], [`filter`] | with what is the program managed, and is it allowed |
 //! | [`process`] | one child, its signals, its ending |
-//! | [`supervisor`] | the engine's side of a run |
 //! | [`control`] | commands to a run that is under way |
 //! | [`report`] | what happened, as table and as JSON |
 //! | [`run`], [`doctor`], [`demo`] | three of the commands; `bench` is a crate of its own |
 #![forbid(unsafe_code)]
 
+pub mod age;
 pub mod agent_file;
 pub mod args;
 pub mod control;
@@ -25,10 +25,8 @@ pub mod human;
 pub mod message;
 pub mod named;
 pub mod process;
-pub mod program;
 pub mod report;
 pub mod run;
 pub mod size;
-pub mod supervisor;
 pub mod swap_place;
 pub mod without;

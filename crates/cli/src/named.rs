@@ -1,17 +1,12 @@
 //! `NAME=VALUE` as it is typed for `--protect` and `--weight`: what holds for the processes of the run whose program
 //! has this name.
-//!
-//! The name of a process is that of its first thread, as `ps` shows it, or the name of the file that it runs: a script
-//! has both.
 
 use uswap_core::share::{WEIGHT_DEFAULT, WEIGHT_MAX};
+use uswap_supervisor::rules::Rule;
+use uswap_units::PAGE_BYTES;
 
 use crate::human;
 use crate::size::parse_size;
-use uswap_units::PAGE_BYTES;
-
-/// The kernel keeps so many bytes of the name of a thread.
-const COMM_BYTES_MAX: usize = 15;
 
 /// A value for programs of this name.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -61,25 +56,6 @@ pub fn parse_weight(text: &str) -> Result<Named, String> {
             none is given")
     })?;
     Ok(Named { name: name.to_owned(), value })
-}
-
-/// What holds for the processes of one name.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Rule {
-    /// Name of the program.
-    pub name: String,
-    /// Memory of all of them together that is not reclaimed while others have something.
-    pub protected_bytes: u64,
-    /// The weight of each; 0 if none was given.
-    pub weight: u64,
-}
-
-impl Rule {
-    /// Whether it is about a process with this name and this file.
-    pub fn is_about(&self, comm: &str, file: &str) -> bool {
-        let cut = self.name.get(..COMM_BYTES_MAX).unwrap_or(&self.name);
-        file == self.name || comm == cut
-    }
 }
 
 /// The rules of a run.
@@ -155,16 +131,5 @@ mod tests {
         assert!(error.contains("twice for 'hot'"), "{error}");
         let error = rules(&[hot, cold], &[], 240).unwrap_err();
         assert!(error.contains("more than the 192 B that are"), "{error}");
-    }
-
-    #[test]
-    fn a_rule_is_about_a_thread_or_a_file_of_its_name() {
-        let rule = |name: &str| Rule { name: name.to_owned(), protected_bytes: 0, weight: 0 };
-        assert!(
-            rule("sort").is_about("sort", "coreutils") && rule("python3").is_about("script.py", "python3")
-        );
-        assert!(!rule("sort").is_about("sorted", "sorted"));
-        // The kernel cuts names.
-        assert!(rule("a-long-name-of-a-script").is_about("a-long-name-of-", "bash"));
     }
 }

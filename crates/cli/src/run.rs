@@ -16,12 +16,13 @@ use crate::human;
 use crate::message::{Appends, say, write_stderr};
 use crate::named;
 use crate::process::{self, Ending, Manager, Notices, StartFailure, survive_file_size_limit};
-use crate::program::{Care, Program, Start};
-use crate::report::{RunRecord, RunReport, Unmanaged};
-use crate::size::free_bytes;
-use crate::supervisor::{Options, PoolSize, Supervisor, is_under_way};
-use crate::swap_place::swap_files;
+use crate::report::{RunRecord, table};
 use uswap_os::without::Without;
+use uswap_supervisor::files::place::{free_bytes, swap_files};
+use uswap_supervisor::options::{Options, PoolSize};
+use uswap_supervisor::program::{Care, Program, Start};
+use uswap_supervisor::report::{RunReport, Unmanaged};
+use uswap_supervisor::{Supervisor, is_under_way};
 
 /// Runs the program to its end. What is returned is for [`Ending::pass_on`].
 pub fn run(arguments: RunArguments) -> Ending {
@@ -73,7 +74,8 @@ fn start_and_stay(arguments: &RunArguments) -> Result<Ending, StartFailure> {
     if !arguments.quiet {
         note_little_room(&options);
     }
-    let supervisor = Supervisor::start(options).map_err(|error| StartFailure::own(format!("{error:#}")))?;
+    let supervisor =
+        Supervisor::start(options, Box::new(say)).map_err(|error| StartFailure::own(format!("{error:#}")))?;
     if arguments.verbose > 0 {
         for file in supervisor.swap_files() {
             say(format_args!(
@@ -102,7 +104,7 @@ fn start_and_stay(arguments: &RunArguments) -> Result<Ending, StartFailure> {
     let ending = outcome?;
     note_unmanaged(&mut report, &program, program_pid);
     if !arguments.quiet {
-        write_stderr(&report.table());
+        write_stderr(&table(&report));
     }
     if let Some((file, path)) = &mut json {
         let words = arguments.program.iter().map(|word| word.to_string_lossy().into_owned()).collect();

@@ -176,35 +176,6 @@ pub fn parse_write_limit(text: &str) -> Result<u64, String> {
     Ok(bytes)
 }
 
-/// Size of a swap file when none was given: 90 % of the free space in `dir` and not what shall stay free, at most 64
-/// GiB. The file grows only as it is used.
-///
-/// # Errors
-/// If `dir` cannot be asked for its free space.
-pub fn swap_bytes_auto(dir: &std::path::Path, min_free_bytes: u64) -> Result<u64, std::io::Error> {
-    const AUTO_BYTES_MAX: u64 = 64 << 30;
-    let free_bytes = free_bytes(dir)?;
-    Ok((free_bytes / 10 * 9).min(free_bytes.saturating_sub(min_free_bytes)).min(AUTO_BYTES_MAX))
-}
-
-/// Bytes that may still be taken of the file system of `dir`.
-///
-/// # Errors
-/// If `dir` cannot be asked.
-pub fn free_bytes(dir: &std::path::Path) -> Result<u64, std::io::Error> {
-    let space = rustix::fs::statvfs(dir)?;
-    Ok(space.f_bavail.saturating_mul(space.f_frsize))
-}
-
-/// Bytes that the file system of `dir` has in all, used or not.
-///
-/// # Errors
-/// If `dir` cannot be asked.
-pub fn total_bytes(dir: &std::path::Path) -> Result<u64, std::io::Error> {
-    let space = rustix::fs::statvfs(dir)?;
-    Ok(space.f_blocks.saturating_mul(space.f_frsize))
-}
-
 /// A typed decimal number, kept exact: `1.5` is 15 / 10.
 struct Decimal {
     digits: u128,
@@ -331,14 +302,5 @@ mod tests {
             let error = parse_write_limit(text).expect_err(text);
             assert!(error.contains(part), "{text}: {error}");
         }
-    }
-
-    #[test]
-    fn auto_size_is_at_most_64_gib_and_not_nothing() {
-        let bytes = swap_bytes_auto(&std::env::temp_dir(), 0).unwrap();
-        assert!(bytes > 0);
-        assert!(bytes <= 64 << 30);
-        assert!(swap_bytes_auto(std::path::Path::new("/no/such/dir"), 0).is_err());
-        assert_eq!(swap_bytes_auto(&std::env::temp_dir(), u64::MAX).unwrap(), 0);
     }
 }

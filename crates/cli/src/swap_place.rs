@@ -7,42 +7,17 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-use uswap_core::files::FileKind;
+use uswap_supervisor::files::place::{SWAP_BYTES_MIN, SwapPlace, parse_kind};
 
 use crate::human;
-use crate::size::{free_bytes, meant, parse_size, swap_bytes_auto, total_bytes};
-use crate::supervisor::SwapFileOptions;
+use crate::size::{meant, parse_size};
 
-/// Smallest size of a swap file: two clusters of 512 slots of 4 KiB make 4 MiB.
-const SWAP_BYTES_MIN: u64 = 4 << 20;
 /// Largest size of one: beyond, the tables of a run would take more room than its processes may have.
 const SWAP_BYTES_MAX: u64 = 256 << 30;
 /// As `swapon` has it.
 const PRIORITY_MAX: i16 = i16::MAX;
 /// Parts behind the directory: size, priority, kind.
 const PARTS_MAX: usize = 3;
-
-const KINDS: [(&str, FileKind); 2] =
-    [("rotational", FileKind::Rotational), ("solid-state", FileKind::SolidState)];
-
-/// The name of a kind, as it is typed.
-pub fn kind_name(kind: FileKind) -> &'static str {
-    KINDS.iter().find(|(_, known)| *known == kind).map_or("", |(name, _)| name)
-}
-
-/// Where a swap file is made, how large it may get, when it is filled, and what it lies on.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct SwapPlace {
-    /// Directory of the (unnamed) swap file.
-    pub dir: PathBuf,
-    /// Largest size of the file in bytes; `None` is "auto": see [`swap_bytes_auto`].
-    pub bytes_max: Option<u64>,
-    /// Files of higher priority are filled first; `None`: after those that have one, in the order in which they are
-    /// named.
-    pub priority: Option<i16>,
-    /// What it lies on; `None`: as the system says.
-    pub kind: Option<FileKind>,
-}
 
 /// Reads `DIR[:SIZE[:PRIORITY]][:KIND]`, where SIZE may be `auto`.
 ///
@@ -63,8 +38,8 @@ pub fn parse_swap_place(text: OsString) -> Result<SwapPlace, String> {
         SwapPlace { dir: PathBuf::from(OsStr::from_bytes(dir)), bytes_max: None, priority: None, kind: None };
     let mut parts: Vec<String> =
         parts.iter().map(|part| String::from_utf8_lossy(part).into_owned()).collect();
-    if let Some((_, kind)) = parts.last().and_then(|last| KINDS.iter().find(|(name, _)| name == last)) {
-        place.kind = Some(*kind);
+    if let Some(kind) = parts.last().and_then(|last| parse_kind(last)) {
+        place.kind = Some(kind);
         parts.pop();
     }
     match parts.as_slice() {
@@ -125,63 +100,10 @@ fn parse_priority(text: &str) -> Result<i16, String> {
     })
 }
 
-/// The swap files that these places ask for. Those without a priority get -1, -2 and so on, as Linux gives them.
-///
-/// # Errors
-/// A directory that cannot be asked for its free space, or whose file system is smaller than what is asked for,
-/// or has no more than what shall stay free.
-pub fn swap_files(places: &[SwapPlace], min_free_bytes: u64) -> Result<Vec<SwapFileOptions>, String> {
-    let mut next_priority = -1;
-    let mut options = Vec::new();
-    for place in places {
-        let dir = std::path::absolute(&place.dir).unwrap_or_else(|_| place.dir.clone());
-        let unusable = |error| {
-            format!(
-                "the swap directory '{}' cannot be used ({error}): create it, or name another with --swap DIR",
-                dir.display()
-            )
-        };
-        let free_bytes = free_bytes(&dir).map_err(unusable)?;
-        if min_free_bytes > 0 && free_bytes < min_free_bytes.saturating_add(SWAP_BYTES_MIN) {
-            return Err(format!(
-                "the file system of '{}' has {} free, and {} shall stay free: nothing could be written. Make room, \
-                 lower --swap-min-free, or name another with --swap DIR",
-                dir.display(),
-                human::bytes(free_bytes),
-                human::bytes(min_free_bytes)
-            ));
-        }
-        let total_bytes = total_bytes(&dir).map_err(unusable)?;
-        if let Some(asked) = place.bytes_max.filter(|&asked| asked > total_bytes) {
-            return Err(format!(
-                "a swap file of {} can never lie in '{}': its file system has {} in all, and {} of that are free. Ask \
-                 for less, or name another with --swap DIR",
-                human::bytes(asked),
-                dir.display(),
-                human::bytes(total_bytes),
-                human::bytes(free_bytes)
-            ));
-        }
-        let auto = || swap_bytes_auto(&dir, min_free_bytes);
-        let bytes_max = place.bytes_max.map_or_else(auto, Ok).map_err(unusable)?;
-        if bytes_max < SWAP_BYTES_MIN {
-            return Err(format!(
-                "the file system of '{}' has only {} free, so there is no place for a swap file. Make room, or name \
-                 another directory with --swap DIR",
-                dir.display(),
-                human::bytes(free_bytes)
-            ));
-        }
-        let priority = place.priority.unwrap_or(next_priority);
-        next_priority -= i16::from(place.priority.is_none());
-        options.push(SwapFileOptions { dir, bytes_max, priority, kind: place.kind });
-    }
-    Ok(options)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use uswap_core::files::FileKind;
 
     fn place(text: &str) -> Result<SwapPlace, String> {
         parse_swap_place(OsString::from(text))
@@ -235,14 +157,5 @@ mod tests {
         std::fs::remove_dir(&dir).unwrap();
         assert_eq!(whole, Ok(plain(name, None)));
         assert_eq!(with_size, Ok(plain(name, Some(1 << 30))));
-    }
-
-    #[test]
-    fn files_without_a_priority_come_last_and_in_order() {
-        let places = ["/:1G", "/tmp:1G:0", "/usr:1G", "/:1G:7"].map(|text| place(text).unwrap());
-        let files = swap_files(&places, 0).unwrap();
-        assert_eq!(files.iter().map(|file| file.priority).collect::<Vec<_>>(), [-1, 0, -2, 7]);
-        assert!(swap_files(&[plain("/no/such/dir", None)], 0).unwrap_err().contains("/no/such/dir"));
-        assert!(swap_files(&places, u64::MAX).unwrap_err().contains("shall stay free"));
     }
 }

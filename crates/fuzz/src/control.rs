@@ -1,6 +1,6 @@
 //! Lines of the control socket.
 
-use uswap_cli::control::order::{Answer, Order};
+use uswap_supervisor::control::order::{Answer, Order};
 
 /// A line is refused, or it is understood, and then what was understood makes a line that says the same.
 pub fn control_line(bytes: &[u8]) {

@@ -24,10 +24,11 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("host", &["interpose", "identity", "os", "engine", "core", "codec", "sync", "units"]),
     ("agent", &["host", "identity", "os"]),
     ("bench", &["os", "engine", "core", "codec", "sync", "units"]),
-    ("fuzz", &["cli", "interpose", "engine", "core", "codec", "units"]),
+    ("fuzz", &["cli", "supervisor", "interpose", "engine", "core", "codec", "units"]),
     ("zones", &["core", "sync", "units"]),
     ("experiments", &["bench", "zones", "core", "sync", "units"]),
-    ("cli", &["bench", "identity", "os", "sim", "engine", "core", "codec", "sync", "units"]),
+    ("supervisor", &["identity", "os", "engine", "core", "codec", "sync", "units"]),
+    ("cli", &["supervisor", "bench", "identity", "os", "engine", "core", "codec", "sync", "units"]),
 ];
 
 /// Each edge between two crates is in the table.

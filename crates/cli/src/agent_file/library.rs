@@ -11,7 +11,7 @@ use std::os::unix::fs::FileExt as _;
 
 use uswap_identity::{IDENTITY_BYTES, Identity, NOTE_KIND, NOTE_OWNER};
 
-use crate::program::elf::{MACHINE, MAGIC, u16_at, u32_at, u64_at};
+use uswap_supervisor::program::elf::{MACHINE, MAGIC, u16_at, u32_at, u64_at};
 
 const HEADER_BYTES: usize = 64;
 const SEGMENT_BYTES: u16 = 56;

@@ -2,6 +2,8 @@
 
 use rustix::process::{Resource, Rlimit, WaitStatus, getrlimit, setrlimit};
 
+use uswap_supervisor::program::Unusable;
+
 use crate::message::say;
 
 /// The program did not start. The message is ready for the user.
@@ -33,6 +35,15 @@ impl StartFailure {
     pub fn ending(&self) -> Ending {
         say(format_args!("{}", self.message));
         Ending::Exited(self.exit_code)
+    }
+}
+
+impl From<Unusable> for StartFailure {
+    fn from(unusable: Unusable) -> Self {
+        match unusable {
+            Unusable::NotFound(message) => Self::not_found(message),
+            Unusable::NotExecutable(message) => Self::not_executable(message),
+        }
     }
 }
 

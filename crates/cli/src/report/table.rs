@@ -2,7 +2,8 @@
 
 use std::fmt::Write as _;
 
-use super::{ProgramUse, RunReport, Unmanaged};
+use uswap_supervisor::report::{ProgramUse, RunReport, Unmanaged};
+
 use crate::human;
 
 pub(super) fn format(report: &RunReport) -> String {
@@ -196,8 +197,8 @@ fn why_none_left(report: &RunReport) -> &'static str {
 
 #[cfg(test)]
 pub(super) mod tests {
-    use super::super::{FaultKind, SwapFileUse, Unmanaged};
     use super::*;
+    use uswap_supervisor::report::{FaultKind, SwapFileUse};
 
     pub(in super::super) fn sample() -> RunReport {
         let fault = |name: &str, count, p50_ns, p99_ns, max_ns| FaultKind {
@@ -290,7 +291,7 @@ uswap: budget 256 MiB, 61.0 s, 17.3 s of CPU for uswap
               sudo (pid 71 and 1 more) left alone, peak 3 MiB: it is setuid (user 0)
   warning     the swap file is 90 % full
 ";
-        assert_eq!(sample().table(), expected);
+        assert_eq!(format(&sample()), expected);
     }
 
     #[test]
@@ -310,7 +311,7 @@ uswap: budget 1 GiB, 0.5 s, 0.0 s of CPU for uswap
   pages       none left RAM: the program fitted into its budget
   processes   1 managed
 ";
-        assert_eq!(report.table(), expected);
+        assert_eq!(format(&report), expected);
     }
 
     #[test]
@@ -321,22 +322,22 @@ uswap: budget 1 GiB, 0.5 s, 0.0 s of CPU for uswap
             processes_managed: 1,
             ..RunReport::default()
         };
-        assert!(fitting.table().contains("fitted into its budget"));
+        assert!(format(&fitting).contains("fitted into its budget"));
         let over =
             RunReport { used_peak_bytes: (64 << 20) + 1, shared_peak_bytes: 50 << 20, ..fitting.clone() };
-        let table = over.table();
+        let table = format(&over);
         assert!(!table.contains("fitted into its budget"), "{table}");
         assert!(table.contains("none left RAM: nothing that is over the budget could be moved"), "{table}");
         assert!(table.contains("resident 0 B, shared 50 MiB, pool 0 B"), "{table}");
         let unmanaged = RunReport { unmanaged: sample().unmanaged, ..fitting };
-        let table = unmanaged.table();
+        let table = format(&unmanaged);
         assert!(!table.contains("fitted into its budget"), "{table}");
         assert!(table.contains("not all processes were managed"), "{table}");
     }
 
     #[test]
     fn a_run_that_managed_nothing_does_not_claim_to_have_kept_the_budget() {
-        let table = RunReport { ram_bytes: 1 << 30, ..RunReport::default() }.table();
+        let table = format(&RunReport { ram_bytes: 1 << 30, ..RunReport::default() });
         assert!(table.contains("no process was managed"), "{table}");
     }
 }

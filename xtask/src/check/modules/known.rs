@@ -9,9 +9,7 @@ pub const PATH: &str = "xtask/src/check/modules/known.rs";
 pub const CIRCLES: &[Known] = &[
     ("bench", "report search user_program workloads"),
     ("bench::report", "contents duel"),
-    ("cli", "args control supervisor swap_place"),
     ("cli::doctor", "findings newer_kernels"),
-    ("cli::supervisor", "commands descriptors full pressure processes reaper shared stat"),
     ("codec::words", "codes lengths symbols"),
     ("core", "clusters files mm"),
     ("core::clusters", "lists record"),
@@ -28,6 +26,7 @@ pub const CIRCLES: &[Known] = &[
     ("os", "clock fd"),
     ("sim", "background calls disk files fork mappings places process program seam world"),
     ("zones", "compaction kswapd node"),
+    ("supervisor", "descriptors pressure processes reaper shared"),
     ("vector", "avx512 words"),
     ("zones", "compaction kswapd node"),
 ];

@@ -1,0 +1,108 @@
+//! The closing report: counters and peaks in the user's words.
+
+use std::sync::atomic::Ordering;
+
+use uswap_core::counters::{Counter, FAULT_SOURCES};
+use uswap_core::files::{FileRecord, FileState};
+use uswap_units::PAGE_BYTES;
+
+use crate::files::place::kind_name;
+use crate::holders::Holders;
+use crate::pressure;
+use crate::report::{FaultKind, RunReport, SwapFileUse};
+use crate::shared::Shared;
+
+pub fn report(shared: &Shared) -> RunReport {
+    let counters = shared.segment.counters();
+    let count = |counter| counters.get(counter);
+    let peak = |value: &std::sync::atomic::AtomicU64| value.load(Ordering::Relaxed);
+    let faults = FAULT_SOURCES
+        .iter()
+        .map(|&(source, name)| {
+            let latency = counters.latency(source);
+            FaultKind {
+                name: name.to_owned(),
+                count: latency.count(),
+                p50_ns: latency.quantile(1, 2),
+                p99_ns: latency.quantile(99, 100),
+                max_ns: latency.quantile(1, 1),
+            }
+        })
+        .filter(|kind| kind.count > 0)
+        .collect();
+    let unmanaged = shared.unmanaged.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).clone();
+    RunReport {
+        ram_bytes: shared.options.ram_bytes,
+        resident_peak_bytes: peak(&shared.peaks.resident),
+        shared_peak_bytes: peak(&shared.peaks.shared),
+        pool_peak_bytes: peak(&shared.peaks.pool),
+        engine_peak_bytes: peak(&shared.peaks.engine),
+        used_peak_bytes: peak(&shared.peaks.used),
+        over_budget_seconds: peak(&shared.peaks.over_budget_ns) as f64 / 1e9,
+        swap_file_peak_bytes: peak(&shared.peaks.slots),
+        swap_files: swap_files(shared),
+        pages_compressed: count(Counter::Compressed),
+        pages_same_filled: count(Counter::SameFilled),
+        pages_unchanged: count(Counter::Unchanged),
+        pages_dropped_behind: count(Counter::DroppedBehind),
+        pages_incompressible: count(Counter::Incompressible),
+        pages_written: count(Counter::WrittenPages),
+        pages_read: count(Counter::ReadPages),
+        pages_read_ahead: count(Counter::ReadAhead),
+        pages_zero_filled: count(Counter::ZeroFilled),
+        compressed_bytes_in: count(Counter::CompressedBytesIn),
+        compressed_bytes_out: count(Counter::CompressedBytesOut),
+        faults,
+        stall_ns: count(Counter::StallNs),
+        processes_managed: shared.segment.counters().get(Counter::Joined),
+        programs: pressure::programs(shared),
+        unmanaged,
+        warnings: warnings(shared),
+        wall_seconds: shared.started.elapsed().as_secs_f64(),
+        engine_cpu_seconds: (count(Counter::EngineCpuNs) + uswap_os::clock::process_cpu_ns()) as f64 / 1e9,
+    }
+}
+
+/// Each swap file, and how much of it was used so far. One that was to be added, and could not be opened by all, was
+/// none.
+pub fn swap_files(shared: &Shared) -> Vec<SwapFileUse> {
+    let files = shared.segment.slots().files();
+    let one = |file: FileRecord| SwapFileUse {
+        directory: shared.files.directory(file.id),
+        kind: kind_name(file.spec.kind).to_owned(),
+        priority: file.spec.priority,
+        bytes_max: file.spec.slots * PAGE_BYTES as u64,
+        peak_bytes: files.used_peak(file.id) * PAGE_BYTES as u64,
+        written_bytes: files.written_bytes(file.id),
+    };
+    let was_one = |file: &FileRecord| file.state != FileState::Gone || files.written_bytes(file.id) > 0;
+    files.all().filter(was_one).map(one).collect()
+}
+
+fn warnings(shared: &Shared) -> Vec<String> {
+    let mut warnings = shared.warnings();
+    let counters = shared.segment.counters();
+    let mut add = |counter, text: &str| {
+        let count = counters.get(counter);
+        if count > 0 {
+            warnings.push(text.replace('#', &count.to_string()));
+        }
+    };
+    add(
+        Counter::LostPages,
+        "# pages could not be read back: the program got SIGBUS where it touched them; check the disk under the swap \
+         directory",
+    );
+    add(Counter::ReadErrors, "# reads of stored pages failed or did not verify at the first attempt");
+    add(Counter::WriteErrors, "# batches could not be written to the swap file; their pages stayed in RAM");
+    let holders = shared.holders.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    let held = holders.as_ref().and_then(Holders::text);
+    let held = held.map_or_else(String::new, |held| format!(". What could not be reclaimed then: {held}"));
+    add(
+        Counter::ForcedOver,
+        &format!(
+            "# faults were served over the budget, because nothing could be reclaimed fast enough{held}"
+        ),
+    );
+    warnings
+}

@@ -1,0 +1,199 @@
+//! The lines of commands and their answers.
+//!
+//! What is read was written by another process, of another version perhaps: what is not understood whole is refused.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::AGE_MAX;
+use crate::files::place::{SwapPlace, kind_name, parse_kind};
+
+/// What a run is told to do.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Order {
+    /// Write what nobody touches for so long.
+    Writeback(Duration),
+    /// Add a swap file.
+    SwapOn(SwapPlace),
+    /// Empty the swap file in this directory, and remove it.
+    SwapOff(PathBuf),
+    /// Say how it goes.
+    Stat(Form),
+}
+
+/// In what form an answer is wanted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Form {
+    /// Lines for people.
+    Text,
+    /// JSON in one line.
+    Json,
+}
+
+/// Stands for a line break in an answer.
+const BREAK: char = '\u{1e}';
+
+/// Stands for what was not said.
+const UNSAID: &str = "-";
+
+fn said<T: ToString>(value: Option<T>) -> String {
+    value.map_or_else(|| UNSAID.to_owned(), |value| value.to_string())
+}
+
+fn unsaid_or<T>(text: &str, parse: impl FnOnce(&str) -> Option<T>) -> Option<Option<T>> {
+    if text == UNSAID { Some(None) } else { parse(text).map(Some) }
+}
+
+impl Order {
+    /// The line for it.
+    ///
+    /// # Errors
+    /// A directory whose name does not fit into a line.
+    pub fn line(&self) -> Result<String, String> {
+        let name = |dir: &PathBuf| {
+            let plain = dir.to_str().filter(|name| !name.contains('\n')).map(str::to_owned);
+            plain.ok_or_else(|| {
+                format!(
+                    "the name of the directory '{}' has a line break or is not UTF-8: choose another",
+                    dir.display()
+                )
+            })
+        };
+        Ok(match self {
+            Order::Writeback(age) => format!("writeback {}\n", age.as_millis()),
+            Order::SwapOn(SwapPlace { dir, bytes_max, priority, kind }) => format!(
+                "swapon {} {} {} {}\n",
+                said(*bytes_max),
+                said(*priority),
+                said(kind.map(kind_name)),
+                name(dir)?
+            ),
+            Order::SwapOff(dir) => format!("swapoff {}\n", name(dir)?),
+            Order::Stat(Form::Text) => "stat 1\n".to_owned(),
+            Order::Stat(Form::Json) => "stat json\n".to_owned(),
+        })
+    }
+
+    /// The order in a line. None: it is none.
+    pub fn parse(line: &str) -> Option<Order> {
+        let (word, rest) = line.strip_suffix('\n')?.split_once(' ')?;
+        let absolute = |dir: &str| Some(PathBuf::from(dir)).filter(|dir| dir.is_absolute());
+        match word {
+            "writeback" => {
+                let age = Duration::from_millis(rest.parse().ok()?);
+                (age <= AGE_MAX).then_some(Order::Writeback(age))
+            }
+            "swapon" => {
+                let mut parts = rest.splitn(4, ' ');
+                let mut next = || parts.next();
+                Some(Order::SwapOn(SwapPlace {
+                    bytes_max: unsaid_or(next()?, |text| text.parse().ok())?,
+                    priority: unsaid_or(next()?, |text| text.parse().ok())?,
+                    kind: unsaid_or(next()?, parse_kind)?,
+                    dir: absolute(next()?)?,
+                }))
+            }
+            "swapoff" => Some(Order::SwapOff(absolute(rest)?)),
+            "stat" => match rest {
+                "1" => Some(Order::Stat(Form::Text)),
+                "json" => Some(Order::Stat(Form::Json)),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+}
+
+/// What came of it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Answer {
+    /// What was done.
+    Done(String),
+    /// Why it was not.
+    Error(String),
+}
+
+impl Answer {
+    /// The line for it.
+    pub fn line(&self) -> String {
+        let (word, text) = match self {
+            Answer::Done(what) => ("ok", what),
+            Answer::Error(why) => ("error", why),
+        };
+        format!("{word} {}\n", text.replace('\n', &BREAK.to_string()))
+    }
+
+    /// The answer in a line. None: it is none.
+    pub fn parse(line: &str) -> Option<Answer> {
+        let (word, text) = line.strip_suffix('\n')?.split_once(' ')?;
+        match word {
+            "ok" => Some(Answer::Done(text.replace(BREAK, "\n"))),
+            "error" => Some(Answer::Error(text.replace(BREAK, "\n"))),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use uswap_core::files::FileKind;
+
+    #[test]
+    fn lines_come_back_as_they_were() {
+        let place = SwapPlace { dir: "/srv/a b".into(), bytes_max: None, priority: None, kind: None };
+        let orders = [
+            Order::Writeback(Duration::from_millis(1500)),
+            Order::SwapOn(place.clone()),
+            Order::SwapOn(SwapPlace {
+                bytes_max: Some(8 << 30),
+                priority: Some(5),
+                kind: Some(FileKind::Rotational),
+                ..place
+            }),
+            Order::SwapOff("/srv/a: b".into()),
+            Order::Stat(Form::Text),
+            Order::Stat(Form::Json),
+        ];
+        for order in orders {
+            let line = order.line().expect("it fits into a line");
+            assert_eq!(Order::parse(&line), Some(order), "{line}");
+        }
+        for answer in [
+            Answer::Done("3 pages: 4 of 5\nand more".to_owned()),
+            Answer::Error("it is full: why".to_owned()),
+        ] {
+            assert_eq!(Answer::parse(&answer.line()), Some(answer));
+        }
+    }
+
+    #[test]
+    fn what_is_no_order_is_refused() {
+        let lines = [
+            "",
+            "\n",
+            "writeback\n",
+            "writeback x\n",
+            "writeback -1\n",
+            "writeback 86400001\n",
+            "writeback 5",
+            "stop 1\n",
+            "swapon - - -\n",
+            "swapon - - - srv\n",
+            "swapon x - - /srv\n",
+            "swapon - 5000000 - /srv\n",
+            "swapon - - tape /srv\n",
+            "swapoff\n",
+            "swapoff srv\n",
+            "stat\n",
+            "stat 2\n",
+        ];
+        for line in lines {
+            assert_eq!(Order::parse(line), None, "{line}");
+        }
+        for line in ["", "ok\n", "ok 1", "what 1\n"] {
+            assert_eq!(Answer::parse(line), None, "{line}");
+        }
+        assert!(Order::SwapOff("/a\nb".into()).line().is_err());
+    }
+}

@@ -1,0 +1,113 @@
+//! Hands descriptors to processes of the run that do not reach them through `/proc`: another user, or a mount or pid
+//! namespace of its own.
+//!
+//! What must hold: only a process below this one gets anything, and one of another user only with
+//! `--keep-after-setuid`, since the segment has the memory of all. Who asks is known by what the kernel noted when it
+//! connected. There is nothing else to ask for than the segment, the swap files, and the place for messages.
+
+use std::io::Read as _;
+use std::os::fd::{AsFd as _, AsRawFd as _};
+use std::os::linux::net::SocketAddrExt as _;
+use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
+use std::time::Duration;
+
+use uswap_os::fd::{PollEntry, Timeout, poll};
+use uswap_os::{process, socket};
+
+use crate::shared::Shared;
+
+/// Messages of the engines go there.
+const STDERR: i32 = 2;
+/// Who connects has so long to say what it wants.
+const PATIENCE: Duration = Duration::from_millis(500);
+/// More generations than this are not between a process of the run and the supervisor.
+const GENERATIONS_MAX: u32 = 4096;
+
+fn address(token: &str) -> std::io::Result<SocketAddr> {
+    SocketAddr::from_abstract_name(format!("uswap-run-{token}"))
+}
+
+/// Whether a run with this token (part of `USWAP_RUN`) listens.
+pub fn is_under_way(token: &str) -> bool {
+    address(token).and_then(|address| UnixStream::connect_addr(&address)).is_ok()
+}
+
+/// The socket of a run with this token: it is there before the program is, which may ask at once.
+pub fn listen(token: u64) -> std::io::Result<UnixListener> {
+    address(&format!("{token:016x}")).and_then(|address| UnixListener::bind_addr(&address))
+}
+
+/// Answers until the run ends.
+pub fn run(shared: &Shared) {
+    let listener = match &shared.socket {
+        Ok(listener) => listener,
+        Err(error) => {
+            if shared.options.verbosity > 0 {
+                shared.warn(&format!(
+                    "processes in namespaces of their own cannot join this run: no socket ({error})"
+                ));
+            }
+            return;
+        }
+    };
+    let ends = [
+        PollEntry::readable_raw(listener.as_raw_fd()),
+        PollEntry::readable_raw(shared.stop.as_fd().as_raw_fd()),
+    ];
+    while !shared.is_stopping() {
+        let mut entries = ends;
+        if poll(&mut entries, Timeout::Forever).is_ok()
+            && entries[0].is_readable()
+            && let Ok((stream, _)) = listener.accept()
+        {
+            serve(shared, &stream);
+        }
+    }
+}
+
+fn serve(shared: &Shared, stream: &UnixStream) {
+    let Ok(peer) = process::peer_of(stream.as_raw_fd()) else { return };
+    let own = rustix::process::geteuid().as_raw();
+    if !is_below(peer.pid) || (peer.uid != own && !shared.options.keep_after_setuid) {
+        return;
+    }
+    let mut number = [0; 4];
+    let asked = stream.set_read_timeout(Some(PATIENCE)).and_then(|()| {
+        let mut stream = stream;
+        stream.read_exact(&mut number)
+    });
+    if asked.is_err() {
+        return;
+    }
+    let number = i32::from_le_bytes(number);
+    if may_have(shared, number) {
+        let _who_asked_may_be_gone = socket::send_descriptor(stream.as_raw_fd(), number);
+    }
+}
+
+fn may_have(shared: &Shared, number: i32) -> bool {
+    number == STDERR
+        || number == shared.memfd.raw()
+        || shared.files.specs().any(|spec| spec.descriptor == number)
+}
+
+/// Whether a process is of the run. It waits for the answer, so it keeps its number meanwhile; if it ends and another
+/// gets the number, nobody has the other end of the socket.
+fn is_below(pid: u32) -> bool {
+    let own = process::process_id();
+    let parent = |pid: &u32| process::stat(*pid).ok().map(|stat| stat.parent).filter(|&parent| parent != 0);
+    std::iter::successors(parent(&pid), parent).take(GENERATIONS_MAX as usize).any(|parent| parent == own)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_child_is_below_and_others_are_not() {
+        let mut child = std::process::Command::new("sleep").arg("100").spawn().expect("sleep is there");
+        let seen = (is_below(child.id()), is_below(1), is_below(process::process_id()), is_below(0));
+        child.kill().and_then(|()| child.wait()).expect("it is our child");
+        assert_eq!(seen, (true, false, false, false));
+    }
+}

@@ -1,0 +1,180 @@
+//! The supervisor of a run: makes the segment and the swap files, measures the tree, moves the pool to the files,
+//! cleans up after the dead.
+//!
+//! What it is for: the command `uswap run` stands on it, and so can any program that keeps others within a budget. It
+//! writes to no terminal: what people should know goes through [`options::Say`], what happened is a
+//! [`report::RunReport`]. What must hold: the run goes on until [`Supervisor::finish`], and that waits for no pause.
+//!
+//! Five threads: [`monitor`] measures and raises pressure, [`writeback`] moves the pool to the files, [`reaper`]
+//! notices processes that are gone, [`commands`] does what the run is told meanwhile, [`descriptors`] hands them to
+//! processes that cannot open them. What they share is in [`shared`]. The processes of the run find the segment
+//! through `USWAP_RUN` in their environment.
+#![forbid(unsafe_code)]
+
+mod account;
+mod commands;
+pub mod control;
+mod counting;
+mod descriptors;
+pub mod files;
+mod holders;
+pub mod human;
+mod monitor;
+pub mod options;
+mod pressure;
+mod processes;
+pub mod program;
+mod reaper;
+pub mod report;
+mod requests;
+pub mod rules;
+mod shared;
+mod stat;
+mod stop;
+mod writeback;
+
+use std::ffi::OsString;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use uswap_core::segment::Notice;
+
+pub use descriptors::is_under_way;
+
+use options::{Options, Say};
+use report::{RunReport, SwapFileUse};
+use shared::Shared;
+
+/// What a thread of the supervisor does until the run ends.
+type Task = fn(&Shared);
+
+/// The supervisor of one run.
+pub struct Supervisor {
+    shared: Arc<Shared>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Supervisor {
+    /// Makes the segment and the swap files.
+    ///
+    /// # Errors
+    /// Ready for the user: no userfaultfd, no room for the segment, a swap directory that cannot be used.
+    pub fn start(options: Options, say: Say) -> anyhow::Result<Supervisor> {
+        Ok(Supervisor { shared: Arc::new(Shared::new(options, say)?), threads: Vec::new() })
+    }
+
+    /// The swap files.
+    pub fn swap_files(&self) -> Vec<SwapFileUse> {
+        account::swap_files(&self.shared)
+    }
+
+    /// Variables for the program's environment.
+    pub fn environment(&self) -> [(&'static str, OsString); 1] {
+        [("USWAP_RUN", self.shared.invitation())]
+    }
+
+    /// The program runs: starts the threads.
+    pub fn attach(&mut self, child_pid: u32) {
+        self.shared.processes.set_program(child_pid);
+        let tasks: [(&str, Task); 5] = [
+            ("uswap-monitor", monitor::run),
+            ("uswap-shrinker", writeback::run),
+            ("uswap-reaper", reaper::run),
+            ("uswap-control", commands::run),
+            ("uswap-give", descriptors::run),
+        ];
+        for (name, task) in tasks {
+            let shared = Arc::clone(&self.shared);
+            let thread = std::thread::Builder::new().name(name.to_owned()).stack_size(256 * 1024);
+            let thread = thread.spawn(move || task(&shared)).expect("the system has room for five threads");
+            self.threads.push(thread);
+        }
+    }
+
+    /// Managed processes that are alive.
+    pub fn live_processes(&self) -> usize {
+        processes::count_live(self.shared.segment.mms(), &self.shared.memfd)
+    }
+
+    /// The user knows that the processes which are left go on without: none of them says so.
+    pub fn leave_behind(&self) {
+        let _no_other_is = self.shared.segment.is_first_to_say(Notice::SupervisorGone);
+    }
+
+    /// Ends the threads and reports.
+    pub fn finish(self) -> RunReport {
+        self.shared.end();
+        for thread in self.threads {
+            if thread.join().is_err() {
+                self.shared.warn("a thread of the supervisor ended with an internal error");
+            }
+        }
+        account::report(&self.shared)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use files::SwapFileOptions;
+    use options::{OnFull, PoolSize};
+    use std::path::PathBuf;
+
+    /// Silent.
+    fn start() -> anyhow::Result<Supervisor> {
+        Supervisor::start(options(), Box::new(|_| ()))
+    }
+
+    fn options() -> Options {
+        let dir = std::env::temp_dir();
+        Options {
+            ram_bytes: 64 << 20,
+            pool: PoolSize::Auto,
+            swap_files: vec![SwapFileOptions { dir, bytes_max: 64 << 20, priority: -1, kind: None }],
+            swap_min_free_bytes: 0,
+            swap_bytes_a_day: None,
+            on_full: OnFull::Grow,
+            rules: Vec::new(),
+            allow_tmpfs: true,
+            keep_after_setuid: false,
+            agent: PathBuf::new(),
+            quiet: true,
+            verbosity: 0,
+        }
+    }
+
+    /// The program may be another `uswap run`, or a process of another user: it asks when its first instruction runs.
+    #[test]
+    fn a_run_is_reached_before_its_program_starts() {
+        let supervisor = match start() {
+            Ok(supervisor) => supervisor,
+            Err(error) => return println!("SKIP: no run is possible here: {error}"),
+        };
+        let token = format!("{:016x}", supervisor.shared.token);
+        assert!(is_under_way(&token));
+        supervisor.finish();
+        assert!(!is_under_way(&token));
+    }
+
+    /// What the threads wait for without work has no end in tests, so one that does not hear of the end of the run
+    /// hangs here.
+    #[test]
+    fn the_end_of_a_run_waits_for_no_pause() {
+        // The first end comes while the threads start, the last when they have long waited.
+        for wait_ms in [0, 0, 0, 1, 2, 5, 10, 50] {
+            let mut supervisor = match start() {
+                Ok(supervisor) => supervisor,
+                Err(error) => return println!("SKIP: no run is possible here: {error}"),
+            };
+            let mut program = std::process::Command::new("true").spawn().unwrap();
+            supervisor.attach(program.id());
+            std::thread::sleep(std::time::Duration::from_millis(wait_ms));
+            // It connects and says nothing.
+            let silent = control::connect(std::process::id());
+            assert!(silent.is_ok() || wait_ms < 50, "{silent:?}");
+            program.wait().unwrap();
+            let report = supervisor.finish();
+            assert_eq!(report.warnings, Vec::<String>::new());
+        }
+    }
+}

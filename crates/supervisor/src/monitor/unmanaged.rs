@@ -1,0 +1,193 @@
+//! Processes of the run that have no engine: they are found below the supervisor, named, and counted.
+//!
+//! What must hold: a process is named as soon as it is known why it has no engine, and one of which that is not known
+//! when it had time enough to join; each is a pidfd, so that its number is never another's; one that is managed is not
+//! here.
+
+use std::collections::{HashMap, HashSet};
+use std::time::{Duration, Instant};
+
+use uswap_core::mm::MmState;
+use uswap_os::pidfd::Pidfd;
+use uswap_os::process::{self, StatmFile};
+
+use super::why::{Why, why_unmanaged};
+use crate::human;
+use crate::report::Unmanaged;
+use crate::shared::Shared;
+
+/// How often processes without an engine are looked for: who lives longer is seen.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+
+/// A look costs some 30 us for each process. No more than this part of the time goes into it.
+const PART_OF_TIME: u32 = 25;
+
+/// A process has so long to join, on a busy machine too, before it is said that it did not.
+const TIME_TO_JOIN: Duration = Duration::from_millis(500);
+
+/// Kinds of processes that the report tells apart, by name and reason. What others use is counted all the same.
+const KINDS_MAX: usize = 64;
+
+/// Processes without an engine.
+#[derive(Default)]
+pub struct UnmanagedProcesses {
+    due: Option<Instant>,
+    seen: HashMap<u32, Seen>,
+}
+
+/// One that was found.
+struct Seen {
+    pidfd: Pidfd,
+    sizes: Option<StatmFile>,
+    since: Instant,
+    looks: u32,
+    /// Which entry of the report it is.
+    named: Option<(String, String)>,
+    /// It was named without a reason that is certain: it may only be slow to join.
+    slow: bool,
+}
+
+impl UnmanagedProcesses {
+    /// The process numbers of those without a record, which `known` has; looks for new ones when it is time.
+    pub fn look(&mut self, shared: &Shared, known: &[u32]) -> Vec<u32> {
+        // Who has just announced itself is not unmanaged any more, though the next look is still to come: its memory
+        // would count twice.
+        self.seen.retain(|pid, seen| {
+            let is_managed = known.contains(pid);
+            if let Some(kind) = seen.slow.then_some(seen.named.as_ref()).flatten().filter(|_| is_managed) {
+                take_back(shared, kind);
+            }
+            !is_managed && !seen.pidfd.has_ended()
+        });
+        let started = Instant::now();
+        if self.due.is_none_or(|due| started >= due) {
+            self.look_now(shared, known);
+            self.due = Some(Instant::now() + LOOK_EVERY.max(started.elapsed() * PART_OF_TIME));
+        }
+        self.note_peaks(shared);
+        self.seen.keys().copied().collect()
+    }
+
+    fn look_now(&mut self, shared: &Shared, known: &[u32]) {
+        let known: HashSet<u32> = known.iter().copied().collect();
+        let mut found = HashSet::new();
+        let mut to_visit = vec![process::process_id()];
+        while let Some(parent) = to_visit.pop() {
+            let _gone = process::for_each_child(parent, |child| {
+                to_visit.push(child);
+                if !known.contains(&child) {
+                    found.insert(child);
+                }
+            });
+        }
+        self.seen.retain(|pid, _| found.contains(pid));
+        for pid in found {
+            if let std::collections::hash_map::Entry::Vacant(place) = self.seen.entry(pid) {
+                let Some(seen) = Seen::now(pid) else { continue };
+                place.insert(seen);
+            }
+            let Some(seen) = self.seen.get_mut(&pid) else { continue };
+            seen.looks += 1;
+            seen.name(shared);
+        }
+    }
+
+    fn note_peaks(&self, shared: &Shared) {
+        let named = self.seen.values().filter(|seen| seen.named.is_some());
+        let sizes: Vec<_> = named.filter_map(|seen| Some((seen.named.as_ref()?, seen.bytes()?))).collect();
+        if sizes.is_empty() {
+            return;
+        }
+        let mut unmanaged = shared.unmanaged.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        for ((name, reason), bytes) in sizes {
+            let entry = unmanaged.iter_mut().find(|entry| entry.name == *name && entry.reason == *reason);
+            if let Some(entry) = entry {
+                entry.peak_bytes = entry.peak_bytes.max(bytes);
+            }
+        }
+    }
+}
+
+impl Seen {
+    /// The process that is a child of the run now. None: it is gone, or only waits to be buried.
+    fn now(pid: u32) -> Option<Seen> {
+        let pidfd = Pidfd::open(pid).ok()?;
+        let sizes = StatmFile::open(Some(pid)).ok();
+        let is_below = pidfd.while_it_lives(process::stat)?.is_ok_and(|stat| stat.state != b'Z');
+        is_below.then(|| Seen { pidfd, sizes, since: Instant::now(), looks: 0, named: None, slow: false })
+    }
+
+    fn bytes(&self) -> Option<u64> {
+        self.sizes.as_ref()?.read().ok().map(|sizes| sizes.anonymous_bytes())
+    }
+
+    /// Names it, if it is time. One that executes another program is named anew.
+    fn name(&mut self, shared: &Shared) {
+        let found = self.pidfd.while_it_lives(|pid| {
+            let comm = std::fs::read(format!("/proc/{pid}/comm")).ok()?;
+            Some((String::from_utf8_lossy(&comm).trim_end().to_owned(), why_unmanaged(shared, pid)))
+        });
+        let Some(Some((name, why))) = found else { return };
+        let slow = matches!(why, Why::Unknown(_));
+        let waited = self.since.elapsed() >= TIME_TO_JOIN;
+        let why = match why {
+            // Certain, whatever it was before it executed this program.
+            Why::Program(reason) | Why::User(reason) => reason,
+            // A child has its parent's environment for a moment.
+            Why::Environment(reason) if self.looks > 1 => reason,
+            Why::Environment(_) => return,
+            // A forked child that nobody has claimed may be this one, which is stopped or has not run yet.
+            Why::Unknown(_) if !waited || has_unclaimed(shared) => return,
+            // It takes a place when it has more.
+            Why::Unknown(_) if self.bytes().is_none_or(|bytes| bytes < shared.join_bytes()) => return,
+            Why::Unknown(reason) => reason,
+        };
+        let kind = (name, why.clause);
+        if self.named.as_ref() != Some(&kind) {
+            note(shared, self.pidfd.pid(), &kind, why.advice, self.bytes().unwrap_or(0));
+            self.named = Some(kind);
+            self.slow = slow;
+        }
+    }
+}
+
+fn has_unclaimed(shared: &Shared) -> bool {
+    shared.segment.mms().in_use().any(|record| record.state() == MmState::Forked)
+}
+
+/// One that was named without a certain reason is managed after all: it was slow to join.
+fn take_back(shared: &Shared, (name, reason): &(String, String)) {
+    let mut unmanaged = shared.unmanaged.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    for entry in unmanaged.iter_mut().filter(|entry| entry.name == *name && entry.reason == *reason) {
+        entry.processes -= 1;
+    }
+    unmanaged.retain(|entry| entry.processes > 0);
+}
+
+/// Says it at the first one of its kind, and puts it into the report.
+fn note(shared: &Shared, pid: u32, (name, reason): &(String, String), advice: &str, bytes: u64) {
+    let mut unmanaged = shared.unmanaged.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    let known = unmanaged.iter_mut().find(|entry| entry.name == *name && entry.reason == *reason);
+    if let Some(entry) = known {
+        entry.processes += 1;
+        return;
+    }
+    if unmanaged.len() == KINDS_MAX {
+        return;
+    }
+    unmanaged.push(Unmanaged {
+        pid,
+        name: name.clone(),
+        reason: reason.clone(),
+        processes: 1,
+        peak_bytes: bytes,
+    });
+    drop(unmanaged);
+    if !shared.options.quiet {
+        shared.say(format_args!(
+            "process {pid} ({name}) is not managed: {reason}. Its memory, {} now, counts and cannot be reclaimed. \
+             {advice}",
+            human::bytes(bytes)
+        ));
+    }
+}

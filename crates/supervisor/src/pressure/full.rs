@@ -1,0 +1,183 @@
+//! The part of the time in which a thread of a process waits for a page, in which none of its others runs: "full" of
+//! Linux's pressure stall information, from samples.
+//!
+//! The engine knows who waits, and not what the other threads do; only the kernel does, and it must be asked for each
+//! thread. So the monitor looks now and then: when a thread waits, does any thread of the program want a processor
+//! (state R)? Who sleeps, for whatever reason, does not count, as in Linux. What is shown is (time in which one waits)
+//! times (looks in which none wanted a processor) / (looks in which one waited). A look takes some 8 us for each thread
+//! of the program; looks are so rare that they take 1.6 % of a processor at most. uswap's own threads are passed by.
+//!
+//! A thread that serves its own fault runs, or waits for the disk (state D), meanwhile: then the question is whether
+//! more threads do so than wait.
+
+use std::collections::HashSet;
+use std::time::{Duration, Instant};
+
+use uswap_core::mm::MmRecord;
+use uswap_os::process;
+
+use crate::processes::Processes;
+
+/// So often is looked, and rarer at processes of many threads.
+const LOOK_EVERY: Duration = Duration::from_millis(10);
+const FOR_EACH_THREAD: Duration = Duration::from_micros(500);
+
+/// Names of uswap's own threads begin so.
+const OWN: &[u8] = b"uswap-";
+
+/// Which threads are uswap's own is asked again after so many looks: others may have their ids by then.
+const OWN_LOOKS: u32 = 64;
+
+/// What was seen of a process.
+#[derive(Default)]
+pub struct Samples {
+    due: Option<Instant>,
+    /// Looks in which a thread waited, later ones counting more.
+    some: f64,
+    /// Of those, the ones in which no other ran.
+    full: f64,
+    /// Threads of uswap, which need not be asked what they do.
+    own: HashSet<u32>,
+    /// Looks for which that holds.
+    own_looks: u32,
+}
+
+impl Samples {
+    /// Looks, if it is time and a thread waits.
+    pub fn look(&mut self, processes: &Processes, record: MmRecord<'_>) {
+        let now = Instant::now();
+        if record.waits() == 0 || self.due.is_some_and(|due| now < due) {
+            return;
+        }
+        if self.own_looks == 0 {
+            self.own.clear();
+            self.own_looks = OWN_LOOKS;
+        }
+        self.own_looks -= 1;
+        let Some(seen) = processes.look(record, |pid| threads_of(pid, &mut self.own)) else { return };
+        self.due = Some(now + LOOK_EVERY.max(FOR_EACH_THREAD * seen.threads));
+        // It may have been served meanwhile: then it runs itself.
+        let waits = record.waits();
+        if seen.threads > 0 && waits > 0 {
+            self.note(seen.is_full(waits));
+        }
+    }
+
+    /// A thread waits; `is_full`: none of the others wants a processor.
+    fn note(&mut self, is_full: bool) {
+        self.some += 1.0;
+        if is_full {
+            self.full += 1.0;
+        }
+    }
+
+    /// What was seen before counts half.
+    pub fn grow_old(&mut self) {
+        self.some /= 2.0;
+        self.full /= 2.0;
+    }
+
+    /// The part of the time in which one waits, from 0 to 1. As long as nothing was seen, 0.
+    pub fn share(&self) -> f64 {
+        if self.some > 0.0 { self.full / self.some } else { 0.0 }
+    }
+}
+
+/// The program's own threads.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+struct Threads {
+    threads: u32,
+    running: u32,
+    in_disk: u32,
+}
+
+impl Threads {
+    /// So many threads wait for their pages: does none of the others want a processor? An only thread is the one that
+    /// waits.
+    fn is_full(self, waits: u64) -> bool {
+        self.threads == 1 || u64::from(self.running + self.in_disk) <= waits
+    }
+
+    /// Adds a thread by its line of `stat`: `id (name) state ...`, where the name may hold anything. False: it is
+    /// uswap's own, and not added.
+    fn add(&mut self, line: &[u8]) -> bool {
+        let name = line.iter().position(|&byte| byte == b'(').map(|at| &line[at + 1..]);
+        let state = line.iter().rposition(|&byte| byte == b')').and_then(|at| line.get(at + 2));
+        let is_own = name.is_some_and(|name| name.starts_with(OWN));
+        if name.is_some() && !is_own {
+            self.threads += 1;
+            self.running += u32::from(state == Some(&b'R'));
+            self.in_disk += u32::from(state == Some(&b'D'));
+        }
+        !is_own
+    }
+}
+
+/// Those of the program. `own` are known not to be, and more such are put there.
+fn threads_of(pid: u32, own: &mut HashSet<u32>) -> Threads {
+    let mut threads = Threads::default();
+    let _is_gone = process::for_each_thread(Some(pid), |thread| {
+        if own.contains(&thread) {
+            return;
+        }
+        if let Ok(line) = std::fs::read(format!("/proc/{pid}/task/{thread}/stat"))
+            && !threads.add(&line)
+        {
+            own.insert(thread);
+        }
+    });
+    threads
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn threads_of_the_program_that_run_are_told_from_those_that_sleep() {
+        let mut threads = Threads::default();
+        assert!(!threads.add(b"7 (uswap-kswapd) R 1 7"));
+        assert_eq!(threads, Threads::default(), "it is not the program's");
+        for line in [&b"8 (a) b) (c) R 1"[..], b"9 (touch) D 1", b"10 () S 1"] {
+            assert!(threads.add(line));
+        }
+        assert_eq!(threads, Threads { threads: 3, running: 1, in_disk: 1 });
+    }
+
+    #[test]
+    fn a_thread_that_is_known_to_be_ours_is_not_asked() {
+        let mut sleeper = std::process::Command::new("sleep").arg("100").spawn().expect("sleep is there");
+        let mut own = HashSet::new();
+        let seen = threads_of(sleeper.id(), &mut own).threads;
+        let before = own.clone();
+        own.insert(sleeper.id());
+        let then = threads_of(sleeper.id(), &mut own).threads;
+        sleeper.kill().and_then(|()| sleeper.wait()).expect("it is our child");
+        assert_eq!((seen, before.len(), then), (1, 0, 0));
+    }
+
+    #[test]
+    fn full_is_the_part_of_the_looks_in_which_none_ran() {
+        let mut samples = Samples::default();
+        assert_eq!(samples.share(), 0.0);
+        samples.note(true);
+        assert_eq!(samples.share(), 1.0);
+        (0..3).for_each(|_| samples.note(false));
+        assert_eq!(samples.share(), 0.25);
+        samples.note(true);
+        assert_eq!(samples.share(), 0.4);
+        samples.grow_old();
+        assert_eq!(samples.share(), 0.4);
+    }
+
+    #[test]
+    fn who_serves_its_own_fault_runs_or_waits_for_the_disk_meanwhile() {
+        let threads = |running, in_disk| Threads { threads: 3, running, in_disk };
+        assert!(Threads { threads: 1, running: 1, in_disk: 0 }.is_full(1), "some is full");
+        assert!(threads(0, 1).is_full(1));
+        assert!(!threads(2, 0).is_full(1));
+        assert!(threads(1, 0).is_full(1), "it is the one that waits");
+        assert!(!threads(1, 1).is_full(1), "one serves its fault, and one computes");
+        assert!(threads(1, 1).is_full(2));
+    }
+}

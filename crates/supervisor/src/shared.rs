@@ -1,0 +1,319 @@
+//! What the threads of the supervisor share.
+
+use std::collections::VecDeque;
+use std::ffi::OsString;
+use std::fmt::Arguments;
+use std::io;
+use std::ops::{Range, RangeInclusive};
+use std::os::unix::net::UnixListener;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::time::{Duration, Instant};
+
+use anyhow::anyhow;
+use uswap_core::budget::Signal;
+use uswap_core::file_key::FILE_KEY_BYTES;
+use uswap_core::pool::{Pool, ZSPAGE_BYTES};
+use uswap_core::segment::{Geometry, Segment};
+use uswap_engine::reaper::GiveBack;
+use uswap_engine::world::{Backing, FileBuffer, FileError};
+use uswap_identity::RunOptions;
+use uswap_os::file::AllowTmpfs;
+use uswap_os::futex::{self, Scope};
+use uswap_os::memory::{self, Access};
+use uswap_os::uffd::Uffd;
+use uswap_os::without::Without;
+use uswap_os::{Errno, Fd, process, random};
+use uswap_units::limits::MM_MAX;
+use uswap_units::{Bytes, PAGE_BYTES, ZspageId};
+
+use crate::files::{ADDED_BYTES_MIN, OpenFiles, slots_of};
+use crate::holders::Holders;
+use crate::options::{OnFull, Options, Say};
+use crate::pressure::Pressure;
+use crate::processes::Processes;
+use crate::report::Unmanaged;
+use crate::requests::{Aged, Emptying};
+use crate::stop::Stop;
+
+/// A process takes a place when it has this part of the budget: before that there is little
+/// to gain from it, and what it would cost matters (a shell script starts hundreds).
+const JOIN_PART: u64 = 128;
+const JOIN_BYTES: RangeInclusive<u64> = (256 << 10)..=(4 << 20);
+
+/// Everything of one run.
+pub struct Shared {
+    pub options: Options,
+    say: Say,
+    pub segment: Segment<'static>,
+    pub memfd: Fd,
+    pub files: OpenFiles,
+    pub processes: Processes,
+    /// In the name of the socket.
+    pub token: u64,
+    /// Where processes ask for descriptors, see [`crate::descriptors`].
+    pub socket: io::Result<UnixListener>,
+    /// Ends the threads of the supervisor, and their waiting.
+    pub stop: Stop,
+    pub started: Instant,
+    pub peaks: Peaks,
+    warnings: Mutex<Vec<String>>,
+    pub unmanaged: Mutex<Vec<Unmanaged>>,
+    /// What held memory when the run was over its budget, as last looked.
+    pub holders: Mutex<Option<Holders>>,
+    /// What the shrinker was told to write.
+    pub aged: Mutex<VecDeque<Aged>>,
+    /// The swap file that the shrinker was told to empty.
+    pub emptying: Mutex<Option<Emptying>>,
+    pub pressure: Mutex<Pressure>,
+    /// The user knows that a program waits most of its time.
+    pub told_of_pressure: AtomicBool,
+    /// Held while swap files come or go.
+    pub changing_files: Mutex<()>,
+    /// A swap file is on its way: who has no room for its pages need not be stopped for it.
+    pub file_is_coming: AtomicBool,
+}
+
+/// The highest values that were measured, in bytes, and the time above the budget.
+#[derive(Default)]
+pub struct Peaks {
+    pub resident: AtomicU64,
+    pub shared: AtomicU64,
+    pub pool: AtomicU64,
+    pub engine: AtomicU64,
+    pub used: AtomicU64,
+    pub slots: AtomicU64,
+    pub over_budget_ns: AtomicU64,
+}
+
+impl Shared {
+    pub fn new(options: Options, say: Say) -> anyhow::Result<Shared> {
+        Uffd::open().map_err(|error| {
+            anyhow!(
+                "faults cannot be served here: {error}. uswap needs userfaultfd to bring pages back; \
+                 'uswap doctor' says what is missing and how to mend it"
+            )
+        })?;
+        if process::ids_in_proc().process != process::process_id() {
+            return Err(anyhow!(
+                "/proc here is of another pid namespace than uswap: the processes of the run could not be told apart. \
+                 Mount a new one first ('unshare --pid --fork --mount-proc' does)"
+            ));
+        }
+        let geometry = geometry(&options, slots_of(&options.swap_files)?);
+        let allow_tmpfs = if options.allow_tmpfs { AllowTmpfs::Yes } else { AllowTmpfs::No };
+        let files = OpenFiles::make(&options.swap_files, allow_tmpfs)?;
+        let bytes = geometry.layout().total_words() as u64 * 8;
+        let memfd = memory::memfd_create(c"uswap-segment", bytes).map_err(|errno| {
+            let may_be_limited = match errno {
+                Errno::EFBIG => ". There is a limit on the size of files (ulimit -f): raise it",
+                _ => "",
+            };
+            anyhow!(
+                "the shared memory of the run cannot be made ({errno}): memfd_create of {bytes} bytes{may_be_limited}"
+            )
+        })?;
+        // By this lock the processes of the run know that their supervisor lives.
+        crate::reaper::hold_supervisor_lock(&memfd)?;
+        let words = memory::map_shared_words(&memfd, bytes as usize, Access::ReadWrite).map_err(|errno| {
+            anyhow!(
+                "the shared memory of the run cannot be mapped ({errno}): is there a limit on address space \
+                (ulimit -v)?"
+            )
+        })?;
+        let segment = Segment::create(words, geometry).waiting_by(crate::reaper::wait_for_lock);
+        segment.set_sources(uswap_identity::OWN.words());
+        segment.file_key().set(random_key()?);
+        for spec in files.specs() {
+            let added = segment.slots().add_file(spec);
+            added.expect("the geometry was made for these files, and they are not too many");
+        }
+        segment.budget().set_ram(Bytes(options.ram_bytes));
+        segment.pool().set_limit_bytes(options.pool_bytes_at_start());
+        // Until it is known whether that pays: what is in the pool already is not compressed again before it was used.
+        segment.pool().set_compresses_densely(true);
+        let token = random_number()?;
+        Ok(Shared {
+            options,
+            say,
+            segment,
+            memfd,
+            files,
+            processes: Processes::default(),
+            token,
+            socket: crate::descriptors::listen(token),
+            stop: Stop::new()?,
+            started: Instant::now(),
+            peaks: Peaks::default(),
+            warnings: Mutex::new(Vec::new()),
+            unmanaged: Mutex::new(Vec::new()),
+            holders: Mutex::default(),
+            aged: Mutex::default(),
+            emptying: Mutex::default(),
+            pressure: Mutex::new(Pressure::new()),
+            told_of_pressure: AtomicBool::new(false),
+            changing_files: Mutex::default(),
+            file_is_coming: AtomicBool::new(false),
+        })
+    }
+
+    /// The value of `USWAP_RUN`.
+    pub fn invitation(&self) -> OsString {
+        let options = RunOptions {
+            keep_after_setuid: self.options.keep_after_setuid,
+            verbose: self.options.verbosity > 0,
+            join_kib: (self.join_bytes() >> 10) as u32,
+            without: Without::of_this_process().bits(),
+        };
+        let bits = options.bits();
+        let inode = self.memfd.status().map_or(0, |status| status.inode);
+        let numbers =
+            format!("{}:{}:{inode}:{:016x}:{bits}:", process::process_id(), self.memfd.raw(), self.token);
+        let mut invitation = OsString::from(numbers);
+        invitation.push(&self.options.agent);
+        invitation
+    }
+
+    /// What a process has when it takes a place in the run.
+    pub fn join_bytes(&self) -> u64 {
+        (self.options.ram_bytes / JOIN_PART).clamp(*JOIN_BYTES.start(), *JOIN_BYTES.end())
+    }
+
+    pub fn is_stopping(&self) -> bool {
+        self.stop.is_asked()
+    }
+
+    /// Waits for so long, or until the run ends.
+    pub fn sleep(&self, time: Duration) {
+        self.stop.pause(time);
+    }
+
+    /// The run has ended: every thread of the supervisor finds out at once, whatever it waits for.
+    pub fn end(&self) {
+        self.stop.ask();
+        // Behind that: who waits for a signal reads its count before it asks whether the run has ended.
+        self.raise(Signal::Shrink);
+    }
+
+    /// Says something to the user.
+    pub fn say(&self, line: Arguments<'_>) {
+        (self.say)(line);
+    }
+
+    /// Says something once and keeps it for the report.
+    pub fn warn(&self, text: &str) {
+        let mut warnings = self.warnings.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        if !warnings.iter().any(|known| known == text) {
+            warnings.push(text.to_owned());
+            self.say(format_args!("{text}"));
+        }
+    }
+
+    pub fn warnings(&self) -> Vec<String> {
+        self.warnings.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).clone()
+    }
+
+    /// Wakes all who wait for a signal, in all processes.
+    pub fn raise(&self, signal: Signal) {
+        self.segment.budget().raise(signal);
+        futex::wake_low(self.segment.budget().signal_word(signal), u32::MAX, Scope::Shared);
+    }
+
+    /// Bytes of RAM that the segment takes.
+    pub fn segment_bytes(&self) -> u64 {
+        self.memfd.status().map_or(0, |status| status.bytes_allocated)
+    }
+
+    pub fn on_full(&self) -> OnFull {
+        self.options.on_full
+    }
+}
+
+fn geometry(options: &Options, slots: u64) -> Geometry {
+    let at_start: u64 = options.swap_files.iter().map(|file| file.bytes_max).sum();
+    // An entry takes 32 bytes of address space: not more of them than the least that may be added needs. What is added
+    // beyond that replaces another file, or has less room for values and clean copies.
+    let swap_bytes = at_start + ADDED_BYTES_MIN;
+    // A page of the program takes at least some of pool or file; two pages a slot is what compression gives, and the
+    // rest is for values and clean copies.
+    let pages = options.ram_bytes.saturating_add(swap_bytes.saturating_mul(2)) / PAGE_BYTES as u64;
+    let entries = pages.clamp(1 << 16, 1 << 26).next_multiple_of(512) as u32;
+    Geometry {
+        mms: MM_MAX,
+        // A leaf for 2 MiB: 128 GiB of managed address space, summed over the processes.
+        tables: 1 << 16,
+        entries,
+        // The pool may grow to the whole budget when the file is full.
+        zspages: (options.ram_bytes.saturating_mul(2) / ZSPAGE_BYTES as u64).clamp(64, 1 << 22) as u32,
+        slots,
+    }
+}
+
+fn random_number() -> anyhow::Result<u64> {
+    let mut bytes = [0; 8];
+    random::fill(&mut bytes).map_err(|errno| {
+        anyhow!("the kernel gives no random number ({errno}): getrandom may be forbidden here")
+    })?;
+    Ok(u64::from_le_bytes(bytes))
+}
+
+/// The key of the run: it is in the segment and nowhere else, and goes with it.
+fn random_key() -> anyhow::Result<[u8; FILE_KEY_BYTES]> {
+    let mut key = [0; FILE_KEY_BYTES];
+    random::fill(&mut key).map_err(|errno| {
+        anyhow!("the kernel gives no random key for the swap file ({errno}): getrandom may be forbidden here")
+    })?;
+    Ok(key)
+}
+
+impl GiveBack for Shared {
+    fn release_file(&self, bytes: Range<u64>) {
+        if let Err(what) = self.files.punch_hole(self.segment.slots().files(), bytes) {
+            self.warn(&format!("blocks of the swap file {what} cannot be given back: it keeps its size"));
+        }
+    }
+
+    fn release_cluster(&self, cluster: u32) {
+        for (offset, bytes) in self.segment.layout().cluster_bytes(cluster) {
+            if let Err(errno) = self.memfd.punch_hole(offset, bytes) {
+                self.warn(&format!(
+                    "memory of the swap table cannot be given back ({errno}): the run may go over its budget"
+                ));
+            }
+        }
+    }
+}
+
+impl Backing for Shared {
+    fn release_zspage(&self, zspage: ZspageId) {
+        let offset = self.segment.layout().pool_offset_bytes() + Pool::data_offset_bytes(zspage);
+        if let Err(errno) = self.memfd.punch_hole(offset, ZSPAGE_BYTES as u64) {
+            self.warn(&format!(
+                "memory of the pool cannot be given back ({errno}): the run may go over its budget"
+            ));
+        }
+    }
+
+    async fn read_file(&self, offset: u64, bytes: usize, buffer: &mut FileBuffer) -> Result<(), FileError> {
+        self.files.read(self.segment.slots().files(), offset, &mut buffer.0[..bytes])
+    }
+
+    async fn pause(&self) {
+        std::thread::yield_now();
+    }
+
+    async fn step(&self) {}
+
+    fn now_ns(&self) -> u64 {
+        uswap_os::clock::engine_now_ns()
+    }
+
+    fn raise(&self, signal: Signal) {
+        Shared::raise(self, signal);
+    }
+
+    async fn wait(&self, signal: Signal, seen: u32, timeout_ns: u64) {
+        let word = self.segment.budget().signal_word(signal);
+        futex::wait_low(word, seen, uswap_os::fd::Timeout::Nanoseconds(timeout_ns), Scope::Shared);
+    }
+}
