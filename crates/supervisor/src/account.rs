@@ -8,7 +8,6 @@ use uswap_units::PAGE_BYTES;
 
 use crate::files::place::kind_name;
 use crate::holders::Holders;
-use crate::pressure;
 use crate::report::{FaultKind, RunReport, SwapFileUse};
 use crate::shared::Shared;
 
@@ -55,7 +54,7 @@ pub fn report(shared: &Shared) -> RunReport {
         faults,
         stall_ns: count(Counter::StallNs),
         processes_managed: shared.segment.counters().get(Counter::Joined),
-        programs: pressure::programs(shared),
+        programs: shared.pressure.programs(&shared.processes),
         unmanaged,
         warnings: warnings(shared),
         wall_seconds: shared.started.elapsed().as_secs_f64(),

@@ -7,8 +7,7 @@
 
 use std::io::Read as _;
 use std::os::fd::{AsFd as _, AsRawFd as _};
-use std::os::linux::net::SocketAddrExt as _;
-use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
+use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use uswap_os::fd::{PollEntry, Timeout, poll};
@@ -22,20 +21,6 @@ const STDERR: i32 = 2;
 const PATIENCE: Duration = Duration::from_millis(500);
 /// More generations than this are not between a process of the run and the supervisor.
 const GENERATIONS_MAX: u32 = 4096;
-
-fn address(token: &str) -> std::io::Result<SocketAddr> {
-    SocketAddr::from_abstract_name(format!("uswap-run-{token}"))
-}
-
-/// Whether a run with this token (part of `USWAP_RUN`) listens.
-pub fn is_under_way(token: &str) -> bool {
-    address(token).and_then(|address| UnixStream::connect_addr(&address)).is_ok()
-}
-
-/// The socket of a run with this token: it is there before the program is, which may ask at once.
-pub fn listen(token: u64) -> std::io::Result<UnixListener> {
-    address(&format!("{token:016x}")).and_then(|address| UnixListener::bind_addr(&address))
-}
 
 /// Answers until the run ends.
 pub fn run(shared: &Shared) {

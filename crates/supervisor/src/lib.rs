@@ -19,6 +19,7 @@ mod descriptors;
 pub mod files;
 mod holders;
 pub mod human;
+mod locks;
 mod monitor;
 pub mod options;
 mod pressure;
@@ -29,6 +30,7 @@ pub mod report;
 mod requests;
 pub mod rules;
 mod shared;
+mod socket;
 mod stat;
 mod stop;
 mod writeback;
@@ -39,7 +41,7 @@ use std::thread::JoinHandle;
 
 use uswap_core::segment::Notice;
 
-pub use descriptors::is_under_way;
+pub use socket::is_under_way;
 
 use options::{Options, Say};
 use report::{RunReport, SwapFileUse};

@@ -8,11 +8,11 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
-use uswap_core::mm::{MmRecord, MmTable, lock_byte};
+use uswap_core::mm::{MmRecord, MmState, MmTable};
+use uswap_os::Fd;
 use uswap_os::pidfd::Pidfd;
-use uswap_os::{Fd, record_lock};
 
-use crate::shared::Shared;
+use crate::locks::LockHolder;
 
 /// The processes, by the numbers of their records ([`MmRecord::number`]).
 #[derive(Default)]
@@ -20,28 +20,6 @@ pub struct Processes {
     known: Mutex<HashMap<u64, Arc<Pidfd>>>,
     /// The program itself, managed or not.
     program: OnceLock<Pidfd>,
-}
-
-/// Who holds the lock of a record.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum LockHolder {
-    /// Its process, which has this number; 0: none in this pid namespace.
-    Process(u32),
-    /// Nobody: its process has ended, or executed another program.
-    Nobody,
-    /// The kernel does not say.
-    Unknown,
-}
-
-impl LockHolder {
-    /// As the kernel has it now.
-    pub fn of(segment: &Fd, record: MmRecord<'_>) -> LockHolder {
-        match record_lock::holder(segment, lock_byte(record.id())) {
-            Ok(Some(pid)) => LockHolder::Process(pid),
-            Ok(None) => LockHolder::Nobody,
-            Err(_) => LockHolder::Unknown,
-        }
-    }
 }
 
 impl Processes {
@@ -58,10 +36,10 @@ impl Processes {
     }
 
     /// Finds out who has come, and forgets who has ended.
-    pub fn follow(&self, shared: &Shared) {
+    pub fn follow(&self, mms: MmTable<'_>, segment: &Fd) {
         let mut known = self.lock();
         known.retain(|_, pidfd| !pidfd.has_ended());
-        let records: Vec<_> = shared.segment.mms().in_use().filter(MmRecord::has_process).collect();
+        let records: Vec<_> = mms.in_use().filter(MmRecord::has_process).collect();
         known.retain(|number, _| records.iter().any(|record| record.number() == *number));
         for record in records {
             match known.get(&record.number()) {
@@ -70,7 +48,7 @@ impl Processes {
                     record.set_pid(0);
                 }
                 None => {
-                    if let Some(pidfd) = identify(&shared.memfd, record)
+                    if let Some(pidfd) = identify(segment, record)
                         && record.set_pid(pidfd.pid())
                     {
                         known.insert(record.number(), Arc::new(pidfd));
@@ -88,6 +66,18 @@ impl Processes {
     /// What `look` finds under the number of the process of a record, if it was that process all the time.
     pub fn look<R>(&self, record: MmRecord<'_>, look: impl FnOnce(u32) -> R) -> Option<R> {
         self.of(record)?.while_it_lives(look)
+    }
+
+    /// The name of a process: as the kernel shows it, or as it was when it began.
+    pub fn name_of(&self, record: MmRecord<'_>) -> String {
+        let read = |pid| std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+        let now = self.look(record, read).unwrap_or_default();
+        let now = now.trim_end();
+        if now.is_empty() {
+            let first = record.name();
+            return String::from_utf8_lossy(&first).trim_end_matches('\0').to_owned();
+        }
+        now.to_owned()
     }
 
     /// Sends a signal to all, and to the program.
@@ -111,55 +101,13 @@ fn identify(segment: &Fd, record: MmRecord<'_>) -> Option<Pidfd> {
     (LockHolder::of(segment, record) == LockHolder::Process(pid)).then_some(pidfd)
 }
 
+/// Records of processes that are managed.
+pub fn live(mms: MmTable<'_>) -> impl Iterator<Item = MmRecord<'_>> {
+    mms.in_use().filter(|record| record.state() == MmState::Live)
+}
+
 /// Managed processes that are there.
 pub fn count_live(mms: MmTable<'_>, segment: &Fd) -> usize {
     let lives = |record: &MmRecord<'_>| LockHolder::of(segment, *record) != LockHolder::Nobody;
     mms.in_use().filter(MmRecord::has_process).filter(lives).count()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::os::fd::AsRawFd as _;
-    use std::process::{Command, Stdio};
-    use uswap_os::memory;
-
-    /// The kernel names who has a lock as this process knows him, and nobody when he has gone or executes a program.
-    #[test]
-    fn a_lock_names_its_process_in_our_namespace_until_it_executes_another_program() {
-        let segment = memory::memfd_create(c"locks", 4096).expect("memory for a page");
-        assert_eq!(record_lock::holder(&segment, 5), Ok(None));
-        // Its own lock is nobody's: threads of the supervisor do not exclude each other.
-        assert_eq!(record_lock::try_lock(&segment, 9), Ok(true));
-        assert_eq!(record_lock::holder(&segment, 9), Ok(None));
-        let script = "import fcntl, os, struct, sys\n\
-             file = os.open(f'/proc/{sys.argv[1]}/fd/{sys.argv[2]}', os.O_RDWR)\n\
-             lock = struct.pack('hhqqi4x', fcntl.F_WRLCK, 0, 5, 1, 0)\n\
-             fcntl.fcntl(file, fcntl.F_SETLK, lock)\n\
-             print('locked', flush=True)\n\
-             os.read(0, 1)\n\
-             os.execvp('cat', ['cat'])\n";
-        let mut child = Command::new("python3")
-            .args(["-c", script, &std::process::id().to_string(), &segment.raw().to_string()])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("python3 is there");
-        let mut said = [0; 7];
-        let stdout = child.stdout.as_mut().expect("it is a pipe");
-        std::io::Read::read_exact(stdout, &mut said).expect("it says that it has the lock");
-        assert_eq!(record_lock::holder(&segment, 5), Ok(Some(child.id())));
-        assert_eq!(record_lock::try_lock(&segment, 5), Ok(false));
-        let stdin = child.stdin.as_mut().expect("it is a pipe");
-        assert!(stdin.as_raw_fd() >= 0);
-        std::io::Write::write_all(stdin, b"xy").expect("it reads");
-        // The byte that comes back is of the other program: the lock is gone by then.
-        let mut echo = [0; 1];
-        let stdout = child.stdout.as_mut().expect("it is a pipe");
-        std::io::Read::read_exact(stdout, &mut echo).expect("cat answers");
-        assert_eq!(record_lock::holder(&segment, 5), Ok(None));
-        assert_eq!(record_lock::try_lock(&segment, 5), Ok(true));
-        drop(child.stdin.take());
-        child.wait().expect("it is our child");
-    }
 }

@@ -4,19 +4,14 @@
 //! it belongs to, at exit, exec and SIGKILL alike.
 
 use std::collections::HashMap;
-use std::mem::ManuallyDrop;
-use std::sync::atomic::{AtomicI32, Ordering};
 use std::time::{Duration, Instant};
 
-use anyhow::Context as _;
-use uswap_core::clusters::lock::Holder;
-use uswap_core::mm::{MmRecord, MmState, MmTable, SUPERVISOR_LOCK_BYTE, lock_byte};
+use uswap_core::mm::{MmRecord, MmState, lock_byte};
 use uswap_engine::reaper::{drop_mm, give_back_clusters};
 use uswap_os::{Fd, record_lock};
 use uswap_units::MmId;
 
-use crate::pressure;
-use crate::processes::LockHolder;
+use crate::locks::LockHolder;
 use crate::shared::Shared;
 
 const LOOK_EVERY: Duration = Duration::from_millis(5);
@@ -29,59 +24,6 @@ const UNCLAIMED_MAX: Duration = Duration::from_secs(2);
 
 /// Memory of the swap table is kept this long after it was used last: most of it is used again.
 const GIVE_BACK_EVERY: Duration = Duration::from_secs(1);
-
-/// A lock is held for less than 1 us by who runs, and for some ms by who was interrupted: this many tries, and then it
-/// is time to ask.
-const SPINS: u32 = 64;
-
-/// A thread that is gone may leave others of its process that still run for a moment.
-const LAST_STEPS: Duration = Duration::from_millis(2);
-
-/// How the supervisor waits for a lock of the swap table: its threads must not wait for a process that is dead, since
-/// they are who reaps it.
-pub fn wait_for_lock(mms: MmTable<'_>, holder: MmId, tries: u32) -> Holder {
-    if tries < SPINS {
-        std::hint::spin_loop();
-        return Holder::Lives;
-    }
-    std::thread::yield_now();
-    // Another thread of the supervisor.
-    if u32::from(holder.0) >= mms.count() || !tries.is_multiple_of(SPINS) {
-        return Holder::Lives;
-    }
-    let record = mms.record(holder);
-    let is_gone = match record.state() {
-        MmState::Live | MmState::Taken => record.has_process() && SEGMENT.is_unlocked(record),
-        MmState::Reaping => true,
-        MmState::Forked | MmState::Free => false,
-    };
-    if is_gone {
-        std::thread::sleep(LAST_STEPS);
-        return Holder::IsGone;
-    }
-    Holder::Lives
-}
-
-/// The file of the segment, for who waits for a lock and has nothing but the table of records. It stays open.
-struct SegmentFile(AtomicI32);
-
-static SEGMENT: SegmentFile = SegmentFile(AtomicI32::new(-1));
-
-impl SegmentFile {
-    fn is_unlocked(&self, record: MmRecord<'_>) -> bool {
-        let file = ManuallyDrop::new(Fd::from_raw(self.0.load(Ordering::Acquire)));
-        LockHolder::of(&file, record) == LockHolder::Nobody
-    }
-}
-
-/// Takes the lock by which the processes of the run know that their supervisor lives.
-pub fn hold_supervisor_lock(segment: &Fd) -> anyhow::Result<()> {
-    record_lock::try_lock(segment, SUPERVISOR_LOCK_BYTE).ok().filter(|&held| held).with_context(
-        || "a new file in memory cannot be locked: system calls seem to be forbidden here (seccomp)",
-    )?;
-    SEGMENT.0.store(segment.raw(), Ordering::Release);
-    Ok(())
-}
 
 /// Processes that are asked in one look whether they still hold the lock of their record.
 const ASKED_AT_ONCE: usize = 64;
@@ -107,7 +49,7 @@ pub fn run(shared: &Shared) {
                 continue;
             }
             if is_gone(shared, record, &mut unclaimed) {
-                pressure::note_end(shared, record);
+                shared.pressure.note_end(&shared.processes, record);
                 drop_mm(shared.segment, shared, record.id());
                 let _was_held = record_lock::unlock(&shared.memfd, lock_byte(record.id()));
             }

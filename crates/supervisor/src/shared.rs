@@ -51,7 +51,7 @@ pub struct Shared {
     pub processes: Processes,
     /// In the name of the socket.
     pub token: u64,
-    /// Where processes ask for descriptors, see [`crate::descriptors`].
+    /// Where processes ask for descriptors.
     pub socket: io::Result<UnixListener>,
     /// Ends the threads of the supervisor, and their waiting.
     pub stop: Stop,
@@ -65,9 +65,7 @@ pub struct Shared {
     pub aged: Mutex<VecDeque<Aged>>,
     /// The swap file that the shrinker was told to empty.
     pub emptying: Mutex<Option<Emptying>>,
-    pub pressure: Mutex<Pressure>,
-    /// The user knows that a program waits most of its time.
-    pub told_of_pressure: AtomicBool,
+    pub pressure: Pressure,
     /// Held while swap files come or go.
     pub changing_files: Mutex<()>,
     /// A swap file is on its way: who has no room for its pages need not be stopped for it.
@@ -114,14 +112,14 @@ impl Shared {
             )
         })?;
         // By this lock the processes of the run know that their supervisor lives.
-        crate::reaper::hold_supervisor_lock(&memfd)?;
+        crate::locks::hold_supervisor_lock(&memfd)?;
         let words = memory::map_shared_words(&memfd, bytes as usize, Access::ReadWrite).map_err(|errno| {
             anyhow!(
                 "the shared memory of the run cannot be mapped ({errno}): is there a limit on address space \
                 (ulimit -v)?"
             )
         })?;
-        let segment = Segment::create(words, geometry).waiting_by(crate::reaper::wait_for_lock);
+        let segment = Segment::create(words, geometry).waiting_by(crate::locks::wait_for_lock);
         segment.set_sources(uswap_identity::OWN.words());
         segment.file_key().set(random_key()?);
         for spec in files.specs() {
@@ -133,6 +131,7 @@ impl Shared {
         // Until it is known whether that pays: what is in the pool already is not compressed again before it was used.
         segment.pool().set_compresses_densely(true);
         let token = random_number()?;
+        let pressure = Pressure::new(segment, &options.rules);
         Ok(Shared {
             options,
             say,
@@ -141,7 +140,7 @@ impl Shared {
             files,
             processes: Processes::default(),
             token,
-            socket: crate::descriptors::listen(token),
+            socket: crate::socket::listen(token),
             stop: Stop::new()?,
             started: Instant::now(),
             peaks: Peaks::default(),
@@ -150,8 +149,7 @@ impl Shared {
             holders: Mutex::default(),
             aged: Mutex::default(),
             emptying: Mutex::default(),
-            pressure: Mutex::new(Pressure::new()),
-            told_of_pressure: AtomicBool::new(false),
+            pressure,
             changing_files: Mutex::default(),
             file_is_coming: AtomicBool::new(false),
         })

@@ -10,7 +10,8 @@ use uswap_units::PAGE_BYTES;
 
 use crate::control::order::Form;
 use crate::human;
-use crate::pressure::{self, Stalls, live};
+use crate::pressure::Stalls;
+use crate::processes::live;
 use crate::shared::Shared;
 
 /// Processes that are named, those that wait most first.
@@ -58,7 +59,7 @@ pub fn stat(shared: &Shared, form: Form) -> String {
 
 fn look(shared: &Shared) -> RunStat {
     let (budget, pool) = (shared.segment.budget(), shared.segment.pool());
-    let mut processes: Vec<_> = live(shared).map(|record| process(shared, record)).collect();
+    let mut processes: Vec<_> = live(shared.segment.mms()).map(|record| process(shared, record)).collect();
     processes.sort_by(|one, other| other.stalls.some.avg10.total_cmp(&one.stalls.some.avg10));
     let more_processes = processes.len().saturating_sub(PROCESSES_MAX);
     processes.truncate(PROCESSES_MAX);
@@ -76,18 +77,18 @@ fn look(shared: &Shared) -> RunStat {
 
 fn process(shared: &Shared, record: MmRecord<'_>) -> ProcessStat {
     let (page, holding, taken) =
-        (PAGE_BYTES as u64, record.account().holding, pressure::taken_pages(shared, record));
+        (PAGE_BYTES as u64, record.account().holding, shared.pressure.taken_pages(record));
     ProcessStat {
         pid: record.pid(),
-        name: pressure::name_of(shared, record),
+        name: shared.processes.name_of(record),
         resident_bytes: holding.resident_pages * page,
         protected_bytes: holding.protected_pages.min(holding.resident_pages) * page,
         weight: if holding.weight == 0 { WEIGHT_DEFAULT } else { holding.weight },
-        in_use_bytes: pressure::in_use_bytes(shared, record),
+        in_use_bytes: shared.pressure.in_use_bytes(record),
         pages_taken: taken.taken,
         pages_came_back: taken.came_back,
         pages_came_back_soon: taken.came_back_soon,
-        stalls: pressure::stalls_of(shared, record),
+        stalls: shared.pressure.stalls_of(record),
     }
 }
 

@@ -5,7 +5,7 @@
 //! monitor.
 
 use crate::human;
-use crate::pressure::{live, name_of};
+use crate::processes::live;
 use crate::shared::Shared;
 use uswap_core::counters::Counter;
 use uswap_os::mlock::locked_bytes;
@@ -26,14 +26,14 @@ impl Locked {
             return;
         }
         self.is_told = true;
-        let most = live(shared)
+        let most = live(shared.segment.mms())
             .filter_map(|record| {
                 Some((shared.processes.look(record, |pid| locked_bytes(Some(pid)).ok())??, record))
             })
             .max_by_key(|(bytes, _)| *bytes)
             .filter(|(bytes, _)| *bytes > 0);
         let who = match most {
-            Some((_, record)) => format!("process {} ({})", record.pid(), name_of(shared, record)),
+            Some((_, record)) => format!("process {} ({})", record.pid(), shared.processes.name_of(record)),
             None => "a process that has ended".to_owned(),
         };
         shared.warn(&text(&who, locked, ram));

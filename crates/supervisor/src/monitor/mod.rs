@@ -23,7 +23,6 @@ use uswap_units::{Bytes, PAGE_BYTES};
 use crate::counting::peak::Peak;
 use crate::holders::{Look, Situation};
 use crate::human;
-use crate::pressure;
 use crate::shared::Shared;
 use locked::Locked;
 use pool_share::PoolShare;
@@ -60,7 +59,7 @@ pub fn run(shared: &Shared) {
         let began_ns = thread_cpu_ns();
         let budget = shared.segment.budget();
         let before = budget.used();
-        shared.processes.follow(shared);
+        shared.processes.follow(shared.segment.mms(), &shared.memfd);
         let (used, engine) = meter.measure(shared, last.elapsed());
         shares.follow(shared);
         // Which of the pages that came meanwhile were seen is not known.
@@ -84,7 +83,9 @@ pub fn run(shared: &Shared) {
             looked_at_file = Instant::now();
         }
         share.follow(shared, engine);
-        pressure::follow(shared);
+        if let Some(text) = shared.pressure.follow(&shared.processes) {
+            shared.warn(&text);
+        }
         locked.follow(shared);
         let cost_ns = thread_cpu_ns().saturating_sub(began_ns);
         shared.sleep(interval(used, marks.register, cost_ns));

@@ -1,26 +1,27 @@
 //! How long the processes of the run wait for their pages, as averages in the form of Linux's pressure stall
 //! information, for `uswap stat`; and the word to the user when what a program uses does not fit.
 //!
-//! The monitor calls [`follow`] whenever it looks; every two seconds the averages are carried on, as Linux does.
-//! "Some": at least one thread of the process waited, as the engine counts it. "Full": all did that do not sleep, from
-//! samples ([`full`]).
+//! The monitor calls [`Pressure::follow`] whenever it looks; every two seconds the averages are carried on, as Linux
+//! does. "Some": at least one thread of the process waited, as the engine counts it. "Full": all did that do not sleep,
+//! from samples ([`full`]).
 
 mod full;
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::MutexGuard;
-use std::sync::atomic::Ordering;
+use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
 use uswap_core::mm::{MmRecord, MmState};
+use uswap_core::segment::Segment;
 use uswap_core::takings::TakenPages;
 use uswap_units::PAGE_BYTES;
 
 use crate::human;
+use crate::processes::{Processes, live};
 use crate::report::ProgramUse;
-use crate::shared::Shared;
+use crate::rules::Rule;
 use full::Samples;
 
 const PERIOD: Duration = Duration::from_secs(2);
@@ -99,108 +100,159 @@ impl Window {
     }
 }
 
-/// What was taken from a process and came back, up to now.
-pub fn taken_pages(shared: &Shared, record: MmRecord<'_>) -> TakenPages {
-    record.takings().pages(shared.segment.reuse().stored())
-}
-
-/// What a process uses: what it has in RAM, and what comes back to it.
-pub fn in_use_bytes(shared: &Shared, record: MmRecord<'_>) -> u64 {
-    let away =
-        lock(shared).known.get(&record.number()).map(|known| known.window.away(taken_pages(shared, record)));
-    (record.resident_pages() + away.unwrap_or(0)) * PAGE_BYTES as u64
-}
-
-/// What is known of the processes that live, by their numbers ([`MmRecord::number`]).
+/// How long each process waits, and what of it comes back.
 pub struct Pressure {
+    segment: Segment<'static>,
+    rules: Vec<Rule>,
+    state: Mutex<State>,
+}
+
+struct State {
     at: Instant,
+    /// The processes that live, by their numbers ([`MmRecord::number`]).
     known: HashMap<u64, Known>,
     /// Processes that are gone, by name.
     ended: Vec<ProgramUse>,
-}
-
-impl Pressure {
-    pub fn new() -> Pressure {
-        Pressure { at: Instant::now(), known: HashMap::new(), ended: Vec::new() }
-    }
-}
-
-pub fn live(shared: &Shared) -> impl Iterator<Item = MmRecord<'_>> {
-    shared.segment.mms().in_use().filter(|record| record.state() == MmState::Live)
-}
-
-fn lock(shared: &Shared) -> MutexGuard<'_, Pressure> {
-    shared.pressure.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
-}
-
-/// Looks what waits, and carries the averages on, if it is time.
-pub fn follow(shared: &Shared) {
-    let mut pressure = lock(shared);
-    for record in live(shared).filter(|record| record.waits() > 0) {
-        pressure.known.entry(record.number()).or_default().samples.look(&shared.processes, record);
-    }
-    let elapsed = pressure.at.elapsed();
-    if elapsed < PERIOD {
-        return;
-    }
-    pressure.at = Instant::now();
-    let mut before = std::mem::take(&mut pressure.known);
-    let mut waits = None;
-    for record in live(shared) {
-        let mut known = before.remove(&record.number()).unwrap_or_default();
-        let [some, full] = known.take_up(record.stall().total_ns(), elapsed);
-        known.averages.carry_on(some, elapsed);
-        known.full_averages.carry_on(full, elapsed);
-        known.window.follow(taken_pages(shared, record));
-        let of_a_minute = known.averages.0[1];
-        if of_a_minute >= TELL_FROM && !shared.told_of_pressure.swap(true, Ordering::Relaxed) {
-            waits = Some((record, of_a_minute));
-        }
-        pressure.known.insert(record.number(), known);
-    }
-    drop(pressure);
-    if let Some((record, share)) = waits {
-        shared.warn(&does_not_fit(shared, record, share));
-    }
+    /// The user knows that a program waits most of its time.
+    is_told: bool,
 }
 
 /// What is beside the processes' pages is uswap's own, and what they need for a moment: a tenth more.
 const ROOM_FOR_MORE: u64 = 10;
 
-fn does_not_fit(shared: &Shared, record: MmRecord<'_>, share: f64) -> String {
-    let in_use: u64 = live(shared).map(|record| in_use_bytes(shared, record)).sum();
-    let wanted_mib = (in_use + in_use / ROOM_FOR_MORE).div_ceil(1 << 20);
-    let advice = if in_use > shared.options.ram_bytes {
-        format!(
-            "all that the run uses is about {}, so with --ram {wanted_mib}M it would hardly wait; or let it use less \
-             at once (smaller caches, fewer threads or processes)",
-            human::bytes(in_use)
-        )
-    } else {
-        "what it uses would fit without the compressed pages beside it: a little more --ram, or a smaller --pool, \
-         helps".to_owned()
-    };
-    format!(
-        "process {} ({}) waits {:.0} % of its time for its pages, since what is used at once does not fit in the \
-         budget of {}: {advice}. 'uswap stat {}' shows it",
-        record.pid(),
-        name_of(shared, record),
-        share * 100.0,
-        human::bytes(shared.options.ram_bytes),
-        std::process::id(),
-    )
-}
+/// Names of programs that the report tells apart. What others did is added up.
+const NAMES_MAX: usize = 32;
 
-/// The name of a process: as the kernel shows it, or as it was when it began.
-pub fn name_of(shared: &Shared, record: MmRecord<'_>) -> String {
-    let read = |pid| std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
-    let now = shared.processes.look(record, read).unwrap_or_default();
-    let now = now.trim_end();
-    if now.is_empty() {
-        let first = record.name();
-        return String::from_utf8_lossy(&first).trim_end_matches('\0').to_owned();
+impl Pressure {
+    /// Nobody waits yet.
+    pub fn new(segment: Segment<'static>, rules: &[Rule]) -> Pressure {
+        let state = State { at: Instant::now(), known: HashMap::new(), ended: Vec::new(), is_told: false };
+        Pressure { segment, rules: rules.to_vec(), state: Mutex::new(state) }
     }
-    now.to_owned()
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    /// What was taken from a process and came back, up to now.
+    pub fn taken_pages(&self, record: MmRecord<'_>) -> TakenPages {
+        record.takings().pages(self.segment.reuse().stored())
+    }
+
+    /// What a process uses: what it has in RAM, and what comes back to it.
+    pub fn in_use_bytes(&self, record: MmRecord<'_>) -> u64 {
+        let known = |state: &State| {
+            state.known.get(&record.number()).map(|known| known.window.away(self.taken_pages(record)))
+        };
+        let away = known(&self.lock());
+        (record.resident_pages() + away.unwrap_or(0)) * PAGE_BYTES as u64
+    }
+
+    /// Looks what waits, and carries the averages on, if it is time. What the user should know, once.
+    pub fn follow(&self, processes: &Processes) -> Option<String> {
+        let mut state = self.lock();
+        for record in live(self.segment.mms()).filter(|record| record.waits() > 0) {
+            state.known.entry(record.number()).or_default().samples.look(processes, record);
+        }
+        let elapsed = state.at.elapsed();
+        if elapsed < PERIOD {
+            return None;
+        }
+        state.at = Instant::now();
+        let mut before = std::mem::take(&mut state.known);
+        let mut waits = None;
+        for record in live(self.segment.mms()) {
+            let mut known = before.remove(&record.number()).unwrap_or_default();
+            let [some, full] = known.take_up(record.stall().total_ns(), elapsed);
+            known.averages.carry_on(some, elapsed);
+            known.full_averages.carry_on(full, elapsed);
+            known.window.follow(self.taken_pages(record));
+            let of_a_minute = known.averages.0[1];
+            if of_a_minute >= TELL_FROM && !std::mem::replace(&mut state.is_told, true) {
+                waits = Some((record, of_a_minute));
+            }
+            state.known.insert(record.number(), known);
+        }
+        drop(state);
+        waits.map(|(record, share)| self.does_not_fit(processes, record, share))
+    }
+
+    fn does_not_fit(&self, processes: &Processes, record: MmRecord<'_>, share: f64) -> String {
+        let ram_bytes = self.segment.budget().ram().0;
+        let in_use: u64 = live(self.segment.mms()).map(|record| self.in_use_bytes(record)).sum();
+        let wanted_mib = (in_use + in_use / ROOM_FOR_MORE).div_ceil(1 << 20);
+        let advice = if in_use > ram_bytes {
+            format!(
+                "all that the run uses is about {}, so with --ram {wanted_mib}M it would hardly wait; or let it use \
+                 less at once (smaller caches, fewer threads or processes)",
+                human::bytes(in_use)
+            )
+        } else {
+            "what it uses would fit without the compressed pages beside it: a little more --ram, or a smaller --pool, \
+             helps"
+                .to_owned()
+        };
+        format!(
+            "process {} ({}) waits {:.0} % of its time for its pages, since what is used at once does not fit in the \
+             budget of {}: {advice}. 'uswap stat {}' shows it",
+            record.pid(),
+            processes.name_of(record),
+            share * 100.0,
+            human::bytes(ram_bytes),
+            std::process::id(),
+        )
+    }
+
+    /// How long a process waits, as it was known a moment ago.
+    pub fn stalls_of(&self, record: MmRecord<'_>) -> Stalls {
+        let state = self.lock();
+        let nothing = Known::default();
+        let known = state.known.get(&record.number()).unwrap_or(&nothing);
+        let total_ns = record.stall().total_ns();
+        let since_ns = total_ns.saturating_sub(known.total_ns) as f64 * known.samples.share();
+        Stalls {
+            some: Line::of(known.averages, total_ns),
+            full: Line::of(known.full_averages, known.full_ns + since_ns as u64),
+        }
+    }
+
+    /// A process is gone, or the run ends: its numbers go to those of its name.
+    pub fn note_end(&self, processes: &Processes, record: MmRecord<'_>) {
+        if record.state() != MmState::Live {
+            return;
+        }
+        let (name, stalls) = (processes.name_of(record), self.stalls_of(record));
+        let mut state = self.lock();
+        state.known.remove(&record.number());
+        let ended = &mut state.ended;
+        let at = ended.iter().position(|program| program.name == name).unwrap_or_else(|| {
+            if ended.len() < NAMES_MAX {
+                let rule = self.rules.iter().find(|rule| rule.is_about(&name, &name));
+                ended.push(ProgramUse {
+                    name,
+                    protected_bytes: rule.map_or(0, |rule| rule.protected_bytes),
+                    weight: rule.map_or(0, |rule| rule.weight),
+                    ..ProgramUse::default()
+                });
+            } else if ended.len() == NAMES_MAX {
+                ended.push(ProgramUse { name: "others".to_owned(), ..ProgramUse::default() });
+            }
+            ended.len() - 1
+        });
+        let (program, taken) = (&mut ended[at], self.taken_pages(record));
+        program.processes += 1;
+        program.pages_taken += taken.taken;
+        program.pages_came_back += taken.came_back;
+        program.pages_came_back_soon += taken.came_back_soon;
+        program.some_seconds += stalls.some.total_us as f64 / 1e6;
+        program.full_seconds += stalls.full.total_us as f64 / 1e6;
+    }
+
+    /// The programs of the run by name, at its end.
+    pub fn programs(&self, processes: &Processes) -> Vec<ProgramUse> {
+        live(self.segment.mms()).for_each(|record| self.note_end(processes, record));
+        std::mem::take(&mut self.lock().ended)
+    }
 }
 
 /// A line of pressure stall information: percents, and microseconds in all.
@@ -234,60 +286,6 @@ pub struct Stalls {
     pub some: Line,
     /// All of them that do not sleep.
     pub full: Line,
-}
-
-/// How long a process waits, as it was known a moment ago.
-pub fn stalls_of(shared: &Shared, record: MmRecord<'_>) -> Stalls {
-    let pressure = lock(shared);
-    let nothing = Known::default();
-    let known = pressure.known.get(&record.number()).unwrap_or(&nothing);
-    let total_ns = record.stall().total_ns();
-    let since_ns = total_ns.saturating_sub(known.total_ns) as f64 * known.samples.share();
-    Stalls {
-        some: Line::of(known.averages, total_ns),
-        full: Line::of(known.full_averages, known.full_ns + since_ns as u64),
-    }
-}
-
-/// Names of programs that the report tells apart. What others did is added up.
-const NAMES_MAX: usize = 32;
-
-/// A process is gone, or the run ends: its numbers go to those of its name.
-pub fn note_end(shared: &Shared, record: MmRecord<'_>) {
-    if record.state() != MmState::Live {
-        return;
-    }
-    let (name, stalls) = (name_of(shared, record), stalls_of(shared, record));
-    let mut pressure = lock(shared);
-    pressure.known.remove(&record.number());
-    let ended = &mut pressure.ended;
-    let at = ended.iter().position(|program| program.name == name).unwrap_or_else(|| {
-        if ended.len() < NAMES_MAX {
-            let rule = shared.options.rules.iter().find(|rule| rule.is_about(&name, &name));
-            ended.push(ProgramUse {
-                name,
-                protected_bytes: rule.map_or(0, |rule| rule.protected_bytes),
-                weight: rule.map_or(0, |rule| rule.weight),
-                ..ProgramUse::default()
-            });
-        } else if ended.len() == NAMES_MAX {
-            ended.push(ProgramUse { name: "others".to_owned(), ..ProgramUse::default() });
-        }
-        ended.len() - 1
-    });
-    let (program, taken) = (&mut ended[at], taken_pages(shared, record));
-    program.processes += 1;
-    program.pages_taken += taken.taken;
-    program.pages_came_back += taken.came_back;
-    program.pages_came_back_soon += taken.came_back_soon;
-    program.some_seconds += stalls.some.total_us as f64 / 1e6;
-    program.full_seconds += stalls.full.total_us as f64 / 1e6;
-}
-
-/// The programs of the run by name, at its end.
-pub fn programs(shared: &Shared) -> Vec<ProgramUse> {
-    live(shared).for_each(|record| note_end(shared, record));
-    std::mem::take(&mut lock(shared).ended)
 }
 
 #[cfg(test)]

@@ -362,7 +362,7 @@ fn cannot_write(shared: &Shared, is_tight: bool, reason: &Reason) {
 
 fn signal_all(shared: &Shared, signal: u32) {
     // Also who has just come.
-    shared.processes.follow(shared);
+    shared.processes.follow(shared.segment.mms(), &shared.memfd);
     shared.processes.signal(signal);
 }
 

@@ -26,7 +26,6 @@ pub const CIRCLES: &[Known] = &[
     ("os", "clock fd"),
     ("sim", "background calls disk files fork mappings places process program seam world"),
     ("zones", "compaction kswapd node"),
-    ("supervisor", "descriptors pressure processes reaper shared"),
     ("vector", "avx512 words"),
     ("zones", "compaction kswapd node"),
 ];
