@@ -1,5 +1,5 @@
 //! `--protect` and `--weight`: writes into the records of the processes what the rules say of their names
-//! ([`crate::named`]).
+//! ([`crate::rules`]).
 //!
 //! The monitor calls [`Shares::follow`] after each measurement, since what each of several processes of one name may
 //! keep goes by its size, as memory.low of Linux does between the children of a group.
