@@ -11,7 +11,7 @@ use core::arch::{asm, global_asm};
 use core::ffi::{c_char, c_int};
 use uswap_host::heap::Heap;
 use uswap_host::invitation::Invitation;
-use uswap_host::{AfterSetuid, Process, Terms, messages, own_memory, privileges};
+use uswap_host::{AfterSetuid, Process, Terms, credentials, messages, own_memory};
 use uswap_identity::Note;
 use uswap_os::process;
 use uswap_os::without::Without;
@@ -79,7 +79,7 @@ fn join(invitation: Invitation) -> Option<()> {
     let terms = Terms {
         join_bytes: u64::from(options.join_kib) * 1024,
         after_setuid: if options.keep_after_setuid { AfterSetuid::Stays } else { AfterSetuid::Leaves },
-        credentials: privileges::credentials(),
+        credentials: credentials::credentials(),
     };
     if let Err(reason) = PROCESS.start(terms)
         && options.verbose

@@ -1,7 +1,6 @@
 //! Takes a program's memory under management, when memory gets short for the first time.
 
-use crate::joining::heap_end;
-use crate::mappings::is_candidate;
+use crate::address_space::{heap_end, is_candidate};
 use crate::process::{Phase, Process, Space};
 use core::sync::atomic::Ordering;
 use uswap_core::page_word::Afterwards;

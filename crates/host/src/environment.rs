@@ -6,8 +6,7 @@
 //! read, or names another run: `USWAP_RUN=` with another value, an empty one too, is a program's way out. It is also
 //! ours where the program inherits a filter of system calls that would end it.
 
-use crate::calls::word;
-use crate::program_copy;
+use crate::{program_copy, thread_words};
 use core::ffi::CStr;
 use core::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 use uswap_interpose::Call;
@@ -94,7 +93,7 @@ pub(crate) fn mend(call: &mut Call, slot: &Slot) -> bool {
 
 /// The thread ends: gives back what it kept.
 pub(crate) fn release(slot: &Slot) {
-    let (start, bytes) = (&slot.user[word::ENVIRONMENT], &slot.user[word::ENVIRONMENT_BYTES]);
+    let (start, bytes) = (&slot.user[thread_words::ENVIRONMENT], &slot.user[thread_words::ENVIRONMENT_BYTES]);
     let bytes = bytes.swap(0, Ordering::Relaxed);
     if bytes > 0 {
         // SAFETY:
@@ -236,7 +235,8 @@ impl Texts<'_> {
 
 /// A mapping of at least so many bytes that is kept for this thread.
 fn room(slot: &Slot, bytes: usize) -> Option<usize> {
-    let (start, kept_bytes) = (&slot.user[word::ENVIRONMENT], &slot.user[word::ENVIRONMENT_BYTES]);
+    let (start, kept_bytes) =
+        (&slot.user[thread_words::ENVIRONMENT], &slot.user[thread_words::ENVIRONMENT_BYTES]);
     if kept_bytes.load(Ordering::Relaxed) < bytes {
         let mapping = Mapping::anonymous(bytes, 1, Access::ReadWrite).ok()?;
         release(slot);
@@ -374,11 +374,11 @@ mod tests {
         let many: Vec<String> = (0..3000).map(|number| std::format!("V{number}=x")).collect();
         let many: Vec<&str> = many.iter().map(String::as_str).collect();
         assert_eq!(executed(&many, &slot).map(|all| all.len()), Some(3002));
-        let kept = slot.user[word::ENVIRONMENT].load(Ordering::Relaxed);
+        let kept = slot.user[thread_words::ENVIRONMENT].load(Ordering::Relaxed);
         assert_eq!(executed(&[], &slot).map(|all| all.len()), Some(2));
-        assert_eq!(slot.user[word::ENVIRONMENT].load(Ordering::Relaxed), kept);
+        assert_eq!(slot.user[thread_words::ENVIRONMENT].load(Ordering::Relaxed), kept);
         release(&slot);
-        assert_eq!(slot.user[word::ENVIRONMENT_BYTES].load(Ordering::Relaxed), 0);
+        assert_eq!(slot.user[thread_words::ENVIRONMENT_BYTES].load(Ordering::Relaxed), 0);
 
         // An agent that is not there would only make the loader complain.
         note(b"7:5:9:ab:0:/no/such.so", "/no/such.so".len());

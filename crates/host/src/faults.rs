@@ -2,7 +2,7 @@
 
 use crate::messages;
 use crate::process::{Phase, Process};
-use crate::{program_copy, run};
+use crate::program_copy;
 use core::ffi::c_void;
 use uswap_core::counters::{Counter, FaultSource};
 use uswap_engine::Fault as Served;
@@ -98,18 +98,5 @@ impl Process {
                 false
             }
         }
-    }
-
-    /// Makes room if memory is short, and brings a page. On a stack of ours, with all signals blocked.
-    pub(crate) fn bring(&self, page: PageId, touch: Touch) -> Served {
-        let Some(space) = self.space() else { return Served::NotOurs };
-        if space.is_short() && space.is_managed(page) {
-            match self.evictors.try_borrow() {
-                Some(mut evictor) => run(space.throttle(&mut evictor)),
-                None => run(space.wait_for_batch()),
-            }
-        }
-        let mut workspace = self.workspaces.borrow();
-        run(space.fault(page, touch, &mut workspace))
     }
 }

@@ -5,13 +5,13 @@
 //! words say is what the child gets. In the child nothing is registered and nothing is protected; both are made again
 //! from its words.
 
+use crate::address_space::{ADDRESSES_END, is_candidate};
 use crate::descriptors;
 use crate::joining::NO_THREAD;
-use crate::mappings::{ADDRESSES_END, is_candidate};
-use crate::messages;
+use crate::messages::{self, stop_program};
 use crate::own_memory;
 use crate::own_stack::on_own_stack;
-use crate::process::{Phase, Process, Space, stop_program};
+use crate::process::{Phase, Process, Space};
 use crate::supervisor;
 use core::sync::atomic::Ordering;
 use uswap_core::page_table::PAGES_MAX;
@@ -122,7 +122,7 @@ impl Process {
     /// Its parent has left a table for it. What cannot be taken over cannot be read either.
     fn take_over(&'static self, mm: MmId, was_locked: bool) {
         let number = self.child_number.load(Ordering::Relaxed);
-        if let Err(reason) = supervisor::claim_record(&self.run().segment, mm, number, descriptors::keep) {
+        if let Err(reason) = supervisor::claim_record(&self.run().segment, mm, number) {
             stop_program(format_args!("as a forked child it has no place in its run ({reason})"));
         }
         let space = match self.join(Some(mm)) {

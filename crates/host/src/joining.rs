@@ -4,10 +4,10 @@
 //! Most processes of a run are small and short (a shell, a compiler's driver): they open nothing, and have no thread of
 //! ours.
 
+use crate::address_space::heap_end;
 use crate::background;
 use crate::descriptors;
 use crate::invitation;
-use crate::mappings::growth;
 use crate::memory::LinuxWorld;
 use crate::messages;
 use crate::own_memory;
@@ -15,6 +15,7 @@ use crate::own_stack::on_own_stack;
 use crate::process::{Phase, Process, Run, Space, Terms};
 use crate::supervisor;
 use crate::swap_files::OpenFiles;
+use crate::syscalls::growth;
 use core::arch::asm;
 use core::fmt;
 use core::sync::atomic::Ordering;
@@ -26,7 +27,7 @@ use uswap_interpose::{Call, MAIN_STACK_BYTES, Options, install};
 use uswap_os::own_calls::MANAGED;
 use uswap_os::pagemap::Pagemap;
 use uswap_os::process::StatmFile;
-use uswap_os::sys::{self, abi};
+use uswap_os::sys::abi;
 use uswap_os::thread::{Files, spawn};
 use uswap_os::uffd::Uffd;
 use uswap_os::{PAGE_BYTES, clock, memory, process};
@@ -187,15 +188,16 @@ impl Process {
         let pagemap = Pagemap::open_as(descriptors::keep).map_err(|_| NOT_OPEN)?;
         let mm = match made {
             Some(mm) => mm,
-            None => supervisor::take_record(&run.segment, descriptors::keep)
+            None => supervisor::take_record(&run.segment)
                 .ok_or(Refused::Needs("the run has no room for a process and its page table"))?,
         };
         let record = run.segment.mms().record(mm);
         let root = record.root().ok_or(Refused::Needs("its record has no page table"))?;
         let segment = run.segment.acting_as(record.id());
-        let files = OpenFiles::of_the_run(segment, record, descriptors::keep).ok_or(NOT_OPEN)?;
+        let files = OpenFiles::of_the_run(segment, record).ok_or(NOT_OPEN)?;
         let world = LinuxWorld {
-            process: self,
+            mappings: &self.mappings,
+            hazards: self.hazards(),
             uffd,
             pagemap,
             files,
@@ -215,13 +217,6 @@ impl Process {
         let spawned = spawn(&self.background_stack, background::main, argument, Files::Shared);
         spawned.map(drop).map_err(|_| Refused::Needs(NO_THREAD))
     }
-}
-
-/// Where the heap ends.
-pub(crate) fn heap_end() -> usize {
-    // SAFETY:
-    // 1. With zero the call only answers.
-    unsafe { sys::syscall3(abi::__NR_brk, 0, 0, 0) }.unwrap_or(0)
 }
 
 /// The thread pointer of the calling thread, which every libc keeps at the place that it points to.

@@ -4,13 +4,15 @@
 //! evicts, `os` asks the kernel. Called by the library that is preloaded into programs, which holds the value and
 //! starts it.
 //!
-//! Map: [`process`] the value and its life; [`faults`] a SIGBUS; [`calls`] a system call, with [`mappings`] for those
-//! that change the address space and [`locks`] for those that lock it, [`descriptors`] for those that could take ours
-//! away, and [`environment`] for `execve`; [`privileges`] a process that may read less than before; [`residency`] what
-//! the boundary asks of us; [`memory`] the engine's world; [`joining`] enters the run, [`activation`] takes the
-//! program's memory, and [`fork`] that of a child; [`background`] is the thread that evicts; [`own_stack`] is where
-//! threads of the program do work of ours; [`pool`] lends them what they need for it; [`messages`] are for the user.
-//! [`invitation`], [`heap`], [`contend`] and [`swap_files`] are of use to whoever is preloaded.
+//! Map: [`process`] the value and its life; [`faults`] a SIGBUS, and [`fault_in`] whoever else wants a page;
+//! [`calls`] a system call ([`syscalls`]), with [`mappings`] and [`remap`] for those that change the [`address_space`],
+//! [`lock_calls`] for those that lock it ([`locks`]), [`descriptors`] for those that could take ours away, and
+//! [`environment`] for `execve`; [`managed_ranges`] and [`thread_stacks`] say what is managed; [`residency`] what the
+//! boundary asks of us; [`memory`] the engine's world; [`joining`] enters the run, [`activation`] takes the program's
+//! memory, [`fork`] that of a child, and [`leaving`] lets it go; [`background`] is the thread that evicts;
+//! [`own_stack`] is where threads of the program do work of ours; [`pool`] lends them what they need for it;
+//! [`messages`] are for the user. [`invitation`], [`heap`], [`contend`] and [`swap_files`] are of use to whoever is
+//! preloaded.
 //!
 //! What must hold: nothing on these ways allocates, calls libc or touches memory of the program but what is said; work
 //! of ours that can wait runs with all signals blocked, so that no handler of the program interrupts it and meets its
@@ -20,29 +22,38 @@
 extern crate alloc;
 
 pub mod activation;
+pub mod address_space;
 pub mod background;
 pub mod calls;
 pub mod contend;
+pub mod credentials;
 pub mod descriptors;
 pub mod environment;
+pub mod fault_in;
 pub mod faults;
 pub mod fork;
 pub mod heap;
 pub mod invitation;
 pub mod joining;
+pub mod leaving;
+pub mod lock_calls;
 pub mod locks;
+pub mod managed_ranges;
 pub mod mappings;
 pub mod memory;
 pub mod messages;
 pub mod own_memory;
 pub mod own_stack;
 pub mod pool;
-pub mod privileges;
 pub mod process;
 pub mod program_copy;
+pub mod remap;
 pub mod residency;
 pub mod supervisor;
 pub mod swap_files;
+pub mod syscalls;
+pub mod thread_stacks;
+pub mod thread_words;
 
 pub use process::{AfterSetuid, Process, Run, Terms};
 

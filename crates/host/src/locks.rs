@@ -1,49 +1,16 @@
-//! The program locks its memory (`mlock`, `mlockall`): what is locked is in RAM and is not evicted, and nothing of ours
-//! is locked or filled with it.
+//! What the program has locked in RAM.
 //!
-//! The kernel is never told `mlockall`, which would lock our tables too, and fill them. With MCL_CURRENT each mapping
-//! of the program is locked by itself. MCL_FUTURE is remembered here, and each mapping that the program makes from then
-//! on is locked when it is made: by [`Process::make_new`], whatever the phase.
-//!
-//! Must hold:
-//! * While something is locked, [`Locks::has_any`] is true, from before the kernel was told on: who makes words active
-//!   with the gate exclusive asks then, and leaves those of locked mappings as they are. So no page of a locked mapping
-//!   is evicted.
-//! * A range is locked for the kernel, without being filled, and its words are made inactive, in one exclusive section
-//!   of the gate: an evictor that drops pages on both sides of its begin would lose those in front of it, and be told
-//!   that none was dropped. Then what is away is brought, and only then the kernel fills: a page that is missing would
-//!   be an error there.
+//! Must hold: while something is locked, [`Locks::has_any`] is true, from before the kernel was told on: who makes
+//! words active with the gate exclusive asks then, and leaves those of locked mappings as they are. So no page of a
+//! locked mapping is evicted.
 
-use crate::calls::make;
-use crate::joining::heap_end;
-use crate::mappings::{ADDRESSES_END, MAP_LOCKED, is_candidate, is_error, pages};
-use crate::own_memory;
-use crate::process::{Phase, Process, Space};
-use core::ops::{ControlFlow, Range};
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use uswap_core::budget::Signal;
-use uswap_core::counters::Counter;
-use uswap_engine::world::{Backing, Touch};
-use uswap_interpose::Call;
-use uswap_os::PAGE_BYTES;
-use uswap_os::maps::{Maps, Vma};
-use uswap_os::mlock::{self, CURRENT, FUTURE, ON_FAULT, Presence};
-use uswap_os::process::StatmFile;
-use uswap_os::sys::{Errno, abi};
-use uswap_units::PageRange;
-
-const ALL: Range<usize> = 0..ADDRESSES_END;
+use uswap_os::mlock::{FUTURE, ON_FAULT, Presence};
 
 /// In the state beside FUTURE and ON_FAULT, which are about future mappings: something is, or may be, locked.
 const ANY: u32 = 1 << 8;
 /// And something was locked with MLOCK_ONFAULT: it is not filled when it grows.
 const ANY_ON_FAULT: u32 = 1 << 9;
-
-/// Smaller ranges are counted when the thread that evicts looks, twice a second.
-const COUNTED_AT_ONCE_BYTES: usize = 1 << 20;
-/// A process that has no place in the run takes one when it locks so many times what makes it grow into it: an eighth
-/// of the budget, from which on the user is told.
-const JOINS_AT: u64 = 16;
 
 /// What a process has locked.
 pub(crate) struct Locks {
@@ -63,7 +30,7 @@ impl Locks {
     }
 
     /// How new mappings are locked, if they are.
-    fn future(&self) -> Option<Presence> {
+    pub(crate) fn future(&self) -> Option<Presence> {
         let state = self.state.load(Ordering::Acquire);
         (state & FUTURE != 0).then_some(match state & ON_FAULT {
             0 => Presence::Now,
@@ -71,7 +38,7 @@ impl Locks {
         })
     }
 
-    fn note(&self, presence: Presence) {
+    pub(crate) fn note(&self, presence: Presence) {
         let on_fault = if presence == Presence::OnFault { ANY_ON_FAULT } else { 0 };
         self.state.fetch_or(ANY | on_fault, Ordering::AcqRel);
     }
@@ -81,293 +48,30 @@ impl Locks {
         self.most_bytes.store(0, Ordering::Relaxed);
         self.state.swap(0, Ordering::AcqRel) & ANY != 0
     }
-}
 
-/// While it lives, this process evicts nothing: what is filled would wait for room in vain before it goes over the
-/// budget.
-struct Filling(&'static Space);
-
-impl Filling {
-    fn begin(space: &'static Space) -> Filling {
-        space.hold_evicting();
-        Filling(space)
-    }
-}
-
-impl Drop for Filling {
-    fn drop(&mut self) {
-        self.0.resume_evicting();
-        // Who slept meanwhile looks again.
-        self.0.world().raise(Signal::Pressure);
-    }
-}
-
-fn error(errno: Errno) -> isize {
-    -(errno.number() as isize)
-}
-
-/// Calls `visit` with the mappings of the process in a range.
-fn for_each_mapping(range: Range<usize>, mut visit: impl FnMut(&Vma)) {
-    let Ok(maps) = Maps::open() else { return };
-    maps.for_each_in(range, |vma| {
-        visit(&vma);
-        ControlFlow::Continue(())
-    });
-}
-
-/// Calls `visit` with what is the program's of each mapping in a range.
-fn for_each_part(range: Range<usize>, mut visit: impl FnMut(&Vma, usize, usize)) {
-    for_each_mapping(range.clone(), |vma| {
-        let (start, end) = (vma.start.max(range.start), vma.end.min(range.end));
-        own_memory::for_each_other_part(start, end, |start, end| visit(vma, start, end));
-    });
-}
-
-/// How many pages the program may lock; None: any number.
-fn limit_pages() -> Option<u64> {
-    mlock::limit_pages().ok().flatten().filter(|&limit| !mlock::may_exceed(limit))
-}
-
-/// Whether the program may lock so much more.
-fn may_lock_more(bytes: usize) -> bool {
-    let locked = || mlock::locked_bytes(None).unwrap_or(0);
-    limit_pages().is_none_or(|limit| locked().saturating_add(bytes as u64) <= limit * PAGE_BYTES as u64)
-}
-
-/// Whether the address space of the program, without ours, is within a limit of locked memory.
-fn all_is_within(limit_pages: u64) -> bool {
-    let total = StatmFile::open(None).and_then(|file| file.read()).map_or(0, |statm| statm.total_pages);
-    total.saturating_sub((own_memory::bytes() / PAGE_BYTES) as u64) <= limit_pages
-}
-
-impl Process {
-    /// Whether the call needs us in a process that is not part of a run any more.
-    pub(crate) fn locks_outside(&self, call: &Call) -> bool {
-        match call.number as u32 {
-            abi::__NR_mlockall | abi::__NR_munlockall => true,
-            abi::__NR_mmap | abi::__NR_brk | abi::__NR_shmat => self.locks.future().is_some(),
-            _ => false,
-        }
-    }
-
-    /// Makes a call that locks or unlocks memory. None: it is none. On a stack of ours.
-    pub(crate) fn serve_lock(&self, call: &Call) -> Option<isize> {
-        let [start, bytes, flags, ..] = call.arguments;
-        match call.number as u32 {
-            abi::__NR_mlock => Some(self.lock_range(call, Presence::Now)),
-            abi::__NR_mlock2 => Some(match flags as u32 {
-                0 => self.lock_range(call, Presence::Now),
-                abi::MLOCK_ONFAULT => self.lock_range(call, Presence::OnFault),
-                _ => make(call),
-            }),
-            abi::__NR_mlockall => Some(self.lock_all(call.arguments[0] as u32)),
-            abi::__NR_munlock => Some(self.unlock(call, start..start.saturating_add(bytes))),
-            abi::__NR_munlockall => Some(self.unlock(call, ALL)),
-            _ => None,
-        }
-    }
-
-    fn lock_range(&self, call: &Call, presence: Presence) -> isize {
-        let [start, bytes, ..] = call.arguments;
-        let range = start..start.saturating_add(bytes).min(ADDRESSES_END);
-        self.locks.note(presence);
-        let answer = loop {
-            let phase = self.phase();
-            if let Some(space) = self.managed_space() {
-                let locked = {
-                    let _nobody_evicts = self.mappings.exclusive();
-                    // It tells what is wrong before anything is brought for it.
-                    let locked = mlock::lock(start, bytes, Presence::OnFault);
-                    self.follow_locks(space, range.clone());
-                    locked
-                };
-                if locked.is_err() {
-                    return make(call);
-                }
-                if presence == Presence::Now {
-                    self.bring_all(space, range.clone());
-                }
-            }
-            let answer = make(call);
-            // Else it became managed meanwhile, and the kernel has met missing pages.
-            if self.phase() == phase {
-                break answer;
-            }
-        };
-        if bytes >= COUNTED_AT_ONCE_BYTES {
-            self.count_locked();
-        }
-        answer
-    }
-
-    fn lock_all(&self, flags: u32) -> isize {
-        if flags == 0 || flags & !(CURRENT | FUTURE | ON_FAULT) != 0 || flags == ON_FAULT {
-            return error(Errno::EINVAL);
-        }
-        match limit_pages() {
-            Some(0) => return error(Errno::EPERM),
-            Some(limit) if flags & CURRENT != 0 && !all_is_within(limit) => return error(Errno::ENOMEM),
-            _ => (),
-        }
+    /// `mlockall`: how mappings that are made from now on are locked, by its flags.
+    pub(crate) fn set_future(&self, flags: u32) {
         let of_future = match flags & (FUTURE | ON_FAULT) {
             FUTURE => FUTURE | ANY,
             both if both & FUTURE != 0 => both | ANY | ANY_ON_FAULT,
             _ => 0,
         };
         let changed = |state| Some(state & !(FUTURE | ON_FAULT) | of_future);
-        let _always = self.locks.state.fetch_update(Ordering::AcqRel, Ordering::Relaxed, changed);
-        if flags & CURRENT != 0 {
-            self.lock_current(if flags & ON_FAULT == 0 { Presence::Now } else { Presence::OnFault });
-            self.count_locked();
-        }
-        0
+        let _always = self.state.fetch_update(Ordering::AcqRel, Ordering::Relaxed, changed);
     }
 
-    /// As the kernel does it: what cannot be locked or filled is passed over.
-    fn lock_current(&self, presence: Presence) {
-        self.locks.note(presence);
-        loop {
-            let phase = self.phase();
-            let space = self.managed_space();
-            {
-                let _nobody_evicts = space.map(|_| self.mappings.exclusive());
-                for_each_part(ALL, |_, start, end| {
-                    let _may_be_of_a_kind_that_cannot_be = mlock::lock(start, end - start, Presence::OnFault);
-                });
-                if let Some(space) = space {
-                    self.follow_locks(space, ALL);
-                }
-            }
-            if let (Some(space), Presence::Now) = (space, presence) {
-                self.bring_all(space, ALL);
-            }
-            if presence == Presence::Now {
-                for_each_part(ALL, |_, start, end| {
-                    let _may_be_of_a_kind_that_cannot_be = mlock::lock(start, end - start, presence);
-                });
-            }
-            if self.phase() == phase {
-                return;
-            }
-        }
+    /// `munlockall`: nothing is locked, now or when it is made.
+    pub(crate) fn clear(&self) {
+        self.state.store(0, Ordering::Release);
     }
 
-    /// Unlocks a range, of which what is managed may be evicted again.
-    fn unlock(&self, call: &Call, range: Range<usize>) -> isize {
-        let _alone = self.mappings.exclusive();
-        if call.number as u32 == abi::__NR_munlockall {
-            self.locks.state.store(0, Ordering::Release);
-        }
-        let answer = make(call);
-        if let Some(space) = self.managed_space() {
-            self.follow_locks(space, range);
-        }
-        answer
+    /// Whether something may be locked, and all that is was to be filled at once.
+    pub(crate) fn are_all_filled(&self) -> bool {
+        self.state.load(Ordering::Acquire) & (ANY | ANY_ON_FAULT) == ANY
     }
 
-    fn managed_space(&self) -> Option<&'static Space> {
-        self.space().filter(|_| self.phase() == Phase::Active)
-    }
-
-    /// What may be managed of a range, as the kernel has it now, may be evicted if it is not locked. With the gate
-    /// exclusive.
-    pub(crate) fn follow_locks(&self, space: &Space, range: Range<usize>) {
-        for_each_mapping(range.clone(), |vma| {
-            let (start, end) = (vma.start.max(range.start), vma.end.min(range.end));
-            let part = pages(start, end - start);
-            if !is_candidate(vma) || space.page_table().first_managed(part).is_none() {
-                return;
-            }
-            if mlock::is_locked(start) { space.deactivate(part) } else { space.activate(part) }
-        });
-    }
-
-    /// A part of one mapping was made active: if it is locked, it stays where it is. With the gate exclusive.
-    pub(crate) fn keep_if_locked(&self, space: &Space, part: PageRange) {
-        if self.locks.has_any() && mlock::is_locked(part.start.address() as usize) {
-            space.deactivate(part);
-        }
-    }
-
-    /// A mapping has grown: what is locked of it is there, as after any other growth of it.
-    pub(crate) fn bring_if_locked(&self, range: PageRange) {
-        let state = self.locks.state.load(Ordering::Acquire);
-        if state & (ANY | ANY_ON_FAULT) == ANY && mlock::is_locked(range.start.address() as usize) {
-            self.bring_range(range, Touch::Write);
-        }
-    }
-
-    /// Brings all that is managed and may be touched.
-    fn bring_all(&self, space: &'static Space, range: Range<usize>) {
-        let _nothing_goes_meanwhile = Filling::begin(space);
-        for_each_part(range, |vma, start, end| {
-            if vma.readable {
-                self.bring_range(pages(start, end - start), Touch::that(vma.writable));
-            }
-        });
-    }
-
-    /// Makes a call that may make a mapping, or let the heap grow. What is new is locked if the program wants that, and
-    /// is to be filled by [`fill_new`](Self::fill_new).
-    pub(crate) fn make_new(&self, call: &Call) -> (isize, Range<usize>) {
-        let [first, second, _, flags, ..] = call.arguments;
-        let number = call.number as u32;
-        if number == abi::__NR_mmap && flags & MAP_LOCKED != 0 {
-            self.locks.note(Presence::Now);
-        }
-        if self.locks.future().is_none()
-            || !matches!(number, abi::__NR_mmap | abi::__NR_brk | abi::__NR_shmat)
-        {
-            return (make(call), 0..0);
-        }
-        let heap = heap_end();
-        let whole = |bytes: usize| bytes.div_ceil(PAGE_BYTES).saturating_mul(PAGE_BYTES);
-        let bytes = match number {
-            abi::__NR_mmap => whole(second),
-            abi::__NR_brk => whole(first).saturating_sub(whole(heap)),
-            _ => 0,
-        };
-        if bytes > 0 && !may_lock_more(bytes) {
-            let refused = if number == abi::__NR_brk { heap as isize } else { error(Errno::EAGAIN) };
-            return (refused, 0..0);
-        }
-        let answer = make(call);
-        if is_error(answer) {
-            return (answer, 0..0);
-        }
-        let new = match number {
-            abi::__NR_mmap => answer as usize..answer as usize + bytes,
-            abi::__NR_brk => whole(heap)..whole(answer as usize),
-            _ => {
-                let mut new = 0..0;
-                for_each_mapping(answer as usize..answer as usize + 1, |vma| new = vma.start..vma.end);
-                new
-            }
-        };
-        if !new.is_empty() {
-            let _may_be_of_a_kind_that_cannot_be = mlock::lock(new.start, new.len(), Presence::OnFault);
-        }
-        (answer, new)
-    }
-
-    /// Fills what [`make_new`](Self::make_new) has locked, before it is managed.
-    pub(crate) fn fill_new(&self, new: Range<usize>) {
-        if !new.is_empty() && self.locks.future() == Some(Presence::Now) {
-            let _may_be_of_a_kind_that_cannot_be = mlock::lock(new.start, new.len(), Presence::Now);
-        }
-    }
-
-    /// Counts what is locked, so that the supervisor can tell. Whoever locks much takes a place in the run for that.
-    pub(crate) fn count_locked(&self) {
-        let locked = mlock::locked_bytes(None).unwrap_or(0);
-        if self.phase() == Phase::Waiting && locked >= self.terms().join_bytes.saturating_mul(JOINS_AT) {
-            self.own().enter();
-        }
-        if matches!(self.phase(), Phase::Watching | Phase::Active | Phase::Home)
-            && let Some(space) = self.space()
-        {
-            let most = self.locks.most_bytes.fetch_max(locked, Ordering::Relaxed);
-            space.segment().counters().add(Counter::LockedBytes, locked.saturating_sub(most));
-        }
+    /// So much is locked; by how much that is more than ever.
+    pub(crate) fn raise_most(&self, locked_bytes: u64) -> u64 {
+        locked_bytes.saturating_sub(self.most_bytes.fetch_max(locked_bytes, Ordering::Relaxed))
     }
 }

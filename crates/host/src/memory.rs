@@ -1,6 +1,6 @@
 //! The engine's world: the memory of this process, on Linux.
 
-use crate::process::Process;
+use crate::messages::stop_program;
 use crate::swap_files::OpenFiles;
 use uswap_codec::Page;
 use uswap_core::budget::Signal;
@@ -9,7 +9,7 @@ use uswap_core::segment::Segment;
 use uswap_engine::world::{
     Backing, FileBuffer, FileError, FillAs, Filled, Gate, Hazards, Install, Memory, Touch,
 };
-use uswap_interpose::buffers::asymmetric_fence_heavy;
+use uswap_interpose::buffers::{HazardTable, asymmetric_fence_heavy};
 use uswap_os::fd::Timeout;
 use uswap_os::futex::{self, Scope};
 use uswap_os::pagemap::Pagemap;
@@ -20,8 +20,10 @@ use uswap_units::{PAGE_BYTES, PageId, PageRange, ZspageId};
 
 /// What the engine of this process works on.
 pub struct LinuxWorld {
-    /// Whose it is.
-    pub process: &'static Process,
+    /// Who changes mappings.
+    pub mappings: &'static uswap_os::gate::Gate,
+    /// What calls under way have named.
+    pub hazards: &'static HazardTable<'static>,
     /// The program's ranges are registered with it.
     pub uffd: Uffd,
     /// Tells what is present.
@@ -156,9 +158,7 @@ impl LinuxWorld {
             let count = (range.end.0 - page.0).min(64);
             let all = u64::MAX >> (64 - count);
             if self.present(page, count as u32) & all != all {
-                crate::process::stop_program(format_args!(
-                    "the kernel dropped a part of what it refused to drop"
-                ));
+                stop_program(format_args!("the kernel dropped a part of what it refused to drop"));
             }
             page = page.plus(count);
         }
@@ -173,7 +173,7 @@ impl Hazards for LinuxWorld {
         let (start, end) = (page.address(), page.address() + PAGE_BYTES as u64);
         let mut is_named = false;
         for index in 0..uswap_interpose::thread::slots_used_max() {
-            let slot = self.process.hazards().slot(index);
+            let slot = self.hazards.slot(index);
             slot.for_each(&mut |from, to| is_named |= from < end && start < to);
         }
         is_named
@@ -182,10 +182,10 @@ impl Hazards for LinuxWorld {
 
 impl Gate for LinuxWorld {
     async fn lock_shared(&self) {
-        core::mem::forget(self.process.mappings.shared());
+        core::mem::forget(self.mappings.shared());
     }
     fn unlock_shared(&self) {
-        self.process.mappings.unlock_shared_forgotten();
+        self.mappings.unlock_shared_forgotten();
     }
     async fn wait_while(&self, word: &AtomicU32, seen: u32) {
         // Who would wake us may have been killed in a child that shares this memory.

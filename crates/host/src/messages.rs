@@ -59,3 +59,10 @@ pub fn supervisor_is_gone(segment: &Segment<'static>, say: impl FnOnce(Arguments
         ));
     }
 }
+
+/// Ends the program, because its memory cannot be kept right.
+pub(crate) fn stop_program(what: core::fmt::Arguments<'_>) -> ! {
+    say_of_process(format_args!("{what}: the program is ended to keep its data from harm"));
+    let _sent = process::kill(process::process_id(), 9);
+    process::exit_process(137)
+}

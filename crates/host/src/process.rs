@@ -9,11 +9,10 @@
 //! Must hold: a mapping call of the program is made inside `mappings` (shared while nothing is managed, exclusive
 //! afterwards), and the phase that it goes by is looked at in there.
 
+use crate::credentials::Credentials;
 use crate::locks::Locks;
 use crate::memory::LinuxWorld;
-use crate::messages;
 use crate::pool::LendingPool;
-use crate::privileges::Credentials;
 use alloc::boxed::Box;
 use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
@@ -23,7 +22,6 @@ use uswap_core::segment::Segment;
 use uswap_engine::{AddressSpace, Evictor, Workspace};
 use uswap_interpose::buffers::HazardTable;
 use uswap_os::gate::Gate;
-use uswap_os::process;
 use uswap_os::thread::StackArea;
 use uswap_units::MmId;
 
@@ -241,11 +239,4 @@ impl Process {
     pub(crate) fn set_hazards(&self, table: HazardTable<'static>) {
         self.hazards.store(Box::leak(Box::new(table)), Ordering::Release);
     }
-}
-
-/// Ends the program, because its memory cannot be kept right.
-pub(crate) fn stop_program(what: core::fmt::Arguments<'_>) -> ! {
-    messages::say_of_process(format_args!("{what}: the program is ended to keep its data from harm"));
-    let _sent = process::kill(process::process_id(), 9);
-    process::exit_process(137)
 }

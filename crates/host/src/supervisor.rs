@@ -7,7 +7,7 @@
 //! known by the lock of its record ([`uswap_os::record_lock`]), which is held in the descriptor table of the thread
 //! that evicts.
 
-use crate::swap_files::Keep;
+use crate::descriptors;
 use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
 use uswap_core::budget::Signal;
 use uswap_core::mm::{Hands, SUPERVISOR_LOCK_BYTE, lock_byte};
@@ -91,8 +91,8 @@ fn receive(number: i32) -> Result<Fd> {
 
 /// In the descriptor table that shall hold the lock, for a process that has no record yet: takes one, and holds its
 /// lock. None: too many processes.
-pub fn take_record(segment: &Segment<'static>, keep: Keep) -> Option<MmId> {
-    let file = keep(segment_to_hold().ok()?);
+pub fn take_record(segment: &Segment<'static>) -> Option<MmId> {
+    let file = descriptors::keep(segment_to_hold().ok()?);
     let try_lock = |mm: MmId| record_lock::try_lock(&file, lock_byte(mm)).unwrap_or(false);
     let unlock = |mm: MmId| {
         let _was_held = record_lock::unlock(&file, lock_byte(mm));
@@ -112,9 +112,8 @@ pub fn claim_record(
     segment: &Segment<'static>,
     mm: MmId,
     number: u64,
-    keep: Keep,
 ) -> core::result::Result<(), &'static str> {
-    let Ok(file) = segment_to_hold().map(keep) else {
+    let Ok(file) = segment_to_hold().map(descriptors::keep) else {
         // Without a supervisor nobody asks for the lock, and nobody can hand the segment over.
         return if is_abandoned(segment) && segment.mms().record(mm).claim_forked(number) {
             Ok(())

@@ -7,7 +7,7 @@
 //! Must hold: the record of the process says which files it has open, and says so as soon as they are; the run writes
 //! to a file only when all processes have said so.
 
-use crate::supervisor;
+use crate::{descriptors, supervisor};
 use core::mem::ManuallyDrop;
 use core::sync::atomic::{AtomicI32, Ordering};
 use uswap_core::files::{FileAccess, FileRecord, Follow, HeldFiles};
@@ -25,17 +25,13 @@ const NOT_OPEN: i32 = -1;
 pub struct OpenFiles {
     descriptors: [AtomicI32; SWAP_FILES_MAX],
     segment: Segment<'static>,
-    keep: Keep,
 }
-
-/// What becomes of a descriptor that was opened: it may get another number.
-pub type Keep = fn(Fd) -> Fd;
 
 impl OpenFiles {
     /// All that the run has now; the record says so. None: one of them cannot be opened.
-    pub fn of_the_run(segment: Segment<'static>, record: MmRecord<'_>, keep: Keep) -> Option<OpenFiles> {
+    pub fn of_the_run(segment: Segment<'static>, record: MmRecord<'_>) -> Option<OpenFiles> {
         let descriptors = [const { AtomicI32::new(NOT_OPEN) }; SWAP_FILES_MAX];
-        let open = OpenFiles { descriptors, segment, keep };
+        let open = OpenFiles { descriptors, segment };
         let mut held = HeldFiles::default();
         for follow in segment.slots().files().to_follow(held) {
             let Follow::Open(file) = follow else { continue };
@@ -52,7 +48,7 @@ impl OpenFiles {
         let flags = SwapFile::flags(caching(file));
         let Ok(opened) = supervisor::open(file.spec.descriptor, flags) else { return false };
         // Release pairs with `read`.
-        let number = (self.keep)(opened).into_raw();
+        let number = descriptors::keep(opened).into_raw();
         self.descriptors[usize::from(file.id.0)].store(number, Ordering::Release);
         true
     }

@@ -14,11 +14,6 @@ pub const CIRCLES: &[Known] = &[
     ("core", "clusters files mm"),
     ("core::clusters", "lists record"),
     ("experiments::highalloc", "before system"),
-    (
-        "host",
-        "background calls environment invitation joining locks mappings memory privileges process \
-         supervisor swap_files",
-    ),
     ("interpose", "birth buffers call cancellation dispatch entry install patch signals table thread"),
     ("interpose::buffers", "boundary interrupted parts"),
     ("interpose::signals", "actions frame"),

@@ -1,0 +1,29 @@
+//! The address space of the program, as the kernel has it.
+
+use uswap_os::maps::{Kind, Vma};
+use uswap_os::sys::{self, abi};
+use uswap_units::PageRange;
+
+/// A mapping that is larger has more words than a run has room for: it is left alone.
+pub(crate) const MAPPING_BYTES_MAX: usize = 32 << 30;
+/// Addresses of a program end here.
+pub(crate) const ADDRESSES_END: usize = 1 << 47;
+
+/// The pages of `bytes` bytes at `start`, cut to what a program can have.
+pub(crate) fn pages(start: usize, bytes: usize) -> PageRange {
+    let end = start.saturating_add(bytes).min(ADDRESSES_END);
+    PageRange::of_addresses(start.min(end) as u64, end as u64)
+}
+
+/// A mapping that may be managed, as far as it tells itself.
+pub(crate) fn is_candidate(vma: &Vma) -> bool {
+    let is_plain = vma.anonymous && !vma.shared && matches!(vma.kind, Kind::Plain | Kind::Heap);
+    is_plain && vma.readable && !vma.executable && vma.bytes() <= MAPPING_BYTES_MAX
+}
+
+/// Where the heap ends.
+pub(crate) fn heap_end() -> usize {
+    // SAFETY:
+    // 1. With zero the call only answers.
+    unsafe { sys::syscall3(abi::__NR_brk, 0, 0, 0) }.unwrap_or(0)
+}

@@ -1,0 +1,107 @@
+//! A process whose memory comes home for good, and one that leaves the run.
+//!
+//! A process that changes its credentials or becomes non-dumpable leaves the run: else others could read through the
+//! shared segment what they may not read otherwise, and it them. Its pages come home first. Then the place of the
+//! segment holds zeros, and stays mapped: who looks there finds nothing.
+
+use crate::credentials::credentials;
+use crate::messages::{self, stop_program};
+use crate::own_stack::on_own_stack;
+use crate::process::{AfterSetuid, EVICTORS, Phase, Process, WORKSPACES};
+use crate::{descriptors, environment, supervisor};
+use uswap_core::counters::Counter;
+use uswap_core::page_table::PAGES_MAX;
+use uswap_interpose::thread::Slot;
+use uswap_os::fd::Event;
+use uswap_os::memory;
+use uswap_units::{PageId, PageRange};
+
+impl Process {
+    /// Its memory comes home, and stays from now on. The thread that evicts is gone then.
+    pub(crate) fn come_home(&self, slot: &Slot, reason: &str) {
+        match self.phase() {
+            Phase::Outside | Phase::Home => (),
+            Phase::Waiting | Phase::Watching => {
+                let _nobody_activates = self.mappings.exclusive();
+                if self.phase().is_before_active() {
+                    self.set_phase(Phase::Home);
+                    messages::say_of_process(format_args!("it is not managed: {reason}"));
+                }
+            }
+            Phase::Active => on_own_stack(slot, || self.let_go(reason)),
+        }
+        // Also if another thread is at it: whoever goes on from here may forbid calls to all threads.
+        self.dismiss_background();
+    }
+
+    /// Everything comes home, and the kernel serves its faults from then on. On a stack of ours.
+    pub(crate) fn let_go(&self, reason: &str) {
+        const ALL: PageRange = PageRange { start: PageId(0), end: PageId(PAGES_MAX) };
+        let Some(space) = self.space() else { return };
+        space.hold_evicting();
+        let alone = loop {
+            if self.bring_home(space, ALL).is_err() {
+                // Unregistered it would read as zeros.
+                stop_program(format_args!(
+                    "a page cannot be read back, and its memory shall come home ({reason})"
+                ));
+            }
+            let alone = self.mappings.exclusive();
+            if space.first_away(ALL).is_none() {
+                break alone;
+            }
+        };
+        if self.phase() == Phase::Active {
+            // Its last descriptor is gone with that, and what is missing reads as zeros, which is what nobody has
+            // touched. The number stays in use, unless the program may open no file any more (RLIMIT_NOFILE, as
+            // sandboxes set it): then it is nobody's.
+            let uffd = space.world().uffd.fd().raw();
+            if Event::new().and_then(|other| other.fd().replace(uffd)).is_err() {
+                descriptors::close(uffd);
+            }
+            self.set_phase(Phase::Home);
+            messages::say_of_process(format_args!("its memory came home and stays in RAM: {reason}"));
+        }
+        drop(alone);
+    }
+
+    /// Leaves the run, if its credentials are not those with which it came.
+    pub(crate) fn leave_run(&self, slot: &Slot) {
+        let terms = self.terms();
+        let is_same = credentials() == terms.credentials;
+        if is_same || terms.after_setuid == AfterSetuid::Stays || self.phase() == Phase::Outside {
+            return;
+        }
+        environment::forget();
+        on_own_stack(slot, || {
+            {
+                let _nobody_joins = self.mappings.exclusive();
+                if self.phase() == Phase::Waiting {
+                    self.set_phase(Phase::Outside);
+                    return;
+                }
+            }
+            self.leave("it changed its credentials or became non-dumpable");
+        });
+    }
+
+    /// Everything comes home, and from then on the process is none of the run. On a stack of ours.
+    pub(crate) fn leave(&self, reason: &str) {
+        let run = self.run();
+        self.let_go(reason);
+        self.dismiss_background();
+        // Nobody is in the middle of something: whoever begins finds nothing.
+        let workspaces = core::array::from_fn::<_, { WORKSPACES }, _>(|_| self.workspaces.borrow());
+        let evictors = core::array::from_fn::<_, { EVICTORS }, _>(|_| self.evictors.borrow());
+        let _alone = self.mappings.exclusive();
+        run.segment.counters().add(Counter::Left, 1);
+        // SAFETY:
+        // 1. The mapping is ours; zeros are valid words, and those who look there have no work under way.
+        if unsafe { memory::replace_by_zeros(run.segment_start, run.segment_bytes) }.is_err() {
+            stop_program(format_args!("{reason}, and the memory of the run cannot be let go"));
+        }
+        self.set_phase(Phase::Outside);
+        supervisor::give_up_record(self.mm());
+        drop((workspaces, evictors));
+    }
+}

@@ -1,0 +1,147 @@
+//! Ranges of the program are taken under management and left alone again, inside the gate.
+
+use crate::address_space::{is_candidate, pages};
+use crate::fault_in::PageLost;
+use crate::messages::stop_program;
+use crate::process::{Phase, Process, Space};
+use crate::{own_memory, run};
+use core::ops::ControlFlow;
+use uswap_core::page_word::Afterwards;
+use uswap_os::gate::ExclusiveGuard;
+use uswap_os::maps::Maps;
+use uswap_os::uffd::Mode;
+use uswap_units::{PAGE_BYTES, PageRange};
+
+impl Process {
+    /// Nothing managed in the ranges is being worked on: the gate, exclusive.
+    pub(crate) fn alone_with(&self, space: &Space, ranges: &[PageRange]) -> ExclusiveGuard<'_> {
+        loop {
+            let alone = self.mappings.exclusive();
+            let Some(page) = ranges.iter().find_map(|&range| space.first_locked(range)) else { return alone };
+            drop(alone);
+            run(space.wait_unlocked(page));
+        }
+    }
+
+    /// All pages of `from` are in the program, and none is protected: the gate, exclusive. An error: one of them cannot
+    /// be read back.
+    pub(crate) fn alone_with_all_home(
+        &self,
+        space: &Space,
+        from: PageRange,
+        other: PageRange,
+    ) -> Result<ExclusiveGuard<'_>, PageLost> {
+        loop {
+            space.hold_evicting();
+            let alone = self.bring_home(space, from).map(|()| self.alone_with(space, &[from, other]));
+            space.resume_evicting();
+            let alone = alone?;
+            if space.first_away(from).is_none() {
+                return Ok(alone);
+            }
+        }
+    }
+
+    /// Takes a mapping of private anonymous memory under management, with the gate exclusive. What cannot be registered
+    /// is left alone: false.
+    pub(crate) fn take(&self, space: &'static Space, range: PageRange) -> bool {
+        if self.phase() != Phase::Active || range.start >= range.end {
+            return false;
+        }
+        if space.reserve_words(range).is_err() {
+            // The tables of the run are full: it stays the kernel's. What is managed of it stays so.
+            return false;
+        }
+        let (start, bytes) = (range.start.address() as usize, range.pages() as usize * PAGE_BYTES);
+        if space.world().uffd.register(start, bytes, Mode::MissingAndProtected).is_err() {
+            return false;
+        }
+        if space.adopt(range).is_err() {
+            unreachable!("room for the words was made above, and the gate is exclusive");
+        }
+        self.keep_if_locked(space, range);
+        true
+    }
+
+    /// Takes what may be managed of a range, as the kernel has it now. With the gate exclusive.
+    pub(crate) fn take_candidates(&self, space: &'static Space, range: PageRange) {
+        let Ok(maps) = Maps::open() else { return };
+        let (start, end) = (range.start.address() as usize, range.end.address() as usize);
+        maps.for_each_in(start..end, |vma| {
+            if is_candidate(&vma) {
+                self.for_each_part_to_take(vma.start.max(start), vma.end.min(end), |part| {
+                    let _or_left_alone = self.take(space, part);
+                });
+            }
+            ControlFlow::Continue(())
+        });
+    }
+
+    /// Calls `visit` with a range but for what is ours, and the stacks of threads.
+    pub(crate) fn for_each_part_to_take(&self, start: usize, end: usize, mut visit: impl FnMut(PageRange)) {
+        own_memory::for_each_other_part(start, end, |start, end| {
+            self.for_each_part_without_stacks(start, end, &mut visit);
+        });
+    }
+
+    /// What is managed of a range may be evicted, if it is not locked. With the gate exclusive.
+    pub(crate) fn activate_range(&self, space: &Space, range: PageRange) {
+        match self.locks.has_any() {
+            true => self.follow_locks(space, range.start.address() as usize..range.end.address() as usize),
+            false => space.activate(range),
+        }
+    }
+
+    /// A range comes home and is not managed any more; the gate, exclusive.
+    pub(crate) fn leave_alone(
+        &self,
+        space: &'static Space,
+        range: PageRange,
+    ) -> Result<ExclusiveGuard<'_>, PageLost> {
+        let alone = self.alone_with_all_home(space, range, pages(0, 0))?;
+        if self.stacks.add(range).is_none() {
+            self.give_up_stacks();
+        }
+        if space.page_table().first_managed(range).is_some() {
+            space.drop_words(range, Afterwards::Unmanaged);
+            let (start, bytes) = (range.start.address() as usize, range.pages() as usize * PAGE_BYTES);
+            let _what_is_missing_is_zeros = space.world().uffd.unregister(start, bytes);
+        }
+        Ok(alone)
+    }
+
+    /// The program serves the faults of a range itself (userfaultfd): it comes home, and is not managed any more. If it
+    /// cannot come home it stays registered, and the program is told so by the kernel.
+    pub(crate) fn give_to_program(&self, range: PageRange) {
+        loop {
+            if let Some(space) = self.space().filter(|_| self.phase() == Phase::Active) {
+                drop(self.leave_alone(space, range));
+                return;
+            }
+            let _nobody_activates = self.mappings.exclusive();
+            if self.phase() != Phase::Active {
+                if self.phase().is_before_active() && self.stacks.add(range).is_none() {
+                    self.give_up_stacks();
+                }
+                return;
+            }
+        }
+    }
+
+    /// A moved or grown mapping is registered as it was: what is stored of it must not read as zeros.
+    pub(crate) fn register_again(&self, space: &'static Space, range: PageRange) {
+        if self.phase() != Phase::Active {
+            // Everything came home while the call waited for the gate.
+            return;
+        }
+        let (start, bytes) = (range.start.address() as usize, range.pages() as usize * PAGE_BYTES);
+        let registered = space.world().uffd.register(start, bytes, Mode::MissingAndProtected);
+        if let Err(errno) = registered {
+            stop_program(format_args!("memory that was moved cannot be registered again ({errno})"));
+        }
+        if space.adopt(range).is_err() {
+            stop_program(format_args!("the run has no room for the page tables of memory that grew"));
+        }
+        self.keep_if_locked(space, range);
+    }
+}

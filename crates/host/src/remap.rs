@@ -1,0 +1,131 @@
+//! `mremap`: words and registration go where the mapping goes.
+
+use crate::address_space::pages;
+use crate::messages::stop_program;
+use crate::process::{Process, Space};
+use crate::syscalls::{
+    MAP_ANONYMOUS, MAP_NORESERVE, MAP_PRIVATE, MREMAP_DONTUNMAP, MREMAP_FIXED, MREMAP_MAYMOVE, is_error, make,
+};
+use uswap_core::page_word::Afterwards;
+use uswap_engine::Memory as _;
+use uswap_interpose::Call;
+use uswap_os::sys::{Errno, abi};
+use uswap_units::{PAGE_BYTES, PageRange};
+
+/// Makes an `mremap` without a place of its own: where the mapping is, or else in a place that touches no other
+/// mapping. The kernel takes the registration from whatever it joins a moved mapping with.
+fn grow_or_move(call: &Call) -> isize {
+    let [start, bytes, new_bytes, flags, ..] = call.arguments;
+    let here = make(&Call { number: call.number, arguments: [start, bytes, new_bytes, 0, 0, 0] });
+    if here != -(Errno::ENOMEM.number() as isize) || flags & MREMAP_MAYMOVE == 0 {
+        return here;
+    }
+    let new_bytes = new_bytes.next_multiple_of(PAGE_BYTES);
+    let reserve = Call {
+        number: abi::__NR_mmap as usize,
+        arguments: [
+            0,
+            new_bytes + 2 * PAGE_BYTES,
+            0,
+            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
+            usize::MAX,
+            0,
+        ],
+    };
+    let reserved = make(&reserve);
+    if is_error(reserved) {
+        return reserved;
+    }
+    let (edge, target) = (reserved as usize, reserved as usize + PAGE_BYTES);
+    let arguments = [start, bytes, new_bytes, MREMAP_MAYMOVE | MREMAP_FIXED, target, 0];
+    let answer = make(&Call { number: call.number, arguments });
+    let unmap = |start: usize, bytes: usize| {
+        let arguments = [start, bytes, 0, 0, 0, 0];
+        let _it_is_an_empty_mapping_at_worst = make(&Call { number: abi::__NR_munmap as usize, arguments });
+    };
+    if is_error(answer) {
+        unmap(edge, new_bytes + 2 * PAGE_BYTES);
+    } else {
+        unmap(edge, PAGE_BYTES);
+        unmap(target + new_bytes, PAGE_BYTES);
+    }
+    answer
+}
+
+impl Process {
+    pub(crate) fn remap(
+        &self,
+        space: &'static Space,
+        call: &Call,
+        from: PageRange,
+        target: PageRange,
+        flags: usize,
+    ) -> isize {
+        let fixed = if flags & MREMAP_FIXED != 0 { target } else { pages(0, 0) };
+        if space.page_table().first_managed(from).is_none() {
+            let _alone = self.alone_with(space, &[from, fixed]);
+            let answer = make(call);
+            if !is_error(answer) {
+                space.drop_words(fixed, Afterwards::Unmanaged);
+                self.note_stacks(call, answer);
+            }
+            return answer;
+        }
+        // Another thread may touch the place before it is registered again: then nothing may be missing there.
+        let comes_home = flags & (MREMAP_FIXED | MREMAP_DONTUNMAP) != 0;
+        let alone = match comes_home {
+            true => self.alone_with_all_home(space, from, fixed),
+            false => Ok(self.alone_with(space, &[from])),
+        };
+        let Ok(_alone) = alone else { return -(Errno::ENOMEM.number() as isize) };
+        // What may not be evicted may not be at its new place either, nor what it grows by or leaves behind.
+        let is_active = space.is_active(from);
+        let answer = if comes_home { self.move_unregistered(space, call, from) } else { grow_or_move(call) };
+        if is_error(answer) {
+            return answer;
+        }
+        let to = pages(answer as usize, call.arguments[2]);
+        self.note_stacks(call, answer);
+        space.drop_words(fixed, Afterwards::Unmanaged);
+        let stays = PageRange { start: from.start, end: from.end.min(from.start.plus(to.pages())) };
+        if from.pages() > to.pages() {
+            let cut = PageRange { start: stays.end, end: from.end };
+            space.drop_words(cut, Afterwards::Unmanaged);
+        }
+        let is_moved = to.start != from.start;
+        if is_moved {
+            if space.carry(stays, to.start).is_err() {
+                stop_program(format_args!(
+                    "the run has no room for the page tables of memory that was moved"
+                ));
+            }
+            if flags & MREMAP_DONTUNMAP != 0 {
+                let _or_left_alone = self.take(space, from);
+            }
+        }
+        self.register_again(space, to);
+        if !is_active {
+            space.deactivate(to);
+            if flags & MREMAP_DONTUNMAP != 0 {
+                space.deactivate(from);
+            }
+        }
+        if is_moved {
+            // Kernels that carry the protection along (6.1 is one) let a write fault for ever: no word tells of it.
+            space.world().unprotect(to);
+        }
+        answer
+    }
+
+    /// Moves what is all there. The kernel takes the registration from whatever it joins the moved mapping with, and a
+    /// neighbour that is registered has missing pages: so the mapping goes without one, and cannot be joined with it.
+    fn move_unregistered(&self, space: &'static Space, call: &Call, from: PageRange) -> isize {
+        let (start, bytes) = (from.start.address() as usize, from.pages() as usize * PAGE_BYTES);
+        let _nothing_is_missing = space.world().uffd.unregister(start, bytes);
+        let answer = make(call);
+        if is_error(answer) {
+            self.register_again(space, from);
+        }
+        answer
+    }
+}

@@ -1,0 +1,127 @@
+//! A system call of the program as a value: what it asks for, and how it is made.
+
+use crate::program_copy;
+use uswap_interpose::{Call, make_as_program};
+use uswap_os::sys::{Errno, abi};
+
+pub(crate) const MAP_PRIVATE: usize = abi::MAP_PRIVATE as usize;
+pub(crate) const MAP_ANONYMOUS: usize = abi::MAP_ANONYMOUS as usize;
+pub(crate) const MAP_FIXED: usize = abi::MAP_FIXED as usize;
+pub(crate) const MAP_STACK: usize = abi::MAP_STACK as usize;
+pub(crate) const MAP_GROWSDOWN: usize = abi::MAP_GROWSDOWN as usize;
+pub(crate) const MAP_LOCKED: usize = abi::MAP_LOCKED as usize;
+pub(crate) const MAP_HUGETLB: usize = abi::MAP_HUGETLB as usize;
+pub(crate) const MAP_NORESERVE: usize = abi::MAP_NORESERVE as usize;
+pub(crate) const MREMAP_MAYMOVE: usize = abi::MREMAP_MAYMOVE as usize;
+pub(crate) const MREMAP_FIXED: usize = abi::MREMAP_FIXED as usize;
+pub(crate) const MREMAP_DONTUNMAP: usize = abi::MREMAP_DONTUNMAP as usize;
+pub(crate) const PROT_READ: usize = abi::PROT_READ as usize;
+pub(crate) const PROT_WRITE: usize = abi::PROT_WRITE as usize;
+pub(crate) const PROT_EXEC: usize = abi::PROT_EXEC as usize;
+pub(crate) const MADV_GUARD_INSTALL: usize = 102;
+pub(crate) const MADV_GUARD_REMOVE: usize = 103;
+
+/// Makes a call as it stands.
+pub(crate) fn make(call: &Call) -> isize {
+    // SAFETY:
+    // 1. It is the program's own call, or one that asks less.
+    unsafe { make_as_program(call) }
+}
+
+pub(crate) fn is_error(answer: isize) -> bool {
+    (-4095..0).contains(&answer)
+}
+
+/// By how much a call lets the memory grow that counts; the heap ends at `heap_end`.
+pub(crate) fn growth(call: &Call, heap_end: usize) -> usize {
+    let [first, second, third, flags, ..] = call.arguments;
+    match call.number as u32 {
+        abi::__NR_mmap if flags & MAP_STACK != 0 => 0,
+        abi::__NR_mmap if flags & MAP_ANONYMOUS != 0 => second,
+        abi::__NR_mmap if flags & MAP_PRIVATE != 0 && third & PROT_WRITE != 0 => second,
+        abi::__NR_brk => first.saturating_sub(heap_end),
+        abi::__NR_mremap => third.saturating_sub(second),
+        _ => 0,
+    }
+}
+
+/// The answer to a call of `process_madvise` that drops memory: that of Linux before 6.13, which knows it for no
+/// process. `madvise` does the same, and is seen.
+pub(crate) fn refused(call: &Call) -> Option<isize> {
+    let advice = call.arguments[3];
+    let drops = matches!(advice as u32, abi::MADV_DONTNEED | abi::MADV_FREE | abi::MADV_DONTNEED_LOCKED)
+        || matches!(advice, MADV_GUARD_INSTALL | MADV_GUARD_REMOVE);
+    let is_refused = call.number as u32 == abi::__NR_process_madvise && drops;
+    is_refused.then_some(-(Errno::EINVAL.number() as isize))
+}
+
+/// Whether [`Process::note_stacks`] has something to note of the call.
+pub(crate) fn changes_stacks(call: &Call) -> bool {
+    let [_, _, advice, flags, ..] = call.arguments;
+    match call.number as u32 {
+        abi::__NR_munmap | abi::__NR_mremap => true,
+        abi::__NR_mmap => flags & (MAP_FIXED | MAP_STACK | MAP_GROWSDOWN) != 0,
+        abi::__NR_madvise => advice as u32 == abi::MADV_WIPEONFORK,
+        _ => false,
+    }
+}
+
+/// Whether a call may change what the process is allowed to read. They name no memory.
+pub(crate) fn changes_privileges(call: &Call) -> bool {
+    const PR_SET_DUMPABLE: usize = 4;
+    match call.number as u32 {
+        abi::__NR_setuid | abi::__NR_setgid | abi::__NR_setreuid | abi::__NR_setregid => true,
+        abi::__NR_setresuid | abi::__NR_setresgid | abi::__NR_setfsuid | abi::__NR_setfsgid => true,
+        abi::__NR_prctl => call.arguments[0] == PR_SET_DUMPABLE && call.arguments[1] != 1,
+        _ => false,
+    }
+}
+
+/// Whether a call may change the stack that the program's handlers of signals use.
+pub(crate) fn sets_alternate_stack(call: &Call) -> bool {
+    call.number as u32 == abi::__NR_sigaltstack && call.arguments[0] != 0
+}
+
+/// Whether a call may forbid system calls to the thread that makes it.
+pub(crate) fn sets_filter(call: &Call) -> bool {
+    const PR_SET_SECCOMP: usize = 22;
+    const SECCOMP_SET_MODE_FILTER: usize = 1;
+    match call.number as u32 {
+        abi::__NR_prctl => call.arguments[0] == PR_SET_SECCOMP,
+        abi::__NR_seccomp => call.arguments[0] <= SECCOMP_SET_MODE_FILTER,
+        _ => false,
+    }
+}
+
+/// Whether a call starts a process that shares the memory, runs beside this one, and goes to no tracer of this one.
+///
+/// With it the leak checkers of sanitizers stop all threads of the program, to look through its memory. One of ours
+/// would be stopped with the gate, or with the lock of a page, and the process that stops it would wait for either.
+pub(crate) fn starts_stopper(call: &Call) -> bool {
+    const SHARES: u64 = (abi::CLONE_VM | abi::CLONE_UNTRACED) as u64;
+    const OTHERS: u64 = (abi::CLONE_VFORK | abi::CLONE_THREAD) as u64;
+    let flags = match call.number as u32 {
+        abi::__NR_clone => call.arguments[0] as u64,
+        abi::__NR_clone3 => {
+            let mut flags = [0; 8];
+            let is_read = program_copy::read(call.arguments[0], &mut flags);
+            if is_read { u64::from_ne_bytes(flags) } else { 0 }
+        }
+        _ => 0,
+    };
+    flags & (SHARES | OTHERS) == SHARES
+}
+
+/// The pages of the stack that a call gives to a child; we write on it with all signals blocked.
+pub(crate) fn child_stack(call: &Call) -> Option<u64> {
+    match call.number as u32 {
+        abi::__NR_clone if call.arguments[1] != 0 => Some(call.arguments[1] as u64),
+        abi::__NR_clone3 => {
+            let mut stack = [[0; 8]; 2];
+            let is_read = program_copy::read(call.arguments[0] + 40, stack.as_flattened_mut());
+            let [start, bytes] = stack.map(u64::from_ne_bytes);
+            (is_read && start != 0).then_some(start.wrapping_add(bytes))
+        }
+        _ => None,
+    }
+}

@@ -1,0 +1,9 @@
+//! The words of a thread's slot that are ours, by their numbers in [`Slot::user`](uswap_interpose::thread::Slot::user).
+
+/// For which part of its stack was seen to.
+pub(crate) const STACK_SEEN: usize = 0;
+/// The thread is about to end.
+pub(crate) const ENDS: usize = 1;
+/// Start and length of the mapping that holds the environment of its last `execve`.
+pub(crate) const ENVIRONMENT: usize = 2;
+pub(crate) const ENVIRONMENT_BYTES: usize = 3;
