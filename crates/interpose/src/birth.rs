@@ -14,8 +14,8 @@ use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 use uswap_os::sys::{Errno, Result, abi};
 
-use crate::call::{Context, Interposer, NewProcess};
-use crate::entry::{self, Frame, RED_ZONE_BYTES, Step};
+use crate::call::{Context, Interposer, NewProcess, interposer};
+use crate::frame::{self, Frame, RED_ZONE_BYTES, Step};
 use crate::kernel::{self, Stack, nr};
 use crate::thread::Slot;
 use crate::{dispatch, patch, signals, thread};
@@ -125,11 +125,11 @@ pub(crate) unsafe fn begin<I: Interposer>(
     if asked.flags & VM != 0 {
         // SAFETY:
         // 1. The caller's promise.
-        if unsafe { entry::is_elsewhere(base) } {
+        if unsafe { frame::is_elsewhere(base) } {
             frame.mask = mask;
             // SAFETY:
             // 1. As above, and the frame is on a call stack.
-            frame.replaced = unsafe { *entry::give_back_word(base.cast_mut()) };
+            frame.replaced = unsafe { *frame::give_back_word(base.cast_mut()) };
             return Step::ShareCallStack;
         }
         // SAFETY:
@@ -254,7 +254,7 @@ unsafe fn prepare_birth(frame: &mut Frame, base: *const usize, asked: &Asked) ->
         rbp: unsafe { *base },
         // SAFETY:
         // 1. As above.
-        flags_register: unsafe { entry::flags(base) },
+        flags_register: unsafe { frame::flags(base) },
         instruction_pointer: frame.context.instruction_pointer,
         stack_pointer,
         mask: frame.mask,
@@ -284,7 +284,7 @@ fn lent_stack(asked: &Asked) -> Option<(usize, usize)> {
     }
     let (end, used) = slot.take_call_stack()?;
     // As far from a cache line as it was, above all for code that wants its stack aligned.
-    let below = (end - entry::ELSEWHERE_BYTES - GIVEN_BYTES - 64) & !63;
+    let below = (end - thread::ELSEWHERE_BYTES - GIVEN_BYTES - 64) & !63;
     let stack_pointer = below + asked.stack_end % 64;
     let given =
         if is_part_of_ours { GIVEN_BYTES.min(slot.stack_end().saturating_sub(asked.stack_end)) } else { 0 };
@@ -293,7 +293,7 @@ fn lent_stack(asked: &Asked) -> Option<(usize, usize)> {
     // 1. The end of a call stack that is in nobody's use, and what lies there of the stack that the thread is on.
     unsafe {
         core::ptr::copy_nonoverlapping(asked.stack_end as *const u8, stack_pointer as *mut u8, given);
-        ((end - entry::ELSEWHERE_BYTES) as *mut [usize; 3]).write(words);
+        ((end - thread::ELSEWHERE_BYTES) as *mut [usize; 3]).write(words);
     }
     Some((stack_pointer, used.as_ptr() as usize))
 }
@@ -310,19 +310,19 @@ pub(crate) unsafe extern "C" fn parted<I: Interposer>(frame: &mut Frame) {
     }
     let flags = asked(frame).map_or(VM, |asked| asked.flags);
     if flags & VM == 0 {
-        crate::interposer::<I>().copy_ends(frame.answer, &frame.context);
+        interposer::<I>().copy_ends(frame.answer, &frame.context);
     }
     if flags & THREAD != 0 && frame.answer < 0 {
         BIRTHS.fetch_sub(1, Ordering::SeqCst);
     }
     thread::current().forget_child();
     kernel::set_mask(abi::SIG_SETMASK, frame.mask);
-    frame.answer = crate::interposer::<I>().after(&frame.call, frame.answer, &frame.context);
+    frame.answer = interposer::<I>().after(&frame.call, frame.answer, &frame.context);
 }
 
 /// In a child with a stack of its own: arms it and makes it known.
 pub(crate) unsafe extern "C" fn born<I: Interposer>(birth: &Birth) {
-    let interposer = crate::interposer::<I>();
+    let interposer = interposer::<I>();
     let context = Context {
         stack_pointer: birth.stack_pointer,
         instruction_pointer: birth.instruction_pointer,
@@ -413,7 +413,7 @@ impl Vfork {
         vfork.instruction_pointer.store(frame.context.instruction_pointer, Ordering::Relaxed);
         // SAFETY:
         // 1. The caller's promise.
-        vfork.flags_register.store(unsafe { entry::flags(base) }, Ordering::Relaxed);
+        vfork.flags_register.store(unsafe { frame::flags(base) }, Ordering::Relaxed);
         for (kept, value) in vfork.saved.iter().zip(frame.saved) {
             kept.store(value, Ordering::Relaxed);
         }
@@ -456,10 +456,10 @@ impl Vfork {
 pub(crate) unsafe extern "C" fn call_stack_shared<I: Interposer>(frame: &mut Frame, base: *mut usize) {
     /// What the child clears instead of its parent's word.
     static NOTHING: AtomicU32 = AtomicU32::new(0);
-    let interposer = crate::interposer::<I>();
+    let interposer = interposer::<I>();
     // SAFETY:
     // 1. The assembly passes the base of this frame, which is on a call stack: `begin` has looked.
-    let give_back = unsafe { entry::give_back_word(base) };
+    let give_back = unsafe { frame::give_back_word(base) };
     if frame.answer == 0 {
         arm_or_die();
         // SAFETY:
@@ -479,7 +479,7 @@ pub(crate) unsafe extern "C" fn call_stack_shared<I: Interposer>(frame: &mut Fra
 
 /// Behind a `vfork`, in child and parent.
 pub(crate) unsafe extern "C" fn stack_shared<I: Interposer>(frame: &mut Frame) {
-    let interposer = crate::interposer::<I>();
+    let interposer = interposer::<I>();
     let is_child = frame.answer == 0;
     if is_child {
         arm_or_die();

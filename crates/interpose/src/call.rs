@@ -4,6 +4,7 @@
 //! is generic over the trait: the hot path has one indirect call and no table of functions.
 
 use core::ffi::c_void;
+use core::sync::atomic::{AtomicUsize, Ordering};
 
 use uswap_os::sys::Errno;
 
@@ -159,4 +160,20 @@ pub trait Interposer: Sync + 'static {
         let _ = (signal, info, context);
         Fault::NotOurs
     }
+}
+
+/// Address of the interposer; its type is that of the hooks.
+static INTERPOSER: AtomicUsize = AtomicUsize::new(0);
+
+/// Makes it the interposer, before the hooks are known.
+pub(crate) fn set_interposer<I: Interposer>(interposer: &'static I) {
+    INTERPOSER.store(interposer as *const I as usize, Ordering::Release);
+}
+
+#[inline]
+pub(crate) fn interposer<I: Interposer>() -> &'static I {
+    // SAFETY:
+    // 1. `set_interposer` has stored a `&'static I` before the hooks were made known, and only hooks of the same `I`
+    //    call this.
+    unsafe { &*(INTERPOSER.load(Ordering::Relaxed) as *const I) }
 }

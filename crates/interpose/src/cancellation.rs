@@ -18,7 +18,7 @@ use uswap_os::sys::abi;
 
 use crate::buffers::may_wait;
 use crate::call::Call;
-use crate::entry::{self, Frame, RED_ZONE_BYTES};
+use crate::frame::{self, Frame, RED_ZONE_BYTES};
 use crate::kernel::{self, Action, GLIBC_CANCEL, MUSL_CANCEL, SignalInfo, UserContext, cancels, signal_bit};
 use crate::thread::{self, Slot};
 use crate::{dispatch, patch};
@@ -39,7 +39,7 @@ static WAS_CANCELLED: AtomicBool = AtomicBool::new(false);
 
 /// The `syscall` instruction of `entry::go_on`.
 fn common_call() -> usize {
-    syscall_behind(entry::go_on_address())
+    syscall_behind(frame::go_on_address())
 }
 
 /// The first `syscall` instruction of a function.
@@ -149,7 +149,7 @@ mod tests {
                 crate::Before::Pass
             }
         }
-        entry::choose::<Nothing>();
-        assert!(common_call() > entry::go_on_address());
+        crate::entry::choose::<Nothing>();
+        assert!(common_call() > frame::go_on_address());
     }
 }

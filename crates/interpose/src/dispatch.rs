@@ -19,9 +19,9 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 use uswap_os::sys::Result;
 
 use crate::call::Context;
-use crate::entry::{self, RED_ZONE_BYTES};
+use crate::frame::{self, RED_ZONE_BYTES};
 use crate::kernel::{self, SignalInfo, UserContext, nr};
-use crate::{patch, signals, thread};
+use crate::{patch, thread};
 
 /// The text whose calls are ours, start and bytes.
 static ALLOWED: [AtomicUsize; 2] = [const { AtomicUsize::new(0) }; 2];
@@ -54,6 +54,8 @@ pub(crate) enum Handled {
     Redirected,
     /// Somewhere else.
     Served,
+    /// Where the handler of a signal was started that it returns from.
+    Returns,
 }
 
 /// SIGSYS. Every signal is blocked. `None`: it does not come from dispatch.
@@ -66,11 +68,7 @@ pub(crate) fn handle(info: &SignalInfo, context: &mut UserContext, serve_here: S
         return Some(Handled::Served);
     }
     match context.rax {
-        nr::RT_SIGRETURN => {
-            // SAFETY:
-            // 1. The program stands at its call: its frame is at its stack pointer.
-            unsafe { signals::return_from_handler(context.rsp) }
-        }
+        nr::RT_SIGRETURN => return Some(Handled::Returns),
         nr::EXIT => {
             let mut call = call_of(context);
             // SAFETY:
@@ -99,12 +97,12 @@ fn redirect(context: &mut UserContext) {
     let call_stack = if slot.has_room_at(context.rsp) { None } else { slot.take_call_stack() };
     if let Some((end, used)) = call_stack {
         let words = [context.rip, context.rsp, used.as_ptr() as usize];
-        let at = end - entry::ELSEWHERE_BYTES;
+        let at = end - thread::ELSEWHERE_BYTES;
         // SAFETY:
         // 1. The end of a call stack, which is this thread's alone now.
         unsafe { (at as *mut [usize; 3]).write(words) };
         context.rsp = at;
-        context.rip = entry::elsewhere_address();
+        context.rip = frame::elsewhere_address();
         return;
     }
     let below = context.rsp - RED_ZONE_BYTES - size_of::<usize>();
@@ -113,7 +111,7 @@ fn redirect(context: &mut UserContext) {
     //    the stack pointer. A stack without room for it would have had none for a signal either.
     unsafe { (below as *mut usize).write(context.rip) };
     context.rsp = below;
-    context.rip = entry::dispatched_address();
+    context.rip = frame::dispatched_address();
 }
 
 fn call_of(context: &UserContext) -> crate::Call {

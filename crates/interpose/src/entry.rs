@@ -5,82 +5,18 @@
 //! stack pointer changes. Rust keeps `rbx`, `rbp` and `r12` to `r15`; the frame keeps the others and
 //! the sixteen `xmm`. Code for plain x86-64 does not touch the upper halves of wider registers.
 //!
-//! ```text
-//!  program's stack pointer
-//!    128 bytes of the program (red zone)
-//!    [where to go on]        only if dispatched; for `elsewhere` see there
-//!    return address          into the trampoline, or `dispatched`
-//!    flags
-//!    rbp                     <- rbp, `base` of the functions that are called
-//!    Frame, 16-byte aligned  <- rsp
-//! ```
+//! What lies on the stack meanwhile is drawn in [`frame`](crate::frame).
 //!
 //! Calls by which a second flow of control goes on from the same place (`vfork`, `clone` with a stack)
 //! do not come back through a frame: see `birth`.
 
 use core::arch::naked_asm;
-use core::mem::offset_of;
-use core::sync::atomic::{AtomicUsize, Ordering};
+use core::sync::atomic::Ordering;
 
-use crate::call::{Call, Context, Interposer};
-use crate::{birth, install};
-
-/// Bytes below the stack pointer that a program may use without telling.
-pub const RED_ZONE_BYTES: usize = 128;
-
-/// What a call keeps while it is on its way. The first fields are at fixed places, see `entry`.
-#[derive(Debug)]
-#[repr(C, align(16))]
-pub struct Frame {
-    /// The call as it goes to the kernel.
-    pub call: Call,
-    /// `rdi`, `rsi`, `rdx`, `r10`, `r8`, `r9` as the program gave them, and gets them back.
-    pub saved: [usize; 6],
-    /// What the program finds in `rax`.
-    pub answer: isize,
-    /// Where it came from.
-    pub context: Context,
-    /// Of `Step::NewStack`: the signals that were blocked, and the argument that was replaced.
-    pub mask: u64,
-    /// See `mask`.
-    pub replaced: usize,
-    /// See `mask`: the word that gives back the call stack which the child was lent, or 0.
-    pub lent_stack: usize,
-    xmm: [[u64; 2]; 16],
-}
-
-const _: () = assert!(size_of::<Frame>() == 416);
-const _: () = assert!(offset_of!(Frame, call) == 0);
-const _: () = assert!(offset_of!(Frame, saved) == 56);
-const _: () = assert!(offset_of!(Frame, answer) == 104);
-const _: () = assert!(offset_of!(Frame, context) == 112);
-const _: () = assert!(offset_of!(Frame, xmm) == 160);
-
-/// What the assembly does after `before`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(u32)]
-pub enum Step {
-    /// Makes the call, which is as the program made it, and goes back.
-    Pass = 0,
-    /// Makes the call and asks `after`.
-    PassThenAfter = 1,
-    /// `Frame::answer` is the answer.
-    Answer = 2,
-    /// `vfork`, and `clone` that does the same.
-    ShareStack = 3,
-    /// `clone` with a stack for the child, which has its `Birth` on it.
-    NewStack = 4,
-    /// As `ShareStack`, on a call stack: both come back through the frame, which the child leaves as it is.
-    ShareCallStack = 5,
-}
-
-/// The assembly is generic over the interposer, so that no call on the way goes through memory: processors
-/// forget in the kernel where such calls go. Whoever is not generic finds it here.
-static ENTRY: AtomicUsize = AtomicUsize::new(0);
-static QUICK_ENTRY: AtomicUsize = AtomicUsize::new(0);
-static DISPATCHED: AtomicUsize = AtomicUsize::new(0);
-static ELSEWHERE: AtomicUsize = AtomicUsize::new(0);
-static GO_ON: AtomicUsize = AtomicUsize::new(0);
+use crate::birth;
+use crate::call::Interposer;
+use crate::frame::{DISPATCHED, ELSEWHERE, ENTRY, GO_ON, QUICK_ENTRY};
+use crate::serve;
 
 /// Makes the way of `I` the way of all calls. Before the first call can come.
 pub fn choose<I: Interposer>() {
@@ -89,78 +25,6 @@ pub fn choose<I: Interposer>() {
     DISPATCHED.store(dispatched::<I> as *const () as usize, Ordering::Release);
     ELSEWHERE.store(elsewhere::<I> as *const () as usize, Ordering::Release);
     GO_ON.store(go_on::<I> as *const () as usize, Ordering::Release);
-}
-
-/// What a trampoline far from here calls: [`entry`].
-pub fn entry_address() -> usize {
-    ENTRY.load(Ordering::Relaxed)
-}
-
-/// What a trampoline in [`area`] calls: [`quick_entry`].
-pub fn quick_entry_address() -> usize {
-    QUICK_ENTRY.load(Ordering::Relaxed)
-}
-
-/// Where a dispatched call goes on: [`dispatched`].
-pub fn dispatched_address() -> usize {
-    DISPATCHED.load(Ordering::Relaxed)
-}
-
-/// Where a call goes on that was dispatched from a stack without room: [`elsewhere`].
-pub fn elsewhere_address() -> usize {
-    ELSEWHERE.load(Ordering::Relaxed)
-}
-
-/// Where most calls are made: [`go_on`].
-pub fn go_on_address() -> usize {
-    GO_ON.load(Ordering::Relaxed)
-}
-
-/// Fills `Frame::context`. `base` as in `before`.
-///
-/// # Safety
-/// `base` must be that of the frame.
-#[inline]
-pub unsafe fn fill_context(frame: &mut Frame, base: *const usize) {
-    // SAFETY:
-    // 1. `base` is where `entry` keeps rbp; above it lie flags and return address (the layout above).
-    // 2. A dispatched call has the address to go on at above that, a patched one has it in the
-    //    last word of its trampoline.
-    unsafe {
-        let back = *base.add(2);
-        let is_dispatched = back == dispatched_return();
-        frame.context.is_dispatched = is_dispatched as usize;
-        if back == elsewhere_return() {
-            frame.context.is_dispatched = 1;
-            frame.context.instruction_pointer = *base.add(3);
-            frame.context.stack_pointer = *base.add(4);
-        } else if is_dispatched {
-            frame.context.instruction_pointer = *base.add(3);
-            frame.context.stack_pointer = base.add(4) as usize + RED_ZONE_BYTES;
-        } else {
-            let end = back | (TRAMPOLINE_BYTES - 1);
-            frame.context.instruction_pointer = *((end - 7) as *const usize);
-            frame.context.stack_pointer = base.add(3) as usize + RED_ZONE_BYTES;
-        }
-    }
-}
-
-/// The flags of the program, from the frame's base.
-///
-/// # Safety
-/// `base` must be that of a frame.
-pub unsafe fn flags(base: *const usize) -> usize {
-    // SAFETY:
-    // 1. The layout above.
-    unsafe { *base.add(1) }
-}
-
-/// Bytes of the `call` in `dispatched`.
-const DISPATCHED_CALL_BYTES: usize = 5;
-
-#[inline]
-fn dispatched_return() -> usize {
-    dispatched_address() + DISPATCHED_CALL_BYTES
 }
 
 /// Where the handler of SIGSYS lets a thread go on: at the stack pointer lies the address behind its
@@ -183,18 +47,7 @@ pub unsafe extern "C" fn dispatched<I: Interposer>() {
     )
 }
 
-/// Bytes at the end of a call stack: where to go on, the program's stack pointer, the address of the word that
-/// is cleared to give the stack back. A multiple of 16 with the words above them unused.
-pub const ELSEWHERE_BYTES: usize = 32;
-/// In words from the base of a frame: the last of these.
-const GIVE_BACK_AT: usize = 5;
-
-#[inline]
-fn elsewhere_return() -> usize {
-    elsewhere_address() + DISPATCHED_CALL_BYTES
-}
-
-/// As [`dispatched`], on a call stack: at the stack pointer lie the words of [`ELSEWHERE_BYTES`].
+/// As [`dispatched`], on a call stack: at the stack pointer lie the words of `thread::ELSEWHERE_BYTES`.
 #[unsafe(naked)]
 pub unsafe extern "C" fn elsewhere<I: Interposer>() {
     naked_asm!(
@@ -212,26 +65,6 @@ pub unsafe extern "C" fn elsewhere<I: Interposer>() {
         ".cfi_endproc",
         entry = sym entry::<I>,
     )
-}
-
-/// Is the frame on a call stack?
-///
-/// # Safety
-/// `base` must be that of a frame.
-pub unsafe fn is_elsewhere(base: *const usize) -> bool {
-    // SAFETY:
-    // 1. The layout at the top.
-    unsafe { *base.add(2) == elsewhere_return() }
-}
-
-/// The word of a frame on a call stack that says which word gives the stack back.
-///
-/// # Safety
-/// `base` must be that of a frame on a call stack.
-pub unsafe fn give_back_word(base: *mut usize) -> *mut usize {
-    // SAFETY:
-    // 1. rbp, flags and return address lie at the base, then the words of `elsewhere`.
-    unsafe { base.add(GIVE_BACK_AT) }
 }
 
 macro_rules! save_vectors {
@@ -363,7 +196,7 @@ pub unsafe extern "C" fn entry<I: Interposer>() {
         "20: cld",
         "jmp 21b",
         ".cfi_endproc",
-        before = sym install::before::<I>,
+        before = sym serve::before::<I>,
         go_on = sym go_on::<I>,
     )
 }
@@ -451,7 +284,7 @@ unsafe extern "C" fn go_on<I: Interposer>() {
         "call {elsewhere}",
         "jmp 60b",
         ".cfi_endproc",
-        after = sym install::after::<I>,
+        after = sym serve::after::<I>,
         parted = sym birth::parted::<I>,
         elsewhere = sym birth::call_stack_shared::<I>,
         shared = sym stack_shared::<I>,
@@ -497,7 +330,7 @@ pub unsafe extern "C" fn quick_entry<I: Interposer>() {
         "add qword ptr [rbp + 16], 2",
         "jmp {go_on}",
         ".cfi_endproc",
-        before = sym install::before::<I>,
+        before = sym serve::before::<I>,
         go_on = sym go_on::<I>,
     )
 }
@@ -564,48 +397,10 @@ unsafe extern "C" fn born<I: Interposer>() {
     )
 }
 
-/// Room for trampolines that make calls themselves: it lies in the text that dispatch allows.
-///
-/// Every trampoline has its parts at the same places, so that there can be an unwind table for code that is
-/// written later: a thread that is cancelled in a call unwinds through it. The stack pointer is the
-/// program's but for the middle part, and the address where the program goes on is at the end.
-#[unsafe(naked)]
-pub unsafe extern "C" fn area() {
-    naked_asm!(
-        ".balign 4096",
-        ".cfi_startproc",
-        ".cfi_def_cfa rsp, 0",
-        // DW_CFA_expression of rip: ((rip - 1) | 127) - 7.
-        ".cfi_escape 0x10, 16, 7, 0x80, 0x7f, 0x08, 127, 0x21, 0x37, 0x1c",
-        ".rept {count}",
-        ".space {middle}, 0xcc",
-        ".cfi_def_cfa_offset 128",
-        ".space {tail} - {middle}, 0xcc",
-        ".cfi_def_cfa_offset 0",
-        ".space {bytes} - {tail}, 0xcc",
-        ".endr",
-        ".cfi_endproc",
-        count = const AREA_BYTES / TRAMPOLINE_BYTES,
-        middle = const TRAMPOLINE_MIDDLE,
-        tail = const TRAMPOLINE_TAIL,
-        bytes = const TRAMPOLINE_BYTES,
-    )
-}
-
-/// Bytes of [`area`].
-pub const AREA_BYTES: usize = 128 * 1024;
-/// Bytes of a trampoline, whose start is a multiple of them.
-pub const TRAMPOLINE_BYTES: usize = 128;
-/// From here on the stack pointer is below the red zone; from `TRAMPOLINE_TAIL` on no more.
-pub const TRAMPOLINE_MIDDLE: usize = 64 + 5;
-/// See `TRAMPOLINE_MIDDLE`.
-pub const TRAMPOLINE_TAIL: usize = TRAMPOLINE_MIDDLE + 5 + 2 + 8;
-const _: () = assert!(TRAMPOLINE_BYTES == 128, "the unwind table of `area` says so");
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Before;
+    use crate::{Before, Call, Context};
 
     struct Nothing;
 

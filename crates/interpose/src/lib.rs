@@ -39,15 +39,19 @@ mod birth;
 pub mod buffers;
 mod call;
 mod cancellation;
+mod delivery;
 mod dispatch;
 mod entry;
+mod frame;
 mod install;
 mod kernel;
 mod patch;
+mod serve;
 mod signals;
 pub mod sites;
 pub mod table;
 pub mod thread;
+mod trampoline_area;
 
 pub use birth::is_thread_beginning;
 pub use call::{Before, Call, Context, Fault, Interposer, NewProcess, Origin};
@@ -55,5 +59,3 @@ pub use cancellation::make_as_program;
 pub use install::{Error, MAIN_STACK_BYTES, Options, Report, install};
 pub use patch::{SiteReport, sites_seen};
 pub use signals::filter::ends_programs;
-
-pub(crate) use install::{interposer, serve_here};

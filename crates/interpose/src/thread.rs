@@ -21,6 +21,9 @@ use crate::kernel;
 pub const THREADS_MAX: usize = 32 * 1024;
 /// Entries of the table of keys: at most half are ever in use. 16 bytes each: 1 MiB of addresses.
 const KEYS: usize = 2 * THREADS_MAX;
+/// Bytes at the end of a call stack: where to go on, the program's stack pointer, the address of the word that
+/// is cleared to give the stack back. A multiple of 16 with the words above them unused.
+pub const ELSEWHERE_BYTES: usize = 32;
 /// Bytes of the alternate stack on which our signal handlers run.
 pub const ALTERNATE_STACK_BYTES: usize = 64 * 1024;
 /// Call stacks of a thread: calls from a stack that is not the thread's own, nested by signals.
@@ -183,7 +186,7 @@ impl Slot {
         let end = calls + (offset / CALL_STACK_BYTES + 1) * CALL_STACK_BYTES;
         // SAFETY:
         // 1. The thread is on this call stack, so `dispatch` has written the words at its end.
-        unsafe { *((end - crate::entry::ELSEWHERE_BYTES) as *const usize).add(1) }
+        unsafe { *((end - ELSEWHERE_BYTES) as *const usize).add(1) }
     }
 
     /// Takes a call stack: its end, and the word that gives it back when it is cleared. `None`: all are in use,

@@ -22,8 +22,9 @@ use uswap_os::maps::Kind;
 use uswap_os::sys::{self, abi};
 
 use super::memory::Process;
-use crate::entry::{self, AREA_BYTES, TRAMPOLINE_BYTES, TRAMPOLINE_MIDDLE, TRAMPOLINE_TAIL};
+use crate::frame;
 use crate::sites::{JUMP_BYTES, MOVED_BYTES_MAX, Memory};
+use crate::trampoline_area::{AREA_BYTES, TRAMPOLINE_BYTES, TRAMPOLINE_MIDDLE, TRAMPOLINE_TAIL, area};
 
 const AREAS_MAX: usize = 64;
 /// Kept free between an area and what lies below it, which may grow.
@@ -64,7 +65,7 @@ impl Area {
 
 /// The area in this library's text, which starts at a page.
 fn own_area() -> usize {
-    (entry::area as *const () as usize).next_multiple_of(uswap_os::PAGE_BYTES)
+    (area as *const () as usize).next_multiple_of(uswap_os::PAGE_BYTES)
 }
 
 /// Filled by one patch at a time. The first is this library's own.
@@ -84,7 +85,7 @@ pub(super) fn make(memory: &Process, from: usize, moved: Range<usize>, site_end:
     }
     code.push(&OVER_RED_ZONE);
     if area.is_allowed() {
-        let [_, distance @ ..] = jump(at + code.length, entry::quick_entry_address())?;
+        let [_, distance @ ..] = jump(at + code.length, frame::quick_entry_address())?;
         code.push(&[CALL]);
         code.push(&distance);
         code.push(&SYSCALL);
@@ -97,7 +98,7 @@ pub(super) fn make(memory: &Process, from: usize, moved: Range<usize>, site_end:
     let back = jump(at + code.length, site_end)?;
     code.push(&back);
     code.length = ENTRY_AT;
-    code.push(&entry::entry_address().to_le_bytes());
+    code.push(&frame::entry_address().to_le_bytes());
     debug_assert_eq!(code.length, SITE_END_AT);
     code.push(&site_end.to_le_bytes());
     if !memory.write(at, &code.bytes) {

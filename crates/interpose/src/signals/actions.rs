@@ -4,6 +4,7 @@
 //! ours, with SA_RESETHAND, so that what is kept changes with it, and for one that may cancel a thread. Every other
 //! action goes through with our signals taken out of its mask. What the program asks for is shown when it asks again.
 
+use core::arch::naked_asm;
 use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 use uswap_os::process;
@@ -131,13 +132,13 @@ fn told(signal: u32, action: &Action) -> Action {
     Action {
         handler: HANDLER.load(Ordering::Relaxed),
         flags,
-        restorer: super::frame::restorer as *const () as usize,
+        restorer: restorer as *const () as usize,
         mask: u64::MAX,
     }
 }
 
 /// The program's action for a signal that is being delivered to it.
-pub(super) fn take_for_delivery(signal: u32) -> Action {
+pub(crate) fn take_for_delivery(signal: u32) -> Action {
     let action = Kept::of(signal).load();
     let has_handler = action.handler != DEFAULT && action.handler != IGNORE;
     if has_handler && action.flags & RESETHAND != 0 {
@@ -292,4 +293,10 @@ fn lock() {
     while LOCK.compare_exchange_weak(0, 1, Ordering::Acquire, Ordering::Relaxed).is_err() {
         core::hint::spin_loop();
     }
+}
+
+/// Where our own handlers return to.
+#[unsafe(naked)]
+unsafe extern "C" fn restorer() {
+    naked_asm!("mov rax, 15", "syscall")
 }

@@ -110,7 +110,7 @@ pub(crate) fn is_strict_mode(call: &Call) -> bool {
 
 /// Is a handler to go back by [`resume`]?
 #[inline]
-pub(super) fn forbids_return() -> bool {
+pub(crate) fn forbids_return() -> bool {
     FORBIDS_RETURN.load(Ordering::Relaxed)
 }
 
@@ -261,7 +261,7 @@ const _: () = assert!(offset_of!(Registers, rsp) == 120);
 /// # Safety
 /// `context` is the kernel's frame of the handler that runs; the thread goes on where `rcx` and `r11` mean nothing, and
 /// below its stack pointer is room and nothing of worth.
-pub(super) unsafe fn resume(context: &UserContext) -> ! {
+pub(crate) unsafe fn resume(context: &UserContext) -> ! {
     let at = (context.rsp - size_of::<Registers>()) & !15;
     let registers = Registers {
         mask: context.mask,

@@ -9,7 +9,7 @@
 //! ^ 16 n + 8                                                  ^ 64-byte aligned
 //! ```
 
-use core::arch::{asm, naked_asm};
+use core::arch::asm;
 use core::sync::atomic::Ordering;
 
 use uswap_os::sys::{Errno, abi};
@@ -17,7 +17,7 @@ use uswap_os::sys::{Errno, abi};
 use super::{actions, ours};
 use crate::call::Call;
 use crate::cancellation;
-use crate::entry::RED_ZONE_BYTES;
+use crate::frame::RED_ZONE_BYTES;
 use crate::kernel::{self, Action, SS_DISABLE, SignalInfo, Stack, UserContext, nr, signal_bit};
 use crate::thread;
 
@@ -48,7 +48,7 @@ fn mark(context_at: usize) -> usize {
 ///
 /// # Safety
 /// `info` and `context` are the kernel's frame of this signal, and `action` is the program's.
-pub(super) unsafe fn start_handler(
+pub(crate) unsafe fn start_handler(
     signal: u32,
     action: &Action,
     info: &SignalInfo,
@@ -153,12 +153,6 @@ pub(crate) unsafe fn return_from_handler(frame: usize) -> ! {
         asm!("mov rsp, {frame}", "syscall", "ud2",
             frame = in(reg) frame, in("rax") nr::RT_SIGRETURN, options(noreturn));
     }
-}
-
-/// Where our own handlers return to.
-#[unsafe(naked)]
-pub(super) unsafe extern "C" fn restorer() {
-    naked_asm!("mov rax, 15", "syscall")
 }
 
 fn vector_bytes(at: usize) -> usize {

@@ -15,17 +15,13 @@ mod masks;
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
-use uswap_os::sys::{self, Result, abi};
+use uswap_os::sys::{Result, abi};
 
-use crate::call::{Fault, Interposer};
-use crate::dispatch::{self, Handled};
-use crate::entry::Frame;
-use crate::kernel::{self, Action, SignalInfo, UserContext, nr};
+use crate::frame::Frame;
+use crate::kernel::{self, Handler, nr};
 use crate::thread;
 
-pub(crate) use frame::return_from_handler;
-
-const SIGSYS: u32 = abi::SIGSYS;
+pub(crate) use frame::{return_from_handler, start_handler};
 
 /// The signals that are ours, as a set.
 static OURS: AtomicU64 = AtomicU64::new(0);
@@ -36,67 +32,13 @@ pub(crate) fn ours() -> u64 {
 }
 
 /// Makes the signals ours. The alternate stack of this thread must be in place.
-pub(crate) fn install<I: Interposer>(faults: u64) -> Result<()> {
-    OURS.store(faults | kernel::signal_bit(SIGSYS), Ordering::Relaxed);
-    actions::install(on_signal::<I>)?;
+pub(crate) fn install(faults: u64, handler: Handler) -> Result<()> {
+    OURS.store(faults | kernel::signal_bit(abi::SIGSYS), Ordering::Relaxed);
+    actions::install(handler)?;
     let slot = thread::current();
     let blocked = kernel::set_mask(abi::SIG_UNBLOCK, ours());
     slot.shown_blocked.store((blocked & ours()) as usize, Ordering::Relaxed);
     Ok(())
-}
-
-/// Every signal that is ours, and every one whose handler wants the program's alternate stack.
-///
-/// Runs on our alternate stack with all signals blocked.
-pub(crate) extern "C" fn on_signal<I: Interposer>(
-    signal: i32,
-    info: *mut SignalInfo,
-    context: *mut UserContext,
-) {
-    // SAFETY:
-    // 1. The kernel has written both for this handler (SA_SIGINFO); nobody else knows them.
-    let (info, context) = unsafe { (&*info, &mut *context) };
-    let signal = signal as u32;
-    if signal == SIGSYS {
-        match dispatch::handle(info, context, crate::serve_here::<I>) {
-            // SAFETY:
-            // 1. The frame is the kernel's. The thread goes on at the way of a call, which is as a `syscall` to the
-            //    registers, on a stack with room for a frame of ours.
-            Some(Handled::Redirected) if filter::forbids_return() => unsafe { filter::resume(context) },
-            Some(_) => return,
-            None => (),
-        }
-    }
-    let is_ours = ours() & kernel::signal_bit(signal) != 0;
-    // What a process sends has a code of zero or below.
-    if is_ours && signal != SIGSYS && info.code > 0 {
-        let (info_at, context_at) = kernel::opaque(info, context);
-        if crate::interposer::<I>().fault(signal, info_at, context_at) == Fault::Handled {
-            return;
-        }
-    }
-    let action = actions::take_for_delivery(signal);
-    match action.handler {
-        actions::IGNORE if info.code <= 0 => {}
-        actions::DEFAULT | actions::IGNORE => die_of(signal),
-        // SAFETY:
-        // 1. The program asked for this handler; frame and stack are those that it would have had.
-        _ => unsafe { frame::start_handler(signal, &action, info, context) },
-    }
-}
-
-/// The default of our signals is the end of the process, with a core.
-fn die_of(signal: u32) {
-    // SAFETY:
-    // 1. The default action runs no code.
-    let _ = unsafe { kernel::set_action(signal, Some(&Action::default())) };
-    // SAFETY:
-    // 1. tgkill takes numbers; the signal is for this thread.
-    let _ = unsafe {
-        let process_id = uswap_os::process::process_id() as usize;
-        sys::syscall3(abi::__NR_tgkill, process_id, kernel::thread_id() as usize, signal as usize)
-    };
-    kernel::set_mask(abi::SIG_UNBLOCK, kernel::signal_bit(signal));
 }
 
 /// A call about signals: `None` if the kernel may have it as it is.

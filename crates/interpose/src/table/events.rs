@@ -1,8 +1,8 @@
 //! Rows of the calls that wait for several things at once, and of asynchronous input and output.
 
 use super::row::Length::{Arg, Arg32, Bits, Bytes, Elements, Elements64};
-use super::row::{Access, Kind, Row, rows, sized};
-use super::walk::{Stop, Walk, field, field32};
+use super::row::{Kind, Row, rows, sized};
+use super::walk::{Access, Stop, Walk, field, field32};
 use linux_raw_sys::general::*;
 
 const TIME: super::row::Length = Bytes(16);

@@ -1,7 +1,6 @@
 //! Calls on files whose memory depends on a command or on a structure.
 
-use super::row::Access;
-use super::walk::{Stop, Walk, field, field32};
+use super::walk::{Access, Stop, Walk, field, field32};
 use linux_raw_sys::general::{
     AT_HANDLE_MNT_ID_UNIQUE, F_GET_FILE_RW_HINT, F_GET_RW_HINT, F_GETLK, F_GETOWN_EX, F_OFD_GETLK,
     F_OFD_SETLK, F_OFD_SETLKW, F_SET_FILE_RW_HINT, F_SET_RW_HINT, F_SETLK, F_SETLKW, F_SETOWN_EX, f_owner_ex,

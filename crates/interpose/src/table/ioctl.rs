@@ -4,9 +4,9 @@
 //! ranges. Where a number passes a small value instead of a pointer, as FICLONE does, the range that comes of it
 //! lies where no program has memory.
 
-use super::row::{Access, Row, rows};
+use super::row::{Row, rows};
 use super::sockets::filter_program;
-use super::walk::{Stop, Walk, field, field32};
+use super::walk::{Access, Stop, Walk, field, field32};
 use linux_raw_sys::general::__NR_ioctl;
 
 pub(super) const ROWS: &[Row] = rows! {

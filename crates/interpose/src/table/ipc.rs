@@ -1,8 +1,8 @@
 //! Rows of System V and POSIX messages, semaphores and shared memory, and of futexes.
 
 use super::row::Length::{Arg, Bytes, Elements};
-use super::row::{Access, Row, rows, sized};
-use super::walk::{Stop, Walk, field, field32};
+use super::row::{Row, rows, sized};
+use super::walk::{Access, Stop, Walk, field, field32};
 use linux_raw_sys::general::*;
 
 const TIME: super::row::Length = Bytes(16);

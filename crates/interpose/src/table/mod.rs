@@ -11,6 +11,7 @@ mod ioctl;
 mod ipc;
 mod memory;
 mod processes;
+mod ranges;
 mod row;
 mod signals;
 mod sockets;
@@ -22,10 +23,9 @@ mod walk;
 #[cfg(all(test, not(loom)))]
 mod tests;
 
-pub use row::{Access, AfterFault, Buffer, Kind, Length, Nested, PATH_BYTES_MAX, Parts, Row, sized};
-pub use walk::{
-    ADDRESS_END, BufferRange, Memory, Stop, Unreadable, VECTORS_MAX, Walk, Walked, for_each_range,
-};
+pub use ranges::{Walked, for_each_range};
+pub use row::{AfterFault, Buffer, Kind, Length, Nested, PATH_BYTES_MAX, Parts, Row, sized};
+pub use walk::{ADDRESS_END, Access, BufferRange, Memory, Stop, Unreadable, VECTORS_MAX, Walk};
 
 /// Highest number that this table knows: `file_setattr` of Linux 6.17.
 pub const NUMBER_MAX: usize = 469;

@@ -1,8 +1,8 @@
 //! Rows of the calls about processes and threads: making, ending, waiting, identities, limits, scheduling.
 
 use super::row::Length::{Arg, Arg32, Bytes, Elements};
-use super::row::{Access, Kind, Row, rows, sized};
-use super::walk::{Stop, Walk, field};
+use super::row::{Kind, Row, rows, sized};
+use super::walk::{Access, Stop, Walk, field};
 use linux_raw_sys::general::*;
 use linux_raw_sys::system::{new_utsname, sysinfo};
 

@@ -4,7 +4,7 @@
 //! what is true of each call of this number; what depends on the command or on a structure is said by the row's
 //! nested function. Rows err on the side of too much: a range that the kernel then does not touch costs a look.
 
-use super::walk::{Stop, Walk};
+use super::walk::{Access, Stop, Walk};
 
 /// What kind of call it is: what the interposer has to think of beside its buffers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -68,25 +68,6 @@ pub enum Parts {
     },
     /// The structures `iovec` of the `msghdr` at this argument.
     Message(u8),
-}
-
-/// What the kernel does with a range.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Access {
-    /// It reads.
-    Read,
-    /// It writes, and does not care what was there.
-    Write,
-    /// It reads and writes, or one of them, and the table cannot know which.
-    ReadWrite,
-}
-
-impl Access {
-    /// The kernel writes there, so the page must be writable.
-    #[must_use]
-    pub const fn writes(self) -> bool {
-        !matches!(self, Access::Read)
-    }
 }
 
 /// How long a range is.

@@ -1,8 +1,8 @@
 //! Rows of the calls on sockets, and the structures of messages.
 
 use super::row::Length::{Arg, Arg32, At, Bytes};
-use super::row::{Access, AfterFault, Kind, Parts, Row, rows};
-use super::walk::{Stop, Walk, field, field32};
+use super::row::{AfterFault, Kind, Parts, Row, rows};
+use super::walk::{Access, Stop, Walk, field, field32};
 use linux_raw_sys::general::*;
 
 const TO: Parts = Parts::Bytes { address: 1, bytes: 2, position: None };

@@ -1,8 +1,7 @@
 //! Calls about the system whose memory depends on a command: `prctl`, `ptrace`, `keyctl`, `bpf` and their like.
 
-use super::row::Access;
 use super::sockets::filter_program;
-use super::walk::{Stop, Walk, field, field32};
+use super::walk::{Access, Stop, Walk, field, field32};
 use linux_raw_sys::prctl::*;
 use linux_raw_sys::ptrace::*;
 

@@ -2,8 +2,8 @@
 
 use super::row::Length::{Arg, Bytes};
 use super::row::Parts::{self, Vectors};
-use super::row::{Access, AfterFault, Kind, Row, rows};
-use super::walk::{Stop, Walk};
+use super::row::{AfterFault, Kind, Row, rows};
+use super::walk::{Access, Stop, Walk};
 use linux_raw_sys::general::*;
 
 const READ: Parts = Parts::Bytes { address: 1, bytes: 2, position: None };

@@ -1,12 +1,30 @@
-//! From a call to the ranges of memory that the kernel will touch.
+//! A walk over the structures of a call, to the ranges of memory that the kernel will touch.
 //!
 //! A structure is reported before it is read, so a visitor that makes each range present as it comes finds the next
 //! ones. What is read may be changed by the program at any time: nothing here trusts it twice. A pointer that leads
 //! nowhere ends the walk of what it points to; the kernel finds it too, and answers EFAULT.
 
-use super::row::{Access, Buffer, Length, Row};
 use crate::Call;
 use uswap_units::PAGE_BYTES;
+
+/// What the kernel does with a range.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Access {
+    /// It reads.
+    Read,
+    /// It writes, and does not care what was there.
+    Write,
+    /// It reads and writes, or one of them, and the table cannot know which.
+    ReadWrite,
+}
+
+impl Access {
+    /// The kernel writes there, so the page must be writable.
+    #[must_use]
+    pub const fn writes(self) -> bool {
+        !matches!(self, Access::Read)
+    }
+}
 
 /// A range of the program's memory that the kernel touches during a call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -51,81 +69,18 @@ pub enum Stop {
     Bad,
 }
 
-/// How a walk ended.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[must_use]
-pub enum Walked {
-    /// Every range was visited, or what is left hangs on a bad pointer.
-    Complete,
-    /// This range was visited and could not be read: make it present and ask again.
-    Evicted(BufferRange),
-}
-
-/// Visits every range of the program's memory that the kernel touches during `call`.
-///
-/// Ranges may overlap, and name memory that does not exist. None is empty, none wraps around.
-#[inline]
-pub fn for_each_range(
-    row: &Row,
-    call: &Call,
-    memory: &impl Memory,
-    visit: &mut impl FnMut(BufferRange),
-) -> Walked {
-    for buffer in row.buffers() {
-        // Most calls have one buffer whose length stands in a register.
-        if let Some(bytes) = buffer.plain_bytes(call) {
-            if let Some(range) =
-                range(call.arguments[usize::from(buffer.argument)] as u64, bytes, buffer.access)
-            {
-                visit(range);
-            }
-            continue;
-        }
-        match (Walk { call, memory, visit }).buffer(*buffer) {
-            Ok(()) | Err(Stop::Bad) => {}
-            Err(Stop::Evicted(range)) => return Walked::Evicted(range),
-        }
-    }
-    if row.nested().is_none() {
-        return Walked::Complete;
-    }
-    let mut walk = Walk { call, memory, visit };
-    match row.nested().map(|nested| nested(&mut walk)) {
-        None | Some(Ok(()) | Err(Stop::Bad)) => Walked::Complete,
-        Some(Err(Stop::Evicted(range))) => Walked::Evicted(range),
-    }
-}
-
 /// A range, unless it is null, nothing, or behind the end of all addresses.
 #[inline]
-fn range(start: u64, bytes: u64, access: Access) -> Option<BufferRange> {
+pub(super) fn range(start: u64, bytes: u64, access: Access) -> Option<BufferRange> {
     let bytes = bytes.min(ADDRESS_END.saturating_sub(start));
     (start != 0 && bytes != 0).then_some(BufferRange { start, bytes, access })
 }
 
-impl Buffer {
-    /// Its length, if no memory must be read for that.
-    #[inline]
-    fn plain_bytes(self, call: &Call) -> Option<u64> {
-        let arg = |argument: u8| call.arguments[usize::from(argument)] as u64;
-        let arg32 = |argument: u8| u64::from(arg(argument) as u32);
-        Some(match self.length {
-            Length::Bytes(bytes) => u64::from(bytes),
-            Length::Arg(argument) => arg(argument),
-            Length::Arg32(argument) => arg32(argument),
-            Length::Elements(argument, bytes) => arg32(argument) * u64::from(bytes),
-            Length::Elements64(argument, bytes) => arg(argument).saturating_mul(u64::from(bytes)),
-            Length::Bits(argument) => arg32(argument).div_ceil(64) * 8,
-            Length::Text(_) | Length::At(_) => return None,
-        })
-    }
-}
-
 /// A walk under way: what nested functions work with.
 pub struct Walk<'a> {
-    call: &'a Call,
-    memory: &'a dyn Memory,
-    visit: &'a mut dyn FnMut(BufferRange),
+    pub(super) call: &'a Call,
+    pub(super) memory: &'a dyn Memory,
+    pub(super) visit: &'a mut dyn FnMut(BufferRange),
 }
 
 /// Goes on, or stops the walk.
@@ -233,20 +188,6 @@ impl Walk<'_> {
             at += count as u64;
         }
         Ok(false)
-    }
-
-    /// Reports a pointer argument whose length is in memory.
-    fn buffer(&mut self, buffer: Buffer) -> Step {
-        let start = self.arg(buffer.argument);
-        match buffer.length {
-            Length::Text(bytes_max) => return self.text(start, u64::from(bytes_max)),
-            Length::At(argument) if start != 0 => {
-                let bytes = self.load_u32(self.arg(argument), Access::ReadWrite)?;
-                self.touch(start, u64::from(bytes), buffer.access);
-            }
-            _ => {}
-        }
-        Ok(())
     }
 
     /// Reports the strings of an array that a null ends, as for `execve`.

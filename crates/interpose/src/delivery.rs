@@ -1,0 +1,66 @@
+//! A signal arrives: at a call that was dispatched, at the interposer, or at a handler of the program.
+
+use uswap_os::sys::{self, abi};
+
+use crate::call::{Fault, Interposer, interposer};
+use crate::dispatch::{self, Handled};
+use crate::kernel::{self, Action, SignalInfo, UserContext};
+use crate::serve::serve_here;
+use crate::signals::{self, actions, filter};
+
+/// Every signal that is ours, and every one whose handler wants the program's alternate stack.
+///
+/// Runs on our alternate stack with all signals blocked.
+pub(crate) extern "C" fn on_signal<I: Interposer>(
+    signal: i32,
+    info: *mut SignalInfo,
+    context: *mut UserContext,
+) {
+    // SAFETY:
+    // 1. The kernel has written both for this handler (SA_SIGINFO); nobody else knows them.
+    let (info, context) = unsafe { (&*info, &mut *context) };
+    let signal = signal as u32;
+    if signal == abi::SIGSYS {
+        match dispatch::handle(info, context, serve_here::<I>) {
+            // SAFETY:
+            // 1. The frame is the kernel's. The thread goes on at the way of a call, which is as a `syscall` to the
+            //    registers, on a stack with room for a frame of ours.
+            Some(Handled::Redirected) if filter::forbids_return() => unsafe { filter::resume(context) },
+            // SAFETY:
+            // 1. The program stands at its call: its frame is at its stack pointer.
+            Some(Handled::Returns) => unsafe { signals::return_from_handler(context.rsp) },
+            Some(_) => return,
+            None => (),
+        }
+    }
+    let is_ours = signals::ours() & kernel::signal_bit(signal) != 0;
+    // What a process sends has a code of zero or below.
+    if is_ours && signal != abi::SIGSYS && info.code > 0 {
+        let (info_at, context_at) = kernel::opaque(info, context);
+        if interposer::<I>().fault(signal, info_at, context_at) == Fault::Handled {
+            return;
+        }
+    }
+    let action = actions::take_for_delivery(signal);
+    match action.handler {
+        actions::IGNORE if info.code <= 0 => {}
+        actions::DEFAULT | actions::IGNORE => die_of(signal),
+        // SAFETY:
+        // 1. The program asked for this handler; frame and stack are those that it would have had.
+        _ => unsafe { signals::start_handler(signal, &action, info, context) },
+    }
+}
+
+/// The default of our signals is the end of the process, with a core.
+fn die_of(signal: u32) {
+    // SAFETY:
+    // 1. The default action runs no code.
+    let _ = unsafe { kernel::set_action(signal, Some(&Action::default())) };
+    // SAFETY:
+    // 1. tgkill takes numbers; the signal is for this thread.
+    let _ = unsafe {
+        let process_id = uswap_os::process::process_id() as usize;
+        sys::syscall3(abi::__NR_tgkill, process_id, kernel::thread_id() as usize, signal as usize)
+    };
+    kernel::set_mask(abi::SIG_UNBLOCK, kernel::signal_bit(signal));
+}

@@ -1,0 +1,223 @@
+//! A call on its way: first the interposer, then what this crate must do itself for the calls that would undo it.
+
+use uswap_os::sys::{Errno, abi};
+
+use crate::call::{Before, Call, Context, Interposer, interposer};
+use crate::frame::{self, Frame, Step};
+use crate::kernel::{self, nr};
+use crate::{birth, cancellation, patch, signals, thread};
+
+/// Ahead of the kernel: called by `entry` with the frame, and where it has kept `rbp` of the program.
+pub(crate) unsafe extern "C" fn before<I: Interposer>(frame: &mut Frame, base: *const usize) -> Step {
+    // SAFETY:
+    // 1. The assembly passes the base of this frame.
+    unsafe { frame::fill_context(frame, base) };
+    let step = match interposer::<I>().before(&mut frame.call, &frame.context) {
+        Before::Pass => Step::Pass,
+        Before::PassThenAfter => Step::PassThenAfter,
+        Before::Answer(answer) => {
+            frame.answer = answer;
+            return Step::Answer;
+        }
+    };
+    if is_plain(frame.call.number) {
+        return if cancellation::is_due(&frame.call) { interrupt::<I>(frame, step) } else { step };
+    }
+    // SAFETY:
+    // 1. As above.
+    unsafe { special::<I>(frame, base, step) }
+}
+
+/// The thread was cancelled on its way to the kernel.
+#[cold]
+fn interrupt<I: Interposer>(frame: &mut Frame, step: Step) -> Step {
+    frame.answer = -(Errno::EINTR.number() as isize);
+    if step == Step::PassThenAfter {
+        frame.answer = interposer::<I>().after(&frame.call, frame.answer, &frame.context);
+    }
+    Step::Answer
+}
+
+/// The kernel's answer is in the frame.
+pub(crate) unsafe extern "C" fn after<I: Interposer>(frame: &mut Frame) {
+    frame.answer = interposer::<I>().after(&frame.call, frame.answer, &frame.context);
+    cancellation::forget();
+}
+
+/// Calls that this crate has nothing to do with: one bit each, set for those it looks at.
+#[inline]
+fn is_plain(number: usize) -> bool {
+    const SPECIAL: [u64; 8] = special_numbers();
+    number >= 512 || SPECIAL[number / 64] >> (number % 64) & 1 == 0
+}
+
+const fn special_numbers() -> [u64; 8] {
+    let numbers = [
+        nr::RT_SIGACTION,
+        nr::RT_SIGPROCMASK,
+        nr::RT_SIGTIMEDWAIT,
+        nr::RT_SIGSUSPEND,
+        nr::SIGALTSTACK,
+        nr::SIGNALFD,
+        nr::SIGNALFD4,
+        nr::PPOLL,
+        nr::PSELECT6,
+        nr::EPOLL_PWAIT,
+        nr::EPOLL_PWAIT2,
+        nr::IO_PGETEVENTS,
+        nr::CLONE,
+        nr::CLONE3,
+        nr::FORK,
+        nr::VFORK,
+        nr::EXIT,
+        nr::EXECVE,
+        nr::EXECVEAT,
+        nr::PRCTL,
+        nr::SECCOMP,
+        nr::PTRACE,
+        nr::ARCH_PRCTL,
+        nr::SET_TID_ADDRESS,
+        nr::SET_ROBUST_LIST,
+        nr::RSEQ,
+    ];
+    let mut words = [0; 8];
+    let mut index = 0;
+    while index < numbers.len() {
+        words[numbers[index] / 64] |= 1 << (numbers[index] % 64);
+        index += 1;
+    }
+    words
+}
+
+/// A call that this crate looks at. The interposer has let it pass.
+///
+/// # Safety
+/// `base` is that of the frame.
+#[cold]
+unsafe fn special<I: Interposer>(frame: &mut Frame, base: *const usize, step: Step) -> Step {
+    let interposer = interposer::<I>();
+    match frame.call.number {
+        nr::CLONE | nr::CLONE3 | nr::FORK | nr::VFORK => {
+            // SAFETY:
+            // 1. The caller's promise, and one of the four.
+            unsafe { birth::begin(interposer, frame, base) }
+        }
+        // Any other call would kill it. Its slot is not given back: a signal may still come.
+        nr::EXIT if thread::current().is_strict() => Step::Pass,
+        nr::EXIT => {
+            kernel::set_mask(abi::SIG_SETMASK, u64::MAX);
+            // SAFETY:
+            // 1. All signals are blocked, and the program gives the thread up.
+            unsafe { end_thread(interposer, &frame.call, &frame.context) }
+        }
+        _ => match serve_special(frame) {
+            None => step,
+            Some(answer) => {
+                frame.answer = answer;
+                if step == Step::PassThenAfter {
+                    frame.answer = interposer.after(&frame.call, answer, &frame.context);
+                }
+                Step::Answer
+            }
+        },
+    }
+}
+
+/// `None`: the kernel may have the call as it is.
+fn serve_special(frame: &mut Frame) -> Option<isize> {
+    const PR_SET_SYSCALL_USER_DISPATCH: usize = 59;
+    const PR_SET_SECCOMP: usize = 22;
+    const PTRACE_TRACEME: usize = 0;
+    const ARCH_SET_FS: usize = 0x1002;
+    let [first, second, ..] = frame.call.arguments;
+    match frame.call.number {
+        // As a kernel that does not have it.
+        nr::PRCTL if first == PR_SET_SYSCALL_USER_DISPATCH => Some(-(Errno::EINVAL.number() as isize)),
+        nr::ARCH_PRCTL if first == ARCH_SET_FS => {
+            let slot = thread::current();
+            // SAFETY:
+            // 1. The program's own call. This library uses no thread-local storage.
+            let answer = unsafe { kernel::call(frame.call.number, &frame.call.arguments) };
+            if answer == 0 {
+                thread::change_key(slot, second);
+            }
+            Some(answer)
+        }
+        nr::SET_TID_ADDRESS => {
+            thread::current().note_clear_child_tid(first);
+            None
+        }
+        nr::SET_ROBUST_LIST => {
+            thread::current().note_robust_list(first);
+            None
+        }
+        nr::RSEQ => {
+            let is_leaving = frame.call.arguments[2] & 1 != 0;
+            thread::current().note_rseq(if is_leaving { 0 } else { first });
+            None
+        }
+        nr::EXECVE | nr::EXECVEAT => Some(signals::exec(&frame.call)),
+        nr::SECCOMP => Some(set_filter(&frame.call)),
+        nr::PRCTL if first == PR_SET_SECCOMP => Some(set_filter(&frame.call)),
+        nr::PTRACE if first == PTRACE_TRACEME => {
+            // SAFETY:
+            // 1. The program's own call, which takes numbers.
+            let answer = unsafe { kernel::call(frame.call.number, &frame.call.arguments) };
+            if answer == 0 {
+                // From now on every signal stops this thread until its parent looks, which may wait in a vfork
+                // for the exec that follows. Calls until then are seen only where they are patched.
+                kernel::dispatch_off();
+            }
+            Some(answer)
+        }
+        nr::PTRACE | nr::PRCTL | nr::ARCH_PRCTL => None,
+        _ => signals::serve(frame),
+    }
+}
+
+/// `seccomp`, and what `prctl` has of it.
+fn set_filter(call: &Call) -> isize {
+    patch::stop();
+    let asked = signals::filter::ask(call);
+    // SAFETY:
+    // 1. The program's own call, which takes numbers and reads a structure.
+    let answer = unsafe { kernel::call(call.number, &call.arguments) };
+    if answer >= 0 {
+        signals::filter::is_set(asked);
+        if signals::filter::is_strict_mode(call) {
+            thread::current().note_strict();
+        }
+    }
+    answer
+}
+
+/// Serves a call on the stack of the caller, which is not the program's: see `dispatch`.
+///
+/// # Safety
+/// The call is the program's. For `exit`, all signals are blocked.
+pub(crate) unsafe fn serve_here<I: Interposer>(call: &mut Call, context: &Context) -> isize {
+    let interposer = interposer::<I>();
+    let step = interposer.before(call, context);
+    if let Before::Answer(answer) = step {
+        return answer;
+    }
+    if call.number == nr::EXIT {
+        // SAFETY:
+        // 1. The caller's promise.
+        unsafe { end_thread(interposer, call, context) };
+    }
+    // SAFETY:
+    // 1. The caller's promise.
+    let answer = unsafe { kernel::call(call.number, &call.arguments) };
+    if step == Before::PassThenAfter { interposer.after(call, answer, context) } else { answer }
+}
+
+/// # Safety
+/// All signals are blocked, and the program gives the thread up.
+unsafe fn end_thread<I: Interposer>(interposer: &'static I, call: &Call, context: &Context) -> ! {
+    let slot = thread::current();
+    interposer.thread_ends(context);
+    // SAFETY:
+    // 1. The caller's promise; the interposer was the last to need the slot.
+    unsafe { thread::end(slot, call.arguments[0]) }
+}
