@@ -1,19 +1,16 @@
 //! The flow of one call: its ranges are published and made present, the kernel is asked, the ranges are let go.
 
-use super::fence::asymmetric_fence_light;
+use super::arrivals::Due;
 use super::file_kind::is_intact;
 use super::hazards::{HazardSlot, StackPoint};
-use super::interrupted::{self, Arrivals, Due};
-use super::parts;
+use super::holder::{Held, Holder};
+use super::interrupted;
+use super::parts::{self, Manner, Part};
 use super::plant::{Plant, is_planted};
-use super::residency::{Page, Residency};
+use super::residency::{Make, Residency};
 use crate::Call;
-use crate::table::{Access, BufferRange, Parts, Row, Unreadable, Walked, for_each_range, row};
+use crate::table::{Parts, Row, row};
 use linux_raw_sys::errno::EFAULT;
-use uswap_units::PAGE_BYTES;
-
-/// Makes a call as it stands, without coming back here.
-pub type Make<'a> = dyn FnMut(&Call) -> isize + 'a;
 
 /// What became of a call before the kernel was asked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -29,30 +26,23 @@ pub enum Begun {
 
 /// The boundary of one thread.
 pub struct Boundary<'a, R> {
-    residency: &'a R,
-    slot: &'a HazardSlot,
+    holder: Holder<'a, R>,
 }
-
-/// Most rounds in which a page that was made present is missing again. Each page of a published range is evicted at
-/// most once more, by an evictor that had marked it before; the program itself may drop pages as often as it likes.
-const ROUNDS_MAX: u32 = 16;
 
 /// Times that a call is repeated after EFAULT: its structures may have been changed by another thread meanwhile.
 const REPEATS_MAX: u32 = 3;
 
-const PAGE: u64 = PAGE_BYTES as u64;
-
 impl<'a, R: Residency> Boundary<'a, R> {
     /// `slot` is the calling thread's.
     pub const fn new(residency: &'a R, slot: &'a HazardSlot) -> Boundary<'a, R> {
-        Boundary { residency, slot }
+        Boundary { holder: Holder { residency, slot } }
     }
 
     /// Readies a call. `make` is for calls that go in parts.
     #[inline]
     pub fn before(&self, call: &Call, at: StackPoint, make: &mut Make<'_>) -> Begun {
         let Some(row) = row(call.number) else {
-            self.residency.unknown_call(call.number);
+            self.holder.residency.unknown_call(call.number);
             return Begun::Free;
         };
         if row.buffers().is_empty() && row.nested().is_none() {
@@ -60,19 +50,19 @@ impl<'a, R: Residency> Boundary<'a, R> {
         }
         let bytes_max = match row.parts() {
             Parts::Whole => u64::MAX,
-            _ => self.residency.part_bytes(),
+            _ => self.holder.part_bytes(),
         };
-        let (held, due) = self.hold(row, call, at, bytes_max, make);
+        let (held, due) = self.holder.hold(row, call, at, bytes_max, make);
         match held {
             Held::Nothing => Begun::Free,
             Held::All => self.unless_interrupted(row, call, at, due, make),
-            Held::TooMuch => parts::transfer(self, row, call, at, due, make),
+            Held::TooMuch => self.transfer(row, call, at, due, make),
         }
     }
 
     /// The ranges of a call are held. `due`: signals that arrived meanwhile.
     #[inline]
-    pub(super) fn unless_interrupted(
+    fn unless_interrupted(
         &self,
         row: &Row,
         call: &Call,
@@ -83,19 +73,65 @@ impl<'a, R: Residency> Boundary<'a, R> {
         if !due.is_any {
             return Begun::Held;
         }
-        match interrupted::answer(self, row, call, due, make) {
+        match interrupted::answer(&self.holder, row, call, due, make) {
             Some(answer) => {
-                self.slot.end(at);
+                self.holder.slot.end(at);
                 Begun::Answered(answer)
             }
             None => Begun::Held,
         }
     }
 
+    /// Makes the call; its ranges are too large to be held at once. `due`: signals that arrived before that was known.
+    fn transfer(&self, row: &Row, call: &Call, at: StackPoint, due: Due, make: &mut Make<'_>) -> Begun {
+        let whole = |make: &mut Make<'_>| match self.holder.hold(row, call, at, u64::MAX, make) {
+            (Held::Nothing, _) => Begun::Free,
+            (_, later) => self.unless_interrupted(row, call, at, due.or(later), make),
+        };
+        let manner = parts::manner(call, make);
+        if manner == Manner::Whole {
+            return whole(make);
+        }
+        let (mut done, mut due) = (0_u64, due);
+        loop {
+            let Some(part) = Part::new(row.parts(), call, done, self.holder.part_bytes(), &self.holder)
+            else {
+                // Something about it is wrong: the kernel says what.
+                return if done == 0 { whole(make) } else { Begun::Answered(done as isize) };
+            };
+            let (bytes, is_last) = (part.bytes, part.is_last);
+            if bytes == 0 && done > 0 {
+                return Begun::Answered(done as isize);
+            }
+            let answer = self.make_part(part, row, at, due, make);
+            due = Due::default();
+            if answer <= 0 {
+                return Begun::Answered(if done > 0 { done as isize } else { answer });
+            }
+            done += answer as u64;
+            if manner == Manner::Cut || (answer as u64) < bytes || is_last {
+                return Begun::Answered(done as isize);
+            }
+        }
+    }
+
+    /// Makes the part. `due`: signals that have arrived since the call began.
+    fn make_part(&self, mut part: Part, row: &Row, at: StackPoint, due: Due, make: &mut Make<'_>) -> isize {
+        part.set_up(row);
+        let (_, later) = self.holder.hold(row, &part.call, at, u64::MAX, make);
+        match self.unless_interrupted(row, &part.call, at, due.or(later), make) {
+            Begun::Answered(answer) => answer,
+            Begun::Free | Begun::Held => {
+                let answer = make(&part.call);
+                self.after(&part.call, answer, at, make)
+            }
+        }
+    }
+
     /// Lets a call's ranges go. If it was answered EFAULT though nothing but a page was wrong, it is repeated.
     #[inline]
     pub fn after(&self, call: &Call, answer: isize, at: StackPoint, make: &mut Make<'_>) -> isize {
-        self.slot.end(at);
+        self.holder.slot.end(at);
         if answer == -(EFAULT as isize) { self.repeat(call, at, make) } else { answer }
     }
 
@@ -106,164 +142,12 @@ impl<'a, R: Residency> Boundary<'a, R> {
             Begun::Answered(answer) => answer,
             Begun::Held => {
                 if is_planted(Plant::ClearedEarly) {
-                    self.slot.end(at);
+                    self.holder.slot.end(at);
                 }
                 let answer = make(call);
                 self.after(call, answer, at, make)
             }
         }
-    }
-
-    /// Most bytes of one part.
-    pub(super) fn part_bytes(&self) -> u64 {
-        self.residency.part_bytes()
-    }
-
-    /// A word of the program's memory, brought if it is evicted. Not held: the caller goes by the copy.
-    pub(super) fn word(&self, address: u64) -> Option<u64> {
-        let mut bytes = [0; 8];
-        for _ in 0..ROUNDS_MAX {
-            match self.residency.read(address, &mut bytes) {
-                Ok(()) => return Some(u64::from_ne_bytes(bytes)),
-                Err(Unreadable::Bad) => return None,
-                Err(Unreadable::Evicted) => {
-                    let (start, end) = pages(BufferRange { start: address, bytes: 8, access: Access::Read });
-                    let kept = self.residency.kept(start, end)?;
-                    self.make_present(kept, end, Access::Read, &mut || ());
-                }
-            }
-        }
-        None
-    }
-
-    /// Publishes the ranges of a call and makes them present, up to `bytes_max` of kept memory. Answers the signals
-    /// too that arrived while pages were brought; their handlers have run.
-    #[inline]
-    pub(super) fn hold(
-        &self,
-        row: &Row,
-        call: &Call,
-        at: StackPoint,
-        bytes_max: u64,
-        make: &mut Make<'_>,
-    ) -> (Held, Due) {
-        let mut arrivals = Arrivals::new(make);
-        let (walked, held) = self.hold_once(row, call, at, bytes_max, &mut arrivals);
-        if walked == Walked::Complete && held != Held::TooMuch {
-            return (held, arrivals.end());
-        }
-        let held = self.hold_again(row, call, at, bytes_max, (walked, held), &mut arrivals);
-        (held, arrivals.end())
-    }
-
-    /// A structure was brought and is marked again, by an evictor that will see the hazard. Or it cannot be brought:
-    /// then the kernel says so in the end.
-    #[cold]
-    fn hold_again(
-        &self,
-        row: &Row,
-        call: &Call,
-        at: StackPoint,
-        bytes_max: u64,
-        first: (Walked, Held),
-        arrivals: &mut Arrivals<'_, '_>,
-    ) -> Held {
-        let (mut walked, mut held) = first;
-        for _ in 0..ROUNDS_MAX {
-            if walked == Walked::Complete {
-                break;
-            }
-            (walked, held) = self.hold_once(row, call, at, bytes_max, arrivals);
-        }
-        if held == Held::TooMuch {
-            self.slot.end(at);
-        }
-        held
-    }
-
-    #[inline(always)]
-    fn hold_once(
-        &self,
-        row: &Row,
-        call: &Call,
-        at: StackPoint,
-        bytes_max: u64,
-        arrivals: &mut Arrivals<'_, '_>,
-    ) -> (Walked, Held) {
-        let (mut held, mut bytes) = (Held::Nothing, 0);
-        let walked = for_each_range(row, call, self.residency, &mut |range| {
-            let (start, end) = pages(range);
-            let Some(kept) = self.residency.kept(start, end) else { return };
-            bytes += kept.1 - kept.0;
-            if bytes > bytes_max {
-                held = Held::TooMuch;
-            }
-            if held == Held::TooMuch {
-                return;
-            }
-            if held == Held::Nothing {
-                self.slot.begin(at);
-                held = Held::All;
-            }
-            self.hold_range(start, end, kept, range.access, arrivals);
-        });
-        (walked, held)
-    }
-
-    /// Publishes first, then looks.
-    #[inline]
-    fn hold_range(
-        &self,
-        start: u64,
-        end: u64,
-        kept: (u64, u64),
-        access: Access,
-        arrivals: &mut Arrivals<'_, '_>,
-    ) {
-        if is_planted(Plant::PublishedLate) {
-            self.make_present(kept, end, access, &mut || arrivals.block());
-            self.slot.publish(start, end);
-            return;
-        }
-        self.slot.publish(start, end);
-        asymmetric_fence_light();
-        self.make_present(kept, end, access, &mut || arrivals.block());
-    }
-
-    /// Every kept page from the stretch `kept` up to `end` is ready, or cannot be made so. `first` is called ahead of
-    /// each run of pages that is brought.
-    #[inline]
-    fn make_present(&self, kept: (u64, u64), end: u64, access: Access, first: &mut impl FnMut()) {
-        let mut stretch = Some(kept);
-        while let Some((from, to)) = stretch {
-            let mut page = from;
-            while page < to {
-                if self.residency.page(page, access) == Page::Missing {
-                    first();
-                    page = self.bring(page, to, access);
-                } else {
-                    page += PAGE;
-                }
-            }
-            stretch = if to < end { self.residency.kept(to, end) } else { None };
-        }
-    }
-
-    /// Makes the missing pages from `first` on present, as many as lie side by side; answers the page behind them.
-    #[cold]
-    fn bring(&self, first: u64, to: u64, access: Access) -> u64 {
-        let is_missing = |page: &u64| self.residency.page(*page, access) == Page::Missing;
-        let run = (first + PAGE..to).step_by(PAGE_BYTES).take_while(is_missing).count() as u64;
-        let end = first + (run + 1) * PAGE;
-        for _ in 0..ROUNDS_MAX {
-            if !self.residency.make_present(first, end, access) {
-                break;
-            }
-            if !(first..end).step_by(PAGE_BYTES).any(|page| is_missing(&page)) {
-                break;
-            }
-        }
-        end
     }
 
     /// The last net. A call that has lost something is not repeated.
@@ -272,50 +156,16 @@ impl<'a, R: Residency> Boundary<'a, R> {
         let fault = -(EFAULT as isize);
         let Some(row) = row(call.number) else { return fault };
         for _ in 0..REPEATS_MAX {
-            if !self.has_missing_page(row, call) || !is_intact(row, call, make) {
+            if !self.holder.has_missing_page(row, call) || !is_intact(row, call, make) {
                 return fault;
             }
-            let _handlers_have_run = self.hold(row, call, at, u64::MAX, make);
+            let _handlers_have_run = self.holder.hold(row, call, at, u64::MAX, make);
             let answer = make(call);
-            self.slot.end(at);
+            self.holder.slot.end(at);
             if answer != fault {
                 return answer;
             }
         }
         fault
     }
-
-    /// Is a kept page of the call's ranges not there?
-    fn has_missing_page(&self, row: &Row, call: &Call) -> bool {
-        let mut is_missing = false;
-        let walked = for_each_range(row, call, self.residency, &mut |range| {
-            let (start, end) = pages(range);
-            let mut from = start;
-            while from < end {
-                let Some((first, to)) = self.residency.kept(from, end) else { break };
-                let mut pages = (first..to).step_by(PAGE_BYTES);
-                is_missing |= pages.any(|page| self.residency.page(page, range.access) == Page::Missing);
-                from = to;
-            }
-        });
-        is_missing || matches!(walked, Walked::Evicted(_))
-    }
-}
-
-/// How much of a call is held.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Held {
-    /// No range is in kept memory.
-    Nothing,
-    /// All that is in kept memory.
-    All,
-    /// None, because it is too much at once.
-    TooMuch,
-}
-
-/// The pages of a range. No transfer is longer than 2 GiB, whatever a length says.
-fn pages(range: BufferRange) -> (u64, u64) {
-    const TRANSFER_BYTES_MAX: u64 = 1 << 31;
-    let end = range.start + range.bytes.min(TRANSFER_BYTES_MAX);
-    (range.start & !(PAGE - 1), end.next_multiple_of(PAGE))
 }

@@ -1,114 +1,21 @@
-//! Signals that arrive while the pages of a call are brought.
-//!
-//! Without eviction such a signal would find the thread in its call, and end a wait there with EINTR. So the signals
-//! of the thread are blocked from the first page that is brought until all are there, and those that waited then are
-//! due: their handlers run, and a call that would still wait is answered as if it had been interrupted. A long write
-//! to a pipe or a stream that has some room writes a page, and is short.
+//! The answer to a call that signals have interrupted while its pages were brought: if it would still wait, that of an
+//! interrupted one. A long write to a pipe or a stream that has some room writes a page, and is short.
 //!
 //! As signal(7) has it, a handler with SA_RESTART interrupts only calls that are never restarted. Signals interrupt
 //! more calls than are answered here: sleeping (the rest of the time would have to be told), `connect` (it goes on by
 //! itself), `semop`, and calls of terminals.
-//!
-//! Meanwhile the kernel gives a signal that is for the whole process to a thread that has not blocked it, if there is
-//! one.
 
-use super::boundary::{Boundary, Make};
+use super::arrivals::Due;
 use super::file_kind::FileKind;
+use super::holder::Holder;
 use super::parts::Part;
-use super::residency::Residency;
+use super::residency::{Make, Residency};
 use crate::Call;
-use crate::kernel::cancels;
 use crate::table::Row;
 use linux_raw_sys::errno::{EAGAIN, EINTR, ENOMSG, ETIMEDOUT};
 use linux_raw_sys::general::*;
 use linux_raw_sys::net::MSG_DONTWAIT;
 use uswap_units::PAGE_BYTES;
-
-/// Bytes of a set of signals.
-const SET_BYTES: usize = 8;
-
-const fn bit(signal: u32) -> u64 {
-    1 << (signal - 1)
-}
-
-/// An access of the thread raises them, and the walk over a call's structures is one that may.
-const SYNCHRONOUS: u64 = bit(SIGILL) | bit(SIGTRAP) | bit(SIGBUS) | bit(SIGFPE) | bit(SIGSEGV) | bit(SIGSYS);
-
-/// The signals of the thread while pages of one call are brought.
-pub(super) struct Arrivals<'m, 'f> {
-    make: &'m mut Make<'f>,
-    /// What the program has blocked, since ours are.
-    mask: Option<u64>,
-}
-
-impl<'m, 'f> Arrivals<'m, 'f> {
-    #[inline]
-    pub(super) fn new(make: &'m mut Make<'f>) -> Arrivals<'m, 'f> {
-        Arrivals { make, mask: None }
-    }
-
-    /// From now on they wait.
-    pub(super) fn block(&mut self) {
-        if self.mask.is_none() {
-            let (all, mut before) = (!SYNCHRONOUS, 0_u64);
-            let arguments =
-                [SIG_BLOCK as usize, &raw const all as usize, &raw mut before as usize, SET_BYTES, 0, 0];
-            let answer = (self.make)(&Call { number: __NR_rt_sigprocmask as usize, arguments });
-            self.mask = (answer == 0).then_some(before);
-        }
-    }
-
-    /// Their handlers run.
-    #[inline]
-    pub(super) fn end(self) -> Due {
-        match self.mask {
-            Some(mask) => release(self.make, mask),
-            None => Due::default(),
-        }
-    }
-}
-
-/// What arrived for which the program has a handler.
-#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
-pub(super) struct Due {
-    /// A signal.
-    pub(super) is_any: bool,
-    /// A signal with a handler that is not to restart calls.
-    is_interrupting: bool,
-}
-
-impl Due {
-    pub(super) fn or(self, other: Due) -> Due {
-        Due {
-            is_any: self.is_any | other.is_any,
-            is_interrupting: self.is_interrupting | other.is_interrupting,
-        }
-    }
-}
-
-/// Lets the signals come that waited; who has a handler is asked before, as one that is called may be gone then.
-#[cold]
-fn release(make: &mut Make<'_>, mask: u64) -> Due {
-    let mut pending = 0_u64;
-    let arguments = [&raw mut pending as usize, SET_BYTES, 0, 0, 0, 0];
-    make(&Call { number: __NR_rt_sigpending as usize, arguments });
-    let mut due = Due::default();
-    let come = core::hint::black_box(pending) & !mask & !SYNCHRONOUS;
-    for signal in (1..=64).filter(|signal| come & bit(*signal) != 0) {
-        let mut action = [0_u64; 4];
-        let arguments = [signal as usize, 0, action.as_mut_ptr() as usize, SET_BYTES, 0, 0];
-        let answer = make(&Call { number: __NR_rt_sigaction as usize, arguments });
-        let [handler, flags, ..] = core::hint::black_box(action);
-        // 0 and 1: the default, and ignored.
-        let has_handler = answer == 0 && handler > 1;
-        due.is_any |= has_handler;
-        let restarts = flags as u32 & SA_RESTART != 0 && !cancels(signal);
-        due.is_interrupting |= has_handler && !restarts;
-    }
-    let arguments = [SIG_SETMASK as usize, &raw const mask as usize, 0, SET_BYTES, 0, 0];
-    make(&Call { number: __NR_rt_sigprocmask as usize, arguments });
-    due
-}
 
 /// What the file of a call has to be for it not to wait, as `poll` names it.
 #[allow(non_upper_case_globals, reason = "numbers of calls are named as in the kernel's headers")]
@@ -188,7 +95,7 @@ fn is_never_restarted(call: &Call) -> bool {
 /// the kernel as it is.
 #[cold]
 pub(super) fn answer<R: Residency>(
-    boundary: &Boundary<'_, R>,
+    holder: &Holder<'_, R>,
     row: &Row,
     call: &Call,
     due: Due,
@@ -201,8 +108,8 @@ pub(super) fn answer<R: Residency>(
         return answer_of_waitid(call, make);
     }
     match limit_of(call) {
-        Some((limit, nothing)) => answer_of_wait(boundary, call, &limit, nothing, make),
-        None => answer_of_transfer(boundary, row, call, wanted_of_file(call)?, make),
+        Some((limit, nothing)) => answer_of_wait(holder, call, &limit, nothing, make),
+        None => answer_of_transfer(holder, row, call, wanted_of_file(call)?, make),
     }
 }
 
@@ -210,7 +117,7 @@ const INTERRUPTED: isize = -(EINTR as isize);
 
 /// Of a call that waits for an event.
 fn answer_of_wait<R: Residency>(
-    boundary: &Boundary<'_, R>,
+    holder: &Holder<'_, R>,
     call: &Call,
     limit: &Limit,
     nothing: isize,
@@ -228,7 +135,7 @@ fn answer_of_wait<R: Residency>(
             question.arguments[argument] = no_time.as_mut_ptr() as usize;
             let time = call.arguments[argument] as u64;
             // What cannot be read is the kernel's affair.
-            time != 0 && [time, time + 8].iter().all(|word| matches!(boundary.word(*word), Some(0) | None))
+            time != 0 && [time, time + 8].iter().all(|word| matches!(holder.word(*word), Some(0) | None))
         }
     };
     if is_question {
@@ -252,7 +159,7 @@ fn answer_of_waitid(call: &Call, make: &mut Make<'_>) -> Option<isize> {
 
 /// Of a call that moves bytes from or to a file.
 fn answer_of_transfer<R: Residency>(
-    boundary: &Boundary<'_, R>,
+    holder: &Holder<'_, R>,
     row: &Row,
     call: &Call,
     events: u32,
@@ -270,7 +177,7 @@ fn answer_of_transfer<R: Residency>(
         return None;
     }
     // There is room for a page.
-    let part = Part::new(row.parts(), call, 0, PAGE_BYTES as u64, boundary)?;
+    let part = Part::new(row.parts(), call, 0, PAGE_BYTES as u64, holder)?;
     Some(part.make_held(row, make))
 }
 

@@ -13,10 +13,12 @@
 //! Knows nothing of swap: who keeps pages is a [`Residency`]. The interposer calls [`Boundary::before`] and
 //! [`Boundary::after`] around each call, on the thread that makes it. No allocation, no lock.
 
+mod arrivals;
 mod boundary;
 mod fence;
 mod file_kind;
 mod hazards;
+mod holder;
 mod interrupted;
 mod parts;
 mod plant;
@@ -27,9 +29,9 @@ mod loom_tests;
 #[cfg(all(test, not(loom)))]
 mod tests;
 
-pub use boundary::{Begun, Boundary, Make};
+pub use boundary::{Begun, Boundary};
 pub use fence::{asymmetric_fence_heavy, asymmetric_fence_light, register_asymmetric_fence};
 pub use file_kind::FileKind;
 pub use hazards::{FRAMES_MAX, HazardSlot, HazardTable, RANGES_MAX, StackPoint};
 pub(crate) use interrupted::may_wait;
-pub use residency::{Page, Residency};
+pub use residency::{Make, Page, Residency};

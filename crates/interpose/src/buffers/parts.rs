@@ -4,11 +4,9 @@
 //! error if nothing was. What is read from a stream is cut to the first part instead, because a second read would
 //! wait where one read does not; a short answer is always allowed there. Everything else goes whole.
 
-use super::boundary::{Begun, Boundary, Held, Make};
 use super::file_kind::FileKind;
-use super::hazards::StackPoint;
-use super::interrupted::Due;
-use super::residency::Residency;
+use super::holder::Holder;
+use super::residency::{Make, Residency};
 use crate::Call;
 use crate::table::{Parts, Row, VECTORS_MAX};
 use linux_raw_sys::general::{
@@ -19,7 +17,7 @@ use linux_raw_sys::net::{MSG_DONTWAIT, MSG_MORE, MSG_NOSIGNAL};
 
 /// How a large transfer is made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Manner {
+pub(super) enum Manner {
     /// As one call, with all its pages present at once.
     Whole,
     /// Only the first part.
@@ -31,48 +29,9 @@ enum Manner {
 /// Structures `iovec` of one part. They lie on the stack of the thread: 512 bytes.
 const VECTORS_A_PART: usize = 32;
 
-/// Makes the call; its ranges are too large to be held at once. `due`: signals that arrived before that was known.
-pub(super) fn transfer<R: Residency>(
-    boundary: &Boundary<'_, R>,
-    row: &Row,
-    call: &Call,
-    at: StackPoint,
-    due: Due,
-    make: &mut Make<'_>,
-) -> Begun {
-    let whole = |make: &mut Make<'_>| match boundary.hold(row, call, at, u64::MAX, make) {
-        (Held::Nothing, _) => Begun::Free,
-        (_, later) => boundary.unless_interrupted(row, call, at, due.or(later), make),
-    };
-    let manner = manner(call, make);
-    if manner == Manner::Whole {
-        return whole(make);
-    }
-    let (mut done, mut due) = (0_u64, due);
-    loop {
-        let Some(part) = Part::new(row.parts(), call, done, boundary.part_bytes(), boundary) else {
-            // Something about it is wrong: the kernel says what.
-            return if done == 0 { whole(make) } else { Begun::Answered(done as isize) };
-        };
-        let (bytes, is_last) = (part.bytes, part.is_last);
-        if bytes == 0 && done > 0 {
-            return Begun::Answered(done as isize);
-        }
-        let answer = part.make(row, boundary, at, due, make);
-        due = Due::default();
-        if answer <= 0 {
-            return Begun::Answered(if done > 0 { done as isize } else { answer });
-        }
-        done += answer as u64;
-        if manner == Manner::Cut || (answer as u64) < bytes || is_last {
-            return Begun::Answered(done as isize);
-        }
-    }
-}
-
 /// What the flags and the file allow.
 #[allow(non_upper_case_globals, reason = "numbers of calls are named as in the kernel's headers")]
-fn manner(call: &Call, make: &mut Make<'_>) -> Manner {
+pub(super) fn manner(call: &Call, make: &mut Make<'_>) -> Manner {
     let number = call.number as u32;
     let is_send = matches!(number, __NR_sendto | __NR_sendmsg);
     let is_write =
@@ -111,11 +70,11 @@ fn is_taken(start: u64, bytes: u64) -> bool {
 
 /// One part of a call.
 pub(super) struct Part {
-    call: Call,
+    pub(super) call: Call,
     /// How much it transfers if all goes well.
-    bytes: u64,
+    pub(super) bytes: u64,
     /// Nothing of the call is behind it.
-    is_last: bool,
+    pub(super) is_last: bool,
     vectors: [[u64; 2]; VECTORS_A_PART],
     vector_count: usize,
     /// A `msghdr`, if the call has one.
@@ -130,7 +89,7 @@ impl Part {
         call: &Call,
         done: u64,
         limit: u64,
-        boundary: &Boundary<'_, R>,
+        holder: &Holder<'_, R>,
     ) -> Option<Part> {
         let mut part = Part {
             call: *call,
@@ -158,16 +117,16 @@ impl Part {
             Parts::Vectors { address, count, position } => {
                 let (from, count) =
                     (call.arguments[usize::from(address)], call.arguments[usize::from(count)]);
-                part.take_vectors(from as u64, count as u64, done, limit, boundary)?;
+                part.take_vectors(from as u64, count as u64, done, limit, holder)?;
                 part.advance(position, done);
             }
             Parts::Message(argument) => {
                 let header = call.arguments[usize::from(argument)] as u64;
                 for (index, word) in part.message.iter_mut().enumerate() {
-                    *word = boundary.word(header + index as u64 * 8)?;
+                    *word = holder.word(header + index as u64 * 8)?;
                 }
                 let [_, _, vectors, count, ..] = part.message;
-                part.take_vectors(vectors, count, done, limit, boundary)?;
+                part.take_vectors(vectors, count, done, limit, holder)?;
                 if done > 0 {
                     // Descriptors and credentials went with the first byte.
                     part.message[4] = 0;
@@ -185,7 +144,7 @@ impl Part {
         count: u64,
         done: u64,
         limit: u64,
-        boundary: &Boundary<'_, R>,
+        holder: &Holder<'_, R>,
     ) -> Option<()> {
         if count > VECTORS_MAX {
             return None;
@@ -193,7 +152,7 @@ impl Part {
         let mut skip = done;
         for index in 0..count {
             let at = array + index * 16;
-            let (start, bytes) = (boundary.word(at)?, boundary.word(at + 8)?);
+            let (start, bytes) = (holder.word(at)?, holder.word(at + 8)?);
             if !is_taken(start, bytes) {
                 return None;
             }
@@ -226,26 +185,6 @@ impl Part {
         }
     }
 
-    /// Makes the part. `due`: signals that have arrived since the call began.
-    fn make<R: Residency>(
-        mut self,
-        row: &Row,
-        boundary: &Boundary<'_, R>,
-        at: StackPoint,
-        due: Due,
-        make: &mut Make<'_>,
-    ) -> isize {
-        self.set_up(row);
-        let (_, later) = boundary.hold(row, &self.call, at, u64::MAX, make);
-        match boundary.unless_interrupted(row, &self.call, at, due.or(later), make) {
-            Begun::Answered(answer) => answer,
-            Begun::Free | Begun::Held => {
-                let answer = make(&self.call);
-                boundary.after(&self.call, answer, at, make)
-            }
-        }
-    }
-
     /// Makes the part, whose ranges are held.
     pub(super) fn make_held(mut self, row: &Row, make: &mut Make<'_>) -> isize {
         self.set_up(row);
@@ -253,7 +192,7 @@ impl Part {
     }
 
     /// The call points to the structures that are here, and stay.
-    fn set_up(&mut self, row: &Row) {
+    pub(super) fn set_up(&mut self, row: &Row) {
         match row.parts() {
             Parts::Vectors { address, count, .. } => {
                 self.call.arguments[usize::from(address)] = self.vectors.as_ptr() as usize;

@@ -1,5 +1,6 @@
 //! What the boundary asks of whoever keeps the pages.
 
+use crate::Call;
 use crate::table::{Access, Memory};
 
 /// State of one page for one use.
@@ -41,3 +42,6 @@ pub trait Residency: Memory {
         let _ = number;
     }
 }
+
+/// Makes a call as it stands, without coming back here.
+pub type Make<'a> = dyn FnMut(&Call) -> isize + 'a;

@@ -14,7 +14,6 @@ pub const CIRCLES: &[Known] = &[
     ("core", "clusters files mm"),
     ("core::clusters", "lists record"),
     ("experiments::highalloc", "before system"),
-    ("interpose::buffers", "boundary interrupted parts"),
     ("os", "clock fd"),
     ("sim", "background calls disk files fork mappings places process program seam world"),
     ("zones", "compaction kswapd node"),
