@@ -31,7 +31,7 @@ fn words_of(user: User) -> Vec<String> {
 }
 
 /// Runs the words of a program within a budget, as that user, with the swap file in `scratch`.
-fn in_thread(user: User, ram_mib: u64, scratch: &Path, words: &[&str]) -> Option<Outcome> {
+fn run_as(user: User, ram_mib: u64, scratch: &Path, words: &[&str]) -> Option<Outcome> {
     let binary = uswap_binary()?.display().to_string();
     let mut all = words_of(user);
     let ram = format!("{ram_mib}M");
@@ -48,11 +48,11 @@ fn compare(name: &str, ram_mib: u64, scratch: &Scratch, words: &[&str]) {
     alone.must_succeed();
     assert!(!alone.stdout.is_empty(), "it says nothing that could be compared");
     for user in USERS {
-        let Some(outcome) = in_thread(user, ram_mib, scratch.path(), words) else { return };
+        let Some(outcome) = run_as(user, ram_mib, scratch.path(), words) else { return };
         outcome.must_succeed();
         assert_eq!(outcome.stdout, alone.stdout, "{name} as {user:?}");
         assert!(evicted(&outcome) > 1000, "{name} as {user:?} was not short of memory:\n{}", outcome.stderr);
-        report(&format!("inthread_{name} as {user:?}: {:?}, alone {:?}", outcome.elapsed, alone.elapsed));
+        report(&format!("{name} as {user:?}: {:?}, alone {:?}", outcome.elapsed, alone.elapsed));
     }
 }
 
@@ -82,7 +82,7 @@ print(digest.hexdigest())
 ";
 
 #[test]
-fn inthread_python_reads_what_it_wrote() {
+fn python_reads_what_it_wrote() {
     let _turn = turn();
     if can_run() && needs(&["python3"]) {
         compare("python", 24, &Scratch::new(), &["/usr/bin/python3", "-c", PYTHON]);
@@ -107,7 +107,7 @@ print(digest.hexdigest(), came[0] > 0)
 ";
 
 #[test]
-fn inthread_signals_come_on_an_alternate_stack() {
+fn signals_come_on_an_alternate_stack() {
     let _turn = turn();
     if can_run() && needs(&["python3"]) {
         compare("signals", 20, &Scratch::new(), &["/usr/bin/python3", "-c", SIGNALS]);
@@ -135,7 +135,7 @@ print(digest.hexdigest())
 ";
 
 #[test]
-fn inthread_a_sandbox_keeps_its_memory() {
+fn a_sandbox_keeps_its_memory() {
     let _turn = turn();
     if can_run() && needs(&["python3"]) {
         compare("sandbox", 12, &Scratch::new(), &["/usr/bin/python3", "-c", SANDBOX]);
@@ -143,7 +143,7 @@ fn inthread_a_sandbox_keeps_its_memory() {
 }
 
 #[test]
-fn inthread_sort_with_threads_is_right() {
+fn sort_with_threads_is_right() {
     let _turn = turn();
     if !can_run() {
         return;
@@ -164,7 +164,7 @@ select count(*), sum(c), max(b) from t;
 select sum(length(a.b||b.b)) from t a join t b on a.c=b.a where a.a%3=0;";
 
 #[test]
-fn inthread_sqlite_in_memory_is_right() {
+fn sqlite_in_memory_is_right() {
     let _turn = turn();
     if can_run() && needs(&["sqlite3"]) {
         compare("sqlite", 12, &Scratch::new(), &["sqlite3", ":memory:", SQL]);
@@ -216,7 +216,7 @@ print(digest() == want)
 ";
 
 #[test]
-fn inthread_forks_threads_and_moves_keep_their_content() {
+fn forks_threads_and_moves_keep_their_content() {
     let _turn = turn();
     if can_run() && needs(&["python3"]) {
         compare("forks", 32, &Scratch::new(), &["/usr/bin/python3", "-c", FORKS]);
@@ -238,7 +238,7 @@ print(seen, sum(len(row) for row in rows), rows[1], rows[-1])
 ";
 
 #[test]
-fn inthread_descriptors_of_uswap_are_not_closed_by_the_program() {
+fn descriptors_of_uswap_are_not_closed_by_the_program() {
     let _turn = turn();
     if can_run() && needs(&["python3"]) {
         compare("closes", 16, &Scratch::new(), &["/usr/bin/python3", "-c", CLOSES]);
@@ -264,7 +264,7 @@ libc.syscall(60, 0)
 ";
 
 #[test]
-fn inthread_the_process_ends_with_its_last_thread() {
+fn the_process_ends_with_its_last_thread() {
     let _turn = turn();
     if can_run() && needs(&["python3"]) {
         compare("last_thread", 16, &Scratch::new(), &["/usr/bin/python3", "-c", LAST_THREAD]);
@@ -287,7 +287,7 @@ print(os.waitpid(child, 0)[1], flush=True)
 ";
 
 #[test]
-fn inthread_a_program_is_managed_whatever_environment_it_is_given() {
+fn a_program_is_managed_whatever_environment_it_is_given() {
     let _turn = turn();
     if !can_run() || !needs(&["python3"]) {
         return;
@@ -336,7 +336,7 @@ print(libc.munlock(at(locked), ctypes.c_size_t(4096)), pressure())
 ";
 
 #[test]
-fn inthread_memory_that_is_dropped_in_part_is_right() {
+fn memory_that_is_dropped_in_part_is_right() {
     let _turn = turn();
     if can_run() && needs(&["python3"]) {
         compare("drops_a_part", 16, &Scratch::new(), &["/usr/bin/python3", "-c", DROPS_A_PART]);
@@ -355,7 +355,7 @@ subprocess.run(['sh', '-c', sys.argv[1]])
 ";
 
 #[test]
-fn inthread_small_processes_have_no_thread_and_no_file_of_uswap() {
+fn small_processes_have_no_thread_and_no_file_of_uswap() {
     let _turn = turn();
     if !can_run() || !needs(&["python3"]) {
         return;
@@ -363,7 +363,7 @@ fn inthread_small_processes_have_no_thread_and_no_file_of_uswap() {
     let scratch = Scratch::new();
     open_to_all(&scratch);
     let words = ["sh", "-c", GROWS];
-    let Some(outcome) = in_thread(User::Root, 1024, scratch.path(), &words) else { return };
+    let Some(outcome) = run_as(User::Root, 1024, scratch.path(), &words) else { return };
     outcome.must_succeed();
     assert_eq!(outcome.stdout, "1 0\n2 1\n");
 }
@@ -401,7 +401,7 @@ int main(void) {
 "#;
 
 #[test]
-fn inthread_what_a_child_maps_that_shares_the_memory_is_right() {
+fn what_a_child_maps_that_shares_the_memory_is_right() {
     let _turn = turn();
     if !can_run() || !needs(&["gcc"]) {
         return;
@@ -481,7 +481,7 @@ int main(void) {
 "#;
 
 #[test]
-fn inthread_a_child_that_stops_all_threads_does_not_wait_for_them() {
+fn a_child_that_stops_all_threads_does_not_wait_for_them() {
     let _turn = turn();
     if !can_run() || !needs(&["gcc"]) {
         return;
@@ -523,7 +523,7 @@ ctypes.CDLL(None).syscall(60, 3)
 ";
 
 #[test]
-fn inthread_a_program_with_a_thread_that_began_before_uswap_is_left_alone() {
+fn a_program_with_a_thread_that_began_before_uswap_is_left_alone() {
     let _turn = turn();
     if !can_run() || !needs(&["python3", "gcc"]) {
         return;
@@ -541,7 +541,7 @@ fn inthread_a_program_with_a_thread_that_began_before_uswap_is_left_alone() {
         if ended.exists() {
             std::fs::remove_file(&ended).expect("the scratch directory is writable");
         }
-        let Some(outcome) = in_thread(user, 16, scratch.path(), &words) else { return };
+        let Some(outcome) = run_as(user, 16, scratch.path(), &words) else { return };
         outcome.must_succeed();
         assert_eq!(outcome.stdout, "9800010\nthe early thread goes on\n", "{user:?}");
         assert!(outcome.stderr.contains("starts a thread before uswap"), "{user:?}: {}", outcome.stderr);
@@ -560,13 +560,13 @@ print(rows == more, os.waitpid(child, 0)[1])
 ";
 
 #[test]
-fn inthread_dropped_privileges_leave_the_run() {
+fn dropped_privileges_leave_the_run() {
     let _turn = turn();
     if !can_run() || !needs(&["python3"]) {
         return;
     }
     let scratch = Scratch::new();
-    let Some(outcome) = in_thread(User::Root, 24, scratch.path(), &["/usr/bin/python3", "-c", SETUID]) else {
+    let Some(outcome) = run_as(User::Root, 24, scratch.path(), &["/usr/bin/python3", "-c", SETUID]) else {
         return;
     };
     outcome.must_succeed();
@@ -575,7 +575,7 @@ fn inthread_dropped_privileges_leave_the_run() {
 }
 
 #[test]
-fn inthread_churn_finds_no_wrong_byte() {
+fn churn_finds_no_wrong_byte() {
     let _turn = turn();
     if !can_run() {
         return;
@@ -598,7 +598,7 @@ fn inthread_churn_finds_no_wrong_byte() {
             "--dir",
             &directory,
         ];
-        let Some(outcome) = in_thread(user, scaled_mib(200), scratch.path(), &words) else { return };
+        let Some(outcome) = run_as(user, scaled_mib(200), scratch.path(), &words) else { return };
         outcome.must_succeed();
         assert!(outcome.stdout.starts_with("churn OK"), "{}", outcome.stdout);
         assert!(evicted(&outcome) > 1000, "it was not short of memory:\n{}", outcome.stderr);
@@ -608,7 +608,7 @@ fn inthread_churn_finds_no_wrong_byte() {
 /// Signal stacks of threads that begin look like memory of the program: one that is taken under management kills its
 /// thread. Of the runs of this program, one in 25 met it.
 #[test]
-fn inthread_threads_begin_while_memory_is_taken() {
+fn threads_begin_while_memory_is_taken() {
     let _turn = turn();
     if !can_run() {
         return;
@@ -620,7 +620,7 @@ fn inthread_threads_begin_while_memory_is_taken() {
         let seed = seed.to_string();
         let sizes = ["--threads", "4", "--seconds", "0", "--bytes", "150M"];
         let words = [&[churn.as_str()], &sizes[..], &["--seed", &seed, "--dir", &directory]].concat();
-        let Some(outcome) = in_thread(User::Nobody, 50, scratch.path(), &words) else { return };
+        let Some(outcome) = run_as(User::Nobody, 50, scratch.path(), &words) else { return };
         outcome.must_succeed();
     }
 }
@@ -653,7 +653,7 @@ print(digest.hexdigest(), os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), an
 ";
 
 #[test]
-fn inthread_memory_that_children_do_not_get_is_managed() {
+fn memory_that_children_do_not_get_is_managed() {
     let _turn = turn();
     if !can_run() || !needs(&["python3"]) {
         return;
@@ -666,7 +666,7 @@ fn inthread_memory_that_children_do_not_get_is_managed() {
 }
 
 #[test]
-fn inthread_budget_holds_while_nothing_forks() {
+fn budget_holds_while_nothing_forks() {
     let _turn = turn();
     if !needs(&["python3"]) {
         return;
