@@ -35,6 +35,7 @@ pub mod pool;
 pub mod pool_share;
 pub mod protecting;
 pub mod range_set;
+pub mod refault_stats;
 pub mod reuse;
 pub mod segment;
 pub mod share;
@@ -42,7 +43,6 @@ pub mod slots;
 pub mod stall;
 pub mod swap_table;
 pub mod swap_word;
-pub mod takings;
 pub mod working_set;
 pub mod write_limit;
 

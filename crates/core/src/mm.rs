@@ -8,9 +8,9 @@
 //! The process id in the record is what the supervisor has found out in this way, and nobody else writes it.
 
 use crate::files::HeldFiles;
+use crate::refault_stats::RefaultStats;
 use crate::share::{Account, Holding};
 use crate::stall::Stall;
-use crate::takings::Takings;
 use uswap_sync::{AtomicU64, Ordering, fence};
 use uswap_units::{FileId, MmId, TableId};
 
@@ -39,7 +39,7 @@ record_words! {
     HELD_FILES 1 "The swap files that it has open.";
     STALL_UNTIL 1 "Until when stalls are counted, in ns.";
     STALL_TOTAL 1 "Their sum in ns.";
-    TAKINGS 5 "What reclaim took, and what came back: see `takings`.";
+    REFAULT_STATS 5 "What reclaim took, and what came back: see `refault_stats`.";
     PASSED 1 "Its account of reclaim: see `share`.";
     LOOKED_AT 1 "When its kswapd looked last, in ns.";
     HAS_NOTHING_UNTIL 1 "Until when it has nothing to reclaim, in ns.";
@@ -361,8 +361,10 @@ impl MmRecord<'_> {
         Stall { counted_until_ns: &self.words[STALL_UNTIL], total_ns: &self.words[STALL_TOTAL] }
     }
     /// What reclaim has taken from it, and what came back.
-    pub fn takings(&self) -> Takings<'_> {
-        Takings { words: self.words[TAKINGS..TAKINGS + 5].try_into().expect("they are five") }
+    pub fn refault_stats(&self) -> RefaultStats<'_> {
+        RefaultStats {
+            words: self.words[REFAULT_STATS..REFAULT_STATS + 5].try_into().expect("they are five"),
+        }
     }
     /// How it stands when pages are to be taken.
     pub fn account(&self) -> Account {
@@ -370,7 +372,7 @@ impl MmRecord<'_> {
             resident_pages: self.resident_pages(),
             protected_pages: self.protected_pages(),
             weight: self.weight(),
-            lately: self.takings().lately(),
+            lately: self.refault_stats().lately(),
         };
         Account { holding, passed: self.words[PASSED].load(Ordering::Relaxed) }
     }

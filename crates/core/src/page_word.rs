@@ -12,7 +12,7 @@
 //! * detail, of a fresh page: 1 if nothing is mapped there. A touch will be a fault: there is nothing to evict until
 //!   then.
 //! * detail, of a present page: whether it is protected, and which evictor has it; see `present`.
-//! * detail, of a swapped page: when it went, on the clock of [`Takings`](crate::takings::Takings).
+//! * detail, of a swapped page: when it went, on the clock of [`RefaultStats`](crate::refault_stats::RefaultStats).
 //! * heat: how often in a row the page came back soon, up to 3. rest: so many more times the hand passes it by; of a
 //!   swapped page its first bit is `REWRITTEN`, see `present`.
 //!
@@ -112,7 +112,7 @@ impl PageWord {
         matches!(self.place(), Place::Fresh) && self.0 & HOLE != 0
     }
     /// When a swapped page went.
-    pub const fn left_at(self) -> u32 {
+    pub const fn evicted_at(self) -> u32 {
         ((self.0 & DETAIL_MASK) >> DETAIL_SHIFT) as u32
     }
     /// True when it may be evicted, if it is mapped: nobody works on it and it may be in the program.

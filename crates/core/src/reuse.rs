@@ -22,11 +22,11 @@ const PART_UNITS: u64 = 1 << (TIME_BITS - 16);
 
 /// How a stored page comes back.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Back {
+pub enum RefaultKind {
     /// Its program waits for it.
-    ByFault,
+    Demanded,
     /// With another that its program waits for.
-    Along,
+    Prefetched,
 }
 
 /// View of the clock and the counts in the segment. Lost updates only miscount.
@@ -64,14 +64,14 @@ impl<'a> Reuse<'a> {
     }
 
     /// The distance of a page that comes back now, in pages, with an error of 1/4096 of the budget.
-    pub fn distance(&self, left_at: u32) -> u64 {
+    pub fn distance(&self, evicted_at: u32) -> u64 {
         let now = self.stored() / self.unit_pages();
-        (now.wrapping_sub(u64::from(left_at)) & TIME_MASK) * self.unit_pages()
+        (now.wrapping_sub(u64::from(evicted_at)) & TIME_MASK) * self.unit_pages()
     }
 
     /// A stored page comes back: by a fault of its own, or along with another.
-    pub fn note_back(&self, left_at: u32, how: Back) {
-        self.distances[how as usize].record(self.distance(left_at) / self.part_pages());
+    pub fn note_refault(&self, evicted_at: u32, kind: RefaultKind) {
+        self.distances[kind as usize].record(self.distance(evicted_at) / self.part_pages());
     }
 
     /// Pages stored so far.
@@ -80,8 +80,8 @@ impl<'a> Reuse<'a> {
     }
 
     /// Distances of all stored pages that came back so far, in parts of the budget.
-    pub fn distances(&self, how: Back) -> Histogram<'a> {
-        self.distances[how as usize]
+    pub fn distances(&self, kind: RefaultKind) -> Histogram<'a> {
+        self.distances[kind as usize]
     }
 }
 
@@ -100,8 +100,10 @@ mod tests {
         segment.budget().set_ram(Bytes(64 * 256 * 4096));
         let reuse = segment.reuse();
         let counted = |distance: u64| {
-            let found =
-                reuse.distances(Back::ByFault).counts().find(|(values, _)| values.contains(&distance));
+            let found = reuse
+                .distances(RefaultKind::Demanded)
+                .counts()
+                .find(|(values, _)| values.contains(&distance));
             found.expect("in some bucket").1
         };
         let times: Vec<u32> = (0..640).map(|_| reuse.note_stored()).collect();
@@ -109,9 +111,9 @@ mod tests {
             times.iter().map(|&time| reuse.distance(time)).collect::<Vec<_>>()[..5],
             [640, 640, 640, 640, 636]
         );
-        reuse.note_back(times[639], Back::ByFault);
+        reuse.note_refault(times[639], RefaultKind::Demanded);
         assert_eq!((counted(0), counted(10)), (1, 0));
-        reuse.note_back(times[0], Back::ByFault);
+        reuse.note_refault(times[0], RefaultKind::Demanded);
         assert_eq!((counted(0), counted(10)), (1, 1));
         // The clock goes round.
         segment.reuse().clock.fetch_add((4 << TIME_BITS) - 640, Ordering::Relaxed);

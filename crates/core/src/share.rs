@@ -75,7 +75,7 @@ const SMALL_PART: u64 = 16;
 
 /// Whose turn it is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Turn {
+pub enum ReclaimDecision {
     /// Of the one that asks, whose part of all burdens this is.
     Own {
         /// Its burden.
@@ -115,7 +115,11 @@ struct Others {
 
 /// Whose turn it is among a process and the others that can be reclaimed from now. `present` is asked if the process
 /// would have to give what is protected.
-pub fn turn(own: Account, others: impl Iterator<Item = Account>, present: impl Fn() -> Present) -> Turn {
+pub fn turn(
+    own: Account,
+    others: impl Iterator<Item = Account>,
+    present: impl Fn() -> Present,
+) -> ReclaimDecision {
     const KINDS: [Protection; 2] = [Protection::Holds, Protection::Gives];
     let mut known = [Others { burden: 0, behind: u64::MAX }; KINDS.len()];
     let own_burdens = KINDS.map(|protection| own.holding.burden(protection));
@@ -134,19 +138,19 @@ pub fn turn(own: Account, others: impl Iterator<Item = Account>, present: impl F
         let must_give = protection == Protection::Gives && own.holding.protected_pages > 0;
         let has_none = burden == 0 && others.burden > 0;
         if has_none || (must_give && present() == Present::NotAll) {
-            return Turn::OnlyOthers;
+            return ReclaimDecision::OnlyOthers;
         }
         if burden > 0 {
             let is_ahead = own.passed > others.behind.saturating_add(step(AHEAD_PAGES, burden));
             let of = burden + others.burden;
             return match is_ahead {
-                true => Turn::Others { burden, protection },
-                false => Turn::Own { burden, of, protection },
+                true => ReclaimDecision::Others { burden, protection },
+                false => ReclaimDecision::Own { burden, of, protection },
             };
         }
     }
     // Nobody has a page, as far as is known.
-    Turn::Own { burden: 1, of: 1, protection: Protection::Holds }
+    ReclaimDecision::Own { burden: 1, of: 1, protection: Protection::Holds }
 }
 
 #[cfg(all(test, not(loom)))]
@@ -167,7 +171,7 @@ mod tests {
             for index in 0..accounts.len() {
                 let others = accounts.iter().enumerate().filter(|&(other, _)| other != index);
                 let others = others.map(|(_, &account)| account);
-                if let Turn::Own { burden, .. } = turn(accounts[index], others, || Present::All) {
+                if let ReclaimDecision::Own { burden, .. } = turn(accounts[index], others, || Present::All) {
                     looked[index] += CHUNK_PAGES;
                     accounts[index].passed += step(CHUNK_PAGES, burden);
                 }
@@ -218,15 +222,15 @@ mod tests {
         // Who is ahead among those knows that it would give what is protected.
         let ahead = Account { holding: protected, passed: 1 << 40 };
         let behind = Account { holding: protected, passed: 0 };
-        let expected = Turn::Others { burden: 10_000, protection: Protection::Gives };
+        let expected = ReclaimDecision::Others { burden: 10_000, protection: Protection::Gives };
         assert_eq!(turn(ahead, [behind].into_iter(), || Present::All), expected);
         let alone = Account { holding: protected, passed: 0 };
-        let expected = Turn::Own { burden: 10_000, of: 10_000, protection: Protection::Gives };
+        let expected = ReclaimDecision::Own { burden: 10_000, of: 10_000, protection: Protection::Gives };
         assert_eq!(turn(alone, core::iter::empty(), || Present::All), expected);
         // As far as is known: all of the run may have had no processor for a while.
-        assert_eq!(turn(alone, core::iter::empty(), || Present::NotAll), Turn::OnlyOthers);
+        assert_eq!(turn(alone, core::iter::empty(), || Present::NotAll), ReclaimDecision::OnlyOthers);
         let bare = Account { holding: holding(7), passed: 0 };
-        assert!(matches!(turn(bare, core::iter::empty(), || Present::NotAll), Turn::Own { .. }));
+        assert!(matches!(turn(bare, core::iter::empty(), || Present::NotAll), ReclaimDecision::Own { .. }));
     }
 
     #[test]
@@ -235,8 +239,8 @@ mod tests {
         let turn_beside = |pages| {
             turn(ahead, [Account { holding: holding(pages), passed: 0 }].into_iter(), || Present::All)
         };
-        assert!(matches!(turn_beside(1000), Turn::Own { burden: 16_000, of: 17_000, .. }));
-        assert!(matches!(turn_beside(1001), Turn::Others { burden: 16_000, .. }));
+        assert!(matches!(turn_beside(1000), ReclaimDecision::Own { burden: 16_000, of: 17_000, .. }));
+        assert!(matches!(turn_beside(1001), ReclaimDecision::Others { burden: 16_000, .. }));
     }
 
     #[test]
@@ -245,7 +249,7 @@ mod tests {
             let [one, other] = holdings.map(|pages| Account { holding: holding(pages), passed: pages * 77 });
             let turns = [(one, other), (other, one)]
                 .map(|(own, other)| turn(own, [other].into_iter(), || Present::All));
-            assert!(turns.iter().any(|turn| matches!(turn, Turn::Own { .. })), "{turns:?}");
+            assert!(turns.iter().any(|turn| matches!(turn, ReclaimDecision::Own { .. })), "{turns:?}");
         }
     }
 }

@@ -9,7 +9,7 @@ use crate::clusters::{CLUSTER_SLOTS, Clusters, Truth};
 use crate::counters::Counters;
 use crate::mm::MmTable;
 use crate::plant::{Plant, Planted};
-use crate::swap_table::{Came, Put, SwapTable, entry_space};
+use crate::swap_table::{LoadKind, Put, SwapTable, entry_space};
 use crate::swap_word::{Content, SwapWord};
 use shuttle::rand::Rng as _;
 use shuttle::sync::{Arc, Mutex};
@@ -110,7 +110,7 @@ impl Table {
             "an entry is owned twice"
         );
         assert_eq!(hash as u64, u64::from(id.0));
-        self.view().note_loaded(id, Came::Alone);
+        self.view().note_loaded(id, LoadKind::Alone);
     }
     fn put(&self, id: SwapId) {
         let content = Content::Same((self.view().hash(id) >> 64) as u32);

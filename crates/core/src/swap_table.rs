@@ -66,7 +66,7 @@ pub enum Put {
 
 /// How a page came back.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Came {
+pub enum LoadKind {
     /// By a fault of its own.
     Alone,
     /// In order, with others.
@@ -327,10 +327,10 @@ impl<'a> SwapTable<'a> {
     ///
     /// In the file that chance says that the page was asked for by itself: what comes in order with others is better
     /// read in order again than kept in the pool.
-    pub fn note_loaded(&self, id: SwapId, came: Came) {
+    pub fn note_loaded(&self, id: SwapId, came: LoadKind) {
         self.update(id, |word| {
             assert!(word.count() > 0, "an entry that a page came from is counted");
-            let chance = came == Came::Alone || !matches!(word.content(), Content::Slot { .. });
+            let chance = came == LoadKind::Alone || !matches!(word.content(), Content::Slot { .. });
             let next = word.with_referenced(chance).with_retained(word.is_alone());
             (next != word).then_some(next)
         });

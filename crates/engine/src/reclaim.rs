@@ -6,7 +6,7 @@ use crate::world::World;
 use uswap_core::balance;
 use uswap_core::budget::Signal;
 use uswap_core::counters::Counter;
-use uswap_core::share::{Protection, Turn};
+use uswap_core::share::{Protection, ReclaimDecision};
 use uswap_sync::Ordering;
 use uswap_units::PAGE_BYTES;
 use uswap_units::limits::{THROTTLE_ROUNDS_MAX, WRITE_PATIENCE_NS};
@@ -62,11 +62,11 @@ impl<W: World> AddressSpace<'_, W> {
         let seen = budget.signal_count(Signal::Room);
         let now_ns = self.world.now_ns();
         let turn = match self.sharer().turn(now_ns) {
-            Turn::Own { burden, of, protection } if !self.sharer().spares(protection, now_ns) => {
+            ReclaimDecision::Own { burden, of, protection } if !self.sharer().spares(protection, now_ns) => {
                 Some((burden, of, protection))
             }
             // Else the threads take the same pages, one batch after the other.
-            Turn::Others { burden, protection }
+            ReclaimDecision::Others { burden, protection }
                 if self.others_fail(now_ns) && !self.sharer().spares(protection, now_ns) =>
             {
                 Some((burden, burden, protection))
@@ -126,8 +126,8 @@ impl<W: World> AddressSpace<'_, W> {
             }
             let seen = budget.signal_count(Signal::Room);
             let (burden, protection) = match self.sharer().turn(self.world.now_ns()) {
-                Turn::Own { burden, protection, .. } => (burden, protection),
-                Turn::Others { burden, protection } => {
+                ReclaimDecision::Own { burden, protection, .. } => (burden, protection),
+                ReclaimDecision::Others { burden, protection } => {
                     let now_ns = self.world.now_ns();
                     if !self.others_fail(now_ns) && waited_for_others == 0 {
                         waited_for_others = 1;
@@ -140,13 +140,13 @@ impl<W: World> AddressSpace<'_, W> {
                     }
                     (burden, protection)
                 }
-                Turn::OnlyOthers if waited_for_others < OTHERS_ROUNDS => {
+                ReclaimDecision::OnlyOthers if waited_for_others < OTHERS_ROUNDS => {
                     waited_for_others += 1;
                     self.counters().add(Counter::WaitedForOthers, 1);
                     self.world.wait(Signal::Room, seen, OTHERS_NS).await;
                     continue;
                 }
-                Turn::OnlyOthers => {
+                ReclaimDecision::OnlyOthers => {
                     (self.record().account().holding.burden(Protection::Gives), Protection::Gives)
                 }
             };

@@ -3,7 +3,7 @@
 use crate::clusters::lock::{Locker, SUPERVISOR};
 use crate::counters::Counters;
 use crate::mm::MmTable;
-use crate::swap_table::{Came, Put, SwapTable, WritebackEnd, entry_space};
+use crate::swap_table::{LoadKind, Put, SwapTable, WritebackEnd, entry_space};
 use crate::swap_word::{COUNT_MAX, Content};
 use loom::sync::Arc;
 use loom::thread;
@@ -142,7 +142,7 @@ fn loom_a_slot_is_moved_while_it_is_put_and_loaded() {
                 released.fetch_add(1, Ordering::Relaxed);
             }
         });
-        table.view().note_loaded(ID, Came::InRun);
+        table.view().note_loaded(ID, LoadKind::InRun);
         let last = table.view().put(ID);
         supervisor.join().unwrap();
         match last {
@@ -230,7 +230,7 @@ fn loom_references_come_back_while_two_are_put() {
         let left = table.view().references(ID);
         assert!(left > 2);
         let other = beside(&table, Table::put);
-        table.view().note_loaded(ID, Came::Alone);
+        table.view().note_loaded(ID, LoadKind::Alone);
         table.put();
         assert_eq!(table.view().discard_retained(ID), None, "others refer to it");
         other.join().unwrap();
@@ -261,7 +261,7 @@ fn loom_entries_that_are_put_together_are_given_back_once() {
 fn loom_a_copy_is_relied_on_or_discarded() {
     loom::model(|| {
         let table = Table::published(BLOB);
-        table.view().note_loaded(ID, Came::Alone);
+        table.view().note_loaded(ID, LoadKind::Alone);
         let hand = beside(&table, |table| {
             if let Some(content) = table.view().discard_retained(ID) {
                 table.release(content);
@@ -279,7 +279,7 @@ fn loom_a_copy_is_relied_on_or_discarded() {
 fn loom_a_discarded_copy_is_put_without_content() {
     loom::model(|| {
         let table = Table::published(BLOB);
-        table.view().note_loaded(ID, Came::Alone);
+        table.view().note_loaded(ID, LoadKind::Alone);
         let hand = beside(&table, |table| {
             if let Some(content) = table.view().discard_retained(ID) {
                 table.release(content);
@@ -300,7 +300,7 @@ fn loom_note_loaded_races_with_the_other_sharer() {
         let table = Table::published(BLOB);
         table.view().share(ID);
         let other = beside(&table, Table::put);
-        table.view().note_loaded(ID, Came::Alone);
+        table.view().note_loaded(ID, LoadKind::Alone);
         if table.view().discard_retained(ID).is_some() {
             assert_eq!(table.view().load(ID).count(), 1);
         }
@@ -314,7 +314,7 @@ fn loom_a_shared_copy_is_never_retained() {
     loom::model(|| {
         let table = Table::published(BLOB);
         let fork = beside(&table, |table| table.view().share(ID));
-        table.view().note_loaded(ID, Came::Alone);
+        table.view().note_loaded(ID, LoadKind::Alone);
         fork.join().unwrap();
         assert!(!table.view().load(ID).is_retained());
         assert_eq!(table.view().discard_retained(ID), None);

@@ -19,7 +19,7 @@ struct Model {
     heat: u32,
     rest: u32,
     hole: bool,
-    left_at: u32,
+    evicted_at: u32,
     protected: bool,
     lane: Option<Lane>,
     rewritten: bool,
@@ -36,7 +36,7 @@ const NOTHING: Model = Model {
     heat: 0,
     rest: 0,
     hole: false,
-    left_at: 0,
+    evicted_at: 0,
     protected: false,
     lane: None,
     rewritten: false,
@@ -63,7 +63,7 @@ impl Model {
             heat: word.heat(),
             rest: word.rest(),
             hole: word.is_hole(),
-            left_at: if word.place() == Place::Swapped { word.left_at() } else { 0 },
+            evicted_at: if word.place() == Place::Swapped { word.evicted_at() } else { 0 },
             protected: word.is_protected(),
             lane: word.isolated_by(),
             rewritten: word.is_rewritten(),
@@ -77,7 +77,7 @@ impl Model {
             Place::Present => (self.heat, self.rest),
         };
         let stays = place == Place::Swapped && self.place == Place::Swapped;
-        let left_at = if stays { self.left_at } else { 0 };
+        let evicted_at = if stays { self.evicted_at } else { 0 };
         let rewritten = stays && self.rewritten;
         Model {
             place,
@@ -85,7 +85,7 @@ impl Model {
             heat,
             rest,
             hole: false,
-            left_at,
+            evicted_at,
             protected: false,
             lane: None,
             rewritten,
@@ -95,7 +95,7 @@ impl Model {
     /// Present, as warm as it was.
     fn present(self, clean: Option<SwapId>) -> Model {
         let (place, swap, protected) = (Place::Present, clean, clean.is_some());
-        Model { place, swap, protected, lane: None, hole: false, left_at: 0, ..self }
+        Model { place, swap, protected, lane: None, hole: false, evicted_at: 0, ..self }
     }
     fn is_clean(self) -> bool {
         self.protected && self.swap.is_some()
@@ -310,7 +310,7 @@ proptest! {
                     assert_eq!(slot.commit_evicted(SwapId(8), time, unchanged), Commit::Done);
                     let rewritten = model.rewritten && !unchanged;
                     let swapped = Model { heat: model.heat, ..model.at(Place::Swapped, Some(SwapId(8))) };
-                    model = Model { locked: false, left_at: time, rewritten, ..swapped };
+                    model = Model { locked: false, evicted_at: time, rewritten, ..swapped };
                 }
                 Op::CommitPresent(clean, warmth) if model.locked && !model.removed => {
                     assert_eq!(slot.commit_present(clean, warmth), Commit::Done);

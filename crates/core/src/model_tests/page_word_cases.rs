@@ -53,7 +53,7 @@ fn that_a_page_was_rewritten_outlives_its_eviction_unless_it_stayed_unchanged() 
             change(slot, |slot| slot.commit_evicted(SwapId(1), 5, true));
             assert!(change(slot, |slot| slot.commit_rewritten(Warmth::Cold)).is_rewritten());
             let swapped = change(slot, |slot| slot.commit_evicted(SwapId(2), 9, unchanged));
-            assert_eq!((swapped.place(), swapped.left_at()), (Place::Swapped, 9));
+            assert_eq!((swapped.place(), swapped.evicted_at()), (Place::Swapped, 9));
             assert_eq!(swapped.is_rewritten(), is_rewritten);
             let clean = change(slot, |slot| slot.commit_present(Some(SwapId(2)), Warmth::Cold));
             assert_eq!((clean.is_clean(), clean.is_rewritten()), (true, is_rewritten));

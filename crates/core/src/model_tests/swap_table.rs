@@ -3,7 +3,7 @@
 use super::{SMALL, with_segment};
 use crate::mm::Hands;
 use crate::segment::Segment;
-use crate::swap_table::{Came, Put, SwapTable, WritebackEnd};
+use crate::swap_table::{LoadKind, Put, SwapTable, WritebackEnd};
 use crate::swap_word::Content;
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
@@ -257,11 +257,11 @@ impl Model<'_> {
             Op::PutEach { pick, count } => self.put_each(pick, count),
             Op::NoteLoaded { pick } => {
                 let Some(id) = self.pick(pick, referred) else { return };
-                let came = if pick % 2 == 0 { Came::Alone } else { Came::InRun };
+                let came = if pick % 2 == 0 { LoadKind::Alone } else { LoadKind::InRun };
                 table.note_loaded(id, came);
                 let entry = self.entry(id);
                 let in_file = matches!(entry.content, Content::Slot { .. });
-                (entry.referenced, entry.retained) = (came == Came::Alone || !in_file, entry.count == 1);
+                (entry.referenced, entry.retained) = (came == LoadKind::Alone || !in_file, entry.count == 1);
             }
             Op::RelyOn { pick } => {
                 let Some(id) = self.pick(pick, referred) else { return };

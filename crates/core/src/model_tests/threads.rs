@@ -6,7 +6,7 @@ use super::{SMALL, pool::content_of, with_segment};
 use crate::files::FileKind;
 use crate::pool::{FreeCell, Pool, ZspageOwner};
 use crate::segment::{Geometry, Segment};
-use crate::swap_table::{Came, Put, WritebackEnd};
+use crate::swap_table::{LoadKind, Put, WritebackEnd};
 use crate::swap_word::Content;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU32};
@@ -131,7 +131,7 @@ fn load_and_check(segment: &Segment<'_>, id: SwapId) {
             assert!(out == content_of(seed, length as usize), "{id:?} reads wrong");
         }
     }
-    table.note_loaded(id, Came::Alone);
+    table.note_loaded(id, LoadKind::Alone);
 }
 
 /// The supervisor: takes blobs to slots, some fail.

@@ -77,7 +77,7 @@ impl<W: World> AddressSpace<'_, W> {
             Place::Fresh => Fate::Gone,
             Place::Present => Fate::Present,
             // The word has the time of its own eviction, with an error of 1/4096 of the budget.
-            Place::Swapped => match reuse.distance(word.left_at()) + reuse.ram_pages() / 64 {
+            Place::Swapped => match reuse.distance(word.evicted_at()) + reuse.ram_pages() / 64 {
                 least if least < now.saturating_sub(sample.at) => Fate::AwayAgain,
                 _ => Fate::Away,
             },

@@ -17,7 +17,7 @@ use uswap_core::counters::Counter;
 use uswap_core::page_word::PageWord;
 use uswap_core::pool_share::{COPIES_SIXTEENTHS, QUICK_SIXTEENTHS};
 use uswap_core::segment::Segment;
-use uswap_core::swap_table::Came;
+use uswap_core::swap_table::LoadKind;
 use uswap_core::swap_word::Content;
 use uswap_sync::Ordering;
 use uswap_units::{PAGE_BYTES, SwapId};
@@ -80,7 +80,13 @@ impl<W: World> AddressSpace<'_, W> {
     /// Whether the copies of so many pages that have come back, whose words are like this one, are of no use, or take
     /// room that the pool needs. What comes back in order with others keeps its copy: it is gone past once, and goes
     /// again unchanged.
-    pub(crate) fn gives_copies_up(&self, pages: usize, word: PageWord, wanted: Wanted, came: Came) -> bool {
+    pub(crate) fn gives_copies_up(
+        &self,
+        pages: usize,
+        word: PageWord,
+        wanted: Wanted,
+        came: LoadKind,
+    ) -> bool {
         if wanted == Wanted::For(Touch::Write) {
             self.counters().add(Counter::CopyWritten, 1);
             return true;
@@ -90,7 +96,7 @@ impl<W: World> AddressSpace<'_, W> {
             return true;
         }
         let Some(swap) = word.swap() else { return false };
-        let moves = came == Came::Alone
+        let moves = came == LoadKind::Alone
             && pool_is_above(self.segment, COPIES_SIXTEENTHS)
             && takes_room(self.segment, swap);
         if moves {

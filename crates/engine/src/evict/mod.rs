@@ -25,7 +25,7 @@ use uswap_core::drop_behind::Chosen;
 use uswap_core::page_table::Leaf;
 use uswap_core::page_word::{LANES, Lane, PageSlot, PageWord, Place, TryLock};
 use uswap_core::pool::ZspageOwner;
-use uswap_core::swap_table::Came;
+use uswap_core::swap_table::LoadKind;
 use uswap_sync::Ordering;
 use uswap_units::{BLOCK_PAGES, CHUNK_PAGES, MmId, PAGE_BYTES, PageId, PageRange, SwapId};
 
@@ -586,7 +586,7 @@ impl<W: World> AddressSpace<'_, W> {
             self.note_chosen(evictor.chosen, count, first.page);
         }
         self.counters().add(Counter::Unchanged, unchanged);
-        self.record().takings().note_taken(count);
+        self.record().refault_stats().note_taken(count);
         self.segment.budget().subtract(count * PAGE_BYTES as u64);
         count
     }
@@ -615,7 +615,7 @@ impl<W: World> AddressSpace<'_, W> {
     /// A page that is stored and locked stays, with a clean copy.
     fn keep_clean(&self, candidate: &Candidate) {
         let stored = candidate.stored.expect("only what is stored is locked");
-        self.segment.swap_table().note_loaded(stored, Came::Alone);
+        self.segment.swap_table().note_loaded(stored, LoadKind::Alone);
         self.must_be_done(self.slot(candidate.page).commit_protected(Some(stored)));
         self.unlocked(core::iter::once(candidate.page));
     }

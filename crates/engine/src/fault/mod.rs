@@ -14,8 +14,8 @@ use core::ops::Range;
 use uswap_core::counters::{Counter, FaultSource};
 use uswap_core::page_table::Leaf;
 use uswap_core::page_word::{Commit, PageSlot, PageWord, Place, TryLock, Warmth};
-use uswap_core::reuse::Back;
-use uswap_core::swap_table::Came;
+use uswap_core::reuse::RefaultKind;
+use uswap_core::swap_table::LoadKind;
 use uswap_units::limits::RUN_PAGES_MAX;
 use uswap_units::{BLOCK_PAGES, PageId, PageRange, SwapId};
 
@@ -260,8 +260,8 @@ impl<'a, W: World> AddressSpace<'a, W> {
     ) -> Option<Fault> {
         let reuse = self.segment.reuse();
         for index in 0..run.length {
-            let how = if index == run.met { Back::ByFault } else { Back::Along };
-            reuse.note_back(run.words[index as usize].left_at(), how);
+            let how = if index == run.met { RefaultKind::Demanded } else { RefaultKind::Prefetched };
+            reuse.note_refault(run.words[index as usize].evicted_at(), how);
         }
         let (loaded, load) = self.load_run(run, workspace).await;
         let came = PageRange { start: run.page(loaded.start), end: run.page(loaded.end) };
@@ -358,7 +358,7 @@ impl<'a, W: World> AddressSpace<'a, W> {
 
     /// Pages of a run that are wanted for the same, with their contents; how many could be filled, from the front.
     async fn fill_part(&self, run: &Run<'_>, part: Range<u32>, wanted: Wanted, workspace: &Workspace) -> u32 {
-        let came = if run.length == 1 { Came::Alone } else { Came::InRun };
+        let came = if run.length == 1 { LoadKind::Alone } else { LoadKind::InRun };
         let first = run.page(part.start);
         let gives_up = self.gives_copies_up(part.len(), run.words[part.start as usize], wanted, came);
         let access = if gives_up { FillAs::Writable } else { FillAs::Protected };

@@ -8,7 +8,7 @@ use uswap_core::counters::Counter;
 use uswap_core::mm::{MmRecord, MmState};
 use uswap_core::page_word::PageWord;
 use uswap_core::segment::Segment;
-use uswap_core::share::{self, Present, Protection, Turn};
+use uswap_core::share::{self, Present, Protection, ReclaimDecision};
 use uswap_units::{MmId, PAGE_BYTES};
 
 /// A kswapd looks every 2 ms when memory is short. One that has not for so long does not take part.
@@ -40,13 +40,13 @@ impl<'a> Sharer<'a> {
     }
 
     /// Whose turn it is to be reclaimed from.
-    pub(crate) fn turn(&self, now_ns: u64) -> Turn {
+    pub(crate) fn turn(&self, now_ns: u64) -> ReclaimDecision {
         let others = self.segment.mms().in_use().filter(|other| {
             other.id() != self.mm && other.state() == MmState::Live && takes_part(*other, now_ns)
         });
         let own = self.record().account();
         let turn = share::turn(own, others.map(|other| other.account()), || self.others_present(now_ns));
-        if matches!(turn, Turn::Own { .. }) {
+        if matches!(turn, ReclaimDecision::Own { .. }) {
             self.segment.budget().pass_up_to(own.passed);
         }
         turn
@@ -82,11 +82,11 @@ impl<'a> Sharer<'a> {
     /// A stored page comes back that had this word, and `pages` with it, which went at about the same time. The
     /// distance, and the pages that are in RAM.
     pub(crate) fn note_came_back(&self, word: PageWord, pages: u32) -> (u64, u64) {
-        let distance = self.segment.reuse().distance(word.left_at());
+        let distance = self.segment.reuse().distance(word.evicted_at());
         let outside_pool =
             self.segment.budget().used().0.saturating_sub(self.segment.pool().resident_bytes());
         let resident = outside_pool / PAGE_BYTES as u64;
-        self.record().takings().note_came_back(u64::from(pages), distance, resident);
+        self.record().refault_stats().note_came_back(u64::from(pages), distance, resident);
         (distance, resident)
     }
 

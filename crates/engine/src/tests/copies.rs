@@ -16,7 +16,7 @@ use uswap_core::counters::Counter;
 use uswap_core::files::{FileAccess, FileKind, FileSpec};
 use uswap_core::page_word::{PageWord, Place};
 use uswap_core::pool::{ZSPAGE_BYTES, ZspageOwner};
-use uswap_core::swap_table::{Came, WritebackEnd};
+use uswap_core::swap_table::{LoadKind, WritebackEnd};
 use uswap_core::swap_word::Content;
 use uswap_units::{MmId, PAGE_BYTES, SwapId};
 
@@ -95,19 +95,19 @@ fn take_room(space: &Space<'_>, bytes: u64) {
 fn copies_make_room_before_more_work_is_spent() {
     with_a_clean_page(|space, _, copy| {
         let decides = |touch, came| space.gives_copies_up(1, word(space), Wanted::For(touch), came);
-        assert!(decides(Touch::Write, Came::Alone), "it is of no use");
-        assert!(!decides(Touch::Read, Came::Alone));
+        assert!(decides(Touch::Write, LoadKind::Alone), "it is of no use");
+        assert!(!decides(Touch::Read, LoadKind::Alone));
         assert_eq!(space.effort(), Effort::Quick);
         let pool = space.segment().pool();
         take_room(space, 14 * ZSPAGE_BYTES as u64);
         pool.set_limit_bytes(15 * ZSPAGE_BYTES as u64);
-        assert!(decides(Touch::Read, Came::Alone));
-        assert!(!decides(Touch::Read, Came::InRun), "it is gone past once");
+        assert!(decides(Touch::Read, LoadKind::Alone));
+        assert!(!decides(Touch::Read, LoadKind::InRun), "it is gone past once");
         assert_eq!(space.effort(), Effort::Quick);
         pool.set_limit_bytes(14 * ZSPAGE_BYTES as u64);
         assert_eq!(space.effort(), Effort::Dense);
         write_back(space, copy);
-        assert!(!decides(Touch::Read, Came::Alone), "in the file it takes no room");
+        assert!(!decides(Touch::Read, LoadKind::Alone), "in the file it takes no room");
     });
 }
 

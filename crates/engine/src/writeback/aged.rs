@@ -132,7 +132,7 @@ mod tests {
     use uswap_core::files::{FileAccess, FileKind, FileSpec, slots_of_all};
     use uswap_core::pool::ZspageOwner;
     use uswap_core::segment::Geometry;
-    use uswap_core::swap_table::Came;
+    use uswap_core::swap_table::LoadKind;
     use uswap_sync::AtomicU64;
     use uswap_units::limits::WRITEBACK_BATCH_BYTES;
     use uswap_units::{FileId, MmId, ZspageId};
@@ -210,7 +210,7 @@ mod tests {
         with_blobs(1000, &[1500], |segment, blobs, disks, write| {
             let mut marked = Marked::now(segment);
             let (touched, others) = blobs.split_at(100);
-            touched.iter().for_each(|&id| segment.swap_table().note_loaded(id, Came::Alone));
+            touched.iter().for_each(|&id| segment.swap_table().note_loaded(id, LoadKind::Alone));
             crate::pool::release::put_entry(segment, disks, others[0]);
             let mut written = 0;
             loop {
@@ -243,7 +243,7 @@ mod tests {
     fn what_one_disk_does_not_take_is_written_to_the_other() {
         with_blobs(300, &[1500], |segment, blobs, disks, write| {
             let mut marked = Marked::now(segment);
-            segment.swap_table().note_loaded(blobs[7], Came::Alone);
+            segment.swap_table().note_loaded(blobs[7], LoadKind::Alone);
             disks.fails_first.set(true);
             assert!(matches!(write(&mut marked), Batch::LeftToOthers { file: FileId(0), .. }));
             assert_eq!(write(&mut marked), Batch::Written { blobs: 299, discarded: 0 });

@@ -13,7 +13,7 @@ use uswap_core::budget::Signal;
 use uswap_core::files::{FileAccess, FileKind, FileSpec, FileState, slots_of_all};
 use uswap_core::pool::ZspageOwner;
 use uswap_core::segment::Geometry;
-use uswap_core::swap_table::Came;
+use uswap_core::swap_table::LoadKind;
 use uswap_sync::AtomicU64;
 use uswap_units::{MmId, Prng, ZspageId};
 
@@ -97,7 +97,7 @@ impl Run<'_> {
                     model.remove(&id);
                 }
             }
-            _ if *count > 1 => self.segment.swap_table().note_loaded(SwapId(id), Came::InRun),
+            _ if *count > 1 => self.segment.swap_table().note_loaded(SwapId(id), LoadKind::InRun),
             _ => (),
         }
     }

@@ -13,7 +13,7 @@ use uswap_core::mm::{MmState, MmTable};
 use uswap_core::page_word::{Afterwards, Commit, PageSlot, Place, Remove, TryLock};
 use uswap_core::pool::ZspageOwner;
 use uswap_core::segment::Segment;
-use uswap_core::swap_table::Came;
+use uswap_core::swap_table::LoadKind;
 use uswap_core::swap_word::Content;
 use uswap_engine::pool::release::{free_blob, put_entries, put_entry, release_content};
 use uswap_os::sys::abi;
@@ -257,7 +257,7 @@ impl Worker<'_> {
             Content::Free | Content::Reserved => panic!("{id:?}, to which we refer, is {before:?}"),
             Content::Slot { .. } | Content::Discarded | Content::Lost => (),
         }
-        table.note_loaded(id, Came::Alone);
+        table.note_loaded(id, LoadKind::Alone);
     }
 
     /// As the supervisor's clock hand does, for what was just loaded and for any other.

@@ -11,7 +11,7 @@ use uswap_core::counters::{Counter, Counters, FaultSource};
 use uswap_core::histogram::BUCKETS;
 use uswap_core::pool::Pool;
 use uswap_core::pool_share::{Division, Faults, Returns, Share};
-use uswap_core::reuse::Back;
+use uswap_core::reuse::RefaultKind;
 use uswap_core::segment::Segment;
 use uswap_core::swap_word::{Content, SwapWord};
 use uswap_units::{PAGE_BYTES, SwapId};
@@ -265,13 +265,13 @@ impl PoolShare {
             ),
         };
         let reuse = segment.reuse();
-        let mut counts = |how: Back| -> Vec<_> {
-            let before = &mut self.distances[how as usize];
-            let counts = reuse.distances(how).counts();
+        let mut counts = |kind: RefaultKind| -> Vec<_> {
+            let before = &mut self.distances[kind as usize];
+            let counts = reuse.distances(kind).counts();
             before.resize(BUCKETS, 0);
             counts.zip(before).map(|((distances, now), before)| (distances, since(before, now))).collect()
         };
-        let both = counts(Back::ByFault).into_iter().zip(counts(Back::Along));
+        let both = counts(RefaultKind::Demanded).into_iter().zip(counts(RefaultKind::Prefetched));
         let returns = both.map(|((distances, faults), (_, along))| Returns { distances, faults, along });
         self.share.note(division, faults, returns);
         division

@@ -14,8 +14,8 @@ use std::time::{Duration, Instant};
 
 use serde::Serialize;
 use uswap_core::mm::{MmRecord, MmState};
+use uswap_core::refault_stats::TakenPages;
 use uswap_core::segment::Segment;
-use uswap_core::takings::TakenPages;
 use uswap_units::PAGE_BYTES;
 
 use crate::human;
@@ -136,7 +136,7 @@ impl Pressure {
 
     /// What was taken from a process and came back, up to now.
     pub fn taken_pages(&self, record: MmRecord<'_>) -> TakenPages {
-        record.takings().pages(self.segment.reuse().stored())
+        record.refault_stats().pages(self.segment.reuse().stored())
     }
 
     /// What a process uses: what it has in RAM, and what comes back to it.

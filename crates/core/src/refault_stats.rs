@@ -9,7 +9,7 @@ use uswap_sync::{AtomicU64, Ordering};
 
 /// View of the words.
 #[derive(Clone, Copy)]
-pub struct Takings<'a> {
+pub struct RefaultStats<'a> {
     /// Taken, came back, came back soon, sum of distances, lately.
     pub(crate) words: &'a [AtomicU64; 5],
 }
@@ -49,7 +49,7 @@ impl TakenPages {
     }
 }
 
-impl Takings<'_> {
+impl RefaultStats<'_> {
     fn add(&self, index: usize, pages: u64) -> u64 {
         self.words[index].fetch_add(pages, Ordering::Relaxed)
     }
@@ -106,13 +106,13 @@ mod tests {
     #[test]
     fn soon_is_a_distance_of_what_is_in_ram() {
         let words = words();
-        let takings = Takings { words: &words };
-        takings.note_taken(640);
-        takings.note_came_back(2, 6400, 6400);
-        takings.note_came_back(3, 6400, 6399);
+        let refault_stats = RefaultStats { words: &words };
+        refault_stats.note_taken(640);
+        refault_stats.note_came_back(2, 6400, 6400);
+        refault_stats.note_came_back(3, 6400, 6399);
         let expected =
             TakenPages { taken: 640, came_back: 5, came_back_soon: 2, distance: 5 * 6400, stored_of_all: 9 };
-        assert_eq!(takings.pages(9), expected);
+        assert_eq!(refault_stats.pages(9), expected);
     }
 
     /// A made-up memory: pages used at random, of which part is in RAM and the one that came first goes first; and some
@@ -121,30 +121,30 @@ mod tests {
     fn what_is_away_and_in_use_is_found_from_the_distances() {
         let (in_use, in_ram, unused) = (8000_u64, 3000, 5000);
         let words = words();
-        let takings = Takings { words: &words };
+        let refault_stats = RefaultStats { words: &words };
         let mut prng = Prng::new(7);
         let mut ram: VecDeque<u64> = (in_use..in_use + in_ram).collect();
-        let mut left_at = std::vec![None; (in_use + in_ram + unused) as usize];
+        let mut evicted_at = std::vec![None; (in_use + in_ram + unused) as usize];
         // Others of the run store as much.
         let stored = Cell::new(0);
         let mut touch = |page: u64, ram: &mut VecDeque<u64>| {
             if ram.contains(&page) {
                 return;
             }
-            if let Some(left_at) = left_at[page as usize] {
-                takings.note_came_back(1, stored.get() - left_at, in_ram);
+            if let Some(evicted_at) = evicted_at[page as usize] {
+                refault_stats.note_came_back(1, stored.get() - evicted_at, in_ram);
             }
             let goes = ram.pop_front().expect("it is full");
-            left_at[goes as usize] = Some(stored.get());
-            takings.note_taken(1);
+            evicted_at[goes as usize] = Some(stored.get());
+            refault_stats.note_taken(1);
             stored.set(stored.get() + 2);
             ram.push_back(page);
         };
         (0..in_use + unused).for_each(|page| touch(page, &mut ram));
         (0..20_000).for_each(|_| touch(prng.below(in_use), &mut ram));
-        let before = takings.pages(stored.get());
+        let before = refault_stats.pages(stored.get());
         (0..40_000).for_each(|_| touch(prng.below(in_use), &mut ram));
-        let away = takings.pages(stored.get()).since(before).away_in_use();
+        let away = refault_stats.pages(stored.get()).since(before).away_in_use();
         let really = in_use - in_ram;
         assert!(away.abs_diff(really) < really / 20, "{away} of {really}");
     }
