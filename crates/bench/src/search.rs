@@ -24,9 +24,6 @@ pub const RUNS_MAX: u32 = 5;
 /// then counts. Programs fill their memory first.
 pub const TIMEOUT_PART: u32 = 4;
 
-/// Timed parts of a run of a search take so long: memory is at its highest from their beginning on.
-pub const RUN_SECONDS: u32 = 1;
-
 /// A limit that kills and one that does not are near each other if no more of the budget is between them.
 const NEAR: f64 = 0.1;
 

@@ -17,6 +17,7 @@ use crate::args::BenchArguments;
 use crate::bench::{Bench, Ground, say};
 use crate::plan::Plan;
 use crate::report::number;
+use crate::report::program::{alone, fits};
 use crate::results::{Better, Outcome, Results, Run, Unlimited};
 use crate::rivals::{Counting, Rival};
 use crate::system::group::Group;
@@ -129,23 +130,6 @@ fn unlimited(run: &Run) -> Unlimited {
         wall_s: run.figures.get("wall_s").copied().unwrap_or_default(),
         peak_bytes: run.memory.sum_bytes,
     }
-}
-
-/// `without a limit: 1.50 s, 120 MiB at its highest, exit code 0, standard output 00ff of 12 bytes`.
-pub fn alone(unlimited: &Unlimited) -> String {
-    let Unlimited { result, wall_s, peak_bytes } = unlimited;
-    let peak = number::bytes(*peak_bytes as f64);
-    format!("without a limit: {} s, {peak} at its highest, {result}", number::value(*wall_s))
-}
-
-/// Said where nothing is compared but the cost of being watched.
-pub fn fits(unlimited: &Unlimited, budget_bytes: u64) -> String {
-    format!(
-        "without a limit it takes {}, which fits into {}: nobody has to swap, and the figures say only what each costs \
-         then",
-        number::bytes(unlimited.peak_bytes as f64),
-        number::bytes(budget_bytes as f64)
-    )
 }
 
 fn plan(arguments: &BenchArguments, unlimited: &Unlimited) -> anyhow::Result<Plan> {

@@ -20,10 +20,10 @@ mod map;
 mod record;
 
 use crate::plant::{Plant, is_planted};
-use lists::{As, Choice, LISTS, List};
+use lists::{As, Choice};
 use lock::{Got, Locker};
 use map::Map;
-use record::{RECORD_WORDS, Record, State};
+use record::{LISTS, List, RECORD_WORDS, Record, State};
 use uswap_sync::{AtomicU64, Ordering};
 use uswap_units::MmId;
 

@@ -16,6 +16,7 @@
 //! told from any other. The supervisor alone changes the table; who reads it meets a file whole, or not at all.
 
 use crate::clusters::{CLUSTER_SLOTS, Search, Space};
+use crate::held_files::HeldFiles;
 use uswap_sync::{AtomicU64, Ordering, fence};
 use uswap_units::limits::{FILE_BUFFER_BYTES, SWAP_FILES_MAX};
 use uswap_units::{FileId, PAGE_BYTES};
@@ -138,49 +139,6 @@ pub enum NoFile {
     TooMany,
     /// So many slots more cannot be numbered.
     TooLarge,
-}
-
-/// The files that a process has open, a bit each, and those that it could not open. It says so in its record.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct HeldFiles(pub(crate) u64);
-
-const REFUSED_SHIFT: u32 = 32;
-const READS_NONE: u64 = 1 << 63;
-const _: () = assert!(SWAP_FILES_MAX < REFUSED_SHIFT as usize);
-
-impl HeldFiles {
-    /// Of a process that reads no file any more, and does not follow what becomes of them.
-    pub const NEVER_AGAIN: HeldFiles = HeldFiles(READS_NONE);
-
-    /// It reads no file any more.
-    pub const fn reads_none(self) -> bool {
-        self.0 & READS_NONE != 0
-    }
-    /// It has this one open.
-    pub const fn has(self, file: FileId) -> bool {
-        self.0 & 1 << file.0 != 0
-    }
-    /// It could not open this one.
-    pub const fn refused(self, file: FileId) -> bool {
-        self.0 & 1 << (REFUSED_SHIFT + file.0 as u32) != 0
-    }
-    const fn has_answered(self, file: FileId) -> bool {
-        self.has(file) || self.refused(file)
-    }
-    /// After it has opened the file, or could not.
-    #[must_use]
-    pub const fn with(self, file: FileId, opened: Result<(), ()>) -> HeldFiles {
-        let shift = match opened {
-            Ok(()) => file.0 as u32,
-            Err(()) => REFUSED_SHIFT + file.0 as u32,
-        };
-        HeldFiles(self.0 | 1 << shift)
-    }
-    /// After it has closed the file.
-    #[must_use]
-    pub const fn without(self, file: FileId) -> HeldFiles {
-        HeldFiles(self.0 & !(1 << file.0 | 1 << (REFUSED_SHIFT + file.0 as u32)))
-    }
 }
 
 /// What a process must do next about the files of the run.

@@ -26,6 +26,7 @@ pub mod counters;
 pub mod drop_behind;
 pub mod file_key;
 pub mod files;
+pub mod held_files;
 pub mod histogram;
 pub mod mm;
 pub mod page_table;

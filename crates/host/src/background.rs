@@ -10,7 +10,7 @@ use crate::{messages, run, supervisor, swap_files};
 use core::sync::atomic::Ordering;
 use uswap_core::budget::Signal;
 use uswap_core::counters::Counter;
-use uswap_core::files::HeldFiles;
+use uswap_core::held_files::HeldFiles;
 use uswap_engine::Backing as _;
 use uswap_engine::reclaim::{Background, Fruitless};
 use uswap_os::fd::Timeout;

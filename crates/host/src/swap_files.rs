@@ -10,7 +10,8 @@
 use crate::{descriptors, supervisor};
 use core::mem::ManuallyDrop;
 use core::sync::atomic::{AtomicI32, Ordering};
-use uswap_core::files::{FileAccess, FileRecord, Follow, HeldFiles};
+use uswap_core::files::{FileAccess, FileRecord, Follow};
+use uswap_core::held_files::HeldFiles;
 use uswap_core::mm::MmRecord;
 use uswap_core::segment::Segment;
 use uswap_engine::world::{FileBuffer, FileError};

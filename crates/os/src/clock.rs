@@ -70,10 +70,3 @@ pub fn sleep_ns(nanoseconds: u64) {
         }
     }
 }
-
-pub(crate) fn timespec(nanoseconds: u64) -> abi::__kernel_timespec {
-    abi::__kernel_timespec {
-        tv_sec: (nanoseconds / 1_000_000_000) as i64,
-        tv_nsec: (nanoseconds % 1_000_000_000) as i64,
-    }
-}

@@ -248,7 +248,7 @@ pub enum Timeout {
 pub fn poll(entries: &mut [PollEntry], timeout: Timeout) -> Result<usize> {
     let mut time = match timeout {
         Timeout::Never => abi::__kernel_timespec { tv_sec: 0, tv_nsec: 0 },
-        Timeout::Nanoseconds(nanoseconds) => crate::clock::timespec(nanoseconds),
+        Timeout::Nanoseconds(nanoseconds) => sys::timespec(nanoseconds),
         Timeout::Forever => abi::__kernel_timespec { tv_sec: 0, tv_nsec: 0 },
     };
     let time_address = match timeout {

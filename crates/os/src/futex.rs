@@ -108,7 +108,7 @@ fn wait_address(address: usize, expected: u32, timeout: Timeout, scope: Scope, s
         Timeout::Forever => 0,
         Timeout::Never => &raw mut end as usize,
         Timeout::Nanoseconds(nanoseconds) => {
-            end = crate::clock::timespec(crate::clock::now_ns().saturating_add(nanoseconds));
+            end = sys::timespec(crate::clock::now_ns().saturating_add(nanoseconds));
             &raw mut end as usize
         }
     };

@@ -66,7 +66,7 @@ pub fn connect(name: &[u8], patience_ns: u64) -> Result<Fd> {
     let flags = SOCK_STREAM | abi::O_CLOEXEC as usize;
     let socket = sys::plain(abi::__NR_socket, AF_UNIX as usize, flags, 0)?;
     let socket = Fd::from_raw(socket as i32);
-    let patience = crate::clock::timespec(patience_ns);
+    let patience = sys::timespec(patience_ns);
     let patience = [patience.tv_sec, patience.tv_nsec / 1000];
     for option in [SO_RCVTIMEO, SO_SNDTIMEO] {
         // SAFETY:

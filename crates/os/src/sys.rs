@@ -8,6 +8,14 @@ use core::fmt;
 
 pub use linux_raw_sys::general as abi;
 
+/// A time as the kernel takes it.
+pub(crate) fn timespec(nanoseconds: u64) -> abi::__kernel_timespec {
+    abi::__kernel_timespec {
+        tv_sec: (nanoseconds / 1_000_000_000) as i64,
+        tv_nsec: (nanoseconds % 1_000_000_000) as i64,
+    }
+}
+
 /// An error number of the kernel, 1..4096.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Errno(u16);

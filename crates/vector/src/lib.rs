@@ -16,6 +16,7 @@
 #[cfg(target_arch = "x86_64")]
 mod avx512;
 mod detect;
+pub mod kernels;
 pub mod words;
 
 pub use detect::Avx512;

@@ -1,6 +1,5 @@
-//! Kernels for pages of 64-bit words that are written as symbols: a base word, and a literal laid over it.
-
-use crate::Avx512;
+//! What the kernels take and give: pages of 64-bit words that are written as symbols, a base word and a literal laid
+//! over it.
 
 /// Words of a page.
 pub const WORD_COUNT: usize = 512;
@@ -71,31 +70,6 @@ pub struct Stored<'a> {
     pub literals_at: usize,
     /// Of decimal literals; 0: there are none.
     pub scale: f64,
-}
-
-/// Puts the literal of each word in its place in the page, and finds its base. Where the literals end; `None`: outside
-/// of the blob, or a base is before the page.
-#[must_use]
-#[inline]
-pub fn lay_out(
-    avx512: Avx512,
-    stored: &Stored<'_>,
-    shapes: &Shapes,
-    words: &mut Words,
-    bases: &mut Bases,
-) -> Option<usize> {
-    #[cfg(target_arch = "x86_64")]
-    {
-        let _ = avx512;
-        // SAFETY:
-        // 1. The processor has what the function is compiled for: that is what an `Avx512` shows.
-        unsafe { crate::avx512::lay_out::lay_out(stored, shapes, words, bases) }
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    {
-        let _ = (avx512, stored, shapes, words, bases);
-        unreachable!("there is no `Avx512`")
-    }
 }
 
 /// Words before the page, all zero: a distance may reach so far from its first word.
@@ -192,7 +166,7 @@ pub struct Choices {
 /// None of the family will do.
 pub const NO_SYMBOL: u8 = 63;
 
-/// What [`describe`] found out about a page.
+/// What [`describe`](crate::kernels::describe) found out about a page.
 pub struct Described {
     /// Of each word. That of the first one means nothing.
     pub symbols: [u8; WORD_COUNT],
@@ -230,31 +204,6 @@ pub struct Question<'a> {
     pub literals_at: usize,
 }
 
-/// Finds a symbol for each word, and writes the literals. `None`: the page is none for this codec.
-#[must_use]
-#[inline]
-pub fn describe(
-    avx512: Avx512,
-    question: &Question<'_>,
-    tables: (&Shapes, &Choices),
-    recent: (&mut Recent, &mut Recent),
-    literals: &mut [u8],
-    described: &mut Described,
-) -> Option<()> {
-    #[cfg(target_arch = "x86_64")]
-    {
-        let _ = avx512;
-        // SAFETY:
-        // 1. The processor has what the function is compiled for: that is what an `Avx512` shows.
-        unsafe { crate::avx512::describe::describe(question, tables, recent, literals, described) }
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    {
-        let _ = (avx512, question, tables, recent, literals, described);
-        unreachable!("there is no `Avx512`")
-    }
-}
-
 /// Codes of eight words each, one behind the other: the first one lowest, and how many bits.
 pub struct Packed {
     /// 64 is all that eight codes may take.
@@ -274,29 +223,5 @@ impl Packed {
 impl Default for Packed {
     fn default() -> Self {
         Self::new()
-    }
-}
-
-/// Packs the codes of `class` for the words from `start` to `end`.
-#[inline]
-pub fn pack(
-    avx512: Avx512,
-    described: &Described,
-    choices: &Choices,
-    class: usize,
-    words: core::ops::Range<usize>,
-    packed: &mut Packed,
-) {
-    #[cfg(target_arch = "x86_64")]
-    {
-        let _ = avx512;
-        // SAFETY:
-        // 1. The processor has what the function is compiled for: that is what an `Avx512` shows.
-        unsafe { crate::avx512::pack::pack(described, choices, class, words, packed) }
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    {
-        let _ = (avx512, described, choices, class, words, packed);
-        unreachable!("there is no `Avx512`")
     }
 }

@@ -7,8 +7,7 @@
 //! A state machine that decides from numbers; the caller reclaims: `next -> Shrink -> the caller reclaims -> shrunk ->
 //! next -> ... -> Finished`.
 
-use super::compaction::rules::gap;
-use super::marks::{Mark, Reach};
+use super::marks::{Mark, Reach, gap};
 use super::node::Node;
 use super::wake::Asked;
 use super::{Level, ZONES_MAX, Zone};
@@ -22,18 +21,6 @@ const PRIORITY_GENTLE: u32 = 10;
 pub const FAILURES_MAX: u32 = 16;
 /// Pages that a round wants at least.
 const ROUND_MIN: u64 = 32;
-
-/// While room is tight a large run is given away only where more than one frame in so many is free: what a process has
-/// just left is wanted by the next one.
-const PLENTY_IN: u64 = 8;
-
-/// Whether a zone may give a large run away.
-pub fn may_give(zone: &Zone<'_>, asked: Asked, room: Room) -> bool {
-    let Asked { order, class } = asked;
-    let more = gap(order) + u64::from(zone.shape().frames()) / PLENTY_IN;
-    let plenty = Level { order: 0, class, mark: Mark::High, reach: Reach::Mark, more };
-    room == Room::Ample || zone.has_frames_above(plenty)
-}
 
 /// How hard to try.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -58,6 +58,8 @@ use uswap_units::FrameId;
 pub const ORDERS: usize = 10;
 /// The largest: a block.
 pub const ORDER_MAX: u32 = ORDERS as u32 - 1;
+/// Orders above it are for speed only: no request of this kind is tried for ever.
+pub const COSTLY_ORDER: u32 = 3;
 /// Frames of a block.
 pub const BLOCK_FRAMES: u32 = 1 << ORDER_MAX;
 /// Zones of a node.

@@ -73,6 +73,12 @@ pub fn kept_for_lower(zone_frames: &[u64], zone: usize) -> [u64; ZONES_MAX] {
     core::array::from_fn(kept)
 }
 
+/// Frames that moving takes on top of what is kept free: twice the run, since holes are taken before frames become
+/// free.
+pub const fn gap(order: u32) -> u64 {
+    2 << order
+}
+
 /// How far a request may go below a mark.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Reach {

@@ -8,12 +8,11 @@
 //! As Linux, but for the tickets: a large request first gives kcompactd its chance, and reclaims and compacts for
 //! itself only after that.
 
-use super::compaction::rules::COSTLY_ORDER;
-use super::kswapd::{Room, may_give};
-use super::marks::{Mark, Reach};
+use super::marks::{Mark, Reach, gap};
 use super::tickets::{Fetched, Ticket, Tickets, Wanted};
 use super::wake::Asked;
-use super::{Frame, Holder, Level, Mobility, Used, ZONES_MAX, Zone};
+use super::{COSTLY_ORDER, Frame, Holder, Level, Mobility, Used, ZONES_MAX, Zone};
+use uswap_core::working_set::Room;
 use uswap_units::FrameId;
 
 /// Whether who asks can wait for room to be made.
@@ -167,6 +166,18 @@ impl<'a> Node<'a> {
         }
         filled
     }
+}
+
+/// While room is tight a large run is given away only where more than one frame in so many is free: what a process has
+/// just left is wanted by the next one.
+const PLENTY_IN: u64 = 8;
+
+/// Whether a zone may give a large run away.
+pub fn may_give(zone: &Zone<'_>, asked: Asked, room: Room) -> bool {
+    let Asked { order, class } = asked;
+    let more = gap(order) + u64::from(zone.shape().frames()) / PLENTY_IN;
+    let plenty = Level { order: 0, class, mark: Mark::High, reach: Reach::Mark, more };
+    room == Room::Ample || zone.has_frames_above(plenty)
 }
 
 impl Zone<'_> {

@@ -9,8 +9,8 @@ use crate::results::{Cell, Machine, Results, Workload};
 use crate::statistics::verdict::usable_noise;
 use crate::statistics::{Advantage, Pairing, Ratio, Verdict, advantage, figures, median};
 
-use super::contents::unit_and_direction;
 use super::duel::{method_notes, ratio_texts, verdict_entry};
+use super::figure::unit_and_direction;
 use super::number::{self, NOTHING};
 use super::sheet::{Entry, Row, Sheet, left, one_line, right};
 use super::{read, repeat, table};

@@ -3,10 +3,11 @@
 //! What must hold: losses and kills stand beside wins, in the same tables and the same order; each number is the median
 //! of runs that ended well, memory the highest of all runs.
 
-use crate::results::{Better, Cell, Memory, Outcome, Results, Run, Workload};
+use crate::results::{Cell, Memory, Outcome, Results, Run, Workload};
 use crate::statistics::{self, Endings, Verdict, bar, done_runs, figures, median};
 
 use super::duel::{against_bar, ratio_texts, verdict_entry};
+use super::figure::unit_and_direction;
 use super::number::{self, NOTHING};
 use super::sheet::{Entry, Row, Sheet, left, one_line, right, shortened};
 
@@ -246,15 +247,6 @@ pub fn setups(results: &Results) -> Sheet {
     Sheet { title: "How the rivals were set up".to_owned(), notes, columns, rows }
 }
 
-/// `MB/s, more is better`.
-pub fn unit_and_direction(workload: &Workload) -> String {
-    let direction = match workload.better {
-        Better::Higher => "more",
-        Better::Lower => "less",
-    };
-    format!("{}, {direction} is better", workload.unit)
-}
-
 fn group(results: &Results, workload: &Workload, figure: Option<String>) -> Row {
     let figure = figure.map_or(String::new(), |figure| format!(" ({figure})"));
     let title = &workload.title;
@@ -267,9 +259,4 @@ pub fn sizes(results: &Results, workload: &Workload) -> String {
     workload
         .data_bytes
         .map_or(String::new(), |bytes| format!("; {} in {}", size(bytes), size(results.budget_of(workload))))
-}
-
-/// Median of the main figure.
-pub fn main_median(workload: &Workload, cell: &Cell) -> String {
-    median(&figures(cell, &workload.main_figure)).map_or(NOTHING.to_owned(), number::value)
 }

@@ -6,7 +6,7 @@
 use crate::results::{Cell, Results, RivalInfo, Workload};
 use crate::statistics::{self, Advantage, Basis, Pairing, Ratio, Verdict, advantage, bar};
 
-use super::contents::{main_median, unit_and_direction};
+use super::figure::{main_median, unit_and_direction};
 use super::number::{self, NOTHING};
 use super::sheet::{Entry, Row, Sheet, left, one_line, right};
 

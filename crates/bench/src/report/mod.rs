@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`program`] | the table of a program of the user |
 //! | [`contents`], [`duel`], [`wide`] | what is said: facts and [`sheet`]s; with a row for each rival, or a column |
+//! | [`figure`], [`number`] | how a figure and a number are said |
 //! | [`table`] | the terminal |
 //! | [`markdown`] | `docs/BENCHMARKS.md` and the README |
 //! | [`page`], [`plot`] | one HTML file with pictures |
@@ -17,6 +18,7 @@ pub mod compare;
 pub mod contents;
 pub mod duel;
 mod escape;
+pub mod figure;
 pub mod join;
 pub mod markdown;
 pub mod number;

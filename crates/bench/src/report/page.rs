@@ -8,7 +8,7 @@ use super::escape::escaped;
 use super::number;
 use super::plot::{latency, memory, ratios};
 use super::sheet::{Row, Sheet, Side, one_line};
-use super::{contents, duel, program, wide};
+use super::{contents, duel, figure, program, wide};
 
 /// Its style sheet; pictures that stand alone have it too.
 pub const STYLE: &str = include_str!("page.css");
@@ -75,7 +75,7 @@ fn section(results: &Results, index: usize, workload: &Workload) -> String {
     text += &format!("<p>{}</p>\n", escaped(&one_line(&title)));
     for (title, mut sheet) in [
         (
-            format!("Main figure: {}", contents::unit_and_direction(workload)),
+            format!("Main figure: {}", figure::unit_and_direction(workload)),
             contents::main_figures(results, one),
         ),
         ("Slow accesses, processor, disk, true RAM, kills".to_owned(), contents::costs(results, one)),

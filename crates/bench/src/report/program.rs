@@ -3,12 +3,11 @@
 //! What must hold: a wrong result, a killed run and one that was left out stand in the same column as a right one; what
 //! the program does without any limit is said, since all is compared with it.
 
-use crate::results::{Cell, Memory, Results, Run, Workload};
+use crate::results::{Cell, Memory, Results, Run, Unlimited, Workload};
 use crate::statistics::{Endings, Pairing, Verdict, advantage, bar, done_runs, median};
-use crate::user_program::{alone, fits};
 
-use super::contents::main_median;
 use super::duel::against_bar;
+use super::figure::main_median;
 use super::number::{self, NOTHING};
 use super::sheet::{Entry, Row, Sheet, left, one_line, right};
 
@@ -65,6 +64,23 @@ fn sheet(results: &Results, workload: &Workload) -> Option<Sheet> {
     );
     let title = format!("One program at the same true RAM, {}", number::bytes(budget_bytes as f64));
     Some(Sheet { title, notes, columns, rows: rows.collect() })
+}
+
+/// `without a limit: 1.50 s, 120 MiB at its highest, exit code 0, standard output 00ff of 12 bytes`.
+pub fn alone(unlimited: &Unlimited) -> String {
+    let Unlimited { result, wall_s, peak_bytes } = unlimited;
+    let peak = number::bytes(*peak_bytes as f64);
+    format!("without a limit: {} s, {peak} at its highest, {result}", number::value(*wall_s))
+}
+
+/// Said where nothing is compared but the cost of being watched.
+pub fn fits(unlimited: &Unlimited, budget_bytes: u64) -> String {
+    format!(
+        "without a limit it takes {}, which fits into {}: nobody has to swap, and the figures say only what each costs \
+         then",
+        number::bytes(unlimited.peak_bytes as f64),
+        number::bytes(budget_bytes as f64)
+    )
 }
 
 fn entries(

@@ -9,8 +9,8 @@ use std::collections::BTreeSet;
 use crate::results::{Better, Cell, Results, RivalInfo, Run, Workload};
 use crate::statistics::{self, Endings, done_runs, figures, median};
 
-use super::contents::main_median;
 use super::duel::{Duel, duels, method_notes, ratio_texts, score, verdict_entry};
+use super::figure::main_median;
 use super::number::{self, NOTHING};
 use super::sheet::{Column, Entry, Row, Sheet, left, one_line, right};
 

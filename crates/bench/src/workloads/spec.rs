@@ -5,10 +5,12 @@ use std::path::Path;
 
 use super::script::{self, Script, Wanted};
 use crate::results::{Better, Unlimited, Workload};
-use crate::search;
 
 /// The option of our own programs that says how long timed parts take.
 const SECONDS_OPTION: &str = "--seconds";
+
+/// Timed parts of a run that searches for a limit take so long: memory is at its highest from their beginning on.
+const SEARCH_SECONDS: u32 = 1;
 
 /// What the size and the time of a workload follow from.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -137,7 +139,7 @@ impl WorkloadSpec {
     pub fn for_search(&self, launch: &Launch) -> Launch {
         match self.kind {
             Kind::Program { .. } => launch.clone(),
-            Kind::Own { .. } | Kind::Script(_) => launch.for_seconds(search::RUN_SECONDS.min(self.seconds)),
+            Kind::Own { .. } | Kind::Script(_) => launch.for_seconds(SEARCH_SECONDS.min(self.seconds)),
         }
     }
 

@@ -5,55 +5,16 @@
 
 use std::path::Path;
 
-use serde::Serialize;
 use uswap_os::Errno;
 use uswap_os::file::SwapFileError;
-use uswap_os::probe::{Answer, HugePages, Probe};
+use uswap_os::probe::{HugePages, Probe};
 use uswap_os::uffd::UffdError;
 use uswap_os::without::KernelFeature;
 
-use super::newer_kernels::{newer, unless_switched_off};
+use super::finding::{Finding, Verdict, needed, unless_switched_off, wanted, works};
+use super::newer_kernels::newer;
 use crate::filter::Filtered;
 use crate::human;
-
-/// How much is lost if a thing is as it is.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Verdict {
-    /// Nothing.
-    Works,
-    /// `run` works, with less speed or for fewer programs.
-    Limited,
-    /// `run` cannot work.
-    Missing,
-}
-
-impl Verdict {
-    /// As the first word of a line.
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Works => "works",
-            Self::Limited => "limited",
-            Self::Missing => "missing",
-        }
-    }
-}
-
-/// One thing that was tried.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
-pub struct Finding {
-    /// What it is.
-    pub name: &'static str,
-    /// What it means.
-    pub verdict: Verdict,
-    /// What was seen.
-    pub seen: String,
-    /// Why it matters.
-    pub why: &'static str,
-    /// One line that mends it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub mend: Option<String>,
-}
 
 /// What the probe does not know.
 #[derive(Debug)]
@@ -250,33 +211,6 @@ fn overcommit(probe: &Probe) -> Option<Finding> {
         why: "the kernel then refuses memory beyond RAM and kernel swap, although uswap would find room for it",
         mend: Some("sudo sysctl vm.overcommit_memory=0".to_owned()),
     })
-}
-
-fn works(name: &'static str, seen: String, why: &'static str) -> Finding {
-    Finding { name, verdict: Verdict::Works, seen, why, mend: None }
-}
-
-fn needed(name: &'static str, answer: Answer, why: &'static str, mend: &str) -> Finding {
-    from_answer(name, answer, Verdict::Missing, why, Some(mend))
-}
-
-pub(super) fn wanted(name: &'static str, answer: Answer, why: &'static str, mend: Option<&str>) -> Finding {
-    from_answer(name, answer, Verdict::Limited, why, mend)
-}
-
-fn from_answer(
-    name: &'static str,
-    answer: Answer,
-    otherwise: Verdict,
-    why: &'static str,
-    mend: Option<&str>,
-) -> Finding {
-    match answer {
-        Ok(()) => works(name, "tried".to_owned(), why),
-        Err(errno) => {
-            Finding { name, verdict: otherwise, seen: errno.to_string(), why, mend: mend.map(str::to_owned) }
-        }
-    }
 }
 
 #[cfg(test)]

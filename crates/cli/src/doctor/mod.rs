@@ -3,6 +3,7 @@
 //! What must hold: it says "can run" exactly when everything that `uswap run` cannot do without was tried here and
 //! worked. The trying is done by [`uswap_os::probe`]; what the answers mean is in `findings`; this file shows it.
 
+mod finding;
 mod findings;
 mod newer_kernels;
 
@@ -19,7 +20,8 @@ use crate::args::DoctorArguments;
 use crate::filter::Filtered;
 use crate::message::{say, write_stdout};
 use crate::{agent_file, human};
-use findings::{Finding, Surroundings, Verdict};
+use finding::{Finding, Verdict};
+use findings::Surroundings;
 
 /// What `--json` prints.
 #[derive(Debug, Serialize)]

@@ -5,8 +5,7 @@
 use uswap_os::probe::Probe;
 use uswap_os::without::KernelFeature;
 
-use super::findings::{Finding, Verdict, wanted};
-use crate::without::VARIABLE;
+use super::finding::{Finding, unless_switched_off, wanted};
 
 /// One finding for each of them, but for io_uring, which older kernels have too.
 pub fn newer(probe: &Probe) -> [Finding; 4] {
@@ -43,17 +42,4 @@ pub fn newer(probe: &Probe) -> [Finding; 4] {
     .map(|(feature, name, answer, why, mend)| {
         unless_switched_off(probe, feature, wanted(name, answer, why, Some(mend)))
     })
-}
-
-/// What was switched off was not tried, and there is nothing to mend.
-pub fn unless_switched_off(probe: &Probe, feature: KernelFeature, finding: Finding) -> Finding {
-    match probe.without.has(feature) {
-        true => Finding {
-            verdict: Verdict::Limited,
-            seen: format!("switched off by {VARIABLE}"),
-            mend: None,
-            ..finding
-        },
-        false => finding,
-    }
 }

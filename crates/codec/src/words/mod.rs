@@ -32,6 +32,7 @@ mod lengths;
 mod symbols;
 #[cfg(test)]
 mod tests;
+mod vector_tables;
 mod vectors;
 
 use self::codes::{BITS, CODES, CONTEXT_START, CodesOfClass, MEANINGS, MeaningsOfClass, code_index};

@@ -8,12 +8,7 @@
 //! decoder looks all of it up in one table and has no branch. What must always hold: [`INFO`] and the tables of the
 //! encoder in this file name the same symbols.
 
-use super::codes::CODES;
-use super::lengths::CLASS_COUNT;
-use uswap_vector::words::{
-    CODE_PLACES, Choices as VectorChoices, DISTANCE_MAX, DISTANCE_NEAR_MAX, IS_AGAIN, IS_BASED, IS_COPY,
-    IS_DECIMAL, NO_SYMBOL, SYMBOLS_MAX, Shapes,
-};
+use uswap_vector::words::{DISTANCE_MAX, DISTANCE_NEAR_MAX};
 
 /// Number of symbols. The tables of the decoder have room for 64.
 pub(super) const SYMBOL_COUNT: usize = SPECS.len();
@@ -46,6 +41,8 @@ pub(super) struct Spec {
     pub shift: u8,
     pub context: u8,
 }
+
+const _: () = assert!(DISTANCE_MAX == 256 && DISTANCE_NEAR_MAX == 16, "as `Base` has it");
 
 const fn spec(base: Base, bits: u8, shift: u8, context: u8) -> Spec {
     Spec { base, bits, shift, context }
@@ -179,42 +176,12 @@ pub(super) static INFO: [Info; 256] = {
     table
 };
 
-/// The same for the vector kernels, by property.
-pub(super) static SHAPES: Shapes = {
-    let mut shapes = Shapes {
-        bytes: [0; SYMBOLS_MAX],
-        rotate: [0; SYMBOLS_MAX],
-        bits_unused: [64; SYMBOLS_MAX],
-        shift: [0; SYMBOLS_MAX],
-        distance_mask: [0; SYMBOLS_MAX],
-        distance_less_one: [0; SYMBOLS_MAX],
-        kind: [0; SYMBOLS_MAX],
-    };
-    let mut symbol = 0;
-    while symbol < SYMBOL_COUNT {
-        let (spec, info) = (&SPECS[symbol], &INFO[symbol]);
-        let is_based = info.base_mask != 0;
-        shapes.bytes[symbol] = info.bytes;
-        shapes.rotate[symbol] = info.rotate;
-        shapes.bits_unused[symbol] = 64 - spec.bits;
-        shapes.shift[symbol] = spec.shift;
-        shapes.distance_mask[symbol] = info.distance_mask;
-        shapes.distance_less_one[symbol] = info.distance_add.saturating_sub(1);
-        shapes.kind[symbol] = if !info.keeps_distance { IS_COPY } else { 0 }
-            | if matches!(spec.base, Base::Again) { IS_AGAIN } else { 0 }
-            | if is_based { IS_BASED } else { 0 }
-            | if info.decimal { IS_DECIMAL } else { 0 };
-        symbol += 1;
-    }
-    shapes
-};
-
 /// The cheapest symbol of one family, by the lowest and the highest bit of the literal.
 ///
 /// Each place is `cost << 8 | symbol`, the cost in bits, or [`NEVER`]. The row is the number of low zero bits, in units
 /// of `UNIT` and at most seven; the column is the number of the highest bit that is set. A literal of zero has its
 /// place in the last row and the first column, where no other literal can be.
-pub(super) struct Choices<const UNIT: usize>([[u16; 64]; 8]);
+pub(super) struct Choices<const UNIT: usize>(pub [[u16; 64]; 8]);
 
 /// No symbol of the family can hold the literal. Costs more than any symbol.
 pub(super) const NEVER: u16 = 0xff00;
@@ -268,7 +235,7 @@ const fn same_base(left: Base, right: Base) -> bool {
 }
 
 /// What a symbol costs, in bits: its bytes, and its code about as long as it usually is.
-const fn cost(spec: &Spec) -> u16 {
+pub(super) const fn cost(spec: &Spec) -> u16 {
     let code = match spec.base {
         Base::Zero | Base::Again if spec.bits == 0 => 1,
         Base::Again => 4,
@@ -309,96 +276,7 @@ pub(super) static COPY: [u16; 512] = {
     table
 };
 
-/// The same choices, in tables of 64 places, for the vector kernels.
-pub(super) static CHOICES: VectorChoices = {
-    let mut cost_of = [u8::MAX; SYMBOLS_MAX];
-    let mut context = [0; SYMBOLS_MAX];
-    let mut symbol = 0;
-    while symbol < SYMBOL_COUNT {
-        let spec = &SPECS[symbol];
-        cost_of[symbol] = if INFO[symbol].decimal {
-            decimal_cost(INFO[symbol].bytes as u16) as u8
-        } else {
-            cost(spec) as u8
-        };
-        context[symbol] = spec.context;
-        symbol += 1;
-    }
-    let mut zero = [NO_SYMBOL; SYMBOLS_MAX];
-    let mut copy = [NO_SYMBOL; SYMBOLS_MAX];
-    let mut place = 0;
-    while place < SYMBOLS_MAX {
-        // Bits are stored by whole bytes: the lowest one of a byte stands for all of it.
-        zero[place] = symbol_of(ZERO.0[place / 8][place % 8 * 8]);
-        copy[place] = symbol_of(COPY[if place == 63 { DISTANCE_MAX } else { place + 1 }]);
-        place += 1;
-    }
-    let mut decimal = [NO_SYMBOL; SYMBOLS_MAX];
-    decimal[2] = DECIMAL_16;
-    decimal[3] = DECIMAL_16 + 1;
-    decimal[4] = DECIMAL_16 + 2;
-    let mut lengths = [[0; CODE_PLACES]; CLASS_COUNT];
-    let mut codes = [[0; CODE_PLACES]; CLASS_COUNT];
-    let mut class = 0;
-    while class < CLASS_COUNT {
-        let mut place = 0;
-        while place < CODE_PLACES {
-            lengths[class][place] = (CODES[class][place] & 0xff) as u8;
-            codes[class][place] = (CODES[class][place] >> 8) as u8;
-            place += 1;
-        }
-        class += 1;
-    }
-    VectorChoices {
-        zero,
-        again: by_three(&AGAIN),
-        near: by_three(&ALIKE[0]),
-        far: by_three(&ALIKE[1]),
-        copy,
-        decimal,
-        cost: cost_of,
-        context,
-        symbol_zero: SYMBOL_ZERO as u8,
-        symbol_again: SYMBOL_AGAIN as u8,
-        lengths,
-        codes,
-    }
-};
-const _: () = assert!(SYMBOL_COUNT <= NO_SYMBOL as usize);
-const _: () = assert!(DISTANCE_MAX == 256 && DISTANCE_NEAR_MAX == 16, "as `Base` has it");
-
 /// What a decimal fraction of so many bytes costs.
 pub(super) const fn decimal_cost(bytes: u16) -> u16 {
     bytes * 8 + 4
-}
-
-const fn symbol_of(choice: u16) -> u8 {
-    if choice == NEVER { NO_SYMBOL } else { choice as u8 }
-}
-
-/// The rows that differ: shifts are 0, 3 or 4.
-const fn by_three(family: &Choices<1>) -> [[u8; SYMBOLS_MAX]; 3] {
-    let mut rows = [[NO_SYMBOL; SYMBOLS_MAX]; 3];
-    let mut highest = 0;
-    while highest < SYMBOLS_MAX {
-        rows[0][highest] = symbol_of(family.0[0][highest]);
-        rows[1][highest] = symbol_of(family.0[3][highest]);
-        rows[2][highest] = symbol_of(family.0[7][highest]);
-        let mut zeros = 1;
-        while zeros < 7 {
-            let row = if zeros < 3 {
-                0
-            } else if zeros == 3 {
-                1
-            } else {
-                2
-            };
-            // No literal but zero itself has the highest place of all seven.
-            let is_same = symbol_of(family.0[zeros][highest]) == rows[row][highest];
-            assert!(is_same || (row == 2 && highest == 0), "three rows are enough");
-            zeros += 1;
-        }
-        highest += 1;
-    }
-    rows
 }

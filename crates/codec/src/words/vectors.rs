@@ -4,9 +4,11 @@
 //! What must always hold: blobs and pages are those of the portable code, to the byte.
 
 use uswap_vector::Avx512;
-use uswap_vector::words::{self as vector, Bases, Question, RECENT_BITS, Stored, WORDS_BEFORE};
+use uswap_vector::kernels;
+use uswap_vector::words::{Bases, Question, RECENT_BITS, Stored, WORDS_BEFORE};
 
-use super::symbols::{CHOICES, SHAPES, SYMBOL_ZERO};
+use super::symbols::SYMBOL_ZERO;
+use super::vector_tables::{CHOICES, SHAPES};
 use super::{
     CLASS_COUNT, CODES_BYTES, SCALES, SIZES_BYTES, STREAM_COUNT, WORD_COUNT, WordsScratch, decode_symbols,
     first_word, has_length, stream_start, word_at, words_of_mut,
@@ -48,7 +50,7 @@ fn describe(
         stream_starts: core::array::from_fn(stream_start),
         literals_at,
     };
-    vector::describe(avx512, &question, (&SHAPES, &CHOICES), (same, alike), literals, described)
+    kernels::describe(avx512, &question, (&SHAPES, &CHOICES), (same, alike), literals, described)
 }
 
 /// As `write_streams` of the portable code.
@@ -57,7 +59,7 @@ fn write_streams(avx512: Avx512, class: usize, scratch: &mut WordsScratch) -> (u
     for stream in 0..STREAM_COUNT {
         let words = stream_start(stream)..stream_start(stream + 1);
         let count = words.len().div_ceil(8);
-        vector::pack(avx512, &scratch.described, &CHOICES, class, words, &mut scratch.packed);
+        kernels::pack(avx512, &scratch.described, &CHOICES, class, words, &mut scratch.packed);
         let stream_end = codes_start;
         // Bits that wait, from the lowest; fewer than eight between two packs.
         let (mut waiting, mut waiting_bits) = (0_u64, 0);
@@ -91,7 +93,7 @@ pub(super) fn restore(avx512: Avx512, blob: &[u8], page: &mut Page, scale: f64) 
     let (first, literals_at) = first_word(blob)?;
     let mut bases = Bases::new();
     let stored = Stored { symbols: &symbols, blob, literals_at, scale };
-    let literals_end = vector::lay_out(avx512, &stored, &SHAPES, words, &mut bases).ok_or(Corrupt)?;
+    let literals_end = kernels::lay_out(avx512, &stored, &SHAPES, words, &mut bases).ok_or(Corrupt)?;
     if !has_length(blob, literals_end, codes_bytes) {
         return Err(Corrupt);
     }

@@ -12,49 +12,9 @@
 //! says which lists may have a cluster: a bit there is set after one in the list, and cleared before the list is looked
 //! through once more.
 
-use super::record::{Record, State};
-use super::{Clusters, ORDER_MAX, ORDERS, Search, Truth};
+use super::record::{LISTS, List, Record, State};
+use super::{Clusters, ORDER_MAX, Search, Truth};
 use uswap_sync::{AtomicU64, Ordering};
-
-/// Which list.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct List(pub u8);
-
-impl List {
-    /// On none: never used.
-    pub(crate) const NONE: List = List(0);
-    pub(crate) const FREE: List = List(1);
-    pub(crate) const DISCARD: List = List(2);
-    /// On none: full.
-    pub(crate) const FULL: List = List(3);
-    /// On none: its memory is just being given back.
-    pub(crate) const DISCARDING: List = List(4);
-    const USABLE: u8 = 5;
-    const FRAGMENTS: u8 = List::USABLE + ORDERS as u8;
-
-    pub(crate) const fn usable(order: u32) -> List {
-        List(List::USABLE + order as u8)
-    }
-    pub(crate) const fn fragments(order: u32, largest: u32) -> List {
-        List(List::FRAGMENTS + (order * (order - 1) / 2 + largest) as u8)
-    }
-    /// Of a cluster that is empty, and that who allocates begins anew.
-    #[cfg(test)]
-    pub(crate) const fn is_empty(self) -> bool {
-        matches!(self, List::NONE | List::FREE | List::DISCARD)
-    }
-    /// Nobody allocates from it.
-    pub(crate) const fn is_closed(self) -> bool {
-        matches!(self, List::FULL | List::DISCARDING)
-    }
-    const fn has_bits(self) -> bool {
-        matches!(self, List::FREE | List::DISCARD) || self.0 >= List::USABLE
-    }
-}
-
-/// Lists that there are, with those that are none.
-pub(crate) const LISTS: usize = List::FRAGMENTS as usize + (ORDERS - 1) * ORDERS / 2;
-const _: () = assert!(LISTS <= 64);
 
 /// Where slots may be had.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

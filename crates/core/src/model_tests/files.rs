@@ -5,7 +5,8 @@
 //! fork, take over and end meanwhile.
 
 use super::{SMALL, with_segment};
-use crate::files::{FileAccess, FileKind, FileSpec, FileState, Follow, HeldFiles};
+use crate::files::{FileAccess, FileKind, FileSpec, FileState, Follow};
+use crate::held_files::HeldFiles;
 use crate::mm::{Hands, HaveOpen, MmState};
 use crate::segment::{Geometry, Segment};
 use proptest::prelude::*;

@@ -12,7 +12,8 @@ use uswap_zones::{BLOCK_FRAMES, Mobility, ORDER_MAX};
 
 use super::memory::{Kind, NO_FRAME, SWAPPED};
 use super::prices;
-use super::system::{System, Then, Turn};
+use super::system::System;
+use super::turn::{Then, Turn};
 
 /// Pages of the sources of a tree, 400 MiB.
 pub const TREE_PAGES: u32 = 102_400;

@@ -2,7 +2,8 @@
 //! at rest; by which means, and at what price.
 //!
 //! After the benchmark of mmtests that was published with kcompactd. [`world`] has the clock, the CPUs and the three
-//! phases; [`jobs`] what loads the machine; [`memory`] and [`disk`] the machine; [`system`] the four ways to make room:
+//! phases; [`jobs`] what loads the machine; [`memory`] and [`disk`] the machine; [`turn`] what somebody did
+//! with a CPU; [`system`] the four ways to make room:
 //! those of Linux in [`before`], and ours, which is `uswap_zones`. [`program`] prints.
 //!
 //! What must hold: the same seed gives the same run in each column until the columns differ; nothing decides by column
@@ -16,6 +17,7 @@ pub mod memory;
 pub mod prices;
 pub mod program;
 pub mod system;
+pub mod turn;
 pub mod world;
 
 use serde::Serialize;

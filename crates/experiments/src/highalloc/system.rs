@@ -5,9 +5,9 @@ use uswap_units::FrameId;
 use uswap_zones::compaction::daemon::{By, Daemon, Next as Work};
 use uswap_zones::compaction::rules::{Suitability, suitability};
 use uswap_zones::compaction::run::{Next as Step, Run};
-use uswap_zones::kswapd::{Balance, Force, Next as Reclaim, may_give};
+use uswap_zones::kswapd::{Balance, Force, Next as Reclaim};
 use uswap_zones::marks::{Mark, Reach};
-use uswap_zones::node::{Attempt, Patience, Request, Step as RequestStep, Urgency};
+use uswap_zones::node::{Attempt, Patience, Request, Step as RequestStep, Urgency, may_give};
 use uswap_zones::tickets::{Fetched, Ticket};
 use uswap_zones::wake::{Asked, Requests, Sleep, Wake};
 use uswap_zones::{Mobility, ORDER_MAX};
@@ -15,36 +15,8 @@ use uswap_zones::{Mobility, ORDER_MAX};
 use super::before::Before;
 use super::before::scanners::Mode;
 use super::memory::{Memory, Shrunk};
+use super::turn::{Then, Turn};
 use super::{CLASS, Column, prices};
-
-/// When somebody goes on.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Then {
-    /// As soon as a CPU is free.
-    GoOn,
-    /// At this time, or when it is woken.
-    At(u64),
-    /// When it is woken.
-    Sleep,
-}
-
-/// What somebody did with a CPU.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Turn {
-    /// For so long.
-    pub ns: u64,
-    /// And then.
-    pub then: Then,
-    /// kcompactd is told this.
-    pub wakes_kcompactd: Option<Asked>,
-}
-
-impl Turn {
-    /// Nobody is woken.
-    pub const fn of(ns: u64, then: Then) -> Turn {
-        Turn { ns, then, wakes_kcompactd: None }
-    }
-}
 
 /// Ours.
 struct Ours {

@@ -18,7 +18,8 @@ use uswap_zones::{BLOCK_FRAMES, Shape, Zone};
 use super::counts::Counts;
 use super::jobs::{Background, Job, OUTPUT_PAGES, TREE_PAGES, cache_page, read_file, write_file};
 use super::memory::{Kind, Memory, NO_FRAME};
-use super::system::{BlockRequest, Got, System, Then, Turn};
+use super::system::{BlockRequest, Got, System};
+use super::turn::{Then, Turn};
 use super::{Column, prices};
 
 const MS: u64 = 1_000_000;

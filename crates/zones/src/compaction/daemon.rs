@@ -5,13 +5,14 @@
 //! NeedsReclaim or Idle`. It sleeps after either, until it is woken: by kswapd when that has reached its marks, by a
 //! request when there is room but in pieces.
 
-use super::rules::{Suitability, gap, proactive_scores, score, suitability};
+use super::rules::{Suitability, proactive_scores, score, suitability};
 use super::run::{Counts, Next as Step, Outcome, Run};
 use super::{Move, Moved};
-use crate::kswapd::{Room, may_give};
-use crate::node::Node;
+use crate::marks::gap;
+use crate::node::{Node, may_give};
 use crate::wake::Asked;
 use crate::{ORDER_MAX, ZONES_MAX, Zone};
+use uswap_core::working_set::Room;
 
 /// What comes next.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

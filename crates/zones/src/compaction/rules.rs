@@ -1,10 +1,7 @@
 //! Decides from numbers whether compaction is worth while. Pure functions.
 
-use crate::marks::{Mark, Reach};
-use crate::{Level, ORDER_MAX, ORDERS, Zone};
-
-/// Orders above it are for speed only: no request of this kind is tried for ever.
-pub const COSTLY_ORDER: u32 = 3;
+use crate::marks::{Mark, Reach, gap};
+use crate::{COSTLY_ORDER, Level, ORDER_MAX, ORDERS, Zone};
 
 /// What compaction could do for a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -17,12 +14,6 @@ pub enum Suitability {
     NeedsReclaim,
     /// No block could be emptied.
     NoSource,
-}
-
-/// Frames that moving takes on top of what is kept free: twice the run, since holes are taken before frames become
-/// free.
-pub const fn gap(order: u32) -> u64 {
-    2 << order
 }
 
 /// Whether to compact this zone for a run of this order.

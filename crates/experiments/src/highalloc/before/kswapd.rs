@@ -5,15 +5,14 @@
 //! compaction waits for more to have been reclaimed than was attempted, and the order of the request is gone when
 //! kswapd sleeps. The column `kcompactd` has all of that, and wakes kcompactd with the order that is left: 0.
 
-use uswap_zones::compaction::rules::gap;
-use uswap_zones::marks::{Mark, Reach};
+use uswap_zones::marks::{Mark, Reach, gap};
 use uswap_zones::wake::Asked;
 use uswap_zones::{Level, Zone};
 
 use super::scanners::{Mode, Positions, Run};
 use super::{Suitable, suitable};
 use crate::highalloc::memory::Memory;
-use crate::highalloc::system::{Then, Turn};
+use crate::highalloc::turn::{Then, Turn};
 use crate::highalloc::{Column, prices};
 
 /// Between the end of a balance and real sleep.

@@ -7,13 +7,13 @@ pub mod scanners;
 #[cfg(test)]
 mod tests;
 
-use uswap_zones::compaction::rules::{fragmentation_index, gap};
-use uswap_zones::marks::{Mark, Reach};
+use uswap_zones::compaction::rules::fragmentation_index;
+use uswap_zones::marks::{Mark, Reach, gap};
 use uswap_zones::wake::Asked;
 use uswap_zones::{Level, Zone};
 
 use super::memory::Memory;
-use super::system::{Then, Turn};
+use super::turn::{Then, Turn};
 use super::{Column, prices};
 use kswapd::Kswapd;
 use scanners::{End, Mode, Positions, Run};

@@ -4,7 +4,7 @@ use super::scanners::{End, Mode, Positions, Run};
 use super::{Before, Suitable, suitable};
 use crate::highalloc::Column;
 use crate::highalloc::memory::{Kind, Memory};
-use crate::highalloc::system::Then;
+use crate::highalloc::turn::Then;
 use uswap_sync::AtomicU64;
 use uswap_units::{FrameId, Prng};
 use uswap_zones::marks::{Mark, Mixing, Spacing, kept_for_lower, marks};

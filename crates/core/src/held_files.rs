@@ -1,0 +1,50 @@
+//! Which swap files a process has open.
+//!
+//! A word of the record of the process, which it alone changes. Called by `files`, which says what a process must do
+//! next, and by `mm`, which keeps the word.
+
+use uswap_units::FileId;
+use uswap_units::limits::SWAP_FILES_MAX;
+
+/// The files that a process has open, a bit each, and those that it could not open. It says so in its record.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct HeldFiles(pub(crate) u64);
+
+const REFUSED_SHIFT: u32 = 32;
+const READS_NONE: u64 = 1 << 63;
+const _: () = assert!(SWAP_FILES_MAX < REFUSED_SHIFT as usize);
+
+impl HeldFiles {
+    /// Of a process that reads no file any more, and does not follow what becomes of them.
+    pub const NEVER_AGAIN: HeldFiles = HeldFiles(READS_NONE);
+
+    /// It reads no file any more.
+    pub const fn reads_none(self) -> bool {
+        self.0 & READS_NONE != 0
+    }
+    /// It has this one open.
+    pub const fn has(self, file: FileId) -> bool {
+        self.0 & 1 << file.0 != 0
+    }
+    /// It could not open this one.
+    pub const fn refused(self, file: FileId) -> bool {
+        self.0 & 1 << (REFUSED_SHIFT + file.0 as u32) != 0
+    }
+    pub(crate) const fn has_answered(self, file: FileId) -> bool {
+        self.has(file) || self.refused(file)
+    }
+    /// After it has opened the file, or could not.
+    #[must_use]
+    pub const fn with(self, file: FileId, opened: Result<(), ()>) -> HeldFiles {
+        let shift = match opened {
+            Ok(()) => file.0 as u32,
+            Err(()) => REFUSED_SHIFT + file.0 as u32,
+        };
+        HeldFiles(self.0 | 1 << shift)
+    }
+    /// After it has closed the file.
+    #[must_use]
+    pub const fn without(self, file: FileId) -> HeldFiles {
+        HeldFiles(self.0 & !(1 << file.0 | 1 << (REFUSED_SHIFT + file.0 as u32)))
+    }
+}
