@@ -19,7 +19,7 @@ use crate::clusters::{CLUSTER_SLOTS, Search, Space};
 use crate::held_files::HeldFiles;
 use uswap_sync::{AtomicU64, Ordering, fence};
 use uswap_units::limits::{FILE_BUFFER_BYTES, SWAP_FILES_MAX};
-use uswap_units::{FileId, PAGE_BYTES};
+use uswap_units::{FileId, FileOffset, PAGE_BYTES, SlotId, SwapOffset};
 
 const ENTRY_WORDS: usize = 8;
 /// Behind the files: how often the table was changed.
@@ -109,7 +109,7 @@ pub struct FileRecord {
     /// Its number.
     pub id: FileId,
     /// Its first slot among those of all files.
-    pub first_slot: u64,
+    pub first_slot: SlotId,
     /// What was said of it.
     pub spec: FileSpec,
     /// Where it was in its life.
@@ -120,8 +120,8 @@ pub struct FileRecord {
 
 impl FileRecord {
     /// Its slots among those of all files.
-    pub const fn slots(&self) -> core::ops::Range<u64> {
-        self.first_slot..self.first_slot + self.spec.slots
+    pub const fn slots(&self) -> core::ops::Range<SlotId> {
+        self.first_slot..self.first_slot.plus(self.spec.slots)
     }
     pub(crate) fn space(&self) -> Space {
         let search = match self.spec.kind {
@@ -179,7 +179,7 @@ impl<'a> SwapFiles<'a> {
         let number = |index| self.word(id, index).load(Ordering::Relaxed);
         (head & KNOWN != 0).then(|| FileRecord {
             id,
-            first_slot: number(1),
+            first_slot: SlotId::new(number(1)),
             spec: FileSpec {
                 slots: number(2),
                 priority: (head >> PRIORITY_SHIFT) as i16,
@@ -201,14 +201,14 @@ impl<'a> SwapFiles<'a> {
     }
 
     /// The file that has this slot.
-    pub fn of_slot(&self, slot: u64) -> Option<FileRecord> {
+    pub fn of_slot(&self, slot: SlotId) -> Option<FileRecord> {
         self.all().find(|file| file.slots().contains(&slot))
     }
 
     /// The file of a byte that a swap word names, and its place in the file.
-    pub fn locate(&self, offset: u64) -> Option<(FileRecord, u64)> {
-        let file = self.of_slot(offset / PAGE_BYTES as u64)?;
-        Some((file, offset - file.first_slot * PAGE_BYTES as u64))
+    pub fn locate(&self, offset: SwapOffset) -> Option<(FileRecord, FileOffset)> {
+        let file = self.of_slot(offset.slot())?;
+        Some((file, FileOffset::new(offset.since(file.first_slot.start()))))
     }
 
     /// Those that take writes.
@@ -261,7 +261,7 @@ impl<'a> SwapFiles<'a> {
         if usize::from(id.0) == SWAP_FILES_MAX {
             return Err(NoFile::TooMany);
         }
-        let first_slot = first_behind(last.map_or(0, |last| last.slots().end));
+        let first_slot = first_behind(last.map_or(0, |last| last.slots().end.number()));
         if spec.slots == 0 || first_slot + spec.slots > slots_max {
             return Err(NoFile::TooLarge);
         }
@@ -291,7 +291,7 @@ impl<'a> SwapFiles<'a> {
         if self.all().count() == SWAP_FILES_MAX {
             return 0;
         }
-        slots_max.saturating_sub(first_behind(self.all().last().map_or(0, |last| last.slots().end)))
+        slots_max.saturating_sub(first_behind(self.all().last().map_or(0, |last| last.slots().end.number())))
     }
 
     /// So many bytes more were written to it.

@@ -12,7 +12,7 @@ use crate::clusters::lock::Locker;
 use crate::clusters::{CLUSTER_SLOTS, Clusters, Truth};
 use crate::files::{FileRecord, FileSpec, FileState, NoFile, SwapFiles};
 use uswap_sync::{AtomicU64, Ordering};
-use uswap_units::{FileId, MmId, PAGE_BYTES};
+use uswap_units::{FileId, MmId, PAGE_BYTES, SlotId, SwapOffset};
 
 const SLOTS_PER_WORD: u64 = 8;
 
@@ -66,7 +66,7 @@ impl Truth for Counts<'_> {
 #[derive(Debug)]
 pub struct TakenRun {
     file: FileId,
-    first: u64,
+    first: SlotId,
     count: u64,
 }
 
@@ -75,9 +75,9 @@ impl TakenRun {
     pub fn file(&self) -> FileId {
         self.file
     }
-    /// Byte offset among the slots of all files.
-    pub fn offset_bytes(&self) -> u64 {
-        self.first * PAGE_BYTES as u64
+    /// Its first byte.
+    pub fn start(&self) -> SwapOffset {
+        self.first.start()
     }
     /// Bytes of the run.
     pub fn bytes(&self) -> u64 {
@@ -92,18 +92,13 @@ pub struct EmptyCluster {
     file: FileRecord,
     cluster: u32,
     /// Its bytes among those of all files.
-    pub bytes: core::ops::Range<u64>,
-}
-
-fn slots_of(offset: u64, bytes: u64) -> core::ops::Range<u64> {
-    let page = PAGE_BYTES as u64;
-    offset / page..(offset + bytes).div_ceil(page)
+    pub bytes: core::ops::Range<SwapOffset>,
 }
 
 impl<'a> SlotMap<'a> {
     /// The slots of one file, numbered from its first.
     fn truth(&self, file: &FileRecord) -> Counts<'a> {
-        Counts { counts: &self.counts[(file.first_slot / SLOTS_PER_WORD) as usize..] }
+        Counts { counts: &self.counts[(file.first_slot.number() / SLOTS_PER_WORD) as usize..] }
     }
     fn clusters(&self, file: &FileRecord) -> Clusters<'a, impl Truth + use<'a>> {
         Clusters::new(&self.clusters[file.clusters_start..], file.space(), self.truth(file), self.locker)
@@ -111,7 +106,7 @@ impl<'a> SlotMap<'a> {
     fn all(&self) -> Counts<'a> {
         Counts { counts: self.counts }
     }
-    fn file_of(&self, slot: u64) -> FileRecord {
+    fn file_of(&self, slot: SlotId) -> FileRecord {
         self.files.of_slot(slot).expect("what a swap word names is in a file")
     }
 
@@ -149,14 +144,14 @@ impl<'a> SlotMap<'a> {
         used
     }
     /// Live blobs that touch `slot`.
-    pub fn count(&self, slot: u64) -> u8 {
-        self.all().count(slot)
+    pub fn count(&self, slot: SlotId) -> u8 {
+        self.all().count(slot.number())
     }
 
     /// One user of a slot less. True if it was the last.
-    fn subtract(&self, slot: u64) -> bool {
-        let shift = shift_of(slot);
-        let before = self.all().word(slot).fetch_sub(1 << shift, Ordering::AcqRel);
+    fn subtract(&self, slot: SlotId) -> bool {
+        let shift = shift_of(slot.number());
+        let before = self.all().word(slot.number()).fetch_sub(1 << shift, Ordering::AcqRel);
         let count = (before >> shift) as u8;
         assert!(count > 0, "a slot is released as often as it was taken");
         count == 1
@@ -170,7 +165,7 @@ impl<'a> SlotMap<'a> {
         let clusters = self.clusters(file);
         let mut orders = (least..=most).rev();
         orders.find_map(|order| {
-            let first = file.first_slot + u64::from(clusters.allocate(order)?);
+            let first = file.first_slot.plus(u64::from(clusters.allocate(order)?));
             Some(TakenRun { file: file.id, first, count: 1 << order })
         })
     }
@@ -181,9 +176,9 @@ impl<'a> SlotMap<'a> {
         let open = self.files.all().filter(|file| file.state != FileState::Gone);
         { open }.find_map(|file| {
             let cluster = self.clusters(&file).take_discard()?;
-            let first = file.first_slot + u64::from(cluster) * u64::from(CLUSTER_SLOTS);
-            let end = file.slots().end.min(first + u64::from(CLUSTER_SLOTS));
-            let bytes = first * PAGE_BYTES as u64..end * PAGE_BYTES as u64;
+            let first = file.first_slot.plus(u64::from(cluster) * u64::from(CLUSTER_SLOTS));
+            let end = file.slots().end.min(first.plus(u64::from(CLUSTER_SLOTS)));
+            let bytes = first.start()..end.start();
             Some(EmptyCluster { file, cluster, bytes })
         })
     }
@@ -193,28 +188,29 @@ impl<'a> SlotMap<'a> {
         self.clusters(&empty.file).discarded(empty.cluster);
     }
 
-    /// A blob at `offset` (bytes) uses the slots it touches.
-    pub fn add_blob(&self, offset: u64, bytes: u64) {
-        slots_of(offset, bytes).for_each(|slot| self.all().add(slot));
+    /// A blob at `offset` uses the slots it touches.
+    pub fn add_blob(&self, offset: SwapOffset, bytes: u64) {
+        SlotId::each(offset.slots(bytes)).for_each(|slot| self.all().add(slot.number()));
     }
 
     /// A blob is freed.
-    pub fn remove_blob(&self, offset: u64, bytes: u64) {
-        self.remove(slots_of(offset, bytes));
+    pub fn remove_blob(&self, offset: SwapOffset, bytes: u64) {
+        self.remove(offset.slots(bytes));
     }
 
     /// The batch is written, or given up: its own use of the slots ends.
     pub fn end_run(&self, run: TakenRun) {
-        self.remove(run.first..run.first + run.count);
+        self.remove(run.first..run.first.plus(run.count));
     }
 
     /// One user of each of these slots less. They are of one file.
-    fn remove(&self, slots: core::ops::Range<u64>) {
+    fn remove(&self, slots: core::ops::Range<SlotId>) {
         self.locker.begin();
         let file = self.file_of(slots.start);
         let clusters = self.clusters(&file);
         let mut freed = clusters.freed();
-        slots.filter(|&slot| self.subtract(slot)).for_each(|slot| freed.add((slot - file.first_slot) as u32));
+        let unused = SlotId::each(slots).filter(|&slot| self.subtract(slot));
+        unused.for_each(|slot| freed.add(slot.since(file.first_slot) as u32));
         freed.give_back();
         self.locker.end();
     }

@@ -17,7 +17,7 @@
 //! An entry starts `Reserved` with count 0 and is published with a place and its first reference.
 //! Must hold: a cell or a slot is freed only by the operation that took its name out of the word.
 
-use uswap_units::{BlobId, MmId};
+use uswap_units::{BlobId, MmId, SwapOffset};
 
 const TAG_SHIFT: u32 = 61;
 const RESERVED: u64 = 1;
@@ -56,8 +56,8 @@ pub enum Content {
     },
     /// In the swap file.
     Slot {
-        /// Byte offset in the file, a multiple of 64.
-        offset: u64,
+        /// Where it begins, a multiple of 64.
+        offset: SwapOffset,
         /// Bytes taken there, a multiple of 64.
         length: u32,
     },
@@ -82,9 +82,10 @@ impl SwapWord {
                 (4, (u64::from(length) << 32) | u64::from(blob.0))
             }
             Content::Slot { offset, length } => {
-                assert!(offset.is_multiple_of(FILE_GRANULE_BYTES));
+                assert!(offset.bytes().is_multiple_of(FILE_GRANULE_BYTES));
                 assert!(u64::from(length).is_multiple_of(FILE_GRANULE_BYTES));
-                let (granules, start) = (u64::from(length) / FILE_GRANULE_BYTES, offset / FILE_GRANULE_BYTES);
+                let granules = u64::from(length) / FILE_GRANULE_BYTES;
+                let start = offset.bytes() / FILE_GRANULE_BYTES;
                 assert!(granules < 1 << 7);
                 assert!(start < 1 << 34);
                 (5, (granules << 34) | start)
@@ -109,7 +110,7 @@ impl SwapWord {
             3 => Content::Same(payload as u32),
             4 => Content::Blob { blob: BlobId(payload as u32), length: (payload >> 32) as u32 },
             5 => Content::Slot {
-                offset: (payload & ((1 << 34) - 1)) * FILE_GRANULE_BYTES,
+                offset: SwapOffset::new((payload & ((1 << 34) - 1)) * FILE_GRANULE_BYTES),
                 length: ((payload >> 34) * FILE_GRANULE_BYTES) as u32,
             },
             _ => Content::Lost,

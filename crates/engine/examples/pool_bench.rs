@@ -20,7 +20,7 @@ use uswap_core::swap_word::Content;
 use uswap_engine::pool::release::put_entry;
 use uswap_engine::world::{Backing, FileBuffer, FileError};
 use uswap_engine::writeback::Shrinker;
-use uswap_units::{MmId, Prng, SwapId, ZspageId};
+use uswap_units::{MmId, Prng, SwapId, SwapOffset, ZspageId};
 
 const PAGES_MAX: usize = 64_000;
 const GEOMETRY: Geometry = Geometry { mms: 2, tables: 1, entries: 65_536, zspages: 9000, slots: 8 };
@@ -40,7 +40,7 @@ impl Backing for Memory {
     fn release_zspage(&self, _: ZspageId) {
         self.released.set(self.released.get() + 1);
     }
-    async fn read_file(&self, _: u64, _: usize, _: &mut FileBuffer) -> Result<(), FileError> {
+    async fn read_file(&self, _: SwapOffset, _: usize, _: &mut FileBuffer) -> Result<(), FileError> {
         unreachable!("nothing is in a file")
     }
     async fn pause(&self) {}

@@ -8,14 +8,14 @@ use uswap_core::mm::MmState;
 use uswap_core::page_table::PAGES_MAX;
 use uswap_core::page_word::{Afterwards, Remove};
 use uswap_core::segment::Segment;
-use uswap_units::{MmId, PageId, PageRange};
+use uswap_units::{MmId, PageId, PageRange, SwapOffset};
 
 /// The supervisor's way to give back memory of the swap table, and blocks of the swap file.
 pub trait GiveBack: Backing {
     /// Gives words and hashes of a cluster of entries, none of which is used, back to the system.
     fn release_cluster(&self, cluster: u32);
     /// Gives the blocks of a range of the swap file, in which nothing lives, back to the file system.
-    fn release_file(&self, bytes: Range<u64>);
+    fn release_file(&self, bytes: Range<SwapOffset>);
 }
 
 /// Clusters of the file (2 MiB each) whose blocks are given back at once: the file system does it in some 10 us each,
@@ -102,7 +102,7 @@ mod tests {
     struct Nothing;
     impl Backing for Nothing {
         fn release_zspage(&self, _: ZspageId) {}
-        async fn read_file(&self, _: u64, _: usize, _: &mut FileBuffer) -> Result<(), FileError> {
+        async fn read_file(&self, _: SwapOffset, _: usize, _: &mut FileBuffer) -> Result<(), FileError> {
             unreachable!("nothing is in the file")
         }
         async fn pause(&self) {}

@@ -4,6 +4,7 @@ use crate::world::FileBuffer;
 use crate::writeback::record::Cipher;
 use core::ops::Range;
 use uswap_codec::{PAGE_BYTES, Page, Scratch};
+use uswap_units::SwapOffset;
 use uswap_units::limits::{FILE_BUFFER_BYTES, RUN_PAGES_MAX};
 
 /// Buffers of one task: 200 KiB and the codecs' 80. A system gives memory only to what was touched: a task that serves
@@ -18,7 +19,7 @@ pub struct Workspace {
     /// Blobs as they lie in the file.
     pub file: FileBuffer,
     /// Offsets of the file that `file` holds.
-    pub file_holds: Range<u64>,
+    pub file_holds: Range<SwapOffset>,
     /// Opens records.
     pub cipher: Cipher,
     /// Working area of the codecs.
@@ -33,7 +34,7 @@ impl Workspace {
             pages: [[0; PAGE_BYTES]; RUN_PAGES_MAX],
             blob: [0; PAGE_BYTES],
             file: FileBuffer([0; FILE_BUFFER_BYTES]),
-            file_holds: 0..0,
+            file_holds: SwapOffset::NOTHING,
             cipher: Cipher::new(),
             scratch: Scratch::new(),
         }

@@ -9,7 +9,7 @@ use uswap_codec::Page;
 use uswap_core::budget::Signal;
 use uswap_sync::AtomicU32;
 use uswap_units::limits::FILE_BUFFER_BYTES;
-use uswap_units::{PageId, PageRange, ZspageId};
+use uswap_units::{PageId, PageRange, SwapOffset, ZspageId};
 
 /// What came of filling one page of the program.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -70,7 +70,7 @@ pub trait Backing {
     /// Reads whole slots at `offset` into the front of `buffer`.
     fn read_file(
         &self,
-        offset: u64,
+        offset: SwapOffset,
         bytes: usize,
         buffer: &mut FileBuffer,
     ) -> impl Future<Output = Result<(), FileError>>;

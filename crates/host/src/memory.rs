@@ -16,7 +16,7 @@ use uswap_os::pagemap::Pagemap;
 use uswap_os::uffd::{Stop, Uffd};
 use uswap_os::{Errno, clock, memory, thread};
 use uswap_sync::AtomicU32;
-use uswap_units::{PAGE_BYTES, PageId, PageRange, ZspageId};
+use uswap_units::{PAGE_BYTES, PageId, PageRange, SwapOffset, ZspageId};
 
 /// What the engine of this process works on.
 pub struct LinuxWorld {
@@ -205,7 +205,12 @@ impl Backing for LinuxWorld {
         let removed = unsafe { memory::remove_pages(self.segment_start + offset as usize, ZSPAGE_BYTES) };
         debug_assert!(removed.is_ok());
     }
-    async fn read_file(&self, offset: u64, bytes: usize, buffer: &mut FileBuffer) -> Result<(), FileError> {
+    async fn read_file(
+        &self,
+        offset: SwapOffset,
+        bytes: usize,
+        buffer: &mut FileBuffer,
+    ) -> Result<(), FileError> {
         self.files.read(offset, bytes, buffer)
     }
     async fn pause(&self) {

@@ -17,8 +17,8 @@ use uswap_core::segment::Segment;
 use uswap_engine::world::{FileBuffer, FileError};
 use uswap_os::fd::{Event, Fd};
 use uswap_os::file::{Caching, IoCause, SwapFile};
-use uswap_units::FileId;
 use uswap_units::limits::SWAP_FILES_MAX;
+use uswap_units::{FileId, SwapOffset};
 
 const NOT_OPEN: i32 = -1;
 
@@ -70,7 +70,7 @@ impl OpenFiles {
     }
 
     /// Reads whole slots at `offset` among those of all files.
-    pub fn read(&self, offset: u64, bytes: usize, buffer: &mut FileBuffer) -> Result<(), FileError> {
+    pub fn read(&self, offset: SwapOffset, bytes: usize, buffer: &mut FileBuffer) -> Result<(), FileError> {
         let place = self.segment.slots().files().locate(offset);
         let Some((file, start)) = place else { return Err(FileError::Short) };
         let descriptor = self.descriptors[usize::from(file.id.0)].load(Ordering::Acquire);
@@ -79,7 +79,7 @@ impl OpenFiles {
         }
         // It is read through here, and stays open.
         let opened = ManuallyDrop::new(SwapFile::from_fd(Fd::from_raw(descriptor), caching(&file)));
-        opened.read_at(&mut buffer.0[..bytes], start).map_err(|error| match error.cause {
+        opened.read_at(&mut buffer.0[..bytes], start.bytes()).map_err(|error| match error.cause {
             IoCause::Errno(errno) => FileError::Io(errno.number()),
             IoCause::EndOfFile | IoCause::NothingWritten => FileError::Short,
         })

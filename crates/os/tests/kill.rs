@@ -139,7 +139,7 @@ fn write_back(stage: &Stage, is_over: &AtomicBool, mut prng: Prng) {
             continue;
         };
         // Somewhere in the run, across a border of slots if there is one.
-        let offset = run.offset_bytes() + prng.below((run.bytes() - bytes) / 64 + 1) * 64;
+        let offset = run.start().plus(prng.below((run.bytes() - bytes) / 64 + 1) * 64);
         slots.add_blob(offset, bytes);
         let slot = Content::Slot { offset, length: bytes as u32 };
         if table.finish_writeback(id, slot) == WritebackEnd::Orphaned {

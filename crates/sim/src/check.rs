@@ -9,7 +9,7 @@ use uswap_core::page_table::PAGES_MAX;
 use uswap_core::page_word::{PageWord, Place};
 use uswap_core::swap_word::Content;
 use uswap_units::limits::READ_ATTEMPTS_MAX;
-use uswap_units::{MmId, PAGE_BYTES, PageId, PageRange, SwapId};
+use uswap_units::{MmId, PageId, PageRange, SlotId, SwapId};
 
 const EVERYTHING: PageRange = PageRange { start: PageId(0), end: PageId(PAGES_MAX) };
 /// What one killed process may leak of each kind: what one task had reserved, times its tasks.
@@ -149,9 +149,8 @@ fn check_entries(world: &World<'_>, references: &BTreeMap<SwapId, u32>, leaks_ma
                 world.fail(format!("{blob:?} is named twice"))
             }
             Content::Slot { offset, length } => {
-                let page = PAGE_BYTES as u64;
-                (offset / page..(offset + u64::from(length)).div_ceil(page))
-                    .for_each(|slot| users[slot as usize] += 1);
+                let slots = SlotId::each(offset.slots(u64::from(length)));
+                slots.for_each(|slot| users[slot.number() as usize] += 1);
             }
             _ => (),
         }
@@ -166,9 +165,10 @@ fn check_entries(world: &World<'_>, references: &BTreeMap<SwapId, u32>, leaks_ma
     };
     exact("swap entries", table.used_count(), used);
     exact("cells of the pool", world.segment.pool().used_cells(), blobs.len() as u64);
-    for (slot, &users) in users.iter().enumerate() {
-        if u32::from(slots.count(slot as u64)) != users {
-            world.fail(format!("slot {slot} counts {} blobs and has {users}", slots.count(slot as u64)));
+    for (slot, &users) in (0..).map(SlotId::new).zip(&users) {
+        let count = u32::from(slots.count(slot));
+        if count != users {
+            world.fail(format!("{slot:?} counts {count} blobs and has {users}"));
         }
     }
     leaks

@@ -5,7 +5,7 @@ use crate::options::DiskFaults;
 use crate::world::World;
 use std::ops::Range;
 use uswap_core::files::FileRecord;
-use uswap_units::PAGE_BYTES;
+use uswap_units::{PAGE_BYTES, SlotId, SwapOffset};
 
 /// Content of one file, and how often it lied.
 pub struct Disk {
@@ -49,20 +49,20 @@ impl World<'_> {
 
     /// The file of a byte that a swap word names, the place in it, and what may go wrong there. Something that belongs
     /// to no file, or to two, is a failure.
-    fn locate(&self, offset: u64, bytes: u64) -> Option<(FileRecord, usize, DiskFaults)> {
+    fn locate(&self, offset: SwapOffset, bytes: u64) -> Option<(FileRecord, usize, DiskFaults)> {
         let files = self.segment.slots().files();
         let place = files.locate(offset);
-        let end = (offset + bytes) / PAGE_BYTES as u64;
+        let end = offset.plus(bytes).slot();
         let Some((file, start)) = place.filter(|(file, _)| end <= file.slots().end) else {
-            self.fail(format!("{bytes} bytes at {offset} are not in one file"));
+            self.fail(format!("{bytes} bytes at {offset:?} are not in one file"));
             return None;
         };
         let faults = self.disks.borrow()[usize::from(file.id.0)].faults;
-        Some((file, start as usize, faults))
+        Some((file, start.bytes() as usize, faults))
     }
 
     /// Reads; the bytes are those at the end of the wait.
-    pub async fn read_file(&self, offset: u64, out: &mut [u8]) -> Result<(), FileError> {
+    pub async fn read_file(&self, offset: SwapOffset, out: &mut [u8]) -> Result<(), FileError> {
         let Some((file, start, faults)) = self.locate(offset, out.len() as u64) else {
             return Err(FileError::Short);
         };
@@ -89,15 +89,15 @@ impl World<'_> {
     }
 
     /// The blocks of a range go back to the file system: it reads zeros from then on.
-    pub fn punch_file(&self, bytes: Range<u64>) {
+    pub fn punch_file(&self, bytes: Range<SwapOffset>) {
         self.note(format_args!("a hole in the file at {bytes:?}"));
         self.count("disk: holes", 1);
-        let slots = bytes.start / PAGE_BYTES as u64..bytes.end / PAGE_BYTES as u64;
-        if slots.into_iter().any(|slot| self.segment.slots().count(slot) != 0) {
+        let slots = bytes.start.slot()..bytes.end.slot();
+        if SlotId::each(slots).any(|slot| self.segment.slots().count(slot) != 0) {
             self.fail(format!("something lives in {bytes:?} of the file, and its blocks are given back"));
         }
-        let Some((file, start, _)) = self.locate(bytes.start, bytes.end - bytes.start) else { return };
-        let range = start..start + (bytes.end - bytes.start) as usize;
+        let Some((file, start, _)) = self.locate(bytes.start, bytes.end.since(bytes.start)) else { return };
+        let range = start..start + bytes.end.since(bytes.start) as usize;
         let mut disks = self.disks.borrow_mut();
         let disk = &mut disks[usize::from(file.id.0)];
         disk.bytes[range.clone()].fill(0);
@@ -105,7 +105,7 @@ impl World<'_> {
     }
 
     /// Writes; a failed write leaves garbage in part of the range.
-    pub async fn write_file(&self, offset: u64, buffer: &[u8]) -> Result<(), FileError> {
+    pub async fn write_file(&self, offset: SwapOffset, buffer: &[u8]) -> Result<(), FileError> {
         let Some((file, start, faults)) = self.locate(offset, buffer.len() as u64) else {
             return Err(FileError::Short);
         };

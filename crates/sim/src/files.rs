@@ -17,7 +17,7 @@ use uswap_core::swap_word::Content;
 use uswap_engine::writeback::Shrinker;
 use uswap_engine::writeback::drain::{Drain, Drained};
 use uswap_units::limits::SWAP_FILES_MAX;
-use uswap_units::{FileId, PAGE_BYTES, SwapId};
+use uswap_units::{FileId, PAGE_BYTES, SwapId, SwapOffset};
 
 /// A process follows so soon, or is said not to answer.
 const PATIENCE_NS: u64 = 60_000_000;
@@ -108,7 +108,7 @@ fn no_word_names(world: &World<'_>, file: FileId) {
     let (table, files) = (world.segment.swap_table(), world.segment.slots().files());
     for id in (1..table.entry_count()).map(SwapId) {
         if let Content::Slot { offset, .. } = table.load(id).content()
-            && files.of_slot(offset / PAGE_BYTES as u64).is_none_or(|of| of.id == file)
+            && files.of_slot(offset.slot()).is_none_or(|of| of.id == file)
         {
             world.fail(format!("{id:?} names a place in {file:?}, which is gone"));
         }
@@ -165,7 +165,7 @@ impl Process<'_> {
 
 impl World<'_> {
     /// Whether there is something to read, for a process or for the supervisor.
-    pub fn is_to_be_read(&self, offset: u64, process: Option<&Process<'_>>) -> Result<(), FileError> {
+    pub fn is_to_be_read(&self, offset: SwapOffset, process: Option<&Process<'_>>) -> Result<(), FileError> {
         let Some((file, _)) = self.segment.slots().files().locate(offset) else { return Ok(()) };
         let is_open = process.is_none_or(|process| process.open.get() & 1 << file.id.0 != 0);
         match (file.state, is_open) {

@@ -14,7 +14,7 @@ use uswap_core::swap_word::Content;
 use uswap_engine::reaper::GiveBack;
 use uswap_engine::writeback::SwapWriter;
 use uswap_sync::{AtomicU32, Ordering};
-use uswap_units::{FileId, PageId, PageRange, SwapId, ZspageId};
+use uswap_units::{FileId, PageId, PageRange, SwapId, SwapOffset, ZspageId};
 
 /// The engine of a made-up process.
 pub type Space<'a> = AddressSpace<'a, SimMemory<'a>>;
@@ -46,7 +46,12 @@ macro_rules! backing {
             fn release_zspage(&self, zspage: ZspageId) {
                 self.world.note(format_args!("{zspage:?} goes back to the system"));
             }
-            async fn read_file(&self, offset: u64, bytes: usize, buffer: &mut FileBuffer) -> Result<(), FileError> {
+            async fn read_file(
+                &self,
+                offset: SwapOffset,
+                bytes: usize,
+                buffer: &mut FileBuffer,
+            ) -> Result<(), FileError> {
                 self.has_open(offset)?;
                 self.world.read_file(offset, &mut buffer.0[..bytes]).await
             }
@@ -83,13 +88,13 @@ backing! { impl Backing for SimMemory<'_> }
 backing! { impl Backing for SimSupervisor<'_, '_> }
 
 impl SimSupervisor<'_, '_> {
-    fn has_open(&self, offset: u64) -> Result<(), FileError> {
+    fn has_open(&self, offset: SwapOffset) -> Result<(), FileError> {
         self.world.is_to_be_read(offset, None)
     }
 }
 
 impl GiveBack for SimSupervisor<'_, '_> {
-    fn release_file(&self, bytes: std::ops::Range<u64>) {
+    fn release_file(&self, bytes: std::ops::Range<SwapOffset>) {
         self.world.punch_file(bytes);
     }
     fn release_cluster(&self, cluster: u32) {
@@ -108,13 +113,13 @@ impl SwapWriter for SimSupervisor<'_, '_> {
         let forbidden = self.world.disks.borrow()[usize::from(file.0)].faults.forbidden;
         !self.world.chance(forbidden)
     }
-    async fn write_file(&self, offset: u64, buffer: &[u8]) -> Result<(), FileError> {
+    async fn write_file(&self, offset: SwapOffset, buffer: &[u8]) -> Result<(), FileError> {
         self.world.write_file(offset, buffer).await
     }
 }
 
 impl SimMemory<'_> {
-    fn has_open(&self, offset: u64) -> Result<(), FileError> {
+    fn has_open(&self, offset: SwapOffset) -> Result<(), FileError> {
         self.world.is_to_be_read(offset, Some(&self.process))
     }
     /// What touches the program's memory happens inside the gate.

@@ -25,7 +25,7 @@ use uswap_os::uffd::Uffd;
 use uswap_os::without::Without;
 use uswap_os::{Errno, Fd, process, random};
 use uswap_units::limits::MM_MAX;
-use uswap_units::{Bytes, PAGE_BYTES, ZspageId};
+use uswap_units::{Bytes, PAGE_BYTES, SwapOffset, ZspageId};
 
 use crate::files::{ADDED_BYTES_MIN, OpenFiles, slots_of};
 use crate::holders::Holders;
@@ -265,7 +265,7 @@ fn random_key() -> anyhow::Result<[u8; FILE_KEY_BYTES]> {
 }
 
 impl GiveBack for Shared {
-    fn release_file(&self, bytes: Range<u64>) {
+    fn release_file(&self, bytes: Range<SwapOffset>) {
         if let Err(what) = self.files.punch_hole(self.segment.slots().files(), bytes) {
             self.warn(&format!("blocks of the swap file {what} cannot be given back: it keeps its size"));
         }
@@ -292,7 +292,12 @@ impl Backing for Shared {
         }
     }
 
-    async fn read_file(&self, offset: u64, bytes: usize, buffer: &mut FileBuffer) -> Result<(), FileError> {
+    async fn read_file(
+        &self,
+        offset: SwapOffset,
+        bytes: usize,
+        buffer: &mut FileBuffer,
+    ) -> Result<(), FileError> {
         self.files.read(self.segment.slots().files(), offset, &mut buffer.0[..bytes])
     }
 

@@ -7,11 +7,13 @@
 
 mod ids;
 pub mod limits;
+mod places;
 mod prng;
 #[cfg(feature = "seeds")]
 pub mod seeds;
 
 pub use ids::{BlobId, Bytes, ChunkId, FileId, FrameId, MmId, PageId, PageRange, SwapId, TableId, ZspageId};
+pub use places::{FileOffset, SlotId, SwapOffset};
 pub use prng::Prng;
 
 /// Bytes of one page, frame and slot. 4096 is written here and nowhere else.

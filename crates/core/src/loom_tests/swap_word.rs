@@ -9,10 +9,10 @@ use loom::sync::Arc;
 use loom::thread;
 use std::vec::Vec;
 use uswap_sync::{AtomicU64, Ordering};
-use uswap_units::{BlobId, SwapId};
+use uswap_units::{BlobId, SwapId, SwapOffset};
 
 const BLOB: Content = Content::Blob { blob: BlobId(5), length: 100 };
-const SLOT: Content = Content::Slot { offset: 4096, length: 128 };
+const SLOT: Content = Content::Slot { offset: SwapOffset::new(4096), length: 128 };
 const ID: SwapId = SwapId(1);
 
 pub(super) struct Table {
@@ -127,7 +127,7 @@ fn loom_put_races_with_write_back() {
 /// back once, and none that the word names.
 #[test]
 fn loom_a_slot_is_moved_while_it_is_put_and_loaded() {
-    const NEW: Content = Content::Slot { offset: 8192, length: 128 };
+    const NEW: Content = Content::Slot { offset: SwapOffset::new(8192), length: 128 };
     loom::model(|| {
         let table = Table::published(SLOT);
         let new_released = Arc::new(AtomicU64::new(0));

@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use std::vec;
 use std::vec::Vec;
 use uswap_units::limits::SWAP_FILES_MAX;
-use uswap_units::{FileId, PAGE_BYTES};
+use uswap_units::{FileId, FileOffset, PAGE_BYTES, SlotId, SwapOffset};
 
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Op {
@@ -56,8 +56,8 @@ fn largest_free_run(counts: &[u8]) -> u64 {
         .unwrap_or(0) as u64
 }
 
-fn touched(offset: u64, bytes: u64) -> Range<usize> {
-    let page = PAGE_BYTES as u64;
+fn touched(offset: SwapOffset, bytes: u64) -> Range<usize> {
+    let (page, offset) = (PAGE_BYTES as u64, offset.bytes());
     (offset / page) as usize..(offset + bytes).div_ceil(page) as usize
 }
 
@@ -67,12 +67,12 @@ struct Model<'a> {
     /// Of all numbers, those of no file too.
     counts: Vec<u8>,
     runs: Vec<TakenRun>,
-    blobs: Vec<(u64, u64)>,
+    blobs: Vec<(SwapOffset, u64)>,
 }
 
 impl Model<'_> {
     fn of(&self, file: &FileRecord) -> &[u8] {
-        &self.counts[file.first_slot as usize..file.slots().end as usize]
+        &self.counts[file.first_slot.number() as usize..file.slots().end.number() as usize]
     }
 
     fn add_file(&mut self) {
@@ -83,8 +83,9 @@ impl Model<'_> {
         };
         let id = map.add_file(spec(slots, kind)).expect("the geometry has room for it");
         let file = map.files().get(id).expect("it was just added");
-        let end = self.files.last().map_or(0, |last| last.slots().end);
-        assert!(file.first_slot.is_multiple_of(512) && file.first_slot >= end + u64::from(number > 0) * 16);
+        let end = self.files.last().map_or(0, |last| last.slots().end.number());
+        let first = file.first_slot.number();
+        assert!(first.is_multiple_of(512) && first >= end + u64::from(number > 0) * 16);
         self.files.push(file);
     }
 
@@ -102,8 +103,9 @@ impl Model<'_> {
         let slots = run.bytes() / PAGE_BYTES as u64;
         assert_eq!(slots, size, "the largest");
         assert_eq!(run.file(), file.id);
-        let first = run.offset_bytes() / PAGE_BYTES as u64;
-        assert!((first - file.first_slot).is_multiple_of(slots) && first + slots <= file.slots().end);
+        let first = run.start().slot();
+        assert!(first.since(file.first_slot).is_multiple_of(slots) && first.plus(slots) <= file.slots().end);
+        let first = first.number();
         for count in &mut self.counts[first as usize..(first + slots) as usize] {
             assert_eq!(*count, 0, "a live slot was taken");
             *count = 1;
@@ -117,7 +119,7 @@ impl Model<'_> {
         }
         let run = &self.runs[run % self.runs.len()];
         let bytes = (granules * 64).min(run.bytes());
-        let offset = run.offset_bytes() + (at * 64) % (run.bytes() - bytes + 64);
+        let offset = run.start().plus((at * 64) % (run.bytes() - bytes + 64));
         let slots = touched(offset, bytes);
         if self.counts[slots.clone()].iter().all(|&count| count < 65) {
             self.segment.slots().add_blob(offset, bytes);
@@ -139,17 +141,16 @@ impl Model<'_> {
             }
             Op::EndRun { run } if !self.runs.is_empty() => {
                 let run = self.runs.swap_remove(run % self.runs.len());
-                let slots = touched(run.offset_bytes(), run.bytes());
+                let slots = touched(run.start(), run.bytes());
                 map.end_run(run);
                 self.counts[slots].iter_mut().for_each(|count| *count -= 1);
             }
             Op::Discard => {
                 if let Some(empty) = map.take_discard() {
-                    let slots = touched(empty.bytes.start, empty.bytes.end - empty.bytes.start);
+                    let slots = touched(empty.bytes.start, empty.bytes.end.since(empty.bytes.start));
                     assert!(self.counts[slots.clone()].iter().all(|&count| count == 0));
-                    let whole = |file: &FileRecord| {
-                        file.slots().contains(&(slots.start as u64)) && slots.end as u64 <= file.slots().end
-                    };
+                    let (start, end) = (SlotId::new(slots.start as u64), SlotId::new(slots.end as u64));
+                    let whole = |file: &FileRecord| file.slots().contains(&start) && end <= file.slots().end;
                     assert!(self.files.iter().any(whole), "it is a part of one file");
                     map.discarded(empty);
                 }
@@ -161,7 +162,7 @@ impl Model<'_> {
     fn check(&self) {
         let map = self.segment.slots();
         let used = |counts: &[u8]| counts.iter().filter(|&&count| count > 0).count() as u64;
-        assert!((0..).zip(&self.counts).all(|(slot, &count)| map.count(slot) == count));
+        assert!((0..).zip(&self.counts).all(|(slot, &count)| map.count(SlotId::new(slot)) == count));
         assert_eq!(map.used(), used(&self.counts));
         assert_eq!(map.capacity(), self.files.iter().map(|file| file.spec.slots).sum::<u64>());
         for file in &self.files {
@@ -195,7 +196,7 @@ pub(super) fn run(ops: Vec<Op>, always_whole: bool) {
         let map = segment.slots();
         for file in &model.files {
             let singles = core::iter::from_fn(|| map.take_run(file, 1, 1)).inspect(|run| {
-                assert!(file.slots().contains(&(run.offset_bytes() / PAGE_BYTES as u64)));
+                assert!(file.slots().contains(&run.start().slot()));
             });
             assert_eq!(singles.count() as u64, file.spec.slots);
         }
@@ -230,7 +231,7 @@ fn a_fragmented_file_gives_short_runs_and_a_full_one_none() {
         let take = |wanted| map.take_run(&file, 1, wanted);
         let run = take(64).expect("all are free");
         assert!(take(1).is_none());
-        (0..64).step_by(2).for_each(|slot| map.add_blob(slot * 4096, 4096));
+        (0..64).step_by(2).for_each(|slot| map.add_blob(SlotId::new(slot).start(), 4096));
         map.end_run(run);
         assert_eq!(map.used(), 32);
         assert!(map.take_run(&file, 2, 64).is_none(), "no two lie together");
@@ -253,9 +254,9 @@ fn there_are_so_many_files_and_no_more() {
         assert_eq!(map.add_file(spec(8, FileKind::SolidState)), Err(NoFile::TooMany));
         assert_eq!(map.files().get(FileId(3)).map(|file| file.spec), Some(spec(8, FileKind::SolidState)));
         for file in map.files().all() {
-            let byte = file.first_slot * 4096 + 77;
-            assert_eq!(map.files().locate(byte), Some((file, 77)));
-            assert_eq!(map.files().locate(file.slots().end * 4096), None, "behind it is a gap");
+            let byte = file.first_slot.start().plus(77);
+            assert_eq!(map.files().locate(byte), Some((file, FileOffset::new(77))));
+            assert_eq!(map.files().locate(file.slots().end.start()), None, "behind it is a gap");
         }
     });
 }
@@ -275,7 +276,7 @@ fn way(kind: FileKind, seed: u64) -> (u64, usize) {
                 map.end_run(live.swap_remove(pick));
             }
             let run = take().expect("a quarter is free");
-            runs.push(run.offset_bytes()..run.offset_bytes() + run.bytes());
+            runs.push(run.start().bytes()..run.start().bytes() + run.bytes());
             live.push(run);
         }
         live.into_iter().for_each(|run| map.end_run(run));

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::vec;
 use std::vec::Vec;
 use uswap_sync::Ordering;
-use uswap_units::{BlobId, MmId, SwapId};
+use uswap_units::{BlobId, MmId, SlotId, SwapId};
 
 const MMS: usize = 3;
 
@@ -88,7 +88,7 @@ struct Model<'a> {
 fn key(content: Content) -> Option<(bool, u64)> {
     match content {
         Content::Blob { blob, .. } => Some((false, u64::from(blob.0))),
-        Content::Slot { offset, .. } => Some((true, offset)),
+        Content::Slot { offset, .. } => Some((true, offset.bytes())),
         _ => None,
     }
 }
@@ -106,7 +106,7 @@ impl Model<'_> {
     fn name(&mut self, slot: bool) -> Content {
         self.next_name += 1;
         let content = if slot {
-            Content::Slot { offset: u64::from(self.next_name) * 4096, length: 1024 }
+            Content::Slot { offset: SlotId::new(u64::from(self.next_name)).start(), length: 1024 }
         } else {
             Content::Blob { blob: BlobId(self.next_name), length: 1 + self.next_name % 4096 }
         };

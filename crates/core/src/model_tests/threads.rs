@@ -156,8 +156,8 @@ fn write_back_until(segment: &Segment<'_>, end: Instant) -> u32 {
             }
             continue;
         };
-        map.add_blob(run.offset_bytes(), bytes);
-        let slot = Content::Slot { offset: run.offset_bytes(), length: bytes as u32 };
+        map.add_blob(run.start(), bytes);
+        let slot = Content::Slot { offset: run.start(), length: bytes as u32 };
         match table.finish_writeback(id, slot) {
             WritebackEnd::Moved => moved += 1,
             WritebackEnd::Orphaned => release(segment, slot),

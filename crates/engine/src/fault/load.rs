@@ -11,7 +11,7 @@ use uswap_core::files::FileKind;
 use uswap_core::segment::Segment;
 use uswap_core::swap_word::{Content, SwapWord};
 use uswap_units::limits::{FILE_BUFFER_BYTES, READ_ATTEMPTS_MAX};
-use uswap_units::{PAGE_BYTES, SwapId};
+use uswap_units::{PAGE_BYTES, SwapId, SwapOffset};
 
 /// What came of a load.
 #[must_use]
@@ -62,7 +62,7 @@ impl<B: Backing> Source<'_, B> {
         &self,
         id: SwapId,
         index: usize,
-        mut reach: u64,
+        mut reach: SwapOffset,
         workspace: &mut Workspace,
     ) -> Load {
         let table = self.segment.swap_table();
@@ -76,13 +76,13 @@ impl<B: Backing> Source<'_, B> {
                 }
                 Content::Same(_) | Content::Blob { .. } | Content::Slot { .. } => (),
             }
-            let end = core::mem::take(&mut reach);
-            let is_of_several = end != 0 || !workspace.file_holds.is_empty();
+            let end = core::mem::replace(&mut reach, SwapOffset::ZERO);
+            let is_of_several = end != SwapOffset::ZERO || !workspace.file_holds.is_empty();
             let hash = table.hash(id);
             if let Some(source) = self.attempt((id, hash), word, index, end, workspace).await {
                 return Load::Done(source);
             }
-            workspace.file_holds = 0..0;
+            workspace.file_holds = SwapOffset::NOTHING;
             // The supervisor may have moved the blob to the file while we copied it: then the word says so. And a long
             // read may have failed for the sake of others.
             if table.load(id).content() != word.content() || is_of_several {
@@ -106,19 +106,19 @@ impl<B: Backing> Source<'_, B> {
     }
 
     /// End of the part of the file that should be read along with the first page of `pages`, whose entries `swap`
-    /// tells; 0 if that is not in the file.
-    pub(crate) fn reach(&self, swap: impl Fn(u32) -> SwapId, mut pages: Range<u32>) -> u64 {
+    /// tells; the first byte of all if that is not in the file.
+    pub(crate) fn reach(&self, swap: impl Fn(u32) -> SwapId, mut pages: Range<u32>) -> SwapOffset {
         let table = self.segment.swap_table();
         let in_file = |index| match table.load(swap(index)).content() {
-            Content::Slot { offset, length } => Some((offset, offset + u64::from(length))),
+            Content::Slot { offset, length } => Some((offset, offset.plus(u64::from(length)))),
             _ => None,
         };
-        let Some((start, mut end)) = pages.next().and_then(in_file) else { return 0 };
-        let Some((file, _)) = self.segment.slots().files().locate(start) else { return 0 };
+        let Some((start, mut end)) = pages.next().and_then(in_file) else { return SwapOffset::ZERO };
+        let Some((file, _)) = self.segment.slots().files().locate(start) else { return SwapOffset::ZERO };
         let gap_bytes_max = gap_bytes_max(file.spec.kind);
-        let limit = start / PAGE_BYTES as u64 * PAGE_BYTES as u64 + FILE_BUFFER_BYTES as u64;
+        let limit = start.slot().start().plus(FILE_BUFFER_BYTES as u64);
         for (next_start, next_end) in pages.filter_map(in_file) {
-            if (end..=end + gap_bytes_max).contains(&next_start) && next_end <= limit {
+            if (end..=end.plus(gap_bytes_max)).contains(&next_start) && next_end <= limit {
                 end = next_end;
             }
         }
@@ -132,7 +132,7 @@ impl<B: Backing> Source<'_, B> {
         (id, hash): (SwapId, u128),
         word: SwapWord,
         index: usize,
-        reach: u64,
+        reach: SwapOffset,
         workspace: &mut Workspace,
     ) -> Option<FaultSource> {
         let (unpacked, source) = match word.content() {
@@ -149,7 +149,7 @@ impl<B: Backing> Source<'_, B> {
                 (unpacked, FaultSource::Pool)
             }
             Content::Slot { offset, length } => {
-                let wanted = offset..offset + u64::from(length);
+                let wanted = offset..offset.plus(u64::from(length));
                 let read = self.read_slot(Owner { id, hash }, wanted, index, reach, workspace).await;
                 return read.then_some(FaultSource::File);
             }
@@ -172,26 +172,26 @@ impl<B: Backing> Source<'_, B> {
     async fn read_slot(
         &self,
         owner: Owner,
-        wanted: Range<u64>,
+        wanted: Range<SwapOffset>,
         index: usize,
-        reach: u64,
+        reach: SwapOffset,
         workspace: &mut Workspace,
     ) -> bool {
         let held = &workspace.file_holds;
         if wanted.start < held.start || held.end < wanted.end {
-            let start = wanted.start / PAGE_BYTES as u64 * PAGE_BYTES as u64;
-            let end = wanted.end.max(reach).next_multiple_of(PAGE_BYTES as u64);
-            workspace.file_holds = 0..0;
-            let bytes = (end - start) as usize;
+            let start = wanted.start.slot().start();
+            let end = wanted.end.max(reach).next_slot_start();
+            workspace.file_holds = SwapOffset::NOTHING;
+            let bytes = end.since(start) as usize;
             if self.backing.read_file(start, bytes, &mut workspace.file).await.is_err() {
                 return false;
             }
             workspace.file_holds = start..end;
-            self.segment.counters().add(Counter::ReadBytes, end - start);
+            self.segment.counters().add(Counter::ReadBytes, bytes as u64);
         }
-        let from = (wanted.start - workspace.file_holds.start) as usize;
+        let from = wanted.start.since(workspace.file_holds.start) as usize;
         let Workspace { file, blob, pages, scratch, cipher, .. } = workspace;
-        let record = &file.0[from..from + (wanted.end - wanted.start) as usize];
+        let record = &file.0[from..from + wanted.end.since(wanted.start) as usize];
         self.open(owner, record, &mut pages[index], Tools { blob, scratch, cipher })
     }
 }
@@ -217,7 +217,7 @@ mod tests {
         let (slots, access) = (GEOMETRY.slots, FileAccess::Buffered);
         let spec = FileSpec { slots, priority: -1, kind, descriptor: 3, access };
         assert!(segment.slots().add_file(spec).is_ok());
-        let place = |page: u32| u64::from(page) * (others + 1) * BLOB_BYTES;
+        let place = |page: u32| SwapOffset::new(u64::from(page) * (others + 1) * BLOB_BYTES);
         let store = |page| {
             let id = segment.swap_table().reserve().expect("room");
             let content = Content::Slot { offset: place(page), length: BLOB_BYTES as u32 };
@@ -226,9 +226,9 @@ mod tests {
         };
         let ids: Vec<SwapId> = (0..PAGES).map(store).collect();
         let source = Source { segment, backing: &Between { released: Cell::new(0), step: || () } };
-        let (mut count, mut held_to) = (0, 0);
+        let (mut count, mut held_to) = (0, SwapOffset::ZERO);
         for page in 0..PAGES {
-            if held_to < place(page) + BLOB_BYTES {
+            if held_to < place(page).plus(BLOB_BYTES) {
                 held_to = source.reach(|page| ids[page as usize], page..PAGES);
                 count += 1;
             }

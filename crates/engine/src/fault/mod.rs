@@ -17,7 +17,7 @@ use uswap_core::page_word::{Commit, PageSlot, PageWord, Place, TryLock, Warmth};
 use uswap_core::reuse::RefaultKind;
 use uswap_core::swap_table::LoadKind;
 use uswap_units::limits::RUN_PAGES_MAX;
-use uswap_units::{BLOCK_PAGES, PageId, PageRange, SwapId};
+use uswap_units::{BLOCK_PAGES, PageId, PageRange, SwapId, SwapOffset};
 
 /// What came of a fault.
 #[must_use]
@@ -282,7 +282,7 @@ impl<'a, W: World> AddressSpace<'a, W> {
     async fn load_run(&self, run: &Run<'_>, workspace: &mut Workspace) -> (Range<u32>, Load) {
         let source = Source { segment: self.segment, backing: &self.world };
         let table = self.segment.swap_table();
-        workspace.file_holds = 0..0;
+        workspace.file_holds = SwapOffset::NOTHING;
         let (mut loaded, mut load) = (0..0, Load::Lost);
         for index in 0..run.length {
             let id = run.swap(index);

@@ -173,7 +173,7 @@ pub(crate) mod tests {
     use uswap_core::pool::{ZSPAGE_BYTES, ZspageOwner};
     use uswap_core::segment::Geometry;
     use uswap_units::limits::WRITEBACK_BATCH_BYTES;
-    use uswap_units::{FileId, MmId, Prng};
+    use uswap_units::{FileId, MmId, Prng, SwapOffset};
 
     /// Does what a test wants between two moves.
     pub(crate) struct Between<F: Fn()> {
@@ -185,7 +185,7 @@ pub(crate) mod tests {
         fn release_zspage(&self, _: ZspageId) {
             self.released.set(self.released.get() + 1);
         }
-        async fn read_file(&self, _: u64, _: usize, _: &mut FileBuffer) -> Result<(), FileError> {
+        async fn read_file(&self, _: SwapOffset, _: usize, _: &mut FileBuffer) -> Result<(), FileError> {
             panic!("compaction reads no file")
         }
         async fn pause(&self) {}
@@ -203,7 +203,7 @@ pub(crate) mod tests {
         fn may_write(&self, _: FileId, _: u64) -> bool {
             true
         }
-        async fn write_file(&self, _: u64, _: &[u8]) -> Result<(), FileError> {
+        async fn write_file(&self, _: SwapOffset, _: &[u8]) -> Result<(), FileError> {
             Ok(())
         }
     }

@@ -70,8 +70,8 @@ fn write_back(space: &Space<'_>, copy: SwapId) {
     let file = segment.slots().add_file(spec).expect("the first one");
     let file = segment.slots().files().get(file).expect("it was just added");
     let run = segment.slots().take_run(&file, 1, 1).expect("all are free");
-    let slot = Content::Slot { offset: run.offset_bytes(), length: RECORD_BYTES };
-    segment.slots().add_blob(run.offset_bytes(), u64::from(RECORD_BYTES));
+    let slot = Content::Slot { offset: run.start(), length: RECORD_BYTES };
+    segment.slots().add_blob(run.start(), u64::from(RECORD_BYTES));
     segment.slots().end_run(run);
     let seen = segment.swap_table().load(copy);
     assert!(segment.swap_table().begin_writeback(copy, seen));

@@ -12,7 +12,7 @@ use uswap_codec::{PAGE_BYTES, Page};
 use uswap_core::budget::Signal;
 use uswap_core::page_word::PageWord;
 use uswap_sync::{AtomicU32, Ordering};
-use uswap_units::{PageId, PageRange, Prng, ZspageId};
+use uswap_units::{PageId, PageRange, Prng, SwapOffset, ZspageId};
 
 /// Pages of address space: some of them unmapped at first, as places for `mremap`.
 pub const PAGES: usize = 192;
@@ -283,7 +283,7 @@ impl Gate for Machine {
 
 impl Backing for Machine {
     fn release_zspage(&self, _: ZspageId) {}
-    async fn read_file(&self, _: u64, _: usize, _: &mut FileBuffer) -> Result<(), FileError> {
+    async fn read_file(&self, _: SwapOffset, _: usize, _: &mut FileBuffer) -> Result<(), FileError> {
         panic!("there is no file")
     }
     async fn pause(&self) {

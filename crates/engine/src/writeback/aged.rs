@@ -135,7 +135,7 @@ mod tests {
     use uswap_core::swap_table::LoadKind;
     use uswap_sync::AtomicU64;
     use uswap_units::limits::WRITEBACK_BATCH_BYTES;
-    use uswap_units::{FileId, MmId, ZspageId};
+    use uswap_units::{FileId, MmId, SlotId, SwapOffset, ZspageId};
 
     /// Two disks: the first may fail, the second takes all. Or none may be written.
     struct Disks {
@@ -145,7 +145,7 @@ mod tests {
 
     impl Backing for Disks {
         fn release_zspage(&self, _: ZspageId) {}
-        async fn read_file(&self, _: u64, _: usize, _: &mut FileBuffer) -> Result<(), FileError> {
+        async fn read_file(&self, _: SwapOffset, _: usize, _: &mut FileBuffer) -> Result<(), FileError> {
             panic!("nothing is read here")
         }
         async fn pause(&self) {}
@@ -161,8 +161,8 @@ mod tests {
         fn may_write(&self, _: FileId, _: u64) -> bool {
             self.may_write.get()
         }
-        async fn write_file(&self, offset: u64, _: &[u8]) -> Result<(), FileError> {
-            let fails = offset < SLOTS * 4096 && self.fails_first.get();
+        async fn write_file(&self, offset: SwapOffset, _: &[u8]) -> Result<(), FileError> {
+            let fails = offset < SlotId::new(SLOTS).start() && self.fails_first.get();
             if fails { Err(FileError::Io(5)) } else { Ok(()) }
         }
     }
@@ -262,7 +262,7 @@ mod tests {
                 // The batches that took them never end.
                 while slots.take_run(&file, 1, 512).is_some() {}
             }
-            (1..SLOTS).step_by(2).for_each(|slot| slots.remove_blob(slot * 4096, 4096));
+            (1..SLOTS).step_by(2).for_each(|slot| slots.remove_blob(SlotId::new(slot).start(), 4096));
             let mut marked = Marked::now(segment);
             assert_eq!(write(&mut marked), Batch::Written { blobs: 2, discarded: 0 });
             assert_eq!(write(&mut marked), Batch::FilesFull);

@@ -23,7 +23,7 @@ use uswap_core::swap_word::Content;
 use uswap_units::limits::{
     FILE_BUFFER_BYTES, READ_ATTEMPTS_MAX, WRITEBACK_BATCH_BLOBS_MAX, WRITEBACK_BATCH_BYTES,
 };
-use uswap_units::{FileId, PAGE_BYTES, SwapId};
+use uswap_units::{FileId, PAGE_BYTES, SlotId, SwapId, SwapOffset};
 
 /// A file that is being emptied, and how far that is.
 pub struct Drain {
@@ -37,7 +37,7 @@ pub struct Drain {
     copied: Vec<Copied>,
     /// What was read last, and where it lies among the slots of all files.
     buffer: Box<FileBuffer>,
-    held: Range<u64>,
+    held: Range<SwapOffset>,
 }
 
 /// What came of one batch.
@@ -79,7 +79,7 @@ impl Drain {
             moved: 0,
             copied: Vec::with_capacity(WRITEBACK_BATCH_BLOBS_MAX),
             buffer: Box::new(FileBuffer([0; FILE_BUFFER_BYTES])),
-            held: 0..0,
+            held: SwapOffset::NOTHING,
         }
     }
 
@@ -171,7 +171,7 @@ impl Shrinker {
         &self,
         segment: Segment<'_>,
         writer: &impl SwapWriter,
-        slots: &Range<u64>,
+        slots: &Range<SlotId>,
         drain: &mut Drain,
     ) -> Option<(SwapId, Content)> {
         let table = segment.swap_table();
@@ -186,7 +186,7 @@ impl Shrinker {
             }
             let content = table.load(id).content();
             if let Content::Slot { offset, .. } = content
-                && slots.contains(&(offset / PAGE_BYTES as u64))
+                && slots.contains(&offset.slot())
             {
                 match table.discard_retained(id) {
                     Some(content) => release_content(segment, writer, content),
@@ -211,12 +211,12 @@ impl Shrinker {
         let Content::Slot { offset, length } = old else { return Taken::Changed };
         let table = segment.swap_table();
         let file = segment.slots().files().get(drain.file);
-        let end_of_file = file.map_or(0, |file| file.slots().end * PAGE_BYTES as u64);
-        let wanted = offset..offset + u64::from(length);
+        let end_of_file = file.map_or(SwapOffset::ZERO, |file| file.slots().end.start());
+        let wanted = offset..offset.plus(u64::from(length));
         for attempt in 0..READ_ATTEMPTS_MAX {
             let hash = table.hash(id);
             if attempt > 0 {
-                drain.held = 0..0;
+                drain.held = SwapOffset::NOTHING;
             }
             let read = drain.read(segment, writer, &wanted, end_of_file).await;
             if table.load(id).content() != old {
@@ -254,17 +254,17 @@ impl Shrinker {
             slots.end_run(run);
             return Ok(0);
         };
-        let (bytes, start) = (used.next_multiple_of(PAGE_BYTES), run.offset_bytes());
+        let (bytes, start) = (used.next_multiple_of(PAGE_BYTES), run.start());
         buffer[used..bytes].fill(0);
         // The slots count the blobs before the words name them.
         for copy in copied {
-            slots.add_blob(start + u64::from(copy.offset), u64::from(copy.bytes));
+            slots.add_blob(start.plus(u64::from(copy.offset)), u64::from(copy.bytes));
         }
         let written = writer.write_file(start, &buffer[..bytes]).await;
         writer.step().await;
         let mut moved = 0;
         for copy in copied {
-            let (offset, length) = (start + u64::from(copy.offset), copy.bytes);
+            let (offset, length) = (start.plus(u64::from(copy.offset)), copy.bytes);
             let new = Content::Slot { offset, length };
             let is_moved = written.is_ok() && table.move_slot(copy.id, copy.old, new);
             moved += u64::from(is_moved);
@@ -296,18 +296,17 @@ impl Drain {
         &mut self,
         segment: Segment<'_>,
         writer: &impl SwapWriter,
-        wanted: &Range<u64>,
-        end_of_file: u64,
+        wanted: &Range<SwapOffset>,
+        end_of_file: SwapOffset,
     ) -> Option<&[u8]> {
         if wanted.start < self.held.start || self.held.end < wanted.end {
-            let page = PAGE_BYTES as u64;
-            let start = wanted.start / page * page;
-            let far = end_of_file.min(start + FILE_BUFFER_BYTES as u64);
-            let near = wanted.end.next_multiple_of(page);
-            self.held = 0..0;
+            let start = wanted.start.slot().start();
+            let far = end_of_file.min(start.plus(FILE_BUFFER_BYTES as u64));
+            let near = wanted.end.next_slot_start();
+            self.held = SwapOffset::NOTHING;
             // What lies behind is likely to be wanted next. The file need not be as long as it may get.
             for end in [far, near] {
-                let bytes = (end - start) as usize;
+                let bytes = end.since(start) as usize;
                 if writer.read_file(start, bytes, &mut self.buffer).await.is_ok() {
                     segment.counters().add(Counter::ReadBytes, bytes as u64);
                     self.held = start..end;
@@ -318,8 +317,8 @@ impl Drain {
                 return None;
             }
         }
-        let from = (wanted.start - self.held.start) as usize;
-        Some(&self.buffer.0[from..from + (wanted.end - wanted.start) as usize])
+        let from = wanted.start.since(self.held.start) as usize;
+        Some(&self.buffer.0[from..from + wanted.end.since(wanted.start) as usize])
     }
 }
 

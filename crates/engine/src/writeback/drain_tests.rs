@@ -15,7 +15,7 @@ use uswap_core::pool::ZspageOwner;
 use uswap_core::segment::Geometry;
 use uswap_core::swap_table::LoadKind;
 use uswap_sync::AtomicU64;
-use uswap_units::{MmId, Prng, ZspageId};
+use uswap_units::{MmId, Prng, SlotId, SwapOffset, ZspageId};
 
 const SLOTS: u64 = 600;
 const FILES: usize = 3;
@@ -39,9 +39,14 @@ impl<F: Fn()> Disk<F> {
 
 impl<F: Fn()> Backing for Disk<F> {
     fn release_zspage(&self, _: ZspageId) {}
-    async fn read_file(&self, offset: u64, bytes: usize, buffer: &mut FileBuffer) -> Result<(), FileError> {
+    async fn read_file(
+        &self,
+        offset: SwapOffset,
+        bytes: usize,
+        buffer: &mut FileBuffer,
+    ) -> Result<(), FileError> {
         self.error()?;
-        buffer.0[..bytes].copy_from_slice(&self.bytes.borrow()[offset as usize..][..bytes]);
+        buffer.0[..bytes].copy_from_slice(&self.bytes.borrow()[offset.bytes() as usize..][..bytes]);
         Ok(())
     }
     async fn pause(&self) {}
@@ -59,10 +64,10 @@ impl<F: Fn()> SwapWriter for Disk<F> {
     fn may_write(&self, _: FileId, _: u64) -> bool {
         !self.forbidden.get()
     }
-    async fn write_file(&self, offset: u64, buffer: &[u8]) -> Result<(), FileError> {
+    async fn write_file(&self, offset: SwapOffset, buffer: &[u8]) -> Result<(), FileError> {
         let result = self.error();
         let written = if result.is_ok() { buffer.len() } else { buffer.len() / 2 };
-        self.bytes.borrow_mut()[offset as usize..][..written].copy_from_slice(&buffer[..written]);
+        self.bytes.borrow_mut()[offset.bytes() as usize..][..written].copy_from_slice(&buffer[..written]);
         result
     }
 }
@@ -109,7 +114,7 @@ impl Run<'_> {
             let (id, word) = (SwapId(id), table.load(SwapId(id)));
             assert_eq!(word.count(), *count);
             let Content::Slot { offset, length } = word.content() else { panic!("{id:?} {word:?}") };
-            let record = &bytes[offset as usize..][..length as usize];
+            let record = &bytes[offset.bytes() as usize..][..length as usize];
             let owner = Owner { id, hash: table.hash(id) };
             let mut out = [0; PAGE_BYTES];
             let opened = crate::writeback::record::Cipher::new().open(
@@ -119,12 +124,12 @@ impl Run<'_> {
                 &mut out,
             );
             assert_eq!(opened.map(|length| &out[..length]), Some(&content[..]), "{id:?} is not what it was");
-            let end = (offset + u64::from(length)).div_ceil(4096);
-            (offset / 4096..end).for_each(|slot| *users.entry(slot).or_insert(0_u8) += 1);
+            let slots = SlotId::each(offset.slots(u64::from(length)));
+            slots.for_each(|slot| *users.entry(slot).or_insert(0_u8) += 1);
         }
-        let all = slots.files().all().flat_map(|file| file.slots());
+        let all = slots.files().all().flat_map(|file| SlotId::each(file.slots()));
         for slot in all {
-            assert_eq!(slots.count(slot), users.get(&slot).copied().unwrap_or(0), "slot {slot}");
+            assert_eq!(slots.count(slot), users.get(&slot).copied().unwrap_or(0), "{slot:?}");
         }
     }
 }

@@ -25,14 +25,14 @@ use uswap_core::slots::TakenRun;
 use uswap_core::swap_table::{CLUSTER_ENTRIES, WritebackEnd};
 use uswap_core::swap_word::{Content, SwapWord};
 use uswap_units::limits::{WRITEBACK_BATCH_BLOBS_MAX, WRITEBACK_BATCH_BYTES};
-use uswap_units::{BlobId, FileId, PAGE_BYTES, SwapId};
+use uswap_units::{BlobId, FileId, PAGE_BYTES, SwapId, SwapOffset};
 
 /// The swap files as the writer sees them.
 pub trait SwapWriter: Backing {
     /// Whether so many bytes may be written to this file now; if not, it counts as full.
     fn may_write(&self, file: FileId, bytes: u64) -> bool;
     /// Writes `buffer` (whole slots) at `offset` among the slots of all files; all of it, or an error.
-    fn write_file(&self, offset: u64, buffer: &[u8]) -> impl Future<Output = Result<(), FileError>>;
+    fn write_file(&self, offset: SwapOffset, buffer: &[u8]) -> impl Future<Output = Result<(), FileError>>;
 }
 
 /// What came of one batch.
@@ -238,7 +238,7 @@ impl Shrinker {
         buffer[used..bytes].fill(0);
         // The slots count the blobs before the words name them.
         for picked in &self.picked {
-            slots.add_blob(run.offset_bytes() + u64::from(picked.offset), u64::from(picked.bytes));
+            slots.add_blob(run.start().plus(u64::from(picked.offset)), u64::from(picked.bytes));
         }
         if is_planted(Plant::EarlyFree) {
             self.picked.iter().for_each(|picked| release_content(segment, writer, picked.content));
@@ -247,7 +247,7 @@ impl Shrinker {
         if !segment.budget().is_full() {
             segment.budget().set_shrinking(Shrinking::Writes { since_ns: writer.now_ns() });
         }
-        let written = writer.write_file(run.offset_bytes(), &buffer[..bytes]).await;
+        let written = writer.write_file(run.start(), &buffer[..bytes]).await;
         writer.step().await;
         self.finish(segment, writer, run, written, round.discarded, bytes)
     }
@@ -262,9 +262,9 @@ impl Shrinker {
         bytes: usize,
     ) -> Batch {
         let (table, slots, counters) = (segment.swap_table(), segment.slots(), segment.counters());
-        let start = run.offset_bytes();
+        let start = run.start();
         for picked in &self.picked {
-            let (offset, length) = (start + u64::from(picked.offset), u64::from(picked.bytes));
+            let (offset, length) = (start.plus(u64::from(picked.offset)), u64::from(picked.bytes));
             if written.is_err() {
                 slots.remove_blob(offset, length);
                 if let Some(content) = table.abort_writeback(picked.id) {
@@ -440,7 +440,7 @@ mod tests {
     use uswap_core::pool::ZspageOwner;
     use uswap_core::segment::Geometry;
     use uswap_sync::AtomicU64;
-    use uswap_units::MmId;
+    use uswap_units::{MmId, SlotId};
 
     const GEOMETRY: Geometry = Geometry { mms: 4, tables: 1, entries: 512, zspages: 8, slots: 8 };
 
@@ -467,7 +467,7 @@ mod tests {
         with_file(|segment| {
             let file = segment.slots().files().in_use().next().expect("it was just added");
             let all = segment.slots().take_run(&file, 8, 8).expect("all are free");
-            (0..8).step_by(2).for_each(|slot| segment.slots().add_blob(slot * 4096, 4096));
+            (0..8).step_by(2).for_each(|slot| segment.slots().add_blob(SlotId::new(slot).start(), 4096));
             segment.slots().end_run(all);
 
             let mut zspages = ZspageOwner::new();

@@ -126,6 +126,7 @@ mod tests {
     use uswap_core::files::{FileAccess, FileKind, FileSpec, slots_of_all};
     use uswap_core::segment::{Geometry, Segment};
     use uswap_sync::AtomicU64;
+    use uswap_units::SlotId;
 
     /// A segment with files of these priorities, of 64 slots each.
     fn with_files(priorities: &[i16], test: impl FnOnce(SlotMap<'_>)) {
@@ -191,7 +192,7 @@ mod tests {
             let run = turns.take_run(slots, 64, 0, |_| true).expect("all are free");
             assert_eq!(run.file(), FileId(0));
             // Every other slot stays in use.
-            (0..64).step_by(2).for_each(|slot| slots.add_blob(slot * 4096, 4096));
+            (0..64).step_by(2).for_each(|slot| slots.add_blob(SlotId::new(slot).start(), 4096));
             slots.end_run(run);
             assert_eq!(turns.take_run(slots, 64, 0, |_| true).expect("the other is empty").file(), FileId(1));
             let single = turns.take_run(slots, 64, 0, |_| true).expect("32 are free");

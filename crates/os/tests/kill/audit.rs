@@ -11,7 +11,7 @@ use uswap_core::clusters::lock::{Contended, SUPERVISOR};
 use uswap_core::page_table::PAGES_MAX;
 use uswap_core::swap_word::Content;
 use uswap_engine::pool::release::put_entry;
-use uswap_units::{PAGE_BYTES, PageId, PageRange, SwapId};
+use uswap_units::{PAGE_BYTES, PageId, PageRange, SlotId, SwapId};
 
 use super::stage::{GEOMETRY, RUNS, Stage};
 
@@ -74,9 +74,8 @@ pub fn check(stage: &Stage) -> Leaks {
         match content {
             Content::Blob { .. } => cells += 1,
             Content::Slot { offset, length } => {
-                let page = PAGE_BYTES as u64;
-                (offset / page..(offset + u64::from(length)).div_ceil(page))
-                    .for_each(|slot| slot_users[slot as usize] += 1);
+                let slots = SlotId::each(offset.slots(u64::from(length)));
+                slots.for_each(|slot| slot_users[slot.number() as usize] += 1);
             }
             _ => (),
         }
@@ -89,9 +88,9 @@ pub fn check(stage: &Stage) -> Leaks {
     leaks.cells = used_cells - cells;
 
     let mut used_slots = 0;
-    for (slot, named) in (0..).zip(slot_users) {
+    for (slot, named) in (0..).map(SlotId::new).zip(slot_users) {
         let users = u64::from(slots.count(slot));
-        assert!(users >= named, "slot {slot} of the file has {named} blobs and counts {users}");
+        assert!(users >= named, "{slot:?} of the file has {named} blobs and counts {users}");
         leaks.slot_users += users - named;
         used_slots += u64::from(users > 0);
     }
@@ -104,16 +103,16 @@ pub fn check(stage: &Stage) -> Leaks {
 fn give_back(stage: &Stage, leaked: &[SwapId]) {
     leaked.iter().for_each(|&id| put_entry(stage.segment, stage, id));
     let (table, slots) = (stage.segment.swap_table(), stage.segment.slots());
-    let page = PAGE_BYTES as u64;
     let mut named = vec![0_u64; GEOMETRY.slots as usize];
     for id in (1..table.entry_count()).map(SwapId) {
         if let Content::Slot { offset, length } = table.load(id).content() {
-            (offset / page..(offset + u64::from(length)).div_ceil(page))
-                .for_each(|slot| named[slot as usize] += 1);
+            let slots = SlotId::each(offset.slots(u64::from(length)));
+            slots.for_each(|slot| named[slot.number() as usize] += 1);
         }
     }
-    for (slot, named) in (0..).zip(named) {
-        (named..u64::from(slots.count(slot))).for_each(|_| slots.remove_blob(slot * page, page));
+    for (slot, named) in (0..).map(SlotId::new).zip(named) {
+        (named..u64::from(slots.count(slot)))
+            .for_each(|_| slots.remove_blob(slot.start(), PAGE_BYTES as u64));
     }
 }
 

@@ -21,7 +21,7 @@ use uswap_engine::reaper::GiveBack;
 use uswap_engine::world::{Backing, FileBuffer, FileError};
 use uswap_os::memory::{self, Access};
 use uswap_os::{Fd, PAGE_BYTES, clock};
-use uswap_units::{MmId, SwapId, ZspageId};
+use uswap_units::{MmId, SlotId, SwapId, SwapOffset, ZspageId};
 
 /// Few entries, slots and pages of tables: what four processes want is often not there. The pool has room for what the
 /// dead leak.
@@ -177,7 +177,7 @@ impl Backing for Stage {
         let offset = self.segment.layout().pool_offset_bytes() + Pool::data_offset_bytes(zspage);
         self.memfd.punch_hole(offset, ZSPAGE_BYTES as u64).expect("a memfd takes holes");
     }
-    async fn read_file(&self, _: u64, _: usize, _: &mut FileBuffer) -> Result<(), FileError> {
+    async fn read_file(&self, _: SwapOffset, _: usize, _: &mut FileBuffer) -> Result<(), FileError> {
         unreachable!("nobody reads a file here")
     }
     async fn pause(&self) {}
@@ -193,13 +193,12 @@ impl Backing for Stage {
 
 impl GiveBack for Stage {
     /// There is no file: but nothing may live in what would be given back.
-    fn release_file(&self, bytes: Range<u64>) {
-        let page = PAGE_BYTES as u64;
-        for slot in bytes.start / page..bytes.end / page {
+    fn release_file(&self, bytes: Range<SwapOffset>) {
+        for slot in SlotId::each(bytes.start.slot()..bytes.end.slot()) {
             assert_eq!(
                 self.segment.slots().count(slot),
                 0,
-                "slot {slot} is used, and its blocks are given back"
+                "{slot:?} is used, and its blocks are given back"
             );
         }
     }

@@ -17,7 +17,7 @@ use uswap_engine::world::FileError;
 use uswap_os::file::{AllowTmpfs, IoCause, IoError, SwapFile, SwapFileError, WriteSlice};
 use uswap_os::ring::Ring;
 use uswap_units::limits::{SWAP_FILES_MAX, WRITEBACK_BATCH_BYTES};
-use uswap_units::{FileId, PAGE_BYTES};
+use uswap_units::{FileId, PAGE_BYTES, SwapOffset};
 
 use crate::human;
 
@@ -180,11 +180,11 @@ impl OpenFiles {
     }
 
     /// Fills `buffer` from `offset` among the slots of all files.
-    pub fn read(&self, files: SwapFiles<'_>, offset: u64, buffer: &mut [u8]) -> Result<(), FileError> {
+    pub fn read(&self, files: SwapFiles<'_>, offset: SwapOffset, buffer: &mut [u8]) -> Result<(), FileError> {
         let (file, start) = files.locate(offset).ok_or(FileError::Short)?;
         // Who reads what was moved meanwhile looks again where it is.
         let open = self.get(file.id);
-        open.file.as_ref().ok_or(FileError::Short)?.read_at(buffer, start).map_err(file_error)
+        open.file.as_ref().ok_or(FileError::Short)?.read_at(buffer, start.bytes()).map_err(file_error)
     }
 
     /// Writes all of `buffer` at `offset` among the slots of all files.
@@ -192,25 +192,25 @@ impl OpenFiles {
         &self,
         files: SwapFiles<'_>,
         ring: Option<&mut Ring>,
-        offset: u64,
+        offset: SwapOffset,
         buffer: &[u8],
     ) -> Result<(), FileError> {
         let (file, start) = files.locate(offset).ok_or(FileError::Short)?;
         let slices: Vec<WriteSlice<'_>> = buffer
             .chunks(WRITE_BYTES)
             .enumerate()
-            .map(|(index, bytes)| WriteSlice { bytes, offset: start + (index * WRITE_BYTES) as u64 })
+            .map(|(index, bytes)| WriteSlice { bytes, offset: start.bytes() + (index * WRITE_BYTES) as u64 })
             .collect();
         let open = self.get(file.id);
         open.file.as_ref().ok_or(FileError::Short)?.write_batch(ring, &slices).map_err(file_error)
     }
 
     /// Gives the blocks of a range back to the file system. The name of the file, if it cannot be done.
-    pub fn punch_hole(&self, files: SwapFiles<'_>, bytes: Range<u64>) -> Result<(), String> {
+    pub fn punch_hole(&self, files: SwapFiles<'_>, bytes: Range<SwapOffset>) -> Result<(), String> {
         let Some((file, start)) = files.locate(bytes.start) else { return Ok(()) };
         let open = self.get(file.id);
         let Some(open) = &open.file else { return Ok(()) };
-        open.punch_hole(start, bytes.end - bytes.start)
+        open.punch_hole(start.bytes(), bytes.end.since(bytes.start))
             .map_err(|errno| format!("in '{}' ({errno})", self.directory(file.id)))
     }
 }

@@ -16,8 +16,8 @@ use uswap_engine::writeback::{Batch, Shrinker, SwapWriter, excess_bytes};
 use uswap_os::memory::AlignedBuf;
 use uswap_os::process;
 use uswap_os::ring::Ring;
-use uswap_units::FileId;
 use uswap_units::limits::WRITEBACK_BATCH_BYTES;
+use uswap_units::{FileId, SwapOffset};
 
 use super::limits::{Limits, Reason};
 use crate::options::OnFull;
@@ -104,7 +104,7 @@ impl uswap_engine::Backing for Writer<'_> {
     }
     async fn read_file(
         &self,
-        offset: u64,
+        offset: SwapOffset,
         bytes: usize,
         buffer: &mut uswap_engine::world::FileBuffer,
     ) -> Result<(), FileError> {
@@ -131,7 +131,7 @@ impl SwapWriter for Writer<'_> {
         let free_bytes = || self.shared.files.free_bytes(file);
         self.limits.borrow_mut().allow(bytes, self.now_ns(), free_bytes)
     }
-    async fn write_file(&self, offset: u64, buffer: &[u8]) -> Result<(), FileError> {
+    async fn write_file(&self, offset: SwapOffset, buffer: &[u8]) -> Result<(), FileError> {
         self.limits.borrow_mut().add(buffer.len() as u64, self.now_ns());
         let files = self.shared.segment.slots().files();
         self.shared.files.write(files, self.ring.borrow_mut().as_mut(), offset, buffer)
