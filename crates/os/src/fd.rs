@@ -37,14 +37,12 @@ impl Fd {
         // SAFETY:
         // 1. `path` ends with a zero byte and lives during the call, which only reads it.
         let answer = unsafe {
-            sys::syscall6(
+            sys::syscall4(
                 abi::__NR_openat,
                 abi::AT_FDCWD as usize,
                 path.as_ptr() as usize,
                 (flags | abi::O_CLOEXEC) as usize,
                 mode as usize,
-                0,
-                0,
             )
         };
         answer.map(|number| Fd(number as i32))
@@ -67,14 +65,12 @@ impl Fd {
         // SAFETY:
         // 1. The kernel writes at most `buffer.len()` bytes into an exclusive buffer of bytes.
         unsafe {
-            sys::syscall6(
+            sys::syscall4(
                 abi::__NR_pread64,
                 self.0 as usize,
                 buffer.as_mut_ptr() as usize,
                 buffer.len(),
                 offset as usize,
-                0,
-                0,
             )
         }
     }
@@ -84,14 +80,12 @@ impl Fd {
         // SAFETY:
         // 1. The kernel only reads `bytes`.
         unsafe {
-            sys::syscall6(
+            sys::syscall4(
                 abi::__NR_pwrite64,
                 self.0 as usize,
                 bytes.as_ptr() as usize,
                 bytes.len(),
                 offset as usize,
-                0,
-                0,
             )
         }
     }
@@ -120,14 +114,12 @@ impl Fd {
         // 1. All arguments are numbers. A mapping of the file reads zeros afterwards, which is what the caller asks
         //    for.
         unsafe {
-            sys::syscall6(
+            sys::syscall4(
                 abi::__NR_fallocate,
                 self.0 as usize,
                 mode as usize,
                 offset as usize,
                 bytes as usize,
-                0,
-                0,
             )
         }
         .map(drop)
@@ -258,9 +250,7 @@ pub fn poll(entries: &mut [PollEntry], timeout: Timeout) -> Result<usize> {
     // SAFETY:
     // 1. `entries` is an exclusive slice of structures of the kernel's layout (sizes compared above, repr(C)).
     // 2. The time is null or a live structure; no signal mask is given.
-    unsafe {
-        sys::syscall6(abi::__NR_ppoll, entries.as_mut_ptr() as usize, entries.len(), time_address, 0, 0, 0)
-    }
+    unsafe { sys::syscall4(abi::__NR_ppoll, entries.as_mut_ptr() as usize, entries.len(), time_address, 0) }
 }
 
 /// A pipe: the end to read, the end to write. Close-on-exec.

@@ -52,7 +52,7 @@ impl Mapping {
         let bytes = bytes.checked_next_multiple_of(PAGE_BYTES).ok_or(Errno::ENOMEM)?;
         let slack = align - PAGE_BYTES;
         let whole_bytes = bytes.checked_add(slack).ok_or(Errno::ENOMEM)?;
-        let whole = map(whole_bytes, access, ANONYMOUS, -1)?;
+        let whole = map(whole_bytes, access, ANONYMOUS, -1, 0)?;
         let start = whole.next_multiple_of(align);
         let tail = start + bytes;
         if start > whole {
@@ -156,7 +156,7 @@ impl Words {
         if bytes == 0 || !bytes.is_multiple_of(PAGE_BYTES) || file.status()?.bytes < bytes as u64 {
             return Err(Errno::EINVAL);
         }
-        let start = map(bytes, Access::ReadWrite, abi::MAP_SHARED, file.raw())?;
+        let start = map(bytes, Access::ReadWrite, abi::MAP_SHARED, file.raw(), 0)?;
         Ok(Words(Mapping { start, bytes }))
     }
 }
@@ -174,20 +174,11 @@ impl core::ops::Deref for Words {
 
 const ANONYMOUS: u32 = abi::MAP_PRIVATE | abi::MAP_ANONYMOUS | abi::MAP_NORESERVE;
 
-fn map(bytes: usize, access: Access, flags: u32, descriptor: i32) -> Result<usize> {
+fn map(bytes: usize, access: Access, flags: u32, descriptor: i32, offset: u64) -> Result<usize> {
+    let (flags, descriptor) = (flags as usize, descriptor as isize as usize);
     // SAFETY:
     // 1. Without MAP_FIXED the kernel takes a free place: no existing memory changes.
-    unsafe {
-        sys::syscall6(
-            abi::__NR_mmap,
-            0,
-            bytes,
-            access.bits(),
-            flags as usize,
-            descriptor as isize as usize,
-            0,
-        )
-    }
+    unsafe { sys::syscall6(abi::__NR_mmap, 0, bytes, access.bits(), flags, descriptor, offset as usize) }
 }
 
 /// Maps `bytes` bytes of `file` shared with every process that maps it, as atomic words that live as long as the
@@ -197,13 +188,11 @@ fn map(bytes: usize, access: Access, flags: u32, descriptor: i32) -> Result<usiz
 /// a SIGSEGV. The file must be at least `bytes` long and must not shrink: a word behind its end is a SIGBUS. It is left
 /// out of core files: what others shared is not for those who read the core of one.
 pub fn map_shared_words(file: &Fd, bytes: usize, access: Access) -> Result<&'static [AtomicU64]> {
-    if bytes == 0 || !bytes.is_multiple_of(PAGE_BYTES) || access == Access::None {
+    let is_whole_pages = bytes > 0 && bytes.is_multiple_of(PAGE_BYTES);
+    if !is_whole_pages || access == Access::None || file.status()?.bytes < bytes as u64 {
         return Err(Errno::EINVAL);
     }
-    if file.status()?.bytes < bytes as u64 {
-        return Err(Errno::EINVAL);
-    }
-    let start = map(bytes, access, abi::MAP_SHARED, file.raw())?;
+    let start = map(bytes, access, abi::MAP_SHARED, file.raw(), 0)?;
     no_dump(start, bytes)?;
     // SAFETY:
     // 1. The mapping is page-aligned, `bytes` long, readable, and never unmapped by this crate: `'static` holds.
@@ -214,19 +203,7 @@ pub fn map_shared_words(file: &Fd, bytes: usize, access: Access) -> Result<&'sta
 /// Maps a part of `file` shared, readable and writable, `'static`; `offset` and `bytes` in whole pages. Answers the
 /// first byte's address.
 pub fn map_shared_bytes(file: &Fd, offset: u64, bytes: usize, access: Access) -> Result<usize> {
-    // SAFETY:
-    // 1. Without MAP_FIXED the kernel takes a free place: no existing memory changes.
-    unsafe {
-        sys::syscall6(
-            abi::__NR_mmap,
-            0,
-            bytes,
-            access.bits(),
-            abi::MAP_SHARED as usize,
-            file.raw() as usize,
-            offset as usize,
-        )
-    }
+    map(bytes, access, abi::MAP_SHARED, file.raw(), offset)
 }
 
 /// Unmaps a range.
@@ -286,7 +263,7 @@ pub fn can_drop_ranges() -> Result<()> {
     }
     // SAFETY:
     // 1. No range is named.
-    unsafe { sys::syscall6(abi::__NR_process_madvise, THIS_PROCESS, 0, 0, abi::MADV_DONTNEED as usize, 0, 0) }
+    unsafe { sys::syscall4(abi::__NR_process_madvise, THIS_PROCESS, 0, 0, abi::MADV_DONTNEED as usize) }
         .map(drop)
 }
 
@@ -307,14 +284,12 @@ pub unsafe fn drop_ranges(ranges: &[[usize; 2]]) -> Result<usize> {
     // 1. Two words are what `iovec` is, and the slice lives until the call returns.
     // 2. The caller gives the content up.
     unsafe {
-        sys::syscall6(
+        sys::syscall4(
             abi::__NR_process_madvise,
             THIS_PROCESS,
             ranges.as_ptr() as usize,
             ranges.len(),
             abi::MADV_DONTNEED as usize,
-            0,
-            0,
         )
     }
 }

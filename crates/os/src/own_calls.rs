@@ -131,7 +131,7 @@ impl OwnCall {
         //    map, unmap and protect nothing with a length of 0.
         // 2. None of them waits for ever then.
         // 3. The clone lacks a flag that its others need, and has no structure in its other form: no thread begins.
-        let _whatever = unsafe { sys::syscall6(self.number, self.first as usize, 0, 0, 0, 0, 0) };
+        let _whatever = unsafe { sys::syscall4(self.number, self.first as usize, 0, 0, 0) };
     }
 }
 

@@ -46,9 +46,7 @@ impl Pidfd {
     pub fn signal(&self, signal: u32) -> Result<()> {
         // SAFETY:
         // 1. No information beside the signal is given, so the kernel reads no memory.
-        unsafe {
-            sys::syscall6(abi::__NR_pidfd_send_signal, self.fd.raw() as usize, signal as usize, 0, 0, 0, 0)
-        }
-        .map(drop)
+        unsafe { sys::syscall4(abi::__NR_pidfd_send_signal, self.fd.raw() as usize, signal as usize, 0, 0) }
+            .map(drop)
     }
 }

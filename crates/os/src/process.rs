@@ -22,7 +22,7 @@ pub fn limit(resource: u32) -> Result<Option<u64>> {
     let mut limit = abi::rlimit64 { rlim_cur: 0, rlim_max: 0 };
     // SAFETY:
     // 1. The kernel writes one structure into a live one, and reads none.
-    unsafe { sys::syscall6(abi::__NR_prlimit64, 0, resource as usize, 0, &raw mut limit as usize, 0, 0) }?;
+    unsafe { sys::syscall4(abi::__NR_prlimit64, 0, resource as usize, 0, &raw mut limit as usize) }?;
     Ok((limit.rlim_cur != u64::MAX).then_some(limit.rlim_cur))
 }
 
@@ -232,7 +232,7 @@ pub fn have_same_memory(one: u32, other: u32) -> Result<bool> {
     let (one, other) = (one as usize, other as usize);
     // SAFETY:
     // 1. All arguments are numbers; the last two mean nothing for this kind.
-    unsafe { sys::syscall6(abi::__NR_kcmp, one, other, KCMP_VM, 0, 0, 0) }.map(|order| order == 0)
+    unsafe { sys::syscall4(abi::__NR_kcmp, one, other, KCMP_VM, 0) }.map(|order| order == 0)
 }
 
 /// What `/proc/PID/stat` says of a process.
@@ -387,14 +387,12 @@ pub fn ids_in_proc() -> Ids {
     // 1. The name ends with a zero byte and lives through the call.
     // 2. The kernel writes at most the size of the exclusive buffer.
     let bytes = unsafe {
-        sys::syscall6(
+        sys::syscall4(
             abi::__NR_readlinkat,
             abi::AT_FDCWD as usize,
             c"/proc/thread-self".as_ptr() as usize,
             target.as_mut_ptr() as usize,
             target.len(),
-            0,
-            0,
         )
     };
     let shown = bytes.ok().and_then(|bytes| parse_ids(&target[..bytes]));
@@ -420,9 +418,9 @@ pub fn die_of(signal: u32) -> ! {
     unsafe {
         let action = default_action.as_ptr() as usize;
         let _kill_has_no_other =
-            sys::syscall6(abi::__NR_rt_sigaction, signal as usize, action, 0, size_of::<u64>(), 0, 0);
+            sys::syscall4(abi::__NR_rt_sigaction, signal as usize, action, 0, size_of::<u64>());
         let (how, set) = (abi::SIG_UNBLOCK as usize, &raw const only_this as usize);
-        let _same_set = sys::syscall6(abi::__NR_rt_sigprocmask, how, set, 0, size_of::<u64>(), 0, 0);
+        let _same_set = sys::syscall4(abi::__NR_rt_sigprocmask, how, set, 0, size_of::<u64>());
     }
     let _sent = crate::thread::send_signal(process_id(), crate::thread::thread_id(), signal);
     exit_process(128 + signal as u8)

@@ -214,14 +214,12 @@ impl Ring {
             // 1. No signal mask is given, the other arguments are numbers.
             // 2. What the queued requests do to memory was promised at `push`.
             let answer = unsafe {
-                sys::syscall6(
+                sys::syscall4(
                     abi::__NR_io_uring_enter,
                     self.fd.raw() as usize,
                     self.queued as usize,
                     wanted_now as usize,
                     uring::IORING_ENTER_GETEVENTS as usize,
-                    0,
-                    0,
                 )
             };
             match answer {

@@ -95,14 +95,12 @@ pub fn send(socket: &Fd, bytes: &[u8]) -> Result<()> {
     // SAFETY:
     // 1. The kernel only reads `bytes`; no address is given.
     let sent = unsafe {
-        sys::syscall6(
+        sys::syscall4(
             abi::__NR_sendto,
             socket.raw() as usize,
             bytes.as_ptr() as usize,
             bytes.len(),
             MSG_NOSIGNAL,
-            0,
-            0,
         )
     }?;
     if sent == bytes.len() { Ok(()) } else { Err(Errno::EPIPE) }

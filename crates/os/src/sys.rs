@@ -137,6 +137,17 @@ pub unsafe fn syscall6(
     decode(value)
 }
 
+/// [`syscall6`] with four arguments.
+///
+/// # Safety
+/// As [`syscall6`].
+#[inline]
+pub unsafe fn syscall4(number: u32, a: usize, b: usize, c: usize, d: usize) -> Result<usize> {
+    // SAFETY:
+    // 1. The caller promises what `syscall6` demands; the kernel ignores arguments that a call does not have.
+    unsafe { syscall6(number, a, b, c, d, 0, 0) }
+}
+
 /// [`syscall6`] with three arguments.
 ///
 /// # Safety

@@ -287,14 +287,12 @@ fn signal_mask(mask: u64) -> Result<u64> {
     // SAFETY:
     // 1. Both pointers are to live words of 8 bytes, the size that is given.
     unsafe {
-        sys::syscall6(
+        sys::syscall4(
             abi::__NR_rt_sigprocmask,
             abi::SIG_SETMASK as usize,
             &raw const mask as usize,
             &raw mut before as usize,
             8,
-            0,
-            0,
         )
     }?;
     Ok(before)
@@ -318,15 +316,7 @@ pub fn take_signal(signal: u32) {
     // 1. The kernel reads a set of 8 bytes, the size that is given, and a time of two words; the pointer between them
     //    is null.
     let _there_may_be_none = unsafe {
-        sys::syscall6(
-            abi::__NR_rt_sigtimedwait,
-            &raw const set as usize,
-            0,
-            no_time.as_ptr() as usize,
-            8,
-            0,
-            0,
-        )
+        sys::syscall4(abi::__NR_rt_sigtimedwait, &raw const set as usize, 0, no_time.as_ptr() as usize, 8)
     };
 }
 

@@ -77,7 +77,7 @@ fn start() -> Option<usize> {
     // 1. The kernel writes no more bytes than it is told, all of which are in `pairs`.
     unsafe {
         let to = pairs.as_mut_ptr() as usize;
-        sys::syscall6(abi::__NR_prctl, PR_GET_AUXV, to, size_of_val(&pairs), 0, 0, 0).ok()?;
+        sys::syscall4(abi::__NR_prctl, PR_GET_AUXV, to, size_of_val(&pairs), 0).ok()?;
     }
     let start = pairs.iter().find(|pair| pair[0] == AT_SYSINFO_EHDR)?[1];
     (start != 0 && start.is_multiple_of(PAGE_BYTES)).then_some(start)
