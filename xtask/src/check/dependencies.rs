@@ -111,7 +111,7 @@ mod tests {
 
     #[test]
     fn downward_edges_and_other_sections_are_fine() {
-        let text = "[package]\nname = \"uswap-cli\"\n[dependencies]\nuswap-os = {}\nuswap-sim = {}\n[features]\nx = \
+        let text = "[package]\nname = \"uswap-cli\"\n[dependencies]\nuswap-os = {}\nuswap-core = {}\n[features]\nx = \
             [\"uswap-tests\"]\n";
         assert!(problems_of("crates/cli/Cargo.toml", text).is_empty());
         assert!(

@@ -9,6 +9,7 @@ use super::parts::{self, Manner, Part};
 use super::plant::{Plant, is_planted};
 use super::residency::{Make, Residency};
 use crate::Call;
+use crate::kernel::nr;
 use crate::table::{Parts, Row, row};
 use linux_raw_sys::errno::EFAULT;
 
@@ -46,7 +47,7 @@ impl<'a, R: Residency> Boundary<'a, R> {
             return Begun::Free;
         };
         if row.buffers().is_empty() && row.nested().is_none() {
-            return Begun::Free;
+            return self.without_ranges(call, at);
         }
         let bytes_max = match row.parts() {
             Parts::Whole => u64::MAX,
@@ -54,10 +55,21 @@ impl<'a, R: Residency> Boundary<'a, R> {
         };
         let (held, due) = self.holder.hold(row, call, at, bytes_max, make);
         match held {
-            Held::Nothing => Begun::Free,
+            Held::Nothing => self.without_ranges(call, at),
             Held::All => self.unless_interrupted(row, call, at, due, make),
             Held::TooMuch => self.transfer(row, call, at, due, make),
         }
+    }
+
+    /// A call that holds nothing. One by which a child begins has a frame all the same: a child of vfork or posix_spawn
+    /// makes its calls in this slot, and does not come back from the last of them. Their frames go with this one.
+    #[inline]
+    fn without_ranges(&self, call: &Call, at: StackPoint) -> Begun {
+        if !matches!(call.number, nr::VFORK | nr::CLONE | nr::CLONE3) {
+            return Begun::Free;
+        }
+        self.holder.slot.begin(at);
+        Begun::Held
     }
 
     /// The ranges of a call are held. `due`: signals that arrived meanwhile.

@@ -124,6 +124,25 @@ fn a_call_without_kept_memory_is_not_held() {
     assert_eq!(*pages.unknown.borrow(), [9999], "a call that the table does not know is named");
 }
 
+/// What a child of vfork was executing when it was gone must not stay: its ranges would keep more and more pages from
+/// eviction, in the end all of them.
+#[test]
+fn what_a_child_leaves_in_the_slot_goes_when_its_parent_comes_back() {
+    let (memory, slot) = (Pages::new(), HazardSlot::default());
+    let boundary = Boundary::new(&memory, &slot);
+    let below = StackPoint { pointer: AT.pointer - 0x400, stack: 0 };
+    let [vfork, execve] = [58, 59];
+    let starts = Call { number: vfork, arguments: [0; 6] };
+    let executes = Call { number: execve, arguments: [KEPT as usize, 0, 0, 0, 0, 0] };
+    for _ in 0..3 {
+        assert_eq!(boundary.before(&starts, AT, &mut quiet(|_| 0)), Begun::Held);
+        assert_eq!(boundary.before(&executes, below, &mut quiet(|_| 0)), Begun::Held);
+        assert_eq!(slot.counts(), (2, 1));
+        assert_eq!(boundary.after(&starts, 4711, AT, &mut quiet(|_| 0)), 4711);
+        assert_eq!(slot.counts(), (0, 0));
+    }
+}
+
 #[test]
 fn missing_pages_are_brought_before_the_call_and_held_during_it() {
     let (pages, slot) = (Pages::new(), HazardSlot::default());
