@@ -13,7 +13,8 @@ use uswap_core::budget::{Fullness, Signal};
 use uswap_core::mm::{MmRecord, MmState};
 use uswap_engine::reaper::{drop_mm, give_back_clusters};
 use uswap_engine::writeback::aged::Marked;
-use uswap_engine::writeback::{Batch, Shrinker, excess_bytes};
+use uswap_engine::writeback::schedule::{Pace, Schedule, Step, uncompressed_pages};
+use uswap_engine::writeback::{Batch, Shrinker};
 use uswap_units::limits::WRITEBACK_BATCH_BYTES;
 use uswap_units::{Bytes, MmId};
 
@@ -57,54 +58,61 @@ pub async fn shrink<'a>(world: Rc<World<'a>>) {
     let (segment, budget) = (world.segment, world.segment.budget());
     let buffer = vec![0; WRITEBACK_BATCH_BYTES];
     let mut own = WriteBack { shrinker: Shrinker::new(), buffer, marked: None };
+    // More eager than the supervisor's, since a run is short.
+    let pace = Pace { uncompressed_pages_min: 4, compact_every_ns: 4_000_000 };
+    let mut schedule = Schedule::new(pace, world.executor.now_ns());
     while !world.stopping.get() {
         let seen = budget.signal_count(Signal::Shrink);
         files::empty(&world, &mut own.shrinker, &mut own.buffer).await;
         let supervisor = SimSupervisor { world: &world };
         let bytes_max = 4096 * (1 + world.below(64) as usize);
-        if excess_bytes(segment) > 0 {
-            let batch = own.shrinker.write_batch(segment, &supervisor, &mut own.buffer[..bytes_max]).await;
-            follow(&world, batch, seen).await;
-            continue;
-        }
-        if world.below(4) == 0 {
-            let bytes = own.shrinker.compact(segment, &supervisor).await;
-            world.count("compaction with room: bytes freed", bytes);
-        }
-        let batch = own.write_on_request(&world, bytes_max).await;
-        if batch == Batch::NothingToWrite {
-            world.wait(Signal::Shrink, seen, 3_000_000 * world.options.calm()).await;
+        let uncompressed = uncompressed_pages(segment);
+        let (now_ns, pause_ns) = (world.executor.now_ns(), 3_000_000 * world.options.calm());
+        match schedule.next(segment, now_ns, own.is_asked(&world)) {
+            Step::MakeRoom => {
+                let batch =
+                    own.shrinker.write_batch(segment, &supervisor, &mut own.buffer[..bytes_max]).await;
+                schedule.note_batch(batch, uncompressed);
+                follow(&world, batch, seen).await;
+            }
+            Step::WriteUncompressed => {
+                let buffer = &mut own.buffer[..bytes_max];
+                let batch = own.shrinker.write_uncompressed(segment, &supervisor, buffer).await;
+                schedule.note_batch(batch, uncompressed);
+                world.note(format_args!("what does not compress: {batch:?}"));
+                world.executor.step().await;
+            }
+            Step::WriteAsked => own.write_marked(&world, bytes_max).await,
+            Step::Compact => {
+                let bytes = own.shrinker.compact(segment, &supervisor).await;
+                schedule.note_compaction(now_ns, world.executor.now_ns());
+                world.count("compaction with room: bytes freed", bytes);
+                world.wait(Signal::Shrink, seen, pause_ns).await;
+            }
+            Step::Wait => world.wait(Signal::Shrink, seen, pause_ns).await,
         }
     }
 }
 
 impl WriteBack {
-    async fn write_on_request(&mut self, world: &World<'_>, bytes_max: usize) -> Batch {
-        let (segment, supervisor) = (world.segment, SimSupervisor { world });
-        let buffer = &mut self.buffer[..bytes_max];
-        match &mut self.marked {
-            Some((marked, at_ns)) if *at_ns <= world.executor.now_ns() => {
-                let batch = self.shrinker.write_marked(segment, &supervisor, buffer, marked).await;
-                world.note(format_args!("what is old: {batch:?}"));
-                if let Batch::Written { blobs, .. } = batch {
-                    world.count("write-backs of what is old: blobs", u64::from(blobs));
-                } else {
-                    self.marked = None;
-                }
-                batch
-            }
-            Some(_) => Batch::NothingToWrite,
-            None if world.below(6) == 0 => {
-                let age_ns = world.below(4_000_000 * world.options.calm());
-                self.marked = Some((Marked::now(segment), world.executor.now_ns() + age_ns));
-                Batch::NothingToWrite
-            }
-            None if world.below(6) == 0 => {
-                let batch = self.shrinker.write_uncompressed(segment, &supervisor, buffer).await;
-                world.note(format_args!("what does not compress: {batch:?}"));
-                batch
-            }
-            None => Batch::NothingToWrite,
+    /// Whether what was marked is old enough. Now and then something is marked.
+    fn is_asked(&mut self, world: &World<'_>) -> bool {
+        if self.marked.is_none() && world.below(6) == 0 {
+            let age_ns = world.below(4_000_000 * world.options.calm());
+            self.marked = Some((Marked::now(world.segment), world.executor.now_ns() + age_ns));
+        }
+        self.marked.as_ref().is_some_and(|(_, at_ns)| *at_ns <= world.executor.now_ns())
+    }
+
+    async fn write_marked(&mut self, world: &World<'_>, bytes_max: usize) {
+        let Some((marked, _)) = &mut self.marked else { return };
+        let (supervisor, buffer) = (SimSupervisor { world }, &mut self.buffer[..bytes_max]);
+        let batch = self.shrinker.write_marked(world.segment, &supervisor, buffer, marked).await;
+        world.note(format_args!("what is old: {batch:?}"));
+        if let Batch::Written { blobs, .. } = batch {
+            world.count("write-backs of what is old: blobs", u64::from(blobs));
+        } else {
+            self.marked = None;
         }
     }
 }

@@ -125,21 +125,28 @@ fn forty_seeds_of_mappings_exercise_everything() {
     exercise(0..40, Mix::Mappings, &names);
 }
 
-/// Processes write to what they have read, fork, and end.
+/// Processes write to what they have read, fork, and end, some before their child has begun.
 #[test]
-fn twelve_seeds_of_forks_exercise_everything() {
-    let names = ["forks", "exits", "copy_written", "swpout_unchanged", "zswpout", "programs executed"];
-    exercise(0..12, Mix::Forks, &names);
+fn forty_seeds_of_forks_exercise_everything() {
+    let names = [
+        "forks",
+        "exits",
+        "copy_written",
+        "swpout_unchanged",
+        "zswpout",
+        "programs executed",
+        "children whose record was gone",
+    ];
+    exercise(0..40, Mix::Forks, &names);
 }
 
 #[test]
-fn a_hundred_seeds_exercise_everything() {
+fn two_hundred_seeds_exercise_everything() {
     let wanted = [
         "forks",
         "forks that failed",
         "kills",
         "processes that became managed",
-        "children whose record was gone",
         "refusals of the kernel",
         "SIGBUS",
         "zswpwb",
@@ -155,5 +162,5 @@ fn a_hundred_seeds_exercise_everything() {
         "compaction: bytes freed",
         "pages verified at the end",
     ];
-    exercise(1000..1100, Mix::All, &wanted);
+    exercise(1000..1200, Mix::All, &wanted);
 }

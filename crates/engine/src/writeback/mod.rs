@@ -9,6 +9,7 @@ pub mod aged;
 pub mod drain;
 pub mod record;
 mod rotation;
+pub mod schedule;
 
 use crate::plant::{Plant, is_planted};
 use crate::pool::compact::Compactor;

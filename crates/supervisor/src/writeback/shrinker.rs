@@ -5,14 +5,14 @@ use std::cell::{Cell, RefCell};
 use std::pin::pin;
 use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, Waker};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use uswap_core::budget::{Fullness, Signal};
-use uswap_core::counters::Counter;
 use uswap_engine::Backing as _;
 use uswap_engine::world::FileError;
 use uswap_engine::writeback::drain::Drained;
-use uswap_engine::writeback::{Batch, Shrinker, SwapWriter, excess_bytes};
+use uswap_engine::writeback::schedule::{Pace, Schedule, Step, uncompressed_pages};
+use uswap_engine::writeback::{Batch, Shrinker, SwapWriter};
 use uswap_os::memory::AlignedBuf;
 use uswap_os::process;
 use uswap_os::ring::Ring;
@@ -24,14 +24,12 @@ use crate::options::OnFull;
 use crate::requests::Aged;
 use crate::shared::Shared;
 
-/// Uncompressed pages in the pool that are worth a batch of their own.
-const RAW_PAGES_MIN: u64 = 64;
+/// The simulator has paces of its own.
+const PACE: Pace = Pace { uncompressed_pages_min: 64, compact_every_ns: 100_000_000 };
 
 /// Without an end in tests: who goes on waiting when the run has ended hangs there.
 const IDLE: Duration = if cfg!(test) { Duration::from_secs(1 << 30) } else { Duration::from_millis(20) };
 
-/// So often is looked for holes in a pool that has room.
-const COMPACT_EVERY: Duration = Duration::from_millis(100);
 const SIGKILL: u32 = 9;
 const SIGCONT: u32 = 18;
 const SIGSTOP: u32 = 19;
@@ -159,9 +157,8 @@ pub fn run(shared: &Shared) {
         shared.warn("there is no memory for the write-back buffer: nothing will be written to the swap file");
         return;
     };
-    let counters = shared.segment.counters();
-    let mut raw_seen = 0;
-    let mut compaction = Compaction { ended: Instant::now(), took: Duration::ZERO };
+    let segment = shared.segment;
+    let mut schedule = Schedule::new(PACE, shared.now_ns());
     let mut aged = AgedWork::default();
     loop {
         // Before the question whether the run has ended: its end raises the signal too.
@@ -170,29 +167,30 @@ pub fn run(shared: &Shared) {
             break;
         }
         let is_emptying = empty_a_file(&mut shrinker, &writer, &mut buffer);
-        let raw = counters.get(Counter::Incompressible);
-        if excess_bytes(shared.segment) == 0 && raw < raw_seen + RAW_PAGES_MIN {
-            if aged.write_batch(&mut shrinker, &writer, &mut buffer) || is_emptying {
+        let uncompressed = uncompressed_pages(segment);
+        let step = schedule.next(segment, shared.now_ns(), aged.is_asked(shared));
+        let batch = match step {
+            Step::MakeRoom => block(shrinker.write_batch(segment, &writer, &mut buffer)),
+            Step::WriteUncompressed => block(shrinker.write_uncompressed(segment, &writer, &mut buffer)),
+            Step::WriteAsked => {
+                aged.write_batch(&mut shrinker, &writer, &mut buffer);
                 continue;
             }
-            if compaction.is_due(shared) {
-                let started = Instant::now();
-                let _freed = block(shrinker.compact(shared.segment, &writer));
-                compaction = Compaction { ended: Instant::now(), took: started.elapsed() };
+            Step::Compact | Step::Wait if is_emptying => continue,
+            Step::Compact => {
+                let began_ns = shared.now_ns();
+                let _freed = block(shrinker.compact(segment, &writer));
+                schedule.note_compaction(began_ns, shared.now_ns());
+                block(shared_wait(shared, seen));
+                continue;
             }
-            block(shared_wait(shared, seen));
-            continue;
-        }
-        let is_tight = excess_bytes(shared.segment) > 0;
-        let batch = match is_tight {
-            true => block(shrinker.write_batch(shared.segment, &writer, &mut buffer)),
-            false => block(shrinker.write_uncompressed(shared.segment, &writer, &mut buffer)),
+            Step::Wait => {
+                block(shared_wait(shared, seen));
+                continue;
+            }
         };
-        // Compaction writes nothing: the uncompressed pages wait for the next batch.
-        if !matches!(batch, Batch::Compacted { .. }) {
-            raw_seen = raw;
-        }
-        after(&writer, batch, is_tight, &mut aged);
+        schedule.note_batch(batch, uncompressed);
+        after(&writer, batch, step == Step::MakeRoom, &mut aged);
     }
     // Who waits for an answer finds that nobody will send one.
     shared.aged.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).clear();
@@ -235,9 +233,15 @@ impl AgedWork {
         self.now.take().or_else(next)
     }
 
-    /// Writes a batch. False: there is nothing to do.
-    fn write_batch(&mut self, shrinker: &mut Shrinker, writer: &Writer<'_>, buffer: &mut [u8]) -> bool {
-        let Some(mut aged) = self.take(writer.shared) else { return false };
+    /// Whether somebody waits.
+    fn is_asked(&self, shared: &Shared) -> bool {
+        let is_empty = || shared.aged.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).is_empty();
+        self.now.is_some() || !is_empty()
+    }
+
+    /// Writes a batch, if there is something to do.
+    fn write_batch(&mut self, shrinker: &mut Shrinker, writer: &Writer<'_>, buffer: &mut [u8]) {
+        let Some(mut aged) = self.take(writer.shared) else { return };
         let batch = block(shrinker.write_marked(writer.shared.segment, writer, buffer, &mut aged.marked));
         match batch {
             Batch::Written { blobs, .. } => {
@@ -251,7 +255,6 @@ impl AgedWork {
             Batch::NothingToWrite | Batch::Compacted { .. } => self.end(&aged, None),
             Batch::FilesFull | Batch::Failed { .. } => self.end(&aged, writer.hindrance(batch)),
         }
-        true
     }
 
     /// Nothing can be written, although the pool needs it: who waits for less urgent things is told.
@@ -269,21 +272,6 @@ impl AgedWork {
         };
         // Whoever has asked may be gone.
         let _nobody_waits = aged.answer.send(answer);
-    }
-}
-
-/// The last compaction of a pool that had room.
-struct Compaction {
-    ended: Instant,
-    took: Duration,
-}
-
-impl Compaction {
-    /// Holes take the room of pages that are reclaimed. To look for them takes time in a large pool: a twentieth of it
-    /// at most.
-    fn is_due(&self, shared: &Shared) -> bool {
-        let budget = shared.segment.budget();
-        budget.used() > budget.watermarks().high && self.ended.elapsed() > COMPACT_EVERY.max(20 * self.took)
     }
 }
 
