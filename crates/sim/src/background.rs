@@ -2,6 +2,7 @@
 //! the same time.
 
 use crate::engine::{Background, Fruitless};
+use crate::mappings;
 use crate::process::{Phase, Process};
 use crate::seam::Space;
 use crate::world::World;
@@ -22,13 +23,13 @@ async fn live<'a>(world: Rc<World<'a>>, process: Rc<Process<'a>>) {
     let budget = world.segment.budget();
     while !world.stopping.get() {
         let seen = budget.signal_count(Signal::Pressure);
-        process.follow_files(&world);
+        follow_files(&world, &process);
         measure(&process, &space);
         let (marks, used) = (space.watermarks(), budget.used());
         let may_evict = space.may_evict() && process.phase.get() != Phase::Home;
         let is_idle = used <= marks.register || !may_evict;
         if !is_idle && process.phase.get() == Phase::Watching {
-            process.activate(&world, &space).await;
+            mappings::activate(&world, &process, &space).await;
         }
         space.note_looked();
         if !is_idle && used > marks.low {
@@ -55,11 +56,17 @@ async fn evict<'a>(world: &World<'a>, process: &Process<'a>, space: &Space<'a>) 
             return;
         }
         measure(process, space);
-        process.follow_files(world);
+        follow_files(world, process);
         world.executor.step().await;
     }
 }
 
 fn measure<'a>(process: &Process<'a>, space: &Space<'a>) {
-    space.record().set_resident_pages(process.memory.borrow().resident_pages());
+    space.record().set_resident_pages(process.kernel.memory.borrow().resident_pages());
+}
+
+fn follow_files(world: &World<'_>, process: &Process<'_>) {
+    if let Some(mm) = process.mm.get() {
+        process.kernel.follow_files(world, mm);
+    }
 }

@@ -6,7 +6,6 @@ use crate::engine::{Fault, Touch};
 use crate::memory::{Found, Rights};
 use crate::places::some_mapping;
 use crate::process::{Phase, Process};
-use crate::program::{begin_use, end_use, overlap, poison, verify, write_now};
 use crate::seam::Space;
 use crate::world::World;
 use uswap_units::{PageId, PageRange};
@@ -18,22 +17,25 @@ const ROUNDS_MAX: u32 = 16;
 pub async fn system_call<'a>(world: &World<'a>, process: &Process<'a>) {
     touch_kept(world, process);
     let Some(range) = some_mapping(world, process, 8) else { return };
-    let rights = process.memory.borrow().pages[&range.start.0].rights;
+    let rights = process.kernel.memory.borrow().pages[&range.start.0].rights;
     let touch = match rights {
         Rights::Nothing => return,
         Rights::Read => Touch::Read,
         Rights::Write => Touch::that(world.below(2) == 0),
     };
-    let is_busy = |ranges: &[PageRange]| ranges.iter().any(|other| overlap(*other, range));
-    let has_poison =
-        process.expected.borrow().range(range.start.0..range.end.0).any(|(_, expected)| expected.poisoned);
-    if has_poison || is_busy(&process.claimed.borrow()) || is_busy(&process.advised.borrow()) {
+    let has_poison = process
+        .oracle
+        .expected
+        .borrow()
+        .range(range.start.0..range.end.0)
+        .any(|(_, expected)| expected.poisoned);
+    if has_poison || process.oracle.is_changing(range) {
         return;
     }
     world.count(if touch == Touch::Write { "system calls that write" } else { "system calls that read" }, 1);
-    begin_use(process, range);
+    process.oracle.begin_use(range);
     let own = world.executor.current();
-    process.hazards.borrow_mut().push((own, range));
+    process.kernel.hazards.borrow_mut().push((own, range));
     world.executor.step().await;
     let is_ready = make_ready(world, process, range, touch).await;
     if is_ready {
@@ -47,8 +49,8 @@ pub async fn system_call<'a>(world: &World<'a>, process: &Process<'a>) {
             kernel_touches(world, process, range.start, touch);
         }
     }
-    process.hazards.borrow_mut().retain(|(task, _)| *task != own);
-    end_use(process, range);
+    process.kernel.hazards.borrow_mut().retain(|(task, _)| *task != own);
+    process.oracle.end_use(range);
 }
 
 /// Each page of a range is ready. False: one cannot be read, and the call gets EFAULT.
@@ -73,7 +75,7 @@ async fn bring_ready<'a>(
             return true;
         }
         if process.bring(world, space, page, touch).await == Fault::Lost {
-            poison(world, process, page);
+            process.oracle.poison(world, page);
             return false;
         }
         world.executor.step().await;
@@ -84,13 +86,13 @@ async fn bring_ready<'a>(
 
 /// The kernel, in a call.
 fn kernel_touches(world: &World<'_>, process: &Process<'_>, page: PageId, touch: Touch) {
-    let found = process.memory.borrow_mut().touch(page, touch);
+    let found = process.kernel.memory.borrow_mut().touch(page, touch);
     match found {
         Found::Present(content) => {
-            verify(world, process, page, &content);
+            process.oracle.verify(world, page, &content);
             if touch == Touch::Write {
                 let version = world.next_version();
-                write_now(world, process, page, version);
+                process.write_now(world, page, version);
             }
         }
         Found::Fault | Found::Forbidden | Found::Unmapped => {
@@ -107,9 +109,14 @@ fn touch_kept(world: &World<'_>, process: &Process<'_>) {
     }
     let page = kept[world.below(kept.len() as u64) as usize];
     drop(kept);
-    let is_claimed = process.claimed.borrow().iter().any(|range| range.contains(page));
-    let is_writable =
-        process.memory.borrow().pages.get(&page.0).is_some_and(|mapped| mapped.rights == Rights::Write);
+    let is_claimed = process.oracle.is_claimed(PageRange::of_pages(page, 1));
+    let is_writable = process
+        .kernel
+        .memory
+        .borrow()
+        .pages
+        .get(&page.0)
+        .is_some_and(|mapped| mapped.rights == Rights::Write);
     if is_writable && !is_claimed {
         kernel_touches(world, process, page, Touch::Write);
     }

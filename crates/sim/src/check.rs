@@ -2,6 +2,7 @@
 
 use crate::memory::MappedPage;
 use crate::process::{Phase, Process};
+use crate::processes::Processes;
 use crate::world::World;
 use std::collections::{BTreeMap, BTreeSet};
 use uswap_core::counters::Counter;
@@ -17,9 +18,9 @@ const LEAKS_PER_END_MAX: u64 = 8;
 
 /// What may have leaked after so many ends. Hardly any end leaks something: in a run of hours one in fifty may, or
 /// nothing would be told.
-fn leaks_max(world: &World<'_>) -> u64 {
-    let ends = world.processes.borrow().iter().filter(|process| !process.alive.get()).count() as u64;
-    match world.options.soak {
+fn leaks_max(processes: &Processes<'_>) -> u64 {
+    let ends = processes.not_alive().len() as u64;
+    match processes.world.options.soak {
         Some(_) => LEAKS_PER_END_MAX + ends / 50,
         None => LEAKS_PER_END_MAX * ends,
     }
@@ -38,17 +39,18 @@ fn words(world: &World<'_>, mm: MmId) -> Vec<(PageId, PageWord)> {
 }
 
 /// What holds at any moment: an unlocked word tells the truth, and what the kernel would send to us has a word.
-pub fn at_any_moment(world: &World<'_>) {
-    for process in world.alive() {
+pub fn at_any_moment(processes: &Processes<'_>) {
+    let world = &processes.world;
+    for process in processes.alive() {
         let Some(mm) = process.mm.get() else { continue };
-        if process.phase.get() != Phase::Active || !process.gate_is_free() {
+        if process.phase.get() != Phase::Active || !process.kernel.gate_is_free() {
             continue;
         }
         let words = words(world, mm);
         words_tell_the_truth(world, &process, &words);
         let managed: BTreeSet<PageId> =
             words.iter().filter(|(_, word)| word.is_managed()).map(|(page, _)| *page).collect();
-        let memory = process.memory.borrow();
+        let memory = process.kernel.memory.borrow();
         let is_nobodys =
             |(page, mapped): &(PageId, &MappedPage)| mapped.registered && !managed.contains(page);
         if let Some((page, _)) = memory.in_range(EVERYTHING).find(is_nobodys) {
@@ -58,7 +60,7 @@ pub fn at_any_moment(world: &World<'_>) {
 }
 
 fn words_tell_the_truth(world: &World<'_>, process: &Process<'_>, words: &[(PageId, PageWord)]) {
-    let memory = process.memory.borrow();
+    let memory = process.kernel.memory.borrow();
     for &(page, word) in words.iter().filter(|(_, word)| !word.is_locked()) {
         let wrong = match memory.pages.get(&page.0) {
             None => Some("is not mapped"),
@@ -110,9 +112,10 @@ fn what_is_wrong(world: &World<'_>, mapped: &MappedPage, word: PageWord) -> Opti
 }
 
 /// What holds when all tasks have ended.
-pub fn at_rest(world: &World<'_>) {
-    at_any_moment(world);
-    let leaks_max = leaks_max(world);
+pub fn at_rest(processes: &Processes<'_>) {
+    let world = &processes.world;
+    at_any_moment(processes);
+    let leaks_max = leaks_max(processes);
     let mut references: BTreeMap<SwapId, u32> = BTreeMap::new();
     for record in world.segment.mms().in_use() {
         for (page, word) in words(world, record.id()) {
@@ -184,8 +187,9 @@ fn check_lost(world: &World<'_>) {
 }
 
 /// After every record was dropped nothing may be in use, but for what killed processes leaked.
-pub fn at_the_end(world: &World<'_>) {
-    let leaks_max = leaks_max(world);
+pub fn at_the_end(processes: &Processes<'_>) {
+    let world = &processes.world;
+    let leaks_max = leaks_max(processes);
     let segment = world.segment;
     let checks = [
         ("swap entries", segment.swap_table().used_count()),

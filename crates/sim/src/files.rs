@@ -4,33 +4,21 @@
 //! word names a place in a file that is gone.
 
 use crate::disk::Disk;
-use crate::engine::FileError;
 use crate::options::Options;
-use crate::process::Process;
 use crate::seam::SimSupervisor;
-use crate::world::World;
+use crate::world::{Emptying, World};
 use std::rc::Rc;
 use uswap_core::budget::Signal;
-use uswap_core::files::{FileState, Follow};
+use uswap_core::files::FileState;
 use uswap_core::mm::HaveOpen;
 use uswap_core::swap_word::Content;
 use uswap_engine::writeback::Shrinker;
 use uswap_engine::writeback::drain::{Drain, Drained};
 use uswap_units::limits::SWAP_FILES_MAX;
-use uswap_units::{FileId, PAGE_BYTES, SwapId, SwapOffset};
+use uswap_units::{FileId, PAGE_BYTES, SwapId};
 
 /// A process follows so soon, or is said not to answer.
 const PATIENCE_NS: u64 = 60_000_000;
-
-/// A file that is being emptied.
-pub enum Emptying {
-    /// None is.
-    Nothing,
-    /// The shrinker moves what is in it.
-    Of(Box<Drain>),
-    /// That is over.
-    Done(Drained),
-}
 
 /// Lets files come and go.
 pub async fn change<'a>(world: Rc<World<'a>>) {
@@ -130,53 +118,4 @@ pub async fn empty(world: &World<'_>, shrinker: &mut Shrinker, buffer: &mut [u8]
     world.count("pages moved to other files", of.moved - before);
     *world.emptying.borrow_mut() =
         if drained == Drained::Some { Emptying::Of(of) } else { Emptying::Done(drained) };
-}
-
-impl Process<'_> {
-    /// Opens all files that there are. It lives already, and reads nothing yet.
-    pub fn open_files(&self, world: &World<'_>) {
-        while self.follow_one(world, false) {}
-    }
-
-    /// Follows what has changed; rarely, it cannot open a file.
-    pub fn follow_files(&self, world: &World<'_>) {
-        while self.follow_one(world, world.options.file_changes > 0 && world.below(60) == 0) {}
-    }
-
-    fn follow_one(&self, world: &World<'_>, fails: bool) -> bool {
-        let Some(mm) = self.mm.get() else { return false };
-        let record = world.segment.mms().record(mm);
-        let held = record.held_files();
-        let Some(follow) = world.segment.slots().files().to_follow(held).next() else { return false };
-        record.set_held_files(match follow {
-            Follow::Open(file) if fails => held.with(file.id, Err(())),
-            Follow::Open(file) => {
-                self.open.set(self.open.get() | 1 << file.id.0);
-                held.with(file.id, Ok(()))
-            }
-            Follow::Close(file) => {
-                self.open.set(self.open.get() & !(1 << file.0));
-                held.without(file)
-            }
-        });
-        true
-    }
-}
-
-impl World<'_> {
-    /// Whether there is something to read, for a process or for the supervisor.
-    pub fn is_to_be_read(&self, offset: SwapOffset, process: Option<&Process<'_>>) -> Result<(), FileError> {
-        let Some((file, _)) = self.segment.slots().files().locate(offset) else { return Ok(()) };
-        let is_open = process.is_none_or(|process| process.open.get() & 1 << file.id.0 != 0);
-        match (file.state, is_open) {
-            // Who reads what was moved meanwhile has it open or not.
-            (FileState::Gone, true) if self.below(2) == 0 => Ok(()),
-            (FileState::Gone, _) => Err(FileError::Short),
-            (_, true) => Ok(()),
-            (_, false) => {
-                self.fail(format!("somebody reads {:?}, and has not opened it", file.id));
-                Err(FileError::Short)
-            }
-        }
-    }
 }

@@ -1,11 +1,12 @@
 //! Fork, as `host` does it: the forking thread has the gate for itself until there is a child, and the child takes its
 //! memory over before any code of the program runs in it.
 
+use crate::background;
 use crate::memory::{Kind, MappedPage, Memory};
 use crate::process::{Phase, Process};
+use crate::processes::Processes;
 use crate::seam::Space;
 use crate::world::World;
-use crate::{background, program};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use uswap_core::mm::Hands;
@@ -22,29 +23,33 @@ enum Left {
     Table { mm: MmId, number: u64, mappings: Vec<(PageRange, MappedPage)> },
 }
 
+/// What a child goes on with, when its memory is its own.
+pub type GoOn<'a> = fn(&Rc<Processes<'a>>, &Rc<Process<'a>>);
+
 /// Forks.
-pub async fn fork<'a>(world: &Rc<World<'a>>, process: &Rc<Process<'a>>) {
-    if world.alive().len() >= world.options.processes_max {
+pub async fn fork<'a>(processes: &Rc<Processes<'a>>, process: &Process<'a>, go_on: GoOn<'a>) {
+    let world = &processes.world;
+    if processes.alive().len() >= world.options.processes_max {
         return;
     }
-    process.lock_exclusive(world).await;
+    process.kernel.lock_exclusive(world).await;
     let mut left = Left::Nothing(process.phase.get());
     if let Some(space) = process.managed_space() {
         let Some(mm) = space.clone_for_child() else {
             world.count("forks without room", 1);
-            return process.unlock_exclusive(world);
+            return process.kernel.unlock_exclusive(world);
         };
         world.executor.step().await;
         if world.chance(world.options.refusals) {
             // There are too many processes, for instance.
             space.give_up_child(mm);
             world.count("forks that failed", 1);
-            return process.unlock_exclusive(world);
+            return process.kernel.unlock_exclusive(world);
         }
         let number = world.segment.mms().record(mm).number();
-        left = Left::Table { mm, number, mappings: process.memory.borrow().mappings_in(ALL) };
+        left = Left::Table { mm, number, mappings: process.kernel.memory.borrow().mappings_in(ALL) };
     }
-    let child = copy(world, process);
+    let child = copy(processes, process);
     world.note(format_args!("fork: process {}", child.number));
     world.count("forks", 1);
     if let Left::Table { mm, .. } = &left {
@@ -52,35 +57,36 @@ pub async fn fork<'a>(world: &Rc<World<'a>>, process: &Rc<Process<'a>>) {
     }
     child.alive.set(true);
     child.threads_running.set(1);
-    let task = begin(world.clone(), child.clone(), left);
+    let task = begin(processes.clone(), child.clone(), left, go_on);
     world.executor.spawn("child", Some(child.number), world.slowness(), task);
     world.executor.step().await;
-    process.unlock_exclusive(world);
+    process.kernel.unlock_exclusive(world);
 }
 
 /// The kernel's part: the child has what was there in one instant.
-fn copy<'a>(world: &Rc<World<'a>>, process: &Process<'a>) -> Rc<Process<'a>> {
-    let memory: Memory = process.memory.borrow().forked();
-    let expected = process.expected.borrow();
+fn copy<'a>(processes: &Processes<'a>, process: &Process<'a>) -> Rc<Process<'a>> {
+    let memory: Memory = process.kernel.memory.borrow().forked();
+    let expected = process.oracle.expected.borrow();
     let inherited = expected.iter().filter(|(page, _)| memory.pages.contains_key(page));
     let expected: BTreeMap<_, _> = inherited.map(|(&page, what)| (page, *what)).collect();
-    let child = Process::add(world, memory, expected);
+    let child = processes.add(memory, expected);
     *child.left_alone.borrow_mut() = process.left_alone.borrow().clone();
     child
 }
 
 /// The only thread of the child.
-async fn begin<'a>(world: Rc<World<'a>>, child: Rc<Process<'a>>, left: Left) {
+async fn begin<'a>(processes: Rc<Processes<'a>>, child: Rc<Process<'a>>, left: Left, go_on: GoOn<'a>) {
+    let world = &processes.world;
     world.sleep_up_to(world.options.child_delay_max_ns).await;
     match left {
-        Left::Nothing(Phase::Watching) => join_anew(&world, &child),
+        Left::Nothing(Phase::Watching) => join_anew(world, &child),
         Left::Nothing(phase) => child.phase.set(phase),
         Left::Table { mm, number, mappings } => {
             let record = world.segment.mms().record(mm);
             if !record.claim_forked(number) {
                 world.count("children whose record was gone", 1);
                 child.mm.set(None);
-                child.end(&world);
+                child.end(world);
                 return world.executor.park("nothing", None).await;
             }
             child.has_claimed.set(true);
@@ -89,13 +95,13 @@ async fn begin<'a>(world: Rc<World<'a>>, child: Rc<Process<'a>>, left: Left) {
             }
             world.executor.step().await;
             let root = record.root().expect("a cloned record has a root");
-            child.join(&world, mm, root);
-            register_everything(&world, &child, &mappings).await;
+            child.join(world, mm, root);
+            register_everything(world, &child, &mappings).await;
             child.phase.set(Phase::Active);
-            background::start(&world, &child);
+            background::start(world, &child);
         }
     }
-    program::start_threads(&world, &child);
+    go_on(&processes, &child);
     child.threads_running.set(child.threads_running.get() - 1);
 }
 
@@ -135,7 +141,7 @@ async fn register_everything<'a>(
 }
 
 fn register<'a>(world: &World<'a>, child: &Process<'a>, space: &Space<'a>, part: PageRange) {
-    let mut memory = child.memory.borrow_mut();
+    let mut memory = child.kernel.memory.borrow_mut();
     memory.register(part);
     memory.unprotect(part);
     space.for_each_protected(part, |run| {
@@ -146,7 +152,7 @@ fn register<'a>(world: &World<'a>, child: &Process<'a>, space: &Space<'a>, part:
 
 /// A child inherits no locks of memory.
 fn follow_locks<'a>(child: &Process<'a>, space: &Space<'a>) {
-    let mappings = child.memory.borrow().mappings_in(ALL);
+    let mappings = child.kernel.memory.borrow().mappings_in(ALL);
     let may_be =
         |like: &MappedPage| like.kind == Kind::Plain && like.rights != crate::memory::Rights::Nothing;
     mappings.into_iter().filter(|(_, like)| may_be(like)).for_each(|(part, _)| space.activate(part));

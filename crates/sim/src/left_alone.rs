@@ -1,7 +1,7 @@
 //! Ranges of a process that are never managed, pages that the kernel touches at any time, and pages that are lost.
 
+use crate::oracle::overlap;
 use crate::process::Process;
-use crate::program::overlap;
 use crate::seam::Space;
 use uswap_core::swap_word::Content;
 use uswap_units::{PageId, PageRange};

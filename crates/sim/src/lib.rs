@@ -6,12 +6,13 @@
 //! killed at each of them. Must hold: the same seed gives the same trace, byte for byte, on every machine.
 //!
 //! Map: [`run`] plays a seed; [`options`] is what it plays; [`world`] what all share; [`executor`] who runs next;
-//! [`engine`] what is simulated, and [`seam`] how; [`memory`] the kernel's side of a process; [`process`] the
-//! process, with what it lends to its threads ([`lending`]), the thread that evicts ([`background`]), its children
-//! ([`fork`]) and the ranges that are [`left_alone`]; [`program`] the threads and the oracle; [`calls`] and
-//! [`mappings`] what programs ask of the kernel, and [`places`] where; [`content`] pages by number; [`disk`] the swap
-//! file; [`files`] lets files come and go; [`supervisor`] measuring, write-back and the dead; [`check`] what must be
-//! true.
+//! [`engine`] what is simulated, and [`seam`] how; [`kernel_side`] what the engine of a process finds there, with the
+//! [`memory`] as its kernel keeps it; [`oracle`] what that memory must hold; [`process`] the process, with what it
+//! lends to its threads ([`lending`]), and [`processes`] all of them; the thread that evicts ([`background`]), children
+//! ([`fork`]) and ranges that are [`left_alone`]; [`program`] the threads; [`calls`] and [`mappings`] what programs ask
+//! of the kernel, and [`places`] where; [`content`] pages by number; [`disk`] the swap files, and [`file_access`] who
+//! reads and writes them; [`files`] lets them come and go; [`supervisor`] measuring, write-back and the dead; [`check`]
+//! what must be true.
 #![forbid(unsafe_code)]
 
 pub mod background;
@@ -21,15 +22,19 @@ pub mod content;
 pub mod disk;
 pub mod engine;
 pub mod executor;
+pub mod file_access;
 pub mod files;
 pub mod fork;
+pub mod kernel_side;
 pub mod left_alone;
 pub mod lending;
 pub mod mappings;
 pub mod memory;
 pub mod options;
+pub mod oracle;
 pub mod places;
 pub mod process;
+pub mod processes;
 pub mod program;
 pub mod run;
 pub mod seam;

@@ -5,9 +5,9 @@
 
 use crate::engine::Touch;
 use crate::memory::{Kind, MappedPage, Rights};
-use crate::places::{gap_for, placed, some_mapping, some_range};
+use crate::oracle::{Expected, overlap};
+use crate::places::{ZONE_START, gap_for, placed, some_mapping, some_range};
 use crate::process::{Phase, Process};
-use crate::program::{Expected, ZONE_START, claim, overlap, unclaim};
 use crate::seam::Space;
 use crate::world::World;
 use std::cell::Cell;
@@ -29,11 +29,23 @@ pub struct Caller<'c, 'a> {
     pub process: &'c Process<'a>,
 }
 
+/// Takes all memory that may be managed, if nothing is yet.
+pub async fn activate<'a>(world: &World<'a>, process: &Process<'a>, space: &Space<'a>) {
+    process.kernel.lock_exclusive(world).await;
+    if process.phase.get() == Phase::Watching {
+        world.note(format_args!("process {} is managed", process.number));
+        world.count("processes that became managed", 1);
+        process.phase.set(Phase::Active);
+        take_everything(world, process, space).await;
+    }
+    process.kernel.unlock_exclusive(world);
+}
+
 /// Takes all that may be managed, with the gate exclusive. Calls may be under way that have told their ranges and found
 /// no words: what they touch is there before it is registered. Who begins later finds the words, and waits.
-pub async fn take_everything<'a>(world: &World<'a>, process: &Process<'a>, space: &Space<'a>) {
+async fn take_everything<'a>(world: &World<'a>, process: &Process<'a>, space: &Space<'a>) {
     let caller = Caller { world, process };
-    let mappings = process.memory.borrow().mappings_in(ALL);
+    let mappings = process.kernel.memory.borrow().mappings_in(ALL);
     let is_wanted = |(range, like): &(PageRange, MappedPage)| {
         like.kind == Kind::Plain && like.rights == Rights::Write && range.pages() >= MAPPING_PAGES_MIN
     };
@@ -44,9 +56,9 @@ pub async fn take_everything<'a>(world: &World<'a>, process: &Process<'a>, space
         .filter(|part| space.adopt(*part).is_ok() || caller.has_no_room(space, *part))
         .collect();
     caller.step().await;
-    let hazards: Vec<PageRange> = process.hazards.borrow().iter().map(|(_, range)| *range).collect();
+    let hazards: Vec<PageRange> = process.kernel.hazards.borrow().iter().map(|(_, range)| *range).collect();
     for page in hazards.iter().flat_map(|range| range.start.0..range.end.0) {
-        let _only_what_may_be_read = process.memory.borrow_mut().touch(PageId(page), Touch::Read);
+        let _only_what_may_be_read = process.kernel.memory.borrow_mut().touch(PageId(page), Touch::Read);
     }
     for part in parts {
         caller.step().await;
@@ -62,24 +74,24 @@ impl<'a> Caller<'_, 'a> {
         self.world.executor.step().await;
     }
     async fn lock_exclusive(&self) {
-        self.process.lock_exclusive(self.world).await;
+        self.process.kernel.lock_exclusive(self.world).await;
     }
     async fn lock_alone_with(&self, space: &Space<'a>, ranges: &[PageRange]) {
         self.process.lock_alone_with(self.world, space, ranges).await;
     }
     fn unlock_exclusive(&self) {
-        self.process.unlock_exclusive(self.world);
+        self.process.kernel.unlock_exclusive(self.world);
     }
 
     /// Makes a call that needs nothing else, if nothing is managed.
     async fn makes_unmanaged(&self, make: &dyn Fn()) -> bool {
         if self.process.phase.get() == Phase::Watching {
-            self.process.lock_shared(self.world).await;
+            self.process.kernel.lock_shared(self.world).await;
             let may = self.process.phase.get() == Phase::Watching;
             if may {
                 make();
             }
-            self.process.unlock_shared(self.world);
+            self.process.kernel.unlock_shared(self.world);
             return may;
         }
         let is_home = self.process.phase.get() == Phase::Home;
@@ -94,7 +106,7 @@ impl<'a> Caller<'_, 'a> {
         let segment = self.world.segment;
         let used = segment.budget().used().0 + Bytes::of_pages(pages).0;
         if self.process.phase.get() == Phase::Watching && used > segment.budget().watermarks().register.0 {
-            self.process.activate(self.world, &self.process.space()).await;
+            activate(self.world, self.process, &self.process.space()).await;
         }
     }
 
@@ -107,7 +119,7 @@ impl<'a> Caller<'_, 'a> {
         if space.reserve_words(range).is_err() {
             return self.world.count("page tables full", 1);
         }
-        self.process.memory.borrow_mut().register(range);
+        self.process.kernel.memory.borrow_mut().register(range);
         space.adopt(range).expect("there is room for the words");
         self.keep_if_locked(space, range);
     }
@@ -124,19 +136,19 @@ impl<'a> Caller<'_, 'a> {
         }
     }
     fn take_candidates(&self, space: &Space<'a>, range: PageRange) {
-        let mappings = self.process.memory.borrow().mappings_in(range);
+        let mappings = self.process.kernel.memory.borrow().mappings_in(range);
         for (part, like) in mappings.into_iter().filter(|(_, like)| like.rights != Rights::Nothing) {
             self.take_but_left_alone(space, part, like.kind);
         }
     }
     fn keep_if_locked(&self, space: &Space<'a>, range: PageRange) {
-        if self.process.memory.borrow().pages.get(&range.start.0).is_some_and(|mapped| mapped.locked) {
+        if self.process.kernel.memory.borrow().pages.get(&range.start.0).is_some_and(|mapped| mapped.locked) {
             space.deactivate(range);
         }
     }
     /// What may be managed of a range may be evicted if it is not locked. With the gate exclusive.
     fn follow_locks(&self, space: &Space<'a>, range: PageRange) {
-        let mappings = self.process.memory.borrow().mappings_in(range);
+        let mappings = self.process.kernel.memory.borrow().mappings_in(range);
         for (part, like) in mappings {
             if like.kind != Kind::Plain || like.rights == Rights::Nothing {
                 continue;
@@ -151,7 +163,7 @@ impl<'a> Caller<'_, 'a> {
             // Everything came home while this call waited for the gate.
             return true;
         }
-        self.process.memory.borrow_mut().register(range);
+        self.process.kernel.memory.borrow_mut().register(range);
         let has_room = space.adopt(range).is_ok();
         if has_room {
             self.keep_if_locked(space, range);
@@ -161,26 +173,26 @@ impl<'a> Caller<'_, 'a> {
 
     fn make_map(&self, range: PageRange, kind: Kind) {
         self.note(format_args!("mmap {range:?} {kind:?}"));
-        self.process.memory.borrow_mut().map(range, &MappedPage::new(kind));
+        self.process.kernel.memory.borrow_mut().map(range, &MappedPage::new(kind));
         self.process.manage_again(range);
         self.expect_zeros(range);
     }
     fn expect_zeros(&self, range: PageRange) {
-        let mut expected = self.process.expected.borrow_mut();
+        let mut expected = self.process.oracle.expected.borrow_mut();
         expected.extend((range.start.0..range.end.0).map(|page| (page, Expected::zeros())));
     }
     fn make_unmap(&self, range: PageRange) {
         self.note(format_args!("munmap {range:?}"));
-        self.process.memory.borrow_mut().unmap(range);
-        self.process.expected.borrow_mut().retain(|&page, _| !range.contains(PageId(page)));
+        self.process.kernel.memory.borrow_mut().unmap(range);
+        self.process.oracle.expected.borrow_mut().retain(|&page, _| !range.contains(PageId(page)));
         self.process.forget_kept(range);
         self.process.manage_again(range);
     }
     /// MADV_DONTNEED: how far it came.
     fn make_drop(&self, range: PageRange) -> PageId {
-        let end = self.process.memory.borrow_mut().drop_content(range);
+        let end = self.process.kernel.memory.borrow_mut().drop_content(range);
         self.note(format_args!("dropped {range:?} up to {end:?}"));
-        let mut expected = self.process.expected.borrow_mut();
+        let mut expected = self.process.oracle.expected.borrow_mut();
         expected.range_mut(range.start.0..end.0).for_each(|(_, what)| *what = Expected::zeros());
         self.process.forget_kept(PageRange { start: range.start, end });
         end
@@ -188,9 +200,9 @@ impl<'a> Caller<'_, 'a> {
     /// Pages go to a place where nothing is mapped.
     fn make_move(&self, from: PageRange, to: PageId) {
         self.note(format_args!("mremap {from:?} to {to:?}"));
-        self.process.memory.borrow_mut().move_to(from, to);
+        self.process.kernel.memory.borrow_mut().move_to(from, to);
         self.process.leave_alone_as(from, PageRange::of_pages(to, from.pages()));
-        let mut expected = self.process.expected.borrow_mut();
+        let mut expected = self.process.oracle.expected.borrow_mut();
         for index in 0..from.pages() {
             let what = expected.remove(&(from.start.0 + index)).expect("what is mapped is expected");
             expected.insert(to.0 + index, what);
@@ -198,10 +210,10 @@ impl<'a> Caller<'_, 'a> {
         self.process.forget_kept(from);
     }
     fn make_grown(&self, from: PageRange, end: PageId) {
-        let like = self.process.memory.borrow().pages[&(from.end.0 - 1)].emptied();
+        let like = self.process.kernel.memory.borrow().pages[&(from.end.0 - 1)].emptied();
         let new = PageRange { start: from.end, end };
         self.process.manage_again(new);
-        self.process.memory.borrow_mut().map(new, &like);
+        self.process.kernel.memory.borrow_mut().map(new, &like);
         self.expect_zeros(new);
     }
 
@@ -210,11 +222,12 @@ impl<'a> Caller<'_, 'a> {
         let range = placed(self.world, self.process, some_range(self.world, 96));
         let kind = if self.world.below(16) == 0 { Kind::Other } else { Kind::Plain };
         self.activate_if_needed(range.pages()).await;
-        let is_free = |range| !self.process.memory.borrow().has_some(range) && claim(self.process, range);
+        let is_free =
+            |range| !self.process.kernel.memory.borrow().has_some(range) && self.process.oracle.claim(range);
         let make = || {
             if is_free(range) {
                 self.make_map(range, kind);
-                unclaim(self.process, range);
+                self.process.oracle.unclaim(range);
             }
         };
         self.world.count("mmap", 1);
@@ -230,7 +243,7 @@ impl<'a> Caller<'_, 'a> {
         self.unlock_exclusive();
         self.step().await;
         self.take_new(&space, range, kind).await;
-        unclaim(self.process, range);
+        self.process.oracle.unclaim(range);
     }
     async fn take_new(&self, space: &Space<'a>, range: PageRange, kind: Kind) {
         if kind == Kind::Plain {
@@ -243,7 +256,7 @@ impl<'a> Caller<'_, 'a> {
     /// mmap with MAP_FIXED over what is there.
     pub async fn map_over(&self) {
         let range = some_range(self.world, 48);
-        if !self.process.memory.borrow().has_some(range) || !claim(self.process, range) {
+        if !self.process.kernel.memory.borrow().has_some(range) || !self.process.oracle.claim(range) {
             return;
         }
         self.world.count("mmap over", 1);
@@ -262,13 +275,13 @@ impl<'a> Caller<'_, 'a> {
             self.step().await;
             self.take_new(&space, range, Kind::Plain).await;
         }
-        unclaim(self.process, range);
+        self.process.oracle.unclaim(range);
     }
 
     /// munmap of a part of what is there, holes included.
     pub async fn unmap(&self) {
         let range = some_range(self.world, 64);
-        if !self.process.memory.borrow().has_some(range) || !claim(self.process, range) {
+        if !self.process.kernel.memory.borrow().has_some(range) || !self.process.oracle.claim(range) {
             return;
         }
         self.world.count("munmap", 1);
@@ -282,7 +295,7 @@ impl<'a> Caller<'_, 'a> {
             space.drop_words(range, Afterwards::Unmanaged);
             self.unlock_exclusive();
         }
-        unclaim(self.process, range);
+        self.process.oracle.unclaim(range);
     }
 
     /// MADV_DONTNEED, or MADV_FREE, which is made as that. Others may go on using the pages.
@@ -291,11 +304,12 @@ impl<'a> Caller<'_, 'a> {
         // Sometimes what lies behind is meant too, with holes and other mappings.
         let more = if self.world.below(4) == 0 { self.world.below(32) } else { 0 };
         let range = PageRange { start: range.start, end: range.end.plus(more) };
-        let is_used_by_kernel = self.process.hazards.borrow().iter().any(|(_, held)| overlap(*held, range));
-        if is_used_by_kernel || self.process.claimed.borrow().iter().any(|other| overlap(*other, range)) {
+        let is_used_by_kernel =
+            self.process.kernel.hazards.borrow().iter().any(|(_, held)| overlap(*held, range));
+        if is_used_by_kernel || self.process.oracle.is_claimed(range) {
             return;
         }
-        self.process.advised.borrow_mut().push(range);
+        self.process.oracle.advised.borrow_mut().push(range);
         self.world.count("madvise dontneed", 1);
         let make = || _ = self.make_drop(range);
         if !self.makes_unmanaged(&make).await
@@ -311,12 +325,12 @@ impl<'a> Caller<'_, 'a> {
             }
             self.unlock_exclusive();
         }
-        let mut advised = self.process.advised.borrow_mut();
+        let mut advised = self.process.oracle.advised.borrow_mut();
         let at = advised.iter().position(|other| *other == range).expect("it was put there above");
         advised.swap_remove(at);
     }
     fn drop_in_front(&self, space: &Space<'a>, range: PageRange) {
-        let mappings = self.process.memory.borrow().mappings_in(range);
+        let mappings = self.process.kernel.memory.borrow().mappings_in(range);
         for (part, _) in mappings {
             if self.make_drop(part) != part.end {
                 return;
@@ -330,13 +344,18 @@ impl<'a> Caller<'_, 'a> {
         let Some(range) = some_mapping(self.world, self.process, 48) else { return };
         let rights = [Rights::Nothing, Rights::Read, Rights::Write, Rights::Write];
         let rights = rights[self.world.below(4) as usize];
-        if !claim(self.process, range) {
+        if !self.process.oracle.claim(range) {
             return;
         }
         self.world.count("mprotect", 1);
         let make = || {
             self.note(format_args!("mprotect {range:?} {rights:?}"));
-            self.process.memory.borrow_mut().in_range_mut(range).for_each(|mapped| mapped.rights = rights);
+            self.process
+                .kernel
+                .memory
+                .borrow_mut()
+                .in_range_mut(range)
+                .for_each(|mapped| mapped.rights = rights);
         };
         if !self.makes_unmanaged(&make).await
             && let Some(space) = self.process.managed_space()
@@ -355,33 +374,38 @@ impl<'a> Caller<'_, 'a> {
             }
             self.unlock_exclusive();
         }
-        unclaim(self.process, range);
+        self.process.oracle.unclaim(range);
     }
 
     /// MADV_DONTFORK and MADV_DOFORK.
     pub fn do_not_fork(&self) {
         let Some(range) = some_mapping(self.world, self.process, 32) else { return };
         let is_inherited = self.world.below(3) == 0;
-        if claim(self.process, range) {
+        if self.process.oracle.claim(range) {
             self.note(format_args!("madvise {range:?} inherited {is_inherited}"));
             self.world.count("madvise dontfork", 1);
-            let mut memory = self.process.memory.borrow_mut();
+            let mut memory = self.process.kernel.memory.borrow_mut();
             memory.in_range_mut(range).for_each(|mapped| mapped.is_inherited = is_inherited);
-            unclaim(self.process, range);
+            self.process.oracle.unclaim(range);
         }
     }
 
     /// mlock, or munlock.
     pub async fn lock(&self) {
         let Some(range) = some_mapping(self.world, self.process, 12) else { return };
-        if !claim(self.process, range) {
+        if !self.process.oracle.claim(range) {
             return;
         }
         let locks = self.world.below(2) == 0;
         self.world.count(if locks { "mlock" } else { "munlock" }, 1);
         let make = || {
             self.note(format_args!("lock {range:?} {locks}"));
-            self.process.memory.borrow_mut().in_range_mut(range).for_each(|mapped| mapped.locked = locks);
+            self.process
+                .kernel
+                .memory
+                .borrow_mut()
+                .in_range_mut(range)
+                .for_each(|mapped| mapped.locked = locks);
         };
         if !self.makes_unmanaged(&make).await
             && let Some(space) = self.process.managed_space()
@@ -401,11 +425,11 @@ impl<'a> Caller<'_, 'a> {
                 self.unlock_exclusive();
             }
         }
-        unclaim(self.process, range);
+        self.process.oracle.unclaim(range);
     }
     /// What is away is brought, and only then the kernel fills: it meets nothing that is missing.
     async fn fill_locked(&self, space: &Space<'a>, range: PageRange) {
-        let mappings = self.process.memory.borrow().mappings_in(range);
+        let mappings = self.process.kernel.memory.borrow().mappings_in(range);
         space.hold_evicting();
         for (part, like) in &mappings {
             if like.rights != Rights::Nothing {
@@ -415,7 +439,7 @@ impl<'a> Caller<'_, 'a> {
         }
         space.resume_evicting();
         self.step().await;
-        let mut memory = self.process.memory.borrow_mut();
+        let mut memory = self.process.kernel.memory.borrow_mut();
         for (page, like) in mappings
             .iter()
             .flat_map(|(part, like)| (part.start.0..part.end.0).map(move |page| (PageId(page), like)))
@@ -435,29 +459,30 @@ impl<'a> Caller<'_, 'a> {
     pub async fn keep(&self) {
         let Some(range) = some_mapping(self.world, self.process, 4) else { return };
         let Some(space) = self.process.managed_space() else { return };
-        let is_writable = self.process.memory.borrow().is_all(range, |mapped| mapped.rights == Rights::Write);
-        if !is_writable || !claim(self.process, range) {
+        let is_writable =
+            self.process.kernel.memory.borrow().is_all(range, |mapped| mapped.rights == Rights::Write);
+        if !is_writable || !self.process.oracle.claim(range) {
             return;
         }
         self.world.count("pages kept", range.pages());
         self.process.keep_range(self.world, &space, range).await;
         let is_right = |page: &PageId| {
             let is_managed = space.is_managed(*page);
-            let memory = self.process.memory.borrow();
+            let memory = self.process.kernel.memory.borrow();
             let mapped = memory.pages.get(&page.0);
             is_managed && mapped.is_some_and(|mapped| mapped.content.is_some() && !mapped.protected)
         };
         // What is not managed, or cannot be read back, stays out.
         let pages = (range.start.0..range.end.0).map(PageId).filter(is_right);
         self.process.kept.borrow_mut().extend(pages);
-        unclaim(self.process, range);
+        self.process.oracle.unclaim(range);
     }
 
     /// The program wants to serve the faults of a range itself: it comes home, and is not managed any more.
     pub async fn leave_alone(&self) {
         let Some(range) = some_mapping(self.world, self.process, 16) else { return };
         let Some(space) = self.process.managed_space() else { return };
-        if !claim(self.process, range) {
+        if !self.process.oracle.claim(range) {
             return;
         }
         self.world.count("ranges left alone", 1);
@@ -466,11 +491,11 @@ impl<'a> Caller<'_, 'a> {
             self.process.left_alone.borrow_mut().push(range);
             if space.page_table().first_managed(range).is_some() {
                 space.drop_words(range, Afterwards::Unmanaged);
-                self.process.memory.borrow_mut().unregister(range);
+                self.process.kernel.memory.borrow_mut().unregister(range);
             }
             self.unlock_exclusive();
         }
-        unclaim(self.process, range);
+        self.process.oracle.unclaim(range);
     }
 
     /// All pages of `from` are in the program, and none is protected: the gate is held exclusive. False: one of them
@@ -510,7 +535,7 @@ impl<'a> Caller<'_, 'a> {
     }
 
     async fn remap_anywhere(&self, from: PageRange, new_pages: u64) {
-        if !claim(self.process, from) {
+        if !self.process.oracle.claim(from) {
             return;
         }
         self.world.count("mremap", 1);
@@ -529,9 +554,9 @@ impl<'a> Caller<'_, 'a> {
             }
             self.unlock_exclusive();
         }
-        unclaim(self.process, from);
+        self.process.oracle.unclaim(from);
         if new.get() != NOTHING {
-            unclaim(self.process, new.get());
+            self.process.oracle.unclaim(new.get());
         }
     }
 
@@ -545,8 +570,8 @@ impl<'a> Caller<'_, 'a> {
             return Some(here);
         }
         let behind = PageRange { start: from.end, end: here.end };
-        let is_free = here.end <= zone_end && !self.process.memory.borrow().has_some(behind);
-        if is_free && self.world.below(4) > 0 && claim(self.process, behind) {
+        let is_free = here.end <= zone_end && !self.process.kernel.memory.borrow().has_some(behind);
+        if is_free && self.world.below(4) > 0 && self.process.oracle.claim(behind) {
             new.set(behind);
             self.note(format_args!("mremap {from:?}: grows to {here:?}"));
             self.make_grown(from, here.end);
@@ -554,7 +579,7 @@ impl<'a> Caller<'_, 'a> {
         }
         let gap = gap_for(self.world, self.process, u64::MAX, new_pages + 2)?;
         let to = PageRange::of_pages(gap.start.plus(1), new_pages);
-        if !claim(self.process, to) {
+        if !self.process.oracle.claim(to) {
             return None;
         }
         new.set(to);
@@ -568,25 +593,25 @@ impl<'a> Caller<'_, 'a> {
         let stays = self.world.below(4) == 0;
         let named = some_range(self.world, 1).start;
         let to = placed(self.world, self.process, PageRange::of_pages(named, from.pages()));
-        let is_over = self.process.memory.borrow().has_some(to);
-        let is_locked = self.process.memory.borrow().in_range(from).any(|(_, mapped)| mapped.locked);
+        let is_over = self.process.kernel.memory.borrow().has_some(to);
+        let is_locked = self.process.kernel.memory.borrow().in_range(from).any(|(_, mapped)| mapped.locked);
         if overlap(from, to)
             || (is_over && self.world.below(3) > 0)
             || (stays && is_locked)
-            || !claim(self.process, from)
+            || !self.process.oracle.claim(from)
         {
             return;
         }
-        if !claim(self.process, to) {
-            return unclaim(self.process, from);
+        if !self.process.oracle.claim(to) {
+            return self.process.oracle.unclaim(from);
         }
         self.world.count(if stays { "mremap dontunmap" } else { "mremap fixed" }, 1);
         let make = || {
             self.make_unmap(to);
-            let like = self.process.memory.borrow().pages[&from.start.0].clone();
+            let like = self.process.kernel.memory.borrow().pages[&from.start.0].clone();
             self.make_move(from, to.start);
             if stays {
-                self.process.memory.borrow_mut().map(from, &like);
+                self.process.kernel.memory.borrow_mut().map(from, &like);
                 self.expect_zeros(from);
             } else {
                 self.process.manage_again(from);
@@ -597,8 +622,8 @@ impl<'a> Caller<'_, 'a> {
         {
             self.remap_fixed_managed(&space, (from, to), stays, &make).await;
         }
-        unclaim(self.process, from);
-        unclaim(self.process, to);
+        self.process.oracle.unclaim(from);
+        self.process.oracle.unclaim(to);
     }
 
     async fn remap_fixed_managed(
@@ -619,7 +644,7 @@ impl<'a> Caller<'_, 'a> {
         if !self.lock_with_all_home(space, from, to).await {
             return self.world.count("mremap of a page that cannot be read", 1);
         }
-        self.process.memory.borrow_mut().unregister(from);
+        self.process.kernel.memory.borrow_mut().unregister(from);
         self.step().await;
         make();
         self.step().await;
@@ -656,7 +681,7 @@ impl<'a> Caller<'_, 'a> {
             }
         }
         if has_room && is_moved {
-            self.process.memory.borrow_mut().unprotect(to);
+            self.process.kernel.memory.borrow_mut().unprotect(to);
         }
         if !has_room {
             self.world.count("programs ended, since the page tables were full", 1);

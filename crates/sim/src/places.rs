@@ -1,9 +1,11 @@
 //! Which places a made-up program names in its calls, and where its kernel puts what is to come anywhere.
 
 use crate::process::Process;
-use crate::program::ZONE_START;
 use crate::world::World;
 use uswap_units::{PageId, PageRange};
+
+/// First page of the zone where programs map memory: not at a block border.
+pub const ZONE_START: u64 = 0x7_F3C0;
 
 /// A range of the zone.
 pub fn some_range(world: &World<'_>, pages_max: u64) -> PageRange {
@@ -16,7 +18,7 @@ pub fn some_range(world: &World<'_>, pages_max: u64) -> PageRange {
 /// A part of one mapping, of at most so many pages.
 pub fn some_mapping(world: &World<'_>, process: &Process<'_>, pages_max: u64) -> Option<PageRange> {
     let wanted = some_range(world, pages_max);
-    let memory = process.memory.borrow();
+    let memory = process.kernel.memory.borrow();
     let (&start, first) = memory.pages.range(wanted.start.0..).next()?;
     let alike = memory.pages.range(start..start + wanted.pages()).zip(start..);
     let pages =
@@ -37,7 +39,7 @@ pub fn placed(world: &World<'_>, process: &Process<'_>, named: PageRange) -> Pag
 
 /// The upper end of the highest gap of the zone that begins below a page and has room for so many.
 pub fn gap_for(world: &World<'_>, process: &Process<'_>, below: u64, pages: u64) -> Option<PageRange> {
-    let memory = process.memory.borrow();
+    let memory = process.kernel.memory.borrow();
     let mapped = memory.pages.range(ZONE_START..).map(|(&page, _)| page);
     let (mut start, mut highest) = (ZONE_START, None);
     for end in mapped.chain([ZONE_START + world.options.zone_pages]) {

@@ -1,26 +1,18 @@
 //! One made-up process as `host` has it: its memory, its gate, its engine, and its end.
 
+use crate::content::{Version, page_of};
 use crate::engine::{AddressSpace, Fault, Touch, Workspace};
-use crate::executor::TaskId;
+use crate::kernel_side::KernelSide;
 use crate::lending::{LendingPool, Seat};
 use crate::memory::Memory;
-use crate::program::{self, Expected};
+use crate::oracle::{Expected, Oracle};
 use crate::seam::{SimMemory, Space};
 use crate::world::World;
-use crate::{background, mappings};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
-use uswap_core::mm::{Hands, MmState};
+use uswap_core::mm::MmState;
 use uswap_units::{Bytes, MmId, PageId, PageRange, TableId};
-
-#[derive(Default)]
-struct Gate {
-    shared: u32,
-    exclusive: bool,
-    exclusive_waiting: u32,
-    waiters: Vec<TaskId>,
-}
 
 /// A page that was brought may be protected once more, by an evictor that had seen that it was missing.
 const BRING_ROUNDS_MAX: u32 = 64;
@@ -40,9 +32,10 @@ pub enum Phase {
 pub struct Process<'a> {
     /// Its number in the world.
     pub number: usize,
-    /// Its memory.
-    pub memory: RefCell<Memory>,
-    gate: RefCell<Gate>,
+    /// Its memory, its gate, and what else its engine sees.
+    pub kernel: Rc<KernelSide>,
+    /// What its memory must hold.
+    pub oracle: Oracle,
     /// Its record.
     pub mm: Cell<Option<MmId>>,
     /// The record is its own: a forked child takes it over first.
@@ -52,87 +45,50 @@ pub struct Process<'a> {
     space: RefCell<Option<Rc<Space<'a>>>>,
     /// It runs.
     pub alive: Cell<bool>,
-    /// What its pages must hold.
-    pub expected: RefCell<BTreeMap<u64, Expected>>,
-    /// Uses in progress by page.
-    pub users: RefCell<BTreeMap<u64, u32>>,
-    /// Ranges whose mapping is being changed.
-    pub claimed: RefCell<Vec<PageRange>>,
-    /// Ranges whose content is being dropped: others may go on using them.
-    pub advised: RefCell<Vec<PageRange>>,
-    /// Ranges that the kernel touches in calls, with the task that makes the call.
-    pub hazards: RefCell<Vec<(TaskId, PageRange)>>,
     /// Pages that the kernel may touch at any time.
     pub kept: RefCell<Vec<PageId>>,
     /// Ranges that are never managed, as stacks.
     pub left_alone: RefCell<Vec<PageRange>>,
-    /// Tasks that wait for a change of a word of ours, with its address.
-    pub word_waiters: RefCell<Vec<(usize, TaskId)>>,
     /// Workspaces for faults.
     pub workspaces: LendingPool<Workspace>,
     /// Its evictors.
     pub seats: LendingPool<Seat>,
     /// Program threads that have not ended.
     pub threads_running: Cell<usize>,
-    /// Swap files that it has open, a bit each.
-    pub open: Cell<u64>,
 }
 
 impl<'a> Process<'a> {
     /// A process with this memory and these expectations. Not yet alive.
-    pub fn add(world: &Rc<World<'a>>, memory: Memory, expected: BTreeMap<u64, Expected>) -> Rc<Process<'a>> {
-        let mut processes = world.processes.borrow_mut();
-        let process = Rc::new(Process {
-            number: processes.len(),
-            memory: RefCell::new(memory),
-            gate: RefCell::default(),
+    pub fn new(
+        world: &World<'a>,
+        number: usize,
+        memory: Memory,
+        expected: BTreeMap<u64, Expected>,
+    ) -> Process<'a> {
+        Process {
+            number,
+            kernel: Rc::new(KernelSide::new(memory)),
+            oracle: Oracle::new(number, expected),
             mm: Cell::new(None),
             has_claimed: Cell::new(false),
             phase: Cell::new(Phase::Watching),
             space: RefCell::default(),
             alive: Cell::new(false),
-            expected: RefCell::new(expected),
-            users: RefCell::default(),
-            claimed: RefCell::default(),
-            advised: RefCell::default(),
-            hazards: RefCell::default(),
             kept: RefCell::default(),
             left_alone: RefCell::default(),
-            word_waiters: RefCell::default(),
             workspaces: world.spare.workspaces(),
             seats: world.spare.seats(),
             threads_running: Cell::new(0),
-            open: Cell::new(0),
-        });
-        processes.push(process.clone());
-        process
-    }
-
-    /// Starts a process with nothing mapped. False: there is no record or no page for its table.
-    pub fn start(world: &Rc<World<'a>>) -> bool {
-        let segment = world.segment;
-        let Some(record) = segment.mms().take(Hands::Process) else { return false };
-        let Ok(root) = segment.tables().allocate(record.id()) else {
-            record.free();
-            return false;
-        };
-        record.set_root(root);
-        let process = Process::add(world, Memory::default(), BTreeMap::new());
-        process.mm.set(Some(record.id()));
-        process.alive.set(true);
-        process.join(world, record.id(), root);
-        background::start(world, &process);
-        program::start_threads(world, &process);
-        true
+        }
     }
 
     /// Its record is its own from now on, and it has an engine.
-    pub fn join(self: &Rc<Self>, world: &Rc<World<'a>>, mm: MmId, root: TableId) {
+    pub fn join(&self, world: &Rc<World<'a>>, mm: MmId, root: TableId) {
         self.has_claimed.set(true);
-        self.open_files(world);
+        self.kernel.open_files(world, mm);
         let record = world.segment.mms().record(mm);
         record.set_state(MmState::Live, self.number as u32 + 100);
-        let memory = SimMemory { world: world.clone(), process: self.clone() };
+        let memory = SimMemory { world: world.clone(), kernel: self.kernel.clone() };
         // Pages that come along with one depend on the budget, which is tiny here.
         let budget = world.segment.budget();
         let ram = budget.ram();
@@ -155,62 +111,12 @@ impl<'a> Process<'a> {
         self.try_space().filter(|_| self.phase.get() == Phase::Active)
     }
 
-    /// Enters a shared section; whoever waits for the exclusive one goes first.
-    pub async fn lock_shared(&self, world: &World<'_>) {
-        world.executor.step().await;
-        loop {
-            {
-                let mut gate = self.gate.borrow_mut();
-                if !gate.exclusive && gate.exclusive_waiting == 0 {
-                    gate.shared += 1;
-                    return;
-                }
-                gate.waiters.push(world.executor.current());
-            }
-            world.executor.park("the gate, shared", None).await;
-        }
-    }
-    /// Leaves a shared section.
-    pub fn unlock_shared(&self, world: &World<'_>) {
-        let mut gate = self.gate.borrow_mut();
-        assert!(gate.shared > 0);
-        gate.shared -= 1;
-        gate.waiters.drain(..).for_each(|task| world.executor.unpark(task));
-    }
-    /// Enters the exclusive section.
-    pub async fn lock_exclusive(&self, world: &World<'_>) {
-        world.executor.step().await;
-        self.gate.borrow_mut().exclusive_waiting += 1;
-        loop {
-            {
-                let mut gate = self.gate.borrow_mut();
-                if !gate.exclusive && gate.shared == 0 {
-                    (gate.exclusive, gate.exclusive_waiting) = (true, gate.exclusive_waiting - 1);
-                    return;
-                }
-                gate.waiters.push(world.executor.current());
-            }
-            world.executor.park("the gate, exclusive", None).await;
-        }
-    }
-    /// Leaves the exclusive section.
-    pub fn unlock_exclusive(&self, world: &World<'_>) {
-        let mut gate = self.gate.borrow_mut();
-        assert!(gate.exclusive);
-        gate.exclusive = false;
-        gate.waiters.drain(..).for_each(|task| world.executor.unpark(task));
-    }
-    /// True while nobody is inside.
-    pub fn gate_is_free(&self) -> bool {
-        let gate = self.gate.borrow();
-        !gate.exclusive && gate.shared == 0
-    }
     /// Enters the exclusive section at a moment when nobody works on a managed page of these ranges.
     pub async fn lock_alone_with(&self, world: &World<'_>, space: &Space<'a>, ranges: &[PageRange]) {
         loop {
-            self.lock_exclusive(world).await;
+            self.kernel.lock_exclusive(world).await;
             let Some(page) = ranges.iter().find_map(|&range| space.first_locked(range)) else { return };
-            self.unlock_exclusive(world);
+            self.kernel.unlock_exclusive(world);
             space.wait_unlocked(page).await;
         }
     }
@@ -244,22 +150,17 @@ impl<'a> Process<'a> {
 
     /// The managed pages of a range are brought, may be written, and stay.
     pub async fn keep_range(&self, world: &World<'a>, space: &Space<'a>, range: PageRange) {
-        self.lock_exclusive(world).await;
+        self.kernel.lock_exclusive(world).await;
         space.pin(range);
-        self.unlock_exclusive(world);
+        self.kernel.unlock_exclusive(world);
         self.bring_range(world, space, range, Touch::Write).await;
     }
 
-    /// Takes all memory that may be managed, if nothing is yet.
-    pub async fn activate(&self, world: &World<'a>, space: &Space<'a>) {
-        self.lock_exclusive(world).await;
-        if self.phase.get() == Phase::Watching {
-            world.note(format_args!("process {} is managed", self.number));
-            world.count("processes that became managed", 1);
-            self.phase.set(Phase::Active);
-            mappings::take_everything(world, self, space).await;
-        }
-        self.unlock_exclusive(world);
+    /// Writes a page that was found present.
+    pub fn write_now(&self, world: &World<'_>, page: PageId, version: Version) {
+        self.kernel.memory.borrow_mut().write(page, page_of(version));
+        self.oracle.expect(page, version);
+        world.note(format_args!("write {page:?} = {version}"));
     }
 
     /// Everything comes home, and the kernel serves its faults from then on.
@@ -273,19 +174,19 @@ impl<'a> Process<'a> {
                     return space.resume_evicting();
                 }
             }
-            self.lock_exclusive(world).await;
+            self.kernel.lock_exclusive(world).await;
             if space.first_away(ALL).is_none() {
                 break;
             }
-            self.unlock_exclusive(world);
+            self.kernel.unlock_exclusive(world);
         }
         if self.phase.get() == Phase::Active {
             world.note(format_args!("the memory of process {} came home", self.number));
             world.count("processes that came home", 1);
-            self.memory.borrow_mut().unregister(ALL);
+            self.kernel.memory.borrow_mut().unregister(ALL);
             self.phase.set(Phase::Home);
         }
-        self.unlock_exclusive(world);
+        self.kernel.unlock_exclusive(world);
     }
 
     /// The process ends here and now; its record is cleaned up later.
@@ -295,8 +196,8 @@ impl<'a> Process<'a> {
         }
         world.note(format_args!("process {} ends", self.number));
         world.executor.end_tasks_of(self.number);
-        *self.memory.borrow_mut() = Memory::default();
-        self.expected.borrow_mut().clear();
+        *self.kernel.memory.borrow_mut() = Memory::default();
+        self.oracle.expected.borrow_mut().clear();
         self.forget_space();
         self.threads_running.set(0);
         world.spare.take_back(&self.workspaces, &self.seats);

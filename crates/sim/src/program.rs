@@ -1,35 +1,18 @@
-//! The program: threads that read, write, make system calls and change mappings, and the oracle that knows what every
-//! page must hold. The oracle changes in the same instant as the memory.
+//! The program: a process starts, and its threads read, write, make system calls, change mappings and fork.
 
-use crate::content::{Version, page_of};
+use crate::content::Version;
 use crate::engine::{Fault, Touch};
 use crate::mappings::Caller;
-use crate::memory::Found;
+use crate::memory::{Found, Memory};
+use crate::places::ZONE_START;
 use crate::process::Process;
+use crate::processes::Processes;
 use crate::world::World;
-use crate::{calls, fork};
+use crate::{background, calls, fork};
+use std::collections::BTreeMap;
 use std::rc::Rc;
-use uswap_codec::Page;
+use uswap_core::mm::Hands;
 use uswap_units::{PageId, PageRange};
-
-/// What one page must hold.
-#[derive(Clone, Copy, Debug)]
-pub struct Expected {
-    /// This content.
-    pub version: Version,
-    /// It gave SIGBUS: not looked at any more.
-    pub poisoned: bool,
-}
-
-impl Expected {
-    /// A page of zeros.
-    pub fn zeros() -> Expected {
-        Expected { version: 0, poisoned: false }
-    }
-}
-
-/// First page of the zone where programs map memory: not at a block border.
-pub const ZONE_START: u64 = 0x7_F3C0;
 
 /// Virtual time that a thread may wait for one page.
 const WAIT_MAX_NS: u64 = 60_000_000_000;
@@ -45,23 +28,18 @@ pub enum Got {
     Gone,
 }
 
-/// Two ranges have a page in common.
-pub fn overlap(one: PageRange, other: PageRange) -> bool {
-    one.start.0.max(other.start.0) < one.end.0.min(other.end.0)
-}
-
 /// Touches a page as a thread does: its faults are served in it. With a version the page is written, in the instant in
 /// which it is found present.
 async fn access<'a>(world: &World<'a>, process: &Process<'a>, page: PageId, write: Option<Version>) -> Got {
     let touch = Touch::that(write.is_some());
     let until = world.executor.now_ns() + WAIT_MAX_NS * world.options.calm();
     while world.executor.now_ns() < until {
-        let found = process.memory.borrow_mut().touch(page, touch);
+        let found = process.kernel.memory.borrow_mut().touch(page, touch);
         match found {
             Found::Present(content) => {
-                verify(world, process, page, &content);
+                process.oracle.verify(world, page, &content);
                 if let Some(version) = write {
-                    write_now(world, process, page, version);
+                    process.write_now(world, page, version);
                 }
                 return Got::Page;
             }
@@ -92,11 +70,12 @@ async fn serve<'a>(world: &World<'a>, process: &Process<'a>, page: PageId, touch
     match fault {
         Fault::Served(_) => Got::Page,
         Fault::Lost => {
-            poison(world, process, page);
+            process.oracle.poison(world, page);
             Got::Poisoned
         }
         Fault::NotOurs => {
-            let is_ours = process.memory.borrow().pages.get(&page.0).is_some_and(|mapped| mapped.registered);
+            let is_ours =
+                process.kernel.memory.borrow().pages.get(&page.0).is_some_and(|mapped| mapped.registered);
             if is_ours {
                 world.fail(format!("the fault at {page:?} of process {} is nobody's", process.number));
             }
@@ -105,41 +84,9 @@ async fn serve<'a>(world: &World<'a>, process: &Process<'a>, page: PageId, touch
     }
 }
 
-/// The program has got SIGBUS: it does not look there again.
-pub fn poison(world: &World<'_>, process: &Process<'_>, page: PageId) {
-    world.note(format_args!("SIGBUS at {page:?}"));
-    world.count("SIGBUS", 1);
-    if let Some(expected) = process.expected.borrow_mut().get_mut(&page.0) {
-        expected.poisoned = true;
-    }
-}
-
-/// Writes a page that was found present.
-pub fn write_now(world: &World<'_>, process: &Process<'_>, page: PageId, version: Version) {
-    process.memory.borrow_mut().write(page, page_of(version));
-    if let Some(expected) = process.expected.borrow_mut().get_mut(&page.0) {
-        expected.version = version;
-    }
-    world.note(format_args!("write {page:?} = {version}"));
-}
-
-/// A page that is present must hold what is expected.
-pub fn verify(world: &World<'_>, process: &Process<'_>, page: PageId, content: &Page) {
-    let Some(expected) = process.expected.borrow().get(&page.0).copied() else { return };
-    if !expected.poisoned && page_of(expected.version) != *content {
-        let found = (0..100_000).find(|&version| page_of(version) == *content);
-        world.fail(format!(
-            "DATA LOSS: {page:?} of process {} must hold version {} and holds {found:?} ({:02x?}...)",
-            process.number,
-            expected.version,
-            &content[..16]
-        ));
-    }
-}
-
 /// A page that the program may touch now: mapped, and nobody changes its mapping.
 fn some_page(world: &World<'_>, process: &Process<'_>) -> Option<PageId> {
-    let expected = process.expected.borrow();
+    let expected = process.oracle.expected.borrow();
     if expected.is_empty() {
         return None;
     }
@@ -147,34 +94,14 @@ fn some_page(world: &World<'_>, process: &Process<'_>) -> Option<PageId> {
     let zone = if world.below(2) == 0 { 16 } else { world.options.zone_pages };
     let from = ZONE_START + world.below(zone);
     let (&page, what) = expected.range(from..).next().or_else(|| expected.iter().next())?;
-    (!is_claimed(process, PageId(page)) && !what.poisoned).then_some(PageId(page))
+    (!process.oracle.is_claimed(PageRange::of_pages(PageId(page), 1)) && !what.poisoned)
+        .then_some(PageId(page))
 }
-fn is_claimed(process: &Process<'_>, page: PageId) -> bool {
-    process.claimed.borrow().iter().any(|range| range.contains(page))
-}
-
-/// The pages of a range are in use: nobody changes their mapping until [`end_use`].
-pub fn begin_use(process: &Process<'_>, range: PageRange) {
-    let mut users = process.users.borrow_mut();
-    (range.start.0..range.end.0).for_each(|page| *users.entry(page).or_default() += 1);
-}
-/// They are not any more.
-pub fn end_use(process: &Process<'_>, range: PageRange) {
-    let mut users = process.users.borrow_mut();
-    for page in range.start.0..range.end.0 {
-        let count = users.get_mut(&page).expect("who ends a use has begun it");
-        *count -= 1;
-        if *count == 0 {
-            users.remove(&page);
-        }
-    }
-}
-
 async fn use_page<'a>(world: &World<'a>, process: &Process<'a>, page: PageId, write: Option<Version>) {
     let range = PageRange::of_pages(page, 1);
-    begin_use(process, range);
+    process.oracle.begin_use(range);
     let got = access(world, process, page, write).await;
-    end_use(process, range);
+    process.oracle.end_use(range);
     if got == Got::Page {
         world.count(if write.is_some() { "writes" } else { "reads" }, 1);
     }
@@ -182,9 +109,9 @@ async fn use_page<'a>(world: &World<'a>, process: &Process<'a>, page: PageId, wr
 
 /// Reads and verifies every page.
 pub async fn read_all_pages<'a>(world: Rc<World<'a>>, process: Rc<Process<'a>>) {
-    let pages: Vec<u64> = process.expected.borrow().keys().copied().collect();
+    let pages: Vec<u64> = process.oracle.expected.borrow().keys().copied().collect();
     for page in pages {
-        let poisoned = process.expected.borrow().get(&page).is_none_or(|expected| expected.poisoned);
+        let poisoned = process.oracle.expected.borrow().get(&page).is_none_or(|expected| expected.poisoned);
         if !poisoned {
             use_page(&world, &process, PageId(page), None).await;
             world.count("pages verified at the end", 1);
@@ -193,33 +120,37 @@ pub async fn read_all_pages<'a>(world: Rc<World<'a>>, process: Rc<Process<'a>>) 
     process.threads_running.set(process.threads_running.get() - 1);
 }
 
-/// Claims a range for a change of its mapping. False when somebody uses it.
-pub fn claim(process: &Process<'_>, range: PageRange) -> bool {
-    let is_used = process.users.borrow().range(range.start.0..range.end.0).next().is_some();
-    let is_in = |ranges: &[PageRange]| ranges.iter().any(|other| overlap(*other, range));
-    if is_used || is_in(&process.claimed.borrow()) || is_in(&process.advised.borrow()) {
+/// Starts a process with nothing mapped. False: there is no record or no page for its table.
+pub fn start<'a>(processes: &Rc<Processes<'a>>) -> bool {
+    let world = &processes.world;
+    let segment = world.segment;
+    let Some(record) = segment.mms().take(Hands::Process) else { return false };
+    let Ok(root) = segment.tables().allocate(record.id()) else {
+        record.free();
         return false;
-    }
-    process.claimed.borrow_mut().push(range);
+    };
+    record.set_root(root);
+    let process = processes.add(Memory::default(), BTreeMap::new());
+    process.mm.set(Some(record.id()));
+    process.alive.set(true);
+    process.join(world, record.id(), root);
+    background::start(world, &process);
+    start_threads(processes, &process);
     true
-}
-/// Gives a claim back.
-pub fn unclaim(process: &Process<'_>, range: PageRange) {
-    let mut claimed = process.claimed.borrow_mut();
-    let at = claimed.iter().position(|other| *other == range).expect("who gives a claim back has it");
-    claimed.swap_remove(at);
 }
 
 /// Starts the program's threads.
-pub fn start_threads<'a>(world: &Rc<World<'a>>, process: &Rc<Process<'a>>) {
+fn start_threads<'a>(processes: &Rc<Processes<'a>>, process: &Rc<Process<'a>>) {
+    let world = &processes.world;
     for _ in 0..world.options.threads {
         process.threads_running.set(process.threads_running.get() + 1);
-        let task = thread(world.clone(), process.clone());
+        let task = thread(processes.clone(), process.clone());
         world.executor.spawn("thread", Some(process.number), world.slowness(), task);
     }
 }
 
-async fn thread<'a>(world: Rc<World<'a>>, process: Rc<Process<'a>>) {
+async fn thread<'a>(processes: Rc<Processes<'a>>, process: Rc<Process<'a>>) {
+    let world = &processes.world;
     let mut operations = 0;
     let goes_on = |operations: u64| match world.options.soak {
         Some(soak) => world.executor.now_ns() < soak.until_ns,
@@ -227,10 +158,10 @@ async fn thread<'a>(world: Rc<World<'a>>, process: Rc<Process<'a>>) {
     };
     while goes_on(operations) {
         operations += 1;
-        if process.expected.borrow().is_empty() {
-            Caller { world: &world, process: &process }.map().await;
+        if process.oracle.expected.borrow().is_empty() {
+            Caller { world, process: &process }.map().await;
         }
-        operation(&world, &process).await;
+        operation(&processes, &process).await;
         if let Some(soak) = world.options.soak {
             world.sleep_up_to(soak.think_ns).await;
         } else if world.below(4) == 0 {
@@ -249,8 +180,9 @@ async fn go_round<'a>(world: &World<'a>, process: &Process<'a>) {
     let (is_down, writes) = (world.below(4) == 0, world.below(4) == 0);
     for index in from..zone {
         let page = if is_down { ZONE_START + zone - 1 - index } else { ZONE_START + index };
-        let is_known = process.expected.borrow().get(&page).is_some_and(|expected| !expected.poisoned);
-        if is_known && !is_claimed(process, PageId(page)) && world.below(20) > 0 {
+        let is_known = process.oracle.expected.borrow().get(&page).is_some_and(|expected| !expected.poisoned);
+        if is_known && !process.oracle.is_claimed(PageRange::of_pages(PageId(page), 1)) && world.below(20) > 0
+        {
             let version = (writes && is_writable(process, PageId(page))).then(|| world.next_version());
             use_page(world, process, PageId(page), version).await;
         }
@@ -258,7 +190,7 @@ async fn go_round<'a>(world: &World<'a>, process: &Process<'a>) {
 }
 
 fn is_writable(process: &Process<'_>, page: PageId) -> bool {
-    let memory = process.memory.borrow();
+    let memory = process.kernel.memory.borrow();
     memory.pages.get(&page.0).is_some_and(|mapped| mapped.rights == crate::memory::Rights::Write)
 }
 
@@ -275,7 +207,8 @@ async fn read_and_write<'a>(world: &World<'a>, process: &Process<'a>) {
     }
 }
 
-async fn operation<'a>(world: &Rc<World<'a>>, process: &Rc<Process<'a>>) {
+async fn operation<'a>(processes: &Rc<Processes<'a>>, process: &Process<'a>) {
+    let world = &processes.world;
     let weights = world.options.weights;
     const READ_AND_WRITE: u64 = 120;
     let parts = [
@@ -311,9 +244,9 @@ async fn operation<'a>(world: &Rc<World<'a>>, process: &Rc<Process<'a>>) {
         Some(7) => caller.protect().await,
         Some(8) => caller.lock().await,
         Some(9) => special(world, process).await,
-        Some(10) => fork::fork(world, process).await,
+        Some(10) => fork::fork(processes, process, start_threads).await,
         Some(11) => go_round(world, process).await,
-        _ => exit_or_exec(world, process).await,
+        _ => exit_or_exec(processes, process).await,
     }
 }
 
@@ -335,12 +268,13 @@ async fn special<'a>(world: &World<'a>, process: &Process<'a>) {
 }
 
 /// The process ends, and sometimes another program takes its place.
-async fn exit_or_exec<'a>(world: &Rc<World<'a>>, process: &Rc<Process<'a>>) {
-    if world.alive().len() < 2 || world.below(10) > 0 {
+async fn exit_or_exec<'a>(processes: &Rc<Processes<'a>>, process: &Process<'a>) {
+    let world = &processes.world;
+    if processes.alive().len() < 2 || world.below(10) > 0 {
         return;
     }
     world.count("exits", 1);
-    if world.below(3) == 0 && world.alive().len() < world.options.processes_max && Process::start(world) {
+    if world.below(3) == 0 && processes.alive().len() < world.options.processes_max && start(processes) {
         world.count("programs executed", 1);
     }
     process.end(world);

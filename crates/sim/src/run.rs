@@ -5,7 +5,7 @@ use crate::executor::Stop;
 use crate::files;
 use crate::lending::Spare;
 use crate::options::{FILE_SLOTS_MAX, FILES_ADDED_MAX, FILES_MAX, Mix, Options};
-use crate::process::Process;
+use crate::processes::Processes;
 use crate::program;
 use crate::seam::SimSupervisor;
 use crate::supervisor::{self, Unclaimed};
@@ -94,7 +94,8 @@ pub fn run_seed(arena: &mut Arena, seed: u64, mix: Mix, keep: Keep) -> Outcome {
     let lines = (keep == Keep::Lines).then(String::new);
     let world = Rc::new(World::new(segment, options, prng, arena.spare.clone(), lines));
     world.note(format_args!("{options:?}"));
-    play(&world);
+    let processes = Rc::new(Processes::new(world.clone()));
+    play(&processes);
     let (trace_hash, trace) = world.trace();
     let mut tally = world.tally.take();
     for counter in COUNTERS {
@@ -102,50 +103,52 @@ pub fn run_seed(arena: &mut Arena, seed: u64, mix: Mix, keep: Keep) -> Outcome {
     }
     tally.insert("polls", world.executor.polls());
     world.executor.clear();
-    for process in world.processes.take() {
+    for process in processes.take() {
         process.forget_space();
         arena.spare.take_back(&process.workspaces, &process.seats);
     }
     Outcome { failure: world.failure(), trace_hash, trace, tally }
 }
 
-fn play(world: &Rc<World<'_>>) {
+fn play(processes: &Rc<Processes<'_>>) {
+    let world = &processes.world;
     for _ in 0..world.options.processes {
-        assert!(Process::start(world), "the first processes find a record and a table page");
+        assert!(program::start(processes), "the first processes find a record and a table page");
     }
     let executor = &world.executor;
-    executor.spawn("measure", None, world.slowness(), supervisor::measure(world.clone()));
+    executor.spawn("measure", None, world.slowness(), supervisor::measure(processes.clone()));
     executor.spawn("shrink", None, world.slowness(), supervisor::shrink(world.clone()));
-    executor.spawn("reap", None, world.slowness(), supervisor::reap(world.clone()));
-    executor.spawn("kill", None, 1, supervisor::kill(world.clone()));
+    executor.spawn("reap", None, world.slowness(), supervisor::reap(processes.clone()));
+    executor.spawn("kill", None, 1, supervisor::kill(processes.clone()));
     if let Some(soak) = world.options.soak {
-        executor.spawn("start", None, 1, supervisor::start(world.clone(), soak));
+        executor.spawn("start", None, 1, supervisor::start(processes.clone(), soak));
     }
     if world.options.file_changes > 0 {
         executor.spawn("files", None, world.slowness(), files::change(world.clone()));
     }
-    run_until(world, || world.alive().iter().all(|process| process.threads_running.get() == 0));
+    run_until(processes, || processes.alive().iter().all(|process| process.threads_running.get() == 0));
     // The last look needs no pressure: every page may come home.
     world.segment.budget().set_ram(Bytes(1 << 40));
-    for process in world.alive() {
+    for process in processes.alive() {
         process.threads_running.set(1);
         executor.spawn("verify", Some(process.number), 1, program::read_all_pages(world.clone(), process));
     }
-    run_until(world, || world.alive().iter().all(|process| process.threads_running.get() == 0));
+    run_until(processes, || processes.alive().iter().all(|process| process.threads_running.get() == 0));
     world.stopping.set(true);
-    run_until(world, || executor.is_idle());
+    run_until(processes, || executor.is_idle());
     if world.failure().is_some() {
         return;
     }
-    supervisor::reap_now(world, &mut Unclaimed::new());
-    check::at_rest(world);
+    supervisor::reap_now(processes, &mut Unclaimed::new());
+    check::at_rest(processes);
     for record in world.segment.mms().in_use() {
         drop_mm(world.segment, &SimSupervisor { world }, record.id());
     }
-    check::at_the_end(world);
+    check::at_the_end(processes);
 }
 
-fn run_until(world: &World<'_>, reached: impl Fn() -> bool) {
+fn run_until(processes: &Processes<'_>, reached: impl Fn() -> bool) {
+    let world = &processes.world;
     let mut next_check = world.executor.polls() + CHECK_EVERY_POLLS;
     let mut failed = world.failure().is_some();
     let mut since = u64::MAX;
@@ -154,7 +157,7 @@ fn run_until(world: &World<'_>, reached: impl Fn() -> bool) {
     let stop = world.executor.run(&world.prng, polls_max, || {
         if world.executor.polls() >= next_check {
             next_check = world.executor.polls() + CHECK_EVERY_POLLS;
-            check::at_any_moment(world);
+            check::at_any_moment(processes);
         }
         // The condition is dear: it is looked at only now and then.
         since = since.wrapping_add(1);

@@ -3,8 +3,8 @@
 use crate::engine::{
     AddressSpace, Backing, FileBuffer, FileError, FillAs, Filled, Gate, Hazards, Install, Memory, Touch,
 };
+use crate::kernel_side::KernelSide;
 use crate::memory::Rights;
-use crate::process::Process;
 use crate::world::World;
 use std::rc::Rc;
 use uswap_codec::Page;
@@ -24,7 +24,7 @@ pub struct SimMemory<'a> {
     /// Where it lives.
     pub world: Rc<World<'a>>,
     /// Whose memory it is.
-    pub process: Rc<Process<'a>>,
+    pub kernel: Rc<KernelSide>,
 }
 
 /// The supervisor, without a process of its own.
@@ -120,11 +120,11 @@ impl SwapWriter for SimSupervisor<'_, '_> {
 
 impl SimMemory<'_> {
     fn has_open(&self, offset: SwapOffset) -> Result<(), FileError> {
-        self.world.is_to_be_read(offset, Some(&self.process))
+        self.world.is_to_be_read(offset, Some(self.kernel.open()))
     }
     /// What touches the program's memory happens inside the gate.
     fn must_be_inside(&self) {
-        if self.process.gate_is_free() {
+        if self.kernel.gate_is_free() {
             self.world.fail("memory of a program is touched outside of the gate".to_owned());
         }
     }
@@ -138,7 +138,7 @@ impl SimMemory<'_> {
     fn fill_each(&self, first: PageId, count: u32, mut fill: impl FnMut(PageId, usize) -> Install) -> Filled {
         self.must_be_inside();
         let range = PageRange::of_pages(first, u64::from(count));
-        if !self.process.memory.borrow().is_in_one_mapping(range) {
+        if !self.kernel.memory.borrow().is_in_one_mapping(range) {
             return Filled { pages: 0, last: Install::NotMapped };
         }
         let most = if self.refuses() { self.world.below(u64::from(count)) as u32 } else { count };
@@ -157,7 +157,7 @@ impl SimMemory<'_> {
 impl Memory for SimMemory<'_> {
     fn present(&self, first: PageId, count: u32) -> u64 {
         self.must_be_inside();
-        let memory = self.process.memory.borrow();
+        let memory = self.kernel.memory.borrow();
         let is_present = |ahead: &u32| {
             memory.pages.get(&(first.0 + u64::from(*ahead))).is_some_and(|page| page.content.is_some())
         };
@@ -165,7 +165,7 @@ impl Memory for SimMemory<'_> {
     }
     fn read(&self, page: PageId, content: &mut Page) {
         self.must_be_inside();
-        let memory = self.process.memory.borrow();
+        let memory = self.kernel.memory.borrow();
         let mapped = memory.pages.get(&page.0).filter(|mapped| mapped.rights != Rights::Nothing);
         match mapped.and_then(|mapped| mapped.content.as_ref()) {
             Some(there) => *content = **there,
@@ -174,14 +174,14 @@ impl Memory for SimMemory<'_> {
     }
     fn fill(&self, page: PageId, contents: &[Page], access: FillAs) -> Filled {
         let filled = self.fill_each(page, contents.len() as u32, |page, index| {
-            self.process.memory.borrow_mut().fill(page, &contents[index], access)
+            self.kernel.memory.borrow_mut().fill(page, &contents[index], access)
         });
         self.world.note(format_args!("fill {page:?} +{} {access:?}: {filled:?}", contents.len()));
         filled
     }
     fn zero(&self, page: PageId, count: u32, touch: Touch) -> Filled {
         let count = if touch == Touch::Write { count.min(ZEROS) } else { count };
-        let filled = self.fill_each(page, count, |page, _| self.process.memory.borrow_mut().fill_zeros(page));
+        let filled = self.fill_each(page, count, |page, _| self.kernel.memory.borrow_mut().fill_zeros(page));
         self.world.note(format_args!("zeros {page:?} +{count}: {filled:?}"));
         filled
     }
@@ -189,20 +189,20 @@ impl Memory for SimMemory<'_> {
         self.must_be_inside();
         let refuses = self.refuses();
         let part = if refuses { self.world.below(range.pages()) } else { range.pages() };
-        let is_all = self.process.memory.borrow_mut().protect(PageRange::of_pages(range.start, part));
+        let is_all = self.kernel.memory.borrow_mut().protect(PageRange::of_pages(range.start, part));
         self.world.note(format_args!("protect {range:?}: {part}, {is_all}"));
         is_all && !refuses
     }
     fn unprotect(&self, range: PageRange) {
         self.must_be_inside();
         self.world.note(format_args!("unprotect {range:?}"));
-        self.process.memory.borrow_mut().unprotect(range);
+        self.kernel.memory.borrow_mut().unprotect(range);
     }
     fn drop_pages(&self, ranges: &[PageRange]) -> usize {
         self.must_be_inside();
         let refuses = self.refuses();
         let most = if refuses { self.world.below(ranges.len() as u64) as usize } else { ranges.len() };
-        let mut memory = self.process.memory.borrow_mut();
+        let mut memory = self.kernel.memory.borrow_mut();
         let mut count = 0;
         for &range in &ranges[..most] {
             if !memory.is_all(range, |mapped| mapped.content.is_some()) {
@@ -228,16 +228,16 @@ impl Hazards for SimMemory<'_> {
     /// There is one processor here.
     fn settle(&self) {}
     fn names(&self, page: PageId) -> bool {
-        self.process.hazards.borrow().iter().any(|(_, range)| range.contains(page))
+        self.kernel.hazards.borrow().iter().any(|(_, range)| range.contains(page))
     }
 }
 
 impl Gate for SimMemory<'_> {
     async fn lock_shared(&self) {
-        self.process.lock_shared(&self.world).await;
+        self.kernel.lock_shared(&self.world).await;
     }
     fn unlock_shared(&self) {
-        self.process.unlock_shared(&self.world);
+        self.kernel.unlock_shared(&self.world);
     }
     async fn wait_while(&self, word: &AtomicU32, seen: u32) {
         let executor = &self.world.executor;
@@ -247,7 +247,7 @@ impl Gate for SimMemory<'_> {
                 // For no reason.
                 return executor.step().await;
             }
-            self.process.word_waiters.borrow_mut().push((address_of(word), executor.current()));
+            self.kernel.word_waiters.borrow_mut().push((address_of(word), executor.current()));
             executor.park("a word", Some(until)).await;
             if executor.now_ns() >= until {
                 return self.world.fail("a thread waits for the lock of a word for ever".to_owned());
@@ -256,7 +256,7 @@ impl Gate for SimMemory<'_> {
     }
     fn wake(&self, word: &AtomicU32) {
         let address = address_of(word);
-        let mut waiters = self.process.word_waiters.borrow_mut();
+        let mut waiters = self.kernel.word_waiters.borrow_mut();
         waiters
             .extract_if(.., |(of, _)| *of == address)
             .for_each(|(_, task)| self.world.executor.unpark(task));

@@ -3,7 +3,8 @@
 
 use crate::files;
 use crate::options::Soak;
-use crate::process::Process;
+use crate::processes::Processes;
+use crate::program;
 use crate::seam::SimSupervisor;
 use crate::world::World;
 use std::collections::BTreeMap;
@@ -19,13 +20,14 @@ use uswap_units::limits::WRITEBACK_BATCH_BYTES;
 use uswap_units::{Bytes, MmId};
 
 /// Measures what is used, and says when there is pressure.
-pub async fn measure<'a>(world: Rc<World<'a>>) {
+pub async fn measure<'a>(processes: Rc<Processes<'a>>) {
+    let world = &processes.world;
     let (segment, budget) = (world.segment, world.segment.budget());
     while !world.stopping.get() {
         let before = budget.used();
         let mut pages = 0;
-        for process in world.alive() {
-            let resident = process.memory.borrow().resident_pages();
+        for process in processes.alive() {
+            let resident = process.kernel.memory.borrow().resident_pages();
             if let Some(mm) = process.mm.get() {
                 segment.mms().record(mm).set_resident_pages(resident);
             }
@@ -150,13 +152,14 @@ async fn follow(world: &World<'_>, batch: Batch, seen: u32) {
 pub type Unclaimed = BTreeMap<MmId, u64>;
 
 /// Cleans up after processes that are gone.
-pub async fn reap<'a>(world: Rc<World<'a>>) {
+pub async fn reap<'a>(processes: Rc<Processes<'a>>) {
+    let world = &processes.world;
     let mut unclaimed = Unclaimed::new();
     while !world.stopping.get() {
         world.sleep_up_to(5_000_000).await;
-        reap_now(&world, &mut unclaimed);
+        reap_now(&processes, &mut unclaimed);
         if world.below(8) == 0 {
-            give_back_clusters(world.segment, &SimSupervisor { world: &world });
+            give_back_clusters(world.segment, &SimSupervisor { world });
         }
         if world.options.soak.is_some() {
             world.sleep_up_to(2_000_000_000).await;
@@ -165,24 +168,25 @@ pub async fn reap<'a>(world: Rc<World<'a>>) {
 }
 
 /// One look at all records.
-pub fn reap_now(world: &World<'_>, unclaimed: &mut Unclaimed) {
+pub fn reap_now(processes: &Processes<'_>, unclaimed: &mut Unclaimed) {
+    let world = &processes.world;
     let records: Vec<MmRecord<'_>> = world.segment.mms().in_use().collect();
     for record in records {
-        if is_gone(world, record, unclaimed) {
+        if is_gone(processes, record, unclaimed) {
             drop_mm(world.segment, &SimSupervisor { world }, record.id());
             world.note(format_args!("{:?} is reaped", record.id()));
-            let processes = world.processes.borrow();
-            let was_its =
-                |process: &&Rc<Process<'_>>| process.mm.get() == Some(record.id()) && !process.alive.get();
-            processes.iter().filter(was_its).for_each(|process| process.mm.set(None));
+            let dead = processes.not_alive();
+            let its = dead.iter().filter(|process| process.mm.get() == Some(record.id()));
+            its.for_each(|process| process.mm.set(None));
         }
     }
     unclaimed.retain(|id, _| world.segment.mms().record(*id).state() == MmState::Forked);
 }
 
-fn is_gone(world: &World<'_>, record: MmRecord<'_>, unclaimed: &mut Unclaimed) -> bool {
+fn is_gone(processes: &Processes<'_>, record: MmRecord<'_>, unclaimed: &mut Unclaimed) -> bool {
+    let world = &processes.world;
     match record.state() {
-        MmState::Live | MmState::Taken => !world
+        MmState::Live | MmState::Taken => !processes
             .alive()
             .iter()
             .any(|process| process.mm.get() == Some(record.id()) && process.has_claimed.get()),
@@ -201,25 +205,27 @@ fn is_gone(world: &World<'_>, record: MmRecord<'_>, unclaimed: &mut Unclaimed) -
 }
 
 /// Kills processes from outside, at any moment.
-pub async fn kill<'a>(world: Rc<World<'a>>) {
+pub async fn kill<'a>(processes: Rc<Processes<'a>>) {
+    let world = &processes.world;
     let pause_ns = if world.options.soak.is_some() { 240_000_000_000 } else { 40_000_000 };
     for _ in 0..world.options.kills {
         world.sleep_up_to(pause_ns).await;
-        let alive = world.alive();
+        let alive = processes.alive();
         if world.stopping.get() || alive.len() < 2 {
             continue;
         }
         let victim = alive[world.below(alive.len() as u64) as usize].clone();
         world.count("kills", 1);
-        victim.end(&world);
+        victim.end(world);
     }
 }
 
 /// In a run of hours: starts a process when fewer than at the start are left.
-pub async fn start<'a>(world: Rc<World<'a>>, soak: Soak) {
+pub async fn start<'a>(processes: Rc<Processes<'a>>, soak: Soak) {
+    let world = &processes.world;
     while !world.stopping.get() && world.executor.now_ns() < soak.until_ns {
         world.sleep_up_to(20_000_000_000).await;
-        if world.alive().len() < world.options.processes && Process::start(&world) {
+        if processes.alive().len() < world.options.processes && program::start(&processes) {
             world.count("processes started later", 1);
         }
     }

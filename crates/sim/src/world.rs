@@ -4,15 +4,14 @@
 use crate::content::Version;
 use crate::disk::Disk;
 use crate::executor::{Executor, TaskId};
-use crate::files::Emptying;
 use crate::lending::Spare;
 use crate::options::Options;
-use crate::process::Process;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use uswap_core::budget::Signal;
 use uswap_core::segment::Segment;
+use uswap_engine::writeback::drain::{Drain, Drained};
 use uswap_units::Prng;
 
 /// What happened, in order: always a hash of it, the lines only when somebody wants them.
@@ -21,7 +20,17 @@ pub struct Trace {
     lines: Option<String>,
 }
 
-/// Everything about one run.
+/// A file that is being emptied.
+pub enum Emptying {
+    /// None is.
+    Nothing,
+    /// The shrinker moves what is in it.
+    Of(Box<Drain>),
+    /// That is over.
+    Done(Drained),
+}
+
+/// Everything about one run but its processes.
 pub struct World<'a> {
     /// The shared tables.
     pub segment: Segment<'a>,
@@ -31,8 +40,6 @@ pub struct World<'a> {
     pub executor: Executor<'a>,
     /// The only source of chance.
     pub prng: RefCell<Prng>,
-    /// All processes that ever were, by number.
-    pub processes: RefCell<Vec<Rc<Process<'a>>>>,
     /// The disks, one for each swap file.
     pub disks: RefCell<Vec<Disk>>,
     /// A file that is being emptied, and then what came of it.
@@ -63,7 +70,6 @@ impl<'a> World<'a> {
             options,
             executor: Executor::default(),
             prng: RefCell::new(prng),
-            processes: RefCell::default(),
             disks: RefCell::new(
                 options.files().map(|file| Disk::new(file.spec.slots, file.faults)).collect(),
             ),
@@ -148,9 +154,5 @@ impl<'a> World<'a> {
     /// Slowness of a new task.
     pub fn slowness(&self) -> u64 {
         if self.below(4) == 0 { self.options.slowness } else { 1 }
-    }
-    /// Processes that live.
-    pub fn alive(&self) -> Vec<Rc<Process<'a>>> {
-        self.processes.borrow().iter().filter(|process| process.alive.get()).cloned().collect()
     }
 }

@@ -5,11 +5,7 @@
 //! to `e` on the ground floor. A module and those inside it are one house: they may use each other. `pub use` is no
 //! arrow: who uses what it passes on depends on where that is defined. Modules that are written inside of a file count
 //! as the file.
-//!
-//! Circles that were there when this check was made are listed. The list may only get shorter: a module that is no
-//! longer in a circle must leave it.
 
-mod known;
 mod uses;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -21,14 +17,6 @@ use uses::{UsedPath, Uses};
 /// Names from the root of the crate on; none for the root itself.
 type Module = Vec<String>;
 
-/// A floor of a crate, as `engine` or `engine::fault`, and the modules on it that may be in circles.
-type Known = (&'static str, &'static str);
-
-/// No circle of modules but the known ones.
-pub fn circles(tree: &Tree) -> Vec<Problem> {
-    circles_but(tree, known::CIRCLES)
-}
-
 /// An arrow on a floor: the first use that makes it.
 #[derive(Clone)]
 struct Arrow {
@@ -39,26 +27,13 @@ struct Arrow {
 /// The arrows of one floor: from, to.
 type Floor = BTreeMap<(String, String), Arrow>;
 
-fn circles_but(tree: &Tree, known: &[Known]) -> Vec<Problem> {
+/// No circle of modules.
+pub fn circles(tree: &Tree) -> Vec<Problem> {
     let mut problems = Vec::new();
-    let mut floors = BTreeMap::new();
     for name in crate_names(tree) {
-        floors.append(&mut floors_of(&name, &files_of(tree, &name)));
-    }
-    let known: BTreeMap<&str, BTreeSet<&str>> =
-        known.iter().map(|(floor, modules)| (*floor, modules.split(' ').collect())).collect();
-    let nothing = BTreeSet::new();
-    for (name, floor) in &floors {
-        let known = known.get(name.as_str()).unwrap_or(&nothing);
-        for start in modules_in_circles(floor).iter().filter(|module| !known.contains(module.as_str())) {
-            problems.push(problem(name, floor, start));
-        }
-    }
-    for (name, modules) in &known {
-        let found = floors.get(*name).map(modules_in_circles).unwrap_or_default();
-        for module in modules.iter().filter(|module| !found.contains(**module)) {
-            let what = format!("{module} of {name} is in no circle any more: take it off this list");
-            problems.push(Problem { path: known::PATH.into(), line: 1, what });
+        for (floor_name, floor) in &floors_of(&name, &files_of(tree, &name)) {
+            let starts = modules_in_circles(floor);
+            problems.extend(starts.iter().map(|start| problem(floor_name, floor, start)));
         }
     }
     problems
@@ -209,8 +184,8 @@ fn way_round(floor: &Floor, start: &str) -> Vec<String> {
 mod tests {
     use super::*;
 
-    fn found(files: &[(&str, &str)], known: &[Known]) -> Vec<String> {
-        let problems = circles_but(&Tree::sample(files), known);
+    fn found(files: &[(&str, &str)]) -> Vec<String> {
+        let problems = circles(&Tree::sample(files));
         problems.iter().map(ToString::to_string).collect()
     }
 
@@ -224,27 +199,13 @@ mod tests {
     #[test]
     fn a_circle_is_a_problem_and_each_of_its_modules_is_named() {
         assert_eq!(
-            found(CIRCLE, &[]),
+            found(CIRCLE),
             [
                 "crates/a/src/x.rs:1: modules of a in a circle: x -> y -> z -> x",
                 "crates/a/src/y.rs:2: modules of a in a circle: y -> z -> x -> y",
                 "crates/a/src/z.rs:1: modules of a in a circle: z -> x -> y -> z",
             ]
         );
-    }
-
-    #[test]
-    fn a_known_circle_may_stay_and_may_not_grow() {
-        assert!(found(CIRCLE, &[("a", "x y z")]).is_empty());
-        assert_eq!(found(CIRCLE, &[("a", "x y")]).len(), 1);
-    }
-
-    #[test]
-    fn a_list_that_is_too_long_is_a_problem() {
-        let problems = found(CIRCLE, &[("a", "w x y z"), ("b", "p")]);
-        assert_eq!(problems.len(), 2);
-        assert!(problems[0].contains("w of a is in no circle any more"), "{}", problems[0]);
-        assert!(problems[1].contains("p of b is in no circle any more"), "{}", problems[1]);
     }
 
     #[test]
@@ -258,8 +219,8 @@ mod tests {
             ("crates/a/src/q/three.rs", ""),
             ("crates/a/src/q/four.rs", "use crate::p::two;\n"),
         ];
-        assert_eq!(found(&files, &[]).len(), 2);
-        assert!(found(&files[..4], &[]).is_empty());
+        assert_eq!(found(&files).len(), 2);
+        assert!(found(&files[..4]).is_empty());
     }
 
     #[test]
@@ -271,7 +232,7 @@ mod tests {
             ("crates/a/src/p/two.rs", "use crate::p::one;\n"),
         ];
         assert_eq!(
-            found(&files, &[])[0],
+            found(&files)[0],
             "crates/a/src/p/one.rs:1: modules of a::p in a circle: one -> two -> one"
         );
     }
@@ -285,6 +246,6 @@ mod tests {
             ("crates/a/src/y.rs", "use crate::x::X;\n"),
             ("crates/a/src/tests.rs", "use crate::x;\n"),
         ];
-        assert!(found(&files, &[]).is_empty());
+        assert!(found(&files).is_empty());
     }
 }
