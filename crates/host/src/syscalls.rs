@@ -55,7 +55,7 @@ pub(crate) fn refused(call: &Call) -> Option<isize> {
     is_refused.then_some(-(Errno::EINVAL.number() as isize))
 }
 
-/// Whether [`Process::note_stacks`] has something to note of the call.
+/// Whether `Process::note_stacks` has something to note of the call.
 pub(crate) fn changes_stacks(call: &Call) -> bool {
     let [_, _, advice, flags, ..] = call.arguments;
     match call.number as u32 {

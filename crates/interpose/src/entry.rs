@@ -201,7 +201,7 @@ pub unsafe extern "C" fn entry<I: Interposer>() {
     )
 }
 
-/// Behind `before`, with its answer, a [`Step`], in eax.
+/// Behind `before`, with its answer, a `Step`, in eax.
 #[unsafe(naked)]
 unsafe extern "C" fn go_on<I: Interposer>() {
     naked_asm!(

@@ -28,7 +28,7 @@ struct Seen {
     decimal: [[u64; EIGHT]; EIGHT],
 }
 
-/// As [`crate::words::describe`].
+/// As [`crate::kernels::describe`].
 #[target_feature(
     enable = "avx512f,avx512bw,avx512cd,avx512dq,avx512vl,avx512vbmi,avx512vbmi2,bmi1,bmi2,lzcnt,popcnt"
 )]

@@ -8,7 +8,7 @@ use crate::words::{Bases, IS_AGAIN, IS_BASED, IS_COPY, IS_DECIMAL, Shapes, Store
 /// Symbols of one register.
 const BATCH: usize = 64;
 
-/// As [`crate::words::lay_out`].
+/// As [`crate::kernels::lay_out`].
 #[target_feature(
     enable = "avx512f,avx512bw,avx512cd,avx512dq,avx512vl,avx512vbmi,avx512vbmi2,bmi1,bmi2,lzcnt,popcnt"
 )]

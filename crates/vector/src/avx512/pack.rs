@@ -6,7 +6,7 @@ use core::ops::Range;
 use super::lanes::{iota, load, store_64};
 use crate::words::{CODE_PLACES, Choices, Described, Packed, WORD_COUNT};
 
-/// As [`crate::words::pack`].
+/// As [`crate::kernels::pack`].
 #[target_feature(
     enable = "avx512f,avx512bw,avx512cd,avx512dq,avx512vl,avx512vbmi,avx512vbmi2,bmi1,bmi2,lzcnt,popcnt"
 )]
