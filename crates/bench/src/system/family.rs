@@ -127,7 +127,7 @@ fn end_all(wait_max: Duration) -> anyhow::Result<()> {
 mod tests {
     use super::*;
     use crate::system::undo::Undo;
-    use std::io::Read as _;
+    use std::io::{BufRead as _, BufReader, Read as _};
     use std::process::Stdio;
 
     /// In a process of its own: here all children of the process are the family's.
@@ -137,7 +137,8 @@ mod tests {
             .args(["system::family::tests::child_with_a_family", "--exact", "--ignored", "--nocapture"])
             .output()
             .unwrap();
-        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        let text =
+            [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).concat();
         assert!(output.status.success() && text.contains("all are gone"), "{text}");
     }
 
@@ -148,12 +149,19 @@ mod tests {
         let undo = Undo::new();
         let mut scope = undo.scope();
         let family = Family::make(&mut scope).unwrap();
-        // Its parent has ended when the line is read, and it has left the session.
-        let script = "i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done; (setsid sleep 600 & echo $!)";
+        // The orphan has left the session. It is a whole process only when its line comes: amid its execve it has
+        // next to no memory. Then it waits for an input that never comes.
+        let script = "exec 3<&0; i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done; \
+            (setsid sh -c 'echo here; read line' <&3 &)";
         let words = ["/bin/sh", "-c", script].map(OsString::from);
-        let mut child = Family::command(&words).stdout(Stdio::piped()).spawn().unwrap();
-        let mut output = child.stdout.take().unwrap();
+        let mut child = Family::command(&words).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        // Kept: `wait` would close it.
+        let _input = child.stdin.take().unwrap();
+        let mut output = BufReader::new(child.stdout.take().unwrap());
         assert!(child.wait().unwrap().success());
+        let mut line = String::new();
+        output.read_line(&mut line).unwrap();
+        assert_eq!(line, "here\n");
         let ids = family.process_ids();
         assert_eq!(ids.len(), 1, "the orphan is in the family");
         assert!(family.memory().anonymous_bytes > 4096);
