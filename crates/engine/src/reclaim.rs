@@ -3,6 +3,7 @@
 use crate::evict::{Evicted, Evictor};
 use crate::space::AddressSpace;
 use crate::world::World;
+use core::ops::DerefMut;
 use uswap_core::balance;
 use uswap_core::budget::Signal;
 use uswap_core::counters::Counter;
@@ -105,9 +106,22 @@ impl<W: World> AddressSpace<'_, W> {
         used > self.watermarks().min && used > self.floor.bytes(self.world.now_ns())
     }
 
-    /// All evictors of the process are at work: waits until one has made room, or a moment, since those that have them
-    /// may be waiting too, and end without having evicted anything.
-    pub async fn wait_for_batch(&self) {
+    /// Makes room for a fault while memory is short: with an evictor that `borrow` gives, or, while all of the process
+    /// are at work, by waiting for these. Not for ever: they may be waiting too.
+    pub async fn make_room<E: DerefMut<Target = Evictor>>(&self, borrow: impl Fn() -> Option<E>) {
+        for _ in 0..THROTTLE_ROUNDS_MAX {
+            if !self.is_short() || !self.may_evict() {
+                return;
+            }
+            if let Some(mut evictor) = borrow() {
+                return self.throttle(&mut evictor).await;
+            }
+            self.wait_for_batch().await;
+        }
+    }
+
+    /// Waits until somebody has made room, or a moment.
+    async fn wait_for_batch(&self) {
         let seen = self.segment.budget().signal_count(Signal::Room);
         if self.is_short() {
             self.world.wait(Signal::Room, seen, WAIT_NS).await;
@@ -116,7 +130,7 @@ impl<W: World> AddressSpace<'_, W> {
 
     /// Direct reclaim: makes room for a fault, or waits for it. It never waits for ever: the program goes on over the
     /// budget rather than not at all.
-    pub async fn throttle(&self, evictor: &mut Evictor) {
+    pub(crate) async fn throttle(&self, evictor: &mut Evictor) {
         let budget = self.segment.budget();
         let began_ns = self.world.now_ns();
         let (mut rounds, mut in_vain, mut waited_for_others) = (0, 0, 0);
@@ -154,6 +168,8 @@ impl<W: World> AddressSpace<'_, W> {
             let done = self.evict(evictor, DIRECT_PAGES).await;
             self.sharer().settle(burden, protection, done.looked, done.pages);
             if done.pages == 0 && !done.looks_on {
+                // What it has begun in the pool is room for others, who may be waiting as well.
+                self.rest(evictor);
                 self.world.wait(Signal::Room, seen, WAIT_NS).await;
             }
             if !self.goes_on_for_room(done, began_ns) {
@@ -165,7 +181,8 @@ impl<W: World> AddressSpace<'_, W> {
         let used = budget.used();
         if in_vain > THROTTLE_ROUNDS_MAX / 2 && self.is_short() {
             self.counters().add(Counter::WaitedInVain, u64::from(in_vain == THROTTLE_ROUNDS_MAX));
-            self.floor.set(used, budget.ram(), self.world.now_ns());
+            let room = budget.signal_count(Signal::Room);
+            self.floor.set(used, budget.ram(), room, self.world.now_ns());
         }
         if used > budget.ram() {
             self.counters().add(Counter::ForcedOver, 1);

@@ -18,10 +18,7 @@ impl Process {
     pub(crate) fn bring(&self, page: PageId, touch: Touch) -> Served {
         let Some(space) = self.space() else { return Served::NotOurs };
         if space.is_short() && space.is_managed(page) {
-            match self.evictors.try_borrow() {
-                Some(mut evictor) => run(space.throttle(&mut evictor)),
-                None => run(space.wait_for_batch()),
-            }
+            run(space.make_room(|| self.evictors.try_borrow()));
         }
         let mut workspace = self.workspaces.borrow();
         run(space.fault(page, touch, &mut workspace))

@@ -45,13 +45,13 @@ async fn evict<'a>(world: &World<'a>, process: &Process<'a>, space: &Space<'a>) 
     world.segment.counters().add(Counter::KswapdWakes, 1);
     let mut fruitless = Fruitless::default();
     loop {
-        let mut seat = process.seats.borrow(&world.executor).await;
-        let turn = space.background_turn(&mut seat.evictor, &mut fruitless).await;
+        let mut evictor = process.evictors.borrow(&world.executor).await;
+        let turn = space.background_turn(&mut evictor, &mut fruitless).await;
         let is_over = turn == Background::Rests || world.stopping.get();
         if is_over {
-            space.rest(&seat.evictor);
+            space.rest(&evictor);
         }
-        drop(seat);
+        drop(evictor);
         if is_over {
             return;
         }

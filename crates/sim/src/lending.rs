@@ -4,6 +4,7 @@ use crate::engine::{Evictor, Workspace};
 use crate::executor::{Executor, TaskId};
 use std::cell::RefCell;
 use std::ops::{Deref, DerefMut};
+use uswap_core::page_word::LANES;
 
 /// Things of a process, each lent to one thread at a time.
 pub struct LendingPool<T> {
@@ -67,20 +68,14 @@ impl<T> Drop for Lent<'_, '_, T> {
 /// Faults that a process serves at a time.
 const WORKSPACES: usize = 6;
 /// Evictors of a process.
-const EVICTORS: usize = 3;
-
-/// An evictor, and which of its process it is.
-pub struct Seat {
-    lane: usize,
-    /// The evictor.
-    pub evictor: Evictor,
-}
+const EVICTORS: usize = LANES as usize;
 
 /// What processes that are gone have left, for those to come: making it takes longer than a short run.
 #[derive(Default)]
 pub struct Spare {
     workspaces: RefCell<Vec<Box<Workspace>>>,
-    seats: [RefCell<Vec<Box<Seat>>>; EVICTORS],
+    /// Of each lane.
+    evictors: [RefCell<Vec<Box<Evictor>>>; EVICTORS],
 }
 
 impl Spare {
@@ -90,21 +85,20 @@ impl Spare {
         LendingPool::new((0..WORKSPACES).map(one).collect())
     }
     /// Evictors of a new process.
-    pub fn seats(&self) -> LendingPool<Seat> {
-        let one = |(lane, spare): (usize, &RefCell<Vec<Box<Seat>>>)| {
+    pub fn evictors(&self) -> LendingPool<Evictor> {
+        let one = |(lane, spare): (usize, &RefCell<Vec<Box<Evictor>>>)| {
             let left = spare.borrow_mut().pop();
-            let mut seat =
-                left.unwrap_or_else(|| Box::new(Seat { lane, evictor: Evictor::new(lane as u32) }));
-            seat.evictor.reset();
-            seat
+            let mut evictor = left.unwrap_or_else(|| Box::new(Evictor::new(lane as u32)));
+            evictor.reset();
+            evictor
         };
-        LendingPool::new(self.seats.iter().enumerate().map(one).collect())
+        LendingPool::new(self.evictors.iter().enumerate().map(one).collect())
     }
     /// Takes back what a process that is gone had.
-    pub fn take_back(&self, workspaces: &LendingPool<Workspace>, seats: &LendingPool<Seat>) {
+    pub fn take_back(&self, workspaces: &LendingPool<Workspace>, evictors: &LendingPool<Evictor>) {
         self.workspaces.borrow_mut().extend(workspaces.take_all());
-        for seat in seats.take_all() {
-            self.seats[seat.lane].borrow_mut().push(seat);
+        for evictor in evictors.take_all() {
+            self.evictors[evictor.lane() as usize].borrow_mut().push(evictor);
         }
     }
 }

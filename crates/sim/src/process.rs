@@ -1,9 +1,9 @@
 //! One made-up process as `host` has it: its memory, its gate, its engine, and its end.
 
 use crate::content::{Version, page_of};
-use crate::engine::{AddressSpace, Fault, Touch, Workspace};
+use crate::engine::{AddressSpace, Evictor, Fault, Touch, Workspace};
 use crate::kernel_side::KernelSide;
-use crate::lending::{LendingPool, Seat};
+use crate::lending::LendingPool;
 use crate::memory::Memory;
 use crate::oracle::{Expected, Oracle};
 use crate::seam::{SimMemory, Space};
@@ -52,7 +52,7 @@ pub struct Process<'a> {
     /// Workspaces for faults.
     pub workspaces: LendingPool<Workspace>,
     /// Its evictors.
-    pub seats: LendingPool<Seat>,
+    pub evictors: LendingPool<Evictor>,
     /// Program threads that have not ended.
     pub threads_running: Cell<usize>,
 }
@@ -77,7 +77,7 @@ impl<'a> Process<'a> {
             kept: RefCell::default(),
             left_alone: RefCell::default(),
             workspaces: world.spare.workspaces(),
-            seats: world.spare.seats(),
+            evictors: world.spare.evictors(),
             threads_running: Cell::new(0),
         }
     }
@@ -124,10 +124,7 @@ impl<'a> Process<'a> {
     /// Makes room if memory is short, and brings a page.
     pub async fn bring(&self, world: &World<'a>, space: &Space<'a>, page: PageId, touch: Touch) -> Fault {
         if space.is_short() && space.is_managed(page) {
-            match self.seats.try_borrow(&world.executor) {
-                Some(mut seat) => space.throttle(&mut seat.evictor).await,
-                None => space.wait_for_batch().await,
-            }
+            space.make_room(|| self.evictors.try_borrow(&world.executor)).await;
         }
         let mut workspace = self.workspaces.borrow(&world.executor).await;
         space.fault(page, touch, &mut workspace).await
@@ -200,7 +197,7 @@ impl<'a> Process<'a> {
         self.oracle.expected.borrow_mut().clear();
         self.forget_space();
         self.threads_running.set(0);
-        world.spare.take_back(&self.workspaces, &self.seats);
+        world.spare.take_back(&self.workspaces, &self.evictors);
     }
 
     /// Nothing of it runs any more.

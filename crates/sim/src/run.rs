@@ -105,7 +105,7 @@ pub fn run_seed(arena: &mut Arena, seed: u64, mix: Mix, keep: Keep) -> Outcome {
     world.executor.clear();
     for process in processes.take() {
         process.forget_space();
-        arena.spare.take_back(&process.workspaces, &process.seats);
+        arena.spare.take_back(&process.workspaces, &process.evictors);
     }
     Outcome { failure: world.failure(), trace_hash, trace, tally }
 }

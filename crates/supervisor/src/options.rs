@@ -4,6 +4,8 @@ use std::fmt::Arguments;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
+use uswap_core::pool::{CLASS_COUNT, ZSPAGE_BYTES};
+
 use crate::files::SwapFileOptions;
 use crate::rules::Rule;
 
@@ -44,7 +46,7 @@ pub struct Options {
 pub enum PoolSize {
     /// Between 10 % and [`PoolSize::most`], as the program needs it, but never so much that its pages have no room.
     Auto,
-    /// So many bytes.
+    /// So many bytes, if that is not less than [`PoolSize::least`].
     Fixed(u64),
 }
 
@@ -53,7 +55,7 @@ impl PoolSize {
     pub fn bytes_at_start(self, ram_bytes: u64, protected_bytes: u64) -> u64 {
         match self {
             PoolSize::Auto => (ram_bytes / 10 * 6).min(beside(ram_bytes, protected_bytes)),
-            PoolSize::Fixed(bytes) => bytes,
+            PoolSize::Fixed(bytes) => bytes.max(PoolSize::least(ram_bytes)),
         }
     }
 
@@ -61,9 +63,22 @@ impl PoolSize {
     pub fn bounds(self, ram_bytes: u64, protected_bytes: u64) -> RangeInclusive<u64> {
         let most = beside(ram_bytes, protected_bytes);
         match self {
-            PoolSize::Auto => (ram_bytes / 10).min(most)..=PoolSize::most(ram_bytes).min(most),
-            PoolSize::Fixed(bytes) => bytes..=bytes,
+            PoolSize::Auto => {
+                let least = (ram_bytes / 10).max(PoolSize::least(ram_bytes));
+                least.min(most)..=PoolSize::most(ram_bytes).min(most)
+            }
+            PoolSize::Fixed(_) => {
+                let bytes = self.bytes_at_start(ram_bytes, protected_bytes);
+                bytes..=bytes
+            }
         }
+    }
+
+    /// A smaller one is full before much is in it: blobs of each size class lie in zspages of their own, and each
+    /// evictor fills one of its own. Of a very small budget it is a quarter.
+    pub fn least(ram_bytes: u64) -> u64 {
+        const ZSPAGES_OF_CLASS: usize = 4;
+        ((ZSPAGES_OF_CLASS * CLASS_COUNT * ZSPAGE_BYTES) as u64).min(ram_bytes / 4)
     }
 
     /// The largest that pays, where pages that are only read keep their copies (docs/adr/0023).
@@ -75,7 +90,7 @@ impl PoolSize {
 /// What is protected stays out of the pool, so that has to be smaller; an eighth is for uswap and the processes that
 /// nobody protects.
 fn beside(ram_bytes: u64, protected_bytes: u64) -> u64 {
-    ram_bytes.saturating_sub(protected_bytes).saturating_sub(ram_bytes / 8).max(ram_bytes / 20)
+    ram_bytes.saturating_sub(protected_bytes).saturating_sub(ram_bytes / 8).max(PoolSize::least(ram_bytes))
 }
 
 impl Options {
@@ -104,4 +119,26 @@ pub enum OnFull {
     Stop,
     /// All its processes are killed.
     Kill,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: u64 = 1 << 20;
+
+    #[test]
+    fn no_pool_is_too_small_for_its_size_classes() {
+        for (ram, protected) in [(8, 0), (20, 0), (20, 20), (64, 60), (128, 0), (1 << 14, 0)] {
+            let (ram, protected) = (ram * MIB, protected * MIB);
+            let least = PoolSize::least(ram);
+            assert_eq!(least, ((31 * 4 * 32) << 10).min(ram / 4));
+            for pool in [PoolSize::Auto, PoolSize::Fixed(ram / 20)] {
+                let (bounds, at_start) = (pool.bounds(ram, protected), pool.bytes_at_start(ram, protected));
+                assert!(bounds.contains(&at_start) && *bounds.start() >= least, "{ram} {pool:?} {bounds:?}");
+                assert!(*bounds.end() <= PoolSize::most(ram));
+            }
+        }
+        assert_eq!(PoolSize::Fixed(10 * MIB).bytes_at_start(128 * MIB, 0), 10 * MIB, "as it was asked for");
+    }
 }

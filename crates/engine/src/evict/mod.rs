@@ -107,6 +107,11 @@ impl Evictor {
         }
     }
 
+    /// Which of the evictors of its process it is.
+    pub fn lane(&self) -> u32 {
+        self.lane.index()
+    }
+
     /// In a forked child: what it owned is the parent's, one of whose threads may be at work with it for ever, as it
     /// looks here.
     pub fn reset(&mut self) {

@@ -1,9 +1,10 @@
 //! What reclaim did not get below just now: the faults of the next second wait only for what is above it.
 //!
 //! So memory that cannot be given back (tables, page tables of the kernel, locked pages) costs one wait now and then,
-//! and not one for each fault; and faster than 1/32 of the budget for each wait it does not grow.
+//! and not one for each fault. What each wait lets through is little at first, since room that comes late still comes,
+//! and doubles while none comes at all, up to 1/32 of the budget.
 
-use uswap_sync::{AtomicU64, Ordering};
+use uswap_sync::{AtomicU32, AtomicU64, Ordering};
 use uswap_units::Bytes;
 
 /// So long a floor is believed.
@@ -14,18 +15,29 @@ const FLOOR_NS: u64 = 1_000_000_000;
 pub(crate) struct Floor {
     bytes: AtomicU64,
     until_ns: AtomicU64,
+    /// What the last wait let through.
+    step: AtomicU64,
+    /// The signals of room that were counted then.
+    room: AtomicU32,
 }
 
 impl Floor {
     /// Zero if it is not known, or was found too long ago.
     pub(crate) fn bytes(&self, now_ns: u64) -> Bytes {
-        let believed = now_ns < self.until_ns.load(Ordering::Relaxed);
-        Bytes(if believed { self.bytes.load(Ordering::Relaxed) } else { 0 })
+        Bytes(if self.is_believed(now_ns) { self.bytes.load(Ordering::Relaxed) } else { 0 })
+    }
+    fn is_believed(&self, now_ns: u64) -> bool {
+        now_ns < self.until_ns.load(Ordering::Relaxed)
     }
     /// A fault waited in vain while so much was used. A little more is let through, so that the next fault need not
-    /// wait as well; not beyond the budget, if that is not reached.
-    pub(crate) fn set(&self, used: Bytes, ram: Bytes, now_ns: u64) {
-        let floor = used.0 + ram.0 / 32;
+    /// wait as well; not beyond the budget, if that is not reached. `room`: the signals of room that were counted.
+    pub(crate) fn set(&self, used: Bytes, ram: Bytes, room: u32, now_ns: u64) {
+        let (least, most) = (ram.0 / 512, ram.0 / 32);
+        let is_stuck = self.is_believed(now_ns) && self.room.load(Ordering::Relaxed) == room;
+        let step = if is_stuck { (2 * self.step.load(Ordering::Relaxed)).clamp(least, most) } else { least };
+        self.step.store(step, Ordering::Relaxed);
+        self.room.store(room, Ordering::Relaxed);
+        let floor = used.0 + step;
         self.bytes.store(if used <= ram { floor.min(ram.0) } else { floor }, Ordering::Relaxed);
         self.until_ns.store(now_ns + FLOOR_NS, Ordering::Relaxed);
     }
@@ -35,14 +47,32 @@ impl Floor {
 mod tests {
     use super::*;
 
+    const RAM: Bytes = Bytes(1 << 20);
+    /// Above the budget.
+    const USED: Bytes = Bytes(3 << 19);
+
     #[test]
     fn a_floor_is_believed_for_a_while_and_leaves_the_budget_alone_while_that_holds() {
-        let (floor, ram) = (Floor::default(), Bytes(3200));
+        let floor = Floor::default();
         assert_eq!(floor.bytes(1), Bytes(0));
-        floor.set(Bytes(3190), ram, 1);
-        assert_eq!(floor.bytes(FLOOR_NS), ram, "what is within the budget lets nothing beyond it");
+        floor.set(Bytes(RAM.0 - 1), RAM, 0, 1);
+        assert_eq!(floor.bytes(FLOOR_NS), RAM, "what is within the budget lets nothing beyond it");
         assert_eq!(floor.bytes(1 + FLOOR_NS), Bytes(0));
-        floor.set(Bytes(4000), ram, 1);
-        assert_eq!(floor.bytes(2), Bytes(4100));
+        floor.set(USED, RAM, 0, 1 + FLOOR_NS);
+        assert_eq!(floor.bytes(2 + FLOOR_NS), Bytes(USED.0 + RAM.0 / 512));
+    }
+
+    #[test]
+    fn what_is_let_through_doubles_while_no_room_comes() {
+        let floor = Floor::default();
+        let step = |room, now_ns| {
+            floor.set(USED, RAM, room, now_ns);
+            floor.bytes(now_ns).0 - USED.0
+        };
+        assert_eq!([1, 2, 3].map(|now_ns| step(7, now_ns)), [RAM.0 / 512, RAM.0 / 256, RAM.0 / 128]);
+        assert_eq!(step(8, 4), RAM.0 / 512, "some room came");
+        let most = (5..20).map(|now_ns| step(8, now_ns)).max();
+        assert_eq!(most, Some(RAM.0 / 32));
+        assert_eq!(step(8, 20 + FLOOR_NS), RAM.0 / 512, "that was long ago");
     }
 }

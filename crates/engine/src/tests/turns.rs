@@ -8,10 +8,12 @@ use crate::reclaim::WAIT_NS;
 use crate::reclaim::{Fruitless, OTHERS_FAIL_NS};
 use crate::space::AddressSpace;
 use crate::world::Backing;
+use core::cell::Cell;
 use std::boxed::Box;
 use uswap_core::counters::Counter;
 use uswap_core::mm::{Hands, MmState};
 use uswap_units::Bytes;
+use uswap_units::limits::THROTTLE_ROUNDS_MAX;
 
 const RAM: Bytes = Bytes(1 << 20);
 
@@ -66,5 +68,30 @@ fn a_thread_waits_once_for_others_and_for_a_while_not_at_all_if_they_brought_not
         space.world().now_ns.set(space.world().now_ns() + OTHERS_FAIL_NS);
         assert_eq!(taken_in_background(&mut evictor), 0, "it may give now");
         space.rest(&evictor);
+    });
+}
+
+#[test]
+fn a_thread_waits_for_an_evictor_that_others_of_its_process_have_but_not_for_ever() {
+    with_space(0, |space| {
+        space.world().in_lockstep.set(true);
+        space.segment().budget().set_ram(RAM);
+        let waited_ns = |tries_of_others: u32| {
+            fill_budget(space);
+            let (began_ns, tries) = (space.world().now_ns(), Cell::new(0));
+            let borrow = || {
+                tries.set(tries.get() + 1);
+                (tries.get() > tries_of_others).then(|| Box::new(Evictor::new(0)))
+            };
+            complete(space.make_room(borrow));
+            space.world().now_ns() - began_ns
+        };
+        let before = present(space);
+        assert_eq!(waited_ns(3), 3 * WAIT_NS);
+        assert!(present(space) < before, "then it evicts by itself");
+        assert_eq!(waited_ns(u32::MAX), u64::from(THROTTLE_ROUNDS_MAX) * WAIT_NS, "they are stuck");
+        space.hold_evicting();
+        assert_eq!(waited_ns(u32::MAX), 0, "nobody evicts");
+        space.resume_evicting();
     });
 }
