@@ -2,7 +2,9 @@
 //! what went wrong and ends with status 1.
 //!
 //! `evil MODE [--bytes 200M] [--seed 1]`. `--bytes` is how much memory the mode uses: about four times the budget it
-//! is run in. `evil list` prints the modes. `--present-max 90` (huge pages and a fork) is for runs with uswap: it fails
+//! is run in. `--seconds 3` is how long `signal_storm` lasts.
+//!
+//! `evil list` prints the modes. `--present-max 90` (huge pages and a fork) is for runs with uswap: it fails
 //! if there were no huge pages, or more than 90 % of what nobody used is present.
 
 mod allocated;
@@ -12,6 +14,7 @@ mod inherited;
 mod kernel;
 mod ranges;
 mod signals;
+mod storm;
 mod support;
 mod threads;
 mod traced;
@@ -22,7 +25,7 @@ use uswap_test_programs::arguments::Arguments;
 type Mode = fn(&Case);
 
 /// Name and function of each mode.
-const MODES: [(&str, Mode); 36] = [
+const MODES: [(&str, Mode); 37] = [
     ("close_all_descriptors", descriptors::close_all),
     ("few_descriptors_allowed", descriptors::few_allowed),
     ("limits_after_start", descriptors::limits_after_start),
@@ -30,6 +33,7 @@ const MODES: [(&str, Mode); 36] = [
     ("block_all_signals", signals::block_all),
     ("own_segv_and_bus_handlers", signals::own_handlers),
     ("alternate_stack", signals::alternate_stack),
+    ("signal_storm", storm::signals),
     ("deep_family", families::deep),
     ("exec_itself", families::exec_itself),
     ("killed_at_any_time", families::killed_at_any_time),
@@ -72,11 +76,12 @@ fn main() {
         eprintln!("unknown mode {mode:?}; `evil list` prints all");
         std::process::exit(2);
     };
-    let arguments = Arguments::read(words, &["bytes", "seed", "depth", "present-max"]);
+    let arguments = Arguments::read(words, &["bytes", "seed", "depth", "present-max", "seconds"]);
     run(&Case {
         bytes: arguments.bytes("bytes", "200M"),
         seed: arguments.number("seed", 1),
         depth: arguments.number("depth", 0),
+        seconds: arguments.number("seconds", 3),
         present_max: arguments.number("present-max", 100) as usize,
     });
     println!("OK");

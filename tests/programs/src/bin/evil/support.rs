@@ -13,6 +13,8 @@ pub struct Case {
     pub seed: u64,
     /// How many generations came before: used by the modes that start themselves.
     pub depth: u64,
+    /// How long a storm lasts.
+    pub seconds: u64,
     /// How many percent of memory that nobody uses may be present; 100: nobody asks.
     pub present_max: usize,
 }
@@ -95,6 +97,13 @@ impl Filled {
             memory::copy_page_out(self.page(index), &mut found);
             self.compare(who, index, &found);
         }
+    }
+
+    /// Verifies one page; allocates nothing.
+    pub fn verify_one(&self, who: &str, index: usize) {
+        let mut found = [0; PAGE_BYTES];
+        memory::copy_page_out(self.page(index), &mut found);
+        self.compare(who, index, &found);
     }
 
     /// Compares a copy of page `index` with what it must be.
