@@ -266,7 +266,7 @@ fn random_key() -> anyhow::Result<[u8; FILE_KEY_BYTES]> {
 
 impl GiveBack for Shared {
     fn release_file(&self, bytes: Range<SwapOffset>) {
-        if let Err(what) = self.files.punch_hole(self.segment.slots().files(), bytes) {
+        if let Err(what) = self.files.release(self.segment.slots().files(), bytes) {
             self.warn(&format!("blocks of the swap file {what} cannot be given back: it keeps its size"));
         }
     }

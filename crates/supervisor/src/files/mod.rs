@@ -3,26 +3,25 @@
 
 mod device;
 pub mod place;
+mod store;
 
 use std::ffi::CString;
 use std::ops::Range;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
-use std::sync::{Arc, RwLock};
+use std::sync::{Arc, Mutex, RwLock};
 
 use anyhow::{Context as _, anyhow};
-use uswap_core::files::{FileAccess, FileKind, FileSpec, SwapFiles, slots_of_all};
+use uswap_core::files::{FileKind, FileSpec, SwapFiles, slots_of_all};
 use uswap_core::segment::SLOTS_MAX;
 use uswap_engine::world::FileError;
-use uswap_os::file::{AllowTmpfs, IoCause, IoError, SwapFile, SwapFileError, WriteSlice};
+use uswap_os::file::{AllowTmpfs, SwapFile, SwapFileError};
 use uswap_os::ring::Ring;
-use uswap_units::limits::{SWAP_FILES_MAX, WRITEBACK_BATCH_BYTES};
+use uswap_units::limits::SWAP_FILES_MAX;
 use uswap_units::{FileId, PAGE_BYTES, SwapOffset};
 
+use self::store::{FileStore, SharedRing, Store};
 use crate::human;
-
-/// One write of the ring; a batch is written in four of them at once.
-const WRITE_BYTES: usize = WRITEBACK_BATCH_BYTES / 4;
 
 /// What the user says of one swap file.
 #[derive(Clone, Debug)]
@@ -50,19 +49,19 @@ pub(crate) struct OpenFile {
     /// What it lies on.
     pub kind: FileKind,
     /// None: it is gone.
-    file: Option<SwapFile>,
+    store: Option<Box<dyn Store>>,
 }
 
 impl OpenFile {
     /// What the segment is told of it.
     fn spec(&self) -> Option<FileSpec> {
-        let file = self.file.as_ref()?;
+        let (descriptor, access) = self.store.as_ref()?.descriptor();
         Some(FileSpec {
             slots: self.options.slots(),
             priority: self.options.priority,
             kind: self.kind,
-            descriptor: file.fd().raw(),
-            access: if file.is_direct() { FileAccess::Direct } else { FileAccess::Buffered },
+            descriptor,
+            access,
         })
     }
 }
@@ -70,6 +69,7 @@ impl OpenFile {
 /// All of them, by their numbers. Who reads or writes one keeps it open until that is done.
 pub(crate) struct OpenFiles {
     all: RwLock<Vec<Arc<OpenFile>>>,
+    ring: SharedRing,
 }
 
 /// While the run goes on it may get as many bytes of swap files more as it began with, and so many at least: a byte of
@@ -107,9 +107,10 @@ impl OpenFiles {
     /// # Errors
     /// Ready for the user: a directory that cannot be used.
     pub fn make(options: &[SwapFileOptions], allow_tmpfs: AllowTmpfs) -> anyhow::Result<OpenFiles> {
-        let make = |options| make(options, allow_tmpfs).map(Arc::new);
+        let ring = Arc::new(Mutex::new(Ring::new(8).ok()));
+        let make = |options| make(options, allow_tmpfs, &ring).map(Arc::new);
         let all = options.iter().map(make).collect::<anyhow::Result<_>>()?;
-        Ok(OpenFiles { all: RwLock::new(all) })
+        Ok(OpenFiles { all: RwLock::new(all), ring })
     }
 
     /// Makes one more, behind the others; what the segment is told of it.
@@ -117,7 +118,7 @@ impl OpenFiles {
     /// # Errors
     /// As [`make`](Self::make).
     pub fn add(&self, options: &SwapFileOptions, allow_tmpfs: AllowTmpfs) -> anyhow::Result<FileSpec> {
-        let made = make(options, allow_tmpfs)?;
+        let made = make(options, allow_tmpfs, &self.ring)?;
         let spec = made.spec().expect("it was just made");
         self.all.write().unwrap_or_else(|poisoned| poisoned.into_inner()).push(Arc::new(made));
         Ok(spec)
@@ -133,11 +134,10 @@ impl OpenFiles {
     pub fn close(&self, file: FileId) {
         let mut all = self.all.write().unwrap_or_else(|poisoned| poisoned.into_inner());
         let open = &mut all[usize::from(file.0)];
-        if let Some(file) = &open.file {
-            // If that fails, its blocks go back when it is closed.
-            let _truncated = file.fd().truncate(0);
+        if let Some(store) = &open.store {
+            store.release_all();
         }
-        *open = Arc::new(OpenFile { options: open.options.clone(), kind: open.kind, file: None });
+        *open = Arc::new(OpenFile { options: open.options.clone(), kind: open.kind, store: None });
     }
 
     /// What the segment is told of each.
@@ -153,7 +153,7 @@ impl OpenFiles {
     /// Those that are not gone.
     pub fn open(&self) -> Vec<(FileId, Arc<OpenFile>)> {
         let mut all = self.all();
-        all.retain(|(_, open)| open.file.is_some());
+        all.retain(|(_, open)| open.store.is_some());
         all
     }
 
@@ -164,7 +164,7 @@ impl OpenFiles {
 
     /// Bytes still free on the file system of a file.
     pub fn free_bytes(&self, file: FileId) -> Option<u64> {
-        self.get(file).file.as_ref()?.free_bytes().ok()
+        self.get(file).store.as_ref()?.room().ok()
     }
 
     /// Directory of a file, for messages.
@@ -184,38 +184,27 @@ impl OpenFiles {
         let (file, start) = files.locate(offset).ok_or(FileError::Short)?;
         // Who reads what was moved meanwhile looks again where it is.
         let open = self.get(file.id);
-        open.file.as_ref().ok_or(FileError::Short)?.read_at(buffer, start.bytes()).map_err(file_error)
+        open.store.as_ref().ok_or(FileError::Short)?.read(start, buffer)
     }
 
     /// Writes all of `buffer` at `offset` among the slots of all files.
-    pub fn write(
-        &self,
-        files: SwapFiles<'_>,
-        ring: Option<&mut Ring>,
-        offset: SwapOffset,
-        buffer: &[u8],
-    ) -> Result<(), FileError> {
+    pub fn write(&self, files: SwapFiles<'_>, offset: SwapOffset, buffer: &[u8]) -> Result<(), FileError> {
         let (file, start) = files.locate(offset).ok_or(FileError::Short)?;
-        let slices: Vec<WriteSlice<'_>> = buffer
-            .chunks(WRITE_BYTES)
-            .enumerate()
-            .map(|(index, bytes)| WriteSlice { bytes, offset: start.bytes() + (index * WRITE_BYTES) as u64 })
-            .collect();
-        let open = self.get(file.id);
-        open.file.as_ref().ok_or(FileError::Short)?.write_batch(ring, &slices).map_err(file_error)
+        self.get(file.id).store.as_ref().ok_or(FileError::Short)?.write(start, buffer)
     }
 
-    /// Gives the blocks of a range back to the file system. The name of the file, if it cannot be done.
-    pub fn punch_hole(&self, files: SwapFiles<'_>, bytes: Range<SwapOffset>) -> Result<(), String> {
+    /// Nothing in a range is needed any more. The name of the file, if it cannot be done.
+    pub fn release(&self, files: SwapFiles<'_>, bytes: Range<SwapOffset>) -> Result<(), String> {
         let Some((file, start)) = files.locate(bytes.start) else { return Ok(()) };
         let open = self.get(file.id);
-        let Some(open) = &open.file else { return Ok(()) };
-        open.punch_hole(start.bytes(), bytes.end.since(bytes.start))
+        let Some(store) = &open.store else { return Ok(()) };
+        store
+            .release(start, bytes.end.since(bytes.start))
             .map_err(|errno| format!("in '{}' ({errno})", self.directory(file.id)))
     }
 }
 
-fn make(options: &SwapFileOptions, allow_tmpfs: AllowTmpfs) -> anyhow::Result<OpenFile> {
+fn make(options: &SwapFileOptions, allow_tmpfs: AllowTmpfs, ring: &SharedRing) -> anyhow::Result<OpenFile> {
     let shown = options.dir.display();
     let directory = CString::new(options.dir.as_os_str().as_bytes())
         .context("the swap directory's name has a zero byte")?;
@@ -232,16 +221,92 @@ fn make(options: &SwapFileOptions, allow_tmpfs: AllowTmpfs) -> anyhow::Result<Op
         anyhow!("the swap file cannot be made in '{shown}': {error}; {hint}")
     })?;
     let kind = options.kind.unwrap_or_else(|| device::kind_of(&options.dir));
-    Ok(OpenFile { options: options.clone(), kind, file: Some(file) })
+    let store = FileStore { file, ring: Arc::clone(ring) };
+    Ok(OpenFile { options: options.clone(), kind, store: Some(Box::new(store)) })
 }
 
-/// The engine's word for a failed file operation.
-fn file_error(error: IoError) -> FileError {
-    match error.cause {
-        IoCause::Errno(errno) if matches!(errno.name(), Some("ENOSPC" | "EDQUOT" | "EFBIG")) => {
-            FileError::Full
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::AtomicU64;
+    use uswap_core::files::FileAccess;
+    use uswap_core::segment::{Geometry, Segment};
+    use uswap_os::sys::Errno;
+    use uswap_units::FileOffset;
+
+    /// A store in memory: a whole slot that was released reads as ones.
+    struct InMemory(Mutex<Vec<u8>>);
+
+    impl InMemory {
+        fn with<T>(
+            &self,
+            offset: FileOffset,
+            bytes: u64,
+            act: impl FnOnce(&mut [u8]) -> T,
+        ) -> Result<T, Errno> {
+            let (start, end) = (offset.bytes() as usize, (offset.bytes() + bytes) as usize);
+            self.0.lock().unwrap().get_mut(start..end).map(act).ok_or(Errno::EINVAL)
         }
-        IoCause::Errno(errno) => FileError::Io(errno.number()),
-        IoCause::EndOfFile | IoCause::NothingWritten => FileError::Short,
+    }
+
+    impl Store for InMemory {
+        fn read(&self, offset: FileOffset, buffer: &mut [u8]) -> Result<(), FileError> {
+            let bytes = buffer.len() as u64;
+            self.with(offset, bytes, |held| buffer.copy_from_slice(held)).map_err(|_| FileError::Short)
+        }
+        fn write(&self, offset: FileOffset, buffer: &[u8]) -> Result<(), FileError> {
+            let bytes = buffer.len() as u64;
+            self.with(offset, bytes, |held| held.copy_from_slice(buffer)).map_err(|_| FileError::Full)
+        }
+        fn release(&self, offset: FileOffset, bytes: u64) -> Result<(), Errno> {
+            self.with(offset, bytes, |held| held.fill(0xFF))
+        }
+        fn release_all(&self) {
+            self.0.lock().unwrap().clear();
+        }
+        fn room(&self) -> Result<u64, Errno> {
+            Ok(self.0.lock().unwrap().len() as u64)
+        }
+        fn descriptor(&self) -> (i32, FileAccess) {
+            (77, FileAccess::Buffered)
+        }
+    }
+
+    #[test]
+    fn any_store_is_read_and_written_by_its_place_among_all() {
+        const SLOTS: u64 = 4;
+        let geometry = Geometry { mms: 4, tables: 1, entries: 512, zspages: 8, slots: 2048 };
+        let words: Vec<AtomicU64> = (0..geometry.layout().total_words()).map(|_| AtomicU64::new(0)).collect();
+        let segment = Segment::create(&words, geometry);
+        let open = |name: &str, bytes: u64| {
+            let options = SwapFileOptions { dir: name.into(), bytes_max: bytes, priority: 0, kind: None };
+            let store: Box<dyn Store> = Box::new(InMemory(Mutex::new(vec![0; bytes as usize])));
+            Arc::new(OpenFile { options, kind: FileKind::SolidState, store: Some(store) })
+        };
+        let bytes = SLOTS * PAGE_BYTES as u64;
+        // The second has less than it said.
+        let all = vec![open("/first", bytes), open("/second", bytes)];
+        all[1].store.as_ref().unwrap().release_all();
+        let files = OpenFiles { all: RwLock::new(all), ring: Arc::new(Mutex::new(None)) };
+        let ids: Vec<FileId> = files.specs().map(|spec| segment.slots().add_file(spec).unwrap()).collect();
+        let place = |id: FileId| segment.slots().files().get(id).unwrap().slots().start;
+        let known = segment.slots().files();
+        let page = |value| vec![value; PAGE_BYTES];
+        let at = place(ids[0]).plus(1).start();
+        files.write(known, at, &page(5)).unwrap();
+        let mut found = vec![0; 2 * PAGE_BYTES];
+        files.read(known, place(ids[0]).start(), &mut found).unwrap();
+        assert_eq!(found, [page(0), page(5)].concat());
+        files.release(known, at..at.plus(PAGE_BYTES as u64)).unwrap();
+        files.read(known, at, &mut found[..PAGE_BYTES]).unwrap();
+        assert_eq!(found[..PAGE_BYTES], page(0xFF));
+        assert_eq!([0, 1].map(|index| files.free_bytes(ids[index])), [Some(bytes), Some(0)]);
+        let second = place(ids[1]).start();
+        assert_eq!(files.write(known, second, &page(6)), Err(FileError::Full));
+        let told = files.release(known, second..second.plus(1)).unwrap_err();
+        assert!(told.contains("'/second'"), "{told}");
+        files.close(ids[0]);
+        assert_eq!(files.read(known, at, &mut found[..PAGE_BYTES]), Err(FileError::Short));
+        assert_eq!((files.free_bytes(ids[0]), files.directories()), (None, "'/second'".to_owned()));
     }
 }

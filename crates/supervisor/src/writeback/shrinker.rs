@@ -15,7 +15,6 @@ use uswap_engine::writeback::schedule::{Pace, Schedule, Step, uncompressed_pages
 use uswap_engine::writeback::{Batch, Shrinker, SwapWriter};
 use uswap_os::memory::AlignedBuf;
 use uswap_os::process;
-use uswap_os::ring::Ring;
 use uswap_units::limits::WRITEBACK_BATCH_BYTES;
 use uswap_units::{FileId, SwapOffset};
 
@@ -43,7 +42,6 @@ const AFTER_ERROR: Duration = Duration::from_millis(100);
 /// The swap files with a ring, if the system has one.
 struct Writer<'a> {
     shared: &'a Shared,
-    ring: RefCell<Option<Ring>>,
     limits: RefCell<Limits>,
     /// The file that was last asked for.
     asked: Cell<FileId>,
@@ -132,7 +130,7 @@ impl SwapWriter for Writer<'_> {
     async fn write_file(&self, offset: SwapOffset, buffer: &[u8]) -> Result<(), FileError> {
         self.limits.borrow_mut().add(buffer.len() as u64, self.now_ns());
         let files = self.shared.segment.slots().files();
-        self.shared.files.write(files, self.ring.borrow_mut().as_mut(), offset, buffer)
+        self.shared.files.write(files, offset, buffer)
     }
 }
 
@@ -145,12 +143,8 @@ pub fn block<F: Future>(future: F) -> F::Output {
 }
 
 pub fn run(shared: &Shared) {
-    let writer = Writer {
-        shared,
-        ring: RefCell::new(Ring::new(8).ok()),
-        limits: RefCell::new(Limits::new(&shared.options)),
-        asked: Cell::new(FileId(0)),
-    };
+    let writer =
+        Writer { shared, limits: RefCell::new(Limits::new(&shared.options)), asked: Cell::new(FileId(0)) };
     let mut shrinker = Shrinker::new();
     let _only_root_may = uswap_os::thread::set_nice(uswap_os::thread::thread_id(), -15);
     let Ok(mut buffer) = AlignedBuf::new(WRITEBACK_BATCH_BYTES) else {
