@@ -207,8 +207,8 @@ fn work(number: u64, seed: u64) -> u64 {
     }
     if number == 2 {
         // SAFETY:
-        // 1. No precondition.
-        RECEIVER.store(unsafe { libc::gettid() }, SeqCst);
+        // 1. No precondition. (Older C libraries have no function for it.)
+        RECEIVER.store(unsafe { libc::syscall(libc::SYS_gettid) } as i32, SeqCst);
     }
     let (filled, mut random) = (filled(), Random::new(seed + number));
     let (_file, cut) = cut_file();
