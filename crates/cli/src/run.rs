@@ -75,7 +75,7 @@ fn start_and_stay(arguments: &RunArguments) -> Result<Ending, StartFailure> {
         note_little_room(&options);
     }
     let supervisor =
-        Supervisor::start(options, Box::new(say)).map_err(|error| StartFailure::own(format!("{error:#}")))?;
+        Supervisor::start(options, Box::new(say)).map_err(|error| StartFailure::own(error.to_string()))?;
     if arguments.verbose > 0 {
         for file in supervisor.swap_files() {
             say(format_args!(

@@ -122,7 +122,7 @@ fn add_file(shared: &Shared, place: SwapPlace) -> Result<String, String> {
         ));
     }
     let allow_tmpfs = if shared.options.allow_tmpfs { AllowTmpfs::Yes } else { AllowTmpfs::No };
-    let spec = shared.files.add(&options, allow_tmpfs).map_err(|error| format!("{error:#}"))?;
+    let spec = shared.files.add(&options, allow_tmpfs).map_err(|error| error.to_string())?;
     let Ok(id) = slots.add_file_to_open(spec) else {
         shared.files.forget_last();
         return Err("this run cannot get one more swap file".to_owned());

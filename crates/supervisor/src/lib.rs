@@ -16,6 +16,7 @@ mod commands;
 pub mod control;
 mod counting;
 mod descriptors;
+mod error;
 pub mod files;
 mod holders;
 pub mod human;
@@ -41,6 +42,7 @@ use std::thread::JoinHandle;
 
 use uswap_core::segment::Notice;
 
+pub use error::StartError;
 pub use socket::is_under_way;
 
 use options::{Options, Say};
@@ -61,7 +63,7 @@ impl Supervisor {
     ///
     /// # Errors
     /// Ready for the user: no userfaultfd, no room for the segment, a swap directory that cannot be used.
-    pub fn start(options: Options, say: Say) -> anyhow::Result<Supervisor> {
+    pub fn start(options: Options, say: Say) -> Result<Supervisor, StartError> {
         Ok(Supervisor { shared: Arc::new(Shared::new(options, say)?), threads: Vec::new() })
     }
 
@@ -121,9 +123,11 @@ mod tests {
     use files::SwapFileOptions;
     use options::{OnFull, PoolSize};
     use std::path::PathBuf;
+    use uswap_os::Errno;
+    use uswap_os::file::SwapFileError;
 
     /// Silent.
-    fn start() -> anyhow::Result<Supervisor> {
+    fn start() -> Result<Supervisor, StartError> {
         Supervisor::start(options(), Box::new(|_| ()))
     }
 
@@ -143,6 +147,32 @@ mod tests {
             quiet: true,
             verbosity: 0,
         }
+    }
+
+    #[test]
+    fn why_a_run_cannot_start_can_be_matched() {
+        let file =
+            |dir: &str| SwapFileOptions { dir: dir.into(), bytes_max: 4 << 20, priority: -1, kind: None };
+        let refusal = |files: Vec<SwapFileOptions>| {
+            let options = Options { swap_files: files, ..options() };
+            Supervisor::start(options, Box::new(|_| ())).err().expect("it cannot start")
+        };
+        match refusal(vec![file("/tmp"); 17]) {
+            error @ (StartError::Userfaultfd(_) | StartError::PidNamespace) => {
+                return println!("SKIP: no run is possible here: {error}");
+            }
+            StartError::TooManySwapFiles(17) => (),
+            error => panic!("{error}"),
+        }
+        let error = refusal(vec![file("/no/such/directory")]);
+        let text = "the swap file cannot be made in '/no/such/directory': cannot open the swap directory: no such \
+                    file or entry (ENOENT); check that it exists, is writable and has room, or name another with \
+                    --swap DIR";
+        assert_eq!(error.to_string(), text);
+        let StartError::SwapFile { directory, cause: SwapFileError::Directory(errno) } = error else {
+            panic!("{error}")
+        };
+        assert_eq!((directory, errno), (PathBuf::from("/no/such/directory"), Errno::ENOENT));
     }
 
     /// The program may be another `uswap run`, or a process of another user: it asks when its first instruction runs.

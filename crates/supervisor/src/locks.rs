@@ -8,11 +8,12 @@ use std::mem::ManuallyDrop;
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::time::Duration;
 
-use anyhow::Context as _;
 use uswap_core::clusters::lock::Holder;
 use uswap_core::mm::{MmRecord, MmState, MmTable, SUPERVISOR_LOCK_BYTE, lock_byte};
 use uswap_os::{Fd, record_lock};
 use uswap_units::MmId;
+
+use crate::error::StartError;
 
 /// Who holds the lock of a record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -81,10 +82,10 @@ impl SegmentFile {
 }
 
 /// Takes the lock by which the processes of the run know that their supervisor lives.
-pub fn hold_supervisor_lock(segment: &Fd) -> anyhow::Result<()> {
-    record_lock::try_lock(segment, SUPERVISOR_LOCK_BYTE).ok().filter(|&held| held).with_context(
-        || "a new file in memory cannot be locked: system calls seem to be forbidden here (seccomp)",
-    )?;
+pub fn hold_supervisor_lock(segment: &Fd) -> Result<(), StartError> {
+    if record_lock::try_lock(segment, SUPERVISOR_LOCK_BYTE) != Ok(true) {
+        return Err(StartError::SupervisorLock);
+    }
     SEGMENT.0.store(segment.raw(), Ordering::Release);
     Ok(())
 }

@@ -10,7 +10,6 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::{Duration, Instant};
 
-use anyhow::anyhow;
 use uswap_core::budget::Signal;
 use uswap_core::file_key::FILE_KEY_BYTES;
 use uswap_core::pool::{Pool, ZSPAGE_BYTES};
@@ -23,10 +22,11 @@ use uswap_os::futex::{self, Scope};
 use uswap_os::memory::{self, Access};
 use uswap_os::uffd::Uffd;
 use uswap_os::without::Without;
-use uswap_os::{Errno, Fd, process, random};
+use uswap_os::{Fd, process, random};
 use uswap_units::limits::MM_MAX;
 use uswap_units::{Bytes, PAGE_BYTES, SwapOffset, ZspageId};
 
+use crate::error::StartError;
 use crate::files::{ADDED_BYTES_MIN, OpenFiles, slots_of};
 use crate::holders::Holders;
 use crate::options::{OnFull, Options, Say};
@@ -85,40 +85,21 @@ pub struct Peaks {
 }
 
 impl Shared {
-    pub fn new(options: Options, say: Say) -> anyhow::Result<Shared> {
-        Uffd::open().map_err(|error| {
-            anyhow!(
-                "faults cannot be served here: {error}. uswap needs userfaultfd to bring pages back; \
-                 'uswap doctor' says what is missing and how to mend it"
-            )
-        })?;
+    pub fn new(options: Options, say: Say) -> Result<Shared, StartError> {
+        Uffd::open().map_err(StartError::Userfaultfd)?;
         if process::ids_in_proc().process != process::process_id() {
-            return Err(anyhow!(
-                "/proc here is of another pid namespace than uswap: the processes of the run could not be told apart. \
-                 Mount a new one first ('unshare --pid --fork --mount-proc' does)"
-            ));
+            return Err(StartError::PidNamespace);
         }
         let geometry = geometry(&options, slots_of(&options.swap_files)?);
         let allow_tmpfs = if options.allow_tmpfs { AllowTmpfs::Yes } else { AllowTmpfs::No };
         let files = OpenFiles::make(&options.swap_files, allow_tmpfs)?;
         let bytes = geometry.layout().total_words() as u64 * 8;
-        let memfd = memory::memfd_create(c"uswap-segment", bytes).map_err(|errno| {
-            let may_be_limited = match errno {
-                Errno::EFBIG => ". There is a limit on the size of files (ulimit -f): raise it",
-                _ => "",
-            };
-            anyhow!(
-                "the shared memory of the run cannot be made ({errno}): memfd_create of {bytes} bytes{may_be_limited}"
-            )
-        })?;
+        let memfd = memory::memfd_create(c"uswap-segment", bytes)
+            .map_err(|errno| StartError::SegmentFile { errno, bytes })?;
         // By this lock the processes of the run know that their supervisor lives.
         crate::locks::hold_supervisor_lock(&memfd)?;
-        let words = memory::map_shared_words(&memfd, bytes as usize, Access::ReadWrite).map_err(|errno| {
-            anyhow!(
-                "the shared memory of the run cannot be mapped ({errno}): is there a limit on address space \
-                (ulimit -v)?"
-            )
-        })?;
+        let words = memory::map_shared_words(&memfd, bytes as usize, Access::ReadWrite)
+            .map_err(StartError::SegmentMapping)?;
         let segment = Segment::create(words, geometry).waiting_by(crate::locks::wait_for_lock);
         segment.set_sources(uswap_identity::OWN.words());
         segment.file_key().set(random_key()?);
@@ -247,20 +228,16 @@ fn geometry(options: &Options, slots: u64) -> Geometry {
     }
 }
 
-fn random_number() -> anyhow::Result<u64> {
+fn random_number() -> Result<u64, StartError> {
     let mut bytes = [0; 8];
-    random::fill(&mut bytes).map_err(|errno| {
-        anyhow!("the kernel gives no random number ({errno}): getrandom may be forbidden here")
-    })?;
+    random::fill(&mut bytes).map_err(StartError::RandomNumber)?;
     Ok(u64::from_le_bytes(bytes))
 }
 
 /// The key of the run: it is in the segment and nowhere else, and goes with it.
-fn random_key() -> anyhow::Result<[u8; FILE_KEY_BYTES]> {
+fn random_key() -> Result<[u8; FILE_KEY_BYTES], StartError> {
     let mut key = [0; FILE_KEY_BYTES];
-    random::fill(&mut key).map_err(|errno| {
-        anyhow!("the kernel gives no random key for the swap file ({errno}): getrandom may be forbidden here")
-    })?;
+    random::fill(&mut key).map_err(StartError::RandomKey)?;
     Ok(key)
 }
 

@@ -8,8 +8,9 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use anyhow::Context as _;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
+
+use crate::error::StartError;
 
 /// The end of a run, from which on it stays ended.
 pub struct Stop {
@@ -22,10 +23,9 @@ impl Stop {
     ///
     /// # Errors
     /// There is no descriptor left for it.
-    pub fn new() -> anyhow::Result<Stop> {
-        let event = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).context(
-            "the supervisor cannot make an event descriptor: is there a limit on open files (ulimit -n)?",
-        )?;
+    pub fn new() -> Result<Stop, StartError> {
+        let event = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
+            .map_err(|errno| StartError::EventDescriptor(errno.into()))?;
         Ok(Stop { asked: AtomicBool::new(false), event })
     }
 

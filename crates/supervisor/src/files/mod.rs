@@ -11,17 +11,16 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, RwLock};
 
-use anyhow::{Context as _, anyhow};
 use uswap_core::files::{FileKind, FileSpec, SwapFiles, slots_of_all};
 use uswap_core::segment::SLOTS_MAX;
 use uswap_engine::world::FileError;
-use uswap_os::file::{AllowTmpfs, SwapFile, SwapFileError};
+use uswap_os::file::{AllowTmpfs, SwapFile};
 use uswap_os::ring::Ring;
 use uswap_units::limits::SWAP_FILES_MAX;
 use uswap_units::{FileId, PAGE_BYTES, SwapOffset};
 
 use self::store::{FileStore, SharedRing, Store};
-use crate::human;
+use crate::error::StartError;
 
 /// What the user says of one swap file.
 #[derive(Clone, Debug)]
@@ -85,16 +84,13 @@ fn bytes_to_be_added(options: &[SwapFileOptions]) -> u64 {
 ///
 /// # Errors
 /// There are too many, or they are too large together.
-pub(crate) fn slots_of(options: &[SwapFileOptions]) -> anyhow::Result<u64> {
+pub(crate) fn slots_of(options: &[SwapFileOptions]) -> Result<u64, StartError> {
     if options.len() > SWAP_FILES_MAX {
-        return Err(anyhow!("{} swap files are too many: {SWAP_FILES_MAX} can be used", options.len()));
+        return Err(StartError::TooManySwapFiles(options.len()));
     }
     let slots = slots_of_all(options.iter().map(SwapFileOptions::slots));
     if slots > SLOTS_MAX {
-        return Err(anyhow!(
-            "the swap files are too large together: {} can be used. Give them smaller sizes with --swap DIR:SIZE",
-            human::bytes(SLOTS_MAX * PAGE_BYTES as u64)
-        ));
+        return Err(StartError::SwapFilesTooLarge);
     }
     // Each file that is added may have a gap and part of a cluster in front of it.
     let added = bytes_to_be_added(options) / PAGE_BYTES as u64 + SWAP_FILES_MAX as u64 * 1024;
@@ -106,10 +102,10 @@ impl OpenFiles {
     ///
     /// # Errors
     /// Ready for the user: a directory that cannot be used.
-    pub fn make(options: &[SwapFileOptions], allow_tmpfs: AllowTmpfs) -> anyhow::Result<OpenFiles> {
+    pub fn make(options: &[SwapFileOptions], allow_tmpfs: AllowTmpfs) -> Result<OpenFiles, StartError> {
         let ring = Arc::new(Mutex::new(Ring::new(8).ok()));
         let make = |options| make(options, allow_tmpfs, &ring).map(Arc::new);
-        let all = options.iter().map(make).collect::<anyhow::Result<_>>()?;
+        let all = options.iter().map(make).collect::<Result<_, _>>()?;
         Ok(OpenFiles { all: RwLock::new(all), ring })
     }
 
@@ -117,7 +113,7 @@ impl OpenFiles {
     ///
     /// # Errors
     /// As [`make`](Self::make).
-    pub fn add(&self, options: &SwapFileOptions, allow_tmpfs: AllowTmpfs) -> anyhow::Result<FileSpec> {
+    pub fn add(&self, options: &SwapFileOptions, allow_tmpfs: AllowTmpfs) -> Result<FileSpec, StartError> {
         let made = make(options, allow_tmpfs, &self.ring)?;
         let spec = made.spec().expect("it was just made");
         self.all.write().unwrap_or_else(|poisoned| poisoned.into_inner()).push(Arc::new(made));
@@ -204,22 +200,14 @@ impl OpenFiles {
     }
 }
 
-fn make(options: &SwapFileOptions, allow_tmpfs: AllowTmpfs, ring: &SharedRing) -> anyhow::Result<OpenFile> {
-    let shown = options.dir.display();
-    let directory = CString::new(options.dir.as_os_str().as_bytes())
-        .context("the swap directory's name has a zero byte")?;
-    let file = SwapFile::create(&directory, allow_tmpfs).map_err(|error| {
-        let hint = match error {
-            SwapFileError::InMemory => {
-                "name a directory on a disk with --swap DIR, or say --allow-tmpfs if you want that"
-            }
-            SwapFileError::NoTmpfile(_) => {
-                "name a directory on ext4, xfs, btrfs or another file system with O_TMPFILE with --swap DIR"
-            }
-            _ => "check that it exists, is writable and has room, or name another with --swap DIR",
-        };
-        anyhow!("the swap file cannot be made in '{shown}': {error}; {hint}")
-    })?;
+fn make(
+    options: &SwapFileOptions,
+    allow_tmpfs: AllowTmpfs,
+    ring: &SharedRing,
+) -> Result<OpenFile, StartError> {
+    let directory = CString::new(options.dir.as_os_str().as_bytes()).map_err(StartError::DirectoryName)?;
+    let file = SwapFile::create(&directory, allow_tmpfs)
+        .map_err(|cause| StartError::SwapFile { directory: options.dir.clone(), cause })?;
     let kind = options.kind.unwrap_or_else(|| device::kind_of(&options.dir));
     let store = FileStore { file, ring: Arc::clone(ring) };
     Ok(OpenFile { options: options.clone(), kind, store: Some(Box::new(store)) })
