@@ -25,7 +25,7 @@ use lock::{Got, Locker};
 use map::Map;
 use record::{LISTS, List, RECORD_WORDS, Record, State};
 use uswap_sync::{AtomicU64, Ordering};
-use uswap_units::MmId;
+use uswap_units::{ClusterId, MmId};
 
 /// Slots of a cluster.
 pub const CLUSTER_SLOTS: u32 = 512;
@@ -44,6 +44,16 @@ const CLUSTERS_PER_HOME: u32 = 16;
 const HOMES_MAX: u32 = 256;
 /// Clusters that turn out to be taken before a search for a run gives up.
 const ATTEMPTS_MAX: u32 = 64;
+
+/// The cluster of a slot.
+pub(crate) const fn cluster_of(slot: u32) -> ClusterId {
+    ClusterId::new(slot / CLUSTER_SLOTS)
+}
+
+/// The first slot of a cluster.
+pub(crate) const fn first_slot(cluster: ClusterId) -> u32 {
+    cluster.number() * CLUSTER_SLOTS
+}
 
 /// What decides whether a slot is used.
 pub trait Truth: Copy {
@@ -114,8 +124,8 @@ impl Space {
         spaces * (HEAD_WORDS + CURRENT_WORDS + LISTS) + clusters * of_cluster
     }
     /// The word that is the lock of a cluster, among those of the state.
-    pub const fn lock_word(self, cluster: u32) -> usize {
-        self.records_start() + cluster as usize * RECORD_WORDS
+    pub const fn lock_word(self, cluster: ClusterId) -> usize {
+        self.records_start() + cluster.number() as usize * RECORD_WORDS
     }
 }
 
@@ -145,22 +155,22 @@ impl<'a, T: Truth> Clusters<'a, T> {
         self.words[TOUCHED].load(Ordering::Acquire) as u32
     }
     /// The next cluster that was never used is the caller's. False: another took it.
-    pub(crate) fn touch_next(&self, cluster: u32) -> bool {
-        let (now, next) = (u64::from(cluster), u64::from(cluster) + 1);
-        self.words[TOUCHED].compare_exchange(now, next, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+    pub(crate) fn touch_next(&self, cluster: ClusterId) -> bool {
+        let now = u64::from(cluster.number());
+        self.words[TOUCHED].compare_exchange(now, now + 1, Ordering::AcqRel, Ordering::Relaxed).is_ok()
     }
     /// Used slots, summed over the clusters: not for what happens with each page.
     pub fn used(&self) -> u64 {
-        (0..self.touched()).map(|cluster| u64::from(self.used_in(cluster))).sum()
+        ClusterId::each_below(self.touched()).map(|cluster| u64::from(self.used_in(cluster))).sum()
     }
     /// Used slots of one cluster.
-    pub fn used_in(&self, cluster: u32) -> u32 {
+    pub fn used_in(&self, cluster: ClusterId) -> u32 {
         self.record(cluster).state().count
     }
 
-    pub(crate) fn record(&self, cluster: u32) -> Record<'a> {
+    pub(crate) fn record(&self, cluster: ClusterId) -> Record<'a> {
         let start = self.space.lock_word(cluster);
-        Record { index: cluster, words: &self.words[start..start + RECORD_WORDS] }
+        Record { cluster, words: &self.words[start..start + RECORD_WORDS] }
     }
     fn current(&self, home: u32, order: u32) -> &'a AtomicU64 {
         let order = if self.space.search == Search::Onward { 0 } else { order };
@@ -168,12 +178,12 @@ impl<'a, T: Truth> Clusters<'a, T> {
     }
 
     /// The slots of a cluster that may not be had, in front of the first or behind the last.
-    fn missing(&self, cluster: u32) -> Map {
+    fn missing(&self, cluster: ClusterId) -> Map {
         self.with_missing(cluster, Map::EMPTY)
     }
 
-    fn with_missing(&self, cluster: u32, map: Map) -> Map {
-        let start = cluster * CLUSTER_SLOTS;
+    fn with_missing(&self, cluster: ClusterId, map: Map) -> Map {
+        let start = first_slot(cluster);
         if start >= self.space.first && start + CLUSTER_SLOTS <= self.space.end {
             return map;
         }
@@ -184,7 +194,7 @@ impl<'a, T: Truth> Clusters<'a, T> {
 
     /// The map, with the slots that may not be had.
     fn map(&self, record: Record<'_>) -> Map {
-        self.with_missing(record.index, Map::load(record.map()))
+        self.with_missing(record.cluster, Map::load(record.map()))
     }
 
     fn lock(&self, record: Record<'_>) {
@@ -201,7 +211,7 @@ impl<'a, T: Truth> Clusters<'a, T> {
         let current = self.current(home, order);
         // A hint: what it names is looked at under the cluster's lock.
         let hint = current.load(Ordering::Relaxed);
-        let last = ((hint >> 32) as u32).checked_sub(1);
+        let last = ((hint >> 32) as u32).checked_sub(1).map(ClusterId::new);
         if let Some(cluster) = last
             && let Some(slot) =
                 self.allocate_in(Choice::in_use(cluster), Want { order, home, from: hint as u32 })
@@ -212,13 +222,14 @@ impl<'a, T: Truth> Clusters<'a, T> {
         }
         let from = match self.space.search {
             // Callers search from different places, and meet less.
-            Search::Scattered => scattered(last.unwrap_or(0), home) % self.touched().max(1),
-            Search::Onward => last.map_or(0, |last| (last + 1) % self.count()),
+            Search::Scattered => scattered(last.unwrap_or(ClusterId::FIRST), home) % self.touched().max(1),
+            Search::Onward => last.map_or(0, |last| (last.number() + 1) % self.count()),
         };
+        let from = ClusterId::new(from);
         for _ in 0..ATTEMPTS_MAX + self.count() {
             let choice = self.choose(order, home, from)?;
             if let Some(slot) = self.allocate_in(choice, Want { order, home, from: 0 }) {
-                let hint = (u64::from(choice.cluster) + 1) << 32 | u64::from(slot % CLUSTER_SLOTS);
+                let hint = (u64::from(choice.cluster.number()) + 1) << 32 | u64::from(slot % CLUSTER_SLOTS);
                 current.store(hint, Ordering::Relaxed);
                 return Some(slot);
             }
@@ -258,7 +269,7 @@ impl<'a, T: Truth> Clusters<'a, T> {
         } else {
             self.find(record, want.order, want.from)
         }?;
-        let (first, size) = (record.index * CLUSTER_SLOTS + at, 1 << want.order);
+        let (first, size) = (first_slot(record.cluster) + at, 1 << want.order);
         (first..first + size).for_each(|slot| self.truth.claim(slot, self.locker.me()));
         map::set(record.map(), at, size);
         let order = if state.count == 0 { want.order } else { state.order };
@@ -275,7 +286,7 @@ impl<'a, T: Truth> Clusters<'a, T> {
     /// A free run of `1 << order` slots in the word of the map in which `from` is.
     fn find_near(&self, record: Record<'_>, order: u32, from: u32) -> Option<u32> {
         let index = (from / 64) as usize;
-        let start = record.index * CLUSTER_SLOTS + index as u32 * 64;
+        let start = first_slot(record.cluster) + index as u32 * 64;
         let is_whole = start >= self.space.first && start + 64 <= self.space.end;
         if !is_whole {
             None
@@ -290,8 +301,8 @@ impl<'a, T: Truth> Clusters<'a, T> {
 
     /// Frees slots of one cluster that the truth says are free. Others of the range are left alone.
     pub fn free(&self, first: u32, count: u32) {
-        assert!(first / CLUSTER_SLOTS == (first + count - 1) / CLUSTER_SLOTS);
-        self.free_parts(first / CLUSTER_SLOTS, map::parts(first % CLUSTER_SLOTS, count));
+        assert!(cluster_of(first) == cluster_of(first + count - 1));
+        self.free_parts(cluster_of(first), map::parts(first % CLUSTER_SLOTS, count));
     }
 
     /// Collects slots, to free those of a cluster under one hold of its lock.
@@ -301,7 +312,7 @@ impl<'a, T: Truth> Clusters<'a, T> {
 
     /// Something is changed that the lock of a cluster guards: what the truth does not say and two must not change at
     /// once.
-    pub(crate) fn while_locked<R>(&self, cluster: u32, change: impl FnOnce() -> R) -> R {
+    pub(crate) fn while_locked<R>(&self, cluster: ClusterId, change: impl FnOnce() -> R) -> R {
         let record = self.record(cluster);
         self.lock(record);
         let result = change();
@@ -310,7 +321,7 @@ impl<'a, T: Truth> Clusters<'a, T> {
     }
 
     /// The same for any slots of one cluster: words of its map, and the slots in each.
-    fn free_parts(&self, cluster: u32, parts: impl Iterator<Item = (usize, u64)>) {
+    fn free_parts(&self, cluster: ClusterId, parts: impl Iterator<Item = (usize, u64)>) {
         let record = self.record(cluster);
         self.lock(record);
         let freed: u32 = parts.map(|(index, slots)| self.free_in_word(record, index, slots)).sum();
@@ -331,7 +342,7 @@ impl<'a, T: Truth> Clusters<'a, T> {
     fn free_in_word(&self, record: Record<'_>, index: usize, slots: u64) -> u32 {
         let word = &record.map()[index];
         let before = word.load(Ordering::Relaxed);
-        let start = record.index * CLUSTER_SLOTS + index as u32 * 64;
+        let start = first_slot(record.cluster) + index as u32 * 64;
         let free = map::ones(before & slots)
             // It may have been found free by `audit`, and be someone else's by now.
             .filter(|&at| !self.truth.is_used(start + at) || is_planted(Plant::FreeWithoutLook))
@@ -359,11 +370,11 @@ impl<'a, T: Truth> Clusters<'a, T> {
     }
 
     /// A cluster from `take_discard` is free.
-    pub fn discarded(&self, cluster: u32) {
+    pub fn discarded(&self, cluster: ClusterId) {
         self.set_free(cluster);
     }
 
-    fn set_free(&self, cluster: u32) {
+    fn set_free(&self, cluster: ClusterId) {
         let record = self.record(cluster);
         self.lock(record);
         self.move_to(record, State { list: List::FREE, ..record.state() });
@@ -373,7 +384,7 @@ impl<'a, T: Truth> Clusters<'a, T> {
     /// Compares each cluster with the truth, and frees what a process that died had not freed to the end. Returns how
     /// many slots.
     pub fn audit(&self) -> u64 {
-        (0..self.touched())
+        ClusterId::each_below(self.touched())
             .map(|cluster| {
                 let record = self.record(cluster);
                 self.lock(record);
@@ -386,7 +397,7 @@ impl<'a, T: Truth> Clusters<'a, T> {
 
     /// Gives up the locks that a dead process holds, and repairs what they guard.
     pub fn break_locks(&self, dead: MmId) {
-        for cluster in 0..self.touched() {
+        for cluster in ClusterId::each_below(self.touched()) {
             let record = self.record(cluster);
             if self.locker.take_over(record.lock(), dead) {
                 self.repair(record);
@@ -403,7 +414,7 @@ impl<'a, T: Truth> Clusters<'a, T> {
             return 0;
         }
         let before = Map::load(record.map());
-        let start = record.index * CLUSTER_SLOTS;
+        let start = first_slot(record.cluster);
         let there = CLUSTER_SLOTS.min(self.space.end - start);
         for (index, word) in record.map().iter().enumerate() {
             let slots = (index as u32 * 64..there.min(index as u32 * 64 + 64)).enumerate();
@@ -429,14 +440,14 @@ impl<'a, T: Truth> Clusters<'a, T> {
 /// `audit` finds them.
 pub(crate) struct Freed<'c, 'a, T> {
     clusters: &'c Clusters<'a, T>,
-    cluster: Option<u32>,
+    cluster: Option<ClusterId>,
     slots: Map,
 }
 
 impl<T: Truth> Freed<'_, '_, T> {
     /// One more. Those before it are given back if they are of another cluster.
     pub(crate) fn add(&mut self, slot: u32) {
-        let cluster = slot / CLUSTER_SLOTS;
+        let cluster = cluster_of(slot);
         if self.cluster != Some(cluster) {
             self.give_back();
             self.cluster = Some(cluster);
@@ -467,9 +478,9 @@ struct Want {
 
 /// Another place for each home, and after each place another one: who goes on to the next cluster meets nobody who does
 /// the same.
-fn scattered(last: u32, home: u32) -> u32 {
+fn scattered(last: ClusterId, home: u32) -> u32 {
     // Fibonacci hashing: consecutive keys go far apart.
-    let mixed = (u64::from(last) << 8 | u64::from(home)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    let mixed = (u64::from(last.number()) << 8 | u64::from(home)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
     (mixed >> 32) as u32
 }
 

@@ -17,7 +17,7 @@ use crate::swap_table::{CLUSTER_ENTRIES, SwapTable, entry_space};
 use crate::swap_word::FILE_GRANULE_BYTES;
 use uswap_sync::{AtomicU64, Ordering};
 use uswap_units::limits::SWAP_FILES_MAX;
-use uswap_units::{MmId, PAGE_BYTES, TableId};
+use uswap_units::{ClusterId, MmId, PAGE_BYTES, TableId};
 
 const MAGIC: u64 = u64::from_le_bytes(*b"uswapsg1");
 const HEADER_WORDS: usize = PAGE_BYTES / 8;
@@ -122,8 +122,8 @@ impl Layout {
     }
     /// Byte offsets and lengths of what belongs to a cluster of entries, whole pages: words, hashes, and what the words
     /// do not count.
-    pub const fn cluster_bytes(&self, cluster: u32) -> [(u64, u64); 3] {
-        let (page, at) = (PAGE_BYTES as u64, cluster as u64 * PAGE_BYTES as u64);
+    pub const fn cluster_bytes(&self, cluster: ClusterId) -> [(u64, u64); 3] {
+        let (page, at) = (PAGE_BYTES as u64, cluster.number() as u64 * PAGE_BYTES as u64);
         let (words, hashes, more) = (self.words as u64 * 8, self.hashes as u64 * 8, self.more as u64 * 8);
         [(words + at, page), (hashes + 2 * at, 2 * page), (more + at, page)]
     }

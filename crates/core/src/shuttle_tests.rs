@@ -16,7 +16,7 @@ use shuttle::sync::{Arc, Mutex};
 use shuttle::{rand, thread};
 use std::vec::Vec;
 use uswap_sync::{AtomicU64, Ordering};
-use uswap_units::{MmId, SwapId};
+use uswap_units::{ClusterId, MmId, SwapId};
 
 /// Orders that are tried.
 const ORDERS_TRIED: usize = 4000;
@@ -68,8 +68,8 @@ impl Table {
             taken_total: AtomicU64::new(0),
             references: Mutex::new(Vec::new()),
         };
-        assert!(table.clusters().touch_next(0));
-        assert!(table.clusters().touch_next(1));
+        assert!(table.clusters().touch_next(ClusterId::FIRST));
+        assert!(table.clusters().touch_next(ClusterId::new(1)));
         table.clusters().audit();
         table
     }

@@ -9,10 +9,10 @@
 //! written counts as one user.
 
 use crate::clusters::lock::Locker;
-use crate::clusters::{CLUSTER_SLOTS, Clusters, Truth};
+use crate::clusters::{CLUSTER_SLOTS, Clusters, Truth, first_slot};
 use crate::files::{FileRecord, FileSpec, FileState, NoFile, SwapFiles};
 use uswap_sync::{AtomicU64, Ordering};
-use uswap_units::{FileId, MmId, PAGE_BYTES, SlotId, SwapOffset};
+use uswap_units::{ClusterId, FileId, MmId, PAGE_BYTES, SlotId, SwapOffset};
 
 const SLOTS_PER_WORD: u64 = 8;
 
@@ -90,7 +90,7 @@ impl TakenRun {
 #[derive(Debug)]
 pub struct EmptyCluster {
     file: FileRecord,
-    cluster: u32,
+    cluster: ClusterId,
     /// Its bytes among those of all files.
     pub bytes: core::ops::Range<SwapOffset>,
 }
@@ -176,7 +176,7 @@ impl<'a> SlotMap<'a> {
         let open = self.files.all().filter(|file| file.state != FileState::Gone);
         { open }.find_map(|file| {
             let cluster = self.clusters(&file).take_discard()?;
-            let first = file.first_slot.plus(u64::from(cluster) * u64::from(CLUSTER_SLOTS));
+            let first = file.first_slot.plus(u64::from(first_slot(cluster)));
             let end = file.slots().end.min(first.plus(u64::from(CLUSTER_SLOTS)));
             let bytes = first.start()..end.start();
             Some(EmptyCluster { file, cluster, bytes })

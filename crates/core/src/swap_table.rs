@@ -8,12 +8,12 @@
 //! hands back.
 
 use crate::clusters::lock::Locker;
-use crate::clusters::{CLUSTER_SLOTS, Clusters, Search, Space, Truth};
+use crate::clusters::{CLUSTER_SLOTS, Clusters, Search, Space, Truth, cluster_of};
 use crate::counters::{Counter, Counters};
 use crate::plant::{Plant, is_planted};
 use crate::swap_word::{COUNT_MAX, Content, SwapWord};
 use uswap_sync::{AtomicU64, Ordering};
-use uswap_units::{MmId, SwapId};
+use uswap_units::{ClusterId, MmId, SwapId};
 
 /// Entries of one cluster: their words are one page of memory.
 pub const CLUSTER_ENTRIES: u32 = CLUSTER_SLOTS;
@@ -208,7 +208,7 @@ impl<'a> SwapTable<'a> {
     #[cold]
     fn share_beyond(&self, id: SwapId) {
         self.locker.begin();
-        self.clusters().while_locked(id.0 / CLUSTER_ENTRIES, || {
+        self.clusters().while_locked(cluster_of(id.0), || {
             let other = &self.more[id.0 as usize];
             while let (seen, false) = self.update(id, shared) {
                 let more = self.more_of(id, seen);
@@ -226,7 +226,7 @@ impl<'a> SwapTable<'a> {
     #[cold]
     fn bring_back_references(&self, id: SwapId) {
         self.locker.begin();
-        self.clusters().while_locked(id.0 / CLUSTER_ENTRIES, || {
+        self.clusters().while_locked(cluster_of(id.0), || {
             let seen = self.load(id);
             let more = self.more_of(id, seen);
             let moved = more.min(u64::from(COUNT_MOVED));
@@ -457,12 +457,12 @@ impl<'a> SwapTable<'a> {
 
     /// A cluster of which no entry is used any more, and whose words and hashes may be given back to the system. Then
     /// call `discarded`.
-    pub fn take_discard(&self) -> Option<u32> {
+    pub fn take_discard(&self) -> Option<ClusterId> {
         self.clusters().take_discard()
     }
 
     /// The memory of a cluster from `take_discard` is given back; it reads as zeros, which is what it held.
-    pub fn discarded(&self, cluster: u32) {
+    pub fn discarded(&self, cluster: ClusterId) {
         self.clusters().discarded(cluster);
     }
 
@@ -474,6 +474,6 @@ impl<'a> SwapTable<'a> {
     /// Whether no entry of the cluster that holds `id` is used: its words need not be looked at, and may not be in
     /// memory.
     pub fn is_empty_near(&self, id: SwapId) -> bool {
-        self.clusters().used_in(id.0 / CLUSTER_ENTRIES) == 0
+        self.clusters().used_in(cluster_of(id.0)) == 0
     }
 }

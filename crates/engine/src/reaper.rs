@@ -8,12 +8,12 @@ use uswap_core::mm::MmState;
 use uswap_core::page_table::PAGES_MAX;
 use uswap_core::page_word::{Afterwards, Remove};
 use uswap_core::segment::Segment;
-use uswap_units::{MmId, PageId, PageRange, SwapOffset};
+use uswap_units::{ClusterId, MmId, PageId, PageRange, SwapOffset};
 
 /// The supervisor's way to give back memory of the swap table, and blocks of the swap file.
 pub trait GiveBack: Backing {
     /// Gives words and hashes of a cluster of entries, none of which is used, back to the system.
-    fn release_cluster(&self, cluster: u32);
+    fn release_cluster(&self, cluster: ClusterId);
     /// Gives the blocks of a range of the swap file, in which nothing lives, back to the file system.
     fn release_file(&self, bytes: Range<SwapOffset>);
 }

@@ -14,7 +14,7 @@ use uswap_core::swap_word::Content;
 use uswap_engine::reaper::GiveBack;
 use uswap_engine::writeback::SwapWriter;
 use uswap_sync::{AtomicU32, Ordering};
-use uswap_units::{FileId, PageId, PageRange, SwapId, SwapOffset, ZspageId};
+use uswap_units::{ClusterId, FileId, PageId, PageRange, SwapId, SwapOffset, ZspageId};
 
 /// The engine of a made-up process.
 pub type Space<'a> = AddressSpace<'a, SimMemory<'a>>;
@@ -97,9 +97,9 @@ impl GiveBack for SimSupervisor<'_, '_> {
     fn release_file(&self, bytes: std::ops::Range<SwapOffset>) {
         self.world.punch_file(bytes);
     }
-    fn release_cluster(&self, cluster: u32) {
-        self.world.note(format_args!("cluster {cluster} goes back to the system"));
-        let first = cluster * CLUSTER_ENTRIES;
+    fn release_cluster(&self, cluster: ClusterId) {
+        self.world.note(format_args!("cluster {} goes back to the system", cluster.number()));
+        let first = cluster.number() * CLUSTER_ENTRIES;
         for id in (first..first + CLUSTER_ENTRIES).map(SwapId) {
             if self.world.segment.swap_table().load(id).content() != Content::Free {
                 self.world.fail(format!("{id:?} is in use, and its memory goes back to the system"));

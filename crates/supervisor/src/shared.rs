@@ -24,7 +24,7 @@ use uswap_os::uffd::Uffd;
 use uswap_os::without::Without;
 use uswap_os::{Fd, process, random};
 use uswap_units::limits::MM_MAX;
-use uswap_units::{Bytes, PAGE_BYTES, SwapOffset, ZspageId};
+use uswap_units::{Bytes, ClusterId, PAGE_BYTES, SwapOffset, ZspageId};
 
 use crate::error::StartError;
 use crate::files::{ADDED_BYTES_MIN, OpenFiles, slots_of};
@@ -248,7 +248,7 @@ impl GiveBack for Shared {
         }
     }
 
-    fn release_cluster(&self, cluster: u32) {
+    fn release_cluster(&self, cluster: ClusterId) {
         for (offset, bytes) in self.segment.layout().cluster_bytes(cluster) {
             if let Err(errno) = self.memfd.punch_hole(offset, bytes) {
                 self.warn(&format!(

@@ -13,7 +13,7 @@ mod prng;
 pub mod seeds;
 
 pub use ids::{BlobId, Bytes, ChunkId, FileId, FrameId, MmId, PageId, PageRange, SwapId, TableId, ZspageId};
-pub use places::{FileOffset, SlotId, SwapOffset};
+pub use places::{ClusterId, FileOffset, SlotId, SwapOffset};
 pub use prng::Prng;
 
 /// Bytes of one page, frame and slot. 4096 is written here and nowhere else.

@@ -1,4 +1,4 @@
-//! Places in the swap files: slots and bytes.
+//! Places in the swap files: slots, their clusters, and bytes.
 //!
 //! The slots of all files are numbered through, with gaps between the files, and so are their bytes. A byte of that
 //! space and a byte of one file are two kinds of number: `uswap_core::files` alone makes the one from the other.
@@ -43,6 +43,34 @@ impl SlotId {
 impl fmt::Debug for SlotId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "S{}", self.0)
+    }
+}
+
+/// Number of one cluster among those of its swap file, or of the swap table.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ClusterId(u32);
+
+impl ClusterId {
+    /// The first one.
+    pub const FIRST: ClusterId = ClusterId(0);
+
+    /// The cluster of this number.
+    pub const fn new(number: u32) -> ClusterId {
+        ClusterId(number)
+    }
+    /// Its number.
+    pub const fn number(self) -> u32 {
+        self.0
+    }
+    /// Each cluster below this number.
+    pub fn each_below(end: u32) -> impl Iterator<Item = ClusterId> {
+        (0..end).map(ClusterId)
+    }
+}
+
+impl fmt::Debug for ClusterId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Cluster{}", self.0)
     }
 }
 

@@ -15,11 +15,12 @@
 use super::record::{LISTS, List, Record, State};
 use super::{Clusters, ORDER_MAX, Search, Truth};
 use uswap_sync::{AtomicU64, Ordering};
+use uswap_units::ClusterId;
 
 /// Where slots may be had.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Choice {
-    pub(super) cluster: u32,
+    pub(super) cluster: ClusterId,
     pub(super) as_what: As,
 }
 
@@ -34,8 +35,13 @@ pub(super) enum As {
     LastResort,
 }
 
+/// The bit of a cluster in its word of each list.
+const fn bit_of(cluster: ClusterId) -> u64 {
+    1 << (cluster.number() % 64)
+}
+
 impl Choice {
-    pub(super) const fn in_use(cluster: u32) -> Choice {
+    pub(super) const fn in_use(cluster: ClusterId) -> Choice {
         Choice { cluster, as_what: As::InUse }
     }
 }
@@ -53,21 +59,29 @@ impl<'a, T: Truth> Clusters<'a, T> {
         self.filled().load(Ordering::Acquire) & (1 << list.0) != 0
     }
 
+    /// The word of a list that has the cluster's bit.
+    fn bits_near(&self, list: List, cluster: ClusterId) -> &'a AtomicU64 {
+        self.bits(list, cluster.number() / 64)
+    }
+    fn is_on(&self, list: List, cluster: ClusterId) -> bool {
+        self.bits_near(list, cluster).load(Ordering::Acquire) & bit_of(cluster) != 0
+    }
+
     fn bits(&self, list: List, word: u32) -> &'a AtomicU64 {
         let start = self.space.lists_start() + list.0 as usize * self.space.list_words();
         &self.words[start + word as usize]
     }
 
-    fn put_on(&self, cluster: u32, list: List) {
-        let before = self.bits(list, cluster / 64).fetch_or(1 << (cluster % 64), Ordering::AcqRel);
+    fn put_on(&self, cluster: ClusterId, list: List) {
+        let before = self.bits_near(list, cluster).fetch_or(bit_of(cluster), Ordering::AcqRel);
         if before == 0 {
             // An exchange in any case: who has just cleared it sees our bit, or we come after.
             self.filled().fetch_or(1 << list.0, Ordering::AcqRel);
         }
     }
 
-    fn take_off(&self, cluster: u32, list: List) {
-        self.bits(list, cluster / 64).fetch_and(!(1 << (cluster % 64)), Ordering::AcqRel);
+    fn take_off(&self, cluster: ClusterId, list: List) {
+        self.bits_near(list, cluster).fetch_and(!bit_of(cluster), Ordering::AcqRel);
     }
 
     /// Moves a cluster, whose lock the caller holds, to `state`, and from the list that it was on to the one that the
@@ -75,11 +89,11 @@ impl<'a, T: Truth> Clusters<'a, T> {
     pub(super) fn move_to(&self, record: Record<'_>, state: State) {
         let from = record.state().list;
         if from != state.list && state.list.has_bits() {
-            self.put_on(record.index, state.list);
+            self.put_on(record.cluster, state.list);
         }
         record.set_state(state);
         if from != state.list && from.has_bits() {
-            self.take_off(record.index, from);
+            self.take_off(record.cluster, from);
         }
     }
 
@@ -87,35 +101,33 @@ impl<'a, T: Truth> Clusters<'a, T> {
     pub(super) fn relist(&self, record: Record<'_>) {
         let own = record.state().list;
         for list in (0..LISTS as u8).map(List).filter(|list| list.has_bits()) {
-            let is_on =
-                self.bits(list, record.index / 64).load(Ordering::Acquire) & (1 << (record.index % 64)) != 0;
-            match (list == own, is_on) {
+            match (list == own, self.is_on(list, record.cluster)) {
                 // Again, if the last one had not come as far as `filled`.
                 (true, true) => drop(self.filled().fetch_or(1 << list.0, Ordering::AcqRel)),
-                (true, false) => self.put_on(record.index, list),
-                (false, true) => self.take_off(record.index, list),
+                (true, false) => self.put_on(record.cluster, list),
+                (false, true) => self.take_off(record.cluster, list),
                 (false, false) => (),
             }
         }
     }
 
     /// Clusters of a list, from the word of `from` on and then from the start.
-    fn listed(&self, list: List, from: u32) -> impl Iterator<Item = u32> {
-        let (words, first) = (self.touched().div_ceil(64), from / 64);
+    fn listed(&self, list: List, from: ClusterId) -> impl Iterator<Item = ClusterId> {
+        let (words, first) = (self.touched().div_ceil(64), from.number() / 64);
         let first = if first < words { first } else { 0 };
         (first..words).chain(0..first).flat_map(move |word| {
             let bits = self.bits(list, word).load(Ordering::Acquire);
             // Those behind `from` first.
-            let turn = if word == first { from % 64 } else { 0 };
+            let turn = if word == first { from.number() % 64 } else { 0 };
             let turned = bits.rotate_right(turn);
             let next = |left: &u64| Some(left & (left - 1)).filter(|left| *left != 0);
             core::iter::successors(Some(turned).filter(|bits| *bits != 0), next)
-                .map(move |left| word * 64 + (left.trailing_zeros() + turn) % 64)
+                .map(move |left| ClusterId::new(word * 64 + (left.trailing_zeros() + turn) % 64))
         })
     }
 
     /// The first of a list that `fits`. If there is none at all, that is noted.
-    fn first_of(&self, list: List, from: u32, fits: impl Fn(u32) -> bool) -> Option<u32> {
+    fn first_of(&self, list: List, from: ClusterId, fits: impl Fn(ClusterId) -> bool) -> Option<ClusterId> {
         let mut is_empty = true;
         let found = self.listed(list, from).inspect(|_| is_empty = false).find(|&cluster| fits(cluster));
         if is_empty && self.has(list) {
@@ -131,26 +143,26 @@ impl<'a, T: Truth> Clusters<'a, T> {
     }
 
     /// The first of `list` that no other home works with.
-    fn choose_own(&self, list: List, home: u32, from: u32) -> Option<u32> {
+    fn choose_own(&self, list: List, home: u32, from: ClusterId) -> Option<ClusterId> {
         self.listed(list, from)
             .take(LOOK_AT_MOST)
             .find(|&cluster| self.record(cluster).current().is_none_or(|other| other == home))
     }
 
     /// One of `list`, that of another home only if there seems to be no other.
-    fn choose_from(&self, list: List, home: u32, from: u32) -> Option<u32> {
+    fn choose_from(&self, list: List, home: u32, from: ClusterId) -> Option<ClusterId> {
         self.choose_own(list, home, from).or_else(|| self.first_of(list, from, |_| true))
     }
 
     /// A cluster that most likely can serve `order`; `from` is where the caller was last. None: no cluster can.
-    pub(super) fn choose(&self, order: u32, home: u32, from: u32) -> Option<Choice> {
+    pub(super) fn choose(&self, order: u32, home: u32, from: ClusterId) -> Option<Choice> {
         // What was put on a list by who was interrupted then is found in the second round.
         let filled = self.filled().load(Ordering::Acquire);
         [filled, !0].into_iter().find_map(|filled| self.choose_among(filled, order, home, from))
     }
 
     /// Of lists that may have a cluster, a bit each.
-    fn choose_among(&self, filled: u64, order: u32, home: u32, from: u32) -> Option<Choice> {
+    fn choose_among(&self, filled: u64, order: u32, home: u32, from: ClusterId) -> Option<Choice> {
         let has = |list: &List| filled & (1 << list.0) != 0;
         if self.space.search == Search::Onward {
             return self
@@ -174,7 +186,7 @@ impl<'a, T: Truth> Clusters<'a, T> {
         let empty = [List::DISCARD, List::FREE]
             .into_iter()
             .filter(has)
-            .find_map(|list| self.first_of(list, 0, |cluster| self.fits(cluster, order)))
+            .find_map(|list| self.first_of(list, ClusterId::FIRST, |cluster| self.fits(cluster, order)))
             .or_else(|| self.touch(order));
         if let Some(cluster) = empty {
             return Some(Choice { cluster, as_what: As::Empty });
@@ -186,13 +198,13 @@ impl<'a, T: Truth> Clusters<'a, T> {
     }
 
     /// The nearest cluster from `from` on with room of its own for `order`; at the end again from the start.
-    fn choose_onward(&self, filled: u64, order: u32, from: u32) -> Option<Choice> {
+    fn choose_onward(&self, filled: u64, order: u32, from: ClusterId) -> Option<Choice> {
         let usable = List::usable(order);
-        let fits = |list: List, cluster: u32| list == usable || self.fits(cluster, order);
+        let fits = |list: List, cluster: ClusterId| list == usable || self.fits(cluster, order);
         let nearest_of = |list: List| {
             let mut ahead = self.listed(list, from).filter(|&cluster| cluster >= from);
             let ahead = ahead.find(|&cluster| fits(list, cluster));
-            ahead.or_else(|| self.first_of(list, 0, |cluster| fits(list, cluster)))
+            ahead.or_else(|| self.first_of(list, ClusterId::FIRST, |cluster| fits(list, cluster)))
         };
         let choice = |list: List| {
             let as_what = if list == usable { As::InUse } else { As::Empty };
@@ -213,15 +225,15 @@ impl<'a, T: Truth> Clusters<'a, T> {
         let homes = self.space.homes();
         let lists = [List::DISCARD, List::FREE].into_iter().filter(|list| filled & (1 << list.0) != 0);
         let untouched = self.count() - self.touched();
-        let mut empty = lists.flat_map(|list| self.listed(list, 0));
+        let mut empty = lists.flat_map(|list| self.listed(list, ClusterId::FIRST));
         untouched < homes && empty.nth((homes - untouched) as usize - 1).is_none()
     }
 
     /// A cluster that was never used. Those before it that are too short are free from now on.
-    fn touch(&self, order: u32) -> Option<u32> {
+    fn touch(&self, order: u32) -> Option<ClusterId> {
         loop {
-            let cluster = self.touched();
-            if cluster >= self.count() {
+            let cluster = ClusterId::new(self.touched());
+            if cluster.number() >= self.count() {
                 return None;
             }
             if !self.touch_next(cluster) {
@@ -235,13 +247,13 @@ impl<'a, T: Truth> Clusters<'a, T> {
     }
 
     /// Whether an empty cluster serves `order`: the first and the last may be too short.
-    fn fits(&self, cluster: u32, order: u32) -> bool {
+    fn fits(&self, cluster: ClusterId, order: u32) -> bool {
         self.missing(cluster).find(order, 0).is_some()
     }
 
     /// Best fit: the cluster that can serve `order` and as little more as possible; so single slots go where there is
     /// no room for anything else, and of those to the one of the largest order, which is farthest from serving its own.
-    fn choose_fragment(&self, filled: u64, order: u32, home: u32, from: u32) -> Option<u32> {
+    fn choose_fragment(&self, filled: u64, order: u32, home: u32, from: ClusterId) -> Option<ClusterId> {
         let has = |list: &List| filled & (1 << list.0) != 0;
         let best_first = (order..ORDER_MAX)
             .flat_map(|largest| (largest + 1..=ORDER_MAX).rev().map(move |of| List::fragments(of, largest)));
@@ -253,8 +265,8 @@ impl<'a, T: Truth> Clusters<'a, T> {
 
     /// One of a smaller order in which such a run has become free: it breaks nothing up, and there is no other. Maps
     /// are looked at without the lock, and some of them only.
-    fn choose_last(&self, filled: u64, order: u32, from: u32) -> Option<Choice> {
-        let has_run = |&cluster: &u32| self.map(self.record(cluster)).find(order, 0).is_some();
+    fn choose_last(&self, filled: u64, order: u32, from: ClusterId) -> Option<Choice> {
+        let has_run = |&cluster: &ClusterId| self.map(self.record(cluster)).find(order, 0).is_some();
         let lists = (0..order).rev().map(List::usable).filter(|list| filled & (1 << list.0) != 0);
         let mut found =
             lists.filter_map(|list| self.listed(list, from).take(LOOK_AT_SMALL_MAX).find(has_run));
@@ -262,9 +274,9 @@ impl<'a, T: Truth> Clusters<'a, T> {
     }
 
     /// Takes the first cluster that waits to be discarded: nobody gets it until `discarded` is called.
-    pub fn take_discard(&self) -> Option<u32> {
+    pub fn take_discard(&self) -> Option<ClusterId> {
         loop {
-            let record = self.record(self.first_of(List::DISCARD, 0, |_| true)?);
+            let record = self.record(self.first_of(List::DISCARD, ClusterId::FIRST, |_| true)?);
             self.lock(record);
             let state = record.state();
             let waits = state.list == List::DISCARD;
@@ -273,7 +285,7 @@ impl<'a, T: Truth> Clusters<'a, T> {
             }
             self.locker.unlock(record.lock());
             if waits {
-                return Some(record.index);
+                return Some(record.cluster);
             }
         }
     }
@@ -284,37 +296,37 @@ impl<'a, T: Truth> Clusters<'a, T> {
 impl<T: Truth> Clusters<'_, T> {
     /// Each cluster is on the list that follows from its slots, and only there; the map says what the truth says.
     pub(crate) fn check_lists(&self) {
-        for cluster in 0..self.count() {
+        for cluster in ClusterId::each_below(self.count()) {
             let record = self.record(cluster);
             let state = record.state();
             for list in (0..LISTS as u8).map(List) {
-                let is_on =
-                    self.bits(list, cluster / 64).load(Ordering::Relaxed) & (1 << (cluster % 64)) != 0;
-                assert_eq!(is_on, list.has_bits() && list == state.list, "cluster {cluster}, {list:?}");
+                let is_on = self.is_on(list, cluster);
+                assert_eq!(is_on, list.has_bits() && list == state.list, "{cluster:?}, {list:?}");
                 assert!(!is_on || self.has(list), "{list:?} seems to have nothing");
             }
             let map = super::map::Map::load(record.map());
-            for at in 0..super::CLUSTER_SLOTS.min(self.space.end - cluster * super::CLUSTER_SLOTS) {
+            let first = super::first_slot(cluster);
+            for at in 0..super::CLUSTER_SLOTS.min(self.space.end - first) {
                 let is_set = map.0[at as usize / 64] & (1 << (at % 64)) != 0;
-                assert_eq!(is_set, self.truth.is_used(cluster * super::CLUSTER_SLOTS + at));
+                assert_eq!(is_set, self.truth.is_used(first + at));
             }
             if state.count > 0 {
-                assert_eq!(state.list, self.list_for(state, self.map(record)), "cluster {cluster}");
+                assert_eq!(state.list, self.list_for(state, self.map(record)), "{cluster:?}");
             } else {
-                assert!(state.list.is_empty() || state.list == List::DISCARDING, "cluster {cluster}");
-                assert_eq!((state.list == List::NONE, state.order), (cluster >= self.touched(), 0));
+                assert!(state.list.is_empty() || state.list == List::DISCARDING, "{cluster:?}");
+                assert_eq!((state.list == List::NONE, state.order), (cluster.number() >= self.touched(), 0));
             }
         }
     }
 
     #[cfg(not(loom))]
-    pub(crate) fn is_being_discarded(&self, cluster: u32) -> bool {
+    pub(crate) fn is_being_discarded(&self, cluster: ClusterId) -> bool {
         self.record(cluster).state().list == List::DISCARDING
     }
 
     /// As if a process had died in the middle of a change of a cluster's list.
     #[cfg(not(loom))]
-    pub(crate) fn break_bits_for_test(&self, cluster: u32, dead: uswap_units::MmId) {
+    pub(crate) fn break_bits_for_test(&self, cluster: ClusterId, dead: uswap_units::MmId) {
         let record = self.record(cluster);
         record.lock().store(self.locker.name_of(dead), Ordering::Relaxed);
         let state = record.state();

@@ -7,6 +7,7 @@
 
 use super::ORDERS;
 use uswap_sync::{AtomicU64, Ordering};
+use uswap_units::ClusterId;
 
 /// Words of one record.
 pub(crate) const RECORD_WORDS: usize = 16;
@@ -66,7 +67,7 @@ pub(crate) struct State {
 /// View of one record.
 #[derive(Clone, Copy)]
 pub(crate) struct Record<'a> {
-    pub index: u32,
+    pub cluster: ClusterId,
     pub words: &'a [AtomicU64],
 }
 

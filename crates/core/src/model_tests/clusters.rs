@@ -1,13 +1,14 @@
 //! Clusters of slots against a list of owned runs, and the invariants of the lists after each step.
 
 use crate::clusters::lock::{Holder, Locker, SUPERVISOR};
-use crate::clusters::{CLUSTER_SLOTS, Clusters, ORDER_MAX, Search, Space, Truth};
+use crate::clusters::{CLUSTER_SLOTS, Clusters, ORDER_MAX, Search, Space, Truth, cluster_of, first_slot};
 use crate::mm::MmTable;
+use core::ops::Range;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::vec::Vec;
 use uswap_sync::{AtomicU64, Ordering};
-use uswap_units::MmId;
+use uswap_units::{ClusterId, MmId};
 
 /// One word a slot: the owner's number + 1.
 #[derive(Clone, Copy)]
@@ -81,13 +82,13 @@ pub(super) enum Op {
     },
     /// A process dies with the lock of a cluster, in which some words are claimed already and the map is behind.
     DieAllocating {
-        cluster: u32,
+        cluster: ClusterId,
         at: u32,
         count: u32,
     },
     /// A process dies with the lock of a cluster that is on other lists than its state says.
     DieRelisting {
-        cluster: u32,
+        cluster: ClusterId,
     },
     /// A process dies when it has taken a cluster that was never used, and not begun it.
     DieTouching,
@@ -104,14 +105,18 @@ pub(super) fn operation() -> impl Strategy<Value = Op> {
         2 => Just(Op::Discard),
         1 => (0..4096_usize).prop_map(|pick| Op::DieFreeing { pick }),
         1 => (0..6_u32, 0..CLUSTER_SLOTS, 1..20_u32)
-            .prop_map(|(cluster, at, count)| Op::DieAllocating { cluster, at, count }),
-        1 => (0..6_u32).prop_map(|cluster| Op::DieRelisting { cluster }),
+            .prop_map(|(cluster, at, count)| Op::DieAllocating { cluster: ClusterId::new(cluster), at, count }),
+        1 => (0..6_u32).prop_map(|cluster| Op::DieRelisting { cluster: ClusterId::new(cluster) }),
         1 => Just(Op::DieTouching),
     ]
 }
 
 /// First slot -> slots of each run that someone owns.
 type Runs = BTreeMap<u32, u32>;
+
+fn slots_of(cluster: ClusterId) -> Range<u32> {
+    first_slot(cluster)..first_slot(cluster) + CLUSTER_SLOTS
+}
 
 struct Model<'a> {
     memory: &'a Memory,
@@ -134,35 +139,37 @@ impl Model<'_> {
     }
 
     /// Whether there is an aligned run of `size` free slots.
-    fn has_room(&self, cluster: u32, size: u32) -> bool {
-        let mut starts = (cluster * CLUSTER_SLOTS..(cluster + 1) * CLUSTER_SLOTS).step_by(size as usize);
+    fn has_room(&self, cluster: ClusterId, size: u32) -> bool {
+        let mut starts = slots_of(cluster).step_by(size as usize);
         starts.any(|first| self.is_free(first, size))
     }
 
-    fn used_in(&self, cluster: u32) -> u32 {
-        let range = cluster * CLUSTER_SLOTS..(cluster + 1) * CLUSTER_SLOTS;
-        self.runs.range(range).map(|(_, count)| count).sum()
+    fn used_in(&self, cluster: ClusterId) -> u32 {
+        self.runs.range(slots_of(cluster)).map(|(_, count)| count).sum()
     }
 
     fn allocate(&mut self, order: u32, caller: u16) {
         let clusters = self.memory.view_of(MmId(caller));
         let size = 1 << order;
         let state = |cluster| clusters.record(cluster).state();
-        let before: Vec<_> =
-            (0..clusters.count()).map(|cluster| (state(cluster), self.used_in(cluster))).collect();
+        let before: Vec<_> = ClusterId::each_below(clusters.count())
+            .map(|cluster| (state(cluster), self.used_in(cluster)))
+            .collect();
         match clusters.allocate(order) {
             Some(first) => {
                 // Invariant 3.
                 assert!(first.is_multiple_of(size));
                 assert!(first >= SPACE.first && first + size <= SPACE.end);
-                let (was, used) = before[(first / CLUSTER_SLOTS) as usize];
+                let (was, used) = before[cluster_of(first).number() as usize];
                 // Invariant 4, except that small runs may go to clusters of larger ones; and to smaller ones goes what
                 // nobody else can serve.
-                let serves = |cluster: u32| {
-                    let (was, used) = before[cluster as usize];
+                let serves = |cluster: ClusterId| {
+                    let (was, used) = before[cluster.number() as usize];
                     (used == 0 || order <= was.order) && self.has_room(cluster, size)
                 };
-                assert!(used == 0 || order <= was.order || !(0..clusters.count()).any(serves));
+                assert!(
+                    used == 0 || order <= was.order || !ClusterId::each_below(clusters.count()).any(serves)
+                );
                 self.runs.insert(first, size);
             }
             None if order == 0 => {
@@ -170,7 +177,8 @@ impl Model<'_> {
                 assert_eq!(free, 0, "there is room for a single slot");
             }
             None => {
-                let room = (0..clusters.count()).find(|&cluster| self.has_room(cluster, size));
+                let room =
+                    ClusterId::each_below(clusters.count()).find(|&cluster| self.has_room(cluster, size));
                 assert_eq!(room, None, "this cluster could serve order {order}");
             }
         }
@@ -214,9 +222,9 @@ impl Model<'_> {
                 }
             }
             Op::DieAllocating { cluster, at, count } => {
-                let (first, count) = (cluster * CLUSTER_SLOTS + at, count.min(CLUSTER_SLOTS - at));
+                let (first, count) = (first_slot(cluster) + at, count.min(CLUSTER_SLOTS - at));
                 let record = clusters.record(cluster);
-                let may = cluster < clusters.touched()
+                let may = cluster.number() < clusters.touched()
                     && !record.state().list.is_closed()
                     && self.is_free(first, count);
                 if may {
@@ -228,14 +236,14 @@ impl Model<'_> {
                 }
             }
             Op::DieRelisting { cluster } => {
-                if cluster < clusters.touched() && !clusters.is_being_discarded(cluster) {
+                if cluster.number() < clusters.touched() && !clusters.is_being_discarded(cluster) {
                     clusters.break_bits_for_test(cluster, MmId(2));
                     clusters.break_locks(MmId(2));
                 }
             }
             Op::DieTouching => {
-                let cluster = clusters.touched();
-                if cluster < clusters.count() && clusters.touch_next(cluster) {
+                let cluster = ClusterId::new(clusters.touched());
+                if cluster.number() < clusters.count() && clusters.touch_next(cluster) {
                     assert_eq!(clusters.audit(), 0);
                 }
             }
@@ -246,7 +254,7 @@ impl Model<'_> {
         let clusters = self.memory.view();
         // Invariant 2.
         assert_eq!(clusters.used(), self.runs.values().map(|&count| u64::from(count)).sum::<u64>());
-        (0..clusters.count())
+        ClusterId::each_below(clusters.count())
             .for_each(|cluster| assert_eq!(clusters.used_in(cluster), self.used_in(cluster)));
         clusters.check_lists();
     }
@@ -345,9 +353,8 @@ fn callers_have_clusters_of_their_own_while_there_are_enough() {
         is_discarding: false,
         search: Search::Scattered,
     });
-    let used: Vec<u32> = (0..40)
-        .map(|step| memory.view_of(MmId(step % 4)).allocate(0).expect("room") / CLUSTER_SLOTS)
-        .collect();
+    let used: Vec<ClusterId> =
+        (0..40).map(|step| cluster_of(memory.view_of(MmId(step % 4)).allocate(0).expect("room"))).collect();
     (0..4).for_each(|caller| {
         assert!(used.iter().skip(caller).step_by(4).all(|&cluster| cluster == used[caller]))
     });

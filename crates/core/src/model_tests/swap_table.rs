@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::vec;
 use std::vec::Vec;
 use uswap_sync::Ordering;
-use uswap_units::{BlobId, MmId, SlotId, SwapId};
+use uswap_units::{BlobId, ClusterId, MmId, SlotId, SwapId};
 
 const MMS: usize = 3;
 
@@ -476,11 +476,11 @@ fn memory_of_an_empty_cluster_is_given_back_once() {
         let ids: Vec<SwapId> = (0..600).map(|_| table.reserve().expect("room")).collect();
         assert_eq!(table.take_discard(), None);
         ids.iter().filter(|id| id.0 < 512).for_each(|&id| table.cancel(id));
-        assert_eq!(table.take_discard(), Some(0));
+        assert_eq!(table.take_discard(), Some(ClusterId::FIRST));
         assert_eq!(table.take_discard(), None);
         // Nobody gets an entry of it meanwhile.
         assert!((0..1024 - 601).all(|_| table.reserve().is_none_or(|id| id.0 >= 512)));
-        table.discarded(0);
+        table.discarded(ClusterId::FIRST);
         assert_eq!(table.reserve(), Some(SwapId(1)));
     });
 }

@@ -6,7 +6,7 @@ use uswap_core::clusters::lock::{Locker, SUPERVISOR};
 use uswap_core::clusters::{CLUSTER_SLOTS, Clusters, Search, Space, Truth};
 use uswap_core::segment::{Geometry, Segment};
 use uswap_sync::{AtomicU64, Ordering};
-use uswap_units::MmId;
+use uswap_units::{ClusterId, MmId};
 
 use super::slots::Slots;
 use super::virtual_time::LockKind;
@@ -81,7 +81,10 @@ impl Slots for Ours {
     }
 
     fn locks(&self) -> Vec<(Range<usize>, LockKind)> {
-        let address = |cluster| self.state.all().as_ptr() as usize + self.space.lock_word(cluster) * 8;
+        let address = |cluster| {
+            let word = self.space.lock_word(ClusterId::new(cluster));
+            self.state.all().as_ptr() as usize + word * 8
+        };
         vec![(address(0)..address(self.space.clusters()), LockKind::Cluster)]
     }
 }

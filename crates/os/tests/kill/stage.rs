@@ -21,7 +21,7 @@ use uswap_engine::reaper::GiveBack;
 use uswap_engine::world::{Backing, FileBuffer, FileError};
 use uswap_os::memory::{self, Access};
 use uswap_os::{Fd, PAGE_BYTES, clock};
-use uswap_units::{MmId, SlotId, SwapId, SwapOffset, ZspageId};
+use uswap_units::{ClusterId, MmId, SlotId, SwapId, SwapOffset, ZspageId};
 
 /// Few entries, slots and pages of tables: what four processes want is often not there. The pool has room for what the
 /// dead leak.
@@ -101,7 +101,7 @@ impl Stage {
     }
     /// Whether process `me` holds the lock of a cluster of the runs.
     pub fn holds_a_lock(&self, me: MmId) -> bool {
-        (0..RUNS.clusters())
+        ClusterId::each_below(RUNS.clusters())
             .any(|cluster| self.runs[RUNS.lock_word(cluster)].load(Ordering::Relaxed) as u16 == me.0 + 1)
     }
 
@@ -202,7 +202,7 @@ impl GiveBack for Stage {
             );
         }
     }
-    fn release_cluster(&self, cluster: u32) {
+    fn release_cluster(&self, cluster: ClusterId) {
         for (offset, bytes) in self.segment.layout().cluster_bytes(cluster) {
             self.memfd.punch_hole(offset, bytes).expect("a memfd takes holes");
         }
