@@ -111,6 +111,7 @@ modes! {
     evil_limits_after_start => "limits_after_start",
     evil_unshare_descriptors => "unshare_descriptors",
     evil_block_all_signals => "block_all_signals",
+    evil_holes_stay_free => "holes_stay_free",
     evil_signal_storm => "signal_storm",
     evil_own_segv_and_bus_handlers => "own_segv_and_bus_handlers",
     evil_alternate_stack => "alternate_stack",

@@ -69,6 +69,7 @@ extern "C" fn constructor(_: c_int, _: *const *const c_char, given: *const *cons
 }
 
 fn join(invitation: Invitation) -> Option<()> {
+    own_memory::set_apart();
     if !HEAP.prepare() {
         return None;
     }

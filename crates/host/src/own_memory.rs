@@ -2,7 +2,7 @@
 
 use core::ops::Range;
 use core::sync::atomic::{AtomicUsize, Ordering};
-use uswap_os::PAGE_BYTES;
+use uswap_os::{PAGE_BYTES, memory, random};
 
 const PLACES: usize = 16;
 
@@ -17,6 +17,20 @@ unsafe extern "C" {
     static __ehdr_start: u8;
     static etext: u8;
     static _end: u8;
+}
+
+/// Mappings of ours begin so far below this library, and up to so much again, by chance: in the part of the address
+/// space where the kernel puts mappings, which sanitizers leave alone, but far from the others.
+const APART_BYTES: usize = 64 << 30;
+
+/// From now on mappings of ours lie apart from the program's. If no place can be chosen they lie among them.
+pub fn set_apart() {
+    let mut number = [0; 8];
+    if random::fill(&mut number).is_ok() {
+        let by_chance = usize::from_ne_bytes(number) % APART_BYTES;
+        let start = text().start.saturating_sub(APART_BYTES + by_chance);
+        memory::map_from(start / PAGE_BYTES * PAGE_BYTES);
+    }
 }
 
 /// The code of this library, with what lies ahead of it in memory.

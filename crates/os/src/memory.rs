@@ -4,7 +4,7 @@
 //! on the program's ranges, where the gate must be held as the engine says.
 
 use core::ffi::CStr;
-use core::sync::atomic::AtomicU64;
+use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use crate::PAGE_BYTES;
 use crate::fd::Fd;
@@ -174,11 +174,30 @@ impl core::ops::Deref for Words {
 
 const ANONYMOUS: u32 = abi::MAP_PRIVATE | abi::MAP_ANONYMOUS | abi::MAP_NORESERVE;
 
+/// Where the next mapping is asked for. Zero: wherever the kernel likes.
+static NEXT_PLACE: AtomicUsize = AtomicUsize::new(0);
+
+/// From now on mappings of this process are made one behind the other from `start` on, as far as nothing else is there.
+///
+/// For a process that belongs to somebody else: the kernel likes best what was unmapped just now, and its owner may
+/// count on it that nothing is there.
+pub fn map_from(start: usize) {
+    NEXT_PLACE.store(start, Ordering::Relaxed);
+}
+
+/// Zero, or a place for so many bytes that no other mapping was asked for at, with a page between them.
+fn next_place(bytes: usize) -> usize {
+    let step = bytes.next_multiple_of(PAGE_BYTES) + PAGE_BYTES;
+    let next = |place: usize| if place == 0 { None } else { place.checked_add(step) };
+    NEXT_PLACE.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next).unwrap_or(0)
+}
+
 fn map(bytes: usize, access: Access, flags: u32, descriptor: i32, offset: u64) -> Result<usize> {
     let (flags, descriptor) = (flags as usize, descriptor as isize as usize);
+    let place = next_place(bytes);
     // SAFETY:
-    // 1. Without MAP_FIXED the kernel takes a free place: no existing memory changes.
-    unsafe { sys::syscall6(abi::__NR_mmap, 0, bytes, access.bits(), flags, descriptor, offset as usize) }
+    // 1. Without MAP_FIXED the kernel takes a free place, this one if it is: no existing memory changes.
+    unsafe { sys::syscall6(abi::__NR_mmap, place, bytes, access.bits(), flags, descriptor, offset as usize) }
 }
 
 /// Maps `bytes` bytes of `file` shared with every process that maps it, as atomic words that live as long as the

@@ -1,10 +1,12 @@
 //! Modes about fork, exec, credentials and death.
 
 use crate::support::{Case, Filled, fail, in_child, must, wait, wait_good};
+use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::Command;
 use std::time::Duration;
 use uswap_test_programs::random::Random;
+use uswap_test_programs::{PAGE_BYTES, memory};
 
 /// Eight generations, each of which fills memory, forks the next and verifies what all before it have left.
 pub fn deep(case: &Case) {
@@ -126,4 +128,91 @@ pub fn drop_privileges(case: &Case) {
     filled.verify("as nobody, again");
     more.verify("more memory, as nobody");
     wait_good(in_child(|| filled.verify_steps("child of nobody", 5)), "child of nobody");
+}
+
+/// `mov eax, 37`, which is alarm, `syscall`, `ret`.
+const CALL: u64 = u64::from_le_bytes([0xB8, 37, 0, 0, 0, 0x0F, 0x05, 0xC3]);
+static WRITTEN_CALL: AtomicUsize = AtomicUsize::new(0);
+
+extern "C" fn call(_: i32) {
+    // SAFETY:
+    // 1. There is the code of `CALL`, which changes registers that a function may change.
+    let no_alarm_after: extern "C" fn(u64) -> i32 =
+        unsafe { core::mem::transmute(WRITTEN_CALL.load(Relaxed)) };
+    no_alarm_after(0);
+}
+
+/// From now on a signal comes each millisecond, whose handler makes a call on a small stack of its own at `stack`,
+/// by the code at `code`.
+fn calls_in_handlers(stack: usize, code: usize) {
+    const STACK_BYTES: usize = 2 * PAGE_BYTES;
+    WRITTEN_CALL.store(code, Relaxed);
+    let stack = libc::stack_t { ss_sp: stack as *mut libc::c_void, ss_flags: 0, ss_size: STACK_BYTES };
+    // SAFETY:
+    // 1. All are live locals, and zero is a valid value of each field that is not set; the handler does nothing but a
+    //    call.
+    // 2. The stack is mapped for ever and used for nothing else.
+    unsafe {
+        must(libc::sigaltstack(&raw const stack, core::ptr::null_mut()), "sigaltstack");
+        let mut action: libc::sigaction = core::mem::zeroed();
+        action.sa_sigaction = call as *const () as usize;
+        action.sa_flags = libc::SA_RESTART | libc::SA_ONSTACK;
+        must(libc::sigaction(libc::SIGRTMIN(), &raw const action, core::ptr::null_mut()), "sigaction");
+        let mut event: libc::sigevent = core::mem::zeroed();
+        (event.sigev_notify, event.sigev_signo) = (libc::SIGEV_SIGNAL, libc::SIGRTMIN());
+        let mut timer: libc::timer_t = core::ptr::null_mut();
+        must(libc::timer_create(libc::CLOCK_MONOTONIC, &raw mut event, &raw mut timer), "timer_create");
+        let millisecond = libc::timespec { tv_sec: 0, tv_nsec: 1_000_000 };
+        let time = libc::itimerspec { it_interval: millisecond, it_value: millisecond };
+        must(libc::timer_settime(timer, 0, &raw const time, core::ptr::null_mut()), "timer_settime");
+    }
+}
+
+/// Programs that begin in a run that is short of memory unmap some, and nothing comes there while they go on.
+pub fn holes_stay_free(case: &Case) {
+    const PROGRAMS: u64 = 10;
+    const ROUNDS: usize = 2000;
+    const HOLES: usize = 10;
+    if case.depth == 0 {
+        let filled = Filled::new(case.bytes, case.seed, 1);
+        for number in 1..=PROGRAMS {
+            let status = itself("holes_stay_free", case, number).status();
+            if !status.as_ref().is_ok_and(std::process::ExitStatus::success) {
+                fail!("program {number} ended with {status:?}");
+            }
+        }
+        filled.verify("after programs with holes");
+        return;
+    }
+    let map = |pages: usize| {
+        memory::map_private(pages * PAGE_BYTES, 0).unwrap_or_else(|error| fail!("mmap: errno {error}"))
+    };
+    let kept = map(ROUNDS);
+    // A page, a hole of one page, a page, a hole of two, and so on.
+    let all = map((2 << HOLES) + HOLES);
+    let holes: [(usize, usize); HOLES] =
+        core::array::from_fn(|hole| (all + ((1 << hole) + hole) * PAGE_BYTES, 1 << hole));
+    let stack = map(2);
+    let (access, flags) =
+        (libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+    let code = memory::map(0, PAGE_BYTES, access, flags).unwrap_or_else(|error| fail!("mmap: errno {error}"));
+    memory::write_word(code, CALL);
+    // The kernel takes the highest place that is free: all that are higher are filled.
+    while map(256) > all {}
+    for (address, pages) in holes {
+        memory::unmap(address, pages * PAGE_BYTES).unwrap_or_else(|error| fail!("munmap: errno {error}"));
+    }
+    calls_in_handlers(stack, code);
+    for round in 0..ROUNDS {
+        // It grows until it joins, at some moment.
+        memory::write_word(kept + round * PAGE_BYTES, round as u64);
+        for (address, pages) in holes.into_iter().filter(|_| round % 40 == 0) {
+            let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE;
+            let mapped = memory::map(address, pages * PAGE_BYTES, libc::PROT_READ, flags);
+            if mapped != Ok(address) {
+                fail!("{pages} pages at {address:#x} were unmapped, and something is there: {mapped:x?}");
+            }
+            memory::unmap(address, pages * PAGE_BYTES).unwrap_or_else(|error| fail!("munmap: errno {error}"));
+        }
+    }
 }

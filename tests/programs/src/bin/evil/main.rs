@@ -25,7 +25,7 @@ use uswap_test_programs::arguments::Arguments;
 type Mode = fn(&Case);
 
 /// Name and function of each mode.
-const MODES: [(&str, Mode); 37] = [
+const MODES: [(&str, Mode); 38] = [
     ("close_all_descriptors", descriptors::close_all),
     ("few_descriptors_allowed", descriptors::few_allowed),
     ("limits_after_start", descriptors::limits_after_start),
@@ -36,6 +36,7 @@ const MODES: [(&str, Mode); 37] = [
     ("signal_storm", storm::signals),
     ("deep_family", families::deep),
     ("exec_itself", families::exec_itself),
+    ("holes_stay_free", families::holes_stay_free),
     ("killed_at_any_time", families::killed_at_any_time),
     ("memory_before_main", early::check),
     ("late_child", traced::late_child),
