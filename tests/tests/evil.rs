@@ -31,7 +31,12 @@ const ALONE: &[&str] = &[
 ];
 
 fn case(mode: &str) {
-    if mode == "own_userfaultfd" && !needs_root("a userfaultfd of the program's own") {
+    let root_is_for = match mode {
+        "own_userfaultfd" => Some("a userfaultfd of the program's own"),
+        "drop_privileges" => Some("dropping privileges"),
+        _ => None,
+    };
+    if root_is_for.is_some_and(|what| !needs_root(what)) {
         return;
     }
     let alone = ALONE.contains(&mode);
