@@ -110,13 +110,25 @@ impl<W: World> AddressSpace<'_, W> {
     /// are at work, by waiting for these. Not for ever: they may be waiting too.
     pub async fn make_room<E: DerefMut<Target = Evictor>>(&self, borrow: impl Fn() -> Option<E>) {
         for _ in 0..THROTTLE_ROUNDS_MAX {
-            if !self.is_short() || !self.may_evict() {
+            if !self.is_short() {
                 return;
+            }
+            if !self.may_evict() {
+                break;
             }
             if let Some(mut evictor) = borrow() {
                 return self.throttle(&mut evictor).await;
             }
             self.wait_for_batch().await;
+        }
+        self.note_over();
+    }
+
+    /// A fault goes on: over the budget, if that is used up.
+    fn note_over(&self) {
+        let budget = self.segment.budget();
+        if budget.used() > budget.ram() {
+            self.counters().add(Counter::ForcedOver, 1);
         }
     }
 
@@ -184,9 +196,7 @@ impl<W: World> AddressSpace<'_, W> {
             let room = budget.signal_count(Signal::Room);
             self.floor.set(used, budget.ram(), room, self.world.now_ns());
         }
-        if used > budget.ram() {
-            self.counters().add(Counter::ForcedOver, 1);
-        }
+        self.note_over();
     }
 
     /// What does not compress takes as much room in the pool as before: what was stored helps only when it is written,

@@ -89,9 +89,20 @@ fn a_thread_waits_for_an_evictor_that_others_of_its_process_have_but_not_for_eve
         let before = present(space);
         assert_eq!(waited_ns(3), 3 * WAIT_NS);
         assert!(present(space) < before, "then it evicts by itself");
-        assert_eq!(waited_ns(u32::MAX), u64::from(THROTTLE_ROUNDS_MAX) * WAIT_NS, "they are stuck");
+        let over = || space.counters().get(Counter::ForcedOver);
+        assert_eq!(
+            (waited_ns(u32::MAX), over()),
+            (u64::from(THROTTLE_ROUNDS_MAX) * WAIT_NS, 0),
+            "they are stuck"
+        );
+        space.segment().budget().set_ram(Bytes(RAM.0 - 1));
+        assert_eq!(
+            (waited_ns(u32::MAX), over()),
+            (u64::from(THROTTLE_ROUNDS_MAX) * WAIT_NS, 1),
+            "over the budget"
+        );
         space.hold_evicting();
-        assert_eq!(waited_ns(u32::MAX), 0, "nobody evicts");
+        assert_eq!((waited_ns(u32::MAX), over()), (0, 2), "nobody evicts");
         space.resume_evicting();
     });
 }
