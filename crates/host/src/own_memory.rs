@@ -22,14 +22,16 @@ unsafe extern "C" {
 /// Mappings of ours begin so far below this library, and up to so much again, by chance: in the part of the address
 /// space where the kernel puts mappings, which sanitizers leave alone, but far from the others.
 const APART_BYTES: usize = 64 << 30;
+/// They take so much at most: what is larger goes where the kernel likes.
+const PLACES_BYTES: usize = APART_BYTES / 2;
 
 /// From now on mappings of ours lie apart from the program's. If no place can be chosen they lie among them.
 pub fn set_apart() {
     let mut number = [0; 8];
     if random::fill(&mut number).is_ok() {
         let by_chance = usize::from_ne_bytes(number) % APART_BYTES;
-        let start = text().start.saturating_sub(APART_BYTES + by_chance);
-        memory::map_from(start / PAGE_BYTES * PAGE_BYTES);
+        let start = text().start.saturating_sub(APART_BYTES + by_chance) / PAGE_BYTES * PAGE_BYTES;
+        memory::map_in(start..start + PLACES_BYTES);
     }
 }
 

@@ -4,6 +4,7 @@
 //! on the program's ranges, where the gate must be held as the engine says.
 
 use core::ffi::CStr;
+use core::ops::Range;
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use crate::PAGE_BYTES;
@@ -174,21 +175,27 @@ impl core::ops::Deref for Words {
 
 const ANONYMOUS: u32 = abi::MAP_PRIVATE | abi::MAP_ANONYMOUS | abi::MAP_NORESERVE;
 
-/// Where the next mapping is asked for. Zero: wherever the kernel likes.
+/// Where the next mapping is asked for, and where no more are. Equal: wherever the kernel likes.
 static NEXT_PLACE: AtomicUsize = AtomicUsize::new(0);
+static PLACES_END: AtomicUsize = AtomicUsize::new(0);
 
-/// From now on mappings of this process are made one behind the other from `start` on, as far as nothing else is there.
+/// From now on mappings of this process are made one behind the other in `places`, as far as they fit and nothing else
+/// is there. Called once, before other threads make any.
 ///
 /// For a process that belongs to somebody else: the kernel likes best what was unmapped just now, and its owner may
 /// count on it that nothing is there.
-pub fn map_from(start: usize) {
-    NEXT_PLACE.store(start, Ordering::Relaxed);
+pub fn map_in(places: Range<usize>) {
+    NEXT_PLACE.store(places.start, Ordering::Relaxed);
+    PLACES_END.store(places.end, Ordering::Relaxed);
 }
 
 /// Zero, or a place for so many bytes that no other mapping was asked for at, with a page between them.
 fn next_place(bytes: usize) -> usize {
-    let step = bytes.next_multiple_of(PAGE_BYTES) + PAGE_BYTES;
-    let next = |place: usize| if place == 0 { None } else { place.checked_add(step) };
+    let end = PLACES_END.load(Ordering::Relaxed);
+    let next = |place: usize| {
+        let next = place.checked_add(bytes.checked_next_multiple_of(PAGE_BYTES)?)?.checked_add(PAGE_BYTES)?;
+        (next <= end).then_some(next)
+    };
     NEXT_PLACE.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next).unwrap_or(0)
 }
 
