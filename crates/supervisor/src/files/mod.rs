@@ -9,13 +9,12 @@ use std::ffi::CString;
 use std::ops::Range;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, RwLock};
+use std::sync::{Arc, RwLock};
 
 use uswap_core::files::{FileKind, FileSpec, SwapFiles, slots_of_all};
 use uswap_core::segment::SLOTS_MAX;
 use uswap_engine::world::FileError;
 use uswap_os::file::{AllowTmpfs, SwapFile};
-use uswap_os::ring::Ring;
 use uswap_units::limits::SWAP_FILES_MAX;
 use uswap_units::{FileId, PAGE_BYTES, SwapOffset};
 
@@ -103,7 +102,7 @@ impl OpenFiles {
     /// # Errors
     /// Ready for the user: a directory that cannot be used.
     pub fn make(options: &[SwapFileOptions], allow_tmpfs: AllowTmpfs) -> Result<OpenFiles, StartError> {
-        let ring = Arc::new(Mutex::new(Ring::new(8).ok()));
+        let ring = SharedRing::default();
         let make = |options| make(options, allow_tmpfs, &ring).map(Arc::new);
         let all = options.iter().map(make).collect::<Result<_, _>>()?;
         Ok(OpenFiles { all: RwLock::new(all), ring })
@@ -216,6 +215,7 @@ fn make(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::Mutex;
     use std::sync::atomic::AtomicU64;
     use uswap_core::files::FileAccess;
     use uswap_core::segment::{Geometry, Segment};
@@ -275,7 +275,7 @@ mod tests {
         // The second has less than it said.
         let all = vec![open("/first", bytes), open("/second", bytes)];
         all[1].store.as_ref().unwrap().release_all();
-        let files = OpenFiles { all: RwLock::new(all), ring: Arc::new(Mutex::new(None)) };
+        let files = OpenFiles { all: RwLock::new(all), ring: SharedRing::default() };
         let ids: Vec<FileId> = files.specs().map(|spec| segment.slots().add_file(spec).unwrap()).collect();
         let place = |id: FileId| segment.slots().files().get(id).unwrap().slots().start;
         let known = segment.slots().files();

@@ -1,6 +1,6 @@
 //! What a place for blobs has to do: the swap file is the first.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use uswap_core::files::FileAccess;
 use uswap_engine::world::FileError;
@@ -12,6 +12,7 @@ use uswap_units::limits::WRITEBACK_BATCH_BYTES;
 
 /// One write of the ring; a batch is written in four of them at once.
 const WRITE_BYTES: usize = WRITEBACK_BATCH_BYTES / 4;
+const RING_ENTRIES: u32 = 8;
 
 /// Where blobs go when they leave the pool. Which slots are free the segment says, not the store; whole slots are read
 /// and written.
@@ -31,8 +32,9 @@ pub(crate) trait Store: Send + Sync {
     fn descriptor(&self) -> (i32, FileAccess);
 }
 
-/// The ring of all stores. None: io_uring may not be used here.
-pub(super) type SharedRing = Arc<Mutex<Option<Ring>>>;
+/// The ring of all stores, made when the first of them is written: most runs never do, and none should wait for it to
+/// start. None: io_uring may not be used here.
+pub(super) type SharedRing = Arc<OnceLock<Mutex<Option<Ring>>>>;
 
 /// A swap file.
 pub(super) struct FileStore {
@@ -51,7 +53,8 @@ impl Store for FileStore {
             .enumerate()
             .map(|(index, bytes)| WriteSlice { bytes, offset: offset.bytes() + (index * WRITE_BYTES) as u64 })
             .collect();
-        let mut ring = self.ring.lock().unwrap_or_else(PoisonError::into_inner);
+        let ring = self.ring.get_or_init(|| Mutex::new(Ring::new(RING_ENTRIES).ok()));
+        let mut ring = ring.lock().unwrap_or_else(PoisonError::into_inner);
         self.file.write_batch(ring.as_mut(), &slices).map_err(file_error)
     }
 
