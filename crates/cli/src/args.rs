@@ -103,8 +103,8 @@ pub struct RunArguments {
     /// How much may be written to all swap files in 24 hours, to spare a disk: beyond that, they count as full
     #[arg(long, value_name = "SIZE/day", value_parser = parse_write_limit)]
     pub swap_write_limit: Option<u64>,
-    /// Largest part of --ram that compressed pages may take, 1% to 90%, but not less than 4M or a quarter of --ram
-    /// [default: 10% to 85%, as the program needs it]
+    /// Largest part of --ram that compressed pages may take, 1% to 90%; it is 4M at least, or a quarter of a --ram
+    /// below 16M [default: 10% to 85%, as the program needs it]
     #[arg(long, value_name = "SHARE", value_parser = parse_share)]
     pub pool: Option<Share>,
     /// When pool and swap file are full: go over the budget, stop the program, or kill it

@@ -1,5 +1,6 @@
 //! Modes about fork, exec, credentials and death.
 
+use crate::signals;
 use crate::support::{Case, Filled, fail, in_child, must, wait, wait_good};
 use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -134,7 +135,7 @@ pub fn drop_privileges(case: &Case) {
 const CALL: u64 = u64::from_le_bytes([0xB8, 37, 0, 0, 0, 0x0F, 0x05, 0xC3]);
 static WRITTEN_CALL: AtomicUsize = AtomicUsize::new(0);
 
-extern "C" fn call(_: i32) {
+extern "C" fn call(_: i32, _: *mut libc::siginfo_t, _: *mut libc::c_void) {
     // SAFETY:
     // 1. There is the code of `CALL`, which changes registers that a function may change.
     let no_alarm_after: extern "C" fn(u64) -> i32 =
@@ -145,27 +146,10 @@ extern "C" fn call(_: i32) {
 /// From now on a signal comes each millisecond, whose handler makes a call on a small stack of its own at `stack`,
 /// by the code at `code`.
 fn calls_in_handlers(stack: usize, code: usize) {
-    const STACK_BYTES: usize = 2 * PAGE_BYTES;
     WRITTEN_CALL.store(code, Relaxed);
-    let stack = libc::stack_t { ss_sp: stack as *mut libc::c_void, ss_flags: 0, ss_size: STACK_BYTES };
-    // SAFETY:
-    // 1. All are live locals, and zero is a valid value of each field that is not set; the handler does nothing but a
-    //    call.
-    // 2. The stack is mapped for ever and used for nothing else.
-    unsafe {
-        must(libc::sigaltstack(&raw const stack, core::ptr::null_mut()), "sigaltstack");
-        let mut action: libc::sigaction = core::mem::zeroed();
-        action.sa_sigaction = call as *const () as usize;
-        action.sa_flags = libc::SA_RESTART | libc::SA_ONSTACK;
-        must(libc::sigaction(libc::SIGRTMIN(), &raw const action, core::ptr::null_mut()), "sigaction");
-        let mut event: libc::sigevent = core::mem::zeroed();
-        (event.sigev_notify, event.sigev_signo) = (libc::SIGEV_SIGNAL, libc::SIGRTMIN());
-        let mut timer: libc::timer_t = core::ptr::null_mut();
-        must(libc::timer_create(libc::CLOCK_MONOTONIC, &raw mut event, &raw mut timer), "timer_create");
-        let millisecond = libc::timespec { tv_sec: 0, tv_nsec: 1_000_000 };
-        let time = libc::itimerspec { it_interval: millisecond, it_value: millisecond };
-        must(libc::timer_settime(timer, 0, &raw const time, core::ptr::null_mut()), "timer_settime");
-    }
+    signals::set_alternate_stack(stack, 2 * PAGE_BYTES);
+    signals::install(libc::SIGRTMIN(), call, libc::SA_RESTART | libc::SA_ONSTACK);
+    signals::start_timer(libc::SIGRTMIN());
 }
 
 /// Programs that begin in a run that is short of memory unmap some, and nothing comes there while they go on.

@@ -2,10 +2,9 @@
 //! what went wrong and ends with status 1.
 //!
 //! `evil MODE [--bytes 200M] [--seed 1]`. `--bytes` is how much memory the mode uses: about four times the budget it
-//! is run in. `--seconds 3` is how long `signal_storm` lasts.
-//!
-//! `evil list` prints the modes. `--present-max 90` (huge pages and a fork) is for runs with uswap: it fails
-//! if there were no huge pages, or more than 90 % of what nobody used is present.
+//! is run in. `--seconds 3` is how long `signal_storm` lasts. `evil list` prints the modes. `--present-max 90` (huge
+//! pages and a fork) is for runs with uswap: it fails if there were no huge pages, or more than 90 % of what nobody
+//! used is present.
 
 mod allocated;
 mod descriptors;

@@ -8,8 +8,23 @@ static FAULT_ADDRESS: AtomicUsize = AtomicUsize::new(0);
 static FAULT_SIGNAL: AtomicUsize = AtomicUsize::new(0);
 static STACK_USED: AtomicUsize = AtomicUsize::new(0);
 
-/// All signals blocked in all threads, from the start and while memory is evicted.
-pub fn block_all(case: &Case) {
+/// A handler of a signal with its information.
+pub type Handler = extern "C" fn(i32, *mut libc::siginfo_t, *mut libc::c_void);
+
+/// Sets the handler of a signal. It calls async-signal-safe functions only.
+pub fn install(signal: i32, handler: Handler, flags: i32) {
+    // SAFETY:
+    // 1. `action` is fully initialised: zero is an empty mask, and the handler has the type that SA_SIGINFO asks for.
+    unsafe {
+        let mut action: libc::sigaction = core::mem::zeroed();
+        action.sa_sigaction = handler as *const () as usize;
+        action.sa_flags = libc::SA_SIGINFO | flags;
+        must(libc::sigaction(signal, &raw const action, core::ptr::null_mut()), "sigaction");
+    }
+}
+
+/// Blocks all signals in the calling thread, and in those that it starts.
+pub fn block_in_thread() {
     // SAFETY:
     // 1. `all` is a live local that sigfillset initialises.
     unsafe {
@@ -20,6 +35,34 @@ pub fn block_all(case: &Case) {
             "pthread_sigmask",
         );
     }
+}
+
+/// A timer that sends the process a signal each millisecond. It is never deleted.
+pub fn start_timer(signal: i32) {
+    // SAFETY:
+    // 1. All are live locals, and zero is a valid value of each field that is not set.
+    unsafe {
+        let mut event: libc::sigevent = core::mem::zeroed();
+        (event.sigev_notify, event.sigev_signo) = (libc::SIGEV_SIGNAL, signal);
+        let mut timer: libc::timer_t = core::ptr::null_mut();
+        must(libc::timer_create(libc::CLOCK_MONOTONIC, &raw mut event, &raw mut timer), "timer_create");
+        let millisecond = libc::timespec { tv_sec: 0, tv_nsec: 1_000_000 };
+        let time = libc::itimerspec { it_interval: millisecond, it_value: millisecond };
+        must(libc::timer_settime(timer, 0, &raw const time, core::ptr::null_mut()), "timer_settime");
+    }
+}
+
+/// Handlers run on this stack from now on, which is mapped for ever and used for nothing else.
+pub fn set_alternate_stack(stack: usize, bytes: usize) {
+    let stack = libc::stack_t { ss_sp: stack as *mut libc::c_void, ss_flags: 0, ss_size: bytes };
+    // SAFETY:
+    // 1. The caller says so.
+    must(unsafe { libc::sigaltstack(&raw const stack, core::ptr::null_mut()) }, "sigaltstack");
+}
+
+/// All signals blocked in all threads, from the start and while memory is evicted.
+pub fn block_all(case: &Case) {
+    block_in_thread();
     let filled = Filled::new(case.bytes, case.seed, 1);
     let other = std::thread::spawn(move || filled.verify("thread that blocks all signals"));
     filled.verify("main thread that blocks all signals");
@@ -41,22 +84,10 @@ extern "C" fn on_fault(signal: i32, information: *mut libc::siginfo_t, _context:
     }
 }
 
-fn install(signal: i32, flags: i32) {
-    // SAFETY:
-    // 1. `action` is fully initialised: zero is an empty mask, and the handler has the type that SA_SIGINFO asks for.
-    // 2. The handler calls async-signal-safe functions only.
-    unsafe {
-        let mut action: libc::sigaction = core::mem::zeroed();
-        action.sa_sigaction = on_fault as *const () as usize;
-        action.sa_flags = libc::SA_SIGINFO | flags;
-        must(libc::sigaction(signal, &raw const action, core::ptr::null_mut()), "sigaction");
-    }
-}
-
 /// Takes faults of its own in protected pages and must be told the right address; evicted pages must cause none.
 pub fn own_handlers(case: &Case) {
-    install(libc::SIGSEGV, 0);
-    install(libc::SIGBUS, 0);
+    install(libc::SIGSEGV, on_fault, 0);
+    install(libc::SIGBUS, on_fault, 0);
     let filled = Filled::new(case.bytes, case.seed, 1);
     filled.verify("with own handlers");
     if FAULT_ADDRESS.load(SeqCst) != 0 {
@@ -84,11 +115,8 @@ fn take_fault(filled: &Filled, index: usize) {
 pub fn alternate_stack(case: &Case) {
     let stack_bytes = 64 << 10;
     let stack = memory::map_private(stack_bytes, 0).unwrap_or_else(|error| fail!("mmap: errno {error}"));
-    let description = libc::stack_t { ss_sp: stack as *mut libc::c_void, ss_flags: 0, ss_size: stack_bytes };
-    // SAFETY:
-    // 1. The memory is mapped for ever and used for nothing else.
-    must(unsafe { libc::sigaltstack(&raw const description, core::ptr::null_mut()) }, "sigaltstack");
-    install(libc::SIGSEGV, libc::SA_ONSTACK);
+    set_alternate_stack(stack, stack_bytes);
+    install(libc::SIGSEGV, on_fault, libc::SA_ONSTACK);
     let filled = Filled::new(case.bytes, case.seed, 1);
     for round in 0..5 {
         // Everything is walked over between two faults, so the stack is the oldest memory.

@@ -1,6 +1,7 @@
 //! A storm of signals over memory that is evicted: none is lost, none is made up, and each fault that is the program's
 //! own reaches its handler.
 
+use crate::signals::{block_in_thread, install, start_timer};
 use crate::support::{Case, Filled, fail, must};
 use core::arch::asm;
 use core::mem::zeroed;
@@ -105,44 +106,6 @@ fn read_or_recover(address: usize) -> u64 {
     word
 }
 
-type Handler = extern "C" fn(i32, *mut libc::siginfo_t, *mut libc::c_void);
-
-fn install(signal: i32, handler: Handler) {
-    // SAFETY:
-    // 1. `action` is fully initialised: zero is an empty mask, and the handler has the type that SA_SIGINFO asks for.
-    unsafe {
-        let mut action: libc::sigaction = zeroed();
-        action.sa_sigaction = handler as *const () as usize;
-        action.sa_flags = libc::SA_SIGINFO | libc::SA_RESTART;
-        must(libc::sigaction(signal, &raw const action, null_mut()), "sigaction");
-    }
-}
-
-fn block_all() {
-    // SAFETY:
-    // 1. `set` is a live local that sigfillset initialises.
-    unsafe {
-        let mut set: libc::sigset_t = zeroed();
-        libc::sigfillset(&raw mut set);
-        must(libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, null_mut()), "pthread_sigmask");
-    }
-}
-
-/// A timer that sends the process a signal each millisecond. It is never deleted.
-fn start_timer(signal: i32) {
-    // SAFETY:
-    // 1. All are live locals, and zero is a valid value of each field that is not set.
-    unsafe {
-        let mut event: libc::sigevent = zeroed();
-        (event.sigev_notify, event.sigev_signo) = (libc::SIGEV_SIGNAL, signal);
-        let mut timer: libc::timer_t = null_mut();
-        must(libc::timer_create(libc::CLOCK_MONOTONIC, &raw mut event, &raw mut timer), "timer_create");
-        let millisecond = libc::timespec { tv_sec: 0, tv_nsec: 1_000_000 };
-        let time = libc::itimerspec { it_interval: millisecond, it_value: millisecond };
-        must(libc::timer_settime(timer, 0, &raw const time, null_mut()), "timer_settime");
-    }
-}
-
 /// Queues a signal with a value to a thread; false: the queue is full.
 fn queue(thread: i32, signal: i32, value: u64) -> bool {
     // SAFETY:
@@ -203,7 +166,7 @@ fn cut_file() -> (OwnedFd, usize) {
 /// Returns how many of these it took of each kind.
 fn work(number: u64, seed: u64) -> u64 {
     if number >= THREADS - 2 {
-        block_all();
+        block_in_thread();
     }
     if number == 2 {
         // SAFETY:
@@ -238,10 +201,10 @@ pub fn signals(case: &Case) {
     for (word, value) in FILLED.iter().zip([filled.address, filled.pages, filled.seed as usize]) {
         word.store(value, SeqCst);
     }
-    install(tick_signal, on_tick);
-    install(queued_signal, on_queued);
-    install(libc::SIGBUS, on_fault);
-    install(libc::SIGSEGV, on_fault);
+    install(tick_signal, on_tick, libc::SA_RESTART);
+    install(queued_signal, on_queued, libc::SA_RESTART);
+    install(libc::SIGBUS, on_fault, libc::SA_RESTART);
+    install(libc::SIGSEGV, on_fault, libc::SA_RESTART);
     let seed = case.seed;
     let threads: Vec<_> = (0..THREADS).map(|number| std::thread::spawn(move || work(number, seed))).collect();
     let before = Instant::now();
