@@ -14,7 +14,8 @@ use uswap_core::swap_word::Content;
 use uswap_sync::AtomicU64;
 use uswap_units::{BlobId, MmId, SwapId};
 
-const GEOMETRY: Geometry = Geometry { mms: 4, tables: 1, entries: 512 * 512, zspages: 1, slots: 8 };
+const GEOMETRY: Geometry =
+    Geometry { mms: 4, tables: 1, entries: 512 * 512, zspages: 1, slots: 8, readahead: 0 };
 
 #[inline(never)]
 fn stored(segment: Segment<'_>, entries: usize, into: &mut Vec<SwapId>) {

@@ -10,7 +10,7 @@ use uswap_units::Bytes;
 use uswap_units::limits::{ROOM_PATIENCE_NS, WRITE_PATIENCE_NS};
 
 /// Words of the budget in the segment; each on a cache line of its own.
-pub(crate) const BUDGET_WORDS: usize = 10 * 8;
+pub(crate) const BUDGET_WORDS: usize = 11 * 8;
 
 /// View of the budget.
 #[derive(Clone, Copy)]
@@ -28,6 +28,7 @@ const FLAGS: usize = 40;
 const PEAK: usize = 48;
 const WRITTEN: usize = 64;
 const PASSED: usize = 72;
+const READAHEAD: usize = 80;
 /// In the word of the last write: it has not ended. The rest is its time.
 const IN_FLIGHT: u64 = 1;
 
@@ -40,6 +41,8 @@ pub enum Signal {
     Room,
     /// The pool has too little room: the shrinker.
     Shrink,
+    /// A part of the swap files is wanted ahead of faults, or was read.
+    Readahead,
 }
 
 /// The file is full and the pool too.
@@ -101,6 +104,7 @@ impl<'a> Budget<'a> {
             Signal::Pressure => PRESSURE,
             Signal::Room => ROOM,
             Signal::Shrink => SHRINK,
+            Signal::Readahead => READAHEAD,
         })
     }
     /// Counts a signal; the caller wakes the waiters. Release pairs with `signal_count`.

@@ -58,6 +58,9 @@ counters! {
     ZeroFilled "fault_zero" "pages" "First touches that got a page of zeros.";
     ReadAhead "swap_ra" "pages" "Loaded before they were asked for, because the program goes through its memory in \
         order.";
+    ReadaheadReads "swap_ra_reads" "reads" "Reads of the swap file that the supervisor made ahead of faults.";
+    ReadaheadHits "swap_ra_read_hits" "reads" "Reads that a fault had no need to make, because the supervisor had \
+        made them.";
     DirectReclaim "allocstall" "rounds" "Rounds of reclaim in a fault, because memory was above the min watermark.";
     ProtectedReclaimed "low" "pages" "Reclaimed from protected memory, because no other was left.";
     WaitedForOthers "waited_for_others" "times" "A fault waited for reclaim from other processes, whose turn it was.";

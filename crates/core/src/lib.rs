@@ -36,6 +36,7 @@ pub mod pool;
 pub mod pool_share;
 pub mod protecting;
 pub mod range_set;
+pub mod readahead_buffers;
 pub mod refault_stats;
 pub mod reuse;
 pub mod segment;

@@ -8,4 +8,5 @@ mod page_word;
 mod planted;
 mod pool;
 mod protecting;
+mod readahead;
 mod swap_word;

@@ -12,6 +12,7 @@ mod page_word;
 mod page_word_cases;
 mod pool;
 mod range_set;
+mod readahead_buffers;
 mod segment;
 mod slots;
 mod swap_table;
@@ -22,7 +23,7 @@ use std::vec::Vec;
 use uswap_sync::AtomicU64;
 
 /// Small tables: large enough to be full within one test.
-const SMALL: Geometry = Geometry { mms: 8, tables: 24, entries: 1024, zspages: 6, slots: 64 };
+const SMALL: Geometry = Geometry { mms: 8, tables: 24, entries: 1024, zspages: 6, slots: 64, readahead: 0 };
 
 /// Zeroed words for a segment of this geometry.
 fn words_for(geometry: Geometry) -> Vec<AtomicU64> {

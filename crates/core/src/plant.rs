@@ -9,6 +9,8 @@ pub(crate) enum Plant {
     /// A dropped second look: who frees a slot clears its bit, though an audit may have done that, and somebody else
     /// owns the slot by now.
     FreeWithoutLook,
+    /// A dropped second look: what was copied out of a readahead buffer may be of another part by then.
+    CopyWithoutLook,
     /// A dropped barrier between locking a word and the look whether its page is being protected.
     NoBarrier,
 }

@@ -93,7 +93,7 @@ mod tests {
 
     #[test]
     fn distances_are_pages_stored_meanwhile_in_parts_of_the_budget() {
-        let geometry = Geometry { mms: 4, tables: 1, entries: 512, zspages: 1, slots: 0 };
+        let geometry = Geometry { mms: 4, tables: 1, entries: 512, zspages: 1, slots: 0, readahead: 0 };
         let words: Vec<AtomicU64> = (0..geometry.layout().total_words()).map(|_| AtomicU64::new(0)).collect();
         let segment = Segment::create(&words, geometry);
         // 64 pages a part, 4 a unit of time.

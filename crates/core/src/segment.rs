@@ -11,12 +11,13 @@ use crate::files::{FILES_WORDS, SwapFiles};
 use crate::mm::{Hands, MM_WORDS, MmTable};
 use crate::page_table::{PageTable, Tables};
 use crate::pool::{CLASS_COUNT, MAP_WORDS, Pool, ZSPAGE_BYTES};
+use crate::readahead_buffers::{self, ReadaheadBuffers};
 use crate::reuse::Reuse;
 use crate::slots::SlotMap;
 use crate::swap_table::{CLUSTER_ENTRIES, SwapTable, entry_space};
 use crate::swap_word::FILE_GRANULE_BYTES;
 use uswap_sync::{AtomicU64, Ordering};
-use uswap_units::limits::SWAP_FILES_MAX;
+use uswap_units::limits::{READAHEAD_BUFFERS_MAX, SWAP_FILES_MAX};
 use uswap_units::{ClusterId, MmId, PAGE_BYTES, TableId};
 
 const MAGIC: u64 = u64::from_le_bytes(*b"uswapsg1");
@@ -28,6 +29,8 @@ const SOURCES: usize = 6;
 const SAID: usize = 15;
 /// Behind the sources.
 const FILE_KEY_START: usize = 8;
+/// The number of readahead buffers.
+const READAHEAD: usize = 14;
 const BUDGET_START: usize = 16;
 /// Notes that structures keep in the header, each on a cache line of its own.
 const NOTES: usize = 8;
@@ -48,6 +51,9 @@ pub struct Geometry {
     /// Slots of all swap files and the gaps between them ([`slots_of_all`](crate::files::slots_of_all)), a multiple of
     /// 8.
     pub slots: u64,
+    /// Buffers for what is read from the swap files ahead of faults
+    /// ([`count_for`](ReadaheadBuffers::count_for)); 0: nothing is.
+    pub readahead: u32,
 }
 
 /// Offsets of the tables, in words. Each starts at a page border.
@@ -71,6 +77,8 @@ pub struct Layout {
     hashes: usize,
     more: usize,
     tables: usize,
+    readahead_states: usize,
+    readahead_content: usize,
     pool: usize,
     total: usize,
 }
@@ -109,6 +117,8 @@ impl Geometry {
             hashes: place(self.entries as usize * 2),
             more: place(self.entries as usize),
             tables: place(self.tables as usize * 512),
+            readahead_states: place(self.readahead as usize * readahead_buffers::STATE_WORDS),
+            readahead_content: place(self.readahead as usize * readahead_buffers::CONTENT_WORDS),
             pool: place(zspages * ZSPAGE_BYTES / 8),
             total: at,
         }
@@ -185,6 +195,7 @@ impl<'a> Segment<'a> {
         for (word, value) in words[1..].iter().zip(Self::header(geometry)) {
             word.store(value, Ordering::Relaxed);
         }
+        words[READAHEAD].store(u64::from(geometry.readahead), Ordering::Relaxed);
         words[0].store(MAGIC, Ordering::Release);
         let segment = Segment { words, layout, me: SUPERVISOR, contended: spin };
         segment.pool().set_limit_bytes(u64::from(geometry.zspages) * ZSPAGE_BYTES as u64);
@@ -192,7 +203,7 @@ impl<'a> Segment<'a> {
     }
 
     fn header(geometry: Geometry) -> [u64; 5] {
-        let Geometry { mms, tables, entries, zspages, slots } = geometry;
+        let Geometry { mms, tables, entries, zspages, slots, readahead: _ } = geometry;
         [u64::from(mms), u64::from(tables), u64::from(entries), u64::from(zspages), slots]
     }
 
@@ -204,10 +215,12 @@ impl<'a> Segment<'a> {
         let field = |index: usize| words[index].load(Ordering::Relaxed);
         let number = |index: usize| u32::try_from(field(index)).map_err(|_| NotASegment::Header);
         let (mms, tables, entries, zspages) = (number(1)?, number(2)?, number(3)?, number(4)?);
-        let geometry = Geometry { mms, tables, entries, zspages, slots: field(5) };
+        let geometry =
+            Geometry { mms, tables, entries, zspages, slots: field(5), readahead: number(READAHEAD)? };
         let sound = entries.is_multiple_of(CLUSTER_ENTRIES)
             && geometry.slots.is_multiple_of(8)
-            && geometry.slots <= SLOTS_MAX;
+            && geometry.slots <= SLOTS_MAX
+            && geometry.readahead <= READAHEAD_BUFFERS_MAX;
         if sound { Ok(geometry) } else { Err(NotASegment::Header) }
     }
 
@@ -318,6 +331,15 @@ impl<'a> Segment<'a> {
             dense: self.note(7),
         }
     }
+    /// What was read from the swap files ahead of faults.
+    pub fn readahead(&self) -> ReadaheadBuffers<'a> {
+        let count = self.layout.geometry.readahead as usize;
+        let Layout { readahead_states: states, readahead_content: content, .. } = self.layout;
+        ReadaheadBuffers {
+            states: self.part(states, count * readahead_buffers::STATE_WORDS),
+            content: self.part(content, count * readahead_buffers::CONTENT_WORDS),
+        }
+    }
     /// The room of the swap files.
     pub fn slots(&self) -> SlotMap<'a> {
         SlotMap {
@@ -329,6 +351,8 @@ impl<'a> Segment<'a> {
     }
 }
 
+const _: () = assert!(SLOTS_MAX <= readahead_buffers::SLOTS_NAMED);
 const _: () = assert!(SOURCES + 2 <= FILE_KEY_START);
-const _: () = assert!(FILE_KEY_START + FILE_KEY_WORDS <= SAID && SAID < BUDGET_START);
+const _: () =
+    assert!(FILE_KEY_START + FILE_KEY_WORDS <= READAHEAD && READAHEAD < SAID && SAID < BUDGET_START);
 const _: () = assert!(BUDGET_START + BUDGET_WORDS + NOTES * 8 <= HEADER_WORDS);

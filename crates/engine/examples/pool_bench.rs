@@ -23,7 +23,8 @@ use uswap_engine::writeback::Shrinker;
 use uswap_units::{MmId, Prng, SwapId, SwapOffset, ZspageId};
 
 const PAGES_MAX: usize = 64_000;
-const GEOMETRY: Geometry = Geometry { mms: 2, tables: 1, entries: 65_536, zspages: 9000, slots: 8 };
+const GEOMETRY: Geometry =
+    Geometry { mms: 2, tables: 1, entries: 65_536, zspages: 9000, slots: 8, readahead: 0 };
 /// Bits of a zspage's map, and its state.
 const ZSPAGE_NOTES_BYTES: u64 = 40;
 /// The word of a swap entry, the hash of its content, and its part of the words of its cluster.

@@ -97,7 +97,8 @@ mod tests {
     use uswap_sync::AtomicU64;
     use uswap_units::ZspageId;
 
-    const GEOMETRY: Geometry = Geometry { mms: 6, tables: 8, entries: 512, zspages: 1, slots: 8 };
+    const GEOMETRY: Geometry =
+        Geometry { mms: 6, tables: 8, entries: 512, zspages: 1, slots: 8, readahead: 0 };
 
     struct Nothing;
     impl Backing for Nothing {

@@ -8,7 +8,7 @@ use uswap_core::segment::{Geometry, Segment};
 use uswap_engine::writeback::record::{Cipher, Owner, record_bytes};
 use uswap_units::SwapId;
 
-const GEOMETRY: Geometry = Geometry { mms: 1, tables: 1, entries: 512, zspages: 1, slots: 8 };
+const GEOMETRY: Geometry = Geometry { mms: 1, tables: 1, entries: 512, zspages: 1, slots: 8, readahead: 0 };
 
 /// Calls `test` with a segment that has this key.
 fn with_key(key: u8, test: impl FnOnce(Segment<'_>)) {

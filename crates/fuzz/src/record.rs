@@ -7,7 +7,7 @@ use uswap_core::segment::{Geometry, Segment};
 use uswap_engine::writeback::record::{Cipher, Owner, record_bytes};
 use uswap_units::SwapId;
 
-const GEOMETRY: Geometry = Geometry { mms: 1, tables: 1, entries: 512, zspages: 1, slots: 8 };
+const GEOMETRY: Geometry = Geometry { mms: 1, tables: 1, entries: 512, zspages: 1, slots: 8, readahead: 0 };
 
 const OWNER: Owner = Owner { id: SwapId(3), hash: 0x0123_4567_89ab_cdef };
 

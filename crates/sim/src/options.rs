@@ -69,6 +69,8 @@ pub const FILES_MAX: usize = 3;
 
 /// Swap files that come while a seed runs, at most.
 pub const FILES_ADDED_MAX: usize = 6;
+/// Buffers for what is read ahead, at most.
+pub const READAHEAD_MAX: u32 = 3;
 
 /// Slots of one of them at most.
 pub const FILE_SLOTS_MAX: u64 = 8 * 41;
@@ -364,6 +366,7 @@ impl Options {
             entries: 512 * (1 + prng.below(4) as u32),
             zspages: 6 + prng.below(26) as u32,
             slots: 8 * (2 + prng.below(40)),
+            readahead: 0,
         };
         let spec = FileSpec {
             slots: geometry.slots,
@@ -375,6 +378,7 @@ impl Options {
         let files = more_files(FileOptions { spec, faults }, prng);
         geometry.slots = slots_of_all(files.iter().flatten().map(|file| file.spec.slots));
         let zone_pages = [128, 256, 448][prng.below(3) as usize];
+        geometry.readahead = prng.below(u64::from(READAHEAD_MAX) + 1) as u32;
         Options {
             geometry,
             ram_pages: 32 + prng.below(zone_pages),

@@ -4,7 +4,7 @@ use crate::check;
 use crate::executor::Stop;
 use crate::files;
 use crate::lending::Spare;
-use crate::options::{FILE_SLOTS_MAX, FILES_ADDED_MAX, FILES_MAX, Mix, Options};
+use crate::options::{FILE_SLOTS_MAX, FILES_ADDED_MAX, FILES_MAX, Mix, Options, READAHEAD_MAX};
 use crate::processes::Processes;
 use crate::program;
 use crate::seam::SimSupervisor;
@@ -55,6 +55,7 @@ impl Default for Arena {
             entries: 2048,
             zspages: 32,
             slots: slots_of_all([FILE_SLOTS_MAX; FILES_MAX + FILES_ADDED_MAX]),
+            readahead: READAHEAD_MAX,
         };
         let words = (0..largest.layout().total_words()).map(|_| AtomicU64::new(0)).collect();
         Arena { words, spare: Rc::default() }
@@ -118,6 +119,7 @@ fn play(processes: &Rc<Processes<'_>>) {
     let executor = &world.executor;
     executor.spawn("measure", None, world.slowness(), supervisor::measure(processes.clone()));
     executor.spawn("shrink", None, world.slowness(), supervisor::shrink(world.clone()));
+    executor.spawn("readahead", None, world.slowness(), supervisor::read_ahead(world.clone()));
     executor.spawn("reap", None, world.slowness(), supervisor::reap(processes.clone()));
     executor.spawn("kill", None, 1, supervisor::kill(processes.clone()));
     if let Some(soak) = world.options.soak {

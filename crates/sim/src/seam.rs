@@ -65,7 +65,7 @@ macro_rules! backing {
             }
             /// Now and then somebody gets no processor while others do all of their work.
             async fn step(&self) {
-                if self.world.chance(6) {
+                if self.world.chance(40) {
                     self.world.sleep_up_to(200_000).await;
                 } else {
                     self.world.executor.step().await;

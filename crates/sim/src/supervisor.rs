@@ -12,11 +12,13 @@ use std::rc::Rc;
 use uswap_core::balance::Headroom;
 use uswap_core::budget::{Fullness, Signal};
 use uswap_core::mm::{MmRecord, MmState};
+use uswap_engine::fault::serve_readahead;
 use uswap_engine::reaper::{drop_mm, give_back_clusters};
+use uswap_engine::world::FileBuffer;
 use uswap_engine::writeback::aged::Marked;
 use uswap_engine::writeback::schedule::{Pace, Schedule, Step, uncompressed_pages};
 use uswap_engine::writeback::{Batch, Shrinker};
-use uswap_units::limits::WRITEBACK_BATCH_BYTES;
+use uswap_units::limits::{FILE_BUFFER_BYTES, WRITEBACK_BATCH_BYTES};
 use uswap_units::{Bytes, MmId};
 
 /// Measures what is used, and says when there is pressure.
@@ -93,6 +95,18 @@ pub async fn shrink<'a>(world: Rc<World<'a>>) {
             }
             Step::Wait => world.wait(Signal::Shrink, seen, pause_ns).await,
         }
+    }
+}
+
+/// Reads the files ahead of faults.
+pub async fn read_ahead<'a>(world: Rc<World<'a>>) {
+    let budget = world.segment.budget();
+    let mut buffer = Box::new(FileBuffer([0; FILE_BUFFER_BYTES]));
+    while !world.stopping.get() {
+        let seen = budget.signal_count(Signal::Readahead);
+        let parts = serve_readahead(world.segment, &SimSupervisor { world: &world }, &mut buffer).await;
+        world.count("parts of files read ahead", u64::from(parts));
+        world.wait(Signal::Readahead, seen, 2_000_000 * world.options.calm()).await;
     }
 }
 

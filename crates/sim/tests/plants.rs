@@ -30,7 +30,7 @@ fn every_planted_bug_is_found() {
         (Plant::UnlockedBeforeDrop, Mix::All, 50),
         (Plant::RefusedDropForgotten, Mix::All, 100),
         (Plant::RefusedProtectForgotten, Mix::All, 300),
-        (Plant::UnseenProtection, Mix::All, 300),
+        (Plant::UnseenProtection, Mix::Calls, 300),
         (Plant::DiscardedCopyTrusted, Mix::All, 300),
         (Plant::CopyUnnamed, Mix::All, 100),
         (Plant::LostWakeup, Mix::All, 300),

@@ -93,7 +93,11 @@ fn forty_seeds_of_changing_files_exercise_everything() {
 /// Programs go round, up and down, and much comes along.
 #[test]
 fn twenty_seeds_of_rounds_exercise_everything() {
-    exercise(0..20, Mix::Rounds, &["swap_ra", "pswpin", "copy_expected", "forks", "writes"]);
+    exercise(
+        0..20,
+        Mix::Rounds,
+        &["swap_ra", "swap_ra_read_hits", "pswpin", "copy_expected", "forks", "writes"],
+    );
 }
 
 /// The kernel touches the memory of programs in their calls.
@@ -127,7 +131,7 @@ fn forty_seeds_of_mappings_exercise_everything() {
 
 /// Processes write to what they have read, fork, and end, some before their child has begun.
 #[test]
-fn forty_seeds_of_forks_exercise_everything() {
+fn hundred_and_fifty_seeds_of_forks_exercise_everything() {
     let names = [
         "forks",
         "exits",
@@ -137,7 +141,7 @@ fn forty_seeds_of_forks_exercise_everything() {
         "programs executed",
         "children whose record was gone",
     ];
-    exercise(0..40, Mix::Forks, &names);
+    exercise(0..150, Mix::Forks, &names);
 }
 
 #[test]

@@ -48,6 +48,8 @@ pub fn report(shared: &Shared) -> RunReport {
         pages_written: count(Counter::WrittenPages),
         pages_read: count(Counter::ReadPages),
         pages_read_ahead: count(Counter::ReadAhead),
+        file_reads_ahead: count(Counter::ReadaheadReads),
+        file_reads_spared: count(Counter::ReadaheadHits),
         pages_zero_filled: count(Counter::ZeroFilled),
         compressed_bytes_in: count(Counter::CompressedBytesIn),
         compressed_bytes_out: count(Counter::CompressedBytesOut),

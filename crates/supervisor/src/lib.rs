@@ -5,10 +5,10 @@
 //! writes to no terminal: what people should know goes through [`options::Say`], what happened is a
 //! [`report::RunReport`]. What must hold: the run goes on until [`Supervisor::finish`], and that waits for no pause.
 //!
-//! Five threads: [`monitor`] measures and raises pressure, [`writeback`] moves the pool to the files, [`reaper`]
-//! notices processes that are gone, [`commands`] does what the run is told meanwhile, [`descriptors`] hands them to
-//! processes that cannot open them. What they share is in [`shared`]. The processes of the run find the segment
-//! through `USWAP_RUN` in their environment.
+//! Six threads: [`monitor`] measures and raises pressure, [`writeback`] moves the pool to the files, [`readahead`]
+//! reads them ahead of faults, [`reaper`] notices processes that are gone, [`commands`] does what the run is told
+//! meanwhile, [`descriptors`] hands them to processes that cannot open them. What they share is in [`shared`]. The
+//! processes of the run find the segment through `USWAP_RUN` in their environment.
 #![forbid(unsafe_code)]
 
 mod account;
@@ -26,6 +26,7 @@ pub mod options;
 mod pressure;
 mod processes;
 pub mod program;
+mod readahead;
 mod reaper;
 pub mod report;
 mod requests;
@@ -80,9 +81,10 @@ impl Supervisor {
     /// The program runs: starts the threads.
     pub fn attach(&mut self, child_pid: u32) {
         self.shared.processes.set_program(child_pid);
-        let tasks: [(&str, Task); 5] = [
+        let tasks: [(&str, Task); 6] = [
             ("uswap-monitor", monitor::run),
             ("uswap-shrinker", writeback::run),
+            ("uswap-readahead", readahead::run),
             ("uswap-reaper", reaper::run),
             ("uswap-control", commands::run),
             ("uswap-give", descriptors::run),
@@ -90,7 +92,7 @@ impl Supervisor {
         for (name, task) in tasks {
             let shared = Arc::clone(&self.shared);
             let thread = std::thread::Builder::new().name(name.to_owned()).stack_size(256 * 1024);
-            let thread = thread.spawn(move || task(&shared)).expect("the system has room for five threads");
+            let thread = thread.spawn(move || task(&shared)).expect("the system has room for six threads");
             self.threads.push(thread);
         }
     }

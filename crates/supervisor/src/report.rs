@@ -43,6 +43,12 @@ pub struct RunReport {
     pub pages_read: u64,
     /// Loaded before a fault came for them, from the pool or the file.
     pub pages_read_ahead: u64,
+    /// Reads of the swap file that the supervisor made ahead of faults.
+    #[serde(default)]
+    pub file_reads_ahead: u64,
+    /// Reads that faults had no need to make, because of those.
+    #[serde(default)]
+    pub file_reads_spared: u64,
     /// Fresh pages given to the program as zeros.
     pub pages_zero_filled: u64,
     /// What went into the compressor.

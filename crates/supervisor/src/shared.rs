@@ -6,13 +6,16 @@ use std::fmt::Arguments;
 use std::io;
 use std::ops::{Range, RangeInclusive};
 use std::os::unix::net::UnixListener;
+use std::pin::pin;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use uswap_core::budget::Signal;
 use uswap_core::file_key::FILE_KEY_BYTES;
 use uswap_core::pool::{Pool, ZSPAGE_BYTES};
+use uswap_core::readahead_buffers::ReadaheadBuffers;
 use uswap_core::segment::{Geometry, Segment};
 use uswap_engine::reaper::GiveBack;
 use uswap_engine::world::{Backing, FileBuffer, FileError};
@@ -172,6 +175,7 @@ impl Shared {
         self.stop.ask();
         // Behind that: who waits for a signal reads its count before it asks whether the run has ended.
         self.raise(Signal::Shrink);
+        self.raise(Signal::Readahead);
     }
 
     /// Says something to the user.
@@ -225,6 +229,7 @@ fn geometry(options: &Options, slots: u64) -> Geometry {
         // The pool may grow to the whole budget when the file is full.
         zspages: (options.ram_bytes.saturating_mul(2) / ZSPAGE_BYTES as u64).clamp(64, 1 << 22) as u32,
         slots,
+        readahead: ReadaheadBuffers::count_for(options.ram_bytes),
     }
 }
 
@@ -239,6 +244,14 @@ fn random_key() -> Result<[u8; FILE_KEY_BYTES], StartError> {
     let mut key = [0; FILE_KEY_BYTES];
     random::fill(&mut key).map_err(StartError::RandomKey)?;
     Ok(key)
+}
+
+/// Runs a future of the engine; everything that waits blocks this thread.
+pub fn block<F: Future>(future: F) -> F::Output {
+    match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(output) => output,
+        Poll::Pending => unreachable!("waiting blocks the thread here"),
+    }
 }
 
 impl GiveBack for Shared {

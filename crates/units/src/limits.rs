@@ -36,3 +36,6 @@ pub const FILE_BUFFER_BYTES: usize = 64 * 1024;
 /// Swap files of one run. Each is a descriptor in every process of the run: 16 are few beside the 1,024 that a process
 /// may have.
 pub const SWAP_FILES_MAX: usize = 16;
+
+/// Buffers for what is read from the swap files before a fault needs it: two for each of eight streams, 1 MiB.
+pub const READAHEAD_BUFFERS_MAX: u32 = 16;

@@ -1,7 +1,7 @@
 //! The model checker finds the bugs that are planted. The same models without them are tests in `clusters`,
-//! `protecting` and `swap_word`.
+//! `protecting`, `readahead` and `swap_word`.
 
-use super::{clusters, protecting, swap_word};
+use super::{clusters, protecting, readahead, swap_word};
 use crate::plant::{Plant, Planted};
 
 #[test]
@@ -23,4 +23,11 @@ fn loom_finds_a_dropped_second_look() {
 fn loom_finds_a_dropped_barrier_before_a_page_is_filled() {
     let _planted = Planted::new(Plant::NoBarrier);
     protecting::a_page_that_comes_back_for_a_write_is_known_to_be_protected();
+}
+
+#[test]
+#[should_panic(expected = "of another part")]
+fn loom_finds_a_copy_without_a_second_look() {
+    let _planted = Planted::new(Plant::CopyWithoutLook);
+    readahead::a_buffer_is_read_anew_while_it_is_copied();
 }

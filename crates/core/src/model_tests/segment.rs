@@ -38,8 +38,10 @@ fn parts(segment: &Segment<'_>) -> Vec<(usize, usize)> {
 
 #[test]
 fn tables_do_not_overlap_and_both_sides_see_the_same() {
-    for geometry in [SMALL, Geometry { mms: 65, tables: 513, entries: 512 * 9, zspages: 130, slots: 8 * 77 }]
-    {
+    for geometry in [
+        SMALL,
+        Geometry { mms: 65, tables: 513, entries: 512 * 9, zspages: 130, slots: 8 * 77, readahead: 0 },
+    ] {
         let words = words_for(geometry);
         let created = Segment::create(&words, geometry);
         let opened = Segment::open(&words).expect("just made");

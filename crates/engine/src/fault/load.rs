@@ -178,21 +178,29 @@ impl<B: Backing> Source<'_, B> {
         workspace: &mut Workspace,
     ) -> bool {
         let held = &workspace.file_holds;
+        let slots = wanted.start.slot().start()..wanted.end.next_slot_start();
         if wanted.start < held.start || held.end < wanted.end {
-            let start = wanted.start.slot().start();
             let end = wanted.end.max(reach).next_slot_start();
             workspace.file_holds = SwapOffset::NOTHING;
-            let bytes = end.since(start) as usize;
-            if self.backing.read_file(start, bytes, &mut workspace.file).await.is_err() {
-                return false;
+            // Who reads it alone, for the second time, wants it from the file.
+            let may_be_old = reach != SwapOffset::ZERO;
+            if !(may_be_old && self.copy_read_ahead(&slots, end, workspace).await) {
+                let bytes = end.since(slots.start) as usize;
+                if self.backing.read_file(slots.start, bytes, &mut workspace.file).await.is_err() {
+                    return false;
+                }
+                workspace.file_holds = slots.start..end;
+                self.segment.counters().add(Counter::ReadBytes, bytes as u64);
             }
-            workspace.file_holds = start..end;
-            self.segment.counters().add(Counter::ReadBytes, bytes as u64);
         }
         let from = wanted.start.since(workspace.file_holds.start) as usize;
         let Workspace { file, blob, pages, scratch, cipher, .. } = workspace;
         let record = &file.0[from..from + wanted.end.since(wanted.start) as usize];
-        self.open(owner, record, &mut pages[index], Tools { blob, scratch, cipher })
+        let is_good = self.open(owner, record, &mut pages[index], Tools { blob, scratch, cipher });
+        if !is_good {
+            self.segment.readahead().forget(&slots);
+        }
+        is_good
     }
 }
 
@@ -206,7 +214,8 @@ mod tests {
     use uswap_core::segment::Geometry;
     use uswap_sync::AtomicU64;
 
-    const GEOMETRY: Geometry = Geometry { mms: 4, tables: 1, entries: 512, zspages: 1, slots: 512 };
+    const GEOMETRY: Geometry =
+        Geometry { mms: 4, tables: 1, entries: 512, zspages: 1, slots: 512, readahead: 0 };
     const BLOB_BYTES: u64 = 1472;
     const PAGES: u32 = 32;
 

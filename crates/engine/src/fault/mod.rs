@@ -1,6 +1,9 @@
 //! Serves a fault, in the thread that met it.
 
 pub mod load;
+mod readahead;
+
+pub use readahead::serve_readahead;
 
 use self::load::{Load, Source};
 use crate::evict::copies::Wanted;
@@ -122,6 +125,9 @@ impl<'a, W: World> AddressSpace<'a, W> {
             }
             Place::Swapped => {
                 let (window, run) = self.lock_window(leaf, page, word, touch);
+                if self.readahead.is_largest(window) {
+                    self.ask_for_next(PageRange { start: run.page(0), end: run.page(run.length) }, window);
+                }
                 self.world.unlock_shared();
                 self.swap_in(&run, touch, window, workspace).await
             }

@@ -216,7 +216,8 @@ pub(crate) mod tests {
         }
     }
 
-    const GEOMETRY: Geometry = Geometry { mms: 4, tables: 8, entries: 8192, zspages: 512, slots: 64 };
+    const GEOMETRY: Geometry =
+        Geometry { mms: 4, tables: 8, entries: 8192, zspages: 512, slots: 64, readahead: 0 };
 
     /// Blobs of a few lengths, most of them freed again at random: what is left, with its first byte.
     fn scattered(segment: Segment<'_>, prng: &mut Prng) -> Vec<(SwapId, u8)> {

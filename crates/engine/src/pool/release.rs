@@ -60,7 +60,8 @@ mod tests {
     use uswap_sync::AtomicU64;
     use uswap_units::MmId;
 
-    const GEOMETRY: Geometry = Geometry { mms: 4, tables: 1, entries: 1024, zspages: 1, slots: 8 };
+    const GEOMETRY: Geometry =
+        Geometry { mms: 4, tables: 1, entries: 1024, zspages: 1, slots: 8, readahead: 0 };
     const SHARERS: u32 = 20_000;
 
     /// With the capacity that the words really have: tests of `core` make it small.

@@ -21,7 +21,8 @@ use crate::evict::Evictor;
 use crate::space::AddressSpace;
 use crate::world::Touch;
 
-const GEOMETRY: Geometry = Geometry { mms: 4, tables: 64, entries: 2048, zspages: 64, slots: 8 };
+const GEOMETRY: Geometry =
+    Geometry { mms: 4, tables: 64, entries: 2048, zspages: 64, slots: 8, readahead: 0 };
 
 /// Calls `act` with the memory of a new process, all of it managed.
 fn with_space(seed: u64, act: impl FnOnce(&AddressSpace<'_, Machine>)) {

@@ -177,7 +177,7 @@ mod tests {
         test: impl FnOnce(Segment<'_>, Vec<SwapId>, &Disks, &mut dyn FnMut(&mut Marked) -> Batch),
     ) {
         let slots = slots_of_all([SLOTS, SLOTS]);
-        let geometry = Geometry { mms: 4, tables: 8, entries: 8192, zspages: 512, slots };
+        let geometry = Geometry { mms: 4, tables: 8, entries: 8192, zspages: 512, slots, readahead: 0 };
         let words: Vec<AtomicU64> = (0..geometry.layout().total_words()).map(|_| AtomicU64::new(0)).collect();
         let segment = Segment::create(&words, geometry);
         for priority in [2, 1] {

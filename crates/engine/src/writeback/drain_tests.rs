@@ -142,7 +142,7 @@ fn used_in(segment: Segment<'_>, file: u8) -> u64 {
 /// Fills files with blobs of all lengths, and calls `test`.
 fn with_full_files(seed: u64, blobs: u32, test: impl FnOnce(&Run<'_>, &mut Shrinker, Vec<u8>, &mut [u8])) {
     let slots = slots_of_all([SLOTS; FILES]);
-    let geometry = Geometry { mms: 4, tables: 8, entries: 4096, zspages: 512, slots };
+    let geometry = Geometry { mms: 4, tables: 8, entries: 4096, zspages: 512, slots, readahead: 0 };
     let words: Vec<AtomicU64> = (0..geometry.layout().total_words()).map(|_| AtomicU64::new(0)).collect();
     let segment = Segment::create(&words, geometry);
     segment.file_key().set([7; 32]);

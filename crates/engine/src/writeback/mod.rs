@@ -443,7 +443,8 @@ mod tests {
     use uswap_sync::AtomicU64;
     use uswap_units::{MmId, SlotId};
 
-    const GEOMETRY: Geometry = Geometry { mms: 4, tables: 1, entries: 512, zspages: 8, slots: 8 };
+    const GEOMETRY: Geometry =
+        Geometry { mms: 4, tables: 1, entries: 512, zspages: 8, slots: 8, readahead: 0 };
 
     /// A segment with an empty file of eight slots.
     fn with_file(act: impl FnOnce(Segment<'_>)) {

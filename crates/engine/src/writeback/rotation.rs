@@ -131,7 +131,7 @@ mod tests {
     /// A segment with files of these priorities, of 64 slots each.
     fn with_files(priorities: &[i16], test: impl FnOnce(SlotMap<'_>)) {
         let slots = slots_of_all(priorities.iter().map(|_| 64));
-        let geometry = Geometry { mms: 4, tables: 1, entries: 512, zspages: 1, slots };
+        let geometry = Geometry { mms: 4, tables: 1, entries: 512, zspages: 1, slots, readahead: 0 };
         let words: Vec<AtomicU64> = (0..geometry.layout().total_words()).map(|_| AtomicU64::new(0)).collect();
         let slots = Segment::create(&words, geometry).slots();
         for &priority in priorities {

@@ -108,7 +108,7 @@ mod tests {
 
     /// A run whose memory is used up, and whose pool has room.
     fn with_run(act: impl FnOnce(Segment<'_>)) {
-        let geometry = Geometry { mms: 4, tables: 1, entries: 512, zspages: 8, slots: 8 };
+        let geometry = Geometry { mms: 4, tables: 1, entries: 512, zspages: 8, slots: 8, readahead: 0 };
         let words: Vec<AtomicU64> = (0..geometry.layout().total_words()).map(|_| AtomicU64::new(0)).collect();
         let segment = Segment::create(&words, geometry);
         segment.budget().set_ram(Bytes(64 << 20));

@@ -161,6 +161,7 @@ impl TableMemory {
             entries: clusters * CLUSTER_SLOTS,
             zspages: 1,
             slots: 8,
+            readahead: 0,
         };
         let words = Words::new(geometry.layout().total_words());
         Segment::create(words.all(), geometry);

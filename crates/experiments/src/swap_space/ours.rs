@@ -34,7 +34,8 @@ pub struct Ours {
     nobody: Words,
 }
 
-const NOBODY: Geometry = Geometry { mms: 1, tables: 1, entries: CLUSTER_SLOTS, zspages: 1, slots: 8 };
+const NOBODY: Geometry =
+    Geometry { mms: 1, tables: 1, entries: CLUSTER_SLOTS, zspages: 1, slots: 8, readahead: 0 };
 
 impl Ours {
     /// A space of so many whole clusters.

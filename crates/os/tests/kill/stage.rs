@@ -25,7 +25,8 @@ use uswap_units::{ClusterId, MmId, SlotId, SwapId, SwapOffset, ZspageId};
 
 /// Few entries, slots and pages of tables: what four processes want is often not there. The pool has room for what the
 /// dead leak.
-pub const GEOMETRY: Geometry = Geometry { mms: 8, tables: 64, entries: 1024, zspages: 256, slots: 1024 };
+pub const GEOMETRY: Geometry =
+    Geometry { mms: 8, tables: 64, entries: 1024, zspages: 256, slots: 1024, readahead: 0 };
 /// Slots of the swap files.
 pub const FILES: [u64; 2] = [300, 512];
 /// Clusters from which processes take runs of all orders; the first and the last are short.

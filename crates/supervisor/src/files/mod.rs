@@ -263,7 +263,7 @@ mod tests {
     #[test]
     fn any_store_is_read_and_written_by_its_place_among_all() {
         const SLOTS: u64 = 4;
-        let geometry = Geometry { mms: 4, tables: 1, entries: 512, zspages: 8, slots: 2048 };
+        let geometry = Geometry { mms: 4, tables: 1, entries: 512, zspages: 8, slots: 2048, readahead: 0 };
         let words: Vec<AtomicU64> = (0..geometry.layout().total_words()).map(|_| AtomicU64::new(0)).collect();
         let segment = Segment::create(&words, geometry);
         let open = |name: &str, bytes: u64| {

@@ -2,9 +2,7 @@
 //! not compress.
 
 use std::cell::{Cell, RefCell};
-use std::pin::pin;
 use std::sync::atomic::Ordering;
-use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use uswap_core::budget::{Fullness, Signal};
@@ -21,7 +19,7 @@ use uswap_units::{FileId, SwapOffset};
 use super::limits::{Limits, Reason};
 use crate::options::OnFull;
 use crate::requests::Aged;
-use crate::shared::Shared;
+use crate::shared::{Shared, block};
 
 /// The simulator has paces of its own.
 const PACE: Pace = Pace { uncompressed_pages_min: 64, compact_every_ns: 100_000_000 };
@@ -131,14 +129,6 @@ impl SwapWriter for Writer<'_> {
         self.limits.borrow_mut().add(buffer.len() as u64, self.now_ns());
         let files = self.shared.segment.slots().files();
         self.shared.files.write(files, offset, buffer)
-    }
-}
-
-/// Runs a future of the engine; everything that waits blocks this thread.
-pub fn block<F: Future>(future: F) -> F::Output {
-    match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
-        Poll::Ready(output) => output,
-        Poll::Pending => unreachable!("waiting blocks the thread here"),
     }
 }
 
