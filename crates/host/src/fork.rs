@@ -90,11 +90,14 @@ impl Process {
         descriptors::close_all();
         supervisor::reset_after_fork();
         messages::reset_after_fork();
-        while let Some(mut evictor) = self.evictors.try_borrow() {
-            evictor.reset();
-            core::mem::forget(evictor);
+        // Those that were never used are as they were made; a write would copy their pages.
+        if !phase.is_before_use() {
+            while let Some(mut evictor) = self.evictors.try_borrow() {
+                evictor.reset();
+                core::mem::forget(evictor);
+            }
+            self.evictors.reset();
         }
-        self.evictors.reset();
         match (phase, child) {
             // What has kept its parent's memory at home (a filter of system calls) may keep its own there.
             (Phase::Outside | Phase::Home, _) => {

@@ -71,8 +71,11 @@ impl<T, const COUNT: usize> LendingPool<T, COUNT> {
 
     /// In the only thread of a forked child: nothing is lent.
     pub fn reset(&self) {
-        self.lent.store(0, Ordering::Release);
-        self.waiters.store(0, Ordering::Relaxed);
+        // A write copies the page.
+        if self.lent.load(Ordering::Relaxed) != 0 || self.waiters.load(Ordering::Relaxed) != 0 {
+            self.lent.store(0, Ordering::Release);
+            self.waiters.store(0, Ordering::Relaxed);
+        }
     }
 
     /// First address and bytes of the things.

@@ -76,6 +76,12 @@ pub enum Phase {
 }
 
 impl Phase {
+    /// The process has had no place in the run since it began.
+    #[inline]
+    pub(crate) fn is_before_use(self) -> bool {
+        matches!(self, Phase::Outside | Phase::Waiting)
+    }
+
     /// Nothing has been managed yet, and may be one day.
     #[inline]
     pub fn is_before_active(self) -> bool {

@@ -97,8 +97,7 @@ pub fn install<I: Interposer>(interposer: &'static I, options: &Options) -> Resu
             text.start..text.end
         }
     };
-    let mut threads = 0;
-    process::for_each_thread(None, |_| threads += 1).map_err(refused("/proc/self/task"))?;
+    let threads = process::count_threads().map_err(refused("/proc/self/task"))?;
     entry::choose::<I>();
     signals::filter::choose(options.own_calls);
     let slot = thread::begin().map_err(refused("memory for an alternate stack"))?;

@@ -46,6 +46,8 @@ pub struct Vma {
     pub anonymous: bool,
     /// By its name.
     pub kind: Kind,
+    /// Where in its file it begins, in bytes; of a mapping that is not of a file it says nothing.
+    pub offset: u64,
 }
 
 impl Vma {
@@ -186,6 +188,7 @@ impl Maps {
             shared: has(8),
             anonymous: request.inode == 0,
             kind: kind_of(name.get(..name_end).unwrap_or(&[])),
+            offset: request.vma_offset,
         }))
     }
 }
@@ -304,8 +307,8 @@ fn parse_line(line: &[u8]) -> Option<Vma> {
     let (end, rest) = take_number(rest.strip_prefix(b"-")?, 16)?;
     let flags = skip_spaces(rest);
     let has = |index: usize, letter: u8| flags.get(index) == Some(&letter);
-    let offset = skip_word(flags);
-    let device = skip_word(offset);
+    let (offset, device) = take_number(skip_word(flags), 16)?;
+    let device = skip_spaces(device);
     let (inode, rest) = take_number(skip_word(device), 10)?;
     Some(Vma {
         start: start as usize,
@@ -316,6 +319,7 @@ fn parse_line(line: &[u8]) -> Option<Vma> {
         shared: has(3, b's'),
         anonymous: inode == 0,
         kind: kind_of(skip_spaces(rest)),
+        offset,
     })
 }
 

@@ -31,7 +31,7 @@ const SIG_SETMASK: u64 = abi::SIG_SETMASK as u64;
 const CLONE_FLAGS: u64 = abi::CLONE_VM as u64 | abi::CLONE_THREAD as u64;
 
 /// By which a process comes under the boundary of its calls.
-pub const START: [OwnCall; 14] = calls![
+pub const START: [OwnCall; 15] = calls![
     __NR_prctl(PR_SET_SYSCALL_USER_DISPATCH),
     __NR_rt_sigaction(SIGBUS),
     __NR_rt_sigprocmask(SIG_SETMASK),
@@ -43,6 +43,7 @@ pub const START: [OwnCall; 14] = calls![
     __NR_read,
     __NR_close,
     __NR_getdents64,
+    __NR_fstat,
     __NR_gettid,
     __NR_getpid,
     __NR_get_robust_list,

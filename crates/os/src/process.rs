@@ -168,6 +168,18 @@ fn parse_statm(text: &[u8]) -> Option<Statm> {
     Some(Statm { total_pages, resident_pages, shared_pages, data_pages })
 }
 
+/// Threads of this process: what the links of its directory of tasks say (two more), or their names where a `/proc`
+/// counts otherwise.
+pub fn count_threads() -> Result<u32> {
+    let directory = Fd::open(c"/proc/self/task", abi::O_PATH | abi::O_DIRECTORY, 0)?;
+    if let Some(count @ 1..) = directory.status()?.link_count.checked_sub(2) {
+        return Ok(count as u32);
+    }
+    let mut count = 0;
+    for_each_thread(None, |_| count += 1)?;
+    Ok(count)
+}
+
 /// Calls `visit` with the id of each thread of a process (`None`: the calling one). Threads that come meanwhile may be
 /// missed.
 pub fn for_each_thread(process_id: Option<u32>, mut visit: impl FnMut(u32)) -> Result<()> {

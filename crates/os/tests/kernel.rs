@@ -528,3 +528,27 @@ fn what_is_behind_a_number_is_replaced_in_one_step() {
     unreadable.raise();
     assert_eq!(file.read(&mut buffer), Ok(8), "it is the counter");
 }
+
+#[test]
+fn threads_are_counted_as_they_come_and_go() {
+    static COUNTED: StackArea = StackArea::new(64 * 1024);
+    extern "C" fn wait_for_word(word: usize) {
+        // SAFETY:
+        // 1. It is the address of `STOP`.
+        let stop = unsafe { &*(word as *const AtomicU32) };
+        while stop.load(Ordering::Acquire) == 0 {
+            uswap_os::thread::yield_now();
+        }
+    }
+    static STOP: AtomicU32 = AtomicU32::new(0);
+    let _alone = alone();
+    let child = fork(|| {
+        let alone = process::count_threads();
+        let begun = spawn(&COUNTED, wait_for_word, &raw const STOP as usize, Files::Shared);
+        let two = process::count_threads();
+        STOP.store(1, Ordering::Release);
+        let is_joined = COUNTED.join(Timeout::Forever);
+        u8::from(alone == Ok(1) && begun.is_ok() && two == Ok(2) && is_joined)
+    });
+    assert_eq!(wait_for(child), End::Exit(1));
+}

@@ -7,7 +7,7 @@
 use core::sync::atomic::{AtomicPtr, Ordering};
 
 use uswap_os::Fd;
-use uswap_os::maps::{Kind, Maps, Vma};
+use uswap_os::maps::{Kind, Maps, MapsSource, Vma};
 use uswap_os::sys::{self, abi};
 
 use crate::sites::Memory;
@@ -32,6 +32,11 @@ impl Process {
     /// The object of a file whose private, read-only code holds `address`.
     pub(super) fn object_at(&self, address: usize) -> Option<Object> {
         let maps = Maps::open().ok()?;
+        if maps.source() == MapsSource::Query
+            && let Some(found) = self.object_by_offset(&maps, address)
+        {
+            return Some(found);
+        }
         let mut buffer = [0; MAPS_BUFFER_BYTES];
         let mut header = None;
         for vma in maps.iter(&mut buffer) {
@@ -43,11 +48,24 @@ impl Process {
                 header = Some(vma.start);
             }
             if address < vma.end {
-                let is_fit = vma.executable && !vma.writable && !vma.shared && vma.kind == Kind::Named;
-                return header.filter(|_| is_fit).and_then(|base| Object::at(self, base, Some(address)));
+                return header
+                    .filter(|_| is_code(&vma))
+                    .and_then(|base| Object::at(self, base, Some(address)));
             }
         }
         None
+    }
+
+    /// The same where its mappings lie as far from each other as in the file, as those of most objects do.
+    fn object_by_offset(&self, maps: &Maps, address: usize) -> Option<Object> {
+        let code = maps.covering_or_next(address).ok()??;
+        if address < code.start || !is_code(&code) {
+            return None;
+        }
+        let base = code.start.checked_sub(code.offset as usize)?;
+        let first = maps.covering_or_next(base).ok()??;
+        let is_its_start = first.start == base && first.kind == Kind::Named && first.offset == 0;
+        is_its_start.then(|| Object::at(self, base, Some(address)))?
     }
 
     /// All mappings, by address.
@@ -76,6 +94,11 @@ impl Process {
             unsafe { core::ptr::copy_nonoverlapping(bytes.as_ptr(), address as *mut u8, bytes.len()) };
         })
     }
+}
+
+/// Whether it may be patched: private, read-only code of a file.
+fn is_code(vma: &Vma) -> bool {
+    vma.executable && !vma.writable && !vma.shared && vma.kind == Kind::Named
 }
 
 impl Memory for Process {
