@@ -71,6 +71,22 @@ fn badcases_sizes_beyond_the_machine() {
     }
 }
 
+/// A pool that is too small for its size classes gets more than was asked for, and the user knows.
+#[test]
+fn badcases_a_pool_that_gets_more_is_told() {
+    let _turn = turn();
+    let Some(binary) = binary() else { return };
+    let said = |pool: &str, more: &[&str]| {
+        let words = [&["run", "--ram", "64M", "--pool", pool][..], more, &["--", "echo", "it ran"]].concat();
+        let outcome = run_words(&binary, &words);
+        assert!(outcome.code == Some(0) && outcome.stdout.contains("it ran"), "{}", outcome.stderr);
+        outcome.stderr.contains("--pool asks for 655.4 KiB, and the pool may have 3.9 MiB")
+    };
+    assert!(said("1%", &[]));
+    assert!(!said("1%", &["--quiet"]));
+    assert!(!said("50%", &[]));
+}
+
 #[test]
 fn badcases_unknown_program() {
     let _turn = turn();

@@ -73,6 +73,9 @@ fn start_and_stay(arguments: &RunArguments) -> Result<Ending, StartFailure> {
     }
     if !arguments.quiet {
         note_little_room(&options);
+        if let Some(line) = larger_pool(&options) {
+            say(format_args!("{line}"));
+        }
     }
     let supervisor =
         Supervisor::start(options, Box::new(say)).map_err(|error| StartFailure::own(error.to_string()))?;
@@ -219,6 +222,19 @@ fn note_little_room(options: &Options) {
             ));
         }
     }
+}
+
+/// What is said of a pool that gets more than was asked for.
+fn larger_pool(options: &Options) -> Option<String> {
+    let PoolSize::Fixed(asked_bytes) = options.pool else { return None };
+    let bytes = options.pool_bytes_at_start();
+    (asked_bytes < bytes).then(|| {
+        format!(
+            "--pool asks for {}, and the pool may have {}: a smaller one is full before much is in it",
+            human::bytes(asked_bytes),
+            human::bytes(bytes)
+        )
+    })
 }
 
 /// Opened before the program starts, so that a mistake in the path does not cost a run.
