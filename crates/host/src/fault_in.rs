@@ -15,7 +15,7 @@ pub(crate) struct PageLost;
 
 impl Process {
     /// Makes room if memory is short, and brings a page. On a stack of ours, with all signals blocked.
-    pub(crate) fn bring(&self, page: PageId, touch: Touch) -> Served {
+    pub(crate) fn fault_in(&self, page: PageId, touch: Touch) -> Served {
         let Some(space) = self.space() else { return Served::NotOurs };
         if space.is_short() && space.is_managed(page) {
             run(space.make_room(|| self.evictors.try_borrow()));
@@ -25,7 +25,7 @@ impl Process {
     }
 
     /// Brings the managed pages of a range, as if they were touched so.
-    pub(crate) fn bring_range(&self, range: PageRange, touch: Touch) {
+    pub(crate) fn fault_in_range(&self, range: PageRange, touch: Touch) {
         let Some(space) = self.space() else { return };
         let mut rest = range;
         while let Some(first) = space.page_table().first_managed(rest) {
@@ -36,7 +36,7 @@ impl Process {
                 if round > 0 {
                     uswap_os::thread::yield_now();
                 }
-                if !matches!(self.bring(first, touch), Served::Served(_)) {
+                if !matches!(self.fault_in(first, touch), Served::Served(_)) {
                     break;
                 }
             }
@@ -51,14 +51,14 @@ impl Process {
             let _nobody_evicts = self.mappings.exclusive();
             space.pin(range);
         }
-        self.bring_range(range, Touch::Write);
+        self.fault_in_range(range, Touch::Write);
     }
 
     /// Brings all that is away of a range, as if it were written. An error: a page cannot be read back.
-    pub(crate) fn bring_home(&self, space: &Space, range: PageRange) -> Result<(), PageLost> {
+    pub(crate) fn fault_in_all(&self, space: &Space, range: PageRange) -> Result<(), PageLost> {
         let mut is_lost = false;
         while space.for_each_away_in(range, |page| {
-            is_lost |= self.bring(page, Touch::Write) == Served::Lost;
+            is_lost |= self.fault_in(page, Touch::Write) == Served::Lost;
         }) {
             if is_lost {
                 return Err(PageLost);

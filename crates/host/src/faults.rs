@@ -75,7 +75,7 @@ impl Process {
         let touch = Touch::that(met.error & ERROR_WRITE != 0);
         let began_ns = clock::engine_now_ns();
         space.record().begin_waits(1);
-        let served = self.bring(page, touch);
+        let served = self.fault_in(page, touch);
         space.record().end_waits(1);
         match served {
             Served::NotOurs => false,

@@ -40,7 +40,7 @@ impl Process {
         let Some(space) = self.space() else { return };
         space.hold_evicting();
         let alone = loop {
-            if self.bring_home(space, ALL).is_err() {
+            if self.fault_in_all(space, ALL).is_err() {
                 // Unregistered it would read as zeros.
                 stop_program(format_args!(
                     "a page cannot be read back, and its memory shall come home ({reason})"

@@ -237,7 +237,7 @@ impl Process {
     /// A mapping has grown: what is locked of it is there, as after any other growth of it.
     pub(crate) fn bring_if_locked(&self, range: PageRange) {
         if self.locks.are_all_filled() && mlock::is_locked(range.start.address() as usize) {
-            self.bring_range(range, Touch::Write);
+            self.fault_in_range(range, Touch::Write);
         }
     }
 
@@ -246,7 +246,7 @@ impl Process {
         let _nothing_goes_meanwhile = Filling::begin(space);
         for_each_part(range, |vma, start, end| {
             if vma.readable {
-                self.bring_range(pages(start, end - start), Touch::that(vma.writable));
+                self.fault_in_range(pages(start, end - start), Touch::that(vma.writable));
             }
         });
     }

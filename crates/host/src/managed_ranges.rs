@@ -33,7 +33,7 @@ impl Process {
     ) -> Result<ExclusiveGuard<'_>, PageLost> {
         loop {
             space.hold_evicting();
-            let alone = self.bring_home(space, from).map(|()| self.alone_with(space, &[from, other]));
+            let alone = self.fault_in_all(space, from).map(|()| self.alone_with(space, &[from, other]));
             space.resume_evicting();
             let alone = alone?;
             if space.first_away(from).is_none() {

@@ -169,7 +169,7 @@ impl Process {
             }
             abi::MADV_POPULATE_READ | abi::MADV_POPULATE_WRITE => {
                 let touch = Touch::that(advice as u32 == abi::MADV_POPULATE_WRITE);
-                self.bring_range(range, touch);
+                self.fault_in_range(range, touch);
                 make(&call)
             }
             // What a child does not have (MADV_DONTFORK) its words do not name either: see `fork`.

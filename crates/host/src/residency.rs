@@ -54,7 +54,7 @@ impl Residency for Process {
                 (range.start.0..range.end.0).map(PageId).filter(|&page| !space.is_ready(page, touch));
             let mut all = true;
             for page in missing {
-                all &= matches!(self.bring(page, touch), Fault::Served(_));
+                all &= matches!(self.fault_in(page, touch), Fault::Served(_));
             }
             all
         })

@@ -74,7 +74,7 @@ async fn bring_ready<'a>(
         if space.is_ready(page, touch) {
             return true;
         }
-        if process.bring(world, space, page, touch).await == Fault::Lost {
+        if process.fault_in(world, space, page, touch).await == Fault::Lost {
             process.oracle.poison(world, page);
             return false;
         }

@@ -434,7 +434,7 @@ impl<'a> Caller<'_, 'a> {
         for (part, like) in &mappings {
             if like.rights != Rights::Nothing {
                 let touch = Touch::that(like.rights == Rights::Write);
-                self.process.bring_range(self.world, space, *part, touch).await;
+                self.process.fault_in_range(self.world, space, *part, touch).await;
             }
         }
         space.resume_evicting();
@@ -504,7 +504,7 @@ impl<'a> Caller<'_, 'a> {
         loop {
             space.hold_evicting();
             while let Some(page) = space.first_away(from) {
-                let fault = self.process.bring(self.world, space, page, Touch::Write).await;
+                let fault = self.process.fault_in(self.world, space, page, Touch::Write).await;
                 if fault == crate::engine::Fault::Lost {
                     space.resume_evicting();
                     return false;

@@ -122,7 +122,7 @@ impl<'a> Process<'a> {
     }
 
     /// Makes room if memory is short, and brings a page.
-    pub async fn bring(&self, world: &World<'a>, space: &Space<'a>, page: PageId, touch: Touch) -> Fault {
+    pub async fn fault_in(&self, world: &World<'a>, space: &Space<'a>, page: PageId, touch: Touch) -> Fault {
         if space.is_short() && space.is_managed(page) {
             space.make_room(|| self.evictors.try_borrow(&world.executor)).await;
         }
@@ -131,11 +131,12 @@ impl<'a> Process<'a> {
     }
 
     /// Brings the managed pages of a range, as if they were touched so.
-    pub async fn bring_range(&self, world: &World<'a>, space: &Space<'a>, range: PageRange, touch: Touch) {
+    pub async fn fault_in_range(&self, world: &World<'a>, space: &Space<'a>, range: PageRange, touch: Touch) {
         let mut rest = range;
         while let Some(first) = space.page_table().first_managed(rest) {
             for _ in 0..BRING_ROUNDS_MAX {
-                if space.is_ready(first, touch) || self.bring(world, space, first, touch).await == Fault::Lost
+                if space.is_ready(first, touch)
+                    || self.fault_in(world, space, first, touch).await == Fault::Lost
                 {
                     break;
                 }
@@ -150,7 +151,7 @@ impl<'a> Process<'a> {
         self.kernel.lock_exclusive(world).await;
         space.pin(range);
         self.kernel.unlock_exclusive(world);
-        self.bring_range(world, space, range, Touch::Write).await;
+        self.fault_in_range(world, space, range, Touch::Write).await;
     }
 
     /// Writes a page that was found present.
@@ -166,7 +167,7 @@ impl<'a> Process<'a> {
         space.hold_evicting();
         loop {
             while let Some(page) = space.first_away(ALL) {
-                if self.bring(world, space, page, Touch::Write).await == Fault::Lost {
+                if self.fault_in(world, space, page, Touch::Write).await == Fault::Lost {
                     // The program gets its signal, and this ends.
                     return space.resume_evicting();
                 }

@@ -64,7 +64,7 @@ async fn serve<'a>(world: &World<'a>, process: &Process<'a>, page: PageId, touch
         return Got::Page;
     };
     space.record().begin_waits(1);
-    let fault = process.bring(world, &space, page, touch).await;
+    let fault = process.fault_in(world, &space, page, touch).await;
     space.record().end_waits(1);
     world.note(format_args!("fault {page:?} {touch:?}: {fault:?}"));
     match fault {
