@@ -63,6 +63,7 @@ fn stat_tells_full_from_some_by_what_the_other_threads_do() {
         let stat: serde_json::Value =
             serde_json::from_slice(&answer.expect("it starts").stdout).expect("it is JSON");
         running.finish().must_succeed();
+        assert!(stat["counters"]["zswpout"].as_u64() > Some(1000), "{stat}");
         let process = &stat["processes"][0];
         // It uses all of its 160 MiB, of which at most 48 are in RAM. Just after they were filled, not all of the
         // others have come back.

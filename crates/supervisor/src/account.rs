@@ -1,8 +1,9 @@
 //! The closing report: counters and peaks in the user's words.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 
-use uswap_core::counters::{Counter, FAULT_SOURCES};
+use uswap_core::counters::{COUNTERS, Counter, FAULT_SOURCES};
 use uswap_core::files::{FileRecord, FileState};
 use uswap_units::PAGE_BYTES;
 
@@ -48,8 +49,6 @@ pub fn report(shared: &Shared) -> RunReport {
         pages_written: count(Counter::WrittenPages),
         pages_read: count(Counter::ReadPages),
         pages_read_ahead: count(Counter::ReadAhead),
-        file_reads_ahead: count(Counter::ReadaheadReads),
-        file_reads_spared: count(Counter::ReadaheadHits),
         pages_zero_filled: count(Counter::ZeroFilled),
         compressed_bytes_in: count(Counter::CompressedBytesIn),
         compressed_bytes_out: count(Counter::CompressedBytesOut),
@@ -61,7 +60,14 @@ pub fn report(shared: &Shared) -> RunReport {
         warnings: warnings(shared),
         wall_seconds: shared.started.elapsed().as_secs_f64(),
         engine_cpu_seconds: (count(Counter::EngineCpuNs) + uswap_os::clock::process_cpu_ns()) as f64 / 1e9,
+        counters: all_counters(shared).into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
     }
+}
+
+/// Every counter of the run so far, by its name.
+pub fn all_counters(shared: &Shared) -> BTreeMap<&'static str, u64> {
+    let counters = shared.segment.counters();
+    COUNTERS.iter().map(|described| (described.name, counters.get(described.counter))).collect()
 }
 
 /// Each swap file, and how much of it was used so far. One that was to be added, and could not be opened by all, was
@@ -106,4 +112,29 @@ fn warnings(shared: &Shared) -> Vec<String> {
         ),
     );
     warnings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fmt::Write as _;
+    use std::path::Path;
+
+    /// Written anew with `USWAP_WRITE_METRICS=1`.
+    #[test]
+    fn the_document_of_metrics_has_each_counter_as_it_is_declared() {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/METRICS.md");
+        let document = std::fs::read_to_string(&path).unwrap();
+        let (introduction, _) = document.split_once("| name |").expect("it has a table");
+        let mut right = format!("{introduction}| name | unit | what it counts |\n|---|---|---|\n");
+        for described in COUNTERS {
+            let text = described.text.trim_end_matches('.');
+            writeln!(right, "| `{}` | {} | {text} |", described.name, described.unit).unwrap();
+        }
+        if std::env::var_os("USWAP_WRITE_METRICS").is_some() {
+            std::fs::write(&path, &right).unwrap();
+        }
+        let why = "USWAP_WRITE_METRICS=1 cargo test -p uswap-supervisor metrics writes it anew";
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), right, "{why}");
+    }
 }

@@ -3,6 +3,8 @@
 //! What must hold: every field says its unit in its name or here; names in JSON are the field names and do not change
 //! their meaning. What a number does not know (nothing happened) is 0, an empty list, or absent.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 /// The closing report of one run.
@@ -43,12 +45,6 @@ pub struct RunReport {
     pub pages_read: u64,
     /// Loaded before a fault came for them, from the pool or the file.
     pub pages_read_ahead: u64,
-    /// Reads of the swap file that the supervisor made ahead of faults.
-    #[serde(default)]
-    pub file_reads_ahead: u64,
-    /// Reads that faults had no need to make, because of those.
-    #[serde(default)]
-    pub file_reads_spared: u64,
     /// Fresh pages given to the program as zeros.
     pub pages_zero_filled: u64,
     /// What went into the compressor.
@@ -72,6 +68,9 @@ pub struct RunReport {
     pub wall_seconds: f64,
     /// CPU time of all of uswap's own threads, in every process.
     pub engine_cpu_seconds: f64,
+    /// Every counter, by its name in docs/METRICS.md.
+    #[serde(default)]
+    pub counters: BTreeMap<String, u64>,
 }
 
 /// One swap file, and how much of it was used.

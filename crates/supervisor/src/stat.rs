@@ -1,6 +1,7 @@
 //! What `uswap stat` says of a run: where its memory is, and for each process how long it waits for its pages and what
 //! was taken from it.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use serde::Serialize;
@@ -8,6 +9,7 @@ use uswap_core::mm::MmRecord;
 use uswap_core::share::WEIGHT_DEFAULT;
 use uswap_units::PAGE_BYTES;
 
+use crate::account::all_counters;
 use crate::control::order::Form;
 use crate::human;
 use crate::pressure::Stalls;
@@ -29,6 +31,8 @@ struct RunStat {
     processes: Vec<ProcessStat>,
     /// Processes that wait less, and are not named.
     more_processes: usize,
+    /// Every counter, by its name in docs/METRICS.md.
+    counters: BTreeMap<&'static str, u64>,
 }
 
 #[derive(Serialize)]
@@ -72,6 +76,7 @@ fn look(shared: &Shared) -> RunStat {
         swap_file_bytes: shared.segment.slots().used() * PAGE_BYTES as u64,
         processes,
         more_processes,
+        counters: all_counters(shared),
     }
 }
 

@@ -234,8 +234,6 @@ pub(super) mod tests {
             pages_written: 300_000,
             pages_read: 299_999,
             pages_read_ahead: 250_000,
-            file_reads_ahead: 3_000,
-            file_reads_spared: 6_000,
             pages_zero_filled: 262_144,
             compressed_bytes_in: 400_000 * 4096,
             compressed_bytes_out: 400_000 * 1400,
@@ -270,6 +268,7 @@ pub(super) mod tests {
             warnings: vec!["the swap file is 90 % full".to_owned()],
             wall_seconds: 61.04,
             engine_cpu_seconds: 17.26,
+            counters: std::iter::once(("pswpin".to_owned(), 5_000)).collect(),
         }
     }
 
