@@ -21,7 +21,7 @@ use uswap_core::swap_word::Content;
 use uswap_units::limits::FILE_BUFFER_BYTES;
 use uswap_units::{PageId, PageRange, SwapOffset};
 
-/// The first page of a part that is asked for is at most so far ahead of a stream: two windows, so that one part is
+/// The first page of a part that is asked for is less than so far ahead of a stream: two windows, so that one part is
 /// used while the next is read.
 const BEGINS_PAGES_MAX: u64 = 64;
 
@@ -51,29 +51,26 @@ impl<W: World> AddressSpace<'_, W> {
         let buffers = self.segment.readahead();
         let (mut known, mut part) = (SwapOffset::NOTHING, None::<Range<SwapOffset>>);
         for ahead in 0..LOOKS_PAGES_MAX {
+            if part.is_none() && ahead >= BEGINS_PAGES_MAX {
+                break;
+            }
             let page = match window.is_down {
                 true if run.start.0 > ahead => PageId(run.start.0 - 1 - ahead),
                 true => break,
                 false => run.end.plus(ahead),
             };
             let Some(record) = self.record_in_file(page) else { continue };
-            if known.start <= record.start && record.end <= known.end {
-                continue;
-            }
-            part = match &part {
-                Some(begun) => match joined(begun, &record) {
-                    Some(joined) => Some(joined),
-                    None => break,
-                },
-                None => match buffers.find(&record) {
-                    Some(found) => {
-                        known = found;
-                        continue;
+            let Some(begun) = &part else {
+                if record.start < known.start || known.end < record.end {
+                    match buffers.find(&record) {
+                        Some(found) => known = found,
+                        None => part = Some(record),
                     }
-                    None if ahead >= BEGINS_PAGES_MAX => break,
-                    None => Some(record),
-                },
+                }
+                continue;
             };
+            let Some(joined) = joined(begun, &record) else { break };
+            part = Some(joined);
         }
         if let Some(part) = part
             && buffers.ask(&part, self.world.now_ns())
