@@ -9,9 +9,9 @@ use std::ffi::{CStr, c_char};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use uswap_interpose::{Before, Call, Context, Interposer, NewProcess, Options, Origin};
-use uswap_os::Fd;
 use uswap_os::sys::abi;
 use uswap_os::text::TextBuffer;
+use uswap_os::{Fd, PAGE_BYTES, memory};
 
 const NUMBERS: usize = 512;
 
@@ -110,11 +110,17 @@ extern "C" fn start(_count: i32, _arguments: *const *const c_char, environment: 
     if let Some(set) = variable(environment, b"INTERPOSE_FAULTS") {
         options.faults = set.to_str().ok().and_then(|text| text.parse().ok()).unwrap_or(0);
     }
+    // Far below this library, where the program has unmapped nothing.
+    let start = (start as *const () as usize).saturating_sub(APART_BYTES) / PAGE_BYTES * PAGE_BYTES;
+    memory::map_in(start..start + APART_BYTES / 2);
     if let Err(error) = uswap_interpose::install(&COUNTING, &options) {
         let line = TextBuffer::<200>::format(format_args!("counting: {error}\n"));
         let _ = uswap_os::fd::write_raw(2, line.as_bytes());
     }
 }
+
+/// Mappings of this library are so far from it.
+const APART_BYTES: usize = 64 << 30;
 
 #[used]
 #[unsafe(link_section = ".init_array")]
