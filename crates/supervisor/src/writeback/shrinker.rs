@@ -27,9 +27,6 @@ const PACE: Pace = Pace { uncompressed_pages_min: 64, compact_every_ns: 100_000_
 /// Without an end in tests: who goes on waiting when the run has ended hangs there.
 const IDLE: Duration = if cfg!(test) { Duration::from_secs(1 << 30) } else { Duration::from_millis(20) };
 
-/// As long as nothing is stored there is nothing to write, and whoever wants something says so by the signal.
-const IDLE_WHEN_EMPTY: Duration = if cfg!(test) { IDLE } else { Duration::from_millis(250) };
-
 const SIGKILL: u32 = 9;
 const SIGCONT: u32 = 18;
 const SIGSTOP: u32 = 19;
@@ -263,9 +260,7 @@ impl AgedWork {
 }
 
 async fn shared_wait(shared: &Shared, seen: u32) {
-    let is_empty = shared.segment.reuse().stored() == 0;
-    let idle = if is_empty { IDLE_WHEN_EMPTY } else { IDLE };
-    uswap_engine::Backing::wait(shared, Signal::Shrink, seen, idle.as_nanos() as u64).await;
+    uswap_engine::Backing::wait(shared, Signal::Shrink, seen, IDLE.as_nanos() as u64).await;
 }
 
 fn after(writer: &Writer<'_>, batch: Batch, is_tight: bool, aged: &mut AgedWork) {
