@@ -90,8 +90,8 @@ impl Process {
         descriptors::close_all();
         supervisor::reset_after_fork();
         messages::reset_after_fork();
-        // Those that were never used are as they were made; a write would copy their pages.
-        if !phase.is_before_use() {
+        // Without a place they were never used, or never will be again; a write would copy their pages.
+        if phase.has_place() {
             while let Some(mut evictor) = self.evictors.try_borrow() {
                 evictor.reset();
                 core::mem::forget(evictor);

@@ -76,10 +76,10 @@ pub enum Phase {
 }
 
 impl Phase {
-    /// The process has had no place in the run since it began.
+    /// It has a place in the run, and may use its evictors.
     #[inline]
-    pub(crate) fn is_before_use(self) -> bool {
-        matches!(self, Phase::Outside | Phase::Waiting)
+    pub(crate) fn has_place(self) -> bool {
+        !matches!(self, Phase::Outside | Phase::Waiting)
     }
 
     /// Nothing has been managed yet, and may be one day.

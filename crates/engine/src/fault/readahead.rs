@@ -126,8 +126,10 @@ pub async fn serve_readahead<B: Backing>(segment: Segment<'_>, backing: &B, buff
         let (start, bytes) = (task.part.start, task.part.end.since(task.part.start) as usize);
         let is_read = backing.read_file(start, bytes, buffer).await.is_ok();
         buffers.finish(task, is_read.then_some(&buffer.0[..bytes]));
-        segment.counters().add(Counter::ReadaheadReads, 1);
-        segment.counters().add(Counter::ReadBytes, bytes as u64);
+        if is_read {
+            segment.counters().add(Counter::ReadaheadReads, 1);
+            segment.counters().add(Counter::ReadBytes, bytes as u64);
+        }
         backing.raise(Signal::Readahead);
         count += 1;
     }
