@@ -126,6 +126,7 @@ modes! {
     evil_memory_before_main => "memory_before_main",
     evil_late_child => "late_child",
     evil_drop_privileges => "drop_privileges",
+    evil_changes_at_the_beginning => "changes_at_the_beginning",
     evil_thousand_threads => "thousand_threads",
     evil_threads_share_pages => "threads_share_pages",
     evil_wipe_on_fork => "wipe_on_fork",

@@ -33,7 +33,12 @@ impl Process {
                 return answer;
             }
             match self.space().filter(|_| self.phase() == Phase::Active) {
-                Some(space) => self.change_mapping(space, call),
+                Some(space) => {
+                    // Whoever activates is done then. It says so before it begins: until it is done there are no words
+                    // that a call could go by, and while such a call waits its mapping is registered.
+                    drop(self.mappings.shared());
+                    self.change_mapping(space, call)
+                }
                 None => {
                     let (answer, new) = self.make_new(call);
                     self.fill_new(new);
@@ -243,11 +248,16 @@ impl Process {
     }
 
     fn change_heap(&self, space: &'static Space, call: &Call) -> isize {
-        let end = self.heap_end.load(Ordering::Relaxed);
-        let wanted = if call.arguments[0] == 0 { end } else { call.arguments[0] };
-        let cut = pages(wanted, end.saturating_sub(wanted));
-        let _alone = self.alone_with(space, &[cut]);
-        let before = self.heap_end.load(Ordering::Relaxed);
+        let (before, _alone) = loop {
+            let end = self.heap_end.load(Ordering::Relaxed);
+            let wanted = if call.arguments[0] == 0 { end } else { call.arguments[0] };
+            let cut = pages(wanted, end.saturating_sub(wanted));
+            let alone = self.alone_with(space, &[cut]);
+            // Else another thread has moved the end, and somebody may be at work on what is cut now.
+            if self.heap_end.load(Ordering::Relaxed) == end {
+                break (end, alone);
+            }
+        };
         let (answer, new) = self.make_new(call);
         self.fill_new(new);
         let after = answer as usize;

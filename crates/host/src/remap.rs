@@ -1,6 +1,7 @@
 //! `mremap`: words and registration go where the mapping goes.
 
 use crate::address_space::pages;
+use crate::fault_in::PageLost;
 use crate::messages::stop_program;
 use crate::process::{Process, Space};
 use crate::syscalls::{
@@ -62,8 +63,8 @@ impl Process {
         flags: usize,
     ) -> isize {
         let fixed = if flags & MREMAP_FIXED != 0 { target } else { pages(0, 0) };
+        let alone = self.alone_with(space, &[from, fixed]);
         if space.page_table().first_managed(from).is_none() {
-            let _alone = self.alone_with(space, &[from, fixed]);
             let answer = make(call);
             if !is_error(answer) {
                 space.drop_words(fixed, Afterwards::Unmanaged);
@@ -73,11 +74,16 @@ impl Process {
         }
         // Another thread may touch the place before it is registered again: then nothing may be missing there.
         let comes_home = flags & (MREMAP_FIXED | MREMAP_DONTUNMAP) != 0;
-        let alone = match comes_home {
-            true => self.alone_with_all_home(space, from, fixed),
-            false => Ok(self.alone_with(space, &[from])),
+        let _alone = match comes_home {
+            true => {
+                drop(alone);
+                match self.alone_with_all_home(space, from, fixed) {
+                    Ok(alone) => alone,
+                    Err(PageLost) => return -(Errno::ENOMEM.number() as isize),
+                }
+            }
+            false => alone,
         };
-        let Ok(_alone) = alone else { return -(Errno::ENOMEM.number() as isize) };
         // What may not be evicted may not be at its new place either, nor what it grows by or leaves behind.
         let is_active = space.is_active(from);
         let answer = if comes_home { self.move_unregistered(space, call, from) } else { grow_or_move(call) };

@@ -112,6 +112,8 @@ impl Process {
     pub(crate) fn keep_stack(&self, slot: &Slot, stack_pointer: u64) {
         let start = stack_pointer.saturating_sub(STACK_BELOW_BYTES);
         let range = PageRange::of_addresses(start, stack_pointer + STACK_ABOVE_BYTES);
+        // Who activates meanwhile is done then: else its words would be missed, and the step is not looked at again.
+        drop(self.mappings.shared());
         if self.space().is_some_and(|space| space.page_table().first_managed(range).is_some()) {
             on_own_stack(slot, || self.keep_range(range));
         }

@@ -54,7 +54,8 @@ fn exec_deep(case: &Case, each: usize) {
     filled.verify("program, after those below it ended");
 }
 
-fn itself(mode: &str, case: &Case, depth: u64) -> Command {
+/// The command that runs a mode of this program.
+pub fn itself(mode: &str, case: &Case, depth: u64) -> Command {
     let program = std::env::current_exe().unwrap_or_else(|error| fail!("own path: {error}"));
     let mut command = Command::new(program);
     command.arg(mode).args(["--bytes", &case.bytes.to_string(), "--seed", &case.seed.to_string()]);
