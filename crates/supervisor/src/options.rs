@@ -63,10 +63,7 @@ impl PoolSize {
     pub fn bounds(self, ram_bytes: u64, protected_bytes: u64) -> RangeInclusive<u64> {
         let most = beside(ram_bytes, protected_bytes);
         match self {
-            PoolSize::Auto => {
-                let least = (ram_bytes / 10).max(PoolSize::least(ram_bytes));
-                least.min(most)..=PoolSize::most(ram_bytes).min(most)
-            }
+            PoolSize::Auto => (ram_bytes / 10).min(most)..=PoolSize::most(ram_bytes).min(most),
             PoolSize::Fixed(_) => {
                 let bytes = self.bytes_at_start(ram_bytes, protected_bytes);
                 bytes..=bytes
@@ -135,10 +132,12 @@ mod tests {
             assert_eq!(least, ((31 * 4 * 32) << 10).min(ram / 4));
             for pool in [PoolSize::Auto, PoolSize::Fixed(ram / 20)] {
                 let (bounds, at_start) = (pool.bounds(ram, protected), pool.bytes_at_start(ram, protected));
-                assert!(bounds.contains(&at_start) && *bounds.start() >= least, "{ram} {pool:?} {bounds:?}");
+                assert!(bounds.contains(&at_start) && at_start >= least, "{ram} {pool:?} {bounds:?}");
                 assert!(*bounds.end() <= PoolSize::most(ram));
             }
         }
+        let smallest = *PoolSize::Auto.bounds(8 * MIB, 0).start();
+        assert_eq!(smallest, 8 * MIB / 10, "it gives way to pages that are needed at once");
         assert_eq!(PoolSize::Fixed(10 * MIB).bytes_at_start(128 * MIB, 0), 10 * MIB, "as it was asked for");
     }
 }

@@ -2,13 +2,17 @@
 //!
 //! So memory that cannot be given back (tables, page tables of the kernel, locked pages) costs one wait now and then,
 //! and not one for each fault. What each wait lets through is little at first, since room that comes late still comes,
-//! and doubles while none comes at all, up to 1/32 of the budget.
+//! and doubles while none comes at all, from 1/512 of the budget or 256 KiB up to 1/32.
 
 use uswap_sync::{AtomicU32, AtomicU64, Ordering};
 use uswap_units::Bytes;
 
 /// So long a floor is believed.
 const FLOOR_NS: u64 = 1_000_000_000;
+
+/// A fault, and what is read ahead for it, takes so much. With less a program in a very small budget, most of which
+/// cannot be given back, waits for nearly each of its pages.
+const STEP_BYTES_MIN: u64 = 256 << 10;
 
 /// Memory in use that reclaim did not get below.
 #[derive(Default)]
@@ -32,7 +36,8 @@ impl Floor {
     /// A fault waited in vain while so much was used. A little more is let through, so that the next fault need not
     /// wait as well; not beyond the budget, if that is not reached. `room`: the signals of room that were counted.
     pub(crate) fn set(&self, used: Bytes, ram: Bytes, room: u32, now_ns: u64) {
-        let (least, most) = (ram.0 / 512, ram.0 / 32);
+        let most = ram.0 / 32;
+        let least = (ram.0 / 512).max(STEP_BYTES_MIN).min(most);
         let is_stuck = self.is_believed(now_ns) && self.room.load(Ordering::Relaxed) == room;
         let step = if is_stuck { (2 * self.step.load(Ordering::Relaxed)).clamp(least, most) } else { least };
         self.step.store(step, Ordering::Relaxed);
@@ -47,9 +52,9 @@ impl Floor {
 mod tests {
     use super::*;
 
-    const RAM: Bytes = Bytes(1 << 20);
+    const RAM: Bytes = Bytes(1 << 30);
     /// Above the budget.
-    const USED: Bytes = Bytes(3 << 19);
+    const USED: Bytes = Bytes(3 << 29);
 
     #[test]
     fn a_floor_is_believed_for_a_while_and_leaves_the_budget_alone_while_that_holds() {
@@ -74,5 +79,14 @@ mod tests {
         let most = (5..20).map(|now_ns| step(8, now_ns)).max();
         assert_eq!(most, Some(RAM.0 / 32));
         assert_eq!(step(8, 20 + FLOOR_NS), RAM.0 / 512, "that was long ago");
+    }
+
+    #[test]
+    fn a_very_small_budget_lets_some_pages_through_at_once() {
+        let (floor, ram, used) = (Floor::default(), Bytes(8 << 20), Bytes(9 << 20));
+        floor.set(used, ram, 0, 1);
+        assert_eq!(floor.bytes(2).0 - used.0, 256 << 10);
+        floor.set(used, ram, 0, 3);
+        assert_eq!(floor.bytes(4).0 - used.0, ram.0 / 32, "which is the most");
     }
 }
