@@ -5,6 +5,7 @@ use uswap_os::sys::{self, abi};
 use crate::call::{Fault, Interposer, interposer};
 use crate::dispatch::{self, Handled};
 use crate::kernel::{self, Action, SignalInfo, UserContext};
+use crate::patch;
 use crate::serve::serve_here;
 use crate::signals::{self, actions, filter};
 
@@ -32,6 +33,13 @@ pub(crate) extern "C" fn on_signal<I: Interposer>(
             Some(_) => return,
             None => (),
         }
+    }
+    if signal == abi::SIGSEGV
+        && info.code == kernel::SI_KERNEL
+        && let Some(trampoline) = patch::interim(context.rip)
+    {
+        context.rip = trampoline;
+        return;
     }
     let is_ours = signals::ours() & kernel::signal_bit(signal) != 0;
     // What a process sends has a code of zero or below.

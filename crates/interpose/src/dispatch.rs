@@ -63,10 +63,6 @@ pub(crate) fn handle(info: &SignalInfo, context: &mut UserContext, serve_here: S
     if info.code != kernel::SYS_USER_DISPATCH {
         return None;
     }
-    if let Some(trampoline) = patch::interim(context.rip) {
-        context.rip = trampoline;
-        return Some(Handled::Served);
-    }
     match context.rax {
         nr::RT_SIGRETURN => return Some(Handled::Returns),
         nr::EXIT => {

@@ -40,6 +40,8 @@ pub const SS_DISABLE: usize = abi::SS_DISABLE as usize;
 pub const SIGNAL_SET_BYTES: usize = 8;
 /// `si_code` of a SIGSYS that dispatch sent.
 pub const SYS_USER_DISPATCH: i32 = 2;
+/// `si_code` of a signal for what only the kernel may do.
+pub const SI_KERNEL: i32 = 0x80;
 
 /// Signals by which glibc and musl cancel a thread.
 pub const GLIBC_CANCEL: u32 = 32;

@@ -25,7 +25,8 @@
 //! - a program that inherits by exec a filter which forbids `rt_sigreturn` is killed at its first dispatched call: who
 //!   executes one asks [`ends_programs`];
 //! - between `PTRACE_TRACEME` and the exec that follows only patched calls are seen;
-//! - a tracer sees a SIGSYS for each dispatched call, and has to let it pass;
+//! - a tracer sees a SIGSYS for each dispatched call, and a SIGSEGV of a thread that meets a site while it is patched:
+//!   it has to let them pass;
 //! - a child with a stack of less than 1 KiB, more than 128 threads in `vfork` at a time, and `clone3` with a
 //!   structure longer than 128 bytes are refused (ENOMEM, EAGAIN, E2BIG).
 

@@ -91,7 +91,7 @@ fn try_patch(site_end: usize, number: usize) -> Result<SiteState, SiteState> {
     let target = trampoline::make(&memory, from, moved, site_end).ok_or(SiteState::NoRoomNear)?;
     let is_alone = thread::is_only_thread() && !HAS_UNKNOWN_THREADS.load(Ordering::Relaxed);
     let is_written = match way {
-        Way::Ahead { at } => write::ahead(&memory, at, target, site_end, is_alone),
+        Way::Ahead { at } => write::ahead(&memory, at, target, is_alone),
         Way::Pad { pad } => {
             let site = site_end - sites::SYSCALL_BYTES;
             write::pad(&memory, pad, target) && write::short(&memory, site, pad, is_alone)

@@ -2,9 +2,10 @@
 //!
 //! A processor that fetches an instruction while it is written must see the old one or the new one. A store of
 //! eight aligned bytes is seen at once (AMD's manual says so for modified code; other makers' processors do so,
-//! and JIT compilers have relied on it for decades). What does not fit into eight aligned bytes goes by steps: first
-//! its first two bytes become a `syscall`, which dispatch takes for the whole site; then the tail; then the
-//! head. `membarrier` between the steps makes every running thread forget what it has fetched.
+//! and JIT compilers have relied on it for decades). What does not fit into eight aligned bytes goes by steps, as
+//! kernels change their own text: first its first byte becomes an instruction that only a kernel may run, and whose
+//! SIGSEGV sends a thread to the trampoline; then the tail; then the first byte. `membarrier` between the steps makes
+//! every running thread forget what it has fetched.
 
 use core::sync::atomic::{AtomicUsize, Ordering};
 
@@ -12,19 +13,18 @@ use uswap_os::sys::{self, abi};
 
 use super::memory::{self, Process};
 use super::trampoline;
-use crate::sites::{JUMP_BYTES, Memory, SYSCALL_BYTES};
+use crate::sites::{Memory, SYSCALL_BYTES};
 
 const WORD_BYTES: usize = 8;
-const SYSCALL: [u8; SYSCALL_BYTES] = [0x0F, 0x05];
 const SHORT_JUMP: u8 = 0xEB;
+/// One byte, and not for programs.
+const HLT: u8 = 0xF4;
 
-/// The first byte of `mov $imm,%eax`.
-const MOVE_TO_EAX: u8 = 0xB8;
 /// Sites that were ever patched by steps.
 const INTERIM_MAX: usize = 64;
 
-/// Behind the `syscall` that stood for a site while it was patched, and the site's trampoline. They stay: a
-/// thread may have run that `syscall` just before it went, and its signal comes later.
+/// Where an instruction was replaced by steps, and where a thread goes on that met the interim one. They stay: a thread
+/// may have met it just before it went, and its signal comes later.
 static INTERIM: [[AtomicUsize; 2]; INTERIM_MAX] = [const { [const { AtomicUsize::new(0) }; 2] }; INTERIM_MAX];
 static INTERIM_COUNT: AtomicUsize = AtomicUsize::new(0);
 
@@ -34,26 +34,19 @@ pub(super) fn prepare() {
     membarrier(REGISTER);
 }
 
-/// The trampoline of the site for which the `syscall` that ends at `end` stands, if there is one.
-#[inline]
-pub(crate) fn interim(end: usize) -> Option<usize> {
+/// Where a thread goes on that has met an interim instruction at `place`.
+#[cold]
+pub(crate) fn interim(place: usize) -> Option<usize> {
     // Acquire pairs with the release in `by_steps`.
     let count = INTERIM_COUNT.load(Ordering::Acquire);
-    let found = INTERIM[..count].iter().find(|entry| entry[0].load(Ordering::Relaxed) == end)?;
+    let found = INTERIM[..count].iter().find(|entry| entry[0].load(Ordering::Relaxed) == place)?;
     Some(found[1].load(Ordering::Relaxed))
 }
 
 /// The instruction at `at` becomes a jump to `target`.
-pub(super) fn ahead(memory: &Process, at: usize, target: usize, site_end: usize, is_alone: bool) -> bool {
+pub(super) fn ahead(memory: &Process, at: usize, target: usize, is_alone: bool) -> bool {
     let Some(jump) = trampoline::jump(at, target) else { return false };
-    if is_alone {
-        return memory.write(at, &jump);
-    }
-    if at % WORD_BYTES + JUMP_BYTES <= WORD_BYTES {
-        return replace_at_once(memory, at, &jump) && synchronize();
-    }
-    let is_directly_ahead = at + JUMP_BYTES + SYSCALL_BYTES == site_end;
-    is_directly_ahead && by_steps(memory, at, target, &jump)
+    if is_alone { memory.write(at, &jump) } else { replace(memory, at, &jump, target) }
 }
 
 /// Padding that nobody runs becomes a jump to `target`.
@@ -70,34 +63,34 @@ pub(super) fn short(memory: &Process, site: usize, pad: usize, is_alone: bool) -
         return memory.write(site, &jump);
     }
     // Every thread has to see the padding before it can see the jump.
-    synchronize()
-        && site % WORD_BYTES + SYSCALL_BYTES <= WORD_BYTES
-        && replace_at_once(memory, site, &jump)
-        && synchronize()
+    synchronize() && replace(memory, site, &jump, pad)
 }
 
-/// `mov $nr,%eax` across a boundary of eight bytes, with its `syscall` behind it. Nothing between them needs
-/// `rcx` and `r11`, which the interim `syscall` destroys; dispatch sends the thread to the trampoline, where
-/// the copy of the `mov` is the first instruction.
-fn by_steps(memory: &Process, at: usize, target: usize, jump: &[u8; JUMP_BYTES]) -> bool {
-    let mut old = [0; JUMP_BYTES];
-    let is_known = memory.read(at, &mut old) == JUMP_BYTES && old[0] == MOVE_TO_EAX;
+/// The instruction at `at`, which is at least as long, becomes a jump to `target`.
+fn replace(memory: &Process, at: usize, jump: &[u8], target: usize) -> bool {
+    match at % WORD_BYTES + jump.len() <= WORD_BYTES {
+        true => replace_at_once(memory, at, jump) && synchronize(),
+        false => by_steps(memory, at, jump, target),
+    }
+}
+
+fn by_steps(memory: &Process, at: usize, jump: &[u8], target: usize) -> bool {
     let index = INTERIM_COUNT.load(Ordering::Relaxed);
-    if !is_known || at % WORD_BYTES + SYSCALL_BYTES > WORD_BYTES || index == INTERIM_MAX {
+    if index == INTERIM_MAX {
         return false;
     }
-    INTERIM[index][0].store(at + SYSCALL_BYTES, Ordering::Relaxed);
+    INTERIM[index][0].store(at, Ordering::Relaxed);
     INTERIM[index][1].store(target, Ordering::Relaxed);
     INTERIM_COUNT.store(index + 1, Ordering::Release);
-    if !replace_at_once(memory, at, &SYSCALL) {
+    if !replace_at_once(memory, at, &[HLT]) {
         return false;
     }
-    let (head, tail) = jump.split_at(SYSCALL_BYTES);
-    // From here on the site works whatever fails: as a `syscall` that is sent to the trampoline.
+    let (first, tail) = jump.split_at(1);
+    // From here on the site works whatever fails: as an instruction whose signal is sent to the trampoline.
     synchronize()
-        && memory.write(at + SYSCALL_BYTES, tail)
+        && memory.write(at + first.len(), tail)
         && synchronize()
-        && replace_at_once(memory, at, head)
+        && replace_at_once(memory, at, first)
         && synchronize()
 }
 

@@ -1,9 +1,9 @@
 //! Signals: some stay ours, and the program cannot tell.
 //!
-//! *Ours* are SIGSYS and those of `Options::faults`. Their action in the kernel is ours for ever; what the
-//! program asks for is kept in [`actions`], shown to it, and run when the signal is not for us. They are
-//! taken out of every set of blocked signals ([`masks`]). The alternate stack that the kernel knows is
-//! ours too, so every handler that wants the program's alternate stack is started there by us ([`frame`]).
+//! *Ours* are SIGSYS, SIGSEGV, which patching needs, and those of `Options::faults`. Their action in the kernel is ours
+//! for ever; what the program asks for is kept in [`actions`], shown to it, and run when the signal is not for us. They
+//! are taken out of every set of blocked signals ([`masks`]). The alternate stack that the kernel knows is ours too, so
+//! every handler that wants the program's alternate stack is started there by us ([`frame`]).
 //!
 //! What must hold: no code of the program runs while one of ours is blocked. The kernel kills a process
 //! that has to take one then.
@@ -33,7 +33,8 @@ pub(crate) fn ours() -> u64 {
 
 /// Makes the signals ours. The alternate stack of this thread must be in place.
 pub(crate) fn install(faults: u64, handler: Handler) -> Result<()> {
-    OURS.store(faults | kernel::signal_bit(abi::SIGSYS), Ordering::Relaxed);
+    let always = kernel::signal_bit(abi::SIGSYS) | kernel::signal_bit(abi::SIGSEGV);
+    OURS.store(faults | always, Ordering::Relaxed);
     actions::install(handler)?;
     let slot = thread::current();
     let blocked = kernel::set_mask(abi::SIG_UNBLOCK, ours());
