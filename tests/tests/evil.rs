@@ -127,6 +127,7 @@ modes! {
     evil_late_child => "late_child",
     evil_drop_privileges => "drop_privileges",
     evil_changes_at_the_beginning => "changes_at_the_beginning",
+    evil_changes_at_the_end => "changes_at_the_end",
     evil_thousand_threads => "thousand_threads",
     evil_threads_share_pages => "threads_share_pages",
     evil_wipe_on_fork => "wipe_on_fork",

@@ -1,4 +1,4 @@
-//! Modes about the moment at which memory begins to be managed.
+//! Modes about the moments at which memory begins to be managed, and at which it comes home.
 
 use crate::families::itself;
 use crate::support::{Case, Filled, fail, must};
@@ -20,19 +20,51 @@ const GROWN: usize = 2 * SMALL;
 /// Programs that grow to a quarter of the memory, while two of their threads change mappings: each begins to be managed
 /// in the middle of that. They are no forked children, which are managed from the start once their parent is.
 pub fn changes(case: &Case) {
+    run_programs(case, "changes_at_the_beginning", |_| ());
+}
+
+/// The same, and then each forbids itself system calls (none, in truth): its memory comes home in the middle of that.
+pub fn changes_at_the_end(case: &Case) {
+    run_programs(case, "changes_at_the_end", |parts| {
+        allow_all_calls();
+        for part in parts {
+            part.verify("what came home");
+        }
+    });
+}
+
+fn run_programs(case: &Case, mode: &str, work: impl FnOnce(&[Filled])) {
     if case.depth > 0 {
-        return change_and_grow(case);
+        return change_and_grow(case, work);
     }
     for number in 0..PROGRAMS {
         let case = Case { seed: case.seed + number, ..*case };
-        let status = itself("changes_at_the_beginning", &case, 1).status();
+        let status = itself(mode, &case, 1).status();
         if !status.as_ref().is_ok_and(std::process::ExitStatus::success) {
             fail!("program {number} ended with {status:?}");
         }
     }
 }
 
-fn change_and_grow(case: &Case) {
+/// A filter of system calls for this thread that lets each pass.
+fn allow_all_calls() {
+    const RETURN: u16 = 6;
+    const ALLOW: u32 = 0x7FFF_0000;
+    let mut filter = [libc::sock_filter { code: RETURN, jt: 0, jf: 0, k: ALLOW }];
+    let program = libc::sock_fprog { len: 1, filter: filter.as_mut_ptr() };
+    // SAFETY:
+    // 1. The calls take numbers, and a structure that names an array, both of which are this frame's.
+    let answers = unsafe {
+        [
+            libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0),
+            libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const program),
+        ]
+    };
+    answers.into_iter().for_each(|answer| must(answer, "prctl"));
+}
+
+/// `work` is done when there is more than the budget holds.
+fn change_and_grow(case: &Case, work: impl FnOnce(&[Filled])) {
     // An arena of its own for each thread would be so much new memory that it would begin right there.
     // SAFETY:
     // 1. There is one thread.
@@ -54,6 +86,7 @@ fn change_and_grow(case: &Case) {
         for part in parts {
             part.verify("what was there as memory began to be managed");
         }
+        work(&parts);
         ends.store(true, SeqCst);
         for changer in changers {
             changer.join().unwrap_or_else(|_| fail!("a thread panicked"));

@@ -25,7 +25,7 @@ use uswap_test_programs::arguments::Arguments;
 type Mode = fn(&Case);
 
 /// Name and function of each mode.
-const MODES: [(&str, Mode); 39] = [
+const MODES: [(&str, Mode); 40] = [
     ("close_all_descriptors", descriptors::close_all),
     ("few_descriptors_allowed", descriptors::few_allowed),
     ("limits_after_start", descriptors::limits_after_start),
@@ -42,6 +42,7 @@ const MODES: [(&str, Mode); 39] = [
     ("late_child", traced::late_child),
     ("drop_privileges", families::drop_privileges),
     ("changes_at_the_beginning", beginnings::changes),
+    ("changes_at_the_end", beginnings::changes_at_the_end),
     ("thousand_threads", threads::thousand),
     ("threads_share_pages", threads::share_pages),
     ("wipe_on_fork", ranges::wipe_on_fork),
