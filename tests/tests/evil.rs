@@ -120,6 +120,8 @@ modes! {
     evil_signal_storm => "signal_storm",
     evil_own_segv_and_bus_handlers => "own_segv_and_bus_handlers",
     evil_alternate_stack => "alternate_stack",
+    evil_small_alternate_stack => "small_alternate_stack",
+    evil_fault_in_handler => "fault_in_handler",
     evil_deep_family => "deep_family",
     evil_exec_itself => "exec_itself",
     evil_killed_at_any_time => "killed_at_any_time",

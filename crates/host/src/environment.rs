@@ -71,15 +71,20 @@ struct Seen {
 }
 
 /// Gives a call of `execve` or `execveat` an environment that names the run. True: the call was changed.
+#[inline]
 pub(crate) fn mend(call: &mut Call, slot: &Slot) -> bool {
     let argument = match call.number as u32 {
         abi::__NR_execve => 2,
         abi::__NR_execveat => 3,
         _ => return false,
     };
-    if ENTRY_BYTES.load(Ordering::Acquire) == 0 {
-        return false;
-    }
+    ENTRY_BYTES.load(Ordering::Acquire) != 0 && mend_argument(call, argument, slot)
+}
+
+/// Apart, because it takes 4 KiB of stack, and no other call may.
+#[cold]
+#[inline(never)]
+fn mend_argument(call: &mut Call, argument: usize, slot: &Slot) -> bool {
     let array = call.arguments[argument];
     let Some(seen) = look(array) else { return false };
     let changed = match uswap_interpose::ends_programs() {

@@ -7,12 +7,13 @@
 use crate::credentials::credentials;
 use crate::messages::{self, stop_program};
 use crate::own_stack::on_own_stack;
-use crate::process::{AfterSetuid, EVICTORS, Phase, Process, WORKSPACES};
+use crate::process::{AfterSetuid, EVICTORS, Phase, Process, Space, WORKSPACES};
 use crate::{descriptors, environment, supervisor};
 use uswap_core::counters::Counter;
 use uswap_core::page_table::PAGES_MAX;
 use uswap_interpose::thread::Slot;
 use uswap_os::fd::Event;
+use uswap_os::maps::Maps;
 use uswap_os::memory;
 use uswap_units::{PageId, PageRange};
 
@@ -52,8 +53,9 @@ impl Process {
             }
         };
         if self.phase() == Phase::Active {
-            // Its last descriptor is gone with that, and what is missing reads as zeros, which is what nobody has
-            // touched. The number stays in use, unless the program may open no file any more (RLIMIT_NOFILE, as
+            // What is missing reads as zeros from here on, which is what nobody has touched.
+            Self::unregister_all(space);
+            // The number of the descriptor stays in use, unless the program may open no file any more (RLIMIT_NOFILE, as
             // sandboxes set it): then it is nobody's.
             let uffd = space.world().uffd.fd().raw();
             if Event::new().and_then(|other| other.fd().replace(uffd)).is_err() {
@@ -63,6 +65,19 @@ impl Process {
             messages::say_of_process(format_args!("its memory came home and stays in RAM: {reason}"));
         }
         drop(alone);
+    }
+
+    /// The kernel serves every fault. That the descriptor is closed would not do: a child that has just been forked, or
+    /// has not executed its program yet, has it open, and with it the mappings of this process stay registered.
+    fn unregister_all(space: &Space) {
+        let Ok(maps) = Maps::open() else { return };
+        let mut text = [0; 4096];
+        for vma in maps.iter(&mut text).map_while(Result::ok) {
+            let range = PageRange::of_addresses(vma.start as u64, vma.end as u64);
+            if space.page_table().first_managed(range).is_some() {
+                let _closing_does_it = space.world().uffd.unregister(vma.start, vma.bytes());
+            }
+        }
     }
 
     /// Leaves the run, if its credentials are not those with which it came.

@@ -1,7 +1,7 @@
 //! Modes about the moments at which memory begins to be managed, and at which it comes home.
 
 use crate::families::itself;
-use crate::support::{Case, Filled, fail, must};
+use crate::support::{Case, Filled, fail, in_child, must, wait_good};
 use core::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::os::fd::AsRawFd;
 use uswap_test_programs::message::errno;
@@ -70,6 +70,7 @@ fn change_and_grow(case: &Case, work: impl FnOnce(&[Filled])) {
     // 1. There is one thread.
     unsafe { libc::mallopt(libc::M_ARENA_MAX, 1) };
     // The kernel puts them above what comes next: they are looked at last.
+    let kept = Filled::new(GROWN, case.seed, 7);
     let changed = [1, 2].map(|writer| Filled::new(GROWN, case.seed, 8 + writer));
     map_itself();
     let changed = changed.map(|filled| {
@@ -81,6 +82,7 @@ fn change_and_grow(case: &Case, work: impl FnOnce(&[Filled])) {
         let changers = [
             scope.spawn(|| grow_and_shrink(changed[0], &ends)),
             scope.spawn(|| drop_and_populate(changed[1], &ends)),
+            scope.spawn(|| fork_and_look(kept, &ends)),
         ];
         let parts = [0, 1, 2, 3].map(|part| Filled::new(case.bytes / 16, case.seed, part));
         for part in parts {
@@ -146,5 +148,23 @@ fn drop_and_populate(filled: Filled, ends: &AtomicBool) {
         }
         filled.fill();
         (0..LOOKS).for_each(|_| filled.verify("memory that is dropped and filled"));
+    }
+}
+
+/// Children look at what they were given, and change it.
+fn fork_and_look(filled: Filled, ends: &AtomicBool) {
+    while !ends.load(SeqCst) {
+        let child = in_child(|| {
+            filled.verify("what a child was given");
+            Filled { seed: filled.seed + 1, ..filled }.fill();
+            Filled { seed: filled.seed + 1, ..filled }.verify("what a child has written");
+        });
+        wait_good(child, "a child");
+        filled.verify("what a child has changed for itself");
+        // By vfork: until it executes its program it has the memory of this one, and copies of its descriptors.
+        let program = std::process::Command::new("/bin/true").status();
+        if !program.as_ref().is_ok_and(std::process::ExitStatus::success) {
+            fail!("/bin/true ended with {program:?}");
+        }
     }
 }

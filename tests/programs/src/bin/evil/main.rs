@@ -10,6 +10,7 @@ mod allocated;
 mod beginnings;
 mod descriptors;
 mod families;
+mod handlers;
 mod inherited;
 mod kernel;
 mod ranges;
@@ -25,7 +26,7 @@ use uswap_test_programs::arguments::Arguments;
 type Mode = fn(&Case);
 
 /// Name and function of each mode.
-const MODES: [(&str, Mode); 40] = [
+const MODES: [(&str, Mode); 42] = [
     ("close_all_descriptors", descriptors::close_all),
     ("few_descriptors_allowed", descriptors::few_allowed),
     ("limits_after_start", descriptors::limits_after_start),
@@ -33,6 +34,8 @@ const MODES: [(&str, Mode); 40] = [
     ("block_all_signals", signals::block_all),
     ("own_segv_and_bus_handlers", signals::own_handlers),
     ("alternate_stack", signals::alternate_stack),
+    ("small_alternate_stack", handlers::small_alternate_stack),
+    ("fault_in_handler", handlers::fault_in_handler),
     ("signal_storm", storm::signals),
     ("deep_family", families::deep),
     ("exec_itself", families::exec_itself),
