@@ -55,8 +55,8 @@ impl Process {
         if self.phase() == Phase::Active {
             // What is missing reads as zeros from here on, which is what nobody has touched.
             Self::unregister_all(space);
-            // The number of the descriptor stays in use, unless the program may open no file any more (RLIMIT_NOFILE, as
-            // sandboxes set it): then it is nobody's.
+            // The number of the descriptor stays in use, unless the program may open no file any more (RLIMIT_NOFILE,
+            // as sandboxes set it): then it is nobody's.
             let uffd = space.world().uffd.fd().raw();
             if Event::new().and_then(|other| other.fd().replace(uffd)).is_err() {
                 descriptors::close(uffd);
