@@ -21,7 +21,7 @@ const SHORT_JUMP: u8 = 0xEB;
 const HLT: u8 = 0xF4;
 
 /// Sites that were ever patched by steps.
-const INTERIM_MAX: usize = 64;
+const INTERIM_MAX: usize = 512;
 
 /// Where an instruction was replaced by steps, and where a thread goes on that met the interim one. They stay: a thread
 /// may have met it just before it went, and its signal comes later.
