@@ -27,7 +27,7 @@ const MACHINE_MIB: &str = "3072";
 const TIME_MAX: &str = "40m";
 
 /// Programs of this machine that the checks need.
-const PROGRAMS_NEEDED: [&str; 4] = ["sort", "setpriv", "env", "echo"];
+const PROGRAMS_NEEDED: [&str; 5] = ["sort", "setpriv", "env", "echo", "true"];
 
 /// Runs the checks whose names begin so; `package`: a kernel package of Debian, the current one without it.
 ///
@@ -91,8 +91,10 @@ fn contents(kernel: &package::Kernel, checks: &[&guest::Check]) -> Result<Vec<u8
     for name in PROGRAMS_NEEDED {
         programs.push((format!("usr/bin/{name}"), find(name).expect("it was looked for")));
     }
-    // A check executes it by this path.
-    programs.push(("bin/echo".to_owned(), find("echo").expect("it was looked for")));
+    // Checks execute them by these paths.
+    for name in ["echo", "true"] {
+        programs.push((format!("bin/{name}"), find(name).expect("it was looked for")));
+    }
     for test in guest::KERNEL_TESTS {
         programs.push((format!("programs/test-{test}"), test_program(test)?));
     }
