@@ -22,13 +22,13 @@ impl Process {
     pub(crate) fn come_home(&self, slot: &Slot, reason: &str) {
         match self.phase() {
             Phase::Outside | Phase::Home => (),
-            Phase::Waiting | Phase::Watching => {
+            Phase::Waiting | Phase::Watching => on_own_stack(slot, || {
                 let _nobody_activates = self.mappings.exclusive();
                 if self.phase().is_before_active() {
                     self.set_phase(Phase::Home);
                     messages::say_of_process(format_args!("it is not managed: {reason}"));
                 }
-            }
+            }),
             Phase::Active => on_own_stack(slot, || self.let_go(reason)),
         }
         // Also if another thread is at it: whoever goes on from here may forbid calls to all threads.

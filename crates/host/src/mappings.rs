@@ -34,8 +34,8 @@ impl Process {
             }
             match self.space().filter(|_| self.phase() == Phase::Active) {
                 Some(space) => {
-                    // Whoever activates is done then. It says so before it begins: until it is done there are no words
-                    // that a call could go by, and while such a call waits its mapping is registered.
+                    // Wait until whoever activates is done. The phase is Active before there are words to go by, and
+                    // while the call waited for the gate its mapping would be registered.
                     drop(self.mappings.shared());
                     self.change_mapping(space, call)
                 }

@@ -110,24 +110,29 @@ impl Process {
 
     #[cold]
     pub(crate) fn keep_stack(&self, slot: &Slot, stack_pointer: u64) {
+        let Some(space) = self.space() else { return };
         let start = stack_pointer.saturating_sub(STACK_BELOW_BYTES);
         let range = PageRange::of_addresses(start, stack_pointer + STACK_ABOVE_BYTES);
-        // Who activates meanwhile is done then: else its words would be missed, and the step is not looked at again.
-        drop(self.mappings.shared());
-        if self.space().is_some_and(|space| space.page_table().first_managed(range).is_some()) {
-            on_own_stack(slot, || self.keep_range(range));
-        }
+        on_own_stack(slot, || {
+            // Who activates meanwhile is done then: its words would be missed, and the step is not looked at again.
+            drop(self.mappings.shared());
+            if space.page_table().first_managed(range).is_some() {
+                self.keep_range(range);
+            }
+        });
     }
 
     /// The frames of signals are written to the program's alternate stack while SIGBUS is blocked.
     pub(crate) fn keep_alternate_stack(&self, slot: &Slot) {
-        // Who activates meanwhile has either seen this stack, or is done now.
-        drop(self.mappings.shared());
-        if self.phase() == Phase::Active
-            && let Some((start, bytes)) = slot.program_stack()
-        {
-            let range = PageRange::of_addresses(start as u64, (start + bytes) as u64);
-            on_own_stack(slot, || self.keep_range(range));
-        }
+        // With signals blocked: the handler of one could wait for this thread, which has the gate for an instant.
+        on_own_stack(slot, || {
+            // Who activates meanwhile has either seen this stack, or is done now.
+            drop(self.mappings.shared());
+            if self.phase() == Phase::Active
+                && let Some((start, bytes)) = slot.program_stack()
+            {
+                self.keep_range(PageRange::of_addresses(start as u64, (start + bytes) as u64));
+            }
+        });
     }
 }

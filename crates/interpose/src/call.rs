@@ -152,7 +152,7 @@ pub trait Interposer: Sync + 'static {
         let _ = (kind, context);
     }
 
-    /// A signal of `Options::faults` came from an access of this thread. Runs on the alternate stack
+    /// A signal of `Options::faults`, or SIGSEGV, came from an access of this thread. Runs on the alternate stack
     /// of the thread, 64 KiB; `info` is the kernel's `siginfo_t`, `context` its `ucontext_t`.
     ///
     /// All vector registers are saved here already (the kernel's frame has them).

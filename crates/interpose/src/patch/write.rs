@@ -39,7 +39,8 @@ pub(super) fn prepare() {
 pub(crate) fn interim(place: usize) -> Option<usize> {
     // Acquire pairs with the release in `by_steps`.
     let count = INTERIM_COUNT.load(Ordering::Acquire);
-    let found = INTERIM[..count].iter().find(|entry| entry[0].load(Ordering::Relaxed) == place)?;
+    // The newest: another library may lie there by now.
+    let found = INTERIM[..count].iter().rev().find(|entry| entry[0].load(Ordering::Relaxed) == place)?;
     Some(found[1].load(Ordering::Relaxed))
 }
 

@@ -17,8 +17,9 @@ const LOOKS: usize = 100;
 const SMALL: usize = 16 * PAGE_BYTES;
 const GROWN: usize = 2 * SMALL;
 
-/// Programs that grow to a quarter of the memory, while two of their threads change mappings: each begins to be managed
-/// in the middle of that. They are no forked children, which are managed from the start once their parent is.
+/// Programs that grow to a quarter of the memory, while two of their threads change mappings and one forks: each begins
+/// to be managed in the middle of that. They are no forked children, which are managed from the start once their parent
+/// is.
 pub fn changes(case: &Case) {
     run_programs(case, "changes_at_the_beginning", |_| ());
 }
