@@ -168,9 +168,16 @@ impl<'a> PageTable<'a> {
 
     /// The first leaf whose block ends behind `page`. Walks over empty parts in big steps.
     pub fn next_leaf(&self, page: PageId) -> Option<Leaf<'a>> {
+        self.next_leaf_before(page, PageId(PAGES_MAX))
+    }
+
+    /// As [`next_leaf`](Self::next_leaf), of those that begin before `end`. A short range is looked up, not searched.
+    #[inline]
+    fn next_leaf_before(&self, page: PageId, end: PageId) -> Option<Leaf<'a>> {
+        let end = end.0.min(PAGES_MAX);
         let mut at = PageId(page.0 & !(BLOCK_PAGES - 1));
-        while at.0 < PAGES_MAX {
-            match self.find_or_skip(at) {
+        while at.0 < end {
+            match self.find_or_skip(at, end) {
                 Ok(leaf) => return Some(leaf),
                 Err(next) => at = next,
             }
@@ -178,15 +185,21 @@ impl<'a> PageTable<'a> {
         None
     }
 
-    fn find_or_skip(&self, page: PageId) -> Result<Leaf<'a>, PageId> {
+    /// The leaf of `page`, or where to look next: behind what is empty, or at `end` or behind it.
+    #[inline]
+    fn find_or_skip(&self, page: PageId, end: u64) -> Result<Leaf<'a>, PageId> {
         let mut id = self.root;
         for level in (1..=LEVELS).rev() {
             let words = &self.tables.page(id)[Self::index(page, level)..];
             let next = words[0].load(Ordering::Acquire);
             if next == 0 {
                 let span = 1_u64 << (FAN_OUT_BITS * level);
-                let empty = words.iter().take_while(|word| word.load(Ordering::Relaxed) == 0).count() as u64;
-                return Err(PageId((page.0 & !(span - 1)) + span * empty.max(1)));
+                let mut at = (page.0 & !(span - 1)) + span;
+                let mut behind = words[1..].iter();
+                while at < end && behind.next().is_some_and(|word| word.load(Ordering::Relaxed) == 0) {
+                    at += span;
+                }
+                return Err(PageId(at));
             }
             id = TableId(next as u32);
         }
@@ -201,13 +214,14 @@ impl<'a> PageTable<'a> {
             if at.0 >= range.end.0 {
                 return None;
             }
-            let leaf = table.next_leaf(at)?;
+            let leaf = table.next_leaf_before(at, range.end)?;
             at = leaf.first.plus(BLOCK_PAGES);
-            (leaf.first.0 < range.end.0).then_some(leaf)
+            Some(leaf)
         })
     }
 
     /// The first page of `range` that has a word.
+    #[inline]
     pub fn first_managed(&self, range: PageRange) -> Option<PageId> {
         let mut words = self.leaves(range).flat_map(|leaf| leaf.slots_in(range));
         words.find(|(_, slot)| slot.load().is_managed()).map(|(page, _)| page)
@@ -229,10 +243,7 @@ impl<'a> PageTable<'a> {
     /// between walking and locking, and a locked word is not 0.
     pub fn free_empty_leaves(&self, range: PageRange) {
         let mut at = range.start;
-        while let Some(leaf) = self.next_leaf(at) {
-            if leaf.first.0 >= range.end.0 {
-                return;
-            }
+        while let Some(leaf) = self.next_leaf_before(at, range.end) {
             at = leaf.first.plus(BLOCK_PAGES);
             if leaf.words.iter().all(|word| word.load(Ordering::Acquire) == 0) {
                 self.unhook(leaf.first);

@@ -3,7 +3,8 @@
 use crate::own_stack::on_own_stack;
 use crate::process::{Phase, Process};
 use crate::syscalls::{
-    changes_privileges, child_stack, make, refused, sets_alternate_stack, sets_filter, starts_stopper,
+    changes_privileges, child_stack, is_special, make, refused, sets_alternate_stack, sets_filter,
+    starts_stopper,
 };
 use crate::{descriptors, environment, program_copy, thread_words};
 use core::ffi::c_void;
@@ -16,9 +17,10 @@ use uswap_os::sys::{Errno, abi};
 use uswap_os::{clock, process};
 use uswap_units::{PageId, PageRange};
 
-fn stack_point(context: &Context) -> StackPoint {
+#[inline]
+fn stack_point(slot: &Slot, context: &Context) -> StackPoint {
     let pointer = context.stack_pointer() as u64;
-    let stack = match context.slot().program_stack() {
+    let stack = match slot.program_stack() {
         Some((start, bytes)) if (start..=start + bytes).contains(&(pointer as usize)) => start as u64,
         _ => 0,
     };
@@ -26,11 +28,75 @@ fn stack_point(context: &Context) -> StackPoint {
 }
 
 impl Process {
-    fn boundary(&self, context: &Context) -> Boundary<'_, Process> {
-        Boundary::new(self, self.hazards().slot(context.slot().index()))
+    #[inline]
+    fn boundary(&self, slot: &Slot) -> Boundary<'_, Process> {
+        Boundary::new(self, self.hazards().slot(slot.index()))
     }
 
-    fn before_special(&self, row: &Row, call: &Call, context: &Context) -> Option<Before> {
+    /// The stack of the thread that makes a call.
+    #[inline]
+    fn look_at_stack(&self, phase: Phase, slot: &Slot, context: &Context) {
+        match phase {
+            Phase::Active => self.see_to_stack(slot, context.stack_pointer() as u64),
+            Phase::Waiting => self.join_if_deep(slot, context.stack_pointer()),
+            _ => (),
+        }
+    }
+
+    /// The buffers of a call that only has buffers, as nearly all.
+    #[inline]
+    fn ready(&self, call: &Call, slot: &Slot, context: &Context) -> Before {
+        match self.boundary(slot).before(call, stack_point(slot, context), &mut make) {
+            Begun::Free => Before::Pass,
+            Begun::Held => Before::PassThenAfter,
+            Begun::Answered(answer) => Before::Answer(answer),
+        }
+    }
+
+    /// A call of `is_special`, on a descriptor that may be ours, or of a process that is outside.
+    #[inline(never)]
+    fn before_special(&self, call: &mut Call, context: &Context) -> Before {
+        let slot = context.slot();
+        if call.number as u32 == abi::__NR_exit {
+            self.see_to_last_thread(call, slot);
+        }
+        let phase = self.phase();
+        if phase == Phase::Outside {
+            return match self.locks_outside(call) {
+                true => Before::Answer(self.serve_mapping(call, context)),
+                false => Before::Pass,
+            };
+        }
+        if let Some(answer) = descriptors::answer(call).or_else(|| refused(call)) {
+            return Before::Answer(answer);
+        }
+        self.look_at_stack(phase, slot, context);
+        if changes_privileges(call) {
+            return Before::PassThenAfter;
+        }
+        if sets_filter(call) {
+            self.come_home(slot, "it forbids itself system calls, and those of uswap may be among them");
+        }
+        // Ahead of its ranges: it is the new array that the kernel reads.
+        let is_changed = environment::mend(call, slot);
+        if let Some(row) = row(call.number) {
+            if starts_stopper(call) {
+                self.come_home(slot, "it starts a process that shares its memory and may stop its threads");
+            }
+            if let Some(stack) = child_stack(call).filter(|_| row.kind() == Kind::Process) {
+                self.keep_stack(slot, stack);
+            }
+            if let Some(before) = self.before_of_kind(row, call, context) {
+                return before;
+            }
+        }
+        match self.ready(call, slot, context) {
+            Before::Pass if is_changed || sets_alternate_stack(call) => Before::PassThenAfter,
+            before => before,
+        }
+    }
+
+    fn before_of_kind(&self, row: &Row, call: &Call, context: &Context) -> Option<Before> {
         match row.kind() {
             // Those that name buffers (`mincore`, `mbind`) only ask and advise: their buffers must be there.
             Kind::Mapping if row.buffers().is_empty() && row.nested().is_none() => {
@@ -109,67 +175,32 @@ impl Process {
 }
 
 impl Interposer for Process {
+    #[inline]
     fn before(&self, call: &mut Call, context: &Context) -> Before {
-        if call.number as u32 == abi::__NR_exit {
-            self.see_to_last_thread(call, context.slot());
-        }
         let phase = self.phase();
-        if phase == Phase::Outside {
-            return match self.locks_outside(call) {
-                true => Before::Answer(self.serve_mapping(call, context)),
-                false => Before::Pass,
-            };
+        if phase == Phase::Outside || is_special(call.number) || descriptors::may_be_own(call.arguments[0]) {
+            return self.before_special(call, context);
         }
-        if let Some(answer) = descriptors::answer(call).or_else(|| refused(call)) {
-            return Before::Answer(answer);
-        }
-        match phase {
-            Phase::Active => self.see_to_stack(context.slot(), context.stack_pointer() as u64),
-            Phase::Waiting => self.join_if_deep(context.slot(), context.stack_pointer()),
-            _ => (),
-        }
-        if changes_privileges(call) {
-            return Before::PassThenAfter;
-        }
-        if sets_filter(call) {
-            self.come_home(
-                context.slot(),
-                "it forbids itself system calls, and those of uswap may be among them",
-            );
-        }
-        // Ahead of its ranges: it is the new array that the kernel reads.
-        let is_changed = environment::mend(call, context.slot());
-        if let Some(row) = row(call.number) {
-            if starts_stopper(call) {
-                self.come_home(
-                    context.slot(),
-                    "it starts a process that shares its memory and may stop its threads",
-                );
-            }
-            if let Some(stack) = child_stack(call).filter(|_| row.kind() == Kind::Process) {
-                self.keep_stack(context.slot(), stack);
-            }
-            if let Some(before) = self.before_special(row, call, context) {
-                return before;
-            }
-        }
-        match self.boundary(context).before(call, stack_point(context), &mut make) {
-            Begun::Free if !is_changed && !sets_alternate_stack(call) => Before::Pass,
-            Begun::Free | Begun::Held => Before::PassThenAfter,
-            Begun::Answered(answer) => Before::Answer(answer),
-        }
+        let slot = context.slot();
+        self.look_at_stack(phase, slot, context);
+        self.ready(call, slot, context)
     }
 
+    #[inline]
     fn after(&self, call: &Call, answer: isize, context: &Context) -> isize {
+        let slot = context.slot();
+        if !is_special(call.number) {
+            return self.boundary(slot).after(call, answer, stack_point(slot, context), &mut make);
+        }
         if changes_privileges(call) {
             if answer >= 0 {
-                self.leave_run(context.slot());
+                self.leave_run(slot);
             }
             return answer;
         }
-        let answer = self.boundary(context).after(call, answer, stack_point(context), &mut make);
+        let answer = self.boundary(slot).after(call, answer, stack_point(slot, context), &mut make);
         if answer == 0 && sets_alternate_stack(call) {
-            self.keep_alternate_stack(context.slot());
+            self.keep_alternate_stack(slot);
         }
         answer
     }

@@ -12,6 +12,8 @@ use uswap_os::{Fd, process, sys};
 const PLACES: usize = 24;
 const NONE: i32 = -1;
 static OWN: [AtomicI32; PLACES] = [const { AtomicI32::new(NONE) }; PLACES];
+/// No number of ours was ever lower.
+static LOWEST: AtomicI32 = AtomicI32::new(i32::MAX);
 
 /// Numbers that are tried for the first of them, from the highest on: below the usual limits of open files.
 const FIRST_TRIED: [i32; 5] = [1 << 19, 65_000, 4000, 1000, 200];
@@ -19,6 +21,7 @@ const FIRST_TRIED: [i32; 5] = [1 << 19, 65_000, 4000, 1000, 200];
 /// Gives a descriptor a high number, if there is one, and keeps the program from closing it.
 pub fn keep(fd: Fd) -> Fd {
     let moved = FIRST_TRIED.iter().find_map(|&number| fd.duplicate(number).ok()).unwrap_or(fd);
+    LOWEST.fetch_min(moved.raw(), Ordering::Relaxed);
     let is_free = |place: &&AtomicI32| {
         place.compare_exchange(NONE, moved.raw(), Ordering::AcqRel, Ordering::Relaxed).is_ok()
     };
@@ -63,8 +66,15 @@ pub fn is_room_in_child() -> bool {
     })
 }
 
-fn is_own(number: usize) -> bool {
+/// Whether it may be one of ours, by one look.
+#[inline]
+pub(crate) fn may_be_own(number: usize) -> bool {
     // The kernel looks at the lower half.
+    number as i32 >= LOWEST.load(Ordering::Relaxed)
+}
+
+fn is_own(number: usize) -> bool {
+    // As above.
     let number = number as i32;
     number > 2 && OWN.iter().any(|place| place.load(Ordering::Relaxed) == number)
 }

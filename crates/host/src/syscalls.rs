@@ -1,6 +1,7 @@
 //! A system call of the program as a value: what it asks for, and how it is made.
 
 use crate::program_copy;
+use uswap_interpose::table::NumberSet;
 use uswap_interpose::{Call, make_as_program};
 use uswap_os::sys::{Errno, abi};
 
@@ -21,7 +22,36 @@ pub(crate) const PROT_EXEC: usize = abi::PROT_EXEC as usize;
 pub(crate) const MADV_GUARD_INSTALL: usize = 102;
 pub(crate) const MADV_GUARD_REMOVE: usize = 103;
 
+/// The calls that [`Process::before`](crate::Process) looks at for what they are. All others only have buffers.
+static SPECIAL: NumberSet = NumberSet::of_kinds_beyond_buffers().and(NumberSet::of(&[
+    abi::__NR_prctl,
+    abi::__NR_ptrace,
+    abi::__NR_seccomp,
+    abi::__NR_ioctl,
+    abi::__NR_sigaltstack,
+    abi::__NR_process_madvise,
+    // A second descriptor.
+    abi::__NR_dup2,
+    abi::__NR_dup3,
+    abi::__NR_close_range,
+    abi::__NR_setuid,
+    abi::__NR_setgid,
+    abi::__NR_setreuid,
+    abi::__NR_setregid,
+    abi::__NR_setresuid,
+    abi::__NR_setresgid,
+    abi::__NR_setfsuid,
+    abi::__NR_setfsgid,
+]));
+
+/// Whether a call is one of these, or has a number that none has.
+#[inline]
+pub(crate) fn is_special(number: usize) -> bool {
+    SPECIAL.contains(number, true)
+}
+
 /// Makes a call as it stands.
+#[inline]
 pub(crate) fn make(call: &Call) -> isize {
     // SAFETY:
     // 1. It is the program's own call, or one that asks less.
@@ -123,5 +153,28 @@ pub(crate) fn child_stack(call: &Call) -> Option<u64> {
             (is_read && start != 0).then_some(start.wrapping_add(bytes))
         }
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use uswap_interpose::table::{Kind, row};
+
+    /// Whatever their arguments are.
+    #[test]
+    fn calls_that_are_not_special_only_have_buffers() {
+        let values = [0, 1, 2, 4, 22, 0xc020_aa00, 1 << 16, usize::MAX];
+        for number in (0..512).filter(|&number| !is_special(number)) {
+            for value in values {
+                let call = Call { number, arguments: [value; 6] };
+                assert!(!changes_privileges(&call) && !sets_filter(&call), "{call:?}");
+                assert!(!starts_stopper(&call) && !sets_alternate_stack(&call), "{call:?}");
+                assert!(refused(&call).is_none() && child_stack(&call).is_none(), "{call:?}");
+            }
+            let kind = row(number).map(|row| row.kind());
+            let is_beyond = matches!(kind, Some(Kind::Mapping | Kind::Process | Kind::Asynchronous));
+            assert!(!is_beyond, "{number}");
+        }
     }
 }

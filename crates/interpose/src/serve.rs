@@ -5,6 +5,7 @@ use uswap_os::sys::{Errno, abi};
 use crate::call::{Before, Call, Context, Interposer, interposer};
 use crate::frame::{self, Frame, Step};
 use crate::kernel::{self, nr};
+use crate::table::NumberSet;
 use crate::{birth, cancellation, patch, signals, thread};
 
 /// Ahead of the kernel: called by `entry` with the frame, and where it has kept `rbp` of the program.
@@ -20,7 +21,7 @@ pub(crate) unsafe extern "C" fn before<I: Interposer>(frame: &mut Frame, base: *
             return Step::Answer;
         }
     };
-    if is_plain(frame.call.number) {
+    if !SPECIAL.contains(frame.call.number, false) {
         return if cancellation::is_due(&frame.call) { interrupt::<I>(frame, step) } else { step };
     }
     // SAFETY:
@@ -44,50 +45,35 @@ pub(crate) unsafe extern "C" fn after<I: Interposer>(frame: &mut Frame) {
     cancellation::forget();
 }
 
-/// Calls that this crate has nothing to do with: one bit each, set for those it looks at.
-#[inline]
-fn is_plain(number: usize) -> bool {
-    const SPECIAL: [u64; 8] = special_numbers();
-    number >= 512 || SPECIAL[number / 64] >> (number % 64) & 1 == 0
-}
-
-const fn special_numbers() -> [u64; 8] {
-    let numbers = [
-        nr::RT_SIGACTION,
-        nr::RT_SIGPROCMASK,
-        nr::RT_SIGTIMEDWAIT,
-        nr::RT_SIGSUSPEND,
-        nr::SIGALTSTACK,
-        nr::SIGNALFD,
-        nr::SIGNALFD4,
-        nr::PPOLL,
-        nr::PSELECT6,
-        nr::EPOLL_PWAIT,
-        nr::EPOLL_PWAIT2,
-        nr::IO_PGETEVENTS,
-        nr::CLONE,
-        nr::CLONE3,
-        nr::FORK,
-        nr::VFORK,
-        nr::EXIT,
-        nr::EXECVE,
-        nr::EXECVEAT,
-        nr::PRCTL,
-        nr::SECCOMP,
-        nr::PTRACE,
-        nr::ARCH_PRCTL,
-        nr::SET_TID_ADDRESS,
-        nr::SET_ROBUST_LIST,
-        nr::RSEQ,
-    ];
-    let mut words = [0; 8];
-    let mut index = 0;
-    while index < numbers.len() {
-        words[numbers[index] / 64] |= 1 << (numbers[index] % 64);
-        index += 1;
-    }
-    words
-}
+/// Calls that this crate looks at.
+static SPECIAL: NumberSet = NumberSet::of(&[
+    abi::__NR_rt_sigaction,
+    abi::__NR_rt_sigprocmask,
+    abi::__NR_rt_sigtimedwait,
+    abi::__NR_rt_sigsuspend,
+    abi::__NR_sigaltstack,
+    abi::__NR_signalfd,
+    abi::__NR_signalfd4,
+    abi::__NR_ppoll,
+    abi::__NR_pselect6,
+    abi::__NR_epoll_pwait,
+    abi::__NR_epoll_pwait2,
+    abi::__NR_io_pgetevents,
+    abi::__NR_clone,
+    abi::__NR_clone3,
+    abi::__NR_fork,
+    abi::__NR_vfork,
+    abi::__NR_exit,
+    abi::__NR_execve,
+    abi::__NR_execveat,
+    abi::__NR_prctl,
+    abi::__NR_seccomp,
+    abi::__NR_ptrace,
+    abi::__NR_arch_prctl,
+    abi::__NR_set_tid_address,
+    abi::__NR_set_robust_list,
+    abi::__NR_rseq,
+]);
 
 /// A call that this crate looks at. The interposer has let it pass.
 ///

@@ -10,6 +10,7 @@ mod files_nested;
 mod ioctl;
 mod ipc;
 mod memory;
+mod number_set;
 mod processes;
 mod ranges;
 mod row;
@@ -23,6 +24,7 @@ mod walk;
 #[cfg(all(test, not(loom)))]
 mod tests;
 
+pub use number_set::NumberSet;
 pub use ranges::{Walked, for_each_range};
 pub use row::{AfterFault, Buffer, Kind, Length, Nested, PATH_BYTES_MAX, Parts, Row, sized};
 pub use walk::{ADDRESS_END, Access, BufferRange, Memory, Stop, Unreadable, VECTORS_MAX, Walk};
