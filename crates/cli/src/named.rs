@@ -1,7 +1,7 @@
 //! `NAME=VALUE` as it is typed for `--protect` and `--weight`: what holds for the processes of the run whose program
 //! has this name.
 
-use uswap_core::share::{WEIGHT_DEFAULT, WEIGHT_MAX};
+use uswap_core::fairness::{WEIGHT_DEFAULT, WEIGHT_MAX};
 use uswap_supervisor::rules::Rule;
 use uswap_units::PAGE_BYTES;
 

@@ -60,7 +60,7 @@ pub fn run_pages_max(ram: Bytes) -> u32 {
     (ram.0 / 256 / PAGE_BYTES as u64).clamp(4, RUN_PAGES_MAX as u64) as u32
 }
 
-/// Pages that one process should reclaim now, its share by burden ([`crate::share`]) of what is above the goal.
+/// Pages that one process should reclaim now, its share by burden ([`crate::fairness`]) of what is above the goal.
 pub fn reclaim_share(used: Bytes, goal: Bytes, own_burden: u64, all_burdens: u64) -> u64 {
     let excess = used.0.saturating_sub(goal.0).div_ceil(4096);
     let share = u128::from(excess) * u128::from(own_burden) / u128::from(all_burdens.max(own_burden).max(1));

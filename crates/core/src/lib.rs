@@ -6,7 +6,7 @@
 //! Map: [`segment`] cuts the slice into tables. [`page_word`] and [`page_table`] say where a page is, [`swap_word`] and
 //! [`swap_table`] where its content is, [`pool`] holds compressed content in RAM, [`slots`] counts the room of the swap
 //! files, [`files`] lists them, [`file_key`] is what they are sealed with; [`clusters`] hands out entries and slots;
-//! [`mm`] lists the processes; [`budget`] and [`counters`] hold numbers, [`balance`], [`share`], [`pool_share`] and
+//! [`mm`] lists the processes; [`budget`] and [`counters`] hold numbers, [`balance`], [`fairness`], [`pool_share`] and
 //! [`write_limit`] decide from them; [`drop_behind`] decides whether what a program has just gone past goes first;
 //! [`range_set`] notes ranges of one process.
 //!
@@ -24,6 +24,7 @@ pub mod budget;
 pub mod clusters;
 pub mod counters;
 pub mod drop_behind;
+pub mod fairness;
 pub mod file_key;
 pub mod files;
 pub mod held_files;
@@ -40,7 +41,6 @@ pub mod readahead_buffers;
 pub mod refault_stats;
 pub mod reuse;
 pub mod segment;
-pub mod share;
 pub mod slots;
 pub mod stall;
 pub mod swap_table;

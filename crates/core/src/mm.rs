@@ -7,9 +7,9 @@
 //! (`uswap_os::record_lock`): whose record it is, and whether that process lives, is what the kernel says of the lock.
 //! The process id in the record is what the supervisor has found out in this way, and nobody else writes it.
 
+use crate::fairness::{Account, Holding};
 use crate::held_files::HeldFiles;
 use crate::refault_stats::RefaultStats;
-use crate::share::{Account, Holding};
 use crate::stall::Stall;
 use uswap_sync::{AtomicU64, Ordering, fence};
 use uswap_units::{FileId, MmId, TableId};

@@ -1,7 +1,7 @@
 //! Whether what is reclaimed comes back soon: then it was in use, and taking it has brought nothing.
 //!
 //! Two counts that forget. The zones' kswapd asks whether there is room for large runs ([`Room`]), the reclaim of a run
-//! from which of its processes to take ([`crate::share`]).
+//! from which of its processes to take ([`crate::fairness`]).
 
 /// Whether memory can be had without taking it from who would fetch it back.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

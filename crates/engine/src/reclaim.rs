@@ -7,7 +7,7 @@ use core::ops::DerefMut;
 use uswap_core::balance;
 use uswap_core::budget::Signal;
 use uswap_core::counters::Counter;
-use uswap_core::share::{Protection, ReclaimDecision};
+use uswap_core::fairness::{Protection, ReclaimDecision};
 use uswap_sync::Ordering;
 use uswap_units::PAGE_BYTES;
 use uswap_units::limits::{THROTTLE_ROUNDS_MAX, WRITE_PATIENCE_NS};
@@ -49,7 +49,7 @@ pub struct Fruitless(u32);
 impl<W: World> AddressSpace<'_, W> {
     /// The background evictor is awake.
     pub fn note_looked(&self) {
-        self.sharer().note_looked(self.world.now_ns());
+        self.fairness().note_looked(self.world.now_ns());
     }
 
     /// One turn of the background evictor: its share of what is above the high watermark.
@@ -62,13 +62,15 @@ impl<W: World> AddressSpace<'_, W> {
         }
         let seen = budget.signal_count(Signal::Room);
         let now_ns = self.world.now_ns();
-        let turn = match self.sharer().turn(now_ns) {
-            ReclaimDecision::Own { burden, of, protection } if !self.sharer().spares(protection, now_ns) => {
+        let turn = match self.fairness().turn(now_ns) {
+            ReclaimDecision::Own { burden, of, protection }
+                if !self.fairness().spares(protection, now_ns) =>
+            {
                 Some((burden, of, protection))
             }
             // Else the threads take the same pages, one batch after the other.
             ReclaimDecision::Others { burden, protection }
-                if self.others_fail(now_ns) && !self.sharer().spares(protection, now_ns) =>
+                if self.others_fail(now_ns) && !self.fairness().spares(protection, now_ns) =>
             {
                 Some((burden, burden, protection))
             }
@@ -81,7 +83,7 @@ impl<W: World> AddressSpace<'_, W> {
         let share = balance::reclaim_share(budget.used(), marks.high, burden, of);
         let least = BACKGROUND_PAGES_MIN.min((marks.low.0 - marks.high.0) / PAGE_BYTES as u64 / 2);
         let done = self.evict(evictor, share.clamp(least, BACKGROUND_PAGES) as u32).await;
-        self.sharer().settle(burden, protection, done.looked, done.pages);
+        self.fairness().settle(burden, protection, done.looked, done.pages);
         if done.pages > 0 || done.looks_on {
             fruitless.0 = 0;
             return Background::GoesOn;
@@ -89,7 +91,7 @@ impl<W: World> AddressSpace<'_, W> {
         fruitless.0 += 1;
         let wait_ns = balance::fruitless_wait_ns(fruitless.0, WAIT_NS);
         if done.looked == 0 {
-            self.sharer().has_nothing_until(self.world.now_ns() + wait_ns);
+            self.fairness().has_nothing_until(self.world.now_ns() + wait_ns);
         }
         self.world.wait(Signal::Room, seen, wait_ns).await;
         Background::GoesOn
@@ -151,7 +153,7 @@ impl<W: World> AddressSpace<'_, W> {
                 break;
             }
             let seen = budget.signal_count(Signal::Room);
-            let (burden, protection) = match self.sharer().turn(self.world.now_ns()) {
+            let (burden, protection) = match self.fairness().turn(self.world.now_ns()) {
                 ReclaimDecision::Own { burden, protection, .. } => (burden, protection),
                 ReclaimDecision::Others { burden, protection } => {
                     let now_ns = self.world.now_ns();
@@ -178,7 +180,7 @@ impl<W: World> AddressSpace<'_, W> {
             };
             self.counters().add(Counter::DirectReclaim, 1);
             let done = self.evict(evictor, DIRECT_PAGES).await;
-            self.sharer().settle(burden, protection, done.looked, done.pages);
+            self.fairness().settle(burden, protection, done.looked, done.pages);
             if done.pages == 0 && !done.looks_on {
                 // What it has begun in the pool is room for others, who may be waiting as well.
                 self.rest(evictor);

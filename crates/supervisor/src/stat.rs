@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use serde::Serialize;
+use uswap_core::fairness::WEIGHT_DEFAULT;
 use uswap_core::mm::MmRecord;
-use uswap_core::share::WEIGHT_DEFAULT;
 use uswap_units::PAGE_BYTES;
 
 use crate::account::all_counters;

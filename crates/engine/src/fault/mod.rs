@@ -377,7 +377,7 @@ impl<'a, W: World> AddressSpace<'a, W> {
         assert_ne!(filled.last, Install::AlreadyMapped, "a page that is stored is in the program too");
         for index in part.start..part.start + filled.pages {
             let (word, swap, slot) = (run.words[index as usize], run.swap(index), run.slot(index));
-            let (distance, resident) = self.sharer().note_came_back(word, 1);
+            let (distance, resident) = self.fairness().note_came_back(word, 1);
             let warmth = if distance <= resident {
                 Warmth::Warmer { round: self.round_of(first) }
             } else {

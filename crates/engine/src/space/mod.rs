@@ -1,17 +1,17 @@
 //! The parts of one process.
 
 pub(crate) mod behind;
+pub(crate) mod fairness;
 pub(crate) mod floor;
 pub(crate) mod readahead;
 pub(crate) mod sampled;
-pub(crate) mod share;
 pub(crate) mod words;
 
 use self::behind::Behind;
+use self::fairness::Fairness;
 use self::floor::Floor;
 use self::readahead::Readahead;
 use self::sampled::Sampled;
-use self::share::Sharer;
 use self::words::WordQueues;
 use crate::world::World;
 
@@ -126,8 +126,8 @@ impl<'a, W: World> AddressSpace<'a, W> {
     pub(super) fn counters(&self) -> Counters<'a> {
         self.segment.counters()
     }
-    pub(super) fn sharer(&self) -> Sharer<'a> {
-        Sharer { segment: self.segment, mm: self.mm }
+    pub(super) fn fairness(&self) -> Fairness<'a> {
+        Fairness { segment: self.segment, mm: self.mm }
     }
     /// So many more pages are in RAM.
     pub(super) fn note_resident(&self, pages: u32) {

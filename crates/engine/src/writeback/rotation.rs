@@ -22,7 +22,7 @@ const DOUBLED_MAX: u32 = 6;
 const RUN_SLOTS: [u64; 3] = [16, 2, 1];
 
 #[derive(Clone, Copy, Default)]
-struct Turn {
+struct FileState {
     /// Number of the last batch that went there.
     last_batch: u64,
     /// Writes that failed since one succeeded.
@@ -32,19 +32,19 @@ struct Turn {
 
 /// What is remembered of each file.
 pub(crate) struct Rotation {
-    files: [Turn; SWAP_FILES_MAX],
+    files: [FileState; SWAP_FILES_MAX],
     batches: u64,
 }
 
 impl Rotation {
     pub(crate) const fn new() -> Rotation {
         Rotation {
-            files: [Turn { last_batch: 0, failures: 0, rests_until_ns: 0 }; SWAP_FILES_MAX],
+            files: [FileState { last_batch: 0, failures: 0, rests_until_ns: 0 }; SWAP_FILES_MAX],
             batches: 0,
         }
     }
 
-    fn of(&self, file: FileId) -> Turn {
+    fn of(&self, file: FileId) -> FileState {
         self.files[usize::from(file.0)]
     }
     fn rests(&self, file: FileId, now_ns: u64) -> bool {

@@ -1,14 +1,14 @@
 //! Reclaim between the processes of a run: each engine takes from its own process, when it is its turn
-//! ([`uswap_core::share`]).
+//! ([`uswap_core::fairness`]).
 //!
 //! What the others have is read from their records: never waited for, and a little old. Who does not look any more
 //! (stopped, or without a processor) or has found nothing to take is left out, so nobody waits for it.
 
 use uswap_core::counters::Counter;
+use uswap_core::fairness::{self, Present, Protection, ReclaimDecision};
 use uswap_core::mm::{MmRecord, MmState};
 use uswap_core::page_word::PageWord;
 use uswap_core::segment::Segment;
-use uswap_core::share::{self, Present, Protection, ReclaimDecision};
 use uswap_units::{MmId, PAGE_BYTES};
 
 /// A kswapd looks every 2 ms when memory is short. One that has not for so long does not take part.
@@ -20,12 +20,12 @@ const LATE_NS: u64 = 200_000_000;
 
 /// One process among those of its run.
 #[derive(Clone, Copy)]
-pub(crate) struct Sharer<'a> {
+pub(crate) struct Fairness<'a> {
     pub(crate) segment: Segment<'a>,
     pub(crate) mm: MmId,
 }
 
-impl<'a> Sharer<'a> {
+impl<'a> Fairness<'a> {
     fn record(&self) -> MmRecord<'a> {
         self.segment.mms().record(self.mm)
     }
@@ -45,7 +45,7 @@ impl<'a> Sharer<'a> {
             other.id() != self.mm && other.state() == MmState::Live && takes_part(*other, now_ns)
         });
         let own = self.record().account();
-        let turn = share::turn(own, others.map(|other| other.account()), || self.others_present(now_ns));
+        let turn = fairness::turn(own, others.map(|other| other.account()), || self.others_present(now_ns));
         if matches!(turn, ReclaimDecision::Own { .. }) {
             self.segment.budget().pass_up_to(own.passed);
         }
@@ -73,7 +73,7 @@ impl<'a> Sharer<'a> {
 
     /// What was looked at in its turn goes to the account; `pages` were taken.
     pub(crate) fn settle(&self, burden: u64, protection: Protection, looked: u64, pages: u64) {
-        self.record().add_passed(share::step(looked, burden));
+        self.record().add_passed(fairness::step(looked, burden));
         if protection == Protection::Gives && self.record().protected_pages() > 0 {
             self.segment.counters().add(Counter::ProtectedReclaimed, pages);
         }
