@@ -179,8 +179,8 @@ impl<'a> Budget<'a> {
     pub fn watermarks(&self) -> Watermarks {
         Watermarks::of(self.ram(), self.headroom())
     }
-    /// How far the accounts of the processes are ([`crate::fairness`]): the one that was behind all others when it was its
-    /// turn.
+    /// How far the accounts of the processes are ([`crate::fairness`]): the one that was behind all others when it was
+    /// its turn.
     pub fn passed(&self) -> u64 {
         self.word(PASSED).load(Ordering::Relaxed)
     }
