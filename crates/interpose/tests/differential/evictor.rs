@@ -32,6 +32,9 @@ pub static WORDS: [AtomicU32; PAGES as usize] = [const { AtomicU32::new(PRESENT)
 static FILE: AtomicU64 = AtomicU64::new(0);
 /// What happened, for the report: evicted, protected, found in use, brought by a fault, brought by the boundary.
 pub static COUNTS: [AtomicU64; 5] = [const { AtomicU64::new(0) }; 5];
+/// Where the last fault was, and the errors of the last moves and protections that failed, by their pages.
+static LAST_FAULT: AtomicU64 = AtomicU64::new(0);
+static LAST_ERRORS: [AtomicU64; PAGES as usize] = [const { AtomicU64::new(0) }; PAGES as usize];
 
 fn count(index: usize) {
     COUNTS[index].fetch_add(1, Ordering::Relaxed);
@@ -101,6 +104,7 @@ extern "C" fn on_fault(_: i32, info: *mut libc::siginfo_t, _: *mut libc::c_void)
         raw(libc::SYS_exit_group, [99]);
     }
     count(3);
+    LAST_FAULT.store(address, Ordering::Relaxed);
     bring(page_index(address));
 }
 
@@ -110,12 +114,52 @@ fn page_index(address: u64) -> usize {
 
 fn move_page(from: u64, to: u64) -> bool {
     let moved = [to, from, PAGE, 1, 0]; // Nobody waits for a page: do not wake.
-    raw(libc::SYS_ioctl, [FILE.load(Ordering::Relaxed), MOVE, moved.as_ptr() as u64]) == 0
+    is_done(from, raw(libc::SYS_ioctl, [FILE.load(Ordering::Relaxed), MOVE, moved.as_ptr() as u64]))
 }
 
 fn protect_page(start: u64, mode: u64) -> bool {
     let protect = [start, PAGE, mode];
-    raw(libc::SYS_ioctl, [FILE.load(Ordering::Relaxed), WRITE_PROTECT, protect.as_ptr() as u64]) == 0
+    is_done(
+        start,
+        raw(libc::SYS_ioctl, [FILE.load(Ordering::Relaxed), WRITE_PROTECT, protect.as_ptr() as u64]),
+    )
+}
+
+/// Whether the kernel has done it to the page at `start`.
+fn is_done(start: u64, answer: i64) -> bool {
+    if answer != 0 {
+        let index = start % (1 << 40) / PAGE % PAGES;
+        LAST_ERRORS[index as usize].store(-answer as u64, Ordering::Relaxed);
+    }
+    answer == 0
+}
+
+/// What is known of the page of the last fault, in a process that stands still: its word, what the kernel says of it in
+/// both places (`/proc/PID/pagemap`), and the ranges that calls under way use.
+pub fn last_fault(hazards: &HazardTable<'_>) -> String {
+    let address = LAST_FAULT.load(Ordering::Relaxed);
+    if !(KEPT..KEPT_END).contains(&address) {
+        return "no fault".into();
+    }
+    let index = page_index(address);
+    let entry = |start: u64| {
+        use std::os::unix::fs::FileExt as _;
+        let mut bytes = [0; 8];
+        let file = std::fs::File::open("/proc/self/pagemap");
+        let read = file.and_then(|file| file.read_exact_at(&mut bytes, (start / PAGE + index as u64) * 8));
+        read.map(|()| u64::from_ne_bytes(bytes))
+    };
+    let mut ranges = Vec::new();
+    (0..THREADS)
+        .for_each(|thread| hazards.slot(thread).for_each(&mut |start, end| ranges.push((start, end))));
+    format!(
+        "fault at {address:#x}, page {index}, word {}, last error {}, there {:x?}, in the store {:x?}, \
+         hazards {ranges:x?}",
+        WORDS[index].load(Ordering::Relaxed),
+        LAST_ERRORS[index].load(Ordering::Relaxed),
+        entry(KEPT),
+        entry(STORE)
+    )
 }
 
 /// Makes a page present and writable, and waits for whoever is changing it.

@@ -1,10 +1,12 @@
 //! Two sides that stand still: what each of their threads does is told, and they are ended.
 
-use crate::evictor::{COUNTS, WORDS};
+use crate::evictor::{COUNTS, WORDS, last_fault};
 use std::fmt::Write as _;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
+use uswap_interpose::buffers::HazardTable;
 
 /// So long no call of two sides ends only if one of them waits for ever: a call takes some microseconds.
 const STILL: Duration = Duration::from_secs(180);
@@ -48,13 +50,17 @@ fn threads(process: u32) -> String {
     text
 }
 
+static HAZARDS: OnceLock<&'static HazardTable<'static>> = OnceLock::new();
+
 /// In a side that evicts: at SIGQUIT the state of its pages is told.
-pub fn tell_when_asked() {
+pub fn tell_when_asked(hazards: &'static HazardTable<'static>) {
     extern "C" fn tell(_: i32) {
         let words: Vec<u32> = WORDS.iter().map(|word| word.load(Ordering::Relaxed)).collect();
         let counts: Vec<u64> = COUNTS.iter().map(|count| count.load(Ordering::Relaxed)).collect();
         eprintln!("page words {words:?}, counts {counts:?}");
+        eprintln!("{}", HAZARDS.get().map_or("no calls".into(), |hazards| last_fault(hazards)));
     }
+    HAZARDS.get_or_init(|| hazards);
     // SAFETY:
     // 1. The handler runs only in a process that stands still and is about to be killed. It allocates and prints: if
     //    the thread that it interrupts holds a lock for that, nothing is told.

@@ -133,7 +133,7 @@ impl World {
         if is_evicted {
             register_asymmetric_fence();
             evictor::begin();
-            crate::watch::tell_when_asked();
+            crate::watch::tell_when_asked(hazards);
             std::thread::spawn(move || evictor::run(hazards, seed));
         }
         World {
@@ -158,7 +158,9 @@ impl World {
         if !self.is_careful {
             return make(call);
         }
-        self.boundary().call(call, stack_point(), &mut make)
+        let answer = self.boundary().call(call, stack_point(), &mut make);
+        assert_eq!(self.hazards.slot(0).counts(), (0, 0), "{call:x?} has ended, and its frame with it");
+        answer
     }
 
     pub fn boundary(&self) -> Boundary<'static, Keeper> {
