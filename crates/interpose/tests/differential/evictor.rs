@@ -1,8 +1,8 @@
 //! Memory that is evicted and brought back, with a word for each page; and a thread that evicts all the time.
 //!
-//! An evicted page lies in a second mapping, moved there by the kernel at once, so no write is lost. Who touches it
-//! gets SIGBUS, and the handler moves it back. A protected page is there and may not be written: the kernel answers
-//! EFAULT for that too.
+//! An evicted page was moved to a second mapping by the kernel, or it was protected, copied and dropped, as uswap
+//! evicts in place: then a write that came too late is lost, and shows. Who touches it gets SIGBUS, and the handler
+//! brings it back. A protected page is there and may not be written: the kernel answers EFAULT for that too.
 
 use crate::kernel::raw;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -26,6 +26,11 @@ const MARKED: u32 = 1;
 const EVICTED: u32 = 2;
 const PROTECTED: u32 = 3;
 const BUSY: u32 = 4;
+/// Evicted in place: what it held is in `COPIES`.
+const DROPPED: u32 = 5;
+
+/// What dropped pages held, each by who has its word.
+static mut COPIES: [[u8; PAGE as usize]; PAGES as usize] = [[0; PAGE as usize]; PAGES as usize];
 
 pub static WORDS: [AtomicU32; PAGES as usize] = [const { AtomicU32::new(PRESENT) }; PAGES as usize];
 /// The userfaultfd.
@@ -45,6 +50,7 @@ const USER_MODE_ONLY: u64 = 1;
 const FEATURES: u64 = 1 << 7 | 1 | 1 << 16;
 const API: u64 = 0xc018_aa3f;
 const REGISTER: u64 = 0xc020_aa00;
+const COPY: u64 = 0xc028_aa03;
 const MOVE: u64 = 0xc028_aa05;
 const WRITE_PROTECT: u64 = 0xc018_aa06;
 
@@ -162,6 +168,33 @@ pub fn last_fault(hazards: &HazardTable<'_>) -> String {
     )
 }
 
+fn copy_of(index: usize) -> *mut u8 {
+    // SAFETY:
+    // 1. The place of one page in a static array; no reference is made.
+    unsafe { (&raw mut COPIES).cast::<u8>().add(index * PAGE as usize) }
+}
+
+/// Protects a page that the caller has marked, copies it, and drops it.
+fn drop_page(index: usize) -> bool {
+    let page = KEPT + index as u64 * PAGE;
+    if !protect_page(page, 1) {
+        return false;
+    }
+    // SAFETY:
+    // 1. The page is there, and nobody writes it: it is protected, and no call under way uses it.
+    // 2. The copy belongs to who has marked the word.
+    unsafe { core::ptr::copy_nonoverlapping(page as *const u8, copy_of(index), PAGE as usize) };
+    assert_eq!(raw(libc::SYS_madvise, [page, PAGE, libc::MADV_DONTNEED as u64]), 0);
+    true
+}
+
+/// Fills the page with its copy.
+fn fill_page(index: usize) -> bool {
+    let page = KEPT + index as u64 * PAGE;
+    let filled = [page, copy_of(index) as u64, PAGE, 1, 0];
+    is_done(page, raw(libc::SYS_ioctl, [FILE.load(Ordering::Relaxed), COPY, filled.as_ptr() as u64]))
+}
+
 /// Makes a page present and writable, and waits for whoever is changing it.
 fn bring(index: usize) {
     let (word, start) = (&WORDS[index], index as u64 * PAGE);
@@ -169,14 +202,14 @@ fn bring(index: usize) {
         let seen = word.load(Ordering::Acquire);
         match seen {
             PRESENT => return,
-            EVICTED | PROTECTED => {
+            EVICTED | DROPPED | PROTECTED => {
                 if word.compare_exchange(seen, BUSY, Ordering::AcqRel, Ordering::Acquire).is_err() {
                     continue;
                 }
-                let is_done = if seen == EVICTED {
-                    move_page(STORE + start, KEPT + start)
-                } else {
-                    protect_page(KEPT + start, 0)
+                let is_done = match seen {
+                    EVICTED => move_page(STORE + start, KEPT + start),
+                    DROPPED => fill_page(index),
+                    _ => protect_page(KEPT + start, 0),
                 };
                 if !is_done {
                     raw(libc::SYS_exit_group, [98]);
@@ -207,6 +240,9 @@ pub fn evict(hazards: &HazardTable<'_>, indexes: &[usize], protects: bool) {
         } else if protects && protect_page(*page, 1) {
             count(1);
             PROTECTED
+        } else if !protects && COUNTS[0].load(Ordering::Relaxed).is_multiple_of(2) && drop_page(*index) {
+            count(0);
+            DROPPED
         } else if !protects && move_page(*page, *page - KEPT + STORE) {
             count(0);
             EVICTED
@@ -235,9 +271,8 @@ impl Memory for Keeper {
         let end = start + into.len() as u64;
         if start < KEPT_END && end > KEPT {
             let pages = start.max(KEPT)..end.min(KEPT_END);
-            let is_missing = |page: u64| {
-                matches!(WORDS[page_index(page)].load(Ordering::Acquire), EVICTED | MARKED | BUSY)
-            };
+            let is_missing =
+                |page: u64| !matches!(WORDS[page_index(page)].load(Ordering::Acquire), PRESENT | PROTECTED);
             if is_missing(pages.start) || is_missing(pages.end - 1) {
                 return Err(Unreadable::Evicted);
             }
