@@ -13,10 +13,16 @@ use core::ops::ControlFlow;
 use core::sync::atomic::Ordering;
 use uswap_core::page_word::Afterwards;
 use uswap_engine::world::Touch;
+use uswap_interpose::buffers::Residency;
 use uswap_interpose::{Call, Context};
 use uswap_os::maps::Maps;
 use uswap_os::sys::{Errno, abi};
-use uswap_units::{PAGE_BYTES, PageRange};
+use uswap_units::{PAGE_BYTES, PageId, PageRange};
+
+/// A part that is populated is tried so often at least, since a page of it may be back already when it is looked at;
+/// and so often at most.
+const POPULATE_ROUNDS_MIN: u32 = 3;
+const POPULATE_ROUNDS_MAX: u32 = 64;
 
 impl Process {
     /// Makes a call that changes mappings.
@@ -173,9 +179,7 @@ impl Process {
                 answer
             }
             abi::MADV_POPULATE_READ | abi::MADV_POPULATE_WRITE => {
-                let touch = Touch::that(advice as u32 == abi::MADV_POPULATE_WRITE);
-                self.fault_in_range(range, touch);
-                make(&call)
+                self.populate(space, &call, range, Touch::that(advice as u32 == abi::MADV_POPULATE_WRITE))
             }
             // What a child does not have (MADV_DONTFORK) its words do not name either: see `fork`.
             abi::MADV_WIPEONFORK => {
@@ -201,6 +205,40 @@ impl Process {
                 answer
             }
             _ => make(&call),
+        }
+    }
+
+    /// The kernel answers EFAULT at a page that is evicted or protected. It goes in parts that fit into the budget, and
+    /// a part in which an evictor was faster is made again.
+    fn populate(&self, space: &'static Space, call: &Call, range: PageRange, touch: Touch) -> isize {
+        let [start, bytes, ..] = call.arguments;
+        if range.start >= range.end || !start.is_multiple_of(PAGE_BYTES) || start.checked_add(bytes).is_none()
+        {
+            return make(call);
+        }
+        let part_pages = self.part_bytes() / PAGE_BYTES as u64;
+        let mut at = range.start;
+        loop {
+            let end = at.plus(part_pages).min(range.end);
+            let part = PageRange { start: at, end };
+            let mut call = *call;
+            call.arguments[0] = at.address() as usize;
+            call.arguments[1] = part.pages() as usize * PAGE_BYTES;
+            let mut round = 0;
+            let answer = loop {
+                self.fault_in_range(part, touch);
+                let answer = make(&call);
+                let is_ours = || (at.0..end.0).any(|page| !space.is_ready(PageId(page), touch));
+                round += 1;
+                let is_fault = answer == -(Errno::EFAULT.number() as isize);
+                if !is_fault || round == POPULATE_ROUNDS_MAX || (round > POPULATE_ROUNDS_MIN && !is_ours()) {
+                    break answer;
+                }
+            };
+            if answer != 0 || end == range.end {
+                return answer;
+            }
+            at = end;
         }
     }
 
