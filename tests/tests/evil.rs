@@ -133,6 +133,7 @@ modes! {
     evil_thousand_threads => "thousand_threads",
     evil_threads_share_pages => "threads_share_pages",
     evil_wipe_on_fork => "wipe_on_fork",
+    evil_populated => "populated",
     evil_huge_pages => "huge_pages",
     evil_huge_pages_after_fork => "huge_pages_after_fork",
     evil_huge_pages_child_lives => "huge_pages_child_lives",

@@ -26,7 +26,7 @@ use uswap_test_programs::arguments::Arguments;
 type Mode = fn(&Case);
 
 /// Name and function of each mode.
-const MODES: [(&str, Mode); 42] = [
+const MODES: [(&str, Mode); 43] = [
     ("close_all_descriptors", descriptors::close_all),
     ("few_descriptors_allowed", descriptors::few_allowed),
     ("limits_after_start", descriptors::limits_after_start),
@@ -49,6 +49,7 @@ const MODES: [(&str, Mode); 42] = [
     ("thousand_threads", threads::thousand),
     ("threads_share_pages", threads::share_pages),
     ("wipe_on_fork", ranges::wipe_on_fork),
+    ("populated", ranges::populated),
     ("huge_pages", ranges::huge_pages),
     ("huge_pages_after_fork", ranges::huge_pages_after_fork),
     ("huge_pages_child_lives", ranges::huge_pages_child_lives),

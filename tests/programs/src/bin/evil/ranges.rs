@@ -38,6 +38,16 @@ pub fn wipe_on_fork(case: &Case) {
     }
 }
 
+/// Memory that is larger than the budget is populated, for reading and for writing.
+pub fn populated(case: &Case) {
+    let filled = Filled::new(case.bytes, case.seed, 1);
+    for advice in [libc::MADV_POPULATE_READ, libc::MADV_POPULATE_WRITE] {
+        memory::advise(filled.address, filled.pages * PAGE_BYTES, advice)
+            .unwrap_or_else(|error| fail!("advice {advice}: errno {error}"));
+        filled.verify("what was populated");
+    }
+}
+
 /// Memory in huge pages, of which some are changed in part: a hole, a piece that moves elsewhere, a piece that is
 /// protected for a while. Children see it as their parent does.
 pub fn huge_pages(case: &Case) {
