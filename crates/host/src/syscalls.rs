@@ -23,7 +23,7 @@ pub(crate) const MADV_GUARD_INSTALL: usize = 102;
 pub(crate) const MADV_GUARD_REMOVE: usize = 103;
 
 /// The calls that [`Process::before`](crate::Process) looks at for what they are. All others only have buffers.
-static SPECIAL: NumberSet = NumberSet::of_kinds_beyond_buffers().and(NumberSet::of(&[
+static SPECIAL: NumberSet = NumberSet::of_kinds_beyond_buffers().union(NumberSet::of(&[
     abi::__NR_prctl,
     abi::__NR_ptrace,
     abi::__NR_seccomp,

@@ -39,7 +39,7 @@ impl NumberSet {
 
     /// All of both.
     #[must_use]
-    pub const fn and(mut self, other: NumberSet) -> NumberSet {
+    pub const fn union(mut self, other: NumberSet) -> NumberSet {
         let mut index = 0;
         while index < WORDS {
             self.0[index] |= other.0[index];
@@ -73,7 +73,7 @@ mod tests {
             assert_eq!(set.contains(number, false), numbers.contains(&(number as u32)));
         }
         assert!(!set.contains(512, false) && set.contains(usize::MAX, true));
-        assert!(set.and(NumberSet::of(&[7])).contains(7, false));
+        assert!(set.union(NumberSet::of(&[7])).contains(7, false));
     }
 
     #[test]
