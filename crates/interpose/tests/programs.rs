@@ -5,6 +5,7 @@
 //! nobody. A program that this machine does not have is named and left out.
 
 use std::collections::BTreeMap;
+use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -31,7 +32,7 @@ impl Scratch {
         let made = Command::new("chmod").arg("0777").arg(&path).status().expect("chmod runs");
         assert!(made.success());
         // The library and the programs of this package lie where nobody may not go.
-        for name in ["libcounting.so", "calls", "signals", "storm", "alignments"] {
+        for name in ["libcounting.so", "calls", "signals", "storm", "stepped", "alignments"] {
             std::fs::copy(example(name), path.join(name)).expect("a copy");
         }
         Scratch(path)
@@ -89,7 +90,9 @@ fn outcome(mut line: Command) -> Outcome {
     if !output.status.success() {
         eprintln!("{}", String::from_utf8_lossy(&output.stderr));
     }
-    Outcome { stdout, status: output.status.code() }
+    // A signal is told apart from a code.
+    let status = output.status.code().or(output.status.signal().map(|signal| -signal));
+    Outcome { stdout, status }
 }
 
 fn interposed(user: User, scratch: &Scratch, patch_after: &str, words: &[&str]) -> (Outcome, Counts) {
@@ -221,6 +224,11 @@ fn signals_are_shown_and_delivered_as_asked() {
 #[test]
 fn calls_under_a_storm_of_signals() {
     same_as_without("storm", &[], &["storm"]);
+}
+
+#[test]
+fn a_signal_may_come_after_each_instruction_of_a_call() {
+    same_as_without("stepped", &[], &["stepped"]);
 }
 
 /// A site is patched while other threads run it, wherever it lies.

@@ -5,7 +5,7 @@
 //! action goes through with our signals taken out of its mask. What the program asks for is shown when it asks again.
 
 use core::arch::naked_asm;
-use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
 
 use uswap_os::process;
 use uswap_os::sys::{Result, abi};
@@ -29,30 +29,37 @@ const RESTART: usize = abi::SA_RESTART as usize;
 /// Flags that mean the same whoever's handler runs.
 const CARRIED: usize = (abi::SA_RESTART | abi::SA_NOCLDSTOP | abi::SA_NOCLDWAIT) as usize;
 
-struct Kept {
+struct Words {
     handler: AtomicUsize,
     flags: AtomicUsize,
     restorer: AtomicUsize,
     mask: AtomicU64,
 }
 
-static KEPT: [Kept; SIGNALS] = [const {
-    Kept {
-        handler: AtomicUsize::new(0),
-        flags: AtomicUsize::new(0),
-        restorer: AtomicUsize::new(0),
-        mask: AtomicU64::new(0),
-    }
-}; SIGNALS];
+/// An action changes while other threads take it for a signal: who reads it reads all of it, or again.
+struct Kept {
+    /// Odd while it is written.
+    version: AtomicU32,
+    now: Words,
+    /// The handler that was there before the program wanted none.
+    former: Words,
+}
+
+static KEPT: [Kept; SIGNALS] = [const { Kept::new() }; SIGNALS];
 /// Held while an action changes, with all signals blocked.
 static LOCK: AtomicU32 = AtomicU32::new(0);
 static HANDLER: AtomicUsize = AtomicUsize::new(0);
 /// The process whose actions are kept. A child that shares the memory has actions of its own.
 static PROCESS: AtomicU32 = AtomicU32::new(0);
 
-impl Kept {
-    fn of(signal: u32) -> &'static Kept {
-        &KEPT[signal as usize - 1]
+impl Words {
+    const fn new() -> Words {
+        Words {
+            handler: AtomicUsize::new(DEFAULT),
+            flags: AtomicUsize::new(0),
+            restorer: AtomicUsize::new(0),
+            mask: AtomicU64::new(0),
+        }
     }
 
     fn load(&self) -> Action {
@@ -69,6 +76,68 @@ impl Kept {
         self.flags.store(action.flags, Ordering::Relaxed);
         self.restorer.store(action.restorer, Ordering::Relaxed);
         self.mask.store(action.mask, Ordering::Relaxed);
+    }
+}
+
+fn has_handler(action: &Action) -> bool {
+    action.handler != DEFAULT && action.handler != IGNORE
+}
+
+impl Kept {
+    const fn new() -> Kept {
+        Kept { version: AtomicU32::new(0), now: Words::new(), former: Words::new() }
+    }
+
+    fn of(signal: u32) -> &'static Kept {
+        &KEPT[signal as usize - 1]
+    }
+
+    fn load(&self) -> Action {
+        self.load_both().0
+    }
+
+    /// What is in force, and the handler before it.
+    fn load_both(&self) -> (Action, Action) {
+        loop {
+            // Acquire: what is read below is of this version, or of a later one.
+            let version = self.version.load(Ordering::Acquire);
+            let both = (self.now.load(), self.former.load());
+            fence(Ordering::Acquire);
+            if version & 1 == 0 && self.version.load(Ordering::Relaxed) == version {
+                return both;
+            }
+            core::hint::spin_loop();
+        }
+    }
+
+    /// With all signals blocked: a handler on this thread would wait for what it has interrupted.
+    fn store(&self, action: &Action) {
+        let before = loop {
+            let version = self.version.load(Ordering::Relaxed) & !1;
+            let taken =
+                self.version.compare_exchange(version, version + 1, Ordering::Acquire, Ordering::Relaxed);
+            match taken {
+                Ok(_) => break version,
+                Err(_) => core::hint::spin_loop(),
+            }
+        };
+        // Nobody sees what follows without the odd version.
+        fence(Ordering::Release);
+        let old = self.now.load();
+        if has_handler(&old) {
+            self.former.store(&old);
+        }
+        self.now.store(action);
+        self.version.store(before.wrapping_add(2), Ordering::Release);
+    }
+
+    /// In the child of a fork, where nobody writes any more.
+    fn release_after_fork(&self) {
+        let version = self.version.load(Ordering::Relaxed);
+        // A write would copy the page.
+        if version & 1 != 0 {
+            self.version.store(version.wrapping_add(1), Ordering::Release);
+        }
     }
 }
 
@@ -95,6 +164,7 @@ pub(super) fn install(handler: Handler) -> Result<()> {
 pub(crate) fn after_fork() {
     PROCESS.store(process::process_id(), Ordering::Relaxed);
     LOCK.store(0, Ordering::Release);
+    KEPT.iter().for_each(Kept::release_after_fork);
 }
 
 /// In a child that began with CLONE_CLEAR_SIGHAND (glibc's posix_spawn since 2.38), where the kernel has made the
@@ -121,9 +191,8 @@ pub(crate) fn after_clear(slot: &Slot) {
 /// What the kernel is told.
 fn told(signal: u32, action: &Action) -> Action {
     let is_ours = ours() & signal_bit(signal) != 0;
-    let has_handler = action.handler != DEFAULT && action.handler != IGNORE;
-    let goes_by_us =
-        has_handler && (action.flags & (ONSTACK | RESETHAND) != 0 || cancellation::looks(signal, action));
+    let goes_by_us = has_handler(action)
+        && (action.flags & (ONSTACK | RESETHAND) != 0 || cancellation::looks(signal, action));
     if !is_ours && !goes_by_us {
         return Action { mask: action.mask & !ours(), ..*action };
     }
@@ -137,14 +206,19 @@ fn told(signal: u32, action: &Action) -> Action {
     }
 }
 
-/// The program's action for a signal that is being delivered to it.
+/// The program's action for a signal that is being delivered to it, with all signals blocked.
 pub(crate) fn take_for_delivery(signal: u32) -> Action {
-    let action = Kept::of(signal).load();
-    let has_handler = action.handler != DEFAULT && action.handler != IGNORE;
-    if has_handler && action.flags & RESETHAND != 0 {
+    let (action, former) = Kept::of(signal).load_both();
+    let is_ours = ours() & signal_bit(signal) != 0;
+    if !has_handler(&action) {
+        // The kernel took the signal for a handler. The program has changed its mind meanwhile, in another thread.
+        let had_it = !is_ours && has_handler(&former) && former.flags & RESETHAND == 0;
+        return if had_it { former } else { action };
+    }
+    if action.flags & RESETHAND != 0 {
         let reset = Action { handler: DEFAULT, ..action };
         Kept::of(signal).store(&reset);
-        if ours() & signal_bit(signal) == 0 {
+        if !is_ours {
             // SAFETY:
             // 1. The default action runs no code.
             let _ = unsafe { kernel::set_action(signal, Some(&told(signal, &reset))) };

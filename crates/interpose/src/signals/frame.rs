@@ -19,7 +19,7 @@ use crate::call::Call;
 use crate::cancellation;
 use crate::frame::RED_ZONE_BYTES;
 use crate::kernel::{self, Action, SS_DISABLE, SignalInfo, Stack, UserContext, nr, signal_bit};
-use crate::thread;
+use crate::thread::{self, Slot};
 
 const CONTEXT_BYTES: usize = size_of::<UserContext>();
 const INFO_BYTES: usize = 128;
@@ -165,6 +165,15 @@ fn vector_bytes(at: usize) -> usize {
     if magic == EXTENDED_MAGIC { bytes as usize } else { LEGACY_VECTOR_BYTES }
 }
 
+/// The three words belong together: a signal that came between them would start its handler on a stack that is none.
+fn set_program_stack(slot: &Slot, new: [usize; 3]) {
+    let blocked = kernel::set_mask(abi::SIG_SETMASK, u64::MAX);
+    for (word, value) in slot.program_stack.iter().zip(new) {
+        word.store(value, Ordering::Relaxed);
+    }
+    kernel::set_mask(abi::SIG_SETMASK, blocked);
+}
+
 /// `sigaltstack`, as the kernel would answer it.
 pub(super) fn change_stack(call: &Call, stack_pointer: usize) -> isize {
     const AUTODISARM: u32 = 1 << 31;
@@ -198,9 +207,11 @@ pub(super) fn change_stack(call: &Call, stack_pointer: usize) -> isize {
         if !is_off && (new_bytes as usize) < STACK_BYTES_MIN {
             return fail(Errno::ENOMEM);
         }
-        start.store(if is_off { 0 } else { new_start as usize }, Ordering::Relaxed);
-        bytes.store(if is_off { 0 } else { new_bytes as usize }, Ordering::Relaxed);
-        flags.store(if is_off { SS_DISABLE } else { 0 }, Ordering::Relaxed);
+        let new = match is_off {
+            true => [0, 0, SS_DISABLE],
+            false => [new_start as usize, new_bytes as usize, 0],
+        };
+        set_program_stack(slot, new);
     }
     if old_at != 0 {
         if !kernel::is_readable(old_at, size_of::<Stack>()) {
