@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use uswap_tests::{Outcome, Run, Scratch, compare_outputs, needs, shared_turn, skip, uswap_binary};
+use uswap_tests::{Outcome, Run, Scratch, compare_outputs, needs, program, shared_turn, skip, uswap_binary};
 
 fn example(name: &str) -> PathBuf {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples").join(name);
@@ -41,6 +41,26 @@ fn examples_python_prints_the_same_in_half_of_its_memory() {
     let python = || Run::plain("/usr/bin/python3").arg(example("python.py")).arg("100000");
     let (_, swapped) = compare_outputs("examples_python", 20, &[], python);
     assert!(swapped.stdout.starts_with("100000 requests, "), "{}", swapped.stdout);
+}
+
+#[test]
+fn examples_of_the_library_sort_numbers_in_half_of_their_memory() {
+    let _turn = shared_turn();
+    let run = |ram: Option<&str>| {
+        let command = uswap_binary().unwrap_or_default();
+        let command = command.to_str().expect("it has a plain name");
+        let run = Run::plain(program("sort_numbers")).arg("4000000").args(ram).env("USWAP_COMMAND", command);
+        let outcome = run.finish();
+        outcome.must_succeed();
+        outcome
+    };
+    let plain = run(None);
+    assert!(plain.stdout.starts_with("4000000 numbers, 30 MiB, are in order: "), "{}", plain.stdout);
+    if uswap_binary().is_some() {
+        let swapped = run(Some("16M"));
+        assert!(swapped.stdout.starts_with(&plain.stdout), "{}", swapped.stdout);
+        assert!(swapped.stdout.contains("of 16 MiB"), "{}", swapped.stdout);
+    }
 }
 
 #[test]

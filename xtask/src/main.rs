@@ -12,6 +12,7 @@ mod figures;
 mod install;
 mod interpose_check;
 mod kernel;
+mod python;
 mod suite;
 mod tools;
 mod tree;
@@ -56,6 +57,11 @@ impl Command {
 
 /// All commands, those that one needs most first.
 const COMMANDS: &[Command] = &[
+    Command::alone(
+        "python",
+        "build the wheel of the Python package, and test it in an environment of its own",
+        || python::run().map(|ran| println!("{} tests, {} skipped", ran.tests, ran.skips)),
+    ),
     Command::alone("build", "release build of the agent and of the uswap command", commands::build),
     Command::alone(
         "test",

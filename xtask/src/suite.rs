@@ -104,6 +104,7 @@ const STEPS: &[(&str, Step)] = &[
     ("system calls", system_calls),
     ("integration tests", integration_tests),
     ("integration tests without rights", integration_tests_without_rights),
+    ("Python package", python_package),
 ];
 
 /// Runs everything.
@@ -275,7 +276,8 @@ fn integration_command(files: &[&str]) -> Command {
 }
 
 /// Those that mean something for a user without rights.
-const WITHOUT_RIGHTS: [&str; 24] = [
+const WITHOUT_RIGHTS: [&str; 25] = [
+    "attached",
     "badcases_disk",
     "badcases_start",
     "budget_python",
@@ -331,6 +333,11 @@ fn integration_tests_without_rights() -> Result<Seen> {
     let seen = watch_tests(command);
     let _was_not_made = std::fs::remove_dir_all(&scratch);
     seen
+}
+
+fn python_package() -> Result<Seen> {
+    let ran = crate::python::run()?;
+    Ok(Seen { test_count: ran.tests, skip_count: ran.skips, ..Seen::default() })
 }
 
 /// As [`watch`], for commands that must run at least one test.

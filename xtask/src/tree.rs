@@ -84,7 +84,7 @@ fn read_directory(directory: &Path, prefix: &str, files: &mut Vec<File>) -> Resu
             let is_hidden = name.starts_with('.') && !VISIBLE.contains(&name.as_str());
             // What the fuzzers found on this machine.
             let is_found = matches!(path.as_str(), "fuzz/artifacts" | "fuzz/coverage");
-            if !is_hidden && !is_found && name != "target" && name != "__pycache__" {
+            if !is_hidden && !is_found && !matches!(&*name, "target" | "__pycache__" | "dist") {
                 read_directory(&entry.path(), &format!("{path}/"), files)?;
             }
         } else if kind.is_file() && !is_foreign_file(&name) {

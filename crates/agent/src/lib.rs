@@ -1,20 +1,24 @@
-//! The library that `uswap run` preloads into programs: a constructor, and what a library without the
-//! standard one needs.
+//! The library that `uswap run` preloads into programs, and that the crate `uswap` loads into one that asks for a
+//! budget while it runs: a constructor, two functions for the latter, and what a library without the standard one
+//! needs.
 //!
-//! All else is in `host`. What must hold: no code here runs before the constructor, and it runs before the program has
-//! threads.
+//! All else is in `host`. What must hold: no code here runs before the constructor; and if there is an invitation in
+//! the environment, that runs before the program has threads.
 #![no_std]
 
 mod bytes;
 
 use core::arch::{asm, global_asm};
 use core::ffi::{c_char, c_int};
+use uswap_host::attach::refuse_what_is_out_of_sight;
 use uswap_host::heap::Heap;
 use uswap_host::invitation::Invitation;
+use uswap_host::joining::Refused;
 use uswap_host::{AfterSetuid, Process, Terms, credentials, messages, own_memory};
 use uswap_identity::Note;
-use uswap_os::process;
+use uswap_os::text::TextBuffer;
 use uswap_os::without::Without;
+use uswap_os::{Fd, process};
 
 /// Says which sources this was built from. `uswap run` reads it in the file before it has it preloaded. Linkers make a
 /// note of what is in a section of such a name.
@@ -69,6 +73,17 @@ extern "C" fn constructor(_: c_int, _: *const *const c_char, given: *const *cons
 }
 
 fn join(invitation: Invitation) -> Option<()> {
+    let terms = set_up(&invitation)?;
+    if let Err(reason) = PROCESS.start(terms)
+        && invitation.options.verbose
+    {
+        messages::say_of_process(format_args!("it is left alone: {reason}"));
+    }
+    Some(())
+}
+
+/// None: there is no memory for it.
+fn set_up(invitation: &Invitation) -> Option<Terms> {
     own_memory::set_apart();
     if !HEAP.prepare() {
         return None;
@@ -77,15 +92,55 @@ fn join(invitation: Invitation) -> Option<()> {
     own_memory::add(start, end - start);
     let options = invitation.options;
     Without::from_bits(options.without).switch_off();
-    let terms = Terms {
+    Some(Terms {
         join_bytes: u64::from(options.join_kib) * 1024,
         after_setuid: if options.keep_after_setuid { AfterSetuid::Stays } else { AfterSetuid::Leaves },
         credentials: credentials::credentials(),
-    };
-    if let Err(reason) = PROCESS.start(terms)
-        && options.verbose
-    {
-        messages::say_of_process(format_args!("it is left alone: {reason}"));
+    })
+}
+
+/// The calling process enters the run of an invitation, `invitation_bytes` bytes at `invitation`, with all its threads.
+/// `pipe` is the supervisor's standard input, and belongs to this library from here on. 0: it is in the run; else why
+/// not, as text that ends with a zero byte, is written to `reason`, which has room for `reason_bytes`.
+///
+/// # Safety
+/// Both ranges are memory of the caller, and `pipe` is an open descriptor that nobody else uses. It is called once, and
+/// with no lock held that a thread of the program could wait for in a handler of a signal.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn uswap_agent_attach(
+    invitation: *const u8,
+    invitation_bytes: usize,
+    pipe: c_int,
+    reason: *mut u8,
+    reason_bytes: usize,
+) -> c_int {
+    // SAFETY:
+    // 1. The caller's promise.
+    let value = unsafe { core::slice::from_raw_parts(invitation, invitation_bytes) };
+    let pipe = Fd::from_raw(pipe);
+    let set_up = || Invitation::follow(value).and_then(|invitation| set_up(&invitation));
+    let attached = refuse_what_is_out_of_sight()
+        .and_then(|()| set_up().ok_or(Refused::Needs("there is no memory for it")))
+        .and_then(|terms| PROCESS.attach(terms, pipe));
+    let Err(refused) = attached else { return 0 };
+    let text = TextBuffer::<512>::format(format_args!("{refused}"));
+    let text = text.as_c_str().to_bytes_with_nul();
+    if reason_bytes > 0 {
+        let count = text.len().min(reason_bytes);
+        // SAFETY:
+        // 1. The caller's promise; `count` is not more than what there is room for.
+        // 2. The last byte is zero: the text's own, or the one that is written behind what fits.
+        unsafe {
+            core::ptr::copy_nonoverlapping(text.as_ptr(), reason, count);
+            reason.add(count - 1).write(0);
+        }
     }
-    Some(())
+    -1
+}
+
+/// The calling process leaves the run that it has entered by [`uswap_agent_attach`]; all its memory comes home first.
+/// 0: it has left; else it was in none.
+#[unsafe(no_mangle)]
+pub extern "C" fn uswap_agent_release() -> c_int {
+    if PROCESS.release() { 0 } else { -1 }
 }

@@ -30,6 +30,9 @@ pub struct Arguments {
     pub command: Command,
 }
 
+/// The command that libraries start.
+pub const SUPERVISE: &str = "supervise";
+
 /// One of the commands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
@@ -59,6 +62,9 @@ pub enum Command {
         /// Index of the first one
         from: usize,
     },
+    /// Keep a process within a budget that runs already, and has asked for it by the library uswap
+    #[command(hide = true, name = SUPERVISE)]
+    Supervise(SuperviseArguments),
     /// One of the programs that `bench` runs
     #[command(hide = true)]
     Workload {
@@ -86,9 +92,9 @@ The data are the logs of 64 servers, each in order of time, so sort walks throug
 that jumps about in its memory at random is slowed down far more.
 Exit code: 0 if the result with uswap is right, byte for byte; 1 otherwise.";
 
-/// Arguments of `uswap run`.
+/// What a run is told: arguments of `uswap run` and `uswap supervise`.
 #[derive(Debug, Args)]
-pub struct RunArguments {
+pub struct LimitArguments {
     /// RAM for the program, its children and uswap together; at least 8M, and no more than the machine has
     #[arg(long, value_name = "SIZE", value_parser = parse_ram_of_machine)]
     pub ram: u64,
@@ -131,6 +137,14 @@ pub struct RunArguments {
     /// Keep managing a process that changes its user or group
     #[arg(long)]
     pub keep_after_setuid: bool,
+}
+
+/// Arguments of `uswap run`.
+#[derive(Debug, Args)]
+pub struct RunArguments {
+    /// What the run is told.
+    #[command(flatten)]
+    pub limit: LimitArguments,
     /// Run a program that cannot be managed (static, setuid) all the same, with a warning
     #[arg(long)]
     pub unmanaged_ok: bool,
@@ -143,6 +157,17 @@ pub struct RunArguments {
     /// The program and its arguments
     #[arg(value_name = "PROGRAM", required = true, trailing_var_arg = true)]
     pub program: Vec<OsString>,
+}
+
+/// Arguments of `uswap supervise`.
+#[derive(Debug, Args)]
+pub struct SuperviseArguments {
+    /// What the run is told.
+    #[command(flatten)]
+    pub limit: LimitArguments,
+    /// The process that has asked for it
+    #[arg(long, value_name = "PID")]
+    pub pid: u32,
 }
 
 /// `--on-full` as typed.
@@ -269,14 +294,14 @@ mod tests {
     #[test]
     fn run_has_the_documented_defaults() {
         let run = parse_run("uswap run --ram 256M -- sort -S 1G");
-        assert_eq!(run.ram, 256 << 20);
+        assert_eq!(run.limit.ram, 256 << 20);
         let place = SwapPlace { dir: "/var/tmp".into(), bytes_max: None, priority: None, kind: None };
-        assert_eq!(run.swap, [place]);
-        assert_eq!(run.pool, None);
-        assert_eq!((run.swap_min_free, run.swap_write_limit), (None, None));
-        assert_eq!(run.on_full, OnFullArgument::Grow);
+        assert_eq!(run.limit.swap, [place]);
+        assert_eq!(run.limit.pool, None);
+        assert_eq!((run.limit.swap_min_free, run.limit.swap_write_limit), (None, None));
+        assert_eq!(run.limit.on_full, OnFullArgument::Grow);
         assert_eq!(run.program, ["sort", "-S", "1G"]);
-        assert!(!run.allow_tmpfs);
+        assert!(!run.limit.allow_tmpfs);
         assert!(!run.quiet);
         assert_eq!(run.verbose, 0);
     }
@@ -296,15 +321,15 @@ mod tests {
                     --keep-after-setuid --unmanaged-ok -q -- true";
         let run = parse_run(&line.split_whitespace().collect::<Vec<_>>().join(" "));
         let place = SwapPlace { dir: "/srv".into(), bytes_max: Some(2 << 30), priority: None, kind: None };
-        assert_eq!(run.swap, [place.clone(), SwapPlace { priority: Some(5), ..place }]);
-        assert_eq!((run.swap_min_free, run.swap_write_limit), (Some(1 << 30), Some(10 << 30)));
-        assert_eq!(run.pool.expect("it was given").of(1000), 50);
+        assert_eq!(run.limit.swap, [place.clone(), SwapPlace { priority: Some(5), ..place }]);
+        assert_eq!((run.limit.swap_min_free, run.limit.swap_write_limit), (Some(1 << 30), Some(10 << 30)));
+        assert_eq!(run.limit.pool.expect("it was given").of(1000), 50);
         let named = |name: &str, value| Named { name: name.to_owned(), value };
-        assert_eq!(run.protect, [named("db", 1 << 20), named("web", 2 << 20)]);
-        assert_eq!(run.weight, [named("db", 50)]);
-        assert_eq!(run.on_full, OnFullArgument::Kill);
-        assert_eq!(run.json, Some("r.json".into()));
-        assert!(run.allow_tmpfs && run.keep_after_setuid && run.unmanaged_ok && run.quiet);
+        assert_eq!(run.limit.protect, [named("db", 1 << 20), named("web", 2 << 20)]);
+        assert_eq!(run.limit.weight, [named("db", 50)]);
+        assert_eq!(run.limit.on_full, OnFullArgument::Kill);
+        assert_eq!(run.limit.json, Some("r.json".into()));
+        assert!(run.limit.allow_tmpfs && run.limit.keep_after_setuid && run.unmanaged_ok && run.quiet);
     }
 
     #[test]

@@ -11,7 +11,8 @@
 //! | [`process`] | one child, its signals, its ending |
 //! | [`control`] | commands to a run that is under way |
 //! | [`report`] | what happened, as table and as JSON |
-//! | [`run`], [`doctor`], [`demo`] | three of the commands; `bench` is a crate of its own |
+//! | [`limit`] | what the supervisor of a run is told |
+//! | [`run`], [`supervise`], [`doctor`], [`demo`] | four of the commands; `bench` is a crate of its own |
 #![forbid(unsafe_code)]
 
 pub mod age;
@@ -22,11 +23,13 @@ pub mod demo;
 pub mod doctor;
 pub mod filter;
 pub mod human;
+pub mod limit;
 pub mod message;
 pub mod named;
 pub mod process;
 pub mod report;
 pub mod run;
 pub mod size;
+pub mod supervise;
 pub mod swap_place;
 pub mod without;

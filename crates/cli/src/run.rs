@@ -4,21 +4,19 @@
 //! (exit codes 125 to 127). Once it runs, uswap never ends it, and its ending is uswap's ending.
 
 use std::ffi::OsString;
-use std::fs::File;
 use std::os::unix::process::CommandExt as _;
-use std::path::Path;
 use std::process::Command;
 
 use crate::agent_file;
 use crate::args::RunArguments;
 use crate::filter::Filtered;
 use crate::human;
+use crate::limit::{self, Told};
 use crate::message::{Appends, say, write_stderr};
-use crate::named;
 use crate::process::{self, Ending, Manager, Notices, StartFailure, survive_file_size_limit};
 use crate::report::{RunRecord, table};
 use uswap_os::without::Without;
-use uswap_supervisor::files::place::{free_bytes, swap_files};
+use uswap_supervisor::files::place::free_bytes;
 use uswap_supervisor::options::{Options, PoolSize};
 use uswap_supervisor::program::{Care, Program, Start};
 use uswap_supervisor::report::{RunReport, Unmanaged};
@@ -46,7 +44,7 @@ fn start_and_stay(arguments: &RunArguments) -> Result<Ending, StartFailure> {
         return run_outside_budget(&program, arguments, &filtered);
     }
     let _whole_messages = Appends::to_stderr();
-    let without = arguments.without.or(filtered.spared);
+    let without = arguments.limit.without.or(filtered.spared);
     if filtered.spared != Without::NOTHING && !arguments.quiet {
         say(format_args!(
             "a filter of system calls (seccomp) ends a process for {}: the run goes without, which takes time ('uswap \
@@ -60,8 +58,9 @@ fn start_and_stay(arguments: &RunArguments) -> Result<Ending, StartFailure> {
     let named = std::env::var_os("USWAP_AGENT");
     without.switch_off();
     let agent = agent_file::find_and_check(named.as_deref(), &own_path)?;
-    let mut json = arguments.json.as_deref().map(create_json).transpose()?;
-    let options = options(arguments, &agent)?;
+    let mut json = limit::create_json(&arguments.limit)?;
+    let told = Told { root: None, quiet: arguments.quiet, verbosity: arguments.verbose };
+    let options = limit::options(&arguments.limit, &agent, told)?;
     if arguments.verbose > 0 {
         say(format_args!(
             "program {}, agent {}, budget {}, pool up to {}",
@@ -135,7 +134,7 @@ fn join_outer(pid: &str, arguments: &RunArguments) -> Result<Ending, StartFailur
         say(format_args!(
             "this is inside the run of process {pid} already: the program joins that run and its budget, and the \
              options given here (--ram {}) have no effect",
-            human::bytes(arguments.ram)
+            human::bytes(arguments.limit.ram)
         ));
     }
     let error = command(&program, &arguments.program).exec();
@@ -189,25 +188,6 @@ fn names(names: impl Iterator<Item = &'static str>) -> String {
     names.collect::<Vec<_>>().join(", ")
 }
 
-fn options(arguments: &RunArguments, agent: &Path) -> Result<Options, StartFailure> {
-    let min_free_bytes = arguments.swap_min_free.unwrap_or(0);
-    Ok(Options {
-        ram_bytes: arguments.ram,
-        pool: arguments.pool.map_or(PoolSize::Auto, |share| PoolSize::Fixed(share.of(arguments.ram))),
-        swap_files: swap_files(&arguments.swap, min_free_bytes).map_err(StartFailure::own)?,
-        swap_min_free_bytes: min_free_bytes,
-        swap_bytes_a_day: arguments.swap_write_limit,
-        on_full: arguments.on_full.into(),
-        rules: named::rules(&arguments.protect, &arguments.weight, arguments.ram)
-            .map_err(StartFailure::own)?,
-        allow_tmpfs: arguments.allow_tmpfs,
-        keep_after_setuid: arguments.keep_after_setuid,
-        agent: agent.to_owned(),
-        quiet: arguments.quiet,
-        verbosity: arguments.verbose,
-    })
-}
-
 /// What is asked for may become free while the program runs, so that is no mistake.
 fn note_little_room(options: &Options) {
     for file in &options.swap_files {
@@ -235,17 +215,6 @@ fn larger_pool(options: &Options) -> Option<String> {
             human::bytes(bytes)
         )
     })
-}
-
-/// Opened before the program starts, so that a mistake in the path does not cost a run.
-fn create_json(path: &Path) -> Result<(File, &Path), StartFailure> {
-    let file = File::create(path).map_err(|error| {
-        StartFailure::own(format!(
-            "the report file '{}' cannot be written ({error}): check --json",
-            path.display()
-        ))
-    })?;
-    Ok((file, path))
 }
 
 fn command(program: &Program, words: &[OsString]) -> Command {

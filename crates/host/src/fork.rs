@@ -33,7 +33,9 @@ impl Process {
             let alone = self.mappings.exclusive();
             if self.phase() == Phase::Active && !descriptors::is_room_in_child() {
                 drop(alone);
-                self.let_go("it may open no more files, and a child that it forks could not be managed");
+                self.let_go(Some(
+                    "it may open no more files, and a child that it forks could not be managed",
+                ));
                 return Ok(());
             }
             let mut child = 0;
@@ -140,7 +142,7 @@ impl Process {
         }
         self.set_phase(Phase::Active);
         if self.spawn_background().is_err() {
-            on_own_stack(thread::current(), || self.leave(NO_THREAD));
+            on_own_stack(thread::current(), || self.leave(Some(NO_THREAD)));
         }
     }
 }

@@ -28,6 +28,13 @@ pub struct OpenSegment {
 }
 
 impl Invitation {
+    /// Takes in what the variable says. None: it is no invitation.
+    pub fn follow(value: &[u8]) -> Option<Invitation> {
+        let (options, agent) = supervisor::accept(value)?;
+        environment::note(value, agent.len());
+        Some(Invitation { options: RunOptions::from_bits(options) })
+    }
+
     /// Reads the variable from the environment.
     ///
     /// # Safety
@@ -42,9 +49,7 @@ impl Invitation {
             // SAFETY: 1. each entry is a string that ends with a zero byte and lives as long as the process.
             let entry = unsafe { CStr::from_ptr(entry) }.to_bytes();
             if let Some(value) = entry.strip_prefix(environment::RUN) {
-                let (options, agent) = supervisor::accept(value)?;
-                environment::note(value, agent.len());
-                return Some(Invitation { options: RunOptions::from_bits(options) });
+                return Invitation::follow(value);
             }
             // SAFETY: 1. the entry was not null, so the array goes on.
             at = unsafe { at.add(1) };

@@ -1,5 +1,6 @@
 //! Brings a process to life: at its start its calls are seen, and nothing else is done. When it has grown to what its
-//! run can feel, it takes a place there, before the call that makes it grow is made.
+//! run can feel, it takes a place there, before the call that makes it grow is made. ([`crate::attach`]: both at once,
+//! while it runs.)
 //!
 //! Most processes of a run are small and short (a shell, a compiler's driver): they open nothing, and have no thread of
 //! ours.
@@ -59,8 +60,16 @@ impl fmt::Display for Refused {
 
 impl core::error::Error for Refused {}
 
-fn signal_bit(signal: u32) -> u64 {
+/// Signals that are ours before they are the program's: of faults.
+pub(crate) const FAULTS: u64 = signal_bit(abi::SIGBUS) | signal_bit(abi::SIGSEGV);
+
+pub(crate) const fn signal_bit(signal: u32) -> u64 {
     1 << (signal - 1)
+}
+
+/// How calls are interposed.
+pub(crate) fn options() -> Options {
+    Options { faults: FAULTS, own_text: Some(own_memory::text()), own_calls: &MANAGED, ..Options::default() }
 }
 
 /// Between a constructor and the end of the stack that `main` uses are the frames of the loader.
@@ -69,12 +78,30 @@ const STACK_ABOVE_BYTES: usize = 256 * 1024;
 /// Why a process is left alone, or leaves.
 pub(crate) const NO_THREAD: &str =
     "the thread that evicts cannot be started: raise the limit of processes (ulimit -u)";
-const NO_ROOM: Refused = Refused::Needs("there is no address space for what it needs");
+pub(crate) const NO_ROOM: Refused = Refused::Needs("there is no address space for what it needs");
 
 impl Process {
     /// Becomes part of a run. Called once, before the program has threads: from then on its system calls are seen. It
     /// takes a place in the run when it has grown, and is managed when memory gets short.
     pub fn start(&'static self, terms: Terms) -> Result<(), Refused> {
+        self.prepare(terms)?;
+        // The loader runs constructors on the stack of the first thread, below where `main` will be.
+        let here = 0u8;
+        let stack_end = &raw const here as usize + STACK_ABOVE_BYTES;
+        let stack = Some(stack_end - MAIN_STACK_BYTES..stack_end);
+        let report = install(self, &Options { stack, ..options() }).map_err(Refused::Calls)?;
+        if report.other_threads > 0 {
+            // It has no alternate stack: the signal of a fault on its own stack could not be delivered.
+            return Err(Refused::Needs(
+                "another library that is preloaded has started a thread before uswap was loaded",
+            ));
+        }
+        self.set_phase(Phase::Waiting);
+        Ok(())
+    }
+
+    /// What is there before the first call is seen.
+    pub(crate) fn prepare(&'static self, terms: Terms) -> Result<(), Refused> {
         self.set_own(terms);
         if !register_asymmetric_fence() {
             return Err(Refused::Needs("the kernel has no membarrier"));
@@ -83,30 +110,11 @@ impl Process {
         own_memory::add(hazards.slot(0) as *const _ as usize, thread::THREADS_MAX * PAGE_BYTES);
         self.set_hazards(hazards);
         self.first_thread_pointer.store(thread_pointer(), Ordering::Relaxed);
-        let faults = signal_bit(abi::SIGBUS) | signal_bit(abi::SIGSEGV);
-        // The loader runs constructors on the stack of the first thread, below where `main` will be.
-        let here = 0u8;
-        let stack_end = &raw const here as usize + STACK_ABOVE_BYTES;
-        let options = Options {
-            faults,
-            own_text: Some(own_memory::text()),
-            stack: Some(stack_end - MAIN_STACK_BYTES..stack_end),
-            own_calls: &MANAGED,
-            ..Options::default()
-        };
-        let report = install(self, &options).map_err(Refused::Calls)?;
-        if report.other_threads > 0 {
-            // It has no alternate stack: the signal of a fault on its own stack could not be delivered.
-            return Err(Refused::Needs(
-                "another library that is preloaded has started a thread before uswap was loaded",
-            ));
-        }
         if !clock::has_time_stamps() {
             clock::no_time_stamps();
         }
         self.process_id.store(process::process_id(), Ordering::Relaxed);
         self.heap_end.store(heap_end(), Ordering::Relaxed);
-        self.set_phase(Phase::Waiting);
         Ok(())
     }
 
@@ -158,7 +166,7 @@ impl Process {
         }
     }
 
-    fn take_place(&'static self) -> Result<(), Refused> {
+    pub(crate) fn take_place(&'static self) -> Result<(), Refused> {
         self.background_stack.prepare().map_err(|_| NO_ROOM)?;
         let (stack, bytes) = self.background_stack.range().ok_or(NO_ROOM)?;
         own_memory::add(stack, bytes);

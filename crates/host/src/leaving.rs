@@ -17,6 +17,9 @@ use uswap_os::maps::Maps;
 use uswap_os::memory;
 use uswap_units::{PageId, PageRange};
 
+/// Why a process leaves that was not made to.
+const ASKED: &str = "it has asked for it";
+
 impl Process {
     /// Its memory comes home, and stays from now on. The thread that evicts is gone then.
     pub(crate) fn come_home(&self, slot: &Slot, reason: &str) {
@@ -29,14 +32,15 @@ impl Process {
                     messages::say_of_process(format_args!("it is not managed: {reason}"));
                 }
             }),
-            Phase::Active => on_own_stack(slot, || self.let_go(reason)),
+            Phase::Active => on_own_stack(slot, || self.let_go(Some(reason))),
         }
         // Also if another thread is at it: whoever goes on from here may forbid calls to all threads.
         self.dismiss_background();
     }
 
-    /// Everything comes home, and the kernel serves its faults from then on. On a stack of ours.
-    pub(crate) fn let_go(&self, reason: &str) {
+    /// Everything comes home, and the kernel serves its faults from then on; why is said, unless the program has asked
+    /// for it. On a stack of ours.
+    pub(crate) fn let_go(&self, reason: Option<&str>) {
         const ALL: PageRange = PageRange { start: PageId(0), end: PageId(PAGES_MAX) };
         let Some(space) = self.space() else { return };
         space.hold_evicting();
@@ -44,7 +48,8 @@ impl Process {
             if self.fault_in_all(space, ALL).is_err() {
                 // Unregistered it would read as zeros.
                 stop_program(format_args!(
-                    "a page cannot be read back, and its memory shall come home ({reason})"
+                    "a page cannot be read back, and its memory shall come home ({})",
+                    reason.unwrap_or(ASKED)
                 ));
             }
             let alone = self.mappings.exclusive();
@@ -62,7 +67,9 @@ impl Process {
                 descriptors::close(uffd);
             }
             self.set_phase(Phase::Home);
-            messages::say_of_process(format_args!("its memory came home and stays in RAM: {reason}"));
+            if let Some(reason) = reason {
+                messages::say_of_process(format_args!("its memory came home and stays in RAM: {reason}"));
+            }
         }
         drop(alone);
     }
@@ -96,12 +103,12 @@ impl Process {
                     return;
                 }
             }
-            self.leave("it changed its credentials or became non-dumpable");
+            self.leave(Some("it changed its credentials or became non-dumpable"));
         });
     }
 
     /// Everything comes home, and from then on the process is none of the run. On a stack of ours.
-    pub(crate) fn leave(&self, reason: &str) {
+    pub(crate) fn leave(&self, reason: Option<&str>) {
         let run = self.run();
         self.let_go(reason);
         self.dismiss_background();
@@ -113,6 +120,7 @@ impl Process {
         // SAFETY:
         // 1. The mapping is ours; zeros are valid words, and those who look there have no work under way.
         if unsafe { memory::replace_by_zeros(run.segment_start, run.segment_bytes) }.is_err() {
+            let reason = reason.unwrap_or(ASKED);
             stop_program(format_args!("{reason}, and the memory of the run cannot be let go"));
         }
         self.set_phase(Phase::Outside);

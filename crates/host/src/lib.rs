@@ -9,10 +9,10 @@
 //! [`lock_calls`] for those that lock it ([`locks`]), [`descriptors`] for those that could take ours away, and
 //! [`environment`] for `execve`; [`managed_ranges`] and [`thread_stacks`] say what is managed; [`residency`] what the
 //! boundary asks of us; [`memory`] the engine's world; [`joining`] enters the run, [`activation`] takes the program's
-//! memory, [`fork`] that of a child, and [`leaving`] lets it go; [`background`] is the thread that evicts;
-//! [`own_stack`] is where threads of the program do work of ours; [`pool`] lends them what they need for it;
-//! [`messages`] are for the user. [`invitation`], [`heap`], [`contend`] and [`swap_files`] are of use to whoever is
-//! preloaded.
+//! memory, [`attach`] does all of that in a program that runs, [`fork`] in a child, and [`leaving`] lets it go;
+//! [`background`] is the thread that evicts; [`own_stack`] is where threads of the program do work of ours; [`pool`]
+//! lends them what they need for it; [`messages`] are for the user. [`invitation`], [`heap`], [`contend`] and
+//! [`swap_files`] are of use to whoever is preloaded.
 //!
 //! What must hold: nothing on these ways allocates, calls libc or touches memory of the program but what is said; work
 //! of ours that can wait runs with all signals blocked, so that no handler of the program interrupts it and meets its
@@ -23,6 +23,7 @@ extern crate alloc;
 
 pub mod activation;
 pub mod address_space;
+pub mod attach;
 pub mod background;
 pub mod calls;
 pub mod contend;

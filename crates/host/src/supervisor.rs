@@ -12,8 +12,10 @@ use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
 use uswap_core::budget::Signal;
 use uswap_core::mm::{Hands, SUPERVISOR_LOCK_BYTE, lock_byte};
 use uswap_core::segment::Segment;
+use uswap_identity::LEFT;
 use uswap_os::fd::Fd;
 use uswap_os::futex::{self, Scope};
+use uswap_os::message::write_without_signal;
 use uswap_os::sys::{Result, abi};
 use uswap_os::text::{TextBuffer, take_number};
 use uswap_os::{clock, process, record_lock, socket};
@@ -26,6 +28,9 @@ static SEGMENT_INODE: AtomicU64 = AtomicU64::new(0);
 static TOKEN: AtomicU64 = AtomicU64::new(0);
 /// The segment's file in the descriptor table of kswapd, by which the locks are asked for; -1: none.
 static HELD: AtomicI32 = AtomicI32::new(-1);
+
+/// The pipe to a supervisor that this process has asked for; -1: none.
+static PIPE: AtomicI32 = AtomicI32::new(-1);
 
 /// Longest wait for the supervisor, which may be stopped.
 const PATIENCE_NS: u64 = 2_000_000_000;
@@ -156,6 +161,26 @@ pub fn give_up_record(mm: MmId) {
 /// In a forked child: the number is of the parent's table.
 pub fn reset_after_fork() {
     HELD.store(-1, Ordering::Release);
+    PIPE.store(-1, Ordering::Release);
+}
+
+/// Keeps the pipe by which [`say_that_it_left`] reaches the supervisor.
+pub(crate) fn keep_pipe(pipe: Fd) {
+    PIPE.store(pipe.into_raw(), Ordering::Release);
+}
+
+/// Whether this process has asked for the run itself, and is in it.
+pub(crate) fn was_asked_for() -> bool {
+    PIPE.load(Ordering::Acquire) >= 0
+}
+
+/// The process that has asked for the run is in it no longer.
+pub(crate) fn say_that_it_left() {
+    let pipe = PIPE.swap(-1, Ordering::AcqRel);
+    if pipe >= 0 {
+        let _it_may_be_gone = write_without_signal(pipe, LEFT.as_bytes());
+        descriptors::close(pipe);
+    }
 }
 
 /// Whether the supervisor lives. On engine threads, which have the descriptor table of kswapd.

@@ -14,6 +14,16 @@ pub use run_options::RunOptions;
 /// calls that would end it there. For the command's message; to the agent any other value says the same.
 pub const FILTERED: &core::ffi::CStr = c"USWAP_RUN=filtered";
 
+/// What a process says to a supervisor that it has asked for, through the pipe that is its standard input: it is in the
+/// run.
+pub const JOINED: &str = "joined\n";
+/// The same: it is not any more.
+pub const LEFT: &str = "left\n";
+/// How the supervisor answers before that, through its standard output: the rest of the line is the invitation.
+pub const INVITED: &str = "run ";
+/// And if there is no run: the rest of the line says why.
+pub const REFUSED: &str = "error ";
+
 /// Which sources something was built from.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Identity {

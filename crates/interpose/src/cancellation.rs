@@ -42,6 +42,11 @@ fn common_call() -> usize {
     syscall_behind(frame::go_on_address())
 }
 
+/// The `syscall` instruction of `kernel::call`.
+pub(crate) fn own_call() -> usize {
+    syscall_behind(kernel::call as *const () as usize)
+}
+
 /// The first `syscall` instruction of a function.
 fn syscall_behind(start: usize) -> usize {
     // SAFETY:
@@ -107,7 +112,7 @@ pub(crate) fn on_return(context: &mut UserContext, info: &SignalInfo, glibc: &Ac
     if (!is_musl && !is_glibc) || !dispatch::is_allowed(place) {
         return;
     }
-    if place == syscall_behind(kernel::call as *const () as usize) {
+    if place == own_call() {
         // Part of a call that goes in parts, or one about signals.
         context.rip += SYSCALL.len();
         context.rax = -(Errno::EINTR.number() as isize) as usize;

@@ -44,6 +44,11 @@ pub(crate) fn arm() -> Result<()> {
     unsafe { kernel::dispatch_on(ALLOWED[0].load(Ordering::Relaxed), ALLOWED[1].load(Ordering::Relaxed)) }
 }
 
+/// The arguments of `prctl` by which a thread is armed.
+pub(crate) fn arming() -> [usize; 5] {
+    kernel::dispatch_arguments(ALLOWED[0].load(Ordering::Relaxed), ALLOWED[1].load(Ordering::Relaxed))
+}
+
 /// Served on the alternate stack, see the top.
 pub(crate) type ServeHere = unsafe fn(call: &mut crate::Call, context: &Context) -> isize;
 

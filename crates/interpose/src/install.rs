@@ -12,7 +12,7 @@ use uswap_os::sys::Errno;
 use crate::call::{Interposer, set_interposer};
 use crate::delivery::on_signal;
 use crate::trampoline_area::area;
-use crate::{birth, dispatch, entry, kernel, patch, signals, thread};
+use crate::{attach, birth, dispatch, entry, kernel, patch, signals, thread};
 
 /// How calls are interposed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,11 +27,20 @@ pub struct Options {
     pub stack: Option<Range<usize>>,
     /// Calls that the interposer makes by itself: see [`ends_programs`](crate::ends_programs).
     pub own_calls: &'static [OwnCall],
+    /// Threads that run already are stopped, armed and let go. It takes a child of this process that may trace it.
+    pub arms_others: bool,
 }
 
 impl Default for Options {
     fn default() -> Options {
-        Options { faults: 0, patch_after: Some(8), own_text: None, stack: None, own_calls: &[] }
+        Options {
+            faults: 0,
+            patch_after: Some(8),
+            own_text: None,
+            stack: None,
+            own_calls: &[],
+            arms_others: false,
+        }
     }
 }
 
@@ -40,7 +49,9 @@ impl Default for Options {
 pub struct Report {
     /// The text whose calls are not seen.
     pub own_text: Range<usize>,
-    /// Threads that ran already. Their calls from code that is not patched are not seen.
+    /// Threads that ran already and are armed.
+    pub armed_threads: u32,
+    /// Threads that ran already and are not. Their calls from code that is not patched are not seen.
     pub other_threads: u32,
 }
 
@@ -98,6 +109,14 @@ pub fn install<I: Interposer>(interposer: &'static I, options: &Options) -> Resu
         }
     };
     let threads = process::count_threads().map_err(refused("/proc/self/task"))?;
+    let stopped = match threads > 1 && options.arms_others {
+        true => Some(attach::stop_others().map_err(|errno| {
+            // Nothing has been changed yet.
+            STATE.store(0, Ordering::Release);
+            Error::Refused { what: "its threads cannot be stopped (ptrace)", errno }
+        })?),
+        false => None,
+    };
     entry::choose::<I>();
     signals::filter::choose(options.own_calls);
     let slot = thread::begin().map_err(refused("memory for an alternate stack"))?;
@@ -114,9 +133,15 @@ pub fn install<I: Interposer>(interposer: &'static I, options: &Options) -> Resu
     }
     signals::install(options.faults, on_signal::<I>).map_err(refused("rt_sigaction"))?;
     dispatch::allow(own_text.start, own_text.len());
-    patch::start(options.patch_after, threads > 1);
+    let has_unknown_threads = threads > 1 && stopped.is_none();
+    patch::start(options.patch_after, has_unknown_threads);
     dispatch::arm().map_err(refused("Syscall User Dispatch"))?;
-    Ok(Report { own_text, other_threads: threads - 1 })
+    let armed_threads = match stopped {
+        Some(stopped) => stopped.arm().map_err(refused("a thread cannot be armed (ptrace)"))?,
+        None => 0,
+    };
+    let other_threads = if has_unknown_threads { threads - 1 } else { 0 };
+    Ok(Report { own_text, armed_threads, other_threads })
 }
 
 /// The stack of this thread.

@@ -281,16 +281,21 @@ const PR_SET_SYSCALL_USER_DISPATCH: usize = 59;
 const PR_SYS_DISPATCH_OFF: usize = 0;
 const PR_SYS_DISPATCH_ON: usize = 1;
 
+/// The arguments of `prctl` that ask for SIGSYS at every call from outside of `start .. start + bytes`. No selector
+/// byte is given.
+pub fn dispatch_arguments(start: usize, bytes: usize) -> [usize; 5] {
+    [PR_SET_SYSCALL_USER_DISPATCH, PR_SYS_DISPATCH_ON, start, bytes, 0]
+}
+
 /// Asks for SIGSYS at every call of this thread from outside of `start .. start + bytes`.
 ///
 /// # Safety
 /// A handler of SIGSYS must be in place, and the signal must not be blocked.
 pub unsafe fn dispatch_on(start: usize, bytes: usize) -> Result<()> {
+    let [option, on, start, bytes, selector] = dispatch_arguments(start, bytes);
     // SAFETY:
     // 1. The call takes numbers; no selector byte is given, so the kernel reads no memory for it.
-    unsafe {
-        sys::syscall6(abi::__NR_prctl, PR_SET_SYSCALL_USER_DISPATCH, PR_SYS_DISPATCH_ON, start, bytes, 0, 0)
-    }?;
+    unsafe { sys::syscall6(abi::__NR_prctl, option, on, start, bytes, selector, 0) }?;
     Ok(())
 }
 

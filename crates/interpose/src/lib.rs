@@ -36,6 +36,7 @@
 #[cfg(test)]
 extern crate std;
 
+mod attach;
 mod birth;
 pub mod buffers;
 mod call;

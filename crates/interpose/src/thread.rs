@@ -155,6 +155,18 @@ impl Slot {
         self.own_stack[1].load(Ordering::Relaxed)
     }
 
+    /// The stack that the thread was given, as far as it is known: first byte, and behind the last.
+    pub fn own_stack(&self) -> Option<(usize, usize)> {
+        let [start, end] = self.own_stack.each_ref().map(|word| word.load(Ordering::Relaxed));
+        (end > start).then_some((start, end))
+    }
+
+    /// Its thread pointer, behind which libraries keep what is the thread's. None: it has one with others, or none.
+    pub fn thread_pointer(&self) -> Option<usize> {
+        let key = self.key.load(Ordering::Relaxed);
+        (key & 1 == 0 && key != 0 && key != KEY_GONE).then_some(key)
+    }
+
     /// Notes the stack that the thread was given.
     pub(crate) fn note_own_stack(&self, start: usize, end: usize) {
         self.own_stack[0].store(start, Ordering::Relaxed);
@@ -328,6 +340,12 @@ pub(crate) fn begin() -> Result<&'static Slot> {
     begin_with_key(if is_taken { key_of_id(kernel::thread_id()) } else { key })
 }
 
+/// Gives a slot to another thread, which stands still and has none.
+pub(crate) fn begin_other(thread_id: u32, thread_pointer: usize) -> Result<&'static Slot> {
+    let is_taken = thread_pointer == 0 || find(thread_pointer).is_some();
+    begin_for(thread_id, if is_taken { key_of_id(thread_id) } else { thread_pointer })
+}
+
 /// From now on more threads than this one have its thread pointer: the next look goes by ids.
 pub(crate) fn share_key() {
     let slot = current();
@@ -455,9 +473,13 @@ fn key_of_id(thread_id: u32) -> usize {
 }
 
 fn begin_with_key(key: usize) -> Result<&'static Slot> {
+    begin_for(kernel::thread_id(), key)
+}
+
+fn begin_for(thread_id: u32, key: usize) -> Result<&'static Slot> {
     let slot = reserve()?;
     slot.reset();
-    slot.thread_id.store(kernel::thread_id(), Ordering::Relaxed);
+    slot.thread_id.store(thread_id, Ordering::Relaxed);
     slot.key.store(key, Ordering::Relaxed);
     if slot.alternate_stack() == 0 {
         // Whoever looks at the mappings meanwhile finds memory of the program, or ours: nothing that could be used is

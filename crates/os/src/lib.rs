@@ -18,6 +18,7 @@ compile_error!("uswap runs on Linux on x86_64 only: its system calls are written
 extern crate std;
 
 pub mod clock;
+pub mod detached;
 pub mod fd;
 pub mod file;
 pub mod futex;
@@ -31,9 +32,11 @@ pub mod pagemap;
 pub mod pidfd;
 pub mod probe;
 pub mod process;
+pub mod ptrace;
 pub mod random;
 pub mod record_lock;
 pub mod ring;
+pub mod smaps;
 pub mod socket;
 pub mod sys;
 pub mod text;

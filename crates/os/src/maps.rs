@@ -23,6 +23,8 @@ pub enum Kind {
     Stack,
     /// A file, deleted or not.
     Named,
+    /// The ring of a context of asynchronous I/O (`io_setup`).
+    AsynchronousIo,
     /// The kernel's own: vvar, vdso, vsyscall, uprobes and whatever comes.
     Special,
 }
@@ -297,6 +299,7 @@ fn kind_of(name: &[u8]) -> Kind {
         b"[stack]" => Kind::Stack,
         name if name.starts_with(b"[anon:") => Kind::Plain,
         name if name.starts_with(b"[") => Kind::Special,
+        name if name.starts_with(b"/[aio]") => Kind::AsynchronousIo,
         _ => Kind::Named,
     }
 }

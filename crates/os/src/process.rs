@@ -3,6 +3,8 @@
 //! Used by the supervisor (the tree of the run) and by the agent (its own threads). All of it is old the moment it is
 //! read.
 
+use core::ffi::CStr;
+
 use crate::PAGE_BYTES;
 use crate::fd::{Fd, read_file};
 use crate::sys::{self, Errno, Result, abi};
@@ -185,6 +187,37 @@ pub fn count_threads() -> Result<u32> {
 pub fn for_each_thread(process_id: Option<u32>, mut visit: impl FnMut(u32)) -> Result<()> {
     let directory = Fd::open(path(process_id, "task").as_c_str(), abi::O_RDONLY | abi::O_DIRECTORY, 0)?;
     for_each_number(&directory, |thread_id| visit(thread_id as u32))
+}
+
+/// Calls `visit` with what is open in this process: the number of the descriptor, and what `/proc` calls it, cut after
+/// 64 bytes: the path of a file, or such as `anon_inode:[eventpoll]`.
+pub fn for_each_open_file(mut visit: impl FnMut(i32, &[u8])) -> Result<()> {
+    let directory = Fd::open(c"/proc/self/fd", abi::O_RDONLY | abi::O_DIRECTORY | abi::O_CLOEXEC, 0)?;
+    for_each_number(&directory, |number| {
+        let path = TextBuffer::<64>::format(format_args!("/proc/self/fd/{number}"));
+        let mut target = [0u8; 64];
+        if number as i32 != directory.raw()
+            && let Ok(bytes) = read_link(path.as_c_str(), &mut target)
+        {
+            visit(number as i32, &target[..bytes]);
+        }
+    })
+}
+
+/// Where a symbolic link leads; how many bytes of it fit.
+fn read_link(path: &CStr, target: &mut [u8]) -> Result<usize> {
+    // SAFETY:
+    // 1. The name ends with a zero byte and lives through the call.
+    // 2. The kernel writes at most the size of the exclusive buffer.
+    unsafe {
+        sys::syscall4(
+            abi::__NR_readlinkat,
+            abi::AT_FDCWD as usize,
+            path.as_ptr() as usize,
+            target.as_mut_ptr() as usize,
+            target.len(),
+        )
+    }
 }
 
 /// Calls `visit` with each name in a directory that is a number.
@@ -395,18 +428,7 @@ pub struct Ids {
 /// itself. Its own ids where there is no `/proc`.
 pub fn ids_in_proc() -> Ids {
     let mut target = [0u8; 48];
-    // SAFETY:
-    // 1. The name ends with a zero byte and lives through the call.
-    // 2. The kernel writes at most the size of the exclusive buffer.
-    let bytes = unsafe {
-        sys::syscall4(
-            abi::__NR_readlinkat,
-            abi::AT_FDCWD as usize,
-            c"/proc/thread-self".as_ptr() as usize,
-            target.as_mut_ptr() as usize,
-            target.len(),
-        )
-    };
+    let bytes = read_link(c"/proc/thread-self", &mut target);
     let shown = bytes.ok().and_then(|bytes| parse_ids(&target[..bytes]));
     shown.unwrap_or_else(|| Ids { process: process_id(), thread: crate::thread::thread_id() })
 }
@@ -448,6 +470,19 @@ pub fn exit_process(code: u8) -> ! {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_open_is_told_by_name() {
+        let file = Fd::open(c"/dev/null", abi::O_RDONLY | abi::O_CLOEXEC, 0).expect("it is there");
+        let event = crate::fd::Event::new().expect("Linux 2.6");
+        let (mut of_file, mut of_event) = (false, false);
+        for_each_open_file(|number, name| {
+            of_file |= number == file.raw() && name == b"/dev/null";
+            of_event |= number == event.fd().raw() && name == b"anon_inode:[eventfd]";
+        })
+        .expect("the directory is there");
+        assert!(of_file && of_event);
+    }
 
     #[test]
     fn a_thread_has_its_own_ids_in_its_own_namespace() {

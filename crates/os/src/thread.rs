@@ -140,6 +140,44 @@ pub fn spawn(
     argument: usize,
     files: Files,
 ) -> Result<u32> {
+    let of_process =
+        abi::CLONE_VM | abi::CLONE_FS | abi::CLONE_SIGHAND | abi::CLONE_THREAD | abi::CLONE_SYSVSEM;
+    let shared = if files == Files::Shared { abi::CLONE_FILES } else { 0 };
+    spawn_with(area, entry, argument, of_process | shared, matches!(files, Files::Own))
+}
+
+/// As [`spawn`], but what runs on the area is a process of its own, that shares the memory, the descriptors and the
+/// directory of this one. No signal says that it has ended: [`StackArea::join`], then [`reap`].
+pub fn spawn_process(area: &'static StackArea, entry: extern "C" fn(usize), argument: usize) -> Result<u32> {
+    spawn_as(area, entry, argument, abi::CLONE_FS | abi::CLONE_FILES | abi::CLONE_UNTRACED)
+}
+
+/// A process that shares the memory of this one, and beside that what the flags of `clone` say.
+pub(crate) fn spawn_as(
+    area: &'static StackArea,
+    entry: extern "C" fn(usize),
+    argument: usize,
+    flags: u32,
+) -> Result<u32> {
+    spawn_with(area, entry, argument, abi::CLONE_VM | flags, false)
+}
+
+/// Takes the status of a process of [`spawn_process`] that has ended, so that nothing of it is left.
+pub fn reap(process_id: u32) {
+    let flags = abi::__WCLONE as usize;
+    // SAFETY:
+    // 1. The kernel writes nothing where it is given no addresses.
+    let _another_may_have_waited =
+        unsafe { sys::syscall4(abi::__NR_wait4, process_id as usize, 0, flags, 0) };
+}
+
+fn spawn_with(
+    area: &'static StackArea,
+    entry: extern "C" fn(usize),
+    argument: usize,
+    flags: u32,
+    has_own_files: bool,
+) -> Result<u32> {
     let start = area.mapped()?;
     // Acquire pairs with the kernel's clearing of the word: the thread before has left the stack.
     area.thread_id
@@ -149,7 +187,7 @@ pub fn spawn(
     let stack_end = thread_pointer - TLS_BYTES_BELOW;
     // 16-byte aligned, so that the stack is as the calling convention wants it at the call in `clone_thread`.
     let top = (stack_end - size_of::<Start>()) & !15;
-    let own_files = matches!(files, Files::Own) as usize;
+    let own_files = usize::from(has_own_files);
     // SAFETY:
     // 1. All three addresses lie inside the area's mapping, which is writable there and never unmapped, and are aligned
     //    to 8.
@@ -159,17 +197,7 @@ pub fn spawn(
         (thread_pointer as *mut usize).add(2).write(thread_pointer);
         (top as *mut Start).write(Start { entry, argument, own_files });
     }
-    let mut flags = abi::CLONE_VM
-        | abi::CLONE_FS
-        | abi::CLONE_SIGHAND
-        | abi::CLONE_THREAD
-        | abi::CLONE_SYSVSEM
-        | abi::CLONE_SETTLS
-        | abi::CLONE_PARENT_SETTID
-        | abi::CLONE_CHILD_CLEARTID;
-    if files == Files::Shared {
-        flags |= abi::CLONE_FILES;
-    }
+    let flags = flags | abi::CLONE_SETTLS | abi::CLONE_PARENT_SETTID | abi::CLONE_CHILD_CLEARTID;
     let blocked = BlockedSignals::block_all()?;
     let word = area.thread_id.as_ptr() as usize;
     // SAFETY:
@@ -262,35 +290,41 @@ fn exit_thread() -> ! {
     }
 }
 
-/// All signals of the calling thread blocked until this is dropped.
+/// Signals of the calling thread blocked until this is dropped.
 #[derive(Debug)]
 pub struct BlockedSignals {
-    before: u64,
+    /// Those that were not blocked before.
+    added: u64,
 }
 
 impl BlockedSignals {
     /// Blocks all that can be blocked, 32 and 33 included.
     pub fn block_all() -> Result<BlockedSignals> {
-        signal_mask(u64::MAX).map(|before| BlockedSignals { before })
+        BlockedSignals::block_all_but(0)
+    }
+
+    /// Blocks all but those in a set, of which the caller may change the mask meanwhile. Bit `n - 1` is signal `n`.
+    pub fn block_all_but(set: u64) -> Result<BlockedSignals> {
+        signal_mask(abi::SIG_BLOCK, !set).map(|before| BlockedSignals { added: !set & !before })
     }
 }
 
 impl Drop for BlockedSignals {
     fn drop(&mut self) {
-        let _ = signal_mask(self.before);
+        let _ = signal_mask(abi::SIG_UNBLOCK, self.added);
     }
 }
 
-/// Sets the calling thread's mask; answers the one before. Bit `n - 1` is signal `n`.
-fn signal_mask(mask: u64) -> Result<u64> {
+/// Changes the calling thread's mask by a set of signals; answers the one before.
+pub(crate) fn signal_mask(how: u32, set: u64) -> Result<u64> {
     let mut before = 0u64;
     // SAFETY:
     // 1. Both pointers are to live words of 8 bytes, the size that is given.
     unsafe {
         sys::syscall4(
             abi::__NR_rt_sigprocmask,
-            abi::SIG_SETMASK as usize,
-            &raw const mask as usize,
+            how as usize,
+            &raw const set as usize,
             &raw mut before as usize,
             8,
         )

@@ -247,7 +247,11 @@ fn ended() -> String {
 }
 
 pub fn run(shared: &Shared) {
-    if let Err(error) = serve(shared)
+    let served = match &shared.control {
+        Ok(listener) => serve(listener, shared).map_err(|error| error.to_string()),
+        Err(error) => Err(error.to_string()),
+    };
+    if let Err(error) = served
         && shared.options.verbosity > 0
     {
         shared.warn(&format!("commands as 'uswap writeback' cannot reach this run ({error})"));

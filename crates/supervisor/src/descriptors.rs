@@ -1,7 +1,7 @@
 //! Hands descriptors to processes of the run that do not reach them through `/proc`: another user, or a mount or pid
 //! namespace of its own.
 //!
-//! What must hold: only a process below this one gets anything, and one of another user only with
+//! What must hold: only a process of the run gets anything, and one of another user only with
 //! `--keep-after-setuid`, since the segment has the memory of all. Who asks is known by what the kernel noted when it
 //! connected. There is nothing else to ask for than the segment, the swap files, and the place for messages.
 
@@ -13,6 +13,7 @@ use std::time::Duration;
 use uswap_os::fd::{PollEntry, Timeout, poll};
 use uswap_os::{process, socket};
 
+use crate::processes::Root;
 use crate::shared::Shared;
 
 /// Messages of the engines go there.
@@ -53,7 +54,7 @@ pub fn run(shared: &Shared) {
 fn serve(shared: &Shared, stream: &UnixStream) {
     let Ok(peer) = process::peer_of(stream.as_raw_fd()) else { return };
     let own = rustix::process::geteuid().as_raw();
-    if !is_below(peer.pid) || (peer.uid != own && !shared.options.keep_after_setuid) {
+    if !is_of_run(shared.root(), peer.pid) || (peer.uid != own && !shared.options.keep_after_setuid) {
         return;
     }
     let mut number = [0; 4];
@@ -76,12 +77,12 @@ fn may_have(shared: &Shared, number: i32) -> bool {
         || shared.files.specs().any(|spec| spec.descriptor == number)
 }
 
-/// Whether a process is of the run. It waits for the answer, so it keeps its number meanwhile; if it ends and another
-/// gets the number, nobody has the other end of the socket.
-fn is_below(pid: u32) -> bool {
-    let own = process::process_id();
+/// Whether a process is of the run that begins with `root`. It waits for the answer, so it keeps its number meanwhile;
+/// if it ends and another gets the number, nobody has the other end of the socket.
+fn is_of_run(root: Root, pid: u32) -> bool {
     let parent = |pid: &u32| process::stat(*pid).ok().map(|stat| stat.parent).filter(|&parent| parent != 0);
-    std::iter::successors(parent(&pid), parent).take(GENERATIONS_MAX as usize).any(|parent| parent == own)
+    let first = if root.is_member() { Some(pid) } else { parent(&pid) };
+    std::iter::successors(first, parent).take(GENERATIONS_MAX as usize).any(|pid| pid == root.pid())
 }
 
 #[cfg(test)]
@@ -89,10 +90,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_child_is_below_and_others_are_not() {
+    fn a_child_is_of_the_run_and_others_are_not() {
         let mut child = std::process::Command::new("sleep").arg("100").spawn().expect("sleep is there");
-        let seen = (is_below(child.id()), is_below(1), is_below(process::process_id()), is_below(0));
+        let own = process::process_id();
+        let seen = |root| [child.id(), own, 1, 0].map(|pid| is_of_run(root, pid));
+        let (started, joined, of_child) =
+            (seen(Root::Supervisor), seen(Root::Member(own)), seen(Root::Member(child.id())));
         child.kill().and_then(|()| child.wait()).expect("it is our child");
-        assert_eq!(seen, (true, false, false, false));
+        assert_eq!(started, [true, false, false, false]);
+        assert_eq!(joined, [true, true, false, false]);
+        assert_eq!(of_child, [true, false, false, false]);
     }
 }

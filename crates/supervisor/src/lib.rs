@@ -145,6 +145,7 @@ mod tests {
             rules: Vec::new(),
             allow_tmpfs: true,
             keep_after_setuid: false,
+            root: None,
             agent: PathBuf::new(),
             quiet: true,
             verbosity: 0,
@@ -204,7 +205,7 @@ mod tests {
             supervisor.attach(program.id());
             std::thread::sleep(std::time::Duration::from_millis(wait_ms));
             // It connects and says nothing.
-            let silent = control::connect(std::process::id());
+            let silent = uswap_control::connect(std::process::id());
             assert!(silent.is_ok() || wait_ms < 50, "{silent:?}");
             program.wait().unwrap();
             let report = supervisor.finish();

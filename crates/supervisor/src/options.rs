@@ -33,6 +33,8 @@ pub struct Options {
     pub allow_tmpfs: bool,
     /// Keep managing a process that changes its credentials.
     pub keep_after_setuid: bool,
+    /// The process that the run begins with, which ran before; `None`: what this one starts.
+    pub root: Option<u32>,
     /// The agent, as it is in `LD_PRELOAD`.
     pub agent: PathBuf,
     /// Nothing is said that is not an error.

@@ -11,8 +11,33 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use uswap_core::mm::{MmRecord, MmState, MmTable};
 use uswap_os::Fd;
 use uswap_os::pidfd::Pidfd;
+use uswap_os::process;
 
 use crate::locks::LockHolder;
+
+/// With whom the run begins.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Root {
+    /// What the supervisor starts, and what comes from that: all below it.
+    Supervisor,
+    /// This process, which asked for it, and what comes from that.
+    Member(u32),
+}
+
+impl Root {
+    /// The number of the process that is on top.
+    pub fn pid(self) -> u32 {
+        match self {
+            Root::Supervisor => process::process_id(),
+            Root::Member(pid) => pid,
+        }
+    }
+
+    /// Whether that process is of the run itself.
+    pub fn is_member(self) -> bool {
+        matches!(self, Root::Member(_))
+    }
+}
 
 /// The processes, by the numbers of their records ([`MmRecord::number`]).
 #[derive(Default)]

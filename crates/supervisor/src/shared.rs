@@ -29,12 +29,13 @@ use uswap_os::{Fd, process, random};
 use uswap_units::limits::MM_MAX;
 use uswap_units::{Bytes, ClusterId, PAGE_BYTES, SwapOffset, ZspageId};
 
+use crate::control;
 use crate::error::StartError;
 use crate::files::{ADDED_BYTES_MIN, OpenFiles, slots_of};
 use crate::holders::Holders;
 use crate::options::{OnFull, Options, Say};
 use crate::pressure::Pressure;
-use crate::processes::Processes;
+use crate::processes::{Processes, Root};
 use crate::report::Unmanaged;
 use crate::requests::{Aged, Emptying};
 use crate::stop::Stop;
@@ -56,6 +57,8 @@ pub struct Shared {
     pub token: u64,
     /// Where processes ask for descriptors.
     pub socket: io::Result<UnixListener>,
+    /// Where people and libraries ask.
+    pub control: io::Result<UnixListener>,
     /// Ends the threads of the supervisor, and their waiting.
     pub stop: Stop,
     pub started: Instant,
@@ -125,6 +128,7 @@ impl Shared {
             processes: Processes::default(),
             token,
             socket: crate::socket::listen(token),
+            control: control::server::listen(),
             stop: Stop::new()?,
             started: Instant::now(),
             peaks: Peaks::default(),
@@ -154,6 +158,11 @@ impl Shared {
         let mut invitation = OsString::from(numbers);
         invitation.push(&self.options.agent);
         invitation
+    }
+
+    /// With whom the run begins.
+    pub fn root(&self) -> Root {
+        self.options.root.map_or(Root::Supervisor, Root::Member)
     }
 
     /// What a process has when it takes a place in the run.

@@ -27,8 +27,10 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("fuzz", &["cli", "supervisor", "interpose", "engine", "core", "codec", "units"]),
     ("zones", &["core", "sync", "units"]),
     ("experiments", &["bench", "zones", "core", "sync", "units"]),
-    ("supervisor", &["identity", "os", "engine", "core", "codec", "sync", "units"]),
-    ("cli", &["supervisor", "bench", "identity", "os", "core", "units"]),
+    ("control", &["os"]),
+    ("uswap", &["control", "identity", "os"]),
+    ("supervisor", &["control", "identity", "os", "engine", "core", "codec", "sync", "units"]),
+    ("cli", &["supervisor", "control", "bench", "identity", "os", "core", "units"]),
 ];
 
 /// Each edge between two crates is in the table.

@@ -1,16 +1,23 @@
 //! Where unsafe code may be, and what must stand above it.
 //!
-//! Two rules: only `os`, `interpose`, `host`, `agent`, `vector` and the programs under test may have any, and each
-//! block says, in a numbered list, what it relies on. `clippy::undocumented_unsafe_blocks` asks for the comment; the
-//! numbers are our own rule.
+//! Two rules: only `os`, `interpose`, `host`, `agent`, `uswap`, `vector` and the programs under test may have any, and
+//! each block says, in a numbered list, what it relies on. `clippy::undocumented_unsafe_blocks` asks for the comment;
+//! the numbers are our own rule.
 
 use super::Problem;
 use crate::code::{code_only, has_word};
 use crate::tree::{File, Tree};
 
 /// Packages that may have unsafe code.
-const MAY_BE_UNSAFE: &[&str] =
-    &["crates/os", "crates/interpose", "crates/host", "crates/agent", "crates/vector", "tests/programs"];
+const MAY_BE_UNSAFE: &[&str] = &[
+    "crates/os",
+    "crates/interpose",
+    "crates/host",
+    "crates/agent",
+    "crates/uswap",
+    "crates/vector",
+    "tests/programs",
+];
 
 /// The main file of every other package says `#![forbid(unsafe_code)]`.
 pub fn forbidden(tree: &Tree) -> Vec<Problem> {

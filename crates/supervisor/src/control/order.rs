@@ -5,6 +5,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use uswap_control::{DONE, FAILED, STAT};
+
 use super::AGE_MAX;
 use crate::files::place::{SwapPlace, kind_name, parse_kind};
 
@@ -70,7 +72,7 @@ impl Order {
             ),
             Order::SwapOff(dir) => format!("swapoff {}\n", name(dir)?),
             Order::Stat(Form::Text) => "stat 1\n".to_owned(),
-            Order::Stat(Form::Json) => "stat json\n".to_owned(),
+            Order::Stat(Form::Json) => STAT.to_owned(),
         })
     }
 
@@ -117,20 +119,18 @@ impl Answer {
     /// The line for it.
     pub fn line(&self) -> String {
         let (word, text) = match self {
-            Answer::Done(what) => ("ok", what),
-            Answer::Error(why) => ("error", why),
+            Answer::Done(what) => (DONE, what),
+            Answer::Error(why) => (FAILED, why),
         };
-        format!("{word} {}\n", text.replace('\n', &BREAK.to_string()))
+        format!("{word}{}\n", text.replace('\n', &BREAK.to_string()))
     }
 
     /// The answer in a line. None: it is none.
     pub fn parse(line: &str) -> Option<Answer> {
-        let (word, text) = line.strip_suffix('\n')?.split_once(' ')?;
-        match word {
-            "ok" => Some(Answer::Done(text.replace(BREAK, "\n"))),
-            "error" => Some(Answer::Error(text.replace(BREAK, "\n"))),
-            _ => None,
-        }
+        let line = line.strip_suffix('\n')?;
+        let lines = |text: &str| text.replace(BREAK, "\n");
+        let failed = || line.strip_prefix(FAILED).map(|why| Answer::Error(lines(why)));
+        line.strip_prefix(DONE).map(|what| Answer::Done(lines(what))).or_else(failed)
     }
 }
 

@@ -13,9 +13,9 @@ use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
+use uswap_control::{address, read_line};
 
 use super::order::{Answer, Form, Order};
-use super::{address, read_line};
 use crate::files::place::SwapPlace;
 
 /// Commands at once. Each has a thread with a stack of 64 KiB: 256 KiB.
@@ -41,16 +41,24 @@ pub trait Obey: Sync {
     fn stat(&self, form: Form) -> String;
 }
 
-/// Listens until the run ends.
+/// Where this process is asked. Who connects waits for [`serve`].
 ///
 /// # Errors
 /// No socket can be made: the run goes on without commands.
-pub fn serve(run: &impl Obey) -> std::io::Result<()> {
+pub fn listen() -> std::io::Result<UnixListener> {
     let listener = UnixListener::bind_addr(&address(std::process::id())?)?;
     listener.set_nonblocking(true)?;
+    Ok(listener)
+}
+
+/// Answers until the run ends.
+///
+/// # Errors
+/// It cannot be waited for clients.
+pub fn serve(listener: &UnixListener, run: &impl Obey) -> std::io::Result<()> {
     let clients = Clients::default();
     std::thread::scope(|scope| {
-        while wait_for_client(&listener, run)? {
+        while wait_for_client(listener, run)? {
             let Ok((stream, _)) = listener.accept() else { continue };
             let Some(place) = clients.enter(&stream) else {
                 reply(&stream, &Answer::Error("the run is busy with other commands: try again".to_owned()));

@@ -1,4 +1,4 @@
-//! Processes of the run that have no engine: they are found below the supervisor, named, and counted.
+//! Processes of the run that have no engine: they are found below its root, named, and counted.
 //!
 //! What must hold: a process is named as soon as it is known why it has no engine, and one of which that is not known
 //! when it had time enough to join; each is a pidfd, so that its number is never another's; one that is managed is not
@@ -71,7 +71,11 @@ impl UnmanagedProcesses {
     fn look_now(&mut self, shared: &Shared, known: &[u32]) {
         let known: HashSet<u32> = known.iter().copied().collect();
         let mut found = HashSet::new();
-        let mut to_visit = vec![process::process_id()];
+        let root = shared.root();
+        let mut to_visit = vec![root.pid()];
+        if root.is_member() && !known.contains(&root.pid()) {
+            found.insert(root.pid());
+        }
         while let Some(parent) = to_visit.pop() {
             let _gone = process::for_each_child(parent, |child| {
                 to_visit.push(child);

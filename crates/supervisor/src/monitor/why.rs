@@ -50,12 +50,16 @@ pub fn why_unmanaged(shared: &Shared, pid: u32) -> Why {
             format!("it runs as user {user}, who may not read through uswap what other processes have");
         return Why::User(Reason { clause, advice: "--keep-after-setuid keeps such processes managed" });
     }
-    match std::fs::read(format!("/proc/{pid}/environ")) {
+    match std::fs::read(environment_file(pid)) {
         Ok(environment) => {
             let agent = options.agent.as_os_str().as_bytes();
             // Or its memory goes away already, or is that of a program which is just being executed.
             let is_there = !environment.is_empty() || has_words(pid);
+            // What asked for the run while it ran was started without; so was what it forks.
+            let is_of_root =
+                shared.options.root.is_some_and(|root| environment_of(root).as_ref() == Some(&environment));
             if is_there
+                && !is_of_root
                 && let Some(reason) = of_environment(&environment, shared.invitation().as_bytes(), agent)
             {
                 return Why::Environment(reason);
@@ -77,6 +81,14 @@ pub fn why_unmanaged(shared: &Shared, pid: u32) -> Why {
             .to_owned(),
         advice: "With -v the agent says more",
     })
+}
+
+fn environment_file(pid: u32) -> String {
+    format!("/proc/{pid}/environ")
+}
+
+fn environment_of(pid: u32) -> Option<Vec<u8>> {
+    std::fs::read(environment_file(pid)).ok()
 }
 
 /// The effective user of a process.

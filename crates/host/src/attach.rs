@@ -1,0 +1,187 @@
+//! A process that takes a place in a run while it runs, since it asked for it.
+//!
+//! It has threads then, and calls were made that nobody has seen. What must hold: from before the first thread is
+//! stopped until all that they have left is taken in, the caller has the gate for itself, so that no call that changes
+//! mappings comes between; and until the threads are stopped nothing has changed that would have to be undone.
+
+use crate::address_space::pages;
+use crate::descriptors;
+use crate::environment;
+use crate::joining::{FAULTS, NO_ROOM, Refused, options, signal_bit};
+use crate::own_stack::on_own_stack;
+use crate::process::{Phase, Process, Terms};
+use crate::supervisor;
+use core::sync::atomic::Ordering;
+use uswap_interpose::{Options, install, thread};
+use uswap_os::maps::{Kind, Maps};
+use uswap_os::memory::{self, Access, Mapping};
+use uswap_os::mlock::{self, Presence};
+use uswap_os::pagemap::{PAGES_MAX, Pagemap};
+use uswap_os::smaps::{self, Advised};
+use uswap_os::sys::{Errno, abi};
+use uswap_os::thread::BlockedSignals;
+use uswap_os::uffd::Uffd;
+use uswap_os::{Fd, PAGE_BYTES, process};
+
+/// Around a thread pointer: the control block above, thread-local storage below.
+const CONTROL_BLOCK_BYTES: usize = 8 * 1024;
+
+/// What may be open in a process, by how `/proc` calls it, that lets the kernel or a device use its memory behind its
+/// back; and what that is.
+const BEHIND_ITS_BACK: [(&[u8], &str); 6] = [
+    (b"anon_inode:[io_uring]", "it has an io_uring: ask for the budget before it is set up"),
+    (b"anon_inode:kvm-vm", "it runs a virtual machine (KVM): ask for the budget before it is made"),
+    (b"anon_inode:[vfio", "a device may use its memory (VFIO): ask for the budget before it is opened"),
+    (b"/dev/vfio/", "a device may use its memory (VFIO): ask for the budget before it is opened"),
+    (b"/dev/infiniband/", "a device may use its memory (RDMA): ask for the budget before it is opened"),
+    (b"/dev/nvidia-uvm", "a device may use its memory (CUDA): ask for the budget before CUDA begins"),
+];
+
+impl Process {
+    /// Becomes part of a run now, with all threads that it has. Its end of a pipe to the supervisor is kept open.
+    /// Called after [`refuse_what_is_out_of_sight`].
+    ///
+    /// # Errors
+    /// It is as it was, but that its calls may be seen.
+    pub fn attach(&'static self, terms: Terms, to_supervisor: Fd) -> Result<(), Refused> {
+        if self.phase() != Phase::Outside || self.process_id.load(Ordering::Relaxed) != 0 {
+            return Err(Refused::Needs("it had a budget before, and a process can get one only once"));
+        }
+        drop(Uffd::open().map_err(Refused::Userfaultfd)?);
+        // A handler of the program could make a call that waits for the gate.
+        let ours = FAULTS | signal_bit(abi::SIGSYS);
+        let _blocked = BlockedSignals::block_all_but(ours).map_err(|_| NO_ROOM)?;
+        let _alone = self.mappings.exclusive();
+        self.prepare(terms)?;
+        self.set_phase(Phase::Waiting);
+        let placed = install(self, &Options { arms_others: true, ..options() })
+            .map_err(Refused::Calls)
+            .and_then(|_| self.take_in_what_was())
+            .and_then(|()| self.take_place());
+        match placed {
+            Ok(()) => supervisor::keep_pipe(descriptors::keep(to_supervisor)),
+            Err(_) => {
+                self.set_phase(Phase::Outside);
+                environment::forget();
+            }
+        }
+        placed
+    }
+
+    /// Leaves the run that it has asked for; false: it is in none. Its memory comes home.
+    pub fn release(&self) -> bool {
+        if self.phase() == Phase::Outside || !supervisor::was_asked_for() {
+            return false;
+        }
+        environment::forget();
+        on_own_stack(thread::current(), || self.leave(None));
+        supervisor::say_that_it_left();
+        true
+    }
+
+    /// What threads and calls have left that nobody has seen. With the gate exclusive.
+    fn take_in_what_was(&self) -> Result<(), Refused> {
+        let mut is_room = true;
+        let mut leave_alone = |start: usize, end: usize| {
+            is_room &= self.stacks.add(pages(start, end.saturating_sub(start))).is_some();
+        };
+        for slot in thread::slots() {
+            if let Some((start, end)) = slot.own_stack() {
+                leave_alone(start, end);
+            }
+            if let Some(pointer) = slot.thread_pointer() {
+                leave_alone(pointer.saturating_sub(CONTROL_BLOCK_BYTES), pointer + CONTROL_BLOCK_BYTES);
+            }
+        }
+        let pagemap = Pagemap::open();
+        let is_kept = |mapping: &Advised| {
+            mapping.lazy_free_bytes == 0
+                || mapping.is_writable
+                    && pagemap.as_ref().is_ok_and(|pagemap| keep_lazily_freed(pagemap, mapping))
+        };
+        let read = smaps::for_each_mapping(|mapping| {
+            if mapping.is_wiped_on_fork || !is_kept(mapping) {
+                leave_alone(mapping.start, mapping.end);
+            }
+        });
+        if read.is_err() {
+            return Err(Refused::Needs("its mappings cannot be looked at (/proc/self/smaps)"));
+        }
+        if !is_room {
+            return Err(Refused::Needs("it has more threads than uswap can tell the stacks of (some 500)"));
+        }
+        if mlock::locked_bytes(None).unwrap_or(0) > 0 {
+            self.locks.note(Presence::OnFault);
+        }
+        Ok(())
+    }
+}
+
+/// What was set up before, and cannot be seen afterwards. Asked before anything is mapped for it.
+pub fn refuse_what_is_out_of_sight() -> Result<(), Refused> {
+    let mut seen = None;
+    let looked = process::for_each_open_file(|_, name| {
+        let kind = BEHIND_ITS_BACK.iter().find(|(kind, _)| name.starts_with(kind));
+        seen = seen.or(kind.map(|(_, what)| *what));
+    });
+    if looked.is_err() {
+        return Err(Refused::Needs("its open files cannot be looked at: is /proc mounted?"));
+    }
+    if let Some(what) = seen {
+        return Err(Refused::Needs(what));
+    }
+    if has_asynchronous_io() {
+        return Err(Refused::Needs(
+            "it has a context of asynchronous I/O (io_setup): ask for the budget before",
+        ));
+    }
+    if locks_what_comes() {
+        return Err(Refused::Needs(
+            "it locks all that it maps (mlockall), and what is locked cannot be evicted",
+        ));
+    }
+    let own = process::process_id();
+    let mut is_shared = false;
+    let _what_cannot_be_read_is_nobody = process::for_each_child(own, |child| {
+        is_shared |= process::have_same_memory(own, child).unwrap_or(false);
+    });
+    match is_shared {
+        true => Err(Refused::Needs("another process shares its memory now (vfork): try again")),
+        false => Ok(()),
+    }
+}
+
+/// Whether the kernel has a ring of `io_setup` in this process. Where that cannot be found out there is none.
+fn has_asynchronous_io() -> bool {
+    let mut text = [0; 4096];
+    Maps::open().is_ok_and(|maps| {
+        maps.iter(&mut text).map_while(Result::ok).any(|vma| vma.kind == Kind::AsynchronousIo)
+    })
+}
+
+/// Whether each new mapping is locked (`MCL_FUTURE`), also ours. One that would be more than may be locked is refused.
+fn locks_what_comes() -> bool {
+    match Mapping::anonymous(PAGE_BYTES, PAGE_BYTES, Access::ReadWrite) {
+        Ok(new) => mlock::is_locked(new.start()),
+        Err(errno) => errno == Errno::EAGAIN,
+    }
+}
+
+/// Pages that the kernel may drop when it likes would be missing one day although nobody evicted them. One that is to
+/// be written is not dropped. False: they stay as they are. With the gate exclusive.
+fn keep_lazily_freed(pagemap: &Pagemap, mapping: &Advised) -> bool {
+    let mut at = mapping.start;
+    while at < mapping.end {
+        let count = ((mapping.end - at) / PAGE_BYTES).min(PAGES_MAX);
+        let Ok(present) = pagemap.present(at, count) else { return false };
+        let is_present = |page: usize| present[page / 64] >> (page % 64) & 1 != 0;
+        let here = (0..count).filter(|&page| is_present(page));
+        for page in here {
+            if memory::populate_write(at + page * PAGE_BYTES, PAGE_BYTES).is_err() {
+                return false;
+            }
+        }
+        at += count * PAGE_BYTES;
+    }
+    true
+}

@@ -1,0 +1,223 @@
+//! Threads of another process, stopped and looked into (`ptrace`).
+//!
+//! For the child that arms the threads of its parent (`interpose::attach`). A thread that is seized and interrupted
+//! stops at its way out of the kernel, wherever it was; a system call under way ends or is to be restarted, as its
+//! registers say.
+
+use linux_raw_sys::ptrace as abi_ptrace;
+
+use crate::clock;
+use crate::sys::{self, Errno, Result, abi};
+
+/// Between two looks whether a thread has stopped.
+const LOOK_NS: u64 = 50_000;
+const SIGNAL_SET_BYTES: usize = 8;
+
+/// The kernel's `user_regs_struct`.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+#[repr(C)]
+#[allow(missing_docs, reason = "the names of registers")]
+pub struct Registers {
+    pub r15: usize,
+    pub r14: usize,
+    pub r13: usize,
+    pub r12: usize,
+    pub rbp: usize,
+    pub rbx: usize,
+    pub r11: usize,
+    pub r10: usize,
+    pub r9: usize,
+    pub r8: usize,
+    /// The answer of a call, or the number of the one that is to be made.
+    pub rax: usize,
+    pub rcx: usize,
+    pub rdx: usize,
+    pub rsi: usize,
+    pub rdi: usize,
+    /// The number of the call under way; all ones: there is none.
+    pub orig_rax: usize,
+    pub rip: usize,
+    pub cs: usize,
+    pub eflags: usize,
+    pub rsp: usize,
+    pub ss: usize,
+    pub fs_base: usize,
+    pub gs_base: usize,
+    pub ds: usize,
+    pub es: usize,
+    pub fs: usize,
+    pub gs: usize,
+}
+
+const _: () = assert!(size_of::<Registers>() == 27 * 8);
+
+/// Why a thread stands still.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Stop {
+    /// It was interrupted, or has made the one step that it was to make.
+    Trap,
+    /// This signal is about to be delivered to it.
+    Signal(u32),
+    /// It stands still with its process (SIGSTOP).
+    Group,
+    /// It has ended.
+    Gone,
+}
+
+/// A thread that the caller traces.
+#[derive(Debug)]
+pub struct Tracee {
+    thread_id: u32,
+}
+
+fn ptrace(request: u32, thread_id: u32, address: usize, data: usize) -> Result<usize> {
+    // SAFETY:
+    // 1. Who calls this gives addresses of its own live variables, where the request takes any.
+    unsafe { sys::syscall4(abi::__NR_ptrace, request as usize, thread_id as usize, address, data) }
+}
+
+impl Tracee {
+    /// Traces a thread, and asks it to stop. EPERM: it is traced already, or the caller may not (Yama, seccomp).
+    pub fn seize(thread_id: u32) -> Result<Tracee> {
+        ptrace(abi_ptrace::PTRACE_SEIZE, thread_id, 0, 0)?;
+        let tracee = Tracee { thread_id };
+        tracee.interrupt()?;
+        Ok(tracee)
+    }
+
+    /// One that was seized before.
+    pub fn of_seized(thread_id: u32) -> Tracee {
+        Tracee { thread_id }
+    }
+
+    /// Asks it to stop.
+    pub fn interrupt(&self) -> Result<()> {
+        ptrace(abi_ptrace::PTRACE_INTERRUPT, self.thread_id, 0, 0).map(drop)
+    }
+
+    /// Waits until it stands still. None: not until `deadline_ns`.
+    pub fn wait(&self, deadline_ns: u64) -> Option<Stop> {
+        loop {
+            if let Some(stop) = self.look(abi::WNOHANG) {
+                return Some(stop);
+            }
+            if clock::now_ns() >= deadline_ns {
+                return None;
+            }
+            clock::sleep_ns(LOOK_NS);
+        }
+    }
+
+    /// Waits until it stands still, however long it takes.
+    pub fn wait_stopped(&self) -> Stop {
+        loop {
+            if let Some(stop) = self.look(0) {
+                return stop;
+            }
+        }
+    }
+
+    fn look(&self, flags: u32) -> Option<Stop> {
+        let mut status = 0u32;
+        // SAFETY:
+        // 1. The kernel writes one word, to `status`.
+        let waited = unsafe {
+            let at = &raw mut status as usize;
+            sys::syscall4(abi::__NR_wait4, self.thread_id as usize, at, (flags | abi::__WALL) as usize, 0)
+        };
+        match waited {
+            Ok(0) | Err(Errno::EINTR) => None,
+            Ok(_) => Some(stop_of(core::hint::black_box(status))),
+            Err(_) => Some(Stop::Gone),
+        }
+    }
+
+    /// Its registers.
+    pub fn registers(&self) -> Result<Registers> {
+        let mut registers = Registers::default();
+        ptrace(abi_ptrace::PTRACE_GETREGS, self.thread_id, 0, &raw mut registers as usize)?;
+        Ok(core::hint::black_box(registers))
+    }
+
+    /// Sets them.
+    pub fn set_registers(&self, registers: &Registers) -> Result<()> {
+        ptrace(abi_ptrace::PTRACE_SETREGS, self.thread_id, 0, registers as *const Registers as usize)
+            .map(drop)
+    }
+
+    /// The signals that it has blocked; bit `n - 1` is signal `n`.
+    pub fn signal_mask(&self) -> Result<u64> {
+        let mut mask = 0u64;
+        ptrace(abi_ptrace::PTRACE_GETSIGMASK, self.thread_id, SIGNAL_SET_BYTES, &raw mut mask as usize)?;
+        Ok(core::hint::black_box(mask))
+    }
+
+    /// Sets them.
+    pub fn set_signal_mask(&self, mask: u64) -> Result<()> {
+        ptrace(abi_ptrace::PTRACE_SETSIGMASK, self.thread_id, SIGNAL_SET_BYTES, &raw const mask as usize)
+            .map(drop)
+    }
+
+    /// The area of restartable sequences that it has told the kernel; 0: none, or Linux before 5.13.
+    pub fn rseq_area(&self) -> usize {
+        let mut area = [0u64; 4];
+        let bytes = size_of_val(&area);
+        let told = ptrace(
+            abi_ptrace::PTRACE_GET_RSEQ_CONFIGURATION,
+            self.thread_id,
+            bytes,
+            area.as_mut_ptr() as usize,
+        );
+        if told.is_ok() { core::hint::black_box(area)[0] as usize } else { 0 }
+    }
+
+    /// Lets it go on, with this signal if it is not 0.
+    pub fn go_on(&self, signal: u32) -> Result<()> {
+        ptrace(abi_ptrace::PTRACE_CONT, self.thread_id, 0, signal as usize).map(drop)
+    }
+
+    /// Lets it run one instruction; it stands still again behind it.
+    pub fn step(&self) -> Result<()> {
+        ptrace(abi_ptrace::PTRACE_SINGLESTEP, self.thread_id, 0, 0).map(drop)
+    }
+
+    /// Lets it go for good.
+    pub fn detach(self) -> Result<()> {
+        ptrace(abi_ptrace::PTRACE_DETACH, self.thread_id, 0, 0).map(drop)
+    }
+}
+
+/// What a status of `wait4` says of a thread.
+fn stop_of(status: u32) -> Stop {
+    const STOPPED: u32 = 0x7F;
+    if status & 0xFF != STOPPED {
+        return Stop::Gone;
+    }
+    let (signal, event) = (status >> 8 & 0xFF, status >> 16);
+    match (event, signal) {
+        (abi_ptrace::PTRACE_EVENT_STOP, abi::SIGTRAP) | (0, abi::SIGTRAP) => Stop::Trap,
+        (abi_ptrace::PTRACE_EVENT_STOP, _) => Stop::Group,
+        (_, signal) => Stop::Signal(signal),
+    }
+}
+
+/// Lets `tracer` trace this process, where Yama asks for that; 0: nobody but its ancestors.
+pub fn allow_tracer(tracer: u32) {
+    const PR_SET_PTRACER: usize = 0x5961_6d61;
+    let _there_may_be_no_yama = sys::plain(abi::__NR_prctl, PR_SET_PTRACER, tracer as usize, 0);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_status_is_told_apart() {
+        assert_eq!(stop_of(0x0080_057F), Stop::Trap);
+        assert_eq!(stop_of(0x057F), Stop::Trap);
+        assert_eq!(stop_of(0x0080_137F), Stop::Group);
+        assert_eq!(stop_of(0x0A7F), Stop::Signal(10));
+        assert_eq!(stop_of(0), Stop::Gone);
+        assert_eq!(stop_of(9), Stop::Gone);
+    }
+}

@@ -1,0 +1,65 @@
+//! The agent, loaded into this process, and the two functions that it has for us.
+
+use std::ffi::c_int;
+use std::mem::ManuallyDrop;
+use std::os::fd::RawFd;
+use std::path::Path;
+
+use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
+
+use crate::Error;
+
+type Attach = unsafe extern "C" fn(*const u8, usize, c_int, *mut u8, usize) -> c_int;
+type Release = unsafe extern "C" fn() -> c_int;
+
+/// Room for what the agent says.
+const REASON_BYTES: usize = 1024;
+
+/// It stays loaded: system calls of the process pass through it.
+pub struct Agent {
+    _library: ManuallyDrop<Library>,
+    attach: Attach,
+    release: Release,
+}
+
+impl Agent {
+    /// Loads it. The supervisor has made sure that it is one, of its own sources.
+    pub fn load(path: &Path) -> Result<Agent, Error> {
+        // SAFETY:
+        // 1. The agent's constructor does nothing in a process whose environment names no run: the caller has looked.
+        let library = unsafe { Library::open(Some(path), RTLD_NOW | RTLD_LOCAL) }.map_err(Error::NoAgent)?;
+        let library = ManuallyDrop::new(library);
+        // SAFETY:
+        // 1. The agent declares them so.
+        let (attach, release) = unsafe {
+            let attach = library.get::<Attach>(b"uswap_agent_attach\0").map_err(Error::NoAgent)?;
+            let release = library.get::<Release>(b"uswap_agent_release\0").map_err(Error::NoAgent)?;
+            (*attach, *release)
+        };
+        Ok(Agent { _library: library, attach, release })
+    }
+
+    /// This process enters the run; why it cannot. `pipe` is the agent's from here on.
+    pub fn attach(&self, invitation: &[u8], pipe: RawFd) -> Result<(), String> {
+        let mut reason = [0; REASON_BYTES];
+        // SAFETY:
+        // 1. Both ranges are live, and their lengths are given.
+        // 2. It is called once: the caller has the lock of the state, and an agent that has refused is not asked again
+        //    while it could have gone half of the way (it refuses by itself).
+        let answer = unsafe {
+            (self.attach)(invitation.as_ptr(), invitation.len(), pipe, reason.as_mut_ptr(), reason.len())
+        };
+        if answer == 0 {
+            return Ok(());
+        }
+        let text = reason.split(|byte| *byte == 0).next().unwrap_or_default();
+        Err(String::from_utf8_lossy(text).into_owned())
+    }
+
+    /// This process leaves the run; whether it was in one.
+    pub fn release(&self) -> bool {
+        // SAFETY:
+        // 1. It may be called at any time.
+        unsafe { (self.release)() == 0 }
+    }
+}

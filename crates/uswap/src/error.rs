@@ -1,0 +1,59 @@
+//! Why a process has no budget.
+
+use std::path::PathBuf;
+
+/// Why a process has no budget. Each says what was seen, and what to try.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// It has one.
+    #[error("this process has a budget already: 'uswap stat {supervisor}' shows it")]
+    LimitedAlready {
+        /// The process by which the run is asked.
+        supervisor: u32,
+    },
+    /// It had one, and has given it up.
+    #[error("this process had a budget before, and a process can get one only once: start it again")]
+    LimitedBefore,
+    /// It was started within the budget of others.
+    #[error(
+        "this process was started inside of a run, by 'uswap run' or by a process with a budget, and shares that"
+    )]
+    InARun,
+    /// There is nothing to give up.
+    #[error("this process has not asked for a budget")]
+    NotLimited,
+    /// The command `uswap` was not found.
+    #[error(
+        "the command 'uswap' is not {0}: install it, and name it by USWAP_COMMAND if it is not in a directory of PATH"
+    )]
+    NoCommand(String),
+    /// The command could not be started.
+    #[error("'{path}' cannot be started ({error})", path = path.display())]
+    NotStarted {
+        /// The command.
+        path: PathBuf,
+        /// What the kernel says.
+        error: std::io::Error,
+    },
+    /// The command has refused: what was asked for cannot be had, in its words.
+    #[error("{0}")]
+    Refused(String),
+    /// The command ended, or said something else than what is expected of it.
+    #[error("'{path}' {what}: is it of the same version as this library?", path = path.display())]
+    Strange {
+        /// The command.
+        path: PathBuf,
+        /// What it did.
+        what: String,
+    },
+    /// The agent cannot be loaded into this process.
+    #[error("the agent of uswap cannot be loaded ({0})")]
+    NoAgent(libloading::Error),
+    /// The run does not say how it goes.
+    #[error("{0}")]
+    NoStats(String),
+    /// The process cannot be managed.
+    #[error("this process cannot be kept within a budget: {0}. 'uswap doctor' may say more")]
+    Unmanageable(String),
+}
