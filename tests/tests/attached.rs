@@ -94,6 +94,11 @@ fn what_the_kernel_does_behind_its_back_is_found() {
 }
 
 #[test]
+fn a_program_that_is_traced_gets_none_and_goes_on() {
+    must_be_right("traced", &[]);
+}
+
+#[test]
 fn a_program_outlives_its_supervisor() {
     let _turn = shared_turn();
     let Some(run) = limited("lasts", &["--seconds", "3"]) else { return };

@@ -10,11 +10,12 @@ mod bytes;
 
 use core::arch::{asm, global_asm};
 use core::ffi::{c_char, c_int};
+use core::sync::atomic::{AtomicBool, Ordering};
 use uswap_host::attach::refuse_what_is_out_of_sight;
 use uswap_host::heap::Heap;
 use uswap_host::invitation::Invitation;
 use uswap_host::joining::Refused;
-use uswap_host::{AfterSetuid, Process, Terms, credentials, messages, own_memory};
+use uswap_host::{AfterSetuid, Process, Terms, credentials, environment, messages, own_memory};
 use uswap_identity::Note;
 use uswap_os::text::TextBuffer;
 use uswap_os::without::Without;
@@ -82,14 +83,19 @@ fn join(invitation: Invitation) -> Option<()> {
     Some(())
 }
 
-/// None: there is no memory for it.
+/// None: there is no memory for it. A process that is refused may ask again.
 fn set_up(invitation: &Invitation) -> Option<Terms> {
-    own_memory::set_apart();
-    if !HEAP.prepare() {
-        return None;
+    static IS_SET_UP: AtomicBool = AtomicBool::new(false);
+    if !IS_SET_UP.load(Ordering::Relaxed) {
+        own_memory::set_apart();
+        if !HEAP.prepare() {
+            environment::forget();
+            return None;
+        }
+        let (start, end) = HEAP.range();
+        own_memory::add(start, end - start);
+        IS_SET_UP.store(true, Ordering::Relaxed);
     }
-    let (start, end) = HEAP.range();
-    own_memory::add(start, end - start);
     let options = invitation.options;
     Without::from_bits(options.without).switch_off();
     Some(Terms {
@@ -104,8 +110,8 @@ fn set_up(invitation: &Invitation) -> Option<Terms> {
 /// not, as text that ends with a zero byte, is written to `reason`, which has room for `reason_bytes`.
 ///
 /// # Safety
-/// Both ranges are memory of the caller, and `pipe` is an open descriptor that nobody else uses. It is called once, and
-/// with no lock held that a thread of the program could wait for in a handler of a signal.
+/// Both ranges are memory of the caller, and `pipe` is an open descriptor that nobody else uses. No other thread is in
+/// it, and no lock is held that a thread of the program could wait for in a handler of a signal.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn uswap_agent_attach(
     invitation: *const u8,

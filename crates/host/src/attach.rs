@@ -45,9 +45,15 @@ impl Process {
     /// It is as it was, but that its calls may be seen.
     pub fn attach(&'static self, terms: Terms, to_supervisor: Fd) -> Result<(), Refused> {
         if self.phase() != Phase::Outside || self.process_id.load(Ordering::Relaxed) != 0 {
-            return Err(Refused::Needs("it had a budget before, and a process can get one only once"));
+            environment::forget();
+            return Err(Refused::Needs(
+                "it had a budget before, or could not be given one, and that is tried once: start it again",
+            ));
         }
-        drop(Uffd::open().map_err(Refused::Userfaultfd)?);
+        if let Err(error) = Uffd::open() {
+            environment::forget();
+            return Err(Refused::Userfaultfd(error));
+        }
         // A handler of the program could make a call that waits for the gate.
         let ours = FAULTS | signal_bit(abi::SIGSYS);
         let _blocked = BlockedSignals::block_all_but(ours).map_err(|_| NO_ROOM)?;

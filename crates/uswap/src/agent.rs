@@ -44,8 +44,7 @@ impl Agent {
         let mut reason = [0; REASON_BYTES];
         // SAFETY:
         // 1. Both ranges are live, and their lengths are given.
-        // 2. It is called once: the caller has the lock of the state, and an agent that has refused is not asked again
-        //    while it could have gone half of the way (it refuses by itself).
+        // 2. One thread at a time is here: the caller has the lock of the state.
         let answer = unsafe {
             (self.attach)(invitation.as_ptr(), invitation.len(), pipe, reason.as_mut_ptr(), reason.len())
         };

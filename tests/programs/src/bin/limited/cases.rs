@@ -277,3 +277,53 @@ pub fn ring(told: &Told) {
     }
     content.verify();
 }
+
+/// One of its threads has a tracer, so it cannot be stopped: it gets no budget, however often it asks, and goes on.
+pub fn traced(told: &Told) {
+    use std::sync::mpsc;
+    let content = Content::new(told.bytes, 1);
+    let ((tell, thread), (ends, end)) = (mpsc::channel(), mpsc::channel::<()>());
+    let sleeper = std::thread::spawn(move || {
+        // SAFETY:
+        // 1. The call takes nothing.
+        tell.send(unsafe { libc::syscall(libc::SYS_gettid) } as i32).expect("it is waited for");
+        let _nobody_sends = end.recv();
+    });
+    let thread = thread.recv().expect("it says which it is");
+    let mut pipe = [0; 2];
+    // SAFETY:
+    // 1. The call writes two numbers; others take numbers.
+    // 2. The child makes system calls only, and ends.
+    let tracer = unsafe {
+        assert_eq!(libc::pipe(pipe.as_mut_ptr()), 0);
+        let _there_may_be_no_yama = libc::prctl(libc::PR_SET_PTRACER, libc::PR_SET_PTRACER_ANY);
+        let child = libc::fork();
+        if child == 0 {
+            let seized = libc::ptrace(libc::PTRACE_SEIZE, thread, 0, 0) == 0;
+            libc::write(pipe[1], [u8::from(seized)].as_ptr().cast(), 1);
+            loop {
+                libc::pause();
+            }
+        }
+        let mut seized = 0_u8;
+        assert_eq!(libc::read(pipe[0], (&raw mut seized).cast(), 1), 1);
+        if seized != 1 {
+            libc::kill(child, libc::SIGKILL);
+            return println!("SKIP: a child may not trace its parent here");
+        }
+        child
+    };
+    for time in 0..20 {
+        let wanted = if time == 0 { "ptrace" } else { "tried once" };
+        match told.limit().hold() {
+            Err(error) if error.to_string().contains(wanted) => (),
+            other => fail(&format!("{other:?}, and not '{wanted}'")),
+        }
+    }
+    // SAFETY:
+    // 1. The child is ours, and nobody has waited for it.
+    unsafe { libc::kill(tracer, libc::SIGKILL) };
+    drop(ends);
+    sleeper.join().expect("it ends");
+    content.verify();
+}

@@ -59,6 +59,7 @@ fn main() {
         "faults" => cases::faults(&told),
         "ring" => cases::ring(&told),
         "lasts" => cases::lasts(&told),
+        "traced" => cases::traced(&told),
         "say" => cases::say(&told),
         _ => end_process(2, format_args!("there is no mode '{mode}'")),
     }
