@@ -427,6 +427,11 @@ fn is_to_be_made_anew(entry: &Entry, registers: &Registers, mask: u64) -> bool {
 }
 
 fn make_anew(registers: &mut Registers) {
+    if registers.orig_rax == abi::__NR_close as usize {
+        // What is closed is closed, and its number may be another's by now.
+        registers.rax = 0;
+        return;
+    }
     registers.rip -= 2;
     registers.rax = registers.orig_rax;
     registers.orig_rax = usize::MAX;
