@@ -19,13 +19,13 @@
 use core::ops::ControlFlow;
 use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
-use uswap_os::fd::{Timeout, read_file};
+use uswap_os::fd::{Fd, Timeout};
 use uswap_os::futex::{self, Scope};
 use uswap_os::maps::{Kind, Maps};
 use uswap_os::memory::{Access, Mapping};
 use uswap_os::ptrace::{Registers, Stop, Tracee, allow_tracer};
 use uswap_os::sys::{self, Errno, Result, abi};
-use uswap_os::text::{TextBuffer, skip_spaces, take_number};
+use uswap_os::text::{TextBuffer, for_each_line, skip_spaces, take_number};
 use uswap_os::thread::{StackArea, reap, spawn_process};
 use uswap_os::{PAGE_BYTES, clock, process};
 
@@ -447,8 +447,14 @@ fn pending(thread_id: u32) -> u64 {
 /// What `read` makes of a line of `/proc/TID/status`, without its name. None: there is no such thread or line.
 fn status<T>(thread_id: u32, name: &[u8], read: impl FnOnce(&[u8]) -> T) -> Option<T> {
     let path = TextBuffer::<32>::format(format_args!("/proc/{thread_id}/status"));
-    let mut buffer = [0; 4096];
-    let text = read_file(path.as_c_str(), &mut buffer).ok()?;
-    let line = text.split(|byte| *byte == b'\n').find_map(|line| line.strip_prefix(name))?;
-    Some(read(skip_spaces(line)))
+    let file = Fd::open(path.as_c_str(), abi::O_RDONLY | abi::O_CLOEXEC, 0).ok()?;
+    let (mut read, mut found) = (Some(read), None);
+    // The line may stand behind a long list of groups.
+    for_each_line::<64>(&file, |line| {
+        if let Some(rest) = line.strip_prefix(name) {
+            found = read.take().map(|read| read(skip_spaces(rest))).or(found.take());
+        }
+    })
+    .ok()?;
+    found
 }

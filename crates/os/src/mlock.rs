@@ -9,7 +9,7 @@ use crate::fd::Fd;
 use crate::memory;
 use crate::process;
 use crate::sys::{self, Errno, Result, abi};
-use crate::text::{TextBuffer, skip_spaces, take_number};
+use crate::text::{TextBuffer, for_each_line, skip_spaces, take_number};
 
 /// The longest part of a line that matters: its name and a number.
 const LINE_BYTES: usize = 64;
@@ -23,47 +23,15 @@ pub fn locked_bytes(process_id: Option<u32>) -> Result<u64> {
         None => TextBuffer::format(format_args!("/proc/self/status")),
     };
     let file = Fd::open(path.as_c_str(), abi::O_RDONLY | abi::O_CLOEXEC, 0)?;
-    let mut lines = Lines::new();
-    let mut buffer = [0; 1024];
-    loop {
-        let count = file.read(&mut buffer)?;
-        match lines.take(&buffer[..count]) {
-            Some(bytes) => return Ok(bytes),
-            None if count == 0 => return Ok(0),
-            None => (),
-        }
-    }
+    let mut locked_bytes = 0;
+    for_each_line::<LINE_BYTES>(&file, |line| locked_bytes = locked_of(line).unwrap_or(locked_bytes))?;
+    Ok(locked_bytes)
 }
 
-/// The file in parts: a line in front of the one that is looked for may be long (the groups of a
-/// process).
-struct Lines {
-    line: [u8; LINE_BYTES],
-    length: usize,
-}
-
-impl Lines {
-    fn new() -> Lines {
-        Lines { line: [0; LINE_BYTES], length: 0 }
-    }
-
-    /// The bytes of the line `VmLck`, once it was taken as a whole.
-    fn take(&mut self, part: &[u8]) -> Option<u64> {
-        for &byte in part {
-            if byte != b'\n' {
-                if self.length < LINE_BYTES {
-                    self.line[self.length] = byte;
-                    self.length += 1;
-                }
-                continue;
-            }
-            let line = &self.line[..core::mem::take(&mut self.length)];
-            if let Some(number) = line.strip_prefix(b"VmLck:") {
-                return take_number(skip_spaces(number), 10).map(|(kib, _)| kib * 1024);
-            }
-        }
-        None
-    }
+/// The bytes of the line `VmLck`.
+fn locked_of(line: &[u8]) -> Option<u64> {
+    let number = line.strip_prefix(b"VmLck:")?;
+    take_number(skip_spaces(number), 10).map(|(kib, _)| kib * 1024)
 }
 
 /// In the flags of [`lock_all`]: what is mapped now.
@@ -137,6 +105,7 @@ pub fn limit_pages() -> Result<Option<u64>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::text::Lines;
     use std::borrow::ToOwned;
 
     #[test]
@@ -145,11 +114,13 @@ mod tests {
             + &"100 ".repeat(1000)
             + "\nVmSize:\t    2972 kB\nVmLck:\t   28052 kB\nVmPin:\t       0 kB\n";
         for part_bytes in [1, 7, 1024, status.len()] {
-            let mut lines = Lines::new();
-            let mut parts = status.as_bytes().chunks(part_bytes);
-            assert_eq!(parts.find_map(|part| lines.take(part)), Some(28052 * 1024));
+            let (mut lines, mut seen) = (Lines::<LINE_BYTES>::new(), None);
+            for part in status.as_bytes().chunks(part_bytes) {
+                lines.take(part, |line| seen = seen.or(locked_of(line)));
+            }
+            assert_eq!(seen, Some(28052 * 1024));
         }
-        assert_eq!(Lines::new().take(b"Name:\ta\nState:\tZ (zombie)\n"), None);
+        assert_eq!(locked_of(b"State:\tZ (zombie)"), None);
     }
 
     #[test]

@@ -2,8 +2,8 @@
 //! The kernel looks at every page for it, which takes about 10 ms for each GiB.
 
 use crate::fd::Fd;
-use crate::sys::{Errno, Result, abi};
-use crate::text::{skip_spaces, take_number};
+use crate::sys::{Result, abi};
+use crate::text::{for_each_line, skip_spaces, take_number};
 
 /// The longest part of a line that matters: names of flags have two letters and a space.
 const LINE_BYTES: usize = 256;
@@ -29,51 +29,20 @@ pub struct Advised {
 /// Calls `visit` with each mapping, by address.
 pub fn for_each_mapping(mut visit: impl FnMut(&Advised)) -> Result<()> {
     let file = Fd::open(c"/proc/self/smaps", abi::O_RDONLY, 0)?;
-    let mut lines = Lines::new();
-    let mut buffer = [0; 4096];
-    loop {
-        let bytes = match file.read(&mut buffer) {
-            Ok(0) => return Ok(()),
-            Ok(bytes) => bytes,
-            Err(Errno::EINTR) => continue,
-            Err(errno) => return Err(errno),
-        };
-        lines.take(&buffer[..bytes], &mut visit);
-    }
+    let mut mapping = Advised::default();
+    for_each_line::<LINE_BYTES>(&file, |line| note(line, &mut mapping, &mut visit))
 }
 
-/// The file in parts.
-struct Lines {
-    line: [u8; LINE_BYTES],
-    length: usize,
-    mapping: Advised,
-}
-
-impl Lines {
-    fn new() -> Lines {
-        Lines { line: [0; LINE_BYTES], length: 0, mapping: Advised::default() }
-    }
-
-    fn take(&mut self, part: &[u8], visit: &mut impl FnMut(&Advised)) {
-        for &byte in part {
-            if byte != b'\n' {
-                if self.length < LINE_BYTES {
-                    self.line[self.length] = byte;
-                    self.length += 1;
-                }
-                continue;
-            }
-            let line = &self.line[..core::mem::take(&mut self.length)];
-            if let Some(flags) = line.strip_prefix(FLAGS) {
-                self.mapping.is_wiped_on_fork = flags.split(|byte| *byte == b' ').any(|flag| flag == b"wf");
-                visit(&self.mapping);
-            } else if let Some(size) = line.strip_prefix(LAZY_FREE) {
-                let kib = take_number(skip_spaces(size), 10).map_or(0, |(kib, _)| kib);
-                self.mapping.lazy_free_bytes = kib * 1024;
-            } else if let Some(mapping) = first_line(line) {
-                self.mapping = mapping;
-            }
-        }
+/// Reads a line about `mapping`, and calls `visit` at its last one.
+fn note(line: &[u8], mapping: &mut Advised, visit: &mut impl FnMut(&Advised)) {
+    if let Some(flags) = line.strip_prefix(FLAGS) {
+        mapping.is_wiped_on_fork = flags.split(|byte| *byte == b' ').any(|flag| flag == b"wf");
+        visit(mapping);
+    } else if let Some(size) = line.strip_prefix(LAZY_FREE) {
+        let kib = take_number(skip_spaces(size), 10).map_or(0, |(kib, _)| kib);
+        mapping.lazy_free_bytes = kib * 1024;
+    } else if let Some(first) = first_line(line) {
+        *mapping = first;
     }
 }
 
@@ -89,6 +58,7 @@ fn first_line(line: &[u8]) -> Option<Advised> {
 mod tests {
     use super::*;
     use crate::memory::{Access, Mapping};
+    use crate::text::Lines;
     use crate::{PAGE_BYTES, sys};
     use std::vec::Vec;
 
@@ -105,10 +75,10 @@ mod tests {
         };
         let second = Advised { start: 0xabc0, end: 0xabd0, ..Advised::default() };
         for part_bytes in [1, 7, text.len()] {
-            let mut lines = Lines::new();
+            let (mut lines, mut mapping) = (Lines::<LINE_BYTES>::new(), Advised::default());
             let mut seen = Vec::new();
             for part in text.chunks(part_bytes) {
-                lines.take(part, &mut |mapping| seen.push(*mapping));
+                lines.take(part, |line| note(line, &mut mapping, &mut |mapping| seen.push(*mapping)));
             }
             assert_eq!(seen, [first, second]);
         }

@@ -5,6 +5,9 @@
 use core::ffi::CStr;
 use core::fmt;
 
+use crate::fd::Fd;
+use crate::sys::{Errno, Result};
+
 /// A buffer of `N` bytes that one can format into; what does not fit is cut off and remembered.
 ///
 /// The last byte is never written, so that [`TextBuffer::as_c_str`] always has its terminator.
@@ -63,6 +66,52 @@ impl<const N: usize> fmt::Write for TextBuffer<N> {
 impl<const N: usize> fmt::Debug for TextBuffer<N> {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Debug::fmt(self.as_c_str(), out)
+    }
+}
+
+/// The lines of a text that comes in parts, each as far as its first `N` bytes.
+#[derive(Debug)]
+pub struct Lines<const N: usize> {
+    line: [u8; N],
+    length: usize,
+}
+
+impl<const N: usize> Lines<N> {
+    /// Nothing has come.
+    pub const fn new() -> Self {
+        Lines { line: [0; N], length: 0 }
+    }
+
+    /// Calls `visit` with each line that ends in this part, without its newline.
+    pub fn take(&mut self, part: &[u8], mut visit: impl FnMut(&[u8])) {
+        for &byte in part {
+            if byte == b'\n' {
+                visit(&self.line[..core::mem::take(&mut self.length)]);
+            } else if self.length < N {
+                self.line[self.length] = byte;
+                self.length += 1;
+            }
+        }
+    }
+}
+
+impl<const N: usize> Default for Lines<N> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// Calls `visit` with each line of a file, as [`Lines`] has them.
+pub fn for_each_line<const N: usize>(file: &Fd, mut visit: impl FnMut(&[u8])) -> Result<()> {
+    let mut lines = Lines::<N>::new();
+    let mut buffer = [0; 1024];
+    loop {
+        match file.read(&mut buffer) {
+            Ok(0) => return Ok(()),
+            Ok(bytes) => lines.take(&buffer[..bytes], &mut visit),
+            Err(Errno::EINTR) => (),
+            Err(errno) => return Err(errno),
+        }
     }
 }
 
