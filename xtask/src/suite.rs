@@ -276,7 +276,7 @@ fn integration_command(files: &[&str]) -> Command {
 }
 
 /// Those that mean something for a user without rights.
-const WITHOUT_RIGHTS: [&str; 25] = [
+const WITHOUT_RIGHTS: [&str; 26] = [
     "attached",
     "badcases_disk",
     "badcases_start",
@@ -295,6 +295,7 @@ const WITHOUT_RIGHTS: [&str; 25] = [
     "over_budget",
     "passthrough",
     "shares",
+    "small",
     "stat",
     "ends",
     "limits",

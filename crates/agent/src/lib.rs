@@ -7,14 +7,16 @@
 #![no_std]
 
 mod bytes;
+mod libc_functions;
 
 use core::arch::{asm, global_asm};
 use core::ffi::{c_char, c_int};
 use core::sync::atomic::{AtomicBool, Ordering};
-use uswap_host::attach::refuse_what_is_out_of_sight;
+use uswap_host::attach::{refuse_what_is_out_of_sight, shares_memory};
 use uswap_host::heap::Heap;
 use uswap_host::invitation::Invitation;
 use uswap_host::joining::Refused;
+use uswap_host::small::Functions;
 use uswap_host::{AfterSetuid, Process, Terms, credentials, environment, messages, own_memory};
 use uswap_identity::Note;
 use uswap_os::text::TextBuffer;
@@ -75,7 +77,9 @@ extern "C" fn constructor(_: c_int, _: *const *const c_char, given: *const *cons
 
 fn join(invitation: Invitation) -> Option<()> {
     let terms = set_up(&invitation)?;
-    if let Err(reason) = PROCESS.start(terms)
+    let addresses = libc_functions::addresses();
+    let known = invitation.known.as_ref().map_or(&[][..], |known| known);
+    if let Err(reason) = PROCESS.start(terms, &Functions { addresses: &addresses, known })
         && invitation.options.verbose
     {
         messages::say_of_process(format_args!("it is left alone: {reason}"));
@@ -125,7 +129,7 @@ pub unsafe extern "C" fn uswap_agent_attach(
     let value = unsafe { core::slice::from_raw_parts(invitation, invitation_bytes) };
     let pipe = Fd::from_raw(pipe);
     let set_up = || Invitation::follow(value).and_then(|invitation| set_up(&invitation));
-    let attached = refuse_what_is_out_of_sight()
+    let attached = refuse_what_is_out_of_sight(shares_memory)
         .and_then(|()| set_up().ok_or(Refused::Needs("there is no memory for it")))
         .and_then(|terms| PROCESS.attach(terms, pipe));
     let Err(refused) = attached else { return 0 };

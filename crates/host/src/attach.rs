@@ -58,7 +58,8 @@ impl Process {
         let ours = FAULTS | signal_bit(abi::SIGSYS);
         let _blocked = BlockedSignals::block_all_but(ours).map_err(|_| NO_ROOM)?;
         let _alone = self.mappings.exclusive();
-        self.prepare(terms)?;
+        self.set_own(terms);
+        self.prepare()?;
         self.set_phase(Phase::Waiting);
         let placed = install(self, &Options { arms_others: true, ..options() })
             .map_err(Refused::Calls)
@@ -86,7 +87,7 @@ impl Process {
     }
 
     /// What threads and calls have left that nobody has seen. With the gate exclusive.
-    fn take_in_what_was(&self) -> Result<(), Refused> {
+    pub(crate) fn take_in_what_was(&self) -> Result<(), Refused> {
         let mut is_room = true;
         let mut leave_alone = |start: usize, end: usize| {
             is_room &= self.stacks.add(pages(start, end.saturating_sub(start))).is_some();
@@ -123,8 +124,9 @@ impl Process {
     }
 }
 
-/// What was set up before, and cannot be seen afterwards. Asked before anything is mapped for it.
-pub fn refuse_what_is_out_of_sight() -> Result<(), Refused> {
+/// What was set up before, and cannot be seen afterwards. Asked before anything is mapped for it. `shares` says whether
+/// a child has the same memory.
+pub fn refuse_what_is_out_of_sight(shares: impl Fn(u32) -> bool) -> Result<(), Refused> {
     let mut seen = None;
     let looked = process::for_each_open_file(|_, name| {
         let kind = BEHIND_ITS_BACK.iter().find(|(kind, _)| name.starts_with(kind));
@@ -146,15 +148,15 @@ pub fn refuse_what_is_out_of_sight() -> Result<(), Refused> {
             "it locks all that it maps (mlockall), and what is locked cannot be evicted",
         ));
     }
-    let own = process::process_id();
     let mut is_shared = false;
-    let _what_cannot_be_read_is_nobody = process::for_each_child(own, |child| {
-        is_shared |= process::have_same_memory(own, child).unwrap_or(false);
-    });
-    match is_shared {
-        true => Err(Refused::Needs("another process shares its memory now (vfork): try again")),
-        false => Ok(()),
-    }
+    let _what_cannot_be_read_is_nobody =
+        process::for_each_child(process::process_id(), |child| is_shared |= shares(child));
+    if is_shared { Err(Refused::IsShared) } else { Ok(()) }
+}
+
+/// Whether a child has the memory of this process, as the kernel says.
+pub fn shares_memory(child: u32) -> bool {
+    process::have_same_memory(process::process_id(), child).unwrap_or(false)
 }
 
 /// Whether the kernel has a ring of `io_setup` in this process. Where that cannot be found out there is none.

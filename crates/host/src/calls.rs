@@ -56,6 +56,11 @@ impl Process {
     /// A call of `is_special`, on a descriptor that may be ours, or of a process that is outside.
     #[inline(never)]
     fn before_special(&self, call: &mut Call, context: &Context) -> Before {
+        if self.phase() == Phase::Small
+            && let Some(answer) = self.own().serve_small(call, context)
+        {
+            return Before::Answer(answer);
+        }
         let slot = context.slot();
         if call.number as u32 == abi::__NR_exit {
             self.see_to_last_thread(call, slot);

@@ -6,11 +6,12 @@
 //! read, or names another run: `USWAP_RUN=` with another value, an empty one too, is a program's way out. It is also
 //! ours where the program inherits a filter of system calls that would end it.
 
-use crate::{program_copy, thread_words};
+use crate::{owner, program_copy, thread_words};
 use core::ffi::CStr;
-use core::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
-use uswap_interpose::Call;
+use core::sync::atomic::{AtomicU8, AtomicU32, AtomicUsize, Ordering};
 use uswap_interpose::thread::Slot;
+use uswap_interpose::{Call, make_unarmed};
+use uswap_os::PAGE_BYTES;
 use uswap_os::fd::Fd;
 use uswap_os::memory::{self, Access, Mapping};
 use uswap_os::sys::abi;
@@ -19,8 +20,8 @@ use uswap_os::sys::abi;
 pub const RUN: &[u8] = b"USWAP_RUN=";
 const PRELOAD: &[u8] = b"LD_PRELOAD=";
 
-/// What `USWAP_RUN` says at most, its name included: five numbers and a path.
-const RUN_BYTES_MAX: usize = 128 + 4096;
+/// What `USWAP_RUN` says at most, its name included: five numbers, what is known of functions, and a path.
+const RUN_BYTES_MAX: usize = 128 + 256 + 4096;
 /// An environment with more entries, or with a longer list to preload, stays as it is.
 const ENTRIES_MAX: usize = 64 * 1024;
 const PRELOAD_BYTES_MAX: usize = 64 * 1024;
@@ -78,18 +79,159 @@ pub(crate) fn mend(call: &mut Call, slot: &Slot) -> bool {
         abi::__NR_execveat => 3,
         _ => return false,
     };
-    ENTRY_BYTES.load(Ordering::Acquire) != 0 && mend_argument(call, argument, slot)
+    ENTRY_BYTES.load(Ordering::Acquire) != 0 && mend_argument(call, argument, || Some(Room::of(slot)))
+}
+
+/// Makes a call of `execve` of a process that is not armed, with such an environment.
+#[cold]
+#[inline(never)]
+pub(crate) fn execute_unarmed(call: &Call) -> isize {
+    const ENVIRONMENT: usize = 2;
+    let mut call = *call;
+    let mut claimed = None;
+    let room = || {
+        claimed = UNARMED.iter().find(|room| room.claim());
+        claimed.map(|room| Room { start: &room.start, bytes: &room.bytes })
+    };
+    if ENTRY_BYTES.load(Ordering::Acquire) != 0 && Probe::new().may_be_read(call.arguments[ENVIRONMENT]) {
+        mend_argument(&mut call, ENVIRONMENT, room);
+    }
+    // SAFETY:
+    // 1. The program's own call, with an environment that says more.
+    let answer = unsafe { make_unarmed(&call) };
+    if let Some(room) = claimed {
+        room.owner.store(0, Ordering::Release);
+    }
+    answer
+}
+
+/// Where no handler would catch a fault the kernel is asked ahead whether there would be one.
+struct Probe {
+    /// The last pages that may be read, by their numbers, and which of them is the oldest.
+    pages: [usize; 8],
+    oldest: usize,
+}
+
+impl Probe {
+    fn new() -> Probe {
+        Probe { pages: [usize::MAX; 8], oldest: 0 }
+    }
+
+    /// Whether an array of strings may be read, and all of them.
+    fn may_be_read(&mut self, array: usize) -> bool {
+        if array == 0 {
+            return true;
+        }
+        for index in 0..=ENTRIES_MAX {
+            let at = array.wrapping_add(index * POINTER);
+            if !self.is_there(at) || !self.is_there(at.wrapping_add(POINTER - 1)) {
+                return false;
+            }
+            match pointer_at(at) {
+                None | Some(0) => return true,
+                Some(string) if !self.is_string_there(string) => return false,
+                Some(_) => (),
+            }
+        }
+        false
+    }
+
+    fn is_string_there(&mut self, start: usize) -> bool {
+        let mut at = start;
+        while self.is_there(at) {
+            let page_end = at | (PAGE_BYTES - 1);
+            if (at..=page_end).any(|place| byte_at(place) == Some(0)) {
+                return true;
+            }
+            at = page_end.wrapping_add(1);
+        }
+        false
+    }
+
+    fn is_there(&mut self, address: usize) -> bool {
+        let page = address / PAGE_BYTES;
+        if self.pages.contains(&page) {
+            return true;
+        }
+        let is_there = memory::is_readable(address);
+        if is_there {
+            self.pages[self.oldest] = page;
+            self.oldest = (self.oldest + 1) % self.pages.len();
+        }
+        is_there
+    }
+}
+
+/// Where an environment is made: start and length of a mapping, which grows.
+struct Room<'a> {
+    start: &'a AtomicUsize,
+    bytes: &'a AtomicUsize,
+}
+
+impl<'a> Room<'a> {
+    /// That of an armed thread.
+    fn of(slot: &'a Slot) -> Room<'a> {
+        Room {
+            start: &slot.user[thread_words::ENVIRONMENT],
+            bytes: &slot.user[thread_words::ENVIRONMENT_BYTES],
+        }
+    }
+}
+
+impl Room<'_> {
+    /// A mapping of at least so many bytes, which is kept.
+    fn with_bytes(&self, bytes: usize) -> Option<usize> {
+        if self.bytes.load(Ordering::Relaxed) < bytes {
+            let mapping = Mapping::anonymous(bytes, 1, Access::ReadWrite).ok()?;
+            self.release();
+            self.bytes.store(mapping.bytes(), Ordering::Relaxed);
+            self.start.store(mapping.leak(), Ordering::Relaxed);
+        }
+        Some(self.start.load(Ordering::Relaxed))
+    }
+
+    fn release(&self) {
+        let bytes = self.bytes.swap(0, Ordering::Relaxed);
+        if bytes > 0 {
+            // SAFETY:
+            // 1. Its thread made the mapping for itself, and nobody uses it: no `execve` of it is under way.
+            let _unmapped = unsafe { memory::unmap(self.start.swap(0, Ordering::Relaxed), bytes) };
+        }
+    }
+}
+
+/// The same for threads that have no slot, and for the children that share their memory. Who has one gives it back when
+/// its call fails; else it is nobody's when its owner executes the new program.
+struct UnarmedRoom {
+    owner: AtomicU32,
+    start: AtomicUsize,
+    bytes: AtomicUsize,
+}
+
+/// Threads of one process that execute programs at the same time: others leave the environment as it is.
+const UNARMED_MAX: usize = 4;
+static UNARMED: [UnarmedRoom; UNARMED_MAX] = [const {
+    UnarmedRoom { owner: AtomicU32::new(0), start: AtomicUsize::new(0), bytes: AtomicUsize::new(0) }
+}; UNARMED_MAX];
+
+impl UnarmedRoom {
+    fn claim(&self) -> bool {
+        let own = uswap_os::thread::thread_id();
+        let last = self.owner.load(Ordering::Acquire);
+        let is_free = last == 0 || last == own || !owner::shares_memory(last);
+        is_free && self.owner.compare_exchange(last, own, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+    }
 }
 
 /// Apart, because it takes 4 KiB of stack, and no other call may.
 #[cold]
 #[inline(never)]
-fn mend_argument(call: &mut Call, argument: usize, slot: &Slot) -> bool {
+fn mend_argument<'a>(call: &mut Call, argument: usize, room: impl FnOnce() -> Option<Room<'a>>) -> bool {
     let array = call.arguments[argument];
     let Some(seen) = look(array) else { return false };
     let changed = match uswap_interpose::ends_programs() {
-        true => without_run(array, &seen, slot),
-        false => mended(array, &seen, slot),
+        true => without_run(array, &seen, room),
+        false => mended(array, &seen, room),
     };
     let Some(mended) = changed else { return false };
     call.arguments[argument] = mended;
@@ -98,13 +240,7 @@ fn mend_argument(call: &mut Call, argument: usize, slot: &Slot) -> bool {
 
 /// The thread ends: gives back what it kept.
 pub(crate) fn release(slot: &Slot) {
-    let (start, bytes) = (&slot.user[thread_words::ENVIRONMENT], &slot.user[thread_words::ENVIRONMENT_BYTES]);
-    let bytes = bytes.swap(0, Ordering::Relaxed);
-    if bytes > 0 {
-        // SAFETY:
-        // 1. The slot's thread made the mapping for itself, and nobody uses it: no `execve` of it is under way.
-        let _unmapped = unsafe { memory::unmap(start.swap(0, Ordering::Relaxed), bytes) };
-    }
+    Room::of(slot).release();
 }
 
 /// None: it cannot be read, or names another run.
@@ -135,7 +271,7 @@ fn look(array: usize) -> Option<Seen> {
 }
 
 /// The address of an array that names the run and the agent. None: the old one does, or there is no room or no agent.
-fn mended(array: usize, seen: &Seen, slot: &Slot) -> Option<usize> {
+fn mended<'a>(array: usize, seen: &Seen, room: impl FnOnce() -> Option<Room<'a>>) -> Option<usize> {
     let preload_bytes = match seen.preload {
         Some((_, value)) => text_bytes(value)?,
         None => 0,
@@ -147,7 +283,7 @@ fn mended(array: usize, seen: &Seen, slot: &Slot) -> Option<usize> {
     let pointers = seen.entries + 3;
     let agent_bytes = agent().count();
     let texts = entry().count() + 1 + PRELOAD.len() + agent_bytes + 1 + preload_bytes + 1;
-    let start = room(slot, pointers * POINTER + texts)?;
+    let start = room()?.with_bytes(pointers * POINTER + texts)?;
     // SAFETY:
     // 1. The mapping is this thread's and long enough; a child that shares the memory uses it while its parent sleeps.
     // 2. It is aligned to a page, and any bytes are pointers.
@@ -187,10 +323,10 @@ fn mended(array: usize, seen: &Seen, slot: &Slot) -> Option<usize> {
 
 /// The address of an array that is the same, but that it says why the program is in no run. None: it was in none, or
 /// there is no room.
-fn without_run(array: usize, seen: &Seen, slot: &Slot) -> Option<usize> {
+fn without_run<'a>(array: usize, seen: &Seen, room: impl FnOnce() -> Option<Room<'a>>) -> Option<usize> {
     let run = seen.run?;
     let pointers = seen.entries + 1;
-    let start = room(slot, pointers * POINTER)?;
+    let start = room()?.with_bytes(pointers * POINTER)?;
     // SAFETY:
     // 1. The mapping is this thread's and long enough; a child that shares the memory uses it while its parent sleeps.
     // 2. It is aligned to a page, and any bytes are pointers.
@@ -236,19 +372,6 @@ impl Texts<'_> {
     fn end(&mut self) {
         self.put([0].into_iter());
     }
-}
-
-/// A mapping of at least so many bytes that is kept for this thread.
-fn room(slot: &Slot, bytes: usize) -> Option<usize> {
-    let (start, kept_bytes) =
-        (&slot.user[thread_words::ENVIRONMENT], &slot.user[thread_words::ENVIRONMENT_BYTES]);
-    if kept_bytes.load(Ordering::Relaxed) < bytes {
-        let mapping = Mapping::anonymous(bytes, 1, Access::ReadWrite).ok()?;
-        release(slot);
-        kept_bytes.store(mapping.bytes(), Ordering::Relaxed);
-        start.store(mapping.leak(), Ordering::Relaxed);
-    }
-    Some(start.load(Ordering::Relaxed))
 }
 
 /// In a file system that does not have the agent, the loader would only complain about it.
@@ -325,7 +448,7 @@ mod tests {
     use std::vec::Vec;
 
     const AGENT: &str = "/proc/self/exe";
-    const VALUE: &str = "7:5:9:ab:0:/proc/self/exe";
+    const VALUE: &str = "7:5:9:ab:0::/proc/self/exe";
 
     /// What the kernel would be given for this environment; None: the array as it is.
     fn executed(entries: &[&str], slot: &Slot) -> Option<Vec<String>> {
@@ -372,7 +495,7 @@ mod tests {
             executed(&[similar, &run], &slot),
             owned(&[&std::format!("{preload}:/proc/self/exe.1"), &run])
         );
-        for out in ["USWAP_RUN=", "USWAP_RUN=8:5:9:ab:0:/proc/self/exe"] {
+        for out in ["USWAP_RUN=", "USWAP_RUN=8:5:9:ab:0::/proc/self/exe"] {
             assert_eq!(executed(&["A=1", out], &slot), None, "{out}");
         }
         // The mapping is kept, and grows.

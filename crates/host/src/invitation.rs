@@ -6,16 +6,23 @@
 use crate::{contend, environment, messages, supervisor};
 use core::ffi::{CStr, c_char};
 use uswap_core::segment::{Notice, Segment};
-use uswap_identity::RunOptions;
+use uswap_identity::{GROWTH_FUNCTIONS, RunOptions};
+use uswap_interpose::{KNOWN_FUNCTION_BYTES, KnownFunction};
 use uswap_os::memory::{self, Access};
 use uswap_os::process;
+use uswap_os::text::take_number;
 
 /// What the variable says, beside what the supervisor is known by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Invitation {
     /// Of the run.
     pub options: RunOptions,
+    /// What the supervisor knows of the functions of its C library; `None`: nothing.
+    pub known: Option<KnownFunctions>,
 }
+
+/// One for each of [`GROWTH_FUNCTIONS`].
+pub type KnownFunctions = [KnownFunction; GROWTH_FUNCTIONS.len()];
 
 /// A segment that was opened.
 pub struct OpenSegment {
@@ -30,9 +37,10 @@ pub struct OpenSegment {
 impl Invitation {
     /// Takes in what the variable says. None: it is no invitation.
     pub fn follow(value: &[u8]) -> Option<Invitation> {
-        let (options, agent) = supervisor::accept(value)?;
-        environment::note(value, agent.len());
-        Some(Invitation { options: RunOptions::from_bits(options) })
+        let accepted = supervisor::accept(value)?;
+        environment::note(value, accepted.agent.len());
+        let options = RunOptions::from_bits(accepted.options);
+        Some(Invitation { options, known: known_functions(accepted.known) })
     }
 
     /// Reads the variable from the environment.
@@ -55,6 +63,21 @@ impl Invitation {
             at = unsafe { at.add(1) };
         }
     }
+}
+
+/// From two hexadecimal digits a byte.
+fn known_functions(digits: &[u8]) -> Option<KnownFunctions> {
+    let mut bytes = [[0; KNOWN_FUNCTION_BYTES]; GROWTH_FUNCTIONS.len()];
+    let (pairs, []) = digits.as_chunks::<2>() else { return None };
+    let places = bytes.as_flattened_mut();
+    if pairs.len() != places.len() {
+        return None;
+    }
+    for (place, pair) in places.iter_mut().zip(pairs) {
+        let (byte, []) = take_number(pair, 16)? else { return None };
+        *place = byte as u8;
+    }
+    Some(bytes.map(KnownFunction::from_bytes))
 }
 
 /// Maps the segment. None: it cannot be reached, or is of other sources than this library, which is said once.
@@ -87,4 +110,33 @@ fn say_other_sources() {
         process::process_id(),
         uswap_identity::OWN.build()
     ));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn functions_are_known_if_all_of_them_are_told() {
+        const DIGITS: usize = 2 * KNOWN_FUNCTION_BYTES * GROWTH_FUNCTIONS.len();
+        let mut digits = [b'0'; DIGITS];
+        digits[..4].copy_from_slice(b"1fAb");
+        let known = known_functions(&digits).expect("all are told");
+        assert_eq!(known[0].to_bytes()[..3], [0x1f, 0xab, 0]);
+        assert_eq!(known[1].to_bytes(), [0; KNOWN_FUNCTION_BYTES]);
+        for wrong in [&digits[..DIGITS - 2], &digits[..DIGITS - 1], &[], &[b'g'; DIGITS]] {
+            assert!(known_functions(wrong).is_none());
+        }
+    }
+
+    #[test]
+    fn an_invitation_is_taken_apart() {
+        let accepted = supervisor::accept(b"7:5:9:ab:3:0f:/lib/a:b.so").expect("it is one");
+        assert_eq!((accepted.options, accepted.known, accepted.agent), (3, &b"0f"[..], &b"/lib/a:b.so"[..]));
+        let accepted = supervisor::accept(b"7:5:9:ab:3::/lib/a.so").expect("nothing is known of functions");
+        assert_eq!((accepted.known, accepted.agent), (&b""[..], &b"/lib/a.so"[..]));
+        for wrong in [&b""[..], b"7:5:9:ab:3", b"7:5:9:ab:3:", b"7:5:9:ab:3:/lib/a.so", b"x:5:9:ab:3::/a"] {
+            assert!(supervisor::accept(wrong).is_none(), "{wrong:?}");
+        }
+    }
 }

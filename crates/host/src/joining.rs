@@ -1,6 +1,6 @@
-//! Brings a process to life: at its start its calls are seen, and nothing else is done. When it has grown to what its
-//! run can feel, it takes a place there, before the call that makes it grow is made. ([`crate::attach`]: both at once,
-//! while it runs.)
+//! Brings a process to life: at its start only its growth is seen ([`crate::small`]). When it has grown to what its run
+//! can feel, all its calls are, and it takes a place there, before the call that makes it grow is made.
+//! ([`crate::attach`]: all at once, while it runs.)
 //!
 //! Most processes of a run are small and short (a shell, a compiler's driver): they open nothing, and have no thread of
 //! ours.
@@ -13,18 +13,19 @@ use crate::memory::LinuxWorld;
 use crate::messages;
 use crate::own_memory;
 use crate::own_stack::on_own_stack;
-use crate::process::{Phase, Process, Run, Space, Terms};
+use crate::process::{Phase, Process, Run, Space};
 use crate::supervisor;
 use crate::swap_files::OpenFiles;
 use crate::syscalls::growth;
 use core::arch::asm;
 use core::fmt;
+use core::ops::Range;
 use core::sync::atomic::Ordering;
 use uswap_core::counters::Counter;
 use uswap_engine::AddressSpace;
 use uswap_interpose::buffers::{HazardTable, register_asymmetric_fence};
 use uswap_interpose::thread::{self, Slot};
-use uswap_interpose::{Call, MAIN_STACK_BYTES, Options, install};
+use uswap_interpose::{Call, Options, install};
 use uswap_os::own_calls::MANAGED;
 use uswap_os::pagemap::Pagemap;
 use uswap_os::process::StatmFile;
@@ -43,6 +44,8 @@ pub enum Refused {
     Calls(uswap_interpose::Error),
     /// Something else that it needs.
     Needs(&'static str),
+    /// Another process has the same memory, and would not be armed with it.
+    IsShared,
     /// The run has ended, or said already why it cannot be entered.
     NoRun,
 }
@@ -53,6 +56,7 @@ impl fmt::Display for Refused {
             Refused::Userfaultfd(error) => write!(out, "{error}"),
             Refused::Calls(error) => write!(out, "{error}"),
             Refused::Needs(what) => out.write_str(what),
+            Refused::IsShared => out.write_str("another process shares its memory now (vfork): try again"),
             Refused::NoRun => out.write_str("its run has ended"),
         }
     }
@@ -72,24 +76,17 @@ pub(crate) fn options() -> Options {
     Options { faults: FAULTS, own_text: Some(own_memory::text()), own_calls: &MANAGED, ..Options::default() }
 }
 
-/// Between a constructor and the end of the stack that `main` uses are the frames of the loader.
-const STACK_ABOVE_BYTES: usize = 256 * 1024;
-
 /// Why a process is left alone, or leaves.
 pub(crate) const NO_THREAD: &str =
     "the thread that evicts cannot be started: raise the limit of processes (ulimit -u)";
 pub(crate) const NO_ROOM: Refused = Refused::Needs("there is no address space for what it needs");
 
 impl Process {
-    /// Becomes part of a run. Called once, before the program has threads: from then on its system calls are seen. It
-    /// takes a place in the run when it has grown, and is managed when memory gets short.
-    pub fn start(&'static self, terms: Terms) -> Result<(), Refused> {
-        self.prepare(terms)?;
-        // The loader runs constructors on the stack of the first thread, below where `main` will be.
-        let here = 0u8;
-        let stack_end = &raw const here as usize + STACK_ABOVE_BYTES;
-        let stack = Some(stack_end - MAIN_STACK_BYTES..stack_end);
-        let report = install(self, &Options { stack, ..options() }).map_err(Refused::Calls)?;
+    /// Its calls are seen from its start. `stack` is that of its only thread.
+    pub(crate) fn arm_at_start(&'static self, stack: Range<usize>) -> Result<(), Refused> {
+        self.prepare()?;
+        let options = Options { stack: Some(stack), ..options() };
+        let report = install(self, &options).map_err(Refused::Calls)?;
         if report.other_threads > 0 {
             // It has no alternate stack: the signal of a fault on its own stack could not be delivered.
             return Err(Refused::Needs(
@@ -101,8 +98,7 @@ impl Process {
     }
 
     /// What is there before the first call is seen.
-    pub(crate) fn prepare(&'static self, terms: Terms) -> Result<(), Refused> {
-        self.set_own(terms);
+    pub(crate) fn prepare(&'static self) -> Result<(), Refused> {
         if !register_asymmetric_fence() {
             return Err(Refused::Needs("the kernel has no membarrier"));
         }

@@ -24,7 +24,7 @@ impl Process {
     /// Its memory comes home, and stays from now on. The thread that evicts is gone then.
     pub(crate) fn come_home(&self, slot: &Slot, reason: &str) {
         match self.phase() {
-            Phase::Outside | Phase::Home => (),
+            Phase::Outside | Phase::Small | Phase::Home => (),
             Phase::Waiting | Phase::Watching => on_own_stack(slot, || {
                 let _nobody_activates = self.mappings.exclusive();
                 if self.phase().is_before_active() {

@@ -8,11 +8,11 @@
 //! [`calls`] a system call ([`syscalls`]), with [`mappings`] and [`remap`] for those that change the [`address_space`],
 //! [`lock_calls`] for those that lock it ([`locks`]), [`descriptors`] for those that could take ours away, and
 //! [`environment`] for `execve`; [`managed_ranges`] and [`thread_stacks`] say what is managed; [`residency`] what the
-//! boundary asks of us; [`memory`] the engine's world; [`joining`] enters the run, [`activation`] takes the program's
-//! memory, [`attach`] does all of that in a program that runs, [`fork`] in a child, and [`leaving`] lets it go;
-//! [`background`] is the thread that evicts; [`own_stack`] is where threads of the program do work of ours; [`pool`]
-//! lends them what they need for it; [`messages`] are for the user. [`invitation`], [`heap`], [`contend`] and
-//! [`swap_files`] are of use to whoever is preloaded.
+//! boundary asks of us; [`memory`] the engine's world; [`small`] sees a process grow, [`joining`] enters the run,
+//! [`activation`] takes the program's memory, [`attach`] does all of that in a program that runs, [`fork`] in a child,
+//! and [`leaving`] lets it go; [`background`] is the thread that evicts; [`own_stack`] is where threads of the program
+//! do work of ours; [`pool`] lends them what they need for it; [`messages`] are for the user. [`invitation`], [`heap`],
+//! [`contend`] and [`swap_files`] are of use to whoever is preloaded.
 //!
 //! What must hold: nothing on these ways allocates, calls libc or touches memory of the program but what is said; work
 //! of ours that can wait runs with all signals blocked, so that no handler of the program interrupts it and meets its
@@ -45,11 +45,13 @@ pub mod memory;
 pub mod messages;
 pub mod own_memory;
 pub mod own_stack;
+mod owner;
 pub mod pool;
 pub mod process;
 pub mod program_copy;
 pub mod remap;
 pub mod residency;
+pub mod small;
 pub mod supervisor;
 pub mod swap_files;
 pub mod syscalls;

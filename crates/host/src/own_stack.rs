@@ -6,16 +6,23 @@
 //! the work holds.
 
 use core::arch::naked_asm;
+use core::ops::Range;
 use uswap_interpose::thread::{self, Slot};
 use uswap_os::thread::BlockedSignals;
 
 /// Runs `work` there, with all vector registers saved.
 pub fn on_own_stack<T>(slot: &Slot, work: impl FnOnce() -> T) -> T {
     let _until_it_is_done = BlockedSignals::block_all();
+    let start = slot.alternate_stack();
+    on_stack(start..start + thread::ALTERNATE_STACK_BYTES, work)
+}
+
+/// The same on a stack that nobody else uses; the caller has blocked the signals of the program.
+pub(crate) fn on_stack<T>(stack: Range<usize>, work: impl FnOnce() -> T) -> T {
     let mut job = Job { work: Some(work), answer: None };
-    let (start, end) = (slot.alternate_stack(), slot.alternate_stack() + thread::ALTERNATE_STACK_BYTES);
+    let end = stack.end;
     let here = &raw const job as usize;
-    if (start..end).contains(&here) {
+    if stack.contains(&here) {
         // A handler of ours runs, and is what asks.
         do_job(&mut job);
     } else {

@@ -1,9 +1,9 @@
 //! The value that stands for this process, and its life.
 //!
 //! ```text
-//! Outside ──start──> Waiting ──join_if_grown──> Watching ──activate──> Active ──let_go──> Home
-//!                    calls are seen,            it has a place         memory is     everything came
-//!                    nothing is open            in the run             managed       home, and stays
+//! Outside ──start──> Small ──arm──> Waiting ──join_if_grown──> Watching ──activate──> Active ──let_go──> Home
+//!                    growth is      calls are seen,            it has a place         memory is     all came home,
+//!                    seen           nothing is open            in the run             managed       and stays
 //! ```
 //!
 //! Must hold: a mapping call of the program is made inside `mappings` (shared while nothing is managed, exclusive
@@ -65,6 +65,8 @@ pub enum AfterSetuid {
 pub enum Phase {
     /// Not part of a run.
     Outside,
+    /// Only calls by which it would grow are seen: see [`crate::small`].
+    Small,
     /// Its calls are seen; it has no place in the run yet.
     Waiting,
     /// It has a place; nothing is registered.
@@ -79,7 +81,7 @@ impl Phase {
     /// It has a place in the run, and may use its evictors.
     #[inline]
     pub(crate) fn has_place(self) -> bool {
-        !matches!(self, Phase::Outside | Phase::Waiting)
+        !matches!(self, Phase::Outside | Phase::Small | Phase::Waiting)
     }
 
     /// Nothing has been managed yet, and may be one day.
@@ -180,9 +182,10 @@ impl Process {
     pub fn phase(&self) -> Phase {
         match self.phase.load(Ordering::Acquire) {
             0 => Phase::Outside,
-            1 => Phase::Waiting,
-            2 => Phase::Watching,
-            3 => Phase::Active,
+            1 => Phase::Small,
+            2 => Phase::Waiting,
+            3 => Phase::Watching,
+            4 => Phase::Active,
             _ => Phase::Home,
         }
     }

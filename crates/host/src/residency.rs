@@ -31,7 +31,7 @@ impl Residency for Process {
         let space = match self.phase() {
             Phase::Active => self.space()?,
             Phase::Waiting | Phase::Watching => return Some((start, end)),
-            Phase::Outside | Phase::Home => return None,
+            Phase::Outside | Phase::Small | Phase::Home => return None,
         };
         let range = PageRange::of_addresses(start, end);
         let first = space.page_table().first_managed(range)?;

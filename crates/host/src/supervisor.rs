@@ -39,19 +39,31 @@ const PATIENCE_NS: u64 = 2_000_000_000;
 const LOOKS_OF_OTHERS: u32 = 30;
 const LOOK_NS: u64 = 100_000_000;
 
-/// Takes in the invitation, `pid:segment:inode:token:options:agent`; the options, and the path of the agent.
-pub fn accept(invitation: &[u8]) -> Option<(u64, &[u8])> {
+/// What an invitation says, beside what the supervisor is known by.
+pub struct Accepted<'a> {
+    /// As [`RunOptions`](uswap_identity::RunOptions) has them.
+    pub options: u64,
+    /// What is known of [`GROWTH_FUNCTIONS`](uswap_identity::GROWTH_FUNCTIONS), in hexadecimal digits; or nothing.
+    pub known: &'a [u8],
+    /// Path of the agent.
+    pub agent: &'a [u8],
+}
+
+/// Takes in the invitation, `pid:segment:inode:token:options:known:agent`.
+pub fn accept(invitation: &[u8]) -> Option<Accepted<'_>> {
     let (pid, rest) = take_number(invitation, 10)?;
     let (number, rest) = take_number(rest.strip_prefix(b":")?, 10)?;
     let (inode, rest) = take_number(rest.strip_prefix(b":")?, 10)?;
     let (token, rest) = take_number(rest.strip_prefix(b":")?, 16)?;
     let (options, rest) = take_number(rest.strip_prefix(b":")?, 10)?;
-    let agent = rest.strip_prefix(b":")?;
+    let rest = rest.strip_prefix(b":")?;
+    let (known, agent) = rest.split_at(rest.iter().position(|&byte| byte == b':')?);
+    let agent = &agent[1..];
     PID.store(pid as u32, Ordering::Relaxed);
     SEGMENT_NUMBER.store(number as i32, Ordering::Relaxed);
     SEGMENT_INODE.store(inode, Ordering::Relaxed);
     TOKEN.store(token, Ordering::Relaxed);
-    Some((options, agent))
+    Some(Accepted { options, known, agent })
 }
 
 /// Its number, for messages: in the pid namespace of the user.

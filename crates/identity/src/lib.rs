@@ -14,6 +14,11 @@ pub use run_options::RunOptions;
 /// calls that would end it there. For the command's message; to the agent any other value says the same.
 pub const FILTERED: &core::ffi::CStr = c"USWAP_RUN=filtered";
 
+/// Functions of the C library by whose calls a process is seen to grow while it is small, in the order in which both
+/// sides name them.
+pub const GROWTH_FUNCTIONS: [&str; 8] =
+    ["mmap", "brk", "mremap", "madvise", "mlock", "mlockall", "prctl", "execve"];
+
 /// What a process says to a supervisor that it has asked for, through the pipe that is its standard input: it is in the
 /// run.
 pub const JOINED: &str = "joined\n";

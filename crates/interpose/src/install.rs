@@ -9,8 +9,9 @@ use uswap_os::own_calls::OwnCall;
 use uswap_os::process;
 use uswap_os::sys::Errno;
 
-use crate::call::{Interposer, set_interposer};
+use crate::call::{Call, Interposer, set_interposer};
 use crate::delivery::on_signal;
+use crate::patch::KnownFunction;
 use crate::trampoline_area::area;
 use crate::{attach, birth, dispatch, entry, kernel, patch, signals, thread};
 
@@ -142,6 +143,42 @@ pub fn install<I: Interposer>(interposer: &'static I, options: &Options) -> Resu
     };
     let other_threads = if has_unknown_threads { threads - 1 } else { 0 };
     Ok(Report { own_text, armed_threads, other_threads })
+}
+
+/// Calls of some functions pass through `interposer` from now on, given by their addresses in one object of a file,
+/// and by what is known of each, or nothing. Nothing else is changed: no signal is ours, no thread is armed, and
+/// [`install`] may follow or not.
+///
+/// Until it does the interposer has to make these calls itself ([`make_unarmed`]): [`Before::Answer`] is the only
+/// answer that it may give, and there is no [`Context::slot`]. False: that cannot be done for each of them.
+///
+/// Called while the process has one thread.
+///
+/// [`Before::Answer`]: crate::Before::Answer
+/// [`Context::slot`]: crate::Context::slot
+pub fn install_in_functions<I: Interposer>(
+    interposer: &'static I,
+    functions: &[usize],
+    known: &[KnownFunction],
+) -> bool {
+    set_interposer(interposer);
+    entry::choose::<I>();
+    patch::functions(functions, known).is_some()
+}
+
+/// Makes a call of the program, on a thread that need not be armed. An error is a small negative number.
+///
+/// # Safety
+/// As the call itself. It is none by which a second flow of control goes on, and none that unmaps the stack.
+pub unsafe fn make_unarmed(call: &Call) -> isize {
+    // SAFETY:
+    // 1. The caller's promise.
+    unsafe { kernel::call(call.number, &call.arguments) }
+}
+
+/// Whether [`install`] has been called, and has not failed.
+pub fn is_installed() -> bool {
+    STATE.load(Ordering::Acquire) != 0 && thread::is_prepared()
 }
 
 /// The stack of this thread.

@@ -5,7 +5,6 @@ use core::arch::naked_asm;
 use core::arch::x86_64::{__cpuid_count, _xgetbv};
 use core::ffi::c_void;
 
-use uswap_os::fd;
 use uswap_os::sys::{self, Errno, Result, abi};
 
 /// Numbers of calls that this crate looks at, as words.
@@ -197,26 +196,6 @@ pub fn thread_pointer() -> usize {
     // 1. The call writes one word, to `value`.
     let _ = unsafe { sys::syscall3(abi::__NR_arch_prctl, ARCH_GET_FS, &raw mut value as usize, 0) };
     value
-}
-
-/// Value of an entry of the auxiliary vector.
-pub fn auxiliary(wanted: u64) -> Option<u64> {
-    /// "AUXV".
-    const PR_GET_AUXV: usize = 0x4155_5856;
-    let mut buffer = [0; 1024];
-    // SAFETY:
-    // 1. The kernel writes at most the size of the exclusive buffer.
-    let told = unsafe {
-        let (start, bytes) = (buffer.as_mut_ptr() as usize, buffer.len());
-        sys::syscall6(abi::__NR_prctl, PR_GET_AUXV, start, bytes, 0, 0, 0)
-    };
-    let bytes = match told {
-        Ok(bytes) => buffer.get(..bytes)?,
-        // Linux before 6.4.
-        Err(_) => fd::read_file(c"/proc/self/auxv", &mut buffer).ok()?,
-    };
-    let word = |bytes: &[u8]| u64::from_ne_bytes(bytes.try_into().expect("eight bytes make a word"));
-    bytes.as_chunks::<16>().0.iter().find(|pair| word(&pair[..8]) == wanted).map(|pair| word(&pair[8..]))
 }
 
 /// Components of the processor state that Rust code may change and that fit `VECTOR_AREA_BYTES`: x87,

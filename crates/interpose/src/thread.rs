@@ -11,9 +11,9 @@ use core::arch::asm;
 use core::mem::MaybeUninit;
 use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
-use uswap_os::PAGE_BYTES;
 use uswap_os::memory::{self, Access, Mapping};
 use uswap_os::sys::{Errno, Result};
+use uswap_os::{PAGE_BYTES, process};
 
 use crate::kernel;
 
@@ -274,7 +274,7 @@ pub(crate) fn prepare() -> Result<()> {
     let _ = memory::no_huge_pages(mapping.start(), mapping.bytes());
     // Bit 1 of AT_HWCAP2: the kernel lets programs read `fs` and `gs`.
     HAS_RDFSBASE
-        .store((kernel::auxiliary(kernel::AT_HWCAP2).unwrap_or(0) >> 1 & 1) as u32, Ordering::Relaxed);
+        .store((process::auxiliary(kernel::AT_HWCAP2).unwrap_or(0) >> 1 & 1) as u32, Ordering::Relaxed);
     SLOTS.store(mapping.leak(), Ordering::Release);
     Ok(())
 }
@@ -307,6 +307,11 @@ pub fn for_each_mapping(visit: &mut impl FnMut(usize, usize)) {
 /// Is this the only thread that is known?
 pub(crate) fn is_only_thread() -> bool {
     slots().nth(1).is_none()
+}
+
+/// Whether there is a place for slots. Without one [`current`] must not be asked for.
+pub(crate) fn is_prepared() -> bool {
+    SLOTS.load(Ordering::Acquire) != 0
 }
 
 /// Slots that were ever in use have a smaller [`Slot::index`].

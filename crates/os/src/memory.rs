@@ -364,6 +364,25 @@ pub fn no_dump(start: usize, bytes: usize) -> Result<()> {
     unsafe { advise(start, bytes, abi::MADV_DONTDUMP) }
 }
 
+/// Whether the byte at `address` may be read, as the kernel sees it: it is asked to read a set of signals there, for a
+/// change that it does not know. No signal comes of it, and a page that userfaultfd serves counts as it is now.
+pub fn is_readable(address: usize) -> bool {
+    const NO_SUCH_CHANGE: usize = usize::MAX;
+    // No set at all is asked for at address 0.
+    let set = address & !(PAGE_BYTES - 1) | size_of::<u64>();
+    // SAFETY:
+    // 1. The call reads eight bytes, all in the page of the byte, and changes nothing.
+    let asked = unsafe { sys::syscall4(abi::__NR_rt_sigprocmask, NO_SUCH_CHANGE, set, 0, size_of::<u64>()) };
+    asked != Err(Errno::EFAULT)
+}
+
+/// Lets a forked child find zeros in a range. Linux 4.14.
+pub fn wipe_on_fork(start: usize, bytes: usize) -> Result<()> {
+    // SAFETY:
+    // 1. No content changes in this process.
+    unsafe { advise(start, bytes, abi::MADV_WIPEONFORK) }
+}
+
 /// Keeps a range out of the address space of forked children.
 pub fn no_fork(start: usize, bytes: usize) -> Result<()> {
     // SAFETY:
@@ -409,6 +428,21 @@ mod tests {
         let begin = std::format!("{start:x}-");
         let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
         maps.lines().any(|line| line.starts_with(&begin))
+    }
+
+    #[test]
+    fn what_is_readable_is_told_without_a_fault() {
+        let pages = Mapping::anonymous(2 * PAGE_BYTES, PAGE_BYTES, Access::ReadWrite).unwrap();
+        // SAFETY:
+        // 1. The page is the test's, and nobody uses it.
+        unsafe { protect(pages.start() + PAGE_BYTES, PAGE_BYTES, Access::None) }.unwrap();
+        for offset in [0, 1, PAGE_BYTES - 1] {
+            assert!(is_readable(pages.start() + offset), "{offset}");
+            assert!(!is_readable(pages.start() + PAGE_BYTES + offset), "{offset}");
+        }
+        for nowhere in [0, 8, 1 << 47, usize::MAX] {
+            assert!(!is_readable(nowhere), "{nowhere:#x}");
+        }
     }
 
     #[test]

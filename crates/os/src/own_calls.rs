@@ -26,12 +26,14 @@ macro_rules! calls {
 }
 
 const PR_SET_SYSCALL_USER_DISPATCH: u64 = 59;
+/// "AUXV".
+const PR_GET_AUXV: u64 = 0x4155_5856;
 const SIGBUS: u64 = abi::SIGBUS as u64;
 const SIG_SETMASK: u64 = abi::SIG_SETMASK as u64;
 const CLONE_FLAGS: u64 = abi::CLONE_VM as u64 | abi::CLONE_THREAD as u64;
 
 /// By which a process comes under the boundary of its calls.
-pub const START: [OwnCall; 15] = calls![
+pub const START: [OwnCall; 17] = calls![
     __NR_prctl(PR_SET_SYSCALL_USER_DISPATCH),
     __NR_rt_sigaction(SIGBUS),
     __NR_rt_sigprocmask(SIG_SETMASK),
@@ -41,6 +43,8 @@ pub const START: [OwnCall; 15] = calls![
     __NR_mprotect,
     __NR_openat,
     __NR_read,
+    __NR_pwrite64,
+    __NR_prctl(PR_GET_AUXV),
     __NR_close,
     __NR_getdents64,
     __NR_fstat,

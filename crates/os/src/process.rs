@@ -28,6 +28,52 @@ pub fn limit(resource: u32) -> Result<Option<u64>> {
     Ok((limit.rlim_cur != u64::MAX).then_some(limit.rlim_cur))
 }
 
+/// Value of an entry of the auxiliary vector of this process.
+pub fn auxiliary(wanted: u64) -> Option<u64> {
+    /// "AUXV".
+    const PR_GET_AUXV: usize = 0x4155_5856;
+    let mut buffer = [0; 1024];
+    // SAFETY:
+    // 1. The kernel writes at most the size of the exclusive buffer.
+    let told = unsafe {
+        let (start, bytes) = (buffer.as_mut_ptr() as usize, buffer.len());
+        sys::syscall6(abi::__NR_prctl, PR_GET_AUXV, start, bytes, 0, 0, 0)
+    };
+    let bytes = match told {
+        Ok(bytes) => buffer.get(..bytes)?,
+        // Linux before 6.4.
+        Err(_) => read_file(c"/proc/self/auxv", &mut buffer).ok()?,
+    };
+    let word = |bytes: &[u8]| u64::from_ne_bytes(bytes.try_into().expect("eight bytes make a word"));
+    bytes.as_chunks::<16>().0.iter().find(|pair| word(&pair[..8]) == wanted).map(|pair| word(&pair[8..]))
+}
+
+/// Memory for data that the program of this process was loaded with, without that of its libraries, in bytes.
+pub fn data_bytes_of_program() -> Option<u64> {
+    const AT_PHDR: u64 = 3;
+    const AT_PHNUM: u64 = 5;
+    const LOADED: u32 = 1;
+    const WRITABLE: u32 = 2;
+    let (start, count) = (auxiliary(AT_PHDR)? as usize, auxiliary(AT_PHNUM)? as usize);
+    // SAFETY:
+    // 1. The kernel says where the program headers lie in memory, and that they are so many. They are part of the
+    //    program, which is loaded, and nobody writes them.
+    let headers = unsafe { core::slice::from_raw_parts(start as *const ProgramHeader, count) };
+    let writable = headers.iter().filter(|header| header.kind == LOADED && header.flags & WRITABLE != 0);
+    Some(writable.map(|header| header.memory_bytes).sum())
+}
+
+/// As in ELF files of 64 bits.
+#[repr(C)]
+struct ProgramHeader {
+    kind: u32,
+    flags: u32,
+    _addresses: [u64; 3],
+    _file_bytes: u64,
+    memory_bytes: u64,
+    _alignment: u64,
+}
+
 /// Path by which another process opens descriptor `number` of process `process_id`.
 pub fn descriptor_path(process_id: u32, number: i32) -> TextBuffer<64> {
     TextBuffer::format(format_args!("/proc/{process_id}/fd/{number}"))
@@ -415,6 +461,11 @@ pub fn process_id() -> u32 {
     sys::plain(abi::__NR_getpid, 0, 0, 0).unwrap_or(0) as u32
 }
 
+/// The kernel's id of the parent; 0 if that is in another pid namespace.
+pub fn parent_id() -> u32 {
+    sys::plain(abi::__NR_getppid, 0, 0, 0).unwrap_or(0) as u32
+}
+
 /// A process and one of its threads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ids {
@@ -470,6 +521,15 @@ pub fn exit_process(code: u8) -> ! {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use core::sync::atomic::{AtomicU8, Ordering};
+
+    #[test]
+    fn the_data_of_the_program_are_counted() {
+        static DATA: [AtomicU8; 3 << 20] = [const { AtomicU8::new(0) }; 3 << 20];
+        core::hint::black_box(&DATA)[7].store(1, Ordering::Relaxed);
+        let bytes = data_bytes_of_program().expect("the kernel tells where the program headers are");
+        assert!((3 << 20..8 << 20).contains(&bytes), "{bytes}");
+    }
 
     #[test]
     fn what_is_open_is_told_by_name() {

@@ -18,6 +18,7 @@ mod counting;
 mod descriptors;
 mod error;
 pub mod files;
+mod growth_functions;
 mod holders;
 pub mod human;
 mod locks;

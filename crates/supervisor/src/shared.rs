@@ -32,6 +32,7 @@ use uswap_units::{Bytes, ClusterId, PAGE_BYTES, SwapOffset, ZspageId};
 use crate::control;
 use crate::error::StartError;
 use crate::files::{ADDED_BYTES_MIN, OpenFiles, slots_of};
+use crate::growth_functions::known_functions;
 use crate::holders::Holders;
 use crate::options::{OnFull, Options, Say};
 use crate::pressure::Pressure;
@@ -43,7 +44,7 @@ use crate::stop::Stop;
 /// A process takes a place when it has this part of the budget: before that there is little
 /// to gain from it, and what it would cost matters (a shell script starts hundreds).
 const JOIN_PART: u64 = 128;
-const JOIN_BYTES: RangeInclusive<u64> = (256 << 10)..=(4 << 20);
+const JOIN_BYTES: RangeInclusive<u64> = (256 << 10)..=(8 << 20);
 
 /// Everything of one run.
 pub struct Shared {
@@ -153,8 +154,13 @@ impl Shared {
         };
         let bits = options.bits();
         let inode = self.memfd.status().map_or(0, |status| status.inode);
-        let numbers =
-            format!("{}:{}:{inode}:{:016x}:{bits}:", process::process_id(), self.memfd.raw(), self.token);
+        let known = known_functions();
+        let numbers = format!(
+            "{}:{}:{inode}:{:016x}:{bits}:{known}:",
+            process::process_id(),
+            self.memfd.raw(),
+            self.token
+        );
         let mut invitation = OsString::from(numbers);
         invitation.push(&self.options.agent);
         invitation

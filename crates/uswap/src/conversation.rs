@@ -90,9 +90,9 @@ fn supervisor_of(invitation: &[u8]) -> Option<u32> {
     std::str::from_utf8(number).ok()?.parse().ok()
 }
 
-/// The path of the agent: what is behind the fifth colon.
+/// The path of the agent: what is behind the sixth colon.
 fn agent_of(invitation: &[u8]) -> PathBuf {
-    let path = invitation.splitn(6, |byte| *byte == b':').nth(5).unwrap_or_default();
+    let path = invitation.splitn(7, |byte| *byte == b':').nth(6).unwrap_or_default();
     OsString::from_vec(path.to_vec()).into()
 }
 
@@ -102,9 +102,9 @@ mod tests {
 
     #[test]
     fn the_invitation_names_supervisor_and_agent() {
-        assert_eq!(supervisor_of(b"71:5:901:9c0f:0:/usr/lib/a.so"), Some(71));
+        assert_eq!(supervisor_of(b"71:5:901:9c0f:0:ab01:/usr/lib/a.so"), Some(71));
         assert_eq!(supervisor_of(b"x:5"), None);
-        assert_eq!(agent_of(b"71:5:901:9c0f:0:/usr/lib/a:b.so"), Path::new("/usr/lib/a:b.so"));
+        assert_eq!(agent_of(b"71:5:901:9c0f:0::/usr/lib/a:b.so"), Path::new("/usr/lib/a:b.so"));
         assert_eq!(agent_of(b"71:5"), Path::new(""));
     }
 

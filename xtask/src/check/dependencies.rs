@@ -29,7 +29,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("experiments", &["bench", "zones", "core", "sync", "units"]),
     ("control", &["os"]),
     ("uswap", &["control", "identity", "os"]),
-    ("supervisor", &["control", "identity", "os", "engine", "core", "codec", "sync", "units"]),
+    ("supervisor", &["interpose", "control", "identity", "os", "engine", "core", "codec", "sync", "units"]),
     ("cli", &["supervisor", "control", "bench", "identity", "os", "core", "units"]),
 ];
 

@@ -4,6 +4,7 @@
 //! been cut, and gives a private copy of a page on a write without splitting its mapping. Where it cannot be
 //! opened or written (no /proc, a kernel that forbids it), `write` makes the pages writable.
 
+use core::ops::Range;
 use core::sync::atomic::{AtomicPtr, Ordering};
 
 use uswap_os::Fd;
@@ -93,6 +94,49 @@ impl Process {
             // 1. The pages are writable now; the caller has seen to it that nobody runs these bytes.
             unsafe { core::ptr::copy_nonoverlapping(bytes.as_ptr(), address as *mut u8, bytes.len()) };
         })
+    }
+}
+
+/// Mappings of one object that lie one behind the other, read where they are: a read by the file takes 1 us.
+pub(super) struct Mapped {
+    /// Its headers, its code, and what is behind that, where tables are.
+    ranges: [Range<usize>; 3],
+}
+
+impl Mapped {
+    /// Those of the object whose code holds `address`. None: they are not as in most objects, or may not be read, or
+    /// the kernel has no query for them.
+    pub(super) fn around(address: usize) -> Option<Mapped> {
+        let maps = Maps::open().ok()?;
+        if maps.source() != MapsSource::Query {
+            return None;
+        }
+        let at = |place: usize| {
+            let found = maps.covering_or_next(place).ok()??;
+            let is_there = (found.start..found.end).contains(&place);
+            (is_there && found.readable && found.kind == Kind::Named && !found.shared).then_some(found)
+        };
+        let code = at(address).filter(is_code)?;
+        let base = code.start.checked_sub(code.offset as usize)?;
+        let first = at(base).filter(|first| first.start == base && first.offset == 0)?;
+        let behind = at(code.end)?;
+        Some(Mapped { ranges: [first, code, behind].map(|vma| vma.start..vma.end) })
+    }
+
+    pub(super) fn object(&self, address: usize) -> Option<Object> {
+        Object::at(self, self.ranges[0].start, Some(address))
+    }
+}
+
+impl Memory for Mapped {
+    fn read(&self, address: usize, into: &mut [u8]) -> usize {
+        let Some(range) = self.ranges.iter().find(|range| range.contains(&address)) else { return 0 };
+        let bytes = into.len().min(range.end - address);
+        // SAFETY:
+        // 1. The range is part of a library that is in use: its text and tables stay mapped, and may be read, as
+        //    `around` has found.
+        unsafe { core::ptr::copy_nonoverlapping(address as *const u8, into.as_mut_ptr(), bytes) };
+        bytes
     }
 }
 

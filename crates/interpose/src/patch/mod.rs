@@ -7,20 +7,24 @@
 //! What must hold: only text that is mapped privately from a file, and not writable, is changed. Code that a
 //! program writes itself (a JIT) may change again at any time: its calls stay dispatched.
 
+mod functions;
 mod memory;
 mod sites_seen;
 mod trampoline;
 mod write;
 
+use core::ops::Range;
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use crate::kernel::{UserContext, nr};
-use crate::sites::{self, Unpatchable, Way};
+use crate::sites::{self, Memory, Unpatchable, Way};
 use crate::thread;
 
 pub(crate) use trampoline::{behind_site, is_trampoline};
 pub(crate) use write::interim;
 
+pub(crate) use functions::functions;
+pub use functions::{KNOWN_FUNCTION_BYTES, KnownFunction};
 pub use sites_seen::{SiteReport, SiteState, sites_seen};
 
 /// Calls of a site before it is patched; 0: never.
@@ -79,22 +83,41 @@ fn patch(site_end: usize, number: usize) -> SiteState {
 fn try_patch(site_end: usize, number: usize) -> Result<SiteState, SiteState> {
     let memory = memory::Process::open().ok_or(SiteState::Refused)?;
     let object = memory.object_at(site_end).ok_or(SiteState::NotOfAFile)?;
-    let unpatchable = SiteState::Unpatchable;
-    let function = object.function(&memory, site_end - 1).ok_or(unpatchable(Unpatchable::NoFunction))?;
-    let is_unmapping = number == nr::MUNMAP;
-    let way = sites::find_way(&memory, function, site_end, is_unmapping).map_err(unpatchable)?;
+    let function =
+        object.function(&memory, site_end - 1).ok_or(SiteState::Unpatchable(Unpatchable::NoFunction))?;
+    patch_in(&memory, &memory, function, site_end, number == nr::MUNMAP)
+}
+
+/// Patches one call of a function; `text` is where code is read, and `memory` where it is written.
+fn patch_in(
+    memory: &memory::Process,
+    text: &impl Memory,
+    function: Range<usize>,
+    site_end: usize,
+    is_unmapping: bool,
+) -> Result<SiteState, SiteState> {
+    let way = sites::find_way(text, function, site_end, is_unmapping).map_err(SiteState::Unpatchable)?;
+    go_way(memory, text, way, site_end)
+}
+
+fn go_way(
+    memory: &memory::Process,
+    text: &impl Memory,
+    way: Way,
+    site_end: usize,
+) -> Result<SiteState, SiteState> {
     let (from, moved_from) = match way {
         Way::Ahead { at } => (at, at),
         Way::Pad { pad } => (pad, site_end - sites::SYSCALL_BYTES),
     };
     let moved = moved_from..site_end - sites::SYSCALL_BYTES;
-    let target = trampoline::make(&memory, from, moved, site_end).ok_or(SiteState::NoRoomNear)?;
+    let target = trampoline::make(memory, text, from, moved, site_end).ok_or(SiteState::NoRoomNear)?;
     let is_alone = thread::is_only_thread() && !HAS_UNKNOWN_THREADS.load(Ordering::Relaxed);
     let is_written = match way {
-        Way::Ahead { at } => write::ahead(&memory, at, target, is_alone),
+        Way::Ahead { at } => write::ahead(memory, at, target, is_alone),
         Way::Pad { pad } => {
             let site = site_end - sites::SYSCALL_BYTES;
-            write::pad(&memory, pad, target) && write::short(&memory, site, pad, is_alone)
+            write::pad(memory, pad, target) && write::short(memory, site, pad, is_alone)
         }
     };
     if is_written { Ok(SiteState::Patched(way)) } else { Err(SiteState::Refused) }

@@ -73,14 +73,20 @@ static AREAS: [Area; AREAS_MAX] =
     [const { Area { start: AtomicUsize::new(0), used: AtomicUsize::new(0) } }; AREAS_MAX];
 
 /// Writes the trampoline of a site; answers its address, which a near jump at `from` reaches. `moved` is
-/// copied in front.
-pub(super) fn make(memory: &Process, from: usize, moved: Range<usize>, site_end: usize) -> Option<usize> {
+/// copied in front, as `text` has it.
+pub(super) fn make(
+    memory: &Process,
+    text: &impl Memory,
+    from: usize,
+    moved: Range<usize>,
+    site_end: usize,
+) -> Option<usize> {
     let area = area_near(memory, from)?;
     let at = area.start.load(Ordering::Relaxed) + area.used.load(Ordering::Relaxed);
     let moved_bytes = moved.len();
     let start = MOVED_END.checked_sub(moved_bytes)?;
     let mut code = Code { bytes: [INT3; TRAMPOLINE_BYTES], length: MOVED_END };
-    if memory.read(moved.start, &mut code.bytes[start..MOVED_END]) < moved_bytes {
+    if text.read(moved.start, &mut code.bytes[start..MOVED_END]) < moved_bytes {
         return None;
     }
     code.push(&OVER_RED_ZONE);

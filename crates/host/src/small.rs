@@ -1,0 +1,222 @@
+//! A process that is small: only calls by which it would grow are seen.
+//!
+//! Most processes of a run are small and short, and should pay nothing: each of their calls would go through the
+//! boundary in vain. So a process begins with a few functions of its C library patched. It is armed, with all that
+//! [`uswap_interpose::install`] does, before the first call by which it grows to the size that takes a place in the
+//! run, gets a second thread, or does what must be seen from its beginning. Where these functions are not found in one
+//! object (musl, sanitizers) it is armed at its start.
+//!
+//! What must hold: while it is small nothing is ours but the patches: no signal, no alternate stack, no slot, no
+//! descriptor. A fork copies that, and is not seen. A child that shares the memory (`vfork`) may not arm it: the parent
+//! would be marked as armed, and would not be ([`crate::owner`]).
+//!
+//! Not seen: a raw system call of a library. What it may have done that matters is looked for when the process is
+//! armed, as for one that asks for its budget while it runs ([`crate::attach`]).
+
+use crate::address_space::heap_end;
+use crate::attach::refuse_what_is_out_of_sight;
+use crate::credentials::credentials;
+use crate::environment;
+use crate::joining::{FAULTS, Refused, options, signal_bit};
+use crate::messages;
+use crate::own_stack::on_stack;
+use crate::owner;
+use crate::process::{AfterSetuid, Phase, Process, Terms};
+use crate::syscalls::{MAP_GROWSDOWN, MAP_LOCKED, MAP_STACK, growth};
+use core::ops::Range;
+use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use uswap_interpose::{
+    Call, Context, KnownFunction, MAIN_STACK_BYTES, Options, install, install_in_functions, is_installed,
+    make_unarmed,
+};
+use uswap_os::memory::{Access, Mapping};
+use uswap_os::sys::{self, abi};
+use uswap_os::thread::BlockedSignals;
+use uswap_os::{PAGE_BYTES, process};
+
+/// A stack that may grow beyond this could do so without any call that is seen.
+const STACK_BYTES_MAX: u64 = 64 << 20;
+/// For the work of arming.
+const STACK_BYTES: usize = 128 * 1024;
+
+/// Functions of the C library.
+pub struct Functions<'a> {
+    /// Those of [`uswap_identity::GROWTH_FUNCTIONS`]; 0 for one that is not known.
+    pub addresses: &'a [usize],
+    /// What the supervisor knows of them, if it does.
+    pub known: &'a [KnownFunction],
+}
+
+/// By how much the process has grown, with the data that its program has.
+static GROWN_BYTES: AtomicU64 = AtomicU64::new(0);
+/// Behind the stack of the first thread.
+static STACK_END: AtomicUsize = AtomicUsize::new(0);
+/// Not 0: it cannot be armed, and is left alone.
+static IS_LEFT_ALONE: AtomicU32 = AtomicU32::new(0);
+
+/// Between a constructor and the end of the stack that `main` uses are the frames of the loader.
+const STACK_ABOVE_BYTES: usize = 256 * 1024;
+
+impl Process {
+    /// Becomes part of a run. Called once, before the program has threads. Its system calls are seen when it grows, or
+    /// from now on, if that cannot be seen in these functions. It takes a place in the run when it has grown, and is
+    /// managed when memory gets short.
+    pub fn start(&'static self, terms: Terms, functions: &Functions<'_>) -> Result<(), Refused> {
+        self.set_own(terms);
+        // The loader runs constructors on the stack of the first thread, below where `main` will be.
+        let here = 0u8;
+        let stack_end = &raw const here as usize + STACK_ABOVE_BYTES;
+        if self.begin_small(functions, stack_end) {
+            return Ok(());
+        }
+        let armed = self.arm_at_start(stack_end - MAIN_STACK_BYTES..stack_end);
+        if armed.is_err() && !is_installed() {
+            // Some of the functions may be patched.
+            self.stay_small();
+        }
+        armed
+    }
+
+    /// From now on only the calls are seen by which it would grow; false: that cannot be done. Behind `stack_end`
+    /// nothing of the stack is used.
+    fn begin_small(&'static self, functions: &Functions<'_>, stack_end: usize) -> bool {
+        let may_be_deep = process::limit(abi::RLIMIT_STACK)
+            .map_or(true, |limit| limit.is_none_or(|bytes| bytes > STACK_BYTES_MAX));
+        let is_alone = || process::count_threads() == Ok(1);
+        if may_be_deep || functions.addresses.contains(&0) || !is_alone() || !owner::note() {
+            return false;
+        }
+        STACK_END.store(stack_end, Ordering::Relaxed);
+        GROWN_BYTES.store(process::data_bytes_of_program().unwrap_or(0), Ordering::Relaxed);
+        self.heap_end.store(heap_end(), Ordering::Relaxed);
+        if !install_in_functions(self, functions.addresses, functions.known) {
+            return false;
+        }
+        self.set_phase(Phase::Small);
+        true
+    }
+
+    /// It cannot be armed: these functions go on as if nobody looked.
+    fn stay_small(&self) {
+        IS_LEFT_ALONE.store(1, Ordering::Relaxed);
+        self.set_phase(Phase::Small);
+    }
+
+    /// A call of a small process. None: it is armed now, and the call goes the way of all others.
+    pub(crate) fn serve_small(&'static self, call: &Call, context: &Context) -> Option<isize> {
+        if self.must_be_seen(call, context.stack_pointer()) && self.arm(context.stack_pointer()) {
+            return None;
+        }
+        if call.number as u32 == abi::__NR_execve {
+            return Some(environment::execute_unarmed(call));
+        }
+        // SAFETY:
+        // 1. The program's own call, and one of those that the functions make.
+        let answer = unsafe { make_unarmed(call) };
+        if call.number as u32 == abi::__NR_brk {
+            self.heap_end.store(answer as usize, Ordering::Relaxed);
+        }
+        Some(answer)
+    }
+
+    fn must_be_seen(&self, call: &Call, stack_pointer: usize) -> bool {
+        const PR_SET_DUMPABLE: usize = 4;
+        const PR_SET_SECCOMP: usize = 22;
+        const PR_SET_TSC: usize = 26;
+        const PR_SET_NO_NEW_PRIVS: usize = 38;
+        const PR_SET_SYSCALL_USER_DISPATCH: usize = 59;
+        if IS_LEFT_ALONE.load(Ordering::Relaxed) != 0 {
+            return false;
+        }
+        let [first, _, third, flags, ..] = call.arguments;
+        let must = match call.number as u32 {
+            // A thread comes: its stack has a guard. That for a child that executes a program has none.
+            abi::__NR_mmap if flags & MAP_STACK != 0 => third == 0,
+            abi::__NR_mmap => flags & (MAP_GROWSDOWN | MAP_LOCKED) != 0,
+            abi::__NR_madvise => matches!(third as u32, abi::MADV_FREE | abi::MADV_WIPEONFORK),
+            abi::__NR_mlock | abi::__NR_mlock2 | abi::__NR_mlockall => true,
+            // Who sets a filter of system calls says first that it wants no new privileges.
+            abi::__NR_prctl => matches!(
+                first,
+                PR_SET_DUMPABLE
+                    | PR_SET_SECCOMP
+                    | PR_SET_TSC
+                    | PR_SET_NO_NEW_PRIVS
+                    | PR_SET_SYSCALL_USER_DISPATCH
+            ),
+            _ => false,
+        };
+        let depth = STACK_END.load(Ordering::Relaxed).saturating_sub(stack_pointer) as u64;
+        let is_deep = depth >= self.terms().join_bytes && main_stack().contains(&stack_pointer);
+        let bytes = growth(call, self.heap_end.load(Ordering::Relaxed)) as u64;
+        let grown = GROWN_BYTES.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes);
+        must || is_deep || bytes > 0 && grown >= self.terms().join_bytes
+    }
+
+    /// False: not now, or never.
+    #[cold]
+    fn arm(&'static self, stack_pointer: usize) -> bool {
+        if is_on_alternate_stack() || !owner::is_this() {
+            return false;
+        }
+        let Ok(stack) = Mapping::anonymous(STACK_BYTES, PAGE_BYTES, Access::ReadWrite) else { return false };
+        // A handler of the program could make a call that waits for the gate.
+        let ours = FAULTS | signal_bit(abi::SIGSYS);
+        let Ok(_blocked) = BlockedSignals::block_all_but(ours) else { return false };
+        on_stack(stack.start()..stack.end(), || {
+            let _alone = self.mappings.exclusive();
+            if self.phase() != Phase::Small || IS_LEFT_ALONE.load(Ordering::Relaxed) != 0 {
+                return self.phase() != Phase::Small;
+            }
+            match self.arm_now(stack_pointer) {
+                Ok(()) => {
+                    self.set_phase(Phase::Waiting);
+                    true
+                }
+                Err(Refused::IsShared) => false,
+                Err(reason) => {
+                    self.stay_small();
+                    if !matches!(reason, Refused::NoRun) {
+                        messages::say_of_process(format_args!("it is left alone: {reason}"));
+                    }
+                    false
+                }
+            }
+        })
+    }
+
+    /// With the gate exclusive.
+    fn arm_now(&'static self, stack_pointer: usize) -> Result<(), Refused> {
+        let terms = self.terms();
+        if terms.after_setuid == AfterSetuid::Leaves && credentials() != terms.credentials {
+            // As one that was seen to change them.
+            environment::forget();
+            return Err(Refused::NoRun);
+        }
+        refuse_what_is_out_of_sight(owner::shares_memory)?;
+        self.prepare()?;
+        let main = main_stack();
+        // Of any other stack nobody knows how much room it has.
+        let stack = if main.contains(&stack_pointer) { main } else { stack_pointer..stack_pointer };
+        let report = install(self, &Options { stack: Some(stack), arms_others: true, ..options() })
+            .map_err(Refused::Calls)?;
+        match report.armed_threads {
+            0 => Ok(()),
+            _ => self.take_in_what_was(),
+        }
+    }
+}
+
+fn main_stack() -> Range<usize> {
+    let end = STACK_END.load(Ordering::Relaxed);
+    end - MAIN_STACK_BYTES..end
+}
+
+/// Whether the thread is in a handler that has an alternate stack: it could not be given another one.
+fn is_on_alternate_stack() -> bool {
+    let mut stack = [0usize; 3];
+    // SAFETY:
+    // 1. The kernel writes a `stack_t`, three words, to three words.
+    let asked = unsafe { sys::syscall3(abi::__NR_sigaltstack, 0, stack.as_mut_ptr() as usize, 0) };
+    asked.is_err() || stack[1] as u32 & abi::SS_ONSTACK != 0
+}

@@ -1,0 +1,53 @@
+//! Processes that do something while they are small, and then grow: see the program `small`.
+
+use uswap_tests::{Run, program, shared_turn, uswap_binary};
+
+/// A process of it is small with half a MiB of memory.
+const RAM_MIB: u64 = 64;
+
+fn case(mode: &str) {
+    let _turn = shared_turn();
+    let run = || Run::plain(program("small")).args([mode, "--bytes", "160M"]);
+    let plain = run().finish();
+    plain.must_succeed();
+    let outcome = run().uswap(RAM_MIB, &[]).finish();
+    outcome.must_succeed();
+    assert_eq!(outcome.stdout, plain.stdout);
+    assert!(outcome.stdout.ends_with("OK\n"), "{}", outcome.stdout);
+    if uswap_binary().is_some() {
+        assert!(outcome.stderr.contains("compressed"), "{}", outcome.stderr);
+        assert!(!outcome.stderr.contains("left alone"), "{}", outcome.stderr);
+    }
+}
+
+/// The list of the program and the list below must be the same.
+#[test]
+fn every_mode_has_a_test() {
+    let modes = Run::plain(program("small")).arg("list").finish();
+    let source = include_str!("small.rs");
+    for mode in modes.stdout.lines() {
+        assert!(source.contains(&format!("=> \"{mode}\"")), "{mode} has no test");
+    }
+}
+
+macro_rules! modes {
+    ($($test:ident => $mode:literal),* $(,)?) => {
+        $(
+            #[test]
+            fn $test() {
+                case($mode);
+            }
+        )*
+    };
+}
+
+modes! {
+    signals_stay_its_own => "signals",
+    growth_in_a_handler_is_seen_later => "grows_in_handler",
+    forked_children_grow_by_themselves => "children",
+    a_child_that_shares_the_memory_does_not_arm_it => "vfork",
+    nor_does_one_in_a_forked_child => "vfork_in_child",
+    programs_get_their_environment => "executes",
+    a_thread_that_nobody_has_seen_is_armed => "thread_on_own_stack",
+    growth_of_one_block_is_seen => "reallocates",
+}
