@@ -50,4 +50,5 @@ modes! {
     programs_get_their_environment => "executes",
     a_thread_that_nobody_has_seen_is_armed => "thread_on_own_stack",
     growth_of_one_block_is_seen => "reallocates",
+    advice_that_nobody_has_seen_is_kept_to => "raw_advice",
 }

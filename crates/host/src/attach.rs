@@ -37,6 +37,10 @@ const BEHIND_ITS_BACK: [(&[u8], &str); 6] = [
     (b"/dev/nvidia-uvm", "a device may use its memory (CUDA): ask for the budget before CUDA begins"),
 ];
 
+const TOO_MUCH: Refused = Refused::Needs(
+    "it has more threads than uswap can tell the stacks of (some 500), or as much advised memory",
+);
+
 impl Process {
     /// Becomes part of a run now, with all threads that it has. Its end of a pipe to the supervisor is kept open.
     /// Called after [`refuse_what_is_out_of_sight`].
@@ -63,7 +67,8 @@ impl Process {
         self.set_phase(Phase::Waiting);
         let placed = install(self, &Options { arms_others: true, ..options() })
             .map_err(Refused::Calls)
-            .and_then(|_| self.take_in_what_was())
+            .and_then(|_| self.take_in_threads())
+            .and_then(|()| self.take_in_advice())
             .and_then(|()| self.take_place());
         match placed {
             Ok(()) => supervisor::keep_pipe(descriptors::keep(to_supervisor)),
@@ -86,20 +91,29 @@ impl Process {
         true
     }
 
-    /// What threads and calls have left that nobody has seen. With the gate exclusive.
-    pub(crate) fn take_in_what_was(&self) -> Result<(), Refused> {
+    /// The stacks and control blocks of threads that nobody has seen begin. With the gate exclusive.
+    pub(crate) fn take_in_threads(&self) -> Result<(), Refused> {
         let mut is_room = true;
-        let mut leave_alone = |start: usize, end: usize| {
-            is_room &= self.stacks.add(pages(start, end.saturating_sub(start))).is_some();
-        };
         for slot in thread::slots() {
             if let Some((start, end)) = slot.own_stack() {
-                leave_alone(start, end);
+                is_room &= self.keep_as_stack(start, end);
             }
             if let Some(pointer) = slot.thread_pointer() {
-                leave_alone(pointer.saturating_sub(CONTROL_BLOCK_BYTES), pointer + CONTROL_BLOCK_BYTES);
+                let (start, end) =
+                    (pointer.saturating_sub(CONTROL_BLOCK_BYTES), pointer + CONTROL_BLOCK_BYTES);
+                is_room &= self.keep_as_stack(start, end);
             }
         }
+        if is_room { Ok(()) } else { Err(TOO_MUCH) }
+    }
+
+    fn keep_as_stack(&self, start: usize, end: usize) -> bool {
+        self.stacks.add(pages(start, end.saturating_sub(start))).is_some()
+    }
+
+    /// What calls have made of mappings that nobody has seen. With the gate exclusive.
+    pub(crate) fn take_in_advice(&self) -> Result<(), Refused> {
+        let mut is_room = true;
         let pagemap = Pagemap::open();
         let is_kept = |mapping: &Advised| {
             mapping.lazy_free_bytes == 0
@@ -108,14 +122,14 @@ impl Process {
         };
         let read = smaps::for_each_mapping(|mapping| {
             if mapping.is_wiped_on_fork || !is_kept(mapping) {
-                leave_alone(mapping.start, mapping.end);
+                is_room &= self.keep_as_stack(mapping.start, mapping.end);
             }
         });
         if read.is_err() {
             return Err(Refused::Needs("its mappings cannot be looked at (/proc/self/smaps)"));
         }
         if !is_room {
-            return Err(Refused::Needs("it has more threads than uswap can tell the stacks of (some 500)"));
+            return Err(TOO_MUCH);
         }
         if mlock::locked_bytes(None).unwrap_or(0) > 0 {
             self.locks.note(Presence::OnFault);

@@ -200,10 +200,10 @@ impl Process {
         let stack = if main.contains(&stack_pointer) { main } else { stack_pointer..stack_pointer };
         let report = install(self, &Options { stack: Some(stack), arms_others: true, ..options() })
             .map_err(Refused::Calls)?;
-        match report.armed_threads {
-            0 => Ok(()),
-            _ => self.take_in_what_was(),
+        if report.armed_threads > 0 {
+            self.take_in_threads()?;
         }
+        self.take_in_advice()
     }
 }
 

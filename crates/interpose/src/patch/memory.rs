@@ -104,16 +104,19 @@ pub(super) struct Mapped {
 }
 
 impl Mapped {
-    /// Those of the object whose code holds `address`. None: they are not as in most objects, or may not be read, or
-    /// the kernel has no query for them.
+    /// Those of the object whose code holds `address`. None: they are not as in most objects, or may not be read.
     pub(super) fn around(address: usize) -> Option<Mapped> {
         let maps = Maps::open().ok()?;
-        if maps.source() != MapsSource::Query {
-            return None;
-        }
         let at = |place: usize| {
-            let found = maps.covering_or_next(place).ok()??;
-            let is_there = (found.start..found.end).contains(&place);
+            let covers = |vma: &Vma| (vma.start..vma.end).contains(&place);
+            let found = match maps.source() {
+                MapsSource::Query => maps.covering_or_next(place).ok()??,
+                MapsSource::Text => {
+                    let mut text = [0; MAPS_BUFFER_BYTES];
+                    maps.iter(&mut text).map_while(Result::ok).find(covers)?
+                }
+            };
+            let is_there = covers(&found);
             (is_there && found.readable && found.kind == Kind::Named && !found.shared).then_some(found)
         };
         let code = at(address).filter(is_code)?;

@@ -21,7 +21,7 @@ macro_rules! fail {
 type Mode = fn(usize);
 
 /// Name and function of each mode.
-const MODES: [(&str, Mode); 8] = [
+const MODES: [(&str, Mode); 9] = [
     ("signals", signals),
     ("grows_in_handler", grows_in_handler),
     ("children", children),
@@ -30,6 +30,7 @@ const MODES: [(&str, Mode); 8] = [
     ("executes", executes),
     ("thread_on_own_stack", thread_on_own_stack),
     ("reallocates", reallocates),
+    ("raw_advice", raw_advice),
 ];
 
 fn main() {
@@ -457,4 +458,54 @@ fn reallocates(bytes: usize) {
             fail!("byte {} of {} is wrong", start + wrong, block.len());
         }
     }
+}
+
+/// Gives advice past the C library, as no function of it would.
+fn advise_raw(start: usize, bytes: usize, advice: i32) {
+    let answer: isize;
+    // SAFETY:
+    // 1. The range is the caller's, who gives up what the advice takes.
+    // 2. The kernel changes rcx and r11, and rax is its answer.
+    unsafe {
+        core::arch::asm!("syscall", inlateout("rax") libc::SYS_madvise as isize => answer, in("rdi") start,
+            in("rsi") bytes, in("rdx") advice, out("rcx") _, out("r11") _, options(nostack));
+    }
+    if answer != 0 {
+        fail!("madvise: {answer}");
+    }
+}
+
+/// What nobody has seen it advise is kept to all the same.
+fn raw_advice(bytes: usize) {
+    const PAGES: usize = 16;
+    let (wiped, freed) = (Filled::new(PAGES * PAGE_BYTES, 60), Filled::new(PAGES * PAGE_BYTES, 61));
+    advise_raw(wiped.address, PAGES * PAGE_BYTES, libc::MADV_WIPEONFORK);
+    advise_raw(freed.address, PAGES * PAGE_BYTES, libc::MADV_FREE);
+    must_be(Seen::Not, "after raw system calls");
+    let filled = grow(bytes, 62);
+    // SAFETY:
+    // 1. The process has one thread.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        let mut found = [1; PAGE_BYTES];
+        for index in 0..PAGES {
+            memory::copy_page_out(wiped.address + index * PAGE_BYTES, &mut found);
+            if found != [0; PAGE_BYTES] {
+                fail!("page {index} came into a child");
+            }
+        }
+        end_process(0, format_args!("child"));
+    }
+    wait_good(child);
+    wiped.verify("what is wiped in children");
+    let mut found = [1; PAGE_BYTES];
+    for index in 0..PAGES {
+        memory::copy_page_out(freed.address + index * PAGE_BYTES, &mut found);
+        if found != [0; PAGE_BYTES] && found != freed.content(index) {
+            fail!("page {index} of what was freed is neither empty nor what it was");
+        }
+        memory::copy_page_in(freed.address + index * PAGE_BYTES, &freed.content(index));
+    }
+    filled.verify("beside what was advised");
+    freed.verify("what was freed and written again");
 }
