@@ -122,6 +122,7 @@ modes! {
     evil_alternate_stack => "alternate_stack",
     evil_small_alternate_stack => "small_alternate_stack",
     evil_fault_in_handler => "fault_in_handler",
+    evil_execute_in_handler => "execute_in_handler",
     evil_deep_family => "deep_family",
     evil_exec_itself => "exec_itself",
     evil_killed_at_any_time => "killed_at_any_time",

@@ -97,6 +97,10 @@ impl Process {
         }
         match self.ready(call, slot, context) {
             Before::Pass if is_changed || sets_alternate_stack(call) => Before::PassThenAfter,
+            Before::Answer(answer) => {
+                environment::end_use(call, slot);
+                Before::Answer(answer)
+            }
             before => before,
         }
     }
@@ -207,6 +211,7 @@ impl Interposer for Process {
         if answer == 0 && sets_alternate_stack(call) {
             self.keep_alternate_stack(slot);
         }
+        environment::end_use(call, slot);
         answer
     }
 

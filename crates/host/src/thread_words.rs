@@ -7,3 +7,5 @@ pub(crate) const ENDS: usize = 1;
 /// Start and length of the mapping that holds the environment of its last `execve`.
 pub(crate) const ENVIRONMENT: usize = 2;
 pub(crate) const ENVIRONMENT_BYTES: usize = 3;
+/// Not 0: an `execve` with it is under way.
+pub(crate) const ENVIRONMENT_USED: usize = 4;

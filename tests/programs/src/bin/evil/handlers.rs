@@ -1,7 +1,8 @@
 //! Modes about handlers of signals that have little room, or fail themselves.
 
-use crate::signals::{install, set_alternate_stack};
-use crate::support::{Case, Filled, fail, in_child, wait};
+use crate::signals::{install, set_alternate_stack, start_timer_of};
+use crate::support::{Case, Filled, fail, in_child, wait, wait_good};
+use core::ffi::CStr;
 use uswap_test_programs::{PAGE_BYTES, memory};
 
 /// What a handler may use of its stack, beside the kernel's frame.
@@ -85,4 +86,49 @@ pub fn fault_in_handler(case: &Case) {
         }
     }
     filled.verify("after children whose handlers failed");
+}
+
+/// Programs that are executed under a storm of signals.
+const EXECUTED: usize = 400;
+const STORM_NS: i64 = 20_000;
+
+/// Executes a program by this path, with this environment alone. Comes back only if it cannot.
+fn execute(path: &CStr, environment: &CStr) {
+    let arguments = [
+        c"evil".as_ptr(),
+        c"execute_in_handler".as_ptr(),
+        c"--depth".as_ptr(),
+        c"1".as_ptr(),
+        core::ptr::null(),
+    ];
+    let environment = [environment.as_ptr(), core::ptr::null()];
+    // SAFETY:
+    // 1. Both arrays hold strings and end with null.
+    unsafe { libc::execve(path.as_ptr(), arguments.as_ptr(), environment.as_ptr()) };
+}
+
+extern "C" fn on_urgent(_: i32, _: *mut libc::siginfo_t, _: *mut libc::c_void) {
+    execute(c"/no/such/program", c"WHO=handler");
+}
+
+/// A handler executes a program, in vain, while its thread is about to execute another one: that gets its own
+/// environment. A timer does not live on in it, and the signal is ignored there.
+pub fn execute_in_handler(case: &Case) {
+    if case.depth > 0 {
+        match std::env::var("WHO").as_deref() {
+            Ok("program") => std::process::exit(0),
+            other => fail!("the program was given WHO={other:?}"),
+        }
+    }
+    let filled = Filled::new(case.bytes, case.seed, 1);
+    for _ in 0..EXECUTED {
+        let child = in_child(|| {
+            install(libc::SIGURG, on_urgent, 0);
+            start_timer_of(libc::SIGURG, STORM_NS);
+            execute(c"/proc/self/exe", c"WHO=program");
+            fail!("it could not be executed");
+        });
+        wait_good(child, "a program");
+    }
+    filled.verify("beside programs");
 }

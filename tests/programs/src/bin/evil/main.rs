@@ -26,7 +26,7 @@ use uswap_test_programs::arguments::Arguments;
 type Mode = fn(&Case);
 
 /// Name and function of each mode.
-const MODES: [(&str, Mode); 43] = [
+const MODES: [(&str, Mode); 44] = [
     ("close_all_descriptors", descriptors::close_all),
     ("few_descriptors_allowed", descriptors::few_allowed),
     ("limits_after_start", descriptors::limits_after_start),
@@ -36,6 +36,7 @@ const MODES: [(&str, Mode); 43] = [
     ("alternate_stack", signals::alternate_stack),
     ("small_alternate_stack", handlers::small_alternate_stack),
     ("fault_in_handler", handlers::fault_in_handler),
+    ("execute_in_handler", handlers::execute_in_handler),
     ("signal_storm", storm::signals),
     ("deep_family", families::deep),
     ("exec_itself", families::exec_itself),

@@ -39,6 +39,11 @@ pub fn block_in_thread() {
 
 /// A timer that sends the process a signal each millisecond. It is never deleted.
 pub fn start_timer(signal: i32) {
+    start_timer_of(signal, 1_000_000);
+}
+
+/// The same each so many nanoseconds.
+pub fn start_timer_of(signal: i32, interval_ns: i64) {
     // SAFETY:
     // 1. All are live locals, and zero is a valid value of each field that is not set.
     unsafe {
@@ -46,8 +51,8 @@ pub fn start_timer(signal: i32) {
         (event.sigev_notify, event.sigev_signo) = (libc::SIGEV_SIGNAL, signal);
         let mut timer: libc::timer_t = core::ptr::null_mut();
         must(libc::timer_create(libc::CLOCK_MONOTONIC, &raw mut event, &raw mut timer), "timer_create");
-        let millisecond = libc::timespec { tv_sec: 0, tv_nsec: 1_000_000 };
-        let time = libc::itimerspec { it_interval: millisecond, it_value: millisecond };
+        let interval = libc::timespec { tv_sec: 0, tv_nsec: interval_ns };
+        let time = libc::itimerspec { it_interval: interval, it_value: interval };
         must(libc::timer_settime(timer, 0, &raw const time, core::ptr::null_mut()), "timer_settime");
     }
 }

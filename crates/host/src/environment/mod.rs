@@ -6,14 +6,17 @@
 //! read, or names another run: `USWAP_RUN=` with another value, an empty one too, is a program's way out. It is also
 //! ours where the program inherits a filter of system calls that would end it.
 
-use crate::{owner, program_copy, thread_words};
+mod probe;
+mod room;
+
+use crate::{program_copy, thread_words};
 use core::ffi::CStr;
-use core::sync::atomic::{AtomicU8, AtomicU32, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
+use probe::Probe;
+use room::{Room, SpareRoom};
 use uswap_interpose::thread::Slot;
 use uswap_interpose::{Call, make_unarmed};
-use uswap_os::PAGE_BYTES;
 use uswap_os::fd::Fd;
-use uswap_os::memory::{self, Access, Mapping};
 use uswap_os::sys::abi;
 
 /// Name of the variable that invites, as in an environment.
@@ -79,7 +82,33 @@ pub(crate) fn mend(call: &mut Call, slot: &Slot) -> bool {
         abi::__NR_execveat => 3,
         _ => return false,
     };
-    ENTRY_BYTES.load(Ordering::Acquire) != 0 && mend_argument(call, argument, || Some(Room::of(slot)))
+    if ENTRY_BYTES.load(Ordering::Acquire) == 0 {
+        return false;
+    }
+    let used = &slot.user[thread_words::ENVIRONMENT_USED];
+    // A handler interrupts an `execve` otherwise.
+    let is_first = used.swap(1, Ordering::Relaxed) == 0;
+    let room = || if is_first { Some(Room::of(slot)) } else { SpareRoom::take().map(SpareRoom::room) };
+    let is_changed = mend_argument(call, argument, room);
+    if is_first && !is_changed {
+        used.store(0, Ordering::Relaxed);
+    }
+    is_changed
+}
+
+/// In the thread that has made a call: an `execve` with an environment of ours has failed, or the child that shares the
+/// memory has executed its program.
+pub(crate) fn end_use(call: &Call, slot: &Slot) {
+    let environment = match call.number as u32 {
+        abi::__NR_execve => call.arguments[2],
+        abi::__NR_execveat => call.arguments[3],
+        abi::__NR_vfork | abi::__NR_clone | abi::__NR_clone3 => 0,
+        _ => return,
+    };
+    match SpareRoom::of(environment).filter(|_| environment != 0) {
+        Some(room) => room.give_back(),
+        None => slot.user[thread_words::ENVIRONMENT_USED].store(0, Ordering::Relaxed),
+    }
 }
 
 /// Makes a call of `execve` of a process that is not armed, with such an environment.
@@ -90,8 +119,8 @@ pub(crate) fn execute_unarmed(call: &Call) -> isize {
     let mut call = *call;
     let mut claimed = None;
     let room = || {
-        claimed = UNARMED.iter().find(|room| room.claim());
-        claimed.map(|room| Room { start: &room.start, bytes: &room.bytes })
+        claimed = SpareRoom::take();
+        claimed.map(SpareRoom::room)
     };
     if ENTRY_BYTES.load(Ordering::Acquire) != 0 && Probe::new().may_be_read(call.arguments[ENVIRONMENT]) {
         mend_argument(&mut call, ENVIRONMENT, room);
@@ -100,127 +129,9 @@ pub(crate) fn execute_unarmed(call: &Call) -> isize {
     // 1. The program's own call, with an environment that says more.
     let answer = unsafe { make_unarmed(&call) };
     if let Some(room) = claimed {
-        room.owner.store(0, Ordering::Release);
+        room.give_back();
     }
     answer
-}
-
-/// Where no handler would catch a fault the kernel is asked ahead whether there would be one.
-struct Probe {
-    /// The last pages that may be read, by their numbers, and which of them is the oldest.
-    pages: [usize; 8],
-    oldest: usize,
-}
-
-impl Probe {
-    fn new() -> Probe {
-        Probe { pages: [usize::MAX; 8], oldest: 0 }
-    }
-
-    /// Whether an array of strings may be read, and all of them.
-    fn may_be_read(&mut self, array: usize) -> bool {
-        if array == 0 {
-            return true;
-        }
-        for index in 0..=ENTRIES_MAX {
-            let at = array.wrapping_add(index * POINTER);
-            if !self.is_there(at) || !self.is_there(at.wrapping_add(POINTER - 1)) {
-                return false;
-            }
-            match pointer_at(at) {
-                None | Some(0) => return true,
-                Some(string) if !self.is_string_there(string) => return false,
-                Some(_) => (),
-            }
-        }
-        false
-    }
-
-    fn is_string_there(&mut self, start: usize) -> bool {
-        let mut at = start;
-        while self.is_there(at) {
-            let page_end = at | (PAGE_BYTES - 1);
-            if (at..=page_end).any(|place| byte_at(place) == Some(0)) {
-                return true;
-            }
-            at = page_end.wrapping_add(1);
-        }
-        false
-    }
-
-    fn is_there(&mut self, address: usize) -> bool {
-        let page = address / PAGE_BYTES;
-        if self.pages.contains(&page) {
-            return true;
-        }
-        let is_there = memory::is_readable(address);
-        if is_there {
-            self.pages[self.oldest] = page;
-            self.oldest = (self.oldest + 1) % self.pages.len();
-        }
-        is_there
-    }
-}
-
-/// Where an environment is made: start and length of a mapping, which grows.
-struct Room<'a> {
-    start: &'a AtomicUsize,
-    bytes: &'a AtomicUsize,
-}
-
-impl<'a> Room<'a> {
-    /// That of an armed thread.
-    fn of(slot: &'a Slot) -> Room<'a> {
-        Room {
-            start: &slot.user[thread_words::ENVIRONMENT],
-            bytes: &slot.user[thread_words::ENVIRONMENT_BYTES],
-        }
-    }
-}
-
-impl Room<'_> {
-    /// A mapping of at least so many bytes, which is kept.
-    fn with_bytes(&self, bytes: usize) -> Option<usize> {
-        if self.bytes.load(Ordering::Relaxed) < bytes {
-            let mapping = Mapping::anonymous(bytes, 1, Access::ReadWrite).ok()?;
-            self.release();
-            self.bytes.store(mapping.bytes(), Ordering::Relaxed);
-            self.start.store(mapping.leak(), Ordering::Relaxed);
-        }
-        Some(self.start.load(Ordering::Relaxed))
-    }
-
-    fn release(&self) {
-        let bytes = self.bytes.swap(0, Ordering::Relaxed);
-        if bytes > 0 {
-            // SAFETY:
-            // 1. Its thread made the mapping for itself, and nobody uses it: no `execve` of it is under way.
-            let _unmapped = unsafe { memory::unmap(self.start.swap(0, Ordering::Relaxed), bytes) };
-        }
-    }
-}
-
-/// The same for threads that have no slot, and for the children that share their memory. Who has one gives it back when
-/// its call fails; else it is nobody's when its owner executes the new program.
-struct UnarmedRoom {
-    owner: AtomicU32,
-    start: AtomicUsize,
-    bytes: AtomicUsize,
-}
-
-/// Threads of one process that execute programs at the same time: others leave the environment as it is.
-const UNARMED_MAX: usize = 4;
-static UNARMED: [UnarmedRoom; UNARMED_MAX] = [const {
-    UnarmedRoom { owner: AtomicU32::new(0), start: AtomicUsize::new(0), bytes: AtomicUsize::new(0) }
-}; UNARMED_MAX];
-
-impl UnarmedRoom {
-    fn claim(&self) -> bool {
-        let own = uswap_os::thread::thread_id();
-        let last = self.owner.load(Ordering::Acquire);
-        let is_free = last == 0 || last == own || !owner::shares_memory(last);
-        is_free && self.owner.compare_exchange(last, own, Ordering::AcqRel, Ordering::Relaxed).is_ok()
-    }
 }
 
 /// Apart, because it takes 4 KiB of stack, and no other call may.
@@ -450,26 +361,34 @@ mod tests {
     const AGENT: &str = "/proc/self/exe";
     const VALUE: &str = "7:5:9:ab:0::/proc/self/exe";
 
+    fn call_with(array: usize) -> Call {
+        Call { number: abi::__NR_execve as usize, arguments: [0, 0, array, 0, 0, 0] }
+    }
+
+    /// The strings of an environment.
+    fn strings(array: usize) -> Vec<String> {
+        let pointers = (0..).map_while(|index| {
+            let pointer = pointer_at(array + index * POINTER).unwrap();
+            (pointer != 0).then_some(pointer)
+        });
+        let text = |at: usize| -> String {
+            let bytes = (at..).map(|at| byte_at(at).unwrap()).take_while(|byte| *byte != 0);
+            bytes.map(char::from).collect()
+        };
+        pointers.map(text).collect()
+    }
+
     /// What the kernel would be given for this environment; None: the array as it is.
     fn executed(entries: &[&str], slot: &Slot) -> Option<Vec<String>> {
         let texts: Vec<CString> = entries.iter().map(|text| CString::new(*text).unwrap()).collect();
         let mut array: Vec<usize> = texts.iter().map(|text| text.as_ptr() as usize).collect();
         array.push(0);
-        let mut call =
-            Call { number: abi::__NR_execve as usize, arguments: [0, 0, array.as_ptr() as usize, 0, 0, 0] };
+        let mut call = call_with(array.as_ptr() as usize);
         let is_changed = mend(&mut call, slot);
         assert_eq!(is_changed, call.arguments[2] != array.as_ptr() as usize);
-        is_changed.then(|| {
-            let pointers = (0..).map_while(|index| {
-                let pointer = pointer_at(call.arguments[2] + index * POINTER).unwrap();
-                (pointer != 0).then_some(pointer)
-            });
-            let text = |at: usize| -> String {
-                let bytes = (at..).map(|at| byte_at(at).unwrap()).take_while(|byte| *byte != 0);
-                bytes.map(char::from).collect()
-            };
-            pointers.map(text).collect()
-        })
+        let given = is_changed.then(|| strings(call.arguments[2]));
+        end_use(&call, slot);
+        given
     }
 
     #[test]
@@ -505,6 +424,22 @@ mod tests {
         let kept = slot.user[thread_words::ENVIRONMENT].load(Ordering::Relaxed);
         assert_eq!(executed(&[], &slot).map(|all| all.len()), Some(2));
         assert_eq!(slot.user[thread_words::ENVIRONMENT].load(Ordering::Relaxed), kept);
+        // A handler that interrupts an `execve` has others, as many as there are.
+        let mut calls = [(); 6].map(|()| call_with(0));
+        let changed = calls.each_mut().map(|call| mend(call, &slot));
+        assert_eq!(changed, [true, true, true, true, true, false]);
+        let arrays = calls.map(|call| call.arguments[2]);
+        for (index, array) in arrays[..5].iter().enumerate() {
+            assert_eq!(Some(strings(*array)), owned(&[&run, &preload]));
+            assert!(!arrays[..index].contains(array));
+        }
+        calls.iter().for_each(|call| end_use(call, &slot));
+        for expected in [arrays[0], arrays[1]] {
+            let mut call = call_with(0);
+            assert!(mend(&mut call, &slot));
+            assert_eq!(call.arguments[2], expected);
+        }
+        calls.iter().for_each(|call| end_use(call, &slot));
         release(&slot);
         assert_eq!(slot.user[thread_words::ENVIRONMENT_BYTES].load(Ordering::Relaxed), 0);
 
