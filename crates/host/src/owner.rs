@@ -61,8 +61,7 @@ fn shares_memory_with_parent() -> bool {
 }
 
 /// Whether a process has the memory of this one: then it finds the same number there. Where nothing is noted it is
-/// taken to. No calls that filters of calls
-/// often forbid, such as `kcmp`.
+/// taken to. It makes no calls that filters often forbid, such as `kcmp`.
 pub(crate) fn shares_memory(process_id: u32) -> bool {
     let path = TextBuffer::<32>::format(format_args!("/proc/{process_id}/mem"));
     let mut word = [0; size_of::<u32>()];

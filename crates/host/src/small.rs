@@ -175,7 +175,11 @@ impl Process {
                 }
                 Err(Refused::IsShared) => false,
                 Err(reason) => {
-                    self.stay_small();
+                    match is_installed() {
+                        // All its calls are seen, and each must go its way.
+                        true => self.set_phase(Phase::Outside),
+                        false => self.stay_small(),
+                    }
                     if !matches!(reason, Refused::NoRun) {
                         messages::say_of_process(format_args!("it is left alone: {reason}"));
                     }

@@ -21,7 +21,7 @@ macro_rules! fail {
 type Mode = fn(usize);
 
 /// Name and function of each mode.
-const MODES: [(&str, Mode); 9] = [
+const MODES: [(&str, Mode); 10] = [
     ("signals", signals),
     ("grows_in_handler", grows_in_handler),
     ("children", children),
@@ -31,6 +31,7 @@ const MODES: [(&str, Mode); 9] = [
     ("thread_on_own_stack", thread_on_own_stack),
     ("reallocates", reallocates),
     ("raw_advice", raw_advice),
+    ("too_much_advice", too_much_advice),
 ];
 
 fn main() {
@@ -508,4 +509,46 @@ fn raw_advice(bytes: usize) {
     }
     filled.verify("beside what was advised");
     freed.verify("what was freed and written again");
+}
+
+/// More advice than can be kept to, and unseen: it is left alone then, but its calls go on.
+fn too_much_advice(bytes: usize) {
+    const MAPPINGS: usize = 1200;
+    let start = map_raw(2 * MAPPINGS * PAGE_BYTES);
+    (0..MAPPINGS)
+        .for_each(|index| advise_raw(start + 2 * index * PAGE_BYTES, PAGE_BYTES, libc::MADV_WIPEONFORK));
+    must_be(Seen::Not, "after raw system calls");
+    let filled = Filled::new(bytes, 70);
+    filled.verify("what was filled");
+    let thread = std::thread::spawn(|| std::process::Command::new("/bin/true").status());
+    if !thread.join().is_ok_and(|status| status.is_ok_and(|status| status.success())) {
+        fail!("a thread could not execute a program");
+    }
+    // SAFETY:
+    // 1. The process has one thread again.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        filled.verify("a child's");
+        end_process(0, format_args!("child"));
+    }
+    wait_good(child);
+    filled.verify("the parent's");
+}
+
+/// Maps memory past the C library.
+fn map_raw(bytes: usize) -> usize {
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+    let start: usize;
+    // SAFETY:
+    // 1. A new mapping replaces nothing.
+    // 2. The kernel changes rcx and r11, and rax is its answer.
+    unsafe {
+        core::arch::asm!("syscall", inlateout("rax") libc::SYS_mmap as usize => start, in("rdi") 0, in("rsi") bytes,
+            in("rdx") libc::PROT_READ | libc::PROT_WRITE, in("r10") flags, in("r8") -1isize, in("r9") 0,
+            out("rcx") _, out("r11") _, options(nostack));
+    }
+    if start > usize::MAX - 4096 {
+        fail!("mmap: {}", start as isize);
+    }
+    start
 }
