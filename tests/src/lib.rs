@@ -10,6 +10,7 @@
 
 pub mod content;
 pub mod memory_group;
+pub mod modes;
 pub mod pair;
 pub mod places;
 pub mod process;

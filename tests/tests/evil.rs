@@ -1,7 +1,7 @@
 //! One test for each mode of `evil`: programs that are hard to live inside, with four times their budget.
 
 use uswap_tests::pair::figures;
-use uswap_tests::{Run, full_size, needs_root, program, shared_turn, turn, uswap_binary};
+use uswap_tests::{Run, full_size, modes, needs_root, program, shared_turn, turn, uswap_binary};
 
 /// Pages of zeros that first touches got, by the closing report.
 fn zero_filled(report: &str) -> u64 {
@@ -92,11 +92,7 @@ fn case(mode: &str) {
 #[test]
 fn evil_every_mode_has_a_test() {
     let _turn = shared_turn();
-    let modes = Run::plain(program("evil")).arg("list").finish();
-    let source = include_str!("evil.rs");
-    for mode in modes.stdout.lines() {
-        assert!(source.contains(&format!("evil_{mode} => \"{mode}\"")), "{mode} has no test");
-    }
+    modes::all_have_a_test("evil", include_str!("evil.rs"), |mode| format!("evil_{mode} => \"{mode}\""));
 }
 
 macro_rules! modes {

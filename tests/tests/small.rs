@@ -1,6 +1,6 @@
 //! Processes that do something while they are small, and then grow: see the program `small`.
 
-use uswap_tests::{Run, program, shared_turn, uswap_binary};
+use uswap_tests::{Run, modes, program, shared_turn, uswap_binary};
 
 /// A process of it is small with half a MiB of memory.
 const RAM_MIB: u64 = 64;
@@ -24,11 +24,7 @@ fn case(mode: &str) {
 /// The list of the program and the list below must be the same.
 #[test]
 fn every_mode_has_a_test() {
-    let modes = Run::plain(program("small")).arg("list").finish();
-    let source = include_str!("small.rs");
-    for mode in modes.stdout.lines() {
-        assert!(source.contains(&format!("=> \"{mode}\"")), "{mode} has no test");
-    }
+    modes::all_have_a_test("small", include_str!("small.rs"), |mode| format!("=> \"{mode}\""));
 }
 
 macro_rules! modes {
