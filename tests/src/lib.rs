@@ -5,7 +5,8 @@
 //! the test ends. A test that cannot run here says so on a line that begins with `SKIP:` and is counted.
 //!
 //! `USWAP_BIN` names the binary under test; `USWAP_BIN=plain` runs everything without uswap, which tests the tests.
-//! `USWAP_TEST_FULL=1` uses the full sizes. Called by the files in `tests/`.
+//! `USWAP_TEST_FULL=1` uses the full sizes, and
+//! `USWAP_TEST_SECONDS` makes tests that can go on for as long as one likes do so. Called by the files in `tests/`.
 #![forbid(unsafe_code)]
 
 pub mod content;
@@ -23,8 +24,8 @@ pub mod touched;
 pub use memory_group::MemoryGroup;
 pub use pair::{compare, compare_outputs};
 pub use places::{
-    Scratch, full_size, needs, needs_root, program, report, scaled_mib, scaled_mib_by, shared_turn, skip,
-    turn, uswap_binary,
+    Scratch, full_size, long_run, needs, needs_root, program, report, scaled_mib, scaled_mib_by, shared_turn,
+    skip, turn, uswap_binary,
 };
 pub use run::{Outcome, Run, Running};
 pub use small_disk::SmallDisk;

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
 
 static SKIPPED: AtomicU64 = AtomicU64::new(0);
 static SCRATCHES: AtomicU64 = AtomicU64::new(0);
@@ -37,6 +38,22 @@ fn turns() -> File {
 /// True for the sizes of the promise, false for those that fit a CI run.
 pub fn full_size() -> bool {
     std::env::var("USWAP_TEST_FULL").is_ok_and(|value| value == "1")
+}
+
+/// How long a test is to go on, and from which seed: it is for those who look for rare failures.
+#[derive(Clone, Copy, Debug)]
+pub struct LongRun {
+    /// Rounds begin until so much time is over.
+    pub time: Duration,
+    /// What the rounds do goes by it.
+    pub seed: u64,
+}
+
+/// What `cargo xtask churn` asks for.
+pub fn long_run() -> Option<LongRun> {
+    let number = |name: &str| std::env::var(name).ok().map(|text| text.parse().expect("it is a number"));
+    let seconds = number("USWAP_TEST_SECONDS")?;
+    Some(LongRun { time: Duration::from_secs(seconds), seed: number("USWAP_TEST_SEED").unwrap_or(1) })
 }
 
 /// `full` MiB in the full form, a quarter of it in the short form: memory and budget shrink alike.

@@ -4,7 +4,7 @@ use rustix::process::Signal;
 use std::time::{Duration, Instant};
 use uswap_tests::content::mix;
 use uswap_tests::process::Process;
-use uswap_tests::{MIB, Run, full_size, needs, program, report, shared_turn, uswap_binary};
+use uswap_tests::{MIB, Run, full_size, long_run, needs, program, report, shared_turn, uswap_binary};
 
 /// A random process of the tree; never the one that was started (the supervisor, or the shell), nor its first child
 /// when there is a supervisor (then that is the shell).
@@ -14,25 +14,37 @@ fn victim(processes: &[Process], root: i32, chance: u64) -> Option<Process> {
     (!workers.is_empty()).then(|| *workers[(chance % workers.len() as u64) as usize])
 }
 
+/// The rounds of a test that may run for as long as one likes: until the time of [`long_run`] is over, else so many.
+fn rounds(full: u64, short: u64) -> impl Iterator<Item = u64> {
+    let count = if full_size() { full } else { short };
+    let (started, long) = (Instant::now(), long_run());
+    let first = long.map_or(0, |run| run.seed * 1_000_000);
+    (first..).take_while(move |round| {
+        long.map_or(*round < count, |run| *round == first || started.elapsed() < run.time)
+    })
+}
+
 /// Four churns under one budget. At random times one process of them, or of their children, is killed. Every churn
 /// that was not hit, directly or through its child, must end well; none may see a wrong page.
 #[test]
 fn kill_any_process_and_the_rest_stays_right() {
     let _turn = shared_turn();
-    let rounds = if full_size() { 20 } else { 2 };
-    for round in 0..rounds {
+    let seconds = if long_run().is_some() { 24 } else { 8 };
+    for round in rounds(20, 2) {
+        // In turn: most of what is evicted stays in the pool, or goes to the swap file.
+        let options: &[&str] = if round % 2 == 0 { &[] } else { &["--pool", "5%"] };
         let churn = program("churn");
         let one = |seed: u64| {
             format!(
-                "({} --threads 3 --seconds 8 --bytes 60M --seed {seed}; echo seed {seed} code $?) & ",
+                "({} --threads 3 --seconds {seconds} --bytes 60M --seed {seed}; echo seed {seed} code $?) & ",
                 churn.display()
             )
         };
         let script: String = (0..4).map(|number| one(round * 10 + number)).collect::<String>() + "wait";
-        let mut running = Run::plain("/bin/sh").args(["-c", &script]).uswap(80, &[]).start();
+        let mut running = Run::plain("/bin/sh").args(["-c", &script]).uswap(80, options).start();
         let mut kills = 0;
         while !running.ended() && kills < 3 {
-            std::thread::sleep(Duration::from_millis(700 + mix(round * 100 + kills) % 1500));
+            std::thread::sleep(Duration::from_millis(seconds * (90 + mix(round * 100 + kills) % 190)));
             if let Some(process) = victim(&running.processes(), running.pid(), mix(round * 77 + kills)) {
                 process.signal(Signal::KILL);
                 kills += 1;
@@ -46,7 +58,7 @@ fn kill_any_process_and_the_rest_stays_right() {
         // A churn whose child is killed by us says so and ends with 1: it is not a victim of uswap.
         let child_killed = outcome.stderr.matches("wait status").count();
         report(&format!(
-            "kill_any_process: {kills} kills: {good} good, {killed} killed, {child_killed} lost a child"
+            "kill_any_process {round}: {kills} kills: {good} good, {killed} killed, {child_killed} lost a child"
         ));
         let said = format!("{}{}", outcome.stdout, outcome.stderr);
         assert_eq!(good + killed + child_killed, 4, "of four churns; they said:\n{said}");

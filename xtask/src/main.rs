@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod check;
+mod churn;
 mod code;
 mod commands;
 mod figures;
@@ -13,6 +14,7 @@ mod install;
 mod interpose_check;
 mod kernel;
 mod python;
+mod rights;
 mod suite;
 mod tools;
 mod tree;
@@ -81,6 +83,12 @@ const COMMANDS: &[Command] = &[
         "[--seconds N | --seed S]",
         "random input against models and promises, 5 s or N for each target; or what seed S makes",
         fuzz,
+    ),
+    Command::with(
+        "churn",
+        "[--minutes N] [--seed N]",
+        "programs that map, fork and are killed under a budget, without rights; 10 minutes or N",
+        churn::run,
     ),
     Command::with("demo", "[ARGUMENTS of uswap demo]", "build, then `uswap demo`", commands::demo),
     Command::with("install", "--prefix DIR", "build, then copy to DIR/bin and DIR/lib/uswap", install),

@@ -3,13 +3,12 @@
 //!
 //! maturin and pytest come from the package index of Python. Where it cannot be reached there is nothing to test.
 
-use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, Result, ensure};
 
-use crate::commands;
+use crate::{commands, rights};
 
 /// What is needed to build the package, and for its tests.
 const TOOLS: [&str; 5] = ["maturin", "pytest", "ipython", "ipykernel", "numpy"];
@@ -86,11 +85,8 @@ enum User {
     Nobody,
 }
 
-const NOBODY: u32 = 65534;
-
 fn users() -> Vec<User> {
-    let is_root = std::fs::metadata("/proc/self").is_ok_and(|own| own.uid() == 0);
-    if is_root { vec![User::Own, User::Nobody] } else { vec![User::Own] }
+    if rights::has_root() { vec![User::Own, User::Nobody] } else { vec![User::Own] }
 }
 
 impl User {
@@ -98,8 +94,8 @@ impl User {
         match self {
             User::Own => Command::new(program),
             User::Nobody => {
-                let mut command = Command::new("setpriv");
-                command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]).arg(program);
+                let mut command = Command::new(rights::AS_NOBODY[0]);
+                command.args(&rights::AS_NOBODY[1..]).arg(program);
                 command
             }
         }
@@ -107,7 +103,7 @@ impl User {
 
     fn owns(self, directory: &Path) -> Result<()> {
         if matches!(self, User::Nobody) {
-            std::os::unix::fs::chown(directory, Some(NOBODY), Some(NOBODY))?;
+            std::os::unix::fs::chown(directory, Some(rights::NOBODY), Some(rights::NOBODY))?;
         }
         Ok(())
     }

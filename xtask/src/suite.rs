@@ -5,7 +5,6 @@
 //! and the number is printed last; and why tests failed is said again at the end of a step, since a log may be cut.
 
 use std::io::{BufRead, BufReader, Read, Write};
-use std::os::unix::fs::MetadataExt as _;
 use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Instant;
@@ -15,6 +14,7 @@ use anyhow::{Context, Result, bail, ensure};
 use crate::commands::{
     self, AGENT, EXPERIMENTS, INTEGRATION, PROFILE, PROGRAMS, VIRTUAL_TIME, cargo, with_other_atomics,
 };
+use crate::rights;
 
 /// Seeds that the simulator runs beside those of its tests: as many as CI has time for.
 const SIMULATOR_SEEDS: &str = "60";
@@ -267,7 +267,7 @@ fn integration_tests() -> Result<Seen> {
 }
 
 /// Integration tests of these files, or of all.
-fn integration_command(files: &[&str]) -> Command {
+pub fn integration_command(files: &[&str]) -> Command {
     let tests = files.iter().flat_map(|file| ["--test", file]).collect::<Vec<_>>();
     let words = ["test", "--profile", PROFILE, "-p", INTEGRATION];
     let mut command = cargo(&[&words[..], &tests, &["--", "--test-threads=2", "--nocapture"]].concat());
@@ -307,33 +307,25 @@ const WITHOUT_RIGHTS: [&str; 26] = [
 
 /// As `nobody`, with the kernel's default settings. A user who is not root runs them with his own rights.
 fn integration_tests_without_rights() -> Result<Seen> {
-    const NOBODY: u32 = 65534;
+    without_rights(integration_command(&WITHOUT_RIGHTS), watch_tests)
+}
+
+/// Runs integration tests so; skips them if nobody may execute the command.
+pub fn without_rights(mut command: Command, run: impl FnOnce(Command) -> Result<Seen>) -> Result<Seen> {
     let uswap = commands::uswap_path();
-    let mut command = integration_command(&WITHOUT_RIGHTS);
-    let programs = uswap.parent().expect("it is in a directory").to_owned();
+    let programs = uswap.parent().expect("it is in a directory");
     command.env("USWAP_TEST_PROGRAMS", programs);
-    let scratch = std::env::temp_dir().join(format!("uswap-nobody-{}", std::process::id()));
-    if std::fs::metadata("/proc/self")?.uid() == 0 {
-        let nobody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"];
-        let may = Command::new(nobody[0]).args(&nobody[1..]).arg("test").arg("-x").arg(&uswap).status();
-        if !may.is_ok_and(|status| status.success()) {
+    let _scratch = if rights::has_root() {
+        if !rights::nobody_may_execute(&uswap) {
             println!("SKIP: nobody may not execute {}, or there is no setpriv", uswap.display());
             return Ok(Seen { skip_count: 1, ..Seen::default() });
         }
-        std::fs::create_dir(&scratch)?;
-        std::os::unix::fs::chown(&scratch, Some(NOBODY), Some(NOBODY))?;
-        command.env("CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUNNER", nobody.join(" "));
-        command.env("TMPDIR", &scratch).env("HOME", &scratch);
-        // The registry and the toolchain are those of the user that builds.
-        for (name, place) in [("CARGO_HOME", ".cargo"), ("RUSTUP_HOME", ".rustup")] {
-            if let (None, Some(home)) = (std::env::var_os(name), std::env::var_os("HOME")) {
-                command.env(name, std::path::Path::new(&home).join(place));
-            }
-        }
-    }
-    let seen = watch_tests(command);
-    let _was_not_made = std::fs::remove_dir_all(&scratch);
-    seen
+        command.env("CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUNNER", rights::AS_NOBODY.join(" "));
+        Some(rights::Scratch::of_nobody(&mut command)?)
+    } else {
+        None
+    };
+    run(command)
 }
 
 fn python_package() -> Result<Seen> {
@@ -342,7 +334,7 @@ fn python_package() -> Result<Seen> {
 }
 
 /// As [`watch`], for commands that must run at least one test.
-fn watch_tests(command: Command) -> Result<Seen> {
+pub fn watch_tests(command: Command) -> Result<Seen> {
     at_least_one(watch(command)?)
 }
 

@@ -12,11 +12,11 @@ mod family;
 mod run;
 
 use std::fs;
-use std::os::unix::fs::MetadataExt;
 
 use anyhow::{Result, bail, ensure};
 
 use crate::commands::{self, PROFILE, cargo, succeed};
+use crate::rights;
 use case::Case;
 use run::{End, Outcome, Place, User, Way};
 
@@ -103,8 +103,7 @@ fn own_files() -> Vec<std::path::PathBuf> {
 }
 
 fn users() -> Vec<User> {
-    let is_root = fs::metadata("/proc/self").is_ok_and(|own| own.uid() == 0);
-    if is_root { vec![User::Own, User::Nobody] } else { vec![User::Own] }
+    if rights::has_root() { vec![User::Own, User::Nobody] } else { vec![User::Own] }
 }
 
 /// One case, for all users and in all ways.

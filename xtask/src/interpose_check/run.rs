@@ -14,12 +14,12 @@ use anyhow::{Context, Result, ensure};
 
 use super::case::Case;
 use super::family::{Family, MARK};
+use crate::rights::AS_NOBODY;
 
 /// How often a run is looked at.
 const LOOK: Duration = Duration::from_millis(25);
 /// The smallest budget that `uswap run` takes.
 const RAM_KIB_MIN: u64 = 8 << 10;
-const NOBODY: [&str; 4] = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"];
 
 /// Who runs it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -135,7 +135,7 @@ impl Place {
     fn command(&self, case: &Case, way: Way, user: User) -> Command {
         let mut words: Vec<String> = Vec::new();
         if user == User::Nobody {
-            words.extend(NOBODY.map(str::to_owned));
+            words.extend(AS_NOBODY.map(str::to_owned));
         }
         if let Way::Evicted { ram_kib } = way {
             let (uswap, json) = (self.own("uswap"), self.path.join("report.json"));
