@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from uswap import _command
+
 # What a test may take on a machine that does other things too.
 PATIENCE_S = 180
 
@@ -19,13 +21,17 @@ Python = Callable[..., "subprocess.CompletedProcess[str]"]
 
 @pytest.fixture
 def python(tmp_path: Path) -> Python:
-    """Run a text as a Python program in an empty directory; it must end well, unless another code is expected."""
+    """Run a text as a Python program in an empty directory; it must end well, unless another code is expected.
 
-    def run(text: str, *words: str, code: int = 0) -> subprocess.CompletedProcess[str]:
+    ``within`` is the budget of a ``uswap run`` that it is started by.
+    """
+
+    def run(text: str, *words: str, code: int = 0, within: str | None = None) -> subprocess.CompletedProcess[str]:
         program = tmp_path / "program.py"
         program.write_text(textwrap.dedent(text), encoding="utf-8")
+        starts = [] if within is None else [str(_command.find()), "run", "--ram", within, "-q", "--"]
         done = subprocess.run(
-            [sys.executable, str(program), *words],
+            [*starts, sys.executable, str(program), *words],
             cwd=tmp_path,
             capture_output=True,
             text=True,

@@ -32,15 +32,58 @@ def test_it_is_a_value() -> None:
 
 def test_it_is_shown_as_lines_and_as_a_table() -> None:
     assert str(STATS).splitlines() == [
-        "budget        64 MiB",
-        "used          48 MiB  75 % of the budget",
-        "resident      40 MiB",
-        "pool         3.5 MiB  at most 20 MiB now",
-        "swap file        0 B",
+        "budget      64 MiB",
+        "used        48 MiB  75 % of the budget",
+        "resident    40 MiB",
+        "pool       3.5 MiB  at most 20 MiB now",
+        "swap file      0 B",
     ]
     table = STATS._repr_html_()
     assert table.count("<tr>") == 5
     assert ">75 % of the budget<" in table
+
+
+def test_top_shows_sizes_and_counters() -> None:
+    counters = {"pswpin": 256, "zswpout": 512, "written_bytes": 3 << 20, "swap_ra": 128, "stall_ns": 2_340_000_000}
+    shown = uswap.Top(dataclasses.replace(STATS, counters=counters))
+    assert repr(shown).splitlines() == [
+        "RAM budget   64 MiB",
+        "used         48 MiB  75 % of the budget",
+        "resident     40 MiB  memory of the processes that is in RAM",
+        "pool        3.5 MiB  compressed pages in RAM, at most 20 MiB now",
+        "swap file       0 B  what it holds",
+        "compressed    2 MiB  went into the pool until now",
+        "written       3 MiB  to the swap file until now",
+        "read          1 MiB  from the swap file until now: major faults",
+        "read ahead  512 KiB  brought before it was asked for",
+        "stalled       2.3 s  time that threads took for their faults",
+    ]
+    table = shown._repr_html_()
+    assert table.startswith("<table>")
+    assert table.count("<tr>") == 10
+    assert "from the swap file until now: major faults</td>" in table
+    # What must not be is shown if it is.
+    worse = uswap.Top(dataclasses.replace(STATS, counters={"over_budget": 7, "lost_pages": 2}))
+    assert [line.split()[0] for line in repr(worse).splitlines()[-2:]] == ["over", "lost"]
+
+
+@pytest.mark.parametrize("lines", ['uswap.limit("64M")', 'memory = uswap.pool("64M")'])
+def test_top_asks_the_run_of_this_process(python: Python, lines: str) -> None:
+    done = python(
+        f"""
+    import uswap
+    try:
+        uswap.top()
+    except uswap.NotLimitedError:
+        print("none")
+    {lines}
+    print(uswap.top())
+    assert uswap.top().stats.ram_bytes == 64 << 20
+    """
+    )
+    lines_said = done.stdout.splitlines()
+    assert lines_said[0] == "none"
+    assert lines_said[1].split() == ["RAM", "budget", "64", "MiB"]
 
 
 @pytest.mark.parametrize(

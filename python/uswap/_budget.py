@@ -6,26 +6,26 @@ import operator
 import os
 import threading
 from collections.abc import Sequence
-from typing import SupportsIndex, Union
+from typing import SupportsIndex, TypedDict, Union
 
 from uswap import _command, _native
 from uswap._stats import Stats
 
-_Path = Union[str, "os.PathLike[str]"]
+Path = Union[str, "os.PathLike[str]"]
 
 # One thread at a time asks the native part, and nobody forks meanwhile: a child would inherit its state as locked by a
 # thread that it does not have. It can be taken twice by one thread, since the handler of a signal may ask or fork too.
-_asking = threading.RLock()
-os.register_at_fork(before=_asking.acquire, after_in_parent=_asking.release, after_in_child=_asking.release)
+asking = threading.RLock()
+os.register_at_fork(before=asking.acquire, after_in_parent=asking.release, after_in_child=asking.release)
 
 
 def limit(
     ram: str | SupportsIndex,
     *,
-    swap: _Path | Sequence[_Path] | None = None,
+    swap: Path | Sequence[Path] | None = None,
     pool: str | float | None = None,
     on_full: str | None = None,
-    report: _Path | None = None,
+    report: Path | None = None,
 ) -> None:
     """Keep this process and its children within so much RAM, from now on.
 
@@ -78,21 +78,11 @@ def limit(
     >>> uswap.limit("4G")  # doctest: +SKIP
     >>> uswap.limit("4G", swap="/scratch:50G", on_full="kill")  # doctest: +SKIP
     """
-    size = _size(ram)
-    places = _places(swap)
-    share = None if pool is None else _share(pool)
-    rule = None if on_full is None else _text("on_full", on_full)
-    file = None if report is None else _path("report", report)
+    size = size_word(ram)
+    words = option_words("swap", swap, pool, on_full, report)
     command = _command.packaged()
-    with _asking:
-        _native.limit(
-            size,
-            swap=places,
-            pool=share,
-            on_full=rule,
-            report=file,
-            command=None if command is None else str(command),
-        )
+    with asking:
+        _native.limit(size, **words, command=None if command is None else str(command))
 
 
 def release() -> None:
@@ -105,7 +95,7 @@ def release() -> None:
     NotLimitedError
         The process has not asked for a budget itself: it has none, or it was forked by one that has.
     """
-    with _asking:
+    with asking:
         _native.release()
 
 
@@ -114,7 +104,7 @@ def is_limited() -> bool:
 
     A program that was started anew within the budget of another knows nothing of it, and gets False.
     """
-    with _asking:
+    with asking:
         return _native.is_limited()
 
 
@@ -129,15 +119,42 @@ def stats() -> Stats:
     Raises
     ------
     NotLimitedError
-        Neither this process nor its parent, before it was forked, has asked for a budget.
+        The process has no budget: neither it nor its parent, before it was forked, asked for one or for a pool, and it
+        was not started in a run.
     NoStatsError
         The run does not answer.
     """
-    with _asking:
+    with asking:
         return Stats(**_native.stats())
 
 
-def _size(ram: str | SupportsIndex) -> str:
+class OptionWords(TypedDict):
+    """What a budget is told beside its size, in the words of the command."""
+
+    swap: list[str]
+    pool: str | None
+    on_full: str | None
+    report: str | None
+
+
+def option_words(
+    swap_name: str,
+    swap: Path | Sequence[Path] | None,
+    pool: str | float | None,
+    on_full: str | None,
+    report: Path | None,
+) -> OptionWords:
+    """Make words of what callers write. `swap_name` is the name that `swap` has for them."""
+    return {
+        "swap": _places(swap_name, swap),
+        "pool": None if pool is None else _share(pool),
+        "on_full": None if on_full is None else _text("on_full", on_full),
+        "report": None if report is None else _path("report", report),
+    }
+
+
+def size_word(ram: str | SupportsIndex) -> str:
+    """Make a word of a size."""
     if isinstance(ram, str):
         return _text("ram", ram)
     try:
@@ -157,19 +174,19 @@ def _share(pool: str | float) -> str:
     return _text("pool", pool)
 
 
-def _places(swap: _Path | Sequence[_Path] | None) -> list[str]:
+def _places(name: str, swap: Path | Sequence[Path] | None) -> list[str]:
     if swap is None:
         return []
     if isinstance(swap, (str, os.PathLike)):
-        return [_path("swap", swap)]
+        return [_path(name, swap)]
     if isinstance(swap, (bytes, bytearray)) or not isinstance(swap, Sequence):
-        raise TypeError(f"swap is {_type(swap)}: give a path, or a list of paths")
+        raise TypeError(f"{name} is {_type(swap)}: give a path, or a list of paths")
     if not swap:
-        raise ValueError("swap is an empty list: leave it out to have a swap file in /var/tmp")
-    return [_path("swap", place) for place in swap]
+        raise ValueError(f"{name} is an empty list: leave it out to have a swap file in /var/tmp")
+    return [_path(name, place) for place in swap]
 
 
-def _path(name: str, path: _Path) -> str:
+def _path(name: str, path: Path) -> str:
     return _text(name, os.fspath(path) if isinstance(path, os.PathLike) else path)
 
 

@@ -37,3 +37,7 @@ class UnmanageableError(Error):
 
 class NoStatsError(Error):
     """The run does not say how it goes."""
+
+
+class NotManagedError(Error):
+    """Memory cannot be kept in RAM, or the kernel takes no advice about it."""

@@ -8,8 +8,8 @@ from typing import NoReturn
 from IPython.core.error import UsageError
 from IPython.core.interactiveshell import InteractiveShell
 
-from uswap._budget import is_limited, limit, release, stats
-from uswap._errors import Error
+from uswap._budget import limit, release, stats
+from uswap._errors import Error, NotLimitedError
 from uswap._stats import Stats
 
 _USAGE = "write '%uswap 4G [--swap DIR] [--pool SHARE] [--on-full RULE]', '%uswap' or '%uswap off'"
@@ -49,10 +49,11 @@ def uswap(line: str) -> Stats | None:
 
 
 def _show() -> Stats | None:
-    if is_limited():
+    try:
         return stats()
-    print("uswap: this process has not asked for a budget: '%uswap 4G' does.")
-    return None
+    except NotLimitedError:
+        print("uswap: this process has not asked for a budget: '%uswap 4G' does.")
+        return None
 
 
 def _limit(words: list[str]) -> str:

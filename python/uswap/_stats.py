@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from uswap import _table
 from uswap._sizes import human
 
 
@@ -40,27 +41,22 @@ class Stats:
 
     def __str__(self) -> str:
         """Write a line for each size."""
-        return "\n".join(f"{name:<10}{value:>10}{note and '  ' + note}" for name, value, note in self._rows())
+        return _table.text(self._rows())
 
     def _repr_html_(self) -> str:
         """Write a table, for notebooks."""
-        cell = '<td style="text-align:{align}">{text}</td>'
-        lines = [
-            "<tr>"
-            + cell.format(align="left", text=name)
-            + cell.format(align="right", text=value)
-            + cell.format(align="left", text=note)
-            + "</tr>"
-            for name, value, note in self._rows()
-        ]
-        return "<table>\n" + "\n".join(lines) + "\n</table>"
+        return _table.html(self._rows())
 
-    def _rows(self) -> list[tuple[str, str, str]]:
-        used_percent = (self.used_bytes * 100 + self.ram_bytes // 2) // self.ram_bytes if self.ram_bytes else 0
+    def _rows(self) -> list[_table.Row]:
         return [
             ("budget", human(self.ram_bytes), ""),
-            ("used", human(self.used_bytes), f"{used_percent} % of the budget"),
+            ("used", human(self.used_bytes), self.used_note()),
             ("resident", human(self.resident_bytes), ""),
             ("pool", human(self.pool_bytes), f"at most {human(self.pool_bytes_max)} now"),
             ("swap file", human(self.swap_file_bytes), ""),
         ]
+
+    def used_note(self) -> str:
+        """Say how much of the budget is used, in words."""
+        used_percent = (self.used_bytes * 100 + self.ram_bytes // 2) // self.ram_bytes if self.ram_bytes else 0
+        return f"{used_percent} % of the budget"

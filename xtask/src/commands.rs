@@ -13,6 +13,8 @@ use crate::tree::root;
 
 /// The package of the agent.
 pub const AGENT: &str = "uswap-agent";
+/// The package of the C library.
+pub const C_LIBRARY: &str = "uswap-c";
 /// The package of the integration tests.
 pub const INTEGRATION: &str = "uswap-tests";
 /// The package of the programs that the integration tests run.
@@ -64,6 +66,11 @@ pub fn agent_path() -> PathBuf {
     target_directory().join("release/libuswap_agent.so")
 }
 
+/// The C library of the release build, shared and static.
+pub fn c_library_paths() -> [PathBuf; 2] {
+    ["libusw.so", "libusw.a"].map(|name| target_directory().join("release").join(name))
+}
+
 /// Is everything formatted?
 pub fn fmt() -> Result<()> {
     succeed(cargo(&["fmt", "--all", "--", "--check"]))
@@ -89,7 +96,7 @@ pub fn doc() -> Result<()> {
     succeed(command)
 }
 
-/// Release build of the agent and of the command.
+/// Release build of the agent, of the command, and of the C library.
 pub fn build() -> Result<()> {
     succeed(cargo(&["build", "--release", "-p", AGENT]))?;
     let mut command = cargo(&["build", "--release", "-p", "uswap-cli"]);
@@ -98,7 +105,8 @@ pub fn build() -> Result<()> {
         command.env("USWAP_COMMIT", commit);
     }
     succeed(command)?;
-    for path in [agent_path(), uswap_path()] {
+    succeed(cargo(&["build", "--release", "-p", C_LIBRARY]))?;
+    for path in [agent_path(), uswap_path()].into_iter().chain(c_library_paths()) {
         ensure!(path.is_file(), "the build made no {}", path.display());
     }
     Ok(())

@@ -64,7 +64,11 @@ const COMMANDS: &[Command] = &[
         "build the wheel of the Python package, and test it in an environment of its own",
         || python::run().map(|ran| println!("{} tests, {} skipped", ran.tests, ran.skips)),
     ),
-    Command::alone("build", "release build of the agent and of the uswap command", commands::build),
+    Command::alone(
+        "build",
+        "release build of the agent, of the uswap command, and of the C library",
+        commands::build,
+    ),
     Command::alone(
         "test",
         "everything that must pass: all of what follows up to `fuzz`, and more",
@@ -91,7 +95,7 @@ const COMMANDS: &[Command] = &[
         churn::run,
     ),
     Command::with("demo", "[ARGUMENTS of uswap demo]", "build, then `uswap demo`", commands::demo),
-    Command::with("install", "--prefix DIR", "build, then copy to DIR/bin and DIR/lib/uswap", install),
+    Command::with("install", "--prefix DIR", "build, then copy to DIR/bin, lib and include", install),
     Command::alone(
         "plants",
         "bugs switched on one by one: the simulator must find each; minutes",

@@ -276,13 +276,14 @@ pub fn integration_command(files: &[&str]) -> Command {
 }
 
 /// Those that mean something for a user without rights.
-const WITHOUT_RIGHTS: [&str; 26] = [
+const WITHOUT_RIGHTS: [&str; 28] = [
     "attached",
     "badcases_disk",
     "badcases_start",
     "budget_python",
     "budget_sort",
     "budget_sqlite",
+    "c_library",
     "cancel",
     "evil",
     "examples",
@@ -292,6 +293,7 @@ const WITHOUT_RIGHTS: [&str; 26] = [
     "kill",
     "mappings",
     "musl",
+    "named",
     "over_budget",
     "passthrough",
     "shares",

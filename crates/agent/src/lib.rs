@@ -1,5 +1,5 @@
 //! The library that `uswap run` preloads into programs, and that the crate `uswap` loads into one that asks for a
-//! budget while it runs: a constructor, two functions for the latter, and what a library without the standard one
+//! budget while it runs: a constructor, functions for the latter, and what a library without the standard one
 //! needs.
 //!
 //! All else is in `host`. What must hold: no code here runs before the constructor; and if there is an invitation in
@@ -11,13 +11,14 @@ mod libc_functions;
 
 use core::arch::{asm, global_asm};
 use core::ffi::{c_char, c_int};
+use core::fmt::Display;
 use core::sync::atomic::{AtomicBool, Ordering};
 use uswap_host::attach::{refuse_what_is_out_of_sight, shares_memory};
 use uswap_host::heap::Heap;
 use uswap_host::invitation::Invitation;
 use uswap_host::joining::Refused;
 use uswap_host::small::Functions;
-use uswap_host::{AfterSetuid, Process, Terms, credentials, environment, messages, own_memory};
+use uswap_host::{AfterSetuid, Managed, Process, Terms, credentials, environment, messages, own_memory};
 use uswap_identity::Note;
 use uswap_os::text::TextBuffer;
 use uswap_os::without::Without;
@@ -104,6 +105,7 @@ fn set_up(invitation: &Invitation) -> Option<Terms> {
     Without::from_bits(options.without).switch_off();
     Some(Terms {
         join_bytes: u64::from(options.join_kib) * 1024,
+        managed: if options.regions_only { Managed::Regions } else { Managed::All },
         after_setuid: if options.keep_after_setuid { AfterSetuid::Stays } else { AfterSetuid::Leaves },
         credentials: credentials::credentials(),
     })
@@ -132,8 +134,18 @@ pub unsafe extern "C" fn uswap_agent_attach(
     let attached = refuse_what_is_out_of_sight(shares_memory)
         .and_then(|()| set_up().ok_or(Refused::Needs("there is no memory for it")))
         .and_then(|terms| PROCESS.attach(terms, pipe));
-    let Err(refused) = attached else { return 0 };
-    let text = TextBuffer::<512>::format(format_args!("{refused}"));
+    // SAFETY:
+    // 1. The caller's promise.
+    unsafe { tell(attached, reason, reason_bytes) }
+}
+
+/// The answer of a function: 0, or -1 and why, as text that ends with a zero byte.
+///
+/// # Safety
+/// `reason` is memory of the caller, of `reason_bytes` bytes.
+unsafe fn tell<E: Display>(answer: Result<(), E>, reason: *mut u8, reason_bytes: usize) -> c_int {
+    let Err(why) = answer else { return 0 };
+    let text = TextBuffer::<512>::format(format_args!("{why}"));
     let text = text.as_c_str().to_bytes_with_nul();
     if reason_bytes > 0 {
         let count = text.len().min(reason_bytes);
@@ -146,6 +158,48 @@ pub unsafe extern "C" fn uswap_agent_attach(
         }
     }
     -1
+}
+
+/// A private anonymous mapping, `bytes` bytes at `start`, is managed from now on, in a process that manages what it
+/// names; in one that manages all it is that already. 0: it is; else as [`uswap_agent_attach`].
+///
+/// # Safety
+/// Nobody uses the mapping yet; `reason` is memory of the caller.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn uswap_agent_manage(
+    start: usize,
+    bytes: usize,
+    reason: *mut u8,
+    reason_bytes: usize,
+) -> c_int {
+    // SAFETY:
+    // 1. The caller's promise.
+    unsafe { tell(PROCESS.manage(start, bytes), reason, reason_bytes) }
+}
+
+/// `bytes` bytes at `start` are brought and stay in RAM, or, without `stays`, may be evicted again. 0: so it is; else
+/// as [`uswap_agent_attach`].
+///
+/// # Safety
+/// `reason` is memory of the caller.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn uswap_agent_keep(
+    start: usize,
+    bytes: usize,
+    stays: bool,
+    reason: *mut u8,
+    reason_bytes: usize,
+) -> c_int {
+    let kept = match stays {
+        true => PROCESS.keep_in_ram(start, bytes),
+        false => {
+            PROCESS.keep_no_more(start, bytes);
+            Ok(())
+        }
+    };
+    // SAFETY:
+    // 1. The caller's promise.
+    unsafe { tell(kept, reason, reason_bytes) }
 }
 
 /// The calling process leaves the run that it has entered by [`uswap_agent_attach`]; all its memory comes home first.

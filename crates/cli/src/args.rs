@@ -168,6 +168,9 @@ pub struct SuperviseArguments {
     /// The process that has asked for it
     #[arg(long, value_name = "PID")]
     pub pid: u32,
+    /// Only memory that it names is managed
+    #[arg(long)]
+    pub regions_only: bool,
 }
 
 /// `--on-full` as typed.

@@ -15,6 +15,8 @@ use crate::process::StartFailure;
 pub struct Told {
     /// See [`Options::root`].
     pub root: Option<u32>,
+    /// See [`Options::regions_only`].
+    pub regions_only: bool,
     /// See [`Options::quiet`].
     pub quiet: bool,
     /// See [`Options::verbosity`].
@@ -39,6 +41,7 @@ pub fn options(arguments: &LimitArguments, agent: &Path, told: Told) -> Result<O
         allow_tmpfs: arguments.allow_tmpfs,
         keep_after_setuid: arguments.keep_after_setuid,
         root: told.root,
+        regions_only: told.regions_only,
         agent: agent.to_owned(),
         quiet: told.quiet,
         verbosity: told.verbosity,

@@ -59,7 +59,7 @@ fn start_and_stay(arguments: &RunArguments) -> Result<Ending, StartFailure> {
     without.switch_off();
     let agent = agent_file::find_and_check(named.as_deref(), &own_path)?;
     let mut json = limit::create_json(&arguments.limit)?;
-    let told = Told { root: None, quiet: arguments.quiet, verbosity: arguments.verbose };
+    let told = Told { root: None, regions_only: false, quiet: arguments.quiet, verbosity: arguments.verbose };
     let options = limit::options(&arguments.limit, &agent, told)?;
     if arguments.verbose > 0 {
         say(format_args!(

@@ -79,7 +79,8 @@ fn start_and_stay(arguments: &SuperviseArguments) -> Result<(), StartFailure> {
     let agent = agent_file::find_and_check(std::env::var_os("USWAP_AGENT").as_deref(), &own_path)?;
     let mut json = limit::create_json(&arguments.limit)?;
     // What is said goes to the standard error of somebody's program: only what goes wrong.
-    let told = Told { root: Some(arguments.pid), quiet: true, verbosity: 0 };
+    let told =
+        Told { root: Some(arguments.pid), regions_only: arguments.regions_only, quiet: true, verbosity: 0 };
     let options = limit::options(&arguments.limit, &agent, told)?;
     let mut supervisor =
         Supervisor::start(options, Box::new(say)).map_err(|error| StartFailure::own(error.to_string()))?;

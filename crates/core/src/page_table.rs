@@ -101,6 +101,15 @@ impl<'a> Tables<'a> {
         }
     }
 
+    /// Whether so many table pages are free now.
+    fn are_free(&self, count: u64) -> bool {
+        let start = self.hint.load(Ordering::Relaxed) as usize % self.owners.len();
+        let from_hint = self.owners[start..].iter().chain(&self.owners[..start]);
+        // The first one is never given out.
+        let free = from_hint.filter(|owner| owner.load(Ordering::Relaxed) == 0);
+        count == 0 || free.take(count as usize + 1).count() as u64 > count
+    }
+
     /// Table pages in use.
     pub fn used_count(&self) -> usize {
         let touched = self.touched.load(Ordering::Acquire) as usize;
@@ -109,6 +118,13 @@ impl<'a> Tables<'a> {
 }
 
 impl<'a> PageTable<'a> {
+    /// Whether there is room now for the words of so many pages, wherever they lie. Others may take it meanwhile.
+    pub fn has_room_for(&self, pages: u64) -> bool {
+        let leaves = pages.div_ceil(BLOCK_PAGES) + 1;
+        let above = (1..LEVELS).map(|level| leaves.div_ceil(1 << (FAN_OUT_BITS * level)) + 1).sum::<u64>();
+        self.tables.are_free(leaves + above)
+    }
+
     /// The table of `mm` that starts at `root`.
     pub fn new(tables: Tables<'a>, mm: MmId, root: TableId) -> PageTable<'a> {
         PageTable { tables, mm, root }

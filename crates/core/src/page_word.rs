@@ -397,6 +397,12 @@ impl PageSlot<'_> {
         }
     }
 
+    /// The page may go again, if it is managed.
+    pub fn unpin(self) {
+        let seen = self.word.fetch_and(!PINNED, Ordering::AcqRel);
+        self.note(PageWord(seen & !PINNED));
+    }
+
     /// The hand comes by. True if the page rests: one time less from now on.
     pub fn pass_by(self) -> bool {
         let seen = self.word.load(Ordering::Relaxed);
@@ -409,6 +415,18 @@ impl PageSlot<'_> {
             let _counts = self.word.compare_exchange(seen, next, Ordering::Relaxed, Ordering::Relaxed);
         }
         true
+    }
+
+    /// The page is as cold as one that was never looked at, if it is here and nobody works on it.
+    pub fn cool(self) {
+        let mut seen = self.word.load(Ordering::Relaxed);
+        while seen & (HEAT_MASK | REST_MASK) != 0 && PageWord(seen).is_at_rest() {
+            let next = seen & !(HEAT_MASK | REST_MASK);
+            match self.word.compare_exchange_weak(seen, next, Ordering::Relaxed, Ordering::Relaxed) {
+                Ok(_) => return,
+                Err(now) => seen = now,
+            }
+        }
     }
 
     /// Takes an unlocked word out (mremap moves it elsewhere). None while it is locked; `Some` of an unmanaged word is

@@ -135,6 +135,11 @@ impl<'a, W: World> AddressSpace<'a, W> {
         self.slots_of(range).for_each(|(_, slot)| slot.pin());
     }
 
+    /// What [`pin`](Self::pin) has kept may be evicted again.
+    pub fn unpin(&self, range: PageRange) {
+        self.slots_of(range).for_each(|(_, slot)| slot.unpin());
+    }
+
     /// The first page of the range that is not in the program as the kernel has it: stored, protected, or being worked
     /// on.
     pub fn first_away(&self, range: PageRange) -> Option<PageId> {

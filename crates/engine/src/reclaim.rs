@@ -10,7 +10,7 @@ use uswap_core::counters::Counter;
 use uswap_core::fairness::{Protection, ReclaimDecision};
 use uswap_sync::Ordering;
 use uswap_units::PAGE_BYTES;
-use uswap_units::limits::{THROTTLE_ROUNDS_MAX, WRITE_PATIENCE_NS};
+use uswap_units::limits::{ROOM_WAIT_NS, THROTTLE_ROUNDS_MAX, WRITE_PATIENCE_NS};
 
 /// Pages of a batch in the background: threads of other processes may wait for its end.
 const BACKGROUND_PAGES: u64 = 64;
@@ -25,9 +25,6 @@ const DIRECT_PAGES: u32 = 32;
 /// A fault in a process that has nothing but what is protected waits so long for the others, so often.
 const OTHERS_NS: u64 = 500_000;
 const OTHERS_ROUNDS: u32 = 2;
-
-/// Timeout of a wait for room: a lost signal costs this much, not for ever.
-pub(crate) const WAIT_NS: u64 = 2_000_000;
 
 /// So long nobody waits for others that brought no room when it was their turn.
 pub(super) const OTHERS_FAIL_NS: u64 = 100_000_000;
@@ -77,7 +74,7 @@ impl<W: World> AddressSpace<'_, W> {
             _ => None,
         };
         let Some((burden, of, protection)) = turn else {
-            self.world.wait(Signal::Room, seen, WAIT_NS).await;
+            self.world.wait(Signal::Room, seen, ROOM_WAIT_NS).await;
             return Background::GoesOn;
         };
         let share = balance::reclaim_share(budget.used(), marks.high, burden, of);
@@ -89,7 +86,7 @@ impl<W: World> AddressSpace<'_, W> {
             return Background::GoesOn;
         }
         fruitless.0 += 1;
-        let wait_ns = balance::fruitless_wait_ns(fruitless.0, WAIT_NS);
+        let wait_ns = balance::fruitless_wait_ns(fruitless.0, ROOM_WAIT_NS);
         if done.looked == 0 {
             self.fairness().has_nothing_until(self.world.now_ns() + wait_ns);
         }
@@ -138,7 +135,7 @@ impl<W: World> AddressSpace<'_, W> {
     async fn wait_for_batch(&self) {
         let seen = self.segment.budget().signal_count(Signal::Room);
         if self.is_short() {
-            self.world.wait(Signal::Room, seen, WAIT_NS).await;
+            self.world.wait(Signal::Room, seen, ROOM_WAIT_NS).await;
         }
     }
 
@@ -160,7 +157,7 @@ impl<W: World> AddressSpace<'_, W> {
                     if !self.others_fail(now_ns) && waited_for_others == 0 {
                         waited_for_others = 1;
                         self.counters().add(Counter::WaitedForOthers, 1);
-                        self.world.wait(Signal::Room, seen, WAIT_NS).await;
+                        self.world.wait(Signal::Room, seen, ROOM_WAIT_NS).await;
                         continue;
                     }
                     if waited_for_others > 0 {
@@ -184,7 +181,7 @@ impl<W: World> AddressSpace<'_, W> {
             if done.pages == 0 && !done.looks_on {
                 // What it has begun in the pool is room for others, who may be waiting as well.
                 self.rest(evictor);
-                self.world.wait(Signal::Room, seen, WAIT_NS).await;
+                self.world.wait(Signal::Room, seen, ROOM_WAIT_NS).await;
             }
             if !self.goes_on_for_room(done, began_ns) {
                 rounds += 1;

@@ -55,6 +55,10 @@ impl Process {
         if self.phase() != Phase::Watching {
             return;
         }
+        if !self.manages_all() {
+            // Ranges are named one by one.
+            return self.set_phase(Phase::Active);
+        }
         let Ok(maps) = Maps::open() else { return };
         // A signal may come at any time: the pages for its frame are there before their first touch comes to us.
         for (start, bytes) in thread::slots().filter_map(|slot| slot.program_stack()) {
@@ -85,6 +89,7 @@ impl Process {
         for (start, bytes) in thread::slots().filter_map(|slot| slot.program_stack()) {
             space.pin(PageRange::of_addresses(start as u64, (start + bytes) as u64));
         }
+        self.kept.iter().for_each(|range| space.pin(range));
         let block = self.first_thread_pointer.load(Ordering::Relaxed);
         let (from, to) = (block - CONTROL_BLOCK_BYTES, block + CONTROL_BLOCK_BYTES);
         space.pin(PageRange::of_addresses(from as u64, to as u64));

@@ -71,7 +71,12 @@ impl Process {
             .and_then(|()| self.take_in_advice())
             .and_then(|()| self.take_place());
         match placed {
-            Ok(()) => supervisor::keep_pipe(descriptors::keep(to_supervisor)),
+            Ok(()) => {
+                supervisor::keep_pipe(descriptors::keep(to_supervisor));
+                if !self.manages_all() {
+                    environment::forget();
+                }
+            }
             Err(_) => {
                 self.set_phase(Phase::Outside);
                 environment::forget();

@@ -10,6 +10,11 @@ use uswap_units::{PageId, PageRange};
 /// be filled is not mapped.
 const BRING_ROUNDS_MAX: u32 = 64;
 
+/// Whether a page is there now.
+pub(crate) fn is_brought(served: Served) -> bool {
+    matches!(served, Served::Served(_))
+}
+
 /// No attempt gave the content of a page.
 pub(crate) struct PageLost;
 
@@ -36,7 +41,7 @@ impl Process {
                 if round > 0 {
                     uswap_os::thread::yield_now();
                 }
-                if !matches!(self.fault_in(first, touch), Served::Served(_)) {
+                if !is_brought(self.fault_in(first, touch)) {
                     break;
                 }
             }

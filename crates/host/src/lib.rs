@@ -4,15 +4,16 @@
 //! evicts, `os` asks the kernel. Called by the library that is preloaded into programs, which holds the value and
 //! starts it.
 //!
-//! Map: [`process`] the value and its life; [`faults`] a SIGBUS, and [`fault_in`] whoever else wants a page;
-//! [`calls`] a system call ([`syscalls`]), with [`mappings`] and [`remap`] for those that change the [`address_space`],
-//! [`lock_calls`] for those that lock it ([`locks`]), [`descriptors`] for those that could take ours away, and
-//! [`environment`] for `execve`; [`managed_ranges`] and [`thread_stacks`] say what is managed; [`residency`] what the
-//! boundary asks of us; [`memory`] the engine's world; [`small`] sees a process grow, [`joining`] enters the run,
-//! [`activation`] takes the program's memory, [`attach`] does all of that in a program that runs, [`fork`] in a child,
-//! and [`leaving`] lets it go; [`background`] is the thread that evicts; [`own_stack`] is where threads of the program
-//! do work of ours; [`pool`] lends them what they need for it; [`messages`] are for the user. [`invitation`], [`heap`],
-//! [`contend`] and [`swap_files`] are of use to whoever is preloaded.
+//! Map: [`process`] the value and its life; [`faults`] a SIGBUS, and [`fault_in`] whoever else wants a page; [`calls`]
+//! a system call ([`syscalls`]), with [`mappings`] and [`remap`] for those that change the [`address_space`],
+//! [`lock_calls`] for those that lock it ([`locks`]), [`advice`] for those that say what will be used, [`descriptors`]
+//! for those that could take ours away, and [`environment`] for `execve`; [`managed_ranges`] and [`thread_stacks`] say
+//! what is managed, and [`regions`] what the program names; [`residency`] what the boundary asks of us; [`memory`] the
+//! engine's world; [`small`] sees a process grow, [`joining`] enters the run, [`activation`] takes the program's
+//! memory, [`attach`] does all of that in a program that runs, [`fork`] in a child, and [`leaving`] lets it go;
+//! [`background`] is the thread that evicts; [`own_stack`] is where threads of the program do work of ours; [`pool`]
+//! lends them what they need for it; [`messages`] are for the user. [`invitation`], [`heap`], [`contend`] and
+//! [`swap_files`] are of use to whoever is preloaded.
 //!
 //! What must hold: nothing on these ways allocates, calls libc or touches memory of the program but what is said; work
 //! of ours that can wait runs with all signals blocked, so that no handler of the program interrupts it and meets its
@@ -23,6 +24,7 @@ extern crate alloc;
 
 pub mod activation;
 pub mod address_space;
+pub mod advice;
 pub mod attach;
 pub mod background;
 pub mod calls;
@@ -49,6 +51,7 @@ mod owner;
 pub mod pool;
 pub mod process;
 pub mod program_copy;
+pub mod regions;
 pub mod remap;
 pub mod residency;
 pub mod small;
@@ -58,7 +61,7 @@ pub mod syscalls;
 pub mod thread_stacks;
 pub mod thread_words;
 
-pub use process::{AfterSetuid, Process, Run, Terms};
+pub use process::{AfterSetuid, Managed, Process, Run, Terms};
 
 use core::future::Future;
 use core::pin::pin;

@@ -48,7 +48,7 @@ impl Process {
         if self.phase() != Phase::Active || range.start >= range.end {
             return false;
         }
-        if space.reserve_words(range).is_err() {
+        if !space.page_table().has_room_for(range.pages()) || space.reserve_words(range).is_err() {
             // The tables of the run are full: it stays the kernel's. What is managed of it stays so.
             return false;
         }

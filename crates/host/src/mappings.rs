@@ -86,9 +86,12 @@ impl Process {
     }
 
     /// Memory that is about to be mapped would be more than there is room for: then its first touches come to us from
-    /// the start.
+    /// the start. Or some of it is to go, though there is room.
     fn activate_if_needed(&self, call: &Call) {
         let Some(space) = self.space().filter(|_| self.phase() == Phase::Watching) else { return };
+        if call.number as u32 == abi::__NR_madvise && call.arguments[2] as u32 == abi::MADV_PAGEOUT {
+            return self.own().activate(space);
+        }
         let bytes = growth(call, self.heap_end.load(Ordering::Relaxed));
         let used = space.segment().budget().used().0;
         if bytes as u64 > 0 && used.saturating_add(bytes as u64) > space.watermarks().register.0 {
@@ -108,7 +111,11 @@ impl Process {
                 }
                 answer
             }
-            abi::__NR_madvise => self.advise(space, call, pages(first, second), third),
+            abi::__NR_madvise => {
+                let range = pages(first, second);
+                let served = self.serve_advice(space, call, range);
+                served.unwrap_or_else(|| self.advise(space, call, range, third))
+            }
             abi::__NR_mprotect | abi::__NR_pkey_mprotect => {
                 self.protect(space, call, pages(first, second), third)
             }
@@ -139,7 +146,7 @@ impl Process {
             && flags & (MAP_STACK | MAP_GROWSDOWN | MAP_HUGETLB) == 0
             && protection & PROT_READ != 0
             && protection & PROT_EXEC == 0;
-        if wanted && bytes <= MAPPING_BYTES_MAX {
+        if wanted && bytes <= MAPPING_BYTES_MAX && self.manages_all() {
             let range = pages(answer as usize, bytes);
             let _alone = self.alone_with(space, &[range]);
             let _or_left_alone = self.take(space, range);
@@ -279,7 +286,10 @@ impl Process {
             return answer;
         }
         self.activate_range(space, range);
-        if protection & PROT_WRITE != 0 && space.page_table().first_unmanaged(range).is_some() {
+        if protection & PROT_WRITE != 0
+            && self.manages_all()
+            && space.page_table().first_unmanaged(range).is_some()
+        {
             self.take_candidates(space, range);
         }
         answer
@@ -303,7 +313,7 @@ impl Process {
         let (old, new) = (before.next_multiple_of(PAGE_BYTES), after.next_multiple_of(PAGE_BYTES));
         if new < old {
             space.drop_words(pages(new, old - new), Afterwards::Unmanaged);
-        } else if old < new {
+        } else if old < new && self.manages_all() {
             self.take_candidates(space, pages(old, new - old));
         }
         answer

@@ -33,6 +33,8 @@ pub type Space = AddressSpace<'static, LinuxWorld>;
 pub struct Terms {
     /// It takes a place in the run when so much of its memory is private and may be written.
     pub join_bytes: u64,
+    /// What of its memory is managed.
+    pub managed: Managed,
     /// What becomes of a process that changes its user, group or dumpability.
     pub after_setuid: AfterSetuid,
     /// Those with which it came.
@@ -48,6 +50,15 @@ pub struct Run {
     pub segment_start: usize,
     /// How long that mapping is.
     pub segment_bytes: usize,
+}
+
+/// What of the memory of a process is managed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Managed {
+    /// All that can be.
+    All,
+    /// What it names ([`Process::manage`]). What it executes goes its own way.
+    Regions,
 }
 
 /// What becomes of a process that changes its credentials.
@@ -99,6 +110,9 @@ pub(crate) const EVICTORS: usize = LANES as usize;
 /// Thread stacks that are known at a time. A program with more of them is not managed.
 const STACKS_MAX: usize = 1024;
 
+/// Ranges that the program keeps in RAM at a time.
+const KEPT_MAX: usize = 256;
+
 /// Bytes of the stack of the thread that evicts.
 const EVICTOR_STACK_BYTES: usize = 128 * 1024;
 
@@ -115,6 +129,8 @@ pub struct Process {
     pub(crate) mappings: Gate,
     /// What is not managed: mappings made with MAP_STACK, and what is zeros in a child.
     pub(crate) stacks: RangeSet<STACKS_MAX>,
+    /// What the program keeps in RAM by name ([`Process::keep_in_ram`]).
+    pub(crate) kept: RangeSet<KEPT_MAX>,
     /// What the program has locked.
     pub(crate) locks: Locks,
     /// How much of its memory is private and may be written, while it waits; 0: not known yet.
@@ -157,6 +173,7 @@ impl Process {
             hazards: AtomicPtr::new(core::ptr::null_mut()),
             mappings: Gate::new(),
             stacks: RangeSet::new(),
+            kept: RangeSet::new(),
             locks: Locks::new(),
             grown_bytes: AtomicU64::new(0),
             heap_end: AtomicUsize::new(0),
@@ -215,6 +232,10 @@ impl Process {
         // SAFETY:
         // 1. `start` has set it to a leaked box before anything else was done.
         unsafe { *self.terms.load(Ordering::Acquire) }
+    }
+    /// Whether it manages all that can be.
+    pub(crate) fn manages_all(&self) -> bool {
+        self.terms().managed == Managed::All
     }
     pub(crate) fn set_own(&'static self, terms: Terms) {
         self.own.store(core::ptr::from_ref(self).cast_mut(), Ordering::Release);

@@ -74,6 +74,11 @@ impl Process {
         }
         // Another thread may touch the place before it is registered again: then nothing may be missing there.
         let comes_home = flags & (MREMAP_FIXED | MREMAP_DONTUNMAP) != 0;
+        let new_pages = call.arguments[2].div_ceil(PAGE_BYTES) as u64;
+        // Beside the words as they are: those go once they have been carried.
+        if (comes_home || new_pages > from.pages()) && !space.page_table().has_room_for(new_pages) {
+            return -(Errno::ENOMEM.number() as isize);
+        }
         let _alone = match comes_home {
             true => {
                 drop(alone);

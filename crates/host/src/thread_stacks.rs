@@ -26,7 +26,10 @@ impl Process {
             return;
         }
         match call.number as u32 {
-            abi::__NR_munmap => self.stacks.subtract(pages(start, bytes)),
+            abi::__NR_munmap => {
+                self.stacks.subtract(pages(start, bytes));
+                self.kept.subtract(pages(start, bytes));
+            }
             abi::__NR_madvise
                 if call.arguments[2] as u32 == abi::MADV_WIPEONFORK
                     && self.stacks.add(pages(start, bytes)).is_none() =>
@@ -35,6 +38,7 @@ impl Process {
             }
             abi::__NR_mmap if flags & (MAP_STACK | MAP_GROWSDOWN) == 0 => {
                 self.stacks.subtract(pages(answer as usize, bytes));
+                self.kept.subtract(pages(answer as usize, bytes));
             }
             abi::__NR_mremap => self.move_stacks(call, answer as usize),
             abi::__NR_mmap

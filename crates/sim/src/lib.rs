@@ -9,12 +9,13 @@
 //! [`engine`] what is simulated, and [`seam`] how; [`kernel_side`] what the engine of a process finds there, with the
 //! [`memory`] as its kernel keeps it; [`oracle`] what that memory must hold; [`process`] the process, with what it
 //! lends to its threads ([`lending`]), and [`processes`] all of them; the thread that evicts ([`background`]), children
-//! ([`fork`]) and ranges that are [`left_alone`]; [`program`] the threads; [`calls`] and [`mappings`] what programs ask
-//! of the kernel, and [`places`] where; [`content`] pages by number; [`disk`] the swap files, and [`file_access`] who
-//! reads and writes them; [`files`] lets them come and go; [`supervisor`] measuring, write-back and the dead; [`check`]
-//! what must be true.
+//! ([`fork`]) and ranges that are [`left_alone`]; [`program`] the threads; [`calls`], [`mappings`] and [`advice`] what
+//! programs ask of the kernel, and [`places`] where; [`content`] pages by number; [`disk`] the swap files, and
+//! [`file_access`] who reads and writes them; [`files`] lets them come and go; [`supervisor`] measuring, write-back and
+//! the dead; [`check`] what must be true.
 #![forbid(unsafe_code)]
 
+pub mod advice;
 pub mod background;
 pub mod calls;
 pub mod check;

@@ -20,6 +20,8 @@ pub struct Weights {
     pub remap: u64,
     /// MADV_DONTNEED.
     pub drop: u64,
+    /// MADV_COLD and MADV_PAGEOUT.
+    pub advise: u64,
     /// mprotect.
     pub protect: u64,
     /// mlock and munlock.
@@ -312,6 +314,7 @@ impl Options {
             map_over: sometimes(20),
             remap: 10 + sometimes(60),
             drop: sometimes(30),
+            advise: sometimes(10),
             protect: sometimes(20),
             lock: sometimes(20),
             special: sometimes(20),
@@ -338,6 +341,7 @@ impl Options {
             map_over: sometimes(4),
             remap: sometimes(6),
             drop: sometimes(8),
+            advise: sometimes(4),
             protect: sometimes(4),
             lock: sometimes(4),
             special: sometimes(3),

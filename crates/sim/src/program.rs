@@ -224,6 +224,7 @@ async fn operation<'a>(processes: &Rc<Processes<'a>>, process: &Process<'a>) {
         weights.special,
         weights.fork,
         weights.round,
+        weights.advise,
         weights.exit,
     ];
     let mut at = world.below(parts.iter().sum());
@@ -246,6 +247,7 @@ async fn operation<'a>(processes: &Rc<Processes<'a>>, process: &Process<'a>) {
         Some(9) => special(world, process).await,
         Some(10) => fork::fork(processes, process, start_threads).await,
         Some(11) => go_round(world, process).await,
+        Some(12) => caller.advise().await,
         _ => exit_or_exec(processes, process).await,
     }
 }

@@ -147,6 +147,7 @@ mod tests {
             allow_tmpfs: true,
             keep_after_setuid: false,
             root: None,
+            regions_only: false,
             agent: PathBuf::new(),
             quiet: true,
             verbosity: 0,

@@ -35,6 +35,8 @@ pub struct Options {
     pub keep_after_setuid: bool,
     /// The process that the run begins with, which ran before; `None`: what this one starts.
     pub root: Option<u32>,
+    /// Only memory that the process names is managed, and what it executes is not of the run.
+    pub regions_only: bool,
     /// The agent, as it is in `LD_PRELOAD`.
     pub agent: PathBuf,
     /// Nothing is said that is not an error.

@@ -99,17 +99,18 @@ impl Shared {
         }
         let geometry = geometry(&options, slots_of(&options.swap_files)?);
         let allow_tmpfs = if options.allow_tmpfs { AllowTmpfs::Yes } else { AllowTmpfs::No };
-        let files = OpenFiles::make(&options.swap_files, allow_tmpfs)?;
-        let bytes = geometry.layout().total_words() as u64 * 8;
-        let memfd = memory::memfd_create(c"uswap-segment", bytes)
-            .map_err(|errno| StartError::SegmentFile { errno, bytes })?;
-        // By this lock the processes of the run know that their supervisor lives.
-        crate::locks::hold_supervisor_lock(&memfd)?;
-        let words = memory::map_shared_words(&memfd, bytes as usize, Access::ReadWrite)
-            .map_err(StartError::SegmentMapping)?;
-        let segment = Segment::create(words, geometry).waiting_by(crate::locks::wait_for_lock);
-        segment.set_sources(uswap_identity::OWN.words());
-        segment.file_key().set(random_key()?);
+        // What is tried in the directories waits for disks: the rest is done beside.
+        let (files, made) = std::thread::scope(|scope| {
+            let make_files = || OpenFiles::make(&options.swap_files, allow_tmpfs);
+            let thread = std::thread::Builder::new().stack_size(256 * 1024).spawn_scoped(scope, make_files);
+            let made = make_segment(geometry);
+            let files = match thread {
+                Ok(thread) => thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
+                Err(_) => make_files(),
+            };
+            (files, made)
+        });
+        let (files, (memfd, segment)) = (files?, made?);
         for spec in files.specs() {
             let added = segment.slots().add_file(spec);
             added.expect("the geometry was made for these files, and they are not too many");
@@ -149,6 +150,7 @@ impl Shared {
         let options = RunOptions {
             keep_after_setuid: self.options.keep_after_setuid,
             verbose: self.options.verbosity > 0,
+            regions_only: self.options.regions_only,
             join_kib: (self.join_bytes() >> 10) as u32,
             without: Without::of_this_process().bits(),
         };
@@ -246,6 +248,21 @@ fn geometry(options: &Options, slots: u64) -> Geometry {
         slots,
         readahead: ReadaheadBuffers::count_for(options.ram_bytes),
     }
+}
+
+/// The segment of a run without anything in it, and the file that it lies in.
+fn make_segment(geometry: Geometry) -> Result<(Fd, Segment<'static>), StartError> {
+    let bytes = geometry.layout().total_words() as u64 * 8;
+    let memfd = memory::memfd_create(c"uswap-segment", bytes)
+        .map_err(|errno| StartError::SegmentFile { errno, bytes })?;
+    // By this lock the processes of the run know that their supervisor lives.
+    crate::locks::hold_supervisor_lock(&memfd)?;
+    let words = memory::map_shared_words(&memfd, bytes as usize, Access::ReadWrite)
+        .map_err(StartError::SegmentMapping)?;
+    let segment = Segment::create(words, geometry).waiting_by(crate::locks::wait_for_lock);
+    segment.set_sources(uswap_identity::OWN.words());
+    segment.file_key().set(random_key()?);
+    Ok((memfd, segment))
 }
 
 fn random_number() -> Result<u64, StartError> {

@@ -19,6 +19,9 @@ pub const READ_ATTEMPTS_MAX: u32 = 3;
 /// A program must go on even if nothing can be reclaimed.
 pub const THROTTLE_ROUNDS_MAX: u32 = 50;
 
+/// Timeout of a wait for room: a lost signal costs this much, not for ever.
+pub const ROOM_WAIT_NS: u64 = 2_000_000;
+
 /// So long a fault waits for one write to the swap file: a slow file slows the program, one that hangs does not stop
 /// it.
 pub const WRITE_PATIENCE_NS: u64 = 5_000_000_000;

@@ -21,7 +21,7 @@ pub enum Error {
     )]
     InARun,
     /// There is nothing to give up.
-    #[error("this process has not asked for a budget")]
+    #[error("this process has not asked for a budget: limit does that, or a pool")]
     NotLimited,
     /// The command `uswap` was not found.
     #[error(
@@ -53,6 +53,15 @@ pub enum Error {
     /// The run does not say how it goes.
     #[error("{0}")]
     NoStats(String),
+    /// A pool was asked for without a budget, in a process that has none.
+    #[error("a pool needs a budget, and this process has none: say how much RAM, as in ram(\"2G\")")]
+    NoBudget,
+    /// Memory is not managed, or not kept in RAM.
+    #[error("this memory cannot be managed: {0}")]
+    NotManaged(String),
+    /// The kernel has refused memory, or advice about it.
+    #[error("the kernel says of this memory: {0}")]
+    Memory(std::io::Error),
     /// The process cannot be managed.
     #[error("this process cannot be kept within a budget: {0}. 'uswap doctor' may say more")]
     Unmanageable(String),

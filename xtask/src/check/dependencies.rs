@@ -29,6 +29,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("experiments", &["bench", "zones", "core", "sync", "units"]),
     ("control", &["os"]),
     ("uswap", &["control", "identity", "os"]),
+    // It stands on `uswap` alone.
+    ("libusw", &[]),
     ("supervisor", &["interpose", "control", "identity", "os", "engine", "core", "codec", "sync", "units"]),
     ("cli", &["supervisor", "control", "bench", "identity", "os", "core", "units"]),
 ];

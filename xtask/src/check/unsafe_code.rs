@@ -1,8 +1,8 @@
 //! Where unsafe code may be, and what must stand above it.
 //!
-//! Two rules: only `os`, `interpose`, `host`, `agent`, `uswap`, `vector` and the programs under test may have any, and
-//! each block says, in a numbered list, what it relies on. `clippy::undocumented_unsafe_blocks` asks for the comment;
-//! the numbers are our own rule.
+//! Two rules: only `os`, `interpose`, `host`, `agent`, `uswap`, `libusw`, `vector`, the Python package and the programs
+//! under test may have any, and each block says, in a numbered list, what it relies on.
+//! `clippy::undocumented_unsafe_blocks` asks for the comment; the numbers are our own rule.
 
 use super::Problem;
 use crate::code::{code_only, has_word};
@@ -15,7 +15,9 @@ const MAY_BE_UNSAFE: &[&str] = &[
     "crates/host",
     "crates/agent",
     "crates/uswap",
+    "crates/libusw",
     "crates/vector",
+    "python",
     "tests/programs",
 ];
 
@@ -41,10 +43,11 @@ fn package_of_main_file(path: &str) -> Option<&str> {
     (inside == "lib.rs" || inside == "main.rs" || is_program || is_program_directory).then_some(package)
 }
 
-/// Each unsafe block, impl and extern block in `crates/` has a numbered SAFETY comment above it.
+/// Each unsafe block, impl and extern block in `crates/` and `python/` has a numbered SAFETY comment above it.
 pub fn explained(tree: &Tree) -> Vec<Problem> {
     let mut problems = Vec::new();
-    for file in tree.rust_files().filter(|file| file.path.starts_with("crates/")) {
+    let is_ours = |file: &&File| ["crates/", "python/"].iter().any(|place| file.path.starts_with(place));
+    for file in tree.rust_files().filter(is_ours) {
         let code = code_only(&file.text);
         let code_lines: Vec<&str> = code.lines().collect();
         let lines: Vec<&str> = file.text.lines().collect();

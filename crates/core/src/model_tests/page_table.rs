@@ -77,6 +77,7 @@ proptest! {
             let mut table = segment.page_table(mm, tables.allocate(mm).expect("room"));
             let (mut managed, mut leaves) = (BTreeSet::new(), BTreeSet::new());
             for op in ops {
+                let has_room = table.has_room_for(1);
                 match op {
                     Op::Manage(page) => match table.leaf_or_allocate(PageId(page)) {
                         Ok(leaf) => {
@@ -88,6 +89,7 @@ proptest! {
                             assert_eq!(leaf.slot(PageId(page)).adopt(), managed.insert(page));
                         }
                         Err(OutOfTables) => {
+                            assert!(!has_room, "there was said to be room");
                             assert!(!leaves.contains(&block(page)));
                             assert_eq!(tables.used_count(), SMALL.tables as usize - 1);
                         }
@@ -160,6 +162,31 @@ fn the_first_page_without_a_word_is_found_across_leaves() {
         ] {
             assert_eq!(table.first_unmanaged(range(start, end)), first.map(PageId), "{start}..{end}");
         }
+    });
+}
+
+#[test]
+fn a_run_for_which_there_is_room_finds_it() {
+    with_segment(SMALL, |segment| {
+        let tables = segment.tables();
+        let table = segment.page_table(MmId(0), tables.allocate(MmId(0)).expect("room"));
+        let mut page = BLOCK_PAGES - 3;
+        for pages in (1..).map(|step| step * 700) {
+            if !table.has_room_for(pages) {
+                break;
+            }
+            let run = page..page + pages;
+            assert!(
+                run.clone()
+                    .step_by(100)
+                    .chain([run.end - 1])
+                    .all(|at| table.leaf_or_allocate(PageId(at)).is_ok())
+            );
+            // Where the next leaf needs tables above it, too.
+            page += (pages + (1 << 18)) / BLOCK_PAGES * BLOCK_PAGES;
+        }
+        let left = SMALL.tables as u64 - 1 - tables.used_count() as u64;
+        assert!(left > 0 && !table.has_room_for((left + 1) * BLOCK_PAGES));
     });
 }
 

@@ -116,6 +116,8 @@ enum Op {
     Adopt,
     Activate,
     Pin,
+    Unpin,
+    Cool,
     PassBy,
     PassByIn(u32),
     Take,
@@ -162,6 +164,8 @@ fn operation() -> impl Strategy<Value = Op> {
         3 => Just(Op::Adopt),
         2 => Just(Op::Activate),
         1 => Just(Op::Pin),
+        1 => Just(Op::Unpin),
+        1 => Just(Op::Cool),
         1 => Just(Op::PassBy),
         2 => (0..8_u32).prop_map(Op::PassByIn),
         1 => Just(Op::Take),
@@ -252,6 +256,16 @@ proptest! {
                     slot.pin();
                     model.lane = model.lane.filter(|_| model.pinned || !model.managed);
                     model.pinned |= model.managed;
+                }
+                Op::Unpin => {
+                    slot.unpin();
+                    model.pinned = false;
+                }
+                Op::Cool => {
+                    slot.cool();
+                    if !model.locked && model.lane.is_none() && model.place != Place::Swapped {
+                        (model.heat, model.rest) = (0, 0);
+                    }
                 }
                 Op::PassBy => {
                     assert_eq!(slot.pass_by(), model.rest > 0);

@@ -96,6 +96,11 @@ impl PageWord {
     pub const fn may_be_isolated(self) -> bool {
         self.may_be_evicted() && self.isolated_by().is_none()
     }
+    /// It is not stored, and nobody works on it: an evictor that has isolated it looks for the value that it knows.
+    pub(super) const fn is_at_rest(self) -> bool {
+        let is_here = !matches!(self.place(), Place::Swapped);
+        is_here && !self.is_locked() && self.isolated_by().is_none()
+    }
     /// The same, and no evictor stores it.
     pub(super) const fn without_lane(self) -> PageWord {
         match self.place() {

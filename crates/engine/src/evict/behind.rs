@@ -3,6 +3,7 @@
 //!
 //! Faults note and evictors ask, from several threads. These are hints: who finds the state in use goes on without it.
 
+use crate::evict::choose::Wanted;
 use crate::evict::{BATCH_PAGES, Evictor};
 use crate::space::AddressSpace;
 use crate::space::readahead::Window;
@@ -42,7 +43,12 @@ impl<W: World> AddressSpace<'_, W> {
             let Some(leaf) = self.table.leaf(chunk.first_page()) else { continue };
             let in_block = ((chunk.first_page().0 - leaf.first_page().0) / CHUNK_PAGES) as u32;
             if leaf.evictable().chunks() & 1 << in_block != 0 {
-                goes += self.lock_chunk(&leaf, in_block, evictor, Chosen::Behind, CHUNK_PAGES as usize);
+                let all = Wanted {
+                    chosen: Some(Chosen::Behind),
+                    goes_max: CHUNK_PAGES as usize,
+                    within: PageRange::of_pages(chunk.first_page(), CHUNK_PAGES),
+                };
+                goes += self.lock_chunk(&leaf, in_block, evictor, all);
             }
         }
         goes

@@ -5,8 +5,10 @@
 //! it may be, so that there are fewer calls: who writes such a page meets one more fault. Where that is seen to happen
 //! often, pages that stay are left out, and there are more calls (docs/adr/0026).
 
+mod asked;
 pub(crate) mod behind;
 mod candidate;
+mod choose;
 pub mod copies;
 pub mod store;
 
@@ -22,25 +24,14 @@ use uswap_codec as codec;
 use uswap_core::budget::Signal;
 use uswap_core::counters::Counter;
 use uswap_core::drop_behind::Chosen;
-use uswap_core::page_table::Leaf;
 use uswap_core::page_word::{LANES, Lane, PageSlot, PageWord, Place, TryLock};
 use uswap_core::pool::ZspageOwner;
 use uswap_core::swap_table::LoadKind;
-use uswap_sync::Ordering;
-use uswap_units::{BLOCK_PAGES, CHUNK_PAGES, MmId, PAGE_BYTES, PageId, PageRange, SwapId};
+use uswap_units::{MmId, PAGE_BYTES, PageId, PageRange, SwapId};
 
 /// Pages that one batch looks at: at 256 the flushes of a batch are 0.2 us a page where another processor runs the
 /// program.
 pub const BATCH_PAGES: usize = 256;
-
-/// Rounds of the hand in search of a page that does not rest: what came back warm may rest for eleven.
-const ROUNDS_MAX: u32 = 12;
-
-/// Leaves that one search looks at: at some 10 ns each.
-const LEAVES_MAX: u32 = 1 << 17;
-
-/// Chunks that one batch looks at, at some 100 ns each: whoever changes a mapping waits for that.
-const CHUNKS_MAX: u32 = 1024;
 
 /// Pages without anything that are protected with what lies on both sides: to look at each costs some 3 ns, a call for
 /// each side some microseconds.
@@ -69,8 +60,8 @@ pub struct Evicted {
 pub struct Evictor {
     lane: Lane,
     zspages: Zspages,
-    /// Who chose the pages of the batch.
-    chosen: Chosen,
+    /// Who chose the pages of the batch; `None`: the program.
+    chosen: Option<Chosen>,
     batch: [Candidate; BATCH_PAGES],
     length: usize,
     ranges: [PageRange; BATCH_PAGES],
@@ -99,7 +90,7 @@ impl Evictor {
         Evictor {
             lane: Lane::new(index),
             zspages: Zspages { mm: MmId(0), owned: RefCell::new(ZspageOwner::new()) },
-            chosen: Chosen::ByHand,
+            chosen: None,
             batch: [NOTHING; BATCH_PAGES],
             length: 0,
             ranges: [NO_RANGE; BATCH_PAGES],
@@ -128,8 +119,13 @@ impl<W: World> AddressSpace<'_, W> {
     /// Evicts one batch, of at most `pages_max` pages. Between two of its steps everything may go on: whoever touches
     /// one of the pages keeps it.
     pub async fn evict(&self, evictor: &mut Evictor, pages_max: u32) -> Evicted {
-        evictor.zspages.mm = self.mm;
-        let (looked, looks_on) = self.isolate(evictor, pages_max as usize).await;
+        let choose = |evictor: &mut Evictor| self.choose(evictor, pages_max as usize);
+        let (looked, looks_on) = self.isolate(evictor, choose).await;
+        Evicted { looked: looked as u64, looks_on, ..self.evict_isolated(evictor).await }
+    }
+
+    /// What came of the pages that are isolated; how they were looked for is the caller's to say.
+    async fn evict_isolated(&self, evictor: &mut Evictor) -> Evicted {
         self.world.step().await;
         let no_room = self.store(evictor).await;
         self.world.step().await;
@@ -137,7 +133,7 @@ impl<W: World> AddressSpace<'_, W> {
         if pages > 0 {
             self.world.raise(Signal::Room);
         }
-        Evicted { pages, looked: looked as u64, no_room, looks_on }
+        Evicted { pages, no_room, ..Evicted::default() }
     }
 
     /// The evictor has ended for now: others may allocate in what it has begun.
@@ -145,23 +141,12 @@ impl<W: World> AddressSpace<'_, W> {
         let_go_of_zspages(self.segment, &self.world, &evictor.zspages);
     }
 
-    /// Finds pages, and protects them. How many there are that may go, and whether the search was broken off.
-    async fn isolate(&self, evictor: &mut Evictor, pages_max: usize) -> (usize, bool) {
+    /// Protects the pages that `choose` locks.
+    async fn isolate<T>(&self, evictor: &mut Evictor, choose: impl FnOnce(&mut Evictor) -> T) -> T {
+        evictor.zspages.mm = self.mm;
         self.world.lock_shared().await;
         evictor.length = 0;
-        let pages_max = pages_max.min(BATCH_PAGES);
-        let (mut rounds, mut goes, mut chunks) = (0, self.lock_behind(evictor, pages_max), 0);
-        evictor.chosen = if goes > 0 { Chosen::Behind } else { Chosen::ByHand };
-        while evictor.chosen == Chosen::ByHand
-            && goes < pages_max
-            && evictor.length + CHUNK_PAGES as usize <= BATCH_PAGES
-            && chunks < CHUNKS_MAX
-            && self.may_evict()
-        {
-            chunks += 1;
-            let Some((leaf, chunk_in_block)) = self.next_chunk(&mut rounds) else { break };
-            goes += self.lock_chunk(&leaf, chunk_in_block, evictor, Chosen::ByHand, pages_max - goes);
-        }
+        let chosen = choose(evictor);
         self.world.step().await;
         if evictor.length > 0 {
             // From here on, who publishes a hazard sees the locks; who has published one is seen.
@@ -171,121 +156,7 @@ impl<W: World> AddressSpace<'_, W> {
             self.protecting.end(evictor.lane);
         }
         self.world.unlock_shared();
-        (goes, chunks == CHUNKS_MAX)
-    }
-
-    /// The next chunk in which there may be a page to evict. None after a whole round without one.
-    fn next_chunk(&self, rounds: &mut u32) -> Option<(Leaf<'_>, u32)> {
-        let mut at = PageId(self.hand.load(Ordering::Relaxed));
-        for _ in 0..LEAVES_MAX {
-            let Some(leaf) = self.table.next_leaf(at) else {
-                at = PageId(0);
-                self.round.fetch_add(1, Ordering::Relaxed);
-                *rounds += 1;
-                if *rounds > ROUNDS_MAX {
-                    break;
-                }
-                continue;
-            };
-            let start = at.0.max(leaf.first_page().0) - leaf.first_page().0;
-            let chunks = leaf.evictable().chunks() & (u64::MAX << (start / CHUNK_PAGES));
-            if chunks != 0 {
-                let in_block = chunks.trailing_zeros();
-                let first = leaf.first_page().plus(u64::from(in_block) * CHUNK_PAGES);
-                self.hand.store(first.plus(CHUNK_PAGES).0, Ordering::Relaxed);
-                return Some((leaf, in_block));
-            }
-            at = leaf.first_page().plus(BLOCK_PAGES);
-        }
-        self.hand.store(at.0, Ordering::Relaxed);
-        None
-    }
-
-    /// The round of the hand, as the pages of this one's chunk count it: each chunk is ahead of the one before.
-    pub(super) fn round_of(&self, page: PageId) -> u32 {
-        self.round.load(Ordering::Relaxed).wrapping_add((page.0 / CHUNK_PAGES) as u32)
-    }
-
-    /// Locks what it can of a chunk; how many of the pages may go, at most `goes_max`.
-    fn lock_chunk(
-        &self,
-        leaf: &Leaf<'_>,
-        in_block: u32,
-        evictor: &mut Evictor,
-        chosen: Chosen,
-        goes_max: usize,
-    ) -> usize {
-        let first = leaf.first_page().plus(u64::from(in_block) * CHUNK_PAGES);
-        // Before the words are looked at: who makes one evictable sets it again.
-        leaf.evictable().begin_look(in_block);
-        let start = evictor.length;
-        let words = || leaf.slots_in(PageRange::of_pages(first, CHUNK_PAGES)).enumerate();
-        let round = self.round_of(first);
-        let (mut resting, mut may_go) = (0_u64, 0_u64);
-        for (index, (_, slot)) in words().filter(|(_, (_, slot))| slot.load().may_be_isolated()) {
-            *if chosen == Chosen::ByHand && slot.pass_by_in(round) { &mut resting } else { &mut may_go } |=
-                1 << index;
-        }
-        if may_go == 0 {
-            if resting != 0 {
-                leaf.evictable().set(in_block);
-            }
-            return 0;
-        }
-        for (index, (page, slot)) in words().filter(|(index, _)| (resting | may_go) & (1 << index) != 0) {
-            let TryLock::Locked(word) = slot.try_lock() else { continue };
-            if !word.may_be_isolated() {
-                // Flags have changed between the look and the lock.
-                self.must_be_done(slot.unlock_unchanged());
-                self.unlocked(core::iter::once(page));
-                continue;
-            }
-            let fate = if resting & (1 << index) != 0 { Fate::Stays } else { Fate::Goes };
-            evictor.batch[evictor.length] = Candidate::new(page, word, fate);
-            evictor.length += 1;
-        }
-        let locked = &mut evictor.batch[start..evictor.length];
-        if locked.iter().any(|candidate| candidate.word.place() == Place::Fresh) {
-            let present = self.world.present(first, CHUNK_PAGES as u32);
-            for candidate in locked.iter_mut() {
-                let is_there = present & (1 << (candidate.page.0 - first.0)) != 0;
-                if candidate.word.place() == Place::Fresh && !is_there {
-                    candidate.fate = Fate::Hole;
-                }
-            }
-        }
-        let mut goes = 0;
-        for candidate in locked.iter_mut().filter(|candidate| candidate.fate == Fate::Goes) {
-            if goes == goes_max {
-                candidate.fate = Fate::Stays;
-            } else {
-                goes += 1;
-            }
-        }
-        if goes == 0 {
-            self.pass_over(locked);
-            evictor.length = start;
-        } else if goes == goes_max && chosen == Chosen::ByHand {
-            // The rest of the chunk is next.
-            let last = locked.iter().rfind(|candidate| candidate.fate == Fate::Goes);
-            let next = last.expect("one goes").page.plus(1);
-            self.hand.store(next.0, Ordering::Relaxed);
-        }
-        goes
-    }
-
-    /// Gives the locks of a chunk back from which nothing goes. It takes no room in the batch: a mapping that was never
-    /// touched may be larger than all that the program has touched.
-    fn pass_over(&self, locked: &[Candidate]) {
-        for candidate in locked {
-            let slot = self.slot(candidate.page);
-            self.must_be_done(match candidate.fate {
-                // Who fills the page locks its word first, whatever hazards it has published.
-                Fate::Hole => slot.commit_hole(),
-                _ => slot.unlock_unchanged(),
-            });
-        }
-        self.unlocked(locked.iter().map(|candidate| candidate.page));
+        chosen
     }
 
     /// Protects the locked pages of a batch and gives their locks back: those that go are isolated then.
@@ -587,8 +458,8 @@ impl<W: World> AddressSpace<'_, W> {
             (count, unchanged) = (count + 1, unchanged + u64::from(is_unchanged));
         }
         self.unlocked(leaving().map(|candidate| candidate.page));
-        if let Some(first) = leaving().next() {
-            self.note_chosen(evictor.chosen, count, first.page);
+        if let (Some(chosen), Some(first)) = (evictor.chosen, leaving().next()) {
+            self.note_chosen(chosen, count, first.page);
         }
         self.counters().add(Counter::Unchanged, unchanged);
         self.record().refault_stats().note_taken(count);

@@ -4,7 +4,6 @@ use super::machine::{MAPPED, Machine};
 use super::tasks::complete;
 use super::with_space;
 use crate::evict::Evictor;
-use crate::reclaim::WAIT_NS;
 use crate::reclaim::{Fruitless, OTHERS_FAIL_NS};
 use crate::space::AddressSpace;
 use crate::world::Backing;
@@ -13,6 +12,7 @@ use std::boxed::Box;
 use uswap_core::counters::Counter;
 use uswap_core::mm::{Hands, MmState};
 use uswap_units::Bytes;
+use uswap_units::limits::ROOM_WAIT_NS;
 use uswap_units::limits::THROTTLE_ROUNDS_MAX;
 
 const RAM: Bytes = Bytes(1 << 20);
@@ -60,7 +60,7 @@ fn a_thread_waits_once_for_others_and_for_a_while_not_at_all_if_they_brought_not
         assert_eq!(taken_in_background(&mut evictor), 0, "it is the turn of the other");
         let (taken, waited_ns, waits) = taken_by_thread(&mut evictor);
         assert!(taken > 0, "it does not wait for ever");
-        assert_eq!((waited_ns, waits), (WAIT_NS, 1));
+        assert_eq!((waited_ns, waits), (ROOM_WAIT_NS, 1));
         let (taken, waited_ns, waits) = taken_by_thread(&mut evictor);
         assert!(taken > 0);
         assert_eq!((waited_ns, waits), (0, 0), "the other has just given nothing");
@@ -87,18 +87,18 @@ fn a_thread_waits_for_an_evictor_that_others_of_its_process_have_but_not_for_eve
             space.world().now_ns() - began_ns
         };
         let before = present(space);
-        assert_eq!(waited_ns(3), 3 * WAIT_NS);
+        assert_eq!(waited_ns(3), 3 * ROOM_WAIT_NS);
         assert!(present(space) < before, "then it evicts by itself");
         let over = || space.counters().get(Counter::ForcedOver);
         assert_eq!(
             (waited_ns(u32::MAX), over()),
-            (u64::from(THROTTLE_ROUNDS_MAX) * WAIT_NS, 0),
+            (u64::from(THROTTLE_ROUNDS_MAX) * ROOM_WAIT_NS, 0),
             "they are stuck"
         );
         space.segment().budget().set_ram(Bytes(RAM.0 - 1));
         assert_eq!(
             (waited_ns(u32::MAX), over()),
-            (u64::from(THROTTLE_ROUNDS_MAX) * WAIT_NS, 1),
+            (u64::from(THROTTLE_ROUNDS_MAX) * ROOM_WAIT_NS, 1),
             "over the budget"
         );
         space.hold_evicting();

@@ -72,7 +72,8 @@ impl UnmanagedProcesses {
         let known: HashSet<u32> = known.iter().copied().collect();
         let mut found = HashSet::new();
         let root = shared.root();
-        let mut to_visit = vec![root.pid()];
+        // What it executes is not of such a run, and what it forks has a record.
+        let mut to_visit = if shared.options.regions_only { Vec::new() } else { vec![root.pid()] };
         if root.is_member() && !known.contains(&root.pid()) {
             found.insert(root.pid());
         }

@@ -1,0 +1,177 @@
+//! Which pages go: a clock hand over the page table, as far as it is not the turn of what the program has just gone
+//! past.
+
+use crate::evict::candidate::{Candidate, Fate};
+use crate::evict::{BATCH_PAGES, Evictor};
+use crate::space::AddressSpace;
+use crate::world::World;
+use uswap_core::drop_behind::Chosen;
+use uswap_core::page_table::{Leaf, PAGES_MAX};
+use uswap_core::page_word::{Place, TryLock};
+use uswap_sync::Ordering;
+use uswap_units::{BLOCK_PAGES, CHUNK_PAGES, PageId, PageRange};
+
+/// Rounds of the hand in search of a page that does not rest: what came back warm may rest for eleven.
+const ROUNDS_MAX: u32 = 12;
+
+/// Leaves that one search looks at: at some 10 ns each.
+const LEAVES_MAX: u32 = 1 << 17;
+
+/// Chunks that one batch looks at, at some 100 ns each: whoever changes a mapping waits for that.
+const CHUNKS_MAX: u32 = 1024;
+
+/// What is wanted of a chunk.
+#[derive(Clone, Copy)]
+pub(super) struct Wanted {
+    /// By whom. The hand leaves alone what rests.
+    pub(super) chosen: Option<Chosen>,
+    /// So many pages at most.
+    pub(super) goes_max: usize,
+    /// Of these pages.
+    pub(super) within: PageRange,
+}
+
+const ALL: PageRange = PageRange { start: PageId(0), end: PageId(PAGES_MAX) };
+
+impl<W: World> AddressSpace<'_, W> {
+    /// Finds pages that may go and locks them. How many there are, and whether the search was broken off.
+    pub(super) fn choose(&self, evictor: &mut Evictor, pages_max: usize) -> (usize, bool) {
+        let pages_max = pages_max.min(BATCH_PAGES);
+        let (mut rounds, mut goes, mut chunks) = (0, self.lock_behind(evictor, pages_max), 0);
+        if goes > 0 {
+            evictor.chosen = Some(Chosen::Behind);
+            return (goes, false);
+        }
+        evictor.chosen = Some(Chosen::ByHand);
+        while goes < pages_max
+            && evictor.length + CHUNK_PAGES as usize <= BATCH_PAGES
+            && chunks < CHUNKS_MAX
+            && self.may_evict()
+        {
+            chunks += 1;
+            let Some((leaf, chunk_in_block)) = self.next_chunk(&mut rounds) else { break };
+            let wanted = Wanted { chosen: evictor.chosen, goes_max: pages_max - goes, within: ALL };
+            goes += self.lock_chunk(&leaf, chunk_in_block, evictor, wanted);
+        }
+        (goes, chunks == CHUNKS_MAX)
+    }
+
+    /// The next chunk in which there may be a page to evict. None after a whole round without one.
+    fn next_chunk(&self, rounds: &mut u32) -> Option<(Leaf<'_>, u32)> {
+        let mut at = PageId(self.hand.load(Ordering::Relaxed));
+        for _ in 0..LEAVES_MAX {
+            let Some(leaf) = self.table.next_leaf(at) else {
+                at = PageId(0);
+                self.round.fetch_add(1, Ordering::Relaxed);
+                *rounds += 1;
+                if *rounds > ROUNDS_MAX {
+                    break;
+                }
+                continue;
+            };
+            let start = at.0.max(leaf.first_page().0) - leaf.first_page().0;
+            let chunks = leaf.evictable().chunks() & (u64::MAX << (start / CHUNK_PAGES));
+            if chunks != 0 {
+                let in_block = chunks.trailing_zeros();
+                let first = leaf.first_page().plus(u64::from(in_block) * CHUNK_PAGES);
+                self.hand.store(first.plus(CHUNK_PAGES).0, Ordering::Relaxed);
+                return Some((leaf, in_block));
+            }
+            at = leaf.first_page().plus(BLOCK_PAGES);
+        }
+        self.hand.store(at.0, Ordering::Relaxed);
+        None
+    }
+
+    /// The round of the hand, as the pages of this one's chunk count it: each chunk is ahead of the one before.
+    pub(crate) fn round_of(&self, page: PageId) -> u32 {
+        self.round.load(Ordering::Relaxed).wrapping_add((page.0 / CHUNK_PAGES) as u32)
+    }
+
+    /// Locks what it can of a chunk; how many of the pages may go.
+    pub(super) fn lock_chunk(
+        &self,
+        leaf: &Leaf<'_>,
+        in_block: u32,
+        evictor: &mut Evictor,
+        wanted: Wanted,
+    ) -> usize {
+        let Wanted { chosen, goes_max, within } = wanted;
+        let first = leaf.first_page().plus(u64::from(in_block) * CHUNK_PAGES);
+        let chunk = PageRange::of_pages(first, CHUNK_PAGES);
+        let looked = PageRange { start: chunk.start.max(within.start), end: chunk.end.min(within.end) };
+        // Before the words are looked at: who makes one evictable sets it again.
+        leaf.evictable().begin_look(in_block);
+        if looked != chunk {
+            leaf.evictable().set(in_block);
+        }
+        let start = evictor.length;
+        let words = || leaf.slots_in(looked).map(|(page, slot)| (page.0 - first.0, (page, slot)));
+        let round = self.round_of(first);
+        let (mut resting, mut may_go) = (0_u64, 0_u64);
+        for (index, (_, slot)) in words().filter(|(_, (_, slot))| slot.load().may_be_isolated()) {
+            let rests = chosen == Some(Chosen::ByHand) && slot.pass_by_in(round);
+            *if rests { &mut resting } else { &mut may_go } |= 1 << index;
+        }
+        if may_go == 0 {
+            if resting != 0 {
+                leaf.evictable().set(in_block);
+            }
+            return 0;
+        }
+        for (index, (page, slot)) in words().filter(|(index, _)| (resting | may_go) & (1 << index) != 0) {
+            let TryLock::Locked(word) = slot.try_lock() else { continue };
+            if !word.may_be_isolated() {
+                // Flags have changed between the look and the lock.
+                self.must_be_done(slot.unlock_unchanged());
+                self.unlocked(core::iter::once(page));
+                continue;
+            }
+            let fate = if resting & (1 << index) != 0 { Fate::Stays } else { Fate::Goes };
+            evictor.batch[evictor.length] = Candidate::new(page, word, fate);
+            evictor.length += 1;
+        }
+        let locked = &mut evictor.batch[start..evictor.length];
+        if locked.iter().any(|candidate| candidate.word.place() == Place::Fresh) {
+            let present = self.world.present(first, CHUNK_PAGES as u32);
+            for candidate in locked.iter_mut() {
+                let is_there = present & (1 << (candidate.page.0 - first.0)) != 0;
+                if candidate.word.place() == Place::Fresh && !is_there {
+                    candidate.fate = Fate::Hole;
+                }
+            }
+        }
+        let mut goes = 0;
+        for candidate in locked.iter_mut().filter(|candidate| candidate.fate == Fate::Goes) {
+            if goes == goes_max {
+                candidate.fate = Fate::Stays;
+            } else {
+                goes += 1;
+            }
+        }
+        if goes == 0 {
+            self.pass_over(locked);
+            evictor.length = start;
+        } else if goes == goes_max && chosen == Some(Chosen::ByHand) {
+            // The rest of the chunk is next.
+            let last = locked.iter().rfind(|candidate| candidate.fate == Fate::Goes);
+            let next = last.expect("one goes").page.plus(1);
+            self.hand.store(next.0, Ordering::Relaxed);
+        }
+        goes
+    }
+
+    /// Gives the locks of a chunk back from which nothing goes. It takes no room in the batch: a mapping that was never
+    /// touched may be larger than all that the program has touched.
+    fn pass_over(&self, locked: &[Candidate]) {
+        for candidate in locked {
+            let slot = self.slot(candidate.page);
+            self.must_be_done(match candidate.fate {
+                // Who fills the page locks its word first, whatever hazards it has published.
+                Fate::Hole => slot.commit_hole(),
+                _ => slot.unlock_unchanged(),
+            });
+        }
+        self.unlocked(locked.iter().map(|candidate| candidate.page));
+    }
+}

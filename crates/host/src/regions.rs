@@ -1,0 +1,109 @@
+//! Memory that the program names: to be managed, where nothing else is ([`Managed::Regions`]), or to stay in RAM.
+
+use crate::address_space::pages;
+use crate::own_stack::on_own_stack;
+use crate::process::{Managed, Phase, Process};
+use core::fmt;
+use uswap_core::page_word::Afterwards;
+use uswap_interpose::thread;
+use uswap_os::memory;
+use uswap_units::{PAGE_BYTES, PageRange};
+
+/// Why memory is not managed, or not kept.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum NotNamed {
+    /// The process is part of no run, or its memory came home for good.
+    NotManaged,
+    /// The tables of the run have no room for it, or it is no private anonymous mapping.
+    NoRoom,
+    /// So many ranges are kept that no more can be told.
+    TooMany,
+}
+
+impl fmt::Display for NotNamed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            NotNamed::NotManaged => "this process is not managed, or is not any more",
+            NotNamed::NoRoom => "the page tables of the run, which has them for 128 GiB, are full",
+            NotNamed::TooMany => "it keeps too many ranges in RAM (some 250)",
+        })
+    }
+}
+
+impl Process {
+    /// Manages a private anonymous mapping of the program that nobody uses yet. Where all is managed it is among that.
+    pub fn manage(&self, start: usize, bytes: usize) -> Result<(), NotNamed> {
+        let range = pages(start, bytes);
+        if self.phase() == Phase::Outside {
+            return Err(NotNamed::NotManaged);
+        }
+        if self.terms().managed == Managed::All {
+            return Ok(());
+        }
+        on_own_stack(thread::current(), || {
+            let space = self.space().ok_or(NotNamed::NotManaged)?;
+            self.own().activate(space);
+            let _alone = self.alone_with(space, &[range]);
+            if self.phase() != Phase::Active {
+                return Err(NotNamed::NotManaged);
+            }
+            if self.take(space, range) {
+                return Ok(());
+            }
+            // Tables that were made for a part of it.
+            space.drop_words(range, Afterwards::Unmanaged);
+            Err(NotNamed::NoRoom)
+        })
+    }
+
+    /// A range is brought, may be written without a fault, and stays in RAM: a device may use it.
+    pub fn keep_in_ram(&self, start: usize, bytes: usize) -> Result<(), NotNamed> {
+        let range = pages(start, bytes);
+        match self.phase() {
+            Phase::Outside => return Err(NotNamed::NotManaged),
+            // It has no thread of ours yet. What arms it meanwhile is seen below.
+            Phase::Small => _ = self.kept.add(range).ok_or(NotNamed::TooMany)?,
+            _ => (),
+        }
+        if self.phase() != Phase::Small {
+            on_own_stack(thread::current(), || {
+                {
+                    // Who activates meanwhile has seen it, or is done now.
+                    let _alone = self.mappings.exclusive();
+                    self.kept.add(range).ok_or(NotNamed::TooMany)?;
+                }
+                if self.phase() == Phase::Active {
+                    self.keep_range(range);
+                }
+                Ok(())
+            })?;
+        }
+        // What the kernel has of it, too. It may be mapped for reading only.
+        let _what_may_be_written = memory::populate_write(range.start.address() as usize, range_bytes(range));
+        Ok(())
+    }
+
+    /// What [`keep_in_ram`](Self::keep_in_ram) keeps of a range may be evicted again.
+    pub fn keep_no_more(&self, start: usize, bytes: usize) {
+        let range = pages(start, bytes);
+        if matches!(self.phase(), Phase::Outside | Phase::Small) {
+            return self.kept.subtract(range);
+        }
+        on_own_stack(thread::current(), || {
+            let _alone = self.mappings.exclusive();
+            if let Some(space) = self.space() {
+                for kept in self.kept.iter() {
+                    let part = PageRange { start: kept.start.max(range.start), end: kept.end.min(range.end) };
+                    if part.start < part.end {
+                        space.unpin(part);
+                    }
+                }
+            }
+            self.kept.subtract(range);
+        });
+    }
+}
+
+fn range_bytes(range: PageRange) -> usize {
+    range.pages() as usize * PAGE_BYTES
+}
