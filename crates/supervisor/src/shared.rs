@@ -99,18 +99,8 @@ impl Shared {
         }
         let geometry = geometry(&options, slots_of(&options.swap_files)?);
         let allow_tmpfs = if options.allow_tmpfs { AllowTmpfs::Yes } else { AllowTmpfs::No };
-        // What is tried in the directories waits for disks: the rest is done beside.
-        let (files, made) = std::thread::scope(|scope| {
-            let make_files = || OpenFiles::make(&options.swap_files, allow_tmpfs);
-            let thread = std::thread::Builder::new().stack_size(256 * 1024).spawn_scoped(scope, make_files);
-            let made = make_segment(geometry);
-            let files = match thread {
-                Ok(thread) => thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
-                Err(_) => make_files(),
-            };
-            (files, made)
-        });
-        let (files, (memfd, segment)) = (files?, made?);
+        let files = OpenFiles::make(&options.swap_files, allow_tmpfs)?;
+        let (memfd, segment) = make_segment(geometry)?;
         for spec in files.specs() {
             let added = segment.slots().add_file(spec);
             added.expect("the geometry was made for these files, and they are not too many");
