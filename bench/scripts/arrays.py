@@ -4,7 +4,8 @@
     sudo python3 bench/scripts/arrays.py [--ram 256M] [--times 8] [--rounds 3] [--dir /var/tmp]
 
 Each runs in a memory cgroup of its own of so much RAM, without swap: the pool's budget is what is left of that beside
-uswap, and the pages of a mapped file count there, too. The array is filled with numbers that compress (small integers
+uswap, and the pages of a mapped file count there, too. Files are filled before their process enters its group, and none
+of their pages is in RAM then: in a cgroup of version 1 a writer waits for the disk at each step. The array is filled with numbers that compress (small integers
 of 32 bits), then read as a whole twice, then at random: single numbers, one in each of as many pages; and single
 numbers are changed. The contestants go by turns; each pass is the median of the rounds. The sums must be the same.
 Above 1: so many times as fast as numpy.memmap.
@@ -24,7 +25,7 @@ import tempfile
 import time
 
 RIVALS = ("memmap", "uswap", "dask")
-PASSES = ("fill", "read", "again", "random", "change")
+PASSES = ("read", "again", "random", "change")
 PART = 1 << 20  # Numbers that are worked on at a time.
 RANDOM = 20_000
 GROUPS = "/sys/fs/cgroup"
@@ -42,10 +43,6 @@ class Group:
             if os.path.exists(f"{self.path}/{name}"):
                 with open(f"{self.path}/{name}", "w") as file:
                     file.write(str(value))
-
-    def enter(self):
-        with open(f"{self.path}/cgroup.procs", "w") as file:
-            file.write(str(os.getpid()))
 
     def remove(self):
         # Who has ended is still counted for a moment.
@@ -68,6 +65,24 @@ def numbers(np, start):
     return ((at * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(58)).astype(np.int32)
 
 
+def enter(group):
+    """Makes the calling process one of a group."""
+    with open(f"{group}/cgroup.procs", "w") as file:
+        file.write(str(os.getpid()))
+
+
+def send_to_disk(path):
+    """No page of a file is in RAM any more."""
+    with open(path, "rb") as file:
+        os.fsync(file.fileno())
+        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+
+
+def fill(np, array, count):
+    for start in range(0, count, PART):
+        array[start:start + PART] = numbers(np, start)
+
+
 def passes(np, array, count):
     """The time of each pass over something like an array, and what it found."""
     seen = {}
@@ -76,11 +91,6 @@ def passes(np, array, count):
         start = time.perf_counter()
         found = work()
         seen[name] = (time.perf_counter() - start, int(found))
-
-    def fill():
-        for start in range(0, count, PART):
-            array[start:start + PART] = numbers(np, start)
-        return 0
 
     def read():
         return sum(int(array[start:start + PART].sum(dtype=np.int64)) for start in range(0, count, PART))
@@ -96,34 +106,42 @@ def passes(np, array, count):
             array[index] += 1
         return 0
 
-    for name, work in zip(PASSES, (fill, read, read, at_random, change)):
+    for name, work in zip(PASSES, (read, read, at_random, change)):
         timed(name, work)
     return seen
 
 
-def memmap(np, count, directory, _):
-    with tempfile.NamedTemporaryFile(dir=directory) as file:
+def memmap(np, count, options):
+    with tempfile.NamedTemporaryFile(dir=options.dir) as file:
         array = np.memmap(file.name, dtype=np.int32, mode="w+", shape=count)
-        return passes(np, array, count)
+        fill(np, array, count)
+        array.flush()
+        del array
+        send_to_disk(file.name)
+        enter(options.group)
+        return passes(np, np.memmap(file.name, dtype=np.int32, mode="r+", shape=count), count)
 
 
-def uswap(np, count, directory, ram):
+def uswap(np, count, options):
     import uswap as library
 
-    library.pool(ram, directory)
-    return passes(np, library.empty(count, np.int32), count)
+    enter(options.group)
+    library.pool(options.budget, options.dir)
+    array = library.empty(count, np.int32)
+    fill(np, array, count)
+    return passes(np, array, count)
 
 
-def dask(np, count, directory, _):
+def dask(np, count, options):
     """Chunks in files, one a part; it has no random change."""
     import dask.array
 
     seen = {}
-    with tempfile.TemporaryDirectory(dir=directory) as work:
-        start = time.perf_counter()
+    with tempfile.TemporaryDirectory(dir=options.dir) as work:
         for part in range(0, count, PART):
             np.save(f"{work}/{part // PART}.npy", numbers(np, part))
-        seen["fill"] = (time.perf_counter() - start, 0)
+            send_to_disk(f"{work}/{part // PART}.npy")
+        enter(options.group)
         parts = [dask.array.from_delayed(dask.delayed(np.load)(f"{work}/{index}.npy"), (PART,), np.int32)
                  for index in range(count // PART)]
         array = dask.array.concatenate(parts)
@@ -138,16 +156,16 @@ def child(rival, options):
     import numpy as np
 
     count = int(options.ram * options.times) // 4 // PART * PART
-    found = {"memmap": memmap, "uswap": uswap, "dask": dask}[rival](np, count, options.dir, options.budget)
+    found = {"memmap": memmap, "uswap": uswap, "dask": dask}[rival](np, count, options)
     print(json.dumps(found))
 
 
 def measure(rival, options):
     group = Group(options.ram)
     words = [sys.executable, os.path.abspath(__file__), "--child", rival, "--ram", str(options.ram), "--times",
-             str(options.times), "--dir", options.dir, "--budget", options.budget]
+             str(options.times), "--dir", options.dir, "--budget", options.budget, "--group", group.path]
     try:
-        done = subprocess.run(words, stdout=subprocess.PIPE, preexec_fn=group.enter, text=True)
+        done = subprocess.run(words, stdout=subprocess.PIPE, text=True)
     finally:
         group.remove()
     if done.returncode != 0:
@@ -163,6 +181,7 @@ def main():
     parser.add_argument("--dir", default="/var/tmp")
     parser.add_argument("--child", help=argparse.SUPPRESS)
     parser.add_argument("--budget", help=argparse.SUPPRESS)
+    parser.add_argument("--group", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.child:
         return child(options.child, options)
