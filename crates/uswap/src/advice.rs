@@ -40,10 +40,10 @@ pub fn advise<T: Pod>(memory: &mut [T], advice: Advice) -> Result<(), Error> {
     unsafe { advise_raw(memory.as_mut_ptr().cast(), size_of_val(memory), advice) }
 }
 
-/// As [`advise`], of `bytes` bytes at `start`: for memory that others use at the same time, or that has no slice.
+/// As [`advise()`], of `bytes` bytes at `start`: for memory that others use at the same time, or that has no slice.
 ///
 /// # Errors
-/// As of [`advise`].
+/// As of [`advise()`].
 ///
 /// # Safety
 /// The range does not go round the end of the address space. With [`Advice::Dead`], whole pages of it become zeros:

@@ -12,10 +12,10 @@
 //! Cold pages of the process are compressed into a pool, and the coldest are written, compressed and encrypted, to a
 //! swap file. No privilege is needed, and no kernel swap. `uswap run --ram 4G -- PROGRAM` does the same from outside.
 //!
-//! [`limit`] may be called at any time, also when many threads run: they stand still for some milliseconds, and no call
-//! of theirs ends in another way for it. What is mapped privately and is not of a file is managed from then on; not the
-//! stacks of threads. What the process starts belongs to the run: what it forks, and what it executes. Children that
-//! run already count towards the budget, and cannot be reclaimed.
+//! [`limit()`] may be called at any time, also when many threads run: they stand still for some milliseconds, and no
+//! call of theirs ends in another way for it. What is mapped privately and is not of a file is managed from then on;
+//! not the stacks of threads. What the process starts belongs to the run: what it forks, and what it executes. Children
+//! that run already count towards the budget, and cannot be reclaimed.
 //!
 //! # Memory by name
 //! A [`Pool`] manages nothing but what is taken from it: arrays that may be larger than RAM, in a process that stays as

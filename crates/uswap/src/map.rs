@@ -35,7 +35,7 @@ impl<T: Pod> Map<T> {
     /// What the program knows of the use of this memory.
     ///
     /// # Errors
-    /// As of [`crate::advise`].
+    /// As of [`crate::advise()`].
     pub fn advise(&mut self, advice: Advice) -> Result<(), Error> {
         advice::advise(self, advice)
     }
@@ -43,7 +43,7 @@ impl<T: Pod> Map<T> {
     /// The same of a part of it, by indices.
     ///
     /// # Errors
-    /// As of [`crate::advise`].
+    /// As of [`crate::advise()`].
     ///
     /// # Panics
     /// The range ends before it starts, or behind the values.

@@ -11,7 +11,7 @@ use crate::{Error, Limit, Map, Stats};
 
 /// Memory that may be larger than RAM, in a process that is otherwise left alone.
 ///
-/// It is a handle: what was taken from it lives on without it. In a process with a budget ([`crate::limit`],
+/// It is a handle: what was taken from it lives on without it. In a process with a budget ([`crate::limit()`],
 /// `uswap run`) everything is managed, and so is the memory of a pool, within that budget.
 ///
 /// ```no_run
@@ -60,7 +60,7 @@ impl Pool {
     /// How the run goes of which the pool is.
     ///
     /// # Errors
-    /// As of [`crate::stats`].
+    /// As of [`crate::stats()`].
     pub fn stats(&self) -> Result<Stats, Error> {
         crate::stats()
     }
