@@ -29,6 +29,10 @@ const OTHERS_ROUNDS: u32 = 2;
 /// So long nobody waits for others that brought no room when it was their turn.
 pub(super) const OTHERS_FAIL_NS: u64 = 100_000_000;
 
+/// After so many turns in a row that found nothing a process has nothing. Before that its pages may just be in the
+/// hands of others: of threads that fault, or evict; and it would be too early to take what is protected.
+pub(super) const EMPTY_TURNS: u32 = 3;
+
 /// What a turn of the background evictor came to.
 #[must_use]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -87,7 +91,7 @@ impl<W: World> AddressSpace<'_, W> {
         }
         fruitless.0 += 1;
         let wait_ns = balance::fruitless_wait_ns(fruitless.0, ROOM_WAIT_NS);
-        if done.looked == 0 {
+        if done.looked == 0 && fruitless.0 >= EMPTY_TURNS {
             self.fairness().has_nothing_until(self.world.now_ns() + wait_ns);
         }
         self.world.wait(Signal::Room, seen, wait_ns).await;

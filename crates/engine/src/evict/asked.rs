@@ -10,6 +10,10 @@ use uswap_sync::Ordering;
 use uswap_units::limits::{ROOM_WAIT_NS, WRITE_PATIENCE_NS};
 use uswap_units::{BLOCK_PAGES, CHUNK_PAGES, PageId, PageRange};
 
+/// So long a program that has asked for it waits for room before the shrinker says that it comes: between two of its
+/// batches, and where others have the processors.
+pub(crate) const PATIENCE_NS: u64 = 1_000_000_000;
+
 impl<W: World> AddressSpace<'_, W> {
     /// Evicts a range, however warm its pages are, with evictors that `borrow` gives; how many pages. What may not be
     /// evicted is passed over, and so is what somebody touches meanwhile. It ends early if there is no room, and none
@@ -47,12 +51,14 @@ impl<W: World> AddressSpace<'_, W> {
     /// Waits for room in the pool. False: it has been waited for long enough, or none comes.
     async fn has_room_later(&self, waited_ns: u64) -> bool {
         let budget = self.segment.budget();
-        if waited_ns >= WRITE_PATIENCE_NS || budget.is_full() || budget.is_ending() {
+        let patience =
+            if budget.is_room_coming(self.world.now_ns()) { WRITE_PATIENCE_NS } else { PATIENCE_NS };
+        if waited_ns >= patience || budget.is_full() || budget.is_ending() {
             return false;
         }
         let seen = budget.signal_count(Signal::Room);
         self.world.wait(Signal::Room, seen, ROOM_WAIT_NS).await;
-        budget.is_room_coming(self.world.now_ns())
+        true
     }
 
     /// Pages of a range are not warm any more, and the hand looks at the range next.

@@ -5,7 +5,7 @@
 //! it may be, so that there are fewer calls: who writes such a page meets one more fault. Where that is seen to happen
 //! often, pages that stay are left out, and there are more calls (docs/adr/0026).
 
-mod asked;
+pub(crate) mod asked;
 pub(crate) mod behind;
 mod candidate;
 mod choose;

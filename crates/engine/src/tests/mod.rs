@@ -1,6 +1,7 @@
 //! Threads, kernel calls, mapping calls and evictors over made-up memory, in every order that a seed finds, against an
 //! oracle.
 
+mod asked;
 mod behind;
 mod copies;
 mod machine;
