@@ -13,6 +13,7 @@ mod figures;
 mod install;
 mod interpose_check;
 mod kernel;
+mod package;
 mod python;
 mod rights;
 mod suite;
@@ -95,7 +96,14 @@ const COMMANDS: &[Command] = &[
         churn::run,
     ),
     Command::with("demo", "[ARGUMENTS of uswap demo]", "build, then `uswap demo`", commands::demo),
-    Command::with("install", "--prefix DIR", "build, then copy to DIR/bin, lib and include", install),
+    Command::with("install", "--prefix DIR", "build, then copy to DIR/bin, lib, include and share", install),
+    Command::with(
+        "package",
+        "--out DIR [deb|tarball|all]",
+        "Debian packages, a tarball, and their sums",
+        package,
+    ),
+    Command::with("manual", "--out DIR", "man pages and completions, as they lie below /usr/share", manual),
     Command::alone(
         "plants",
         "bugs switched on one by one: the simulator must find each; minutes",
@@ -222,6 +230,21 @@ fn install(words: &[&str]) -> Result<()> {
     }
 }
 
+fn package(words: &[&str]) -> Result<()> {
+    match words {
+        ["--out", directory] => package::run(directory.as_ref(), package::What::All),
+        ["--out", directory, what] => package::run(directory.as_ref(), package::What::parse(what)?),
+        _ => bail!("{}", command("package")?.usage()),
+    }
+}
+
+fn manual(words: &[&str]) -> Result<()> {
+    match words {
+        ["--out", directory] => package::manual::run(directory.as_ref()),
+        _ => bail!("{}", command("manual")?.usage()),
+    }
+}
+
 fn kernel(words: &[&str]) -> Result<()> {
     match words {
         [] => kernel::run(None, ""),
@@ -257,6 +280,7 @@ mod tests {
         assert!(error_of(&["chekc"]).contains("no command `chekc`"));
         assert!(error_of(&["check", "--all"]).contains("takes no arguments"));
         assert!(error_of(&["install"]).contains("usage: cargo xtask install --prefix DIR"));
+        assert!(error_of(&["package", "--out", "x", "rpm"]).contains("none of deb, tarball, all"));
         assert!(error_of(&["help", "one", "two"]).contains("usage: cargo xtask help [COMMAND]"));
         assert!(error_of(&[]).contains("  test "));
     }

@@ -11,7 +11,18 @@ use anyhow::{Context as _, Result, ensure};
 use crate::{commands, rights};
 
 /// What is needed to build the package, and for its tests.
-const TOOLS: [&str; 5] = ["maturin", "pytest", "ipython", "ipykernel", "numpy"];
+const TOOLS: [&str; 9] = [
+    "maturin",
+    "pytest",
+    "ipython",
+    "ipykernel",
+    "numpy",
+    // For the notebook of the examples, and arrays that others take.
+    "pandas",
+    "matplotlib",
+    "nbconvert",
+    "pyarrow",
+];
 /// Debian's, which everybody may execute.
 const PYTHON: &str = "/usr/bin/python3";
 

@@ -11,15 +11,21 @@ use clap::builder::{OsStringValueParser, TypedValueParser as _};
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 
 use uswap_bench::args::BenchArguments;
+use uswap_metrics::address::{Address, parse_address};
+use uswap_metrics::args::MetricsArguments;
+use uswap_top::args::{DumpArguments, RecordArguments, ReplayArguments, TopArguments};
 
-use crate::age::parse_age;
-use crate::named::{Named, parse_protect, parse_weight};
-use crate::size::{Share, parse_min_free, parse_ram, parse_ram_of_machine, parse_share, parse_write_limit};
+use crate::age::{parse_age, parse_interval};
+use crate::named::{Named, parse_new_protect, parse_new_weight, parse_protect, parse_weight};
+use crate::ram::{Ram, parse_ram_or_auto};
+use crate::size::{
+    parse_min_free, parse_pool, parse_ram, parse_ram_of_machine, parse_share, parse_write_limit,
+};
 use crate::swap_place::parse_swap_place;
 use crate::without::{VARIABLE, parse_without};
 use uswap_os::without::Without;
 use uswap_supervisor::files::place::SwapPlace;
-use uswap_supervisor::options::OnFull;
+use uswap_supervisor::options::{OnFull, PoolSize, Share};
 
 /// Run a program in less memory than it uses: swap in user space.
 #[derive(Debug, Parser)]
@@ -39,9 +45,39 @@ pub enum Command {
     /// Run PROGRAM and its children within --ram
     #[command(after_help = RUN_AFTER_HELP)]
     Run(RunArguments),
+    /// Say which options hold for a program, from uswap.toml and the environment
+    #[command(after_help = CONFIG_AFTER_HELP)]
+    Config(ConfigArguments),
+    /// List the runs that are under way
+    #[command(after_help = PS_AFTER_HELP)]
+    Ps(PsArguments),
     /// Say how a run goes: its memory, and how long its processes wait for their pages
     #[command(after_help = STAT_AFTER_HELP)]
     Stat(StatArguments),
+    /// Show how a run goes on a screen
+    #[command(after_help = uswap_top::args::TOP_AFTER_HELP)]
+    Top(TopArguments),
+    /// Write down how a run goes
+    #[command(after_help = uswap_top::args::RECORD_AFTER_HELP)]
+    Record(RecordArguments),
+    /// Show what was recorded on the screen of `uswap top`
+    #[command(after_help = uswap_top::args::REPLAY_AFTER_HELP)]
+    Replay(ReplayArguments),
+    /// Print what was recorded, for other programs
+    #[command(after_help = uswap_top::args::DUMP_AFTER_HELP)]
+    Dump(DumpArguments),
+    /// Say how a run goes in the words of Prometheus (OpenMetrics), once or to all who ask
+    #[command(after_help = uswap_metrics::args::AFTER_HELP)]
+    Metrics(MetricsArguments),
+    /// Bring all memory of a run home, and let its processes go on without a budget
+    Leave(RunArgument),
+    /// Write all memory of a run to its swap files, and stop its processes
+    Freeze(RunArgument),
+    /// Let a run go on that was frozen
+    Thaw(RunArgument),
+    /// Change what a run has to keep to while it goes on
+    #[command(after_help = SET_AFTER_HELP)]
+    Set(SetArguments),
     /// Write what a run has not touched for a while from its pool to its swap file
     Writeback(WritebackArguments),
     /// Give a run one more swap file
@@ -95,26 +131,30 @@ Exit code: 0 if the result with uswap is right, byte for byte; 1 otherwise.";
 /// What a run is told: arguments of `uswap run` and `uswap supervise`.
 #[derive(Debug, Args)]
 pub struct LimitArguments {
-    /// RAM for the program, its children and uswap together; at least 8M, and no more than the machine has
-    #[arg(long, value_name = "SIZE", value_parser = parse_ram_of_machine)]
-    pub ram: u64,
+    /// RAM for the program, its children and uswap together; at least 8M, and no more than the machine has. auto: what
+    /// the container, the Slurm job or the machine allows, less a tenth
+    #[arg(long, value_name = "SIZE", env = "USWAP_RAM", hide_env_values = true, value_parser = parse_ram_or_auto)]
+    pub ram: Ram,
     /// Directory of a swap file, its largest size (auto: 90 % of the free space, at most 64G), and its priority; may be
     /// given several times, see below
-    #[arg(long, value_name = "DIR[:SIZE[:PRIORITY]]", default_value = "/var/tmp:auto", action = ArgAction::Append,
+    #[arg(long, value_name = "DIR[:SIZE[:PRIORITY]]", env = "USWAP_SWAP", hide_env_values = true,
+          default_value = "/var/tmp:auto", action = ArgAction::Append,
           value_parser = OsStringValueParser::new().try_map(parse_swap_place))]
     pub swap: Vec<SwapPlace>,
     /// What the file system of each swap file keeps free: below that, the file counts as full
-    #[arg(long, value_name = "SIZE", value_parser = parse_min_free)]
+    #[arg(long, value_name = "SIZE", env = "USWAP_SWAP_MIN_FREE", hide_env_values = true,
+          value_parser = parse_min_free)]
     pub swap_min_free: Option<u64>,
     /// How much may be written to all swap files in 24 hours, to spare a disk: beyond that, they count as full
-    #[arg(long, value_name = "SIZE/day", value_parser = parse_write_limit)]
+    #[arg(long, value_name = "SIZE/day", env = "USWAP_SWAP_WRITE_LIMIT", hide_env_values = true,
+          value_parser = parse_write_limit)]
     pub swap_write_limit: Option<u64>,
     /// Largest part of --ram that compressed pages may take, 1% to 90%; it is 4M at least, or a quarter of a --ram
     /// below 16M [default: 10% to 85%, as the program needs it]
-    #[arg(long, value_name = "SHARE", value_parser = parse_share)]
+    #[arg(long, value_name = "SHARE", env = "USWAP_POOL", hide_env_values = true, value_parser = parse_share)]
     pub pool: Option<Share>,
     /// When pool and swap file are full: go over the budget, stop the program, or kill it
-    #[arg(long, value_name = "RULE", default_value = "grow")]
+    #[arg(long, value_name = "RULE", env = "USWAP_ON_FULL", hide_env_values = true, default_value = "grow")]
     pub on_full: OnFullArgument,
     /// Memory of the processes whose program has this name that is not reclaimed while others have something; may be
     /// given several times, see below
@@ -131,6 +171,13 @@ pub struct LimitArguments {
     /// Write the closing report to FILE as JSON
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
+    /// Write what happened to FILE as a page: memory over time, latencies, what went where
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
+    /// Show how the run goes at unix:PATH or 127.0.0.1:PORT (0: any free one), as a page and for Prometheus. Only this
+    /// machine can connect
+    #[arg(long, value_name = "ADDRESS", value_parser = parse_address)]
+    pub metrics: Option<Address>,
     /// Accept a swap directory that is itself in RAM (tmpfs)
     #[arg(long)]
     pub allow_tmpfs: bool,
@@ -202,15 +249,100 @@ Then two lines in the form of Linux's pressure stall information (/proc/pressure
 10, 60 and 300 seconds at least one of its threads waited for a page (some), or none of the others ran meanwhile (full,
 from samples), and for how many microseconds in all.";
 
+const CONFIG_AFTER_HELP: &str = "\
+What is typed comes first, then the environment (USWAP_RAM, USWAP_SWAP, ...), then uswap.toml of the user
+(~/.config/uswap/), then that of the system (/etc/uswap/): in each the profile of the program, then [run].
+Keys are the long names of the options of 'uswap run':
+[run]
+swap = [\"/scratch:100G\"]
+[profile.redis-server]
+ram = \"2G\"
+USWAP_CONFIG names another file, the only one then; empty: none.";
+
+/// Arguments of `uswap config`.
+#[derive(Debug, Args)]
+pub struct ConfigArguments {
+    /// The program, for its profile
+    #[arg(value_name = "PROGRAM")]
+    pub program: Option<OsString>,
+}
+
+const PS_AFTER_HELP: &str = "\
+Those of this user; root sees all. PID is what the other commands are told; they find the only run by themselves.
+USED: what counts towards RAM, that is RESIDENT (memory of the processes), POOL (compressed), and uswap's own.
+SWAP: what the swap files hold. WAITS: the part of the last 10 seconds in which the process that waits most waited for
+its pages. TIME: since the run began.";
+
+/// Arguments of `uswap ps`.
+#[derive(Debug, Args)]
+pub struct PsArguments {
+    /// Print a list of what 'uswap stat --json' prints of each
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// The run that a command is about.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Args)]
+pub struct RunArgument {
+    /// Process id of `uswap run` [default: that of the only run]
+    #[arg(value_name = "PID")]
+    pub pid: Option<u32>,
+}
+
 /// Arguments of `uswap stat`.
 #[derive(Debug, Args)]
 pub struct StatArguments {
     /// Print it as JSON
     #[arg(long)]
     pub json: bool,
-    /// Process id of `uswap run`
-    #[arg(value_name = "PID")]
-    pub pid: u32,
+    /// Print it again every so many seconds, until the run ends [default: 2]
+    #[arg(long, value_name = "SECONDS", num_args = 0..=1, require_equals = true, default_missing_value = "2",
+          value_parser = parse_interval)]
+    pub watch: Option<Duration>,
+    /// The run.
+    #[command(flatten)]
+    pub run: RunArgument,
+}
+
+const SET_AFTER_HELP: &str = "\
+What is not named stays as it is. A smaller --ram holds as soon as what is above it has gone to the pool and the swap
+files: the command waits for that, at most --wait, and says how long it took. Where a --pool was set, it is the same
+part of the new --ram. A name of --protect or --weight that the run has already gets the new value; =0 takes it away.
+Example: uswap set --ram 2G";
+
+/// Arguments of `uswap set`.
+#[derive(Debug, Args)]
+#[group(required = true, multiple = true)]
+pub struct ChangeArguments {
+    /// RAM for the program, its children and uswap together
+    #[arg(long, value_name = "SIZE", value_parser = parse_ram_of_machine)]
+    pub ram: Option<u64>,
+    /// Largest part of --ram that compressed pages may take, or auto
+    #[arg(long, value_name = "SHARE", value_parser = parse_pool)]
+    pub pool: Option<PoolSize>,
+    /// When pool and swap file are full: go over the budget, stop the program, or kill it
+    #[arg(long, value_name = "RULE")]
+    pub on_full: Option<OnFullArgument>,
+    /// Memory of the processes of this name that is not reclaimed while others have something
+    #[arg(long, value_name = "NAME=SIZE", action = ArgAction::Append, value_parser = parse_new_protect)]
+    pub protect: Vec<Named>,
+    /// The weight of processes of this name in reclaim
+    #[arg(long, value_name = "NAME=N", action = ArgAction::Append, value_parser = parse_new_weight)]
+    pub weight: Vec<Named>,
+}
+
+/// Arguments of `uswap set`.
+#[derive(Debug, Args)]
+pub struct SetArguments {
+    /// What changes.
+    #[command(flatten)]
+    pub change: ChangeArguments,
+    /// How long a smaller budget is waited for; 0s: not at all
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = parse_age)]
+    pub wait: Duration,
+    /// The run.
+    #[command(flatten)]
+    pub run: RunArgument,
 }
 
 /// Arguments of `uswap writeback`.
@@ -219,28 +351,31 @@ pub struct WritebackArguments {
     /// Pages that nobody touches for so long, from now on; 0s: all that are in the pool
     #[arg(long, value_name = "TIME", value_parser = parse_age)]
     pub older_than: Duration,
-    /// Process id of `uswap run`
-    #[arg(value_name = "PID")]
-    pub pid: u32,
+    /// The run.
+    #[command(flatten)]
+    pub run: RunArgument,
 }
 
 /// Arguments of `uswap swapon`.
 #[derive(Debug, Args)]
+#[command(allow_missing_positional = true)]
 pub struct SwaponArguments {
-    /// Process id of `uswap run`
-    #[arg(value_name = "PID")]
-    pub pid: u32,
+    /// The run.
+    #[command(flatten)]
+    pub run: RunArgument,
     /// Directory of the swap file, its largest size and its priority, as with `uswap run --swap`
-    #[arg(value_name = "DIR[:SIZE[:PRIORITY]]", value_parser = OsStringValueParser::new().try_map(parse_swap_place))]
+    #[arg(value_name = "DIR[:SIZE[:PRIORITY]]", required = true,
+          value_parser = OsStringValueParser::new().try_map(parse_swap_place))]
     pub swap: SwapPlace,
 }
 
 /// Arguments of `uswap swapoff`.
 #[derive(Debug, Args)]
+#[command(allow_missing_positional = true)]
 pub struct SwapoffArguments {
-    /// Process id of `uswap run`
-    #[arg(value_name = "PID")]
-    pub pid: u32,
+    /// The run.
+    #[command(flatten)]
+    pub run: RunArgument,
     /// Directory of the swap file; if there are several, the last that was added
     #[arg(value_name = "DIR")]
     pub dir: PathBuf,
@@ -297,7 +432,7 @@ mod tests {
     #[test]
     fn run_has_the_documented_defaults() {
         let run = parse_run("uswap run --ram 256M -- sort -S 1G");
-        assert_eq!(run.limit.ram, 256 << 20);
+        assert_eq!(run.limit.ram, Ram { bytes: 256 << 20, why: None });
         let place = SwapPlace { dir: "/var/tmp".into(), bytes_max: None, priority: None, kind: None };
         assert_eq!(run.limit.swap, [place]);
         assert_eq!(run.limit.pool, None);
@@ -320,7 +455,8 @@ mod tests {
     #[test]
     fn every_rule_and_option_is_taken() {
         let line = "uswap run --ram 64M --swap /srv:2G --swap /srv:2G:5 --swap-min-free 1G --swap-write-limit 10G/day \
-            --pool 0.05 --on-full kill --json r.json --allow-tmpfs --protect db=1M --protect web=2M --weight db=50 \
+            --pool 0.05 --on-full kill --json r.json --html r.html --metrics unix:r.sock \
+            --allow-tmpfs --protect db=1M --protect web=2M --weight db=50 \
                     --keep-after-setuid --unmanaged-ok -q -- true";
         let run = parse_run(&line.split_whitespace().collect::<Vec<_>>().join(" "));
         let place = SwapPlace { dir: "/srv".into(), bytes_max: Some(2 << 30), priority: None, kind: None };
@@ -331,7 +467,8 @@ mod tests {
         assert_eq!(run.limit.protect, [named("db", 1 << 20), named("web", 2 << 20)]);
         assert_eq!(run.limit.weight, [named("db", 50)]);
         assert_eq!(run.limit.on_full, OnFullArgument::Kill);
-        assert_eq!(run.limit.json, Some("r.json".into()));
+        assert_eq!((run.limit.json, run.limit.html), (Some("r.json".into()), Some("r.html".into())));
+        assert_eq!(run.limit.metrics, Some(Address::Unix("r.sock".into())));
         assert!(run.limit.allow_tmpfs && run.limit.keep_after_setuid && run.unmanaged_ok && run.quiet);
     }
 
@@ -355,12 +492,21 @@ mod tests {
             ("uswap run --ram 1G --nonsense -- true", ErrorKind::UnknownArgument),
             ("uswap run --ram 1G --protect redis -- true", ErrorKind::ValueValidation),
             ("uswap run --ram 1G --weight make=0 -- true", ErrorKind::ValueValidation),
-            ("uswap stat", ErrorKind::MissingRequiredArgument),
+            ("uswap stat x", ErrorKind::ValueValidation),
+            ("uswap stat --watch=0", ErrorKind::ValueValidation),
+            ("uswap run --ram 1G --metrics 0.0.0.0:9100 -- true", ErrorKind::ValueValidation),
+            ("uswap metrics --listen 9100", ErrorKind::ValueValidation),
+            ("uswap metrics --all 1", ErrorKind::ArgumentConflict),
+            ("uswap set", ErrorKind::MissingRequiredArgument),
+            ("uswap set --ram 4M", ErrorKind::ValueValidation),
+            ("uswap set --pool 95%", ErrorKind::ValueValidation),
+            ("uswap set --protect db", ErrorKind::ValueValidation),
             ("uswap writeback 1", ErrorKind::MissingRequiredArgument),
             ("uswap writeback --older-than 60 1", ErrorKind::ValueValidation),
-            ("uswap swapon 1", ErrorKind::MissingRequiredArgument),
+            ("uswap swapon", ErrorKind::MissingRequiredArgument),
             ("uswap swapon 1 /tmp:x", ErrorKind::ValueValidation),
             ("uswap swapoff /tmp 1", ErrorKind::ValueValidation),
+            ("uswap swapoff", ErrorKind::MissingRequiredArgument),
             ("uswap nonsense", ErrorKind::InvalidSubcommand),
         ];
         for (line, kind) in cases {

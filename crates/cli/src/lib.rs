@@ -6,18 +6,21 @@
 //!
 //! | module | for |
 //! |---|---|
-//! | [`args`], [`size`], [`age`], [`named`], [`swap_place`], [`without`] | what was typed |
+//! | [`args`], [`ram`], [`size`], [`age`], [`named`], [`swap_place`], [`without`] | what was typed |
+//! | [`config`] | what is not typed each time |
 //! | [`agent_file`], [`filter`] | with what is the program managed, and is it allowed |
 //! | [`process`] | one child, its signals, its ending |
-//! | [`control`] | commands to a run that is under way |
+//! | [`control`], [`progress`], [`ps`] | commands to a run that is under way, and which there are |
 //! | [`report`] | what happened, as table and as JSON |
 //! | [`limit`] | what the supervisor of a run is told |
+//! | [`shown`] | a run for a browser and for Prometheus |
 //! | [`run`], [`supervise`], [`doctor`], [`demo`] | four of the commands; `bench` is a crate of its own |
 #![forbid(unsafe_code)]
 
 pub mod age;
 pub mod agent_file;
 pub mod args;
+pub mod config;
 pub mod control;
 pub mod demo;
 pub mod doctor;
@@ -27,8 +30,12 @@ pub mod limit;
 pub mod message;
 pub mod named;
 pub mod process;
+pub mod progress;
+pub mod ps;
+pub mod ram;
 pub mod report;
 pub mod run;
+pub mod shown;
 pub mod size;
 pub mod supervise;
 pub mod swap_place;

@@ -4,15 +4,16 @@ use std::fs::File;
 use std::path::Path;
 
 use uswap_supervisor::files::place::swap_files;
-use uswap_supervisor::options::{Options, PoolSize};
+use uswap_supervisor::options::{Limits, Options, PoolSize};
 
 use crate::args::LimitArguments;
 use crate::named;
 use crate::process::StartFailure;
 
 /// What does not limit memory.
-#[derive(Clone, Copy)]
 pub struct Told {
+    /// See [`Options::program`].
+    pub program: String,
     /// See [`Options::root`].
     pub root: Option<u32>,
     /// See [`Options::regions_only`].
@@ -30,14 +31,17 @@ pub struct Told {
 pub fn options(arguments: &LimitArguments, agent: &Path, told: Told) -> Result<Options, StartFailure> {
     let min_free_bytes = arguments.swap_min_free.unwrap_or(0);
     Ok(Options {
-        ram_bytes: arguments.ram,
-        pool: arguments.pool.map_or(PoolSize::Auto, |share| PoolSize::Fixed(share.of(arguments.ram))),
+        program: told.program,
+        limits: Limits {
+            ram_bytes: arguments.ram.bytes,
+            pool: arguments.pool.map_or(PoolSize::Auto, PoolSize::Fixed),
+            on_full: arguments.on_full.into(),
+            rules: named::rules(&arguments.protect, &arguments.weight, arguments.ram.bytes)
+                .map_err(StartFailure::own)?,
+        },
         swap_files: swap_files(&arguments.swap, min_free_bytes).map_err(StartFailure::own)?,
         swap_min_free_bytes: min_free_bytes,
         swap_bytes_a_day: arguments.swap_write_limit,
-        on_full: arguments.on_full.into(),
-        rules: named::rules(&arguments.protect, &arguments.weight, arguments.ram)
-            .map_err(StartFailure::own)?,
         allow_tmpfs: arguments.allow_tmpfs,
         keep_after_setuid: arguments.keep_after_setuid,
         root: told.root,

@@ -2,10 +2,9 @@
 //! has this name.
 
 use uswap_core::fairness::{WEIGHT_DEFAULT, WEIGHT_MAX};
-use uswap_supervisor::rules::Rule;
+use uswap_supervisor::rules::{Rule, check};
 use uswap_units::PAGE_BYTES;
 
-use crate::human;
 use crate::size::parse_size;
 
 /// A value for programs of this name.
@@ -58,6 +57,27 @@ pub fn parse_weight(text: &str) -> Result<Named, String> {
     Ok(Named { name: name.to_owned(), value })
 }
 
+/// Reads `--protect` of `uswap set`: with 0, nothing is protected any more.
+///
+/// # Errors
+/// As of [`parse_protect`].
+pub fn parse_new_protect(text: &str) -> Result<Named, String> {
+    none(text).map_or_else(|| parse_protect(text), Ok)
+}
+
+/// Reads `--weight` of `uswap set`: with 0, there is none any more.
+///
+/// # Errors
+/// As of [`parse_weight`].
+pub fn parse_new_weight(text: &str) -> Result<Named, String> {
+    none(text).map_or_else(|| parse_weight(text), Ok)
+}
+
+fn none(text: &str) -> Option<Named> {
+    let name = text.strip_suffix("=0").filter(|name| !name.is_empty() && !name.contains('/'))?;
+    Some(Named { name: name.to_owned(), value: 0 })
+}
+
 /// The rules of a run.
 ///
 /// # Errors
@@ -79,16 +99,7 @@ pub fn rules(protect: &[Named], weight: &[Named], ram_bytes: u64) -> Result<Vec<
             }
         }
     }
-    let sum: u64 = rules.iter().fold(0, |sum, rule| sum.saturating_add(rule.protected_bytes));
-    // The rest is for the pool, uswap, and the other processes.
-    let most = ram_bytes / 10 * 8;
-    if sum > most {
-        return Err(format!(
-            "--protect asks for {}, more than the {} that are 80 % of --ram: protect less, or give the run more",
-            human::bytes(sum),
-            human::bytes(most)
-        ));
-    }
+    check(&rules, ram_bytes)?;
     Ok(rules)
 }
 
@@ -103,7 +114,14 @@ mod tests {
         assert_eq!(parse_protect("a=b=4K"), named("a=b", 4096));
         assert_eq!(parse_weight("make=1"), named("make", 1));
         assert_eq!(parse_weight("make=10000"), named("make", 10_000));
+        assert_eq!(
+            (parse_new_protect("make=0"), parse_new_weight("make=0")),
+            (named("make", 0), named("make", 0))
+        );
+        assert_eq!(parse_new_weight("make=10"), named("make", 10));
         let cases = [
+            (parse_new_protect("=0"), "names no program"),
+            (parse_new_weight("/bin/make=0"), "give the name alone"),
             (parse_protect("redis"), "has no '='"),
             (parse_protect("=1M"), "names no program"),
             (parse_protect("redis="), "is not a size"),

@@ -15,6 +15,7 @@ use crate::limit::{self, Told};
 use crate::message::{Appends, say, write_stderr};
 use crate::process::{self, Ending, Manager, Notices, StartFailure, survive_file_size_limit};
 use crate::report::{RunRecord, table};
+use crate::shown::{Quiet, ToShow};
 use uswap_os::without::Without;
 use uswap_supervisor::files::place::free_bytes;
 use uswap_supervisor::options::{Options, PoolSize};
@@ -59,18 +60,29 @@ fn start_and_stay(arguments: &RunArguments) -> Result<Ending, StartFailure> {
     without.switch_off();
     let agent = agent_file::find_and_check(named.as_deref(), &own_path)?;
     let mut json = limit::create_json(&arguments.limit)?;
-    let told = Told { root: None, regions_only: false, quiet: arguments.quiet, verbosity: arguments.verbose };
+    let to_show = ToShow::prepare(&arguments.limit)?;
+    let name = program.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let told = Told {
+        program: name,
+        root: None,
+        regions_only: false,
+        quiet: arguments.quiet,
+        verbosity: arguments.verbose,
+    };
     let options = limit::options(&arguments.limit, &agent, told)?;
     if arguments.verbose > 0 {
         say(format_args!(
             "program {}, agent {}, budget {}, pool up to {}",
             program.path.display(),
             agent.display(),
-            human::bytes(options.ram_bytes),
-            human::bytes(*options.pool_bounds().end()),
+            human::bytes(options.limits.ram_bytes),
+            human::bytes(*options.limits.pool_bounds().end()),
         ));
     }
     if !arguments.quiet {
+        if let Some(why) = &arguments.limit.ram.why {
+            say(format_args!("--ram auto is {}: {why}", human::bytes(options.limits.ram_bytes)));
+        }
         note_little_room(&options);
         if let Some(line) = larger_pool(&options) {
             say(format_args!("{line}"));
@@ -90,6 +102,7 @@ fn start_and_stay(arguments: &RunArguments) -> Result<Ending, StartFailure> {
         }
     }
 
+    let shown = to_show.start(&supervisor, if arguments.quiet { Quiet::Yes } else { Quiet::No });
     let mut command = command(&program, &arguments.program);
     command.envs(supervisor.environment());
     command.env("LD_PRELOAD", agent_file::preload(&agent, std::env::var_os("LD_PRELOAD").as_deref()));
@@ -102,8 +115,10 @@ fn start_and_stay(arguments: &RunArguments) -> Result<Ending, StartFailure> {
     let outcome = process::watch(&mut command, &mut attached, notices);
     // Also after a failed start: the supervisor gives back what it made.
     let program_pid = attached.program_pid;
+    let seen = shown.end();
     let mut report = attached.supervisor.finish();
     let ending = outcome?;
+    seen.write();
     note_unmanaged(&mut report, &program, program_pid);
     if !arguments.quiet {
         write_stderr(&table(&report));
@@ -134,7 +149,7 @@ fn join_outer(pid: &str, arguments: &RunArguments) -> Result<Ending, StartFailur
         say(format_args!(
             "this is inside the run of process {pid} already: the program joins that run and its budget, and the \
              options given here (--ram {}) have no effect",
-            human::bytes(arguments.limit.ram)
+            human::bytes(arguments.limit.ram.bytes)
         ));
     }
     let error = command(&program, &arguments.program).exec();
@@ -206,8 +221,9 @@ fn note_little_room(options: &Options) {
 
 /// What is said of a pool that gets more than was asked for.
 fn larger_pool(options: &Options) -> Option<String> {
-    let PoolSize::Fixed(asked_bytes) = options.pool else { return None };
-    let bytes = options.pool_bytes_at_start();
+    let PoolSize::Fixed(asked) = options.limits.pool else { return None };
+    let asked_bytes = asked.of(options.limits.ram_bytes);
+    let bytes = options.limits.pool_bytes_at_start();
     (asked_bytes < bytes).then(|| {
         format!(
             "--pool asks for {}, and the pool may have {}: a smaller one is full before much is in it",
@@ -263,5 +279,9 @@ impl Manager for Attached {
 
     fn leave_behind(&self) {
         self.supervisor.leave_behind();
+    }
+
+    fn is_frozen(&self) -> bool {
+        self.supervisor.is_frozen()
     }
 }

@@ -7,11 +7,10 @@ use std::ops::RangeInclusive;
 
 use uswap_units::PAGE_BYTES;
 
+use uswap_supervisor::options::{PoolSize, RAM_BYTES_MIN, Share};
+
 use crate::human;
 
-/// Smallest `--ram`. Below it the agent's tables, one batch and the pool of a run do not fit beside the
-/// smallest C program.
-pub const RAM_BYTES_MIN: u64 = 8 << 20;
 /// Smallest limit of a day: a write takes 512 KiB.
 pub const WRITE_LIMIT_BYTES_MIN: u64 = 1 << 20;
 
@@ -83,6 +82,14 @@ fn ram_bytes_max(machine_bytes: u64) -> u64 {
     machine_bytes.saturating_add(machine_bytes / 4)
 }
 
+/// Whether this is a budget at all.
+///
+/// # Errors
+/// It is below [`RAM_BYTES_MIN`].
+pub fn at_least(bytes: u64) -> Result<(), String> {
+    ram_within(&bytes.to_string(), RAM_BYTES_MIN..=u64::MAX).map(|_| ())
+}
+
 fn ram_within(text: &str, allowed: RangeInclusive<u64>) -> Result<u64, String> {
     let bytes = parse_size(text)?;
     if bytes < *allowed.start() {
@@ -120,21 +127,7 @@ pub fn parse_min_free(text: &str) -> Result<u64, String> {
     Ok(bytes)
 }
 
-/// A part of the budget, in millionths; between 1 % and 90 %.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Share {
-    millionths: u32,
-}
-
-impl Share {
-    /// This share of `bytes`, rounded down.
-    pub fn of(self, bytes: u64) -> u64 {
-        let part = u128::from(bytes) * u128::from(self.millionths) / u128::from(SHARE_WHOLE);
-        u64::try_from(part).expect("a share is less than the whole, and the whole is 64 bits")
-    }
-}
-
-/// Reads a share: `30%` or `0.3`.
+/// Reads a share of the budget, between 1 % and 90 %: `30%` or `0.3`.
 ///
 /// # Errors
 /// What is wrong with `text`, with an example.
@@ -159,6 +152,17 @@ pub fn parse_share(text: &str) -> Result<Share, String> {
     Err(format!(
         "'{text}' is not between 1% and 90%: the pool and the program's own pages share --ram{meant}"
     ))
+}
+
+/// The same, or `auto`.
+///
+/// # Errors
+/// As of [`parse_share`].
+pub fn parse_pool(text: &str) -> Result<PoolSize, String> {
+    match text {
+        "auto" => Ok(PoolSize::Auto),
+        _ => parse_share(text).map(PoolSize::Fixed),
+    }
 }
 
 /// Reads `--swap-write-limit`: bytes of a day, written like `10G/day`.

@@ -30,6 +30,7 @@ use crate::limit::{self, Told};
 use crate::message::{Appends, say, write_stdout};
 use crate::process::{Ending, StartFailure, survive_file_size_limit};
 use crate::report::RunRecord;
+use crate::shown::{Quiet, ToShow};
 
 /// Between two looks whether somebody still needs it.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
@@ -78,12 +79,19 @@ fn start_and_stay(arguments: &SuperviseArguments) -> Result<(), StartFailure> {
     })?;
     let agent = agent_file::find_and_check(std::env::var_os("USWAP_AGENT").as_deref(), &own_path)?;
     let mut json = limit::create_json(&arguments.limit)?;
+    let to_show = ToShow::prepare(&arguments.limit)?;
     // What is said goes to the standard error of somebody's program: only what goes wrong.
-    let told =
-        Told { root: Some(arguments.pid), regions_only: arguments.regions_only, quiet: true, verbosity: 0 };
+    let told = Told {
+        program: name_of(arguments.pid),
+        root: Some(arguments.pid),
+        regions_only: arguments.regions_only,
+        quiet: true,
+        verbosity: 0,
+    };
     let options = limit::options(&arguments.limit, &agent, told)?;
     let mut supervisor =
         Supervisor::start(options, Box::new(say)).map_err(|error| StartFailure::own(error.to_string()))?;
+    let shown = to_show.start(&supervisor, Quiet::Yes);
     let [(_, invitation)] = supervisor.environment();
     let mut library = Library::default();
     if library.invite(&invitation) {
@@ -91,13 +99,20 @@ fn start_and_stay(arguments: &SuperviseArguments) -> Result<(), StartFailure> {
         supervisor.attach(arguments.pid);
         stay(&root, &supervisor, &mut library);
     }
+    let seen = shown.end();
     let report = supervisor.finish();
+    seen.write();
     if let Some((file, path)) = &mut json
         && let Err(error) = RunRecord::new(Vec::new(), Ending::Exited(0), report).write_json(file)
     {
         say(format_args!("the report cannot be written to '{}' ({error})", path.display()));
     }
     Ok(())
+}
+
+fn name_of(pid: u32) -> String {
+    let name = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+    name.trim_end().to_owned()
 }
 
 /// The other end.

@@ -33,6 +33,10 @@ impl Manager for LiveWhileFileExists {
     }
 
     fn leave_behind(&self) {}
+
+    fn is_frozen(&self) -> bool {
+        false
+    }
 }
 
 fn act_as_runner(words: &[String]) -> ! {

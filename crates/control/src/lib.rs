@@ -2,8 +2,13 @@
 //!
 //! A run listens on an abstract socket that is named after the process id of its supervisor and the namespace of that;
 //! there is no file to leave behind. One line each way. What can be asked is the business of the supervisor
-//! (`uswap_supervisor::control`), but for [`STAT`], which libraries ask too.
+//! (`uswap_supervisor::control`), but for [`STAT`], which libraries ask too: [`stat`] is what is answered. [`runs`]
+//! finds the runs that there are, and [`human`] is how sizes are written for people.
 #![forbid(unsafe_code)]
+
+pub mod human;
+pub mod runs;
+pub mod stat;
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::fd::AsRawFd as _;
@@ -11,11 +16,12 @@ use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::net::{SocketAddr, UnixStream};
 use std::time::Duration;
 
-/// Longest line of a command or an answer: the name of a directory may have 4,096 bytes, and `uswap stat` says some 600
-/// bytes of each of 20 processes.
-const LINE_BYTES_MAX: u64 = 32 << 10;
+use stat::RunStat;
 
-/// How the run goes, as JSON.
+/// Longest line of a command or an answer: a run says some 600 bytes of each of 1,024 processes.
+const LINE_BYTES_MAX: u64 = 1 << 20;
+
+/// How the run goes, as JSON ([`stat::RunStat`]).
 pub const STAT: &str = "stat json\n";
 /// An answer begins so, if what was asked for was done; the rest says what.
 pub const DONE: &str = "ok ";
@@ -28,8 +34,13 @@ pub const FAILED: &str = "error ";
 /// # Errors
 /// `/proc` is not mounted.
 pub fn address(pid: u32) -> std::io::Result<SocketAddr> {
+    SocketAddr::from_abstract_name(format!("{}{pid}", names()?))
+}
+
+/// With what the names begin of the sockets of this pid namespace; the process id follows.
+fn names() -> std::io::Result<String> {
     let namespace = std::fs::read_link("/proc/self/ns/pid")?;
-    SocketAddr::from_abstract_name(format!("uswap-control-{}-{pid}", namespace.display()))
+    Ok(format!("uswap-control-{}-", namespace.display()))
 }
 
 /// The run of a process.
@@ -38,6 +49,21 @@ pub fn address(pid: u32) -> std::io::Result<SocketAddr> {
 /// Nobody listens as that process.
 pub fn connect(pid: u32) -> std::io::Result<UnixStream> {
     UnixStream::connect_addr(&address(pid)?)
+}
+
+/// How the run of a supervisor goes. As of [`ask`].
+///
+/// # Errors
+/// As a sentence.
+pub fn stat_of(pid: u32, patience: Option<Duration>) -> Result<RunStat, String> {
+    let answer = ask(pid, STAT, patience)?;
+    let answer = answer.trim_end();
+    match (answer.strip_prefix(DONE), answer.strip_prefix(FAILED)) {
+        (Some(json), _) => serde_json::from_str(json)
+            .map_err(|error| format!("what the run of process {pid} says is not understood ({error})")),
+        (_, Some(why)) => Err(why.to_owned()),
+        _ => Err(format!("the run of process {pid} answers '{answer}': is it of another version?")),
+    }
 }
 
 /// Asks the run of a supervisor, with a line and its newline; the line that it answers. It may take so long for each

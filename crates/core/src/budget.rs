@@ -53,6 +53,8 @@ const ENDING: u64 = 2;
 const QUIET: u64 = 4;
 /// Most slots of the file are used.
 const FILE_NEARLY_FULL: u64 = 8;
+/// All memory is to come home.
+const LEAVING: u64 = 16;
 
 impl<'a> Budget<'a> {
     fn word(&self, index: usize) -> &'a AtomicU64 {
@@ -163,6 +165,14 @@ impl<'a> Budget<'a> {
     /// The run is being ended.
     pub fn is_ending(&self) -> bool {
         self.word(FLAGS).load(Ordering::Relaxed) & ENDING != 0
+    }
+    /// All memory is to come home, and nothing is managed from now on.
+    pub fn set_leaving(&self) {
+        self.word(FLAGS).fetch_or(LEAVING, Ordering::Release);
+    }
+    /// All memory is to come home, or has done so.
+    pub fn is_leaving(&self) -> bool {
+        self.word(FLAGS).load(Ordering::Acquire) & LEAVING != 0
     }
     /// How much memory is to be kept free. Wide, until the supervisor has seen that less will do.
     pub fn headroom(&self) -> Headroom {

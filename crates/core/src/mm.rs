@@ -210,6 +210,10 @@ impl<'a> MmTable<'a> {
     pub fn have_closed(&self, file: FileId) -> HaveOpen {
         self.look_for(|held| held.has(file).then_some(HaveOpen::NotYet))
     }
+    /// Whether all read no file any more: their memory is at home for good.
+    pub fn have_left_all_files(&self) -> HaveOpen {
+        self.look_for(|held| (!held.reads_none()).then_some(HaveOpen::NotYet))
+    }
     /// What is in the way at the first process where something is.
     fn look_for(&self, hindrance: impl Fn(HeldFiles) -> Option<fn(u32) -> HaveOpen>) -> HaveOpen {
         // Pairs with that in `SwapFiles::to_follow`.

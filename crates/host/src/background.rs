@@ -129,7 +129,7 @@ impl Evicting {
             self.look_at_locks();
             self.look_at_threads();
             let seen = budget.signal_count(Signal::Pressure);
-            if self.process.is_background_dismissed() {
+            if self.process.is_background_dismissed() || self.has_come_home() {
                 self.space.world().files.close_all();
                 self.space.record().set_held_files(HeldFiles::NEVER_AGAIN);
                 return;
@@ -157,6 +157,15 @@ impl Evicting {
                 futex::wait_low(word, seen, Timeout::Nanoseconds(SLEEP_NS), Scope::Shared);
             }
         }
+    }
+
+    /// The run is to be left: the memory of the process is at home now, for good.
+    fn has_come_home(&self) -> bool {
+        let is_leaving = self.space.segment().budget().is_leaving();
+        if is_leaving {
+            self.process.bring_home(None);
+        }
+        is_leaving
     }
 
     /// From low down to high.

@@ -23,19 +23,27 @@ const ASKED: &str = "it has asked for it";
 impl Process {
     /// Its memory comes home, and stays from now on. The thread that evicts is gone then.
     pub(crate) fn come_home(&self, slot: &Slot, reason: &str) {
-        match self.phase() {
-            Phase::Outside | Phase::Small | Phase::Home => (),
-            Phase::Waiting | Phase::Watching => on_own_stack(slot, || {
-                let _nobody_activates = self.mappings.exclusive();
-                if self.phase().is_before_active() {
-                    self.set_phase(Phase::Home);
-                    messages::say_of_process(format_args!("it is not managed: {reason}"));
-                }
-            }),
-            Phase::Active => on_own_stack(slot, || self.let_go(Some(reason))),
+        if !matches!(self.phase(), Phase::Outside | Phase::Small | Phase::Home) {
+            on_own_stack(slot, || self.bring_home(Some(reason)));
         }
         // Also if another thread is at it: whoever goes on from here may forbid calls to all threads.
         self.dismiss_background();
+    }
+
+    /// The same, where it runs: on a stack of ours. Why is said, unless somebody has asked for it.
+    pub(crate) fn bring_home(&self, reason: Option<&str>) {
+        if self.phase().is_before_active() {
+            let _nobody_activates = self.mappings.exclusive();
+            if self.phase().is_before_active() {
+                self.set_phase(Phase::Home);
+                if let Some(reason) = reason {
+                    messages::say_of_process(format_args!("it is not managed: {reason}"));
+                }
+            }
+        }
+        if self.phase() == Phase::Active {
+            self.let_go(reason);
+        }
     }
 
     /// Everything comes home, and the kernel serves its faults from then on; why is said, unless the program has asked

@@ -15,8 +15,6 @@ pub enum Failure {
     Argument(&'static str),
     /// A struct has what this library does not know.
     Newer,
-    /// libc has no memory.
-    NoMemory,
     /// No memory can be had from the pool.
     NoneOfPool(Error),
     /// What the Rust library says.
@@ -30,7 +28,7 @@ impl Failure {
         match self {
             Failure::Argument(_) => libc::EINVAL,
             Failure::Newer => libc::E2BIG,
-            Failure::NoMemory | Failure::NoneOfPool(_) => libc::ENOMEM,
+            Failure::NoneOfPool(_) => libc::ENOMEM,
             Failure::Uswap(error) => match error {
                 Error::LimitedAlready { .. } => libc::EALREADY,
                 Error::LimitedBefore => libc::EBUSY,
@@ -73,7 +71,6 @@ impl fmt::Display for Failure {
                 "the struct is of a newer header than this library, and asks for what it does not know: install a \
                  newer library",
             ),
-            Failure::NoMemory => f.write_str("there is no memory for it"),
             Failure::NoneOfPool(error) | Failure::Uswap(error) => error.fmt(f),
         }
     }
@@ -101,17 +98,10 @@ pub fn sentence() -> *const c_char {
     })
 }
 
-/// `errno` of this thread.
-pub fn errno() -> c_int {
+/// Sets `errno` of this thread.
+fn set_errno(number: c_int) {
     // SAFETY:
     // 1. The C library answers a pointer to a variable of this thread.
-    unsafe { *libc::__errno_location() }
-}
-
-/// Sets it.
-pub fn set_errno(number: c_int) {
-    // SAFETY:
-    // 1. As in `errno`.
     unsafe { *libc::__errno_location() = number };
 }
 
@@ -144,6 +134,10 @@ impl Write for Sentence {
 mod tests {
     use super::*;
     use std::ffi::CStr;
+
+    fn errno() -> c_int {
+        std::io::Error::last_os_error().raw_os_error().expect("it is a number of the kernel")
+    }
 
     fn said() -> String {
         // SAFETY:

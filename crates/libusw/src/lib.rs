@@ -1,13 +1,12 @@
 //! The C library `libusw`: what `include/usw.h` declares, on top of the crate `uswap`.
 //!
 //! What each function promises is written in the header, for those who call it. Here is how: arguments of C are looked
-//! at once, in `structs` and in this file; why a call fails is kept for the thread, in `failure`; and `blocks` knows
-//! which blocks are mappings.
+//! at once, in `structs` and in this file; why a call fails is kept for the thread, in `failure`; and which blocks are
+//! mappings is known in `uswap::blocks`.
 //!
 //! What must hold: no panic leaves this library. It is built to abort, and an `extern "C"` function would abort too. No
 //! argument that a caller can get wrong in good faith panics.
 
-mod blocks;
 mod failure;
 #[cfg(test)]
 mod header_tests;
@@ -16,7 +15,7 @@ mod structs;
 use std::ffi::{c_char, c_int, c_void};
 use std::ptr::{NonNull, null_mut, without_provenance_mut};
 
-use uswap::{Advice, Error, advise_raw};
+use uswap::{Advice, Error, advise_raw, blocks};
 
 use failure::{Failure, or_tell, status};
 use structs::{Opts, StatsStruct};
@@ -90,7 +89,7 @@ pub unsafe extern "C" fn usw_malloc(pool: *mut Pool, bytes: usize) -> *mut c_voi
     // SAFETY:
     // 1. The caller's promise.
     let pool = unsafe { pool_of(pool) };
-    block_or_tell(pool.and_then(|pool| blocks::allocate(pool, bytes)))
+    block_or_tell(pool.and_then(|pool| blocks::allocate(pool, bytes).map_err(Failure::NoneOfPool)))
 }
 
 /// As calloc.
@@ -102,7 +101,9 @@ pub unsafe extern "C" fn usw_calloc(pool: *mut Pool, count: usize, bytes: usize)
     // SAFETY:
     // 1. The caller's promise.
     let pool = unsafe { pool_of(pool) };
-    block_or_tell(pool.and_then(|pool| blocks::allocate_zeroed(pool, count, bytes)))
+    block_or_tell(
+        pool.and_then(|pool| blocks::allocate_zeroed(pool, count, bytes).map_err(Failure::NoneOfPool)),
+    )
 }
 
 /// As realloc.
@@ -114,11 +115,14 @@ pub unsafe extern "C" fn usw_realloc(pool: *mut Pool, block: *mut c_void, bytes:
     // SAFETY:
     // 1. The caller's promise.
     let pool = unsafe { pool_of(pool) };
-    block_or_tell(pool.and_then(|pool| match NonNull::new(block) {
-        None => blocks::allocate(pool, bytes),
-        // SAFETY:
-        // 1. The caller's promise.
-        Some(block) => unsafe { blocks::resize(pool, block, bytes) },
+    block_or_tell(pool.and_then(|pool| {
+        let resized = match NonNull::new(block) {
+            None => blocks::allocate(pool, bytes),
+            // SAFETY:
+            // 1. The caller's promise.
+            Some(block) => unsafe { blocks::resize(pool, block, bytes) },
+        };
+        resized.map_err(Failure::NoneOfPool)
     }))
 }
 

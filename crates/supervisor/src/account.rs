@@ -32,7 +32,7 @@ pub fn report(shared: &Shared) -> RunReport {
         .collect();
     let unmanaged = shared.unmanaged.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).clone();
     RunReport {
-        ram_bytes: shared.options.ram_bytes,
+        ram_bytes: peak(&shared.peaks.ram),
         resident_peak_bytes: peak(&shared.peaks.resident),
         shared_peak_bytes: peak(&shared.peaks.shared),
         pool_peak_bytes: peak(&shared.peaks.pool),
@@ -55,7 +55,7 @@ pub fn report(shared: &Shared) -> RunReport {
         faults,
         stall_ns: count(Counter::StallNs),
         processes_managed: shared.segment.counters().get(Counter::Joined),
-        programs: shared.pressure.programs(&shared.processes),
+        programs: shared.pressure.programs(&shared.processes, &shared.limits().rules),
         unmanaged,
         warnings: warnings(shared),
         wall_seconds: shared.started.elapsed().as_secs_f64(),
@@ -112,29 +112,4 @@ fn warnings(shared: &Shared) -> Vec<String> {
         ),
     );
     warnings
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::fmt::Write as _;
-    use std::path::Path;
-
-    /// Written anew with `USWAP_WRITE_METRICS=1`.
-    #[test]
-    fn the_document_of_metrics_has_each_counter_as_it_is_declared() {
-        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/METRICS.md");
-        let document = std::fs::read_to_string(&path).unwrap();
-        let (introduction, _) = document.split_once("| name |").expect("it has a table");
-        let mut right = format!("{introduction}| name | unit | what it counts |\n|---|---|---|\n");
-        for described in COUNTERS {
-            let text = described.text.trim_end_matches('.');
-            writeln!(right, "| `{}` | {} | {text} |", described.name, described.unit).unwrap();
-        }
-        if std::env::var_os("USWAP_WRITE_METRICS").is_some() {
-            std::fs::write(&path, &right).unwrap();
-        }
-        let why = "USWAP_WRITE_METRICS=1 cargo test -p uswap-supervisor metrics writes it anew";
-        assert_eq!(std::fs::read_to_string(&path).unwrap(), right, "{why}");
-    }
 }

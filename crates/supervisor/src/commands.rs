@@ -16,11 +16,14 @@ use uswap_os::process;
 use uswap_units::PAGE_BYTES;
 use uswap_units::limits::SWAP_FILES_MAX;
 
-use crate::control::order::Form;
+use crate::change;
+use crate::control::order::{Change, Form};
 use crate::control::server::{Obey, serve};
 use crate::files::SwapFileOptions;
 use crate::files::place::{SwapPlace, kind_name, swap_files};
+use crate::freeze;
 use crate::human;
+use crate::leave;
 use crate::requests::{Aged, Emptying};
 use crate::shared::Shared;
 use crate::stat;
@@ -71,6 +74,22 @@ impl Obey for Shared {
 
     fn stat(&self, form: Form) -> String {
         stat::stat(self, form)
+    }
+
+    fn change(&self, change: &Change) -> Result<String, String> {
+        change::change(self, change)
+    }
+
+    fn leave(&self) -> Result<String, String> {
+        leave::leave(self)
+    }
+
+    fn freeze(&self) -> Result<String, String> {
+        freeze::freeze(self, || self.write_back(Duration::ZERO))
+    }
+
+    fn thaw(&self) -> Result<String, String> {
+        freeze::thaw(self)
     }
 
     fn swap_on(&self, place: SwapPlace) -> Result<String, String> {
@@ -138,7 +157,7 @@ fn add_file(shared: &Shared, place: SwapPlace) -> Result<String, String> {
     let is_changed = slots.files().change_state(id, FileState::Opening, FileState::InUse);
     assert!(is_changed, "nobody else changes it");
     // While all files were full, the pool may have been allowed everything.
-    let (pool, most) = (shared.segment.pool(), *shared.options.pool_bounds().end());
+    let (pool, most) = (shared.segment.pool(), *shared.pool_bounds().end());
     pool.set_limit_bytes(pool.limit_bytes().min(most));
     shared.raise(Signal::Shrink);
     Ok(format!(

@@ -12,15 +12,17 @@
 #![forbid(unsafe_code)]
 
 mod account;
+mod change;
 mod commands;
 pub mod control;
 mod counting;
 mod descriptors;
 mod error;
 pub mod files;
+mod freeze;
 mod growth_functions;
 mod holders;
-pub mod human;
+mod leave;
 mod locks;
 mod monitor;
 pub mod options;
@@ -42,6 +44,8 @@ use std::ffi::OsString;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
+use uswap_control::human;
+use uswap_control::stat::RunStat;
 use uswap_core::segment::Notice;
 
 pub use error::StartError;
@@ -98,9 +102,19 @@ impl Supervisor {
         }
     }
 
+    /// How the run goes, for other threads too.
+    pub fn stat_source(&self) -> StatSource {
+        StatSource(Arc::clone(&self.shared))
+    }
+
     /// Managed processes that are alive.
     pub fn live_processes(&self) -> usize {
         processes::count_live(self.shared.segment.mms(), &self.shared.memfd)
+    }
+
+    /// The processes are stopped, and their memory is in the swap files, until the run is thawed.
+    pub fn is_frozen(&self) -> bool {
+        freeze::is_frozen(&self.shared)
     }
 
     /// The user knows that the processes which are left go on without: none of them says so.
@@ -120,11 +134,22 @@ impl Supervisor {
     }
 }
 
+/// Says how a run goes. It keeps what the run has, so let go of it before [`Supervisor::finish`].
+#[derive(Clone)]
+pub struct StatSource(Arc<Shared>);
+
+impl StatSource {
+    /// How it goes now.
+    pub fn stat(&self) -> RunStat {
+        stat::for_programs(&self.0)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use files::SwapFileOptions;
-    use options::{OnFull, PoolSize};
+    use options::{Limits, OnFull, PoolSize};
     use std::path::PathBuf;
     use uswap_os::Errno;
     use uswap_os::file::SwapFileError;
@@ -137,13 +162,16 @@ mod tests {
     fn options() -> Options {
         let dir = std::env::temp_dir();
         Options {
-            ram_bytes: 64 << 20,
-            pool: PoolSize::Auto,
+            program: "true".to_owned(),
+            limits: Limits {
+                ram_bytes: 64 << 20,
+                pool: PoolSize::Auto,
+                on_full: OnFull::Grow,
+                rules: Vec::new(),
+            },
             swap_files: vec![SwapFileOptions { dir, bytes_max: 64 << 20, priority: -1, kind: None }],
             swap_min_free_bytes: 0,
             swap_bytes_a_day: None,
-            on_full: OnFull::Grow,
-            rules: Vec::new(),
             allow_tmpfs: true,
             keep_after_setuid: false,
             root: None,

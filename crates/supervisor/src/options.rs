@@ -4,6 +4,7 @@ use std::fmt::Arguments;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
+use serde::{Deserialize, Serialize};
 use uswap_core::pool::{CLASS_COUNT, ZSPAGE_BYTES};
 
 use crate::files::SwapFileOptions;
@@ -15,20 +16,16 @@ pub type Say = Box<dyn Fn(Arguments<'_>) + Send + Sync>;
 
 /// What the supervisor is told.
 pub struct Options {
-    /// The budget.
-    pub ram_bytes: u64,
-    /// The part of it that compressed pages may take.
-    pub pool: PoolSize,
+    /// The name of the program, as people know it.
+    pub program: String,
+    /// What the run has to keep to, at first.
+    pub limits: Limits,
     /// The swap files, as they were named.
     pub swap_files: Vec<SwapFileOptions>,
     /// What the file systems of them keep free.
     pub swap_min_free_bytes: u64,
     /// How much may be written to all of them in a day; `None`: as much as comes.
     pub swap_bytes_a_day: Option<u64>,
-    /// What happens when pool and file are full.
-    pub on_full: OnFull,
-    /// What holds for processes by their names.
-    pub rules: Vec<Rule>,
     /// Accept a swap directory in memory.
     pub allow_tmpfs: bool,
     /// Keep managing a process that changes its credentials.
@@ -45,13 +42,46 @@ pub struct Options {
     pub verbosity: u8,
 }
 
+/// Smallest budget. Below it the agent's tables, one batch and the pool of a run do not fit beside the smallest C
+/// program.
+pub const RAM_BYTES_MIN: u64 = 8 << 20;
+
+/// What a run has to keep to. May be changed while it goes on.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Limits {
+    /// The budget.
+    pub ram_bytes: u64,
+    /// The part of it that compressed pages may take.
+    pub pool: PoolSize,
+    /// What happens when pool and file are full.
+    pub on_full: OnFull,
+    /// What holds for processes by their names.
+    pub rules: Vec<Rule>,
+}
+
 /// How much of the budget compressed pages may take.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum PoolSize {
     /// Between 10 % and [`PoolSize::most`], as the program needs it, but never so much that its pages have no room.
     Auto,
-    /// So many bytes, if that is not less than [`PoolSize::least`].
-    Fixed(u64),
+    /// This part of the budget, if that is not less than [`PoolSize::least`].
+    Fixed(Share),
+}
+
+/// A part of the budget.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Share {
+    /// In millionths: at most 1,000,000.
+    pub millionths: u32,
+}
+
+impl Share {
+    /// This share of `bytes`, rounded down.
+    pub fn of(self, bytes: u64) -> u64 {
+        let part = u128::from(bytes) * u128::from(self.millionths) / 1_000_000;
+        u64::try_from(part).expect("a share is no more than the whole, and the whole is 64 bits")
+    }
 }
 
 impl PoolSize {
@@ -59,7 +89,7 @@ impl PoolSize {
     pub fn bytes_at_start(self, ram_bytes: u64, protected_bytes: u64) -> u64 {
         match self {
             PoolSize::Auto => (ram_bytes / 10 * 6).min(beside(ram_bytes, protected_bytes)),
-            PoolSize::Fixed(bytes) => bytes.max(PoolSize::least(ram_bytes)),
+            PoolSize::Fixed(share) => share.of(ram_bytes).max(PoolSize::least(ram_bytes)),
         }
     }
 
@@ -94,7 +124,7 @@ fn beside(ram_bytes: u64, protected_bytes: u64) -> u64 {
     ram_bytes.saturating_sub(protected_bytes).saturating_sub(ram_bytes / 8).max(PoolSize::least(ram_bytes))
 }
 
-impl Options {
+impl Limits {
     /// What `--protect` asks for in all.
     pub fn protected_bytes(&self) -> u64 {
         self.rules.iter().map(|rule| rule.protected_bytes).sum()
@@ -112,7 +142,8 @@ impl Options {
 }
 
 /// What happens when pool and file are full.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum OnFull {
     /// The run goes over its budget.
     Grow,
@@ -134,7 +165,7 @@ mod tests {
             let (ram, protected) = (ram * MIB, protected * MIB);
             let least = PoolSize::least(ram);
             assert_eq!(least, ((31 * 4 * 32) << 10).min(ram / 4));
-            for pool in [PoolSize::Auto, PoolSize::Fixed(ram / 20)] {
+            for pool in [PoolSize::Auto, PoolSize::Fixed(Share { millionths: 50_000 })] {
                 let (bounds, at_start) = (pool.bounds(ram, protected), pool.bytes_at_start(ram, protected));
                 assert!(bounds.contains(&at_start) && at_start >= least, "{ram} {pool:?} {bounds:?}");
                 assert!(*bounds.end() <= PoolSize::most(ram));
@@ -142,6 +173,7 @@ mod tests {
         }
         let smallest = *PoolSize::Auto.bounds(8 * MIB, 0).start();
         assert_eq!(smallest, 8 * MIB / 10, "it gives way to pages that are needed at once");
-        assert_eq!(PoolSize::Fixed(10 * MIB).bytes_at_start(128 * MIB, 0), 10 * MIB, "as it was asked for");
+        let tenth = PoolSize::Fixed(Share { millionths: 100_000 });
+        assert_eq!(tenth.bytes_at_start(100 * MIB, 0), 10 * MIB, "as it was asked for");
     }
 }

@@ -49,7 +49,7 @@ pub fn run(shared: &Shared) {
                 continue;
             }
             if is_gone(shared, record, &mut unclaimed) {
-                shared.pressure.note_end(&shared.processes, record);
+                shared.pressure.note_end(&shared.processes, &shared.limits().rules, record);
                 drop_mm(shared.segment, shared, record.id());
                 let _was_held = record_lock::unlock(&shared.memfd, lock_byte(record.id()));
             }

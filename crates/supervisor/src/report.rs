@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 /// The closing report of one run.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct RunReport {
-    /// The budget, `--ram`.
+    /// The budget, `--ram`; the largest, if it was changed.
     pub ram_bytes: u64,
     /// Highest sum of anonymous resident memory of all processes of the run.
     pub resident_peak_bytes: u64,

@@ -3,6 +3,8 @@
 //! The name of a process is that of its first thread, as `ps` shows it, or the name of the file that it runs: a script
 //! has both.
 
+use crate::human;
+
 /// The kernel keeps so many bytes of the name of a thread.
 const COMM_BYTES_MAX: usize = 15;
 
@@ -23,6 +25,23 @@ impl Rule {
         let cut = self.name.get(..COMM_BYTES_MAX).unwrap_or(&self.name);
         file == self.name || comm == cut
     }
+}
+
+/// Whether so much may be protected in a budget: the rest is for the pool, uswap, and the other processes.
+///
+/// # Errors
+/// As a sentence: it is too much.
+pub fn check(rules: &[Rule], ram_bytes: u64) -> Result<(), String> {
+    let sum: u64 = rules.iter().fold(0, |sum, rule| sum.saturating_add(rule.protected_bytes));
+    let most = ram_bytes / 10 * 8;
+    if sum <= most {
+        return Ok(());
+    }
+    Err(format!(
+        "--protect asks for {}, more than the {} that are 80 % of --ram: protect less, or give the run more",
+        human::bytes(sum),
+        human::bytes(most)
+    ))
 }
 
 #[cfg(test)]

@@ -7,8 +7,8 @@ use std::io;
 use std::ops::{Range, RangeInclusive};
 use std::os::unix::net::UnixListener;
 use std::pin::pin;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
@@ -34,7 +34,7 @@ use crate::error::StartError;
 use crate::files::{ADDED_BYTES_MIN, OpenFiles, slots_of};
 use crate::growth_functions::known_functions;
 use crate::holders::Holders;
-use crate::options::{OnFull, Options, Say};
+use crate::options::{Limits, OnFull, Options, Say};
 use crate::pressure::Pressure;
 use crate::processes::{Processes, Root};
 use crate::report::Unmanaged;
@@ -46,9 +46,15 @@ use crate::stop::Stop;
 const JOIN_PART: u64 = 128;
 const JOIN_BYTES: RangeInclusive<u64> = (256 << 10)..=(8 << 20);
 
+pub const SIGKILL: u32 = 9;
+pub const SIGCONT: u32 = 18;
+pub const SIGSTOP: u32 = 19;
+
 /// Everything of one run.
 pub struct Shared {
     pub options: Options,
+    limits: Mutex<Arc<Limits>>,
+    zspage_room_bytes: u64,
     say: Say,
     pub segment: Segment<'static>,
     pub memfd: Fd,
@@ -73,6 +79,10 @@ pub struct Shared {
     /// The swap file that the shrinker was told to empty.
     pub emptying: Mutex<Option<Emptying>>,
     pub pressure: Pressure,
+    /// Held while limits change. Those to come back to, while the run is frozen.
+    pub changing_limits: Mutex<Option<Limits>>,
+    /// The processes of the run are stopped by [`crate::freeze`], or are about to be.
+    pub is_frozen: AtomicBool,
     /// Held while swap files come or go.
     pub changing_files: Mutex<()>,
     /// A swap file is on its way: who has no room for its pages need not be stopped for it.
@@ -82,6 +92,8 @@ pub struct Shared {
 /// The highest values that were measured, in bytes, and the time above the budget.
 #[derive(Default)]
 pub struct Peaks {
+    /// Of the budgets that it had.
+    pub ram: AtomicU64,
     pub resident: AtomicU64,
     pub shared: AtomicU64,
     pub pool: AtomicU64,
@@ -105,13 +117,15 @@ impl Shared {
             let added = segment.slots().add_file(spec);
             added.expect("the geometry was made for these files, and they are not too many");
         }
-        segment.budget().set_ram(Bytes(options.ram_bytes));
-        segment.pool().set_limit_bytes(options.pool_bytes_at_start());
+        segment.budget().set_ram(Bytes(options.limits.ram_bytes));
+        segment.pool().set_limit_bytes(options.limits.pool_bytes_at_start());
         // Until it is known whether that pays: what is in the pool already is not compressed again before it was used.
         segment.pool().set_compresses_densely(true);
-        let token = random_number()?;
-        let pressure = Pressure::new(segment, &options.rules);
+        let (token, ram_bytes) = (random_number()?, options.limits.ram_bytes);
+        let pressure = Pressure::new(segment);
         Ok(Shared {
+            limits: Mutex::new(Arc::new(options.limits.clone())),
+            zspage_room_bytes: u64::from(geometry.zspages) * ZSPAGE_BYTES as u64,
             options,
             say,
             segment,
@@ -123,13 +137,15 @@ impl Shared {
             control: control::server::listen(),
             stop: Stop::new()?,
             started: Instant::now(),
-            peaks: Peaks::default(),
+            peaks: Peaks { ram: AtomicU64::new(ram_bytes), ..Peaks::default() },
             warnings: Mutex::new(Vec::new()),
             unmanaged: Mutex::new(Vec::new()),
             holders: Mutex::default(),
             aged: Mutex::default(),
             emptying: Mutex::default(),
             pressure,
+            changing_limits: Mutex::default(),
+            is_frozen: AtomicBool::new(false),
             changing_files: Mutex::default(),
             file_is_coming: AtomicBool::new(false),
         })
@@ -165,7 +181,7 @@ impl Shared {
 
     /// What a process has when it takes a place in the run.
     pub fn join_bytes(&self) -> u64 {
-        (self.options.ram_bytes / JOIN_PART).clamp(*JOIN_BYTES.start(), *JOIN_BYTES.end())
+        (self.options.limits.ram_bytes / JOIN_PART).clamp(*JOIN_BYTES.start(), *JOIN_BYTES.end())
     }
 
     pub fn is_stopping(&self) -> bool {
@@ -203,6 +219,12 @@ impl Shared {
         self.warnings.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).clone()
     }
 
+    /// Sends a signal to all processes of the run, also those that have just come.
+    pub fn signal_all(&self, signal: u32) {
+        self.processes.follow(self.segment.mms(), &self.memfd);
+        self.processes.signal(signal);
+    }
+
     /// Wakes all who wait for a signal, in all processes.
     pub fn raise(&self, signal: Signal) {
         self.segment.budget().raise(signal);
@@ -214,8 +236,38 @@ impl Shared {
         self.memfd.status().map_or(0, |status| status.bytes_allocated)
     }
 
+    /// Whether what is over the budget matters: not while the run is put aside, nor when it was left.
+    pub fn keeps_budget(&self) -> bool {
+        !self.is_frozen.load(Ordering::Acquire) && !self.segment.budget().is_leaving()
+    }
+
+    /// What the run has to keep to now.
+    pub fn limits(&self) -> Arc<Limits> {
+        Arc::clone(&self.limits.lock().unwrap_or_else(|poisoned| poisoned.into_inner()))
+    }
+
+    /// From now on the run keeps to these. What the pool and the processes have over them is not gone yet.
+    pub fn set_limits(&self, limits: Limits) {
+        self.segment.budget().set_ram(Bytes(limits.ram_bytes));
+        self.peaks.ram.fetch_max(limits.ram_bytes, Ordering::Relaxed);
+        *self.limits.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = Arc::new(limits);
+        let pool = self.segment.pool();
+        pool.set_limit_bytes(
+            pool.limit_bytes().clamp(*self.pool_bounds().start(), *self.pool_bounds().end()),
+        );
+        self.raise(Signal::Pressure);
+        self.raise(Signal::Shrink);
+    }
+
+    /// Between what the limit of the pool moves: never more than the segment has room for.
+    pub fn pool_bounds(&self) -> RangeInclusive<u64> {
+        let (least, most) = self.limits().pool_bounds().into_inner();
+        let room = self.zspage_room_bytes;
+        least.min(room)..=most.min(room)
+    }
+
     pub fn on_full(&self) -> OnFull {
-        self.options.on_full
+        self.limits().on_full
     }
 }
 
@@ -226,7 +278,7 @@ fn geometry(options: &Options, slots: u64) -> Geometry {
     let swap_bytes = at_start + ADDED_BYTES_MIN;
     // A page of the program takes at least some of pool or file; two pages a slot is what compression gives, and the
     // rest is for values and clean copies.
-    let pages = options.ram_bytes.saturating_add(swap_bytes.saturating_mul(2)) / PAGE_BYTES as u64;
+    let pages = options.limits.ram_bytes.saturating_add(swap_bytes.saturating_mul(2)) / PAGE_BYTES as u64;
     let entries = pages.clamp(1 << 16, 1 << 26).next_multiple_of(512) as u32;
     Geometry {
         mms: MM_MAX,
@@ -234,9 +286,9 @@ fn geometry(options: &Options, slots: u64) -> Geometry {
         tables: 1 << 16,
         entries,
         // The pool may grow to the whole budget when the file is full.
-        zspages: (options.ram_bytes.saturating_mul(2) / ZSPAGE_BYTES as u64).clamp(64, 1 << 22) as u32,
+        zspages: (options.limits.ram_bytes.saturating_mul(2) / ZSPAGE_BYTES as u64).clamp(64, 1 << 22) as u32,
         slots,
-        readahead: ReadaheadBuffers::count_for(options.ram_bytes),
+        readahead: ReadaheadBuffers::count_for(options.limits.ram_bytes),
     }
 }
 

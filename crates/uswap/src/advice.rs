@@ -2,11 +2,9 @@
 
 use bytemuck::Pod;
 use rustix::mm::{Advice as Kernel, madvise};
+use uswap_units::PAGE_BYTES;
 
 use crate::{Error, state};
-
-/// Pages are of this size.
-const PAGE_BYTES: usize = 4096;
 
 /// What the program knows of the use of its memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -4,14 +4,11 @@ use std::alloc::Layout;
 use std::ptr::NonNull;
 
 use allocator_api2::alloc::{AllocError, Allocator, Global};
+use uswap_units::PAGE_BYTES;
 
 use crate::Pool;
+use crate::blocks::LARGE_BYTES;
 use crate::map::map;
-
-/// Smaller blocks are the global allocator's: a mapping takes system calls and whole pages.
-const LARGE_BYTES: usize = 256 * 1024;
-
-const PAGE_BYTES: usize = 4096;
 
 fn is_large(layout: Layout) -> bool {
     layout.size() >= LARGE_BYTES && layout.align() <= PAGE_BYTES

@@ -59,7 +59,7 @@ pub enum Error {
     /// Memory is not managed, or not kept in RAM.
     #[error("this memory cannot be managed: {0}")]
     NotManaged(String),
-    /// The kernel has refused memory, or advice about it.
+    /// The kernel has refused memory, or advice about it; or the C library has none.
     #[error("the kernel says of this memory: {0}")]
     Memory(std::io::Error),
     /// The process cannot be managed.

@@ -42,6 +42,7 @@
 mod advice;
 mod agent;
 mod allocator;
+pub mod blocks;
 mod command;
 mod conversation;
 mod error;

@@ -6,6 +6,7 @@ use std::ops::{Bound, Deref, DerefMut, RangeBounds};
 use std::ptr::NonNull;
 
 use bytemuck::Pod;
+use uswap_units::PAGE_BYTES;
 
 use crate::advice::{self, Advice};
 use crate::{Error, state};
@@ -25,7 +26,7 @@ unsafe impl<T: Pod> Sync for Map<T> {}
 
 impl<T: Pod> Map<T> {
     pub(crate) fn new(count: usize) -> Result<Map<T>, Error> {
-        const { assert!(align_of::<T>() <= 4096, "a mapping starts at a page") };
+        const { assert!(align_of::<T>() <= PAGE_BYTES, "a mapping starts at a page") };
         let bytes =
             count.checked_mul(size_of::<T>()).ok_or(Error::Memory(rustix::io::Errno::NOMEM.into()))?;
         let start = if bytes == 0 { NonNull::dangling() } else { map(bytes)?.cast() };

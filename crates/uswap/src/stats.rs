@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde::Deserialize;
-use uswap_control::{DONE, FAILED, STAT, ask};
 
 use crate::Error;
 
@@ -33,11 +32,14 @@ pub struct Stats {
 
 /// Asks the supervisor of a run.
 pub fn of_run(supervisor: u32) -> Result<Stats, Error> {
-    let answer = ask(supervisor, STAT, Some(PATIENCE)).map_err(Error::NoStats)?;
-    let answer = answer.trim_end();
-    match (answer.strip_prefix(DONE), answer.strip_prefix(FAILED)) {
-        (Some(json), _) => serde_json::from_str(json).map_err(|error| Error::NoStats(error.to_string())),
-        (_, Some(why)) => Err(Error::NoStats(why.to_owned())),
-        _ => Err(Error::NoStats(format!("'{answer}' is no answer"))),
-    }
+    let stat = uswap_control::stat_of(supervisor, Some(PATIENCE)).map_err(Error::NoStats)?;
+    Ok(Stats {
+        ram_bytes: stat.ram_bytes,
+        used_bytes: stat.used_bytes,
+        resident_bytes: stat.resident_bytes,
+        pool_bytes: stat.pool_bytes,
+        pool_bytes_max: stat.pool_bytes_max,
+        swap_file_bytes: stat.swap_file_bytes,
+        counters: stat.counters,
+    })
 }

@@ -236,11 +236,11 @@ static void blocks(void) {
     MUST(block);
     fill(block, MIB, 3);
     volatile size_t too_much = SIZE_MAX, half = SIZE_MAX / 2;
-    MUST_SAY(usw_malloc(pool, too_much) == NULL, ENOMEM, "no memory");
-    MUST_SAY(usw_malloc(pool, half) == NULL, ENOMEM, "no memory");
+    MUST_SAY(usw_malloc(pool, too_much) == NULL, ENOMEM, "Cannot allocate memory");
+    MUST_SAY(usw_malloc(pool, half) == NULL, ENOMEM, "Cannot allocate memory");
     MUST_SAY(usw_malloc(pool, (size_t)1 << 60) == NULL, ENOMEM, "Cannot allocate memory");
-    MUST_SAY(usw_calloc(pool, half, 4) == NULL, ENOMEM, "no memory");
-    MUST_SAY(usw_realloc(pool, block, too_much) == NULL, ENOMEM, "no memory");
+    MUST_SAY(usw_calloc(pool, half, 4) == NULL, ENOMEM, "Cannot allocate memory");
+    MUST_SAY(usw_realloc(pool, block, too_much) == NULL, ENOMEM, "Cannot allocate memory");
     MUST_SAY(usw_realloc(pool, block, (size_t)1 << 60) == NULL, ENOMEM, "Cannot allocate memory");
     verify(block, MIB, 3);
     MUST(usw_usable_size(pool, block) == MIB);

@@ -28,11 +28,14 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("zones", &["core", "sync", "units"]),
     ("experiments", &["bench", "zones", "core", "sync", "units"]),
     ("control", &["os"]),
-    ("uswap", &["control", "identity", "os"]),
+    ("uswap", &["control", "identity", "os", "units"]),
     // It stands on `uswap` alone.
     ("libusw", &[]),
     ("supervisor", &["interpose", "control", "identity", "os", "engine", "core", "codec", "sync", "units"]),
-    ("cli", &["supervisor", "control", "bench", "identity", "os", "core", "units"]),
+    ("metrics", &["control", "core", "units"]),
+    ("top", &["control", "units"]),
+    ("manual", &["cli"]),
+    ("cli", &["top", "metrics", "supervisor", "control", "bench", "identity", "os", "core", "units"]),
 ];
 
 /// Each edge between two crates is in the table.

@@ -15,6 +15,7 @@ use super::finding::{Finding, Verdict, needed, unless_switched_off, wanted, work
 use super::newer_kernels::newer;
 use crate::filter::Filtered;
 use crate::human;
+use crate::ram::{Ram, parse_ram_or_auto};
 
 /// What the probe does not know.
 #[derive(Debug)]
@@ -24,17 +25,68 @@ pub struct Surroundings {
     /// Path of the agent, or why there is none.
     pub agent: Result<String, String>,
     /// Inside a container, the way in is given from outside.
-    pub in_container: bool,
+    pub container: Option<Container>,
+    /// What `--ram auto` would be here, or why it is nothing.
+    pub ram: Result<Ram, String>,
     /// What a filter of system calls does, if there is one.
     pub filtered: Option<Filtered>,
+}
+
+/// What made the container.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Container {
+    /// Docker, Podman, or another whose options are much the same.
+    Docker,
+    /// A pod.
+    Kubernetes,
+    /// Apptainer, or Singularity, as it was called.
+    Apptainer,
+}
+
+impl Container {
+    fn look() -> Option<Container> {
+        let is_set = |name: &str| std::env::var_os(name).is_some();
+        let exists = |path: &str| Path::new(path).exists();
+        match () {
+            () if is_set("KUBERNETES_SERVICE_HOST") => Some(Container::Kubernetes),
+            () if is_set("APPTAINER_NAME") || is_set("SINGULARITY_NAME") || exists("/.singularity.d") => {
+                Some(Container::Apptainer)
+            }
+            () if exists("/.dockerenv") || exists("/run/.containerenv") => Some(Container::Docker),
+            () => None,
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Container::Docker => "Docker, Podman or the like",
+            Container::Kubernetes => "Kubernetes",
+            Container::Apptainer => "Apptainer",
+        }
+    }
+
+    /// Where its filter of system calls is set.
+    fn filter_option(self) -> &'static str {
+        match self {
+            Container::Docker => "docker run --security-opt seccomp=PROFILE ...",
+            Container::Kubernetes => {
+                "securityContext: {seccompProfile: {type: Localhost, localhostProfile: PROFILE}}"
+            }
+            Container::Apptainer => "apptainer exec --security seccomp:PROFILE ...",
+        }
+    }
 }
 
 impl Surroundings {
     /// Looks around.
     pub fn look(swap_dir: &Path, agent: Result<String, String>) -> Self {
-        // Made by Docker and Podman.
-        let in_container = ["/.dockerenv", "/run/.containerenv"].iter().any(|path| Path::new(path).exists());
-        Self { swap_dir: swap_dir.display().to_string(), agent, in_container, filtered: None }
+        Self {
+            swap_dir: swap_dir.display().to_string(),
+            agent,
+            container: Container::look(),
+            ram: parse_ram_or_auto("auto"),
+            filtered: None,
+        }
     }
 }
 
@@ -49,6 +101,8 @@ pub fn all(probe: &Probe, surroundings: &Surroundings) -> Vec<Finding> {
     ));
     findings.extend(swap_directory(probe, surroundings));
     findings.extend(surroundings.filtered.as_ref().map(filter));
+    findings.push(memory_limit(&surroundings.ram));
+    findings.extend(surroundings.container.map(container));
     findings.extend(newer(probe));
     findings.push(io_uring(probe, surroundings));
     findings.push(huge_pages(probe));
@@ -89,25 +143,51 @@ fn userfaultfd(probe: &Probe, surroundings: &Surroundings) -> Finding {
         ),
         Err(UffdError::NoWayIn { system_call, device }) => missing(
             format!("the system call: {system_call}; /dev/userfaultfd: {device}"),
-            way_in(surroundings, system_call, device),
+            &way_in(surroundings, system_call, device),
         ),
     }
 }
 
 /// The line that opens a way to userfaultfd.
-fn way_in(surroundings: &Surroundings, system_call: Errno, device: Errno) -> &'static str {
-    match () {
-        // The device is there, in a container too: only its rights are wrong.
-        () if device == Errno::EACCES => "sudo setfacl -m u:$USER:rw /dev/userfaultfd",
-        () if surroundings.in_container => {
-            "docker run --security-opt seccomp=PROFILE ..., with a profile that allows userfaultfd; or docker run \
-             --device /dev/userfaultfd ... (podman: the same)"
-        }
-        () if system_call == Errno::ENOSYS && device == Errno::ENOENT => {
-            "use a kernel built with CONFIG_USERFAULTFD=y (grep USERFAULTFD /boot/config-$(uname -r))"
-        }
-        () => "allow the userfaultfd system call, or /dev/userfaultfd, in the sandbox that this runs in",
+fn way_in(surroundings: &Surroundings, system_call: Errno, device: Errno) -> String {
+    // The device is there, in a container too: only its rights are wrong.
+    if device == Errno::EACCES {
+        return "sudo setfacl -m u:$USER:rw /dev/userfaultfd".to_owned();
     }
+    let Some(container) = surroundings.container else {
+        return match (system_call, device) {
+            (Errno::ENOSYS, Errno::ENOENT) => {
+                "use a kernel built with CONFIG_USERFAULTFD=y (grep USERFAULTFD /boot/config-$(uname -r))"
+            }
+            _ => "allow the userfaultfd system call, or /dev/userfaultfd, in the sandbox that this runs in",
+        }
+        .to_owned();
+    };
+    let device = match container {
+        Container::Docker => "docker run --device /dev/userfaultfd ... (podman: the same)",
+        Container::Kubernetes => "a device plugin that gives /dev/userfaultfd to the pod",
+        Container::Apptainer => "rights to /dev/userfaultfd, which Apptainer passes on",
+    };
+    format!("{}, with a profile that allows userfaultfd; or {device}", container.filter_option())
+}
+
+/// How much RAM this place allows.
+fn memory_limit(ram: &Result<Ram, String>) -> Finding {
+    let name = "memory limit";
+    let why = "a run whose budget is larger than what this place allows is killed by the kernel";
+    match ram {
+        Ok(Ram { bytes, why: from }) => {
+            let from = from.as_ref().map_or_else(String::new, |from| format!(" ({from})"));
+            works(name, format!("--ram auto is {} here{from}", human::bytes(*bytes)), why)
+        }
+        Err(error) => Finding { name, verdict: Verdict::Limited, seen: error.clone(), why, mend: None },
+    }
+}
+
+/// What is around.
+fn container(container: Container) -> Finding {
+    let why = "what is missing here is given from outside";
+    works("container", container.name().to_owned(), why)
 }
 
 fn swap_directory(probe: &Probe, surroundings: &Surroundings) -> Option<Finding> {
@@ -172,14 +252,17 @@ pub fn filter(filtered: &Filtered) -> Finding {
 
 fn io_uring(probe: &Probe, surroundings: &Surroundings) -> Finding {
     let mend = if probe.io_uring_disabled.is_some_and(|level| level > 0) {
-        Some("sudo sysctl kernel.io_uring_disabled=0")
-    } else if surroundings.in_container {
-        Some("docker run --security-opt seccomp=PROFILE ..., with a profile that allows io_uring")
+        Some("sudo sysctl kernel.io_uring_disabled=0".to_owned())
     } else {
-        None
+        let option = surroundings.container.map(Container::filter_option);
+        option.map(|option| format!("{option}, with a profile that allows io_uring"))
     };
     let why = "without it pages are read and written one system call each, which is slower";
-    unless_switched_off(probe, KernelFeature::IoUring, wanted("io_uring", probe.io_uring, why, mend))
+    unless_switched_off(
+        probe,
+        KernelFeature::IoUring,
+        wanted("io_uring", probe.io_uring, why, mend.as_deref()),
+    )
 }
 
 fn huge_pages(probe: &Probe) -> Finding {
@@ -244,7 +327,8 @@ mod tests {
         Surroundings {
             swap_dir: "/var/tmp".to_owned(),
             agent: Ok("/a.so".to_owned()),
-            in_container: false,
+            container: None,
+            ram: Ok(Ram { bytes: 1 << 30, why: None }),
             filtered: None,
         }
     }
@@ -268,12 +352,15 @@ mod tests {
             assert_eq!(finding.verdict, Verdict::Missing);
             finding.mend.unwrap()
         };
-        let container = Surroundings { in_container: true, ..host() };
+        let of = |container| Surroundings { container: Some(container), ..host() };
+        let container = of(Container::Docker);
         assert!(mend(Errno::EPERM, Errno::EACCES, &host()).contains("setfacl"));
         assert!(mend(Errno::EPERM, Errno::EACCES, &container).contains("setfacl"));
         assert!(mend(Errno::EPERM, Errno::ENOENT, &host()).contains("sandbox"));
         assert!(mend(Errno::EPERM, Errno::ENOENT, &container).contains("--device /dev/userfaultfd"));
         assert!(mend(Errno::EPERM, Errno::EPERM, &container).contains("seccomp=PROFILE"));
+        assert!(mend(Errno::EPERM, Errno::ENOENT, &of(Container::Kubernetes)).contains("localhostProfile"));
+        assert!(mend(Errno::EPERM, Errno::ENOENT, &of(Container::Apptainer)).contains("apptainer exec"));
         assert!(mend(Errno::ENOSYS, Errno::ENOENT, &host()).contains("CONFIG_USERFAULTFD"));
         let old = Probe { uffd: Err(UffdError::Features(Errno::EINVAL)), ..good() };
         assert!(finding(&old, &host(), "userfaultfd").mend.unwrap().contains("Linux 5.11"));
@@ -348,6 +435,18 @@ mod tests {
             assert!(finding.mend.unwrap().contains("--swap DIR"));
         }
         assert_eq!(finding(&swap(Ok(false)), &host(), "swap directory").verdict, Verdict::Limited);
+    }
+
+    #[test]
+    fn a_place_that_allows_too_little_is_told() {
+        let place = Surroundings { ram: Err("auto is 5 MiB here, too little".to_owned()), ..host() };
+        let found = finding(&good(), &place, "memory limit");
+        assert_eq!(
+            (found.verdict, found.seen.as_str()),
+            (Verdict::Limited, "auto is 5 MiB here, too little")
+        );
+        let found = finding(&good(), &host(), "memory limit");
+        assert_eq!((found.verdict, found.seen.as_str()), (Verdict::Works, "--ram auto is 1 GiB here"));
     }
 
     #[test]

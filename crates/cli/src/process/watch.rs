@@ -26,6 +26,8 @@ pub trait Manager {
     fn live_processes(&self) -> usize;
     /// uswap leaves processes of the run behind, and has said so.
     fn leave_behind(&self);
+    /// The program is stopped because somebody has asked for that, and uswap is to go on.
+    fn is_frozen(&self) -> bool;
 }
 
 /// What to say while the program runs.
@@ -62,7 +64,7 @@ pub fn watch<M: Manager>(
     let program = spawn(command)?;
     signals.set_program(program);
     manager.attach(program.as_raw_nonzero().get().unsigned_abs());
-    let ending = stay_with(program, &mut signals);
+    let ending = stay_with(program, manager, &mut signals);
     stay_with_the_rest(manager, &mut signals, notices);
     Ok(ending)
 }
@@ -82,16 +84,16 @@ fn spawn(command: &mut Command) -> Result<Pid, StartFailure> {
 }
 
 /// Until the program itself has ended.
-fn stay_with(program: Pid, signals: &mut Watched) -> Ending {
+fn stay_with<M: Manager>(program: Pid, manager: &M, signals: &mut Watched) -> Ending {
     loop {
         // Look first: it may have ended before the handler for SIGCHLD saw anything.
-        if let Some(ending) = reap(Some(program), signals) {
+        if let Some(ending) = reap(Some(program), manager, signals) {
             return ending;
         }
         for received in signals.wait() {
             match received {
                 Received::SendOn(number) => send(program, number),
-                Received::Continued if family::is_stopped(program) => {
+                Received::Continued if family::is_stopped(program) && !manager.is_frozen() => {
                     send(program, signal_hook::consts::SIGCONT)
                 }
                 Received::Continued | Received::ChildChanged | Received::FromTerminal(_) => {}
@@ -101,11 +103,11 @@ fn stay_with(program: Pid, signals: &mut Watched) -> Ending {
 }
 
 /// Waits for whatever changed without blocking; returns how `program` ended if it did. Follows it into a stop.
-fn reap(program: Option<Pid>, signals: &mut Watched) -> Option<Ending> {
+fn reap<M: Manager>(program: Option<Pid>, manager: &M, signals: &mut Watched) -> Option<Ending> {
     let mut ending = None;
     while let Ok(Some((pid, status))) = rustix::process::wait(WaitOptions::NOHANG | WaitOptions::UNTRACED) {
         if Some(pid) == program {
-            if status.stopped() {
+            if status.stopped() && !manager.is_frozen() {
                 stop_with(pid);
             }
             ending = ending.or(Ending::from_status(status));
@@ -157,7 +159,7 @@ fn stay_with_the_rest<M: Manager>(manager: &M, signals: &mut Watched, notices: N
     let mut said = notices == Notices::Quiet;
     let mut asked_before = false;
     loop {
-        let _ = reap(None, signals);
+        let _ = reap(None, manager, signals);
         let live = manager.live_processes();
         if live == 0 {
             return;

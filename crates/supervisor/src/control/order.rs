@@ -5,10 +5,12 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
 use uswap_control::{DONE, FAILED, STAT};
 
 use super::AGE_MAX;
 use crate::files::place::{SwapPlace, kind_name, parse_kind};
+use crate::options::{OnFull, PoolSize};
 
 /// What a run is told to do.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -21,6 +23,32 @@ pub enum Order {
     SwapOff(PathBuf),
     /// Say how it goes.
     Stat(Form),
+    /// Keep to something else from now on.
+    Set(Change),
+    /// Bring all memory home, and manage nothing any more.
+    Leave,
+    /// Write all memory to the swap files, and stop the processes.
+    Freeze,
+    /// Let them go on.
+    Thaw,
+}
+
+/// What is to change of [`crate::options::Limits`]. What is not named stays.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Change {
+    /// The budget.
+    pub ram_bytes: Option<u64>,
+    /// The part of it that compressed pages may take.
+    pub pool: Option<PoolSize>,
+    /// What happens when pool and file are full.
+    pub on_full: Option<OnFull>,
+    /// What is protected of the processes of a name, in bytes; 0: nothing any more.
+    pub protect: Vec<(String, u64)>,
+    /// The weight of processes of a name; 0: none any more.
+    pub weight: Vec<(String, u64)>,
+    /// So long it is waited until a smaller budget holds.
+    pub wait_ms: u64,
 }
 
 /// In what form an answer is wanted.
@@ -73,6 +101,13 @@ impl Order {
             Order::SwapOff(dir) => format!("swapoff {}\n", name(dir)?),
             Order::Stat(Form::Text) => "stat 1\n".to_owned(),
             Order::Stat(Form::Json) => STAT.to_owned(),
+            Order::Leave => "leave 1\n".to_owned(),
+            Order::Freeze => "freeze 1\n".to_owned(),
+            Order::Thaw => "thaw 1\n".to_owned(),
+            Order::Set(change) => {
+                let json = serde_json::to_string(change).expect("it has nothing that JSON cannot say");
+                format!("set {json}\n")
+            }
         })
     }
 
@@ -96,6 +131,10 @@ impl Order {
                 }))
             }
             "swapoff" => Some(Order::SwapOff(absolute(rest)?)),
+            "leave" if rest == "1" => Some(Order::Leave),
+            "freeze" if rest == "1" => Some(Order::Freeze),
+            "thaw" if rest == "1" => Some(Order::Thaw),
+            "set" => serde_json::from_str(rest).ok().map(Order::Set),
             "stat" => match rest {
                 "1" => Some(Order::Stat(Form::Text)),
                 "json" => Some(Order::Stat(Form::Json)),
@@ -154,6 +193,18 @@ mod tests {
             Order::SwapOff("/srv/a: b".into()),
             Order::Stat(Form::Text),
             Order::Stat(Form::Json),
+            Order::Leave,
+            Order::Freeze,
+            Order::Thaw,
+            Order::Set(Change::default()),
+            Order::Set(Change {
+                ram_bytes: Some(1 << 40),
+                pool: Some(PoolSize::Auto),
+                on_full: Some(OnFull::Stop),
+                protect: vec![("a\n\" b".to_owned(), 0)],
+                weight: vec![("c".to_owned(), 100)],
+                wait_ms: 5,
+            }),
         ];
         for order in orders {
             let line = order.line().expect("it fits into a line");
@@ -187,6 +238,13 @@ mod tests {
             "swapoff srv\n",
             "stat\n",
             "stat 2\n",
+            "set\n",
+            "leave\n",
+            "freeze 2\n",
+            "thaw\n",
+            "set 5\n",
+            "set {\"ram_bytes\": -1}\n",
+            "set {\"what\": 1}\n",
         ];
         for line in lines {
             assert_eq!(Order::parse(line), None, "{line}");

@@ -15,7 +15,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use uswap_control::{address, read_line};
 
-use super::order::{Answer, Form, Order};
+use super::order::{Answer, Change, Form, Order};
 use crate::files::place::SwapPlace;
 
 /// Commands at once. Each has a thread with a stack of 64 KiB: 256 KiB.
@@ -39,6 +39,14 @@ pub trait Obey: Sync {
     fn swap_off(&self, dir: &Path) -> Result<String, String>;
     /// Says how it goes.
     fn stat(&self, form: Form) -> String;
+    /// Keeps to something else.
+    fn change(&self, change: &Change) -> Result<String, String>;
+    /// Brings all memory home, and manages nothing any more.
+    fn leave(&self) -> Result<String, String>;
+    /// Writes all memory to the swap files, and stops the processes.
+    fn freeze(&self) -> Result<String, String>;
+    /// Lets them go on.
+    fn thaw(&self) -> Result<String, String>;
 }
 
 /// Where this process is asked. Who connects waits for [`serve`].
@@ -134,6 +142,10 @@ fn answer(run: &impl Obey, stream: &UnixStream) -> Answer {
                 Order::SwapOn(place) => run.swap_on(place),
                 Order::SwapOff(dir) => run.swap_off(&dir),
                 Order::Stat(form) => Ok(run.stat(form)),
+                Order::Set(change) => run.change(&change),
+                Order::Leave => run.leave(),
+                Order::Freeze => run.freeze(),
+                Order::Thaw => run.thaw(),
             };
             done.map_or_else(Answer::Error, Answer::Done)
         }

@@ -51,7 +51,7 @@ pub fn run(shared: &Shared) {
     let mut meter = Meter::new(shared);
     // It stays where the run is: what it reads of many processes is of one moment only while none of them runs.
     let mut share = PoolShare::new();
-    let mut shares = Shares::new(&shared.options.rules);
+    let mut shares = Shares::default();
     let mut locked = Locked::default();
     let _only_root_may = uswap_os::thread::set_nice(uswap_os::thread::thread_id(), -15);
     let (mut last, mut grew, mut looked_at_file) = (Instant::now(), Instant::now(), Instant::now());
@@ -83,7 +83,9 @@ pub fn run(shared: &Shared) {
             looked_at_file = Instant::now();
         }
         share.follow(shared, engine);
-        if let Some(text) = shared.pressure.follow(&shared.processes) {
+        if let Some(text) = shared.pressure.follow(&shared.processes)
+            && shared.keeps_budget()
+        {
             shared.warn(&text);
         }
         locked.follow(shared);
@@ -139,6 +141,9 @@ impl Meter {
         let own = own.map_or(0, |statm| statm.anonymous_bytes());
         let engine = shared.segment_bytes().saturating_sub(pool) + own;
         let used = Bytes(resident + shared_memory + pool + engine);
+        if !shared.keeps_budget() {
+            return (used, engine);
+        }
         let certainty = sizes.certainty.in_units_of(page);
         let peaks = &shared.peaks;
         for (peak, value) in [

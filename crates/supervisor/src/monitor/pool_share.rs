@@ -171,13 +171,14 @@ impl PoolShare {
         }
         let now = Instant::now();
         self.looked = now;
-        let (segment, ram) = (&shared.segment, shared.options.ram_bytes);
+        let segment = &shared.segment;
+        let ram = segment.budget().ram().0;
         let (pool, counters) = (segment.pool(), segment.counters());
         let (limit, file) = (pool.limit_bytes(), segment.slots());
         let file_is_nearly_full = file.used() > file.capacity() / 8 * 7;
         let division = self.look(shared);
-        let (least, bound) = shared.options.pool_bounds().into_inner();
-        let is_fixed = shared.options.pool != PoolSize::Auto;
+        let (least, bound) = shared.pool_bounds().into_inner();
+        let is_fixed = shared.limits().pool != PoolSize::Auto;
         let beside = with_room_for_pages(bound, ram, engine_bytes, segment.mms().in_use().count() as u64);
         let most = self.in_vain.ceiling(now).map_or(beside, |ceiling| ceiling.min(beside));
         let could_be = if is_fixed { limit } else { most };
@@ -234,7 +235,7 @@ impl PoolShare {
         let cost_ns = |source| latency(source).quantile(1, 2) + SIGNAL_NS;
         let held = self.held(segment);
         let division = Division {
-            ram: shared.options.ram_bytes,
+            ram: segment.budget().ram().0,
             resident: resident_pages * PAGE_BYTES as u64,
             pool: held.all,
             pool_ns: cost_ns(FaultSource::Pool),

@@ -4,7 +4,7 @@
 //! The monitor calls [`Shares::follow`] after each measurement, since what each of several processes of one name may
 //! keep goes by its size, as memory.low of Linux does between the children of a group.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -29,21 +29,25 @@ struct Found {
 }
 
 /// What is known of the processes, by their numbers ([`MmRecord::number`]).
+#[derive(Default)]
 pub struct Shares {
+    /// As they were at the last look.
+    rules: Vec<Rule>,
     found: HashMap<u64, Found>,
-    /// Rules that were about a process.
-    used: Vec<bool>,
+    /// Names of rules that were about a process.
+    used: HashSet<String>,
     told: bool,
 }
 
 impl Shares {
-    pub fn new(rules: &[Rule]) -> Shares {
-        Shares { found: HashMap::new(), used: vec![false; rules.len()], told: false }
-    }
-
     /// Writes protection and weight of each process.
     pub fn follow(&mut self, shared: &Shared) {
-        let rules = &shared.options.rules;
+        let limits = shared.limits();
+        let rules = &limits.rules;
+        if self.rules != *rules {
+            self.rules.clone_from(rules);
+            self.found.clear();
+        }
         if rules.is_empty() {
             return;
         }
@@ -58,7 +62,9 @@ impl Shares {
             });
             if let Some(rule) = found.rule {
                 pages_of_rule[rule] += record.resident_pages();
-                self.used[rule] = true;
+                if !self.used.contains(&rules[rule].name) {
+                    self.used.insert(rules[rule].name.clone());
+                }
             }
             processes.push((record, found.rule));
             known.insert(record.number(), found);
@@ -68,13 +74,13 @@ impl Shares {
             apply(record, rule.map(|rule| (&rules[rule], pages_of_rule[rule])));
         }
         let reclaimed = shared.segment.counters().get(Counter::ProtectedReclaimed) * PAGE_BYTES as u64;
-        if !self.told && reclaimed > shared.options.protected_bytes() / TOLERATED_PART {
+        if !self.told && reclaimed > limits.protected_bytes() / TOLERATED_PART {
             self.told = true;
             shared.warn(&format!(
                 "protected memory is reclaimed too: what else there is does not suffice to keep the run within {} \
                  (--protect asks for {})",
-                human::bytes(shared.options.ram_bytes),
-                human::bytes(shared.options.protected_bytes())
+                human::bytes(limits.ram_bytes),
+                human::bytes(limits.protected_bytes())
             ));
         }
     }
@@ -84,8 +90,7 @@ impl Shares {
         if shared.segment.reuse().stored() == 0 {
             return;
         }
-        let unused = shared.options.rules.iter().zip(&self.used).filter(|(_, used)| !**used);
-        for (rule, _) in unused {
+        for rule in shared.limits().rules.iter().filter(|rule| !self.used.contains(&rule.name)) {
             shared.warn(&format!(
                 "no managed process of the run was named '{}': --protect or --weight for it had no effect ('uswap \
                  stat' shows the names)",

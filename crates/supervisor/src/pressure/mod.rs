@@ -8,11 +8,10 @@
 mod full;
 
 use std::collections::HashMap;
-use std::fmt;
 use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-use serde::Serialize;
+use uswap_control::stat::{Psi, Waits};
 use uswap_core::mm::{MmRecord, MmState};
 use uswap_core::refault_stats::TakenPages;
 use uswap_core::segment::Segment;
@@ -103,7 +102,6 @@ impl Window {
 /// How long each process waits, and what of it comes back.
 pub struct Pressure {
     segment: Segment<'static>,
-    rules: Vec<Rule>,
     state: Mutex<State>,
 }
 
@@ -125,9 +123,9 @@ const NAMES_MAX: usize = 32;
 
 impl Pressure {
     /// Nobody waits yet.
-    pub fn new(segment: Segment<'static>, rules: &[Rule]) -> Pressure {
+    pub fn new(segment: Segment<'static>) -> Pressure {
         let state = State { at: Instant::now(), known: HashMap::new(), ended: Vec::new(), is_told: false };
-        Pressure { segment, rules: rules.to_vec(), state: Mutex::new(state) }
+        Pressure { segment, state: Mutex::new(state) }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -211,13 +209,29 @@ impl Pressure {
         let total_ns = record.stall().total_ns();
         let since_ns = total_ns.saturating_sub(known.total_ns) as f64 * known.samples.share();
         Stalls {
-            some: Line::of(known.averages, total_ns),
-            full: Line::of(known.full_averages, known.full_ns + since_ns as u64),
+            some: psi(known.averages, total_ns),
+            full: psi(known.full_averages, known.full_ns + since_ns as u64),
         }
     }
 
+    /// How long the processes of the run have waited, those that are gone among them.
+    pub fn waits(&self) -> Waits {
+        let of_ended = {
+            let state = self.lock();
+            let sum = |part: fn(&ProgramUse) -> f64| state.ended.iter().map(part).sum();
+            Waits {
+                some_seconds: sum(|program| program.some_seconds),
+                full_seconds: sum(|program| program.full_seconds),
+            }
+        };
+        live(self.segment.mms()).map(|record| self.stalls_of(record)).fold(of_ended, |waits, stalls| Waits {
+            some_seconds: waits.some_seconds + stalls.some.total_us as f64 / 1e6,
+            full_seconds: waits.full_seconds + stalls.full.total_us as f64 / 1e6,
+        })
+    }
+
     /// A process is gone, or the run ends: its numbers go to those of its name.
-    pub fn note_end(&self, processes: &Processes, record: MmRecord<'_>) {
+    pub fn note_end(&self, processes: &Processes, rules: &[Rule], record: MmRecord<'_>) {
         if record.state() != MmState::Live {
             return;
         }
@@ -227,7 +241,7 @@ impl Pressure {
         let ended = &mut state.ended;
         let at = ended.iter().position(|program| program.name == name).unwrap_or_else(|| {
             if ended.len() < NAMES_MAX {
-                let rule = self.rules.iter().find(|rule| rule.is_about(&name, &name));
+                let rule = rules.iter().find(|rule| rule.is_about(&name, &name));
                 ended.push(ProgramUse {
                     name,
                     protected_bytes: rule.map_or(0, |rule| rule.protected_bytes),
@@ -249,43 +263,24 @@ impl Pressure {
     }
 
     /// The programs of the run by name, at its end.
-    pub fn programs(&self, processes: &Processes) -> Vec<ProgramUse> {
-        live(self.segment.mms()).for_each(|record| self.note_end(processes, record));
+    pub fn programs(&self, processes: &Processes, rules: &[Rule]) -> Vec<ProgramUse> {
+        live(self.segment.mms()).for_each(|record| self.note_end(processes, rules, record));
         std::mem::take(&mut self.lock().ended)
     }
 }
 
-/// A line of pressure stall information: percents, and microseconds in all.
-#[derive(Clone, Copy, Default, Serialize)]
-pub struct Line {
-    pub avg10: f64,
-    pub avg60: f64,
-    pub avg300: f64,
-    pub total_us: u64,
-}
-
-impl Line {
-    fn of(averages: Averages, total_ns: u64) -> Line {
-        let [avg10, avg60, avg300] = averages.0.map(|share| (share * 10_000.0).round() / 100.0);
-        Line { avg10, avg60, avg300, total_us: total_ns / 1000 }
-    }
-}
-
-/// In the layout of `/proc/pressure`.
-impl fmt::Display for Line {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Line { avg10, avg60, avg300, total_us } = self;
-        write!(f, "avg10={avg10:.2} avg60={avg60:.2} avg300={avg300:.2} total={total_us}")
-    }
+fn psi(averages: Averages, total_ns: u64) -> Psi {
+    let [avg10, avg60, avg300] = averages.0.map(|share| (share * 10_000.0).round() / 100.0);
+    Psi { avg10, avg60, avg300, total_us: total_ns / 1000 }
 }
 
 /// How long a process waits.
-#[derive(Clone, Copy, Default, Serialize)]
+#[derive(Clone, Copy, Default)]
 pub struct Stalls {
     /// At least one of its threads.
-    pub some: Line,
+    pub some: Psi,
     /// All of them that do not sleep.
-    pub full: Line,
+    pub full: Psi,
 }
 
 #[cfg(test)]

@@ -19,17 +19,13 @@ use uswap_units::{FileId, SwapOffset};
 use super::limits::{Limits, Reason};
 use crate::options::OnFull;
 use crate::requests::Aged;
-use crate::shared::{Shared, block};
+use crate::shared::{SIGCONT, SIGKILL, SIGSTOP, Shared, block};
 
 /// The simulator has paces of its own.
 const PACE: Pace = Pace { uncompressed_pages_min: 64, compact_every_ns: 100_000_000 };
 
 /// Without an end in tests: who goes on waiting when the run has ended hangs there.
 const IDLE: Duration = if cfg!(test) { Duration::from_secs(1 << 30) } else { Duration::from_millis(20) };
-
-const SIGKILL: u32 = 9;
-const SIGCONT: u32 = 18;
-const SIGSTOP: u32 = 19;
 
 /// So often, once in a millisecond, is looked whether the program has stopped; a machine that takes longer than two
 /// seconds for that is stopped again.
@@ -326,16 +322,10 @@ fn cannot_write(shared: &Shared, is_tight: bool, reason: &Reason) {
         OnFull::Kill => {
             shared.segment.budget().set_ending();
             shared.warn(&format!("{what}: the processes of the run are killed (--on-full kill)"));
-            signal_all(shared, SIGKILL);
+            shared.signal_all(SIGKILL);
         }
     }
     shared.sleep(AFTER_ERROR);
-}
-
-fn signal_all(shared: &Shared, signal: u32) {
-    // Also who has just come.
-    shared.processes.follow(shared.segment.mms(), &shared.memfd);
-    shared.processes.signal(signal);
 }
 
 /// Stops the processes of the run until the user continues them.
@@ -345,7 +335,7 @@ fn stop_all(shared: &Shared, Reason { what, advice }: &Reason) {
          -CONT {}', or end them",
         process::process_id()
     ));
-    signal_all(shared, SIGSTOP);
+    shared.signal_all(SIGSTOP);
     // A process stops when its threads next come by: until then it looks like one that was continued.
     for _ in 0..STOP_LOOKS {
         if is_stopped(shared) || shared.is_stopping() {
@@ -358,7 +348,7 @@ fn stop_all(shared: &Shared, Reason { what, advice }: &Reason) {
     while is_stopped(shared) && !shared.is_stopping() {
         shared.sleep(AFTER_ERROR);
     }
-    signal_all(shared, SIGCONT);
+    shared.signal_all(SIGCONT);
 }
 
 fn is_stopped(shared: &Shared) -> bool {

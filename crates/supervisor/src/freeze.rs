@@ -1,0 +1,96 @@
+//! `uswap freeze` and `uswap thaw`: the memory of a run goes to its swap files, and its processes are stopped until it
+//! is to go on.
+//!
+//! Processes evict their own pages, so they run while that lasts, in the smallest budget there is; then they are
+//! stopped, and what is in the pool is written. The supervisor itself goes on, and keeps what it needs.
+
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use crate::human;
+use crate::options::{Limits, OnFull, PoolSize, RAM_BYTES_MIN};
+use crate::shared::{SIGCONT, SIGSTOP, Shared};
+
+/// The processes have so long to evict what they have.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// If for so long nothing gets less, nothing more goes.
+const FRUITLESS: Duration = Duration::from_secs(1);
+
+const STEP: Duration = Duration::from_millis(10);
+
+/// Whether the processes are stopped by this, or are about to be.
+pub fn is_frozen(shared: &Shared) -> bool {
+    shared.is_frozen.load(Ordering::Acquire)
+}
+
+/// All goes to the swap files by `write_back`, and the processes are stopped. What was done, or why nothing was.
+pub fn freeze(
+    shared: &Shared,
+    write_back: impl FnOnce() -> Result<String, String>,
+) -> Result<String, String> {
+    let began = Instant::now();
+    let mut before = shared.changing_limits.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    if before.is_some() {
+        return Err("the run is frozen already".to_owned());
+    }
+    if shared.segment.budget().is_leaving() {
+        return Err(crate::leave::left());
+    }
+    let limits = shared.limits();
+    let least = Limits {
+        ram_bytes: RAM_BYTES_MIN,
+        pool: PoolSize::Auto,
+        // Where the files are full, that is said, and the rest stays.
+        on_full: OnFull::Grow,
+        rules: Vec::new(),
+    };
+    *before = Some(Limits::clone(&limits));
+    let used_before = shared.segment.budget().used().0;
+    shared.is_frozen.store(true, Ordering::Release);
+    shared.set_limits(least);
+    wait_while_it_gets_less(shared);
+    shared.signal_all(SIGSTOP);
+    let written = write_back();
+    drop(before);
+    let used = shared.segment.budget().used().0;
+    let stays = format!(
+        "the processes are stopped, and take {} of RAM instead of {}; that took {:.1} s",
+        human::bytes(used),
+        human::bytes(used_before),
+        began.elapsed().as_secs_f64()
+    );
+    Ok(match written {
+        Ok(_) => stays,
+        Err(why) => format!("{stays}. Not all could be written: {why}"),
+    })
+}
+
+fn wait_while_it_gets_less(shared: &Shared) {
+    let budget = shared.segment.budget();
+    let began = Instant::now();
+    let (mut least, mut at) = (u64::MAX, began);
+    while began.elapsed() < PATIENCE && at.elapsed() < FRUITLESS && !shared.is_stopping() {
+        let used = budget.used().0;
+        if used <= RAM_BYTES_MIN {
+            return;
+        }
+        if used < least {
+            (least, at) = (used, Instant::now());
+        }
+        shared.sleep(STEP);
+    }
+}
+
+/// The processes go on, with the limits that they had before.
+pub fn thaw(shared: &Shared) -> Result<String, String> {
+    let mut before = shared.changing_limits.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    let Some(limits) = before.take() else {
+        return Err("the run is not frozen: 'uswap freeze' does that".to_owned());
+    };
+    let ram_bytes = limits.ram_bytes;
+    shared.set_limits(limits);
+    shared.is_frozen.store(false, Ordering::Release);
+    shared.signal_all(SIGCONT);
+    Ok(format!("the processes go on, within {}", human::bytes(ram_bytes)))
+}

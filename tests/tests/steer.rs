@@ -1,0 +1,296 @@
+//! A run is found, changed, frozen and left while its program runs, which checks all its memory.
+
+use std::process::{Command, Output};
+use std::time::{Duration, Instant};
+use uswap_tests::process::Tree;
+use uswap_tests::touched::{checksum, must_be_right, touch};
+use uswap_tests::{
+    MIB, Outcome, Run, Running, full_size, needs, needs_root, program, report, shared_turn, skip, turn,
+    uswap_binary,
+};
+
+/// A state that is waited for comes within this time, or never.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// `uswap WORDS... PID`, or an error with what it says.
+fn ask(words: &[&str], pid: i32) -> Output {
+    let mut command = Command::new(uswap_binary().expect("it was looked for"));
+    command.args(words).arg(pid.to_string()).output().expect("it starts")
+}
+
+#[track_caller]
+fn must_say(words: &[&str], pid: i32) -> String {
+    let output = ask(words, pid);
+    assert!(output.status.success(), "{words:?}: {output:?}");
+    let said = String::from_utf8_lossy(&output.stdout).trim_end().to_owned();
+    report(&format!("uswap {}: {said}", words.join(" ")));
+    said
+}
+
+#[track_caller]
+fn must_refuse(words: &[&str], pid: i32, why: &str) {
+    let output = ask(words, pid);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.code() == Some(1) && said.contains(why), "{words:?}: {output:?}");
+}
+
+fn stat(pid: i32) -> serde_json::Value {
+    let output = ask(&["stat", "--json"], pid);
+    assert!(output.status.success(), "{output:?}");
+    serde_json::from_slice(&output.stdout).expect("it is JSON")
+}
+
+fn number(pid: i32, name: &str) -> u64 {
+    stat(pid)[name].as_u64().unwrap_or_else(|| panic!("no number for {name}"))
+}
+
+/// Waits until a number of the run is as it should be.
+#[track_caller]
+fn wait_until(running: &mut Running, name: &str, is_right: impl Fn(u64) -> bool) -> u64 {
+    let began = Instant::now();
+    loop {
+        assert!(!running.ended(), "the program ended before {name} was right");
+        // It may not listen yet.
+        let answer = ask(&["stat", "--json"], running.pid());
+        let stat: serde_json::Value = serde_json::from_slice(&answer.stdout).unwrap_or_default();
+        let value = stat[name].as_u64();
+        if let Some(value) = value.filter(|value| is_right(*value)) {
+            return value;
+        }
+        assert!(began.elapsed() < PATIENCE, "{name} stays {value:?}: {answer:?}");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+/// As [`touch`], for some time.
+fn load() -> Run {
+    let words = ["--bytes", "200M", "--content", "random", "--access", "read", "--count", "1000000000"];
+    Run::plain(program("touch")).args(words).args(["--seconds", "8"]).timeout(Duration::from_secs(240))
+}
+
+/// 200 MiB that do not compress, read here and there, and checked at the end.
+fn start(ram_mib: u64) -> Option<Running> {
+    uswap_binary()?;
+    let mut running = load().uswap(ram_mib, &["--swap", "/var/tmp:1G"]).start();
+    wait_until(&mut running, "swap_file_bytes", |bytes| bytes > 60 * MIB);
+    Some(running)
+}
+
+/// Programs that use their memory while the budget shrinks: one thread that reads, four that write, fork and drop.
+fn loads() -> [(&'static str, Run); 2] {
+    let seconds = if full_size() { "30" } else { "12" };
+    let read = ["--bytes", "160M", "--content", "mixed", "--access", "read", "--count", "1000000000"];
+    let read = Run::plain(program("touch")).args(read).args(["--seconds", seconds]);
+    let churn = ["--threads", "4", "--bytes", "200M", "--seed", "3", "--seconds", seconds];
+    [("touch", read), ("churn", Run::plain(program("churn")).args(churn).timeout(Duration::from_secs(240)))]
+}
+
+/// What is used is within the budget, but for what forks and new mappings bring for a moment.
+fn must_keep_to(pid: i32, ram_mib: u64) {
+    let look = |_| {
+        std::thread::sleep(Duration::from_millis(100));
+        number(pid, "used_bytes")
+    };
+    let used: Vec<u64> = (0..10).map(look).collect();
+    let over = used.iter().filter(|used| **used > ram_mib * MIB / 100 * 110).count();
+    assert!(over <= 2, "{used:?} of {ram_mib} MiB");
+}
+
+#[test]
+fn a_budget_that_is_halved_holds_and_one_that_is_doubled_is_used() {
+    let _turn = turn();
+    if uswap_binary().is_none() {
+        return skip("this case is about uswap itself");
+    }
+    for (name, load) in loads() {
+        let mut running = load.uswap(64, &["--swap", "/var/tmp:1G"]).start();
+        wait_until(&mut running, "used_bytes", |bytes| bytes > 50 * MIB);
+        std::thread::sleep(Duration::from_secs(1));
+        let pid = running.pid();
+        let said = must_say(&["set", "--ram", "32M"], pid);
+        assert!(said.starts_with("--ram went from 64 MiB to 32 MiB: "), "{name}: {said}");
+        assert!(!said.contains("still over"), "{name}: {said}");
+        must_keep_to(pid, 32);
+        must_say(&["set", "--ram", "128M", "--pool", "20%"], pid);
+        let used = wait_until(&mut running, "used_bytes", |bytes| bytes > 90 * MIB);
+        report(&format!("{name}: {} MiB are used of 128", used / MIB));
+        must_keep_to(pid, 128);
+        // In whole zspages.
+        let pool = number(pid, "pool_bytes_max");
+        assert!((128 * MIB / 5..128 * MIB / 5 + MIB / 16).contains(&pool), "{name}: {pool}");
+        running.finish().must_succeed();
+    }
+}
+
+#[test]
+fn memory_of_a_run_that_is_left_is_right_and_unmanaged() {
+    let _turn = turn();
+    let Some(mut running) = start(64) else { return skip("this case is about uswap itself") };
+    let pid = running.pid();
+    must_say(&["leave"], pid);
+    let resident = wait_until(&mut running, "resident_bytes", |bytes| bytes > 195 * MIB);
+    report(&format!("{} MiB are at home", resident / MIB));
+    let taken = |pid| stat(pid)["counters"]["kswapd_wake"].as_u64();
+    let before = taken(pid);
+    std::thread::sleep(Duration::from_millis(300));
+    assert_eq!(taken(pid), before, "nothing is evicted any more");
+    must_refuse(&["leave"], pid, "was left");
+    must_refuse(&["set", "--ram", "32M"], pid, "was left");
+    must_refuse(&["freeze"], pid, "was left");
+    must_be_right(&running.finish());
+}
+
+#[test]
+fn children_of_a_run_that_is_left_are_unmanaged_too() {
+    let _turn = shared_turn();
+    if uswap_binary().is_none() {
+        return skip("this case is about uswap itself");
+    }
+    let seconds = if full_size() { "30" } else { "10" };
+    let words = ["--threads", "4", "--bytes", "200M", "--seed", "11", "--seconds", seconds];
+    let load = Run::plain(program("churn")).args(words).timeout(Duration::from_secs(240));
+    let mut running = load.uswap(50, &["--swap", "/var/tmp:1G"]).start();
+    wait_until(&mut running, "used_bytes", |bytes| bytes > 40 * MIB);
+    must_say(&["leave"], running.pid());
+    // It forks, and its children check what they have.
+    running.finish().must_succeed();
+}
+
+#[test]
+fn a_frozen_run_takes_no_memory_and_goes_on_as_it_was() {
+    let _turn = turn();
+    let Some(mut running) = start(100) else { return skip("this case is about uswap itself") };
+    let pid = running.pid();
+    must_refuse(&["thaw"], pid, "not frozen");
+    must_say(&["freeze"], pid);
+    let stopped = || {
+        let processes = Tree::of(pid).look();
+        processes.iter().filter(|process| process.pid != pid).all(|process| process.state() == Some('T'))
+    };
+    assert!(stopped(), "its processes are stopped");
+    let now = stat(pid);
+    let used = wait_until(&mut running, "used_bytes", |bytes| bytes < 20 * MIB);
+    report(&format!("frozen: {} MiB are used; {now}", used / MIB));
+    assert!(number(pid, "swap_file_bytes") > 100 * MIB, "{now}");
+    must_refuse(&["freeze"], pid, "frozen already");
+    must_refuse(&["set", "--ram", "64M"], pid, "frozen: thaw it first");
+    must_refuse(&["leave"], pid, "frozen: thaw it first");
+    std::thread::sleep(Duration::from_millis(500));
+    assert!(stopped(), "nobody continues them");
+    must_say(&["thaw"], pid);
+    assert_eq!(number(pid, "ram_bytes"), 100 * MIB);
+    must_be_right(&running.finish());
+}
+
+/// A run that is frozen can be ended.
+#[test]
+fn a_frozen_run_can_be_ended() {
+    let _turn = shared_turn();
+    let Some(running) = start(64) else { return skip("this case is about uswap itself") };
+    let pid = running.pid();
+    must_say(&["freeze"], pid);
+    let child = Tree::of(pid).look().into_iter().find(|process| process.pid != pid).expect("it has a child");
+    child.signal(rustix::process::Signal::KILL);
+    let outcome = running.finish();
+    assert_eq!(outcome.signal, Some(9), "{}", outcome.stderr);
+}
+
+#[test]
+fn what_cannot_be_is_refused_and_changes_nothing() {
+    let _turn = shared_turn();
+    let Some(running) = start(64) else { return skip("this case is about uswap itself") };
+    let pid = running.pid();
+    must_refuse(&["set", "--protect", "touch=60M"], pid, "80 % of --ram");
+    must_say(&["set", "--protect", "touch=20M", "--weight", "touch=50"], pid);
+    must_refuse(&["set", "--ram", "16M"], pid, "80 % of --ram");
+    assert_eq!(number(pid, "ram_bytes"), 64 * MIB);
+    let process = stat(pid)["processes"][0].clone();
+    let began = Instant::now();
+    while stat(pid)["processes"][0]["weight"] != 50 {
+        assert!(began.elapsed() < PATIENCE, "{process}");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    let said = must_say(&["set", "--protect", "touch=0", "--weight", "touch=0", "--on-full", "kill"], pid);
+    assert!(said.contains("--on-full went from grow to kill"), "{said}");
+    must_be_right(&running.finish());
+}
+
+#[test]
+fn runs_are_listed_and_watched() {
+    let _turn = shared_turn();
+    let Some(running) = start(64) else { return skip("this case is about uswap itself") };
+    let pid = running.pid().to_string();
+    let uswap = || Command::new(uswap_binary().expect("it was looked for"));
+    let list = uswap().arg("ps").output().expect("it starts");
+    let list = String::from_utf8_lossy(&list.stdout).into_owned();
+    let line = list.lines().find(|line| line.trim_start().starts_with(&format!("{pid} ")));
+    let line = line.unwrap_or_else(|| panic!("the run is not listed: {list}"));
+    assert!(line.contains(" 64 MiB ") && line.ends_with(" touch"), "{line}");
+    let json = uswap().args(["ps", "--json"]).output().expect("it starts").stdout;
+    let runs: Vec<serde_json::Value> = serde_json::from_slice(&json).expect("it is JSON");
+    let run = runs
+        .iter()
+        .find(|run| run["pid"].as_i64() == Some(i64::from(running.pid())))
+        .expect("it is among them");
+    assert_eq!((&run["program"], run["ram_bytes"].as_u64()), (&"touch".into(), Some(64 * MIB)));
+    assert!(run["faults"].as_array().is_some_and(|faults| !faults.is_empty()), "{run}");
+    let mut watch = uswap();
+    watch.args(["stat", "--watch=0.2", "--json", &pid]).stdout(std::process::Stdio::piped());
+    let watch = watch.spawn().expect("it starts");
+    must_be_right(&running.finish());
+    let watched = watch.wait_with_output().expect("it ends with the run");
+    assert!(watched.status.success());
+    let lines = String::from_utf8_lossy(&watched.stdout).lines().count();
+    assert!(lines > 1, "{lines} lines");
+}
+
+/// In a pid namespace of its own there is one run, and it needs no name.
+#[test]
+fn the_only_run_is_found_without_a_name() {
+    let _turn = shared_turn();
+    let Some(uswap) = uswap_binary() else { return skip("this case is about uswap itself") };
+    if !needs_root("a pid namespace of its own") || !needs(&["unshare"]) {
+        return;
+    }
+    let script = "\
+        $USWAP stat && exit 1; $USWAP stat 2>&1 | grep -q 'no run of this user' || exit 2\n\
+        $USWAP run -q --ram 16M -- sleep 600 & first=$!\n\
+        until $USWAP stat; do sleep 0.05; done\n\
+        $USWAP set --ram 32M || exit 3\n\
+        $USWAP writeback --older-than 0s || exit 4\n\
+        $USWAP run -q --ram 16M -- sleep 600 & second=$!\n\
+        until $USWAP stat $second; do sleep 0.05; done\n\
+        $USWAP stat 2>&1 | grep -q \"2 runs are under way, of processes\" || exit 5\n\
+        test $($USWAP ps | wc -l) = 3 || exit 6\n\
+        kill $first $second; wait $first; wait $second; $USWAP ps; echo all";
+    let mut command = Command::new("unshare");
+    command.args(["--pid", "--fork", "--mount-proc", "sh", "-c", script]).env("USWAP", uswap);
+    let output = command.output().expect("it starts");
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && said.ends_with("all\n"), "{output:?}");
+}
+
+/// What a program printed is what it prints in a run whose limits stay as they are.
+#[test]
+fn options_of_a_file_hold_for_the_program_that_they_name() {
+    let _turn = shared_turn();
+    let Some(uswap) = uswap_binary() else { return skip("this case is about uswap itself") };
+    let scratch = uswap_tests::Scratch::new();
+    let file = scratch.file("uswap.toml");
+    std::fs::write(&file, "[run]\nquiet = true\n[profile.touch]\nram = '50M'\nswap = ['/var/tmp:1G']\n")
+        .expect("the scratch directory is writable");
+    let words = touch().command_words();
+    let run = |config: &str| {
+        let mut run = Run::plain(&uswap).arg("run").arg("--").args(&words);
+        run = run.env("USWAP_CONFIG", config);
+        run.timeout(Duration::from_secs(240)).finish()
+    };
+    let outcome: Outcome = run(file.to_str().expect("it is text"));
+    must_be_right(&outcome);
+    assert_eq!(outcome.stderr, "", "it is told to be quiet");
+    assert!(checksum(&outcome).is_some());
+    let outcome = run("");
+    assert!(outcome.code == Some(2) && outcome.stderr.contains("--ram"), "{}", outcome.stderr);
+    let outcome = run("/no/such/file");
+    assert!(outcome.code == Some(125) && outcome.stderr.contains("cannot be read"), "{}", outcome.stderr);
+}
