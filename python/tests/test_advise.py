@@ -45,10 +45,10 @@ def test_pageout_takes_memory_away_and_keeps_content(python: Python, kind: str) 
     table = uswap.zeros((64, ROW), "u4")
     table[:] = np.arange(64)[:, None]
     full = vm_rss_bytes()
-    assert present(table) == 1
+    assert present(table) > 0.9, present(table)
     uswap.advise(table[:32], "pageout")
     assert present(table[:32]) < 0.1, present(table[:32])
-    assert present(table[32:]) == 1, present(table[32:])
+    assert present(table[32:]) > 0.9, present(table[32:])
     assert vm_rss_bytes() < full - 24 * MIB, (full / MIB, vm_rss_bytes() / MIB)
     uswap.advise(table[:32], "willneed")
     assert present(table[:32]) > 0.9, present(table[:32])

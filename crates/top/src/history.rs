@@ -68,7 +68,8 @@ mod tests {
 
     fn sample(uptime_seconds: f64) -> Sample {
         let waits = Waits { some_seconds: uptime_seconds * uptime_seconds, full_seconds: 0.0 };
-        Sample { at_seconds: 0.0, stat: RunStat { uptime_seconds, waits, ..RunStat::default() } }
+        let stat = RunStat { uptime_seconds, waits, more_processes: 10_000, ..RunStat::default() };
+        Sample { at_seconds: 0.0, stat }
     }
 
     #[test]

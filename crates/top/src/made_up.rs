@@ -32,6 +32,7 @@ pub fn sample(second: u32) -> Sample {
         pid: 812,
         uid: 1000,
         program: "redis-server".to_owned(),
+        state: "running".to_owned(),
         uptime_seconds: f64::from(second),
         ram_bytes: 512 * MIB,
         used_bytes: 500 * MIB,

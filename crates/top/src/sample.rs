@@ -87,12 +87,16 @@ impl Rates {
             all.add(&new);
             sources.insert(fault.source.clone(), new.rate(seconds));
         }
+        // Waits are read at other moments than the clock, but no more processes can wait than there are.
+        let processes_max = [before, after].map(|stat| stat.processes.len() + stat.more_processes);
+        let processes_max = processes_max.into_iter().max().unwrap_or(0).max(1) as f64;
+        let waited = |before: f64, after: f64| ((after - before).max(0.0) / seconds).min(processes_max);
         let from_pool = sources.get("pool").map_or(0.0, |rate| rate.per_second);
         let (content, room) = (grown("compressed_bytes_in"), grown("compressed_bytes_out"));
         Some(Self {
             seconds,
-            some: (after.waits.some_seconds - before.waits.some_seconds).max(0.0) / seconds,
-            full: (after.waits.full_seconds - before.waits.full_seconds).max(0.0) / seconds,
+            some: waited(before.waits.some_seconds, after.waits.some_seconds),
+            full: waited(before.waits.full_seconds, after.waits.full_seconds),
             faults: all.rate(seconds),
             sources,
             pool_in_bytes_per_second: from_pool * PAGE_BYTES as f64,
@@ -234,6 +238,19 @@ mod tests {
         assert_eq!((rates.pool_out_bytes_per_second, rates.read_bytes_per_second), (0.0, 0.0));
         assert_eq!((rates.compression_ratio, rates.faults.p50_ns), (None, None));
         assert_eq!(rates.processes[&1], ProcessRates::default());
+    }
+
+    #[test]
+    fn no_more_processes_wait_than_there_are() {
+        let of = |some_seconds: f64| RunStat {
+            waits: Waits { some_seconds, full_seconds: 0.0 },
+            processes: vec![ProcessStat::default(); 2],
+            ..RunStat::default()
+        };
+        let some = |seconds| {
+            Rates::between(&sample(1.0, of(0.0)), &sample(2.0, of(seconds))).map(|rates| rates.some)
+        };
+        assert_eq!((some(1.5), some(2.5)), (Some(1.5), Some(2.0)));
     }
 
     #[test]

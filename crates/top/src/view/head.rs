@@ -82,8 +82,11 @@ pub fn title(pen: &mut Pen<'_>, model: &Model) {
         (Page::Runs, _) => vec![" uswap: the runs that are under way".to_owned()],
         (Page::Run, None) => vec![" uswap".to_owned()],
         (Page::Run, Some(sample)) => {
-            let RunStat { version, pid, program, uptime_seconds, processes, more_processes, .. } =
-                &sample.stat;
+            let RunStat { version, pid, uptime_seconds, processes, more_processes, .. } = &sample.stat;
+            let program = match sample.stat.state.as_str() {
+                "running" | "" => sample.stat.program.clone(),
+                state => format!("{} ({state})", sample.stat.program),
+            };
             let up = text::duration(*uptime_seconds);
             let count = processes.len() + more_processes;
             let word = if count == 1 { "process" } else { "processes" };

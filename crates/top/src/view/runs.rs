@@ -9,11 +9,14 @@ use crate::model::Model;
 use crate::text;
 use crate::users::Users;
 
-const TITLES: [&str; 11] =
-    ["PID", "USER", "RAM", "USED", "RESIDENT", "POOL", "SWAP", "PROCS", "WAITS", "TIME", "PROGRAM"];
+const TITLES: [&str; 12] =
+    ["PID", "USER", "RAM", "USED", "RESIDENT", "POOL", "SWAP", "PROCS", "WAITS", "STATE", "TIME", "PROGRAM"];
 
 /// Columns that begin at the same place; others end there.
-const LEFT: [&str; 2] = ["USER", "PROGRAM"];
+const LEFT: [&str; 3] = ["USER", "STATE", "PROGRAM"];
+
+/// Columns that are left out where there is no room for all, the first one first.
+const GO_FIRST: [&str; 4] = ["RESIDENT", "POOL", "PROCS", "USER"];
 
 /// Draws the list from the line of its header to the line before `end`.
 pub fn draw(pen: &mut Pen<'_>, model: &Model, users: &Users, header: u16, end: u16) {
@@ -23,16 +26,20 @@ pub fn draw(pen: &mut Pen<'_>, model: &Model, users: &Users, header: u16, end: u
     let mut rows = vec![(TITLES.map(str::to_owned), false)];
     rows.extend(model.runs().map(|(run, is_selected)| (row(run, users), is_selected)));
     let width = |column: usize| rows.iter().map(|(row, _)| row[column].chars().count()).max().unwrap_or(0);
-    let widths: Vec<usize> = (0..TITLES.len()).map(width).collect();
+    let mut columns: Vec<(usize, usize)> = (0..TITLES.len()).map(|column| (column, width(column))).collect();
+    for title in GO_FIRST {
+        if columns.iter().map(|(_, width)| width + 1).sum::<usize>() > usize::from(pen.width()) {
+            columns.retain(|(column, _)| TITLES[*column] != title);
+        }
+    }
     if rows.len() == 1 {
         empty(pen, header + 1, end, "no run of this user is under way");
     }
     for (y, (row, is_selected)) in (header..end).zip(&rows) {
-        let cells =
-            row.iter().zip(&widths).zip(TITLES).map(|((cell, width), title)| match LEFT.contains(&title) {
-                true => format!("{cell:<width$}"),
-                false => format!("{cell:>width$}"),
-            });
+        let cells = columns.iter().map(|&(column, width)| match LEFT.contains(&TITLES[column]) {
+            true => format!("{:<width$}", row[column]),
+            false => format!("{:>width$}", row[column]),
+        });
         pen.text(1, y, &cells.collect::<Vec<_>>().join(" "), Thing::Plain);
         if y == header {
             pen.paint(0, y, pen.width(), Thing::Header);
@@ -54,6 +61,7 @@ fn row(run: &RunStat, users: &Users) -> [String; TITLES.len()] {
         text::size(run.swap_file_bytes),
         (run.processes.len() + run.more_processes).to_string(),
         format!("{waits:.0} %"),
+        run.state.clone(),
         text::duration(run.uptime_seconds),
         run.program.clone(),
     ]

@@ -117,6 +117,7 @@ fn the_list_of_runs() {
     other.pid = 70_123;
     other.uid = 7;
     other.program = "sort".to_owned();
+    other.state = "frozen".to_owned();
     model.hear(News::Runs(vec![made_up::sample(75).stat, other]));
     model.press(Key::Down);
     model.press(Key::Down);
@@ -143,6 +144,16 @@ fn help_a_filter_and_a_run_that_has_ended() {
         shown.contains("worker-1") && shown.lines().next().is_some_and(|line| line.ends_with(" ended")),
         "{shown}"
     );
+}
+
+#[test]
+fn a_run_that_is_frozen_says_so() {
+    let mut model = model(Kind::OneRun);
+    let mut sample = made_up::sample(51);
+    sample.stat.state = "frozen".to_owned();
+    model.hear(News::Sample(Box::new(sample)));
+    let shown = text(&drawn(&mut model, COLOURED, (80, 24)));
+    assert!(shown.starts_with(" uswap 0.1.0  812 redis-server (frozen)  up 00:51 "), "{shown}");
 }
 
 #[test]
