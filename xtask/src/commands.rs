@@ -99,17 +99,22 @@ pub fn doc() -> Result<()> {
 /// Release build of the agent, of the command, and of the C library.
 pub fn build() -> Result<()> {
     succeed(cargo(&["build", "--release", "-p", AGENT]))?;
-    let mut command = cargo(&["build", "--release", "-p", "uswap-cli"]);
-    if let Some(commit) = commit() {
-        // Results of `uswap bench` name it.
-        command.env("USWAP_COMMIT", commit);
-    }
-    succeed(command)?;
+    succeed(cargo_of_commit(&["build", "--release", "-p", "uswap-cli"]))?;
     succeed(cargo(&["build", "--release", "-p", C_LIBRARY]))?;
     for path in [agent_path(), uswap_path()].into_iter().chain(c_library_paths()) {
         ensure!(path.is_file(), "the build made no {}", path.display());
     }
     Ok(())
+}
+
+/// `cargo ARGUMENTS` for what has the command in it: results of `uswap bench` name the commit. Whoever builds it goes
+/// through here, or it would be built anew each time.
+pub fn cargo_of_commit(arguments: &[&str]) -> Command {
+    let mut command = cargo(arguments);
+    if let Some(commit) = commit() {
+        command.env("USWAP_COMMIT", commit);
+    }
+    command
 }
 
 /// The commit that is checked out, if this is a clone and git is there.

@@ -100,7 +100,7 @@ fn make_one(deb: &Deb, out: &Path, share: &Path, time: &Time) -> Result<PathBuf>
 /// Whose package it is: of whoever builds it, as Debian's own tools take it.
 fn maintainer() -> String {
     let said = |name: &str, otherwise: &str| std::env::var(name).unwrap_or_else(|_| otherwise.to_owned());
-    format!("{} <{}>", said("DEBFULLNAME", "uswap maintainers"), said("DEBEMAIL", "maintainers@uswap.dev"))
+    format!("{} <{}>", said("DEBFULLNAME", "uswap maintainers"), said("DEBEMAIL", "uswap@localhost"))
 }
 
 /// Licence, changes, and what is linked in.

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 
-use crate::commands::{cargo, succeed, target_directory};
+use crate::commands::{cargo_of_commit, succeed, target_directory};
 
 /// Makes them below `out`, as they lie below `/usr/share`.
 ///
@@ -16,7 +16,7 @@ use crate::commands::{cargo, succeed, target_directory};
 /// The build fails, or a file cannot be written.
 pub fn run(out: &Path) -> Result<()> {
     // With the profile of what is installed: the command is built already then.
-    let mut command = cargo(&["run", "--quiet", "--release", "-p", "uswap-manual", "--"]);
+    let mut command = cargo_of_commit(&["run", "--quiet", "--release", "-p", "uswap-manual", "--"]);
     command.arg(std::path::absolute(out)?);
     succeed(command)
 }
