@@ -262,6 +262,7 @@ fn the_only_run_is_found_without_a_name() {
         until $USWAP stat $second; do sleep 0.05; done\n\
         $USWAP stat 2>&1 | grep -q \"2 runs are under way, of processes\" || exit 5\n\
         test $($USWAP ps | wc -l) = 3 || exit 6\n\
+        $USWAP run -q --ram 16M -- $USWAP stat || exit 7\n\
         kill $first $second; wait $first; wait $second; $USWAP ps; echo all";
     let mut command = Command::new("unshare");
     command.args(["--pid", "--fork", "--mount-proc", "sh", "-c", script]).env("USWAP", uswap);

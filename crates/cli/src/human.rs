@@ -3,7 +3,7 @@
 //! Called by the report, `doctor` and `demo`. Nothing here is read back by a program; files and JSON carry plain
 //! numbers.
 
-pub use uswap_control::human::{bytes, count};
+pub use uswap_control::human::{bytes, count, duration};
 
 /// A duration given in nanoseconds, in the unit that leaves one to three digits before the point: `850 ns`, `4.3 us`.
 pub fn nanoseconds(ns: u64) -> String {

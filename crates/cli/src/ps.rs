@@ -1,9 +1,9 @@
 //! `uswap ps`: the runs that are under way.
 
-use std::collections::HashMap;
 use std::time::Duration;
 
 use uswap_control::stat::RunStat;
+use uswap_control::users::Users;
 use uswap_control::{runs, stat_of};
 
 use crate::args::PsArguments;
@@ -42,7 +42,7 @@ fn list(arguments: &PsArguments) -> Result<(), String> {
             let json = serde_json::to_string(&stats);
             format!("{}\n", json.expect("it has nothing that JSON cannot say"))
         }
-        false => table(&stats, &users(&std::fs::read_to_string("/etc/passwd").unwrap_or_default())),
+        false => table(&stats, &Users::of_this_machine()),
     };
     match write_stdout(&text) {
         true => Ok(()),
@@ -50,17 +50,7 @@ fn list(arguments: &PsArguments) -> Result<(), String> {
     }
 }
 
-/// Names of users by their numbers, from the text of `/etc/passwd`.
-fn users(passwd: &str) -> HashMap<u32, String> {
-    let user = |line: &str| {
-        let mut fields = line.split(':');
-        let (name, uid) = (fields.next()?, fields.nth(1)?);
-        Some((uid.parse().ok()?, name.to_owned()))
-    };
-    passwd.lines().filter_map(user).collect()
-}
-
-fn table(stats: &[RunStat], users: &HashMap<u32, String>) -> String {
+fn table(stats: &[RunStat], users: &Users) -> String {
     let mut rows = vec![TITLES.map(str::to_owned)];
     rows.extend(stats.iter().map(|stat| row(stat, users)));
     let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
@@ -78,11 +68,11 @@ fn table(stats: &[RunStat], users: &HashMap<u32, String>) -> String {
     text
 }
 
-fn row(stat: &RunStat, users: &HashMap<u32, String>) -> [String; TITLES.len()] {
+fn row(stat: &RunStat, users: &Users) -> [String; TITLES.len()] {
     let waits = stat.processes.iter().map(|process| process.some.avg10).fold(0.0, f64::max);
     [
         stat.pid.to_string(),
-        users.get(&stat.uid).cloned().unwrap_or_else(|| stat.uid.to_string()),
+        users.name(stat.uid),
         human::bytes(stat.ram_bytes),
         human::bytes(stat.used_bytes),
         human::bytes(stat.resident_bytes),
@@ -91,20 +81,9 @@ fn row(stat: &RunStat, users: &HashMap<u32, String>) -> [String; TITLES.len()] {
         (stat.processes.len() + stat.more_processes).to_string(),
         format!("{waits:.0} %"),
         stat.state.clone(),
-        duration(stat.uptime_seconds as u64),
+        human::duration(stat.uptime_seconds),
         stat.program.clone(),
     ]
-}
-
-/// As `ps` writes it: minutes and seconds, with hours and days in front if there are any.
-fn duration(seconds: u64) -> String {
-    let (days, hours, minutes, seconds) =
-        (seconds / 86_400, seconds / 3600 % 24, seconds / 60 % 60, seconds % 60);
-    match (days, hours) {
-        (0, 0) => format!("{minutes:02}:{seconds:02}"),
-        (0, _) => format!("{hours:02}:{minutes:02}:{seconds:02}"),
-        _ => format!("{days}-{hours:02}:{minutes:02}:{seconds:02}"),
-    }
 }
 
 #[cfg(test)]
@@ -133,17 +112,13 @@ mod tests {
             },
             RunStat { pid: 9, uid: 7, program: "redis-server".to_owned(), ..RunStat::default() },
         ];
-        let text = table(&stats, &users("root:x:0:0::/root:/bin/sh\nada:x:1000:1000::/:/bin/sh\nbroken\n"));
+        let text =
+            table(&stats, &Users::parse("root:x:0:0::/root:/bin/sh\nada:x:1000:1000::/:/bin/sh\nbroken\n"));
         assert_eq!(
             text,
             "PID  USER      RAM     USED  RESIDENT     POOL   SWAP  PROCS  WAITS  STATE     TIME  PROGRAM\n\
              812  ada   512 MiB  500 MiB   300 MiB  150 MiB  3 GiB      3   34 %  running  01:15  sort\n  \
              9  7         0 B      0 B       0 B      0 B    0 B      0    0 %           00:00  redis-server\n"
         );
-    }
-
-    #[test]
-    fn times_are_as_ps_writes_them() {
-        assert_eq!([0, 3599, 3600, 90_061].map(duration), ["00:00", "59:59", "01:00:00", "1-01:01:01"]);
     }
 }

@@ -38,6 +38,18 @@ pub fn count(count: u64) -> String {
     text
 }
 
+/// Seconds as `ps` writes them: minutes and seconds, with hours and days in front if there are any.
+pub fn duration(seconds: f64) -> String {
+    let seconds = seconds.max(0.0) as u64;
+    let (days, hours, minutes, seconds) =
+        (seconds / 86_400, seconds / 3600 % 24, seconds / 60 % 60, seconds % 60);
+    match (days, hours) {
+        (0, 0) => format!("{minutes:02}:{seconds:02}"),
+        (0, _) => format!("{hours:02}:{minutes:02}:{seconds:02}"),
+        _ => format!("{days}-{hours:02}:{minutes:02}:{seconds:02}"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -57,6 +69,12 @@ mod tests {
         for (value, expected) in cases {
             assert_eq!(bytes(value), expected, "{value}");
         }
+    }
+
+    #[test]
+    fn times_are_as_ps_writes_them() {
+        let times = [0.9, 3599.0, 3600.0, 90_061.0].map(duration);
+        assert_eq!(times, ["00:00", "59:59", "01:00:00", "1-01:01:01"]);
     }
 
     #[test]

@@ -3,12 +3,14 @@
 //! A run listens on an abstract socket that is named after the process id of its supervisor and the namespace of that;
 //! there is no file to leave behind. One line each way. What can be asked is the business of the supervisor
 //! (`uswap_supervisor::control`), but for [`STAT`], which libraries ask too: [`stat`] is what is answered. [`runs`]
-//! finds the runs that there are, and [`human`] is how sizes are written for people.
+//! finds the runs that there are, and [`human`] and [`users`] are how sizes, times
+//! and users are written for people.
 #![forbid(unsafe_code)]
 
 pub mod human;
 pub mod runs;
 pub mod stat;
+pub mod users;
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::fd::AsRawFd as _;

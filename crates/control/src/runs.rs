@@ -30,13 +30,16 @@ pub fn of_this_user() -> std::io::Result<Vec<u32>> {
     Ok(listening()?.into_iter().filter(may_ask).collect())
 }
 
-/// The run that is meant where none is named: the only one that this user may ask.
+/// The run that is meant where none is named: the one that this process is in, or the only one that this user may ask.
 ///
 /// # Errors
 /// As a sentence: there is none, or more than one.
 pub fn the_only_one() -> Result<u32, String> {
     let runs =
         of_this_user().map_err(|error| format!("runs cannot be looked for ({error}): is /proc mounted?"))?;
+    if let Some(own) = own_run().filter(|own| runs.contains(own)) {
+        return Ok(own);
+    }
     match runs[..] {
         [pid] => Ok(pid),
         [] => Err("no run of this user is under way here: start one with 'uswap run', or name another user's by its \
@@ -48,6 +51,12 @@ pub fn the_only_one() -> Result<u32, String> {
             runs.iter().map(u32::to_string).collect::<Vec<_>>().join(", ")
         )),
     }
+}
+
+/// The supervisor of the run that this process was started in, as its environment names it.
+fn own_run() -> Option<u32> {
+    let invitation = std::env::var("USWAP_RUN").ok()?;
+    invitation.split(':').next()?.parse().ok()
 }
 
 /// The process ids behind `names` in a list of sockets. The name is the last word of a line, with `@` for its first

@@ -9,7 +9,7 @@
 //! | [`source`], [`live`] | where the screen has its samples from: a run, or a file |
 //! | [`ask`], [`wake`] | asking a run; waiting for keys, signals and answers at once |
 //! | [`mod@column`], [`rows`], [`cursor`], [`key`], [`model`] | what is shown, and what a key changes |
-//! | [`looks`], [`text`], [`users`], [`view`] | how it is drawn |
+//! | [`looks`], [`text`], [`view`] | how it is drawn |
 //! | [`screen`] | the terminal: taken, drawn to, given back |
 //!
 //! What must hold: the terminal is given back however the command ends, but by SIGKILL; a run that does not answer
@@ -35,7 +35,6 @@ pub mod screen;
 pub mod source;
 pub mod text;
 pub mod top;
-pub mod users;
 pub mod view;
 pub mod wake;
 

@@ -16,9 +16,9 @@ use crate::key;
 use crate::looks::Looks;
 use crate::model::{Effect, Going, Model};
 use crate::source::{Source, Target};
-use crate::users::Users;
 use crate::view;
 use crate::wake::{Wake, Waker, Woken};
+use uswap_control::users::Users;
 
 /// Where keys come from.
 #[derive(Debug)]

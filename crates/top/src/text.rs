@@ -50,18 +50,6 @@ pub fn nanoseconds(ns: u64) -> String {
     }
 }
 
-/// As `ps` writes it: minutes and seconds, with hours and days in front if there are any.
-pub fn duration(seconds: f64) -> String {
-    let seconds = seconds.max(0.0) as u64;
-    let (days, hours, minutes, seconds) =
-        (seconds / 86_400, seconds / 3600 % 24, seconds / 60 % 60, seconds % 60);
-    match (days, hours) {
-        (0, 0) => format!("{minutes:02}:{seconds:02}"),
-        (0, _) => format!("{hours:02}:{minutes:02}:{seconds:02}"),
-        _ => format!("{days}-{hours:02}:{minutes:02}:{seconds:02}"),
-    }
-}
-
 /// Seconds since 1970 as a date: `2026-11-29 10:30:33 UTC`.
 pub fn date(unix_seconds: f64) -> String {
     let seconds = unix_seconds.max(0.0) as u64;
@@ -95,9 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn times_are_as_ps_and_date_write_them() {
-        let times = [0.9, 3599.0, 3600.0, 90_061.0];
-        assert_eq!(times.map(duration), ["00:00", "59:59", "01:00:00", "1-01:01:01"]);
+    fn dates_are_as_date_writes_them() {
         let dates = [
             (0.0, "1970-01-01 00:00:00 UTC"),
             (951_782_400.0, "2000-02-29 00:00:00 UTC"),

@@ -1,6 +1,7 @@
 //! The files, and what is set in them.
 
 use std::collections::BTreeMap;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use clap::{ArgAction, CommandFactory as _};
@@ -94,7 +95,7 @@ impl Files {
     fn read(&self, path: &Path) -> Result<Option<Content>, String> {
         let text = match std::fs::read_to_string(path) {
             Ok(text) => text,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound && !self.must_exist => {
+            Err(error) if !self.must_exist && counts_as_missing(path, error.kind()) => {
                 return Ok(None);
             }
             Err(error) => {
@@ -112,6 +113,11 @@ impl Files {
         }
         Ok(Some(content))
     }
+}
+
+/// Whether a file that cannot be read is none. After su or setpriv, HOME may be that of another user.
+fn counts_as_missing(path: &Path, kind: ErrorKind) -> bool {
+    kind == ErrorKind::NotFound || (kind == ErrorKind::PermissionDenied && path != Path::new(SYSTEM))
 }
 
 /// The option of this name.
@@ -196,5 +202,23 @@ fn plain(value: &Value) -> Option<String> {
         Value::Float(number) => Some(number.to_string()),
         Value::Boolean(is_set) => Some(is_set.to_string()),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_home_of_another_user_has_no_file_and_that_of_the_system_must_be_readable() {
+        let own = Path::new("/srv/ada/.config/uswap/uswap.toml");
+        assert!(
+            counts_as_missing(own, ErrorKind::NotFound)
+                && counts_as_missing(own, ErrorKind::PermissionDenied)
+        );
+        assert!(!counts_as_missing(own, ErrorKind::InvalidData));
+        let system = Path::new(SYSTEM);
+        assert!(counts_as_missing(system, ErrorKind::NotFound));
+        assert!(!counts_as_missing(system, ErrorKind::PermissionDenied));
     }
 }

@@ -1,7 +1,7 @@
 //! How the whole run goes: bars and numbers above the table.
 
 use ratatui::layout::Rect;
-use uswap_control::human::bytes;
+use uswap_control::human::{self, bytes};
 use uswap_control::stat::{RunStat, SwapFileStat};
 
 use super::bar;
@@ -87,7 +87,7 @@ pub fn title(pen: &mut Pen<'_>, model: &Model) {
                 "running" | "" => sample.stat.program.clone(),
                 state => format!("{} ({state})", sample.stat.program),
             };
-            let up = text::duration(*uptime_seconds);
+            let up = human::duration(*uptime_seconds);
             let count = processes.len() + more_processes;
             let word = if count == 1 { "process" } else { "processes" };
             vec![

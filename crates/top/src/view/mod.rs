@@ -21,7 +21,7 @@ use ratatui::Frame;
 
 use crate::looks::{Looks, Thing};
 use crate::model::{Model, Over, Page};
-use crate::users::Users;
+use uswap_control::users::Users;
 
 use pen::Pen;
 

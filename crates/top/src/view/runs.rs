@@ -7,7 +7,8 @@ use super::pen::Pen;
 use crate::looks::Thing;
 use crate::model::Model;
 use crate::text;
-use crate::users::Users;
+use uswap_control::human;
+use uswap_control::users::Users;
 
 const TITLES: [&str; 12] =
     ["PID", "USER", "RAM", "USED", "RESIDENT", "POOL", "SWAP", "PROCS", "WAITS", "STATE", "TIME", "PROGRAM"];
@@ -62,7 +63,7 @@ fn row(run: &RunStat, users: &Users) -> [String; TITLES.len()] {
         (run.processes.len() + run.more_processes).to_string(),
         format!("{waits:.0} %"),
         run.state.clone(),
-        text::duration(run.uptime_seconds),
+        human::duration(run.uptime_seconds),
         run.program.clone(),
     ]
 }

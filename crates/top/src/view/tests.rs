@@ -17,7 +17,7 @@ use crate::looks::{Colours, Looks, Signs};
 use crate::made_up;
 use crate::model::{Kind, Model};
 use crate::source::News;
-use crate::users::Users;
+use uswap_control::users::Users;
 
 const COLOURED: Looks = Looks { colours: Colours::Some, signs: Signs::Unicode };
 const PLAIN: Looks = Looks { colours: Colours::None, signs: Signs::Ascii };

@@ -12,7 +12,8 @@ impl Users {
         Self::parse(&std::fs::read_to_string("/etc/passwd").unwrap_or_default())
     }
 
-    fn parse(passwd: &str) -> Self {
+    /// From the text of `/etc/passwd`.
+    pub fn parse(passwd: &str) -> Self {
         let user = |line: &str| {
             let mut fields = line.split(':');
             let (name, uid) = (fields.next()?, fields.nth(1)?);
