@@ -276,7 +276,7 @@ pub fn integration_command(files: &[&str]) -> Command {
 }
 
 /// Those that mean something for a user without rights.
-const WITHOUT_RIGHTS: [&str; 28] = [
+const WITHOUT_RIGHTS: [&str; 31] = [
     "attached",
     "badcases_disk",
     "badcases_start",
@@ -292,6 +292,7 @@ const WITHOUT_RIGHTS: [&str; 28] = [
     "integrity",
     "kill",
     "mappings",
+    "metrics",
     "musl",
     "named",
     "over_budget",
@@ -299,11 +300,13 @@ const WITHOUT_RIGHTS: [&str; 28] = [
     "shares",
     "small",
     "stat",
+    "steer",
     "ends",
     "limits",
     "swapfile",
     "swapfiles",
     "swapon",
+    "top",
     "without",
 ];
 
