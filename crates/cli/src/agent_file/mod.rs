@@ -115,8 +115,8 @@ fn beside(executable: &Path) -> Result<PathBuf, StartFailure> {
     let places = [dir.join(AGENT_FILE), dir.join("../lib/uswap").join(AGENT_FILE)];
     places.iter().find(|path| path.is_file()).cloned().ok_or_else(|| {
         StartFailure::own(format!(
-            "{AGENT_FILE} is missing: it is the part that runs inside the program. Looked for '{}' and '{}'. Build it \
-             with `cargo build --release --package uswap-agent`, or name it with USWAP_AGENT",
+            "{AGENT_FILE} is missing: it is the part that runs inside the program. Looked for '{}' and '{}'. Install \
+             uswap again, all of it (from its sources: `cargo xtask build`), or name the file with USWAP_AGENT",
             places[0].display(),
             places[1].display(),
         ))
@@ -183,7 +183,7 @@ mod tests {
 
         let missing = find(None, &executable).unwrap_err();
         assert_eq!(missing.exit_code, 125);
-        assert!(missing.message.contains("cargo build"), "{}", missing.message);
+        assert!(missing.message.contains("cargo xtask build"), "{}", missing.message);
         std::fs::write(&library, b"").unwrap();
         assert!(find(None, &executable).unwrap().ends_with("lib/uswap/libuswap_agent.so"));
         std::fs::write(&neighbour, b"").unwrap();
