@@ -159,12 +159,20 @@ fn children_of_a_run_that_is_left_are_unmanaged_too() {
 #[test]
 fn a_frozen_run_takes_no_memory_and_goes_on_as_it_was() {
     let _turn = turn();
-    let Some(mut running) = start(100) else { return skip("this case is about uswap itself") };
+    if uswap_binary().is_none() {
+        return skip("this case is about uswap itself");
+    }
+    // Beside it a process that is too small to be managed.
+    let script = "sleep 1000 & \"$@\"; code=$?; kill $!; exit $code";
+    let run = Run::plain("/bin/sh").args(["-c", script, "sh"]).args(load().command_words());
+    let mut running = run.timeout(Duration::from_secs(240)).uswap(100, &["--swap", "/var/tmp:1G"]).start();
+    wait_until(&mut running, "swap_file_bytes", |bytes| bytes > 60 * MIB);
     let pid = running.pid();
     must_refuse(&["thaw"], pid, "not frozen");
     must_say(&["freeze"], pid);
     let stopped = || {
         let processes = Tree::of(pid).look();
+        assert!(processes.len() >= 4, "{processes:?}");
         processes.iter().filter(|process| process.pid != pid).all(|process| process.state() == Some('T'))
     };
     assert!(stopped(), "its processes are stopped");

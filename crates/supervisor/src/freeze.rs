@@ -7,6 +7,9 @@
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use uswap_os::pidfd::Pidfd;
+use uswap_os::process;
+
 use crate::human;
 use crate::options::{Limits, OnFull, PoolSize, RAM_BYTES_MIN};
 use crate::shared::{SIGCONT, SIGSTOP, Shared};
@@ -18,6 +21,9 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const FRUITLESS: Duration = Duration::from_secs(1);
 
 const STEP: Duration = Duration::from_millis(10);
+
+/// So often is looked whether all have stopped: 5 s. One that waits for a disk stops later.
+const STOP_ROUNDS_MAX: u32 = 500;
 
 /// Whether the processes are stopped by this, or are about to be.
 pub fn is_frozen(shared: &Shared) -> bool {
@@ -50,7 +56,7 @@ pub fn freeze(
     shared.is_frozen.store(true, Ordering::Release);
     shared.set_limits(least);
     wait_while_it_gets_less(shared);
-    shared.signal_all(SIGSTOP);
+    stop_all(shared);
     let written = write_back();
     drop(before);
     let used = shared.segment.budget().used().0;
@@ -82,6 +88,56 @@ fn wait_while_it_gets_less(shared: &Shared) {
     }
 }
 
+/// Stops all processes, also those that are not managed, and those that others have started meanwhile.
+fn stop_all(shared: &Shared) {
+    if shared.options.regions_only {
+        return shared.signal_all(SIGSTOP);
+    }
+    for _ in 0..STOP_ROUNDS_MAX {
+        let mut running = 0;
+        for_each_process(shared, |process, state| {
+            if !matches!(state, b'T' | b't' | b'Z' | b'X') {
+                running += 1;
+                let _has_ended = process.signal(SIGSTOP);
+            }
+        });
+        if running == 0 || shared.is_stopping() {
+            return;
+        }
+        shared.sleep(STEP);
+    }
+}
+
+fn continue_all(shared: &Shared) {
+    if shared.options.regions_only {
+        return shared.signal_all(SIGCONT);
+    }
+    for_each_process(shared, |process, state| {
+        if state == b'T' {
+            let _has_ended = process.signal(SIGCONT);
+        }
+    });
+}
+
+/// Visits the processes of the run that the kernel has, with their states. A number is looked up by its parent's
+/// children, and counts only if it still has that parent when it is open.
+fn for_each_process(shared: &Shared, mut visit: impl FnMut(&Pidfd, u8)) {
+    let root = shared.root();
+    let of_root = process::stat(root.pid()).map_or(0, |stat| stat.parent);
+    let mut to_visit = vec![(root.pid(), of_root)];
+    while let Some((pid, parent)) = to_visit.pop() {
+        let _gone = process::for_each_child(pid, |child| to_visit.push((child, pid)));
+        if pid == process::process_id() {
+            continue;
+        }
+        let Ok(opened) = Pidfd::open(pid) else { continue };
+        let stat = opened.while_it_lives(|pid| process::stat(pid).ok()).flatten();
+        if let Some(stat) = stat.filter(|stat| stat.parent == parent) {
+            visit(&opened, stat.state);
+        }
+    }
+}
+
 /// The processes go on, with the limits that they had before.
 pub fn thaw(shared: &Shared) -> Result<String, String> {
     let mut before = shared.changing_limits.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
@@ -91,6 +147,6 @@ pub fn thaw(shared: &Shared) -> Result<String, String> {
     let ram_bytes = limits.ram_bytes;
     shared.set_limits(limits);
     shared.is_frozen.store(false, Ordering::Release);
-    shared.signal_all(SIGCONT);
+    continue_all(shared);
     Ok(format!("the processes go on, within {}", human::bytes(ram_bytes)))
 }
