@@ -1,6 +1,6 @@
 //! Mappings that lie next to each other, in programs that serve their own faults.
 
-use uswap_tests::{Run, Scratch, needs, turn, uswap_binary};
+use uswap_tests::{MIB, Run, Scratch, needs, report, turn, uswap_binary};
 
 const RAM_MIB: u64 = 24;
 
@@ -47,4 +47,92 @@ fn mappings_are_gone_through_with_one_fault_for_several_of_them() {
         outcome.must_succeed();
         assert_eq!(outcome.stdout, format!("{}: 0 wrong\n", word.unwrap_or("fresh")));
     }
+}
+
+/// One thread moves a part of it to and fro, to fixed places; the others write all the rest, again and again.
+const MOVES: &str = r#"
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+
+#ifndef MADV_PAGEOUT
+#define MADV_PAGEOUT 21
+#endif
+
+enum { PAGE = 4096, THREADS = 3, PAGES = 8192, MOVED = 2560, WORDS = MOVED * PAGE / 4, SECONDS = 6 };
+
+static char *blocks[THREADS], *places[2];
+static unsigned long wrong, moves;
+static volatile int ends;
+
+/// Words that do not compress: they come back from the file, one read after the other.
+static unsigned noise(unsigned long word) {
+    return (unsigned)word * 2654435761u ^ (unsigned)(word * 0x9e3779b97f4a7c15ul >> 40);
+}
+
+static char *map(long pages, int protection) {
+    return mmap(0, pages * PAGE, protection, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+}
+
+static void *write_all(void *word) {
+    char *block = blocks[(long)word];
+    for (unsigned round = 1; !ends; round++)
+        for (long page = 0; page < PAGES && !ends; page++) {
+            long at = page * PAGE + 64;
+            unsigned seen;
+            memcpy(&seen, block + at, sizeof seen);
+            if (seen && seen + 1 != round) __atomic_add_fetch(&wrong, 1, __ATOMIC_RELAXED);
+            for (int part = 0; part < PAGE - 128; part += 64) memcpy(block + at + part, &round, sizeof round);
+        }
+    return 0;
+}
+
+int main(void) {
+    pthread_t threads[THREADS];
+    for (int place = 0; place < 2; place++) places[place] = map(MOVED, place ? PROT_NONE : PROT_READ | PROT_WRITE);
+    for (long word = 0; word < WORDS; word++) ((unsigned *)places[0])[word] = noise(word);
+    for (long thread = 0; thread < THREADS; thread++) {
+        blocks[thread] = map(PAGES, PROT_READ | PROT_WRITE);
+        pthread_create(&threads[thread], 0, write_all, (void *)thread);
+    }
+    for (time_t end = time(0) + SECONDS; time(0) < end; moves++) {
+        char *from = places[moves % 2], *to = places[(moves + 1) % 2];
+        if (mremap(from, MOVED * PAGE, MOVED * PAGE, MREMAP_MAYMOVE | MREMAP_FIXED, to) != to) return 3;
+        for (long word = 0; word < WORDS; word += 10007) wrong += ((unsigned *)to)[word] != noise(word);
+        madvise(to, MOVED * PAGE, MADV_PAGEOUT);
+        nanosleep(&(struct timespec){0, 100000000}, 0);
+    }
+    ends = 1;
+    for (long thread = 0; thread < THREADS; thread++) pthread_join(threads[thread], 0);
+    fprintf(stderr, "moved %lu times\n", moves);
+    printf("%lu wrong, moved: %d\n", wrong, moves > 5);
+    return 0;
+}
+"#;
+
+#[test]
+fn a_range_that_is_moved_is_brought_within_the_budget() {
+    let _turn = turn();
+    if !needs(&["gcc"]) || uswap_binary().is_none() {
+        return;
+    }
+    let scratch = Scratch::new();
+    let (source, program) = (scratch.file("program.c"), scratch.file("program"));
+    std::fs::write(&source, MOVES).expect("the scratch directory is writable");
+    let compile = Run::plain("gcc").args(["-O1", "-pthread", "-o"]).arg(&program);
+    compile.arg(&source).finish().must_succeed();
+    let run = Run::plain(&program).timeout(std::time::Duration::from_secs(240));
+    let outcome = run.uswap(RAM_MIB, &["--swap", "/var/tmp:1G"]).finish();
+    outcome.must_succeed();
+    assert_eq!(outcome.stdout, "0 wrong, moved: 1\n");
+    let (peak, over) = (outcome.samples.peak_bytes, outcome.samples.over);
+    report(&format!(
+        "peak {} MiB of {RAM_MIB}; {over} of {} samples over",
+        peak >> 20,
+        outcome.samples.count
+    ));
+    assert!(peak < RAM_MIB * MIB * 5 / 4, "{} MiB", peak >> 20);
 }

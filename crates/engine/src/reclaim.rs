@@ -106,6 +106,7 @@ impl<W: World> AddressSpace<'_, W> {
     /// Whether a fault that needs a page makes room first.
     pub fn is_short(&self) -> bool {
         let used = self.segment.budget().used();
+        self.floor.note_used(used);
         used > self.watermarks().min && used > self.floor.bytes(self.world.now_ns())
     }
 

@@ -4,11 +4,14 @@ use crate::process::{Process, Space};
 use crate::run;
 use uswap_engine::Fault as Served;
 use uswap_engine::world::Touch;
-use uswap_units::{PageId, PageRange};
+use uswap_units::{PAGE_BYTES, PageId, PageRange};
 
 /// A page that was brought may be protected once more, by an evictor that had seen that it was missing; and what cannot
 /// be filled is not mapped.
 const BRING_ROUNDS_MAX: u32 = 64;
+
+/// What stays while it is brought waits for room up to this part of the budget.
+const HELD_PART: u64 = 2;
 
 /// Whether a page is there now.
 pub(crate) fn is_brought(served: Served) -> bool {
@@ -18,11 +21,35 @@ pub(crate) fn is_brought(served: Served) -> bool {
 /// No attempt gave the content of a page.
 pub(crate) struct PageLost;
 
+/// Whether the thread that brings pages makes room for each, if memory is short.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Room {
+    IsMade,
+    /// It goes over the budget: room is made by others, as far as there is any to be made.
+    IsLeftToOthers,
+}
+
+impl Room {
+    /// For a range of which no page may go while it is brought: one that is too large for the budget, beside what else
+    /// the process needs, would wait in vain for each page.
+    pub(crate) fn for_what_stays(space: &Space, range: PageRange) -> Room {
+        let bytes = range.pages().min(space.record().managed_pages()) * PAGE_BYTES as u64;
+        match bytes <= space.segment().budget().ram().0 / HELD_PART {
+            true => Room::IsMade,
+            false => Room::IsLeftToOthers,
+        }
+    }
+}
+
 impl Process {
     /// Makes room if memory is short, and brings a page. On a stack of ours, with all signals blocked.
     pub(crate) fn fault_in(&self, page: PageId, touch: Touch) -> Served {
+        self.bring(page, touch, Room::IsMade)
+    }
+
+    fn bring(&self, page: PageId, touch: Touch, room: Room) -> Served {
         let Some(space) = self.space() else { return Served::NotOurs };
-        if space.is_short() && space.is_managed(page) {
+        if room == Room::IsMade && space.is_short() && space.is_managed(page) {
             run(space.make_room(|| self.evictors.try_borrow()));
         }
         let mut workspace = self.workspaces.borrow();
@@ -31,6 +58,10 @@ impl Process {
 
     /// Brings the managed pages of a range, as if they were touched so.
     pub(crate) fn fault_in_range(&self, range: PageRange, touch: Touch) {
+        self.bring_range(range, touch, Room::IsMade);
+    }
+
+    pub(crate) fn bring_range(&self, range: PageRange, touch: Touch, room: Room) {
         let Some(space) = self.space() else { return };
         let mut rest = range;
         while let Some(first) = space.page_table().first_managed(rest) {
@@ -41,7 +72,7 @@ impl Process {
                 if round > 0 {
                     uswap_os::thread::yield_now();
                 }
-                if !is_brought(self.fault_in(first, touch)) {
+                if !is_brought(self.bring(first, touch, room)) {
                     break;
                 }
             }
@@ -59,11 +90,11 @@ impl Process {
         self.fault_in_range(range, Touch::Write);
     }
 
-    /// Brings all that is away of a range, as if it were written. An error: a page cannot be read back.
+    /// Brings all that is away of a range that is held, as if it were written. An error: a page cannot be read back.
     pub(crate) fn fault_in_all(&self, space: &Space, range: PageRange) -> Result<(), PageLost> {
-        let mut is_lost = false;
+        let (mut is_lost, room) = (false, Room::for_what_stays(space, range));
         while space.for_each_away_in(range, |page| {
-            is_lost |= self.fault_in(page, Touch::Write) == Served::Lost;
+            is_lost |= self.bring(page, Touch::Write, room) == Served::Lost;
         }) {
             if is_lost {
                 return Err(PageLost);

@@ -11,13 +11,13 @@
 //! would be an error there.
 
 use crate::address_space::{ADDRESSES_END, heap_end, is_candidate, pages};
+use crate::fault_in::Room;
 use crate::own_memory;
 use crate::process::{Phase, Process, Space};
 use crate::syscalls::{MAP_LOCKED, is_error, make};
 use core::ops::{ControlFlow, Range};
-use uswap_core::budget::Signal;
 use uswap_core::counters::Counter;
-use uswap_engine::world::{Backing, Touch};
+use uswap_engine::world::Touch;
 use uswap_interpose::Call;
 use uswap_os::PAGE_BYTES;
 use uswap_os::maps::{Maps, Vma};
@@ -33,25 +33,6 @@ const COUNTED_AT_ONCE_BYTES: usize = 1 << 20;
 /// A process that has no place in the run takes one when it locks so many times what makes it grow into it: an eighth
 /// of the budget, from which on the user is told.
 const JOINS_AT: u64 = 16;
-
-/// While it lives, this process evicts nothing: what is filled would wait for room in vain before it goes over the
-/// budget.
-struct Filling(&'static Space);
-
-impl Filling {
-    fn begin(space: &'static Space) -> Filling {
-        space.hold_evicting();
-        Filling(space)
-    }
-}
-
-impl Drop for Filling {
-    fn drop(&mut self) {
-        self.0.resume_evicting();
-        // Who slept meanwhile looks again.
-        self.0.world().raise(Signal::Pressure);
-    }
-}
 
 fn error(errno: Errno) -> isize {
     -(errno.number() as isize)
@@ -241,12 +222,12 @@ impl Process {
         }
     }
 
-    /// Brings all that is managed and may be touched.
-    fn bring_all(&self, space: &'static Space, range: Range<usize>) {
-        let _nothing_goes_meanwhile = Filling::begin(space);
+    /// Brings all that is managed and may be touched; what is locked stays.
+    fn bring_all(&self, space: &Space, range: Range<usize>) {
+        let room = Room::for_what_stays(space, pages(range.start, range.len()));
         for_each_part(range, |vma, start, end| {
             if vma.readable {
-                self.fault_in_range(pages(start, end - start), Touch::that(vma.writable));
+                self.bring_range(pages(start, end - start), Touch::that(vma.writable), room);
             }
         });
     }

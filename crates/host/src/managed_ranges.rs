@@ -32,10 +32,9 @@ impl Process {
         other: PageRange,
     ) -> Result<ExclusiveGuard<'_>, PageLost> {
         loop {
-            space.hold_evicting();
-            let alone = self.fault_in_all(space, from).map(|()| self.alone_with(space, &[from, other]));
-            space.resume_evicting();
-            let alone = alone?;
+            let _nothing_of_it_goes = space.hold_range(from);
+            self.fault_in_all(space, from)?;
+            let alone = self.alone_with(space, &[from, other]);
             if space.first_away(from).is_none() {
                 return Ok(alone);
             }

@@ -502,16 +502,14 @@ impl<'a> Caller<'_, 'a> {
     /// cannot be read.
     async fn lock_with_all_home(&self, space: &Space<'a>, from: PageRange, other: PageRange) -> bool {
         loop {
-            space.hold_evicting();
+            let _nothing_of_it_goes = space.hold_range(from);
             while let Some(page) = space.first_away(from) {
                 let fault = self.process.fault_in(self.world, space, page, Touch::Write).await;
                 if fault == crate::engine::Fault::Lost {
-                    space.resume_evicting();
                     return false;
                 }
             }
             self.lock_alone_with(space, &[from, other]).await;
-            space.resume_evicting();
             if space.first_away(from).is_none() {
                 return true;
             }

@@ -35,7 +35,7 @@ const ALL: PageRange = PageRange { start: PageId(0), end: PageId(PAGES_MAX) };
 
 impl<W: World> AddressSpace<'_, W> {
     /// Finds pages that may go and locks them. How many there are, and whether the search was broken off.
-    pub(super) fn choose(&self, evictor: &mut Evictor, pages_max: usize) -> (usize, bool) {
+    pub(crate) fn choose(&self, evictor: &mut Evictor, pages_max: usize) -> (usize, bool) {
         let pages_max = pages_max.min(BATCH_PAGES);
         let (mut rounds, mut goes, mut chunks) = (0, self.lock_behind(evictor, pages_max), 0);
         if goes > 0 {
@@ -102,6 +102,10 @@ impl<W: World> AddressSpace<'_, W> {
         let looked = PageRange { start: chunk.start.max(within.start), end: chunk.end.min(within.end) };
         // Before the words are looked at: who makes one evictable sets it again.
         leaf.evictable().begin_look(in_block);
+        if self.held.overlaps(looked) {
+            // Who holds it sets its chunks again.
+            return 0;
+        }
         if looked != chunk {
             leaf.evictable().set(in_block);
         }

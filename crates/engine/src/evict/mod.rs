@@ -125,7 +125,7 @@ impl<W: World> AddressSpace<'_, W> {
     }
 
     /// What came of the pages that are isolated; how they were looked for is the caller's to say.
-    async fn evict_isolated(&self, evictor: &mut Evictor) -> Evicted {
+    pub(crate) async fn evict_isolated(&self, evictor: &mut Evictor) -> Evicted {
         self.world.step().await;
         let no_room = self.store(evictor).await;
         self.world.step().await;
@@ -142,7 +142,11 @@ impl<W: World> AddressSpace<'_, W> {
     }
 
     /// Protects the pages that `choose` locks.
-    async fn isolate<T>(&self, evictor: &mut Evictor, choose: impl FnOnce(&mut Evictor) -> T) -> T {
+    pub(crate) async fn isolate<T>(
+        &self,
+        evictor: &mut Evictor,
+        choose: impl FnOnce(&mut Evictor) -> T,
+    ) -> T {
         evictor.zspages.mm = self.mm;
         self.world.lock_shared().await;
         evictor.length = 0;
@@ -394,7 +398,7 @@ impl<W: World> AddressSpace<'_, W> {
         let batch = &mut evictor.batch[..evictor.length];
         for candidate in batch.iter_mut().filter(|candidate| candidate.fate == Fate::Goes) {
             let slot = self.table.slot(candidate.page);
-            let stored = candidate.stored.filter(|_| may_drop);
+            let stored = candidate.stored.filter(|_| may_drop && !self.held.covers(candidate.page));
             let is_locked = stored.is_some() && slot.is_some_and(|slot| locks(slot, candidate.word));
             candidate.fate = if is_locked { Fate::Leaves } else { Fate::Done };
             if !is_locked {

@@ -30,6 +30,15 @@ impl Floor {
     pub(crate) fn bytes(&self, now_ns: u64) -> Bytes {
         Bytes(if self.is_believed(now_ns) { self.bytes.load(Ordering::Relaxed) } else { 0 })
     }
+    /// So much is used now. If reclaim got below the floor after all, the floor is there now: room that came late must
+    /// not be used up again without a wait.
+    pub(crate) fn note_used(&self, used: Bytes) {
+        let floor = self.bytes.load(Ordering::Relaxed);
+        let lower = used.0 + self.step.load(Ordering::Relaxed);
+        if lower < floor {
+            self.bytes.fetch_min(lower, Ordering::Relaxed);
+        }
+    }
     fn is_believed(&self, now_ns: u64) -> bool {
         now_ns < self.until_ns.load(Ordering::Relaxed)
     }
@@ -65,6 +74,19 @@ mod tests {
         assert_eq!(floor.bytes(1 + FLOOR_NS), Bytes(0));
         floor.set(USED, RAM, 0, 1 + FLOOR_NS);
         assert_eq!(floor.bytes(2 + FLOOR_NS), Bytes(USED.0 + RAM.0 / 512));
+    }
+
+    #[test]
+    fn a_floor_falls_with_what_is_used_and_does_not_rise_with_it() {
+        let floor = Floor::default();
+        floor.set(USED, RAM, 0, 1);
+        let step = RAM.0 / 512;
+        for (used, then) in
+            [(USED.0 + step / 2, USED.0), (USED.0 - 1, USED.0 - 1), (RAM.0, RAM.0), (USED.0, RAM.0)]
+        {
+            floor.note_used(Bytes(used));
+            assert_eq!(floor.bytes(2).0, then + step, "{used}");
+        }
     }
 
     #[test]

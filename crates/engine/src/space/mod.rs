@@ -3,6 +3,7 @@
 pub(crate) mod behind;
 pub(crate) mod fairness;
 pub(crate) mod floor;
+pub(crate) mod held;
 pub(crate) mod readahead;
 pub(crate) mod sampled;
 pub(crate) mod words;
@@ -10,6 +11,7 @@ pub(crate) mod words;
 use self::behind::Behind;
 use self::fairness::Fairness;
 use self::floor::Floor;
+use self::held::{Held, Hold};
 use self::readahead::Readahead;
 use self::sampled::Sampled;
 use self::words::WordQueues;
@@ -22,9 +24,9 @@ use uswap_core::mm::MmRecord;
 use uswap_core::page_table::PageTable;
 use uswap_core::protecting::Protecting;
 use uswap_core::segment::Segment;
-use uswap_sync::{AtomicU32, AtomicU64, Ordering};
+use uswap_sync::{AtomicU32, AtomicU64};
 use uswap_units::limits::RUN_PAGES_MAX;
-use uswap_units::{Bytes, MmId, PAGE_BYTES, PageId, TableId};
+use uswap_units::{BLOCK_PAGES, Bytes, CHUNK_PAGES, MmId, PAGE_BYTES, PageId, PageRange, TableId};
 
 /// The memory of one process: its page words, and the world they are about.
 pub struct AddressSpace<'a, W> {
@@ -59,8 +61,8 @@ pub struct AddressSpace<'a, W> {
     pub(super) covered_written: Sampled,
     /// What reclaim does not get below.
     pub(super) floor: Floor,
-    /// Nothing is evicted while this is above 0.
-    pub(super) held: AtomicU32,
+    /// What is not evicted for a while.
+    pub(super) held: Held,
 }
 
 impl<'a, W: World> AddressSpace<'a, W> {
@@ -85,7 +87,7 @@ impl<'a, W: World> AddressSpace<'a, W> {
             rewritten: Sampled::new(),
             covered_written: Sampled::new(),
             floor: Floor::default(),
-            held: AtomicU32::new(0),
+            held: Held::new(),
         }
     }
 
@@ -112,16 +114,22 @@ impl<'a, W: World> AddressSpace<'a, W> {
     /// From now on nothing is evicted, until [`resume_evicting`](Self::resume_evicting). What was under way may still
     /// drop pages.
     pub fn hold_evicting(&self) {
-        self.held.fetch_add(1, Ordering::AcqRel);
+        let _by_its_count = self.held.hold_all();
     }
     /// Pages may be evicted again.
     pub fn resume_evicting(&self) {
-        self.held.fetch_sub(1, Ordering::AcqRel);
+        self.held.release(Hold::All);
     }
 
-    /// Nobody holds it.
+    /// Nobody holds everything.
     pub fn may_evict(&self) -> bool {
-        self.held.load(Ordering::Acquire) == 0
+        !self.held.is_all()
+    }
+
+    /// Nothing of the range is evicted while the answer lives. What was under way may still drop pages: who needs the
+    /// range looks again with the gate exclusive. The rest of the process makes room as ever.
+    pub fn hold_range(&self, range: PageRange) -> HeldRange<'_, 'a, W> {
+        HeldRange { space: self, hold: self.held.hold(range), range }
     }
     pub(super) fn counters(&self) -> Counters<'a> {
         self.segment.counters()
@@ -146,5 +154,25 @@ impl<'a, W: World> AddressSpace<'a, W> {
     /// The words of these pages were unlocked: their waiters look again.
     pub(super) fn unlocked(&self, pages: impl Iterator<Item = PageId>) {
         self.queues.unlocked(&self.world, pages);
+    }
+}
+
+/// A range of which nothing is evicted: see [`AddressSpace::hold_range`].
+#[must_use]
+pub struct HeldRange<'s, 'a, W: World> {
+    space: &'s AddressSpace<'a, W>,
+    hold: Hold,
+    range: PageRange,
+}
+
+impl<W: World> Drop for HeldRange<'_, '_, W> {
+    fn drop(&mut self) {
+        self.space.held.release(self.hold);
+        // The hand has passed it by. Release, in `set`: who clears a bit again sees that nothing is held.
+        for leaf in self.space.table.leaves(self.range) {
+            for chunk in 0..(BLOCK_PAGES / CHUNK_PAGES) as u32 {
+                leaf.evictable().set(chunk);
+            }
+        }
     }
 }

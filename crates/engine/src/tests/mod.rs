@@ -4,6 +4,7 @@
 mod asked;
 mod behind;
 mod copies;
+mod held;
 mod machine;
 mod tasks;
 mod turns;

@@ -9,6 +9,7 @@ use crate::space::AddressSpace;
 use crate::world::Backing;
 use core::cell::Cell;
 use std::boxed::Box;
+use uswap_core::budget::Shrinking;
 use uswap_core::counters::Counter;
 use uswap_core::mm::{Hands, MmState};
 use uswap_units::Bytes;
@@ -104,5 +105,31 @@ fn a_thread_waits_for_an_evictor_that_others_of_its_process_have_but_not_for_eve
         space.hold_evicting();
         assert_eq!((waited_ns(u32::MAX), over()), (0, 2), "nobody evicts");
         space.resume_evicting();
+    });
+}
+
+#[test]
+fn room_that_comes_late_is_not_used_up_again_without_a_wait() {
+    with_space(0, |space| {
+        space.world().in_lockstep.set(true);
+        let (segment, budget) = (space.segment(), space.segment().budget());
+        budget.set_ram(RAM);
+        // Nothing that is stored can be kept, so nothing goes: what is the same in all its words is gone before.
+        let mut evictor = Box::new(Evictor::new(0));
+        complete(async {
+            for _ in 0..8 {
+                let _however_many = space.evict(&mut evictor, 64).await;
+            }
+        });
+        segment.pool().set_limit_bytes(0);
+        budget.set_shrinking(Shrinking::Cannot);
+        budget.add(2 * RAM.0 - budget.used().0);
+        complete(space.throttle(&mut evictor));
+        assert!(!space.is_short(), "it waited in vain, so it goes on as it is");
+        budget.subtract(RAM.0 / 2);
+        assert!(!space.is_short() && budget.used() > RAM, "what it has now");
+        budget.add(RAM.0 / 4);
+        assert!(space.is_short(), "but it had less");
+        space.rest(&evictor);
     });
 }
