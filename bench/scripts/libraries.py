@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Libraries of Python in less RAM than they want: under `uswap run`, after `uswap.limit`, and under the kernel's zram.
 
-    sudo python3 bench/scripts/libraries.py [--uswap target/release/uswap] [--times 2 4] [--rounds 3] [NAME ...]
+    sudo python3 bench/scripts/libraries.py [--uswap target/release/uswap] [--times 2 4] [--rounds 3]
+        [--rivals zram-lz4,uswap] [NAME ...]
 
 For each name, `uswap bench` runs the work alone and by each rival at the same true RAM, which is what it takes alone
 divided by 2 and by 4; what it prints must be the same. The rival `limit` calls `uswap.limit` before the work, and wants
@@ -11,7 +12,7 @@ the package uswap in the Python that runs this. Without root there is no zram. A
     matmul   numpy: products of two matrices of 3,000 x 3,000
     fft      numpy: a transform there and back of 8 million numbers
     fit      scikit-learn: gradient boosting of 150,000 rows, and k-means
-    train    torch: twenty steps of a small network
+    train    torch: four steps of a small network
     duckdb   duckdb: a join and groups of 4 million rows, in memory
     polars   polars: groups, a sort and a join of 4 million rows
 
@@ -74,12 +75,12 @@ def train():
     network = torch.nn.Sequential(torch.nn.Linear(512, 4096), torch.nn.ReLU(), torch.nn.Linear(4096, 512))
     data = torch.randn(16_384, 512)
     optimizer = torch.optim.Adam(network.parameters(), lr=1e-3)
-    for _ in range(20):
+    for _ in range(4):
         optimizer.zero_grad()
         loss = ((network(data) - data) ** 2).mean()
         loss.backward()
         optimizer.step()
-    return round(float(loss), 4)
+    return round(loss.item(), 4)
 
 
 def duckdb():
@@ -129,6 +130,7 @@ def main():
     parser.add_argument("--uswap", default="target/release/uswap")
     parser.add_argument("--times", type=float, nargs="+", default=[2, 4])
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--rivals", default="zram-lz4,uswap", help="as of uswap bench")
     parser.add_argument("--out", default="uswap-libraries")
     parser.add_argument("--work", choices=WORKS, help=argparse.SUPPRESS)
     parser.add_argument("names", nargs="*", choices=[[], *WORKS])
@@ -152,7 +154,7 @@ def main():
         for times in options.times:
             ram = int(peak / times)
             print(f"\n{name}: {peak >> 20} MiB alone, {ram >> 20} MiB here", flush=True)
-            words = [uswap, "bench", "--ram", str(ram), "--rounds", str(options.rounds), "--rivals", "zram-lz4,uswap",
+            words = [uswap, "bench", "--ram", str(ram), "--rounds", str(options.rounds), "--rivals", options.rivals,
                      "--out", f"{options.out}/{name}-{times:g}"]
             if has_package:
                 words += ["--rival", "limit=env USWAP_LIMIT={budget} {program}"]

@@ -9,7 +9,9 @@
 //! `USWAP_TEST_SECONDS` makes tests that can go on for as long as one likes do so. Called by the files in `tests/`.
 #![forbid(unsafe_code)]
 
+pub mod build;
 pub mod content;
+pub mod loads;
 pub mod memory_group;
 pub mod modes;
 pub mod pair;
@@ -19,6 +21,7 @@ pub mod redis;
 pub mod run;
 pub mod sampler;
 pub mod small_disk;
+pub mod steering;
 pub mod touched;
 
 pub use memory_group::MemoryGroup;

@@ -88,6 +88,17 @@ impl Run {
         self
     }
 
+    /// The same program again and again, until it fails or is done and `file` is there.
+    #[must_use]
+    pub fn again_until(mut self, file: &Path) -> Self {
+        let script = "while \"$@\" || exit; do if [ -e \"$0\" ]; then exit; fi; done";
+        let mut words: Vec<OsString> = ["/bin/sh", "-c", script].map(OsString::from).into();
+        words.push(file.into());
+        words.append(&mut self.words);
+        self.words = words;
+        self
+    }
+
     /// The command line: with uswap in front if there is a budget and a binary.
     pub fn command_words(&self) -> Vec<OsString> {
         let mut words = Vec::new();

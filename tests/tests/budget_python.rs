@@ -1,22 +1,6 @@
 //! A Python program that builds and sorts 1 GB of objects stays within 256M and prints the same.
 
-use uswap_tests::{Run, compare, compare_outputs, full_size, needs, scaled_mib_by, turn};
-
-const PROGRAM: &str = r#"
-import sys, hashlib
-count = int(sys.argv[1])
-state = 12345
-rows = []
-for number in range(count):
-    state = (state * 6364136223846793005 + 1442695040888963407) & 0xFFFFFFFFFFFFFFFF
-    rows.append((state >> 20, "row %d of %d: %s" % (number, state, ("%016x " % state) * 20)))
-rows.sort()
-digest = hashlib.sha256()
-for key, text in rows:
-    digest.update(b"%d" % key)
-    digest.update(text.encode())
-print(len(rows), digest.hexdigest())
-"#;
+use uswap_tests::{Run, compare, compare_outputs, full_size, loads, needs, scaled_mib_by, turn};
 
 /// A sixteenth in the short form.
 fn sized_mib(full: u64) -> u64 {
@@ -31,11 +15,7 @@ fn budget_python_sorts_objects_four_times_its_budget() {
     }
     // Its accesses are random, so most of them wait for the disk: in the short form it is a little over twice as large.
     let objects_mib = if full_size() { 1024 } else { sized_mib(560) };
-    // About 560 bytes an object with its key, tuple and place in the list.
-    let count = objects_mib * 1024 * 1024 / 560;
-    compare("budget_python", sized_mib(256), &[], || {
-        Run::plain("/usr/bin/python3").env("PYTHONHASHSEED", "0").args(["-c", PROGRAM, &count.to_string()])
-    });
+    compare("budget_python", sized_mib(256), &[], || loads::python_sort(objects_mib));
 }
 
 const SMALL_OBJECTS: &str = "

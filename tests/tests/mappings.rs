@@ -136,3 +136,60 @@ fn a_range_that_is_moved_is_brought_within_the_budget() {
     ));
     assert!(peak < RAM_MIB * MIB * 5 / 4, "{} MiB", peak >> 20);
 }
+
+/// Processes that want far more than the budget to be there at once, by both ways.
+const POPULATES: &str = r#"
+#define _GNU_SOURCE
+#include <stdio.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
+#endif
+
+enum { PAGE = 4096, BYTES = 96 << 20, PROCESSES = 3, ROUNDS = 3 };
+
+static int fill(int number) {
+    for (int round = 0; round < ROUNDS; round++) {
+        int by_advice = (number + round) % 2;
+        int flags = MAP_PRIVATE | MAP_ANONYMOUS | (by_advice ? 0 : MAP_POPULATE);
+        char *block = mmap(0, BYTES, PROT_READ | PROT_WRITE, flags, -1, 0);
+        if (block == MAP_FAILED) return 3;
+        if (by_advice) madvise(block, BYTES, MADV_POPULATE_WRITE);
+        for (long at = 0; at < BYTES; at += PAGE) if (block[at]) return 4;
+        for (long at = 0; at < BYTES; at += PAGE) block[at] = at / PAGE % 251 + number;
+        for (long at = 0; at < BYTES; at += PAGE) if (block[at] != (char)(at / PAGE % 251 + number)) return 5;
+        munmap(block, BYTES);
+    }
+    return 0;
+}
+
+int main(void) {
+    for (int number = 1; number <= PROCESSES; number++) if (!fork()) _exit(fill(number));
+    int status, bad = 0;
+    while (wait(&status) > 0) bad += status != 0;
+    printf("%d bad\n", bad);
+    return bad;
+}
+"#;
+
+#[test]
+fn memory_that_is_to_be_there_at_once_comes_within_the_budget() {
+    let _turn = turn();
+    if !needs(&["gcc"]) || uswap_binary().is_none() {
+        return;
+    }
+    let scratch = Scratch::new();
+    let (source, program) = (scratch.file("program.c"), scratch.file("program"));
+    std::fs::write(&source, POPULATES).expect("the scratch directory is writable");
+    Run::plain("gcc").args(["-O1", "-o"]).arg(&program).arg(&source).finish().must_succeed();
+    let run = Run::plain(&program).timeout(std::time::Duration::from_secs(240));
+    let outcome = run.uswap(2 * RAM_MIB, &["--swap", "/var/tmp:1G"]).finish();
+    outcome.must_succeed();
+    assert_eq!(outcome.stdout, "0 bad\n");
+    let (peak, over) = (outcome.samples.peak_bytes, outcome.samples.over);
+    report(&format!("peak {} MiB of {}; {over} samples over", peak >> 20, 2 * RAM_MIB));
+    assert!(peak < 2 * RAM_MIB * MIB * 5 / 4, "{} MiB", peak >> 20);
+}

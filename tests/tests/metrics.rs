@@ -121,7 +121,8 @@ fn metrics_say_what_stat_says() {
             let value = value(text, name);
             assert!((least * 0.999..=most * 1.001).contains(&value), "{name}: {value}, {least} to {most}");
         }
-        let [least, most] = [&before, &after].map(|stat| stat["waits"]["some_seconds"].as_f64().unwrap());
+        let [least, most] = [&before, &after]
+            .map(|stat| stat["pressure"]["some"]["total_us"].as_f64().expect("it is a number") / 1e6);
         let waited = value(text, "uswap_pressure_waiting_seconds_total");
         assert!(least <= waited && waited <= most, "{waited}, {least} to {most}");
     }

@@ -48,5 +48,6 @@ modes! {
     a_thread_that_nobody_has_seen_is_armed => "thread_on_own_stack",
     growth_of_one_block_is_seen => "reallocates",
     advice_that_nobody_has_seen_is_kept_to => "raw_advice",
+    growth_by_raw_system_calls_is_found => "raw_growth",
     who_has_more_of_it_is_left_alone_and_goes_on => "too_much_advice",
 }

@@ -79,6 +79,66 @@ fn stat_tells_full_from_some_by_what_the_other_threads_do() {
     assert!(some_beside_work > 2e5 && full_beside_work < some_beside_work * 0.25, "{totals:?}");
 }
 
+/// Several processes that mostly wait: the run waits no longer than time goes by, and no less than each of them.
+#[test]
+fn stat_of_a_run_is_never_more_than_all_of_its_time_however_many_processes_wait() {
+    let _turn = turn();
+    let Some(uswap) = uswap_binary() else { return skip("this case is about uswap itself") };
+    let touch =
+        format!("{} --bytes 80M --content mixed --access read --seconds 9", program("touch").display());
+    let script = format!("for seed in 1 2 3; do {touch} --seed $seed & done; wait");
+    let running = Run::plain("/bin/sh").args(["-c", &script]).uswap(48, &["--swap", "/var/tmp:1G"]).start();
+    let pid = running.pid().to_string();
+    let number = |value: &serde_json::Value| value.as_f64().expect("it is a number");
+    let mut before: Option<serde_json::Value> = None;
+    let mut most = 0.0_f64;
+    for _ in 0..32 {
+        std::thread::sleep(Duration::from_millis(250));
+        let answer = Command::new(&uswap).args(["stat", "--json", &pid]).output().expect("it starts");
+        // It may not listen yet.
+        let Ok(stat) = serde_json::from_slice::<serde_json::Value>(&answer.stdout) else { continue };
+        let uptime_us = |stat: &serde_json::Value| number(&stat["uptime_seconds"]) * 1e6;
+        for kind in ["some", "full"] {
+            let line = &stat["pressure"][kind];
+            let parts = ["avg10", "avg60", "avg300"].map(|part| number(&line[part]));
+            assert!(parts.iter().all(|part| (0.0..=100.0).contains(part)), "{line}");
+            let waited = number(&line["total_us"]);
+            assert!(waited <= uptime_us(&stat) + 5e3, "{line} in {} us", uptime_us(&stat));
+            let Some(before) = &before else { continue };
+            // Time and pressure are not read at one moment, and the machine is busy.
+            let more = waited - number(&before["pressure"][kind]["total_us"]);
+            let passed = uptime_us(&stat) - uptime_us(before);
+            assert!((0.0..=passed + 1e5).contains(&more), "{kind}: {more} of {passed} us");
+        }
+        assert!(
+            number(&stat["pressure"]["full"]["total_us"]) <= number(&stat["pressure"]["some"]["total_us"])
+        );
+        most = most.max(number(&stat["pressure"]["some"]["avg10"]));
+        before = Some(stat);
+    }
+    let last = before.expect("it was asked");
+    running.finish().must_succeed();
+    let [some, full] = ["some", "full"].map(|kind| number(&last["pressure"][kind]["total_us"]));
+    let each: Vec<f64> = last["processes"]
+        .as_array()
+        .expect("it is a list")
+        .iter()
+        .map(|process| number(&process["some"]["total_us"]))
+        .collect();
+    let added = number(&last["waits"]["some_seconds"]) * 1e6;
+    let pressure = &last["pressure"];
+    report(&format!("stat: of a run {pressure}, added {added} us, each {each:?}"));
+    assert!(most > 15.0 && some > 5e5 && full > 0.0, "{pressure}");
+    // What is told late is in what follows.
+    assert!(each.iter().all(|process| some > process * 0.95), "{some} us, {each:?}");
+    assert!(each.len() >= 3 && some < added * 0.98, "they wait at once at times: {some} us, {added} us");
+    for fault in last["faults"].as_array().expect("it is a list") {
+        let [count, total, longest] = ["count", "total_ns", "max_ns"].map(|name| number(&fault[name]));
+        // Up to the end of the bucket that the longest is in; bucket and sum are not read at one moment.
+        assert!(total <= (count + 100.0) * longest && (total > 0.0) == (count > 0.0), "{fault}");
+    }
+}
+
 /// Waiting for more than half of a minute: the run says so once, how much is in use, and what to try. It takes 80 s, so
 /// it is in the full form only.
 #[test]

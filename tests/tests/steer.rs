@@ -1,66 +1,14 @@
 //! A run is found, changed, frozen and left while its program runs, which checks all its memory.
 
-use std::process::{Command, Output};
+use std::process::Command;
 use std::time::{Duration, Instant};
 use uswap_tests::process::Tree;
+use uswap_tests::steering::{PATIENCE, halve, must_keep_to, must_refuse, must_say, number, stat, wait_until};
 use uswap_tests::touched::{checksum, must_be_right, touch};
 use uswap_tests::{
     MIB, Outcome, Run, Running, full_size, needs, needs_root, program, report, shared_turn, skip, turn,
     uswap_binary,
 };
-
-/// A state that is waited for comes within this time, or never.
-const PATIENCE: Duration = Duration::from_secs(60);
-
-/// `uswap WORDS... PID`, or an error with what it says.
-fn ask(words: &[&str], pid: i32) -> Output {
-    let mut command = Command::new(uswap_binary().expect("it was looked for"));
-    command.args(words).arg(pid.to_string()).output().expect("it starts")
-}
-
-#[track_caller]
-fn must_say(words: &[&str], pid: i32) -> String {
-    let output = ask(words, pid);
-    assert!(output.status.success(), "{words:?}: {output:?}");
-    let said = String::from_utf8_lossy(&output.stdout).trim_end().to_owned();
-    report(&format!("uswap {}: {said}", words.join(" ")));
-    said
-}
-
-#[track_caller]
-fn must_refuse(words: &[&str], pid: i32, why: &str) {
-    let output = ask(words, pid);
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.code() == Some(1) && said.contains(why), "{words:?}: {output:?}");
-}
-
-fn stat(pid: i32) -> serde_json::Value {
-    let output = ask(&["stat", "--json"], pid);
-    assert!(output.status.success(), "{output:?}");
-    serde_json::from_slice(&output.stdout).expect("it is JSON")
-}
-
-fn number(pid: i32, name: &str) -> u64 {
-    stat(pid)[name].as_u64().unwrap_or_else(|| panic!("no number for {name}"))
-}
-
-/// Waits until a number of the run is as it should be.
-#[track_caller]
-fn wait_until(running: &mut Running, name: &str, is_right: impl Fn(u64) -> bool) -> u64 {
-    let began = Instant::now();
-    loop {
-        assert!(!running.ended(), "the program ended before {name} was right");
-        // It may not listen yet.
-        let answer = ask(&["stat", "--json"], running.pid());
-        let stat: serde_json::Value = serde_json::from_slice(&answer.stdout).unwrap_or_default();
-        let value = stat[name].as_u64();
-        if let Some(value) = value.filter(|value| is_right(*value)) {
-            return value;
-        }
-        assert!(began.elapsed() < PATIENCE, "{name} stays {value:?}: {answer:?}");
-        std::thread::sleep(Duration::from_millis(50));
-    }
-}
 
 /// As [`touch`], for some time.
 fn load() -> Run {
@@ -85,17 +33,6 @@ fn loads() -> [(&'static str, Run); 2] {
     [("touch", read), ("churn", Run::plain(program("churn")).args(churn).timeout(Duration::from_secs(240)))]
 }
 
-/// What is used is within the budget, but for what forks and new mappings bring for a moment.
-fn must_keep_to(pid: i32, ram_mib: u64) {
-    let look = |_| {
-        std::thread::sleep(Duration::from_millis(100));
-        number(pid, "used_bytes")
-    };
-    let used: Vec<u64> = (0..10).map(look).collect();
-    let over = used.iter().filter(|used| **used > ram_mib * MIB / 100 * 110).count();
-    assert!(over <= 2, "{used:?} of {ram_mib} MiB");
-}
-
 #[test]
 fn a_budget_that_is_halved_holds_and_one_that_is_doubled_is_used() {
     let _turn = turn();
@@ -104,13 +41,8 @@ fn a_budget_that_is_halved_holds_and_one_that_is_doubled_is_used() {
     }
     for (name, load) in loads() {
         let mut running = load.uswap(64, &["--swap", "/var/tmp:1G"]).start();
-        wait_until(&mut running, "used_bytes", |bytes| bytes > 50 * MIB);
-        std::thread::sleep(Duration::from_secs(1));
+        halve(&mut running, name, 64);
         let pid = running.pid();
-        let said = must_say(&["set", "--ram", "32M"], pid);
-        assert!(said.starts_with("--ram went from 64 MiB to 32 MiB: "), "{name}: {said}");
-        assert!(!said.contains("still over"), "{name}: {said}");
-        must_keep_to(pid, 32);
         must_say(&["set", "--ram", "128M", "--pool", "20%"], pid);
         let used = wait_until(&mut running, "used_bytes", |bytes| bytes > 90 * MIB);
         report(&format!("{name}: {} MiB are used of 128", used / MIB));

@@ -77,6 +77,8 @@ fn a_run_is_recorded_until_it_ends_and_dumped() {
     let compressed = column("zswpout");
     report(&format!("record: {} samples, some {:?}", compressed.len(), column("some").last()));
     assert!(compressed.len() >= 2, "{table}");
+    let shares = [column("some"), column("full")].concat();
+    assert!(shares.iter().flatten().all(|share| (0.0..=1.0).contains(share)), "{table}");
     assert!(compressed.is_sorted() && compressed.last().copied().flatten() > Some(1000.0), "{compressed:?}");
     assert!(column("ram_bytes").iter().all(|ram| *ram == Some(48.0 * 1024.0 * 1024.0)), "{table}");
     let processes = text(uswap(&["dump", &file, "--processes"]).output().expect("it starts"));

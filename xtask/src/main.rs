@@ -16,6 +16,7 @@ mod kernel;
 mod package;
 mod python;
 mod rights;
+mod semver;
 mod suite;
 mod tools;
 mod tree;
@@ -83,6 +84,12 @@ const COMMANDS: &[Command] = &[
     Command::alone("fmt", "is everything formatted?", commands::fmt),
     Command::alone("clippy", "lints; a warning is an error", commands::clippy),
     Command::alone("doc", "documentation of all crates; a warning is an error", commands::doc),
+    Command::with(
+        "semver",
+        "[--against COMMIT | --update]",
+        "what programs build on: as it is written down, and as the last tag had it? Build first",
+        semver::run,
+    ),
     Command::with(
         "fuzz",
         "[--seconds N | --seed S]",

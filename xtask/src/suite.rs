@@ -95,6 +95,7 @@ const STEPS: &[(&str, Step)] = &[
     ("clippy", || commands::clippy().map(no_tests)),
     ("doc", || commands::doc().map(no_tests)),
     ("build", || commands::build().map(no_tests)),
+    ("semver", || crate::semver::lists().map(no_tests)),
     ("unit tests", unit_tests),
     ("fuzz", || fuzz(Some(FUZZ_SECONDS), None)),
     ("loom", loom),
@@ -276,7 +277,7 @@ pub fn integration_command(files: &[&str]) -> Command {
 }
 
 /// Those that mean something for a user without rights.
-const WITHOUT_RIGHTS: [&str; 31] = [
+const WITHOUT_RIGHTS: [&str; 33] = [
     "attached",
     "badcases_disk",
     "badcases_start",
@@ -291,6 +292,7 @@ const WITHOUT_RIGHTS: [&str; 31] = [
     "fork",
     "integrity",
     "kill",
+    "map",
     "mappings",
     "metrics",
     "musl",
@@ -301,6 +303,7 @@ const WITHOUT_RIGHTS: [&str; 31] = [
     "small",
     "stat",
     "steer",
+    "steer_loads",
     "ends",
     "limits",
     "swapfile",

@@ -27,7 +27,7 @@ fn nightly_cargo(words: &[&str], place: &str) -> Command {
 }
 
 /// Fails with `remedy` if `command` does not run.
-fn needs(mut command: Command, what: &str, remedy: &str) -> Result<()> {
+pub fn needs(mut command: Command, what: &str, remedy: &str) -> Result<()> {
     let status = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status();
     let is_there = status.is_ok_and(|status| status.success());
     ensure!(is_there, "{what} is not installed: {remedy}");

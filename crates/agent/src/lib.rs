@@ -9,7 +9,7 @@
 mod bytes;
 mod libc_functions;
 
-use core::arch::{asm, global_asm};
+use core::arch::{asm, global_asm, naked_asm};
 use core::ffi::{c_char, c_int};
 use core::fmt::Display;
 use core::sync::atomic::{AtomicBool, Ordering};
@@ -17,7 +17,7 @@ use uswap_host::attach::{refuse_what_is_out_of_sight, shares_memory};
 use uswap_host::heap::Heap;
 use uswap_host::invitation::Invitation;
 use uswap_host::joining::Refused;
-use uswap_host::small::Functions;
+use uswap_host::small::{Functions, grown_unseen};
 use uswap_host::{AfterSetuid, Managed, Process, Terms, credentials, environment, messages, own_memory};
 use uswap_identity::Note;
 use uswap_os::text::TextBuffer;
@@ -109,6 +109,17 @@ fn set_up(invitation: &Invitation) -> Option<Terms> {
         after_setuid: if options.keep_after_setuid { AfterSetuid::Stays } else { AfterSetuid::Leaves },
         credentials: credentials::credentials(),
     })
+}
+
+/// Where the supervisor lets a thread go on that it has stopped ([`uswap_host::small::grown_unseen`]). It finds the
+/// name in this file.
+///
+/// # Safety
+/// As there.
+#[unsafe(naked)]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn uswap_agent_grown_unseen() {
+    naked_asm!("jmp {}", sym grown_unseen)
 }
 
 /// The calling process enters the run of an invitation, `invitation_bytes` bytes at `invitation`, with all its threads.

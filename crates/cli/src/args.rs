@@ -54,6 +54,9 @@ pub enum Command {
     /// Say how a run goes: its memory, and how long its processes wait for their pages
     #[command(after_help = STAT_AFTER_HELP)]
     Stat(StatArguments),
+    /// Show which parts of the memory of a process are where: in RAM, in the pool, in a swap file
+    #[command(after_help = MAP_AFTER_HELP)]
+    Map(MapArguments),
     /// Show how a run goes on a screen
     #[command(after_help = uswap_top::args::TOP_AFTER_HELP)]
     Top(TopArguments),
@@ -242,12 +245,16 @@ impl From<OnFullArgument> for OnFull {
 }
 
 const STAT_AFTER_HELP: &str = "\
+For the whole run, two lines in the form of Linux's pressure stall information (/proc/pressure), as Linux has them for a
+cgroup: in how many of 100 parts of the last 10, 60 and 300 seconds at least one thread of any process waited for a page
+(some), or one did and nothing of the run that does not sleep did anything else (full, from samples), and for how many
+microseconds in all.
 For each process, those that wait most first: its memory in RAM, how much it uses
 (that, and what comes back to it), how many pages were taken from it, how many of them came
 back, and how many of those soon (they would still have been there if the run had had twice the RAM for its pages).
-Then two lines in the form of Linux's pressure stall information (/proc/pressure): in how many of 100 parts of the last
-10, 60 and 300 seconds at least one of its threads waited for a page (some), or none of the others ran meanwhile (full,
-from samples), and for how many microseconds in all.";
+Then the same two lines for it alone: at least one of its threads waited (some), or none of the others ran meanwhile
+(full). --json says all that, each counter, and of the faults from each source how many there were and how long they
+took: count, total_ns (exact), p50_ns, p99_ns, max_ns.";
 
 const CONFIG_AFTER_HELP: &str = "\
 What is typed comes first, then the environment (USWAP_RAM, USWAP_SWAP, ...), then uswap.toml of the user
@@ -299,6 +306,28 @@ pub struct StatArguments {
     #[arg(long, value_name = "SECONDS", num_args = 0..=1, require_equals = true, default_missing_value = "2",
           value_parser = parse_interval)]
     pub watch: Option<Duration>,
+    /// The run.
+    #[command(flatten)]
+    pub run: RunArgument,
+}
+
+const MAP_AFTER_HELP: &str = "\
+Each mark is a part of the managed memory, in the order of addresses, all of one size; it says where most of that part
+is. Warm: in RAM, and passed by for now when pages are chosen to go, since it came back soon after it had gone, does not
+compress, or may not go at all. Cold: in RAM, and may go next; it may be in use all the same, since uswap sees a page
+only when it comes back.
+Sizes are those of the program's memory, not what it takes compressed. The process counts by itself, part by part, so
+this is no picture of one moment, and a process that is stopped cannot be asked.";
+
+/// Arguments of `uswap map`.
+#[derive(Debug, Args)]
+pub struct MapArguments {
+    /// Print it as JSON
+    #[arg(long)]
+    pub json: bool,
+    /// A process of the run [default: the one that has most memory under management]
+    #[arg(long, value_name = "PID", value_parser = clap::value_parser!(u32).range(1..))]
+    pub process: Option<u32>,
     /// The run.
     #[command(flatten)]
     pub run: RunArgument,

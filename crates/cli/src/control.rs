@@ -1,5 +1,5 @@
 //! Commands to a run that is under way: `uswap stat`, `set`, `leave`, `freeze`, `thaw`, `writeback`, `swapon` and
-//! `swapoff`.
+//! `swapoff`. [`crate::map`] is another.
 //!
 //! What must hold: a command is given only to the process that was named, or to the only run of this user. What is said
 //! is [`uswap_supervisor::control`], and where the run listens [`uswap_control`].

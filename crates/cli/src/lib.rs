@@ -10,7 +10,7 @@
 //! | [`config`] | what is not typed each time |
 //! | [`agent_file`], [`filter`] | with what is the program managed, and is it allowed |
 //! | [`process`] | one child, its signals, its ending |
-//! | [`control`], [`progress`], [`ps`] | commands to a run that is under way, and which there are |
+//! | [`control`], [`map`], [`progress`], [`ps`] | commands to a run that is under way, and which there are |
 //! | [`report`] | what happened, as table and as JSON |
 //! | [`limit`] | what the supervisor of a run is told |
 //! | [`shown`] | a run for a browser and for Prometheus |
@@ -27,6 +27,7 @@ pub mod doctor;
 pub mod filter;
 pub mod human;
 pub mod limit;
+pub mod map;
 pub mod message;
 pub mod named;
 pub mod process;

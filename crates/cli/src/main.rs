@@ -4,7 +4,7 @@
 use uswap_cli::args::{Command, SUPERVISE};
 use uswap_cli::config::{self, Files, Wrong};
 use uswap_cli::message::say;
-use uswap_cli::{control, demo, doctor, filter, ps, run, supervise};
+use uswap_cli::{control, demo, doctor, filter, map, ps, run, supervise};
 
 /// What is in a file of options is wrong.
 const CANNOT_START: i32 = 125;
@@ -43,6 +43,7 @@ fn main() {
             std::process::exit(control::exit_code(uswap_metrics::command::metrics(&arguments, &say)))
         }
         Command::Stat(arguments) => std::process::exit(control::stat(&arguments)),
+        Command::Map(arguments) => std::process::exit(map::map(&arguments)),
         Command::Top(arguments) => std::process::exit(control::exit_code(uswap_top::top(&arguments))),
         Command::Record(arguments) => std::process::exit(control::exit_code(uswap_top::record(&arguments))),
         Command::Replay(arguments) => std::process::exit(control::exit_code(uswap_top::replay(&arguments))),

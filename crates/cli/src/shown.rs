@@ -7,14 +7,15 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use uswap_control::map::MemoryMap;
 use uswap_metrics::address::Address;
 use uswap_metrics::command::announcement;
 use uswap_metrics::openmetrics::RunLabel;
 use uswap_metrics::recorder::Recorder;
 use uswap_metrics::report::Record;
-use uswap_metrics::server::{Limits, Server, Source};
+use uswap_metrics::server::{Limits, MapQuestion, Server, Source};
 use uswap_metrics::socket::Listener;
-use uswap_supervisor::Supervisor;
+use uswap_supervisor::{StatSource, Supervisor};
 
 use crate::args::LimitArguments;
 use crate::message::say;
@@ -46,8 +47,12 @@ impl ToShow {
     pub fn start(self, supervisor: &Supervisor, quiet: Quiet) -> Shown {
         let source = supervisor.stat_source();
         let server = self.listener.and_then(|listener| {
-            let source = source.clone();
-            let source = Source { stats: Arc::new(move || vec![source.stat()]), label: RunLabel::Without };
+            let (of_stat, of_map) = (source.clone(), source.clone());
+            let source = Source {
+                stats: Arc::new(move || vec![of_stat.stat()]),
+                map: Arc::new(move |question| map(&of_map, question)),
+                label: RunLabel::Without,
+            };
             or_say(Server::start(listener, source, Limits::default()), "--metrics")
         });
         if let Some(server) = server.as_ref().filter(|_| self.is_port_unknown || quiet == Quiet::No) {
@@ -58,6 +63,14 @@ impl ToShow {
             Some((recorder, file, path))
         });
         Shown { server, html }
+    }
+}
+
+/// The map of a process of this run.
+fn map(source: &StatSource, question: &MapQuestion<'_>) -> Result<MemoryMap, String> {
+    match question.run == std::process::id() {
+        true => source.map(question.process, question.is_over),
+        false => Err(format!("run {} is not shown here", question.run)),
     }
 }
 

@@ -2,12 +2,13 @@
 //!
 //! A run listens on an abstract socket that is named after the process id of its supervisor and the namespace of that;
 //! there is no file to leave behind. One line each way. What can be asked is the business of the supervisor
-//! (`uswap_supervisor::control`), but for [`STAT`], which libraries ask too: [`stat`] is what is answered. [`runs`]
-//! finds the runs that there are, and [`human`] and [`users`] are how sizes, times
-//! and users are written for people.
+//! (`uswap_supervisor::control`), but for [`STAT`], which libraries ask too ([`stat`] is what is answered), and for
+//! [`map`], which browsers ask. [`runs`] finds the runs that there are, and [`human`] and [`users`] are how sizes,
+//! times and users are written for people.
 #![forbid(unsafe_code)]
 
 pub mod human;
+pub mod map;
 pub mod runs;
 pub mod stat;
 pub mod users;
@@ -18,6 +19,7 @@ use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::net::{SocketAddr, UnixStream};
 use std::time::Duration;
 
+use serde::de::DeserializeOwned;
 use stat::RunStat;
 
 /// Longest line of a command or an answer: a run says some 600 bytes of each of 1,024 processes.
@@ -58,7 +60,12 @@ pub fn connect(pid: u32) -> std::io::Result<UnixStream> {
 /// # Errors
 /// As a sentence.
 pub fn stat_of(pid: u32, patience: Option<Duration>) -> Result<RunStat, String> {
-    let answer = ask(pid, STAT, patience)?;
+    answer_in(pid, STAT, patience)
+}
+
+/// What a run answers in JSON.
+fn answer_in<T: DeserializeOwned>(pid: u32, line: &str, patience: Option<Duration>) -> Result<T, String> {
+    let answer = ask(pid, line, patience)?;
     let answer = answer.trim_end();
     match (answer.strip_prefix(DONE), answer.strip_prefix(FAILED)) {
         (Some(json), _) => serde_json::from_str(json)

@@ -41,6 +41,8 @@ pub struct RunStat {
     pub swap_file_bytes: u64,
     /// Each swap file that is in use.
     pub swap_files: Vec<SwapFileStat>,
+    /// How long the run as a whole waits for pages. An older run does not say it.
+    pub pressure: Option<Pressure>,
     /// How long its processes have waited for pages, those that have ended among them.
     pub waits: Waits,
     /// How long faults have taken, by where the page came from.
@@ -71,7 +73,18 @@ pub struct SwapFileStat {
     pub written_bytes: u64,
 }
 
-/// How long processes have waited for pages, all of them added.
+/// How long a run as a whole waits for pages, as Linux's pressure stall information says it of a cgroup. Neither is
+/// ever more than the time that has passed, however many processes wait.
+#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct Pressure {
+    /// At least one thread of any process waited. Counted if one process waits; else counted for each process, with
+    /// what overlaps from samples.
+    pub some: Psi,
+    /// One waited, and nothing of the run that does not sleep did anything else, from samples.
+    pub full: Psi,
+}
+
+/// How long processes have waited for pages, all of them added: may be more than the time that has passed.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Waits {
@@ -89,6 +102,8 @@ pub struct FaultStat {
     pub source: String,
     /// How many.
     pub count: u64,
+    /// What all of them took together, exactly. Read at another moment than the count.
+    pub total_ns: u64,
     /// Half of them took no longer than this.
     pub p50_ns: u64,
     /// 99 of 100 took no longer than this.

@@ -1,6 +1,7 @@
 //! Every counter of a run, declared once with its unit and meaning. Linux's names are kept where the thing is the same.
 
 use crate::histogram::{BUCKETS, Histogram};
+use crate::latency::{LATENCY_WORDS, Latency};
 use uswap_sync::{AtomicU64, Ordering};
 
 macro_rules! counters {
@@ -65,7 +66,8 @@ counters! {
     ProtectedReclaimed "low" "pages" "Reclaimed from protected memory, because no other was left.";
     WaitedForOthers "waited_for_others" "times" "A fault waited for reclaim from other processes, whose turn it was.";
     KswapdWakes "kswapd_wake" "times" "A kswapd woke up because of pressure.";
-    StallNs "stall_ns" "ns" "Time that program threads took for their faults.";
+    StallNs "stall_ns" "ns" "Time that program threads took for their faults, but for those on a page that another \
+        thread was bringing.";
     ForcedOver "over_budget" "faults" "Faults served above the budget, because nothing could be reclaimed.";
     WaitedInVain "waited_in_vain" "faults" "Faults that were served after all rounds of direct reclaim, none of which \
         took a page.";
@@ -108,7 +110,8 @@ pub const FAULT_SOURCES: [(FaultSource, &str); 5] = [
 pub const COUNTER_WORDS: usize = 64;
 const _: () = assert!(COUNTERS.len() <= COUNTER_WORDS);
 /// One of latencies for each source, and two of reuse distances.
-pub(crate) const HISTOGRAM_WORDS: usize = BUCKETS * (FAULT_SOURCES.len() + 2);
+pub(crate) const HISTOGRAM_WORDS: usize = DISTANCES_START + 2 * BUCKETS;
+const DISTANCES_START: usize = LATENCY_WORDS * FAULT_SOURCES.len();
 
 /// View of the counters.
 #[derive(Clone, Copy)]
@@ -118,23 +121,52 @@ pub struct Counters<'a> {
 }
 
 impl<'a> Counters<'a> {
-    /// Adds to a counter.
+    /// Adds to a counter. [`Counter::StallNs`] is not added to: it is made of the latencies.
     pub fn add(&self, counter: Counter, amount: u64) {
+        debug_assert!(counter != Counter::StallNs, "its word is not read");
         self.words[counter as usize].fetch_add(amount, Ordering::Relaxed);
     }
     /// Value of a counter.
     pub fn get(&self, counter: Counter) -> u64 {
+        if counter == Counter::StallNs {
+            return self.stall_ns();
+        }
         self.words[counter as usize].load(Ordering::Relaxed)
     }
-    /// Latencies of the faults from one source, in ns.
-    pub fn latency(&self, source: FaultSource) -> Histogram<'a> {
-        self.histogram(source as usize)
+    /// Who waits for another thread is not counted: that one is.
+    fn stall_ns(&self) -> u64 {
+        let counted = FAULT_SOURCES.iter().filter(|(source, _)| *source != FaultSource::Woken);
+        counted.map(|&(source, _)| self.latency(source).total_ns()).sum()
+    }
+    /// Latencies of the faults from one source.
+    pub fn latency(&self, source: FaultSource) -> Latency<'a> {
+        Latency::new(&self.histograms[source as usize * LATENCY_WORDS..][..LATENCY_WORDS])
     }
     /// Distances of the faults on stored pages, and of pages that came along: see [`crate::reuse`].
     pub(crate) fn reuse_distances(&self) -> [Histogram<'a>; 2] {
-        [0, 1].map(|number| self.histogram(FAULT_SOURCES.len() + number))
+        [0, 1]
+            .map(|number| DISTANCES_START + number * BUCKETS)
+            .map(|start| Histogram { buckets: &self.histograms[start..][..BUCKETS] })
     }
-    fn histogram(&self, number: usize) -> Histogram<'a> {
-        Histogram { buckets: &self.histograms[number * BUCKETS..][..BUCKETS] }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use std::vec::Vec;
+
+    #[test]
+    fn time_of_faults_is_counted_once_and_apart_from_all_else() {
+        let words: Vec<AtomicU64> = (0..COUNTER_WORDS + HISTOGRAM_WORDS).map(|_| AtomicU64::new(0)).collect();
+        let (words, histograms) = words.split_at(COUNTER_WORDS);
+        let counters = Counters { words, histograms };
+        for (index, (source, _)) in FAULT_SOURCES.into_iter().enumerate() {
+            counters.latency(source).record(10_u64.pow(index as u32));
+        }
+        counters.reuse_distances().iter().for_each(|distances| distances.record(u64::MAX));
+        let totals = FAULT_SOURCES.map(|(source, _)| counters.latency(source).total_ns());
+        assert_eq!(totals, [1, 10, 100, 1000, 10_000]);
+        assert!(FAULT_SOURCES.iter().all(|(source, _)| counters.latency(*source).count() == 1));
+        assert_eq!(counters.get(Counter::StallNs), 1111, "who was woken waited for another");
     }
 }

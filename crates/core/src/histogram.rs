@@ -1,4 +1,4 @@
-//! Latency histograms: logarithmic buckets with eight steps an octave (12 % wide), in shared words.
+//! Histograms: logarithmic buckets with eight steps an octave (12 % wide), in shared words.
 
 use core::ops::RangeInclusive;
 use uswap_sync::{AtomicU64, Ordering};
@@ -38,13 +38,6 @@ impl<'a> Histogram<'a> {
     /// Values counted.
     pub fn count(&self) -> u64 {
         self.buckets.iter().map(|bucket| bucket.load(Ordering::Relaxed)).sum()
-    }
-    /// The mean, as far as buckets tell it; 0 when nothing was counted.
-    pub fn mean(&self) -> u64 {
-        let (sum, count) = self.counts().fold((0, 0), |(sum, all), (values, count)| {
-            (sum + count * (values.start() + (values.end() - values.start()) / 2), all + count)
-        });
-        sum / count.max(1)
     }
     /// How many values each bucket has, and which it counts.
     pub fn counts(self) -> impl Iterator<Item = (RangeInclusive<u64>, u64)> + use<'a> {
@@ -90,6 +83,5 @@ mod tests {
         let half = histogram.quantile(1, 2);
         assert!((500..=575).contains(&half), "{half}");
         assert!(histogram.quantile(99, 100) >= 990);
-        assert!((490..=510).contains(&histogram.mean()), "{}", histogram.mean());
     }
 }

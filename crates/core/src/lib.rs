@@ -6,7 +6,8 @@
 //! Map: [`segment`] cuts the slice into tables. [`page_word`] and [`page_table`] say where a page is, [`swap_word`] and
 //! [`swap_table`] where its content is, [`pool`] holds compressed content in RAM, [`slots`] counts the room of the swap
 //! files, [`files`] lists them, [`file_key`] is what they are sealed with; [`clusters`] hands out entries and slots;
-//! [`mm`] lists the processes; [`budget`] and [`counters`] hold numbers, [`balance`], [`fairness`], [`pool_share`] and
+//! [`mm`] lists the processes; [`memory_map`] counts where the memory of one of them is, and [`map_table`] is where it
+//! says so; [`budget`] and [`counters`] hold numbers, [`balance`], [`fairness`], [`pool_share`] and
 //! [`write_limit`] decide from them; [`drop_behind`] decides whether what a program has just gone past goes first;
 //! [`range_set`] notes ranges of one process.
 //!
@@ -29,6 +30,9 @@ pub mod file_key;
 pub mod files;
 pub mod held_files;
 pub mod histogram;
+pub mod latency;
+pub mod map_table;
+pub mod memory_map;
 pub mod mm;
 pub mod page_table;
 pub mod page_word;

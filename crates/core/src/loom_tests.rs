@@ -4,6 +4,7 @@
 //! of them end within a minute.
 
 mod clusters;
+mod map_table;
 mod page_word;
 mod planted;
 mod pool;

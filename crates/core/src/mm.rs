@@ -40,7 +40,7 @@ record_words! {
     STALL_UNTIL 1 "Until when stalls are counted, in ns.";
     STALL_TOTAL 1 "Their sum in ns.";
     REFAULT_STATS 5 "What reclaim took, and what came back: see `refault_stats`.";
-    PASSED 1 "Its account of reclaim: see `share`.";
+    PASSED 1 "Its account of reclaim: see `fairness`.";
     LOOKED_AT 1 "When its kswapd looked last, in ns.";
     HAS_NOTHING_UNTIL 1 "Until when it has nothing to reclaim, in ns.";
     PROTECTED 1 "Protected pages.";

@@ -7,6 +7,7 @@ mod clusters;
 mod drop_behind;
 mod files;
 mod fuzz;
+mod memory_map;
 mod page_table;
 mod page_word;
 mod page_word_cases;

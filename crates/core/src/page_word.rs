@@ -370,11 +370,16 @@ impl PageSlot<'_> {
     }
 
     /// Nothing -> managed, not yet active. False if something is there.
+    ///
+    /// `AcqRel` pairs with `remove` and `finish_removed`: what was there before is over.
+    #[must_use]
     pub fn adopt(self) -> bool {
         self.word.compare_exchange(0, MANAGED, Ordering::AcqRel, Ordering::Relaxed).is_ok()
     }
 
     /// Managed -> active, if still managed.
+    ///
+    /// `AcqRel` pairs with `load` and `try_lock`: who may evict the page sees what was done to it before.
     pub fn activate(self) {
         let mut seen = self.word.load(Ordering::Relaxed);
         while seen & MANAGED != 0 {
@@ -386,6 +391,8 @@ impl PageSlot<'_> {
     }
 
     /// The page must stay resident from now on, if it is managed.
+    ///
+    /// `AcqRel` pairs with `lock_isolated`, which fails from now on, and with the `commit` of who evicted it before.
     pub fn pin(self) {
         let mut seen = self.word.load(Ordering::Relaxed);
         while seen & MANAGED != 0 && seen & PINNED == 0 {
@@ -397,7 +404,7 @@ impl PageSlot<'_> {
         }
     }
 
-    /// The page may go again, if it is managed.
+    /// The page may go again, if it is managed. `AcqRel` pairs with `try_lock`, as in `activate`.
     pub fn unpin(self) {
         let seen = self.word.fetch_and(!PINNED, Ordering::AcqRel);
         self.note(PageWord(seen & !PINNED));
@@ -431,6 +438,8 @@ impl PageSlot<'_> {
 
     /// Takes an unlocked word out (mremap moves it elsewhere). None while it is locked; `Some` of an unmanaged word is
     /// possible.
+    ///
+    /// `AcqRel` pairs with the `commit` before, whose content goes along, and with `adopt` afterwards.
     pub fn take(self) -> Option<PageWord> {
         let mut seen = self.word.load(Ordering::Relaxed);
         loop {

@@ -13,6 +13,8 @@ pub(crate) enum Plant {
     CopyWithoutLook,
     /// A dropped barrier between locking a word and the look whether its page is being protected.
     NoBarrier,
+    /// A dropped second look: what a process has counted for an earlier request gets into the answer to another.
+    LatePut,
 }
 
 #[cfg(all(test, any(loom, shuttle)))]

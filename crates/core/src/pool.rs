@@ -112,7 +112,7 @@ impl ReservedCell {
 pub enum FreeCell {
     /// Other cells of the zspage are in use.
     Done,
-    /// The zspage is empty: give its memory back (`release_bytes`), then call `released`.
+    /// The zspage is empty: give its memory back to the system, then call `released`.
     ReleaseMemory(ZspageId),
 }
 

@@ -8,6 +8,8 @@ use crate::clusters::{CLUSTER_SLOTS, Space};
 use crate::counters::{COUNTER_WORDS, Counters, HISTOGRAM_WORDS};
 use crate::file_key::{FILE_KEY_WORDS, FileKey};
 use crate::files::{FILES_WORDS, SwapFiles};
+use crate::map_table::{self, MapTable};
+use crate::memory_map;
 use crate::mm::{Hands, MM_WORDS, MmTable};
 use crate::page_table::{PageTable, Tables};
 use crate::pool::{CLASS_COUNT, MAP_WORDS, Pool, ZSPAGE_BYTES};
@@ -34,6 +36,8 @@ const READAHEAD: usize = 14;
 const BUDGET_START: usize = 16;
 /// Notes that structures keep in the header, each on a cache line of its own.
 const NOTES: usize = 8;
+/// The head of the table for memory maps: in a page that is there anyway, since each kswapd looks at it.
+const MAP_START: usize = BUDGET_START + BUDGET_WORDS + NOTES * 8;
 /// Slots that a swap word can name: 34 bits of granules of 64 bytes.
 pub const SLOTS_MAX: u64 = (1 << 34) * FILE_GRANULE_BYTES / PAGE_BYTES as u64;
 
@@ -79,6 +83,7 @@ pub struct Layout {
     tables: usize,
     readahead_states: usize,
     readahead_content: usize,
+    map: usize,
     pool: usize,
     total: usize,
 }
@@ -119,6 +124,7 @@ impl Geometry {
             tables: place(self.tables as usize * 512),
             readahead_states: place(self.readahead as usize * readahead_buffers::STATE_WORDS),
             readahead_content: place(self.readahead as usize * readahead_buffers::CONTENT_WORDS),
+            map: place(memory_map::TABLE_WORDS),
             pool: place(zspages * ZSPAGE_BYTES / 8),
             total: at,
         }
@@ -340,6 +346,13 @@ impl<'a> Segment<'a> {
             content: self.part(content, count * readahead_buffers::CONTENT_WORDS),
         }
     }
+    /// Where a process answers which parts of its memory are where.
+    pub fn map_table(&self) -> MapTable<'a> {
+        MapTable {
+            head: self.part(MAP_START, map_table::HEAD_WORDS),
+            words: self.part(self.layout.map, memory_map::TABLE_WORDS),
+        }
+    }
     /// The room of the swap files.
     pub fn slots(&self) -> SlotMap<'a> {
         SlotMap {
@@ -355,4 +368,4 @@ const _: () = assert!(SLOTS_MAX <= readahead_buffers::SLOTS_NAMED);
 const _: () = assert!(SOURCES + 2 <= FILE_KEY_START);
 const _: () =
     assert!(FILE_KEY_START + FILE_KEY_WORDS <= READAHEAD && READAHEAD < SAID && SAID < BUDGET_START);
-const _: () = assert!(BUDGET_START + BUDGET_WORDS + NOTES * 8 <= HEADER_WORDS);
+const _: () = assert!(MAP_START + map_table::HEAD_WORDS <= HEADER_WORDS);

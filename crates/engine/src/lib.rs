@@ -29,9 +29,9 @@
 //!
 //! Map: [`world`] is the seam; [`space`] the parts of one process; [`fault`] serves faults, and [`fault::load`] gets
 //! content; [`evict`] takes pages away, [`evict::store`] compresses them, [`evict::copies`] decides what is kept;
-//! [`reclaim`] decides when; [`mapping`] follows the mapping calls, [`fork`] copies for a child. The supervisor's
-//! tasks: [`writeback`] moves the pool to the swap files, [`fault::serve_readahead`] reads these ahead of faults,
-//! [`reaper`] cleans up after the dead. [`pool`] gives back what nobody names.
+//! [`reclaim`] decides when; [`mapping`] follows the mapping calls, [`fork`] copies for a child; [`memory_map`] counts
+//! what is where. The supervisor's tasks: [`writeback`] moves the pool to the swap files, [`fault::serve_readahead`]
+//! reads these ahead of faults, [`reaper`] cleans up after the dead. [`pool`] gives back what nobody names.
 //!
 //! [`PageWord::is_clean`]: uswap_core::page_word::PageWord::is_clean
 #![no_std]
@@ -45,6 +45,7 @@ pub mod evict;
 pub mod fault;
 pub mod fork;
 pub mod mapping;
+pub mod memory_map;
 pub mod plant;
 pub mod pool;
 pub mod reaper;

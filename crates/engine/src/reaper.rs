@@ -1,4 +1,7 @@
 //! Cleans up after a process that is gone. The supervisor calls it; nobody else touches the record any more.
+//!
+//! Must hold: locks of the dead are broken before anything is put back that may need them; the record is free last of
+//! all.
 
 use crate::pool::release::put_entries;
 use crate::world::Backing;

@@ -1,4 +1,7 @@
 //! Buffers of one engine task, made once.
+//!
+//! Must hold: whoever works in one has it for itself. It is made before it is needed, since nothing may be allocated on
+//! the path of a fault.
 
 use crate::world::FileBuffer;
 use crate::writeback::record::Cipher;

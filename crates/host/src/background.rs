@@ -12,6 +12,7 @@ use uswap_core::budget::Signal;
 use uswap_core::counters::Counter;
 use uswap_core::held_files::HeldFiles;
 use uswap_engine::Backing as _;
+use uswap_engine::memory_map::{MapStep, MapWalk};
 use uswap_engine::reclaim::{Background, Fruitless};
 use uswap_os::fd::Timeout;
 use uswap_os::futex::{self, Scope};
@@ -48,6 +49,8 @@ struct Evicting {
     looked_at_locks_ns: u64,
     looked_at_threads_ns: u64,
     files_seen: Option<u64>,
+    /// The map that is being made of the memory of this process.
+    map: Option<MapWalk<'static>>,
 }
 
 /// The first code of the thread; the argument is the address of the process.
@@ -73,6 +76,7 @@ pub(crate) extern "C" fn main(process: usize) {
         looked_at_locks_ns: now_ns,
         looked_at_threads_ns: now_ns,
         files_seen: None,
+        map: None,
     };
     evicting.live();
 }
@@ -150,9 +154,10 @@ impl Evicting {
                 self.process.activate(self.space);
             }
             self.space.note_looked();
+            self.go_on_with_map();
             if !is_idle && used > marks.low {
                 self.evict();
-            } else {
+            } else if self.map.is_none() {
                 let word = budget.signal_word(Signal::Pressure);
                 futex::wait_low(word, seen, Timeout::Nanoseconds(SLEEP_NS), Scope::Shared);
             }
@@ -179,12 +184,27 @@ impl Evicting {
             drop(evictor);
             self.measure();
             self.follow_files();
+            self.go_on_with_map();
             if turn == Background::Rests || self.process.is_background_dismissed() {
                 return;
             }
             if !supervisor::lives(&segment) {
                 return;
             }
+        }
+    }
+
+    /// Somebody looks at the run and wants to know which parts of the memory are where: a part of the answer at a time,
+    /// so that evicting goes on.
+    fn go_on_with_map(&mut self) {
+        let walk = match (self.map.take(), self.space.map_request()) {
+            (Some(walk), _) => walk,
+            (None, None) => return,
+            (None, Some(request)) if self.process.phase() == Phase::Active => self.space.begin_map(request),
+            (None, Some(request)) => return self.space.answer_empty_map(request),
+        };
+        if let MapStep::GoesOn(walk) = run(self.space.step_map(walk)) {
+            self.map = Some(walk);
         }
     }
 

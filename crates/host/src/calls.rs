@@ -1,4 +1,7 @@
 //! A system call of the program, before and after the kernel.
+//!
+//! Must hold: what is made here instead of the kernel gives the answer and the errno that the kernel gives. Called by
+//! `interpose` ahead of each call and after it, on the thread that makes it.
 
 use crate::own_stack::on_own_stack;
 use crate::process::{Phase, Process};

@@ -1,4 +1,7 @@
 //! Brings pages of the program, as if they were touched.
+//!
+//! Must hold: room is made before the page is brought, outside of the gate. Called by [`crate::faults`] for a signal,
+//! and by the boundary for what a system call will touch ([`crate::residency`]).
 
 use crate::process::{Process, Space};
 use crate::run;

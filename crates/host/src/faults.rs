@@ -4,7 +4,7 @@ use crate::messages;
 use crate::process::{Phase, Process};
 use crate::program_copy;
 use core::ffi::c_void;
-use uswap_core::counters::{Counter, FaultSource};
+use uswap_core::counters::FaultSource;
 use uswap_engine::Fault as Served;
 use uswap_engine::world::Touch;
 use uswap_interpose::Fault;
@@ -81,11 +81,10 @@ impl Process {
             Served::NotOurs => false,
             Served::Served(source) => {
                 let ended_ns = clock::engine_now_ns();
-                let counters = space.segment().counters();
-                counters.latency(source).record(ended_ns.saturating_sub(began_ns));
+                let latency = space.segment().counters().latency(source);
+                latency.record(ended_ns.saturating_sub(began_ns));
                 if source != FaultSource::Woken {
                     space.record().stall().add(began_ns, ended_ns);
-                    counters.add(Counter::StallNs, ended_ns.saturating_sub(began_ns));
                 }
                 true
             }

@@ -8,7 +8,7 @@ use core::alloc::{GlobalAlloc, Layout};
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use uswap_os::memory::{self, Access, Mapping};
 
-/// Room for the workspaces, the arena's lists and the engine of one process. Only touched pages cost memory.
+/// Room for the engine of one process and what belongs to it. Only touched pages cost memory.
 const HEAP_BYTES: usize = 10 << 20;
 
 /// An allocator for a static.
@@ -62,7 +62,7 @@ impl Heap {
 
 // SAFETY:
 // 1. `alloc` hands out disjoint parts of one writable mapping: the compare-exchange moves `next` past each of them
-//    exactly once.
+//    exactly once. There is one: whoever preloads us calls `prepare` before anything is allocated.
 // 2. The mapping is never unmapped. It is reset only in a forked child before anything is allocated there.
 // 3. What does not fit gives null, as the trait wants.
 // 4. Anonymous memory that nobody has written yet is zeros: `next` only moves on, and where it goes back the pages were

@@ -49,6 +49,7 @@ pub mod own_memory;
 pub mod own_stack;
 mod owner;
 pub mod pool;
+mod populate;
 pub mod process;
 pub mod program_copy;
 pub mod regions;

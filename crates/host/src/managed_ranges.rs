@@ -1,4 +1,7 @@
 //! Ranges of the program are taken under management and left alone again, inside the gate.
+//!
+//! Must hold: what is taken is registered before its pages have words, and what is left alone loses its words first.
+//! Called by whatever changes mappings, locks memory, or brings it under management.
 
 use crate::address_space::{is_candidate, pages};
 use crate::fault_in::PageLost;

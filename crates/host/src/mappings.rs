@@ -4,6 +4,7 @@
 use crate::address_space::{MAPPING_BYTES_MAX, pages};
 use crate::fault_in::PageLost;
 use crate::own_stack::on_own_stack;
+use crate::populate::{bytes_to_populate, without_populate};
 use crate::process::{Phase, Process, Space};
 use crate::syscalls::{
     MADV_GUARD_INSTALL, MADV_GUARD_REMOVE, MAP_ANONYMOUS, MAP_FIXED, MAP_GROWSDOWN, MAP_HUGETLB, MAP_PRIVATE,
@@ -13,16 +14,10 @@ use core::ops::ControlFlow;
 use core::sync::atomic::Ordering;
 use uswap_core::page_word::Afterwards;
 use uswap_engine::world::Touch;
-use uswap_interpose::buffers::Residency;
 use uswap_interpose::{Call, Context};
 use uswap_os::maps::Maps;
 use uswap_os::sys::{Errno, abi};
-use uswap_units::{PAGE_BYTES, PageId, PageRange};
-
-/// A part that is populated is tried so often at least, since a page of it may be back already when it is looked at;
-/// and so often at most.
-const POPULATE_ROUNDS_MIN: u32 = 3;
-const POPULATE_ROUNDS_MAX: u32 = 64;
+use uswap_units::{PAGE_BYTES, PageRange};
 
 impl Process {
     /// Makes a call that changes mappings.
@@ -71,6 +66,7 @@ impl Process {
             if is_free {
                 call.arguments[2] = abi::MADV_DONTNEED as usize;
             }
+            let (call, fill) = without_populate(&call);
             let call = &call;
             let (answer, new) = self.make_new(call);
             if call.number as u32 == abi::__NR_brk {
@@ -79,6 +75,7 @@ impl Process {
             self.note_stacks(call, answer);
             // Before anybody activates.
             self.fill_new(new);
+            self.fill_if_room(answer, fill);
             answer
         });
         drop((shared, exclusive));
@@ -92,7 +89,7 @@ impl Process {
         if call.number as u32 == abi::__NR_madvise && call.arguments[2] as u32 == abi::MADV_PAGEOUT {
             return self.own().activate(space);
         }
-        let bytes = growth(call, self.heap_end.load(Ordering::Relaxed));
+        let bytes = growth(call, self.heap_end.load(Ordering::Relaxed)).max(bytes_to_populate(call));
         let used = space.segment().budget().used().0;
         if bytes as u64 > 0 && used.saturating_add(bytes as u64) > space.watermarks().register.0 {
             self.own().activate(space);
@@ -133,15 +130,21 @@ impl Process {
     fn map(&self, space: &'static Space, call: &Call) -> isize {
         let [start, bytes, protection, flags, ..] = call.arguments;
         let fixed = if flags & MAP_FIXED != 0 { pages(start, bytes) } else { pages(0, 0) };
+        let (call, fill) = match self.manages_all() {
+            true => without_populate(call),
+            false => (*call, 0),
+        };
         let alone = self.alone_with(space, &[fixed]);
-        let (answer, new) = self.make_new(call);
+        let (answer, new) = self.make_new(&call);
         if is_error(answer) {
             return answer;
         }
         space.drop_words(fixed, Afterwards::Unmanaged);
-        self.note_stacks(call, answer);
+        self.note_stacks(&call, answer);
         drop(alone);
         self.fill_new(new);
+        // Before it is registered: the kernel could not fill it then.
+        self.fill_if_room(answer, fill);
         let wanted = flags & (MAP_PRIVATE | MAP_ANONYMOUS) == MAP_PRIVATE | MAP_ANONYMOUS
             && flags & (MAP_STACK | MAP_GROWSDOWN | MAP_HUGETLB) == 0
             && protection & PROT_READ != 0
@@ -212,40 +215,6 @@ impl Process {
                 answer
             }
             _ => make(&call),
-        }
-    }
-
-    /// The kernel answers EFAULT at a page that is evicted or protected. It goes in parts that fit into the budget, and
-    /// a part in which an evictor was faster is made again.
-    fn populate(&self, space: &'static Space, call: &Call, range: PageRange, touch: Touch) -> isize {
-        let [start, bytes, ..] = call.arguments;
-        if range.start >= range.end || !start.is_multiple_of(PAGE_BYTES) || start.checked_add(bytes).is_none()
-        {
-            return make(call);
-        }
-        let part_pages = self.part_bytes() / PAGE_BYTES as u64;
-        let mut at = range.start;
-        loop {
-            let end = at.plus(part_pages).min(range.end);
-            let part = PageRange { start: at, end };
-            let mut call = *call;
-            call.arguments[0] = at.address() as usize;
-            call.arguments[1] = part.pages() as usize * PAGE_BYTES;
-            let mut round = 0;
-            let answer = loop {
-                self.fault_in_range(part, touch);
-                let answer = make(&call);
-                let is_ours = || (at.0..end.0).any(|page| !space.is_ready(PageId(page), touch));
-                round += 1;
-                let is_fault = answer == -(Errno::EFAULT.number() as isize);
-                if !is_fault || round == POPULATE_ROUNDS_MAX || (round > POPULATE_ROUNDS_MIN && !is_ours()) {
-                    break answer;
-                }
-            };
-            if answer != 0 || end == range.end {
-                return answer;
-            }
-            at = end;
         }
     }
 

@@ -1,4 +1,7 @@
 //! The engine's world: the memory of this process, on Linux.
+//!
+//! Must hold: each call does all that it says or reports how far it came; a range is never dropped in part. Called by
+//! `engine`.
 
 use crate::messages::stop_program;
 use crate::swap_files::OpenFiles;

@@ -1,4 +1,7 @@
 //! Lends things that threads need for a short while: workspaces and evictors.
+//!
+//! Must hold: a thing is with one thread at a time; whoever waits for one sleeps and is woken when one comes back.
+//! Called by faults and by whoever evicts.
 
 use core::cell::UnsafeCell;
 use core::ops::{Deref, DerefMut};

@@ -241,11 +241,11 @@ impl Process {
         self.own.store(core::ptr::from_ref(self).cast_mut(), Ordering::Release);
         self.terms.store(Box::leak(Box::new(terms)), Ordering::Release);
     }
-    /// Of a process that has a place.
     /// In a child whose memory stays its own.
     pub(crate) fn forget_space(&self) {
         self.space.store(core::ptr::null_mut(), Ordering::Release);
     }
+    /// Of a process that has a place.
     pub(crate) fn run(&self) -> Run {
         // SAFETY:
         // 1. It was set to a leaked box before the process had a place.

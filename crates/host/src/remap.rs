@@ -1,4 +1,7 @@
 //! `mremap`: words and registration go where the mapping goes.
+//!
+//! Must hold: until the new place is registered, nothing of it is missing, or nobody knows of it; and no word of the
+//! range is locked when it goes along. All of it is one exclusive section of the gate. Called by [`crate::mappings`].
 
 use crate::address_space::pages;
 use crate::fault_in::PageLost;

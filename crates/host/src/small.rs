@@ -11,7 +11,8 @@
 //! would be marked as armed, and would not be ([`crate::owner`]).
 //!
 //! Not seen: a raw system call of a library. What it may have done that matters is looked for when the process is
-//! armed, as for one that asks for its budget while it runs ([`crate::attach`]).
+//! armed, as for one that asks for its budget while it runs ([`crate::attach`]). A process that has grown by nothing
+//! but such calls is found by the supervisor, which lets it arm itself where it stands ([`grown_unseen`]).
 
 use crate::address_space::heap_end;
 use crate::attach::refuse_what_is_out_of_sight;
@@ -19,15 +20,16 @@ use crate::credentials::credentials;
 use crate::environment;
 use crate::joining::{FAULTS, Refused, options, signal_bit};
 use crate::messages;
-use crate::own_stack::on_stack;
+use crate::own_stack::{on_own_stack, on_stack};
 use crate::owner;
 use crate::process::{AfterSetuid, Phase, Process, Terms};
 use crate::syscalls::{MAP_GROWSDOWN, MAP_LOCKED, MAP_STACK, growth};
+use core::arch::naked_asm;
 use core::ops::Range;
 use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use uswap_interpose::{
-    Call, Context, KnownFunction, MAIN_STACK_BYTES, Options, install, install_in_functions, is_installed,
-    make_unarmed,
+    Call, Context, INTERRUPTED, KnownFunction, MAIN_STACK_BYTES, Options, install, install_in_functions,
+    interrupted, is_installed, make_unarmed, thread,
 };
 use uswap_os::memory::{Access, Mapping};
 use uswap_os::sys::{self, abi};
@@ -104,6 +106,13 @@ impl Process {
 
     /// A call of a small process. None: it is armed now, and the call goes the way of all others.
     pub(crate) fn serve_small(&'static self, call: &Call, context: &Context) -> Option<isize> {
+        if call.number == INTERRUPTED {
+            if self.arm(context.stack_pointer()) {
+                // No call will say how much it has.
+                on_own_stack(thread::current(), || self.enter());
+            }
+            return Some(0);
+        }
         if self.must_be_seen(call, context.stack_pointer()) && self.arm(context.stack_pointer()) {
             return None;
         }
@@ -209,6 +218,16 @@ impl Process {
         }
         self.take_in_advice()
     }
+}
+
+/// Where the supervisor lets a thread go on that it has stopped, of a process that has grown by calls that nobody has
+/// seen: see [`interrupted`].
+///
+/// # Safety
+/// For a thread that was stopped in code of the program, with the address where it was below its red zone.
+#[unsafe(naked)]
+pub unsafe extern "C" fn grown_unseen() {
+    naked_asm!("jmp {}", sym interrupted::<Process>)
 }
 
 fn main_stack() -> Range<usize> {

@@ -67,6 +67,43 @@ pub unsafe extern "C" fn elsewhere<I: Interposer>() {
     )
 }
 
+/// A number that no system call has: that of the call by which [`interrupted`] comes past the interposer.
+pub const INTERRUPTED: usize = 0x7573_7700;
+
+/// Where a tracer lets a thread of another process go on that it has stopped between two instructions. At the stack
+/// pointer lies the address where the thread was, above it the red zone. The thread comes past the interposer as if it
+/// made the call [`INTERRUPTED`], and goes on where it was, with all that its registers held. Before there is an
+/// interposer it goes on at once. Not with a shadow stack, which knows of no such return.
+///
+/// # Safety
+/// For a thread that was stopped in code of its program, on a stack with room for a call.
+#[unsafe(naked)]
+pub unsafe extern "C" fn interrupted<I: Interposer>() {
+    naked_asm!(
+        "pushfq",
+        "push rax",
+        "push rcx",
+        "push r11",
+        "cmp qword ptr [rip + {chosen}], 0",
+        "je 30f",
+        // As the handler of SIGSYS leaves it: a red zone, and where to go on.
+        "lea rsp, [rsp - 128]",
+        "lea rax, [rip + 30f]",
+        "push rax",
+        "mov eax, {number}",
+        "jmp {dispatched}",
+        "30:",
+        "pop r11",
+        "pop rcx",
+        "pop rax",
+        "popfq",
+        "ret 128",
+        chosen = sym crate::frame::ENTRY,
+        number = const INTERRUPTED,
+        dispatched = sym dispatched::<I>,
+    )
+}
+
 macro_rules! save_vectors {
     () => {
         "movaps [rsp + 160], xmm0

@@ -58,6 +58,7 @@ mod trampoline_area;
 pub use birth::is_thread_beginning;
 pub use call::{Before, Call, Context, Fault, Interposer, NewProcess, Origin};
 pub use cancellation::make_as_program;
+pub use entry::{INTERRUPTED, interrupted};
 pub use install::{
     Error, MAIN_STACK_BYTES, Options, Report, install, install_in_functions, is_installed, make_unarmed,
 };

@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 use std::mem::offset_of;
 use std::process::Command;
+use std::sync::LazyLock;
 
 use crate::structs::{Opts, StatsStruct};
 
@@ -76,7 +77,9 @@ fn program() -> String {
     )
 }
 
-/// What the header says, to a compiler of C.
+/// What the header says, to a compiler of C. It is asked once: a program is not written while it runs.
+pub static OF_HEADER: LazyLock<Vec<String>> = LazyLock::new(of_header);
+
 fn of_header() -> Vec<String> {
     let directory = std::env::temp_dir().join(format!("uswap-c-header-{}", std::process::id()));
     std::fs::create_dir_all(&directory).expect("the temporary directory is writable");
@@ -99,25 +102,22 @@ fn of_header() -> Vec<String> {
 
 #[test]
 fn the_header_and_the_library_have_the_same_layout_and_constants() {
-    assert_eq!(of_header(), of_rust());
+    assert_eq!(*OF_HEADER, of_rust());
 }
 
-/// Names of functions: what stands in front of a bracket.
-fn functions(text: &str, marker: impl Fn(&str) -> Option<&str>) -> BTreeSet<String> {
-    let names = text.lines().filter_map(marker).filter_map(|line| line.split('(').next());
-    names.map(str::to_owned).collect()
+/// Functions that the header declares, as it declares them.
+pub fn prototypes() -> Vec<&'static str> {
+    let lines = HEADER.lines().filter(|line| !line.starts_with([' ', '/']));
+    lines.filter_map(|line| line.strip_suffix(';')).filter(|line| line.ends_with(')')).collect()
 }
 
 #[test]
 fn the_header_declares_what_the_library_has() {
-    let declared = functions(HEADER, |line| {
-        let is_declaration = line.ends_with(");") && !line.starts_with([' ', '/']);
-        is_declaration.then(|| &line[line.find("usw_").filter(|at| *at > 0).unwrap_or(0)..])
-    });
-    // A pointer to a pool is named usw_pool, too.
+    let heads = prototypes().into_iter().filter_map(|prototype| prototype.split('(').next());
     let declared: BTreeSet<String> =
-        declared.iter().map(|line| line.rsplit([' ', '*']).next().unwrap_or(line).to_owned()).collect();
-    let defined = functions(SOURCE, |line| line.split_once("extern \"C\" fn ").map(|(_, name)| name));
+        heads.filter_map(|head| head.rsplit([' ', '*']).next()).map(str::to_owned).collect();
+    let defined = SOURCE.lines().filter_map(|line| line.split_once("extern \"C\" fn ")?.1.split('(').next());
+    let defined: BTreeSet<String> = defined.map(str::to_owned).collect();
     assert!(defined.len() > 15, "{defined:?}");
     assert_eq!(declared, defined);
 }

@@ -7,6 +7,8 @@
 //! What must hold: no panic leaves this library. It is built to abort, and an `extern "C"` function would abort too. No
 //! argument that a caller can get wrong in good faith panics.
 
+#[cfg(test)]
+mod abi_tests;
 mod failure;
 #[cfg(test)]
 mod header_tests;

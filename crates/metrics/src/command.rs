@@ -11,17 +11,21 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use uswap_control::map::{MemoryMap, map_of};
 use uswap_control::stat::RunStat;
 use uswap_control::{runs, stat_of};
 
 use crate::address::Address;
 use crate::args::MetricsArguments;
 use crate::openmetrics::{RunLabel, render_with};
-use crate::server::{Limits, Server, Source};
+use crate::server::{Limits, MapQuestion, Server, Source};
 use crate::socket::Listener;
 
 /// A run that is stopped does not answer.
 const PATIENCE: Duration = Duration::from_secs(2);
+
+/// A large process takes longer for a map of its memory.
+const MAP_PATIENCE: Duration = Duration::from_secs(5);
 
 /// Prints the metrics, or answers until the end. What is good to know meanwhile goes to `say`.
 ///
@@ -66,6 +70,14 @@ impl Which {
     }
 }
 
+/// The map of a process of a run that is shown here.
+fn map(which: Which, question: &MapQuestion<'_>) -> Result<MemoryMap, String> {
+    match which {
+        Which::One(pid) if pid != question.run => Err(format!("run {} is not shown here", question.run)),
+        _ => map_of(question.run, question.process, Some(MAP_PATIENCE)),
+    }
+}
+
 /// It may have ended since it was found.
 fn look_at_one_of_all(pid: u32, say: &dyn Fn(Arguments<'_>)) -> Option<RunStat> {
     match stat_of(pid, Some(PATIENCE)) {
@@ -100,8 +112,11 @@ fn answer(which: Which, address: &Address, say: &dyn Fn(Arguments<'_>)) -> Resul
         signal_hook::low_level::pipe::register(signal, end).map_err(failed)?;
     }
     let silently = |_: Arguments<'_>| ();
-    let source =
-        Source { stats: Arc::new(move || which.look(&silently).unwrap_or_default()), label: which.label() };
+    let source = Source {
+        stats: Arc::new(move || which.look(&silently).unwrap_or_default()),
+        map: Arc::new(move |question| map(which, question)),
+        label: which.label(),
+    };
     let server = Server::start(Listener::bind(address)?, source, Limits::default()).map_err(failed)?;
     say(format_args!("{}", announcement(server.address())));
     let mut events = vec![PollFd::from_borrowed_fd(stopped.as_fd(), PollFlags::IN)];

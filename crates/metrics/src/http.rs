@@ -27,8 +27,18 @@ pub struct Request {
     pub method: Option<Method>,
     /// Without what follows a question mark.
     pub path: String,
+    /// What follows it.
+    pub query: String,
     /// The host by whose name the client has come here.
     pub host: String,
+}
+
+impl Request {
+    /// The number of this name in the query; 0 if there is none. `None`: it is no number.
+    pub fn number(&self, name: &str) -> Option<u32> {
+        let value = |pair: &str| pair.strip_prefix(name)?.strip_prefix('=').map(|value| value.parse().ok());
+        self.query.split('&').find_map(value).unwrap_or(Some(0))
+    }
 }
 
 /// How it is asked for.
@@ -96,7 +106,7 @@ impl Status {
             Status::Forbidden => {
                 "come here by localhost, 127.0.0.1 or [::1]: by another name a page could do so, too"
             }
-            Status::NotFound => "there are /, /metrics and /events",
+            Status::NotFound => "there are /, /metrics, /events and /map?run=PID",
             Status::MethodNotAllowed => "there is nothing here but to be read: GET or HEAD",
             Status::Timeout => "the request took too long",
             Status::UriTooLong | Status::HeadersTooLarge => "the request is longer than 8 KiB",
@@ -159,13 +169,15 @@ fn parse(head: &[u8]) -> Result<Option<Request>, Unheard> {
         return Err(Unheard::Refused(Status::BadRequest));
     };
     let path = parsed.path.unwrap_or_default();
+    let (path, query) = path.split_once('?').unwrap_or((path, ""));
     Ok(Some(Request {
         method: match parsed.method {
             Some("GET") => Some(Method::Get),
             Some("HEAD") => Some(Method::Head),
             _ => None,
         },
-        path: path.split('?').next().unwrap_or_default().to_owned(),
+        path: path.to_owned(),
+        query: query.to_owned(),
         host: String::from_utf8_lossy(host.value).into_owned(),
     }))
 }
@@ -258,8 +270,17 @@ mod tests {
         for end in 0..text.len() {
             assert_eq!(parse(&text[..end]), Ok(None), "{end}");
         }
-        let (path, host) = ("/metrics".to_owned(), "localhost:80".to_owned());
-        assert_eq!(parse(text), Ok(Some(Request { method: Some(Method::Get), path, host })));
+        let [path, query, host] = ["/metrics", "x=1", "localhost:80"].map(str::to_owned);
+        assert_eq!(parse(text), Ok(Some(Request { method: Some(Method::Get), path, query, host })));
+    }
+
+    #[test]
+    fn numbers_of_a_query_are_found_by_their_names() {
+        let [path, host] = ["/map", "localhost"].map(str::to_owned);
+        let query = "run=812&process=x&more=4294967296".to_owned();
+        let request = Request { method: Some(Method::Get), path, query, host };
+        let numbers = ["run", "process", "more", "ru", "pid"].map(|name| request.number(name));
+        assert_eq!(numbers, [Some(812), None, None, Some(0), Some(0)]);
     }
 
     #[test]

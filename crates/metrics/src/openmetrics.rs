@@ -14,7 +14,7 @@ use prometheus_client::encoding::{
     MetricEncoder, NoLabelSet,
 };
 use prometheus_client::registry::Registry;
-use uswap_control::stat::{ProcessStat, RunStat};
+use uswap_control::stat::{FaultStat, ProcessStat, RunStat};
 
 use crate::counters::counter_metrics;
 use crate::family::{Family, Kind, Number};
@@ -178,7 +178,7 @@ impl<'a> Text<'a, '_> {
         })?;
         let histograms = |run: &'a RunStat| {
             let samples = run.faults.iter();
-            samples.map(|fault| (of_source(&fault.source), Buckets::of(&fault.latencies))).collect()
+            samples.map(|fault| (of_source(&fault.source), Buckets::of(fault))).collect()
         };
         self.samples(&FAULT_DURATION, histograms, |encoder, buckets: &Buckets| {
             encoder.encode_histogram::<NoLabelSet>(buckets.sum_seconds, buckets.count, &buckets.counts, None)
@@ -222,18 +222,20 @@ struct Buckets {
 }
 
 impl Buckets {
-    /// From counts of values up to a power of two less one, in ns.
-    fn of(latencies: &[(u64, u64)]) -> Buckets {
+    /// From counts of values up to a power of two less one, and their sum, in ns.
+    fn of(fault: &FaultStat) -> Buckets {
         let bound = |index: usize| (1_u64 << (FIRST_POWER + index as u32)) as f64 / 1e9;
         let mut counts: Vec<(f64, u64)> = (0..BOUNDS).map(|index| (bound(index), 0)).collect();
         counts.push((f64::INFINITY, 0));
-        let (mut sum_ns, mut count) = (0.0, 0);
-        for &(top_ns, values) in latencies {
+        let (mut estimated_ns, mut count) = (0.0, 0);
+        for &(top_ns, values) in &fault.latencies {
             let power = u64::BITS - top_ns.leading_zeros();
             counts[(power.saturating_sub(FIRST_POWER) as usize).min(BOUNDS)].1 += values;
-            sum_ns += values as f64 * top_ns as f64 * 0.75;
+            estimated_ns += values as f64 * top_ns as f64 * 0.75;
             count += values;
         }
+        // An older run does not say it: then it is of the middles of the buckets.
+        let sum_ns = if fault.total_ns > 0 { fault.total_ns as f64 } else { estimated_ns };
         Buckets { sum_seconds: sum_ns / 1e9, count, counts }
     }
 }

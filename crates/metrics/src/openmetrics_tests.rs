@@ -1,7 +1,11 @@
 //! The text as a whole, of runs that are made up.
 
 use super::*;
-use uswap_control::stat::{FaultStat, Psi, SwapFileStat, Waits};
+use uswap_control::stat::{FaultStat, Pressure, Psi, SwapFileStat, Waits};
+
+fn total(total_us: u64) -> Psi {
+    Psi { total_us, ..Psi::default() }
+}
 
 fn small() -> RunStat {
     let file = |directory: &str, used_bytes| SwapFileStat {
@@ -21,12 +25,14 @@ fn small() -> RunStat {
         ram_bytes: 64 << 20,
         used_bytes: 60 << 20,
         swap_files: vec![file("/srv/a\nb", 1), file("/srv/a\nb", 2)],
-        waits: Waits { some_seconds: 0.25, full_seconds: 0.125 },
+        pressure: Some(Pressure { some: total(250_000), full: total(125_000) }),
+        waits: Waits { some_seconds: 1.75, full_seconds: 0.5 },
         faults: vec![
             FaultStat { source: "zero".to_owned(), count: 5, ..FaultStat::default() },
             FaultStat {
                 source: "file".to_owned(),
                 count: 4,
+                total_ns: 2_200_000_001_500,
                 latencies: vec![(127, 1), (511, 2), ((1 << 41) - 1, 1)],
                 ..FaultStat::default()
             },
@@ -37,7 +43,7 @@ fn small() -> RunStat {
                 pid: 813,
                 name: "sort".to_owned(),
                 resident_bytes: 4096,
-                some: Psi { total_us: 1_500_000, ..Psi::default() },
+                some: total(1_500_000),
                 ..ProcessStat::default()
             },
             ProcessStat { pid: 813, ..ProcessStat::default() },
@@ -104,20 +110,30 @@ uswap_ram_limit_bytes 67108864
     let faults = ["uswap_faults_total{source=\"zero\"} 5", "uswap_faults_total{source=\"disk\"} 4"];
     assert_eq!(samples(&text, "uswap_faults_total"), faults);
     assert_eq!(samples(&text, "uswap_lost_pages_total"), [""; 0], "an older run does not say it");
+    let older = render(&[RunStat { pressure: None, ..small() }]);
+    let waiting = "uswap_pressure_waiting_seconds_total";
+    assert_eq!(samples(&older, waiting), [format!("{waiting} 1.75")], "it is said of its processes");
 }
 
 #[test]
 fn buckets_are_the_same_in_each_text_and_hold_all() {
-    let empty = Buckets::of(&[]);
+    let of = |latencies: &[(u64, u64)], total_ns| {
+        Buckets::of(&FaultStat { latencies: latencies.to_vec(), total_ns, ..FaultStat::default() })
+    };
+    let empty = of(&[], 0);
     let bounds = |buckets: &Buckets| buckets.counts.iter().map(|(bound, _)| *bound).collect::<Vec<_>>();
-    let full =
-        Buckets::of(&[(0, 1), (255, 2), (511, 4), ((1 << 34) - 1, 8), ((1 << 35) - 1, 16), (u64::MAX, 32)]);
+    let latencies = [(0, 1), (255, 2), (511, 4), ((1 << 34) - 1, 8), ((1 << 35) - 1, 16), (u64::MAX, 32)];
+    let full = of(&latencies, 5_000_000_000);
     assert_eq!(bounds(&empty), bounds(&full));
     assert_eq!(bounds(&full)[..2], [256e-9, 512e-9]);
     let filled: Vec<(f64, u64)> = full.counts.iter().copied().filter(|(_, count)| *count > 0).collect();
     assert_eq!(filled, [(256e-9, 3), (512e-9, 4), ((1_u64 << 34) as f64 / 1e9, 8), (f64::INFINITY, 48)]);
     assert_eq!((full.count, empty.count, empty.sum_seconds), (63, 0, 0.0));
+    assert_eq!(full.sum_seconds, 5.0);
+    assert_eq!(of(&[(1023, 4)], 0).sum_seconds, 3069e-9, "an older run does not say it");
     let text = render(&[small()]);
+    let sum = "uswap_fault_duration_seconds_sum{source=\"disk\"}";
+    assert_eq!(samples(&text, "uswap_fault_duration_seconds_sum")[1], format!("{sum} 2200.0000015"));
     let le = |bound: &str| format!("uswap_fault_duration_seconds_bucket{{le=\"{bound}\",source=\"disk\"}}");
     for line in [format!("{} 1", le("2.56e-7")), format!("{} 3", le("5.12e-7")), format!("{} 4", le("+Inf"))]
     {

@@ -4,7 +4,7 @@
 //! distances. What counts up is kept as it was, so that leaving out a moment loses nothing of the others.
 
 use serde::Serialize;
-use uswap_control::stat::{RunStat, Waits};
+use uswap_control::stat::{Pressure, RunStat};
 
 /// Moments that are kept: two for each pixel of a wide page. Each is some 600 bytes in a page, so it is 1.2 MB.
 pub const POINTS_MAX: usize = 2000;
@@ -21,7 +21,7 @@ pub struct Point {
     resident_bytes: u64,
     pool_bytes: u64,
     swap_file_bytes: u64,
-    waits: Waits,
+    pressure: Option<Pressure>,
     faults: Vec<Latencies>,
 }
 
@@ -44,7 +44,7 @@ impl Point {
             resident_bytes: run.resident_bytes,
             pool_bytes: run.pool_bytes,
             swap_file_bytes: run.swap_file_bytes,
-            waits: run.waits,
+            pressure: run.pressure,
             faults: latencies.collect(),
         }
     }

@@ -1,17 +1,19 @@
 //! Answers who asks how a run goes: `/` is the page, `/metrics` the text for Prometheus, `/events` what
-//! [`uswap_control::stat::RunStat`] says each second.
+//! [`uswap_control::stat::RunStat`] says each second, and `/map?run=PID&process=PID` where the memory of a process is.
 //!
 //! What must hold: clients at once are few, each has little time to say what it wants, and each takes what it is sent
-//! or is left; dropping the server ends all of it at once, whatever they do. Nothing that is asked changes the run.
+//! or is left; dropping the server ends all of it at once, whatever they do. Nothing that is asked changes the run, and
+//! nobody is told where in its address space the memory of a process lies: a port can be opened by every user.
 
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
+use uswap_control::map::MemoryMap;
 use uswap_control::stat::RunStat;
 
 use crate::address::Address;
@@ -42,13 +44,31 @@ impl Default for Limits {
 
 const STACK_BYTES: usize = 256 * 1024;
 
+/// Between two maps of processes, whoever asks: each costs a process some time.
+const BETWEEN_MAPS: Duration = Duration::from_millis(250);
+
+/// Says which parts of the memory of a process are where, or why that is not known.
+pub type AnswersMaps = dyn Fn(&MapQuestion<'_>) -> Result<MemoryMap, String> + Send + Sync;
+
 /// What is shown.
 #[derive(Clone)]
 pub struct Source {
     /// How the runs go now.
     pub stats: Arc<dyn Fn() -> Vec<RunStat> + Send + Sync>,
+    /// Which parts of the memory of a process are where, or why that is not known.
+    pub map: Arc<AnswersMaps>,
     /// Whether there may be several.
     pub label: RunLabel,
+}
+
+/// What is asked about the memory of a process.
+pub struct MapQuestion<'a> {
+    /// Its run.
+    pub run: u32,
+    /// The process; `None`: the one that has most memory under management.
+    pub process: Option<u32>,
+    /// Whether nobody waits for the answer any more.
+    pub is_over: &'a dyn Fn() -> bool,
 }
 
 /// A server, until it is dropped.
@@ -74,6 +94,7 @@ impl Server {
             is_port: matches!(address, Address::Tcp(_)),
             clients: Mutex::default(),
             has_ended: Condvar::new(),
+            mapped: Mutex::default(),
         });
         let thread = std::thread::Builder::new().name("uswap-metrics".to_owned()).stack_size(STACK_BYTES);
         let of_thread = Arc::clone(&shared);
@@ -104,6 +125,8 @@ struct Shared {
     is_port: bool,
     clients: Mutex<Clients>,
     has_ended: Condvar,
+    /// When the last map was made. Held while one is.
+    mapped: Mutex<Option<Instant>>,
 }
 
 /// Who is connected.
@@ -203,7 +226,7 @@ impl Shared {
         }
         let stats = || (self.source.stats)();
         match (request.path.as_str(), request.method) {
-            ("/" | "/metrics" | "/events", None) => refused(Status::MethodNotAllowed),
+            ("/" | "/metrics" | "/events" | "/map", None) => refused(Status::MethodNotAllowed),
             ("/", _) => found("text/html; charset=utf-8", page::HEADERS, page::live(&stats())),
             ("/metrics", _) => {
                 let text = openmetrics::render_with(&stats(), self.source.label);
@@ -211,7 +234,31 @@ impl Shared {
             }
             ("/events", Some(Method::Head)) => found(EVENTS_TYPE, "", String::new()),
             ("/events", _) => Found::Events,
+            ("/map", Some(Method::Head)) => found(JSON_TYPE, "", String::new()),
+            ("/map", _) => match (request.number("run"), request.number("process")) {
+                (Some(run), Some(process)) => Found::Answer(self.map(run, process)),
+                _ => refused(Status::BadRequest),
+            },
             _ => refused(Status::NotFound),
+        }
+    }
+
+    /// A map, or why there is none. One at a time, and not too often.
+    fn map(&self, run: u32, process: u32) -> Answer {
+        let mut mapped = self.mapped.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        if let Some(at) = *mapped {
+            self.pause(BETWEEN_MAPS.saturating_sub(at.elapsed()));
+        }
+        let is_over = || self.clients().has_ended;
+        let process = (process != 0).then_some(process);
+        let map = (self.source.map)(&MapQuestion { run, process, is_over: &is_over });
+        *mapped = Some(Instant::now());
+        match map.map(MemoryMap::without_addresses) {
+            Ok(map) => {
+                let content = serde_json::to_string(&map).expect("it has nothing that JSON cannot say");
+                Answer { status: Status::Ok, content_type: JSON_TYPE, headers: "", content }
+            }
+            Err(why) => Answer { content: format!("{why}\n"), ..Answer::refusal(Status::Busy) },
         }
     }
 
@@ -248,6 +295,7 @@ impl Shared {
 }
 
 const EVENTS_TYPE: &str = "text/event-stream";
+const JSON_TYPE: &str = "application/json";
 
 enum Found {
     Answer(Answer),

@@ -5,6 +5,7 @@ use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 
 use crate::address::parse_address;
+use uswap_control::map::{MapBucket, Places};
 
 const FOREVER: Duration = Duration::from_secs(1 << 30);
 
@@ -18,7 +19,20 @@ fn start(address: &str, limits: Limits) -> Server {
     let stat =
         RunStat { pid: 812, program: "so</script>rt".to_owned(), ram_bytes: 64 << 20, ..RunStat::default() };
     let stats: Arc<dyn Fn() -> Vec<RunStat> + Send + Sync> = Arc::new(move || vec![stat.clone()]);
-    Server::start(listener, Source { stats, label: RunLabel::Without }, limits).unwrap()
+    Server::start(listener, Source { stats, map: Arc::new(map), label: RunLabel::Without }, limits).unwrap()
+}
+
+/// What the run says of its process 7, and of no other.
+fn map(question: &MapQuestion<'_>) -> Result<MemoryMap, String> {
+    assert!(question.run == 812 && !(question.is_over)());
+    match question.process {
+        None | Some(7) => {
+            let places = Places { pool_bytes: 4096, ..Places::default() };
+            let bucket = MapBucket { start: 0x7f12_3456_7000, end: 0x7f12_3456_8000, places };
+            Ok(MemoryMap::new(7, "touch".to_owned(), vec![bucket]))
+        }
+        Some(other) => Err(format!("process {other} is stopped")),
+    }
 }
 
 fn port(server: &Server) -> SocketAddr {
@@ -28,12 +42,18 @@ fn port(server: &Server) -> SocketAddr {
     }
 }
 
-/// All of the answer to all of a request.
+/// All of the answer to all of a request. The place of the client is free again then.
 fn ask(server: &Server, request: &str) -> String {
+    let clients = || server.shared.clients().streams.len();
+    let before = clients();
     let mut stream = TcpStream::connect(port(server)).unwrap();
     stream.write_all(request.as_bytes()).unwrap();
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();
+    drop(stream);
+    while clients() > before {
+        std::thread::yield_now();
+    }
     answer
 }
 
@@ -68,9 +88,27 @@ fn metrics_page_and_nothing_else_is_found() {
 }
 
 #[test]
+fn a_map_is_told_without_addresses() {
+    let server = start("127.0.0.1:0", limits());
+    for path in ["/map?run=812", "/map?process=7&run=812"] {
+        let answer = get(&server, path, "localhost");
+        assert!(answer.starts_with("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"), "{answer}");
+        let (_, json) = answer.split_once("\r\n\r\n").unwrap();
+        let map: MemoryMap = serde_json::from_str(json).unwrap();
+        assert_eq!((map.pid, map.total.pool_bytes, map.buckets.len()), (7, 4096, 1));
+        assert_eq!((map.buckets[0].start, map.buckets[0].end), (0, 0));
+    }
+    let silent = get(&server, "/map?run=812&process=8", "localhost");
+    assert!(silent.starts_with("HTTP/1.1 503 ") && silent.ends_with("process 8 is stopped\n"), "{silent}");
+    assert!(get(&server, "/map?run=x", "localhost").starts_with("HTTP/1.1 400 "));
+    let head = ask(&server, "HEAD /map?run=9 HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    assert!(head.starts_with("HTTP/1.1 200 OK\r\n") && head.ends_with("\r\n\r\n"), "{head}");
+}
+
+#[test]
 fn a_page_that_came_by_a_name_of_its_own_is_told_nothing() {
     let server = start("127.0.0.1:0", limits());
-    for path in ["/", "/metrics", "/events"] {
+    for path in ["/", "/metrics", "/events", "/map?run=812"] {
         let answer = get(&server, path, "rebound.example.org");
         assert!(answer.starts_with("HTTP/1.1 403 ") && !answer.contains("67108864"), "{answer}");
     }

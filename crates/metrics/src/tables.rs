@@ -2,7 +2,7 @@
 //!
 //! What must hold: as of [`crate::counters`], names stay.
 
-use uswap_control::stat::{FaultStat, ProcessStat, RunStat};
+use uswap_control::stat::{FaultStat, ProcessStat, Psi, RunStat};
 use uswap_units::PAGE_BYTES;
 
 use crate::family::{Family, Kind, Number, Unit};
@@ -60,17 +60,17 @@ pub const RUN: &[OfRun] = &[
         Family::counter(
             "uswap_pressure_waiting",
             Unit::Seconds,
-            "Time in which at least one thread of a process waited for a page, of all processes (some)",
+            "Time in which at least one thread of the run waited for a page (some)",
         ),
-        |run| Number::Parts(run.waits.some_seconds),
+        |run| stalled(run.pressure.map(|pressure| pressure.some), run.waits.some_seconds),
     ),
     (
         Family::counter(
             "uswap_pressure_stalled",
             Unit::Seconds,
-            "The part of it in which none of its other threads ran, from samples (full)",
+            "The part of it in which nothing of the run that does not sleep did anything else, from samples (full)",
         ),
-        |run| Number::Parts(run.waits.full_seconds),
+        |run| stalled(run.pressure.map(|pressure| pressure.full), run.waits.full_seconds),
     ),
     (
         Family::counter(
@@ -147,7 +147,7 @@ pub const FAULT_DURATION: Family = Family {
     base: "uswap_fault_duration",
     unit: Unit::Seconds,
     kind: Kind::Histogram,
-    help: "How long faults took. The sum is of the middles of buckets; uswap_fault_stall_seconds_total is exact",
+    help: "How long faults took. The sum is exact",
     labels: &["source"],
 };
 
@@ -240,6 +240,11 @@ fn refaults(run: &RunStat) -> u64 {
     let had_been_evicted =
         |fault: &&FaultStat| matches!(fault.source.as_str(), "same-filled" | "pool" | "file");
     run.faults.iter().filter(had_been_evicted).map(|fault| fault.count).sum()
+}
+
+/// Of an older run, which does not say it, what its processes waited, added.
+fn stalled(line: Option<Psi>, added_seconds: f64) -> Number {
+    Number::Parts(line.map_or(added_seconds, |line| line.total_us as f64 / 1e6))
 }
 
 fn pages<const COUNT: usize>(counts: [u64; COUNT]) -> Number {

@@ -1,7 +1,7 @@
 //! Waiting on a word until another thread changes it.
 //!
-//! Used by [`crate::gate`] and by the engine's platform for its wait queues. A wake-up may come for no reason: callers
-//! look at the word again.
+//! Called by [`crate::gate`], by `host` for the queues of the engine, by `interpose` while it takes threads in, and by
+//! the supervisor. Must hold: a wake-up may come for no reason, so callers look at the word again.
 
 use core::sync::atomic::{AtomicU32, AtomicU64};
 

@@ -1,8 +1,9 @@
 //! The mappings of this process, without allocation.
 //!
 //! Two readers give the same answers: PROCMAP_QUERY (Linux 6.11 and later), one call a mapping, and the text of
-//! `/proc/self/maps` through a buffer of the caller's. Used by kswapd when it looks for memory to register. The picture
-//! may be old by the time it is used: the program goes on.
+//! `/proc/self/maps` through a buffer of the caller's. Called by `host`, when memory comes under management and inside
+//! mapping calls, and by `interpose`, which looks for the text that it patches. The picture may be old by the time it
+//! is used, unless the gate keeps the program from changing it.
 
 use core::ffi::CStr;
 use core::ops::{ControlFlow, Range};

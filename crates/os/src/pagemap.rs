@@ -1,11 +1,11 @@
 //! Which pages of a range are present, or at least there.
 //!
-//! Asked after a batch was moved: what arrived? PAGEMAP_SCAN costs 5-11 ns a page; on kernels before 6.7 the pagemap
-//! file is read instead.
+//! Called by `host`, for evictors, and for a process that is taken in while it runs. PAGEMAP_SCAN costs 5-11 ns a page;
+//! on kernels before 6.7 the pagemap file is read instead.
 //!
 //! Must hold: whoever asks whether content is somewhere asks for [`What::Held`]. While the kernel moves a page to other
 //! memory (compaction does, for each huge page that is wanted), and for as long as it has swapped the page, the page is
-//! not present, and yet it is there: MOVE takes it along, and finds its place taken.
+//! not present, and yet it is there.
 
 use core::sync::atomic::{AtomicBool, Ordering};
 

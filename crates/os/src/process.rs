@@ -1,7 +1,7 @@
 //! Processes seen from outside: size, threads, children, life.
 //!
-//! Used by the supervisor (the tree of the run) and by the agent (its own threads). All of it is old the moment it is
-//! read.
+//! Called by the supervisor (the tree of the run), by `control` (the runs), and by `host` and `interpose` (their own
+//! process and its threads). All of it is old the moment it is read.
 
 use core::ffi::CStr;
 

@@ -1,13 +1,14 @@
 //! Threads of another process, stopped and looked into (`ptrace`).
 //!
-//! For the child that arms the threads of its parent (`interpose::attach`). A thread that is seized and interrupted
+//! For the child that arms the threads of its parent (`interpose::attach`), and for the supervisor, which lets a
+//! process arm itself. A thread that is seized and interrupted
 //! stops at its way out of the kernel, wherever it was; a system call under way ends or is to be restarted, as its
 //! registers say.
 
 use linux_raw_sys::ptrace as abi_ptrace;
 
-use crate::clock;
 use crate::sys::{self, Errno, Result, abi};
+use crate::{clock, process};
 
 /// Between two looks whether a thread has stopped.
 const LOOK_NS: u64 = 50_000;
@@ -117,6 +118,35 @@ impl Tracee {
         }
     }
 
+    /// As [`wait`](Tracee::wait), by what `/proc` and the kernel say of the thread: where another thread of the tracer
+    /// waits for the same child, that may be told of the stop.
+    pub fn wait_seen(&self, deadline_ns: u64) -> Option<Stop> {
+        loop {
+            match process::stat(self.thread_id) {
+                Ok(stat) if stat.state == b't' => return Some(self.kind_of_stop().unwrap_or(Stop::Gone)),
+                Ok(stat) if !matches!(stat.state, b'Z' | b'X') => (),
+                _ => return Some(Stop::Gone),
+            }
+            if clock::now_ns() >= deadline_ns {
+                return None;
+            }
+            clock::sleep_ns(LOOK_NS);
+        }
+    }
+
+    fn kind_of_stop(&self) -> Result<Stop> {
+        const BY_EVENT: i32 = (abi::SIGTRAP | abi_ptrace::PTRACE_EVENT_STOP << 8) as i32;
+        // `siginfo_t`: number, error, code.
+        let mut words = [0i32; 32];
+        ptrace(abi_ptrace::PTRACE_GETSIGINFO, self.thread_id, 0, words.as_mut_ptr() as usize)?;
+        let [signal, _, code, ..] = core::hint::black_box(words);
+        Ok(match code {
+            BY_EVENT if signal == abi::SIGTRAP as i32 => Stop::Trap,
+            BY_EVENT => Stop::Group,
+            _ => Stop::Signal(signal as u32),
+        })
+    }
+
     fn look(&self, flags: u32) -> Option<Stop> {
         let mut status = 0u32;
         // SAFETY:
@@ -143,6 +173,18 @@ impl Tracee {
     pub fn set_registers(&self, registers: &Registers) -> Result<()> {
         ptrace(abi_ptrace::PTRACE_SETREGS, self.thread_id, 0, registers as *const Registers as usize)
             .map(drop)
+    }
+
+    /// A word of its memory.
+    pub fn word(&self, address: usize) -> Result<usize> {
+        let mut word = 0usize;
+        ptrace(abi_ptrace::PTRACE_PEEKDATA, self.thread_id, address, &raw mut word as usize)?;
+        Ok(core::hint::black_box(word))
+    }
+
+    /// Writes a word of its memory.
+    pub fn set_word(&self, address: usize, word: usize) -> Result<()> {
+        ptrace(abi_ptrace::PTRACE_POKEDATA, self.thread_id, address, word).map(drop)
     }
 
     /// The signals that it has blocked; bit `n - 1` is signal `n`.

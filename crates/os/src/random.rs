@@ -1,4 +1,4 @@
-//! Random bytes of the kernel, for keys. Called by the supervisor.
+//! Random bytes of the kernel, for keys. Called by the supervisor, and by `host`.
 
 use crate::sys::{self, Errno, Result, abi};
 

@@ -23,6 +23,7 @@ pub fn report(shared: &Shared) -> RunReport {
             FaultKind {
                 name: name.to_owned(),
                 count: latency.count(),
+                total_ns: latency.total_ns(),
                 p50_ns: latency.quantile(1, 2),
                 p99_ns: latency.quantile(99, 100),
                 max_ns: latency.quantile(1, 1),

@@ -24,6 +24,7 @@ use crate::files::place::{SwapPlace, kind_name, swap_files};
 use crate::freeze;
 use crate::human;
 use crate::leave;
+use crate::memory_map;
 use crate::requests::{Aged, Emptying};
 use crate::shared::Shared;
 use crate::stat;
@@ -74,6 +75,11 @@ impl Obey for Shared {
 
     fn stat(&self, form: Form) -> String {
         stat::stat(self, form)
+    }
+
+    fn map(&self, pid: Option<u32>) -> Result<String, String> {
+        let map = memory_map::map(self, pid, &|| false)?;
+        Ok(serde_json::to_string(&map).expect("it has nothing that JSON cannot say"))
     }
 
     fn change(&self, change: &Change) -> Result<String, String> {

@@ -24,6 +24,7 @@ mod growth_functions;
 mod holders;
 mod leave;
 mod locks;
+mod memory_map;
 mod monitor;
 pub mod options;
 mod pressure;
@@ -45,6 +46,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use uswap_control::human;
+use uswap_control::map::MemoryMap;
 use uswap_control::stat::RunStat;
 use uswap_core::segment::Notice;
 
@@ -142,6 +144,15 @@ impl StatSource {
     /// How it goes now.
     pub fn stat(&self) -> RunStat {
         stat::for_programs(&self.0)
+    }
+
+    /// Which parts of the memory of a process are where. `None`: of the one that has most under management. It waits
+    /// for that process until `is_over`.
+    ///
+    /// # Errors
+    /// As a sentence: there is no such process, or it does not answer.
+    pub fn map(&self, pid: Option<u32>, is_over: &dyn Fn() -> bool) -> Result<MemoryMap, String> {
+        memory_map::map(&self.0, pid, is_over)
     }
 }
 

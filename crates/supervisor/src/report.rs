@@ -97,6 +97,9 @@ pub struct FaultKind {
     pub name: String,
     /// How many.
     pub count: u64,
+    /// What all of them took together, exactly.
+    #[serde(default)]
+    pub total_ns: u64,
     /// Half of them took no longer than this.
     pub p50_ns: u64,
     /// 99 of 100 took no longer than this.

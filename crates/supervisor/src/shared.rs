@@ -79,6 +79,8 @@ pub struct Shared {
     /// The swap file that the shrinker was told to empty.
     pub emptying: Mutex<Option<Emptying>>,
     pub pressure: Pressure,
+    /// Held while a process is asked for a map of its memory.
+    pub making_map: Mutex<()>,
     /// Held while limits change. Those to come back to, while the run is frozen.
     pub changing_limits: Mutex<Option<Limits>>,
     /// The processes of the run are stopped by [`crate::freeze`], or are about to be.
@@ -144,6 +146,7 @@ impl Shared {
             aged: Mutex::default(),
             emptying: Mutex::default(),
             pressure,
+            making_map: Mutex::default(),
             changing_limits: Mutex::default(),
             is_frozen: AtomicBool::new(false),
             changing_files: Mutex::default(),

@@ -8,7 +8,7 @@ use uswap_control::stat::{FaultStat, ProcessStat, RunStat, SwapFileStat};
 use uswap_core::counters::FAULT_SOURCES;
 use uswap_core::fairness::WEIGHT_DEFAULT;
 use uswap_core::files::FileRecord;
-use uswap_core::histogram::Histogram;
+use uswap_core::latency::Latency;
 use uswap_core::mm::MmRecord;
 use uswap_units::PAGE_BYTES;
 
@@ -72,6 +72,7 @@ fn look(shared: &Shared) -> RunStat {
         pool_bytes_max: pool.limit_bytes(),
         swap_file_bytes: shared.segment.slots().used() * PAGE_BYTES as u64,
         swap_files: shared.segment.slots().files().in_use().map(|file| swap_file(shared, file)).collect(),
+        pressure: Some(shared.pressure.of_run()),
         waits: shared.pressure.waits(),
         faults: faults(shared),
         processes,
@@ -109,6 +110,7 @@ fn faults(shared: &Shared) -> Vec<FaultStat> {
             FaultStat {
                 source: name.to_owned(),
                 count: latency.count(),
+                total_ns: latency.total_ns(),
                 p50_ns: latency.quantile(1, 2),
                 p99_ns: latency.quantile(99, 100),
                 max_ns: latency.quantile(1, 1),
@@ -119,7 +121,7 @@ fn faults(shared: &Shared) -> Vec<FaultStat> {
 }
 
 /// How many values are at most a power of two, less one, and more than the one before.
-fn by_powers_of_two(latency: Histogram<'_>) -> Vec<(u64, u64)> {
+fn by_powers_of_two(latency: Latency<'_>) -> Vec<(u64, u64)> {
     let mut sums: Vec<(u64, u64)> = Vec::new();
     for (values, count) in latency.counts().filter(|(_, count)| *count > 0) {
         let top = values.end().checked_add(1).map_or(u64::MAX, |next| next.next_power_of_two() - 1);
@@ -163,9 +165,12 @@ fn text(stat: &RunStat) -> String {
         human::bytes(stat.pool_bytes_max),
         human::bytes(stat.swap_file_bytes),
     );
+    if let Some(pressure) = stat.pressure {
+        // Writing to a string does not fail.
+        let _ = write!(text, "\nrun some {}\nrun full {}", pressure.some, pressure.full);
+    }
     for process in &stat.processes {
         let mut memory = format!("resident {}", human::bytes(process.resident_bytes));
-        // Writing to a string does not fail.
         if process.protected_bytes > 0 {
             let _ = write!(memory, " (protected {})", human::bytes(process.protected_bytes));
         }

@@ -1,9 +1,13 @@
 //! The only place that chooses between the real atomics, those of the two model checkers and those that are watched.
 //!
-//! `core` takes its atomics from here, and `engine` those of a part of its modules. With `--cfg loom` they are loom's,
-//! and the tests of the word transitions explore every interleaving; with `--cfg shuttle` they are shuttle's, and
-//! longer tests try random ones. With the feature `virtual_time` they are the real ones, and each access is noted in
-//! [`trace`], from which the benchmarks reckon what the same code would take on many CPUs.
+//! `core` takes its atomics from here, but for what is made for statics (`range_set`); so do `zones`, most modules of
+//! `engine`, and of `interpose` the hazards. What takes the real ones from `core::sync::atomic` is seen by no model
+//! checker: the rest of `interpose`, `host`, `os`.
+//!
+//! With `--cfg loom` they are loom's, and the tests of the word transitions explore every interleaving; with `--cfg
+//! shuttle` they are shuttle's, and longer tests try random ones. With the feature `virtual_time` they are the real
+//! ones, and each access is noted in [`trace`], from which the benchmarks reckon what the same code would take on many
+//! CPUs.
 #![no_std]
 #![forbid(unsafe_code)]
 

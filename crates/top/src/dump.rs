@@ -3,7 +3,7 @@
 use std::io::{BufWriter, Write};
 
 use serde::Serialize;
-use uswap_control::stat::{ProcessStat, RunStat};
+use uswap_control::stat::{Pressure, ProcessStat, RunStat};
 
 use crate::args::{DumpArguments, Form};
 use crate::recording::Recording;
@@ -67,7 +67,7 @@ struct Element<'a> {
 
 type Cell = fn(Moment<'_>) -> String;
 
-const RUN: [(&str, Cell); 24] = [
+const RUN: [(&str, Cell); 32] = [
     ("at_seconds", |now| decimal(now.sample.at_seconds)),
     ("uptime_seconds", |now| decimal(now.sample.stat.uptime_seconds)),
     ("pid", |now| now.sample.stat.pid.to_string()),
@@ -79,6 +79,14 @@ const RUN: [(&str, Cell); 24] = [
     ("pool_bytes_max", |now| now.sample.stat.pool_bytes_max.to_string()),
     ("swap_file_bytes", |now| now.sample.stat.swap_file_bytes.to_string()),
     ("processes", |now| (now.sample.stat.processes.len() + now.sample.stat.more_processes).to_string()),
+    ("some_avg10", |now| psi(now, |pressure| pressure.some.avg10.to_string())),
+    ("some_avg60", |now| psi(now, |pressure| pressure.some.avg60.to_string())),
+    ("some_avg300", |now| psi(now, |pressure| pressure.some.avg300.to_string())),
+    ("some_total_us", |now| psi(now, |pressure| pressure.some.total_us.to_string())),
+    ("full_avg10", |now| psi(now, |pressure| pressure.full.avg10.to_string())),
+    ("full_avg60", |now| psi(now, |pressure| pressure.full.avg60.to_string())),
+    ("full_avg300", |now| psi(now, |pressure| pressure.full.avg300.to_string())),
+    ("full_total_us", |now| psi(now, |pressure| pressure.full.total_us.to_string())),
     ("waits_some_seconds", |now| decimal(now.sample.stat.waits.some_seconds)),
     ("waits_full_seconds", |now| decimal(now.sample.stat.waits.full_seconds)),
     ("interval_seconds", |now| rate(now, |rates| Some(rates.seconds))),
@@ -183,6 +191,11 @@ fn rate(now: Moment<'_>, value: fn(&Rates) -> Option<f64>) -> String {
     now.rates.and_then(value).map_or_else(String::new, decimal)
 }
 
+/// Of the whole run; empty if it does not say it.
+fn psi(now: Moment<'_>, value: fn(Pressure) -> String) -> String {
+    now.sample.stat.pressure.map_or_else(String::new, value)
+}
+
 fn quantile(now: Moment<'_>, value: fn(&Rates) -> Option<u64>) -> String {
     now.rates.and_then(value).map_or_else(String::new, |ns| ns.to_string())
 }
@@ -220,9 +233,10 @@ mod tests {
         let text = printed("dump-run", Table::Run);
         assert_eq!(text.lines().count(), 3, "{text}");
         let widths: Vec<usize> = text.lines().map(|line| line.split(',').count()).collect();
-        assert_eq!(widths, [29; 3]);
+        assert_eq!(widths, [37; 3]);
         assert_eq!((cell(&text, 0, "uptime_seconds"), cell(&text, 1, "uptime_seconds")), ("1.000", "3.000"));
         assert_eq!((cell(&text, 0, "some"), cell(&text, 1, "some")), ("", "0.040"));
+        assert_eq!((cell(&text, 1, "some_total_us"), cell(&text, 1, "full_total_us")), ("90000", "45000"));
         assert_eq!((cell(&text, 0, "zswpout"), cell(&text, 1, "zswpout")), ("5000", "15000"));
         assert_eq!(cell(&text, 1, "fault_p99_ns"), "131071");
         assert_eq!(cell(&text, 1, "compression_ratio"), "3.000");
@@ -243,6 +257,33 @@ mod tests {
         assert!(list[0]["rates"].is_null() && list[2].is_null());
         assert_eq!(list[1]["rates"]["sources"]["pool"]["per_second"], 1000.0);
         assert_eq!(list[1]["stat"]["processes"][2]["name"], "worker-2");
+    }
+
+    /// As versions wrote it that said nothing of the run as a whole.
+    #[test]
+    fn what_was_recorded_before_is_shown_with_its_processes_added() {
+        let scratch = Scratch::new("dump-older");
+        let sample = |second: u32, waited: f64| {
+            format!(
+                r#"{{"at_seconds":{second},"stat":{{"pid":812,"uptime_seconds":{second},"waits":
+                {{"some_seconds":{waited},"full_seconds":{waited}}},"faults":[{{"source":"pool","count":{second},
+                "p50_ns":1023,"p99_ns":1023,"max_ns":1023,"latencies":[[1023,{second}]]}}],"counters":{{}}}}}}"#
+            )
+            .replace('\n', "")
+        };
+        let lines = [
+            r#"{"format":"uswap-recording","version":1}"#.to_owned(),
+            sample(1, 0.5),
+            sample(2, 0.75),
+            sample(3, 3.5),
+        ];
+        std::fs::write(&scratch.0, lines.join("\n") + "\n").expect("it can be written");
+        let mut out = Vec::new();
+        print(&mut Recording::open(&scratch.0).expect("it is one"), Table::Run, &mut out)
+            .expect("it is printed");
+        let text = String::from_utf8(out).expect("it is text");
+        assert_eq!((cell(&text, 1, "some"), cell(&text, 2, "some")), ("0.250", "1.000"), "{text}");
+        assert_eq!((cell(&text, 1, "some_total_us"), cell(&text, 1, "waits_some_seconds")), ("", "0.750"));
     }
 
     #[test]

@@ -67,8 +67,10 @@ mod tests {
     use uswap_control::stat::{RunStat, Waits};
 
     fn sample(uptime_seconds: f64) -> Sample {
-        let waits = Waits { some_seconds: uptime_seconds * uptime_seconds, full_seconds: 0.0 };
-        let stat = RunStat { uptime_seconds, waits, more_processes: 10_000, ..RunStat::default() };
+        // More and more, and not all of the time in the end.
+        let some_seconds = uptime_seconds * uptime_seconds / (4 * POINTS_MAX) as f64;
+        let waits = Waits { some_seconds, full_seconds: 0.0 };
+        let stat = RunStat { uptime_seconds, waits, ..RunStat::default() };
         Sample { at_seconds: 0.0, stat }
     }
 

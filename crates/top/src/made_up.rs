@@ -1,6 +1,6 @@
 //! Samples for tests: a run of some processes, of which all numbers grow evenly.
 
-use uswap_control::stat::{FaultStat, ProcessStat, Psi, RunStat, SwapFileStat, Waits};
+use uswap_control::stat::{FaultStat, Pressure, ProcessStat, Psi, RunStat, SwapFileStat, Waits};
 
 use crate::sample::Sample;
 
@@ -45,10 +45,11 @@ pub fn sample(second: u32) -> Sample {
             swap_file("/srv/swap", "solid-state", 5, 2048 * MIB),
             swap_file("/var/tmp", "rotational", 4, 1024 * MIB),
         ],
+        // It waits more and more, and its processes twice as long together.
+        pressure: Some(Pressure { some: total(seconds * seconds, 100), full: total(seconds * seconds, 200) }),
         waits: Waits {
-            // It waits more and more.
-            some_seconds: f64::from(second * second) / 100.0,
-            full_seconds: f64::from(second * second) / 200.0,
+            some_seconds: f64::from(second * second) / 50.0,
+            full_seconds: f64::from(second * second) / 100.0,
         },
         faults: vec![
             fault("zero", &[(1023, 20), (4095, 5)]),
@@ -64,6 +65,10 @@ pub fn sample(second: u32) -> Sample {
         ..RunStat::default()
     };
     Sample { at_seconds: 1_796_000_000.0 + f64::from(second), stat }
+}
+
+fn total(seconds: u64, part: u64) -> Psi {
+    Psi { total_us: seconds * 1_000_000 / part, ..Psi::default() }
 }
 
 fn swap_file(directory: &str, kind: &str, priority: i16, used_bytes: u64) -> SwapFileStat {

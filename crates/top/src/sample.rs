@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-use uswap_control::stat::{FaultStat, ProcessStat, RunStat};
+use uswap_control::stat::{FaultStat, Pressure, ProcessStat, RunStat};
 use uswap_units::PAGE_BYTES;
 
 /// What a run said, and when.
@@ -23,9 +23,10 @@ pub struct Sample {
 pub struct Rates {
     /// Time between them.
     pub seconds: f64,
-    /// Part of that in which at least one thread of a process waited, of all processes added: may be more than 1.
+    /// Part of that in which at least one thread of the run waited. Of a run that does not say it, its processes are
+    /// added, up to 1.
     pub some: f64,
-    /// The same of what all threads that do not sleep waited.
+    /// Part in which one waited, and nothing of the run that does not sleep did anything else.
     pub full: f64,
     /// Faults of all sources.
     pub faults: FaultRate,
@@ -87,16 +88,18 @@ impl Rates {
             all.add(&new);
             sources.insert(fault.source.clone(), new.rate(seconds));
         }
-        // Waits are read at other moments than the clock, but no more processes can wait than there are.
-        let processes_max = [before, after].map(|stat| stat.processes.len() + stat.more_processes);
-        let processes_max = processes_max.into_iter().max().unwrap_or(0).max(1) as f64;
-        let waited = |before: f64, after: f64| ((after - before).max(0.0) / seconds).min(processes_max);
+        // Waits are read at other moments than the clock.
+        let waited = |before: f64, after: f64| ((after - before) / seconds).clamp(0.0, 1.0);
+        let [some, full] = [0, 1].map(|line| match (before.pressure, after.pressure) {
+            (Some(before), Some(after)) => waited(seconds_of(before)[line], seconds_of(after)[line]),
+            _ => waited(added_seconds(before)[line], added_seconds(after)[line]),
+        });
         let from_pool = sources.get("pool").map_or(0.0, |rate| rate.per_second);
         let (content, room) = (grown("compressed_bytes_in"), grown("compressed_bytes_out"));
         Some(Self {
             seconds,
-            some: waited(before.waits.some_seconds, after.waits.some_seconds),
-            full: waited(before.waits.full_seconds, after.waits.full_seconds),
+            some,
+            full,
             faults: all.rate(seconds),
             sources,
             pool_in_bytes_per_second: from_pool * PAGE_BYTES as f64,
@@ -107,6 +110,16 @@ impl Rates {
             processes: processes(before, after, seconds),
         })
     }
+}
+
+/// "Some" and "full" of the whole run.
+fn seconds_of(pressure: Pressure) -> [f64; 2] {
+    [pressure.some, pressure.full].map(|line| line.total_us as f64 / 1e6)
+}
+
+/// The same of its processes, added.
+fn added_seconds(stat: &RunStat) -> [f64; 2] {
+    [stat.waits.some_seconds, stat.waits.full_seconds]
 }
 
 fn processes(before: &RunStat, after: &RunStat, seconds: f64) -> BTreeMap<u32, ProcessRates> {
@@ -175,7 +188,7 @@ impl Latencies {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use uswap_control::stat::Waits;
+    use uswap_control::stat::{Psi, Waits};
 
     fn sample(uptime_seconds: f64, stat: RunStat) -> Sample {
         Sample { at_seconds: 1e9 + uptime_seconds, stat: RunStat { pid: 7, uptime_seconds, ..stat } }
@@ -240,17 +253,29 @@ mod tests {
         assert_eq!(rates.processes[&1], ProcessRates::default());
     }
 
+    fn pressure(some_us: u64, full_us: u64) -> Option<Pressure> {
+        let [some, full] = [some_us, full_us].map(|total_us| Psi { total_us, ..Psi::default() });
+        Some(Pressure { some, full })
+    }
+
     #[test]
-    fn no_more_processes_wait_than_there_are() {
-        let of = |some_seconds: f64| RunStat {
-            waits: Waits { some_seconds, full_seconds: 0.0 },
-            processes: vec![ProcessStat::default(); 2],
+    fn a_run_waits_no_longer_than_time_goes_by_however_many_processes_wait() {
+        let of = |waits: f64, pressure| RunStat {
+            waits: Waits { some_seconds: waits, full_seconds: waits / 2.0 },
+            pressure,
             ..RunStat::default()
         };
-        let some = |seconds| {
-            Rates::between(&sample(1.0, of(0.0)), &sample(2.0, of(seconds))).map(|rates| rates.some)
+        let between = |before, after| {
+            let rates = Rates::between(&sample(1.0, before), &sample(2.0, after)).expect("one run");
+            (rates.some, rates.full)
         };
-        assert_eq!((some(1.5), some(2.5)), (Some(1.5), Some(2.0)));
+        let known = of(2.5, pressure(750_000, 500_000));
+        assert_eq!(between(of(0.0, pressure(0, 0)), known.clone()), (0.75, 0.5));
+        assert_eq!(between(of(0.0, pressure(0, 0)), of(2.5, pressure(1_000_200, 0))), (1.0, 0.0));
+        // Recorded of an older run, or in part of one.
+        assert_eq!(between(of(0.0, None), of(0.5, None)), (0.5, 0.25));
+        assert_eq!(between(of(0.0, None), of(2.5, None)), (1.0, 1.0));
+        assert_eq!(between(of(2.25, None), known), (0.25, 0.125));
     }
 
     #[test]

@@ -16,7 +16,7 @@ pub use ids::{BlobId, Bytes, ChunkId, FileId, FrameId, MmId, PageId, PageRange, 
 pub use places::{ClusterId, FileOffset, SlotId, SwapOffset};
 pub use prng::Prng;
 
-/// Bytes of one page, frame and slot. 4096 is written here and nowhere else.
+/// Bytes of one page, frame and slot. `os` and `codec`, which do not stand on this crate, have a number of their own.
 pub const PAGE_BYTES: usize = 4096;
 /// `log2(PAGE_BYTES)`.
 pub const PAGE_SHIFT: u32 = 12;

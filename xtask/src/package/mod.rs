@@ -10,6 +10,8 @@ pub mod manual;
 pub mod put;
 #[cfg(test)]
 mod recipes;
+#[cfg(test)]
+mod recipes_run;
 mod tarball;
 #[cfg(test)]
 mod tarball_tests;

@@ -2,7 +2,8 @@
 //!
 //! What must hold: a tie is called where the interval of the ratio holds 1, or where the ratio is within the machine's
 //! noise. A rival whose runs did not all end well loses against one whose did, whatever its figures are; the verdict
-//! says so. Nobody wins where both have failed runs, unless only one of them has any that ended well.
+//! says so. Nobody wins where both have failed runs, unless only one of them has any that ended well. Nobody is better
+//! with more memory than the budget.
 
 use std::fmt;
 
@@ -124,6 +125,17 @@ impl Advantage {
     }
 }
 
+/// Who took more than this part of the budget is better for nothing.
+const BUDGET_PERCENT_MAX: u64 = 110;
+
+/// That a run of the cell took more than the budget, if one did; results of before a workload had its own say nothing.
+fn over_budget(workload: &Workload, cell: &Cell) -> Option<String> {
+    let budget = workload.budget_bytes?.max(1);
+    let most = cell.runs.iter().map(|run| run.memory.sum_bytes).max()?;
+    let percent = most.saturating_mul(100) / budget;
+    (percent > BUDGET_PERCENT_MAX).then(|| format!("{} took {percent} % of the budget", cell.rival))
+}
+
 /// Whether the rounds of the two sides belong together.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Pairing {
@@ -163,7 +175,18 @@ pub fn advantage(
         return Advantage { verdict, ratio, why: Some(why) };
     }
     match ratio {
-        Some(ratio) => Advantage { verdict: by_ratio(ratio, noise), ratio: Some(ratio), why: None },
+        Some(ratio) => {
+            let verdict = by_ratio(ratio, noise);
+            let better = match verdict {
+                Verdict::Win => Some(first),
+                Verdict::Loss => Some(second),
+                Verdict::Tie | Verdict::NoData => None,
+            };
+            match better.and_then(|cell| over_budget(workload, cell)) {
+                Some(why) => Advantage { verdict: Verdict::NoData, ratio: Some(ratio), why: Some(why) },
+                None => Advantage { verdict, ratio: Some(ratio), why: None },
+            }
+        }
         None => {
             let why = format!("no run of both with a figure {} above 0", workload.main_figure);
             Advantage::without_ratio(Verdict::NoData, why)

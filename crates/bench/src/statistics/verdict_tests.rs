@@ -188,3 +188,22 @@ fn endings_in_words() {
     assert_eq!(Endings::of(&done("a", &FAST)).to_string(), "all 5 ended well");
     assert_eq!(Endings::default().to_string(), "no run");
 }
+
+#[test]
+fn nobody_is_better_with_more_memory_than_the_budget() {
+    let workload = Workload { budget_bytes: Some(100), ..workload(Better::Higher) };
+    let taking = |mut cell: Cell, bytes| {
+        cell.runs.iter_mut().for_each(|run| run.memory.sum_bytes = bytes);
+        cell
+    };
+    let verdict = |fast_bytes, slow_bytes| {
+        let (fast, slow) = (taking(done("a", &FAST), fast_bytes), taking(done("b", &SLOW), slow_bytes));
+        let found = advantage(&workload, &fast, &slow, Pairing::Rounds, 0.02);
+        let back = advantage(&workload, &slow, &fast, Pairing::Rounds, 0.02);
+        (found.verdict, back.verdict, found.why)
+    };
+    assert_eq!(verdict(110, 100), (Verdict::Win, Verdict::Loss, None));
+    let why = Some("a took 202 % of the budget".to_owned());
+    assert_eq!(verdict(202, 100), (Verdict::NoData, Verdict::NoData, why));
+    assert_eq!(verdict(100, 150), (Verdict::Win, Verdict::Loss, None), "the other one is worse with more");
+}

@@ -102,10 +102,17 @@ fn stay_with<M: Manager>(program: Pid, manager: &M, signals: &mut Watched) -> En
     }
 }
 
+/// What a tracer is told of a stop is above these bits of a status.
+const EVENT_SHIFT: u32 = 16;
+
 /// Waits for whatever changed without blocking; returns how `program` ended if it did. Follows it into a stop.
 fn reap<M: Manager>(program: Option<Pid>, manager: &M, signals: &mut Watched) -> Option<Ending> {
     let mut ending = None;
     while let Ok(Some((pid, status))) = rustix::process::wait(WaitOptions::NOHANG | WaitOptions::UNTRACED) {
+        if status.stopped() && status.as_raw() >> EVENT_SHIFT != 0 {
+            // The supervisor traces it for a moment.
+            continue;
+        }
         if Some(pid) == program {
             if status.stopped() && !manager.is_frozen() {
                 stop_with(pid);

@@ -126,14 +126,18 @@ impl Lines {
         if !seen.is_empty() {
             self.add(
                 "faults",
-                &format!("{:<12} {:>13} {:>9} {:>9} {:>9}", "from", "count", "p50", "p99", "max"),
+                &format!(
+                    "{:<12} {:>13} {:>9} {:>9} {:>9} {:>9}",
+                    "from", "count", "mean", "p50", "p99", "max"
+                ),
             );
         }
         for kind in seen {
             let row = format!(
-                "{:<12} {:>13} {:>9} {:>9} {:>9}",
+                "{:<12} {:>13} {:>9} {:>9} {:>9} {:>9}",
                 kind.name,
                 human::count(kind.count),
+                human::nanoseconds(kind.total_ns / kind.count),
                 human::nanoseconds(kind.p50_ns),
                 human::nanoseconds(kind.p99_ns),
                 human::nanoseconds(kind.max_ns)
@@ -201,9 +205,10 @@ pub(super) mod tests {
     use uswap_supervisor::report::{FaultKind, SwapFileUse};
 
     pub(in super::super) fn sample() -> RunReport {
-        let fault = |name: &str, count, p50_ns, p99_ns, max_ns| FaultKind {
+        let fault = |name: &str, count, mean_ns, p50_ns, p99_ns, max_ns| FaultKind {
             name: name.to_owned(),
             count,
+            total_ns: count * mean_ns,
             p50_ns,
             p99_ns,
             max_ns,
@@ -238,9 +243,9 @@ pub(super) mod tests {
             compressed_bytes_in: 400_000 * 4096,
             compressed_bytes_out: 400_000 * 1400,
             faults: vec![
-                fault("pool", 89_012, 4_100, 9_000, 1_200_000),
-                fault("same-filled", 0, 0, 0, 0),
-                fault("file", 299_999, 95_000, 820_000, 2_100_000_000),
+                fault("pool", 89_012, 4_510, 4_100, 9_000, 1_200_000),
+                fault("same-filled", 0, 0, 0, 0, 0),
+                fault("file", 299_999, 136_100, 95_000, 820_000, 2_100_000_000),
             ],
             stall_ns: 41_250_000_000,
             processes_managed: 3,
@@ -283,9 +288,9 @@ uswap: budget 256 MiB, 61.0 s, 17.3 s of CPU for uswap
   compression 2.92 to 1 (1.5 GiB to 534.1 MiB)
   pages       400,000 compressed, 12,345 same-filled, 700,001 unchanged, 300,000 written, 299,999 read
               250,000 read ahead, 262,144 zero-filled
-  faults      from                 count       p50       p99       max
-              pool                89,012    4.1 us    9.0 us    1.2 ms
-              file               299,999   95.0 us  820.0 us     2.1 s
+  faults      from                 count      mean       p50       p99       max
+              pool                89,012    4.5 us    4.1 us    9.0 us    1.2 ms
+              file               299,999  136.1 us   95.0 us  820.0 us     2.1 s
   stalled     41.2 s, all threads added
   processes   3 managed, 2 left alone
               redis-server, protected 100 MiB, weight 200: 1,234 pages taken, 1,200 came back, waited 0.8 s

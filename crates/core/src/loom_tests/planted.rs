@@ -1,7 +1,7 @@
 //! The model checker finds the bugs that are planted. The same models without them are tests in `clusters`,
-//! `protecting`, `readahead` and `swap_word`.
+//! `map_table`, `protecting`, `readahead` and `swap_word`.
 
-use super::{clusters, protecting, readahead, swap_word};
+use super::{clusters, map_table, protecting, readahead, swap_word};
 use crate::plant::{Plant, Planted};
 
 #[test]
@@ -30,4 +30,11 @@ fn loom_finds_a_dropped_barrier_before_a_page_is_filled() {
 fn loom_finds_a_copy_without_a_second_look() {
     let _planted = Planted::new(Plant::CopyWithoutLook);
     readahead::a_buffer_is_read_anew_while_it_is_copied();
+}
+
+#[test]
+#[should_panic(expected = "of an earlier request")]
+fn loom_finds_a_late_put() {
+    let _planted = Planted::new(Plant::LatePut);
+    map_table::a_process_goes_on_after_its_request_is_over();
 }

@@ -239,6 +239,8 @@ impl PageSlot<'_> {
     }
 
     /// Managed and active -> managed: nobody evicts it until [`activate`](Self::activate).
+    ///
+    /// `AcqRel` pairs with `lock_isolated`, which fails from now on, and with the `commit` of who evicted it before.
     pub fn deactivate(self) {
         let mut seen = self.word.load(Ordering::Relaxed);
         while seen & ACTIVE != 0 {

@@ -1,4 +1,7 @@
 //! One page of a batch, and what becomes of it.
+//!
+//! Must hold: a candidate whose fate is not [`Fate::Done`] is locked or isolated by its evictor, and nobody else gives
+//! that back. Called by [`crate::evict`].
 
 use uswap_core::page_word::PageWord;
 use uswap_units::{PageId, PageRange, SwapId};

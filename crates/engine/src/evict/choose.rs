@@ -1,5 +1,8 @@
 //! Which pages go: a clock hand over the page table, as far as it is not the turn of what the program has just gone
 //! past.
+//!
+//! Must hold: locks are tried, never waited for; a chunk in which something may be left to evict keeps its bit. Called
+//! by [`crate::evict`], and chunk by chunk by [`super::asked`] and [`super::behind`], in a shared section of the gate.
 
 use crate::evict::candidate::{Candidate, Fate};
 use crate::evict::{BATCH_PAGES, Evictor};

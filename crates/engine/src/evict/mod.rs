@@ -4,6 +4,10 @@
 //! Pages are chosen by a clock hand over the page table. What lies between two pages that go is protected with them, if
 //! it may be, so that there are fewer calls: who writes such a page meets one more fault. Where that is seen to happen
 //! often, pages that stay are left out, and there are more calls (docs/adr/0026).
+//!
+//! Must hold: no page is protected before its word is locked and the hazards were looked at, and none is dropped before
+//! that was done once more, with a complete copy whose entry the word names. What a batch has begun and cannot end is
+//! given back before it ends. Called by [`crate::reclaim`] and [`asked`]. The walk is in docs/internals/evict.md.
 
 pub(crate) mod asked;
 pub(crate) mod behind;

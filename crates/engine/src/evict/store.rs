@@ -1,5 +1,8 @@
 //! Stores the content of a page under a new entry of the swap table: as one word again and again, or as a blob in the
 //! pool.
+//!
+//! Must hold: an entry is published only when its content is complete; where anything is missing, all that was reserved
+//! is given back. Called by [`crate::evict`] with what the evictor owns, outside of the gate.
 
 use crate::pool::release::let_go_of_zspage;
 use crate::space::sampled::Sampled;

@@ -1,4 +1,10 @@
 //! Serves a fault, in the thread that met it.
+//!
+//! Must hold: a word is locked from before its content is looked for until after the page is filled, so that whoever
+//! sees *present* sees the content. A thread that waits, for a lock, a file or a queue, is outside of the gate.
+//!
+//! Called by `host` for a SIGBUS and for memory that a system call will touch, by `sim` alike. How one fault is served
+//! is told in docs/internals/fault.md.
 
 pub mod load;
 mod readahead;

@@ -4,6 +4,9 @@
 //! To the swap table it is a write-back into another cell: the entry is marked, so that nobody frees the cell; the blob
 //! is copied; the entry names the new cell, and only then the old one is freed. A reader that copied from the old cell
 //! meanwhile finds another hash, and the entry changed.
+//!
+//! Must hold: the old cell is freed after the word names the new one. Called by [`crate::writeback`] alone: there is
+//! one task that moves blobs.
 
 use crate::pool::release::{free_blob, let_go_of_zspage};
 use crate::world::Backing;

@@ -1,4 +1,7 @@
 //! Gives back what a page or a swap entry had: cells, slots, references.
+//!
+//! Must hold: only who took a name out of the last word that had it comes here with what it named, so nothing is freed
+//! twice. Called by faults, evictors, mapping calls, write-back and the reaper; it waits for nothing.
 
 use crate::world::Backing;
 use uswap_core::pool::FreeCell;

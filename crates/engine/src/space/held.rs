@@ -2,6 +2,8 @@
 //!
 //! A hold keeps evictors from beginning; what they have begun may still drop pages. So who needs a range to be there
 //! looks again, with the gate exclusive, before it relies on that.
+//!
+//! Called by `host` while memory comes home and while a range is moved; asked by evictors.
 
 use uswap_sync::{AtomicU32, AtomicU64, Ordering};
 use uswap_units::{PageId, PageRange};

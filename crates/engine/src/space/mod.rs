@@ -137,6 +137,10 @@ impl<'a, W: World> AddressSpace<'a, W> {
     pub(super) fn fairness(&self) -> Fairness<'a> {
         Fairness { segment: self.segment, mm: self.mm }
     }
+    /// The kernel has filled so many pages, and nobody has measured that yet.
+    pub fn note_filled(&self, pages: u32) {
+        self.note_resident(pages);
+    }
     /// So many more pages are in RAM.
     pub(super) fn note_resident(&self, pages: u32) {
         let (budget, low) = (self.segment.budget(), self.watermarks().low);

@@ -7,6 +7,9 @@
 //!
 //! What is between the end of a stream and the fault was in RAM when the program went past it, so a fault is in order
 //! if only such pages are between.
+//!
+//! Must hold: what is noted here are hints. Threads change it without a lock, and the worst that comes of it is a
+//! window that is too large or too small. Called by [`crate::fault`].
 
 use crate::world::Touch;
 use core::array;

@@ -3,6 +3,8 @@
 //! The word has no room to say that somebody waits, so the queue says it. Who waits counts itself in and looks at the
 //! word again before it sleeps; who unlocks looks at the count afterwards. Between the two steps of each is a fence, so
 //! that one of them sees the other.
+//!
+//! Called by faults and by mapping calls, which wait outside of the gate, and by whoever unlocks a word.
 
 use crate::plant::{Plant, is_planted};
 use crate::world::Gate;

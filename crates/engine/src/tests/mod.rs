@@ -6,6 +6,7 @@ mod behind;
 mod copies;
 mod held;
 mod machine;
+mod memory_map;
 mod tasks;
 mod turns;
 

@@ -39,8 +39,14 @@ const POLLS_MAX: u32 = 4_000_000;
 
 /// Runs a mix to its end.
 pub fn run(space: &Space<'_>, mix: Mix) {
-    let mut tasks: Vec<Pin<Box<dyn Future<Output = ()> + '_>>> = Vec::new();
+    run_beside(space, mix, async {});
+}
+
+/// The same, with one more task.
+pub fn run_beside<'s>(space: &'s Space<'_>, mix: Mix, other: impl Future<Output = ()> + 's) {
+    let mut tasks: Vec<Pin<Box<dyn Future<Output = ()> + 's>>> = Vec::new();
     space.world().tasks_left.set(mix.threads + mix.kernel_calls + mix.mappers);
+    tasks.push(Box::pin(other));
     for _ in 0..mix.threads {
         tasks.push(Box::pin(thread(space)));
     }

@@ -4,6 +4,10 @@
 //! A batch: pick old blobs (second chance), mark them, seal them into a buffer ([`record`]), write the buffer
 //! with one large write, and only then let the swap words name the slots and free the cells. When the write fails the
 //! blobs stay.
+//!
+//! Must hold: a cell is freed after the word names the slot, and the word names it after the write has ended well.
+//! Called by the supervisor's shrinker and by that of `sim`; which step is next says [`schedule`], the walk is in
+//! docs/internals/writeback.md.
 
 pub mod aged;
 pub mod drain;

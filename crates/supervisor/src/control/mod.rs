@@ -3,7 +3,7 @@
 //! What must hold: only root and the user of the run are obeyed. One line each way ([`order`]):
 //! ```text
 //! -> writeback MILLISECONDS   or   swapon SIZE PRIORITY KIND DIR   or   swapoff DIR   or   stat 1   or   set JSON
-//!    or   leave 1   or   freeze 1   or   thaw 1
+//!    or   map PID   or   leave 1   or   freeze 1   or   thaw 1
 //! <- ok WHAT WAS DONE         or   error WHY
 //! ```
 

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use uswap_control::{DONE, FAILED, STAT};
+use uswap_control::{DONE, FAILED, STAT, map};
 
 use super::AGE_MAX;
 use crate::files::place::{SwapPlace, kind_name, parse_kind};
@@ -23,6 +23,8 @@ pub enum Order {
     SwapOff(PathBuf),
     /// Say how it goes.
     Stat(Form),
+    /// Say which parts of the memory of a process are where. None: of the one that has most under management.
+    Map(Option<u32>),
     /// Keep to something else from now on.
     Set(Change),
     /// Bring all memory home, and manage nothing any more.
@@ -101,6 +103,7 @@ impl Order {
             Order::SwapOff(dir) => format!("swapoff {}\n", name(dir)?),
             Order::Stat(Form::Text) => "stat 1\n".to_owned(),
             Order::Stat(Form::Json) => STAT.to_owned(),
+            Order::Map(pid) => map::order(*pid),
             Order::Leave => "leave 1\n".to_owned(),
             Order::Freeze => "freeze 1\n".to_owned(),
             Order::Thaw => "thaw 1\n".to_owned(),
@@ -131,6 +134,10 @@ impl Order {
                 }))
             }
             "swapoff" => Some(Order::SwapOff(absolute(rest)?)),
+            "map" => {
+                let pid: u32 = rest.parse().ok()?;
+                Some(Order::Map((pid != 0).then_some(pid)))
+            }
             "leave" if rest == "1" => Some(Order::Leave),
             "freeze" if rest == "1" => Some(Order::Freeze),
             "thaw" if rest == "1" => Some(Order::Thaw),
@@ -193,6 +200,8 @@ mod tests {
             Order::SwapOff("/srv/a: b".into()),
             Order::Stat(Form::Text),
             Order::Stat(Form::Json),
+            Order::Map(None),
+            Order::Map(Some(u32::MAX)),
             Order::Leave,
             Order::Freeze,
             Order::Thaw,
@@ -238,6 +247,9 @@ mod tests {
             "swapoff srv\n",
             "stat\n",
             "stat 2\n",
+            "map\n",
+            "map -1\n",
+            "map 4294967296\n",
             "set\n",
             "leave\n",
             "freeze 2\n",

@@ -39,6 +39,8 @@ pub trait Obey: Sync {
     fn swap_off(&self, dir: &Path) -> Result<String, String>;
     /// Says how it goes.
     fn stat(&self, form: Form) -> String;
+    /// Says which parts of the memory of a process are where, as JSON.
+    fn map(&self, pid: Option<u32>) -> Result<String, String>;
     /// Keeps to something else.
     fn change(&self, change: &Change) -> Result<String, String>;
     /// Brings all memory home, and manages nothing any more.
@@ -142,6 +144,7 @@ fn answer(run: &impl Obey, stream: &UnixStream) -> Answer {
                 Order::SwapOn(place) => run.swap_on(place),
                 Order::SwapOff(dir) => run.swap_off(&dir),
                 Order::Stat(form) => Ok(run.stat(form)),
+                Order::Map(pid) => run.map(pid),
                 Order::Set(change) => run.change(&change),
                 Order::Leave => run.leave(),
                 Order::Freeze => run.freeze(),

@@ -8,6 +8,7 @@ mod pool_share;
 mod shares;
 mod tree;
 mod unmanaged;
+mod unseen;
 mod why;
 
 use std::sync::atomic::Ordering;
@@ -83,7 +84,7 @@ pub fn run(shared: &Shared) {
             looked_at_file = Instant::now();
         }
         share.follow(shared, engine);
-        if let Some(text) = shared.pressure.follow(&shared.processes)
+        if let Some(text) = shared.pressure.follow(&shared.processes, &meter.tree.pids())
             && shared.keeps_budget()
         {
             shared.warn(&text);

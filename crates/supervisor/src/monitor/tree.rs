@@ -36,7 +36,7 @@ impl Tree {
         let known: Vec<u32> = records.iter().map(|&(pid, _)| pid).collect();
         self.unmanaged_pids = self.unmanaged.look(shared, &known);
         self.managed_pids = known;
-        let sizes = self.counting.look(&[self.managed_pids.as_slice(), &self.unmanaged_pids].concat());
+        let sizes = self.counting.look(&self.pids());
         for (pid, record) in records {
             if let Some((resident_pages, shared_pages)) = self.counting.pages_of(pid) {
                 record.set_resident_pages(resident_pages);
@@ -49,6 +49,11 @@ impl Tree {
     /// The run ends: see [`Counting::finish`].
     pub fn finish(&self) -> Option<u64> {
         self.counting.finish()
+    }
+
+    /// All processes at the last look.
+    pub fn pids(&self) -> Vec<u32> {
+        [self.managed_pids.as_slice(), &self.unmanaged_pids].concat()
     }
 
     /// The managed processes at the last look.

@@ -11,6 +11,7 @@ use uswap_core::mm::MmState;
 use uswap_os::pidfd::Pidfd;
 use uswap_os::process::{self, StatmFile};
 
+use super::unseen::Unseen;
 use super::why::{Why, why_unmanaged};
 use crate::human;
 use crate::report::Unmanaged;
@@ -24,6 +25,10 @@ const PART_OF_TIME: u32 = 25;
 
 /// A process has so long to join, on a busy machine too, before it is said that it did not.
 const TIME_TO_JOIN: Duration = Duration::from_millis(500);
+
+/// Looks after which a process is armed that has so many times the memory with which it would arm itself.
+const UNSEEN_LOOKS: u32 = 2;
+const UNSEEN_PARTS: u64 = 2;
 
 /// Kinds of processes that the report tells apart, by name and reason. What others use is counted all the same.
 const KINDS_MAX: usize = 64;
@@ -45,6 +50,8 @@ struct Seen {
     named: Option<(String, String)>,
     /// It was named without a reason that is certain: it may only be slow to join.
     slow: bool,
+    /// It is larger than a process that is left alone, and may have grown by calls that nobody has seen.
+    unseen: Unseen,
 }
 
 impl UnmanagedProcesses {
@@ -93,6 +100,7 @@ impl UnmanagedProcesses {
             }
             let Some(seen) = self.seen.get_mut(&pid) else { continue };
             seen.looks += 1;
+            seen.arm_if_grown(shared);
             seen.name(shared);
         }
     }
@@ -119,11 +127,36 @@ impl Seen {
         let pidfd = Pidfd::open(pid).ok()?;
         let sizes = StatmFile::open(Some(pid)).ok();
         let is_below = pidfd.while_it_lives(process::stat)?.is_ok_and(|stat| stat.state != b'Z');
-        is_below.then(|| Seen { pidfd, sizes, since: Instant::now(), looks: 0, named: None, slow: false })
+        is_below.then(|| Seen {
+            pidfd,
+            sizes,
+            since: Instant::now(),
+            looks: 0,
+            named: None,
+            slow: false,
+            unseen: Unseen::default(),
+        })
     }
 
     fn bytes(&self) -> Option<u64> {
         self.sizes.as_ref()?.read().ok().map(|sizes| sizes.anonymous_bytes())
+    }
+
+    /// A process of this size takes a place in the run by itself, when it makes a call by which it grows.
+    fn arm_if_grown(&mut self, shared: &Shared) {
+        let is_large = self.bytes().is_some_and(|bytes| bytes >= UNSEEN_PARTS * shared.join_bytes());
+        if self.looks < UNSEEN_LOOKS || !is_large || has_unclaimed(shared) {
+            return;
+        }
+        let unseen = &mut self.unseen;
+        self.pidfd.while_it_lives(|pid| {
+            // A child of vfork: its parent is who has the memory.
+            let shares = process::stat(pid)
+                .is_ok_and(|stat| process::have_same_memory(pid, stat.parent).unwrap_or(true));
+            if !shares && matches!(why_unmanaged(shared, pid), Why::Unknown(_)) {
+                unseen.look(pid, &shared.options.agent);
+            }
+        });
     }
 
     /// Names it, if it is time. One that executes another program is named anew.

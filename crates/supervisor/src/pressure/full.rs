@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 use uswap_core::mm::MmRecord;
 use uswap_os::process;
 
+use super::averages::Part;
 use crate::processes::Processes;
 
 /// So often is looked, and rarer at processes of many threads.
@@ -31,62 +32,99 @@ const OWN_LOOKS: u32 = 64;
 /// What was seen of a process.
 #[derive(Default)]
 pub struct Samples {
-    due: Option<Instant>,
-    /// Looks in which a thread waited, later ones counting more.
-    some: f64,
-    /// Of those, the ones in which no other ran.
-    full: f64,
-    /// Threads of uswap, which need not be asked what they do.
-    own: HashSet<u32>,
-    /// Looks for which that holds.
-    own_looks: u32,
+    due: Due,
+    /// Of looks in which a thread waited, the ones in which no other ran.
+    full: Part,
+    own: OwnThreads,
 }
 
 impl Samples {
-    /// Looks, if it is time and a thread waits.
-    pub fn look(&mut self, processes: &Processes, record: MmRecord<'_>) {
+    /// Looks, if it is time and a thread waits. What was seen.
+    pub fn look(&mut self, processes: &Processes, record: MmRecord<'_>) -> Option<Seen> {
         let now = Instant::now();
-        if record.waits() == 0 || self.due.is_some_and(|due| now < due) {
-            return;
+        if record.waits() == 0 || !self.due.is_at(now) {
+            return None;
         }
-        if self.own_looks == 0 {
-            self.own.clear();
-            self.own_looks = OWN_LOOKS;
+        let seen = Seen::now(processes, record, self.own.for_a_look())?;
+        self.due = Due::after(now, seen.threads);
+        if let Some(is_full) = seen.is_full {
+            self.full.note(u32::from(is_full), 1);
         }
-        self.own_looks -= 1;
-        let Some(seen) = processes.look(record, |pid| threads_of(pid, &mut self.own)) else { return };
-        self.due = Some(now + LOOK_EVERY.max(FOR_EACH_THREAD * seen.threads));
-        // It may have been served meanwhile: then it runs itself.
-        let waits = record.waits();
-        if seen.threads > 0 && waits > 0 {
-            self.note(seen.is_full(waits));
-        }
-    }
-
-    /// A thread waits; `is_full`: none of the others wants a processor.
-    fn note(&mut self, is_full: bool) {
-        self.some += 1.0;
-        if is_full {
-            self.full += 1.0;
-        }
+        Some(seen)
     }
 
     /// What was seen before counts half.
     pub fn grow_old(&mut self) {
-        self.some /= 2.0;
-        self.full /= 2.0;
+        self.full.grow_old();
     }
 
     /// The part of the time in which one waits, from 0 to 1. As long as nothing was seen, 0.
     pub fn share(&self) -> f64 {
-        if self.some > 0.0 { self.full / self.some } else { 0.0 }
+        self.full.share().unwrap_or(0.0)
+    }
+}
+
+/// When the next look is due.
+#[derive(Default)]
+pub struct Due(Option<Instant>);
+
+impl Due {
+    /// The last look was at `now`, and at so many threads.
+    pub fn after(now: Instant, threads: u32) -> Due {
+        Due(Some(now + LOOK_EVERY.max(FOR_EACH_THREAD * threads)))
+    }
+
+    /// Whether it is.
+    pub fn is_at(&self, now: Instant) -> bool {
+        self.0.is_none_or(|due| now >= due)
+    }
+}
+
+/// Threads of uswap, which need not be asked what they do.
+#[derive(Default)]
+pub struct OwnThreads {
+    known: HashSet<u32>,
+    /// Looks for which that holds.
+    looks: u32,
+}
+
+impl OwnThreads {
+    /// Those that are known, and room for what is found.
+    pub fn for_a_look(&mut self) -> &mut HashSet<u32> {
+        if self.looks == 0 {
+            self.known.clear();
+            self.looks = OWN_LOOKS;
+        }
+        self.looks -= 1;
+        &mut self.known
+    }
+}
+
+/// What a look at a process found.
+#[derive(Clone, Copy)]
+pub struct Seen {
+    /// Threads that were asked.
+    pub threads: u32,
+    /// Whether none of the threads that do not wait wants a processor. None: no thread waits any more.
+    pub is_full: Option<bool>,
+}
+
+impl Seen {
+    /// Looks at a process of which a thread waits. None: it has ended.
+    pub fn now(processes: &Processes, record: MmRecord<'_>, own: &mut HashSet<u32>) -> Option<Seen> {
+        let threads = processes.look(record, |pid| threads_of(pid, own))?;
+        // It may have been served meanwhile: then it runs itself.
+        let waits = record.waits();
+        let is_known = threads.threads > 0 && waits > 0;
+        Some(Seen { threads: threads.threads, is_full: is_known.then(|| threads.is_full(waits)) })
     }
 }
 
 /// The program's own threads.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
-struct Threads {
-    threads: u32,
+pub struct Threads {
+    /// How many there are.
+    pub threads: u32,
     running: u32,
     in_disk: u32,
 }
@@ -96,6 +134,11 @@ impl Threads {
     /// waits.
     fn is_full(self, waits: u64) -> bool {
         self.threads == 1 || u64::from(self.running + self.in_disk) <= waits
+    }
+
+    /// Whether one wants a processor, or waits for the disk, where none waits for a page.
+    pub fn is_at_work(self) -> bool {
+        self.running + self.in_disk > 0
     }
 
     /// Adds a thread by its line of `stat`: `id (name) state ...`, where the name may hold anything. False: it is
@@ -114,7 +157,7 @@ impl Threads {
 }
 
 /// Those of the program. `own` are known not to be, and more such are put there.
-fn threads_of(pid: u32, own: &mut HashSet<u32>) -> Threads {
+pub fn threads_of(pid: u32, own: &mut HashSet<u32>) -> Threads {
     let mut threads = Threads::default();
     let _is_gone = process::for_each_thread(Some(pid), |thread| {
         if own.contains(&thread) {
@@ -160,11 +203,11 @@ mod tests {
     fn full_is_the_part_of_the_looks_in_which_none_ran() {
         let mut samples = Samples::default();
         assert_eq!(samples.share(), 0.0);
-        samples.note(true);
+        samples.full.note(1, 1);
         assert_eq!(samples.share(), 1.0);
-        (0..3).for_each(|_| samples.note(false));
+        (0..3).for_each(|_| samples.full.note(0, 1));
         assert_eq!(samples.share(), 0.25);
-        samples.note(true);
+        samples.full.note(1, 1);
         assert_eq!(samples.share(), 0.4);
         samples.grow_old();
         assert_eq!(samples.share(), 0.4);

@@ -3,15 +3,18 @@
 //!
 //! The monitor calls [`Pressure::follow`] whenever it looks; every two seconds the averages are carried on, as Linux
 //! does. "Some": at least one thread of the process waited, as the engine counts it. "Full": all did that do not sleep,
-//! from samples ([`full`]).
+//! from samples ([`full`]). The same is said of the whole run, as Linux says it of a cgroup ([`whole_run`]).
 
+mod averages;
 mod full;
+mod run_looks;
+mod whole_run;
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-use uswap_control::stat::{Psi, Waits};
+use uswap_control::stat::{self, Psi, Waits};
 use uswap_core::mm::{MmRecord, MmState};
 use uswap_core::refault_stats::TakenPages;
 use uswap_core::segment::Segment;
@@ -21,31 +24,17 @@ use crate::human;
 use crate::processes::{Processes, live};
 use crate::report::ProgramUse;
 use crate::rules::Rule;
+use averages::Averages;
 use full::Samples;
+use run_looks::{RunLooks, Waiting};
+use whole_run::{Waited, WholeRun};
 
 const PERIOD: Duration = Duration::from_secs(2);
-
-/// Seconds over which is averaged.
-const WINDOWS: [f64; 3] = [10.0, 60.0, 300.0];
 
 /// From this share of the last minute on a program is told that it waits more than it works. A thread that does nothing
 /// but touch pages at random, of which eight in ten are elsewhere, is at 0.67: the ways into the kernel and back are
 /// not counted.
 const TELL_FROM: f64 = 0.5;
-
-/// Shares of the last windows, from 0 to 1.
-#[derive(Clone, Copy, Default)]
-struct Averages([f64; WINDOWS.len()]);
-
-impl Averages {
-    /// In the last `elapsed` this share was stalled.
-    fn carry_on(&mut self, share: f64, elapsed: Duration) {
-        for (average, window) in self.0.iter_mut().zip(WINDOWS) {
-            let rest = (-elapsed.as_secs_f64() / window).exp();
-            *average = *average * rest + share * (1.0 - rest);
-        }
-    }
-}
 
 #[derive(Default)]
 struct Known {
@@ -55,6 +44,8 @@ struct Known {
     full_ns: u64,
     samples: Samples,
     window: Window,
+    /// What the run has taken up of `total_ns`, which it does more often.
+    total_ns_of_run: u64,
 }
 
 impl Known {
@@ -65,6 +56,12 @@ impl Known {
         (self.total_ns, self.full_ns) = (total_ns, self.full_ns + full_ns as u64);
         self.samples.grow_old();
         [waited_ns, full_ns].map(|ns| (ns / elapsed.as_nanos() as f64).min(1.0))
+    }
+
+    /// What was waited since the run asked the last time, in ns.
+    fn take_up_of_run(&mut self, record: MmRecord<'_>) -> u64 {
+        let before = std::mem::replace(&mut self.total_ns_of_run, record.stall().total_ns());
+        self.total_ns_of_run.saturating_sub(before)
     }
 }
 
@@ -109,6 +106,12 @@ struct State {
     at: Instant,
     /// The processes that live, by their numbers ([`MmRecord::number`]).
     known: HashMap<u64, Known>,
+    run: WholeRun,
+    run_looks: RunLooks,
+    /// Until when the run has taken up what was waited.
+    run_until: Instant,
+    /// What processes that are gone waited since then.
+    waited_by_ended: Waited,
     /// Processes that are gone, by name.
     ended: Vec<ProgramUse>,
     /// The user knows that a program waits most of its time.
@@ -124,7 +127,17 @@ const NAMES_MAX: usize = 32;
 impl Pressure {
     /// Nobody waits yet.
     pub fn new(segment: Segment<'static>) -> Pressure {
-        let state = State { at: Instant::now(), known: HashMap::new(), ended: Vec::new(), is_told: false };
+        let now = Instant::now();
+        let state = State {
+            at: now,
+            known: HashMap::new(),
+            run: WholeRun::default(),
+            run_looks: RunLooks::default(),
+            run_until: now,
+            waited_by_ended: Waited::default(),
+            ended: Vec::new(),
+            is_told: false,
+        };
         Pressure { segment, state: Mutex::new(state) }
     }
 
@@ -146,17 +159,18 @@ impl Pressure {
         (record.resident_pages() + away.unwrap_or(0)) * PAGE_BYTES as u64
     }
 
-    /// Looks what waits, and carries the averages on, if it is time. What the user should know, once.
-    pub fn follow(&self, processes: &Processes) -> Option<String> {
+    /// Looks what waits, and carries the averages on, if it is time. What the user should know, once. `pids`: all
+    /// processes of the run, managed or not.
+    pub fn follow(&self, processes: &Processes, pids: &[u32]) -> Option<String> {
         let mut state = self.lock();
-        for record in live(self.segment.mms()).filter(|record| record.waits() > 0) {
-            state.known.entry(record.number()).or_default().samples.look(processes, record);
-        }
+        state.look(self.segment, processes, pids);
         let elapsed = state.at.elapsed();
         if elapsed < PERIOD {
             return None;
         }
         state.at = Instant::now();
+        state.take_up_of_run(self.segment);
+        state.run.carry_on(elapsed);
         let mut before = std::mem::take(&mut state.known);
         let mut waits = None;
         for record in live(self.segment.mms()) {
@@ -165,7 +179,7 @@ impl Pressure {
             known.averages.carry_on(some, elapsed);
             known.full_averages.carry_on(full, elapsed);
             known.window.follow(self.taken_pages(record));
-            let of_a_minute = known.averages.0[1];
+            let of_a_minute = known.averages.of_a_minute();
             if of_a_minute >= TELL_FROM && !std::mem::replace(&mut state.is_told, true) {
                 waits = Some((record, of_a_minute));
             }
@@ -209,9 +223,16 @@ impl Pressure {
         let total_ns = record.stall().total_ns();
         let since_ns = total_ns.saturating_sub(known.total_ns) as f64 * known.samples.share();
         Stalls {
-            some: psi(known.averages, total_ns),
-            full: psi(known.full_averages, known.full_ns + since_ns as u64),
+            some: known.averages.psi(total_ns),
+            full: known.full_averages.psi(known.full_ns + since_ns as u64),
         }
+    }
+
+    /// How long the run as a whole waits.
+    pub fn of_run(&self) -> stat::Pressure {
+        let mut state = self.lock();
+        state.take_up_of_run(self.segment);
+        state.run.pressure()
     }
 
     /// How long the processes of the run have waited, those that are gone among them.
@@ -237,7 +258,9 @@ impl Pressure {
         }
         let (name, stalls) = (processes.name_of(record), self.stalls_of(record));
         let mut state = self.lock();
-        state.known.remove(&record.number());
+        // It stays known until the next period: its record is there for some moments more.
+        let new_ns = state.known.entry(record.number()).or_default().take_up_of_run(record);
+        state.waited_by_ended.add(new_ns);
         let ended = &mut state.ended;
         let at = ended.iter().position(|program| program.name == name).unwrap_or_else(|| {
             if ended.len() < NAMES_MAX {
@@ -269,9 +292,31 @@ impl Pressure {
     }
 }
 
-fn psi(averages: Averages, total_ns: u64) -> Psi {
-    let [avg10, avg60, avg300] = averages.0.map(|share| (share * 10_000.0).round() / 100.0);
-    Psi { avg10, avg60, avg300, total_us: total_ns / 1000 }
+impl State {
+    /// Looks what waits, and what else is done.
+    fn look(&mut self, segment: Segment<'_>, processes: &Processes, pids: &[u32]) {
+        let waiting = live(segment.mms()).filter(|record| record.waits() > 0);
+        let mut waiting: Vec<_> = waiting.map(|record| Waiting { record, seen: None }).collect();
+        // Of one moment, before anything is asked.
+        self.run.note_waiting(waiting.len());
+        for process in &mut waiting {
+            let known = self.known.entry(process.record.number()).or_default();
+            process.seen = known.samples.look(processes, process.record);
+        }
+        if let Some(is_full) = self.run_looks.look(processes, &waiting, pids) {
+            self.run.note_full(is_full);
+        }
+    }
+
+    /// The run takes up what was waited since the last time.
+    fn take_up_of_run(&mut self, segment: Segment<'_>) {
+        let mut waited = std::mem::take(&mut self.waited_by_ended);
+        let now = Instant::now();
+        for record in live(segment.mms()) {
+            waited.add(self.known.entry(record.number()).or_default().take_up_of_run(record));
+        }
+        self.run.take_up(waited, now - std::mem::replace(&mut self.run_until, now));
+    }
 }
 
 /// How long a process waits.
@@ -281,20 +326,4 @@ pub struct Stalls {
     pub some: Psi,
     /// All of them that do not sleep.
     pub full: Psi,
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn averages_follow_as_those_of_linux() {
-        let mut averages = Averages::default();
-        (0..5).for_each(|_| averages.carry_on(1.0, PERIOD));
-        let [ten, sixty, more] = averages.0;
-        // 1 - e^(-10/10), 1 - e^(-10/60), 1 - e^(-10/300).
-        assert!((ten - 0.632).abs() < 0.001 && (sixty - 0.154).abs() < 0.001 && (more - 0.033).abs() < 0.001);
-        (0..500).for_each(|_| averages.carry_on(0.25, PERIOD));
-        assert!(averages.0.iter().all(|average| (average - 0.25).abs() < 0.02));
-    }
 }

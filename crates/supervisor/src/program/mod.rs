@@ -6,6 +6,7 @@
 
 pub mod elf;
 mod privileges;
+pub mod symbol;
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;

@@ -38,9 +38,9 @@ pub enum Part {
     Swap,
     /// One of them.
     SwapFile(usize),
-    /// How long processes waited.
+    /// How long the run waited.
     Some,
-    /// How long all their threads did.
+    /// How long nothing else was done meanwhile.
     Full,
     /// Faults per second.
     Faults,

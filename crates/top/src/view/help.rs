@@ -8,8 +8,8 @@ const TEXT: &str = "\
 LINES
   ram     # in RAM, = compressed in the pool, + uswap's own, of the limit
   swap    what the swap files hold, of the most that they may
-  waits   part of the time that processes waited for pages, all of them added:
-          at least one of their threads (some), or all that do not sleep (full)
+  waits   part of the time that the run waited for pages: at least one thread
+          of it (some), or all that do not sleep, of all processes (full)
   faults  per second, and what half of them and 99 of 100 did not exceed
   from    the same by where the page came from
   flow    content from and to the pool; reads and writes of the swap files

@@ -21,7 +21,7 @@ macro_rules! fail {
 type Mode = fn(usize);
 
 /// Name and function of each mode.
-const MODES: [(&str, Mode); 10] = [
+const MODES: [(&str, Mode); 11] = [
     ("signals", signals),
     ("grows_in_handler", grows_in_handler),
     ("children", children),
@@ -32,6 +32,7 @@ const MODES: [(&str, Mode); 10] = [
     ("reallocates", reallocates),
     ("raw_advice", raw_advice),
     ("too_much_advice", too_much_advice),
+    ("raw_growth", raw_growth),
 ];
 
 fn main() {
@@ -58,15 +59,19 @@ enum Seen {
 }
 
 /// By the signal that the kernel sends for each call then: somebody catches it.
-fn must_be(expected: Seen, when: &str) {
-    if std::env::var_os("USWAP_RUN").is_none() {
-        return;
-    }
+fn is_seen() -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap_or_default().trim();
     let caught =
         u64::from_str_radix(caught, 16).unwrap_or_else(|_| fail!("SigCgt of /proc/self/status: {caught:?}"));
-    let seen = if caught >> (libc::SIGSYS - 1) & 1 == 0 { Seen::Not } else { Seen::Yes };
+    caught >> (libc::SIGSYS - 1) & 1 != 0
+}
+
+fn must_be(expected: Seen, when: &str) {
+    if std::env::var_os("USWAP_RUN").is_none() {
+        return;
+    }
+    let seen = if is_seen() { Seen::Yes } else { Seen::Not };
     if seen != expected {
         fail!("{when}: calls are seen: {seen:?}");
     }
@@ -83,10 +88,14 @@ impl Filled {
     fn new(bytes: usize, writer: u32) -> Filled {
         let address = memory::map_private(bytes, 0).unwrap_or_else(|errno| fail!("mmap: errno {errno}"));
         let filled = Filled { address, pages: bytes / PAGE_BYTES, writer };
-        for index in 0..filled.pages {
-            memory::copy_page_in(filled.address + index * PAGE_BYTES, &filled.content(index));
-        }
+        filled.fill_from(0);
         filled
+    }
+
+    fn fill_from(&self, first: usize) {
+        for index in first..self.pages {
+            memory::copy_page_in(self.address + index * PAGE_BYTES, &self.content(index));
+        }
     }
 
     fn content(&self, index: usize) -> [u8; PAGE_BYTES] {
@@ -533,6 +542,78 @@ fn too_much_advice(bytes: usize) {
     }
     wait_good(child);
     filled.verify("the parent's");
+}
+
+/// It makes no call that is seen: somebody finds it by its size, and arms it between two instructions. They are those
+/// of [`watch_registers`] mostly, from the time on when it has a little memory.
+fn raw_growth(bytes: usize) {
+    const FIRST_BYTES: usize = 8 << 20;
+    const PATIENCE: std::time::Duration = std::time::Duration::from_secs(60);
+    let address = map_raw(bytes);
+    let mut filled = Filled { address, pages: FIRST_BYTES / PAGE_BYTES, writer: 80 };
+    filled.fill_from(0);
+    must_be(Seen::Not, "after raw system calls");
+    let began = std::time::Instant::now();
+    while std::env::var_os("USWAP_RUN").is_some() && !is_seen() {
+        if began.elapsed() > PATIENCE {
+            fail!("nobody has seen that it has grown");
+        }
+        (0..100).for_each(|_| watch_registers(100_000));
+    }
+    filled.verify("what there was before");
+    filled.pages = bytes / PAGE_BYTES;
+    filled.fill_from(FIRST_BYTES / PAGE_BYTES);
+    (0..2).for_each(|_| filled.verify("all of it"));
+    watch_registers(1000);
+}
+
+/// Looks so many times whether registers, flags and the red zone hold what was put there.
+fn watch_registers(times: usize) {
+    const VALUES: [u64; 4] =
+        [0x1111_2222_3333_4444, 0x5555_6666_7777_8888, 0x9999_aaaa_bbbb_cccc, 0xdddd_eeee_ffff_0123];
+    let [first, second, third, fourth] = VALUES;
+    let wrong: u64;
+    // SAFETY:
+    // 1. It writes registers that it names, and the red zone, which is this function's: it calls nothing.
+    unsafe {
+        core::arch::asm!(
+            "movq xmm3, r8",
+            "movq xmm15, r9",
+            "mov [rsp - 8], r10",
+            "mov [rsp - 128], rdx",
+            "2:",
+            "stc",
+            "jnc 3f",
+            "cmp rax, r8",
+            "jne 3f",
+            "cmp rcx, r9",
+            "jne 3f",
+            "cmp r11, r10",
+            "jne 3f",
+            "movq rdi, xmm3",
+            "cmp rdi, r8",
+            "jne 3f",
+            "movq rdi, xmm15",
+            "cmp rdi, r9",
+            "jne 3f",
+            "cmp [rsp - 8], r10",
+            "jne 3f",
+            "cmp [rsp - 128], rdx",
+            "jne 3f",
+            "dec rsi",
+            "jnz 2b",
+            "xor edi, edi",
+            "jmp 4f",
+            "3: mov edi, 1",
+            "4:",
+            inlateout("rax") first => _, inlateout("rcx") second => _, inlateout("r11") third => _,
+            in("r8") first, in("r9") second, in("r10") third, in("rdx") fourth,
+            inlateout("rsi") times => _, out("rdi") wrong, out("xmm3") _, out("xmm15") _,
+        );
+    }
+    if wrong != 0 {
+        fail!("a register, the flags or the red zone have changed");
+    }
 }
 
 /// Maps memory past the C library.

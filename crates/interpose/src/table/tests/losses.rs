@@ -331,8 +331,7 @@ fn getsockopt_loses_the_error_of_a_socket() {
     assert_eq!(marked(SYS_getsockopt), AfterFault::Consumed);
 }
 
-/// A ring with one request to receive a datagram, submitted by the call that is returned. Its answer is asked for by
-/// [`ring_answer`].
+/// The descriptor of a ring in which one request to receive a datagram is written down; `io_uring_enter` submits it.
 fn ring_receive(socket: u64, buffer: u64) -> i64 {
     let mut parameters = [0_u32; 30];
     let ring = make(SYS_io_uring_setup, [4, (&raw mut parameters) as u64]);
