@@ -6,7 +6,7 @@ use std::time::Duration;
 use uswap_tests::{Run, Scratch, program, report, skip, turn, uswap_binary};
 
 const BUDGET_MIB: u64 = 64;
-const SECONDS: u64 = 6;
+const SECONDS: u64 = 10;
 
 /// One process of a run: a copy of `touch` under a name of its own.
 struct Member {
@@ -95,18 +95,19 @@ fn shares_hot_process_keeps_its_pages_beside_a_cold_one() {
     let _turn = turn();
     let members = [random("hot", 20, 200_000), cold("cold", 100, 10_000)];
     // Before, both fill their memory as fast as they can, and nothing is known of either.
-    let Some(fates) = side_by_side(&members, &[], 3) else {
+    let Some(fates) = side_by_side(&members, &[], SECONDS / 2) else {
         return skip("this case is about uswap itself");
     };
     let (hot, cold) = (fates.of("hot"), fates.of("cold"));
     report(&format!("shares: hot {hot:?}, cold {cold:?}"));
     // A tenth to a fifth on machines of which others have a part.
     assert!(hot.some_seconds < SECONDS as f64 * 0.3, "{hot:?}");
-    // Before reclaim knew whose pages come back, the hot one gave a third of what the cold one gave.
+    // Before reclaim knew whose pages come back, the hot one gave a third of what the cold one gave; now a tenth, or a
+    // sixth where others have most of the processors.
     let (hot, cold) = (fates.taken_since_the_look("hot"), fates.taken_since_the_look("cold"));
     report(&format!("shares: after the start hot {hot}, cold {cold}"));
     assert!(cold > 10_000, "{cold}");
-    assert!(hot * 6 < cold, "{hot} {cold}");
+    assert!(hot * 9 < cold * 2, "{hot} {cold}");
 }
 
 /// Two that do the same, one of which is protected: the other gives.
