@@ -79,9 +79,9 @@ fn swapfiles_one_disk_is_full_and_the_others_go_on() {
     let (Some(small), Some(large)) = (SmallDisk::new(48), SmallDisk::new(400)) else { return };
     let swap = [place(&small.mounted, "40M:9"), place(&large.mounted, "350M")];
     let (outcome, files) = run("one_is_full", &swap, &["--on-full", "kill"], |_| {
-        // Somebody else takes half of the room that was free.
+        // Somebody else takes half of the room that was free, or all that is left by now.
         let other = vec![1; 20 * MIB as usize];
-        std::fs::write(small.mounted.join("other"), other).expect("there is room for it");
+        let _however_much_fits = std::fs::write(small.mounted.join("other"), other);
     });
     assert!(files[0].written > 10 * MIB && files[1].written > 60 * MIB);
     let named = format!("the swap file in '{}' is full", small.mounted.display());
