@@ -1,5 +1,6 @@
 //! Mappings that lie next to each other, in programs that serve their own faults.
 
+use std::path::PathBuf;
 use uswap_tests::{MIB, Run, Scratch, needs, report, turn, uswap_binary};
 
 const RAM_MIB: u64 = 24;
@@ -29,6 +30,14 @@ int main(int count, char **words) {
 }
 "#;
 
+fn compile(scratch: &Scratch, text: &str) -> PathBuf {
+    let (source, program) = (scratch.file("program.c"), scratch.file("program"));
+    std::fs::write(&source, text).expect("the scratch directory is writable");
+    let run = Run::plain("gcc").args(["-O1", "-pthread", "-o"]).arg(&program);
+    run.arg(&source).finish().must_succeed();
+    program
+}
+
 #[test]
 fn mappings_are_gone_through_with_one_fault_for_several_of_them() {
     let _turn = turn();
@@ -37,9 +46,7 @@ fn mappings_are_gone_through_with_one_fault_for_several_of_them() {
     }
     let Some(binary) = uswap_binary() else { return };
     let scratch = Scratch::new();
-    let (source, program) = (scratch.file("program.c"), scratch.file("program"));
-    std::fs::write(&source, PROGRAM).expect("the scratch directory is writable");
-    Run::plain("gcc").args(["-O1", "-o"]).arg(&program).arg(&source).finish().must_succeed();
+    let program = compile(&scratch, PROGRAM);
     let ram = format!("{RAM_MIB}M");
     for word in [None, Some("written")] {
         let run = Run::plain(&binary).args(["run", "--ram", &ram, "--"]).arg(&program);
@@ -120,11 +127,7 @@ fn a_range_that_is_moved_is_brought_within_the_budget() {
         return;
     }
     let scratch = Scratch::new();
-    let (source, program) = (scratch.file("program.c"), scratch.file("program"));
-    std::fs::write(&source, MOVES).expect("the scratch directory is writable");
-    let compile = Run::plain("gcc").args(["-O1", "-pthread", "-o"]).arg(&program);
-    compile.arg(&source).finish().must_succeed();
-    let run = Run::plain(&program).timeout(std::time::Duration::from_secs(240));
+    let run = Run::plain(compile(&scratch, MOVES)).timeout(std::time::Duration::from_secs(240));
     let outcome = run.uswap(RAM_MIB, &["--swap", "/var/tmp:1G"]).finish();
     outcome.must_succeed();
     assert_eq!(outcome.stdout, "0 wrong, moved: 1\n");
@@ -182,10 +185,7 @@ fn memory_that_is_to_be_there_at_once_comes_within_the_budget() {
         return;
     }
     let scratch = Scratch::new();
-    let (source, program) = (scratch.file("program.c"), scratch.file("program"));
-    std::fs::write(&source, POPULATES).expect("the scratch directory is writable");
-    Run::plain("gcc").args(["-O1", "-o"]).arg(&program).arg(&source).finish().must_succeed();
-    let run = Run::plain(&program).timeout(std::time::Duration::from_secs(240));
+    let run = Run::plain(compile(&scratch, POPULATES)).timeout(std::time::Duration::from_secs(240));
     let outcome = run.uswap(2 * RAM_MIB, &["--swap", "/var/tmp:1G"]).finish();
     outcome.must_succeed();
     assert_eq!(outcome.stdout, "0 bad\n");

@@ -15,7 +15,7 @@ use core::sync::atomic::{Ordering, fence};
 use uswap_interpose::buffers::{Begun, Boundary, StackPoint};
 use uswap_interpose::table::{Kind, Row, row};
 use uswap_interpose::thread::{self, Slot};
-use uswap_interpose::{Before, Call, Context, Fault, Interposer, NewProcess};
+use uswap_interpose::{Before, Call, Context, Fault, INTERRUPTED, Interposer, NewProcess};
 use uswap_os::sys::{Errno, abi};
 use uswap_os::{clock, process};
 use uswap_units::{PageId, PageRange};
@@ -59,6 +59,10 @@ impl Process {
     /// A call of `is_special`, on a descriptor that may be ours, or of a process that is outside.
     #[inline(never)]
     fn before_special(&self, call: &mut Call, context: &Context) -> Before {
+        if call.number == INTERRUPTED {
+            self.own().serve_interruption(context);
+            return Before::Answer(0);
+        }
         if self.phase() == Phase::Small
             && let Some(answer) = self.own().serve_small(call, context)
         {

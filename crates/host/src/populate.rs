@@ -6,8 +6,8 @@
 
 use crate::process::{Phase, Process, Space};
 use crate::syscalls::{
-    MAP_ANONYMOUS, MAP_GROWSDOWN, MAP_HUGETLB, MAP_LOCKED, MAP_POPULATE, MAP_PRIVATE, MAP_STACK, PROT_WRITE,
-    is_error, make,
+    MAP_ANONYMOUS, MAP_GROWSDOWN, MAP_HUGETLB, MAP_LOCKED, MAP_NONBLOCK, MAP_POPULATE, MAP_PRIVATE,
+    MAP_STACK, PROT_WRITE, is_error, make,
 };
 use uswap_engine::world::Touch;
 use uswap_interpose::Call;
@@ -28,7 +28,7 @@ const FILL_BYTES: usize = 2 << 20;
 /// costs (locked memory), and what is no private anonymous memory that may be written, is left to the kernel.
 pub(crate) fn without_populate(call: &Call) -> (Call, usize) {
     const WANTED: usize = MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE;
-    const OTHERS: usize = MAP_LOCKED | MAP_HUGETLB | MAP_STACK | MAP_GROWSDOWN;
+    const OTHERS: usize = MAP_LOCKED | MAP_HUGETLB | MAP_STACK | MAP_GROWSDOWN | MAP_NONBLOCK;
     let [_, bytes, protection, flags, ..] = call.arguments;
     let is_ours = call.number as u32 == abi::__NR_mmap
         && flags & (WANTED | OTHERS) == WANTED
@@ -141,6 +141,7 @@ mod tests {
             (written, MAP_PRIVATE | MAP_ANONYMOUS),
             (written, FILLED | MAP_LOCKED),
             (written, FILLED | MAP_HUGETLB),
+            (written, FILLED | MAP_NONBLOCK),
             (written, MAP_PRIVATE | MAP_POPULATE),
             (written, shared),
         ] {

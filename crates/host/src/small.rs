@@ -28,8 +28,8 @@ use core::arch::naked_asm;
 use core::ops::Range;
 use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use uswap_interpose::{
-    Call, Context, INTERRUPTED, KnownFunction, MAIN_STACK_BYTES, Options, install, install_in_functions,
-    interrupted, is_installed, make_unarmed, thread,
+    Call, Context, KnownFunction, MAIN_STACK_BYTES, Options, install, install_in_functions, interrupted,
+    is_installed, make_unarmed, thread,
 };
 use uswap_os::memory::{Access, Mapping};
 use uswap_os::sys::{self, abi};
@@ -106,13 +106,6 @@ impl Process {
 
     /// A call of a small process. None: it is armed now, and the call goes the way of all others.
     pub(crate) fn serve_small(&'static self, call: &Call, context: &Context) -> Option<isize> {
-        if call.number == INTERRUPTED {
-            if self.arm(context.stack_pointer()) {
-                // No call will say how much it has.
-                on_own_stack(thread::current(), || self.enter());
-            }
-            return Some(0);
-        }
         if self.must_be_seen(call, context.stack_pointer()) && self.arm(context.stack_pointer()) {
             return None;
         }
@@ -126,6 +119,18 @@ impl Process {
             self.heap_end.store(answer as usize, Ordering::Relaxed);
         }
         Some(answer)
+    }
+
+    /// The supervisor has found the process large: it is armed, and takes a place, since no call will say how much it
+    /// has.
+    #[cold]
+    pub(crate) fn serve_interruption(&'static self, context: &Context) {
+        if self.phase() == Phase::Small {
+            let _or_it_stays_small = self.arm(context.stack_pointer());
+        }
+        if self.phase() == Phase::Waiting {
+            on_own_stack(thread::current(), || self.enter());
+        }
     }
 
     fn must_be_seen(&self, call: &Call, stack_pointer: usize) -> bool {

@@ -13,6 +13,7 @@ pub(crate) const MAP_GROWSDOWN: usize = abi::MAP_GROWSDOWN as usize;
 pub(crate) const MAP_LOCKED: usize = abi::MAP_LOCKED as usize;
 pub(crate) const MAP_HUGETLB: usize = abi::MAP_HUGETLB as usize;
 pub(crate) const MAP_POPULATE: usize = abi::MAP_POPULATE as usize;
+pub(crate) const MAP_NONBLOCK: usize = abi::MAP_NONBLOCK as usize;
 pub(crate) const MAP_NORESERVE: usize = abi::MAP_NORESERVE as usize;
 pub(crate) const MREMAP_MAYMOVE: usize = abi::MREMAP_MAYMOVE as usize;
 pub(crate) const MREMAP_FIXED: usize = abi::MREMAP_FIXED as usize;

@@ -145,7 +145,7 @@ impl Seen {
     /// A process of this size takes a place in the run by itself, when it makes a call by which it grows.
     fn arm_if_grown(&mut self, shared: &Shared) {
         let is_large = self.bytes().is_some_and(|bytes| bytes >= UNSEEN_PARTS * shared.join_bytes());
-        if self.looks < UNSEEN_LOOKS || !is_large || has_unclaimed(shared) {
+        if !self.unseen.may_try() || self.looks < UNSEEN_LOOKS || !is_large || has_unclaimed(shared) {
             return;
         }
         let unseen = &mut self.unseen;

@@ -13,18 +13,14 @@ use std::fs::File;
 use std::ops::Range;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
-use std::time::Duration;
 
-use uswap_os::clock;
+use uswap_os::process;
 use uswap_os::ptrace::{Registers, Stop, Tracee};
 
 use crate::program::symbol;
 
 /// The agent's name of the place where the thread goes on.
 const ENTRY: &str = "uswap_agent_grown_unseen";
-
-/// So long one look waits for the thread to stop. A thread in the kernel may take longer, and is looked at again.
-const PATIENCE: Duration = Duration::from_millis(2);
 
 /// So often it is tried: about a second.
 const TRIES_MAX: u32 = 40;
@@ -40,8 +36,6 @@ const USER_CODE: usize = 0x33;
 #[derive(Default)]
 pub struct Unseen {
     tries: u32,
-    /// It is to stop, and has not yet.
-    stopping: Option<Tracee>,
 }
 
 /// Where things are in the process.
@@ -54,90 +48,91 @@ struct Places {
 }
 
 impl Unseen {
-    /// Lets the process arm itself, if its first thread can be stopped now.
+    /// Whether it is worth a try.
+    pub fn may_try(&self) -> bool {
+        self.tries < TRIES_MAX
+    }
+
+    /// Lets the process arm itself, if its first thread can be taken away from where it is now.
     pub fn look(&mut self, pid: u32, agent: &Path) {
-        if self.tries >= TRIES_MAX {
-            return;
-        }
         self.tries += 1;
-        let Some(places) = places(pid, agent) else { return };
-        let tracee = match self.stopping.take() {
-            Some(tracee) => tracee,
-            None => match Tracee::seize(pid) {
-                Ok(tracee) => tracee,
-                Err(_traced_by_another_or_not_allowed) => return,
-            },
-        };
-        match wait_stopped(&tracee) {
-            Stopped::NotYet => self.stopping = Some(tracee),
-            Stopped::Gone => (),
-            Stopped::Here => {
-                let _or_as_it_was = divert(&tracee, &places);
-                let _it_may_have_been_killed = tracee.detach();
-            }
-            Stopped::WithItsProcess => {
-                let _it_may_have_been_killed = tracee.detach();
-            }
+        // A thread that waits for a disk stops when that has answered.
+        let may_stop = process::stat(pid).is_ok_and(|stat| matches!(stat.state, b'R' | b'S'));
+        let Some(places) = places(pid, agent).filter(|_| may_stop) else { return };
+        // An error: somebody else traces it, or it may not be traced.
+        let Ok(tracee) = Tracee::seize(pid) else { return };
+        if stands_still(&tracee) {
+            let _or_as_it_was = divert(&tracee, &places, pid);
         }
+        // From here on it goes on, if it was not killed.
+        let _gone = tracee.detach();
     }
 }
 
-enum Stopped {
-    Here,
-    /// By SIGSTOP.
-    WithItsProcess,
-    NotYet,
-    Gone,
-}
-
-fn wait_stopped(tracee: &Tracee) -> Stopped {
-    let deadline_ns = clock::now_ns() + PATIENCE.as_nanos() as u64;
+/// Waits until the thread stands still: it was asked to, and must not be let go before. False: it has ended, or stands
+/// still with its process (SIGSTOP).
+fn stands_still(tracee: &Tracee) -> bool {
     loop {
-        match tracee.wait_seen(deadline_ns) {
-            None => return Stopped::NotYet,
-            Some(Stop::Gone) => return Stopped::Gone,
-            Some(Stop::Group) => return Stopped::WithItsProcess,
-            Some(Stop::Trap) => return Stopped::Here,
+        match tracee.wait_seen(u64::MAX) {
+            None | Some(Stop::Gone | Stop::Group) => return false,
+            Some(Stop::Trap) => return true,
             // It stands still for a signal first, and then since it was interrupted.
             Some(Stop::Signal(signal)) => {
                 if tracee.go_on(signal).is_err() {
-                    return Stopped::Gone;
+                    return false;
                 }
             }
         }
     }
 }
 
-/// Lets a thread that stands still go on in the agent. None: it stands where it must not be taken from.
-fn divert(tracee: &Tracee, places: &Places) -> Option<()> {
-    let registers = resumed(tracee.registers().ok()?)?;
+/// Lets a thread that stands still go on in the agent; or as it was, if it stands where it must not be taken from.
+fn divert(tracee: &Tracee, places: &Places, pid: u32) -> Option<()> {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let registers = resumed(tracee.registers().ok()?, has_signal(&status))?;
     let area = tracee.rseq_area();
-    let is_in_sequence = area != 0 && tracee.word(area + SEQUENCE_OFFSET).ok()? != 0;
+    let is_in_sequence = area != 0 && tracee.word(area + SEQUENCE_OFFSET) != Ok(0);
     if is_in_sequence || !places.may_leave(&registers) {
-        return None;
+        return tracee.set_registers(&registers).ok();
     }
     let back = registers.rsp - RED_ZONE_BYTES - size_of::<usize>();
-    tracee.set_word(back, registers.rip).ok()?;
-    tracee.set_registers(&Registers { rsp: back, rip: places.entry, ..registers }).ok()
+    match tracee.set_word(back, registers.rip) {
+        Ok(()) => tracee.set_registers(&Registers { rsp: back, rip: places.entry, ..registers }).ok(),
+        Err(_) => tracee.set_registers(&registers).ok(),
+    }
 }
 
-/// What the registers are when the thread goes on by itself. None: it is in a call that only the kernel can go on with.
-fn resumed(registers: Registers) -> Option<Registers> {
+/// The registers with which the thread goes on as if it had not been stopped. A call that the stop has ended is made
+/// anew, with all of its time, as for threads that are armed from outside (`interpose::attach`): nobody must see EINTR
+/// without a signal. None: it is left to the kernel, for a signal or with the answer that the call has.
+fn resumed(registers: Registers, has_signal: bool) -> Option<Registers> {
     const CALL_BYTES: usize = 2;
-    const ERESTARTSYS: isize = -512;
-    const ERESTARTNOINTR: isize = -513;
-    const ERESTARTNOHAND: isize = -514;
+    const EINTR: isize = -4;
+    /// ERESTARTSYS, ERESTARTNOINTR, ERESTARTNOHAND, ERESTART_RESTARTBLOCK.
+    const RESTARTS: [isize; 4] = [-512, -513, -514, -516];
+    const CLOSE: usize = 3;
     let none = usize::MAX;
     if registers.orig_rax == none {
         return Some(registers);
     }
-    let is_made_anew = matches!(registers.rax as isize, ERESTARTSYS | ERESTARTNOINTR | ERESTARTNOHAND);
-    is_made_anew.then(|| Registers {
-        rip: registers.rip - CALL_BYTES,
-        rax: registers.orig_rax,
-        orig_rax: none,
-        ..registers
-    })
+    let answer = registers.rax as isize;
+    // What `close` closes is closed, and its number may be another's by now.
+    if has_signal || registers.orig_rax == CLOSE || !(answer == EINTR || RESTARTS.contains(&answer)) {
+        return None;
+    }
+    Some(Registers { rip: registers.rip - CALL_BYTES, rax: registers.orig_rax, orig_rax: none, ..registers })
+}
+
+/// Whether a signal waits for the thread that it has not blocked, by `/proc/PID/status`. What cannot be read is one.
+fn has_signal(status: &str) -> bool {
+    let set = |name| {
+        let digits = status.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default();
+        u64::from_str_radix(digits.trim(), 16).ok()
+    };
+    match (set("SigPnd:"), set("ShdPnd:"), set("SigBlk:")) {
+        (Some(own), Some(shared), Some(blocked)) => (own | shared) & !blocked != 0,
+        _ => true,
+    }
 }
 
 impl Places {
@@ -212,14 +207,33 @@ mod tests {
     }
 
     #[test]
-    fn a_call_that_the_kernel_makes_anew_is_made_anew_afterwards() {
-        let in_call =
-            |answer: isize| Registers { rip: 100, orig_rax: 0, rax: answer as usize, ..Registers::default() };
-        let resumed_at = |answer| resumed(in_call(answer)).map(|registers| (registers.rip, registers.rax));
-        assert_eq!(resumed_at(-512), Some((98, 0)));
-        assert_eq!(resumed_at(-516), None, "the rest of its time is the kernel's to know");
-        assert_eq!(resumed_at(7), None, "it has ended, and says so first");
+    fn a_call_that_the_stop_has_ended_is_made_anew() {
+        let in_call = |number, answer: isize| Registers {
+            rip: 100,
+            orig_rax: number,
+            rax: answer as usize,
+            ..Registers::default()
+        };
+        let resumed_at = |number, answer, has_signal| {
+            resumed(in_call(number, answer), has_signal).map(|registers| (registers.rip, registers.rax))
+        };
+        for answer in [-4, -512, -513, -514, -516] {
+            assert_eq!(resumed_at(232, answer, false), Some((98, 232)), "{answer}");
+            assert_eq!(resumed_at(232, answer, true), None, "a signal has ended it: {answer}");
+        }
+        assert_eq!(resumed_at(3, -4, false), None, "what is closed stays closed");
+        assert_eq!(resumed_at(0, 7, false), None, "it has ended by itself");
         let outside = Registers { rip: 100, orig_rax: usize::MAX, rax: 5, ..Registers::default() };
-        assert_eq!(resumed(outside), Some(outside));
+        assert_eq!(resumed(outside, true), Some(outside));
+    }
+
+    #[test]
+    fn a_signal_that_is_not_blocked_is_seen() {
+        let status = |own, shared, blocked| {
+            format!("Name: a\nSigPnd:\t{own}\nShdPnd:\t{shared}\nSigBlk:\t{blocked}\n")
+        };
+        assert!(!has_signal(&status("0000", "0000", "0000")) && !has_signal(&status("0000", "4000", "4000")));
+        assert!(has_signal(&status("0000", "4000", "0000")) && has_signal(&status("0200", "0000", "4000")));
+        assert!(has_signal("Name: a\n"), "it cannot be known");
     }
 }
