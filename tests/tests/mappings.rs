@@ -191,6 +191,6 @@ fn memory_that_is_to_be_there_at_once_comes_within_the_budget() {
     assert_eq!(outcome.stdout, "0 bad\n");
     let (peak, over) = (outcome.samples.peak_bytes, outcome.samples.over);
     report(&format!("peak {} MiB of {}; {over} samples over", peak >> 20, 2 * RAM_MIB));
-    // All of them together want six times as much. What is evicted while it is measured counts twice for an instant.
-    assert!(peak < 2 * RAM_MIB * MIB * 3, "{} MiB", peak >> 20);
+    // All of them together want six times as much, and read it before they write it.
+    assert!(peak < 2 * RAM_MIB * MIB / 100 * 105, "{} MiB", peak >> 20);
 }

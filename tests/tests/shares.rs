@@ -94,8 +94,10 @@ fn side_by_side(members: &[Member], options: &[&str], looks_after: u64) -> Optio
 fn shares_hot_process_keeps_its_pages_beside_a_cold_one() {
     let _turn = turn();
     let members = [random("hot", 20, 200_000), cold("cold", 100, 10_000)];
-    // Before, both fill their memory as fast as they can, and nothing is known of either.
-    let Some(fates) = side_by_side(&members, &[], SECONDS / 2) else {
+    // Before, both fill their memory as fast as they can, and nothing is known of either. The pool is as large as it is
+    // said to be: by itself it takes 18 to 36 MiB here, by what it has seen while they filled their memory, and the
+    // rest may be too little for the cold one to have anything that is older than what the hot one uses.
+    let Some(fates) = side_by_side(&members, &["--pool", "30%"], SECONDS / 2) else {
         return skip("this case is about uswap itself");
     };
     let (hot, cold) = (fates.of("hot"), fates.of("cold"));
@@ -106,7 +108,7 @@ fn shares_hot_process_keeps_its_pages_beside_a_cold_one() {
     let (hot, cold) = (fates.taken_since_the_look("hot"), fates.taken_since_the_look("cold"));
     report(&format!("shares: after the start hot {hot}, cold {cold}"));
     assert!(cold > 10_000, "{cold}");
-    assert!(hot * 7 < cold * 2, "{hot} {cold}");
+    assert!(hot * 10 < cold, "{hot} {cold}");
 }
 
 /// Two that do the same, one of which is protected: the other gives.

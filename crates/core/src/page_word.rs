@@ -115,10 +115,11 @@ impl PageWord {
     pub const fn evicted_at(self) -> u32 {
         ((self.0 & DETAIL_MASK) >> DETAIL_SHIFT) as u32
     }
-    /// True when it may be evicted, if it is mapped: nobody works on it and it may be in the program.
+    /// True when it may be evicted, if it is mapped: nobody works on it, and it may be in the program and take memory.
     pub const fn may_be_evicted(self) -> bool {
         let wanted = self.0 & (MANAGED | ACTIVE | PINNED | LOCKED) == MANAGED | ACTIVE;
-        wanted && matches!(self.place(), Place::Fresh | Place::Present) && !self.is_hole()
+        let may_be_there = matches!(self.place(), Place::Fresh | Place::Present);
+        wanted && may_be_there && !self.is_hole() && !self.is_zero_page()
     }
 
     /// How often in a row the page came back soon: 0..=3.

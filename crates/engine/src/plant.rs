@@ -25,6 +25,8 @@ pub enum Plant {
     RefusedProtectForgotten,
     /// Who fills a page does not look whether an evictor is protecting what lies around it.
     UnseenProtection,
+    /// Memory that was written between its filling with the page of zeros and its protection is taken for zeros still.
+    WrittenTakenForZeros,
     /// A page goes with its copy, though that was discarded.
     DiscardedCopyTrusted,
     /// The word of a page that is stored does not name the copy before the page is dropped.
@@ -44,7 +46,7 @@ pub enum Plant {
 #[cfg(feature = "plant")]
 impl Plant {
     /// All of them.
-    pub const ALL: [Plant; 17] = [
+    pub const ALL: [Plant; 18] = [
         Plant::LostDirty,
         Plant::EarlyFree,
         Plant::StaleCleanCopy,
@@ -55,6 +57,7 @@ impl Plant {
         Plant::RefusedDropForgotten,
         Plant::RefusedProtectForgotten,
         Plant::UnseenProtection,
+        Plant::WrittenTakenForZeros,
         Plant::DiscardedCopyTrusted,
         Plant::CopyUnnamed,
         Plant::LostWakeup,

@@ -105,7 +105,8 @@ pub trait Memory {
     fn read(&self, page: PageId, content: &mut Page);
     /// Fills missing pages with copies; at least one.
     fn fill(&self, page: PageId, contents: &[Page], access: FillAs) -> Filled;
-    /// Fills `count` missing pages with zeros.
+    /// Fills `count` missing pages with zeros: for a thread that reads, with the kernel's page of zeros, which takes no
+    /// memory until it is written.
     fn zero(&self, page: PageId, count: u32, touch: Touch) -> Filled;
     /// The next write to each present page of `range` faults. False: not all of them.
     #[must_use]

@@ -86,6 +86,9 @@ fn what_is_wrong(world: &World<'_>, mapped: &MappedPage, word: PageWord) -> Opti
         {
             Some("may be written, and nobody will know")
         }
+        (Place::Present, Some(_)) if word.is_zero_page() && !mapped.is_zero_page => {
+            Some("is the program's own, and taken for the page of zeros")
+        }
         (Place::Present, Some(content)) => {
             let copy = word.swap().filter(|_| word.is_clean())?;
             match table.load(copy).content() {

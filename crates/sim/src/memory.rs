@@ -46,6 +46,8 @@ pub struct MappedPage {
     pub registered: bool,
     /// The next write is a fault of ours.
     pub protected: bool,
+    /// What is present is the kernel's page of zeros.
+    pub is_zero_page: bool,
     /// What is present.
     pub content: Option<Rc<Page>>,
 }
@@ -54,12 +56,12 @@ impl MappedPage {
     /// A new page of this kind.
     pub fn new(kind: Kind) -> MappedPage {
         let rights = Rights::Write;
-        let (is_inherited, locked, registered, protected) = (true, false, false, false);
-        MappedPage { rights, kind, is_inherited, locked, registered, protected, content: None }
+        let (is_inherited, locked, registered, protected, is_zero_page) = (true, false, false, false, false);
+        MappedPage { rights, kind, is_inherited, locked, registered, protected, is_zero_page, content: None }
     }
     /// The same without content.
     pub fn emptied(&self) -> MappedPage {
-        MappedPage { content: None, protected: false, ..self.clone() }
+        MappedPage { content: None, protected: false, is_zero_page: false, ..self.clone() }
     }
     /// What tells one mapping from its neighbour.
     pub fn flags(&self) -> (Rights, Kind, bool, bool, bool) {
@@ -118,9 +120,9 @@ impl Memory {
     pub fn is_all(&self, range: PageRange, is_so: impl Fn(&MappedPage) -> bool) -> bool {
         self.in_range(range).filter(|(_, mapped)| is_so(mapped)).count() as u64 == range.pages()
     }
-    /// Pages with content.
+    /// Pages that take memory.
     pub fn resident_pages(&self) -> u64 {
-        self.pages.values().filter(|mapped| mapped.content.is_some()).count() as u64
+        self.pages.values().filter(|mapped| mapped.content.is_some() && !mapped.is_zero_page).count() as u64
     }
     /// The parts of a range that are one mapping each.
     pub fn mappings_in(&self, range: PageRange) -> Vec<(PageRange, MappedPage)> {
@@ -152,6 +154,7 @@ impl Memory {
             None if mapped.registered => Found::Fault,
             None => {
                 mapped.content = Some(self.zeros.clone());
+                mapped.is_zero_page = touch == Touch::Read;
                 Found::Present(self.zeros.clone())
             }
             Some(_) if touch == Touch::Write && mapped.protected => Found::Fault,
@@ -161,7 +164,7 @@ impl Memory {
     /// The thread writes what it has found present.
     pub fn write(&mut self, page: PageId, content: Page) {
         if let Some(mapped) = self.pages.get_mut(&page.0) {
-            mapped.content = Some(Rc::new(content));
+            (mapped.content, mapped.is_zero_page) = (Some(Rc::new(content)), false);
         }
     }
 
@@ -179,10 +182,14 @@ impl Memory {
             _ => Install::NotMapped,
         }
     }
-    /// UFFDIO_ZEROPAGE of one page.
-    pub fn fill_zeros(&mut self, page: PageId) -> Install {
+    /// UFFDIO_ZEROPAGE of one page, or UFFDIO_COPY of zeros for a thread that writes.
+    pub fn fill_zeros(&mut self, page: PageId, touch: Touch) -> Install {
         let zeros = self.zeros.clone();
-        self.fill(page, &zeros, FillAs::Writable)
+        let install = self.fill(page, &zeros, FillAs::Writable);
+        if let (Install::Done, Touch::Read, Some(mapped)) = (install, touch, self.pages.get_mut(&page.0)) {
+            mapped.is_zero_page = true;
+        }
+        install
     }
     /// UFFDIO_WRITEPROTECT: only what is present gets protected. False: it met a mapping that is not registered, and
     /// has done what lies in front of that.
@@ -214,7 +221,7 @@ impl Memory {
             if mapped.locked {
                 return PageId(page);
             }
-            (mapped.content, mapped.protected) = (None, false);
+            (mapped.content, mapped.protected, mapped.is_zero_page) = (None, false, false);
         }
         range.end
     }

@@ -181,7 +181,8 @@ impl Memory for SimMemory<'_> {
     }
     fn zero(&self, page: PageId, count: u32, touch: Touch) -> Filled {
         let count = if touch == Touch::Write { count.min(ZEROS) } else { count };
-        let filled = self.fill_each(page, count, |page, _| self.kernel.memory.borrow_mut().fill_zeros(page));
+        let filled =
+            self.fill_each(page, count, |page, _| self.kernel.memory.borrow_mut().fill_zeros(page, touch));
         self.world.note(format_args!("zeros {page:?} +{count}: {filled:?}"));
         filled
     }

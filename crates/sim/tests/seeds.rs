@@ -109,7 +109,7 @@ fn twenty_seeds_of_calls_exercise_everything() {
 
 /// Mappings change in each way.
 #[test]
-fn forty_seeds_of_mappings_exercise_everything() {
+fn a_hundred_seeds_of_mappings_exercise_everything() {
     let names = [
         "mmap over",
         "munmap",
@@ -128,7 +128,7 @@ fn forty_seeds_of_mappings_exercise_everything() {
         "processes that came home",
         "page tables full",
     ];
-    exercise(0..40, Mix::Mappings, &names);
+    exercise(0..100, Mix::Mappings, &names);
 }
 
 /// Processes write to what they have read, fork, and end, some before their child has begun.

@@ -23,6 +23,7 @@ struct Model {
     protected: bool,
     lane: Option<Lane>,
     rewritten: bool,
+    zero_page: bool,
     place: Place,
     swap: Option<SwapId>,
 }
@@ -40,6 +41,7 @@ const NOTHING: Model = Model {
     protected: false,
     lane: None,
     rewritten: false,
+    zero_page: false,
     place: Place::Fresh,
     swap: None,
 };
@@ -67,6 +69,7 @@ impl Model {
             protected: word.is_protected(),
             lane: word.isolated_by(),
             rewritten: word.is_rewritten(),
+            zero_page: word.is_zero_page(),
             place: word.place(),
             swap: word.swap(),
         }
@@ -89,13 +92,14 @@ impl Model {
             protected: false,
             lane: None,
             rewritten,
+            zero_page: false,
             ..self
         }
     }
     /// Present, as warm as it was.
     fn present(self, clean: Option<SwapId>) -> Model {
         let (place, swap, protected) = (Place::Present, clean, clean.is_some());
-        Model { place, swap, protected, lane: None, hole: false, evicted_at: 0, ..self }
+        Model { place, swap, protected, lane: None, hole: false, evicted_at: 0, zero_page: false, ..self }
     }
     fn is_clean(self) -> bool {
         self.protected && self.swap.is_some()
@@ -132,6 +136,7 @@ enum Op {
     CommitWritten,
     CommitWrittenAtRest,
     UnlockUnchanged,
+    CommitZeroPage,
 }
 
 fn content() -> impl Strategy<Value = (Place, Option<SwapId>)> {
@@ -180,6 +185,7 @@ fn operation() -> impl Strategy<Value = Op> {
         2 => Just(Op::CommitWritten),
         1 => Just(Op::CommitWrittenAtRest),
         1 => Just(Op::UnlockUnchanged),
+        2 => Just(Op::CommitZeroPage),
     ]
 }
 
@@ -296,7 +302,8 @@ proptest! {
                     let child = Model::of(inherited(slot.load()));
                     let wanted = if model.removed { model.emptied() } else { Model { locked: false, ..model } };
                     let clean = wanted.swap.filter(|_| wanted.protected);
-                    let of_present = Model { swap: wanted.swap, protected: clean.is_some(), lane: None, ..wanted };
+                    let present = wanted.present(wanted.swap);
+                    let of_present = Model { protected: clean.is_some(), ..present };
                     assert_eq!(child, if wanted.place == Place::Present { of_present } else { wanted });
                 }
                 Op::CommitIsolated(lane) if model.locked => {
@@ -350,6 +357,11 @@ proptest! {
                     assert_eq!(slot.unlock_unchanged(), Commit::Done);
                     model = Model { locked: false, lane: None, ..model };
                 }
+                Op::CommitZeroPage if model.locked && !model.removed => {
+                    assert_eq!(slot.commit_zero_page(), Commit::Done);
+                    let cold = Model { heat: 0, rest: 0, ..model.present(None) };
+                    model = Model { locked: false, protected: true, zero_page: true, ..cold };
+                }
                 Op::Commit(..)
                 | Op::CommitHole
                 | Op::FinishRemoved
@@ -360,13 +372,15 @@ proptest! {
                 | Op::CommitPresent(..)
                 | Op::CommitWritten
                 | Op::CommitWrittenAtRest
-                | Op::UnlockUnchanged => {}
+                | Op::UnlockUnchanged
+                | Op::CommitZeroPage => {}
             }
             let now = slot.load();
             assert_eq!(Model::of(now), model);
             assert_eq!(PageWord::from_raw(now.raw()), now);
             let evictable = model.managed && model.active && !model.pinned && !model.locked;
-            let is_there = matches!(model.place, Place::Fresh | Place::Present) && !model.hole;
+            let may_be_there = matches!(model.place, Place::Fresh | Place::Present);
+            let is_there = may_be_there && !model.hole && !model.zero_page;
             assert_eq!(now.may_be_evicted(), evictable && is_there);
             assert_eq!(now.may_be_isolated(), evictable && is_there && model.lane.is_none());
             assert!(!now.may_be_evicted() || slot.evictable.chunks() == 1 << 5, "nobody would look for it");

@@ -1,8 +1,8 @@
 //! What the word of a present page says.
 //!
 //! ```text
-//! detail of a present page: 51..36  35         34..33     32
-//!                                0       REWRITTEN  isolated   PROTECTED
+//! detail of a present page: 51..37  36         35         34..33     32
+//!                                0       ZERO_PAGE  REWRITTEN  isolated   PROTECTED
 //! ```
 //! * `PROTECTED`: the kernel may let nobody write the page before its fault has come to us, which takes the bit away.
 //!   With a swap entry the page is *clean*: the entry holds its content, and the page is protected. An isolated page is
@@ -11,6 +11,9 @@
 //!   away.
 //! * `REWRITTEN`: the page came back from swap and was written after that, this time or, as far as is known, the last
 //!   time. A hint: it may be filled writable, which spares the fault of the first write. A swapped page has it too.
+//! * `ZERO_PAGE`: what is mapped is the kernel's page of zeros. It takes no memory, so evicting it gains nothing. It
+//!   is protected: its first write comes to us, and the memory that this takes is counted. Nobody's content depends
+//!   on this bit: without it the page is evicted as any other.
 //!
 //! Must hold: a page that the kernel protects for us has a word that says so, or is locked. And: between
 //! `commit_isolated` and `lock_isolated` of the value that it returned, the content of the page is unchanged. Only the
@@ -29,6 +32,7 @@ const PROTECTED: u64 = 1 << DETAIL_SHIFT;
 const ISOLATED_SHIFT: u32 = DETAIL_SHIFT + 1;
 const ISOLATED_MASK: u64 = 0b11 << ISOLATED_SHIFT;
 const REWRITTEN: u64 = 1 << (DETAIL_SHIFT + 3);
+const ZERO_PAGE: u64 = 1 << (DETAIL_SHIFT + 4);
 /// Where a swapped page has it.
 pub(super) const SWAPPED_REWRITTEN: u64 = 1 << REST_SHIFT;
 
@@ -83,6 +87,10 @@ impl PageWord {
     /// Present, protected, and its swap entry holds the content: it may be dropped as it is.
     pub const fn is_clean(self) -> bool {
         self.is_protected() && self.swap().is_some()
+    }
+    /// The kernel's page of zeros is mapped, and nobody has written there since.
+    pub const fn is_zero_page(self) -> bool {
+        self.is_protected() && self.0 & ZERO_PAGE != 0
     }
     /// It was written after it came back from swap, now or the last time that it was here.
     pub const fn is_rewritten(self) -> bool {
@@ -220,6 +228,11 @@ impl PageSlot<'_> {
     /// Locked -> unlocked and present. `clean`: the entry that holds the content; the page was mapped protected.
     pub fn commit_present(self, clean: Option<SwapId>, warmth: Warmth) -> Commit {
         self.commit_as(|seen| PageWord(seen.present_as(clean, warmth)))
+    }
+
+    /// Locked -> unlocked and present: the kernel's page of zeros, which is mapped and protected.
+    pub fn commit_zero_page(self) -> Commit {
+        self.commit_as(|seen| PageWord(seen.present_as(None, Warmth::Cold) | PROTECTED | ZERO_PAGE))
     }
 
     /// Locked -> unlocked, as it was, but that no evictor stores it: one that wanted the lock meanwhile has given the

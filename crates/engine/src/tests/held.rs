@@ -12,7 +12,7 @@ use uswap_units::PageRange;
 /// More batches than it takes to evict all.
 const BATCHES: usize = 40;
 
-fn evict_all(space: &AddressSpace<'_, Machine>, evictor: &mut Evictor) {
+pub(super) fn evict_all(space: &AddressSpace<'_, Machine>, evictor: &mut Evictor) {
     complete(async {
         for _ in 0..BATCHES {
             let _however_many = space.evict(evictor, 64).await;
@@ -22,7 +22,7 @@ fn evict_all(space: &AddressSpace<'_, Machine>, evictor: &mut Evictor) {
 }
 
 /// Which of the pages are there.
-fn present(space: &AddressSpace<'_, Machine>) -> Vec<usize> {
+pub(super) fn present(space: &AddressSpace<'_, Machine>) -> Vec<usize> {
     (0..MAPPED).filter(|&index| space.world().cell(index).content.is_some()).collect()
 }
 

@@ -9,6 +9,7 @@ mod machine;
 mod memory_map;
 mod tasks;
 mod turns;
+mod zeros;
 
 use core::cell::Cell;
 use machine::{MAPPED, Machine, PAGES};

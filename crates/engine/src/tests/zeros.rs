@@ -1,0 +1,43 @@
+//! Memory that was read and never written.
+
+use super::held::{evict_all, present};
+use super::tasks::complete;
+use super::with_space;
+use crate::evict::Evictor;
+use crate::workspace::Workspace;
+use crate::world::Touch;
+use std::boxed::Box;
+use uswap_units::PAGE_BYTES;
+
+#[test]
+fn zeros_that_are_read_take_no_memory_until_they_are_written() {
+    with_space(0, |space| {
+        space.world().in_lockstep.set(true);
+        let (mut evictor, mut workspace) = (Box::new(Evictor::new(0)), Box::new(Workspace::new()));
+        let mut touch = |page, touch| {
+            complete(async {
+                let _served = space.fault(page, touch, &mut workspace).await;
+            });
+        };
+        let budget = space.segment().budget();
+        let there = present(space);
+        let index = (0..).find(|index| !there.contains(index)).expect("half of them were never touched");
+        let page = space.world().first().plus(index as u64);
+        let word = || space.page_table().slot(page).expect("it is managed").load();
+
+        let before = budget.used();
+        touch(page, Touch::Read);
+        assert!(word().is_zero_page() && present(space).contains(&index));
+        assert_eq!(budget.used(), before, "the kernel's page of zeros is nobody's memory");
+        assert!(!space.is_ready(page, Touch::Write), "its first write comes to us");
+        evict_all(space, &mut evictor);
+        assert!(word().is_zero_page(), "nothing would be gained");
+
+        let before = budget.used();
+        touch(page, Touch::Write);
+        assert!(!word().is_zero_page() && space.is_ready(page, Touch::Write));
+        assert_eq!(budget.used().0, before.0 + PAGE_BYTES as u64);
+        evict_all(space, &mut evictor);
+        assert!(!present(space).contains(&index), "it goes as any other");
+    });
+}
