@@ -194,3 +194,63 @@ fn memory_that_is_to_be_there_at_once_comes_within_the_budget() {
     // All of them together want six times as much, and read it before they write it.
     assert!(peak < 2 * RAM_MIB * MIB / 100 * 105, "{} MiB", peak >> 20);
 }
+
+/// Calls that name memory which the program may not touch: each is answered as the kernel answers it, whether the
+/// memory was ever there or is evicted.
+const WITHOUT_RIGHTS: &str = r#"
+#define _GNU_SOURCE
+#include <errno.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+enum { PAGE = 4096, PAGES = 15360, ROOM = 256 };
+
+static char *map(long pages, int rights) {
+    return mmap(0, pages * PAGE, rights, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+}
+
+int main(void) {
+    char *written = map(ROOM, PROT_READ | PROT_WRITE), *fresh = map(ROOM, PROT_READ | PROT_WRITE);
+    for (long page = 0; page < ROOM; page++) written[page * PAGE] = page;
+    char *block = map(PAGES, PROT_READ | PROT_WRITE);
+    for (int round = 0; round < 3; round++)
+        for (long word = 0; word < PAGES * (PAGE / 8L); word += 3) ((long *)block)[word] += word * 0x9E3779B97F4A7C15;
+    mprotect(written, ROOM * PAGE, PROT_NONE);
+    mprotect(fresh, ROOM * PAGE, PROT_NONE);
+    char *never = map(ROOM, PROT_NONE), *places[] = {written, fresh, never};
+    int ends[2], faults = 0, others = 0;
+    if (pipe(ends)) return 3;
+    for (int place = 0; place < 3; place++)
+        for (long page = 0; page < ROOM; page += 8) {
+            faults += write(ends[1], places[place] + page * PAGE, 100) == -1 && errno == EFAULT;
+            others += write(ends[1], "x", 1) == 1 && read(ends[0], places[place] + page * PAGE, 100) == -1;
+            faults += errno == EFAULT;
+            char x;
+            others += read(ends[0], &x, 1) == 1;
+        }
+    mprotect(written, ROOM * PAGE, PROT_READ | PROT_WRITE);
+    mprotect(fresh, ROOM * PAGE, PROT_READ | PROT_WRITE);
+    long wrong = 0;
+    for (long page = 0; page < ROOM; page++) wrong += written[page * PAGE] != (char)page || fresh[page * PAGE];
+    for (long page = 0; page < ROOM; page++) fresh[page * PAGE] = page;
+    for (long page = 0; page < ROOM; page++) wrong += fresh[page * PAGE] != (char)page;
+    printf("%d faults, %d others, %ld wrong\n", faults, others, wrong);
+    return 0;
+}
+"#;
+
+#[test]
+fn calls_of_memory_without_rights_answer_as_ever() {
+    let _turn = turn();
+    if !needs(&["gcc"]) || uswap_binary().is_none() {
+        return;
+    }
+    let scratch = Scratch::new();
+    let program = compile(&scratch, WITHOUT_RIGHTS);
+    let alone = Run::plain(&program).finish();
+    let evicted = Run::plain(&program).uswap(RAM_MIB, &["--swap", "/var/tmp:1G"]).finish();
+    evicted.must_succeed();
+    assert_eq!(alone.stdout, "192 faults, 192 others, 0 wrong\n");
+    assert_eq!(evicted.stdout, alone.stdout);
+}

@@ -108,6 +108,9 @@ pub trait Memory {
     /// Fills `count` missing pages with zeros: for a thread that reads, with the kernel's page of zeros, which takes no
     /// memory until it is written.
     fn zero(&self, page: PageId, count: u32, touch: Touch) -> Filled;
+    /// At which of `count` present pages (at most 64), filled in this shared section, the kernel's page of zeros is
+    /// still mapped: bit i for `first + i`. They need not be readable.
+    fn zero_pages(&self, first: PageId, count: u32) -> u64;
     /// The next write to each present page of `range` faults. False: not all of them.
     #[must_use]
     fn protect(&self, range: PageRange) -> bool;

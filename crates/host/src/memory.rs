@@ -97,6 +97,14 @@ impl Memory for LinuxWorld {
         Filled { pages: (progress.bytes_done / PAGE_BYTES) as u32, last: install_of(progress.stop) }
     }
 
+    fn zero_pages(&self, first: PageId, count: u32) -> u64 {
+        match self.pagemap.zero_pages(first.address() as usize, count as usize) {
+            Ok(bits) => bits[0],
+            // They take memory, as far as is known.
+            Err(_) => 0,
+        }
+    }
+
     fn protect(&self, range: PageRange) -> bool {
         let (start, bytes) = bytes_of(range);
         self.uffd.write_protect(start, bytes).is_done()

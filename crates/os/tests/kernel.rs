@@ -221,6 +221,22 @@ fn present_pages_are_told_from_missing_ones_by_both_readers() {
     assert_eq!(pagemap.present(area.start(), 513), Err(Errno::EINVAL));
 }
 
+#[test]
+fn the_page_of_zeros_is_told_from_memory_by_both_readers() {
+    let _alone = alone();
+    let (area, pagemap) = (Pages::new(64), Pagemap::open().unwrap());
+    let is_written = |page: usize| page.is_multiple_of(3) && page < 40;
+    for page in 0..50 {
+        assert_eq!(area.get(page), 0);
+        if is_written(page) {
+            area.fill(page, u8::from(page > 20));
+        }
+    }
+    let expected = (0..50).filter(|&page| !is_written(page)).fold(0, |bits, page| bits | 1 << page);
+    assert_eq!(pagemap.zero_pages(area.start(), 64).unwrap()[0], expected);
+    assert_eq!(pagemap.look_by_read(area.start(), 64, What::ZeroPage).unwrap()[0], expected);
+}
+
 /// While the kernel moves pages together in RAM, as it does for huge pages, each of them is not present for a moment.
 /// It is there all the while.
 #[test]

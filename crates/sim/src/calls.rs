@@ -19,9 +19,9 @@ pub async fn system_call<'a>(world: &World<'a>, process: &Process<'a>) {
     let Some(range) = some_mapping(world, process, 8) else { return };
     let rights = process.kernel.memory.borrow().pages[&range.start.0].rights;
     let touch = match rights {
-        Rights::Nothing => return,
         Rights::Read => Touch::Read,
-        Rights::Write => Touch::that(world.below(2) == 0),
+        // The program may be wrong: then the call gets EFAULT, and nothing else happens.
+        Rights::Nothing | Rights::Write => Touch::that(world.below(2) == 0),
     };
     let has_poison = process
         .oracle
@@ -32,13 +32,20 @@ pub async fn system_call<'a>(world: &World<'a>, process: &Process<'a>) {
     if has_poison || process.oracle.is_changing(range) {
         return;
     }
-    world.count(if touch == Touch::Write { "system calls that write" } else { "system calls that read" }, 1);
+    world.count(
+        match (rights, touch) {
+            (Rights::Nothing, _) => "system calls of what may not be touched",
+            (_, Touch::Write) => "system calls that write",
+            (_, Touch::Read) => "system calls that read",
+        },
+        1,
+    );
     process.oracle.begin_use(range);
     let own = world.executor.current();
     process.kernel.hazards.borrow_mut().push((own, range));
     world.executor.step().await;
     let is_ready = make_ready(world, process, range, touch).await;
-    if is_ready {
+    if is_ready && rights != Rights::Nothing {
         for page in (range.start.0..range.end.0).map(PageId) {
             world.executor.step().await;
             kernel_touches(world, process, page, touch);

@@ -186,6 +186,14 @@ impl Memory for SimMemory<'_> {
         self.world.note(format_args!("zeros {page:?} +{count}: {filled:?}"));
         filled
     }
+    fn zero_pages(&self, first: PageId, count: u32) -> u64 {
+        self.must_be_inside();
+        let memory = self.kernel.memory.borrow();
+        let is_zero_page = |ahead: &u32| {
+            memory.pages.get(&(first.0 + u64::from(*ahead))).is_some_and(|page| page.is_zero_page)
+        };
+        (0..count).filter(is_zero_page).fold(0, |mask, ahead| mask | 1 << ahead)
+    }
     fn protect(&self, range: PageRange) -> bool {
         self.must_be_inside();
         let refuses = self.refuses();

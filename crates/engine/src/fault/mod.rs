@@ -125,7 +125,7 @@ impl<'a, W: World> AddressSpace<'a, W> {
             Place::Fresh => {
                 let (window, run) = self.lock_window(leaf, page, word, touch);
                 self.readahead.note(run.page(0)..run.page(run.length), window);
-                let fault = self.fill_zeros(&run, touch, workspace).await;
+                let fault = self.fill_zeros(&run, touch).await;
                 self.world.unlock_shared();
                 Some(fault)
             }
@@ -248,7 +248,7 @@ impl<'a, W: World> AddressSpace<'a, W> {
     ///
     /// What is read first takes no memory until it is written: it is the kernel's page of zeros, and protected, so that
     /// its first write comes to us as any other growth does.
-    async fn fill_zeros(&self, run: &Run<'_>, touch: Touch, workspace: &mut Workspace) -> Fault {
+    async fn fill_zeros(&self, run: &Run<'_>, touch: Touch) -> Fault {
         // What must stay resident, and writable, is filled with memory of its own.
         let stays = run.words[..run.length as usize].iter().any(|word| word.is_pinned());
         let touch = if stays { Touch::Write } else { touch };
@@ -259,15 +259,21 @@ impl<'a, W: World> AddressSpace<'a, W> {
             Touch::Read if filled.pages > 0 => Some(self.world.protect(range)),
             _ => None,
         };
-        let mut zero_pages = 0;
+        let zero_pages = match protection {
+            // What another thread wrote between the two is memory.
+            Some(true) if is_planted(Plant::WrittenTakenForZeros) => u64::MAX,
+            Some(true) => self.world.zero_pages(run.first, filled.pages),
+            _ => 0,
+        };
+        let mut without_memory = 0;
         // Behind the filled ones one may be there already: then it is the program's.
         let known = filled.pages + u32::from(filled.last == Install::AlreadyMapped);
         for index in 0..run.length {
             let slot = run.slot(index);
             self.must_be_done(match protection {
                 _ if index >= known => slot.unlock_unchanged(),
-                Some(true) if index < filled.pages && self.is_still_zeros(run.page(index), workspace) => {
-                    zero_pages += 1;
+                Some(_) if index < filled.pages && zero_pages & 1 << index != 0 => {
+                    without_memory += 1;
                     slot.commit_zero_page()
                 }
                 // A part of it may be protected, whatever the kernel says.
@@ -276,7 +282,7 @@ impl<'a, W: World> AddressSpace<'a, W> {
             });
         }
         self.unlocked((0..run.length).map(|index| run.page(index)));
-        self.note_resident(filled.pages - zero_pages);
+        self.note_resident(filled.pages - without_memory);
         self.counters().add(Counter::ZeroFilled, u64::from(filled.pages));
         match filled.last {
             _ if filled.pages > 0 => Fault::Served(FaultSource::Zero),
@@ -284,12 +290,6 @@ impl<'a, W: World> AddressSpace<'a, W> {
             // Unmapped or out of memory: the program meets that when it tries again.
             _ => Fault::Served(FaultSource::Woken),
         }
-    }
-
-    /// Whether nobody has written a page between its filling and its protection. In a shared section.
-    fn is_still_zeros(&self, page: PageId, workspace: &mut Workspace) -> bool {
-        self.world.read(page, &mut workspace.page);
-        uswap_codec::same_filled(&workspace.page) == Some(0) || is_planted(Plant::WrittenTakenForZeros)
     }
 
     /// Loads and fills a run of stored pages. Outside of the gate. None: the first page was dropped meanwhile.

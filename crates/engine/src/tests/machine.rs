@@ -219,6 +219,12 @@ impl Memory for Machine {
         let zeros = std::vec![page_of(0); count as usize];
         self.fill(page, &zeros, FillAs::Writable)
     }
+    fn zero_pages(&self, first: PageId, count: u32) -> u64 {
+        let is_zeros = |ahead: &u32| {
+            self.cell(self.index(first) + *ahead as usize).content == Some(value_of(&page_of(0)))
+        };
+        (0..count).filter(is_zeros).fold(0, |mask, ahead| mask | 1 << ahead)
+    }
     fn protect(&self, range: PageRange) -> bool {
         assert!(self.shared.get() > 0);
         // Now and then the kernel refuses, with the work half done.

@@ -37,6 +37,9 @@ impl Tree {
         self.unmanaged_pids = self.unmanaged.look(shared, &known);
         self.managed_pids = known;
         let sizes = self.counting.look(&self.pids());
+        let counting = &self.counting;
+        let bytes_of = |pid| counting.pages_of(pid).map(private_bytes);
+        self.unmanaged.note_sizes(shared, bytes_of);
         for (pid, record) in records {
             if let Some((resident_pages, shared_pages)) = self.counting.pages_of(pid) {
                 record.set_resident_pages(resident_pages);
@@ -63,10 +66,13 @@ impl Tree {
 
     /// The others, and the bytes of private memory that count for each.
     pub fn unmanaged(&self) -> Vec<(u32, u64)> {
-        let bytes = |(resident, shared): (u64, u64)| (resident - shared) * PAGE_BYTES as u64;
-        let sized = |&pid| Some((pid, bytes(self.counting.pages_of(pid)?)));
+        let sized = |&pid| Some((pid, private_bytes(self.counting.pages_of(pid)?)));
         self.unmanaged_pids.iter().filter_map(sized).collect()
     }
+}
+
+fn private_bytes((resident_pages, shared_pages): (u64, u64)) -> u64 {
+    (resident_pages - shared_pages) * PAGE_BYTES as u64
 }
 
 /// Each process once: who has executed a new program has a second record until the reaper comes by, and its memory

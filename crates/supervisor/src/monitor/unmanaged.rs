@@ -26,8 +26,9 @@ const PART_OF_TIME: u32 = 25;
 /// A process has so long to join, on a busy machine too, before it is said that it did not.
 const TIME_TO_JOIN: Duration = Duration::from_millis(500);
 
-/// Looks after which a process is armed that has so many times the memory with which it would arm itself.
-const UNSEEN_LOOKS: u32 = 2;
+/// Measurements after which a process is armed that has so many times the memory with which it would arm itself. After
+/// one it may be about to do so.
+const UNSEEN_MEASUREMENTS: u32 = 2;
 const UNSEEN_PARTS: u64 = 2;
 
 /// Kinds of processes that the report tells apart, by name and reason. What others use is counted all the same.
@@ -46,6 +47,8 @@ struct Seen {
     sizes: Option<StatmFile>,
     since: Instant,
     looks: u32,
+    /// Measurements in a row in which it was larger than a process that is left alone.
+    grown: u32,
     /// Which entry of the report it is.
     named: Option<(String, String)>,
     /// It was named without a reason that is certain: it may only be slow to join.
@@ -100,8 +103,19 @@ impl UnmanagedProcesses {
             }
             let Some(seen) = self.seen.get_mut(&pid) else { continue };
             seen.looks += 1;
-            seen.arm_if_grown(shared);
             seen.name(shared);
+        }
+    }
+
+    /// So much private memory was measured for each. Whoever has grown unseen is armed.
+    pub fn note_sizes(&mut self, shared: &Shared, bytes_of: impl Fn(u32) -> Option<u64>) {
+        let too_large = UNSEEN_PARTS * shared.join_bytes();
+        for (&pid, seen) in &mut self.seen {
+            let is_large = bytes_of(pid).is_some_and(|bytes| bytes >= too_large);
+            seen.grown = if is_large { seen.grown + 1 } else { 0 };
+            if seen.grown >= UNSEEN_MEASUREMENTS {
+                seen.arm(shared);
+            }
         }
     }
 
@@ -132,6 +146,7 @@ impl Seen {
             sizes,
             since: Instant::now(),
             looks: 0,
+            grown: 0,
             named: None,
             slow: false,
             unseen: Unseen::default(),
@@ -143,18 +158,17 @@ impl Seen {
     }
 
     /// A process of this size takes a place in the run by itself, when it makes a call by which it grows.
-    fn arm_if_grown(&mut self, shared: &Shared) {
-        let is_large = self.bytes().is_some_and(|bytes| bytes >= UNSEEN_PARTS * shared.join_bytes());
-        if !self.unseen.may_try() || self.looks < UNSEEN_LOOKS || !is_large || has_unclaimed(shared) {
+    fn arm(&mut self, shared: &Shared) {
+        let unseen = &mut self.unseen;
+        if has_unclaimed(shared) || !unseen.is_due(Instant::now()) {
             return;
         }
-        let unseen = &mut self.unseen;
         self.pidfd.while_it_lives(|pid| {
             // A child of vfork: its parent is who has the memory.
             let shares = process::stat(pid)
                 .is_ok_and(|stat| process::have_same_memory(pid, stat.parent).unwrap_or(true));
             if !shares && matches!(why_unmanaged(shared, pid), Why::Unknown(_)) {
-                unseen.look(pid, &shared.options.agent);
+                unseen.arm(pid, &shared.options.agent);
             }
         });
     }

@@ -13,6 +13,7 @@ use std::fs::File;
 use std::ops::Range;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use uswap_os::process;
 use uswap_os::ptrace::{Registers, Stop, Tracee};
@@ -24,6 +25,10 @@ const ENTRY: &str = "uswap_agent_grown_unseen";
 
 /// So often it is tried: about a second.
 const TRIES_MAX: u32 = 40;
+/// The first looks follow each other as soon as memory is measured again: two processors write 5 MiB in a millisecond.
+const LOOKS_AT_ONCE: u32 = 10;
+/// Later ones wait so long.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 const RED_ZONE_BYTES: usize = 128;
 /// Of the stack, for the way into the agent.
@@ -35,6 +40,8 @@ const USER_CODE: usize = 0x33;
 /// One process that has grown so, while it is tried.
 #[derive(Default)]
 pub struct Unseen {
+    looks: u32,
+    looked: Option<Instant>,
     tries: u32,
 }
 
@@ -48,13 +55,19 @@ struct Places {
 }
 
 impl Unseen {
-    /// Whether it is worth a try.
-    pub fn may_try(&self) -> bool {
-        self.tries < TRIES_MAX
+    /// Whether it is time to look at the process, and worth it. Asked before each look.
+    pub fn is_due(&mut self, now: Instant) -> bool {
+        let waits = self.looks >= LOOKS_AT_ONCE
+            && self.looked.is_some_and(|looked| now.duration_since(looked) < LOOK_EVERY);
+        let is_due = self.tries < TRIES_MAX && !waits;
+        if is_due {
+            (self.looks, self.looked) = (self.looks + 1, Some(now));
+        }
+        is_due
     }
 
     /// Lets the process arm itself, if its first thread can be taken away from where it is now.
-    pub fn look(&mut self, pid: u32, agent: &Path) {
+    pub fn arm(&mut self, pid: u32, agent: &Path) {
         self.tries += 1;
         // A thread that waits for a disk stops when that has answered.
         let may_stop = process::stat(pid).is_ok_and(|stat| matches!(stat.state, b'R' | b'S'));
@@ -191,6 +204,15 @@ mod tests {
 7ffd00000000-7ffd00021000 rw-p 00000000 00:00 0 [stack]
 7ffd00100000-7ffd00102000 r-xp 00000000 00:00 0 [vdso]
 ";
+
+    #[test]
+    fn the_first_looks_follow_each_other_and_later_ones_wait() {
+        let (mut unseen, start) = (Unseen::default(), Instant::now());
+        let due_at = |unseen: &mut Unseen, ms| unseen.is_due(start + Duration::from_millis(ms));
+        assert_eq!((0..30).filter(|&ms| due_at(&mut unseen, ms)).count(), LOOKS_AT_ONCE as usize + 1);
+        unseen.tries = TRIES_MAX;
+        assert!(!due_at(&mut unseen, 1000));
+    }
 
     #[test]
     fn places_are_read_from_the_mappings() {
