@@ -5,6 +5,8 @@
 //! here.
 
 use std::collections::{HashMap, HashSet};
+use std::fs::File;
+use std::os::unix::fs::FileExt as _;
 use std::time::{Duration, Instant};
 
 use uswap_core::mm::MmState;
@@ -17,7 +19,8 @@ use crate::human;
 use crate::report::Unmanaged;
 use crate::shared::Shared;
 
-/// How often processes without an engine are looked for: who lives longer is seen.
+/// How often processes without an engine are looked for: who lives longer is seen. Sooner, if a process was made: one
+/// that grows by raw system calls has written 100 MiB by then.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// A look costs some 30 us for each process. No more than this part of the time goes into it.
@@ -37,8 +40,47 @@ const KINDS_MAX: usize = 64;
 /// Processes without an engine.
 #[derive(Default)]
 pub struct UnmanagedProcesses {
-    due: Option<Instant>,
+    looked: Option<Looked>,
+    youngest: Youngest,
     seen: HashMap<u32, Seen>,
+}
+
+/// The last look for new processes.
+struct Looked {
+    at: Instant,
+    took: Duration,
+    youngest: Option<u32>,
+}
+
+impl Looked {
+    fn is_due_again(&self, now: Instant, youngest: Option<u32>) -> bool {
+        let patience = if youngest == self.youngest { LOOK_EVERY } else { Duration::ZERO };
+        now.duration_since(self.at) >= patience.max(self.took * PART_OF_TIME)
+    }
+}
+
+/// Tells which process of the machine, or of the pid namespace, was made last.
+#[derive(Default)]
+struct Youngest {
+    file: Option<File>,
+}
+
+impl Youngest {
+    /// Its number. None: it cannot be known.
+    fn pid(&mut self) -> Option<u32> {
+        let file = match &self.file {
+            Some(file) => file,
+            None => self.file.insert(File::open("/proc/loadavg").ok()?),
+        };
+        let mut text = [0; 128];
+        let bytes = file.read_at(&mut text, 0).ok()?;
+        pid_at_the_end(core::str::from_utf8(&text[..bytes]).ok()?)
+    }
+}
+
+/// Of `0.20 0.18 0.12 1/80 11206`.
+fn pid_at_the_end(loadavg: &str) -> Option<u32> {
+    loadavg.split_ascii_whitespace().next_back()?.parse().ok()
 }
 
 /// One that was found.
@@ -69,10 +111,11 @@ impl UnmanagedProcesses {
             }
             !is_managed && !seen.pidfd.has_ended()
         });
-        let started = Instant::now();
-        if self.due.is_none_or(|due| started >= due) {
+        let (started, youngest) = (Instant::now(), self.youngest.pid());
+        if self.looked.as_ref().is_none_or(|looked| looked.is_due_again(started, youngest)) {
             self.look_now(shared, known);
-            self.due = Some(Instant::now() + LOOK_EVERY.max(started.elapsed() * PART_OF_TIME));
+            let at = Instant::now();
+            self.looked = Some(Looked { at, took: at - started, youngest });
         }
         self.note_peaks(shared);
         self.seen.keys().copied().collect()
@@ -241,5 +284,31 @@ fn note(shared: &Shared, pid: u32, (name, reason): &(String, String), advice: &s
              {advice}",
             human::bytes(bytes)
         ));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn new_processes_are_looked_for_when_one_was_made_and_else_now_and_then() {
+        assert_eq!(pid_at_the_end("0.20 0.18 0.12 1/80 11206\n"), Some(11206));
+        assert_eq!(pid_at_the_end(""), None);
+        let at = Instant::now();
+        let looked = Looked { at, took: Duration::from_micros(100), youngest: Some(7) };
+        let is_due = |us, youngest| looked.is_due_again(at + Duration::from_micros(us), youngest);
+        assert!(is_due(2500, Some(8)) && !is_due(2400, Some(8)), "a part of the time");
+        assert!(!is_due(19_000, Some(7)) && is_due(20_000, Some(7)));
+        let looked = Looked { took: Duration::from_millis(2), ..looked };
+        assert!(!looked.is_due_again(at + LOOK_EVERY, Some(7)), "a look at many processes takes long");
+    }
+
+    #[test]
+    fn the_youngest_process_is_known() {
+        let mut youngest = Youngest::default();
+        let before = youngest.pid().expect("/proc is mounted");
+        std::process::Command::new("true").status().expect("it starts");
+        assert_ne!(youngest.pid(), Some(before));
     }
 }
