@@ -4,7 +4,9 @@
 //! of them end within a minute.
 
 mod clusters;
+mod isolation;
 mod map_table;
+mod mm;
 mod page_word;
 mod planted;
 mod pool;

@@ -9,6 +9,7 @@
 
 use crate::fairness::{Account, Holding};
 use crate::held_files::HeldFiles;
+use crate::plant::{Plant, is_planted};
 use crate::refault_stats::RefaultStats;
 use crate::stall::Stall;
 use uswap_sync::{AtomicU64, Ordering, fence};
@@ -311,6 +312,9 @@ impl MmRecord<'_> {
     pub fn claim_forked(&self, number: u64) -> bool {
         let next = (MmState::Taken as u64) << STATE_SHIFT | Hands::Process.bits();
         let word = &self.words[STATE];
+        if is_planted(Plant::ClaimedWithoutNumber) {
+            return self.change_if(|word| (MmState::from_raw(word) == MmState::Forked).then_some(next));
+        }
         word.compare_exchange(Self::forked(number), next, Ordering::AcqRel, Ordering::Relaxed).is_ok()
     }
     /// Forked -> reaping: nobody claimed the record. False: the child did.

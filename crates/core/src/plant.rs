@@ -13,6 +13,10 @@ pub(crate) enum Plant {
     CopyWithoutLook,
     /// A dropped barrier between locking a word and the look whether its page is being protected.
     NoBarrier,
+    /// A dropped second look: an evictor locks the page that it has isolated, though its word has changed.
+    LockedAlthoughChanged,
+    /// A dropped second look: a forked child claims the record that was its own, though it may be another's by then.
+    ClaimedWithoutNumber,
     /// A dropped second look: what a process has counted for an earlier request gets into the answer to another.
     LatePut,
 }

@@ -1,7 +1,7 @@
 //! The model checker finds the bugs that are planted. The same models without them are tests in `clusters`,
-//! `map_table`, `protecting`, `readahead` and `swap_word`.
+//! `isolation`, `map_table`, `mm`, `protecting`, `readahead` and `swap_word`.
 
-use super::{clusters, map_table, protecting, readahead, swap_word};
+use super::{clusters, isolation, map_table, mm, protecting, readahead, swap_word};
 use crate::plant::{Plant, Planted};
 
 #[test]
@@ -23,6 +23,20 @@ fn loom_finds_a_dropped_second_look() {
 fn loom_finds_a_dropped_barrier_before_a_page_is_filled() {
     let _planted = Planted::new(Plant::NoBarrier);
     protecting::a_page_that_comes_back_for_a_write_is_known_to_be_protected();
+}
+
+#[test]
+#[should_panic(expected = "copy 0 has two owners")]
+fn loom_finds_a_page_that_is_dropped_although_it_was_written() {
+    let _planted = Planted::new(Plant::LockedAlthoughChanged);
+    isolation::a_page_is_written_while_it_is_evicted();
+}
+
+#[test]
+#[should_panic(expected = "the record of another child is claimed")]
+fn loom_finds_a_record_that_is_claimed_without_its_number() {
+    let _planted = Planted::new(Plant::ClaimedWithoutNumber);
+    mm::a_child_claims_its_record_while_that_is_reaped();
 }
 
 #[test]

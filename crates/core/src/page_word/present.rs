@@ -24,6 +24,7 @@ use super::{
     ACTIVE, Commit, DETAIL_MASK, DETAIL_SHIFT, FLAGS, HEAT_MASK, HEAT_SHIFT, LOCKED, MANAGED, PINNED,
     PageSlot, PageWord, Place, REMOVED, REST_MASK, REST_SHIFT, SWAP_MASK,
 };
+use crate::plant::{Plant, is_planted};
 use crate::reuse::TIME_BITS;
 use uswap_sync::Ordering;
 use uswap_units::SwapId;
@@ -187,6 +188,9 @@ impl PageSlot<'_> {
     pub fn lock_isolated(self, isolated: PageWord) -> bool {
         debug_assert!(isolated.isolated_by().is_some());
         let locked = isolated.0 | LOCKED;
+        if is_planted(Plant::LockedAlthoughChanged) {
+            return self.word.fetch_or(LOCKED, Ordering::Acquire) & LOCKED == 0;
+        }
         // Acquire pairs with the `Release` of a `commit` before.
         self.word.compare_exchange(isolated.0, locked, Ordering::Acquire, Ordering::Relaxed).is_ok()
     }
