@@ -46,6 +46,21 @@ static void *ends(void *unused) {
     return unused;
 }
 
+enum { CHAINS = 3, LINKS = 2000 };
+static int chains = CHAINS, links;
+static pthread_attr_t detached;
+/* Each thread makes the next one, and ends at once. */
+static void *link_of_chain(void *left) {
+    pthread_t next;
+    __atomic_add_fetch(&links, 1, __ATOMIC_RELAXED);
+    if (left && pthread_create(&next, &detached, link_of_chain, (char *)left - 1) == 0) return 0;
+    if (__atomic_sub_fetch(&chains, 1, __ATOMIC_ACQ_REL) == 0) {
+        printf("%d links\n", links);
+        fflush(stdout);
+    }
+    return 0;
+}
+
 int main(int count, char **words) {
     pthread_t thread;
     int is(const char *name) { return strcmp(words[1], name) == 0; }
@@ -87,6 +102,13 @@ int main(int count, char **words) {
         usleep(1500000);
         write(1, "filtered\n", 9);
         _exit(10);
+    }
+    if (is("chains")) {
+        pthread_attr_init(&detached);
+        pthread_attr_setdetachstate(&detached, PTHREAD_CREATE_DETACHED);
+        for (int chain = 0; chain < CHAINS; chain++)
+            pthread_create(&thread, &detached, link_of_chain, (void *)(long)(LINKS - 1));
+        pthread_exit(0);
     }
     if (is("begins")) {
         int early = 0;
@@ -159,5 +181,5 @@ fn a_filter_for_all_threads_meets_no_call_of_uswap() {
 
 #[test]
 fn a_process_does_not_end_while_a_thread_begins() {
-    compare(&["begins"]);
+    compare(&["begins", "chains"]);
 }

@@ -113,7 +113,8 @@ impl<'a> Budget<'a> {
     pub fn raise(&self, signal: Signal) {
         self.signal_word(signal).fetch_add(1, Ordering::Release);
     }
-    /// The count of a signal, to wait for its change.
+    /// The count of a signal, to wait for its change. Acquire pairs with `raise`: who sees the count sees what it was
+    /// raised for, and does not wait for that.
     pub fn signal_count(&self, signal: Signal) -> u32 {
         self.signal_word(signal).load(Ordering::Acquire) as u32
     }
@@ -166,11 +167,12 @@ impl<'a> Budget<'a> {
     pub fn is_ending(&self) -> bool {
         self.word(FLAGS).load(Ordering::Relaxed) & ENDING != 0
     }
-    /// All memory is to come home, and nothing is managed from now on.
+    /// All memory is to come home, and nothing is managed from now on. Release pairs with `is_leaving`: who sees it
+    /// sees that the limit was lifted before.
     pub fn set_leaving(&self) {
         self.word(FLAGS).fetch_or(LEAVING, Ordering::Release);
     }
-    /// All memory is to come home, or has done so.
+    /// All memory is to come home, or has done so. Acquire pairs with `set_leaving`.
     pub fn is_leaving(&self) -> bool {
         self.word(FLAGS).load(Ordering::Acquire) & LEAVING != 0
     }
@@ -194,11 +196,12 @@ impl<'a> Budget<'a> {
     pub fn passed(&self) -> u64 {
         self.word(PASSED).load(Ordering::Relaxed)
     }
-    /// The supervisor is gone: somebody has seen that nobody holds its lock.
+    /// The supervisor is gone: somebody has seen that nobody holds its lock. Release pairs with `is_abandoned`: who
+    /// sees it sees what the supervisor did at last, as the caller does.
     pub fn set_abandoned(&self) {
         self.word(ABANDONED).store(1, Ordering::Release);
     }
-    /// True when it was seen that the supervisor is gone. It may be gone before.
+    /// True when it was seen that the supervisor is gone. It may be gone before. Acquire pairs with `set_abandoned`.
     pub fn is_abandoned(&self) -> bool {
         self.word(ABANDONED).load(Ordering::Acquire) != 0
     }

@@ -150,11 +150,12 @@ impl<'a, T: Truth> Clusters<'a, T> {
     pub fn count(&self) -> u32 {
         self.space.clusters()
     }
-    /// Clusters below this number were used at some time.
+    /// Clusters below this number were used at some time. Acquire pairs with `touch_next`, and guards nothing: what is
+    /// in a cluster is looked at under its lock.
     pub fn touched(&self) -> u32 {
         self.words[TOUCHED].load(Ordering::Acquire) as u32
     }
-    /// The next cluster that was never used is the caller's. False: another took it.
+    /// The next cluster that was never used is the caller's. False: another took it. AcqRel: see `touched`.
     pub(crate) fn touch_next(&self, cluster: ClusterId) -> bool {
         let now = u64::from(cluster.number());
         self.words[TOUCHED].compare_exchange(now, now + 1, Ordering::AcqRel, Ordering::Relaxed).is_ok()

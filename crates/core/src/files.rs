@@ -238,6 +238,7 @@ impl<'a> SwapFiles<'a> {
         self.words[CHANGES].load(Ordering::Acquire)
     }
     fn note_change(&self) {
+        // Release pairs with `changes`: the change is in the table before it is counted.
         self.words[CHANGES].fetch_add(1, Ordering::Release);
         // Pairs with that in `to_follow`: either who looks at the table now sees the change, or we see next what it was
         // before.
@@ -246,6 +247,8 @@ impl<'a> SwapFiles<'a> {
 
     /// What a process must do that has these files open. It looks after it has said that it lives.
     pub fn to_follow(self, held: HeldFiles) -> impl Iterator<Item = Follow> + use<'a> {
+        // Pairs with those in `note_change` and `MmTable::look_for`: either we see the change, or who looks there for
+        // processes that do not follow it sees that this one lives.
         fence(Ordering::SeqCst);
         self.all().filter_map(move |file| match file.state {
             FileState::Gone => held.has_answered(file.id).then_some(Follow::Close(file.id)),

@@ -6,6 +6,12 @@
 //! A process holds a lock on its record that the kernel takes away when the process ends or executes another program
 //! (`uswap_os::record_lock`): whose record it is, and whether that process lives, is what the kernel says of the lock.
 //! The process id in the record is what the supervisor has found out in this way, and nobody else writes it.
+//!
+//! Memory order: who changes the state of a record has written the rest of it before (Release: `announce`,
+//! `set_state`, `set_forked`, `claim_forked`, `begin_reaping`, `free`), and who looks at the state sees that (Acquire:
+//! `state`, `pid`, `has_process`, `is_in_hands_of`, and `take`, which finds it emptied). `set_root` pairs with `root`:
+//! the page of the root was zeroed before. `end` pairs with `is_in_the_middle`: who sees nothing begun sees all of it
+//! done. The plain numbers, from the resident pages to the weight, guard nothing: each is read for itself.
 
 use crate::fairness::{Account, Holding};
 use crate::held_files::HeldFiles;

@@ -5,6 +5,14 @@
 //!
 //! Must hold: tables are allocated and freed only with the gate of their process exclusive (or by the reaper, when it
 //! is dead). Callers: `engine`.
+//!
+//! Memory order: `free` pairs with `allocate`, which finds a page of zeros, and `leaf_or_allocate` hooks that in with
+//! Release for the Acquire of `leaf` and `find_or_skip`. `touched` is raised behind the owner word (AcqRel), for the
+//! Acquire of `reap` and `used_count`. The word that `free_empty_leaves` finds 0 (Acquire) was left so by
+//! `PageSlot::remove` or `finish_removed` (Release): who had the page is done with the word. `Leaf::word` is as
+//! `PageSlot::load`. Inside the exclusive gate nobody else hooks pages in or out: there the gate is what orders, and
+//! the Acquire and Release of `leaf_or_allocate` and `unhook` only say the same once more. What the dead wrote is seen
+//! because the kernel says that they are dead: the Acquire of the owner word in `reap` guards nothing.
 
 use crate::page_word::{EvictableChunks, PageSlot, PageWord};
 use uswap_sync::{AtomicU64, Ordering};

@@ -236,7 +236,7 @@ impl EvictableChunks<'_> {
     pub fn begin_look(self, chunk_in_block: u32) {
         self.0.fetch_and(!(1 << chunk_in_block), Ordering::Acquire);
     }
-    /// There is, or may be, a page to evict.
+    /// There is, or may be, a page to evict. `Release` pairs with `begin_look`.
     pub fn set(self, chunk_in_block: u32) {
         self.0.fetch_or(1 << chunk_in_block, Ordering::Release);
     }
@@ -312,6 +312,7 @@ impl PageSlot<'_> {
                 return Err(seen);
             }
             let next = PageWord(next(seen).0 & !LOCKED);
+            // Release pairs with `load`, `try_lock` and `remove`: what was done under the lock is seen.
             match self.word.compare_exchange_weak(seen.0, next.0, Ordering::Release, Ordering::Relaxed) {
                 Ok(_) => {
                     self.note(next);

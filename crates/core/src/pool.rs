@@ -12,6 +12,18 @@
 //! word. The used count is never below the number of bits: it is raised before a bit is set and lowered after it is
 //! cleared. A process killed in between leaves it one too high, and that zspage is not given back; one too low would
 //! give back cells in use. Bitmaps of offers are hints: the state word is the truth.
+//!
+//! Memory order: changes of a state word are exchanges (AcqRel), and `released` leaves 0 there (Release). So who adopts
+//! a zspage sees the bits that its owner before has set, and those that `free` has cleared, as does who looks whether
+//! one is full (`disown_full`); who takes the memory of an empty one (`begin_release`) sees that all who freed cells
+//! there are done with them; and who takes an unused one (`take_used_before`, `take_fresh`) sees its memory given back.
+//! An offer is made behind the change of the state word that it is for (Release: `offer`), and who takes it sees that
+//! change (Acquire: `adopt_offered`, `take_used_before`). In the map a bit is set behind the header and the count
+//! (Release: `take_cell`) for who finds it set (Acquire: `reap`, `written_cells`), and cleared behind the last look at
+//! the cell (Release: `free`) for who finds it clear (Acquire: `take_cell`). `resident` is lowered when the memory is
+//! given back and raised before other memory is used, so the limit is one of memory. `fresh` only says how far there is
+//! something to look at, and its order guards nothing; nor does that of the owner in `reap`: what the dead wrote is
+//! seen because the kernel says that they are dead.
 
 pub mod compaction;
 

@@ -1,5 +1,9 @@
 //! A few ranges of pages that any thread of a process may add, look at and take out, without locks. Private to a
 //! process, and `const`: it is made for statics.
+//!
+//! Memory order: a range is put in and taken out with Release (`add`, `subtract`, `clear`), for the Acquire of who
+//! looks (`iter`, `subtract`) or takes a place that has become free (`add`): who finds a range, or does not find it any
+//! more, sees what was done before. The range itself is one word, and needs no order.
 
 use crate::page_table::PAGES_MAX;
 use core::sync::atomic::{AtomicU64, Ordering};

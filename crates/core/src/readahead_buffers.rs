@@ -123,6 +123,7 @@ impl<'a> ReadaheadBuffers<'a> {
         let last = if count > 0 { all.states[CURSOR].load(Ordering::Relaxed) as usize } else { 0 };
         (1..=count).map(move |ahead| {
             let index = (last + ahead) % count;
+            // Acquire pairs with `finish`: who sees that a part is held sees its content.
             (index, all.state(index).load(Ordering::Acquire))
         })
     }

@@ -202,6 +202,7 @@ impl<'a> Segment<'a> {
             word.store(value, Ordering::Relaxed);
         }
         words[READAHEAD].store(u64::from(geometry.readahead), Ordering::Relaxed);
+        // Release pairs with `geometry_of`: who finds the magic number finds the rest of the header.
         words[0].store(MAGIC, Ordering::Release);
         let segment = Segment { words, layout, me: SUPERVISOR, contended: spin };
         segment.pool().set_limit_bytes(u64::from(geometry.zspages) * ZSPAGE_BYTES as u64);
@@ -213,7 +214,7 @@ impl<'a> Segment<'a> {
         [u64::from(mms), u64::from(tables), u64::from(entries), u64::from(zspages), slots]
     }
 
-    /// The geometry in the first words of a segment (at least one page of it).
+    /// The geometry in the first words of a segment (at least one page of it). Acquire pairs with `create`.
     pub fn geometry_of(words: &[AtomicU64]) -> Result<Geometry, NotASegment> {
         if words.len() < HEADER_WORDS || words[0].load(Ordering::Acquire) != MAGIC {
             return Err(NotASegment::Header);
@@ -250,7 +251,7 @@ impl<'a> Segment<'a> {
         }
     }
 
-    /// Whether nobody has said this before. Who gets `true` says it.
+    /// Whether nobody has said this before. Who gets `true` says it. That is one exchange: AcqRel guards nothing else.
     pub fn is_first_to_say(&self, what: Notice) -> bool {
         self.words[SAID].fetch_or(what as u64, Ordering::AcqRel) & what as u64 == 0
     }

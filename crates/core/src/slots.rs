@@ -43,6 +43,7 @@ impl Counts<'_> {
         &self.counts[(slot / SLOTS_PER_WORD) as usize]
     }
     fn count(&self, slot: u64) -> u8 {
+        // Acquire pairs with `subtract`: who finds the slot free sees that its last user is done with it.
         (self.word(slot).load(Ordering::Acquire) >> shift_of(slot)) as u8
     }
     fn add(&self, slot: u64) {
@@ -148,7 +149,8 @@ impl<'a> SlotMap<'a> {
         self.all().count(slot.number())
     }
 
-    /// One user of a slot less. True if it was the last.
+    /// One user of a slot less. True if it was the last. AcqRel pairs with `add`, and with itself: who is the last sees
+    /// that the others are done.
     fn subtract(&self, slot: SlotId) -> bool {
         let shift = shift_of(slot.number());
         let before = self.all().word(slot.number()).fetch_sub(1 << shift, Ordering::AcqRel);

@@ -188,6 +188,7 @@ impl<'a> SwapTable<'a> {
     fn cancel_for_the_dead(&self, first: SwapId, count: u32) {
         for id in (first.0..first.0 + count).map(SwapId) {
             debug_assert_eq!(self.load(id).content(), Content::Reserved);
+            // Release pairs with `is_used` of `Entries`: who had reserved it is done with it.
             self.words[id.0 as usize].store(0, Ordering::Release);
         }
         self.clusters().free(first.0, count);

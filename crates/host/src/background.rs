@@ -98,10 +98,12 @@ impl Process {
     /// that the program sets for all of its threads is about the calls of this one too; and where a filter kills the
     /// last thread of the program, the process has to end, with the status of that thread.
     pub(crate) fn dismiss_background(&self) {
+        // Acquire pairs with the Release at the end: another thread that finds 0 here finds that one gone.
         let process_id = self.evicting_id.load(Ordering::Acquire);
         let (Some(space), true) = (self.space(), process_id != 0) else { return };
         let thread_id = self.background_stack.thread_id();
-        // Ahead of the signal: who has seen the count before that looks here first.
+        // Ahead of the signal: who has seen the count before that looks here first. The Release of `raise` pairs with
+        // the Acquire of `signal_count` in `live`: who reads the new count sees the mark.
         self.dismissed.store(1, Ordering::SeqCst);
         space.world().raise(Signal::Pressure);
         let began_ns = clock::now_ns();
@@ -119,6 +121,8 @@ impl Process {
         self.evicting_id.store(0, Ordering::Release);
     }
 
+    /// The order is that of the signal behind the mark, whose Release pairs with the Acquire of `signal_count`: `live`
+    /// reads the count before it looks here, and does not sleep if that has changed since.
     fn is_background_dismissed(&self) -> bool {
         self.dismissed.load(Ordering::SeqCst) != 0
     }

@@ -15,7 +15,7 @@ use core::sync::atomic::{Ordering, fence};
 use uswap_interpose::buffers::{Begun, Boundary, StackPoint};
 use uswap_interpose::table::{Kind, Row, row};
 use uswap_interpose::thread::{self, Slot};
-use uswap_interpose::{Before, Call, Context, Fault, INTERRUPTED, Interposer, NewProcess};
+use uswap_interpose::{Before, Births, Call, Context, Fault, INTERRUPTED, Interposer, NewProcess};
 use uswap_os::sys::{Errno, abi};
 use uswap_os::{clock, process};
 use uswap_units::{PageId, PageRange};
@@ -165,12 +165,16 @@ impl Process {
             // Nobody evicts here, and a filter may forbid even to ask; or a child that shares the memory (vfork).
             return;
         }
-        // Of two that end at once, at least the later one sees both marks.
+        // Of two that end at once, at least the later one sees both marks: each sets its own, and looks at that of the
+        // other behind the fence, which pairs with itself there. It does so for the count of threads that begin, too.
         slot.user[thread_words::ENDS].store(1, Ordering::SeqCst);
         fence(Ordering::SeqCst);
-        // In this order: a thread that begins is counted until it has its slot.
-        let is_last = !uswap_interpose::is_thread_beginning()
-            && thread::slots().all(|slot| slot.user[thread_words::ENDS].load(Ordering::SeqCst) != 0);
+        let births = Births::now();
+        let all_end =
+            || thread::slots().all(|slot| slot.user[thread_words::ENDS].load(Ordering::SeqCst) != 0);
+        // In this order: a thread that begins is counted until it has its slot. One that begins behind this look, in a
+        // slot that was passed, has a parent that this look may find ended: then the count has changed.
+        let is_last = !births.is_one_beginning() && all_end() && Births::now() == births;
         if is_last {
             call.number = abi::__NR_exit_group as usize;
         }
@@ -181,6 +185,8 @@ impl Process {
     /// a one.
     pub(crate) fn end_after_its_threads(&self, status_of_first: u32) -> ! {
         let is_killed = |status: u32| status & 0x7F != 0;
+        // SeqCst as in `see_to_last_thread`, though no mark changes any more: the kernel says that the threads are
+        // gone.
         let was_seen = thread::slots().all(|slot| slot.user[thread_words::ENDS].load(Ordering::SeqCst) != 0);
         match status_of_first {
             status if is_killed(status) => process::die_of(status & 0x7F),

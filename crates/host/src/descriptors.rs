@@ -2,6 +2,11 @@
 //!
 //! The userfaultfd has to be in that table, because the threads of the program serve their faults. A program that
 //! closes what it does not know (daemons, `subprocess`) would turn every missing page into zeros.
+//!
+//! Memory order: the Acquire by which `keep` takes a place pairs with the Release by which `close` gives it back: the
+//! number is closed by then. The Release of `keep` pairs with the Acquire of `close`, which looks for that number.
+//! `close_all` runs in the only thread of a forked child. Whether a number is ours is asked with Relaxed, since nothing
+//! else is read by the answer.
 
 use core::mem::ManuallyDrop;
 use core::sync::atomic::{AtomicI32, Ordering};

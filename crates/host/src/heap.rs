@@ -1,12 +1,16 @@
 //! The memory of the library that is preloaded: one anonymous mapping, handed out from front to back. Used only while
 //! the engine is built; nothing on the fault path allocates.
 //!
-//! Must hold: it is never registered with a userfaultfd, and a forked child starts anew at the front, with zeros. So
-//! what is wanted zeroed is zeros already, and costs memory only where it is used.
+//! Must hold: it is never registered with a userfaultfd, and nothing is given back. So what is wanted zeroed is zeros
+//! already, and costs memory only where it is used. A forked child goes on behind what its parent was given: it still
+//! uses some of that, and its own engine takes some KiB more.
+//!
+//! Memory order: `prepare` stores `start` with Release, behind `next`. It pairs with the Acquire of `range` and of
+//! `prepare` itself, so that `alloc` has both.
 
 use core::alloc::{GlobalAlloc, Layout};
-use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use uswap_os::memory::{self, Access, Mapping};
+use core::sync::atomic::{AtomicUsize, Ordering};
+use uswap_os::memory::{Access, Mapping};
 
 /// Room for the engine of one process and what belongs to it. Only touched pages cost memory.
 const HEAP_BYTES: usize = 10 << 20;
@@ -15,8 +19,6 @@ const HEAP_BYTES: usize = 10 << 20;
 pub struct Heap {
     start: AtomicUsize,
     next: AtomicUsize,
-    /// What is handed out next may not be zeros.
-    is_used: AtomicBool,
 }
 
 impl Heap {
@@ -26,7 +28,7 @@ impl Heap {
         reason = "it is made in a static, where a default cannot be asked for"
     )]
     pub const fn new() -> Heap {
-        Heap { start: AtomicUsize::new(0), next: AtomicUsize::new(0), is_used: AtomicBool::new(false) }
+        Heap { start: AtomicUsize::new(0), next: AtomicUsize::new(0) }
     }
 
     /// First and last address, once it is mapped.
@@ -46,27 +48,14 @@ impl Heap {
         self.start.store(start, Ordering::Release);
         true
     }
-
-    /// In a forked child, which builds everything anew: all of it is free.
-    pub fn reset(&self) {
-        let (start, next) = (self.start.load(Ordering::Acquire), self.next.load(Ordering::Acquire));
-        // SAFETY: 1. the range is part of our own mapping, and nothing of the parent's that lies there is used any
-        // more.
-        if start != 0 && unsafe { memory::drop_pages(start, (next - start).next_multiple_of(4096)) }.is_err()
-        {
-            self.is_used.store(true, Ordering::Release);
-        }
-        self.next.store(start, Ordering::Release);
-    }
 }
 
 // SAFETY:
 // 1. `alloc` hands out disjoint parts of one writable mapping: the compare-exchange moves `next` past each of them
 //    exactly once. There is one: whoever preloads us calls `prepare` before anything is allocated.
-// 2. The mapping is never unmapped. It is reset only in a forked child before anything is allocated there.
+// 2. The mapping is never unmapped.
 // 3. What does not fit gives null, as the trait wants.
-// 4. Anonymous memory that nobody has written yet is zeros: `next` only moves on, and where it goes back the pages were
-//    dropped, or `is_used` is set.
+// 4. Anonymous memory that nobody has written yet is zeros, and `next` only moves on.
 unsafe impl GlobalAlloc for Heap {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         if !self.prepare() {
@@ -90,14 +79,10 @@ unsafe impl GlobalAlloc for Heap {
         }
     }
 
+    /// Zeros already: see above.
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         // SAFETY: 1. as the caller promises of the layout.
-        let start = unsafe { self.alloc(layout) };
-        if !start.is_null() && self.is_used.load(Ordering::Acquire) {
-            // SAFETY: 1. `alloc` has just handed out so many writable bytes, to nobody else.
-            unsafe { start.write_bytes(0, layout.size()) };
-        }
-        start
+        unsafe { self.alloc(layout) }
     }
 
     /// Nothing is given back: what is allocated lives as long as the engine.

@@ -3,6 +3,11 @@
 //! Must hold: while something is locked, [`Locks::has_any`] is true, from before the kernel was told on: who makes
 //! words active with the gate exclusive asks then, and leaves those of locked mappings as they are. So no page of a
 //! locked mapping is evicted.
+//!
+//! Memory order: the word stands for itself; what it is about is the kernel's, and nothing else is read by it. The
+//! Acquire of who looks pairs with the Release of who changes it, which is no more than that. That whoever locks and
+//! whoever makes words active do not miss each other comes from the calls between their steps: `note` is ahead of the
+//! call that locks, and the phase is looked at again behind it; `activate` asks behind the heavy fence of `settle`.
 
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use uswap_os::mlock::{FUTURE, ON_FAULT, Presence};

@@ -21,11 +21,13 @@ const STANDARD_ERROR: i32 = 2;
 /// The process takes its place: it can speak when the supervisor is gone, too.
 pub fn keep_open() {
     let number = open().map_or(-1, |file| descriptors::keep(file).into_raw());
+    // Release pairs with the Acquire of `say`: who has the number finds the file open.
     KEPT.store(number, Ordering::Release);
 }
 
 /// In a forked child, which has closed it.
 pub fn reset_after_fork() {
+    // It is the only thread: there is nobody to pair with.
     KEPT.store(-1, Ordering::Release);
 }
 
@@ -38,6 +40,7 @@ pub fn say(line: Arguments<'_>) {
     let text = TextBuffer::<MESSAGE_BYTES_MAX>::format(format_args!("uswap: {line}\n"));
     let write = |fd: Option<Fd>| fd.is_some_and(|fd| write_without_signal(fd.raw(), text.as_bytes()).is_ok());
     let terminal = || Fd::open(c"/dev/tty", abi::O_WRONLY | abi::O_CLOEXEC | abi::O_NOCTTY, 0).ok();
+    // Acquire pairs with `keep_open`.
     let kept = KEPT.load(Ordering::Acquire);
     let _nobody_to_tell = kept >= 0 && write_without_signal(kept, text.as_bytes()).is_ok()
         || write(open())

@@ -40,7 +40,7 @@ pub fn text() -> Range<usize> {
     &raw const __ehdr_start as usize..&raw const etext as usize
 }
 
-/// Notes a mapping of ours.
+/// Notes a mapping of ours. The Release of its end pairs with `for_each`; its start is there by then.
 pub fn add(start: usize, bytes: usize) {
     let is_free = |place: &&[AtomicUsize; 2]| {
         place[0].compare_exchange(0, start, Ordering::AcqRel, Ordering::Relaxed).is_ok()
@@ -55,6 +55,7 @@ pub fn for_each(visit: &mut impl FnMut(usize, usize)) {
     let image_end = (&raw const _end as usize).next_multiple_of(PAGE_BYTES);
     visit(&raw const __ehdr_start as usize, image_end);
     for [start, end] in &RANGES {
+        // Acquire pairs with the Release of `add`: who finds an end finds the start.
         let end = end.load(Ordering::Acquire);
         if end > 0 {
             visit(start.load(Ordering::Acquire), end);

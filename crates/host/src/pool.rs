@@ -63,6 +63,7 @@ impl<T, const COUNT: usize> LendingPool<T, COUNT> {
             if let Some(lent) = self.try_borrow() {
                 return lent;
             }
+            // SeqCst pairs with that of who gives one back: he sees the waiter, or the waiter sees what he gave.
             self.waiters.fetch_add(1, Ordering::SeqCst);
             let seen = self.lent.load(Ordering::SeqCst);
             if seen.trailing_ones() as usize >= COUNT {
@@ -76,6 +77,7 @@ impl<T, const COUNT: usize> LendingPool<T, COUNT> {
     pub fn reset(&self) {
         // A write copies the page.
         if self.lent.load(Ordering::Relaxed) != 0 || self.waiters.load(Ordering::Relaxed) != 0 {
+            // There is no other thread to pair with.
             self.lent.store(0, Ordering::Release);
             self.waiters.store(0, Ordering::Relaxed);
         }

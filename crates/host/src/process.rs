@@ -8,6 +8,10 @@
 //!
 //! Must hold: a mapping call of the program is made inside `mappings` (shared while nothing is managed, exclusive
 //! afterwards), and the phase that it goes by is looked at in there.
+//!
+//! Memory order: each word is stored with Release by its `set_` function (the terms by `set_own`), which pairs with the
+//! Acquire of the function of its name: who finds a pointer finds what it points to, and who finds a phase finds what
+//! was set up for it. `mm` stands for itself. That a phase does not change behind a look at it is a matter of the gate.
 
 use crate::credentials::Credentials;
 use crate::locks::Locks;

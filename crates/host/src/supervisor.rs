@@ -6,6 +6,10 @@
 //! that it may not be. The supervisor's number is followed only to a segment that is this run's; and this process is
 //! known by the lock of its record ([`uswap_os::record_lock`]), which is held in the descriptor table of the thread
 //! that evicts.
+//!
+//! Memory order: `HELD` and `PIPE` are numbers of descriptors, stored with Release when these are open (`take_record`,
+//! `claim_record`, `keep_pipe`). That pairs with the Acquire of who uses them (`lives`, `was_asked_for`) or takes them
+//! away (`let_go`, `give_up_record`, `say_that_it_left`). `reset_after_fork` runs in the only thread of a child.
 
 use crate::descriptors;
 use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
@@ -150,15 +154,6 @@ pub fn claim_record(
 fn segment_to_hold() -> Result<Fd> {
     let file = open_segment()?;
     if file.raw() > 2 { Ok(file) } else { file.duplicate(3) }
-}
-
-/// kswapd ends: the supervisor may clean up.
-pub fn let_go() {
-    let held = HELD.swap(-1, Ordering::AcqRel);
-    if held >= 0 {
-        // Other engine threads may still have the same descriptor table.
-        drop(Fd::from_raw(held));
-    }
 }
 
 /// The process leaves the run, and its descriptors stay open: the supervisor may clean up.

@@ -56,6 +56,7 @@ impl OpenFiles {
 
     /// Nothing can be read through its number any more. Reads that are under way end as if nothing had happened.
     fn close(&self, file: FileId) {
+        // Acquire pairs with `add`.
         let number = self.descriptors[usize::from(file.0)].load(Ordering::Acquire);
         if number != NOT_OPEN
             && let Ok(unreadable) = Event::new()
@@ -73,6 +74,7 @@ impl OpenFiles {
     pub fn read(&self, offset: SwapOffset, bytes: usize, buffer: &mut FileBuffer) -> Result<(), FileError> {
         let place = self.segment.slots().files().locate(offset);
         let Some((file, start)) = place else { return Err(FileError::Short) };
+        // Acquire pairs with `add`: who has the number finds the file open.
         let descriptor = self.descriptors[usize::from(file.id.0)].load(Ordering::Acquire);
         if descriptor == NOT_OPEN {
             return Err(FileError::Short);

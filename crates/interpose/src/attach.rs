@@ -94,6 +94,7 @@ fn set_phase(phase: u32) {
 /// The first phase that is none of these.
 fn wait_beyond(phases: &[u32]) -> u32 {
     loop {
+        // Acquire pairs with the Release of `set_phase`.
         let phase = PHASE.load(Ordering::Acquire);
         if !phases.contains(&phase) {
             return phase;
@@ -121,6 +122,7 @@ pub(crate) fn stop_others() -> Result<Stopped> {
         });
         &*table
     };
+    // It needs no pair: the kernel starts the child behind it.
     PHASE.store(BEGIN, Ordering::Release);
     let child = spawn_process(&CHILD_STACK, child, start)?;
     allow_tracer(child);
@@ -134,6 +136,7 @@ pub(crate) fn stop_others() -> Result<Stopped> {
 
 impl Drop for Stopped {
     fn drop(&mut self) {
+        // Acquire pairs with `set_phase`, as in `wait_beyond`.
         if PHASE.load(Ordering::Acquire) == STOPPED {
             set_phase(RELEASE);
         }

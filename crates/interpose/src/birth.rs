@@ -9,6 +9,13 @@
 //!
 //! All signals are blocked from before the call until the child is armed: a handler of the program that
 //! ran earlier would make calls that nobody sees.
+//!
+//! Memory order: the Release by which `born` takes a thread that has its slot from [`BIRTHS`] pairs with the Acquire of
+//! [`Births::now`]. What the parent adds, and takes back when there is no child, publishes nothing.
+//!
+//! A place of [`VFORKS`] is taken by `keep` with Acquire, which pairs with the Release of who gives it up: what that
+//! one reads there is not written over. What `keep` writes is read by the same thread, and by the child that the kernel
+//! starts behind it: for that the Release of `order` and the Acquire of `latest` need no pair, and have none.
 
 use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
@@ -43,13 +50,26 @@ const CLEARTID: u64 = abi::CLONE_CHILD_CLEARTID as u64;
 /// Of `clone3` alone.
 const CLEAR_SIGHAND: u64 = abi::CLONE_CLEAR_SIGHAND;
 
-/// Threads that were asked for, and are not known yet.
-static BIRTHS: AtomicU32 = AtomicU32::new(0);
+/// Threads that were asked for: in the lower half those that are not known yet, in the upper half all that ever were.
+static BIRTHS: AtomicU64 = AtomicU64::new(0);
+const ASKED_FOR: u64 = 1 << 32;
 
-/// Whether a thread begins that is not among [`thread::slots`] yet. Who asks this first sees it here or there.
-pub fn is_thread_beginning() -> bool {
-    // Acquire pairs with `born`: a thread that is not counted any more is seen among the slots.
-    BIRTHS.load(Ordering::Acquire) != 0
+/// The threads that were asked for at some moment.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Births(u64);
+
+impl Births {
+    /// At this one. If it is the same before and after a look at [`thread::slots`], and none is beginning, then all
+    /// threads were among them. Else a thread may have begun behind the look, and the one that asked for it ended in
+    /// front of it.
+    pub fn now() -> Births {
+        // Acquire pairs with `born`: a thread that is not counted any more is seen among the slots.
+        Births(BIRTHS.load(Ordering::Acquire))
+    }
+    /// Whether a thread begins that is not among [`thread::slots`] yet.
+    pub fn is_one_beginning(self) -> bool {
+        self.0 as u32 != 0
+    }
 }
 
 /// What a child with a stack of its own finds at its stack pointer. The first ten words are at fixed
@@ -118,7 +138,7 @@ pub(crate) unsafe fn begin<I: Interposer>(
     }
     if asked.stack_end != 0 {
         if asked.flags & THREAD != 0 {
-            BIRTHS.fetch_add(1, Ordering::SeqCst);
+            BIRTHS.fetch_add(ASKED_FOR + 1, Ordering::SeqCst);
         }
         return Step::NewStack;
     }
@@ -371,6 +391,7 @@ struct Vfork {
     /// 0: free.
     thread_id: AtomicU32,
     number: AtomicUsize,
+    /// Or [`NOBODYS`].
     slot: AtomicUsize,
     /// Later ones have larger numbers.
     order: AtomicU64,
@@ -385,7 +406,7 @@ static VFORKS: [Vfork; VFORKS_MAX] = [const {
     Vfork {
         thread_id: AtomicU32::new(0),
         number: AtomicUsize::new(0),
-        slot: AtomicUsize::new(0),
+        slot: AtomicUsize::new(NOBODYS),
         order: AtomicU64::new(0),
         mask: AtomicU64::new(0),
         instruction_pointer: AtomicUsize::new(0),
@@ -395,6 +416,8 @@ static VFORKS: [Vfork; VFORKS_MAX] = [const {
     }
 }; VFORKS_MAX];
 static VFORK_ORDER: AtomicU64 = AtomicU64::new(1);
+/// The slot of a place that is free, or that somebody has just taken.
+const NOBODYS: usize = usize::MAX;
 
 impl Vfork {
     /// Keeps what `stack_shared` needs. False: too many at once.
@@ -439,16 +462,22 @@ impl Vfork {
             if vfork.thread_id.load(Ordering::Relaxed) == thread_id {
                 return Some(vfork);
             }
-            vfork.thread_id.store(0, Ordering::Release);
+            vfork.give_up();
         }
         None
     }
 
+    /// The place is free. Who takes it writes its slot only then, and other threads look for theirs meanwhile: they
+    /// must not find the slot of who had it before. Release pairs with the Acquire of `keep`.
+    fn give_up(&self) {
+        self.slot.store(NOBODYS, Ordering::Relaxed);
+        self.thread_id.store(0, Ordering::Release);
+    }
+
     fn forget_all() {
         // A write of a forked child copies a page: most of these are free already.
-        for vfork in VFORKS.iter().filter(|vfork| vfork.thread_id.load(Ordering::Relaxed) != 0) {
-            vfork.thread_id.store(0, Ordering::Release);
-        }
+        let is_taken = |vfork: &&Vfork| vfork.thread_id.load(Ordering::Relaxed) != 0;
+        VFORKS.iter().filter(is_taken).for_each(Vfork::give_up);
     }
 }
 
@@ -502,7 +531,7 @@ pub(crate) unsafe extern "C" fn stack_shared<I: Interposer>(frame: &mut Frame) {
         clear_handlers(thread::current(), asked(frame).map_or(0, |asked| asked.flags));
         interposer.process_begins(NewProcess::SharesMemory, &frame.context);
     } else {
-        vfork.thread_id.store(0, Ordering::Release);
+        vfork.give_up();
         thread::current().forget_child();
         frame.answer = interposer.after(&frame.call, frame.answer, &frame.context);
     }

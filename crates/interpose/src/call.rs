@@ -167,6 +167,8 @@ static INTERPOSER: AtomicUsize = AtomicUsize::new(0);
 
 /// Makes it the interposer, before the hooks are known.
 pub(crate) fn set_interposer<I: Interposer>(interposer: &'static I) {
+    // It has no Acquire to pair with, and needs none: who loads it has come by a hook, and a call of the kernel, or the
+    // text that was patched, has made that known behind this.
     INTERPOSER.store(interposer as *const I as usize, Ordering::Release);
 }
 

@@ -20,6 +20,8 @@ use crate::serve;
 
 /// Makes the way of `I` the way of all calls. Before the first call can come.
 pub fn choose<I: Interposer>() {
+    // Release has no Acquire to pair with, and needs none: who reads these has come by a hook, and a call of the
+    // kernel, or the text that was patched, has made that known behind this.
     ENTRY.store(entry::<I> as *const () as usize, Ordering::Release);
     QUICK_ENTRY.store(quick_entry::<I> as *const () as usize, Ordering::Release);
     DISPATCHED.store(dispatched::<I> as *const () as usize, Ordering::Release);

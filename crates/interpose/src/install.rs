@@ -96,6 +96,7 @@ static STATE: AtomicU32 = AtomicU32::new(0);
 /// The calling thread is armed, and every thread and process that begins later. Threads that run already
 /// are not: call it early, best in a constructor.
 pub fn install<I: Interposer>(interposer: &'static I, options: &Options) -> Result<Report, Error> {
+    // Acquire pairs with the Release below: an attempt that came to nothing is over.
     if STATE.compare_exchange(0, 1, Ordering::AcqRel, Ordering::Relaxed).is_err() {
         return Err(Error::InstalledAlready);
     }
@@ -178,6 +179,7 @@ pub unsafe fn make_unarmed(call: &Call) -> isize {
 
 /// Whether [`install`] has been called, and has not failed.
 pub fn is_installed() -> bool {
+    // Acquire pairs with `install`; whether slots are there `is_prepared` finds by an order of its own.
     STATE.load(Ordering::Acquire) != 0 && thread::is_prepared()
 }
 

@@ -55,7 +55,7 @@ pub mod table;
 pub mod thread;
 mod trampoline_area;
 
-pub use birth::is_thread_beginning;
+pub use birth::Births;
 pub use call::{Before, Call, Context, Fault, Interposer, NewProcess, Origin};
 pub use cancellation::make_as_program;
 pub use entry::{INTERRUPTED, interrupted};

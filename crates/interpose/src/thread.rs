@@ -6,6 +6,13 @@
 //!
 //! What must hold: a slot belongs to one living thread; its key is in the table as long. Slots and the
 //! alternate stacks with them are never unmapped, so that who scans all slots needs no lock.
+//!
+//! Memory order: `prepare` stores `SLOTS` with Release; it pairs with the Acquire of who does not know yet whether
+//! there are slots (`is_prepared`, `for_each_mapping`, `prepare`). `reserve` raises `USED_MAX` with Release, behind the
+//! taken slot, for the Acquire of `slots` and `slots_used_max`. It takes a slot with Acquire, which pairs with the
+//! store of `end`, a Release on this processor: the former thread is done with it. Who sees a slot taken may still read
+//! words of that thread, until `begin_for` has reset them. The addresses of stacks are stored with Release for
+//! `for_each_mapping`.
 
 use core::arch::asm;
 use core::mem::MaybeUninit;

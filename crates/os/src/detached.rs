@@ -71,6 +71,7 @@ pub fn spawn_detached(program: &Program<'_>) -> Result<()> {
     let launcher = spawn_as(&LAUNCHER, launch_child, &raw const launch as usize, abi::CLONE_UNTRACED)?;
     LAUNCHER.join(Timeout::Forever);
     reap(launcher);
+    // Acquire pairs with the Release of `launch_child` and `execute`.
     match launch.errno.load(Ordering::Acquire) {
         0 => Ok(()),
         errno => Err(Errno::from_number(errno)),
@@ -88,6 +89,7 @@ fn launch_at(argument: usize) -> &'static Launch<'static> {
 extern "C" fn launch_child(argument: usize) {
     let flags = abi::CLONE_UNTRACED | abi::CLONE_VFORK;
     if let Err(errno) = spawn_as(&CHILD, execute, argument, flags) {
+        // Release pairs with the Acquire of `spawn_detached`.
         launch_at(argument).errno.store(errno.number() as u32, Ordering::Release);
     }
 }
@@ -95,6 +97,7 @@ extern "C" fn launch_child(argument: usize) {
 extern "C" fn execute(argument: usize) {
     let launch = launch_at(argument);
     let Err(errno) = begin(launch.program);
+    // Release pairs with the Acquire of `spawn_detached`.
     launch.errno.store(errno.number() as u32, Ordering::Release);
 }
 

@@ -106,6 +106,7 @@ impl Gate {
     /// Opens the gate whatever it was: for the only thread of a forked child, where the other threads that were inside
     /// do not exist.
     pub fn reset(&self) {
+        // Release pairs with the Acquire in `enter`, as that in `leave`.
         self.word.store(0, Ordering::Release);
     }
 

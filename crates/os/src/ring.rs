@@ -268,7 +268,8 @@ impl Ring {
     pub fn forget_queued(&mut self) -> u32 {
         let queued = core::mem::take(&mut self.queued);
         let tail = self.rings.word(self.parameters.sq_tail);
-        // The kernel reads the tail only inside `submit_and_wait`, which is not running.
+        // The kernel reads the tail only inside `submit_and_wait`, which is not running. Release as in `push`, though
+        // there is nothing new to be seen.
         tail.store(tail.load(Ordering::Relaxed).wrapping_sub(queued), Ordering::Release);
         queued
     }

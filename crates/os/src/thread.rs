@@ -79,6 +79,7 @@ impl StackArea {
 
     /// Id of the thread that runs on it.
     pub fn thread_id(&self) -> Option<u32> {
+        // Acquire pairs with the kernel's clearing of the word, as in `join`.
         match self.thread_id.load(Ordering::Acquire) {
             0 | STARTING => None,
             thread_id => Some(thread_id),
@@ -87,6 +88,7 @@ impl StackArea {
 
     /// Waits until the thread has left the area, at most `timeout` a look; answers whether it has.
     pub fn join(&self, timeout: Timeout) -> bool {
+        // Acquire pairs with the kernel's clearing of the word: what the thread did is seen.
         loop {
             let word = self.thread_id.load(Ordering::Acquire);
             if word == 0 {
@@ -104,6 +106,7 @@ impl StackArea {
     /// # Safety
     /// That must be so: in a forked child, whose copy of the word names a thread of the parent.
     pub unsafe fn reset_after_fork(&self) {
+        // Release pairs with the Acquire of the next `spawn`, as the kernel's clearing would.
         self.thread_id.store(0, Ordering::Release);
     }
 
@@ -112,6 +115,7 @@ impl StackArea {
     }
 
     fn mapped(&self) -> Result<usize> {
+        // Acquire pairs with the exchange below: another thread has made the mapping ready.
         let start = self.start.load(Ordering::Acquire);
         if start != 0 {
             return Ok(start);

@@ -100,9 +100,10 @@ impl Obey for Shared {
 
     fn swap_on(&self, place: SwapPlace) -> Result<String, String> {
         let _one_at_a_time = self.changing_files.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        self.file_is_coming.store(true, Ordering::Release);
+        // Release pairs with the Acquire of the shrinker: who sees that it has come finds room there.
+        self.coming_files.fetch_add(1, Ordering::Release);
         let added = add_file(self, place);
-        self.file_is_coming.store(false, Ordering::Release);
+        self.coming_files.fetch_add(1, Ordering::Release);
         added
     }
 

@@ -27,6 +27,7 @@ const STOP_ROUNDS_MAX: u32 = 500;
 
 /// Whether the processes are stopped by this, or are about to be.
 pub fn is_frozen(shared: &Shared) -> bool {
+    // Acquire pairs with the Release of `freeze` and `thaw`.
     shared.is_frozen.load(Ordering::Acquire)
 }
 
@@ -53,6 +54,7 @@ pub fn freeze(
     };
     *before = Some(Limits::clone(&limits));
     let used_before = shared.segment.budget().used().0;
+    // Release pairs with the Acquire of `keeps_budget` and `is_frozen`, for which the mark stands for itself.
     shared.is_frozen.store(true, Ordering::Release);
     shared.set_limits(least);
     wait_while_it_gets_less(shared);
@@ -146,6 +148,7 @@ pub fn thaw(shared: &Shared) -> Result<String, String> {
     };
     let ram_bytes = limits.ram_bytes;
     shared.set_limits(limits);
+    // Release pairs with the Acquire of `keeps_budget`: who keeps the budget again finds the limits that were put back.
     shared.is_frozen.store(false, Ordering::Release);
     continue_all(shared);
     Ok(format!("the processes go on, within {}", human::bytes(ram_bytes)))

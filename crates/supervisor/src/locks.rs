@@ -76,6 +76,7 @@ static SEGMENT: SegmentFile = SegmentFile(AtomicI32::new(-1));
 
 impl SegmentFile {
     fn is_unlocked(&self, record: MmRecord<'_>) -> bool {
+        // Acquire pairs with `hold_supervisor_lock`.
         let file = ManuallyDrop::new(Fd::from_raw(self.0.load(Ordering::Acquire)));
         LockHolder::of(&file, record) == LockHolder::Nobody
     }
@@ -86,6 +87,7 @@ pub fn hold_supervisor_lock(segment: &Fd) -> Result<(), StartError> {
     if record_lock::try_lock(segment, SUPERVISOR_LOCK_BYTE) != Ok(true) {
         return Err(StartError::SupervisorLock);
     }
+    // Release pairs with `is_unlocked`: the file is open.
     SEGMENT.0.store(segment.raw(), Ordering::Release);
     Ok(())
 }

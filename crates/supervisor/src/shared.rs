@@ -87,8 +87,9 @@ pub struct Shared {
     pub is_frozen: AtomicBool,
     /// Held while swap files come or go.
     pub changing_files: Mutex<()>,
-    /// A swap file is on its way: who has no room for its pages need not be stopped for it.
-    pub file_is_coming: AtomicBool,
+    /// Counts swap files that are on their way, and that have come or failed to: odd while one is. Who found no room
+    /// for its pages need not be stopped for it if one is, or was since.
+    pub coming_files: AtomicU64,
 }
 
 /// The highest values that were measured, in bytes, and the time above the budget.
@@ -150,7 +151,7 @@ impl Shared {
             changing_limits: Mutex::default(),
             is_frozen: AtomicBool::new(false),
             changing_files: Mutex::default(),
-            file_is_coming: AtomicBool::new(false),
+            coming_files: AtomicU64::new(0),
         })
     }
 
@@ -241,6 +242,7 @@ impl Shared {
 
     /// Whether what is over the budget matters: not while the run is put aside, nor when it was left.
     pub fn keeps_budget(&self) -> bool {
+        // Acquire pairs with the Release of `freeze` and `thaw`.
         !self.is_frozen.load(Ordering::Acquire) && !self.segment.budget().is_leaving()
     }
 

@@ -31,6 +31,7 @@ impl Stop {
 
     /// Ends it.
     pub fn ask(&self) {
+        // Release pairs with `is_asked`: who sees the end sees what was done before it.
         self.asked.store(true, Ordering::Release);
         // It has room for more than is ever added, and nobody takes anything out.
         let _is_added = rustix::io::write(&self.event, &1_u64.to_ne_bytes());
@@ -38,6 +39,7 @@ impl Stop {
 
     /// Whether it has ended.
     pub fn is_asked(&self) -> bool {
+        // Acquire pairs with `ask`.
         self.asked.load(Ordering::Acquire)
     }
 

@@ -126,6 +126,7 @@ impl<'a> Tickets<'a> {
         (seen, Word::of(seen))
     }
     fn change(&self, place: usize, seen: u64, to: Word) -> bool {
+        // Release pairs with the Acquire of `load`.
         self.words[place].compare_exchange(seen, to.word(), Ordering::AcqRel, Ordering::Relaxed).is_ok()
     }
 
@@ -149,6 +150,7 @@ impl<'a> Tickets<'a> {
             State::Free => Fetched::Void,
             State::Wanted => Fetched::Waiting,
             State::Filled if is_planted(Plant::FetchByStore) => {
+                // Release pairs with the Acquire of `load`, as in `change`.
                 self.words[ticket.place].store(Word { state: State::Free, ..word }.word(), Ordering::Release);
                 Fetched::Frame(FrameId(word.frame))
             }

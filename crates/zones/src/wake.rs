@@ -8,6 +8,10 @@
 //! the highest zone. The word fits a futex: the sleeper waits while it is `asleep`.
 //!
 //! Must hold: after the last request was made, the sleeper takes it before it sleeps.
+//!
+//! Memory order: who takes a request (Acquire: `take`) sees what was done before it was made (Release: `ask`). Who
+//! finds the sleeper asleep (Acquire: `ask`, `is_asleep`) sees what it did before it slept (Release: `sleep`). That no
+//! request is lost needs no order: all of it is one word.
 
 use crate::plant::{Plant, is_planted};
 use uswap_sync::{AtomicU64, Ordering};

@@ -6,6 +6,7 @@
 mod dependencies;
 mod links;
 mod modules;
+mod orders;
 mod promises;
 mod text;
 mod unsafe_code;
@@ -44,6 +45,7 @@ const CHECKS: &[(&str, Check)] = &[
     ("modules depend one way", modules::circles),
     ("crates without a licence for unsafe code forbid it", unsafe_code::forbidden),
     ("unsafe code says why it is right", unsafe_code::explained),
+    ("memory orders say what they pair with", orders::explained),
     ("nothing is left for later", text::left_for_later),
     ("files are short, without tabs, and UTF-8", text::shape),
     ("lines of comments and documents are short", text::columns),

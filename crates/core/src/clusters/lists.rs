@@ -11,6 +11,12 @@
 //! far as two bits, or none: who searches takes a bit for a hint, and looks again under the cluster's lock. `filled`
 //! says which lists may have a cluster: a bit there is set after one in the list, and cleared before the list is looked
 //! through once more.
+//!
+//! Memory order: `put_on` sets the bit in `filled` behind that in the list, by an exchange in any case. So who sees it
+//! there (Acquire: `has`, `choose`), or clears it (`first_of`), sees the bit in the list, if it has not been taken off.
+//! `take_off` comes behind `put_on` (Release): who looks through a list (Acquire: `listed`) and misses a cluster that
+//! was taken off sees it where it was put. `relist` does the same once more for the dead; what it finds by `is_on` is
+//! seen because it has the cluster's lock. What a bit says of the cluster itself needs no order: it is a hint.
 
 use super::record::{LISTS, List, Record, State};
 use super::{Clusters, ORDER_MAX, Search, Truth};

@@ -6,6 +6,11 @@
 //! A record may be given to another process while someone waits: the number tells them apart, so that nobody takes the
 //! lock from the next one. Who finds the lock held asks `Contended`. Told that the holder is gone, it takes the lock
 //! over and must repair what the lock guards.
+//!
+//! Memory order: the Acquire of who takes a lock (`take`, `wait`) pairs with the Release of `unlock`: what the last
+//! holder wrote is seen. The dead have not unlocked: they ended before the kernel said that they are gone, and so what
+//! they wrote is seen. The Acquire of who takes their lock over (`wait`, `take_over`) pairs with nothing that they did:
+//! it keeps the repair behind the exchange.
 
 use crate::mm::MmTable;
 use uswap_sync::{AtomicU64, Ordering, trace};

@@ -188,10 +188,10 @@ impl PageSlot<'_> {
     pub fn lock_isolated(self, isolated: PageWord) -> bool {
         debug_assert!(isolated.isolated_by().is_some());
         let locked = isolated.0 | LOCKED;
+        // Acquire pairs with the `Release` of a `commit` before.
         if is_planted(Plant::LockedAlthoughChanged) {
             return self.word.fetch_or(LOCKED, Ordering::Acquire) & LOCKED == 0;
         }
-        // Acquire pairs with the `Release` of a `commit` before.
         self.word.compare_exchange(isolated.0, locked, Ordering::Acquire, Ordering::Relaxed).is_ok()
     }
 

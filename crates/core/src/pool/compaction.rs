@@ -41,6 +41,7 @@ impl<'a> Pool<'a> {
     /// Zspages with holes that nobody allocates from.
     pub fn partial_zspages(&self) -> impl Iterator<Item = Partial> + use<'a> {
         let pool = *self;
+        // The Acquire guards nothing: only how far there is something to look at.
         let fresh = self.fresh.load(Ordering::Acquire).min(self.states.len() as u64) as u32;
         (0..fresh).map(ZspageId).filter_map(move |zspage| {
             let state = pool.states[zspage.0 as usize].load(Ordering::Relaxed);
@@ -78,6 +79,7 @@ impl<'a> Pool<'a> {
         let cells = Self::cells(self.states[zspage.0 as usize].load(Ordering::Relaxed));
         (0..cells).filter_map(move |cell| {
             let blob = BlobId::new(zspage, cell);
+            // Acquire pairs with `take_cell`: the header is of this use of the cell, not of the one before.
             let map = pool.map(zspage)[cell as usize / 64].load(Ordering::Acquire);
             // Acquire pairs with `write`.
             let header = pool.cell_words(blob)[0].load(Ordering::Acquire);

@@ -4,6 +4,11 @@
 //! looks again, with the gate exclusive, before it relies on that.
 //!
 //! Called by `host` while memory comes home and while a range is moved; asked by evictors.
+//!
+//! Memory order: `hold` writes the start of a range behind its end (Release), for `overlaps` (Acquire). `release` pairs
+//! with `is_all` and `overlaps`: who finds nothing held sees what was done while it was; and with the next `hold` of
+//! the same place. That an evictor sees a hold in time does not come from these orders but from the gate: who has been
+//! alone inside after the hold is followed only by evictors that see it.
 
 use uswap_sync::{AtomicU32, AtomicU64, Ordering};
 use uswap_units::{PageId, PageRange};

@@ -37,6 +37,7 @@ impl WordQueues {
     pub(crate) async fn wait(&self, gate: &impl Gate, page: PageId, slot: PageSlot<'_>) {
         let queue = self.queue(page);
         queue.waiters.fetch_add(1, Ordering::Relaxed);
+        // Acquire pairs with the Release in `unlocked`: who sees the turn sees the word unlocked, and does not sleep.
         let seen = queue.turns.load(Ordering::Acquire);
         // Pairs with that in `unlocked`.
         fence(Ordering::SeqCst);

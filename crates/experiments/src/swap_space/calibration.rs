@@ -114,6 +114,7 @@ fn exchange_ns() -> f64 {
     let word = black_box(&word);
     let start = Instant::now();
     for value in 0..HITS {
+        // AcqRel as of the exchanges that this is the price of; nobody else sees the word.
         let _ = word.compare_exchange(value, value + 1, Ordering::AcqRel, Ordering::Relaxed);
     }
     let each = ns_each(start, HITS);
@@ -151,6 +152,7 @@ fn transfer_ns((one, other): (usize, usize), round_trips: u64) -> Option<f64> {
     let has_given_up = AtomicBool::new(false);
     // Even numbers are on their way to the one, odd ones to the other. False if there is nobody to throw it back.
     let wait_for = |value| {
+        // Acquire pairs with the Release of the throw, as where words are handed over.
         while ball.0.load(Ordering::Acquire) != value {
             if has_given_up.load(Ordering::Relaxed) {
                 return false;
@@ -176,6 +178,7 @@ fn transfer_ns((one, other): (usize, usize), round_trips: u64) -> Option<f64> {
             if turn == 1 {
                 start = Some(Instant::now());
             }
+            // Release pairs with the Acquire of the catch.
             ball.0.store(value + 1, Ordering::Release);
         }
         start.map(|start| ns_each(start, round_trips - 1) / 4.0)

@@ -18,6 +18,7 @@ struct Owners<'a>(&'a [AtomicU64]);
 
 impl Truth for Owners<'_> {
     fn is_used(&self, slot: u32) -> bool {
+        // Acquire pairs with the Release of `free`: its owner is done with it.
         self.0[slot as usize].load(Ordering::Acquire) != 0
     }
     fn claim(&self, slot: u32, by: MmId) {
@@ -72,6 +73,7 @@ impl Slots for Ours {
 
     fn free(&self, cpu: u16, first: u32, count: u32) {
         for slot in first..first + count {
+            // Release pairs with the Acquire of `is_used`.
             self.owners.all()[slot as usize].store(0, Ordering::Release);
         }
         self.clusters(MmId(cpu)).free(first, count);

@@ -74,6 +74,7 @@ impl Bytes {
         let word = &self.words.all()[slot as usize / 8];
         let mut bytes = word.load(Ordering::Relaxed).to_le_bytes();
         bytes[slot as usize % 8] = value;
+        // Release pairs with the Acquire of `get`.
         word.store(u64::from_le_bytes(bytes), Ordering::Release);
     }
 }
@@ -125,6 +126,7 @@ impl<'a> Tried<'a> {
 
 impl Drop for Held<'_> {
     fn drop(&mut self) {
+        // Release pairs with the Acquire of `try_lock`.
         self.word.store(0, Ordering::Release);
         trace::unlocked(std::ptr::from_ref(self.word) as usize);
     }

@@ -5,6 +5,9 @@
 //! program stay where they are. The kernel is given the program's own array if it says all that is needed, cannot be
 //! read, or names another run: `USWAP_RUN=` with another value, an empty one too, is a program's way out. It is also
 //! ours where the program inherits a filter of system calls that would end it.
+//!
+//! Memory order: `note` stores the length of the entry with Release, behind the bytes of it. Who loads it with Acquire
+//! and finds one finds these, too. The 0 of `forget` stands for itself.
 
 mod probe;
 mod room;

@@ -72,6 +72,7 @@ impl SpareRoom {
 
     /// Its call has failed.
     pub(super) fn give_back(&self) {
+        // Release pairs with the Acquire of `claim`: the next owner finds the mapping that it has.
         self.owner.store(0, Ordering::Release);
     }
 
@@ -81,6 +82,8 @@ impl SpareRoom {
 
     fn claim(&self) -> bool {
         let own = uswap_os::thread::thread_id();
+        // Acquire, here and below, pairs with the Release of `give_back`. An owner that does not share this memory any
+        // more has changed nothing since the kernel took it away.
         let last = self.owner.load(Ordering::Acquire);
         let is_free = last == 0 || last != own && !owner::shares_memory(last);
         is_free && self.owner.compare_exchange(last, own, Ordering::AcqRel, Ordering::Relaxed).is_ok()

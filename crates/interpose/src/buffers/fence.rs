@@ -3,6 +3,10 @@
 //! `membarrier(PRIVATE_EXPEDITED)` makes every running thread of the process pass a full barrier. What a thread did
 //! before its own light fence is then seen by what follows the heavy one, or what follows its light fence sees what
 //! went before the heavy one. Under the model checker both sides are full fences, which promise the same.
+//!
+//! Memory order: the fence of `asymmetric_fence_light` pairs with that of `asymmetric_fence_heavy`. Where `membarrier`
+//! is registered a compiler fence is enough on the light side, since the call is a full fence in each thread.
+//! `IS_REGISTERED` is stored before there are two sides: no order of it matters.
 
 use super::plant::{Plant, is_planted};
 #[cfg(loom)]

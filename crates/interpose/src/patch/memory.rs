@@ -158,6 +158,8 @@ impl Memory for Process {
 /// Stores the eight bytes at `address`, a multiple of eight, at once: other threads may run them.
 pub(super) fn store_at_once(address: usize, word: u64) -> bool {
     with_writable(address, size_of::<u64>(), || {
+        // It pairs with no load: processors fetch it as code, and `synchronize` in `write` makes all of them do so.
+        // What counts is that it is a single store, and SeqCst adds nothing to that.
         let place = AtomicPtr::new(address as *mut u64).load(Ordering::Relaxed);
         // SAFETY:
         // 1. The page is writable now, and the address is aligned.

@@ -60,6 +60,7 @@ pub(crate) fn note_call(context: &UserContext) {
         return;
     }
     let Some(site) = sites_seen::note(site_end) else { return };
+    // Acquire pairs with the Release below: what the patch before has noted is seen.
     if site.is_due(patch_after) && !BUSY.swap(true, Ordering::Acquire) {
         if site.is_due(patch_after) {
             site.settle(patch(site_end, context.rax));

@@ -82,6 +82,7 @@ fn by_steps(memory: &Process, at: usize, jump: &[u8], target: usize) -> bool {
     }
     INTERIM[index][0].store(at, Ordering::Relaxed);
     INTERIM[index][1].store(target, Ordering::Relaxed);
+    // Release pairs with the Acquire of `interim`.
     INTERIM_COUNT.store(index + 1, Ordering::Release);
     if !replace_at_once(memory, at, &[HLT]) {
         return false;

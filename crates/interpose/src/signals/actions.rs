@@ -3,6 +3,12 @@
 //! The kernel gets ours for signals that are ours, for each handler with SA_ONSTACK, because the alternate stack is
 //! ours, with SA_RESETHAND, so that what is kept changes with it, and for one that may cancel a thread. Every other
 //! action goes through with our signals taken out of its mask. What the program asks for is shown when it asks again.
+//!
+//! Memory order: actions are read and written under their version, as behind a sequence lock. The Release fence of
+//! `Kept::store` pairs with the Acquire fence of `load_both`: who has read a new word finds another version. The
+//! Release of the even version pairs with the Acquire of `load_both` and of the next `store`: who finds it finds all
+//! words. `lock` pairs with the Release at the end of `change`. `after_fork` and `release_after_fork` run in the only
+//! thread of a child.
 
 use core::arch::naked_asm;
 use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};

@@ -45,10 +45,12 @@ static ENDS_PROGRAMS: AtomicBool = AtomicBool::new(false);
 /// Notes the calls that the interposer makes.
 pub(crate) fn choose(calls: &'static [OwnCall]) {
     OF_INTERPOSER_COUNT.store(calls.len(), Ordering::Relaxed);
+    // Release pairs with `own_calls`: who finds the slice finds its length.
     OF_INTERPOSER.store(calls.as_ptr().cast_mut(), Ordering::Release);
 }
 
 fn own_calls() -> impl Iterator<Item = OwnCall> {
+    // Acquire pairs with `choose`.
     let first = OF_INTERPOSER.load(Ordering::Acquire);
     let of_interposer = match first.is_null() {
         true => &[],

@@ -148,6 +148,8 @@ pub fn run(shared: &Shared) {
         }
         let is_emptying = empty_a_file(&mut shrinker, &writer, &mut buffer);
         let uncompressed = uncompressed_pages(segment);
+        // Acquire pairs with `swap_on`: what had come by then is tried.
+        let coming_files = shared.coming_files.load(Ordering::Acquire);
         let step = schedule.next(segment, shared.now_ns(), aged.is_asked(shared));
         let batch = match step {
             Step::MakeRoom => block(shrinker.write_batch(segment, &writer, &mut buffer)),
@@ -170,7 +172,8 @@ pub fn run(shared: &Shared) {
             }
         };
         schedule.note_batch(batch, uncompressed);
-        after(&writer, batch, step == Step::MakeRoom, &mut aged);
+        let tried = Tried { is_tight: step == Step::MakeRoom, coming_files };
+        after(&writer, batch, tried, &mut aged);
     }
     // Who waits for an answer finds that nobody will send one.
     shared.aged.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).clear();
@@ -259,7 +262,16 @@ async fn shared_wait(shared: &Shared, seen: u32) {
     uswap_engine::Backing::wait(shared, Signal::Shrink, seen, IDLE.as_nanos() as u64).await;
 }
 
-fn after(writer: &Writer<'_>, batch: Batch, is_tight: bool, aged: &mut AgedWork) {
+/// How things were when writing was tried.
+#[derive(Clone, Copy)]
+struct Tried {
+    /// The pool needed room.
+    is_tight: bool,
+    /// As [`Shared::coming_files`] said.
+    coming_files: u64,
+}
+
+fn after(writer: &Writer<'_>, batch: Batch, tried: Tried, aged: &mut AgedWork) {
     let shared = writer.shared;
     match batch {
         Batch::Written { .. } | Batch::Compacted { .. } => (),
@@ -268,7 +280,7 @@ fn after(writer: &Writer<'_>, batch: Batch, is_tight: bool, aged: &mut AgedWork)
         Batch::FilesFull | Batch::Failed { .. } => {
             if let Some(reason) = writer.hindrance(batch) {
                 aged.refuse(shared, &reason);
-                cannot_write(shared, is_tight, &reason);
+                cannot_write(shared, tried, &reason);
             }
         }
     }
@@ -298,9 +310,9 @@ fn what_failed(shared: &Shared, file: FileId, error: FileError) -> String {
 
 /// Nothing can be written. If the pool was tight when that was tried, the pages stay in RAM; what happens to the
 /// program is the user's choice. The program may have taken something out of the pool since: that changes nothing.
-fn cannot_write(shared: &Shared, is_tight: bool, reason: &Reason) {
+fn cannot_write(shared: &Shared, tried: Tried, reason: &Reason) {
     let Reason { what, advice } = reason;
-    if !is_tight {
+    if !tried.is_tight {
         shared.sleep(AFTER_ERROR);
         return;
     }
@@ -316,8 +328,8 @@ fn cannot_write(shared: &Shared, is_tight: bool, reason: &Reason) {
                  or kill"
             ));
         }
-        // It has room in a moment.
-        OnFull::Stop | OnFull::Kill if shared.file_is_coming.load(Ordering::Acquire) => (),
+        // It has room in a moment, or has it by now.
+        OnFull::Stop | OnFull::Kill if is_file_coming(shared, tried) => (),
         OnFull::Stop => stop_all(shared, reason),
         OnFull::Kill => {
             shared.segment.budget().set_ending();
@@ -326,6 +338,12 @@ fn cannot_write(shared: &Shared, is_tight: bool, reason: &Reason) {
         }
     }
     shared.sleep(AFTER_ERROR);
+}
+
+/// Whether a swap file is on its way, or has come since it was tried to write. Acquire pairs with `swap_on`.
+fn is_file_coming(shared: &Shared, tried: Tried) -> bool {
+    let now = shared.coming_files.load(Ordering::Acquire);
+    now != tried.coming_files || !now.is_multiple_of(2)
 }
 
 /// Stops the processes of the run until the user continues them.
