@@ -26,7 +26,7 @@ const KINDS: [Kind; 6] = [
     ('o', "pool", |places| places.pool_bytes, "compressed in RAM"),
     ('.', "file", |places| places.file_bytes, "in a swap file"),
     ('=', "same-filled", |places| places.same_filled_bytes, "one value again and again: takes no room"),
-    ('_', "untouched", |places| places.untouched_bytes, "never touched, or given back"),
+    ('_', "untouched", |places| places.untouched_bytes, "never written, or given back"),
 ];
 
 /// `uswap map`; the exit code.
@@ -113,7 +113,7 @@ touch (81234): 70 MiB managed
 o pool           10 MiB   14 %  compressed in RAM
 . file           10 MiB   14 %  in a swap file
 = same-filled    10 MiB   14 %  one value again and again: takes no room
-_ untouched    12.5 MiB   18 %  never touched, or given back
+_ untouched    12.5 MiB   18 %  never written, or given back
 
 Each mark: 1 MiB, by what most of it is
 

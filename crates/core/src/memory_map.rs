@@ -30,7 +30,7 @@ pub(crate) const TABLE_WORDS: usize = 1 + BUCKETS_MAX * BUCKET_WORDS;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(usize)]
 pub enum PageKind {
-    /// Nothing is mapped there, and nothing is stored: it would read as zeros.
+    /// Nothing is stored, and nothing is mapped there, or only the kernel's page of zeros: it reads as zeros.
     Untouched,
     /// In RAM, and the clock hand passes it by, in some rounds at least: it came back soon after it had gone, did not
     /// compress when it was tried, or may not be evicted.

@@ -127,6 +127,7 @@ impl<'a, W: World> AddressSpace<'a, W> {
             return Some((PageKind::Untouched, false));
         }
         Some(match (word.place(), word.swap()) {
+            (Place::Present, _) if word.is_zero_page() => (PageKind::Untouched, false),
             (Place::Present, _) => (warmth_of(word), false),
             (Place::Swapped, Some(swap)) => match self.stored_kind(swap) {
                 Some(kind) => (kind, self.segment.reuse().distance(word.evicted_at()) <= resident),

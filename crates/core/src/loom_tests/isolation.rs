@@ -153,17 +153,17 @@ impl Page {
         }
     }
 
-    /// Each copy that was made is named by the word, or was given back once.
-    fn check_copies(&self, made: usize) {
+    /// Each copy that was made is named by the word, or was given back, once.
+    fn check_copies(&self) {
         let named = self.slot().load().swap().map(index_of);
-        for index in 0..made {
-            let put = self.put[index].load(Ordering::Relaxed);
-            assert!(put + u64::from(named == Some(index)) <= 1, "copy {index} has two owners");
+        for index in 0..COPIES {
+            let is_made = self.copies[index].load(Ordering::Relaxed) != 0;
+            let owners = self.put[index].load(Ordering::Relaxed) + u64::from(named == Some(index));
+            assert_eq!(owners, u64::from(is_made), "copy {index} has {owners} owners");
         }
     }
     fn check_content(&self, newest: u64) {
         let (word, memory) = (self.slot().load(), self.memory.load(Ordering::SeqCst));
-        assert!(!word.is_locked());
         let copy = word.swap().map(|copy| self.copies[index_of(copy)].load(Ordering::Relaxed));
         match word.place() {
             Place::Swapped => {
@@ -178,19 +178,25 @@ impl Page {
     }
 }
 
-/// An evictor and a thread that writes.
-pub(super) fn a_page_is_written_while_it_is_evicted() {
-    loom::model(|| {
+/// What is done beside an evictor; then what must hold.
+fn beside_an_evictor(act: fn(&Page), check: fn(&Page)) {
+    loom::model(move || {
         let page = Arc::new(Page::written());
         let evictor = {
             let page = Arc::clone(&page);
             thread::spawn(move || page.evict(Lane::new(0)))
         };
-        page.write();
+        act(&page);
         evictor.join().unwrap();
-        page.check_content(NEW);
-        page.check_copies(1);
+        let word = page.slot().load();
+        assert!(!word.is_locked() && !word.is_removed());
+        check(&page);
+        page.check_copies();
     });
+}
+
+pub(super) fn a_page_is_written_while_it_is_evicted() {
+    beside_an_evictor(Page::write, |page| page.check_content(NEW));
 }
 
 #[test]
@@ -200,31 +206,11 @@ fn loom_a_page_that_is_written_while_it_is_evicted_is_not_lost() {
 
 #[test]
 fn loom_two_evictors_of_a_page_make_one_copy_that_counts() {
-    loom::model(|| {
-        let page = Arc::new(Page::written());
-        let other = {
-            let page = Arc::clone(&page);
-            thread::spawn(move || page.evict(Lane::new(1)))
-        };
-        page.evict(Lane::new(0));
-        other.join().unwrap();
-        page.check_content(OLD);
-        page.check_copies(2);
-    });
+    beside_an_evictor(|page| page.evict(Lane::new(1)), |page| page.check_content(OLD));
 }
 
 /// What is dropped by the program while its copy is made is nobody's then.
 #[test]
 fn loom_a_page_that_is_discarded_while_it_is_evicted_leaves_no_copy() {
-    loom::model(|| {
-        let page = Arc::new(Page::written());
-        let evictor = {
-            let page = Arc::clone(&page);
-            thread::spawn(move || page.evict(Lane::new(0)))
-        };
-        page.discard();
-        evictor.join().unwrap();
-        assert!(!page.slot().load().is_locked() && !page.slot().load().is_removed());
-        page.check_copies(1);
-    });
+    beside_an_evictor(Page::discard, |_| ());
 }

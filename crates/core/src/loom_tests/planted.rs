@@ -26,7 +26,7 @@ fn loom_finds_a_dropped_barrier_before_a_page_is_filled() {
 }
 
 #[test]
-#[should_panic(expected = "copy 0 has two owners")]
+#[should_panic(expected = "copy 0 has 2 owners")]
 fn loom_finds_a_page_that_is_dropped_although_it_was_written() {
     let _planted = Planted::new(Plant::LockedAlthoughChanged);
     isolation::a_page_is_written_while_it_is_evicted();

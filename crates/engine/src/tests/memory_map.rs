@@ -35,7 +35,7 @@ fn buckets(space: &Space<'_>, request: MapRequest) -> Vec<Bucket> {
     read(table, request).collect()
 }
 
-fn sums(buckets: &[Bucket]) -> [u64; KINDS] {
+pub(super) fn sums(buckets: &[Bucket]) -> [u64; KINDS] {
     core::array::from_fn(|kind| buckets.iter().map(|bucket| bucket.pages[kind]).sum())
 }
 
@@ -49,6 +49,7 @@ fn expected(space: &Space<'_>) -> [u64; KINDS] {
         assert_eq!(is_here, word.place() == Place::Present || is_here && word.place() == Place::Fresh);
         let is_warm = word.heat() + word.rest() > 0 || word.is_pinned() || !word.is_active();
         let kind = match (is_here, word.place()) {
+            (true, _) if word.is_zero_page() => PageKind::Untouched,
             (true, _) if is_warm => PageKind::Warm,
             (true, _) => PageKind::Cold,
             (false, Place::Swapped) => stored(space, word),
@@ -67,7 +68,7 @@ fn stored(space: &Space<'_>, word: PageWord) -> PageKind {
     }
 }
 
-fn map(space: &Space<'_>) -> Vec<Bucket> {
+pub(super) fn map(space: &Space<'_>) -> Vec<Bucket> {
     let request = space.segment().map_table().ask(own(space));
     complete(answer(space));
     buckets(space, request)

@@ -1,12 +1,14 @@
 //! Memory that was read and never written.
 
 use super::held::{evict_all, present};
+use super::memory_map::{map, sums};
 use super::tasks::complete;
 use super::with_space;
 use crate::evict::Evictor;
 use crate::workspace::Workspace;
 use crate::world::Touch;
 use std::boxed::Box;
+use uswap_core::memory_map::PageKind;
 use uswap_units::PAGE_BYTES;
 
 #[test]
@@ -32,11 +34,14 @@ fn zeros_that_are_read_take_no_memory_until_they_are_written() {
         assert!(!space.is_ready(page, Touch::Write), "its first write comes to us");
         evict_all(space, &mut evictor);
         assert!(word().is_zero_page(), "nothing would be gained");
+        let untouched = || sums(&map(space))[PageKind::Untouched as usize];
+        let not_written = untouched();
 
         let before = budget.used();
         touch(page, Touch::Write);
         assert!(!word().is_zero_page() && space.is_ready(page, Touch::Write));
         assert_eq!(budget.used().0, before.0 + PAGE_BYTES as u64);
+        assert_eq!(untouched(), not_written - 1);
         evict_all(space, &mut evictor);
         assert!(!present(space).contains(&index), "it goes as any other");
     });
