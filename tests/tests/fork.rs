@@ -145,3 +145,126 @@ fn fork_and_exec_count_memory_once() {
     let left = [" compressed", " same-filled", " incompressible"].map(|what| outcome.stderr.contains(what));
     assert!(left == [false; 3], "60 MiB fit in 100:\n{}", outcome.stderr);
 }
+
+/// `chain`: each child forks and ends, so that the last has many ancestors. `actions`: children are forked while other
+/// threads change what is to be done at a signal; each must have what was in force before a change or behind it.
+const FORKS: &str = r#"
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { PAGE = 4096, PAGES = 40 << 8 };
+static char *block;
+
+static long *word(long page) { return (long *)(block + page * PAGE) + page % 512; }
+
+static int chain(long generations) {
+    int ends[2];
+    if (pipe(ends)) return 1;
+    pid_t first = getpid();
+    long wrong = 0;
+    for (long one = 1; one <= generations; one++) {
+        pid_t child = fork();
+        if (child < 0) return perror("fork"), 1;
+        if (child > 0 && getpid() != first) _exit(0);
+        if (child > 0) {
+            close(ends[1]);
+            if (read(ends[0], &wrong, sizeof wrong) != sizeof wrong) return 1;
+            printf("%ld generations, %ld pages wrong\n", generations, wrong);
+            return wrong != 0;
+        }
+        *word(one) += one;
+        *word(one - 1) += one;
+    }
+    for (long page = 0; page < PAGES; page++) {
+        long is = page > generations ? page : page == 0 ? 1 : page == generations ? 2 * page : 3 * page + 1;
+        wrong += *word(page) != is;
+    }
+    return write(ends[1], &wrong, sizeof wrong) != sizeof wrong;
+}
+
+static volatile sig_atomic_t runs;
+static void runs_once(int signal) { (void)signal; runs++; }
+
+static void set(int is_ignored) {
+    struct sigaction action = { .sa_handler = runs_once, .sa_flags = SA_ONSTACK | SA_RESTART };
+    sigemptyset(&action.sa_mask);
+    sigaddset(&action.sa_mask, SIGUSR2);
+    if (is_ignored) {
+        memset(&action, 0, sizeof action);
+        action.sa_handler = SIG_IGN;
+        sigaddset(&action.sa_mask, SIGWINCH);
+    }
+    sigaction(SIGUSR1, &action, 0);
+}
+
+static void *change(void *unused) {
+    for (int turn = 0;; turn++) set(turn & 1);
+    return unused;
+}
+
+static int looks_right(void) {
+    struct sigaction now;
+    sigaction(SIGUSR1, 0, &now);
+    int is_ignored = now.sa_handler == SIG_IGN;
+    int is_whole = is_ignored
+        ? sigismember(&now.sa_mask, SIGWINCH) && !sigismember(&now.sa_mask, SIGUSR2)
+        : now.sa_handler == runs_once && sigismember(&now.sa_mask, SIGUSR2) && now.sa_flags & SA_ONSTACK;
+    runs = 0;
+    raise(SIGUSR1);
+    return is_whole && runs == !is_ignored;
+}
+
+static int actions(long forks) {
+    pthread_t thread;
+    long wrong = 0;
+    set(1);
+    for (int one = 0; one < 2; one++) pthread_create(&thread, 0, change, 0);
+    for (long one = 0; one < forks; one++) {
+        int status;
+        pid_t child = fork();
+        if (child == 0) _exit(!looks_right());
+        waitpid(child, &status, 0);
+        wrong += status != 0;
+    }
+    printf("%ld forks, %ld wrong\n", forks, wrong);
+    return wrong != 0;
+}
+
+int main(int count, char **words) {
+    (void)count;
+    block = malloc(PAGES * PAGE);
+    for (long page = 0; page < PAGES; page++) *word(page) = page;
+    return strcmp(words[1], "chain") == 0 ? chain(atol(words[2])) : actions(atol(words[2]));
+}
+"#;
+
+fn run_forks(way: &str, times: u32) {
+    let _turn = shared_turn();
+    if !needs(&["gcc"]) {
+        return;
+    }
+    let scratch = Scratch::new();
+    let (source, forks) = (scratch.file("forks.c"), scratch.file("forks"));
+    std::fs::write(&source, FORKS).expect("the scratch directory is writable");
+    Run::plain("gcc").args(["-O1", "-pthread", "-o"]).arg(&forks).arg(&source).finish().must_succeed();
+    let outcome = Run::plain(&forks).args([way, &times.to_string()]).uswap(24, &[]).finish();
+    outcome.must_succeed();
+    assert!(outcome.stdout.contains(", 0 "), "{}", outcome.stdout);
+}
+
+/// What a child takes for itself while its parent's is still there must not grow with its ancestors.
+#[test]
+fn fork_a_thousand_generations() {
+    run_forks("chain", if full_size() { 5000 } else { 1200 });
+}
+
+#[test]
+fn fork_while_actions_of_signals_change() {
+    run_forks("actions", if full_size() { 20_000 } else { 1000 });
+}

@@ -254,3 +254,73 @@ fn calls_of_memory_without_rights_answer_as_ever() {
     assert_eq!(alone.stdout, "192 faults, 192 others, 0 wrong\n");
     assert_eq!(evicted.stdout, alone.stdout);
 }
+
+/// A segment of System V takes the place of evicted memory: calls must find the segment, and when it has gone, what is
+/// mapped there next.
+const SEGMENT: &str = r#"
+#define _GNU_SOURCE
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/shm.h>
+#include <unistd.h>
+
+enum { PAGE = 4096, PAGES = 12288, AT = 1000, SHARED = 500 };
+
+static char *block;
+static char copy[PAGE];
+
+/// Pages in front of it or behind it that are not as they were written.
+static int wrong_around(void) {
+    int wrong = 0;
+    for (long page = 0; page < PAGES; page++)
+        if (page < AT || page >= AT + SHARED) wrong += block[page * PAGE + page % PAGE] != (char)(page % 251);
+    return wrong;
+}
+
+/// Pages there that a call does not find to be all `content`.
+static int wrong_there(int file, char content) {
+    int wrong = 0;
+    for (long page = AT; page < AT + SHARED; page++) {
+        if (pwrite(file, block + page * PAGE, PAGE, 0) != PAGE) return -1;
+        if (pread(file, copy, PAGE, 0) != PAGE) return -2;
+        for (int at = 0; at < PAGE; at++)
+            if (copy[at] != content) { wrong++; break; }
+    }
+    return wrong;
+}
+
+int main(void) {
+    int file = fileno(tmpfile()), segment = shmget(IPC_PRIVATE, SHARED * PAGE - 100, 0600);
+    block = mmap(0, PAGES * (long)PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    for (long page = 0; page < PAGES; page++) memset(block + page * PAGE, page % 251, PAGE);
+    madvise(block, PAGES * (long)PAGE, 21 /* MADV_PAGEOUT */);
+    char *there = block + AT * PAGE;
+    if (shmat(segment, there, SHM_REMAP) != there) return perror("shmat"), 3;
+    shmctl(segment, IPC_RMID, 0);
+    printf("%d ", wrong_there(file, 0));
+    memset(there, 7, SHARED * PAGE);
+    printf("%d ", wrong_there(file, 7));
+    shmdt(there);
+    if (mmap(there, SHARED * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0)
+        != there) return perror("mmap"), 4;
+    printf("%d ", wrong_there(file, 0));
+    memset(there, 9, SHARED * PAGE);
+    madvise(block, PAGES * (long)PAGE, 21);
+    printf("%d %d\n", wrong_there(file, 9), wrong_around());
+    return 0;
+}
+"#;
+
+#[test]
+fn a_segment_that_replaces_evicted_memory_is_what_calls_find() {
+    let _turn = turn();
+    if !needs(&["gcc"]) || uswap_binary().is_none() {
+        return;
+    }
+    let scratch = Scratch::new();
+    let run = Run::plain(compile(&scratch, SEGMENT)).timeout(std::time::Duration::from_secs(60));
+    let outcome = run.uswap(RAM_MIB, &[]).finish();
+    outcome.must_succeed();
+    assert_eq!(outcome.stdout, "0 0 0 0 0\n", "{}", outcome.stderr);
+}

@@ -9,16 +9,16 @@
 mod bytes;
 mod libc_functions;
 
+use core::alloc::{GlobalAlloc, Layout};
 use core::arch::{asm, global_asm, naked_asm};
 use core::ffi::{c_char, c_int};
 use core::fmt::Display;
 use core::sync::atomic::{AtomicBool, Ordering};
 use uswap_host::attach::{refuse_what_is_out_of_sight, shares_memory};
-use uswap_host::heap::Heap;
 use uswap_host::invitation::Invitation;
 use uswap_host::joining::Refused;
 use uswap_host::small::{Functions, grown_unseen};
-use uswap_host::{AfterSetuid, Managed, Process, Terms, credentials, environment, messages, own_memory};
+use uswap_host::{AfterSetuid, Managed, Process, Terms, credentials, messages, own_memory};
 use uswap_identity::Note;
 use uswap_os::text::TextBuffer;
 use uswap_os::without::Without;
@@ -30,9 +30,22 @@ use uswap_os::{Fd, process};
 #[unsafe(link_section = ".note.uswap")]
 static IDENTITY: Note = Note::own();
 
-/// Memory of the engine: nothing is given back.
+/// There is no heap: in a program that is swapped nothing of ours allocates. The parts of the engine that do are those
+/// of the supervisor, for whose sake a library must name an allocator.
 #[global_allocator]
-static HEAP: Heap = Heap::new();
+static NO_HEAP: NoHeap = NoHeap;
+
+struct NoHeap;
+
+// SAFETY:
+// 1. Null says that there is no memory, and nothing that was not handed out comes back.
+unsafe impl GlobalAlloc for NoHeap {
+    unsafe fn alloc(&self, _: Layout) -> *mut u8 {
+        core::ptr::null_mut()
+    }
+
+    unsafe fn dealloc(&self, _: *mut u8, _: Layout) {}
+}
 
 static PROCESS: Process = Process::new();
 
@@ -76,8 +89,8 @@ extern "C" fn constructor(_: c_int, _: *const *const c_char, given: *const *cons
     }
 }
 
-fn join(invitation: Invitation) -> Option<()> {
-    let terms = set_up(&invitation)?;
+fn join(invitation: Invitation) {
+    let terms = set_up(&invitation);
     let addresses = libc_functions::addresses();
     let known = invitation.known.as_ref().map_or(&[][..], |known| known);
     if let Err(reason) = PROCESS.start(terms, &Functions { addresses: &addresses, known })
@@ -85,30 +98,22 @@ fn join(invitation: Invitation) -> Option<()> {
     {
         messages::say_of_process(format_args!("it is left alone: {reason}"));
     }
-    Some(())
 }
 
-/// None: there is no memory for it. A process that is refused may ask again.
-fn set_up(invitation: &Invitation) -> Option<Terms> {
+/// A process that is refused may ask again.
+fn set_up(invitation: &Invitation) -> Terms {
     static IS_SET_UP: AtomicBool = AtomicBool::new(false);
-    if !IS_SET_UP.load(Ordering::Relaxed) {
+    if !IS_SET_UP.swap(true, Ordering::Relaxed) {
         own_memory::set_apart();
-        if !HEAP.prepare() {
-            environment::forget();
-            return None;
-        }
-        let (start, end) = HEAP.range();
-        own_memory::add(start, end - start);
-        IS_SET_UP.store(true, Ordering::Relaxed);
     }
     let options = invitation.options;
     Without::from_bits(options.without).switch_off();
-    Some(Terms {
+    Terms {
         join_bytes: u64::from(options.join_kib) * 1024,
         managed: if options.regions_only { Managed::Regions } else { Managed::All },
         after_setuid: if options.keep_after_setuid { AfterSetuid::Stays } else { AfterSetuid::Leaves },
         credentials: credentials::credentials(),
-    })
+    }
 }
 
 /// Where the supervisor lets a thread go on that it has stopped ([`uswap_host::small::grown_unseen`]). It finds the
@@ -141,10 +146,9 @@ pub unsafe extern "C" fn uswap_agent_attach(
     // 1. The caller's promise.
     let value = unsafe { core::slice::from_raw_parts(invitation, invitation_bytes) };
     let pipe = Fd::from_raw(pipe);
-    let set_up = || Invitation::follow(value).and_then(|invitation| set_up(&invitation));
     let attached = refuse_what_is_out_of_sight(shares_memory)
-        .and_then(|()| set_up().ok_or(Refused::Needs("there is no memory for it")))
-        .and_then(|terms| PROCESS.attach(terms, pipe));
+        .and_then(|()| Invitation::follow(value).ok_or(Refused::NoRun))
+        .and_then(|invitation| PROCESS.attach(set_up(&invitation), pipe));
     // SAFETY:
     // 1. The caller's promise.
     unsafe { tell(attached, reason, reason_bytes) }

@@ -1,4 +1,9 @@
 //! The address space of the program, as the kernel has it.
+//!
+//! Must hold: the address space is only looked at here. No range of [`pages`] goes beyond what a program can have, and
+//! nothing is a candidate ([`is_candidate`]) but private anonymous memory that may be read and not executed. Called by
+//! whatever changes mappings or takes memory under management ([`crate::mappings`], [`crate::managed_ranges`],
+//! [`crate::lock_calls`] and others).
 
 use uswap_os::maps::{Kind, Vma};
 use uswap_os::sys::{self, abi};

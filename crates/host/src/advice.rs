@@ -1,7 +1,9 @@
 //! Advice about managed memory (`madvise`), as Linux keeps to it for memory that it swaps by itself: MADV_PAGEOUT
 //! evicts at once, MADV_COLD makes pages the next that are evicted, MADV_WILLNEED brings what is away.
 //!
-//! The kernel makes each call first: it knows what is wrong with it.
+//! Must hold: the kernel makes each call first, since it knows what is wrong with it, and nothing is done here for one
+//! that it refuses (where the range has a hole, the rest of it was advised). Called by [`crate::mappings`], outside of
+//! the gate.
 
 use crate::fault_in::is_brought;
 use crate::process::{Process, Space};

@@ -2,7 +2,8 @@
 //!
 //! It has threads then, and calls were made that nobody has seen. What must hold: from before the first thread is
 //! stopped until all that they have left is taken in, the caller has the gate for itself, so that no call that changes
-//! mappings comes between; and until the threads are stopped nothing has changed that would have to be undone.
+//! mappings comes between; and until the threads are stopped nothing has changed that would have to be undone. Called
+//! by `agent`, and by [`crate::small`], which takes in the same when it arms a process.
 
 use crate::address_space::pages;
 use crate::descriptors;

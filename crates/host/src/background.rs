@@ -4,6 +4,8 @@
 //! that ends ahead of it wherever that thread may end unseen: see [`Process::dismiss_background`]. What is left is a
 //! filter of system calls that the program inherits, and that kills a thread: this one finds itself alone then, and
 //! ends the process.
+//!
+//! Called by [`crate::joining`] and [`crate::fork`], which start the thread, and by [`crate::leaving`], which ends it.
 
 use crate::process::{Phase, Process, Space};
 use crate::{messages, run, supervisor, swap_files};

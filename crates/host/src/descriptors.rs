@@ -3,6 +3,11 @@
 //! The userfaultfd has to be in that table, because the threads of the program serve their faults. A program that
 //! closes what it does not know (daemons, `subprocess`) would turn every missing page into zeros.
 //!
+//! Must hold: what of ours is kept open in that table is listed here, and its number leaves the list only when it is
+//! closed; while the process is in its run, no call of the program closes or replaces what is listed. Called by
+//! [`crate::calls`] ahead of calls that may name a descriptor, and by whatever opens or closes one of ours
+//! ([`crate::joining`], [`crate::supervisor`], [`crate::fork`] and others).
+//!
 //! Memory order: the Acquire by which `keep` takes a place pairs with the Release by which `close` gives it back: the
 //! number is closed by then. The Release of `keep` pairs with the Acquire of `close`, which looks for that number.
 //! `close_all` runs in the only thread of a forked child. Whether a number is ours is asked with Relaxed, since nothing

@@ -1,4 +1,8 @@
 //! A SIGBUS or SIGSEGV of a thread of the program.
+//!
+//! Must hold: a signal is taken from the program only if the access may be repeated, or was made by the copy of
+//! [`crate::program_copy`]; all others are the program's, also that of a page that is lost. Called by `interpose`
+//! through [`crate::calls`], on the alternate stack with all signals blocked.
 
 use crate::messages;
 use crate::process::{Phase, Process};

@@ -1,9 +1,10 @@
 //! A fork: the parent counts what is shared, and the child takes its own memory over before any code of the program
 //! runs in it.
 //!
-//! From `prepare_copy` to `end_copy` the forking thread has the gate for itself, with all signals blocked: what the
-//! words say is what the child gets. In the child nothing is registered and nothing is protected; both are made again
-//! from its words.
+//! Must hold: from `prepare_copy` to `end_copy` the forking thread has the gate for itself, unless the process is
+//! outside or at home, and all signals are blocked: what the words say is what the child gets. In the child nothing is
+//! registered and nothing is protected; both are made again from its words. Called by `interpose` through
+//! [`crate::calls`], around the call and in the child.
 
 use crate::address_space::{ADDRESSES_END, is_candidate};
 use crate::descriptors;

@@ -2,6 +2,9 @@
 //!
 //! `uswap run` puts `USWAP_RUN` into the environment: see [`crate::supervisor`]. A process that cannot reach the
 //! supervisor is left alone.
+//!
+//! Must hold: a segment is used only if it is of the same sources as this library. Called by `agent`, in its
+//! constructor and for a process that asks, and by [`crate::joining`], which opens the segment.
 
 use crate::{contend, environment, messages, supervisor};
 use core::ffi::{CStr, c_char};

@@ -4,6 +4,10 @@
 //!
 //! Most processes of a run are small and short (a shell, a compiler's driver): they open nothing, and have no thread of
 //! ours.
+//!
+//! Must hold: a process takes its place once, with the gate exclusive or in the only thread of a forked child. Called
+//! by [`crate::small`], which arms it, by [`crate::calls`], [`crate::mappings`] and [`crate::lock_calls`] when it has
+//! grown, and by [`crate::attach`] and [`crate::fork`].
 
 use crate::address_space::heap_end;
 use crate::background;

@@ -3,6 +3,10 @@
 //! A process that changes its credentials or becomes non-dumpable leaves the run: else others could read through the
 //! shared segment what they may not read otherwise, and it them. Its pages come home first. Then the place of the
 //! segment holds zeros, and stays mapped: who looks there finds nothing.
+//!
+//! Must hold: memory is unregistered only with the gate exclusive and no page of it away, since what is missing reads
+//! as zeros from then on. Called by [`crate::calls`] for what the program does, by [`crate::background`] when the run
+//! is to be left, and by [`crate::attach`] and [`crate::fork`].
 
 use crate::credentials::credentials;
 use crate::messages::{self, stop_program};

@@ -12,15 +12,13 @@
 //! engine's world; [`small`] sees a process grow, [`joining`] enters the run, [`activation`] takes the program's
 //! memory, [`attach`] does all of that in a program that runs, [`fork`] in a child, and [`leaving`] lets it go;
 //! [`background`] is the thread that evicts; [`own_stack`] is where threads of the program do work of ours; [`pool`]
-//! lends them what they need for it; [`messages`] are for the user. [`invitation`], [`heap`], [`contend`] and
-//! [`swap_files`] are of use to whoever is preloaded.
+//! lends them what they need for it; [`messages`] are for the user. [`invitation`], [`contend`] and [`swap_files`] are
+//! of use to whoever is preloaded.
 //!
 //! What must hold: nothing on these ways allocates, calls libc or touches memory of the program but what is said; work
 //! of ours that can wait runs with all signals blocked, so that no handler of the program interrupts it and meets its
 //! own locks.
 #![no_std]
-
-extern crate alloc;
 
 pub mod activation;
 pub mod address_space;
@@ -35,9 +33,9 @@ pub mod environment;
 pub mod fault_in;
 pub mod faults;
 pub mod fork;
-pub mod heap;
 pub mod invitation;
 pub mod joining;
+mod latest;
 pub mod leaving;
 pub mod lock_calls;
 pub mod locks;

@@ -9,6 +9,9 @@
 //! section of the gate: an evictor that drops pages on both sides of its begin would lose those in front of it, and be
 //! told that none was dropped. Then what is away is brought, and only then the kernel fills: a page that is missing
 //! would be an error there.
+//!
+//! Called by [`crate::mappings`] and [`crate::calls`] for calls of the program, by [`crate::managed_ranges`] and
+//! [`crate::fork`] for what becomes active, and by [`crate::background`], which counts.
 
 use crate::address_space::{ADDRESSES_END, heap_end, is_candidate, pages};
 use crate::fault_in::Room;

@@ -1,7 +1,9 @@
 //! Ranges of the program are taken under management and left alone again, inside the gate.
 //!
-//! Must hold: what is taken is registered before its pages have words, and what is left alone loses its words first.
-//! Called by whatever changes mappings, locks memory, or brings it under management.
+//! Must hold: what is taken is registered before its pages have words (except in [`crate::activation`], which takes all
+//! at once), and what is left alone loses its words first. Called by [`crate::mappings`], [`crate::remap`],
+//! [`crate::activation`] and [`crate::regions`], and by [`crate::calls`] for a range whose faults the program serves
+//! itself.
 
 use crate::address_space::{is_candidate, pages};
 use crate::fault_in::PageLost;

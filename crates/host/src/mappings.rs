@@ -1,5 +1,8 @@
-//! Calls that change the address space: made here, inside the gate, with the words changed before anybody can see one
-//! without the other.
+//! Calls that change the address space: they are made here.
+//!
+//! Must hold: a call that changes a managed mapping, or drops its content, is made in the exclusive section of the gate
+//! in which the words are changed, so that nobody sees one without the other; and no word of a range that is unmapped
+//! or replaced is locked then. Called by [`crate::calls`].
 
 use crate::address_space::{MAPPING_BYTES_MAX, pages};
 use crate::fault_in::PageLost;
@@ -8,7 +11,7 @@ use crate::populate::{bytes_to_populate, without_populate};
 use crate::process::{Phase, Process, Space};
 use crate::syscalls::{
     MADV_GUARD_INSTALL, MADV_GUARD_REMOVE, MAP_ANONYMOUS, MAP_FIXED, MAP_GROWSDOWN, MAP_HUGETLB, MAP_PRIVATE,
-    MAP_STACK, PROT_EXEC, PROT_READ, PROT_WRITE, changes_stacks, growth, is_error, make,
+    MAP_STACK, PROT_EXEC, PROT_READ, PROT_WRITE, SHM_REMAP, changes_stacks, growth, is_error, make,
 };
 use core::ops::ControlFlow;
 use core::sync::atomic::Ordering;
@@ -16,8 +19,12 @@ use uswap_core::page_word::Afterwards;
 use uswap_engine::world::Touch;
 use uswap_interpose::{Call, Context};
 use uswap_os::maps::Maps;
+use uswap_os::shared_segment;
 use uswap_os::sys::{Errno, abi};
-use uswap_units::{PAGE_BYTES, PageRange};
+use uswap_units::{BLOCK_PAGES, PAGE_BYTES, PageRange};
+
+/// The kernel may round up what it attaches to a huge page.
+const HUGE_PAGE_BYTES: usize = BLOCK_PAGES as usize * PAGE_BYTES;
 
 impl Process {
     /// Makes a call that changes mappings.
@@ -117,12 +124,7 @@ impl Process {
                 self.protect(space, call, pages(first, second), third)
             }
             abi::__NR_brk => self.change_heap(space, call),
-            abi::__NR_shmat => {
-                let _alone = self.mappings.exclusive();
-                let (answer, new) = self.make_new(call);
-                self.fill_new(new);
-                answer
-            }
+            abi::__NR_shmat => self.attach_segment(space, call),
             _ => make(call),
         }
     }
@@ -154,6 +156,26 @@ impl Process {
             let _alone = self.alone_with(space, &[range]);
             let _or_left_alone = self.take(space, range);
         }
+        answer
+    }
+
+    /// A segment of System V. With SHM_REMAP it replaces what is mapped there.
+    fn attach_segment(&self, space: &'static Space, call: &Call) -> isize {
+        let [segment, start, flags, ..] = call.arguments;
+        let replaces = flags & SHM_REMAP != 0;
+        // Whose length cannot be asked for cannot be attached either.
+        let bytes = if replaces { shared_segment::bytes(segment as u32).unwrap_or(0) } else { 0 };
+        let around = pages(start / PAGE_BYTES * PAGE_BYTES, bytes.next_multiple_of(HUGE_PAGE_BYTES));
+        let alone = self.alone_with(space, &[around]);
+        let (answer, new) = self.make_new(call);
+        if replaces && !is_error(answer) {
+            let vma = Maps::open().and_then(|maps| maps.covering_or_next(answer as usize));
+            let vma = vma.ok().flatten().filter(|vma| vma.start == answer as usize);
+            let there = vma.map_or(pages(answer as usize, bytes), |vma| pages(vma.start, vma.bytes()));
+            space.drop_words(there, Afterwards::Unmanaged);
+        }
+        drop(alone);
+        self.fill_new(new);
         answer
     }
 

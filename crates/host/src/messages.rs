@@ -1,7 +1,8 @@
 //! What a process says to the user, by whatever way there is: on the standard error of `uswap run`, else on the
 //! terminal.
 //!
-//! Never on the standard error of the program: under its number may be a file of the program's own by now.
+//! Must hold: nothing is written to the standard error of the program: under its number may be a file of the program's
+//! own by now. Called by `agent`, and wherever a process is left alone, comes home or has to be ended.
 
 use crate::{descriptors, supervisor};
 use core::fmt::Arguments;

@@ -1,4 +1,8 @@
 //! What of the address space is ours, and never managed.
+//!
+//! Must hold: what the engine and our handlers work in is noted before memory is taken under management: no fault there
+//! could be served. Called by [`crate::joining`] and [`crate::owner`], which note it, by [`crate::managed_ranges`],
+//! [`crate::lock_calls`] and [`crate::fork`], which pass it by, and by `agent`.
 
 use core::ops::Range;
 use core::sync::atomic::{AtomicUsize, Ordering};

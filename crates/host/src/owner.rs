@@ -2,6 +2,10 @@
 //!
 //! A page that the kernel empties in a copy holds the number of the process. Where it is empty the process is a forked
 //! child, or shares the memory of one: that is told by whether its parent sees what it maps.
+//!
+//! Must hold: the number is written by the process whose memory it is, and by none that shares it, as far as the
+//! mappings of its parent can be looked at. Called by [`crate::small`], which arms that process only, and by
+//! [`crate::environment`], which asks who shares this memory.
 
 use crate::own_memory;
 use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};

@@ -3,6 +3,9 @@
 //! A new mapping is filled as far as there is room, and the rest of it comes when it is touched, through our faults:
 //! the kernel would fill all of it, in one call that nobody can slow down, however small the budget is. `mmap` promises
 //! no more (mmap(2): it does not fail if the mapping cannot be populated).
+//!
+//! Must hold: a new mapping is filled before it is registered, since the kernel could not fill it then, and no further
+//! than there is room. Called by [`crate::mappings`].
 
 use crate::process::{Phase, Process, Space};
 use crate::syscalls::{

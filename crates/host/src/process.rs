@@ -7,17 +7,18 @@
 //! ```
 //!
 //! Must hold: a mapping call of the program is made inside `mappings` (shared while nothing is managed, exclusive
-//! afterwards), and the phase that it goes by is looked at in there.
+//! afterwards), and the phase that it goes by is looked at in there. Called by `agent`, which has the value in a
+//! static, and by the other modules here, most of whose functions are methods of it.
 //!
-//! Memory order: each word is stored with Release by its `set_` function (the terms by `set_own`), which pairs with the
+//! Memory order: each word is stored with Release by its `set_` function (`own` by `set_own`), which pairs with the
 //! Acquire of the function of its name: who finds a pointer finds what it points to, and who finds a phase finds what
 //! was set up for it. `mm` stands for itself. That a phase does not change behind a look at it is a matter of the gate.
 
 use crate::credentials::Credentials;
+use crate::latest::Latest;
 use crate::locks::Locks;
 use crate::memory::LinuxWorld;
 use crate::pool::LendingPool;
-use alloc::boxed::Box;
 use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use uswap_core::page_word::LANES;
@@ -124,11 +125,11 @@ const EVICTOR_STACK_BYTES: usize = 128 * 1024;
 pub struct Process {
     phase: AtomicU32,
     own: AtomicPtr<Process>,
-    terms: AtomicPtr<Terms>,
-    run: AtomicPtr<Run>,
+    terms: Latest<Terms>,
+    run: Latest<Run>,
     mm: AtomicU32,
-    space: AtomicPtr<Space>,
-    hazards: AtomicPtr<HazardTable<'static>>,
+    space: Latest<Space>,
+    hazards: Latest<HazardTable<'static>>,
     /// Who changes mappings.
     pub(crate) mappings: Gate,
     /// What is not managed: mappings made with MAP_STACK, and what is zeros in a child.
@@ -170,11 +171,11 @@ impl Process {
         Process {
             phase: AtomicU32::new(Phase::Outside as u32),
             own: AtomicPtr::new(core::ptr::null_mut()),
-            terms: AtomicPtr::new(core::ptr::null_mut()),
-            run: AtomicPtr::new(core::ptr::null_mut()),
+            terms: Latest::new(),
+            run: Latest::new(),
             mm: AtomicU32::new(0),
-            space: AtomicPtr::new(core::ptr::null_mut()),
-            hazards: AtomicPtr::new(core::ptr::null_mut()),
+            space: Latest::new(),
+            hazards: Latest::new(),
             mappings: Gate::new(),
             stacks: RangeSet::new(),
             kept: RangeSet::new(),
@@ -217,14 +218,15 @@ impl Process {
     /// The engine, once it is there.
     #[inline]
     pub fn space(&self) -> Option<&'static Space> {
-        // SAFETY:
-        // 1. What is not null comes from `set_space`: a leaked box, which is never freed or changed.
-        unsafe { self.space.load(Ordering::Acquire).as_ref() }
+        self.space.get()
     }
-    pub(crate) fn set_space(&self, space: Space) -> &'static Space {
-        let space = Box::leak(Box::new(space));
-        self.space.store(space, Ordering::Release);
-        space
+    /// With the gate exclusive, or in the only thread of a child.
+    pub(crate) fn set_space(&'static self, space: Space) -> &'static Space {
+        // SAFETY:
+        // 1. Who joins has the gate for himself, or is the only thread.
+        // 2. A process joins once. What lies in the place is nothing, or the engine of the process that this one's
+        //    parent was forked from: the parent has set its own before it managed anything.
+        unsafe { self.space.set(space) }
     }
     /// Itself: there is one value, and it is a static.
     pub(crate) fn own(&self) -> &'static Process {
@@ -233,9 +235,7 @@ impl Process {
         unsafe { &*self.own.load(Ordering::Acquire) }
     }
     pub(crate) fn terms(&self) -> Terms {
-        // SAFETY:
-        // 1. `start` has set it to a leaked box before anything else was done.
-        unsafe { *self.terms.load(Ordering::Acquire) }
+        *self.terms.get().expect("`start` and `attach` set them before anything else")
     }
     /// Whether it manages all that can be.
     pub(crate) fn manages_all(&self) -> bool {
@@ -243,20 +243,23 @@ impl Process {
     }
     pub(crate) fn set_own(&'static self, terms: Terms) {
         self.own.store(core::ptr::from_ref(self).cast_mut(), Ordering::Release);
-        self.terms.store(Box::leak(Box::new(terms)), Ordering::Release);
+        // SAFETY:
+        // 1. It is called by `start`, before there are threads, or by `attach`, with the gate exclusive, where no
+        //    `start` was.
+        unsafe { self.terms.set(terms) };
     }
     /// In a child whose memory stays its own.
     pub(crate) fn forget_space(&self) {
-        self.space.store(core::ptr::null_mut(), Ordering::Release);
+        self.space.forget();
     }
     /// Of a process that has a place.
     pub(crate) fn run(&self) -> Run {
-        // SAFETY:
-        // 1. It was set to a leaked box before the process had a place.
-        unsafe { *self.run.load(Ordering::Acquire) }
+        *self.run.get().expect("it was set before the process had a place")
     }
-    pub(crate) fn set_run(&self, run: Run) {
-        self.run.store(Box::leak(Box::new(run)), Ordering::Release);
+    pub(crate) fn set_run(&'static self, run: Run) {
+        // SAFETY:
+        // 1. Who takes a place has the gate for himself, and a process does it once.
+        unsafe { self.run.set(run) };
     }
     /// Its record.
     pub fn mm(&self) -> MmId {
@@ -266,11 +269,12 @@ impl Process {
         self.mm.store(u32::from(mm.0), Ordering::Release);
     }
     pub(crate) fn hazards(&self) -> &'static HazardTable<'static> {
-        // SAFETY:
-        // 1. `start` has set it to a leaked box before the first call of the program could come here.
-        unsafe { &*self.hazards.load(Ordering::Acquire) }
+        self.hazards.get().expect("they are set before a call of the program can come here")
     }
-    pub(crate) fn set_hazards(&self, table: HazardTable<'static>) {
-        self.hazards.store(Box::leak(Box::new(table)), Ordering::Release);
+    pub(crate) fn set_hazards(&'static self, table: HazardTable<'static>) {
+        // SAFETY:
+        // 1. It is called by `prepare`, once, which nobody else is in: the program has one thread, or the gate is
+        //    exclusive.
+        unsafe { self.hazards.set(table) };
     }
 }

@@ -1,5 +1,10 @@
 //! Copies bytes of the program that may not be there: an access that the program could not make gives `false`, and no
 //! signal.
+//!
+//! Must hold: one instruction here touches the bytes of the program; when its fault is not served, the thread goes on
+//! where the copy answers no ([`landing`]). In a process that is not armed nobody does that, so the kernel is asked
+//! first. Called by [`crate::faults`], and by whatever reads arguments or pages ([`crate::calls`], [`crate::syscalls`],
+//! [`crate::residency`], [`crate::environment`], [`crate::memory`]).
 
 use core::arch::naked_asm;
 

@@ -1,4 +1,7 @@
 //! What the boundary of system calls asks of whoever keeps the pages.
+//!
+//! Must hold: who asks about a page has published it as a hazard before, so that what is ready stays so until the call
+//! has ended. Called by `interpose` (`buffers`), on the thread that makes the call.
 
 use crate::own_stack::on_own_stack;
 use crate::process::{Phase, Process};

@@ -13,6 +13,8 @@
 //! Not seen: a raw system call of a library. What it may have done that matters is looked for when the process is
 //! armed, as for one that asks for its budget while it runs ([`crate::attach`]). A process that has grown by nothing
 //! but such calls is found by the supervisor, which lets it arm itself where it stands ([`grown_unseen`]).
+//!
+//! Called by `agent`, which starts a process and has the entry point for the supervisor, and by [`crate::calls`].
 
 use crate::address_space::heap_end;
 use crate::attach::refuse_what_is_out_of_sight;

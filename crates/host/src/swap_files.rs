@@ -5,7 +5,8 @@
 //! something else is put there that cannot be read.
 //!
 //! Must hold: the record of the process says which files it has open, and says so as soon as they are; the run writes
-//! to a file only when all processes have said so.
+//! to a file only when all processes have said so. Called by [`crate::joining`], which opens them, by
+//! [`crate::background`], which follows what changes, and by [`crate::memory`], which reads.
 
 use crate::{descriptors, supervisor};
 use core::mem::ManuallyDrop;

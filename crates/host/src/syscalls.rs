@@ -1,4 +1,8 @@
 //! A system call of the program as a value: what it asks for, and how it is made.
+//!
+//! Must hold: each call of which a question here may be true is one of those that [`is_special`] knows: nobody asks
+//! about the others. Called by [`crate::calls`], [`crate::mappings`], and the other modules that make calls of the
+//! program.
 
 use crate::program_copy;
 use uswap_interpose::table::NumberSet;
@@ -18,6 +22,8 @@ pub(crate) const MAP_NORESERVE: usize = abi::MAP_NORESERVE as usize;
 pub(crate) const MREMAP_MAYMOVE: usize = abi::MREMAP_MAYMOVE as usize;
 pub(crate) const MREMAP_FIXED: usize = abi::MREMAP_FIXED as usize;
 pub(crate) const MREMAP_DONTUNMAP: usize = abi::MREMAP_DONTUNMAP as usize;
+/// Of `shmat`.
+pub(crate) const SHM_REMAP: usize = 0o40000;
 pub(crate) const PROT_READ: usize = abi::PROT_READ as usize;
 pub(crate) const PROT_WRITE: usize = abi::PROT_WRITE as usize;
 pub(crate) const PROT_EXEC: usize = abi::PROT_EXEC as usize;

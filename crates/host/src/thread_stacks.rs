@@ -1,5 +1,10 @@
 //! Stacks of threads: mappings that are made as such are never managed, and of others what is around a stack pointer
 //! stays in RAM. The kernel writes there when it likes: the frames of signals.
+//!
+//! Must hold: a stack is noted in the section of the gate in which its mapping is made, so that nobody takes it under
+//! management before; and where more come than can be noted, nothing is evicted from then on. Called by
+//! [`crate::mappings`] and [`crate::remap`] for mappings, by [`crate::calls`] for stack pointers, and by
+//! [`crate::managed_ranges`] and [`crate::fork`], which pass stacks by.
 
 use crate::address_space::pages;
 use crate::own_stack::on_own_stack;

@@ -1,4 +1,7 @@
 //! The words of a thread's slot that are ours, by their numbers in [`Slot::user`](uswap_interpose::thread::Slot::user).
+//!
+//! Must hold: no two have the same number, and 0 in each is right for a thread that begins. Called by [`crate::calls`],
+//! [`crate::environment`] and [`crate::thread_stacks`].
 
 /// For which part of its stack was seen to.
 pub(crate) const STACK_SEEN: usize = 0;

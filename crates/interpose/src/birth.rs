@@ -136,6 +136,9 @@ pub(crate) unsafe fn begin<I: Interposer>(
         frame.answer = -(error.number() as isize);
         return Step::Answer;
     }
+    if copies {
+        signals::actions::copy_begins();
+    }
     if asked.stack_end != 0 {
         if asked.flags & THREAD != 0 {
             BIRTHS.fetch_add(ASKED_FOR + 1, Ordering::SeqCst);
@@ -148,7 +151,7 @@ pub(crate) unsafe fn begin<I: Interposer>(
         if unsafe { frame::is_elsewhere(base) } {
             frame.mask = mask;
             // SAFETY:
-            // 1. As above, and the frame is on a call stack.
+            // 1. `base` is that of the frame (the caller's promise), and the frame is on a call stack, as we just saw.
             frame.replaced = unsafe { *frame::give_back_word(base.cast_mut()) };
             return Step::ShareCallStack;
         }
@@ -168,6 +171,7 @@ pub(crate) unsafe fn begin<I: Interposer>(
     if frame.answer == 0 {
         copied(interposer, slot, &frame.context, asked.flags, asked.child_tid);
     } else {
+        signals::actions::copy_ends();
         interposer.copy_ends(frame.answer, &frame.context);
     }
     kernel::set_mask(abi::SIG_SETMASK, mask);
@@ -273,7 +277,7 @@ unsafe fn prepare_birth(frame: &mut Frame, base: *const usize, asked: &Asked) ->
         // 1. `base` is that of the frame: rbp lies there, the flags above it.
         rbp: unsafe { *base },
         // SAFETY:
-        // 1. As above.
+        // 1. `base` is that of the frame (the caller's promise).
         flags_register: unsafe { frame::flags(base) },
         instruction_pointer: frame.context.instruction_pointer,
         stack_pointer,
@@ -318,7 +322,11 @@ fn lent_stack(asked: &Asked) -> Option<(usize, usize)> {
     Some((stack_pointer, used.as_ptr() as usize))
 }
 
-/// In the parent of a child with a stack of its own.
+/// In the parent of a child with a stack of its own: puts back what `begin` changed for the call, and ends the call.
+///
+/// # Safety
+/// `begin::<I>` has answered [`Step::NewStack`] for `frame`, on this thread. The kernel's answer to the parent, which
+/// is not 0, is in the frame. All signals are blocked.
 pub(crate) unsafe extern "C" fn parted<I: Interposer>(frame: &mut Frame) {
     let replaced = if frame.call.number == nr::CLONE3 { 0 } else { 1 };
     frame.call.arguments[replaced] = frame.replaced;
@@ -330,6 +338,7 @@ pub(crate) unsafe extern "C" fn parted<I: Interposer>(frame: &mut Frame) {
     }
     let flags = asked(frame).map_or(VM, |asked| asked.flags);
     if flags & VM == 0 {
+        signals::actions::copy_ends();
         interposer::<I>().copy_ends(frame.answer, &frame.context);
     }
     if flags & THREAD != 0 && frame.answer < 0 {
@@ -341,6 +350,10 @@ pub(crate) unsafe extern "C" fn parted<I: Interposer>(frame: &mut Frame) {
 }
 
 /// In a child with a stack of its own: arms it and makes it known.
+///
+/// # Safety
+/// This thread is the child for which `prepare_birth` wrote `birth`, and has just begun, with all signals blocked. `I`
+/// is the type of the interposer.
 pub(crate) unsafe extern "C" fn born<I: Interposer>(birth: &Birth) {
     let interposer = interposer::<I>();
     let context = Context {
@@ -481,8 +494,12 @@ impl Vfork {
     }
 }
 
-/// Behind a `vfork` on a call stack, in child and parent. The child leaves the call stack in use: the parent
-/// comes back on it.
+/// Behind a `vfork` on a call stack: arms the child and makes it known, or ends the call in the parent. The child
+/// leaves the call stack in use: the parent comes back on it.
+///
+/// # Safety
+/// `begin::<I>` has answered [`Step::ShareCallStack`] for `frame`, and `base` is that of the frame. The kernel's
+/// answer, which is 0 in the child alone, is in the frame. All signals are blocked.
 pub(crate) unsafe extern "C" fn call_stack_shared<I: Interposer>(frame: &mut Frame, base: *mut usize) {
     /// What the child clears instead of its parent's word.
     static NOTHING: AtomicU32 = AtomicU32::new(0);
@@ -493,13 +510,15 @@ pub(crate) unsafe extern "C" fn call_stack_shared<I: Interposer>(frame: &mut Fra
     if frame.answer == 0 {
         arm_or_die();
         // SAFETY:
-        // 1. As above.
+        // 1. It is a word of the frame's call stack, on which this thread runs.
+        // 2. What it gets is the address of a word that may be cleared.
         unsafe { give_back.write(NOTHING.as_ptr() as usize) };
         clear_handlers(thread::current(), asked(frame).map_or(0, |asked| asked.flags));
         interposer.process_begins(NewProcess::SharesMemory, &frame.context);
     } else {
         // SAFETY:
-        // 1. As above; the word is the one that `begin` has found there.
+        // 1. It is a word of the frame's call stack, on which this thread runs.
+        // 2. What it gets is what `begin` has found there: the address of the word that gives the stack back.
         unsafe { give_back.write(frame.replaced) };
         thread::current().forget_child();
         frame.answer = interposer.after(&frame.call, frame.answer, &frame.context);
@@ -507,7 +526,13 @@ pub(crate) unsafe extern "C" fn call_stack_shared<I: Interposer>(frame: &mut Fra
     kernel::set_mask(abi::SIG_SETMASK, frame.mask);
 }
 
-/// Behind a `vfork`, in child and parent.
+/// Behind a `vfork`: fills the frame with what [`Vfork::keep`] kept; arms the child and makes it known, or ends the
+/// call in the parent.
+///
+/// # Safety
+/// `begin::<I>` has answered [`Step::ShareStack`] on this thread, or on its parent if it is the child, and the kernel
+/// has just answered. That answer, which is 0 in the child alone, and the program's stack pointer are in `frame`, which
+/// lies below the red zone of the program's stack. All signals are blocked.
 pub(crate) unsafe extern "C" fn stack_shared<I: Interposer>(frame: &mut Frame) {
     let interposer = interposer::<I>();
     let is_child = frame.answer == 0;

@@ -32,6 +32,10 @@ pub fn choose<I: Interposer>() {
 /// Where the handler of SIGSYS lets a thread go on: at the stack pointer lies the address behind its
 /// call, above it the red zone. Like the kernel it leaves that address in `rcx`; no `ret`, since no call
 /// matches it on a shadow stack.
+///
+/// # Safety
+/// The thread has the registers of its program as at a call, but for the stack pointer. That is as said above, on a
+/// stack with room for a call. `I` is the type of the interposer.
 #[unsafe(naked)]
 pub unsafe extern "C" fn dispatched<I: Interposer>() {
     naked_asm!(
@@ -50,6 +54,10 @@ pub unsafe extern "C" fn dispatched<I: Interposer>() {
 }
 
 /// As [`dispatched`], on a call stack: at the stack pointer lie the words of `thread::ELSEWHERE_BYTES`.
+///
+/// # Safety
+/// As [`dispatched`], but for what lies at the stack pointer. The call stack is one of this thread's that it has taken
+/// for this call.
 #[unsafe(naked)]
 pub unsafe extern "C" fn elsewhere<I: Interposer>() {
     naked_asm!(
@@ -217,6 +225,11 @@ macro_rules! build_frame {
 }
 
 /// The common way. Called with the registers of the program; see the drawing at the top.
+///
+/// # Safety
+/// Only trampolines, [`dispatched`] and [`elsewhere`] call this: where it comes back to tells what lies above, as drawn
+/// in [`frame`](crate::frame). The registers are those of the program at its call, the stack has room for a call, and
+/// `I` is the type of the interposer.
 #[unsafe(naked)]
 pub unsafe extern "C" fn entry<I: Interposer>() {
     naked_asm!(
@@ -240,7 +253,11 @@ pub unsafe extern "C" fn entry<I: Interposer>() {
     )
 }
 
-/// Behind `before`, with its answer, a `Step`, in eax.
+/// Behind `before`, with its answer, a `Step`, in eax: makes the call or not, and goes back to the program.
+///
+/// # Safety
+/// Only [`entry`] and [`quick_entry`] jump here: the stack pointer is at the frame for which `before::<I>` gave its
+/// answer, and the base of the frame is in rbp.
 #[unsafe(naked)]
 unsafe extern "C" fn go_on<I: Interposer>() {
     naked_asm!(
@@ -334,6 +351,10 @@ unsafe extern "C" fn go_on<I: Interposer>() {
 /// As [`entry`], for trampolines that make the common call themselves: no jump through memory lies behind
 /// the kernel, where processors have forgotten where such jumps go (20 ns each). Comes back to the return
 /// address for the call to be made, or two bytes behind it with the answer.
+///
+/// # Safety
+/// As [`entry`], but only a trampoline of [`area`](crate::trampoline_area::area) calls this: at the return address lies
+/// its `syscall`, two bytes long.
 #[unsafe(naked)]
 pub unsafe extern "C" fn quick_entry<I: Interposer>() {
     naked_asm!(
@@ -375,6 +396,10 @@ pub unsafe extern "C" fn quick_entry<I: Interposer>() {
 }
 
 /// Behind a `vfork`, in child and parent: the stack pointer is the program's, the answer in `rax`.
+///
+/// # Safety
+/// Only [`go_on`] jumps here, right behind the call of a `Step::ShareStack`. All signals are blocked, and below the red
+/// zone of the program's stack is room for a call.
 #[unsafe(naked)]
 unsafe extern "C" fn stack_shared<I: Interposer>() {
     naked_asm!(
@@ -411,6 +436,10 @@ unsafe extern "C" fn stack_shared<I: Interposer>() {
 }
 
 /// The first code of a child with a stack of its own. The stack pointer is at its `Birth`.
+///
+/// # Safety
+/// Only [`go_on`] jumps here, in the child of a `Step::NewStack`. All signals are blocked, and below the `Birth` is
+/// room for the child's first steps, which are ours.
 #[unsafe(naked)]
 unsafe extern "C" fn born<I: Interposer>() {
     naked_asm!(

@@ -133,7 +133,7 @@ pub unsafe fn fill_context(frame: &mut Frame, base: *const usize) {
 /// `base` must be that of a frame.
 pub unsafe fn flags(base: *const usize) -> usize {
     // SAFETY:
-    // 1. The layout above.
+    // 1. `base` is that of a frame (the caller's promise): the flags are the word above it in the drawing at the top.
     unsafe { *base.add(1) }
 }
 
@@ -159,7 +159,8 @@ fn elsewhere_return() -> usize {
 /// `base` must be that of a frame.
 pub unsafe fn is_elsewhere(base: *const usize) -> bool {
     // SAFETY:
-    // 1. The layout at the top.
+    // 1. `base` is that of a frame (the caller's promise): the return address is the second word above it in the
+    //    drawing at the top.
     unsafe { *base.add(2) == elsewhere_return() }
 }
 

@@ -8,7 +8,12 @@ use crate::kernel::{self, nr};
 use crate::table::NumberSet;
 use crate::{birth, cancellation, patch, signals, thread};
 
-/// Ahead of the kernel: called by `entry` with the frame, and where it has kept `rbp` of the program.
+/// Asks the interposer about a call ahead of the kernel, and answers how the call goes on. Called by `entry` and
+/// `quick_entry` with the frame, and where they have kept `rbp` of the program.
+///
+/// # Safety
+/// `frame` is that of a call of this thread, as `entry` or `quick_entry` has just built it, and `base` is that of the
+/// frame. `I` is the type of the interposer.
 pub(crate) unsafe extern "C" fn before<I: Interposer>(frame: &mut Frame, base: *const usize) -> Step {
     // SAFETY:
     // 1. The assembly passes the base of this frame.
@@ -25,7 +30,7 @@ pub(crate) unsafe extern "C" fn before<I: Interposer>(frame: &mut Frame, base: *
         return if cancellation::is_due(&frame.call) { interrupt::<I>(frame, step) } else { step };
     }
     // SAFETY:
-    // 1. As above.
+    // 1. The assembly passes the base of this frame.
     unsafe { special::<I>(frame, base, step) }
 }
 
@@ -39,7 +44,10 @@ fn interrupt<I: Interposer>(frame: &mut Frame, step: Step) -> Step {
     Step::Answer
 }
 
-/// The kernel's answer is in the frame.
+/// Asks the interposer what the program gets for the kernel's answer, which is in the frame.
+///
+/// # Safety
+/// `before::<I>` has answered [`Step::PassThenAfter`] for `frame`, and the call has been made.
 pub(crate) unsafe extern "C" fn after<I: Interposer>(frame: &mut Frame) {
     frame.answer = interposer::<I>().after(&frame.call, frame.answer, &frame.context);
     cancellation::forget();
@@ -198,6 +206,8 @@ pub(crate) unsafe fn serve_here<I: Interposer>(call: &mut Call, context: &Contex
     if step == Before::PassThenAfter { interposer.after(call, answer, context) } else { answer }
 }
 
+/// Ends this thread, when the interposer has been told.
+///
 /// # Safety
 /// All signals are blocked, and the program gives the thread up.
 unsafe fn end_thread<I: Interposer>(interposer: &'static I, call: &Call, context: &Context) -> ! {

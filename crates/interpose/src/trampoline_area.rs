@@ -7,6 +7,10 @@ use core::arch::naked_asm;
 /// Every trampoline has its parts at the same places, so that there can be an unwind table for code that is
 /// written later: a thread that is cancelled in a call unwinds through it. The stack pointer is the
 /// program's but for the middle part, and the address where the program goes on is at the end.
+///
+/// # Safety
+/// Nobody calls this: only its address is used. A thread comes into a trampoline from the site for which it was
+/// written, and from nowhere else.
 #[unsafe(naked)]
 pub unsafe extern "C" fn area() {
     naked_asm!(

@@ -181,7 +181,7 @@ mod tests {
         }
         assert_eq!(pages.present(area.start(), 3).map(|bits| bits[0]), Ok(0b011));
         // SAFETY:
-        // 1. As above.
+        // 1. The mapping is this test's, its first page may be read, and no reference into it exists.
         assert_eq!(unsafe { area.as_ptr().read() }, 77);
         assert_eq!(write_unchanged(area.start() + 2 * page), Err(Errno::EFAULT));
     }

@@ -36,6 +36,7 @@ pub mod ptrace;
 pub mod random;
 pub mod record_lock;
 pub mod ring;
+pub mod shared_segment;
 pub mod smaps;
 pub mod socket;
 pub mod sys;

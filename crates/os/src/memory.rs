@@ -133,7 +133,8 @@ impl core::ops::Deref for AlignedBuf {
 impl core::ops::DerefMut for AlignedBuf {
     fn deref_mut(&mut self) -> &mut [u8] {
         // SAFETY:
-        // 1. As above, writable, and `self` is borrowed exclusively.
+        // 1. The mapping is readable and writable, as long as `self`, and was zeroed by the kernel.
+        // 2. `self` is borrowed exclusively, and nobody else uses the memory.
         unsafe { core::slice::from_raw_parts_mut(self.0.as_ptr(), self.0.bytes) }
     }
 }
@@ -391,15 +392,23 @@ pub fn no_fork(start: usize, bytes: usize) -> Result<()> {
 }
 
 /// [`advise`] with what older kernels do not know (EINVAL), nor do newer ones if it is switched off.
+///
+/// # Safety
+/// As [`advise`].
 unsafe fn advise_if(feature: KernelFeature, start: usize, bytes: usize, advice: u32) -> Result<()> {
     if is_switched_off(feature) {
         return Err(Errno::EINVAL);
     }
     // SAFETY:
-    // 1. As for `advise`.
+    // 1. The caller promises what `advise` demands.
     unsafe { advise(start, bytes, advice) }
 }
 
+/// Advises the kernel about a range (`madvise`).
+///
+/// # Safety
+/// Either the advice changes no content of the range in this process, or nobody needs that content and no reference
+/// relies on it: with `MADV_REMOVE`, in any process that maps the file.
 unsafe fn advise(start: usize, bytes: usize, advice: u32) -> Result<()> {
     // SAFETY:
     // 1. What the advice does to the range is the caller's promise.

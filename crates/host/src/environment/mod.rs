@@ -6,6 +6,10 @@
 //! read, or names another run: `USWAP_RUN=` with another value, an empty one too, is a program's way out. It is also
 //! ours where the program inherits a filter of system calls that would end it.
 //!
+//! Must hold: array and strings of the program are only read, and an array of ours is used by one `execve` at a time.
+//! Called by [`crate::calls`] around an `execve`, and by [`crate::small`] for one of a process that is not armed;
+//! [`crate::invitation`] notes the run, and [`crate::leaving`], [`crate::attach`] and [`crate::small`] forget it.
+//!
 //! Memory order: `note` stores the length of the entry with Release, behind the bytes of it. Who loads it with Acquire
 //! and finds one finds these, too. The 0 of `forget` stands for itself.
 

@@ -1,4 +1,7 @@
 //! Whether an environment may be read, asked where no handler of ours would catch a fault.
+//!
+//! Must hold: no byte of a page is read before the kernel has said that it may be. Called by [`crate::environment`] for
+//! an `execve` of a process that is not armed.
 
 use super::{ENTRIES_MAX, POINTER, byte_at, pointer_at};
 use uswap_os::{PAGE_BYTES, memory};

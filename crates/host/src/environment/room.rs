@@ -1,6 +1,8 @@
 //! Where an environment is made: mappings that are kept, for an armed thread its own.
 //!
-//! A handler of a signal may execute a program while its thread is on the way to another `execve`: it gets another one.
+//! Must hold: a mapping is used by one `execve` at a time. A handler of a signal may execute a program while its thread
+//! is on the way to another `execve`: it gets another one. A spare one changes hands when it was given back, or when
+//! its owner does not share this memory any more. Called by [`crate::environment`].
 
 use crate::{owner, thread_words};
 use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};

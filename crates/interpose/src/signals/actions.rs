@@ -6,13 +6,13 @@
 //!
 //! Memory order: actions are read and written under their version, as behind a sequence lock. The Release fence of
 //! `Kept::store` pairs with the Acquire fence of `load_both`: who has read a new word finds another version. The
-//! Release of the even version pairs with the Acquire of `load_both` and of the next `store`: who finds it finds all
-//! words. `lock` pairs with the Release at the end of `change`. `after_fork` and `release_after_fork` run in the only
-//! thread of a child.
+//! Release of the even version pairs with the Acquire of `load_both`: who finds it finds all words. One
+//! writer goes on from what the last one wrote: both have `LOCK`.
 
 use core::arch::naked_asm;
 use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
 
+use uswap_os::gate::Gate;
 use uswap_os::process;
 use uswap_os::sys::{Result, abi};
 
@@ -42,7 +42,8 @@ struct Words {
     mask: AtomicU64,
 }
 
-/// An action changes while other threads take it for a signal: who reads it reads all of it, or again.
+/// An action changes while other threads take it for a signal: who reads it reads all of it, or again. Written with
+/// [`LOCK`] held, or by the only thread of a child.
 struct Kept {
     /// Odd while it is written.
     version: AtomicU32,
@@ -52,8 +53,9 @@ struct Kept {
 }
 
 static KEPT: [Kept; SIGNALS] = [const { Kept::new() }; SIGNALS];
-/// Held while an action changes, with all signals blocked.
-static LOCK: AtomicU32 = AtomicU32::new(0);
+/// Held while an action changes, here and in the kernel, with all signals blocked; and while the process is copied, so
+/// that a child finds each action whole, and the kernel's the same.
+static LOCK: Gate = Gate::new();
 static HANDLER: AtomicUsize = AtomicUsize::new(0);
 /// The process whose actions are kept. A child that shares the memory has actions of its own.
 static PROCESS: AtomicU32 = AtomicU32::new(0);
@@ -116,17 +118,9 @@ impl Kept {
         }
     }
 
-    /// With all signals blocked: a handler on this thread would wait for what it has interrupted.
     fn store(&self, action: &Action) {
-        let before = loop {
-            let version = self.version.load(Ordering::Relaxed) & !1;
-            let taken =
-                self.version.compare_exchange(version, version + 1, Ordering::Acquire, Ordering::Relaxed);
-            match taken {
-                Ok(_) => break version,
-                Err(_) => core::hint::spin_loop(),
-            }
-        };
+        let before = self.version.load(Ordering::Relaxed);
+        self.version.store(before.wrapping_add(1), Ordering::Relaxed);
         // Nobody sees what follows without the odd version.
         fence(Ordering::Release);
         let old = self.now.load();
@@ -136,21 +130,21 @@ impl Kept {
         self.now.store(action);
         self.version.store(before.wrapping_add(2), Ordering::Release);
     }
-
-    /// In the child of a fork, where nobody writes any more.
-    fn release_after_fork(&self) {
-        let version = self.version.load(Ordering::Relaxed);
-        // A write would copy the page.
-        if version & 1 != 0 {
-            self.version.store(version.wrapping_add(1), Ordering::Release);
-        }
-    }
 }
 
 /// Reads what is in force and makes ours of it.
 pub(super) fn install(handler: Handler) -> Result<()> {
     HANDLER.store(handler as *const () as usize, Ordering::Relaxed);
     PROCESS.store(process::process_id(), Ordering::Relaxed);
+    let blocked = kernel::set_mask(abi::SIG_SETMASK, u64::MAX);
+    let locked = LOCK.exclusive();
+    let installed = install_all();
+    drop(locked);
+    kernel::set_mask(abi::SIG_SETMASK, blocked);
+    installed
+}
+
+fn install_all() -> Result<()> {
     for signal in 1..=SIGNAL_MAX {
         // SAFETY:
         // 1. Nothing is changed.
@@ -166,18 +160,27 @@ pub(super) fn install(handler: Handler) -> Result<()> {
     Ok(())
 }
 
+/// The process is about to be copied, with all signals blocked: no action changes until [`copy_ends`].
+pub(crate) fn copy_begins() {
+    core::mem::forget(LOCK.exclusive());
+}
+
+/// In the parent, behind the copy.
+pub(crate) fn copy_ends() {
+    LOCK.unlock_exclusive_forgotten();
+}
+
 /// In the child of a fork, whose actions are a copy of its parent's.
 pub(crate) fn after_fork() {
     PROCESS.store(process::process_id(), Ordering::Relaxed);
-    LOCK.store(0, Ordering::Release);
-    KEPT.iter().for_each(Kept::release_after_fork);
+    LOCK.reset();
 }
 
 /// In a child that began with CLONE_CLEAR_SIGHAND (glibc's posix_spawn since 2.38), where the kernel has made the
 /// default of each handler, ours too: those are set again. `slot` is that of the thread whose memory a child shares,
 /// else its own.
 pub(crate) fn after_clear(slot: &Slot) {
-    let has_a_copy = process::process_id() == PROCESS.load(Ordering::Relaxed);
+    let has_a_copy = !is_sharing_child();
     for signal in 1..=SIGNAL_MAX {
         let is_ours = ours() & signal_bit(signal) != 0;
         if is_ours {
@@ -214,23 +217,42 @@ fn told(signal: u32, action: &Action) -> Action {
 
 /// The program's action for a signal that is being delivered to it, with all signals blocked.
 pub(crate) fn take_for_delivery(signal: u32) -> Action {
-    let (action, former) = Kept::of(signal).load_both();
-    let is_ours = ours() & signal_bit(signal) != 0;
-    if !has_handler(&action) {
-        // The kernel took the signal for a handler. The program has changed its mind meanwhile, in another thread.
-        let had_it = !is_ours && has_handler(&former) && former.flags & RESETHAND == 0;
-        return if had_it { former } else { action };
+    loop {
+        let (action, former) = Kept::of(signal).load_both();
+        if !has_handler(&action) {
+            // The kernel took the signal for a handler. The program has changed its mind meanwhile, in another thread.
+            let is_ours = ours() & signal_bit(signal) != 0;
+            let had_it = !is_ours && has_handler(&former) && former.flags & RESETHAND == 0;
+            return if had_it { former } else { action };
+        }
+        if action.flags & RESETHAND == 0 || reset(signal, &action) {
+            return action;
+        }
     }
-    if action.flags & RESETHAND != 0 {
-        let reset = Action { handler: DEFAULT, ..action };
-        Kept::of(signal).store(&reset);
-        if !is_ours {
+}
+
+/// Makes the default of an action that is taken once. False: another thread has changed it meanwhile.
+fn reset(signal: u32, action: &Action) -> bool {
+    let kept = Kept::of(signal);
+    let reset = Action { handler: DEFAULT, ..*action };
+    let tell = || {
+        if ours() & signal_bit(signal) == 0 {
             // SAFETY:
             // 1. The default action runs no code.
             let _ = unsafe { kernel::set_action(signal, Some(&told(signal, &reset))) };
         }
+    };
+    if is_sharing_child() {
+        tell();
+        return true;
     }
-    action
+    let _locked = LOCK.exclusive();
+    let is_the_same = kept.load() == *action;
+    if is_the_same {
+        kept.store(&reset);
+        tell();
+    }
+    is_the_same
 }
 
 /// The program's action for glibc's signal that cancels a thread.
@@ -238,14 +260,18 @@ pub(super) fn of_cancellation() -> Action {
     Kept::of(kernel::GLIBC_CANCEL).load()
 }
 
-/// Tells the kernel to ignore those of our signals that the program ignores; answers which.
+/// Tells the kernel to ignore those of our signals that the program ignores; answers which. Until
+/// [`restore_after_exec`] nobody changes an action, and the process is not copied: a child would have none for them.
 pub(super) fn ignore_for_exec() -> u64 {
     let slot = thread::current();
     let is_ignored =
         |signal: &u32| ours() & signal_bit(*signal) != 0 && in_sharing_child(slot, *signal).handler == IGNORE;
-    let mut ignored = 0;
-    for signal in (1..=SIGNAL_MAX).filter(is_ignored) {
-        ignored |= signal_bit(signal);
+    let ignored = (1..=SIGNAL_MAX).filter(is_ignored).fold(0, |set, signal| set | signal_bit(signal));
+    // The actions of a child that shares the memory are its own, and the lock would stay behind when it is gone.
+    if ignored != 0 && !is_sharing_child() {
+        core::mem::forget(LOCK.exclusive());
+    }
+    for signal in signals_of(ignored) {
         // SAFETY:
         // 1. No code runs.
         let _ = unsafe { kernel::set_action(signal, Some(&Action { handler: IGNORE, ..Action::default() })) };
@@ -255,12 +281,24 @@ pub(super) fn ignore_for_exec() -> u64 {
 
 /// After an exec that failed.
 pub(super) fn restore_after_exec(ignored: u64) {
-    for signal in (1..=SIGNAL_MAX).filter(|signal| ignored & signal_bit(*signal) != 0) {
+    for signal in signals_of(ignored) {
         let told = told(signal, &Kept::of(signal).load());
         // SAFETY:
         // 1. `on_signal` serves any signal at any instruction.
         let _ = unsafe { kernel::set_action(signal, Some(&told)) };
     }
+    if ignored != 0 && !is_sharing_child() {
+        LOCK.unlock_exclusive_forgotten();
+    }
+}
+
+fn signals_of(set: u64) -> impl Iterator<Item = u32> {
+    (1..=SIGNAL_MAX).filter(move |signal| set & signal_bit(*signal) != 0)
+}
+
+/// Whether this is a child that shares the memory, and what is kept is its parent's.
+fn is_sharing_child() -> bool {
+    process::process_id() != PROCESS.load(Ordering::Relaxed)
 }
 
 /// `rt_sigaction`.
@@ -272,11 +310,11 @@ pub(super) fn change(call: &Call) -> Option<isize> {
         return None;
     }
     let new = if new_at == 0 { None } else { Some(read_action(new_at)?) };
-    if process::process_id() != PROCESS.load(Ordering::Relaxed) {
+    if is_sharing_child() {
         return Some(change_in_sharing_child(call, signal, new));
     }
     let blocked = kernel::set_mask(abi::SIG_SETMASK, u64::MAX);
-    lock();
+    let locked = LOCK.exclusive();
     let kept = Kept::of(signal);
     let old = kept.load();
     if let Some(new) = &new {
@@ -291,7 +329,7 @@ pub(super) fn change(call: &Call) -> Option<isize> {
     } else if new.is_some() && answer != -(uswap_os::Errno::EFAULT.number() as isize) {
         kept.store(&old);
     }
-    LOCK.store(0, Ordering::Release);
+    drop(locked);
     kernel::set_mask(abi::SIG_SETMASK, blocked);
     Some(answer)
 }
@@ -309,7 +347,7 @@ fn change_in_sharing_child(call: &Call, signal: u32, new: Option<Action>) -> isi
     let answer = tell(call, None);
     if answer == 0 {
         // SAFETY:
-        // 1. As in `change`.
+        // 1. The kernel has just written the structure there for the program, if the address is not zero.
         unsafe { show(call.arguments[2], &old) };
         if let Some(new) = new {
             let bit = bit as usize;
@@ -368,14 +406,11 @@ fn read_action(at: usize) -> Option<Action> {
     })
 }
 
-/// Nobody holds it for longer than a call of the kernel, and never with signals open.
-fn lock() {
-    while LOCK.compare_exchange_weak(0, 1, Ordering::Acquire, Ordering::Relaxed).is_err() {
-        core::hint::spin_loop();
-    }
-}
-
 /// Where our own handlers return to.
+///
+/// # Safety
+/// Only the `ret` of a handler that the kernel has started comes here: the stack pointer is at the `ucontext` of the
+/// kernel's frame.
 #[unsafe(naked)]
 unsafe extern "C" fn restorer() {
     naked_asm!("mov rax, 15", "syscall")

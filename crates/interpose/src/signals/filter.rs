@@ -293,8 +293,14 @@ pub(crate) unsafe fn resume(context: &UserContext) -> ! {
     unsafe { go_back(at, context.vectors, parts as u32, (parts >> 32) as u32) }
 }
 
-/// `parts`: which vector registers are in the area, 0 for the first ones only. The stack changes before signals are
-/// open: a handler that comes then may use the one on which ours ran.
+/// Goes on with the [`Registers`] at `registers` and the vector registers in the area at `vectors`. `parts`: which of
+/// these are in the area, 0 for the first ones only. The stack changes before signals are open: a handler that comes
+/// then may use the one on which ours ran.
+///
+/// # Safety
+/// `registers` is the address of a [`Registers`] on the stack on which the thread goes on, with free memory below.
+/// `vectors` is that of the kernel's area in the frame of the handler that runs, and `parts` is what the kernel says of
+/// it. All signals are blocked, and where the thread goes on `rcx` and `r11` mean nothing.
 #[unsafe(naked)]
 unsafe extern "C" fn go_back(registers: usize, vectors: usize, parts_low: u32, parts_high: u32) -> ! {
     naked_asm!(

@@ -28,7 +28,7 @@ struct Memory {
 // 1. The model checker watches every access to the content, and fails if two are not ordered.
 unsafe impl Sync for Memory {}
 // SAFETY:
-// 1. As above.
+// 1. The model checker watches every access to the content, whichever thread makes it.
 unsafe impl Send for Memory {}
 
 impl Memory {

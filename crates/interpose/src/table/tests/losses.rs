@@ -72,7 +72,7 @@ impl After {
 
     fn bytes(&self) -> [u8; 5] {
         // SAFETY:
-        // 1. As in `word`.
+        // 1. The page was brought before this is asked.
         unsafe { (self.buffer as *const [u8; 5]).read_volatile() }
     }
 }
