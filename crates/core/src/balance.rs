@@ -2,6 +2,11 @@
 //!
 //! Pure functions. The watermarks are of *used* memory, so `min` is the highest: reclaim starts above `low`, goes on
 //! down to `high`, and above `min` faults wait (Linux counts free memory; the names are the same).
+//!
+//! Must hold: `register` < `high` < `low` < `min` < the limit, whatever the limit is. While anything is above the goal,
+//! the share of each process is at least one page and at most all of that; else it is 0. Called by [`crate::budget`]
+//! for the watermarks, by `reclaim` of the engine for shares and pauses, and by its `space` for the most pages of one
+//! fault.
 
 use uswap_units::limits::RUN_PAGES_MAX;
 use uswap_units::{Bytes, PAGE_BYTES};

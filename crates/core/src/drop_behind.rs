@@ -7,7 +7,11 @@
 //! is counted how many come back (as set dueling does for caches, Qureshi and others, 2007). Where those come back more
 //! often that the program went past, the hand of the clock chooses alone.
 //!
-//! Pure state of one process. `engine::evict` tells it what happens, and asks it what to evict next.
+//! Pure state of one process.
+//!
+//! Must hold: a chunk is handed out at most once each time it was noted, and never while it is one of the four noted
+//! last. The hand chooses whenever fewer than one in sixteen of the pages evicted lately were its own. Called by
+//! `evict::behind` of the engine, which tells what faults and evictors did, and asks what to evict next.
 
 use uswap_units::{ChunkId, PageId};
 

@@ -6,6 +6,11 @@
 //! ([`step`]), and pauses while it is ahead of another ([`turn`]): so it does not matter how fast or how often each of
 //! them works. What a look at a process brings is its own affair: pages that are in use go back to it, so one that uses
 //! all it has gives little for the same account.
+//!
+//! Must hold: of the processes with pages that are not protected, the one whose account is behind all others has the
+//! turn, so they never all wait for each other. [`Protection::Gives`] is said only where none of them has such pages.
+//! Called by `space::fairness` of the engine, which brings what is in the records; [`crate::throttling`] and `reclaim`
+//! of the engine act on what is said.
 
 use crate::working_set::WorkingSet;
 use uswap_units::CHUNK_PAGES;

@@ -1,7 +1,10 @@
 //! Which swap files a process has open.
 //!
-//! A word of the record of the process, which it alone changes. Called by `files`, which says what a process must do
-//! next, and by `mm`, which keeps the word.
+//! A word of the record of the process: a bit for each file that is open, and one for each that could not be opened.
+//!
+//! Must hold: only the process itself changes its word. It says that a file is open after it has opened it, and no file
+//! is both open and refused. Called by [`crate::files`], which says what a process must do next, by [`crate::mm`],
+//! which keeps the word, and by `swap_files` and `background` of `host`, which open and close the files.
 
 use uswap_units::FileId;
 use uswap_units::limits::SWAP_FILES_MAX;

@@ -1,4 +1,8 @@
 //! Histograms: logarithmic buckets with eight steps an octave (12 % wide), in shared words.
+//!
+//! Must hold: a value is counted in one bucket, and differs from any other value of that bucket by at most an eighth of
+//! itself; the last bucket has all that is larger. Called by [`crate::latency`] and [`crate::reuse`]; through them the
+//! supervisor's `stat`, `account` and `monitor::pool_share` read.
 
 use core::ops::RangeInclusive;
 use uswap_sync::{AtomicU64, Ordering};

@@ -2,9 +2,12 @@
 //!
 //! The total has a cache line of its own, in each source's histogram: it is written as often as all its buckets. It
 //! costs no atomic add of its own, since the sum of all sources is not counted a second time
-//! ([`Counter::StallNs`](crate::counters::Counter::StallNs) is made of the totals). Bucket and total are two words: a
-//! reader between the two adds finds a fault in one of them only, and so does every reader after a thread that was
-//! killed there.
+//! ([`Counter::StallNs`](crate::counters::Counter::StallNs) is made of the totals).
+//!
+//! Must hold: a fault is counted once in a bucket and once in the total. These are two words: a reader between the two
+//! adds finds it in one of them only, and so does every reader after a thread that was killed there. Called by `faults`
+//! of `host`, which records; the supervisor's `stat`, `account` and `monitor::pool_share` read, and [`crate::counters`]
+//! sums.
 
 use core::ops::RangeInclusive;
 

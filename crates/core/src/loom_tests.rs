@@ -13,3 +13,4 @@ mod pool;
 mod protecting;
 mod readahead;
 mod swap_word;
+mod waiting;

@@ -1,9 +1,11 @@
 //! A memory map: which parts of the memory of one process are where, as counts in buckets.
 //!
-//! A bucket covers managed pages that follow each other in the order of addresses, as many as every other but the last.
-//! The process counts ([`MapWriter`]), the supervisor reads ([`read`]); in between is a [`MapTable`]. How many pages
-//! there are is not known before the end of a walk, while the program maps and unmaps. So buckets begin small, and
-//! whenever the table is full two and two become one, of twice the size.
+//! How many pages there are is not known before the end of a walk, while the program maps and unmaps. So buckets begin
+//! small, and whenever the table is full two and two become one, of twice the size.
+//!
+//! Must hold: pages are added in the order of addresses, each at most once. So a bucket covers managed pages that
+//! follow each other, as many as every other but the last. Called by `memory_map` of the engine, which counts
+//! ([`MapWriter`]), and by the supervisor's `memory_map`, which reads ([`read`]); in between is a [`MapTable`].
 
 use crate::map_table::{MapRequest, MapTable, Withdrawn};
 use uswap_units::PageId;

@@ -7,6 +7,11 @@
 //! (`uswap_os::record_lock`): whose record it is, and whether that process lives, is what the kernel says of the lock.
 //! The process id in the record is what the supervisor has found out in this way, and nobody else writes it.
 //!
+//! Must hold: the state of a record and in whose hands it is are one word, so the reaper knows of each record that is
+//! being filled in or cleaned up by whom. A record is free only after all else that its process had is given back. No
+//! two processes have the same [`number`](MmRecord::number). Called by `supervisor` of `host`, which takes and claims,
+//! by `fork`, `reaper` and `space` of the engine, and by the supervisor's monitor, `processes` and `reaper`.
+//!
 //! Memory order: who changes the state of a record has written the rest of it before (Release: `announce`,
 //! `set_state`, `set_forked`, `claim_forked`, `begin_reaping`, `free`), and who looks at the state sees that (Acquire:
 //! `state`, `pid`, `has_process`, `is_in_hands_of`, and `take`, which finds it emptied). `set_root` pairs with `root`:
@@ -107,7 +112,7 @@ pub enum MmState {
     Taken,
     /// Its process runs with an agent.
     Live,
-    /// A forked child that its parent serves.
+    /// Made by a process that forks, for its child, which has not claimed it yet.
     Forked,
     /// The supervisor cleans up.
     Reaping,
@@ -203,8 +208,8 @@ impl<'a> MmTable<'a> {
     }
     /// Whether all who read swap files have this one open, which was in the table before.
     ///
-    /// Only who lives is asked: a forked child is read for by its parent until it lives itself, and who says that it
-    /// lives looks at the table afterwards.
+    /// Only who lives is asked: a child that has not claimed its record reads nothing yet, and who says that it lives
+    /// looks at the table afterwards.
     pub fn have_open(&self, file: FileId) -> HaveOpen {
         self.look_for(|held| match held {
             held if held.reads_none() => None,

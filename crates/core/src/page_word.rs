@@ -16,8 +16,9 @@
 //! * heat: how often in a row the page came back soon, up to 3. rest: so many more times the hand passes it by; of a
 //!   swapped page its first bit is `REWRITTEN`, see `present`.
 //!
-//! Must hold: the newest content of a managed page is where the state says, and nowhere else. Callers: `engine` only.
-//! Walking to a word and locking it happens under the gate, so a leaf is never freed in between.
+//! Must hold: the newest content of a managed page is where the state says, and nowhere else. Walking to a word and
+//! locking it happens under the gate, so a leaf is never freed in between. Called by the engine only: `fault`, `evict`,
+//! `mapping`, `fork`, `memory_map`, `space` and `reaper`.
 
 mod present;
 

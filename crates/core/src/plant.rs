@@ -1,5 +1,10 @@
 //! Bugs that tests under a model checker switch on, to show that it finds them. In every other build each question here
 //! is answered with a constant "no".
+//!
+//! Must hold: a bug is there only for the test that has switched it on, and only until that ends. Called by
+//! [`crate::clusters`], [`crate::map_table`], [`crate::mm`], [`crate::page_word`], [`crate::protecting`],
+//! [`crate::readahead_buffers`], [`crate::swap_table`] and [`crate::wait_queue`] where a bug may be; `loom_tests` and
+//! `shuttle_tests` switch them on.
 
 /// One bug.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -13,6 +18,8 @@ pub(crate) enum Plant {
     CopyWithoutLook,
     /// A dropped barrier between locking a word and the look whether its page is being protected.
     NoBarrier,
+    /// A dropped fence between unlocking a word and the look whether somebody waits for it.
+    NoFenceBehindUnlocking,
     /// A dropped second look: an evictor locks the page that it has isolated, though its word has changed.
     LockedAlthoughChanged,
     /// A dropped second look: a forked child claims the record that was its own, though it may be another's by then.

@@ -20,6 +20,10 @@
 //!
 //! What is not used in that order makes this an estimate; what was seen counts half after two seconds, and the limit
 //! goes in small steps.
+//!
+//! Must hold: at one look the limit goes up by at most two 64ths of the budget, and nothing is said while fewer than 64
+//! faults are remembered. Called by the supervisor's `monitor::pool_share`; `evict::copies` of the engine goes by the
+//! sixteenths that are named here.
 
 mod ways;
 

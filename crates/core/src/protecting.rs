@@ -14,6 +14,10 @@
 //! Either the evictor sees the lock, and its call leaves the page out; or the fault sees the range. If the range is
 //! gone again by then, so is the call. A model checker goes through all orders (`loom_tests::protecting`).
 //!
+//! Must hold: an evictor publishes its range before it looks at the words for the last time, and takes it out after its
+//! last call. A fault that fills a stored page or unprotects a page asks before that, with the word locked. Called by
+//! `evict` and `fault` of the engine.
+//!
 //! [`PageWord::is_protected`]: crate::page_word::PageWord::is_protected
 
 use crate::page_word::{LANES, Lane};

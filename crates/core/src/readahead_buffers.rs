@@ -4,8 +4,10 @@
 //! ([`take`](ReadaheadBuffers::take), [`finish`](ReadaheadBuffers::finish)), and whoever needs it copies it out
 //! ([`copy`](ReadaheadBuffers::copy)). What is in a buffer is as it lies in the file, compressed and sealed.
 //!
-//! What must hold: a copy is a hint. The file may have been written since, and a buffer may be given to another part
-//! while it is copied, so the caller verifies each record, and reads the file where one is wrong.
+//! Must hold: a copy is a hint. The file may have been written since, and a buffer may be given to another part while
+//! it is copied, so the caller verifies each record, and reads the file where one is wrong. Called by
+//! `fault::readahead` and `fault::load` of the engine: in a process to ask, copy and forget, in the supervisor
+//! (`serve_readahead`) to take and finish.
 
 use crate::plant::{Plant, is_planted};
 use core::ops::Range;

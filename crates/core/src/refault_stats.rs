@@ -3,6 +3,10 @@
 //! The *distance* of a page that comes back is the number of pages that were stored in between ([`crate::reuse`]): had
 //! there been so much more RAM, it would still have been there (Linux: refault distance). All numbers are for choosing
 //! and for reports, and guard nothing: every order is `Relaxed`.
+//!
+//! Must hold: the sums only grow while the record is of one process, so [`TakenPages::since`] says what happened in
+//! between. Of two threads that change `lately` at once, one may be forgotten. Called by `evict` and `space::fairness`
+//! of the engine, which note, and by [`crate::mm`] and the supervisor's `pressure`, which read.
 
 use crate::working_set::WorkingSet;
 use uswap_sync::{AtomicU64, Ordering};

@@ -4,7 +4,10 @@
 //! ("workingset"); here the distances of all faults on stored pages are counted, so that one can see what any other
 //! division of RAM would have cost: [`crate::pool_share`].
 //!
-//! Callers: the engine notes pages that go and come; the supervisor reads the distances.
+//! Must hold: the clock only grows. A distance is wrong by less than 1/4096 of the budget, as long as that stays the
+//! same and fewer pages are stored in between than 256 budgets hold. Called by `evict`, `fault` and `space::fairness`
+//! of the engine, which note pages that go and come, and by the supervisor's `monitor::pool_share` and `pressure`,
+//! which read.
 
 use crate::histogram::Histogram;
 use uswap_sync::{AtomicU64, Ordering};

@@ -1,6 +1,11 @@
 //! Cuts one slice of words into the tables that all processes of a run share.
 //!
 //! The creator writes the geometry into the header; whoever maps the segment later computes the same layout from it.
+//!
+//! Must hold: no two tables share a word, each starts at a page border, but for those in the header, and where they are
+//! follows from the geometry alone. The magic number is written last: who finds it finds the rest of the header. Called
+//! by the supervisor's `shared` and by `sim`, which create a segment, and by `invitation` of `host`, which opens it;
+//! whoever uses a table gets its view here.
 
 use crate::budget::{BUDGET_WORDS, Budget};
 use crate::clusters::lock::{Contended, Locker, SUPERVISOR, spin};

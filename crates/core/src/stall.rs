@@ -2,9 +2,12 @@
 //! least one waits.
 //!
 //! Each wait is told when it ends, with its beginning. What lies before the end of another wait that was told is taken
-//! as counted, so the sum is never too large; it is too small where a wait that ended later began first, and the thread
-//! of the other one went on between. With one thread it is exact. Nothing is left behind by a thread that dies in the
-//! middle of a wait, as in a sum made of a count of waiting threads. "Full" is estimated by the supervisor.
+//! as counted. So the sum is too small where a wait that ended later began first, and the thread of the other one went
+//! on between; with one thread it is exact. Nothing is left behind by a thread that dies in the middle of a wait, as in
+//! a sum made of a count of waiting threads. "Full" is estimated by the supervisor.
+//!
+//! Must hold: the sum is never more than the time in which at least one thread waited. Called by `faults` of `host`,
+//! which tells of waits, and by the supervisor's `pressure`, which reads.
 
 use uswap_sync::{AtomicU64, Ordering};
 

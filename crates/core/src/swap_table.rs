@@ -4,8 +4,10 @@
 //! lock-free; transitions are methods named after the change. A process counts in its record what it has begun and not
 //! ended: if it dies with a count above 0, `reap` looks for what it had reserved, and for locks that it held.
 //!
-//! Callers: `engine` (store, fault, fork, write-back). Leaves to them: releasing the cell or slots that a transition
-//! hands back.
+//! Must hold: an entry counts at least as many references as page words name it. So `share` comes before the word that
+//! it is for, and `put` after the word has lost the name; a process killed in between leaves one too many. Called by
+//! `evict`, `fault`, `fork`, `writeback`, `pool` and `reaper` of the engine. Leaves to them: releasing the cell or
+//! slots that a transition hands back.
 
 use crate::clusters::lock::Locker;
 use crate::clusters::{CLUSTER_SLOTS, Clusters, Search, Space, Truth, cluster_of};

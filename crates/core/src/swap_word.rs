@@ -15,7 +15,9 @@
 //! * `REFERENCED`: second chance. Stores and loads set it, the clock hand clears it.
 //!
 //! An entry starts `Reserved` with count 0 and is published with a place and its first reference.
-//! Must hold: a cell or a slot is freed only by the operation that took its name out of the word.
+//! Must hold: a cell or a slot is freed only by the operation that took its name out of the word. Called by
+//! [`crate::swap_table`], which alone makes one word of another; the engine and the supervisor's `monitor::pool_share`
+//! read them.
 
 use uswap_units::{BlobId, MmId, SwapOffset};
 

@@ -1,9 +1,9 @@
 //! The story of a page: fault, evict, store, write back, fork. Written once, as straight-line `async` code over small
 //! traits ([`world`]).
 //!
-//! `host` runs it in the threads of a program, which block, so that each future is ready when it is polled; `sim` runs
-//! it with a seeded executor. No allocation after start-up in what a process runs, no unsafe code, no knowledge of
-//! Linux.
+//! Called by `host` in the threads of a program and by the supervisor in its own, which block, so that each future is
+//! ready when it is polled; and by `sim` with a seeded executor. No allocation after start-up in what a process runs,
+//! no unsafe code, no knowledge of Linux.
 //!
 //! The kernel reports no events, because whoever owns the system-call boundary sees each change of a mapping before it
 //! is made. So a fault is a call, in the thread that meets it, and a page is evicted where it lies:

@@ -1,10 +1,12 @@
-//! What mapping calls of the program do to the words. The caller makes the call itself, and is inside the gate
-//! exclusively from before it until the words are changed: so nobody sees one without the other.
+//! What mapping calls of the program do to the words.
+//!
+//! Must hold: the caller makes the call itself, and is inside the gate exclusively from before it until the words are
+//! changed: so nobody sees one without the other.
 //!
 //! A word that is locked belongs to a fault that waits for its content outside of the gate. Dropping leaves it to that
 //! fault to clean up; what carries words away has to wait for it first: see [`AddressSpace::first_locked`].
 //!
-//! Called by `host` for each mapping call, and by [`crate::fork`].
+//! Called by `host` for each mapping call and by `sim` alike, and by [`crate::fork`].
 
 use crate::plant::{Plant, is_planted};
 use crate::pool::release::put_entries;

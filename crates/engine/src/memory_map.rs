@@ -1,9 +1,11 @@
 //! Walks over the memory of a process and counts which parts of it are where, for whoever looks at the run
 //! ([`uswap_core::memory_map`]).
 //!
-//! The process does it itself, since it frees the leaves of its page table without asking anybody. It goes from leaf to
-//! leaf, each in a shared section of the gate of its own: a mapping call never waits for more than one. So a map is no
-//! picture of one moment. Nothing is locked, and a page that moves meanwhile is counted where it was or where it is.
+//! The process does it itself, since it frees the leaves of its page table without asking anybody. A map is no picture
+//! of one moment: a page that moves meanwhile is counted where it was or where it is.
+//!
+//! Must hold: words are only read and never locked, each leaf in a shared section of the gate of its own: a mapping
+//! call never waits for more than one. Called by the background thread of `host`.
 
 use crate::space::AddressSpace;
 use crate::world::World;

@@ -2,7 +2,7 @@
 //!
 //! Must hold: nobody waits for ever. A fault goes on over the budget after a limited time, and what others do not give
 //! is not waited for again for a while. Called by the background thread of `host` and by its faults; whose turn it is
-//! says [`crate::space::fairness`], how much [`balance`].
+//! says [`crate::space::fairness`], how much [`balance`], and who waits [`throttling`].
 
 use crate::evict::{Evicted, Evictor};
 use crate::space::AddressSpace;
@@ -12,6 +12,7 @@ use uswap_core::balance;
 use uswap_core::budget::Signal;
 use uswap_core::counters::Counter;
 use uswap_core::fairness::{Protection, ReclaimDecision};
+use uswap_core::throttling::{self, Throttle};
 use uswap_sync::Ordering;
 use uswap_units::PAGE_BYTES;
 use uswap_units::limits::{ROOM_WAIT_NS, THROTTLE_ROUNDS_MAX, WRITE_PATIENCE_NS};
@@ -25,10 +26,6 @@ const BACKGROUND_PAGES_MIN: u64 = 32;
 
 /// Pages of a batch that a fault waits for.
 const DIRECT_PAGES: u32 = 32;
-
-/// A fault in a process that has nothing but what is protected waits so long for the others, so often.
-const OTHERS_NS: u64 = 500_000;
-const OTHERS_ROUNDS: u32 = 2;
 
 /// So long nobody waits for others that brought no room when it was their turn.
 pub(super) const OTHERS_FAIL_NS: u64 = 100_000_000;
@@ -153,34 +150,28 @@ impl<W: World> AddressSpace<'_, W> {
     pub(crate) async fn throttle(&self, evictor: &mut Evictor) {
         let budget = self.segment.budget();
         let began_ns = self.world.now_ns();
-        let (mut rounds, mut in_vain, mut waited_for_others) = (0, 0, 0);
+        let (mut rounds, mut in_vain, mut waited) = (0, 0, 0);
         while rounds < THROTTLE_ROUNDS_MAX && self.is_short() {
             if budget.is_full() || budget.is_ending() || !self.may_evict() {
                 break;
             }
             let seen = budget.signal_count(Signal::Room);
-            let (burden, protection) = match self.fairness().turn(self.world.now_ns()) {
-                ReclaimDecision::Own { burden, protection, .. } => (burden, protection),
-                ReclaimDecision::Others { burden, protection } => {
-                    let now_ns = self.world.now_ns();
-                    if !self.others_fail(now_ns) && waited_for_others == 0 {
-                        waited_for_others = 1;
-                        self.counters().add(Counter::WaitedForOthers, 1);
-                        self.world.wait(Signal::Room, seen, ROOM_WAIT_NS).await;
-                        continue;
-                    }
-                    if waited_for_others > 0 {
+            let now_ns = self.world.now_ns();
+            let turn = self.fairness().turn(now_ns);
+            let (burden, protection) = match throttling::next(turn, waited, self.others_fail(now_ns)) {
+                Throttle::WaitsForOthers { ns } => {
+                    waited += 1;
+                    self.counters().add(Counter::WaitedForOthers, 1);
+                    self.world.wait(Signal::Room, seen, ns).await;
+                    continue;
+                }
+                Throttle::Takes { burden, protection, others_failed } => {
+                    if others_failed {
                         self.others_fail_until_ns.store(now_ns + OTHERS_FAIL_NS, Ordering::Relaxed);
                     }
                     (burden, protection)
                 }
-                ReclaimDecision::OnlyOthers if waited_for_others < OTHERS_ROUNDS => {
-                    waited_for_others += 1;
-                    self.counters().add(Counter::WaitedForOthers, 1);
-                    self.world.wait(Signal::Room, seen, OTHERS_NS).await;
-                    continue;
-                }
-                ReclaimDecision::OnlyOthers => {
+                Throttle::TakesProtected => {
                     (self.record().account().holding.burden(Protection::Gives), Protection::Gives)
                 }
             };

@@ -1,8 +1,8 @@
 //! What the engine asks of the world, in small traits: `host` and the supervisor implement them over Linux, `sim` over
 //! a made-up machine. The supervisor needs [`Backing`] only.
 //!
-//! Calls that touch memory take effect at once. Between two of them the engine awaits [`Backing::step`], where the
-//! simulator lets others run.
+//! Must hold: calls that touch memory take effect at once, and none says that it did more than it has done. Between two
+//! of them the engine awaits [`Backing::step`], where the simulator lets others run. Called by all flows of this crate.
 
 use core::future::Future;
 use uswap_codec::Page;

@@ -121,7 +121,7 @@ macro_rules! small_id {
 }
 
 small_id! {
-    /// Number of one frame in the arena of a process.
+    /// Number of one 4 KiB frame in the zones of the experiment with huge pages.
     FrameId, u32, "F"
 }
 small_id! {

@@ -1,4 +1,4 @@
-//! Numbers with a meaning: ids, sizes, limits, ratios, random numbers.
+//! Numbers with a meaning: ids, places, sizes, limits, random numbers.
 //!
 //! Everything else in the project depends on this crate; it depends on nothing. A page, a frame, a swap entry and a
 //! byte count are different types, so that they cannot be mixed by accident.

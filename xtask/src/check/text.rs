@@ -104,13 +104,34 @@ fn comment_text(line: &str) -> Option<&str> {
     Some(behind.trim_start_matches(['/', '!']).trim_start())
 }
 
-/// Each Rust file opens with a `//!` comment.
+/// Each Rust file opens with a `//!` comment. Where the order of steps decides about other people's data it also says
+/// what must hold and who calls it.
 pub fn opening(tree: &Tree) -> Vec<Problem> {
-    let is_silent = |text: &str| !text.lines().next().is_some_and(|line| line.starts_with("//! "));
-    let silent_files = tree.rust_files().filter(|file| is_silent(&file.text));
-    silent_files
-        .map(|file| Problem::new(file, 1, "open with `//! `: what it is for, what must hold, who calls it"))
-        .collect()
+    let mut problems = Vec::new();
+    for file in tree.rust_files() {
+        let opening: Vec<&str> = file.text.lines().map_while(|line| line.strip_prefix("//!")).collect();
+        if !opening.first().is_some_and(|line| line.starts_with(' ')) {
+            let what = "open with `//! `: what it is for, what must hold, who calls it";
+            problems.push(Problem::new(file, 1, what));
+            continue;
+        }
+        let opening = opening.concat().to_lowercase();
+        let says_all = opening.contains("must hold") && opening.contains("called by");
+        if must_say_all(&file.path) && !says_all {
+            let what = "the opening says what must hold (`Must hold:`) and who calls it (`Called by`)";
+            problems.push(Problem::new(file, 1, what));
+        }
+    }
+    problems
+}
+
+/// Whether an opening must say what must hold, and who calls: in `core`, `engine` and `host`, but for tests, and for
+/// the map of a crate.
+fn must_say_all(path: &str) -> bool {
+    let is_inside = ["crates/core/src/", "crates/engine/src/", "crates/host/src/"]
+        .iter()
+        .any(|start| path.starts_with(start));
+    is_inside && !path.contains("test") && !path.ends_with("/src/lib.rs")
 }
 
 /// One problem for each line of any file about which `complaint` has something to say.
@@ -194,5 +215,15 @@ mod tests {
         assert_eq!(lines_of(opening, "a.rs", "use std::fs;\n//! late\n"), [1]);
         assert_eq!(lines_of(opening, "a.rs", ""), [1]);
         assert!(lines_of(opening, "a.rs", "//! What it is for.\n").is_empty());
+        let path = "crates/engine/src/evict/a.rs";
+        for text in
+            ["//! What it is for.\n", "//! For this.\n//!\n//! Must hold: that.\n", "//! Called by all.\n"]
+        {
+            assert_eq!(lines_of(opening, path, text), [1], "{text}");
+        }
+        assert!(
+            lines_of(opening, path, "//! For this.\n//!\n//! Must hold: that. Called by\n//! all.\n")
+                .is_empty()
+        );
     }
 }

@@ -1,6 +1,10 @@
 //! The 512-bit map of a cluster: which slots are used.
 //!
 //! Eight words, so one cache line. A search looks at words, not at slots.
+//!
+//! Must hold: a run that is found is free in the copy that was searched, and starts at a multiple of its length. Only
+//! the holder of the cluster's lock changes the map; a copy made without the lock is a hint. Called by
+//! [`crate::clusters`] and its `lists`.
 
 use super::{CLUSTER_SLOTS, ORDER_MAX};
 use uswap_sync::{AtomicU64, Ordering};

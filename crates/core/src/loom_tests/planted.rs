@@ -1,7 +1,7 @@
 //! The model checker finds the bugs that are planted. The same models without them are tests in `clusters`,
-//! `isolation`, `map_table`, `mm`, `protecting`, `readahead` and `swap_word`.
+//! `isolation`, `map_table`, `mm`, `protecting`, `readahead`, `swap_word` and `waiting`.
 
-use super::{clusters, isolation, map_table, mm, protecting, readahead, swap_word};
+use super::{clusters, isolation, map_table, mm, protecting, readahead, swap_word, waiting};
 use crate::plant::{Plant, Planted};
 
 #[test]
@@ -23,6 +23,13 @@ fn loom_finds_a_dropped_second_look() {
 fn loom_finds_a_dropped_barrier_before_a_page_is_filled() {
     let _planted = Planted::new(Plant::NoBarrier);
     protecting::a_page_that_comes_back_for_a_write_is_known_to_be_protected();
+}
+
+#[test]
+#[should_panic(expected = "it sleeps for ever")]
+fn loom_finds_a_dropped_fence_behind_unlocking() {
+    let _planted = Planted::new(Plant::NoFenceBehindUnlocking);
+    waiting::a_page_word_is_unlocked_while_somebody_begins_to_wait_for_it();
 }
 
 #[test]

@@ -4,6 +4,10 @@
 //! hardly one is empty: memory that holds nothing and can be used by pages of one size only. The compactor takes such
 //! zspages as a process does that allocates, and moves the cells of the emptiest into the holes of the fullest. Whose
 //! cell may be moved, and who learns of it, is up to the swap table.
+//!
+//! Must hold: cells are reserved and listed only in a zspage that the caller owns. A [`Partial`] is a hint:
+//! `adopt_partial` looks again. Called by `pool::compact` of the engine; `let_go` by its `pool::release`, for the
+//! zspages of evictors too.
 
 use super::{
     CLASS_CELLS, FreeCell, IN_USE, OWNER_SHIFT, Pool, ReservedCell, USED_MASK, ZSPAGE_BYTES, class_of_cells,

@@ -4,6 +4,10 @@
 //! than [`COPIES_SIXTEENTHS`] of its limit keeps none. And what the dense codec makes is smaller and dearer. So there
 //! are four ways. What is compared is where the pool would come to in the end with each of them: how much would be
 //! mapped, how many faults there would be then, and the work for each.
+//!
+//! Must hold: the codec in use stays as long as too little is known. The dense one is taken only if quick would cost
+//! more than 1.1 times as much, and left only if dense costs at least 1.3 times as much. Called by the supervisor's
+//! `monitor::pool_share` for the codec, and by `Share::limit` for the copies.
 
 use super::{
     COMPRESS_NS, COPIES_SIXTEENTHS, DENSE_LOAD_NS, DENSE_NS, Division, FAULTS_MIN, LOOKS_MIN, Prices,

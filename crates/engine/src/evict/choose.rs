@@ -34,6 +34,32 @@ pub(super) struct Wanted {
     pub(super) within: PageRange,
 }
 
+/// What was found in a chunk: a bit for each page.
+struct Looks {
+    /// It may be isolated, but the hand passes it by.
+    resting: u64,
+    /// It may go.
+    may_go: u64,
+}
+
+/// The bit of a page among those of its chunk.
+fn bit_in_chunk(page: PageId) -> u64 {
+    1 << (page.0 % CHUNK_PAGES)
+}
+
+/// Keeps what is behind the first `goes_max` that would go. How many do.
+fn keep_behind(goes_max: usize, locked: &mut [Candidate]) -> usize {
+    let mut goes = 0;
+    for candidate in locked.iter_mut().filter(|candidate| candidate.fate == Fate::Goes) {
+        if goes == goes_max {
+            candidate.fate = Fate::Stays;
+        } else {
+            goes += 1;
+        }
+    }
+    goes
+}
+
 const ALL: PageRange = PageRange { start: PageId(0), end: PageId(PAGES_MAX) };
 
 impl<W: World> AddressSpace<'_, W> {
@@ -113,49 +139,17 @@ impl<W: World> AddressSpace<'_, W> {
             leaf.evictable().set(in_block);
         }
         let start = evictor.length;
-        let words = || leaf.slots_in(looked).map(|(page, slot)| (page.0 - first.0, (page, slot)));
-        let round = self.round_of(first);
-        let (mut resting, mut may_go) = (0_u64, 0_u64);
-        for (index, (_, slot)) in words().filter(|(_, (_, slot))| slot.load().may_be_isolated()) {
-            let rests = chosen == Some(Chosen::ByHand) && slot.pass_by_in(round);
-            *if rests { &mut resting } else { &mut may_go } |= 1 << index;
-        }
-        if may_go == 0 {
-            if resting != 0 {
+        let looks = self.find_evictable(leaf, looked, chosen);
+        if looks.may_go == 0 {
+            if looks.resting != 0 {
                 leaf.evictable().set(in_block);
             }
             return 0;
         }
-        for (index, (page, slot)) in words().filter(|(index, _)| (resting | may_go) & (1 << index) != 0) {
-            let TryLock::Locked(word) = slot.try_lock() else { continue };
-            if !word.may_be_isolated() {
-                // Flags have changed between the look and the lock.
-                self.must_be_done(slot.unlock_unchanged());
-                self.unlocked(core::iter::once(page));
-                continue;
-            }
-            let fate = if resting & (1 << index) != 0 { Fate::Stays } else { Fate::Goes };
-            evictor.batch[evictor.length] = Candidate::new(page, word, fate);
-            evictor.length += 1;
-        }
+        self.lock_pages(leaf, looked, &looks, evictor);
         let locked = &mut evictor.batch[start..evictor.length];
-        if locked.iter().any(|candidate| candidate.word.place() == Place::Fresh) {
-            let present = self.world.present(first, CHUNK_PAGES as u32);
-            for candidate in locked.iter_mut() {
-                let is_there = present & (1 << (candidate.page.0 - first.0)) != 0;
-                if candidate.word.place() == Place::Fresh && !is_there {
-                    candidate.fate = Fate::Hole;
-                }
-            }
-        }
-        let mut goes = 0;
-        for candidate in locked.iter_mut().filter(|candidate| candidate.fate == Fate::Goes) {
-            if goes == goes_max {
-                candidate.fate = Fate::Stays;
-            } else {
-                goes += 1;
-            }
-        }
+        self.find_holes(first, locked);
+        let goes = keep_behind(goes_max, locked);
         if goes == 0 {
             self.pass_over(locked);
             evictor.length = start;
@@ -166,6 +160,47 @@ impl<W: World> AddressSpace<'_, W> {
             self.hand.store(next.0, Ordering::Relaxed);
         }
         goes
+    }
+
+    /// What may be isolated in a part of a chunk. The hand takes a round of rest away from what it passes by.
+    fn find_evictable(&self, leaf: &Leaf<'_>, pages: PageRange, chosen: Option<Chosen>) -> Looks {
+        let (mut looks, round) = (Looks { resting: 0, may_go: 0 }, self.round_of(pages.start));
+        for (page, slot) in leaf.slots_in(pages).filter(|(_, slot)| slot.load().may_be_isolated()) {
+            let rests = chosen == Some(Chosen::ByHand) && slot.pass_by_in(round);
+            *if rests { &mut looks.resting } else { &mut looks.may_go } |= bit_in_chunk(page);
+        }
+        looks
+    }
+
+    /// Locks what was found, behind what is in the batch, unless somebody else has it.
+    fn lock_pages(&self, leaf: &Leaf<'_>, pages: PageRange, looks: &Looks, evictor: &mut Evictor) {
+        let found = |page: PageId| (looks.resting | looks.may_go) & bit_in_chunk(page) != 0;
+        for (page, slot) in leaf.slots_in(pages).filter(|(page, _)| found(*page)) {
+            let TryLock::Locked(word) = slot.try_lock() else { continue };
+            if !word.may_be_isolated() {
+                // Flags have changed between the look and the lock.
+                self.must_be_done(slot.unlock_unchanged());
+                self.unlocked(core::iter::once(page));
+                continue;
+            }
+            let fate = if looks.resting & bit_in_chunk(page) != 0 { Fate::Stays } else { Fate::Goes };
+            evictor.batch[evictor.length] = Candidate::new(page, word, fate);
+            evictor.length += 1;
+        }
+    }
+
+    /// What nobody has touched is no page: the kernel says so of the chunk that begins at `first`.
+    fn find_holes(&self, first: PageId, locked: &mut [Candidate]) {
+        let is_fresh = |candidate: &Candidate| candidate.word.place() == Place::Fresh;
+        if !locked.iter().any(is_fresh) {
+            return;
+        }
+        let present = self.world.present(first, CHUNK_PAGES as u32);
+        for candidate in locked.iter_mut().filter(|candidate| is_fresh(candidate)) {
+            if present & bit_in_chunk(candidate.page) == 0 {
+                candidate.fate = Fate::Hole;
+            }
+        }
     }
 
     /// Gives the locks of a chunk back from which nothing goes. It takes no room in the batch: a mapping that was never

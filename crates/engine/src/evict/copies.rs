@@ -8,6 +8,9 @@
 //!
 //! A page that is read and then written costs two faults. One that was written the last time it was here comes back
 //! writable at once, if such pages are mostly written again.
+//!
+//! Must hold: these are questions of cost. The words that are looked at may change behind the look, so no content may
+//! depend on an answer. Called by [`crate::fault`] for what comes back, and by [`crate::evict`] for what goes.
 
 use crate::space::AddressSpace;
 use crate::world::Touch;

@@ -262,14 +262,19 @@ impl<W: World> AddressSpace<'_, W> {
         next == range.end
     }
 
-    /// Takes the protection away that a page of a range may have, and gives its copy up.
+    /// Takes the protection away that a page of a range may have, and gives its copy up. Another evictor, which found
+    /// the page missing, may be about to protect it with others: then its word goes on saying so.
     fn unlock_unprotected(&self, candidate: &mut Candidate, range: PageRange) {
         let is_there = matches!(candidate.fate, Fate::Goes | Fate::Stays) && range.contains(candidate.page);
         if is_there {
             self.world.unprotect(PageRange::of_pages(candidate.page, 1));
         }
         if is_there && candidate.word.place() == Place::Present {
-            self.must_be_done(self.slot(candidate.page).commit_written());
+            let slot = self.slot(candidate.page);
+            self.must_be_done(match self.protecting.covers(candidate.page) {
+                true => slot.commit_protected(None),
+                false => slot.commit_written(),
+            });
             candidate.fate = Fate::Done;
             if let Some(copy) = candidate.word.swap() {
                 put_entry(self.segment, &self.world, copy);

@@ -2,8 +2,12 @@
 //!
 //! A fault whose stream has lasted ([`crate::space::readahead`]) asks for what the stream needs next from the file, and
 //! goes on. The supervisor reads it ([`serve_readahead`]), in a thread of its own, so that the next fault of the stream
-//! waits for less of the disk's latency, or for none. What was read is verified when it is used
-//! ([`uswap_core::readahead_buffers`]).
+//! waits for less of the disk's latency, or for none.
+//!
+//! Must hold: what was read ahead is a hint ([`uswap_core::readahead_buffers`]). It is verified when it is used, like
+//! all that is read; who does not find it, or does not get it in time, reads the file itself. Called by
+//! [`crate::fault`], which asks, by [`crate::fault::load`], which uses it, and by the supervisor and `sim`
+//! ([`serve_readahead`]).
 
 use super::load::{Source, gap_bytes_max};
 use crate::space::AddressSpace;

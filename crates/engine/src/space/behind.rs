@@ -1,6 +1,7 @@
 //! What a process has gone past in order, for the threads that note it and the evictors that ask.
 //!
-//! These are hints: who finds the state in use goes on without it, and nobody waits.
+//! Must hold: these are hints: who finds the state in use goes on without it, and nobody waits. Called by
+//! [`crate::evict::behind`].
 
 use spin::mutex::SpinMutex;
 use uswap_core::drop_behind::DropBehind;

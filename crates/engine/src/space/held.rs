@@ -1,7 +1,7 @@
 //! What must not be evicted for a while: everything, or a few ranges that are coming home to be moved or left alone.
 //!
-//! A hold keeps evictors from beginning; what they have begun may still drop pages. So who needs a range to be there
-//! looks again, with the gate exclusive, before it relies on that.
+//! Must hold: who needs a range to be there looks again, with the gate exclusive, before it relies on that. A hold
+//! keeps evictors from beginning, but what they have begun may still drop pages.
 //!
 //! Called by `host` while memory comes home and while a range is moved; asked by evictors.
 //!

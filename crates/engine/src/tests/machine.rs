@@ -39,8 +39,10 @@ pub struct Machine {
     exclusive_wanted: Cell<u32>,
     pub tasks_left: Cell<u32>,
     faults: Cell<u64>,
-    /// Each step takes one poll, and the kernel refuses nothing.
+    /// Each step takes one poll, and the kernel refuses nothing, but what is said here.
     pub in_lockstep: Cell<bool>,
+    /// It protects nothing whole.
+    pub refuses_protection: Cell<bool>,
     /// In lockstep, time is what was waited for.
     pub now_ns: Cell<u64>,
 }
@@ -112,6 +114,7 @@ impl Machine {
             tasks_left: Cell::new(0),
             faults: Cell::new(0),
             in_lockstep: Cell::new(false),
+            refuses_protection: Cell::new(false),
             now_ns: Cell::new(0),
         }
     }
@@ -228,7 +231,8 @@ impl Memory for Machine {
     fn protect(&self, range: PageRange) -> bool {
         assert!(self.shared.get() > 0);
         // Now and then the kernel refuses, with the work half done.
-        let refuses = !self.in_lockstep.get() && self.below(20) == 0;
+        let by_chance = !self.in_lockstep.get() && self.below(20) == 0;
+        let refuses = by_chance || self.refuses_protection.get();
         let end = if refuses { range.start.plus(range.pages() / 2) } else { range.end };
         for page in range.start.0..end.0 {
             self.change(self.index(PageId(page)), |cell| cell.protected |= cell.content.is_some());

@@ -7,6 +7,7 @@ mod copies;
 mod held;
 mod machine;
 mod memory_map;
+mod refused;
 mod tasks;
 mod turns;
 mod zeros;

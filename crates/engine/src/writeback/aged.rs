@@ -4,6 +4,10 @@
 //! has those written that are marked and still not referenced: whoever touched one has set its bit, or taken the blob
 //! away. A blob that was made in the place of a marked one is referenced too; only if the clock hand passed it
 //! meanwhile it may be younger than was asked for.
+//!
+//! Must hold: what is marked is passed over for good only if it was written, or if its word has changed; what found no
+//! room, or was left by a write that failed, is looked at again. Called by the supervisor, whose `commands` mark and
+//! whose shrinker writes, and by `sim`.
 
 use crate::writeback::{Added, Batch, Round, Shrinker, SwapWriter, tell_waiters};
 use alloc::vec;

@@ -1,10 +1,11 @@
 //! Empties a swap file while the run goes on: what is in it is read, verified, sealed anew and written to the other
 //! files.
 //!
-//! A word is changed in one step, from the old place to the new one, and only if it still names the old one. Nothing is
-//! written to a file that is drained, so as long as a word names a place there, it means the content that was copied;
-//! whoever loads from the old place meanwhile either gets that, or finds that the word has changed and looks again. No
-//! word comes to name a place in the file any more, so one way over the table is enough; a second one makes sure.
+//! Must hold: a word is changed in one step, from the old place to the new one, and only if it still names the old one.
+//! Nothing is written to a file that is drained, so as long as a word names a place there, it means the content that
+//! was copied; whoever loads from the old place meanwhile either gets that, or finds that the word has changed and
+//! looks again. No word comes to name a place in the file any more, so one way over the table is enough; a second one
+//! makes sure.
 //!
 //! Called by the shrinker, which alone writes, a batch at a time. Leaves to the caller: the state of the file.
 

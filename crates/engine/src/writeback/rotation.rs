@@ -1,10 +1,10 @@
 //! Which swap file takes the next batch: the one of highest priority that has room; those of equal priority in turn, a
 //! batch each (Linux: a cluster each).
 //!
-//! A file to which a write failed rests for a while, longer each time in a row, and the others go on without it. When
-//! no other takes anything, those that rest are tried.
+//! Must hold: no file is left out for good. One to which a write failed rests for a while, longer each time in a row,
+//! and the others go on without it; when no other takes anything, those that rest are tried.
 //!
-//! The shrinker asks, one task of the supervisor: there is one writer.
+//! Called by the shrinker ([`crate::writeback`] and [`super::drain`]), one task of the supervisor: there is one writer.
 
 use core::cmp::Reverse;
 use uswap_core::files::FileRecord;

@@ -1,6 +1,6 @@
 //! What the one task that writes back does next.
 //!
-//! The supervisor's shrinker asks before each step, and so does the simulator's, at paces of its own: what ships is
+//! Called by the supervisor's shrinker before each step, and by the simulator's, at paces of their own: what ships is
 //! what is simulated. Nothing here waits or writes. The caller takes the step, and notes what came of it.
 //!
 //! What must hold: room comes first, since faults wait for it. A step that cannot be taken is not due again at once,

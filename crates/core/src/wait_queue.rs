@@ -1,0 +1,74 @@
+//! A queue of threads that wait for the lock on a page word, as Linux's folio wait table. Pages share queues.
+//!
+//! The page word has no room to say that somebody waits, so the queue says it.
+//!
+//! ```text
+//! waits     waiters + 1 | seen = turns | fence | is the word still locked? | sleep while turns == seen
+//! unlocks   unlock the word | fence | does somebody wait? | turns + 1 | wake
+//! ```
+//!
+//! Must hold: who unlocks a word asks afterwards whether somebody waits, with [`behind_unlocking`] between. Then one of
+//! the two sees the other: who waits sees the word unlocked, or is counted. And who has seen the new turn sees the word
+//! unlocked, so that nobody sleeps for a turn that was. A model checker goes through all orders
+//! (`loom_tests::waiting`).
+//!
+//! Called by the engine: by faults and mapping calls that find a word locked, and by whoever unlocks one.
+
+use crate::plant::{Plant, is_planted};
+use uswap_sync::{AtomicU32, Ordering, fence};
+
+/// A queue.
+#[derive(Debug)]
+pub struct WaitQueue {
+    /// Changes with each wake-up: what is slept on.
+    turns: AtomicU32,
+    waiters: AtomicU32,
+}
+
+impl Default for WaitQueue {
+    fn default() -> WaitQueue {
+        WaitQueue { turns: AtomicU32::new(0), waiters: AtomicU32::new(0) }
+    }
+}
+
+/// Between the unlocking of words and the question for each whether somebody [`waits`](WaitQueue::takes_turn).
+pub fn behind_unlocking() {
+    if !is_planted(Plant::NoFenceBehindUnlocking) {
+        // Pairs with that in `begin`: who waits sees the word unlocked, or we see that it waits.
+        fence(Ordering::SeqCst);
+    }
+}
+
+impl WaitQueue {
+    /// Somebody is going to wait: it looks at the word now, and sleeps while [`turns`](WaitQueue::turns) is the answer.
+    /// [`end`](WaitQueue::end) follows.
+    pub fn begin(&self) -> u32 {
+        self.waiters.fetch_add(1, Ordering::Relaxed);
+        // Acquire pairs with the Release in `takes_turn`: who sees the turn sees the word unlocked, and does not sleep.
+        let seen = self.turns.load(Ordering::Acquire);
+        // Pairs with that in `behind_unlocking`.
+        fence(Ordering::SeqCst);
+        seen
+    }
+
+    /// It waits no more.
+    pub fn end(&self) {
+        self.waiters.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// What is slept on.
+    pub fn turns(&self) -> &AtomicU32 {
+        &self.turns
+    }
+
+    /// Whether somebody waits, after [`behind_unlocking`]: then all who sleep on [`turns`](WaitQueue::turns) are to be
+    /// woken.
+    pub fn takes_turn(&self) -> bool {
+        let somebody_waits = self.waiters.load(Ordering::Relaxed) > 0;
+        if somebody_waits {
+            // Release pairs with the Acquire in `begin`.
+            self.turns.fetch_add(1, Ordering::Release);
+        }
+        somebody_waits
+    }
+}
