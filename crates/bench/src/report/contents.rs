@@ -124,6 +124,7 @@ pub fn costs(results: &Results, workloads: &[Workload]) -> Sheet {
     let columns = vec![
         left("rival"),
         right("p99"),
+        right("p99.9"),
         right("CPU s"),
         right("all CPU s"),
         right("read"),
@@ -143,9 +144,9 @@ pub fn costs(results: &Results, workloads: &[Workload]) -> Sheet {
         }
     }
     let notes = vec![
-        "p99: 99 of 100 accesses take at most so long. CPU s: processor seconds of the program, uswap inside it \
-         included; all CPU s: of the whole machine meanwhile, kernel threads included. Medians of the runs that ended \
-         well.".to_owned(),
+        "p99, p99.9: 99 of 100 accesses, and 999 of 1000, take at most so long. CPU s: processor seconds of the \
+         program, uswap inside it included; all CPU s: of the whole machine meanwhile, kernel threads included. \
+         Medians of the runs that ended well.".to_owned(),
         "resident, compressed, own (tables, threads, supervisor; the kernel's are not counted) and their sum: the \
          highest of all runs, in per cent of the budget. The three need not be highest at the same moment.".to_owned(),
     ];
@@ -155,7 +156,7 @@ pub fn costs(results: &Results, workloads: &[Workload]) -> Sheet {
 fn cost_entries(budget_bytes: u64, rival: &str, cell: Option<&Cell>) -> Vec<Entry> {
     let Some(cell) = cell.filter(|cell| !cell.runs.is_empty()) else {
         let mut entries: Vec<Entry> = vec![rival.into()];
-        entries.extend((0..9).map(|_| NOTHING.into()));
+        entries.extend((0..10).map(|_| NOTHING.into()));
         entries.push("no run".into());
         return entries;
     };
@@ -170,6 +171,7 @@ fn cost_entries(budget_bytes: u64, rival: &str, cell: Option<&Cell>) -> Vec<Entr
     vec![
         rival.into(),
         median(&figures(cell, "p99_ns")).map_or(NOTHING.to_owned(), number::nanoseconds).into(),
+        median(&figures(cell, "p999_ns")).map_or(NOTHING.to_owned(), number::nanoseconds).into(),
         typical(|run| run.cpu_program_s, number::value).into(),
         typical(|run| run.cpu_machine_s, number::value).into(),
         typical(|run| run.disk_read_bytes as f64, number::bytes).into(),

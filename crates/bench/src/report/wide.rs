@@ -22,10 +22,16 @@ pub fn sheets(results: &Results) -> Vec<Sheet> {
     let both = |one: String, other: String| {
         if one == NOTHING && other == NOTHING { NOTHING.to_owned() } else { format!("{one} / {other}") }
     };
+    let percentile = |cell: &Cell, name: &str| {
+        median(&figures(cell, name)).map_or(NOTHING.to_owned(), number::nanoseconds)
+    };
     let tables = [
-        by_workload(results, "p99 of an access", "99 of 100 accesses take at most so long.", &|_, cell| {
-            median(&figures(cell, "p99_ns")).map_or(NOTHING.to_owned(), number::nanoseconds)
-        }),
+        by_workload(
+            results,
+            "p99 and p99.9 of an access",
+            "99 of 100 accesses take at most so long / 999 of 1000.",
+            &|_, cell| both(percentile(cell, "p99_ns"), percentile(cell, "p999_ns")),
+        ),
         by_workload(
             results,
             "Processor seconds",
@@ -194,7 +200,7 @@ fn further(results: &Results) -> Option<Sheet> {
         let cells = || results.cells.iter().filter(|cell| cell.workload == workload.name);
         let names: BTreeSet<&String> =
             cells().flat_map(done_runs).flat_map(|run| run.figures.keys()).collect();
-        let shown = [workload.main_figure.as_str(), "p99_ns"];
+        let shown = [workload.main_figure.as_str(), "p99_ns", "p999_ns"];
         let own: Vec<Row> = names
             .into_iter()
             .filter(|name| !shown.contains(&name.as_str()))

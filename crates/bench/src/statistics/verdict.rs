@@ -1,9 +1,9 @@
 //! Win, loss, tie or no data; and the bar.
 //!
 //! What must hold: a tie is called where the interval of the ratio holds 1, or where the ratio is within the machine's
-//! noise. A rival whose runs did not all end well loses against one whose did, whatever its figures are; the verdict
-//! says so. Nobody wins where both have failed runs, unless only one of them has any that ended well. Nobody is better
-//! with more memory than the budget.
+//! noise. A rival whose runs did not all end well loses against one whose did; where it was the faster one in runs of
+//! both that did, that is a tie. The verdict says so. Nobody wins where both have failed runs, unless only one of them
+//! has any that ended well. Nobody is better with more memory than the budget.
 
 use std::fmt;
 
@@ -170,27 +170,23 @@ pub fn advantage(
             }
         }
     };
-    if !endings[0].all_well() || !endings[1].all_well() {
-        let (verdict, why) = by_endings([first, second], endings);
-        return Advantage { verdict, ratio, why: Some(why) };
-    }
-    match ratio {
-        Some(ratio) => {
-            let verdict = by_ratio(ratio, noise);
-            let better = match verdict {
-                Verdict::Win => Some(first),
-                Verdict::Loss => Some(second),
-                Verdict::Tie | Verdict::NoData => None,
-            };
-            match better.and_then(|cell| over_budget(workload, cell)) {
-                Some(why) => Advantage { verdict: Verdict::NoData, ratio: Some(ratio), why: Some(why) },
-                None => Advantage { verdict, ratio: Some(ratio), why: None },
-            }
-        }
-        None => {
-            let why = format!("no run of both with a figure {} above 0", workload.main_figure);
-            Advantage::without_ratio(Verdict::NoData, why)
-        }
+    let (verdict, why) = if !endings[0].all_well() || !endings[1].all_well() {
+        let (verdict, why) = by_endings([first, second], endings, ratio);
+        (verdict, Some(why))
+    } else if let Some(ratio) = ratio {
+        (by_ratio(ratio, noise), None)
+    } else {
+        let why = format!("no run of both with a figure {} above 0", workload.main_figure);
+        return Advantage::without_ratio(Verdict::NoData, why);
+    };
+    let better = match verdict {
+        Verdict::Win => Some(first),
+        Verdict::Loss => Some(second),
+        Verdict::Tie | Verdict::NoData => None,
+    };
+    match better.and_then(|cell| over_budget(workload, cell)) {
+        Some(why) => Advantage { verdict: Verdict::NoData, ratio, why: Some(why) },
+        None => Advantage { verdict, ratio, why },
     }
 }
 
@@ -229,14 +225,15 @@ fn by_ratio(ratio: Ratio, noise: f64) -> Verdict {
     }
 }
 
-/// At least one side has runs that did not end well.
-fn by_endings(sides: [&Cell; 2], endings: [Endings; 2]) -> (Verdict, String) {
+/// At least one side has runs that did not end well. `ratio` is of those that did.
+fn by_endings(sides: [&Cell; 2], endings: [Endings; 2], ratio: Option<Ratio>) -> (Verdict, String) {
     let [left, right] = endings;
     let said = |index: usize| format!("{} {}", sides[index].rival, endings[index]);
+    let unless = |is_faster: bool, verdict: Verdict| if is_faster { Verdict::Tie } else { verdict };
     if left.all_well() || (right.done == 0 && left.done > 0) {
-        (Verdict::Win, said(1))
+        (unless(ratio.is_some_and(|ratio| ratio.ratio < 1.0), Verdict::Win), said(1))
     } else if right.all_well() || (left.done == 0 && right.done > 0) {
-        (Verdict::Loss, said(0))
+        (unless(ratio.is_some_and(|ratio| ratio.ratio > 1.0), Verdict::Loss), said(0))
     } else {
         (Verdict::NoData, format!("{}; {}", said(0), said(1)))
     }

@@ -72,12 +72,23 @@ fn a_drift_of_the_machine_cancels_in_pairs_but_not_apart() {
 #[test]
 fn killed_runs_lose_against_runs_that_ended_well() {
     let slow = done("slow", &SLOW);
-    let killed = cell("quick", &[Ok(99.0), KILLED, KILLED, Ok(99.0), KILLED]);
+    let killed = cell("slower", &[Ok(0.1), KILLED, KILLED, Ok(0.1), KILLED]);
     let found = against(Better::Higher, &killed, &slow);
-    assert_eq!((found.verdict, found.why.as_deref()), (Verdict::Loss, Some("quick killed 3 of 5")));
+    assert_eq!((found.verdict, found.why.as_deref()), (Verdict::Loss, Some("slower killed 3 of 5")));
     assert_eq!(found.ratio.expect("two rounds are left to compare").count, 2);
     let found = against(Better::Higher, &slow, &killed);
-    assert_eq!((found.verdict, found.why.as_deref()), (Verdict::Win, Some("quick killed 3 of 5")));
+    assert_eq!((found.verdict, found.why.as_deref()), (Verdict::Win, Some("slower killed 3 of 5")));
+}
+
+#[test]
+fn where_the_faster_one_was_killed_sometimes_nobody_wins() {
+    let slow = done("slow", &SLOW);
+    let killed = cell("quick", &[Ok(99.0), KILLED, KILLED, Ok(99.0), KILLED]);
+    for found in [against(Better::Higher, &killed, &slow), against(Better::Higher, &slow, &killed)] {
+        assert_eq!((found.verdict, found.why.as_deref()), (Verdict::Tie, Some("quick killed 3 of 5")));
+    }
+    let always = cell("never done", &[KILLED, KILLED]);
+    assert_eq!(against(Better::Higher, &slow, &always).verdict, Verdict::Win);
 }
 
 #[test]
