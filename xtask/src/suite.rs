@@ -277,7 +277,7 @@ pub fn integration_command(files: &[&str]) -> Command {
 }
 
 /// Those that mean something for a user without rights.
-const WITHOUT_RIGHTS: [&str; 33] = [
+const WITHOUT_RIGHTS: [&str; 34] = [
     "attached",
     "badcases_disk",
     "badcases_start",
@@ -299,6 +299,7 @@ const WITHOUT_RIGHTS: [&str; 33] = [
     "named",
     "over_budget",
     "passthrough",
+    "refused",
     "shares",
     "small",
     "stat",

@@ -13,7 +13,7 @@ use uswap_engine::Hazards as _;
 use uswap_interpose::thread;
 use uswap_os::maps::{Kind, Maps};
 use uswap_os::{PAGE_BYTES, memory, process};
-use uswap_units::PageRange;
+use uswap_units::{PageId, PageRange};
 
 /// Around the thread pointer of the first thread: its control block above, its thread-local storage below.
 const CONTROL_BLOCK_BYTES: usize = 8 * 1024;
@@ -41,16 +41,48 @@ fn for_each_to_take(maps: &Maps, mut visit: impl FnMut(usize, usize)) {
 const HAZARD_PAGES_MAX: usize = 8192;
 
 impl Process {
-    /// What the kernel may touch in calls that are under way is there.
-    fn fill_hazards(&self) {
+    /// What the kernel may touch in calls that are under way is there, as far as it is managed from now on: the rest
+    /// may be pages of a slow file, or be served by the program itself.
+    fn fill_hazards(&self, space: &Space) {
         let own = process::process_id();
+        let has_word = |page: u64| {
+            let slot = space.page_table().slot(PageId::of_address(page));
+            slot.is_some_and(|slot| slot.load().is_managed())
+        };
         for index in 0..thread::slots_used_max() {
             self.hazards().slot(index).for_each(&mut |start, end| {
-                for page in (start..end).step_by(PAGE_BYTES).take(HAZARD_PAGES_MAX) {
+                let pages = (start..end).step_by(PAGE_BYTES).take(HAZARD_PAGES_MAX);
+                for page in pages.filter(|page| has_word(*page)) {
                     // The kernel's own page of zeros, if nothing was there. What cannot be read cannot be filled.
                     let _filled = process::read_memory(own, page, &mut [0]);
                 }
             });
+        }
+    }
+
+    /// Takes what `for_each` finds, in which calls may be under way. With the gate exclusive.
+    fn take_in_use(&self, space: &'static Space, for_each: impl Fn(&mut dyn FnMut(PageRange))) {
+        // Words first: who begins a call from here on finds them, and waits for the gate. Whoever has found none has
+        // told its ranges, which are there before they are registered: else the kernel would meet missing pages.
+        for_each(&mut |part| {
+            if space.adopt(part).is_err() {
+                // The tables of the run are full: it stays the kernel's.
+                space.drop_words(part, Afterwards::Unmanaged);
+            }
+        });
+        space.world().settle();
+        self.fill_hazards(space);
+        for_each(&mut |part| {
+            if space.page_table().first_managed(part).is_some() && !self.take(space, part) {
+                space.drop_words(part, Afterwards::Unmanaged);
+            }
+        });
+    }
+
+    /// A mapping that was too small to be managed has grown. With the gate exclusive.
+    pub(crate) fn take_grown(&self, space: &'static Space, range: PageRange) {
+        if range.pages() as usize * PAGE_BYTES >= MAPPING_BYTES_MIN {
+            self.take_in_use(space, |visit| self.for_each_candidate(range, &mut *visit));
         }
     }
 
@@ -72,24 +104,8 @@ impl Process {
         }
         self.set_phase(Phase::Active);
         self.heap_end.store(heap_end(), Ordering::Relaxed);
-        // Words first: who begins a call from here on finds them, and waits for the gate. Whoever has found none has
-        // told its ranges, which are there before they are registered: else the kernel would meet missing pages.
-        for_each_to_take(&maps, |start, end| {
-            self.for_each_part_to_take(start, end, |part| {
-                if space.adopt(part).is_err() {
-                    // The tables of the run are full: it stays the kernel's.
-                    space.drop_words(part, Afterwards::Unmanaged);
-                }
-            });
-        });
-        space.world().settle();
-        self.fill_hazards();
-        for_each_to_take(&maps, |start, end| {
-            self.for_each_part_to_take(start, end, |part| {
-                if space.page_table().first_managed(part).is_some() && !self.take(space, part) {
-                    space.drop_words(part, Afterwards::Unmanaged);
-                }
-            });
+        self.take_in_use(space, |visit| {
+            for_each_to_take(&maps, |start, end| self.for_each_part_to_take(start, end, &mut *visit));
         });
         for (start, bytes) in thread::slots().filter_map(|slot| slot.program_stack()) {
             space.pin(PageRange::of_addresses(start as u64, (start + bytes) as u64));

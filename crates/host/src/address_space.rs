@@ -22,8 +22,13 @@ pub(crate) fn pages(start: usize, bytes: usize) -> PageRange {
 
 /// A mapping that may be managed, as far as it tells itself.
 pub(crate) fn is_candidate(vma: &Vma) -> bool {
-    let is_plain = vma.anonymous && !vma.shared && matches!(vma.kind, Kind::Plain | Kind::Heap);
-    is_plain && vma.readable && !vma.executable && vma.bytes() <= MAPPING_BYTES_MAX
+    may_have_words(vma) && vma.readable && !vma.executable && vma.bytes() <= MAPPING_BYTES_MAX
+}
+
+/// A mapping of a kind that may be managed. The kernel joins mappings that are, so it may be of any length, and its
+/// protection may have changed since.
+pub(crate) fn may_have_words(vma: &Vma) -> bool {
+    vma.anonymous && !vma.shared && matches!(vma.kind, Kind::Plain | Kind::Heap)
 }
 
 /// Where the heap ends.

@@ -6,8 +6,8 @@
 use crate::own_stack::on_own_stack;
 use crate::process::{Phase, Process};
 use crate::syscalls::{
-    changes_privileges, child_stack, is_special, make, refused, sets_alternate_stack, sets_filter,
-    starts_stopper,
+    changes_privileges, child_stack, clone_flags, is_special, make, refused, sets_alternate_stack,
+    sets_filter, shares_descriptors, starts_stopper, waits_for_copy,
 };
 use crate::{descriptors, environment, program_copy, thread_words};
 use core::ffi::c_void;
@@ -92,8 +92,8 @@ impl Process {
         // Ahead of its ranges: it is the new array that the kernel reads.
         let is_changed = environment::mend(call, slot);
         if let Some(row) = row(call.number) {
-            if starts_stopper(call) {
-                self.come_home(slot, "it starts a process that shares its memory and may stop its threads");
+            if let Some(flags) = clone_flags(call) {
+                self.prepare_child(slot, flags);
             }
             if let Some(stack) = child_stack(call).filter(|_| row.kind() == Kind::Process) {
                 self.keep_stack(slot, stack);
@@ -132,8 +132,8 @@ impl Process {
     /// Calls that change what this process may rely on, and are made as they stand.
     fn note_special(&self, call: &Call, context: &Context) {
         const PR_SET_TSC: usize = 26;
+        const PR_SET_MEMORY_MERGE: usize = 67;
         const PTRACE_TRACEME: usize = 0;
-        const UFFDIO_REGISTER: u32 = 0xc020_aa00;
         let [first, second, third, ..] = call.arguments;
         match call.number as u32 {
             abi::__NR_prctl if first == PR_SET_TSC => clock::no_time_stamps(),
@@ -144,15 +144,61 @@ impl Process {
             {
                 self.come_home(context.slot(), "it lets itself be traced, and its calls cannot be seen");
             }
-            abi::__NR_ioctl if second as u32 == UFFDIO_REGISTER => {
-                let mut range = [[0; 8]; 2];
-                if program_copy::read(third, range.as_flattened_mut()) {
-                    let [start, bytes] = range.map(u64::from_ne_bytes);
-                    let range = PageRange::of_addresses(start, start.saturating_add(bytes));
-                    on_own_stack(context.slot(), || self.give_to_program(range));
-                }
+            abi::__NR_prctl if first == PR_SET_MEMORY_MERGE && second != 0 => {
+                self.come_home(context.slot(), "it lets the kernel merge its pages (KSM)");
             }
+            abi::__NR_ioctl => self.note_userfaultfd(second as u32, third, context),
             _ => (),
+        }
+    }
+
+    /// Children that a managed process cannot have: its memory comes home first.
+    fn prepare_child(&self, slot: &Slot, flags: u64) {
+        if starts_stopper(flags) {
+            self.come_home(slot, "it starts a process that shares its memory and may stop its threads");
+        }
+        if shares_descriptors(flags) {
+            self.come_home(slot, "it forks a process that shares its descriptors, those of uswap among them");
+            self.child_shares_descriptors.store(1, Ordering::Relaxed);
+        }
+        if waits_for_copy(flags) {
+            self.come_home(slot, "it waits for a process that has a copy of its memory (CLONE_VFORK)");
+        }
+    }
+
+    /// The program is about to use a userfaultfd of its own: what that names is the program's from now on. The kernel
+    /// asks of some of these calls only that the memory is registered with anybody.
+    fn note_userfaultfd(&self, request: u32, at: usize, context: &Context) {
+        const REGISTER: u32 = 0xc020_aa00;
+        const UNREGISTER: u32 = 0x8010_aa01;
+        const COPY: u32 = 0xc028_aa03;
+        const ZEROPAGE: u32 = 0xc020_aa04;
+        const MOVE: u32 = 0xc028_aa05;
+        const WRITEPROTECT: u32 = 0xc018_aa06;
+        const CONTINUE: u32 = 0xc020_aa07;
+        const POISON: u32 = 0xc020_aa08;
+        let mut words = [[0; 8]; 3];
+        let count = match request {
+            REGISTER | UNREGISTER | ZEROPAGE | WRITEPROTECT | CONTINUE | POISON => 2,
+            COPY | MOVE => 3,
+            _ => return,
+        };
+        if !program_copy::read(at, words[..count].as_flattened_mut()) {
+            return;
+        }
+        let [first, second, third] = words.map(u64::from_ne_bytes);
+        let range = |start: u64, bytes: u64| PageRange::of_addresses(start, start.saturating_add(bytes));
+        let ranges = match request {
+            COPY => [range(first, third), range(0, 0)],
+            MOVE => [range(first, third), range(second, third)],
+            _ => [range(first, second), range(0, 0)],
+        };
+        let is_managed = |range: PageRange| {
+            let space = self.space().filter(|_| self.phase() == Phase::Active);
+            space.is_some_and(|space| space.page_table().first_managed(range).is_some())
+        };
+        for range in ranges.into_iter().filter(|range| request == REGISTER || is_managed(*range)) {
+            on_own_stack(context.slot(), || self.give_to_program(range));
         }
     }
 

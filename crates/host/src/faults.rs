@@ -21,6 +21,9 @@ use uswap_units::PageId;
 const ADDRESS_AT: usize = 16;
 const INSTRUCTION_AT: usize = 168;
 const ERROR_AT: usize = 192;
+/// Where the signal says why it was sent, and what it says of memory that is missing; a memory error has another code.
+const CODE_AT: usize = 8;
+const BUS_ADRERR: i32 = 2;
 /// In the error code: it was a write.
 const ERROR_WRITE: usize = 2;
 
@@ -29,6 +32,7 @@ struct Met {
     address: usize,
     instruction: *mut usize,
     error: usize,
+    is_missing: bool,
 }
 
 /// Whether the kernel would read it for us.
@@ -47,9 +51,11 @@ impl Process {
                 address: info.byte_add(ADDRESS_AT).cast::<usize>().read(),
                 instruction: context.byte_add(INSTRUCTION_AT).cast::<usize>(),
                 error: context.byte_add(ERROR_AT).cast::<usize>().read(),
+                is_missing: signal == abi::SIGBUS
+                    && info.byte_add(CODE_AT).cast::<i32>().read() == BUS_ADRERR,
             }
         };
-        let is_served = signal == abi::SIGBUS && self.serve_fault(&met);
+        let is_served = met.is_missing && self.serve_fault(&met);
         if is_served {
             return Fault::Handled;
         }
@@ -82,7 +88,8 @@ impl Process {
         let served = self.fault_in(page, touch);
         space.record().end_waits(1);
         match served {
-            Served::NotOurs => false,
+            // It may have been let go meanwhile, and is there when it is touched again.
+            Served::NotOurs => is_readable(met.address),
             Served::Served(source) => {
                 let ended_ns = clock::engine_now_ns();
                 let latency = space.segment().counters().latency(source);

@@ -6,7 +6,7 @@
 //! registered and nothing is protected; both are made again from its words. Called by `interpose` through
 //! [`crate::calls`], around the call and in the child.
 
-use crate::address_space::{ADDRESSES_END, is_candidate};
+use crate::address_space::{ADDRESSES_END, may_have_words};
 use crate::descriptors;
 use crate::joining::NO_THREAD;
 use crate::messages::{self, stop_program};
@@ -59,6 +59,7 @@ impl Process {
 
     /// In the parent, afterwards.
     pub(crate) fn end_copy(&self, answer: isize, slot: &Slot) {
+        self.child_shares_descriptors.store(0, Ordering::Relaxed);
         if self.copying.swap(0, Ordering::Relaxed) == 0 {
             return;
         }
@@ -90,7 +91,11 @@ impl Process {
         // SAFETY:
         // 1. A forked child has only the thread that forked.
         unsafe { self.background_stack.reset_after_fork() };
-        descriptors::close_all();
+        self.is_leaving.store(0, Ordering::Relaxed);
+        // Of a table that both have, nothing is the child's alone.
+        if self.child_shares_descriptors.swap(0, Ordering::Relaxed) == 0 {
+            descriptors::close_all();
+        }
         supervisor::reset_after_fork();
         messages::reset_after_fork();
         // Without a place they were never used, or never will be again; a write would copy their pages.
@@ -158,9 +163,7 @@ fn register_everything(process: &Process, space: &'static Space) -> Option<()> {
     for vma in maps.iter(&mut text) {
         let vma = vma.ok()?;
         let range = PageRange::of_addresses(vma.start as u64, vma.end as u64);
-        // Another protection does not matter: what may be managed one day may be now.
-        let could_be = is_candidate(&uswap_os::maps::Vma { readable: true, executable: false, ..vma });
-        if !could_be {
+        if !may_have_words(&vma) {
             continue;
         }
         space.forget_unmapped(PageRange { start: behind_last, end: range.start });

@@ -181,6 +181,8 @@ impl Process {
         own_memory::for_each(&mut |start, end| {
             let _as_a_kernel_without_it = memory::no_dump(start, end - start);
         });
+        // A page that the kernel merges with others (KSM) loses its protection unseen.
+        memory::merge_no_pages();
         let _space = self.join(None)?;
         self.set_phase(Phase::Watching);
         self.spawn_background()

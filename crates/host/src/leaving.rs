@@ -13,12 +13,13 @@ use crate::messages::{self, stop_program};
 use crate::own_stack::on_own_stack;
 use crate::process::{AfterSetuid, EVICTORS, Phase, Process, Space, WORKSPACES};
 use crate::{descriptors, environment, supervisor};
+use core::sync::atomic::Ordering;
 use uswap_core::counters::Counter;
 use uswap_core::page_table::PAGES_MAX;
 use uswap_interpose::thread::Slot;
 use uswap_os::fd::Event;
 use uswap_os::maps::Maps;
-use uswap_os::memory;
+use uswap_os::{memory, process};
 use uswap_units::{PageId, PageRange};
 
 /// Why a process leaves that was not made to.
@@ -103,7 +104,10 @@ impl Process {
     pub(crate) fn leave_run(&self, slot: &Slot) {
         let terms = self.terms();
         let is_same = credentials() == terms.credentials;
-        if is_same || terms.after_setuid == AfterSetuid::Stays || self.phase() == Phase::Outside {
+        // A child that shares the memory executes another program next.
+        let is_child = || self.process_id.load(Ordering::Relaxed) != process::process_id();
+        let stays = is_same || terms.after_setuid == AfterSetuid::Stays;
+        if stays || self.phase() == Phase::Outside || is_child() {
             return;
         }
         environment::forget();
@@ -119,9 +123,19 @@ impl Process {
         });
     }
 
-    /// Everything comes home, and from then on the process is none of the run. On a stack of ours.
+    /// Everything comes home, and from then on the process is none of the run. On a stack of ours. If another thread is
+    /// at it (`setuid` of a C library makes the call in each), that one does it.
     pub(crate) fn leave(&self, reason: Option<&str>) {
+        if self.is_leaving.swap(1, Ordering::Relaxed) != 0 {
+            return;
+        }
         let run = self.run();
+        {
+            let _nobody_activates = self.mappings.exclusive();
+            if self.phase().is_before_active() {
+                self.set_phase(Phase::Home);
+            }
+        }
         self.let_go(reason);
         self.dismiss_background();
         // Nobody is in the middle of something: whoever begins finds nothing.

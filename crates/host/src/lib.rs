@@ -29,6 +29,7 @@ pub mod calls;
 pub mod contend;
 pub mod credentials;
 pub mod descriptors;
+mod dropped;
 pub mod environment;
 pub mod fault_in;
 pub mod faults;

@@ -13,7 +13,7 @@
 //! Called by [`crate::mappings`] and [`crate::calls`] for calls of the program, by [`crate::managed_ranges`] and
 //! [`crate::fork`] for what becomes active, and by [`crate::background`], which counts.
 
-use crate::address_space::{ADDRESSES_END, heap_end, is_candidate, pages};
+use crate::address_space::{ADDRESSES_END, heap_end, may_have_words, pages};
 use crate::fault_in::Room;
 use crate::own_memory;
 use crate::process::{Phase, Process, Space};
@@ -204,7 +204,7 @@ impl Process {
         for_each_mapping(range.clone(), |vma| {
             let (start, end) = (vma.start.max(range.start), vma.end.min(range.end));
             let part = pages(start, end - start);
-            if !is_candidate(vma) || space.page_table().first_managed(part).is_none() {
+            if !may_have_words(vma) || space.page_table().first_managed(part).is_none() {
                 return;
             }
             if mlock::is_locked(start) { space.deactivate(part) } else { space.activate(part) }

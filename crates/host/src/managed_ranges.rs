@@ -5,7 +5,7 @@
 //! [`crate::activation`] and [`crate::regions`], and by [`crate::calls`] for a range whose faults the program serves
 //! itself.
 
-use crate::address_space::{is_candidate, pages};
+use crate::address_space::{is_candidate, may_have_words, pages};
 use crate::fault_in::PageLost;
 use crate::messages::stop_program;
 use crate::process::{Phase, Process, Space};
@@ -15,7 +15,7 @@ use uswap_core::page_word::Afterwards;
 use uswap_os::gate::ExclusiveGuard;
 use uswap_os::maps::Maps;
 use uswap_os::uffd::Mode;
-use uswap_units::{PAGE_BYTES, PageRange};
+use uswap_units::{PAGE_BYTES, PageId, PageRange};
 
 impl Process {
     /// Nothing managed in the ranges is being worked on: the gate, exclusive.
@@ -69,13 +69,49 @@ impl Process {
 
     /// Takes what may be managed of a range, as the kernel has it now. With the gate exclusive.
     pub(crate) fn take_candidates(&self, space: &'static Space, range: PageRange) {
+        self.for_each_candidate(range, |part| {
+            let _or_left_alone = self.take(space, part);
+        });
+    }
+
+    /// Calls `visit` with what may be managed of a range, as the kernel has it now.
+    pub(crate) fn for_each_candidate(&self, range: PageRange, mut visit: impl FnMut(PageRange)) {
         let Ok(maps) = Maps::open() else { return };
         let (start, end) = (range.start.address() as usize, range.end.address() as usize);
         maps.for_each_in(start..end, |vma| {
             if is_candidate(&vma) {
-                self.for_each_part_to_take(vma.start.max(start), vma.end.min(end), |part| {
-                    let _or_left_alone = self.take(space, part);
-                });
+                self.for_each_part_to_take(vma.start.max(start), vma.end.min(end), &mut visit);
+            }
+            ControlFlow::Continue(())
+        });
+    }
+
+    /// Gives the pages of a range words again that have lost them, in mappings that are registered all the while. With
+    /// the gate exclusive.
+    pub(crate) fn take_back(&self, space: &'static Space, range: PageRange) {
+        let Ok(maps) = Maps::open() else { return };
+        maps.for_each_in(range.start.address() as usize..range.end.address() as usize, |vma| {
+            let mapped = PageRange::of_addresses(vma.start as u64, vma.end as u64);
+            let part = PageRange { start: mapped.start.max(range.start), end: mapped.end.min(range.end) };
+            let without_word = space.page_table().first_unmanaged(part).filter(|_| may_have_words(&vma));
+            // A page without a word has no protection to lose, and only of one that is registered it can be taken.
+            let is_registered = |page: PageId| {
+                space.world().uffd.write_unprotect(page.address() as usize, PAGE_BYTES).is_done()
+            };
+            if without_word.is_some_and(is_registered) {
+                self.for_each_part_to_take(
+                    part.start.address() as usize,
+                    part.end.address() as usize,
+                    |part| {
+                        if space.adopt(part).is_err() {
+                            space.drop_words(part, Afterwards::Unmanaged);
+                        }
+                        if !is_candidate(&vma) {
+                            space.deactivate(part);
+                        }
+                        self.keep_if_locked(space, part);
+                    },
+                );
             }
             ControlFlow::Continue(())
         });

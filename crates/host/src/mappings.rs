@@ -5,6 +5,7 @@
 //! or replaced is locked then. Called by [`crate::calls`].
 
 use crate::address_space::{MAPPING_BYTES_MAX, pages};
+use crate::dropped::{for_each_part_advised, free, leave_unmerged};
 use crate::fault_in::PageLost;
 use crate::own_stack::on_own_stack;
 use crate::populate::{bytes_to_populate, without_populate};
@@ -66,14 +67,14 @@ impl Process {
             false => (Some(self.mappings.shared()), None),
         };
         let answer = self.phase().is_before_active().then(|| {
-            // What the kernel may drop when it likes would be missing one day, when it is managed.
-            let is_free =
-                call.number as u32 == abi::__NR_madvise && call.arguments[2] as u32 == abi::MADV_FREE;
-            let mut call = *call;
-            if is_free {
-                call.arguments[2] = abi::MADV_DONTNEED as usize;
+            if call.number as u32 == abi::__NR_madvise {
+                match call.arguments[2] as u32 {
+                    abi::MADV_FREE => return free(call, |_| ()),
+                    abi::MADV_MERGEABLE if self.manages_all() => return leave_unmerged(call),
+                    _ => (),
+                }
             }
-            let (call, fill) = without_populate(&call);
+            let (call, fill) = without_populate(call);
             let call = &call;
             let (answer, new) = self.make_new(call);
             if call.number as u32 == abi::__NR_brk {
@@ -139,6 +140,7 @@ impl Process {
         let alone = self.alone_with(space, &[fixed]);
         let (answer, new) = self.make_new(&call);
         if is_error(answer) {
+            forget_gaps(space, fixed);
             return answer;
         }
         space.drop_words(fixed, Afterwards::Unmanaged);
@@ -173,6 +175,8 @@ impl Process {
             let vma = vma.ok().flatten().filter(|vma| vma.start == answer as usize);
             let there = vma.map_or(pages(answer as usize, bytes), |vma| pages(vma.start, vma.bytes()));
             space.drop_words(there, Afterwards::Unmanaged);
+        } else {
+            forget_gaps(space, around);
         }
         drop(alone);
         self.fill_new(new);
@@ -192,76 +196,44 @@ impl Process {
     }
 
     fn advise(&self, space: &'static Space, call: &Call, range: PageRange, advice: usize) -> isize {
-        let mut call = *call;
         match advice as u32 {
-            abi::MADV_DONTNEED | abi::MADV_FREE | abi::MADV_DONTNEED_LOCKED => {
-                if advice as u32 == abi::MADV_FREE {
-                    // What may be dropped at any time is dropped at once: else the kernel would drop it one day, and
-                    // nobody would know.
-                    call.arguments[2] = abi::MADV_DONTNEED as usize;
-                }
+            abi::MADV_DONTNEED | abi::MADV_DONTNEED_LOCKED => {
                 let _alone = self.mappings.exclusive();
-                let answer = make(&call);
-                // A hole in the range is an error, but the rest of it was dropped.
-                if answer == 0 || answer == -(Errno::ENOMEM.number() as isize) {
-                    space.drop_words(range, Afterwards::StillManaged);
-                } else if range.start < range.end && is_error(answer) {
-                    Self::drop_in_front(space, &call, range);
-                }
+                let answer = make(call);
+                for_each_part_advised(call, answer, |part| space.drop_words(part, Afterwards::StillManaged));
                 answer
             }
+            abi::MADV_FREE => {
+                let _alone = self.mappings.exclusive();
+                free(call, |part| space.drop_words(part, Afterwards::StillManaged))
+            }
+            abi::MADV_MERGEABLE if self.manages_all() => leave_unmerged(call),
             abi::MADV_POPULATE_READ | abi::MADV_POPULATE_WRITE => {
-                self.populate(space, &call, range, Touch::that(advice as u32 == abi::MADV_POPULATE_WRITE))
+                self.populate(space, call, range, Touch::that(advice as u32 == abi::MADV_POPULATE_WRITE))
             }
             // What a child does not have (MADV_DONTFORK) its words do not name either: see `fork`.
             abi::MADV_WIPEONFORK => {
                 // A child must not get it back from a copy.
                 match self.leave_alone(space, range) {
-                    Ok(_alone) => make(&call),
+                    Ok(_alone) => make(call),
                     Err(PageLost) => -(Errno::EIO.number() as isize),
                 }
             }
-            _ if advice == MADV_GUARD_INSTALL => {
-                let _alone = self.mappings.exclusive();
-                space.deactivate(range);
-                let answer = make(&call);
-                if !is_error(answer) {
-                    space.drop_words(range, Afterwards::StillManaged);
-                }
+            // A touch of it is the program's affair: without words, nobody fills it.
+            MADV_GUARD_INSTALL => {
+                let _alone = self.alone_with(space, &[range]);
+                let answer = make(call);
+                for_each_part_advised(call, answer, |part| space.drop_words(part, Afterwards::Unmanaged));
                 answer
             }
-            _ if advice == MADV_GUARD_REMOVE => {
-                let _alone = self.mappings.exclusive();
-                let answer = make(&call);
-                self.activate_range(space, range);
+            MADV_GUARD_REMOVE => {
+                let _alone = self.alone_with(space, &[range]);
+                let answer = make(call);
+                for_each_part_advised(call, answer, |part| self.take_back(space, part));
                 answer
             }
-            _ => make(&call),
+            _ => make(call),
         }
-    }
-
-    /// The kernel goes from mapping to mapping, and ends at one that it refuses (locked memory): what lies in front of
-    /// that is dropped. With the gate exclusive.
-    fn drop_in_front(space: &'static Space, call: &Call, range: PageRange) {
-        let Ok(maps) = Maps::open() else { return };
-        let addresses = range.start.address() as usize..range.end.address() as usize;
-        let mut at = range.start;
-        maps.for_each_in(addresses, |vma| {
-            let vma = PageRange::of_addresses(vma.start as u64, vma.end as u64);
-            let part = PageRange { start: vma.start.max(at), end: vma.end.min(range.end) };
-            if part.start >= part.end {
-                return ControlFlow::Break(());
-            }
-            let mut call = *call;
-            call.arguments[0] = part.start.address() as usize;
-            call.arguments[1] = part.pages() as usize * PAGE_BYTES;
-            if make(&call) != 0 {
-                return ControlFlow::Break(());
-            }
-            space.drop_words(part, Afterwards::StillManaged);
-            at = part.end;
-            ControlFlow::Continue(())
-        });
     }
 
     fn protect(&self, space: &'static Space, call: &Call, range: PageRange, protection: usize) -> isize {
@@ -309,4 +281,21 @@ impl Process {
         }
         answer
     }
+}
+
+/// A call that puts a mapping in the place of others takes those away first, and may fail after that. With the gate
+/// exclusive.
+pub(crate) fn forget_gaps(space: &Space, range: PageRange) {
+    if space.page_table().first_managed(range).is_none() {
+        return;
+    }
+    let Ok(maps) = Maps::open() else { return };
+    let mut at = range.start;
+    maps.for_each_in(range.start.address() as usize..range.end.address() as usize, |vma| {
+        let vma = PageRange::of_addresses(vma.start as u64, vma.end as u64);
+        space.drop_words(PageRange { start: at, end: vma.start.max(at) }, Afterwards::Unmanaged);
+        at = vma.end.max(at);
+        ControlFlow::Continue(())
+    });
+    space.drop_words(PageRange { start: at, end: range.end.max(at) }, Afterwards::Unmanaged);
 }

@@ -150,6 +150,10 @@ pub struct Process {
     pub(crate) child_number: AtomicU64,
     /// A fork is under way, and has the gate.
     pub(crate) copying: AtomicU32,
+    /// Not 0: it is of a child that will have the same table of descriptors.
+    pub(crate) child_shares_descriptors: AtomicU32,
+    /// Not 0: a thread brings all home, and leaves the run.
+    pub(crate) is_leaving: AtomicU32,
     pub(crate) workspaces: LendingPool<Workspace, WORKSPACES>,
     pub(crate) evictors: LendingPool<Evictor, EVICTORS>,
     pub(crate) background_stack: StackArea,
@@ -186,6 +190,8 @@ impl Process {
             child: AtomicU32::new(0),
             child_number: AtomicU64::new(0),
             copying: AtomicU32::new(0),
+            child_shares_descriptors: AtomicU32::new(0),
+            is_leaving: AtomicU32::new(0),
             workspaces: LendingPool::new([const { UnsafeCell::new(Workspace::new()) }; WORKSPACES]),
             evictors: LendingPool::new([
                 UnsafeCell::new(Evictor::new(0)),

@@ -5,6 +5,7 @@
 
 use crate::address_space::pages;
 use crate::fault_in::PageLost;
+use crate::mappings::forget_gaps;
 use crate::messages::stop_program;
 use crate::process::{Process, Space};
 use crate::syscalls::{
@@ -69,9 +70,15 @@ impl Process {
         let alone = self.alone_with(space, &[from, fixed]);
         if space.page_table().first_managed(from).is_none() {
             let answer = make(call);
-            if !is_error(answer) {
-                space.drop_words(fixed, Afterwards::Unmanaged);
-                self.note_stacks(call, answer);
+            if is_error(answer) {
+                forget_gaps(space, fixed);
+                return answer;
+            }
+            space.drop_words(fixed, Afterwards::Unmanaged);
+            self.note_stacks(call, answer);
+            let to = pages(answer as usize, call.arguments[2]);
+            if to.pages() > from.pages() && self.manages_all() {
+                self.take_grown(space, to);
             }
             return answer;
         }
@@ -96,6 +103,8 @@ impl Process {
         let is_active = space.is_active(from);
         let answer = if comes_home { self.move_unregistered(space, call, from) } else { grow_or_move(call) };
         if is_error(answer) {
+            forget_gaps(space, fixed);
+            forget_gaps(space, from);
             return answer;
         }
         let to = pages(answer as usize, call.arguments[2]);

@@ -27,8 +27,8 @@ pub(crate) const SHM_REMAP: usize = 0o40000;
 pub(crate) const PROT_READ: usize = abi::PROT_READ as usize;
 pub(crate) const PROT_WRITE: usize = abi::PROT_WRITE as usize;
 pub(crate) const PROT_EXEC: usize = abi::PROT_EXEC as usize;
-pub(crate) const MADV_GUARD_INSTALL: usize = 102;
-pub(crate) const MADV_GUARD_REMOVE: usize = 103;
+pub(crate) const MADV_GUARD_INSTALL: u32 = 102;
+pub(crate) const MADV_GUARD_REMOVE: u32 = 103;
 
 /// The calls that [`Process::before`](crate::Process) looks at for what they are. All others only have buffers.
 static SPECIAL: NumberSet = NumberSet::of_kinds_beyond_buffers().union(NumberSet::of(&[
@@ -83,13 +83,14 @@ pub(crate) fn growth(call: &Call, heap_end: usize) -> usize {
     }
 }
 
-/// The answer to a call of `process_madvise` that drops memory: that of Linux before 6.13, which knows it for no
-/// process. `madvise` does the same, and is seen.
+/// The answer to a call of `process_madvise` with advice that changes what memory is: that of Linux before 6.13, which
+/// knows it for no process. `madvise` does the same, and is seen.
 pub(crate) fn refused(call: &Call) -> Option<isize> {
-    let advice = call.arguments[3];
-    let drops = matches!(advice as u32, abi::MADV_DONTNEED | abi::MADV_FREE | abi::MADV_DONTNEED_LOCKED)
-        || matches!(advice, MADV_GUARD_INSTALL | MADV_GUARD_REMOVE);
-    let is_refused = call.number as u32 == abi::__NR_process_madvise && drops;
+    let is_harmless = matches!(
+        call.arguments[3] as u32,
+        abi::MADV_COLD | abi::MADV_PAGEOUT | abi::MADV_WILLNEED | abi::MADV_COLLAPSE
+    );
+    let is_refused = call.number as u32 == abi::__NR_process_madvise && !is_harmless;
     is_refused.then_some(-(Errno::EINVAL.number() as isize))
 }
 
@@ -135,19 +136,32 @@ pub(crate) fn sets_filter(call: &Call) -> bool {
 ///
 /// With it the leak checkers of sanitizers stop all threads of the program, to look through its memory. One of ours
 /// would be stopped with the gate, or with the lock of a page, and the process that stops it would wait for either.
-pub(crate) fn starts_stopper(call: &Call) -> bool {
+pub(crate) fn starts_stopper(flags: u64) -> bool {
     const SHARES: u64 = (abi::CLONE_VM | abi::CLONE_UNTRACED) as u64;
     const OTHERS: u64 = (abi::CLONE_VFORK | abi::CLONE_THREAD) as u64;
-    let flags = match call.number as u32 {
-        abi::__NR_clone => call.arguments[0] as u64,
+    flags & (SHARES | OTHERS) == SHARES
+}
+
+/// Whether a child gets a copy of the memory, and its parent's table of descriptors itself.
+pub(crate) fn shares_descriptors(flags: u64) -> bool {
+    flags & (abi::CLONE_VM | abi::CLONE_FILES) as u64 == abi::CLONE_FILES as u64
+}
+
+/// Whether a child gets a copy of the memory, and its parent waits until it has executed a program or ended.
+pub(crate) fn waits_for_copy(flags: u64) -> bool {
+    flags & (abi::CLONE_VM | abi::CLONE_VFORK) as u64 == abi::CLONE_VFORK as u64
+}
+
+/// What a call that starts a thread or a process says of it (`CLONE_*`).
+pub(crate) fn clone_flags(call: &Call) -> Option<u64> {
+    match call.number as u32 {
+        abi::__NR_clone => Some(call.arguments[0] as u32 as u64),
         abi::__NR_clone3 => {
             let mut flags = [0; 8];
-            let is_read = program_copy::read(call.arguments[0], &mut flags);
-            if is_read { u64::from_ne_bytes(flags) } else { 0 }
+            program_copy::read(call.arguments[0], &mut flags).then(|| u64::from_ne_bytes(flags))
         }
-        _ => 0,
-    };
-    flags & (SHARES | OTHERS) == SHARES
+        _ => None,
+    }
 }
 
 /// The pages of the stack that a call gives to a child; we write on it with all signals blocked.
@@ -177,7 +191,7 @@ mod tests {
             for value in values {
                 let call = Call { number, arguments: [value; 6] };
                 assert!(!changes_privileges(&call) && !sets_filter(&call), "{call:?}");
-                assert!(!starts_stopper(&call) && !sets_alternate_stack(&call), "{call:?}");
+                assert!(clone_flags(&call).is_none() && !sets_alternate_stack(&call), "{call:?}");
                 assert!(refused(&call).is_none() && child_stack(&call).is_none(), "{call:?}");
             }
             let kind = row(number).map(|row| row.kind());

@@ -136,7 +136,7 @@ pub(crate) unsafe fn begin<I: Interposer>(
         frame.answer = -(error.number() as isize);
         return Step::Answer;
     }
-    if copies {
+    if locks_actions(asked.flags) {
         signals::actions::copy_begins();
     }
     if asked.stack_end != 0 {
@@ -171,7 +171,9 @@ pub(crate) unsafe fn begin<I: Interposer>(
     if frame.answer == 0 {
         copied(interposer, slot, &frame.context, asked.flags, asked.child_tid);
     } else {
-        signals::actions::copy_ends();
+        if locks_actions(asked.flags) {
+            signals::actions::copy_ends();
+        }
         interposer.copy_ends(frame.answer, &frame.context);
     }
     kernel::set_mask(abi::SIG_SETMASK, mask);
@@ -179,6 +181,11 @@ pub(crate) unsafe fn begin<I: Interposer>(
         frame.answer = interposer.after(&frame.call, frame.answer, &frame.context);
     }
     Step::Answer
+}
+
+/// Whether actions of signals stay as they are while the child is made: not while its parent waits for more than that.
+fn locks_actions(flags: u64) -> bool {
+    flags & (VM | VFORK) == 0
 }
 
 /// In the only thread of a process with a copy of the memory.
@@ -337,8 +344,10 @@ pub(crate) unsafe extern "C" fn parted<I: Interposer>(frame: &mut Frame) {
         unsafe { &*(frame.lent_stack as *const AtomicU32) }.store(thread::FREE, Ordering::Relaxed);
     }
     let flags = asked(frame).map_or(VM, |asked| asked.flags);
-    if flags & VM == 0 {
+    if locks_actions(flags) {
         signals::actions::copy_ends();
+    }
+    if flags & VM == 0 {
         interposer::<I>().copy_ends(frame.answer, &frame.context);
     }
     if flags & THREAD != 0 && frame.answer < 0 {

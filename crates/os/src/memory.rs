@@ -174,6 +174,19 @@ impl core::ops::Deref for Words {
     }
 }
 
+/// If the kernel merges pages of this process that have the same content (KSM), it does so no more, and what it has
+/// merged is parted again.
+pub fn merge_no_pages() {
+    const PR_SET_MEMORY_MERGE: usize = 67;
+    const PR_GET_MEMORY_MERGE: usize = 68;
+    // SAFETY:
+    // 1. All arguments are numbers, and no content changes.
+    let control = |what| unsafe { sys::syscall6(abi::__NR_prctl, what, 0, 0, 0, 0, 0) };
+    if control(PR_GET_MEMORY_MERGE) == Ok(1) {
+        let _as_a_kernel_that_cannot = control(PR_SET_MEMORY_MERGE);
+    }
+}
+
 const ANONYMOUS: u32 = abi::MAP_PRIVATE | abi::MAP_ANONYMOUS | abi::MAP_NORESERVE;
 
 /// Where the next mapping is asked for, and where no more are. Equal: wherever the kernel likes.

@@ -28,6 +28,7 @@ macro_rules! calls {
 const PR_SET_SYSCALL_USER_DISPATCH: u64 = 59;
 /// "AUXV".
 const PR_GET_AUXV: u64 = 0x4155_5856;
+const PR_GET_MEMORY_MERGE: u64 = 68;
 const SIGBUS: u64 = abi::SIGBUS as u64;
 const SIG_SETMASK: u64 = abi::SIG_SETMASK as u64;
 const CLONE_FLAGS: u64 = abi::CLONE_VM as u64 | abi::CLONE_THREAD as u64;
@@ -54,7 +55,7 @@ pub const START: [OwnCall; 17] = calls![
 ];
 
 /// Of threads of a managed program, and of the one that evicts there.
-pub const MANAGED: [OwnCall; 21] = calls![
+pub const MANAGED: [OwnCall; 22] = calls![
     __NR_ioctl,
     __NR_futex,
     __NR_fcntl,
@@ -76,6 +77,7 @@ pub const MANAGED: [OwnCall; 21] = calls![
     __NR_rt_sigtimedwait,
     __NR_prlimit64,
     __NR_poll,
+    __NR_prctl(PR_GET_MEMORY_MERGE),
 ];
 
 /// Of `uswap run` itself.

@@ -7,7 +7,7 @@
 //! Memory order: actions are read and written under their version, as behind a sequence lock. The Release fence of
 //! `Kept::store` pairs with the Acquire fence of `load_both`: who has read a new word finds another version. The
 //! Release of the even version pairs with the Acquire of `load_both`: who finds it finds all words. One
-//! writer goes on from what the last one wrote: both have `LOCK`.
+//! writer goes on from what the last one wrote: both have `LOCK`. `end_of_a_store` runs in the only thread of a child.
 
 use core::arch::naked_asm;
 use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
@@ -130,6 +130,15 @@ impl Kept {
         self.now.store(action);
         self.version.store(before.wrapping_add(2), Ordering::Release);
     }
+
+    /// Nobody goes on with one that was under way.
+    fn end_of_a_store(&self) {
+        let version = self.version.load(Ordering::Relaxed);
+        // A write copies the page.
+        if version & 1 != 0 {
+            self.version.store(version.wrapping_add(1), Ordering::Release);
+        }
+    }
 }
 
 /// Reads what is in force and makes ours of it.
@@ -170,10 +179,13 @@ pub(crate) fn copy_ends() {
     LOCK.unlock_exclusive_forgotten();
 }
 
-/// In the child of a fork, whose actions are a copy of its parent's.
+/// In the child of a fork, whose actions are a copy of its parent's. Another thread may have been about to execute a
+/// program; or to change an action, if the parent waits for the child (CLONE_VFORK) and has not locked them for that.
 pub(crate) fn after_fork() {
     PROCESS.store(process::process_id(), Ordering::Relaxed);
     LOCK.reset();
+    KEPT.iter().for_each(Kept::end_of_a_store);
+    tell_again(ours());
 }
 
 /// In a child that began with CLONE_CLEAR_SIGHAND (glibc's posix_spawn since 2.38), where the kernel has made the
@@ -260,17 +272,13 @@ pub(super) fn of_cancellation() -> Action {
     Kept::of(kernel::GLIBC_CANCEL).load()
 }
 
-/// Tells the kernel to ignore those of our signals that the program ignores; answers which. Until
-/// [`restore_after_exec`] nobody changes an action, and the process is not copied: a child would have none for them.
+/// Tells the kernel to ignore those of our signals that the program ignores; answers which. A child that is forked
+/// before [`restore_after_exec`] sets them again.
 pub(super) fn ignore_for_exec() -> u64 {
     let slot = thread::current();
     let is_ignored =
         |signal: &u32| ours() & signal_bit(*signal) != 0 && in_sharing_child(slot, *signal).handler == IGNORE;
     let ignored = (1..=SIGNAL_MAX).filter(is_ignored).fold(0, |set, signal| set | signal_bit(signal));
-    // The actions of a child that shares the memory are its own, and the lock would stay behind when it is gone.
-    if ignored != 0 && !is_sharing_child() {
-        core::mem::forget(LOCK.exclusive());
-    }
     for signal in signals_of(ignored) {
         // SAFETY:
         // 1. No code runs.
@@ -281,14 +289,16 @@ pub(super) fn ignore_for_exec() -> u64 {
 
 /// After an exec that failed.
 pub(super) fn restore_after_exec(ignored: u64) {
-    for signal in signals_of(ignored) {
+    tell_again(ignored);
+}
+
+/// The kernel has another action for these, which are ours.
+fn tell_again(signals: u64) {
+    for signal in signals_of(signals) {
         let told = told(signal, &Kept::of(signal).load());
         // SAFETY:
         // 1. `on_signal` serves any signal at any instruction.
         let _ = unsafe { kernel::set_action(signal, Some(&told)) };
-    }
-    if ignored != 0 && !is_sharing_child() {
-        LOCK.unlock_exclusive_forgotten();
     }
 }
 

@@ -1,0 +1,294 @@
+//! Calls that the kernel refuses, whole or in part, and what they must not drop; and calls that change what memory is
+//! in ways of their own. The program says the same with uswap as without.
+
+use std::path::PathBuf;
+use std::time::Duration;
+use uswap_tests::{Run, Scratch, needs, turn, uswap_binary};
+
+const PROGRAM: &str = r#"
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <sched.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { PAGE = 4096, PAGES = 10240, PAGEOUT = 21, GUARD_INSTALL = 102, GUARD_REMOVE = 103 };
+static char *block;
+
+static char *map(long bytes) {
+    return mmap(0, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+}
+static long wrong(long from, long to) {
+    long count = 0;
+    for (long page = from; page < to; page++) count += block[page * PAGE + 5] != (char)(page % 251 + 1);
+    return count;
+}
+static void fill(void) {
+    for (long page = 0; page < PAGES; page++) memset(block + page * PAGE, page % 251 + 1, PAGE);
+    madvise(block, PAGES * (long)PAGE, PAGEOUT);
+}
+static const char *error(long answer) { return answer < 0 ? strerrorname_np(errno) : "done"; }
+
+static void advice_that_is_refused(void) {
+    const int advices[] = {MADV_DONTNEED, MADV_FREE, GUARD_INSTALL};
+    for (int one = 0; one < 3; one++) {
+        printf("%s ", error(madvise(block + 1, PAGE, advices[one])));
+        printf("%s ", error(madvise(block + 100 * PAGE, (size_t)-1, advices[one])));
+        printf("%ld wrong\n", wrong(0, PAGES));
+    }
+}
+
+static void file_pages_that_are_freed(const char *path) {
+    int file = open(path, O_RDWR);
+    char *copy = mmap(0, 16 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE, file, 0);
+    memset(copy, 7, 16 * PAGE);
+    printf("%s ", error(madvise(copy, 16 * PAGE, MADV_FREE)));
+    printf("%d %d\n", copy[0], copy[16 * PAGE - 1]);
+}
+
+static void mapping_that_fails(void) {
+    char *place = (char *)(((unsigned long)block + (8 << 20)) & ~((2ul << 20) - 1));
+    long first = (place - block) / PAGE;
+    char *huge = mmap(place, 2 << 20, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_HUGETLB, -1, 0);
+    printf("%s ", huge == MAP_FAILED ? "fails" : "maps");
+    if (huge != MAP_FAILED) munmap(huge, 2 << 20);
+    char *there = mmap(place, 2 << 20, PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+    long zeros = 0;
+    for (long page = 0; there != MAP_FAILED && page < 512; page++) zeros += there[page * PAGE + 5] == 0;
+    printf("%s %ld ", there == MAP_FAILED ? "is there" : "was a gap", zeros);
+    long wrong_there = there == MAP_FAILED ? wrong(first, first + 512) : 0;
+    printf("%ld wrong\n", wrong(0, first) + wrong(first + 512, PAGES) + wrong_there);
+}
+
+static sigjmp_buf back;
+static void jump(int signal) { siglongjmp(back, signal); }
+static int touches(char *page) {
+    int signal = sigsetjmp(back, 1);
+    if (signal) return signal;
+    *(volatile char *)page = 1;
+    return 0;
+}
+
+static void guards(void) {
+    struct sigaction action = { .sa_handler = jump };
+    sigaction(SIGSEGV, &action, 0);
+    int pipes[2];
+    if (pipe(pipes) || write(pipes[1], "x", 1) != 1) exit(9);
+    if (madvise(block + 300 * PAGE, 4 * PAGE, GUARD_INSTALL)) { printf("%s\n", error(-1)); return; }
+    for (long page = 200; page < 300; page++) block[page * PAGE + 5]++;
+    for (long page = 303 + 100; page > 303; page--) block[page * PAGE + 5]++;
+    int signals = 0;
+    for (long page = 300; page < 304; page++) signals += touches(block + page * PAGE) == SIGSEGV;
+    printf("%d signals ", signals);
+    printf("%s ", error(read(pipes[0], block + 301 * PAGE, 1)));
+    printf("%s ", error(madvise(block + 300 * PAGE, 4 * PAGE, GUARD_REMOVE)));
+    for (long page = 300; page < 304; page++) printf("%d", block[page * PAGE + 5]);
+    memset(block + 300 * PAGE, 9, 4 * PAGE);
+    madvise(block, PAGES * (long)PAGE, PAGEOUT);
+    for (long page = 300; page < 304; page++) printf("%d", block[page * PAGE + 5]);
+    printf(" %s\n", error(read(pipes[0], block + 301 * PAGE, 1)));
+}
+
+static volatile int code;
+static void note(int signal, siginfo_t *info, void *context) { (void)signal; (void)context; code = info->si_code; }
+
+static void memory_error(void) {
+    struct sigaction action = { .sa_sigaction = note, .sa_flags = SA_SIGINFO };
+    sigaction(SIGBUS, &action, 0);
+    siginfo_t info = { .si_signo = SIGBUS, .si_code = BUS_MCEERR_AR };
+    info.si_addr = block;
+    printf("%s ", error(syscall(SYS_rt_tgsigqueueinfo, getpid(), getpid(), SIGBUS, &info)));
+    printf("code %d\n", code);
+}
+
+/* Mappings that the kernel joins to one of more than 32 GiB. */
+static void fork_of_much_address_space(void) {
+    enum { MAPPINGS = 17 };
+    char *all[MAPPINGS];
+    for (int one = 0; one < MAPPINGS; one++) {
+        all[one] = map(2l << 30);
+        for (long page = 0; page < 512; page++) memset(all[one] + page * PAGE, page % 251 + 1, PAGE);
+    }
+    for (int one = 0; one < MAPPINGS; one++) madvise(all[one], 512 * PAGE, PAGEOUT);
+    fflush(stdout);
+    if (fork() == 0) {
+        long wrong = 0;
+        for (int one = 0; one < MAPPINGS; one++)
+            for (long page = 0; page < 512; page++) wrong += all[one][page * PAGE + 9] != (char)(page % 251 + 1);
+        printf("%ld wrong in a child\n", wrong);
+        exit(0);
+    }
+    wait(0);
+}
+
+static void growth(void) {
+    char *small = map(PAGE);
+    mprotect(small, PAGE, PROT_READ | PROT_WRITE);
+    small[0] = 3;
+    fill();
+    char *large = mremap(small, PAGE, PAGES * (long)PAGE, MREMAP_MAYMOVE);
+    if (large == MAP_FAILED) { printf("%s\n", error(-1)); return; }
+    for (long page = 1; page < PAGES; page++) memset(large + page * PAGE, page % 251 + 1, PAGE);
+    long wrong = large[0] != 3;
+    for (long page = 1; page < PAGES; page++) wrong += large[page * PAGE + 5] != (char)(page % 251 + 1);
+    large = mremap(large, PAGES * (long)PAGE, 2 * PAGES * (long)PAGE, MREMAP_MAYMOVE);
+    printf("%ld wrong, grows: %d\n", wrong, large != MAP_FAILED);
+}
+
+static void *nothing(void *unused) { return unused; }
+static int returns(void *unused) { (void)unused; return 5; }
+
+/* Children that end by the call that ends a thread, while threads begin; and copies of other kinds than fork makes. */
+static void children(void) {
+    static char stack[1 << 16] __attribute__((aligned(64)));
+    struct sigaction action = { .sa_sigaction = note, .sa_flags = SA_SIGINFO | SA_ONSTACK };
+    stack_t alternate = { .ss_sp = malloc(1 << 16), .ss_size = 1 << 16 };
+    int right = 0, status;
+    sigaltstack(&alternate, 0);
+    sigaction(SIGUSR1, &action, 0);
+    for (int turn = 0; turn < 200; turn++) {
+        pthread_t thread;
+        pid_t child = vfork();
+        if (child == 0) syscall(SYS_exit, 3);
+        waitpid(child, &status, 0);
+        right += WEXITSTATUS(status) == 3;
+        child = clone(returns, stack + sizeof stack, CLONE_VM | CLONE_VFORK | SIGCHLD, 0);
+        waitpid(child, &status, 0);
+        right += WEXITSTATUS(status) == 5;
+        pthread_create(&thread, 0, nothing, 0);
+        raise(SIGUSR1);
+        pthread_join(thread, 0);
+        stack_t now;
+        sigaltstack(0, &now);
+        right += now.ss_sp == alternate.ss_sp;
+    }
+    printf("%d of 600 right, ", right);
+    fflush(stdout);
+    const long kinds[] = {CLONE_FILES | SIGCHLD, CLONE_VFORK | SIGCHLD};
+    for (int one = 0; one < 2; one++) {
+        pid_t child = syscall(SYS_clone, kinds[one], 0, 0, 0, 0);
+        if (child == 0) _exit(wrong(0, PAGES) != 0);
+        waitpid(child, &status, 0);
+        printf("%d %ld ", status, wrong(0, PAGES));
+        fflush(stdout);
+    }
+    printf("wrong\n");
+}
+
+static void *sleeps(void *unused) {
+    for (long page = 0;; page = (page + 1) % PAGES)
+        if (block[page * PAGE + 5] != (char)(page % 251 + 1)) abort();
+    return unused;
+}
+
+/* Each thread makes the call, and leaves the run. */
+static void privileges(void) {
+    pthread_t thread;
+    for (int one = 0; one < 8; one++) pthread_create(&thread, 0, sleeps, 0);
+    usleep(200000);
+    printf("%s ", error(setresuid(65534, 65534, 65534)));
+    usleep(200000);
+    printf("%ld wrong\n", wrong(0, PAGES));
+    fflush(stdout);
+    _exit(0);
+}
+
+int main(int count, char **words) {
+    const char *is = words[1];
+    block = map(PAGES * (long)PAGE);
+    if (strcmp(is, "growth")) fill();
+    if (!strcmp(is, "advice")) advice_that_is_refused();
+    if (!strcmp(is, "file")) file_pages_that_are_freed(words[count - 1]);
+    if (!strcmp(is, "mapping")) mapping_that_fails();
+    if (!strcmp(is, "guards")) guards();
+    if (!strcmp(is, "error")) memory_error();
+    if (!strcmp(is, "fork")) fork_of_much_address_space();
+    if (!strcmp(is, "growth")) growth();
+    if (!strcmp(is, "children")) children();
+    if (!strcmp(is, "privileges")) privileges();
+    return 0;
+}
+"#;
+
+fn compile(scratch: &Scratch) -> PathBuf {
+    let (source, program) = (scratch.file("program.c"), scratch.file("program"));
+    std::fs::write(&source, PROGRAM).expect("the scratch directory is writable");
+    std::fs::write(scratch.file("content"), [b'c'; 16 * 4096]).expect("the scratch directory is writable");
+    Run::plain("gcc").args(["-O1", "-pthread", "-o"]).arg(&program).arg(&source).finish().must_succeed();
+    program
+}
+
+/// What it prints with uswap is what it prints without.
+fn compare(way: &str, ram_mib: u64) {
+    let _turn = turn();
+    if !needs(&["gcc"]) || uswap_binary().is_none() {
+        return;
+    }
+    let scratch = Scratch::new();
+    let program = compile(&scratch);
+    let run = || Run::plain(&program).arg(way).arg(scratch.file("content")).timeout(Duration::from_secs(120));
+    let alone = run().finish();
+    alone.must_succeed();
+    let outcome = run().uswap(ram_mib, &[]).finish();
+    outcome.must_succeed();
+    assert_eq!(outcome.stdout, alone.stdout, "{}", outcome.stderr);
+    if way == "growth" {
+        outcome.must_hold_budget_mostly(ram_mib);
+    }
+}
+
+#[test]
+fn advice_that_the_kernel_refuses_drops_nothing() {
+    compare("advice", 24);
+}
+
+#[test]
+fn pages_of_a_file_that_are_freed_stay() {
+    compare("file", 24);
+}
+
+#[test]
+fn a_mapping_that_fails_in_the_place_of_another_leaves_what_the_kernel_leaves() {
+    compare("mapping", 24);
+}
+
+#[test]
+fn guards_are_met_by_the_program_and_by_calls() {
+    compare("guards", 24);
+}
+
+#[test]
+fn a_memory_error_is_the_programs() {
+    compare("error", 24);
+}
+
+#[test]
+fn a_child_has_what_was_evicted_of_joined_mappings_of_any_length() {
+    compare("fork", 256);
+}
+
+#[test]
+fn children_of_all_kinds_end_and_leave_their_parent_what_it_had() {
+    compare("children", 24);
+}
+
+#[test]
+fn all_threads_of_a_program_may_leave_the_run_at_once() {
+    compare("privileges", 24);
+}
+
+#[test]
+fn a_small_mapping_that_grows_is_managed() {
+    compare("growth", 24);
+}
