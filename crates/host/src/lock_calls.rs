@@ -207,7 +207,9 @@ impl Process {
             if !may_have_words(vma) || space.page_table().first_managed(part).is_none() {
                 return;
             }
-            if mlock::is_locked(start) { space.deactivate(part) } else { space.activate(part) }
+            // What cannot be read cannot be stored.
+            let may_go = vma.readable && !vma.executable && !mlock::is_locked(start);
+            if may_go { space.activate(part) } else { space.deactivate(part) }
         });
     }
 

@@ -136,8 +136,8 @@ pub(crate) unsafe fn begin<I: Interposer>(
         frame.answer = -(error.number() as isize);
         return Step::Answer;
     }
-    if locks_actions(asked.flags) {
-        signals::actions::copy_begins();
+    if copies {
+        signals::actions::copy_begins(locks_actions(asked.flags));
     }
     if asked.stack_end != 0 {
         if asked.flags & THREAD != 0 {
@@ -171,9 +171,7 @@ pub(crate) unsafe fn begin<I: Interposer>(
     if frame.answer == 0 {
         copied(interposer, slot, &frame.context, asked.flags, asked.child_tid);
     } else {
-        if locks_actions(asked.flags) {
-            signals::actions::copy_ends();
-        }
+        signals::actions::copy_ends(locks_actions(asked.flags));
         interposer.copy_ends(frame.answer, &frame.context);
     }
     kernel::set_mask(abi::SIG_SETMASK, mask);
@@ -344,10 +342,8 @@ pub(crate) unsafe extern "C" fn parted<I: Interposer>(frame: &mut Frame) {
         unsafe { &*(frame.lent_stack as *const AtomicU32) }.store(thread::FREE, Ordering::Relaxed);
     }
     let flags = asked(frame).map_or(VM, |asked| asked.flags);
-    if locks_actions(flags) {
-        signals::actions::copy_ends();
-    }
     if flags & VM == 0 {
+        signals::actions::copy_ends(locks_actions(flags));
         interposer::<I>().copy_ends(frame.answer, &frame.context);
     }
     if flags & THREAD != 0 && frame.answer < 0 {

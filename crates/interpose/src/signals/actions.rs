@@ -57,6 +57,11 @@ static KEPT: [Kept; SIGNALS] = [const { Kept::new() }; SIGNALS];
 /// that a child finds each action whole, and the kernel's the same.
 static LOCK: Gate = Gate::new();
 static HANDLER: AtomicUsize = AtomicUsize::new(0);
+/// Threads that execute a program while the kernel ignores signals of ours: in the lower half those that are at it, in
+/// the upper half all that ever were. And what it was when the process was about to be copied.
+static EXECS: AtomicU64 = AtomicU64::new(0);
+static EXECS_AT_COPY: AtomicU64 = AtomicU64::new(0);
+const EXEC: u64 = 1 << 32;
 /// The process whose actions are kept. A child that shares the memory has actions of its own.
 static PROCESS: AtomicU32 = AtomicU32::new(0);
 
@@ -169,14 +174,20 @@ fn install_all() -> Result<()> {
     Ok(())
 }
 
-/// The process is about to be copied, with all signals blocked: no action changes until [`copy_ends`].
-pub(crate) fn copy_begins() {
-    core::mem::forget(LOCK.exclusive());
+/// The process is about to be copied, with all signals blocked: no action changes until [`copy_ends`], if it `locks`
+/// them.
+pub(crate) fn copy_begins(locks: bool) {
+    if locks {
+        core::mem::forget(LOCK.exclusive());
+    }
+    EXECS_AT_COPY.store(EXECS.load(Ordering::Relaxed), Ordering::Relaxed);
 }
 
 /// In the parent, behind the copy.
-pub(crate) fn copy_ends() {
-    LOCK.unlock_exclusive_forgotten();
+pub(crate) fn copy_ends(locks: bool) {
+    if locks {
+        LOCK.unlock_exclusive_forgotten();
+    }
 }
 
 /// In the child of a fork, whose actions are a copy of its parent's. Another thread may have been about to execute a
@@ -185,7 +196,10 @@ pub(crate) fn after_fork() {
     PROCESS.store(process::process_id(), Ordering::Relaxed);
     LOCK.reset();
     KEPT.iter().for_each(Kept::end_of_a_store);
-    tell_again(ours());
+    let execs = EXECS.swap(0, Ordering::Relaxed);
+    if execs as u32 != 0 || execs != EXECS_AT_COPY.load(Ordering::Relaxed) {
+        tell_again(ours());
+    }
 }
 
 /// In a child that began with CLONE_CLEAR_SIGHAND (glibc's posix_spawn since 2.38), where the kernel has made the
@@ -279,6 +293,9 @@ pub(super) fn ignore_for_exec() -> u64 {
     let is_ignored =
         |signal: &u32| ours() & signal_bit(*signal) != 0 && in_sharing_child(slot, *signal).handler == IGNORE;
     let ignored = (1..=SIGNAL_MAX).filter(is_ignored).fold(0, |set, signal| set | signal_bit(signal));
+    if ignored != 0 && !is_sharing_child() {
+        EXECS.fetch_add(EXEC + 1, Ordering::Relaxed);
+    }
     for signal in signals_of(ignored) {
         // SAFETY:
         // 1. No code runs.
@@ -290,6 +307,9 @@ pub(super) fn ignore_for_exec() -> u64 {
 /// After an exec that failed.
 pub(super) fn restore_after_exec(ignored: u64) {
     tell_again(ignored);
+    if ignored != 0 && !is_sharing_child() {
+        EXECS.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 /// The kernel has another action for these, which are ours.
