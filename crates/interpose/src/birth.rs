@@ -143,6 +143,7 @@ pub(crate) unsafe fn begin<I: Interposer>(
         if asked.flags & THREAD != 0 {
             BIRTHS.fetch_add(ASKED_FOR + 1, Ordering::SeqCst);
         }
+        thread::current().lend_to_child();
         return Step::NewStack;
     }
     if asked.flags & VM != 0 {
@@ -153,6 +154,7 @@ pub(crate) unsafe fn begin<I: Interposer>(
             // SAFETY:
             // 1. `base` is that of the frame (the caller's promise), and the frame is on a call stack, as we just saw.
             frame.replaced = unsafe { *frame::give_back_word(base.cast_mut()) };
+            thread::current().lend_to_child();
             return Step::ShareCallStack;
         }
         // SAFETY:
@@ -162,6 +164,7 @@ pub(crate) unsafe fn begin<I: Interposer>(
             frame.answer = -(Errno::EAGAIN.number() as isize);
             return Step::Answer;
         }
+        thread::current().lend_to_child();
         return Step::ShareStack;
     }
     let slot = thread::current();

@@ -212,7 +212,7 @@ pub(crate) unsafe fn serve_here<I: Interposer>(call: &mut Call, context: &Contex
 /// All signals are blocked, and the program gives the thread up.
 unsafe fn end_thread<I: Interposer>(interposer: &'static I, call: &Call, context: &Context) -> ! {
     let slot = thread::current();
-    if slot.thread_id() != kernel::thread_id() {
+    if slot.is_lent() {
         // A child that shares the memory (vfork) is in its parent's slot, which that needs when it goes on.
         // SAFETY:
         // 1. `exit` ends this thread only; nothing of it is needed any more (the caller's promise).

@@ -76,6 +76,8 @@ pub struct Slot {
     is_strict: AtomicU32,
     /// See `cancellation`.
     pub(crate) is_cancelled: AtomicU32,
+    /// Children that share the memory and this slot, one in the other: a thread waits in `vfork` for each.
+    children: AtomicU32,
     /// Words for the interposer, zero in a new slot.
     pub user: [AtomicUsize; USER_WORDS],
 }
@@ -239,14 +241,31 @@ impl Slot {
         Ok(start)
     }
 
+    /// A child or a thread begins. A child that shares the memory, and has no slot of its own, is in this one while the
+    /// thread waits for it.
+    pub(crate) fn lend_to_child(&self) {
+        self.children.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Whether whoever asks is such a child: the thread itself waits.
+    pub(crate) fn is_lent(&self) -> bool {
+        self.children.load(Ordering::Relaxed) != 0
+    }
+
     /// The child that shared this slot has gone its own way.
     pub(crate) fn forget_child(&self) {
+        self.children.fetch_sub(1, Ordering::Relaxed);
+        self.forget_signals_of_child();
+    }
+
+    fn forget_signals_of_child(&self) {
         self.child_default.store(0, Ordering::Relaxed);
         self.child_ignored.store(0, Ordering::Relaxed);
     }
 
     fn reset(&self) {
-        self.forget_child();
+        self.forget_signals_of_child();
+        self.children.store(0, Ordering::Relaxed);
         for used in &self.call_stacks_used {
             used.store(FREE, Ordering::Relaxed);
         }
@@ -385,6 +404,7 @@ pub(crate) fn keep_only_this(slot: &'static Slot) {
     }
     let thread_id = kernel::thread_id();
     slot.thread_id.store(thread_id, Ordering::Relaxed);
+    slot.children.store(0, Ordering::Relaxed);
     // The thread pointer may be another too (clone with CLONE_SETTLS). It is the only thread: nobody shares it.
     remove(slot.key.load(Ordering::Relaxed));
     let pointer = thread_pointer();
