@@ -147,7 +147,8 @@ fn fork_and_exec_count_memory_once() {
 }
 
 /// `chain`: each child forks and ends, so that the last has many ancestors. `actions`: children are forked while other
-/// threads change what is to be done at a signal; each must have what was in force before a change or behind it.
+/// threads change what is to be done at a signal; each must have what was in force before a change or behind it. Or the
+/// children close a number, and open it again.
 const FORKS: &str = r#"
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -236,11 +237,35 @@ static int actions(long forks) {
     return wrong != 0;
 }
 
+static int numbers(long forks) {
+    int ends[2];
+    long wrong = 0;
+    if (pipe(ends)) return 1;
+    for (long one = 0; one < forks; one++) {
+        int status;
+        pid_t child = fork();
+        if (child == 0) {
+            int is_right = 1;
+            for (int turn = 0; turn < 20000; turn++) {
+                close(0);
+                is_right &= dup(ends[0]) == 0;
+            }
+            _exit(!is_right);
+        }
+        waitpid(child, &status, 0);
+        wrong += status != 0;
+    }
+    printf("%ld forks, %ld wrong\n", forks, wrong);
+    return wrong != 0;
+}
+
 int main(int count, char **words) {
     (void)count;
     block = malloc(PAGES * PAGE);
     for (long page = 0; page < PAGES; page++) *word(page) = page;
-    return strcmp(words[1], "chain") == 0 ? chain(atol(words[2])) : actions(atol(words[2]));
+    long times = atol(words[2]);
+    if (strcmp(words[1], "chain") == 0) return chain(times);
+    return strcmp(words[1], "numbers") == 0 ? numbers(times) : actions(times);
 }
 "#;
 
@@ -256,6 +281,12 @@ fn run_forks(way: &str, times: u32) {
     let outcome = Run::plain(&forks).args([way, &times.to_string()]).uswap(24, &[]).finish();
     outcome.must_succeed();
     assert!(outcome.stdout.contains(", 0 "), "{}", outcome.stdout);
+}
+
+/// What is ours in a child is opened before its code runs: that counts on which number is the lowest free one.
+#[test]
+fn fork_leaves_the_child_its_low_numbers() {
+    run_forks("numbers", if full_size() { 5000 } else { 200 });
 }
 
 /// What a child takes for itself while its parent's is still there must not grow with its ancestors.

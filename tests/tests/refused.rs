@@ -9,6 +9,7 @@ const PROGRAM: &str = r#"
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/userfaultfd.h>
 #include <pthread.h>
 #include <sched.h>
 #include <setjmp.h>
@@ -16,6 +17,7 @@ const PROGRAM: &str = r#"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -98,6 +100,128 @@ static void guards(void) {
     madvise(block, PAGES * (long)PAGE, PAGEOUT);
     for (long page = 300; page < 304; page++) printf("%d", block[page * PAGE + 5]);
     printf(" %s\n", error(read(pipes[0], block + 301 * PAGE, 1)));
+}
+
+enum { ROOM = 256, GUARDED = 100, GUARDS = 4 };
+
+/* The page is alone in a mapping of a file. */
+static void map_file(char *place) {
+    int file = open("/proc/self/exe", O_RDONLY);
+    if (mmap(place, PAGE, PROT_READ, MAP_PRIVATE | MAP_FIXED, file, 0) != place) exit(8);
+    close(file);
+}
+/* Pages of which the first `written` were written, but for one of a file: what they have is seen, and all are used. */
+static long wrong_around(char *place, long file, long written) {
+    long count = 0;
+    for (long page = 0; page < ROOM; page++) {
+        if (page == file) continue;
+        count += place[page * PAGE + 5] != (char)(page < written ? page + 1 : 0);
+        place[page * PAGE + 5] = page + 1;
+    }
+    return count;
+}
+
+static void wipe_over_a_file(void) {
+    char *place = map(ROOM * PAGE);
+    map_file(place + GUARDED * PAGE);
+    for (long page = 0; page < 50; page++) place[page * PAGE + 5] = page + 1;
+    madvise(place, ROOM * PAGE, PAGEOUT);
+    printf("%s ", error(madvise(place, ROOM * PAGE, MADV_WIPEONFORK)));
+    printf("%ld wrong\n", wrong_around(place, GUARDED, 50));
+}
+
+static void move_with_a_file(void) {
+    char *place = map(ROOM * PAGE), *target = mmap(0, ROOM * PAGE, 0, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    map_file(place + GUARDED * PAGE);
+    for (long page = 0; page < 50; page++) place[page * PAGE + 5] = page + 1;
+    madvise(place, ROOM * PAGE, PAGEOUT);
+    char *there = mremap(place, ROOM * PAGE, ROOM * PAGE, MREMAP_MAYMOVE | MREMAP_FIXED, target);
+    printf("%s ", there == target ? "moves" : error(-1));
+    if (there == MAP_FAILED) there = place;
+    printf("%ld ", wrong_around(there, GUARDED, 50));
+    madvise(there, ROOM * PAGE, PAGEOUT);
+    printf("%ld wrong\n", wrong_around(there, GUARDED, ROOM));
+}
+
+/* Guards are there that were there before memory was managed, and when it has changed its rights or its place. */
+static void show_guards(char *place, int from, int with) {
+    int signals = 0, pipes[2];
+    if (pipe(pipes) || write(pipes[1], "x", 1) != 1) exit(9);
+    for (long page = from; page < GUARDED; page++) place[page * PAGE + 5] = with;
+    for (long page = GUARDED; page < GUARDED + GUARDS; page++) signals += touches(place + page * PAGE) == SIGSEGV;
+    printf("%d signals ", signals);
+    printf("%s ", error(read(pipes[0], place + (GUARDED + 1) * PAGE, 1)));
+    close(pipes[0]), close(pipes[1]);
+    long wrong = 0;
+    for (long page = from; page < GUARDED; page++) wrong += place[page * PAGE + 5] != with;
+    madvise(place, ROOM * PAGE, PAGEOUT);
+    printf("%ld wrong\n", wrong);
+}
+
+static void early_guards(void) {
+    struct sigaction action = { .sa_handler = jump };
+    sigaction(SIGSEGV, &action, 0);
+    char *place = map(ROOM * PAGE);
+    madvise(place + GUARDED * PAGE, GUARDS * PAGE, GUARD_INSTALL);
+    memset(place, 1, 10 * PAGE);
+    fill();
+    show_guards(place, 10, 2);
+    mprotect(place, ROOM * PAGE, PROT_READ);
+    mprotect(place, ROOM * PAGE, PROT_READ | PROT_WRITE);
+    madvise(place + 10 * PAGE, (GUARDED - 10) * PAGE, MADV_DONTNEED);
+    show_guards(place, 10, 3);
+    char *there = mremap(place, ROOM * PAGE, 2 * ROOM * PAGE, MREMAP_MAYMOVE);
+    madvise(there + 10 * PAGE, (GUARDED - 10) * PAGE, MADV_DONTNEED);
+    show_guards(there, 10, 4);
+    char *target = mmap(0, 2 * ROOM * PAGE, 0, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    there = mremap(there, 2 * ROOM * PAGE, 2 * ROOM * PAGE, MREMAP_MAYMOVE | MREMAP_FIXED, target);
+    madvise(there + 10 * PAGE, (GUARDED - 10) * PAGE, MADV_DONTNEED);
+    show_guards(there, 10, 5);
+    printf("%s", error(madvise(there + GUARDED * PAGE, GUARDS * PAGE, GUARD_REMOVE)));
+    for (long page = GUARDED; page < GUARDED + GUARDS; page++) printf(" %d", there[page * PAGE + 5]);
+    printf("\n");
+}
+
+/* Memory with a key that denies it to whoever evicts it; where the processor has no keys, with none. */
+static void keys(void) {
+    struct sigaction action = { .sa_handler = jump };
+    sigaction(SIGSEGV, &action, 0);
+    int key = pkey_alloc(0, 0);
+    char *marked = map(ROOM * PAGE);
+    for (long page = 0; page < ROOM; page++) memset(marked + page * PAGE, page + 1, PAGE);
+    printf("%s ", error(pkey_mprotect(marked, ROOM * PAGE, PROT_READ | PROT_WRITE, key)));
+    if (key >= 0) pkey_set(key, PKEY_DISABLE_ACCESS);
+    madvise(marked, ROOM * PAGE, PAGEOUT);
+    fill();
+    if (key >= 0) printf("denied: %d ", touches(marked + 3 * PAGE) == SIGSEGV), pkey_set(key, 0);
+    long wrong = 0;
+    for (long page = 0; page < ROOM; page++) wrong += marked[page * PAGE + 9] != (char)(page + 1);
+    printf("%ld wrong ", wrong);
+    printf("%s ", error(pkey_mprotect(marked, ROOM * PAGE, PROT_NONE, key)));
+    printf("%d ", touches(marked + 5 * PAGE) == SIGSEGV);
+    // The handler began with what a new thread may use, and did not return.
+    if (key >= 0) pkey_set(key, 0);
+    printf("%s ", error(pkey_mprotect(marked, ROOM * PAGE, PROT_READ | PROT_WRITE, key)));
+    printf("%s ", error(pkey_mprotect(marked, ROOM * PAGE, PROT_READ | PROT_WRITE, 14)));
+    madvise(marked, ROOM * PAGE, PAGEOUT);
+    for (long page = 0; page < ROOM; page++) wrong += marked[page * PAGE + 9] != (char)(page + 1);
+    printf("%ld wrong\n", wrong);
+}
+
+/* A child protects memory of its parent, with a userfaultfd of that. */
+static void protected_from_outside(void) {
+    int uffd = syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK | 1);
+    struct uffdio_api api = { .api = UFFD_API };
+    if (ioctl(uffd, UFFDIO_API, &api)) exit(8);
+    for (long page = 0; page < 10; page++) block[page * PAGE + 5]++;
+    if (fork() == 0) {
+        struct uffdio_writeprotect protects = { .range = { (unsigned long)block, 10 * PAGE }, .mode = 1 };
+        ioctl(uffd, UFFDIO_WRITEPROTECT, &protects);
+        _exit(0);
+    }
+    wait(0);
+    for (long page = 0; page < 10; page++) block[page * PAGE + 5]--;
+    printf("%ld wrong\n", wrong(0, PAGES));
 }
 
 static volatile int code;
@@ -207,11 +331,16 @@ static void privileges(void) {
 int main(int count, char **words) {
     const char *is = words[1];
     block = map(PAGES * (long)PAGE);
-    if (strcmp(is, "growth")) fill();
+    if (strcmp(is, "growth") && strcmp(is, "early") && strcmp(is, "keys")) fill();
     if (!strcmp(is, "advice")) advice_that_is_refused();
     if (!strcmp(is, "file")) file_pages_that_are_freed(words[count - 1]);
     if (!strcmp(is, "mapping")) mapping_that_fails();
     if (!strcmp(is, "guards")) guards();
+    if (!strcmp(is, "wipe")) wipe_over_a_file();
+    if (!strcmp(is, "move")) move_with_a_file();
+    if (!strcmp(is, "early")) early_guards();
+    if (!strcmp(is, "keys")) keys();
+    if (!strcmp(is, "outside")) protected_from_outside();
     if (!strcmp(is, "error")) memory_error();
     if (!strcmp(is, "fork")) fork_of_much_address_space();
     if (!strcmp(is, "growth")) growth();
@@ -266,6 +395,31 @@ fn a_mapping_that_fails_in_the_place_of_another_leaves_what_the_kernel_leaves() 
 #[test]
 fn guards_are_met_by_the_program_and_by_calls() {
     compare("guards", 24);
+}
+
+#[test]
+fn guards_stay_that_were_there_before_and_where_memory_moves() {
+    compare("early", 24);
+}
+
+#[test]
+fn what_children_get_as_zeros_is_used_on_where_a_file_lies_in_it() {
+    compare("wipe", 24);
+}
+
+#[test]
+fn memory_is_moved_together_with_a_file() {
+    compare("move", 24);
+}
+
+#[test]
+fn memory_with_a_protection_key_is_evicted_and_right() {
+    compare("keys", 24);
+}
+
+#[test]
+fn memory_that_another_process_protects_can_be_written() {
+    compare("outside", 24);
 }
 
 #[test]

@@ -46,6 +46,7 @@ modes! {
     nor_does_one_in_a_forked_child => "vfork_in_child",
     programs_get_their_environment => "executes",
     a_thread_that_nobody_has_seen_is_armed => "thread_on_own_stack",
+    threads_wait_for_the_one_that_arms => "threads_beside_arming",
     growth_of_one_block_is_seen => "reallocates",
     advice_that_nobody_has_seen_is_kept_to => "raw_advice",
     growth_by_raw_system_calls_is_found => "raw_growth",

@@ -73,7 +73,7 @@ fn ended_for() -> Vec<usize> {
         let mut command = Command::new(own_path);
         command.args([COMMAND, &from.to_string()]).stdin(Stdio::null()).stderr(Stdio::null());
         // Of a run that is under way it must not become a part.
-        command.env_remove("USWAP_RUN").env_remove("LD_PRELOAD");
+        command.env_remove(uswap_identity::RUN_VARIABLE).env_remove("LD_PRELOAD");
         let Some((status, begun)) = end_of(&mut command) else { break };
         if status.signal() != Some(SIGSYS) || begun == 0 {
             break;

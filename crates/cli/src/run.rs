@@ -134,7 +134,7 @@ fn start_and_stay(arguments: &RunArguments) -> Result<Ending, StartFailure> {
 
 /// The supervisor of the run that this process is in, as its environment names it, if that run is under way.
 fn outer_run() -> Option<String> {
-    let invitation = std::env::var_os("USWAP_RUN")?;
+    let invitation = std::env::var_os(uswap_identity::RUN_VARIABLE)?;
     let invitation = invitation.to_string_lossy();
     let mut parts = invitation.split(':');
     let (pid, token) = (parts.next()?.to_owned(), parts.nth(2)?);

@@ -55,7 +55,7 @@ pub fn the_only_one() -> Result<u32, String> {
 
 /// The supervisor of the run that this process was started in, as its environment names it.
 fn own_run() -> Option<u32> {
-    let invitation = std::env::var("USWAP_RUN").ok()?;
+    let invitation = std::env::var(uswap_identity::RUN_VARIABLE).ok()?;
     invitation.split(':').next()?.parse().ok()
 }
 

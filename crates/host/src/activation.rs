@@ -73,7 +73,7 @@ impl Process {
         space.world().settle();
         self.fill_hazards(space);
         for_each(&mut |part| {
-            if space.page_table().first_managed(part).is_some() && !self.take(space, part) {
+            if space.page_table().first_managed(part).is_some() && !self.take_used(space, part) {
                 space.drop_words(part, Afterwards::Unmanaged);
             }
         });
@@ -82,7 +82,7 @@ impl Process {
     /// A mapping that was too small to be managed has grown. With the gate exclusive.
     pub(crate) fn take_grown(&self, space: &'static Space, range: PageRange) {
         if range.pages() as usize * PAGE_BYTES >= MAPPING_BYTES_MIN {
-            self.take_in_use(space, |visit| self.for_each_candidate(range, &mut *visit));
+            self.take_in_use(space, |visit| self.for_each_candidate(space, range, &mut *visit));
         }
     }
 
@@ -96,7 +96,6 @@ impl Process {
             // Ranges are named one by one.
             return self.set_phase(Phase::Active);
         }
-        let Ok(maps) = Maps::open() else { return };
         // A signal may come at any time: the pages for its frame are there before their first touch comes to us.
         for (start, bytes) in thread::slots().filter_map(|slot| slot.program_stack()) {
             let first = start & !(PAGE_BYTES - 1);
@@ -105,7 +104,9 @@ impl Process {
         self.set_phase(Phase::Active);
         self.heap_end.store(heap_end(), Ordering::Relaxed);
         self.take_in_use(space, |visit| {
-            for_each_to_take(&maps, |start, end| self.for_each_part_to_take(start, end, &mut *visit));
+            for_each_to_take(&space.world().maps, |start, end| {
+                self.for_each_part_to_take(start, end, &mut *visit)
+            });
         });
         for (start, bytes) in thread::slots().filter_map(|slot| slot.program_stack()) {
             space.pin(PageRange::of_addresses(start as u64, (start + bytes) as u64));

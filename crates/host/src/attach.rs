@@ -73,7 +73,9 @@ impl Process {
             .and_then(|()| self.take_place());
         match placed {
             Ok(()) => {
-                supervisor::keep_pipe(descriptors::keep(to_supervisor));
+                if let Ok(kept) = descriptors::keep(to_supervisor) {
+                    supervisor::keep_pipe(kept);
+                }
                 if !self.manages_all() {
                     environment::forget();
                 }

@@ -9,6 +9,7 @@
 
 use crate::process::{Phase, Process, Space};
 use crate::{messages, run, supervisor, swap_files};
+use core::mem::ManuallyDrop;
 use core::sync::atomic::Ordering;
 use uswap_core::budget::Signal;
 use uswap_core::counters::Counter;
@@ -18,7 +19,8 @@ use uswap_engine::memory_map::{MapStep, MapWalk};
 use uswap_engine::reclaim::{Background, Fruitless};
 use uswap_os::fd::Timeout;
 use uswap_os::futex::{self, Scope};
-use uswap_os::process::{self, LivesOn, StatFile, StatmFile};
+use uswap_os::mlock::StatusFile;
+use uswap_os::process::{LivesOn, StatFile, StatmFile};
 use uswap_os::{clock, thread};
 
 /// Sleeps without pressure last this long at most, so that a supervisor that is gone is noticed.
@@ -44,8 +46,9 @@ const NICE: i32 = -15;
 struct Evicting {
     process: &'static Process,
     space: &'static Space,
-    statm: Option<StatmFile>,
-    stat: Option<StatFile>,
+    statm: Option<ManuallyDrop<StatmFile>>,
+    stat: Option<ManuallyDrop<StatFile>>,
+    status: Option<ManuallyDrop<StatusFile>>,
     measured_ns: u64,
     counted_ns: u64,
     looked_at_locks_ns: u64,
@@ -64,15 +67,15 @@ pub(crate) extern "C" fn main(process: usize) {
     // While it waits for a processor, threads of the program wait for words that it has locked.
     let _only_root_may = thread::set_nice(thread::thread_id(), NICE);
     let Some(space) = process.space() else { return };
-    announce(space);
-    let statm = StatmFile::open_as(None, crate::descriptors::keep).ok();
-    let stat = StatFile::open_own_as(crate::descriptors::keep).ok();
+    // It is complete: the supervisor may look at the process.
+    space.record().announce();
     let now_ns = clock::now_ns();
     let mut evicting = Evicting {
         process,
         space,
-        statm,
-        stat,
+        statm: process.background_files.statm(),
+        stat: process.background_files.stat(),
+        status: process.background_files.status(),
         measured_ns: 0,
         counted_ns: 0,
         looked_at_locks_ns: now_ns,
@@ -81,16 +84,7 @@ pub(crate) extern "C" fn main(process: usize) {
         map: None,
     };
     evicting.live();
-}
-
-/// The record is complete: the supervisor may look at the process.
-fn announce(space: &'static Space) {
-    let record = space.record();
-    // The supervisor may want it when the process is gone.
-    if let Ok(name) = process::own_command_name() {
-        record.set_name(name.as_bytes());
-    }
-    record.announce();
+    process.background_files.close();
 }
 
 impl Process {
@@ -239,7 +233,8 @@ impl Evicting {
         let is_time = now_ns.saturating_sub(self.looked_at_locks_ns) >= LOOK_AT_LOCKS_NS;
         if is_time && self.process.locks.has_any() {
             self.looked_at_locks_ns = now_ns;
-            self.process.count_locked();
+            let status = self.status.as_ref();
+            self.process.count_as_locked(status.and_then(|status| status.locked_bytes().ok()).unwrap_or(0));
         }
     }
 

@@ -16,10 +16,12 @@
 use core::mem::ManuallyDrop;
 use core::sync::atomic::{AtomicI32, Ordering};
 use uswap_interpose::Call;
-use uswap_os::sys::{Errno, abi};
+use uswap_os::sys::{Errno, Result, abi};
 use uswap_os::{Fd, process, sys};
 
-const PLACES: usize = 24;
+/// One for each swap file that a run may have, and eight of other kinds.
+const PLACES: usize = uswap_units::limits::SWAP_FILES_MAX + 8;
+
 const NONE: i32 = -1;
 static OWN: [AtomicI32; PLACES] = [const { AtomicI32::new(NONE) }; PLACES];
 /// No number of ours was ever lower.
@@ -28,15 +30,30 @@ static LOWEST: AtomicI32 = AtomicI32::new(i32::MAX);
 /// Numbers that are tried for the first of them, from the highest on: below the usual limits of open files.
 const FIRST_TRIED: [i32; 5] = [1 << 19, 65_000, 4000, 1000, 200];
 
-/// Gives a descriptor a high number, if there is one, and keeps the program from closing it.
-pub fn keep(fd: Fd) -> Fd {
-    let moved = FIRST_TRIED.iter().find_map(|&number| fd.duplicate(number).ok()).unwrap_or(fd);
+/// Gives a descriptor a high number, if there is one, and keeps the program from closing it. EBADF: the program has
+/// closed the low one meanwhile, and may have put something else there.
+pub fn keep(fd: Fd) -> Result<Fd> {
+    let mut moved = Err(Errno::EMFILE);
+    for number in FIRST_TRIED {
+        moved = fd.duplicate(number);
+        if matches!(moved, Ok(_) | Err(Errno::EBADF)) {
+            break;
+        }
+    }
+    let moved = match moved {
+        Ok(moved) => moved,
+        Err(Errno::EBADF) => {
+            let _number_of_the_program = fd.into_raw();
+            return Err(Errno::EBADF);
+        }
+        Err(_) => fd,
+    };
     LOWEST.fetch_min(moved.raw(), Ordering::Relaxed);
     let is_free = |place: &&AtomicI32| {
         place.compare_exchange(NONE, moved.raw(), Ordering::AcqRel, Ordering::Relaxed).is_ok()
     };
     let _is_kept = OWN.iter().find(is_free).expect("there are fewer descriptors than places");
-    moved
+    Ok(moved)
 }
 
 /// Closes one of them. The number is the program's from then on.

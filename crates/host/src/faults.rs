@@ -6,7 +6,7 @@
 
 use crate::messages;
 use crate::process::{Phase, Process};
-use crate::program_copy;
+use crate::{program_copy, repeats};
 use core::ffi::c_void;
 use uswap_core::counters::FaultSource;
 use uswap_engine::Fault as Served;
@@ -97,6 +97,7 @@ impl Process {
                 if source != FaultSource::Woken {
                     space.record().stall().add(began_ns, ended_ns);
                 }
+                repeats::see_to(space, page, touch, source);
                 true
             }
             Served::Lost => {

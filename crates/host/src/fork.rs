@@ -18,7 +18,6 @@ use core::sync::atomic::Ordering;
 use uswap_core::page_table::PAGES_MAX;
 use uswap_engine::Memory;
 use uswap_interpose::thread::{self, Slot};
-use uswap_os::maps::Maps;
 use uswap_os::process;
 use uswap_os::sys::Errno;
 use uswap_os::uffd::Mode;
@@ -156,11 +155,10 @@ impl Process {
 /// Registers what has words, protects what is clean, and drops words of addresses that the child does not have. None:
 /// something that is stored could not be.
 fn register_everything(process: &Process, space: &'static Space) -> Option<()> {
-    let maps = Maps::open().ok()?;
     let mut text = [0; 4096];
     let mut behind_last = PageId(0);
     let mut is_right = true;
-    for vma in maps.iter(&mut text) {
+    for vma in space.world().maps.iter(&mut text) {
         let vma = vma.ok()?;
         let range = PageRange::of_addresses(vma.start as u64, vma.end as u64);
         if !may_have_words(&vma) {

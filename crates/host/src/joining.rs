@@ -30,6 +30,7 @@ use uswap_engine::AddressSpace;
 use uswap_interpose::buffers::{HazardTable, register_asymmetric_fence};
 use uswap_interpose::thread::{self, Slot};
 use uswap_interpose::{Call, Options, install};
+use uswap_os::maps::Maps;
 use uswap_os::own_calls::MANAGED;
 use uswap_os::pagemap::Pagemap;
 use uswap_os::process::StatmFile;
@@ -194,8 +195,9 @@ impl Process {
             Refused::Needs("a file in /proc or a swap file of the run cannot be opened");
         let run = self.run();
         let uffd = Uffd::open().map_err(Refused::Userfaultfd)?;
-        let uffd = Uffd::from_fd(descriptors::keep(uffd.into_fd()));
+        let uffd = Uffd::from_fd(descriptors::keep(uffd.into_fd()).map_err(|_| NOT_OPEN)?);
         let pagemap = Pagemap::open_as(descriptors::keep).map_err(|_| NOT_OPEN)?;
+        let maps = Maps::open_as(descriptors::keep).map_err(|_| NOT_OPEN)?;
         let mm = match made {
             Some(mm) => mm,
             None => supervisor::take_record(&run.segment)
@@ -210,6 +212,7 @@ impl Process {
             hazards: self.hazards(),
             uffd,
             pagemap,
+            maps,
             files,
             segment,
             segment_start: run.segment_start,
@@ -224,6 +227,12 @@ impl Process {
     pub(crate) fn spawn_background(&'static self) -> Result<(), Refused> {
         let argument = self as *const Process as usize;
         self.evicting_id.store(process::process_id(), Ordering::Relaxed);
+        // Here: a forked child has only this thread, and its program no eye on which number is free.
+        self.background_files.open();
+        if let (Some(space), Ok(name)) = (self.space(), process::own_command_name()) {
+            // The supervisor may want it when the process is gone.
+            space.record().set_name(name.as_bytes());
+        }
         let spawned = spawn(&self.background_stack, background::main, argument, Files::Shared);
         spawned.map(drop).map_err(|_| Refused::Needs(NO_THREAD))
     }

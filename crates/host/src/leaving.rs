@@ -18,7 +18,6 @@ use uswap_core::counters::Counter;
 use uswap_core::page_table::PAGES_MAX;
 use uswap_interpose::thread::Slot;
 use uswap_os::fd::Event;
-use uswap_os::maps::Maps;
 use uswap_os::{memory, process};
 use uswap_units::{PageId, PageRange};
 
@@ -90,9 +89,8 @@ impl Process {
     /// The kernel serves every fault. That the descriptor is closed would not do: a child that has just been forked, or
     /// has not executed its program yet, has it open, and with it the mappings of this process stay registered.
     fn unregister_all(space: &Space) {
-        let Ok(maps) = Maps::open() else { return };
         let mut text = [0; 4096];
-        for vma in maps.iter(&mut text).map_while(Result::ok) {
+        for vma in space.world().maps.iter(&mut text).map_while(Result::ok) {
             let range = PageRange::of_addresses(vma.start as u64, vma.end as u64);
             if space.page_table().first_managed(range).is_some() {
                 let _closing_does_it = space.world().uffd.unregister(vma.start, vma.bytes());

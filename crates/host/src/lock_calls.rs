@@ -289,7 +289,11 @@ impl Process {
 
     /// Counts what is locked, so that the supervisor can tell. Whoever locks much takes a place in the run for that.
     pub(crate) fn count_locked(&self) {
-        let locked = mlock::locked_bytes(None).unwrap_or(0);
+        self.count_as_locked(mlock::locked_bytes(None).unwrap_or(0));
+    }
+
+    /// The same, where it is known.
+    pub(crate) fn count_as_locked(&self, locked: u64) {
         if self.phase() == Phase::Waiting && locked >= self.terms().join_bytes.saturating_mul(JOINS_AT) {
             self.own().enter();
         }

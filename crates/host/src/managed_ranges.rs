@@ -1,7 +1,8 @@
 //! Ranges of the program are taken under management and left alone again, inside the gate.
 //!
 //! Must hold: what is taken is registered before its pages have words (except in [`crate::activation`], which takes all
-//! at once), and what is left alone loses its words first. Called by [`crate::mappings`], [`crate::remap`],
+//! at once), and what is left alone loses its words in the section of the gate in which the kernel takes it back; what
+//! the kernel does not take back keeps them. Called by [`crate::mappings`], [`crate::remap`],
 //! [`crate::activation`] and [`crate::regions`], and by [`crate::calls`] for a range whose faults the program serves
 //! itself.
 
@@ -13,9 +14,43 @@ use crate::{own_memory, run};
 use core::ops::ControlFlow;
 use uswap_core::page_word::Afterwards;
 use uswap_os::gate::ExclusiveGuard;
-use uswap_os::maps::Maps;
+use uswap_os::sys::Errno;
 use uswap_os::uffd::Mode;
 use uswap_units::{PAGE_BYTES, PageId, PageRange};
+
+fn bytes_of(range: PageRange) -> (usize, usize) {
+    (range.start.address() as usize, range.pages() as usize * PAGE_BYTES)
+}
+
+/// Calls `visit` with the part that each mapping has of a range, if something of it is managed: the kernel registers
+/// all mappings of a range or none, takes them back alike, and refuses those of files. With the gate exclusive.
+fn for_each_managed_mapping(
+    space: &Space,
+    range: PageRange,
+    mut visit: impl FnMut(PageRange) -> ControlFlow<()>,
+) {
+    let maps = &space.world().maps;
+    maps.for_each_in(range.start.address() as usize..range.end.address() as usize, |vma| {
+        let vma = PageRange::of_addresses(vma.start as u64, vma.end as u64);
+        let part = PageRange { start: vma.start.max(range.start), end: vma.end.min(range.end) };
+        match space.page_table().first_managed(part) {
+            Some(_) => visit(part),
+            None => ControlFlow::Continue(()),
+        }
+    });
+}
+
+/// Pages that the program has guarded (MADV_GUARD_INSTALL) have no words: a touch of one is the program's affair, and
+/// filling it would take the guard away. With the gate exclusive.
+fn pass_by_guards(space: &Space, range: PageRange) {
+    let pagemap = &space.world().pagemap;
+    let addresses = range.start.address() as usize..range.end.address() as usize;
+    // A kernel before 6.16 does not tell.
+    let _as_far_as_it_is_told = pagemap.for_each_guard(addresses, |start, end| {
+        let guarded = PageRange::of_addresses(start as u64, end as u64);
+        space.drop_words(guarded, Afterwards::Unmanaged);
+    });
+}
 
 impl Process {
     /// Nothing managed in the ranges is being worked on: the gate, exclusive.
@@ -56,7 +91,7 @@ impl Process {
             // The tables of the run are full: it stays the kernel's. What is managed of it stays so.
             return false;
         }
-        let (start, bytes) = (range.start.address() as usize, range.pages() as usize * PAGE_BYTES);
+        let (start, bytes) = bytes_of(range);
         if space.world().uffd.register(start, bytes, Mode::MissingAndProtected).is_err() {
             return false;
         }
@@ -67,18 +102,31 @@ impl Process {
         true
     }
 
+    /// The same of a mapping that the program has used already.
+    pub(crate) fn take_used(&self, space: &'static Space, range: PageRange) -> bool {
+        let is_taken = self.take(space, range);
+        if is_taken {
+            pass_by_guards(space, range);
+        }
+        is_taken
+    }
+
     /// Takes what may be managed of a range, as the kernel has it now. With the gate exclusive.
     pub(crate) fn take_candidates(&self, space: &'static Space, range: PageRange) {
-        self.for_each_candidate(range, |part| {
-            let _or_left_alone = self.take(space, part);
+        self.for_each_candidate(space, range, |part| {
+            let _or_left_alone = self.take_used(space, part);
         });
     }
 
     /// Calls `visit` with what may be managed of a range, as the kernel has it now.
-    pub(crate) fn for_each_candidate(&self, range: PageRange, mut visit: impl FnMut(PageRange)) {
-        let Ok(maps) = Maps::open() else { return };
+    pub(crate) fn for_each_candidate(
+        &self,
+        space: &'static Space,
+        range: PageRange,
+        mut visit: impl FnMut(PageRange),
+    ) {
         let (start, end) = (range.start.address() as usize, range.end.address() as usize);
-        maps.for_each_in(start..end, |vma| {
+        space.world().maps.for_each_in(start..end, |vma| {
             if is_candidate(&vma) {
                 self.for_each_part_to_take(vma.start.max(start), vma.end.min(end), &mut visit);
             }
@@ -89,8 +137,7 @@ impl Process {
     /// Gives the pages of a range words again that have lost them, in mappings that are registered all the while. With
     /// the gate exclusive.
     pub(crate) fn take_back(&self, space: &'static Space, range: PageRange) {
-        let Ok(maps) = Maps::open() else { return };
-        maps.for_each_in(range.start.address() as usize..range.end.address() as usize, |vma| {
+        space.world().maps.for_each_in(range.start.address() as usize..range.end.address() as usize, |vma| {
             let mapped = PageRange::of_addresses(vma.start as u64, vma.end as u64);
             let part = PageRange { start: mapped.start.max(range.start), end: mapped.end.min(range.end) };
             let without_word = space.page_table().first_unmanaged(part).filter(|_| may_have_words(&vma));
@@ -132,22 +179,45 @@ impl Process {
         }
     }
 
-    /// A range comes home and is not managed any more; the gate, exclusive.
+    /// A range comes home and is not managed any more; the gate, exclusive. An error: it stays managed, and the program
+    /// is told this.
     pub(crate) fn leave_alone(
         &self,
         space: &'static Space,
         range: PageRange,
-    ) -> Result<ExclusiveGuard<'_>, PageLost> {
-        let alone = self.alone_with_all_home(space, range, pages(0, 0))?;
+    ) -> Result<ExclusiveGuard<'_>, Errno> {
+        let alone = match self.alone_with_all_home(space, range, pages(0, 0)) {
+            Ok(alone) => alone,
+            Err(PageLost) => return Err(Errno::EIO),
+        };
+        self.unregister(space, range)?;
+        space.drop_words(range, Afterwards::Unmanaged);
         if self.stacks.add(range).is_none() {
             self.give_up_stacks();
         }
-        if space.page_table().first_managed(range).is_some() {
-            space.drop_words(range, Afterwards::Unmanaged);
-            let (start, bytes) = (range.start.address() as usize, range.pages() as usize * PAGE_BYTES);
-            let _what_is_missing_is_zeros = space.world().uffd.unregister(start, bytes);
-        }
         Ok(alone)
+    }
+
+    /// The kernel serves the faults of a range of which nothing is away; its words are the caller's. An error: all of
+    /// it is registered as before. With the gate exclusive.
+    pub(crate) fn unregister(&self, space: &'static Space, range: PageRange) -> Result<(), Errno> {
+        let (mut done, mut refused) = (range.start, None);
+        for_each_managed_mapping(space, range, |part| {
+            let (start, bytes) = bytes_of(part);
+            match space.world().uffd.unregister(start, bytes) {
+                Ok(()) => {
+                    done = part.end;
+                    ControlFlow::Continue(())
+                }
+                Err(errno) => {
+                    refused = Some(errno);
+                    ControlFlow::Break(())
+                }
+            }
+        });
+        let Some(errno) = refused else { return Ok(()) };
+        self.register_mappings_again(space, PageRange { start: range.start, end: done });
+        Err(errno)
     }
 
     /// The program serves the faults of a range itself (userfaultfd): it comes home, and is not managed any more. If it
@@ -174,7 +244,7 @@ impl Process {
             // Everything came home while the call waited for the gate.
             return;
         }
-        let (start, bytes) = (range.start.address() as usize, range.pages() as usize * PAGE_BYTES);
+        let (start, bytes) = bytes_of(range);
         let registered = space.world().uffd.register(start, bytes, Mode::MissingAndProtected);
         if let Err(errno) = registered {
             stop_program(format_args!("memory that was moved cannot be registered again ({errno})"));
@@ -182,6 +252,15 @@ impl Process {
         if space.adopt(range).is_err() {
             stop_program(format_args!("the run has no room for the page tables of memory that grew"));
         }
+        pass_by_guards(space, range);
         self.keep_if_locked(space, range);
+    }
+
+    /// The same for a range of several mappings, of which some may not be managed.
+    pub(crate) fn register_mappings_again(&self, space: &'static Space, range: PageRange) {
+        for_each_managed_mapping(space, range, |part| {
+            self.register_again(space, part);
+            ControlFlow::Continue(())
+        });
     }
 }

@@ -6,7 +6,6 @@
 
 use crate::address_space::{MAPPING_BYTES_MAX, pages};
 use crate::dropped::{for_each_part_advised, free, leave_unmerged};
-use crate::fault_in::PageLost;
 use crate::own_stack::on_own_stack;
 use crate::populate::{bytes_to_populate, without_populate};
 use crate::process::{Phase, Process, Space};
@@ -19,9 +18,8 @@ use core::sync::atomic::Ordering;
 use uswap_core::page_word::Afterwards;
 use uswap_engine::world::Touch;
 use uswap_interpose::{Call, Context};
-use uswap_os::maps::Maps;
 use uswap_os::shared_segment;
-use uswap_os::sys::{Errno, abi};
+use uswap_os::sys::abi;
 use uswap_units::{BLOCK_PAGES, PAGE_BYTES, PageRange};
 
 /// The kernel may round up what it attaches to a huge page.
@@ -171,7 +169,7 @@ impl Process {
         let alone = self.alone_with(space, &[around]);
         let (answer, new) = self.make_new(call);
         if replaces && !is_error(answer) {
-            let vma = Maps::open().and_then(|maps| maps.covering_or_next(answer as usize));
+            let vma = space.world().maps.covering_or_next(answer as usize);
             let vma = vma.ok().flatten().filter(|vma| vma.start == answer as usize);
             let there = vma.map_or(pages(answer as usize, bytes), |vma| pages(vma.start, vma.bytes()));
             space.drop_words(there, Afterwards::Unmanaged);
@@ -216,7 +214,7 @@ impl Process {
                 // A child must not get it back from a copy.
                 match self.leave_alone(space, range) {
                     Ok(_alone) => make(call),
-                    Err(PageLost) => -(Errno::EIO.number() as isize),
+                    Err(errno) => -(errno.number() as isize),
                 }
             }
             // A touch of it is the program's affair: without words, nobody fills it.
@@ -289,9 +287,8 @@ pub(crate) fn forget_gaps(space: &Space, range: PageRange) {
     if space.page_table().first_managed(range).is_none() {
         return;
     }
-    let Ok(maps) = Maps::open() else { return };
     let mut at = range.start;
-    maps.for_each_in(range.start.address() as usize..range.end.address() as usize, |vma| {
+    space.world().maps.for_each_in(range.start.address() as usize..range.end.address() as usize, |vma| {
         let vma = PageRange::of_addresses(vma.start as u64, vma.end as u64);
         space.drop_words(PageRange { start: at, end: vma.start.max(at) }, Afterwards::Unmanaged);
         at = vma.end.max(at);

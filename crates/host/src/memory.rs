@@ -15,9 +15,10 @@ use uswap_engine::world::{
 use uswap_interpose::buffers::{HazardTable, asymmetric_fence_heavy};
 use uswap_os::fd::Timeout;
 use uswap_os::futex::{self, Scope};
+use uswap_os::maps::Maps;
 use uswap_os::pagemap::Pagemap;
 use uswap_os::uffd::{Stop, Uffd};
-use uswap_os::{Errno, clock, memory, thread};
+use uswap_os::{Errno, clock, memory, protection_keys, thread};
 use uswap_sync::AtomicU32;
 use uswap_units::{PAGE_BYTES, PageId, PageRange, SwapOffset, ZspageId};
 
@@ -31,6 +32,8 @@ pub struct LinuxWorld {
     pub uffd: Uffd,
     /// Tells what is present.
     pub pagemap: Pagemap,
+    /// Tells what is mapped.
+    pub maps: Maps,
     /// Swap files of the run.
     pub files: OpenFiles,
     /// The segment of the run, in the name of this process.
@@ -71,7 +74,9 @@ impl Memory for LinuxWorld {
     }
 
     fn read(&self, page: PageId, content: &mut Page) {
-        let is_read = crate::program_copy::read(page.address() as usize, content);
+        // The key that the program has given it, if any, may deny it to this thread.
+        let is_read =
+            protection_keys::with_all(|| crate::program_copy::read(page.address() as usize, content));
         assert!(is_read, "a page that is isolated is mapped and may be read");
     }
 
@@ -162,13 +167,15 @@ impl LinuxWorld {
         count
     }
 
-    /// The kernel has refused to drop a range. If it has dropped a part of it, content is where no word says.
+    /// The kernel has refused to drop a range. If it has dropped a part of it, content is where no word says. A page
+    /// that the kernel is just moving, or has swapped, is there.
     fn must_be_whole(&self, range: PageRange) {
         let mut page = range.start;
         while page < range.end {
             let count = (range.end.0 - page.0).min(64);
             let all = u64::MAX >> (64 - count);
-            if self.present(page, count as u32) & all != all {
+            let held = self.pagemap.held(page.address() as usize, count as usize);
+            if !held.is_ok_and(|bits| bits[0] & all == all) {
                 stop_program(format_args!("the kernel dropped a part of what it refused to drop"));
             }
             page = page.plus(count);

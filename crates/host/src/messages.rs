@@ -21,7 +21,7 @@ const STANDARD_ERROR: i32 = 2;
 
 /// The process takes its place: it can speak when the supervisor is gone, too.
 pub fn keep_open() {
-    let number = open().map_or(-1, |file| descriptors::keep(file).into_raw());
+    let number = open().and_then(|file| descriptors::keep(file).ok()).map_or(-1, Fd::into_raw);
     // Release pairs with the Acquire of `say`: who has the number finds the file open.
     KEPT.store(number, Ordering::Release);
 }

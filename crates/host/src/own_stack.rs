@@ -10,6 +10,7 @@
 use core::arch::naked_asm;
 use core::ops::Range;
 use uswap_interpose::thread::{self, Slot};
+use uswap_interpose::with_vectors;
 use uswap_os::thread::BlockedSignals;
 
 /// Runs `work` there, with all vector registers saved.
@@ -43,7 +44,7 @@ struct Job<T, F> {
 
 fn do_job<T, F: FnOnce() -> T>(job: &mut Job<T, F>) {
     let work = job.work.take().expect("it is done once");
-    job.answer = Some(thread::with_vectors(work));
+    job.answer = Some(with_vectors(work));
 }
 
 /// What runs a job of these types.

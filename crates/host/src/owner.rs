@@ -36,14 +36,30 @@ fn owner() -> &'static AtomicU32 {
     unsafe { &*(OWNER.load(Ordering::Relaxed) as *const AtomicU32) }
 }
 
-/// Whether this process is the one whose memory this is.
-pub(crate) fn is_this() -> bool {
+/// Whose memory this is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Owner {
+    /// This process's.
+    This,
+    /// The same, and that is noted since this look: it is a copy.
+    ThisFromNow,
+    /// That of a process which shares it with this one.
+    Another,
+}
+
+/// Looks, and notes a copy as this process's.
+pub(crate) fn look() -> Owner {
     let own = process::process_id();
     match owner().load(Ordering::Relaxed) {
         // A forked child, or one that shares the memory of a forked child.
-        0 if shares_memory_with_parent() => false,
-        0 => owner().compare_exchange(0, own, Ordering::Relaxed, Ordering::Relaxed).is_ok(),
-        owner => owner == own,
+        0 if shares_memory_with_parent() => Owner::Another,
+        0 => match owner().compare_exchange(0, own, Ordering::Relaxed, Ordering::Relaxed) {
+            Ok(_) => Owner::ThisFromNow,
+            Err(owner) if owner == own => Owner::This,
+            Err(_) => Owner::Another,
+        },
+        owner if owner == own => Owner::This,
+        _ => Owner::Another,
     }
 }
 

@@ -14,6 +14,7 @@
 //! Acquire of the function of its name: who finds a pointer finds what it points to, and who finds a phase finds what
 //! was set up for it. `mm` stands for itself. That a phase does not change behind a look at it is a matter of the gate.
 
+use crate::background_files::BackgroundFiles;
 use crate::credentials::Credentials;
 use crate::latest::Latest;
 use crate::locks::Locks;
@@ -157,6 +158,7 @@ pub struct Process {
     pub(crate) workspaces: LendingPool<Workspace, WORKSPACES>,
     pub(crate) evictors: LendingPool<Evictor, EVICTORS>,
     pub(crate) background_stack: StackArea,
+    pub(crate) background_files: BackgroundFiles,
     /// Its number. A child that shares the memory (vfork) has another.
     pub(crate) process_id: AtomicU32,
     /// The same while the thread that evicts runs.
@@ -199,6 +201,7 @@ impl Process {
                 UnsafeCell::new(Evictor::new(2)),
             ]),
             background_stack: StackArea::new(EVICTOR_STACK_BYTES),
+            background_files: BackgroundFiles::new(),
             process_id: AtomicU32::new(0),
             evicting_id: AtomicU32::new(0),
             dismissed: AtomicU32::new(0),

@@ -126,7 +126,10 @@ impl Process {
                 let _or_left_alone = self.take(space, from);
             }
         }
-        self.register_again(space, to);
+        match comes_home {
+            true => self.register_mappings_again(space, to),
+            false => self.register_again(space, to),
+        }
         if !is_active {
             space.deactivate(to);
             if flags & MREMAP_DONTUNMAP != 0 {
@@ -143,11 +146,12 @@ impl Process {
     /// Moves what is all there. The kernel takes the registration from whatever it joins the moved mapping with, and a
     /// neighbour that is registered has missing pages: so the mapping goes without one, and cannot be joined with it.
     fn move_unregistered(&self, space: &'static Space, call: &Call, from: PageRange) -> isize {
-        let (start, bytes) = (from.start.address() as usize, from.pages() as usize * PAGE_BYTES);
-        let _nothing_is_missing = space.world().uffd.unregister(start, bytes);
+        if let Err(errno) = self.unregister(space, from) {
+            return -(errno.number() as isize);
+        }
         let answer = make(call);
         if is_error(answer) {
-            self.register_again(space, from);
+            self.register_mappings_again(space, from);
         }
         answer
     }

@@ -8,7 +8,8 @@
 //!
 //! What must hold: while it is small nothing is ours but the patches: no signal, no alternate stack, no slot, no
 //! descriptor. A fork copies that, and is not seen. A child that shares the memory (`vfork`) may not arm it: the parent
-//! would be marked as armed, and would not be ([`crate::owner`]).
+//! would be marked as armed, and would not be ([`crate::owner`]). Once a thread may be armed no call is made here: it
+//! waits for the one that arms.
 //!
 //! Not seen: a raw system call of a library. What it may have done that matters is looked for when the process is
 //! armed, as for one that asks for its budget while it runs ([`crate::attach`]). A process that has grown by nothing
@@ -23,7 +24,7 @@ use crate::environment;
 use crate::joining::{FAULTS, Refused, options, signal_bit};
 use crate::messages;
 use crate::own_stack::{on_own_stack, on_stack};
-use crate::owner;
+use crate::owner::{self, Owner};
 use crate::process::{AfterSetuid, Phase, Process, Terms};
 use crate::syscalls::{MAP_GROWSDOWN, MAP_LOCKED, MAP_STACK, growth};
 use core::arch::naked_asm;
@@ -108,6 +109,9 @@ impl Process {
 
     /// A call of a small process. None: it is armed now, and the call goes the way of all others.
     pub(crate) fn serve_small(&'static self, call: &Call, context: &Context) -> Option<isize> {
+        if is_installed() && self.is_armed_by_another() {
+            return None;
+        }
         if self.must_be_seen(call, context.stack_pointer()) && self.arm(context.stack_pointer()) {
             return None;
         }
@@ -169,10 +173,36 @@ impl Process {
         must || is_deep || bytes > 0 && grown >= self.terms().join_bytes
     }
 
+    /// Another thread arms the process, and may have let this one go, armed: its calls wait until that one is done.
+    /// A call that is made as if nobody looked would start a thread, or a child, that is half armed. False: it is not
+    /// armed.
+    #[cold]
+    fn is_armed_by_another(&self) -> bool {
+        if !self.is_owner() {
+            // The thread that shares this memory and waits for this one cannot be armed: so nobody waits for that.
+            return false;
+        }
+        drop(self.mappings.shared());
+        self.phase() != Phase::Small
+    }
+
+    /// Whether this memory is the process's own.
+    ///
+    /// A copy that was made while another thread armed the process is left alone: the gate is closed in it, and that
+    /// thread is not there.
+    fn is_owner(&self) -> bool {
+        let owner = owner::look();
+        if owner == Owner::ThisFromNow && !self.mappings.is_open() {
+            IS_LEFT_ALONE.store(1, Ordering::Relaxed);
+            self.mappings.reset();
+        }
+        owner != Owner::Another
+    }
+
     /// False: not now, or never.
     #[cold]
     fn arm(&'static self, stack_pointer: usize) -> bool {
-        if is_on_alternate_stack() || !owner::is_this() {
+        if is_on_alternate_stack() || !self.is_owner() {
             return false;
         }
         let Ok(stack) = Mapping::anonymous(STACK_BYTES, PAGE_BYTES, Access::ReadWrite) else { return false };

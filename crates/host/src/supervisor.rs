@@ -117,7 +117,7 @@ fn receive(number: i32) -> Result<Fd> {
 /// In the descriptor table that shall hold the lock, for a process that has no record yet: takes one, and holds its
 /// lock. None: too many processes.
 pub fn take_record(segment: &Segment<'static>) -> Option<MmId> {
-    let file = descriptors::keep(segment_to_hold().ok()?);
+    let file = segment_to_hold().and_then(descriptors::keep).ok()?;
     let try_lock = |mm: MmId| record_lock::try_lock(&file, lock_byte(mm)).unwrap_or(false);
     let unlock = |mm: MmId| {
         let _was_held = record_lock::unlock(&file, lock_byte(mm));
@@ -138,7 +138,7 @@ pub fn claim_record(
     mm: MmId,
     number: u64,
 ) -> core::result::Result<(), &'static str> {
-    let Ok(file) = segment_to_hold().map(descriptors::keep) else {
+    let Ok(file) = segment_to_hold().and_then(descriptors::keep) else {
         // Without a supervisor nobody asks for the lock, and nobody can hand the segment over.
         return if is_abandoned(segment) && segment.mms().record(mm).claim_forked(number) {
             Ok(())

@@ -48,10 +48,10 @@ impl OpenFiles {
 
     fn add(&self, file: &FileRecord) -> bool {
         let flags = SwapFile::flags(caching(file));
-        let Ok(opened) = supervisor::open(file.spec.descriptor, flags) else { return false };
+        let opened = supervisor::open(file.spec.descriptor, flags).and_then(descriptors::keep);
+        let Ok(opened) = opened else { return false };
         // Release pairs with `read`.
-        let number = descriptors::keep(opened).into_raw();
-        self.descriptors[usize::from(file.id.0)].store(number, Ordering::Release);
+        self.descriptors[usize::from(file.id.0)].store(opened.into_raw(), Ordering::Release);
         true
     }
 

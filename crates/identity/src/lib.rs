@@ -10,6 +10,11 @@ mod run_options;
 
 pub use run_options::RunOptions;
 
+/// The variable of the environment by which a program finds its run.
+pub const RUN_VARIABLE: &str = "USWAP_RUN";
+/// The same as an entry of an environment begins with it.
+pub const RUN_ENTRY: &str = "USWAP_RUN=";
+
 /// What a program finds in its environment instead of the invitation to its run, if it inherits a filter of system
 /// calls that would end it there. For the command's message; to the agent any other value says the same.
 pub const FILTERED: &core::ffi::CStr = c"USWAP_RUN=filtered";

@@ -101,7 +101,7 @@ pub enum NewProcess {
 ///
 /// All of it runs on the stack of the program except for [`fault`](Interposer::fault). The code may use the sixteen
 /// `xmm` registers, as all Rust code compiled for plain x86-64 does: they are saved. It may not use wider ones (AVX),
-/// nor the x87 registers, outside of [`thread::with_vectors`](crate::thread::with_vectors).
+/// nor the x87 registers, outside of [`with_vectors`](crate::with_vectors).
 ///
 /// A signal handler of the program may interrupt any of it, make calls itself, and leave by a jump
 /// (`siglongjmp`): then what was begun for the call below never ends. Who keeps something for a call

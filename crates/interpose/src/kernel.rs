@@ -52,7 +52,7 @@ pub fn cancels(signal: u32) -> bool {
     signal == GLIBC_CANCEL || signal == MUSL_CANCEL
 }
 
-/// Bytes that `thread::with_vectors` has for the registers.
+/// Bytes that `with_vectors` has for the registers.
 pub const VECTOR_AREA_BYTES: usize = 2816;
 
 /// The kernel's `struct sigaction`.

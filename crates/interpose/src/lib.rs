@@ -54,6 +54,7 @@ pub mod sites;
 pub mod table;
 pub mod thread;
 mod trampoline_area;
+mod vectors;
 
 pub use birth::Births;
 pub use call::{Before, Call, Context, Fault, Interposer, NewProcess, Origin};
@@ -64,3 +65,4 @@ pub use install::{
 };
 pub use patch::{KNOWN_FUNCTION_BYTES, KnownFunction, SiteReport, sites_seen};
 pub use signals::filter::ends_programs;
+pub use vectors::with_vectors;

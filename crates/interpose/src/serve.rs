@@ -129,12 +129,15 @@ fn serve_special(frame: &mut Frame) -> Option<isize> {
         nr::PRCTL if first == PR_SET_SYSCALL_USER_DISPATCH => Some(-(Errno::EINVAL.number() as isize)),
         nr::ARCH_PRCTL if first == ARCH_SET_FS => {
             let slot = thread::current();
+            // A handler that came between the two would be on a thread that is not known, and get it another slot.
+            let blocked = kernel::set_mask(abi::SIG_SETMASK, u64::MAX);
             // SAFETY:
             // 1. The program's own call. This library uses no thread-local storage.
             let answer = unsafe { kernel::call(frame.call.number, &frame.call.arguments) };
             if answer == 0 {
                 thread::change_key(slot, second);
             }
+            kernel::set_mask(abi::SIG_SETMASK, blocked);
             Some(answer)
         }
         nr::SET_TID_ADDRESS => {
@@ -169,18 +172,23 @@ fn serve_special(frame: &mut Frame) -> Option<isize> {
     }
 }
 
-/// `seccomp`, and what `prctl` has of it.
+/// `seccomp`, and what `prctl` has of it. The filter may be there for other threads, and for a handler of this one,
+/// before the call is back: what it means for our own calls is seen to ahead of it.
 fn set_filter(call: &Call) -> isize {
     patch::stop();
-    let asked = signals::filter::ask(call);
+    // To find it may take calls, which a thread in strict mode could not make.
+    let slot = thread::current();
+    let announced = signals::filter::announce(call);
+    let is_strict_mode = signals::filter::is_strict_mode(call);
+    if is_strict_mode {
+        slot.note_strict(true);
+    }
     // SAFETY:
     // 1. The program's own call, which takes numbers and reads a structure.
     let answer = unsafe { kernel::call(call.number, &call.arguments) };
-    if answer >= 0 {
-        signals::filter::is_set(asked);
-        if signals::filter::is_strict_mode(call) {
-            thread::current().note_strict();
-        }
+    announced.answered(call, answer);
+    if is_strict_mode && answer != 0 {
+        slot.note_strict(false);
     }
     answer
 }

@@ -10,12 +10,11 @@
 //! Memory order: `prepare` stores `SLOTS` with Release; it pairs with the Acquire of who does not know yet whether
 //! there are slots (`is_prepared`, `for_each_mapping`, `prepare`). `reserve` raises `USED_MAX` with Release, behind the
 //! taken slot, for the Acquire of `slots` and `slots_used_max`. It takes a slot with Acquire, which pairs with the
-//! store of `end`, a Release on this processor: the former thread is done with it. Who sees a slot taken may still read
-//! words of that thread, until `begin_for` has reset them. The addresses of stacks are stored with Release for
-//! `for_each_mapping`.
+//! store of `end`, a Release on this processor, or of `begin_for`: the former thread is done with it. Who sees a slot
+//! taken may still read words of that thread, until `begin_for` has reset them. The addresses of stacks are stored with
+//! Release for `for_each_mapping`.
 
 use core::arch::asm;
-use core::mem::MaybeUninit;
 use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
 use uswap_os::memory::{self, Access, Mapping};
@@ -63,14 +62,14 @@ pub struct Slot {
     /// Signals of ours that a child which shares this slot has set to the default, and to be ignored.
     pub(crate) child_default: AtomicUsize,
     pub(crate) child_ignored: AtomicUsize,
-    alternate_stack: AtomicUsize,
+    alternate_stack: StackAddress,
     robust_list: AtomicUsize,
     clear_child_tid: AtomicUsize,
     rseq: AtomicUsize,
     /// The stack that the thread was given: its lowest byte that is known to belong to it, and its end.
     own_stack: [AtomicUsize; 2],
     /// Start of the call stacks, 0 before they are needed; which are in use.
-    call_stacks: AtomicUsize,
+    call_stacks: StackAddress,
     call_stacks_used: [AtomicU32; CALL_STACKS],
     /// Not 0: the thread may only read, write, return from a handler, and end (strict mode of seccomp).
     is_strict: AtomicU32,
@@ -84,15 +83,48 @@ pub struct Slot {
 
 const _: () = assert!(size_of::<Slot>() == 256);
 
+/// Address of stacks of ours, 0 before they are mapped. They are named before they can be used, so that whoever looks
+/// at the mappings finds memory of the program, or ours. A fork may come between: its child finds stacks that are
+/// named, and not ready.
+#[derive(Debug, Default)]
+struct StackAddress(AtomicUsize);
+
+impl StackAddress {
+    /// Addresses are multiples of pages.
+    const NOT_READY: usize = 1;
+
+    #[inline]
+    fn get(&self) -> usize {
+        self.0.load(Ordering::Acquire) & !Self::NOT_READY
+    }
+
+    /// The stacks, ready to be used: what `map` has mapped, at its first call, without access, and `open` has opened.
+    /// After an error `open` is tried again.
+    fn ready(
+        &self,
+        map: impl FnOnce() -> Result<usize>,
+        open: impl FnOnce(usize) -> Result<()>,
+    ) -> Result<usize> {
+        let mut word = self.0.load(Ordering::Relaxed);
+        if word == 0 {
+            word = map()? | Self::NOT_READY;
+            self.0.store(word, Ordering::Release);
+        }
+        let start = word & !Self::NOT_READY;
+        if word != start {
+            open(start)?;
+            self.0.store(start, Ordering::Release);
+        }
+        Ok(start)
+    }
+}
+
 /// First slot, and the table of keys behind the slots. Written once.
 static SLOTS: AtomicUsize = AtomicUsize::new(0);
 /// Slots that were ever used are below it.
 static USED_MAX: AtomicUsize = AtomicUsize::new(0);
 /// Whether the processor may be asked for `fs` directly.
 static HAS_RDFSBASE: AtomicU32 = AtomicU32::new(0);
-/// Components of the processor state that `with_vectors` saves; 0: not asked yet.
-static VECTOR_MASK: AtomicU32 = AtomicU32::new(0);
-
 #[repr(C)]
 struct KeyEntry {
     key: AtomicUsize,
@@ -113,7 +145,7 @@ impl Slot {
 
     /// First byte of the stack on which our signal handlers run; [`ALTERNATE_STACK_BYTES`] long.
     pub fn alternate_stack(&self) -> usize {
-        self.alternate_stack.load(Ordering::Acquire)
+        self.alternate_stack.get()
     }
 
     /// The alternate stack that the program asked for: first byte and length.
@@ -151,8 +183,8 @@ impl Slot {
         self.rseq.store(area, Ordering::Relaxed);
     }
 
-    pub(crate) fn note_strict(&self) {
-        self.is_strict.store(1, Ordering::Relaxed);
+    pub(crate) fn note_strict(&self, is_strict: bool) {
+        self.is_strict.store(is_strict.into(), Ordering::Relaxed);
     }
 
     pub(crate) fn is_strict(&self) -> bool {
@@ -191,7 +223,7 @@ impl Slot {
     /// Is it on a stack with room, the thread's own or one of the call stacks? A coroutine or a goroutine is
     /// not: its stack may have a few hundred bytes.
     pub(crate) fn has_room_at(&self, stack_pointer: usize) -> bool {
-        let calls = self.call_stacks.load(Ordering::Relaxed);
+        let calls = self.call_stacks.get();
         self.is_on_own_stack(stack_pointer)
             || (calls != 0 && stack_pointer.wrapping_sub(calls) < CALL_STACKS * CALL_STACK_BYTES)
     }
@@ -199,7 +231,7 @@ impl Slot {
     /// The program's stack pointer for a thread that is at `stack_pointer`: the same, or, on a call stack, that of
     /// the call which runs there.
     pub(crate) fn program_stack_pointer(&self, stack_pointer: usize) -> usize {
-        let calls = self.call_stacks.load(Ordering::Relaxed);
+        let calls = self.call_stacks.get();
         let offset = stack_pointer.wrapping_sub(calls);
         if calls == 0 || offset >= CALL_STACKS * CALL_STACK_BYTES {
             return stack_pointer;
@@ -213,32 +245,13 @@ impl Slot {
     /// Takes a call stack: its end, and the word that gives it back when it is cleared. `None`: all are in use,
     /// or there is no memory.
     pub(crate) fn take_call_stack(&self) -> Option<(usize, &'static AtomicU32)> {
-        let mut start = self.call_stacks.load(Ordering::Relaxed);
-        if start == 0 {
-            start = self.map_call_stacks().ok()?;
-        }
+        let start = self.call_stacks.ready(map_call_stacks, open_call_stacks).ok()?;
         let slot = slot_at(self.index());
         let is_taken = |word: &AtomicU32| {
             word.compare_exchange(FREE, USED, Ordering::Relaxed, Ordering::Relaxed).is_ok()
         };
         let index = slot.call_stacks_used.iter().position(is_taken)?;
         Some((start + (index + 1) * CALL_STACK_BYTES, &slot.call_stacks_used[index]))
-    }
-
-    /// Maps the call stacks of the thread, each with a page below it that nobody may touch. As with the alternate
-    /// stack, the slot names them before they can be used.
-    fn map_call_stacks(&self) -> Result<usize> {
-        let mapping = Mapping::anonymous(CALL_STACKS * CALL_STACK_BYTES, PAGE_BYTES, Access::None)?;
-        keep_apart(&mapping);
-        let start = mapping.leak();
-        self.call_stacks.store(start, Ordering::Release);
-        for index in 0..CALL_STACKS {
-            let stack = start + index * CALL_STACK_BYTES + PAGE_BYTES;
-            // SAFETY:
-            // 1. The mapping is new and nobody uses it yet: only this thread does, after this.
-            unsafe { memory::protect(stack, CALL_STACK_BYTES - PAGE_BYTES, Access::ReadWrite) }?;
-        }
-        Ok(start)
     }
 
     /// A child or a thread begins. A child that shares the memory, and has no slot of its own, is in this one while the
@@ -283,6 +296,38 @@ impl Slot {
     }
 }
 
+/// Maps the call stacks of a thread.
+fn map_call_stacks() -> Result<usize> {
+    let mapping = Mapping::anonymous(CALL_STACKS * CALL_STACK_BYTES, PAGE_BYTES, Access::None)?;
+    keep_apart(&mapping);
+    Ok(mapping.leak())
+}
+
+/// Lets them be used; below each stays a page that nobody may touch.
+fn open_call_stacks(start: usize) -> Result<()> {
+    for index in 0..CALL_STACKS {
+        let stack = start + index * CALL_STACK_BYTES + PAGE_BYTES;
+        // SAFETY:
+        // 1. The mapping is ours, and nobody uses it yet: only this thread does, after this.
+        unsafe { memory::protect(stack, CALL_STACK_BYTES - PAGE_BYTES, Access::ReadWrite) }?;
+    }
+    Ok(())
+}
+
+/// Maps the alternate stack of a thread, above a guard.
+fn map_alternate_stack() -> Result<usize> {
+    let mapping = Mapping::anonymous(ALTERNATE_STACK_BYTES + PAGE_BYTES, PAGE_BYTES, Access::None)?;
+    keep_apart(&mapping);
+    Ok(mapping.leak() + PAGE_BYTES)
+}
+
+/// Lets it be used.
+fn open_alternate_stack(stack: usize) -> Result<()> {
+    // SAFETY:
+    // 1. The mapping is ours, and nobody uses it yet: only the thread of the slot does, after this.
+    unsafe { memory::protect(stack, ALTERNATE_STACK_BYTES, Access::ReadWrite) }
+}
+
 /// A stack of ours takes no huge page, and is in no core file: the interposer may have secrets there.
 fn keep_apart(stack: &Mapping) {
     let _larger_than_needed = memory::no_huge_pages(stack.start(), stack.bytes());
@@ -323,7 +368,7 @@ pub fn for_each_mapping(visit: &mut impl FnMut(usize, usize)) {
         if stack != 0 {
             visit(stack - PAGE_BYTES, ALTERNATE_STACK_BYTES + PAGE_BYTES);
         }
-        let calls = slot_at(index).call_stacks.load(Ordering::Acquire);
+        let calls = slot_at(index).call_stacks.get();
         if calls != 0 {
             visit(calls, CALL_STACKS * CALL_STACK_BYTES);
         }
@@ -432,60 +477,6 @@ pub(crate) unsafe fn end(slot: &'static Slot, status: usize) -> ! {
     }
 }
 
-const VECTOR_HEADER_WORDS: usize = 8;
-
-/// What `xsave` writes: the registers of x87 and SSE, a header, and the others (Intel SDM, volume 1, 13.4).
-#[repr(C, align(64))]
-struct VectorArea {
-    legacy: [u8; 512],
-    header: [u64; VECTOR_HEADER_WORDS],
-    extended: [u8; kernel::VECTOR_AREA_BYTES - 512 - VECTOR_HEADER_WORDS * 8],
-}
-
-/// Runs `work` with all vector registers saved and given back: it may use AVX and AVX-512.
-///
-/// Takes 2.8 KiB of stack.
-pub fn with_vectors<T>(work: impl FnOnce() -> T) -> T {
-    // Not zeroed as a whole: what fills memory may itself use wide registers, and leave zeros there.
-    let mut area = MaybeUninit::<VectorArea>::uninit();
-    // SAFETY:
-    // 1. The header is part of the area, at the address of a `u64`.
-    // 2. Volatile, so that the compiler calls nothing for it.
-    unsafe {
-        let header = (&raw mut (*area.as_mut_ptr()).header).cast::<u64>();
-        (0..VECTOR_HEADER_WORDS).for_each(|word| header.add(word).write_volatile(0));
-    }
-    let mask = vector_mask();
-    // SAFETY:
-    // 1. `area` is aligned to 64 bytes and as large as the components of `mask` need: `vector_mask`
-    //    leaves out what ends behind it.
-    // 2. The header of the area is zero.
-    unsafe { asm!("xsave [{}]", in(reg) area.as_mut_ptr(), in("eax") mask, in("edx") 0, options(nostack)) };
-    let value = work();
-    // SAFETY:
-    // 1. The area was written by xsave with the same mask; of what that left out the header tells.
-    // 2. The registers that it changes are told to the compiler, or are wider than any it uses here.
-    unsafe {
-        asm!("xrstor [{}]", in(reg) area.as_ptr(), in("eax") mask, in("edx") 0, options(nostack),
-            out("xmm0") _, out("xmm1") _, out("xmm2") _, out("xmm3") _, out("xmm4") _, out("xmm5") _,
-            out("xmm6") _, out("xmm7") _, out("xmm8") _, out("xmm9") _, out("xmm10") _, out("xmm11") _,
-            out("xmm12") _, out("xmm13") _, out("xmm14") _, out("xmm15") _);
-    }
-    value
-}
-
-/// Asks the processor once, when it is first needed: `cpuid` takes 20 us in guests.
-fn vector_mask() -> u32 {
-    match VECTOR_MASK.load(Ordering::Relaxed) {
-        0 => {
-            let mask = kernel::vector_mask();
-            VECTOR_MASK.store(mask, Ordering::Relaxed);
-            mask
-        }
-        mask => mask,
-    }
-}
-
 /// The thread pointer, `fs`.
 #[inline]
 pub(crate) fn thread_pointer() -> usize {
@@ -513,16 +504,10 @@ fn begin_for(thread_id: u32, key: usize) -> Result<&'static Slot> {
     slot.reset();
     slot.thread_id.store(thread_id, Ordering::Relaxed);
     slot.key.store(key, Ordering::Relaxed);
-    if slot.alternate_stack() == 0 {
-        // Whoever looks at the mappings meanwhile finds memory of the program, or ours: nothing that could be used is
-        // there before the slot names it.
-        let mapping = Mapping::anonymous(ALTERNATE_STACK_BYTES + PAGE_BYTES, PAGE_BYTES, Access::None)?;
-        keep_apart(&mapping);
-        let stack = mapping.leak() + PAGE_BYTES;
-        slot.alternate_stack.store(stack, Ordering::Release);
-        // SAFETY:
-        // 1. The mapping is new and nobody uses it yet; its first page stays the guard.
-        unsafe { memory::protect(stack, ALTERNATE_STACK_BYTES, Access::ReadWrite) }?;
+    if let Err(errno) = slot.alternate_stack.ready(map_alternate_stack, open_alternate_stack) {
+        // Release, as the store of `end`.
+        slot.state.store(FREE, Ordering::Release);
+        return Err(errno);
     }
     insert(key, slot);
     Ok(slot)
@@ -616,33 +601,25 @@ mod tests {
     use std::vec::Vec;
 
     #[test]
-    fn work_with_vectors_leaves_them_as_they_were() {
-        if !std::is_x86_feature_detected!("avx") {
-            return;
+    fn stacks_that_a_fork_has_found_without_access_are_opened_in_the_child() {
+        let of_parent = StackAddress::default();
+        let refused = of_parent.ready(|| Ok(PAGE_BYTES), |_| Err(Errno::ENOMEM));
+        assert_eq!((refused, of_parent.get()), (Err(Errno::ENOMEM), PAGE_BYTES));
+        let of_child = StackAddress(AtomicUsize::new(of_parent.0.load(Ordering::Relaxed)));
+        for address in [of_parent, of_child] {
+            let mut opened = Vec::new();
+            for _ in 0..2 {
+                let ready = address.ready(
+                    || panic!("it is mapped"),
+                    |start| {
+                        opened.push(start);
+                        Ok(())
+                    },
+                );
+                assert_eq!((ready, address.get()), (Ok(PAGE_BYTES), PAGE_BYTES));
+            }
+            assert_eq!(opened, [PAGE_BYTES]);
         }
-        prepare().expect("memory for slots");
-        let before = [0x0123_4567_89AB_CDEFu64; 4];
-        let mut after = [0u64; 4];
-        extern "C" fn work() {
-            with_vectors(|| {
-                // SAFETY:
-                // 1. The processor has AVX; the register is told to the compiler.
-                unsafe {
-                    asm!("vpcmpeqd xmm3, xmm3, xmm3", "vinsertf128 ymm3, ymm3, xmm3, 1", out("xmm3") _)
-                };
-            });
-        }
-        // SAFETY:
-        // 1. The processor has AVX; the call is made with an aligned stack and all that it may change is told.
-        unsafe {
-            asm!("vmovups ymm3, [r12]",
-                "mov r15, rsp", "and rsp, -16", "call {work}", "mov rsp, r15",
-                "vmovups [r13], ymm3", "vzeroupper",
-                in("r12") before.as_ptr(), in("r13") after.as_mut_ptr(), work = sym work,
-                out("r15") _, clobber_abi("C"));
-        }
-        // Rust code for plain x86-64 may use the lower half: only `with_vectors` in whole saves it.
-        assert_eq!(after[2..], before[2..]);
     }
 
     #[test]

@@ -103,6 +103,11 @@ impl Gate {
         Gate { word: AtomicU32::new(0) }
     }
 
+    /// Whether nobody is inside or waits, by one look.
+    pub fn is_open(&self) -> bool {
+        self.word.load(Ordering::Relaxed) == 0
+    }
+
     /// Opens the gate whatever it was: for the only thread of a forked child, where the other threads that were inside
     /// do not exist.
     pub fn reset(&self) {

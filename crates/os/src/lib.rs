@@ -32,6 +32,7 @@ pub mod pagemap;
 pub mod pidfd;
 pub mod probe;
 pub mod process;
+pub mod protection_keys;
 pub mod ptrace;
 pub mod random;
 pub mod record_lock;

@@ -91,6 +91,13 @@ impl Maps {
         Maps::open_path(c"/proc/self/maps")
     }
 
+    /// [`Maps::open`], through a descriptor that `keep` may give another number. A forked child has other mappings: it
+    /// opens its own.
+    pub fn open_as(keep: fn(Fd) -> Result<Fd>) -> Result<Maps> {
+        let Maps { file, source } = Maps::open()?;
+        Ok(Maps { file: keep(file)?, source })
+    }
+
     /// Opens the maps file of another process.
     pub fn open_path(path: &CStr) -> Result<Maps> {
         let mut maps = Maps { file: Fd::open(path, abi::O_RDONLY, 0)?, source: MapsSource::Query };

@@ -18,14 +18,39 @@ const LINE_BYTES: usize = 64;
 /// has them; `None` is the calling process. The kernel counts mappings, so it includes pages that
 /// are not there yet. 0 of a process that has ended and was not waited for.
 pub fn locked_bytes(process_id: Option<u32>) -> Result<u64> {
-    let path: TextBuffer<64> = match process_id {
-        Some(process_id) => TextBuffer::format(format_args!("/proc/{process_id}/status")),
-        None => TextBuffer::format(format_args!("/proc/self/status")),
-    };
-    let file = Fd::open(path.as_c_str(), abi::O_RDONLY | abi::O_CLOEXEC, 0)?;
-    let mut locked_bytes = 0;
-    for_each_line::<LINE_BYTES>(&file, |line| locked_bytes = locked_of(line).unwrap_or(locked_bytes))?;
-    Ok(locked_bytes)
+    StatusFile::open(process_id)?.locked_bytes()
+}
+
+/// An open `/proc/PID/status`.
+#[derive(Debug)]
+pub struct StatusFile(Fd);
+
+impl StatusFile {
+    /// Opens that of a process; `None`: of the calling one.
+    pub fn open(process_id: Option<u32>) -> Result<StatusFile> {
+        let path: TextBuffer<64> = match process_id {
+            Some(process_id) => TextBuffer::format(format_args!("/proc/{process_id}/status")),
+            None => TextBuffer::format(format_args!("/proc/self/status")),
+        };
+        Fd::open(path.as_c_str(), abi::O_RDONLY | abi::O_CLOEXEC, 0).map(StatusFile)
+    }
+
+    /// An open one.
+    pub fn from_fd(file: Fd) -> StatusFile {
+        StatusFile(file)
+    }
+
+    /// The open file.
+    pub fn into_fd(self) -> Fd {
+        self.0
+    }
+
+    /// How much the process has locked now, as [`locked_bytes`]. Several threads may ask at a time.
+    pub fn locked_bytes(&self) -> Result<u64> {
+        let mut locked_bytes = 0;
+        for_each_line::<LINE_BYTES>(&self.0, |line| locked_bytes = locked_of(line).unwrap_or(locked_bytes))?;
+        Ok(locked_bytes)
+    }
 }
 
 /// The bytes of the line `VmLck`.

@@ -7,6 +7,7 @@
 //! memory (compaction does, for each huge page that is wanted), and for as long as it has swapped the page, the page is
 //! not present, and yet it is there.
 
+use core::ops::Range;
 use core::sync::atomic::{AtomicBool, Ordering};
 
 use crate::PAGE_BYTES;
@@ -25,6 +26,22 @@ const PAGEMAP_SCAN: u32 = sys::ioctl_read_write(b'f', 16, size_of::<abi::pm_scan
 /// Regions fetched by one call: 64 * 24 bytes of stack. A range with more holes takes more calls.
 const REGIONS_MAX: usize = 64;
 
+/// In the topmost byte of a word of the pagemap file: bits 63, 62, 58, 57, and 56 (of this process alone).
+const PRESENT: u8 = 0x80;
+const SWAPPED: u8 = 0x40;
+const GUARD: u8 = 0x04;
+const PROTECTED: u8 = 0x02;
+const EXCLUSIVE: u8 = 0x01;
+
+/// What the kernel says of one page.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PageLook {
+    /// Its place is not empty ([`What::Held`]).
+    pub is_held: bool,
+    /// A userfaultfd protects it against writing. Kernels before 5.14 do not tell.
+    pub is_protected: bool,
+}
+
 /// Which pages are asked for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum What {
@@ -37,6 +54,8 @@ pub enum What {
     Held,
     /// Those where the kernel's shared page of zeros is mapped.
     ZeroPage,
+    /// Those that the program has guarded (MADV_GUARD_INSTALL).
+    Guard,
 }
 
 impl What {
@@ -46,19 +65,19 @@ impl What {
             What::Huge => abi::PAGE_IS_HUGE as u64,
             What::Held => abi::PAGE_IS_PRESENT as u64 | abi::PAGE_IS_SWAPPED as u64,
             What::ZeroPage => abi::PAGE_IS_PFNZERO as u64,
+            What::Guard => abi::PAGE_IS_GUARD as u64,
         }
     }
-    /// By the topmost byte of a word of the pagemap file: bit 63 present, 62 swapped, 56 of this process alone.
+    /// By the topmost byte of a word of the pagemap file.
     const fn is_told_by(self, top: u8) -> bool {
-        const PRESENT: u8 = 0x80;
-        const SWAPPED: u8 = 0x40;
-        const EXCLUSIVE: u8 = 0x01;
         match self {
             What::Present => top & PRESENT != 0,
             // The file does not tell.
             What::Huge => false,
             What::Held => top & (PRESENT | SWAPPED) != 0,
             What::ZeroPage => top & (PRESENT | EXCLUSIVE) == PRESENT,
+            // From Linux 6.15 on.
+            What::Guard => top & GUARD != 0,
         }
     }
 }
@@ -80,9 +99,9 @@ impl Pagemap {
     }
 
     /// [`Pagemap::open`], through a descriptor that `keep` may give another number.
-    pub fn open_as(keep: fn(Fd) -> Fd) -> Result<Pagemap> {
+    pub fn open_as(keep: fn(Fd) -> Result<Fd>) -> Result<Pagemap> {
         let Pagemap { file, scan_missing } = Pagemap::open()?;
-        Ok(Pagemap { file: keep(file), scan_missing })
+        Ok(Pagemap { file: keep(file)?, scan_missing })
     }
 
     /// Those of `page_count` pages (at most [`PAGES_MAX`]) from `start` on, a multiple of 4096, that are present.
@@ -99,6 +118,36 @@ impl Pagemap {
     /// shares with no other: on kernels before 6.7 a page that it shares with a forked relative looks alike.
     pub fn zero_pages(&self, start: usize, page_count: usize) -> Result<PageBits> {
         self.look(start, page_count, What::ZeroPage)
+    }
+
+    /// Looks at the page at `start`, a multiple of 4096.
+    pub fn look_at(&self, start: usize) -> Result<PageLook> {
+        let mut word = [0u8; 8];
+        match self.file.pread(&mut word, (start / PAGE_BYTES * 8) as u64)? {
+            8 => Ok(PageLook {
+                is_held: What::Held.is_told_by(word[7]),
+                is_protected: word[7] & PROTECTED != 0,
+            }),
+            _ => Err(Errno::EINVAL),
+        }
+    }
+
+    /// Calls `visit` with start and end of each run of pages in `range` that the program has guarded. EINVAL, ENOTTY:
+    /// the kernel is older than 6.16, and does not tell.
+    pub fn for_each_guard(&self, range: Range<usize>, mut visit: impl FnMut(usize, usize)) -> Result<()> {
+        let (mut at, end) = (range.start as u64, range.end as u64);
+        while at < end {
+            let mut regions = [abi::page_region { start: 0, end: 0, categories: 0 }; REGIONS_MAX];
+            let (count, walk_end) = self.scan(at, end, &mut regions, 0, What::Guard)?;
+            for region in regions.iter().take(count) {
+                visit(region.start as usize, region.end as usize);
+            }
+            if walk_end <= at {
+                break;
+            }
+            at = walk_end;
+        }
+        Ok(())
     }
 
     fn look(&self, start: usize, page_count: usize, what: What) -> Result<PageBits> {

@@ -146,14 +146,19 @@ impl Statm {
 pub struct StatmFile(Fd);
 
 impl StatmFile {
-    /// Opens it; `None` is the calling process.
-    pub fn open_as(process_id: Option<u32>, keep: fn(Fd) -> Fd) -> Result<StatmFile> {
-        StatmFile::open(process_id).map(|StatmFile(file)| StatmFile(keep(file)))
-    }
-
     /// Opens it for a process, or this one.
     pub fn open(process_id: Option<u32>) -> Result<StatmFile> {
         Fd::open(path(process_id, "statm").as_c_str(), abi::O_RDONLY, 0).map(StatmFile)
+    }
+
+    /// An open one.
+    pub fn from_fd(file: Fd) -> StatmFile {
+        StatmFile(file)
+    }
+
+    /// The open file.
+    pub fn into_fd(self) -> Fd {
+        self.0
     }
 
     /// The sizes now. ESRCH when the process is gone.
@@ -182,8 +187,18 @@ pub struct StatFile(Fd);
 
 impl StatFile {
     /// Opens that of the calling process.
-    pub fn open_own_as(keep: fn(Fd) -> Fd) -> Result<StatFile> {
-        Fd::open(path(None, "stat").as_c_str(), abi::O_RDONLY, 0).map(|file| StatFile(keep(file)))
+    pub fn open_own() -> Result<StatFile> {
+        Fd::open(path(None, "stat").as_c_str(), abi::O_RDONLY, 0).map(StatFile)
+    }
+
+    /// An open one.
+    pub fn from_fd(file: Fd) -> StatFile {
+        StatFile(file)
+    }
+
+    /// The open file.
+    pub fn into_fd(self) -> Fd {
+        self.0
     }
 
     /// Who lives of it now. A thread that is just ending counts for a moment longer.
@@ -573,6 +588,6 @@ mod tests {
         assert_eq!(parsed('Z', 2, 31), Some(LivesOn::OneBesideTheFirst { status_of_first: 31 }));
         assert_eq!(parsed('Z', 3, 31), Some(LivesOn::Threads));
         assert_eq!(parsed('S', 2, 0), Some(LivesOn::Threads));
-        assert_eq!(StatFile::open_own_as(|file| file).and_then(|file| file.lives_on()), Ok(LivesOn::Threads));
+        assert_eq!(StatFile::open_own().and_then(|file| file.lives_on()), Ok(LivesOn::Threads));
     }
 }

@@ -101,14 +101,18 @@ impl<const N: usize> Default for Lines<N> {
     }
 }
 
-/// Calls `visit` with each line of a file, as [`Lines`] has them.
+/// Calls `visit` with each line of a file, from its start on, as [`Lines`] has them.
 pub fn for_each_line<const N: usize>(file: &Fd, mut visit: impl FnMut(&[u8])) -> Result<()> {
     let mut lines = Lines::<N>::new();
     let mut buffer = [0; 1024];
+    let mut offset = 0;
     loop {
-        match file.read(&mut buffer) {
+        match file.pread(&mut buffer, offset) {
             Ok(0) => return Ok(()),
-            Ok(bytes) => lines.take(&buffer[..bytes], &mut visit),
+            Ok(bytes) => {
+                lines.take(&buffer[..bytes], &mut visit);
+                offset += bytes as u64;
+            }
             Err(Errno::EINTR) => (),
             Err(errno) => return Err(errno),
         }

@@ -222,6 +222,31 @@ fn present_pages_are_told_from_missing_ones_by_both_readers() {
 }
 
 #[test]
+fn pages_that_are_guarded_are_found() {
+    const MADV_GUARD_INSTALL: usize = 102;
+    let _alone = alone();
+    let (area, pagemap) = (Pages::new(256), Pagemap::open().unwrap());
+    area.fill(7, 1);
+    let (first, second) = (area.page(5)..area.page(9), area.page(200)..area.page(201));
+    for range in [&first, &second] {
+        // SAFETY:
+        // 1. The pages are of a mapping of the test, which touches none of them from here on.
+        let guarded =
+            unsafe { sys::syscall3(abi::__NR_madvise, range.start, range.len(), MADV_GUARD_INSTALL) };
+        if guarded == Err(Errno::EINVAL) {
+            println!("SKIP: no MADV_GUARD_INSTALL");
+            return;
+        }
+        assert_eq!(guarded, Ok(0));
+    }
+    let mut found = Vec::new();
+    match pagemap.for_each_guard(area.page(0)..area.page(256), |start, end| found.push(start..end)) {
+        Err(Errno::EINVAL | Errno::ENOTTY) => println!("SKIP: no PAGEMAP_SCAN that knows guards"),
+        answer => assert_eq!((answer, found), (Ok(()), vec![first, second])),
+    }
+}
+
+#[test]
 fn the_page_of_zeros_is_told_from_memory_by_both_readers() {
     let _alone = alone();
     let (area, pagemap) = (Pages::new(64), Pagemap::open().unwrap());

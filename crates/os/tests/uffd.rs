@@ -6,7 +6,7 @@ use common::{End, Pages, alone, fork, wait_for};
 use uswap_os::pagemap::Pagemap;
 use uswap_os::sys::{self, abi};
 use uswap_os::uffd::{Mode, Stop, Uffd};
-use uswap_os::{Errno, PAGE_BYTES, memory};
+use uswap_os::{Errno, Fd, PAGE_BYTES, memory};
 
 fn opened() -> Uffd {
     Uffd::open().expect("Linux 5.11, and no filter")
@@ -57,6 +57,55 @@ fn a_forked_child_has_neither_registration_nor_protection() {
     });
     assert_eq!(wait_for(child), End::Exit(0));
     assert_eq!([0, 1].map(|page| kernel_may_write(area.page(page))), [false, false]);
+}
+
+/// So a range that may have other mappings in it is taken back mapping by mapping.
+#[test]
+fn a_range_with_a_file_in_it_is_taken_back_whole_or_not_at_all() {
+    let _alone = alone();
+    let uffd = opened();
+    let area = Pages::new(8);
+    uffd.register(area.start(), area.bytes(), Mode::Missing).unwrap();
+    map_file(area.page(4));
+    assert_eq!(uffd.unregister(area.start(), area.bytes()), Err(Errno::EINVAL));
+    assert!(uffd.copy_pages(area.page(0), &[[7; PAGE_BYTES]]).is_done());
+    uffd.unregister(area.start(), 4 * PAGE_BYTES).unwrap();
+    uffd.unregister(area.page(5), 3 * PAGE_BYTES).unwrap();
+    assert_eq!((area.get(0), area.get(1), area.get(7)), (7, 0, 0));
+}
+
+/// In the place of a page.
+fn map_file(page: usize) {
+    let file = Fd::open(c"/proc/self/exe", abi::O_RDONLY, 0).unwrap();
+    let flags = (abi::MAP_PRIVATE | abi::MAP_FIXED) as usize;
+    // SAFETY:
+    // 1. The page is one of a mapping of the test, into which no reference exists.
+    let mapped = unsafe {
+        sys::syscall6(
+            abi::__NR_mmap,
+            page,
+            PAGE_BYTES,
+            abi::PROT_READ as usize,
+            flags,
+            file.raw() as usize,
+            0,
+        )
+    };
+    assert_eq!(mapped, Ok(page));
+}
+
+#[test]
+fn a_protected_page_is_told_from_others() {
+    let _alone = alone();
+    let (uffd, pagemap) = (opened(), Pagemap::open().unwrap());
+    let area = Pages::new(3);
+    area.fill(0, 1);
+    area.fill(1, 1);
+    uffd.register(area.start(), area.bytes(), Mode::MissingAndProtected).unwrap();
+    assert!(uffd.write_protect(area.page(1), PAGE_BYTES).is_done());
+    let looks = [0, 1, 2].map(|page| pagemap.look_at(area.page(page)).unwrap());
+    assert_eq!(looks.map(|look| look.is_held), [true, true, false]);
+    assert_eq!(looks.map(|look| look.is_protected), [false, true, false]);
 }
 
 #[test]

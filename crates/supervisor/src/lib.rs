@@ -82,7 +82,7 @@ impl Supervisor {
 
     /// Variables for the program's environment.
     pub fn environment(&self) -> [(&'static str, OsString); 1] {
-        [("USWAP_RUN", self.shared.invitation())]
+        [(uswap_identity::RUN_VARIABLE, self.shared.invitation())]
     }
 
     /// The program runs: starts the threads.

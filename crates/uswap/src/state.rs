@@ -5,6 +5,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::Error;
 use crate::agent::Agent;
+use uswap_identity::RUN_VARIABLE;
 
 /// What this process has.
 pub enum State {
@@ -39,14 +40,12 @@ pub fn lock() -> MutexGuard<'static, State> {
 
 /// Whether this process was started in a run, or says so.
 pub fn is_in_a_run() -> bool {
-    std::env::var_os(VARIABLE).is_some()
+    std::env::var_os(RUN_VARIABLE).is_some()
 }
-
-const VARIABLE: &str = "USWAP_RUN";
 
 /// The process by which the run is asked that this process was started in.
 pub fn supervisor_of_run() -> Option<u32> {
-    std::env::var(VARIABLE).ok()?.split(':').next()?.parse().ok()
+    std::env::var(RUN_VARIABLE).ok()?.split(':').next()?.parse().ok()
 }
 
 /// Asks the agent of this process for something.

@@ -27,7 +27,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("fuzz", &["cli", "supervisor", "interpose", "engine", "core", "codec", "units"]),
     ("zones", &["core", "sync", "units"]),
     ("experiments", &["bench", "zones", "core", "sync", "units"]),
-    ("control", &["os"]),
+    ("control", &["identity", "os"]),
     ("uswap", &["control", "identity", "os", "units"]),
     // It stands on `uswap` alone.
     ("libusw", &[]),

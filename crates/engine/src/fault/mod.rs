@@ -440,6 +440,23 @@ impl<'a, W: World> AddressSpace<'a, W> {
         filled.pages
     }
 
+    /// What `look` finds of a page whose word says that it is present, while nobody else works on it. None: it is
+    /// elsewhere by now, or somebody is at work on it.
+    pub async fn look_at_present<T>(&self, page: PageId, look: impl FnOnce(PageWord) -> T) -> Option<T> {
+        self.world.lock_shared().await;
+        let found = self.table.slot(page).and_then(|slot| match slot.try_lock() {
+            TryLock::Locked(word) => {
+                let found = (word.place() == Place::Present).then(|| look(word));
+                self.must_be_done(slot.unlock_unchanged());
+                self.unlocked(core::iter::once(page));
+                found
+            }
+            TryLock::Busy | TryLock::Unmanaged => None,
+        });
+        self.world.unlock_shared();
+        found
+    }
+
     /// What was locked in a shared section cannot have been dropped in it.
     pub(super) fn must_be_done(&self, commit: Commit) {
         match commit {

@@ -9,6 +9,7 @@ use crate::workspace::Workspace;
 use crate::world::Touch;
 use std::boxed::Box;
 use uswap_core::memory_map::PageKind;
+use uswap_core::page_word::{Commit, TryLock};
 use uswap_units::PAGE_BYTES;
 
 #[test]
@@ -44,5 +45,36 @@ fn zeros_that_are_read_take_no_memory_until_they_are_written() {
         assert_eq!(untouched(), not_written - 1);
         evict_all(space, &mut evictor);
         assert!(!present(space).contains(&index), "it goes as any other");
+    });
+}
+
+#[test]
+fn a_page_is_looked_at_only_where_it_is_present_and_nobody_works_on_it() {
+    with_space(0, |space| {
+        space.world().in_lockstep.set(true);
+        let mut workspace = Box::new(Workspace::new());
+        let mut index = 0;
+        while present(space).contains(&index) {
+            index += 1;
+        }
+        let page = space.world().first().plus(index as u64);
+        let mut looks = None;
+        let look = |looks: &mut Option<bool>| {
+            complete(async { *looks = space.look_at_present(page, |word| word.is_zero_page()).await });
+        };
+        look(&mut looks);
+        assert_eq!(looks, None, "it is fresh");
+        complete(async {
+            let _served = space.fault(page, Touch::Read, &mut workspace).await;
+        });
+        look(&mut looks);
+        assert_eq!(looks, Some(true));
+        let slot = space.page_table().slot(page).expect("it is managed");
+        assert!(matches!(slot.try_lock(), TryLock::Locked(_)));
+        look(&mut looks);
+        assert_eq!(looks, None, "somebody works on it");
+        assert_eq!(slot.unlock_unchanged(), Commit::Done);
+        look(&mut looks);
+        assert_eq!(looks, Some(true), "whoever looks gives the lock back");
     });
 }

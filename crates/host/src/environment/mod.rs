@@ -27,7 +27,7 @@ use uswap_os::fd::Fd;
 use uswap_os::sys::abi;
 
 /// Name of the variable that invites, as in an environment.
-pub const RUN: &[u8] = b"USWAP_RUN=";
+pub const RUN: &[u8] = uswap_identity::RUN_ENTRY.as_bytes();
 const PRELOAD: &[u8] = b"LD_PRELOAD=";
 
 /// What `USWAP_RUN` says at most, its name included: five numbers, what is known of functions, and a path.

@@ -110,7 +110,7 @@ impl Memory for Readable {
 /// Patches each call in functions of one object, by their addresses. None: that cannot be done for one of them; what
 /// was patched until then stays. In a process of one thread.
 pub(crate) fn functions(addresses: &[usize], known: &[KnownFunction]) -> Option<()> {
-    let memory = memory::Process::open()?;
+    let memory = memory::Process::open(memory::Threads::This)?;
     let are_known = known.len() == addresses.len()
         && known.iter().zip(addresses).all(|(known, address)| known.is_at(&Readable, *address));
     if are_known {

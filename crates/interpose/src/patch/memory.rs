@@ -21,13 +21,27 @@ const PAGE_MASK: usize = uswap_os::PAGE_BYTES - 1;
 /// The memory of this process.
 pub(super) struct Process {
     file: Fd,
+    threads: Threads,
+}
+
+/// Who may run what is written.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Threads {
+    /// Only the one that writes.
+    This,
+    /// Others too, while it is written.
+    Others,
 }
 
 impl Process {
-    pub(super) fn open() -> Option<Process> {
+    pub(super) fn open(threads: Threads) -> Option<Process> {
         let flags = abi::O_RDWR | abi::O_CLOEXEC;
         let file = Fd::open(c"/proc/self/mem", flags, 0).ok()?;
-        Some(Process { file })
+        Some(Process { file, threads })
+    }
+
+    pub(super) fn threads(&self) -> Threads {
+        self.threads
     }
 
     /// The object of a file whose private, read-only code holds `address`.

@@ -8,15 +8,23 @@
 //! program writes itself (a JIT) may change again at any time: its calls stay dispatched.
 
 mod functions;
+mod lock;
+#[cfg(all(test, loom))]
+mod loom_tests;
 mod memory;
 mod sites_seen;
 mod trampoline;
 mod write;
 
 use core::ops::Range;
-use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use core::sync::atomic::{AtomicBool, Ordering};
 
-use crate::kernel::{UserContext, nr};
+use uswap_os::process;
+
+use lock::PatchLock;
+use memory::Threads;
+
+use crate::kernel::{self, UserContext, nr};
 use crate::sites::{self, Memory, Unpatchable, Way};
 use crate::thread;
 
@@ -27,10 +35,13 @@ pub(crate) use functions::functions;
 pub use functions::{KNOWN_FUNCTION_BYTES, KnownFunction};
 pub use sites_seen::{SiteReport, SiteState, sites_seen};
 
-/// Calls of a site before it is patched; 0: never.
-static PATCH_AFTER: AtomicU32 = AtomicU32::new(0);
-/// One patch at a time. Who finds it taken tries again at the next call.
-static BUSY: AtomicBool = AtomicBool::new(false);
+/// One patch at a time. Who finds another thread at work tries again at the next call.
+#[cfg(not(loom))]
+static LOCK: PatchLock = PatchLock::new();
+#[cfg(loom)]
+loom::lazy_static! {
+    static ref LOCK: PatchLock = PatchLock::new();
+}
 /// Threads run that are not known: from before `install`.
 static HAS_UNKNOWN_THREADS: AtomicBool = AtomicBool::new(false);
 
@@ -38,34 +49,36 @@ static HAS_UNKNOWN_THREADS: AtomicBool = AtomicBool::new(false);
 pub(crate) fn start(patch_after: Option<u32>, has_unknown_threads: bool) {
     HAS_UNKNOWN_THREADS.store(has_unknown_threads, Ordering::Relaxed);
     write::prepare();
-    PATCH_AFTER.store(patch_after.unwrap_or(0), Ordering::Relaxed);
+    LOCK.open(patch_after.unwrap_or(0));
 }
 
-/// The program forbids itself calls (seccomp), and those that patching needs may be among them.
+/// The program is about to forbid itself calls (seccomp), and those that patching needs may be among them: none of them
+/// is made from now on, by any thread.
 pub(crate) fn stop() {
-    PATCH_AFTER.store(0, Ordering::Relaxed);
+    LOCK.close_and_wait();
 }
 
 /// In the child of a fork: a patch that another thread of the parent was at is not under way here.
 pub(crate) fn after_fork() {
-    BUSY.store(false, Ordering::Relaxed);
+    LOCK.forget_thread();
     HAS_UNKNOWN_THREADS.store(false, Ordering::Relaxed);
 }
 
 /// A call of the site that ends at `context.rip` was dispatched.
 pub(crate) fn note_call(context: &UserContext) {
     let site_end = context.rip;
-    let patch_after = PATCH_AFTER.load(Ordering::Relaxed);
+    let patch_after = LOCK.patch_after();
     if patch_after == 0 || is_never_patched(context.rax) {
         return;
     }
     let Some(site) = sites_seen::note(site_end) else { return };
-    // Acquire pairs with the Release below: what the patch before has noted is seen.
-    if site.is_due(patch_after) && !BUSY.swap(true, Ordering::Acquire) {
-        if site.is_due(patch_after) {
-            site.settle(patch(site_end, context.rax));
-        }
-        BUSY.store(false, Ordering::Release);
+    if !site.is_due(patch_after) {
+        return;
+    }
+    let Some(_work) = LOCK.begin(kernel::thread_id) else { return };
+    // The thread that was at work until now may have patched it.
+    if site.is_due(patch_after) {
+        site.settle(patch(site_end, context.rax));
     }
 }
 
@@ -82,11 +95,20 @@ fn patch(site_end: usize, number: usize) -> SiteState {
 }
 
 fn try_patch(site_end: usize, number: usize) -> Result<SiteState, SiteState> {
-    let memory = memory::Process::open().ok_or(SiteState::Refused)?;
+    let memory = memory::Process::open(threads()).ok_or(SiteState::Refused)?;
     let object = memory.object_at(site_end).ok_or(SiteState::NotOfAFile)?;
     let function =
         object.function(&memory, site_end - 1).ok_or(SiteState::Unpatchable(Unpatchable::NoFunction))?;
     patch_in(&memory, &memory, function, site_end, number == nr::MUNMAP)
+}
+
+/// A thread that was just asked for has no slot yet, so the kernel is asked too. It stays so: this thread is the one
+/// that could ask for others.
+fn threads() -> Threads {
+    let is_alone = thread::is_only_thread()
+        && !HAS_UNKNOWN_THREADS.load(Ordering::Relaxed)
+        && process::count_threads() == Ok(1);
+    if is_alone { Threads::This } else { Threads::Others }
 }
 
 /// Patches one call of a function; `text` is where code is read, and `memory` where it is written.
@@ -113,12 +135,11 @@ fn go_way(
     };
     let moved = moved_from..site_end - sites::SYSCALL_BYTES;
     let target = trampoline::make(memory, text, from, moved, site_end).ok_or(SiteState::NoRoomNear)?;
-    let is_alone = thread::is_only_thread() && !HAS_UNKNOWN_THREADS.load(Ordering::Relaxed);
     let is_written = match way {
-        Way::Ahead { at } => write::ahead(memory, at, target, is_alone),
+        Way::Ahead { at } => write::ahead(memory, at, target),
         Way::Pad { pad } => {
             let site = site_end - sites::SYSCALL_BYTES;
-            write::pad(memory, pad, target) && write::short(memory, site, pad, is_alone)
+            write::pad(memory, pad, target) && write::short(memory, site, pad)
         }
     };
     if is_written { Ok(SiteState::Patched(way)) } else { Err(SiteState::Refused) }

@@ -11,7 +11,7 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 
 use uswap_os::sys::{self, abi};
 
-use super::memory::{self, Process};
+use super::memory::{self, Process, Threads};
 use super::trampoline;
 use crate::sites::{Memory, SYSCALL_BYTES};
 
@@ -45,9 +45,12 @@ pub(crate) fn interim(place: usize) -> Option<usize> {
 }
 
 /// The instruction at `at` becomes a jump to `target`.
-pub(super) fn ahead(memory: &Process, at: usize, target: usize, is_alone: bool) -> bool {
+pub(super) fn ahead(memory: &Process, at: usize, target: usize) -> bool {
     let Some(jump) = trampoline::jump(at, target) else { return false };
-    if is_alone { memory.write(at, &jump) } else { replace(memory, at, &jump, target) }
+    match memory.threads() {
+        Threads::This => memory.write(at, &jump),
+        Threads::Others => replace(memory, at, &jump, target),
+    }
 }
 
 /// Padding that nobody runs becomes a jump to `target`.
@@ -56,11 +59,11 @@ pub(super) fn pad(memory: &Process, pad: usize, target: usize) -> bool {
 }
 
 /// The `syscall` at `site` becomes a short jump to `pad`, which is written already.
-pub(super) fn short(memory: &Process, site: usize, pad: usize, is_alone: bool) -> bool {
+pub(super) fn short(memory: &Process, site: usize, pad: usize) -> bool {
     let distance = pad as i64 - (site + SYSCALL_BYTES) as i64;
     let Ok(distance) = i8::try_from(distance) else { return false };
     let jump = [SHORT_JUMP, distance as u8];
-    if is_alone {
+    if memory.threads() == Threads::This {
         return memory.write(site, &jump);
     }
     // Every thread has to see the padding before it can see the jump.

@@ -9,7 +9,7 @@
 
 use core::arch::naked_asm;
 use core::mem::offset_of;
-use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering};
 
 use uswap_os::own_calls::{OwnCall, START};
 use uswap_os::sys::abi;
@@ -29,8 +29,11 @@ const ALLOW: u32 = 0x7FFF;
 /// The same, and it is noted in a log.
 const LOG: u32 = 0x7FFC;
 
-/// A filter of this process does not let a handler return by its call.
-static FORBIDS_RETURN: AtomicBool = AtomicBool::new(false);
+/// Filters of this process that do not let a handler return by its call. Those that are about to be set count too:
+/// threads and handlers may have them before the call is back.
+static FORBID_RETURN: AtomicU32 = AtomicU32::new(0);
+/// The same of those that end a process which makes a call of ours.
+static END_PROGRAMS: AtomicU32 = AtomicU32::new(0);
 
 /// What a program answers for a call that ends the thread, the process, or is answered by a signal that nobody expects.
 const ENDS: [u32; 3] = [0x0000, 0x8000, 0x0003];
@@ -38,9 +41,6 @@ const ENDS: [u32; 3] = [0x0000, 0x8000, 0x0003];
 /// Those of the interposer.
 static OF_INTERPOSER: AtomicPtr<OwnCall> = AtomicPtr::new(core::ptr::null_mut());
 static OF_INTERPOSER_COUNT: AtomicUsize = AtomicUsize::new(0);
-
-/// A filter of this process ends a process that makes one of these.
-static ENDS_PROGRAMS: AtomicBool = AtomicBool::new(false);
 
 /// Notes the calls that the interposer makes.
 pub(crate) fn choose(calls: &'static [OwnCall]) {
@@ -61,42 +61,66 @@ fn own_calls() -> impl Iterator<Item = OwnCall> {
     START.iter().chain(of_interposer).copied()
 }
 
-/// True when a filter that this process has set would end the programs that it executes if they came under this
-/// library: they have to be left alone.
+/// True when a filter that this process has set, or is about to set, would end the programs that it executes if they
+/// came under this library: they have to be left alone.
 pub fn ends_programs() -> bool {
-    ENDS_PROGRAMS.load(Ordering::Relaxed)
+    END_PROGRAMS.load(Ordering::Relaxed) != 0
 }
 
-/// The filter that was asked about has been set.
-pub(crate) fn is_set(asked: Asked) {
-    if asked.ends_programs {
-        ENDS_PROGRAMS.store(true, Ordering::Relaxed);
-    }
-}
-
-/// What a filter says that is about to be set.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Asked {
+/// A filter that is about to be set, and is counted.
+#[derive(Debug)]
+#[must_use]
+pub(crate) struct Announced {
+    forbids_return: bool,
     ends_programs: bool,
 }
 
-/// The program is about to set a filter: `prctl` or `seccomp` as it made it. Threads may have it before the call is
-/// back, so what concerns their handlers is noted at once.
-pub(crate) fn ask(call: &Call) -> Asked {
+/// The program is about to set a filter: `prctl` or `seccomp` as it made it. What it says is noted before it is true:
+/// the kernel orders that ahead of the filter for every thread that gets it, and every child. A thread that does not
+/// come back to say what became of it (a handler that jumps) leaves it noted.
+pub(crate) fn announce(call: &Call) -> Announced {
     const PR_SET_SECCOMP: usize = 22;
     const BY_PRCTL: usize = 2;
     const BY_SECCOMP: usize = 1;
     let [first, second, third, ..] = call.arguments;
     let program_at = match call.number {
-        nr::PRCTL if first == PR_SET_SECCOMP && second == BY_PRCTL => third,
-        nr::SECCOMP if first == BY_SECCOMP => third,
-        _ => return Asked::default(),
+        nr::PRCTL if first == PR_SET_SECCOMP && second == BY_PRCTL => Some(third),
+        nr::SECCOMP if first == BY_SECCOMP => Some(third),
+        _ => None,
     };
-    let Some(filter) = Filter::at(program_at) else { return Asked::default() };
-    if !filter.allows(abi::__NR_rt_sigreturn) {
-        FORBIDS_RETURN.store(true, Ordering::Relaxed);
+    let filter = program_at.and_then(Filter::at);
+    let announced = Announced {
+        forbids_return: filter.as_ref().is_some_and(|filter| !filter.allows(abi::__NR_rt_sigreturn)),
+        ends_programs: filter.as_ref().is_some_and(|filter| own_calls().any(|call| filter.ends(call))),
+    };
+    for count in announced.counts() {
+        count.fetch_add(1, Ordering::Relaxed);
     }
-    Asked { ends_programs: own_calls().any(|call| filter.ends(call)) }
+    announced
+}
+
+impl Announced {
+    /// The kernel has answered the call. A filter that was refused counts no more.
+    pub(crate) fn answered(self, call: &Call, answer: isize) {
+        if is_refused(call, answer) {
+            for count in self.counts() {
+                count.fetch_sub(1, Ordering::Relaxed);
+            }
+        }
+    }
+
+    fn counts(&self) -> impl Iterator<Item = &'static AtomicU32> {
+        let of = |is_counted: bool, count| is_counted.then_some(count);
+        of(self.forbids_return, &FORBID_RETURN).into_iter().chain(of(self.ends_programs, &END_PROGRAMS))
+    }
+}
+
+/// Whether no filter was set. Where all threads should get it, the answer may be the id of one that could not. Where
+/// somebody is to be told of calls, it is a descriptor.
+fn is_refused(call: &Call, answer: isize) -> bool {
+    const NEW_LISTENER: usize = 1 << 3;
+    let is_descriptor = call.number == nr::SECCOMP && call.arguments[1] & NEW_LISTENER != 0;
+    answer < 0 || answer > 0 && !is_descriptor
 }
 
 /// Whether a call asks for the strict mode, which is no filter.
@@ -113,7 +137,7 @@ pub(crate) fn is_strict_mode(call: &Call) -> bool {
 /// Is a handler to go back by [`resume`]?
 #[inline]
 pub(crate) fn forbids_return() -> bool {
-    FORBIDS_RETURN.load(Ordering::Relaxed)
+    FORBID_RETURN.load(Ordering::Relaxed) != 0
 }
 
 /// A program of the kernel's classic filter machine, in the program's memory.
@@ -371,6 +395,33 @@ mod tests {
         assert_eq!(says(&program, 14), Some(0x7FFF_0000));
         assert_eq!(says(&program, 15), Some(0x8000_0000));
         assert_eq!(says(&program, 301), Some(0x7FFC_0000));
+    }
+
+    /// The only test that counts filters.
+    #[test]
+    fn a_filter_counts_from_before_it_is_set_and_until_it_is_refused() {
+        let program = |answer: u32| [instruction(0x06, 0, 0, answer)];
+        let announce_and_answer = |answer_of_all: u32, flags: usize, answer: isize| {
+            let program = program(answer_of_all);
+            let named = [program.len(), program.as_ptr() as usize];
+            let arguments = [1, flags, named.as_ptr() as usize, 0, 0, 0];
+            let call = Call { number: nr::SECCOMP, arguments };
+            let announced = announce(&call);
+            let before = (ends_programs(), forbids_return());
+            announced.answered(&call, answer);
+            (before, (ends_programs(), forbids_return()))
+        };
+        let (all, none) = ((true, true), (false, false));
+        let kills = 0x8000_0000;
+        assert_eq!(announce_and_answer(0x7FFF_0000, 0, 0), (none, none));
+        assert_eq!(announce_and_answer(0x0005_0001, 0, -1), ((false, true), none), "it only fails");
+        assert_eq!(announce_and_answer(kills, 0, -1), (all, none));
+        // The id of a thread that cannot have it.
+        assert_eq!(announce_and_answer(kills, 1, 4711), (all, none));
+        // A descriptor.
+        assert_eq!(announce_and_answer(kills, 8, 3), (all, all));
+        // Another one that is refused does not matter to the first.
+        assert_eq!(announce_and_answer(kills, 0, -1), (all, all));
     }
 
     #[test]

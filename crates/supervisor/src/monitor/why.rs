@@ -108,7 +108,7 @@ fn of_environment(environment: &[u8], invitation: &[u8], agent: &[u8]) -> Option
             advice: "Let the filter answer such calls with EPERM instead, or allow them",
         });
     }
-    if value(b"USWAP_RUN=") != Some(invitation) {
+    if value(uswap_identity::RUN_ENTRY.as_bytes()) != Some(invitation) {
         return Some(Reason {
             clause: "USWAP_RUN is not in its environment, which 'env -i', sudo and the like clear".to_owned(),
             advice: "Let it keep USWAP_RUN and LD_PRELOAD, or run uswap inside of what clears them",

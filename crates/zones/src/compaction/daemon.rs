@@ -5,10 +5,9 @@
 //! NeedsReclaim or Idle`. It sleeps after either, until it is woken: by kswapd when that has reached its marks, by a
 //! request when there is room but in pieces.
 
-use super::rules::{Suitability, proactive_scores, score, suitability};
+use super::rules::{Suitability, suitability};
 use super::run::{Counts, Next as Step, Outcome, Run};
 use super::{Move, Moved};
-use crate::marks::gap;
 use crate::node::{Node, may_give};
 use crate::wake::Asked;
 use crate::{ORDER_MAX, ZONES_MAX, Zone};
@@ -153,24 +152,6 @@ impl Daemon {
         self.asked = None;
         let may_ask = !core::mem::replace(&mut self.has_room_been_asked, true);
         Some(if needs_reclaim && may_ask { Next::NeedsReclaim(wanted) } else { Next::Idle })
-    }
-
-    /// kswapd sleeps and nobody asks: begins a run if free memory is more in pieces than it should be.
-    pub fn be_proactive(&mut self, node: &Node<'_>, proactiveness: u64) {
-        let (low, high) = proactive_scores(proactiveness);
-        let worst = (0..ZONES_MAX)
-            .filter_map(|number| node.zone(number).map(|zone| (number, zone)))
-            .filter(|(_, zone)| zone.has_source() && zone.free_frames() >= gap(ORDER_MAX))
-            .max_by_key(|(_, zone)| score(zone));
-        if let Some((number, zone)) = worst
-            && self.run.is_none()
-            && score(zone) > high
-        {
-            let free = zone.free_frames();
-            let whole = u64::from(zone.free_runs(ORDER_MAX)) << ORDER_MAX;
-            let wanted = (free * (100 - low) / 100).saturating_sub(whole) >> ORDER_MAX;
-            self.run = Some((number, Run::new(wanted.max(1))));
-        }
     }
 }
 

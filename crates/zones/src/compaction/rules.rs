@@ -1,7 +1,7 @@
 //! Decides from numbers whether compaction is worth while. Pure functions.
 
 use crate::marks::{Mark, Reach, gap};
-use crate::{COSTLY_ORDER, Level, ORDER_MAX, ORDERS, Zone};
+use crate::{COSTLY_ORDER, Level, ORDERS, Zone};
 
 /// What compaction could do for a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -50,20 +50,6 @@ pub fn fragmentation_index(free_runs: [u32; ORDERS], order: u32) -> Option<u64> 
         return Some(0);
     }
     Some(1000_u64.saturating_sub((1000 + frames * 1000 / (1 << order)) / runs))
-}
-
-/// Of 100 free frames, those that are not in runs of a whole block.
-pub fn score(zone: &Zone<'_>) -> u64 {
-    let free = zone.free_frames();
-    let whole = u64::from(zone.free_runs(ORDER_MAX)) << ORDER_MAX;
-    ((free - whole) * 100).checked_div(free).unwrap_or(0)
-}
-
-/// How eagerly free memory is kept in whole blocks when nobody asks: `low` is the score at which it ends, `high` that
-/// at which it begins. 0: never.
-pub const fn proactive_scores(proactiveness: u64) -> (u64, u64) {
-    let low = if proactiveness > 95 { 5 } else { 100 - proactiveness };
-    (low, if low > 90 { 100 } else { low + 10 })
 }
 
 /// When compaction that failed is tried again: after 1, 2, 4 ... 64 requests.
@@ -150,12 +136,5 @@ mod tests {
         assert_eq!(fragmentation_index(runs, 9), Some(0), "one run of half the size: memory is short");
         runs[9] = 1;
         assert_eq!(fragmentation_index(runs, 9), None);
-    }
-
-    #[test]
-    fn scores_of_the_default_are_80_and_90() {
-        assert_eq!(proactive_scores(20), (80, 90));
-        assert_eq!(proactive_scores(0), (100, 100));
-        assert_eq!(proactive_scores(100), (5, 15));
     }
 }

@@ -14,21 +14,24 @@ use uswap_test_programs::pattern::Key;
 use uswap_test_programs::{PAGE_BYTES, memory};
 
 macro_rules! fail {
-    ($($text:tt)*) => { end_process(1, format_args!($($text)*)) };
+    ($($text:tt)*) => { uswap_test_programs::message::end_process(1, format_args!($($text)*)) };
 }
+
+mod threads;
 
 /// It is told how much memory to use.
 type Mode = fn(usize);
 
 /// Name and function of each mode.
-const MODES: [(&str, Mode); 11] = [
+const MODES: [(&str, Mode); 12] = [
     ("signals", signals),
     ("grows_in_handler", grows_in_handler),
     ("children", children),
     ("vfork", vfork_child_maps),
     ("vfork_in_child", vfork_in_child),
     ("executes", executes),
-    ("thread_on_own_stack", thread_on_own_stack),
+    ("thread_on_own_stack", threads::thread_on_own_stack),
+    ("threads_beside_arming", threads::threads_beside_arming),
     ("reallocates", reallocates),
     ("raw_advice", raw_advice),
     ("too_much_advice", too_much_advice),
@@ -392,58 +395,6 @@ fn executes(bytes: usize) {
     execute(pages + PAGE_BYTES - 8, None, "an array over two pages");
     must_be(Seen::Not, "after it has executed programs");
     grow(bytes, 40);
-}
-
-static STOPS: AtomicUsize = AtomicUsize::new(0);
-static TURNS: AtomicUsize = AtomicUsize::new(0);
-
-extern "C" fn turn(_: *mut libc::c_void) -> *mut libc::c_void {
-    while STOPS.load(SeqCst) == 0 {
-        let time = libc::timespec { tv_sec: 0, tv_nsec: 50_000 };
-        // SAFETY:
-        // 1. The time is live.
-        must(unsafe { libc::nanosleep(&raw const time, core::ptr::null_mut()) }, "nanosleep");
-        TURNS.fetch_add(1, SeqCst);
-    }
-    core::ptr::null_mut()
-}
-
-/// A thread that nobody has seen begin: its stack is not mapped for it.
-fn thread_on_own_stack(bytes: usize) {
-    #[repr(align(4096))]
-    struct Stack(#[allow(dead_code, reason = "the thread uses it")] [u8; 128 * 1024]);
-    static mut STACK: Stack = Stack([0; 128 * 1024]);
-    // SAFETY:
-    // 1. The stack is the thread's alone, and the attributes are initialised.
-    let thread = unsafe {
-        let mut attributes: libc::pthread_attr_t = core::mem::zeroed();
-        must(libc::pthread_attr_init(&raw mut attributes), "pthread_attr_init");
-        let stack = (&raw mut STACK).cast();
-        must(
-            libc::pthread_attr_setstack(&raw mut attributes, stack, size_of::<Stack>()),
-            "pthread_attr_setstack",
-        );
-        let mut thread = core::mem::zeroed();
-        must(
-            libc::pthread_create(&raw mut thread, &raw const attributes, turn, core::ptr::null_mut()),
-            "pthread_create",
-        );
-        thread
-    };
-    while TURNS.load(SeqCst) < 3 {
-        std::thread::yield_now();
-    }
-    must_be(Seen::Not, "with a thread that nobody has seen begin");
-    let filled = grow(bytes, 50);
-    let turns = TURNS.load(SeqCst);
-    while TURNS.load(SeqCst) < turns + 100 {
-        std::thread::yield_now();
-    }
-    STOPS.store(1, SeqCst);
-    // SAFETY:
-    // 1. The thread is joined once.
-    must(unsafe { libc::pthread_join(thread, core::ptr::null_mut()) }, "pthread_join");
-    filled.verify("beside a thread");
 }
 
 /// Grows by `mremap` alone, from a block that is small.

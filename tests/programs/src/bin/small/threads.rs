@@ -1,0 +1,137 @@
+//! Threads that nobody has seen begin: their stacks are not mapped for them.
+
+use crate::{Filled, Seen, grow, map_raw, must, must_be, wait_good};
+use core::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use uswap_test_programs::{PAGE_BYTES, memory};
+
+static STOPS: AtomicUsize = AtomicUsize::new(0);
+static TURNS: AtomicUsize = AtomicUsize::new(0);
+
+extern "C" fn turn(_: *mut libc::c_void) -> *mut libc::c_void {
+    while STOPS.load(SeqCst) == 0 {
+        let time = libc::timespec { tv_sec: 0, tv_nsec: 50_000 };
+        // SAFETY:
+        // 1. The time is live.
+        must(unsafe { libc::nanosleep(&raw const time, core::ptr::null_mut()) }, "nanosleep");
+        TURNS.fetch_add(1, SeqCst);
+    }
+    core::ptr::null_mut()
+}
+
+/// A thread that nobody has seen begin: its stack is not mapped for it.
+pub fn thread_on_own_stack(bytes: usize) {
+    #[repr(align(4096))]
+    struct Stack(#[allow(dead_code, reason = "the thread uses it")] [u8; 128 * 1024]);
+    static mut STACK: Stack = Stack([0; 128 * 1024]);
+    // SAFETY:
+    // 1. The stack is the thread's alone, and the attributes are initialised.
+    let thread = unsafe {
+        let mut attributes: libc::pthread_attr_t = core::mem::zeroed();
+        must(libc::pthread_attr_init(&raw mut attributes), "pthread_attr_init");
+        let stack = (&raw mut STACK).cast();
+        must(
+            libc::pthread_attr_setstack(&raw mut attributes, stack, size_of::<Stack>()),
+            "pthread_attr_setstack",
+        );
+        let mut thread = core::mem::zeroed();
+        must(
+            libc::pthread_create(&raw mut thread, &raw const attributes, turn, core::ptr::null_mut()),
+            "pthread_create",
+        );
+        thread
+    };
+    while TURNS.load(SeqCst) < 3 {
+        std::thread::yield_now();
+    }
+    must_be(Seen::Not, "with a thread that nobody has seen begin");
+    let filled = grow(bytes, 50);
+    let turns = TURNS.load(SeqCst);
+    while TURNS.load(SeqCst) < turns + 100 {
+        std::thread::yield_now();
+    }
+    STOPS.store(1, SeqCst);
+    // SAFETY:
+    // 1. The thread is joined once.
+    must(unsafe { libc::pthread_join(thread, core::ptr::null_mut()) }, "pthread_join");
+    filled.verify("beside a thread");
+}
+
+/// Has no alternate stack, as far as it knows, and forks: again and again.
+extern "C" fn fork_and_ask(_: *mut libc::c_void) -> *mut libc::c_void {
+    while STOPS.load(SeqCst) == 0 {
+        for _ in 0..50 {
+            // SAFETY:
+            // 1. The answer goes to a live value.
+            unsafe {
+                let mut stack: libc::stack_t = core::mem::zeroed();
+                must(libc::sigaltstack(core::ptr::null(), &raw mut stack), "sigaltstack");
+                if stack.ss_flags != libc::SS_DISABLE {
+                    fail!("an alternate stack that it has not asked for: {:?}", stack.ss_sp);
+                }
+            }
+        }
+        // SAFETY:
+        // 1. The child makes a system call and ends.
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            // SAFETY:
+            // 1. It ends the child.
+            unsafe { libc::_exit(if libc::getppid() == 0 { 1 } else { 0 }) };
+        }
+        wait_good(child);
+        TURNS.fetch_add(1, SeqCst);
+    }
+    core::ptr::null_mut()
+}
+
+/// Threads that nobody has seen begin make all kinds of calls while the first one arms the process.
+pub fn threads_beside_arming(bytes: usize) {
+    const THREADS: usize = 12;
+    const STACK_BYTES: usize = 128 * 1024;
+    let stacks = map_raw(THREADS * STACK_BYTES);
+    let start = |index: usize| {
+        // SAFETY:
+        // 1. The stack is the thread's alone, and the attributes are initialised.
+        unsafe {
+            let mut attributes: libc::pthread_attr_t = core::mem::zeroed();
+            must(libc::pthread_attr_init(&raw mut attributes), "pthread_attr_init");
+            let stack = (stacks + index * STACK_BYTES) as *mut libc::c_void;
+            must(
+                libc::pthread_attr_setstack(&raw mut attributes, stack, STACK_BYTES),
+                "pthread_attr_setstack",
+            );
+            let mut thread = core::mem::zeroed();
+            must(
+                libc::pthread_create(
+                    &raw mut thread,
+                    &raw const attributes,
+                    fork_and_ask,
+                    core::ptr::null_mut(),
+                ),
+                "pthread_create",
+            );
+            thread
+        }
+    };
+    let threads: Vec<libc::pthread_t> = (0..THREADS).map(start).collect();
+    let turn_more = |count: usize| {
+        let turns = TURNS.load(SeqCst);
+        while TURNS.load(SeqCst) < turns + count {
+            std::thread::yield_now();
+        }
+    };
+    turn_more(THREADS);
+    must_be(Seen::Not, "with threads that nobody has seen begin");
+    let address = memory::map_private(bytes, 0).unwrap_or_else(|errno| fail!("mmap: errno {errno}"));
+    turn_more(10 * THREADS);
+    must_be(Seen::Yes, "after it has grown");
+    STOPS.store(1, SeqCst);
+    for thread in threads {
+        // SAFETY:
+        // 1. Each is joined once.
+        must(unsafe { libc::pthread_join(thread, core::ptr::null_mut()) }, "pthread_join");
+    }
+    let filled = Filled { address, pages: bytes / PAGE_BYTES, writer: 55 };
+    filled.fill_from(0);
+    filled.verify("after its threads");
+}
