@@ -87,9 +87,9 @@ pub enum Command {
     Swapon(SwaponArguments),
     /// Empty a swap file of a run into the others, and remove it
     Swapoff(SwapoffArguments),
-    /// Say whether `uswap run` can work on this machine, and what would mend it
+    /// Say whether `uswap run` can work on this machine, and how to fix what is missing
     Doctor(DoctorArguments),
-    /// Sort a file about four times the budget, first without uswap, then with it
+    /// Run a sort that needs about four times the budget, first without uswap, then with it
     #[command(after_help = DEMO_AFTER_HELP)]
     Demo(DemoArguments),
     /// Measure uswap and the kernel's ways to swap on the same work, at the same true RAM
@@ -127,7 +127,7 @@ Example: uswap run --ram 256M -- sort -S 1G big.txt";
 
 const DEMO_AFTER_HELP: &str = "\
 Takes about fourteen times --ram of disk space while it runs, in a directory that it removes.
-The data are the logs of 64 servers, each in order of time, so sort walks through them much in order. A program
+The data are the logs of 64 servers, each in order of time, so sort walks through them mostly in order. A program
 that jumps about in its memory at random is slowed down far more.
 Exit code: 0 if the result with uswap is right, byte for byte; 1 otherwise.";
 
@@ -201,7 +201,7 @@ pub struct RunArguments {
     /// Say more (repeat for more)
     #[arg(short, long, action = ArgAction::Count)]
     pub verbose: u8,
-    /// No closing table and no notices; what goes wrong is said all the same
+    /// No closing table and no notices; what goes wrong is always printed
     #[arg(short, long, conflicts_with = "verbose")]
     pub quiet: bool,
     /// The program and its arguments
@@ -276,8 +276,8 @@ pub struct ConfigArguments {
 
 const PS_AFTER_HELP: &str = "\
 Those of this user; root sees all. PID is what the other commands are told; they find the only run by themselves.
-USED: what counts towards RAM, that is RESIDENT (memory of the processes), POOL (compressed), and uswap's own.
-SWAP: what the swap files hold. WAITS: the part of the last 10 seconds in which the process that waits most waited for
+USED: what counts towards RAM: RESIDENT (memory of the processes), shared memory, POOL (compressed), and uswap's own.
+SWAP: what the swap files hold. WAITS: how much of the last 10 seconds the process that waits most spent waiting for
 its pages. TIME: since the run began.";
 
 /// Arguments of `uswap ps`.
@@ -314,10 +314,10 @@ pub struct StatArguments {
 const MAP_AFTER_HELP: &str = "\
 Each mark is a part of the managed memory, in the order of addresses, all of one size; it says where most of that part
 is. Warm: in RAM, and passed by for now when pages are chosen to go, since it came back soon after it had gone, does not
-compress, or may not go at all. Cold: in RAM, and may go next; it may be in use all the same, since uswap sees a page
+compress, or must stay. Cold: in RAM, and may go next; it may be in use all the same, since uswap sees a page
 only when it comes back.
 Sizes are those of the program's memory, not what it takes compressed. The process counts by itself, part by part, so
-this is no picture of one moment, and a process that is stopped cannot be asked.";
+this is not a snapshot, and a process that is stopped cannot be asked.";
 
 /// Arguments of `uswap map`.
 #[derive(Debug, Args)]

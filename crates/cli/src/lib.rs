@@ -1,4 +1,4 @@
-//! The command `uswap`: `run`, `doctor`, `demo` and `bench`.
+//! The command `uswap` with all its subcommands, from `run` and `doctor` to `ps`, `stat` and `top`.
 //!
 //! What it is for: it talks to a person and to the program's surroundings (arguments, terminal, signals, exit codes,
 //! reports). What must hold: nothing that the program reads, writes or returns is changed on its way through.

@@ -5,8 +5,7 @@
 //!
 //! Must hold: `register` < `high` < `low` < `min` < the limit, whatever the limit is. While anything is above the goal,
 //! the share of each process is at least one page and at most all of that; else it is 0. Called by [`crate::budget`]
-//! for the watermarks, by `reclaim` of the engine for shares and pauses, and by its `space` for the most pages of one
-//! fault.
+//! for the watermarks, and by `engine`, the supervisor and `sim` for shares, pauses and the most pages of one fault.
 
 use uswap_units::limits::RUN_PAGES_MAX;
 use uswap_units::{Bytes, PAGE_BYTES};
@@ -16,7 +15,7 @@ use uswap_units::{Bytes, PAGE_BYTES};
 pub struct Watermarks {
     /// Above it, a thread reclaims before it serves its fault.
     pub min: Bytes,
-    /// Above it, kswapd wakes up; memory is registered.
+    /// Above it, kswapd wakes up.
     pub low: Bytes,
     /// kswapd sleeps again when used memory is below it.
     pub high: Bytes,

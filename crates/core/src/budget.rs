@@ -4,9 +4,8 @@
 //! measurements.
 //!
 //! Must hold: what is used never goes below 0, and what was added or subtracted while a measurement was under way is
-//! still in it afterwards. Only the supervisor sets the limit and the flags. Called by `reclaim`, `evict`, `pool` and
-//! `space` of the engine, by `background` and `supervisor` of `host`, and by the supervisor's monitor, shrinker,
-//! `commands` and `leave`.
+//! still in it afterwards. Only the supervisor sets the limit and the flags. Called by `engine`, `host` and `sim`,
+//! which add and subtract, and by the supervisor, which measures and sets.
 
 use crate::balance::{Headroom, Watermarks};
 use crate::slots::SlotMap;

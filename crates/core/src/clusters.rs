@@ -12,8 +12,8 @@
 //!
 //! Must hold: a slot that the truth says is used has its bit set, while nobody holds the cluster's lock; a slot whose
 //! bit is set and that the truth says is free is about to be freed, or its freer died and `audit` finds it; the list
-//! that a cluster is on follows from its map and its order. Called by [`crate::swap_table`] for entries and by
-//! [`crate::slots`] for the slots of the swap files.
+//! that a cluster is on follows from its map and its order. Called by [`crate::swap_table`] for entries, by
+//! [`crate::slots`] for the slots of the swap files, by [`crate::files`] for its sizes, and by `experiments`.
 
 mod lists;
 pub mod lock;

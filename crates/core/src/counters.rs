@@ -1,8 +1,8 @@
 //! Every counter of a run, declared once with its unit and meaning. Linux's names are kept where the thing is the same.
 //!
 //! Must hold: a counter only grows. Each is read for itself: two that are read together need not be of one moment.
-//! Called by the engine, `host` and [`crate::swap_table`], which count; the supervisor's `stat`, `account` and
-//! `monitor::pool_share` read, and `metrics` makes a metric of each.
+//! Called by [`crate::swap_table`], `engine`, `host` and `sim`, which count, by the supervisor, which reads, and by
+//! `metrics`, which makes a metric of each.
 
 use crate::histogram::{BUCKETS, Histogram};
 use crate::latency::{LATENCY_WORDS, Latency};

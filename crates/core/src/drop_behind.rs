@@ -11,7 +11,7 @@
 //!
 //! Must hold: a chunk is handed out at most once each time it was noted, and never while it is one of the four noted
 //! last. The hand chooses whenever fewer than one in sixteen of the pages evicted lately were its own. Called by
-//! `evict::behind` of the engine, which tells what faults and evictors did, and asks what to evict next.
+//! `engine`, which tells what faults and evictors did, and asks what to evict next.
 
 use uswap_units::{ChunkId, PageId};
 

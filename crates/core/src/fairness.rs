@@ -9,8 +9,8 @@
 //!
 //! Must hold: of the processes with pages that are not protected, the one whose account is behind all others has the
 //! turn, so they never all wait for each other. [`Protection::Gives`] is said only where none of them has such pages.
-//! Called by `space::fairness` of the engine, which brings what is in the records; [`crate::throttling`] and `reclaim`
-//! of the engine act on what is said.
+//! Called by `engine`, which brings what is in the records and acts on the answer, by [`crate::throttling`] and
+//! [`crate::mm`], and by the supervisor and `cli`, which know weights.
 
 use crate::working_set::WorkingSet;
 use uswap_units::CHUNK_PAGES;

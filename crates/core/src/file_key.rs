@@ -3,8 +3,8 @@
 //!
 //! Must hold: the key is random, set once before anything is written, and kept in memory only; no number is handed out
 //! twice, so that no two records share a nonce, whoever seals them. Whoever may map the segment may read its pool too:
-//! the key gives away nothing that is not there. Called by the supervisor's `shared`, which sets the key, and by
-//! `writeback::record` of the engine, which seals and opens with it.
+//! the key gives away nothing that is not there. Called by the supervisor and `sim`, which set the key, and by
+//! `engine`, which seals and opens with it.
 
 use uswap_sync::{AtomicU64, Ordering};
 

@@ -14,8 +14,8 @@
 //! next. Only a file in use takes writes; what is in one that is drained is only read and moved; and a file that is
 //! gone keeps its number and its slots: nothing is ever written there again, so a swap word that named a place of it is
 //! told from any other. The supervisor alone changes the table; who reads it meets a file whole, or not at all. Called
-//! by the supervisor's `commands` and `shared` (through [`crate::slots`] to add a file), by `writeback` and
-//! `fault::load` of the engine, and by `swap_files` of `host`, which opens and closes.
+//! by the supervisor and `sim`, which add files (through [`crate::slots`]) and take them away, by `engine`, which reads
+//! and writes, and by `host`, which opens and closes.
 
 use crate::clusters::{CLUSTER_SLOTS, Search, Space};
 use crate::held_files::HeldFiles;

@@ -4,7 +4,8 @@
 //!
 //! Must hold: only the process itself changes its word. It says that a file is open after it has opened it, and no file
 //! is both open and refused. Called by [`crate::files`], which says what a process must do next, by [`crate::mm`],
-//! which keeps the word, and by `swap_files` and `background` of `host`, which open and close the files.
+//! which keeps the word, by `host`, which opens and closes the files, and by the supervisor, which looks who has done
+//! so.
 
 use uswap_units::FileId;
 use uswap_units::limits::SWAP_FILES_MAX;

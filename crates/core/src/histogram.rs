@@ -1,8 +1,8 @@
 //! Histograms: logarithmic buckets with eight steps an octave (12 % wide), in shared words.
 //!
 //! Must hold: a value is counted in one bucket, and differs from any other value of that bucket by at most an eighth of
-//! itself; the last bucket has all that is larger. Called by [`crate::latency`] and [`crate::reuse`]; through them the
-//! supervisor's `stat`, `account` and `monitor::pool_share` read.
+//! itself; the last bucket has all that is larger. Called by [`crate::latency`], [`crate::reuse`], [`crate::counters`]
+//! and [`crate::pool_share`], and by the supervisor, which reads.
 
 use core::ops::RangeInclusive;
 use uswap_sync::{AtomicU64, Ordering};

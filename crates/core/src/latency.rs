@@ -5,9 +5,8 @@
 //! ([`Counter::StallNs`](crate::counters::Counter::StallNs) is made of the totals).
 //!
 //! Must hold: a fault is counted once in a bucket and once in the total. These are two words: a reader between the two
-//! adds finds it in one of them only, and so does every reader after a thread that was killed there. Called by `faults`
-//! of `host`, which records; the supervisor's `stat`, `account` and `monitor::pool_share` read, and [`crate::counters`]
-//! sums.
+//! adds finds it in one of them only, and so does every reader after a thread that was killed there. Called by `host`,
+//! which records, by [`crate::counters`], which sums, and by the supervisor, which reads.
 
 use core::ops::RangeInclusive;
 

@@ -3,13 +3,29 @@
 //! No IO, clock, thread or allocation, and no unsafe code. What processes share is a view of one slice of `AtomicU64`,
 //! on the heap in tests and in the simulator, in a memfd in a real run.
 //!
-//! Map: [`segment`] cuts the slice into tables. [`page_word`] and [`page_table`] say where a page is, [`swap_word`] and
-//! [`swap_table`] where its content is, [`pool`] holds compressed content in RAM, [`slots`] counts the room of the swap
-//! files, [`files`] lists them, [`file_key`] is what they are sealed with; [`clusters`] hands out entries and slots;
-//! [`mm`] lists the processes; [`memory_map`] counts where the memory of one of them is, and [`map_table`] is where it
-//! says so; [`budget`] and [`counters`] hold numbers, [`balance`], [`fairness`], [`throttling`], [`pool_share`] and
-//! [`write_limit`] decide from them; [`drop_behind`] decides whether what a program has just gone past goes first;
-//! [`range_set`] notes ranges of one process, and [`wait_queue`] who waits for the lock of a page word.
+//! | module | for |
+//! |---|---|
+//! | [`segment`] | cuts the shared slice into tables, and gives the view of each |
+//! | [`page_word`], [`page_table`] | where each page is: the word, and the tree of words of a process |
+//! | [`protecting`] | ranges that evictors are write-protecting just now |
+//! | [`wait_queue`] | who waits for the lock of a page word |
+//! | [`swap_word`], [`swap_table`] | where the content of an entry is, and who shares it |
+//! | [`pool`] | compressed content in RAM, in cells |
+//! | [`clusters`] | hands out entries and slots, in groups of 512 |
+//! | [`slots`], [`files`], [`held_files`] | the room of the swap files, the files, and which of them a process has open |
+//! | [`file_key`] | what the files are sealed with |
+//! | [`readahead_buffers`] | parts of a file that were read ahead of a fault |
+//! | [`mm`] | the processes of a run, one record each |
+//! | [`memory_map`], [`map_table`] | where the memory of a process is, counted, and where it is told |
+//! | [`budget`], [`balance`] | used memory and its limit in shared words; the watermarks, and how much to reclaim |
+//! | [`fairness`], [`throttling`] | from which process pages are taken, and what a fault does that needs room |
+//! | [`pool_share`], [`reuse`] | how large the pool is and how it compresses; after how many others a stored page comes back |
+//! | [`drop_behind`] | whether what a program has just gone past goes first |
+//! | [`refault_stats`], [`working_set`] | what was taken from a process and came back, and whether that was in use |
+//! | [`write_limit`] | how many bytes may be written in a day |
+//! | [`counters`], [`histogram`], [`latency`], [`stall`] | what is counted: events, sizes, and how long faults and processes wait |
+//! | [`range_set`] | ranges of addresses of one process |
+//! | [`plant`] | bugs that the model checkers must find |
 //!
 //! Must hold: there are no pointers in shared memory. Each change that others may see is one atomic operation on one
 //! word, and what a killed process can leave behind is a leak of what it had reserved, which `reap` finds. Only

@@ -12,9 +12,8 @@
 //! Must hold: a complete table has nothing of an earlier request in it. The process of that one may have been stopped
 //! in the middle of its walk, and go on whenever it likes. So each word names the request that it belongs to, and a
 //! process changes a word only from a value of its own request: what comes late changes nothing. There is no lock and
-//! nothing to give back, so whoever is killed here leaves nothing behind. Called by the supervisor's `memory_map`,
-//! which asks, and by `memory_map` of the engine, in the kswapd of the process that is asked; [`crate::memory_map`]
-//! says what the values are.
+//! nothing to give back, so whoever is killed here leaves nothing behind. Called by the supervisor, which asks, by
+//! `engine` in the kswapd of the process that is asked, and by [`crate::memory_map`], which says what the values are.
 
 use crate::plant::{Plant, is_planted};
 use uswap_sync::{AtomicU64, Ordering};

@@ -4,8 +4,8 @@
 //! small, and whenever the table is full two and two become one, of twice the size.
 //!
 //! Must hold: pages are added in the order of addresses, each at most once. So a bucket covers managed pages that
-//! follow each other, as many as every other but the last. Called by `memory_map` of the engine, which counts
-//! ([`MapWriter`]), and by the supervisor's `memory_map`, which reads ([`read`]); in between is a [`MapTable`].
+//! follow each other, as many as every other but the last. Called by `engine`, which counts ([`MapWriter`]), and by the
+//! supervisor, which reads ([`read`]); in between is a [`MapTable`].
 
 use crate::map_table::{MapRequest, MapTable, Withdrawn};
 use uswap_units::PageId;

@@ -9,8 +9,9 @@
 //!
 //! Must hold: the state of a record and in whose hands it is are one word, so the reaper knows of each record that is
 //! being filled in or cleaned up by whom. A record is free only after all else that its process had is given back. No
-//! two processes have the same [`number`](MmRecord::number). Called by `supervisor` of `host`, which takes and claims,
-//! by `fork`, `reaper` and `space` of the engine, and by the supervisor's monitor, `processes` and `reaper`.
+//! two processes have the same [`number`](MmRecord::number). Called by `host`, which takes and claims records, by
+//! `engine` and `sim`, which act as one of these processes, by the supervisor, which looks at all of them, and by
+//! `experiments`.
 //!
 //! Memory order: who changes the state of a record has written the rest of it before (Release: `announce`,
 //! `set_state`, `set_forked`, `claim_forked`, `begin_reaping`, `free`), and who looks at the state sees that (Acquire:

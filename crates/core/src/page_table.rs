@@ -4,8 +4,8 @@
 //! so the pages of a dead process are found by looking through the owner words.
 //!
 //! Must hold: tables are allocated and freed only with the gate of their process exclusive, or where nobody else knows
-//! them: in a process that begins, for a child that is being made, and after the dead. Called by the engine; `host`
-//! asks which pages are managed, and allocates the root of a process that begins.
+//! them: in a process that begins, for a child that is being made, and after the dead. Called by `engine`, by `host`,
+//! which asks which pages are managed and allocates the root of a process that begins, and by `sim`.
 //!
 //! Memory order: `free` pairs with `allocate`, which finds a page of zeros, and `leaf_or_allocate` hooks that in with
 //! Release for the Acquire of `leaf` and `find_or_skip`. `touched` is raised behind the owner word (AcqRel), for the

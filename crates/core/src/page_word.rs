@@ -17,8 +17,8 @@
 //!   swapped page its first bit is `REWRITTEN`, see `present`.
 //!
 //! Must hold: the newest content of a managed page is where the state says, and nowhere else. Walking to a word and
-//! locking it happens under the gate, so a leaf is never freed in between. Called by the engine only: `fault`, `evict`,
-//! `mapping`, `fork`, `memory_map`, `space` and `reaper`.
+//! locking it happens under the gate, so a leaf is never freed in between. Called by `engine`, which makes one word of
+//! another, by `host` and `sim`, and by [`crate::page_table`], which holds the words.
 
 mod present;
 

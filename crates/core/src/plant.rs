@@ -3,8 +3,8 @@
 //!
 //! Must hold: a bug is there only for the test that has switched it on, and only until that ends. Called by
 //! [`crate::clusters`], [`crate::map_table`], [`crate::mm`], [`crate::page_word`], [`crate::protecting`],
-//! [`crate::readahead_buffers`], [`crate::swap_table`] and [`crate::wait_queue`] where a bug may be; `loom_tests` and
-//! `shuttle_tests` switch them on.
+//! [`crate::readahead_buffers`], [`crate::swap_table`] and [`crate::wait_queue`] where a bug may be; tests switch them
+//! on.
 
 /// One bug.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

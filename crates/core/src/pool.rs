@@ -11,8 +11,8 @@
 //! Must hold: a bit in the cell map is set by the owner only, and cleared by who took the cell's name out of the swap
 //! word. The used count is never below the number of bits: it is raised before a bit is set and lowered after it is
 //! cleared. A process killed in between leaves it one too high, and that zspage is not given back; one too low would
-//! give back cells in use. Bitmaps of offers are hints: the state word is the truth. Called by `evict`, `fault::load`,
-//! `writeback`, `pool` and `reaper` of the engine; the supervisor sets the limit.
+//! give back cells in use. Bitmaps of offers are hints: the state word is the truth. Called by `engine`, which stores,
+//! loads and frees, by `host` and `sim`, which count what is used, and by the supervisor, which sets the limit.
 //!
 //! Memory order: changes of a state word are exchanges (AcqRel), and `released` leaves 0 there (Release). So who adopts
 //! a zspage sees the bits that its owner before has set, and those that `free` has cleared, as does who looks whether

@@ -22,8 +22,8 @@
 //! goes in small steps.
 //!
 //! Must hold: at one look the limit goes up by at most two 64ths of the budget, and nothing is said while fewer than 64
-//! faults are remembered. Called by the supervisor's `monitor::pool_share`; `evict::copies` of the engine goes by the
-//! sixteenths that are named here.
+//! faults are remembered. Called by the supervisor, which measures and sets the limit, and by `engine`, which goes by
+//! the sixteenths that are named here.
 
 mod ways;
 

@@ -16,7 +16,7 @@
 //!
 //! Must hold: an evictor publishes its range before it looks at the words for the last time, and takes it out after its
 //! last call. A fault that fills a stored page or unprotects a page asks before that, with the word locked. Called by
-//! `evict` and `fault` of the engine.
+//! `engine`, when it evicts and when a fault writes.
 //!
 //! [`PageWord::is_protected`]: crate::page_word::PageWord::is_protected
 

@@ -2,9 +2,8 @@
 //! process, and `const`: it is made for statics.
 //!
 //! Must hold: a set may say too much, never too little. So who adds a range learns whether it found a place, and what
-//! is left of one that is cut in two stays whole if there is no second place. Called by `host`, whose `Process` has one
-//! for what is not managed (stacks) and one for what the program keeps in RAM: `thread_stacks`, `regions`,
-//! `managed_ranges`, `activation` and `attach`.
+//! is left of one that is cut in two stays whole if there is no second place. Called by `host`: for what is not managed
+//! (stacks), and for what the program keeps in RAM.
 //!
 //! Memory order: a range is put in and taken out with Release (`add`, `subtract`, `clear`), for the Acquire of who
 //! looks (`iter`, `subtract`) or takes a place that has become free (`add`): who finds a range, or does not find it any

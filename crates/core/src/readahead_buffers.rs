@@ -5,9 +5,8 @@
 //! ([`copy`](ReadaheadBuffers::copy)). What is in a buffer is as it lies in the file, compressed and sealed.
 //!
 //! Must hold: a copy is a hint. The file may have been written since, and a buffer may be given to another part while
-//! it is copied, so the caller verifies each record, and reads the file where one is wrong. Called by
-//! `fault::readahead` and `fault::load` of the engine: in a process to ask, copy and forget, in the supervisor
-//! (`serve_readahead`) to take and finish.
+//! it is copied, so the caller verifies each record, and reads the file where one is wrong. Called by `engine`, in a
+//! process to ask, copy and forget, and by the supervisor, which takes and finishes through it.
 
 use crate::plant::{Plant, is_planted};
 use core::ops::Range;

@@ -5,8 +5,8 @@
 //! and for reports, and guard nothing: every order is `Relaxed`.
 //!
 //! Must hold: the sums only grow while the record is of one process, so [`TakenPages::since`] says what happened in
-//! between. Of two threads that change `lately` at once, one may be forgotten. Called by `evict` and `space::fairness`
-//! of the engine, which note, and by [`crate::mm`] and the supervisor's `pressure`, which read.
+//! between. Of two threads that change `lately` at once, one may be forgotten. Called by `engine`, which notes, and by
+//! [`crate::mm`] and the supervisor, which read.
 
 use crate::working_set::WorkingSet;
 use uswap_sync::{AtomicU64, Ordering};

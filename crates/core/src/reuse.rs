@@ -5,9 +5,8 @@
 //! division of RAM would have cost: [`crate::pool_share`].
 //!
 //! Must hold: the clock only grows. A distance is wrong by less than 1/4096 of the budget, as long as that stays the
-//! same and fewer pages are stored in between than 256 budgets hold. Called by `evict`, `fault` and `space::fairness`
-//! of the engine, which note pages that go and come, and by the supervisor's `monitor::pool_share` and `pressure`,
-//! which read.
+//! same and fewer pages are stored in between than 256 budgets hold. Called by `engine`, which notes pages that go and
+//! come, and by the supervisor, which reads.
 
 use crate::histogram::Histogram;
 use uswap_sync::{AtomicU64, Ordering};

@@ -4,8 +4,8 @@
 //!
 //! Must hold: no two tables share a word, each starts at a page border, but for those in the header, and where they are
 //! follows from the geometry alone. The magic number is written last: who finds it finds the rest of the header. Called
-//! by the supervisor's `shared` and by `sim`, which create a segment, and by `invitation` of `host`, which opens it;
-//! whoever uses a table gets its view here.
+//! by the supervisor and `sim`, which create a segment, by `host`, which opens it, and by `engine`, `fuzz` and
+//! `experiments`, which get their views of tables here.
 
 use crate::budget::{BUDGET_WORDS, Budget};
 use crate::clusters::lock::{Contended, Locker, SUPERVISOR, spin};

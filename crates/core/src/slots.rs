@@ -6,8 +6,8 @@
 //! count 0 is free; `clusters` finds runs of them.
 //!
 //! Must hold: a slot is taken only when no swap word names it and no write to it is in flight; the batch that is being
-//! written counts as one user. Called by `writeback` of the engine, which takes slots, by its `pool::release`, which
-//! frees a blob, and by its `reaper`; the supervisor adds files and reports what is used.
+//! written counts as one user. Called by `engine`, which takes slots and frees them, and by the supervisor and `sim`,
+//! which add files and report what is used.
 
 use crate::clusters::lock::Locker;
 use crate::clusters::{CLUSTER_SLOTS, Clusters, Truth, first_slot};

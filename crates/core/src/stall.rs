@@ -6,8 +6,8 @@
 //! on between; with one thread it is exact. Nothing is left behind by a thread that dies in the middle of a wait, as in
 //! a sum made of a count of waiting threads. "Full" is estimated by the supervisor.
 //!
-//! Must hold: the sum is never more than the time in which at least one thread waited. Called by `faults` of `host`,
-//! which tells of waits, and by the supervisor's `pressure`, which reads.
+//! Must hold: the sum is never more than the time in which at least one thread waited. Called by `host`, which tells of
+//! waits, by [`crate::mm`], which holds the words, and by the supervisor, which reads.
 
 use uswap_sync::{AtomicU64, Ordering};
 

@@ -6,8 +6,8 @@
 //!
 //! Must hold: an entry counts at least as many references as page words name it. So `share` comes before the word that
 //! it is for, and `put` after the word has lost the name; a process killed in between leaves one too many. Called by
-//! `evict`, `fault`, `fork`, `writeback`, `pool` and `reaper` of the engine. Leaves to them: releasing the cell or
-//! slots that a transition hands back.
+//! `engine`, by the supervisor and `sim`, which look through it, and by `experiments`. Leaves to them: releasing the
+//! cell or slots that a transition hands back.
 
 use crate::clusters::lock::Locker;
 use crate::clusters::{CLUSTER_SLOTS, Clusters, Search, Space, Truth, cluster_of};

@@ -14,10 +14,9 @@
 //!   0 then.
 //! * `REFERENCED`: second chance. Stores and loads set it, the clock hand clears it.
 //!
-//! An entry starts `Reserved` with count 0 and is published with a place and its first reference.
-//! Must hold: a cell or a slot is freed only by the operation that took its name out of the word. Called by
-//! [`crate::swap_table`], which alone makes one word of another; the engine and the supervisor's `monitor::pool_share`
-//! read them.
+//! An entry starts `Reserved` with count 0 and is published with a place and its first reference. Must hold: a cell or
+//! a slot is freed only by the operation that took its name out of the word. Called by [`crate::swap_table`], which
+//! alone makes one word of another, and by `engine`, the supervisor, `sim` and `experiments`, which read them.
 
 use uswap_units::{BlobId, MmId, SwapOffset};
 

@@ -2,11 +2,12 @@
 //!
 //! A process takes from itself when it is its turn. When it is the turn of others it waits for them, once, and if that
 //! brought no room nobody waits for them again for a while: so that a process whose others give little or nothing pays
-//! for that once. One that has nothing but what is protected waits longer in all, before it gives that.
+//! for that once. One that has nothing but what is protected waits twice before it gives that.
 //!
-//! Must hold: a fault waits for others at most twice; [`Throttle::TakesProtected`] is said only after that.
+//! Must hold: a fault waits for others at most once, or twice if its process has nothing but what is protected;
+//! [`Throttle::TakesProtected`] is said only after that.
 //!
-//! Called by `reclaim` of the engine, which asks [`crate::fairness::turn`] first, and waits and evicts as this says.
+//! Called by `engine`, when a fault needs room; it waits and evicts as this says.
 
 use crate::fairness::{Protection, ReclaimDecision};
 use uswap_units::limits::ROOM_WAIT_NS;

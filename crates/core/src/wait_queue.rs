@@ -12,7 +12,7 @@
 //! unlocked, so that nobody sleeps for a turn that was. A model checker goes through all orders
 //! (`loom_tests::waiting`).
 //!
-//! Called by the engine: by faults and mapping calls that find a word locked, and by whoever unlocks one.
+//! Called by `engine`, for faults and mapping calls that find a word locked, and for whoever unlocks one.
 
 use crate::plant::{Plant, is_planted};
 use uswap_sync::{AtomicU32, Ordering, fence};

@@ -3,8 +3,8 @@
 //! Two counts that forget.
 //!
 //! Must hold: both counts are halved together, so that their ratio stays; of 16 pages at most 15 are said to have come
-//! back, so a burden never becomes 0 by it. Called by [`crate::refault_stats`] for [`crate::fairness`], and by
-//! `experiments`, which tells the kswapd of `zones` whether there is room for large runs ([`Room`]).
+//! back, so a burden never becomes 0 by it. Called by [`crate::refault_stats`] for [`crate::fairness`], and by `zones`
+//! and `experiments`, which ask whether there is room for large runs ([`Room`]).
 
 /// Whether memory can be had without taking it from who would fetch it back.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -2,7 +2,7 @@
 //!
 //! Must hold: in no 24 hours more is written than the limit. Bytes are kept by the hour of the run, and forgotten when
 //! all of their hour is more than a day ago: what was written counts for 24 to 25 hours. The caller brings the time.
-//! Called by the supervisor's `writeback::limits`, before and after each write.
+//! Called by the supervisor, before and after each write.
 
 /// Hours that are remembered: the one that has begun, and a day.
 const HOURS: u64 = 25;

@@ -1,7 +1,7 @@
 //! A forked child: its own copy of the page words, and one more reference to everything that they name.
 //!
 //! Must hold: words are copied and references counted in one exclusive section of the gate, that of the fork; so no
-//! entry is given up in between. Called by `host` in the thread that forks.
+//! entry is given up in between. Called by `host` and `sim`, in the thread that forks.
 
 use crate::plant::{Plant, is_planted};
 use crate::space::AddressSpace;

@@ -5,7 +5,7 @@
 //! of one moment: a page that moves meanwhile is counted where it was or where it is.
 //!
 //! Must hold: words are only read and never locked, each leaf in a shared section of the gate of its own: a mapping
-//! call never waits for more than one. Called by the background thread of `host`.
+//! call never waits for more than one. Called by `host`, in its background thread.
 
 use crate::space::AddressSpace;
 use crate::world::World;

@@ -1,8 +1,9 @@
 //! Bugs that the tests of the simulator switch on, to show that its seeds find them.
 //!
 //! Must hold: without the feature `plant` every question here is answered with a constant "no", and nothing is left of
-//! it in the code; with it, one bug is on at most. Called by the flows of this crate, each where its bug would be, and
-//! by `sim`, which switches one on.
+//! it in the code; with it, one bug is on at most. Called by [`crate::evict`], [`crate::fault`], [`crate::fork`],
+//! [`crate::mapping`], [`crate::space`] and [`crate::writeback`], each where its bug would be, and by `sim`, which
+//! switches one on.
 
 /// One bug.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

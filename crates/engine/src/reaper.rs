@@ -1,8 +1,8 @@
 //! Cleans up after a process that is gone.
 //!
 //! Must hold: nobody else touches the record any more; locks of the dead are broken before anything is put back that
-//! may need them; the record is free last of all. Called by the supervisor's reaper and that of `sim`, and by
-//! [`crate::fork`] for a child that never came to be.
+//! may need them; the record is free last of all. Called by the supervisor and `sim`, and by [`crate::fork`] for a
+//! child that never came to be.
 
 use crate::pool::release::put_entries;
 use crate::world::Backing;

@@ -1,8 +1,8 @@
 //! When to evict: in the background, and in a fault that needs memory while it is short.
 //!
 //! Must hold: nobody waits for ever. A fault goes on over the budget after a limited time, and what others do not give
-//! is not waited for again for a while. Called by the background thread of `host` and by its faults; whose turn it is
-//! says [`crate::space::fairness`], how much [`balance`], and who waits [`throttling`].
+//! is not waited for again for a while. Called by `host` and `sim`, in the background and for faults that need room.
+//! Whose turn it is says `fairness`, how much [`balance`], and who waits [`throttling`].
 
 use crate::evict::{Evicted, Evictor};
 use crate::space::AddressSpace;

@@ -1,8 +1,8 @@
 //! Buffers of one engine task, made once.
 //!
 //! Must hold: whoever works in one has it for itself. It is made before it is needed, since nothing may be allocated on
-//! the path of a fault. Called by `host` and `sim`, which lend one to each fault, and by [`crate::evict`], whose
-//! evictors have one each.
+//! the path of a fault. Called by `host` and `sim`, which lend one to each fault, by [`crate::fault`], and by
+//! [`crate::evict`], whose evictors have one each.
 
 use crate::world::FileBuffer;
 use crate::writeback::record::Cipher;

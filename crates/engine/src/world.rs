@@ -2,7 +2,9 @@
 //! a made-up machine. The supervisor needs [`Backing`] only.
 //!
 //! Must hold: calls that touch memory take effect at once, and none says that it did more than it has done. Between two
-//! of them the engine awaits [`Backing::step`], where the simulator lets others run. Called by all flows of this crate.
+//! of them the engine awaits [`Backing::step`], where the simulator lets others run. Called by [`crate::evict`],
+//! [`crate::fault`], [`crate::fork`], [`crate::mapping`], [`crate::reclaim`] and the other flows; `host`, the
+//! supervisor and `sim` implement it.
 
 use core::future::Future;
 use uswap_codec::Page;

@@ -3,7 +3,7 @@
 //! Must hold: words come first, then what calls under way have told is filled, and only then is memory registered; all
 //! of it with the gate exclusive. Else the kernel would meet a missing page in a call that has found no word. Called by
 //! [`crate::background`] when memory is short, by [`crate::mappings`] ahead of a call that would make it short or asks
-//! for pages to go, and by [`crate::regions`].
+//! for pages to go, by [`crate::regions`], and by [`crate::remap`] for a range that grows.
 
 use crate::address_space::{heap_end, is_candidate};
 use crate::process::{Phase, Process, Space};

@@ -2,8 +2,7 @@
 //!
 //! Must hold: the address space is only looked at here. No range of [`pages`] goes beyond what a program can have, and
 //! nothing is a candidate ([`is_candidate`]) but private anonymous memory that may be read and not executed. Called by
-//! whatever changes mappings or takes memory under management ([`crate::mappings`], [`crate::managed_ranges`],
-//! [`crate::lock_calls`] and others).
+//! most of this crate: whatever changes mappings or takes memory under management.
 
 use uswap_os::maps::{Kind, Vma};
 use uswap_os::sys::{self, abi};

@@ -5,7 +5,7 @@
 //! filter of system calls that the program inherits, and that kills a thread: this one finds itself alone then, and
 //! ends the process.
 //!
-//! Called by [`crate::joining`] and [`crate::fork`], which start the thread, and by [`crate::leaving`], which ends it.
+//! Called by [`crate::joining`], which starts the thread, and by [`crate::leaving`], which ends it.
 
 use crate::process::{Phase, Process, Space};
 use crate::{messages, run, supervisor, swap_files};

@@ -2,7 +2,9 @@
 //!
 //! What must hold: the thread that starts it opens them. A file has the lowest free number for a moment, and while the
 //! code of the program runs it may count on which one that is (`close(0); dup(pipe)`): a forked child is prepared while
-//! it has one thread. Called by [`crate::joining`], which opens them, and by [`crate::background`].
+//! it has one thread. What that thread still opens later is rare: a swap file that is added, or what takes the number
+//! of a file that goes. Called by [`crate::process`], which holds the value, by [`crate::joining`], which opens them,
+//! and by [`crate::background`].
 
 use crate::descriptors;
 use core::mem::ManuallyDrop;

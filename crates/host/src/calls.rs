@@ -1,7 +1,8 @@
 //! A system call of the program, before and after the kernel.
 //!
 //! Must hold: what is made here instead of the kernel gives the answer and the errno that the kernel gives. Called by
-//! `interpose` ahead of each call and after it, on the thread that makes it.
+//! `interpose` ahead of each call and after it, on the thread that makes it; [`crate::background`] ends the process
+//! here where its other threads have ended.
 
 use crate::own_stack::on_own_stack;
 use crate::process::{Phase, Process};

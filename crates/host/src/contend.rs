@@ -1,7 +1,8 @@
 //! How the threads of a managed program wait for a lock of the swap table.
 //!
 //! Must hold: nobody is taken for dead here: the holder may have another number, in another pid namespace, so only the
-//! supervisor breaks a lock. Called by `core::clusters`: [`crate::invitation`] gives it to the segment that it opens.
+//! supervisor breaks a lock. Called by `core`, whose locks of clusters wait so; [`crate::invitation`] gives it to the
+//! segment that it opens.
 
 use uswap_core::clusters::lock::Holder;
 use uswap_core::mm::MmTable;

@@ -1,7 +1,8 @@
 //! What a process may read depends on its credentials.
 //!
 //! Must hold: the kernel is asked each time, for the calling thread, so that a change is seen whoever made it. Called
-//! by `agent` for those with which a process comes, and by [`crate::leaving`] and [`crate::small`], which compare.
+//! by `agent` for those with which a process comes, by [`crate::process`], which keeps them, and by [`crate::leaving`]
+//! and [`crate::small`], which compare.
 
 use uswap_os::sys::{self, abi};
 

@@ -4,9 +4,8 @@
 //! closes what it does not know (daemons, `subprocess`) would turn every missing page into zeros.
 //!
 //! Must hold: what of ours is kept open in that table is listed here, and its number leaves the list only when it is
-//! closed; while the process is in its run, no call of the program closes or replaces what is listed. Called by
-//! [`crate::calls`] ahead of calls that may name a descriptor, and by whatever opens or closes one of ours
-//! ([`crate::joining`], [`crate::supervisor`], [`crate::fork`] and others).
+//! closed; while the process is in its run, no call of the program closes or replaces what is listed. Called by most of
+//! this crate: [`crate::calls`] ahead of calls that may name a descriptor, and whatever opens or closes one of ours.
 //!
 //! Memory order: the Acquire by which `keep` takes a place pairs with the Release by which `close` gives it back: the
 //! number is closed by then. The Release of `keep` pairs with the Acquire of `close`, which looks for that number.
@@ -19,8 +18,10 @@ use uswap_interpose::Call;
 use uswap_os::sys::{Errno, Result, abi};
 use uswap_os::{Fd, process, sys};
 
-/// One for each swap file that a run may have, and eight of other kinds.
-const PLACES: usize = uswap_units::limits::SWAP_FILES_MAX + 8;
+/// One for each swap file that a run may have, and nine others: the userfaultfd, what `/proc` has of the pages, the
+/// mappings and three times of the process, the segment with its lock, the messages, and the pipe to a supervisor that
+/// was asked for.
+const PLACES: usize = uswap_units::limits::SWAP_FILES_MAX + 9;
 
 const NONE: i32 = -1;
 static OWN: [AtomicI32; PLACES] = [const { AtomicI32::new(NONE) }; PLACES];
@@ -66,6 +67,18 @@ pub fn close(number: i32) {
     }
 }
 
+/// What was kept for something that came to nothing, and is closed, is the program's again.
+pub fn forget_closed() {
+    for place in &OWN {
+        let number = place.load(Ordering::Relaxed);
+        if number != NONE && !Fd::is_open(number) {
+            // Release, as in `close`.
+            let _or_it_is_another_by_now =
+                place.compare_exchange(number, NONE, Ordering::Release, Ordering::Relaxed);
+        }
+    }
+}
+
 /// In a forked child, which closes them: none is kept.
 pub fn close_all() {
     // A write of a forked child copies a page, and most processes have none of these.
@@ -85,7 +98,7 @@ pub fn is_room_in_child() -> bool {
     let beyond = numbers().filter(|&number| number as u64 >= limit).count();
     let Some(one) = numbers().next().filter(|_| beyond > 0) else { return true };
     let one = ManuallyDrop::new(Fd::from_raw(one));
-    // One more is open while the mappings are read.
+    // One more is open while it gets its number.
     let mut room = [const { None }; PLACES + 1];
     room[..=beyond].iter_mut().all(|place| {
         *place = one.duplicate(0).ok();

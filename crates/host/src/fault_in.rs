@@ -1,9 +1,9 @@
 //! Brings pages of the program, as if they were touched.
 //!
 //! Must hold: room is made before the page is brought, outside of the gate, unless whoever asks leaves that to others.
-//! Called by [`crate::faults`] for a signal, by the boundary for what a system call will touch ([`crate::residency`]),
-//! and by whatever needs a range to be there ([`crate::managed_ranges`], [`crate::lock_calls`], [`crate::leaving`] and
-//! others).
+//! Called by [`crate::faults`] for a signal, by [`crate::residency`] for what a system call will touch, and by
+//! [`crate::advice`], [`crate::leaving`], [`crate::lock_calls`], [`crate::managed_ranges`] and [`crate::remap`], which
+//! need a range to be there.
 
 use crate::process::{Process, Space};
 use crate::run;

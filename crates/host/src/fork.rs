@@ -3,8 +3,8 @@
 //!
 //! Must hold: from `prepare_copy` to `end_copy` the forking thread has the gate for itself, unless the process is
 //! outside or at home, and all signals are blocked: what the words say is what the child gets. In the child nothing is
-//! registered and nothing is protected; both are made again from its words. Called by `interpose` through
-//! [`crate::calls`], around the call and in the child.
+//! registered and nothing is protected; both are made again from its words. Called by `interpose` around the call and
+//! in the child, through [`crate::calls`].
 
 use crate::address_space::{ADDRESSES_END, may_have_words};
 use crate::descriptors;

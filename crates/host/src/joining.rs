@@ -6,8 +6,8 @@
 //! ours.
 //!
 //! Must hold: a process takes its place once, with the gate exclusive or in the only thread of a forked child. Called
-//! by [`crate::small`], which arms it, by [`crate::calls`], [`crate::mappings`] and [`crate::lock_calls`] when it has
-//! grown, and by [`crate::attach`] and [`crate::fork`].
+//! by `agent` and [`crate::small`], which arm, by [`crate::calls`], [`crate::mappings`] and [`crate::lock_calls`] when
+//! it has grown, and by [`crate::attach`] and [`crate::fork`].
 
 use crate::address_space::heap_end;
 use crate::background;
@@ -191,6 +191,14 @@ impl Process {
 
     /// Takes a record, or the one that a parent has made, and opens what the engine will need.
     pub(crate) fn join(&'static self, made: Option<MmId>) -> Result<&'static Space, Refused> {
+        let joined = self.open_all(made);
+        if joined.is_err() {
+            descriptors::forget_closed();
+        }
+        joined
+    }
+
+    fn open_all(&'static self, made: Option<MmId>) -> Result<&'static Space, Refused> {
         const NOT_OPEN: Refused =
             Refused::Needs("a file in /proc or a swap file of the run cannot be opened");
         let run = self.run();

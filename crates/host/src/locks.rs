@@ -4,8 +4,8 @@
 //! words active with the gate exclusive asks then, and leaves those of locked mappings as they are. So no page of a
 //! locked mapping is evicted.
 //!
-//! Called by [`crate::lock_calls`], by [`crate::attach`] and [`crate::fork`] where a process begins, and by
-//! [`crate::managed_ranges`] and [`crate::background`], which only ask.
+//! Called by [`crate::process`], which holds them, by [`crate::lock_calls`], by [`crate::attach`] and [`crate::fork`]
+//! where a process begins, and by [`crate::managed_ranges`] and [`crate::background`], which only ask.
 //!
 //! Memory order: the word stands for itself; what it is about is the kernel's, and nothing else is read by it. The
 //! Acquire of who looks pairs with the Release of who changes it, which is no more than that. That whoever locks and

@@ -2,9 +2,8 @@
 //!
 //! Must hold: what is taken is registered before its pages have words (except in [`crate::activation`], which takes all
 //! at once), and what is left alone loses its words in the section of the gate in which the kernel takes it back; what
-//! the kernel does not take back keeps them. Called by [`crate::mappings`], [`crate::remap`],
-//! [`crate::activation`] and [`crate::regions`], and by [`crate::calls`] for a range whose faults the program serves
-//! itself.
+//! the kernel does not take back keeps them. Called by [`crate::mappings`], [`crate::remap`], [`crate::activation`] and
+//! [`crate::regions`], and by [`crate::calls`] for a range whose faults the program serves itself.
 
 use crate::address_space::{is_candidate, may_have_words, pages};
 use crate::fault_in::PageLost;
@@ -12,6 +11,7 @@ use crate::messages::stop_program;
 use crate::process::{Phase, Process, Space};
 use crate::{own_memory, run};
 use core::ops::ControlFlow;
+use core::sync::atomic::Ordering;
 use uswap_core::page_word::Afterwards;
 use uswap_os::gate::ExclusiveGuard;
 use uswap_os::sys::Errno;
@@ -28,28 +28,16 @@ fn for_each_managed_mapping(
     space: &Space,
     range: PageRange,
     mut visit: impl FnMut(PageRange) -> ControlFlow<()>,
-) {
+) -> Result<(), Errno> {
     let maps = &space.world().maps;
-    maps.for_each_in(range.start.address() as usize..range.end.address() as usize, |vma| {
+    maps.try_for_each_in(range.start.address() as usize..range.end.address() as usize, |vma| {
         let vma = PageRange::of_addresses(vma.start as u64, vma.end as u64);
         let part = PageRange { start: vma.start.max(range.start), end: vma.end.min(range.end) };
         match space.page_table().first_managed(part) {
             Some(_) => visit(part),
             None => ControlFlow::Continue(()),
         }
-    });
-}
-
-/// Pages that the program has guarded (MADV_GUARD_INSTALL) have no words: a touch of one is the program's affair, and
-/// filling it would take the guard away. With the gate exclusive.
-fn pass_by_guards(space: &Space, range: PageRange) {
-    let pagemap = &space.world().pagemap;
-    let addresses = range.start.address() as usize..range.end.address() as usize;
-    // A kernel before 6.16 does not tell.
-    let _as_far_as_it_is_told = pagemap.for_each_guard(addresses, |start, end| {
-        let guarded = PageRange::of_addresses(start as u64, end as u64);
-        space.drop_words(guarded, Afterwards::Unmanaged);
-    });
+    })
 }
 
 impl Process {
@@ -102,19 +90,41 @@ impl Process {
         true
     }
 
-    /// The same of a mapping that the program has used already.
+    /// The same, when memory comes under management: what calls have guarded that nobody has seen is looked for.
     pub(crate) fn take_used(&self, space: &'static Space, range: PageRange) -> bool {
         let is_taken = self.take(space, range);
         if is_taken {
-            pass_by_guards(space, range);
+            self.pass_by_guards(space, range);
         }
         is_taken
+    }
+
+    /// Pages that the program has guarded (MADV_GUARD_INSTALL) have no words: a touch of one is the program's affair,
+    /// and filling it would take the guard away. With the gate exclusive.
+    fn pass_by_guards(&self, space: &Space, range: PageRange) {
+        let pagemap = &space.world().pagemap;
+        let addresses = range.start.address() as usize..range.end.address() as usize;
+        // A kernel before 6.16 does not tell.
+        let _as_far_as_it_is_told = pagemap.for_each_guard(addresses, |start, end| {
+            self.has_guards.store(1, Ordering::Relaxed);
+            let guarded = PageRange::of_addresses(start as u64, end as u64);
+            space.drop_words(guarded, Afterwards::Unmanaged);
+        });
+    }
+
+    /// The same where a mapping is seen again: each page of it is looked at, and few programs have any guard.
+    fn pass_by_known_guards(&self, space: &Space, range: PageRange) {
+        if self.has_guards.load(Ordering::Relaxed) != 0 {
+            self.pass_by_guards(space, range);
+        }
     }
 
     /// Takes what may be managed of a range, as the kernel has it now. With the gate exclusive.
     pub(crate) fn take_candidates(&self, space: &'static Space, range: PageRange) {
         self.for_each_candidate(space, range, |part| {
-            let _or_left_alone = self.take_used(space, part);
+            if self.take(space, part) {
+                self.pass_by_known_guards(space, part);
+            }
         });
     }
 
@@ -201,8 +211,12 @@ impl Process {
     /// The kernel serves the faults of a range of which nothing is away; its words are the caller's. An error: all of
     /// it is registered as before. With the gate exclusive.
     pub(crate) fn unregister(&self, space: &'static Space, range: PageRange) -> Result<(), Errno> {
+        if self.phase() != Phase::Active {
+            // Everything came home while the call waited for the gate.
+            return Ok(());
+        }
         let (mut done, mut refused) = (range.start, None);
-        for_each_managed_mapping(space, range, |part| {
+        let looked = for_each_managed_mapping(space, range, |part| {
             let (start, bytes) = bytes_of(part);
             match space.world().uffd.unregister(start, bytes) {
                 Ok(()) => {
@@ -215,7 +229,7 @@ impl Process {
                 }
             }
         });
-        let Some(errno) = refused else { return Ok(()) };
+        let Some(errno) = refused.or(looked.err()) else { return Ok(()) };
         self.register_mappings_again(space, PageRange { start: range.start, end: done });
         Err(errno)
     }
@@ -252,13 +266,14 @@ impl Process {
         if space.adopt(range).is_err() {
             stop_program(format_args!("the run has no room for the page tables of memory that grew"));
         }
-        pass_by_guards(space, range);
+        self.pass_by_known_guards(space, range);
         self.keep_if_locked(space, range);
     }
 
     /// The same for a range of several mappings, of which some may not be managed.
     pub(crate) fn register_mappings_again(&self, space: &'static Space, range: PageRange) {
-        for_each_managed_mapping(space, range, |part| {
+        // Of those that cannot be looked at nothing is missing, and what is not registered is not evicted.
+        let _as_far_as_they_can_be_read = for_each_managed_mapping(space, range, |part| {
             self.register_again(space, part);
             ControlFlow::Continue(())
         });

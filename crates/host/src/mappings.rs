@@ -2,7 +2,7 @@
 //!
 //! Must hold: a call that changes a managed mapping, or drops its content, is made in the exclusive section of the gate
 //! in which the words are changed, so that nobody sees one without the other; and no word of a range that is unmapped
-//! or replaced is locked then. Called by [`crate::calls`].
+//! or replaced is locked then. Called by [`crate::calls`], and by [`crate::remap`].
 
 use crate::address_space::{MAPPING_BYTES_MAX, pages};
 use crate::dropped::{for_each_part_advised, free, leave_unmerged};
@@ -220,6 +220,7 @@ impl Process {
             // A touch of it is the program's affair: without words, nobody fills it.
             MADV_GUARD_INSTALL => {
                 let _alone = self.alone_with(space, &[range]);
+                self.has_guards.store(1, Ordering::Relaxed);
                 let answer = make(call);
                 for_each_part_advised(call, answer, |part| space.drop_words(part, Afterwards::Unmanaged));
                 answer

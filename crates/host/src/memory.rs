@@ -1,7 +1,7 @@
 //! The engine's world: the memory of this process, on Linux.
 //!
 //! Must hold: each call does all that it says or reports how far it came; a range is never dropped in part. Called by
-//! `engine`.
+//! the engine, through its traits; [`crate::joining`] and [`crate::process`] make the value.
 
 use crate::messages::stop_program;
 use crate::swap_files::OpenFiles;

@@ -2,7 +2,8 @@
 //! terminal.
 //!
 //! Must hold: nothing is written to the standard error of the program: under its number may be a file of the program's
-//! own by now. Called by `agent`, and wherever a process is left alone, comes home or has to be ended.
+//! own by now. Called by `agent`, and by most of this crate: wherever a process is left alone, comes home or has to be
+//! ended.
 
 use crate::{descriptors, supervisor};
 use core::fmt::Arguments;

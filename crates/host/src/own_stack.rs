@@ -4,8 +4,8 @@
 //! The stack of the program may have no room left for it, and may lie in memory that we are about to change.
 //!
 //! Must hold: signals are blocked until the work is done, because a handler of the program that interrupted it could
-//! make a call that needs a lock which the work holds. Called by whatever does work of ours in a thread of the program,
-//! outside of a handler of ours or in one ([`crate::mappings`], [`crate::residency`], [`crate::leaving`] and others).
+//! make a call that needs a lock which the work holds. Called by most of this crate: whatever does work of ours in a
+//! thread of the program, outside of a handler of ours or in one.
 
 use core::arch::naked_asm;
 use core::ops::Range;

@@ -1,7 +1,8 @@
 //! Lends things that threads need for a short while: workspaces and evictors.
 //!
 //! Must hold: a thing is with one thread at a time; whoever waits for one sleeps and is woken when one comes back.
-//! Called by faults and by whoever evicts.
+//! Called by [`crate::process`], which holds one of each kind, by [`crate::fault_in`], [`crate::fork`],
+//! [`crate::leaving`] and whatever else borrows from them.
 
 use core::cell::UnsafeCell;
 use core::ops::{Deref, DerefMut};

@@ -8,11 +8,12 @@
 //!
 //! Must hold: a mapping call of the program is made inside `mappings` (shared while nothing is managed, exclusive
 //! afterwards), and the phase that it goes by is looked at in there. Called by `agent`, which has the value in a
-//! static, and by the other modules here, most of whose functions are methods of it.
+//! static, and by most of this crate, whose functions are methods of it.
 //!
-//! Memory order: each word is stored with Release by its `set_` function (`own` by `set_own`), which pairs with the
-//! Acquire of the function of its name: who finds a pointer finds what it points to, and who finds a phase finds what
-//! was set up for it. `mm` stands for itself. That a phase does not change behind a look at it is a matter of the gate.
+//! Memory order: a word with a `set_` function here is stored by it with Release, which pairs with the Acquire of the
+//! function of its name: who finds a pointer finds what it points to, and who finds a phase finds what was set up for
+//! it. `mm` stands for itself. The other words belong to the files that store them, which say there what an order pairs
+//! with. That a phase does not change behind a look at it is a matter of the gate.
 
 use crate::background_files::BackgroundFiles;
 use crate::credentials::Credentials;
@@ -153,6 +154,8 @@ pub struct Process {
     pub(crate) copying: AtomicU32,
     /// Not 0: it is of a child that will have the same table of descriptors.
     pub(crate) child_shares_descriptors: AtomicU32,
+    /// Not 0: pages of it were seen with a guard. Written with the gate exclusive.
+    pub(crate) has_guards: AtomicU32,
     /// Not 0: a thread brings all home, and leaves the run.
     pub(crate) is_leaving: AtomicU32,
     pub(crate) workspaces: LendingPool<Workspace, WORKSPACES>,
@@ -193,6 +196,7 @@ impl Process {
             child_number: AtomicU64::new(0),
             copying: AtomicU32::new(0),
             child_shares_descriptors: AtomicU32::new(0),
+            has_guards: AtomicU32::new(0),
             is_leaving: AtomicU32::new(0),
             workspaces: LendingPool::new([const { UnsafeCell::new(Workspace::new()) }; WORKSPACES]),
             evictors: LendingPool::new([

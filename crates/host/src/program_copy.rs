@@ -3,8 +3,8 @@
 //!
 //! Must hold: one instruction here touches the bytes of the program; when its fault is not served, the thread goes on
 //! where the copy answers no ([`landing`]). In a process that is not armed nobody does that, so the kernel is asked
-//! first. Called by [`crate::faults`], and by whatever reads arguments or pages ([`crate::calls`], [`crate::syscalls`],
-//! [`crate::residency`], [`crate::environment`], [`crate::memory`]).
+//! first. Called by [`crate::faults`], [`crate::calls`], [`crate::syscalls`], [`crate::residency`],
+//! [`crate::environment`] and [`crate::memory`], which read arguments or pages.
 
 use core::arch::naked_asm;
 

@@ -1,7 +1,7 @@
 //! Memory that the program names: to be managed, where nothing else is ([`Managed::Regions`]), or to stay in RAM.
 //!
 //! Must hold: nobody uses a mapping before `manage` has returned; and a range is noted as kept before its pages are
-//! brought, so that whoever activates meanwhile pins it. Called by `agent`, for the crate `uswap`.
+//! brought, so that whoever activates meanwhile pins it. Called by `agent`, for programs that name memory by a library.
 
 use crate::address_space::pages;
 use crate::own_stack::on_own_stack;

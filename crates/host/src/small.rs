@@ -8,14 +8,15 @@
 //!
 //! What must hold: while it is small nothing is ours but the patches: no signal, no alternate stack, no slot, no
 //! descriptor. A fork copies that, and is not seen. A child that shares the memory (`vfork`) may not arm it: the parent
-//! would be marked as armed, and would not be ([`crate::owner`]). Once a thread may be armed no call is made here: it
-//! waits for the one that arms.
+//! would be marked as armed, and would not be ([`crate::owner`]). Once a thread may be armed its calls wait for the
+//! one that arms, and that waits for those that are under way.
 //!
 //! Not seen: a raw system call of a library. What it may have done that matters is looked for when the process is
 //! armed, as for one that asks for its budget while it runs ([`crate::attach`]). A process that has grown by nothing
 //! but such calls is found by the supervisor, which lets it arm itself where it stands ([`grown_unseen`]).
 //!
-//! Called by `agent`, which starts a process and has the entry point for the supervisor, and by [`crate::calls`].
+//! Called by `agent`, which starts a process and has the entry point by which it is armed from outside, and by
+//! [`crate::calls`].
 
 use crate::address_space::heap_end;
 use crate::attach::refuse_what_is_out_of_sight;
@@ -29,7 +30,7 @@ use crate::process::{AfterSetuid, Phase, Process, Terms};
 use crate::syscalls::{MAP_GROWSDOWN, MAP_LOCKED, MAP_STACK, growth};
 use core::arch::naked_asm;
 use core::ops::Range;
-use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
 use uswap_interpose::{
     Call, Context, KnownFunction, MAIN_STACK_BYTES, Options, install, install_in_functions, interrupted,
     is_installed, make_unarmed, thread,
@@ -37,7 +38,7 @@ use uswap_interpose::{
 use uswap_os::memory::{Access, Mapping};
 use uswap_os::sys::{self, abi};
 use uswap_os::thread::BlockedSignals;
-use uswap_os::{PAGE_BYTES, process};
+use uswap_os::{PAGE_BYTES, clock, process};
 
 /// A stack that may grow beyond this could do so without any call that is seen.
 const STACK_BYTES_MAX: u64 = 64 << 20;
@@ -56,6 +57,11 @@ pub struct Functions<'a> {
 static GROWN_BYTES: AtomicU64 = AtomicU64::new(0);
 /// Behind the stack of the first thread.
 static STACK_END: AtomicUsize = AtomicUsize::new(0);
+/// Calls that are made as if nobody looked, at this moment.
+static UNDER_WAY: AtomicU32 = AtomicU32::new(0);
+/// They take some microseconds.
+const CALLS_NS: u64 = 1_000_000_000;
+const CALLS_STEP_NS: u64 = 50_000;
 /// Not 0: it cannot be armed, and is left alone.
 static IS_LEFT_ALONE: AtomicU32 = AtomicU32::new(0);
 
@@ -109,18 +115,17 @@ impl Process {
 
     /// A call of a small process. None: it is armed now, and the call goes the way of all others.
     pub(crate) fn serve_small(&'static self, call: &Call, context: &Context) -> Option<isize> {
-        if is_installed() && self.is_armed_by_another() {
-            return None;
-        }
         if self.must_be_seen(call, context.stack_pointer()) && self.arm(context.stack_pointer()) {
             return None;
         }
         if call.number as u32 == abi::__NR_execve {
             return Some(environment::execute_unarmed(call));
         }
+        let under_way = self.begin_unarmed()?;
         // SAFETY:
         // 1. The program's own call, and one of those that the functions make.
         let answer = unsafe { make_unarmed(call) };
+        drop(under_way);
         if call.number as u32 == abi::__NR_brk {
             self.heap_end.store(answer as usize, Ordering::Relaxed);
         }
@@ -173,17 +178,43 @@ impl Process {
         must || is_deep || bytes > 0 && grown >= self.terms().join_bytes
     }
 
-    /// Another thread arms the process, and may have let this one go, armed: its calls wait until that one is done.
-    /// A call that is made as if nobody looked would start a thread, or a child, that is half armed. False: it is not
-    /// armed.
-    #[cold]
-    fn is_armed_by_another(&self) -> bool {
-        if !self.is_owner() {
-            // The thread that shares this memory and waits for this one cannot be armed: so nobody waits for that.
-            return false;
+    /// A call is to be made as if nobody looked. None: the process is armed by now.
+    ///
+    /// While another thread arms it calls wait until that is done: this thread may be armed already, and a child that
+    /// it made so would be half armed.
+    fn begin_unarmed(&self) -> Option<UnderWay> {
+        loop {
+            let under_way = UnderWay::begin();
+            if !is_installed() {
+                return Some(under_way);
+            }
+            drop(under_way);
+            if !self.is_to_wait() {
+                return Some(UnderWay::begin());
+            }
+            self.wait_until_armed();
+            if self.phase() != Phase::Small {
+                return None;
+            }
         }
-        drop(self.mappings.shared());
-        self.phase() != Phase::Small
+    }
+
+    /// Whether this thread will be armed, or is. Not one of another process, whose parent waits for it, and not one in
+    /// a handler on the program's alternate stack: who arms waits until it has left that.
+    #[cold]
+    fn is_to_wait(&self) -> bool {
+        let is_ours = |start: usize| thread::slots().any(|slot| slot.alternate_stack() == start);
+        let is_in_handler = alternate_stack_in_use().is_some_and(|start| !is_ours(start));
+        !is_in_handler && self.is_owner() && IS_LEFT_ALONE.load(Ordering::Relaxed) == 0
+    }
+
+    #[cold]
+    fn wait_until_armed(&self) {
+        // A handler of the program could make a call that waits for the gate, while this thread is inside.
+        let ours = FAULTS | signal_bit(abi::SIGSYS);
+        if let Ok(_blocked) = BlockedSignals::block_all_but(ours) {
+            drop(self.mappings.shared());
+        }
     }
 
     /// Whether this memory is the process's own.
@@ -195,6 +226,7 @@ impl Process {
         if owner == Owner::ThisFromNow && !self.mappings.is_open() {
             IS_LEFT_ALONE.store(1, Ordering::Relaxed);
             self.mappings.reset();
+            UNDER_WAY.store(0, Ordering::Relaxed);
         }
         owner != Owner::Another
     }
@@ -202,7 +234,7 @@ impl Process {
     /// False: not now, or never.
     #[cold]
     fn arm(&'static self, stack_pointer: usize) -> bool {
-        if is_on_alternate_stack() || !self.is_owner() {
+        if alternate_stack_in_use().is_some() || !self.is_owner() {
             return false;
         }
         let Ok(stack) = Mapping::anonymous(STACK_BYTES, PAGE_BYTES, Access::ReadWrite) else { return false };
@@ -216,6 +248,7 @@ impl Process {
             }
             match self.arm_now(stack_pointer) {
                 Ok(()) => {
+                    wait_for_calls();
                     self.set_phase(Phase::Waiting);
                     true
                 }
@@ -272,11 +305,44 @@ fn main_stack() -> Range<usize> {
     end - MAIN_STACK_BYTES..end
 }
 
-/// Whether the thread is in a handler that has an alternate stack: it could not be given another one.
-fn is_on_alternate_stack() -> bool {
+/// First byte of the alternate stack of the thread, if it is in a handler there: it could not be given another one.
+fn alternate_stack_in_use() -> Option<usize> {
     let mut stack = [0usize; 3];
     // SAFETY:
     // 1. The kernel writes a `stack_t`, three words, to three words.
     let asked = unsafe { sys::syscall3(abi::__NR_sigaltstack, 0, stack.as_mut_ptr() as usize, 0) };
-    asked.is_err() || stack[1] as u32 & abi::SS_ONSTACK != 0
+    (asked.is_err() || stack[1] as u32 & abi::SS_ONSTACK != 0).then_some(stack[0])
+}
+
+/// A call that is made as if nobody looked, until it is dropped.
+struct UnderWay;
+
+impl UnderWay {
+    fn begin() -> UnderWay {
+        UNDER_WAY.fetch_add(1, Ordering::Relaxed);
+        // Pairs with the fence of `wait_for_calls`: either the count is seen there, or the look behind it finds that
+        // `install` has begun.
+        fence(Ordering::SeqCst);
+        UnderWay
+    }
+}
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        // Release pairs with the Acquire of `wait_for_calls`: the call is made.
+        UNDER_WAY.fetch_sub(1, Ordering::Release);
+    }
+}
+
+/// Waits for calls of threads that were armed while they made them: what they do to mappings would be unseen once these
+/// are managed. Only so long: a child that shares the memory may have been killed in one, and a handler may have
+/// interrupted one of the very thread that arms.
+fn wait_for_calls() {
+    let end_ns = clock::now_ns() + CALLS_NS;
+    // Pairs with the fence of `UnderWay::begin`.
+    fence(Ordering::SeqCst);
+    // Acquire pairs with the Release of `UnderWay`.
+    while UNDER_WAY.load(Ordering::Acquire) != 0 && clock::now_ns() < end_ns {
+        clock::sleep_ns(CALLS_STEP_NS);
+    }
 }

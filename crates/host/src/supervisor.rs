@@ -7,9 +7,9 @@
 //! known by the lock of its record ([`uswap_os::record_lock`]), which is held in the descriptor table of the thread
 //! that evicts.
 //!
-//! Called by whatever enters the run or leaves it ([`crate::invitation`], [`crate::joining`], [`crate::attach`],
-//! [`crate::fork`], [`crate::leaving`]), opens one of its files ([`crate::swap_files`], [`crate::messages`]), or looks
-//! whether the supervisor lives ([`crate::background`]).
+//! Called by [`crate::invitation`], [`crate::joining`], [`crate::attach`], [`crate::fork`] and [`crate::leaving`],
+//! which enter the run or leave it, by [`crate::swap_files`] and [`crate::messages`], which open one of its files, and
+//! by [`crate::background`], which looks whether it lives.
 //!
 //! Memory order: `HELD` and `PIPE` are numbers of descriptors, stored with Release when these are open (`take_record`,
 //! `claim_record`, `keep_pipe`). That pairs with the Acquire of who uses them (`lives`, `was_asked_for`) or takes them

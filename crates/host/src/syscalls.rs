@@ -1,8 +1,7 @@
 //! A system call of the program as a value: what it asks for, and how it is made.
 //!
 //! Must hold: each call of which a question here may be true is one of those that [`is_special`] knows: nobody asks
-//! about the others. Called by [`crate::calls`], [`crate::mappings`], and the other modules that make calls of the
-//! program.
+//! about the others. Called by most of this crate: whatever makes a call of the program.
 
 use crate::program_copy;
 use uswap_interpose::table::NumberSet;

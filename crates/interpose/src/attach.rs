@@ -15,6 +15,8 @@
 //!
 //! What must hold: between the first stop and the last detach nothing here takes a lock or allocates, since any thread
 //! may stand still with it.
+//!
+//! Called by [`mod@crate::install`], once, ahead of everything that it changes.
 
 use core::ops::ControlFlow;
 use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};

@@ -10,6 +10,11 @@
 //! All signals are blocked from before the call until the child is armed: a handler of the program that
 //! ran earlier would make calls that nobody sees.
 //!
+//! Must hold: no code of the program runs in a new thread or process before that is armed, and all signals are blocked
+//! until then. One that cannot be armed does not go on. Called by [`crate::serve`], which hands these calls over, by
+//! [`mod@crate::entry`] in the child, by [`mod@crate::install`], and by `host`, which asks whether a thread is just
+//! beginning ([`Births`]).
+//!
 //! Memory order: the Release by which `born` takes a thread that has its slot from [`BIRTHS`] pairs with the Acquire of
 //! [`Births::now`]. What the parent adds, and takes back when there is no child, publishes nothing.
 //!

@@ -1,7 +1,11 @@
 //! One system call as the user of this crate sees it, and the trait that the user implements.
 //!
-//! `Call` and `Context` lie on the stack of the thread that makes the call. Called by `entry`, which
-//! is generic over the trait: the hot path has one indirect call and no table of functions.
+//! `Call` and `Context` lie on the stack of the thread that makes the call. Called by [`mod@crate::entry`] and
+//! [`crate::serve`], which are generic over the trait, so that the hot path has one indirect call and no table of
+//! functions; `host` implements it, and `fuzz` makes calls.
+//!
+//! Must hold: `Call` and `Context` are those of one call of one thread, and end with it: nobody keeps a reference to
+//! them.
 
 use core::ffi::c_void;
 use core::sync::atomic::{AtomicUsize, Ordering};

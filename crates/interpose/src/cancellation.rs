@@ -10,6 +10,10 @@
 //!
 //! Not seen: a signal that arrives behind the last look in `before` and ahead of the `syscall` instruction. Some thirty
 //! instructions lie between them.
+//!
+//! Must hold: a thread that was cancelled does not begin to wait in a call: it goes on where the handler sends it, or
+//! its call is answered with EINTR. But for the gap named above, that holds wherever the signal meets it. Called by
+//! [`crate::serve`], [`crate::signals`] and [`crate::attach`], and by `host`, which makes calls of the program.
 
 use core::sync::atomic::{AtomicBool, Ordering};
 

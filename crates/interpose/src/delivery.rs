@@ -1,4 +1,8 @@
 //! A signal arrives: at a call that was dispatched, at the interposer, or at a handler of the program.
+//!
+//! Must hold: a signal that is not for us reaches the program's handler as the kernel would bring it: the same
+//! information, mask and registers, on the stack that the program asked for. Called by the kernel, for each signal that
+//! has our action; [`mod@crate::install`] names it.
 
 use uswap_os::sys::{self, abi};
 

@@ -13,6 +13,9 @@
 //!
 //! What must hold: SIGSYS is never blocked while a program's code runs (`signals` sees to it), since the
 //! kernel kills a process whose SIGSYS is blocked when a call is dispatched.
+//!
+//! Called by [`crate::delivery`], which has the signal, and by [`mod@crate::install`], [`crate::birth`] and
+//! [`crate::attach`], which arm threads.
 
 use core::sync::atomic::{AtomicUsize, Ordering};
 

@@ -9,6 +9,10 @@
 //!
 //! Calls by which a second flow of control goes on from the same place (`vfork`, `clone` with a stack)
 //! do not come back through a frame: see `birth`.
+//!
+//! Must hold: what the program is promised above holds on each way: also where a handler interrupts it, jumps out of
+//! it, or the call is made on another stack. Called by trampolines and behind the handler of SIGSYS, by address;
+//! [`mod@crate::install`] says whose way it is, and `host` hands on the address of [`interrupted`].
 
 use core::arch::naked_asm;
 use core::sync::atomic::Ordering;

@@ -9,6 +9,10 @@
 //!    rbp                     <- rbp, `base` of the functions that are called
 //!    Frame, 16-byte aligned  <- rsp
 //! ```
+//!
+//! Must hold: the drawing, the fields of [`Frame`] and the assembly in `entry` say the same. Whoever reads a frame has
+//! its `base` from that assembly. Called by [`mod@crate::entry`], [`crate::serve`], [`crate::birth`],
+//! [`crate::dispatch`], [`crate::patch`] and [`crate::signals`].
 
 use core::mem::offset_of;
 use core::sync::atomic::{AtomicUsize, Ordering};

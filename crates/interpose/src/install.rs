@@ -1,4 +1,7 @@
 //! Puts everything in place, once.
+//!
+//! Must hold: there is one boundary in a process: an attempt that has changed anything is the last. The handlers are in
+//! place before the first thread is armed. Called by `host`, when it arms a process.
 
 use core::fmt;
 use core::ops::Range;

@@ -1,5 +1,8 @@
 //! The kernel's numbers and structures for signals, dispatch and clones, and the calls that this crate
 //! makes itself. Every caller is in this crate.
+//!
+//! Must hold: structures are laid out as the kernel's. Calls that are made here come from our own text, so they pass no
+//! interposer. Called by most of this crate.
 
 use core::arch::naked_asm;
 use core::arch::x86_64::{__cpuid_count, _xgetbv};

@@ -18,8 +18,26 @@
 //!
 //! The calls of the library itself are not seen: its whole text is the range that dispatch allows.
 //!
+//! | module | for |
+//! |---|---|
+//! | [`call`] | a system call as the interposer sees it, and the trait that it implements |
+//! | [`mod@install`] | puts everything in place, once |
+//! | [`attach`] | arms threads that run already, from outside |
+//! | [`thread`] | what is kept for each thread, and the stacks of ours that it has |
+//! | [`patch`], [`sites`], [`trampoline_area`] | replaces `syscall` instructions by jumps; finds how; where the jumps lead |
+//! | [`dispatch`], [`delivery`] | calls that no patch covers arrive as SIGSYS; each signal that has our action arrives here |
+//! | [`entry`], [`frame`], [`serve`] | the way of one call: assembly, what lies on the stack meanwhile, and what is done with the call |
+//! | [`birth`] | calls by which threads and processes begin |
+//! | [`signals`] | which signals stay ours, and how the program does not see that; filters that it sets |
+//! | [`cancellation`] | threads that are cancelled while they wait in a call |
+//! | [`table`] | what each system call does with the memory of the program, one row a number |
+//! | [`buffers`] | the memory of a call is present before the kernel looks, and stays until it has answered |
+//! | [`vectors`] | keeps the vector registers of the program |
+//! | [`kernel`] | numbers and structures of the kernel, and the calls that this crate makes itself |
+//!
 //! What it cannot do:
-//! - threads that run before `install` are not armed; the [`Report`] counts them;
+//! - threads that run before `install` are armed only if [`Options::arms_others`] asks for it; the [`Report`] counts
+//!   the others;
 //! - a thread or child that the program's own seccomp filter forbids to be armed (`prctl`) ends the process;
 //! - a filter has to allow `rt_sigprocmask`, `getpid` and `gettid`, which calls about signals and threads make beside;
 //! - a program that inherits by exec a filter which forbids `rt_sigreturn` is killed at its first dispatched call: who

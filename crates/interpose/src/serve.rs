@@ -1,4 +1,8 @@
 //! A call on its way: first the interposer, then what this crate must do itself for the calls that would undo it.
+//!
+//! Must hold: what the interposer lets pass reaches the kernel as it stands, unless it would undo the boundary; the
+//! answer to such a call is what the kernel would have said. Called by the assembly of [`mod@crate::entry`], and by
+//! [`crate::delivery`] for calls that are served in the handler.
 
 use uswap_os::sys::{Errno, abi};
 

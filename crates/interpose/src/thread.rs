@@ -7,6 +7,10 @@
 //! What must hold: a slot belongs to one living thread; its key is in the table as long. Slots and the
 //! alternate stacks with them are never unmapped, so that who scans all slots needs no lock.
 //!
+//! Called by [`mod@crate::install`], [`crate::birth`] and [`crate::attach`], which give slots out, by [`crate::serve`],
+//! [`crate::dispatch`], [`crate::signals`] and others for their own thread, and by `host`, which looks through all of
+//! them.
+//!
 //! Memory order: `prepare` stores `SLOTS` with Release; it pairs with the Acquire of who does not know yet whether
 //! there are slots (`is_prepared`, `for_each_mapping`, `prepare`). `reserve` raises `USED_MAX` with Release, behind the
 //! taken slot, for the Acquire of `slots` and `slots_used_max`. It takes a slot with Acquire, which pairs with the

@@ -1,4 +1,8 @@
 //! The first area of trampolines, in the text of this library.
+//!
+//! Must hold: the area begins at a page and lies in the text from which calls are allowed. Each trampoline has its
+//! parts where the unwind table of the area says. Called by [`crate::patch`], which writes into it, by
+//! [`mod@crate::install`], and by [`crate::frame`].
 
 use core::arch::naked_asm;
 

@@ -1,7 +1,7 @@
 //! The vector registers of the program, kept while code of ours uses them.
 //!
 //! What must hold: `with_vectors` comes back with the registers that it has found, whatever the work does to them.
-//! Called by the interposer, around work that uses more than general registers.
+//! Called by `host`, around work that uses more than general registers.
 
 use core::arch::asm;
 use core::mem::MaybeUninit;

@@ -1,5 +1,8 @@
 //! Time: the clocks of the kernel. A reading is a system call of 0.1 to 0.3 us; threads of the engine have a cheaper
 //! one.
+//!
+//! Must hold: a reading never goes back, whichever way it was taken; a sleep is not cut short by a signal. Called by
+//! `host`, `interpose`, the supervisor and `bench`, and by [`crate::futex`] and [`crate::ptrace`] for deadlines.
 
 use core::mem::MaybeUninit;
 

@@ -8,6 +8,8 @@
 //!
 //! Launcher and child share the memory of the caller, which is not copied. What must hold in both: all signals are
 //! blocked until no handler of the caller is left; no libc, no lock, no allocation.
+//!
+//! Called by `uswap`, to start a supervisor beside a program.
 
 use core::ffi::{CStr, c_char};
 use core::marker::PhantomData;

@@ -2,6 +2,9 @@
 //!
 //! A descriptor is a number in the table of the thread that uses it. Engine threads have a table of their own, so an
 //! [`Fd`] made there must be used and dropped there: elsewhere the same number is another file, or none.
+//!
+//! Must hold: a number is closed once, by the value that owns it. New descriptors are close-on-exec. Called by most of
+//! this crate, and by `agent`, `host`, `interpose`, the supervisor, `uswap` and `bench`.
 
 use core::ffi::CStr;
 use core::mem::MaybeUninit;
@@ -94,6 +97,11 @@ impl Fd {
     pub fn duplicate(&self, number_min: i32) -> Result<Fd> {
         sys::plain(abi::__NR_fcntl, self.0 as usize, abi::F_DUPFD_CLOEXEC as usize, number_min as usize)
             .map(|number| Fd(number as i32))
+    }
+
+    /// Whether something is open behind a number.
+    pub fn is_open(number: i32) -> bool {
+        sys::plain(abi::__NR_fcntl, number as usize, abi::F_GETFD as usize, 0).is_ok()
     }
 
     /// Puts this open file, close-on-exec, behind a number that is in use, in one step: nobody finds the number free in

@@ -1,7 +1,8 @@
 //! Waiting on a word until another thread changes it.
 //!
-//! Called by [`crate::gate`], by `host` for the queues of the engine, by `interpose` while it takes threads in, and by
-//! the supervisor. Must hold: a wake-up may come for no reason, so callers look at the word again.
+//! Called by [`crate::gate`], [`crate::memory`] and [`crate::thread`], by `host` for the queues of page words, by
+//! `interpose` while it takes threads in, and by the supervisor. Must hold: a wake-up may come for no reason, so
+//! callers look at the word again.
 
 use core::sync::atomic::{AtomicU32, AtomicU64};
 

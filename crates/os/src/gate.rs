@@ -9,6 +9,9 @@
 //!     WRITER     READERS WAIT    writers waiting   readers inside
 //! ```
 //! Each change is a pure function from word to word below; the tests walk through every order of their steps.
+//!
+//! Must hold: whoever is inside exclusively is alone. A writer that waits keeps new readers out, and whoever leaves
+//! wakes those that may go in next. Called by `host`, for its mappings, and by `interpose`.
 
 use core::sync::atomic::{AtomicU32, Ordering};
 

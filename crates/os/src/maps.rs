@@ -1,9 +1,11 @@
 //! The mappings of this process, without allocation.
 //!
 //! Two readers give the same answers: PROCMAP_QUERY (Linux 6.11 and later), one call a mapping, and the text of
-//! `/proc/self/maps` through a buffer of the caller's. Called by `host`, when memory comes under management and inside
-//! mapping calls, and by `interpose`, which looks for the text that it patches. The picture may be old by the time it
-//! is used, unless the gate keeps the program from changing it.
+//! `/proc/self/maps` through a buffer of the caller's. Called by [`crate::probe`], by `host`, when memory comes under
+//! management and inside mapping calls, and by `interpose`, which looks for the text that it patches. The picture may
+//! be old by the time it is used, unless the gate keeps the program from changing it.
+//!
+//! Must hold: mappings come in the order of their addresses, each once, and both readers say the same of one.
 
 use core::ffi::CStr;
 use core::ops::{ControlFlow, Range};
@@ -126,15 +128,26 @@ impl Maps {
 
     /// Calls `visit` with each mapping that has a byte in `range`, by address, until one cannot be read. `visit` may
     /// change the mappings that it is given.
-    pub fn for_each_in(&self, range: Range<usize>, mut visit: impl FnMut(Vma) -> ControlFlow<()>) {
+    pub fn for_each_in(&self, range: Range<usize>, visit: impl FnMut(Vma) -> ControlFlow<()>) {
+        let _those_that_can_be_read = self.try_for_each_in(range, visit);
+    }
+
+    /// The same. An error: those behind cannot be read.
+    pub fn try_for_each_in(
+        &self,
+        range: Range<usize>,
+        mut visit: impl FnMut(Vma) -> ControlFlow<()>,
+    ) -> Result<()> {
         let mut text = [0; 4096];
         let mut mappings = self.iter(&mut text);
         mappings.next = range.start;
-        for vma in mappings.map_while(Result::ok).skip_while(|vma| vma.end <= range.start) {
-            if vma.start >= range.end || visit(vma).is_break() {
-                return;
+        for vma in mappings {
+            let vma = vma?;
+            if vma.end > range.start && (vma.start >= range.end || visit(vma).is_break()) {
+                return Ok(());
             }
         }
+        Ok(())
     }
 
     /// The mapping that covers `address`, or else the next one above; `None` behind the last. Where the text is read,

@@ -2,6 +2,10 @@
 //!
 //! Nothing here allocates with anybody's allocator. Called at start-up and by reclaim; the advice calls are also used
 //! on the program's ranges, where the gate must be held as the engine says.
+//!
+//! Must hold: nothing is unmapped, dropped or protected but what the caller has named. A [`Mapping`] is nobody else's,
+//! and is unmapped once. Called by `host`, `interpose`, `agent`, the supervisor, `uswap` and `bench`, and by most of
+//! this crate.
 
 use core::ffi::CStr;
 use core::ops::Range;

@@ -3,6 +3,8 @@
 //! Called from any thread of a program, so it takes no lock and no libc stream. Must hold: no message ends the program.
 //! A write to a pipe that nobody reads raises SIGPIPE, and one to a file beyond RLIMIT_FSIZE raises SIGXFSZ, in the
 //! thread that writes.
+//!
+//! Called by `host` and `uswap`.
 
 use crate::fd::write_raw;
 use crate::sys::{Errno, Result, abi};

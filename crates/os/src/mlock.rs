@@ -1,8 +1,7 @@
 //! Locked memory: how much a process has, and the calls that lock and unlock a range.
 //!
 //! Must hold: nothing of the engine's own stays locked, whatever the program asks for. Called by the supervisor, which
-//! asks what holds memory, by the agent, which unlocks its own mappings, and by the host, which locks what is the
-//! program's.
+//! asks what holds memory, and by `host`, which unlocks its own mappings and locks what is the program's.
 
 use crate::PAGE_BYTES;
 use crate::fd::Fd;
@@ -45,7 +44,7 @@ impl StatusFile {
         self.0
     }
 
-    /// How much the process has locked now, as [`locked_bytes`]. Several threads may ask at a time.
+    /// How much the process has locked now, as [`locked_bytes`]. One thread asks at a time.
     pub fn locked_bytes(&self) -> Result<u64> {
         let mut locked_bytes = 0;
         for_each_line::<LINE_BYTES>(&self.0, |line| locked_bytes = locked_of(line).unwrap_or(locked_bytes))?;

@@ -4,8 +4,10 @@
 //! A filter that a process inherits cannot be read by it, only tried: by a child that may be ended for it
 //! ([`OwnCall::try_it`]). The lists are kept by hand; calls that any program makes to be there at all are not in them.
 //!
-//! Called by `uswap run` and `uswap doctor` ahead of everything else, and by those who read a filter that a program is
-//! about to set.
+//! Called by `cli` ahead of everything else, and by `host` and `interpose`, which read a filter that a program is about
+//! to set.
+//!
+//! Must hold: each call that uswap makes is in one of the lists, but for those that any program makes.
 
 use crate::fd::read_file;
 use crate::sys::{self, abi};

@@ -1,7 +1,7 @@
 //! Which pages of a range are present, or at least there.
 //!
-//! Called by `host`, for evictors, and for a process that is taken in while it runs. PAGEMAP_SCAN costs 5-11 ns a page;
-//! on kernels before 6.7 the pagemap file is read instead.
+//! Called by [`crate::probe`], and by `host`, for evictors and for a process that is taken in while it runs.
+//! PAGEMAP_SCAN costs 5-11 ns a page; on kernels before 6.7 the pagemap file is read instead.
 //!
 //! Must hold: whoever asks whether content is somewhere asks for [`What::Held`]. While the kernel moves a page to other
 //! memory (compaction does, for each huge page that is wanted), and for as long as it has swapped the page, the page is

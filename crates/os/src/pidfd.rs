@@ -1,6 +1,8 @@
 //! A process by a descriptor: unlike its number, that never becomes another process.
 //!
-//! Called by the supervisor, for each process that it waits for, counts or signals.
+//! Called by the supervisor and `cli`, for each process that they wait for, count or signal.
+//!
+//! Must hold: a signal reaches the process that was opened, or none.
 
 use crate::fd::{Fd, PollEntry, Timeout, poll};
 use crate::sys::{self, Result, abi};

@@ -2,6 +2,9 @@
 //!
 //! Run by `uswap doctor` and at the start of `uswap run`, in a process that has nothing registered. Every test cleans
 //! up behind itself.
+//!
+//! Must hold: a test leaves nothing behind: no mapping, no file, no descriptor, no registration. Called by `cli`, for
+//! `uswap doctor` and at the start of `uswap run`.
 
 use core::ffi::CStr;
 

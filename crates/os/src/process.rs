@@ -1,7 +1,10 @@
 //! Processes seen from outside: size, threads, children, life.
 //!
-//! Called by the supervisor (the tree of the run), by `control` (the runs), and by `host` and `interpose` (their own
-//! process and its threads). All of it is old the moment it is read.
+//! Called by [`crate::mlock`] and [`crate::ptrace`], by the supervisor, `control` and `bench` (other processes), and by
+//! `host`, `interpose` and `agent` (their own). All of it is old the moment it is read.
+//!
+//! Must hold: all of it is old the moment it is read, and its number may be another process's by then: whoever must be
+//! sure asks a [`crate::pidfd`].
 
 use core::ffi::CStr;
 

@@ -2,6 +2,8 @@
 //!
 //! Called by `host`, which reads pages of the program in threads to which it may have denied them: a new thread and a
 //! handler of signals may use nothing but the first key.
+//!
+//! Must hold: behind [`with_all`] the rights are what they were before, for each key.
 
 use core::arch::asm;
 use core::arch::x86_64::{__cpuid, __cpuid_count};

@@ -1,4 +1,6 @@
-//! Random bytes of the kernel, for keys. Called by the supervisor, and by `host`.
+//! Random bytes of the kernel, for keys. Called by the supervisor and `host`.
+//!
+//! Must hold: all bytes are filled with random ones, or it is an error.
 
 use crate::sys::{self, Errno, Result, abi};
 

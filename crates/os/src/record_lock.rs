@@ -9,7 +9,7 @@
 //! same file, since that takes the lock away too. All threads of one table are one holder: they do not exclude each
 //! other.
 //!
-//! Called by the agent's kswapd, which has a table of its own, and by the supervisor.
+//! Called by `host` in the thread that evicts, which has a descriptor table of its own, and by the supervisor.
 
 use crate::fd::Fd;
 use crate::sys::{self, Errno, Result, abi};

@@ -3,6 +3,8 @@
 //! What must hold: a buffer named in a request stays where it is, untouched, until its completion has been popped.
 //! [`crate::file`] keeps that for its callers by waiting for all it has sent. Where the kernel or a container forbids
 //! io_uring, [`Ring::new`] says so and pread/pwrite do the work.
+//!
+//! Called by [`crate::file`] and [`crate::probe`], and by the supervisor.
 
 use core::sync::atomic::{AtomicU32, Ordering};
 

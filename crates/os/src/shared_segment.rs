@@ -1,6 +1,8 @@
 //! Segments of System V shared memory.
 //!
-//! Called by the host, which must know what a segment replaces before the program attaches it.
+//! Called by `host`, which must know what a segment replaces before the program attaches it.
+//!
+//! Must hold: the length is what was asked for, and not whole pages. A number may be another segment by the next call.
 
 use crate::sys::{self, Result, abi};
 

@@ -1,5 +1,8 @@
 //! What `/proc/self/smaps` says of the mappings of this process that `maps` does not: what `madvise` has made of them.
 //! The kernel looks at every page for it, which takes about 10 ms for each GiB.
+//!
+//! Must hold: each mapping is told once, when its last line has been read. Called by `host`, when it takes in a process
+//! that runs.
 
 use crate::fd::Fd;
 use crate::sys::{Result, abi};

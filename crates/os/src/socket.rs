@@ -1,6 +1,9 @@
 //! Descriptors that go from one process to another over a unix socket.
 //!
-//! Called by the agent, where it does not reach the supervisor's descriptors through `/proc`, and by the supervisor.
+//! Called by `host`, where it does not reach the supervisor's descriptors through `/proc`, and by the supervisor.
+//!
+//! Must hold: no call waits longer than the socket was told to, none raises SIGPIPE, and a descriptor that is received
+//! is close-on-exec.
 
 use crate::fd::Fd;
 use crate::sys::{self, Errno, Result, abi};

@@ -1,7 +1,9 @@
 //! System calls as instructions, and the error numbers that come back.
 //!
-//! Called by every other module of this crate. The callers give each call its meaning; this module only knows
-//! registers.
+//! Called by every other module of this crate, and by `host`, `interpose`, the supervisor and `cli`. The callers give
+//! each call its meaning; this module only knows registers.
+//!
+//! Must hold: an answer from -4095 to -1 is an error, whatever the call; every other answer is passed on as it is.
 
 use core::arch::asm;
 use core::fmt;

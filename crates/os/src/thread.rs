@@ -9,6 +9,10 @@
 //! low                                                                                 high
 //! | guard page | stack ............ grows down <- | 16 KiB of zeros | fs -> 4 KiB pad |
 //! ```
+//!
+//! Called by `host`, for the thread that evicts, by `interpose`, the supervisor, `cli` and `bench`, and by
+//! [`crate::detached`], [`crate::file`], [`crate::message`], [`crate::probe`] and [`crate::process`], which block
+//! signals.
 
 use core::arch::naked_asm;
 use core::ffi::CStr;

@@ -3,6 +3,8 @@
 //!
 //! libc uses it too; what is here needs no libc. A process whose vDSO is missing, or looks otherwise than expected,
 //! reads the clock by system calls.
+//!
+//! Must hold: what is not as expected gives no time, never a wrong one. Called by [`crate::clock`].
 
 use core::mem::MaybeUninit;
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

@@ -6,6 +6,10 @@
 //!
 //! This is a static and not a value that is passed, as what a kernel lacks is the same for all of a process. It is set
 //! once, at the start, before anything is tried.
+//!
+//! Must hold: what is switched off answers as on a kernel that does not know it, wherever it is asked for. Called by
+//! [`crate::maps`], [`crate::memory`], [`crate::pagemap`], [`crate::probe`] and [`crate::ring`], where they would use
+//! one, and by `agent`, the supervisor and `cli`, which switch off.
 
 use core::sync::atomic::{AtomicU32, Ordering};
 

@@ -80,9 +80,7 @@ impl Kind {
                 "see below why they are not: a program is managed if it is dynamically linked and keeps its \
                  environment; else give more --ram"
             }
-            Kind::MainStack => {
-                "run deep recursion in a thread, whose stack can be reclaimed, or give more --ram"
-            }
+            Kind::MainStack => "recurse less deeply, or give more --ram",
             Kind::Executable => {
                 "limit what is compiled at run time (an option of the program), or give more --ram"
             }

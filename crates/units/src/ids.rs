@@ -129,7 +129,7 @@ small_id! {
     SwapId, u32, "E"
 }
 small_id! {
-    /// One cell of the pool: zspage number * 256 + cell number.
+    /// Where a blob is in the pool, by its cell: zspage number * 256 + cell number.
     BlobId, u32, "B"
 }
 small_id! {

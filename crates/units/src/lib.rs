@@ -1,7 +1,7 @@
 //! Numbers with a meaning: ids, places, sizes, limits, random numbers.
 //!
-//! Everything else in the project depends on this crate; it depends on nothing. A page, a frame, a swap entry and a
-//! byte count are different types, so that they cannot be mixed by accident.
+//! Most crates of the project stand on this one; it depends on nothing. A page, a frame, a swap entry and a byte count
+//! are different types, so that they cannot be mixed by accident.
 #![no_std]
 #![forbid(unsafe_code)]
 

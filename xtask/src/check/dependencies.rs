@@ -1,6 +1,7 @@
 //! Which crate may depend on which: the arrows of ARCHITECTURE.md, as a table.
 //!
-//! Reads only the dependency sections of `crates/*/Cargo.toml`, those for development too. Every name that starts with
+//! Reads only the dependency sections of `crates/*/Cargo.toml`. What is for development only has a column of its own:
+//! no product depends on it. Every name that starts with
 //! `uswap-` in such a section counts, in whatever way it is written.
 
 use std::collections::BTreeSet;
@@ -9,33 +10,58 @@ use super::Problem;
 use crate::code::is_word;
 use crate::tree::{File, Tree};
 
-/// A crate of `crates/`, and those it may use.
-const ALLOWED: &[(&str, &[&str])] = &[
-    ("units", &[]),
-    ("vector", &[]),
-    ("identity", &[]),
-    ("sync", &["units"]),
-    ("core", &["sync", "units"]),
-    ("codec", &["vector", "units"]),
-    ("engine", &["core", "codec", "sync", "units"]),
-    ("os", &["engine", "core", "units"]),
-    ("interpose", &["os", "sync", "units"]),
-    ("sim", &["engine", "core", "codec", "sync", "units"]),
-    ("host", &["interpose", "identity", "os", "engine", "core", "codec", "sync", "units"]),
-    ("agent", &["host", "identity", "os"]),
-    ("bench", &["os", "codec", "units"]),
-    ("fuzz", &["cli", "supervisor", "interpose", "engine", "core", "codec", "units"]),
-    ("zones", &["core", "sync", "units"]),
-    ("experiments", &["bench", "zones", "core", "sync", "units"]),
-    ("control", &["identity", "os"]),
-    ("uswap", &["control", "identity", "os", "units"]),
+/// A crate of `crates/`: those that its product may use, and those that only its tests, examples and benchmarks may
+/// use beside.
+struct Allowed {
+    name: &'static str,
+    product: &'static [&'static str],
+    development: &'static [&'static str],
+}
+
+const fn allowed(
+    name: &'static str,
+    product: &'static [&'static str],
+    development: &'static [&'static str],
+) -> Allowed {
+    Allowed { name, product, development }
+}
+
+const ALLOWED: &[Allowed] = &[
+    //      crate          its product                                            its tests beside
+    allowed("units", &[], &[]),
+    allowed("vector", &[], &[]),
+    allowed("identity", &[], &[]),
+    allowed("sync", &["units"], &[]),
+    allowed("core", &["sync", "units"], &[]),
+    allowed("codec", &["vector"], &["units"]),
+    allowed("engine", &["core", "codec", "sync", "units"], &[]),
+    // What processes that are killed share.
+    allowed("os", &[], &["engine", "core", "units"]),
+    allowed("interpose", &["os", "sync", "units"], &[]),
+    allowed("sim", &["engine", "core", "codec", "sync", "units"], &[]),
+    allowed("host", &["interpose", "identity", "os", "engine", "core", "codec", "sync", "units"], &[]),
+    allowed("agent", &["host", "identity", "os"], &[]),
+    allowed("bench", &["os", "units"], &["codec"]),
+    allowed("zones", &["core", "sync", "units"], &[]),
+    allowed("experiments", &["bench", "zones", "core", "sync", "units"], &[]),
+    allowed("control", &["identity", "os"], &[]),
+    allowed("uswap", &["control", "identity", "os", "units"], &[]),
     // It stands on `uswap` alone.
-    ("libusw", &[]),
-    ("supervisor", &["interpose", "control", "identity", "os", "engine", "core", "codec", "sync", "units"]),
-    ("metrics", &["control", "core", "units"]),
-    ("top", &["control", "units"]),
-    ("manual", &["cli"]),
-    ("cli", &["top", "metrics", "supervisor", "control", "bench", "identity", "os", "core", "units"]),
+    allowed("libusw", &[], &[]),
+    allowed(
+        "supervisor",
+        &["interpose", "control", "identity", "os", "engine", "core", "codec", "units"],
+        &["sync"],
+    ),
+    allowed("metrics", &["control", "core", "units"], &[]),
+    allowed("top", &["control", "units"], &[]),
+    allowed(
+        "cli",
+        &["top", "metrics", "supervisor", "control", "bench", "identity", "os", "core", "units"],
+        &[],
+    ),
+    allowed("manual", &["cli"], &[]),
+    allowed("fuzz", &["cli", "supervisor", "interpose", "engine", "core", "codec", "units"], &[]),
 ];
 
 /// Each edge between two crates is in the table.
@@ -46,38 +72,65 @@ pub fn edges(tree: &Tree) -> Vec<Problem> {
         else {
             continue;
         };
-        let Some((_, allowed)) = ALLOWED.iter().find(|(crate_name, _)| *crate_name == name) else {
+        let Some(allowed) = ALLOWED.iter().find(|allowed| allowed.name == name) else {
             let what = "this crate has no place in the table of xtask/src/check/dependencies.rs";
             problems.push(Problem::new(file, 1, what));
             continue;
         };
-        for (line, used) in used_crates(file) {
-            if !allowed.contains(&used.as_str()) {
-                problems.push(Problem::new(file, line, format!("{name} may not depend on {used}")));
-            }
+        for Used { line, name: used, purpose } in used_crates(file) {
+            let for_product = allowed.product.contains(&used.as_str());
+            let for_tests = for_product || allowed.development.contains(&used.as_str());
+            let what = match purpose {
+                Purpose::Product if !for_product && for_tests => {
+                    format!("{name} may depend on {used} for development only")
+                }
+                Purpose::Product if !for_product => format!("{name} may not depend on {used}"),
+                Purpose::Development if !for_tests => {
+                    format!("{name} may not depend on {used}, for development neither")
+                }
+                Purpose::Product | Purpose::Development => continue,
+            };
+            problems.push(Problem::new(file, line, what));
         }
     }
     problems
 }
 
-/// The crates of this workspace that a manifest names in its dependency sections, with their lines.
-fn used_crates(manifest: &File) -> Vec<(usize, String)> {
+/// What a section of dependencies is for.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Purpose {
+    /// `dependencies` and `build-dependencies`.
+    Product,
+    /// `dev-dependencies`.
+    Development,
+}
+
+/// A crate of this workspace that a manifest names in a dependency section.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct Used {
+    line: usize,
+    name: String,
+    purpose: Purpose,
+}
+
+fn used_crates(manifest: &File) -> BTreeSet<Used> {
     let mut used = BTreeSet::new();
-    let mut is_dependency_section = false;
+    let mut section = None;
     for (line, text) in manifest.numbered_lines() {
         let text = text.split('#').next().unwrap_or_default().trim();
         if text.starts_with('[') {
-            is_dependency_section = text.contains("dependencies");
+            let purpose =
+                if text.contains("dev-dependencies") { Purpose::Development } else { Purpose::Product };
+            section = text.contains("dependencies").then_some(purpose);
         }
-        if is_dependency_section {
-            for (at, prefix) in text.match_indices("uswap-") {
-                let name: String =
-                    text[at + prefix.len()..].chars().take_while(|c| is_word(*c) || *c == '-').collect();
-                used.insert((line, name));
-            }
+        let Some(purpose) = section else { continue };
+        for (at, prefix) in text.match_indices("uswap-") {
+            let name: String =
+                text[at + prefix.len()..].chars().take_while(|c| is_word(*c) || *c == '-').collect();
+            used.insert(Used { line, name, purpose });
         }
     }
-    used.into_iter().collect()
+    used
 }
 
 #[cfg(test)]
@@ -109,6 +162,31 @@ mod tests {
             problems_of("crates/sim/Cargo.toml", "[dependencies]\nx = { package = \"uswap-os\" }\n").len(),
             1
         );
+    }
+
+    #[test]
+    fn what_only_tests_may_use_is_a_problem_in_the_product() {
+        let text = |section: &str| format!("[{section}]\nuswap-engine = {{}}\n");
+        assert_eq!(
+            problems_of("crates/os/Cargo.toml", &text("dependencies")),
+            ["crates/os/Cargo.toml:2: os may depend on engine for development only"]
+        );
+        assert_eq!(
+            problems_of("crates/os/Cargo.toml", &text("target.'cfg(loom)'.build-dependencies")).len(),
+            1
+        );
+        assert!(problems_of("crates/os/Cargo.toml", &text("dev-dependencies")).is_empty());
+        assert!(problems_of("crates/os/Cargo.toml", &text("target.'cfg(loom)'.dev-dependencies")).is_empty());
+    }
+
+    #[test]
+    fn the_table_has_no_circle() {
+        // From the bottom to the top: each crate stands on those above it in the table.
+        for (index, allowed) in ALLOWED.iter().enumerate() {
+            for used in allowed.product {
+                assert!(ALLOWED[..index].iter().any(|below| below.name == *used), "{}: {used}", allowed.name);
+            }
+        }
     }
 
     #[test]

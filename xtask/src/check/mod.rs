@@ -42,7 +42,7 @@ type Check = fn(&Tree) -> Vec<Problem>;
 
 const CHECKS: &[(&str, Check)] = &[
     ("crates depend downwards only", dependencies::edges),
-    ("modules depend one way", modules::circles),
+    ("modules depend one way", modules::no_circles),
     ("crates without a licence for unsafe code forbid it", unsafe_code::forbidden),
     ("unsafe code says why it is right", unsafe_code::explained),
     ("memory orders say what they pair with", orders::explained),
@@ -51,6 +51,7 @@ const CHECKS: &[(&str, Check)] = &[
     ("lines of comments and documents are short", text::columns),
     ("lines of code are short", text::code_columns),
     ("each source file says what it is for", text::opening),
+    ("what files say of their callers is true", modules::named),
     ("no path of somebody's machine", text::machine_paths),
     ("links of documents lead somewhere", links::lead_somewhere),
     ("each promise has its test", promises::tested),

@@ -125,12 +125,14 @@ pub fn opening(tree: &Tree) -> Vec<Problem> {
     problems
 }
 
-/// Whether an opening must say what must hold, and who calls: in `core`, `engine` and `host`, but for tests, and for
-/// the map of a crate.
-fn must_say_all(path: &str) -> bool {
-    let is_inside = ["crates/core/src/", "crates/engine/src/", "crates/host/src/"]
-        .iter()
-        .any(|start| path.starts_with(start));
+/// Crates in which an opening must say what must hold, and who calls.
+const SAYS_ALL: [&str; 5] = ["core", "engine", "host", "interpose", "os"];
+
+/// Whether an opening must say what must hold, and who calls: in these crates, but for tests, and for the map of a
+/// crate.
+pub fn must_say_all(path: &str) -> bool {
+    let inside = path.strip_prefix("crates/").and_then(|path| path.split_once("/src/"));
+    let is_inside = inside.is_some_and(|(name, _)| SAYS_ALL.contains(&name));
     is_inside && !path.contains("test") && !path.ends_with("/src/lib.rs")
 }
 

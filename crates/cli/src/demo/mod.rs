@@ -160,14 +160,11 @@ impl<'a> Demo<'a> {
         let mut command = cage.command(OsStr::new("sort"));
         command.args(self.sort_arguments(sort_bytes, input, result));
         let Some(done) = self.job(&mut command)? else { return Ok(None) };
-        let killer = match cage.kill_count() {
-            Some(count) if count > 0 => " by the kernel's out-of-memory killer",
-            _ => "",
-        };
-        let seen = if done.status.success() {
-            "it ended well, so this limit did not bind here".to_owned()
-        } else {
-            format!("it failed{killer}: {}", done.describe())
+        let is_killed = cage.kill_count().is_some_and(|count| count > 0);
+        let seen = match done.status.success() {
+            true => "it ended well, so this limit did not bind here".to_owned(),
+            false if is_killed => "the kernel's out-of-memory killer ended it".to_owned(),
+            false => format!("it failed: {}", done.describe()),
         };
         tell(&format!("      After {:.1} s {seen}.", done.elapsed.as_secs_f64()));
         // Whatever it left must not be taken for the result of the next step.

@@ -10,8 +10,7 @@
 //! Must hold: the bits of a cluster say what its state says, while nobody holds its lock. Who holds it may have come as
 //! far as two bits, or none: who searches takes a bit for a hint, and looks again under the cluster's lock. `filled`
 //! says which lists may have a cluster: a bit there is set after one in the list, and cleared before the list is looked
-//! through once more. Called by [`crate::clusters`], which chooses a cluster here and moves it from list to list;
-//! `take_discard` by [`crate::swap_table`] and [`crate::slots`].
+//! through once more. Called by [`crate::clusters`], which chooses a cluster here and moves it from list to list.
 //!
 //! Memory order: `put_on` sets the bit in `filled` behind that in the list, by an exchange in any case. So who sees it
 //! there (Acquire: `has`, `choose`), or clears it (`first_of`), sees the bit in the list, if it has not been taken off.

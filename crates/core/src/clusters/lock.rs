@@ -8,9 +8,10 @@
 //! over.
 //!
 //! Must hold: a lock goes from its holder to another only when the holder has given it back or is gone; who takes it
-//! over from the dead repairs what it guards first. Called by [`crate::clusters`], whose locks these are;
-//! [`crate::swap_table`] and [`crate::slots`] count what they have begun (`begin`, `end`). How to wait is told by
-//! `contend` of `host` and by the supervisor's `locks`.
+//! over from the dead repairs what it guards first. Called by [`crate::clusters`], whose locks these are, by
+//! [`crate::swap_table`] and [`crate::slots`], which count what they have begun (`begin`, `end`), and by `host`, the
+//! supervisor and `experiments`, which say who locks and how to wait. How to wait is told by `contend` of `host` and by
+//! the supervisor's `locks`.
 //!
 //! Memory order: the Acquire of who takes a lock (`take`, `wait`) pairs with the Release of `unlock`: what the last
 //! holder wrote is seen. The dead have not unlocked: they ended before the kernel said that they are gone, and so what

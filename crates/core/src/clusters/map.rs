@@ -4,7 +4,7 @@
 //!
 //! Must hold: a run that is found is free in the copy that was searched, and starts at a multiple of its length. Only
 //! the holder of the cluster's lock changes the map; a copy made without the lock is a hint. Called by
-//! [`crate::clusters`] and its `lists`.
+//! [`crate::clusters`] and its [`crate::clusters::lists`].
 
 use super::{CLUSTER_SLOTS, ORDER_MAX};
 use uswap_sync::{AtomicU64, Ordering};

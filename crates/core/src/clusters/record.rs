@@ -5,7 +5,8 @@
 //! state: 31..24 list   23..16 order   15..0 used slots
 //! ```
 //! Must hold: only the holder of the lock changes the other words; to anyone else they are hints. While nobody holds
-//! it, *used slots* is the number of bits that are set in the map. Called by [`crate::clusters`] and its `lists`.
+//! it, *used slots* is the number of bits that are set in the map. Called by [`crate::clusters`] and its
+//! [`crate::clusters::lists`].
 
 use super::ORDERS;
 use uswap_sync::{AtomicU64, Ordering};

@@ -18,8 +18,8 @@
 //! Must hold: a page that the kernel protects for us has a word that says so, or is locked. And: between
 //! `commit_isolated` and `lock_isolated` of the value that it returned, the content of the page is unchanged. Only the
 //! evictor that owns a lane puts its number into a word, and it does so once in a batch; so a word that lost it
-//! meanwhile cannot look the same again. A word that `mremap` carries elsewhere loses both. Called by `fault`, `evict`,
-//! `mapping` and `fork` of the engine.
+//! meanwhile cannot look the same again. A word that `mremap` carries elsewhere loses both. Called by `engine`, and by
+//! `host` and `sim`, which say what a page does after a change.
 
 use super::{
     ACTIVE, Commit, DETAIL_MASK, DETAIL_SHIFT, FLAGS, HEAT_MASK, HEAT_SHIFT, LOCKED, MANAGED, PINNED,

@@ -6,8 +6,8 @@
 //! mapped, how many faults there would be then, and the work for each.
 //!
 //! Must hold: the codec in use stays as long as too little is known. The dense one is taken only if quick would cost
-//! more than 1.1 times as much, and left only if dense costs at least 1.3 times as much. Called by the supervisor's
-//! `monitor::pool_share` for the codec, and by `Share::limit` for the copies.
+//! more than 1.1 times as much, and left only if dense costs at least 1.3 times as much. Called by
+//! [`crate::pool_share`], for how pages are compressed and for how many copies are kept.
 
 use super::{
     COMPRESS_NS, COPIES_SIXTEENTHS, DENSE_LOAD_NS, DENSE_NS, Division, FAULTS_MIN, LOOKS_MIN, Prices,

@@ -7,7 +7,8 @@
 //!
 //! Must hold: no page is protected before its word is locked and the hazards were looked at, and none is dropped before
 //! that was done once more, with a complete copy whose entry the word names. What a batch has begun and cannot end is
-//! given back before it ends. Called by [`crate::reclaim`] and [`asked`]. The walk is in docs/internals/evict.md.
+//! given back before it ends. Called by [`crate::reclaim`] and [`asked`], and by `host` and `sim`, whose kswapd evicts.
+//! The walk is in docs/internals/evict.md.
 
 pub(crate) mod asked;
 pub(crate) mod behind;

@@ -1,8 +1,9 @@
 //! Gets the content of a swap entry: from its value, the pool or the file, and verifies it.
 //!
 //! Must hold: what comes from the pool or a file is handed out only if it has the hash that the swap table has of the
-//! entry; a page that no attempt can read is lost, and its entry says so. Called by faults, by [`super::readahead`],
-//! and where a swap file is drained ([`crate::writeback::drain`]). Whoever loads holds a reference to the entry.
+//! entry; a page that no attempt can read is lost, and its entry says so. Called by [`crate::fault`], by
+//! [`crate::fault::readahead`], and where a swap file is drained ([`crate::writeback::drain`]). Whoever loads holds a
+//! reference to the entry.
 
 use crate::pool::release::release_content;
 use crate::workspace::Workspace;

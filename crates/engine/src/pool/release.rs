@@ -1,7 +1,8 @@
 //! Gives back what a page or a swap entry had: cells, slots, references.
 //!
 //! Must hold: only who took a name out of the last word that had it comes here with what it named, so nothing is freed
-//! twice. Called by faults, evictors, mapping calls, write-back and the reaper; it waits for nothing.
+//! twice. Called by [`crate::evict`], [`crate::fault`], [`crate::mapping`], [`crate::writeback`],
+//! [`crate::pool::compact`] and [`crate::reaper`]; it waits for nothing.
 
 use crate::world::Backing;
 use uswap_core::pool::FreeCell;

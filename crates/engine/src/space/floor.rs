@@ -5,7 +5,7 @@
 //! and doubles while none comes at all, from 1/512 of the budget or 256 KiB up to 1/32.
 //!
 //! Must hold: a floor is at most 1/32 of the budget above what was used when a fault had waited in vain, and above the
-//! budget only if more than that was used. Called by [`crate::reclaim`].
+//! budget only if more than that was used. Called by [`crate::reclaim`], through [`crate::space`].
 
 use uswap_sync::{AtomicU32, AtomicU64, Ordering};
 use uswap_units::Bytes;

@@ -3,7 +3,7 @@
 //! Must hold: who needs a range to be there looks again, with the gate exclusive, before it relies on that. A hold
 //! keeps evictors from beginning, but what they have begun may still drop pages.
 //!
-//! Called by `host` while memory comes home and while a range is moved; asked by evictors.
+//! Called by [`crate::space`], when memory comes home or is moved, and by [`crate::evict`], which asks.
 //!
 //! Memory order: `hold` writes the start of a range behind its end (Release), for `overlaps` (Acquire). `release` pairs
 //! with `is_all` and `overlaps`: who finds nothing held sees what was done while it was; and with the next `hold` of

@@ -1,8 +1,9 @@
 //! The parts of one process.
 //!
 //! Must hold: a process has one [`AddressSpace`], whose segment acts as that process: queues, holds and the clock hand
-//! are in there, and not in the segment. Called by `host` and `sim`, which make it, and by the flows of this crate,
-//! which are methods of it.
+//! are in there, and not in the segment. Called by `host` and `sim`, which make it, and by [`crate::evict`],
+//! [`crate::fault`], [`crate::fork`], [`crate::mapping`], [`crate::memory_map`] and [`crate::reclaim`], whose functions
+//! are methods of it.
 
 pub(crate) mod behind;
 pub(crate) mod fairness;

@@ -1,7 +1,8 @@
 //! Waiting for the lock on a page word: the queues of a process, which its pages share by number.
 //!
 //! Must hold: nobody waits inside the gate, where who has the lock may have to come; and whoever unlocks words says so
-//! afterwards ([`wait_queue`]). Called by faults and mapping calls, which wait, and by whoever unlocks a word.
+//! afterwards ([`wait_queue`]). Called by [`crate::fault`] and [`crate::mapping`], which wait, and by [`crate::evict`]
+//! and whoever else unlocks a word.
 
 use crate::plant::{Plant, is_planted};
 use crate::world::Gate;

@@ -6,7 +6,7 @@
 //! meanwhile it may be younger than was asked for.
 //!
 //! Must hold: what is marked is passed over for good only if it was written, or if its word has changed; what found no
-//! room, or was left by a write that failed, is looked at again. Called by the supervisor, whose `commands` mark and
+//! room, or was left by a write that failed, is looked at again. Called by the supervisor, whose commands mark and
 //! whose shrinker writes, and by `sim`.
 
 use crate::writeback::{Added, Batch, Round, Shrinker, SwapWriter, tell_waiters};

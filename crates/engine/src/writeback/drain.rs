@@ -7,7 +7,8 @@
 //! looks again. No word comes to name a place in the file any more, so one way over the table is enough; a second one
 //! makes sure.
 //!
-//! Called by the shrinker, which alone writes, a batch at a time. Leaves to the caller: the state of the file.
+//! Called by the supervisor and `sim`, whose shrinker alone writes, a batch at a time. Leaves to the caller: the state
+//! of the file.
 
 use crate::pool::release::release_content;
 use crate::world::{FileBuffer, FileError};

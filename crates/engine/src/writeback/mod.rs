@@ -6,7 +6,7 @@
 //! blobs stay.
 //!
 //! Must hold: a cell is freed after the word names the slot, and the word names it after the write has ended well.
-//! Called by the supervisor's shrinker and by that of `sim`; which step is next says [`schedule`], the walk is in
+//! Called by the supervisor and `sim`, whose shrinkers write; which step is next says [`schedule`], the walk is in
 //! docs/internals/writeback.md.
 
 pub mod aged;

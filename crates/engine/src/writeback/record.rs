@@ -13,8 +13,8 @@
 //! place, not half of two.
 //!
 //! Must hold: nothing of a record is used before its tag was found right. Called by [`crate::writeback`] and
-//! [`crate::fault::load`], which compares the hash of the page as well: a record may have been made of content that was
-//! damaged in the pool.
+//! [`crate::fault::load`], which compares the hash of the page as well, since a record may have been made of content
+//! that was damaged in the pool; and by `fuzz`.
 
 use aes_gcm::aead::AeadInOut;
 use aes_gcm::aead::inout::InOutBuf;

@@ -4,7 +4,7 @@
 //! Must hold: no file is left out for good. One to which a write failed rests for a while, longer each time in a row,
 //! and the others go on without it; when no other takes anything, those that rest are tried.
 //!
-//! Called by the shrinker ([`crate::writeback`] and [`super::drain`]), one task of the supervisor: there is one writer.
+//! Called by [`crate::writeback`] and [`crate::writeback::drain`], in the one task that writes.
 
 use core::cmp::Reverse;
 use uswap_core::files::FileRecord;

@@ -1,7 +1,7 @@
 //! What the one task that writes back does next.
 //!
-//! Called by the supervisor's shrinker before each step, and by the simulator's, at paces of their own: what ships is
-//! what is simulated. Nothing here waits or writes. The caller takes the step, and notes what came of it.
+//! Called by the supervisor and `sim` before each step of their shrinkers, so this choice is the same in both; their
+//! loops around it are not. Nothing here waits or writes. The caller takes the step, and notes what came of it.
 //!
 //! What must hold: room comes first, since faults wait for it. A step that cannot be taken is not due again at once,
 //! except for room, where the caller waits by itself.

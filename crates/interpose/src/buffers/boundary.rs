@@ -1,4 +1,7 @@
 //! The flow of one call: its ranges are published and made present, the kernel is asked, the ranges are let go.
+//!
+//! Must hold: from `before` to `after` each kept page of the ranges stays present. A call that has lost something by
+//! EFAULT is not made a second time. Called by `host`, on the thread that makes the call.
 
 use super::arrivals::Due;
 use super::file_kind::is_intact;

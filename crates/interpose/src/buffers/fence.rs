@@ -4,6 +4,10 @@
 //! before its own light fence is then seen by what follows the heavy one, or what follows its light fence sees what
 //! went before the heavy one. Under the model checker both sides are full fences, which promise the same.
 //!
+//! Must hold: of a thread that publishes and then looks, and an evictor that marks and then reads, at least one sees
+//! what the other has written. Called by [`crate::buffers::holder`] (light), by [`crate::buffers::hazards`] (heavy),
+//! and by `host`, which registers.
+//!
 //! Memory order: the fence of `asymmetric_fence_light` pairs with that of `asymmetric_fence_heavy`. Where `membarrier`
 //! is registered a compiler fence is enough on the light side, since the call is a full fence in each thread.
 //! `IS_REGISTERED` is stored before there are two sides: no order of it matters.

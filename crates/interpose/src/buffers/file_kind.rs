@@ -1,4 +1,7 @@
 //! What a descriptor is, for the questions that the table leaves to it: may a read be repeated, may it go in parts.
+//!
+//! Must hold: what cannot be told is [`FileKind::Other`]: reads of it are neither repeated nor made in parts. Called by
+//! [`crate::buffers::boundary`], [`crate::buffers::interrupted`] and [`crate::buffers::parts`].
 
 use crate::Call;
 use crate::table::{AfterFault, Row};

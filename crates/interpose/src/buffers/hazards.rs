@@ -13,6 +13,10 @@
 //! A handler that leaves by a jump leaves its frames behind. They only keep pages from eviction, and go when the
 //! frame below ends, when a call begins at the same stack pointer, or when the frames are used up.
 //!
+//! Must hold: a published range is seen by each evictor until the frame of its call is taken off. Only the thread that
+//! has the slot writes it, and nothing here waits. Called by [`crate::buffers::holder`] and
+//! [`crate::buffers::boundary`], which publish, and by `host`, whose evictors ask.
+//!
 //! Memory order: the stores of the owner are Release and pair with the Acquire of `for_each`: who no longer sees a
 //! range sees what its call did. They also keep a place behind its reservation for a handler of the same thread, for
 //! which a compiler fence would do. What each side looks at behind its own store is ordered by `fence`.

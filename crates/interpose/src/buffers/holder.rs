@@ -1,4 +1,7 @@
 //! The ranges of a call are published and made present.
+//!
+//! Must hold: a range is published before its pages are looked at, and looked at once more behind whatever was brought.
+//! Called by [`crate::buffers::boundary`], [`crate::buffers::parts`] and [`crate::buffers::interrupted`].
 
 use super::arrivals::{Arrivals, Due};
 use super::fence::asymmetric_fence_light;

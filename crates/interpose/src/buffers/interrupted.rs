@@ -4,6 +4,10 @@
 //! As signal(7) has it, a handler with SA_RESTART interrupts only calls that are never restarted. Signals interrupt
 //! more calls than are answered here: sleeping (the rest of the time would have to be told), `connect` (it goes on by
 //! itself), `semop`, and calls of terminals.
+//!
+//! Must hold: a call is answered here only if a handler has run at which the kernel would have ended it, and with what
+//! the kernel would have said. Called by [`crate::buffers::boundary`], and by [`crate::cancellation`], which asks
+//! whether a call may wait.
 
 use super::arrivals::Due;
 use super::file_kind::FileKind;

@@ -12,6 +12,8 @@
 //!
 //! Knows nothing of swap: who keeps pages is a [`Residency`]. The interposer calls [`Boundary::before`] and
 //! [`Boundary::after`] around each call, on the thread that makes it. No allocation, no lock.
+//!
+//! Called by `host`, around each call that it lets pass.
 
 mod arrivals;
 mod boundary;

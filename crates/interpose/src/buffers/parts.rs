@@ -3,6 +3,9 @@
 //! A part that comes back short ends the call, and so does an error: the answer is what was done until then, or the
 //! error if nothing was. What is read from a stream is cut to the first part instead, because a second read would
 //! wait where one read does not; a short answer is always allowed there. Everything else goes whole.
+//!
+//! Must hold: each byte is moved once, and the answer counts all that were moved, as that of one call would. Called by
+//! [`crate::buffers::boundary`], for each call whose ranges are too large to be held at once.
 
 use super::file_kind::FileKind;
 use super::holder::Holder;

@@ -1,5 +1,9 @@
 //! Bugs that the tests under the model checker switch on, to show that it finds them. In every other build the
 //! answer is a constant "no".
+//!
+//! Must hold: one bug is on at most, for the models of one thread; elsewhere nothing of the questions is left in the
+//! code. Called by [`crate::buffers::boundary`], [`crate::buffers::fence`] and [`crate::buffers::holder`], each where
+//! its bug would be.
 
 /// One bug.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -1,4 +1,8 @@
 //! What the boundary asks of whoever keeps the pages.
+//!
+//! Must hold: what implements it allocates nothing and takes no lock that code of the program can hold: it runs between
+//! any two instructions of the program. Called by [`crate::buffers::boundary`], [`crate::buffers::holder`] and
+//! [`crate::buffers::parts`]; `host` implements it.
 
 use crate::Call;
 use crate::table::{Access, Memory};

@@ -3,6 +3,9 @@
 //! To find a way for each takes 70 us, which is much for a process that lives for 500. So another process that has the
 //! same library may say what it has found. What must hold: that is believed only of a function whose bytes are the
 //! same.
+//!
+//! Called by [`mod@crate::install`], in a process of one thread, and by `host` and the supervisor, which find functions
+//! and hand on what they found.
 
 use core::ops::Range;
 

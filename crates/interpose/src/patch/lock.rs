@@ -13,11 +13,13 @@
 //! other, so who waits for it waits for less than a millisecond of its time, but for these: it was killed at it (a
 //! child that shares the memory, or by a filter from before the program), or it stands still for a debugger.
 //!
+//! Called by [`crate::patch`].
+//!
 //! Memory order: the Release by which work ends pairs with the Acquire of who begins next, which sees what the patch
 //! has noted; and with the Acquire of who closes the lock or waits: the calls of the patch are behind it.
 
-use uswap_os::clock;
-use uswap_os::sys::{self, Errno, abi};
+use uswap_os::sys::Errno;
+use uswap_os::{clock, process};
 use uswap_sync::{AtomicU64, Ordering};
 
 /// Beyond it the thread at work counts as gone. A patch reads code that may have to come from a busy disk first.
@@ -111,12 +113,9 @@ fn thread_of(word: u64) -> Option<u32> {
 }
 
 /// Whether there is no such thread, in this process or in a child that shares the memory. The first thread of a process
-/// stays until the others have ended.
+/// stays until the others have ended. By a call that this library makes anyway ([`uswap_os::own_calls`]).
 fn is_gone(thread_id: u32) -> bool {
-    // SAFETY:
-    // 1. Signal 0 is none: the kernel only looks whether it could be sent.
-    let answer = unsafe { sys::syscall3(abi::__NR_tkill, thread_id as usize, 0, 0) };
-    answer == Err(Errno::ESRCH)
+    process::robust_list(thread_id) == Err(Errno::ESRCH)
 }
 
 #[cfg(all(test, not(loom)))]

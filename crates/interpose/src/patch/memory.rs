@@ -3,6 +3,10 @@
 //! `/proc/self/mem` reads text that may only be executed, answers with an error where a mapped file has
 //! been cut, and gives a private copy of a page on a write without splitting its mapping. Where it cannot be
 //! opened or written (no /proc, a kernel that forbids it), `write` makes the pages writable.
+//!
+//! Must hold: no read faults, whatever the address. Text stays readable and executable while it is written, and is
+//! writable afterwards only where the kernel refuses to take that back. Called by [`crate::patch`] and its
+//! [`mod@crate::patch::functions`], [`crate::patch::trampoline`] and [`crate::patch::write`].
 
 use core::ops::Range;
 use core::sync::atomic::{AtomicPtr, Ordering};

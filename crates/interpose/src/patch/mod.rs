@@ -1,8 +1,9 @@
 //! Sites that make many calls are replaced by jumps, while the program runs.
 //!
-//! A site is patched when enough of its calls came by dispatch: programs that make few calls pay nothing at
-//! their start, and only pages with busy sites become private. Called by the handler of SIGSYS, with all
-//! signals blocked, on the alternate stack.
+//! A site is patched when enough of its calls came by dispatch: programs that make few calls pay nothing at their
+//! start, and only pages with busy sites become private. Called by [`crate::dispatch`] in the handler of SIGSYS, with
+//! all signals blocked, on the alternate stack; [`mod@crate::install`] starts it, and [`crate::serve`] stops it ahead
+//! of a filter.
 //!
 //! What must hold: only text that is mapped privately from a file, and not writable, is changed. Code that a
 //! program writes itself (a JIT) may change again at any time: its calls stay dispatched.

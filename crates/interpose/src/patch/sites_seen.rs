@@ -3,6 +3,9 @@
 //! A table of fixed size, filled from any thread without a lock; a site that finds no place is not patched.
 //! An entry names an address: code that is unmapped and replaced at the same address keeps its state, and its
 //! calls are dispatched for good.
+//!
+//! Must hold: a site is settled once, by the thread that has the patch lock. Counts are hints: other threads change
+//! them meanwhile. Called by [`crate::patch`].
 
 use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 

@@ -14,6 +14,10 @@
 //! The first area is part of this library's text, from which calls are allowed: its trampolines make them
 //! themselves. Sites too far from there get areas of their own. None is ever writable in the usual case:
 //! `Process::write` passes protections. None is ever unmapped.
+//!
+//! Must hold: a trampoline is complete before a jump leads to it, and stays as it is from then on: a thread may be
+//! inside of it at any time. Called by [`crate::patch`] and [`crate::patch::write`], and by [`crate::cancellation`],
+//! which asks where a thread stands.
 
 use core::ops::Range;
 use core::sync::atomic::{AtomicUsize, Ordering};

@@ -6,6 +6,10 @@
 //! kernels change their own text: first its first byte becomes an instruction that only a kernel may run, and whose
 //! SIGSEGV sends a thread to the trampoline; then the tail; then the first byte. `membarrier` between the steps makes
 //! every running thread forget what it has fetched.
+//!
+//! Must hold: a thread that runs the site meets the old instruction, the interim one or the new one, at every moment,
+//! and each leads to one call. What cannot be finished is left as something that works. Called by [`crate::patch`], and
+//! by [`crate::delivery`] for a thread that met an interim instruction.
 
 use core::sync::atomic::{AtomicUsize, Ordering};
 

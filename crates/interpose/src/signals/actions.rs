@@ -4,6 +4,10 @@
 //! ours, with SA_RESETHAND, so that what is kept changes with it, and for one that may cancel a thread. Every other
 //! action goes through with our signals taken out of its mask. What the program asks for is shown when it asks again.
 //!
+//! Must hold: in the kernel the action of a signal of ours is ours, until an exec. What is kept is what the program
+//! asked for last, and is read whole. Called by [`crate::signals`], [`crate::delivery`], which asks what to run, and
+//! [`crate::birth`].
+//!
 //! Memory order: actions are read and written under their version, as behind a sequence lock. The Release fence of
 //! `Kept::store` pairs with the Acquire fence of `load_both`: who has read a new word finds another version. The
 //! Release of the even version pairs with the Acquire of `load_both`: who finds it finds all words. One

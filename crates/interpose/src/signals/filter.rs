@@ -6,6 +6,10 @@
 //!
 //! Programs that the process executes inherit the filter. If it ends a process that makes the calls by which a program
 //! comes under this library, [`ends_programs`] says so.
+//!
+//! Must hold: a filter is noted before it can be in force for any thread. One that was refused counts no more. Called
+//! by [`crate::serve`] ahead of a call that sets one, by [`crate::delivery`], which asks how a handler goes back, by
+//! [`mod@crate::install`], and by `host`, which asks about programs ([`ends_programs`]).
 
 use core::arch::naked_asm;
 use core::mem::offset_of;

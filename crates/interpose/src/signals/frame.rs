@@ -8,6 +8,10 @@
 //! | return address | ucontext 304 | siginfo 128 | mask 8 | .. | vector registers | red zone
 //! ^ 16 n + 8                                                  ^ 64-byte aligned
 //! ```
+//!
+//! Must hold: the handler finds registers, mask, stack and frame as the kernel would have made them, and what it
+//! changes in there is in force when it returns. Called by [`crate::delivery`], and by [`crate::signals`] for returns
+//! and for `sigaltstack`.
 
 use core::arch::asm;
 use core::sync::atomic::Ordering;

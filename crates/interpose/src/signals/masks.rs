@@ -1,4 +1,7 @@
 //! Sets of blocked signals: ours are taken out before the kernel sees them, and shown as if they were in.
+//!
+//! Must hold: no set that reaches the kernel blocks a signal of ours, and none that the program reads shows the
+//! difference. Called by [`crate::signals`].
 
 use core::sync::atomic::Ordering;
 

@@ -7,6 +7,9 @@
 //!
 //! What must hold: no code of the program runs while one of ours is blocked. The kernel kills a process
 //! that has to take one then.
+//!
+//! Called by [`crate::serve`] for calls about signals, by [`crate::delivery`], and by [`mod@crate::install`],
+//! [`crate::birth`] and [`crate::attach`], which make signals ours.
 
 pub mod actions;
 pub(crate) mod filter;

@@ -2,6 +2,9 @@
 //!
 //! Compilers write an entry for every function, and stripping leaves the table in. It is sorted, so one
 //! function is found with two or three small reads.
+//!
+//! Must hold: what an object says is looked at and not trusted: a table that is wrong gives no function, or one that
+//! decoding refuses, and no read outside of what [`Memory`] allows. Called by [`crate::patch`].
 
 use core::ops::Range;
 

@@ -12,6 +12,8 @@
 //!
 //! What must hold: every boundary comes from decoding from the start of a function, never from a
 //! pattern of bytes. No branch of the function leads inside of what is replaced.
+//!
+//! Called by [`crate::patch`].
 
 pub mod functions;
 #[cfg(test)]

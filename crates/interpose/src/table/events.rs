@@ -1,4 +1,8 @@
 //! Rows of the calls that wait for several things at once, and of asynchronous input and output.
+//!
+//! Must hold: an array of events is named as long as the program says that it is, however few the kernel fills. What
+//! the kernel may use after the call has come back is [`Kind::Asynchronous`]. Called by [`crate::table`], which puts
+//! the rows in order.
 
 use super::row::Length::{Arg, Arg32, Bits, Bytes, Elements, Elements64};
 use super::row::{Kind, Row, rows, sized};

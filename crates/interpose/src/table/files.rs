@@ -1,4 +1,7 @@
 //! Rows of the calls that name files: paths, attributes, links, mounts, watches.
+//!
+//! Must hold: each path is named to its end, and each structure whole; none of these calls takes something out of the
+//! kernel that a second one would not find. Called by [`crate::table`], which puts the rows in order.
 
 use super::files_nested::{
     attribute_got, attribute_set, control, file_system_option, handle_got, handle_opened, mount_told,

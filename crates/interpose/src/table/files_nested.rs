@@ -1,4 +1,7 @@
 //! Calls on files whose memory depends on a command or on a structure.
+//!
+//! Must hold: a command that is not listed names nothing; one that is names the whole structure, and what that points
+//! to. Called by [`crate::table::files`], whose rows name these functions.
 
 use super::walk::{Access, Stop, Walk, field, field32};
 use linux_raw_sys::general::{

@@ -3,6 +3,9 @@
 //! The others are listed: terminals, sockets, block devices, loops, file systems. A number that is neither has no
 //! ranges. Where a number passes a small value instead of a pointer, as FICLONE does, the range that comes of it
 //! lies where no program has memory.
+//!
+//! Must hold: a number that is listed goes before what its bits say, and no number names less than the kernel touches,
+//! but for those of drivers that nobody lists. Called by [`crate::table`], which puts the rows in order.
 
 use super::row::{Row, rows};
 use super::sockets::filter_program;

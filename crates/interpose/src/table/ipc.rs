@@ -1,4 +1,7 @@
 //! Rows of System V and POSIX messages, semaphores and shared memory, and of futexes.
+//!
+//! Must hold: a message that was taken out of a queue is gone: calls that receive are marked as consuming. Of a futex
+//! only the word that the kernel reads or writes is named. Called by [`crate::table`], which puts the rows in order.
 
 use super::row::Length::{Arg, Bytes, Elements};
 use super::row::{Row, rows, sized};

@@ -1,4 +1,8 @@
 //! Rows of the calls that change the address space or ask about it.
+//!
+//! Must hold: each call that may change which pages are mapped, or what the kernel may do with them, is
+//! [`Kind::Mapping`]: the interposer takes the gate for these. Called by [`crate::table`], which puts the rows in
+//! order.
 
 use super::row::Length::{Bits, Bytes, Elements64};
 use super::row::{Kind, Row, rows};

@@ -3,6 +3,8 @@
 //! Must hold: every number up to [`NUMBER_MAX`] that Linux has is a row, and a row names every byte that the kernel
 //! may touch during the call, or more. Taken from the manual pages and from the headers for programs. No
 //! allocation. The boundary asks [`row`](fn@row) and then [`for_each_range`]; it knows nothing of who keeps which page.
+//!
+//! Called by [`crate::buffers`] and `host`, and by `fuzz`.
 
 mod events;
 mod files;

@@ -1,4 +1,7 @@
 //! A set of numbers of system calls, one bit each: the look that every call can afford.
+//!
+//! Must hold: a set is complete when the program is built, and each number has its bit: what no call has is answered as
+//! the one who asks wants it. Called by [`crate::serve`] and `host`, ahead of each call.
 
 use super::{ALL, COUNT, Kind};
 

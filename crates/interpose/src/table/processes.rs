@@ -1,4 +1,7 @@
 //! Rows of the calls about processes and threads: making, ending, waiting, identities, limits, scheduling.
+//!
+//! Must hold: each call that makes, replaces or ends a flow of control is [`Kind::Process`], and so is each that leaves
+//! an address with the kernel for the end of the thread. Called by [`crate::table`], which puts the rows in order.
 
 use super::row::Length::{Arg, Arg32, Bytes, Elements};
 use super::row::{Kind, Row, rows, sized};

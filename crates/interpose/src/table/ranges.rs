@@ -1,4 +1,7 @@
 //! From a row and a call to the ranges of memory that the kernel will touch.
+//!
+//! Must hold: each range is visited before anything in it is read. None is empty, and none wraps around. Called by
+//! [`crate::buffers`], and by `fuzz`.
 
 use super::row::{Buffer, Length, Row};
 use super::walk::{Access, BufferRange, Memory, Step, Stop, Walk, range};

@@ -3,6 +3,9 @@
 //! A row is a constant, put together by `const fn`s that read as a sentence, so that a call is one line. It says
 //! what is true of each call of this number; what depends on the command or on a structure is said by the row's
 //! nested function. Rows err on the side of too much: a range that the kernel then does not touch costs a look.
+//!
+//! Must hold: what a row says is true of each call of its number, or errs on the side of more. Called by
+//! [`crate::table`] and its files of rows, by [`crate::buffers`], which goes by them, and by `host` and `fuzz`.
 
 use super::walk::{Access, Stop, Walk};
 

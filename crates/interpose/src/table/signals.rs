@@ -1,4 +1,8 @@
 //! Rows of the calls about signals and about time.
+//!
+//! Must hold: each call that changes how signals are delivered is [`Kind::Signal`]. One that is not finished when its
+//! answer cannot be written is marked as applied, and is not repeated. Called by [`crate::table`], which puts the rows
+//! in order.
 
 use super::row::Length::{Arg, Bytes};
 use super::row::{Kind, Row, rows, sized};

@@ -1,4 +1,8 @@
 //! Rows of the calls on sockets, and the structures of messages.
+//!
+//! Must hold: lengths that the kernel takes as 32 bits are read as 32 bits. What receives is marked as consuming: a
+//! datagram that was taken out is gone. Called by [`crate::table`], and by [`crate::table::ioctl`] and
+//! [`crate::table::system_nested`] for structures that they share.
 
 use super::row::Length::{Arg, Arg32, At, Bytes};
 use super::row::{AfterFault, Kind, Parts, Row, rows};

@@ -1,5 +1,8 @@
 //! Rows of the calls about the system and about the process as a whole: options, keys, modules, security, tracing;
 //! and of the numbers behind which nothing is.
+//!
+//! Must hold: numbers behind which nothing is have a row too, without ranges or as [`Kind::Unsupported`], so that each
+//! number is known. Called by [`crate::table`], which puts the rows in order.
 
 use super::row::Length::{Arg, Arg32, At, Bytes};
 use super::row::{Kind, Row, rows};

@@ -1,4 +1,7 @@
 //! Calls about the system whose memory depends on a command: `prctl`, `ptrace`, `keyctl`, `bpf` and their like.
+//!
+//! Must hold: an operation that is not listed names nothing; a buffer whose length only the kernel knows is named as
+//! long as it can be. Called by [`crate::table::system`] and [`crate::table::events`], whose rows name these functions.
 
 use super::sockets::filter_program;
 use super::walk::{Access, Stop, Walk, field, field32};

@@ -1,4 +1,7 @@
 //! Rows of the calls that move bytes between files and memory, and of those that only move a file position.
+//!
+//! Must hold: each call that may come back short for a missing page is marked so, and only those whose bytes may be
+//! moved one part after the other are allowed to go in parts. Called by [`crate::table`], which puts the rows in order.
 
 use super::row::Length::{Arg, Bytes};
 use super::row::Parts::{self, Vectors};

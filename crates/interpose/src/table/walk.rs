@@ -3,6 +3,9 @@
 //! A structure is reported before it is read, so a visitor that makes each range present as it comes finds the next
 //! ones. What is read may be changed by the program at any time: nothing here trusts it twice. A pointer that leads
 //! nowhere ends the walk of what it points to; the kernel finds it too, and answers EFAULT.
+//!
+//! Must hold: a structure is reported before it is read, and nothing that was read is believed twice. Called by
+//! [`crate::table::ranges`] and the nested functions of rows, by [`crate::buffers`], and by `host` and `fuzz`.
 
 use crate::Call;
 use uswap_units::PAGE_BYTES;

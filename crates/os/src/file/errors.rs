@@ -1,4 +1,7 @@
 //! What can go wrong with a swap file: which step, where, and the kernel's word for it.
+//!
+//! Must hold: an error says how far things came: which step, which slice, which byte. Called by [`crate::file`], which
+//! says so, by [`crate::probe`], and by `host`, the supervisor and `cli`, which tell people.
 
 use core::fmt;
 

@@ -1,6 +1,9 @@
 //! The file system below a file: its kind and its room.
 //!
 //! Asked before a swap file is made (memory is refused) and while it grows.
+//!
+//! Must hold: sizes are of the moment: what is free may be gone when it is wanted. Called by [`crate::file`] and
+//! [`crate::probe`].
 
 use core::ffi::CStr;
 use core::mem::MaybeUninit;

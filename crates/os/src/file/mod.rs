@@ -4,6 +4,8 @@
 //! are free again when it returns, error or not. The supervisor makes the file and writes it; agents open it again
 //! through the supervisor's /proc and read it. With O_DIRECT, offsets, lengths and buffers must be multiples of 4096
 //! ([`crate::memory::AlignedBuf`]); [`SwapFile::is_direct`] tells.
+//!
+//! Called by [`crate::probe`], and by the supervisor, `host` and `bench`.
 
 use core::ffi::CStr;
 

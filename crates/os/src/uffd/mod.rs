@@ -5,7 +5,7 @@
 //! 1. Closing the last descriptor makes every missing page read as zeros.
 //! 2. A forked child and the target of an mremap have neither registration nor protection.
 //!
-//! Called by `host`.
+//! Called by [`crate::probe`], by `host`, and by the supervisor and `cli`, which ask whether there is one.
 
 mod pages;
 

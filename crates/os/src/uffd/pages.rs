@@ -2,6 +2,8 @@
 //!
 //! A call over several pages may stop in the middle. The kernel then says only "try again"; the functions here go on
 //! from there at once, so that [`Progress::stop`] is always the true reason of the page at `start + bytes_done`.
+//!
+//! Must hold: a page that is there is never written over, and what is said to be done is done. Called by `host`.
 
 use linux_raw_sys::ioctl::{UFFDIO_COPY, UFFDIO_WRITEPROTECT, UFFDIO_ZEROPAGE};
 

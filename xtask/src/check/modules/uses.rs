@@ -19,8 +19,18 @@ pub struct UsedPath {
 pub struct Uses {
     /// Private `use` declarations, and paths in the code.
     pub paths: Vec<UsedPath>,
+    /// Private `use`: the name that it gives, and what that is.
+    pub imports: Vec<(String, UsedPath)>,
     /// `pub use`: the name that it gives, and what that is.
     pub reexports: Vec<(String, UsedPath)>,
+    /// What it defines for others: the names behind `pub`.
+    pub items: BTreeSet<String>,
+    /// All functions that it defines.
+    pub functions: BTreeSet<String>,
+    /// All functions that it calls as methods, or behind a path.
+    pub called: BTreeSet<String>,
+    /// All names in it.
+    pub words: BTreeSet<String>,
     /// Modules that are declared for tests only.
     pub test_modules: BTreeSet<String>,
 }
@@ -35,6 +45,7 @@ struct Token {
 pub fn of(source: &str) -> Uses {
     let mut uses = Uses::default();
     let tokens = without_tests(tokens(&code_only(source)), &mut uses.test_modules);
+    note_names(&tokens, &mut uses);
     let mut at = 0;
     while at < tokens.len() {
         let before = at.checked_sub(1).map_or("", |before| tokens[before].text.as_str());
@@ -43,7 +54,12 @@ pub fn of(source: &str) -> Uses {
             let mut found = Vec::new();
             at = use_tree(&tokens, at + 1, &[], &mut found);
             for (name, path) in found {
-                if is_public { uses.reexports.push((name, path)) } else { uses.paths.push(path) }
+                if is_public {
+                    uses.reexports.push((name, path));
+                } else {
+                    uses.imports.push((name, path.clone()));
+                    uses.paths.push(path);
+                }
             }
         } else if is_name(&tokens[at].text) && before != "::" && before != "." {
             let (names, next) = plain_path(&tokens, at);
@@ -56,6 +72,39 @@ pub fn of(source: &str) -> Uses {
         }
     }
     uses
+}
+
+/// Words that may stand between `pub` and the name of an item.
+const BEFORE_NAME: [&str; 12] =
+    ["const", "async", "unsafe", "extern", "fn", "struct", "enum", "trait", "type", "static", "mod", "mut"];
+
+fn note_names(tokens: &[Token], uses: &mut Uses) {
+    let text = |at: usize| tokens.get(at).map_or("", |token| token.text.as_str());
+    for at in (0..tokens.len()).filter(|at| is_name(text(*at))) {
+        uses.words.insert(text(at).to_owned());
+        let before = at.checked_sub(1).map_or("", text);
+        if before == "fn" {
+            uses.functions.insert(text(at).to_owned());
+        }
+        // A name behind a dot without parentheses is a field.
+        if before == "::" || before == "." && matches!(text(at + 1), "(" | "::") {
+            uses.called.insert(text(at).to_owned());
+        }
+        if text(at) == "pub" {
+            let mut name = at + 1;
+            if text(name) == "(" {
+                name += tokens[name..].iter().position(|token| token.text == ")").unwrap_or(0) + 1;
+            }
+            // A field has no such word in front of its name; what is passed on is defined elsewhere.
+            let first = name;
+            while BEFORE_NAME.contains(&text(name)) {
+                name += 1;
+            }
+            if name > first && is_name(text(name)) {
+                uses.items.insert(text(name).to_owned());
+            }
+        }
+    }
 }
 
 fn is_name(text: &str) -> bool {
