@@ -83,7 +83,8 @@ impl<W: World> AddressSpace<'_, W> {
             return Background::GoesOn;
         };
         let share = balance::reclaim_share(budget.used(), marks.high, burden, of);
-        let least = BACKGROUND_PAGES_MIN.min((marks.low.0 - marks.high.0) / PAGE_BYTES as u64 / 2);
+        let least =
+            BACKGROUND_PAGES_MIN.min((marks.low.bytes() - marks.high.bytes()) / PAGE_BYTES as u64 / 2);
         let done = self.evict(evictor, share.clamp(least, BACKGROUND_PAGES) as u32).await;
         self.fairness().settle(burden, protection, done.looked, done.pages);
         if done.pages > 0 || done.looks_on {

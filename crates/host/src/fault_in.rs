@@ -39,7 +39,7 @@ impl Room {
     /// the process needs, would wait in vain for each page.
     pub(crate) fn for_what_stays(space: &Space, range: PageRange) -> Room {
         let bytes = range.pages().min(space.record().managed_pages()) * PAGE_BYTES as u64;
-        match bytes <= space.segment().budget().ram().0 / HELD_PART {
+        match bytes <= space.segment().budget().ram().bytes() / HELD_PART {
             true => Room::IsMade,
             false => Room::IsLeftToOthers,
         }

@@ -15,11 +15,11 @@ use crate::process::{AfterSetuid, EVICTORS, Phase, Process, Space, WORKSPACES};
 use crate::{descriptors, environment, supervisor};
 use core::sync::atomic::Ordering;
 use uswap_core::counters::Counter;
-use uswap_core::page_table::PAGES_MAX;
+use uswap_core::page_table::ALL_PAGES;
 use uswap_interpose::thread::Slot;
 use uswap_os::fd::Event;
 use uswap_os::{memory, process};
-use uswap_units::{PageId, PageRange};
+use uswap_units::PageRange;
 
 /// Why a process leaves that was not made to.
 const ASKED: &str = "it has asked for it";
@@ -53,11 +53,10 @@ impl Process {
     /// Everything comes home, and the kernel serves its faults from then on; why is said, unless the program has asked
     /// for it. On a stack of ours.
     pub(crate) fn let_go(&self, reason: Option<&str>) {
-        const ALL: PageRange = PageRange { start: PageId(0), end: PageId(PAGES_MAX) };
         let Some(space) = self.space() else { return };
         space.hold_evicting();
         let alone = loop {
-            if self.fault_in_all(space, ALL).is_err() {
+            if self.fault_in_all(space, ALL_PAGES).is_err() {
                 // Unregistered it would read as zeros.
                 stop_program(format_args!(
                     "a page cannot be read back, and its memory shall come home ({})",
@@ -65,7 +64,7 @@ impl Process {
                 ));
             }
             let alone = self.mappings.exclusive();
-            if space.first_away(ALL).is_none() {
+            if space.first_away(ALL_PAGES).is_none() {
                 break alone;
             }
         };

@@ -96,8 +96,8 @@ impl Process {
             return self.own().activate(space);
         }
         let bytes = growth(call, self.heap_end.load(Ordering::Relaxed)).max(bytes_to_populate(call));
-        let used = space.segment().budget().used().0;
-        if bytes as u64 > 0 && used.saturating_add(bytes as u64) > space.watermarks().register.0 {
+        let used = space.segment().budget().used().bytes();
+        if bytes as u64 > 0 && used.saturating_add(bytes as u64) > space.watermarks().register.bytes() {
             self.own().activate(space);
         }
     }

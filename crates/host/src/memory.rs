@@ -172,7 +172,7 @@ impl LinuxWorld {
     fn must_be_whole(&self, range: PageRange) {
         let mut page = range.start;
         while page < range.end {
-            let count = (range.end.0 - page.0).min(64);
+            let count = range.end.since(page).min(64);
             let all = u64::MAX >> (64 - count);
             let held = self.pagemap.held(page.address() as usize, count as usize);
             if !held.is_ok_and(|bits| bits[0] & all == all) {

@@ -272,10 +272,10 @@ impl Process {
     }
     /// Its record.
     pub fn mm(&self) -> MmId {
-        MmId(self.mm.load(Ordering::Acquire) as u16)
+        MmId::new(self.mm.load(Ordering::Acquire) as u16)
     }
     pub(crate) fn set_mm(&self, mm: MmId) {
-        self.mm.store(u32::from(mm.0), Ordering::Release);
+        self.mm.store(u32::from(mm.number()), Ordering::Release);
     }
     pub(crate) fn hazards(&self) -> &'static HazardTable<'static> {
         self.hazards.get().expect("they are set before a call of the program can come here")

@@ -44,8 +44,8 @@ fn note(slot: &Slot, page: PageId, source: FaultSource) -> usize {
     let words = [thread_words::REPEATED_PAGE, thread_words::REPEATS].map(|index| &slot.user[index]);
     let [last, repeats] = words.map(|word| word.load(Ordering::Relaxed));
     let (last, repeats) = match source {
-        FaultSource::Woken if last == page.0 as usize => (last, repeats + 1),
-        FaultSource::Woken => (page.0 as usize, 1),
+        FaultSource::Woken if last == page.number() as usize => (last, repeats + 1),
+        FaultSource::Woken => (page.number() as usize, 1),
         _ => (0, 0),
     };
     words[0].store(last, Ordering::Relaxed);
@@ -91,15 +91,15 @@ mod tests {
     fn only_faults_of_one_page_in_a_row_that_find_it_there_are_repeats() {
         let slot = Slot::default();
         for count in 1..REPEATS_MAX {
-            assert_eq!(note(&slot, PageId(7), FaultSource::Woken), count);
+            assert_eq!(note(&slot, PageId::new(7), FaultSource::Woken), count);
         }
-        assert_eq!(note(&slot, PageId(8), FaultSource::Woken), 1);
-        assert_eq!(note(&slot, PageId(8), FaultSource::Woken), 2);
-        assert_eq!(note(&slot, PageId(8), FaultSource::Pool), 0);
+        assert_eq!(note(&slot, PageId::new(8), FaultSource::Woken), 1);
+        assert_eq!(note(&slot, PageId::new(8), FaultSource::Woken), 2);
+        assert_eq!(note(&slot, PageId::new(8), FaultSource::Pool), 0);
         for count in 1..=REPEATS_MAX {
-            assert_eq!(note(&slot, PageId(8), FaultSource::Woken), count);
+            assert_eq!(note(&slot, PageId::new(8), FaultSource::Woken), count);
         }
-        assert_eq!(note(&slot, PageId(8), FaultSource::Woken), 1);
+        assert_eq!(note(&slot, PageId::new(8), FaultSource::Woken), 1);
     }
 
     #[test]

@@ -53,8 +53,7 @@ impl Residency for Process {
         let touch = touch_of(access);
         on_own_stack(thread::current(), || {
             let Some(space) = self.space() else { return false };
-            let missing =
-                (range.start.0..range.end.0).map(PageId).filter(|&page| !space.is_ready(page, touch));
+            let missing = range.each().filter(|&page| !space.is_ready(page, touch));
             let mut all = true;
             for page in missing {
                 all &= matches!(self.fault_in(page, touch), Fault::Served(_));
@@ -65,7 +64,7 @@ impl Residency for Process {
 
     fn part_bytes(&self) -> u64 {
         match self.space().filter(|_| self.phase() == Phase::Active) {
-            Some(space) => (space.segment().budget().ram().0 / BUDGET_PARTS).next_multiple_of(4096),
+            Some(space) => (space.segment().budget().ram().bytes() / BUDGET_PARTS).next_multiple_of(4096),
             None => u64::MAX,
         }
     }

@@ -12,6 +12,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use uswap_core::mm::MmState;
+use uswap_core::page_table::ALL_PAGES;
 use uswap_units::{Bytes, MmId, PageId, PageRange, TableId};
 
 /// A page that was brought may be protected once more, by an evictor that had seen that it was missing.
@@ -163,17 +164,16 @@ impl<'a> Process<'a> {
 
     /// Everything comes home, and the kernel serves its faults from then on.
     pub async fn let_go(&self, world: &World<'a>, space: &Space<'a>) {
-        const ALL: PageRange = PageRange { start: PageId(0), end: PageId(uswap_core::page_table::PAGES_MAX) };
         space.hold_evicting();
         loop {
-            while let Some(page) = space.first_away(ALL) {
+            while let Some(page) = space.first_away(ALL_PAGES) {
                 if self.fault_in(world, space, page, Touch::Write).await == Fault::Lost {
                     // The program gets its signal, and this ends.
                     return space.resume_evicting();
                 }
             }
             self.kernel.lock_exclusive(world).await;
-            if space.first_away(ALL).is_none() {
+            if space.first_away(ALL_PAGES).is_none() {
                 break;
             }
             self.kernel.unlock_exclusive(world);
@@ -181,7 +181,7 @@ impl<'a> Process<'a> {
         if self.phase.get() == Phase::Active {
             world.note(format_args!("the memory of process {} came home", self.number));
             world.count("processes that came home", 1);
-            self.kernel.memory.borrow_mut().unregister(ALL);
+            self.kernel.memory.borrow_mut().unregister(ALL_PAGES);
             self.phase.set(Phase::Home);
         }
         self.kernel.unlock_exclusive(world);

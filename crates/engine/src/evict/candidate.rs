@@ -45,9 +45,9 @@ impl Candidate {
 }
 
 /// A place of a batch that is not in use.
-pub(super) const NOTHING: Candidate = Candidate::new(PageId(0), PageWord::from_raw(0), Fate::Done);
+pub(super) const NOTHING: Candidate = Candidate::new(PageId::FIRST, PageWord::from_raw(0), Fate::Done);
 /// The same of a list of ranges.
-pub(super) const NO_RANGE: PageRange = PageRange { start: PageId(0), end: PageId(0) };
+pub(super) const NO_RANGE: PageRange = PageRange::EMPTY;
 
 /// From the first page of a run that needs protection to the last: clean pages at the ends have it.
 pub(super) fn range_to_protect(run: &[Candidate]) -> Option<PageRange> {

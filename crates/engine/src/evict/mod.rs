@@ -93,7 +93,7 @@ impl Evictor {
         assert!(index < LANES);
         Evictor {
             lane: Lane::new(index),
-            zspages: Zspages { mm: MmId(0), owned: RefCell::new(ZspageOwner::new()) },
+            zspages: Zspages { mm: MmId::new(0), owned: RefCell::new(ZspageOwner::new()) },
             chosen: None,
             batch: [NOTHING; BATCH_PAGES],
             length: 0,

@@ -149,12 +149,11 @@ impl<'a, W: World> AddressSpace<'a, W> {
             return Fault::Served(FaultSource::Woken);
         }
         let is_protected = |word: PageWord| word.place() == Place::Present && word.is_protected();
-        let was_written = |page: u64| {
-            let word = leaf.slot(PageId(page)).load();
+        let was_written = |page: PageId| {
+            let word = leaf.slot(page).load();
             word.place() == Place::Present && !word.is_protected()
         };
-        let window =
-            self.first_writes.take(page, touch, |pages| (pages.start.0..pages.end.0).all(was_written));
+        let window = self.first_writes.take(page, touch, |pages| PageId::each(pages).all(was_written));
         let run = self.lock_run(*leaf, page, word, window, is_protected);
         let range = PageRange { start: run.page(0), end: run.page(run.length) };
         self.first_writes.note(range.start..range.end, window);
@@ -195,8 +194,8 @@ impl<'a, W: World> AddressSpace<'a, W> {
     /// Locks what comes along with a page that is not there, and that the caller has locked: no more than there is room
     /// for while memory is short. In a shared section.
     fn lock_window(&self, leaf: &Leaf<'a>, page: PageId, word: PageWord, touch: Touch) -> (Window, Run<'a>) {
-        let is_present = |page: u64| leaf.slot(PageId(page)).load().place() == Place::Present;
-        let window = self.readahead.take(page, touch, |pages| (pages.start.0..pages.end.0).all(is_present));
+        let is_present = |page: PageId| leaf.slot(page).load().place() == Place::Present;
+        let window = self.readahead.take(page, touch, |pages| PageId::each(pages).all(is_present));
         let now = window.at_most(self.pages_free());
         (window, self.lock_run(*leaf, page, word, now, |next| next.place() == word.place()))
     }
@@ -213,11 +212,11 @@ impl<'a, W: World> AddressSpace<'a, W> {
     ) -> Run<'a> {
         let mut words = [word; RUN_PAGES_MAX];
         let in_block = match window.is_down {
-            true => met.0 - leaf.first_page().0 + 1,
-            false => leaf.first_page().0 + BLOCK_PAGES - met.0,
+            true => met.since(leaf.first_page()) + 1,
+            false => leaf.first_page().plus(BLOCK_PAGES).since(met),
         };
         let most = in_block.min(u64::from(window.pages)).min(RUN_PAGES_MAX as u64);
-        let at = |distance: u64| if window.is_down { PageId(met.0 - distance) } else { met.plus(distance) };
+        let at = |distance: u64| if window.is_down { met.minus(distance) } else { met.plus(distance) };
         let mut length = 1;
         while length < most {
             let slot = leaf.slot(at(length));

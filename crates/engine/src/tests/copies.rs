@@ -81,7 +81,7 @@ fn write_back(space: &Space<'_>, copy: SwapId) {
 
 /// Somebody else takes room in the pool, while it holds less than that.
 fn take_room(space: &Space<'_>, bytes: u64) {
-    let (pool, other, mut owner) = (space.segment().pool(), MmId(3), ZspageOwner::new());
+    let (pool, other, mut owner) = (space.segment().pool(), MmId::new(3), ZspageOwner::new());
     for length in (1..=PAGE_BYTES).rev() {
         while pool.resident_bytes() < bytes {
             if pool.reserve(other, &mut owner, length).is_none() {

@@ -369,7 +369,7 @@ async fn evictor(space: &Space<'_>, index: u32) {
 async fn shrinker(space: &Space<'_>) {
     let table = space.segment().swap_table();
     while space.world().tasks_left.get() > 0 {
-        for id in (1..table.touched_entries()).map(SwapId) {
+        for id in (1..table.touched_entries()).map(SwapId::new) {
             if space.world().below(20) == 0
                 && let Some(content) = table.discard_retained(id)
             {
