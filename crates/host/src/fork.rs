@@ -30,7 +30,7 @@ impl Process {
             return Ok(());
         }
         on_own_stack(slot, || {
-            let alone = self.mappings.exclusive();
+            let alone = self.gate.exclusive();
             if self.phase() == Phase::Active && !descriptors::is_room_in_child() {
                 drop(alone);
                 self.let_go(Some(
@@ -69,7 +69,7 @@ impl Process {
         {
             on_own_stack(slot, || space.give_up_child(child));
         }
-        self.mappings.unlock_exclusive_forgotten();
+        self.gate.unlock_exclusive_forgotten();
     }
 
     /// In the only thread of a forked child, with all signals blocked.
@@ -81,7 +81,7 @@ impl Process {
         self.evicting_id.store(0, Ordering::Relaxed);
         self.dismissed.store(0, Ordering::Relaxed);
         self.copying.store(0, Ordering::Relaxed);
-        self.mappings.reset();
+        self.gate.reset();
         self.workspaces.reset();
         self.evictors.reset();
         for index in 0..thread::slots_used_max() {
@@ -132,7 +132,7 @@ impl Process {
     /// Its parent has left a table for it. What cannot be taken over cannot be read either.
     fn take_over(&'static self, mm: MmId, was_locked: bool) {
         let number = self.child_number.load(Ordering::Relaxed);
-        if let Err(reason) = supervisor::claim_record(&self.run().segment, mm, number) {
+        if let Err(reason) = supervisor::claim_record(&self.membership().segment, mm, number) {
             stop_program(format_args!("as a forked child it has no place in its run ({reason})"));
         }
         let space = match self.join(Some(mm)) {

@@ -37,7 +37,7 @@ impl Process {
     /// The same, where it runs: on a stack of ours. Why is said, unless somebody has asked for it.
     pub(crate) fn bring_home(&self, reason: Option<&str>) {
         if self.phase().is_before_active() {
-            let _nobody_activates = self.mappings.exclusive();
+            let _nobody_activates = self.gate.exclusive();
             if self.phase().is_before_active() {
                 self.set_phase(Phase::Home);
                 if let Some(reason) = reason {
@@ -63,7 +63,7 @@ impl Process {
                     reason.unwrap_or(ASKED)
                 ));
             }
-            let alone = self.mappings.exclusive();
+            let alone = self.gate.exclusive();
             if space.first_away(ALL_PAGES).is_none() {
                 break alone;
             }
@@ -110,7 +110,7 @@ impl Process {
         environment::forget();
         on_own_stack(slot, || {
             {
-                let _nobody_joins = self.mappings.exclusive();
+                let _nobody_joins = self.gate.exclusive();
                 if self.phase() == Phase::Waiting {
                     self.set_phase(Phase::Outside);
                     return;
@@ -126,9 +126,9 @@ impl Process {
         if self.is_leaving.swap(1, Ordering::Relaxed) != 0 {
             return;
         }
-        let run = self.run();
+        let membership = self.membership();
         {
-            let _nobody_activates = self.mappings.exclusive();
+            let _nobody_activates = self.gate.exclusive();
             if self.phase().is_before_active() {
                 self.set_phase(Phase::Home);
             }
@@ -138,11 +138,11 @@ impl Process {
         // Nobody is in the middle of something: whoever begins finds nothing.
         let workspaces = core::array::from_fn::<_, { WORKSPACES }, _>(|_| self.workspaces.borrow());
         let evictors = core::array::from_fn::<_, { EVICTORS }, _>(|_| self.evictors.borrow());
-        let _alone = self.mappings.exclusive();
-        run.segment.counters().add(Counter::Left, 1);
+        let _alone = self.gate.exclusive();
+        membership.segment.counters().add(Counter::Left, 1);
         // SAFETY:
         // 1. The mapping is ours; zeros are valid words, and those who look there have no work under way.
-        if unsafe { memory::replace_by_zeros(run.segment_start, run.segment_bytes) }.is_err() {
+        if unsafe { memory::replace_by_zeros(membership.segment_start, membership.segment_bytes) }.is_err() {
             let reason = reason.unwrap_or(ASKED);
             stop_program(format_args!("{reason}, and the memory of the run cannot be let go"));
         }

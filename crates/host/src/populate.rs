@@ -67,7 +67,7 @@ impl Process {
                 return;
             }
             if let Some(space) = self.space() {
-                space.note_filled(bytes.div_ceil(PAGE_BYTES) as u32);
+                space.note_resident(bytes.div_ceil(PAGE_BYTES) as u32);
             }
             at += bytes;
         }

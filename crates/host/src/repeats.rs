@@ -9,7 +9,7 @@
 
 use crate::messages::stop_program;
 use crate::process::Space;
-use crate::{run, thread_words};
+use crate::{block_on, thread_words};
 use core::sync::atomic::Ordering;
 use uswap_core::counters::FaultSource;
 use uswap_core::page_word::PageWord;
@@ -63,7 +63,7 @@ pub(crate) fn see_to(space: &Space, page: PageId, touch: Touch, source: FaultSou
 #[cold]
 fn look(space: &Space, page: PageId, touch: Touch) {
     let world = space.world();
-    let found = run(space.look_at_present(page, |word| {
+    let found = block_on(space.look_at_present(page, |word| {
         let kernel = world.pagemap.look_at(page.address() as usize).ok()?;
         let found = difference(word, kernel)?;
         if found == Difference::IsProtected {

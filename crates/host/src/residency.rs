@@ -6,7 +6,7 @@
 use crate::own_stack::on_own_stack;
 use crate::process::{Phase, Process};
 use crate::program_copy;
-use uswap_engine::Fault;
+use uswap_engine::FaultOutcome;
 use uswap_engine::world::Touch;
 use uswap_interpose::buffers::{Page, Residency};
 use uswap_interpose::table::{Access, Memory, Unreadable};
@@ -56,7 +56,7 @@ impl Residency for Process {
             let missing = range.each().filter(|&page| !space.is_ready(page, touch));
             let mut all = true;
             for page in missing {
-                all &= matches!(self.fault_in(page, touch), Fault::Served(_));
+                all &= matches!(self.fault_in(page, touch), FaultOutcome::Served(_));
             }
             all
         })

@@ -182,7 +182,7 @@ impl Process {
             // The thread that shares this memory and waits for this one cannot be armed: so nobody waits for that.
             return false;
         }
-        drop(self.mappings.shared());
+        drop(self.gate.shared());
         self.phase() != Phase::Small
     }
 
@@ -192,9 +192,9 @@ impl Process {
     /// thread is not there.
     fn is_owner(&self) -> bool {
         let owner = owner::look();
-        if owner == Owner::ThisFromNow && !self.mappings.is_open() {
+        if owner == Owner::ThisFromNow && !self.gate.is_open() {
             IS_LEFT_ALONE.store(1, Ordering::Relaxed);
-            self.mappings.reset();
+            self.gate.reset();
         }
         owner != Owner::Another
     }
@@ -210,7 +210,7 @@ impl Process {
         let ours = FAULTS | signal_bit(abi::SIGSYS);
         let Ok(_blocked) = BlockedSignals::block_all_but(ours) else { return false };
         on_stack(stack.start()..stack.end(), || {
-            let _alone = self.mappings.exclusive();
+            let _alone = self.gate.exclusive();
             if self.phase() != Phase::Small || IS_LEFT_ALONE.load(Ordering::Relaxed) != 0 {
                 return self.phase() != Phase::Small;
             }

@@ -2,7 +2,7 @@
 //! hazards and made ready, and from then on until the call has ended the kernel may meet nothing that is missing or
 //! protected.
 
-use crate::engine::{Fault, Touch};
+use crate::engine::{FaultOutcome, Touch};
 use crate::memory::{Found, Rights};
 use crate::places::some_mapping;
 use crate::process::{Phase, Process};
@@ -77,7 +77,7 @@ async fn bring_ready<'a>(
         if space.is_ready(page, touch) {
             return true;
         }
-        if process.fault_in(world, space, page, touch).await == Fault::Lost {
+        if process.fault_in(world, space, page, touch).await == FaultOutcome::Lost {
             process.oracle.poison(world, page);
             return false;
         }

@@ -513,7 +513,7 @@ impl<'a> Caller<'_, 'a> {
             let _nothing_of_it_goes = space.hold_range(from);
             while let Some(page) = space.first_away(from) {
                 let fault = self.process.fault_in(self.world, space, page, Touch::Write).await;
-                if fault == crate::engine::Fault::Lost {
+                if fault == crate::engine::FaultOutcome::Lost {
                     return false;
                 }
             }

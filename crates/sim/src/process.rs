@@ -1,7 +1,7 @@
 //! One made-up process as `host` has it: its memory, its gate, its engine, and its end.
 
 use crate::content::{Version, page_of};
-use crate::engine::{AddressSpace, Evictor, Fault, Touch, Workspace};
+use crate::engine::{AddressSpace, Evictor, FaultOutcome, Touch, Workspace};
 use crate::kernel_side::KernelSide;
 use crate::lending::LendingPool;
 use crate::memory::Memory;
@@ -123,7 +123,13 @@ impl<'a> Process<'a> {
     }
 
     /// Makes room if memory is short, and brings a page.
-    pub async fn fault_in(&self, world: &World<'a>, space: &Space<'a>, page: PageId, touch: Touch) -> Fault {
+    pub async fn fault_in(
+        &self,
+        world: &World<'a>,
+        space: &Space<'a>,
+        page: PageId,
+        touch: Touch,
+    ) -> FaultOutcome {
         if space.is_short() && space.is_managed(page) {
             space.make_room(|| self.evictors.try_borrow(&world.executor)).await;
         }
@@ -137,7 +143,7 @@ impl<'a> Process<'a> {
         while let Some(first) = space.page_table().first_managed(rest) {
             for _ in 0..BRING_ROUNDS_MAX {
                 if space.is_ready(first, touch)
-                    || self.fault_in(world, space, first, touch).await == Fault::Lost
+                    || self.fault_in(world, space, first, touch).await == FaultOutcome::Lost
                 {
                     break;
                 }
@@ -167,7 +173,7 @@ impl<'a> Process<'a> {
         space.hold_evicting();
         loop {
             while let Some(page) = space.first_away(ALL_PAGES) {
-                if self.fault_in(world, space, page, Touch::Write).await == Fault::Lost {
+                if self.fault_in(world, space, page, Touch::Write).await == FaultOutcome::Lost {
                     // The program gets its signal, and this ends.
                     return space.resume_evicting();
                 }

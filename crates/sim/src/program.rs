@@ -1,7 +1,7 @@
 //! The program: a process starts, and its threads read, write, make system calls, change mappings and fork.
 
 use crate::content::Version;
-use crate::engine::{Fault, Touch};
+use crate::engine::{FaultOutcome, Touch};
 use crate::mappings::Caller;
 use crate::memory::{Found, Memory};
 use crate::places::ZONE_START;
@@ -68,12 +68,12 @@ async fn serve<'a>(world: &World<'a>, process: &Process<'a>, page: PageId, touch
     space.record().end_waits(1);
     world.note(format_args!("fault {page:?} {touch:?}: {fault:?}"));
     match fault {
-        Fault::Served(_) => Got::Page,
-        Fault::Lost => {
+        FaultOutcome::Served(_) => Got::Page,
+        FaultOutcome::Lost => {
             process.oracle.poison(world, page);
             Got::Poisoned
         }
-        Fault::NotOurs => {
+        FaultOutcome::NotOurs => {
             let is_ours = process
                 .kernel
                 .memory

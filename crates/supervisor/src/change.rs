@@ -5,7 +5,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::control::order::Change;
+use crate::control::command::Change;
 use crate::human;
 use crate::options::{Limits, OnFull, PoolSize, RAM_BYTES_MIN};
 use crate::rules::{self, Rule};

@@ -13,7 +13,7 @@ use uswap_core::mm::MmRecord;
 use uswap_units::PAGE_BYTES;
 
 use crate::account::all_counters;
-use crate::control::order::Form;
+use crate::control::command::Form;
 use crate::files::place::kind_name;
 use crate::freeze::is_frozen;
 use crate::human;

@@ -50,7 +50,7 @@ fn bit_in_chunk(page: PageId) -> u64 {
 /// Keeps what is behind the first `goes_max` that would go. How many do.
 fn keep_behind(goes_max: usize, locked: &mut [Candidate]) -> usize {
     let mut goes = 0;
-    for candidate in locked.iter_mut().filter(|candidate| candidate.fate == Fate::Goes) {
+    for candidate in locked.iter_mut().filter(|candidate| candidate.fate == Fate::Chosen) {
         if goes == goes_max {
             candidate.fate = Fate::Stays;
         } else {
@@ -150,7 +150,7 @@ impl<W: World> AddressSpace<'_, W> {
             evictor.length = start;
         } else if goes == goes_max && chosen == Some(Chosen::ByHand) {
             // The rest of the chunk is next.
-            let last = locked.iter().rfind(|candidate| candidate.fate == Fate::Goes);
+            let last = locked.iter().rfind(|candidate| candidate.fate == Fate::Chosen);
             let next = last.expect("one goes").page.plus(1);
             self.hand.store(next.number(), Ordering::Relaxed);
         }
@@ -178,7 +178,7 @@ impl<W: World> AddressSpace<'_, W> {
                 self.unlocked(core::iter::once(page));
                 continue;
             }
-            let fate = if looks.resting & bit_in_chunk(page) != 0 { Fate::Stays } else { Fate::Goes };
+            let fate = if looks.resting & bit_in_chunk(page) != 0 { Fate::Stays } else { Fate::Chosen };
             evictor.batch[evictor.length] = Candidate::new(page, word, fate);
             evictor.length += 1;
         }

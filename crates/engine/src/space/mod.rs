@@ -141,12 +141,8 @@ impl<'a, W: World> AddressSpace<'a, W> {
     pub(super) fn fairness(&self) -> Fairness<'a> {
         Fairness { segment: self.segment, mm: self.mm }
     }
-    /// The kernel has filled so many pages, and nobody has measured that yet.
-    pub fn note_filled(&self, pages: u32) {
-        self.note_resident(pages);
-    }
-    /// So many more pages are in RAM.
-    pub(super) fn note_resident(&self, pages: u32) {
+    /// So many more pages are in RAM, and nobody has measured that yet.
+    pub fn note_resident(&self, pages: u32) {
         let (budget, low) = (self.segment.budget(), self.watermarks().low);
         let before = budget.used();
         budget.add(Bytes::of_pages(u64::from(pages)).bytes());

@@ -4,7 +4,7 @@ use super::machine::{MAPPED, Machine, is_noise, is_text};
 use super::tasks::{complete, read, write};
 use super::with_space;
 use crate::evict::Evictor;
-use crate::evict::copies::Wanted;
+use crate::evict::copies::Purpose;
 use crate::pool::release::{put_entry, release_content};
 use crate::space::AddressSpace;
 use crate::workspace::Workspace;
@@ -94,7 +94,7 @@ fn take_room(space: &Space<'_>, bytes: u64) {
 #[test]
 fn copies_make_room_before_more_work_is_spent() {
     with_a_clean_page(|space, _, copy| {
-        let decides = |touch, came| space.gives_copies_up(1, word(space), Wanted::For(touch), came);
+        let decides = |touch, came| space.gives_copies_up(1, word(space), Purpose::For(touch), came);
         assert!(decides(Touch::Write, LoadKind::Alone), "it is of no use");
         assert!(!decides(Touch::Read, LoadKind::Alone));
         assert_eq!(space.effort(), Effort::Quick);

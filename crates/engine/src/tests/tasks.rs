@@ -3,7 +3,7 @@
 
 use super::machine::{MAPPED, Machine, PAGES};
 use crate::evict::Evictor;
-use crate::fault::Fault;
+use crate::fault::FaultOutcome;
 use crate::pool::release::release_content;
 use crate::space::AddressSpace;
 use crate::workspace::Workspace;
@@ -171,7 +171,10 @@ async fn fault(space: &Space<'_>, index: usize, touch: Touch, workspace: &mut Wo
     space.world().note_fault();
     let fault = space.fault(space.world().page(index), touch, workspace).await;
     let mapped = space.world().cell(index).mapped;
-    assert!(!mapped || matches!(fault, Fault::Served(_)), "a fault of a mapped page is served: {fault:?}");
+    assert!(
+        !mapped || matches!(fault, FaultOutcome::Served(_)),
+        "a fault of a mapped page is served: {fault:?}"
+    );
 }
 
 /// A thread reads and writes.
