@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use uswap_control::runs;
 use uswap_control::stat::RunStat;
-use uswap_supervisor::control::order::{Answer, Change, Form, Order};
+use uswap_supervisor::control::command::{Answer, Change, Command, Form};
 use uswap_supervisor::files::place::SwapPlace;
 
 use crate::args::{
@@ -28,14 +28,14 @@ pub fn writeback(arguments: &WritebackArguments) -> i32 {
     let pool = |stat: &RunStat| {
         format!("{} in the pool, {} in the swap files", human::bytes(stat.pool_bytes), files(stat))
     };
-    tell_while(arguments.run, &Order::Writeback(arguments.older_than), pool)
+    tell_while(arguments.run, &Command::Writeback(arguments.older_than), pool)
 }
 
 /// `uswap swapon`; the exit code.
 pub fn swapon(arguments: &SwaponArguments) -> i32 {
     // The run may be somewhere else.
     let dir = std::path::absolute(&arguments.swap.dir).unwrap_or_else(|_| arguments.swap.dir.clone());
-    tell(arguments.run, &Order::SwapOn(SwapPlace { dir, ..arguments.swap.clone() }))
+    tell(arguments.run, &Command::SwapOn(SwapPlace { dir, ..arguments.swap.clone() }))
 }
 
 /// `uswap swapoff`; the exit code.
@@ -46,33 +46,33 @@ pub fn swapoff(arguments: &SwapoffArguments) -> i32 {
         let file = stat.swap_files.iter().find(|file| file.directory == name);
         format!("{} are left in '{name}'", human::bytes(file.map_or(0, |file| file.used_bytes)))
     };
-    tell_while(arguments.run, &Order::SwapOff(dir.clone()), left)
+    tell_while(arguments.run, &Command::SwapOff(dir.clone()), left)
 }
 
 /// `uswap stat`; the exit code.
 pub fn stat(arguments: &StatArguments) -> i32 {
-    let order = Order::Stat(if arguments.json { Form::Json } else { Form::Text });
+    let command = Command::Stat(if arguments.json { Form::Json } else { Form::Text });
     match arguments.watch {
-        None => tell(arguments.run, &order),
-        Some(pause) => exit_code(watch(arguments, &order, pause)),
+        None => tell(arguments.run, &command),
+        Some(pause) => exit_code(watch(arguments, &command, pause)),
     }
 }
 
 /// `uswap leave`; the exit code.
 pub fn leave(run: RunArgument) -> i32 {
-    tell_while(run, &Order::Leave, |stat| format!("{} are home", human::bytes(stat.resident_bytes)))
+    tell_while(run, &Command::Leave, |stat| format!("{} are home", human::bytes(stat.resident_bytes)))
 }
 
 /// `uswap freeze`; the exit code.
 pub fn freeze(run: RunArgument) -> i32 {
-    tell_while(run, &Order::Freeze, |stat| {
+    tell_while(run, &Command::Freeze, |stat| {
         format!("{} are in RAM, {} in the swap files", human::bytes(stat.used_bytes), files(stat))
     })
 }
 
 /// `uswap thaw`; the exit code.
 pub fn thaw(run: RunArgument) -> i32 {
-    tell(run, &Order::Thaw)
+    tell(run, &Command::Thaw)
 }
 
 /// `uswap set`; the exit code.
@@ -89,15 +89,15 @@ pub fn set(arguments: &SetArguments) -> i32 {
         weight: named(weight),
         wait_ms: u64::try_from(arguments.wait.as_millis()).expect("it is at most a day"),
     };
-    tell_while(arguments.run, &Order::Set(change), |stat| {
+    tell_while(arguments.run, &Command::Set(change), |stat| {
         format!("{} are in use of {}", human::bytes(stat.used_bytes), human::bytes(stat.ram_bytes))
     })
 }
 
 /// Says how the run goes, again and again, until it ends.
-fn watch(arguments: &StatArguments, order: &Order, pause: Duration) -> Result<(), String> {
+fn watch(arguments: &StatArguments, command: &Command, pause: Duration) -> Result<(), String> {
     let pid = find(arguments.run)?;
-    let mut answer = ask(pid, order)?;
+    let mut answer = ask(pid, command)?;
     let clears = !arguments.json && std::io::stdout().is_terminal();
     let (before, after) = match (clears, arguments.json) {
         (true, _) => (CLEAR, "\n"),
@@ -111,7 +111,7 @@ fn watch(arguments: &StatArguments, order: &Order, pause: Duration) -> Result<()
             Answer::Error(why) => return Err(why),
         }
         std::thread::sleep(pause);
-        match ask(pid, order) {
+        match ask(pid, command) {
             Ok(next) => answer = next,
             // It has ended: what there was to be seen was shown.
             Err(_) => return Ok(()),
@@ -131,13 +131,13 @@ fn files(stat: &RunStat) -> String {
     human::bytes(stat.swap_file_bytes)
 }
 
-fn tell(run: RunArgument, order: &Order) -> i32 {
-    show(find(run).and_then(|pid| ask(pid, order)))
+fn tell(run: RunArgument, command: &Command) -> i32 {
+    show(find(run).and_then(|pid| ask(pid, command)))
 }
 
 /// The same with something that takes long.
-fn tell_while(run: RunArgument, order: &Order, describe: impl Fn(&RunStat) -> String + Send) -> i32 {
-    show(find(run).and_then(|pid| with_progress(pid, describe, || ask(pid, order))))
+fn tell_while(run: RunArgument, command: &Command, describe: impl Fn(&RunStat) -> String + Send) -> i32 {
+    show(find(run).and_then(|pid| with_progress(pid, describe, || ask(pid, command))))
 }
 
 fn show(answer: Result<Answer, String>) -> i32 {
@@ -160,7 +160,7 @@ pub fn exit_code(result: Result<(), String>) -> i32 {
     }
 }
 
-fn ask(pid: u32, order: &Order) -> Result<Answer, String> {
-    let line = uswap_control::ask(pid, &order.line()?, None)?;
+fn ask(pid: u32, command: &Command) -> Result<Answer, String> {
+    let line = uswap_control::ask(pid, &command.line()?, None)?;
     Answer::parse(&line).ok_or_else(|| format!("the run of process {pid} ended before it had answered"))
 }

@@ -23,7 +23,7 @@ fn stored(segment: Segment<'_>, entries: usize, into: &mut Vec<SwapId>) {
         let table = segment.swap_table();
         let id = table.reserve().expect("there is room");
         table.set_hash(id, u128::from(number));
-        table.publish(id, Content::Blob { blob: BlobId(number), length: 1024 });
+        table.publish(id, Content::Blob { blob: BlobId::new(number), length: 1024 });
         into.push(id);
     }
 }
@@ -33,9 +33,12 @@ fn stored_together(segment: Segment<'_>, entries: usize, into: &mut Vec<SwapId>)
     for number in (0..entries as u32).step_by(16) {
         let table = segment.swap_table();
         let first = table.reserve_run(4).expect("there is room");
-        let ids = (first.0..first.0 + 16).map(SwapId);
+        let ids = first.run(16);
         ids.clone().for_each(|id| table.set_hash(id, u128::from(number)));
-        table.publish_run(first, ids.clone().map(|id| Content::Blob { blob: BlobId(id.0), length: 1024 }));
+        table.publish_run(
+            first,
+            ids.clone().map(|id| Content::Blob { blob: BlobId::new(id.number()), length: 1024 }),
+        );
         into.extend(ids);
     }
 }
@@ -71,7 +74,7 @@ fn put_together(segment: Segment<'_>, entries: &[SwapId]) {
 fn main() {
     let entries = std::env::args().nth(1).map_or(200_000, |word| word.parse().expect("a number of entries"));
     let words: Vec<AtomicU64> = (0..GEOMETRY.layout().total_words()).map(|_| AtomicU64::new(0)).collect();
-    let segment = Segment::create(&words, GEOMETRY).acting_as(MmId(1));
+    let segment = Segment::create(&words, GEOMETRY).acting_as(MmId::new(1));
     let mut ids = Vec::with_capacity(entries);
     let timed = |what: &str, job: &mut dyn FnMut()| {
         let start = Instant::now();

@@ -45,28 +45,28 @@ impl Watermarks {
     /// Linux widens its watermarks for a time too (`watermark_boost_factor`).
     pub fn of(ram: Bytes, headroom: Headroom) -> Watermarks {
         let part = match headroom {
-            Headroom::Wide => ram.0 / 100 * 5,
-            Headroom::Narrow => ram.0 / 100,
+            Headroom::Wide => ram.bytes() / 100 * 5,
+            Headroom::Narrow => ram.bytes() / 100,
         };
         let step = part.min(HEADROOM_MAX_BYTES / 3);
-        let early = REGISTER_EARLY_BYTES.min(ram.0 / 2);
+        let early = REGISTER_EARLY_BYTES.min(ram.bytes() / 2);
         Watermarks {
-            min: Bytes(ram.0 - step),
-            low: Bytes(ram.0 - 2 * step),
-            high: Bytes(ram.0 - 3 * step),
-            register: Bytes(ram.0 - early),
+            min: ram.minus(step),
+            low: ram.minus(2 * step),
+            high: ram.minus(3 * step),
+            register: ram.minus(early),
         }
     }
 }
 
 /// Pages that one fault may bring in: at most 1/256 of the budget.
 pub fn run_pages_max(ram: Bytes) -> u32 {
-    (ram.0 / 256 / PAGE_BYTES as u64).clamp(4, RUN_PAGES_MAX as u64) as u32
+    (ram.bytes() / 256 / PAGE_BYTES as u64).clamp(4, RUN_PAGES_MAX as u64) as u32
 }
 
 /// Pages that one process should reclaim now, its share by burden ([`crate::fairness`]) of what is above the goal.
 pub fn reclaim_share(used: Bytes, goal: Bytes, own_burden: u64, all_burdens: u64) -> u64 {
-    let excess = used.0.saturating_sub(goal.0).div_ceil(4096);
+    let excess = used.above(goal).div_ceil(4096);
     let share = u128::from(excess) * u128::from(own_burden) / u128::from(all_burdens.max(own_burden).max(1));
     (share as u64).max(u64::from(excess > 0))
 }
@@ -94,7 +94,7 @@ mod tests {
     #[test]
     fn watermarks_are_ordered_and_below_the_budget() {
         for megabytes in [8_u64, 64, 256, 4096, 1 << 20] {
-            let ram = Bytes(megabytes << 20);
+            let ram = Bytes::new(megabytes << 20);
             for headroom in [Headroom::Wide, Headroom::Narrow] {
                 let marks = Watermarks::of(ram, headroom);
                 assert!(marks.high < marks.low);
@@ -106,7 +106,7 @@ mod tests {
 
     #[test]
     fn shares_add_up_to_the_excess() {
-        let (used, goal) = (Bytes(100 << 20), Bytes(90 << 20));
+        let (used, goal) = (Bytes::new(100 << 20), Bytes::new(90 << 20));
         let parts: u64 = [100, 200, 700].map(|own| reclaim_share(used, goal, own, 1000)).iter().sum();
         assert!((2557..=2563).contains(&parts), "{parts}");
         assert_eq!(reclaim_share(goal, used, 10, 10), 0);
@@ -116,7 +116,7 @@ mod tests {
     #[test]
     fn small_budgets_bring_in_less_at_once() {
         assert_eq!(
-            [2_u64, 8, 24, 50, 4096].map(|megabytes| run_pages_max(Bytes(megabytes << 20))),
+            [2_u64, 8, 24, 50, 4096].map(|megabytes| run_pages_max(Bytes::new(megabytes << 20))),
             [4, 8, 24, 32, 32]
         );
     }

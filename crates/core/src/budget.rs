@@ -66,26 +66,26 @@ impl<'a> Budget<'a> {
     }
     /// The RAM limit of the run.
     pub fn ram(&self) -> Bytes {
-        Bytes(self.word(RAM).load(Ordering::Relaxed))
+        Bytes::new(self.word(RAM).load(Ordering::Relaxed))
     }
     /// Sets the RAM limit.
     pub fn set_ram(&self, ram: Bytes) {
-        self.word(RAM).store(ram.0, Ordering::Relaxed);
+        self.word(RAM).store(ram.bytes(), Ordering::Relaxed);
     }
     /// RAM in use: resident anonymous memory of the tree, pool, tables, engine.
     pub fn used(&self) -> Bytes {
-        Bytes(self.word(USED).load(Ordering::Relaxed))
+        Bytes::new(self.word(USED).load(Ordering::Relaxed))
     }
     /// A new measurement replaces what was added up until it began, when `before` was in use. What was added and
     /// subtracted since then stays: a look at many processes takes its time, and if it were forgotten the next look
     /// would take it for growth.
     pub fn set_measured(&self, before: Bytes, measured: Bytes) {
-        self.change(|now| (now + measured.0).saturating_sub(before.0));
-        self.word(PEAK).fetch_max(measured.0, Ordering::Relaxed);
+        self.change(|now| (now + measured.bytes()).saturating_sub(before.bytes()));
+        self.word(PEAK).fetch_max(measured.bytes(), Ordering::Relaxed);
     }
     /// The largest measurement.
     pub fn peak(&self) -> Bytes {
-        Bytes(self.word(PEAK).load(Ordering::Relaxed))
+        Bytes::new(self.word(PEAK).load(Ordering::Relaxed))
     }
     /// Memory was taken.
     pub fn add(&self, bytes: u64) {

@@ -241,7 +241,7 @@ impl<'a, T: Truth> Clusters<'a, T> {
 
     /// Which current clusters are the caller's.
     fn home(&self) -> u32 {
-        u32::from(self.locker.me().0) % self.space.homes()
+        u32::from(self.locker.me().number()) % self.space.homes()
     }
 
     fn allocate_in(&self, choice: Choice, want: Want) -> Option<u32> {

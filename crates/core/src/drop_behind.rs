@@ -127,7 +127,7 @@ impl DropBehind {
     /// Of a run with so many pages of RAM.
     pub const fn new(ram_pages: u64) -> DropBehind {
         DropBehind {
-            chunks: [ChunkId(0); CHUNKS],
+            chunks: [ChunkId::new(0); CHUNKS],
             head: 0,
             length: 0,
             evicted: [0; 2],
@@ -254,7 +254,7 @@ mod tests {
     const APART: u64 = 2 * RAM / 64;
 
     fn sample(at: u64) -> Sample {
-        Sample { page: PageId(at), at }
+        Sample { page: PageId::new(at), at }
     }
 
     /// After so many samples of each kind, of which those came back that `came` says.
@@ -271,7 +271,7 @@ mod tests {
     }
 
     fn pass(state: &mut DropBehind, chunks: u64) {
-        (0..chunks).for_each(|chunk| state.note_passed(ChunkId(chunk)));
+        (0..chunks).for_each(|chunk| state.note_passed(ChunkId::new(chunk)));
     }
 
     #[test]
@@ -296,7 +296,7 @@ mod tests {
         let by_hand = |state: &mut DropBehind| {
             let mut count = 0;
             for chunk in 0..320 {
-                state.note_passed(ChunkId(chunk));
+                state.note_passed(ChunkId::new(chunk));
                 let chosen = if state.next(5 * RAM).is_none() { ByHand } else { Behind };
                 state.note_evicted(chosen, CHUNK_PAGES);
                 count += u32::from(chosen == ByHand);
@@ -317,7 +317,7 @@ mod tests {
         assert!(!state.wants_sample(Behind, 100));
         pass(&mut state, 64);
         assert_eq!(state.next(100 + 2 * RAM - 1), None);
-        assert_eq!(state.next(100 + 2 * RAM), Some(ChunkId(59)));
+        assert_eq!(state.next(100 + 2 * RAM), Some(ChunkId::new(59)));
         assert!(state.wants_sample(Behind, 100 + 2 * RAM));
     }
 
@@ -325,14 +325,15 @@ mod tests {
     fn the_last_are_left_alone_and_those_before_go_first() {
         let mut state = judged(8, 8);
         pass(&mut state, 70);
-        let mut taken = || (0..3).filter_map(|_| state.next(0)).map(|chunk| chunk.0).collect::<Vec<_>>();
+        let mut taken =
+            || (0..3).filter_map(|_| state.next(0)).map(|chunk| chunk.number()).collect::<Vec<_>>();
         assert_eq!(taken(), [65, 64, 63]);
         for _ in 0..70 {
             let _taken = state.next(0);
         }
         assert_eq!(state.next(0), None);
-        state.note_passed(ChunkId(70));
-        assert_eq!(state.next(0), Some(ChunkId(66)), "the program is at those behind it");
+        state.note_passed(ChunkId::new(70));
+        assert_eq!(state.next(0), Some(ChunkId::new(66)), "the program is at those behind it");
         assert_eq!(state.next(0), None);
     }
 

@@ -171,7 +171,7 @@ fn first_behind(end: u64) -> u64 {
 
 impl<'a> SwapFiles<'a> {
     fn word(&self, id: FileId, index: usize) -> &'a AtomicU64 {
-        &self.words[usize::from(id.0) * ENTRY_WORDS + index]
+        &self.words[id.index() * ENTRY_WORDS + index]
     }
 
     /// The file of this number, if there is one.
@@ -199,7 +199,7 @@ impl<'a> SwapFiles<'a> {
 
     /// All files that ever were, in the order of their slots.
     pub fn all(self) -> impl Iterator<Item = FileRecord> + use<'a> {
-        (0..SWAP_FILES_MAX as u8).map_while(move |number| self.get(FileId(number)))
+        (0..SWAP_FILES_MAX as u8).map_while(move |number| self.get(FileId::new(number)))
     }
 
     /// The file that has this slot.
@@ -262,8 +262,8 @@ impl<'a> SwapFiles<'a> {
     /// clusters' state may be.
     pub(crate) fn add(&self, spec: FileSpec, state: FileState, slots_max: u64) -> Result<FileId, NoFile> {
         let last = self.all().last();
-        let id = FileId(last.map_or(0, |last| last.id.0 + 1));
-        if usize::from(id.0) == SWAP_FILES_MAX {
+        let id = FileId::new(last.map_or(0, |last| last.id.number() + 1));
+        if id.index() == SWAP_FILES_MAX {
             return Err(NoFile::TooMany);
         }
         let first_slot = first_behind(last.map_or(0, |last| last.slots().end.number()));

@@ -28,11 +28,11 @@ impl HeldFiles {
     }
     /// It has this one open.
     pub const fn has(self, file: FileId) -> bool {
-        self.0 & 1 << file.0 != 0
+        self.0 & 1 << file.number() != 0
     }
     /// It could not open this one.
     pub const fn refused(self, file: FileId) -> bool {
-        self.0 & 1 << (REFUSED_SHIFT + file.0 as u32) != 0
+        self.0 & 1 << (REFUSED_SHIFT + file.number() as u32) != 0
     }
     pub(crate) const fn has_answered(self, file: FileId) -> bool {
         self.has(file) || self.refused(file)
@@ -41,14 +41,14 @@ impl HeldFiles {
     #[must_use]
     pub const fn with(self, file: FileId, opened: Result<(), ()>) -> HeldFiles {
         let shift = match opened {
-            Ok(()) => file.0 as u32,
-            Err(()) => REFUSED_SHIFT + file.0 as u32,
+            Ok(()) => file.number() as u32,
+            Err(()) => REFUSED_SHIFT + file.number() as u32,
         };
         HeldFiles(self.0 | 1 << shift)
     }
     /// After it has closed the file.
     #[must_use]
     pub const fn without(self, file: FileId) -> HeldFiles {
-        HeldFiles(self.0 & !(1 << file.0 | 1 << (REFUSED_SHIFT + file.0 as u32)))
+        HeldFiles(self.0 & !(1 << file.number() | 1 << (REFUSED_SHIFT + file.number() as u32)))
     }
 }

@@ -80,7 +80,7 @@ impl<'a> MapTable<'a> {
     pub fn ask(&self, mm: MmId) -> MapRequest {
         let before = MapRequest(self.head[REQUEST].load(Ordering::Relaxed));
         let number = (before.number() + 1) & (u64::MAX >> NUMBER_SHIFT);
-        let request = MapRequest(number << NUMBER_SHIFT | u64::from(mm.0) << MM_SHIFT | ASKED);
+        let request = MapRequest(number << NUMBER_SHIFT | u64::from(mm.number()) << MM_SHIFT | ASKED);
         for word in self.words {
             // An exchange as `put` is one: whatever comes late is ahead of it, or fails.
             word.swap(request.tag(), Ordering::Relaxed);
@@ -118,7 +118,7 @@ impl<'a> MapTable<'a> {
     pub fn asked_of(&self, mm: MmId) -> Option<MapRequest> {
         // Acquire pairs with `ask`.
         let request = MapRequest(self.head[REQUEST].load(Ordering::Acquire));
-        (request.0 & STAGE_MASK == ASKED && request.0 >> MM_SHIFT & 0xFFFF == u64::from(mm.0))
+        (request.0 & STAGE_MASK == ASKED && request.0 >> MM_SHIFT & 0xFFFF == u64::from(mm.number()))
             .then_some(request)
     }
 
@@ -168,14 +168,14 @@ mod tests {
     fn who_is_asked_answers_and_nobody_else() {
         let (head, values) = (words::<HEAD_WORDS>(), words::<3>());
         let table = MapTable { head: &head, words: &values };
-        assert_eq!(table.asked_of(MmId(0)), None, "nothing was ever asked");
-        let request = table.ask(MmId(7));
-        assert_eq!((table.asked_of(MmId(6)), table.asked_of(MmId(7))), (None, Some(request)));
+        assert_eq!(table.asked_of(MmId::new(0)), None, "nothing was ever asked");
+        let request = table.ask(MmId::new(7));
+        assert_eq!((table.asked_of(MmId::new(6)), table.asked_of(MmId::new(7))), (None, Some(request)));
         assert_eq!(table.put(request, 1, 5), Ok(()));
         assert_eq!(table.put(request, 1, VALUE_MASK), Ok(()));
         assert!(!table.is_complete(request));
         table.publish(request);
-        assert!(table.is_complete(request) && table.asked_of(MmId(7)).is_none());
+        assert!(table.is_complete(request) && table.asked_of(MmId::new(7)).is_none());
         let got: [_; 3] = core::array::from_fn(|index| table.get(request, index));
         assert_eq!(got, [Some(0), Some(VALUE_MASK), Some(0)]);
     }
@@ -184,12 +184,12 @@ mod tests {
     fn what_comes_late_changes_nothing() {
         let (head, values) = (words::<HEAD_WORDS>(), words::<1>());
         let table = MapTable { head: &head, words: &values };
-        let late = table.ask(MmId(1));
+        let late = table.ask(MmId::new(1));
         table.withdraw(late);
-        assert_eq!(table.asked_of(MmId(1)), None);
+        assert_eq!(table.asked_of(MmId::new(1)), None);
         table.publish(late);
         assert!(!table.is_complete(late), "nobody waits for it");
-        let request = table.ask(MmId(1));
+        let request = table.ask(MmId::new(1));
         assert_eq!(table.put(late, 0, 9), Err(Withdrawn));
         table.publish(late);
         assert!(!table.is_complete(request) && !table.is_complete(late));
@@ -204,10 +204,10 @@ mod tests {
         let (head, values) = (words::<HEAD_WORDS>(), words::<1>());
         let table = MapTable { head: &head, words: &values };
         head[REQUEST].store(u64::MAX << NUMBER_SHIFT, Ordering::Relaxed);
-        let request = table.ask(MmId(u16::MAX));
-        assert_eq!((request.number(), table.asked_of(MmId(u16::MAX))), (0, Some(request)));
+        let request = table.ask(MmId::new(u16::MAX));
+        assert_eq!((request.number(), table.asked_of(MmId::new(u16::MAX))), (0, Some(request)));
         assert_eq!(table.put(request, 0, 1), Ok(()));
-        let next = table.ask(MmId(3));
+        let next = table.ask(MmId::new(3));
         assert_eq!((table.put(request, 0, 2), table.get(next, 0)), (Err(Withdrawn), Some(0)));
     }
 }

@@ -85,15 +85,15 @@ impl Bucket {
     }
     fn words(&self) -> [u64; BUCKET_WORDS] {
         let mut words = [0; BUCKET_WORDS];
-        [words[0], words[1]] = [self.start.0, self.end.0];
+        [words[0], words[1]] = [self.start.number(), self.end.number()];
         words[2..2 + KINDS].copy_from_slice(&self.pages);
         words[2 + KINDS] = self.recent;
         words
     }
     fn from_words(words: [u64; BUCKET_WORDS]) -> Bucket {
         Bucket {
-            start: PageId(words[0]),
-            end: PageId(words[1]),
+            start: PageId::new(words[0]),
+            end: PageId::new(words[1]),
             pages: core::array::from_fn(|kind| words[2 + kind]),
             recent: words[2 + KINDS],
         }

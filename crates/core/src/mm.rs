@@ -75,7 +75,7 @@ const PID_MASK: u64 = 0xFFFF_FFFF;
 
 /// The byte of the segment's file whose lock the process of a record holds.
 pub const fn lock_byte(mm: MmId) -> u64 {
-    mm.0 as u64
+    mm.number() as u64
 }
 
 /// The byte whose lock the supervisor holds.
@@ -98,7 +98,7 @@ impl Hands {
     const fn bits(self) -> u64 {
         match self {
             Hands::Process => PROCESS << HANDS_SHIFT,
-            Hands::Mm(mm) => (mm.0 as u64 + 1) << HANDS_SHIFT,
+            Hands::Mm(mm) => mm.to_word() << HANDS_SHIFT,
             Hands::Run => 0,
         }
     }
@@ -164,14 +164,14 @@ impl<'a> MmTable<'a> {
     }
     /// Record `id`.
     pub fn record(&self, id: MmId) -> MmRecord<'a> {
-        MmRecord { words: &self.words[usize::from(id.0) * MM_WORDS..][..MM_WORDS], id }
+        MmRecord { words: &self.words[id.index() * MM_WORDS..][..MM_WORDS], id }
     }
     /// All records that are not free.
     pub fn in_use(&self) -> impl Iterator<Item = MmRecord<'a>> + use<'a> {
         let table = *self;
         // The first that is free is taken: behind one that was never used none was, and they are not in memory.
         (0..table.count() as u16)
-            .map(move |id| table.record(MmId(id)))
+            .map(move |id| table.record(MmId::new(id)))
             .take_while(|mm| !mm.was_never_used())
             .filter(|mm| mm.state() != MmState::Free)
     }
@@ -189,7 +189,7 @@ impl<'a> MmTable<'a> {
     ) -> Option<MmRecord<'a>> {
         let number = self.taken_total.fetch_add(1, Ordering::Relaxed) + 1;
         for id in 0..self.count() as u16 {
-            let mm = self.record(MmId(id));
+            let mm = self.record(MmId::new(id));
             let taken = (MmState::Taken as u64) << STATE_SHIFT | hands.bits();
             if mm.words[STATE].load(Ordering::Relaxed) != 0 || !try_lock(mm.id) {
                 continue;
@@ -351,12 +351,12 @@ impl MmRecord<'_> {
     pub fn root(&self) -> Option<TableId> {
         match self.words[ROOT].load(Ordering::Acquire) as u32 {
             0 => None,
-            id => Some(TableId(id)),
+            id => Some(TableId::new(id)),
         }
     }
     /// Sets the root of its page table.
     pub fn set_root(&self, root: TableId) {
-        self.words[ROOT].store(u64::from(root.0), Ordering::Release);
+        self.words[ROOT].store(u64::from(root.number()), Ordering::Release);
     }
     /// Which of all processes that ever took a record it is: no two have the same, though they have the same record one
     /// after the other.
@@ -464,7 +464,7 @@ mod tests {
         let total = AtomicU64::new(0);
         let mms = MmTable { words: &words, taken_total: &total };
         let take = || mms.take(Hands::Run).expect("a hundred are enough");
-        let ids = || mms.in_use().map(|mm| mm.id().0).collect::<Vec<_>>();
+        let ids = || mms.in_use().map(|mm| mm.id().number()).collect::<Vec<_>>();
         assert_eq!(ids(), []);
         let stays = [take(), take(), take()];
         for _ in 0..1000 {
@@ -472,7 +472,7 @@ mod tests {
         }
         assert_eq!(mms.taken_total(), 1003);
         assert_eq!(ids(), [0, 1, 2]);
-        let touched = (0..100).take_while(|&id| !mms.record(MmId(id)).was_never_used()).count();
+        let touched = (0..100).take_while(|&id| !mms.record(MmId::new(id)).was_never_used()).count();
         assert_eq!(touched, 4);
         // Those behind a hole are found.
         stays[0].free();
@@ -487,13 +487,15 @@ mod tests {
         let words: Vec<AtomicU64> = (0..4 * MM_WORDS).map(|_| AtomicU64::new(0)).collect();
         let total = AtomicU64::new(0);
         let mms = MmTable { words: &words, taken_total: &total };
-        let taken = mms.take_with_lock(Hands::Process, |id| id.0 > 0, |_| unreachable!("nobody else takes"));
-        assert_eq!(taken.map(|record| record.id().0), Some(1));
+        let taken =
+            mms.take_with_lock(Hands::Process, |id| id.number() > 0, |_| unreachable!("nobody else takes"));
+        assert_eq!(taken.map(|record| record.id().number()), Some(1));
         // Somebody takes the record that has just been locked.
         let mut unlocked = Vec::new();
-        let faster = |id: MmId| id.0 != 0 || mms.take(Hands::Run).is_some_and(|record| record.id() == id);
-        let taken = mms.take_with_lock(Hands::Process, faster, |id| unlocked.push(id.0));
-        assert_eq!((taken.map(|record| record.id().0), unlocked), (Some(2), std::vec![0]));
+        let faster =
+            |id: MmId| id.number() != 0 || mms.take(Hands::Run).is_some_and(|record| record.id() == id);
+        let taken = mms.take_with_lock(Hands::Process, faster, |id| unlocked.push(id.number()));
+        assert_eq!((taken.map(|record| record.id().number()), unlocked), (Some(2), std::vec![0]));
     }
 
     #[test]
@@ -501,7 +503,7 @@ mod tests {
         let words: Vec<AtomicU64> = (0..4 * MM_WORDS).map(|_| AtomicU64::new(0)).collect();
         let total = AtomicU64::new(0);
         let mms = MmTable { words: &words, taken_total: &total };
-        let child = mms.take(Hands::Mm(MmId(3))).expect("all are free");
+        let child = mms.take(Hands::Mm(MmId::new(3))).expect("all are free");
         assert!(!child.has_process() && !child.set_pid(7), "its parent fills it in");
         child.set_forked();
         assert!(!child.has_process() && !child.set_pid(7) && child.pid() == 0, "its parent serves it");

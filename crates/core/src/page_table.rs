@@ -25,6 +25,8 @@ const FAN_OUT: u64 = 1 << FAN_OUT_BITS;
 const LEVELS: u32 = 3;
 /// Pages of the 47-bit address space of a program.
 pub const PAGES_MAX: u64 = 1 << 36;
+/// All of them.
+pub const ALL_PAGES: PageRange = PageRange { start: PageId::FIRST, end: PageId::new(PAGES_MAX) };
 
 /// Views of the table pages in the segment.
 #[derive(Clone, Copy)]
@@ -61,7 +63,7 @@ pub struct OutOfTables;
 
 impl<'a> Tables<'a> {
     fn page(&self, id: TableId) -> &'a [AtomicU64] {
-        let start = id.0 as usize * FAN_OUT as usize;
+        let start = id.index() * FAN_OUT as usize;
         &self.words[start..start + FAN_OUT as usize]
     }
 
@@ -77,14 +79,10 @@ impl<'a> Tables<'a> {
             let owner = &self.owners[index as usize];
             let free = owner.load(Ordering::Relaxed) == 0;
             // Acquire pairs with `free`: we see its zeros.
-            if free
-                && owner
-                    .compare_exchange(0, u64::from(mm.0) + 1, Ordering::Acquire, Ordering::Relaxed)
-                    .is_ok()
-            {
+            if free && owner.compare_exchange(0, mm.to_word(), Ordering::Acquire, Ordering::Relaxed).is_ok() {
                 self.hint.store(index + 1, Ordering::Relaxed);
                 self.touched.fetch_max(index + 1, Ordering::AcqRel);
-                return Ok(TableId(index as u32));
+                return Ok(TableId::new(index as u32));
             }
         }
         Err(OutOfTables)
@@ -95,17 +93,17 @@ impl<'a> Tables<'a> {
         for word in self.page(id) {
             word.store(0, Ordering::Relaxed);
         }
-        self.evictable[id.0 as usize].store(0, Ordering::Relaxed);
+        self.evictable[id.index()].store(0, Ordering::Relaxed);
         // Release pairs with `allocate`.
-        self.owners[id.0 as usize].store(0, Ordering::Release);
-        self.hint.fetch_min(u64::from(id.0), Ordering::Relaxed);
+        self.owners[id.index()].store(0, Ordering::Release);
+        self.hint.fetch_min(u64::from(id.number()), Ordering::Relaxed);
     }
 
     /// Gives back every table page that `mm` owns. Its page words must have been dropped before.
     pub fn reap(&self, mm: MmId) {
         for index in 1..self.touched.load(Ordering::Acquire).max(1) as usize {
-            if self.owners[index].load(Ordering::Acquire) == u64::from(mm.0) + 1 {
-                self.free(TableId(index as u32));
+            if self.owners[index].load(Ordering::Acquire) == mm.to_word() {
+                self.free(TableId::new(index as u32));
             }
         }
     }
@@ -140,18 +138,18 @@ impl<'a> PageTable<'a> {
     }
 
     fn index(page: PageId, level: u32) -> usize {
-        ((page.0 >> (FAN_OUT_BITS * level)) & (FAN_OUT - 1)) as usize
+        ((page.number() >> (FAN_OUT_BITS * level)) & (FAN_OUT - 1)) as usize
     }
 
     fn leaf_at(&self, page: PageId, id: TableId) -> Leaf<'a> {
-        let first = PageId(page.0 & !(BLOCK_PAGES - 1));
-        let evictable = EvictableChunks(&self.tables.evictable[id.0 as usize]);
+        let first = page.block_start();
+        let evictable = EvictableChunks(&self.tables.evictable[id.index()]);
         Leaf { words: self.tables.page(id), evictable, first }
     }
 
     /// The leaf that holds the word of `page`.
     pub fn leaf(&self, page: PageId) -> Option<Leaf<'a>> {
-        if page.0 >= PAGES_MAX {
+        if page >= ALL_PAGES.end {
             return None;
         }
         let mut id = self.root;
@@ -161,7 +159,7 @@ impl<'a> PageTable<'a> {
             if next == 0 {
                 return None;
             }
-            id = TableId(next as u32);
+            id = TableId::new(next as u32);
         }
         Some(self.leaf_at(page, id))
     }
@@ -173,7 +171,7 @@ impl<'a> PageTable<'a> {
 
     /// The leaf for `page`, made if it is not there. Only with the gate exclusive.
     pub fn leaf_or_allocate(&self, page: PageId) -> Result<Leaf<'a>, OutOfTables> {
-        if page.0 >= PAGES_MAX {
+        if page >= ALL_PAGES.end {
             return Err(OutOfTables);
         }
         let mut id = self.root;
@@ -181,10 +179,10 @@ impl<'a> PageTable<'a> {
             let word = &self.tables.page(id)[Self::index(page, level)];
             let next = word.load(Ordering::Acquire);
             id = if next != 0 {
-                TableId(next as u32)
+                TableId::new(next as u32)
             } else {
                 let fresh = self.tables.allocate(self.mm)?;
-                word.store(u64::from(fresh.0), Ordering::Release);
+                word.store(u64::from(fresh.number()), Ordering::Release);
                 fresh
             };
         }
@@ -193,15 +191,15 @@ impl<'a> PageTable<'a> {
 
     /// The first leaf whose block ends behind `page`. Walks over empty parts in big steps.
     pub fn next_leaf(&self, page: PageId) -> Option<Leaf<'a>> {
-        self.next_leaf_before(page, PageId(PAGES_MAX))
+        self.next_leaf_before(page, ALL_PAGES.end)
     }
 
     /// As [`next_leaf`](Self::next_leaf), of those that begin before `end`. A short range is looked up, not searched.
     #[inline]
     fn next_leaf_before(&self, page: PageId, end: PageId) -> Option<Leaf<'a>> {
-        let end = end.0.min(PAGES_MAX);
-        let mut at = PageId(page.0 & !(BLOCK_PAGES - 1));
-        while at.0 < end {
+        let end = end.min(ALL_PAGES.end);
+        let mut at = page.block_start();
+        while at < end {
             match self.find_or_skip(at, end) {
                 Ok(leaf) => return Some(leaf),
                 Err(next) => at = next,
@@ -212,21 +210,21 @@ impl<'a> PageTable<'a> {
 
     /// The leaf of `page`, or where to look next: behind what is empty, or at `end` or behind it.
     #[inline]
-    fn find_or_skip(&self, page: PageId, end: u64) -> Result<Leaf<'a>, PageId> {
+    fn find_or_skip(&self, page: PageId, end: PageId) -> Result<Leaf<'a>, PageId> {
         let mut id = self.root;
         for level in (1..=LEVELS).rev() {
             let words = &self.tables.page(id)[Self::index(page, level)..];
             let next = words[0].load(Ordering::Acquire);
             if next == 0 {
                 let span = 1_u64 << (FAN_OUT_BITS * level);
-                let mut at = (page.0 & !(span - 1)) + span;
+                let mut at = PageId::new(page.number() & !(span - 1)).plus(span);
                 let mut behind = words[1..].iter();
                 while at < end && behind.next().is_some_and(|word| word.load(Ordering::Relaxed) == 0) {
-                    at += span;
+                    at = at.plus(span);
                 }
-                return Err(PageId(at));
+                return Err(at);
             }
-            id = TableId(next as u32);
+            id = TableId::new(next as u32);
         }
         Ok(self.leaf_at(page, id))
     }
@@ -236,7 +234,7 @@ impl<'a> PageTable<'a> {
         let table = *self;
         let mut at = range.start;
         core::iter::from_fn(move || {
-            if at.0 >= range.end.0 {
+            if at >= range.end {
                 return None;
             }
             let leaf = table.next_leaf_before(at, range.end)?;
@@ -286,10 +284,10 @@ impl<'a> PageTable<'a> {
             }
             if level == 1 {
                 word.store(0, Ordering::Release);
-                self.tables.free(TableId(next as u32));
+                self.tables.free(TableId::new(next as u32));
                 return;
             }
-            id = TableId(next as u32);
+            id = TableId::new(next as u32);
         }
     }
 }
@@ -301,12 +299,22 @@ impl<'a> Leaf<'a> {
     }
     /// The word of `page`, which is in this block.
     pub fn slot(&self, page: PageId) -> PageSlot<'a> {
-        assert!(page.0 & !(BLOCK_PAGES - 1) == self.first.0);
-        self.slot_at(page.0 - self.first.0)
+        assert!(page.block_start() == self.first);
+        self.slot_at(page.since(self.first))
     }
     fn slot_at(&self, index: u64) -> PageSlot<'a> {
         let chunk_in_block = (index / CHUNK_PAGES) as u32;
         PageSlot { word: &self.words[index as usize], evictable: self.evictable, chunk_in_block }
+    }
+    /// The pages of its chunk `chunk_in_block`.
+    pub const fn chunk(&self, chunk_in_block: u32) -> PageRange {
+        PageRange::of_pages(self.first.plus(chunk_in_block as u64 * CHUNK_PAGES), CHUNK_PAGES)
+    }
+    /// A bit for each chunk in which there may be a page to evict, from that of `page` on, or from the first one if
+    /// `page` is before it.
+    pub fn evictable_from(&self, page: PageId) -> u64 {
+        let start = page.max(self.first).since(self.first);
+        self.evictable.chunks() & (u64::MAX << (start / CHUNK_PAGES))
     }
     /// Its chunks in which there may be a page to evict.
     pub const fn evictable(&self) -> EvictableChunks<'a> {
@@ -314,8 +322,8 @@ impl<'a> Leaf<'a> {
     }
     /// The pages of this block inside `range`, with their words.
     pub fn slots_in(&self, range: PageRange) -> impl Iterator<Item = (PageId, PageSlot<'a>)> + use<'a> {
-        let start = range.start.0.max(self.first.0) - self.first.0;
-        let end = range.end.0.clamp(self.first.0, self.first.0 + BLOCK_PAGES) - self.first.0;
+        let start = range.start.max(self.first).since(self.first);
+        let end = range.end.clamp(self.first, self.first.plus(BLOCK_PAGES)).since(self.first);
         let leaf = *self;
         (start..end).map(move |index| (leaf.first.plus(index), leaf.slot_at(index)))
     }

@@ -105,7 +105,7 @@ impl PageWord {
     pub const fn swap(self) -> Option<SwapId> {
         match (self.0 & SWAP_MASK) as u32 {
             0 => None,
-            id => Some(SwapId(id)),
+            id => Some(SwapId::new(id)),
         }
     }
     /// Fresh, and nothing is mapped there: an evictor has looked.
@@ -154,7 +154,7 @@ impl PageWord {
         };
         assert!(place != Place::Swapped || swap.is_some());
         let kept = (self.0 & (FLAGS | LOCKED | REMOVED)) | self.warmth_at(place);
-        PageWord(kept | state | u64::from(swap.map_or(0, |id| id.0)))
+        PageWord(kept | state | u64::from(swap.map_or(0, |id| id.number())))
     }
 }
 

@@ -168,14 +168,14 @@ impl<'a> Pool<'a> {
     }
 
     fn map(&self, zspage: ZspageId) -> &'a [AtomicU64] {
-        &self.maps[zspage.0 as usize * MAP_WORDS..][..MAP_WORDS]
+        &self.maps[zspage.index() * MAP_WORDS..][..MAP_WORDS]
     }
     fn offer_words(&self, class: usize) -> &'a [AtomicU64] {
         let words = self.states.len().div_ceil(64);
         &self.offers[class * words..][..words]
     }
     fn offer(&self, class: usize, zspage: ZspageId) {
-        self.offer_words(class)[zspage.0 as usize / 64].fetch_or(1 << (zspage.0 % 64), Ordering::AcqRel);
+        self.offer_words(class)[zspage.index() / 64].fetch_or(1 << (zspage.number() % 64), Ordering::AcqRel);
     }
 
     /// Reserves a cell for `length` bytes. None: the pool is full.
@@ -196,7 +196,7 @@ impl<'a> Pool<'a> {
     }
 
     fn take_cell(&self, mm: MmId, zspage: ZspageId) -> Option<BlobId> {
-        let state = &self.states[zspage.0 as usize];
+        let state = &self.states[zspage.index()];
         let cells = Self::cells(state.load(Ordering::Relaxed));
         for (index, word) in self.map(zspage).iter().enumerate() {
             // Acquire pairs with `free`: the last reader of the cell is done with it. Only we set bits, so it is still
@@ -204,7 +204,7 @@ impl<'a> Pool<'a> {
             let seen = word.load(Ordering::Acquire);
             let cell = index as u32 * 64 + (!seen).trailing_zeros();
             if seen != u64::MAX && cell < cells {
-                let blob = BlobId::new(zspage, cell);
+                let blob = BlobId::of_cell(zspage, cell);
                 self.cell_words(blob)[0].store(Self::reserved_header(mm), Ordering::Release);
                 state.fetch_add(1, Ordering::AcqRel);
                 word.fetch_or(1 << (cell % 64), Ordering::AcqRel);
@@ -215,13 +215,13 @@ impl<'a> Pool<'a> {
     }
 
     const fn reserved_header(mm: MmId) -> u64 {
-        (mm.0 as u64 + 1) << OWNER_SHIFT
+        mm.to_word() << OWNER_SHIFT
     }
 
     /// Gives up the right to allocate in a zspage, if it is still full: who frees a cell afterwards offers it. False:
     /// there is room again.
     fn disown_full(&self, zspage: ZspageId) -> bool {
-        let state = &self.states[zspage.0 as usize];
+        let state = &self.states[zspage.index()];
         // Acquire pairs with `free`: who sees the lower count finds the cleared bit.
         let mut seen = state.load(Ordering::Acquire);
         while seen & USED_MASK >= u64::from(Self::cells(seen)) {
@@ -236,7 +236,7 @@ impl<'a> Pool<'a> {
 
     /// Gives up the right of a dead process to allocate in a zspage, and offers the room in it.
     fn disown(&self, zspage: ZspageId) {
-        let state = &self.states[zspage.0 as usize];
+        let state = &self.states[zspage.index()];
         let before = state.fetch_and(!(0xFFFF << OWNER_SHIFT), Ordering::AcqRel);
         let cells = Self::cells(before);
         if before & USED_MASK < u64::from(cells) {
@@ -263,7 +263,7 @@ impl<'a> Pool<'a> {
                 if word.fetch_and(!(1 << bit), Ordering::AcqRel) & (1 << bit) == 0 {
                     continue;
                 }
-                let zspage = ZspageId(index as u32 * 64 + bit);
+                let zspage = ZspageId::new(index as u32 * 64 + bit);
                 if self.adopt(mm, zspage, class) {
                     return Some(zspage);
                 }
@@ -273,7 +273,7 @@ impl<'a> Pool<'a> {
     }
 
     fn adopt(&self, mm: MmId, zspage: ZspageId, class: usize) -> bool {
-        let state = &self.states[zspage.0 as usize];
+        let state = &self.states[zspage.index()];
         let mut seen = state.load(Ordering::Relaxed);
         loop {
             let fits = seen & IN_USE != 0
@@ -283,7 +283,7 @@ impl<'a> Pool<'a> {
             if !fits {
                 return false;
             }
-            let next = seen | ((u64::from(mm.0) + 1) << OWNER_SHIFT);
+            let next = seen | (mm.to_word() << OWNER_SHIFT);
             match state.compare_exchange_weak(seen, next, Ordering::AcqRel, Ordering::Relaxed) {
                 Ok(_) => return true,
                 Err(now) => seen = now,
@@ -297,9 +297,8 @@ impl<'a> Pool<'a> {
             self.resident.fetch_sub(1, Ordering::AcqRel);
             return None;
         }
-        let owned = ((u64::from(mm.0) + 1) << OWNER_SHIFT)
-            | (u64::from(CLASS_CELLS[class] & 0xFF) << CELLS_SHIFT)
-            | IN_USE;
+        let owned =
+            (mm.to_word() << OWNER_SHIFT) | (u64::from(CLASS_CELLS[class] & 0xFF) << CELLS_SHIFT) | IN_USE;
         let zspage = self.take_used_before(owned).or_else(|| self.take_fresh(owned));
         if zspage.is_none() {
             self.resident.fetch_sub(1, Ordering::AcqRel);
@@ -313,8 +312,8 @@ impl<'a> Pool<'a> {
             while seen != 0 {
                 let bit = seen.trailing_zeros();
                 seen = word.fetch_and(!(1 << bit), Ordering::AcqRel) & !(1 << bit);
-                let zspage = ZspageId(index as u32 * 64 + bit);
-                let state = &self.states[zspage.0 as usize];
+                let zspage = ZspageId::new(index as u32 * 64 + bit);
+                let state = &self.states[zspage.index()];
                 if state.compare_exchange(0, owned, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
                     return Some(zspage);
                 }
@@ -332,18 +331,18 @@ impl<'a> Pool<'a> {
             let next = self.fresh.compare_exchange(index, index + 1, Ordering::AcqRel, Ordering::Relaxed);
             let state = &self.states[index as usize];
             if next.is_ok() && state.compare_exchange(0, owned, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
-                return Some(ZspageId(index as u32));
+                return Some(ZspageId::new(index as u32));
             }
         }
     }
 
     fn cell_words(&self, blob: BlobId) -> &'a [AtomicU64] {
-        self.cell_words_in(self.states[blob.zspage().0 as usize].load(Ordering::Relaxed), blob)
+        self.cell_words_in(self.states[blob.zspage().index()].load(Ordering::Relaxed), blob)
     }
 
     fn cell_words_in(&self, state: u64, blob: BlobId) -> &'a [AtomicU64] {
         let words = cell_words(Self::cells(state));
-        let start = blob.zspage().0 as usize * ZSPAGE_WORDS + blob.cell() as usize * words;
+        let start = blob.zspage().index() * ZSPAGE_WORDS + blob.cell() as usize * words;
         &self.data[start..start + words]
     }
 
@@ -361,16 +360,16 @@ impl<'a> Pool<'a> {
             word.store(u64::from_le_bytes(*bytes), Ordering::Release);
         }
         // From here on a reaper leaves the cell alone, since any process may be freeing it: publish next.
-        words[0].store(u64::from(swap.0) | ((content.len() as u64) << 32), Ordering::Release);
+        words[0].store(u64::from(swap.number()) | ((content.len() as u64) << 32), Ordering::Release);
     }
 
     /// Copies `length` bytes of a cell out. The cell may be freed and written by others meanwhile: the caller checks
     /// the swap word or the content hash afterwards, and treats the bytes as garbage if they do not agree.
     pub fn read(&self, blob: BlobId, length: usize, out: &mut [u8]) -> bool {
-        if blob.zspage().0 >= self.zspage_count() {
+        if blob.zspage().number() >= self.zspage_count() {
             return false;
         }
-        let state = self.states[blob.zspage().0 as usize].load(Ordering::Relaxed);
+        let state = self.states[blob.zspage().index()].load(Ordering::Relaxed);
         if state & IN_USE == 0 || blob.cell() >= Self::cells(state) {
             return false;
         }
@@ -402,7 +401,7 @@ impl<'a> Pool<'a> {
         // Release pairs with `take_cell`: our reads of the cell are done before another may write it.
         let before = self.map(zspage)[blob.cell() as usize / 64].fetch_and(!bit, Ordering::Release);
         assert!(before & bit != 0, "a cell is freed once");
-        let state = &self.states[zspage.0 as usize];
+        let state = &self.states[zspage.index()];
         let before = state.fetch_sub(1, Ordering::AcqRel);
         assert!(before & USED_MASK > 0);
         if before >> OWNER_SHIFT != 0 {
@@ -416,7 +415,7 @@ impl<'a> Pool<'a> {
     }
 
     fn begin_release(&self, zspage: ZspageId) -> FreeCell {
-        let state = &self.states[zspage.0 as usize];
+        let state = &self.states[zspage.index()];
         let seen = state.load(Ordering::Relaxed);
         let empty = seen & IN_USE != 0 && seen >> OWNER_SHIFT == 0 && seen & USED_MASK == 0;
         if empty && state.compare_exchange(seen, RELEASING, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
@@ -427,15 +426,15 @@ impl<'a> Pool<'a> {
 
     /// The memory of `zspage` was given back to the system: it may be used for any class.
     pub fn released(&self, zspage: ZspageId) {
-        assert!(self.states[zspage.0 as usize].load(Ordering::Relaxed) == RELEASING);
-        self.states[zspage.0 as usize].store(0, Ordering::Release);
+        assert!(self.states[zspage.index()].load(Ordering::Relaxed) == RELEASING);
+        self.states[zspage.index()].store(0, Ordering::Release);
         self.resident.fetch_sub(1, Ordering::AcqRel);
         self.offer(CLASS_COUNT, zspage);
     }
 
     /// Byte offset of a zspage from the start of the pool data.
     pub const fn data_offset_bytes(zspage: ZspageId) -> u64 {
-        zspage.0 as u64 * ZSPAGE_BYTES as u64
+        zspage.number() as u64 * ZSPAGE_BYTES as u64
     }
 
     /// Takes over what a dead process owned: frees cells that it reserved and did not write, and offers the rest to the
@@ -443,14 +442,14 @@ impl<'a> Pool<'a> {
     /// is theirs.
     pub fn reap(&self, mm: MmId, mut release: impl FnMut(ZspageId)) {
         let used = self.fresh.load(Ordering::Acquire).min(self.states.len() as u64);
-        for zspage in (0..used as u32).map(ZspageId) {
-            let state = &self.states[zspage.0 as usize];
+        for zspage in (0..used as u32).map(ZspageId::new) {
+            let state = &self.states[zspage.index()];
             let seen = state.load(Ordering::Acquire);
-            if seen >> OWNER_SHIFT != u64::from(mm.0) + 1 {
+            if seen >> OWNER_SHIFT != mm.to_word() {
                 continue;
             }
             for cell in 0..Self::cells(seen) {
-                let blob = BlobId::new(zspage, cell);
+                let blob = BlobId::of_cell(zspage, cell);
                 let taken =
                     self.map(zspage)[cell as usize / 64].load(Ordering::Acquire) & (1 << (cell % 64)) != 0;
                 let header = self.cell_words(blob)[0].load(Ordering::Relaxed);

@@ -9,7 +9,7 @@
 //! looks (`iter`, `subtract`) or takes a place that has become free (`add`): who finds a range, or does not find it any
 //! more, sees what was done before. The range itself is one word, and needs no order.
 
-use crate::page_table::PAGES_MAX;
+use crate::page_table::ALL_PAGES;
 use core::sync::atomic::{AtomicU64, Ordering};
 use uswap_units::{PageId, PageRange};
 
@@ -39,12 +39,12 @@ impl Drop for Held<'_> {
 }
 
 fn pack(range: PageRange) -> Option<u64> {
-    let fits = range.start.0 < range.end.0 && range.pages() >> PAGES_BITS == 0 && range.end.0 <= PAGES_MAX;
-    fits.then(|| (range.start.0 << PAGES_BITS) | range.pages())
+    let fits = !range.is_empty() && range.pages() >> PAGES_BITS == 0 && range.end <= ALL_PAGES.end;
+    fits.then(|| (range.start.number() << PAGES_BITS) | range.pages())
 }
 
 fn unpack(word: u64) -> Option<PageRange> {
-    let start = PageId(word >> PAGES_BITS);
+    let start = PageId::new(word >> PAGES_BITS);
     (word != 0).then(|| PageRange { start, end: start.plus(word & ((1 << PAGES_BITS) - 1)) })
 }
 
@@ -82,7 +82,7 @@ impl<const PLACES: usize> RangeSet<PLACES> {
         for place in &self.0 {
             let word = place.load(Ordering::Acquire);
             let Some(seen) = unpack(word) else { continue };
-            if range.end.0 <= seen.start.0 || seen.end.0 <= range.start.0 {
+            if range.end <= seen.start || seen.end <= range.start {
                 continue;
             }
             let front = PageRange { start: seen.start, end: range.start.min(seen.end) };

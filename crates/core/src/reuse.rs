@@ -44,7 +44,7 @@ pub struct Reuse<'a> {
 
 impl<'a> Reuse<'a> {
     pub(crate) fn new(clock: &'a AtomicU64, distances: [Histogram<'a>; 2], ram: Bytes) -> Reuse<'a> {
-        Reuse { clock, distances, ram_pages: ram.0 / PAGE_BYTES as u64 }
+        Reuse { clock, distances, ram_pages: ram.bytes() / PAGE_BYTES as u64 }
     }
 
     /// Pages in the budget.
@@ -99,7 +99,7 @@ mod tests {
         let words: Vec<AtomicU64> = (0..geometry.layout().total_words()).map(|_| AtomicU64::new(0)).collect();
         let segment = Segment::create(&words, geometry);
         // 64 pages a part, 4 a unit of time.
-        segment.budget().set_ram(Bytes(64 * 256 * 4096));
+        segment.budget().set_ram(Bytes::new(64 * 256 * 4096));
         let reuse = segment.reuse();
         let counted = |distance: u64| {
             let found = reuse

@@ -102,12 +102,12 @@ impl<'a> SwapTable<'a> {
 
     /// The word now. `Acquire` pairs with the `Release` of `publish` and `finish_writeback`.
     pub fn load(&self, id: SwapId) -> SwapWord {
-        SwapWord(self.words[id.0 as usize].load(Ordering::Acquire))
+        SwapWord(self.words[id.index()].load(Ordering::Acquire))
     }
 
     /// Changes the word by `change` until it sticks; None from `change` means "leave it".
     fn update(&self, id: SwapId, mut change: impl FnMut(SwapWord) -> Option<SwapWord>) -> (SwapWord, bool) {
-        let word = &self.words[id.0 as usize];
+        let word = &self.words[id.index()];
         // Acquire: who frees a cell must see all uses of it; Release: who reads a new place sees its content.
         let mut seen = word.load(Ordering::Acquire);
         loop {
@@ -133,7 +133,7 @@ impl<'a> SwapTable<'a> {
     /// many together.
     pub fn reserve_run(&self, order: u32) -> Option<SwapId> {
         self.locker.begin();
-        let first = self.clusters().allocate(order).map(SwapId);
+        let first = self.clusters().allocate(order).map(SwapId::new);
         if first.is_none() {
             self.locker.end();
         }
@@ -142,19 +142,19 @@ impl<'a> SwapTable<'a> {
 
     /// The word of the entry is 0: others may have it.
     fn free(&self, id: SwapId) {
-        self.clusters().free(id.0, 1);
+        self.clusters().free(id.number(), 1);
     }
 
     /// Writes the content hash of an entry that the caller has reserved; call before `publish`.
     pub fn set_hash(&self, id: SwapId, hash: u128) {
-        self.hashes[id.0 as usize * 2].store(hash as u64, Ordering::Relaxed);
-        self.hashes[id.0 as usize * 2 + 1].store((hash >> 64) as u64, Ordering::Relaxed);
+        self.hashes[id.index() * 2].store(hash as u64, Ordering::Relaxed);
+        self.hashes[id.index() * 2 + 1].store((hash >> 64) as u64, Ordering::Relaxed);
     }
 
     /// The content hash of an entry that the caller refers to.
     pub fn hash(&self, id: SwapId) -> u128 {
-        let low = self.hashes[id.0 as usize * 2].load(Ordering::Relaxed);
-        let high = self.hashes[id.0 as usize * 2 + 1].load(Ordering::Relaxed);
+        let low = self.hashes[id.index() * 2].load(Ordering::Relaxed);
+        let high = self.hashes[id.index() * 2 + 1].load(Ordering::Relaxed);
         (u128::from(high) << 64) | u128::from(low)
     }
 
@@ -165,13 +165,14 @@ impl<'a> SwapTable<'a> {
 
     /// The same for all entries of a run that was reserved together.
     pub fn publish_run(&self, first: SwapId, contents: impl IntoIterator<Item = Content>) {
-        for (id, content) in (first.0..).map(SwapId).zip(contents) {
+        for (count, content) in (0..).zip(contents) {
+            let id = first.plus(count);
             debug_assert_eq!(self.load(id).content(), Content::Reserved);
             let word = SwapWord::new(content).with_referenced(true).with_count(1);
             // Release pairs with `load`: the content is in its cell before the word names it.
             let release =
                 if is_planted(Plant::PublishRelaxed) { Ordering::Relaxed } else { Ordering::Release };
-            self.words[id.0 as usize].store(word.0, release);
+            self.words[id.index()].store(word.0, release);
         }
         self.locker.end();
     }
@@ -188,12 +189,12 @@ impl<'a> SwapTable<'a> {
     }
 
     fn cancel_for_the_dead(&self, first: SwapId, count: u32) {
-        for id in (first.0..first.0 + count).map(SwapId) {
+        for id in first.run(count) {
             debug_assert_eq!(self.load(id).content(), Content::Reserved);
             // Release pairs with `is_used` of `Entries`: who had reserved it is done with it.
-            self.words[id.0 as usize].store(0, Ordering::Release);
+            self.words[id.index()].store(0, Ordering::Release);
         }
-        self.clusters().free(first.0, count);
+        self.clusters().free(first.number(), count);
     }
 
     /// One more page refers to the entry. A shared entry is not retained: someone may depend on it.
@@ -211,8 +212,8 @@ impl<'a> SwapTable<'a> {
     #[cold]
     fn share_beyond(&self, id: SwapId) {
         self.locker.begin();
-        self.clusters().while_locked(cluster_of(id.0), || {
-            let other = &self.more[id.0 as usize];
+        self.clusters().while_locked(cluster_of(id.number()), || {
+            let other = &self.more[id.index()];
             while let (seen, false) = self.update(id, shared) {
                 let more = self.more_of(id, seen);
                 other.store(more + u64::from(COUNT_MOVED), Ordering::Relaxed);
@@ -229,7 +230,7 @@ impl<'a> SwapTable<'a> {
     #[cold]
     fn bring_back_references(&self, id: SwapId) {
         self.locker.begin();
-        self.clusters().while_locked(cluster_of(id.0), || {
+        self.clusters().while_locked(cluster_of(id.number()), || {
             let seen = self.load(id);
             let more = self.more_of(id, seen);
             let moved = more.min(u64::from(COUNT_MOVED));
@@ -237,7 +238,7 @@ impl<'a> SwapTable<'a> {
             // Who is faster leaves it to us or to the next. As in `share_beyond`: counted twice for a moment, and never
             // not at all.
             if seen.has_more() && seen.count() == 1 && self.change(id, seen, next) {
-                self.more[id.0 as usize].store(more - moved, Ordering::Relaxed);
+                self.more[id.index()].store(more - moved, Ordering::Relaxed);
             }
         });
         self.locker.end();
@@ -252,11 +253,11 @@ impl<'a> SwapTable<'a> {
 
     /// References beside those in the word. What is there without the flag was left by somebody who died.
     fn more_of(&self, id: SwapId, seen: SwapWord) -> u64 {
-        if seen.has_more() { self.more[id.0 as usize].load(Ordering::Relaxed) } else { 0 }
+        if seen.has_more() { self.more[id.index()].load(Ordering::Relaxed) } else { 0 }
     }
 
     fn change(&self, id: SwapId, seen: SwapWord, next: SwapWord) -> bool {
-        let word = &self.words[id.0 as usize];
+        let word = &self.words[id.index()];
         word.compare_exchange(seen.0, next.0, Ordering::AcqRel, Ordering::Relaxed).is_ok()
     }
 
@@ -285,7 +286,7 @@ impl<'a> SwapTable<'a> {
         let mut freed = clusters.freed();
         for id in ids {
             if let Put::Freed(content) = self.put_begun(id) {
-                freed.add(id.0);
+                freed.add(id.number());
                 release(content);
             }
         }
@@ -376,9 +377,7 @@ impl<'a> SwapTable<'a> {
         assert!(seen.count() > 0);
         let next = seen.with_writeback(true);
         // Acquire pairs with `publish`: the supervisor reads the cell.
-        self.words[id.0 as usize]
-            .compare_exchange(seen.0, next.0, Ordering::AcqRel, Ordering::Relaxed)
-            .is_ok()
+        self.words[id.index()].compare_exchange(seen.0, next.0, Ordering::AcqRel, Ordering::Relaxed).is_ok()
     }
 
     /// The copy is complete: blob -> slot, or another blob.
@@ -439,7 +438,7 @@ impl<'a> SwapTable<'a> {
 
     /// Frees what a dead process had reserved and not published, or not freed to the end. Its locks are broken.
     pub fn reap(&self, mm: MmId) {
-        for id in (1..self.touched_entries().min(self.entry_count())).map(SwapId) {
+        for id in (1..self.touched_entries().min(self.entry_count())).map(SwapId::new) {
             if self.load(id) == SwapWord::reserved_by(mm) {
                 self.cancel_for_the_dead(id, 1);
                 self.counters.add(Counter::ReapedEntries, 1);
@@ -477,6 +476,6 @@ impl<'a> SwapTable<'a> {
     /// Whether no entry of the cluster that holds `id` is used: its words need not be looked at, and may not be in
     /// memory.
     pub fn is_empty_near(&self, id: SwapId) -> bool {
-        self.clusters().used_in(cluster_of(id.0)) == 0
+        self.clusters().used_in(cluster_of(id.number())) == 0
     }
 }

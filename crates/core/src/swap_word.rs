@@ -80,7 +80,7 @@ impl SwapWord {
             Content::Same(value) => (3, u64::from(value)),
             Content::Blob { blob, length } => {
                 assert!(length < 1 << 13);
-                (4, (u64::from(length) << 32) | u64::from(blob.0))
+                (4, (u64::from(length) << 32) | u64::from(blob.number()))
             }
             Content::Slot { offset, length } => {
                 assert!(offset.bytes().is_multiple_of(FILE_GRANULE_BYTES));
@@ -98,7 +98,7 @@ impl SwapWord {
 
     /// The word of an entry that `mm` has reserved. Reaping needs the name: the cluster may have another owner by then.
     pub(crate) const fn reserved_by(mm: MmId) -> SwapWord {
-        SwapWord((RESERVED << TAG_SHIFT) | mm.0 as u64)
+        SwapWord((RESERVED << TAG_SHIFT) | mm.number() as u64)
     }
 
     /// Where the content is.
@@ -109,7 +109,7 @@ impl SwapWord {
             RESERVED => Content::Reserved,
             2 => Content::Discarded,
             3 => Content::Same(payload as u32),
-            4 => Content::Blob { blob: BlobId(payload as u32), length: (payload >> 32) as u32 },
+            4 => Content::Blob { blob: BlobId::new(payload as u32), length: (payload >> 32) as u32 },
             5 => Content::Slot {
                 offset: SwapOffset::new((payload & ((1 << 34) - 1)) * FILE_GRANULE_BYTES),
                 length: ((payload >> 34) * FILE_GRANULE_BYTES) as u32,

@@ -3,18 +3,8 @@
 //! Two counts that forget.
 //!
 //! Must hold: both counts are halved together, so that their ratio stays; of 16 pages at most 15 are said to have come
-//! back, so a burden never becomes 0 by it. Called by [`crate::refault_stats`] for [`crate::fairness`], and by `zones`
-//! and `experiments`, which ask whether there is room for large runs ([`Room`]).
-
-/// Whether memory can be had without taking it from who would fetch it back.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Room {
-    /// It can.
-    Ample,
-    /// Too much of what is reclaimed comes back: nothing is reclaimed for large runs, and they get only what nobody
-    /// else needs.
-    Tight,
-}
+//! back, so a burden never becomes 0 by it. Called by [`crate::refault_stats`] for [`crate::fairness`], and by
+//! `experiments`, which tells the kswapd of `zones` whether there is room for large runs.
 
 /// What became of what was reclaimed lately.
 ///
@@ -64,10 +54,9 @@ impl WorkingSet {
     pub fn from_word(word: u64) -> WorkingSet {
         WorkingSet { reclaimed: word & HALF, came_back: word >> HALF_BITS }
     }
-    /// See [`Room`].
-    pub fn room(&self) -> Room {
-        let is_tight = self.came_back * COME_BACK_IN > self.reclaimed.max(REMEMBERED / 8);
-        if is_tight { Room::Tight } else { Room::Ample }
+    /// Too much of what is reclaimed comes back.
+    pub fn is_in_use(&self) -> bool {
+        self.came_back * COME_BACK_IN > self.reclaimed.max(REMEMBERED / 8)
     }
 }
 

@@ -111,14 +111,15 @@ fn measure(name: &str, bytes: &[u8]) -> String {
             continue;
         };
         let id = segment.swap_table().reserve().expect("there are more entries than pages");
-        let cell = pool.reserve(MmId(1), &mut zspages, length).expect("there are zspages for all of them");
+        let cell =
+            pool.reserve(MmId::new(1), &mut zspages, length).expect("there are zspages for all of them");
         pool.write(&cell, id, &out[..length]);
         segment.swap_table().publish(id, Content::Blob { blob: cell.blob(), length: length as u32 });
         live.push(id);
         content_bytes += length as u64;
     }
     // Who stored has nothing more to store.
-    pool.reap(MmId(1), |_| ());
+    pool.reap(MmId::new(1), |_| ());
     let stored = live.len() as u64;
     let resident = pool.resident_bytes();
     let headers = stored * CELL_HEADER_BYTES;

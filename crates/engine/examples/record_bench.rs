@@ -30,7 +30,7 @@ fn main() {
     let words: Vec<AtomicU64> = (0..GEOMETRY.layout().total_words()).map(|_| AtomicU64::new(0)).collect();
     let segment = Segment::create(&words, GEOMETRY);
     segment.file_key().set([7; 32]);
-    let (key, owner) = (segment.file_key(), Owner { id: SwapId(1), hash: 2 });
+    let (key, owner) = (segment.file_key(), Owner { id: SwapId::new(1), hash: 2 });
     let mut content = [0; PAGE_BYTES];
     println!("best of {ROUNDS} rounds, ns a record\n bytes  seal  open  copy");
     for length in [256, 1024, 1536, PAGE_BYTES] {

@@ -7,11 +7,9 @@ use crate::plant::{Plant, is_planted};
 use crate::space::AddressSpace;
 use crate::world::World;
 use uswap_core::mm::MmState;
-use uswap_core::page_table::PAGES_MAX;
+use uswap_core::page_table::ALL_PAGES;
 use uswap_core::page_word::inherited;
-use uswap_units::{BLOCK_PAGES, MmId, PageId, PageRange};
-
-const ALL: PageRange = PageRange { start: PageId(0), end: PageId(PAGES_MAX) };
+use uswap_units::{BLOCK_PAGES, MmId, PageRange};
 
 impl<W: World> AddressSpace<'_, W> {
     /// Copies the page table for a child that is about to be forked, with the gate exclusive until it has been: so it
@@ -27,7 +25,7 @@ impl<W: World> AddressSpace<'_, W> {
         };
         child.set_root(root);
         let table = self.segment.page_table(child.id(), root);
-        for leaf in self.table.leaves(ALL) {
+        for leaf in self.table.leaves(ALL_PAGES) {
             let Ok(copy) = table.leaf_or_allocate(leaf.first_page()) else {
                 self.give_up_child(child.id());
                 return None;
@@ -46,7 +44,7 @@ impl<W: World> AddressSpace<'_, W> {
         }
         child.set_resident_pages(self.record().resident_pages());
         child.set_managed_pages(self.record().managed_pages());
-        child.set_parent(u64::from(self.mm.0) + 1);
+        child.set_parent(self.mm.to_word());
         child.set_forked();
         Some(child.id())
     }

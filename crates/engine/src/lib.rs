@@ -59,7 +59,7 @@ pub mod writeback;
 mod tests;
 
 pub use evict::{Evicted, Evictor};
-pub use fault::Fault;
+pub use fault::FaultOutcome;
 pub use space::AddressSpace;
 pub use workspace::Workspace;
 pub use world::{Backing, Gate, Hazards, Memory, World};

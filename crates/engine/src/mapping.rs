@@ -103,7 +103,7 @@ impl<'a, W: World> AddressSpace<'a, W> {
     /// protected is not protected any more, so that is given up; an evictor that has isolated one finds that out.
     pub fn carry(&self, from: PageRange, to: PageId) -> Result<(), TablesFull> {
         for (page, slot) in self.slots_of(from) {
-            let target = to.plus(page.0 - from.start.0);
+            let target = to.plus(page.since(from.start));
             let leaf = self.table.leaf_or_allocate(target).map_err(|_| TablesFull)?;
             let word = slot.take().expect("the caller has waited for the locks, with the gate exclusive");
             if !word.is_managed() {

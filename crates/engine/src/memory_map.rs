@@ -67,7 +67,7 @@ impl<'a, W: World> AddressSpace<'a, W> {
     pub fn begin_map(&self, request: MapRequest) -> MapWalk<'a> {
         MapWalk {
             writer: MapWriter::new(self.segment.map_table(), request),
-            at: PageId(0),
+            at: PageId::FIRST,
             resident_of_all: self.segment.mms().resident_pages(),
         }
     }
@@ -154,7 +154,7 @@ mod tests {
     fn content_is_counted_where_it_is() {
         let content = [
             Content::Same(7),
-            Content::Blob { blob: BlobId(3), length: 100 },
+            Content::Blob { blob: BlobId::new(3), length: 100 },
             Content::Slot { offset: SwapOffset::new(64), length: 128 },
             Content::Lost,
             Content::Discarded,

@@ -9,10 +9,10 @@ use crate::world::Backing;
 use core::ops::Range;
 use uswap_core::counters::Counter;
 use uswap_core::mm::MmState;
-use uswap_core::page_table::PAGES_MAX;
+use uswap_core::page_table::ALL_PAGES;
 use uswap_core::page_word::{Afterwards, Remove};
 use uswap_core::segment::Segment;
-use uswap_units::{ClusterId, MmId, PageId, PageRange, SwapOffset};
+use uswap_units::{ClusterId, MmId, SwapOffset};
 
 /// The supervisor's way to give back memory of the swap table, and blocks of the swap file.
 pub trait GiveBack: Backing {
@@ -48,7 +48,7 @@ pub fn drop_mm(segment: Segment<'_>, backing: &impl Backing, mm: MmId) {
     for other in segment.mms().in_use() {
         if other.is_in_hands_of(mm) {
             drop_one(segment, backing, other.id());
-        } else if other.state() == MmState::Forked && other.parent() == u64::from(mm.0) + 1 {
+        } else if other.state() == MmState::Forked && other.parent() == mm.to_word() {
             // Before the record of the parent is another process's.
             other.set_parent(0);
         }
@@ -67,9 +67,7 @@ fn drop_one(segment: Segment<'_>, backing: &impl Backing, mm: MmId) {
         slots.break_locks(mm);
     }
     if let Some(root) = record.root() {
-        let everything = PageRange { start: PageId(0), end: PageId(PAGES_MAX) };
-        let slots =
-            segment.page_table(mm, root).leaves(everything).flat_map(|leaf| leaf.slots_in(everything));
+        let slots = segment.page_table(mm, root).leaves(ALL_PAGES).flat_map(|leaf| leaf.slots_in(ALL_PAGES));
         let entries = slots.filter_map(|(_, slot)| match slot.remove(Afterwards::Unmanaged) {
             Remove::Was(word) => word.swap(),
             // Its holder died with the process.
@@ -99,7 +97,7 @@ mod tests {
     use uswap_core::segment::Geometry;
     use uswap_core::swap_word::Content;
     use uswap_sync::AtomicU64;
-    use uswap_units::ZspageId;
+    use uswap_units::{PageId, ZspageId};
 
     const GEOMETRY: Geometry =
         Geometry { mms: 6, tables: 8, entries: 512, zspages: 1, slots: 8, readahead: 0 };
@@ -126,7 +124,7 @@ mod tests {
         let run = Segment::create(&words, GEOMETRY);
         let parent = run.mms().take(Hands::Process).expect("room");
         let neighbour = run.mms().take(Hands::Process).expect("room");
-        let (own, page) = (run.acting_as(parent.id()), PageId(1000));
+        let (own, page) = (run.acting_as(parent.id()), PageId::new(1000));
         let entry = own.swap_table().reserve().expect("room");
         own.swap_table().publish(entry, Content::Same(1));
         for begin in [true, false] {
@@ -146,7 +144,7 @@ mod tests {
             child.begin_reaping(own.hands());
         }
         let forked = run.mms().take(own.hands()).expect("room");
-        forked.set_parent(u64::from(parent.id().0) + 1);
+        forked.set_parent(parent.id().to_word());
         forked.set_forked();
         assert_eq!(run.mms().in_use().count(), 5);
 

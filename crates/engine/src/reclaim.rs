@@ -2,7 +2,7 @@
 //!
 //! Must hold: nobody waits for ever. A fault goes on over the budget after a limited time, and what others do not give
 //! is not waited for again for a while. Called by `host` and `sim`, in the background and for faults that need room.
-//! Whose turn it is says `fairness`, how much [`balance`], and who waits [`throttling`].
+//! Whose turn it is says [`crate::space::fairness`], how much [`balance`], and who waits [`throttling`].
 
 use crate::evict::{Evicted, Evictor};
 use crate::space::AddressSpace;
@@ -83,7 +83,8 @@ impl<W: World> AddressSpace<'_, W> {
             return Background::GoesOn;
         };
         let share = balance::reclaim_share(budget.used(), marks.high, burden, of);
-        let least = BACKGROUND_PAGES_MIN.min((marks.low.0 - marks.high.0) / PAGE_BYTES as u64 / 2);
+        let least =
+            BACKGROUND_PAGES_MIN.min((marks.low.bytes() - marks.high.bytes()) / PAGE_BYTES as u64 / 2);
         let done = self.evict(evictor, share.clamp(least, BACKGROUND_PAGES) as u32).await;
         self.fairness().settle(burden, protection, done.looked, done.pages);
         if done.pages > 0 || done.looks_on {

@@ -32,7 +32,7 @@ fn open(segment: Segment<'_>, owner: Owner, record: &[u8]) -> Option<Vec<u8>> {
 }
 
 fn owner(id: u32, hash: u128) -> Owner {
-    Owner { id: SwapId(id), hash }
+    Owner { id: SwapId::new(id), hash }
 }
 
 fn contents() -> impl Strategy<Value = Vec<u8>> {

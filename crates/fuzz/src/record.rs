@@ -9,7 +9,7 @@ use uswap_units::SwapId;
 
 const GEOMETRY: Geometry = Geometry { mms: 1, tables: 1, entries: 512, zspages: 1, slots: 8, readahead: 0 };
 
-const OWNER: Owner = Owner { id: SwapId(3), hash: 0x0123_4567_89ab_cdef };
+const OWNER: Owner = Owner { id: SwapId::new(3), hash: 0x0123_4567_89ab_cdef };
 
 /// Bytes before the content of a record: its mark and its tag.
 const HEADER_BYTES: usize = 24;
@@ -34,7 +34,7 @@ pub fn record_open(bytes: &[u8]) {
     let write = |place: &mut [u8]| place.copy_from_slice(sealed_content);
     Cipher::new().seal(segment.file_key(), OWNER, sealed_content.len(), &mut record, write);
     assert_eq!(open(OWNER, &record).as_deref(), Some(sealed_content));
-    for other in [Owner { id: SwapId(4), ..OWNER }, Owner { hash: OWNER.hash ^ 1, ..OWNER }] {
+    for other in [Owner { id: SwapId::new(4), ..OWNER }, Owner { hash: OWNER.hash ^ 1, ..OWNER }] {
         assert_eq!(open(other, &record), None, "it belongs to another");
     }
     let number = choice.iter().fold(0, |number, byte| number << 8 | usize::from(*byte));

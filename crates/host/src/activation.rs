@@ -88,7 +88,7 @@ impl Process {
 
     /// Takes the program's memory under management. On a stack of ours.
     pub(crate) fn activate(&'static self, space: &'static Space) {
-        let _alone = self.mappings.exclusive();
+        let _alone = self.gate.exclusive();
         if self.phase() != Phase::Watching {
             return;
         }

@@ -5,9 +5,9 @@
 //! that it refuses (where the range has a hole, the rest of it was advised). Called by [`crate::mappings`], outside of
 //! the gate.
 
+use crate::block_on;
 use crate::fault_in::is_brought;
 use crate::process::{Process, Space};
-use crate::run;
 use crate::syscalls::make;
 use uswap_engine::world::Touch;
 use uswap_interpose::Call;
@@ -32,11 +32,11 @@ impl Process {
         if made == 0 || made == -(Errno::ENOMEM.number() as isize) {
             match advice as u32 {
                 abi::MADV_COLD => {
-                    let _no_table_goes = self.mappings.shared();
+                    let _no_table_goes = self.gate.shared();
                     space.cool(range);
                 }
                 abi::MADV_PAGEOUT => {
-                    let _pages = run(space.evict_range(range, || async { self.evictors.borrow() }));
+                    let _pages = block_on(space.evict_range(range, || async { self.evictors.borrow() }));
                 }
                 _ => self.bring_ahead(space, range),
             }
@@ -48,7 +48,7 @@ impl Process {
     fn bring_ahead(&self, space: &'static Space, range: PageRange) {
         let mut rest = range;
         while let Some(page) = {
-            let _no_table_goes = self.mappings.shared();
+            let _no_table_goes = self.gate.shared();
             space.first_away(rest)
         } {
             if space.is_short() || space.segment().budget().is_ending() {

@@ -62,7 +62,7 @@ impl Process {
         // A handler of the program could make a call that waits for the gate.
         let ours = FAULTS | signal_bit(abi::SIGSYS);
         let _blocked = BlockedSignals::block_all_but(ours).map_err(|_| NO_ROOM)?;
-        let _alone = self.mappings.exclusive();
+        let _alone = self.gate.exclusive();
         self.set_own(terms);
         self.prepare()?;
         self.set_phase(Phase::Waiting);

@@ -8,7 +8,7 @@
 //! Called by [`crate::joining`], which starts the thread, and by [`crate::leaving`], which ends it.
 
 use crate::process::{Phase, Process, Space};
-use crate::{messages, run, supervisor, swap_files};
+use crate::{block_on, messages, supervisor, swap_files};
 use core::mem::ManuallyDrop;
 use core::sync::atomic::Ordering;
 use uswap_core::budget::Signal;
@@ -180,7 +180,7 @@ impl Evicting {
         let mut fruitless = Fruitless::default();
         loop {
             let mut evictor = self.process.evictors.borrow();
-            let turn = run(self.space.background_turn(&mut evictor, &mut fruitless));
+            let turn = block_on(self.space.background_turn(&mut evictor, &mut fruitless));
             drop(evictor);
             self.measure();
             self.follow_files();
@@ -203,7 +203,7 @@ impl Evicting {
             (None, Some(request)) if self.process.phase() == Phase::Active => self.space.begin_map(request),
             (None, Some(request)) => return self.space.answer_empty_map(request),
         };
-        if let MapStep::GoesOn(walk) = run(self.space.step_map(walk)) {
+        if let MapStep::GoesOn(walk) = block_on(self.space.step_map(walk)) {
             self.map = Some(walk);
         }
     }

@@ -5,9 +5,9 @@
 //! [`crate::advice`], [`crate::leaving`], [`crate::lock_calls`], [`crate::managed_ranges`] and [`crate::remap`], which
 //! need a range to be there.
 
+use crate::block_on;
 use crate::process::{Process, Space};
-use crate::run;
-use uswap_engine::Fault as Served;
+use uswap_engine::FaultOutcome;
 use uswap_engine::world::Touch;
 use uswap_units::{PAGE_BYTES, PageId, PageRange};
 
@@ -19,8 +19,8 @@ const BRING_ROUNDS_MAX: u32 = 64;
 const HELD_PART: u64 = 2;
 
 /// Whether a page is there now.
-pub(crate) fn is_brought(served: Served) -> bool {
-    matches!(served, Served::Served(_))
+pub(crate) fn is_brought(served: FaultOutcome) -> bool {
+    matches!(served, FaultOutcome::Served(_))
 }
 
 /// No attempt gave the content of a page.
@@ -39,7 +39,7 @@ impl Room {
     /// the process needs, would wait in vain for each page.
     pub(crate) fn for_what_stays(space: &Space, range: PageRange) -> Room {
         let bytes = range.pages().min(space.record().managed_pages()) * PAGE_BYTES as u64;
-        match bytes <= space.segment().budget().ram().0 / HELD_PART {
+        match bytes <= space.segment().budget().ram().bytes() / HELD_PART {
             true => Room::IsMade,
             false => Room::IsLeftToOthers,
         }
@@ -48,17 +48,17 @@ impl Room {
 
 impl Process {
     /// Makes room if memory is short, and brings a page. On a stack of ours, with all signals blocked.
-    pub(crate) fn fault_in(&self, page: PageId, touch: Touch) -> Served {
+    pub(crate) fn fault_in(&self, page: PageId, touch: Touch) -> FaultOutcome {
         self.bring(page, touch, Room::IsMade)
     }
 
-    fn bring(&self, page: PageId, touch: Touch, room: Room) -> Served {
-        let Some(space) = self.space() else { return Served::NotOurs };
+    fn bring(&self, page: PageId, touch: Touch, room: Room) -> FaultOutcome {
+        let Some(space) = self.space() else { return FaultOutcome::NotOurs };
         if room == Room::IsMade && space.is_short() && space.is_managed(page) {
-            run(space.make_room(|| self.evictors.try_borrow()));
+            block_on(space.make_room(|| self.evictors.try_borrow()));
         }
         let mut workspace = self.workspaces.borrow();
-        run(space.fault(page, touch, &mut workspace))
+        block_on(space.fault(page, touch, &mut workspace))
     }
 
     /// Brings the managed pages of a range, as if they were touched so.
@@ -89,7 +89,7 @@ impl Process {
     pub(crate) fn keep_range(&self, range: PageRange) {
         let Some(space) = self.space() else { return };
         {
-            let _nobody_evicts = self.mappings.exclusive();
+            let _nobody_evicts = self.gate.exclusive();
             space.pin(range);
         }
         self.fault_in_range(range, Touch::Write);
@@ -99,7 +99,7 @@ impl Process {
     pub(crate) fn fault_in_all(&self, space: &Space, range: PageRange) -> Result<(), PageLost> {
         let (mut is_lost, room) = (false, Room::for_what_stays(space, range));
         while space.for_each_away_in(range, |page| {
-            is_lost |= self.bring(page, Touch::Write, room) == Served::Lost;
+            is_lost |= self.bring(page, Touch::Write, room) == FaultOutcome::Lost;
         }) {
             if is_lost {
                 return Err(PageLost);

@@ -9,7 +9,7 @@ use crate::process::{Phase, Process};
 use crate::{program_copy, repeats};
 use core::ffi::c_void;
 use uswap_core::counters::FaultSource;
-use uswap_engine::Fault as Served;
+use uswap_engine::FaultOutcome;
 use uswap_engine::world::Touch;
 use uswap_interpose::Fault;
 use uswap_os::sys::abi;
@@ -89,8 +89,8 @@ impl Process {
         space.record().end_waits(1);
         match served {
             // It may have been let go meanwhile, and is there when it is touched again.
-            Served::NotOurs => is_readable(met.address),
-            Served::Served(source) => {
+            FaultOutcome::NotOurs => is_readable(met.address),
+            FaultOutcome::Served(source) => {
                 let ended_ns = clock::engine_now_ns();
                 let latency = space.segment().counters().latency(source);
                 latency.record(ended_ns.saturating_sub(began_ns));
@@ -100,7 +100,7 @@ impl Process {
                 repeats::see_to(space, page, touch, source);
                 true
             }
-            Served::Lost => {
+            FaultOutcome::Lost => {
                 messages::say_of_process(format_args!(
                     "a page at {:#x} cannot be read back: no attempt gave what was stored. The program gets \
                      SIGBUS, as for a memory error",

@@ -15,7 +15,7 @@ use crate::own_stack::on_own_stack;
 use crate::process::{Phase, Process, Space};
 use crate::supervisor;
 use core::sync::atomic::Ordering;
-use uswap_core::page_table::PAGES_MAX;
+use uswap_core::page_table::ALL_PAGES;
 use uswap_engine::Memory;
 use uswap_interpose::thread::{self, Slot};
 use uswap_os::process;
@@ -30,7 +30,7 @@ impl Process {
             return Ok(());
         }
         on_own_stack(slot, || {
-            let alone = self.mappings.exclusive();
+            let alone = self.gate.exclusive();
             if self.phase() == Phase::Active && !descriptors::is_room_in_child() {
                 drop(alone);
                 self.let_go(Some(
@@ -46,7 +46,7 @@ impl Process {
                     ));
                     return Err(Errno::ENOMEM);
                 };
-                child = u32::from(mm.0) + 1;
+                child = mm.to_word() as u32;
                 self.child_number.store(space.segment().mms().record(mm).number(), Ordering::Relaxed);
             }
             self.child.store(child, Ordering::Relaxed);
@@ -64,12 +64,12 @@ impl Process {
         }
         let child = self.child.swap(0, Ordering::Relaxed);
         if answer < 0
-            && child != 0
+            && let Some(child) = MmId::from_word(u64::from(child))
             && let Some(space) = self.space()
         {
-            on_own_stack(slot, || space.give_up_child(MmId((child - 1) as u16)));
+            on_own_stack(slot, || space.give_up_child(child));
         }
-        self.mappings.unlock_exclusive_forgotten();
+        self.gate.unlock_exclusive_forgotten();
     }
 
     /// In the only thread of a forked child, with all signals blocked.
@@ -81,7 +81,7 @@ impl Process {
         self.evicting_id.store(0, Ordering::Relaxed);
         self.dismissed.store(0, Ordering::Relaxed);
         self.copying.store(0, Ordering::Relaxed);
-        self.mappings.reset();
+        self.gate.reset();
         self.workspaces.reset();
         self.evictors.reset();
         for index in 0..thread::slots_used_max() {
@@ -105,14 +105,14 @@ impl Process {
             }
             self.evictors.reset();
         }
-        match (phase, child) {
+        match (phase, MmId::from_word(u64::from(child))) {
             // What has kept its parent's memory at home (a filter of system calls) may keep its own there.
             (Phase::Outside | Phase::Home, _) => {
                 self.set_phase(phase);
                 self.forget_space();
             }
             (Phase::Waiting, _) => self.set_phase(Phase::Waiting),
-            (Phase::Active, child) if child != 0 => self.take_over(MmId((child - 1) as u16), was_locked),
+            (Phase::Active, Some(child)) => self.take_over(child, was_locked),
             _ => self.join_as_child(),
         }
     }
@@ -132,7 +132,7 @@ impl Process {
     /// Its parent has left a table for it. What cannot be taken over cannot be read either.
     fn take_over(&'static self, mm: MmId, was_locked: bool) {
         let number = self.child_number.load(Ordering::Relaxed);
-        if let Err(reason) = supervisor::claim_record(&self.run().segment, mm, number) {
+        if let Err(reason) = supervisor::claim_record(&self.membership().segment, mm, number) {
             stop_program(format_args!("as a forked child it has no place in its run ({reason})"));
         }
         let space = match self.join(Some(mm)) {
@@ -156,7 +156,7 @@ impl Process {
 /// something that is stored could not be.
 fn register_everything(process: &Process, space: &'static Space) -> Option<()> {
     let mut text = [0; 4096];
-    let mut behind_last = PageId(0);
+    let mut behind_last = PageId::FIRST;
     let mut is_right = true;
     for vma in space.world().maps.iter(&mut text) {
         let vma = vma.ok()?;
@@ -180,6 +180,6 @@ fn register_everything(process: &Process, space: &'static Space) -> Option<()> {
             });
         });
     }
-    space.forget_unmapped(PageRange { start: behind_last, end: PageId(PAGES_MAX) });
+    space.forget_unmapped(PageRange { start: behind_last, end: ALL_PAGES.end });
     is_right.then_some(())
 }

@@ -17,7 +17,7 @@ use crate::memory::LinuxWorld;
 use crate::messages;
 use crate::own_memory;
 use crate::own_stack::on_own_stack;
-use crate::process::{Phase, Process, Run, Space};
+use crate::process::{Membership, Phase, Process, Space};
 use crate::supervisor;
 use crate::swap_files::OpenFiles;
 use crate::syscalls::growth;
@@ -154,7 +154,7 @@ impl Process {
     /// Takes its place, or is left alone from now on. A child that shares the memory (vfork) has descriptors of its
     /// own, and takes no place for its parent.
     pub(crate) fn enter(&'static self) {
-        let _alone = self.mappings.exclusive();
+        let _alone = self.gate.exclusive();
         let is_child = || self.process_id.load(Ordering::Relaxed) != process::process_id();
         if self.phase() != Phase::Waiting || is_child() {
             return;
@@ -173,7 +173,7 @@ impl Process {
         own_memory::add(stack, bytes);
         let opened = invitation::open_segment().ok_or(Refused::NoRun)?;
         own_memory::add(opened.start, opened.bytes);
-        self.set_run(Run {
+        self.set_membership(Membership {
             segment: opened.segment,
             segment_start: opened.start,
             segment_bytes: opened.bytes,
@@ -201,29 +201,29 @@ impl Process {
     fn open_all(&'static self, made: Option<MmId>) -> Result<&'static Space, Refused> {
         const NOT_OPEN: Refused =
             Refused::Needs("a file in /proc or a swap file of the run cannot be opened");
-        let run = self.run();
+        let membership = self.membership();
         let uffd = Uffd::open().map_err(Refused::Userfaultfd)?;
         let uffd = Uffd::from_fd(descriptors::keep(uffd.into_fd()).map_err(|_| NOT_OPEN)?);
         let pagemap = Pagemap::open_as(descriptors::keep).map_err(|_| NOT_OPEN)?;
         let maps = Maps::open_as(descriptors::keep).map_err(|_| NOT_OPEN)?;
         let mm = match made {
             Some(mm) => mm,
-            None => supervisor::take_record(&run.segment)
+            None => supervisor::take_record(&membership.segment)
                 .ok_or(Refused::Needs("the run has no room for a process and its page table"))?,
         };
-        let record = run.segment.mms().record(mm);
+        let record = membership.segment.mms().record(mm);
         let root = record.root().ok_or(Refused::Needs("its record has no page table"))?;
-        let segment = run.segment.acting_as(record.id());
+        let segment = membership.segment.acting_as(record.id());
         let files = OpenFiles::of_the_run(segment, record).ok_or(NOT_OPEN)?;
         let world = LinuxWorld {
-            mappings: &self.mappings,
+            gate: &self.gate,
             hazards: self.hazards(),
             uffd,
             pagemap,
             maps,
             files,
             segment,
-            segment_start: run.segment_start,
+            segment_start: membership.segment_start,
             drops_ranges: memory::can_drop_ranges().is_ok(),
         };
         self.set_mm(record.id());

@@ -15,11 +15,11 @@ use crate::process::{AfterSetuid, EVICTORS, Phase, Process, Space, WORKSPACES};
 use crate::{descriptors, environment, supervisor};
 use core::sync::atomic::Ordering;
 use uswap_core::counters::Counter;
-use uswap_core::page_table::PAGES_MAX;
+use uswap_core::page_table::ALL_PAGES;
 use uswap_interpose::thread::Slot;
 use uswap_os::fd::Event;
 use uswap_os::{memory, process};
-use uswap_units::{PageId, PageRange};
+use uswap_units::PageRange;
 
 /// Why a process leaves that was not made to.
 const ASKED: &str = "it has asked for it";
@@ -37,7 +37,7 @@ impl Process {
     /// The same, where it runs: on a stack of ours. Why is said, unless somebody has asked for it.
     pub(crate) fn bring_home(&self, reason: Option<&str>) {
         if self.phase().is_before_active() {
-            let _nobody_activates = self.mappings.exclusive();
+            let _nobody_activates = self.gate.exclusive();
             if self.phase().is_before_active() {
                 self.set_phase(Phase::Home);
                 if let Some(reason) = reason {
@@ -53,19 +53,18 @@ impl Process {
     /// Everything comes home, and the kernel serves its faults from then on; why is said, unless the program has asked
     /// for it. On a stack of ours.
     pub(crate) fn let_go(&self, reason: Option<&str>) {
-        const ALL: PageRange = PageRange { start: PageId(0), end: PageId(PAGES_MAX) };
         let Some(space) = self.space() else { return };
         space.hold_evicting();
         let alone = loop {
-            if self.fault_in_all(space, ALL).is_err() {
+            if self.fault_in_all(space, ALL_PAGES).is_err() {
                 // Unregistered it would read as zeros.
                 stop_program(format_args!(
                     "a page cannot be read back, and its memory shall come home ({})",
                     reason.unwrap_or(ASKED)
                 ));
             }
-            let alone = self.mappings.exclusive();
-            if space.first_away(ALL).is_none() {
+            let alone = self.gate.exclusive();
+            if space.first_away(ALL_PAGES).is_none() {
                 break alone;
             }
         };
@@ -111,7 +110,7 @@ impl Process {
         environment::forget();
         on_own_stack(slot, || {
             {
-                let _nobody_joins = self.mappings.exclusive();
+                let _nobody_joins = self.gate.exclusive();
                 if self.phase() == Phase::Waiting {
                     self.set_phase(Phase::Outside);
                     return;
@@ -127,9 +126,9 @@ impl Process {
         if self.is_leaving.swap(1, Ordering::Relaxed) != 0 {
             return;
         }
-        let run = self.run();
+        let membership = self.membership();
         {
-            let _nobody_activates = self.mappings.exclusive();
+            let _nobody_activates = self.gate.exclusive();
             if self.phase().is_before_active() {
                 self.set_phase(Phase::Home);
             }
@@ -139,11 +138,11 @@ impl Process {
         // Nobody is in the middle of something: whoever begins finds nothing.
         let workspaces = core::array::from_fn::<_, { WORKSPACES }, _>(|_| self.workspaces.borrow());
         let evictors = core::array::from_fn::<_, { EVICTORS }, _>(|_| self.evictors.borrow());
-        let _alone = self.mappings.exclusive();
-        run.segment.counters().add(Counter::Left, 1);
+        let _alone = self.gate.exclusive();
+        membership.segment.counters().add(Counter::Left, 1);
         // SAFETY:
         // 1. The mapping is ours; zeros are valid words, and those who look there have no work under way.
-        if unsafe { memory::replace_by_zeros(run.segment_start, run.segment_bytes) }.is_err() {
+        if unsafe { memory::replace_by_zeros(membership.segment_start, membership.segment_bytes) }.is_err() {
             let reason = reason.unwrap_or(ASKED);
             stop_program(format_args!("{reason}, and the memory of the run cannot be let go"));
         }

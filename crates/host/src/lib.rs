@@ -39,6 +39,7 @@ pub mod invitation;
 pub mod joining;
 mod latest;
 pub mod leaving;
+pub mod lending;
 pub mod lock_calls;
 pub mod locks;
 pub mod managed_ranges;
@@ -48,7 +49,6 @@ pub mod messages;
 pub mod own_memory;
 pub mod own_stack;
 mod owner;
-pub mod pool;
 mod populate;
 pub mod process;
 pub mod program_copy;
@@ -63,7 +63,7 @@ pub mod syscalls;
 pub mod thread_stacks;
 pub mod thread_words;
 
-pub use process::{AfterSetuid, Managed, Process, Run, Terms};
+pub use process::{AfterSetuid, Managed, Membership, Process, Terms};
 
 use core::future::Future;
 use core::pin::pin;
@@ -71,7 +71,7 @@ use core::task::{Context, Poll, Waker};
 
 /// Runs a future of the engine. On Linux everything that waits blocks its thread, so each future is ready when it is
 /// polled once.
-pub(crate) fn run<F: Future>(future: F) -> F::Output {
+pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
     let mut context = Context::from_waker(Waker::noop());
     match pin!(future).poll(&mut context) {
         Poll::Ready(output) => output,

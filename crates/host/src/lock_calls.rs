@@ -110,7 +110,7 @@ impl Process {
             let phase = self.phase();
             if let Some(space) = self.managed_space() {
                 let locked = {
-                    let _nobody_evicts = self.mappings.exclusive();
+                    let _nobody_evicts = self.gate.exclusive();
                     // It tells what is wrong before anything is brought for it.
                     let locked = mlock::lock(start, bytes, Presence::OnFault);
                     self.follow_locks(space, range.clone());
@@ -159,7 +159,7 @@ impl Process {
             let phase = self.phase();
             let space = self.managed_space();
             {
-                let _nobody_evicts = space.map(|_| self.mappings.exclusive());
+                let _nobody_evicts = space.map(|_| self.gate.exclusive());
                 for_each_part(ALL, |_, start, end| {
                     let _may_be_of_a_kind_that_cannot_be = mlock::lock(start, end - start, Presence::OnFault);
                 });
@@ -183,7 +183,7 @@ impl Process {
 
     /// Unlocks a range, of which what is managed may be evicted again.
     fn unlock(&self, call: &Call, range: Range<usize>) -> isize {
-        let _alone = self.mappings.exclusive();
+        let _alone = self.gate.exclusive();
         if call.number as u32 == abi::__NR_munlockall {
             self.locks.clear();
         }

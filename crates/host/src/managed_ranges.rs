@@ -9,7 +9,7 @@ use crate::address_space::{is_candidate, may_have_words, pages};
 use crate::fault_in::PageLost;
 use crate::messages::stop_program;
 use crate::process::{Phase, Process, Space};
-use crate::{own_memory, run};
+use crate::{block_on, own_memory};
 use core::ops::ControlFlow;
 use core::sync::atomic::Ordering;
 use uswap_core::page_word::Afterwards;
@@ -44,10 +44,10 @@ impl Process {
     /// Nothing managed in the ranges is being worked on: the gate, exclusive.
     pub(crate) fn alone_with(&self, space: &Space, ranges: &[PageRange]) -> ExclusiveGuard<'_> {
         loop {
-            let alone = self.mappings.exclusive();
+            let alone = self.gate.exclusive();
             let Some(page) = ranges.iter().find_map(|&range| space.first_locked(range)) else { return alone };
             drop(alone);
-            run(space.wait_unlocked(page));
+            block_on(space.wait_unlocked(page));
         }
     }
 
@@ -242,7 +242,7 @@ impl Process {
                 drop(self.leave_alone(space, range));
                 return;
             }
-            let _nobody_activates = self.mappings.exclusive();
+            let _nobody_activates = self.gate.exclusive();
             if self.phase() != Phase::Active {
                 if self.phase().is_before_active() && self.stacks.add(range).is_none() {
                     self.give_up_stacks();

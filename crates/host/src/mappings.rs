@@ -43,7 +43,7 @@ impl Process {
                 Some(space) => {
                     // Wait until whoever activates is done. The phase is Active before there are words to go by, and
                     // while the call waited for the gate its mapping would be registered.
-                    drop(self.mappings.shared());
+                    drop(self.gate.shared());
                     self.change_mapping(space, call)
                 }
                 None => {
@@ -61,8 +61,8 @@ impl Process {
     /// thread has just unmapped one, and of the two it must be the stack that is noted last.
     fn watch_mapping(&self, call: &Call) -> Option<isize> {
         let (shared, exclusive) = match changes_stacks(call) {
-            true => (None, Some(self.mappings.exclusive())),
-            false => (Some(self.mappings.shared()), None),
+            true => (None, Some(self.gate.exclusive())),
+            false => (Some(self.gate.shared()), None),
         };
         let answer = self.phase().is_before_active().then(|| {
             if call.number as u32 == abi::__NR_madvise {
@@ -96,8 +96,8 @@ impl Process {
             return self.own().activate(space);
         }
         let bytes = growth(call, self.heap_end.load(Ordering::Relaxed)).max(bytes_to_populate(call));
-        let used = space.segment().budget().used().0;
-        if bytes as u64 > 0 && used.saturating_add(bytes as u64) > space.watermarks().register.0 {
+        let used = space.segment().budget().used().bytes();
+        if bytes as u64 > 0 && used.saturating_add(bytes as u64) > space.watermarks().register.bytes() {
             self.own().activate(space);
         }
     }
@@ -196,13 +196,13 @@ impl Process {
     fn advise(&self, space: &'static Space, call: &Call, range: PageRange, advice: usize) -> isize {
         match advice as u32 {
             abi::MADV_DONTNEED | abi::MADV_DONTNEED_LOCKED => {
-                let _alone = self.mappings.exclusive();
+                let _alone = self.gate.exclusive();
                 let answer = make(call);
                 for_each_part_advised(call, answer, |part| space.drop_words(part, Afterwards::StillManaged));
                 answer
             }
             abi::MADV_FREE => {
-                let _alone = self.mappings.exclusive();
+                let _alone = self.gate.exclusive();
                 free(call, |part| space.drop_words(part, Afterwards::StillManaged))
             }
             abi::MADV_MERGEABLE if self.manages_all() => leave_unmerged(call),
@@ -236,7 +236,7 @@ impl Process {
     }
 
     fn protect(&self, space: &'static Space, call: &Call, range: PageRange, protection: usize) -> isize {
-        let _alone = self.mappings.exclusive();
+        let _alone = self.gate.exclusive();
         if protection & (PROT_READ | PROT_WRITE) == 0 || protection & PROT_EXEC != 0 {
             // What cannot be read cannot be stored.
             space.deactivate(range);

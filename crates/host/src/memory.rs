@@ -25,7 +25,7 @@ use uswap_units::{PAGE_BYTES, PageId, PageRange, SwapOffset, ZspageId};
 /// What the engine of this process works on.
 pub struct LinuxWorld {
     /// Who changes mappings.
-    pub mappings: &'static uswap_os::gate::Gate,
+    pub gate: &'static uswap_os::gate::Gate,
     /// What calls under way have named.
     pub hazards: &'static HazardTable<'static>,
     /// The program's ranges are registered with it.
@@ -172,7 +172,7 @@ impl LinuxWorld {
     fn must_be_whole(&self, range: PageRange) {
         let mut page = range.start;
         while page < range.end {
-            let count = (range.end.0 - page.0).min(64);
+            let count = range.end.since(page).min(64);
             let all = u64::MAX >> (64 - count);
             let held = self.pagemap.held(page.address() as usize, count as usize);
             if !held.is_ok_and(|bits| bits[0] & all == all) {
@@ -200,10 +200,10 @@ impl Hazards for LinuxWorld {
 
 impl Gate for LinuxWorld {
     async fn lock_shared(&self) {
-        core::mem::forget(self.mappings.shared());
+        core::mem::forget(self.gate.shared());
     }
     fn unlock_shared(&self) {
-        self.mappings.unlock_shared_forgotten();
+        self.gate.unlock_shared_forgotten();
     }
     async fn wait_while(&self, word: &AtomicU32, seen: u32) {
         // Who would wake us may have been killed in a child that shares this memory.

@@ -17,7 +17,7 @@ use uswap_interpose::Call;
 use uswap_interpose::buffers::Residency;
 use uswap_os::memory;
 use uswap_os::sys::{Errno, abi};
-use uswap_units::{PAGE_BYTES, PageId, PageRange};
+use uswap_units::{PAGE_BYTES, PageRange};
 
 /// A part that is populated is tried so often at least, since a page of it may be back already when it is looked at;
 /// and so often at most.
@@ -67,7 +67,7 @@ impl Process {
                 return;
             }
             if let Some(space) = self.space() {
-                space.note_filled(bytes.div_ceil(PAGE_BYTES) as u32);
+                space.note_resident(bytes.div_ceil(PAGE_BYTES) as u32);
             }
             at += bytes;
         }
@@ -78,7 +78,7 @@ impl Process {
         self.space().is_none_or(|space| {
             let marks = space.watermarks();
             let level = if self.phase() == Phase::Active { marks.low } else { marks.register };
-            space.segment().budget().used().0.saturating_add(bytes as u64) <= level.0
+            space.segment().budget().used().bytes().saturating_add(bytes as u64) <= level.bytes()
         })
     }
 
@@ -108,7 +108,7 @@ impl Process {
             let answer = loop {
                 self.fault_in_range(part, touch);
                 let answer = make(&call);
-                let is_ours = || (at.0..end.0).any(|page| !space.is_ready(PageId(page), touch));
+                let is_ours = || part.each().any(|page| !space.is_ready(page, touch));
                 round += 1;
                 let is_fault = answer == -(Errno::EFAULT.number() as isize);
                 if !is_fault || round == POPULATE_ROUNDS_MAX || (round > POPULATE_ROUNDS_MIN && !is_ours()) {

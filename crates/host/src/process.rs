@@ -6,7 +6,7 @@
 //!                    seen           nothing is open            in the run             managed       and stays
 //! ```
 //!
-//! Must hold: a mapping call of the program is made inside `mappings` (shared while nothing is managed, exclusive
+//! Must hold: a mapping call of the program is made inside `gate` (shared while nothing is managed, exclusive
 //! afterwards), and the phase that it goes by is looked at in there. Called by `agent`, which has the value in a
 //! static, and by most of this crate, whose functions are methods of it.
 //!
@@ -18,9 +18,9 @@
 use crate::background_files::BackgroundFiles;
 use crate::credentials::Credentials;
 use crate::latest::Latest;
+use crate::lending::LendingPool;
 use crate::locks::Locks;
 use crate::memory::LinuxWorld;
-use crate::pool::LendingPool;
 use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use uswap_core::page_word::LANES;
@@ -50,7 +50,7 @@ pub struct Terms {
 
 /// The run in which this process has a place.
 #[derive(Clone, Copy)]
-pub struct Run {
+pub struct Membership {
     /// Its segment, in nobody's name.
     pub segment: Segment<'static>,
     /// Where that is mapped.
@@ -128,12 +128,12 @@ pub struct Process {
     phase: AtomicU32,
     own: AtomicPtr<Process>,
     terms: Latest<Terms>,
-    run: Latest<Run>,
+    membership: Latest<Membership>,
     mm: AtomicU32,
     space: Latest<Space>,
     hazards: Latest<HazardTable<'static>>,
     /// Who changes mappings.
-    pub(crate) mappings: Gate,
+    pub(crate) gate: Gate,
     /// What is not managed: mappings made with MAP_STACK, and what is zeros in a child.
     pub(crate) stacks: RangeSet<STACKS_MAX>,
     /// What the program keeps in RAM by name ([`Process::keep_in_ram`]).
@@ -146,7 +146,7 @@ pub struct Process {
     pub(crate) heap_end: AtomicUsize,
     /// Thread pointer of the first thread: its control block is in memory like any other.
     pub(crate) first_thread_pointer: AtomicUsize,
-    /// The record of the child that is being forked, + 1. Changed inside `mappings`, exclusive.
+    /// The record of the child that is being forked, + 1. Changed inside `gate`, exclusive.
     pub(crate) child: AtomicU32,
     /// Which of all records that is.
     pub(crate) child_number: AtomicU64,
@@ -181,11 +181,11 @@ impl Process {
             phase: AtomicU32::new(Phase::Outside as u32),
             own: AtomicPtr::new(core::ptr::null_mut()),
             terms: Latest::new(),
-            run: Latest::new(),
+            membership: Latest::new(),
             mm: AtomicU32::new(0),
             space: Latest::new(),
             hazards: Latest::new(),
-            mappings: Gate::new(),
+            gate: Gate::new(),
             stacks: RangeSet::new(),
             kept: RangeSet::new(),
             locks: Locks::new(),
@@ -266,20 +266,20 @@ impl Process {
         self.space.forget();
     }
     /// Of a process that has a place.
-    pub(crate) fn run(&self) -> Run {
-        *self.run.get().expect("it was set before the process had a place")
+    pub(crate) fn membership(&self) -> Membership {
+        *self.membership.get().expect("it was set before the process had a place")
     }
-    pub(crate) fn set_run(&'static self, run: Run) {
+    pub(crate) fn set_membership(&'static self, membership: Membership) {
         // SAFETY:
         // 1. Who takes a place has the gate for himself, and a process does it once.
-        unsafe { self.run.set(run) };
+        unsafe { self.membership.set(membership) };
     }
     /// Its record.
     pub fn mm(&self) -> MmId {
-        MmId(self.mm.load(Ordering::Acquire) as u16)
+        MmId::new(self.mm.load(Ordering::Acquire) as u16)
     }
     pub(crate) fn set_mm(&self, mm: MmId) {
-        self.mm.store(u32::from(mm.0), Ordering::Release);
+        self.mm.store(u32::from(mm.number()), Ordering::Release);
     }
     pub(crate) fn hazards(&self) -> &'static HazardTable<'static> {
         self.hazards.get().expect("they are set before a call of the program can come here")

@@ -72,7 +72,7 @@ impl Process {
             on_own_stack(thread::current(), || {
                 {
                     // Who activates meanwhile has seen it, or is done now.
-                    let _alone = self.mappings.exclusive();
+                    let _alone = self.gate.exclusive();
                     self.kept.add(range).ok_or(NotNamed::TooMany)?;
                 }
                 if self.phase() == Phase::Active {
@@ -93,7 +93,7 @@ impl Process {
             return self.kept.subtract(range);
         }
         on_own_stack(thread::current(), || {
-            let _alone = self.mappings.exclusive();
+            let _alone = self.gate.exclusive();
             if let Some(space) = self.space() {
                 for kept in self.kept.iter() {
                     let part = PageRange { start: kept.start.max(range.start), end: kept.end.min(range.end) };

@@ -9,7 +9,7 @@
 
 use crate::messages::stop_program;
 use crate::process::Space;
-use crate::{run, thread_words};
+use crate::{block_on, thread_words};
 use core::sync::atomic::Ordering;
 use uswap_core::counters::FaultSource;
 use uswap_core::page_word::PageWord;
@@ -44,8 +44,8 @@ fn note(slot: &Slot, page: PageId, source: FaultSource) -> usize {
     let words = [thread_words::REPEATED_PAGE, thread_words::REPEATS].map(|index| &slot.user[index]);
     let [last, repeats] = words.map(|word| word.load(Ordering::Relaxed));
     let (last, repeats) = match source {
-        FaultSource::Woken if last == page.0 as usize => (last, repeats + 1),
-        FaultSource::Woken => (page.0 as usize, 1),
+        FaultSource::Woken if last == page.number() as usize => (last, repeats + 1),
+        FaultSource::Woken => (page.number() as usize, 1),
         _ => (0, 0),
     };
     words[0].store(last, Ordering::Relaxed);
@@ -63,7 +63,7 @@ pub(crate) fn see_to(space: &Space, page: PageId, touch: Touch, source: FaultSou
 #[cold]
 fn look(space: &Space, page: PageId, touch: Touch) {
     let world = space.world();
-    let found = run(space.look_at_present(page, |word| {
+    let found = block_on(space.look_at_present(page, |word| {
         let kernel = world.pagemap.look_at(page.address() as usize).ok()?;
         let found = difference(word, kernel)?;
         if found == Difference::IsProtected {
@@ -91,15 +91,15 @@ mod tests {
     fn only_faults_of_one_page_in_a_row_that_find_it_there_are_repeats() {
         let slot = Slot::default();
         for count in 1..REPEATS_MAX {
-            assert_eq!(note(&slot, PageId(7), FaultSource::Woken), count);
+            assert_eq!(note(&slot, PageId::new(7), FaultSource::Woken), count);
         }
-        assert_eq!(note(&slot, PageId(8), FaultSource::Woken), 1);
-        assert_eq!(note(&slot, PageId(8), FaultSource::Woken), 2);
-        assert_eq!(note(&slot, PageId(8), FaultSource::Pool), 0);
+        assert_eq!(note(&slot, PageId::new(8), FaultSource::Woken), 1);
+        assert_eq!(note(&slot, PageId::new(8), FaultSource::Woken), 2);
+        assert_eq!(note(&slot, PageId::new(8), FaultSource::Pool), 0);
         for count in 1..=REPEATS_MAX {
-            assert_eq!(note(&slot, PageId(8), FaultSource::Woken), count);
+            assert_eq!(note(&slot, PageId::new(8), FaultSource::Woken), count);
         }
-        assert_eq!(note(&slot, PageId(8), FaultSource::Woken), 1);
+        assert_eq!(note(&slot, PageId::new(8), FaultSource::Woken), 1);
     }
 
     #[test]

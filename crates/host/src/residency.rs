@@ -6,7 +6,7 @@
 use crate::own_stack::on_own_stack;
 use crate::process::{Phase, Process};
 use crate::program_copy;
-use uswap_engine::Fault;
+use uswap_engine::FaultOutcome;
 use uswap_engine::world::Touch;
 use uswap_interpose::buffers::{Page, Residency};
 use uswap_interpose::table::{Access, Memory, Unreadable};
@@ -53,11 +53,10 @@ impl Residency for Process {
         let touch = touch_of(access);
         on_own_stack(thread::current(), || {
             let Some(space) = self.space() else { return false };
-            let missing =
-                (range.start.0..range.end.0).map(PageId).filter(|&page| !space.is_ready(page, touch));
+            let missing = range.each().filter(|&page| !space.is_ready(page, touch));
             let mut all = true;
             for page in missing {
-                all &= matches!(self.fault_in(page, touch), Fault::Served(_));
+                all &= matches!(self.fault_in(page, touch), FaultOutcome::Served(_));
             }
             all
         })
@@ -65,7 +64,7 @@ impl Residency for Process {
 
     fn part_bytes(&self) -> u64 {
         match self.space().filter(|_| self.phase() == Phase::Active) {
-            Some(space) => (space.segment().budget().ram().0 / BUDGET_PARTS).next_multiple_of(4096),
+            Some(space) => (space.segment().budget().ram().bytes() / BUDGET_PARTS).next_multiple_of(4096),
             None => u64::MAX,
         }
     }

@@ -213,7 +213,7 @@ impl Process {
         // A handler of the program could make a call that waits for the gate, while this thread is inside.
         let ours = FAULTS | signal_bit(abi::SIGSYS);
         if let Ok(_blocked) = BlockedSignals::block_all_but(ours) {
-            drop(self.mappings.shared());
+            drop(self.gate.shared());
         }
     }
 
@@ -223,9 +223,9 @@ impl Process {
     /// thread is not there.
     fn is_owner(&self) -> bool {
         let owner = owner::look();
-        if owner == Owner::ThisFromNow && !self.mappings.is_open() {
+        if owner == Owner::ThisFromNow && !self.gate.is_open() {
             IS_LEFT_ALONE.store(1, Ordering::Relaxed);
-            self.mappings.reset();
+            self.gate.reset();
             UNDER_WAY.store(0, Ordering::Relaxed);
         }
         owner != Owner::Another
@@ -242,7 +242,7 @@ impl Process {
         let ours = FAULTS | signal_bit(abi::SIGSYS);
         let Ok(_blocked) = BlockedSignals::block_all_but(ours) else { return false };
         on_stack(stack.start()..stack.end(), || {
-            let _alone = self.mappings.exclusive();
+            let _alone = self.gate.exclusive();
             if self.phase() != Phase::Small || IS_LEFT_ALONE.load(Ordering::Relaxed) != 0 {
                 return self.phase() != Phase::Small;
             }

@@ -51,14 +51,14 @@ impl OpenFiles {
         let opened = supervisor::open(file.spec.descriptor, flags).and_then(descriptors::keep);
         let Ok(opened) = opened else { return false };
         // Release pairs with `read`.
-        self.descriptors[usize::from(file.id.0)].store(opened.into_raw(), Ordering::Release);
+        self.descriptors[file.id.index()].store(opened.into_raw(), Ordering::Release);
         true
     }
 
     /// Nothing can be read through its number any more. Reads that are under way end as if nothing had happened.
     fn close(&self, file: FileId) {
         // Acquire pairs with `add`.
-        let number = self.descriptors[usize::from(file.0)].load(Ordering::Acquire);
+        let number = self.descriptors[file.index()].load(Ordering::Acquire);
         if number != NOT_OPEN
             && let Ok(unreadable) = Event::new()
         {
@@ -68,7 +68,7 @@ impl OpenFiles {
 
     /// The process reads no file any more. Its record has to say so.
     pub fn close_all(&self) {
-        (0..SWAP_FILES_MAX as u8).for_each(|number| self.close(FileId(number)));
+        (0..SWAP_FILES_MAX as u8).for_each(|number| self.close(FileId::new(number)));
     }
 
     /// Reads whole slots at `offset` among those of all files.
@@ -76,7 +76,7 @@ impl OpenFiles {
         let place = self.segment.slots().files().locate(offset);
         let Some((file, start)) = place else { return Err(FileError::Short) };
         // Acquire pairs with `add`: who has the number finds the file open.
-        let descriptor = self.descriptors[usize::from(file.id.0)].load(Ordering::Acquire);
+        let descriptor = self.descriptors[file.id.index()].load(Ordering::Acquire);
         if descriptor == NOT_OPEN {
             return Err(FileError::Short);
         }

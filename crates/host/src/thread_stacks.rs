@@ -132,7 +132,7 @@ impl Process {
         let range = PageRange::of_addresses(start, stack_pointer + STACK_ABOVE_BYTES);
         on_own_stack(slot, || {
             // Who activates meanwhile is done then: its words would be missed, and the step is not looked at again.
-            drop(self.mappings.shared());
+            drop(self.gate.shared());
             if space.page_table().first_managed(range).is_some() {
                 self.keep_range(range);
             }
@@ -144,7 +144,7 @@ impl Process {
         // With signals blocked: the handler of one could wait for this thread, which has the gate for an instant.
         on_own_stack(slot, || {
             // Who activates meanwhile has either seen this stack, or is done now.
-            drop(self.mappings.shared());
+            drop(self.gate.shared());
             if self.phase() == Phase::Active
                 && let Some((start, bytes)) = slot.program_stack()
             {

@@ -1,6 +1,6 @@
 //! One message to a person, in one write.
 //!
-//! Called from any thread of a program, so it takes no lock and no libc stream. Must hold: no message ends the program.
+//! It runs in any thread of a program, so it takes no lock and no libc stream. Must hold: no message ends the program.
 //! A write to a pipe that nobody reads raises SIGPIPE, and one to a file beyond RLIMIT_FSIZE raises SIGXFSZ, in the
 //! thread that writes.
 //!

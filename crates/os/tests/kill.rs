@@ -50,7 +50,7 @@ fn wait_for_lock(mms: MmTable<'_>, holder: MmId, tries: u32) -> Holder {
     }
     thread::yield_now();
     // Another thread of the supervisor.
-    if u32::from(holder.0) >= mms.count() || !tries.is_multiple_of(64) {
+    if u32::from(holder.number()) >= mms.count() || !tries.is_multiple_of(64) {
         return Holder::Lives;
     }
     let record = mms.record(holder);
@@ -71,7 +71,8 @@ struct Member {
 impl Member {
     fn start(stage: &Stage, seed: u64) -> Member {
         let record = stage.segment.mms().take(Hands::Run).expect("there are more records than processes");
-        let invitation = format!("{}:{}:{}:{seed}", std::process::id(), stage.memfd.raw(), record.id().0);
+        let invitation =
+            format!("{}:{}:{}:{seed}", std::process::id(), stage.memfd.raw(), record.id().number());
         let child = Command::new(std::env::current_exe().expect("this program has a path"))
             .args(["a_process_that_is_killed", "--exact", "--nocapture"])
             .env(INVITATION, invitation)
@@ -119,7 +120,7 @@ fn write_back(stage: &Stage, is_over: &AtomicBool, mut prng: Prng) {
     let (table, slots) = (segment.swap_table(), segment.slots());
     while !is_over.load(Ordering::Acquire) {
         stage.stand_still(WRITER, || ());
-        let id = SwapId(1 + prng.below(u64::from(table.entry_count()) - 1) as u32);
+        let id = SwapId::new(1 + prng.below(u64::from(table.entry_count()) - 1) as u32);
         let seen = table.load(id);
         let Content::Blob { length, .. } = seen.content() else { continue };
         if prng.chance(1, 2) || seen.count() == 0 || seen.is_writeback() || !table.begin_writeback(id, seen) {
@@ -192,8 +193,7 @@ impl Family<'_> {
     fn look(&mut self, look: u64, writer_runs: impl Fn() -> bool) {
         let stage = self.stage;
         stage.pause.store(look, Ordering::Release);
-        let who: Vec<usize> =
-            self.members.iter().map(|member| usize::from(member.me.0)).chain([WRITER]).collect();
+        let who: Vec<usize> = self.members.iter().map(|member| member.me.index()).chain([WRITER]).collect();
         while !who.iter().all(|&who| stage.stands_still(who)) {
             self.members.iter_mut().for_each(Member::must_run);
             assert!(writer_runs(), "the thread that writes back has panicked");

@@ -2,7 +2,7 @@
 //! hazards and made ready, and from then on until the call has ended the kernel may meet nothing that is missing or
 //! protected.
 
-use crate::engine::{Fault, Touch};
+use crate::engine::{FaultOutcome, Touch};
 use crate::memory::{Found, Rights};
 use crate::places::some_mapping;
 use crate::process::{Phase, Process};
@@ -17,18 +17,14 @@ const ROUNDS_MAX: u32 = 16;
 pub async fn system_call<'a>(world: &World<'a>, process: &Process<'a>) {
     touch_kept(world, process);
     let Some(range) = some_mapping(world, process, 8) else { return };
-    let rights = process.kernel.memory.borrow().pages[&range.start.0].rights;
+    let rights = process.kernel.memory.borrow().pages[&range.start.number()].rights;
     let touch = match rights {
         Rights::Read => Touch::Read,
         // The program may be wrong: then the call gets EFAULT, and nothing else happens.
         Rights::Nothing | Rights::Write => Touch::that(world.below(2) == 0),
     };
-    let has_poison = process
-        .oracle
-        .expected
-        .borrow()
-        .range(range.start.0..range.end.0)
-        .any(|(_, expected)| expected.poisoned);
+    let has_poison =
+        process.oracle.expected.borrow().range(range.numbers()).any(|(_, expected)| expected.poisoned);
     if has_poison || process.oracle.is_changing(range) {
         return;
     }
@@ -46,7 +42,7 @@ pub async fn system_call<'a>(world: &World<'a>, process: &Process<'a>) {
     world.executor.step().await;
     let is_ready = make_ready(world, process, range, touch).await;
     if is_ready && rights != Rights::Nothing {
-        for page in (range.start.0..range.end.0).map(PageId) {
+        for page in range.each() {
             world.executor.step().await;
             kernel_touches(world, process, page, touch);
         }
@@ -63,7 +59,7 @@ pub async fn system_call<'a>(world: &World<'a>, process: &Process<'a>) {
 /// Each page of a range is ready. False: one cannot be read, and the call gets EFAULT.
 async fn make_ready<'a>(world: &World<'a>, process: &Process<'a>, range: PageRange, touch: Touch) -> bool {
     let Some(space) = process.managed_space() else { return true };
-    for page in (range.start.0..range.end.0).map(PageId) {
+    for page in range.each() {
         if !bring_ready(world, process, &space, page, touch).await {
             return false;
         }
@@ -81,7 +77,7 @@ async fn bring_ready<'a>(
         if space.is_ready(page, touch) {
             return true;
         }
-        if process.fault_in(world, space, page, touch).await == Fault::Lost {
+        if process.fault_in(world, space, page, touch).await == FaultOutcome::Lost {
             process.oracle.poison(world, page);
             return false;
         }
@@ -122,7 +118,7 @@ fn touch_kept(world: &World<'_>, process: &Process<'_>) {
         .memory
         .borrow()
         .pages
-        .get(&page.0)
+        .get(&page.number())
         .is_some_and(|mapped| mapped.rights == Rights::Write);
     if is_writable && !is_claimed {
         kernel_touches(world, process, page, Touch::Write);

@@ -6,13 +6,12 @@ use crate::processes::Processes;
 use crate::world::World;
 use std::collections::{BTreeMap, BTreeSet};
 use uswap_core::counters::Counter;
-use uswap_core::page_table::PAGES_MAX;
+use uswap_core::page_table::ALL_PAGES;
 use uswap_core::page_word::{PageWord, Place};
 use uswap_core::swap_word::Content;
 use uswap_units::limits::READ_ATTEMPTS_MAX;
-use uswap_units::{MmId, PageId, PageRange, SlotId, SwapId};
+use uswap_units::{MmId, PageId, SlotId, SwapId};
 
-const EVERYTHING: PageRange = PageRange { start: PageId(0), end: PageId(PAGES_MAX) };
 /// What one killed process may leak of each kind: what one task had reserved, times its tasks.
 const LEAKS_PER_END_MAX: u64 = 8;
 
@@ -29,11 +28,9 @@ fn leaks_max(processes: &Processes<'_>) -> u64 {
 /// The words of a process that are not 0.
 fn words(world: &World<'_>, mm: MmId) -> Vec<(PageId, PageWord)> {
     let Some(root) = world.segment.mms().record(mm).root() else { return Vec::new() };
-    let leaves = world.segment.page_table(mm, root).leaves(EVERYTHING);
+    let leaves = world.segment.page_table(mm, root).leaves(ALL_PAGES);
     leaves
-        .flat_map(|leaf| {
-            leaf.slots_in(EVERYTHING).map(|(page, slot)| (page, slot.load())).collect::<Vec<_>>()
-        })
+        .flat_map(|leaf| leaf.slots_in(ALL_PAGES).map(|(page, slot)| (page, slot.load())).collect::<Vec<_>>())
         .filter(|(_, word)| word.raw() != 0)
         .collect()
 }
@@ -53,7 +50,7 @@ pub fn at_any_moment(processes: &Processes<'_>) {
         let memory = process.kernel.memory.borrow();
         let is_nobodys =
             |(page, mapped): &(PageId, &MappedPage)| mapped.registered && !managed.contains(page);
-        if let Some((page, _)) = memory.in_range(EVERYTHING).find(is_nobodys) {
+        if let Some((page, _)) = memory.in_range(ALL_PAGES).find(is_nobodys) {
             world.fail(format!("process {}, {page:?} is registered and has no word", process.number));
         }
     }
@@ -62,7 +59,7 @@ pub fn at_any_moment(processes: &Processes<'_>) {
 fn words_tell_the_truth(world: &World<'_>, process: &Process<'_>, words: &[(PageId, PageWord)]) {
     let memory = process.kernel.memory.borrow();
     for &(page, word) in words.iter().filter(|(_, word)| !word.is_locked()) {
-        let wrong = match memory.pages.get(&page.0) {
+        let wrong = match memory.pages.get(&page.number()) {
             None => Some("is not mapped"),
             Some(mapped) if !mapped.registered => Some("is not registered"),
             Some(mapped) => what_is_wrong(world, mapped, word),
@@ -139,7 +136,7 @@ fn check_entries(world: &World<'_>, references: &BTreeMap<SwapId, u32>, leaks_ma
     let (table, slots) = (world.segment.swap_table(), world.segment.slots());
     let (mut used, mut blobs, mut leaks) = (0, BTreeSet::new(), 0);
     let mut users = vec![0_u32; world.options.geometry.slots as usize];
-    for id in (1..table.entry_count()).map(SwapId) {
+    for id in (1..table.entry_count()).map(SwapId::new) {
         let word = table.load(id);
         let named = references.get(&id).copied().unwrap_or(0);
         if word.content() != Content::Free {

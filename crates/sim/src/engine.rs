@@ -5,4 +5,4 @@ pub use uswap_engine::workspace::Workspace;
 pub use uswap_engine::world::{
     Backing, FileBuffer, FileError, FillAs, Filled, Gate, Hazards, Install, Memory, Touch,
 };
-pub use uswap_engine::{AddressSpace, Evictor, Fault};
+pub use uswap_engine::{AddressSpace, Evictor, FaultOutcome};

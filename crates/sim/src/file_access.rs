@@ -25,7 +25,7 @@ impl World<'_> {
             self.fail(format!("{bytes} bytes at {offset:?} are not in one file"));
             return None;
         };
-        let faults = self.disks.borrow()[usize::from(file.id.0)].faults;
+        let faults = self.disks.borrow()[file.id.index()].faults;
         Some((file, start.bytes() as usize, faults))
     }
 
@@ -37,7 +37,7 @@ impl World<'_> {
         self.disk_delay(faults).await;
         self.note(format_args!("read {} bytes of {:?} at {start}", out.len(), file.id));
         let mut disks = self.disks.borrow_mut();
-        let disk = &mut disks[usize::from(file.id.0)];
+        let disk = &mut disks[file.id.index()];
         let range = start..start + out.len();
         let mut bad = disk.read(range, out);
         let error = self.chance(faults.read_error);
@@ -66,7 +66,7 @@ impl World<'_> {
         let Some((file, start, _)) = self.locate(bytes.start, bytes.end.since(bytes.start)) else { return };
         let range = start..start + bytes.end.since(bytes.start) as usize;
         let mut disks = self.disks.borrow_mut();
-        let disk = &mut disks[usize::from(file.id.0)];
+        let disk = &mut disks[file.id.index()];
         disk.punch(range);
     }
 
@@ -83,7 +83,7 @@ impl World<'_> {
         let lost = self.chance(faults.write_lost);
         {
             let mut disks = self.disks.borrow_mut();
-            let disk = &mut disks[usize::from(file.id.0)];
+            let disk = &mut disks[file.id.index()];
             if lost {
                 disk.lose(start..start + length);
                 self.count("disk: writes that were lost", 1);
@@ -114,7 +114,7 @@ impl World<'_> {
     /// supervisor, which has all.
     pub fn is_to_be_read(&self, offset: SwapOffset, open: Option<u64>) -> Result<(), FileError> {
         let Some((file, _)) = self.segment.slots().files().locate(offset) else { return Ok(()) };
-        let is_open = open.is_none_or(|open| open & 1 << file.id.0 != 0);
+        let is_open = open.is_none_or(|open| open & 1 << file.id.number() != 0);
         match (file.state, is_open) {
             // Who reads what was moved meanwhile has it open or not.
             (FileState::Gone, true) if self.below(2) == 0 => Ok(()),

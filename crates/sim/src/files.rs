@@ -88,13 +88,13 @@ async fn drain(world: &World<'_>, file: FileId) {
     world.count("files emptied", 1);
     assert!(files.change_state(file, FileState::Draining, FileState::Gone));
     no_word_names(world, file);
-    world.disks.borrow_mut()[usize::from(file.0)].forget();
+    world.disks.borrow_mut()[file.index()].forget();
     world.raise(Signal::Pressure);
 }
 
 fn no_word_names(world: &World<'_>, file: FileId) {
     let (table, files) = (world.segment.swap_table(), world.segment.slots().files());
-    for id in (1..table.entry_count()).map(SwapId) {
+    for id in (1..table.entry_count()).map(SwapId::new) {
         if let Content::Slot { offset, .. } = table.load(id).content()
             && files.of_slot(offset.slot()).is_none_or(|of| of.id == file)
         {

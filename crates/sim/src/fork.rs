@@ -10,10 +10,8 @@ use crate::world::World;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use uswap_core::mm::Hands;
-use uswap_core::page_table::PAGES_MAX;
+use uswap_core::page_table::ALL_PAGES;
 use uswap_units::{MmId, PageId, PageRange};
-
-const ALL: PageRange = PageRange { start: PageId(0), end: PageId(PAGES_MAX) };
 
 /// What the child finds of its parent.
 enum Left {
@@ -47,7 +45,7 @@ pub async fn fork<'a>(processes: &Rc<Processes<'a>>, process: &Process<'a>, go_o
             return process.kernel.unlock_exclusive(world);
         }
         let number = world.segment.mms().record(mm).number();
-        left = Left::Table { mm, number, mappings: process.kernel.memory.borrow().mappings_in(ALL) };
+        left = Left::Table { mm, number, mappings: process.kernel.memory.borrow().mappings_in(ALL_PAGES) };
     }
     let child = copy(processes, process);
     world.note(format_args!("fork: process {}", child.number));
@@ -124,7 +122,7 @@ async fn register_everything<'a>(
     mappings: &[(PageRange, MappedPage)],
 ) {
     let space = child.space();
-    let mut behind_last = PageId(0);
+    let mut behind_last = PageId::FIRST;
     for (range, like) in mappings {
         if like.kind != Kind::Plain || !like.is_inherited {
             continue;
@@ -136,7 +134,7 @@ async fn register_everything<'a>(
             child.parts_to_manage(*range).into_iter().for_each(|part| register(world, child, &space, part));
         }
     }
-    space.forget_unmapped(PageRange { start: behind_last, end: PageId(PAGES_MAX) });
+    space.forget_unmapped(PageRange { start: behind_last, end: ALL_PAGES.end });
     follow_locks(child, &space);
 }
 
@@ -152,7 +150,7 @@ fn register<'a>(world: &World<'a>, child: &Process<'a>, space: &Space<'a>, part:
 
 /// A child inherits no locks of memory.
 fn follow_locks<'a>(child: &Process<'a>, space: &Space<'a>) {
-    let mappings = child.kernel.memory.borrow().mappings_in(ALL);
+    let mappings = child.kernel.memory.borrow().mappings_in(ALL_PAGES);
     let may_be =
         |like: &MappedPage| like.kind == Kind::Plain && like.rights != crate::memory::Rights::Nothing;
     mappings.into_iter().filter(|(_, like)| may_be(like)).for_each(|(part, _)| space.activate(part));

@@ -109,11 +109,11 @@ impl KernelSide {
         record.set_held_files(match follow {
             Follow::Open(file) if fails => held.with(file.id, Err(())),
             Follow::Open(file) => {
-                self.open.set(self.open.get() | 1 << file.id.0);
+                self.open.set(self.open.get() | 1 << file.id.number());
                 held.with(file.id, Ok(()))
             }
             Follow::Close(file) => {
-                self.open.set(self.open.get() & !(1 << file.0));
+                self.open.set(self.open.get() & !(1 << file.number()));
                 held.without(file)
             }
         });

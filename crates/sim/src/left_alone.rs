@@ -1,6 +1,5 @@
 //! Ranges of a process that are never managed, pages that the kernel touches at any time, and pages that are lost.
 
-use crate::oracle::overlap;
 use crate::process::Process;
 use crate::seam::Space;
 use uswap_core::swap_word::Content;
@@ -9,13 +8,12 @@ use uswap_units::{PageId, PageRange};
 impl Process<'_> {
     /// The parts of a range that are not left alone.
     pub fn parts_to_manage(&self, range: PageRange) -> Vec<PageRange> {
-        let is_left_alone =
-            |page: u64| self.left_alone.borrow().iter().any(|range| range.contains(PageId(page)));
+        let is_left_alone = |page: PageId| self.left_alone.borrow().iter().any(|range| range.contains(page));
         let mut parts: Vec<PageRange> = Vec::new();
-        for page in (range.start.0..range.end.0).filter(|&page| !is_left_alone(page)) {
+        for page in range.each().filter(|&page| !is_left_alone(page)) {
             match parts.last_mut() {
-                Some(part) if part.end.0 == page => part.end = PageId(page + 1),
-                _ => parts.push(PageRange::of_pages(PageId(page), 1)),
+                Some(part) if part.end == page => part.end = page.plus(1),
+                _ => parts.push(PageRange::of_pages(page, 1)),
             }
         }
         parts
@@ -26,11 +24,7 @@ impl Process<'_> {
         let rests = left_alone.drain(..).flat_map(|alone| {
             let front = PageRange { start: alone.start, end: alone.end.min(range.start) };
             let back = PageRange { start: alone.start.max(range.end), end: alone.end };
-            if overlap(alone, range) {
-                [front, back]
-            } else {
-                [alone, PageRange { start: PageId(0), end: PageId(0) }]
-            }
+            if alone.overlaps(range) { [front, back] } else { [alone, PageRange::EMPTY] }
         });
         let rests: Vec<PageRange> = rests.filter(|rest| rest.start < rest.end).collect();
         *left_alone = rests;
@@ -38,7 +32,7 @@ impl Process<'_> {
     /// What is moved out of a range that is left alone is left alone where it is then.
     pub fn leave_alone_as(&self, from: PageRange, to: PageRange) {
         self.manage_again(to);
-        let is_left_alone = self.left_alone.borrow().iter().any(|range| overlap(*range, from));
+        let is_left_alone = self.left_alone.borrow().iter().any(|range| range.overlaps(from));
         if is_left_alone {
             self.left_alone.borrow_mut().push(to);
         }

@@ -5,17 +5,15 @@
 
 use crate::engine::Touch;
 use crate::memory::{Kind, MappedPage, Rights};
-use crate::oracle::{Expected, overlap};
+use crate::oracle::Expected;
 use crate::places::{ZONE_START, gap_for, placed, some_mapping, some_range};
 use crate::process::{Phase, Process};
 use crate::seam::Space;
 use crate::world::World;
 use std::cell::Cell;
+use uswap_core::page_table::ALL_PAGES;
 use uswap_core::page_word::Afterwards;
 use uswap_units::{Bytes, PageId, PageRange};
-
-const NOTHING: PageRange = PageRange { start: PageId(0), end: PageId(0) };
-const ALL: PageRange = PageRange { start: PageId(0), end: PageId(uswap_core::page_table::PAGES_MAX) };
 
 /// Smaller mappings are left alone when a process becomes managed.
 const MAPPING_PAGES_MIN: u64 = 3;
@@ -45,7 +43,7 @@ pub async fn activate<'a>(world: &World<'a>, process: &Process<'a>, space: &Spac
 /// no words: what they touch is there before it is registered. Who begins later finds the words, and waits.
 async fn take_everything<'a>(world: &World<'a>, process: &Process<'a>, space: &Space<'a>) {
     let caller = Caller { world, process };
-    let mappings = process.kernel.memory.borrow().mappings_in(ALL);
+    let mappings = process.kernel.memory.borrow().mappings_in(ALL_PAGES);
     let is_wanted = |(range, like): &(PageRange, MappedPage)| {
         like.kind == Kind::Plain && like.rights == Rights::Write && range.pages() >= MAPPING_PAGES_MIN
     };
@@ -57,8 +55,8 @@ async fn take_everything<'a>(world: &World<'a>, process: &Process<'a>, space: &S
         .collect();
     caller.step().await;
     let hazards: Vec<PageRange> = process.kernel.hazards.borrow().iter().map(|(_, range)| *range).collect();
-    for page in hazards.iter().flat_map(|range| range.start.0..range.end.0) {
-        let _only_what_may_be_read = process.kernel.memory.borrow_mut().touch(PageId(page), Touch::Read);
+    for page in hazards.iter().flat_map(|range| range.each()) {
+        let _only_what_may_be_read = process.kernel.memory.borrow_mut().touch(page, Touch::Read);
     }
     for part in parts {
         caller.step().await;
@@ -104,8 +102,10 @@ impl<'a> Caller<'_, 'a> {
     /// Memory that is about to be mapped would be more than there is room for.
     async fn activate_if_needed(&self, pages: u64) {
         let segment = self.world.segment;
-        let used = segment.budget().used().0 + Bytes::of_pages(pages).0;
-        if self.process.phase.get() == Phase::Watching && used > segment.budget().watermarks().register.0 {
+        let used = segment.budget().used().bytes() + Bytes::of_pages(pages).bytes();
+        if self.process.phase.get() == Phase::Watching
+            && used > segment.budget().watermarks().register.bytes()
+        {
             activate(self.world, self.process, &self.process.space()).await;
         }
     }
@@ -142,7 +142,15 @@ impl<'a> Caller<'_, 'a> {
         }
     }
     fn keep_if_locked(&self, space: &Space<'a>, range: PageRange) {
-        if self.process.kernel.memory.borrow().pages.get(&range.start.0).is_some_and(|mapped| mapped.locked) {
+        if self
+            .process
+            .kernel
+            .memory
+            .borrow()
+            .pages
+            .get(&range.start.number())
+            .is_some_and(|mapped| mapped.locked)
+        {
             space.deactivate(range);
         }
     }
@@ -179,12 +187,12 @@ impl<'a> Caller<'_, 'a> {
     }
     fn expect_zeros(&self, range: PageRange) {
         let mut expected = self.process.oracle.expected.borrow_mut();
-        expected.extend((range.start.0..range.end.0).map(|page| (page, Expected::zeros())));
+        expected.extend(range.numbers().map(|page| (page, Expected::zeros())));
     }
     fn make_unmap(&self, range: PageRange) {
         self.note(format_args!("munmap {range:?}"));
         self.process.kernel.memory.borrow_mut().unmap(range);
-        self.process.oracle.expected.borrow_mut().retain(|&page, _| !range.contains(PageId(page)));
+        self.process.oracle.expected.borrow_mut().retain(|&page, _| !range.contains(PageId::new(page)));
         self.process.forget_kept(range);
         self.process.manage_again(range);
     }
@@ -193,7 +201,9 @@ impl<'a> Caller<'_, 'a> {
         let end = self.process.kernel.memory.borrow_mut().drop_content(range);
         self.note(format_args!("dropped {range:?} up to {end:?}"));
         let mut expected = self.process.oracle.expected.borrow_mut();
-        expected.range_mut(range.start.0..end.0).for_each(|(_, what)| *what = Expected::zeros());
+        expected
+            .range_mut(range.start.number()..end.number())
+            .for_each(|(_, what)| *what = Expected::zeros());
         self.process.forget_kept(PageRange { start: range.start, end });
         end
     }
@@ -204,13 +214,13 @@ impl<'a> Caller<'_, 'a> {
         self.process.leave_alone_as(from, PageRange::of_pages(to, from.pages()));
         let mut expected = self.process.oracle.expected.borrow_mut();
         for index in 0..from.pages() {
-            let what = expected.remove(&(from.start.0 + index)).expect("what is mapped is expected");
-            expected.insert(to.0 + index, what);
+            let what = expected.remove(&from.start.plus(index).number()).expect("what is mapped is expected");
+            expected.insert(to.plus(index).number(), what);
         }
         self.process.forget_kept(from);
     }
     fn make_grown(&self, from: PageRange, end: PageId) {
-        let like = self.process.kernel.memory.borrow().pages[&(from.end.0 - 1)].emptied();
+        let like = self.process.kernel.memory.borrow().pages[&from.end.minus(1).number()].emptied();
         let new = PageRange { start: from.end, end };
         self.process.manage_again(new);
         self.process.kernel.memory.borrow_mut().map(new, &like);
@@ -305,7 +315,7 @@ impl<'a> Caller<'_, 'a> {
         let more = if self.world.below(4) == 0 { self.world.below(32) } else { 0 };
         let range = PageRange { start: range.start, end: range.end.plus(more) };
         let is_used_by_kernel =
-            self.process.kernel.hazards.borrow().iter().any(|(_, held)| overlap(*held, range));
+            self.process.kernel.hazards.borrow().iter().any(|(_, held)| held.overlaps(range));
         if is_used_by_kernel || self.process.oracle.is_claimed(range) {
             return;
         }
@@ -440,9 +450,7 @@ impl<'a> Caller<'_, 'a> {
         space.resume_evicting();
         self.step().await;
         let mut memory = self.process.kernel.memory.borrow_mut();
-        for (page, like) in mappings
-            .iter()
-            .flat_map(|(part, like)| (part.start.0..part.end.0).map(move |page| (PageId(page), like)))
+        for (page, like) in mappings.iter().flat_map(|(part, like)| part.each().map(move |page| (page, like)))
         {
             let touch = Touch::that(like.rights == Rights::Write);
             let is_lost = || self.process.is_lost(space, page);
@@ -469,11 +477,11 @@ impl<'a> Caller<'_, 'a> {
         let is_right = |page: &PageId| {
             let is_managed = space.is_managed(*page);
             let memory = self.process.kernel.memory.borrow();
-            let mapped = memory.pages.get(&page.0);
+            let mapped = memory.pages.get(&page.number());
             is_managed && mapped.is_some_and(|mapped| mapped.content.is_some() && !mapped.protected)
         };
         // What is not managed, or cannot be read back, stays out.
-        let pages = (range.start.0..range.end.0).map(PageId).filter(is_right);
+        let pages = range.each().filter(is_right);
         self.process.kept.borrow_mut().extend(pages);
         self.process.oracle.unclaim(range);
     }
@@ -486,7 +494,7 @@ impl<'a> Caller<'_, 'a> {
             return;
         }
         self.world.count("ranges left alone", 1);
-        if self.lock_with_all_home(&space, range, NOTHING).await {
+        if self.lock_with_all_home(&space, range, PageRange::EMPTY).await {
             self.note(format_args!("{range:?} is left alone"));
             self.process.left_alone.borrow_mut().push(range);
             if space.page_table().first_managed(range).is_some() {
@@ -505,7 +513,7 @@ impl<'a> Caller<'_, 'a> {
             let _nothing_of_it_goes = space.hold_range(from);
             while let Some(page) = space.first_away(from) {
                 let fault = self.process.fault_in(self.world, space, page, Touch::Write).await;
-                if fault == crate::engine::Fault::Lost {
+                if fault == crate::engine::FaultOutcome::Lost {
                     return false;
                 }
             }
@@ -538,7 +546,7 @@ impl<'a> Caller<'_, 'a> {
         }
         self.world.count("mremap", 1);
         self.activate_if_needed(new_pages.saturating_sub(from.pages())).await;
-        let new = Cell::new(NOTHING);
+        let new = Cell::new(PageRange::EMPTY);
         if !self.makes_unmanaged(&|| _ = self.grow_or_move(from, new_pages, &new)).await
             && let Some(space) = self.process.managed_space()
         {
@@ -548,12 +556,12 @@ impl<'a> Caller<'_, 'a> {
                 && is_managed
             {
                 self.step().await;
-                self.after_move(&space, from, to, NOTHING, false).await;
+                self.after_move(&space, from, to, PageRange::EMPTY, false).await;
             }
             self.unlock_exclusive();
         }
         self.process.oracle.unclaim(from);
-        if new.get() != NOTHING {
+        if new.get() != PageRange::EMPTY {
             self.process.oracle.unclaim(new.get());
         }
     }
@@ -562,7 +570,7 @@ impl<'a> Caller<'_, 'a> {
     /// is used by nobody until the call has returned.
     fn grow_or_move(&self, from: PageRange, new_pages: u64, new: &Cell<PageRange>) -> Option<PageRange> {
         let here = PageRange::of_pages(from.start, new_pages);
-        let zone_end = PageId(ZONE_START + self.world.options.zone_pages);
+        let zone_end = PageId::new(ZONE_START + self.world.options.zone_pages);
         if here.end <= from.end {
             self.make_unmap(PageRange { start: here.end, end: from.end });
             return Some(here);
@@ -593,7 +601,7 @@ impl<'a> Caller<'_, 'a> {
         let to = placed(self.world, self.process, PageRange::of_pages(named, from.pages()));
         let is_over = self.process.kernel.memory.borrow().has_some(to);
         let is_locked = self.process.kernel.memory.borrow().in_range(from).any(|(_, mapped)| mapped.locked);
-        if overlap(from, to)
+        if from.overlaps(to)
             || (is_over && self.world.below(3) > 0)
             || (stays && is_locked)
             || !self.process.oracle.claim(from)
@@ -606,7 +614,7 @@ impl<'a> Caller<'_, 'a> {
         self.world.count(if stays { "mremap dontunmap" } else { "mremap fixed" }, 1);
         let make = || {
             self.make_unmap(to);
-            let like = self.process.kernel.memory.borrow().pages[&from.start.0].clone();
+            let like = self.process.kernel.memory.borrow().pages[&from.start.number()].clone();
             self.make_move(from, to.start);
             if stays {
                 self.process.kernel.memory.borrow_mut().map(from, &like);

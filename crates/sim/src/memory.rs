@@ -105,12 +105,14 @@ impl Memory {
     /// The mapped pages of a range.
     pub fn in_range(&self, range: PageRange) -> impl Iterator<Item = (PageId, &MappedPage)> {
         self.pages
-            .range(range.start.0..range.end.0.max(range.start.0))
-            .map(|(&page, mapped)| (PageId(page), mapped))
+            .range(range.start.number()..range.end.number().max(range.start.number()))
+            .map(|(&page, mapped)| (PageId::new(page), mapped))
     }
     /// The same, to be changed.
     pub fn in_range_mut(&mut self, range: PageRange) -> impl Iterator<Item = &mut MappedPage> {
-        self.pages.range_mut(range.start.0..range.end.0.max(range.start.0)).map(|(_, mapped)| mapped)
+        self.pages
+            .range_mut(range.start.number()..range.end.number().max(range.start.number()))
+            .map(|(_, mapped)| mapped)
     }
     /// Something of a range is mapped.
     pub fn has_some(&self, range: PageRange) -> bool {
@@ -140,13 +142,13 @@ impl Memory {
 
     /// All of a range is one mapping: the kernel fills no other at once.
     pub fn is_in_one_mapping(&self, range: PageRange) -> bool {
-        let first = self.pages.get(&range.start.0).map(MappedPage::flags);
+        let first = self.pages.get(&range.start.number()).map(MappedPage::flags);
         first.is_some_and(|flags| self.is_all(range, |mapped| mapped.flags() == flags))
     }
 
     /// A thread, or the kernel for it, touches a page. What is missing and not registered, the kernel fills with zeros.
     pub fn touch(&mut self, page: PageId, touch: Touch) -> Found {
-        let Some(mapped) = self.pages.get_mut(&page.0) else { return Found::Unmapped };
+        let Some(mapped) = self.pages.get_mut(&page.number()) else { return Found::Unmapped };
         if !mapped.allows(touch) {
             return Found::Forbidden;
         }
@@ -163,14 +165,14 @@ impl Memory {
     }
     /// The thread writes what it has found present.
     pub fn write(&mut self, page: PageId, content: Page) {
-        if let Some(mapped) = self.pages.get_mut(&page.0) {
+        if let Some(mapped) = self.pages.get_mut(&page.number()) {
             (mapped.content, mapped.is_zero_page) = (Some(Rc::new(content)), false);
         }
     }
 
     /// UFFDIO_COPY of one page.
     pub fn fill(&mut self, page: PageId, content: &Page, access: FillAs) -> Install {
-        match self.pages.get_mut(&page.0) {
+        match self.pages.get_mut(&page.number()) {
             Some(mapped) if mapped.registered => match mapped.content {
                 Some(_) => Install::AlreadyMapped,
                 None => {
@@ -186,7 +188,9 @@ impl Memory {
     pub fn fill_zeros(&mut self, page: PageId, touch: Touch) -> Install {
         let zeros = self.zeros.clone();
         let install = self.fill(page, &zeros, FillAs::Writable);
-        if let (Install::Done, Touch::Read, Some(mapped)) = (install, touch, self.pages.get_mut(&page.0)) {
+        if let (Install::Done, Touch::Read, Some(mapped)) =
+            (install, touch, self.pages.get_mut(&page.number()))
+        {
             mapped.is_zero_page = true;
         }
         install
@@ -217,9 +221,9 @@ impl Memory {
 
     /// MADV_DONTNEED of a range. It ends at the first mapping that is locked: how far it came.
     pub fn drop_content(&mut self, range: PageRange) -> PageId {
-        for (&page, mapped) in self.pages.range_mut(range.start.0..range.end.0) {
+        for (&page, mapped) in self.pages.range_mut(range.numbers()) {
             if mapped.locked {
-                return PageId(page);
+                return PageId::new(page);
             }
             (mapped.content, mapped.protected, mapped.is_zero_page) = (None, false, false);
         }
@@ -227,11 +231,11 @@ impl Memory {
     }
     /// munmap.
     pub fn unmap(&mut self, range: PageRange) {
-        self.pages.retain(|&page, _| !range.contains(PageId(page)));
+        self.pages.retain(|&page, _| !range.contains(PageId::new(page)));
     }
     /// mmap of a range in which nothing is mapped.
     pub fn map(&mut self, range: PageRange, like: &MappedPage) {
-        for page in range.start.0..range.end.0 {
+        for page in range.numbers() {
             let before = self.pages.insert(page, like.emptied());
             assert!(before.is_none(), "what is mapped over was unmapped");
         }
@@ -241,10 +245,11 @@ impl Memory {
     pub fn move_to(&mut self, from: PageRange, to: PageId) {
         let mut was_registered = false;
         for index in 0..from.pages() {
-            let mut moved = self.pages.remove(&(from.start.0 + index)).expect("a mapping has no holes");
+            let mut moved =
+                self.pages.remove(&from.start.plus(index).number()).expect("a mapping has no holes");
             was_registered |= moved.registered;
             (moved.registered, moved.protected) = (false, false);
-            self.pages.insert(to.0 + index, moved);
+            self.pages.insert(to.plus(index).number(), moved);
         }
         if was_registered {
             self.unregister_neighbours(PageRange::of_pages(to, from.pages()));
@@ -253,9 +258,10 @@ impl Memory {
     fn unregister_neighbours(&mut self, range: PageRange) {
         let is_registered =
             |memory: &Memory, page: u64| memory.pages.get(&page).is_some_and(|page| page.registered);
-        let below = (0..range.start.0).rev().take_while(|&page| is_registered(self, page)).count() as u64;
-        let above = (range.end.0..).take_while(|&page| is_registered(self, page)).count() as u64;
-        self.unregister(PageRange { start: PageId(range.start.0 - below), end: range.end.plus(above) });
+        let below =
+            (0..range.start.number()).rev().take_while(|&page| is_registered(self, page)).count() as u64;
+        let above = (range.end.number()..).take_while(|&page| is_registered(self, page)).count() as u64;
+        self.unregister(PageRange { start: range.start.minus(below), end: range.end.plus(above) });
     }
 
     /// What a forked child gets: nothing is registered, protected or locked.

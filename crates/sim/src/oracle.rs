@@ -39,13 +39,8 @@ pub struct Oracle {
     claimed: RefCell<Vec<PageRange>>,
 }
 
-/// Two ranges have a page in common.
-pub fn overlap(one: PageRange, other: PageRange) -> bool {
-    one.start.0.max(other.start.0) < one.end.0.min(other.end.0)
-}
-
 fn has_overlap(ranges: &[PageRange], range: PageRange) -> bool {
-    ranges.iter().any(|other| overlap(*other, range))
+    ranges.iter().any(|other| other.overlaps(range))
 }
 
 impl Oracle {
@@ -64,21 +59,21 @@ impl Oracle {
     pub fn poison(&self, world: &World<'_>, page: PageId) {
         world.note(format_args!("SIGBUS at {page:?}"));
         world.count("SIGBUS", 1);
-        if let Some(expected) = self.expected.borrow_mut().get_mut(&page.0) {
+        if let Some(expected) = self.expected.borrow_mut().get_mut(&page.number()) {
             expected.poisoned = true;
         }
     }
 
     /// A page has this content from now on.
     pub fn expect(&self, page: PageId, version: Version) {
-        if let Some(expected) = self.expected.borrow_mut().get_mut(&page.0) {
+        if let Some(expected) = self.expected.borrow_mut().get_mut(&page.number()) {
             expected.version = version;
         }
     }
 
     /// A page that is present must hold what is expected.
     pub fn verify(&self, world: &World<'_>, page: PageId, content: &Page) {
-        let Some(expected) = self.expected.borrow().get(&page.0).copied() else { return };
+        let Some(expected) = self.expected.borrow().get(&page.number()).copied() else { return };
         if !expected.poisoned && page_of(expected.version) != *content {
             let found = (0..100_000).find(|&version| page_of(version) == *content);
             world.fail(format!(
@@ -93,12 +88,12 @@ impl Oracle {
     /// The pages of a range are in use: nobody changes their mapping until [`Oracle::end_use`].
     pub fn begin_use(&self, range: PageRange) {
         let mut users = self.users.borrow_mut();
-        (range.start.0..range.end.0).for_each(|page| *users.entry(page).or_default() += 1);
+        range.numbers().for_each(|page| *users.entry(page).or_default() += 1);
     }
     /// They are not any more.
     pub fn end_use(&self, range: PageRange) {
         let mut users = self.users.borrow_mut();
-        for page in range.start.0..range.end.0 {
+        for page in range.numbers() {
             let count = users.get_mut(&page).expect("who ends a use has begun it");
             *count -= 1;
             if *count == 0 {
@@ -109,7 +104,7 @@ impl Oracle {
 
     /// Claims a range for a change of its mapping. False when somebody uses it.
     pub fn claim(&self, range: PageRange) -> bool {
-        let is_used = self.users.borrow().range(range.start.0..range.end.0).next().is_some();
+        let is_used = self.users.borrow().range(range.numbers()).next().is_some();
         if is_used || self.is_changing(range) {
             return false;
         }

@@ -12,18 +12,18 @@ pub fn some_range(world: &World<'_>, pages_max: u64) -> PageRange {
     let zone = world.options.zone_pages;
     let start = ZONE_START + world.below(zone);
     let pages = 1 + world.below(pages_max);
-    PageRange { start: PageId(start), end: PageId((start + pages).min(ZONE_START + zone)) }
+    PageRange { start: PageId::new(start), end: PageId::new((start + pages).min(ZONE_START + zone)) }
 }
 
 /// A part of one mapping, of at most so many pages.
 pub fn some_mapping(world: &World<'_>, process: &Process<'_>, pages_max: u64) -> Option<PageRange> {
     let wanted = some_range(world, pages_max);
     let memory = process.kernel.memory.borrow();
-    let (&start, first) = memory.pages.range(wanted.start.0..).next()?;
+    let (&start, first) = memory.pages.range(wanted.start.number()..).next()?;
     let alike = memory.pages.range(start..start + wanted.pages()).zip(start..);
     let pages =
         alike.take_while(|((page, mapped), at)| **page == *at && mapped.flags() == first.flags()).count();
-    Some(PageRange::of_pages(PageId(start), pages as u64))
+    Some(PageRange::of_pages(PageId::new(start), pages as u64))
 }
 
 /// Where a new mapping comes to be: at the place that the program names, or where the kernel finds one. That is where a
@@ -33,7 +33,7 @@ pub fn placed(world: &World<'_>, process: &Process<'_>, named: PageRange) -> Pag
         return named;
     }
     // Of all gaps the highest, or a lower one, as if those above were not there.
-    let below = if world.below(2) == 0 { u64::MAX } else { named.end.0 };
+    let below = if world.below(2) == 0 { u64::MAX } else { named.end.number() };
     gap_for(world, process, below, named.pages()).unwrap_or(named)
 }
 
@@ -44,7 +44,7 @@ pub fn gap_for(world: &World<'_>, process: &Process<'_>, below: u64, pages: u64)
     let (mut start, mut highest) = (ZONE_START, None);
     for end in mapped.chain([ZONE_START + world.options.zone_pages]) {
         if start < below && start + pages <= end {
-            highest = Some(PageRange { start: PageId(end - pages), end: PageId(end) });
+            highest = Some(PageRange { start: PageId::new(end - pages), end: PageId::new(end) });
         }
         start = end + 1;
     }

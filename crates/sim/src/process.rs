@@ -1,7 +1,7 @@
 //! One made-up process as `host` has it: its memory, its gate, its engine, and its end.
 
 use crate::content::{Version, page_of};
-use crate::engine::{AddressSpace, Evictor, Fault, Touch, Workspace};
+use crate::engine::{AddressSpace, Evictor, FaultOutcome, Touch, Workspace};
 use crate::kernel_side::KernelSide;
 use crate::lending::LendingPool;
 use crate::memory::Memory;
@@ -12,6 +12,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use uswap_core::mm::MmState;
+use uswap_core::page_table::ALL_PAGES;
 use uswap_units::{Bytes, MmId, PageId, PageRange, TableId};
 
 /// A page that was brought may be protected once more, by an evictor that had seen that it was missing.
@@ -122,7 +123,13 @@ impl<'a> Process<'a> {
     }
 
     /// Makes room if memory is short, and brings a page.
-    pub async fn fault_in(&self, world: &World<'a>, space: &Space<'a>, page: PageId, touch: Touch) -> Fault {
+    pub async fn fault_in(
+        &self,
+        world: &World<'a>,
+        space: &Space<'a>,
+        page: PageId,
+        touch: Touch,
+    ) -> FaultOutcome {
         if space.is_short() && space.is_managed(page) {
             space.make_room(|| self.evictors.try_borrow(&world.executor)).await;
         }
@@ -136,7 +143,7 @@ impl<'a> Process<'a> {
         while let Some(first) = space.page_table().first_managed(rest) {
             for _ in 0..BRING_ROUNDS_MAX {
                 if space.is_ready(first, touch)
-                    || self.fault_in(world, space, first, touch).await == Fault::Lost
+                    || self.fault_in(world, space, first, touch).await == FaultOutcome::Lost
                 {
                     break;
                 }
@@ -163,17 +170,16 @@ impl<'a> Process<'a> {
 
     /// Everything comes home, and the kernel serves its faults from then on.
     pub async fn let_go(&self, world: &World<'a>, space: &Space<'a>) {
-        const ALL: PageRange = PageRange { start: PageId(0), end: PageId(uswap_core::page_table::PAGES_MAX) };
         space.hold_evicting();
         loop {
-            while let Some(page) = space.first_away(ALL) {
-                if self.fault_in(world, space, page, Touch::Write).await == Fault::Lost {
+            while let Some(page) = space.first_away(ALL_PAGES) {
+                if self.fault_in(world, space, page, Touch::Write).await == FaultOutcome::Lost {
                     // The program gets its signal, and this ends.
                     return space.resume_evicting();
                 }
             }
             self.kernel.lock_exclusive(world).await;
-            if space.first_away(ALL).is_none() {
+            if space.first_away(ALL_PAGES).is_none() {
                 break;
             }
             self.kernel.unlock_exclusive(world);
@@ -181,7 +187,7 @@ impl<'a> Process<'a> {
         if self.phase.get() == Phase::Active {
             world.note(format_args!("the memory of process {} came home", self.number));
             world.count("processes that came home", 1);
-            self.kernel.memory.borrow_mut().unregister(ALL);
+            self.kernel.memory.borrow_mut().unregister(ALL_PAGES);
             self.phase.set(Phase::Home);
         }
         self.kernel.unlock_exclusive(world);

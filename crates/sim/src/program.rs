@@ -1,7 +1,7 @@
 //! The program: a process starts, and its threads read, write, make system calls, change mappings and fork.
 
 use crate::content::Version;
-use crate::engine::{Fault, Touch};
+use crate::engine::{FaultOutcome, Touch};
 use crate::mappings::Caller;
 use crate::memory::{Found, Memory};
 use crate::places::ZONE_START;
@@ -68,14 +68,19 @@ async fn serve<'a>(world: &World<'a>, process: &Process<'a>, page: PageId, touch
     space.record().end_waits(1);
     world.note(format_args!("fault {page:?} {touch:?}: {fault:?}"));
     match fault {
-        Fault::Served(_) => Got::Page,
-        Fault::Lost => {
+        FaultOutcome::Served(_) => Got::Page,
+        FaultOutcome::Lost => {
             process.oracle.poison(world, page);
             Got::Poisoned
         }
-        Fault::NotOurs => {
-            let is_ours =
-                process.kernel.memory.borrow().pages.get(&page.0).is_some_and(|mapped| mapped.registered);
+        FaultOutcome::NotOurs => {
+            let is_ours = process
+                .kernel
+                .memory
+                .borrow()
+                .pages
+                .get(&page.number())
+                .is_some_and(|mapped| mapped.registered);
             if is_ours {
                 world.fail(format!("the fault at {page:?} of process {} is nobody's", process.number));
             }
@@ -94,8 +99,8 @@ fn some_page(world: &World<'_>, process: &Process<'_>) -> Option<PageId> {
     let zone = if world.below(2) == 0 { 16 } else { world.options.zone_pages };
     let from = ZONE_START + world.below(zone);
     let (&page, what) = expected.range(from..).next().or_else(|| expected.iter().next())?;
-    (!process.oracle.is_claimed(PageRange::of_pages(PageId(page), 1)) && !what.poisoned)
-        .then_some(PageId(page))
+    (!process.oracle.is_claimed(PageRange::of_pages(PageId::new(page), 1)) && !what.poisoned)
+        .then_some(PageId::new(page))
 }
 async fn use_page<'a>(world: &World<'a>, process: &Process<'a>, page: PageId, write: Option<Version>) {
     let range = PageRange::of_pages(page, 1);
@@ -113,7 +118,7 @@ pub async fn read_all_pages<'a>(world: Rc<World<'a>>, process: Rc<Process<'a>>) 
     for page in pages {
         let poisoned = process.oracle.expected.borrow().get(&page).is_none_or(|expected| expected.poisoned);
         if !poisoned {
-            use_page(&world, &process, PageId(page), None).await;
+            use_page(&world, &process, PageId::new(page), None).await;
             world.count("pages verified at the end", 1);
         }
     }
@@ -181,17 +186,19 @@ async fn go_round<'a>(world: &World<'a>, process: &Process<'a>) {
     for index in from..zone {
         let page = if is_down { ZONE_START + zone - 1 - index } else { ZONE_START + index };
         let is_known = process.oracle.expected.borrow().get(&page).is_some_and(|expected| !expected.poisoned);
-        if is_known && !process.oracle.is_claimed(PageRange::of_pages(PageId(page), 1)) && world.below(20) > 0
+        if is_known
+            && !process.oracle.is_claimed(PageRange::of_pages(PageId::new(page), 1))
+            && world.below(20) > 0
         {
-            let version = (writes && is_writable(process, PageId(page))).then(|| world.next_version());
-            use_page(world, process, PageId(page), version).await;
+            let version = (writes && is_writable(process, PageId::new(page))).then(|| world.next_version());
+            use_page(world, process, PageId::new(page), version).await;
         }
     }
 }
 
 fn is_writable(process: &Process<'_>, page: PageId) -> bool {
     let memory = process.kernel.memory.borrow();
-    memory.pages.get(&page.0).is_some_and(|mapped| mapped.rights == crate::memory::Rights::Write)
+    memory.pages.get(&page.number()).is_some_and(|mapped| mapped.rights == crate::memory::Rights::Write)
 }
 
 async fn read_and_write<'a>(world: &World<'a>, process: &Process<'a>) {

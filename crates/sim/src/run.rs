@@ -130,7 +130,7 @@ fn play(processes: &Rc<Processes<'_>>) {
     }
     run_until(processes, || processes.alive().iter().all(|process| process.threads_running.get() == 0));
     // The last look needs no pressure: every page may come home.
-    world.segment.budget().set_ram(Bytes(1 << 40));
+    world.segment.budget().set_ram(Bytes::new(1 << 40));
     for process in processes.alive() {
         process.threads_running.set(1);
         executor.spawn("verify", Some(process.number), 1, program::read_all_pages(world.clone(), process));

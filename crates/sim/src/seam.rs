@@ -100,7 +100,7 @@ impl GiveBack for SimSupervisor<'_, '_> {
     fn release_cluster(&self, cluster: ClusterId) {
         self.world.note(format_args!("cluster {} goes back to the system", cluster.number()));
         let first = cluster.number() * CLUSTER_ENTRIES;
-        for id in (first..first + CLUSTER_ENTRIES).map(SwapId) {
+        for id in (first..first + CLUSTER_ENTRIES).map(SwapId::new) {
             if self.world.segment.swap_table().load(id).content() != Content::Free {
                 self.world.fail(format!("{id:?} is in use, and its memory goes back to the system"));
             }
@@ -110,7 +110,7 @@ impl GiveBack for SimSupervisor<'_, '_> {
 
 impl SwapWriter for SimSupervisor<'_, '_> {
     fn may_write(&self, file: FileId, _: u64) -> bool {
-        let forbidden = self.world.disks.borrow()[usize::from(file.0)].faults.forbidden;
+        let forbidden = self.world.disks.borrow()[file.index()].faults.forbidden;
         !self.world.chance(forbidden)
     }
     async fn write_file(&self, offset: SwapOffset, buffer: &[u8]) -> Result<(), FileError> {
@@ -159,14 +159,17 @@ impl Memory for SimMemory<'_> {
         self.must_be_inside();
         let memory = self.kernel.memory.borrow();
         let is_present = |ahead: &u32| {
-            memory.pages.get(&(first.0 + u64::from(*ahead))).is_some_and(|page| page.content.is_some())
+            memory
+                .pages
+                .get(&first.plus(u64::from(*ahead)).number())
+                .is_some_and(|page| page.content.is_some())
         };
         (0..count).filter(is_present).fold(0, |mask, ahead| mask | 1 << ahead)
     }
     fn read(&self, page: PageId, content: &mut Page) {
         self.must_be_inside();
         let memory = self.kernel.memory.borrow();
-        let mapped = memory.pages.get(&page.0).filter(|mapped| mapped.rights != Rights::Nothing);
+        let mapped = memory.pages.get(&page.number()).filter(|mapped| mapped.rights != Rights::Nothing);
         match mapped.and_then(|mapped| mapped.content.as_ref()) {
             Some(there) => *content = **there,
             None => self.world.fail(format!("{page:?} is to be stored, and cannot be read")),
@@ -190,7 +193,7 @@ impl Memory for SimMemory<'_> {
         self.must_be_inside();
         let memory = self.kernel.memory.borrow();
         let is_zero_page = |ahead: &u32| {
-            memory.pages.get(&(first.0 + u64::from(*ahead))).is_some_and(|page| page.is_zero_page)
+            memory.pages.get(&first.plus(u64::from(*ahead)).number()).is_some_and(|page| page.is_zero_page)
         };
         (0..count).filter(is_zero_page).fold(0, |mask, ahead| mask | 1 << ahead)
     }

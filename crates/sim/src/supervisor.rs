@@ -35,7 +35,7 @@ pub async fn measure<'a>(processes: Rc<Processes<'a>>) {
             }
             pages += resident;
         }
-        budget.set_measured(before, Bytes(pages * 4096 + segment.pool().resident_bytes()));
+        budget.set_measured(before, Bytes::new(pages * 4096 + segment.pool().resident_bytes()));
         let headroom = if world.below(4) == 0 { Headroom::Wide } else { Headroom::Narrow };
         budget.set_headroom(headroom);
         budget.note_file(segment.slots());
@@ -205,7 +205,7 @@ fn is_gone(processes: &Processes<'_>, record: MmRecord<'_>, unclaimed: &mut Uncl
             .iter()
             .any(|process| process.mm.get() == Some(record.id()) && process.has_claimed.get()),
         MmState::Forked => {
-            let parent = record.parent().checked_sub(1).map(|id| MmId(id as u16));
+            let parent = MmId::from_word(record.parent());
             if parent.is_some_and(|parent| world.segment.mms().record(parent).state() == MmState::Live) {
                 unclaimed.remove(&record.id());
                 return false;

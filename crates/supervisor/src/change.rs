@@ -5,7 +5,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::control::order::Change;
+use crate::control::command::Change;
 use crate::human;
 use crate::options::{Limits, OnFull, PoolSize, RAM_BYTES_MIN};
 use crate::rules::{self, Rule};
@@ -40,7 +40,7 @@ fn wait_until_it_holds(shared: &Shared, patience: Duration) -> String {
     while budget.used() > budget.ram() && began.elapsed() < patience && !shared.is_stopping() {
         shared.sleep(STEP);
     }
-    let (used, ram) = (budget.used().0, budget.ram().0);
+    let (used, ram) = (budget.used().bytes(), budget.ram().bytes());
     match used.saturating_sub(ram) {
         0 if began.elapsed() < STEP => format!("{} are in use", human::bytes(used)),
         0 => format!("it holds after {:.1} s", began.elapsed().as_secs_f64()),

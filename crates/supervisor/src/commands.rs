@@ -17,7 +17,7 @@ use uswap_units::PAGE_BYTES;
 use uswap_units::limits::SWAP_FILES_MAX;
 
 use crate::change;
-use crate::control::order::{Change, Form};
+use crate::control::command::{Change, Form};
 use crate::control::server::{Obey, serve};
 use crate::files::SwapFileOptions;
 use crate::files::place::{SwapPlace, kind_name, swap_files};

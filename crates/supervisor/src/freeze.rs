@@ -53,7 +53,7 @@ pub fn freeze(
         rules: Vec::new(),
     };
     *before = Some(Limits::clone(&limits));
-    let used_before = shared.segment.budget().used().0;
+    let used_before = shared.segment.budget().used().bytes();
     // Release pairs with the Acquire of `keeps_budget` and `is_frozen`, for which the mark stands for itself.
     shared.is_frozen.store(true, Ordering::Release);
     shared.set_limits(least);
@@ -61,7 +61,7 @@ pub fn freeze(
     stop_all(shared);
     let written = write_back();
     drop(before);
-    let used = shared.segment.budget().used().0;
+    let used = shared.segment.budget().used().bytes();
     let stays = format!(
         "the processes are stopped, and take {} of RAM instead of {}; that took {:.1} s",
         human::bytes(used),
@@ -79,7 +79,7 @@ fn wait_while_it_gets_less(shared: &Shared) {
     let began = Instant::now();
     let (mut least, mut at) = (u64::MAX, began);
     while began.elapsed() < PATIENCE && at.elapsed() < FRUITLESS && !shared.is_stopping() {
-        let used = budget.used().0;
+        let used = budget.used().bytes();
         if used <= RAM_BYTES_MIN {
             return;
         }

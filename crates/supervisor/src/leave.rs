@@ -13,7 +13,7 @@ use crate::human;
 use crate::shared::Shared;
 
 /// More than any machine has, and small enough to reckon with.
-const NO_BUDGET: Bytes = Bytes(1 << 50);
+const NO_BUDGET: Bytes = Bytes::new(1 << 50);
 
 const STEP: Duration = Duration::from_millis(10);
 
@@ -71,7 +71,7 @@ pub fn leave(shared: &Shared) -> Result<String, String> {
         }
         shared.sleep(STEP);
     }
-    Ok(format!("{} of RAM are in use, and nothing is managed any more", human::bytes(budget.used().0)))
+    Ok(format!("{} of RAM are in use, and nothing is managed any more", human::bytes(budget.used().bytes())))
 }
 
 /// What the kernel can give without swap of its own.

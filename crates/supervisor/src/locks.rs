@@ -53,7 +53,7 @@ pub fn wait_for_lock(mms: MmTable<'_>, holder: MmId, tries: u32) -> Holder {
     }
     std::thread::yield_now();
     // Another thread of the supervisor.
-    if u32::from(holder.0) >= mms.count() || !tries.is_multiple_of(SPINS) {
+    if u32::from(holder.number()) >= mms.count() || !tries.is_multiple_of(SPINS) {
         return Holder::Lives;
     }
     let record = mms.record(holder);

@@ -65,8 +65,7 @@ fn is_gone(shared: &Shared, record: MmRecord<'_>, unclaimed: &mut HashMap<MmId, 
     match record.state() {
         MmState::Live | MmState::Taken => took_lock(&shared.memfd, record),
         MmState::Forked => {
-            let parent =
-                record.parent().checked_sub(1).map(|id| shared.segment.mms().record(MmId(id as u16)));
+            let parent = MmId::from_word(record.parent()).map(|parent| shared.segment.mms().record(parent));
             let parent_lives = parent.is_some_and(|parent| parent.state() == MmState::Live);
             if parent_lives {
                 unclaimed.remove(&record.id());

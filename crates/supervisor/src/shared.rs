@@ -120,7 +120,7 @@ impl Shared {
             let added = segment.slots().add_file(spec);
             added.expect("the geometry was made for these files, and they are not too many");
         }
-        segment.budget().set_ram(Bytes(options.limits.ram_bytes));
+        segment.budget().set_ram(Bytes::new(options.limits.ram_bytes));
         segment.pool().set_limit_bytes(options.limits.pool_bytes_at_start());
         // Until it is known whether that pays: what is in the pool already is not compressed again before it was used.
         segment.pool().set_compresses_densely(true);
@@ -253,7 +253,7 @@ impl Shared {
 
     /// From now on the run keeps to these. What the pool and the processes have over them is not gone yet.
     pub fn set_limits(&self, limits: Limits) {
-        self.segment.budget().set_ram(Bytes(limits.ram_bytes));
+        self.segment.budget().set_ram(Bytes::new(limits.ram_bytes));
         self.peaks.ram.fetch_max(limits.ram_bytes, Ordering::Relaxed);
         *self.limits.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = Arc::new(limits);
         let pool = self.segment.pool();

@@ -13,7 +13,7 @@ use uswap_core::mm::MmRecord;
 use uswap_units::PAGE_BYTES;
 
 use crate::account::all_counters;
-use crate::control::order::Form;
+use crate::control::command::Form;
 use crate::files::place::kind_name;
 use crate::freeze::is_frozen;
 use crate::human;
@@ -65,8 +65,8 @@ fn look(shared: &Shared) -> RunStat {
         state: state(shared).to_owned(),
         uptime_seconds: shared.started.elapsed().as_secs_f64(),
         ram_bytes: shared.limits().ram_bytes,
-        used_bytes: budget.used().0,
-        used_peak_bytes: shared.peaks.used.load(Ordering::Relaxed).max(budget.used().0),
+        used_bytes: budget.used().bytes(),
+        used_peak_bytes: shared.peaks.used.load(Ordering::Relaxed).max(budget.used().bytes()),
         resident_bytes: shared.segment.mms().resident_pages() * PAGE_BYTES as u64,
         pool_bytes: pool.resident_bytes(),
         pool_bytes_max: pool.limit_bytes(),

@@ -1,20 +1,46 @@
 //! Names for things that are numbered. Each id is a number of its own kind.
 
-use crate::{CHUNK_PAGES, PAGE_BYTES, PAGE_SHIFT};
+use crate::{BLOCK_PAGES, CHUNK_PAGES, PAGE_BYTES, PAGE_SHIFT};
 use core::fmt;
+use core::ops::Range;
 
 /// A number of bytes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
-pub struct Bytes(pub u64);
+pub struct Bytes(u64);
 
 impl Bytes {
+    /// None.
+    pub const ZERO: Bytes = Bytes(0);
+
+    /// So many bytes.
+    #[inline]
+    pub const fn new(bytes: u64) -> Bytes {
+        Bytes(bytes)
+    }
     /// So many whole pages.
+    #[inline]
     pub const fn of_pages(pages: u64) -> Bytes {
         Bytes(pages * PAGE_BYTES as u64)
     }
+    /// The number.
+    #[inline]
+    pub const fn bytes(self) -> u64 {
+        self.0
+    }
     /// Whole pages in it, rounded down.
+    #[inline]
     pub const fn pages(self) -> u64 {
         self.0 >> PAGE_SHIFT
+    }
+    /// `less` fewer; `less` is not more than there are.
+    #[inline]
+    pub const fn minus(self, less: u64) -> Bytes {
+        Bytes(self.0 - less)
+    }
+    /// How much it is above `other`; 0 when it is not.
+    #[inline]
+    pub const fn above(self, other: Bytes) -> u64 {
+        self.0.saturating_sub(other.0)
     }
 }
 
@@ -26,24 +52,66 @@ impl fmt::Debug for Bytes {
 
 /// One page of a process: its address divided by 4096.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct PageId(pub u64);
+pub struct PageId(u64);
 
 impl PageId {
+    /// The page at address 0.
+    pub const FIRST: PageId = PageId(0);
+
+    /// The page of this number.
+    #[inline]
+    pub const fn new(number: u64) -> PageId {
+        PageId(number)
+    }
+    /// Its number.
+    #[inline]
+    pub const fn number(self) -> u64 {
+        self.0
+    }
     /// The page that holds `address`.
+    #[inline]
     pub const fn of_address(address: u64) -> PageId {
         PageId(address >> PAGE_SHIFT)
     }
     /// Address of its first byte.
+    #[inline]
     pub const fn address(self) -> u64 {
         self.0 << PAGE_SHIFT
     }
     /// The page `count` further on.
+    #[inline]
     pub const fn plus(self, count: u64) -> PageId {
         PageId(self.0 + count)
     }
+    /// The page `count` before it; there are as many.
+    #[inline]
+    pub const fn minus(self, count: u64) -> PageId {
+        PageId(self.0 - count)
+    }
+    /// How many pages it is behind `first`, which is not behind it.
+    #[inline]
+    pub const fn since(self, first: PageId) -> u64 {
+        self.0 - first.0
+    }
+    /// Each page of a range.
+    #[inline]
+    pub fn each(range: Range<PageId>) -> impl DoubleEndedIterator<Item = PageId> + Clone {
+        (range.start.0..range.end.0).map(PageId)
+    }
     /// The chunk that holds it.
+    #[inline]
     pub const fn chunk(self) -> ChunkId {
         ChunkId(self.0 / CHUNK_PAGES)
+    }
+    /// Pages of its chunk in front of it, 0..64.
+    #[inline]
+    pub const fn position_in_chunk(self) -> u64 {
+        self.0 % CHUNK_PAGES
+    }
+    /// The first page of its block, which is that of a leaf of the page table.
+    #[inline]
+    pub const fn block_start(self) -> PageId {
+        PageId(self.0 & !(BLOCK_PAGES - 1))
     }
 }
 
@@ -63,7 +131,11 @@ pub struct PageRange {
 }
 
 impl PageRange {
+    /// No page.
+    pub const EMPTY: PageRange = PageRange { start: PageId::FIRST, end: PageId::FIRST };
+
     /// The pages wholly or partly inside `start..end` (byte addresses, page aligned in all uses).
+    #[inline]
     pub const fn of_addresses(start: u64, end: u64) -> PageRange {
         PageRange {
             start: PageId(start >> PAGE_SHIFT),
@@ -71,16 +143,44 @@ impl PageRange {
         }
     }
     /// So many pages from `start` on.
+    #[inline]
     pub const fn of_pages(start: PageId, count: u64) -> PageRange {
         PageRange { start, end: start.plus(count) }
     }
     /// Number of pages.
+    #[inline]
     pub const fn pages(self) -> u64 {
         self.end.0.saturating_sub(self.start.0)
     }
+    /// True when there is no page in it.
+    #[inline]
+    pub const fn is_empty(self) -> bool {
+        self.end.0 <= self.start.0
+    }
     /// True when `page` is inside.
+    #[inline]
     pub const fn contains(self, page: PageId) -> bool {
         self.start.0 <= page.0 && page.0 < self.end.0
+    }
+    /// The pages that are in both. Its end may be before its start when there are none.
+    #[inline]
+    pub fn intersection(self, other: PageRange) -> PageRange {
+        PageRange { start: self.start.max(other.start), end: self.end.min(other.end) }
+    }
+    /// True when a page is in both.
+    #[inline]
+    pub fn overlaps(self, other: PageRange) -> bool {
+        !self.intersection(other).is_empty()
+    }
+    /// Each page in it.
+    #[inline]
+    pub fn each(self) -> impl DoubleEndedIterator<Item = PageId> + Clone {
+        PageId::each(self.start..self.end)
+    }
+    /// The numbers of its pages.
+    #[inline]
+    pub const fn numbers(self) -> Range<u64> {
+        self.start.0..self.end.0
     }
 }
 
@@ -92,12 +192,33 @@ impl fmt::Debug for PageRange {
 
 /// 64 pages with an aligned number: the unit in which pages are looked for.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ChunkId(pub u64);
+pub struct ChunkId(u64);
 
 impl ChunkId {
+    /// The chunk of this number.
+    #[inline]
+    pub const fn new(number: u64) -> ChunkId {
+        ChunkId(number)
+    }
+    /// Its number.
+    #[inline]
+    pub const fn number(self) -> u64 {
+        self.0
+    }
     /// Its first page.
+    #[inline]
     pub const fn first_page(self) -> PageId {
         PageId(self.0 * CHUNK_PAGES)
+    }
+    /// Its pages.
+    #[inline]
+    pub const fn pages(self) -> PageRange {
+        PageRange::of_pages(self.first_page(), CHUNK_PAGES)
+    }
+    /// Chunks of its block in front of it, 0..8.
+    #[inline]
+    pub const fn position_in_block(self) -> u32 {
+        (self.0 % (BLOCK_PAGES / CHUNK_PAGES)) as u32
     }
 }
 
@@ -111,7 +232,24 @@ macro_rules! small_id {
     ($(#[$doc:meta])* $name:ident, $repr:ty, $letter:literal) => {
         $(#[$doc])*
         #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        pub struct $name(pub $repr);
+        pub struct $name($repr);
+        impl $name {
+            /// The one of this number.
+            #[inline]
+            pub const fn new(number: $repr) -> $name {
+                $name(number)
+            }
+            /// Its number.
+            #[inline]
+            pub const fn number(self) -> $repr {
+                self.0
+            }
+            /// Its place in a table that has one element for each.
+            #[inline]
+            pub const fn index(self) -> usize {
+                self.0 as usize
+            }
+        }
         impl fmt::Debug for $name {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 write!(f, concat!($letter, "{}"), self.0)
@@ -120,10 +258,6 @@ macro_rules! small_id {
     };
 }
 
-small_id! {
-    /// Number of one 4 KiB frame in the zones of the experiment with huge pages.
-    FrameId, u32, "F"
-}
 small_id! {
     /// Index into the swap table. 0 is never handed out: in a page word it means "none".
     SwapId, u32, "E"
@@ -149,17 +283,78 @@ small_id! {
     TableId, u32, "T"
 }
 
+impl SwapId {
+    /// The entry `count` further on.
+    #[inline]
+    pub const fn plus(self, count: u32) -> SwapId {
+        SwapId(self.0 + count)
+    }
+    /// This one and those behind it, `count` in all.
+    #[inline]
+    pub fn run(self, count: u32) -> impl Iterator<Item = SwapId> + Clone {
+        (self.0..self.0 + count).map(SwapId)
+    }
+}
+
+impl MmId {
+    /// Its number + 1, in words of which 0 means "nobody".
+    #[inline]
+    pub const fn to_word(self) -> u64 {
+        self.0 as u64 + 1
+    }
+    /// The process that such a word names.
+    #[inline]
+    pub const fn from_word(word: u64) -> Option<MmId> {
+        match word {
+            0 => None,
+            word => Some(MmId((word - 1) as u16)),
+        }
+    }
+}
+
 impl BlobId {
     /// Cell `cell` of `zspage`.
-    pub const fn new(zspage: ZspageId, cell: u32) -> BlobId {
+    #[inline]
+    pub const fn of_cell(zspage: ZspageId, cell: u32) -> BlobId {
         BlobId(zspage.0 * 256 + cell)
     }
     /// The zspage that holds it.
+    #[inline]
     pub const fn zspage(self) -> ZspageId {
         ZspageId(self.0 / 256)
     }
     /// Its cell there, 0..256.
+    #[inline]
     pub const fn cell(self) -> u32 {
         self.0 % 256
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_knows_its_place_in_chunk_and_block() {
+        let page = PageId::new(3 * BLOCK_PAGES + 2 * CHUNK_PAGES + 5);
+        assert_eq!(page.position_in_chunk(), 5);
+        assert_eq!(page.chunk().position_in_block(), 2);
+        assert_eq!(page.block_start(), PageId::new(3 * BLOCK_PAGES));
+        assert!(page.chunk().pages().contains(page));
+    }
+
+    #[test]
+    fn ranges_overlap_when_a_page_is_in_both() {
+        let range = |start, end| PageRange { start: PageId(start), end: PageId(end) };
+        assert_eq!(range(1, 5).intersection(range(3, 9)), range(3, 5));
+        assert!(range(1, 5).overlaps(range(4, 9)));
+        assert!(!range(1, 5).overlaps(range(5, 9)));
+        assert!(!range(1, 5).overlaps(range(3, 3)));
+    }
+
+    #[test]
+    fn a_word_without_a_process_names_nobody() {
+        assert_eq!(MmId::from_word(0), None);
+        assert_eq!(MmId::from_word(MmId::new(7).to_word()), Some(MmId::new(7)));
     }
 }

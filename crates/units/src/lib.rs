@@ -12,7 +12,7 @@ mod prng;
 #[cfg(feature = "seeds")]
 pub mod seeds;
 
-pub use ids::{BlobId, Bytes, ChunkId, FileId, FrameId, MmId, PageId, PageRange, SwapId, TableId, ZspageId};
+pub use ids::{BlobId, Bytes, ChunkId, FileId, MmId, PageId, PageRange, SwapId, TableId, ZspageId};
 pub use places::{ClusterId, FileOffset, SlotId, SwapOffset};
 pub use prng::Prng;
 

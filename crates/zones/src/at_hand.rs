@@ -5,7 +5,7 @@
 
 use super::frame::{Frame, Holder, Mobility, Used};
 use super::{KINDS, Zone, block_of};
-use uswap_units::FrameId;
+use crate::FrameId;
 
 /// Frames that come or go at once. Linux has 63 for zones of more than 512 MiB; with 32, two CPUs and three kinds keep
 /// less than a block.

@@ -6,7 +6,7 @@
 
 use super::frame::{Frame, Holder, Mobility, Used};
 use super::{BLOCK_FRAMES, End, FREE, ORDER_MAX, ORDERS, Zone, block_of, free_list};
-use uswap_units::FrameId;
+use crate::FrameId;
 
 impl Zone<'_> {
     /// Takes an aligned run of `1 << order` frames, whatever the marks say; of another kind, if there is none of this

@@ -7,6 +7,46 @@
 //! ```
 //! Only the first frame of a run has a word that is not 0.
 
+use core::fmt;
+
+/// Number of one 4 KiB frame among those of all zones.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FrameId(u32);
+
+impl FrameId {
+    /// The frame of this number.
+    #[inline]
+    pub const fn new(number: u32) -> FrameId {
+        FrameId(number)
+    }
+    /// Its number.
+    #[inline]
+    pub const fn number(self) -> u32 {
+        self.0
+    }
+    /// Its place in a table that has one element for each.
+    #[inline]
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+    /// The frame `count` further on.
+    #[inline]
+    pub const fn plus(self, count: u32) -> FrameId {
+        FrameId(self.0 + count)
+    }
+    /// How many frames it is behind `first`, which is not behind it.
+    #[inline]
+    pub const fn since(self, first: FrameId) -> u32 {
+        self.0 - first.0
+    }
+}
+
+impl fmt::Debug for FrameId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "F{}", self.0)
+    }
+}
+
 /// Whether a frame that is used can be moved, and what may lie beside it. Linux calls it the migrate type.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Mobility {

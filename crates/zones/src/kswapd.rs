@@ -9,9 +9,9 @@
 
 use super::marks::{Mark, Reach, gap};
 use super::node::Node;
+use super::room::Room;
 use super::wake::Asked;
 use super::{Level, ZONES_MAX, Zone};
-pub use uswap_core::working_set::{Room, WorkingSet};
 
 /// At priority `p` a list is looked at by its `1 << p`th part. The first one.
 pub const PRIORITY_FIRST: u32 = 12;

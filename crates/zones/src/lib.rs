@@ -35,6 +35,7 @@ mod list;
 pub mod marks;
 pub mod node;
 mod plant;
+pub mod room;
 pub mod tickets;
 pub mod wake;
 
@@ -48,11 +49,10 @@ mod shuttle_tests;
 pub use block::Block;
 use block::SOURCES;
 use frame::Frame;
-pub use frame::{Holder, Mobility, Used};
+pub use frame::{FrameId, Holder, Mobility, Used};
 use list::{LIST_WORDS, Lists, NODES_MAX};
 use marks::{Mark, Marks, Mixing, Reach};
 use uswap_sync::{AtomicU64, Ordering};
-use uswap_units::FrameId;
 
 /// Orders of runs: 1 to 512 frames.
 pub const ORDERS: usize = 10;
@@ -131,7 +131,7 @@ impl<'a> Zone<'a> {
     pub fn open(words: &'a [AtomicU64], shape: Shape) -> Zone<'a> {
         assert!(words.len() >= shape.words());
         assert!(shape.frames() <= NODES_MAX);
-        assert!(shape.first.0.is_multiple_of(BLOCK_FRAMES));
+        assert!(shape.first.number().is_multiple_of(BLOCK_FRAMES));
         let part = |start: usize, end: usize| &words[start..end];
         let frames = part(shape.frames_start(), shape.words());
         let blocks = part(shape.blocks_start(), shape.frames_start());
@@ -250,14 +250,14 @@ impl<'a> Zone<'a> {
     }
     fn at(&self, frame: FrameId) -> u32 {
         assert!(self.has(frame));
-        frame.0 - self.shape.first.0
+        frame.since(self.shape.first)
     }
     fn id(&self, at: u32) -> FrameId {
-        FrameId(self.shape.first.0 + at)
+        self.shape.first.plus(at)
     }
     /// Whether the frame is one of this zone.
     pub fn has(&self, frame: FrameId) -> bool {
-        frame.0.checked_sub(self.shape.first.0).is_some_and(|at| at < self.shape.frames())
+        frame.number().checked_sub(self.shape.first.number()).is_some_and(|at| at < self.shape.frames())
     }
     /// The run that begins with this frame, if somebody has it.
     pub fn used(&self, frame: FrameId) -> Option<Used> {

@@ -1,10 +1,11 @@
 //! Zones against a list of who owns what; requests, compaction in pieces, and tickets.
 
+use crate::FrameId;
 use crate::compaction::run::{Next, Run};
 use crate::compaction::{Move, Moved};
-use crate::kswapd::Room;
 use crate::marks::{Mixing, Spacing, kept_for_lower, marks};
 use crate::node::{Attempt, Node, Patience, Request, Step, Urgency};
+use crate::room::Room;
 use crate::tickets::{Fetched, Ticket, Tickets, Wanted};
 use crate::{BLOCK_FRAMES, Holder, Mobility, ORDER_MAX, Shape, Zone};
 use proptest::prelude::*;
@@ -12,10 +13,11 @@ use std::collections::BTreeMap;
 use std::vec;
 use std::vec::Vec;
 use uswap_sync::AtomicU64;
-use uswap_units::FrameId;
 
-const SHAPES: [Shape; 2] =
-    [Shape { first: FrameId(0), blocks: 2, cpus: 2 }, Shape { first: FrameId(1024), blocks: 6, cpus: 2 }];
+const SHAPES: [Shape; 2] = [
+    Shape { first: FrameId::new(0), blocks: 2, cpus: 2 },
+    Shape { first: FrameId::new(1024), blocks: 6, cpus: 2 },
+];
 
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Op {
@@ -129,16 +131,16 @@ impl Model<'_> {
     fn own(&mut self, frame: FrameId, order: u32, kind: Mobility) {
         let used = self.node.zone_of(frame).used(frame).expect("somebody has it");
         assert_eq!((used.order, used.mobility, used.holder), (order, kind, Holder::User));
-        assert!(frame.0.is_multiple_of(1 << order));
+        assert!(frame.number().is_multiple_of(1 << order));
         // Nobody owns a part of it.
-        let before = self.owned.range(..=frame.0 + (1 << order) - 1).next_back();
+        let before = self.owned.range(..=frame.number() + (1 << order) - 1).next_back();
         assert!(
-            before.is_none_or(|(&first, &(order, _))| first + (1 << order) <= frame.0),
+            before.is_none_or(|(&first, &(order, _))| first + (1 << order) <= frame.number()),
             "{frame:?} is owned twice"
         );
         self.written += 1;
-        self.owned.insert(frame.0, (order, kind));
-        self.content.insert(frame.0, self.written);
+        self.owned.insert(frame.number(), (order, kind));
+        self.content.insert(frame.number(), self.written);
     }
     fn disown(&mut self, first: u32) {
         self.owned.remove(&first);
@@ -151,8 +153,8 @@ impl Model<'_> {
     fn give_back(&mut self, pick: usize, cpu: Option<u32>) {
         let Some(first) = self.pick(pick) else { return };
         match cpu {
-            Some(cpu) => self.node.give_back(cpu, FrameId(first)),
-            None => self.node.zone_of(FrameId(first)).give_back(FrameId(first)),
+            Some(cpu) => self.node.give_back(cpu, FrameId::new(first)),
+            None => self.node.zone_of(FrameId::new(first)).give_back(FrameId::new(first)),
         }
         self.disown(first);
     }
@@ -167,12 +169,12 @@ impl Model<'_> {
             self.written += 1;
             run.finish(zone, one, how);
             if how == Moved::Yes
-                && let Some(owned) = self.owned.remove(&one.from.0)
+                && let Some(owned) = self.owned.remove(&one.from.number())
             {
                 assert_eq!(owned, (one.order, Mobility::Movable));
-                let content = self.content.remove(&one.from.0).expect("it is written");
-                assert!(self.content.insert(one.to.0, content).is_none());
-                self.owned.insert(one.to.0, owned);
+                let content = self.content.remove(&one.from.number()).expect("it is written");
+                assert!(self.content.insert(one.to.number(), content).is_none());
+                self.owned.insert(one.to.number(), owned);
             }
         }
     }
@@ -279,7 +281,8 @@ impl Model<'_> {
     fn check(&self) {
         self.node.zones().for_each(Zone::check);
         for (&first, &(order, kind)) in &self.owned {
-            let used = self.node.zone_of(FrameId(first)).used(FrameId(first)).expect("its owner has it");
+            let used =
+                self.node.zone_of(FrameId::new(first)).used(FrameId::new(first)).expect("its owner has it");
             assert_eq!((used.order, used.mobility), (order, kind));
             assert!(matches!(used.holder, Holder::User | Holder::Leaving));
             assert!(!used.is_given_back);
@@ -325,7 +328,7 @@ proptest! {
 }
 
 fn one_zone(test: impl FnOnce(Zone<'_>)) {
-    let shape = Shape { first: FrameId(0), blocks: 8, cpus: 1 };
+    let shape = Shape { first: FrameId::new(0), blocks: 8, cpus: 1 };
     let words: Vec<AtomicU64> = (0..shape.words()).map(|_| AtomicU64::new(0)).collect();
     test(Zone::create(&words, shape));
 }
@@ -335,7 +338,7 @@ fn compaction_empties_the_block_that_takes_the_fewest_moves() {
     one_zone(|zone| {
         let single: Vec<FrameId> =
             (0..8 * BLOCK_FRAMES).map(|_| zone.take(0, Mobility::Movable).expect("room")).collect();
-        let block = |number: u32| single.iter().filter(move |frame| frame.0 / BLOCK_FRAMES == number);
+        let block = |number: u32| single.iter().filter(move |frame| frame.number() / BLOCK_FRAMES == number);
         // Block 2 keeps 100 pages, block 5 keeps 10, every other one all but 64.
         for number in 0..8 {
             let keep = match number {
@@ -348,8 +351,8 @@ fn compaction_empties_the_block_that_takes_the_fewest_moves() {
         let mut run = Run::new(1);
         while run.next(&zone) == Next::Move {
             run.moves().collect::<Vec<_>>().into_iter().for_each(|one| {
-                assert_eq!(one.from.0 / BLOCK_FRAMES, 5);
-                assert!(![2, 5].contains(&(one.to.0 / BLOCK_FRAMES)), "a hole in a fuller block");
+                assert_eq!(one.from.number() / BLOCK_FRAMES, 5);
+                assert!(![2, 5].contains(&(one.to.number() / BLOCK_FRAMES)), "a hole in a fuller block");
                 run.finish(&zone, one, Moved::Yes);
             });
         }
@@ -366,7 +369,7 @@ fn a_block_that_cannot_be_emptied_is_left_alone_until_marks_are_cleared() {
     one_zone(|zone| {
         let single: Vec<FrameId> =
             (0..8 * BLOCK_FRAMES).map(|_| zone.take(0, Mobility::Movable).expect("room")).collect();
-        single.iter().filter(|frame| frame.0 % 2 == 0).for_each(|&frame| zone.give_back(frame));
+        single.iter().filter(|frame| frame.number() % 2 == 0).for_each(|&frame| zone.give_back(frame));
         let mut run = Run::new(1);
         while run.next(&zone) == Next::Move {
             run.moves().collect::<Vec<_>>().into_iter().for_each(|one| run.finish(&zone, one, Moved::Busy));
@@ -391,7 +394,7 @@ fn unmovable_runs_stay_together() {
         for step in 0..2000 {
             zone.take(0, Mobility::Movable).expect("room");
             if step % 10 == 0 {
-                pinned.push(zone.take(0, Mobility::Unmovable).expect("room").0 / BLOCK_FRAMES);
+                pinned.push(zone.take(0, Mobility::Unmovable).expect("room").number() / BLOCK_FRAMES);
             }
         }
         pinned.dedup();

@@ -12,8 +12,8 @@ use super::marks::{Mark, Reach, gap};
 use super::tickets::{Fetched, Ticket, Tickets, Wanted};
 use super::wake::Asked;
 use super::{COSTLY_ORDER, Frame, Holder, Level, Mobility, Used, ZONES_MAX, Zone};
-use uswap_core::working_set::Room;
-use uswap_units::FrameId;
+use crate::FrameId;
+use crate::room::Room;
 
 /// Whether who asks can wait for room to be made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -1,21 +1,25 @@
 //! kswapd, kcompactd and requests in a small world that is full to the last frame: everybody gets on, and the numbers
 //! are kept.
 
+use crate::FrameId;
 use crate::compaction::Moved;
 use crate::compaction::daemon::{By, Daemon, Next as Work};
-use crate::kswapd::{Balance, Balanced, Force, Next, Room, is_balanced};
+use crate::kswapd::{Balance, Balanced, Force, Next, is_balanced};
 use crate::marks::{Mark, Mixing, Spacing, kept_for_lower, marks};
 use crate::node::{Attempt, Node, Patience, Request, Step, Urgency};
+use crate::room::Room;
 use crate::tickets::{Fetched, TICKETS_MAX, Tickets};
 use crate::wake::Asked;
 use crate::{BLOCK_FRAMES, Level, Mobility, ORDER_MAX, Shape, Zone};
 use std::collections::BTreeMap;
 use std::vec::Vec;
 use uswap_sync::AtomicU64;
-use uswap_units::{FrameId, Prng};
+use uswap_units::Prng;
 
-const SHAPES: [Shape; 2] =
-    [Shape { first: FrameId(0), blocks: 2, cpus: 1 }, Shape { first: FrameId(1024), blocks: 30, cpus: 1 }];
+const SHAPES: [Shape; 2] = [
+    Shape { first: FrameId::new(0), blocks: 2, cpus: 1 },
+    Shape { first: FrameId::new(1024), blocks: 30, cpus: 1 },
+];
 
 struct Words {
     zones: [Vec<AtomicU64>; 2],
@@ -80,7 +84,7 @@ impl World<'_> {
     }
     fn write(&mut self, frame: FrameId) {
         self.written += 1;
-        assert!(self.pages.insert(frame.0, self.written).is_none());
+        assert!(self.pages.insert(frame.number(), self.written).is_none());
     }
     /// Takes every frame, whatever the marks say; then gives one of so many back.
     fn fill(&mut self, free_in: u64) {
@@ -101,12 +105,13 @@ impl World<'_> {
     }
     fn drop_page(&mut self, frame: u32) {
         self.pages.remove(&frame).expect("it is there");
-        self.node.zone_of(FrameId(frame)).give_back(FrameId(frame));
+        self.node.zone_of(FrameId::new(frame)).give_back(FrameId::new(frame));
     }
     /// Looks at so many pages of a zone, and drops every second one.
     fn shrink(&mut self, zone: usize, wanted: u64) -> (u64, u64) {
         let zone = *self.node.zone(zone).expect("it is there");
-        let frames: Vec<u32> = self.pages.keys().copied().filter(|&frame| zone.has(FrameId(frame))).collect();
+        let frames: Vec<u32> =
+            self.pages.keys().copied().filter(|&frame| zone.has(FrameId::new(frame))).collect();
         let looked_at = wanted.min(frames.len() as u64);
         let start = self.prng.below(frames.len().max(1) as u64) as usize;
         let dropped: Vec<u32> =
@@ -143,8 +148,8 @@ impl World<'_> {
                         let how = if self.prng.chance(1, 500) { Moved::Busy } else { Moved::Yes };
                         self.daemon.finish(&self.node, one, how);
                         if how == Moved::Yes {
-                            let content = self.pages.remove(&one.from.0).expect("it is there");
-                            assert!(self.pages.insert(one.to.0, content).is_none());
+                            let content = self.pages.remove(&one.from.number()).expect("it is there");
+                            assert!(self.pages.insert(one.to.number(), content).is_none());
                         }
                     }
                 }

@@ -1,5 +1,6 @@
 //! Who asks, kswapd and kcompactd, and those who fetch, fill and clear tickets, in random orders.
 
+use crate::FrameId;
 use crate::Mobility;
 use crate::plant::{Plant, Planted};
 use crate::tickets::{Fetched, Tickets, Wanted};
@@ -8,7 +9,6 @@ use shuttle::sync::{Arc, Condvar, Mutex};
 use shuttle::thread;
 use std::vec::Vec;
 use uswap_sync::{AtomicU64, Ordering};
-use uswap_units::FrameId;
 
 /// Random orders of each test.
 const ORDERS_TRIED: usize = 4000;
@@ -114,10 +114,10 @@ fn a_ticket_becomes_void() {
             let ticket = Tickets::open(&words[..]).leave(wanted, 0).expect("room");
             let (fill, clear) = (Arc::clone(&words), Arc::clone(&words));
             let filling =
-                thread::spawn(move || u32::from(!Tickets::open(&fill[..]).fill(ticket, FrameId(512))));
+                thread::spawn(move || u32::from(!Tickets::open(&fill[..]).fill(ticket, FrameId::new(512))));
             let clearing = thread::spawn(move || {
                 (0..3)
-                    .filter(|_| Tickets::open(&clear[..]).clear_void(5000) == Some(Some(FrameId(512))))
+                    .filter(|_| Tickets::open(&clear[..]).clear_void(5000) == Some(Some(FrameId::new(512))))
                     .count() as u32
             });
             let tickets = Tickets::open(&words[..]);

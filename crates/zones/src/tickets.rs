@@ -12,9 +12,9 @@
 //! needed.
 
 use super::Mobility;
+use crate::FrameId;
 use crate::plant::{Plant, is_planted};
 use uswap_sync::{AtomicU64, Ordering};
-use uswap_units::FrameId;
 
 /// Tickets at once: each may keep a block, 64 * 2 MiB = 128 MiB at most.
 pub const TICKETS_MAX: usize = 64;
@@ -152,10 +152,10 @@ impl<'a> Tickets<'a> {
             State::Filled if is_planted(Plant::FetchByStore) => {
                 // Release pairs with the Acquire of `load`, as in `change`.
                 self.words[ticket.place].store(Word { state: State::Free, ..word }.word(), Ordering::Release);
-                Fetched::Frame(FrameId(word.frame))
+                Fetched::Frame(FrameId::new(word.frame))
             }
             State::Filled if self.change(ticket.place, seen, Word { state: State::Free, ..word }) => {
-                Fetched::Frame(FrameId(word.frame))
+                Fetched::Frame(FrameId::new(word.frame))
             }
             // It became void just now.
             State::Filled => Fetched::Void,
@@ -170,7 +170,7 @@ impl<'a> Tickets<'a> {
                 return None;
             }
             if self.change(ticket.place, seen, Word { state: State::Free, ..word }) {
-                return (word.state == State::Filled).then_some(FrameId(word.frame));
+                return (word.state == State::Filled).then_some(FrameId::new(word.frame));
             }
         }
     }
@@ -191,7 +191,7 @@ impl<'a> Tickets<'a> {
         let (seen, word) = self.load(ticket.place);
         word.state == State::Wanted
             && word.number == ticket.number
-            && self.change(ticket.place, seen, Word { state: State::Filled, frame: frame.0, ..word })
+            && self.change(ticket.place, seen, Word { state: State::Filled, frame: frame.number(), ..word })
     }
 
     /// Clears one ticket that is void by now, if there is one. `Some(Some(frame))`: the run that was kept for it is the
@@ -201,7 +201,7 @@ impl<'a> Tickets<'a> {
             let (seen, word) = self.load(place);
             let is_mine =
                 word.is_void(now_ms) && self.change(place, seen, Word { state: State::Free, ..word });
-            is_mine.then(|| (word.state == State::Filled).then_some(FrameId(word.frame)))
+            is_mine.then(|| (word.state == State::Filled).then_some(FrameId::new(word.frame)))
         })
     }
 
@@ -226,13 +226,13 @@ mod tests {
             (tickets.leave(WANTED, 0).expect("room"), tickets.leave(WANTED, 500).expect("room"));
         assert_eq!(tickets.leave(WANTED, 0), None, "there are two");
         assert_eq!(tickets.fetch(first), Fetched::Waiting);
-        assert!(tickets.fill(first, FrameId(512)));
-        assert!(tickets.fill(second, FrameId(1024)));
-        assert!(!tickets.fill(second, FrameId(2048)), "it has one");
-        assert_eq!(tickets.fetch(first), Fetched::Frame(FrameId(512)));
+        assert!(tickets.fill(first, FrameId::new(512)));
+        assert!(tickets.fill(second, FrameId::new(1024)));
+        assert!(!tickets.fill(second, FrameId::new(2048)), "it has one");
+        assert_eq!(tickets.fetch(first), Fetched::Frame(FrameId::new(512)));
         assert_eq!(tickets.fetch(first), Fetched::Void);
         assert_eq!(tickets.clear_void(1400), None);
-        assert_eq!(tickets.clear_void(1600), Some(Some(FrameId(1024))));
+        assert_eq!(tickets.clear_void(1600), Some(Some(FrameId::new(1024))));
         assert_eq!(tickets.fetch(second), Fetched::Void);
         let third = tickets.leave(WANTED, 2000).expect("room");
         assert_ne!(third, first, "an old ticket opens nothing");

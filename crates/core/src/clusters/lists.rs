@@ -325,13 +325,13 @@ impl<T: Truth> Clusters<'_, T> {
         }
     }
 
-    #[cfg(not(loom))]
+    #[cfg(all(test, not(loom)))]
     pub(crate) fn is_being_discarded(&self, cluster: ClusterId) -> bool {
         self.record(cluster).state().list == List::DISCARDING
     }
 
     /// As if a process had died in the middle of a change of a cluster's list.
-    #[cfg(not(loom))]
+    #[cfg(all(test, not(loom)))]
     pub(crate) fn break_bits_for_test(&self, cluster: ClusterId, dead: uswap_units::MmId) {
         let record = self.record(cluster);
         record.lock().store(self.locker.name_of(dead), Ordering::Relaxed);

@@ -10,8 +10,7 @@
 //! Must hold: a lock goes from its holder to another only when the holder has given it back or is gone; who takes it
 //! over from the dead repairs what it guards first. Called by [`crate::clusters`], whose locks these are, by
 //! [`crate::swap_table`] and [`crate::slots`], which count what they have begun (`begin`, `end`), and by `host`, the
-//! supervisor and `experiments`, which say who locks and how to wait. How to wait is told by `contend` of `host` and by
-//! the supervisor's `locks`.
+//! supervisor and `experiments`, which say who locks and how to wait.
 //!
 //! Memory order: the Acquire of who takes a lock (`take`, `wait`) pairs with the Release of `unlock`: what the last
 //! holder wrote is seen. The dead have not unlocked: they ended before the kernel said that they are gone, and so what
@@ -35,7 +34,7 @@ pub enum Holder {
 pub type Contended = fn(MmTable<'_>, MmId, u32) -> Holder;
 
 /// The name under which the supervisor takes locks. Whoever waits for it waits: a run without its supervisor has ended.
-pub const SUPERVISOR: MmId = MmId(u16::MAX - 1);
+pub const SUPERVISOR: MmId = MmId::new(u16::MAX - 1);
 
 /// Waits in a loop: for tests and for programs with one process.
 pub fn spin(_: MmTable<'_>, _: MmId, _: u32) -> Holder {
@@ -81,13 +80,13 @@ impl<'a> Locker<'a> {
 
     /// Something begins that leaves traces if this process dies before `end`. The supervisor does not die alone.
     pub(crate) fn begin(&self) {
-        if u32::from(self.me.0) < self.mms.count() {
+        if u32::from(self.me.number()) < self.mms.count() {
             self.mms.record(self.me).begin();
         }
     }
 
     pub(crate) fn end(&self) {
-        if u32::from(self.me.0) < self.mms.count() {
+        if u32::from(self.me.number()) < self.mms.count() {
             self.mms.record(self.me).end();
         }
     }
@@ -98,9 +97,9 @@ impl<'a> Locker<'a> {
 
     /// What is in a lock word that `mm` holds: its record is not given back before its locks are.
     pub(crate) fn name_of(&self, mm: MmId) -> u64 {
-        let has_record = u32::from(mm.0) < self.mms.count();
+        let has_record = u32::from(mm.number()) < self.mms.count();
         let number = if has_record { self.mms.record(mm).number() } else { 0 };
-        number << 16 | (u64::from(mm.0) + 1)
+        number << 16 | mm.to_word()
     }
 
     /// Takes the lock, waiting for it.
@@ -129,7 +128,7 @@ impl<'a> Locker<'a> {
                 }
                 continue;
             }
-            let holder = MmId(seen as u16 - 1);
+            let holder = MmId::new(seen as u16 - 1);
             let gone = (self.contended)(self.mms, holder, tries) == Holder::IsGone;
             // The dead do not write: the exchange fails only if another took the lock over.
             if gone && word.compare_exchange(seen, self.name(), Ordering::Acquire, Ordering::Relaxed).is_ok()
@@ -168,7 +167,7 @@ mod tests {
     fn holder_is_replaced(mms: MmTable<'_>, holder: MmId, tries: u32) -> Holder {
         if tries > 0 {
             // Who waits has not taken the lock from the living: the next one gives it back.
-            let lock = mms.record(MmId(1));
+            let lock = mms.record(MmId::new(1));
             Locker::new(holder, mms).unlock(&lock.words[15]);
             return Holder::Lives;
         }
@@ -176,7 +175,7 @@ mod tests {
         record.free();
         assert_eq!(mms.take(Hands::Run).expect("it is free").id(), holder);
         record.set_state(MmState::Live, 7);
-        let lock = mms.record(MmId(1));
+        let lock = mms.record(MmId::new(1));
         lock.words[15].store(Locker::new(holder, mms).name(), Ordering::Relaxed);
         Holder::IsGone
     }

@@ -86,7 +86,7 @@ impl Page {
     }
     /// Stores the page, and drops it if nobody has touched it meanwhile.
     fn evict(&self, lane: Lane) {
-        let copy = SwapId(lane.index() + 1);
+        let copy = SwapId::new(lane.index() + 1);
         let Some(isolated) = self.isolate(lane) else { return };
         // While it is being read it stays.
         if !self.slot().lock_isolated(isolated) {

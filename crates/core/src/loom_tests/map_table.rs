@@ -44,11 +44,11 @@ fn loom_who_sees_that_a_map_is_complete_sees_all_of_it() {
         let words = Words::new();
         let others = Arc::clone(&words);
         let process = thread::spawn(move || {
-            if let Some(request) = others.table().asked_of(MmId(1)) {
+            if let Some(request) = others.table().asked_of(MmId::new(1)) {
                 let _withdrawn = answer(others.table(), request, 5);
             }
         });
-        let request = words.table().ask(MmId(1));
+        let request = words.table().ask(MmId::new(1));
         if words.table().is_complete(request) {
             assert_eq!(answer_to(words.table(), request), [Some(5); VALUES]);
         }
@@ -64,14 +64,14 @@ fn loom_what_a_process_counts_too_late_is_in_no_map() {
 pub(super) fn a_process_goes_on_after_its_request_is_over() {
     loom::model(|| {
         let words = Words::new();
-        let first = words.table().ask(MmId(1));
+        let first = words.table().ask(MmId::new(1));
         let others = Arc::clone(&words);
         // It has found the request, and was stopped then.
         let late = thread::spawn(move || answer(others.table(), first, 5));
         words.table().withdraw(first);
-        let second = words.table().ask(MmId(2));
+        let second = words.table().ask(MmId::new(2));
         // The other process, which only this thread knows of.
-        assert_eq!(words.table().asked_of(MmId(2)), Some(second));
+        assert_eq!(words.table().asked_of(MmId::new(2)), Some(second));
         assert_eq!(answer(words.table(), second, 7), Ok(()), "a value is of an earlier request");
         let _may_be_too_late = late.join().expect("no panic");
         let answered = answer_to(words.table(), second);

@@ -21,7 +21,7 @@ impl Records {
         MmTable { words: &self.words, taken_total: &self.taken_total }
     }
     fn first(&self) -> MmRecord<'_> {
-        self.table().record(MmId(0))
+        self.table().record(MmId::new(0))
     }
 }
 
@@ -81,13 +81,13 @@ fn loom_who_sees_that_a_process_lives_sees_its_page_table() {
             let records = Arc::clone(&records);
             thread::spawn(move || {
                 let record = records.table().take(Hands::Process).expect("nobody has it");
-                record.set_root(TableId(5));
+                record.set_root(TableId::new(5));
                 record.set_managed_pages(7);
                 assert!(record.announce());
             })
         };
         if records.first().state() == MmState::Live {
-            assert_eq!((records.first().root(), records.first().managed_pages()), (Some(TableId(5)), 7));
+            assert_eq!((records.first().root(), records.first().managed_pages()), (Some(TableId::new(5)), 7));
         }
         process.join().unwrap();
     });

@@ -11,7 +11,7 @@ use std::vec::Vec;
 use uswap_sync::{AtomicU64, Ordering};
 use uswap_units::{BlobId, MmId, SwapId};
 
-const ID: SwapId = SwapId(1);
+const ID: SwapId = SwapId::new(1);
 const OLD: [u8; 8] = [1; 8];
 const NEW: [u8; 8] = [2; 8];
 /// Words of one cell of the smallest class.
@@ -75,7 +75,7 @@ impl Memory {
     }
     /// Makes the zspage, owned by nobody, with one cell in use, and offered.
     fn disowned_with_one_cell(&self) -> BlobId {
-        let blob = self.store(MmId(0), &mut ZspageOwner::new(), OLD).expect("room");
+        let blob = self.store(MmId::new(0), &mut ZspageOwner::new(), OLD).expect("room");
         self.states[0].fetch_and(u64::MAX >> 16, Ordering::Relaxed);
         self.offers[CLASS_COUNT - 1].store(1, Ordering::Relaxed);
         blob
@@ -89,7 +89,7 @@ fn loom_a_checked_read_never_sees_the_next_content() {
     loom::model(|| {
         let memory = Arc::new(Memory::new());
         let mut owner = ZspageOwner::new();
-        let blob = memory.store(MmId(0), &mut owner, OLD).expect("room");
+        let blob = memory.store(MmId::new(0), &mut owner, OLD).expect("room");
         let table = Table::published(Content::Blob { blob, length: 8 });
         let threads = [
             {
@@ -103,7 +103,7 @@ fn loom_a_checked_read_never_sees_the_next_content() {
             {
                 let memory = Arc::clone(&memory);
                 thread::spawn(move || {
-                    let stored = memory.store(MmId(0), &mut owner, NEW).expect("room");
+                    let stored = memory.store(MmId::new(0), &mut owner, NEW).expect("room");
                     assert_eq!(memory.load(stored), NEW);
                 })
             },
@@ -126,7 +126,7 @@ fn loom_a_zspage_is_released_or_adopted() {
         let blob = memory.disowned_with_one_cell();
         let other = Arc::clone(&memory);
         let thread = thread::spawn(move || other.free(blob));
-        let stored = memory.store(MmId(1), &mut ZspageOwner::new(), NEW);
+        let stored = memory.store(MmId::new(1), &mut ZspageOwner::new(), NEW);
         thread.join().unwrap();
         let state = memory.states[0].load(Ordering::Relaxed);
         match stored {
@@ -139,7 +139,7 @@ fn loom_a_zspage_is_released_or_adopted() {
             None => {
                 assert_eq!(state, 0);
                 assert_eq!(memory.resident.load(Ordering::Relaxed), 0);
-                assert!(memory.store(MmId(1), &mut ZspageOwner::new(), NEW).is_some());
+                assert!(memory.store(MmId::new(1), &mut ZspageOwner::new(), NEW).is_some());
             }
         }
     });
@@ -151,15 +151,15 @@ fn loom_room_freed_while_a_full_zspage_is_given_up_is_found() {
     loom::model(|| {
         let memory = Arc::new(Memory::new());
         let mut owner = ZspageOwner::new();
-        let blob = memory.store(MmId(0), &mut owner, OLD).expect("room");
+        let blob = memory.store(MmId::new(0), &mut owner, OLD).expect("room");
         memory.maps.iter().for_each(|word| word.store(u64::MAX, Ordering::Relaxed));
         memory.states[0].fetch_add(ALL_CELLS - 1, Ordering::Relaxed);
         let other = Arc::clone(&memory);
         let thread = thread::spawn(move || other.free(blob));
-        let stored = memory.store(MmId(0), &mut owner, NEW);
+        let stored = memory.store(MmId::new(0), &mut owner, NEW);
         thread.join().unwrap();
         if stored.is_none() {
-            assert_eq!(memory.store(MmId(1), &mut ZspageOwner::new(), NEW), Some(blob));
+            assert_eq!(memory.store(MmId::new(1), &mut ZspageOwner::new(), NEW), Some(blob));
         }
         assert_eq!(memory.load(blob), NEW);
         assert_eq!(memory.view().used_cells(), ALL_CELLS);
@@ -179,8 +179,9 @@ fn loom_an_offered_zspage_has_one_owner() {
         memory.states[0].fetch_add(1, Ordering::Relaxed);
         let (freer, adopter) = (Arc::clone(&memory), Arc::clone(&memory));
         let freer = thread::spawn(move || freer.free(blob));
-        let adopter = thread::spawn(move || adopter.store(MmId(1), &mut ZspageOwner::new(), NEW).is_some());
-        let here = memory.store(MmId(2), &mut ZspageOwner::new(), NEW).is_some();
+        let adopter =
+            thread::spawn(move || adopter.store(MmId::new(1), &mut ZspageOwner::new(), NEW).is_some());
+        let here = memory.store(MmId::new(2), &mut ZspageOwner::new(), NEW).is_some();
         freer.join().unwrap();
         let there = adopter.join().unwrap();
         assert!(here != there);
@@ -195,7 +196,7 @@ fn loom_a_blob_that_is_moved_is_read_whole() {
     loom::model(|| {
         let memory = Arc::new(Memory::new());
         let mut owner = ZspageOwner::new();
-        let blob = memory.store(MmId(0), &mut owner, OLD).expect("room");
+        let blob = memory.store(MmId::new(0), &mut owner, OLD).expect("room");
         let table = Table::published(Content::Blob { blob, length: 8 });
         let reader = {
             let (memory, table) = (Arc::clone(&memory), Arc::clone(&table));
@@ -211,11 +212,11 @@ fn loom_a_blob_that_is_moved_is_read_whole() {
         let word = table.view().load(ID);
         assert!(table.view().begin_writeback(ID, word));
         let copied = memory.load(blob);
-        let moved = memory.store(MmId(0), &mut owner, copied).expect("room");
+        let moved = memory.store(MmId::new(0), &mut owner, copied).expect("room");
         let content = Content::Blob { blob: moved, length: 8 };
         assert_eq!(table.view().finish_writeback(ID, content), WritebackEnd::Moved);
         assert_eq!(memory.view().free(blob), FreeCell::Done);
-        assert_eq!(memory.store(MmId(0), &mut owner, NEW), Some(blob));
+        assert_eq!(memory.store(MmId::new(0), &mut owner, NEW), Some(blob));
         reader.join().unwrap();
     });
 }

@@ -7,12 +7,14 @@ use loom::thread;
 use uswap_sync::{AtomicU64, Ordering};
 use uswap_units::{PageId, PageRange, SwapId};
 
-const PAGE: PageId = PageId(7);
-const AROUND: PageRange = PageRange { start: PageId(6), end: PageId(9) };
+const PAGE: PageId = PageId::new(7);
+const AROUND: PageRange = PageRange { start: PageId::new(6), end: PageId::new(9) };
 /// What the evictor goes on with.
-const NEXT: [PageRange; 2] =
-    [PageRange { start: PageId(1), end: PageId(4) }, PageRange { start: PageId(20), end: PageId(24) }];
-const COPY: SwapId = SwapId(3);
+const NEXT: [PageRange; 2] = [
+    PageRange { start: PageId::new(1), end: PageId::new(4) },
+    PageRange { start: PageId::new(20), end: PageId::new(24) },
+];
+const COPY: SwapId = SwapId::new(3);
 
 /// What the kernel has mapped. Its calls take effect in one order.
 const MISSING: u64 = 0;

@@ -11,9 +11,9 @@ use std::vec::Vec;
 use uswap_sync::{AtomicU64, Ordering};
 use uswap_units::{BlobId, SwapId, SwapOffset};
 
-const BLOB: Content = Content::Blob { blob: BlobId(5), length: 100 };
+const BLOB: Content = Content::Blob { blob: BlobId::new(5), length: 100 };
 const SLOT: Content = Content::Slot { offset: SwapOffset::new(4096), length: 128 };
-const ID: SwapId = SwapId(1);
+const ID: SwapId = SwapId::new(1);
 
 pub(super) struct Table {
     words: Vec<AtomicU64>,

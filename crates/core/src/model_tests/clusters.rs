@@ -19,7 +19,7 @@ impl Truth for Words<'_> {
         self.0[slot as usize].load(Ordering::Acquire) != 0
     }
     fn claim(&self, slot: u32, by: MmId) {
-        let before = self.0[slot as usize].swap(u64::from(by.0) + 1, Ordering::AcqRel);
+        let before = self.0[slot as usize].swap(by.to_word(), Ordering::AcqRel);
         assert_eq!(before, 0, "slot {slot} is owned twice");
     }
 }
@@ -149,7 +149,7 @@ impl Model<'_> {
     }
 
     fn allocate(&mut self, order: u32, caller: u16) {
-        let clusters = self.memory.view_of(MmId(caller));
+        let clusters = self.memory.view_of(MmId::new(caller));
         let size = 1 << order;
         let state = |cluster| clusters.record(cluster).state();
         let before: Vec<_> = ClusterId::each_below(clusters.count())
@@ -231,14 +231,14 @@ impl Model<'_> {
                     record.lock().store(3, Ordering::Relaxed);
                     (first..first + count)
                         .for_each(|slot| self.memory.slots[slot as usize].store(3, Ordering::Relaxed));
-                    clusters.break_locks(MmId(2));
+                    clusters.break_locks(MmId::new(2));
                     self.runs.insert(first, count);
                 }
             }
             Op::DieRelisting { cluster } => {
                 if cluster.number() < clusters.touched() && !clusters.is_being_discarded(cluster) {
-                    clusters.break_bits_for_test(cluster, MmId(2));
-                    clusters.break_locks(MmId(2));
+                    clusters.break_bits_for_test(cluster, MmId::new(2));
+                    clusters.break_locks(MmId::new(2));
                 }
             }
             Op::DieTouching => {
@@ -294,7 +294,7 @@ fn single_slots_go_where_they_do_least_harm() {
         is_discarding: false,
         search: Search::Scattered,
     });
-    let clusters = memory.view_of(MmId(0));
+    let clusters = memory.view_of(MmId::new(0));
     // Three clusters of order 4, one of order 9.
     let runs: Vec<u32> = (0..96).map(|_| clusters.allocate(4).expect("room")).collect();
     let whole = clusters.allocate(9).expect("room");
@@ -327,7 +327,7 @@ fn a_run_that_nobody_else_has_is_found_among_single_slots() {
         is_discarding: false,
         search: Search::Scattered,
     });
-    let clusters = memory.view_of(MmId(0));
+    let clusters = memory.view_of(MmId::new(0));
     let single: Vec<u32> = (0..512).map(|_| clusters.allocate(0).expect("room")).collect();
     let runs: Vec<u32> = (0..32).map(|_| clusters.allocate(4).expect("room")).collect();
     let free = |first, count| {
@@ -353,8 +353,9 @@ fn callers_have_clusters_of_their_own_while_there_are_enough() {
         is_discarding: false,
         search: Search::Scattered,
     });
-    let used: Vec<ClusterId> =
-        (0..40).map(|step| cluster_of(memory.view_of(MmId(step % 4)).allocate(0).expect("room"))).collect();
+    let used: Vec<ClusterId> = (0..40)
+        .map(|step| cluster_of(memory.view_of(MmId::new(step % 4)).allocate(0).expect("room")))
+        .collect();
     (0..4).for_each(|caller| {
         assert!(used.iter().skip(caller).step_by(4).all(|&cluster| cluster == used[caller]))
     });

@@ -42,18 +42,18 @@ impl Memory {
                 self.evict();
             }
             self.present.insert(chunk);
-            self.drop_behind.note_passed(ChunkId(chunk));
+            self.drop_behind.note_passed(ChunkId::new(chunk));
         }
         missed
     }
 
     fn evict(&mut self) {
         let (now, present) = (self.stored_pages, &self.present);
-        let back = |sample: Sample| present.contains(&sample.page.chunk().0);
+        let back = |sample: Sample| present.contains(&sample.page.chunk().number());
         self.drop_behind.look(now, |sample| if back(sample) { Fate::Present } else { Fate::Away });
         let behind = if self.rule == Rule::DropBehind { self.drop_behind.next(now) } else { None };
         let (chosen, chunk) = match behind {
-            Some(chunk) => (Chosen::Behind, chunk.0),
+            Some(chunk) => (Chosen::Behind, chunk.number()),
             None => {
                 let next = self.present.range(self.hand..).next().or(self.present.first());
                 (Chosen::ByHand, *next.expect("memory is full"))
@@ -66,7 +66,7 @@ impl Memory {
             self.drop_behind.note_evicted(chosen, CHUNK_PAGES);
             self.stored_pages += CHUNK_PAGES;
             if self.drop_behind.wants_sample(chosen, now) {
-                self.drop_behind.follow(chosen, Sample { page: ChunkId(chunk).first_page(), at: now });
+                self.drop_behind.follow(chosen, Sample { page: ChunkId::new(chunk).first_page(), at: now });
             }
         }
     }

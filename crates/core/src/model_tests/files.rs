@@ -85,14 +85,14 @@ impl Model<'_> {
     fn live(&mut self, process: usize) {
         let process = &mut self.processes[process];
         process.lives = true;
-        self.segment.mms().record(process.mm).set_state(MmState::Live, u32::from(process.mm.0) + 100);
+        self.segment.mms().record(process.mm).set_state(MmState::Live, u32::from(process.mm.number()) + 100);
     }
 
     fn have_open(&self, file: u8) -> HaveOpen {
         let mut lives: Vec<&Process> = self.processes.iter().filter(|process| process.lives).collect();
-        lives.sort_by_key(|process| process.mm.0);
+        lives.sort_by_key(|process| process.mm.number());
         for process in lives {
-            let pid = u32::from(process.mm.0) + 100;
+            let pid = u32::from(process.mm.number()) + 100;
             if process.refused.contains(&file) {
                 return HaveOpen::Refused(pid);
             }
@@ -118,9 +118,12 @@ impl Model<'_> {
         for (other, _) in
             CHANGES.into_iter().filter(|(other, to)| *other != state && STATES[*to] == STATES[next])
         {
-            assert!(!files.change_state(FileId(file as u8), STATES[other], to), "it is not in that state");
+            assert!(
+                !files.change_state(FileId::new(file as u8), STATES[other], to),
+                "it is not in that state"
+            );
         }
-        assert!(files.change_state(FileId(file as u8), from, to));
+        assert!(files.change_state(FileId::new(file as u8), from, to));
         assert!(files.changes() > before);
         self.files[file] = next;
     }
@@ -139,12 +142,12 @@ impl Model<'_> {
             Some(Follow::Open(_)) if fails && !process.reads => self.end(index),
             Some(Follow::Open(file)) => {
                 let set = if fails { &mut process.refused } else { &mut process.open };
-                assert!(set.insert(file.id.0) && self.files[usize::from(file.id.0)] != 3);
+                assert!(set.insert(file.id.number()) && self.files[file.id.index()] != 3);
                 record.set_held_files(held.with(file.id, if fails { Err(()) } else { Ok(()) }));
             }
             Some(Follow::Close(file)) => {
-                assert_eq!(self.files[usize::from(file.0)], 3);
-                assert!(process.open.remove(&file.0) | process.refused.remove(&file.0));
+                assert_eq!(self.files[file.index()], 3);
+                assert!(process.open.remove(&file.number()) | process.refused.remove(&file.number()));
                 record.set_held_files(held.without(file));
             }
         }
@@ -192,10 +195,10 @@ impl Model<'_> {
         let in_use = states.iter().filter(|state| **state == FileState::InUse).count() as u64;
         assert_eq!(self.segment.slots().capacity(), in_use * SLOTS);
         for (number, state) in (0..).zip(&states) {
-            assert_eq!(mms.have_open(FileId(number)), self.have_open(number));
+            assert_eq!(mms.have_open(FileId::new(number)), self.have_open(number));
             let closed =
                 self.processes.iter().all(|process| !process.lives || !process.open.contains(&number));
-            assert_eq!(mms.have_closed(FileId(number)) == HaveOpen::All, closed);
+            assert_eq!(mms.have_closed(FileId::new(number)) == HaveOpen::All, closed);
             let may_be_named = matches!(state, FileState::InUse | FileState::Draining);
             for process in self.processes.iter().filter(|process| process.reads && may_be_named) {
                 assert!(

@@ -20,7 +20,7 @@ type Page = (PageId, PageKind, bool);
 
 /// Pages in order, with gaps now and then.
 fn pages(count: usize, prng: &mut Prng) -> Vec<Page> {
-    let mut at = PageId(prng.below(1 << 20));
+    let mut at = PageId::new(prng.below(1 << 20));
     let mut next = || {
         at = at.plus(if prng.below(50) == 0 { 1 + prng.below(1 << 20) } else { 1 });
         (at, ALL[prng.below(KINDS as u64) as usize], prng.below(3) == 0)
@@ -40,7 +40,7 @@ fn bucket_of(pages: &[Page]) -> Bucket {
 }
 
 fn write(table: MapTable<'_>, pages: &[Page]) -> Vec<Bucket> {
-    let request = table.ask(MmId(3));
+    let request = table.ask(MmId::new(3));
     let mut writer = MapWriter::new(table, request);
     for &(page, kind, is_recent) in pages {
         writer.add(page, kind, is_recent).expect("it is waited for");
@@ -84,8 +84,8 @@ fn the_table_of_a_run_has_room_for_all_buckets() {
 fn a_map_that_nobody_waits_for_is_given_up() {
     with_segment(SMALL, |segment| {
         let table = segment.map_table();
-        let mut writer = MapWriter::new(table, table.ask(MmId(1)));
-        let second = table.ask(MmId(2));
+        let mut writer = MapWriter::new(table, table.ask(MmId::new(1)));
+        let second = table.ask(MmId::new(2));
         let pages = pages(100, &mut Prng::new(1));
         let given_up = pages.iter().map(|&(page, kind, is_recent)| writer.add(page, kind, is_recent));
         assert_eq!(given_up.collect::<Result<Vec<()>, _>>(), Err(Withdrawn));

@@ -49,17 +49,17 @@ fn block(page: u64) -> u64 {
 }
 
 fn range(start: u64, end: u64) -> PageRange {
-    PageRange { start: PageId(start), end: PageId(end) }
+    PageRange { start: PageId::new(start), end: PageId::new(end) }
 }
 
 fn check(table: &PageTable<'_>, managed: &BTreeSet<u64>, leaves: &BTreeSet<u64>) {
-    let found: Vec<u64> = table.leaves(range(0, PAGES_MAX)).map(|leaf| leaf.first_page().0).collect();
+    let found: Vec<u64> = table.leaves(range(0, PAGES_MAX)).map(|leaf| leaf.first_page().number()).collect();
     assert_eq!(found, leaves.iter().copied().collect::<Vec<_>>());
     let pages: BTreeSet<u64> = table
         .leaves(range(0, PAGES_MAX))
         .flat_map(|leaf| leaf.slots_in(range(0, PAGES_MAX)))
         .filter(|(_, slot)| slot.load().is_managed())
-        .map(|(page, _)| page.0)
+        .map(|(page, _)| page.number())
         .collect();
     assert_eq!(&pages, managed);
 }
@@ -69,24 +69,24 @@ proptest! {
     #[test]
     fn leaves_are_those_of_the_model(ops in prop::collection::vec(operation(), 1..80)) {
         with_segment(SMALL, |segment| {
-            let (mm, tables) = (MmId(3), segment.tables());
+            let (mm, tables) = (MmId::new(3), segment.tables());
             // A neighbour must never be touched.
-            let other = segment.page_table(MmId(4), tables.allocate(MmId(4)).expect("room"));
-            assert!(other.leaf_or_allocate(PageId(77)).expect("room").slot(PageId(77)).adopt());
+            let other = segment.page_table(MmId::new(4), tables.allocate(MmId::new(4)).expect("room"));
+            assert!(other.leaf_or_allocate(PageId::new(77)).expect("room").slot(PageId::new(77)).adopt());
             let others = tables.used_count();
             let mut table = segment.page_table(mm, tables.allocate(mm).expect("room"));
             let (mut managed, mut leaves) = (BTreeSet::new(), BTreeSet::new());
             for op in ops {
                 let has_room = table.has_room_for(1);
                 match op {
-                    Op::Manage(page) => match table.leaf_or_allocate(PageId(page)) {
+                    Op::Manage(page) => match table.leaf_or_allocate(PageId::new(page)) {
                         Ok(leaf) => {
-                            assert_eq!(leaf.first_page(), PageId(block(page)));
+                            assert_eq!(leaf.first_page(), PageId::new(block(page)));
                             if leaves.insert(block(page)) {
                                 assert_eq!(leaf.evictable().chunks(), 0, "a new leaf is zeroed");
                             }
                             leaf.evictable().set((page % 8) as u32);
-                            assert_eq!(leaf.slot(PageId(page)).adopt(), managed.insert(page));
+                            assert_eq!(leaf.slot(PageId::new(page)).adopt(), managed.insert(page));
                         }
                         Err(OutOfTables) => {
                             assert!(!has_room, "there was said to be room");
@@ -94,7 +94,7 @@ proptest! {
                             assert_eq!(tables.used_count(), SMALL.tables as usize - 1);
                         }
                     },
-                    Op::Drop(page) => match table.slot(PageId(page)) {
+                    Op::Drop(page) => match table.slot(PageId::new(page)) {
                         Some(slot) => {
                             let dropped = slot.remove(Afterwards::Unmanaged) != Remove::Unmanaged;
                             assert_eq!(dropped, managed.remove(&page));
@@ -109,11 +109,11 @@ proptest! {
                         });
                     }
                     Op::NextLeaf(page) => {
-                        let found = table.next_leaf(PageId(page)).map(|leaf| leaf.first_page().0);
+                        let found = table.next_leaf(PageId::new(page)).map(|leaf| leaf.first_page().number());
                         assert_eq!(found, leaves.range(block(page)..).next().copied());
                     }
                     Op::Leaves(start, end) => {
-                        let found: Vec<u64> = table.leaves(range(start, end)).map(|leaf| leaf.first_page().0).collect();
+                        let found: Vec<u64> = table.leaves(range(start, end)).map(|leaf| leaf.first_page().number()).collect();
                         let wanted = leaves.iter().copied().filter(|&first| first + BLOCK_PAGES > start && first < end);
                         assert_eq!(found, if start < end { wanted.collect() } else { Vec::new() });
                         let pages = table.leaves(range(start, end)).flat_map(|leaf| leaf.slots_in(range(start, end)));
@@ -125,8 +125,8 @@ proptest! {
                         let start = managed.range(start..end).next().copied().unwrap_or(start);
                         let first = managed.range(start..end).next();
                         let none = (start..end).find(|page| !managed.contains(page));
-                        assert_eq!(table.first_managed(range(start, end)), first.copied().map(PageId));
-                        assert_eq!(table.first_unmanaged(range(start, end)), none.map(PageId));
+                        assert_eq!(table.first_managed(range(start, end)), first.copied().map(PageId::new));
+                        assert_eq!(table.first_unmanaged(range(start, end)), none.map(PageId::new));
                     }
                     Op::Reap => {
                         tables.reap(mm);
@@ -139,7 +139,7 @@ proptest! {
                 check(&other, &BTreeSet::from([77]), &BTreeSet::from([0]));
             }
             tables.reap(mm);
-            tables.reap(MmId(4));
+            tables.reap(MmId::new(4));
             assert_eq!(tables.used_count(), 0);
             assert!(tables.words.iter().all(|word| word.load(uswap_sync::Ordering::Relaxed) == 0));
         });
@@ -149,8 +149,8 @@ proptest! {
 #[test]
 fn the_first_page_without_a_word_is_found_across_leaves() {
     with_segment(SMALL, |segment| {
-        let table = segment.page_table(MmId(0), segment.tables().allocate(MmId(0)).expect("room"));
-        for page in (510..515).map(PageId) {
+        let table = segment.page_table(MmId::new(0), segment.tables().allocate(MmId::new(0)).expect("room"));
+        for page in (510..515).map(PageId::new) {
             assert!(table.leaf_or_allocate(page).expect("room").slot(page).adopt());
         }
         for (start, end, first) in [
@@ -160,7 +160,7 @@ fn the_first_page_without_a_word_is_found_across_leaves() {
             (513, 513, None),
             (2000, 2001, Some(2000)),
         ] {
-            assert_eq!(table.first_unmanaged(range(start, end)), first.map(PageId), "{start}..{end}");
+            assert_eq!(table.first_unmanaged(range(start, end)), first.map(PageId::new), "{start}..{end}");
         }
     });
 }
@@ -169,7 +169,7 @@ fn the_first_page_without_a_word_is_found_across_leaves() {
 fn a_run_for_which_there_is_room_finds_it() {
     with_segment(SMALL, |segment| {
         let tables = segment.tables();
-        let table = segment.page_table(MmId(0), tables.allocate(MmId(0)).expect("room"));
+        let table = segment.page_table(MmId::new(0), tables.allocate(MmId::new(0)).expect("room"));
         let mut page = BLOCK_PAGES - 3;
         for pages in (1..).map(|step| step * 700) {
             if !table.has_room_for(pages) {
@@ -180,7 +180,7 @@ fn a_run_for_which_there_is_room_finds_it() {
                 run.clone()
                     .step_by(100)
                     .chain([run.end - 1])
-                    .all(|at| table.leaf_or_allocate(PageId(at)).is_ok())
+                    .all(|at| table.leaf_or_allocate(PageId::new(at)).is_ok())
             );
             // Where the next leaf needs tables above it, too.
             page += (pages + (1 << 18)) / BLOCK_PAGES * BLOCK_PAGES;
@@ -193,11 +193,11 @@ fn a_run_for_which_there_is_room_finds_it() {
 #[test]
 fn pages_outside_of_the_address_space_have_no_leaf() {
     with_segment(SMALL, |segment| {
-        let table = segment.page_table(MmId(0), segment.tables().allocate(MmId(0)).expect("room"));
-        assert!(table.leaf_or_allocate(PageId(PAGES_MAX)).is_err());
-        assert!(table.leaf_or_allocate(PageId(PAGES_MAX - 1)).is_ok());
-        assert!(table.leaf(PageId(PAGES_MAX)).is_none());
-        assert!(table.next_leaf(PageId(PAGES_MAX)).is_none());
-        assert!(table.next_leaf(PageId(0)).is_some());
+        let table = segment.page_table(MmId::new(0), segment.tables().allocate(MmId::new(0)).expect("room"));
+        assert!(table.leaf_or_allocate(PageId::new(PAGES_MAX)).is_err());
+        assert!(table.leaf_or_allocate(PageId::new(PAGES_MAX - 1)).is_ok());
+        assert!(table.leaf(PageId::new(PAGES_MAX)).is_none());
+        assert!(table.next_leaf(PageId::new(PAGES_MAX)).is_none());
+        assert!(table.next_leaf(PageId::FIRST).is_some());
     });
 }

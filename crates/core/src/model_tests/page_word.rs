@@ -142,14 +142,14 @@ enum Op {
 fn content() -> impl Strategy<Value = (Place, Option<SwapId>)> {
     let swap = prop_oneof![Just(1), Just(u32::MAX), 1..u32::MAX];
     let place = prop_oneof![Just(Place::Fresh), Just(Place::Present), Just(Place::Swapped)];
-    (place, prop::option::of(swap.prop_map(SwapId)))
+    (place, prop::option::of(swap.prop_map(SwapId::new)))
         .prop_filter("a swapped page has an entry", |(place, swap)| {
             *place != Place::Swapped || swap.is_some()
         })
 }
 
 fn clean() -> impl Strategy<Value = Option<SwapId>> {
-    prop::option::of((1..9_u32).prop_map(SwapId))
+    prop::option::of((1..9_u32).prop_map(SwapId::new))
 }
 
 fn warmth() -> impl Strategy<Value = Warmth> {
@@ -328,9 +328,9 @@ proptest! {
                     }
                 }
                 Op::CommitEvicted(time, unchanged) if model.locked && !model.removed => {
-                    assert_eq!(slot.commit_evicted(SwapId(8), time, unchanged), Commit::Done);
+                    assert_eq!(slot.commit_evicted(SwapId::new(8), time, unchanged), Commit::Done);
                     let rewritten = model.rewritten && !unchanged;
-                    let swapped = Model { heat: model.heat, ..model.at(Place::Swapped, Some(SwapId(8))) };
+                    let swapped = Model { heat: model.heat, ..model.at(Place::Swapped, Some(SwapId::new(8))) };
                     model = Model { locked: false, evicted_at: time, rewritten, ..swapped };
                 }
                 Op::CommitPresent(clean, warmth) if model.locked && !model.removed => {

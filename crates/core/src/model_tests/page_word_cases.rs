@@ -37,7 +37,7 @@ fn a_page_is_missing_while_it_is_swapped_and_nobody_works_on_it() {
     with_slot(|slot| {
         assert!(!slot.load().is_missing(), "fresh");
         assert!(!change(slot, |slot| slot.commit_present(None, Warmth::Cold)).is_missing(), "present");
-        let swapped = change(slot, |slot| slot.commit_evicted(SwapId(1), 5, false));
+        let swapped = change(slot, |slot| slot.commit_evicted(SwapId::new(1), 5, false));
         assert!(swapped.is_missing());
         assert!(matches!(slot.try_lock(), TryLock::Locked(_)));
         assert!(!slot.load().is_missing(), "locked");
@@ -50,12 +50,12 @@ fn a_page_is_missing_while_it_is_swapped_and_nobody_works_on_it() {
 fn that_a_page_was_rewritten_outlives_its_eviction_unless_it_stayed_unchanged() {
     for (unchanged, is_rewritten) in [(false, true), (true, false)] {
         with_slot(|slot| {
-            change(slot, |slot| slot.commit_evicted(SwapId(1), 5, true));
+            change(slot, |slot| slot.commit_evicted(SwapId::new(1), 5, true));
             assert!(change(slot, |slot| slot.commit_rewritten(Warmth::Cold)).is_rewritten());
-            let swapped = change(slot, |slot| slot.commit_evicted(SwapId(2), 9, unchanged));
+            let swapped = change(slot, |slot| slot.commit_evicted(SwapId::new(2), 9, unchanged));
             assert_eq!((swapped.place(), swapped.evicted_at()), (Place::Swapped, 9));
             assert_eq!(swapped.is_rewritten(), is_rewritten);
-            let clean = change(slot, |slot| slot.commit_present(Some(SwapId(2)), Warmth::Cold));
+            let clean = change(slot, |slot| slot.commit_present(Some(SwapId::new(2)), Warmth::Cold));
             assert_eq!((clean.is_clean(), clean.is_rewritten()), (true, is_rewritten));
         });
     }

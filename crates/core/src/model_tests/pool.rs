@@ -87,11 +87,11 @@ struct Model<'a> {
 }
 
 fn owner_of(pool: &Pool<'_>, blob: BlobId) -> u64 {
-    pool.states[blob.zspage().0 as usize].load(Ordering::Relaxed) >> 48
+    pool.states[blob.zspage().index()].load(Ordering::Relaxed) >> 48
 }
 
 fn bit_is_set(pool: &Pool<'_>, blob: BlobId) -> bool {
-    let word = &pool.maps[blob.zspage().0 as usize * crate::pool::MAP_WORDS + blob.cell() as usize / 64];
+    let word = &pool.maps[blob.zspage().index() * crate::pool::MAP_WORDS + blob.cell() as usize / 64];
     word.load(Ordering::Relaxed) & (1 << (blob.cell() % 64)) != 0
 }
 
@@ -109,7 +109,7 @@ impl Model<'_> {
 
     fn reserve(&mut self, owner: usize, length: usize) -> Option<ReservedCell> {
         let before = self.pool.resident_bytes();
-        let cell = self.pool.reserve(MmId(owner as u16), &mut self.owners[owner], length);
+        let cell = self.pool.reserve(MmId::new(owner as u16), &mut self.owners[owner], length);
         assert!(self.pool.resident_bytes() <= before.max(self.pool.limit_bytes()));
         match &cell {
             Some(cell) => {
@@ -130,7 +130,7 @@ impl Model<'_> {
     fn write(&mut self, cell: ReservedCell, length: usize) {
         self.next_seed += 1;
         let content = content_of(self.next_seed, length);
-        self.pool.write(&cell, SwapId(self.next_seed as u32), &content);
+        self.pool.write(&cell, SwapId::new(self.next_seed as u32), &content);
         self.live.push(Live { blob: cell.blob(), content });
     }
 
@@ -151,8 +151,9 @@ impl Model<'_> {
             |&(blob, of): &(BlobId, usize)| of == owner && owner_of(&self.pool, blob) == owner as u64 + 1;
         let (freed, kept): (Vec<_>, Vec<_>) = reserved.into_iter().partition(its);
         let live = &self.live;
-        self.pool
-            .reap(MmId(owner as u16), |zspage| assert!(live.iter().all(|live| live.blob.zspage() != zspage)));
+        self.pool.reap(MmId::new(owner as u16), |zspage| {
+            assert!(live.iter().all(|live| live.blob.zspage() != zspage))
+        });
         assert!(freed.iter().all(|&(blob, _)| !bit_is_set(&self.pool, blob)));
         assert!(kept.iter().all(|&(blob, _)| bit_is_set(&self.pool, blob)));
         self.leaked = kept;
@@ -252,7 +253,7 @@ proptest! {
             (0..OWNERS).for_each(|owner| model.reap(owner));
             model.check();
             // Only the zspages of leaked cells still hold memory.
-            let mut zspages: Vec<u32> = model.leaked.iter().map(|(blob, _)| blob.zspage().0).collect();
+            let mut zspages: Vec<u32> = model.leaked.iter().map(|(blob, _)| blob.zspage().number()).collect();
             zspages.sort_unstable();
             zspages.dedup();
             assert_eq!(model.pool.resident_bytes(), (zspages.len() * ZSPAGE_BYTES) as u64);
@@ -266,8 +267,8 @@ fn every_length_is_stored_and_given_back() {
         let (pool, mut owner) = (segment.pool(), ZspageOwner::new());
         let stored: Vec<(BlobId, usize)> = (1..=PAGE_BYTES)
             .map(|length| {
-                let cell = pool.reserve(MmId(0), &mut owner, length).expect("room");
-                pool.write(&cell, SwapId(length as u32), &content_of(length as u64, length));
+                let cell = pool.reserve(MmId::new(0), &mut owner, length).expect("room");
+                pool.write(&cell, SwapId::new(length as u32), &content_of(length as u64, length));
                 (cell.blob(), length)
             })
             .collect();
@@ -281,7 +282,7 @@ fn every_length_is_stored_and_given_back() {
                 pool.released(zspage);
             }
         }
-        pool.reap(MmId(0), |_| {});
+        pool.reap(MmId::new(0), |_| {});
         assert_eq!((pool.used_cells(), pool.resident_bytes()), (0, 0));
     });
 }
@@ -291,18 +292,18 @@ fn reaping_the_next_owner_of_a_zspage_spares_what_others_reserved_there() {
     with_segment(SMALL, |segment| {
         let (pool, mut first, mut second) = (segment.pool(), ZspageOwner::new(), ZspageOwner::new());
         let cells: Vec<ReservedCell> =
-            (0..8).map(|_| pool.reserve(MmId(1), &mut first, PAGE_BYTES).expect("room")).collect();
+            (0..8).map(|_| pool.reserve(MmId::new(1), &mut first, PAGE_BYTES).expect("room")).collect();
         let zspage = cells[0].blob().zspage();
         assert!(cells[7].blob().zspage() != zspage, "the first one is full and has no owner");
         let mut cells = cells.into_iter();
         assert_eq!(pool.cancel(cells.next().expect("8 cells")), FreeCell::Done);
-        let lost = pool.reserve(MmId(2), &mut second, PAGE_BYTES).expect("offered");
+        let lost = pool.reserve(MmId::new(2), &mut second, PAGE_BYTES).expect("offered");
         assert_eq!(lost.blob().zspage(), zspage);
-        pool.reap(MmId(2), |_| panic!("six cells are in use"));
+        pool.reap(MmId::new(2), |_| panic!("six cells are in use"));
         assert!(!bit_is_set(&pool, lost.blob()));
         for (index, cell) in cells.enumerate() {
             assert!(bit_is_set(&pool, cell.blob()));
-            pool.write(&cell, SwapId(1 + index as u32), &content_of(index as u64, PAGE_BYTES));
+            pool.write(&cell, SwapId::new(1 + index as u32), &content_of(index as u64, PAGE_BYTES));
         }
         assert_eq!(pool.used_cells(), 7);
     });
@@ -313,9 +314,9 @@ fn reaping_the_next_owner_of_a_zspage_spares_what_others_reserved_there() {
 fn reaping_leaves_written_cells_to_who_takes_their_name() {
     with_segment(SMALL, |segment| {
         let (pool, mut owner) = (segment.pool(), ZspageOwner::new());
-        let cell = pool.reserve(MmId(1), &mut owner, 100).expect("room");
-        pool.write(&cell, SwapId(9), &[1; 100]);
-        pool.reap(MmId(1), |_| panic!("a cell is in use"));
+        let cell = pool.reserve(MmId::new(1), &mut owner, 100).expect("room");
+        pool.write(&cell, SwapId::new(9), &[1; 100]);
+        pool.reap(MmId::new(1), |_| panic!("a cell is in use"));
         assert_eq!(pool.free(cell.blob()), FreeCell::ReleaseMemory(cell.blob().zspage()));
         pool.released(cell.blob().zspage());
         assert_eq!(pool.resident_bytes(), 0);
@@ -327,11 +328,14 @@ fn reading_any_name_is_harmless() {
     with_segment(SMALL, |segment| {
         let (pool, mut owner) = (segment.pool(), ZspageOwner::new());
         let mut out = [0; PAGE_BYTES];
-        assert!(!pool.read(BlobId(0), 1, &mut out));
-        let cell = pool.reserve(MmId(1), &mut owner, PAGE_BYTES).expect("room");
+        assert!(!pool.read(BlobId::new(0), 1, &mut out));
+        let cell = pool.reserve(MmId::new(1), &mut owner, PAGE_BYTES).expect("room");
         for raw in 0..SMALL.zspages * 256 + 3 {
-            let known = pool.read(BlobId(raw), PAGE_BYTES, &mut out);
-            assert_eq!(known, BlobId(raw).zspage() == cell.blob().zspage() && BlobId(raw).cell() < 7);
+            let known = pool.read(BlobId::new(raw), PAGE_BYTES, &mut out);
+            assert_eq!(
+                known,
+                BlobId::new(raw).zspage() == cell.blob().zspage() && BlobId::new(raw).cell() < 7
+            );
         }
         assert!(!pool.read(cell.blob(), PAGE_BYTES + 1, &mut out));
     });

@@ -10,13 +10,13 @@ const PAGES: u64 = 64;
 
 fn range() -> impl Strategy<Value = PageRange> {
     (0..PAGES, 1..16_u64).prop_map(|(start, pages)| PageRange {
-        start: PageId(start),
-        end: PageId((start + pages).min(PAGES)),
+        start: PageId::new(start),
+        end: PageId::new((start + pages).min(PAGES)),
     })
 }
 
 fn covered<const PLACES: usize>(set: &RangeSet<PLACES>) -> Vec<bool> {
-    (0..PAGES).map(|page| set.iter().any(|range| range.contains(PageId(page)))).collect()
+    (0..PAGES).map(|page| set.iter().any(|range| range.contains(PageId::new(page)))).collect()
 }
 
 proptest! {
@@ -32,14 +32,14 @@ proptest! {
             } else {
                 set.subtract(range);
             }
-            model[range.start.0 as usize..range.end.0 as usize].fill(add);
+            model[range.start.number() as usize..range.end.number() as usize].fill(add);
             prop_assert_eq!(covered(&set), model.clone());
         }
     }
 }
 
 const fn pages(start: u64, end: u64) -> PageRange {
-    PageRange { start: PageId(start), end: PageId(end) }
+    PageRange { start: PageId::new(start), end: PageId::new(end) }
 }
 
 #[test]

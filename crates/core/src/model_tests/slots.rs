@@ -249,10 +249,13 @@ fn there_are_so_many_files_and_no_more() {
     with_segment(Geometry { slots: slots_of_all(sizes()) + 4096, ..SMALL }, |segment| {
         let map = segment.slots();
         for (number, slots) in (0..).zip(sizes()) {
-            assert_eq!(map.add_file(spec(slots, FileKind::SolidState)), Ok(FileId(number)));
+            assert_eq!(map.add_file(spec(slots, FileKind::SolidState)), Ok(FileId::new(number)));
         }
         assert_eq!(map.add_file(spec(8, FileKind::SolidState)), Err(NoFile::TooMany));
-        assert_eq!(map.files().get(FileId(3)).map(|file| file.spec), Some(spec(8, FileKind::SolidState)));
+        assert_eq!(
+            map.files().get(FileId::new(3)).map(|file| file.spec),
+            Some(spec(8, FileKind::SolidState))
+        );
         for file in map.files().all() {
             let byte = file.first_slot.start().plus(77);
             assert_eq!(map.files().locate(byte), Some((file, FileOffset::new(77))));

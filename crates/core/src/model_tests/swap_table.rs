@@ -87,7 +87,7 @@ struct Model<'a> {
 
 fn key(content: Content) -> Option<(bool, u64)> {
     match content {
-        Content::Blob { blob, .. } => Some((false, u64::from(blob.0))),
+        Content::Blob { blob, .. } => Some((false, u64::from(blob.number()))),
         Content::Slot { offset, .. } => Some((true, offset.bytes())),
         _ => None,
     }
@@ -96,11 +96,11 @@ fn key(content: Content) -> Option<(bool, u64)> {
 impl Model<'_> {
     fn pick(&self, pick: usize, fits: impl Fn(&Entry) -> bool) -> Option<SwapId> {
         let ids: Vec<u32> = self.entries.iter().filter(|(_, entry)| fits(entry)).map(|(&id, _)| id).collect();
-        (!ids.is_empty()).then(|| SwapId(ids[pick % ids.len()]))
+        (!ids.is_empty()).then(|| SwapId::new(ids[pick % ids.len()]))
     }
 
     fn entry(&mut self, id: SwapId) -> &mut Entry {
-        self.entries.get_mut(&id.0).expect("picked from the model")
+        self.entries.get_mut(&id.number()).expect("picked from the model")
     }
 
     fn name(&mut self, slot: bool) -> Content {
@@ -108,7 +108,7 @@ impl Model<'_> {
         let content = if slot {
             Content::Slot { offset: SlotId::new(u64::from(self.next_name)).start(), length: 1024 }
         } else {
-            Content::Blob { blob: BlobId(self.next_name), length: 1 + self.next_name % 4096 }
+            Content::Blob { blob: BlobId::new(self.next_name), length: 1 + self.next_name % 4096 }
         };
         self.held.insert(key(content).expect("named"));
         content
@@ -121,10 +121,10 @@ impl Model<'_> {
     }
 
     fn reserve(&mut self, mm: usize) {
-        match self.segment.acting_as(MmId(mm as u16)).swap_table().reserve() {
+        match self.segment.acting_as(MmId::new(mm as u16)).swap_table().reserve() {
             Some(id) => {
-                assert!(id.0 != 0);
-                assert!(id.0 < self.table.entry_count());
+                assert!(id.number() != 0);
+                assert!(id.number() < self.table.entry_count());
                 let fresh = Entry {
                     content: Content::Reserved,
                     count: 0,
@@ -134,7 +134,7 @@ impl Model<'_> {
                     hash: 0,
                     reserver: Some(mm),
                 };
-                assert!(self.entries.insert(id.0, fresh).is_none(), "{id:?} is owned twice");
+                assert!(self.entries.insert(id.number(), fresh).is_none(), "{id:?} is owned twice");
             }
             None => {
                 let free = self.table.entry_count() as usize - 1 - self.entries.len();
@@ -156,12 +156,12 @@ impl Model<'_> {
         let Some(first) = self.table.reserve_run(order) else {
             return assert!(order > 0 || self.entries.len() == self.table.entry_count() as usize - 1);
         };
-        assert!(first.0.is_multiple_of(1 << order));
-        let ids = first.0..first.0 + (1 << order);
+        assert!(first.number().is_multiple_of(1 << order));
+        let ids = first.number()..first.number() + (1 << order);
         let contents: Vec<Content> = ids.clone().map(|id| self.content(kind, id as usize)).collect();
         for (id, &content) in ids.zip(&contents) {
             let hash = u128::from(id) << 71;
-            self.table.set_hash(SwapId(id), hash);
+            self.table.set_hash(SwapId::new(id), hash);
             let (writeback, retained, reserver) = (false, false, None);
             let entry = Entry { content, count: 1, writeback, retained, referenced: true, hash, reserver };
             assert!(self.entries.insert(id, entry).is_none(), "{id} is owned twice");
@@ -171,7 +171,8 @@ impl Model<'_> {
 
     /// Entries that are put together, each once.
     fn put_each(&mut self, pick: usize, count: usize) {
-        let referred = self.entries.iter().filter(|(_, entry)| entry.count > 0).map(|(&id, _)| SwapId(id));
+        let referred =
+            self.entries.iter().filter(|(_, entry)| entry.count > 0).map(|(&id, _)| SwapId::new(id));
         let referred: Vec<SwapId> = referred.collect();
         let start = pick % referred.len().max(1);
         let ids = &referred[start..(start + count).min(referred.len())];
@@ -183,7 +184,7 @@ impl Model<'_> {
             entry.count -= 1;
             if entry.count == 0 && !entry.writeback {
                 expected.push(entry.content);
-                self.entries.remove(&id.0);
+                self.entries.remove(&id.number());
             }
         }
         assert_eq!(released, expected);
@@ -207,7 +208,7 @@ impl Model<'_> {
                 assert!(!entry.writeback);
                 assert_eq!(content, entry.content);
                 self.release(content);
-                self.entries.remove(&id.0);
+                self.entries.remove(&id.number());
             }
         }
     }
@@ -226,7 +227,7 @@ impl Model<'_> {
             Op::Publish { pick, kind } => {
                 let Some(id) = self.pick(pick, |entry| entry.reserver.is_some()) else { return };
                 let content = self.content(kind, pick);
-                let hash = u128::from(id.0) << 70 | pick as u128;
+                let hash = u128::from(id.number()) << 70 | pick as u128;
                 table.set_hash(id, hash);
                 table.publish(id, content);
                 let entry = self.entry(id);
@@ -236,7 +237,7 @@ impl Model<'_> {
             Op::Cancel { pick } => {
                 let Some(id) = self.pick(pick, |entry| entry.reserver.is_some()) else { return };
                 table.cancel(id);
-                self.entries.remove(&id.0);
+                self.entries.remove(&id.number());
             }
             Op::Share { pick, count } => {
                 let Some(id) = self.pick(pick, referred) else { return };
@@ -313,7 +314,7 @@ impl Model<'_> {
                 if entry.count == 0 {
                     assert_eq!(end, WritebackEnd::Orphaned);
                     self.release(slot);
-                    self.entries.remove(&id.0);
+                    self.entries.remove(&id.number());
                 } else {
                     assert_eq!(end, WritebackEnd::Moved);
                     let entry = self.entry(id);
@@ -327,7 +328,7 @@ impl Model<'_> {
                 assert_eq!(orphan, (entry.count == 0).then_some(entry.content));
                 if entry.count == 0 {
                     self.release(entry.content);
-                    self.entries.remove(&id.0);
+                    self.entries.remove(&id.number());
                 } else {
                     let entry = self.entry(id);
                     (entry.writeback, entry.referenced) = (false, true);
@@ -352,8 +353,8 @@ impl Model<'_> {
                 (entry.content, entry.retained) = (Content::Lost, false);
             }
             Op::Reap { mm } => {
-                table.break_locks(MmId(mm as u16));
-                table.reap(MmId(mm as u16));
+                table.break_locks(MmId::new(mm as u16));
+                table.reap(MmId::new(mm as u16));
                 self.entries.retain(|_, entry| entry.reserver != Some(mm));
             }
         }
@@ -362,7 +363,7 @@ impl Model<'_> {
     fn check(&self) {
         assert_eq!(self.table.used_count(), self.entries.len() as u64);
         for id in 0..self.table.entry_count() {
-            let word = self.table.load(SwapId(id));
+            let word = self.table.load(SwapId::new(id));
             let Some(entry) = self.entries.get(&id) else {
                 assert_eq!(word.0, 0, "{id} is free");
                 continue;
@@ -370,11 +371,11 @@ impl Model<'_> {
             let flags = (word.is_writeback(), word.is_retained(), word.is_referenced());
             assert_eq!(word.content(), entry.content);
             assert_eq!(flags, (entry.writeback, entry.retained, entry.referenced));
-            assert_eq!(self.table.references(SwapId(id)), u64::from(entry.count));
+            assert_eq!(self.table.references(SwapId::new(id)), u64::from(entry.count));
             // Who is not alone is never taken for it.
             assert_eq!(word.is_alone(), entry.count == 1);
             if entry.count > 0 {
-                assert_eq!(self.table.hash(SwapId(id)), entry.hash);
+                assert_eq!(self.table.hash(SwapId::new(id)), entry.hash);
             }
         }
         let named = self.entries.values().filter_map(|entry| key(entry.content)).collect::<BTreeSet<_>>();
@@ -406,12 +407,12 @@ proptest! {
 fn a_full_table_says_so_and_recovers() {
     with_segment(SMALL, |segment| {
         let table = segment.swap_table();
-        let ids: BTreeSet<u32> = core::iter::from_fn(|| table.reserve()).map(|id| id.0).collect();
+        let ids: BTreeSet<u32> = core::iter::from_fn(|| table.reserve()).map(|id| id.number()).collect();
         assert_eq!(ids, (1..SMALL.entries).collect());
-        assert_eq!(segment.acting_as(MmId(2)).swap_table().reserve(), None);
+        assert_eq!(segment.acting_as(MmId::new(2)).swap_table().reserve(), None);
         for id in [511, 512, 1] {
-            table.cancel(SwapId(id));
-            assert_eq!(table.reserve(), Some(SwapId(id)));
+            table.cancel(SwapId::new(id));
+            assert_eq!(table.reserve(), Some(SwapId::new(id)));
             assert_eq!(table.reserve(), None);
         }
     });
@@ -421,13 +422,13 @@ fn a_full_table_says_so_and_recovers() {
 fn reaping_spares_what_others_reserved_in_the_same_cluster() {
     with_segment(SMALL, |segment| {
         let table = segment.swap_table();
-        let table_of_1 = segment.acting_as(MmId(1)).swap_table();
+        let table_of_1 = segment.acting_as(MmId::new(1)).swap_table();
         let ids: Vec<SwapId> = (0..1023).map(|_| table_of_1.reserve().expect("room")).collect();
         assert_eq!(table.reserve(), None);
         let freed = ids[7];
         table.cancel(freed);
-        assert_eq!(segment.acting_as(MmId(2)).swap_table().reserve(), Some(freed));
-        table.reap(MmId(2));
+        assert_eq!(segment.acting_as(MmId::new(2)).swap_table().reserve(), Some(freed));
+        table.reap(MmId::new(2));
         assert_eq!(table.load(freed).content(), Content::Free);
         assert_eq!(table.used_count(), 1022);
         assert!(
@@ -444,7 +445,7 @@ fn references_that_somebody_left_in_the_other_word_are_not_counted() {
         let table = segment.swap_table();
         let id = table.reserve().expect("room");
         table.publish(id, Content::Same(7));
-        table.more[id.0 as usize].store(1000, Ordering::Relaxed);
+        table.more[id.index()].store(1000, Ordering::Relaxed);
         (0..50).for_each(|_| table.share(id));
         assert_eq!(table.references(id), 51);
         (0..50).for_each(|_| assert_eq!(table.put(id), Put::StillShared));
@@ -475,12 +476,12 @@ fn memory_of_an_empty_cluster_is_given_back_once() {
         let table = segment.swap_table();
         let ids: Vec<SwapId> = (0..600).map(|_| table.reserve().expect("room")).collect();
         assert_eq!(table.take_discard(), None);
-        ids.iter().filter(|id| id.0 < 512).for_each(|&id| table.cancel(id));
+        ids.iter().filter(|id| id.number() < 512).for_each(|&id| table.cancel(id));
         assert_eq!(table.take_discard(), Some(ClusterId::FIRST));
         assert_eq!(table.take_discard(), None);
         // Nobody gets an entry of it meanwhile.
-        assert!((0..1024 - 601).all(|_| table.reserve().is_none_or(|id| id.0 >= 512)));
+        assert!((0..1024 - 601).all(|_| table.reserve().is_none_or(|id| id.number() >= 512)));
         table.discarded(ClusterId::FIRST);
-        assert_eq!(table.reserve(), Some(SwapId(1)));
+        assert_eq!(table.reserve(), Some(SwapId::new(1)));
     });
 }

@@ -54,9 +54,9 @@ fn pool_cells_survive_owners_freers_and_a_reaper() {
                     while Instant::now() < end {
                         let length_max = if prng.chance(1, 2) { 4096 } else { 90 };
                         let length = 1 + prng.below(length_max) as usize;
-                        if let Some(cell) = pool.reserve(MmId(mm), &mut owner, length) {
+                        if let Some(cell) = pool.reserve(MmId::new(mm), &mut owner, length) {
                             let seed = prng.next_u64();
-                            pool.write(&cell, SwapId(seed as u32), &content_of(seed, length));
+                            pool.write(&cell, SwapId::new(seed as u32), &content_of(seed, length));
                             shared.lock().expect("no panic").push(Stored { blob: cell.blob(), seed, length });
                             stores.fetch_add(1, Ordering::Relaxed);
                         }
@@ -72,8 +72,8 @@ fn pool_cells_survive_owners_freers_and_a_reaper() {
                         };
                         taken.into_iter().for_each(|stored| verify_and_free(&pool, stored));
                         if mm == 3 && prng.chance(1, 20) {
-                            let _dies_with_it = pool.reserve(MmId(mm), &mut owner, length);
-                            pool.reap(MmId(mm), |_| {});
+                            let _dies_with_it = pool.reserve(MmId::new(mm), &mut owner, length);
+                            pool.reap(MmId::new(mm), |_| {});
                             owner = ZspageOwner::new();
                         }
                     }
@@ -82,7 +82,7 @@ fn pool_cells_survive_owners_freers_and_a_reaper() {
         });
         assert!(stores.load(Ordering::Relaxed) > 100, "the race took place");
         shared.into_inner().expect("no panic").into_iter().for_each(|stored| verify_and_free(&pool, stored));
-        (0..4).for_each(|mm| pool.reap(MmId(mm), |_| {}));
+        (0..4).for_each(|mm| pool.reap(MmId::new(mm), |_| {}));
         assert_eq!((pool.used_cells(), pool.resident_bytes()), (0, 0));
     });
 }
@@ -139,7 +139,7 @@ fn write_back_until(segment: &Segment<'_>, end: Instant) -> u32 {
     let (table, map) = (segment.swap_table(), segment.slots());
     let file = map.files().all().next().expect("the test added it");
     let (mut prng, mut moved) = (Prng::new(99), 0);
-    for id in (1..table.entry_count()).cycle().map(SwapId) {
+    for id in (1..table.entry_count()).cycle().map(SwapId::new) {
         if Instant::now() > end {
             break;
         }
@@ -187,7 +187,7 @@ fn entries_release_cells_and_slots_exactly_once() {
                     let table = segment.swap_table();
                     let (mut prng, mut zspages) = (Prng::new(u64::from(mm)), ZspageOwner::new());
                     while Instant::now() < end {
-                        if let Some(id) = store(&segment, MmId(mm), &mut zspages, prng.next_u64()) {
+                        if let Some(id) = store(&segment, MmId::new(mm), &mut zspages, prng.next_u64()) {
                             stores.fetch_add(1, Ordering::Relaxed);
                             references.lock().expect("no panic").push(id);
                         }
@@ -209,8 +209,9 @@ fn entries_release_cells_and_slots_exactly_once() {
                                 1 => {
                                     load_and_check(&segment, id);
                                     // As the shrinker does, for any entry.
-                                    let any =
-                                        SwapId(1 + prng.below(u64::from(table.entry_count()) - 1) as u32);
+                                    let any = SwapId::new(
+                                        1 + prng.below(u64::from(table.entry_count()) - 1) as u32,
+                                    );
                                     for id in [id, any] {
                                         if let Some(content) = table.discard_retained(id) {
                                             discards.fetch_add(1, Ordering::Relaxed);
@@ -247,8 +248,8 @@ fn entries_release_cells_and_slots_exactly_once() {
         }
         references.into_inner().expect("no panic").into_iter().for_each(|id| put(&segment, id));
         (0..3).for_each(|mm| {
-            segment.swap_table().reap(MmId(mm));
-            segment.pool().reap(MmId(mm), |_| {});
+            segment.swap_table().reap(MmId::new(mm));
+            segment.pool().reap(MmId::new(mm), |_| {});
         });
         assert_eq!(segment.swap_table().used_count(), 0);
         assert_eq!((segment.pool().used_cells(), segment.pool().resident_bytes()), (0, 0));

@@ -120,7 +120,7 @@ impl PageWord {
     }
     const fn present(self, swap: Option<SwapId>) -> u64 {
         let swap = match swap {
-            Some(id) => id.0 as u64,
+            Some(id) => id.number() as u64,
             None => 0,
         };
         let rest = if matches!(self.place(), Place::Swapped) { 0 } else { REST_MASK };
@@ -201,7 +201,7 @@ impl PageSlot<'_> {
     #[must_use]
     pub fn keep_copy(self, isolated: PageWord, copy: SwapId) -> Option<PageWord> {
         debug_assert!(isolated.isolated_by().is_some());
-        let next = isolated.0 & !SWAP_MASK | u64::from(copy.0);
+        let next = isolated.0 & !SWAP_MASK | u64::from(copy.number());
         // Release pairs with `load` and `try_lock`: who finds the entry finds what it names.
         let kept = self.word.compare_exchange(isolated.0, next, Ordering::Release, Ordering::Relaxed);
         kept.is_ok().then_some(PageWord(next))

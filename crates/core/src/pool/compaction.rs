@@ -15,8 +15,8 @@ use uswap_sync::Ordering;
 use uswap_units::{BlobId, MmId, SwapId, ZspageId};
 
 /// The compactor as an owner of zspages. No record of a process has this number.
-pub const COMPACTOR: MmId = MmId(u16::MAX - 1);
-const _: () = assert!(uswap_units::limits::MM_MAX < COMPACTOR.0 as u32);
+pub const COMPACTOR: MmId = MmId::new(u16::MAX - 1);
+const _: () = assert!(uswap_units::limits::MM_MAX < COMPACTOR.number() as u32);
 
 /// A zspage with holes that nobody allocates from.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -46,8 +46,8 @@ impl<'a> Pool<'a> {
         let pool = *self;
         // The Acquire guards nothing: only how far there is something to look at.
         let fresh = self.fresh.load(Ordering::Acquire).min(self.states.len() as u64) as u32;
-        (0..fresh).map(ZspageId).filter_map(move |zspage| {
-            let state = pool.states[zspage.0 as usize].load(Ordering::Relaxed);
+        (0..fresh).map(ZspageId::new).filter_map(move |zspage| {
+            let state = pool.states[zspage.index()].load(Ordering::Relaxed);
             let (cells, used) = (Self::cells(state), (state & USED_MASK) as u32);
             let partial = state & IN_USE != 0 && state >> OWNER_SHIFT == 0 && used < cells;
             partial.then_some(Partial { cells, used, zspage })
@@ -79,16 +79,16 @@ impl<'a> Pool<'a> {
     /// holds is what the swap entry says now.
     pub fn written_cells(&self, zspage: ZspageId) -> impl Iterator<Item = WrittenCell> + use<'a> {
         let pool = *self;
-        let cells = Self::cells(self.states[zspage.0 as usize].load(Ordering::Relaxed));
+        let cells = Self::cells(self.states[zspage.index()].load(Ordering::Relaxed));
         (0..cells).filter_map(move |cell| {
-            let blob = BlobId::new(zspage, cell);
+            let blob = BlobId::of_cell(zspage, cell);
             // Acquire pairs with `take_cell`: the header is of this use of the cell, not of the one before.
             let map = pool.map(zspage)[cell as usize / 64].load(Ordering::Acquire);
             // Acquire pairs with `write`.
             let header = pool.cell_words(blob)[0].load(Ordering::Acquire);
             let written = map & (1 << (cell % 64)) != 0 && header >> OWNER_SHIFT == 0;
             let length = (header >> 32) as u32;
-            written.then_some(WrittenCell { blob, swap: SwapId(header as u32), length })
+            written.then_some(WrittenCell { blob, swap: SwapId::new(header as u32), length })
         })
     }
 

@@ -69,7 +69,7 @@ impl<W: World> AddressSpace<'_, W> {
     pub fn cool(&self, range: PageRange) {
         self.slots_of(range).for_each(|(_, slot)| slot.cool());
         if let Some(first) = self.table.first_managed(range) {
-            self.hand.store(first.0, Ordering::Relaxed);
+            self.hand.store(first.number(), Ordering::Relaxed);
         }
     }
 
@@ -81,19 +81,18 @@ impl<W: World> AddressSpace<'_, W> {
             let Some(leaf) = self.table.next_leaf(at).filter(|leaf| leaf.first_page() < range.end) else {
                 return range.end;
             };
-            let start = at.0.max(leaf.first_page().0) - leaf.first_page().0;
-            let chunks = leaf.evictable().chunks() & (u64::MAX << (start / CHUNK_PAGES));
+            let chunks = leaf.evictable_from(at);
             if chunks == 0 {
                 at = leaf.first_page().plus(BLOCK_PAGES);
                 continue;
             }
             let in_block = chunks.trailing_zeros();
-            let first = leaf.first_page().plus(u64::from(in_block) * CHUNK_PAGES);
-            if first < range.end {
+            let chunk = leaf.chunk(in_block);
+            if chunk.start < range.end {
                 let wanted = Wanted { chosen: None, goes_max: CHUNK_PAGES as usize, within: range };
                 self.lock_chunk(&leaf, in_block, evictor, wanted);
             }
-            at = first.plus(CHUNK_PAGES);
+            at = chunk.end;
         }
         if self.may_evict() { at.min(range.end) } else { range.end }
     }

@@ -25,7 +25,7 @@ impl<W: World> AddressSpace<'_, W> {
         if !self.readahead.is_largest(window) || came.pages() == 0 {
             return;
         }
-        let (first, last) = (came.start.chunk(), PageId(came.end.0 - 1).chunk());
+        let (first, last) = (came.start.chunk(), came.end.minus(1).chunk());
         let passed = match window.is_down {
             false if came.end.chunk() != last => last,
             false if first != last => first,
@@ -43,12 +43,12 @@ impl<W: World> AddressSpace<'_, W> {
         while goes < pages_max && evictor.length + CHUNK_PAGES as usize <= BATCH_PAGES && self.may_evict() {
             let Some(chunk) = self.next_behind() else { break };
             let Some(leaf) = self.table.leaf(chunk.first_page()) else { continue };
-            let in_block = ((chunk.first_page().0 - leaf.first_page().0) / CHUNK_PAGES) as u32;
+            let in_block = chunk.position_in_block();
             if leaf.evictable().chunks() & 1 << in_block != 0 {
                 let all = Wanted {
                     chosen: Some(Chosen::Behind),
                     goes_max: CHUNK_PAGES as usize,
-                    within: PageRange::of_pages(chunk.first_page(), CHUNK_PAGES),
+                    within: chunk.pages(),
                 };
                 goes += self.lock_chunk(&leaf, in_block, evictor, all);
             }

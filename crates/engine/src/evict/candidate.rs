@@ -14,9 +14,9 @@ pub(super) enum Fate {
     /// It rests, and is here for its neighbours' sake.
     Stays,
     /// It goes, if nobody writes it before.
-    Goes,
+    Chosen,
     /// Its word is locked, and it will be dropped.
-    Leaves,
+    LockedForDrop,
     /// Nothing more is done with it.
     Done,
 }
@@ -45,13 +45,13 @@ impl Candidate {
 }
 
 /// A place of a batch that is not in use.
-pub(super) const NOTHING: Candidate = Candidate::new(PageId(0), PageWord::from_raw(0), Fate::Done);
+pub(super) const NOTHING: Candidate = Candidate::new(PageId::FIRST, PageWord::from_raw(0), Fate::Done);
 /// The same of a list of ranges.
-pub(super) const NO_RANGE: PageRange = PageRange { start: PageId(0), end: PageId(0) };
+pub(super) const NO_RANGE: PageRange = PageRange::EMPTY;
 
 /// From the first page of a run that needs protection to the last: clean pages at the ends have it.
 pub(super) fn range_to_protect(run: &[Candidate]) -> Option<PageRange> {
-    let needs = |candidate: &Candidate| candidate.fate == Fate::Goes && !candidate.word.is_clean();
+    let needs = |candidate: &Candidate| candidate.fate == Fate::Chosen && !candidate.word.is_clean();
     let (first, last) = (run.iter().find(|page| needs(page))?, run.iter().rfind(|page| needs(page))?);
     Some(PageRange { start: first.page, end: last.page.plus(1) })
 }

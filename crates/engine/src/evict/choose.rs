@@ -9,7 +9,7 @@ use crate::evict::{BATCH_PAGES, Evictor};
 use crate::space::AddressSpace;
 use crate::world::World;
 use uswap_core::drop_behind::Chosen;
-use uswap_core::page_table::{Leaf, PAGES_MAX};
+use uswap_core::page_table::{ALL_PAGES, Leaf};
 use uswap_core::page_word::{Place, TryLock};
 use uswap_sync::Ordering;
 use uswap_units::{BLOCK_PAGES, CHUNK_PAGES, PageId, PageRange};
@@ -44,13 +44,13 @@ struct Looks {
 
 /// The bit of a page among those of its chunk.
 fn bit_in_chunk(page: PageId) -> u64 {
-    1 << (page.0 % CHUNK_PAGES)
+    1 << page.position_in_chunk()
 }
 
 /// Keeps what is behind the first `goes_max` that would go. How many do.
 fn keep_behind(goes_max: usize, locked: &mut [Candidate]) -> usize {
     let mut goes = 0;
-    for candidate in locked.iter_mut().filter(|candidate| candidate.fate == Fate::Goes) {
+    for candidate in locked.iter_mut().filter(|candidate| candidate.fate == Fate::Chosen) {
         if goes == goes_max {
             candidate.fate = Fate::Stays;
         } else {
@@ -59,8 +59,6 @@ fn keep_behind(goes_max: usize, locked: &mut [Candidate]) -> usize {
     }
     goes
 }
-
-const ALL: PageRange = PageRange { start: PageId(0), end: PageId(PAGES_MAX) };
 
 impl<W: World> AddressSpace<'_, W> {
     /// Finds pages that may go and locks them. How many there are, and whether the search was broken off.
@@ -79,7 +77,7 @@ impl<W: World> AddressSpace<'_, W> {
         {
             chunks += 1;
             let Some((leaf, chunk_in_block)) = self.next_chunk(&mut rounds) else { break };
-            let wanted = Wanted { chosen: evictor.chosen, goes_max: pages_max - goes, within: ALL };
+            let wanted = Wanted { chosen: evictor.chosen, goes_max: pages_max - goes, within: ALL_PAGES };
             goes += self.lock_chunk(&leaf, chunk_in_block, evictor, wanted);
         }
         (goes, chunks == CHUNKS_MAX)
@@ -87,10 +85,10 @@ impl<W: World> AddressSpace<'_, W> {
 
     /// The next chunk in which there may be a page to evict. None after a whole round without one.
     fn next_chunk(&self, rounds: &mut u32) -> Option<(Leaf<'_>, u32)> {
-        let mut at = PageId(self.hand.load(Ordering::Relaxed));
+        let mut at = PageId::new(self.hand.load(Ordering::Relaxed));
         for _ in 0..LEAVES_MAX {
             let Some(leaf) = self.table.next_leaf(at) else {
-                at = PageId(0);
+                at = PageId::FIRST;
                 self.round.fetch_add(1, Ordering::Relaxed);
                 *rounds += 1;
                 if *rounds > ROUNDS_MAX {
@@ -98,23 +96,21 @@ impl<W: World> AddressSpace<'_, W> {
                 }
                 continue;
             };
-            let start = at.0.max(leaf.first_page().0) - leaf.first_page().0;
-            let chunks = leaf.evictable().chunks() & (u64::MAX << (start / CHUNK_PAGES));
+            let chunks = leaf.evictable_from(at);
             if chunks != 0 {
                 let in_block = chunks.trailing_zeros();
-                let first = leaf.first_page().plus(u64::from(in_block) * CHUNK_PAGES);
-                self.hand.store(first.plus(CHUNK_PAGES).0, Ordering::Relaxed);
+                self.hand.store(leaf.chunk(in_block).end.number(), Ordering::Relaxed);
                 return Some((leaf, in_block));
             }
             at = leaf.first_page().plus(BLOCK_PAGES);
         }
-        self.hand.store(at.0, Ordering::Relaxed);
+        self.hand.store(at.number(), Ordering::Relaxed);
         None
     }
 
     /// The round of the hand, as the pages of this one's chunk count it: each chunk is ahead of the one before.
     pub(crate) fn round_of(&self, page: PageId) -> u32 {
-        self.round.load(Ordering::Relaxed).wrapping_add((page.0 / CHUNK_PAGES) as u32)
+        self.round.load(Ordering::Relaxed).wrapping_add(page.chunk().number() as u32)
     }
 
     /// Locks what it can of a chunk; how many of the pages may go.
@@ -126,9 +122,8 @@ impl<W: World> AddressSpace<'_, W> {
         wanted: Wanted,
     ) -> usize {
         let Wanted { chosen, goes_max, within } = wanted;
-        let first = leaf.first_page().plus(u64::from(in_block) * CHUNK_PAGES);
-        let chunk = PageRange::of_pages(first, CHUNK_PAGES);
-        let looked = PageRange { start: chunk.start.max(within.start), end: chunk.end.min(within.end) };
+        let chunk = leaf.chunk(in_block);
+        let looked = chunk.intersection(within);
         // Before the words are looked at: who makes one evictable sets it again.
         leaf.evictable().begin_look(in_block);
         if self.held.overlaps(looked) {
@@ -148,16 +143,16 @@ impl<W: World> AddressSpace<'_, W> {
         }
         self.lock_pages(leaf, looked, &looks, evictor);
         let locked = &mut evictor.batch[start..evictor.length];
-        self.find_holes(first, locked);
+        self.find_holes(chunk.start, locked);
         let goes = keep_behind(goes_max, locked);
         if goes == 0 {
             self.pass_over(locked);
             evictor.length = start;
         } else if goes == goes_max && chosen == Some(Chosen::ByHand) {
             // The rest of the chunk is next.
-            let last = locked.iter().rfind(|candidate| candidate.fate == Fate::Goes);
+            let last = locked.iter().rfind(|candidate| candidate.fate == Fate::Chosen);
             let next = last.expect("one goes").page.plus(1);
-            self.hand.store(next.0, Ordering::Relaxed);
+            self.hand.store(next.number(), Ordering::Relaxed);
         }
         goes
     }
@@ -183,7 +178,7 @@ impl<W: World> AddressSpace<'_, W> {
                 self.unlocked(core::iter::once(page));
                 continue;
             }
-            let fate = if looks.resting & bit_in_chunk(page) != 0 { Fate::Stays } else { Fate::Goes };
+            let fate = if looks.resting & bit_in_chunk(page) != 0 { Fate::Stays } else { Fate::Chosen };
             evictor.batch[evictor.length] = Candidate::new(page, word, fate);
             evictor.length += 1;
         }

@@ -34,7 +34,7 @@ const TRIAL_ONE_OF: u32 = 64;
 
 /// What pages come back for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Wanted {
+pub(crate) enum Purpose {
     /// What a thread is about to do, or may do.
     For(Touch),
     /// They come along with one that is written, in a stream of writes.
@@ -87,14 +87,14 @@ impl<W: World> AddressSpace<'_, W> {
         &self,
         pages: usize,
         word: PageWord,
-        wanted: Wanted,
+        purpose: Purpose,
         came: LoadKind,
     ) -> bool {
-        if wanted == Wanted::For(Touch::Write) {
+        if purpose == Purpose::For(Touch::Write) {
             self.counters().add(Counter::CopyWritten, 1);
             return true;
         }
-        if wanted == Wanted::ProbablyToWrite || self.expects_write(word) {
+        if purpose == Purpose::ProbablyToWrite || self.expects_write(word) {
             self.counters().add(Counter::CopyExpected, pages as u64);
             return true;
         }

@@ -94,7 +94,7 @@ impl Evictor {
         assert!(index < LANES);
         Evictor {
             lane: Lane::new(index),
-            zspages: Zspages { mm: MmId(0), owned: RefCell::new(ZspageOwner::new()) },
+            zspages: Zspages { mm: MmId::new(0), owned: RefCell::new(ZspageOwner::new()) },
             chosen: None,
             batch: [NOTHING; BATCH_PAGES],
             length: 0,
@@ -229,7 +229,7 @@ impl<W: World> AddressSpace<'_, W> {
     /// Gives the locks back of pages between two that go, where it is cheaper to protect these with a call each: what
     /// stays and was written lately may be written again soon.
     fn leave_out_written(&self, batch: &mut [Candidate]) {
-        let goes = |candidate: &Candidate| candidate.fate == Fate::Goes;
+        let goes = |candidate: &Candidate| candidate.fate == Fate::Chosen;
         let stays =
             |candidate: &&mut Candidate| candidate.fate == Fate::Stays && !candidate.word.is_protected();
         for between in batch.split_mut(goes) {
@@ -266,7 +266,7 @@ impl<W: World> AddressSpace<'_, W> {
     /// Takes the protection away that a page of a range may have, and gives its copy up. Another evictor, which found
     /// the page missing, may be about to protect it with others: then its word goes on saying so.
     fn unlock_unprotected(&self, candidate: &mut Candidate, range: PageRange) {
-        let is_there = matches!(candidate.fate, Fate::Goes | Fate::Stays) && range.contains(candidate.page);
+        let is_there = matches!(candidate.fate, Fate::Chosen | Fate::Stays) && range.contains(candidate.page);
         if is_there {
             self.world.unprotect(PageRange::of_pages(candidate.page, 1));
         }
@@ -295,11 +295,11 @@ impl<W: World> AddressSpace<'_, W> {
                 self.must_be_done(slot.commit_protected(candidate.word.swap()));
             }
             Fate::Stays => self.must_be_done(slot.unlock_unchanged()),
-            Fate::Goes => {
+            Fate::Chosen => {
                 candidate.word = slot.commit_isolated(lane).expect("nothing is dropped in a shared section");
                 return;
             }
-            Fate::Leaves | Fate::Done => (),
+            Fate::LockedForDrop | Fate::Done => (),
         }
         candidate.fate = Fate::Done;
     }
@@ -311,7 +311,7 @@ impl<W: World> AddressSpace<'_, W> {
     /// Stores what is isolated, while there is room. True if there was none.
     async fn store(&self, evictor: &mut Evictor) -> bool {
         for index in 0..evictor.length {
-            if evictor.batch[index].fate != Fate::Goes {
+            if evictor.batch[index].fate != Fate::Chosen {
                 continue;
             }
             match self.store_one(evictor, index).await {
@@ -406,11 +406,11 @@ impl<W: World> AddressSpace<'_, W> {
         self.world.lock_shared().await;
         let may_drop = self.may_evict();
         let batch = &mut evictor.batch[..evictor.length];
-        for candidate in batch.iter_mut().filter(|candidate| candidate.fate == Fate::Goes) {
+        for candidate in batch.iter_mut().filter(|candidate| candidate.fate == Fate::Chosen) {
             let slot = self.table.slot(candidate.page);
             let stored = candidate.stored.filter(|_| may_drop && !self.held.covers(candidate.page));
             let is_locked = stored.is_some() && slot.is_some_and(|slot| locks(slot, candidate.word));
-            candidate.fate = if is_locked { Fate::Leaves } else { Fate::Done };
+            candidate.fate = if is_locked { Fate::LockedForDrop } else { Fate::Done };
             if !is_locked {
                 self.give_up(candidate);
             }
@@ -418,14 +418,14 @@ impl<W: World> AddressSpace<'_, W> {
         self.world.step().await;
         self.world.settle();
         self.world.step().await;
-        for candidate in batch.iter_mut().filter(|candidate| candidate.fate == Fate::Leaves) {
+        for candidate in batch.iter_mut().filter(|candidate| candidate.fate == Fate::LockedForDrop) {
             if self.world.names(candidate.page) && !is_planted(Plant::HazardIgnored) {
                 self.keep_clean(candidate);
                 candidate.fate = Fate::Done;
             }
         }
         let mut ranges = 0;
-        for candidate in batch.iter().filter(|candidate| candidate.fate == Fate::Leaves) {
+        for candidate in batch.iter().filter(|candidate| candidate.fate == Fate::LockedForDrop) {
             match evictor.ranges[..ranges].last_mut() {
                 Some(last) if last.end == candidate.page => last.end = candidate.page.plus(1),
                 _ => {
@@ -448,7 +448,7 @@ impl<W: World> AddressSpace<'_, W> {
         {
             // The kernel refuses: locked in memory, for instance.
             let from = left.start;
-            let kept = |candidate: &&mut Candidate| candidate.fate == Fate::Leaves;
+            let kept = |candidate: &&mut Candidate| candidate.fate == Fate::LockedForDrop;
             for candidate in batch.iter_mut().filter(kept).skip_while(|candidate| candidate.page != from) {
                 self.keep_clean(candidate);
                 candidate.fate = Fate::Done;
@@ -462,7 +462,7 @@ impl<W: World> AddressSpace<'_, W> {
 
     /// How many there were.
     fn commit_dropped(&self, evictor: &Evictor) -> u64 {
-        let leaving = || evictor.batch().iter().filter(|candidate| candidate.fate == Fate::Leaves);
+        let leaving = || evictor.batch().iter().filter(|candidate| candidate.fate == Fate::LockedForDrop);
         let (mut count, mut unchanged) = (0, 0);
         for candidate in leaving() {
             let stored = candidate.stored.expect("only what is stored is locked");

@@ -12,7 +12,7 @@ mod readahead;
 pub use readahead::serve_readahead;
 
 use self::load::{Load, Source};
-use crate::evict::copies::Wanted;
+use crate::evict::copies::Purpose;
 use crate::plant::{Plant, is_planted};
 use crate::pool::release::put_entry;
 use crate::space::AddressSpace;
@@ -31,7 +31,7 @@ use uswap_units::{BLOCK_PAGES, PageId, PageRange, SwapId, SwapOffset};
 /// What came of a fault.
 #[must_use]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Fault {
+pub enum FaultOutcome {
     /// The thread goes on.
     Served(FaultSource),
     /// The address is not ours: the signal is the program's.
@@ -41,7 +41,7 @@ pub enum Fault {
 }
 
 /// Pages next to each other, stored or never touched, that one fault has locked.
-struct Run<'a> {
+struct FaultBatch<'a> {
     leaf: Leaf<'a>,
     first: PageId,
     words: [PageWord; RUN_PAGES_MAX],
@@ -50,7 +50,7 @@ struct Run<'a> {
     met: u32,
 }
 
-impl<'a> Run<'a> {
+impl<'a> FaultBatch<'a> {
     fn page(&self, index: u32) -> PageId {
         self.first.plus(u64::from(index))
     }
@@ -64,7 +64,7 @@ impl<'a> Run<'a> {
 
 /// The pages of a run that one call fills: one that is written is alone, since its copy is given up; the others come
 /// together, as far as none of them was dropped, and all of them or none were rewritten.
-fn part_of(run: &Run<'_>, mut indices: Range<u32>, touch: Touch) -> Range<u32> {
+fn part_of(run: &FaultBatch<'_>, mut indices: Range<u32>, touch: Touch) -> Range<u32> {
     let start = indices.start;
     let is_rewritten = |index: u32| run.words[index as usize].is_rewritten();
     let is_written = |index: u32| touch == Touch::Write && index == run.met;
@@ -79,17 +79,17 @@ fn part_of(run: &Run<'_>, mut indices: Range<u32>, touch: Touch) -> Range<u32> {
 impl<'a, W: World> AddressSpace<'a, W> {
     /// Serves the fault of a thread that wants to do this to the page, which is missing or protected. It may wait for
     /// the lock on the word, and for the file.
-    pub async fn fault(&self, page: PageId, touch: Touch, workspace: &mut Workspace) -> Fault {
+    pub async fn fault(&self, page: PageId, touch: Touch, workspace: &mut Workspace) -> FaultOutcome {
         loop {
             self.world.lock_shared().await;
             let Some(leaf) = self.table.leaf(page) else {
                 self.world.unlock_shared();
-                return Fault::NotOurs;
+                return FaultOutcome::NotOurs;
             };
             match leaf.slot(page).try_lock() {
                 TryLock::Unmanaged => {
                     self.world.unlock_shared();
-                    return Fault::NotOurs;
+                    return FaultOutcome::NotOurs;
                 }
                 TryLock::Busy => {
                     self.world.unlock_shared();
@@ -114,7 +114,7 @@ impl<'a, W: World> AddressSpace<'a, W> {
         word: PageWord,
         touch: Touch,
         workspace: &mut Workspace,
-    ) -> Option<Fault> {
+    ) -> Option<FaultOutcome> {
         self.world.step().await;
         match word.place() {
             Place::Present => {
@@ -142,19 +142,24 @@ impl<'a, W: World> AddressSpace<'a, W> {
 
     /// A present page: its first write since it was protected, or somebody was faster. Writes in order take the
     /// protection of what comes next away too. Inside the gate.
-    async fn touch_present(&self, leaf: &Leaf<'a>, page: PageId, word: PageWord, touch: Touch) -> Fault {
+    async fn touch_present(
+        &self,
+        leaf: &Leaf<'a>,
+        page: PageId,
+        word: PageWord,
+        touch: Touch,
+    ) -> FaultOutcome {
         if touch == Touch::Read || !word.is_protected() {
             self.must_be_done(leaf.slot(page).unlock_unchanged());
             self.unlocked(core::iter::once(page));
-            return Fault::Served(FaultSource::Woken);
+            return FaultOutcome::Served(FaultSource::Woken);
         }
         let is_protected = |word: PageWord| word.place() == Place::Present && word.is_protected();
-        let was_written = |page: u64| {
-            let word = leaf.slot(PageId(page)).load();
+        let was_written = |page: PageId| {
+            let word = leaf.slot(page).load();
             word.place() == Place::Present && !word.is_protected()
         };
-        let window =
-            self.first_writes.take(page, touch, |pages| (pages.start.0..pages.end.0).all(was_written));
+        let window = self.first_writes.take(page, touch, |pages| PageId::each(pages).all(was_written));
         let run = self.lock_run(*leaf, page, word, window, is_protected);
         let range = PageRange { start: run.page(0), end: run.page(run.length) };
         self.first_writes.note(range.start..range.end, window);
@@ -189,14 +194,20 @@ impl<'a, W: World> AddressSpace<'a, W> {
         if zero_pages > 0 {
             self.note_resident(zero_pages as u32);
         }
-        Fault::Served(FaultSource::Woken)
+        FaultOutcome::Served(FaultSource::Woken)
     }
 
     /// Locks what comes along with a page that is not there, and that the caller has locked: no more than there is room
     /// for while memory is short. In a shared section.
-    fn lock_window(&self, leaf: &Leaf<'a>, page: PageId, word: PageWord, touch: Touch) -> (Window, Run<'a>) {
-        let is_present = |page: u64| leaf.slot(PageId(page)).load().place() == Place::Present;
-        let window = self.readahead.take(page, touch, |pages| (pages.start.0..pages.end.0).all(is_present));
+    fn lock_window(
+        &self,
+        leaf: &Leaf<'a>,
+        page: PageId,
+        word: PageWord,
+        touch: Touch,
+    ) -> (Window, FaultBatch<'a>) {
+        let is_present = |page: PageId| leaf.slot(page).load().place() == Place::Present;
+        let window = self.readahead.take(page, touch, |pages| PageId::each(pages).all(is_present));
         let now = window.at_most(self.pages_free());
         (window, self.lock_run(*leaf, page, word, now, |next| next.place() == word.place()))
     }
@@ -210,14 +221,14 @@ impl<'a, W: World> AddressSpace<'a, W> {
         word: PageWord,
         window: Window,
         is_alike: impl Fn(PageWord) -> bool,
-    ) -> Run<'a> {
+    ) -> FaultBatch<'a> {
         let mut words = [word; RUN_PAGES_MAX];
         let in_block = match window.is_down {
-            true => met.0 - leaf.first_page().0 + 1,
-            false => leaf.first_page().0 + BLOCK_PAGES - met.0,
+            true => met.since(leaf.first_page()) + 1,
+            false => leaf.first_page().plus(BLOCK_PAGES).since(met),
         };
         let most = in_block.min(u64::from(window.pages)).min(RUN_PAGES_MAX as u64);
-        let at = |distance: u64| if window.is_down { PageId(met.0 - distance) } else { met.plus(distance) };
+        let at = |distance: u64| if window.is_down { met.minus(distance) } else { met.plus(distance) };
         let mut length = 1;
         while length < most {
             let slot = leaf.slot(at(length));
@@ -237,9 +248,9 @@ impl<'a, W: World> AddressSpace<'a, W> {
         match window.is_down {
             true => {
                 words[..length as usize].reverse();
-                Run { leaf, first: at(last), words, length, met: length - 1 }
+                FaultBatch { leaf, first: at(last), words, length, met: length - 1 }
             }
-            false => Run { leaf, first: met, words, length, met: 0 },
+            false => FaultBatch { leaf, first: met, words, length, met: 0 },
         }
     }
 
@@ -248,7 +259,7 @@ impl<'a, W: World> AddressSpace<'a, W> {
     ///
     /// What is read first takes no memory until it is written: it is the kernel's page of zeros, and protected, so that
     /// its first write comes to us as any other growth does.
-    async fn fill_zeros(&self, run: &Run<'_>, touch: Touch) -> Fault {
+    async fn fill_zeros(&self, run: &FaultBatch<'_>, touch: Touch) -> FaultOutcome {
         // What must stay resident, and writable, is filled with memory of its own.
         let stays = run.words[..run.length as usize].iter().any(|word| word.is_pinned());
         let touch = if stays { Touch::Write } else { touch };
@@ -285,21 +296,21 @@ impl<'a, W: World> AddressSpace<'a, W> {
         self.note_resident(filled.pages - without_memory);
         self.counters().add(Counter::ZeroFilled, u64::from(filled.pages));
         match filled.last {
-            _ if filled.pages > 0 => Fault::Served(FaultSource::Zero),
-            Install::AlreadyMapped => Fault::Served(FaultSource::Woken),
+            _ if filled.pages > 0 => FaultOutcome::Served(FaultSource::Zero),
+            Install::AlreadyMapped => FaultOutcome::Served(FaultSource::Woken),
             // Unmapped or out of memory: the program meets that when it tries again.
-            _ => Fault::Served(FaultSource::Woken),
+            _ => FaultOutcome::Served(FaultSource::Woken),
         }
     }
 
     /// Loads and fills a run of stored pages. Outside of the gate. None: the first page was dropped meanwhile.
     async fn swap_in(
         &self,
-        run: &Run<'_>,
+        run: &FaultBatch<'_>,
         touch: Touch,
         window: Window,
         workspace: &mut Workspace,
-    ) -> Option<Fault> {
+    ) -> Option<FaultOutcome> {
         let reuse = self.segment.reuse();
         for index in 0..run.length {
             let how = if index == run.met { RefaultKind::Demanded } else { RefaultKind::Prefetched };
@@ -321,7 +332,7 @@ impl<'a, W: World> AddressSpace<'a, W> {
     }
 
     /// Loads the page of the fault, and of the others those between which and that one all could be loaded.
-    async fn load_run(&self, run: &Run<'_>, workspace: &mut Workspace) -> (Range<u32>, Load) {
+    async fn load_run(&self, run: &FaultBatch<'_>, workspace: &mut Workspace) -> (Range<u32>, Load) {
         let source = Source { segment: self.segment, backing: &self.world };
         let table = self.segment.swap_table();
         workspace.file_holds = SwapOffset::NOTHING;
@@ -352,12 +363,12 @@ impl<'a, W: World> AddressSpace<'a, W> {
     /// In a shared section: nothing is dropped between the look at the words and the commits.
     async fn fill_run(
         &self,
-        run: &Run<'_>,
+        run: &FaultBatch<'_>,
         loaded: Range<u32>,
         load: Load,
         (touch, window): (Touch, Window),
         workspace: &Workspace,
-    ) -> Option<Fault> {
+    ) -> Option<FaultOutcome> {
         let mut fault = None;
         let (mut index, mut came) = (0, 0);
         while index < run.length {
@@ -369,13 +380,13 @@ impl<'a, W: World> AddressSpace<'a, W> {
             }
             let is_here = load != Load::Lost && loaded.contains(&index);
             let part = if is_here { part_of(run, index..loaded.end, touch) } else { index..index + 1 };
-            let wanted = match touch {
-                _ if part.start == run.met => Wanted::For(touch),
-                Touch::Write if window.is_written() => Wanted::ProbablyToWrite,
-                _ => Wanted::For(Touch::Read),
+            let purpose = match touch {
+                _ if part.start == run.met => Purpose::For(touch),
+                Touch::Write if window.is_written() => Purpose::ProbablyToWrite,
+                _ => Purpose::For(Touch::Read),
             };
             let filled = match is_here {
-                true => self.fill_part(run, part.clone(), wanted, workspace).await,
+                true => self.fill_part(run, part.clone(), purpose, workspace).await,
                 false => 0,
             };
             for left in index + filled..part.end {
@@ -384,10 +395,12 @@ impl<'a, W: World> AddressSpace<'a, W> {
             came += filled;
             if part.contains(&run.met) {
                 fault = Some(match load {
-                    Load::Lost => Fault::Lost,
+                    Load::Lost => FaultOutcome::Lost,
                     // Unmapped, or no memory: the program tries again, and finds out.
-                    Load::Done(_) if part.start + filled <= run.met => Fault::Served(FaultSource::Woken),
-                    Load::Done(source) => Fault::Served(source),
+                    Load::Done(_) if part.start + filled <= run.met => {
+                        FaultOutcome::Served(FaultSource::Woken)
+                    }
+                    Load::Done(source) => FaultOutcome::Served(source),
                 });
             }
             index = part.end;
@@ -399,10 +412,16 @@ impl<'a, W: World> AddressSpace<'a, W> {
     }
 
     /// Pages of a run that are wanted for the same, with their contents; how many could be filled, from the front.
-    async fn fill_part(&self, run: &Run<'_>, part: Range<u32>, wanted: Wanted, workspace: &Workspace) -> u32 {
+    async fn fill_part(
+        &self,
+        run: &FaultBatch<'_>,
+        part: Range<u32>,
+        purpose: Purpose,
+        workspace: &Workspace,
+    ) -> u32 {
         let came = if run.length == 1 { LoadKind::Alone } else { LoadKind::InRun };
         let first = run.page(part.start);
-        let gives_up = self.gives_copies_up(part.len(), run.words[part.start as usize], wanted, came);
+        let gives_up = self.gives_copies_up(part.len(), run.words[part.start as usize], purpose, came);
         let access = if gives_up { FillAs::Writable } else { FillAs::Protected };
         let maybe_protected =
             self.protecting.covers_some(PageRange { start: first, end: run.page(part.end) })
@@ -425,7 +444,7 @@ impl<'a, W: World> AddressSpace<'a, W> {
                 }
                 self.must_be_done(match maybe_protected {
                     true => slot.commit_protected(None),
-                    false if wanted == Wanted::For(Touch::Write) => slot.commit_rewritten(warmth),
+                    false if purpose == Purpose::For(Touch::Write) => slot.commit_rewritten(warmth),
                     false => slot.commit_present(None, warmth),
                 });
                 put_entry(self.segment, &self.world, swap);

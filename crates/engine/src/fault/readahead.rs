@@ -59,7 +59,7 @@ impl<W: World> AddressSpace<'_, W> {
                 break;
             }
             let page = match window.is_down {
-                true if run.start.0 > ahead => PageId(run.start.0 - 1 - ahead),
+                true if run.start > PageId::new(ahead) => run.start.minus(1 + ahead),
                 true => break,
                 false => run.end.plus(ahead),
             };

@@ -16,7 +16,7 @@ use uswap_core::pool::{FreeCell, ReservedCell};
 use uswap_core::segment::Segment;
 use uswap_core::swap_table::WritebackEnd;
 use uswap_core::swap_word::Content;
-use uswap_units::{PAGE_BYTES, SwapId, ZspageId};
+use uswap_units::{PAGE_BYTES, ZspageId};
 
 /// It is done when it gives at least this part of the pool's limit back: below, a round over the zspages costs more
 /// than it brings.
@@ -130,7 +130,7 @@ async fn move_cell(
 ) -> bool {
     let (pool, table) = (segment.pool(), segment.swap_table());
     let old = Content::Blob { blob: cell.blob, length: cell.length };
-    if cell.swap == SwapId(0) || cell.swap.0 >= table.entry_count() {
+    if cell.swap.number() == 0 || cell.swap.number() >= table.entry_count() {
         return true;
     }
     let word = table.load(cell.swap);
@@ -176,7 +176,7 @@ pub(crate) mod tests {
     use uswap_core::pool::{ZSPAGE_BYTES, ZspageOwner};
     use uswap_core::segment::Geometry;
     use uswap_units::limits::WRITEBACK_BATCH_BYTES;
-    use uswap_units::{FileId, MmId, Prng, SwapOffset};
+    use uswap_units::{FileId, MmId, Prng, SwapId, SwapOffset};
 
     /// Does what a test wants between two moves.
     pub(crate) struct Between<F: Fn()> {
@@ -229,12 +229,12 @@ pub(crate) mod tests {
         for _ in 0..3000 {
             let id = segment.swap_table().reserve().expect("room");
             let (length, byte) = (200 + 700 * prng.below(5) as usize, prng.next_u64() as u8);
-            let cell = segment.pool().reserve(MmId(1), &mut zspages, length).expect("room");
+            let cell = segment.pool().reserve(MmId::new(1), &mut zspages, length).expect("room");
             segment.pool().write(&cell, id, &vec![byte; length]);
             segment.swap_table().publish(id, Content::Blob { blob: cell.blob(), length: length as u32 });
             live.push((id, byte));
         }
-        segment.pool().reap(MmId(1), |_| ());
+        segment.pool().reap(MmId::new(1), |_| ());
         let nothing_between = Between { released: Cell::new(0), step: || () };
         live.retain(|(id, _)| {
             let stays = prng.below(3) == 0;

@@ -73,8 +73,8 @@ mod tests {
     fn an_entry_has_more_sharers_than_its_word_counts() {
         let words: Vec<AtomicU64> = (0..GEOMETRY.layout().total_words()).map(|_| AtomicU64::new(0)).collect();
         let segment = Segment::create(&words, GEOMETRY);
-        let table = segment.acting_as(MmId(1)).swap_table();
-        let content = Content::Blob { blob: BlobId(9), length: 100 };
+        let table = segment.acting_as(MmId::new(1)).swap_table();
+        let content = Content::Blob { blob: BlobId::new(9), length: 100 };
         let (id, neighbour) = (table.reserve().expect("room"), table.reserve().expect("room"));
         table.publish(id, content);
         table.publish(neighbour, Content::Same(1));

@@ -85,7 +85,7 @@ impl<'a> Fairness<'a> {
     pub(crate) fn note_came_back(&self, word: PageWord, pages: u32) -> (u64, u64) {
         let distance = self.segment.reuse().distance(word.evicted_at());
         let outside_pool =
-            self.segment.budget().used().0.saturating_sub(self.segment.pool().resident_bytes());
+            self.segment.budget().used().bytes().saturating_sub(self.segment.pool().resident_bytes());
         let resident = outside_pool / PAGE_BYTES as u64;
         self.record().refault_stats().note_came_back(u64::from(pages), distance, resident);
         (distance, resident)

@@ -59,8 +59,8 @@ impl Held {
         };
         let Some(index) = self.ranges.iter().position(claim) else { return self.hold_all() };
         let entry = &self.ranges[index];
-        entry.end.store(range.end.0, Ordering::Relaxed);
-        entry.start.store(range.start.0, Ordering::Release);
+        entry.end.store(range.end.number(), Ordering::Relaxed);
+        entry.start.store(range.start.number(), Ordering::Release);
         Hold::Range(index)
     }
 
@@ -83,8 +83,8 @@ impl Held {
             let start = entry.start.load(Ordering::Acquire);
             start != FREE
                 && start != CLAIMED
-                && start < range.end.0
-                && range.start.0 < entry.end.load(Ordering::Relaxed)
+                && start < range.end.number()
+                && range.start.number() < entry.end.load(Ordering::Relaxed)
         })
     }
 
@@ -99,7 +99,7 @@ mod tests {
     use std::vec::Vec;
 
     fn range(start: u64, end: u64) -> PageRange {
-        PageRange { start: PageId(start), end: PageId(end) }
+        PageRange { start: PageId::new(start), end: PageId::new(end) }
     }
 
     #[test]
@@ -108,8 +108,10 @@ mod tests {
         let holds: Vec<Hold> =
             (1..=RANGES as u64).map(|at| held.hold(range(at * 100, at * 100 + 10))).collect();
         assert!(!held.is_all());
-        assert!(held.overlaps(range(90, 101)) && held.overlaps(range(109, 200)) && held.covers(PageId(405)));
-        assert!(!held.overlaps(range(110, 200)) && !held.covers(PageId(99)));
+        assert!(
+            held.overlaps(range(90, 101)) && held.overlaps(range(109, 200)) && held.covers(PageId::new(405))
+        );
+        assert!(!held.overlaps(range(110, 200)) && !held.covers(PageId::new(99)));
         let one_more = held.hold(range(1000, 1001));
         assert_eq!((one_more, held.is_all()), (Hold::All, true));
         held.release(one_more);

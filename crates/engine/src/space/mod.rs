@@ -81,7 +81,7 @@ impl<'a, W: World> AddressSpace<'a, W> {
             queues: WordQueues::new(),
             protecting: Protecting::default(),
             readahead: Readahead::new(balance::run_pages_max(segment.budget().ram())),
-            behind: Behind::new(segment.budget().ram().0 / PAGE_BYTES as u64),
+            behind: Behind::new(segment.budget().ram().bytes() / PAGE_BYTES as u64),
             first_writes: Readahead::new(RUN_PAGES_MAX as u32),
             hand: AtomicU64::new(0),
             round: AtomicU32::new(0),
@@ -142,22 +142,18 @@ impl<'a, W: World> AddressSpace<'a, W> {
     pub(super) fn fairness(&self) -> Fairness<'a> {
         Fairness { segment: self.segment, mm: self.mm }
     }
-    /// The kernel has filled so many pages, and nobody has measured that yet.
-    pub fn note_filled(&self, pages: u32) {
-        self.note_resident(pages);
-    }
-    /// So many more pages are in RAM.
-    pub(super) fn note_resident(&self, pages: u32) {
+    /// So many more pages are in RAM, and nobody has measured that yet.
+    pub fn note_resident(&self, pages: u32) {
         let (budget, low) = (self.segment.budget(), self.watermarks().low);
         let before = budget.used();
-        budget.add(Bytes::of_pages(u64::from(pages)).0);
+        budget.add(Bytes::of_pages(u64::from(pages)).bytes());
         if before <= low && budget.used() > low {
             self.world.raise(Signal::Pressure);
         }
     }
     /// Pages that may be brought along while memory is not short; at least the one that is asked for.
     pub(super) fn pages_free(&self) -> u32 {
-        let free = self.watermarks().min.0.saturating_sub(self.segment.budget().used().0);
+        let free = self.watermarks().min.above(self.segment.budget().used());
         (free / PAGE_BYTES as u64).clamp(1, u64::from(u32::MAX)) as u32
     }
     /// The words of these pages were unlocked: their waiters look again.

@@ -82,13 +82,13 @@ fn to_word(at: PageId, window: Window) -> u64 {
         (u64::from(window.is_down), DOWN_SHIFT),
         (window.writes, WRITES_SHIFT),
     ];
-    fields.iter().fold(at.0 & PAGE_MASK, |word, &(field, shift)| word | field << shift)
+    fields.iter().fold(at.number() & PAGE_MASK, |word, &(field, shift)| word | field << shift)
 }
 
 fn from_word(word: u64) -> (PageId, Window) {
     let pages = (word >> PAGES_SHIFT & PAGES_MASK) as u32;
     let (is_down, writes) = (word >> DOWN_SHIFT & 1 != 0, word >> WRITES_SHIFT & WRITES_MASK);
-    (PageId(word & PAGE_MASK), Window { pages, is_down, writes })
+    (PageId::new(word & PAGE_MASK), Window { pages, is_down, writes })
 }
 
 /// The streams of a process. A word is 0 where there is none.
@@ -109,7 +109,7 @@ impl Readahead {
     }
 
     fn set(&self, page: PageId) -> &[AtomicU64; WAYS] {
-        &self.sets[(page.0 / BLOCK_PAGES) as usize % SETS]
+        &self.sets[(page.number() / BLOCK_PAGES) as usize % SETS]
     }
 
     /// What to bring in for a fault on `page`; the stream that expected it is taken. `are_present` tells whether all
@@ -135,7 +135,7 @@ impl Readahead {
                 false => at..page,
                 true => page.plus(1)..at.plus(1),
             };
-            let is_near = passed.start <= passed.end && passed.end.0 - passed.start.0 <= PASSED_MAX;
+            let is_near = passed.start <= passed.end && passed.end.since(passed.start) <= PASSED_MAX;
             if is_near && are_present(passed) {
                 way.store(0, Ordering::Relaxed);
                 let pages = (before.pages * 2).clamp(2, self.pages_max);
@@ -151,7 +151,7 @@ impl Readahead {
             match window {
                 Window { pages: 1, .. } => came.start,
                 Window { is_down: false, .. } => came.end,
-                Window { is_down: true, .. } => PageId(came.start.0.saturating_sub(1)),
+                Window { is_down: true, .. } => PageId::new(came.start.number().saturating_sub(1)),
             },
             window,
         );
@@ -189,11 +189,11 @@ mod tests {
         touch: Touch,
         is_present: impl Fn(u64) -> bool,
     ) -> Window {
-        let window =
-            readahead.take(PageId(page), touch, |pages| (pages.start.0..pages.end.0).all(&is_present));
+        let window = readahead
+            .take(PageId::new(page), touch, |pages| PageId::each(pages).map(PageId::number).all(&is_present));
         let more = u64::from(window.pages) - 1;
         let came = if window.is_down { page - more..page + 1 } else { page..page + more + 1 };
-        readahead.note(PageId(came.start)..PageId(came.end), window);
+        readahead.note(PageId::new(came.start)..PageId::new(came.end), window);
         window
     }
 
@@ -253,7 +253,7 @@ mod tests {
             [(1, false), (2, false), (4, true)]
         );
         let far = START + 100 * BLOCK_PAGES + 7;
-        readahead.note_next(PageId(far), windows[2]);
+        readahead.note_next(PageId::new(far), windows[2]);
         assert_eq!(fault(&readahead, far, Touch::Read).pages, 4);
         assert_eq!(fault(&readahead, far + 100, Touch::Read).pages, 1);
     }

@@ -22,7 +22,7 @@ impl WordQueues {
     }
 
     fn queue(&self, page: PageId) -> &WaitQueue {
-        &self.0[page.0 as usize % QUEUES]
+        &self.0[page.number() as usize % QUEUES]
     }
 
     /// Waits until the word of `page` is unlocked, or for no reason. Not inside the gate.

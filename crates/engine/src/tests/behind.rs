@@ -73,7 +73,7 @@ fn a_stream_goes_on_at_the_first_page_that_is_not_in_ram() {
             let _pages = evict(space, &mut evictor, 40);
         }
         let skipped =
-            |from: usize| (space.skip_present(space.world().page(from)).0 - space.world().first().0) as usize;
+            |from: usize| space.skip_present(space.world().page(from)).since(space.world().first()) as usize;
         assert_eq!((skipped(0), skipped(64)), (0, 64));
         (10..100).step_by(3).chain((11..100).step_by(3)).chain((12..100).step_by(3)).for_each(|index| {
             complete(read(space, index, &mut workspace));

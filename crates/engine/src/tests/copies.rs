@@ -4,7 +4,7 @@ use super::machine::{MAPPED, Machine, is_noise, is_text};
 use super::tasks::{complete, read, write};
 use super::with_space;
 use crate::evict::Evictor;
-use crate::evict::copies::Wanted;
+use crate::evict::copies::Purpose;
 use crate::pool::release::{put_entry, release_content};
 use crate::space::AddressSpace;
 use crate::workspace::Workspace;
@@ -81,7 +81,7 @@ fn write_back(space: &Space<'_>, copy: SwapId) {
 
 /// Somebody else takes room in the pool, while it holds less than that.
 fn take_room(space: &Space<'_>, bytes: u64) {
-    let (pool, other, mut owner) = (space.segment().pool(), MmId(3), ZspageOwner::new());
+    let (pool, other, mut owner) = (space.segment().pool(), MmId::new(3), ZspageOwner::new());
     for length in (1..=PAGE_BYTES).rev() {
         while pool.resident_bytes() < bytes {
             if pool.reserve(other, &mut owner, length).is_none() {
@@ -94,7 +94,7 @@ fn take_room(space: &Space<'_>, bytes: u64) {
 #[test]
 fn copies_make_room_before_more_work_is_spent() {
     with_a_clean_page(|space, _, copy| {
-        let decides = |touch, came| space.gives_copies_up(1, word(space), Wanted::For(touch), came);
+        let decides = |touch, came| space.gives_copies_up(1, word(space), Purpose::For(touch), came);
         assert!(decides(Touch::Write, LoadKind::Alone), "it is of no use");
         assert!(!decides(Touch::Read, LoadKind::Alone));
         assert_eq!(space.effort(), Effort::Quick);

@@ -18,7 +18,7 @@ use uswap_units::{PageId, PageRange, Prng, SwapOffset, ZspageId};
 pub const PAGES: usize = 192;
 /// Of those, the ones that are mapped at first.
 pub const MAPPED: usize = 128;
-const FIRST: PageId = PageId(512 * 70 + 448);
+const FIRST: PageId = PageId::new(512 * 70 + 448);
 
 #[derive(Clone, Copy, Default)]
 pub struct Cell4K {
@@ -137,7 +137,7 @@ impl Machine {
         FIRST.plus(index as u64)
     }
     fn index(&self, page: PageId) -> usize {
-        let index = (page.0 - FIRST.0) as usize;
+        let index = page.since(FIRST) as usize;
         assert!(index < PAGES);
         index
     }
@@ -192,7 +192,7 @@ impl Memory for Machine {
         assert!(self.shared.get() > 0);
         (0..count)
             .filter(|&ahead| {
-                let index = first.plus(u64::from(ahead)).0.wrapping_sub(FIRST.0) as usize;
+                let index = first.plus(u64::from(ahead)).number().wrapping_sub(FIRST.number()) as usize;
                 index < PAGES && self.cell(index).content.is_some()
             })
             .fold(0, |mask, ahead| mask | 1 << ahead)
@@ -234,14 +234,14 @@ impl Memory for Machine {
         let by_chance = !self.in_lockstep.get() && self.below(20) == 0;
         let refuses = by_chance || self.refuses_protection.get();
         let end = if refuses { range.start.plus(range.pages() / 2) } else { range.end };
-        for page in range.start.0..end.0 {
-            self.change(self.index(PageId(page)), |cell| cell.protected |= cell.content.is_some());
+        for page in PageId::each(range.start..end) {
+            self.change(self.index(page), |cell| cell.protected |= cell.content.is_some());
         }
         !refuses
     }
     fn unprotect(&self, range: PageRange) {
-        for page in range.start.0..range.end.0 {
-            self.change(self.index(PageId(page)), |cell| cell.protected = false);
+        for page in range.each() {
+            self.change(self.index(page), |cell| cell.protected = false);
         }
     }
     fn drop_pages(&self, ranges: &[PageRange]) -> usize {
@@ -249,8 +249,8 @@ impl Memory for Machine {
         let refuses = !self.in_lockstep.get() && self.below(10) == 0;
         let count = if refuses { ranges.len() / 2 } else { ranges.len() };
         for range in &ranges[..count] {
-            for page in range.start.0..range.end.0 {
-                self.change(self.index(PageId(page)), |cell| {
+            for page in range.each() {
+                self.change(self.index(page), |cell| {
                     let content = cell.content.take();
                     assert_eq!(content, Some(cell.oracle), "what is dropped is not what the program has");
                     cell.protected = false;

@@ -139,7 +139,7 @@ fn what_went_lately_is_told_from_what_went_long_ago() {
 fn nothing_is_counted_for_another_process_or_another_request() {
     with_space(0, |space| {
         let table = space.segment().map_table();
-        let other = table.ask(MmId(own(space).0 + 1));
+        let other = table.ask(MmId::new(own(space).number() + 1));
         complete(answer(space));
         assert!(!table.is_complete(other));
         let first = table.ask(own(space));

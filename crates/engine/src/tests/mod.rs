@@ -33,7 +33,7 @@ const GEOMETRY: Geometry =
 fn with_space(seed: u64, act: impl FnOnce(&AddressSpace<'_, Machine>)) {
     let words: Vec<AtomicU64> = (0..GEOMETRY.layout().total_words()).map(|_| AtomicU64::new(0)).collect();
     let segment = Segment::create(&words, GEOMETRY);
-    segment.budget().set_ram(Bytes(1 << 30));
+    segment.budget().set_ram(Bytes::new(1 << 30));
     // With a small pool, copies are given up.
     segment.pool().set_limit_bytes(if seed.is_multiple_of(2) { 1 << 30 } else { 224 << 10 });
     let record = segment.mms().take(uswap_core::mm::Hands::Run).expect("there is room");

@@ -3,7 +3,7 @@
 
 use super::machine::{MAPPED, Machine, PAGES};
 use crate::evict::Evictor;
-use crate::fault::Fault;
+use crate::fault::FaultOutcome;
 use crate::pool::release::release_content;
 use crate::space::AddressSpace;
 use crate::workspace::Workspace;
@@ -171,7 +171,10 @@ async fn fault(space: &Space<'_>, index: usize, touch: Touch, workspace: &mut Wo
     space.world().note_fault();
     let fault = space.fault(space.world().page(index), touch, workspace).await;
     let mapped = space.world().cell(index).mapped;
-    assert!(!mapped || matches!(fault, Fault::Served(_)), "a fault of a mapped page is served: {fault:?}");
+    assert!(
+        !mapped || matches!(fault, FaultOutcome::Served(_)),
+        "a fault of a mapped page is served: {fault:?}"
+    );
 }
 
 /// A thread reads and writes.
@@ -369,7 +372,7 @@ async fn evictor(space: &Space<'_>, index: u32) {
 async fn shrinker(space: &Space<'_>) {
     let table = space.segment().swap_table();
     while space.world().tasks_left.get() > 0 {
-        for id in (1..table.touched_entries()).map(SwapId) {
+        for id in (1..table.touched_entries()).map(SwapId::new) {
             if space.world().below(20) == 0
                 && let Some(content) = table.discard_retained(id)
             {

@@ -16,7 +16,7 @@ use uswap_units::Bytes;
 use uswap_units::limits::ROOM_WAIT_NS;
 use uswap_units::limits::THROTTLE_ROUNDS_MAX;
 
-const RAM: Bytes = Bytes(1 << 20);
+const RAM: Bytes = Bytes::new(1 << 20);
 
 fn present(space: &AddressSpace<'_, Machine>) -> usize {
     (0..MAPPED).filter(|&index| space.world().cell(index).content.is_some()).count()
@@ -25,7 +25,7 @@ fn present(space: &AddressSpace<'_, Machine>) -> usize {
 /// Uses as much memory as the budget has.
 fn fill_budget(space: &AddressSpace<'_, Machine>) {
     let budget = space.segment().budget();
-    budget.add(RAM.0 - budget.used().0);
+    budget.add(RAM.bytes() - budget.used().bytes());
 }
 
 #[test]
@@ -96,7 +96,7 @@ fn a_thread_waits_for_an_evictor_that_others_of_its_process_have_but_not_for_eve
             (u64::from(THROTTLE_ROUNDS_MAX) * ROOM_WAIT_NS, 0),
             "they are stuck"
         );
-        space.segment().budget().set_ram(Bytes(RAM.0 - 1));
+        space.segment().budget().set_ram(RAM.minus(1));
         assert_eq!(
             (waited_ns(u32::MAX), over()),
             (u64::from(THROTTLE_ROUNDS_MAX) * ROOM_WAIT_NS, 1),
@@ -123,12 +123,12 @@ fn room_that_comes_late_is_not_used_up_again_without_a_wait() {
         });
         segment.pool().set_limit_bytes(0);
         budget.set_shrinking(Shrinking::Cannot);
-        budget.add(2 * RAM.0 - budget.used().0);
+        budget.add(2 * RAM.bytes() - budget.used().bytes());
         complete(space.throttle(&mut evictor));
         assert!(!space.is_short(), "it waited in vain, so it goes on as it is");
-        budget.subtract(RAM.0 / 2);
+        budget.subtract(RAM.bytes() / 2);
         assert!(!space.is_short() && budget.used() > RAM, "what it has now");
-        budget.add(RAM.0 / 4);
+        budget.add(RAM.bytes() / 4);
         assert!(space.is_short(), "but it had less");
         space.rest(&evictor);
     });

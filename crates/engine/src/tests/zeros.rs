@@ -41,7 +41,7 @@ fn zeros_that_are_read_take_no_memory_until_they_are_written() {
         let before = budget.used();
         touch(page, Touch::Write);
         assert!(!word().is_zero_page() && space.is_ready(page, Touch::Write));
-        assert_eq!(budget.used().0, before.0 + PAGE_BYTES as u64);
+        assert_eq!(budget.used().bytes(), before.bytes() + PAGE_BYTES as u64);
         assert_eq!(untouched(), not_written - 1);
         evict_all(space, &mut evictor);
         assert!(!present(space).contains(&index), "it goes as any other");

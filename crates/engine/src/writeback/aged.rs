@@ -37,12 +37,12 @@ impl Marked {
         let end = table.touched_entries();
         let mut bits = vec![0; end.div_ceil(u64::BITS) as usize];
         for first in (0..end).step_by(CLUSTER_ENTRIES as usize) {
-            if table.is_empty_near(SwapId(first)) {
+            if table.is_empty_near(SwapId::new(first)) {
                 continue;
             }
             for id in first.max(1)..first + CLUSTER_ENTRIES {
-                if is_asleep(table.load(SwapId(id))) {
-                    table.clear_referenced(SwapId(id));
+                if is_asleep(table.load(SwapId::new(id))) {
+                    table.clear_referenced(SwapId::new(id));
                     bits[(id / u64::BITS) as usize] |= 1 << (id % u64::BITS);
                 }
             }
@@ -59,16 +59,17 @@ impl Marked {
             word += 1;
             bits = bits_in(word)?;
         }
-        Some(SwapId(word as u32 * u64::BITS + bits.trailing_zeros()))
+        Some(SwapId::new(word as u32 * u64::BITS + bits.trailing_zeros()))
     }
 
     fn in_range(&self, start: u32, end: u32) -> impl Iterator<Item = SwapId> {
         let first = self.first_from(start);
-        core::iter::successors(first, |id| self.first_from(id.0 + 1)).take_while(move |id| id.0 < end)
+        core::iter::successors(first, |id| self.first_from(id.number() + 1))
+            .take_while(move |id| id.number() < end)
     }
 
     fn remove(&mut self, id: SwapId) {
-        self.bits[(id.0 / u64::BITS) as usize] &= !(1 << (id.0 % u64::BITS));
+        self.bits[(id.number() / u64::BITS) as usize] &= !(1 << (id.number() % u64::BITS));
     }
 }
 
@@ -105,7 +106,7 @@ impl Shrinker {
         let (table, mut used, mut too_large) = (segment.swap_table(), 0, 0);
         let (mut next, mut first_left) = (marked.next, None);
         while let Some(id) = marked.first_from(next) {
-            next = id.0 + 1;
+            next = id.number() + 1;
             let word = table.load(id);
             let is_untouched = is_asleep(word) && !word.is_referenced();
             let added = if is_untouched { self.add(segment, id, word, buffer, used) } else { Added::Changed };
@@ -114,10 +115,10 @@ impl Shrinker {
                 Added::Changed => marked.remove(id),
                 Added::TooLarge => {
                     too_large += 1;
-                    first_left.get_or_insert(id.0);
+                    first_left.get_or_insert(id.number());
                 }
                 Added::NoRoom => {
-                    first_left.get_or_insert(id.0);
+                    first_left.get_or_insert(id.number());
                     break;
                 }
             }
@@ -192,7 +193,7 @@ mod tests {
         let mut zspages = ZspageOwner::new();
         let blobs = (0..count).zip(lengths.iter().cycle()).map(|(_, &length)| {
             let id = segment.swap_table().reserve().expect("room");
-            let cell = segment.pool().reserve(MmId(1), &mut zspages, length).expect("room");
+            let cell = segment.pool().reserve(MmId::new(1), &mut zspages, length).expect("room");
             segment.pool().write(&cell, id, &vec![7; length]);
             segment.swap_table().publish(id, Content::Blob { blob: cell.blob(), length: length as u32 });
             id
@@ -249,7 +250,7 @@ mod tests {
             let mut marked = Marked::now(segment);
             segment.swap_table().note_loaded(blobs[7], LoadKind::Alone);
             disks.fails_first.set(true);
-            assert!(matches!(write(&mut marked), Batch::LeftToOthers { file: FileId(0), .. }));
+            assert!(matches!(write(&mut marked), Batch::LeftToOthers { file, .. } if file.number() == 0));
             assert_eq!(write(&mut marked), Batch::Written { blobs: 299, discarded: 0 });
             assert!(!is_in_file(segment, blobs[7]), "it was touched");
             let others = blobs.iter().filter(|&&id| id != blobs[7]);

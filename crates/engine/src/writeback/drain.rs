@@ -149,7 +149,7 @@ impl Shrinker {
                     break;
                 }
             }
-            drain.next = id.0 + 1;
+            drain.next = id.number() + 1;
         }
         let written = self.write_copied(segment, writer, run, buffer, &copied).await;
         copied.clear();
@@ -178,12 +178,12 @@ impl Shrinker {
     ) -> Option<(SwapId, Content)> {
         let table = segment.swap_table();
         while drain.next < table.touched_entries().min(table.entry_count()) {
-            let id = SwapId(drain.next);
-            if id.0.is_multiple_of(CLUSTER_ENTRIES) && table.is_empty_near(id) {
+            let id = SwapId::new(drain.next);
+            if id.number().is_multiple_of(CLUSTER_ENTRIES) && table.is_empty_near(id) {
                 drain.next += CLUSTER_ENTRIES;
                 continue;
             }
-            if id.0 % 4096 == 4095 {
+            if id.number() % 4096 == 4095 {
                 writer.step().await;
             }
             let content = table.load(id).content();

@@ -92,17 +92,17 @@ impl Run<'_> {
         let Some((&id, (_, count))) = model.iter_mut().nth(pick) else { return };
         match what {
             0 => {
-                self.segment.swap_table().share(SwapId(id));
+                self.segment.swap_table().share(SwapId::new(id));
                 *count += 1;
             }
             1 => {
-                put_entry(self.segment, backing, SwapId(id));
+                put_entry(self.segment, backing, SwapId::new(id));
                 *count -= 1;
                 if *count == 0 {
                     model.remove(&id);
                 }
             }
-            _ if *count > 1 => self.segment.swap_table().note_loaded(SwapId(id), LoadKind::InRun),
+            _ if *count > 1 => self.segment.swap_table().note_loaded(SwapId::new(id), LoadKind::InRun),
             _ => (),
         }
     }
@@ -111,7 +111,7 @@ impl Run<'_> {
         let (table, slots) = (self.segment.swap_table(), self.segment.slots());
         let mut users = BTreeMap::new();
         for (&id, (content, count)) in self.model.borrow().iter() {
-            let (id, word) = (SwapId(id), table.load(SwapId(id)));
+            let (id, word) = (SwapId::new(id), table.load(SwapId::new(id)));
             assert_eq!(word.count(), *count);
             let Content::Slot { offset, length } = word.content() else { panic!("{id:?} {word:?}") };
             let record = &bytes[offset.bytes() as usize..][..length as usize];
@@ -135,7 +135,7 @@ impl Run<'_> {
 }
 
 fn used_in(segment: Segment<'_>, file: u8) -> u64 {
-    let file = segment.slots().files().get(FileId(file)).expect("it was added");
+    let file = segment.slots().files().get(FileId::new(file)).expect("it was added");
     segment.slots().used_in(&file)
 }
 
@@ -157,11 +157,11 @@ fn with_full_files(seed: u64, blobs: u32, test: impl FnOnce(&Run<'_>, &mut Shrin
         let length = if prng.below(4) == 0 { PAGE_BYTES } else { 100 + prng.below(3000) as usize };
         let content: Vec<u8> = (0..length).map(|_| prng.next_u64() as u8).collect();
         let id = segment.swap_table().reserve().expect("room");
-        let cell = segment.pool().reserve(MmId(1), &mut zspages, length).expect("room");
+        let cell = segment.pool().reserve(MmId::new(1), &mut zspages, length).expect("room");
         segment.pool().write(&cell, id, &content);
         segment.swap_table().set_hash(id, u128::from(number) + 1);
         segment.swap_table().publish(id, Content::Blob { blob: cell.blob(), length: length as u32 });
-        model.borrow_mut().insert(id.0, (content, 1));
+        model.borrow_mut().insert(id.number(), (content, 1));
     }
     let bytes = RefCell::new(vec![0; slots as usize * PAGE_BYTES]);
     let prng = RefCell::new(Prng::new(seed + 1));
@@ -170,7 +170,7 @@ fn with_full_files(seed: u64, blobs: u32, test: impl FnOnce(&Run<'_>, &mut Shrin
     while let Batch::Written { .. } = block(shrinker.write_batch(segment, &disk, &mut buffer)) {}
     let run = Run { segment, model: &model, prng: RefCell::new(Prng::new(seed + 2)) };
     run.check(&disk.bytes.borrow());
-    assert!(segment.slots().files().change_state(FileId(0), FileState::InUse, FileState::Draining));
+    assert!(segment.slots().files().change_state(FileId::new(0), FileState::InUse, FileState::Draining));
     test(&run, &mut shrinker, disk.bytes.take(), &mut buffer);
 }
 
@@ -195,7 +195,7 @@ fn what_is_in_a_drained_file_is_moved_while_others_load_share_and_free_it() {
             let prng = RefCell::new(Prng::new(seed + 3));
             let fails = Cell::new(if seed % 2 == 0 { 100 } else { 0 });
             let disk = Disk { bytes: RefCell::new(bytes), between, prng, fails, forbidden: Cell::new(false) };
-            let (mut drain, mut trials) = (Drain::of(FileId(0)), 0);
+            let (mut drain, mut trials) = (Drain::of(FileId::new(0)), 0);
             loop {
                 let part = PAGE_BYTES * (1 + disk.prng.borrow_mut().below(40) as usize);
                 match block(shrinker.drain_batch(run.segment, &disk, &mut buffer[..part], &mut drain)) {
@@ -211,7 +211,7 @@ fn what_is_in_a_drained_file_is_moved_while_others_load_share_and_free_it() {
             assert_eq!(used_in(run.segment, 0), 0, "nothing is left in it");
             assert!(drain.moved > 0);
             let files = run.segment.slots().files();
-            assert!(files.change_state(FileId(0), FileState::Draining, FileState::Gone));
+            assert!(files.change_state(FileId::new(0), FileState::Draining, FileState::Gone));
         });
     }
 }
@@ -223,7 +223,7 @@ fn a_file_that_cannot_be_emptied_keeps_what_is_in_it() {
         let forbidden = Cell::new(true);
         let disk = Disk { bytes: RefCell::new(bytes), between: || (), prng, fails, forbidden };
         let before = used_in(run.segment, 0);
-        let mut drain = Drain::of(FileId(0));
+        let mut drain = Drain::of(FileId::new(0));
         let mut batch = |drain: &mut Drain| block(shrinker.drain_batch(run.segment, &disk, buffer, drain));
         assert_eq!(batch(&mut drain), Drained::NoRoom);
         disk.forbidden.set(false);
@@ -248,9 +248,9 @@ fn files_that_are_full_take_nothing_of_a_drained_one() {
         let (prng, fails) = (RefCell::new(Prng::new(3)), Cell::new(0));
         let forbidden = Cell::new(false);
         let disk = Disk { bytes: RefCell::new(bytes), between: || (), prng, fails, forbidden };
-        let mut drain = Drain::of(FileId(0));
+        let mut drain = Drain::of(FileId::new(0));
         assert_eq!(block(shrinker.drain_batch(run.segment, &disk, buffer, &mut drain)), Drained::NoRoom);
         assert_eq!(drain.moved, 0);
-        assert!(slots.files().change_state(FileId(0), FileState::Draining, FileState::InUse));
+        assert!(slots.files().change_state(FileId::new(0), FileState::Draining, FileState::InUse));
     });
 }

@@ -333,8 +333,8 @@ impl Shrinker {
             if self.hand >= end {
                 self.hand = 1;
             }
-            let id = SwapId(self.hand);
-            if id.0.is_multiple_of(CLUSTER_ENTRIES) && table.is_empty_near(id) {
+            let id = SwapId::new(self.hand);
+            if id.number().is_multiple_of(CLUSTER_ENTRIES) && table.is_empty_near(id) {
                 self.hand += CLUSTER_ENTRIES;
                 continue;
             }
@@ -368,7 +368,7 @@ impl Shrinker {
                 Added::TooLarge => too_large += 1,
                 Added::NoRoom => {
                     // The hand comes back to it with the next batch.
-                    self.hand = id.0;
+                    self.hand = id.number();
                     break;
                 }
             }
@@ -462,7 +462,7 @@ mod tests {
 
     fn store(segment: Segment<'_>, zspages: &mut ZspageOwner, length: usize) {
         let id = segment.swap_table().reserve().expect("room");
-        let cell = segment.pool().reserve(MmId(1), zspages, length).expect("room");
+        let cell = segment.pool().reserve(MmId::new(1), zspages, length).expect("room");
         segment.pool().write(&cell, id, &vec![7; length]);
         segment.swap_table().publish(id, Content::Blob { blob: cell.blob(), length: length as u32 });
     }

@@ -51,7 +51,7 @@ pub struct Owner {
 impl Owner {
     fn nonce(self, mark: u64) -> [u8; NONCE_BYTES] {
         let mut nonce = [0; NONCE_BYTES];
-        nonce[..4].copy_from_slice(&self.id.0.to_le_bytes());
+        nonce[..4].copy_from_slice(&self.id.number().to_le_bytes());
         nonce[4..].copy_from_slice(&mark.to_le_bytes());
         nonce
     }

@@ -45,7 +45,7 @@ impl Rotation {
     }
 
     fn of(&self, file: FileId) -> FileState {
-        self.files[usize::from(file.0)]
+        self.files[file.index()]
     }
     fn rests(&self, file: FileId, now_ns: u64) -> bool {
         now_ns < self.of(file).rests_until_ns
@@ -70,19 +70,19 @@ impl Rotation {
             .find_map(|least| first_run(slots, awake, rank, least.min(wanted), wanted))
             .or_else(|| first_run(slots, resting, longest, 1, wanted))?;
         self.batches += 1;
-        self.files[usize::from(run.file().0)].last_batch = self.batches;
+        self.files[run.file().index()].last_batch = self.batches;
         Some(run)
     }
 
     /// A write to the file succeeded.
     pub(crate) fn note_written(&mut self, file: FileId) {
-        let turn = &mut self.files[usize::from(file.0)];
+        let turn = &mut self.files[file.index()];
         (turn.failures, turn.rests_until_ns) = (0, 0);
     }
 
     /// A write to the file failed.
     pub(crate) fn note_failed(&mut self, file: FileId, now_ns: u64) {
-        let turn = &mut self.files[usize::from(file.0)];
+        let turn = &mut self.files[file.index()];
         turn.rests_until_ns = now_ns + (REST_NS << turn.failures.min(DOUBLED_MAX));
         turn.failures += 1;
     }
@@ -110,12 +110,12 @@ fn first_run<R: Ord>(
 ) -> Option<TakenRun> {
     let mut tried = [false; SWAP_FILES_MAX];
     loop {
-        let left = slots.files().in_use().filter(|file| may(file) && !tried[usize::from(file.id.0)]);
+        let left = slots.files().in_use().filter(|file| may(file) && !tried[file.id.index()]);
         let next = left.min_by_key(&rank)?;
         if let Some(run) = slots.take_run(&next, least, wanted) {
             return Some(run);
         }
-        tried[usize::from(next.id.0)] = true;
+        tried[next.id.index()] = true;
     }
 }
 
@@ -144,7 +144,8 @@ mod tests {
 
     /// Files that take one batch of 16 slots after the other, until all are full.
     fn fill(turns: &mut Rotation, slots: SlotMap<'_>) -> Vec<u8> {
-        core::iter::from_fn(|| turns.take_run(slots, 16, 0, |_| true).map(|run| run.file().0)).collect()
+        core::iter::from_fn(|| turns.take_run(slots, 16, 0, |_| true).map(|run| run.file().number()))
+            .collect()
     }
 
     #[test]
@@ -165,7 +166,7 @@ mod tests {
                 slots.end_run(run);
                 file
             };
-            let (high, low) = (FileId(0), FileId(1));
+            let (high, low) = (FileId::new(0), FileId::new(1));
             let forbidden = turns.take_run(slots, 1, 0, |file| file == low).expect("the other has room");
             assert_eq!(forbidden.file(), low);
             assert!(turns.take_run(slots, 1, 0, |_| false).is_none());
@@ -190,13 +191,16 @@ mod tests {
         with_files(&[2, 1], |slots| {
             let mut turns = Rotation::new();
             let run = turns.take_run(slots, 64, 0, |_| true).expect("all are free");
-            assert_eq!(run.file(), FileId(0));
+            assert_eq!(run.file(), FileId::new(0));
             // Every other slot stays in use.
             (0..64).step_by(2).for_each(|slot| slots.add_blob(SlotId::new(slot).start(), 4096));
             slots.end_run(run);
-            assert_eq!(turns.take_run(slots, 64, 0, |_| true).expect("the other is empty").file(), FileId(1));
+            assert_eq!(
+                turns.take_run(slots, 64, 0, |_| true).expect("the other is empty").file(),
+                FileId::new(1)
+            );
             let single = turns.take_run(slots, 64, 0, |_| true).expect("32 are free");
-            assert_eq!((single.file(), single.bytes()), (FileId(0), 4096));
+            assert_eq!((single.file(), single.bytes()), (FileId::new(0), 4096));
         });
     }
 }

@@ -111,8 +111,8 @@ mod tests {
         let geometry = Geometry { mms: 4, tables: 1, entries: 512, zspages: 8, slots: 8, readahead: 0 };
         let words: Vec<AtomicU64> = (0..geometry.layout().total_words()).map(|_| AtomicU64::new(0)).collect();
         let segment = Segment::create(&words, geometry);
-        segment.budget().set_ram(Bytes(64 << 20));
-        segment.budget().set_measured(Bytes(0), Bytes(64 << 20));
+        segment.budget().set_ram(Bytes::new(64 << 20));
+        segment.budget().set_measured(Bytes::ZERO, Bytes::new(64 << 20));
         act(segment);
     }
 
@@ -139,7 +139,7 @@ mod tests {
             schedule.note_compaction(101, 201);
             assert_eq!(schedule.next(segment, 2201, false), Step::Wait);
             assert_eq!(schedule.next(segment, 2202, false), Step::Compact);
-            segment.budget().set_measured(segment.budget().used(), Bytes(0));
+            segment.budget().set_measured(segment.budget().used(), Bytes::ZERO);
             assert_eq!(schedule.next(segment, 9999, false), Step::Wait, "there is room for holes");
         });
     }

@@ -7,7 +7,8 @@
 
 use std::collections::VecDeque;
 
-use uswap_units::{FrameId, Prng};
+use uswap_units::Prng;
+use uswap_zones::FrameId;
 use uswap_zones::{BLOCK_FRAMES, Mobility, ORDER_MAX};
 
 use super::memory::{Kind, NO_FRAME, SWAPPED};

@@ -5,9 +5,10 @@
 //! inactive, of files and of processes.
 //! Must hold: what a space says of a page and what the frame says of its page agree, also while pages are moved.
 
-use uswap_units::{FrameId, Prng};
+use uswap_core::working_set::WorkingSet;
+use uswap_units::Prng;
+use uswap_zones::FrameId;
 use uswap_zones::compaction::{Move, Moved};
-use uswap_zones::kswapd::WorkingSet;
 use uswap_zones::node::Node;
 use uswap_zones::{BLOCK_FRAMES, Zone};
 
@@ -155,7 +156,8 @@ pub struct Memory<'a> {
 impl<'a> Memory<'a> {
     /// All of it free.
     pub fn new(node: Node<'a>, seed: u64) -> Memory<'a> {
-        let frames = node.zones().map(|zone| zone.shape().first.0 + zone.shape().frames()).max().unwrap_or(0);
+        let frames =
+            node.zones().map(|zone| zone.shape().first.number() + zone.shape().frames()).max().unwrap_or(0);
         let page = Page {
             space: NOWHERE,
             index: 0,
@@ -185,7 +187,7 @@ impl<'a> Memory<'a> {
     }
 
     fn zone_number(&self, frame: u32) -> usize {
-        self.node.zones().position(|zone| zone.has(FrameId(frame))).expect("every frame is in a zone")
+        self.node.zones().position(|zone| zone.has(FrameId::new(frame))).expect("every frame is in a zone")
     }
     fn zone_at(&self, number: usize) -> Zone<'a> {
         *self.node.zone(number).expect("it is there")
@@ -230,16 +232,16 @@ impl<'a> Memory<'a> {
         let kind = self.space(space).kind;
         self.note_what_comes_back(space, index);
         for part in 0..1 << order {
-            self.space_mut(space).frames[(index + part) as usize] = frame.0 + part;
+            self.space_mut(space).frames[(index + part) as usize] = frame.number() + part;
         }
         let slab = if kind == Kind::File { self.describe() } else { NOWHERE };
         // As Linux 4.4: memory of processes starts active.
         let is_active = kind == Kind::Process;
         let is_meta = kind == Kind::File && index.is_multiple_of(PAGES_PER_META);
         let flags = Flags { is_meta, is_active, ..Flags::default() };
-        self.pages[frame.0 as usize] =
+        self.pages[frame.index()] =
             Page { space, index, slab, next: NOWHERE, previous: NOWHERE, flags, is_there: true };
-        self.list_add(frame.0);
+        self.list_add(frame.number());
     }
 
     /// A page comes into memory: would it have stayed, if the inactive pages of files had the room of the active ones
@@ -311,7 +313,7 @@ impl<'a> Memory<'a> {
                 self.free_slab(slab);
             }
         }
-        self.node.give_back(0, FrameId(frame));
+        self.node.give_back(0, FrameId::new(frame));
     }
 
     fn list_of(&self, frame: u32) -> (usize, usize) {
@@ -491,8 +493,11 @@ impl<'a> Memory<'a> {
             } else if flags.is_dirty || flags.is_being_written {
                 self.relist(frame, |_| ());
             } else {
-                let order =
-                    self.node.zone_of(FrameId(frame)).used(FrameId(frame)).map_or(0, |used| used.order);
+                let order = self
+                    .node
+                    .zone_of(FrameId::new(frame))
+                    .used(FrameId::new(frame))
+                    .map_or(0, |used| used.order);
                 self.clock = self.clock.wrapping_add(1) & CLOCK;
                 let to = if list == Lru::InactiveProcess { SWAPPED } else { NO_FRAME | self.clock };
                 if to == SWAPPED {
@@ -512,7 +517,7 @@ impl<'a> Memory<'a> {
 
     /// Tries to move a page. One that is being written, or in the journal, cannot be.
     pub fn try_move(&mut self, one: Move) -> Moved {
-        let (from, to) = (one.from.0, one.to.0);
+        let (from, to) = (one.from.number(), one.to.number());
         let page = self.pages[from as usize];
         let is_in_journal = page.flags.is_meta && self.prng.chance(1, IN_JOURNAL);
         if page.is_there && (page.flags.is_being_written || is_in_journal) {
@@ -562,7 +567,7 @@ impl<'a> Memory<'a> {
                 let page = &self.pages[frame as usize];
                 if page.is_there {
                     assert_eq!((page.space, page.index), (number as u32, index as u32));
-                    assert!(self.node.zone_of(FrameId(frame)).used(FrameId(frame)).is_some());
+                    assert!(self.node.zone_of(FrameId::new(frame)).used(FrameId::new(frame)).is_some());
                 } else {
                     let head = &self.pages[(frame / BLOCK_FRAMES * BLOCK_FRAMES) as usize];
                     assert!(head.is_there && head.space == number as u32, "inside of a huge page");

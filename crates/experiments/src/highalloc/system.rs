@@ -1,13 +1,14 @@
 //! The machine's memory with one way to make room: that of a column. What jobs, the test, kswapd and kcompactd call.
 
 use uswap_sync::AtomicU64;
-use uswap_units::FrameId;
+use uswap_zones::FrameId;
 use uswap_zones::compaction::daemon::{By, Daemon, Next as Work};
 use uswap_zones::compaction::rules::{Suitability, suitability};
 use uswap_zones::compaction::run::{Next as Step, Run};
 use uswap_zones::kswapd::{Balance, Force, Next as Reclaim};
 use uswap_zones::marks::{Mark, Reach};
 use uswap_zones::node::{Attempt, Patience, Request, Step as RequestStep, Urgency, may_give};
+use uswap_zones::room::Room;
 use uswap_zones::tickets::{Fetched, Ticket};
 use uswap_zones::wake::{Asked, Requests, Sleep, Wake};
 use uswap_zones::{Mobility, ORDER_MAX};
@@ -348,7 +349,7 @@ fn compact_one_block(memory: &mut Memory<'_>) -> (u64, bool) {
     for number in (0..=CLASS).rev() {
         let zone = memory.zone(number);
         let asked = Asked { order: ORDER_MAX, class: CLASS };
-        let may_give = may_give(&zone, asked, memory.working_set.room());
+        let may_give = may_give(&zone, asked, Room::of(&memory.working_set));
         if !may_give || suitability(&zone, ORDER_MAX, CLASS) != Suitability::Worthwhile {
             continue;
         }
@@ -383,7 +384,7 @@ impl Ours {
             let Some(balance) = &mut self.balance else {
                 match Requests(&self.kswapd).take() {
                     Some(asked) => {
-                        self.balance = Some(Balance::new(&memory.node, asked, memory.working_set.room()))
+                        self.balance = Some(Balance::new(&memory.node, asked, Room::of(&memory.working_set)))
                     }
                     None if Requests(&self.kswapd).sleep() == Sleep::Now => {
                         return Turn::of(ns + prices::WAKE_NS, Then::Sleep);
@@ -426,7 +427,7 @@ impl Ours {
         while ns < prices::QUANTUM_NS {
             // What is asked is with the daemon already.
             let _ = Requests(&self.kcompactd).take();
-            match self.daemon.next(&memory.node, now / 1_000_000, memory.working_set.room()) {
+            match self.daemon.next(&memory.node, now / 1_000_000, Room::of(&memory.working_set)) {
                 Work::Move => {
                     for one in self.daemon.moves() {
                         let how = memory.try_move(one);

@@ -9,7 +9,8 @@ use std::collections::BinaryHeap;
 
 use serde::Serialize;
 use uswap_sync::AtomicU64;
-use uswap_units::{FrameId, Prng};
+use uswap_units::Prng;
+use uswap_zones::FrameId;
 use uswap_zones::marks::{Mixing, Spacing, kept_for_lower, marks, min_free_kib};
 use uswap_zones::node::{Node, Patience};
 use uswap_zones::tickets::{TICKETS_MAX, Tickets};
@@ -61,7 +62,7 @@ impl Size {
     fn shapes(&self) -> [Shape; 3] {
         let mut first = 0;
         self.blocks.map(|blocks| {
-            let shape = Shape { first: FrameId(first * BLOCK_FRAMES), blocks, cpus: CPUS as u32 };
+            let shape = Shape { first: FrameId::new(first * BLOCK_FRAMES), blocks, cpus: CPUS as u32 };
             first += blocks;
             shape
         })

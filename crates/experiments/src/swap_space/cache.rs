@@ -189,7 +189,10 @@ impl<'a> Table<'a> {
     pub fn new(memory: &'a TableMemory) -> Table<'a> {
         let segment = Segment::open(memory.words.all()).expect("it was made by `new`");
         let segment = segment.waiting_by(yielding);
-        Table { segments: (0..CPUS_MAX as u16).map(|cpu| segment.acting_as(MmId(cpu))).collect(), memory }
+        Table {
+            segments: (0..CPUS_MAX as u16).map(|cpu| segment.acting_as(MmId::new(cpu))).collect(),
+            memory,
+        }
     }
 
     fn of(&self, cpu: u16) -> SwapTable<'a> {
@@ -200,9 +203,9 @@ impl<'a> Table<'a> {
     pub fn store_run(&self, cpu: u16, order: u32) -> Option<u32> {
         let table = self.of(cpu);
         let first = table.reserve_run(order)?;
-        let ids = first.0..first.0 + (1 << order);
-        table.publish_run(first, ids.map(|id| Content::Blob { blob: BlobId(id), length: 1024 }));
-        Some(first.0)
+        let ids = first.number()..first.number() + (1 << order);
+        table.publish_run(first, ids.map(|id| Content::Blob { blob: BlobId::new(id), length: 1024 }));
+        Some(first.number())
     }
 }
 
@@ -210,34 +213,34 @@ impl SwapCache for Table<'_> {
     fn store(&self, cpu: u16) -> Option<u32> {
         let table = self.of(cpu);
         let id = table.reserve()?;
-        table.publish(id, Content::Blob { blob: BlobId(id.0), length: 1024 });
-        Some(id.0)
+        table.publish(id, Content::Blob { blob: BlobId::new(id.number()), length: 1024 });
+        Some(id.number())
     }
 
     // The word names the content from the first to the last: there is nothing to put in and take out.
     fn written(&self, _cpu: u16, _slot: u32) {}
 
     fn read_back(&self, cpu: u16, slot: u32) {
-        std::hint::black_box(self.of(cpu).load(SwapId(slot)));
+        std::hint::black_box(self.of(cpu).load(SwapId::new(slot)));
     }
 
     fn lookup(&self, slot: u32) -> u64 {
-        u64::from(self.of(0).load(SwapId(slot)).count())
+        u64::from(self.of(0).load(SwapId::new(slot)).count())
     }
 
     fn share(&self, slot: u32) {
-        self.of(0).share(SwapId(slot));
+        self.of(0).share(SwapId::new(slot));
     }
 
     fn put(&self, cpu: u16, slot: u32) {
-        match self.of(cpu).put(SwapId(slot)) {
+        match self.of(cpu).put(SwapId::new(slot)) {
             Put::StillShared | Put::Freed(_) => {}
             Put::Deferred => unreachable!("nothing is in write-back here"),
         }
     }
 
     fn put_run(&self, cpu: u16, first: u32, count: u32) {
-        let slots = (first..first + count).map(SwapId);
+        let slots = (first..first + count).map(SwapId::new);
         self.of(cpu).put_each(slots, |content| {
             std::hint::black_box(content);
         });

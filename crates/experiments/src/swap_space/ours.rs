@@ -22,7 +22,7 @@ impl Truth for Owners<'_> {
         self.0[slot as usize].load(Ordering::Acquire) != 0
     }
     fn claim(&self, slot: u32, by: MmId) {
-        self.0[slot as usize].store(u64::from(by.0) + 1, Ordering::Relaxed);
+        self.0[slot as usize].store(by.to_word(), Ordering::Relaxed);
     }
 }
 
@@ -68,7 +68,7 @@ impl Ours {
 
 impl Slots for Ours {
     fn allocate(&self, cpu: u16, order: u32) -> Option<u32> {
-        self.clusters(MmId(cpu)).allocate(order)
+        self.clusters(MmId::new(cpu)).allocate(order)
     }
 
     fn free(&self, cpu: u16, first: u32, count: u32) {
@@ -76,7 +76,7 @@ impl Slots for Ours {
             // Release pairs with the Acquire of `is_used`.
             self.owners.all()[slot as usize].store(0, Ordering::Release);
         }
-        self.clusters(MmId(cpu)).free(first, count);
+        self.clusters(MmId::new(cpu)).free(first, count);
     }
 
     fn used(&self) -> u64 {

@@ -43,11 +43,6 @@ pub struct SiteReport {
 }
 
 impl SiteReport {
-    /// Is a jump in place?
-    pub fn is_patched(&self) -> bool {
-        matches!(self.code, PATCHED_AHEAD | PATCHED_PAD)
-    }
-
     /// What became of the site, in words.
     pub fn text(&self) -> &'static str {
         match self.code {

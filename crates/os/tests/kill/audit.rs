@@ -8,10 +8,10 @@ use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 
 use uswap_core::clusters::lock::{Contended, SUPERVISOR};
-use uswap_core::page_table::PAGES_MAX;
+use uswap_core::page_table::ALL_PAGES;
 use uswap_core::swap_word::Content;
 use uswap_engine::pool::release::put_entry;
-use uswap_units::{PAGE_BYTES, PageId, PageRange, SlotId, SwapId};
+use uswap_units::{PAGE_BYTES, SlotId, SwapId};
 
 use super::stage::{GEOMETRY, RUNS, Stage};
 
@@ -29,16 +29,15 @@ pub struct Leaks {
 
 /// References to each entry, of all pages and of the mailbox.
 fn references(stage: &Stage) -> BTreeMap<u32, u32> {
-    let everything = PageRange { start: PageId(0), end: PageId(PAGES_MAX) };
     let mut references = BTreeMap::new();
     for record in stage.segment.mms().in_use() {
         let Some(root) = record.root() else { continue };
-        for leaf in stage.segment.page_table(record.id(), root).leaves(everything) {
-            for (page, slot) in leaf.slots_in(everything) {
+        for leaf in stage.segment.page_table(record.id(), root).leaves(ALL_PAGES) {
+            for (page, slot) in leaf.slots_in(ALL_PAGES) {
                 let word = slot.load();
                 assert!(!word.is_locked(), "{page:?} of {:?} is locked while all stand still", record.id());
                 if let Some(id) = word.swap() {
-                    *references.entry(id.0).or_insert(0) += 1;
+                    *references.entry(id.number()).or_insert(0) += 1;
                 }
             }
         }
@@ -59,8 +58,8 @@ pub fn check(stage: &Stage) -> Leaks {
     let (mut used, mut cells) = (0, 0);
     let mut slot_users = vec![0_u64; GEOMETRY.slots as usize];
     let mut leaked = Vec::new();
-    for id in (1..table.entry_count()).map(SwapId) {
-        let (word, named) = (table.load(id), references.get(&id.0).copied().unwrap_or(0));
+    for id in (1..table.entry_count()).map(SwapId::new) {
+        let (word, named) = (table.load(id), references.get(&id.number()).copied().unwrap_or(0));
         let content = word.content();
         if content == Content::Free {
             assert_eq!(named, 0, "{id:?} is free, and somebody refers to it");
@@ -104,7 +103,7 @@ fn give_back(stage: &Stage, leaked: &[SwapId]) {
     leaked.iter().for_each(|&id| put_entry(stage.segment, stage, id));
     let (table, slots) = (stage.segment.swap_table(), stage.segment.slots());
     let mut named = vec![0_u64; GEOMETRY.slots as usize];
-    for id in (1..table.entry_count()).map(SwapId) {
+    for id in (1..table.entry_count()).map(SwapId::new) {
         if let Content::Slot { offset, length } = table.load(id).content() {
             let slots = SlotId::each(offset.slots(u64::from(length)));
             slots.for_each(|slot| named[slot.number() as usize] += 1);

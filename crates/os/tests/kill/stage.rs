@@ -102,13 +102,14 @@ impl Stage {
     }
     /// Whether process `me` holds the lock of a cluster of the runs.
     pub fn holds_a_lock(&self, me: MmId) -> bool {
-        ClusterId::each_below(RUNS.clusters())
-            .any(|cluster| self.runs[RUNS.lock_word(cluster)].load(Ordering::Relaxed) as u16 == me.0 + 1)
+        ClusterId::each_below(RUNS.clusters()).any(|cluster| {
+            self.runs[RUNS.lock_word(cluster)].load(Ordering::Relaxed) as u16 == me.number() + 1
+        })
     }
 
     /// Nobody else has reserved the entry; or it is published next.
     pub fn change_reserver(&self, id: SwapId, from: u64, to: u64) {
-        let word = &self.reservers[id.0 as usize];
+        let word = &self.reservers[id.index()];
         let change = word.compare_exchange(from, to, Ordering::AcqRel, Ordering::Acquire);
         assert_eq!(change, Ok(from), "{id:?} is reserved twice");
     }

@@ -77,7 +77,7 @@ pub fn accept(invitation: &str) -> ! {
         end_without_parent();
         panic!("the parent lives and has no memfd");
     };
-    run(&Stage::open(memfd), MmId(me), seed)
+    run(&Stage::open(memfd), MmId::new(me), seed)
 }
 
 fn run(stage: &Stage, me: MmId, seed: u64) -> ! {
@@ -90,8 +90,9 @@ fn run(stage: &Stage, me: MmId, seed: u64) -> ! {
     let tables = segment.tables();
     let root = tables.allocate(me).expect("there are tables for all");
     record.set_root(root);
-    let leaf = segment.page_table(me, root).leaf_or_allocate(PageId(0)).expect("there are tables for all");
-    let pages: Vec<_> = (0..BLOCK_PAGES).map(|page| leaf.slot(PageId(page))).collect();
+    let leaf =
+        segment.page_table(me, root).leaf_or_allocate(PageId::FIRST).expect("there are tables for all");
+    let pages: Vec<_> = (0..BLOCK_PAGES).map(|page| leaf.slot(PageId::new(page))).collect();
     assert!(pages.iter().all(|page| page.adopt()), "the leaf is new");
     let number = record.number();
     let mut worker = Worker {
@@ -107,7 +108,7 @@ fn run(stage: &Stage, me: MmId, seed: u64) -> ! {
         prng: Prng::new(seed),
     };
     for step in 0_u64.. {
-        stage.stand_still(usize::from(me.0), end_without_parent);
+        stage.stand_still(me.index(), end_without_parent);
         if step.is_multiple_of(4096) {
             end_without_parent();
         }
@@ -263,7 +264,7 @@ impl Worker<'_> {
     /// As the supervisor's clock hand does, for what was just loaded and for any other.
     fn discard_any(&mut self, id: SwapId) {
         let table = self.segment.swap_table();
-        let any = SwapId(1 + self.prng.below(u64::from(table.entry_count()) - 1) as u32);
+        let any = SwapId::new(1 + self.prng.below(u64::from(table.entry_count()) - 1) as u32);
         for id in [id, any] {
             if self.prng.chance(1, 4)
                 && let Some(content) = table.discard_retained(id)
@@ -279,15 +280,15 @@ impl Worker<'_> {
     /// A reference goes to whoever wants it.
     fn send(&mut self, id: SwapId) {
         let at = self.letter();
-        let before = self.stage.mailbox[at].swap(u64::from(id.0), Ordering::AcqRel);
+        let before = self.stage.mailbox[at].swap(u64::from(id.number()), Ordering::AcqRel);
         if before != 0 {
-            put_entry(self.segment, self.stage, SwapId(before as u32));
+            put_entry(self.segment, self.stage, SwapId::new(before as u32));
         }
     }
     fn take_letter(&mut self) -> Option<SwapId> {
         let at = self.letter();
         let id = self.stage.mailbox[at].swap(0, Ordering::AcqRel);
-        (id != 0).then_some(SwapId(id as u32))
+        (id != 0).then_some(SwapId::new(id as u32))
     }
 }
 

@@ -15,7 +15,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use uswap_control::{address, read_line};
 
-use super::order::{Answer, Change, Form, Order};
+use super::command::{Answer, Change, Command, Form};
 use crate::files::place::SwapPlace;
 
 /// Commands at once. Each has a thread with a stack of 64 KiB: 256 KiB.
@@ -137,18 +137,18 @@ fn answer(run: &impl Obey, stream: &UnixStream) -> Answer {
         return Answer::Error(format!("only root and user {own}, whose run this is, may do that"));
     }
     let line = stream.set_nonblocking(false).and_then(|()| stream.set_read_timeout(Some(PATIENCE)));
-    match line.and_then(|()| read_line(stream)).ok().as_deref().and_then(Order::parse) {
-        Some(order) => {
-            let done = match order {
-                Order::Writeback(age) => run.write_back(age),
-                Order::SwapOn(place) => run.swap_on(place),
-                Order::SwapOff(dir) => run.swap_off(&dir),
-                Order::Stat(form) => Ok(run.stat(form)),
-                Order::Map(pid) => run.map(pid),
-                Order::Set(change) => run.change(&change),
-                Order::Leave => run.leave(),
-                Order::Freeze => run.freeze(),
-                Order::Thaw => run.thaw(),
+    match line.and_then(|()| read_line(stream)).ok().as_deref().and_then(Command::parse) {
+        Some(command) => {
+            let done = match command {
+                Command::Writeback(age) => run.write_back(age),
+                Command::SwapOn(place) => run.swap_on(place),
+                Command::SwapOff(dir) => run.swap_off(&dir),
+                Command::Stat(form) => Ok(run.stat(form)),
+                Command::Map(pid) => run.map(pid),
+                Command::Set(change) => run.change(&change),
+                Command::Leave => run.leave(),
+                Command::Freeze => run.freeze(),
+                Command::Thaw => run.thaw(),
             };
             done.map_or_else(Answer::Error, Answer::Done)
         }

@@ -128,7 +128,7 @@ impl OpenFiles {
     /// closed it.
     pub fn close(&self, file: FileId) {
         let mut all = self.all.write().unwrap_or_else(|poisoned| poisoned.into_inner());
-        let open = &mut all[usize::from(file.0)];
+        let open = &mut all[file.index()];
         if let Some(store) = &open.store {
             store.release_all();
         }
@@ -142,7 +142,7 @@ impl OpenFiles {
 
     fn all(&self) -> Vec<(FileId, Arc<OpenFile>)> {
         let all = self.all.read().unwrap_or_else(|poisoned| poisoned.into_inner());
-        (0..).map(FileId).zip(all.iter().cloned()).collect()
+        (0..).map(FileId::new).zip(all.iter().cloned()).collect()
     }
 
     /// Those that are not gone.
@@ -154,7 +154,7 @@ impl OpenFiles {
 
     fn get(&self, file: FileId) -> Arc<OpenFile> {
         let all = self.all.read().unwrap_or_else(|poisoned| poisoned.into_inner());
-        Arc::clone(&all[usize::from(file.0)])
+        Arc::clone(&all[file.index()])
     }
 
     /// Bytes still free on the file system of a file.

@@ -20,7 +20,7 @@ pub struct Locked {
 
 impl Locked {
     pub fn follow(&mut self, shared: &Shared) {
-        let ram = shared.segment.budget().ram().0;
+        let ram = shared.segment.budget().ram().bytes();
         let locked = shared.segment.counters().get(Counter::LockedBytes);
         if self.is_told || locked < ram / TOLD_FROM_PART {
             return;

@@ -67,7 +67,7 @@ pub fn run(shared: &Shared) {
         let expected = before.max(budget.used());
         budget.set_measured(before, used);
         last = Instant::now();
-        if used.0.saturating_sub(expected.0) > budget.ram().0 / GROWTH_PART {
+        if used.above(expected) > budget.ram().bytes() / GROWTH_PART {
             grew = last;
         }
         budget.set_headroom(if grew.elapsed() < QUIET { Headroom::Wide } else { Headroom::Narrow });
@@ -104,7 +104,7 @@ const FILE_LOOK: Duration = Duration::from_millis(20);
 /// Half the time that it would take at least to get from here to where memory is taken under management. `cost_ns`:
 /// processor time of the last look, of which there are more the more processes there are.
 fn interval(used: Bytes, low: Bytes, cost_ns: u64) -> Duration {
-    let headroom = low.0.saturating_sub(used.0);
+    let headroom = low.above(used);
     let least = Duration::from_nanos(cost_ns * LOOK_PART).clamp(INTERVAL_MIN, INTERVAL_BUSY);
     Duration::from_micros(headroom * 1000 / BYTES_PER_MS / 2).clamp(least, INTERVAL_MAX)
 }
@@ -141,7 +141,7 @@ impl Meter {
         let own = self.own_sizes.as_ref().and_then(|file| file.read().ok());
         let own = own.map_or(0, |statm| statm.anonymous_bytes());
         let engine = shared.segment_bytes().saturating_sub(pool) + own;
-        let used = Bytes(resident + shared_memory + pool + engine);
+        let used = Bytes::new(resident + shared_memory + pool + engine);
         if !shared.keeps_budget() {
             return (used, engine);
         }
@@ -152,7 +152,7 @@ impl Meter {
             (&peaks.shared, shared_memory),
             (&peaks.pool, pool),
             (&peaks.engine, engine),
-            (&peaks.used, self.used_peak.note(used.0, certainty)),
+            (&peaks.used, self.used_peak.note(used.bytes(), certainty)),
         ] {
             peak.fetch_max(value, Ordering::Relaxed);
         }
@@ -168,8 +168,8 @@ impl Meter {
         let ram = shared.segment.budget().ram();
         let unmanaged = if used > ram { self.tree.unmanaged() } else { Vec::new() };
         let found = self.look_at_holders.follow(&Situation {
-            ram_bytes: ram.0,
-            used_bytes: used.0,
+            ram_bytes: ram.bytes(),
+            used_bytes: used.bytes(),
             shared_bytes,
             engine_bytes,
             forced_over: shared.segment.counters().get(Counter::ForcedOver),
@@ -177,13 +177,13 @@ impl Meter {
             unmanaged: &unmanaged,
         });
         let Some(holders) = found else { return };
-        if holders.total_bytes() > ram.0
+        if holders.total_bytes() > ram.bytes()
             && let Some(text) = holders.text()
             && !core::mem::replace(&mut self.told_of_holders, true)
         {
             shared.warn(&format!(
                 "what uswap may not move is more than the budget of {}, which cannot be kept: {text}",
-                human::bytes(ram.0)
+                human::bytes(ram.bytes())
             ));
         }
         *shared.holders.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = Some(holders);

@@ -172,7 +172,7 @@ impl PoolShare {
         let now = Instant::now();
         self.looked = now;
         let segment = &shared.segment;
-        let ram = segment.budget().ram().0;
+        let ram = segment.budget().ram().bytes();
         let (pool, counters) = (segment.pool(), segment.counters());
         let (limit, file) = (pool.limit_bytes(), segment.slots());
         let file_is_nearly_full = file.used() > file.capacity() / 8 * 7;
@@ -219,7 +219,7 @@ impl PoolShare {
         let step = (end / SAMPLE).max(1);
         let mut held = Held::default();
         for id in (1 + self.sampled % step..end).step_by(step as usize) {
-            held.note(pool, table.load(SwapId(id)));
+            held.note(pool, table.load(SwapId::new(id)));
         }
         self.sampled = self.sampled.wrapping_add(1);
         held.scaled_to(pool.resident_bytes())
@@ -235,7 +235,7 @@ impl PoolShare {
         let cost_ns = |source| latency(source).quantile(1, 2) + SIGNAL_NS;
         let held = self.held(segment);
         let division = Division {
-            ram: segment.budget().ram().0,
+            ram: segment.budget().ram().bytes(),
             resident: resident_pages * PAGE_BYTES as u64,
             pool: held.all,
             pool_ns: cost_ns(FaultSource::Pool),

@@ -190,7 +190,7 @@ impl Pressure {
     }
 
     fn does_not_fit(&self, processes: &Processes, record: MmRecord<'_>, share: f64) -> String {
-        let ram_bytes = self.segment.budget().ram().0;
+        let ram_bytes = self.segment.budget().ram().bytes();
         let in_use: u64 = live(self.segment.mms()).map(|record| self.in_use_bytes(record)).sum();
         let wanted_mib = (in_use + in_use / ROOM_FOR_MORE).div_ceil(1 << 20);
         let advice = if in_use > ram_bytes {

@@ -129,8 +129,11 @@ impl SwapWriter for Writer<'_> {
 }
 
 pub fn run(shared: &Shared) {
-    let writer =
-        Writer { shared, limits: RefCell::new(Limits::new(&shared.options)), asked: Cell::new(FileId(0)) };
+    let writer = Writer {
+        shared,
+        limits: RefCell::new(Limits::new(&shared.options)),
+        asked: Cell::new(FileId::new(0)),
+    };
     let mut shrinker = Shrinker::new();
     let _only_root_may = uswap_os::thread::set_nice(uswap_os::thread::thread_id(), -15);
     let Ok(mut buffer) = AlignedBuf::new(WRITEBACK_BATCH_BYTES) else {

@@ -9,9 +9,9 @@ use super::rules::{Suitability, suitability};
 use super::run::{Counts, Next as Step, Outcome, Run};
 use super::{Move, Moved};
 use crate::node::{Node, may_give};
+use crate::room::Room;
 use crate::wake::Asked;
 use crate::{ORDER_MAX, ZONES_MAX, Zone};
-use uswap_core::working_set::Room;
 
 /// What comes next.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

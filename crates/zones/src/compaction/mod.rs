@@ -20,8 +20,8 @@ pub mod scan;
 use super::block::{Block, SKIPPED};
 use super::frame::{Frame, Holder, Mobility, Used};
 use super::{BLOCK_FRAMES, DEFERRAL, MUST_FORGET, ORDER_MAX, Zone, block_of, free_list};
+use crate::FrameId;
 use rules::Deferral;
-use uswap_units::FrameId;
 
 /// A page, or a folio, that is to be moved.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

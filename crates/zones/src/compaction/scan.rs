@@ -2,9 +2,9 @@
 //! scanners of Linux, with which ours is compared.
 
 use super::{Move, Moved};
+use crate::FrameId;
 use crate::Zone;
 use crate::frame::{Frame, Holder, Mobility, Used};
-use uswap_units::FrameId;
 
 /// What is at a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -4,7 +4,7 @@
 //! A step takes up to 32 pages of one block. Blocks from which nothing came are marked and passed over, until the marks
 //! are cleared; positions are kept between runs.
 
-use uswap_units::FrameId;
+use uswap_zones::FrameId;
 use uswap_zones::compaction::scan::Seen;
 use uswap_zones::compaction::{Move, Moved};
 use uswap_zones::marks::{Mark, Reach};
@@ -92,7 +92,7 @@ impl Run {
             asked,
             mode,
             ignores_marks,
-            first: zone.shape().first.0,
+            first: zone.shape().first.number(),
             migrate: positions.migrate[mode as usize] * BLOCK_FRAMES,
             isolated_in_block: false,
             free_block: positions.free.saturating_sub(1),
@@ -114,7 +114,7 @@ impl Run {
     pub fn step(&mut self, memory: &mut Memory<'_>, positions: &mut Positions) -> (u64, Option<End>) {
         let zone = memory.zone(self.zone);
         if let Some(end) = self.end(&zone, positions) {
-            self.holes.drain(..).for_each(|hole| zone.put_hole_back(FrameId(hole)));
+            self.holes.drain(..).for_each(|hole| zone.put_hole_back(FrameId::new(hole)));
             zone.drain();
             return (prices::LOOK_AT_PAGE_NS, Some(end));
         }
@@ -126,10 +126,10 @@ impl Run {
         memory.counts.isolated += pages.len() as u64;
         for page in pages {
             let Some(hole) = self.holes.pop() else {
-                zone.cancel_scanned(FrameId(page));
+                zone.cancel_scanned(FrameId::new(page));
                 continue;
             };
-            let one = Move { from: FrameId(page), to: FrameId(hole), order: 0 };
+            let one = Move { from: FrameId::new(page), to: FrameId::new(hole), order: 0 };
             let how = memory.try_move(one);
             zone.finish_scanned(one, how);
             ns += prices::MOVE_NS;
@@ -173,14 +173,14 @@ impl Run {
             }
             let end = (block + 1) * BLOCK_FRAMES;
             while self.migrate < end && pages.len() < STEP_PAGES {
-                let frame = FrameId(self.first + self.migrate);
+                let frame = FrameId::new(self.first + self.migrate);
                 memory.counts.migrate_scanned += 1;
                 *ns += prices::LOOK_AT_FRAME_NS;
                 self.migrate += match zone.look(frame) {
                     Seen::Free(order) => 1 << order,
                     Seen::Used(used) => {
                         if zone.begin_scanned(frame) {
-                            pages.push(frame.0);
+                            pages.push(frame.number());
                         }
                         1 << used.order
                     }
@@ -216,7 +216,7 @@ impl Run {
                 continue;
             }
             while self.free_at < BLOCK_FRAMES && self.holes.len() < wanted {
-                let frame = FrameId(self.first + block * BLOCK_FRAMES + self.free_at);
+                let frame = FrameId::new(self.first + block * BLOCK_FRAMES + self.free_at);
                 memory.counts.free_scanned += 1;
                 *ns += prices::LOOK_FOR_ROOM_NS;
                 if let Seen::Free(order) = zone.look(frame) {
@@ -224,8 +224,8 @@ impl Run {
                         Level { order: 0, class: 0, mark: Mark::Low, reach: Reach::Mark, more: 1 << order };
                     if zone.has_frames_above(kept) {
                         for part in 0..1 << order {
-                            zone.take_hole_at(FrameId(frame.0 + part));
-                            self.holes.push(frame.0 + part);
+                            zone.take_hole_at(frame.plus(part));
+                            self.holes.push(frame.number() + part);
                         }
                         memory.counts.isolated += 1 << order;
                         self.holes_in_block = true;

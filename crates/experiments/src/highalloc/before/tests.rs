@@ -6,7 +6,8 @@ use crate::highalloc::Column;
 use crate::highalloc::memory::{Kind, Memory};
 use crate::highalloc::turn::Then;
 use uswap_sync::AtomicU64;
-use uswap_units::{FrameId, Prng};
+use uswap_units::Prng;
+use uswap_zones::FrameId;
 use uswap_zones::marks::{Mark, Mixing, Spacing, kept_for_lower, marks};
 use uswap_zones::node::Node;
 use uswap_zones::tickets::Tickets;
@@ -19,7 +20,7 @@ const ASKED: Asked = Asked { order: ORDER_MAX, class: 0 };
 /// A zone full of pages of files, which lie in it in random order. `keeps` says which stay, and `min` is the lowest
 /// mark.
 fn with_memory(min: u64, keeps: impl Fn(u32) -> bool, test: impl FnOnce(&mut Memory<'_>)) {
-    let shape = Shape { first: FrameId(0), blocks: BLOCKS, cpus: 1 };
+    let shape = Shape { first: FrameId::new(0), blocks: BLOCKS, cpus: 1 };
     let words: Vec<AtomicU64> = (0..shape.words()).map(|_| AtomicU64::new(0)).collect();
     let zone = Zone::create(&words, shape);
     let frames = u64::from(shape.frames());

@@ -14,7 +14,7 @@ use crate::options::{OnFull, PoolSize};
 
 /// What a run is told to do.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Order {
+pub enum Command {
     /// Write what nobody touches for so long.
     Writeback(Duration),
     /// Add a swap file.
@@ -76,7 +76,7 @@ fn unsaid_or<T>(text: &str, parse: impl FnOnce(&str) -> Option<T>) -> Option<Opt
     if text == UNSAID { Some(None) } else { parse(text).map(Some) }
 }
 
-impl Order {
+impl Command {
     /// The line for it.
     ///
     /// # Errors
@@ -92,59 +92,59 @@ impl Order {
             })
         };
         Ok(match self {
-            Order::Writeback(age) => format!("writeback {}\n", age.as_millis()),
-            Order::SwapOn(SwapPlace { dir, bytes_max, priority, kind }) => format!(
+            Command::Writeback(age) => format!("writeback {}\n", age.as_millis()),
+            Command::SwapOn(SwapPlace { dir, bytes_max, priority, kind }) => format!(
                 "swapon {} {} {} {}\n",
                 said(*bytes_max),
                 said(*priority),
                 said(kind.map(kind_name)),
                 name(dir)?
             ),
-            Order::SwapOff(dir) => format!("swapoff {}\n", name(dir)?),
-            Order::Stat(Form::Text) => "stat 1\n".to_owned(),
-            Order::Stat(Form::Json) => STAT.to_owned(),
-            Order::Map(pid) => map::order(*pid),
-            Order::Leave => "leave 1\n".to_owned(),
-            Order::Freeze => "freeze 1\n".to_owned(),
-            Order::Thaw => "thaw 1\n".to_owned(),
-            Order::Set(change) => {
+            Command::SwapOff(dir) => format!("swapoff {}\n", name(dir)?),
+            Command::Stat(Form::Text) => "stat 1\n".to_owned(),
+            Command::Stat(Form::Json) => STAT.to_owned(),
+            Command::Map(pid) => map::order(*pid),
+            Command::Leave => "leave 1\n".to_owned(),
+            Command::Freeze => "freeze 1\n".to_owned(),
+            Command::Thaw => "thaw 1\n".to_owned(),
+            Command::Set(change) => {
                 let json = serde_json::to_string(change).expect("it has nothing that JSON cannot say");
                 format!("set {json}\n")
             }
         })
     }
 
-    /// The order in a line. None: it is none.
-    pub fn parse(line: &str) -> Option<Order> {
+    /// The command in a line. None: it is none.
+    pub fn parse(line: &str) -> Option<Command> {
         let (word, rest) = line.strip_suffix('\n')?.split_once(' ')?;
         let absolute = |dir: &str| Some(PathBuf::from(dir)).filter(|dir| dir.is_absolute());
         match word {
             "writeback" => {
                 let age = Duration::from_millis(rest.parse().ok()?);
-                (age <= AGE_MAX).then_some(Order::Writeback(age))
+                (age <= AGE_MAX).then_some(Command::Writeback(age))
             }
             "swapon" => {
                 let mut parts = rest.splitn(4, ' ');
                 let mut next = || parts.next();
-                Some(Order::SwapOn(SwapPlace {
+                Some(Command::SwapOn(SwapPlace {
                     bytes_max: unsaid_or(next()?, |text| text.parse().ok())?,
                     priority: unsaid_or(next()?, |text| text.parse().ok())?,
                     kind: unsaid_or(next()?, parse_kind)?,
                     dir: absolute(next()?)?,
                 }))
             }
-            "swapoff" => Some(Order::SwapOff(absolute(rest)?)),
+            "swapoff" => Some(Command::SwapOff(absolute(rest)?)),
             "map" => {
                 let pid: u32 = rest.parse().ok()?;
-                Some(Order::Map((pid != 0).then_some(pid)))
+                Some(Command::Map((pid != 0).then_some(pid)))
             }
-            "leave" if rest == "1" => Some(Order::Leave),
-            "freeze" if rest == "1" => Some(Order::Freeze),
-            "thaw" if rest == "1" => Some(Order::Thaw),
-            "set" => serde_json::from_str(rest).ok().map(Order::Set),
+            "leave" if rest == "1" => Some(Command::Leave),
+            "freeze" if rest == "1" => Some(Command::Freeze),
+            "thaw" if rest == "1" => Some(Command::Thaw),
+            "set" => serde_json::from_str(rest).ok().map(Command::Set),
             "stat" => match rest {
-                "1" => Some(Order::Stat(Form::Text)),
-                "json" => Some(Order::Stat(Form::Json)),
+                "1" => Some(Command::Stat(Form::Text)),
+                "json" => Some(Command::Stat(Form::Json)),
                 _ => None,
             },
             _ => None,
@@ -188,25 +188,25 @@ mod tests {
     #[test]
     fn lines_come_back_as_they_were() {
         let place = SwapPlace { dir: "/srv/a b".into(), bytes_max: None, priority: None, kind: None };
-        let orders = [
-            Order::Writeback(Duration::from_millis(1500)),
-            Order::SwapOn(place.clone()),
-            Order::SwapOn(SwapPlace {
+        let commands = [
+            Command::Writeback(Duration::from_millis(1500)),
+            Command::SwapOn(place.clone()),
+            Command::SwapOn(SwapPlace {
                 bytes_max: Some(8 << 30),
                 priority: Some(5),
                 kind: Some(FileKind::Rotational),
                 ..place
             }),
-            Order::SwapOff("/srv/a: b".into()),
-            Order::Stat(Form::Text),
-            Order::Stat(Form::Json),
-            Order::Map(None),
-            Order::Map(Some(u32::MAX)),
-            Order::Leave,
-            Order::Freeze,
-            Order::Thaw,
-            Order::Set(Change::default()),
-            Order::Set(Change {
+            Command::SwapOff("/srv/a: b".into()),
+            Command::Stat(Form::Text),
+            Command::Stat(Form::Json),
+            Command::Map(None),
+            Command::Map(Some(u32::MAX)),
+            Command::Leave,
+            Command::Freeze,
+            Command::Thaw,
+            Command::Set(Change::default()),
+            Command::Set(Change {
                 ram_bytes: Some(1 << 40),
                 pool: Some(PoolSize::Auto),
                 on_full: Some(OnFull::Stop),
@@ -215,9 +215,9 @@ mod tests {
                 wait_ms: 5,
             }),
         ];
-        for order in orders {
-            let line = order.line().expect("it fits into a line");
-            assert_eq!(Order::parse(&line), Some(order), "{line}");
+        for command in commands {
+            let line = command.line().expect("it fits into a line");
+            assert_eq!(Command::parse(&line), Some(command), "{line}");
         }
         for answer in [
             Answer::Done("3 pages: 4 of 5\nand more".to_owned()),
@@ -259,11 +259,11 @@ mod tests {
             "set {\"what\": 1}\n",
         ];
         for line in lines {
-            assert_eq!(Order::parse(line), None, "{line}");
+            assert_eq!(Command::parse(line), None, "{line}");
         }
         for line in ["", "ok\n", "ok 1", "what 1\n"] {
             assert_eq!(Answer::parse(line), None, "{line}");
         }
-        assert!(Order::SwapOff("/a\nb".into()).line().is_err());
+        assert!(Command::SwapOff("/a\nb".into()).line().is_err());
     }
 }
