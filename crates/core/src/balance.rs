@@ -97,6 +97,7 @@ mod tests {
             let ram = Bytes::new(megabytes << 20);
             for headroom in [Headroom::Wide, Headroom::Narrow] {
                 let marks = Watermarks::of(ram, headroom);
+                assert!(marks.register < marks.high);
                 assert!(marks.high < marks.low);
                 assert!(marks.low < marks.min);
                 assert!(marks.min < ram);

@@ -92,7 +92,7 @@ impl Table {
 
     fn store(&self, number: u64) -> Option<SwapId> {
         let id = self.view().reserve()?;
-        let hash = u128::from(number) << 64 | u128::from(id.0);
+        let hash = u128::from(number) << 64 | u128::from(id.number());
         self.view().set_hash(id, hash);
         if rand::thread_rng().gen_bool(0.2) {
             self.view().cancel(id);
@@ -109,7 +109,7 @@ impl Table {
             Content::Same((hash >> 64) as u32),
             "an entry is owned twice"
         );
-        assert_eq!(hash as u64, u64::from(id.0));
+        assert_eq!(hash as u64, u64::from(id.number()));
         self.view().note_loaded(id, LoadKind::Alone);
     }
     fn put(&self, id: SwapId) {

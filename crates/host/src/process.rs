@@ -244,7 +244,7 @@ impl Process {
     /// Itself: there is one value, and it is a static.
     pub(crate) fn own(&self) -> &'static Process {
         // SAFETY:
-        // 1. `start` has set it from a `&'static Process`, and is what brings anybody here.
+        // 1. `start` or `attach` has set it from a `&'static Process`, and one of them is what brings anybody here.
         unsafe { &*self.own.load(Ordering::Acquire) }
     }
     pub(crate) fn terms(&self) -> Terms {

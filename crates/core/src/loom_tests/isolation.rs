@@ -32,7 +32,7 @@ struct Page {
 }
 
 fn index_of(copy: SwapId) -> usize {
-    copy.0 as usize - 1
+    copy.index() - 1
 }
 
 impl Page {

@@ -114,7 +114,7 @@ fn loom_a_signal_is_raised_while_somebody_begins_to_wait_for_it() {
                 let budget = Budget { words: &words };
                 let count = || budget.signal_word(Signal::Room).load(Ordering::Relaxed) as u32;
                 let seen = budget.signal_count(Signal::Room);
-                if budget.used().0 > 0 {
+                if budget.used().bytes() > 0 {
                     futex.sleep_while(|| count() == seen);
                 }
             })

@@ -113,7 +113,8 @@ proptest! {
                         assert_eq!(found, leaves.range(block(page)..).next().copied());
                     }
                     Op::Leaves(start, end) => {
-                        let found: Vec<u64> = table.leaves(range(start, end)).map(|leaf| leaf.first_page().number()).collect();
+                        let found: Vec<u64> =
+                            table.leaves(range(start, end)).map(|leaf| leaf.first_page().number()).collect();
                         let wanted = leaves.iter().copied().filter(|&first| first + BLOCK_PAGES > start && first < end);
                         assert_eq!(found, if start < end { wanted.collect() } else { Vec::new() });
                         let pages = table.leaves(range(start, end)).flat_map(|leaf| leaf.slots_in(range(start, end)));

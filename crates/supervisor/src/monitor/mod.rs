@@ -103,8 +103,8 @@ const FILE_LOOK: Duration = Duration::from_millis(20);
 
 /// Half the time that it would take at least to get from here to where memory is taken under management. `cost_ns`:
 /// processor time of the last look, of which there are more the more processes there are.
-fn interval(used: Bytes, low: Bytes, cost_ns: u64) -> Duration {
-    let headroom = low.above(used);
+fn interval(used: Bytes, register: Bytes, cost_ns: u64) -> Duration {
+    let headroom = register.above(used);
     let least = Duration::from_nanos(cost_ns * LOOK_PART).clamp(INTERVAL_MIN, INTERVAL_BUSY);
     Duration::from_micros(headroom * 1000 / BYTES_PER_MS / 2).clamp(least, INTERVAL_MAX)
 }
