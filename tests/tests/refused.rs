@@ -182,6 +182,18 @@ static void early_guards(void) {
     printf("\n");
 }
 
+/* The same in memory that could not be managed then. */
+static void guards_in_closed_memory(void) {
+    struct sigaction action = { .sa_handler = jump };
+    sigaction(SIGSEGV, &action, 0);
+    char *closed = map(ROOM * PAGE);
+    madvise(closed + GUARDED * PAGE, GUARDS * PAGE, GUARD_INSTALL);
+    mprotect(closed, ROOM * PAGE, PROT_NONE);
+    fill();
+    mprotect(closed, ROOM * PAGE, PROT_READ | PROT_WRITE);
+    show_guards(closed, 10, 6);
+}
+
 /* Memory with a key that denies it to whoever evicts it; where the processor has no keys, with none. */
 static void keys(void) {
     struct sigaction action = { .sa_handler = jump };
@@ -331,14 +343,17 @@ static void privileges(void) {
 int main(int count, char **words) {
     const char *is = words[1];
     block = map(PAGES * (long)PAGE);
-    if (strcmp(is, "growth") && strcmp(is, "early") && strcmp(is, "keys")) fill();
+    // A range that is empty is none, before memory is managed and when it is.
+    if (!strcmp(is, "wipe")) printf("%s ", error(madvise(0, 0, MADV_WIPEONFORK)));
+    if (strcmp(is, "growth") && strcmp(is, "early") && strcmp(is, "closed") && strcmp(is, "keys")) fill();
     if (!strcmp(is, "advice")) advice_that_is_refused();
     if (!strcmp(is, "file")) file_pages_that_are_freed(words[count - 1]);
     if (!strcmp(is, "mapping")) mapping_that_fails();
     if (!strcmp(is, "guards")) guards();
-    if (!strcmp(is, "wipe")) wipe_over_a_file();
+    if (!strcmp(is, "wipe")) printf("%s ", error(madvise(0, 0, MADV_WIPEONFORK))), wipe_over_a_file();
     if (!strcmp(is, "move")) move_with_a_file();
     if (!strcmp(is, "early")) early_guards();
+    if (!strcmp(is, "closed")) guards_in_closed_memory();
     if (!strcmp(is, "keys")) keys();
     if (!strcmp(is, "outside")) protected_from_outside();
     if (!strcmp(is, "error")) memory_error();
@@ -372,6 +387,7 @@ fn compare(way: &str, ram_mib: u64) {
     let outcome = run().uswap(ram_mib, &[]).finish();
     outcome.must_succeed();
     assert_eq!(outcome.stdout, alone.stdout, "{}", outcome.stderr);
+    assert!(way != "wipe" || !outcome.stderr.contains("stays in RAM"), "{}", outcome.stderr);
     if way == "growth" {
         outcome.must_hold_budget_mostly(ram_mib);
     }
@@ -400,6 +416,11 @@ fn guards_are_met_by_the_program_and_by_calls() {
 #[test]
 fn guards_stay_that_were_there_before_and_where_memory_moves() {
     compare("early", 24);
+}
+
+#[test]
+fn guards_stay_in_memory_that_was_closed() {
+    compare("closed", 24);
 }
 
 #[test]

@@ -15,7 +15,7 @@ use uswap_units::{Bytes, PAGE_BYTES};
 pub struct Watermarks {
     /// Above it, a thread reclaims before it serves its fault.
     pub min: Bytes,
-    /// Above it, kswapd wakes up.
+    /// Above it, kswapd evicts.
     pub low: Bytes,
     /// kswapd sleeps again when used memory is below it.
     pub high: Bytes,

@@ -75,6 +75,10 @@ impl Process {
         }
         let phase = self.phase();
         if phase == Phase::Outside {
+            // A process that has left its run has some of ours open, which a child will close.
+            if let Some(answer) = descriptors::answer(call) {
+                return Before::Answer(answer);
+            }
             return match self.locks_outside(call) {
                 true => Before::Answer(self.serve_mapping(call, context)),
                 false => Before::Pass,

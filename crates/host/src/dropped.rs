@@ -2,7 +2,7 @@
 //!
 //! Must hold: a part is said to be dropped exactly if the kernel has dropped it, and nothing is dropped of a call that
 //! the kernel refuses before it looks at a mapping. All of it is in the section of the gate in which the call is made.
-//! Called by [`crate::mappings`].
+//! Called by [`crate::mappings`] and [`crate::thread_stacks`].
 
 use crate::address_space::pages;
 use crate::syscalls::{is_error, make};

@@ -90,7 +90,7 @@ impl Process {
         true
     }
 
-    /// The same, when memory comes under management: what calls have guarded that nobody has seen is looked for.
+    /// The same of memory that the program may have used: what it has guarded before is looked for.
     pub(crate) fn take_used(&self, space: &'static Space, range: PageRange) -> bool {
         let is_taken = self.take(space, range);
         if is_taken {
@@ -112,19 +112,23 @@ impl Process {
         });
     }
 
-    /// The same where a mapping is seen again: each page of it is looked at, and few programs have any guard.
+    /// The same where a managed mapping has moved or grown: each page of it is looked at, and few programs have any
+    /// guard.
     fn pass_by_known_guards(&self, space: &Space, range: PageRange) {
         if self.has_guards.load(Ordering::Relaxed) != 0 {
             self.pass_by_guards(space, range);
         }
     }
 
-    /// Takes what may be managed of a range, as the kernel has it now. With the gate exclusive.
-    pub(crate) fn take_candidates(&self, space: &'static Space, range: PageRange) {
+    /// Takes what may be managed of a range, as the kernel has it now, each part by `take`. With the gate exclusive.
+    pub(crate) fn take_candidates(
+        &self,
+        space: &'static Space,
+        range: PageRange,
+        take: impl Fn(&Self, &'static Space, PageRange) -> bool,
+    ) {
         self.for_each_candidate(space, range, |part| {
-            if self.take(space, part) {
-                self.pass_by_known_guards(space, part);
-            }
+            let _or_left_alone = take(self, space, part);
         });
     }
 
@@ -202,7 +206,7 @@ impl Process {
         };
         self.unregister(space, range)?;
         space.drop_words(range, Afterwards::Unmanaged);
-        if self.stacks.add(range).is_none() {
+        if !range.is_empty() && self.stacks.add(range).is_none() {
             self.give_up_stacks();
         }
         Ok(alone)

@@ -252,7 +252,7 @@ impl Process {
             && self.manages_all()
             && space.page_table().first_unmanaged(range).is_some()
         {
-            self.take_candidates(space, range);
+            self.take_candidates(space, range, Self::take_used);
         }
         answer
     }
@@ -276,7 +276,7 @@ impl Process {
         if new < old {
             space.drop_words(pages(new, old - new), Afterwards::Unmanaged);
         } else if old < new && self.manages_all() {
-            self.take_candidates(space, pages(old, new - old));
+            self.take_candidates(space, pages(old, new - old), Self::take);
         }
         answer
     }

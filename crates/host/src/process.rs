@@ -154,7 +154,7 @@ pub struct Process {
     pub(crate) copying: AtomicU32,
     /// Not 0: it is of a child that will have the same table of descriptors.
     pub(crate) child_shares_descriptors: AtomicU32,
-    /// Not 0: pages of it were seen with a guard. Written with the gate exclusive.
+    /// Not 0: pages of managed memory were seen with a guard. Written with the gate exclusive.
     pub(crate) has_guards: AtomicU32,
     /// Not 0: a thread brings all home, and leaves the run.
     pub(crate) is_leaving: AtomicU32,

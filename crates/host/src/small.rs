@@ -59,7 +59,7 @@ static GROWN_BYTES: AtomicU64 = AtomicU64::new(0);
 static STACK_END: AtomicUsize = AtomicUsize::new(0);
 /// Calls that are made as if nobody looked, at this moment.
 static UNDER_WAY: AtomicU32 = AtomicU32::new(0);
-/// They take some microseconds.
+/// Nearly all take some microseconds.
 const CALLS_NS: u64 = 1_000_000_000;
 const CALLS_STEP_NS: u64 = 50_000;
 /// Not 0: it cannot be armed, and is left alone.
@@ -125,10 +125,10 @@ impl Process {
         // SAFETY:
         // 1. The program's own call, and one of those that the functions make.
         let answer = unsafe { make_unarmed(call) };
-        drop(under_way);
         if call.number as u32 == abi::__NR_brk {
             self.heap_end.store(answer as usize, Ordering::Relaxed);
         }
+        drop(under_way);
         Some(answer)
     }
 
@@ -223,10 +223,13 @@ impl Process {
     /// thread is not there.
     fn is_owner(&self) -> bool {
         let owner = owner::look();
-        if owner == Owner::ThisFromNow && !self.gate.is_open() {
-            IS_LEFT_ALONE.store(1, Ordering::Relaxed);
-            self.gate.reset();
+        if owner == Owner::ThisFromNow {
+            // Those that are counted in a copy are its parent's.
             UNDER_WAY.store(0, Ordering::Relaxed);
+            if !self.gate.is_open() {
+                IS_LEFT_ALONE.store(1, Ordering::Relaxed);
+                self.gate.reset();
+            }
         }
         owner != Owner::Another
     }
@@ -248,7 +251,6 @@ impl Process {
             }
             match self.arm_now(stack_pointer) {
                 Ok(()) => {
-                    wait_for_calls();
                     self.set_phase(Phase::Waiting);
                     true
                 }
@@ -283,6 +285,8 @@ impl Process {
         let stack = if main.contains(&stack_pointer) { main } else { stack_pointer..stack_pointer };
         let report = install(self, &Options { stack: Some(stack), arms_others: true, ..options() })
             .map_err(Refused::Calls)?;
+        // Ahead of the looks at what calls have done.
+        wait_for_calls();
         if report.armed_threads > 0 {
             self.take_in_threads()?;
         }
@@ -336,7 +340,7 @@ impl Drop for UnderWay {
 
 /// Waits for calls of threads that were armed while they made them: what they do to mappings would be unseen once these
 /// are managed. Only so long: a child that shares the memory may have been killed in one, and a handler may have
-/// interrupted one of the very thread that arms.
+/// interrupted one of the very thread that arms, or have left one by a jump (`siglongjmp`).
 fn wait_for_calls() {
     let end_ns = clock::now_ns() + CALLS_NS;
     // Pairs with the fence of `UnderWay::begin`.

@@ -7,6 +7,7 @@
 //! [`crate::managed_ranges`] and [`crate::fork`], which pass stacks by.
 
 use crate::address_space::pages;
+use crate::dropped::for_each_part_advised;
 use crate::own_stack::on_own_stack;
 use crate::process::{Phase, Process};
 use crate::syscalls::{MAP_GROWSDOWN, MAP_STACK, MREMAP_DONTUNMAP, is_error};
@@ -14,8 +15,8 @@ use crate::{messages, thread_words};
 use core::sync::atomic::Ordering;
 use uswap_interpose::Call;
 use uswap_interpose::thread::Slot;
-use uswap_os::sys::{Errno, abi};
-use uswap_units::{PAGE_BYTES, PageId, PageRange};
+use uswap_os::sys::abi;
+use uswap_units::{PageId, PageRange};
 
 /// What lies below the stack pointer and above it, to be kept in RAM: the kernel writes the frames of signals there.
 const STACK_BELOW_BYTES: u64 = 128 * 1024;
@@ -23,31 +24,25 @@ const STACK_ABOVE_BYTES: u64 = 64 * 1024;
 /// A stack pointer that stays in so many bytes is not looked at again.
 const STACK_STEP_SHIFT: u32 = 15;
 
-/// `MADV_WIPEONFORK` has reached the mappings in front of a hole, or of a mapping of a file.
-fn may_be_done_in_part(call: &Call, answer: isize) -> bool {
-    let is_advice =
-        call.number as u32 == abi::__NR_madvise && call.arguments[2] as u32 == abi::MADV_WIPEONFORK;
-    let is_in_part = [Errno::ENOMEM, Errno::EINVAL].iter().any(|errno| answer == -(errno.number() as isize));
-    is_advice && is_in_part && call.arguments[0].is_multiple_of(PAGE_BYTES)
-}
-
 impl Process {
     /// Stacks of threads are never managed: the kernel writes there when it likes. Nor is what a child gets as zeros.
     pub(crate) fn note_stacks(&self, call: &Call, answer: isize) {
         let [start, bytes, _, flags, ..] = call.arguments;
-        if is_error(answer) && !may_be_done_in_part(call, answer) {
+        if call.number as u32 == abi::__NR_madvise && call.arguments[2] as u32 == abi::MADV_WIPEONFORK {
+            // Also of a call that was refused for one mapping of several.
+            return for_each_part_advised(call, answer, |part| {
+                if self.stacks.add(part).is_none() {
+                    self.give_up_stacks();
+                }
+            });
+        }
+        if is_error(answer) {
             return;
         }
         match call.number as u32 {
             abi::__NR_munmap => {
                 self.stacks.subtract(pages(start, bytes));
                 self.kept.subtract(pages(start, bytes));
-            }
-            abi::__NR_madvise
-                if call.arguments[2] as u32 == abi::MADV_WIPEONFORK
-                    && self.stacks.add(pages(start, bytes)).is_none() =>
-            {
-                self.give_up_stacks();
             }
             abi::__NR_mmap if flags & (MAP_STACK | MAP_GROWSDOWN) == 0 => {
                 self.stacks.subtract(pages(answer as usize, bytes));
