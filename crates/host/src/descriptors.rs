@@ -4,8 +4,8 @@
 //! closes what it does not know (daemons, `subprocess`) would turn every missing page into zeros.
 //!
 //! Must hold: what of ours is kept open in that table is listed here, and its number leaves the list only when it is
-//! closed; no call of the program closes or replaces what is listed. Called by most of this crate: [`crate::calls`] ahead
-//! of calls that may name a descriptor, and whatever opens or closes one of ours.
+//! closed; no call of the program closes or replaces what is listed. Called by most of this crate: [`crate::calls`]
+//! ahead of calls that may name a descriptor, and whatever opens or closes one of ours.
 //!
 //! Memory order: the Acquire by which `keep` takes a place pairs with the Release by which `close` gives it back: the
 //! number is closed by then. The Release of `keep` pairs with the Acquire of `close`, which looks for that number.
