@@ -11,7 +11,7 @@
 //! what is managed, and [`regions`] what the program names; [`residency`] what the boundary asks of us; [`memory`] the
 //! engine's world; [`small`] sees a process grow, [`joining`] enters the run, [`activation`] takes the program's
 //! memory, [`attach`] does all of that in a program that runs, [`fork`] in a child, and [`leaving`] lets it go;
-//! [`background`] is the thread that evicts; [`own_stack`] is where threads of the program do work of ours; [`pool`]
+//! [`background`] is the thread that evicts; [`own_stack`] is where threads of the program do work of ours; [`lending`]
 //! lends them what they need for it; [`messages`] are for the user. [`invitation`], [`contend`] and [`swap_files`] are
 //! of use to whoever is preloaded.
 //!
