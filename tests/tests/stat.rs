@@ -76,8 +76,7 @@ fn stat_tells_full_from_some_by_what_the_other_threads_do() {
     });
     let [[some, full], [some_beside_work, full_beside_work]] = totals;
     assert!(some > 5e5 && full > some * 0.75 && full <= some, "{some} us, {full} us");
-    // It is estimated by looks, which are few on a busy machine.
-    assert!(some_beside_work > 2e5 && full_beside_work < some_beside_work * 0.5, "{totals:?}");
+    assert!(some_beside_work > 2e5 && full_beside_work < some_beside_work * 0.25, "{totals:?}");
 }
 
 /// Several processes that mostly wait: the run waits no longer than time goes by, and no less than each of them.
