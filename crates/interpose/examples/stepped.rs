@@ -4,11 +4,15 @@
 //! time, and then sends a signal whose handler wants that stack, until it has gone through the whole call. What it
 //! prints is always the same.
 
+mod tracing;
+
 use std::arch::asm;
 use std::ffi::{c_int, c_void};
 use std::mem::zeroed;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicU32, Ordering};
+
+use tracing::{Stop, go_on, wait};
 
 const STACK_BYTES: usize = 64 * 1024;
 /// More instructions than any call takes.
@@ -58,38 +62,9 @@ fn child() -> ! {
     unreachable!("it is killed")
 }
 
-/// Why the child stands still.
-enum Stop {
-    Breakpoint,
-    Step,
-    Signal(c_int),
-}
-
-fn wait(child: libc::pid_t) -> Stop {
-    let mut status = 0;
-    // SAFETY:
-    // 1. Both calls write to variables of this frame.
-    unsafe {
-        assert_eq!(libc::waitpid(child, &mut status, 0), child);
-        if !libc::WIFSTOPPED(status) {
-            println!("the child has ended: status {status:#x}");
-            std::process::exit(1);
-        }
-        let mut info = zeroed::<libc::siginfo_t>();
-        libc::ptrace(libc::PTRACE_GETSIGINFO, child, 0, &mut info);
-        match libc::WSTOPSIG(status) {
-            // The kernel's own code is that of the instruction.
-            libc::SIGTRAP if info.si_code == 0x80 => Stop::Breakpoint,
-            libc::SIGTRAP => Stop::Step,
-            signal => Stop::Signal(signal),
-        }
-    }
-}
-
-fn go_on(child: libc::pid_t, how: libc::c_uint, signal: c_int) {
-    // SAFETY:
-    // 1. The call takes numbers.
-    assert_eq!(unsafe { libc::ptrace(how, child, 0, signal) }, 0);
+fn has_ended(status: c_int) -> ! {
+    println!("the child has ended: status {status:#x}");
+    std::process::exit(1);
 }
 
 /// Runs until the next breakpoint, by these steps.
@@ -100,6 +75,7 @@ fn run(child: libc::pid_t, mut signal: c_int) {
             Stop::Breakpoint => return,
             Stop::Step => signal = 0,
             Stop::Signal(other) => signal = other,
+            Stop::Ended(status) => has_ended(status),
         }
     }
 }
@@ -114,6 +90,7 @@ fn step(child: libc::pid_t, steps: u32) -> bool {
             Stop::Breakpoint => return false,
             Stop::Step => made += 1,
             Stop::Signal(other) => signal = other,
+            Stop::Ended(status) => has_ended(status),
         }
     }
     true
@@ -149,5 +126,6 @@ fn run_to_start(child: libc::pid_t) {
         Stop::Breakpoint => (),
         Stop::Signal(signal) => run(child, signal),
         Stop::Step => run(child, 0),
+        Stop::Ended(status) => has_ended(status),
     }
 }

@@ -4,12 +4,15 @@
 //! A child makes a call, and its parent traces it until the kernel has done what the call asks for. Then it sends a
 //! signal: what the library has noted must be right by then, as the handler finds.
 
+mod tracing;
+
 use std::arch::asm;
 use std::ffi::{c_int, c_void};
 use std::mem::zeroed;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
+use tracing::{Stop, go_on, wait};
 use uswap_interpose::{Before, Call, Context, Interposer, Options, ends_programs, install, thread};
 
 /// More instructions than the library needs behind the call.
@@ -114,41 +117,6 @@ fn changes_thread_pointer() -> ! {
         }
     }
     unreachable!("it is killed")
-}
-
-/// Why the child stands still.
-#[derive(PartialEq, Eq)]
-enum Stop {
-    Breakpoint,
-    Step,
-    Signal(c_int),
-    Ended(c_int),
-}
-
-fn wait(child: libc::pid_t) -> Stop {
-    let mut status = 0;
-    // SAFETY:
-    // 1. Both calls write to variables of this frame.
-    unsafe {
-        assert_eq!(libc::waitpid(child, &mut status, 0), child);
-        if !libc::WIFSTOPPED(status) {
-            return Stop::Ended(status);
-        }
-        let mut info = zeroed::<libc::siginfo_t>();
-        libc::ptrace(libc::PTRACE_GETSIGINFO, child, 0, &mut info);
-        match libc::WSTOPSIG(status) {
-            // The kernel's own code is that of the instruction.
-            libc::SIGTRAP if info.si_code == 0x80 => Stop::Breakpoint,
-            libc::SIGTRAP => Stop::Step,
-            signal => Stop::Signal(signal),
-        }
-    }
-}
-
-fn go_on(child: libc::pid_t, how: libc::c_uint, signal: c_int) {
-    // SAFETY:
-    // 1. The call takes numbers.
-    assert_eq!(unsafe { libc::ptrace(how, child, 0, signal) }, 0);
 }
 
 /// Runs until the next breakpoint, or the end.

@@ -1,17 +1,11 @@
 //! Filters that a program sets on its own calls (seccomp), and what is under way in it when they come.
 
+mod places;
+
 use std::os::unix::process::ExitStatusExt as _;
-use std::path::PathBuf;
 use std::process::Command;
 
-/// Where the examples are: beside the directory of this test.
-fn example(name: &str) -> PathBuf {
-    let test = std::env::current_exe().expect("/proc/self/exe is there");
-    let profile = test.ancestors().nth(2).expect("target/PROFILE/deps/TEST");
-    let path = profile.join("examples").join(name);
-    assert!(path.exists(), "{} is built with the tests of this package", path.display());
-    path
-}
+use places::example;
 
 /// What it prints, if it ends well.
 fn output(command: &mut Command) -> String {

@@ -4,23 +4,18 @@
 //! patched at its first call, and patched when it is busy; as the user who runs the tests and, if that is root, as
 //! nobody. A program that this machine does not have is named and left out.
 
+mod places;
+
 use std::collections::BTreeMap;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use places::example;
+
 /// Calls before a site is patched: never, at once, when busy.
 const PATCH_AFTER: [&str; 3] = ["0", "1", "8"];
 const GETPPID: u32 = 110;
-
-/// Where the examples are: beside the directory of this test.
-fn example(name: &str) -> PathBuf {
-    let test = std::env::current_exe().expect("/proc/self/exe is there");
-    let profile = test.ancestors().nth(2).expect("target/PROFILE/deps/TEST");
-    let path = profile.join("examples").join(name);
-    assert!(path.exists(), "{} is built with the tests of this package", path.display());
-    path
-}
 
 /// A directory that nobody may enter and write.
 struct Scratch(PathBuf);
