@@ -10,6 +10,7 @@
 #![forbid(unsafe_code)]
 
 pub mod build;
+pub mod c_program;
 pub mod content;
 pub mod loads;
 pub mod memory_group;
@@ -24,6 +25,7 @@ pub mod small_disk;
 pub mod steering;
 pub mod touched;
 
+pub use c_program::{compile, compile_by};
 pub use memory_group::MemoryGroup;
 pub use pair::{compare, compare_outputs};
 pub use places::{

@@ -37,15 +37,41 @@ impl Process {
         }
     }
 
+    /// Stops it, and returns once none of its threads runs any more: `kill` returns before each of them has stopped.
+    ///
+    /// # Panics
+    /// When a thread still runs after a minute.
+    pub fn stop(&self) {
+        self.signal(Signal::STOP);
+        let late = std::time::Instant::now() + std::time::Duration::from_mins(1);
+        while self.alive() && !all_stopped(self.pid) {
+            assert!(std::time::Instant::now() < late, "process {} does not stop", self.pid);
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+    }
+
     /// The name of its program, at most 15 bytes.
     pub fn name(&self) -> String {
         fs::read_to_string(format!("/proc/{}/comm", self.pid)).unwrap_or_default().trim_end().to_string()
     }
 }
 
+/// True if each thread of a process is stopped by a signal, or has ended.
+fn all_stopped(pid: i32) -> bool {
+    let Ok(threads) = fs::read_dir(format!("/proc/{pid}/task")) else { return true };
+    threads.flatten().all(|thread| {
+        let stat = fs::read_to_string(thread.path().join("stat")).ok();
+        stat.and_then(|stat| fields_of(&stat)).is_none_or(|(state, _)| matches!(state, 'T' | 'Z' | 'X'))
+    })
+}
+
 /// State letter and start time from /proc/PID/stat.
 fn fields(pid: i32) -> Option<(char, u64)> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    fields_of(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
+}
+
+/// State letter and start time from the line of a `stat` file.
+fn fields_of(stat: &str) -> Option<(char, u64)> {
     // The name in brackets may hold anything; what follows the last bracket is well-formed.
     let rest: Vec<&str> = stat[stat.rfind(')')? + 2..].split(' ').collect();
     Some((rest.first()?.chars().next()?, rest.get(19)?.parse().ok()?))

@@ -6,6 +6,9 @@
 //! that takes more than 5 ms is too slow to be a sample of one moment and disturbs the run: it is used, noted, and the
 //! next ten are not made. A sample that is then neither proven to be inside the budget nor exact is counted as unknown,
 //! not as good.
+//!
+//! A walk reads one process after the other. What one gives back and another takes meanwhile would count twice. So a
+//! sum above 105 % is only believed after a second walk: of the two, each process counts with the smaller size.
 
 use crate::process::{Process, Tree};
 use std::fs;
@@ -102,7 +105,7 @@ fn watch(stop: &AtomicBool, samples: &Mutex<Samples>, tree: &Mutex<Tree>, root: 
             segments = find_segments(root, &processes);
         }
         round += 1;
-        let segment_bytes = segment_bytes(&segments);
+        let segment_bytes = bytes_of_segments(&segments);
         let cheap: u64 = processes.iter().map(|process| anonymous_bytes(process.pid)).sum();
         let mut total = cheap + segment_bytes;
         let (mut known, mut slow) = (true, false);
@@ -112,8 +115,14 @@ fn watch(stop: &AtomicBool, samples: &Mutex<Samples>, tree: &Mutex<Tree>, root: 
                 known = false;
             } else {
                 let walk = Instant::now();
-                total = processes.iter().map(|process| exact_bytes(process.pid)).sum::<u64>() + segment_bytes;
+                let exact = exact_sizes(&processes);
                 slow = walk.elapsed() > SLOW_WALK;
+                total = exact.iter().sum::<u64>() + segment_bytes;
+                if total > limit_bytes {
+                    let again = exact_sizes(&processes);
+                    let smaller = exact.iter().zip(&again).map(|(first, second)| first.min(second));
+                    total = smaller.sum::<u64>() + segment_bytes.min(bytes_of_segments(&segments));
+                }
                 if slow {
                     walks_to_leave_out = 10;
                 }
@@ -143,6 +152,10 @@ fn anonymous_bytes(pid: i32) -> u64 {
     let mut words = statm.split(' ').skip(1).map(|word| word.parse::<u64>().unwrap_or(0));
     let (resident, shared) = (words.next().unwrap_or(0), words.next().unwrap_or(0));
     resident.saturating_sub(shared) * PAGE_BYTES
+}
+
+fn exact_sizes(processes: &[Process]) -> Vec<u64> {
+    processes.iter().map(|process| exact_bytes(process.pid)).collect()
 }
 
 /// Anonymous memory where a page shared by n processes counts 1/n in each.
@@ -182,6 +195,6 @@ fn segments_of(pid: i32) -> Vec<PathBuf> {
         .collect()
 }
 
-fn segment_bytes(segments: &[PathBuf]) -> u64 {
+fn bytes_of_segments(segments: &[PathBuf]) -> u64 {
     segments.iter().filter_map(|path| fs::metadata(path).ok()).map(|status| status.blocks() * 512).sum()
 }

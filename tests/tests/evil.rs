@@ -124,6 +124,7 @@ modes! {
     evil_killed_at_any_time => "killed_at_any_time",
     evil_memory_before_main => "memory_before_main",
     evil_late_child => "late_child",
+    evil_filled_by_the_kernel => "filled_by_the_kernel",
     evil_drop_privileges => "drop_privileges",
     evil_changes_at_the_beginning => "changes_at_the_beginning",
     evil_changes_at_the_end => "changes_at_the_end",

@@ -1,8 +1,12 @@
 //! Children of a swapped parent see all its data, and so do theirs; either may write.
 
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use uswap_tests::redis::{Client, server};
-use uswap_tests::{MIB, Run, Scratch, full_size, needs, program, scaled_mib_by, shared_turn, turn};
+use uswap_tests::{
+    MIB, Run, Scratch, compile, full_size, needs, program, scaled_mib_by, shared_turn, skip, steering, turn,
+    uswap_binary,
+};
 
 const PYTHON: &str = r#"
 import os, sys
@@ -148,7 +152,7 @@ fn fork_and_exec_count_memory_once() {
 
 /// `chain`: each child forks and ends, so that the last has many ancestors. `actions`: children are forked while other
 /// threads change what is to be done at a signal; each must have what was in force before a change or behind it. Or the
-/// children close a number, and open it again.
+/// children close a number, and open it again. Or they are killed at once, and the parent frees what they had, too.
 const FORKS: &str = r#"
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -156,6 +160,7 @@ const FORKS: &str = r#"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -259,28 +264,78 @@ static int numbers(long forks) {
     return wrong != 0;
 }
 
+static int killed(long forks, const char *until) {
+    enum { ROWS = 48 << 8 };
+    unsigned long seed = 1;
+    char *rows = mmap(0, ROWS * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (rows == MAP_FAILED) return 1;
+    for (long row = 0; row < ROWS; row++)
+        for (int part = 0; part < PAGE / 2; part += sizeof seed) {
+            seed = seed * 6364136223846793005 + 1442695040888963407;
+            memcpy(rows + row * PAGE + part, &seed, sizeof seed);
+        }
+    for (long one = 0; one < forks; one++) {
+        pid_t child = fork();
+        if (child == 0) for (;;) pause();
+        kill(child, SIGKILL);
+        waitpid(child, 0, 0);
+    }
+    munmap(rows, ROWS * PAGE);
+    puts("freed");
+    fflush(stdout);
+    while (access(until, F_OK) != 0) usleep(10000);
+    return 0;
+}
+
 int main(int count, char **words) {
     (void)count;
     block = malloc(PAGES * PAGE);
     for (long page = 0; page < PAGES; page++) *word(page) = page;
     long times = atol(words[2]);
     if (strcmp(words[1], "chain") == 0) return chain(times);
+    if (strcmp(words[1], "killed") == 0) return killed(times, words[3]);
     return strcmp(words[1], "numbers") == 0 ? numbers(times) : actions(times);
 }
 "#;
 
-fn run_forks(way: &str, times: u32) {
-    let _turn = shared_turn();
+/// The program that forks; None: there is no compiler.
+fn forks(scratch: &Scratch) -> Option<PathBuf> {
     if !needs(&["gcc"]) {
-        return;
+        return None;
     }
-    let scratch = Scratch::new();
     let (source, forks) = (scratch.file("forks.c"), scratch.file("forks"));
     std::fs::write(&source, FORKS).expect("the scratch directory is writable");
     Run::plain("gcc").args(["-O1", "-pthread", "-o"]).arg(&forks).arg(&source).finish().must_succeed();
+    Some(forks)
+}
+
+fn run_forks(way: &str, times: u32) {
+    let _turn = shared_turn();
+    let scratch = Scratch::new();
+    let Some(forks) = forks(&scratch) else { return };
     let outcome = Run::plain(&forks).args([way, &times.to_string()]).uswap(24, &[]).finish();
     outcome.must_succeed();
     assert!(outcome.stdout.contains(", 0 "), "{}", outcome.stdout);
+}
+
+/// A child that is killed before it takes its memory over keeps nothing of it for ever.
+#[test]
+fn fork_gives_up_what_killed_children_had() {
+    let _turn = shared_turn();
+    let scratch = Scratch::new();
+    let Some(forks) = forks(&scratch) else { return };
+    let end = scratch.file("end");
+    let times = if full_size() { "2000" } else { "50" };
+    let mut running = Run::plain(&forks).args(["killed", times]).arg(&end).uswap(24, &[]).start();
+    while running.output_so_far() != "freed\n" && !running.ended() {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    // What the program still has compresses to next to nothing; what it has freed took 24 MiB.
+    for name in ["pool_bytes", "swap_file_bytes"] {
+        steering::wait_until(&mut running, name, |bytes| bytes < 8 * MIB);
+    }
+    std::fs::write(end, "").expect("the scratch directory is writable");
+    running.finish().must_succeed();
 }
 
 /// What is ours in a child is opened before its code runs: that counts on which number is the lowest free one.
@@ -298,4 +353,62 @@ fn fork_a_thousand_generations() {
 #[test]
 fn fork_while_actions_of_signals_change() {
     run_forks("actions", if full_size() { 20_000 } else { 1000 });
+}
+
+/// Forks with wide registers in use, by an instruction of its own: no function of the C library ends their use.
+const WIDE_REGISTERS: &str = r#"
+#define _GNU_SOURCE
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { PAGE = 4096, PAGES = 24576 };
+
+__attribute__((target("avx"))) static long fork_in_use(const unsigned long *before, unsigned long *after) {
+    long answer = SYS_fork;
+    __asm__ volatile(
+        "vmovups (%[before]), %%ymm2\n vmovups (%[before]), %%ymm14\n"
+        "syscall\n"
+        "vmovups %%ymm2, (%[after])\n vmovups %%ymm14, 32(%[after])\n vzeroupper\n"
+        : "+a"(answer) : [before] "r"(before), [after] "r"(after) : "rcx", "r11", "memory", "xmm2", "xmm14");
+    return answer;
+}
+
+int main(void) {
+    if (!__builtin_cpu_supports("avx")) return puts("0 wrong") < 0;
+    char *block = mmap(0, PAGES * (long)PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (block == MAP_FAILED) return 3;
+    for (long page = 0; page < PAGES; page++) memset(block + page * PAGE, page % 251, PAGE);
+    unsigned long before[4] = {1, 2, 3, 4}, after[8];
+    int wrong = 0;
+    for (int round = 0; round < 8; round++) {
+        memset(after, 0, sizeof after);
+        long child = fork_in_use(before, after);
+        int is_wrong = memcmp(before, after, 32) || memcmp(before, after + 4, 32), status;
+        if (!child) _exit(is_wrong);
+        waitpid(child, &status, 0);
+        wrong += is_wrong + (status != 0);
+    }
+    printf("%d wrong\n", wrong);
+    return 0;
+}
+"#;
+
+#[test]
+fn fork_leaves_the_child_its_wide_registers() {
+    let _turn = shared_turn();
+    if uswap_binary().is_none() {
+        return skip("this case is about uswap itself");
+    }
+    if !needs(&["gcc"]) {
+        return;
+    }
+    let scratch = Scratch::new();
+    let run = Run::plain(compile(&scratch, WIDE_REGISTERS)).timeout(std::time::Duration::from_secs(120));
+    let outcome = run.uswap(24, &[]).finish();
+    outcome.must_succeed();
+    assert_eq!(outcome.stdout, "0 wrong\n");
 }

@@ -175,14 +175,14 @@ fn map_of_a_process_that_is_stopped_says_so_and_is_there_when_it_goes_on() {
     let map = until(&mut running, &["map", "--json"], |map| map["total"]["pool_bytes"].as_u64() > Some(0));
     let pid = i32::try_from(number(&map, "pid")).expect("it is a process");
     let process = uswap_tests::process::Process::now(pid).expect("it runs");
-    process.signal(Signal::STOP);
+    process.stop();
     let why = ask(&running, &["map", "--json"]).unwrap_err();
     assert!(why.contains("it is stopped") && why.contains("kill -CONT"), "{why}");
     process.signal(Signal::CONT);
     let map = until(&mut running, &["map", "--json"], |_| true);
     assert!(number(&map, "managed_bytes") > 0);
     // Nothing is left of a process that is killed while it is asked.
-    process.signal(Signal::STOP);
+    process.stop();
     std::thread::scope(|scope| {
         let asked = scope.spawn(|| ask(&running, &["map", "--json"]));
         std::thread::sleep(Duration::from_millis(200));

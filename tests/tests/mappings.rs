@@ -1,7 +1,6 @@
 //! Mappings that lie next to each other, in programs that serve their own faults.
 
-use std::path::PathBuf;
-use uswap_tests::{MIB, Run, Scratch, needs, report, turn, uswap_binary};
+use uswap_tests::{MIB, Run, Scratch, compile, needs, report, turn, uswap_binary};
 
 const RAM_MIB: u64 = 24;
 
@@ -29,14 +28,6 @@ int main(int count, char **words) {
     return 0;
 }
 "#;
-
-fn compile(scratch: &Scratch, text: &str) -> PathBuf {
-    let (source, program) = (scratch.file("program.c"), scratch.file("program"));
-    std::fs::write(&source, text).expect("the scratch directory is writable");
-    let run = Run::plain("gcc").args(["-O1", "-pthread", "-o"]).arg(&program);
-    run.arg(&source).finish().must_succeed();
-    program
-}
 
 #[test]
 fn mappings_are_gone_through_with_one_fault_for_several_of_them() {
@@ -323,4 +314,94 @@ fn a_segment_that_replaces_evicted_memory_is_what_calls_find() {
     let outcome = run.uswap(RAM_MIB, &[]).finish();
     outcome.must_succeed();
     assert_eq!(outcome.stdout, "0 0 0 0 0\n", "{}", outcome.stderr);
+}
+
+/// Two buffers that nobody has touched are filled by one call each. Memory becomes short while the second one is under
+/// way, so that it is managed from then on.
+const LONG_CALLS: &str = r#"
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+enum { PARTS = 16 };
+
+static long bytes;
+static int ends[2];
+
+static unsigned long content(long word) { return word * 0x9e3779b97f4a7c15ul; }
+
+static void *send_all(void *from) {
+    for (int buffer = 0; buffer < 2; buffer++)
+        for (long done = 0, part; done < bytes; done += part)
+            if ((part = send(ends[0], (char *)from + done, bytes - done, 0)) <= 0) exit(9);
+    return 0;
+}
+
+static long fill(const char *way, int file, char *buffer) {
+    if (!strcmp(way, "recv")) return recv(ends[1], buffer, bytes, MSG_WAITALL);
+    if (strcmp(way, "readv")) return pread(file, buffer, bytes, 0);
+    struct iovec vectors[PARTS];
+    for (int part = 0; part < PARTS; part++)
+        vectors[part] = (struct iovec){buffer + bytes / PARTS * part, bytes / PARTS};
+    return preadv(file, vectors, PARTS, 0);
+}
+
+int main(int count, char **words) {
+    const char *way = words[1], *name = words[2];
+    bytes = atol(words[3]);
+    int file = open(name, O_RDWR | O_CREAT | O_TRUNC, 0600);
+    if (ftruncate(file, bytes)) return 3;
+    unsigned long *there = mmap(0, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    for (long word = 0; word < bytes / 8; word++) there[word] = content(word);
+    if (!strcmp(way, "direct")) {
+        fsync(file);
+        int direct = open(name, O_RDONLY | O_DIRECT);
+        if (direct >= 0) file = direct;
+    }
+    pthread_t thread;
+    if (!strcmp(way, "recv")) {
+        if (socketpair(AF_UNIX, SOCK_STREAM, 0, ends)) return 4;
+        pthread_create(&thread, 0, send_all, there);
+    }
+    char *buffers[2];
+    for (int buffer = 0; buffer < 2; buffer++)
+        buffers[buffer] = mmap(0, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    for (int buffer = 0; buffer < 2; buffer++) {
+        long done = fill(way, file, buffers[buffer]);
+        if (done != bytes) printf("buffer %d: %ld of %ld\n", buffer, done, bytes);
+    }
+    long wrong = 0;
+    for (int buffer = 0; buffer < 2; buffer++)
+        for (long word = 0; word < bytes / 8; word++)
+            wrong += ((unsigned long *)buffers[buffer])[word] != content(word);
+    printf("%ld wrong\n", wrong);
+    return 0;
+}
+"#;
+
+#[test]
+fn a_long_call_is_whole_though_memory_is_managed_meanwhile() {
+    const SHORT_RAM_MIB: u64 = 256;
+    let _turn = turn();
+    if !needs(&["gcc"]) || uswap_binary().is_none() {
+        return;
+    }
+    let scratch = Scratch::new();
+    let program = compile(&scratch, LONG_CALLS);
+    for mib in [125, 136, 150] {
+        for way in ["pread", "readv", "direct", "recv"] {
+            let run = Run::plain(&program).arg(way).arg(scratch.file("content")).arg((mib * MIB).to_string());
+            let run = run.timeout(std::time::Duration::from_secs(60));
+            let outcome = run.uswap(SHORT_RAM_MIB, &["--swap", "/var/tmp:1G"]).finish();
+            outcome.must_succeed();
+            assert_eq!(outcome.stdout, "0 wrong\n", "{way} of {mib} MiB: {}", outcome.stderr);
+        }
+    }
 }

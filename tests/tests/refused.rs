@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 use std::time::Duration;
-use uswap_tests::{Run, Scratch, needs, turn, uswap_binary};
+use uswap_tests::{Run, Scratch, compile, needs, turn, uswap_binary};
 
 const PROGRAM: &str = r#"
 #define _GNU_SOURCE
@@ -365,12 +365,9 @@ int main(int count, char **words) {
 }
 "#;
 
-fn compile(scratch: &Scratch) -> PathBuf {
-    let (source, program) = (scratch.file("program.c"), scratch.file("program"));
-    std::fs::write(&source, PROGRAM).expect("the scratch directory is writable");
+fn program_with_content(scratch: &Scratch) -> PathBuf {
     std::fs::write(scratch.file("content"), [b'c'; 16 * 4096]).expect("the scratch directory is writable");
-    Run::plain("gcc").args(["-O1", "-pthread", "-o"]).arg(&program).arg(&source).finish().must_succeed();
-    program
+    compile(scratch, PROGRAM)
 }
 
 /// What it prints with uswap is what it prints without.
@@ -380,7 +377,7 @@ fn compare(way: &str, ram_mib: u64) {
         return;
     }
     let scratch = Scratch::new();
-    let program = compile(&scratch);
+    let program = program_with_content(&scratch);
     let run = || Run::plain(&program).arg(way).arg(scratch.file("content")).timeout(Duration::from_secs(120));
     let alone = run().finish();
     alone.must_succeed();

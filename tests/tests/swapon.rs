@@ -5,7 +5,8 @@ use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 use uswap_tests::touched::{BUDGET_MIB, must_be_right, touch};
 use uswap_tests::{
-    MIB, Run, Running, Scratch, SmallDisk, full_size, needs, program, report, shared_turn, skip, uswap_binary,
+    MIB, Run, Running, Scratch, SmallDisk, compile, full_size, needs, program, report, shared_turn, skip,
+    uswap_binary,
 };
 
 /// Each round brings two files, and a run may have 16.
@@ -212,4 +213,101 @@ fn swapon_refuses_processes_that_may_not_open_files() {
     must_fail(&swapon(running.pid(), &place(&other, "64M")), "seccomp");
     let outcome = running.finish();
     assert!(outcome.must_succeed().stdout.ends_with("ended\n"), "{}", outcome.stdout);
+}
+
+/// Forks when most of its memory is stored, and holds the child where it has looked at the swap files and does not run
+/// yet: at its first UFFDIO_REGISTER. It goes on when the file that is named is there.
+const HELD_CHILD: &str = r#"
+#define _GNU_SOURCE
+#include <signal.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <sys/ptrace.h>
+#include <sys/syscall.h>
+#include <sys/user.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { PAGE = 4096, WORDS = PAGE / 8, PAGES = 30720, CALL = SIGTRAP | 0x80 };
+static const unsigned long REGISTER = 0xc020aa00;
+
+static unsigned long word(long page, int at) { return (page * WORDS + at) * 0x9e3779b97f4a7c15; }
+
+static long wrong(unsigned long *block) {
+    long count = 0;
+    for (long page = 0; page < PAGES; page++)
+        for (int at = 0; at < WORDS; at++) count += block[page * WORDS + at] != word(page, at);
+    return count;
+}
+
+static int fill_and_fork(void) {
+    unsigned long *block = mmap(0, PAGES * (long)PAGE, 3, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (block == MAP_FAILED) return 3;
+    for (long page = 0; page < PAGES; page++)
+        for (int at = 0; at < WORDS; at++) block[page * WORDS + at] = word(page, at);
+    int child = fork(), status;
+    if (!child) _exit(wrong(block) != 0);
+    waitpid(child, &status, 0);
+    return status || wrong(block) ? 4 : 0;
+}
+
+/// Lets it go on until it stops so.
+static int wait_for(int pid, int request, int is_fork) {
+    for (int status; waitpid(pid, &status, __WALL) == pid && WIFSTOPPED(status);) {
+        int signal = WSTOPSIG(status), event = status >> 16;
+        if (is_fork && event == PTRACE_EVENT_FORK) return 1;
+        struct user_regs_struct registers;
+        if (!is_fork && signal == CALL && !ptrace(PTRACE_GETREGS, pid, 0, &registers)
+            && registers.orig_rax == SYS_ioctl && registers.rsi == REGISTER) return 1;
+        ptrace(request, pid, 0, event || signal == CALL ? 0 : signal);
+    }
+    return 0;
+}
+
+int main(int count, char **words) {
+    int ends[2];
+    char byte;
+    if (count < 2 || pipe(ends)) return 2;
+    int parent = fork(), status;
+    if (!parent) _exit(read(ends[0], &byte, 1) == 1 ? fill_and_fork() : 5);
+    long child, options = PTRACE_O_TRACEFORK | PTRACE_O_TRACESYSGOOD;
+    if (ptrace(PTRACE_SEIZE, parent, 0, options) || write(ends[1], "x", 1) != 1) return 6;
+    if (!wait_for(parent, PTRACE_CONT, 1) || ptrace(PTRACE_GETEVENTMSG, parent, 0, &child)) return 7;
+    ptrace(PTRACE_DETACH, parent, 0, 0);
+    if (!wait_for(child, PTRACE_SYSCALL, 0)) return 8;
+    puts("held");
+    fflush(stdout);
+    while (access(words[1], F_OK)) usleep(10000);
+    ptrace(PTRACE_DETACH, child, 0, 0);
+    if (waitpid(parent, &status, 0) != parent || status) return 9;
+    puts("right");
+    return 0;
+}
+"#;
+
+/// A child that had looked at the files, and was not asked about new ones yet, once met pages in a file that it had not
+/// open: those were lost, for its relatives too.
+#[test]
+fn swapon_waits_for_a_child_that_is_just_forked() {
+    let _turn = shared_turn();
+    if uswap_binary().is_none() {
+        return skip("this case is about uswap itself");
+    }
+    if !needs(&["gcc"]) {
+        return;
+    }
+    let scratch = Scratch::new();
+    let (held_child, go) = (compile(&scratch, HELD_CHILD), scratch.file("go"));
+    let (first, other) = (directory(&scratch, "first"), directory(&scratch, "other"));
+    let run = Run::plain(&held_child).arg(&go).timeout(Duration::from_secs(240));
+    let mut running = run.uswap(BUDGET_MIB, &["--swap", &place(&first, "400M"), "--allow-tmpfs"]).start();
+    while !running.output_so_far().contains("held") {
+        assert!(!running.ended(), "{}", running.messages_so_far());
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    must_fail(&swapon(running.pid(), &place(&other, "400M")), "does not answer");
+    std::fs::write(&go, "").expect("the scratch directory is writable");
+    let outcome = running.finish();
+    outcome.must_succeed();
+    assert_eq!(outcome.stdout, "held\nright\n");
 }

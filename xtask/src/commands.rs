@@ -19,7 +19,7 @@ pub const C_LIBRARY: &str = "uswap-c";
 pub const INTEGRATION: &str = "uswap-tests";
 /// The package of the programs that the integration tests run.
 pub const PROGRAMS: &str = "uswap-test-programs";
-/// The package of the experiments in made-up time.
+/// The package of the experiments in simulated time.
 pub const EXPERIMENTS: &str = "uswap-experiments";
 /// Its feature with which the atomics note each access.
 pub const VIRTUAL_TIME: &str = "virtual_time";
@@ -139,7 +139,7 @@ pub fn demo(arguments: &[&str]) -> Result<()> {
     succeed(command)
 }
 
-/// Measures the space of the swap file twice: in made-up time, then with threads of this machine.
+/// Measures the space of the swap file twice: in simulated time, then with threads of this machine.
 pub fn swap_space(arguments: &[&str]) -> Result<()> {
     let (build, run) =
         (["run", "--quiet", "--release", "-p", EXPERIMENTS], ["--example", "swap_space", "--"]);
@@ -153,7 +153,7 @@ pub fn swap_space(arguments: &[&str]) -> Result<()> {
     Ok(())
 }
 
-/// Runs stress-highalloc in made-up time.
+/// Runs stress-highalloc in simulated time.
 pub fn highalloc(arguments: &[&str]) -> Result<()> {
     let words = ["run", "--quiet", "--release", "-p", EXPERIMENTS, "--example", "highalloc", "--"];
     let mut command = cargo(&words);

@@ -144,19 +144,19 @@ const COMMANDS: &[Command] = &[
     Command::with(
         "swap-space",
         "[--short] [--scene NAME] [--out DIR]",
-        "allocators of swap slots side by side, in made-up time and with threads",
+        "allocators of swap slots side by side, in simulated time and with threads",
         commands::swap_space,
     ),
     Command::with(
         "highalloc",
         "[--short] [--seeds N] [--wait may|may-not] [--out DIR]",
-        "requests for huge pages on a made-up machine that builds kernels",
+        "requests for huge pages on a simulated machine that builds kernels",
         commands::highalloc,
     ),
     Command::with(
         "second-chance",
         "[--short] [--seeds N] [--out DIR]",
-        "rules for which compressed pages go to the disk, on a made-up build",
+        "rules for which compressed pages go to the disk, on a simulated build",
         commands::second_chance,
     ),
     Command::alone(

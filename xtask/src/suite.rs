@@ -100,13 +100,18 @@ const STEPS: &[(&str, Step)] = &[
     ("fuzz", || fuzz(Some(FUZZ_SECONDS), None)),
     ("loom", loom),
     ("shuttle", shuttle),
-    ("made-up time", made_up_time),
+    ("simulated time", simulated_time),
     ("simulator", simulator),
     ("system calls", system_calls),
     ("integration tests", integration_tests),
     ("integration tests without rights", integration_tests_without_rights),
     ("Python package", python_package),
 ];
+
+/// The names of the steps, in their order.
+pub fn step_names() -> impl Iterator<Item = &'static str> {
+    STEPS.iter().map(|(name, _)| *name)
+}
 
 /// Runs everything.
 ///
@@ -233,7 +238,7 @@ fn shuttle() -> Result<Seen> {
 }
 
 /// The experiments. The atomics note each access, for what locks and cache lines would take on many processors.
-fn made_up_time() -> Result<Seen> {
+fn simulated_time() -> Result<Seen> {
     let test = ["test", "--profile", PROFILE, "-p", EXPERIMENTS, "--features", VIRTUAL_TIME, "--lib"];
     watch_tests(cargo(&test))
 }
@@ -277,7 +282,7 @@ pub fn integration_command(files: &[&str]) -> Command {
 }
 
 /// Those that mean something for a user without rights.
-const WITHOUT_RIGHTS: [&str; 34] = [
+const WITHOUT_RIGHTS: [&str; 36] = [
     "attached",
     "badcases_disk",
     "badcases_start",
@@ -290,6 +295,7 @@ const WITHOUT_RIGHTS: [&str; 34] = [
     "examples",
     "filters",
     "fork",
+    "handlers",
     "integrity",
     "kill",
     "map",
@@ -310,6 +316,7 @@ const WITHOUT_RIGHTS: [&str; 34] = [
     "swapfile",
     "swapfiles",
     "swapon",
+    "thread_stacks",
     "top",
     "without",
 ];

@@ -2,6 +2,9 @@
 //!
 //! The compiler calls them. Those of the program's libc read variables of libc, which lie in memory that may be
 //! evicted: then a fault would be served by code that meets another. Hidden: the program goes on with its own.
+//!
+//! Must hold: they touch no memory but what they are given, and call nobody. Called by code that the compiler makes of
+//! copies and comparisons, anywhere in this library.
 
 use core::arch::global_asm;
 

@@ -8,6 +8,7 @@
 
 mod bytes;
 mod libc_functions;
+mod sequence_area;
 
 use core::alloc::{GlobalAlloc, Layout};
 use core::arch::{asm, global_asm, naked_asm};
@@ -16,7 +17,7 @@ use core::fmt::Display;
 use core::sync::atomic::{AtomicBool, Ordering};
 use uswap_host::attach::{refuse_what_is_out_of_sight, shares_memory};
 use uswap_host::invitation::Invitation;
-use uswap_host::joining::Refused;
+use uswap_host::refused::Refused;
 use uswap_host::small::{Functions, grown_unseen};
 use uswap_host::{AfterSetuid, Managed, Process, Terms, credentials, messages, own_memory};
 use uswap_identity::Note;
@@ -113,6 +114,7 @@ fn set_up(invitation: &Invitation) -> Terms {
         managed: if options.regions_only { Managed::Regions } else { Managed::All },
         after_setuid: if options.keep_after_setuid { AfterSetuid::Stays } else { AfterSetuid::Leaves },
         credentials: credentials::credentials(),
+        sequence_area_offset: sequence_area::offset(),
     }
 }
 

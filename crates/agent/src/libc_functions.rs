@@ -1,4 +1,7 @@
 //! Where the functions are by whose calls a small process is seen to grow.
+//!
+//! Must hold: an address is that of the function which calls of the program reach, or 0; the names are those of
+//! `uswap_identity`, in their order. Called by [`crate`], when the library is loaded.
 
 use core::arch::{asm, global_asm};
 use uswap_identity::GROWTH_FUNCTIONS as FUNCTIONS;

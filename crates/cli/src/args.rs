@@ -25,7 +25,7 @@ use crate::swap_place::parse_swap_place;
 use crate::without::{VARIABLE, parse_without};
 use uswap_os::without::Without;
 use uswap_supervisor::files::place::SwapPlace;
-use uswap_supervisor::options::{OnFull, PoolSize, Share};
+use uswap_supervisor::options::{Fraction, OnFull, PoolSize};
 
 /// Run a program in less memory than it uses: swap in user space.
 #[derive(Debug, Parser)]
@@ -155,7 +155,7 @@ pub struct LimitArguments {
     /// Largest part of --ram that compressed pages may take, 1% to 90%; it is 4M at least, or a quarter of a --ram
     /// below 16M [default: 10% to 85%, as the program needs it]
     #[arg(long, value_name = "SHARE", env = "USWAP_POOL", hide_env_values = true, value_parser = parse_share)]
-    pub pool: Option<Share>,
+    pub pool: Option<Fraction>,
     /// When pool and swap file are full: go over the budget, stop the program, or kill it
     #[arg(long, value_name = "RULE", env = "USWAP_ON_FULL", hide_env_values = true, default_value = "grow")]
     pub on_full: OnFullArgument,

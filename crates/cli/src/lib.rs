@@ -12,6 +12,7 @@
 //! | [`process`] | one child, its signals, its ending |
 //! | [`control`], [`map`], [`progress`], [`ps`] | commands to a run that is under way, and which there are |
 //! | [`report`] | what happened, as table and as JSON |
+//! | [`human`], [`message`] | numbers as a person reads them; lines for a person that never end a run |
 //! | [`limit`] | what the supervisor of a run is told |
 //! | [`shown`] | a run for a browser and for Prometheus |
 //! | [`run`], [`supervise`], [`doctor`], [`demo`] | four of the commands; `bench` is a crate of its own |

@@ -159,7 +159,7 @@ fn of_machine(root: &Path) -> Option<Allowance> {
 mod tests {
     use super::*;
 
-    /// A made-up machine.
+    /// A simulated machine.
     struct Place(PathBuf);
 
     impl Place {

@@ -7,7 +7,7 @@ use std::ops::RangeInclusive;
 
 use uswap_units::PAGE_BYTES;
 
-use uswap_supervisor::options::{PoolSize, RAM_BYTES_MIN, Share};
+use uswap_supervisor::options::{Fraction, PoolSize, RAM_BYTES_MIN};
 
 use crate::human;
 
@@ -131,7 +131,7 @@ pub fn parse_min_free(text: &str) -> Result<u64, String> {
 ///
 /// # Errors
 /// What is wrong with `text`, with an example.
-pub fn parse_share(text: &str) -> Result<Share, String> {
+pub fn parse_share(text: &str) -> Result<Fraction, String> {
     let malformed = || format!("'{text}' is not a share: write it like 30% or 0.3");
     let (number, one) = match text.strip_suffix('%') {
         Some(number) => (number.trim_end(), SHARE_WHOLE / 100),
@@ -142,7 +142,7 @@ pub fn parse_share(text: &str) -> Result<Share, String> {
     let allowed = u64::from(SHARE_MILLIONTHS_MIN)..=u64::from(SHARE_MILLIONTHS_MAX);
     if allowed.contains(&millionths) {
         let millionths = u32::try_from(millionths).expect("at most 900,000");
-        return Ok(Share { millionths });
+        return Ok(Fraction { millionths });
     }
     let meant = if !text.ends_with('%') && (1..=90).contains(&(millionths / u64::from(SHARE_WHOLE))) {
         format!(" (did you mean {number}%?)")

@@ -175,7 +175,9 @@ fn the_deadly_signal_is_the_programs() {
         ("USR1", 10),
         ("PWR", 30),
     ] {
-        let (status, ..) = Run::start(&["sh", "-c", &format!("kill -{name} $$")]).end();
+        // A shell that starts tests in the background lets them ignore SIGINT.
+        let (status, ..) =
+            Run::start(&["env", "--default-signal", "sh", "-c", &format!("kill -{name} $$")]).end();
         assert_eq!(status.signal(), Some(number), "{name}");
         assert!(!status.core_dumped(), "{name}: a core of uswap is of no use");
     }

@@ -1,7 +1,7 @@
-//! The content hash: tells whether a page changed, and whether what was read back is what was stored.
+//! The content hash: tells whether what was read back is what was stored.
 //!
-//! Must always hold: equal pages have equal hashes, in every process of a run. Called at eviction (is the retained copy
-//! still good?) and after each load (is this the page that was stored?).
+//! Must hold: equal pages have equal hashes, in every process of a run. Called by `engine` when a page is stored, and
+//! after each load; and by `sim`, whose check compares them too.
 //!
 //! xxh3 with 128 bits is not made against an attacker. A program that builds two pages with one hash on purpose damages
 //! only itself: hashes are compared for one swap entry, never to share pages between entries.

@@ -1,11 +1,11 @@
 //! A page in, bytes out: what uswap does with the content of one page.
 //!
-//! Three steps, cheapest first, as the engine asks them when a page is stored:
+//! Three steps, as the engine asks them of a page that has no good copy:
 //! ```text
+//! hash                                  kept beside the entry, and compared whenever the content is loaded
 //! same_filled -> Some(value)            nothing to store but one word
-//! hash        -> equal to the old one   the retained copy is still good
 //! compress    -> Bytes(length)          goes into the pool
-//!             -> Incompressible         goes to the swap file as it is
+//!             -> Incompressible         stays in RAM while few pages are so, else goes into the pool as it is
 //! ```
 //! Three codecs, chosen for each page (docs/adr/0006): `words` for pages made of 64-bit words, which it takes itself;
 //! else `lz4` while there is room, `dense` when it is short.

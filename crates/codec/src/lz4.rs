@@ -1,8 +1,9 @@
 //! LZ4 of one page, with a working area that the caller keeps.
 //!
-//! Must always hold: no allocation, and no panic on any input. The first is why `lz4_flex` is used without its `alloc`
+//! Must hold: no allocation, and no panic on any input. The first is why `lz4_flex` is used without its `alloc`
 //! feature: its hash table is then a plain array, and [`Lz4Scratch::new`] can be `const`. Should another crate of the
 //! workspace switch that feature on, `Lz4Scratch::new` no longer compiles: the rule cannot be broken by accident.
+//! Called by [`crate`], whose `compress` and `decompress` choose among three.
 
 use lz4_flex::block::{CompressTable, compress_into_with_table, decompress_into, get_maximum_output_size};
 

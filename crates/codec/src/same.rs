@@ -1,7 +1,8 @@
 //! Same-filled pages: pages that are one 32-bit word, 1024 times.
 //!
-//! Must always hold: `same_filled(page) == Some(value)` exactly when `fill(_, value)` makes that page again. Called
-//! first when a page is stored; most pages that are asked are not same-filled, so the common answer has to be quick.
+//! Must hold: `same_filled(page) == Some(value)` exactly when `fill(_, value)` makes that page again. Called by
+//! `engine` before it compresses a page, by `sim` and by `fuzz`. Most pages that are asked are not same-filled, so the
+//! common answer has to be quick.
 
 use crate::Page;
 

@@ -4,14 +4,17 @@
 //! there is no file to leave behind. One line each way. What can be asked is the business of the supervisor
 //! (`uswap_supervisor::control`), but for [`STAT`], which libraries ask too ([`stat`] is what is answered), and for
 //! [`map`], which browsers ask. [`runs`] finds the runs that there are, and [`human`] and [`users`] are how sizes,
-//! times and users are written for people.
+//! times and users are written for people. [`unpoisoned()`] is for the locks of all programs that ask or answer.
 #![forbid(unsafe_code)]
 
 pub mod human;
 pub mod map;
 pub mod runs;
 pub mod stat;
+mod unpoisoned;
 pub mod users;
+
+pub use unpoisoned::unpoisoned;
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::fd::AsRawFd as _;

@@ -1,4 +1,4 @@
-//! Which parts of the memory of one process are where, as a run says it when it is asked ([`order`]).
+//! Which parts of the memory of one process are where, as a run says it when it is asked ([`command`]).
 //!
 //! What must hold: as of [`crate::stat`]. Sizes are of the memory of the program, not of what it takes compressed.
 
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::answer_in;
 
 /// The line that asks for the map of a process of the run. `None`: of the one that has most memory under management.
-pub fn order(pid: Option<u32>) -> String {
+pub fn command(pid: Option<u32>) -> String {
     format!("map {}\n", pid.unwrap_or(0))
 }
 
@@ -18,7 +18,7 @@ pub fn order(pid: Option<u32>) -> String {
 /// # Errors
 /// As a sentence.
 pub fn map_of(run: u32, pid: Option<u32>, patience: Option<Duration>) -> Result<MemoryMap, String> {
-    answer_in(run, &order(pid), patience)
+    answer_in(run, &command(pid), patience)
 }
 
 /// Which parts of the memory of a process are where.
@@ -149,6 +149,6 @@ mod tests {
 
     #[test]
     fn zero_stands_for_the_largest() {
-        assert_eq!([order(None), order(Some(12))], ["map 0\n", "map 12\n"]);
+        assert_eq!([command(None), command(Some(12))], ["map 0\n", "map 12\n"]);
     }
 }

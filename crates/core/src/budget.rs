@@ -39,9 +39,9 @@ const IN_FLIGHT: u64 = 1;
 /// Events that tasks of several processes wait for. Each is a sequence number in a shared word.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Signal {
-    /// Memory is above the low watermark: every kswapd.
+    /// Memory is above the register watermark, or there is something else that every kswapd has to look at.
     Pressure,
-    /// The pool has room again: whoever could not store.
+    /// The pool has room again, pages were evicted, or memory is below the min watermark: whoever waits for room.
     Room,
     /// The pool has too little room: the shrinker.
     Shrink,

@@ -26,7 +26,7 @@ use lock::{Got, Locker};
 use map::Map;
 use record::{LISTS, List, RECORD_WORDS, Record, State};
 use uswap_sync::{AtomicU64, Ordering};
-use uswap_units::{ClusterId, MmId};
+use uswap_units::{ClusterId, FileSlot, MmId, SwapId};
 
 /// Slots of a cluster.
 pub const CLUSTER_SLOTS: u32 = 512;
@@ -46,33 +46,86 @@ const HOMES_MAX: u32 = 256;
 /// Clusters that turn out to be taken before a search for a run gives up.
 const ATTEMPTS_MAX: u32 = 64;
 
-/// The cluster of a slot.
-pub(crate) const fn cluster_of(slot: u32) -> ClusterId {
-    ClusterId::new(slot / CLUSTER_SLOTS)
+/// What a slot is here: a swap entry, or a slot of one file. Its number says in which cluster it is, and where.
+pub trait ClusterSlot: Copy + sealed::Sealed {
+    /// The one of this number.
+    fn from_number(number: u32) -> Self;
+    /// Its number.
+    fn to_number(self) -> u32;
 }
 
-/// The first slot of a cluster.
-pub(crate) const fn first_slot(cluster: ClusterId) -> u32 {
+mod sealed {
+    pub trait Sealed {}
+}
+
+macro_rules! slots {
+    ($($name:ty, $new:path, $number:path;)*) => {
+        $(
+            impl sealed::Sealed for $name {}
+            impl ClusterSlot for $name {
+                #[inline]
+                fn from_number(number: u32) -> Self {
+                    $new(number)
+                }
+                #[inline]
+                fn to_number(self) -> u32 {
+                    $number(self)
+                }
+            }
+        )*
+    };
+}
+
+slots! {
+    SwapId, SwapId::new, SwapId::number;
+    FileSlot, FileSlot::new, FileSlot::number;
+}
+
+// For tests that know neither a file nor the swap table.
+#[cfg(test)]
+slots! {
+    u32, core::convert::identity, core::convert::identity;
+}
+
+/// The cluster of a slot.
+pub(crate) fn cluster_of(slot: impl ClusterSlot) -> ClusterId {
+    ClusterId::new(slot.to_number() / CLUSTER_SLOTS)
+}
+
+/// Where in its cluster a slot is.
+fn position_of(slot: impl ClusterSlot) -> u32 {
+    slot.to_number() % CLUSTER_SLOTS
+}
+
+/// The slot at a position of a cluster.
+pub(crate) fn slot_at<S: ClusterSlot>(cluster: ClusterId, position: u32) -> S {
+    S::from_number(slots_before(cluster) + position)
+}
+
+/// Slots of the clusters in front of this one.
+const fn slots_before(cluster: ClusterId) -> u32 {
     cluster.number() * CLUSTER_SLOTS
 }
 
 /// What decides whether a slot is used.
 pub trait Truth: Copy {
+    /// Slots of what.
+    type Slot: ClusterSlot;
     /// Whether it is, now.
-    fn is_used(&self, slot: u32) -> bool;
+    fn is_used(&self, slot: Self::Slot) -> bool;
     /// Makes a free one used, for process `by`. The cluster's lock is held.
-    fn claim(&self, slot: u32, by: MmId);
+    fn claim(&self, slot: Self::Slot, by: MmId);
 }
 
 /// Sizes of a space of slots.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Space {
-    /// The first slot that may be had.
-    pub first: u32,
-    /// Slots from here on may not be had.
-    pub end: u32,
-    /// Whether empty clusters are to be discarded before they count as free.
-    pub is_discarding: bool,
+    /// Slots at its beginning that may not be had.
+    pub skipped: u32,
+    /// Slots that there are, with those.
+    pub count: u32,
+    /// Whether empty clusters are trimmed before they count as free.
+    pub is_trimmed: bool,
     /// Where the next cluster is looked for.
     pub search: Search,
 }
@@ -89,7 +142,7 @@ pub enum Search {
 impl Space {
     /// Clusters that it has, the last one perhaps in part.
     pub const fn clusters(self) -> u32 {
-        self.end.div_ceil(CLUSTER_SLOTS)
+        self.count.div_ceil(CLUSTER_SLOTS)
     }
     /// Callers that have a current cluster of their own.
     pub const fn homes(self) -> u32 {
@@ -185,12 +238,12 @@ impl<'a, T: Truth> Clusters<'a, T> {
     }
 
     fn with_missing(&self, cluster: ClusterId, map: Map) -> Map {
-        let start = first_slot(cluster);
-        if start >= self.space.first && start + CLUSTER_SLOTS <= self.space.end {
+        let before = slots_before(cluster);
+        if before >= self.space.skipped && before + CLUSTER_SLOTS <= self.space.count {
             return map;
         }
-        let front = self.space.first.saturating_sub(start).min(CLUSTER_SLOTS);
-        let there = self.space.end.saturating_sub(start).min(CLUSTER_SLOTS);
+        let front = self.space.skipped.saturating_sub(before).min(CLUSTER_SLOTS);
+        let there = self.space.count.saturating_sub(before).min(CLUSTER_SLOTS);
         map.with(0, front).with(there, CLUSTER_SLOTS - there)
     }
 
@@ -207,7 +260,7 @@ impl<'a, T: Truth> Clusters<'a, T> {
 
     /// Takes an aligned run of `1 << order` slots, in the name of whom the locker names: their first. None: there is
     /// none.
-    pub fn allocate(&self, order: u32) -> Option<u32> {
+    pub fn allocate(&self, order: u32) -> Option<T::Slot> {
         assert!(order <= ORDER_MAX);
         let home = self.home();
         let current = self.current(home, order);
@@ -215,12 +268,12 @@ impl<'a, T: Truth> Clusters<'a, T> {
         let hint = current.load(Ordering::Relaxed);
         let last = ((hint >> 32) as u32).checked_sub(1).map(ClusterId::new);
         if let Some(cluster) = last
-            && let Some(slot) =
+            && let Some(at) =
                 self.allocate_in(Choice::in_use(cluster), Want { order, home, from: hint as u32 })
         {
             // The next search starts behind it; the cluster is named already.
-            current.store((hint >> 32 << 32) | u64::from(slot % CLUSTER_SLOTS), Ordering::Relaxed);
-            return Some(slot);
+            current.store((hint >> 32 << 32) | u64::from(at), Ordering::Relaxed);
+            return Some(slot_at(cluster, at));
         }
         let from = match self.space.search {
             // Callers search from different places, and meet less.
@@ -230,10 +283,10 @@ impl<'a, T: Truth> Clusters<'a, T> {
         let from = ClusterId::new(from);
         for _ in 0..ATTEMPTS_MAX + self.count() {
             let choice = self.choose(order, home, from)?;
-            if let Some(slot) = self.allocate_in(choice, Want { order, home, from: 0 }) {
-                let hint = (u64::from(choice.cluster.number()) + 1) << 32 | u64::from(slot % CLUSTER_SLOTS);
+            if let Some(at) = self.allocate_in(choice, Want { order, home, from: 0 }) {
+                let hint = (u64::from(choice.cluster.number()) + 1) << 32 | u64::from(at);
                 current.store(hint, Ordering::Relaxed);
-                return Some(slot);
+                return Some(slot_at(choice.cluster, at));
             }
         }
         None
@@ -244,6 +297,7 @@ impl<'a, T: Truth> Clusters<'a, T> {
         u32::from(self.locker.me().number()) % self.space.homes()
     }
 
+    /// Takes a run in a cluster: where it begins there.
     fn allocate_in(&self, choice: Choice, want: Want) -> Option<u32> {
         let record = self.record(choice.cluster);
         self.lock(record);
@@ -271,8 +325,8 @@ impl<'a, T: Truth> Clusters<'a, T> {
         } else {
             self.find(record, want.order, want.from)
         }?;
-        let (first, size) = (first_slot(record.cluster) + at, 1 << want.order);
-        (first..first + size).for_each(|slot| self.truth.claim(slot, self.locker.me()));
+        let size = 1 << want.order;
+        (at..at + size).for_each(|at| self.truth.claim(slot_at(record.cluster, at), self.locker.me()));
         map::set(record.map(), at, size);
         let order = if state.count == 0 { want.order } else { state.order };
         let next = State { count: state.count + size, order, ..state };
@@ -282,14 +336,14 @@ impl<'a, T: Truth> Clusters<'a, T> {
         } else {
             self.settle(record, next);
         }
-        Some(first)
+        Some(at)
     }
 
     /// A free run of `1 << order` slots in the word of the map in which `from` is.
     fn find_near(&self, record: Record<'_>, order: u32, from: u32) -> Option<u32> {
         let index = (from / 64) as usize;
-        let start = first_slot(record.cluster) + index as u32 * 64;
-        let is_whole = start >= self.space.first && start + 64 <= self.space.end;
+        let before = slots_before(record.cluster) + index as u32 * 64;
+        let is_whole = before >= self.space.skipped && before + 64 <= self.space.count;
         if !is_whole {
             None
         } else {
@@ -302,9 +356,10 @@ impl<'a, T: Truth> Clusters<'a, T> {
     }
 
     /// Frees slots of one cluster that the truth says are free. Others of the range are left alone.
-    pub fn free(&self, first: u32, count: u32) {
-        assert!(cluster_of(first) == cluster_of(first + count - 1));
-        self.free_parts(cluster_of(first), map::parts(first % CLUSTER_SLOTS, count));
+    pub fn free(&self, first: T::Slot, count: u32) {
+        let at = position_of(first);
+        assert!(at + count <= CLUSTER_SLOTS);
+        self.free_parts(cluster_of(first), map::parts(at, count));
     }
 
     /// Collects slots, to free those of a cluster under one hold of its lock.
@@ -344,10 +399,10 @@ impl<'a, T: Truth> Clusters<'a, T> {
     fn free_in_word(&self, record: Record<'_>, index: usize, slots: u64) -> u32 {
         let word = &record.map()[index];
         let before = word.load(Ordering::Relaxed);
-        let start = first_slot(record.cluster) + index as u32 * 64;
+        let slot = |at| slot_at(record.cluster, index as u32 * 64 + at);
         let free = map::ones(before & slots)
             // It may have been found free by `audit`, and be someone else's by now.
-            .filter(|&at| !self.truth.is_used(start + at) || is_planted(Plant::FreeWithoutLook))
+            .filter(|&at| !self.truth.is_used(slot(at)) || is_planted(Plant::FreeWithoutLook))
             .fold(0, |free, at| free | 1 << at);
         word.store(before & !free, Ordering::Relaxed);
         free.count_ones()
@@ -363,7 +418,7 @@ impl<'a, T: Truth> Clusters<'a, T> {
 
     fn list_for(&self, state: State, map: Map) -> List {
         if state.count == 0 {
-            return if self.space.is_discarding { List::DISCARD } else { List::FREE };
+            return if self.space.is_trimmed { List::TRIM } else { List::FREE };
         }
         if map.find(state.order, 0).is_some() {
             return List::usable(state.order);
@@ -371,8 +426,8 @@ impl<'a, T: Truth> Clusters<'a, T> {
         map.largest().map_or(List::FULL, |largest| List::fragments(state.order, largest))
     }
 
-    /// A cluster from `take_discard` is free.
-    pub fn discarded(&self, cluster: ClusterId) {
+    /// A cluster from `take_to_trim` is free.
+    pub fn trimmed(&self, cluster: ClusterId) {
         self.set_free(cluster);
     }
 
@@ -411,23 +466,22 @@ impl<'a, T: Truth> Clusters<'a, T> {
     /// Makes map, state and list follow from the truth. The cluster's lock is held. Returns slots that are free now.
     fn repair(&self, record: Record<'_>) -> u32 {
         let state = record.state();
-        // It is the caller of `take_discard` who has it, and it is empty.
-        if state.list == List::DISCARDING {
+        // It is the caller of `take_to_trim` who has it, and it is empty.
+        if state.list == List::TRIMMING {
             return 0;
         }
         let before = Map::load(record.map());
-        let start = first_slot(record.cluster);
-        let there = CLUSTER_SLOTS.min(self.space.end - start);
+        let there = CLUSTER_SLOTS.min(self.space.count - slots_before(record.cluster));
         for (index, word) in record.map().iter().enumerate() {
             let slots = (index as u32 * 64..there.min(index as u32 * 64 + 64)).enumerate();
-            let used = slots.filter(|&(_, at)| self.truth.is_used(start + at));
+            let used = slots.filter(|&(_, at)| self.truth.is_used(slot_at(record.cluster, at)));
             word.store(used.fold(0, |used, (bit, _)| used | 1 << bit), Ordering::Relaxed);
         }
         let now = Map::load(record.map());
         match (now.count(), state.list) {
             // It was touched, and not begun.
             (0, List::NONE) => self.move_to(record, State { list: List::FREE, ..state }),
-            (0, List::FREE | List::DISCARD) => (),
+            (0, List::FREE | List::TRIM) => (),
             (count, _) => self.settle(record, State { count, ..state }),
         }
         self.relist(record);
@@ -448,13 +502,13 @@ pub(crate) struct Freed<'c, 'a, T> {
 
 impl<T: Truth> Freed<'_, '_, T> {
     /// One more. Those before it are given back if they are of another cluster.
-    pub(crate) fn add(&mut self, slot: u32) {
+    pub(crate) fn add(&mut self, slot: T::Slot) {
         let cluster = cluster_of(slot);
         if self.cluster != Some(cluster) {
             self.give_back();
             self.cluster = Some(cluster);
         }
-        let at = slot % CLUSTER_SLOTS;
+        let at = position_of(slot);
         self.slots.0[at as usize / 64] |= 1 << (at % 64);
     }
 

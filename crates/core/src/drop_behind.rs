@@ -18,7 +18,7 @@ use uswap_units::{ChunkId, PageId};
 /// Chunks that wait at most; the oldest then stays in memory.
 const CHUNKS: usize = 64;
 
-/// So many of the youngest are left alone: the program may still be at them.
+/// How many of the youngest are left alone: the program may still be at them.
 const AT_WORK: usize = 4;
 
 /// Samples of each kind that are followed at once.
@@ -48,7 +48,7 @@ pub enum Chosen {
 
 /// What is known of a page that was evicted as a sample.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Fate {
+pub enum SampleState {
     /// It has come back.
     Present,
     /// It has not come back.
@@ -146,7 +146,7 @@ impl DropBehind {
         self.length += 1;
     }
 
-    /// So many pages were evicted.
+    /// Adds to the pages that were evicted.
     pub fn note_evicted(&mut self, chosen: Chosen, pages: u64) {
         self.evicted[chosen as usize] += pages;
         while self.evicted.iter().sum::<u64>() > COUNTED_MAX {
@@ -201,7 +201,7 @@ impl DropBehind {
     }
 
     /// Looks at all samples.
-    pub fn look(&mut self, now: u64, fate: impl Fn(Sample) -> Fate) {
+    pub fn look(&mut self, now: u64, sample_state: impl Fn(Sample) -> SampleState) {
         // Who goes round comes to what the hand chose no later than to what it went past.
         let soon = match self.samples[Chosen::Behind as usize].back_after {
             0 => self.patience,
@@ -211,11 +211,11 @@ impl DropBehind {
             for index in 0..SAMPLES {
                 let Some(sample) = samples.followed[index] else { continue };
                 let age = now.saturating_sub(sample.at);
-                match fate(sample) {
-                    Fate::Away if age <= patience => continue,
-                    Fate::Away => samples.judge(false),
-                    Fate::Present | Fate::AwayAgain => samples.came_back(age),
-                    Fate::Gone => (),
+                match sample_state(sample) {
+                    SampleState::Away if age <= patience => continue,
+                    SampleState::Away => samples.judge(false),
+                    SampleState::Present | SampleState::AwayAgain => samples.came_back(age),
+                    SampleState::Gone => (),
                 }
                 samples.followed[index] = None;
             }
@@ -263,8 +263,8 @@ mod tests {
         for (chosen, back) in [(Behind, behind_back), (ByHand, hand_back)] {
             for index in 0..8 {
                 state.follow(chosen, sample(0));
-                let fate = if index < back { Fate::AwayAgain } else { Fate::Away };
-                state.look(2 * RAM + 1, |_| fate);
+                let sample_state = if index < back { SampleState::AwayAgain } else { SampleState::Away };
+                state.look(2 * RAM + 1, |_| sample_state);
             }
         }
         state
@@ -347,12 +347,12 @@ mod tests {
         }
         assert!(!state.wants_sample(Behind, 10 * RAM), "there is no room for one");
         assert!(state.wants_sample(ByHand, 10 * RAM));
-        state.look(2 * RAM, |_| Fate::Away);
+        state.look(2 * RAM, |_| SampleState::Away);
         assert!(!state.wants_sample(Behind, 10 * RAM), "there is still time");
-        state.look(2 * RAM, |sample| if sample.at == 0 { Fate::Gone } else { Fate::Away });
+        state.look(2 * RAM, |sample| if sample.at == 0 { SampleState::Gone } else { SampleState::Away });
         assert!(state.wants_sample(Behind, 10 * RAM));
-        state.look(2 * RAM + 1, |_| Fate::AwayAgain);
-        state.look(2 * RAM + 1, |_| Fate::AwayAgain);
+        state.look(2 * RAM + 1, |_| SampleState::AwayAgain);
+        state.look(2 * RAM + 1, |_| SampleState::AwayAgain);
         assert_eq!((state.samples[0].judged, state.samples[0].back), (7, 7));
     }
 }

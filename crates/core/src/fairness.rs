@@ -25,7 +25,7 @@ pub const WEIGHT_MAX: u64 = 10_000;
 pub struct Holding {
     /// Pages in RAM.
     pub resident_pages: u64,
-    /// So many of them are left alone while others have something.
+    /// How many of them are left alone while others have something.
     pub protected_pages: u64,
     /// The share goes inversely. 0: [`WEIGHT_DEFAULT`].
     pub weight: u64,

@@ -21,7 +21,7 @@ use crate::clusters::{CLUSTER_SLOTS, Search, Space};
 use crate::held_files::HeldFiles;
 use uswap_sync::{AtomicU64, Ordering, fence};
 use uswap_units::limits::{FILE_BUFFER_BYTES, SWAP_FILES_MAX};
-use uswap_units::{FileId, FileOffset, PAGE_BYTES, SlotId, SwapOffset};
+use uswap_units::{FileId, FileOffset, FileSlot, PAGE_BYTES, SlotId, SwapOffset};
 
 const ENTRY_WORDS: usize = 8;
 /// Behind the files: how often the table was changed.
@@ -125,12 +125,20 @@ impl FileRecord {
     pub const fn slots(&self) -> core::ops::Range<SlotId> {
         self.first_slot..self.first_slot.plus(self.spec.slots)
     }
+    /// One of its slots, among those of all files.
+    pub(crate) const fn slot(&self, slot: FileSlot) -> SlotId {
+        self.first_slot.plus(slot.number() as u64)
+    }
+    /// One of all slots that lies in it, among its own.
+    pub(crate) const fn own_slot(&self, slot: SlotId) -> FileSlot {
+        FileSlot::new(slot.since(self.first_slot) as u32)
+    }
     pub(crate) fn space(&self) -> Space {
         let search = match self.spec.kind {
             FileKind::Rotational => Search::Onward,
             FileKind::SolidState => Search::Scattered,
         };
-        Space { first: 0, end: self.spec.slots as u32, is_discarding: true, search }
+        Space { skipped: 0, count: self.spec.slots as u32, is_trimmed: true, search }
     }
 }
 
@@ -139,7 +147,7 @@ impl FileRecord {
 pub enum NoFile {
     /// There are as many as there may be.
     TooMany,
-    /// So many slots more cannot be numbered.
+    /// That many more slots cannot be numbered.
     TooLarge,
 }
 
@@ -242,15 +250,12 @@ impl<'a> SwapFiles<'a> {
     fn note_change(&self) {
         // Release pairs with `changes`: the change is in the table before it is counted.
         self.words[CHANGES].fetch_add(1, Ordering::Release);
-        // Pairs with that in `to_follow`: either who looks at the table now sees the change, or we see next what it was
-        // before.
-        fence(Ordering::SeqCst);
     }
 
     /// What a process must do that has these files open. It looks after it has said that it lives.
     pub fn to_follow(self, held: HeldFiles) -> impl Iterator<Item = Follow> + use<'a> {
-        // Pairs with those in `note_change` and `MmTable::look_for`: either we see the change, or who looks there for
-        // processes that do not follow it sees that this one lives.
+        // Pairs with that in `MmTable::look_for`: either we see a change that was made ahead of it, or who looks there
+        // for processes that do not follow the change sees that this one lives.
         fence(Ordering::SeqCst);
         self.all().filter_map(move |file| match file.state {
             FileState::Gone => held.has_answered(file.id).then_some(Follow::Close(file.id)),
@@ -299,7 +304,7 @@ impl<'a> SwapFiles<'a> {
         slots_max.saturating_sub(first_behind(self.all().last().map_or(0, |last| last.slots().end.number())))
     }
 
-    /// So many bytes more were written to it.
+    /// Adds to the bytes that were written to it.
     pub fn note_written(&self, id: FileId, bytes: u64) {
         self.word(id, 4).fetch_add(bytes, Ordering::Relaxed);
     }
@@ -307,7 +312,7 @@ impl<'a> SwapFiles<'a> {
     pub fn written_bytes(&self, id: FileId) -> u64 {
         self.word(id, 4).load(Ordering::Relaxed)
     }
-    /// So many of its slots are used now.
+    /// Notes how many of its slots are used now.
     pub(crate) fn note_used(&self, id: FileId, slots: u64) {
         self.word(id, 5).fetch_max(slots, Ordering::Relaxed);
     }

@@ -9,6 +9,7 @@
 //! | [`page_word`], [`page_table`] | where each page is: the word, and the tree of words of a process |
 //! | [`protecting`] | ranges that evictors are write-protecting just now |
 //! | [`wait_queue`] | who waits for the lock of a page word |
+//! | [`lending`] | which of a few things are lent to threads, and who waits for one |
 //! | [`swap_word`], [`swap_table`] | where the content of an entry is, and who shares it |
 //! | [`pool`] | compressed content in RAM, in cells |
 //! | [`clusters`] | hands out entries and slots, in groups of 512 |
@@ -48,6 +49,7 @@ pub mod files;
 pub mod held_files;
 pub mod histogram;
 pub mod latency;
+pub mod lending;
 pub mod map_table;
 pub mod memory_map;
 pub mod mm;

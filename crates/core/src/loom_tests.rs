@@ -4,7 +4,9 @@
 //! of them end within a minute.
 
 mod clusters;
+mod files;
 mod isolation;
+mod lending;
 mod map_table;
 mod mm;
 mod page_word;

@@ -48,6 +48,15 @@ pub enum PageKind {
     SameFilled,
 }
 
+/// Whether a page is stored, and since when.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Stored {
+    /// It is not, or it went long ago.
+    NotLately,
+    /// It is, and went so lately that it would still be here if there were twice the RAM.
+    Lately,
+}
+
 /// A part of a map.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Bucket {
@@ -147,15 +156,15 @@ impl<'a> MapWriter<'a> {
         (self.table.len() - 1) / BUCKET_WORDS
     }
 
-    /// Counts a page; they come in the order of addresses. `is_recent`: it is stored, and went lately.
+    /// Counts a page; they come in the order of addresses.
     ///
     /// # Errors
     /// Nobody waits for the map any more.
-    pub fn add(&mut self, page: PageId, kind: PageKind, is_recent: bool) -> Result<(), Withdrawn> {
+    pub fn add(&mut self, page: PageId, kind: PageKind, stored: Stored) -> Result<(), Withdrawn> {
         let last = self.last.get_or_insert(Bucket::new(page));
         last.end = page.plus(1);
         last.pages[kind as usize] += 1;
-        last.recent += u64::from(is_recent);
+        last.recent += u64::from(stored == Stored::Lately);
         if last.len() < self.bucket_pages { Ok(()) } else { self.put_last() }
     }
 

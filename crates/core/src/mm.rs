@@ -13,7 +13,7 @@
 //! `engine` and `sim`, which act as one of these processes, by the supervisor, which looks at all of them, and by
 //! `experiments`.
 //!
-//! Memory order: who changes the state of a record has written the rest of it before (Release: `announce`,
+//! Memory order: who changes the state of a record has written the rest of it before (Release: `announce`, `withdraw`,
 //! `set_state`, `set_forked`, `claim_forked`, `begin_reaping`, `free`), and who looks at the state sees that (Acquire:
 //! `state`, `pid`, `has_process`, `is_in_hands_of`, and `take`, which finds it emptied). `set_root` pairs with `root`:
 //! the page of the root was zeroed before. `end` pairs with `is_in_the_middle`: who sees nothing begun sees all of it
@@ -25,7 +25,7 @@ use crate::plant::{Plant, is_planted};
 use crate::refault_stats::RefaultStats;
 use crate::stall::Stall;
 use uswap_sync::{AtomicU64, Ordering, fence};
-use uswap_units::{FileId, MmId, TableId};
+use uswap_units::{FileId, MmId, ProcessNumber, TableId};
 
 /// Declares the words of a record, one behind the other, each with what is in it.
 macro_rules! record_words {
@@ -46,7 +46,7 @@ record_words! {
     RESIDENT 1 "Resident anonymous pages.";
     SHARED 1 "Resident pages that it shares with a forked relative.";
     MANAGED 1 "Pages of address space under management.";
-    PARENT 1 "Record of its parent + 1.";
+    PARENT 1 "Record of its parent + 1; 0: none.";
     BEGUN 1 "What it has begun in the swap table and not ended.";
     NUMBER 1 "Which of all processes it is.";
     HELD_FILES 1 "The swap files that it has open.";
@@ -229,8 +229,10 @@ impl<'a> MmTable<'a> {
     }
     /// What is in the way at the first process where something is.
     fn look_for(&self, hindrance: impl Fn(HeldFiles) -> Option<fn(u32) -> HaveOpen>) -> HaveOpen {
-        // Pairs with that in `SwapFiles::to_follow`.
-        fence(Ordering::SeqCst);
+        if !is_planted(Plant::NoFenceBehindAChangeOfFiles) {
+            // Pairs with that in `SwapFiles::to_follow`: who is not seen here sees what was changed ahead of this.
+            fence(Ordering::SeqCst);
+        }
         let live = self.in_use().filter(|mm| mm.state() == MmState::Live);
         let mut hindered = live.filter_map(|mm| hindrance(mm.held_files()).map(|of_pid| of_pid(mm.pid())));
         hindered.next().unwrap_or(HaveOpen::All)
@@ -285,11 +287,19 @@ impl MmRecord<'_> {
             MmState::Free | MmState::Forked | MmState::Reaping => false,
         }
     }
-    /// The record is complete: its process lives. Release: everything else in the record was written before.
+    /// Its process lives in the run, and is asked about swap files from now on. Release: what else is in the record was
+    /// written before, but for the files that it has open.
     pub fn announce(&self) -> bool {
         self.change_if(|word| {
             (MmState::from_raw(word) == MmState::Taken)
                 .then_some((MmState::Live as u64) << STATE_SHIFT | word & PID_MASK)
+        })
+    }
+    /// Its process has nothing that is managed, and does not live in the run after all.
+    pub fn withdraw(&self) -> bool {
+        self.change_if(|word| {
+            let taken = (MmState::Taken as u64) << STATE_SHIFT | Hands::Process.bits();
+            (MmState::from_raw(word) == MmState::Live).then_some(taken | word & PID_MASK)
         })
     }
     fn change_if(&self, next: impl Fn(u64) -> Option<u64>) -> bool {
@@ -315,13 +325,13 @@ impl MmRecord<'_> {
     pub fn set_forked(&self) {
         self.words[STATE].store(Self::forked(self.number()), Ordering::Release);
     }
-    fn forked(number: u64) -> u64 {
-        (MmState::Forked as u64) << STATE_SHIFT | number & PID_MASK
+    fn forked(number: ProcessNumber) -> u64 {
+        (MmState::Forked as u64) << STATE_SHIFT | number.to_word() & PID_MASK
     }
     /// Forked -> taken: the child of this number, which has the lock, takes over its record. False: the reaper was
     /// faster.
     #[must_use]
-    pub fn claim_forked(&self, number: u64) -> bool {
+    pub fn claim_forked(&self, number: ProcessNumber) -> bool {
         let next = (MmState::Taken as u64) << STATE_SHIFT | Hands::Process.bits();
         let word = &self.words[STATE];
         if is_planted(Plant::ClaimedWithoutNumber) {
@@ -360,8 +370,16 @@ impl MmRecord<'_> {
     }
     /// Which of all processes that ever took a record it is: no two have the same, though they have the same record one
     /// after the other.
-    pub fn number(&self) -> u64 {
-        self.words[NUMBER].load(Ordering::Relaxed)
+    pub fn number(&self) -> ProcessNumber {
+        ProcessNumber::from_word(self.words[NUMBER].load(Ordering::Relaxed))
+    }
+    /// The process that forked it.
+    pub fn parent(&self) -> Option<MmId> {
+        MmId::from_word(self.words[PARENT].load(Ordering::Acquire))
+    }
+    /// Sets the process that forked it.
+    pub fn set_parent(&self, parent: Option<MmId>) {
+        self.words[PARENT].store(parent.map_or(0, MmId::to_word), Ordering::Release);
     }
     /// Begins something that leaves traces if the process dies before `end`.
     pub(crate) fn begin(&self) {
@@ -404,12 +422,12 @@ impl MmRecord<'_> {
     pub fn pass_up_to(&self, passed: u64) {
         self.words[PASSED].fetch_max(passed, Ordering::Relaxed);
     }
-    /// So many more of its threads wait for a page: their faults were read. Who dies in between takes the count along,
-    /// since the record ends with the process.
+    /// That many more of its threads wait for a page: their faults were read. Who dies in between takes the count
+    /// along, since the record ends with the process.
     pub fn begin_waits(&self, count: u64) {
         self.words[WAITS].fetch_add(count, Ordering::Relaxed);
     }
-    /// So many wait no longer.
+    /// That many wait no longer.
     pub fn end_waits(&self, count: u64) {
         self.words[WAITS].fetch_sub(count, Ordering::Relaxed);
     }
@@ -444,7 +462,6 @@ impl MmRecord<'_> {
         SHARED shared_pages set_shared_pages "Resident pages that it shares with a forked relative and that are \
             counted elsewhere.";
         MANAGED managed_pages set_managed_pages "Pages of address space under management.";
-        PARENT parent set_parent "Record of the process that forked it, + 1; 0: none.";
         LOOKED_AT looked_at_ns set_looked_at_ns "When its kswapd looked last whether there is something to do.";
         HAS_NOTHING_UNTIL has_nothing_until_ns set_has_nothing_until_ns "Until then nothing can be reclaimed from it, \
             as far as is known.";
@@ -508,11 +525,14 @@ mod tests {
         child.set_forked();
         assert!(!child.has_process() && !child.set_pid(7) && child.pid() == 0, "its parent serves it");
         let number = child.number();
-        assert!(!child.claim_forked(number - 1), "a child that is late knows another number");
+        let earlier = ProcessNumber::from_word(number.to_word() - 1);
+        assert!(!child.claim_forked(earlier), "a child that is late knows another number");
         assert!(child.claim_forked(number) && child.has_process() && child.set_pid(7));
         assert!(child.announce() && !child.announce(), "once");
         assert_eq!((child.state(), child.pid(), child.has_process()), (MmState::Live, 7, true));
-        assert!(child.set_pid(0) && child.pid() == 0);
+        assert!(child.withdraw() && !child.withdraw(), "once");
+        assert_eq!((child.state(), child.pid(), child.has_process()), (MmState::Taken, 7, true));
+        assert!(child.announce() && child.set_pid(0) && child.pid() == 0);
         child.begin_reaping(Hands::Run);
         assert!(!child.has_process() && !child.set_pid(7) && !child.announce());
     }

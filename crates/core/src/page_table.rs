@@ -26,7 +26,7 @@ const LEVELS: u32 = 3;
 /// Pages of the 47-bit address space of a program.
 pub const PAGES_MAX: u64 = 1 << 36;
 /// All of them.
-pub const ALL_PAGES: PageRange = PageRange { start: PageId::FIRST, end: PageId::new(PAGES_MAX) };
+pub const ALL_PAGES: PageRange = PageRange::new(PageId::FIRST, PageId::new(PAGES_MAX));
 
 /// Views of the table pages in the segment.
 #[derive(Clone, Copy)]
@@ -149,7 +149,7 @@ impl<'a> PageTable<'a> {
 
     /// The leaf that holds the word of `page`.
     pub fn leaf(&self, page: PageId) -> Option<Leaf<'a>> {
-        if page >= ALL_PAGES.end {
+        if page >= ALL_PAGES.end() {
             return None;
         }
         let mut id = self.root;
@@ -171,7 +171,7 @@ impl<'a> PageTable<'a> {
 
     /// The leaf for `page`, made if it is not there. Only with the gate exclusive.
     pub fn leaf_or_allocate(&self, page: PageId) -> Result<Leaf<'a>, OutOfTables> {
-        if page >= ALL_PAGES.end {
+        if page >= ALL_PAGES.end() {
             return Err(OutOfTables);
         }
         let mut id = self.root;
@@ -191,13 +191,13 @@ impl<'a> PageTable<'a> {
 
     /// The first leaf whose block ends behind `page`. Walks over empty parts in big steps.
     pub fn next_leaf(&self, page: PageId) -> Option<Leaf<'a>> {
-        self.next_leaf_before(page, ALL_PAGES.end)
+        self.next_leaf_before(page, ALL_PAGES.end())
     }
 
     /// As [`next_leaf`](Self::next_leaf), of those that begin before `end`. A short range is looked up, not searched.
     #[inline]
     fn next_leaf_before(&self, page: PageId, end: PageId) -> Option<Leaf<'a>> {
-        let end = end.min(ALL_PAGES.end);
+        let end = end.min(ALL_PAGES.end());
         let mut at = page.block_start();
         while at < end {
             match self.find_or_skip(at, end) {
@@ -232,12 +232,12 @@ impl<'a> PageTable<'a> {
     /// Every leaf that touches `range`, in order of addresses.
     pub fn leaves(&self, range: PageRange) -> impl Iterator<Item = Leaf<'a>> + use<'a> {
         let table = *self;
-        let mut at = range.start;
+        let mut at = range.start();
         core::iter::from_fn(move || {
-            if at >= range.end {
+            if at >= range.end() {
                 return None;
             }
-            let leaf = table.next_leaf_before(at, range.end)?;
+            let leaf = table.next_leaf_before(at, range.end())?;
             at = leaf.first.plus(BLOCK_PAGES);
             Some(leaf)
         })
@@ -252,21 +252,21 @@ impl<'a> PageTable<'a> {
 
     /// The first page of `range` that has none.
     pub fn first_unmanaged(&self, range: PageRange) -> Option<PageId> {
-        let mut first = range.start;
+        let mut first = range.start();
         for (page, slot) in self.leaves(range).flat_map(|leaf| leaf.slots_in(range)) {
             if page != first || !slot.load().is_managed() {
                 break;
             }
             first = page.plus(1);
         }
-        (first < range.end).then_some(first)
+        (first < range.end()).then_some(first)
     }
 
     /// Unhooks and frees leaves in `range` of which every word is 0. Only with the gate exclusive: then nobody is
     /// between walking and locking, and a locked word is not 0.
     pub fn free_empty_leaves(&self, range: PageRange) {
-        let mut at = range.start;
-        while let Some(leaf) = self.next_leaf_before(at, range.end) {
+        let mut at = range.start();
+        while let Some(leaf) = self.next_leaf_before(at, range.end()) {
             at = leaf.first.plus(BLOCK_PAGES);
             if leaf.words.iter().all(|word| word.load(Ordering::Acquire) == 0) {
                 self.unhook(leaf.first);
@@ -322,8 +322,8 @@ impl<'a> Leaf<'a> {
     }
     /// The pages of this block inside `range`, with their words.
     pub fn slots_in(&self, range: PageRange) -> impl Iterator<Item = (PageId, PageSlot<'a>)> + use<'a> {
-        let start = range.start.max(self.first).since(self.first);
-        let end = range.end.clamp(self.first, self.first.plus(BLOCK_PAGES)).since(self.first);
+        let start = range.start().max(self.first).since(self.first);
+        let end = range.end().clamp(self.first, self.first.plus(BLOCK_PAGES)).since(self.first);
         let leaf = *self;
         (start..end).map(move |index| (leaf.first.plus(index), leaf.slot_at(index)))
     }

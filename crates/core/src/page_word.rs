@@ -7,12 +7,13 @@
 //! * `MANAGED`: the address range is registered by us, or about to be. 0 means that we know nothing of the address.
 //! * `ACTIVE`: the range may be evicted.
 //! * `PINNED`: never evicted (thread control blocks, for instance).
-//! * `LOCKED`: one thread works on the page; only it changes state, detail and swap id.
+//! * `LOCKED`: one thread works on the page. While it is set, only that thread changes state and swap id; others may
+//!   still take the evictor out of the detail (`pin`, `deactivate`).
 //! * `REMOVED`: a mapping call dropped the page while it was locked; the holder of the lock cleans up.
 //! * detail, of a fresh page: 1 if nothing is mapped there. A touch will be a fault: there is nothing to evict until
 //!   then.
 //! * detail, of a present page: whether it is protected, and which evictor has it; see `present`.
-//! * detail, of a swapped page: when it went, on the clock of [`RefaultStats`](crate::refault_stats::RefaultStats).
+//! * detail, of a swapped page: when it went, on the clock of [`Reuse`](crate::reuse::Reuse).
 //! * heat: how often in a row the page came back soon, up to 3. rest: so many more times the hand passes it by; of a
 //!   swapped page its first bit is `REWRITTEN`, see `present`.
 //!
@@ -22,9 +23,9 @@
 
 mod present;
 
-pub use present::{LANES, Lane, Warmth, inherited};
+pub use present::{EvictedContent, LANES, Lane, Warmth, inherited};
 
-use crate::reuse::TIME_BITS;
+use crate::reuse::StoreTime;
 use uswap_sync::{AtomicU64, Ordering};
 use uswap_units::{BLOCK_PAGES, CHUNK_PAGES, SwapId};
 
@@ -47,7 +48,7 @@ const HOLE: u64 = 1 << DETAIL_SHIFT;
 const SWAP_MASK: u64 = 0xFFFF_FFFF;
 const FLAGS: u64 = MANAGED | ACTIVE | PINNED;
 
-const _: () = assert!(DETAIL_MASK >> DETAIL_SHIFT == (1 << TIME_BITS) - 1);
+const _: () = assert!(DETAIL_MASK >> DETAIL_SHIFT == (1 << StoreTime::BITS) - 1);
 
 /// Where a managed page is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -112,9 +113,13 @@ impl PageWord {
     pub const fn is_hole(self) -> bool {
         matches!(self.place(), Place::Fresh) && self.0 & HOLE != 0
     }
+    /// The same, but that a fresh page may be mapped: nobody has looked since something may have been put there.
+    pub const fn without_hole(self) -> PageWord {
+        if self.is_hole() { PageWord(self.0 & !HOLE) } else { self }
+    }
     /// When a swapped page went.
-    pub const fn evicted_at(self) -> u32 {
-        ((self.0 & DETAIL_MASK) >> DETAIL_SHIFT) as u32
+    pub const fn evicted_at(self) -> StoreTime {
+        StoreTime::new((self.0 & DETAIL_MASK) >> DETAIL_SHIFT)
     }
     /// True when it may be evicted, if it is mapped: nobody works on it, and it may be in the program and take memory.
     pub const fn may_be_evicted(self) -> bool {
@@ -127,7 +132,7 @@ impl PageWord {
     pub const fn heat(self) -> u32 {
         ((self.0 & HEAT_MASK) >> HEAT_SHIFT) as u32
     }
-    /// So many more times the hand passes the page by: 0..=7.
+    /// How many more times the hand passes the page by: 0..=7.
     pub const fn rest(self) -> u32 {
         match self.place() {
             Place::Swapped => 0,
@@ -177,7 +182,7 @@ impl core::fmt::Debug for PageWord {
     }
 }
 
-/// What came of `try_lock`.
+/// The outcome of `try_lock`.
 #[must_use]
 #[derive(Debug, PartialEq, Eq)]
 pub enum TryLock {
@@ -189,7 +194,7 @@ pub enum TryLock {
     Unmanaged,
 }
 
-/// What came of `commit`.
+/// The outcome of `commit`.
 #[must_use]
 #[derive(Debug, PartialEq, Eq)]
 pub enum Commit {
@@ -200,7 +205,7 @@ pub enum Commit {
     Removed(PageWord),
 }
 
-/// What came of `remove`.
+/// The outcome of `remove`.
 #[must_use]
 #[derive(Debug, PartialEq, Eq)]
 pub enum Remove {
@@ -419,8 +424,8 @@ impl PageSlot<'_> {
         if PageWord(seen).rest() == 0 {
             return false;
         }
-        // Who is working on the page may change its warmth too: then this look does not count.
-        if seen & LOCKED == 0 {
+        // Who works on the page, or stores it, knows the word as it is: then this look does not count.
+        if PageWord(seen).is_at_rest() {
             let next = seen - REST_ONE;
             let _counts = self.word.compare_exchange(seen, next, Ordering::Relaxed, Ordering::Relaxed);
         }

@@ -2,9 +2,9 @@
 //! is answered with a constant "no".
 //!
 //! Must hold: a bug is there only for the test that has switched it on, and only until that ends. Called by
-//! [`crate::clusters`], [`crate::map_table`], [`crate::mm`], [`crate::page_word`], [`crate::protecting`],
-//! [`crate::readahead_buffers`], [`crate::swap_table`] and [`crate::wait_queue`] where a bug may be; tests switch them
-//! on.
+//! [`crate::clusters`], [`crate::lending`], [`crate::map_table`], [`crate::mm`],
+//! [`crate::page_word`], [`crate::protecting`], [`crate::readahead_buffers`], [`crate::swap_table`] and
+//! [`crate::wait_queue`] where a bug may be; tests switch them on.
 
 /// One bug.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -20,6 +20,10 @@ pub(crate) enum Plant {
     NoBarrier,
     /// A dropped fence between unlocking a word and the look whether somebody waits for it.
     NoFenceBehindUnlocking,
+    /// A dropped fence between giving a thing back and the look whether somebody waits for one.
+    NoFenceBehindGivingBack,
+    /// A dropped fence between a change of the table of swap files and the look for who lives.
+    NoFenceBehindAChangeOfFiles,
     /// A dropped second look: an evictor locks the page that it has isolated, though its word has changed.
     LockedAlthoughChanged,
     /// A dropped second look: a forked child claims the record that was its own, though it may be another's by then.

@@ -119,7 +119,7 @@ impl ReservedCell {
     }
 }
 
-/// What came of freeing a cell.
+/// The outcome of freeing a cell.
 #[must_use]
 #[derive(Debug, PartialEq, Eq)]
 pub enum FreeCell {

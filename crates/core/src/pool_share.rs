@@ -39,7 +39,7 @@ const DEPTHS: usize = 16 * STEPS as usize;
 /// Of what was seen, so much is left at the next look: half after two seconds of ten looks each.
 const LEFT: f64 = 0.966;
 
-/// So much less a better size must cost, for one step; and for two.
+/// How much less a better size must cost, for one step; and for two.
 const GAIN_MIN: f64 = 1.03;
 const GAIN_FAST: f64 = 1.2;
 
@@ -279,7 +279,7 @@ struct Prices {
     /// What can be given before anything goes to the file, in this order, and what the work for it costs with as many
     /// faults as there are.
     gives: [(f64, f64); 2],
-    /// So far behind what is mapped the pool reaches.
+    /// How far behind what is mapped the pool reaches.
     reaches: f64,
     /// Of a fault from the pool, and from the file.
     ns: (f64, f64),

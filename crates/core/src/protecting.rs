@@ -42,9 +42,9 @@ impl Protecting {
     pub fn begin(&self, lane: Lane, range: PageRange) {
         let [start, end] = &self.ranges[lane.index() as usize];
         // Pairs with the `Acquire` of who looks, as that in `end`: it may see this start with the end of before.
-        start.store(range.start.number(), Ordering::Release);
+        start.store(range.start().number(), Ordering::Release);
         // Pairs with the `Acquire` of who looks: an end comes with its start.
-        end.store(range.end.number(), Ordering::Release);
+        end.store(range.end().number(), Ordering::Release);
         // Pairs with the fence of `covers`.
         fence(Ordering::SeqCst);
     }
@@ -68,8 +68,8 @@ impl Protecting {
             fence(Ordering::SeqCst);
         }
         self.ranges.iter().any(|[start, end]| {
-            pages.start.number() < end.load(Ordering::Acquire)
-                && start.load(Ordering::Acquire) < pages.end.number()
+            pages.start().number() < end.load(Ordering::Acquire)
+                && start.load(Ordering::Acquire) < pages.end().number()
         })
     }
 }

@@ -20,9 +20,9 @@ const PAGES_BITS: u32 = 28;
 pub struct RangeSet<const PLACES: usize>([AtomicU64; PLACES]);
 
 /// The place of a range in its set.
-pub struct Place<'a>(&'a AtomicU64);
+pub struct Entry<'a>(&'a AtomicU64);
 
-impl Place<'_> {
+impl Entry<'_> {
     /// Takes the range out. Release: who does not find it sees what happened before.
     pub fn clear(&self) {
         self.0.store(0, Ordering::Release);
@@ -30,22 +30,22 @@ impl Place<'_> {
 }
 
 /// A range that is in its set until this is dropped.
-pub struct Held<'a>(Place<'a>);
+pub struct RangeGuard<'a>(Entry<'a>);
 
-impl Drop for Held<'_> {
+impl Drop for RangeGuard<'_> {
     fn drop(&mut self) {
         self.0.clear();
     }
 }
 
 fn pack(range: PageRange) -> Option<u64> {
-    let fits = !range.is_empty() && range.pages() >> PAGES_BITS == 0 && range.end <= ALL_PAGES.end;
-    fits.then(|| (range.start.number() << PAGES_BITS) | range.pages())
+    let fits = !range.is_empty() && range.pages() >> PAGES_BITS == 0 && range.end() <= ALL_PAGES.end();
+    fits.then(|| (range.start().number() << PAGES_BITS) | range.pages())
 }
 
 fn unpack(word: u64) -> Option<PageRange> {
     let start = PageId::new(word >> PAGES_BITS);
-    (word != 0).then(|| PageRange { start, end: start.plus(word & ((1 << PAGES_BITS) - 1)) })
+    (word != 0).then(|| PageRange::new(start, start.plus(word & ((1 << PAGES_BITS) - 1))))
 }
 
 impl<const PLACES: usize> RangeSet<PLACES> {
@@ -59,16 +59,16 @@ impl<const PLACES: usize> RangeSet<PLACES> {
     }
 
     /// Adds a range. None: it is empty or too large, or there is no place.
-    pub fn add(&self, range: PageRange) -> Option<Place<'_>> {
+    pub fn add(&self, range: PageRange) -> Option<Entry<'_>> {
         let word = pack(range)?;
         let is_free =
             |place: &&AtomicU64| place.compare_exchange(0, word, Ordering::AcqRel, Ordering::Relaxed).is_ok();
-        self.0.iter().find(is_free).map(Place)
+        self.0.iter().find(is_free).map(Entry)
     }
 
     /// Adds a range until the answer is dropped. None: as for [`RangeSet::add`].
-    pub fn hold(&self, range: PageRange) -> Option<Held<'_>> {
-        self.add(range).map(Held)
+    pub fn hold(&self, range: PageRange) -> Option<RangeGuard<'_>> {
+        self.add(range).map(RangeGuard)
     }
 
     /// The ranges in it.
@@ -82,11 +82,11 @@ impl<const PLACES: usize> RangeSet<PLACES> {
         for place in &self.0 {
             let word = place.load(Ordering::Acquire);
             let Some(seen) = unpack(word) else { continue };
-            if range.end <= seen.start || seen.end <= range.start {
+            if range.end() <= seen.start() || seen.end() <= range.start() {
                 continue;
             }
-            let front = PageRange { start: seen.start, end: range.start.min(seen.end) };
-            let back = PageRange { start: range.end.max(seen.start), end: seen.end };
+            let front = PageRange::new(seen.start(), range.start().min(seen.end()));
+            let back = PageRange::new(range.end().max(seen.start()), seen.end());
             let rest = match (pack(front), pack(back)) {
                 (Some(_), Some(_)) if self.add(back).is_none() => continue,
                 (Some(front), _) => front,

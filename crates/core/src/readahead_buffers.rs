@@ -225,7 +225,7 @@ impl<'a> ReadaheadBuffers<'a> {
         Some(Task { index, state, part: part_of(state) })
     }
 
-    /// What came of reading it; without content it could not be read.
+    /// The outcome of reading it; without content it could not be read.
     pub fn finish(&self, task: Task, content: Option<&[u8]>) {
         let stage = match content {
             Some(content) => {

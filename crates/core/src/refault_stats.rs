@@ -60,7 +60,7 @@ impl RefaultStats<'_> {
     fn get(&self, index: usize) -> u64 {
         self.words[index].load(Ordering::Relaxed)
     }
-    /// So many pages were taken.
+    /// Adds to the pages that were taken.
     pub fn note_taken(&self, pages: u64) {
         self.add(0, pages);
         self.change_lately(|lately| lately.note_reclaimed(pages));
@@ -119,8 +119,8 @@ mod tests {
         assert_eq!(refault_stats.pages(9), expected);
     }
 
-    /// A made-up memory: pages used at random, of which part is in RAM and the one that came first goes first; and some
-    /// that nobody uses again.
+    /// A simulated memory: pages used at random, of which part is in RAM and the one that came first goes first; and
+    /// some that nobody uses again.
     #[test]
     fn what_is_away_and_in_use_is_found_from_the_distances() {
         let (in_use, in_ram, unused) = (8000_u64, 3000, 5000);

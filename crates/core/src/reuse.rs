@@ -9,18 +9,45 @@
 //! come, and by the supervisor, which reads.
 
 use crate::histogram::Histogram;
+use core::fmt;
 use uswap_sync::{AtomicU64, Ordering};
 use uswap_units::{Bytes, PAGE_BYTES};
 
 /// Distances are counted in parts of the budget, of which it has so many.
 pub const BUDGET_PARTS: u64 = 256;
 
-/// A time on the clock, as the word of a page keeps it: 20 bits. A page that nobody comes for while 256 budgets are
-/// stored seems young again.
-pub const TIME_BITS: u32 = 20;
-const TIME_MASK: u64 = (1 << TIME_BITS) - 1;
+/// When a page was stored, on the clock of [`Reuse`], as the word of the page keeps it. It goes round: a page that
+/// nobody comes for while 256 budgets are stored seems young again. So no time is before another.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct StoreTime(u32);
+
+impl StoreTime {
+    /// Bits of it.
+    pub const BITS: u32 = 20;
+    const MASK: u64 = (1 << StoreTime::BITS) - 1;
+
+    /// When so many units of time have passed.
+    pub const fn new(units: u64) -> StoreTime {
+        StoreTime((units & StoreTime::MASK) as u32)
+    }
+    /// Its bits.
+    pub const fn bits(self) -> u64 {
+        self.0 as u64
+    }
+    /// Units of time from `earlier` to this one, if the clock has not gone round in between.
+    pub const fn since(self, earlier: StoreTime) -> u64 {
+        self.bits().wrapping_sub(earlier.bits()) & StoreTime::MASK
+    }
+}
+
+impl fmt::Debug for StoreTime {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "t{}", self.0)
+    }
+}
+
 /// Units of that time in a part of the budget.
-const PART_UNITS: u64 = 1 << (TIME_BITS - 16);
+const PART_UNITS: u64 = 1 << (StoreTime::BITS - 16);
 
 /// How a stored page comes back.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -61,19 +88,19 @@ impl<'a> Reuse<'a> {
     }
 
     /// A page is stored; the time, for its word.
-    pub fn note_stored(&self) -> u32 {
-        ((self.clock.fetch_add(1, Ordering::Relaxed) / self.unit_pages()) & TIME_MASK) as u32
+    pub fn note_stored(&self) -> StoreTime {
+        StoreTime::new(self.clock.fetch_add(1, Ordering::Relaxed) / self.unit_pages())
     }
 
     /// The distance of a page that comes back now, in pages, with an error of 1/4096 of the budget.
-    pub fn distance(&self, evicted_at: u32) -> u64 {
-        let now = self.stored() / self.unit_pages();
-        (now.wrapping_sub(u64::from(evicted_at)) & TIME_MASK) * self.unit_pages()
+    pub fn distance(&self, stored_at: StoreTime) -> u64 {
+        let now = StoreTime::new(self.stored() / self.unit_pages());
+        now.since(stored_at) * self.unit_pages()
     }
 
     /// A stored page comes back: by a fault of its own, or along with another.
-    pub fn note_refault(&self, evicted_at: u32, kind: RefaultKind) {
-        self.distances[kind as usize].record(self.distance(evicted_at) / self.part_pages());
+    pub fn note_refault(&self, stored_at: StoreTime, kind: RefaultKind) {
+        self.distances[kind as usize].record(self.distance(stored_at) / self.part_pages());
     }
 
     /// Pages stored so far.
@@ -108,7 +135,7 @@ mod tests {
                 .find(|(values, _)| values.contains(&distance));
             found.expect("in some bucket").1
         };
-        let times: Vec<u32> = (0..640).map(|_| reuse.note_stored()).collect();
+        let times: Vec<StoreTime> = (0..640).map(|_| reuse.note_stored()).collect();
         assert_eq!(
             times.iter().map(|&time| reuse.distance(time)).collect::<Vec<_>>()[..5],
             [640, 640, 640, 640, 636]
@@ -118,9 +145,9 @@ mod tests {
         reuse.note_refault(times[0], RefaultKind::Demanded);
         assert_eq!((counted(0), counted(10)), (1, 1));
         // The clock goes round.
-        segment.reuse().clock.fetch_add((4 << TIME_BITS) - 640, Ordering::Relaxed);
+        segment.reuse().clock.fetch_add((4 << StoreTime::BITS) - 640, Ordering::Relaxed);
         let late = reuse.note_stored();
-        assert_eq!((late, reuse.distance(times[0])), (0, 0));
+        assert_eq!((late, reuse.distance(times[0])), (StoreTime::new(0), 0));
         (0..7).for_each(|_| _ = reuse.note_stored());
         assert_eq!(reuse.distance(late), 8);
     }

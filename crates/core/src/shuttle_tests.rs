@@ -30,10 +30,12 @@ const STEPS: usize = 5;
 struct Words<'a>(&'a [AtomicU64]);
 
 impl Truth for Words<'_> {
-    fn is_used(&self, slot: u32) -> bool {
-        self.0[slot as usize].load(Ordering::Acquire) != 0
+    type Slot = SwapId;
+
+    fn is_used(&self, entry: SwapId) -> bool {
+        self.0[entry.index()].load(Ordering::Acquire) != 0
     }
-    fn claim(&self, _: u32, _: MmId) {
+    fn claim(&self, _: SwapId, _: MmId) {
         unreachable!("nothing is allocated here")
     }
 }

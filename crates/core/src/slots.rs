@@ -10,10 +10,10 @@
 //! which add files and report what is used.
 
 use crate::clusters::lock::Locker;
-use crate::clusters::{CLUSTER_SLOTS, Clusters, Truth, first_slot};
+use crate::clusters::{CLUSTER_SLOTS, Clusters, Truth, slot_at};
 use crate::files::{FileRecord, FileSpec, FileState, NoFile, SwapFiles};
 use uswap_sync::{AtomicU64, Ordering};
-use uswap_units::{ClusterId, FileId, MmId, PAGE_BYTES, SlotId, SwapOffset};
+use uswap_units::{ClusterId, FileId, FileSlot, MmId, PAGE_BYTES, SlotId, SwapOffset};
 
 const SLOTS_PER_WORD: u64 = 8;
 
@@ -27,39 +27,46 @@ pub struct SlotMap<'a> {
     pub(crate) locker: Locker<'a>,
 }
 
-/// What says that a slot of one file is used: its count.
+/// The counts of all slots.
 #[derive(Clone, Copy)]
 struct Counts<'a> {
-    counts: &'a [AtomicU64],
+    words: &'a [AtomicU64],
 }
 
-const _: () = assert!((CLUSTER_SLOTS as u64).is_multiple_of(SLOTS_PER_WORD));
+/// What says that a slot of one file is used: its count.
+#[derive(Clone, Copy)]
+struct FileCounts<'a> {
+    counts: Counts<'a>,
+    file: FileRecord,
+}
 
-const fn shift_of(slot: u64) -> u64 {
-    slot % SLOTS_PER_WORD * 8
+const fn shift_of(slot: SlotId) -> u64 {
+    slot.number() % SLOTS_PER_WORD * 8
 }
 
 impl Counts<'_> {
-    fn word(&self, slot: u64) -> &AtomicU64 {
-        &self.counts[(slot / SLOTS_PER_WORD) as usize]
+    fn word(&self, slot: SlotId) -> &AtomicU64 {
+        &self.words[(slot.number() / SLOTS_PER_WORD) as usize]
     }
-    fn count(&self, slot: u64) -> u8 {
+    fn count(&self, slot: SlotId) -> u8 {
         // Acquire pairs with `subtract`: who finds the slot free sees that its last user is done with it.
         (self.word(slot).load(Ordering::Acquire) >> shift_of(slot)) as u8
     }
-    fn add(&self, slot: u64) {
+    fn add(&self, slot: SlotId) {
         // AcqRel pairs with `subtract`: the last user's reads are done before the slot is written again.
         let before = self.word(slot).fetch_add(1 << shift_of(slot), Ordering::AcqRel);
         assert!((before >> shift_of(slot)) as u8 != u8::MAX, "a slot has room for 64 blobs and one batch");
     }
 }
 
-impl Truth for Counts<'_> {
-    fn is_used(&self, slot: u32) -> bool {
-        self.count(u64::from(slot)) != 0
+impl Truth for FileCounts<'_> {
+    type Slot = FileSlot;
+
+    fn is_used(&self, slot: FileSlot) -> bool {
+        self.counts.count(self.file.slot(slot)) != 0
     }
-    fn claim(&self, slot: u32, _: MmId) {
-        self.add(u64::from(slot));
+    fn claim(&self, slot: FileSlot, _: MmId) {
+        self.counts.add(self.file.slot(slot));
     }
 }
 
@@ -87,7 +94,7 @@ impl TakenRun {
     }
 }
 
-/// A cluster of slots, none of which is used: nobody gets it before `discarded`.
+/// A cluster of slots, none of which is used: nobody gets it before `trimmed`.
 #[must_use]
 #[derive(Debug)]
 pub struct EmptyCluster {
@@ -98,15 +105,12 @@ pub struct EmptyCluster {
 }
 
 impl<'a> SlotMap<'a> {
-    /// The slots of one file, numbered from its first.
-    fn truth(&self, file: &FileRecord) -> Counts<'a> {
-        Counts { counts: &self.counts[(file.first_slot.number() / SLOTS_PER_WORD) as usize..] }
-    }
-    fn clusters(&self, file: &FileRecord) -> Clusters<'a, impl Truth + use<'a>> {
-        Clusters::new(&self.clusters[file.clusters_start..], file.space(), self.truth(file), self.locker)
+    fn clusters(&self, file: &FileRecord) -> Clusters<'a, impl Truth<Slot = FileSlot> + use<'a>> {
+        let truth = FileCounts { counts: self.all(), file: *file };
+        Clusters::new(&self.clusters[file.clusters_start..], file.space(), truth, self.locker)
     }
     fn all(&self) -> Counts<'a> {
-        Counts { counts: self.counts }
+        Counts { words: self.counts }
     }
     fn file_of(&self, slot: SlotId) -> FileRecord {
         self.files.of_slot(slot).expect("what a swap word names is in a file")
@@ -147,14 +151,14 @@ impl<'a> SlotMap<'a> {
     }
     /// Live blobs that touch `slot`.
     pub fn count(&self, slot: SlotId) -> u8 {
-        self.all().count(slot.number())
+        self.all().count(slot)
     }
 
     /// One user of a slot less. True if it was the last. AcqRel pairs with `add`, and with itself: who is the last sees
     /// that the others are done.
     fn subtract(&self, slot: SlotId) -> bool {
-        let shift = shift_of(slot.number());
-        let before = self.all().word(slot.number()).fetch_sub(1 << shift, Ordering::AcqRel);
+        let shift = shift_of(slot);
+        let before = self.all().word(slot).fetch_sub(1 << shift, Ordering::AcqRel);
         let count = (before >> shift) as u8;
         assert!(count > 0, "a slot is released as often as it was taken");
         count == 1
@@ -168,18 +172,18 @@ impl<'a> SlotMap<'a> {
         let clusters = self.clusters(file);
         let mut orders = (least..=most).rev();
         orders.find_map(|order| {
-            let first = file.first_slot.plus(u64::from(clusters.allocate(order)?));
+            let first = file.slot(clusters.allocate(order)?);
             Some(TakenRun { file: file.id, first, count: 1 << order })
         })
     }
 
     /// A cluster whose blocks can be given back to the file system. Those that wait for it may be taken again
     /// meanwhile.
-    pub fn take_discard(&self) -> Option<EmptyCluster> {
+    pub fn take_to_trim(&self) -> Option<EmptyCluster> {
         let open = self.files.all().filter(|file| file.state != FileState::Gone);
         { open }.find_map(|file| {
-            let cluster = self.clusters(&file).take_discard()?;
-            let first = file.first_slot.plus(u64::from(first_slot(cluster)));
+            let cluster = self.clusters(&file).take_to_trim()?;
+            let first = file.slot(slot_at(cluster, 0));
             let end = file.slots().end.min(first.plus(u64::from(CLUSTER_SLOTS)));
             let bytes = first.start()..end.start();
             Some(EmptyCluster { file, cluster, bytes })
@@ -187,13 +191,13 @@ impl<'a> SlotMap<'a> {
     }
 
     /// Its blocks are given back.
-    pub fn discarded(&self, empty: EmptyCluster) {
-        self.clusters(&empty.file).discarded(empty.cluster);
+    pub fn trimmed(&self, empty: EmptyCluster) {
+        self.clusters(&empty.file).trimmed(empty.cluster);
     }
 
     /// A blob at `offset` uses the slots it touches.
     pub fn add_blob(&self, offset: SwapOffset, bytes: u64) {
-        SlotId::each(offset.slots(bytes)).for_each(|slot| self.all().add(slot.number()));
+        SlotId::each(offset.slots(bytes)).for_each(|slot| self.all().add(slot));
     }
 
     /// A blob is freed.
@@ -213,7 +217,7 @@ impl<'a> SlotMap<'a> {
         let clusters = self.clusters(&file);
         let mut freed = clusters.freed();
         let unused = SlotId::each(slots).filter(|&slot| self.subtract(slot));
-        unused.for_each(|slot| freed.add(slot.since(file.first_slot) as u32));
+        unused.for_each(|slot| freed.add(file.own_slot(slot)));
         freed.give_back();
         self.locker.end();
     }

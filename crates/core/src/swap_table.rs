@@ -40,21 +40,23 @@ struct Entries<'a> {
 }
 
 impl Truth for Entries<'_> {
-    fn is_used(&self, entry: u32) -> bool {
+    type Slot = SwapId;
+
+    fn is_used(&self, entry: SwapId) -> bool {
         // Acquire pairs with the exchange that freed it: its last user is done with it.
-        self.words[entry as usize].load(Ordering::Acquire) != 0
+        self.words[entry.index()].load(Ordering::Acquire) != 0
     }
-    fn claim(&self, entry: u32, by: MmId) {
-        self.words[entry as usize].store(SwapWord::reserved_by(by).0, Ordering::Relaxed);
+    fn claim(&self, entry: SwapId, by: MmId) {
+        self.words[entry.index()].store(SwapWord::reserved_by(by).0, Ordering::Relaxed);
     }
 }
 
 /// The clusters of a table of so many entries. Entry 0 is never handed out: a page word with 0 has none.
 pub(crate) const fn entry_space(entries: u32) -> Space {
-    Space { first: 1, end: entries, is_discarding: true, search: Search::Scattered }
+    Space { skipped: 1, count: entries, is_trimmed: true, search: Search::Scattered }
 }
 
-/// What came of `put`.
+/// The outcome of `put`.
 #[must_use]
 #[derive(Debug, PartialEq, Eq)]
 pub enum Put {
@@ -72,10 +74,10 @@ pub enum LoadKind {
     /// By a fault of its own.
     Alone,
     /// In order, with others.
-    InRun,
+    InBatch,
 }
 
-/// What came of `finish_writeback`.
+/// The outcome of `finish_writeback`.
 #[must_use]
 #[derive(Debug, PartialEq, Eq)]
 pub enum WritebackEnd {
@@ -119,7 +121,7 @@ impl<'a> SwapTable<'a> {
         }
     }
 
-    fn clusters(&self) -> Clusters<'a, impl Truth + use<'a>> {
+    fn clusters(&self) -> Clusters<'a, impl Truth<Slot = SwapId> + use<'a>> {
         let space = entry_space(self.entry_count());
         Clusters::new(self.clusters, space, Entries { words: self.words }, self.locker)
     }
@@ -133,7 +135,7 @@ impl<'a> SwapTable<'a> {
     /// many together.
     pub fn reserve_run(&self, order: u32) -> Option<SwapId> {
         self.locker.begin();
-        let first = self.clusters().allocate(order).map(SwapId::new);
+        let first = self.clusters().allocate(order);
         if first.is_none() {
             self.locker.end();
         }
@@ -142,7 +144,7 @@ impl<'a> SwapTable<'a> {
 
     /// The word of the entry is 0: others may have it.
     fn free(&self, id: SwapId) {
-        self.clusters().free(id.number(), 1);
+        self.clusters().free(id, 1);
     }
 
     /// Writes the content hash of an entry that the caller has reserved; call before `publish`.
@@ -194,7 +196,7 @@ impl<'a> SwapTable<'a> {
             // Release pairs with `is_used` of `Entries`: who had reserved it is done with it.
             self.words[id.index()].store(0, Ordering::Release);
         }
-        self.clusters().free(first.number(), count);
+        self.clusters().free(first, count);
     }
 
     /// One more page refers to the entry. A shared entry is not retained: someone may depend on it.
@@ -212,7 +214,7 @@ impl<'a> SwapTable<'a> {
     #[cold]
     fn share_beyond(&self, id: SwapId) {
         self.locker.begin();
-        self.clusters().while_locked(cluster_of(id.number()), || {
+        self.clusters().while_locked(cluster_of(id), || {
             let other = &self.more[id.index()];
             while let (seen, false) = self.update(id, shared) {
                 let more = self.more_of(id, seen);
@@ -230,7 +232,7 @@ impl<'a> SwapTable<'a> {
     #[cold]
     fn bring_back_references(&self, id: SwapId) {
         self.locker.begin();
-        self.clusters().while_locked(cluster_of(id.number()), || {
+        self.clusters().while_locked(cluster_of(id), || {
             let seen = self.load(id);
             let more = self.more_of(id, seen);
             let moved = more.min(u64::from(COUNT_MOVED));
@@ -286,7 +288,7 @@ impl<'a> SwapTable<'a> {
         let mut freed = clusters.freed();
         for id in ids {
             if let Put::Freed(content) = self.put_begun(id) {
-                freed.add(id.number());
+                freed.add(id);
                 release(content);
             }
         }
@@ -331,10 +333,10 @@ impl<'a> SwapTable<'a> {
     ///
     /// In the file that chance says that the page was asked for by itself: what comes in order with others is better
     /// read in order again than kept in the pool.
-    pub fn note_loaded(&self, id: SwapId, came: LoadKind) {
+    pub fn note_loaded(&self, id: SwapId, kind: LoadKind) {
         self.update(id, |word| {
             assert!(word.count() > 0, "an entry that a page came from is counted");
-            let chance = came == LoadKind::Alone || !matches!(word.content(), Content::Slot { .. });
+            let chance = kind == LoadKind::Alone || !matches!(word.content(), Content::Slot { .. });
             let next = word.with_referenced(chance).with_retained(word.is_alone());
             (next != word).then_some(next)
         });
@@ -458,17 +460,17 @@ impl<'a> SwapTable<'a> {
     }
 
     /// A cluster of which no entry is used any more, and whose words and hashes may be given back to the system. Then
-    /// call `discarded`.
-    pub fn take_discard(&self) -> Option<ClusterId> {
-        self.clusters().take_discard()
+    /// call `trimmed`.
+    pub fn take_to_trim(&self) -> Option<ClusterId> {
+        self.clusters().take_to_trim()
     }
 
-    /// The memory of a cluster from `take_discard` is given back; it reads as zeros, which is what it held.
-    pub fn discarded(&self, cluster: ClusterId) {
-        self.clusters().discarded(cluster);
+    /// The memory of a cluster from `take_to_trim` is given back; it reads as zeros, which is what it held.
+    pub fn trimmed(&self, cluster: ClusterId) {
+        self.clusters().trimmed(cluster);
     }
 
-    /// Entries behind the last that was ever reserved.
+    /// How many entries, from the first on, may ever have been reserved. Those behind them never were.
     pub fn touched_entries(&self) -> u32 {
         self.clusters().touched() * CLUSTER_ENTRIES
     }
@@ -476,6 +478,6 @@ impl<'a> SwapTable<'a> {
     /// Whether no entry of the cluster that holds `id` is used: its words need not be looked at, and may not be in
     /// memory.
     pub fn is_empty_near(&self, id: SwapId) -> bool {
-        self.clusters().used_in(cluster_of(id.number())) == 0
+        self.clusters().used_in(cluster_of(id)) == 0
     }
 }

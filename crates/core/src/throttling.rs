@@ -38,14 +38,22 @@ pub enum Throttle {
     TakesProtected,
 }
 
-/// What comes next, when others were waited for `waited` times by this fault. `others_fail`: they brought no room when
-/// somebody waited for them a short while ago.
-pub fn next(turn: ReclaimDecision, waited: u32, others_fail: bool) -> Throttle {
+/// What is known of other processes, whose turn it may be.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Others {
+    /// They may make room.
+    MayHelp,
+    /// They brought no room when somebody waited for them a short while ago.
+    Fail,
+}
+
+/// What comes next, when others were waited for `waited` times by this fault.
+pub fn next(turn: ReclaimDecision, waited: u32, others: Others) -> Throttle {
     match turn {
         ReclaimDecision::Own { burden, protection, .. } => {
             Throttle::Takes { burden, protection, others_failed: false }
         }
-        ReclaimDecision::Others { .. } if waited == 0 && !others_fail => {
+        ReclaimDecision::Others { .. } if waited == 0 && others == Others::MayHelp => {
             Throttle::WaitsForOthers { ns: ROOM_WAIT_NS }
         }
         ReclaimDecision::Others { burden, protection } => {
@@ -58,7 +66,7 @@ pub fn next(turn: ReclaimDecision, waited: u32, others_fail: bool) -> Throttle {
 
 #[cfg(test)]
 mod tests {
-    use super::{OTHERS_NS, OTHERS_ROUNDS, Throttle, next};
+    use super::{OTHERS_NS, OTHERS_ROUNDS, Others, Throttle, next};
     use crate::fairness::{Protection, ReclaimDecision};
     use std::vec::Vec;
     use uswap_units::limits::ROOM_WAIT_NS;
@@ -71,10 +79,10 @@ mod tests {
     }
 
     /// How a fault goes on whose turn stays the same, until it takes something.
-    fn steps(turn: ReclaimDecision, others_fail: bool) -> Vec<Throttle> {
+    fn steps(turn: ReclaimDecision, others: Others) -> Vec<Throttle> {
         let mut steps = Vec::new();
         loop {
-            let step = next(turn, steps.len() as u32, others_fail);
+            let step = next(turn, steps.len() as u32, others);
             steps.push(step);
             if !matches!(step, Throttle::WaitsForOthers { .. }) {
                 return steps;
@@ -84,20 +92,21 @@ mod tests {
 
     #[test]
     fn who_has_the_turn_takes_at_once() {
-        assert_eq!(steps(OWN, false), [takes(false)]);
-        assert_eq!(next(OWN, 3, true), takes(false));
+        assert_eq!(steps(OWN, Others::MayHelp), [takes(false)]);
+        assert_eq!(next(OWN, 3, Others::Fail), takes(false));
     }
 
     #[test]
     fn others_are_waited_for_once_and_not_if_they_fail() {
-        assert_eq!(steps(OTHERS, false), [Throttle::WaitsForOthers { ns: ROOM_WAIT_NS }, takes(true)]);
-        assert_eq!(steps(OTHERS, true), [takes(false)]);
+        let waits = Throttle::WaitsForOthers { ns: ROOM_WAIT_NS };
+        assert_eq!(steps(OTHERS, Others::MayHelp), [waits, takes(true)]);
+        assert_eq!(steps(OTHERS, Others::Fail), [takes(false)]);
     }
 
     #[test]
     fn what_is_protected_is_given_after_all_waits() {
-        for others_fail in [false, true] {
-            let steps = steps(ReclaimDecision::OnlyOthers, others_fail);
+        for others in [Others::MayHelp, Others::Fail] {
+            let steps = steps(ReclaimDecision::OnlyOthers, others);
             let (last, waits) = steps.split_last().expect("it ends with something");
             assert_eq!(*last, Throttle::TakesProtected);
             assert_eq!(waits.len(), OTHERS_ROUNDS as usize);

@@ -3,13 +3,13 @@
 //! The page word has no room to say that somebody waits, so the queue says it.
 //!
 //! ```text
-//! waits     waiters + 1 | seen = turns | fence | is the word still locked? | sleep while turns == seen
-//! unlocks   unlock the word | fence | does somebody wait? | turns + 1 | wake
+//! waits     waiters + 1 | seen = wakeups | fence | is the word still locked? | sleep while wakeups == seen
+//! unlocks   unlock the word | fence | does somebody wait? | wakeups + 1 | wake
 //! ```
 //!
 //! Must hold: who unlocks a word asks afterwards whether somebody waits, with [`behind_unlocking`] between. Then one of
-//! the two sees the other: who waits sees the word unlocked, or is counted. And who has seen the new turn sees the word
-//! unlocked, so that nobody sleeps for a turn that was. A model checker goes through all orders
+//! the two sees the other: who waits sees the word unlocked, or is counted. And who has seen the new wake-up sees the
+//! word unlocked, so that nobody sleeps for one that was. A model checker goes through all orders
 //! (`loom_tests::waiting`).
 //!
 //! Called by `engine`, for faults and mapping calls that find a word locked, and for whoever unlocks one.
@@ -20,18 +20,18 @@ use uswap_sync::{AtomicU32, Ordering, fence};
 /// A queue.
 #[derive(Debug)]
 pub struct WaitQueue {
-    /// Changes with each wake-up: what is slept on.
-    turns: AtomicU32,
+    /// How many wake-ups there were: what is slept on.
+    wakeups: AtomicU32,
     waiters: AtomicU32,
 }
 
 impl Default for WaitQueue {
     fn default() -> WaitQueue {
-        WaitQueue { turns: AtomicU32::new(0), waiters: AtomicU32::new(0) }
+        WaitQueue { wakeups: AtomicU32::new(0), waiters: AtomicU32::new(0) }
     }
 }
 
-/// Between the unlocking of words and the question for each whether somebody [`waits`](WaitQueue::takes_turn).
+/// Between the unlocking of words and the question for each whether somebody [`waits`](WaitQueue::begin_wakeup).
 pub fn behind_unlocking() {
     if !is_planted(Plant::NoFenceBehindUnlocking) {
         // Pairs with that in `begin`: who waits sees the word unlocked, or we see that it waits.
@@ -40,12 +40,13 @@ pub fn behind_unlocking() {
 }
 
 impl WaitQueue {
-    /// Somebody is going to wait: it looks at the word now, and sleeps while [`turns`](WaitQueue::turns) is the answer.
-    /// [`end`](WaitQueue::end) follows.
+    /// Somebody is going to wait: it looks at the word now, and sleeps while [`wakeups`](WaitQueue::wakeups) is the
+    /// answer. [`end`](WaitQueue::end) follows.
     pub fn begin(&self) -> u32 {
         self.waiters.fetch_add(1, Ordering::Relaxed);
-        // Acquire pairs with the Release in `takes_turn`: who sees the turn sees the word unlocked, and does not sleep.
-        let seen = self.turns.load(Ordering::Acquire);
+        // Acquire pairs with the Release in `begin_wakeup`: who sees the wake-up sees the word unlocked, and does not
+        // sleep.
+        let seen = self.wakeups.load(Ordering::Acquire);
         // Pairs with that in `behind_unlocking`.
         fence(Ordering::SeqCst);
         seen
@@ -57,17 +58,17 @@ impl WaitQueue {
     }
 
     /// What is slept on.
-    pub fn turns(&self) -> &AtomicU32 {
-        &self.turns
+    pub fn wakeups(&self) -> &AtomicU32 {
+        &self.wakeups
     }
 
-    /// Whether somebody waits, after [`behind_unlocking`]: then all who sleep on [`turns`](WaitQueue::turns) are to be
-    /// woken.
-    pub fn takes_turn(&self) -> bool {
+    /// Whether somebody waits, after [`behind_unlocking`]: then the wake-up is counted, and all who sleep on
+    /// [`wakeups`](WaitQueue::wakeups) are to be woken.
+    pub fn begin_wakeup(&self) -> bool {
         let somebody_waits = self.waiters.load(Ordering::Relaxed) > 0;
         if somebody_waits {
             // Release pairs with the Acquire in `begin`.
-            self.turns.fetch_add(1, Ordering::Release);
+            self.wakeups.fetch_add(1, Ordering::Release);
         }
         somebody_waits
     }

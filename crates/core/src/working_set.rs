@@ -24,7 +24,7 @@ const REMEMBERED: u64 = 8192;
 const COME_BACK_IN: u64 = 8;
 
 impl WorkingSet {
-    /// So many pages were reclaimed.
+    /// Notes pages that were reclaimed.
     pub fn note_reclaimed(&mut self, pages: u64) {
         self.reclaimed += pages;
         if self.reclaimed > REMEMBERED {
@@ -32,7 +32,7 @@ impl WorkingSet {
             self.came_back /= 2;
         }
     }
-    /// So many came back that would still be there if memory had been larger by what has it now.
+    /// Notes pages that came back, and would still be there if memory had been larger by what has it now.
     pub fn note_came_back(&mut self, pages: u64) {
         self.came_back += pages;
         // Nothing may be reclaimed for long, and what came back long ago says nothing.

@@ -32,7 +32,7 @@ impl WriteLimit {
         written.saturating_add(bytes) <= self.bytes_a_day
     }
 
-    /// So many bytes were written, or perhaps only some of them.
+    /// Notes that `bytes` were written, or perhaps only some of them.
     pub fn add(&mut self, bytes: u64, now_ns: u64) {
         self.go_on_to(now_ns / HOUR_NS);
         self.written[(self.hour % HOURS) as usize] += bytes;

@@ -6,17 +6,15 @@
 //! not compress go to the file first: both are left out.
 
 use std::cell::Cell;
-use std::future::Future;
-use std::pin::pin;
 use std::process::ExitCode;
 use std::sync::atomic::AtomicU64;
-use std::task::{Context, Poll, Waker};
 use uswap_codec::{COMPRESSED_BYTES_MAX, Compressed, Effort, PAGE_BYTES, Scratch, compress, same_filled};
 use uswap_core::budget::Signal;
 use uswap_core::pool::compaction::Partial;
 use uswap_core::pool::{ZSPAGE_BYTES, ZspageOwner};
 use uswap_core::segment::{Geometry, Segment};
 use uswap_core::swap_word::Content;
+use uswap_engine::block_on;
 use uswap_engine::pool::release::put_entry;
 use uswap_engine::world::{Backing, FileBuffer, FileError};
 use uswap_engine::writeback::Shrinker;
@@ -51,13 +49,6 @@ impl Backing for Memory {
     }
     fn raise(&self, _: Signal) {}
     async fn wait(&self, _: Signal, _: u32, _: u64) {}
-}
-
-fn block<R>(future: impl Future<Output = R>) -> R {
-    match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
-        Poll::Ready(output) => output,
-        Poll::Pending => unreachable!("nothing waits here"),
-    }
 }
 
 fn main() -> ExitCode {
@@ -143,7 +134,7 @@ fn measure(name: &str, bytes: &[u8]) -> String {
     // A pool with room is compacted only if that brings a 64th of its limit.
     pool.set_limit_bytes(resident);
     let used = resident as f64 * pool.used_cells() as f64 / stored as f64;
-    let _freed = block(Shrinker::new().compact(segment, &memory));
+    let _freed = block_on(Shrinker::new().compact(segment, &memory));
     let given_back = (held - pool.resident_bytes()) as f64 / (held as f64 - used);
     let ratio = (stored * PAGE_BYTES as u64) as f64 / content_bytes as f64;
     format!(

@@ -10,7 +10,7 @@ use std::sync::atomic::AtomicU64;
 use std::time::Instant;
 use uswap_codec::PAGE_BYTES;
 use uswap_core::segment::{Geometry, Segment};
-use uswap_engine::writeback::record::{Cipher, Owner, record_bytes};
+use uswap_engine::record::{Cipher, Owner, record_bytes};
 use uswap_units::SwapId;
 
 const GEOMETRY: Geometry = Geometry { mms: 1, tables: 1, entries: 512, zspages: 1, slots: 8, readahead: 0 };
@@ -34,14 +34,14 @@ fn main() {
     let mut content = [0; PAGE_BYTES];
     println!("best of {ROUNDS} rounds, ns a record\n bytes  seal  open  copy");
     for length in [256, 1024, 1536, PAGE_BYTES] {
-        let (mut cipher, plain) = (Cipher::new(), vec![3; length]);
+        let (cipher, plain) = (Cipher::of(key), vec![3; length]);
         let mut record = vec![0; record_bytes(length)];
         let seal_ns = best_ns(|| {
             cipher
                 .seal(key, owner, length, &mut record, |content| content.copy_from_slice(black_box(&plain)));
         });
         let open_ns = best_ns(|| {
-            let opened = cipher.open(key, owner, black_box(&record), &mut content);
+            let opened = cipher.open(owner, black_box(&record), &mut content);
             assert_eq!(opened, Some(length));
         });
         let copy_ns = best_ns(|| black_box(&mut content)[..length].copy_from_slice(black_box(&plain)));
@@ -49,7 +49,7 @@ fn main() {
     }
     let expand_ns = best_ns(|| {
         let mut record = [0; 64];
-        Cipher::new().seal(key, owner, 1, &mut record, |content| content[0] = 1);
+        Cipher::of(key).seal(key, owner, 1, &mut record, |content| content[0] = 1);
         black_box(&record);
     });
     println!("the first record of a task, 1 byte: {expand_ns}");

@@ -44,7 +44,7 @@ impl<W: World> AddressSpace<'_, W> {
         }
         child.set_resident_pages(self.record().resident_pages());
         child.set_managed_pages(self.record().managed_pages());
-        child.set_parent(self.mm.to_word());
+        child.set_parent(Some(self.mm));
         child.set_forked();
         Some(child.id())
     }

@@ -29,9 +29,12 @@
 //!
 //! Map: [`world`] is the seam; [`space`] the parts of one process; [`fault`] serves faults, and [`fault::load`] gets
 //! content; [`evict`] takes pages away, [`evict::store`] compresses them, [`evict::copies`] decides what is kept;
-//! [`reclaim`] decides when; [`mapping`] follows the mapping calls, [`fork`] copies for a child; [`memory_map`] counts
-//! what is where. The supervisor's tasks: [`writeback`] moves the pool to the swap files, [`fault::serve_readahead`]
-//! reads these ahead of faults, [`reaper`] cleans up after the dead. [`pool`] gives back what nobody names.
+//! [`reclaim`] decides when; [`mapping`] follows the mapping calls, [`fork`] copies for a child, [`filled`] undoes what
+//! the kernel did in between; [`memory_map`] counts what is where; [`workspace`] is the buffers of one task. The
+//! supervisor's tasks: [`writeback`] moves the pool to the swap files, [`fault::serve_readahead`] reads these ahead of
+//! faults, [`reaper`] cleans up after the dead. [`record`] seals and opens what lies in the files. [`pool`] gives back
+//! what nobody names. [`executor`] runs all of these where waiting blocks the thread. [`plant`] has the bugs that the
+//! simulator must find.
 //!
 //! [`PageWord::is_clean`]: uswap_core::page_word::PageWord::is_clean
 #![no_std]
@@ -42,7 +45,9 @@ extern crate alloc;
 extern crate std;
 
 pub mod evict;
+pub mod executor;
 pub mod fault;
+pub mod filled;
 pub mod fork;
 pub mod mapping;
 pub mod memory_map;
@@ -50,6 +55,7 @@ pub mod plant;
 pub mod pool;
 pub mod reaper;
 pub mod reclaim;
+pub mod record;
 pub mod space;
 pub mod workspace;
 pub mod world;
@@ -59,6 +65,7 @@ pub mod writeback;
 mod tests;
 
 pub use evict::{Evicted, Evictor};
+pub use executor::block_on;
 pub use fault::FaultOutcome;
 pub use space::AddressSpace;
 pub use workspace::Workspace;

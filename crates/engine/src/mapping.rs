@@ -38,8 +38,8 @@ impl<'a, W: World> AddressSpace<'a, W> {
     /// rest gets zeros. Pages that have a word keep it, also one that says that the page must not be evicted.
     pub fn adopt(&self, range: PageRange) -> Result<(), TablesFull> {
         let mut adopted = 0;
-        let mut at = range.start;
-        while at < range.end {
+        let mut at = range.start();
+        while at < range.end() {
             let leaf = self.table.leaf_or_allocate(at).map_err(|_| TablesFull)?;
             for (_, slot) in leaf.slots_in(range).filter(|(_, slot)| slot.adopt()) {
                 adopted += 1;
@@ -92,8 +92,8 @@ impl<'a, W: World> AddressSpace<'a, W> {
 
     /// Makes room for the words of a range, so that [`carry`](Self::carry) to it cannot fail.
     pub fn reserve_words(&self, range: PageRange) -> Result<(), TablesFull> {
-        let mut at = range.start;
-        while at < range.end {
+        let mut at = range.start();
+        while at < range.end() {
             at = self.table.leaf_or_allocate(at).map_err(|_| TablesFull)?.first_page().plus(BLOCK_PAGES);
         }
         Ok(())
@@ -103,7 +103,7 @@ impl<'a, W: World> AddressSpace<'a, W> {
     /// protected is not protected any more, so that is given up; an evictor that has isolated one finds that out.
     pub fn carry(&self, from: PageRange, to: PageId) -> Result<(), TablesFull> {
         for (page, slot) in self.slots_of(from) {
-            let target = to.plus(page.since(from.start));
+            let target = to.plus(page.since(from.start()));
             let leaf = self.table.leaf_or_allocate(target).map_err(|_| TablesFull)?;
             let word = slot.take().expect("the caller has waited for the locks, with the gate exclusive");
             if !word.is_managed() {
@@ -115,7 +115,11 @@ impl<'a, W: World> AddressSpace<'a, W> {
                 continue;
             }
             let copy = word.swap().filter(|_| word.place() == Place::Present);
-            let word = if word.place() == Place::Present { word.with(Place::Present, None) } else { word };
+            // Nor is it known any more where nothing is mapped: see `filled`.
+            let word = match word.place() {
+                Place::Present => word.with(Place::Present, None),
+                _ => word.without_hole(),
+            };
             let put = leaf.slot(target).put_back(word);
             assert!(put, "nothing of ours was there");
             put_entries(self.segment, &self.world, copy);
@@ -159,18 +163,18 @@ impl<'a, W: World> AddressSpace<'a, W> {
     /// Runs of clean pages in the range, in order: what has to be protected again in a forked child.
     pub fn for_each_protected(&self, range: PageRange, mut visit: impl FnMut(PageRange)) {
         let mut run: Option<PageRange> = None;
-        let nothing_more = iter::once((range.end, false));
+        let nothing_more = iter::once((range.end(), false));
         let is_protected =
             |slot: PageSlot<'_>| slot.load().is_protected() && !is_planted(Plant::ForkWithoutProtection);
         let pages = self.slots_of(range).map(|(page, slot)| (page, is_protected(slot)));
         for (page, is_protected) in pages.chain(nothing_more) {
             match &mut run {
-                Some(open) if is_protected && open.end == page => open.end = page.plus(1),
+                Some(open) if is_protected && open.end() == page => *open = open.with_next(),
                 open => {
                     if let Some(ended) = open.take() {
                         visit(ended);
                     }
-                    *open = is_protected.then_some(PageRange { start: page, end: page.plus(1) });
+                    *open = is_protected.then_some(PageRange::new(page, page.plus(1)));
                 }
             }
         }

@@ -10,7 +10,7 @@
 use crate::space::AddressSpace;
 use crate::world::World;
 use uswap_core::map_table::{MapRequest, Withdrawn};
-use uswap_core::memory_map::{MapWriter, PageKind};
+use uswap_core::memory_map::{MapWriter, PageKind, Stored};
 use uswap_core::page_table::Leaf;
 use uswap_core::page_word::{PageSlot, PageWord, Place};
 use uswap_core::swap_word::Content;
@@ -111,8 +111,8 @@ impl<'a, W: World> AddressSpace<'a, W> {
             let mapped = if looks { self.world.present(first, CHUNK_PAGES as u32) } else { 0 };
             for (index, (page, slot)) in slots().enumerate() {
                 let is_mapped = mapped & (1 << index) != 0;
-                if let Some((kind, is_recent)) = self.look_at(slot, is_mapped, walk.resident_of_all) {
-                    walk.writer.add(page, kind, is_recent)?;
+                if let Some((kind, stored)) = self.look_at(slot, is_mapped, walk.resident_of_all) {
+                    walk.writer.add(page, kind, stored)?;
                 }
             }
         }
@@ -120,24 +120,28 @@ impl<'a, W: World> AddressSpace<'a, W> {
     }
 
     /// Where a page is, and whether it went lately. None: it is not managed.
-    fn look_at(&self, slot: PageSlot<'_>, is_mapped: bool, resident: u64) -> Option<(PageKind, bool)> {
+    fn look_at(&self, slot: PageSlot<'_>, is_mapped: bool, resident: u64) -> Option<(PageKind, Stored)> {
         let word = slot.load();
         if !word.is_managed() {
             return None;
         }
         if word.is_removed() {
-            return Some((PageKind::Untouched, false));
+            return Some((PageKind::Untouched, Stored::NotLately));
         }
-        Some(match (word.place(), word.swap()) {
-            (Place::Present, _) if word.is_zero_page() => (PageKind::Untouched, false),
-            (Place::Present, _) => (warmth_of(word), false),
+        let kind = match (word.place(), word.swap()) {
+            (Place::Present, _) if word.is_zero_page() => PageKind::Untouched,
+            (Place::Present, _) => warmth_of(word),
             (Place::Swapped, Some(swap)) => match self.stored_kind(swap) {
-                Some(kind) => (kind, self.segment.reuse().distance(word.evicted_at()) <= resident),
-                None => (warmth_of(word), false),
+                Some(kind) if self.segment.reuse().distance(word.evicted_at()) <= resident => {
+                    return Some((kind, Stored::Lately));
+                }
+                Some(kind) => kind,
+                None => warmth_of(word),
             },
-            _ if is_mapped => (warmth_of(word), false),
-            _ => (PageKind::Untouched, false),
-        })
+            _ if is_mapped => warmth_of(word),
+            _ => PageKind::Untouched,
+        };
+        Some((kind, Stored::NotLately))
     }
 
     fn stored_kind(&self, swap: SwapId) -> Option<PageKind> {

@@ -1,9 +1,9 @@
 //! Bugs that the tests of the simulator switch on, to show that its seeds find them.
 //!
 //! Must hold: without the feature `plant` every question here is answered with a constant "no", and nothing is left of
-//! it in the code; with it, one bug is on at most. Called by [`crate::evict`], [`crate::fault`], [`crate::fork`],
-//! [`crate::mapping`], [`crate::space`] and [`crate::writeback`], each where its bug would be, and by `sim`, which
-//! switches one on.
+//! it in the code; with it, one bug is on at most. Called by [`crate::evict`], [`crate::fault`], [`crate::filled`],
+//! [`crate::fork`], [`crate::mapping`], [`crate::space`] and [`crate::writeback`], each where its bug would be, and by
+//! `sim`, which switches one on.
 
 /// One bug.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -45,12 +45,14 @@ pub enum Plant {
     ForkWithoutCount,
     /// A forked child does not protect its clean pages again.
     ForkWithoutProtection,
+    /// Zeros that the kernel has put where pages are missing are taken for their content.
+    FilledByTheKernel,
 }
 
 #[cfg(feature = "plant")]
 impl Plant {
     /// All of them.
-    pub const ALL: [Plant; 18] = [
+    pub const ALL: [Plant; 19] = [
         Plant::LostDirty,
         Plant::EarlyFree,
         Plant::StaleCleanCopy,
@@ -69,6 +71,7 @@ impl Plant {
         Plant::CarriedClean,
         Plant::ForkWithoutCount,
         Plant::ForkWithoutProtection,
+        Plant::FilledByTheKernel,
     ];
 }
 

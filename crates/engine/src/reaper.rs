@@ -30,14 +30,14 @@ const FILE_CLUSTERS_MAX: usize = 64;
 /// that hold no blob.
 pub fn give_back_clusters(segment: Segment<'_>, backing: &impl GiveBack) {
     let slots = segment.slots();
-    for empty in core::iter::from_fn(|| slots.take_discard()).take(FILE_CLUSTERS_MAX) {
+    for empty in core::iter::from_fn(|| slots.take_to_trim()).take(FILE_CLUSTERS_MAX) {
         backing.release_file(empty.bytes.clone());
-        slots.discarded(empty);
+        slots.trimmed(empty);
     }
     let table = segment.swap_table();
-    while let Some(cluster) = table.take_discard() {
+    while let Some(cluster) = table.take_to_trim() {
         backing.release_cluster(cluster);
-        table.discarded(cluster);
+        table.trimmed(cluster);
     }
 }
 
@@ -48,9 +48,9 @@ pub fn drop_mm(segment: Segment<'_>, backing: &impl Backing, mm: MmId) {
     for other in segment.mms().in_use() {
         if other.is_in_hands_of(mm) {
             drop_one(segment, backing, other.id());
-        } else if other.state() == MmState::Forked && other.parent() == mm.to_word() {
+        } else if other.state() == MmState::Forked && other.parent() == Some(mm) {
             // Before the record of the parent is another process's.
-            other.set_parent(0);
+            other.set_parent(None);
         }
     }
     drop_one(segment, backing, mm);
@@ -144,14 +144,14 @@ mod tests {
             child.begin_reaping(own.hands());
         }
         let forked = run.mms().take(own.hands()).expect("room");
-        forked.set_parent(parent.id().to_word());
+        forked.set_parent(Some(parent.id()));
         forked.set_forked();
         assert_eq!(run.mms().in_use().count(), 5);
 
         drop_mm(run, &Nothing, parent.id());
         let left: Vec<MmId> = run.mms().in_use().map(|record| record.id()).collect();
         assert_eq!(left, [neighbour.id(), forked.id()]);
-        assert_eq!(forked.parent(), 0, "whoever has the record of its parent next is not its parent");
+        assert_eq!(forked.parent(), None, "whoever has the record of its parent next is not its parent");
         drop_mm(run, &Nothing, forked.id());
         drop_mm(run, &Nothing, neighbour.id());
         assert_eq!((run.tables().used_count(), run.swap_table().used_count()), (0, 0));

@@ -12,7 +12,7 @@ use uswap_core::balance;
 use uswap_core::budget::Signal;
 use uswap_core::counters::Counter;
 use uswap_core::fairness::{Protection, ReclaimDecision};
-use uswap_core::throttling::{self, Throttle};
+use uswap_core::throttling::{self, Others, Throttle};
 use uswap_sync::Ordering;
 use uswap_units::PAGE_BYTES;
 use uswap_units::limits::{ROOM_WAIT_NS, THROTTLE_ROUNDS_MAX, WRITE_PATIENCE_NS};
@@ -27,7 +27,7 @@ const BACKGROUND_PAGES_MIN: u64 = 32;
 /// Pages of a batch that a fault waits for.
 const DIRECT_PAGES: u32 = 32;
 
-/// So long nobody waits for others that brought no room when it was their turn.
+/// For this long nobody waits for others that brought no room when it was their turn.
 pub(super) const OTHERS_FAIL_NS: u64 = 100_000_000;
 
 /// After so many turns in a row that found nothing a process has nothing. Before that its pages may just be in the
@@ -159,7 +159,8 @@ impl<W: World> AddressSpace<'_, W> {
             let seen = budget.signal_count(Signal::Room);
             let now_ns = self.world.now_ns();
             let turn = self.fairness().turn(now_ns);
-            let (burden, protection) = match throttling::next(turn, waited, self.others_fail(now_ns)) {
+            let others = if self.others_fail(now_ns) { Others::Fail } else { Others::MayHelp };
+            let (burden, protection) = match throttling::next(turn, waited, others) {
                 Throttle::WaitsForOthers { ns } => {
                     waited += 1;
                     self.counters().add(Counter::WaitedForOthers, 1);

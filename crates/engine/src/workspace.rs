@@ -5,7 +5,6 @@
 //! [`crate::evict`], whose evictors have one each.
 
 use crate::world::FileBuffer;
-use crate::writeback::record::Cipher;
 use core::ops::Range;
 use uswap_codec::{PAGE_BYTES, Page, Scratch};
 use uswap_units::SwapOffset;
@@ -24,8 +23,6 @@ pub struct Workspace {
     pub file: FileBuffer,
     /// Offsets of the file that `file` holds.
     pub file_holds: Range<SwapOffset>,
-    /// Opens records.
-    pub cipher: Cipher,
     /// Working area of the codecs.
     pub scratch: Scratch,
 }
@@ -39,7 +36,6 @@ impl Workspace {
             blob: [0; PAGE_BYTES],
             file: FileBuffer([0; FILE_BUFFER_BYTES]),
             file_holds: SwapOffset::NOTHING,
-            cipher: Cipher::new(),
             scratch: Scratch::new(),
         }
     }

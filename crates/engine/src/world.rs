@@ -1,19 +1,19 @@
 //! What the engine asks of the world, in small traits: `host` and the supervisor implement them over Linux, `sim` over
-//! a made-up machine. The supervisor needs [`Backing`] only.
+//! a simulated machine. The supervisor needs [`Backing`] only.
 //!
 //! Must hold: calls that touch memory take effect at once, and none says that it did more than it has done. Between two
 //! of them the engine awaits [`Backing::step`], where the simulator lets others run. Called by [`crate::evict`],
-//! [`crate::fault`], [`crate::fork`], [`crate::mapping`], [`crate::reclaim`] and the other flows; `host`, the
-//! supervisor and `sim` implement it.
+//! [`crate::filled`], [`crate::fault`], [`crate::fork`], [`crate::mapping`], [`crate::reclaim`] and the other flows;
+//! `host`, the supervisor and `sim` implement it.
 
 use core::future::Future;
 use uswap_codec::Page;
 use uswap_core::budget::Signal;
 use uswap_sync::AtomicU32;
 use uswap_units::limits::FILE_BUFFER_BYTES;
-use uswap_units::{PageId, PageRange, SwapOffset, ZspageId};
+use uswap_units::{BLOCK_PAGES, PageId, PageRange, SwapOffset, ZspageId};
 
-/// What came of filling one page of the program.
+/// The outcome of filling one page of the program.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Install {
     /// It is there.
@@ -24,13 +24,13 @@ pub enum Install {
     NotMapped,
 }
 
-/// What came of filling pages that lie next to each other.
+/// The outcome of filling pages that lie next to each other.
 #[must_use]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Filled {
     /// Pages that were filled, from the front.
     pub pages: u32,
-    /// [`Install::Done`] if that is all, or what came of the page behind them.
+    /// [`Install::Done`] if that is all, or the outcome for the page behind them.
     pub last: Install,
 }
 
@@ -76,7 +76,7 @@ pub trait Backing {
         bytes: usize,
         buffer: &mut FileBuffer,
     ) -> impl Future<Output = Result<(), FileError>>;
-    /// Lets others run for a moment.
+    /// Before a read that failed is tried again: others run, and what was short for a moment may be there.
     fn pause(&self) -> impl Future<Output = ()>;
     /// A point where others may run; nothing on Linux.
     fn step(&self) -> impl Future<Output = ()>;
@@ -97,11 +97,17 @@ pub enum FillAs {
     Protected,
 }
 
+/// Bit `i % 64` of word `i / 64` is about page `i` of a block.
+pub type BlockBits = [u64; BLOCK_PAGES as usize / 64];
+
 /// The memory of the program. Every call but `read` may be made of any managed page; a wrong one changes nothing and
 /// says so.
 pub trait Memory {
     /// Which of `count` pages (at most 64) are present: bit i for `first + i`.
     fn present(&self, first: PageId, count: u32) -> u64;
+    /// Which pages of the block that begins at `first` are there at all, also those that the kernel has swapped or is
+    /// just moving. None: that cannot be told.
+    fn held_in_block(&self, first: PageId) -> Option<BlockBits>;
     /// Copies a present page, in a shared section of the gate, so that it stays mapped. Whoever writes it meanwhile
     /// takes the isolation out of its word first.
     fn read(&self, page: PageId, content: &mut Page);

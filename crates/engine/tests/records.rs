@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use std::sync::atomic::AtomicU64;
 use uswap_codec::PAGE_BYTES;
 use uswap_core::segment::{Geometry, Segment};
-use uswap_engine::writeback::record::{Cipher, Owner, record_bytes};
+use uswap_engine::record::{Cipher, Owner, record_bytes};
 use uswap_units::SwapId;
 
 const GEOMETRY: Geometry = Geometry { mms: 1, tables: 1, entries: 512, zspages: 1, slots: 8, readahead: 0 };
@@ -21,13 +21,13 @@ fn with_key(key: u8, test: impl FnOnce(Segment<'_>)) {
 fn seal(segment: Segment<'_>, owner: Owner, content: &[u8]) -> Vec<u8> {
     let mut record = vec![0xEE; record_bytes(content.len())];
     let write = |place: &mut [u8]| place.copy_from_slice(content);
-    Cipher::new().seal(segment.file_key(), owner, content.len(), &mut record, write);
+    Cipher::of(segment.file_key()).seal(segment.file_key(), owner, content.len(), &mut record, write);
     record
 }
 
 fn open(segment: Segment<'_>, owner: Owner, record: &[u8]) -> Option<Vec<u8>> {
     let mut content = [0; PAGE_BYTES];
-    let length = Cipher::new().open(segment.file_key(), owner, record, &mut content)?;
+    let length = Cipher::of(segment.file_key()).open(owner, record, &mut content)?;
     Some(content[..length].to_vec())
 }
 
@@ -76,6 +76,10 @@ proptest! {
             torn.resize(whole.len(), 0);
             let done = at.index(meaning_bytes(&new));
             torn[..done].copy_from_slice(&whole[..done]);
+            if torn[..meaning_bytes(&new)] == whole[..meaning_bytes(&new)] {
+                // What is missing was there before, by chance.
+                return;
+            }
             assert_eq!(open(segment, owner(1, 2), &torn), None, "{done} of {}", whole.len());
         });
     }
@@ -110,16 +114,11 @@ fn the_same_is_never_sealed_the_same_way() {
     });
 }
 
-/// A cipher that has worked for one run works for the next, which has another key.
+/// What one run has sealed does not open in another, which has another key.
 #[test]
-fn a_cipher_follows_the_key() {
-    let mut cipher = Cipher::new();
-    for key in [1, 2, 1] {
-        with_key(key, |segment| {
-            let record = seal(segment, owner(1, 2), &[key; 500]);
-            let mut content = [0; PAGE_BYTES];
-            assert_eq!(cipher.open(segment.file_key(), owner(1, 2), &record, &mut content), Some(500));
-            assert_eq!(content[..500], [key; 500]);
-        });
-    }
+fn a_record_is_of_one_run() {
+    let mut record = Vec::new();
+    with_key(1, |segment| record = seal(segment, owner(1, 2), &[7; 500]));
+    with_key(2, |segment| assert_eq!(open(segment, owner(1, 2), &record), None));
+    with_key(1, |segment| assert_eq!(open(segment, owner(1, 2), &record), Some(vec![7; 500])));
 }

@@ -8,7 +8,7 @@ use uswap_experiments::highalloc::program;
 use uswap_experiments::highalloc::world::Size;
 use uswap_zones::node::Patience;
 
-/// Requests for huge pages on a machine that builds kernels, in made-up time.
+/// Requests for huge pages on a machine that builds kernels, in simulated time.
 #[derive(Parser)]
 struct Arguments {
     /// An eighth of the machine, one seed: only shows that everything runs.

@@ -1,4 +1,5 @@
-//! Experiments in made-up time: what the parts of `core` do on machines that are not here, beside what was before them.
+//! Experiments in simulated time: what the parts of `core` do on machines that are not here, beside what was before
+//! them.
 //!
 //! | module | for |
 //! |---|---|

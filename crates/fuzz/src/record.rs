@@ -4,7 +4,7 @@ use std::sync::atomic::AtomicU64;
 
 use uswap_codec::PAGE_BYTES;
 use uswap_core::segment::{Geometry, Segment};
-use uswap_engine::writeback::record::{Cipher, Owner, record_bytes};
+use uswap_engine::record::{Cipher, Owner, record_bytes};
 use uswap_units::SwapId;
 
 const GEOMETRY: Geometry = Geometry { mms: 1, tables: 1, entries: 512, zspages: 1, slots: 8, readahead: 0 };
@@ -20,10 +20,10 @@ pub fn record_open(bytes: &[u8]) {
     let words: Vec<AtomicU64> = (0..GEOMETRY.layout().total_words()).map(|_| AtomicU64::new(0)).collect();
     let segment = Segment::create(&words, GEOMETRY);
     segment.file_key().set([7; 32]);
-    let mut cipher = Cipher::new();
+    let cipher = Cipher::of(segment.file_key());
     let mut content = [0; PAGE_BYTES];
     let mut open = |owner: Owner, record: &[u8]| {
-        let length = cipher.open(segment.file_key(), owner, record, &mut content)?;
+        let length = cipher.open(owner, record, &mut content)?;
         Some(content[..length].to_vec())
     };
     assert_eq!(open(OWNER, bytes), None, "nobody sealed it");
@@ -32,7 +32,7 @@ pub fn record_open(bytes: &[u8]) {
     let sealed_content = &rest[..rest.len().min(PAGE_BYTES)];
     let mut record = vec![0xEE; record_bytes(sealed_content.len())];
     let write = |place: &mut [u8]| place.copy_from_slice(sealed_content);
-    Cipher::new().seal(segment.file_key(), OWNER, sealed_content.len(), &mut record, write);
+    Cipher::of(segment.file_key()).seal(segment.file_key(), OWNER, sealed_content.len(), &mut record, write);
     assert_eq!(open(OWNER, &record).as_deref(), Some(sealed_content));
     for other in [Owner { id: SwapId::new(4), ..OWNER }, Owner { hash: OWNER.hash ^ 1, ..OWNER }] {
         assert_eq!(open(other, &record), None, "it belongs to another");

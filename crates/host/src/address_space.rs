@@ -19,6 +19,28 @@ pub(crate) fn pages(start: usize, bytes: usize) -> PageRange {
     PageRange::of_addresses(start.min(end) as u64, end as u64)
 }
 
+/// Around a thread pointer: the control block above, thread-local storage below.
+const CONTROL_BLOCK_BYTES: usize = 8 * 1024;
+/// In all C libraries so much of the mapping follows a thread pointer: a block, or what each thread has for its keys.
+const MAPPING_BYTES_ABOVE: usize = 1024;
+
+/// The pages around the thread pointer of a thread.
+pub(crate) fn control_block(pointer: usize) -> PageRange {
+    let start = pointer.saturating_sub(CONTROL_BLOCK_BYTES);
+    pages(start, pointer + CONTROL_BLOCK_BYTES - start)
+}
+
+/// Those of them that are surely in one mapping with it, above it.
+pub(crate) fn inner_control_block(pointer: usize) -> PageRange {
+    let start = pointer.saturating_sub(CONTROL_BLOCK_BYTES);
+    pages(start, pointer + MAPPING_BYTES_ABOVE - start)
+}
+
+/// The page of an area of restartable sequences (`rseq`): it is aligned to its length, or to more.
+pub(crate) fn sequence_area(address: usize) -> PageRange {
+    pages(address, 1)
+}
+
 /// A mapping that may be managed, as far as it tells itself.
 pub(crate) fn is_candidate(vma: &Vma) -> bool {
     may_have_words(vma) && vma.readable && !vma.executable && vma.bytes() <= MAPPING_BYTES_MAX

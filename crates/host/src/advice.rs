@@ -5,10 +5,10 @@
 //! that it refuses (where the range has a hole, the rest of it was advised). Called by [`crate::mappings`], outside of
 //! the gate.
 
-use crate::block_on;
 use crate::fault_in::is_brought;
 use crate::process::{Process, Space};
 use crate::syscalls::make;
+use uswap_engine::block_on;
 use uswap_engine::world::Touch;
 use uswap_interpose::Call;
 use uswap_os::sys::{Errno, abi};
@@ -57,7 +57,7 @@ impl Process {
             if !space.is_ready(page, Touch::Read) && !is_brought(self.fault_in(page, Touch::Read)) {
                 return;
             }
-            rest.start = page.plus(1);
+            rest = rest.rest_from(page.plus(1));
         }
     }
 }

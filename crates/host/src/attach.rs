@@ -8,9 +8,10 @@
 use crate::address_space::pages;
 use crate::descriptors;
 use crate::environment;
-use crate::joining::{FAULTS, NO_ROOM, Refused, options, signal_bit};
+use crate::joining::{FAULTS, PLACE_DESCRIPTORS, options, signal_bit};
 use crate::own_stack::on_own_stack;
 use crate::process::{Phase, Process, Terms};
+use crate::refused::{NO_DESCRIPTORS, NO_ROOM, Refused};
 use crate::supervisor;
 use core::sync::atomic::Ordering;
 use uswap_interpose::{Options, install, thread};
@@ -24,9 +25,6 @@ use uswap_os::thread::BlockedSignals;
 use uswap_os::uffd::Uffd;
 use uswap_os::{Fd, PAGE_BYTES, process};
 
-/// Around a thread pointer: the control block above, thread-local storage below.
-const CONTROL_BLOCK_BYTES: usize = 8 * 1024;
-
 /// What may be open in a process, by how `/proc` calls it, that lets the kernel or a device use its memory behind its
 /// back; and what that is.
 const BEHIND_ITS_BACK: [(&[u8], &str); 6] = [
@@ -39,7 +37,8 @@ const BEHIND_ITS_BACK: [(&[u8], &str); 6] = [
 ];
 
 const TOO_MUCH: Refused = Refused::Needs(
-    "it has more threads than uswap can tell the stacks of (some 500), or as much advised memory",
+    "it has more threads than uswap can tell the stacks of (some 500), or as much advised memory: ask for the budget \
+     before",
 );
 
 impl Process {
@@ -54,6 +53,10 @@ impl Process {
             return Err(Refused::Needs(
                 "it had a budget before, or could not be given one, and that is tried once: start it again",
             ));
+        }
+        if !descriptors::is_room(PLACE_DESCRIPTORS) {
+            environment::forget();
+            return Err(NO_DESCRIPTORS);
         }
         if let Err(error) = Uffd::open() {
             environment::forget();
@@ -101,18 +104,7 @@ impl Process {
 
     /// The stacks and control blocks of threads that nobody has seen begin. With the gate exclusive.
     pub(crate) fn take_in_threads(&self) -> Result<(), Refused> {
-        let mut is_room = true;
-        for slot in thread::slots() {
-            if let Some((start, end)) = slot.own_stack() {
-                is_room &= self.keep_as_stack(start, end);
-            }
-            if let Some(pointer) = slot.thread_pointer() {
-                let (start, end) =
-                    (pointer.saturating_sub(CONTROL_BLOCK_BYTES), pointer + CONTROL_BLOCK_BYTES);
-                is_room &= self.keep_as_stack(start, end);
-            }
-        }
-        if is_room { Ok(()) } else { Err(TOO_MUCH) }
+        if self.note_threads() { Ok(()) } else { Err(TOO_MUCH) }
     }
 
     fn keep_as_stack(&self, start: usize, end: usize) -> bool {
@@ -129,12 +121,18 @@ impl Process {
                     && pagemap.as_ref().is_ok_and(|pagemap| keep_lazily_freed(pagemap, mapping))
         };
         let read = smaps::for_each_mapping(|mapping| {
+            if mapping.is_mergeable && self.manages_all() {
+                // As `leave_unmerged`.
+                let _it_was_allowed_to = memory::unmerge(mapping.start, mapping.end - mapping.start);
+            }
             if mapping.is_wiped_on_fork || !is_kept(mapping) {
                 is_room &= self.keep_as_stack(mapping.start, mapping.end);
             }
         });
         if read.is_err() {
-            return Err(Refused::Needs("its mappings cannot be looked at (/proc/self/smaps)"));
+            return Err(Refused::Needs(
+                "its mappings cannot be looked at (/proc/self/smaps): is /proc mounted?",
+            ));
         }
         if !is_room {
             return Err(TOO_MUCH);
@@ -154,8 +152,9 @@ pub fn refuse_what_is_out_of_sight(shares: impl Fn(u32) -> bool) -> Result<(), R
         let kind = BEHIND_ITS_BACK.iter().find(|(kind, _)| name.starts_with(kind));
         seen = seen.or(kind.map(|(_, what)| *what));
     });
-    if looked.is_err() {
-        return Err(Refused::Needs("its open files cannot be looked at: is /proc mounted?"));
+    if let Err(errno) = looked {
+        let otherwise = Refused::Needs("its open files cannot be looked at: is /proc mounted?");
+        return Err(Refused::of_open(errno, otherwise));
     }
     if let Some(what) = seen {
         return Err(Refused::Needs(what));
@@ -167,7 +166,7 @@ pub fn refuse_what_is_out_of_sight(shares: impl Fn(u32) -> bool) -> Result<(), R
     }
     if locks_what_comes() {
         return Err(Refused::Needs(
-            "it locks all that it maps (mlockall), and what is locked cannot be evicted",
+            "it locks all that it maps (mlockall), and what is locked cannot be evicted: call munlockall first",
         ));
     }
     let mut is_shared = false;

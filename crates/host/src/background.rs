@@ -8,15 +8,15 @@
 //! Called by [`crate::joining`], which starts the thread, and by [`crate::leaving`], which ends it.
 
 use crate::process::{Phase, Process, Space};
-use crate::{block_on, messages, supervisor, swap_files};
+use crate::{messages, supervisor, swap_files};
 use core::mem::ManuallyDrop;
 use core::sync::atomic::Ordering;
 use uswap_core::budget::Signal;
 use uswap_core::counters::Counter;
 use uswap_core::held_files::HeldFiles;
-use uswap_engine::Backing as _;
 use uswap_engine::memory_map::{MapStep, MapWalk};
 use uswap_engine::reclaim::{Background, Fruitless};
+use uswap_engine::{Backing as _, block_on};
 use uswap_os::fd::Timeout;
 use uswap_os::futex::{self, Scope};
 use uswap_os::mlock::StatusFile;
@@ -25,21 +25,21 @@ use uswap_os::{clock, thread};
 
 /// Sleeps without pressure last this long at most, so that a supervisor that is gone is noticed.
 const SLEEP_NS: u64 = 1_000_000_000;
-/// So often the process is measured while it is reclaimed from.
+/// How often the process is measured while it is reclaimed from.
 const MEASURE_NS: u64 = 5_000_000;
 
-/// So often it is looked for what the program has locked.
+/// How often a look is taken at what the program has locked.
 const LOOK_AT_LOCKS_NS: u64 = 500_000_000;
 
-/// So often it is looked whether a thread of the program lives.
+/// How often a look is taken whether a thread of the program lives, and at its children.
 const LOOK_AT_THREADS_NS: u64 = 500_000_000;
 
-/// So long a thread that ends is waited for at most; it may be stopped by a debugger.
+/// How long a thread that ends is waited for at most; it may be stopped by a debugger.
 const DISMISSAL_NS: u64 = 2_000_000_000;
 /// A step of that wait.
 const DISMISSAL_STEP_NS: u64 = 50_000_000;
 
-/// As the kswapd of the other mode.
+/// Nice value of the thread, where the kernel grants one below 0.
 const NICE: i32 = -15;
 
 /// What the thread keeps.
@@ -67,8 +67,6 @@ pub(crate) extern "C" fn main(process: usize) {
     // While it waits for a processor, threads of the program wait for words that it has locked.
     let _only_root_may = thread::set_nice(thread::thread_id(), NICE);
     let Some(space) = process.space() else { return };
-    // It is complete: the supervisor may look at the process.
-    space.record().announce();
     let now_ns = clock::now_ns();
     let mut evicting = Evicting {
         process,
@@ -183,6 +181,7 @@ impl Evicting {
             let turn = block_on(self.space.background_turn(&mut evictor, &mut fruitless));
             drop(evictor);
             self.measure();
+            self.look_at_threads();
             self.follow_files();
             self.go_on_with_map();
             if turn == Background::Rests || self.process.is_background_dismissed() {
@@ -238,7 +237,7 @@ impl Evicting {
         }
     }
 
-    /// If no thread of the program lives any more, the process ends.
+    /// If no thread of the program lives any more, the process ends. What children have left behind is given up.
     fn look_at_threads(&mut self) {
         let now_ns = clock::now_ns();
         if now_ns.saturating_sub(self.looked_at_threads_ns) < LOOK_AT_THREADS_NS {
@@ -249,6 +248,7 @@ impl Evicting {
         if let Some(LivesOn::OneBesideTheFirst { status_of_first }) = lives_on {
             self.process.end_after_its_threads(status_of_first);
         }
+        self.process.look_at_children(self.space);
     }
 
     /// Adds what the thread has used of the processor since the last time to the counter of the run.

@@ -7,8 +7,8 @@
 use crate::own_stack::on_own_stack;
 use crate::process::{Phase, Process};
 use crate::syscalls::{
-    changes_privileges, child_stack, clone_flags, is_special, make, refused, sets_alternate_stack,
-    sets_filter, shares_descriptors, starts_stopper, waits_for_copy,
+    changes_privileges, child_stack, clone_flags, is_special, make, refused, runs_beside,
+    sets_alternate_stack, sets_filter, shares_descriptors, told_sequence_area, waits_for_copy,
 };
 use crate::{descriptors, environment, program_copy, thread_words};
 use core::ffi::c_void;
@@ -42,7 +42,11 @@ impl Process {
     fn look_at_stack(&self, phase: Phase, slot: &Slot, context: &Context) {
         match phase {
             Phase::Active => self.see_to_stack(slot, context.stack_pointer() as u64),
-            Phase::Waiting => self.join_if_deep(slot, context.stack_pointer()),
+            Phase::Watching => self.tell_stack(slot, context.stack_pointer() as u64),
+            Phase::Waiting => {
+                self.tell_stack(slot, context.stack_pointer() as u64);
+                self.join_if_deep(slot, context.stack_pointer());
+            }
             _ => (),
         }
     }
@@ -93,6 +97,9 @@ impl Process {
         }
         if sets_filter(call) {
             self.come_home(slot, "it forbids itself system calls, and those of uswap may be among them");
+        }
+        if let Some(area) = told_sequence_area(call) {
+            self.tell_sequence_area(slot, area);
         }
         // Ahead of its ranges: it is the new array that the kernel reads.
         let is_changed = environment::mend(call, slot);
@@ -159,8 +166,11 @@ impl Process {
 
     /// Children that a managed process cannot have: its memory comes home first.
     fn prepare_child(&self, slot: &Slot, flags: u64) {
-        if starts_stopper(flags) {
-            self.come_home(slot, "it starts a process that shares its memory and may stop its threads");
+        if runs_beside(flags) {
+            self.come_home(
+                slot,
+                "it starts a process that shares its memory, and may stop its threads or live longer",
+            );
         }
         if shares_descriptors(flags) {
             self.come_home(slot, "it forks a process that shares its descriptors, those of uswap among them");
@@ -279,6 +289,10 @@ impl Interposer for Process {
         answer
     }
 
+    fn thread_begins(&self, context: &Context) {
+        self.see_to_new_thread(context.slot(), context.stack_pointer() as u64);
+    }
+
     fn thread_ends(&self, context: &Context) {
         self.hazards().slot(context.slot().index()).reset();
         environment::release(context.slot());
@@ -294,7 +308,7 @@ impl Interposer for Process {
 
     fn process_begins(&self, kind: NewProcess, _: &Context) {
         if kind == NewProcess::Copied {
-            self.own().begin_as_child();
+            uswap_interpose::with_vectors(|| self.own().begin_as_child());
         }
     }
 

@@ -9,8 +9,7 @@
 //!
 //! Memory order: the Acquire by which `keep` takes a place pairs with the Release by which `close` gives it back: the
 //! number is closed by then. The Release of `keep` pairs with the Acquire of `close`, which looks for that number.
-//! `close_all` runs in the only thread of a forked child. Whether a number is ours is asked with Relaxed, since nothing
-//! else is read by the answer.
+//! Whether a number is ours is asked with Relaxed, since nothing else is read by the answer.
 
 use core::mem::ManuallyDrop;
 use core::sync::atomic::{AtomicI32, Ordering};
@@ -21,7 +20,7 @@ use uswap_os::{Fd, process, sys};
 /// One for each swap file that a run may have, and nine others: the userfaultfd, what `/proc` has of the pages, the
 /// mappings and three times of the process, the segment with its lock, the messages, and the pipe to a supervisor that
 /// was asked for.
-const PLACES: usize = uswap_units::limits::SWAP_FILES_MAX + 9;
+pub(crate) const PLACES: usize = uswap_units::limits::SWAP_FILES_MAX + 9;
 
 const NONE: i32 = -1;
 static OWN: [AtomicI32; PLACES] = [const { AtomicI32::new(NONE) }; PLACES];
@@ -34,14 +33,7 @@ const FIRST_TRIED: [i32; 5] = [1 << 19, 65_000, 4000, 1000, 200];
 /// Gives a descriptor a high number, if there is one, and keeps the program from closing it. EBADF: the program has
 /// closed the low one meanwhile, and may have put something else there.
 pub fn keep(fd: Fd) -> Result<Fd> {
-    let mut moved = Err(Errno::EMFILE);
-    for number in FIRST_TRIED {
-        moved = fd.duplicate(number);
-        if matches!(moved, Ok(_) | Err(Errno::EBADF)) {
-            break;
-        }
-    }
-    let moved = match moved {
+    let moved = match duplicate_high(&fd) {
         Ok(moved) => moved,
         Err(Errno::EBADF) => {
             let _number_of_the_program = fd.into_raw();
@@ -57,6 +49,28 @@ pub fn keep(fd: Fd) -> Result<Fd> {
     Ok(moved)
 }
 
+fn duplicate_high(fd: &Fd) -> Result<Fd> {
+    let mut duplicate = Err(Errno::EMFILE);
+    for number in FIRST_TRIED {
+        duplicate = fd.duplicate(number);
+        if matches!(duplicate, Ok(_) | Err(Errno::EBADF)) {
+            break;
+        }
+    }
+    duplicate
+}
+
+/// Whether the process may open so many files at this moment. Other threads may be faster.
+pub(crate) fn is_room(count: usize) -> bool {
+    let Ok(one) = Fd::open(c"/", abi::O_PATH | abi::O_CLOEXEC, 0) else { return false };
+    let mut room = [const { None }; PLACES];
+    room.iter_mut().take(count - 1).all(|place| {
+        // As `keep`: a high number if there is one, else one that is not that of a standard stream.
+        *place = duplicate_high(&one).or_else(|_| one.duplicate(3)).ok();
+        place.is_some()
+    })
+}
+
 /// Closes one of them. The number is the program's from then on.
 pub fn close(number: i32) {
     let place = OWN.iter().find(|place| place.load(Ordering::Acquire) == number);
@@ -67,25 +81,13 @@ pub fn close(number: i32) {
     }
 }
 
-/// What was kept for something that came to nothing, and is closed, is the program's again.
-pub fn forget_closed() {
-    for place in &OWN {
-        let number = place.load(Ordering::Relaxed);
-        if number != NONE && !Fd::is_open(number) {
-            // Release, as in `close`.
-            let _or_it_is_another_by_now =
-                place.compare_exchange(number, NONE, Ordering::Release, Ordering::Relaxed);
-        }
-    }
-}
-
-/// In a forked child, which closes them: none is kept.
+/// In a forked child, or a process that loses its place: none is kept.
 pub fn close_all() {
     // A write of a forked child copies a page, and most processes have none of these.
-    for place in OWN.iter().filter(|place| place.load(Ordering::Relaxed) != NONE) {
-        let number = place.swap(NONE, Ordering::AcqRel);
-        if number != NONE {
-            drop(Fd::from_raw(number));
+    for place in &OWN {
+        match place.load(Ordering::Relaxed) {
+            NONE => (),
+            number => close(number),
         }
     }
 }

@@ -18,7 +18,7 @@ use uswap_units::{PAGE_BYTES, PageRange};
 pub(crate) fn for_each_part_advised(call: &Call, answer: isize, mut visit: impl FnMut(PageRange)) {
     let [start, bytes, ..] = call.arguments;
     let range = pages(start, bytes);
-    if range.start >= range.end {
+    if range.start() >= range.end() {
         return;
     }
     if answer == 0 || answer == -(Errno::ENOMEM.number() as isize) {
@@ -31,15 +31,15 @@ pub(crate) fn for_each_part_advised(call: &Call, answer: isize, mut visit: impl 
         return;
     }
     let Ok(maps) = Maps::open() else { return };
-    let mut at = range.start;
-    maps.for_each_in(range.start.address() as usize..range.end.address() as usize, |vma| {
+    let mut at = range.start();
+    maps.for_each_in(range.addresses(), |vma| {
         let vma = PageRange::of_addresses(vma.start as u64, vma.end as u64);
-        let part = PageRange { start: vma.start.max(at), end: vma.end.min(range.end) };
-        if part.start >= part.end || make(&of_part(call, part)) != 0 {
+        let part = PageRange::new(vma.start().max(at), vma.end().min(range.end()));
+        if part.start() >= part.end() || make(&of_part(call, part)) != 0 {
             return ControlFlow::Break(());
         }
         visit(part);
-        at = part.end;
+        at = part.end();
         ControlFlow::Continue(())
     });
 }
@@ -67,7 +67,7 @@ pub(crate) fn leave_unmerged(call: &Call) -> isize {
 
 fn of_part(call: &Call, part: PageRange) -> Call {
     let mut call = *call;
-    call.arguments[0] = part.start.address() as usize;
-    call.arguments[1] = part.pages() as usize * PAGE_BYTES;
+    let addresses = part.addresses();
+    [call.arguments[0], call.arguments[1]] = [addresses.start, addresses.len()];
     call
 }

@@ -5,10 +5,9 @@
 //! [`crate::advice`], [`crate::leaving`], [`crate::lock_calls`], [`crate::managed_ranges`] and [`crate::remap`], which
 //! need a range to be there.
 
-use crate::block_on;
 use crate::process::{Process, Space};
-use uswap_engine::FaultOutcome;
 use uswap_engine::world::Touch;
+use uswap_engine::{FaultOutcome, block_on};
 use uswap_units::{PAGE_BYTES, PageId, PageRange};
 
 /// A page that was brought may be protected once more, by an evictor that had seen that it was missing; and what cannot
@@ -81,7 +80,7 @@ impl Process {
                     break;
                 }
             }
-            rest.start = first.plus(1);
+            rest = rest.rest_from(first.plus(1));
         }
     }
 
@@ -99,7 +98,8 @@ impl Process {
     pub(crate) fn fault_in_all(&self, space: &Space, range: PageRange) -> Result<(), PageLost> {
         let (mut is_lost, room) = (false, Room::for_what_stays(space, range));
         while space.for_each_away_in(range, |page| {
-            is_lost |= self.bring(page, Touch::Write, room) == FaultOutcome::Lost;
+            // A disk that fails takes its time for each page.
+            is_lost = is_lost || self.bring(page, Touch::Write, room) == FaultOutcome::Lost;
         }) {
             if is_lost {
                 return Err(PageLost);

@@ -11,14 +11,15 @@ use core::ffi::c_void;
 use uswap_core::counters::FaultSource;
 use uswap_engine::FaultOutcome;
 use uswap_engine::world::Touch;
-use uswap_interpose::Fault;
+use uswap_interpose::{Fault, thread};
 use uswap_os::sys::abi;
 use uswap_os::{clock, process};
 use uswap_units::PageId;
 
-/// Where the kernel's `siginfo_t` has the address, and its `ucontext_t` the instruction pointer and the error code of
-/// the fault.
+/// Where the kernel's `siginfo_t` has the address, and its `ucontext_t` the stack pointer, the instruction pointer and
+/// the error code of the fault.
 const ADDRESS_AT: usize = 16;
+const STACK_AT: usize = 160;
 const INSTRUCTION_AT: usize = 168;
 const ERROR_AT: usize = 192;
 /// Where the signal says why it was sent, and what it says of memory that is missing; a memory error has another code.
@@ -30,6 +31,7 @@ const ERROR_WRITE: usize = 2;
 /// What is known of a fault.
 struct Met {
     address: usize,
+    stack_pointer: usize,
     instruction: *mut usize,
     error: usize,
     is_missing: bool,
@@ -49,6 +51,7 @@ impl Process {
         let met = unsafe {
             Met {
                 address: info.byte_add(ADDRESS_AT).cast::<usize>().read(),
+                stack_pointer: context.byte_add(STACK_AT).cast::<usize>().read(),
                 instruction: context.byte_add(INSTRUCTION_AT).cast::<usize>(),
                 error: context.byte_add(ERROR_AT).cast::<usize>().read(),
                 is_missing: signal == abi::SIGBUS
@@ -98,12 +101,13 @@ impl Process {
                     space.record().stall().add(began_ns, ended_ns);
                 }
                 repeats::see_to(space, page, touch, source);
+                self.see_to_faulting_stack(thread::current(), met.address as u64, met.stack_pointer as u64);
                 true
             }
             FaultOutcome::Lost => {
                 messages::say_of_process(format_args!(
                     "a page at {:#x} cannot be read back: no attempt gave what was stored. The program gets \
-                     SIGBUS, as for a memory error",
+                     SIGBUS, as for a memory error. Look for errors of the disk with the swap file (dmesg)",
                     met.address
                 ));
                 false

@@ -6,6 +6,7 @@
 //! Must hold: a segment is used only if it is of the same sources as this library. Called by `agent`, in its
 //! constructor and for a process that asks, and by [`crate::joining`], which opens the segment.
 
+use crate::refused::Refused;
 use crate::{contend, environment, messages, supervisor};
 use core::ffi::{CStr, c_char};
 use uswap_core::segment::{Notice, Segment};
@@ -83,15 +84,15 @@ fn known_functions(digits: &[u8]) -> Option<KnownFunctions> {
     Some(bytes.map(KnownFunction::from_bytes))
 }
 
-/// Maps the segment. None: it cannot be reached, or is of other sources than this library, which is said once.
-pub fn open_segment() -> Option<OpenSegment> {
-    let file = supervisor::open_segment().ok()?;
-    let bytes = file.status().ok()?.bytes as usize;
-    let words = memory::map_shared_words(&file, bytes, Access::ReadWrite).ok()?;
+/// Maps the segment. `NoRun`: it cannot be reached, or is of other sources than this library, which is said once.
+pub(crate) fn open_segment() -> Result<OpenSegment, Refused> {
+    let file = supervisor::open_segment().map_err(|errno| Refused::of_open(errno, Refused::NoRun))?;
+    let bytes = file.status().map_err(|_| Refused::NoRun)?.bytes as usize;
+    let words = memory::map_shared_words(&file, bytes, Access::ReadWrite).map_err(|_| Refused::NoRun)?;
     let start = words.as_ptr() as usize;
     match Segment::open(words) {
         Ok(segment) if segment.sources() == uswap_identity::OWN.words() => {
-            Some(OpenSegment { segment: segment.waiting_by(contend::wait_for_lock), start, bytes })
+            Ok(OpenSegment { segment: segment.waiting_by(contend::wait_for_lock), start, bytes })
         }
         other => {
             if other.map_or(true, |segment| segment.is_first_to_say(Notice::OtherSources)) {
@@ -99,7 +100,7 @@ pub fn open_segment() -> Option<OpenSegment> {
             }
             // SAFETY: 1. the mapping is new, and nobody else knows of it.
             let _unmapped = unsafe { memory::unmap(start, bytes) };
-            None
+            Err(Refused::NoRun)
         }
     }
 }

@@ -5,24 +5,25 @@
 //! Most processes of a run are small and short (a shell, a compiler's driver): they open nothing, and have no thread of
 //! ours.
 //!
-//! Must hold: a process takes its place once, with the gate exclusive or in the only thread of a forked child. Called
-//! by `agent` and [`crate::small`], which arm, by [`crate::calls`], [`crate::mappings`] and [`crate::lock_calls`] when
-//! it has grown, and by [`crate::attach`] and [`crate::fork`].
+//! Must hold: a process takes its place with the gate exclusive, or in the only thread of a forked child. One that
+//! cannot has nothing of it. Called by [`crate::small`], which arms, by [`crate::calls`], [`crate::mappings`] and
+//! [`crate::lock_calls`] when it has grown, and by [`crate::attach`] and [`crate::fork`].
 
 use crate::address_space::heap_end;
 use crate::background;
 use crate::descriptors;
 use crate::invitation;
 use crate::memory::LinuxWorld;
-use crate::messages;
+use crate::messages::{self, MORE_MAPPINGS, stop_program};
 use crate::own_memory;
 use crate::own_stack::on_own_stack;
 use crate::process::{Membership, Phase, Process, Space};
+use crate::refused::{NO_DESCRIPTORS, NO_ROOM, NO_THREAD, Refused};
 use crate::supervisor;
 use crate::swap_files::OpenFiles;
 use crate::syscalls::growth;
 use core::arch::asm;
-use core::fmt;
+use core::mem::ManuallyDrop;
 use core::ops::Range;
 use core::sync::atomic::Ordering;
 use uswap_core::counters::Counter;
@@ -34,40 +35,19 @@ use uswap_os::maps::Maps;
 use uswap_os::own_calls::MANAGED;
 use uswap_os::pagemap::Pagemap;
 use uswap_os::process::StatmFile;
-use uswap_os::sys::abi;
+use uswap_os::sys::{Errno, abi};
 use uswap_os::thread::{Files, spawn};
 use uswap_os::uffd::Uffd;
 use uswap_os::{PAGE_BYTES, clock, memory, process};
 use uswap_units::MmId;
+use uswap_units::limits::SWAP_FILES_MAX;
 
-/// Why a process is left alone.
-#[derive(Debug)]
-pub enum Refused {
-    /// There is no userfaultfd for it.
-    Userfaultfd(uswap_os::uffd::UffdError),
-    /// Its system calls cannot be seen.
-    Calls(uswap_interpose::Error),
-    /// Something else that it needs.
-    Needs(&'static str),
-    /// Another process has the same memory, and would not be armed with it.
-    IsShared,
-    /// The run has ended, or said already why it cannot be entered.
-    NoRun,
-}
+/// How often it is tried to start the thread that evicts, where as many threads run as may (`ulimit -u`, a cgroup).
+const THREAD_TRIES: u32 = 20;
+const THREAD_PAUSE_NS: u64 = 5_000_000;
 
-impl fmt::Display for Refused {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Refused::Userfaultfd(error) => write!(out, "{error}"),
-            Refused::Calls(error) => write!(out, "{error}"),
-            Refused::Needs(what) => out.write_str(what),
-            Refused::IsShared => out.write_str("another process shares its memory now (vfork): try again"),
-            Refused::NoRun => out.write_str("its run has ended"),
-        }
-    }
-}
-
-impl core::error::Error for Refused {}
+/// What a place takes in a run with one swap file, and one that is open for a moment.
+pub(crate) const PLACE_DESCRIPTORS: usize = descriptors::PLACES - SWAP_FILES_MAX + 1;
 
 /// Signals that are ours before they are the program's: of faults.
 pub(crate) const FAULTS: u64 = signal_bit(abi::SIGBUS) | signal_bit(abi::SIGSEGV);
@@ -81,11 +61,6 @@ pub(crate) fn options() -> Options {
     Options { faults: FAULTS, own_text: Some(own_memory::text()), own_calls: &MANAGED, ..Options::default() }
 }
 
-/// Why a process is left alone, or leaves.
-pub(crate) const NO_THREAD: &str =
-    "the thread that evicts cannot be started: raise the limit of processes (ulimit -u)";
-pub(crate) const NO_ROOM: Refused = Refused::Needs("there is no address space for what it needs");
-
 impl Process {
     /// Its calls are seen from its start. `stack` is that of its only thread.
     pub(crate) fn arm_at_start(&'static self, stack: Range<usize>) -> Result<(), Refused> {
@@ -95,21 +70,23 @@ impl Process {
         if report.other_threads > 0 {
             // It has no alternate stack: the signal of a fault on its own stack could not be delivered.
             return Err(Refused::Needs(
-                "another library that is preloaded has started a thread before uswap was loaded",
+                "another library that is preloaded has started a thread before uswap was loaded: do not preload it",
             ));
         }
         self.set_phase(Phase::Waiting);
         Ok(())
     }
 
-    /// What is there before the first call is seen.
+    /// What is there before the first call is seen. Of a try before this one the hazards are there, and empty.
     pub(crate) fn prepare(&'static self) -> Result<(), Refused> {
         if !register_asymmetric_fence() {
-            return Err(Refused::Needs("the kernel has no membarrier"));
+            return Err(Refused::Needs("the kernel has no membarrier, or a filter forbids it: allow it"));
         }
-        let hazards = HazardTable::map(thread::THREADS_MAX).map_err(|_| NO_ROOM)?;
-        own_memory::add(hazards.slot(0) as *const _ as usize, thread::THREADS_MAX * PAGE_BYTES);
-        self.set_hazards(hazards);
+        if !self.has_hazards() {
+            let hazards = HazardTable::map(thread::THREADS_MAX).map_err(|_| NO_ROOM)?;
+            own_memory::add(hazards.slot(0) as *const _ as usize, thread::THREADS_MAX * PAGE_BYTES);
+            self.set_hazards(hazards);
+        }
         self.first_thread_pointer.store(thread_pointer(), Ordering::Relaxed);
         if !clock::has_time_stamps() {
             clock::no_time_stamps();
@@ -146,7 +123,7 @@ impl Process {
     #[inline]
     pub(crate) fn join_if_deep(&self, slot: &Slot, stack_pointer: usize) {
         let deep = slot.stack_end().saturating_sub(stack_pointer) as u64;
-        if deep >= self.terms().join_bytes {
+        if deep >= self.terms().join_bytes && !self.enter_later.is_early() {
             on_own_stack(slot, || self.own().enter());
         }
     }
@@ -156,22 +133,32 @@ impl Process {
     pub(crate) fn enter(&'static self) {
         let _alone = self.gate.exclusive();
         let is_child = || self.process_id.load(Ordering::Relaxed) != process::process_id();
-        if self.phase() != Phase::Waiting || is_child() {
+        if self.phase() != Phase::Waiting || is_child() || self.enter_later.is_early() {
             return;
         }
         if let Err(reason) = self.take_place() {
-            self.set_phase(Phase::Outside);
-            if !matches!(reason, Refused::NoRun) {
-                messages::say_of_process(format_args!("it is left alone: {reason}. Run 'uswap doctor'"));
-            }
+            self.put_off_or_leave_alone(&reason);
         }
     }
 
+    /// It has no place. It waits for one, if that may come.
+    pub(crate) fn put_off_or_leave_alone(&self, reason: &Refused) {
+        if matches!(reason, Refused::NeedsNow(_)) && self.enter_later.put_off() {
+            self.set_phase(Phase::Waiting);
+            return;
+        }
+        self.set_phase(Phase::Outside);
+        if !matches!(reason, Refused::NoRun) {
+            messages::say_of_process(format_args!("it is left alone: {reason}. Run 'uswap doctor'"));
+        }
+    }
+
+    /// With the gate exclusive. An error: nothing of it is left.
     pub(crate) fn take_place(&'static self) -> Result<(), Refused> {
         self.background_stack.prepare().map_err(|_| NO_ROOM)?;
         let (stack, bytes) = self.background_stack.range().ok_or(NO_ROOM)?;
         own_memory::add(stack, bytes);
-        let opened = invitation::open_segment().ok_or(Refused::NoRun)?;
+        let opened = invitation::open_segment()?;
         own_memory::add(opened.start, opened.bytes);
         self.set_membership(Membership {
             segment: opened.segment,
@@ -184,51 +171,94 @@ impl Process {
         });
         // A page that the kernel merges with others (KSM) loses its protection unseen.
         memory::merge_no_pages();
-        let _space = self.join(None)?;
-        self.set_phase(Phase::Watching);
-        self.spawn_background()
+        self.watch()
     }
 
-    /// Takes a record, or the one that a parent has made, and opens what the engine will need.
-    pub(crate) fn join(&'static self, made: Option<MmId>) -> Result<&'static Space, Refused> {
-        let joined = self.open_all(made);
-        if joined.is_err() {
-            descriptors::forget_closed();
+    /// It has the segment, and takes the place that goes with it. An error: nothing is left of that, and of the segment
+    /// at most zeros.
+    pub(crate) fn watch(&'static self) -> Result<(), Refused> {
+        let room = if descriptors::is_room(PLACE_DESCRIPTORS) { Ok(()) } else { Err(NO_DESCRIPTORS) };
+        if let Err(reason) = room.and_then(|()| self.join(None)) {
+            self.lose_place();
+            return Err(reason);
         }
-        joined
+        self.set_phase(Phase::Watching);
+        self.spawn_background().inspect_err(|_| self.abandon_place())?;
+        self.membership().segment.counters().add(Counter::Joined, 1);
+        Ok(())
     }
 
-    fn open_all(&'static self, made: Option<MmId>) -> Result<&'static Space, Refused> {
-        const NOT_OPEN: Refused =
-            Refused::Needs("a file in /proc or a swap file of the run cannot be opened");
+    /// It cannot have the place that it was to take. Nobody has seen it: the phase has not changed, and there is no
+    /// engine. The segment goes, too: a process that is none of the run may change its credentials without anybody
+    /// looking.
+    fn lose_place(&self) {
+        supervisor::give_up_record(self.mm());
+        supervisor::forget_open();
+        descriptors::close_all();
+        let Some(membership) = self.take_membership() else { return };
+        // SAFETY:
+        // 1. The mapping is ours, and nobody has been told of it.
+        if unsafe { memory::unmap(membership.segment_start, membership.segment_bytes) }.is_ok() {
+            own_memory::remove(membership.segment_start);
+        }
+    }
+
+    /// It has its place, and no thread can be started for it. With the gate exclusive: nothing is managed, and other
+    /// threads may only look.
+    fn abandon_place(&self) {
+        self.set_phase(Phase::Outside);
+        self.evicting_id.store(0, Ordering::Relaxed);
         let membership = self.membership();
-        let uffd = Uffd::open().map_err(Refused::Userfaultfd)?;
-        let uffd = Uffd::from_fd(descriptors::keep(uffd.into_fd()).map_err(|_| NOT_OPEN)?);
-        let pagemap = Pagemap::open_as(descriptors::keep).map_err(|_| NOT_OPEN)?;
-        let maps = Maps::open_as(descriptors::keep).map_err(|_| NOT_OPEN)?;
+        let _it_lived = membership.segment.mms().record(self.mm()).withdraw();
+        // SAFETY:
+        // 1. The mapping is ours; zeros are valid words, and those who look there have no work under way.
+        if unsafe { memory::replace_by_zeros(membership.segment_start, membership.segment_bytes) }.is_err() {
+            stop_program(
+                format_args!("{NO_THREAD}, and the memory of the run cannot be let go"),
+                MORE_MAPPINGS,
+            );
+        }
+        supervisor::give_up_record(self.mm());
+    }
+
+    /// Takes a record, or the one that a parent has made, and opens what the engine will need. An error: some of that
+    /// may be open, and the record taken.
+    pub(crate) fn join(&'static self, made: Option<MmId>) -> Result<&'static Space, Refused> {
+        const NOT_OPEN: Refused =
+            Refused::NeedsNow("a file in /proc or a swap file of the run cannot be opened: raise ulimit -n");
+        let membership = self.membership();
+        let uffd = Uffd::open().map_err(Refused::of_userfaultfd)?;
+        // A number that is kept leaves the list of ours when it is closed, which `lose_place` does.
+        let uffd = ManuallyDrop::new(Uffd::from_fd(descriptors::keep(uffd.into_fd()).map_err(|_| NOT_OPEN)?));
+        let pagemap = ManuallyDrop::new(Pagemap::open_as(descriptors::keep).map_err(|_| NOT_OPEN)?);
+        let maps = ManuallyDrop::new(Maps::open_as(descriptors::keep).map_err(|_| NOT_OPEN)?);
         let mm = match made {
             Some(mm) => mm,
-            None => supervisor::take_record(&membership.segment)
-                .ok_or(Refused::Needs("the run has no room for a process and its page table"))?,
+            None => supervisor::take_record(&membership.segment)?,
         };
+        self.set_mm(mm);
         let record = membership.segment.mms().record(mm);
-        let root = record.root().ok_or(Refused::Needs("its record has no page table"))?;
+        let root = record.root().ok_or(Refused::Needs("its record has no page table: please report it"))?;
         let segment = membership.segment.acting_as(record.id());
-        let files = OpenFiles::of_the_run(segment, record).ok_or(NOT_OPEN)?;
+        // From here on it is asked before a swap file comes into use. Those from before are opened below; in the other
+        // order one that is added in between would be nobody's to open.
+        let _first = record.announce();
+        let Some(files) = OpenFiles::of_the_run(segment, record) else {
+            let _it_lived = record.withdraw();
+            return Err(NOT_OPEN);
+        };
         let world = LinuxWorld {
             gate: &self.gate,
             hazards: self.hazards(),
-            uffd,
-            pagemap,
-            maps,
+            uffd: ManuallyDrop::into_inner(uffd),
+            pagemap: ManuallyDrop::into_inner(pagemap),
+            maps: ManuallyDrop::into_inner(maps),
             files,
             segment,
             segment_start: membership.segment_start,
             drops_ranges: memory::can_drop_ranges().is_ok(),
         };
-        self.set_mm(record.id());
         messages::keep_open();
-        segment.counters().add(Counter::Joined, 1);
         Ok(self.set_space(AddressSpace::new(segment, record.id(), root, world)))
     }
 
@@ -241,8 +271,15 @@ impl Process {
             // The supervisor may want it when the process is gone.
             space.record().set_name(name.as_bytes());
         }
-        let spawned = spawn(&self.background_stack, background::main, argument, Files::Shared);
-        spawned.map(drop).map_err(|_| Refused::Needs(NO_THREAD))
+        for _ in 0..THREAD_TRIES {
+            match spawn(&self.background_stack, background::main, argument, Files::Shared) {
+                Ok(_) => return Ok(()),
+                // As many run as may run, at this moment.
+                Err(Errno::EAGAIN) => clock::sleep_ns(THREAD_PAUSE_NS),
+                Err(_) => break,
+            }
+        }
+        Err(Refused::Needs(NO_THREAD))
     }
 }
 

@@ -1,20 +1,23 @@
-//! A value that is set once in each process, and read by all its threads.
+//! A value that is set in each process, and read by all its threads.
 //!
 //! A forked child sets its own while that of its parent is still in use, and never needs that of its grandparent again:
 //! there are two places by turns, and nothing of ours allocates.
 //!
-//! Must hold: one thread at a time sets a value, once nobody uses the one before the current one any more. Called by
+//! Must hold: one thread at a time sets a value, once nobody uses any but the one that was set last. Called by
 //! [`crate::process`].
 //!
-//! Memory order: `set` stores `current` with Release behind the value, which pairs with the Acquire of `get`.
+//! Memory order: `set` stores `current` with Release behind the value, which pairs with the Acquire of `get`. Who sets
+//! goes on from what the one before has set: that is the order of its callers.
 
 use core::cell::UnsafeCell;
 use core::mem::MaybeUninit;
-use core::sync::atomic::{AtomicPtr, Ordering};
+use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
 /// The latest value that was set, and room for the next. Made for a static.
 pub(crate) struct Latest<T: 'static> {
     current: AtomicPtr<T>,
+    /// The place of the next one. The one that was set last lies in the other, current or forgotten.
+    next: AtomicUsize,
     places: [UnsafeCell<MaybeUninit<T>>; 2],
 }
 
@@ -29,6 +32,7 @@ impl<T> Latest<T> {
     pub(crate) const fn new() -> Latest<T> {
         Latest {
             current: AtomicPtr::new(core::ptr::null_mut()),
+            next: AtomicUsize::new(0),
             places: [const { UnsafeCell::new(MaybeUninit::uninit()) }; 2],
         }
     }
@@ -38,26 +42,26 @@ impl<T> Latest<T> {
     pub(crate) fn get(&self) -> Option<&'static T> {
         // SAFETY:
         // 1. What is not null comes from `set`, where it was written before, in a value that lives for ever.
-        // 2. It stays until the one behind the next is set, whose caller promises that nobody uses it any more.
+        // 2. It stays while one more is set, forgotten or not. Who sets the one after that promises that nobody uses it
+        //    any more.
         unsafe { self.current.load(Ordering::Acquire).as_ref() }
     }
 
-    /// Sets another. The one that was current until now stays where it is.
+    /// Sets another. The one that was set last stays where it is.
     ///
     /// # Safety
-    /// Nobody else sets one meanwhile. Nobody uses the one that was current before the current one.
+    /// Nobody else sets one meanwhile. Nobody uses any value but the one that was set last.
     pub(crate) unsafe fn set(&'static self, value: T) -> &'static T {
-        let current = self.current.load(Ordering::Relaxed);
-        let is_free = |place: &&UnsafeCell<MaybeUninit<T>>| place.get().cast() != current;
-        let place = self.places.iter().find(is_free).expect("one of two is not current");
+        let next = self.next.load(Ordering::Relaxed);
+        self.next.store(1 - next, Ordering::Relaxed);
         // SAFETY:
-        // 1. It is not the current one, and nobody uses what was there before: the caller's promise.
-        let value = unsafe { (*place.get()).write(value) };
+        // 1. The one that was set last lies in the other place, and nobody uses what was here: the caller's promise.
+        let value = unsafe { (*self.places[next].get()).write(value) };
         self.current.store(value, Ordering::Release);
         value
     }
 
-    /// There is none.
+    /// There is none. Who has it may go on with it.
     pub(crate) fn forget(&self) {
         self.current.store(core::ptr::null_mut(), Ordering::Release);
     }
@@ -89,5 +93,6 @@ mod tests {
         // SAFETY:
         // 1. As above.
         assert_eq!(unsafe { LATEST.set(1000) }, &1000);
+        assert_eq!(before, &999, "it was forgotten, and stays all the same");
     }
 }

@@ -9,7 +9,7 @@
 //! is to be left, and by [`crate::attach`] and [`crate::fork`].
 
 use crate::credentials::credentials;
-use crate::messages::{self, stop_program};
+use crate::messages::{self, MORE_MAPPINGS, stop_program};
 use crate::own_stack::on_own_stack;
 use crate::process::{AfterSetuid, EVICTORS, Phase, Process, Space, WORKSPACES};
 use crate::{descriptors, environment, supervisor};
@@ -58,10 +58,13 @@ impl Process {
         let alone = loop {
             if self.fault_in_all(space, ALL_PAGES).is_err() {
                 // Unregistered it would read as zeros.
-                stop_program(format_args!(
-                    "a page cannot be read back, and its memory shall come home ({})",
-                    reason.unwrap_or(ASKED)
-                ));
+                stop_program(
+                    format_args!(
+                        "a page cannot be read back, and its memory shall come home ({})",
+                        reason.unwrap_or(ASKED)
+                    ),
+                    "Look for errors of the disk with the swap file (dmesg), and start the program again",
+                );
             }
             let alone = self.gate.exclusive();
             if space.first_away(ALL_PAGES).is_none() {
@@ -111,7 +114,7 @@ impl Process {
         on_own_stack(slot, || {
             {
                 let _nobody_joins = self.gate.exclusive();
-                if self.phase() == Phase::Waiting {
+                if matches!(self.phase(), Phase::Waiting | Phase::Outside) {
                     self.set_phase(Phase::Outside);
                     return;
                 }
@@ -126,13 +129,18 @@ impl Process {
         if self.is_leaving.swap(1, Ordering::Relaxed) != 0 {
             return;
         }
-        let membership = self.membership();
-        {
+        let membership = {
             let _nobody_activates = self.gate.exclusive();
             if self.phase().is_before_active() {
                 self.set_phase(Phase::Home);
             }
-        }
+            self.membership_if_any()
+        };
+        // At home from before it had a place in the run.
+        let Some(membership) = membership else {
+            self.set_phase(Phase::Outside);
+            return;
+        };
         self.let_go(reason);
         self.dismiss_background();
         // Nobody is in the middle of something: whoever begins finds nothing.
@@ -144,7 +152,7 @@ impl Process {
         // 1. The mapping is ours; zeros are valid words, and those who look there have no work under way.
         if unsafe { memory::replace_by_zeros(membership.segment_start, membership.segment_bytes) }.is_err() {
             let reason = reason.unwrap_or(ASKED);
-            stop_program(format_args!("{reason}, and the memory of the run cannot be let go"));
+            stop_program(format_args!("{reason}, and the memory of the run cannot be let go"), MORE_MAPPINGS);
         }
         self.set_phase(Phase::Outside);
         supervisor::give_up_record(self.mm());

@@ -4,16 +4,24 @@
 //! evicts, `os` asks the kernel. Called by the library that is preloaded into programs, which holds the value and
 //! starts it.
 //!
-//! Map: [`process`] the value and its life; [`faults`] a SIGBUS, and [`fault_in`] whoever else wants a page; [`calls`]
-//! a system call ([`syscalls`]), with [`mappings`] and [`remap`] for those that change the [`address_space`],
-//! [`lock_calls`] for those that lock it ([`locks`]), [`advice`] for those that say what will be used, [`descriptors`]
-//! for those that could take ours away, and [`environment`] for `execve`; [`managed_ranges`] and [`thread_stacks`] say
-//! what is managed, and [`regions`] what the program names; [`residency`] what the boundary asks of us; [`memory`] the
-//! engine's world; [`small`] sees a process grow, [`joining`] enters the run, [`activation`] takes the program's
-//! memory, [`attach`] does all of that in a program that runs, [`fork`] in a child, and [`leaving`] lets it go;
-//! [`background`] is the thread that evicts; [`own_stack`] is where threads of the program do work of ours; [`lending`]
-//! lends them what they need for it; [`messages`] are for the user. [`invitation`], [`contend`] and [`swap_files`] are
-//! of use to whoever is preloaded.
+//! | module | for |
+//! |---|---|
+//! | [`process`], `latest` | the value and its life; what is set once in each process |
+//! | [`small`], `owner`, `try_later` | sees a process grow; whose memory this is, as long as nobody sees forks; when it is tried again |
+//! | [`invitation`], [`joining`], [`activation`], [`attach`], [`refused`] | to which run; enters it; takes the program's memory; all of that in a program that runs; why it cannot |
+//! | [`fork`], `unclaimed` | a child; those that have not taken their memory over |
+//! | [`leaving`], [`credentials`] | lets the process go; because of which change |
+//! | [`supervisor`] | the supervisor of the run as this process reaches it |
+//! | [`faults`], [`fault_in`], `repeats` | a SIGBUS; whoever else wants a page; a fault that comes again and again |
+//! | [`calls`], [`syscalls`], [`program_copy`], [`thread_words`] | a system call; its arguments; bytes of the program that may not be there; what is kept for each thread |
+//! | [`mappings`], [`remap`], `populate`, `dropped` | calls that change the [`address_space`]; memory that is to be there at once; advice that drops content |
+//! | [`lock_calls`], [`locks`], [`advice`] | calls that lock memory, or say what will be used |
+//! | [`descriptors`], [`environment`] | calls that could take descriptors of ours away; `execve` |
+//! | [`managed_ranges`], [`thread_stacks`], [`own_memory`], [`regions`] | what is managed; what never is; what the program names |
+//! | [`residency`], [`memory`] | what the boundary asks of us; the engine's world |
+//! | [`background`], `background_files` | the thread that evicts, and what it reads of its process |
+//! | [`own_stack`], [`lending`] | where threads of the program do work of ours, and what they are lent for it |
+//! | [`swap_files`], [`contend`], [`messages`] | the files that are open; locks that others hold; what the user is told |
 //!
 //! What must hold: nothing on these ways allocates, calls libc or touches memory of the program but what is said; work
 //! of ours that can wait runs with all signals blocked, so that no handler of the program interrupts it and meets its
@@ -52,6 +60,7 @@ mod owner;
 mod populate;
 pub mod process;
 pub mod program_copy;
+pub mod refused;
 pub mod regions;
 pub mod remap;
 mod repeats;
@@ -62,19 +71,7 @@ pub mod swap_files;
 pub mod syscalls;
 pub mod thread_stacks;
 pub mod thread_words;
+mod try_later;
+mod unclaimed;
 
 pub use process::{AfterSetuid, Managed, Membership, Process, Terms};
-
-use core::future::Future;
-use core::pin::pin;
-use core::task::{Context, Poll, Waker};
-
-/// Runs a future of the engine. On Linux everything that waits blocks its thread, so each future is ready when it is
-/// polled once.
-pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
-    let mut context = Context::from_waker(Waker::noop());
-    match pin!(future).poll(&mut context) {
-        Poll::Ready(output) => output,
-        Poll::Pending => unreachable!("waiting blocks the thread here"),
-    }
-}

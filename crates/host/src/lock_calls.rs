@@ -215,14 +215,14 @@ impl Process {
 
     /// A part of one mapping was made active: if it is locked, it stays where it is. With the gate exclusive.
     pub(crate) fn keep_if_locked(&self, space: &Space, part: PageRange) {
-        if self.locks.has_any() && mlock::is_locked(part.start.address() as usize) {
+        if self.locks.has_any() && mlock::is_locked(part.start().address() as usize) {
             space.deactivate(part);
         }
     }
 
     /// A mapping has grown: what is locked of it is there, as after any other growth of it.
     pub(crate) fn bring_if_locked(&self, range: PageRange) {
-        if self.locks.are_all_filled() && mlock::is_locked(range.start.address() as usize) {
+        if self.locks.are_all_filled() && mlock::is_locked(range.start().address() as usize) {
             self.fault_in_range(range, Touch::Write);
         }
     }

@@ -78,7 +78,7 @@ impl Locks {
         self.state.load(Ordering::Acquire) & (ANY | ANY_ON_FAULT) == ANY
     }
 
-    /// So much is locked; by how much that is more than ever.
+    /// Notes how much is locked; by how much that is more than ever.
     pub(crate) fn raise_most(&self, locked_bytes: u64) -> u64 {
         locked_bytes.saturating_sub(self.most_bytes.fetch_max(locked_bytes, Ordering::Relaxed))
     }

@@ -7,20 +7,16 @@
 
 use crate::address_space::{is_candidate, may_have_words, pages};
 use crate::fault_in::PageLost;
-use crate::messages::stop_program;
+use crate::messages::{FEWER_IN_A_RUN, MORE_MAPPINGS, stop_program};
+use crate::own_memory;
 use crate::process::{Phase, Process, Space};
-use crate::{block_on, own_memory};
-use core::ops::ControlFlow;
+use core::ops::{ControlFlow, Range};
 use core::sync::atomic::Ordering;
 use uswap_core::page_word::Afterwards;
+use uswap_engine::block_on;
 use uswap_os::gate::ExclusiveGuard;
 use uswap_os::sys::Errno;
-use uswap_os::uffd::Mode;
 use uswap_units::{PAGE_BYTES, PageId, PageRange};
-
-fn bytes_of(range: PageRange) -> (usize, usize) {
-    (range.start.address() as usize, range.pages() as usize * PAGE_BYTES)
-}
 
 /// Calls `visit` with the part that each mapping has of a range, if something of it is managed: the kernel registers
 /// all mappings of a range or none, takes them back alike, and refuses those of files. With the gate exclusive.
@@ -30,9 +26,9 @@ fn for_each_managed_mapping(
     mut visit: impl FnMut(PageRange) -> ControlFlow<()>,
 ) -> Result<(), Errno> {
     let maps = &space.world().maps;
-    maps.try_for_each_in(range.start.address() as usize..range.end.address() as usize, |vma| {
+    maps.try_for_each_in(range.addresses(), |vma| {
         let vma = PageRange::of_addresses(vma.start as u64, vma.end as u64);
-        let part = PageRange { start: vma.start.max(range.start), end: vma.end.min(range.end) };
+        let part = vma.intersection(range);
         match space.page_table().first_managed(part) {
             Some(_) => visit(part),
             None => ControlFlow::Continue(()),
@@ -72,15 +68,14 @@ impl Process {
     /// Takes a mapping of private anonymous memory under management, with the gate exclusive. What cannot be registered
     /// is left alone: false.
     pub(crate) fn take(&self, space: &'static Space, range: PageRange) -> bool {
-        if self.phase() != Phase::Active || range.start >= range.end {
+        if self.phase() != Phase::Active || range.start() >= range.end() {
             return false;
         }
         if !space.page_table().has_room_for(range.pages()) || space.reserve_words(range).is_err() {
             // The tables of the run are full: it stays the kernel's. What is managed of it stays so.
             return false;
         }
-        let (start, bytes) = bytes_of(range);
-        if space.world().uffd.register(start, bytes, Mode::MissingAndProtected).is_err() {
+        if space.world().register(range).is_err() {
             return false;
         }
         if space.adopt(range).is_err() {
@@ -103,9 +98,8 @@ impl Process {
     /// and filling it would take the guard away. With the gate exclusive.
     fn pass_by_guards(&self, space: &Space, range: PageRange) {
         let pagemap = &space.world().pagemap;
-        let addresses = range.start.address() as usize..range.end.address() as usize;
         // A kernel before 6.16 does not tell.
-        let _as_far_as_it_is_told = pagemap.for_each_guard(addresses, |start, end| {
+        let _as_far_as_it_is_told = pagemap.for_each_guard(range.addresses(), |start, end| {
             self.has_guards.store(1, Ordering::Relaxed);
             let guarded = PageRange::of_addresses(start as u64, end as u64);
             space.drop_words(guarded, Afterwards::Unmanaged);
@@ -139,7 +133,7 @@ impl Process {
         range: PageRange,
         mut visit: impl FnMut(PageRange),
     ) {
-        let (start, end) = (range.start.address() as usize, range.end.address() as usize);
+        let Range { start, end } = range.addresses();
         space.world().maps.for_each_in(start..end, |vma| {
             if is_candidate(&vma) {
                 self.for_each_part_to_take(vma.start.max(start), vma.end.min(end), &mut visit);
@@ -151,28 +145,25 @@ impl Process {
     /// Gives the pages of a range words again that have lost them, in mappings that are registered all the while. With
     /// the gate exclusive.
     pub(crate) fn take_back(&self, space: &'static Space, range: PageRange) {
-        space.world().maps.for_each_in(range.start.address() as usize..range.end.address() as usize, |vma| {
+        space.world().maps.for_each_in(range.addresses(), |vma| {
             let mapped = PageRange::of_addresses(vma.start as u64, vma.end as u64);
-            let part = PageRange { start: mapped.start.max(range.start), end: mapped.end.min(range.end) };
+            let part = mapped.intersection(range);
             let without_word = space.page_table().first_unmanaged(part).filter(|_| may_have_words(&vma));
             // A page without a word has no protection to lose, and only of one that is registered it can be taken.
             let is_registered = |page: PageId| {
                 space.world().uffd.write_unprotect(page.address() as usize, PAGE_BYTES).is_done()
             };
             if without_word.is_some_and(is_registered) {
-                self.for_each_part_to_take(
-                    part.start.address() as usize,
-                    part.end.address() as usize,
-                    |part| {
-                        if space.adopt(part).is_err() {
-                            space.drop_words(part, Afterwards::Unmanaged);
-                        }
-                        if !is_candidate(&vma) {
-                            space.deactivate(part);
-                        }
-                        self.keep_if_locked(space, part);
-                    },
-                );
+                let Range { start, end } = part.addresses();
+                self.for_each_part_to_take(start, end, |part| {
+                    if space.adopt(part).is_err() {
+                        space.drop_words(part, Afterwards::Unmanaged);
+                    }
+                    if !is_candidate(&vma) {
+                        space.deactivate(part);
+                    }
+                    self.keep_if_locked(space, part);
+                });
             }
             ControlFlow::Continue(())
         });
@@ -188,7 +179,7 @@ impl Process {
     /// What is managed of a range may be evicted, if it is not locked. With the gate exclusive.
     pub(crate) fn activate_range(&self, space: &Space, range: PageRange) {
         match self.locks.has_any() {
-            true => self.follow_locks(space, range.start.address() as usize..range.end.address() as usize),
+            true => self.follow_locks(space, range.addresses()),
             false => space.activate(range),
         }
     }
@@ -219,12 +210,12 @@ impl Process {
             // Everything came home while the call waited for the gate.
             return Ok(());
         }
-        let (mut done, mut refused) = (range.start, None);
+        let (mut done, mut refused) = (range.start(), None);
         let looked = for_each_managed_mapping(space, range, |part| {
-            let (start, bytes) = bytes_of(part);
-            match space.world().uffd.unregister(start, bytes) {
+            let addresses = part.addresses();
+            match space.world().uffd.unregister(addresses.start, addresses.len()) {
                 Ok(()) => {
-                    done = part.end;
+                    done = part.end();
                     ControlFlow::Continue(())
                 }
                 Err(errno) => {
@@ -234,7 +225,7 @@ impl Process {
             }
         });
         let Some(errno) = refused.or(looked.err()) else { return Ok(()) };
-        self.register_mappings_again(space, PageRange { start: range.start, end: done });
+        self.register_mappings_again(space, PageRange::new(range.start(), done));
         Err(errno)
     }
 
@@ -262,13 +253,17 @@ impl Process {
             // Everything came home while the call waited for the gate.
             return;
         }
-        let (start, bytes) = bytes_of(range);
-        let registered = space.world().uffd.register(start, bytes, Mode::MissingAndProtected);
-        if let Err(errno) = registered {
-            stop_program(format_args!("memory that was moved cannot be registered again ({errno})"));
+        if let Err(errno) = space.world().register(range) {
+            stop_program(
+                format_args!("memory that was moved cannot be registered again ({errno})"),
+                MORE_MAPPINGS,
+            );
         }
         if space.adopt(range).is_err() {
-            stop_program(format_args!("the run has no room for the page tables of memory that grew"));
+            stop_program(
+                format_args!("the run has no room for the page tables of memory that grew"),
+                FEWER_IN_A_RUN,
+            );
         }
         self.pass_by_known_guards(space, range);
         self.keep_if_locked(space, range);

@@ -41,7 +41,7 @@ impl Process {
             }
             match self.space().filter(|_| self.phase() == Phase::Active) {
                 Some(space) => {
-                    // Wait until whoever activates is done. The phase is Active before there are words to go by, and
+                    // Wait until whoever activates is done. The phase is Active before memory is registered, and
                     // while the call waited for the gate its mapping would be registered.
                     drop(self.gate.shared());
                     self.change_mapping(space, call)
@@ -205,7 +205,11 @@ impl Process {
                 let _alone = self.gate.exclusive();
                 free(call, |part| space.drop_words(part, Afterwards::StillManaged))
             }
-            abi::MADV_MERGEABLE if self.manages_all() => leave_unmerged(call),
+            abi::MADV_MERGEABLE
+                if self.manages_all() || space.page_table().first_managed(range).is_some() =>
+            {
+                leave_unmerged(call)
+            }
             abi::MADV_POPULATE_READ | abi::MADV_POPULATE_WRITE => {
                 self.populate(space, call, range, Touch::that(advice as u32 == abi::MADV_POPULATE_WRITE))
             }
@@ -288,12 +292,12 @@ pub(crate) fn forget_gaps(space: &Space, range: PageRange) {
     if space.page_table().first_managed(range).is_none() {
         return;
     }
-    let mut at = range.start;
-    space.world().maps.for_each_in(range.start.address() as usize..range.end.address() as usize, |vma| {
+    let mut at = range.start();
+    space.world().maps.for_each_in(range.addresses(), |vma| {
         let vma = PageRange::of_addresses(vma.start as u64, vma.end as u64);
-        space.drop_words(PageRange { start: at, end: vma.start.max(at) }, Afterwards::Unmanaged);
-        at = vma.end.max(at);
+        space.drop_words(PageRange::new(at, vma.start().max(at)), Afterwards::Unmanaged);
+        at = vma.end().max(at);
         ControlFlow::Continue(())
     });
-    space.drop_words(PageRange { start: at, end: range.end.max(at) }, Afterwards::Unmanaged);
+    space.drop_words(PageRange::new(at, range.end().max(at)), Afterwards::Unmanaged);
 }

@@ -3,6 +3,7 @@
 //! Must hold: each call does all that it says or reports how far it came; a range is never dropped in part. Called by
 //! the engine, through its traits; [`crate::joining`] and [`crate::process`] make the value.
 
+use crate::address_space::ADDRESSES_END;
 use crate::messages::stop_program;
 use crate::swap_files::OpenFiles;
 use uswap_codec::Page;
@@ -10,17 +11,20 @@ use uswap_core::budget::Signal;
 use uswap_core::pool::{Pool, ZSPAGE_BYTES};
 use uswap_core::segment::Segment;
 use uswap_engine::world::{
-    Backing, FileBuffer, FileError, FillAs, Filled, Gate, Hazards, Install, Memory, Touch,
+    Backing, BlockBits, FileBuffer, FileError, FillAs, Filled, Gate, Hazards, Install, Memory, Touch,
 };
 use uswap_interpose::buffers::{HazardTable, asymmetric_fence_heavy};
 use uswap_os::fd::Timeout;
 use uswap_os::futex::{self, Scope};
 use uswap_os::maps::Maps;
-use uswap_os::pagemap::Pagemap;
-use uswap_os::uffd::{Stop, Uffd};
+use uswap_os::pagemap::{PAGES_MAX, PageBits, Pagemap};
+use uswap_os::uffd::{Mode, Stop, Uffd};
 use uswap_os::{Errno, clock, memory, protection_keys, thread};
 use uswap_sync::AtomicU32;
 use uswap_units::{PAGE_BYTES, PageId, PageRange, SwapOffset, ZspageId};
+
+/// Before a file is read again that could not be read.
+const PAUSE_NS: u64 = 1_000_000;
 
 /// What the engine of this process works on.
 pub struct LinuxWorld {
@@ -60,10 +64,6 @@ fn install_of(stop: Option<Stop>) -> Install {
     }
 }
 
-fn bytes_of(range: PageRange) -> (usize, usize) {
-    (range.start.address() as usize, range.pages() as usize * PAGE_BYTES)
-}
-
 impl Memory for LinuxWorld {
     fn present(&self, first: PageId, count: u32) -> u64 {
         match self.pagemap.present(first.address() as usize, count as usize) {
@@ -71,6 +71,14 @@ impl Memory for LinuxWorld {
             // Nothing is taken of what cannot be told.
             Err(_) => 0,
         }
+    }
+
+    fn held_in_block(&self, first: PageId) -> Option<BlockBits> {
+        const _: () = assert!(size_of::<BlockBits>() == size_of::<PageBits>());
+        let start = first.address() as usize;
+        // The kernel tells nothing of the last page that a program may have, nor of what lies beside it.
+        let count = PAGES_MAX.min((ADDRESSES_END - PAGE_BYTES - start) / PAGE_BYTES);
+        self.pagemap.held(start, count).ok()
     }
 
     fn read(&self, page: PageId, content: &mut Page) {
@@ -111,13 +119,13 @@ impl Memory for LinuxWorld {
     }
 
     fn protect(&self, range: PageRange) -> bool {
-        let (start, bytes) = bytes_of(range);
-        self.uffd.write_protect(start, bytes).is_done()
+        let addresses = range.addresses();
+        self.uffd.write_protect(addresses.start, addresses.len()).is_done()
     }
 
     fn unprotect(&self, range: PageRange) {
-        let (start, bytes) = bytes_of(range);
-        while let Some(Stop::Retry) = self.uffd.write_unprotect(start, bytes).stop {
+        let addresses = range.addresses();
+        while let Some(Stop::Retry) = self.uffd.write_unprotect(addresses.start, addresses.len()).stop {
             thread::yield_now();
         }
     }
@@ -128,12 +136,18 @@ impl Memory for LinuxWorld {
 }
 
 impl LinuxWorld {
+    /// Faults of a range come to us from now on: where a page is missing, and where one that is protected is written.
+    pub(crate) fn register(&self, range: PageRange) -> Result<(), Errno> {
+        let addresses = range.addresses();
+        self.uffd.register(addresses.start, addresses.len(), Mode::MissingAndProtected)
+    }
+
     fn drop_one_by_one(&self, ranges: &[PageRange]) -> usize {
         let refused = ranges.iter().position(|&range| {
-            let (start, bytes) = bytes_of(range);
+            let addresses = range.addresses();
             // SAFETY:
             // 1. The engine has stored the content and holds the locks of the words: nobody needs the pages.
-            unsafe { memory::drop_pages(start, bytes) }.is_err()
+            unsafe { memory::drop_pages(addresses.start, addresses.len()) }.is_err()
         });
         let count = refused.unwrap_or(ranges.len());
         if let Some(&left) = ranges.get(count) {
@@ -148,15 +162,15 @@ impl LinuxWorld {
         while count < ranges.len() {
             let part = &ranges[count..ranges.len().min(count + list.len())];
             for (entry, &range) in list.iter_mut().zip(part) {
-                let (start, bytes) = bytes_of(range);
-                *entry = [start, bytes];
+                let addresses = range.addresses();
+                *entry = [addresses.start, addresses.len()];
             }
             // SAFETY:
             // 1. The engine has stored the content and holds the locks of the words: nobody needs the pages.
             let mut done = unsafe { memory::drop_ranges(&list[..part.len()]) }.unwrap_or(0);
             let before = count;
-            while count < ranges.len() && done >= bytes_of(ranges[count]).1 {
-                done -= bytes_of(ranges[count]).1;
+            while count < ranges.len() && done >= ranges[count].addresses().len() {
+                done -= ranges[count].addresses().len();
                 count += 1;
             }
             if count == before {
@@ -170,13 +184,16 @@ impl LinuxWorld {
     /// The kernel has refused to drop a range. If it has dropped a part of it, content is where no word says. A page
     /// that the kernel is just moving, or has swapped, is there.
     fn must_be_whole(&self, range: PageRange) {
-        let mut page = range.start;
-        while page < range.end {
-            let count = range.end.since(page).min(64);
+        let mut page = range.start();
+        while page < range.end() {
+            let count = range.end().since(page).min(64);
             let all = u64::MAX >> (64 - count);
             let held = self.pagemap.held(page.address() as usize, count as usize);
             if !held.is_ok_and(|bits| bits[0] & all == all) {
-                stop_program(format_args!("the kernel dropped a part of what it refused to drop"));
+                stop_program(
+                    format_args!("the kernel dropped a part of what it refused to drop"),
+                    "No kernel is known to do that: please report it, with its version (uname -r)",
+                );
             }
             page = page.plus(count);
         }
@@ -232,7 +249,7 @@ impl Backing for LinuxWorld {
         self.files.read(offset, bytes, buffer)
     }
     async fn pause(&self) {
-        thread::yield_now();
+        clock::sleep_ns(PAUSE_NS);
     }
     async fn step(&self) {}
     fn now_ns(&self) -> u64 {

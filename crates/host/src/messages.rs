@@ -65,9 +65,17 @@ pub fn supervisor_is_gone(segment: &Segment<'static>, say: impl FnOnce(Arguments
     }
 }
 
-/// Ends the program, because its memory cannot be kept right.
-pub(crate) fn stop_program(what: core::fmt::Arguments<'_>) -> ! {
-    say_of_process(format_args!("{what}: the program is ended to keep its data from harm"));
+/// What helps where the run has no room for page tables.
+pub(crate) const FEWER_IN_A_RUN: &str =
+    "A run has page tables for 128 GiB, all its processes added: start some of them in a run of their own";
+
+/// What helps where the kernel refuses one more mapping.
+pub(crate) const MORE_MAPPINGS: &str =
+    "It may have as many mappings as the kernel allows: raise vm.max_map_count (sysctl)";
+
+/// Ends the program, because its memory cannot be kept right; says what to try.
+pub(crate) fn stop_program(what: Arguments<'_>, advice: &str) -> ! {
+    say_of_process(format_args!("{what}: the program is ended to keep its data from harm. {advice}"));
     let _sent = process::kill(process::process_id(), 9);
     process::exit_process(137)
 }

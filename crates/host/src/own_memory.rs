@@ -44,13 +44,26 @@ pub fn text() -> Range<usize> {
     &raw const __ehdr_start as usize..&raw const etext as usize
 }
 
-/// Notes a mapping of ours. The Release of its end pairs with `for_each`; its start is there by then.
+/// Notes a mapping of ours, unless it is. The Release of its end pairs with `for_each`; its start is there by then.
 pub fn add(start: usize, bytes: usize) {
+    if RANGES.iter().any(|place| place[0].load(Ordering::Relaxed) == start) {
+        return;
+    }
     let is_free = |place: &&[AtomicUsize; 2]| {
         place[0].compare_exchange(0, start, Ordering::AcqRel, Ordering::Relaxed).is_ok()
     };
     let place = RANGES.iter().find(is_free).expect("there are fewer mappings than places");
     place[1].store(start + bytes, Ordering::Release);
+}
+
+/// What was noted is unmapped again.
+pub fn remove(start: usize) {
+    if let Some(place) = RANGES.iter().find(|place| place[0].load(Ordering::Relaxed) == start) {
+        // In this order: who finds an end finds the start. Release pairs with the Acquire of `for_each`, and of `add`,
+        // which may take the place then.
+        place[1].store(0, Ordering::Release);
+        place[0].store(0, Ordering::Release);
+    }
 }
 
 /// Calls `visit` with start and end of each range.
@@ -61,8 +74,10 @@ pub fn for_each(visit: &mut impl FnMut(usize, usize)) {
     for [start, end] in &RANGES {
         // Acquire pairs with the Release of `add`: who finds an end finds the start.
         let end = end.load(Ordering::Acquire);
-        if end > 0 {
-            visit(start.load(Ordering::Acquire), end);
+        let start = start.load(Ordering::Acquire);
+        // Of one that is being removed the start may be gone already.
+        if end > 0 && start > 0 {
+            visit(start, end);
         }
     }
     uswap_interpose::thread::for_each_mapping(&mut |start, bytes| visit(start, start + bytes));

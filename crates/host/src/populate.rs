@@ -92,18 +92,20 @@ impl Process {
         touch: Touch,
     ) -> isize {
         let [start, bytes, ..] = call.arguments;
-        if range.start >= range.end || !start.is_multiple_of(PAGE_BYTES) || start.checked_add(bytes).is_none()
+        if range.start() >= range.end()
+            || !start.is_multiple_of(PAGE_BYTES)
+            || start.checked_add(bytes).is_none()
         {
             return make(call);
         }
         let part_pages = self.part_bytes() / PAGE_BYTES as u64;
-        let mut at = range.start;
+        let mut at = range.start();
         loop {
-            let end = at.plus(part_pages).min(range.end);
-            let part = PageRange { start: at, end };
+            let end = at.plus(part_pages).min(range.end());
+            let part = PageRange::new(at, end);
             let mut call = *call;
-            call.arguments[0] = at.address() as usize;
-            call.arguments[1] = part.pages() as usize * PAGE_BYTES;
+            let addresses = part.addresses();
+            [call.arguments[0], call.arguments[1]] = [addresses.start, addresses.len()];
             let mut round = 0;
             let answer = loop {
                 self.fault_in_range(part, touch);
@@ -115,7 +117,7 @@ impl Process {
                     break answer;
                 }
             };
-            if answer != 0 || end == range.end {
+            if answer != 0 || end == range.end() {
                 return answer;
             }
             at = end;

@@ -21,6 +21,8 @@ use crate::latest::Latest;
 use crate::lending::LendingPool;
 use crate::locks::Locks;
 use crate::memory::LinuxWorld;
+use crate::try_later::TryLater;
+use crate::unclaimed::Unclaimed;
 use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use uswap_core::page_word::LANES;
@@ -46,6 +48,8 @@ pub struct Terms {
     pub after_setuid: AfterSetuid,
     /// Those with which it came.
     pub credentials: Credentials,
+    /// How far from its thread pointer a thread has its area of restartable sequences, if its C library gives it one.
+    pub sequence_area_offset: Option<isize>,
 }
 
 /// The run in which this process has a place.
@@ -134,7 +138,8 @@ pub struct Process {
     hazards: Latest<HazardTable<'static>>,
     /// Who changes mappings.
     pub(crate) gate: Gate,
-    /// What is not managed: mappings made with MAP_STACK, and what is zeros in a child.
+    /// What is not managed: stacks and control blocks of threads, and ranges that are wiped in a child, freed lazily,
+    /// or served by the program itself (userfaultfd).
     pub(crate) stacks: RangeSet<STACKS_MAX>,
     /// What the program keeps in RAM by name ([`Process::keep_in_ram`]).
     pub(crate) kept: RangeSet<KEPT_MAX>,
@@ -142,14 +147,18 @@ pub struct Process {
     pub(crate) locks: Locks,
     /// How much of its memory is private and may be written, while it waits; 0: not known yet.
     pub(crate) grown_bytes: AtomicU64,
+    /// Tries to take a place that failed for a reason that may pass.
+    pub(crate) enter_later: TryLater,
     /// Where the heap ends.
     pub(crate) heap_end: AtomicUsize,
     /// Thread pointer of the first thread: its control block is in memory like any other.
     pub(crate) first_thread_pointer: AtomicUsize,
     /// The record of the child that is being forked, + 1. Changed inside `gate`, exclusive.
     pub(crate) child: AtomicU32,
-    /// Which of all records that is.
+    /// Which of all processes that is: a [`uswap_units::ProcessNumber`].
     pub(crate) child_number: AtomicU64,
+    /// Children that may not have taken their memory over.
+    pub(crate) unclaimed: Unclaimed,
     /// A fork is under way, and has the gate.
     pub(crate) copying: AtomicU32,
     /// Not 0: it is of a child that will have the same table of descriptors.
@@ -190,10 +199,12 @@ impl Process {
             kept: RangeSet::new(),
             locks: Locks::new(),
             grown_bytes: AtomicU64::new(0),
+            enter_later: TryLater::new(),
             heap_end: AtomicUsize::new(0),
             first_thread_pointer: AtomicUsize::new(0),
             child: AtomicU32::new(0),
             child_number: AtomicU64::new(0),
+            unclaimed: Unclaimed::new(),
             copying: AtomicU32::new(0),
             child_shares_descriptors: AtomicU32::new(0),
             has_guards: AtomicU32::new(0),
@@ -261,7 +272,7 @@ impl Process {
         //    `start` was.
         unsafe { self.terms.set(terms) };
     }
-    /// In a child whose memory stays its own.
+    /// In a child that has no place yet, or none any more.
     pub(crate) fn forget_space(&self) {
         self.space.forget();
     }
@@ -269,10 +280,21 @@ impl Process {
     pub(crate) fn membership(&self) -> Membership {
         *self.membership.get().expect("it was set before the process had a place")
     }
+    /// Of any.
+    pub(crate) fn membership_if_any(&self) -> Option<Membership> {
+        self.membership.get().copied()
+    }
     pub(crate) fn set_membership(&'static self, membership: Membership) {
         // SAFETY:
-        // 1. Who takes a place has the gate for himself, and a process does it once.
+        // 1. Who takes a place has the gate for himself. What was set before is of a try that failed, or of the parent
+        //    that this one was forked from: nobody uses it.
         unsafe { self.membership.set(membership) };
+    }
+    /// Takes it away from a process that nobody has seen have it.
+    pub(crate) fn take_membership(&self) -> Option<Membership> {
+        let membership = self.membership.get().copied();
+        self.membership.forget();
+        membership
     }
     /// Its record.
     pub fn mm(&self) -> MmId {
@@ -283,6 +305,9 @@ impl Process {
     }
     pub(crate) fn hazards(&self) -> &'static HazardTable<'static> {
         self.hazards.get().expect("they are set before a call of the program can come here")
+    }
+    pub(crate) fn has_hazards(&self) -> bool {
+        self.hazards.get().is_some()
     }
     pub(crate) fn set_hazards(&'static self, table: HazardTable<'static>) {
         // SAFETY:

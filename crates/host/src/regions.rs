@@ -10,7 +10,6 @@ use core::fmt;
 use uswap_core::page_word::Afterwards;
 use uswap_interpose::thread;
 use uswap_os::memory;
-use uswap_units::{PAGE_BYTES, PageRange};
 
 /// Why memory is not managed, or not kept.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -19,16 +18,18 @@ pub enum NotNamed {
     NotManaged,
     /// The tables of the run have no room for it, or it is no private anonymous mapping.
     NoRoom,
-    /// So many ranges are kept that no more can be told.
+    /// There is no room to note more ranges.
     TooMany,
 }
 
 impl fmt::Display for NotNamed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            NotNamed::NotManaged => "this process is not managed, or is not any more",
-            NotNamed::NoRoom => "the page tables of the run, which has them for 128 GiB, are full",
-            NotNamed::TooMany => "it keeps too many ranges in RAM (some 250)",
+            NotNamed::NotManaged => "this process is not managed, or is not any more: the messages of the run say why",
+            NotNamed::NoRoom => {
+                "the page tables of the run, which has them for 128 GiB, are full: map less, or unmap what is not used"
+            }
+            NotNamed::TooMany => "it keeps too many ranges in RAM (some 250): keep fewer and larger ones",
         })
     }
 }
@@ -50,6 +51,9 @@ impl Process {
             if self.phase() != Phase::Active {
                 return Err(NotNamed::NotManaged);
             }
+            // As `leave_unmerged`: the program may have let the kernel merge it before.
+            let addresses = range.addresses();
+            let _there_is_nothing_to_undo = memory::unmerge(addresses.start, addresses.len());
             if self.take(space, range) {
                 return Ok(());
             }
@@ -82,7 +86,8 @@ impl Process {
             })?;
         }
         // What the kernel has of it, too. It may be mapped for reading only.
-        let _what_may_be_written = memory::populate_write(range.start.address() as usize, range_bytes(range));
+        let addresses = range.addresses();
+        let _what_may_be_written = memory::populate_write(addresses.start, addresses.len());
         Ok(())
     }
 
@@ -96,8 +101,8 @@ impl Process {
             let _alone = self.gate.exclusive();
             if let Some(space) = self.space() {
                 for kept in self.kept.iter() {
-                    let part = PageRange { start: kept.start.max(range.start), end: kept.end.min(range.end) };
-                    if part.start < part.end {
+                    let part = kept.intersection(range);
+                    if !part.is_empty() {
                         space.unpin(part);
                     }
                 }
@@ -105,8 +110,4 @@ impl Process {
             self.kept.subtract(range);
         });
     }
-}
-
-fn range_bytes(range: PageRange) -> usize {
-    range.pages() as usize * PAGE_BYTES
 }

@@ -6,8 +6,8 @@
 use crate::address_space::pages;
 use crate::fault_in::PageLost;
 use crate::mappings::forget_gaps;
-use crate::messages::stop_program;
-use crate::process::{Process, Space};
+use crate::messages::{FEWER_IN_A_RUN, stop_program};
+use crate::process::{Phase, Process, Space};
 use crate::syscalls::{
     MAP_ANONYMOUS, MAP_NORESERVE, MAP_PRIVATE, MREMAP_DONTUNMAP, MREMAP_FIXED, MREMAP_MAYMOVE, is_error, make,
 };
@@ -110,17 +110,18 @@ impl Process {
         let to = pages(answer as usize, call.arguments[2]);
         self.note_stacks(call, answer);
         space.drop_words(fixed, Afterwards::Unmanaged);
-        let stays = PageRange { start: from.start, end: from.end.min(from.start.plus(to.pages())) };
+        let stays = PageRange::new(from.start(), from.end().min(from.start().plus(to.pages())));
         if from.pages() > to.pages() {
-            let cut = PageRange { start: stays.end, end: from.end };
+            let cut = PageRange::new(stays.end(), from.end());
             space.drop_words(cut, Afterwards::Unmanaged);
         }
-        let is_moved = to.start != from.start;
+        let is_moved = to.start() != from.start();
         if is_moved {
-            if space.carry(stays, to.start).is_err() {
-                stop_program(format_args!(
-                    "the run has no room for the page tables of memory that was moved"
-                ));
+            if space.carry(stays, to.start()).is_err() {
+                stop_program(
+                    format_args!("the run has no room for the page tables of memory that was moved"),
+                    FEWER_IN_A_RUN,
+                );
             }
             if flags & MREMAP_DONTUNMAP != 0 {
                 let _or_left_alone = self.take(space, from);
@@ -137,6 +138,12 @@ impl Process {
             }
         }
         if is_moved {
+            if self.phase() == Phase::Active && !space.drop_filled(to) {
+                stop_program(
+                    format_args!("what the kernel has filled of memory that was moved cannot be dropped"),
+                    "Does the program lock that memory (mlock)? Then unlock it ahead of mremap",
+                );
+            }
             // Kernels that carry the protection along (6.1 is one) let a write fault for ever: no word tells of it.
             space.world().unprotect(to);
         }

@@ -9,17 +9,17 @@
 
 use crate::messages::stop_program;
 use crate::process::Space;
-use crate::{block_on, thread_words};
+use crate::thread_words;
 use core::sync::atomic::Ordering;
 use uswap_core::counters::FaultSource;
 use uswap_core::page_word::PageWord;
-use uswap_engine::Memory as _;
 use uswap_engine::world::Touch;
+use uswap_engine::{Memory as _, block_on};
 use uswap_interpose::thread::{self, Slot};
 use uswap_os::pagemap::PageLook;
 use uswap_units::{PageId, PageRange};
 
-/// So many faults in a row, of some 3 us each, are made by nobody who is merely slower than others.
+/// A thread that is merely slower than others does not make this many faults in a row, of some 3 us each.
 const REPEATS_MAX: usize = 1000;
 
 /// How a page that is there, as its word says, differs from what the kernel has.
@@ -39,7 +39,7 @@ fn difference(word: PageWord, kernel: PageLook) -> Option<Difference> {
     }
 }
 
-/// Notes what came of a fault of this thread; how many in a row have found this page there.
+/// Notes the outcome of a fault of this thread; how many in a row have found this page there.
 fn note(slot: &Slot, page: PageId, source: FaultSource) -> usize {
     let words = [thread_words::REPEATED_PAGE, thread_words::REPEATS].map(|index| &slot.user[index]);
     let [last, repeats] = words.map(|word| word.load(Ordering::Relaxed));
@@ -74,12 +74,15 @@ fn look(space: &Space, page: PageId, touch: Touch) {
     }));
     if found.flatten() == Some(Difference::IsGone) {
         let does = if touch == Touch::Write { "writes to" } else { "reads" };
-        stop_program(format_args!(
-            "a thread {does} the page at {:#x}, which uswap has put there, and the kernel has it no more. Something \
-             has changed this memory behind uswap, as a debugger can, or a process with a userfaultfd of this one: \
-             run the program without that. If there is nothing of the kind it is a fault of uswap: please report it",
-            page.address()
-        ));
+        stop_program(
+            format_args!(
+                "a thread {does} the page at {:#x}, which uswap has put there, and the kernel has it no more",
+                page.address()
+            ),
+            "Something has changed this memory behind uswap, as a debugger can, or a process with a userfaultfd of \
+             this one: run the program without that. If there is nothing of the kind it is a fault of uswap: please \
+             report it",
+        );
     }
 }
 

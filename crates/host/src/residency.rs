@@ -14,7 +14,9 @@ use uswap_interpose::thread;
 use uswap_units::{PageId, PageRange};
 
 /// Pages that one call may have brought at once: a sixteenth of the budget.
-const BUDGET_PARTS: u64 = 16;
+const BUDGET_DIVISOR: u64 = 16;
+/// The same before anything is managed: all that a call uses is filled, and stays, when that begins meanwhile. 4 ms.
+const PART_BYTES_BEFORE: u64 = 32 << 20;
 
 fn touch_of(access: Access) -> Touch {
     Touch::that(access.writes())
@@ -64,7 +66,8 @@ impl Residency for Process {
 
     fn part_bytes(&self) -> u64 {
         match self.space().filter(|_| self.phase() == Phase::Active) {
-            Some(space) => (space.segment().budget().ram().bytes() / BUDGET_PARTS).next_multiple_of(4096),
+            Some(space) => (space.segment().budget().ram().bytes() / BUDGET_DIVISOR).next_multiple_of(4096),
+            None if self.phase().is_before_active() => PART_BYTES_BEFORE,
             None => u64::MAX,
         }
     }

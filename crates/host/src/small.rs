@@ -21,13 +21,16 @@
 use crate::address_space::heap_end;
 use crate::attach::refuse_what_is_out_of_sight;
 use crate::credentials::credentials;
+use crate::descriptors;
 use crate::environment;
-use crate::joining::{FAULTS, Refused, options, signal_bit};
+use crate::joining::{FAULTS, options, signal_bit};
 use crate::messages;
 use crate::own_stack::{on_own_stack, on_stack};
 use crate::owner::{self, Owner};
 use crate::process::{AfterSetuid, Phase, Process, Terms};
+use crate::refused::{NO_DESCRIPTORS, Refused};
 use crate::syscalls::{MAP_GROWSDOWN, MAP_LOCKED, MAP_STACK, growth};
+use crate::try_later::TryLater;
 use core::arch::naked_asm;
 use core::ops::Range;
 use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
@@ -40,8 +43,14 @@ use uswap_os::sys::{self, abi};
 use uswap_os::thread::BlockedSignals;
 use uswap_os::{PAGE_BYTES, clock, process};
 
+const PR_SET_DUMPABLE: usize = 4;
+const PR_SET_TSC: usize = 26;
+
 /// A stack that may grow beyond this could do so without any call that is seen.
 const STACK_BYTES_MAX: u64 = 64 << 20;
+/// So many files are open at once while it is armed. A child that is forked in that time, which nobody sees, keeps them
+/// until it executes a program.
+const ARM_DESCRIPTORS: usize = 3;
 /// For the work of arming.
 const STACK_BYTES: usize = 128 * 1024;
 
@@ -62,11 +71,13 @@ static UNDER_WAY: AtomicU32 = AtomicU32::new(0);
 /// Nearly all take some microseconds.
 const CALLS_NS: u64 = 1_000_000_000;
 const CALLS_STEP_NS: u64 = 50_000;
+/// Tries to arm it that failed for a reason that may pass.
+static TRY_LATER: TryLater = TryLater::new();
 /// Not 0: it cannot be armed, and is left alone.
 static IS_LEFT_ALONE: AtomicU32 = AtomicU32::new(0);
 
 /// Between a constructor and the end of the stack that `main` uses are the frames of the loader.
-const STACK_ABOVE_BYTES: usize = 256 * 1024;
+const LOADER_FRAMES_BYTES: usize = 256 * 1024;
 
 impl Process {
     /// Becomes part of a run. Called once, before the program has threads. Its system calls are seen when it grows, or
@@ -76,7 +87,7 @@ impl Process {
         self.set_own(terms);
         // The loader runs constructors on the stack of the first thread, below where `main` will be.
         let here = 0u8;
-        let stack_end = &raw const here as usize + STACK_ABOVE_BYTES;
+        let stack_end = &raw const here as usize + LOADER_FRAMES_BYTES;
         if self.begin_small(functions, stack_end) {
             return Ok(());
         }
@@ -115,8 +126,15 @@ impl Process {
 
     /// A call of a small process. None: it is armed now, and the call goes the way of all others.
     pub(crate) fn serve_small(&'static self, call: &Call, context: &Context) -> Option<isize> {
-        if self.must_be_seen(call, context.stack_pointer()) && self.arm(context.stack_pointer()) {
-            return None;
+        if self.must_be_seen(call, context.stack_pointer()) {
+            if self.arm(context.stack_pointer()) {
+                return None;
+            }
+            if may_forbid_calls(call) && self.phase() == Phase::Small && self.is_owner() {
+                // It was not armed for a reason that may pass. But what it is about to set may end it for a call of
+                // ours, or comes in the way of ours: so there will be none.
+                IS_LEFT_ALONE.store(1, Ordering::Relaxed);
+            }
         }
         if call.number as u32 == abi::__NR_execve {
             return Some(environment::execute_unarmed(call));
@@ -145,11 +163,6 @@ impl Process {
     }
 
     fn must_be_seen(&self, call: &Call, stack_pointer: usize) -> bool {
-        const PR_SET_DUMPABLE: usize = 4;
-        const PR_SET_SECCOMP: usize = 22;
-        const PR_SET_TSC: usize = 26;
-        const PR_SET_NO_NEW_PRIVS: usize = 38;
-        const PR_SET_SYSCALL_USER_DISPATCH: usize = 59;
         if IS_LEFT_ALONE.load(Ordering::Relaxed) != 0 {
             return false;
         }
@@ -158,17 +171,11 @@ impl Process {
             // A thread comes: its stack has a guard. That for a child that executes a program has none.
             abi::__NR_mmap if flags & MAP_STACK != 0 => third == 0,
             abi::__NR_mmap => flags & (MAP_GROWSDOWN | MAP_LOCKED) != 0,
-            abi::__NR_madvise => matches!(third as u32, abi::MADV_FREE | abi::MADV_WIPEONFORK),
+            abi::__NR_madvise => {
+                matches!(third as u32, abi::MADV_FREE | abi::MADV_WIPEONFORK | abi::MADV_MERGEABLE)
+            }
             abi::__NR_mlock | abi::__NR_mlock2 | abi::__NR_mlockall => true,
-            // Who sets a filter of system calls says first that it wants no new privileges.
-            abi::__NR_prctl => matches!(
-                first,
-                PR_SET_DUMPABLE
-                    | PR_SET_SECCOMP
-                    | PR_SET_TSC
-                    | PR_SET_NO_NEW_PRIVS
-                    | PR_SET_SYSCALL_USER_DISPATCH
-            ),
+            abi::__NR_prctl => matches!(first, PR_SET_DUMPABLE | PR_SET_TSC) || may_forbid_calls(call),
             _ => false,
         };
         let depth = STACK_END.load(Ordering::Relaxed).saturating_sub(stack_pointer) as u64;
@@ -226,6 +233,7 @@ impl Process {
         if owner == Owner::ThisFromNow {
             // Those that are counted in a copy are its parent's.
             UNDER_WAY.store(0, Ordering::Relaxed);
+            TRY_LATER.reset();
             if !self.gate.is_open() {
                 IS_LEFT_ALONE.store(1, Ordering::Relaxed);
                 self.gate.reset();
@@ -237,7 +245,9 @@ impl Process {
     /// False: not now, or never.
     #[cold]
     fn arm(&'static self, stack_pointer: usize) -> bool {
-        if alternate_stack_in_use().is_some() || !self.is_owner() {
+        // The supervisor may send it here, too: this one first, since a filter may forbid the calls of the others.
+        let is_left_alone = IS_LEFT_ALONE.load(Ordering::Relaxed) != 0;
+        if is_left_alone || TRY_LATER.is_early() || alternate_stack_in_use().is_some() || !self.is_owner() {
             return false;
         }
         let Ok(stack) = Mapping::anonymous(STACK_BYTES, PAGE_BYTES, Access::ReadWrite) else { return false };
@@ -255,6 +265,11 @@ impl Process {
                     true
                 }
                 Err(Refused::IsShared) => false,
+                Err(Refused::NeedsNow(_) | Refused::Calls(uswap_interpose::Error::NotStopped(_)))
+                    if TRY_LATER.put_off() =>
+                {
+                    false
+                }
                 Err(reason) => {
                     match is_installed() {
                         // All its calls are seen, and each must go its way.
@@ -278,6 +293,9 @@ impl Process {
             environment::forget();
             return Err(Refused::NoRun);
         }
+        if !descriptors::is_room(ARM_DESCRIPTORS) {
+            return Err(NO_DESCRIPTORS);
+        }
         refuse_what_is_out_of_sight(owner::shares_memory)?;
         self.prepare()?;
         let main = main_stack();
@@ -292,6 +310,17 @@ impl Process {
         }
         self.take_in_advice()
     }
+}
+
+/// Whether the call may be the last one ahead of which this process may make calls of ours. Who sets a filter of system
+/// calls says first that it wants no new privileges.
+fn may_forbid_calls(call: &Call) -> bool {
+    const PR_SET_SECCOMP: usize = 22;
+    const PR_SET_NO_NEW_PRIVS: usize = 38;
+    const PR_SET_SYSCALL_USER_DISPATCH: usize = 59;
+    let forbids =
+        matches!(call.arguments[0], PR_SET_SECCOMP | PR_SET_NO_NEW_PRIVS | PR_SET_SYSCALL_USER_DISPATCH);
+    call.number as u32 == abi::__NR_prctl && forbids
 }
 
 /// Where the supervisor lets a thread go on that it has stopped, of a process that has grown by calls that nobody has

@@ -13,12 +13,15 @@
 //!
 //! Memory order: `HELD` and `PIPE` are numbers of descriptors, stored with Release when these are open (`take_record`,
 //! `claim_record`, `keep_pipe`). That pairs with the Acquire of who uses them (`lives`, `was_asked_for`) or takes them
-//! away (`let_go`, `give_up_record`, `say_that_it_left`). `reset_after_fork` runs in the only thread of a child.
+//! away (`let_go`, `give_up_record`, `say_that_it_left`). `forget_open` runs in the only thread of
+//! a child, or where no thread evicts.
 
 use crate::descriptors;
+use crate::refused::Refused;
+use core::mem::ManuallyDrop;
 use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
 use uswap_core::budget::Signal;
-use uswap_core::mm::{Hands, SUPERVISOR_LOCK_BYTE, lock_byte};
+use uswap_core::mm::{Hands, MmRecord, SUPERVISOR_LOCK_BYTE, lock_byte};
 use uswap_core::segment::Segment;
 use uswap_identity::LEFT;
 use uswap_os::fd::Fd;
@@ -27,7 +30,7 @@ use uswap_os::message::write_without_signal;
 use uswap_os::sys::{Result, abi};
 use uswap_os::text::{TextBuffer, take_number};
 use uswap_os::{clock, process, record_lock, socket};
-use uswap_units::MmId;
+use uswap_units::{MmId, ProcessNumber};
 
 static PID: AtomicU32 = AtomicU32::new(0);
 static SEGMENT_NUMBER: AtomicI32 = AtomicI32::new(-1);
@@ -115,28 +118,39 @@ fn receive(number: i32) -> Result<Fd> {
 }
 
 /// In the descriptor table that shall hold the lock, for a process that has no record yet: takes one, and holds its
-/// lock. None: too many processes.
-pub fn take_record(segment: &Segment<'static>) -> Option<MmId> {
-    let file = segment_to_hold().and_then(descriptors::keep).ok()?;
+/// lock.
+pub(crate) fn take_record(segment: &Segment<'static>) -> core::result::Result<MmId, Refused> {
+    const NO_RECORD: Refused =
+        Refused::NeedsNow("the run has no room for one more process: start it in a run of its own");
+    // A number that is kept leaves the list of ours when it is closed.
+    let held = segment_to_hold().and_then(descriptors::keep);
+    let file = ManuallyDrop::new(held.map_err(|errno| Refused::of_open(errno, Refused::NoRun))?);
     let try_lock = |mm: MmId| record_lock::try_lock(&file, lock_byte(mm)).unwrap_or(false);
     let unlock = |mm: MmId| {
         let _was_held = record_lock::unlock(&file, lock_byte(mm));
     };
-    let record = segment.mms().take_with_lock(Hands::Process, try_lock, unlock)?;
-    let Ok(root) = segment.tables().allocate(record.id()) else {
-        record.free();
-        return None;
+    let with_table = |record: MmRecord<'_>| {
+        let root = segment.tables().allocate(record.id());
+        if root.is_err() {
+            record.free();
+        }
+        root.ok()
+    };
+    let taken = segment.mms().take_with_lock(Hands::Process, try_lock, unlock);
+    let Some((record, root)) = taken.and_then(|record| Some((record, with_table(record)?))) else {
+        descriptors::close(file.raw());
+        return Err(NO_RECORD);
     };
     record.set_root(root);
-    HELD.store(file.into_raw(), Ordering::Release);
-    Some(record.id())
+    HELD.store(file.raw(), Ordering::Release);
+    Ok(record.id())
 }
 
 /// The same in a forked child: takes over the record that its parent made for it, known by its number.
 pub fn claim_record(
     segment: &Segment<'static>,
     mm: MmId,
-    number: u64,
+    number: ProcessNumber,
 ) -> core::result::Result<(), &'static str> {
     let Ok(file) = segment_to_hold().and_then(descriptors::keep) else {
         // Without a supervisor nobody asks for the lock, and nobody can hand the segment over.
@@ -164,13 +178,14 @@ fn segment_to_hold() -> Result<Fd> {
 pub fn give_up_record(mm: MmId) {
     let held = HELD.swap(-1, Ordering::AcqRel);
     if held >= 0 {
-        let file = core::mem::ManuallyDrop::new(Fd::from_raw(held));
+        let file = ManuallyDrop::new(Fd::from_raw(held));
         let _was_held = record_lock::unlock(&file, lock_byte(mm));
     }
 }
 
-/// In a forked child: the number is of the parent's table.
-pub fn reset_after_fork() {
+/// In a forked child, where the number is of the parent's table, and in a process that has given up its record and
+/// closes what it had open for it.
+pub fn forget_open() {
     HELD.store(-1, Ordering::Release);
     PIPE.store(-1, Ordering::Release);
 }
@@ -201,7 +216,7 @@ pub fn lives(segment: &Segment<'_>) -> bool {
         return !segment.budget().is_abandoned();
     }
     // It stays open.
-    let file = core::mem::ManuallyDrop::new(Fd::from_raw(held));
+    let file = ManuallyDrop::new(Fd::from_raw(held));
     let lives = !matches!(record_lock::holder(&file, SUPERVISOR_LOCK_BYTE), Ok(None));
     if !lives {
         segment.budget().set_abandoned();

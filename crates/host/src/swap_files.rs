@@ -4,9 +4,10 @@
 //! number that is here stays in use until all of them are closed: when the file behind it is gone from the run,
 //! something else is put there that cannot be read.
 //!
-//! Must hold: the record of the process says which files it has open, and says so as soon as they are; the run writes
-//! to a file only when all processes have said so. Called by [`crate::joining`], which opens them, by
-//! [`crate::background`], which follows what changes, and by [`crate::memory`], which reads.
+//! Must hold: the record of the process says that it lives before the files of the run are looked at, and which of them
+//! it has open as soon as they are; the run writes to a file only when all who live have said so. Called by
+//! [`crate::joining`], which opens them, by [`crate::background`], which follows what changes, and by
+//! [`crate::memory`], which reads.
 
 use crate::{descriptors, supervisor};
 use core::mem::ManuallyDrop;
@@ -30,7 +31,8 @@ pub struct OpenFiles {
 }
 
 impl OpenFiles {
-    /// All that the run has now; the record says so. None: one of them cannot be opened.
+    /// All that the run has now; the record says so. None: one of them cannot be opened. Those that were opened before
+    /// stay with the other descriptors of ours.
     pub fn of_the_run(segment: Segment<'static>, record: MmRecord<'_>) -> Option<OpenFiles> {
         let descriptors = [const { AtomicI32::new(NOT_OPEN) }; SWAP_FILES_MAX];
         let open = OpenFiles { descriptors, segment };
@@ -119,16 +121,6 @@ pub fn follow(
         };
     }
     record.set_held_files(held);
-}
-
-impl Drop for OpenFiles {
-    fn drop(&mut self) {
-        for descriptor in &mut self.descriptors {
-            if *descriptor.get_mut() != NOT_OPEN {
-                drop(Fd::from_raw(*descriptor.get_mut()));
-            }
-        }
-    }
 }
 
 fn caching(file: &FileRecord) -> Caching {

@@ -120,6 +120,14 @@ pub(crate) fn sets_alternate_stack(call: &Call) -> bool {
     call.number as u32 == abi::__NR_sigaltstack && call.arguments[0] != 0
 }
 
+/// The area of restartable sequences that a call is about to tell the kernel.
+pub(crate) fn told_sequence_area(call: &Call) -> Option<usize> {
+    const RSEQ_FLAG_UNREGISTER: usize = 1;
+    let [area, _, flags, ..] = call.arguments;
+    let is_told = call.number as u32 == abi::__NR_rseq && flags & RSEQ_FLAG_UNREGISTER == 0;
+    is_told.then_some(area)
+}
+
 /// Whether a call may forbid system calls to the thread that makes it.
 pub(crate) fn sets_filter(call: &Call) -> bool {
     const PR_SET_SECCOMP: usize = 22;
@@ -131,14 +139,15 @@ pub(crate) fn sets_filter(call: &Call) -> bool {
     }
 }
 
-/// Whether a call starts a process that shares the memory, runs beside this one, and goes to no tracer of this one.
+/// Whether a call starts a process that shares the memory, and runs beside this one.
 ///
 /// With it the leak checkers of sanitizers stop all threads of the program, to look through its memory. One of ours
-/// would be stopped with the gate, or with the lock of a page, and the process that stops it would wait for either.
-pub(crate) fn starts_stopper(flags: u64) -> bool {
-    const SHARES: u64 = (abi::CLONE_VM | abi::CLONE_UNTRACED) as u64;
+/// would be stopped with the gate, or with the lock of a page, and the process that stops it would wait for either. Any
+/// other may live longer than this one, and what this one has in the run ends with it.
+pub(crate) fn runs_beside(flags: u64) -> bool {
+    const VM: u64 = abi::CLONE_VM as u64;
     const OTHERS: u64 = (abi::CLONE_VFORK | abi::CLONE_THREAD) as u64;
-    flags & (SHARES | OTHERS) == SHARES
+    flags & (VM | OTHERS) == VM
 }
 
 /// Whether a child gets a copy of the memory, and its parent's table of descriptors itself.
@@ -192,6 +201,7 @@ mod tests {
                 assert!(!changes_privileges(&call) && !sets_filter(&call), "{call:?}");
                 assert!(clone_flags(&call).is_none() && !sets_alternate_stack(&call), "{call:?}");
                 assert!(refused(&call).is_none() && child_stack(&call).is_none(), "{call:?}");
+                assert!(told_sequence_area(&call).is_none(), "{call:?}");
             }
             let kind = row(number).map(|row| row.kind());
             let is_beyond = matches!(kind, Some(Kind::Mapping | Kind::Process | Kind::Asynchronous));

@@ -3,7 +3,7 @@
 //! Must hold: no two have the same number, and 0 in each is right for a thread that begins. Called by [`crate::calls`],
 //! [`crate::environment`], [`crate::repeats`] and [`crate::thread_stacks`].
 
-/// For which part of its stack was seen to.
+/// Where its stack pointer was when it was last looked at.
 pub(crate) const STACK_SEEN: usize = 0;
 /// The thread is about to end.
 pub(crate) const ENDS: usize = 1;
@@ -15,3 +15,5 @@ pub(crate) const ENVIRONMENT_USED: usize = 4;
 /// The page of its last fault, if that found the page there; and how many such faults of that page it has met in a row.
 pub(crate) const REPEATED_PAGE: usize = 5;
 pub(crate) const REPEATS: usize = 6;
+/// The area of restartable sequences that it was last about to tell the kernel.
+pub(crate) const SEQUENCE_AREA: usize = 7;

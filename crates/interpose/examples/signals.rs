@@ -24,6 +24,9 @@ fn main() {
     calls_with_sets();
     handlers_restart_calls();
     masks_of_handlers();
+    masks_in_frames();
+    stacks_that_disarm();
+    faults_while_blocked();
     spawned_children();
     endings();
 }
@@ -355,6 +358,165 @@ fn masks_of_handlers() {
         println!("blocked inside {:x}", BLOCKED_INSIDE.load(Ordering::Relaxed));
     }
     default(libc::SIGUSR1);
+}
+
+extern "C" fn show_and_change_mask(_: c_int, _: *mut libc::siginfo_t, context: *mut c_void) {
+    // SAFETY:
+    // 1. The handler has been asked for with SA_SIGINFO: the context is the kernel's, and the handler's own.
+    unsafe {
+        let context = context.cast::<libc::ucontext_t>();
+        let mut blocked = set_of(&[]);
+        libc::sigprocmask(libc::SIG_BLOCK, null(), &mut blocked);
+        let flags = (*context).uc_stack.ss_flags & libc::SS_ONSTACK;
+        println!("in the frame {:x}, blocked {:x}, {flags}", words(&(*context).uc_sigmask), words(&blocked));
+        (*context).uc_sigmask = set_of(&[libc::SIGSYS, libc::SIGUSR2]);
+    }
+}
+
+/// A handler finds the set of its thread in the frame, and may change it.
+fn masks_in_frames() {
+    for flags in [0, libc::SA_ONSTACK, libc::SA_ONSTACK | libc::SA_NODEFER] {
+        for (signal, blocked) in [(libc::SIGSEGV, &[libc::SIGBUS][..]), (libc::SIGBUS, &[])] {
+            // SAFETY:
+            // 1. The handler is of the form that SA_SIGINFO asks for; sets are of this frame.
+            unsafe {
+                let mut action = zeroed::<libc::sigaction>();
+                action.sa_sigaction = show_and_change_mask as *const () as usize;
+                action.sa_flags = libc::SA_SIGINFO | flags;
+                action.sa_mask = set_of(&[libc::SIGSYS, libc::SIGHUP]);
+                libc::sigaction(signal, &action, null_mut());
+                libc::sigprocmask(libc::SIG_SETMASK, &set_of(blocked), null_mut());
+                libc::raise(signal);
+                let mut after = set_of(&[]);
+                libc::sigprocmask(libc::SIG_SETMASK, &set_of(&[]), &mut after);
+                println!("changed by {signal} with {flags:x} to {:x}", words(&after));
+            }
+            default(signal);
+        }
+    }
+    // What the child of a vfork blocks is its own.
+    // SAFETY:
+    // 1. The child makes one call and ends.
+    #[allow(deprecated)]
+    unsafe {
+        let all = set_of(&(1..32).collect::<Vec<_>>());
+        if libc::vfork() == 0 {
+            libc::sigprocmask(libc::SIG_BLOCK, &all, null_mut());
+            libc::_exit(0);
+        }
+        libc::wait(null_mut());
+        let mut after = set_of(&[]);
+        libc::sigprocmask(libc::SIG_BLOCK, null(), &mut after);
+        println!("blocked behind a vfork {:x}", words(&after));
+    }
+}
+
+/// SS_AUTODISARM: a handler finds no alternate stack, and it is there again behind the handler.
+fn stacks_that_disarm() {
+    const AUTODISARM: c_int = c_int::MIN;
+    let mut memory = vec![0u8; 128 * 1024];
+    let start = memory.as_mut_ptr() as usize;
+    let show = |name: &str| {
+        // SAFETY:
+        // 1. The structure is of this frame.
+        unsafe {
+            let mut shown = zeroed::<libc::stack_t>();
+            libc::sigaltstack(null(), &mut shown);
+            let is_it = shown.ss_sp as usize == start && shown.ss_size == 128 * 1024;
+            println!("{name}: {is_it} {:x}", shown.ss_flags);
+        }
+    };
+    // SAFETY:
+    // 1. The stack outlives its use: the old one is set again below.
+    unsafe {
+        let mut old = zeroed::<libc::stack_t>();
+        let new = libc::stack_t { ss_sp: start as *mut c_void, ss_flags: AUTODISARM, ss_size: memory.len() };
+        println!("disarms {}", libc::sigaltstack(&new, &mut old));
+        show("set");
+        act(libc::SIGUSR1, libc::SA_ONSTACK, &[]);
+        for _ in 0..2 {
+            libc::raise(libc::SIGUSR1);
+            let is_inside = (start..start + memory.len()).contains(&STACK.load(Ordering::Relaxed));
+            println!("handler on it {is_inside} flags {:x}", FLAGS.load(Ordering::Relaxed));
+            show("behind");
+        }
+        libc::sigaltstack(&old, null_mut());
+    }
+    default(libc::SIGUSR1);
+}
+
+/// Shared with children: how often their handlers were started.
+static STARTED: AtomicUsize = AtomicUsize::new(0);
+
+extern "C" fn fault_again(_: c_int, _: *mut libc::siginfo_t, _: *mut c_void) {
+    let started = STARTED.load(Ordering::Relaxed) as *mut u32;
+    // SAFETY:
+    // 1. The counter is a shared mapping of this program; the write behind it is meant to end the process.
+    unsafe {
+        started.write_volatile(started.read_volatile() + 1);
+        null_mut::<u8>().wrapping_add(64).write_volatile(1);
+    }
+}
+
+/// A fault whose signal is blocked ends the process: in the handler of the signal, or because the program wants it so.
+/// And nothing is written below an alternate stack.
+fn faults_while_blocked() {
+    const BELOW: usize = 64 * 1024;
+    const STACK_BYTES: usize = 64 * 1024;
+    let access = libc::PROT_READ | libc::PROT_WRITE;
+    let flags = libc::MAP_SHARED | libc::MAP_ANONYMOUS;
+    // SAFETY:
+    // 1. A new mapping.
+    let shared =
+        unsafe { libc::mmap(null_mut(), 4096 + BELOW + STACK_BYTES, access, flags, -1, 0) } as *mut u8;
+    STARTED.store(shared as usize, Ordering::Relaxed);
+    // SAFETY:
+    // 1. It lies in the mapping.
+    let below = unsafe { std::slice::from_raw_parts_mut(shared.add(4096), BELOW) };
+    let (defer, on_stack) = (libc::SA_NODEFER, libc::SA_ONSTACK);
+    let cases = [
+        ("again", 0, 0),
+        ("again on a stack", on_stack, 0),
+        ("again, not deferred", defer, 0),
+        ("again on a stack, not deferred", on_stack | defer, 0),
+        ("blocked", 0, libc::SIGSEGV),
+        ("blocked by another handler", on_stack, libc::SIGUSR1),
+    ];
+    for (name, flags, blocked) in cases {
+        below.fill(0xA5);
+        // SAFETY:
+        // 1. The counter is in the mapping.
+        // 2. The child sets handlers and ends by its fault. Its stack is the end of the mapping.
+        let (status, started) = unsafe {
+            shared.cast::<u32>().write_volatile(0);
+            let child = libc::fork();
+            if child == 0 {
+                let none = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+                libc::setrlimit(libc::RLIMIT_CORE, &none);
+                let end = shared.add(4096 + BELOW);
+                let stack = libc::stack_t { ss_sp: end.cast(), ss_flags: 0, ss_size: STACK_BYTES };
+                libc::sigaltstack(&stack, null_mut());
+                let mut action = zeroed::<libc::sigaction>();
+                action.sa_sigaction = fault_again as *const () as usize;
+                action.sa_flags = libc::SA_SIGINFO | flags;
+                libc::sigaction(libc::SIGSEGV, &action, null_mut());
+                action.sa_mask = set_of(&[libc::SIGSEGV]);
+                libc::sigaction(libc::SIGUSR1, &action, null_mut());
+                match blocked {
+                    libc::SIGSEGV => _ = libc::sigprocmask(libc::SIG_BLOCK, &action.sa_mask, null_mut()),
+                    libc::SIGUSR1 => _ = libc::raise(libc::SIGUSR1),
+                    _ => (),
+                }
+                null_mut::<u8>().wrapping_add(64).write_volatile(1);
+                libc::_exit(0);
+            }
+            let mut status = 0;
+            libc::waitpid(child, &mut status, 0);
+            (status, shared.cast::<u32>().read_volatile())
+        };
+        let is_whole = std::hint::black_box(&*below).iter().all(|byte| *byte == 0xA5);
+        println!("{name}: status {status:x}, handlers {}, below it {is_whole}", started.min(2));
+    }
 }
 
 /// What a child inherits through exec: ignored stays ignored, blocked stays blocked.

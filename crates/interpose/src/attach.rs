@@ -37,8 +37,12 @@ use crate::{cancellation, dispatch, signals};
 
 /// So long all threads may take to stop. One that waits for a disk stops when that has answered.
 const PATIENCE_NS: u64 = 10_000_000_000;
-/// Between two looks at a thread that runs a handler on its alternate stack.
+/// Between two looks at a thread that cannot be stopped now, or runs a handler on its alternate stack.
 const PAUSE_NS: u64 = 500_000;
+/// How long another tracer may have a thread: the supervisor of a run looks at one for a moment.
+const OTHER_TRACER_NS: u64 = 2_000_000_000;
+/// How long a thread that ends may take from where it cannot be traced any more to where it is gone.
+const ENDING_NS: u64 = 100_000_000;
 const CHILD_STACK_BYTES: usize = 64 * 1024;
 
 /// How far the two are.
@@ -55,6 +59,8 @@ const DONE: u32 = 5;
 /// They could not be stopped, and go on as they were.
 const FAILED: u32 = 6;
 
+/// The mapping of the table, once there was a try. Only who has begun `install` looks here.
+static TABLE: AtomicUsize = AtomicUsize::new(0);
 /// Why it failed: an error number.
 static ERROR: AtomicU32 = AtomicU32::new(0);
 static CHILD_STACK: StackArea = StackArea::new(CHILD_STACK_BYTES);
@@ -105,13 +111,15 @@ fn wait_beyond(phases: &[u32]) -> u32 {
     }
 }
 
-/// Stops all threads of this process but the calling one.
+/// Stops all threads of this process but the calling one. ESRCH: `/proc` is of another pid namespace, and shows others.
 pub(crate) fn stop_others() -> Result<Stopped> {
-    let entries_bytes = thread::THREADS_MAX * size_of::<Entry>();
-    let mapping = Mapping::anonymous(PAGE_BYTES + entries_bytes, PAGE_BYTES, Access::ReadWrite)?;
-    let start = mapping.leak();
+    if process::ids_in_proc().process != process::process_id() {
+        return Err(Errno::ESRCH);
+    }
+    let start = table_mapping()?;
     // SAFETY:
-    // 1. The mapping is new, large enough, and never unmapped; zeros are a valid `Entry`, which is atomic.
+    // 1. The mapping is large enough, and never unmapped; zeros are a valid `Entry`, which is atomic, and so is what a
+    //    try before has left there, whose child has ended.
     // 2. The table lies in its first page, and is written before anybody knows it.
     let table: &'static Table = unsafe {
         let entries = core::slice::from_raw_parts((start + PAGE_BYTES) as *const Entry, thread::THREADS_MAX);
@@ -134,6 +142,18 @@ pub(crate) fn stop_others() -> Result<Stopped> {
         STOPPED => Ok(stopped),
         _ => Err(Errno::from_number(ERROR.load(Ordering::Relaxed))),
     }
+}
+
+/// Where the table and its entries are: one mapping, however often it is tried.
+fn table_mapping() -> Result<usize> {
+    let known = TABLE.load(Ordering::Relaxed);
+    if known != 0 {
+        return Ok(known);
+    }
+    let bytes = PAGE_BYTES + thread::THREADS_MAX * size_of::<Entry>();
+    let start = Mapping::anonymous(bytes, PAGE_BYTES, Access::ReadWrite)?.leak();
+    TABLE.store(start, Ordering::Relaxed);
+    Ok(start)
 }
 
 impl Drop for Stopped {
@@ -276,22 +296,36 @@ extern "C" fn child(table: usize) {
 
 fn stop_all(table: &Table) -> Result<()> {
     let deadline_ns = clock::now_ns() + PATIENCE_NS;
+    let mut refused_since_ns = None;
     loop {
         let before = table.count.load(Ordering::Relaxed);
-        seize_new(table)?;
+        let seized = seize_new(table, refused_since_ns)?;
         let count = table.count.load(Ordering::Relaxed);
         for entry in &table.entries[before..count] {
             wait_stopped(entry, deadline_ns)?;
         }
-        if count == before {
-            return Ok(());
+        match seized {
+            Seized::All if count == before => return Ok(()),
+            Seized::All => refused_since_ns = None,
+            Seized::NotYetAll => {
+                refused_since_ns.get_or_insert_with(clock::now_ns);
+                clock::sleep_ns(PAUSE_NS);
+            }
         }
     }
 }
 
-/// Seizes the threads that are not yet.
-fn seize_new(table: &Table) -> Result<()> {
-    let mut error = None;
+/// How far the threads are seized.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Seized {
+    All,
+    /// One cannot be seized now, and will be, or will end.
+    NotYetAll,
+}
+
+/// Seizes the threads that are not yet. `refused_since_ns`: when one could not be seized for the first time.
+fn seize_new(table: &Table, refused_since_ns: Option<u64>) -> Result<Seized> {
+    let (mut error, mut seized) = (None, Seized::All);
     process::for_each_thread(Some(table.process), |thread_id| {
         let count = table.count.load(Ordering::Relaxed);
         let is_of = |entry: &Entry| entry.thread_id.load(Ordering::Relaxed) == thread_id;
@@ -310,14 +344,32 @@ fn seize_new(table: &Table) -> Result<()> {
             Err(Errno::ESRCH) => (),
             // The first thread of a process may have ended, and is still in its list.
             Err(_) if has_ended(thread_id) => (),
+            Err(Errno::EPERM) if is_for_a_moment(thread_id, count, refused_since_ns) => {
+                seized = Seized::NotYetAll;
+            }
             Err(errno) => error = Some(errno),
         }
     })?;
-    error.map_or(Ok(()), Err)
+    error.map_or(Ok(seized), Err)
+}
+
+/// Whether it is likely that this thread may be traced soon, or is gone soon. Where a process may trace nobody at all,
+/// that is so for the first thread too. A tracer outside of our pid namespace is not shown.
+fn is_for_a_moment(thread_id: u32, seized: usize, refused_since_ns: Option<u64>) -> bool {
+    let has_tracer = || {
+        let is_there = |rest: &[u8]| take_number(rest, 10).is_some_and(|(pid, _)| pid != 0);
+        status(thread_id, b"TracerPid:", is_there) == Ok(Some(true))
+    };
+    let waited_ns = refused_since_ns.map_or(0, |since_ns| clock::now_ns().saturating_sub(since_ns));
+    waited_ns < ENDING_NS || waited_ns < OTHER_TRACER_NS && (seized > 0 || has_tracer())
 }
 
 fn has_ended(thread_id: u32) -> bool {
-    status(thread_id, b"State:", |rest| matches!(rest.first(), Some(b'Z' | b'X'))).unwrap_or(true)
+    match status(thread_id, b"State:", |rest| matches!(rest.first(), Some(b'Z' | b'X'))) {
+        Ok(is_ended) => is_ended == Some(true),
+        // What cannot be read for another reason may live.
+        Err(errno) => matches!(errno, Errno::ENOENT | Errno::ESRCH),
+    }
 }
 
 /// Waits until the thread stands still, and not in a handler on its alternate stack, which could not be changed.
@@ -444,22 +496,26 @@ fn make_anew(registers: &mut Registers) {
 
 /// Signals that wait for a thread or its process.
 fn pending(thread_id: u32) -> u64 {
-    let set =
-        |name| status(thread_id, name, |rest| take_number(rest, 16).map_or(0, |set| set.0)).unwrap_or(0);
+    let set = |name| {
+        status(thread_id, name, |rest| take_number(rest, 16).map_or(0, |set| set.0))
+            .ok()
+            .flatten()
+            .unwrap_or(0)
+    };
     set(b"SigPnd:") | set(b"ShdPnd:")
 }
 
-/// What `read` makes of a line of `/proc/TID/status`, without its name. None: there is no such thread or line.
-fn status<T>(thread_id: u32, name: &[u8], read: impl FnOnce(&[u8]) -> T) -> Option<T> {
+/// What `read` makes of a line of `/proc/TID/status`, without its name. None: there is no such line. ENOENT, ESRCH: nor
+/// such a thread.
+fn status<T>(thread_id: u32, name: &[u8], read: impl FnOnce(&[u8]) -> T) -> Result<Option<T>> {
     let path = TextBuffer::<32>::format(format_args!("/proc/{thread_id}/status"));
-    let file = Fd::open(path.as_c_str(), abi::O_RDONLY | abi::O_CLOEXEC, 0).ok()?;
+    let file = Fd::open(path.as_c_str(), abi::O_RDONLY | abi::O_CLOEXEC, 0)?;
     let (mut read, mut found) = (Some(read), None);
     // The line may stand behind a long list of groups.
     for_each_line::<64>(&file, |line| {
         if let Some(rest) = line.strip_prefix(name) {
             found = read.take().map(|read| read(skip_spaces(rest))).or(found.take());
         }
-    })
-    .ok()?;
-    found
+    })?;
+    Ok(found)
 }

@@ -121,7 +121,7 @@ pub(crate) unsafe fn begin<I: Interposer>(
         // The kernel says what is wrong with it.
         Err(_) => return Step::PassThenAfter,
     };
-    let mask = kernel::set_mask(abi::SIG_SETMASK, u64::MAX);
+    let mask = signals::block_all(thread::current());
     if asked.flags & VM != 0 && asked.flags & (SETTLS | VFORK) == 0 {
         thread::share_key();
     }
@@ -137,7 +137,7 @@ pub(crate) unsafe fn begin<I: Interposer>(
         prepared = interposer.copy_begins(&frame.context);
     }
     if let Err(error) = prepared {
-        kernel::set_mask(abi::SIG_SETMASK, mask);
+        signals::block(thread::current(), mask);
         frame.answer = -(error.number() as isize);
         return Step::Answer;
     }
@@ -165,7 +165,7 @@ pub(crate) unsafe fn begin<I: Interposer>(
         // SAFETY:
         // 1. The caller's promise.
         if !unsafe { Vfork::keep(frame, base, mask) } {
-            kernel::set_mask(abi::SIG_SETMASK, mask);
+            signals::block(thread::current(), mask);
             frame.answer = -(Errno::EAGAIN.number() as isize);
             return Step::Answer;
         }
@@ -182,7 +182,7 @@ pub(crate) unsafe fn begin<I: Interposer>(
         signals::actions::copy_ends(locks_actions(asked.flags));
         interposer.copy_ends(frame.answer, &frame.context);
     }
-    kernel::set_mask(abi::SIG_SETMASK, mask);
+    signals::block(slot, mask);
     if frame.answer != 0 {
         frame.answer = interposer.after(&frame.call, frame.answer, &frame.context);
     }
@@ -357,8 +357,9 @@ pub(crate) unsafe extern "C" fn parted<I: Interposer>(frame: &mut Frame) {
     if flags & THREAD != 0 && frame.answer < 0 {
         BIRTHS.fetch_sub(1, Ordering::SeqCst);
     }
-    thread::current().forget_child();
-    kernel::set_mask(abi::SIG_SETMASK, frame.mask);
+    let slot = thread::current();
+    slot.forget_child();
+    signals::block(slot, frame.mask);
     frame.answer = interposer::<I>().after(&frame.call, frame.answer, &frame.context);
 }
 
@@ -374,6 +375,7 @@ pub(crate) unsafe extern "C" fn born<I: Interposer>(birth: &Birth) {
         instruction_pointer: birth.instruction_pointer,
         is_dispatched: 1,
     };
+    let mut slot = birth.parent;
     if birth.flags & VM == 0 {
         copied(interposer, birth.parent, &context, birth.flags, birth.child_tid);
     } else if birth.flags & VFORK != 0 && birth.flags & SETTLS == 0 {
@@ -382,9 +384,7 @@ pub(crate) unsafe extern "C" fn born<I: Interposer>(birth: &Birth) {
         interposer.process_begins(NewProcess::SharesMemory, &context);
     } else {
         arm_or_die();
-        let slot = thread::begin().expect("fewer threads than slots, and memory for one more stack");
-        let shown_blocked = birth.parent.shown_blocked.load(Ordering::Relaxed);
-        slot.shown_blocked.store(shown_blocked, Ordering::Relaxed);
+        slot = thread::begin().expect("fewer threads than slots, and memory for one more stack");
         clear_handlers(slot, birth.flags);
         if birth.flags & (SETTID | CLEARTID) != 0 {
             slot.note_clear_child_tid(birth.child_tid);
@@ -399,7 +399,7 @@ pub(crate) unsafe extern "C" fn born<I: Interposer>(birth: &Birth) {
             interposer.process_begins(NewProcess::SharesMemory, &context);
         }
     }
-    kernel::set_mask(abi::SIG_SETMASK, birth.mask);
+    signals::block(slot, birth.mask);
 }
 
 /// Tells the kernel of the slot's alternate stack; answers what this thread had before.
@@ -536,7 +536,8 @@ pub(crate) unsafe extern "C" fn call_stack_shared<I: Interposer>(frame: &mut Fra
         thread::current().forget_child();
         frame.answer = interposer.after(&frame.call, frame.answer, &frame.context);
     }
-    kernel::set_mask(abi::SIG_SETMASK, frame.mask);
+    // The child may have blocked others: it is in the same slot.
+    signals::block(thread::current(), frame.mask);
 }
 
 /// Behind a `vfork`: fills the frame with what [`Vfork::keep`] kept; arms the child and makes it known, or ends the
@@ -573,7 +574,8 @@ pub(crate) unsafe extern "C" fn stack_shared<I: Interposer>(frame: &mut Frame) {
         thread::current().forget_child();
         frame.answer = interposer.after(&frame.call, frame.answer, &frame.context);
     }
-    kernel::set_mask(abi::SIG_SETMASK, mask);
+    // As behind `call_stack_shared`.
+    signals::block(thread::current(), mask);
     // The assembly puts them back.
     frame.call.number = flags;
 }

@@ -1,7 +1,8 @@
 //! A signal arrives: at a call that was dispatched, at the interposer, or at a handler of the program.
 //!
 //! Must hold: a signal that is not for us reaches the program's handler as the kernel would bring it: the same
-//! information, mask and registers, on the stack that the program asked for. Called by the kernel, for each signal that
+//! information, mask and registers, on the stack that the program asked for. One that a fault of the program has raised
+//! while the program had it blocked ends the process, as the kernel has it. Called by the kernel, for each signal that
 //! has our action; [`mod@crate::install`] names it.
 
 use uswap_os::sys::{self, abi};
@@ -12,6 +13,9 @@ use crate::kernel::{self, Action, SignalInfo, UserContext};
 use crate::patch;
 use crate::serve::serve_here;
 use crate::signals::{self, actions, filter};
+
+/// `BUS_MCEERR_AO`: memory is broken that the thread has not touched.
+const MEMORY_ERROR_SEEN_AHEAD: i32 = 5;
 
 /// Every signal that is ours, and every one whose handler wants the program's alternate stack.
 ///
@@ -53,13 +57,23 @@ pub(crate) extern "C" fn on_signal<I: Interposer>(
             return;
         }
     }
+    // What hardware says of memory that nobody reads can wait, and comes in time all the same.
+    let comes_of_thread = info.code > 0 && !(signal == abi::SIGBUS && info.code == MEMORY_ERROR_SEEN_AHEAD);
+    if is_ours && comes_of_thread && signals::is_shown_blocked(signal) {
+        // It comes of what the thread does, and cannot wait: as in a handler for faults that faults itself.
+        return die_of(signal);
+    }
     let action = actions::take_for_delivery(signal);
     match action.handler {
         actions::IGNORE if info.code <= 0 => {}
         actions::DEFAULT | actions::IGNORE => die_of(signal),
-        // SAFETY:
-        // 1. The program asked for this handler; frame and stack are those that it would have had.
-        _ => unsafe { signals::start_handler(signal, &action, info, context) },
+        _ => {
+            // SAFETY:
+            // 1. The program asked for this handler; frame and stack are those that it would have had.
+            unsafe { signals::start_handler(signal, &action, info, context) };
+            // For that the kernel has SIGSEGV, and there is no room for a handler of it either.
+            die_of(abi::SIGSEGV);
+        }
     }
 }
 

@@ -70,24 +70,50 @@ pub enum Error {
         what: &'static str,
         /// What the kernel said.
         errno: Errno,
+        /// What to try.
+        advice: &'static str,
     },
+    /// Threads that run already could not be stopped, now: somebody else may trace them, or one waits for a disk.
+    /// Nothing was changed.
+    NotStopped(Errno),
 }
 
 impl fmt::Display for Error {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Error::NotStopped(errno) => write!(
+                out,
+                "system calls cannot be interposed: its threads cannot be stopped (ptrace): {errno}; {NO_TRACER}"
+            ),
             Error::InstalledAlready => out.write_str("system calls of this process are interposed already"),
-            Error::Refused { what, errno } => {
-                write!(
-                    out,
-                    "system calls cannot be interposed: {what}: {errno}; Linux 5.11 or newer is needed"
-                )
+            Error::Refused { what, errno, advice } => {
+                write!(out, "system calls cannot be interposed: {what}: {errno}; {advice}")
             }
         }
     }
 }
 
 impl core::error::Error for Error {}
+
+const MORE_MEMORY: &str = "raise what limits its memory (ulimit -v, or a cgroup)";
+const MORE_FILES: &str = "let it open more files (ulimit -n)";
+const NEEDS_PROC: &str = "/proc must be mounted, and readable for it";
+const NO_FILTER: &str = "a filter of system calls (seccomp) may be in the way";
+const NO_TRACER: &str = "a debugger or a sandbox may be in the way";
+const NEEDS_DISPATCH: &str =
+    "Linux 5.11 or newer is needed, without a filter of system calls (seccomp) that refuses it";
+
+/// Turns what the kernel said to `what` into an error. `advice` is for causes that do not say themselves what to try.
+fn refused(what: &'static str, advice: &'static str) -> impl Fn(Errno) -> Error {
+    move |errno| {
+        let advice = match errno {
+            Errno::ENOMEM => MORE_MEMORY,
+            Errno::EMFILE | Errno::ENFILE => MORE_FILES,
+            _ => advice,
+        };
+        Error::Refused { what, errno, advice }
+    }
+}
 
 /// The stack of the first thread grows on demand, by default up to this.
 pub const MAIN_STACK_BYTES: usize = 8 << 20;
@@ -96,38 +122,38 @@ static STATE: AtomicU32 = AtomicU32::new(0);
 
 /// From now on every system call of this process passes through `interposer`.
 ///
-/// The calling thread is armed, and every thread and process that begins later. Threads that run already
-/// are not: call it early, best in a constructor.
+/// The calling thread is armed, and every thread and process that begins later. Threads that run already are armed only
+/// if [`Options::arms_others`] says so: without it call this early, best in a constructor.
 pub fn install<I: Interposer>(interposer: &'static I, options: &Options) -> Result<Report, Error> {
     // Acquire pairs with the Release below: an attempt that came to nothing is over.
     if STATE.compare_exchange(0, 1, Ordering::AcqRel, Ordering::Relaxed).is_err() {
         return Err(Error::InstalledAlready);
     }
-    let refused = |what| move |errno| Error::Refused { what, errno };
     set_interposer(interposer);
-    thread::prepare().map_err(refused("memory for threads"))?;
+    thread::prepare().map_err(refused("memory for threads", MORE_MEMORY))?;
     let own_text = match &options.own_text {
         Some(range) => range.clone(),
         None => {
-            let text = mapping_of(area as *const () as usize).map_err(refused("/proc/self/maps"))?;
+            let text =
+                mapping_of(area as *const () as usize).map_err(refused("/proc/self/maps", NEEDS_PROC))?;
             text.start..text.end
         }
     };
-    let threads = process::count_threads().map_err(refused("/proc/self/task"))?;
+    let threads = process::count_threads().map_err(refused("/proc/self/task", NEEDS_PROC))?;
     let stopped = match threads > 1 && options.arms_others {
         true => Some(attach::stop_others().map_err(|errno| {
             // Nothing has been changed yet.
             STATE.store(0, Ordering::Release);
-            Error::Refused { what: "its threads cannot be stopped (ptrace)", errno }
+            Error::NotStopped(errno)
         })?),
         false => None,
     };
     entry::choose::<I>();
     signals::filter::choose(options.own_calls);
-    let slot = thread::begin().map_err(refused("memory for an alternate stack"))?;
+    let slot = thread::begin().map_err(refused("memory for an alternate stack", MORE_MEMORY))?;
     let stack = match &options.stack {
         Some(range) => range.clone(),
-        None => own_stack().map_err(refused("/proc/self/maps"))?,
+        None => own_stack().map_err(refused("/proc/self/maps", NEEDS_PROC))?,
     };
     slot.note_own_stack(stack.start, stack.end);
     slot.note_robust_list(process::robust_list(slot.thread_id()).unwrap_or(0));
@@ -136,13 +162,13 @@ pub fn install<I: Interposer>(interposer: &'static I, options: &Options) -> Resu
     for (kept, value) in slot.program_stack.iter().zip([old.start, old.bytes, old.flags as usize]) {
         kept.store(value, Ordering::Relaxed);
     }
-    signals::install(options.faults, on_signal::<I>).map_err(refused("rt_sigaction"))?;
+    signals::install(options.faults, on_signal::<I>).map_err(refused("rt_sigaction", NO_FILTER))?;
     dispatch::allow(own_text.start, own_text.len());
     let has_unknown_threads = threads > 1 && stopped.is_none();
     patch::start(options.patch_after, has_unknown_threads);
-    dispatch::arm().map_err(refused("Syscall User Dispatch"))?;
+    dispatch::arm().map_err(refused("Syscall User Dispatch", NEEDS_DISPATCH))?;
     let armed_threads = match stopped {
-        Some(stopped) => stopped.arm().map_err(refused("a thread cannot be armed (ptrace)"))?,
+        Some(stopped) => stopped.arm().map_err(refused("a thread cannot be armed (ptrace)", NO_TRACER))?,
         None => 0,
     };
     let other_threads = if has_unknown_threads { threads - 1 } else { 0 };
@@ -209,4 +235,25 @@ fn mapping_of(address: usize) -> uswap_os::sys::Result<Vma> {
         }
     }
     Err(Errno::ENOENT)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::string::ToString as _;
+
+    use super::*;
+
+    #[test]
+    fn each_refusal_says_what_to_try() {
+        let said = |what, advice, errno| refused(what, advice)(errno).to_string();
+        let mounted = said("/proc/self/maps", NEEDS_PROC, Errno::ENOENT);
+        assert!(mounted.contains("/proc/self/maps") && mounted.ends_with(NEEDS_PROC), "{mounted}");
+        for errno in [Errno::EMFILE, Errno::ENFILE] {
+            assert!(said("/proc/self/task", NEEDS_PROC, errno).ends_with(MORE_FILES));
+        }
+        assert!(said("memory for an alternate stack", MORE_MEMORY, Errno::ENOMEM).ends_with(MORE_MEMORY));
+        assert!(said("a thread cannot be armed (ptrace)", NO_TRACER, Errno::ENOMEM).ends_with(MORE_MEMORY));
+        assert!(said("Syscall User Dispatch", NEEDS_DISPATCH, Errno::EINVAL).contains("Linux 5.11"));
+        assert!(!said("rt_sigaction", NO_FILTER, Errno::EPERM).contains("Linux 5.11"));
+    }
 }

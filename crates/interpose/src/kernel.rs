@@ -38,6 +38,8 @@ pub mod nr {
 pub const AT_HWCAP2: u64 = 26;
 /// `ss_flags` of an alternate stack that is off.
 pub const SS_DISABLE: usize = abi::SS_DISABLE as usize;
+/// In `ss_flags`: no handler finds the stack while one runs.
+pub const SS_AUTODISARM: u32 = 1 << 31;
 /// Bytes of a set of signals.
 pub const SIGNAL_SET_BYTES: usize = 8;
 /// `si_code` of a SIGSYS that dispatch sent.
@@ -84,6 +86,14 @@ pub struct Stack {
     pub padding: u32,
     /// Length.
     pub bytes: usize,
+}
+
+impl Stack {
+    /// Whether a thread with this stack pointer is on it. The stack that ends where it begins is another one.
+    pub fn has(&self, stack_pointer: usize) -> bool {
+        let is_off = self.flags as usize & SS_DISABLE != 0;
+        !is_off && stack_pointer > self.start && stack_pointer - self.start <= self.bytes
+    }
 }
 
 /// The kernel's `ucontext_t`, without what lies behind the mask.

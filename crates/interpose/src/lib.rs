@@ -33,6 +33,7 @@
 //! | [`table`] | what each system call does with the memory of the program, one row a number |
 //! | [`buffers`] | the memory of a call is present before the kernel looks, and stays until it has answered |
 //! | [`vectors`] | keeps the vector registers of the program |
+//! | [`plant`] | bugs that a model checker must find |
 //! | [`kernel`] | numbers and structures of the kernel, and the calls that this crate makes itself |
 //!
 //! What it cannot do:
@@ -42,6 +43,8 @@
 //! - a filter has to allow `rt_sigprocmask`, `getpid` and `gettid`, which calls about signals and threads make beside;
 //! - a program that inherits by exec a filter which forbids `rt_sigreturn` is killed at its first dispatched call: who
 //!   executes one asks [`ends_programs`];
+//! - a signal of ours that a process sends is delivered though the program has blocked it, and no call that waits for
+//!   signals finds it;
 //! - between `PTRACE_TRACEME` and the exec that follows only patched calls are seen;
 //! - a tracer sees a SIGSYS for each dispatched call, and a SIGSEGV of a thread that meets a site while it is patched:
 //!   it has to let them pass;
@@ -66,6 +69,7 @@ mod frame;
 mod install;
 mod kernel;
 mod patch;
+mod plant;
 mod serve;
 mod signals;
 pub mod sites;
@@ -82,5 +86,6 @@ pub use install::{
     Error, MAIN_STACK_BYTES, Options, Report, install, install_in_functions, is_installed, make_unarmed,
 };
 pub use patch::{KNOWN_FUNCTION_BYTES, KnownFunction, SiteReport, sites_seen};
+pub use signals::actions::has_handler_in_place;
 pub use signals::filter::ends_programs;
 pub use vectors::with_vectors;

@@ -153,9 +153,14 @@ fn serve_special(frame: &mut Frame) -> Option<isize> {
             None
         }
         nr::RSEQ => {
-            let is_leaving = frame.call.arguments[2] & 1 != 0;
-            thread::current().note_rseq(if is_leaving { 0 } else { first });
-            None
+            // SAFETY:
+            // 1. The program's own call: it gives the kernel memory of its own to write, or takes it back.
+            let answer = unsafe { kernel::call(frame.call.number, &frame.call.arguments) };
+            if answer == 0 {
+                let is_leaving = frame.call.arguments[2] & 1 != 0;
+                thread::current().note_rseq(if is_leaving { 0 } else { first });
+            }
+            Some(answer)
         }
         nr::EXECVE | nr::EXECVEAT => Some(signals::exec(&frame.call)),
         nr::SECCOMP => Some(set_filter(&frame.call)),
@@ -167,6 +172,7 @@ fn serve_special(frame: &mut Frame) -> Option<isize> {
             if answer == 0 {
                 // From now on every signal stops this thread until its parent looks, which may wait in a vfork
                 // for the exec that follows. Calls until then are seen only where they are patched.
+                thread::current().note_undispatched();
                 kernel::dispatch_off();
             }
             Some(answer)

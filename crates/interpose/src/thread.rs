@@ -25,7 +25,7 @@ use uswap_os::memory::{self, Access, Mapping};
 use uswap_os::sys::{Errno, Result};
 use uswap_os::{PAGE_BYTES, process};
 
-use crate::kernel;
+use crate::kernel::{self, Stack};
 
 /// Threads of one process at a time. A slot is 256 bytes, touched when first used: 8 MiB of addresses.
 pub const THREADS_MAX: usize = 32 * 1024;
@@ -49,6 +49,10 @@ const KEY_GONE: usize = usize::MAX;
 pub(crate) const FREE: u32 = 0;
 const USED: u32 = 1;
 
+/// In the flags of the program's alternate stack: a handler runs, and the program wanted no other one to find the stack
+/// until it returns (SS_AUTODISARM). The kernel's flags are below.
+const DISARMED: usize = 1 << 32;
+
 /// What is kept for one thread.
 #[derive(Debug, Default)]
 #[repr(C, align(256))]
@@ -61,7 +65,7 @@ pub struct Slot {
     is_key_shared: AtomicU32,
     /// Signals of ours that the program thinks it has blocked.
     pub(crate) shown_blocked: AtomicUsize,
-    /// The program's alternate stack as it asked for it: start, bytes, flags.
+    /// The program's alternate stack as it asked for it: start, bytes, flags, which may hold [`DISARMED`].
     pub(crate) program_stack: [AtomicUsize; 3],
     /// Signals of ours that a child which shares this slot has set to the default, and to be ignored.
     pub(crate) child_default: AtomicUsize,
@@ -81,6 +85,8 @@ pub struct Slot {
     pub(crate) is_cancelled: AtomicU32,
     /// Children that share the memory and this slot, one in the other: a thread waits in `vfork` for each.
     children: AtomicU32,
+    /// Whose calls are not dispatched any more, of the thread itself (bit 0) and those children.
+    undispatched: AtomicU32,
     /// Words for the interposer, zero in a new slot.
     pub user: [AtomicUsize; USER_WORDS],
 }
@@ -157,6 +163,23 @@ impl Slot {
         let [start, bytes, flags] = &self.program_stack;
         let is_off = flags.load(Ordering::Relaxed) & kernel::SS_DISABLE != 0;
         (!is_off).then(|| (start.load(Ordering::Relaxed), bytes.load(Ordering::Relaxed)))
+    }
+
+    /// The alternate stack of the program as it has it now, which is none while it is disarmed.
+    pub(crate) fn stack_in_force(&self) -> Stack {
+        let [start, bytes, flags] = self.program_stack.each_ref().map(|word| word.load(Ordering::Relaxed));
+        if flags & DISARMED != 0 {
+            return Stack { flags: kernel::SS_DISABLE as u32, ..Stack::default() };
+        }
+        Stack { start, flags: flags as u32, padding: 0, bytes }
+    }
+
+    /// A handler of the program begins, with all signals blocked.
+    pub(crate) fn disarm_stack(&self) {
+        let flags = &self.program_stack[2];
+        if flags.load(Ordering::Relaxed) & kernel::SS_AUTODISARM as usize != 0 {
+            flags.fetch_or(DISARMED, Ordering::Relaxed);
+        }
     }
 
     /// Head of the list of robust mutexes that the kernel walks when the thread ends; 0: none was set
@@ -272,7 +295,23 @@ impl Slot {
     /// The child that shared this slot has gone its own way.
     pub(crate) fn forget_child(&self) {
         self.children.fetch_sub(1, Ordering::Relaxed);
+        self.undispatched.fetch_and(self.own_bit() | (self.own_bit() - 1), Ordering::Relaxed);
         self.forget_signals_of_child();
+    }
+
+    /// That of whoever asks, in `undispatched`.
+    fn own_bit(&self) -> u32 {
+        1 << self.children.load(Ordering::Relaxed).min(u32::BITS - 1)
+    }
+
+    /// The calls of whoever asks are seen only where they are patched from now on, until it executes a program.
+    pub(crate) fn note_undispatched(&self) {
+        self.undispatched.fetch_or(self.own_bit(), Ordering::Relaxed);
+    }
+
+    /// Whether that is so.
+    pub(crate) fn is_undispatched(&self) -> bool {
+        self.undispatched.load(Ordering::Relaxed) & self.own_bit() != 0
     }
 
     fn forget_signals_of_child(&self) {
@@ -283,6 +322,7 @@ impl Slot {
     fn reset(&self) {
         self.forget_signals_of_child();
         self.children.store(0, Ordering::Relaxed);
+        self.undispatched.store(0, Ordering::Relaxed);
         for used in &self.call_stacks_used {
             used.store(FREE, Ordering::Relaxed);
         }
@@ -358,6 +398,12 @@ pub(crate) fn prepare() -> Result<()> {
 pub fn slots() -> impl Iterator<Item = &'static Slot> {
     let used_max = USED_MAX.load(Ordering::Acquire);
     (0..used_max).map(slot_at).filter(|slot| slot.state.load(Ordering::Acquire) == USED)
+}
+
+/// Whether an alternate stack of ours begins there, whichever thread has it, or had it.
+pub(crate) fn is_alternate_stack(start: usize) -> bool {
+    let used_max = USED_MAX.load(Ordering::Acquire);
+    start != 0 && (0..used_max).any(|index| slot_at(index).alternate_stack() == start)
 }
 
 /// Calls `visit` with start and bytes of each mapping that was made for threads, and stays.
@@ -454,6 +500,7 @@ pub(crate) fn keep_only_this(slot: &'static Slot) {
     let thread_id = kernel::thread_id();
     slot.thread_id.store(thread_id, Ordering::Relaxed);
     slot.children.store(0, Ordering::Relaxed);
+    slot.undispatched.store(0, Ordering::Relaxed);
     // The thread pointer may be another too (clone with CLONE_SETTLS). It is the only thread: nobody shares it.
     remove(slot.key.load(Ordering::Relaxed));
     let pointer = thread_pointer();

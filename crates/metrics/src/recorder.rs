@@ -8,6 +8,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use uswap_control::stat::RunStat;
+use uswap_control::unpoisoned;
 
 use crate::programs::Programs;
 use crate::report::Record;
@@ -45,7 +46,7 @@ impl Recorder {
 
     /// What was seen, up to now. None: it ended with an internal error.
     pub fn finish(self) -> Option<Record> {
-        *self.stop.is_wanted.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = true;
+        *unpoisoned(self.stop.is_wanted.lock()) = true;
         self.stop.wake.notify_all();
         self.thread.join().ok()
     }
@@ -54,9 +55,9 @@ impl Recorder {
 fn record(look: &impl Fn() -> RunStat, stop: &Stop) -> Record {
     let (mut series, mut programs) = (Series::default(), Programs::default());
     loop {
-        let is_wanted = stop.is_wanted.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let is_wanted = unpoisoned(stop.is_wanted.lock());
         let waited = stop.wake.wait_timeout_while(is_wanted, PERIOD, |is_wanted| !*is_wanted);
-        let has_ended = *waited.unwrap_or_else(|poisoned| poisoned.into_inner()).0;
+        let has_ended = *unpoisoned(waited).0;
         let last = look();
         series.add(&last);
         programs.add(&last);

@@ -15,6 +15,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use uswap_control::map::MemoryMap;
 use uswap_control::stat::RunStat;
+use uswap_control::unpoisoned;
 
 use crate::address::Address;
 use crate::http::{self, Answer, Method, Request, Status, Unheard};
@@ -195,13 +196,13 @@ impl Shared {
     }
 
     fn clients(&self) -> MutexGuard<'_, Clients> {
-        self.clients.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+        unpoisoned(self.clients.lock())
     }
 
     /// Waits for so long, or for the end. True: it has come.
     fn pause(&self, time: Duration) -> bool {
         let waited = self.has_ended.wait_timeout_while(self.clients(), time, |clients| !clients.has_ended);
-        waited.unwrap_or_else(|poisoned| poisoned.into_inner()).0.has_ended
+        unpoisoned(waited).0.has_ended
     }
 
     fn answer(&self, stream: &Stream) {
@@ -245,7 +246,7 @@ impl Shared {
 
     /// A map, or why there is none. One at a time, and not too often.
     fn map(&self, run: u32, process: u32) -> Answer {
-        let mut mapped = self.mapped.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let mut mapped = unpoisoned(self.mapped.lock());
         if let Some(at) = *mapped {
             self.pause(BETWEEN_MAPS.saturating_sub(at.elapsed()));
         }

@@ -115,6 +115,25 @@ impl Fd {
         sys::plain(abi::__NR_ftruncate, self.0 as usize, bytes as usize, 0).map(drop)
     }
 
+    /// Waits until what was written to a range has left the page cache, and says whether it could (sync_file_range(2)).
+    /// That it outlives the machine is not said.
+    pub fn write_out(&self, offset: u64, bytes: u64) -> Result<()> {
+        let how =
+            abi::SYNC_FILE_RANGE_WAIT_BEFORE | abi::SYNC_FILE_RANGE_WRITE | abi::SYNC_FILE_RANGE_WAIT_AFTER;
+        // SAFETY:
+        // 1. All arguments are numbers.
+        unsafe {
+            sys::syscall4(
+                abi::__NR_sync_file_range,
+                self.0 as usize,
+                offset as usize,
+                bytes as usize,
+                how as usize,
+            )
+        }
+        .map(drop)
+    }
+
     /// Gives the blocks of a range back to the file system; the file keeps its length and reads zeros there.
     pub fn punch_hole(&self, offset: u64, bytes: u64) -> Result<()> {
         let mode = abi::FALLOC_FL_PUNCH_HOLE | abi::FALLOC_FL_KEEP_SIZE;

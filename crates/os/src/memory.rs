@@ -1,7 +1,7 @@
 //! Address ranges of the engine's own: reserved, mapped, advised, given back.
 //!
-//! Nothing here allocates with anybody's allocator. Called at start-up and by reclaim; the advice calls are also used
-//! on the program's ranges, where the gate must be held as the engine says.
+//! Nothing here allocates with anybody's allocator. The advice calls are also used on the program's ranges, where the
+//! gate must be held as the engine says.
 //!
 //! Must hold: nothing is unmapped, dropped or protected but what the caller has named. A [`Mapping`] is nobody else's,
 //! and is unmapped once. Called by `host`, `interpose`, `agent`, the supervisor, `uswap` and `bench`, and by most of
@@ -361,6 +361,13 @@ pub fn populate_write(start: usize, bytes: usize) -> Result<()> {
     }
 }
 
+/// Makes each page of a range present, as a read would. An error: not all of it, or the kernel is older than 5.14.
+pub fn populate_read(start: usize, bytes: usize) -> Result<()> {
+    // SAFETY:
+    // 1. No content changes.
+    unsafe { advise_if(KernelFeature::Populate, start, bytes, abi::MADV_POPULATE_READ) }
+}
+
 /// Keeps transparent huge pages out of a range.
 pub fn no_huge_pages(start: usize, bytes: usize) -> Result<()> {
     // SAFETY:
@@ -380,6 +387,13 @@ pub fn no_dump(start: usize, bytes: usize) -> Result<()> {
     // SAFETY:
     // 1. No content changes.
     unsafe { advise(start, bytes, abi::MADV_DONTDUMP) }
+}
+
+/// The kernel merges pages of the range with others no more (KSM), and parts those that it has.
+pub fn unmerge(start: usize, bytes: usize) -> Result<()> {
+    // SAFETY:
+    // 1. No content changes.
+    unsafe { advise(start, bytes, abi::MADV_UNMERGEABLE) }
 }
 
 /// Whether the byte at `address` may be read, as the kernel sees it: it is asked to read a set of signals there, for a

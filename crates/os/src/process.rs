@@ -1,10 +1,11 @@
 //! Processes seen from outside: size, threads, children, life.
 //!
-//! Called by [`crate::mlock`] and [`crate::ptrace`], by the supervisor, `control` and `bench` (other processes), and by
-//! `host`, `interpose` and `agent` (their own). All of it is old the moment it is read.
+//! What is read is old at once, and the number may be another process's by then: whoever must be sure asks a
+//! [`crate::pidfd`].
 //!
-//! Must hold: all of it is old the moment it is read, and its number may be another process's by then: whoever must be
-//! sure asks a [`crate::pidfd`].
+//! Must hold: of a process that is gone, or that may not be looked at, nothing is said but that. Called by
+//! [`crate::mlock`] and [`crate::ptrace`], by the supervisor, `control` and `bench` (other
+//! processes), and by `host`, `interpose` and `agent` (their own).
 
 use core::ffi::CStr;
 

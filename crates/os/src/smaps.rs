@@ -27,6 +27,8 @@ pub struct Advised {
     pub lazy_free_bytes: u64,
     /// A forked child has zeros there (`MADV_WIPEONFORK`).
     pub is_wiped_on_fork: bool,
+    /// The kernel may merge pages of it with others (`MADV_MERGEABLE`).
+    pub is_mergeable: bool,
 }
 
 /// Calls `visit` with each mapping, by address.
@@ -39,7 +41,8 @@ pub fn for_each_mapping(mut visit: impl FnMut(&Advised)) -> Result<()> {
 /// Reads a line about `mapping`, and calls `visit` at its last one.
 fn note(line: &[u8], mapping: &mut Advised, visit: &mut impl FnMut(&Advised)) {
     if let Some(flags) = line.strip_prefix(FLAGS) {
-        mapping.is_wiped_on_fork = flags.split(|byte| *byte == b' ').any(|flag| flag == b"wf");
+        let has = |wanted: &[u8]| flags.split(|byte| *byte == b' ').any(|flag| flag == wanted);
+        (mapping.is_wiped_on_fork, mapping.is_mergeable) = (has(b"wf"), has(b"mg"));
         visit(mapping);
     } else if let Some(size) = line.strip_prefix(LAZY_FREE) {
         let kib = take_number(skip_spaces(size), 10).map_or(0, |(kib, _)| kib);
@@ -68,13 +71,14 @@ mod tests {
     #[test]
     fn what_was_advised_is_read_in_any_parts() {
         let text = b"7f00-7f80 rw-p 00000000 00:00 0 \nAnonymous:  4 kB\nLazyFree:        12 kB\n\
-                     VmFlags: rd wr mr mw me ac wf \nabc0-abd0 r--p 0 0:0 7 /a\nSize: 4 kB\nVmFlags: rd mr \n";
+                     VmFlags: rd wr mr mw me ac wf mg \nabc0-abd0 r--p 0 0:0 7 /a\nSize: 4 kB\nVmFlags: rd mr \n";
         let first = Advised {
             start: 0x7f00,
             end: 0x7f80,
             is_writable: true,
             lazy_free_bytes: 12 << 10,
             is_wiped_on_fork: true,
+            is_mergeable: true,
         };
         let second = Advised { start: 0xabc0, end: 0xabd0, ..Advised::default() };
         for part_bytes in [1, 7, text.len()] {

@@ -68,6 +68,7 @@ errnos! {
     EISDIR "is a directory",
     EINVAL "invalid argument",
     EMFILE "too many open files",
+    ENFILE "too many open files in the system",
     ENOTSOCK "not a socket",
     ENOTTY "request not known to this device",
     EFBIG "file too large",

@@ -176,13 +176,14 @@ impl Family<'_> {
         let record = stage.segment.mms().record(dead.me);
         self.in_the_middle += u64::from(record.is_in_the_middle());
         self.with_a_lock += u64::from(stage.holds_a_lock(dead.me));
-        stage.runs(SUPERVISOR, record.number(), wait_for_lock).break_locks(dead.me);
+        let number = record.number().to_word();
+        stage.runs(SUPERVISOR, number, wait_for_lock).break_locks(dead.me);
         if self.prng.chance(1, 2) {
             // Meanwhile others take and free in the clusters that the dead has left.
             clock::sleep_ns(self.prng.below(1_000_000));
         }
-        audit::free_runs_of(stage, record.number(), wait_for_lock);
-        stage.forget_reserver(record.number());
+        audit::free_runs_of(stage, number, wait_for_lock);
+        stage.forget_reserver(number);
         drop_mm(stage.segment, stage, dead.me);
         self.kills += 1;
         self.kills_since_look += 1;

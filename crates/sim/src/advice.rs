@@ -1,4 +1,4 @@
-//! Advice of the made-up program about what it will not use soon, with what `host` does around it.
+//! Advice of the simulated program about what it will not use soon, with what `host` does around it.
 
 use crate::mappings::Caller;
 use crate::places::some_mapping;

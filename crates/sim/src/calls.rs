@@ -1,4 +1,4 @@
-//! System calls of the made-up program in which the kernel reads or writes its memory: the ranges are published as
+//! System calls of the simulated program in which the kernel reads or writes its memory: the ranges are published as
 //! hazards and made ready, and from then on until the call has ended the kernel may meet nothing that is missing or
 //! protected.
 
@@ -17,7 +17,7 @@ const ROUNDS_MAX: u32 = 16;
 pub async fn system_call<'a>(world: &World<'a>, process: &Process<'a>) {
     touch_kept(world, process);
     let Some(range) = some_mapping(world, process, 8) else { return };
-    let rights = process.kernel.memory.borrow().pages[&range.start.number()].rights;
+    let rights = process.kernel.memory.borrow().pages[&range.start().number()].rights;
     let touch = match rights {
         Rights::Read => Touch::Read,
         // The program may be wrong: then the call gets EFAULT, and nothing else happens.
@@ -49,7 +49,7 @@ pub async fn system_call<'a>(world: &World<'a>, process: &Process<'a>) {
         if world.below(8) == 0 {
             // It waits for somebody else in between.
             world.sleep_up_to(2_000_000).await;
-            kernel_touches(world, process, range.start, touch);
+            kernel_touches(world, process, range.start(), touch);
         }
     }
     process.kernel.hazards.borrow_mut().retain(|(task, _)| *task != own);

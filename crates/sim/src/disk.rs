@@ -1,4 +1,4 @@
-//! The disks of the made-up world, one for each swap file, with the faults of each.
+//! The disks of the simulated world, one for each swap file, with the faults of each.
 
 use crate::options::DiskFaults;
 use std::ops::Range;

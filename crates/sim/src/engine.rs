@@ -3,6 +3,6 @@
 pub use uswap_engine::reclaim::{Background, Fruitless};
 pub use uswap_engine::workspace::Workspace;
 pub use uswap_engine::world::{
-    Backing, FileBuffer, FileError, FillAs, Filled, Gate, Hazards, Install, Memory, Touch,
+    Backing, BlockBits, FileBuffer, FileError, FillAs, Filled, Gate, Hazards, Install, Memory, Touch,
 };
 pub use uswap_engine::{AddressSpace, Evictor, FaultOutcome};

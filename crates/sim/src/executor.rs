@@ -1,4 +1,4 @@
-//! The executor: tasks of the made-up world, a virtual clock, and a seeded choice of who runs next.
+//! The executor: tasks of the simulated world, a virtual clock, and a seeded choice of who runs next.
 //!
 //! Everything runs on one thread of the operating system. A task that waits says for what and until when; nobody runs
 //! by accident, so the same seed gives the same run. Callers: `world` and everything above it.

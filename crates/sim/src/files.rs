@@ -4,7 +4,6 @@
 //! word names a place in a file that is gone.
 
 use crate::disk::Disk;
-use crate::options::Options;
 use crate::seam::SimSupervisor;
 use crate::world::{Emptying, World};
 use std::rc::Rc;
@@ -38,7 +37,7 @@ pub async fn change<'a>(world: Rc<World<'a>>) {
 
 async fn add(world: &World<'_>) {
     let slots = world.segment.slots();
-    let file = Options::new_file(&mut world.prng.borrow_mut());
+    let file = world.options.new_file(&mut world.prng.borrow_mut());
     if slots.files().all().count() == SWAP_FILES_MAX || slots.largest_to_add() < file.spec.slots {
         return;
     }
@@ -103,12 +102,12 @@ fn no_word_names(world: &World<'_>, file: FileId) {
     }
 }
 
-/// A batch of the file that is being emptied, if there is one.
-pub async fn empty(world: &World<'_>, shrinker: &mut Shrinker, buffer: &mut [u8]) {
+/// A batch of the file that is being emptied; false if there is none.
+pub async fn empty(world: &World<'_>, shrinker: &mut Shrinker, buffer: &mut [u8]) -> bool {
     let taken = world.emptying.replace(Emptying::Nothing);
     let Emptying::Of(mut of) = taken else {
         *world.emptying.borrow_mut() = taken;
-        return;
+        return false;
     };
     let bytes_max = PAGE_BYTES * (1 + world.below(64) as usize);
     let supervisor = SimSupervisor { world };
@@ -118,4 +117,5 @@ pub async fn empty(world: &World<'_>, shrinker: &mut Shrinker, buffer: &mut [u8]
     world.count("pages moved to other files", of.moved - before);
     *world.emptying.borrow_mut() =
         if drained == Drained::Some { Emptying::Of(of) } else { Emptying::Done(drained) };
+    true
 }

@@ -2,6 +2,7 @@
 //! memory over before any code of the program runs in it.
 
 use crate::background;
+use crate::khugepaged;
 use crate::memory::{Kind, MappedPage, Memory};
 use crate::process::{Phase, Process};
 use crate::processes::Processes;
@@ -11,14 +12,14 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use uswap_core::mm::Hands;
 use uswap_core::page_table::ALL_PAGES;
-use uswap_units::{MmId, PageId, PageRange};
+use uswap_units::{MmId, PageId, PageRange, ProcessNumber};
 
 /// What the child finds of its parent.
 enum Left {
     /// Nothing: nothing was managed, or everything had come home.
     Nothing(Phase),
     /// A record with a copy of the page table, and the mappings as they were.
-    Table { mm: MmId, number: u64, mappings: Vec<(PageRange, MappedPage)> },
+    Table { mm: MmId, number: ProcessNumber, mappings: Vec<(PageRange, MappedPage)> },
 }
 
 /// What a child goes on with, when its memory is its own.
@@ -94,7 +95,11 @@ async fn begin<'a>(processes: Rc<Processes<'a>>, child: Rc<Process<'a>>, left: L
             world.executor.step().await;
             let root = record.root().expect("a cloned record has a root");
             child.join(world, mm, root);
-            register_everything(world, &child, &mappings).await;
+            if !register_everything(world, &child, &mappings).await {
+                world.count("programs ended, since what the kernel has filled was not dropped", 1);
+                child.end(world);
+                return world.executor.park("nothing", None).await;
+            }
             child.phase.set(Phase::Active);
             background::start(world, &child);
         }
@@ -115,27 +120,35 @@ fn join_anew<'a>(world: &Rc<World<'a>>, child: &Rc<Process<'a>>) {
     background::start(world, child);
 }
 
-/// Registers what has words, protects what is clean, and drops words of addresses that the child does not have.
+/// Registers what has words, protects what is clean, and drops words of addresses that the child does not have. False:
+/// the kernel has refused something.
 async fn register_everything<'a>(
     world: &World<'a>,
     child: &Process<'a>,
     mappings: &[(PageRange, MappedPage)],
-) {
+) -> bool {
     let space = child.space();
-    let mut behind_last = PageId::FIRST;
+    let (mut behind_last, mut is_right) = (PageId::FIRST, true);
+    child.kernel.lock_exclusive(world).await;
+    khugepaged::come_by(world, child);
     for (range, like) in mappings {
         if like.kind != Kind::Plain || !like.is_inherited {
             continue;
         }
         world.executor.step().await;
-        space.forget_unmapped(PageRange { start: behind_last, end: range.start });
-        behind_last = range.end;
+        space.forget_unmapped(PageRange::new(behind_last, range.start()));
+        behind_last = range.end();
         if space.page_table().first_managed(*range).is_some() {
-            child.parts_to_manage(*range).into_iter().for_each(|part| register(world, child, &space, part));
+            for part in child.parts_to_manage(*range) {
+                register(world, child, &space, part);
+                is_right &= space.drop_filled(part);
+            }
         }
     }
-    space.forget_unmapped(PageRange { start: behind_last, end: ALL_PAGES.end });
+    space.forget_unmapped(PageRange::new(behind_last, ALL_PAGES.end()));
     follow_locks(child, &space);
+    child.kernel.unlock_exclusive(world);
+    is_right
 }
 
 fn register<'a>(world: &World<'a>, child: &Process<'a>, space: &Space<'a>, part: PageRange) {

@@ -98,7 +98,7 @@ impl Spare {
     pub fn take_back(&self, workspaces: &LendingPool<Workspace>, evictors: &LendingPool<Evictor>) {
         self.workspaces.borrow_mut().extend(workspaces.take_all());
         for evictor in evictors.take_all() {
-            self.evictors[evictor.lane() as usize].borrow_mut().push(evictor);
+            self.evictors[evictor.lane().index() as usize].borrow_mut().push(evictor);
         }
     }
 }

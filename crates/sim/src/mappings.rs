@@ -1,16 +1,16 @@
-//! System calls of the made-up program that change its mappings, with what `host` does around them: the gate, the words
-//! and the registration.
+//! System calls of the simulated program that change its mappings, with what `host` does around them: the gate, the
+//! words and the registration.
 //!
 //! What the kernel does is one step, and the oracle changes with it (the functions `make_...`).
 
 use crate::engine::Touch;
+use crate::khugepaged;
 use crate::memory::{Kind, MappedPage, Rights};
 use crate::oracle::Expected;
-use crate::places::{ZONE_START, gap_for, placed, some_mapping, some_range};
+use crate::places::{placed, some_mapping, some_range};
 use crate::process::{Phase, Process};
 use crate::seam::Space;
 use crate::world::World;
-use std::cell::Cell;
 use uswap_core::page_table::ALL_PAGES;
 use uswap_core::page_word::Afterwards;
 use uswap_units::{Bytes, PageId, PageRange};
@@ -65,24 +65,24 @@ async fn take_everything<'a>(world: &World<'a>, process: &Process<'a>, space: &S
 }
 
 impl<'a> Caller<'_, 'a> {
-    fn note(&self, what: core::fmt::Arguments<'_>) {
+    pub(crate) fn note(&self, what: core::fmt::Arguments<'_>) {
         self.world.note(what);
     }
-    async fn step(&self) {
+    pub(crate) async fn step(&self) {
         self.world.executor.step().await;
     }
     async fn lock_exclusive(&self) {
         self.process.kernel.lock_exclusive(self.world).await;
     }
-    async fn lock_alone_with(&self, space: &Space<'a>, ranges: &[PageRange]) {
+    pub(crate) async fn lock_alone_with(&self, space: &Space<'a>, ranges: &[PageRange]) {
         self.process.lock_alone_with(self.world, space, ranges).await;
     }
-    fn unlock_exclusive(&self) {
+    pub(crate) fn unlock_exclusive(&self) {
         self.process.kernel.unlock_exclusive(self.world);
     }
 
     /// Makes a call that needs nothing else, if nothing is managed.
-    async fn makes_unmanaged(&self, make: &dyn Fn()) -> bool {
+    pub(crate) async fn makes_unmanaged(&self, make: &dyn Fn()) -> bool {
         if self.process.phase.get() == Phase::Watching {
             self.process.kernel.lock_shared(self.world).await;
             let may = self.process.phase.get() == Phase::Watching;
@@ -100,7 +100,7 @@ impl<'a> Caller<'_, 'a> {
     }
 
     /// Memory that is about to be mapped would be more than there is room for.
-    async fn activate_if_needed(&self, pages: u64) {
+    pub(crate) async fn activate_if_needed(&self, pages: u64) {
         let segment = self.world.segment;
         let used = segment.budget().used().bytes() + Bytes::of_pages(pages).bytes();
         if self.process.phase.get() == Phase::Watching
@@ -111,8 +111,8 @@ impl<'a> Caller<'_, 'a> {
     }
 
     /// Takes a part of one mapping under management, with the gate exclusive.
-    fn take(&self, space: &Space<'a>, range: PageRange) {
-        if self.process.phase.get() != Phase::Active || range.start >= range.end {
+    pub(crate) fn take(&self, space: &Space<'a>, range: PageRange) {
+        if self.process.phase.get() != Phase::Active || range.start() >= range.end() {
             return;
         }
         // Ahead of all else: some of the range may be managed, and its words name content.
@@ -148,7 +148,7 @@ impl<'a> Caller<'_, 'a> {
             .memory
             .borrow()
             .pages
-            .get(&range.start.number())
+            .get(&range.start().number())
             .is_some_and(|mapped| mapped.locked)
         {
             space.deactivate(range);
@@ -166,13 +166,14 @@ impl<'a> Caller<'_, 'a> {
     }
     /// A moved or grown mapping is registered as it was. False: the program is ended.
     #[must_use]
-    fn register_again(&self, space: &Space<'a>, range: PageRange) -> bool {
+    pub(crate) fn register_again(&self, space: &Space<'a>, range: PageRange) -> bool {
         if self.process.phase.get() != Phase::Active {
             // Everything came home while this call waited for the gate.
             return true;
         }
+        khugepaged::come_by(self.world, self.process);
         self.process.kernel.memory.borrow_mut().register(range);
-        let has_room = space.adopt(range).is_ok();
+        let has_room = space.adopt(range).is_ok() && space.drop_filled(range);
         if has_room {
             self.keep_if_locked(space, range);
         }
@@ -185,11 +186,11 @@ impl<'a> Caller<'_, 'a> {
         self.process.manage_again(range);
         self.expect_zeros(range);
     }
-    fn expect_zeros(&self, range: PageRange) {
+    pub(crate) fn expect_zeros(&self, range: PageRange) {
         let mut expected = self.process.oracle.expected.borrow_mut();
         expected.extend(range.numbers().map(|page| (page, Expected::zeros())));
     }
-    fn make_unmap(&self, range: PageRange) {
+    pub(crate) fn make_unmap(&self, range: PageRange) {
         self.note(format_args!("munmap {range:?}"));
         self.process.kernel.memory.borrow_mut().unmap(range);
         self.process.oracle.expected.borrow_mut().retain(|&page, _| !range.contains(PageId::new(page)));
@@ -202,26 +203,27 @@ impl<'a> Caller<'_, 'a> {
         self.note(format_args!("dropped {range:?} up to {end:?}"));
         let mut expected = self.process.oracle.expected.borrow_mut();
         expected
-            .range_mut(range.start.number()..end.number())
+            .range_mut(range.start().number()..end.number())
             .for_each(|(_, what)| *what = Expected::zeros());
-        self.process.forget_kept(PageRange { start: range.start, end });
+        self.process.forget_kept(PageRange::new(range.start(), end));
         end
     }
     /// Pages go to a place where nothing is mapped.
-    fn make_move(&self, from: PageRange, to: PageId) {
+    pub(crate) fn make_move(&self, from: PageRange, to: PageId) {
         self.note(format_args!("mremap {from:?} to {to:?}"));
         self.process.kernel.memory.borrow_mut().move_to(from, to);
         self.process.leave_alone_as(from, PageRange::of_pages(to, from.pages()));
         let mut expected = self.process.oracle.expected.borrow_mut();
         for index in 0..from.pages() {
-            let what = expected.remove(&from.start.plus(index).number()).expect("what is mapped is expected");
+            let what =
+                expected.remove(&from.start().plus(index).number()).expect("what is mapped is expected");
             expected.insert(to.plus(index).number(), what);
         }
         self.process.forget_kept(from);
     }
-    fn make_grown(&self, from: PageRange, end: PageId) {
-        let like = self.process.kernel.memory.borrow().pages[&from.end.minus(1).number()].emptied();
-        let new = PageRange { start: from.end, end };
+    pub(crate) fn make_grown(&self, from: PageRange, end: PageId) {
+        let like = self.process.kernel.memory.borrow().pages[&from.end().minus(1).number()].emptied();
+        let new = PageRange::new(from.end(), end);
         self.process.manage_again(new);
         self.process.kernel.memory.borrow_mut().map(new, &like);
         self.expect_zeros(new);
@@ -313,7 +315,7 @@ impl<'a> Caller<'_, 'a> {
         let Some(range) = some_mapping(self.world, self.process, 64) else { return };
         // Sometimes what lies behind is meant too, with holes and other mappings.
         let more = if self.world.below(4) == 0 { self.world.below(32) } else { 0 };
-        let range = PageRange { start: range.start, end: range.end.plus(more) };
+        let range = PageRange::new(range.start(), range.end().plus(more));
         let is_used_by_kernel =
             self.process.kernel.hazards.borrow().iter().any(|(_, held)| held.overlaps(range));
         if is_used_by_kernel || self.process.oracle.is_claimed(range) {
@@ -326,7 +328,7 @@ impl<'a> Caller<'_, 'a> {
             && let Some(space) = self.process.managed_space()
         {
             self.lock_exclusive().await;
-            if self.make_drop(range) == range.end {
+            if self.make_drop(range) == range.end() {
                 self.step().await;
                 space.drop_words(range, Afterwards::StillManaged);
             } else {
@@ -342,7 +344,7 @@ impl<'a> Caller<'_, 'a> {
     fn drop_in_front(&self, space: &Space<'a>, range: PageRange) {
         let mappings = self.process.kernel.memory.borrow().mappings_in(range);
         for (part, _) in mappings {
-            if self.make_drop(part) != part.end {
+            if self.make_drop(part) != part.end() {
                 return;
             }
             space.drop_words(part, Afterwards::StillManaged);
@@ -453,7 +455,7 @@ impl<'a> Caller<'_, 'a> {
         for (page, like) in mappings.iter().flat_map(|(part, like)| part.each().map(move |page| (page, like)))
         {
             let touch = Touch::that(like.rights == Rights::Write);
-            let is_lost = || self.process.is_lost(space, page);
+            let is_lost = || self.process.is_lost(self.world, space, page);
             if like.rights != Rights::Nothing
                 && matches!(memory.touch(page, touch), crate::memory::Found::Fault)
                 && !is_lost()
@@ -508,7 +510,12 @@ impl<'a> Caller<'_, 'a> {
 
     /// All pages of `from` are in the program, and none is protected: the gate is held exclusive. False: one of them
     /// cannot be read.
-    async fn lock_with_all_home(&self, space: &Space<'a>, from: PageRange, other: PageRange) -> bool {
+    pub(crate) async fn lock_with_all_home(
+        &self,
+        space: &Space<'a>,
+        from: PageRange,
+        other: PageRange,
+    ) -> bool {
         loop {
             let _nothing_of_it_goes = space.hold_range(from);
             while let Some(page) = space.first_away(from) {
@@ -522,177 +529,6 @@ impl<'a> Caller<'_, 'a> {
                 return true;
             }
             self.unlock_exclusive();
-        }
-    }
-
-    /// mremap: makes a mapping longer or shorter where it is, or moves it where the kernel finds room, or to a place
-    /// that the program names, perhaps one that is mapped, perhaps with MREMAP_DONTUNMAP.
-    pub async fn remap(&self) {
-        let Some(from) = some_mapping(self.world, self.process, 64) else { return };
-        let new_pages = match self.world.below(4) {
-            0 => 1 + self.world.below(from.pages()),
-            1 => from.pages() + 1 + self.world.below(16),
-            _ => from.pages(),
-        };
-        match self.world.below(3) {
-            0 => self.remap_anywhere(from, new_pages).await,
-            _ => self.remap_fixed(from).await,
-        }
-    }
-
-    async fn remap_anywhere(&self, from: PageRange, new_pages: u64) {
-        if !self.process.oracle.claim(from) {
-            return;
-        }
-        self.world.count("mremap", 1);
-        self.activate_if_needed(new_pages.saturating_sub(from.pages())).await;
-        let new = Cell::new(PageRange::EMPTY);
-        if !self.makes_unmanaged(&|| _ = self.grow_or_move(from, new_pages, &new)).await
-            && let Some(space) = self.process.managed_space()
-        {
-            let is_managed = space.page_table().first_managed(from).is_some();
-            self.lock_alone_with(&space, &[from]).await;
-            if let Some(to) = self.grow_or_move(from, new_pages, &new)
-                && is_managed
-            {
-                self.step().await;
-                self.after_move(&space, from, to, PageRange::EMPTY, false).await;
-            }
-            self.unlock_exclusive();
-        }
-        self.process.oracle.unclaim(from);
-        if new.get() != PageRange::EMPTY {
-            self.process.oracle.unclaim(new.get());
-        }
-    }
-
-    /// Where it is if there is room, or else in a place that touches no other mapping. Where it is then; what is `new`
-    /// is used by nobody until the call has returned.
-    fn grow_or_move(&self, from: PageRange, new_pages: u64, new: &Cell<PageRange>) -> Option<PageRange> {
-        let here = PageRange::of_pages(from.start, new_pages);
-        let zone_end = PageId::new(ZONE_START + self.world.options.zone_pages);
-        if here.end <= from.end {
-            self.make_unmap(PageRange { start: here.end, end: from.end });
-            return Some(here);
-        }
-        let behind = PageRange { start: from.end, end: here.end };
-        let is_free = here.end <= zone_end && !self.process.kernel.memory.borrow().has_some(behind);
-        if is_free && self.world.below(4) > 0 && self.process.oracle.claim(behind) {
-            new.set(behind);
-            self.note(format_args!("mremap {from:?}: grows to {here:?}"));
-            self.make_grown(from, here.end);
-            return Some(here);
-        }
-        let gap = gap_for(self.world, self.process, u64::MAX, new_pages + 2)?;
-        let to = PageRange::of_pages(gap.start.plus(1), new_pages);
-        if !self.process.oracle.claim(to) {
-            return None;
-        }
-        new.set(to);
-        self.make_move(from, to.start);
-        self.process.manage_again(from);
-        self.make_grown(PageRange::of_pages(to.start, from.pages()), to.end);
-        Some(to)
-    }
-
-    async fn remap_fixed(&self, from: PageRange) {
-        let stays = self.world.below(4) == 0;
-        let named = some_range(self.world, 1).start;
-        let to = placed(self.world, self.process, PageRange::of_pages(named, from.pages()));
-        let is_over = self.process.kernel.memory.borrow().has_some(to);
-        let is_locked = self.process.kernel.memory.borrow().in_range(from).any(|(_, mapped)| mapped.locked);
-        if from.overlaps(to)
-            || (is_over && self.world.below(3) > 0)
-            || (stays && is_locked)
-            || !self.process.oracle.claim(from)
-        {
-            return;
-        }
-        if !self.process.oracle.claim(to) {
-            return self.process.oracle.unclaim(from);
-        }
-        self.world.count(if stays { "mremap dontunmap" } else { "mremap fixed" }, 1);
-        let make = || {
-            self.make_unmap(to);
-            let like = self.process.kernel.memory.borrow().pages[&from.start.number()].clone();
-            self.make_move(from, to.start);
-            if stays {
-                self.process.kernel.memory.borrow_mut().map(from, &like);
-                self.expect_zeros(from);
-            } else {
-                self.process.manage_again(from);
-            }
-        };
-        if !self.makes_unmanaged(&make).await
-            && let Some(space) = self.process.managed_space()
-        {
-            self.remap_fixed_managed(&space, (from, to), stays, &make).await;
-        }
-        self.process.oracle.unclaim(from);
-        self.process.oracle.unclaim(to);
-    }
-
-    async fn remap_fixed_managed(
-        &self,
-        space: &Space<'a>,
-        (from, to): (PageRange, PageRange),
-        stays: bool,
-        make: &dyn Fn(),
-    ) {
-        if space.page_table().first_managed(from).is_none() {
-            self.lock_alone_with(space, &[from, to]).await;
-            make();
-            self.step().await;
-            space.drop_words(to, Afterwards::Unmanaged);
-            return self.unlock_exclusive();
-        }
-        // Another thread may touch the place before it is registered again: then nothing may be missing there.
-        if !self.lock_with_all_home(space, from, to).await {
-            return self.world.count("mremap of a page that cannot be read", 1);
-        }
-        self.process.kernel.memory.borrow_mut().unregister(from);
-        self.step().await;
-        make();
-        self.step().await;
-        self.after_move(space, from, to, to, stays).await;
-        self.unlock_exclusive();
-    }
-
-    /// The words follow a mapping that was moved, or has changed its length. With the gate exclusive.
-    async fn after_move(
-        &self,
-        space: &Space<'a>,
-        from: PageRange,
-        to: PageRange,
-        fixed: PageRange,
-        stays: bool,
-    ) {
-        let is_active = space.is_active(from);
-        space.drop_words(fixed, Afterwards::Unmanaged);
-        let kept = PageRange { start: from.start, end: from.end.min(from.start.plus(to.pages())) };
-        if kept.end < from.end {
-            space.drop_words(PageRange { start: kept.end, end: from.end }, Afterwards::Unmanaged);
-        }
-        let is_moved = to.start != from.start;
-        let mut has_room = !is_moved || space.carry(kept, to.start).is_ok();
-        if has_room && is_moved && stays {
-            self.take(space, from);
-        }
-        self.step().await;
-        has_room = has_room && self.register_again(space, to);
-        if !is_active {
-            space.deactivate(to);
-            if stays {
-                space.deactivate(from);
-            }
-        }
-        if has_room && is_moved {
-            self.process.kernel.memory.borrow_mut().unprotect(to);
-        }
-        if !has_room {
-            self.world.count("programs ended, since the page tables were full", 1);
-            self.process.end(self.world);
-            self.world.executor.park("nothing", None).await;
         }
     }
 }

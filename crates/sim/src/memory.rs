@@ -1,4 +1,4 @@
-//! The memory of one made-up process as its kernel keeps it: what is mapped, present, registered with userfaultfd,
+//! The memory of one simulated process as its kernel keeps it: what is mapped, present, registered with userfaultfd,
 //! protected for it, and locked.
 //!
 //! It does what was seen of Linux 6.18, also where that is inconvenient: a protecting call passes over what is missing,
@@ -104,15 +104,11 @@ impl Default for Memory {
 impl Memory {
     /// The mapped pages of a range.
     pub fn in_range(&self, range: PageRange) -> impl Iterator<Item = (PageId, &MappedPage)> {
-        self.pages
-            .range(range.start.number()..range.end.number().max(range.start.number()))
-            .map(|(&page, mapped)| (PageId::new(page), mapped))
+        self.pages.range(range.numbers()).map(|(&page, mapped)| (PageId::new(page), mapped))
     }
     /// The same, to be changed.
     pub fn in_range_mut(&mut self, range: PageRange) -> impl Iterator<Item = &mut MappedPage> {
-        self.pages
-            .range_mut(range.start.number()..range.end.number().max(range.start.number()))
-            .map(|(_, mapped)| mapped)
+        self.pages.range_mut(range.numbers()).map(|(_, mapped)| mapped)
     }
     /// Something of a range is mapped.
     pub fn has_some(&self, range: PageRange) -> bool {
@@ -121,6 +117,9 @@ impl Memory {
     /// All of a range is mapped, and is so.
     pub fn is_all(&self, range: PageRange, is_so: impl Fn(&MappedPage) -> bool) -> bool {
         self.in_range(range).filter(|(_, mapped)| is_so(mapped)).count() as u64 == range.pages()
+    }
+    fn is_none(&self, range: PageRange, is_so: impl Fn(&MappedPage) -> bool) -> bool {
+        !self.in_range(range).any(|(_, mapped)| is_so(mapped))
     }
     /// Pages that take memory.
     pub fn resident_pages(&self) -> u64 {
@@ -131,8 +130,8 @@ impl Memory {
         let mut found: Vec<(PageRange, MappedPage)> = Vec::new();
         for (page, mapped) in self.in_range(range) {
             match found.last_mut() {
-                Some((run, like)) if run.end == page && like.flags() == mapped.flags() => {
-                    run.end = page.plus(1);
+                Some((run, like)) if run.end() == page && like.flags() == mapped.flags() => {
+                    *run = run.with_next();
                 }
                 _ => found.push((PageRange::of_pages(page, 1), mapped.emptied())),
             }
@@ -142,7 +141,7 @@ impl Memory {
 
     /// All of a range is one mapping: the kernel fills no other at once.
     pub fn is_in_one_mapping(&self, range: PageRange) -> bool {
-        let first = self.pages.get(&range.start.number()).map(MappedPage::flags);
+        let first = self.pages.get(&range.start().number()).map(MappedPage::flags);
         first.is_some_and(|flags| self.is_all(range, |mapped| mapped.flags() == flags))
     }
 
@@ -214,6 +213,20 @@ impl Memory {
     pub fn register(&mut self, range: PageRange) {
         self.in_range_mut(range).for_each(|mapped| mapped.registered = true);
     }
+    /// khugepaged makes a huge page of some pages that are not registered: what is missing of them becomes zeros. How
+    /// many were.
+    pub fn collapse(&mut self, range: PageRange) -> u64 {
+        let zeros = self.zeros.clone();
+        let is_eligible = |mapped: &MappedPage| mapped.kind == Kind::Plain && !mapped.registered;
+        let is_there = |mapped: &MappedPage| mapped.content.is_some();
+        if !self.is_in_one_mapping(range) || !self.is_all(range, is_eligible) || self.is_none(range, is_there)
+        {
+            return 0;
+        }
+        let missing = self.in_range_mut(range).filter(|mapped| mapped.content.is_none());
+        missing.map(|mapped| mapped.content = Some(zeros.clone())).count() as u64
+    }
+
     /// UFFDIO_UNREGISTER: what is missing reads as zeros from now on.
     pub fn unregister(&mut self, range: PageRange) {
         self.in_range_mut(range).for_each(|mapped| (mapped.registered, mapped.protected) = (false, false));
@@ -227,7 +240,7 @@ impl Memory {
             }
             (mapped.content, mapped.protected, mapped.is_zero_page) = (None, false, false);
         }
-        range.end
+        range.end()
     }
     /// munmap.
     pub fn unmap(&mut self, range: PageRange) {
@@ -246,7 +259,7 @@ impl Memory {
         let mut was_registered = false;
         for index in 0..from.pages() {
             let mut moved =
-                self.pages.remove(&from.start.plus(index).number()).expect("a mapping has no holes");
+                self.pages.remove(&from.start().plus(index).number()).expect("a mapping has no holes");
             was_registered |= moved.registered;
             (moved.registered, moved.protected) = (false, false);
             self.pages.insert(to.plus(index).number(), moved);
@@ -259,9 +272,9 @@ impl Memory {
         let is_registered =
             |memory: &Memory, page: u64| memory.pages.get(&page).is_some_and(|page| page.registered);
         let below =
-            (0..range.start.number()).rev().take_while(|&page| is_registered(self, page)).count() as u64;
-        let above = (range.end.number()..).take_while(|&page| is_registered(self, page)).count() as u64;
-        self.unregister(PageRange { start: range.start.minus(below), end: range.end.plus(above) });
+            (0..range.start().number()).rev().take_while(|&page| is_registered(self, page)).count() as u64;
+        let above = (range.end().number()..).take_while(|&page| is_registered(self, page)).count() as u64;
+        self.unregister(PageRange::new(range.start().minus(below), range.end().plus(above)));
     }
 
     /// What a forked child gets: nothing is registered, protected or locked.

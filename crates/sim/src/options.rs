@@ -1,12 +1,13 @@
 //! What one seed runs: sizes, which operations and which faults. Each seed leaves some of them out altogether (swarm
 //! testing), since a bug may need that something else does not happen.
 
+use clap::ValueEnum;
 use uswap_core::files::{FileAccess, FileKind, FileSpec, slots_of_all};
 use uswap_core::segment::Geometry;
 use uswap_units::Prng;
 
 /// What the program threads may do beside reading and writing, as weights.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Weights {
     /// System calls that read or write memory.
     pub call: u64,
@@ -37,7 +38,7 @@ pub struct Weights {
 }
 
 /// Faults of the disk, each in so many of 1000 calls.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct DiskFaults {
     /// A read gives an error.
     pub read_error: u64,
@@ -57,8 +58,36 @@ pub struct DiskFaults {
     pub slow: u64,
 }
 
+impl DiskFaults {
+    /// All of them, in each call.
+    pub const ALL: DiskFaults = DiskFaults {
+        read_error: 1000,
+        read_flip: 1000,
+        write_flip: 1000,
+        write_lost: 1000,
+        forbidden: 1000,
+        write_error: 1000,
+        full: 1000,
+        slow: 1000,
+    };
+
+    /// No fault more often than `most` has it.
+    pub fn at_most(self, most: DiskFaults) -> DiskFaults {
+        DiskFaults {
+            read_error: self.read_error.min(most.read_error),
+            read_flip: self.read_flip.min(most.read_flip),
+            write_flip: self.write_flip.min(most.write_flip),
+            write_lost: self.write_lost.min(most.write_lost),
+            forbidden: self.forbidden.min(most.forbidden),
+            write_error: self.write_error.min(most.write_error),
+            full: self.full.min(most.full),
+            slow: self.slow.min(most.slow),
+        }
+    }
+}
+
 /// One swap file and its disk.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FileOptions {
     /// What the supervisor is told of it.
     pub spec: FileSpec,
@@ -74,11 +103,14 @@ pub const FILES_ADDED_MAX: usize = 6;
 /// Buffers for what is read ahead, at most.
 pub const READAHEAD_MAX: u32 = 3;
 
+/// A forked child mostly begins within this time.
+pub const CHILD_DELAY_NS: u64 = 50_000;
+
 /// Slots of one of them at most.
 pub const FILE_SLOTS_MAX: u64 = 8 * 41;
 
 /// What programs mostly do.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub enum Mix {
     /// A little of everything.
     All,
@@ -92,7 +124,8 @@ pub enum Mix {
     Calls,
     /// Processes that write to what they have read, fork, and end.
     Forks,
-    /// A little of everything, slowly, for so many made-up hours; new processes are started for those that end.
+    /// A little of everything, slowly, for so many simulated hours; new processes are started for those that end.
+    #[value(skip)]
     Soak {
         /// How long.
         hours: u64,
@@ -100,7 +133,7 @@ pub enum Mix {
 }
 
 /// How a run goes on for hours.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Soak {
     /// Made-up time at which threads end.
     pub until_ns: u64,
@@ -111,7 +144,7 @@ pub struct Soak {
 }
 
 /// Everything about the run of one seed.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Options {
     /// Sizes of the shared tables.
     pub geometry: Geometry,
@@ -144,6 +177,8 @@ pub struct Options {
     pub files: [Option<FileOptions>; FILES_MAX],
     /// How often a swap file is to come or go.
     pub file_changes: u64,
+    /// Faults of a file that comes, at most.
+    pub added_faults_max: DiskFaults,
     /// Processes killed from outside.
     pub kills: u64,
     /// The kernel does not do all that it is asked for in so many of 1000 calls.
@@ -226,7 +261,8 @@ impl Options {
     fn with_changing_files(self, prng: &mut Prng) -> Options {
         let sizes = self.files().map(|file| file.spec.slots).chain([FILE_SLOTS_MAX; FILES_ADDED_MAX]);
         let geometry = Geometry { slots: slots_of_all(sizes), ..self.geometry };
-        Options { geometry, file_changes: 4 + prng.below(30), ..self }
+        let file_changes = 4 + prng.below(30);
+        Options { geometry, file_changes, added_faults_max: DiskFaults::ALL, ..self }
     }
 
     /// Little but reads and writes in order, so that much comes along.
@@ -289,7 +325,7 @@ impl Options {
     }
 
     /// A file that comes while the seed runs.
-    pub fn new_file(prng: &mut Prng) -> FileOptions {
+    pub fn new_file(&self, prng: &mut Prng) -> FileOptions {
         let mut rarely = |of_1000: u64| if prng.chance(1, 6) { 1 + prng.below(of_1000) } else { 0 };
         let faults = DiskFaults {
             read_error: rarely(200),
@@ -302,7 +338,7 @@ impl Options {
         let kind = if prng.chance(1, 2) { FileKind::SolidState } else { FileKind::Rotational };
         let (slots, priority) = (8 + prng.below(FILE_SLOTS_MAX - 8), prng.below(8) as i16 - 4);
         let spec = FileSpec { slots, priority, kind, descriptor: 3, access: FileAccess::Buffered };
-        FileOptions { spec, faults }
+        FileOptions { spec, faults: faults.at_most(self.added_faults_max) }
     }
 
     fn mostly_mappings(self, prng: &mut Prng) -> Options {
@@ -399,9 +435,10 @@ impl Options {
             weights,
             files,
             file_changes: 0,
+            added_faults_max: DiskFaults::default(),
             kills,
             refusals,
-            child_delay_max_ns: if prng.chance(1, 6) { 8_000_000 } else { 50_000 },
+            child_delay_max_ns: if prng.chance(1, 6) { 8_000_000 } else { CHILD_DELAY_NS },
             unclaimed_max_ns: 3_000_000,
             slowness,
             soak: None,

@@ -1,4 +1,4 @@
-//! Which places a made-up program names in its calls, and where its kernel puts what is to come anywhere.
+//! Which places a simulated program names in its calls, and where its kernel puts what is to come anywhere.
 
 use crate::process::Process;
 use crate::world::World;
@@ -12,14 +12,14 @@ pub fn some_range(world: &World<'_>, pages_max: u64) -> PageRange {
     let zone = world.options.zone_pages;
     let start = ZONE_START + world.below(zone);
     let pages = 1 + world.below(pages_max);
-    PageRange { start: PageId::new(start), end: PageId::new((start + pages).min(ZONE_START + zone)) }
+    PageRange::new(PageId::new(start), PageId::new((start + pages).min(ZONE_START + zone)))
 }
 
 /// A part of one mapping, of at most so many pages.
 pub fn some_mapping(world: &World<'_>, process: &Process<'_>, pages_max: u64) -> Option<PageRange> {
     let wanted = some_range(world, pages_max);
     let memory = process.kernel.memory.borrow();
-    let (&start, first) = memory.pages.range(wanted.start.number()..).next()?;
+    let (&start, first) = memory.pages.range(wanted.start().number()..).next()?;
     let alike = memory.pages.range(start..start + wanted.pages()).zip(start..);
     let pages =
         alike.take_while(|((page, mapped), at)| **page == *at && mapped.flags() == first.flags()).count();
@@ -33,7 +33,7 @@ pub fn placed(world: &World<'_>, process: &Process<'_>, named: PageRange) -> Pag
         return named;
     }
     // Of all gaps the highest, or a lower one, as if those above were not there.
-    let below = if world.below(2) == 0 { u64::MAX } else { named.end.number() };
+    let below = if world.below(2) == 0 { u64::MAX } else { named.end().number() };
     gap_for(world, process, below, named.pages()).unwrap_or(named)
 }
 
@@ -44,7 +44,7 @@ pub fn gap_for(world: &World<'_>, process: &Process<'_>, below: u64, pages: u64)
     let (mut start, mut highest) = (ZONE_START, None);
     for end in mapped.chain([ZONE_START + world.options.zone_pages]) {
         if start < below && start + pages <= end {
-            highest = Some(PageRange { start: PageId::new(end - pages), end: PageId::new(end) });
+            highest = Some(PageRange::new(PageId::new(end - pages), PageId::new(end)));
         }
         start = end + 1;
     }

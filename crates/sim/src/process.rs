@@ -1,4 +1,4 @@
-//! One made-up process as `host` has it: its memory, its gate, its engine, and its end.
+//! One simulated process as `host` has it: its memory, its gate, its engine, and its end.
 
 use crate::content::{Version, page_of};
 use crate::engine::{AddressSpace, Evictor, FaultOutcome, Touch, Workspace};
@@ -86,9 +86,9 @@ impl<'a> Process<'a> {
     /// Its record is its own from now on, and it has an engine.
     pub fn join(&self, world: &Rc<World<'a>>, mm: MmId, root: TableId) {
         self.has_claimed.set(true);
-        self.kernel.open_files(world, mm);
         let record = world.segment.mms().record(mm);
         record.set_state(MmState::Live, self.number as u32 + 100);
+        self.kernel.open_files(world, mm);
         let memory = SimMemory { world: world.clone(), kernel: self.kernel.clone() };
         // Pages that come along with one depend on the budget, which is tiny here.
         let budget = world.segment.budget();
@@ -149,7 +149,7 @@ impl<'a> Process<'a> {
                 }
                 world.executor.step().await;
             }
-            rest.start = first.plus(1);
+            rest = rest.rest_from(first.plus(1));
         }
     }
 

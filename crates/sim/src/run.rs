@@ -1,10 +1,11 @@
 //! One seed from start to verdict.
 
+use crate::case::Case;
 use crate::check;
 use crate::executor::Stop;
 use crate::files;
 use crate::lending::Spare;
-use crate::options::{FILE_SLOTS_MAX, FILES_ADDED_MAX, FILES_MAX, Mix, Options, READAHEAD_MAX};
+use crate::options::{FILE_SLOTS_MAX, FILES_ADDED_MAX, FILES_MAX, Mix, READAHEAD_MAX};
 use crate::processes::Processes;
 use crate::program;
 use crate::seam::SimSupervisor;
@@ -22,13 +23,13 @@ use uswap_units::{Bytes, Prng};
 
 /// A seed that takes more turns than this, for each 512 pages that a process may have, does not end.
 const POLLS_MAX: u64 = 4_000_000;
-/// The same for each made-up hour of a long run.
+/// The same for each simulated hour of a long run.
 const POLLS_AN_HOUR_MAX: u64 = 60_000_000;
 
 /// The tables are looked at after so many turns.
 const CHECK_EVERY_POLLS: u64 = 4096;
 
-/// What came of one seed.
+/// The outcome of one seed.
 #[derive(Debug)]
 pub struct Outcome {
     /// What went wrong.
@@ -71,7 +72,7 @@ pub enum Keep {
     Lines,
 }
 
-/// The key of a made-up swap file. Of a sequence of its own.
+/// The key of a simulated swap file. Of a sequence of its own.
 fn file_key(seed: u64) -> [u8; FILE_KEY_BYTES] {
     let mut prng = Prng::new(seed ^ 0x5EA1_5EA1_5EA1_5EA1);
     core::array::from_fn(|_| prng.next_u64() as u8)
@@ -79,13 +80,17 @@ fn file_key(seed: u64) -> [u8; FILE_KEY_BYTES] {
 
 /// Runs a seed.
 pub fn run_seed(arena: &mut Arena, seed: u64, mix: Mix, keep: Keep) -> Outcome {
+    run_case(arena, &Case::of_seed(seed, mix), keep)
+}
+
+/// Runs a seed without what was taken away from it.
+pub fn run_case(arena: &mut Arena, case: &Case, keep: Keep) -> Outcome {
     for word in &arena.words {
         word.store(0, Ordering::Relaxed);
     }
-    let mut prng = Prng::new(seed ^ 0x5EED_5EED_5EED_5EED);
-    let options = Options::of_seed(&mut prng, mix);
+    let (options, prng) = case.start();
     let segment = Segment::create(&arena.words, options.geometry);
-    segment.file_key().set(file_key(seed));
+    segment.file_key().set(file_key(case.seed));
     segment.budget().set_ram(Bytes::of_pages(options.ram_pages));
     segment.pool().set_limit_bytes(options.pool_bytes);
     for file in options.files() {

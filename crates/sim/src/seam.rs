@@ -1,7 +1,8 @@
-//! The engine's seams, implemented over the made-up world.
+//! The engine's seams, implemented over the simulated world.
 
 use crate::engine::{
-    AddressSpace, Backing, FileBuffer, FileError, FillAs, Filled, Gate, Hazards, Install, Memory, Touch,
+    AddressSpace, Backing, BlockBits, FileBuffer, FileError, FillAs, Filled, Gate, Hazards, Install, Memory,
+    Touch,
 };
 use crate::kernel_side::KernelSide;
 use crate::memory::Rights;
@@ -16,7 +17,7 @@ use uswap_engine::writeback::SwapWriter;
 use uswap_sync::{AtomicU32, Ordering};
 use uswap_units::{ClusterId, FileId, PageId, PageRange, SwapId, SwapOffset, ZspageId};
 
-/// The engine of a made-up process.
+/// The engine of a simulated process.
 pub type Space<'a> = AddressSpace<'a, SimMemory<'a>>;
 
 /// One process, seen by its engine.
@@ -109,6 +110,10 @@ impl GiveBack for SimSupervisor<'_, '_> {
 }
 
 impl SwapWriter for SimSupervisor<'_, '_> {
+    type Backing = Self;
+    fn backing(&self) -> &Self {
+        self
+    }
     fn may_write(&self, file: FileId, _: u64) -> bool {
         let forbidden = self.world.disks.borrow()[file.index()].faults.forbidden;
         !self.world.chance(forbidden)
@@ -154,9 +159,8 @@ impl SimMemory<'_> {
     }
 }
 
-impl Memory for SimMemory<'_> {
-    fn present(&self, first: PageId, count: u32) -> u64 {
-        self.must_be_inside();
+impl SimMemory<'_> {
+    fn present_now(&self, first: PageId, count: u32) -> u64 {
         let memory = self.kernel.memory.borrow();
         let is_present = |ahead: &u32| {
             memory
@@ -165,6 +169,20 @@ impl Memory for SimMemory<'_> {
                 .is_some_and(|page| page.content.is_some())
         };
         (0..count).filter(is_present).fold(0, |mask, ahead| mask | 1 << ahead)
+    }
+}
+
+impl Memory for SimMemory<'_> {
+    fn held_in_block(&self, first: PageId) -> Option<BlockBits> {
+        let mut bits: BlockBits = [0; _];
+        for (index, word) in bits.iter_mut().enumerate() {
+            *word = self.present_now(first.plus(index as u64 * 64), 64);
+        }
+        Some(bits)
+    }
+    fn present(&self, first: PageId, count: u32) -> u64 {
+        self.must_be_inside();
+        self.present_now(first, count)
     }
     fn read(&self, page: PageId, content: &mut Page) {
         self.must_be_inside();
@@ -201,7 +219,7 @@ impl Memory for SimMemory<'_> {
         self.must_be_inside();
         let refuses = self.refuses();
         let part = if refuses { self.world.below(range.pages()) } else { range.pages() };
-        let is_all = self.kernel.memory.borrow_mut().protect(PageRange::of_pages(range.start, part));
+        let is_all = self.kernel.memory.borrow_mut().protect(PageRange::of_pages(range.start(), part));
         self.world.note(format_args!("protect {range:?}: {part}, {is_all}"));
         is_all && !refuses
     }
@@ -221,8 +239,8 @@ impl Memory for SimMemory<'_> {
                 self.world.fail(format!("{range:?} is to be dropped, and some of it is not there"));
             }
             let end = memory.drop_content(range);
-            if end != range.end {
-                if end != range.start {
+            if end != range.end() {
+                if end != range.start() {
                     self.world.fail(format!(
                         "{range:?} is dropped up to {end:?}: a part of it is locked, and the program is ended"
                     ));

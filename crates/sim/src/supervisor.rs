@@ -16,10 +16,11 @@ use uswap_engine::fault::serve_readahead;
 use uswap_engine::reaper::{drop_mm, give_back_clusters};
 use uswap_engine::world::FileBuffer;
 use uswap_engine::writeback::aged::Marked;
-use uswap_engine::writeback::schedule::{Pace, Schedule, Step, uncompressed_pages};
+use uswap_engine::writeback::schedule::{Pace, Step};
+use uswap_engine::writeback::task::{self, Task, Tried};
 use uswap_engine::writeback::{Batch, Shrinker};
 use uswap_units::limits::{FILE_BUFFER_BYTES, WRITEBACK_BATCH_BYTES};
-use uswap_units::{Bytes, MmId};
+use uswap_units::{Bytes, MmId, PAGE_BYTES};
 
 /// Measures what is used, and says when there is pressure.
 pub async fn measure<'a>(processes: Rc<Processes<'a>>) {
@@ -49,70 +50,41 @@ pub async fn measure<'a>(processes: Rc<Processes<'a>>) {
     }
 }
 
-/// What the shrinker has at hand.
-struct WriteBack {
-    shrinker: Shrinker,
-    buffer: Vec<u8>,
-    /// What was marked for the user, and when it is old enough.
-    marked: Option<(Marked, u64)>,
-}
+/// More eager than the supervisor's, since a run is short.
+const PACE: Pace = Pace { uncompressed_pages_min: 4, compact_every_ns: 4_000_000, idle_max_ns: 3_000_000 };
 
 /// Writes the pool back: when it is nearly full, what is old when the user asks for that, and what does not compress.
 pub async fn shrink<'a>(world: Rc<World<'a>>) {
-    let (segment, budget) = (world.segment, world.segment.budget());
-    let buffer = vec![0; WRITEBACK_BATCH_BYTES];
-    let mut own = WriteBack { shrinker: Shrinker::new(), buffer, marked: None };
-    // More eager than the supervisor's, since a run is short.
-    let pace = Pace { uncompressed_pages_min: 4, compact_every_ns: 4_000_000 };
-    let mut schedule = Schedule::new(pace, world.executor.now_ns());
-    while !world.stopping.get() {
-        let seen = budget.signal_count(Signal::Shrink);
-        files::empty(&world, &mut own.shrinker, &mut own.buffer).await;
-        let supervisor = SimSupervisor { world: &world };
-        let bytes_max = 4096 * (1 + world.below(64) as usize);
-        let uncompressed = uncompressed_pages(segment);
-        let (now_ns, pause_ns) = (world.executor.now_ns(), 3_000_000 * world.options.calm());
-        match schedule.next(segment, now_ns, own.is_asked(&world)) {
-            Step::MakeRoom => {
-                let batch =
-                    own.shrinker.write_batch(segment, &supervisor, &mut own.buffer[..bytes_max]).await;
-                schedule.note_batch(batch, uncompressed);
-                follow(&world, batch, seen).await;
-            }
-            Step::WriteUncompressed => {
-                let buffer = &mut own.buffer[..bytes_max];
-                let batch = own.shrinker.write_uncompressed(segment, &supervisor, buffer).await;
-                schedule.note_batch(batch, uncompressed);
-                world.note(format_args!("what does not compress: {batch:?}"));
-                world.executor.step().await;
-            }
-            Step::WriteAsked => own.write_marked(&world, bytes_max).await,
-            Step::Compact => {
-                let bytes = own.shrinker.compact(segment, &supervisor).await;
-                schedule.note_compaction(now_ns, world.executor.now_ns());
-                world.count("compaction with room: bytes freed", bytes);
-                world.wait(Signal::Shrink, seen, pause_ns).await;
-            }
-            Step::Wait => world.wait(Signal::Shrink, seen, pause_ns).await,
-        }
-    }
+    let mut buffer = vec![0; WRITEBACK_BATCH_BYTES];
+    let mut work = Work { world: &world, marked: None, batch_bytes: 0 };
+    task::run(world.segment, PACE, &SimSupervisor { world: &world }, &mut buffer, &mut work).await;
 }
 
-/// Reads the files ahead of faults.
-pub async fn read_ahead<'a>(world: Rc<World<'a>>) {
-    let budget = world.segment.budget();
-    let mut buffer = Box::new(FileBuffer([0; FILE_BUFFER_BYTES]));
-    while !world.stopping.get() {
-        let seen = budget.signal_count(Signal::Readahead);
-        let parts = serve_readahead(world.segment, &SimSupervisor { world: &world }, &mut buffer).await;
-        world.count("parts of files read ahead", u64::from(parts));
-        world.wait(Signal::Readahead, seen, 2_000_000 * world.options.calm()).await;
-    }
+/// What the engine's loop finds here.
+struct Work<'w, 'a> {
+    world: &'w World<'a>,
+    /// What was marked for the user, and when it is old enough.
+    marked: Option<(Marked, u64)>,
+    /// So much may the next batch take.
+    batch_bytes: usize,
 }
 
-impl WriteBack {
+impl Task for Work<'_, '_> {
+    fn is_stopping(&self) -> bool {
+        self.world.stopping.get()
+    }
+
+    async fn empty_a_file(&mut self, shrinker: &mut Shrinker, buffer: &mut [u8]) -> bool {
+        files::empty(self.world, shrinker, buffer).await
+    }
+
+    fn begin_step(&mut self) {
+        self.batch_bytes = PAGE_BYTES * (1 + self.world.below(64) as usize);
+    }
+
     /// Whether what was marked is old enough. Now and then something is marked.
-    fn is_asked(&mut self, world: &World<'_>) -> bool {
+    fn is_asked(&mut self) -> bool {
+        let world = self.world;
         if self.marked.is_none() && world.below(6) == 0 {
             let age_ns = world.below(4_000_000 * world.options.calm());
             self.marked = Some((Marked::now(world.segment), world.executor.now_ns() + age_ns));
@@ -120,10 +92,10 @@ impl WriteBack {
         self.marked.as_ref().is_some_and(|(_, at_ns)| *at_ns <= world.executor.now_ns())
     }
 
-    async fn write_marked(&mut self, world: &World<'_>, bytes_max: usize) {
+    async fn write_asked(&mut self, shrinker: &mut Shrinker, buffer: &mut [u8]) {
+        let world = self.world;
         let Some((marked, _)) = &mut self.marked else { return };
-        let (supervisor, buffer) = (SimSupervisor { world }, &mut self.buffer[..bytes_max]);
-        let batch = self.shrinker.write_marked(world.segment, &supervisor, buffer, marked).await;
+        let batch = shrinker.write_marked(world.segment, &SimSupervisor { world }, buffer, marked).await;
         world.note(format_args!("what is old: {batch:?}"));
         if let Batch::Written { blobs, .. } = batch {
             world.count("write-backs of what is old: blobs", u64::from(blobs));
@@ -131,9 +103,27 @@ impl WriteBack {
             self.marked = None;
         }
     }
+
+    fn batch_bytes(&self, buffer_bytes: usize) -> usize {
+        self.batch_bytes.min(buffer_bytes)
+    }
+
+    async fn follow(&mut self, tried: Tried) {
+        if tried.step == Step::WriteUncompressed {
+            self.world.note(format_args!("what does not compress: {:?}", tried.batch));
+            self.world.executor.step().await;
+        } else {
+            follow_room(self.world, tried.batch, tried.seen).await;
+        }
+    }
+
+    fn note_compaction(&mut self, bytes: u64) {
+        self.world.count("compaction with room: bytes freed", bytes);
+    }
 }
 
-async fn follow(world: &World<'_>, batch: Batch, seen: u32) {
+/// What follows a batch that was to make room.
+async fn follow_room(world: &World<'_>, batch: Batch, seen: u32) {
     let budget = world.segment.budget();
     world.note(format_args!("batch: {batch:?}"));
     match batch {
@@ -159,6 +149,18 @@ async fn follow(world: &World<'_>, batch: Batch, seen: u32) {
             budget.set_full(Fullness::Full);
             world.sleep_up_to(3_000_000 * world.options.calm()).await;
         }
+    }
+}
+
+/// Reads the files ahead of faults.
+pub async fn read_ahead<'a>(world: Rc<World<'a>>) {
+    let budget = world.segment.budget();
+    let mut buffer = Box::new(FileBuffer([0; FILE_BUFFER_BYTES]));
+    while !world.stopping.get() {
+        let seen = budget.signal_count(Signal::Readahead);
+        let parts = serve_readahead(world.segment, &SimSupervisor { world: &world }, &mut buffer).await;
+        world.count("parts of files read ahead", u64::from(parts));
+        world.wait(Signal::Readahead, seen, 2_000_000 * world.options.calm()).await;
     }
 }
 
@@ -205,7 +207,7 @@ fn is_gone(processes: &Processes<'_>, record: MmRecord<'_>, unclaimed: &mut Uncl
             .iter()
             .any(|process| process.mm.get() == Some(record.id()) && process.has_claimed.get()),
         MmState::Forked => {
-            let parent = MmId::from_word(record.parent());
+            let parent = record.parent();
             if parent.is_some_and(|parent| world.segment.mms().record(parent).state() == MmState::Live) {
                 unclaimed.remove(&record.id());
                 return false;

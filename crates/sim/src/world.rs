@@ -1,4 +1,4 @@
-//! The made-up world: what all processes of a run share. Random numbers, the executor, the disk, the trace and the
+//! The simulated world: what all processes of a run share. Random numbers, the executor, the disk, the trace and the
 //! verdict.
 
 use crate::content::Version;
@@ -42,7 +42,7 @@ pub struct World<'a> {
     pub prng: RefCell<Prng>,
     /// The disks, one for each swap file.
     pub disks: RefCell<Vec<Disk>>,
-    /// A file that is being emptied, and then what came of it.
+    /// A file that is being emptied, and then the outcome.
     pub emptying: RefCell<Emptying>,
     /// How often each thing happened.
     pub tally: RefCell<BTreeMap<&'static str, u64>>,

@@ -1,6 +1,8 @@
-//! Runs of the made-up world: the same seed gives the same run, and seeds that once found a bug stay quiet.
+//! Runs of the simulated world: the same seed gives the same run, and seeds that once found a bug stay quiet.
 
-use uswap_sim::{Arena, Keep, Mix, run_seed};
+use uswap_sim::minimise::minimise;
+use uswap_sim::reduction::{NUMBERS, Part};
+use uswap_sim::{Arena, Case, Keep, Mix, Outcome, run_case, run_seed};
 
 #[test]
 fn the_same_seed_gives_the_same_trace() {
@@ -12,6 +14,59 @@ fn the_same_seed_gives_the_same_trace() {
         assert_eq!(first.trace, second.trace);
         assert!(first.trace.is_some_and(|trace| trace.lines().count() > 10));
     }
+}
+
+/// Runs of which some parts are left out are runs like all others: quiet, and the same each time.
+#[test]
+fn reduced_runs_are_quiet_and_the_same_each_time() {
+    let mut arena = Arena::default();
+    let mut play = |case: &Case| run_case(&mut arena, case, Keep::Hash);
+    let amount = |outcome: &Outcome, name: &str| outcome.tally.get(name).copied().unwrap_or(0);
+    for mix in [Mix::All, Mix::Files, Mix::Forks] {
+        for seed in 0..6 {
+            let mut case = Case::of_seed(seed, mix);
+            let whole = play(&case);
+            for part in [Part::Fork, Part::Remap, Part::ReadError, Part::SlowDisk] {
+                case.reduction = case.reduction.and_without(part);
+            }
+            for number in &NUMBERS {
+                case.reduction = case.reduction.and_at_most(number, number.least.max(2));
+            }
+            let (first, second) = (play(&case), play(&case));
+            assert_eq!(first.failure, None, "{case:?}");
+            assert_eq!(first.trace_hash, second.trace_hash, "{case:?}");
+            assert!(amount(&first, "polls") < amount(&whole, "polls"), "{case:?}");
+            assert_eq!((amount(&first, "forks"), amount(&first, "mremap")), (0, 0), "{case:?}");
+        }
+    }
+}
+
+/// The same options, played in another order.
+#[test]
+fn another_schedule_is_another_run_and_the_same_each_time() {
+    let mut arena = Arena::default();
+    let cases = [None, Some(0), Some(1)].map(|schedule| Case { schedule, ..Case::of_seed(5, Mix::All) });
+    let mut hashes = cases.each_ref().map(|case| run_case(&mut arena, case, Keep::Hash).trace_hash).to_vec();
+    for (case, hash) in cases.iter().zip(&hashes) {
+        assert_eq!(case.options(), cases[0].options());
+        assert_eq!(run_case(&mut arena, case, Keep::Hash).trace_hash, *hash);
+    }
+    hashes.sort_unstable();
+    hashes.dedup();
+    assert_eq!(hashes.len(), 3);
+}
+
+#[test]
+fn a_run_that_passes_is_not_minimised() {
+    let program = std::process::Command::new(env!("CARGO_BIN_EXE_uswap-sim"))
+        .args(["minimise", "--seed", "3", "--threads", "1", "--without", "fork,exit"])
+        .output()
+        .expect("it was built with this test");
+    let said = String::from_utf8_lossy(&program.stderr);
+    assert!(!program.status.success() && said.contains("seed 3 does not fail"), "{said}");
+    let mut arena = Arena::default();
+    let play = |case: &Case| Ok(run_case(&mut arena, case, Keep::Hash).failure);
+    assert!(minimise(Case::of_seed(3, Mix::All), 5, play, |_| ()).is_err());
 }
 
 #[test]
@@ -48,8 +103,8 @@ fn seeds_that_once_failed_are_quiet() {
     }
 }
 
-/// Two made-up hours in which some hundred processes end or are killed and others begin. `uswap-sim soak` does a day of
-/// it.
+/// Two simulated hours in which some hundred processes end or are killed and others begin. `uswap-sim soak` does a day
+/// of it.
 #[test]
 fn hours_of_churn_leak_nothing() {
     let mut arena = Arena::default();

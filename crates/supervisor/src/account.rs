@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 
+use uswap_control::unpoisoned;
 use uswap_core::counters::{COUNTERS, Counter, FAULT_SOURCES};
 use uswap_core::files::{FileRecord, FileState};
 use uswap_units::PAGE_BYTES;
@@ -31,7 +32,7 @@ pub fn report(shared: &Shared) -> RunReport {
         })
         .filter(|kind| kind.count > 0)
         .collect();
-    let unmanaged = shared.unmanaged.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).clone();
+    let unmanaged = unpoisoned(shared.unmanaged.lock()).clone();
     RunReport {
         ram_bytes: peak(&shared.peaks.ram),
         resident_peak_bytes: peak(&shared.peaks.resident),
@@ -103,7 +104,7 @@ fn warnings(shared: &Shared) -> Vec<String> {
     );
     add(Counter::ReadErrors, "# reads of stored pages failed or did not verify at the first attempt");
     add(Counter::WriteErrors, "# batches could not be written to the swap file; their pages stayed in RAM");
-    let holders = shared.holders.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    let holders = unpoisoned(shared.holders.lock());
     let held = holders.as_ref().and_then(Holders::text);
     let held = held.map_or_else(String::new, |held| format!(". What could not be reclaimed then: {held}"));
     add(

@@ -5,18 +5,20 @@
 
 use std::time::{Duration, Instant};
 
+use uswap_control::unpoisoned;
+
 use crate::control::command::Change;
 use crate::human;
 use crate::options::{Limits, OnFull, PoolSize, RAM_BYTES_MIN};
 use crate::rules::{self, Rule};
 use crate::shared::Shared;
 
-/// So often is looked whether the new budget holds.
+/// How often it is looked whether the new budget holds.
 const STEP: Duration = Duration::from_millis(5);
 
 /// Changes what is named, and waits until the new budget holds. What was done, or why nothing was.
 pub fn change(shared: &Shared, change: &Change) -> Result<String, String> {
-    let frozen = shared.changing_limits.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    let frozen = unpoisoned(shared.changing_limits.lock());
     if frozen.is_some() {
         return Err("the run is frozen: thaw it first ('uswap thaw')".to_owned());
     }
@@ -124,7 +126,7 @@ fn differences(before: &Limits, after: &Limits) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::options::Share;
+    use crate::options::Fraction;
 
     fn limits() -> Limits {
         let rules = vec![Rule { name: "db".to_owned(), protected_bytes: 10 << 20, weight: 50 }];
@@ -144,7 +146,7 @@ mod tests {
     #[test]
     fn rules_are_changed_added_and_taken_away() {
         let change = Change {
-            pool: Some(PoolSize::Fixed(Share { millionths: 250_000 })),
+            pool: Some(PoolSize::Fixed(Fraction { millionths: 250_000 })),
             on_full: Some(OnFull::Kill),
             protect: vec![("db".to_owned(), 0), ("web".to_owned(), 1 << 20)],
             weight: vec![("db".to_owned(), 0), ("batch".to_owned(), 20)],

@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
+use uswap_control::unpoisoned;
 use uswap_core::budget::Signal;
 use uswap_core::files::FileState;
 use uswap_core::mm::HaveOpen;
@@ -32,10 +33,10 @@ use crate::stat;
 /// A process of the run has so long to open or close a swap file. One that is stopped does not.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// So often is looked whether it has.
+/// How often it is asked whether it has.
 const STEP: Duration = Duration::from_millis(5);
 
-/// So often is looked whether the run ends.
+/// How often it is looked whether the run ends.
 const LOOK: Duration = Duration::from_millis(50);
 
 impl Obey for Shared {
@@ -54,7 +55,7 @@ impl Obey for Shared {
         }
         let before = self.segment.pool().resident_bytes();
         let (answer, written) = mpsc::channel();
-        self.aged.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).push_back(Aged { marked, answer });
+        unpoisoned(self.aged.lock()).push_back(Aged { marked, answer });
         self.raise(Signal::Shrink);
         loop {
             match written.recv_timeout(LOOK) {
@@ -99,7 +100,7 @@ impl Obey for Shared {
     }
 
     fn swap_on(&self, place: SwapPlace) -> Result<String, String> {
-        let _one_at_a_time = self.changing_files.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let _one_at_a_time = unpoisoned(self.changing_files.lock());
         // Release pairs with the Acquire of the shrinker: who sees that it has come finds room there.
         self.coming_files.fetch_add(1, Ordering::Release);
         let added = add_file(self, place);
@@ -108,7 +109,7 @@ impl Obey for Shared {
     }
 
     fn swap_off(&self, dir: &Path) -> Result<String, String> {
-        let _one_at_a_time = self.changing_files.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let _one_at_a_time = unpoisoned(self.changing_files.lock());
         remove_file(self, dir)
     }
 }
@@ -195,8 +196,7 @@ fn remove_file(shared: &Shared, dir: &Path) -> Result<String, String> {
         return Err(format!("the swap file in '{}' is not in use", dir.display()));
     }
     let (answer, emptied) = mpsc::channel();
-    *shared.emptying.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) =
-        Some(Emptying { drain: Drain::of(id), answer });
+    *unpoisoned(shared.emptying.lock()) = Some(Emptying { drain: Drain::of(id), answer });
     shared.raise(Signal::Shrink);
     let emptied = loop {
         match emptied.recv_timeout(LOOK) {
@@ -280,6 +280,9 @@ pub fn run(shared: &Shared) {
     if let Err(error) = served
         && shared.options.verbosity > 0
     {
-        shared.warn(&format!("commands as 'uswap writeback' cannot reach this run ({error})"));
+        shared.warn(&format!(
+            "commands as 'uswap writeback' cannot reach this run ({error}): allow it a unix socket, or start it with \
+             all options that it needs"
+        ));
     }
 }

@@ -30,7 +30,8 @@ pub fn run(shared: &Shared) {
         Err(error) => {
             if shared.options.verbosity > 0 {
                 shared.warn(&format!(
-                    "processes in namespaces of their own cannot join this run: no socket ({error})"
+                    "processes in namespaces of their own cannot join this run: no socket ({error}). Allow it a \
+                     unix socket"
                 ));
             }
             return;

@@ -30,7 +30,9 @@ pub enum StartError {
     )]
     PidNamespace,
     /// There are more swap files than a run can have: so many.
-    #[error("{0} swap files are too many: {SWAP_FILES_MAX} can be used")]
+    #[error(
+        "{0} swap files are too many: {SWAP_FILES_MAX} can be used. Give fewer and larger ones (--swap DIR:SIZE)"
+    )]
     TooManySwapFiles(usize),
     /// The swap files have more slots together than a run can have.
     #[error(
@@ -39,7 +41,7 @@ pub enum StartError {
     )]
     SwapFilesTooLarge,
     /// No path with a zero byte can be opened.
-    #[error("the swap directory's name has a zero byte: {0}")]
+    #[error("the swap directory's name has a zero byte: {0}. Name another with --swap DIR")]
     DirectoryName(NulError),
     /// A swap file cannot be made.
     #[error("the swap file cannot be made in '{}': {cause}; {}", directory.display(), hint(cause))]
@@ -52,7 +54,10 @@ pub enum StartError {
     /// There is no memory file for the segment.
     #[error(
         "the shared memory of the run cannot be made ({errno}): memfd_create of {bytes} bytes{}",
-        if *errno == Errno::EFBIG { ". There is a limit on the size of files (ulimit -f): raise it" } else { "" }
+        match *errno {
+            Errno::EFBIG => ". There is a limit on the size of files (ulimit -f): raise it",
+            _ => ". 'uswap doctor' says what is missing and how to mend it",
+        }
     )]
     SegmentFile {
         /// The kernel's answer.
@@ -61,22 +66,26 @@ pub enum StartError {
         bytes: u64,
     },
     /// The lock of the supervisor cannot be taken.
-    #[error("a new file in memory cannot be locked: system calls seem to be forbidden here (seccomp)")]
+    #[error(
+        "a new file in memory cannot be locked: system calls seem to be forbidden here (seccomp). Allow fcntl"
+    )]
     SupervisorLock,
     /// There is no address space for the segment.
     #[error(
-        "the shared memory of the run cannot be mapped ({0}): is there a limit on address space (ulimit -v)?"
+        "the shared memory of the run cannot be mapped ({0}): is there a limit on address space (ulimit -v)? Raise it"
     )]
     SegmentMapping(Errno),
     /// There is no key for the swap files.
-    #[error("the kernel gives no random key for the swap file ({0}): getrandom may be forbidden here")]
+    #[error(
+        "the kernel gives no random key for the swap file ({0}): getrandom may be forbidden here. Allow it"
+    )]
     RandomKey(Errno),
     /// There is no number for the name of the socket.
-    #[error("the kernel gives no random number ({0}): getrandom may be forbidden here")]
+    #[error("the kernel gives no random number ({0}): getrandom may be forbidden here. Allow it")]
     RandomNumber(Errno),
     /// There is no descriptor by which the threads learn that the run has ended.
     #[error(
-        "the supervisor cannot make an event descriptor: is there a limit on open files (ulimit -n)?: {0}"
+        "the supervisor cannot make an event descriptor ({0}): is there a limit on open files (ulimit -n)? Raise it"
     )]
     EventDescriptor(io::Error),
 }
@@ -91,5 +100,55 @@ fn hint(cause: &SwapFileError) -> &'static str {
             "name a directory on ext4, xfs, btrfs or another file system with O_TMPFILE with --swap DIR"
         }
         _ => "check that it exists, is writable and has room, or name another with --swap DIR",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Words by which a text says what to do.
+    const ADVISES: [&str; 7] = ["Give ", "--swap", "'uswap doctor'", "raise", "Raise", "Allow ", "Mount "];
+
+    #[test]
+    fn each_error_says_what_to_try() {
+        let swap_file = |cause| StartError::SwapFile { directory: "/swap".into(), cause };
+        let segment = |errno| StartError::SegmentFile { errno, bytes: 4096 };
+        let errors = [
+            StartError::Userfaultfd(UffdError::Features(Errno::EINVAL)),
+            StartError::PidNamespace,
+            StartError::TooManySwapFiles(99),
+            StartError::SwapFilesTooLarge,
+            StartError::DirectoryName(std::ffi::CString::new("a\0b").expect_err("it has a zero byte")),
+            swap_file(SwapFileError::InMemory),
+            swap_file(SwapFileError::NoTmpfile(Errno::EINVAL)),
+            swap_file(SwapFileError::Create(Errno::EACCES)),
+            segment(Errno::EFBIG),
+            segment(Errno::ENOMEM),
+            StartError::SupervisorLock,
+            StartError::SegmentMapping(Errno::ENOMEM),
+            StartError::RandomKey(Errno::EINVAL),
+            StartError::RandomNumber(Errno::EINVAL),
+            StartError::EventDescriptor(io::Error::other("no")),
+        ];
+        for error in errors {
+            // Whoever adds a kind adds it to the list above, too.
+            match &error {
+                StartError::Userfaultfd(_)
+                | StartError::PidNamespace
+                | StartError::TooManySwapFiles(_)
+                | StartError::SwapFilesTooLarge
+                | StartError::DirectoryName(_)
+                | StartError::SwapFile { .. }
+                | StartError::SegmentFile { .. }
+                | StartError::SupervisorLock
+                | StartError::SegmentMapping(_)
+                | StartError::RandomKey(_)
+                | StartError::RandomNumber(_)
+                | StartError::EventDescriptor(_) => {}
+            }
+            let text = error.to_string();
+            assert!(ADVISES.iter().any(|word| text.contains(word)), "{text}");
+        }
     }
 }

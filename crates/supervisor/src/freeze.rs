@@ -7,6 +7,7 @@
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use uswap_control::unpoisoned;
 use uswap_os::pidfd::Pidfd;
 use uswap_os::process;
 
@@ -22,7 +23,7 @@ const FRUITLESS: Duration = Duration::from_secs(1);
 
 const STEP: Duration = Duration::from_millis(10);
 
-/// So often is looked whether all have stopped: 5 s. One that waits for a disk stops later.
+/// How often it is looked whether all have stopped: for 5 s. One that waits for a disk stops later.
 const STOP_ROUNDS_MAX: u32 = 500;
 
 /// Whether the processes are stopped by this, or are about to be.
@@ -37,7 +38,7 @@ pub fn freeze(
     write_back: impl FnOnce() -> Result<String, String>,
 ) -> Result<String, String> {
     let began = Instant::now();
-    let mut before = shared.changing_limits.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    let mut before = unpoisoned(shared.changing_limits.lock());
     if before.is_some() {
         return Err("the run is frozen already".to_owned());
     }
@@ -142,7 +143,7 @@ fn for_each_process(shared: &Shared, mut visit: impl FnMut(&Pidfd, u8)) {
 
 /// The processes go on, with the limits that they had before.
 pub fn thaw(shared: &Shared) -> Result<String, String> {
-    let mut before = shared.changing_limits.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    let mut before = unpoisoned(shared.changing_limits.lock());
     let Some(limits) = before.take() else {
         return Err("the run is not frozen: 'uswap freeze' does that".to_owned());
     };

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use crate::counting::texts::{is_head, kilobytes};
 use crate::human;
 
-/// So often at most.
+/// How often it is looked, at most.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// So long one look lasts at most, but for the process that it is at.
 const LOOK_MAX: Duration = Duration::from_millis(20);

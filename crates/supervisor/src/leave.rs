@@ -5,6 +5,7 @@
 
 use std::time::{Duration, Instant};
 
+use uswap_control::unpoisoned;
 use uswap_core::budget::Signal;
 use uswap_core::mm::HaveOpen;
 use uswap_units::{Bytes, PAGE_BYTES};
@@ -27,7 +28,7 @@ pub fn left() -> String {
 
 /// Waits until all memory is home. What was done, or why nothing was.
 pub fn leave(shared: &Shared) -> Result<String, String> {
-    let frozen = shared.changing_limits.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    let frozen = unpoisoned(shared.changing_limits.lock());
     if frozen.is_some() {
         return Err("the run is frozen: thaw it first ('uswap thaw')".to_owned());
     }

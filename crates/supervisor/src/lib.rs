@@ -151,7 +151,7 @@ impl Supervisor {
         self.shared.end();
         for thread in self.threads {
             if thread.join().is_err() {
-                self.shared.warn("a thread of the supervisor ended with an internal error");
+                self.shared.warn("a thread of the supervisor ended with an internal error: please report it");
             }
         }
         account::report(&self.shared)

@@ -6,11 +6,12 @@
 use std::time::{Duration, Instant};
 
 use uswap_control::map::{MapBucket, MemoryMap, Places};
+use uswap_control::unpoisoned;
 use uswap_core::budget::Signal;
 use uswap_core::map_table::MapRequest;
 use uswap_core::memory_map::{Bucket, PageKind, read};
 use uswap_core::mm::{MmRecord, MmState};
-use uswap_units::PAGE_BYTES;
+use uswap_units::{PAGE_BYTES, ProcessNumber};
 
 use crate::freeze::is_frozen;
 use crate::processes::live;
@@ -23,7 +24,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// And it may take so long in all: some billion pages.
 const PATIENCE_IN_ALL: Duration = Duration::from_secs(30);
 
-/// So often is looked whether it has answered. A small map takes less than that.
+/// How often it is looked whether it has answered. A small map takes less than that.
 const STEP: Duration = Duration::from_millis(1);
 
 const AT_HOME: &str = "its memory came home and stays in RAM: nothing of it is managed any more";
@@ -31,7 +32,7 @@ const NOT_YET: &str = "nothing of its memory is managed yet: that begins when me
 
 /// The map of a process. `None`: of the one that has most memory under management. It is waited for until `is_over`.
 pub fn map(shared: &Shared, pid: Option<u32>, is_over: &dyn Fn() -> bool) -> Result<MemoryMap, String> {
-    let _one_at_a_time = shared.making_map.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    let _one_at_a_time = unpoisoned(shared.making_map.lock());
     let record = find(shared, pid)?;
     let (number, pid, name) = (record.number(), record.pid(), shared.processes.name_of(record));
     if is_at_home(shared, record) {
@@ -66,7 +67,7 @@ pub fn map(shared: &Shared, pid: Option<u32>, is_over: &dyn Fn() -> bool) -> Res
 struct Asked {
     record: MmRecord<'static>,
     pid: u32,
-    number: u64,
+    number: ProcessNumber,
     request: MapRequest,
 }
 

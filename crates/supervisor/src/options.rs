@@ -66,18 +66,18 @@ pub enum PoolSize {
     /// Between 10 % and [`PoolSize::most`], as the program needs it, but never so much that its pages have no room.
     Auto,
     /// This part of the budget, if that is not less than [`PoolSize::least`].
-    Fixed(Share),
+    Fixed(Fraction),
 }
 
 /// A part of the budget.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct Share {
+pub struct Fraction {
     /// In millionths: at most 1,000,000.
     pub millionths: u32,
 }
 
-impl Share {
-    /// This share of `bytes`, rounded down.
+impl Fraction {
+    /// This part of `bytes`, rounded down.
     pub fn of(self, bytes: u64) -> u64 {
         let part = u128::from(bytes) * u128::from(self.millionths) / 1_000_000;
         u64::try_from(part).expect("a share is no more than the whole, and the whole is 64 bits")
@@ -165,7 +165,7 @@ mod tests {
             let (ram, protected) = (ram * MIB, protected * MIB);
             let least = PoolSize::least(ram);
             assert_eq!(least, ((31 * 4 * 32) << 10).min(ram / 4));
-            for pool in [PoolSize::Auto, PoolSize::Fixed(Share { millionths: 50_000 })] {
+            for pool in [PoolSize::Auto, PoolSize::Fixed(Fraction { millionths: 50_000 })] {
                 let (bounds, at_start) = (pool.bounds(ram, protected), pool.bytes_at_start(ram, protected));
                 assert!(bounds.contains(&at_start) && at_start >= least, "{ram} {pool:?} {bounds:?}");
                 assert!(*bounds.end() <= PoolSize::most(ram));
@@ -173,7 +173,7 @@ mod tests {
         }
         let smallest = *PoolSize::Auto.bounds(8 * MIB, 0).start();
         assert_eq!(smallest, 8 * MIB / 10, "it gives way to pages that are needed at once");
-        let tenth = PoolSize::Fixed(Share { millionths: 100_000 });
+        let tenth = PoolSize::Fixed(Fraction { millionths: 100_000 });
         assert_eq!(tenth.bytes_at_start(100 * MIB, 0), 10 * MIB, "as it was asked for");
     }
 }

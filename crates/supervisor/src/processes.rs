@@ -8,10 +8,12 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
+use uswap_control::unpoisoned;
 use uswap_core::mm::{MmRecord, MmState, MmTable};
 use uswap_os::Fd;
 use uswap_os::pidfd::Pidfd;
 use uswap_os::process;
+use uswap_units::ProcessNumber;
 
 use crate::locks::LockHolder;
 
@@ -42,7 +44,7 @@ impl Root {
 /// The processes, by the numbers of their records ([`MmRecord::number`]).
 #[derive(Default)]
 pub struct Processes {
-    known: Mutex<HashMap<u64, Arc<Pidfd>>>,
+    known: Mutex<HashMap<ProcessNumber, Arc<Pidfd>>>,
     /// The program itself, managed or not.
     program: OnceLock<Pidfd>,
 }
@@ -113,8 +115,8 @@ impl Processes {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<u64, Arc<Pidfd>>> {
-        self.known.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    fn lock(&self) -> MutexGuard<'_, HashMap<ProcessNumber, Arc<Pidfd>>> {
+        unpoisoned(self.known.lock())
     }
 }
 

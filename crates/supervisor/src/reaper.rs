@@ -65,7 +65,7 @@ fn is_gone(shared: &Shared, record: MmRecord<'_>, unclaimed: &mut HashMap<MmId, 
     match record.state() {
         MmState::Live | MmState::Taken => took_lock(&shared.memfd, record),
         MmState::Forked => {
-            let parent = MmId::from_word(record.parent()).map(|parent| shared.segment.mms().record(parent));
+            let parent = record.parent().map(|parent| shared.segment.mms().record(parent));
             let parent_lives = parent.is_some_and(|parent| parent.state() == MmState::Live);
             if parent_lives {
                 unclaimed.remove(&record.id());

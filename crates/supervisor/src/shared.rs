@@ -6,12 +6,11 @@ use std::fmt::Arguments;
 use std::io;
 use std::ops::{Range, RangeInclusive};
 use std::os::unix::net::UnixListener;
-use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
-use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
+use uswap_control::unpoisoned;
 use uswap_core::budget::Signal;
 use uswap_core::file_key::FILE_KEY_BYTES;
 use uswap_core::pool::{Pool, ZSPAGE_BYTES};
@@ -212,7 +211,7 @@ impl Shared {
 
     /// Says something once and keeps it for the report.
     pub fn warn(&self, text: &str) {
-        let mut warnings = self.warnings.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let mut warnings = unpoisoned(self.warnings.lock());
         if !warnings.iter().any(|known| known == text) {
             warnings.push(text.to_owned());
             self.say(format_args!("{text}"));
@@ -220,7 +219,7 @@ impl Shared {
     }
 
     pub fn warnings(&self) -> Vec<String> {
-        self.warnings.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).clone()
+        unpoisoned(self.warnings.lock()).clone()
     }
 
     /// Sends a signal to all processes of the run, also those that have just come.
@@ -248,14 +247,14 @@ impl Shared {
 
     /// What the run has to keep to now.
     pub fn limits(&self) -> Arc<Limits> {
-        Arc::clone(&self.limits.lock().unwrap_or_else(|poisoned| poisoned.into_inner()))
+        Arc::clone(&*unpoisoned(self.limits.lock()))
     }
 
     /// From now on the run keeps to these. What the pool and the processes have over them is not gone yet.
     pub fn set_limits(&self, limits: Limits) {
         self.segment.budget().set_ram(Bytes::new(limits.ram_bytes));
         self.peaks.ram.fetch_max(limits.ram_bytes, Ordering::Relaxed);
-        *self.limits.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = Arc::new(limits);
+        *unpoisoned(self.limits.lock()) = Arc::new(limits);
         let pool = self.segment.pool();
         pool.set_limit_bytes(
             pool.limit_bytes().clamp(*self.pool_bounds().start(), *self.pool_bounds().end()),
@@ -325,18 +324,13 @@ fn random_key() -> Result<[u8; FILE_KEY_BYTES], StartError> {
     Ok(key)
 }
 
-/// Runs a future of the engine; everything that waits blocks this thread.
-pub fn block<F: Future>(future: F) -> F::Output {
-    match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
-        Poll::Ready(output) => output,
-        Poll::Pending => unreachable!("waiting blocks the thread here"),
-    }
-}
-
 impl GiveBack for Shared {
     fn release_file(&self, bytes: Range<SwapOffset>) {
         if let Err(what) = self.files.release(self.segment.slots().files(), bytes) {
-            self.warn(&format!("blocks of the swap file {what} cannot be given back: it keeps its size"));
+            self.warn(&format!(
+                "blocks of the swap file {what} cannot be given back: it keeps its size until the run ends. A file \
+                 system that punches holes (ext4, xfs, btrfs) gives them back: name a directory there with --swap"
+            ));
         }
     }
 
@@ -344,7 +338,8 @@ impl GiveBack for Shared {
         for (offset, bytes) in self.segment.layout().cluster_bytes(cluster) {
             if let Err(errno) = self.memfd.punch_hole(offset, bytes) {
                 self.warn(&format!(
-                    "memory of the swap table cannot be given back ({errno}): the run may go over its budget"
+                    "memory of the swap table cannot be given back ({errno}): the run may go over its budget. If it \
+                     does, start it again"
                 ));
             }
         }
@@ -356,7 +351,8 @@ impl Backing for Shared {
         let offset = self.segment.layout().pool_offset_bytes() + Pool::data_offset_bytes(zspage);
         if let Err(errno) = self.memfd.punch_hole(offset, ZSPAGE_BYTES as u64) {
             self.warn(&format!(
-                "memory of the pool cannot be given back ({errno}): the run may go over its budget"
+                "memory of the pool cannot be given back ({errno}): the run may go over its budget. If it does, \
+                 start it again"
             ));
         }
     }

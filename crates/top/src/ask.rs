@@ -16,7 +16,7 @@ const FIRST_TRIES_MAX: u32 = 3;
 /// Between two of these.
 const FIRST_PAUSE: Duration = Duration::from_millis(200);
 
-/// What came of asking.
+/// The outcome of asking.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Answer {
     /// How the run goes.

@@ -121,51 +121,73 @@ impl fmt::Debug for PageId {
     }
 }
 
-/// Pages `start..end`.
+/// Pages that follow each other. Its end is never before its start.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct PageRange {
-    /// First page.
-    pub start: PageId,
-    /// Page behind the last one.
-    pub end: PageId,
+    start: PageId,
+    end: PageId,
 }
 
 impl PageRange {
     /// No page.
     pub const EMPTY: PageRange = PageRange { start: PageId::FIRST, end: PageId::FIRST };
 
+    /// The pages `start..end`; none if `end` is not behind `start`.
+    #[inline]
+    pub const fn new(start: PageId, end: PageId) -> PageRange {
+        PageRange { start, end: if end.0 < start.0 { start } else { end } }
+    }
     /// The pages wholly or partly inside `start..end` (byte addresses, page aligned in all uses).
     #[inline]
     pub const fn of_addresses(start: u64, end: u64) -> PageRange {
-        PageRange {
-            start: PageId(start >> PAGE_SHIFT),
-            end: PageId((end + PAGE_BYTES as u64 - 1) >> PAGE_SHIFT),
-        }
+        let end = PageId((end + PAGE_BYTES as u64 - 1) >> PAGE_SHIFT);
+        PageRange::new(PageId(start >> PAGE_SHIFT), end)
     }
     /// So many pages from `start` on.
     #[inline]
     pub const fn of_pages(start: PageId, count: u64) -> PageRange {
         PageRange { start, end: start.plus(count) }
     }
+    /// Its first page, unless it is empty.
+    #[inline]
+    pub const fn start(self) -> PageId {
+        self.start
+    }
+    /// The page behind its last one.
+    #[inline]
+    pub const fn end(self) -> PageId {
+        self.end
+    }
     /// Number of pages.
     #[inline]
     pub const fn pages(self) -> u64 {
-        self.end.0.saturating_sub(self.start.0)
+        self.end.0 - self.start.0
     }
     /// True when there is no page in it.
     #[inline]
     pub const fn is_empty(self) -> bool {
-        self.end.0 <= self.start.0
+        self.end.0 == self.start.0
+    }
+    /// It, and the page behind it.
+    #[inline]
+    pub const fn with_next(self) -> PageRange {
+        PageRange { start: self.start, end: self.end.plus(1) }
+    }
+    /// What of it is not before `start`.
+    #[inline]
+    pub const fn rest_from(self, start: PageId) -> PageRange {
+        if start.0 <= self.start.0 { self } else { PageRange::new(start, self.end) }
     }
     /// True when `page` is inside.
     #[inline]
     pub const fn contains(self, page: PageId) -> bool {
         self.start.0 <= page.0 && page.0 < self.end.0
     }
-    /// The pages that are in both. Its end may be before its start when there are none.
+    /// The pages that are in both; [`EMPTY`](Self::EMPTY) if there are none.
     #[inline]
     pub fn intersection(self, other: PageRange) -> PageRange {
-        PageRange { start: self.start.max(other.start), end: self.end.min(other.end) }
+        let (start, end) = (self.start.max(other.start), self.end.min(other.end));
+        if start < end { PageRange { start, end } } else { PageRange::EMPTY }
     }
     /// True when a page is in both.
     #[inline]
@@ -176,6 +198,11 @@ impl PageRange {
     #[inline]
     pub fn each(self) -> impl DoubleEndedIterator<Item = PageId> + Clone {
         PageId::each(self.start..self.end)
+    }
+    /// The addresses of its bytes.
+    #[inline]
+    pub const fn addresses(self) -> Range<usize> {
+        self.start.address() as usize..self.end.address() as usize
     }
     /// The numbers of its pages.
     #[inline]
@@ -284,6 +311,14 @@ small_id! {
 }
 
 impl SwapId {
+    /// The first that is ever handed out: where a hand over the swap table begins.
+    pub const FIRST: SwapId = SwapId(1);
+
+    /// The entry behind it.
+    #[inline]
+    pub const fn next(self) -> SwapId {
+        self.plus(1)
+    }
     /// The entry `count` further on.
     #[inline]
     pub const fn plus(self, count: u32) -> SwapId {
@@ -309,6 +344,30 @@ impl MmId {
             0 => None,
             word => Some(MmId((word - 1) as u16)),
         }
+    }
+}
+
+/// Which of all processes that ever had a place in the run it is: of two, the greater one came later. No two have the
+/// same, though they may have the same [`MmId`] one after the other.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ProcessNumber(u64);
+
+impl ProcessNumber {
+    /// The word that says it.
+    #[inline]
+    pub const fn to_word(self) -> u64 {
+        self.0
+    }
+    /// The process that such a word names.
+    #[inline]
+    pub const fn from_word(word: u64) -> ProcessNumber {
+        ProcessNumber(word)
+    }
+}
+
+impl fmt::Debug for ProcessNumber {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Process{}", self.0)
     }
 }
 
@@ -345,11 +404,23 @@ mod tests {
 
     #[test]
     fn ranges_overlap_when_a_page_is_in_both() {
-        let range = |start, end| PageRange { start: PageId(start), end: PageId(end) };
+        let range = |start, end| PageRange::new(PageId(start), PageId(end));
         assert_eq!(range(1, 5).intersection(range(3, 9)), range(3, 5));
+        assert_eq!(range(1, 5).intersection(range(7, 9)), PageRange::EMPTY);
         assert!(range(1, 5).overlaps(range(4, 9)));
         assert!(!range(1, 5).overlaps(range(5, 9)));
         assert!(!range(1, 5).overlaps(range(3, 3)));
+    }
+
+    #[test]
+    fn no_range_ends_before_it_starts() {
+        let backwards = PageRange::new(PageId(5), PageId(3));
+        assert_eq!((backwards.start(), backwards.end(), backwards.pages()), (PageId(5), PageId(5), 0));
+        assert!(PageRange::of_addresses(0x5000, 0x3000).is_empty());
+        let range = PageRange::new(PageId(3), PageId(5));
+        let rests = [2, 4, 5, 7].map(|start| range.rest_from(PageId(start)).pages());
+        assert_eq!(rests, [2, 1, 0, 0]);
+        assert_eq!(range.with_next(), PageRange::new(PageId(3), PageId(6)));
     }
 
     #[test]

@@ -12,8 +12,10 @@ mod prng;
 #[cfg(feature = "seeds")]
 pub mod seeds;
 
-pub use ids::{BlobId, Bytes, ChunkId, FileId, MmId, PageId, PageRange, SwapId, TableId, ZspageId};
-pub use places::{ClusterId, FileOffset, SlotId, SwapOffset};
+pub use ids::{
+    BlobId, Bytes, ChunkId, FileId, MmId, PageId, PageRange, ProcessNumber, SwapId, TableId, ZspageId,
+};
+pub use places::{ClusterId, FileOffset, FileSlot, SlotId, SwapOffset};
 pub use prng::Prng;
 
 /// Bytes of one page, frame and slot. `os` and `codec`, which do not stand on this crate, have a number of their own.

@@ -1,7 +1,8 @@
 //! Places in the swap files: slots, their clusters, and bytes.
 //!
 //! The slots of all files are numbered through, with gaps between the files, and so are their bytes. A byte of that
-//! space and a byte of one file are two kinds of number: `uswap_core::files` alone makes the one from the other.
+//! space and a byte of one file are two kinds of number: `uswap_core::files` alone makes the one from the other. So are
+//! their slots.
 
 use crate::PAGE_BYTES;
 use core::fmt;
@@ -43,6 +44,27 @@ impl SlotId {
 impl fmt::Debug for SlotId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "S{}", self.0)
+    }
+}
+
+/// Number of one slot among those of its swap file.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FileSlot(u32);
+
+impl FileSlot {
+    /// The slot of this number.
+    pub const fn new(number: u32) -> FileSlot {
+        FileSlot(number)
+    }
+    /// Its number.
+    pub const fn number(self) -> u32 {
+        self.0
+    }
+}
+
+impl fmt::Debug for FileSlot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "s{}", self.0)
     }
 }
 

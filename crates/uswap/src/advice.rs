@@ -1,4 +1,7 @@
 //! What the program knows of the use of its memory.
+//!
+//! Must hold: advice that drops or writes out content goes to pages that are wholly inside of the range, advice that
+//! brings pages in to all that it touches. Called by programs, by [`crate::map`] and by `libusw`.
 
 use bytemuck::Pod;
 use rustix::mm::{Advice as Kernel, madvise};

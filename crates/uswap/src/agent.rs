@@ -1,4 +1,8 @@
 //! The agent, loaded into this process, and the functions that it has for us.
+//!
+//! Must hold: a library that is loaded stays: signals and system calls of the process arrive in it. What is called in
+//! it has the types that the crate `agent` gives it. Called by [`crate::conversation`], which loads it, by
+//! [`crate::pool`] where a run has loaded it before, and by [`crate::state`], which keeps it.
 
 use std::ffi::c_int;
 use std::mem::ManuallyDrop;

@@ -1,4 +1,7 @@
 //! A pool as an allocator: large blocks are mappings of their own, small ones the program's.
+//!
+//! Must hold: the layout alone says which of both a block is, and a block that is a mapping has the length of its
+//! layout. Called by collections of programs that are given a pool.
 
 use std::alloc::Layout;
 use std::ptr::NonNull;

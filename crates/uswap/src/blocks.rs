@@ -23,13 +23,16 @@
 //!
 //! Must hold: who has a block in the table has its mapping; so the entry goes before the mapping does, and comes after
 //! it. Nothing but the table is touched under its lock.
+//!
+//! Called by `libusw`, for programs in C; [`crate::allocator`] takes the same blocks as large.
 
 use std::collections::HashMap;
 use std::ffi::c_void;
 use std::hash::{BuildHasherDefault, DefaultHasher};
 use std::ptr::NonNull;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
+use uswap_control::unpoisoned;
 use uswap_units::PAGE_BYTES;
 
 use crate::{Advice, Error, Pool, advise_raw};
@@ -43,7 +46,7 @@ type Table = HashMap<usize, usize, BuildHasherDefault<DefaultHasher>>;
 static TABLE: Mutex<Table> = Mutex::new(HashMap::with_hasher(BuildHasherDefault::new()));
 
 fn table() -> MutexGuard<'static, Table> {
-    TABLE.lock().unwrap_or_else(PoisonError::into_inner)
+    unpoisoned(TABLE.lock())
 }
 
 fn no_memory() -> Error {

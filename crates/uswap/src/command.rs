@@ -1,4 +1,7 @@
 //! Where the command `uswap` is.
+//!
+//! Must hold: what is named is taken or refused, and nothing else in its place; nothing is looked for in the working
+//! directory. Called by [`mod@crate::limit`].
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};

@@ -1,5 +1,8 @@
 //! How a supervisor is started and spoken to. It is nobody's child: a program that waits for all of its children does
 //! not meet it.
+//!
+//! Must hold: a supervisor that is not joined hears the end of its pipe, and ends; no descriptor of the talk but the
+//! pipe that the agent keeps is left in the process. Called by [`mod@crate::limit`].
 
 use std::ffi::{CString, OsString};
 use std::io::{BufRead as _, BufReader, PipeReader};

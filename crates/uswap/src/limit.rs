@@ -1,4 +1,7 @@
 //! A budget for the process.
+//!
+//! Must hold: a budget is asked for once in the life of a process, and what fails leaves the state as it was. Called by
+//! programs, by [`crate::pool`], whose budget begins here too, and by `libusw`.
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};

@@ -1,4 +1,7 @@
 //! Mappings that are managed.
+//!
+//! Must hold: a [`Map`] has its mapping for itself until it is dropped or taken apart, and a mapping that the agent
+//! does not take is not left behind. Called by [`crate::pool`] and [`crate::allocator`].
 
 use std::fmt;
 use std::mem::ManuallyDrop;

@@ -1,4 +1,7 @@
 //! Memory that is managed by name.
+//!
+//! Must hold: there is a pool only in a process that has a budget, its own or that of its run; two pools of one process
+//! are the same one. Called by programs, by [`crate::blocks`] and by `libusw`.
 
 use std::fmt::Display;
 use std::path::{Path, PathBuf};

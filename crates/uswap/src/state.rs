@@ -1,10 +1,14 @@
 //! What this process has, and whom it asks for more.
+//!
+//! Must hold: there is one state for the process, which changes under its lock. Called by [`mod@crate::limit`] and
+//! [`crate::pool`], which change it, and by [`crate::map`] and [`crate::advice`], which ask what is loaded.
 
 use std::ffi::OsString;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
 use crate::Error;
 use crate::agent::Agent;
+use uswap_control::unpoisoned;
 use uswap_identity::RUN_VARIABLE;
 
 /// What this process has.
@@ -35,7 +39,7 @@ static STATE: Mutex<State> = Mutex::new(State::Free);
 
 /// The state of this process. One thread at a time speaks with the agent.
 pub fn lock() -> MutexGuard<'static, State> {
-    STATE.lock().unwrap_or_else(PoisonError::into_inner)
+    unpoisoned(STATE.lock())
 }
 
 /// Whether this process was started in a run, or says so.

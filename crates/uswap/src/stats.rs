@@ -1,4 +1,7 @@
 //! How the run of this process goes.
+//!
+//! Must hold: a supervisor that does not answer is waited for five seconds at most. Called by [`mod@crate::limit`] and
+//! `libusw`.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

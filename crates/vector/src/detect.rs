@@ -1,4 +1,8 @@
 //! What the processor has, asked once.
+//!
+//! Must hold: there is an [`Avx512`] only where the processor has all that the kernels are compiled for, and the system
+//! keeps the registers of threads; the answer is the same for every thread. Called by `codec`, which goes without
+//! vectors where there is none, and by [`crate::kernels`], which take one as the proof.
 
 /// Shows that the kernels for AVX-512 may be called.
 ///

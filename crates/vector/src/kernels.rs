@@ -1,4 +1,7 @@
 //! The kernels that may be called, for pages of 64-bit words that are written as symbols.
+//!
+//! Must hold: nothing that is compiled for AVX-512 runs without an [`Avx512`]; these are the only calls into it. Each
+//! kernel gives the same as the portable code beside its call. Called by `codec`.
 
 use crate::Avx512;
 use crate::words::{Bases, Choices, Described, Packed, Question, Recent, Shapes, Stored, Words};

@@ -1,5 +1,9 @@
 //! What the kernels take and give: pages of 64-bit words that are written as symbols, a base word and a literal laid
 //! over it.
+//!
+//! Must hold: arrays have the size of a page or of a table, so that no kernel looks whether an index is inside; numbers
+//! that the portable code needs too stand here once. Called by `codec`, which fills the tables, and by the kernels
+//! ([`crate::avx512`]).
 
 /// Words of a page.
 pub const WORD_COUNT: usize = 512;

@@ -15,7 +15,7 @@
 //! and of the zone are the sums of the runs in them.
 //!
 //! A zone is a slice of words of its own, which start zeroed. Who calls has the zone for itself: one lock for each zone
-//! is what threads need. Nothing waits here. Called by the experiment `highalloc`, in made-up time, and by the tests.
+//! is what threads need. Nothing waits here. Called by the experiment `highalloc`, in simulated time, and by the tests.
 #![no_std]
 #![forbid(unsafe_code)]
 

@@ -1,6 +1,8 @@
-//! Links between documents lead somewhere: to a file of the repository, and to a heading that it has.
+//! Links between documents lead somewhere: to a file of the repository, and to a heading that it has. Paths of the
+//! sources that documents name are there.
 //!
-//! Looks at `[text](place)` in files that end with `.md`, outside of listings. Places on the web are not visited.
+//! Looks at `[text](place)` in files that end with `.md`, outside of listings, and at paths between backquotes that
+//! begin with `crates/`. Places on the web are not visited.
 
 use std::collections::BTreeSet;
 
@@ -20,6 +22,38 @@ pub fn lead_somewhere(tree: &Tree) -> Vec<Problem> {
     problems
 }
 
+/// Each path below `crates/` that a living document names between backquotes is a file or a directory. What tells of
+/// the past may name what was there then.
+pub fn named_paths_exist(tree: &Tree) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    for file in tree.files.iter().filter(|file| is_living(&file.path)) {
+        for (line, text) in file.numbered_lines() {
+            let codes = text.split('`').skip(1).step_by(2);
+            for path in codes.filter(|code| code.starts_with("crates/") && !code.contains(' ')) {
+                if !exists(tree, path.trim_end_matches('/')) {
+                    problems.push(Problem::new(file, line, format!("`{path}` is not there")));
+                }
+            }
+        }
+    }
+    problems
+}
+
+/// Documents that say how things are. Those of the past, and decisions, say how they were.
+fn is_living(path: &str) -> bool {
+    let (directory, name) = path.rsplit_once('/').unwrap_or(("", path));
+    let is_there = matches!(directory, "" | "docs" | "docs/internals" | "docs/guide");
+    is_there && name.ends_with(".md") && path != "CHANGELOG.md"
+}
+
+/// Whether the repository has such a file or directory.
+fn exists(tree: &Tree, path: &str) -> bool {
+    let is_it = |file: &File| {
+        file.path.strip_prefix(path).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    };
+    tree.files.iter().any(is_it)
+}
+
 fn is_document(path: &str) -> bool {
     // A report of a benchmark stands in another directory when somebody reads it.
     path.ends_with(".md") && !path.contains("/golden/")
@@ -32,9 +66,8 @@ fn complaint(tree: &Tree, from: &File, place: &str) -> Option<String> {
     let (path, heading) =
         place.split_once('#').map_or((place, None), |(path, heading)| (path, Some(heading)));
     let path = if path.is_empty() { from.path.clone() } else { joined(&from.path, path) };
-    let directory = format!("{path}/");
     let file = tree.files.iter().find(|file| file.path == path);
-    if file.is_none() && !tree.files.iter().any(|file| file.path.starts_with(&directory)) {
+    if !exists(tree, &path) {
         return Some(format!("the link `{place}` leads to {path}, which is not there"));
     }
     let heading = heading?;
@@ -145,6 +178,31 @@ mod tests {
         for place in ["more/b.md#no-heading", "more/b.md#twice-2", "#other"] {
             assert_eq!(problems_of(&format!("# A\n[b]({place})")).len(), 1, "{place}");
         }
+    }
+
+    #[test]
+    fn a_path_that_is_not_there_is_a_problem_in_living_documents() {
+        let text = "# A\n`crates/core/src/a.rs` and `crates/core`, `crates/core/`\n`b.rs`: `crates/core/src/b.rs`, \
+            `crates/co`\n`crates/core/src/{a,b}.rs`\n";
+        let tree = Tree::sample(&[
+            ("README.md", "`crates/core/src/gone.rs`\n"),
+            ("CHANGELOG.md", text),
+            ("crates/core/README.md", text),
+            ("crates/core/src/a.rs", ""),
+            ("docs/adr/0001.md", text),
+            ("docs/history/then.md", text),
+            ("docs/internals/now.md", text),
+        ]);
+        let problems: Vec<String> = named_paths_exist(&tree).iter().map(ToString::to_string).collect();
+        assert_eq!(
+            problems,
+            [
+                "README.md:1: `crates/core/src/gone.rs` is not there",
+                "docs/internals/now.md:3: `crates/core/src/b.rs` is not there",
+                "docs/internals/now.md:3: `crates/co` is not there",
+                "docs/internals/now.md:4: `crates/core/src/{a,b}.rs` is not there",
+            ]
+        );
     }
 
     #[test]

@@ -8,6 +8,7 @@ mod links;
 mod modules;
 mod orders;
 mod promises;
+mod steps;
 mod text;
 mod unsafe_code;
 
@@ -52,9 +53,12 @@ const CHECKS: &[(&str, Check)] = &[
     ("lines of code are short", text::code_columns),
     ("each source file says what it is for", text::opening),
     ("what files say of their callers is true", modules::named),
+    ("the map of a crate names each of its modules", modules::mapped),
     ("no path of somebody's machine", text::machine_paths),
     ("links of documents lead somewhere", links::lead_somewhere),
+    ("paths that documents name are there", links::named_paths_exist),
     ("each promise has its test", promises::tested),
+    ("the steps of the tests are those of CONTRIBUTING", steps::documented),
     ("figures in documents are the newest results", fresh_figures),
 ];
 

@@ -126,7 +126,8 @@ pub fn opening(tree: &Tree) -> Vec<Problem> {
 }
 
 /// Crates in which an opening must say what must hold, and who calls.
-const SAYS_ALL: [&str; 5] = ["core", "engine", "host", "interpose", "os"];
+const SAYS_ALL: [&str; 9] =
+    ["agent", "codec", "core", "engine", "host", "interpose", "os", "uswap", "vector"];
 
 /// Whether an opening must say what must hold, and who calls: in these crates, but for tests, and for the map of a
 /// crate.

@@ -173,8 +173,12 @@ pub fn sheet(old: &Results, new: &Results) -> Sheet {
     } else {
         let count = |verdict| changes.iter().filter(|change| change.advantage.verdict == verdict).count();
         let (better, worse, same) = (count(Verdict::Win), count(Verdict::Loss), count(Verdict::Tie));
+        let mixed = match count(Verdict::Mixed) {
+            0 => String::new(),
+            mixed => format!(", {mixed} mixed"),
+        };
         notes.push(format!(
-            "Medians. Ratio above 1: B is better. {better} better, {worse} worse, {same} the same."
+            "Medians. Ratio above 1: B is better. {better} better, {worse} worse, {same} the same{mixed}."
         ));
         let noise = usable_noise(old.machine.noise).max(usable_noise(new.machine.noise));
         let ratios: Vec<Ratio> = changes.iter().filter_map(|change| change.advantage.ratio).collect();
@@ -190,6 +194,7 @@ fn verdict(advantage: &Advantage) -> Entry {
         Verdict::Win => "better",
         Verdict::Loss => "worse",
         Verdict::Tie => "same",
+        Verdict::Mixed => "mixed",
         Verdict::NoData => "no data",
     };
     let rest = entry.text.strip_prefix(advantage.verdict.word()).unwrap_or_default();

@@ -57,7 +57,7 @@ pub fn against_bar(results: &Results, workload: &Workload, rival: &str, bar: Opt
     }
 }
 
-/// `5 wins, 1 tie, 2 losses, 1 without data`.
+/// `5 wins, 1 tie, 2 losses, 1 mixed, 1 without data`.
 pub fn score(duels: &[Duel<'_>]) -> String {
     let count = |verdict| duels.iter().filter(|duel| duel.advantage.verdict == verdict).count();
     let (wins, ties, losses) = (count(Verdict::Win), count(Verdict::Tie), count(Verdict::Loss));
@@ -66,9 +66,10 @@ pub fn score(duels: &[Duel<'_>]) -> String {
     let mut score =
         [several(wins, "win", "wins"), several(ties, "tie", "ties"), several(losses, "loss", "losses")]
             .join(", ");
-    match count(Verdict::NoData) {
-        0 => {}
-        missing => score += &format!(", {missing} without data"),
+    for (count, words) in [(count(Verdict::Mixed), "mixed"), (count(Verdict::NoData), "without data")] {
+        if count > 0 {
+            score += &format!(", {count} {words}");
+        }
     }
     score
 }

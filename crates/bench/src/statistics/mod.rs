@@ -4,7 +4,7 @@
 //! |---|---|
 //! | here | median, quartiles, spread of a few values |
 //! | [`ratio`] | how much better one rival is than another, with an interval |
-//! | [`verdict`] | win, loss, tie or no data, killed runs included; and the bar that uswap is judged by |
+//! | [`verdict`] | win, loss, tie, mixed or no data, killed runs included; and the bar that uswap is judged by |
 //!
 //! What must hold: nothing here is ever NaN or infinite, whatever the figures are: a value that is no finite number is
 //! as if it were not there. Swapping the two sides of a comparison mirrors the result. The same figures give the same

@@ -1,9 +1,10 @@
-//! Win, loss, tie or no data; and the bar.
+//! Win, loss, tie, mixed or no data; and the bar.
 //!
 //! What must hold: a tie is called where the interval of the ratio holds 1, or where the ratio is within the machine's
-//! noise. A rival whose runs did not all end well loses against one whose did; where it was the faster one in runs of
-//! both that did, that is a tie. The verdict says so. Nobody wins where both have failed runs, unless only one of them
-//! has any that ended well. Nobody is better with more memory than the budget.
+//! noise. A rival whose runs did not all end well loses against one whose did; where it was the faster one in rounds
+//! that both ended well, the verdict is mixed, or a tie if that may be chance or noise. The verdict says so. Nobody
+//! wins where both have failed runs, unless only one of them has any that ended well. Nobody is better with more memory
+//! than the budget.
 
 use std::fmt;
 
@@ -21,6 +22,8 @@ pub enum Verdict {
     Loss,
     /// No difference beyond chance and noise.
     Tie,
+    /// One of them has runs that did not end well, and is the better one in the others.
+    Mixed,
     /// Nothing to compare.
     NoData,
 }
@@ -32,6 +35,7 @@ impl Verdict {
             Self::Win => "win",
             Self::Loss => "loss",
             Self::Tie => "tie",
+            Self::Mixed => "mixed",
             Self::NoData => "no data",
         }
     }
@@ -171,7 +175,7 @@ pub fn advantage(
         }
     };
     let (verdict, why) = if !endings[0].all_well() || !endings[1].all_well() {
-        let (verdict, why) = by_endings([first, second], endings, ratio);
+        let (verdict, why) = by_endings([first, second], endings, ratio, noise);
         (verdict, Some(why))
     } else if let Some(ratio) = ratio {
         (by_ratio(ratio, noise), None)
@@ -182,7 +186,7 @@ pub fn advantage(
     let better = match verdict {
         Verdict::Win => Some(first),
         Verdict::Loss => Some(second),
-        Verdict::Tie | Verdict::NoData => None,
+        Verdict::Tie | Verdict::Mixed | Verdict::NoData => None,
     };
     match better.and_then(|cell| over_budget(workload, cell)) {
         Some(why) => Advantage { verdict: Verdict::NoData, ratio, why: Some(why) },
@@ -226,14 +230,24 @@ fn by_ratio(ratio: Ratio, noise: f64) -> Verdict {
 }
 
 /// At least one side has runs that did not end well. `ratio` is of those that did.
-fn by_endings(sides: [&Cell; 2], endings: [Endings; 2], ratio: Option<Ratio>) -> (Verdict, String) {
+fn by_endings(
+    sides: [&Cell; 2],
+    endings: [Endings; 2],
+    ratio: Option<Ratio>,
+    noise: f64,
+) -> (Verdict, String) {
     let [left, right] = endings;
     let said = |index: usize| format!("{} {}", sides[index].rival, endings[index]);
-    let unless = |is_faster: bool, verdict: Verdict| if is_faster { Verdict::Tie } else { verdict };
+    // `failed` has runs that did not end well, and `is_faster` by the others.
+    let judged = |verdict: Verdict, failed: usize, is_faster: bool| match ratio {
+        Some(ratio) if is_faster && by_ratio(ratio, noise) == Verdict::Tie => (Verdict::Tie, said(failed)),
+        Some(_) if is_faster => (Verdict::Mixed, format!("{}, faster in the others", said(failed))),
+        _ => (verdict, said(failed)),
+    };
     if left.all_well() || (right.done == 0 && left.done > 0) {
-        (unless(ratio.is_some_and(|ratio| ratio.ratio < 1.0), Verdict::Win), said(1))
+        judged(Verdict::Win, 1, ratio.is_some_and(|ratio| ratio.ratio < 1.0))
     } else if right.all_well() || (left.done == 0 && right.done > 0) {
-        (unless(ratio.is_some_and(|ratio| ratio.ratio > 1.0), Verdict::Loss), said(0))
+        judged(Verdict::Loss, 0, ratio.is_some_and(|ratio| ratio.ratio > 1.0))
     } else {
         (Verdict::NoData, format!("{}; {}", said(0), said(1)))
     }

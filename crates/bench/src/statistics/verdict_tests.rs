@@ -85,7 +85,13 @@ fn where_the_faster_one_was_killed_sometimes_nobody_wins() {
     let slow = done("slow", &SLOW);
     let killed = cell("quick", &[Ok(99.0), KILLED, KILLED, Ok(99.0), KILLED]);
     for found in [against(Better::Higher, &killed, &slow), against(Better::Higher, &slow, &killed)] {
-        assert_eq!((found.verdict, found.why.as_deref()), (Verdict::Tie, Some("quick killed 3 of 5")));
+        let why = Some("quick killed 3 of 5, faster in the others");
+        assert_eq!((found.verdict, found.why.as_deref()), (Verdict::Mixed, why));
+    }
+    let hardly = cell("hardly quicker", &[Ok(10.1), KILLED, KILLED, Ok(9.1), KILLED]);
+    for found in [against(Better::Higher, &hardly, &slow), against(Better::Higher, &slow, &hardly)] {
+        let why = Some("hardly quicker killed 3 of 5");
+        assert_eq!((found.verdict, found.why.as_deref()), (Verdict::Tie, why), "1 % on a machine with 2 %");
     }
     let always = cell("never done", &[KILLED, KILLED]);
     assert_eq!(against(Better::Higher, &slow, &always).verdict, Verdict::Win);

@@ -71,7 +71,7 @@ pub enum Kind {
     },
 }
 
-/// What came of preparing.
+/// The outcome of preparing.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Prepared {
     /// It can be run.

@@ -302,7 +302,7 @@ mod tests {
     use uswap_os::probe::SwapDirectory;
     use uswap_os::without::Without;
 
-    /// A made-up machine on which everything works.
+    /// A simulated machine on which everything works.
     fn good() -> Probe {
         Probe {
             uffd: Ok(()),

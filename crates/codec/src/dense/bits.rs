@@ -3,6 +3,10 @@
 //!
 //! Neither side has a branch that depends on content: a wrong guess of the processor costs more than coding a few
 //! bytes.
+//!
+//! Must hold: nobody reads or writes outside of the bytes that were given. Past the end of what was written a reader
+//! goes on with whatever lies there: the hash of the page tells. Called by [`super::literals`] and [`super::classes`]
+//! for each code, and by [`crate::dense`].
 
 /// Room for what is written or read. Longer is no blob of a page.
 pub const ROOM: usize = 8192;

@@ -1,4 +1,7 @@
 //! Numbers as a class, which gets a prefix code, and the bits below it.
+//!
+//! Must hold: a number that was written is read again, in as many bits. Code lengths that make no code are refused.
+//! Called by [`crate::dense`], which has one coder and one decoder for each kind of number.
 
 use super::bits::{BitReader, BitWriter, Bytes, WINDOW_BITS, Window};
 use super::huffman;

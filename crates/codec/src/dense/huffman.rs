@@ -1,6 +1,9 @@
 //! Prefix codes of limited length: lengths from counts, codes from lengths, and what fills a decoding table.
 //!
 //! Codes are canonical: shorter ones first, those of one length in the order of their symbols. So the lengths say all.
+//!
+//! Must hold: lengths fill the code space, or there is one symbol. A table is made of such lengths only, so each entry
+//! of it means something. Called by [`super::literals`] and [`super::classes`].
 
 use crate::Corrupt;
 

@@ -1,5 +1,8 @@
 //! Bytes that nothing before them repeats: in prefix codes, in four streams, so that a processor may decode four at
 //! once.
+//!
+//! Must hold: the literals that went in come back; lengths that make no code, and streams that begin outside of a blob,
+//! are refused. Called by [`crate::dense`].
 
 use super::bits::{BitReader, BitWriter, Bytes, ROOM, WINDOW_BITS, Window};
 use super::huffman;

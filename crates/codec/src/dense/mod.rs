@@ -11,6 +11,9 @@
 //!
 //! Memory differs from files: 4 KiB are few to learn from, so tables are small and quick to build; and much of it is
 //! aligned to words, so what a distance is modulo 8 has a code of its own.
+//!
+//! Must hold: what is compressed comes back, and decompressing ends on any input and writes nothing outside of the
+//! page. Nothing allocates. Called by [`crate`], whose `compress` and `decompress` choose among three.
 
 mod bits;
 mod classes;

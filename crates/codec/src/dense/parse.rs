@@ -1,4 +1,7 @@
 //! Finds what a page repeats of itself.
+//!
+//! Must hold: laid end to end, the literals and matches that it finds are the page; what a match repeats lies before
+//! it. Called by [`crate::dense`], and by [`super::literals`], which writes what is left.
 
 use crate::{PAGE_BYTES, Page};
 

@@ -1,9 +1,11 @@
 //! Canonical prefix codes, made from [`LENGTHS`] at compile time.
 //!
 //! A code is at most eight bits long, and its first bit is the lowest one of the stream. Shorter codes come first;
-//! among codes of one length the lower symbol comes first. What must always hold: the tables of both directions come
-//! from the same lengths, and every eight bits are the start of exactly one code: no blob can hold a code that means
-//! nothing.
+//! among codes of one length the lower symbol comes first.
+//!
+//! Must hold: the tables of both directions come from the same lengths, and every eight bits are the start of exactly
+//! one code: no blob can hold a code that means nothing. Called by [`crate::words`], and by [`super::vector_tables`],
+//! which says them once more.
 
 use super::lengths::{CLASS_COUNT, LENGTHS};
 use super::symbols::{CONTEXT_COUNT, SPECS, SYMBOL_COUNT};

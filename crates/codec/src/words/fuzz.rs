@@ -1,8 +1,8 @@
 //! Random pages and random blobs, by vector kernels and by portable code: both have to say the same, for as long as one
 //! likes.
 //!
-//! Run by `cargo xtask fuzz [--seconds N] [--seed S]`. Each seed decides one page, its blob and the damage to it, so
-//! that the seed that is printed replays it.
+//! Must hold: each seed decides one page, its blob and the damage to it, so that the seed that is printed replays it.
+//! Called by `cargo xtask fuzz [--seconds N] [--seed S]`.
 
 extern crate std;
 

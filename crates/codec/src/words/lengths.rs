@@ -3,6 +3,9 @@
 //! Made by measuring: pages of several programs were sorted into classes such that each page is in the class whose
 //! codes make it smallest (k-means), and the lengths are those of Huffman codes of at most eight bits for what each
 //! class holds.
+//!
+//! Must hold: in each class and context the lengths fill the code space of eight bits, which [`super::codes`] looks at
+//! when it is compiled; another number here is another format. Called by [`super::codes`].
 
 use super::symbols::{CONTEXT_COUNT, SYMBOL_COUNT};
 // Sets of codes a page can choose from: a power of two.

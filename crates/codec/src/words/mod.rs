@@ -15,7 +15,7 @@
 //! processor decodes four at once. Literals and codes meet without a gap, and each may be read past its end: what is
 //! read then is a part of the other.
 //!
-//! What must always hold:
+//! Must hold:
 //! - `decompress(compress(page)) == page`, for every page that is taken.
 //! - Nothing allocates. `decompress` ends on any input, and writes nothing outside of the page.
 //! - The same page gives the same bytes, whatever the working area was used for before.
@@ -23,7 +23,8 @@
 //! Decimal floats are divided: threads that compress or decompress round to the nearest, as threads of the engine do
 //! from their first instruction.
 //!
-//! The caller compares the content hash of what was read back, and writes in front which codec made the blob.
+//! Called by [`crate`], which writes in front which codec made the blob; its caller compares the content hash of what
+//! was read back.
 
 mod codes;
 #[cfg(test)]

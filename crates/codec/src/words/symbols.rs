@@ -5,8 +5,10 @@
 //! word = base ^ (literal << shift)
 //! ```
 //! A symbol fixes how many bytes it takes from the literal stream and how they split into distance and literal, so the
-//! decoder looks all of it up in one table and has no branch. What must always hold: [`INFO`] and the tables of the
-//! encoder in this file name the same symbols.
+//! decoder looks all of it up in one table and has no branch.
+//!
+//! Must hold: [`INFO`] and the tables of the encoder in this file name the same symbols. Called by [`crate::words`],
+//! and by [`super::codes`], [`super::lengths`], [`super::vector_tables`] and [`super::vectors`].
 
 use uswap_vector::words::{DISTANCE_MAX, DISTANCE_NEAR_MAX};
 

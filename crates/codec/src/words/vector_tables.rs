@@ -1,7 +1,7 @@
 //! Symbols and codes once more, in tables as the vector kernels want them.
 //!
-//! What must always hold: they say the same as the tables of the portable code, from which they are made at compile
-//! time.
+//! Must hold: they say the same as the tables of the portable code, from which they are made at compile time. Called by
+//! [`super::vectors`].
 
 use super::codes::CODES;
 use super::lengths::CLASS_COUNT;

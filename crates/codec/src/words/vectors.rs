@@ -1,7 +1,8 @@
 //! The same with vector kernels: `uswap-vector` finds symbols and literals for many words at once, here is what holds
 //! it together.
 //!
-//! What must always hold: blobs and pages are those of the portable code, to the byte.
+//! Must hold: blobs and pages are those of the portable code, to the byte. Called by [`crate::words`], where the
+//! processor has what the kernels need.
 
 use uswap_vector::Avx512;
 use uswap_vector::kernels;

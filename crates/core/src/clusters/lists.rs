@@ -2,10 +2,10 @@
 //! share.
 //!
 //! ```text
-//! free | discard | usable[order] | fragments[order][largest]     word of list l, clusters 64w..64w+63: l * words + w
+//! free | trim | usable[order] | fragments[order][largest]     word of list l, clusters 64w..64w+63: l * words + w
 //! ```
 //! `usable[o]` has clusters of order o that can serve o; `fragments[o][l]` those that can serve no more than l < o. A
-//! cluster is on none while it is full, while it is discarded, and before it is used for the first time.
+//! cluster is on none while it is full, while it is trimmed, and before it is used for the first time.
 //!
 //! Must hold: the bits of a cluster say what its state says, while nobody holds its lock. Who holds it may have come as
 //! far as two bits, or none: who searches takes a bit for a hint, and looks again under the cluster's lock. `filled`
@@ -124,11 +124,11 @@ impl<'a, T: Truth> Clusters<'a, T> {
         (first..words).chain(0..first).flat_map(move |word| {
             let bits = self.bits(list, word).load(Ordering::Acquire);
             // Those behind `from` first.
-            let turn = if word == first { from.number() % 64 } else { 0 };
-            let turned = bits.rotate_right(turn);
+            let skipped = if word == first { from.number() % 64 } else { 0 };
+            let rotated = bits.rotate_right(skipped);
             let next = |left: &u64| Some(left & (left - 1)).filter(|left| *left != 0);
-            core::iter::successors(Some(turned).filter(|bits| *bits != 0), next)
-                .map(move |left| ClusterId::new(word * 64 + (left.trailing_zeros() + turn) % 64))
+            core::iter::successors(Some(rotated).filter(|bits| *bits != 0), next)
+                .map(move |left| ClusterId::new(word * 64 + (left.trailing_zeros() + skipped) % 64))
         })
     }
 
@@ -188,8 +188,8 @@ impl<'a, T: Truth> Clusters<'a, T> {
         {
             return Some(Choice::in_use(cluster));
         }
-        // What waits to be discarded has its memory still: better than one that must be filled anew.
-        let empty = [List::DISCARD, List::FREE]
+        // What waits to be trimmed has its memory still: better than one that must be filled anew.
+        let empty = [List::TRIM, List::FREE]
             .into_iter()
             .filter(has)
             .find_map(|list| self.first_of(list, ClusterId::FIRST, |cluster| self.fits(cluster, order)))
@@ -216,8 +216,7 @@ impl<'a, T: Truth> Clusters<'a, T> {
             let as_what = if list == usable { As::InUse } else { As::Empty };
             nearest_of(list).map(|cluster| Choice { cluster, as_what })
         };
-        let lists =
-            [usable, List::DISCARD, List::FREE].into_iter().filter(|list| filled & (1 << list.0) != 0);
+        let lists = [usable, List::TRIM, List::FREE].into_iter().filter(|list| filled & (1 << list.0) != 0);
         let nearest = lists.filter_map(choice).min_by_key(|choice| (choice.cluster < from, choice.cluster));
         if let Some(ahead) = nearest.filter(|choice| choice.cluster >= from) {
             return Some(ahead);
@@ -229,7 +228,7 @@ impl<'a, T: Truth> Clusters<'a, T> {
     /// Whether there are fewer empty clusters than homes.
     fn empty_is_scarce(&self, filled: u64) -> bool {
         let homes = self.space.homes();
-        let lists = [List::DISCARD, List::FREE].into_iter().filter(|list| filled & (1 << list.0) != 0);
+        let lists = [List::TRIM, List::FREE].into_iter().filter(|list| filled & (1 << list.0) != 0);
         let untouched = self.count() - self.touched();
         let mut empty = lists.flat_map(|list| self.listed(list, ClusterId::FIRST));
         untouched < homes && empty.nth((homes - untouched) as usize - 1).is_none()
@@ -279,15 +278,15 @@ impl<'a, T: Truth> Clusters<'a, T> {
         found.next().map(|cluster| Choice { cluster, as_what: As::LastResort })
     }
 
-    /// Takes the first cluster that waits to be discarded: nobody gets it until `discarded` is called.
-    pub fn take_discard(&self) -> Option<ClusterId> {
+    /// Takes the first cluster that waits to be trimmed: nobody gets it until `trimmed` is called.
+    pub fn take_to_trim(&self) -> Option<ClusterId> {
         loop {
-            let record = self.record(self.first_of(List::DISCARD, ClusterId::FIRST, |_| true)?);
+            let record = self.record(self.first_of(List::TRIM, ClusterId::FIRST, |_| true)?);
             self.lock(record);
             let state = record.state();
-            let waits = state.list == List::DISCARD;
+            let waits = state.list == List::TRIM;
             if waits {
-                self.move_to(record, State { list: List::DISCARDING, ..state });
+                self.move_to(record, State { list: List::TRIMMING, ..state });
             }
             self.locker.unlock(record.lock());
             if waits {
@@ -311,23 +310,23 @@ impl<T: Truth> Clusters<'_, T> {
                 assert!(!is_on || self.has(list), "{list:?} seems to have nothing");
             }
             let map = super::map::Map::load(record.map());
-            let first = super::first_slot(cluster);
-            for at in 0..super::CLUSTER_SLOTS.min(self.space.end - first) {
+            let there = self.space.count - super::slots_before(cluster);
+            for at in 0..super::CLUSTER_SLOTS.min(there) {
                 let is_set = map.0[at as usize / 64] & (1 << (at % 64)) != 0;
-                assert_eq!(is_set, self.truth.is_used(first + at));
+                assert_eq!(is_set, self.truth.is_used(super::slot_at(cluster, at)));
             }
             if state.count > 0 {
                 assert_eq!(state.list, self.list_for(state, self.map(record)), "{cluster:?}");
             } else {
-                assert!(state.list.is_empty() || state.list == List::DISCARDING, "{cluster:?}");
+                assert!(state.list.is_empty() || state.list == List::TRIMMING, "{cluster:?}");
                 assert_eq!((state.list == List::NONE, state.order), (cluster.number() >= self.touched(), 0));
             }
         }
     }
 
     #[cfg(all(test, not(loom)))]
-    pub(crate) fn is_being_discarded(&self, cluster: ClusterId) -> bool {
-        self.record(cluster).state().list == List::DISCARDING
+    pub(crate) fn is_being_trimmed(&self, cluster: ClusterId) -> bool {
+        self.record(cluster).state().list == List::TRIMMING
     }
 
     /// As if a process had died in the middle of a change of a cluster's list.

@@ -98,7 +98,7 @@ impl<'a> Locker<'a> {
     /// What is in a lock word that `mm` holds: its record is not given back before its locks are.
     pub(crate) fn name_of(&self, mm: MmId) -> u64 {
         let has_record = u32::from(mm.number()) < self.mms.count();
-        let number = if has_record { self.mms.record(mm).number() } else { 0 };
+        let number = if has_record { self.mms.record(mm).number().to_word() } else { 0 };
         number << 16 | mm.to_word()
     }
 

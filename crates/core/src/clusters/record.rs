@@ -23,11 +23,11 @@ impl List {
     /// On none: never used.
     pub(crate) const NONE: List = List(0);
     pub(crate) const FREE: List = List(1);
-    pub(crate) const DISCARD: List = List(2);
+    pub(crate) const TRIM: List = List(2);
     /// On none: full.
     pub(crate) const FULL: List = List(3);
     /// On none: its memory is just being given back.
-    pub(crate) const DISCARDING: List = List(4);
+    pub(crate) const TRIMMING: List = List(4);
     const USABLE: u8 = 5;
     const FRAGMENTS: u8 = List::USABLE + ORDERS as u8;
 
@@ -40,15 +40,15 @@ impl List {
     /// Of a cluster that is empty, and that who allocates begins anew.
     #[cfg(test)]
     pub(crate) const fn is_empty(self) -> bool {
-        matches!(self, List::NONE | List::FREE | List::DISCARD)
+        matches!(self, List::NONE | List::FREE | List::TRIM)
     }
     /// Nobody allocates from it.
     pub(crate) const fn is_closed(self) -> bool {
-        matches!(self, List::FULL | List::DISCARDING)
+        matches!(self, List::FULL | List::TRIMMING)
     }
     /// Its clusters have a bit there.
     pub(crate) const fn has_bits(self) -> bool {
-        matches!(self, List::FREE | List::DISCARD) || self.0 >= List::USABLE
+        matches!(self, List::FREE | List::TRIM) || self.0 >= List::USABLE
     }
 }
 

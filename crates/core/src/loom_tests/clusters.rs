@@ -10,12 +10,14 @@ use uswap_sync::{AtomicU64, Ordering};
 use uswap_units::MmId;
 
 /// One cluster of two slots.
-const SPACE: Space = Space { first: 0, end: 2, is_discarding: false, search: Search::Scattered };
+const SPACE: Space = Space { skipped: 0, count: 2, is_trimmed: false, search: Search::Scattered };
 
 #[derive(Clone, Copy)]
 struct Words<'a>(&'a [AtomicU64]);
 
 impl Truth for Words<'_> {
+    type Slot = u32;
+
     fn is_used(&self, slot: u32) -> bool {
         self.0[slot as usize].load(Ordering::Acquire) != 0
     }

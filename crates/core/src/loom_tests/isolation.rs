@@ -2,8 +2,10 @@
 //! drops it: the newest content is where the word says, and each copy has one owner.
 
 use crate::page_word::{
-    Afterwards, Commit, EvictableChunks, Lane, PageSlot, PageWord, Place, Remove, TryLock, Warmth,
+    Afterwards, Commit, EvictableChunks, EvictedContent, Lane, PageSlot, PageWord, Place, Remove, TryLock,
+    Warmth,
 };
+use crate::reuse::StoreTime;
 use loom::sync::Arc;
 use loom::thread;
 use uswap_sync::{AtomicU64, Ordering};
@@ -100,7 +102,9 @@ impl Page {
         if self.slot().lock_isolated(named) {
             let dropped = self.call(|_| MISSING);
             assert_eq!(dropped & !STATE, content & !STATE, "the newest content is dropped");
-            if let Commit::Removed(_) = self.slot().commit_evicted(copy, 0, false) {
+            if let Commit::Removed(_) =
+                self.slot().commit_evicted(copy, StoreTime::new(0), EvictedContent::StoredAnew)
+            {
                 self.clean_up(named);
             }
         }

@@ -7,17 +7,17 @@ use std::vec::Vec;
 use uswap_sync::AtomicU64;
 use uswap_units::{MmId, TableId};
 
-struct Records {
+pub(super) struct Records {
     words: Vec<AtomicU64>,
     taken_total: AtomicU64,
 }
 
 impl Records {
-    fn new(count: usize) -> Arc<Records> {
+    pub(super) fn new(count: usize) -> Arc<Records> {
         let words = (0..count * MM_WORDS).map(|_| AtomicU64::new(0)).collect();
         Arc::new(Records { words, taken_total: AtomicU64::new(0) })
     }
-    fn table(&self) -> MmTable<'_> {
+    pub(super) fn table(&self) -> MmTable<'_> {
         MmTable { words: &self.words, taken_total: &self.taken_total }
     }
     fn first(&self) -> MmRecord<'_> {

@@ -1,7 +1,7 @@
 //! The model checker finds the bugs that are planted. The same models without them are tests in `clusters`,
-//! `isolation`, `map_table`, `mm`, `protecting`, `readahead`, `swap_word` and `waiting`.
+//! `files`, `isolation`, `lending`, `map_table`, `mm`, `protecting`, `readahead`, `swap_word` and `waiting`.
 
-use super::{clusters, isolation, map_table, mm, protecting, readahead, swap_word, waiting};
+use super::{clusters, files, isolation, lending, map_table, mm, protecting, readahead, swap_word, waiting};
 use crate::plant::{Plant, Planted};
 
 #[test]
@@ -58,4 +58,18 @@ fn loom_finds_a_copy_without_a_second_look() {
 fn loom_finds_a_late_put() {
     let _planted = Planted::new(Plant::LatePut);
     map_table::a_process_goes_on_after_its_request_is_over();
+}
+
+#[test]
+#[should_panic(expected = "it sleeps for ever")]
+fn loom_finds_a_dropped_fence_behind_giving_back() {
+    let _planted = Planted::new(Plant::NoFenceBehindGivingBack);
+    lending::a_thing_comes_back_while_somebody_begins_to_wait_for_it();
+}
+
+#[test]
+#[should_panic(expected = "a file that it has not open")]
+fn loom_finds_a_dropped_fence_behind_a_change_of_files() {
+    let _planted = Planted::new(Plant::NoFenceBehindAChangeOfFiles);
+    files::a_file_is_added_while_a_process_begins();
 }

@@ -1,19 +1,18 @@
 //! A missing page comes back, and is written, while an evictor protects what lies around it.
 
-use crate::page_word::{Commit, EvictableChunks, Lane, PageSlot, Place, TryLock, Warmth};
+use crate::page_word::{Commit, EvictableChunks, EvictedContent, Lane, PageSlot, Place, TryLock, Warmth};
 use crate::protecting::Protecting;
+use crate::reuse::StoreTime;
 use loom::sync::Arc;
 use loom::thread;
 use uswap_sync::{AtomicU64, Ordering};
 use uswap_units::{PageId, PageRange, SwapId};
 
 const PAGE: PageId = PageId::new(7);
-const AROUND: PageRange = PageRange { start: PageId::new(6), end: PageId::new(9) };
+const AROUND: PageRange = PageRange::new(PageId::new(6), PageId::new(9));
 /// What the evictor goes on with.
-const NEXT: [PageRange; 2] = [
-    PageRange { start: PageId::new(1), end: PageId::new(4) },
-    PageRange { start: PageId::new(20), end: PageId::new(24) },
-];
+const NEXT: [PageRange; 2] =
+    [PageRange::new(PageId::new(1), PageId::new(4)), PageRange::new(PageId::new(20), PageId::new(24))];
 const COPY: SwapId = SwapId::new(3);
 
 /// What the kernel has mapped. Its calls take effect in one order.
@@ -38,7 +37,8 @@ impl Page {
         };
         assert!(page.slot().adopt());
         page.lock();
-        assert_eq!(page.slot().commit_evicted(COPY, 0, false), Commit::Done);
+        let evicted = page.slot().commit_evicted(COPY, StoreTime::new(0), EvictedContent::StoredAnew);
+        assert_eq!(evicted, Commit::Done);
         page
     }
     fn slot(&self) -> PageSlot<'_> {

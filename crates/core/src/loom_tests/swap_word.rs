@@ -142,7 +142,7 @@ fn loom_a_slot_is_moved_while_it_is_put_and_loaded() {
                 released.fetch_add(1, Ordering::Relaxed);
             }
         });
-        table.view().note_loaded(ID, LoadKind::InRun);
+        table.view().note_loaded(ID, LoadKind::InBatch);
         let last = table.view().put(ID);
         supervisor.join().unwrap();
         match last {

@@ -10,7 +10,7 @@ use std::vec::Vec;
 use uswap_sync::{AtomicU64, Ordering};
 
 /// A futex on which one thread sleeps, once: the kernel compares the word, and wakes, inside of one lock.
-struct Futex(Mutex<Sleeper>);
+pub(super) struct Futex(Mutex<Sleeper>);
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Sleeper {
@@ -20,23 +20,23 @@ enum Sleeper {
 }
 
 impl Futex {
-    fn new() -> Futex {
+    pub(super) fn new() -> Futex {
         Futex(Mutex::new(Sleeper::Awake))
     }
-    fn sleep_while(&self, is_as_seen: impl Fn() -> bool) {
+    pub(super) fn sleep_while(&self, is_as_seen: impl Fn() -> bool) {
         let mut sleeper = self.0.lock().unwrap();
         if is_as_seen() {
             *sleeper = Sleeper::Asleep;
         }
     }
-    fn wake(&self) {
+    pub(super) fn wake(&self) {
         let mut sleeper = self.0.lock().unwrap();
         if *sleeper == Sleeper::Asleep {
             *sleeper = Sleeper::Woken;
         }
     }
     /// When both threads have ended.
-    fn check(&self) {
+    pub(super) fn check(&self) {
         assert_ne!(*self.0.lock().unwrap(), Sleeper::Asleep, "it sleeps for ever");
     }
 }
@@ -69,7 +69,7 @@ impl Page {
     fn unlock(&self) {
         assert_eq!(self.slot().commit_present(None, Warmth::Cold), Commit::Done);
         behind_unlocking();
-        if self.queue.takes_turn() {
+        if self.queue.begin_wakeup() {
             self.futex.wake();
         }
     }
@@ -79,7 +79,7 @@ impl Page {
         }
         let seen = self.queue.begin();
         if self.slot().load().is_locked() {
-            self.futex.sleep_while(|| self.queue.turns().load(Ordering::Relaxed) == seen);
+            self.futex.sleep_while(|| self.queue.wakeups().load(Ordering::Relaxed) == seen);
         }
     }
 }

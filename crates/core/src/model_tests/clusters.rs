@@ -1,7 +1,7 @@
 //! Clusters of slots against a list of owned runs, and the invariants of the lists after each step.
 
 use crate::clusters::lock::{Holder, Locker, SUPERVISOR};
-use crate::clusters::{CLUSTER_SLOTS, Clusters, ORDER_MAX, Search, Space, Truth, cluster_of, first_slot};
+use crate::clusters::{CLUSTER_SLOTS, Clusters, ORDER_MAX, Search, Space, Truth, cluster_of, slot_at};
 use crate::mm::MmTable;
 use core::ops::Range;
 use proptest::prelude::*;
@@ -15,6 +15,8 @@ use uswap_units::{ClusterId, MmId};
 pub(super) struct Words<'a>(pub &'a [AtomicU64]);
 
 impl Truth for Words<'_> {
+    type Slot = u32;
+
     fn is_used(&self, slot: u32) -> bool {
         self.0[slot as usize].load(Ordering::Acquire) != 0
     }
@@ -38,7 +40,7 @@ struct Memory {
 
 impl Memory {
     fn new(space: Space) -> Memory {
-        let slots = zeros(space.end as usize);
+        let slots = zeros(space.count as usize);
         Memory { state: zeros(space.words()), slots, taken_total: AtomicU64::new(0), space }
     }
     fn view(&self) -> Clusters<'_, Words<'_>> {
@@ -56,7 +58,7 @@ impl Memory {
 }
 
 const SPACE: Space =
-    Space { first: 1, end: 5 * CLUSTER_SLOTS + 100, is_discarding: true, search: Search::Scattered };
+    Space { skipped: 1, count: 5 * CLUSTER_SLOTS + 100, is_trimmed: true, search: Search::Scattered };
 
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Op {
@@ -75,7 +77,7 @@ pub(super) enum Op {
     FreeMany {
         count: usize,
     },
-    Discard,
+    Trim,
     /// A process dies after it took the words of a run, and before it freed them to the end.
     DieFreeing {
         pick: usize,
@@ -102,7 +104,7 @@ pub(super) fn operation() -> impl Strategy<Value = Op> {
         5 => (0..4096_usize).prop_map(|pick| Op::Free { pick }),
         3 => (0..4096_usize, 0..9_u32).prop_map(|(pick, keep)| Op::FreePart { pick, keep }),
         2 => (1..400_usize).prop_map(|count| Op::FreeMany { count }),
-        2 => Just(Op::Discard),
+        2 => Just(Op::Trim),
         1 => (0..4096_usize).prop_map(|pick| Op::DieFreeing { pick }),
         1 => (0..6_u32, 0..CLUSTER_SLOTS, 1..20_u32)
             .prop_map(|(cluster, at, count)| Op::DieAllocating { cluster: ClusterId::new(cluster), at, count }),
@@ -115,7 +117,7 @@ pub(super) fn operation() -> impl Strategy<Value = Op> {
 type Runs = BTreeMap<u32, u32>;
 
 fn slots_of(cluster: ClusterId) -> Range<u32> {
-    first_slot(cluster)..first_slot(cluster) + CLUSTER_SLOTS
+    slot_at(cluster, 0)..slot_at(cluster, CLUSTER_SLOTS)
 }
 
 struct Model<'a> {
@@ -132,8 +134,8 @@ impl Model<'_> {
     }
 
     fn is_free(&self, first: u32, count: u32) -> bool {
-        first >= SPACE.first
-            && first + count <= SPACE.end
+        first >= SPACE.skipped
+            && first + count <= SPACE.count
             && (first..first + count)
                 .all(|slot| self.memory.slots[slot as usize].load(Ordering::Relaxed) == 0)
     }
@@ -159,7 +161,7 @@ impl Model<'_> {
             Some(first) => {
                 // Invariant 3.
                 assert!(first.is_multiple_of(size));
-                assert!(first >= SPACE.first && first + size <= SPACE.end);
+                assert!(first >= SPACE.skipped && first + size <= SPACE.count);
                 let (was, used) = before[cluster_of(first).number() as usize];
                 // Invariant 4, except that small runs may go to clusters of larger ones; and to smaller ones goes what
                 // nobody else can serve.
@@ -173,7 +175,7 @@ impl Model<'_> {
                 self.runs.insert(first, size);
             }
             None if order == 0 => {
-                let free = (SPACE.first..SPACE.end).filter(|&slot| self.is_free(slot, 1)).count();
+                let free = (SPACE.skipped..SPACE.count).filter(|&slot| self.is_free(slot, 1)).count();
                 assert_eq!(free, 0, "there is room for a single slot");
             }
             None => {
@@ -207,11 +209,11 @@ impl Model<'_> {
                 }
             }
             Op::FreeMany { count } => (0..count).for_each(|pick| self.apply(Op::Free { pick: pick * 7 })),
-            Op::Discard => {
-                if let Some(cluster) = clusters.take_discard() {
+            Op::Trim => {
+                if let Some(cluster) = clusters.take_to_trim() {
                     assert_eq!(self.used_in(cluster), 0);
                     assert!(clusters.record(cluster).state().list.is_closed(), "nobody gets a part of it");
-                    clusters.discarded(cluster);
+                    clusters.trimmed(cluster);
                 }
             }
             Op::DieFreeing { pick } => {
@@ -222,7 +224,7 @@ impl Model<'_> {
                 }
             }
             Op::DieAllocating { cluster, at, count } => {
-                let (first, count) = (first_slot(cluster) + at, count.min(CLUSTER_SLOTS - at));
+                let (first, count) = (slot_at::<u32>(cluster, at), count.min(CLUSTER_SLOTS - at));
                 let record = clusters.record(cluster);
                 let may = cluster.number() < clusters.touched()
                     && !record.state().list.is_closed()
@@ -236,7 +238,7 @@ impl Model<'_> {
                 }
             }
             Op::DieRelisting { cluster } => {
-                if cluster.number() < clusters.touched() && !clusters.is_being_discarded(cluster) {
+                if cluster.number() < clusters.touched() && !clusters.is_being_trimmed(cluster) {
                     clusters.break_bits_for_test(cluster, MmId::new(2));
                     clusters.break_locks(MmId::new(2));
                 }
@@ -289,9 +291,9 @@ proptest! {
 #[test]
 fn single_slots_go_where_they_do_least_harm() {
     let memory = Memory::new(Space {
-        first: 0,
-        end: 4 * CLUSTER_SLOTS,
-        is_discarding: false,
+        skipped: 0,
+        count: 4 * CLUSTER_SLOTS,
+        is_trimmed: false,
         search: Search::Scattered,
     });
     let clusters = memory.view_of(MmId::new(0));
@@ -322,9 +324,9 @@ fn single_slots_go_where_they_do_least_harm() {
 #[test]
 fn a_run_that_nobody_else_has_is_found_among_single_slots() {
     let memory = Memory::new(Space {
-        first: 0,
-        end: 2 * CLUSTER_SLOTS,
-        is_discarding: false,
+        skipped: 0,
+        count: 2 * CLUSTER_SLOTS,
+        is_trimmed: false,
         search: Search::Scattered,
     });
     let clusters = memory.view_of(MmId::new(0));
@@ -348,9 +350,9 @@ fn a_run_that_nobody_else_has_is_found_among_single_slots() {
 #[test]
 fn callers_have_clusters_of_their_own_while_there_are_enough() {
     let memory = Memory::new(Space {
-        first: 0,
-        end: 64 * CLUSTER_SLOTS,
-        is_discarding: false,
+        skipped: 0,
+        count: 64 * CLUSTER_SLOTS,
+        is_trimmed: false,
         search: Search::Scattered,
     });
     let used: Vec<ClusterId> = (0..40)

@@ -1,6 +1,6 @@
 //! Programs that go round, in a memory of chunks: how much they miss, by the rule and without it.
 
-use crate::drop_behind::{Chosen, DropBehind, Fate, Sample};
+use crate::drop_behind::{Chosen, DropBehind, Sample, SampleState};
 use std::collections::BTreeSet;
 use std::vec::Vec;
 use uswap_units::{CHUNK_PAGES, ChunkId};
@@ -50,7 +50,8 @@ impl Memory {
     fn evict(&mut self) {
         let (now, present) = (self.stored_pages, &self.present);
         let back = |sample: Sample| present.contains(&sample.page.chunk().number());
-        self.drop_behind.look(now, |sample| if back(sample) { Fate::Present } else { Fate::Away });
+        self.drop_behind
+            .look(now, |sample| if back(sample) { SampleState::Present } else { SampleState::Away });
         let behind = if self.rule == Rule::DropBehind { self.drop_behind.next(now) } else { None };
         let (chosen, chunk) = match behind {
             Some(chunk) => (Chosen::Behind, chunk.number()),

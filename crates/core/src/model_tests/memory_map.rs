@@ -2,7 +2,7 @@
 
 use super::{SMALL, with_segment};
 use crate::map_table::{HEAD_WORDS, MapTable, Withdrawn};
-use crate::memory_map::{BUCKETS_MAX, Bucket, KINDS, MapWriter, PageKind, read};
+use crate::memory_map::{BUCKETS_MAX, Bucket, KINDS, MapWriter, PageKind, Stored, read};
 use std::vec::Vec;
 use uswap_sync::AtomicU64;
 use uswap_units::{MmId, PageId, Prng};
@@ -16,14 +16,15 @@ const ALL: [PageKind; KINDS] = [
     PageKind::SameFilled,
 ];
 
-type Page = (PageId, PageKind, bool);
+type Page = (PageId, PageKind, Stored);
 
 /// Pages in order, with gaps now and then.
 fn pages(count: usize, prng: &mut Prng) -> Vec<Page> {
     let mut at = PageId::new(prng.below(1 << 20));
     let mut next = || {
         at = at.plus(if prng.below(50) == 0 { 1 + prng.below(1 << 20) } else { 1 });
-        (at, ALL[prng.below(KINDS as u64) as usize], prng.below(3) == 0)
+        let kind = ALL[prng.below(KINDS as u64) as usize];
+        (at, kind, if prng.below(3) == 0 { Stored::Lately } else { Stored::NotLately })
     };
     (0..count).map(|_| next()).collect()
 }
@@ -35,15 +36,15 @@ fn bucket_of(pages: &[Page]) -> Bucket {
         start: pages[0].0,
         end: pages[pages.len() - 1].0.plus(1),
         pages: ALL.map(of_kind),
-        recent: pages.iter().filter(|page| page.2).count() as u64,
+        recent: pages.iter().filter(|page| page.2 == Stored::Lately).count() as u64,
     }
 }
 
 fn write(table: MapTable<'_>, pages: &[Page]) -> Vec<Bucket> {
     let request = table.ask(MmId::new(3));
     let mut writer = MapWriter::new(table, request);
-    for &(page, kind, is_recent) in pages {
-        writer.add(page, kind, is_recent).expect("it is waited for");
+    for &(page, kind, stored) in pages {
+        writer.add(page, kind, stored).expect("it is waited for");
     }
     writer.finish().expect("it is waited for");
     assert!(table.is_complete(request));
@@ -87,7 +88,7 @@ fn a_map_that_nobody_waits_for_is_given_up() {
         let mut writer = MapWriter::new(table, table.ask(MmId::new(1)));
         let second = table.ask(MmId::new(2));
         let pages = pages(100, &mut Prng::new(1));
-        let given_up = pages.iter().map(|&(page, kind, is_recent)| writer.add(page, kind, is_recent));
+        let given_up = pages.iter().map(|&(page, kind, stored)| writer.add(page, kind, stored));
         assert_eq!(given_up.collect::<Result<Vec<()>, _>>(), Err(Withdrawn));
         assert_eq!(writer.finish(), Err(Withdrawn));
         assert!(!table.is_complete(second));

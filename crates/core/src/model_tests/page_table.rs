@@ -49,7 +49,7 @@ fn block(page: u64) -> u64 {
 }
 
 fn range(start: u64, end: u64) -> PageRange {
-    PageRange { start: PageId::new(start), end: PageId::new(end) }
+    PageRange::new(PageId::new(start), PageId::new(end))
 }
 
 fn check(table: &PageTable<'_>, managed: &BTreeSet<u64>, leaves: &BTreeSet<u64>) {

@@ -1,9 +1,10 @@
 //! The page word against its fields as plain values.
 
 use crate::page_word::{
-    Afterwards, Commit, EvictableChunks, LANES, Lane, PageSlot, PageWord, Place, Remove, TryLock, Warmth,
-    inherited,
+    Afterwards, Commit, EvictableChunks, EvictedContent, LANES, Lane, PageSlot, PageWord, Place, Remove,
+    TryLock, Warmth, inherited,
 };
+use crate::reuse::StoreTime;
 use proptest::prelude::*;
 use std::vec;
 use uswap_sync::AtomicU64;
@@ -19,7 +20,7 @@ struct Model {
     heat: u32,
     rest: u32,
     hole: bool,
-    evicted_at: u32,
+    evicted_at: StoreTime,
     protected: bool,
     lane: Option<Lane>,
     rewritten: bool,
@@ -27,6 +28,9 @@ struct Model {
     place: Place,
     swap: Option<SwapId>,
 }
+
+/// Of a page that is not swapped.
+const NO_TIME: StoreTime = StoreTime::new(0);
 
 const NOTHING: Model = Model {
     managed: false,
@@ -37,7 +41,7 @@ const NOTHING: Model = Model {
     heat: 0,
     rest: 0,
     hole: false,
-    evicted_at: 0,
+    evicted_at: NO_TIME,
     protected: false,
     lane: None,
     rewritten: false,
@@ -47,6 +51,10 @@ const NOTHING: Model = Model {
 };
 
 impl Model {
+    /// It is not stored, and nobody works on it or stores it.
+    fn is_at_rest(&self) -> bool {
+        !self.locked && self.lane.is_none() && self.place != Place::Swapped
+    }
     /// How warm it is then, and how often it rests.
     fn comes_back(&self, warmth: Warmth) -> (u32, u32) {
         let Warmth::Warmer { round } = warmth else { return (0, 0) };
@@ -65,7 +73,7 @@ impl Model {
             heat: word.heat(),
             rest: word.rest(),
             hole: word.is_hole(),
-            evicted_at: if word.place() == Place::Swapped { word.evicted_at() } else { 0 },
+            evicted_at: if word.place() == Place::Swapped { word.evicted_at() } else { NO_TIME },
             protected: word.is_protected(),
             lane: word.isolated_by(),
             rewritten: word.is_rewritten(),
@@ -80,7 +88,7 @@ impl Model {
             Place::Present => (self.heat, self.rest),
         };
         let stays = place == Place::Swapped && self.place == Place::Swapped;
-        let evicted_at = if stays { self.evicted_at } else { 0 };
+        let evicted_at = if stays { self.evicted_at } else { NO_TIME };
         let rewritten = stays && self.rewritten;
         Model {
             place,
@@ -99,7 +107,8 @@ impl Model {
     /// Present, as warm as it was.
     fn present(self, clean: Option<SwapId>) -> Model {
         let (place, swap, protected) = (Place::Present, clean, clean.is_some());
-        Model { place, swap, protected, lane: None, hole: false, evicted_at: 0, zero_page: false, ..self }
+        let (lane, hole, evicted_at, zero_page) = (None, false, NO_TIME, false);
+        Model { place, swap, protected, lane, hole, evicted_at, zero_page, ..self }
     }
     fn is_clean(self) -> bool {
         self.protected && self.swap.is_some()
@@ -130,7 +139,7 @@ enum Op {
     CommitIsolated(Lane),
     CommitProtected(Option<SwapId>),
     LockIsolated,
-    CommitEvicted(u32, bool),
+    CommitEvicted(StoreTime, EvictedContent),
     CommitPresent(Option<SwapId>, Warmth),
     CommitRewritten(Warmth),
     CommitWritten,
@@ -150,6 +159,10 @@ fn content() -> impl Strategy<Value = (Place, Option<SwapId>)> {
 
 fn clean() -> impl Strategy<Value = Option<SwapId>> {
     prop::option::of((1..9_u32).prop_map(SwapId::new))
+}
+
+fn evicted() -> impl Strategy<Value = EvictedContent> {
+    prop_oneof![Just(EvictedContent::Unchanged), Just(EvictedContent::StoredAnew)]
 }
 
 fn warmth() -> impl Strategy<Value = Warmth> {
@@ -179,7 +192,7 @@ fn operation() -> impl Strategy<Value = Op> {
         4 => (0..LANES).prop_map(|index| Op::CommitIsolated(Lane::new(index))),
         1 => clean().prop_map(Op::CommitProtected),
         3 => Just(Op::LockIsolated),
-        2 => (0..1_u32 << 20, prop::bool::ANY).prop_map(|(time, same)| Op::CommitEvicted(time, same)),
+        2 => (0..1_u64 << 20, evicted()).prop_map(|(time, content)| Op::CommitEvicted(StoreTime::new(time), content)),
         3 => (clean(), warmth()).prop_map(|(clean, warmth)| Op::CommitPresent(clean, warmth)),
         2 => warmth().prop_map(Op::CommitRewritten),
         2 => Just(Op::CommitWritten),
@@ -269,18 +282,18 @@ proptest! {
                 }
                 Op::Cool => {
                     slot.cool();
-                    if !model.locked && model.lane.is_none() && model.place != Place::Swapped {
+                    if model.is_at_rest() {
                         (model.heat, model.rest) = (0, 0);
                     }
                 }
                 Op::PassBy => {
                     assert_eq!(slot.pass_by(), model.rest > 0);
-                    model.rest -= u32::from(model.rest > 0 && !model.locked);
+                    model.rest -= u32::from(model.rest > 0 && model.is_at_rest());
                 }
                 Op::PassByIn(round) => {
                     let looks = round % [1, 2, 4, 8][model.heat as usize] == 0;
                     assert_eq!(slot.pass_by_in(round), !looks || model.rest > 0);
-                    model.rest -= u32::from(looks && model.rest > 0 && !model.locked);
+                    model.rest -= u32::from(looks && model.rest > 0 && model.is_at_rest());
                 }
                 Op::Take => match slot.take() {
                     Some(was) => {
@@ -304,7 +317,8 @@ proptest! {
                     let clean = wanted.swap.filter(|_| wanted.protected);
                     let present = wanted.present(wanted.swap);
                     let of_present = Model { protected: clean.is_some(), ..present };
-                    assert_eq!(child, if wanted.place == Place::Present { of_present } else { wanted });
+                    let elsewhere = Model { hole: false, ..wanted };
+                    assert_eq!(child, if wanted.place == Place::Present { of_present } else { elsewhere });
                 }
                 Op::CommitIsolated(lane) if model.locked => {
                     let now = slot.commit_isolated(lane);
@@ -327,9 +341,9 @@ proptest! {
                         model.locked |= is_locked;
                     }
                 }
-                Op::CommitEvicted(time, unchanged) if model.locked && !model.removed => {
-                    assert_eq!(slot.commit_evicted(SwapId::new(8), time, unchanged), Commit::Done);
-                    let rewritten = model.rewritten && !unchanged;
+                Op::CommitEvicted(time, content) if model.locked && !model.removed => {
+                    assert_eq!(slot.commit_evicted(SwapId::new(8), time, content), Commit::Done);
+                    let rewritten = model.rewritten && content == EvictedContent::StoredAnew;
                     let swapped = Model { heat: model.heat, ..model.at(Place::Swapped, Some(SwapId::new(8))) };
                     model = Model { locked: false, evicted_at: time, rewritten, ..swapped };
                 }

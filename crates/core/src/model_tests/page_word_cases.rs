@@ -1,7 +1,10 @@
 //! Cases of the page word that random lists reach too seldom, or that they do not ask for. Each kills a mutant: see
 //! docs/experiments/mutants.md.
 
-use crate::page_word::{Commit, EvictableChunks, LANES, Lane, PageSlot, PageWord, Place, TryLock, Warmth};
+use crate::page_word::{
+    Commit, EvictableChunks, EvictedContent, LANES, Lane, PageSlot, PageWord, Place, TryLock, Warmth,
+};
+use crate::reuse::StoreTime;
 use uswap_sync::AtomicU64;
 use uswap_units::SwapId;
 
@@ -18,6 +21,10 @@ fn change(slot: PageSlot<'_>, commit: impl FnOnce(PageSlot<'_>) -> Commit) -> Pa
     assert!(matches!(slot.try_lock(), TryLock::Locked(_)));
     assert_eq!(commit(slot), Commit::Done);
     slot.load()
+}
+
+fn evict(slot: PageSlot<'_>, swap: u32, time: u64, content: EvictedContent) -> Commit {
+    slot.commit_evicted(SwapId::new(swap), StoreTime::new(time), content)
 }
 
 #[test]
@@ -37,7 +44,7 @@ fn a_page_is_missing_while_it_is_swapped_and_nobody_works_on_it() {
     with_slot(|slot| {
         assert!(!slot.load().is_missing(), "fresh");
         assert!(!change(slot, |slot| slot.commit_present(None, Warmth::Cold)).is_missing(), "present");
-        let swapped = change(slot, |slot| slot.commit_evicted(SwapId::new(1), 5, false));
+        let swapped = change(slot, |slot| evict(slot, 1, 5, EvictedContent::StoredAnew));
         assert!(swapped.is_missing());
         assert!(matches!(slot.try_lock(), TryLock::Locked(_)));
         assert!(!slot.load().is_missing(), "locked");
@@ -48,12 +55,12 @@ fn a_page_is_missing_while_it_is_swapped_and_nobody_works_on_it() {
 
 #[test]
 fn that_a_page_was_rewritten_outlives_its_eviction_unless_it_stayed_unchanged() {
-    for (unchanged, is_rewritten) in [(false, true), (true, false)] {
+    for (content, is_rewritten) in [(EvictedContent::StoredAnew, true), (EvictedContent::Unchanged, false)] {
         with_slot(|slot| {
-            change(slot, |slot| slot.commit_evicted(SwapId::new(1), 5, true));
+            change(slot, |slot| evict(slot, 1, 5, EvictedContent::Unchanged));
             assert!(change(slot, |slot| slot.commit_rewritten(Warmth::Cold)).is_rewritten());
-            let swapped = change(slot, |slot| slot.commit_evicted(SwapId::new(2), 9, unchanged));
-            assert_eq!((swapped.place(), swapped.evicted_at()), (Place::Swapped, 9));
+            let swapped = change(slot, |slot| evict(slot, 2, 9, content));
+            assert_eq!((swapped.place(), swapped.evicted_at()), (Place::Swapped, StoreTime::new(9)));
             assert_eq!(swapped.is_rewritten(), is_rewritten);
             let clean = change(slot, |slot| slot.commit_present(Some(SwapId::new(2)), Warmth::Cold));
             assert_eq!((clean.is_clean(), clean.is_rewritten()), (true, is_rewritten));

@@ -9,9 +9,8 @@ use uswap_units::{PageId, PageRange};
 const PAGES: u64 = 64;
 
 fn range() -> impl Strategy<Value = PageRange> {
-    (0..PAGES, 1..16_u64).prop_map(|(start, pages)| PageRange {
-        start: PageId::new(start),
-        end: PageId::new((start + pages).min(PAGES)),
+    (0..PAGES, 1..16_u64).prop_map(|(start, pages)| {
+        PageRange::new(PageId::new(start), PageId::new((start + pages).min(PAGES)))
     })
 }
 
@@ -32,14 +31,14 @@ proptest! {
             } else {
                 set.subtract(range);
             }
-            model[range.start.number() as usize..range.end.number() as usize].fill(add);
+            model[range.start().number() as usize..range.end().number() as usize].fill(add);
             prop_assert_eq!(covered(&set), model.clone());
         }
     }
 }
 
 const fn pages(start: u64, end: u64) -> PageRange {
-    PageRange { start: PageId::new(start), end: PageId::new(end) }
+    PageRange::new(PageId::new(start), PageId::new(end))
 }
 
 #[test]

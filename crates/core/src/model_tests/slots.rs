@@ -19,7 +19,7 @@ pub(super) enum Op {
     AddBlob { run: usize, at: u64, granules: u64 },
     RemoveBlob { blob: usize },
     EndRun { run: usize },
-    Discard,
+    Trim,
 }
 
 pub(super) fn operation() -> impl Strategy<Value = Op> {
@@ -29,7 +29,7 @@ pub(super) fn operation() -> impl Strategy<Value = Op> {
         8 => (0..64_usize, 0..4096_u64, 1..65_u64).prop_map(|(run, at, granules)| Op::AddBlob { run, at, granules }),
         4 => (0..256_usize).prop_map(|blob| Op::RemoveBlob { blob }),
         3 => (0..64_usize).prop_map(|run| Op::EndRun { run }),
-        1 => Just(Op::Discard),
+        1 => Just(Op::Trim),
     ]
 }
 
@@ -145,14 +145,14 @@ impl Model<'_> {
                 map.end_run(run);
                 self.counts[slots].iter_mut().for_each(|count| *count -= 1);
             }
-            Op::Discard => {
-                if let Some(empty) = map.take_discard() {
+            Op::Trim => {
+                if let Some(empty) = map.take_to_trim() {
                     let slots = touched(empty.bytes.start, empty.bytes.end.since(empty.bytes.start));
                     assert!(self.counts[slots.clone()].iter().all(|&count| count == 0));
                     let (start, end) = (SlotId::new(slots.start as u64), SlotId::new(slots.end as u64));
                     let whole = |file: &FileRecord| file.slots().contains(&start) && end <= file.slots().end;
                     assert!(self.files.iter().any(whole), "it is a part of one file");
-                    map.discarded(empty);
+                    map.trimmed(empty);
                 }
             }
             Op::RemoveBlob { .. } | Op::EndRun { .. } => {}
@@ -308,7 +308,7 @@ proptest! {
         onward: bool,
     ) {
         let search = if onward { Search::Onward } else { Search::Scattered };
-        let space = |slots: u64| Space { first: 0, end: slots as u32, is_discarding: true, search };
+        let space = |slots: u64| Space { skipped: 0, count: slots as u32, is_trimmed: true, search };
         let words: usize = sizes.iter().map(|&slots| space(slots).words()).sum();
         let clusters = slots_of_all(sizes.iter().copied()).div_ceil(512) as usize;
         assert!(words <= Space::words_of_all(SWAP_FILES_MAX, clusters), "{words} words");

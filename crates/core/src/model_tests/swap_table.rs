@@ -258,7 +258,7 @@ impl Model<'_> {
             Op::PutEach { pick, count } => self.put_each(pick, count),
             Op::NoteLoaded { pick } => {
                 let Some(id) = self.pick(pick, referred) else { return };
-                let came = if pick % 2 == 0 { LoadKind::Alone } else { LoadKind::InRun };
+                let came = if pick % 2 == 0 { LoadKind::Alone } else { LoadKind::InBatch };
                 table.note_loaded(id, came);
                 let entry = self.entry(id);
                 let in_file = matches!(entry.content, Content::Slot { .. });
@@ -475,13 +475,13 @@ fn memory_of_an_empty_cluster_is_given_back_once() {
     with_segment(SMALL, |segment| {
         let table = segment.swap_table();
         let ids: Vec<SwapId> = (0..600).map(|_| table.reserve().expect("room")).collect();
-        assert_eq!(table.take_discard(), None);
+        assert_eq!(table.take_to_trim(), None);
         ids.iter().filter(|id| id.number() < 512).for_each(|&id| table.cancel(id));
-        assert_eq!(table.take_discard(), Some(ClusterId::FIRST));
-        assert_eq!(table.take_discard(), None);
+        assert_eq!(table.take_to_trim(), Some(ClusterId::FIRST));
+        assert_eq!(table.take_to_trim(), None);
         // Nobody gets an entry of it meanwhile.
         assert!((0..1024 - 601).all(|_| table.reserve().is_none_or(|id| id.number() >= 512)));
-        table.discarded(ClusterId::FIRST);
+        table.trimmed(ClusterId::FIRST);
         assert_eq!(table.reserve(), Some(SwapId::new(1)));
     });
 }

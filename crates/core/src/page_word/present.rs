@@ -26,7 +26,7 @@ use super::{
     PageSlot, PageWord, Place, REMOVED, REST_MASK, REST_SHIFT, SWAP_MASK,
 };
 use crate::plant::{Plant, is_planted};
-use crate::reuse::TIME_BITS;
+use crate::reuse::StoreTime;
 use uswap_sync::Ordering;
 use uswap_units::SwapId;
 
@@ -68,6 +68,15 @@ pub enum Warmth {
     },
     /// It is as any other.
     Cold,
+}
+
+/// What is stored of a page that is evicted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum EvictedContent {
+    /// The copy that it came back from: it was not written since.
+    Unchanged,
+    /// Its content, anew.
+    StoredAnew,
 }
 
 impl PageWord {
@@ -158,7 +167,9 @@ pub fn inherited(word: PageWord) -> PageWord {
     match word.place() {
         Place::Present if word.is_clean() => PageWord(word.present(word.swap()) | PROTECTED),
         Place::Present => PageWord(word.present(word.swap())),
-        _ => word,
+        // Where nothing was mapped the kernel may map zeros before the range is registered.
+        Place::Fresh => word.without_hole(),
+        Place::Swapped => word,
     }
 }
 
@@ -213,14 +224,13 @@ impl PageSlot<'_> {
         self.commit_as(|seen| PageWord(seen.present(clean) | seen.rewritten(clean) | PROTECTED))
     }
 
-    /// Locked -> unlocked and swapped at this time, as warm as it was. `unchanged`: it was not written since it came
-    /// back.
-    pub fn commit_evicted(self, swap: SwapId, time: u32, unchanged: bool) -> Commit {
-        assert!(time < 1 << TIME_BITS);
-        let time = u64::from(time) << DETAIL_SHIFT;
+    /// Locked -> unlocked and swapped at this time, as warm as it was.
+    pub fn commit_evicted(self, swap: SwapId, time: StoreTime, content: EvictedContent) -> Commit {
+        let time = time.bits() << DETAIL_SHIFT;
+        let is_anew = content == EvictedContent::StoredAnew;
         self.commit_as(|seen| {
             let swapped = seen.with(Place::Swapped, Some(swap)).0 & !(DETAIL_MASK | HEAT_MASK | REST_MASK);
-            let rewritten = if seen.is_rewritten() && !unchanged { SWAPPED_REWRITTEN } else { 0 };
+            let rewritten = if seen.is_rewritten() && is_anew { SWAPPED_REWRITTEN } else { 0 };
             PageWord(swapped | rewritten | seen.0 & HEAT_MASK | time)
         })
     }

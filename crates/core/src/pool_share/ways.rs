@@ -22,7 +22,7 @@ const GAIN_QUICK: f64 = 1.3;
 /// It is left after so many looks that have seen faults: before, programs still come to where they will be.
 const LOOKS_QUICK: u32 = 30;
 
-/// So much work that is done by another processor, if there is one, counts as that of the program.
+/// The part of the work of another processor, if there is one, that counts as the program's.
 const BESIDE: f64 = 0.75;
 
 /// Faults must cost so much less with copies for which the pool needs a larger limit.

@@ -14,7 +14,7 @@ use uswap_sync::Ordering;
 use uswap_units::limits::{ROOM_WAIT_NS, WRITE_PATIENCE_NS};
 use uswap_units::{BLOCK_PAGES, CHUNK_PAGES, PageId, PageRange};
 
-/// So long a program that has asked for it waits for room before the shrinker says that it comes: between two of its
+/// How long a program that has asked for it waits for room before the shrinker says that it comes: between two of its
 /// batches, and where others have the processors.
 pub(crate) const PATIENCE_NS: u64 = 1_000_000_000;
 
@@ -29,7 +29,7 @@ impl<W: World> AddressSpace<'_, W> {
     {
         let (mut rest, mut count) = (range, 0);
         let mut progress_ns = self.world.now_ns();
-        while rest.start < rest.end {
+        while !rest.is_empty() {
             let mut evictor = borrow().await;
             let next = self.isolate(&mut evictor, |evictor| self.choose_in(evictor, rest)).await;
             let evicted = self.evict_isolated(&mut evictor).await;
@@ -39,9 +39,9 @@ impl<W: World> AddressSpace<'_, W> {
                 progress_ns = now_ns;
             }
             if !evicted.no_room {
-                rest.start = next;
+                rest = rest.rest_from(next);
             }
-            if evicted.no_room || rest.start >= rest.end {
+            if evicted.no_room || rest.is_empty() {
                 self.rest(&evictor);
             }
             drop(evictor);
@@ -76,10 +76,10 @@ impl<W: World> AddressSpace<'_, W> {
     /// Locks pages of a range until the batch is full. The first page that was not looked at.
     fn choose_in(&self, evictor: &mut Evictor, range: PageRange) -> PageId {
         evictor.chosen = None;
-        let mut at = range.start;
-        while at < range.end && evictor.length + CHUNK_PAGES as usize <= BATCH_PAGES && self.may_evict() {
-            let Some(leaf) = self.table.next_leaf(at).filter(|leaf| leaf.first_page() < range.end) else {
-                return range.end;
+        let mut at = range.start();
+        while at < range.end() && evictor.length + CHUNK_PAGES as usize <= BATCH_PAGES && self.may_evict() {
+            let Some(leaf) = self.table.next_leaf(at).filter(|leaf| leaf.first_page() < range.end()) else {
+                return range.end();
             };
             let chunks = leaf.evictable_from(at);
             if chunks == 0 {
@@ -88,12 +88,12 @@ impl<W: World> AddressSpace<'_, W> {
             }
             let in_block = chunks.trailing_zeros();
             let chunk = leaf.chunk(in_block);
-            if chunk.start < range.end {
+            if chunk.start() < range.end() {
                 let wanted = Wanted { chosen: None, goes_max: CHUNK_PAGES as usize, within: range };
                 self.lock_chunk(&leaf, in_block, evictor, wanted);
             }
-            at = chunk.end;
+            at = chunk.end();
         }
-        if self.may_evict() { at.min(range.end) } else { range.end }
+        if self.may_evict() { at.min(range.end()) } else { range.end() }
     }
 }

@@ -11,7 +11,7 @@ use crate::space::AddressSpace;
 use crate::space::readahead::Window;
 use crate::world::World;
 use uswap_core::counters::Counter;
-use uswap_core::drop_behind::{Chosen, Fate, Sample};
+use uswap_core::drop_behind::{Chosen, Sample, SampleState};
 use uswap_core::page_word::Place;
 use uswap_units::{BLOCK_PAGES, CHUNK_PAGES, ChunkId, PageId, PageRange};
 
@@ -25,11 +25,11 @@ impl<W: World> AddressSpace<'_, W> {
         if !self.readahead.is_largest(window) || came.pages() == 0 {
             return;
         }
-        let (first, last) = (came.start.chunk(), came.end.minus(1).chunk());
+        let (first, last) = (came.start().chunk(), came.end().minus(1).chunk());
         let passed = match window.is_down {
-            false if came.end.chunk() != last => last,
+            false if came.end().chunk() != last => last,
             false if first != last => first,
-            true if came.start == first.first_page() => first,
+            true if came.start() == first.first_page() => first,
             true if first != last => last,
             _ => return,
         };
@@ -62,14 +62,14 @@ impl<W: World> AddressSpace<'_, W> {
         self.behind.with(|state| state.next(now)).flatten()
     }
 
-    /// So many pages were evicted, this one among them: it is followed, if one more sample is wanted.
+    /// Notes that this page was evicted, among so many: it is followed, if one more sample is wanted.
     pub(super) fn note_chosen(&self, chosen: Chosen, pages: u64, page: PageId) {
         if chosen == Chosen::Behind {
             self.counters().add(Counter::DroppedBehind, pages);
         }
         let now = self.segment.reuse().stored();
         self.behind.with(|state| {
-            state.look(now, |sample| self.fate_of(sample, now));
+            state.look(now, |sample| self.state_of(sample, now));
             state.note_evicted(chosen, pages);
             if state.wants_sample(chosen, now) {
                 state.follow(chosen, Sample { page, at: now });
@@ -77,17 +77,19 @@ impl<W: World> AddressSpace<'_, W> {
         });
     }
 
-    fn fate_of(&self, sample: Sample, now: u64) -> Fate {
+    fn state_of(&self, sample: Sample, now: u64) -> SampleState {
         let reuse = self.segment.reuse();
-        let Some(word) = self.table.slot(sample.page).map(|slot| slot.load()) else { return Fate::Gone };
+        let Some(word) = self.table.slot(sample.page).map(|slot| slot.load()) else {
+            return SampleState::Gone;
+        };
         match word.place() {
-            _ if !word.is_managed() => Fate::Gone,
-            Place::Fresh => Fate::Gone,
-            Place::Present => Fate::Present,
+            _ if !word.is_managed() => SampleState::Gone,
+            Place::Fresh => SampleState::Gone,
+            Place::Present => SampleState::Present,
             // The word has the time of its own eviction, with an error of 1/4096 of the budget.
             Place::Swapped => match reuse.distance(word.evicted_at()) + reuse.ram_pages() / 64 {
-                least if least < now.saturating_sub(sample.at) => Fate::AwayAgain,
-                _ => Fate::Away,
+                least if least < now.saturating_sub(sample.at) => SampleState::AwayAgain,
+                _ => SampleState::Away,
             },
         }
     }
@@ -99,7 +101,7 @@ impl<W: World> AddressSpace<'_, W> {
         for _ in 0..SKIPPED_BLOCKS_MAX {
             let Some(leaf) = self.table.leaf(at) else { break };
             let block_end = leaf.first_page().plus(BLOCK_PAGES);
-            let mut slots = leaf.slots_in(PageRange { start: at, end: block_end });
+            let mut slots = leaf.slots_in(PageRange::new(at, block_end));
             if let Some((page, _)) = slots.find(|(_, slot)| slot.load().place() != Place::Present) {
                 return page;
             }

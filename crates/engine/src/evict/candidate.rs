@@ -53,5 +53,5 @@ pub(super) const NO_RANGE: PageRange = PageRange::EMPTY;
 pub(super) fn range_to_protect(run: &[Candidate]) -> Option<PageRange> {
     let needs = |candidate: &Candidate| candidate.fate == Fate::Chosen && !candidate.word.is_clean();
     let (first, last) = (run.iter().find(|page| needs(page))?, run.iter().rfind(|page| needs(page))?);
-    Some(PageRange { start: first.page, end: last.page.plus(1) })
+    Some(PageRange::new(first.page, last.page.plus(1)))
 }

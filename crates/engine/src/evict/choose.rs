@@ -28,7 +28,7 @@ const CHUNKS_MAX: u32 = 1024;
 pub(super) struct Wanted {
     /// By whom. The hand leaves alone what rests.
     pub(super) chosen: Option<Chosen>,
-    /// So many pages at most.
+    /// Pages at most.
     pub(super) goes_max: usize,
     /// Of these pages.
     pub(super) within: PageRange,
@@ -99,7 +99,7 @@ impl<W: World> AddressSpace<'_, W> {
             let chunks = leaf.evictable_from(at);
             if chunks != 0 {
                 let in_block = chunks.trailing_zeros();
-                self.hand.store(leaf.chunk(in_block).end.number(), Ordering::Relaxed);
+                self.hand.store(leaf.chunk(in_block).end().number(), Ordering::Relaxed);
                 return Some((leaf, in_block));
             }
             at = leaf.first_page().plus(BLOCK_PAGES);
@@ -143,7 +143,7 @@ impl<W: World> AddressSpace<'_, W> {
         }
         self.lock_pages(leaf, looked, &looks, evictor);
         let locked = &mut evictor.batch[start..evictor.length];
-        self.find_holes(chunk.start, locked);
+        self.find_holes(chunk.start(), locked);
         let goes = keep_behind(goes_max, locked);
         if goes == 0 {
             self.pass_over(locked);
@@ -159,7 +159,7 @@ impl<W: World> AddressSpace<'_, W> {
 
     /// What may be isolated in a part of a chunk. The hand takes a round of rest away from what it passes by.
     fn find_evictable(&self, leaf: &Leaf<'_>, pages: PageRange, chosen: Option<Chosen>) -> Looks {
-        let (mut looks, round) = (Looks { resting: 0, may_go: 0 }, self.round_of(pages.start));
+        let (mut looks, round) = (Looks { resting: 0, may_go: 0 }, self.round_of(pages.start()));
         for (page, slot) in leaf.slots_in(pages).filter(|(_, slot)| slot.load().may_be_isolated()) {
             let rests = chosen == Some(Chosen::ByHand) && slot.pass_by_in(round);
             *if rests { &mut looks.resting } else { &mut looks.may_go } |= bit_in_chunk(page);

@@ -88,7 +88,7 @@ impl<W: World> AddressSpace<'_, W> {
         pages: usize,
         word: PageWord,
         purpose: Purpose,
-        came: LoadKind,
+        kind: LoadKind,
     ) -> bool {
         if purpose == Purpose::For(Touch::Write) {
             self.counters().add(Counter::CopyWritten, 1);
@@ -99,7 +99,7 @@ impl<W: World> AddressSpace<'_, W> {
             return true;
         }
         let Some(swap) = word.swap() else { return false };
-        let moves = came == LoadKind::Alone
+        let moves = kind == LoadKind::Alone
             && pool_is_above(self.segment, COPIES_SIXTEENTHS)
             && takes_room(self.segment, swap);
         if moves {

@@ -29,7 +29,7 @@ use uswap_codec as codec;
 use uswap_core::budget::Signal;
 use uswap_core::counters::Counter;
 use uswap_core::drop_behind::Chosen;
-use uswap_core::page_word::{LANES, Lane, PageSlot, PageWord, Place, TryLock};
+use uswap_core::page_word::{EvictedContent, LANES, Lane, PageSlot, PageWord, Place, TryLock};
 use uswap_core::pool::ZspageOwner;
 use uswap_core::swap_table::LoadKind;
 use uswap_units::{MmId, PAGE_BYTES, PageId, PageRange, SwapId};
@@ -104,8 +104,8 @@ impl Evictor {
     }
 
     /// Which of the evictors of its process it is.
-    pub fn lane(&self) -> u32 {
-        self.lane.index()
+    pub fn lane(&self) -> Lane {
+        self.lane
     }
 
     /// In a forked child: what it owned is the parent's, one of whose threads may be at work with it for ever, as it
@@ -129,7 +129,7 @@ impl<W: World> AddressSpace<'_, W> {
         Evicted { looked: looked as u64, looks_on, ..self.evict_isolated(evictor).await }
     }
 
-    /// What came of the pages that are isolated; how they were looked for is the caller's to say.
+    /// What became of the pages that are isolated; how they were looked for is the caller's to say.
     pub(crate) async fn evict_isolated(&self, evictor: &mut Evictor) -> Evicted {
         self.world.step().await;
         let no_room = self.store(evictor).await;
@@ -211,7 +211,7 @@ impl<W: World> AddressSpace<'_, W> {
             before.fate != Fate::Done
                 && next.fate != Fate::Done
                 && before.page < next.page
-                && self.are_missing(PageRange { start: before.page.plus(1), end: next.page })
+                && self.are_missing(PageRange::new(before.page.plus(1), next.page))
         };
         let length_of =
             |candidates: &[Candidate]| 1 + candidates.windows(2).take_while(|pair| follows(pair)).count();
@@ -253,14 +253,14 @@ impl<W: World> AddressSpace<'_, W> {
         if range.pages() > GAP_PAGES_MAX {
             return false;
         }
-        let mut next = range.start;
+        let mut next = range.start();
         for (page, slot) in self.slots_of(range) {
             if page != next || !slot.load().is_missing() {
                 return false;
             }
             next = page.plus(1);
         }
-        next == range.end
+        next == range.end()
     }
 
     /// Takes the protection away that a page of a range may have, and gives its copy up. Another evictor, which found
@@ -427,7 +427,7 @@ impl<W: World> AddressSpace<'_, W> {
         let mut ranges = 0;
         for candidate in batch.iter().filter(|candidate| candidate.fate == Fate::LockedForDrop) {
             match evictor.ranges[..ranges].last_mut() {
-                Some(last) if last.end == candidate.page => last.end = candidate.page.plus(1),
+                Some(last) if last.end() == candidate.page => *last = last.with_next(),
                 _ => {
                     evictor.ranges[ranges] = PageRange::of_pages(candidate.page, 1);
                     ranges += 1;
@@ -447,7 +447,7 @@ impl<W: World> AddressSpace<'_, W> {
             && !is_planted(Plant::RefusedDropForgotten)
         {
             // The kernel refuses: locked in memory, for instance.
-            let from = left.start;
+            let from = left.start();
             let kept = |candidate: &&mut Candidate| candidate.fate == Fate::LockedForDrop;
             for candidate in batch.iter_mut().filter(kept).skip_while(|candidate| candidate.page != from) {
                 self.keep_clean(candidate);
@@ -467,9 +467,13 @@ impl<W: World> AddressSpace<'_, W> {
         for candidate in leaving() {
             let stored = candidate.stored.expect("only what is stored is locked");
             let time = self.segment.reuse().note_stored();
-            let is_unchanged = !candidate.is_stored_anew;
-            self.must_be_done(self.slot(candidate.page).commit_evicted(stored, time, is_unchanged));
-            (count, unchanged) = (count + 1, unchanged + u64::from(is_unchanged));
+            let content = match candidate.is_stored_anew {
+                true => EvictedContent::StoredAnew,
+                false => EvictedContent::Unchanged,
+            };
+            self.must_be_done(self.slot(candidate.page).commit_evicted(stored, time, content));
+            count += 1;
+            unchanged += u64::from(content == EvictedContent::Unchanged);
         }
         self.unlocked(leaving().map(|candidate| candidate.page));
         if let (Some(chosen), Some(first)) = (evictor.chosen, leaving().next()) {
@@ -528,7 +532,7 @@ fn locks(slot: PageSlot<'_>, isolated: PageWord) -> bool {
     slot.lock_isolated(isolated)
 }
 
-/// What came of storing a page.
+/// The outcome of storing a page.
 enum Store {
     Stored {
         entry: SwapId,

@@ -1,14 +1,15 @@
 //! Gets the content of a swap entry: from its value, the pool or the file, and verifies it.
 //!
 //! Must hold: what comes from the pool or a file is handed out only if it has the hash that the swap table has of the
-//! entry; a page that no attempt can read is lost, and its entry says so. Called by [`crate::fault`], by
+//! entry. If that is not what lies there, the page is lost, and its entry says so. If nothing could be read, it stays
+//! as it is: a relative may have better luck, or the same process later. Called by [`crate::fault`], by
 //! [`crate::fault::readahead`], and where a swap file is drained ([`crate::writeback::drain`]). Whoever loads holds a
 //! reference to the entry.
 
 use crate::pool::release::release_content;
+use crate::record::{Cipher, Owner};
 use crate::workspace::Workspace;
 use crate::world::Backing;
-use crate::writeback::record::{Cipher, Owner};
 use core::ops::Range;
 use uswap_codec as codec;
 use uswap_core::counters::{Counter, FaultSource};
@@ -18,7 +19,7 @@ use uswap_core::swap_word::{Content, SwapWord};
 use uswap_units::limits::{FILE_BUFFER_BYTES, READ_ATTEMPTS_MAX};
 use uswap_units::{PAGE_BYTES, SwapId, SwapOffset};
 
-/// What came of a load.
+/// The outcome of a load.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Load {
@@ -26,6 +27,15 @@ pub enum Load {
     Done(FaultSource),
     /// No attempt gave the right content.
     Lost,
+}
+
+/// Why an attempt gave nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Failed {
+    /// The file could not be read: an error of the disk, or of this process.
+    Unread,
+    /// What was found is not the content.
+    Wrong,
 }
 
 fn unpack(blob: &[u8], out: &mut codec::Page, scratch: &mut codec::Scratch) -> bool {
@@ -50,19 +60,18 @@ pub(crate) const fn gap_bytes_max(kind: FileKind) -> u64 {
 pub(crate) struct Tools<'w> {
     pub(crate) blob: &'w mut [u8; PAGE_BYTES],
     pub(crate) scratch: &'w mut codec::Scratch,
-    pub(crate) cipher: &'w mut Cipher,
 }
 
 /// Gets content, for an engine or for the supervisor.
 pub(crate) struct Source<'a, B> {
     pub(crate) segment: Segment<'a>,
     pub(crate) backing: &'a B,
+    pub(crate) cipher: &'a Cipher,
 }
 
 impl<B: Backing> Source<'_, B> {
     /// Loads the content of an entry, to which the caller holds a reference, into page `index` of the workspace. If the
-    /// workspace does not hold that part of the file, it is read up to `reach`. What no attempt can read is lost, and
-    /// its entry says so.
+    /// workspace does not hold that part of the file, it is read up to `reach`.
     pub(crate) async fn load(
         &self,
         id: SwapId,
@@ -71,7 +80,7 @@ impl<B: Backing> Source<'_, B> {
         workspace: &mut Workspace,
     ) -> Load {
         let table = self.segment.swap_table();
-        let mut failures = 0;
+        let (mut failures, mut was_unread) = (0, false);
         loop {
             let word = table.load(id);
             match word.content() {
@@ -84,9 +93,10 @@ impl<B: Backing> Source<'_, B> {
             let end = core::mem::replace(&mut reach, SwapOffset::ZERO);
             let is_of_several = end != SwapOffset::ZERO || !workspace.file_holds.is_empty();
             let hash = table.hash(id);
-            if let Some(source) = self.attempt((id, hash), word, index, end, workspace).await {
-                return Load::Done(source);
-            }
+            let failed = match self.attempt((id, hash), word, index, end, workspace).await {
+                Ok(source) => return Load::Done(source),
+                Err(failed) => failed,
+            };
             workspace.file_holds = SwapOffset::NOTHING;
             // The supervisor may have moved the blob to the file while we copied it: then the word says so. And a long
             // read may have failed for the sake of others.
@@ -94,9 +104,13 @@ impl<B: Backing> Source<'_, B> {
                 continue;
             }
             failures += 1;
+            was_unread |= failed == Failed::Unread;
             self.segment.counters().add(Counter::ReadErrors, 1);
             if failures == READ_ATTEMPTS_MAX {
-                self.lose(id, word);
+                self.segment.counters().add(Counter::LostPages, 1);
+                if !was_unread {
+                    self.lose(id, word);
+                }
                 return Load::Lost;
             }
             self.backing.pause().await;
@@ -104,7 +118,6 @@ impl<B: Backing> Source<'_, B> {
     }
 
     fn lose(&self, id: SwapId, seen: SwapWord) {
-        self.segment.counters().add(Counter::LostPages, 1);
         if let Some(content) = self.segment.swap_table().lose(id, seen) {
             release_content(self.segment, self.backing, content);
         }
@@ -130,7 +143,7 @@ impl<B: Backing> Source<'_, B> {
         end
     }
 
-    /// One attempt to get the content of an entry into `workspace.pages[index]`, which must have this hash. Where it
+    /// One attempt to get the content of an entry into `workspace.pages[index]`, which must have this hash: where it
     /// was found. The entry need not be referred to: what has that hash is the content, whatever became of the entry.
     pub(crate) async fn attempt(
         &self,
@@ -139,11 +152,11 @@ impl<B: Backing> Source<'_, B> {
         index: usize,
         reach: SwapOffset,
         workspace: &mut Workspace,
-    ) -> Option<FaultSource> {
+    ) -> Result<FaultSource, Failed> {
         let (unpacked, source) = match word.content() {
             Content::Same(value) => {
                 codec::fill(&mut workspace.pages[index], value);
-                return Some(FaultSource::Same);
+                return Ok(FaultSource::Same);
             }
             Content::Blob { blob, length } => {
                 let length = length as usize;
@@ -155,20 +168,22 @@ impl<B: Backing> Source<'_, B> {
             }
             Content::Slot { offset, length } => {
                 let wanted = offset..offset.plus(u64::from(length));
-                let read = self.read_slot(Owner { id, hash }, wanted, index, reach, workspace).await;
-                return read.then_some(FaultSource::File);
+                self.read_slot(Owner { id, hash }, wanted, index, reach, workspace).await?;
+                return Ok(FaultSource::File);
             }
-            Content::Lost | Content::Free | Content::Reserved | Content::Discarded => return None,
+            Content::Lost | Content::Free | Content::Reserved | Content::Discarded => {
+                return Err(Failed::Wrong);
+            }
         };
         let good = unpacked && codec::hash(&workspace.pages[index]).0 == hash;
-        good.then_some(source)
+        if good { Ok(source) } else { Err(Failed::Wrong) }
     }
 
     /// Unpacks what is in a record. False if that is not the content of its owner.
     pub(crate) fn open(&self, owner: Owner, record: &[u8], out: &mut codec::Page, tools: Tools<'_>) -> bool {
         self.segment.counters().add(Counter::ReadPages, 1);
-        let Tools { blob, scratch, cipher } = tools;
-        let length = cipher.open(self.segment.file_key(), owner, record, blob);
+        let Tools { blob, scratch } = tools;
+        let length = self.cipher.open(owner, record, blob);
         let unpacked = length.is_some_and(|length| unpack(&blob[..length], out, scratch));
         unpacked && codec::hash(out).0 == owner.hash
     }
@@ -181,7 +196,7 @@ impl<B: Backing> Source<'_, B> {
         index: usize,
         reach: SwapOffset,
         workspace: &mut Workspace,
-    ) -> bool {
+    ) -> Result<(), Failed> {
         let held = &workspace.file_holds;
         let slots = wanted.start.slot().start()..wanted.end.next_slot_start();
         if wanted.start < held.start || held.end < wanted.end {
@@ -192,20 +207,20 @@ impl<B: Backing> Source<'_, B> {
             if !(may_be_old && self.copy_read_ahead(&slots, end, workspace).await) {
                 let bytes = end.since(slots.start) as usize;
                 if self.backing.read_file(slots.start, bytes, &mut workspace.file).await.is_err() {
-                    return false;
+                    return Err(Failed::Unread);
                 }
                 workspace.file_holds = slots.start..end;
                 self.segment.counters().add(Counter::ReadBytes, bytes as u64);
             }
         }
         let from = wanted.start.since(workspace.file_holds.start) as usize;
-        let Workspace { file, blob, pages, scratch, cipher, .. } = workspace;
+        let Workspace { file, blob, pages, scratch, .. } = workspace;
         let record = &file.0[from..from + wanted.end.since(wanted.start) as usize];
-        let is_good = self.open(owner, record, &mut pages[index], Tools { blob, scratch, cipher });
-        if !is_good {
+        if !self.open(owner, record, &mut pages[index], Tools { blob, scratch }) {
             self.segment.readahead().forget(&slots);
+            return Err(Failed::Wrong);
         }
-        is_good
+        Ok(())
     }
 }
 
@@ -239,7 +254,9 @@ mod tests {
             id
         };
         let ids: Vec<SwapId> = (0..PAGES).map(store).collect();
-        let source = Source { segment, backing: &Between { released: Cell::new(0), step: || () } };
+        let (backing, cipher) =
+            (Between { released: Cell::new(0), step: || () }, Cipher::of(segment.file_key()));
+        let source = Source { segment, backing: &backing, cipher: &cipher };
         let (mut count, mut held_to) = (0, SwapOffset::ZERO);
         for page in 0..PAGES {
             if held_to < place(page).plus(BLOB_BYTES) {

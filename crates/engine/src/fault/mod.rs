@@ -28,7 +28,7 @@ use uswap_core::swap_table::LoadKind;
 use uswap_units::limits::RUN_PAGES_MAX;
 use uswap_units::{BLOCK_PAGES, PageId, PageRange, SwapId, SwapOffset};
 
-/// What came of a fault.
+/// The outcome of a fault.
 #[must_use]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FaultOutcome {
@@ -62,16 +62,16 @@ impl<'a> FaultBatch<'a> {
     }
 }
 
-/// The pages of a run that one call fills: one that is written is alone, since its copy is given up; the others come
+/// The pages of a batch that one call fills: one that is written is alone, since its copy is given up; the others come
 /// together, as far as none of them was dropped, and all of them or none were rewritten.
-fn part_of(run: &FaultBatch<'_>, mut indices: Range<u32>, touch: Touch) -> Range<u32> {
+fn part_of(batch: &FaultBatch<'_>, mut indices: Range<u32>, touch: Touch) -> Range<u32> {
     let start = indices.start;
-    let is_rewritten = |index: u32| run.words[index as usize].is_rewritten();
-    let is_written = |index: u32| touch == Touch::Write && index == run.met;
+    let is_rewritten = |index: u32| batch.words[index as usize].is_rewritten();
+    let is_written = |index: u32| touch == Touch::Write && index == batch.met;
     let is_alike = |index: u32| is_rewritten(index) == is_rewritten(start) && !is_written(index);
     let goes_along =
-        |index: &u32| *index == start || is_alike(*index) && !run.slot(*index).load().is_removed();
-    let most = if is_written(start) { 1 } else { run.length };
+        |index: &u32| *index == start || is_alike(*index) && !batch.slot(*index).load().is_removed();
+    let most = if is_written(start) { 1 } else { batch.length };
     let length = indices.by_ref().take(most as usize).take_while(goes_along).count();
     start..start + length as u32
 }
@@ -123,19 +123,19 @@ impl<'a, W: World> AddressSpace<'a, W> {
                 Some(fault)
             }
             Place::Fresh => {
-                let (window, run) = self.lock_window(leaf, page, word, touch);
-                self.readahead.note(run.page(0)..run.page(run.length), window);
-                let fault = self.fill_zeros(&run, touch).await;
+                let (window, batch) = self.lock_window(leaf, page, word, touch);
+                self.readahead.note(batch.page(0)..batch.page(batch.length), window);
+                let fault = self.fill_zeros(&batch, touch).await;
                 self.world.unlock_shared();
                 Some(fault)
             }
             Place::Swapped => {
-                let (window, run) = self.lock_window(leaf, page, word, touch);
+                let (window, batch) = self.lock_window(leaf, page, word, touch);
                 if self.readahead.is_largest(window) {
-                    self.ask_for_next(PageRange { start: run.page(0), end: run.page(run.length) }, window);
+                    self.ask_for_next(PageRange::new(batch.page(0), batch.page(batch.length)), window);
                 }
                 self.world.unlock_shared();
-                self.swap_in(&run, touch, window, workspace).await
+                self.swap_in(&batch, touch, window, workspace).await
             }
         }
     }
@@ -160,15 +160,15 @@ impl<'a, W: World> AddressSpace<'a, W> {
             word.place() == Place::Present && !word.is_protected()
         };
         let window = self.first_writes.take(page, touch, |pages| PageId::each(pages).all(was_written));
-        let run = self.lock_run(*leaf, page, word, window, is_protected);
-        let range = PageRange { start: run.page(0), end: run.page(run.length) };
-        self.first_writes.note(range.start..range.end, window);
+        let batch = self.lock_batch(*leaf, page, word, window, is_protected);
+        let range = PageRange::new(batch.page(0), batch.page(batch.length));
+        self.first_writes.note(range.start()..range.end(), window);
         let maybe_protected = self.protecting.covers_some(range);
         self.world.step().await;
         self.world.unprotect(range);
         self.world.step().await;
-        for index in 0..run.length {
-            let (word, slot) = (run.words[index as usize], run.slot(index));
+        for index in 0..batch.length {
+            let (word, slot) = (batch.words[index as usize], batch.slot(index));
             if is_planted(Plant::StaleCleanCopy) && word.is_clean() {
                 self.must_be_done(slot.unlock_unchanged());
                 continue;
@@ -188,9 +188,10 @@ impl<'a, W: World> AddressSpace<'a, W> {
                 self.covered_written.note_happened();
             }
         }
-        self.unlocked((0..run.length).map(|index| run.page(index)));
+        self.unlocked((0..batch.length).map(|index| batch.page(index)));
         // The kernel's page of zeros is copied by the kernel, when it is written.
-        let zero_pages = run.words[..run.length as usize].iter().filter(|word| word.is_zero_page()).count();
+        let zero_pages =
+            batch.words[..batch.length as usize].iter().filter(|word| word.is_zero_page()).count();
         if zero_pages > 0 {
             self.note_resident(zero_pages as u32);
         }
@@ -209,12 +210,12 @@ impl<'a, W: World> AddressSpace<'a, W> {
         let is_present = |page: PageId| leaf.slot(page).load().place() == Place::Present;
         let window = self.readahead.take(page, touch, |pages| PageId::each(pages).all(is_present));
         let now = window.at_most(self.pages_free());
-        (window, self.lock_run(*leaf, page, word, now, |next| next.place() == word.place()))
+        (window, self.lock_batch(*leaf, page, word, now, |next| next.place() == word.place()))
     }
 
     /// Adds the pages of a window to the one of the fault, which the caller has locked, while they are like this and
     /// nobody works on them. In a shared section.
-    fn lock_run(
+    fn lock_batch(
         &self,
         leaf: Leaf<'a>,
         met: PageId,
@@ -259,13 +260,13 @@ impl<'a, W: World> AddressSpace<'a, W> {
     ///
     /// What is read first takes no memory until it is written: it is the kernel's page of zeros, and protected, so that
     /// its first write comes to us as any other growth does.
-    async fn fill_zeros(&self, run: &FaultBatch<'_>, touch: Touch) -> FaultOutcome {
+    async fn fill_zeros(&self, batch: &FaultBatch<'_>, touch: Touch) -> FaultOutcome {
         // What must stay resident, and writable, is filled with memory of its own.
-        let stays = run.words[..run.length as usize].iter().any(|word| word.is_pinned());
+        let stays = batch.words[..batch.length as usize].iter().any(|word| word.is_pinned());
         let touch = if stays { Touch::Write } else { touch };
-        let filled = self.world.zero(run.first, run.length, touch);
+        let filled = self.world.zero(batch.first, batch.length, touch);
         self.world.step().await;
-        let range = PageRange::of_pages(run.first, u64::from(filled.pages));
+        let range = PageRange::of_pages(batch.first, u64::from(filled.pages));
         let protection = match touch {
             Touch::Read if filled.pages > 0 => Some(self.world.protect(range)),
             _ => None,
@@ -273,14 +274,14 @@ impl<'a, W: World> AddressSpace<'a, W> {
         let zero_pages = match protection {
             // What another thread wrote between the two is memory.
             Some(true) if is_planted(Plant::WrittenTakenForZeros) => u64::MAX,
-            Some(true) => self.world.zero_pages(run.first, filled.pages),
+            Some(true) => self.world.zero_pages(batch.first, filled.pages),
             _ => 0,
         };
         let mut without_memory = 0;
         // Behind the filled ones one may be there already: then it is the program's.
         let known = filled.pages + u32::from(filled.last == Install::AlreadyMapped);
-        for index in 0..run.length {
-            let slot = run.slot(index);
+        for index in 0..batch.length {
+            let slot = batch.slot(index);
             self.must_be_done(match protection {
                 _ if index >= known => slot.unlock_unchanged(),
                 Some(_) if index < filled.pages && zero_pages & 1 << index != 0 => {
@@ -292,63 +293,62 @@ impl<'a, W: World> AddressSpace<'a, W> {
                 _ => slot.commit_present(None, Warmth::Cold),
             });
         }
-        self.unlocked((0..run.length).map(|index| run.page(index)));
+        self.unlocked((0..batch.length).map(|index| batch.page(index)));
         self.note_resident(filled.pages - without_memory);
         self.counters().add(Counter::ZeroFilled, u64::from(filled.pages));
-        match filled.last {
-            _ if filled.pages > 0 => FaultOutcome::Served(FaultSource::Zero),
-            Install::AlreadyMapped => FaultOutcome::Served(FaultSource::Woken),
-            // Unmapped or out of memory: the program meets that when it tries again.
-            _ => FaultOutcome::Served(FaultSource::Woken),
-        }
+        FaultOutcome::Served(match filled.pages {
+            // It is there already; or unmapped, or out of memory: the program meets that when it tries again.
+            0 => FaultSource::Woken,
+            _ => FaultSource::Zero,
+        })
     }
 
-    /// Loads and fills a run of stored pages. Outside of the gate. None: the first page was dropped meanwhile.
+    /// Loads and fills a batch of stored pages. Outside of the gate. None: the first page was dropped meanwhile.
     async fn swap_in(
         &self,
-        run: &FaultBatch<'_>,
+        batch: &FaultBatch<'_>,
         touch: Touch,
         window: Window,
         workspace: &mut Workspace,
     ) -> Option<FaultOutcome> {
         let reuse = self.segment.reuse();
-        for index in 0..run.length {
-            let how = if index == run.met { RefaultKind::Demanded } else { RefaultKind::Prefetched };
-            reuse.note_refault(run.words[index as usize].evicted_at(), how);
+        for index in 0..batch.length {
+            let how = if index == batch.met { RefaultKind::Demanded } else { RefaultKind::Prefetched };
+            reuse.note_refault(batch.words[index as usize].evicted_at(), how);
         }
-        let (loaded, load) = self.load_run(run, workspace).await;
-        let came = PageRange { start: run.page(loaded.start), end: run.page(loaded.end) };
+        let (loaded, load) = self.load_batch(batch, workspace).await;
+        let loaded_pages = PageRange::new(batch.page(loaded.start), batch.page(loaded.end));
         self.world.lock_shared().await;
         match window.is_down {
             false if self.readahead.is_largest(window) => {
-                self.readahead.note_next(self.skip_present(came.end), window);
+                self.readahead.note_next(self.skip_present(loaded_pages.end()), window);
             }
-            _ => self.readahead.note(came.start..came.end, window),
+            _ => self.readahead.note(loaded_pages.start()..loaded_pages.end(), window),
         }
-        let fault = self.fill_run(run, loaded, load, (touch, window), workspace).await;
-        self.note_passed(came, window);
+        let fault = self.fill_batch(batch, loaded, load, (touch, window), workspace).await;
+        self.note_passed(loaded_pages, window);
         self.world.unlock_shared();
         fault
     }
 
     /// Loads the page of the fault, and of the others those between which and that one all could be loaded.
-    async fn load_run(&self, run: &FaultBatch<'_>, workspace: &mut Workspace) -> (Range<u32>, Load) {
-        let source = Source { segment: self.segment, backing: &self.world };
+    async fn load_batch(&self, batch: &FaultBatch<'_>, workspace: &mut Workspace) -> (Range<u32>, Load) {
+        let source = Source { segment: self.segment, backing: &self.world, cipher: &self.cipher };
         let table = self.segment.swap_table();
         workspace.file_holds = SwapOffset::NOTHING;
         let (mut loaded, mut load) = (0..0, Load::Lost);
-        for index in 0..run.length {
-            let id = run.swap(index);
-            let reach = source.reach(|index| run.swap(index), index..run.length);
-            if index == run.met {
+        for index in 0..batch.length {
+            let id = batch.swap(index);
+            let reach = source.reach(|index| batch.swap(index), index..batch.length);
+            if index == batch.met {
                 load = source.load(id, index as usize, reach, workspace).await;
                 if load == Load::Lost {
                     return (index..index + 1, load);
                 }
             } else {
                 let (word, hash) = (table.load(id), table.hash(id));
-                if source.attempt((id, hash), word, index as usize, reach, workspace).await.is_none() {
-                    if index > run.met {
+                if source.attempt((id, hash), word, index as usize, reach, workspace).await.is_err() {
+                    if index > batch.met {
                         break;
                     }
                     loaded = index + 1..index + 1;
@@ -361,43 +361,43 @@ impl<'a, W: World> AddressSpace<'a, W> {
     }
 
     /// In a shared section: nothing is dropped between the look at the words and the commits.
-    async fn fill_run(
+    async fn fill_batch(
         &self,
-        run: &FaultBatch<'_>,
+        batch: &FaultBatch<'_>,
         loaded: Range<u32>,
         load: Load,
         (touch, window): (Touch, Window),
         workspace: &Workspace,
     ) -> Option<FaultOutcome> {
         let mut fault = None;
-        let (mut index, mut came) = (0, 0);
-        while index < run.length {
-            if run.slot(index).load().is_removed() {
-                run.slot(index).finish_removed();
-                put_entry(self.segment, &self.world, run.swap(index));
+        let (mut index, mut filled_count) = (0, 0);
+        while index < batch.length {
+            if batch.slot(index).load().is_removed() {
+                batch.slot(index).finish_removed();
+                put_entry(self.segment, &self.world, batch.swap(index));
                 index += 1;
                 continue;
             }
             let is_here = load != Load::Lost && loaded.contains(&index);
-            let part = if is_here { part_of(run, index..loaded.end, touch) } else { index..index + 1 };
+            let part = if is_here { part_of(batch, index..loaded.end, touch) } else { index..index + 1 };
             let purpose = match touch {
-                _ if part.start == run.met => Purpose::For(touch),
+                _ if part.start == batch.met => Purpose::For(touch),
                 Touch::Write if window.is_written() => Purpose::ProbablyToWrite,
                 _ => Purpose::For(Touch::Read),
             };
             let filled = match is_here {
-                true => self.fill_part(run, part.clone(), purpose, workspace).await,
+                true => self.fill_part(batch, part.clone(), purpose, workspace).await,
                 false => 0,
             };
             for left in index + filled..part.end {
-                self.must_be_done(run.slot(left).unlock_unchanged());
+                self.must_be_done(batch.slot(left).unlock_unchanged());
             }
-            came += filled;
-            if part.contains(&run.met) {
+            filled_count += filled;
+            if part.contains(&batch.met) {
                 fault = Some(match load {
                     Load::Lost => FaultOutcome::Lost,
                     // Unmapped, or no memory: the program tries again, and finds out.
-                    Load::Done(_) if part.start + filled <= run.met => {
+                    Load::Done(_) if part.start + filled <= batch.met => {
                         FaultOutcome::Served(FaultSource::Woken)
                     }
                     Load::Done(source) => FaultOutcome::Served(source),
@@ -405,38 +405,35 @@ impl<'a, W: World> AddressSpace<'a, W> {
             }
             index = part.end;
         }
-        self.unlocked((0..run.length).map(|index| run.page(index)));
-        self.note_resident(came);
-        self.counters().add(Counter::ReadAhead, u64::from(came.saturating_sub(1)));
+        self.unlocked((0..batch.length).map(|index| batch.page(index)));
+        self.note_resident(filled_count);
+        self.counters().add(Counter::ReadAhead, u64::from(filled_count.saturating_sub(1)));
         fault
     }
 
-    /// Pages of a run that are wanted for the same, with their contents; how many could be filled, from the front.
+    /// Pages of a batch that are wanted for the same, with their contents; how many could be filled, from the front.
     async fn fill_part(
         &self,
-        run: &FaultBatch<'_>,
+        batch: &FaultBatch<'_>,
         part: Range<u32>,
         purpose: Purpose,
         workspace: &Workspace,
     ) -> u32 {
-        let came = if run.length == 1 { LoadKind::Alone } else { LoadKind::InRun };
-        let first = run.page(part.start);
-        let gives_up = self.gives_copies_up(part.len(), run.words[part.start as usize], purpose, came);
+        let kind = if batch.length == 1 { LoadKind::Alone } else { LoadKind::InBatch };
+        let first = batch.page(part.start);
+        let gives_up = self.gives_copies_up(part.len(), batch.words[part.start as usize], purpose, kind);
         let access = if gives_up { FillAs::Writable } else { FillAs::Protected };
-        let maybe_protected =
-            self.protecting.covers_some(PageRange { start: first, end: run.page(part.end) })
-                && !is_planted(Plant::UnseenProtection);
+        let maybe_protected = self.protecting.covers_some(PageRange::new(first, batch.page(part.end)))
+            && !is_planted(Plant::UnseenProtection);
         self.world.step().await;
         let contents = &workspace.pages[part.start as usize..part.end as usize];
         let filled = self.world.fill(first, contents, access);
         assert_ne!(filled.last, Install::AlreadyMapped, "a page that is stored is in the program too");
         for index in part.start..part.start + filled.pages {
-            let (word, swap, slot) = (run.words[index as usize], run.swap(index), run.slot(index));
-            let (distance, resident) = self.fairness().note_came_back(word, 1);
-            let warmth = if distance <= resident {
-                Warmth::Warmer { round: self.round_of(first) }
-            } else {
-                Warmth::Cold
+            let (word, swap, slot) = (batch.words[index as usize], batch.swap(index), batch.slot(index));
+            let warmth = match self.fairness().note_came_back(word).is_soon() {
+                true => Warmth::Warmer { round: self.round_of(first) },
+                false => Warmth::Cold,
             };
             if gives_up && !is_planted(Plant::LostDirty) {
                 if maybe_protected {
@@ -452,7 +449,7 @@ impl<'a, W: World> AddressSpace<'a, W> {
                 if word.is_rewritten() {
                     self.rewritten.note_case();
                 }
-                self.segment.swap_table().note_loaded(swap, came);
+                self.segment.swap_table().note_loaded(swap, kind);
                 self.must_be_done(slot.commit_present(Some(swap), warmth));
             }
         }

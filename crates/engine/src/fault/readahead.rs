@@ -29,10 +29,10 @@ use uswap_units::{PageId, PageRange, SwapOffset};
 /// used while the next is read.
 const BEGINS_PAGES_MAX: u64 = 64;
 
-/// So far ahead pages are looked at, at some 10 ns each: a part of 64 KiB holds so many that compress 12 to 1.
+/// How far ahead pages are looked at, at some 10 ns each: a part of 64 KiB holds this many that compress 12 to 1.
 const LOOKS_PAGES_MAX: u64 = 192;
 
-/// So often a fault waits for what is being read, at most [`WAIT_NS`] each time.
+/// How often a fault waits for what is being read, at most [`WAIT_NS`] each time.
 const WAITS_MAX: u32 = 16;
 /// A signal that was lost costs this much.
 const WAIT_NS: u64 = 2_000_000;
@@ -59,9 +59,9 @@ impl<W: World> AddressSpace<'_, W> {
                 break;
             }
             let page = match window.is_down {
-                true if run.start > PageId::new(ahead) => run.start.minus(1 + ahead),
+                true if run.start() > PageId::new(ahead) => run.start().minus(1 + ahead),
                 true => break,
-                false => run.end.plus(ahead),
+                false => run.end().plus(ahead),
             };
             let Some(record) = self.record_in_file(page) else { continue };
             let Some(begun) = &part else {

@@ -164,13 +164,12 @@ async fn move_cell(
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
+    use crate::block_on;
     use crate::world::{FileBuffer, FileError};
     use crate::writeback::{Batch, Shrinker, SwapWriter, excess_bytes};
     use alloc::vec;
     use core::cell::Cell;
-    use core::pin::pin;
     use core::sync::atomic::AtomicU64;
-    use core::task::{Context, Poll, Waker};
     use uswap_core::budget::Signal;
     use uswap_core::files::{FileAccess, FileKind, FileSpec};
     use uswap_core::pool::{ZSPAGE_BYTES, ZspageOwner};
@@ -203,19 +202,15 @@ pub(crate) mod tests {
     }
 
     impl<F: Fn()> SwapWriter for Between<F> {
+        type Backing = Self;
+        fn backing(&self) -> &Self {
+            self
+        }
         fn may_write(&self, _: FileId, _: u64) -> bool {
             true
         }
         async fn write_file(&self, _: SwapOffset, _: &[u8]) -> Result<(), FileError> {
             Ok(())
-        }
-    }
-
-    /// Runs what waits for nothing.
-    pub(crate) fn block<R>(future: impl Future<Output = R>) -> R {
-        match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
-            Poll::Ready(output) => output,
-            Poll::Pending => panic!("nothing waits here"),
         }
     }
 
@@ -248,7 +243,7 @@ pub(crate) mod tests {
 
     fn compact(segment: Segment<'_>, between: impl Fn()) -> u64 {
         let backing = Between { released: Cell::new(0), step: between };
-        let freed = block(Compactor::new().compact(segment, &backing));
+        let freed = block_on(Compactor::new().compact(segment, &backing));
         assert!(freed >= backing.released.get() * ZSPAGE_BYTES as u64, "more only if others released too");
         freed
     }
@@ -293,7 +288,7 @@ pub(crate) mod tests {
         with_scattered(7, |segment, _, _| {
             let (pool, writer) = (segment.pool(), Between { released: Cell::new(0), step: || () });
             let (mut shrinker, mut buffer) = (Shrinker::new(), vec![0; WRITEBACK_BATCH_BYTES]);
-            let mut batch = || block(shrinker.write_batch(segment, &writer, &mut buffer));
+            let mut batch = || block_on(shrinker.write_batch(segment, &writer, &mut buffer));
             assert_eq!(excess_bytes(segment), 0);
             assert!(matches!(batch(), Batch::Written { .. }));
             pool.set_limit_bytes(pool.resident_bytes());

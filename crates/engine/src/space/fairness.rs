@@ -19,6 +19,22 @@ const AWAY_NS: u64 = 20_000_000;
 /// supervisor knows: nobody gives protected memory for that.
 const LATE_NS: u64 = 200_000_000;
 
+/// How a stored page came back.
+#[derive(Clone, Copy)]
+pub(crate) struct Refault {
+    /// Pages that the whole run stored between its eviction and now.
+    distance: u64,
+    /// Pages of all processes that are in RAM.
+    resident: u64,
+}
+
+impl Refault {
+    /// With twice the RAM it would still have been there.
+    pub(crate) fn is_soon(self) -> bool {
+        self.distance <= self.resident
+    }
+}
+
 /// One process among those of its run.
 #[derive(Clone, Copy)]
 pub(crate) struct Fairness<'a> {
@@ -80,15 +96,14 @@ impl<'a> Fairness<'a> {
         }
     }
 
-    /// A stored page comes back that had this word, and `pages` with it, which went at about the same time. The
-    /// distance, and the pages that are in RAM.
-    pub(crate) fn note_came_back(&self, word: PageWord, pages: u32) -> (u64, u64) {
+    /// A stored page comes back that had this word.
+    pub(crate) fn note_came_back(&self, word: PageWord) -> Refault {
         let distance = self.segment.reuse().distance(word.evicted_at());
         let outside_pool =
             self.segment.budget().used().bytes().saturating_sub(self.segment.pool().resident_bytes());
         let resident = outside_pool / PAGE_BYTES as u64;
-        self.record().refault_stats().note_came_back(u64::from(pages), distance, resident);
-        (distance, resident)
+        self.record().refault_stats().note_came_back(1, distance, resident);
+        Refault { distance, resident }
     }
 
     /// Nothing was found: the others go on without it until then.

@@ -10,7 +10,7 @@
 use uswap_sync::{AtomicU32, AtomicU64, Ordering};
 use uswap_units::Bytes;
 
-/// So long a floor is believed.
+/// How long a floor is believed.
 const FLOOR_NS: u64 = 1_000_000_000;
 
 /// A fault, and what is read ahead for it, takes so much. With less a program in a very small budget, most of which
@@ -33,8 +33,8 @@ impl Floor {
     pub(crate) fn bytes(&self, now_ns: u64) -> Bytes {
         Bytes::new(if self.is_believed(now_ns) { self.bytes.load(Ordering::Relaxed) } else { 0 })
     }
-    /// So much is used now. If reclaim got below the floor after all, the floor is there now: room that came late must
-    /// not be used up again without a wait.
+    /// Notes what is used now. If reclaim got below the floor after all, the floor is there now: room that came late
+    /// must not be used up again without a wait.
     pub(crate) fn note_used(&self, used: Bytes) {
         let floor = self.bytes.load(Ordering::Relaxed);
         let lower = used.bytes() + self.step.load(Ordering::Relaxed);

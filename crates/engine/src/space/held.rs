@@ -59,8 +59,8 @@ impl Held {
         };
         let Some(index) = self.ranges.iter().position(claim) else { return self.hold_all() };
         let entry = &self.ranges[index];
-        entry.end.store(range.end.number(), Ordering::Relaxed);
-        entry.start.store(range.start.number(), Ordering::Release);
+        entry.end.store(range.end().number(), Ordering::Relaxed);
+        entry.start.store(range.start().number(), Ordering::Release);
         Hold::Range(index)
     }
 
@@ -83,8 +83,8 @@ impl Held {
             let start = entry.start.load(Ordering::Acquire);
             start != FREE
                 && start != CLAIMED
-                && start < range.end.number()
-                && range.start.number() < entry.end.load(Ordering::Relaxed)
+                && start < range.end().number()
+                && range.start().number() < entry.end.load(Ordering::Relaxed)
         })
     }
 
@@ -99,7 +99,7 @@ mod tests {
     use std::vec::Vec;
 
     fn range(start: u64, end: u64) -> PageRange {
-        PageRange { start: PageId::new(start), end: PageId::new(end) }
+        PageRange::new(PageId::new(start), PageId::new(end))
     }
 
     #[test]

@@ -20,6 +20,7 @@ use self::held::{Held, Hold};
 use self::readahead::Readahead;
 use self::sampled::Sampled;
 use self::words::WordQueues;
+use crate::record::Cipher;
 use crate::world::World;
 
 use uswap_core::balance::{self, Watermarks};
@@ -39,6 +40,8 @@ pub struct AddressSpace<'a, W> {
     pub(super) mm: MmId,
     pub(super) table: PageTable<'a>,
     pub(super) world: W,
+    /// Opens the records of the run.
+    pub(super) cipher: Cipher,
     pub(super) queues: WordQueues,
     /// What evictors are protecting.
     pub(super) protecting: Protecting,
@@ -78,6 +81,7 @@ impl<'a, W: World> AddressSpace<'a, W> {
             mm,
             table: segment.page_table(mm, root),
             world,
+            cipher: Cipher::of(segment.file_key()),
             queues: WordQueues::new(),
             protecting: Protecting::default(),
             readahead: Readahead::new(balance::run_pages_max(segment.budget().ram())),
@@ -142,7 +146,7 @@ impl<'a, W: World> AddressSpace<'a, W> {
     pub(super) fn fairness(&self) -> Fairness<'a> {
         Fairness { segment: self.segment, mm: self.mm }
     }
-    /// So many more pages are in RAM, and nobody has measured that yet.
+    /// Notes pages that came to RAM, and that nobody has measured yet.
     pub fn note_resident(&self, pages: u32) {
         let (budget, low) = (self.segment.budget(), self.watermarks().low);
         let before = budget.used();

@@ -30,7 +30,7 @@ impl WordQueues {
         let queue = self.queue(page);
         let seen = queue.begin();
         if slot.load().is_locked() {
-            gate.wait_while(queue.turns(), seen).await;
+            gate.wait_while(queue.wakeups(), seen).await;
         }
         queue.end();
     }
@@ -40,8 +40,8 @@ impl WordQueues {
         wait_queue::behind_unlocking();
         for page in pages {
             let queue = self.queue(page);
-            if !is_planted(Plant::LostWakeup) && queue.takes_turn() {
-                gate.wake(queue.turns());
+            if !is_planted(Plant::LostWakeup) && queue.begin_wakeup() {
+                gate.wake(queue.wakeups());
             }
         }
     }

@@ -94,7 +94,7 @@ fn take_room(space: &Space<'_>, bytes: u64) {
 #[test]
 fn copies_make_room_before_more_work_is_spent() {
     with_a_clean_page(|space, _, copy| {
-        let decides = |touch, came| space.gives_copies_up(1, word(space), Purpose::For(touch), came);
+        let decides = |touch, kind| space.gives_copies_up(1, word(space), Purpose::For(touch), kind);
         assert!(decides(Touch::Write, LoadKind::Alone), "it is of no use");
         assert!(!decides(Touch::Read, LoadKind::Alone));
         assert_eq!(space.effort(), Effort::Quick);
@@ -102,7 +102,7 @@ fn copies_make_room_before_more_work_is_spent() {
         take_room(space, 14 * ZSPAGE_BYTES as u64);
         pool.set_limit_bytes(15 * ZSPAGE_BYTES as u64);
         assert!(decides(Touch::Read, LoadKind::Alone));
-        assert!(!decides(Touch::Read, LoadKind::InRun), "it is gone past once");
+        assert!(!decides(Touch::Read, LoadKind::InBatch), "it is gone past once");
         assert_eq!(space.effort(), Effort::Quick);
         pool.set_limit_bytes(14 * ZSPAGE_BYTES as u64);
         assert_eq!(space.effort(), Effort::Dense);

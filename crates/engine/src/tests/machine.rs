@@ -2,7 +2,7 @@
 //! published.
 
 use crate::space::AddressSpace;
-use crate::world::{Backing, FileBuffer, FileError, Filled, Install, Touch};
+use crate::world::{Backing, BlockBits, FileBuffer, FileError, Filled, Install, Touch};
 use crate::world::{FillAs, Gate, Hazards, Memory};
 use core::cell::{Cell, RefCell};
 use core::future::poll_fn;
@@ -197,6 +197,13 @@ impl Memory for Machine {
             })
             .fold(0, |mask, ahead| mask | 1 << ahead)
     }
+    fn held_in_block(&self, first: PageId) -> Option<BlockBits> {
+        let mut bits: BlockBits = [0; _];
+        for (index, word) in bits.iter_mut().enumerate() {
+            *word = self.present(first.plus(index as u64 * 64), 64);
+        }
+        Some(bits)
+    }
     fn read(&self, page: PageId, content: &mut Page) {
         assert!(self.shared.get() > 0);
         *content = page_of(self.cell(self.index(page)).content.expect("what is read is present"));
@@ -233,8 +240,8 @@ impl Memory for Machine {
         // Now and then the kernel refuses, with the work half done.
         let by_chance = !self.in_lockstep.get() && self.below(20) == 0;
         let refuses = by_chance || self.refuses_protection.get();
-        let end = if refuses { range.start.plus(range.pages() / 2) } else { range.end };
-        for page in PageId::each(range.start..end) {
+        let end = if refuses { range.start().plus(range.pages() / 2) } else { range.end() };
+        for page in PageId::each(range.start()..end) {
             self.change(self.index(page), |cell| cell.protected |= cell.content.is_some());
         }
         !refuses

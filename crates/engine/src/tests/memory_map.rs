@@ -82,7 +82,7 @@ fn a_map_says_where_each_page_is() {
         let filled = (0..MAPPED).filter(|&index| machine.cell(index).content.is_some()).count() as u64;
         let first = map(space);
         let (range, sum) = (machine.all(), sums(&first));
-        assert_eq!((first[0].start, first[first.len() - 1].end), (range.start, range.end));
+        assert_eq!((first[0].start, first[first.len() - 1].end), (range.start(), range.end()));
         assert_eq!(sum[PageKind::Cold as usize], filled, "what the program had before it was managed");
         assert_eq!(sum[PageKind::Untouched as usize], MAPPED as u64 - filled);
         assert_eq!(sum.iter().sum::<u64>(), space.record().managed_pages());

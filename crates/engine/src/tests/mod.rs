@@ -1,5 +1,5 @@
-//! Threads, kernel calls, mapping calls and evictors over made-up memory, in every order that a seed finds, against an
-//! oracle.
+//! Threads, kernel calls, mapping calls and evictors over simulated memory, in every order that a seed finds, against
+//! an oracle.
 
 mod asked;
 mod behind;

@@ -12,6 +12,7 @@
 use crate::writeback::{Added, Batch, Round, Shrinker, SwapWriter, tell_waiters};
 use alloc::vec;
 use alloc::vec::Vec;
+use core::ops::Range;
 use uswap_core::segment::Segment;
 use uswap_core::swap_table::CLUSTER_ENTRIES;
 use uswap_core::swap_word::{Content, SwapWord};
@@ -22,7 +23,7 @@ use uswap_units::SwapId;
 pub struct Marked {
     bits: Vec<u64>,
     /// All below it were looked at, and are written if they had to be.
-    next: u32,
+    next: SwapId,
 }
 
 fn is_asleep(word: SwapWord) -> bool {
@@ -47,14 +48,14 @@ impl Marked {
                 }
             }
         }
-        Marked { bits, next: 0 }
+        Marked { bits, next: SwapId::FIRST }
     }
 
     /// The first that is marked, from `id` on.
-    fn first_from(&self, id: u32) -> Option<SwapId> {
+    fn first_from(&self, id: SwapId) -> Option<SwapId> {
         let bits_in = |word: usize| self.bits.get(word).copied();
-        let mut word = (id / u64::BITS) as usize;
-        let mut bits = bits_in(word)? & (u64::MAX << (id % u64::BITS));
+        let mut word = (id.number() / u64::BITS) as usize;
+        let mut bits = bits_in(word)? & (u64::MAX << (id.number() % u64::BITS));
         while bits == 0 {
             word += 1;
             bits = bits_in(word)?;
@@ -62,10 +63,9 @@ impl Marked {
         Some(SwapId::new(word as u32 * u64::BITS + bits.trailing_zeros()))
     }
 
-    fn in_range(&self, start: u32, end: u32) -> impl Iterator<Item = SwapId> {
-        let first = self.first_from(start);
-        core::iter::successors(first, |id| self.first_from(id.number() + 1))
-            .take_while(move |id| id.number() < end)
+    fn in_range(&self, range: Range<SwapId>) -> impl Iterator<Item = SwapId> {
+        let first = self.first_from(range.start);
+        core::iter::successors(first, |id| self.first_from(id.next())).take_while(move |&id| id < range.end)
     }
 
     fn remove(&mut self, id: SwapId) {
@@ -92,21 +92,26 @@ impl Shrinker {
             Batch::NothingToWrite => return batch,
             Batch::Written { .. } => marked.next = next,
             // A write that failed leaves its blobs referenced, as if they had been touched: they are tried again.
-            _ => marked.in_range(marked.next, next).for_each(|id| {
+            _ => marked.in_range(marked.next..next).for_each(|id| {
                 segment.swap_table().clear_referenced(id);
             }),
         }
-        tell_waiters(segment, writer, batch);
+        tell_waiters(segment, writer.backing(), batch);
         batch
     }
 
     /// Packs a batch; what was touched is marked no more. Beside what it found: from where on to go on when the batch
     /// is written.
-    fn pick_marked(&mut self, segment: Segment<'_>, buffer: &mut [u8], marked: &mut Marked) -> (Round, u32) {
+    fn pick_marked(
+        &mut self,
+        segment: Segment<'_>,
+        buffer: &mut [u8],
+        marked: &mut Marked,
+    ) -> (Round, SwapId) {
         let (table, mut used, mut too_large) = (segment.swap_table(), 0, 0);
         let (mut next, mut first_left) = (marked.next, None);
         while let Some(id) = marked.first_from(next) {
-            next = id.number() + 1;
+            next = id.next();
             let word = table.load(id);
             let is_untouched = is_asleep(word) && !word.is_referenced();
             let added = if is_untouched { self.add(segment, id, word, buffer, used) } else { Added::Changed };
@@ -115,10 +120,10 @@ impl Shrinker {
                 Added::Changed => marked.remove(id),
                 Added::TooLarge => {
                     too_large += 1;
-                    first_left.get_or_insert(id.number());
+                    first_left.get_or_insert(id);
                 }
                 Added::NoRoom => {
-                    first_left.get_or_insert(id.number());
+                    first_left.get_or_insert(id);
                     break;
                 }
             }
@@ -130,7 +135,7 @@ impl Shrinker {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pool::compact::tests::block;
+    use crate::block_on;
     use crate::world::{Backing, FileBuffer, FileError};
     use core::cell::Cell;
     use uswap_core::budget::Signal;
@@ -163,6 +168,10 @@ mod tests {
     }
 
     impl SwapWriter for Disks {
+        type Backing = Self;
+        fn backing(&self) -> &Self {
+            self
+        }
         fn may_write(&self, _: FileId, _: u64) -> bool {
             self.may_write.get()
         }
@@ -202,7 +211,7 @@ mod tests {
         let disks = Disks { may_write: Cell::new(true), fails_first: Cell::new(false) };
         let (mut shrinker, mut buffer) = (Shrinker::new(), vec![0; WRITEBACK_BATCH_BYTES]);
         test(segment, blobs, &disks, &mut |marked| {
-            block(shrinker.write_marked(segment, &disks, &mut buffer, marked))
+            block_on(shrinker.write_marked(segment, &disks, &mut buffer, marked))
         });
     }
 

@@ -11,8 +11,8 @@
 //! of the file.
 
 use crate::pool::release::release_content;
-use crate::world::{FileBuffer, FileError};
-use crate::writeback::record::{Owner, record_bytes};
+use crate::record::{Owner, record_bytes};
+use crate::world::{Backing, FileBuffer, FileError};
 use crate::writeback::{Shrinker, SwapWriter};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -31,7 +31,7 @@ use uswap_units::{FileId, PAGE_BYTES, SlotId, SwapId, SwapOffset};
 pub struct Drain {
     file: FileId,
     /// All entries below it name no place in the file.
-    next: u32,
+    next: SwapId,
     /// Since the last place in the file that was found, so many ways over the table have ended.
     ways: u32,
     /// Pages that were moved to other files.
@@ -42,7 +42,7 @@ pub struct Drain {
     held: Range<SwapOffset>,
 }
 
-/// What came of one batch.
+/// The outcome of one batch.
 #[must_use]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Drained {
@@ -63,7 +63,7 @@ pub enum Drained {
     Unreadable,
 }
 
-/// What came of reading one record.
+/// The outcome of reading one record.
 enum Taken {
     Copied,
     /// Somebody else has changed the word.
@@ -76,7 +76,7 @@ impl Drain {
     pub fn of(file: FileId) -> Drain {
         Drain {
             file,
-            next: 1,
+            next: SwapId::FIRST,
             ways: 0,
             moved: 0,
             copied: Vec::with_capacity(WRITEBACK_BATCH_BLOBS_MAX),
@@ -112,10 +112,11 @@ impl Shrinker {
         let Some(slots) = segment.slots().files().get(drain.file).map(|file| file.slots()) else {
             return Drained::All;
         };
-        if self.next_in(segment, writer, &slots, drain).await.is_none() {
+        let backing = writer.backing();
+        if self.next_in(segment, backing, &slots, drain).await.is_none() {
             // The second way must find nothing. That costs little, beside what a mistake here would cost.
             drain.ways += 1;
-            drain.next = 1;
+            drain.next = SwapId::FIRST;
             return if drain.ways == 2 { Drained::All } else { Drained::Some };
         }
         drain.ways = 0;
@@ -127,7 +128,7 @@ impl Shrinker {
         let (start, mut used, mut stop) = (drain.next, 0, None);
         let mut copied = core::mem::take(&mut drain.copied);
         while copied.len() < WRITEBACK_BATCH_BLOBS_MAX
-            && let Some((id, old)) = self.next_in(segment, writer, &slots, drain).await
+            && let Some((id, old)) = self.next_in(segment, backing, &slots, drain).await
         {
             let Content::Slot { length, .. } = old else { unreachable!("it names a place in the file") };
             // A record is sealed for its entry, and is as long in its new place.
@@ -138,7 +139,7 @@ impl Shrinker {
                 }
                 break;
             }
-            match self.copy(segment, writer, drain, (id, old), &mut buffer[used..end]).await {
+            match self.copy(segment, backing, drain, (id, old), &mut buffer[used..end]).await {
                 Taken::Copied => {
                     copied.push(Copied { id, old, offset: used as u32, bytes: length });
                     used = end;
@@ -149,7 +150,7 @@ impl Shrinker {
                     break;
                 }
             }
-            drain.next = id.number() + 1;
+            drain.next = id.next();
         }
         let written = self.write_copied(segment, writer, run, buffer, &copied).await;
         copied.clear();
@@ -172,31 +173,31 @@ impl Shrinker {
     async fn next_in(
         &self,
         segment: Segment<'_>,
-        writer: &impl SwapWriter,
+        backing: &impl Backing,
         slots: &Range<SlotId>,
         drain: &mut Drain,
     ) -> Option<(SwapId, Content)> {
         let table = segment.swap_table();
-        while drain.next < table.touched_entries().min(table.entry_count()) {
-            let id = SwapId::new(drain.next);
+        while drain.next.number() < table.touched_entries().min(table.entry_count()) {
+            let id = drain.next;
             if id.number().is_multiple_of(CLUSTER_ENTRIES) && table.is_empty_near(id) {
-                drain.next += CLUSTER_ENTRIES;
+                drain.next = id.plus(CLUSTER_ENTRIES);
                 continue;
             }
             if id.number() % 4096 == 4095 {
-                writer.step().await;
+                backing.step().await;
             }
             let content = table.load(id).content();
             if let Content::Slot { offset, .. } = content
                 && slots.contains(&offset.slot())
             {
                 match table.discard_retained(id) {
-                    Some(content) => release_content(segment, writer, content),
+                    Some(content) => release_content(segment, backing, content),
                     None => return Some((id, content)),
                 }
                 continue;
             }
-            drain.next += 1;
+            drain.next = id.next();
         }
         None
     }
@@ -205,7 +206,7 @@ impl Shrinker {
     async fn copy(
         &mut self,
         segment: Segment<'_>,
-        writer: &impl SwapWriter,
+        backing: &impl Backing,
         drain: &mut Drain,
         (id, old): (SwapId, Content),
         record: &mut [u8],
@@ -220,24 +221,24 @@ impl Shrinker {
             if attempt > 0 {
                 drain.held = SwapOffset::NOTHING;
             }
-            let read = drain.read(segment, writer, &wanted, end_of_file).await;
+            let read = drain.read(segment, backing, &wanted, end_of_file).await;
             if table.load(id).content() != old {
                 return Taken::Changed;
             }
             let owner = Owner { id, hash };
             let mut content = [0; PAGE_BYTES];
-            let opened =
-                read.and_then(|sealed| self.cipher.open(segment.file_key(), owner, sealed, &mut content));
+            let cipher = self.cipher(segment);
+            let opened = read.and_then(|sealed| cipher.open(owner, sealed, &mut content));
             if let Some(content_bytes) = opened {
                 if record_bytes(content_bytes) != record.len() {
                     return Taken::Unreadable;
                 }
                 let fill = |place: &mut [u8]| place.copy_from_slice(&content[..content_bytes]);
-                self.cipher.seal(segment.file_key(), owner, content_bytes, record, fill);
+                cipher.seal(segment.file_key(), owner, content_bytes, record, fill);
                 return Taken::Copied;
             }
             segment.counters().add(Counter::ReadErrors, 1);
-            writer.pause().await;
+            backing.pause().await;
         }
         if table.load(id).content() == old { Taken::Unreadable } else { Taken::Changed }
     }
@@ -251,7 +252,7 @@ impl Shrinker {
         buffer: &mut [u8],
         copied: &[Copied],
     ) -> Result<u64, Drained> {
-        let (table, slots) = (segment.swap_table(), segment.slots());
+        let (table, slots, backing) = (segment.swap_table(), segment.slots(), writer.backing());
         let Some(used) = copied.last().map(|last| (last.offset + last.bytes) as usize) else {
             slots.end_run(run);
             return Ok(0);
@@ -263,14 +264,14 @@ impl Shrinker {
             slots.add_blob(start.plus(u64::from(copy.offset)), u64::from(copy.bytes));
         }
         let written = writer.write_file(start, &buffer[..bytes]).await;
-        writer.step().await;
+        backing.step().await;
         let mut moved = 0;
         for copy in copied {
             let (offset, length) = (start.plus(u64::from(copy.offset)), copy.bytes);
             let new = Content::Slot { offset, length };
             let is_moved = written.is_ok() && table.move_slot(copy.id, copy.old, new);
             moved += u64::from(is_moved);
-            release_content(segment, writer, if is_moved { copy.old } else { new });
+            release_content(segment, backing, if is_moved { copy.old } else { new });
         }
         let file = run.file();
         slots.end_run(run);
@@ -283,9 +284,9 @@ impl Shrinker {
             }
             Err(error) => {
                 segment.counters().add(Counter::WriteErrors, 1);
-                self.rotation.note_failed(file, writer.now_ns());
+                self.rotation.note_failed(file, backing.now_ns());
                 let may_write = |file| writer.may_write(file, PAGE_BYTES as u64);
-                let others = self.rotation.one_takes_more(slots, writer.now_ns(), may_write);
+                let others = self.rotation.one_takes_more(slots, backing.now_ns(), may_write);
                 Err(if others { Drained::Some } else { Drained::WriteFailed { file, error } })
             }
         }
@@ -297,7 +298,7 @@ impl Drain {
     async fn read(
         &mut self,
         segment: Segment<'_>,
-        writer: &impl SwapWriter,
+        backing: &impl Backing,
         wanted: &Range<SwapOffset>,
         end_of_file: SwapOffset,
     ) -> Option<&[u8]> {
@@ -309,7 +310,7 @@ impl Drain {
             // What lies behind is likely to be wanted next. The file need not be as long as it may get.
             for end in [far, near] {
                 let bytes = end.since(start) as usize;
-                if writer.read_file(start, bytes, &mut self.buffer).await.is_ok() {
+                if backing.read_file(start, bytes, &mut self.buffer).await.is_ok() {
                     segment.counters().add(Counter::ReadBytes, bytes as u64);
                     self.held = start..end;
                     break;

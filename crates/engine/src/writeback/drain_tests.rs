@@ -2,10 +2,13 @@
 //! how many refer to it.
 
 use super::*;
-use crate::pool::compact::tests::block;
+use crate::block_on;
+use crate::fault::load::{Load, Source};
 use crate::pool::release::put_entry;
-use crate::world::Backing;
+use crate::record::Cipher;
+use crate::workspace::Workspace;
 use crate::writeback::Batch;
+use alloc::boxed::Box;
 use alloc::vec;
 use core::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -61,6 +64,10 @@ impl<F: Fn()> Backing for Disk<F> {
 }
 
 impl<F: Fn()> SwapWriter for Disk<F> {
+    type Backing = Self;
+    fn backing(&self) -> &Self {
+        self
+    }
     fn may_write(&self, _: FileId, _: u64) -> bool {
         !self.forbidden.get()
     }
@@ -102,7 +109,7 @@ impl Run<'_> {
                     model.remove(&id);
                 }
             }
-            _ if *count > 1 => self.segment.swap_table().note_loaded(SwapId::new(id), LoadKind::InRun),
+            _ if *count > 1 => self.segment.swap_table().note_loaded(SwapId::new(id), LoadKind::InBatch),
             _ => (),
         }
     }
@@ -117,12 +124,8 @@ impl Run<'_> {
             let record = &bytes[offset.bytes() as usize..][..length as usize];
             let owner = Owner { id, hash: table.hash(id) };
             let mut out = [0; PAGE_BYTES];
-            let opened = crate::writeback::record::Cipher::new().open(
-                self.segment.file_key(),
-                owner,
-                record,
-                &mut out,
-            );
+            let cipher = Cipher::of(self.segment.file_key());
+            let opened = cipher.open(owner, record, &mut out);
             assert_eq!(opened.map(|length| &out[..length]), Some(&content[..]), "{id:?} is not what it was");
             let slots = SlotId::each(offset.slots(u64::from(length)));
             slots.for_each(|slot| *users.entry(slot).or_insert(0_u8) += 1);
@@ -167,7 +170,7 @@ fn with_full_files(seed: u64, blobs: u32, test: impl FnOnce(&Run<'_>, &mut Shrin
     let prng = RefCell::new(Prng::new(seed + 1));
     let disk = Disk { bytes, between: || (), prng, fails: Cell::new(0), forbidden: Cell::new(false) };
     let (mut shrinker, mut buffer) = (Shrinker::new(), vec![0; WRITEBACK_BATCH_BYTES]);
-    while let Batch::Written { .. } = block(shrinker.write_batch(segment, &disk, &mut buffer)) {}
+    while let Batch::Written { .. } = block_on(shrinker.write_batch(segment, &disk, &mut buffer)) {}
     let run = Run { segment, model: &model, prng: RefCell::new(Prng::new(seed + 2)) };
     run.check(&disk.bytes.borrow());
     assert!(segment.slots().files().change_state(FileId::new(0), FileState::InUse, FileState::Draining));
@@ -198,7 +201,7 @@ fn what_is_in_a_drained_file_is_moved_while_others_load_share_and_free_it() {
             let (mut drain, mut trials) = (Drain::of(FileId::new(0)), 0);
             loop {
                 let part = PAGE_BYTES * (1 + disk.prng.borrow_mut().below(40) as usize);
-                match block(shrinker.drain_batch(run.segment, &disk, &mut buffer[..part], &mut drain)) {
+                match block_on(shrinker.drain_batch(run.segment, &disk, &mut buffer[..part], &mut drain)) {
                     Drained::All => break,
                     Drained::Some | Drained::NoRoom => (),
                     Drained::WriteFailed { .. } | Drained::Unreadable => assert!(disk.fails.get() > 0),
@@ -224,7 +227,7 @@ fn a_file_that_cannot_be_emptied_keeps_what_is_in_it() {
         let disk = Disk { bytes: RefCell::new(bytes), between: || (), prng, fails, forbidden };
         let before = used_in(run.segment, 0);
         let mut drain = Drain::of(FileId::new(0));
-        let mut batch = |drain: &mut Drain| block(shrinker.drain_batch(run.segment, &disk, buffer, drain));
+        let mut batch = |drain: &mut Drain| block_on(shrinker.drain_batch(run.segment, &disk, buffer, drain));
         assert_eq!(batch(&mut drain), Drained::NoRoom);
         disk.forbidden.set(false);
         disk.fails.set(1000);
@@ -249,8 +252,30 @@ fn files_that_are_full_take_nothing_of_a_drained_one() {
         let forbidden = Cell::new(false);
         let disk = Disk { bytes: RefCell::new(bytes), between: || (), prng, fails, forbidden };
         let mut drain = Drain::of(FileId::new(0));
-        assert_eq!(block(shrinker.drain_batch(run.segment, &disk, buffer, &mut drain)), Drained::NoRoom);
+        assert_eq!(block_on(shrinker.drain_batch(run.segment, &disk, buffer, &mut drain)), Drained::NoRoom);
         assert_eq!(drain.moved, 0);
         assert!(slots.files().change_state(FileId::new(0), FileState::Draining, FileState::InUse));
+    });
+}
+
+#[test]
+fn what_cannot_be_read_keeps_its_place_and_what_is_wrong_there_is_lost() {
+    with_full_files(5, 100, |run, _, bytes, _| {
+        let (prng, fails) = (RefCell::new(Prng::new(3)), Cell::new(1000));
+        let forbidden = Cell::new(false);
+        let disk = Disk { bytes: RefCell::new(bytes), between: || (), prng, fails, forbidden };
+        let cipher = Cipher::of(run.segment.file_key());
+        let source = Source { segment: run.segment, backing: &disk, cipher: &cipher };
+        let (table, counters) = (run.segment.swap_table(), run.segment.counters());
+        let id = SwapId::new(*run.model.borrow().keys().next().expect("there are some"));
+        let (before, mut workspace) = (table.load(id), Box::new(Workspace::new()));
+        let mut load = || block_on(source.load(id, 0, SwapOffset::ZERO, &mut workspace));
+        assert!(matches!(before.content(), Content::Slot { .. }));
+        assert_eq!((load(), counters.get(Counter::LostPages)), (Load::Lost, 1));
+        assert_eq!(table.load(id).content(), before.content(), "it may be read later");
+        // The hashes of these pages are numbers: no content has them.
+        disk.fails.set(0);
+        assert_eq!((load(), counters.get(Counter::LostPages)), (Load::Lost, 2));
+        assert_eq!(table.load(id).content(), Content::Lost);
     });
 }

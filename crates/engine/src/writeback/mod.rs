@@ -1,25 +1,25 @@
 //! Moves old blobs from the pool to the swap files. One task of the supervisor does it, so there is one clock hand and
 //! one writer.
 //!
-//! A batch: pick old blobs (second chance), mark them, seal them into a buffer ([`record`]), write the buffer
+//! A batch: pick old blobs (second chance), mark them, seal them into a buffer ([`crate::record`]), write the buffer
 //! with one large write, and only then let the swap words name the slots and free the cells. When the write fails the
 //! blobs stay.
 //!
 //! Must hold: a cell is freed after the word names the slot, and the word names it after the write has ended well.
-//! Called by the supervisor and `sim`, whose shrinkers write; which step is next says [`schedule`], the walk is in
-//! docs/internals/writeback.md.
+//! Called by the supervisor and `sim`, which write; their loop is [`task`], which step is next says [`schedule`], the
+//! walk is in docs/internals/writeback.md.
 
 pub mod aged;
 pub mod drain;
-pub mod record;
 mod rotation;
 pub mod schedule;
+pub mod task;
 
 use crate::plant::{Plant, is_planted};
 use crate::pool::compact::Compactor;
 use crate::pool::release::release_content;
+use crate::record::{Cipher, Owner, record_bytes};
 use crate::world::{Backing, FileError};
-use crate::writeback::record::{Cipher, Owner, record_bytes};
 use crate::writeback::rotation::Rotation;
 use alloc::vec::Vec;
 use core::future::Future;
@@ -33,14 +33,18 @@ use uswap_units::limits::{WRITEBACK_BATCH_BLOBS_MAX, WRITEBACK_BATCH_BYTES};
 use uswap_units::{BlobId, FileId, PAGE_BYTES, SwapId, SwapOffset};
 
 /// The swap files as the writer sees them.
-pub trait SwapWriter: Backing {
+pub trait SwapWriter {
+    /// What lies behind the swap entries.
+    type Backing: Backing;
+    /// It.
+    fn backing(&self) -> &Self::Backing;
     /// Whether so many bytes may be written to this file now; if not, it counts as full.
     fn may_write(&self, file: FileId, bytes: u64) -> bool;
     /// Writes `buffer` (whole slots) at `offset` among the slots of all files; all of it, or an error.
     fn write_file(&self, offset: SwapOffset, buffer: &[u8]) -> impl Future<Output = Result<(), FileError>>;
 }
 
-/// What came of one batch.
+/// The outcome of one batch.
 #[must_use]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Batch {
@@ -50,7 +54,7 @@ pub enum Batch {
         /// Bytes of zspages that were given back.
         bytes: u64,
     },
-    /// So many blobs are in the file, and so many bytes of the pool are free.
+    /// This many blobs are in the file, and this many bytes of the pool are free.
     Written {
         /// Blobs that moved.
         blobs: u32,
@@ -87,7 +91,7 @@ pub(crate) struct Round {
 }
 
 impl Round {
-    /// What came of it if no blob was picked.
+    /// The outcome if no blob was picked.
     pub(crate) fn without_blobs(self) -> Batch {
         match self {
             Round { discarded: 0, too_large: 0 } => Batch::NothingToWrite,
@@ -115,7 +119,7 @@ struct Picked {
     bytes: u32,
 }
 
-/// What came of adding a blob to a batch.
+/// The outcome of adding a blob to a batch.
 pub(crate) enum Added {
     /// It is in write-back, and the batch takes so many bytes now.
     Yes(usize),
@@ -129,10 +133,11 @@ pub(crate) enum Added {
 
 /// The clock hand over the swap table, and the batch it fills.
 pub struct Shrinker {
-    hand: u32,
+    hand: SwapId,
     picked: Vec<Picked>,
     compactor: Compactor,
-    pub(crate) cipher: Cipher,
+    /// Made when the first record is.
+    cipher: Option<Cipher>,
     pub(crate) rotation: Rotation,
 }
 
@@ -140,10 +145,10 @@ impl Shrinker {
     /// Starts at the beginning of the table. Allocates; nothing later does.
     pub fn new() -> Shrinker {
         Shrinker {
-            hand: 1,
+            hand: SwapId::FIRST,
             picked: Vec::with_capacity(WRITEBACK_BATCH_BLOBS_MAX),
             compactor: Compactor::new(),
-            cipher: Cipher::new(),
+            cipher: None,
             rotation: Rotation::new(),
         }
     }
@@ -160,7 +165,7 @@ impl Shrinker {
         buffer: &mut [u8],
     ) -> Batch {
         let batch = self.compact_or_write(segment, writer, buffer, Pick::Old).await;
-        tell_waiters(segment, writer, batch);
+        tell_waiters(segment, writer.backing(), batch);
         batch
     }
 
@@ -174,7 +179,7 @@ impl Shrinker {
     ) -> Batch {
         let batch = self.compact_or_write(segment, writer, buffer, Pick::Uncompressed).await;
         if batch != Batch::NothingToWrite {
-            tell_waiters(segment, writer, batch);
+            tell_waiters(segment, writer.backing(), batch);
         }
         batch
     }
@@ -198,17 +203,17 @@ impl Shrinker {
         pick: Pick,
     ) -> Batch {
         if excess_bytes(segment) > 0 {
-            let bytes = self.compact(segment, writer).await;
+            let bytes = self.compact(segment, writer.backing()).await;
             if bytes > 0 {
                 return Batch::Compacted { bytes };
             }
         }
         let Some(run) = self.take_run(segment, writer, buffer.len()) else {
-            let round = self.pick(segment, writer, &mut [], pick).await;
+            let round = self.pick(segment, writer.backing(), &mut [], pick).await;
             return round.without_blobs();
         };
         let buffer = &mut buffer[..run.bytes() as usize];
-        let round = self.pick(segment, writer, buffer, pick).await;
+        let round = self.pick(segment, writer.backing(), buffer, pick).await;
         self.write_picked(segment, writer, run, buffer, round).await
     }
 
@@ -221,7 +226,7 @@ impl Shrinker {
     ) -> Option<TakenRun> {
         let wanted = (buffer_bytes.min(WRITEBACK_BATCH_BYTES) / PAGE_BYTES) as u64;
         let may_write = |file| writer.may_write(file, wanted * PAGE_BYTES as u64);
-        self.rotation.take_run(segment.slots(), wanted, writer.now_ns(), may_write)
+        self.rotation.take_run(segment.slots(), wanted, writer.backing().now_ns(), may_write)
     }
 
     /// Writes what a round has picked into `buffer`.
@@ -233,7 +238,7 @@ impl Shrinker {
         buffer: &mut [u8],
         round: Round,
     ) -> Batch {
-        let slots = segment.slots();
+        let (slots, backing) = (segment.slots(), writer.backing());
         let used = self.picked.last().map_or(0, |last| (last.offset + last.bytes) as usize);
         if used == 0 {
             slots.end_run(run);
@@ -246,14 +251,14 @@ impl Shrinker {
             slots.add_blob(run.start().plus(u64::from(picked.offset)), u64::from(picked.bytes));
         }
         if is_planted(Plant::EarlyFree) {
-            self.picked.iter().for_each(|picked| release_content(segment, writer, picked.content));
+            self.picked.iter().for_each(|picked| release_content(segment, backing, picked.content));
         }
         // Not if it was full: this write is a trial.
         if !segment.budget().is_full() {
-            segment.budget().set_shrinking(Shrinking::Writes { since_ns: writer.now_ns() });
+            segment.budget().set_shrinking(Shrinking::Writes { since_ns: backing.now_ns() });
         }
         let written = writer.write_file(run.start(), &buffer[..bytes]).await;
-        writer.step().await;
+        backing.step().await;
         self.finish(segment, writer, run, written, round.discarded, bytes)
     }
 
@@ -267,13 +272,13 @@ impl Shrinker {
         bytes: usize,
     ) -> Batch {
         let (table, slots, counters) = (segment.swap_table(), segment.slots(), segment.counters());
-        let start = run.start();
+        let (start, backing) = (run.start(), writer.backing());
         for picked in &self.picked {
             let (offset, length) = (start.plus(u64::from(picked.offset)), u64::from(picked.bytes));
             if written.is_err() {
                 slots.remove_blob(offset, length);
                 if let Some(content) = table.abort_writeback(picked.id) {
-                    release_content(segment, writer, content);
+                    release_content(segment, backing, content);
                 }
                 continue;
             }
@@ -282,7 +287,7 @@ impl Shrinker {
                 slots.remove_blob(offset, length);
             }
             if !is_planted(Plant::EarlyFree) {
-                release_content(segment, writer, picked.content);
+                release_content(segment, backing, picked.content);
             }
         }
         let file = run.file();
@@ -295,15 +300,15 @@ impl Shrinker {
                 slots.files().note_written(file, bytes as u64);
                 counters.add(Counter::WrittenPages, u64::from(blobs));
                 counters.add(Counter::WrittenBytes, bytes as u64);
-                writer.raise(Signal::Room);
+                backing.raise(Signal::Room);
                 segment.budget().set_full(Fullness::Room);
                 Batch::Written { blobs, discarded }
             }
             Err(error) => {
                 counters.add(Counter::WriteErrors, 1);
-                self.rotation.note_failed(file, writer.now_ns());
+                self.rotation.note_failed(file, backing.now_ns());
                 let may_write = |file| writer.may_write(file, PAGE_BYTES as u64);
-                if self.rotation.one_takes_more(slots, writer.now_ns(), may_write) {
+                if self.rotation.one_takes_more(slots, backing.now_ns(), may_write) {
                     Batch::LeftToOthers { file, error }
                 } else {
                     Batch::Failed { file, error }
@@ -317,7 +322,7 @@ impl Shrinker {
     async fn pick(
         &mut self,
         segment: Segment<'_>,
-        writer: &impl SwapWriter,
+        backing: &impl Backing,
         buffer: &mut [u8],
         pick: Pick,
     ) -> Round {
@@ -330,17 +335,17 @@ impl Shrinker {
         };
         let end = table.touched_entries();
         for step in 0..u64::from(end) * rounds {
-            if self.hand >= end {
-                self.hand = 1;
+            if self.hand.number() >= end {
+                self.hand = SwapId::FIRST;
             }
-            let id = SwapId::new(self.hand);
+            let id = self.hand;
             if id.number().is_multiple_of(CLUSTER_ENTRIES) && table.is_empty_near(id) {
-                self.hand += CLUSTER_ENTRIES;
+                self.hand = id.plus(CLUSTER_ENTRIES);
                 continue;
             }
-            self.hand += 1;
+            self.hand = id.next();
             if step % 4096 == 4095 {
-                writer.step().await;
+                backing.step().await;
             }
             let word = table.load(id);
             let Content::Blob { length, .. } = word.content() else { continue };
@@ -352,11 +357,11 @@ impl Shrinker {
                 continue;
             }
             if let Some(content) = table.discard_retained(id) {
-                release_content(segment, writer, content);
+                release_content(segment, backing, content);
                 segment.counters().add(Counter::Discarded, 1);
                 discarded += 1;
                 if discarded as usize == WRITEBACK_BATCH_BLOBS_MAX {
-                    writer.raise(Signal::Room);
+                    backing.raise(Signal::Room);
                     break;
                 }
                 continue;
@@ -368,7 +373,7 @@ impl Shrinker {
                 Added::TooLarge => too_large += 1,
                 Added::NoRoom => {
                     // The hand comes back to it with the next batch.
-                    self.hand = id.number();
+                    self.hand = id;
                     break;
                 }
             }
@@ -403,10 +408,14 @@ impl Shrinker {
         Added::Yes(end)
     }
 
+    pub(crate) fn cipher(&mut self, segment: Segment<'_>) -> &Cipher {
+        self.cipher.get_or_insert_with(|| Cipher::of(segment.file_key()))
+    }
+
     /// Seals a blob, whose entry and cell stay as they are while it is in write-back.
     fn pack(&mut self, segment: Segment<'_>, id: SwapId, blob: BlobId, length: usize, record: &mut [u8]) {
         let owner = Owner { id, hash: segment.swap_table().hash(id) };
-        self.cipher.seal(segment.file_key(), owner, length, record, |content| {
+        self.cipher(segment).seal(segment.file_key(), owner, length, record, |content| {
             let read = segment.pool().read(blob, length, content);
             assert!(read, "a blob in write-back keeps its cell");
         });
@@ -420,11 +429,11 @@ impl Default for Shrinker {
 }
 
 /// Says what faults that wait for room may expect after a batch.
-pub(crate) fn tell_waiters(segment: Segment<'_>, writer: &impl SwapWriter, batch: Batch) {
+pub(crate) fn tell_waiters(segment: Segment<'_>, backing: &impl Backing, batch: Batch) {
     segment.budget().set_shrinking(match batch {
-        Batch::Written { .. } | Batch::Compacted { .. } => Shrinking::BroughtRoom { at_ns: writer.now_ns() },
+        Batch::Written { .. } | Batch::Compacted { .. } => Shrinking::BroughtRoom { at_ns: backing.now_ns() },
         // The next batch brings room.
-        Batch::LeftToOthers { .. } => Shrinking::Writes { since_ns: writer.now_ns() },
+        Batch::LeftToOthers { .. } => Shrinking::Writes { since_ns: backing.now_ns() },
         Batch::FilesFull | Batch::NothingToWrite | Batch::Failed { .. } => Shrinking::Cannot,
     });
 }
@@ -438,7 +447,8 @@ pub fn excess_bytes(segment: Segment<'_>) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pool::compact::tests::{Between, block};
+    use crate::block_on;
+    use crate::pool::compact::tests::Between;
     use alloc::vec;
     use core::cell::Cell;
     use uswap_core::files::{FileAccess, FileKind, FileSpec};
@@ -451,7 +461,7 @@ mod tests {
         Geometry { mms: 4, tables: 1, entries: 512, zspages: 8, slots: 8, readahead: 0 };
 
     /// A segment with an empty file of eight slots.
-    fn with_file(act: impl FnOnce(Segment<'_>)) {
+    pub(crate) fn with_file(act: impl FnOnce(Segment<'_>)) {
         let words: Vec<AtomicU64> = (0..GEOMETRY.layout().total_words()).map(|_| AtomicU64::new(0)).collect();
         let segment = Segment::create(&words, GEOMETRY);
         let (kind, access) = (FileKind::SolidState, FileAccess::Buffered);
@@ -460,7 +470,7 @@ mod tests {
         act(segment);
     }
 
-    fn store(segment: Segment<'_>, zspages: &mut ZspageOwner, length: usize) {
+    pub(crate) fn store(segment: Segment<'_>, zspages: &mut ZspageOwner, length: usize) {
         let id = segment.swap_table().reserve().expect("room");
         let cell = segment.pool().reserve(MmId::new(1), zspages, length).expect("room");
         segment.pool().write(&cell, id, &vec![7; length]);
@@ -479,7 +489,7 @@ mod tests {
             let mut zspages = ZspageOwner::new();
             let writer = Between { released: Cell::new(0), step: || () };
             let (mut shrinker, mut buffer) = (Shrinker::new(), vec![0; WRITEBACK_BATCH_BYTES]);
-            let mut batch = || block(shrinker.write_batch(segment, &writer, &mut buffer));
+            let mut batch = || block_on(shrinker.write_batch(segment, &writer, &mut buffer));
             assert_eq!(batch(), Batch::NothingToWrite);
             store(segment, &mut zspages, PAGE_BYTES);
             assert_eq!(batch(), Batch::FilesFull);
@@ -497,10 +507,10 @@ mod tests {
             [1000, PAGE_BYTES, 1000].into_iter().for_each(|length| store(segment, &mut zspages, length));
             let writer = Between { released: Cell::new(0), step: || () };
             let (mut shrinker, mut buffer) = (Shrinker::new(), vec![0; WRITEBACK_BATCH_BYTES]);
-            let mut batch = || block(shrinker.write_uncompressed(segment, &writer, &mut buffer));
+            let mut batch = || block_on(shrinker.write_uncompressed(segment, &writer, &mut buffer));
             assert_eq!(batch(), Batch::Written { blobs: 1, discarded: 0 });
             assert_eq!(batch(), Batch::NothingToWrite);
-            let batch = block(shrinker.write_batch(segment, &writer, &mut buffer));
+            let batch = block_on(shrinker.write_batch(segment, &writer, &mut buffer));
             assert_eq!(batch, Batch::Written { blobs: 2, discarded: 0 });
         });
     }

@@ -1,7 +1,7 @@
 //! What the one task that writes back does next.
 //!
-//! Called by the supervisor and `sim` before each step of their shrinkers, so this choice is the same in both; their
-//! loops around it are not. Nothing here waits or writes. The caller takes the step, and notes what came of it.
+//! Called by [`super::task`] before each step, in the loop of the supervisor and of `sim`, which say its pace. Nothing
+//! here waits or writes: the loop takes the step, and notes the outcome.
 //!
 //! What must hold: room comes first, since faults wait for it. A step that cannot be taken is not due again at once,
 //! except for room, where the caller waits by itself.
@@ -14,10 +14,12 @@ use super::{Batch, excess_bytes};
 /// How eager the schedule is with what is not urgent.
 #[derive(Clone, Copy, Debug)]
 pub struct Pace {
-    /// So many pages that did not compress, and came since the last batch, are worth a batch of their own.
+    /// This many pages that did not compress, and came since the last batch, are worth a batch of their own.
     pub uncompressed_pages_min: u64,
     /// A pool that has room is compacted at most once in this time.
     pub compact_every_ns: u64,
+    /// When there is nothing to do, it waits so long at most until it looks again.
+    pub idle_max_ns: u64,
 }
 
 /// The next step.
@@ -104,7 +106,7 @@ mod tests {
     use uswap_sync::AtomicU64;
     use uswap_units::Bytes;
 
-    const PACE: Pace = Pace { uncompressed_pages_min: 2, compact_every_ns: 100 };
+    const PACE: Pace = Pace { uncompressed_pages_min: 2, compact_every_ns: 100, idle_max_ns: 10 };
 
     /// A run whose memory is used up, and whose pool has room.
     fn with_run(act: impl FnOnce(Segment<'_>)) {

@@ -1,4 +1,4 @@
-//! The disk: one request after the other, a seek for each, then so much a second. In made-up time.
+//! The disk: one request after the other, a seek for each, then so much a second. In simulated time.
 
 /// A seek of a hard disk with a short queue.
 const SEEK_NS: u64 = 6_000_000;

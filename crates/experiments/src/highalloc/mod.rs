@@ -1,4 +1,4 @@
-//! stress-highalloc in made-up time: how many requests for 2 MiB succeed while a machine of 4 GiB builds kernels, and
+//! stress-highalloc in simulated time: how many requests for 2 MiB succeed while a machine of 4 GiB builds kernels, and
 //! at rest; by which means, and at what price.
 //!
 //! After the benchmark of mmtests that was published with kcompactd. [`world`] has the clock, the CPUs and the three

@@ -1,4 +1,4 @@
-//! What things cost a CPU, in made-up time. Estimates for a machine of about 2015, the same in every column.
+//! What things cost a CPU, in simulated time. Estimates for a machine of about 2015, the same in every column.
 
 /// Looking at a page on a list: its flags, and whether it was used.
 pub const LOOK_AT_PAGE_NS: u64 = 200;

@@ -42,7 +42,7 @@ const WRITES_ONE_OF: u64 = 3;
 /// Work for each page that a compiler gets: 1.2 s for 40 MB.
 const WORK_NS_A_PAGE: u64 = 120_000;
 
-/// What came of it.
+/// The outcome.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Outcome {
     /// From the first compiler to the end of the link.

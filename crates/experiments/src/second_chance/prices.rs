@@ -1,4 +1,4 @@
-//! What things cost in the made-up machine, and the disk that all workers share.
+//! What things cost in the simulated machine, and the disk that all workers share.
 //!
 //! Measured: compression, decompression, reads and writes of the solid-state disk (docs/experiments/second-chance.md,
 //! ADR 0005 and 0006). Assumed: the rest.

@@ -1,4 +1,4 @@
-//! Tests of the made-up machine and of the program.
+//! Tests of the simulated machine and of the program.
 
 use super::build::{self, Build};
 use super::decaying::Decaying;

@@ -12,7 +12,7 @@ use std::time::Instant;
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
-use super::made_up_time::Prices;
+use super::simulated_time::Prices;
 
 /// Loads and exchanges that are timed.
 const HITS: u64 = 4_000_000;

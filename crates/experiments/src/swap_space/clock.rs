@@ -1,4 +1,4 @@
-//! One measurement: operations of some CPUs, in made-up time or with threads of this machine.
+//! One measurement: operations of some CPUs, in simulated time or with threads of this machine.
 //!
 //! Which of the two is what the build can do: with the feature `virtual_time` the accesses of operations are noted and
 //! their time is reckoned, without it threads run them.
@@ -10,14 +10,14 @@ use std::time::Instant;
 use serde::Serialize;
 use uswap_sync::trace;
 
-use super::made_up_time::{Prices, Sockets};
+use super::simulated_time::{Prices, Sockets};
 use super::virtual_time::{LockKind, LockKinds, Settings, Step, Worker, recorded, run};
 
 /// Does one operation of a CPU.
 pub type Operation<'a> = Box<dyn FnMut() -> Step + Send + 'a>;
 
 /// What time this build measures.
-pub const NAME: &str = if trace::RECORDS { "made-up time" } else { "threads" };
+pub const NAME: &str = if trace::RECORDS { "simulated time" } else { "threads" };
 
 /// CPUs that are measured: made up, or threads.
 pub const CPUS: &[u16] = if trace::RECORDS { &[1, 2, 4, 8, 16, 32, 64, 96] } else { &[1, 2, 4, 8] };

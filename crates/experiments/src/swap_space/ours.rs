@@ -6,7 +6,7 @@ use uswap_core::clusters::lock::{Locker, SUPERVISOR};
 use uswap_core::clusters::{CLUSTER_SLOTS, Clusters, Search, Space, Truth};
 use uswap_core::segment::{Geometry, Segment};
 use uswap_sync::{AtomicU64, Ordering};
-use uswap_units::{ClusterId, MmId};
+use uswap_units::{ClusterId, FileSlot, MmId};
 
 use super::slots::Slots;
 use super::virtual_time::LockKind;
@@ -17,12 +17,14 @@ use super::words::Words;
 struct Owners<'a>(&'a [AtomicU64]);
 
 impl Truth for Owners<'_> {
-    fn is_used(&self, slot: u32) -> bool {
+    type Slot = FileSlot;
+
+    fn is_used(&self, slot: FileSlot) -> bool {
         // Acquire pairs with the Release of `free`: its owner is done with it.
-        self.0[slot as usize].load(Ordering::Acquire) != 0
+        self.0[slot.number() as usize].load(Ordering::Acquire) != 0
     }
-    fn claim(&self, slot: u32, by: MmId) {
-        self.0[slot as usize].store(by.to_word(), Ordering::Relaxed);
+    fn claim(&self, slot: FileSlot, by: MmId) {
+        self.0[slot.number() as usize].store(by.to_word(), Ordering::Relaxed);
     }
 }
 
@@ -43,17 +45,17 @@ impl Ours {
     #[must_use]
     pub fn new(clusters: u32) -> Ours {
         let space = Space {
-            first: 0,
-            end: clusters * CLUSTER_SLOTS,
-            is_discarding: false,
+            skipped: 0,
+            count: clusters * CLUSTER_SLOTS,
+            is_trimmed: false,
             search: Search::Scattered,
         };
         let nobody = Words::new(NOBODY.layout().total_words());
         Segment::create(nobody.all(), NOBODY);
-        Ours { space, state: Words::new(space.words()), owners: Words::new(space.end as usize), nobody }
+        Ours { space, state: Words::new(space.words()), owners: Words::new(space.count as usize), nobody }
     }
 
-    fn clusters(&self, cpu: MmId) -> Clusters<'_, impl Truth> {
+    fn clusters(&self, cpu: MmId) -> Clusters<'_, impl Truth<Slot = FileSlot>> {
         let segment = Segment::open(self.nobody.all()).expect("it was made by `new`");
         let locker = Locker::new(cpu, segment.mms());
         Clusters::new(self.state.all(), self.space, Owners(self.owners.all()), locker)
@@ -68,7 +70,7 @@ impl Ours {
 
 impl Slots for Ours {
     fn allocate(&self, cpu: u16, order: u32) -> Option<u32> {
-        self.clusters(MmId::new(cpu)).allocate(order)
+        self.clusters(MmId::new(cpu)).allocate(order).map(FileSlot::number)
     }
 
     fn free(&self, cpu: u16, first: u32, count: u32) {
@@ -76,7 +78,7 @@ impl Slots for Ours {
             // Release pairs with the Acquire of `is_used`.
             self.owners.all()[slot as usize].store(0, Ordering::Release);
         }
-        self.clusters(MmId::new(cpu)).free(first, count);
+        self.clusters(MmId::new(cpu)).free(FileSlot::new(first), count);
     }
 
     fn used(&self) -> u64 {
@@ -95,7 +97,7 @@ impl Slots for Ours {
 #[cfg(test)]
 mod tests {
     use super::Ours;
-    use crate::swap_space::made_up_time::{Prices, Sockets};
+    use crate::swap_space::simulated_time::{Prices, Sockets};
     use crate::swap_space::slots::{Slots, lock_kinds, model};
     use crate::swap_space::virtual_time::{LockKind, Settings, Step, Worker, recorded, run};
     use uswap_sync::trace;

@@ -10,9 +10,9 @@ use serde::Serialize;
 use uswap_sync::trace;
 
 use super::calibration::calibrate;
-use super::made_up_time::Prices;
 use super::scenes::one_page::{self, Figure};
 use super::scenes::{Row, Scene, Size, folios, held, pages, single_pages};
+use super::simulated_time::Prices;
 use super::{clock, picture};
 use uswap_bench::report::sheet::{self, Sheet, left, right};
 use uswap_bench::report::{markdown, table};

@@ -44,7 +44,7 @@ pub struct Trees {
     counts: Bytes,
     /// A lock a cluster, each in a line of its own.
     locks: Words,
-    /// Nanoseconds of instructions under each lock of a tree, in made-up time.
+    /// Nanoseconds of instructions under each lock of a tree, in simulated time.
     held_ns: u32,
 }
 
@@ -83,7 +83,7 @@ impl Trees {
     fn place(tree: usize, node: usize, slot: u32, level: u32) -> usize {
         Self::node(tree, node) + LINE_WORDS + Self::index(slot, level)
     }
-    /// The same, doing so many nanoseconds of something else under each lock of a tree, in made-up time.
+    /// The same, doing so many nanoseconds of something else under each lock of a tree, in simulated time.
     #[must_use]
     pub fn holding(self, held_ns: u32) -> Trees {
         Trees { held_ns, ..self }

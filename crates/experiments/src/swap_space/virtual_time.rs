@@ -18,7 +18,7 @@ use std::ops::Range;
 
 use uswap_sync::trace::{self, Event, LINE_BYTES};
 
-use super::made_up_time::{Access, Lines, Prices, Served, Sockets, Time};
+use super::simulated_time::{Access, Lines, Prices, Served, Sockets, Time};
 
 #[cfg(test)]
 mod tests;

@@ -1,6 +1,6 @@
 //! Memory of the allocators that are compared: words that start at a cache line, bytes in them, and a lock.
 //!
-//! All of it through the atomics of `uswap-sync`, so that made-up time sees each access. Only benchmarks use this: a
+//! All of it through the atomics of `uswap-sync`, so that simulated time sees each access. Only benchmarks use this: a
 //! thread that dies keeps its lock.
 
 use std::hint::spin_loop;
@@ -10,7 +10,7 @@ use uswap_sync::{AtomicU64, Ordering, trace};
 /// Words of a cache line.
 pub const LINE_WORDS: usize = trace::LINE_BYTES / 8;
 
-/// Zeroed words that start at the border of a cache line, so that a run in made-up time repeats.
+/// Zeroed words that start at the border of a cache line, so that a run in simulated time repeats.
 pub struct Words {
     words: Vec<AtomicU64>,
     start: usize,
@@ -117,7 +117,7 @@ pub fn try_lock(word: &AtomicU64) -> Option<Tried<'_>> {
 }
 
 impl<'a> Tried<'a> {
-    /// From here on made-up time counts it as held.
+    /// From here on simulated time counts it as held.
     pub fn held(self) -> Held<'a> {
         trace::locked(std::ptr::from_ref(self.word) as usize);
         Held { word: self.word }

@@ -9,10 +9,10 @@ use super::hazards::{HazardSlot, StackPoint};
 use super::holder::{Held, Holder};
 use super::interrupted;
 use super::parts::{self, Manner, Part};
-use super::plant::{Plant, is_planted};
 use super::residency::{Make, Residency};
 use crate::Call;
 use crate::kernel::nr;
+use crate::plant::{Plant, is_planted};
 use crate::table::{Parts, Row, row};
 use linux_raw_sys::errno::EFAULT;
 

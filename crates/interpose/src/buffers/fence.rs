@@ -12,7 +12,7 @@
 //! is registered a compiler fence is enough on the light side, since the call is a full fence in each thread.
 //! `IS_REGISTERED` is stored before there are two sides: no order of it matters.
 
-use super::plant::{Plant, is_planted};
+use crate::plant::{Plant, is_planted};
 #[cfg(loom)]
 use uswap_sync::{Ordering, fence};
 #[cfg(not(loom))]

@@ -6,9 +6,9 @@
 use super::arrivals::{Arrivals, Due};
 use super::fence::asymmetric_fence_light;
 use super::hazards::{HazardSlot, StackPoint};
-use super::plant::{Plant, is_planted};
 use super::residency::{Make, Page, Residency};
 use crate::Call;
+use crate::plant::{Plant, is_planted};
 use crate::table::{Access, BufferRange, Row, Unreadable, Walked, for_each_range};
 use uswap_units::PAGE_BYTES;
 

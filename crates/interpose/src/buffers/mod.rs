@@ -23,7 +23,6 @@ mod hazards;
 mod holder;
 mod interrupted;
 mod parts;
-mod plant;
 mod residency;
 
 #[cfg(all(test, loom))]

@@ -4,32 +4,25 @@
 //! ours, with SA_RESETHAND, so that what is kept changes with it, and for one that may cancel a thread. Every other
 //! action goes through with our signals taken out of its mask. What the program asks for is shown when it asks again.
 //!
-//! Must hold: in the kernel the action of a signal of ours is ours, until an exec. What is kept is what the program
-//! asked for last, and is read whole. Called by [`crate::signals`], [`crate::delivery`], which asks what to run, and
-//! [`crate::birth`].
-//!
-//! Memory order: actions are read and written under their version, as behind a sequence lock. The Release fence of
-//! `Kept::store` pairs with the Acquire fence of `load_both`: who has read a new word finds another version. The
-//! Release of the even version pairs with the Acquire of `load_both`: who finds it finds all words. One
-//! writer goes on from what the last one wrote: both have `LOCK`. `end_of_a_store` runs in the only thread of a child.
+//! Must hold: in the kernel the action of a signal of ours is ours, until an exec. What is kept ([`Kept`]) is what the
+//! program asked for last; who changes it has `LOCK`, or is the only thread of a child. Called by [`crate::signals`],
+//! [`crate::delivery`], which asks what to run, and [`crate::birth`]; by `host`, which asks where handlers run.
 
 use core::arch::naked_asm;
-use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
+use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 use uswap_os::gate::Gate;
 use uswap_os::process;
 use uswap_os::sys::{Result, abi};
 
+pub use super::kept::{DEFAULT, IGNORE};
+use super::kept::{Kept, has_handler};
 use super::ours;
 use crate::call::Call;
 use crate::cancellation;
 use crate::kernel::{self, Action, Handler, SIGNAL_SET_BYTES, signal_bit};
 use crate::thread::{self, Slot};
 
-/// `SIG_DFL`.
-pub const DEFAULT: usize = 0;
-/// `SIG_IGN`.
-pub const IGNORE: usize = 1;
 const SIGNALS: usize = 64;
 const SIGNAL_MAX: u32 = SIGNALS as u32;
 
@@ -39,24 +32,12 @@ const RESTART: usize = abi::SA_RESTART as usize;
 /// Flags that mean the same whoever's handler runs.
 const CARRIED: usize = (abi::SA_RESTART | abi::SA_NOCLDSTOP | abi::SA_NOCLDWAIT) as usize;
 
-struct Words {
-    handler: AtomicUsize,
-    flags: AtomicUsize,
-    restorer: AtomicUsize,
-    mask: AtomicU64,
-}
-
-/// An action changes while other threads take it for a signal: who reads it reads all of it, or again. Written with
-/// [`LOCK`] held, or by the only thread of a child.
-struct Kept {
-    /// Odd while it is written.
-    version: AtomicU32,
-    now: Words,
-    /// The handler that was there before the program wanted none.
-    former: Words,
-}
-
+#[cfg(not(loom))]
 static KEPT: [Kept; SIGNALS] = [const { Kept::new() }; SIGNALS];
+#[cfg(loom)]
+loom::lazy_static! {
+    static ref KEPT: [Kept; SIGNALS] = core::array::from_fn(|_| Kept::new());
+}
 /// Held while an action changes, here and in the kernel, with all signals blocked; and while the process is copied, so
 /// that a child finds each action whole, and the kernel's the same.
 static LOCK: Gate = Gate::new();
@@ -69,85 +50,8 @@ const EXEC: u64 = 1 << 32;
 /// The process whose actions are kept. A child that shares the memory has actions of its own.
 static PROCESS: AtomicU32 = AtomicU32::new(0);
 
-impl Words {
-    const fn new() -> Words {
-        Words {
-            handler: AtomicUsize::new(DEFAULT),
-            flags: AtomicUsize::new(0),
-            restorer: AtomicUsize::new(0),
-            mask: AtomicU64::new(0),
-        }
-    }
-
-    fn load(&self) -> Action {
-        Action {
-            handler: self.handler.load(Ordering::Relaxed),
-            flags: self.flags.load(Ordering::Relaxed),
-            restorer: self.restorer.load(Ordering::Relaxed),
-            mask: self.mask.load(Ordering::Relaxed),
-        }
-    }
-
-    fn store(&self, action: &Action) {
-        self.handler.store(action.handler, Ordering::Relaxed);
-        self.flags.store(action.flags, Ordering::Relaxed);
-        self.restorer.store(action.restorer, Ordering::Relaxed);
-        self.mask.store(action.mask, Ordering::Relaxed);
-    }
-}
-
-fn has_handler(action: &Action) -> bool {
-    action.handler != DEFAULT && action.handler != IGNORE
-}
-
-impl Kept {
-    const fn new() -> Kept {
-        Kept { version: AtomicU32::new(0), now: Words::new(), former: Words::new() }
-    }
-
-    fn of(signal: u32) -> &'static Kept {
-        &KEPT[signal as usize - 1]
-    }
-
-    fn load(&self) -> Action {
-        self.load_both().0
-    }
-
-    /// What is in force, and the handler before it.
-    fn load_both(&self) -> (Action, Action) {
-        loop {
-            // Acquire: what is read below is of this version, or of a later one.
-            let version = self.version.load(Ordering::Acquire);
-            let both = (self.now.load(), self.former.load());
-            fence(Ordering::Acquire);
-            if version & 1 == 0 && self.version.load(Ordering::Relaxed) == version {
-                return both;
-            }
-            core::hint::spin_loop();
-        }
-    }
-
-    fn store(&self, action: &Action) {
-        let before = self.version.load(Ordering::Relaxed);
-        self.version.store(before.wrapping_add(1), Ordering::Relaxed);
-        // Nobody sees what follows without the odd version.
-        fence(Ordering::Release);
-        let old = self.now.load();
-        if has_handler(&old) {
-            self.former.store(&old);
-        }
-        self.now.store(action);
-        self.version.store(before.wrapping_add(2), Ordering::Release);
-    }
-
-    /// Nobody goes on with one that was under way.
-    fn end_of_a_store(&self) {
-        let version = self.version.load(Ordering::Relaxed);
-        // A write copies the page.
-        if version & 1 != 0 {
-            self.version.store(version.wrapping_add(1), Ordering::Release);
-        }
-    }
+fn kept(signal: u32) -> &'static Kept {
+    &KEPT[signal as usize - 1]
 }
 
 /// Reads what is in force and makes ours of it.
@@ -167,7 +71,7 @@ fn install_all() -> Result<()> {
         // SAFETY:
         // 1. Nothing is changed.
         let action = unsafe { kernel::set_action(signal, None) }?;
-        Kept::of(signal).store(&action);
+        kept(signal).store(&action);
         let told = told(signal, &action);
         if told != action && signal != abi::SIGKILL && signal != abi::SIGSTOP {
             // SAFETY:
@@ -214,13 +118,13 @@ pub(crate) fn after_clear(slot: &Slot) {
     for signal in 1..=SIGNAL_MAX {
         let is_ours = ours() & signal_bit(signal) != 0;
         if is_ours {
-            let told = told(signal, &Kept::of(signal).load());
+            let told = told(signal, &kept(signal).load());
             // SAFETY:
             // 1. `on_signal` serves any signal at any instruction.
             unsafe { kernel::set_action(signal, Some(&told)) }.expect("the parent has it too");
         }
-        if has_a_copy && Kept::of(signal).load().handler != IGNORE {
-            Kept::of(signal).store(&Action::default());
+        if has_a_copy && kept(signal).load().handler != IGNORE {
+            kept(signal).store(&Action::default());
         } else if is_ours && in_sharing_child(slot, signal).handler != IGNORE {
             slot.child_default.fetch_or(signal_bit(signal) as usize, Ordering::Relaxed);
         }
@@ -248,7 +152,7 @@ fn told(signal: u32, action: &Action) -> Action {
 /// The program's action for a signal that is being delivered to it, with all signals blocked.
 pub(crate) fn take_for_delivery(signal: u32) -> Action {
     loop {
-        let (action, former) = Kept::of(signal).load_both();
+        let (action, former) = kept(signal).load_both();
         if !has_handler(&action) {
             // The kernel took the signal for a handler. The program has changed its mind meanwhile, in another thread.
             let is_ours = ours() & signal_bit(signal) != 0;
@@ -263,7 +167,7 @@ pub(crate) fn take_for_delivery(signal: u32) -> Action {
 
 /// Makes the default of an action that is taken once. False: another thread has changed it meanwhile.
 fn reset(signal: u32, action: &Action) -> bool {
-    let kept = Kept::of(signal);
+    let kept = kept(signal);
     let reset = Action { handler: DEFAULT, ..*action };
     let tell = || {
         if ours() & signal_bit(signal) == 0 {
@@ -285,9 +189,18 @@ fn reset(signal: u32, action: &Action) -> bool {
     is_the_same
 }
 
+/// Whether a signal may start a handler of the program on the stack that the thread of `slot` is on, whichever that is.
+pub fn has_handler_in_place(slot: &Slot) -> bool {
+    let has_stack = slot.stack_in_force().flags as usize & kernel::SS_DISABLE == 0;
+    KEPT.iter().map(Kept::load).any(|action| {
+        let wants_stack = action.flags & ONSTACK != 0;
+        has_handler(&action) && !(wants_stack && has_stack)
+    })
+}
+
 /// The program's action for glibc's signal that cancels a thread.
 pub(super) fn of_cancellation() -> Action {
-    Kept::of(kernel::GLIBC_CANCEL).load()
+    kept(kernel::GLIBC_CANCEL).load()
 }
 
 /// Tells the kernel to ignore those of our signals that the program ignores; answers which. A child that is forked
@@ -319,7 +232,7 @@ pub(super) fn restore_after_exec(ignored: u64) {
 /// The kernel has another action for these, which are ours.
 fn tell_again(signals: u64) {
     for signal in signals_of(signals) {
-        let told = told(signal, &Kept::of(signal).load());
+        let told = told(signal, &kept(signal).load());
         // SAFETY:
         // 1. `on_signal` serves any signal at any instruction.
         let _ = unsafe { kernel::set_action(signal, Some(&told)) };
@@ -349,7 +262,7 @@ pub(super) fn change(call: &Call) -> Option<isize> {
     }
     let blocked = kernel::set_mask(abi::SIG_SETMASK, u64::MAX);
     let locked = LOCK.exclusive();
-    let kept = Kept::of(signal);
+    let kept = kept(signal);
     let old = kept.load();
     if let Some(new) = &new {
         kept.store(new);
@@ -403,7 +316,7 @@ fn in_sharing_child(slot: &Slot, signal: u32) -> Action {
     match (has(&slot.child_default), has(&slot.child_ignored)) {
         (true, _) => Action { handler: DEFAULT, ..Action::default() },
         (_, true) => Action { handler: IGNORE, ..Action::default() },
-        _ => Kept::of(signal).load(),
+        _ => kept(signal).load(),
     }
 }
 

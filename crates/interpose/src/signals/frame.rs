@@ -10,19 +10,26 @@
 //! ```
 //!
 //! Must hold: the handler finds registers, mask, stack and frame as the kernel would have made them, and what it
-//! changes in there is in force when it returns. Called by [`crate::delivery`], and by [`crate::signals`] for returns
-//! and for `sigaltstack`.
+//! changes in there is in force when it returns. We write nothing beyond the end of the program's alternate stack.
+//!
+//! A frame of the kernel itself, of a handler that does not go by us, says that the thread has an alternate stack of
+//! ours, and of our signals it says nothing. No other frame has that stack: neither ours, nor one from before the
+//! thread was armed.
+//!
+//! Called by [`crate::delivery`], and by [`crate::signals`] for returns and for `sigaltstack`.
 
 use core::arch::asm;
 use core::sync::atomic::Ordering;
 
 use uswap_os::sys::{Errno, abi};
 
-use super::{actions, ours};
+use super::{actions, masks, ours};
 use crate::call::Call;
 use crate::cancellation;
 use crate::frame::RED_ZONE_BYTES;
-use crate::kernel::{self, Action, SS_DISABLE, SignalInfo, Stack, UserContext, nr, signal_bit};
+use crate::kernel::{
+    self, Action, SS_AUTODISARM, SS_DISABLE, SignalInfo, Stack, UserContext, nr, signal_bit,
+};
 use crate::thread::{self, Slot};
 
 const CONTEXT_BYTES: usize = size_of::<UserContext>();
@@ -48,36 +55,40 @@ fn mark(context_at: usize) -> usize {
     context_at ^ 0x7265_616C_5F6F_6E65
 }
 
-/// Starts the program's handler; does not come back.
+/// Starts the program's handler. Comes back only if there is no room for its frame on the program's alternate stack.
 ///
 /// # Safety
 /// `info` and `context` are the kernel's frame of this signal, and `action` is the program's.
-pub(crate) unsafe fn start_handler(
-    signal: u32,
-    action: &Action,
-    info: &SignalInfo,
-    context: &UserContext,
-) -> ! {
+pub(crate) unsafe fn start_handler(signal: u32, action: &Action, info: &SignalInfo, context: &UserContext) {
     let slot = thread::current();
-    let wants_stack = action.flags & abi::SA_ONSTACK as usize != 0;
+    let stack = slot.stack_in_force();
+    let wants_stack = action.flags & abi::SA_ONSTACK as usize != 0 && stack.flags as usize & SS_DISABLE == 0;
     let program_sp = slot.program_stack_pointer(context.rsp);
-    let top = match slot.program_stack() {
-        Some((start, bytes)) if wants_stack && program_sp.wrapping_sub(start) > bytes => start + bytes,
-        // On it already, if it is one of our call stacks for a call from there.
-        Some(_) if wants_stack => program_sp - RED_ZONE_BYTES,
-        _ => context.rsp - RED_ZONE_BYTES,
+    let (top, is_there) = match stack.has(program_sp) {
+        // It may be one of our call stacks, for a call from there.
+        true if wants_stack => (program_sp.wrapping_sub(RED_ZONE_BYTES), true),
+        false if wants_stack => (stack.start.wrapping_add(stack.bytes), true),
+        _ => (context.rsp.wrapping_sub(RED_ZONE_BYTES), stack.has(context.rsp)),
     };
     let vector_bytes = if context.vectors == 0 { 0 } else { vector_bytes(context.vectors) };
-    let vectors_at = (top - vector_bytes) & !63;
+    let vectors_at = top.wrapping_sub(vector_bytes) & !63;
     let shown = cancellation::native_context(signal, context);
     let real_bytes = if shown.is_some() { size_of::<Real>() } else { 0 };
-    let frame_at = ((vectors_at - real_bytes - 8 - INFO_BYTES - CONTEXT_BYTES - 8) & !15) - 8;
+    let below_bytes = real_bytes + 8 + INFO_BYTES + CONTEXT_BYTES + 8;
+    let frame_at = (vectors_at.wrapping_sub(below_bytes) & !15).wrapping_sub(8);
+    if is_there && !stack.has(frame_at) {
+        return;
+    }
     let (context_at, info_at) = (frame_at + 8, frame_at + 8 + CONTEXT_BYTES);
     let mask_at = info_at + INFO_BYTES;
     let own = if action.flags & abi::SA_NODEFER as usize == 0 { signal_bit(signal) } else { 0 };
+    // Then the kernel itself takes the frame as it is, and nothing is noted that nobody would take back.
+    let returns_unseen = slot.is_undispatched();
+    let blocked_before = context.mask & !ours() | masks::shown(slot);
+    let blocked = blocked_before | action.mask | own;
     // SAFETY:
-    // 1. The destination is below the red zone of the interrupted stack, or on the alternate stack that
-    //    the program named and is not running on: the kernel would have written its frame there.
+    // 1. The destination is below the red zone of the interrupted stack, or on the alternate stack that the program
+    //    named, and is below what is in use there: the kernel would have written its frame there.
     // 2. The sources are the kernel's frame, `info` with its 128 bytes included.
     unsafe {
         core::ptr::copy_nonoverlapping(context.vectors as *const u8, vectors_at as *mut u8, vector_bytes);
@@ -92,10 +103,19 @@ pub(crate) unsafe fn start_handler(
             INFO_BYTES,
         );
         (frame_at as *mut usize).write(action.restorer);
-        (mask_at as *mut u64).write((context.mask | action.mask | own) & !ours());
-        if context.vectors != 0 {
-            (&raw mut (*(context_at as *mut UserContext)).vectors).write(vectors_at);
+        (mask_at as *mut u64).write(blocked & !ours());
+        let context_there = context_at as *mut UserContext;
+        if !returns_unseen {
+            (&raw mut (*context_there).mask).write(blocked_before);
+            (&raw mut (*context_there).stack).write(stack);
         }
+        if context.vectors != 0 {
+            (&raw mut (*context_there).vectors).write(vectors_at);
+        }
+    }
+    if !returns_unseen {
+        masks::show(slot, blocked);
+        slot.disarm_stack();
     }
     // SAFETY:
     // 1. All signals are blocked until the stack is the program's; then its mask goes into force.
@@ -128,14 +148,21 @@ pub(crate) unsafe fn return_from_handler(frame: usize) -> ! {
     // 1. The kernel is about to read the structure there; if it cannot, this ends the process as well.
     unsafe {
         let mask = &raw mut (*context).mask;
-        mask.write_unaligned(mask.read_unaligned() & !ours());
-        let stack = Stack {
+        let stack = &raw mut (*context).stack;
+        let (blocked, asked) = (mask.read_unaligned(), stack.read_unaligned());
+        if is_of_kernel(slot, &asked) {
+            masks::show(slot, blocked | masks::shown(slot));
+        } else {
+            masks::show(slot, blocked);
+            restore_stack(slot, &asked, (&raw const (*context).rsp).read_unaligned());
+        }
+        mask.write_unaligned(blocked & !ours());
+        stack.write_unaligned(Stack {
             start: slot.alternate_stack(),
             flags: 0,
             padding: 0,
             bytes: thread::ALTERNATE_STACK_BYTES,
-        };
-        (&raw mut (*context).stack).write_unaligned(stack);
+        });
     }
     if cancellation::may_return() {
         // It lies in the frame, and is only set if the handler asked for it.
@@ -169,53 +196,63 @@ fn vector_bytes(at: usize) -> usize {
     if magic == EXTENDED_MAGIC { bytes as usize } else { LEGACY_VECTOR_BYTES }
 }
 
-/// The three words belong together: a signal that came between them would start its handler on a stack that is none.
-fn set_program_stack(slot: &Slot, new: [usize; 3]) {
+/// The alternate stack that the program has from now on. An error, as the kernel has it: it stays as it was.
+fn set_stack(slot: &Slot, new: &Stack, stack_pointer: usize) -> Result<(), Errno> {
+    let now = slot.stack_in_force();
+    if now.flags & SS_AUTODISARM == 0 && now.has(stack_pointer) {
+        return Err(Errno::EPERM);
+    }
+    let mode = new.flags & !SS_AUTODISARM;
+    if mode != 0 && mode != abi::SS_DISABLE && mode != abi::SS_ONSTACK {
+        return Err(Errno::EINVAL);
+    }
+    let is_off = mode == abi::SS_DISABLE;
+    if !is_off && new.bytes < STACK_BYTES_MIN {
+        return Err(Errno::ENOMEM);
+    }
+    let (start, bytes) = if is_off { (0, 0) } else { (new.start, new.bytes) };
+    // The words belong together: a signal that came between them would start its handler on a stack that is none.
     let blocked = kernel::set_mask(abi::SIG_SETMASK, u64::MAX);
-    for (word, value) in slot.program_stack.iter().zip(new) {
+    for (word, value) in slot.program_stack.iter().zip([start, bytes, new.flags as usize]) {
         word.store(value, Ordering::Relaxed);
     }
     kernel::set_mask(abi::SIG_SETMASK, blocked);
+    Ok(())
+}
+
+/// Whether a frame that says so of the alternate stack is the kernel's own. It may have been another thread's.
+fn is_of_kernel(slot: &Slot, asked: &Stack) -> bool {
+    let is_as_now = asked.start == slot.stack_in_force().start;
+    asked.start == slot.alternate_stack() || (!is_as_now && thread::is_alternate_stack(asked.start))
+}
+
+/// A handler returns whose frame says that the program had this alternate stack. What the kernel would not take is
+/// passed over.
+fn restore_stack(slot: &Slot, asked: &Stack, stack_pointer: usize) {
+    let now = slot.stack_in_force();
+    if (now.start, now.bytes, now.flags) != (asked.start, asked.bytes, asked.flags) {
+        let _as_the_kernel_has_it = set_stack(slot, asked, stack_pointer);
+    }
 }
 
 /// `sigaltstack`, as the kernel would answer it.
 pub(super) fn change_stack(call: &Call, stack_pointer: usize) -> isize {
-    const AUTODISARM: u32 = 1 << 31;
     let fail = |error: Errno| -(error.number() as isize);
     let [new_at, old_at, ..] = call.arguments;
     let slot = thread::current();
-    let [start, bytes, flags] = &slot.program_stack;
-    let is_on_it = slot
-        .program_stack()
-        .is_some_and(|(start, bytes)| stack_pointer > start && stack_pointer - start <= bytes);
-    let shown = Stack {
-        start: start.load(Ordering::Relaxed),
-        flags: flags.load(Ordering::Relaxed) as u32 | is_on_it as u32,
-        padding: 0,
-        bytes: bytes.load(Ordering::Relaxed),
-    };
+    let now = slot.stack_in_force();
+    let is_on_it = now.flags & SS_AUTODISARM == 0 && now.has(stack_pointer);
+    let shown = Stack { flags: now.flags & (SS_AUTODISARM | abi::SS_DISABLE) | u32::from(is_on_it), ..now };
     if new_at != 0 {
-        let (Ok(new_start), Ok(new_flags), Ok(new_bytes)) =
+        let (Ok(start), Ok(flags), Ok(bytes)) =
             (kernel::read_word(new_at), kernel::read_word(new_at + 8), kernel::read_word(new_at + 16))
         else {
             return fail(Errno::EFAULT);
         };
-        if is_on_it {
-            return fail(Errno::EPERM);
+        let new = Stack { start: start as usize, flags: flags as u32, padding: 0, bytes: bytes as usize };
+        if let Err(errno) = set_stack(slot, &new, stack_pointer) {
+            return fail(errno);
         }
-        let mode = new_flags as u32 & !AUTODISARM;
-        if mode != 0 && mode != abi::SS_DISABLE && mode != abi::SS_ONSTACK {
-            return fail(Errno::EINVAL);
-        }
-        let is_off = mode == abi::SS_DISABLE;
-        if !is_off && (new_bytes as usize) < STACK_BYTES_MIN {
-            return fail(Errno::ENOMEM);
-        }
-        let new = match is_off {
-            true => [0, 0, SS_DISABLE],
-            false => [new_start as usize, new_bytes as usize, 0],
-        };
-        set_program_stack(slot, new);
     }
     if old_at != 0 {
         if !kernel::is_readable(old_at, size_of::<Stack>()) {

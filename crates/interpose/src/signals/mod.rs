@@ -6,7 +6,8 @@
 //! every handler that wants the program's alternate stack is started there by us ([`frame`]).
 //!
 //! What must hold: no code of the program runs while one of ours is blocked. The kernel kills a process
-//! that has to take one then.
+//! that has to take one then. One that the program has blocked ([`masks`]) ends the process as well, if it comes of a
+//! fault of the program itself.
 //!
 //! Called by [`crate::serve`] for calls about signals, by [`crate::delivery`], and by [`mod@crate::install`],
 //! [`crate::birth`] and [`crate::attach`], which make signals ours.
@@ -14,6 +15,9 @@
 pub mod actions;
 pub(crate) mod filter;
 mod frame;
+pub(crate) mod kept;
+#[cfg(all(test, loom))]
+mod loom_tests;
 mod masks;
 
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -25,6 +29,8 @@ use crate::kernel::{self, Handler, nr};
 use crate::thread;
 
 pub(crate) use frame::{return_from_handler, start_handler};
+use masks::SetIs;
+pub(crate) use masks::{block, block_all, is_shown_blocked};
 
 /// The signals that are ours, as a set.
 static OURS: AtomicU64 = AtomicU64::new(0);
@@ -41,7 +47,7 @@ pub(crate) fn install(faults: u64, handler: Handler) -> Result<()> {
     actions::install(handler)?;
     let slot = thread::current();
     let blocked = kernel::set_mask(abi::SIG_UNBLOCK, ours());
-    slot.shown_blocked.store((blocked & ours()) as usize, Ordering::Relaxed);
+    masks::show(slot, blocked);
     Ok(())
 }
 
@@ -52,11 +58,13 @@ pub(crate) fn serve(frame: &mut Frame) -> Option<isize> {
         nr::RT_SIGPROCMASK => masks::change(&frame.call),
         nr::RT_SIGACTION => actions::change(&frame.call),
         nr::SIGALTSTACK => Some(frame::change_stack(&frame.call, frame.context.stack_pointer)),
-        nr::RT_SIGSUSPEND => masks::call_with_set(&frame.call, 0, 1),
-        nr::RT_SIGTIMEDWAIT => masks::call_with_set(&frame.call, 0, 3),
-        nr::SIGNALFD | nr::SIGNALFD4 => masks::call_with_set(&frame.call, 1, 2),
-        nr::PPOLL => masks::call_with_set(&frame.call, 3, 4),
-        nr::EPOLL_PWAIT | nr::EPOLL_PWAIT2 => masks::call_with_set(&frame.call, 4, 5),
+        nr::RT_SIGSUSPEND => masks::call_with_set(&frame.call, 0, 1, SetIs::BlockedMeanwhile),
+        nr::RT_SIGTIMEDWAIT => masks::call_with_set(&frame.call, 0, 3, SetIs::WaitedFor),
+        nr::SIGNALFD | nr::SIGNALFD4 => masks::call_with_set(&frame.call, 1, 2, SetIs::WaitedFor),
+        nr::PPOLL => masks::call_with_set(&frame.call, 3, 4, SetIs::BlockedMeanwhile),
+        nr::EPOLL_PWAIT | nr::EPOLL_PWAIT2 => {
+            masks::call_with_set(&frame.call, 4, 5, SetIs::BlockedMeanwhile)
+        }
         nr::PSELECT6 | nr::IO_PGETEVENTS if last != 0 => masks::call_with_nested_set(&frame.call, 5),
         _ => None,
     }
@@ -68,7 +76,7 @@ pub(crate) fn serve(frame: &mut Frame) -> Option<isize> {
 /// blocked, if it blocked them. Until then no signal can arrive, but for the instant in which ours are blocked
 /// as the program wants and the others are open.
 pub(crate) fn exec(call: &crate::Call) -> isize {
-    let shown = thread::current().shown_blocked.load(Ordering::Relaxed) as u64;
+    let shown = masks::shown(thread::current());
     let blocked = kernel::set_mask(abi::SIG_SETMASK, u64::MAX);
     let ignored = actions::ignore_for_exec();
     kernel::set_mask(abi::SIG_SETMASK, blocked | shown);

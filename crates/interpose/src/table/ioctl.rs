@@ -26,13 +26,13 @@ fn control(walk: &mut Walk<'_>) -> Result<(), Stop> {
     Ok(())
 }
 
-/// `_IOC`: number, type, size in 14 bits, direction in two. Write is the kernel's read.
+/// `_IOC`: number, type, size in 14 bits, direction in two. Write is the kernel's read; but some drivers answer there
+/// (USBDEVFS_REAPURB), so it is made ready for both. That memory may be for reading only: then it is only there.
 fn by_number(request: u32) -> (Access, u32) {
     let bytes = request >> 16 & 0x3fff;
     match request >> 30 {
-        1 => (Access::Read, bytes),
         2 => (Access::Write, bytes),
-        3 => (Access::ReadWrite, bytes),
+        1 | 3 => (Access::ReadWrite, bytes),
         _ => (Access::Read, 0),
     }
 }
@@ -60,6 +60,8 @@ fn flat(request: u32) -> Option<(Access, u32)> {
         0x5410 | 0x5416..=0x5418 | 0x541a | 0x5420 | 0x5421 | 0x5423 | 0x5452 => (READ, 4),
         // TIOCSTI; window sizes; TIOCLINUX; serial lines; counts; FIOQSIZE.
         0x5412 => (READ, 1),
+        // TIOCSPTLCK.
+        0x4004_5431 => (READ, 4),
         0x5413 => (WRITE, 8),
         0x5414 => (READ, 8),
         0x541c => (UPDATE, 64),

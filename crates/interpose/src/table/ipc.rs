@@ -155,17 +155,27 @@ fn futex(walk: &mut Walk<'_>) -> Result<(), Stop> {
 
 /// The new calls say private by the same bit, in flags that also hold the size.
 const PRIVATE: u32 = FUTEX_PRIVATE_FLAG;
+/// `FUTEX2_NUMA`: the word behind the futex names a node. The kernel looks at it in each call, and writes it if it
+/// names none.
+const WITH_NODE: u32 = 4;
+
+/// The word of a futex that the kernel looks at.
+fn looked_at(walk: &mut Walk<'_>, address: u64, flags: u32) {
+    let is_only_read = flags & (PRIVATE | WITH_NODE) == PRIVATE;
+    let bytes = if flags & WITH_NODE == 0 { 4 } else { 8 };
+    walk.touch(address, bytes, if is_only_read { Access::Read } else { Access::ReadWrite });
+}
 
 fn woken(walk: &mut Walk<'_>) -> Result<(), Stop> {
-    if walk.arg32(3) & PRIVATE == 0 {
-        walk.updates(walk.arg(0), 4);
+    let flags = walk.arg32(3);
+    if flags & (PRIVATE | WITH_NODE) != PRIVATE {
+        looked_at(walk, walk.arg(0), flags);
     }
     Ok(())
 }
 
 fn slept(walk: &mut Walk<'_>) -> Result<(), Stop> {
-    let is_private = walk.arg32(3) & PRIVATE != 0;
-    walk.touch(walk.arg(0), 4, if is_private { Access::Read } else { Access::ReadWrite });
+    looked_at(walk, walk.arg(0), walk.arg32(3));
     Ok(())
 }
 
@@ -184,8 +194,7 @@ fn waiters(walk: &mut Walk<'_>, count: u64) -> Result<(), Stop> {
     for index in 0..count {
         let start = walk.arg(0).wrapping_add(index * u64::from(WAITER));
         let waiter = walk.load_as::<{ WAITER as usize }>(start, Access::Read)?;
-        let is_private = field32(&waiter, 16) & PRIVATE != 0;
-        walk.touch(field(&waiter, 8), 4, if is_private { Access::Read } else { Access::ReadWrite });
+        looked_at(walk, field(&waiter, 8), field32(&waiter, 16));
     }
     Ok(())
 }

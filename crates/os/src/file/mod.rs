@@ -1,9 +1,9 @@
 //! The swap file: made without a name, read and written whole or not at all.
 //!
-//! What must hold: a read or write either does all its bytes or says what failed and where; buffers given to a batch
-//! are free again when it returns, error or not. The supervisor makes the file and writes it; agents open it again
-//! through the supervisor's /proc and read it. With O_DIRECT, offsets, lengths and buffers must be multiples of 4096
-//! ([`crate::memory::AlignedBuf`]); [`SwapFile::is_direct`] tells.
+//! What must hold: a read or write either does all its bytes or says what failed and where, also where the page cache
+//! lies in between; buffers given to a batch are free again when it returns, error or not. The supervisor makes the
+//! file and writes it; agents open it again through the supervisor's /proc and read it. With O_DIRECT, offsets, lengths
+//! and buffers must be multiples of 4096 ([`crate::memory::AlignedBuf`]); [`SwapFile::is_direct`] tells.
 //!
 //! Called by [`crate::probe`], and by the supervisor, `host` and `bench`.
 
@@ -110,7 +110,8 @@ impl SwapFile {
 
     /// Writes all of `bytes` at `offset`.
     pub fn write_at(&self, bytes: &[u8], offset: u64) -> core::result::Result<(), IoError> {
-        self.write_rest(bytes, offset, 0)
+        self.write_rest(bytes, offset, 0)?;
+        self.see_written(&[WriteSlice { offset, bytes }])
     }
 
     /// Writes all slices, several at once where there is a ring. On an error some of the others may be written and some
@@ -144,12 +145,29 @@ impl SwapFile {
                     }
                 }
             }
-            return Ok(());
+            return self.see_written(slices);
         }
         for (index, slice) in slices.iter().enumerate() {
             self.write_rest(slice.bytes, slice.offset, index)?;
         }
-        Ok(())
+        self.see_written(slices)
+    }
+
+    /// What the page cache has taken may still fail on its way to the disk: full, or broken. Nobody would be told then,
+    /// and the only other copy is given up once a write is complete. So it is waited for.
+    fn see_written(&self, slices: &[WriteSlice<'_>]) -> core::result::Result<(), IoError> {
+        if self.direct {
+            return Ok(());
+        }
+        let start = slices.iter().map(|slice| slice.offset).min().unwrap_or(0);
+        let end = slices.iter().map(|slice| slice.offset + slice.bytes.len() as u64).max().unwrap_or(0);
+        let failed = |errno| IoError {
+            operation: Operation::Write,
+            index: 0,
+            offset: start,
+            cause: IoCause::Errno(errno),
+        };
+        self.fd.write_out(start, end - start).map_err(failed)
     }
 
     /// Gives the blocks of a range back to the file system.

@@ -11,7 +11,7 @@ use uswap_core::clusters::lock::{Contended, SUPERVISOR};
 use uswap_core::page_table::ALL_PAGES;
 use uswap_core::swap_word::Content;
 use uswap_engine::pool::release::put_entry;
-use uswap_units::{PAGE_BYTES, SlotId, SwapId};
+use uswap_units::{FileSlot, PAGE_BYTES, SlotId, SwapId};
 
 use super::stage::{GEOMETRY, RUNS, Stage};
 
@@ -137,8 +137,8 @@ pub fn check_room(stage: &Stage, contended: Contended) -> u64 {
     let (runs, owners) =
         (stage.runs(SUPERVISOR, SUPERVISORS_NUMBER, contended), stage.owners(SUPERVISORS_NUMBER));
     assert_eq!(runs.used(), owners.used(), "the clusters count the slots that have an owner");
-    let free_runs = u64::from(RUNS.end - RUNS.first) - owners.used();
-    let singles: Vec<u32> = std::iter::from_fn(|| runs.allocate(0)).collect();
+    let free_runs = u64::from(RUNS.count - RUNS.skipped) - owners.used();
+    let singles: Vec<FileSlot> = std::iter::from_fn(|| runs.allocate(0)).collect();
     assert_eq!(singles.len() as u64, free_runs, "slots that are free are to be had");
     for slot in singles {
         owners.release(slot);
@@ -150,6 +150,7 @@ pub fn check_room(stage: &Stage, contended: Contended) -> u64 {
 /// A process with this number is dead, and its locks are broken: its runs are given back.
 pub fn free_runs_of(stage: &Stage, number: u64, contended: Contended) {
     let owners = stage.owners(number);
-    (RUNS.first..RUNS.end).filter(|&slot| owners.of(slot) == number).for_each(|slot| owners.release(slot));
+    let slots = (RUNS.skipped..RUNS.count).map(FileSlot::new);
+    slots.filter(|&slot| owners.of(slot) == number).for_each(|slot| owners.release(slot));
     let _others_free_some_just_now = stage.runs(SUPERVISOR, SUPERVISORS_NUMBER, contended).audit();
 }

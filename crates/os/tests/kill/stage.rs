@@ -21,7 +21,7 @@ use uswap_engine::reaper::GiveBack;
 use uswap_engine::world::{Backing, FileBuffer, FileError};
 use uswap_os::memory::{self, Access};
 use uswap_os::{Fd, PAGE_BYTES, clock};
-use uswap_units::{ClusterId, MmId, SlotId, SwapId, SwapOffset, ZspageId};
+use uswap_units::{ClusterId, FileSlot, MmId, SlotId, SwapId, SwapOffset, ZspageId};
 
 /// Few entries, slots and pages of tables: what four processes want is often not there. The pool has room for what the
 /// dead leak.
@@ -31,7 +31,7 @@ pub const GEOMETRY: Geometry =
 pub const FILES: [u64; 2] = [300, 512];
 /// Clusters from which processes take runs of all orders; the first and the last are short.
 pub const RUNS: Space =
-    Space { first: 1, end: 3 * 512 + 100, is_discarding: true, search: Search::Scattered };
+    Space { skipped: 1, count: 3 * 512 + 100, is_trimmed: true, search: Search::Scattered };
 /// References that belong to no process.
 pub const LETTERS: usize = 64;
 
@@ -50,7 +50,7 @@ pub struct Stage {
 
 /// Sizes of the parts behind the segment, in words.
 const PARTS: [usize; 6] =
-    [RUNS.words(), RUNS.end as usize, GEOMETRY.entries as usize, LETTERS, 1, GEOMETRY.mms as usize + 1];
+    [RUNS.words(), RUNS.count as usize, GEOMETRY.entries as usize, LETTERS, 1, GEOMETRY.mms as usize + 1];
 
 fn segment_words() -> usize {
     GEOMETRY.layout().total_words()
@@ -147,14 +147,16 @@ pub struct Owners {
 }
 
 impl Owners {
-    pub fn of(&self, slot: u32) -> u64 {
-        self.words[slot as usize].load(Ordering::Acquire)
+    pub fn of(&self, slot: FileSlot) -> u64 {
+        self.word(slot).load(Ordering::Acquire)
     }
     /// A slot of ours is free from now on.
-    pub fn release(&self, slot: u32) {
-        let freed =
-            self.words[slot as usize].compare_exchange(self.number, 0, Ordering::AcqRel, Ordering::Acquire);
-        assert_eq!(freed, Ok(self.number), "slot {slot} went to another owner");
+    pub fn release(&self, slot: FileSlot) {
+        let freed = self.word(slot).compare_exchange(self.number, 0, Ordering::AcqRel, Ordering::Acquire);
+        assert_eq!(freed, Ok(self.number), "slot {slot:?} went to another owner");
+    }
+    fn word(&self, slot: FileSlot) -> &'static AtomicU64 {
+        &self.words[slot.number() as usize]
     }
     /// Used slots.
     pub fn used(&self) -> u64 {
@@ -163,13 +165,14 @@ impl Owners {
 }
 
 impl Truth for Owners {
-    fn is_used(&self, slot: u32) -> bool {
+    type Slot = FileSlot;
+
+    fn is_used(&self, slot: FileSlot) -> bool {
         self.of(slot) != 0
     }
-    fn claim(&self, slot: u32, _: MmId) {
-        let claimed =
-            self.words[slot as usize].compare_exchange(0, self.number, Ordering::AcqRel, Ordering::Acquire);
-        assert_eq!(claimed, Ok(0), "slot {slot} is owned twice");
+    fn claim(&self, slot: FileSlot, _: MmId) {
+        let claimed = self.word(slot).compare_exchange(0, self.number, Ordering::AcqRel, Ordering::Acquire);
+        assert_eq!(claimed, Ok(0), "slot {slot:?} is owned twice");
     }
 }
 

@@ -4,6 +4,7 @@
 //! names. So much a process may leak when it is killed, and no more. All else is found by who cleans up: its pages by
 //! its page table, its runs by their owner.
 
+use std::ops::Range;
 use std::os::unix::process::parent_id;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -18,7 +19,7 @@ use uswap_core::swap_word::Content;
 use uswap_engine::pool::release::{free_blob, put_entries, put_entry, release_content};
 use uswap_os::sys::abi;
 use uswap_os::{Fd, clock, process, thread};
-use uswap_units::{BLOCK_PAGES, MmId, PageId, Prng, SwapId};
+use uswap_units::{BLOCK_PAGES, FileSlot, MmId, PageId, Prng, SwapId};
 
 use super::stage::{LETTERS, Owners, Stage};
 
@@ -61,7 +62,7 @@ struct Worker<'s> {
     runs: Clusters<'static, Owners>,
     owners: Owners,
     /// First slot and count of what it has of the runs.
-    owned: Vec<(u32, u32)>,
+    owned: Vec<(FileSlot, u32)>,
     zspages: ZspageOwner,
     prng: Prng,
 }
@@ -94,7 +95,7 @@ fn run(stage: &Stage, me: MmId, seed: u64) -> ! {
         segment.page_table(me, root).leaf_or_allocate(PageId::FIRST).expect("there are tables for all");
     let pages: Vec<_> = (0..BLOCK_PAGES).map(|page| leaf.slot(PageId::new(page))).collect();
     assert!(pages.iter().all(|page| page.adopt()), "the leaf is new");
-    let number = record.number();
+    let number = record.number().to_word();
     let mut worker = Worker {
         stage,
         segment,
@@ -127,6 +128,11 @@ fn content_of(seed: u64, length: usize) -> Vec<u8> {
     words.take(length).collect()
 }
 
+/// Some slots of a run, which are known by their places in it.
+fn slots_of(first: FileSlot, places: Range<u32>) -> impl Iterator<Item = FileSlot> {
+    places.map(move |place| FileSlot::new(first.number() + place))
+}
+
 impl Worker<'_> {
     fn step_of_runs(&mut self, is_eager: bool) {
         if self.owned.is_empty() || self.prng.chance(if is_eager { 7 } else { 2 }, 8) {
@@ -134,8 +140,8 @@ impl Worker<'_> {
             let (one, other) = (self.prng.below(10), self.prng.below(10));
             let order = (one.min(other) as u32).min(ORDER_MAX);
             if let Some(first) = self.runs.allocate(order) {
-                for slot in first..first + (1 << order) {
-                    assert_eq!(self.owners.of(slot), self.number, "slot {slot} is in a run of ours");
+                for slot in slots_of(first, 0..1 << order) {
+                    assert_eq!(self.owners.of(slot), self.number, "slot {slot:?} is in a run of ours");
                 }
                 self.owned.push((first, 1 << order));
             }
@@ -145,7 +151,7 @@ impl Worker<'_> {
         let (first, count) = self.owned.swap_remove(pick);
         // All of it, or what is behind a part that is kept.
         let kept = if self.prng.chance(1, 3) { self.prng.below(u64::from(count)) as u32 } else { 0 };
-        (first + kept..first + count).for_each(|slot| self.owners.release(slot));
+        slots_of(first, kept..count).for_each(|slot| self.owners.release(slot));
         self.runs.free(first, count);
         if kept > 0 {
             self.owned.push((first, kept));

@@ -103,7 +103,7 @@ impl Command {
             Command::SwapOff(dir) => format!("swapoff {}\n", name(dir)?),
             Command::Stat(Form::Text) => "stat 1\n".to_owned(),
             Command::Stat(Form::Json) => STAT.to_owned(),
-            Command::Map(pid) => map::order(*pid),
+            Command::Map(pid) => map::command(*pid),
             Command::Leave => "leave 1\n".to_owned(),
             Command::Freeze => "freeze 1\n".to_owned(),
             Command::Thaw => "thaw 1\n".to_owned(),
@@ -152,7 +152,7 @@ impl Command {
     }
 }
 
-/// What came of it.
+/// The outcome.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Answer {
     /// What was done.

@@ -1,4 +1,4 @@
-//! The end of the run: a thread of the supervisor that takes commands.
+//! The run's side of the control socket: a thread of the supervisor that takes commands.
 //!
 //! Called by [`crate::commands`], which brings what is to be done. A command that takes long holds up no other: each
 //! has a thread, up to [`COMMANDS_MAX`].
@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
-use uswap_control::{address, read_line};
+use uswap_control::{address, read_line, unpoisoned};
 
 use super::command::{Answer, Change, Command, Form};
 use crate::files::place::SwapPlace;
@@ -127,7 +127,7 @@ impl Clients {
     }
 
     fn place(&self, place: usize) -> MutexGuard<'_, Option<UnixStream>> {
-        self.0[place].lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+        unpoisoned(self.0[place].lock())
     }
 }
 

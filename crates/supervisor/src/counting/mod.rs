@@ -25,7 +25,7 @@ use peak::Certainty;
 use shared_memory::{Allowances, SharedMemory};
 use texts::{Facts, Image};
 
-/// Faults and images of processes with relatives are read so often.
+/// How often faults and images of processes with relatives are read.
 const FACTS_NS: u64 = 10_000_000;
 /// Those of processes without relatives: they may have executed another program, and fork then.
 const LONELY_FACTS_NS: u64 = 200_000_000;
@@ -38,7 +38,7 @@ const DOUBT_PAGES_MIN: u64 = 256;
 /// How long a walk goes on in one look.
 const WALK_NS: u64 = 3_000_000;
 
-/// So often a walk goes on with those who were forked meanwhile.
+/// How often a walk goes on with those who were forked meanwhile.
 const WALK_ROUNDS_MAX: u32 = 4;
 
 /// One part in so many of a processor.

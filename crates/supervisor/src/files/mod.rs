@@ -11,6 +11,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
 use std::sync::{Arc, RwLock};
 
+use uswap_control::unpoisoned;
 use uswap_core::files::{FileKind, FileSpec, SwapFiles, slots_of_all};
 use uswap_core::segment::SLOTS_MAX;
 use uswap_engine::world::FileError;
@@ -115,19 +116,19 @@ impl OpenFiles {
     pub fn add(&self, options: &SwapFileOptions, allow_tmpfs: AllowTmpfs) -> Result<FileSpec, StartError> {
         let made = make(options, allow_tmpfs, &self.ring)?;
         let spec = made.spec().expect("it was just made");
-        self.all.write().unwrap_or_else(|poisoned| poisoned.into_inner()).push(Arc::new(made));
+        unpoisoned(self.all.write()).push(Arc::new(made));
         Ok(spec)
     }
 
     /// The segment has no room for the one that was added last.
     pub fn forget_last(&self) {
-        self.all.write().unwrap_or_else(|poisoned| poisoned.into_inner()).pop();
+        unpoisoned(self.all.write()).pop();
     }
 
     /// Nothing is in it any more: its blocks go back to the file system, and it is gone when all who have it open have
     /// closed it.
     pub fn close(&self, file: FileId) {
-        let mut all = self.all.write().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let mut all = unpoisoned(self.all.write());
         let open = &mut all[file.index()];
         if let Some(store) = &open.store {
             store.release_all();
@@ -141,7 +142,7 @@ impl OpenFiles {
     }
 
     fn all(&self) -> Vec<(FileId, Arc<OpenFile>)> {
-        let all = self.all.read().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let all = unpoisoned(self.all.read());
         (0..).map(FileId::new).zip(all.iter().cloned()).collect()
     }
 
@@ -153,7 +154,7 @@ impl OpenFiles {
     }
 
     fn get(&self, file: FileId) -> Arc<OpenFile> {
-        let all = self.all.read().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let all = unpoisoned(self.all.read());
         Arc::clone(&all[file.index()])
     }
 

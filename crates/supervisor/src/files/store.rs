@@ -1,7 +1,8 @@
 //! What a place for blobs has to do: the swap file is the first.
 
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock};
 
+use uswap_control::unpoisoned;
 use uswap_core::files::FileAccess;
 use uswap_engine::world::FileError;
 use uswap_os::file::{IoCause, IoError, SwapFile, WriteSlice};
@@ -54,7 +55,7 @@ impl Store for FileStore {
             .map(|(index, bytes)| WriteSlice { bytes, offset: offset.bytes() + (index * WRITE_BYTES) as u64 })
             .collect();
         let ring = self.ring.get_or_init(|| Mutex::new(Ring::new(RING_ENTRIES).ok()));
-        let mut ring = ring.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut ring = unpoisoned(ring.lock());
         self.file.write_batch(ring.as_mut(), &slices).map_err(file_error)
     }
 

@@ -14,6 +14,7 @@ mod why;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use uswap_control::unpoisoned;
 use uswap_core::balance::Headroom;
 use uswap_core::budget::Signal;
 use uswap_core::counters::Counter;
@@ -98,7 +99,7 @@ pub fn run(shared: &Shared) {
     locked.follow(shared);
 }
 
-/// So often the slots of the file are counted: a large file has many.
+/// How often the slots of the file are counted: a large file has many.
 const FILE_LOOK: Duration = Duration::from_millis(20);
 
 /// Half the time that it would take at least to get from here to where memory is taken under management. `cost_ns`:
@@ -186,7 +187,7 @@ impl Meter {
                 human::bytes(ram.bytes())
             ));
         }
-        *shared.holders.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = Some(holders);
+        *unpoisoned(shared.holders.lock()) = Some(holders);
     }
 
     /// The run ends: what is still doubtful counts as far as what was counted of it has shown.

@@ -19,7 +19,7 @@ use uswap_units::{PAGE_BYTES, SwapId};
 use crate::options::PoolSize;
 use crate::shared::Shared;
 
-/// So often the pool's limit may move.
+/// How often the pool's limit may move.
 const LOOK: Duration = Duration::from_millis(100);
 
 /// What is not measured of a fault: the signal, and the way back.

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use uswap_core::counters::Counter;
 use uswap_core::mm::{MmRecord, MmState};
-use uswap_units::PAGE_BYTES;
+use uswap_units::{PAGE_BYTES, ProcessNumber};
 
 use crate::human;
 use crate::rules::Rule;
@@ -33,7 +33,7 @@ struct Found {
 pub struct Shares {
     /// As they were at the last look.
     rules: Vec<Rule>,
-    found: HashMap<u64, Found>,
+    found: HashMap<ProcessNumber, Found>,
     /// Names of rules that were about a process.
     used: HashSet<String>,
     told: bool,
@@ -78,7 +78,7 @@ impl Shares {
             self.told = true;
             shared.warn(&format!(
                 "protected memory is reclaimed too: what else there is does not suffice to keep the run within {} \
-                 (--protect asks for {})",
+                 (--protect asks for {}). Protect less, or raise --ram ('uswap set' changes both)",
                 human::bytes(limits.ram_bytes),
                 human::bytes(limits.protected_bytes())
             ));

@@ -9,6 +9,7 @@ use std::fs::File;
 use std::os::unix::fs::FileExt as _;
 use std::time::{Duration, Instant};
 
+use uswap_control::unpoisoned;
 use uswap_core::mm::MmState;
 use uswap_os::pidfd::Pidfd;
 use uswap_os::process::{self, StatmFile};
@@ -28,6 +29,9 @@ const PART_OF_TIME: u32 = 25;
 
 /// A process has so long to join, on a busy machine too, before it is said that it did not.
 const TIME_TO_JOIN: Duration = Duration::from_millis(500);
+
+/// A child that a managed process has forked claims its record within milliseconds, and on a busy machine in so long.
+const TIME_TO_CLAIM: Duration = Duration::from_secs(10);
 
 /// Measurements after which a process is armed that has so many times the memory with which it would arm itself. After
 /// one it may be about to do so.
@@ -168,7 +172,7 @@ impl UnmanagedProcesses {
         if sizes.is_empty() {
             return;
         }
-        let mut unmanaged = shared.unmanaged.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let mut unmanaged = unpoisoned(shared.unmanaged.lock());
         for ((name, reason), bytes) in sizes {
             let entry = unmanaged.iter_mut().find(|entry| entry.name == *name && entry.reason == *reason);
             if let Some(entry) = entry {
@@ -203,7 +207,7 @@ impl Seen {
     /// A process of this size takes a place in the run by itself, when it makes a call by which it grows.
     fn arm(&mut self, shared: &Shared) {
         let unseen = &mut self.unseen;
-        if has_unclaimed(shared) || !unseen.is_due(Instant::now()) {
+        if may_be_unclaimed(shared, self.since) || !unseen.is_due(Instant::now()) {
             return;
         }
         self.pidfd.while_it_lives(|pid| {
@@ -232,7 +236,7 @@ impl Seen {
             Why::Environment(reason) if self.looks > 1 => reason,
             Why::Environment(_) => return,
             // A forked child that nobody has claimed may be this one, which is stopped or has not run yet.
-            Why::Unknown(_) if !waited || has_unclaimed(shared) => return,
+            Why::Unknown(_) if !waited || may_be_unclaimed(shared, self.since) => return,
             // It takes a place when it has more.
             Why::Unknown(_) if self.bytes().is_none_or(|bytes| bytes < shared.join_bytes()) => return,
             Why::Unknown(reason) => reason,
@@ -246,13 +250,17 @@ impl Seen {
     }
 }
 
-fn has_unclaimed(shared: &Shared) -> bool {
-    shared.segment.mms().in_use().any(|record| record.state() == MmState::Forked)
+/// Whether a process that was found at that time may be a child that has not taken its memory over yet. A record that
+/// nobody will ever claim, of a child that was killed at once and is not waited for, says nothing about others for
+/// long.
+fn may_be_unclaimed(shared: &Shared, since: Instant) -> bool {
+    since.elapsed() < TIME_TO_CLAIM
+        && shared.segment.mms().in_use().any(|record| record.state() == MmState::Forked)
 }
 
 /// One that was named without a certain reason is managed after all: it was slow to join.
 fn take_back(shared: &Shared, (name, reason): &(String, String)) {
-    let mut unmanaged = shared.unmanaged.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    let mut unmanaged = unpoisoned(shared.unmanaged.lock());
     for entry in unmanaged.iter_mut().filter(|entry| entry.name == *name && entry.reason == *reason) {
         entry.processes -= 1;
     }
@@ -261,7 +269,7 @@ fn take_back(shared: &Shared, (name, reason): &(String, String)) {
 
 /// Says it at the first one of its kind, and puts it into the report.
 fn note(shared: &Shared, pid: u32, (name, reason): &(String, String), advice: &str, bytes: u64) {
-    let mut unmanaged = shared.unmanaged.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    let mut unmanaged = unpoisoned(shared.unmanaged.lock());
     let known = unmanaged.iter_mut().find(|entry| entry.name == *name && entry.reason == *reason);
     if let Some(entry) = known {
         entry.processes += 1;

@@ -7,14 +7,17 @@
 //!
 //! What must hold: a thread is taken away only from code of the program that may stop anywhere: not from code of the
 //! agent, which may hold its locks, not out of a restartable sequence, and only on the stack that the kernel made for
-//! it. Else it is let go as it was, and tried again.
+//! it. Else it is let go as it was, and tried again. And nobody waits for it but the thread of ours that traces it: one
+//! that waits for a disk, or a server, stops when that has answered.
 
 use std::fs::File;
 use std::ops::Range;
 use std::os::unix::fs::MetadataExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use uswap_os::pidfd::Pidfd;
 use uswap_os::process;
 use uswap_os::ptrace::{Registers, Stop, Tracee};
 
@@ -23,12 +26,19 @@ use crate::program::symbol;
 /// The agent's name of the place where the thread goes on.
 const ENTRY: &str = "uswap_agent_grown_unseen";
 
-/// So often it is tried: about a second.
-const TRIES_MAX: u32 = 40;
+/// How often it is tried within about a second.
+const TRIES_AT_FIRST: u32 = 40;
+/// Later, since it may have read a file all that time, or been traced by another.
+const TRY_AGAIN_EVERY: Duration = Duration::from_secs(2);
 /// The first looks follow each other as soon as memory is measured again: two processors write 5 MiB in a millisecond.
 const LOOKS_AT_ONCE: u32 = 10;
 /// Later ones wait so long.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
+
+/// A try is waited for so long: nearly all take less than a millisecond.
+const TRY: Duration = Duration::from_millis(20);
+const TRY_STEP: Duration = Duration::from_micros(200);
+const STACK_OF_TRY_BYTES: usize = 256 << 10;
 
 const RED_ZONE_BYTES: usize = 128;
 /// Of the stack, for the way into the agent.
@@ -43,6 +53,7 @@ pub struct Unseen {
     looks: u32,
     looked: Option<Instant>,
     tries: u32,
+    last_try: Option<JoinHandle<()>>,
 }
 
 /// Where things are in the process.
@@ -57,9 +68,15 @@ struct Places {
 impl Unseen {
     /// Whether it is time to look at the process, and worth it. Asked before each look.
     pub fn is_due(&mut self, now: Instant) -> bool {
-        let waits = self.looks >= LOOKS_AT_ONCE
-            && self.looked.is_some_and(|looked| now.duration_since(looked) < LOOK_EVERY);
-        let is_due = self.tries < TRIES_MAX && !waits;
+        if self.is_trying() {
+            return false;
+        }
+        let pause = match () {
+            () if self.tries >= TRIES_AT_FIRST => TRY_AGAIN_EVERY,
+            () if self.looks >= LOOKS_AT_ONCE => LOOK_EVERY,
+            () => Duration::ZERO,
+        };
+        let is_due = self.looked.is_none_or(|looked| now.duration_since(looked) >= pause);
         if is_due {
             (self.looks, self.looked) = (self.looks + 1, Some(now));
         }
@@ -69,17 +86,38 @@ impl Unseen {
     /// Lets the process arm itself, if its first thread can be taken away from where it is now.
     pub fn arm(&mut self, pid: u32, agent: &Path) {
         self.tries += 1;
-        // A thread that waits for a disk stops when that has answered.
-        let may_stop = process::stat(pid).is_ok_and(|stat| matches!(stat.state, b'R' | b'S'));
-        let Some(places) = places(pid, agent).filter(|_| may_stop) else { return };
-        // An error: somebody else traces it, or it may not be traced.
-        let Ok(tracee) = Tracee::seize(pid) else { return };
-        if stands_still(&tracee) {
-            let _or_as_it_was = divert(&tracee, &places, pid);
+        let (agent, began) = (PathBuf::from(agent), Instant::now());
+        let Ok(process) = Pidfd::open(pid) else { return };
+        let thread = std::thread::Builder::new().name("uswap-arm".to_owned()).stack_size(STACK_OF_TRY_BYTES);
+        // Without a thread: another time.
+        self.last_try = thread.spawn(move || try_to_arm(&process, pid, &agent)).ok();
+        while self.is_trying() && began.elapsed() < TRY {
+            std::thread::sleep(TRY_STEP);
         }
-        // From here on it goes on, if it was not killed.
-        let _gone = tracee.detach();
     }
+
+    fn is_trying(&self) -> bool {
+        self.last_try.as_ref().is_some_and(|thread| !thread.is_finished())
+    }
+}
+
+fn try_to_arm(process: &Pidfd, pid: u32, agent: &Path) {
+    // It would be waited for in vain.
+    let may_stop = process::stat(pid).is_ok_and(|stat| matches!(stat.state, b'R' | b'S'));
+    if !may_stop || places(pid, agent).is_none() {
+        return;
+    }
+    // An error: somebody else traces it, or it may not be traced.
+    let Ok(tracee) = Tracee::seize(pid) else { return };
+    // Meanwhile it may have executed a program, or shared its memory with a child (vfork), which it waits for then.
+    if stands_still(&tracee)
+        && !process.has_ended()
+        && let Some(places) = places(pid, agent)
+    {
+        let _or_as_it_was = divert(&tracee, &places, pid);
+    }
+    // From here on it goes on, if it was not killed.
+    let _gone = tracee.detach();
 }
 
 /// Waits until the thread stands still: it was asked to, and must not be let go before. False: it has ended, or stands
@@ -210,8 +248,12 @@ mod tests {
         let (mut unseen, start) = (Unseen::default(), Instant::now());
         let due_at = |unseen: &mut Unseen, ms| unseen.is_due(start + Duration::from_millis(ms));
         assert_eq!((0..30).filter(|&ms| due_at(&mut unseen, ms)).count(), LOOKS_AT_ONCE as usize + 1);
-        unseen.tries = TRIES_MAX;
-        assert!(!due_at(&mut unseen, 1000));
+        unseen.tries = TRIES_AT_FIRST;
+        assert_eq!(
+            (0..10_000).filter(|&ms| due_at(&mut unseen, ms)).count(),
+            4,
+            "2, 4, 6 and 8 s after the last"
+        );
     }
 
     #[test]

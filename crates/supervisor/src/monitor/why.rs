@@ -60,6 +60,7 @@ pub fn why_unmanaged(shared: &Shared, pid: u32) -> Why {
                 shared.options.root.is_some_and(|root| environment_of(root).as_ref() == Some(&environment));
             if is_there
                 && !is_of_root
+                && !is_overwritten(&environment, || has_mapped(pid, &options.agent))
                 && let Some(reason) = of_environment(&environment, shared.invitation().as_bytes(), agent)
             {
                 return Why::Environment(reason);
@@ -77,7 +78,8 @@ pub fn why_unmanaged(shared: &Shared, pid: u32) -> Why {
     Why::Unknown(Reason {
         clause: "it was asked to join by its environment and did not: its loader has not loaded the agent, it has \
                  left the run (non-dumpable), its sandbox keeps it from uswap's memory (system calls, network \
-                 namespace), or another library that is preloaded starts a thread before uswap is loaded"
+                 namespace), it may open no more files at this moment (ulimit -n), or another library that is \
+                 preloaded starts a thread before uswap is loaded"
             .to_owned(),
         advice: "With -v the agent says more",
     })
@@ -89,6 +91,20 @@ fn environment_file(pid: u32) -> String {
 
 fn environment_of(pid: u32) -> Option<Vec<u8>> {
     std::fs::read(environment_file(pid)).ok()
+}
+
+/// Whether a program that has the agent has written something else over its environment, where the kernel shows it:
+/// some put a title there.
+fn is_overwritten(environment: &[u8], has_agent: impl Fn() -> bool) -> bool {
+    let mut entries = environment.split(|&byte| byte == 0);
+    // A title begins at its beginning, and may end anywhere.
+    let begins_otherwise = entries.next().is_some_and(|first| !first.contains(&b'='));
+    (begins_otherwise || !entries.any(|entry| entry.starts_with(b"LD_PRELOAD="))) && has_agent()
+}
+
+fn has_mapped(pid: u32, file: &Path) -> bool {
+    let maps = std::fs::read(format!("/proc/{pid}/maps")).unwrap_or_default();
+    maps.split(|&byte| byte == b'\n').any(|line| line.ends_with(file.as_os_str().as_bytes()))
 }
 
 /// The effective user of a process.
@@ -175,6 +191,18 @@ mod tests {
             let environment = format!("USWAP_RUN=7:5:9:ab:0:/lib/agent.so\0{other}\0");
             assert!(clause(environment.as_bytes()).is_some_and(|clause| clause.contains("LD_PRELOAD")));
         }
+    }
+
+    #[test]
+    fn what_is_written_over_an_environment_says_nothing_about_it() {
+        let title = b"server: idle\0\0\0\0";
+        assert!(is_overwritten(title, || true) && !is_overwritten(title, || false));
+        assert!(is_overwritten(b"idle\0LD_PRELOAD=/lib/agent.so\0", || true));
+        assert!(!is_overwritten(b"A=1\0LD_PRELOAD=/lib/agent.so\0", || true), "it has lost USWAP_RUN");
+        let own = std::env::current_exe().expect("it has a path");
+        assert!(
+            has_mapped(std::process::id(), &own) && !has_mapped(std::process::id(), Path::new("/no/such"))
+        );
     }
 
     #[test]

@@ -19,7 +19,7 @@ use uswap_os::process;
 use super::averages::Part;
 use crate::processes::Processes;
 
-/// So often is looked, and rarer at processes of many threads.
+/// How often a process is looked at; one of many threads less often.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 const FOR_EACH_THREAD: Duration = Duration::from_micros(500);
 

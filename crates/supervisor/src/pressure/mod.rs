@@ -15,10 +15,11 @@ use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use uswap_control::stat::{self, Psi, Waits};
+use uswap_control::unpoisoned;
 use uswap_core::mm::{MmRecord, MmState};
 use uswap_core::refault_stats::TakenPages;
 use uswap_core::segment::Segment;
-use uswap_units::PAGE_BYTES;
+use uswap_units::{PAGE_BYTES, ProcessNumber};
 
 use crate::human;
 use crate::processes::{Processes, live};
@@ -105,7 +106,7 @@ pub struct Pressure {
 struct State {
     at: Instant,
     /// The processes that live, by their numbers ([`MmRecord::number`]).
-    known: HashMap<u64, Known>,
+    known: HashMap<ProcessNumber, Known>,
     run: WholeRun,
     run_looks: RunLooks,
     /// Until when the run has taken up what was waited.
@@ -142,7 +143,7 @@ impl Pressure {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+        unpoisoned(self.state.lock())
     }
 
     /// What was taken from a process and came back, up to now.

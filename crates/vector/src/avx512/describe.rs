@@ -2,6 +2,9 @@
 //!
 //! In batches of 64 words: looked up one by one where each was seen before, then chosen for all at once, with a byte of
 //! a register for each word.
+//!
+//! Must hold: symbols, literals and costs are those that the portable code finds, or both refuse the page. Called by
+//! [`crate::kernels`].
 
 use core::arch::x86_64::*;
 

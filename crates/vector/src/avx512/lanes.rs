@@ -1,4 +1,7 @@
-//! Loads and stores of whole registers.
+//! Loads and stores of whole registers: all of the unsafe code of the kernels.
+//!
+//! Must hold: each reads or writes as many bytes as its array has, which the type of the array says; none needs an
+//! aligned address. Called by [`super::describe`], [`super::lay_out`] and [`super::pack`].
 
 use core::arch::x86_64::{
     __m512i, _mm_loadl_epi64, _mm512_cvtepu8_epi64, _mm512_loadu_si512, _mm512_storeu_si512,

@@ -1,4 +1,7 @@
 //! Literals to their places: see [`lay_out`].
+//!
+//! Must hold: whatever the blob holds, nothing outside of it is read, and each base lies in front of its word; what
+//! asks for more is refused. Called by [`crate::kernels`].
 
 use core::arch::x86_64::*;
 

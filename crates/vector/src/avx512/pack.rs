@@ -1,4 +1,7 @@
 //! Codes one behind the other: see [`pack`].
+//!
+//! Must hold: the codes of eight words take 64 bits at most, and stand in the order of the words, the first one lowest.
+//! Called by [`crate::kernels`], and by [`super::describe`] for the places of codes in their table.
 
 use core::arch::x86_64::*;
 use core::ops::Range;

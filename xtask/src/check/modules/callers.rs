@@ -85,9 +85,12 @@ impl<'a> Crates<'a> {
         crates
     }
 
-    /// Whether any file of `user` names the crate.
+    /// Whether any file of `user` names the crate. A module of its own with that name hides it.
     fn depends(&self, user: &str, name: &str) -> bool {
         let root = root_name(name);
+        if self.files[user].keys().any(|module| module.last() == Some(&root)) {
+            return false;
+        }
         let programs = self.programs[user].iter().map(|(_, uses)| uses);
         self.files[user].values().map(|(_, uses)| uses).chain(programs).any(|uses| uses.words.contains(&root))
     }
@@ -121,7 +124,10 @@ impl<'a> Crates<'a> {
                     continue;
                 }
                 let user = (user_crate.clone(), from.clone());
-                let targets = targets(own, name, user_crate == name, from, uses);
+                let targets = match depends {
+                    true => targets(own, name, user_crate == name, from, uses),
+                    false => BTreeSet::new(),
+                };
                 let calls = depends && uses.called.iter().any(|called| only_here.contains(called));
                 if targets.contains(module) || calls {
                     users.sure.insert(user.clone());
@@ -149,7 +155,7 @@ impl<'a> Crates<'a> {
 
 /// What code calls a crate of this name.
 fn root_name(name: &str) -> String {
-    format!("uswap_{name}")
+    if name == "uswap" { name.to_owned() } else { format!("uswap_{name}") }
 }
 
 /// The modules of the crate `name`, with files `own`, to which paths of a file lead.
@@ -376,6 +382,28 @@ mod tests {
             ["2 modules are not most of this crate: name them"]
         );
         assert!(found("Called by [`crate::b`] and [`super::c`].").is_empty());
+    }
+
+    #[test]
+    fn the_library_has_a_name_without_a_prefix() {
+        let found = |sentence: &str| -> Vec<String> {
+            let text = format!("{OPENING} {sentence}\n\npub struct A;\n");
+            let files = [
+                ("crates/bench/src/lib.rs", "mod uswap;\nfn x() { uswap::A::new() }\n"),
+                ("crates/bench/src/uswap.rs", "pub struct A;\n"),
+                ("crates/libusw/src/lib.rs", "use uswap::A;\n"),
+                ("crates/uswap/src/a.rs", text.as_str()),
+                ("crates/uswap/src/lib.rs", "mod a;\npub use a::A;\n"),
+            ];
+            named(&Tree::sample(&files)).iter().map(|problem| problem.what.clone()).collect()
+        };
+        assert!(found("Called by `libusw`.").is_empty());
+        assert_eq!(found("Called by programs."), ["the crate `libusw` uses it and is not named"]);
+        assert_eq!(
+            found("Called by `bench` and `libusw`."),
+            ["`bench` is named as a caller and does not use it"],
+            "that is a module of its own"
+        );
     }
 
     #[test]

@@ -5,6 +5,7 @@
 
 mod callers;
 mod circles;
+mod maps;
 mod sentence;
 mod uses;
 
@@ -15,6 +16,7 @@ use uses::{UsedPath, Uses};
 
 pub use callers::named;
 pub use circles::none as no_circles;
+pub use maps::complete as mapped;
 
 /// Names from the root of the crate on; none for the root itself.
 type Module = Vec<String>;

@@ -90,6 +90,9 @@ fn mark(svg: &mut Svg, (x, y): (f64, f64), verdict: Verdict) {
         Verdict::Win => svg.shape(&[(x - 6.0, y + 5.0), (x, y - 6.0), (x + 6.0, y + 5.0)], "win"),
         Verdict::Loss => svg.shape(&[(x - 6.0, y - 5.0), (x, y + 6.0), (x + 6.0, y - 5.0)], "loss"),
         Verdict::Tie => svg.circle((x, y), 5.0, "tie"),
+        Verdict::Mixed => {
+            svg.shape(&[(x - 6.0, y), (x, y - 6.0), (x + 6.0, y), (x, y + 6.0)], "mixed");
+        }
         Verdict::NoData => {
             let (low, high) = (y + 4.0, y - 4.0);
             svg.shape(&[(x - 4.0, low), (x - 4.0, high), (x + 4.0, high), (x + 4.0, low)], "no-data");
@@ -99,7 +102,7 @@ fn mark(svg: &mut Svg, (x, y): (f64, f64), verdict: Verdict) {
 
 fn legend(svg: &mut Svg, left: f64) {
     let mut x = left + 6.0;
-    for verdict in [Verdict::Win, Verdict::Tie, Verdict::Loss, Verdict::NoData] {
+    for verdict in [Verdict::Win, Verdict::Tie, Verdict::Mixed, Verdict::Loss, Verdict::NoData] {
         mark(svg, (x, 14.0), verdict);
         svg.text(x + 12.0, 18.0, Anchor::Start, "legend", verdict.word());
         x += 36.0 + text_width(verdict.word());
@@ -123,6 +126,7 @@ pub fn class(verdict: Verdict) -> &'static str {
         Verdict::Win => "win",
         Verdict::Loss => "loss",
         Verdict::Tie => "tie",
+        Verdict::Mixed => "mixed",
         Verdict::NoData => "no-data",
     }
 }

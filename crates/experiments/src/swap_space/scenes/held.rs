@@ -39,7 +39,7 @@ fn named(row: Row, what: &str, held_ns: u32) -> Row {
     Row { setting: format!("{what}, {held_ns} ns under a tree's lock"), ..row }
 }
 
-/// Only in made-up time: threads take what they take.
+/// Only in simulated time: threads take what they take.
 #[must_use]
 pub fn run(size: Size) -> Option<Scene> {
     let (clusters, pages, length) = match size {

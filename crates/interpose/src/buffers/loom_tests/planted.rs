@@ -1,7 +1,7 @@
 //! The model checker finds the bugs that are planted. The same model without them is a test in `calls`.
 
 use super::calls;
-use crate::buffers::plant::{Plant, Planted};
+use crate::plant::{Plant, Planted};
 
 #[test]
 #[should_panic(expected = "Causality violation")]

@@ -14,6 +14,9 @@ struct Pages {
 
 const BASE: u64 = 0x40_0000;
 const PAGE: u64 = 4096;
+const FUTEX_WAKE: i64 = 454;
+const FUTEX_WAIT: i64 = 455;
+const FUTEX_REQUEUE: i64 = 456;
 
 impl Pages {
     fn new() -> Pages {
@@ -194,7 +197,7 @@ fn an_unknown_ioctl_goes_by_its_number() {
     let number = |direction: u64, bytes: u64| direction << 30 | bytes << 16 | 0x4242;
     let seen = |request| all(&memory, libc::SYS_ioctl, [3, request, BASE, 0, 0, 0]);
     assert_eq!(seen(number(0, 0)), []);
-    assert_eq!(seen(number(1, 24)), [(BASE, 24, Read)]);
+    assert_eq!(seen(number(1, 24)), [(BASE, 24, ReadWrite)]);
     assert_eq!(seen(number(2, 24)), [(BASE, 24, Write)]);
     assert_eq!(seen(number(3, 24)), [(BASE, 24, ReadWrite)]);
 }
@@ -210,4 +213,29 @@ fn a_private_wake_touches_nothing_and_a_wait_reads() {
     assert_eq!(futex(libc::FUTEX_WAIT | private), [(BASE, 4, Read)]);
     assert_eq!(futex(libc::FUTEX_WAKE_OP | private), [(BASE + 64, 4, ReadWrite)]);
     assert_eq!(futex(libc::FUTEX_LOCK_PI | private), [(BASE, 4, ReadWrite)]);
+}
+
+#[test]
+fn a_futex_with_a_node_is_two_words() {
+    const NODE: u64 = 4;
+    let mut memory = Pages::new();
+    let private = libc::FUTEX_PRIVATE_FLAG as u64;
+    let waiter = |flags: u64| [0, BASE + 128, 2 | flags];
+    for (flags, seen) in [
+        (0, &[(BASE, 4, ReadWrite)][..]),
+        (private, &[(BASE, 4, Read)]),
+        (NODE, &[(BASE, 8, ReadWrite)]),
+        (NODE | private, &[(BASE, 8, ReadWrite)]),
+    ] {
+        let flags_and_size = 2 | flags;
+        assert_eq!(all(&memory, FUTEX_WAIT, [BASE, 0, 1, flags_and_size, 0, 0]), seen, "{flags:x}");
+        // A private one without a node is not looked at.
+        let woken = if flags == private { &[] } else { seen };
+        assert_eq!(all(&memory, FUTEX_WAKE, [BASE, 1, 1, flags_and_size, 0, 0]), woken, "{flags:x}");
+        let (_, bytes, access) = seen[0];
+        memory.put_words(BASE + 512, &[waiter(flags), waiter(flags)].concat());
+        let requeued = all(&memory, FUTEX_REQUEUE, [BASE + 512, 0, 1, 1, 0, 0]);
+        let words: Vec<_> = requeued.into_iter().filter(|range| range.0 == BASE + 128).collect();
+        assert_eq!(words, [(BASE + 128, bytes, access); 2], "{flags:x}");
+    }
 }

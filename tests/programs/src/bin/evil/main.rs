@@ -10,6 +10,7 @@ mod allocated;
 mod beginnings;
 mod descriptors;
 mod families;
+mod filled;
 mod handlers;
 mod inherited;
 mod kernel;
@@ -26,7 +27,7 @@ use uswap_test_programs::arguments::Arguments;
 type Mode = fn(&Case);
 
 /// Name and function of each mode.
-const MODES: [(&str, Mode); 44] = [
+const MODES: [(&str, Mode); 45] = [
     ("close_all_descriptors", descriptors::close_all),
     ("few_descriptors_allowed", descriptors::few_allowed),
     ("limits_after_start", descriptors::limits_after_start),
@@ -44,6 +45,7 @@ const MODES: [(&str, Mode); 44] = [
     ("killed_at_any_time", families::killed_at_any_time),
     ("memory_before_main", early::check),
     ("late_child", traced::late_child),
+    ("filled_by_the_kernel", filled::by_the_kernel),
     ("drop_privileges", families::drop_privileges),
     ("changes_at_the_beginning", beginnings::changes),
     ("changes_at_the_end", beginnings::changes_at_the_end),

@@ -76,7 +76,7 @@ fn go_on(pid: i32, signal: i32) {
 }
 
 /// Waits until the process stops, and ends the mode if it is for another reason.
-fn must_stop(pid: i32, signal: i32, event: i32) {
+pub fn must_stop(pid: i32, signal: i32, event: i32) {
     let mut status = 0;
     // SAFETY:
     // 1. The kernel writes one word to `status`.

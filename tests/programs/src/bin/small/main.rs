@@ -17,13 +17,14 @@ macro_rules! fail {
     ($($text:tt)*) => { uswap_test_programs::message::end_process(1, format_args!($($text)*)) };
 }
 
+mod descriptors;
 mod threads;
 
 /// It is told how much memory to use.
 type Mode = fn(usize);
 
 /// Name and function of each mode.
-const MODES: [(&str, Mode); 12] = [
+const MODES: [(&str, Mode); 18] = [
     ("signals", signals),
     ("grows_in_handler", grows_in_handler),
     ("children", children),
@@ -31,11 +32,17 @@ const MODES: [(&str, Mode); 12] = [
     ("vfork_in_child", vfork_in_child),
     ("executes", executes),
     ("thread_on_own_stack", threads::thread_on_own_stack),
+    ("thread_with_a_tracer", threads::thread_with_a_tracer),
+    ("thread_with_a_debugger", threads::thread_with_a_debugger),
     ("threads_beside_arming", threads::threads_beside_arming),
     ("reallocates", reallocates),
     ("raw_advice", raw_advice),
     ("too_much_advice", too_much_advice),
     ("raw_growth", raw_growth),
+    ("no_descriptors", descriptors::no_descriptors),
+    ("no_descriptors_when_seen", descriptors::no_descriptors_when_seen),
+    ("few_descriptors_when_seen", descriptors::few_descriptors_when_seen),
+    ("child_without_descriptors", descriptors::child_without_descriptors),
 ];
 
 fn main() {
@@ -442,8 +449,15 @@ fn raw_advice(bytes: usize) {
     let (wiped, freed) = (Filled::new(PAGES * PAGE_BYTES, 60), Filled::new(PAGES * PAGE_BYTES, 61));
     advise_raw(wiped.address, PAGES * PAGE_BYTES, libc::MADV_WIPEONFORK);
     advise_raw(freed.address, PAGES * PAGE_BYTES, libc::MADV_FREE);
+    let merged = Filled::new(PAGES * PAGE_BYTES, 63);
+    if std::path::Path::new("/sys/kernel/mm/ksm").exists() {
+        advise_raw(merged.address, PAGES * PAGE_BYTES, libc::MADV_MERGEABLE);
+    }
     must_be(Seen::Not, "after raw system calls");
     let filled = grow(bytes, 62);
+    if std::env::var_os("USWAP_RUN").is_some() && may_be_merged(merged.address) {
+        fail!("the kernel may still merge what is managed, and what is written to it then would be lost");
+    }
     // SAFETY:
     // 1. The process has one thread.
     let child = unsafe { libc::fork() };
@@ -469,6 +483,23 @@ fn raw_advice(bytes: usize) {
     }
     filled.verify("beside what was advised");
     freed.verify("what was freed and written again");
+}
+
+/// Whether the kernel may merge the page at `address` with others (KSM).
+fn may_be_merged(address: usize) -> bool {
+    let smaps = std::fs::read_to_string("/proc/self/smaps").unwrap_or_default();
+    let mut is_here = false;
+    for line in smaps.lines() {
+        if let Some(flags) = line.strip_prefix("VmFlags:") {
+            if is_here {
+                return flags.split(' ').any(|flag| flag == "mg");
+            }
+        } else if let Some((start, end)) = line.split(' ').next().and_then(|range| range.split_once('-')) {
+            let number = |text| usize::from_str_radix(text, 16).unwrap_or(0);
+            is_here = (number(start)..number(end)).contains(&address);
+        }
+    }
+    fail!("nothing is mapped at {address:#x}")
 }
 
 /// More advice than can be kept to, and unseen: it is left alone then, but its calls go on.

@@ -1,13 +1,17 @@
 //! Threads that nobody has seen begin: their stacks are not mapped for them.
 
-use crate::{Filled, Seen, grow, map_raw, must, must_be, wait_good};
-use core::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use crate::{Filled, Seen, grow, is_seen, map_raw, must, must_be, wait_good};
+use core::sync::atomic::{AtomicI32, AtomicUsize, Ordering::SeqCst};
 use uswap_test_programs::{PAGE_BYTES, memory};
 
 static STOPS: AtomicUsize = AtomicUsize::new(0);
 static TURNS: AtomicUsize = AtomicUsize::new(0);
+static THREAD_ID: AtomicI32 = AtomicI32::new(0);
 
 extern "C" fn turn(_: *mut libc::c_void) -> *mut libc::c_void {
+    // SAFETY:
+    // 1. It takes nothing.
+    THREAD_ID.store(unsafe { libc::gettid() }, SeqCst);
     while STOPS.load(SeqCst) == 0 {
         let time = libc::timespec { tv_sec: 0, tv_nsec: 50_000 };
         // SAFETY:
@@ -20,6 +24,97 @@ extern "C" fn turn(_: *mut libc::c_void) -> *mut libc::c_void {
 
 /// A thread that nobody has seen begin: its stack is not mapped for it.
 pub fn thread_on_own_stack(bytes: usize) {
+    grow_beside_thread(|_| grow(bytes, 50)).verify("beside a thread");
+}
+
+/// Another process traces such a thread, as the supervisor does for a moment: who arms the process waits for that.
+pub fn thread_with_a_tracer(bytes: usize) {
+    let grown = grow_beside_thread(|thread_id| {
+        let tracer = start_tracer(thread_id, 300_000_000);
+        let grown = grow(bytes, 51);
+        wait_good(tracer);
+        grown
+    });
+    grown.verify("with a tracer beside it");
+}
+
+/// As a debugger does, for longer than who arms the process waits: it is armed when it grows later.
+pub fn thread_with_a_debugger(bytes: usize) {
+    let [first, grown] = {
+        let mut first = None;
+        let grown = grow_beside_thread(|thread_id| {
+            let tracer = start_tracer(thread_id, 3_000_000_000);
+            first = Some(Filled::new(bytes / 4, 52));
+            must_be(Seen::Not, "while it is traced");
+            wait_good(tracer);
+            let began = std::time::Instant::now();
+            while std::env::var_os("USWAP_RUN").is_some() && !is_seen() && began.elapsed().as_secs() < 60 {
+                std::thread::sleep(std::time::Duration::from_millis(50));
+                let _one_more_page = Filled::new(PAGE_BYTES, 53);
+            }
+            grow(bytes / 4 * 3, 54)
+        });
+        [first.expect("it was filled"), grown]
+    };
+    first.verify("from before it was armed");
+    grown.verify("behind a debugger");
+}
+
+/// Starts a process that traces the thread for so long, and waits until it does.
+fn start_tracer(thread_id: i32, traces_ns: i64) -> i32 {
+    let mut ends = [0; 2];
+    // SAFETY:
+    // 1. There is room for two numbers.
+    let answer = unsafe { libc::socketpair(libc::AF_UNIX, libc::SOCK_STREAM, 0, ends.as_mut_ptr()) };
+    must(answer, "socketpair");
+    // SAFETY:
+    // 1. The child makes system calls and ends.
+    let tracer = unsafe { libc::fork() };
+    if tracer == 0 {
+        trace(thread_id, ends[1], traces_ns);
+    }
+    // Some systems let nobody trace but those above (Yama). Elsewhere it is refused, and not needed.
+    // SAFETY:
+    // 1. It takes numbers.
+    let _or_not_needed = unsafe { libc::prctl(libc::PR_SET_PTRACER, tracer) };
+    tell(ends[0]);
+    hear(ends[0]);
+    tracer
+}
+
+fn trace(thread_id: i32, socket: i32, traces_ns: i64) -> ! {
+    hear(socket);
+    // SAFETY:
+    // 1. The request takes numbers.
+    let seized = unsafe { libc::ptrace(libc::PTRACE_SEIZE, thread_id, 0, 0) };
+    must(seized as i32, "ptrace");
+    tell(socket);
+    let second_ns = 1_000_000_000;
+    let time = libc::timespec { tv_sec: traces_ns / second_ns, tv_nsec: traces_ns % second_ns };
+    // SAFETY:
+    // 1. The time is live, and the last call ends the child, which lets the thread go.
+    unsafe {
+        libc::nanosleep(&raw const time, core::ptr::null_mut());
+        libc::_exit(0)
+    }
+}
+
+fn tell(socket: i32) {
+    let byte = 0u8;
+    // SAFETY:
+    // 1. One live byte is read.
+    must(unsafe { libc::write(socket, (&raw const byte).cast(), 1) } as i32 - 1, "write");
+}
+
+fn hear(socket: i32) {
+    let mut byte = 0u8;
+    // SAFETY:
+    // 1. One live byte is written.
+    must(unsafe { libc::read(socket, (&raw mut byte).cast(), 1) } as i32 - 1, "read");
+}
+
+/// Makes a thread that nobody has seen begin, and lets `grow` with its id grow the process.
+fn grow_beside_thread(grow: impl FnOnce(i32) -> Filled) -> Filled {
     #[repr(align(4096))]
     struct Stack(#[allow(dead_code, reason = "the thread uses it")] [u8; 128 * 1024]);
     static mut STACK: Stack = Stack([0; 128 * 1024]);
@@ -44,7 +139,7 @@ pub fn thread_on_own_stack(bytes: usize) {
         std::thread::yield_now();
     }
     must_be(Seen::Not, "with a thread that nobody has seen begin");
-    let filled = grow(bytes, 50);
+    let filled = grow(THREAD_ID.load(SeqCst));
     let turns = TURNS.load(SeqCst);
     while TURNS.load(SeqCst) < turns + 100 {
         std::thread::yield_now();
@@ -53,7 +148,7 @@ pub fn thread_on_own_stack(bytes: usize) {
     // SAFETY:
     // 1. The thread is joined once.
     must(unsafe { libc::pthread_join(thread, core::ptr::null_mut()) }, "pthread_join");
-    filled.verify("beside a thread");
+    filled
 }
 
 /// Has no alternate stack, as far as it knows, and forks: again and again.

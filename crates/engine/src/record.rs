@@ -12,16 +12,16 @@
 //! and the very content it was made for: not one of another entry, not an older one of the same entry at the same
 //! place, not half of two.
 //!
-//! Must hold: nothing of a record is used before its tag was found right. Called by [`crate::writeback`] and
-//! [`crate::fault::load`], which compares the hash of the page as well, since a record may have been made of content
-//! that was damaged in the pool; and by `fuzz`.
+//! Must hold: nothing of a record is used before its tag was found right. Called by [`crate::writeback`];
+//! by [`crate::fault::load`], which compares the hash of the page as well, since a record may have been made of content
+//! that was damaged in the pool; by [`crate::space`], which makes the cipher of a process; and by `fuzz`.
 
 use aes_gcm::aead::AeadInOut;
 use aes_gcm::aead::inout::InOutBuf;
 use aes_gcm::{Aes256Gcm, KeyInit};
 use core::ops::Range;
 use uswap_codec::PAGE_BYTES;
-use uswap_core::file_key::{FILE_KEY_BYTES, FileKey, RECORD_NUMBER_BITS};
+use uswap_core::file_key::{FileKey, RECORD_NUMBER_BITS};
 use uswap_core::swap_word::FILE_GRANULE_BYTES;
 use uswap_units::SwapId;
 
@@ -57,29 +57,19 @@ impl Owner {
     }
 }
 
-/// The cipher of a task, made of the key when it is first needed.
-pub struct Cipher(Option<([u8; FILE_KEY_BYTES], Aes256Gcm)>);
+/// Seals and opens the records of a run. It never changes: threads share it, and a fork in any moment copies it whole.
+pub struct Cipher(Aes256Gcm);
 
 impl Cipher {
-    /// Knows no key yet.
-    pub const fn new() -> Cipher {
-        Cipher(None)
+    /// With the key of a run, which was set before.
+    pub fn of(key: FileKey<'_>) -> Cipher {
+        Cipher(Aes256Gcm::new(&key.bytes().into()))
     }
 
-    fn of(&mut self, key: FileKey<'_>) -> &Aes256Gcm {
-        let bytes = key.bytes();
-        // A task may outlive a run, and meet the key of another one.
-        if self.0.as_ref().is_none_or(|(known, _)| *known != bytes) {
-            self.0 = Some((bytes, Aes256Gcm::new(&bytes.into())));
-        }
-        let (_, cipher) = self.0.as_ref().expect("it was made above");
-        cipher
-    }
-
-    /// Makes the record of a blob of `length` bytes, which `write_content` puts where it will be sealed. `record` is as
-    /// long as [`record_bytes`] says.
+    /// Makes the record of a blob of `length` bytes, numbered by the key of the same run, which `write_content` puts
+    /// where it will be sealed. `record` is as long as [`record_bytes`] says.
     pub fn seal(
-        &mut self,
+        &self,
         key: FileKey<'_>,
         owner: Owner,
         length: usize,
@@ -94,7 +84,7 @@ impl Cipher {
         write_content(content);
         padding.fill(0);
         let tag = self
-            .of(key)
+            .0
             .encrypt_inout_detached(&owner.nonce(mark).into(), &owner.hash.to_le_bytes(), content.into())
             .expect("a page is shorter than the cipher allows");
         header[MARK].copy_from_slice(&mark.to_le_bytes());
@@ -104,27 +94,15 @@ impl Cipher {
     /// The blob in a record of `owner`, put into the front of `content`; its length. None, and nothing is known of what
     /// is in `content`: this is no record, or that of another.
     #[must_use]
-    pub fn open(
-        &mut self,
-        key: FileKey<'_>,
-        owner: Owner,
-        record: &[u8],
-        content: &mut [u8; PAGE_BYTES],
-    ) -> Option<usize> {
+    pub fn open(&self, owner: Owner, record: &[u8], content: &mut [u8; PAGE_BYTES]) -> Option<usize> {
         let mark = u64::from_le_bytes(record.get(MARK)?.try_into().ok()?);
         let tag: [u8; TAG.end - TAG.start] = record.get(TAG)?.try_into().ok()?;
         let length = (mark & ((1 << LENGTH_BITS) - 1)) as usize;
         let sealed = record.get(CONTENT_START..CONTENT_START + length)?;
         let opened = InOutBuf::new(sealed, content.get_mut(..length)?).ok()?;
-        self.of(key)
+        self.0
             .decrypt_inout_detached(&owner.nonce(mark).into(), &owner.hash.to_le_bytes(), opened, &tag.into())
             .ok()?;
         Some(length)
-    }
-}
-
-impl Default for Cipher {
-    fn default() -> Self {
-        Self::new()
     }
 }

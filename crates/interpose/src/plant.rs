@@ -2,12 +2,11 @@
 //! answer is a constant "no".
 //!
 //! Must hold: one bug is on at most, for the models of one thread; elsewhere nothing of the questions is left in the
-//! code. Called by [`crate::buffers::boundary`], [`crate::buffers::fence`] and [`crate::buffers::holder`], each where
-//! its bug would be.
+//! code. Called by [`crate::buffers`] and [`crate::signals::kept`], each where its bug would be.
 
 /// One bug.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Plant {
+pub(crate) enum Plant {
     /// The evictor reads the hazards without a barrier.
     NoHeavyFence,
     /// The thread reads the page words without a barrier.
@@ -16,6 +15,8 @@ pub(super) enum Plant {
     PublishedLate,
     /// The hazard is cleared before the call has ended.
     ClearedEarly,
+    /// What is kept of a signal is written without a fence behind the odd version.
+    NoFenceBehindOddVersion,
 }
 
 #[cfg(all(test, loom))]
@@ -26,11 +27,11 @@ std::thread_local! {
 /// The bug is there as long as this value, for the models that this thread runs.
 #[cfg(all(test, loom))]
 #[must_use]
-pub(super) struct Planted;
+pub(crate) struct Planted;
 
 #[cfg(all(test, loom))]
 impl Planted {
-    pub(super) fn new(plant: Plant) -> Planted {
+    pub(crate) fn new(plant: Plant) -> Planted {
         PLANTED.set(Some(plant));
         Planted
     }
@@ -45,12 +46,12 @@ impl Drop for Planted {
 
 /// True when the bug is switched on.
 #[cfg(all(test, loom))]
-pub(super) fn is_planted(plant: Plant) -> bool {
+pub(crate) fn is_planted(plant: Plant) -> bool {
     PLANTED.get() == Some(plant)
 }
 
 /// No bug can be switched on in this build.
 #[cfg(not(all(test, loom)))]
-pub(super) const fn is_planted(_: Plant) -> bool {
+pub(crate) const fn is_planted(_: Plant) -> bool {
     false
 }
