@@ -8,7 +8,7 @@
 
 mod bytes;
 mod libc_functions;
-mod sequence_area;
+mod rseq_area;
 
 use core::alloc::{GlobalAlloc, Layout};
 use core::arch::{asm, global_asm, naked_asm};
@@ -114,7 +114,7 @@ fn set_up(invitation: &Invitation) -> Terms {
         managed: if options.regions_only { Managed::Regions } else { Managed::All },
         after_setuid: if options.keep_after_setuid { AfterSetuid::Stays } else { AfterSetuid::Leaves },
         credentials: credentials::credentials(),
-        sequence_area_offset: sequence_area::offset(),
+        rseq_area_offset: rseq_area::offset(),
     }
 }
 
@@ -208,9 +208,9 @@ pub unsafe extern "C" fn uswap_agent_keep(
     reason_bytes: usize,
 ) -> c_int {
     let kept = match stays {
-        true => PROCESS.keep_in_ram(start, bytes),
+        true => PROCESS.pin_region(start, bytes),
         false => {
-            PROCESS.keep_no_more(start, bytes);
+            PROCESS.unpin_region(start, bytes);
             Ok(())
         }
     };

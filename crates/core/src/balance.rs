@@ -73,12 +73,12 @@ pub fn reclaim_share(used: Bytes, goal: Bytes, own_burden: u64, all_burdens: u64
 
 /// Turns of reclaim in a row that bring nothing, after which it is tried less often. As Linux, where kswapd gives up
 /// then.
-const HOPELESS_TURNS: u32 = 16;
+const RECLAIM_RETRIES_MAX: u32 = 16;
 
 /// How often reclaim is tried that brings nothing: each `step_ns` at first, later each 16 steps. What is pinned may be
 /// let go without a word, so it is never given up.
-pub fn fruitless_wait_ns(turns: u32, step_ns: u64) -> u64 {
-    step_ns << (turns.saturating_sub(HOPELESS_TURNS).div_ceil(4)).min(4)
+pub fn backoff_ns(turns: u32, step_ns: u64) -> u64 {
+    step_ns << (turns.saturating_sub(RECLAIM_RETRIES_MAX).div_ceil(4)).min(4)
 }
 
 #[cfg(all(test, not(loom)))]
@@ -87,7 +87,7 @@ mod tests {
 
     #[test]
     fn what_brings_nothing_is_tried_less_often() {
-        let waits = [0, 1, 16, 17, 20, 21, 29, 1000].map(|turns| fruitless_wait_ns(turns, 2));
+        let waits = [0, 1, 16, 17, 20, 21, 29, 1000].map(|turns| backoff_ns(turns, 2));
         assert_eq!(waits, [2, 2, 2, 4, 4, 8, 32, 32]);
     }
 

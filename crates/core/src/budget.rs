@@ -31,7 +31,7 @@ const ABANDONED: usize = 56;
 const FLAGS: usize = 40;
 const PEAK: usize = 48;
 const WRITTEN: usize = 64;
-const PASSED: usize = 72;
+const PASS: usize = 72;
 const READAHEAD: usize = 80;
 /// In the word of the last write: it has not ended. The rest is its time.
 const IN_FLIGHT: u64 = 1;
@@ -197,8 +197,8 @@ impl<'a> Budget<'a> {
     }
     /// How far the accounts of the processes are ([`crate::fairness`]): the one that was behind all others when it was
     /// its turn.
-    pub fn passed(&self) -> u64 {
-        self.word(PASSED).load(Ordering::Relaxed)
+    pub fn pass(&self) -> u64 {
+        self.word(PASS).load(Ordering::Relaxed)
     }
     /// The supervisor is gone: somebody has seen that nobody holds its lock. Release pairs with `is_abandoned`: who
     /// sees it sees what the supervisor did at last, as the caller does.
@@ -210,8 +210,8 @@ impl<'a> Budget<'a> {
         self.word(ABANDONED).load(Ordering::Acquire) != 0
     }
     /// One that is behind all others has got this far.
-    pub fn pass_up_to(&self, passed: u64) {
-        self.word(PASSED).fetch_max(passed, Ordering::Relaxed);
+    pub fn raise_pass_to(&self, pass: u64) {
+        self.word(PASS).fetch_max(pass, Ordering::Relaxed);
     }
 }
 

@@ -21,7 +21,7 @@ mod map;
 mod record;
 
 use crate::plant::{Plant, is_planted};
-use lists::{As, Choice};
+use lists::{CandidateKind, Choice};
 use lock::{Got, Locker};
 use map::Map;
 use record::{LISTS, List, RECORD_WORDS, Record, State};
@@ -108,7 +108,7 @@ const fn slots_before(cluster: ClusterId) -> u32 {
 }
 
 /// What decides whether a slot is used.
-pub trait Truth: Copy {
+pub trait SlotUsage: Copy {
     /// Slots of what.
     type Slot: ClusterSlot;
     /// Whether it is, now.
@@ -192,7 +192,7 @@ pub struct Clusters<'a, T> {
     locker: Locker<'a>,
 }
 
-impl<'a, T: Truth> Clusters<'a, T> {
+impl<'a, T: SlotUsage> Clusters<'a, T> {
     /// A view of `words`, as many as the space needs.
     pub fn new(words: &'a [AtomicU64], space: Space, truth: T, locker: Locker<'a>) -> Self {
         // A view is made for each operation: to reckon this anew would take a part of it that is seen.
@@ -302,11 +302,11 @@ impl<'a, T: Truth> Clusters<'a, T> {
         let record = self.record(choice.cluster);
         self.lock(record);
         let state = record.state();
-        let may = match choice.as_what {
+        let may = match choice.kind {
             // Not from one that another has just begun: there are more.
-            As::Empty => state.count == 0 && state.serves(want.order),
-            As::InUse => state.serves(want.order),
-            As::LastResort => !state.list.is_closed(),
+            CandidateKind::Empty => state.count == 0 && state.serves(want.order),
+            CandidateKind::InUse => state.serves(want.order),
+            CandidateKind::LastResort => !state.list.is_closed(),
         };
         let found = if may { self.take(record, state, want) } else { None };
         let (before, is_mine) = (record.current(), found.is_some());
@@ -334,7 +334,7 @@ impl<'a, T: Truth> Clusters<'a, T> {
             // Where one was there is another: most often, and then nothing else changes.
             record.set_state(next);
         } else {
-            self.settle(record, next);
+            self.write_state(record, next);
         }
         Some(at)
     }
@@ -389,7 +389,7 @@ impl<'a, T: Truth> Clusters<'a, T> {
                 // It has more of what it is listed for.
                 record.set_state(next);
             } else {
-                self.settle(record, next);
+                self.write_state(record, next);
             }
         }
         self.locker.unlock(record.lock());
@@ -410,7 +410,7 @@ impl<'a, T: Truth> Clusters<'a, T> {
 
     /// Writes the state, and puts the cluster on the list that follows from it and from the map. The cluster's lock is
     /// held.
-    fn settle(&self, record: Record<'_>, state: State) {
+    fn write_state(&self, record: Record<'_>, state: State) {
         let order = if state.count == 0 { 0 } else { state.order };
         let list = self.list_for(state, self.map(record));
         self.move_to(record, State { order, list, ..state });
@@ -482,7 +482,7 @@ impl<'a, T: Truth> Clusters<'a, T> {
             // It was touched, and not begun.
             (0, List::NONE) => self.move_to(record, State { list: List::FREE, ..state }),
             (0, List::FREE | List::TRIM) => (),
-            (count, _) => self.settle(record, State { count, ..state }),
+            (count, _) => self.write_state(record, State { count, ..state }),
         }
         self.relist(record);
         before.count().saturating_sub(now.count())
@@ -500,7 +500,7 @@ pub(crate) struct Freed<'c, 'a, T> {
     slots: Map,
 }
 
-impl<T: Truth> Freed<'_, '_, T> {
+impl<T: SlotUsage> Freed<'_, '_, T> {
     /// One more. Those before it are given back if they are of another cluster.
     pub(crate) fn add(&mut self, slot: T::Slot) {
         let cluster = cluster_of(slot);

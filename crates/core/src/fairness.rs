@@ -3,9 +3,10 @@
 //! Each process has a *burden*: the pages that it has in RAM beyond what is protected, less the more of what was taken
 //! from it came back soon, and the larger its weight. Pages are taken in proportion to the burdens. Nobody hands them
 //! out: each kswapd takes from its own process. It keeps an account of what it has looked at, divided by its burden
-//! ([`step`]), and pauses while it is ahead of another ([`turn`]): so it does not matter how fast or how often each of
+//! ([`stride`]), and pauses while it is ahead of another ([`turn`]): so it does not matter how fast or how often each of
 //! them works. What a look at a process brings is its own affair: pages that are in use go back to it, so one that uses
-//! all it has gives little for the same account.
+//! all it has gives little for the same account. This is stride scheduling (Waldspurger and Weihl 1995), and the words
+//! *pass* and *stride* are theirs.
 //!
 //! Must hold: of the processes with pages that are not protected, the one whose account is behind all others has the
 //! turn, so they never all wait for each other. [`Protection::Gives`] is said only where none of them has such pages.
@@ -60,16 +61,16 @@ impl Holding {
 pub struct Account {
     /// What it has.
     pub holding: Holding,
-    /// Sum of its [`step`]s.
-    pub passed: u64,
+    /// Sum of its [`stride`]s.
+    pub pass: u64,
 }
 
 /// What the account of a process grows by when so many pages were looked at.
-pub fn step(pages: u64, burden: u64) -> u64 {
-    (pages << STEP_BITS) / burden.max(1)
+pub fn stride(pages: u64, burden: u64) -> u64 {
+    (pages << STRIDE_BITS) / burden.max(1)
 }
 
-const STEP_BITS: u32 = 20;
+const STRIDE_BITS: u32 = 20;
 
 /// A process may be ahead by so many of its pages: so much is looked at before a kswapd asks again.
 const AHEAD_PAGES: u64 = 2 * CHUNK_PAGES;
@@ -112,7 +113,7 @@ pub enum Present {
 
 /// What is known of the others.
 #[derive(Clone, Copy)]
-struct Others {
+struct OtherBurdens {
     burden: u64,
     /// The account of the one that is behind, among those that have something.
     behind: u64,
@@ -126,7 +127,7 @@ pub fn turn(
     present: impl Fn() -> Present,
 ) -> ReclaimDecision {
     const KINDS: [Protection; 2] = [Protection::Holds, Protection::Gives];
-    let mut known = [Others { burden: 0, behind: u64::MAX }; KINDS.len()];
+    let mut known = [OtherBurdens { burden: 0, behind: u64::MAX }; KINDS.len()];
     let own_burdens = KINDS.map(|protection| own.holding.burden(protection));
     // Once: there may be thousands of records to go through.
     for other in others {
@@ -134,7 +135,7 @@ pub fn turn(
             let burden = other.holding.burden(protection);
             known.burden += burden;
             if burden > own_burden / SMALL_PART {
-                known.behind = known.behind.min(other.passed);
+                known.behind = known.behind.min(other.pass);
             }
         }
     }
@@ -146,7 +147,7 @@ pub fn turn(
             return ReclaimDecision::OnlyOthers;
         }
         if burden > 0 {
-            let is_ahead = own.passed > others.behind.saturating_add(step(AHEAD_PAGES, burden));
+            let is_ahead = own.pass > others.behind.saturating_add(stride(AHEAD_PAGES, burden));
             let of = burden + others.burden;
             return match is_ahead {
                 true => ReclaimDecision::Others { burden, protection },
@@ -170,7 +171,7 @@ mod tests {
     /// Takes pages from processes that stay as they are, all of which try at each step; what was looked at in each, in
     /// 100 parts.
     fn shares(holdings: &[Holding]) -> Vec<u64> {
-        let mut accounts: Vec<_> = holdings.iter().map(|&holding| Account { holding, passed: 0 }).collect();
+        let mut accounts: Vec<_> = holdings.iter().map(|&holding| Account { holding, pass: 0 }).collect();
         let mut looked = std::vec![0; holdings.len()];
         for _ in 0..20_000 {
             for index in 0..accounts.len() {
@@ -178,7 +179,7 @@ mod tests {
                 let others = others.map(|(_, &account)| account);
                 if let ReclaimDecision::Own { burden, .. } = turn(accounts[index], others, || Present::All) {
                     looked[index] += CHUNK_PAGES;
-                    accounts[index].passed += step(CHUNK_PAGES, burden);
+                    accounts[index].pass += stride(CHUNK_PAGES, burden);
                 }
             }
         }
@@ -225,25 +226,24 @@ mod tests {
         // Nobody else has anything.
         assert_eq!(shares(&[protected, holding(0), protected]), [50, 0, 50]);
         // Who is ahead among those knows that it would give what is protected.
-        let ahead = Account { holding: protected, passed: 1 << 40 };
-        let behind = Account { holding: protected, passed: 0 };
+        let ahead = Account { holding: protected, pass: 1 << 40 };
+        let behind = Account { holding: protected, pass: 0 };
         let expected = ReclaimDecision::Others { burden: 10_000, protection: Protection::Gives };
         assert_eq!(turn(ahead, [behind].into_iter(), || Present::All), expected);
-        let alone = Account { holding: protected, passed: 0 };
+        let alone = Account { holding: protected, pass: 0 };
         let expected = ReclaimDecision::Own { burden: 10_000, of: 10_000, protection: Protection::Gives };
         assert_eq!(turn(alone, core::iter::empty(), || Present::All), expected);
         // As far as is known: all of the run may have had no processor for a while.
         assert_eq!(turn(alone, core::iter::empty(), || Present::NotAll), ReclaimDecision::OnlyOthers);
-        let bare = Account { holding: holding(7), passed: 0 };
+        let bare = Account { holding: holding(7), pass: 0 };
         assert!(matches!(turn(bare, core::iter::empty(), || Present::NotAll), ReclaimDecision::Own { .. }));
     }
 
     #[test]
     fn nobody_waits_for_a_process_that_has_next_to_nothing() {
-        let ahead = Account { holding: holding(16_000), passed: 1 << 40 };
-        let turn_beside = |pages| {
-            turn(ahead, [Account { holding: holding(pages), passed: 0 }].into_iter(), || Present::All)
-        };
+        let ahead = Account { holding: holding(16_000), pass: 1 << 40 };
+        let turn_beside =
+            |pages| turn(ahead, [Account { holding: holding(pages), pass: 0 }].into_iter(), || Present::All);
         assert!(matches!(turn_beside(1000), ReclaimDecision::Own { burden: 16_000, of: 17_000, .. }));
         assert!(matches!(turn_beside(1001), ReclaimDecision::Others { burden: 16_000, .. }));
     }
@@ -251,7 +251,7 @@ mod tests {
     #[test]
     fn somebody_has_the_turn_always() {
         for holdings in [[0, 0], [0, 7], [1, 1 << 30]] {
-            let [one, other] = holdings.map(|pages| Account { holding: holding(pages), passed: pages * 77 });
+            let [one, other] = holdings.map(|pages| Account { holding: holding(pages), pass: pages * 77 });
             let turns = [(one, other), (other, one)]
                 .map(|(own, other)| turn(own, [other].into_iter(), || Present::All));
             assert!(turns.iter().any(|turn| matches!(turn, ReclaimDecision::Own { .. })), "{turns:?}");

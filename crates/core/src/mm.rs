@@ -7,7 +7,7 @@
 //! (`uswap_os::record_lock`): whose record it is, and whether that process lives, is what the kernel says of the lock.
 //! The process id in the record is what the supervisor has found out in this way, and nobody else writes it.
 //!
-//! Must hold: the state of a record and in whose hands it is are one word, so the reaper knows of each record that is
+//! Must hold: the state of a record and who holds it are one word, so the reaper knows of each record that is
 //! being filled in or cleaned up by whom. A record is free only after all else that its process had is given back. No
 //! two processes have the same [`number`](MmRecord::number). Called by `host`, which takes and claims records, by
 //! `engine` and `sim`, which act as one of these processes, by the supervisor, which looks at all of them, and by
@@ -15,7 +15,7 @@
 //!
 //! Memory order: who changes the state of a record has written the rest of it before (Release: `announce`, `withdraw`,
 //! `set_state`, `set_forked`, `claim_forked`, `begin_reaping`, `free`), and who looks at the state sees that (Acquire:
-//! `state`, `pid`, `has_process`, `is_in_hands_of`, and `take`, which finds it emptied). `set_root` pairs with `root`:
+//! `state`, `pid`, `has_process`, `is_held_by`, and `take`, which finds it emptied). `set_root` pairs with `root`:
 //! the page of the root was zeroed before. `end` pairs with `is_in_the_middle`: who sees nothing begun sees all of it
 //! done. The plain numbers, from the resident pages to the weight, guard nothing: each is read for itself.
 
@@ -41,7 +41,7 @@ macro_rules! record_words {
 
 record_words! {
     0;
-    STATE 1 "State (8 bits), in whose hands + 1 (16), process id (32).";
+    STATE 1 "State (8 bits), its holder + 1 (16), process id (32).";
     ROOT 1 "Root of its page table.";
     RESIDENT 1 "Resident anonymous pages.";
     SHARED 1 "Resident pages that it shares with a forked relative.";
@@ -53,7 +53,7 @@ record_words! {
     STALL_UNTIL 1 "Until when stalls are counted, in ns.";
     STALL_TOTAL 1 "Their sum in ns.";
     REFAULT_STATS 5 "What reclaim took, and what came back: see `refault_stats`.";
-    PASSED 1 "Its account of reclaim: see `fairness`.";
+    PASS 1 "Its account of reclaim: see `fairness`.";
     LOOKED_AT 1 "When its kswapd looked last, in ns.";
     HAS_NOTHING_UNTIL 1 "Until when it has nothing to reclaim, in ns.";
     PROTECTED 1 "Protected pages.";
@@ -68,7 +68,7 @@ pub(crate) const MM_WORDS: usize = 32;
 const _: () = assert!(WORDS_USED <= MM_WORDS);
 
 const STATE_SHIFT: u32 = 56;
-const HANDS_SHIFT: u32 = 32;
+const HOLDER_SHIFT: u32 = 32;
 /// In place of the number of a record: the process itself.
 const PROCESS: u64 = 0xFFFF;
 const PID_MASK: u64 = 0xFFFF_FFFF;
@@ -84,7 +84,7 @@ pub const SUPERVISOR_LOCK_BYTE: u64 = 1 << 32;
 /// Who works on a record that is being filled in or cleaned up. In the same word as the state, so that a record is
 /// never without one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Hands {
+pub enum RecordHolder {
     /// The process that the record will be of. It holds the lock of the record.
     Process,
     /// The process of another record: a parent that forks, or gives up a child. When that is cleaned up, so is this
@@ -94,12 +94,12 @@ pub enum Hands {
     Run,
 }
 
-impl Hands {
+impl RecordHolder {
     const fn bits(self) -> u64 {
         match self {
-            Hands::Process => PROCESS << HANDS_SHIFT,
-            Hands::Mm(mm) => mm.to_word() << HANDS_SHIFT,
-            Hands::Run => 0,
+            RecordHolder::Process => PROCESS << HOLDER_SHIFT,
+            RecordHolder::Mm(mm) => mm.to_word() << HOLDER_SHIFT,
+            RecordHolder::Run => 0,
         }
     }
 }
@@ -176,21 +176,21 @@ impl<'a> MmTable<'a> {
             .filter(|mm| mm.state() != MmState::Free)
     }
     /// Takes a free record. None: too many processes.
-    pub fn take(&self, hands: Hands) -> Option<MmRecord<'a>> {
-        self.take_with_lock(hands, |_| true, |_| ())
+    pub fn take(&self, holder: RecordHolder) -> Option<MmRecord<'a>> {
+        self.take_with_lock(holder, |_| true, |_| ())
     }
     /// Takes a free record whose lock `try_lock` got; `unlock` gives up the lock of one that was taken meanwhile. So
-    /// who finds a record in the hands of a process, and its lock free, knows that this process is gone.
+    /// who finds a record that a process holds, and its lock free, knows that this process is gone.
     pub fn take_with_lock(
         &self,
-        hands: Hands,
+        holder: RecordHolder,
         mut try_lock: impl FnMut(MmId) -> bool,
         mut unlock: impl FnMut(MmId),
     ) -> Option<MmRecord<'a>> {
         let number = self.taken_total.fetch_add(1, Ordering::Relaxed) + 1;
         for id in 0..self.count() as u16 {
             let mm = self.record(MmId::new(id));
-            let taken = (MmState::Taken as u64) << STATE_SHIFT | hands.bits();
+            let taken = (MmState::Taken as u64) << STATE_SHIFT | holder.bits();
             if mm.words[STATE].load(Ordering::Relaxed) != 0 || !try_lock(mm.id) {
                 continue;
             }
@@ -283,7 +283,7 @@ impl MmRecord<'_> {
     fn is_of_process(word: u64) -> bool {
         match MmState::from_raw(word) {
             MmState::Live => true,
-            MmState::Taken => word >> HANDS_SHIFT & 0xFFFF == PROCESS,
+            MmState::Taken => word >> HOLDER_SHIFT & 0xFFFF == PROCESS,
             MmState::Free | MmState::Forked | MmState::Reaping => false,
         }
     }
@@ -298,7 +298,7 @@ impl MmRecord<'_> {
     /// Its process has nothing that is managed, and does not live in the run after all.
     pub fn withdraw(&self) -> bool {
         self.change_if(|word| {
-            let taken = (MmState::Taken as u64) << STATE_SHIFT | Hands::Process.bits();
+            let taken = (MmState::Taken as u64) << STATE_SHIFT | RecordHolder::Process.bits();
             (MmState::from_raw(word) == MmState::Live).then_some(taken | word & PID_MASK)
         })
     }
@@ -309,15 +309,16 @@ impl MmRecord<'_> {
     pub fn set_state(&self, state: MmState, pid: u32) {
         self.words[STATE].store(((state as u64) << STATE_SHIFT) | u64::from(pid), Ordering::Release);
     }
-    /// Reaping, in these hands.
-    pub fn begin_reaping(&self, hands: Hands) {
-        self.words[STATE].store(((MmState::Reaping as u64) << STATE_SHIFT) | hands.bits(), Ordering::Release);
+    /// Reaping, held by `holder`.
+    pub fn begin_reaping(&self, holder: RecordHolder) {
+        self.words[STATE]
+            .store(((MmState::Reaping as u64) << STATE_SHIFT) | holder.bits(), Ordering::Release);
     }
     /// True while the process of another record fills this one in, or cleans it up.
-    pub fn is_in_hands_of(&self, other: MmId) -> bool {
-        let (word, hands) = (self.words[STATE].load(Ordering::Acquire), Hands::Mm(other).bits());
+    pub fn is_held_by(&self, other: MmId) -> bool {
+        let (word, holder) = (self.words[STATE].load(Ordering::Acquire), RecordHolder::Mm(other).bits());
         let under_way = matches!(MmState::from_raw(word), MmState::Taken | MmState::Reaping);
-        under_way && word & (0xFFFF << HANDS_SHIFT) == hands
+        under_way && word & (0xFFFF << HOLDER_SHIFT) == holder
     }
     /// The record of a forked child is complete. Its [`number`](Self::number) is in the place of the process id: a
     /// child that is late must not claim the record of another one, to which its own was given meanwhile. Release:
@@ -332,7 +333,7 @@ impl MmRecord<'_> {
     /// faster.
     #[must_use]
     pub fn claim_forked(&self, number: ProcessNumber) -> bool {
-        let next = (MmState::Taken as u64) << STATE_SHIFT | Hands::Process.bits();
+        let next = (MmState::Taken as u64) << STATE_SHIFT | RecordHolder::Process.bits();
         let word = &self.words[STATE];
         if is_planted(Plant::ClaimedWithoutNumber) {
             return self.change_if(|word| (MmState::from_raw(word) == MmState::Forked).then_some(next));
@@ -342,7 +343,7 @@ impl MmRecord<'_> {
     /// Forked -> reaping: nobody claimed the record. False: the child did.
     #[must_use]
     pub fn reap_forked(&self) -> bool {
-        let next = (MmState::Reaping as u64) << STATE_SHIFT | Hands::Run.bits();
+        let next = (MmState::Reaping as u64) << STATE_SHIFT | RecordHolder::Run.bits();
         self.change_if(|word| (MmState::from_raw(word) == MmState::Forked).then_some(next))
     }
     /// Gives the record back.
@@ -412,15 +413,15 @@ impl MmRecord<'_> {
             weight: self.weight(),
             lately: self.refault_stats().lately(),
         };
-        Account { holding, passed: self.words[PASSED].load(Ordering::Relaxed) }
+        Account { holding, pass: self.words[PASS].load(Ordering::Relaxed) }
     }
     /// Its account grows.
-    pub fn add_passed(&self, step: u64) {
-        self.words[PASSED].fetch_add(step, Ordering::Relaxed);
+    pub fn add_pass(&self, stride: u64) {
+        self.words[PASS].fetch_add(stride, Ordering::Relaxed);
     }
     /// It was away, or had nothing: what it has not given meanwhile is not asked for.
-    pub fn pass_up_to(&self, passed: u64) {
-        self.words[PASSED].fetch_max(passed, Ordering::Relaxed);
+    pub fn raise_pass_to(&self, pass: u64) {
+        self.words[PASS].fetch_max(pass, Ordering::Relaxed);
     }
     /// That many more of its threads wait for a page: their faults were read. Who dies in between takes the count
     /// along, since the record ends with the process.
@@ -480,7 +481,7 @@ mod tests {
         let words: Vec<AtomicU64> = (0..100 * MM_WORDS).map(|_| AtomicU64::new(0)).collect();
         let total = AtomicU64::new(0);
         let mms = MmTable { words: &words, taken_total: &total };
-        let take = || mms.take(Hands::Run).expect("a hundred are enough");
+        let take = || mms.take(RecordHolder::Run).expect("a hundred are enough");
         let ids = || mms.in_use().map(|mm| mm.id().number()).collect::<Vec<_>>();
         assert_eq!(ids(), []);
         let stays = [take(), take(), take()];
@@ -504,14 +505,18 @@ mod tests {
         let words: Vec<AtomicU64> = (0..4 * MM_WORDS).map(|_| AtomicU64::new(0)).collect();
         let total = AtomicU64::new(0);
         let mms = MmTable { words: &words, taken_total: &total };
-        let taken =
-            mms.take_with_lock(Hands::Process, |id| id.number() > 0, |_| unreachable!("nobody else takes"));
+        let taken = mms.take_with_lock(
+            RecordHolder::Process,
+            |id| id.number() > 0,
+            |_| unreachable!("nobody else takes"),
+        );
         assert_eq!(taken.map(|record| record.id().number()), Some(1));
         // Somebody takes the record that has just been locked.
         let mut unlocked = Vec::new();
-        let faster =
-            |id: MmId| id.number() != 0 || mms.take(Hands::Run).is_some_and(|record| record.id() == id);
-        let taken = mms.take_with_lock(Hands::Process, faster, |id| unlocked.push(id.number()));
+        let faster = |id: MmId| {
+            id.number() != 0 || mms.take(RecordHolder::Run).is_some_and(|record| record.id() == id)
+        };
+        let taken = mms.take_with_lock(RecordHolder::Process, faster, |id| unlocked.push(id.number()));
         assert_eq!((taken.map(|record| record.id().number()), unlocked), (Some(2), std::vec![0]));
     }
 
@@ -520,7 +525,7 @@ mod tests {
         let words: Vec<AtomicU64> = (0..4 * MM_WORDS).map(|_| AtomicU64::new(0)).collect();
         let total = AtomicU64::new(0);
         let mms = MmTable { words: &words, taken_total: &total };
-        let child = mms.take(Hands::Mm(MmId::new(3))).expect("all are free");
+        let child = mms.take(RecordHolder::Mm(MmId::new(3))).expect("all are free");
         assert!(!child.has_process() && !child.set_pid(7), "its parent fills it in");
         child.set_forked();
         assert!(!child.has_process() && !child.set_pid(7) && child.pid() == 0, "its parent serves it");
@@ -533,7 +538,7 @@ mod tests {
         assert!(child.withdraw() && !child.withdraw(), "once");
         assert_eq!((child.state(), child.pid(), child.has_process()), (MmState::Taken, 7, true));
         assert!(child.announce() && child.set_pid(0) && child.pid() == 0);
-        child.begin_reaping(Hands::Run);
+        child.begin_reaping(RecordHolder::Run);
         assert!(!child.has_process() && !child.set_pid(7) && !child.announce());
     }
 }

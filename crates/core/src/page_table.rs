@@ -10,12 +10,12 @@
 //! Memory order: `free` pairs with `allocate`, which finds a page of zeros, and `leaf_or_allocate` hooks that in with
 //! Release for the Acquire of `leaf` and `find_or_skip`. `touched` is raised behind the owner word (AcqRel), for the
 //! Acquire of `reap` and `used_count`. The word that `free_empty_leaves` finds 0 (Acquire) was left so by
-//! `PageSlot::remove` or `finish_removed` (Release): who had the page is done with the word. `Leaf::word` is as
-//! `PageSlot::load`. Inside the exclusive gate nobody else hooks pages in or out: there the gate is what orders, and
+//! `PageWordRef::remove` or `finish_removed` (Release): who had the page is done with the word. `Leaf::word` is as
+//! `PageWordRef::load`. Inside the exclusive gate nobody else hooks pages in or out: there the gate is what orders, and
 //! the Acquire and Release of `leaf_or_allocate` and `unhook` only say the same once more. What the dead wrote is seen
 //! because the kernel says that they are dead: the Acquire of the owner word in `reap` guards nothing.
 
-use crate::page_word::{EvictableChunks, PageSlot, PageWord};
+use crate::page_word::{EvictableChunks, PageWord, PageWordRef};
 use uswap_sync::{AtomicU64, Ordering};
 use uswap_units::{BLOCK_PAGES, CHUNK_PAGES, MmId, PageId, PageRange, TableId};
 
@@ -165,8 +165,8 @@ impl<'a> PageTable<'a> {
     }
 
     /// The word of `page`, if there is a leaf for it.
-    pub fn slot(&self, page: PageId) -> Option<PageSlot<'a>> {
-        Some(self.leaf(page)?.slot(page))
+    pub fn word_ref(&self, page: PageId) -> Option<PageWordRef<'a>> {
+        Some(self.leaf(page)?.word_ref(page))
     }
 
     /// The leaf for `page`, made if it is not there. Only with the gate exclusive.
@@ -246,15 +246,15 @@ impl<'a> PageTable<'a> {
     /// The first page of `range` that has a word.
     #[inline]
     pub fn first_managed(&self, range: PageRange) -> Option<PageId> {
-        let mut words = self.leaves(range).flat_map(|leaf| leaf.slots_in(range));
-        words.find(|(_, slot)| slot.load().is_managed()).map(|(page, _)| page)
+        let mut words = self.leaves(range).flat_map(|leaf| leaf.word_refs_in(range));
+        words.find(|(_, word_ref)| word_ref.load().is_managed()).map(|(page, _)| page)
     }
 
     /// The first page of `range` that has none.
     pub fn first_unmanaged(&self, range: PageRange) -> Option<PageId> {
         let mut first = range.start();
-        for (page, slot) in self.leaves(range).flat_map(|leaf| leaf.slots_in(range)) {
-            if page != first || !slot.load().is_managed() {
+        for (page, word_ref) in self.leaves(range).flat_map(|leaf| leaf.word_refs_in(range)) {
+            if page != first || !word_ref.load().is_managed() {
                 break;
             }
             first = page.plus(1);
@@ -298,13 +298,13 @@ impl<'a> Leaf<'a> {
         self.first
     }
     /// The word of `page`, which is in this block.
-    pub fn slot(&self, page: PageId) -> PageSlot<'a> {
+    pub fn word_ref(&self, page: PageId) -> PageWordRef<'a> {
         assert!(page.block_start() == self.first);
         self.slot_at(page.since(self.first))
     }
-    fn slot_at(&self, index: u64) -> PageSlot<'a> {
+    fn slot_at(&self, index: u64) -> PageWordRef<'a> {
         let chunk_in_block = (index / CHUNK_PAGES) as u32;
-        PageSlot { word: &self.words[index as usize], evictable: self.evictable, chunk_in_block }
+        PageWordRef { word: &self.words[index as usize], evictable: self.evictable, chunk_in_block }
     }
     /// The pages of its chunk `chunk_in_block`.
     pub const fn chunk(&self, chunk_in_block: u32) -> PageRange {
@@ -321,7 +321,10 @@ impl<'a> Leaf<'a> {
         self.evictable
     }
     /// The pages of this block inside `range`, with their words.
-    pub fn slots_in(&self, range: PageRange) -> impl Iterator<Item = (PageId, PageSlot<'a>)> + use<'a> {
+    pub fn word_refs_in(
+        &self,
+        range: PageRange,
+    ) -> impl Iterator<Item = (PageId, PageWordRef<'a>)> + use<'a> {
         let start = range.start().max(self.first).since(self.first);
         let end = range.end().clamp(self.first, self.first.plus(BLOCK_PAGES)).since(self.first);
         let leaf = *self;

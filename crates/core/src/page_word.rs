@@ -23,7 +23,7 @@
 
 mod present;
 
-pub use present::{EvictedContent, LANES, Lane, Warmth, inherited};
+pub use present::{EVICTORS_MAX, EvictedContent, EvictorId, Warmth, inherited};
 
 use crate::reuse::StoreTime;
 use uswap_sync::{AtomicU64, Ordering};
@@ -251,13 +251,13 @@ impl EvictableChunks<'_> {
 /// One word in a leaf, with the changes it may make. Each is one atomic operation; what makes the page evictable is
 /// noted for its chunk.
 #[derive(Clone, Copy)]
-pub struct PageSlot<'a> {
+pub struct PageWordRef<'a> {
     pub(crate) word: &'a AtomicU64,
     pub(crate) evictable: EvictableChunks<'a>,
     pub(crate) chunk_in_block: u32,
 }
 
-impl PageSlot<'_> {
+impl PageWordRef<'_> {
     fn note(self, next: PageWord) {
         if next.may_be_evicted() {
             self.evictable.set(self.chunk_in_block);
@@ -404,7 +404,7 @@ impl PageSlot<'_> {
     pub fn pin(self) {
         let mut seen = self.word.load(Ordering::Relaxed);
         while seen & MANAGED != 0 && seen & PINNED == 0 {
-            let next = PageWord(seen).without_lane().0 | PINNED;
+            let next = PageWord(seen).without_evictor().0 | PINNED;
             match self.word.compare_exchange_weak(seen, next, Ordering::AcqRel, Ordering::Relaxed) {
                 Ok(_) => return,
                 Err(now) => seen = now,

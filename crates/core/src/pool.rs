@@ -234,8 +234,8 @@ impl<'a> Pool<'a> {
         false
     }
 
-    /// Gives up the right of a dead process to allocate in a zspage, and offers the room in it.
-    fn disown(&self, zspage: ZspageId) {
+    /// Takes the right to allocate in a zspage from its owner, and offers the room in it.
+    fn clear_owner(&self, zspage: ZspageId) {
         let state = &self.states[zspage.index()];
         let before = state.fetch_and(!(0xFFFF << OWNER_SHIFT), Ordering::AcqRel);
         let cells = Self::cells(before);
@@ -457,7 +457,7 @@ impl<'a> Pool<'a> {
                     let _owned_so_never_released = self.free(blob);
                 }
             }
-            self.disown(zspage);
+            self.clear_owner(zspage);
             if let FreeCell::ReleaseMemory(zspage) = self.begin_release(zspage) {
                 release(zspage);
                 self.released(zspage);

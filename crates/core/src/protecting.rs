@@ -20,7 +20,7 @@
 //!
 //! [`PageWord::is_protected`]: crate::page_word::PageWord::is_protected
 
-use crate::page_word::{LANES, Lane};
+use crate::page_word::{EVICTORS_MAX, EvictorId};
 use crate::plant::{Plant, is_planted};
 use uswap_sync::{AtomicU64, Ordering, fence};
 use uswap_units::{PageId, PageRange};
@@ -28,7 +28,7 @@ use uswap_units::{PageId, PageRange};
 /// The range of each evictor of a process.
 pub struct Protecting {
     /// First page and end of each.
-    ranges: [[AtomicU64; 2]; LANES as usize],
+    ranges: [[AtomicU64; 2]; EVICTORS_MAX as usize],
 }
 
 impl Default for Protecting {
@@ -39,8 +39,8 @@ impl Default for Protecting {
 
 impl Protecting {
     /// Said before the words are looked at. In the range before all is protected that will be.
-    pub fn begin(&self, lane: Lane, range: PageRange) {
-        let [start, end] = &self.ranges[lane.index() as usize];
+    pub fn begin(&self, evictor: EvictorId, range: PageRange) {
+        let [start, end] = &self.ranges[evictor.index() as usize];
         // Pairs with the `Acquire` of who looks, as that in `end`: it may see this start with the end of before.
         start.store(range.start().number(), Ordering::Release);
         // Pairs with the `Acquire` of who looks: an end comes with its start.
@@ -50,9 +50,9 @@ impl Protecting {
     }
 
     /// All is protected that will be.
-    pub fn end(&self, lane: Lane) {
+    pub fn end(&self, evictor: EvictorId) {
         // Pairs with the `Acquire` of who looks: what it fills then is not protected any more.
-        self.ranges[lane.index() as usize][1].store(0, Ordering::Release);
+        self.ranges[evictor.index() as usize][1].store(0, Ordering::Release);
     }
 
     /// Whether an evictor may be protecting the page; asked with its word locked, before it is filled or no longer

@@ -15,7 +15,7 @@ use crate::file_key::{FILE_KEY_WORDS, FileKey};
 use crate::files::{FILES_WORDS, SwapFiles};
 use crate::map_table::{self, MapTable};
 use crate::memory_map;
-use crate::mm::{Hands, MM_WORDS, MmTable};
+use crate::mm::{MM_WORDS, MmTable, RecordHolder};
 use crate::page_table::{PageTable, Tables};
 use crate::pool::{CLASS_COUNT, MAP_WORDS, Pool, ZSPAGE_BYTES};
 use crate::readahead_buffers::{self, ReadaheadBuffers};
@@ -191,9 +191,9 @@ impl<'a> Segment<'a> {
     pub fn waiting_by(self, contended: Contended) -> Segment<'a> {
         Segment { contended, ..self }
     }
-    /// In whose hands a record is that this one works on.
-    pub fn hands(&self) -> Hands {
-        if self.me == SUPERVISOR { Hands::Run } else { Hands::Mm(self.me) }
+    /// Who holds a record that this process works on.
+    pub fn holder(&self) -> RecordHolder {
+        if self.me == SUPERVISOR { RecordHolder::Run } else { RecordHolder::Mm(self.me) }
     }
     fn locker(&self) -> Locker<'a> {
         Locker { me: self.me, contended: self.contended, mms: self.mms() }

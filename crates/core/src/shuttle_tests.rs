@@ -5,7 +5,7 @@
 //! sequential; weak orderings are loom's.
 
 use crate::clusters::lock::{Holder, Locker, SUPERVISOR};
-use crate::clusters::{CLUSTER_SLOTS, Clusters, Truth};
+use crate::clusters::{CLUSTER_SLOTS, Clusters, SlotUsage};
 use crate::counters::Counters;
 use crate::mm::MmTable;
 use crate::plant::{Plant, Planted};
@@ -29,7 +29,7 @@ const STEPS: usize = 5;
 #[derive(Clone, Copy)]
 struct Words<'a>(&'a [AtomicU64]);
 
-impl Truth for Words<'_> {
+impl SlotUsage for Words<'_> {
     type Slot = SwapId;
 
     fn is_used(&self, entry: SwapId) -> bool {

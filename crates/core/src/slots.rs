@@ -10,7 +10,7 @@
 //! which add files and report what is used.
 
 use crate::clusters::lock::Locker;
-use crate::clusters::{CLUSTER_SLOTS, Clusters, Truth, slot_at};
+use crate::clusters::{CLUSTER_SLOTS, Clusters, SlotUsage, slot_at};
 use crate::files::{FileRecord, FileSpec, FileState, NoFile, SwapFiles};
 use uswap_sync::{AtomicU64, Ordering};
 use uswap_units::{ClusterId, FileId, FileSlot, MmId, PAGE_BYTES, SlotId, SwapOffset};
@@ -59,7 +59,7 @@ impl Counts<'_> {
     }
 }
 
-impl Truth for FileCounts<'_> {
+impl SlotUsage for FileCounts<'_> {
     type Slot = FileSlot;
 
     fn is_used(&self, slot: FileSlot) -> bool {
@@ -105,7 +105,7 @@ pub struct EmptyCluster {
 }
 
 impl<'a> SlotMap<'a> {
-    fn clusters(&self, file: &FileRecord) -> Clusters<'a, impl Truth<Slot = FileSlot> + use<'a>> {
+    fn clusters(&self, file: &FileRecord) -> Clusters<'a, impl SlotUsage<Slot = FileSlot> + use<'a>> {
         let truth = FileCounts { counts: self.all(), file: *file };
         Clusters::new(&self.clusters[file.clusters_start..], file.space(), truth, self.locker)
     }

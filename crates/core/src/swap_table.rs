@@ -10,7 +10,7 @@
 //! cell or slots that a transition hands back.
 
 use crate::clusters::lock::Locker;
-use crate::clusters::{CLUSTER_SLOTS, Clusters, Search, Space, Truth, cluster_of};
+use crate::clusters::{CLUSTER_SLOTS, Clusters, Search, SlotUsage, Space, cluster_of};
 use crate::counters::{Counter, Counters};
 use crate::plant::{Plant, is_planted};
 use crate::swap_word::{COUNT_MAX, Content, SwapWord};
@@ -39,7 +39,7 @@ struct Entries<'a> {
     words: &'a [AtomicU64],
 }
 
-impl Truth for Entries<'_> {
+impl SlotUsage for Entries<'_> {
     type Slot = SwapId;
 
     fn is_used(&self, entry: SwapId) -> bool {
@@ -121,7 +121,7 @@ impl<'a> SwapTable<'a> {
         }
     }
 
-    fn clusters(&self) -> Clusters<'a, impl Truth<Slot = SwapId> + use<'a>> {
+    fn clusters(&self) -> Clusters<'a, impl SlotUsage<Slot = SwapId> + use<'a>> {
         let space = entry_space(self.entry_count());
         Clusters::new(self.clusters, space, Entries { words: self.words }, self.locker)
     }

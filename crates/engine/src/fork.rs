@@ -18,7 +18,7 @@ impl<W: World> AddressSpace<'_, W> {
     /// Nobody gives up what a word names outside of a shared section, so each entry is still counted when one more is
     /// added.
     pub fn clone_for_child(&self) -> Option<MmId> {
-        let child = self.segment.mms().take(self.segment.hands())?;
+        let child = self.segment.mms().take(self.segment.holder())?;
         let Ok(root) = self.segment.tables().allocate(child.id()) else {
             child.free();
             return None;

@@ -12,7 +12,7 @@ use crate::world::World;
 use uswap_core::map_table::{MapRequest, Withdrawn};
 use uswap_core::memory_map::{MapWriter, PageKind, Stored};
 use uswap_core::page_table::Leaf;
-use uswap_core::page_word::{PageSlot, PageWord, Place};
+use uswap_core::page_word::{PageWord, PageWordRef, Place};
 use uswap_core::swap_word::Content;
 use uswap_units::{BLOCK_PAGES, CHUNK_PAGES, PageId, PageRange, SwapId};
 
@@ -106,12 +106,12 @@ impl<'a, W: World> AddressSpace<'a, W> {
     fn count_leaf(&self, leaf: &Leaf<'a>, walk: &mut MapWalk<'a>) -> Result<(), Withdrawn> {
         for chunk in 0..BLOCK_PAGES / CHUNK_PAGES {
             let first = leaf.first_page().plus(chunk * CHUNK_PAGES);
-            let slots = || leaf.slots_in(PageRange::of_pages(first, CHUNK_PAGES));
-            let looks = slots().any(|(_, slot)| needs_look(slot.load()));
+            let word_refs = || leaf.word_refs_in(PageRange::of_pages(first, CHUNK_PAGES));
+            let looks = word_refs().any(|(_, word_ref)| needs_look(word_ref.load()));
             let mapped = if looks { self.world.present(first, CHUNK_PAGES as u32) } else { 0 };
-            for (index, (page, slot)) in slots().enumerate() {
+            for (index, (page, word_ref)) in word_refs().enumerate() {
                 let is_mapped = mapped & (1 << index) != 0;
-                if let Some((kind, stored)) = self.look_at(slot, is_mapped, walk.resident_of_all) {
+                if let Some((kind, stored)) = self.look_at(word_ref, is_mapped, walk.resident_of_all) {
                     walk.writer.add(page, kind, stored)?;
                 }
             }
@@ -120,8 +120,13 @@ impl<'a, W: World> AddressSpace<'a, W> {
     }
 
     /// Where a page is, and whether it went lately. None: it is not managed.
-    fn look_at(&self, slot: PageSlot<'_>, is_mapped: bool, resident: u64) -> Option<(PageKind, Stored)> {
-        let word = slot.load();
+    fn look_at(
+        &self,
+        word_ref: PageWordRef<'_>,
+        is_mapped: bool,
+        resident: u64,
+    ) -> Option<(PageKind, Stored)> {
+        let word = word_ref.load();
         if !word.is_managed() {
             return None;
         }

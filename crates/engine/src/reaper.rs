@@ -15,7 +15,7 @@ use uswap_core::segment::Segment;
 use uswap_units::{ClusterId, MmId, SwapOffset};
 
 /// The supervisor's way to give back memory of the swap table, and blocks of the swap file.
-pub trait GiveBack: Backing {
+pub trait Trim: Backing {
     /// Gives words and hashes of a cluster of entries, none of which is used, back to the system.
     fn release_cluster(&self, cluster: ClusterId);
     /// Gives the blocks of a range of the swap file, in which nothing lives, back to the file system.
@@ -28,7 +28,7 @@ const FILE_CLUSTERS_MAX: usize = 64;
 
 /// Gives the memory of clusters that hold no entry any more back to the system, and the blocks of clusters of the file
 /// that hold no blob.
-pub fn give_back_clusters(segment: Segment<'_>, backing: &impl GiveBack) {
+pub fn trim_clusters(segment: Segment<'_>, backing: &impl Trim) {
     let slots = segment.slots();
     for empty in core::iter::from_fn(|| slots.take_to_trim()).take(FILE_CLUSTERS_MAX) {
         backing.release_file(empty.bytes.clone());
@@ -46,7 +46,7 @@ pub fn give_back_clusters(segment: Segment<'_>, backing: &impl GiveBack) {
 /// no parent from now on.
 pub fn drop_mm(segment: Segment<'_>, backing: &impl Backing, mm: MmId) {
     for other in segment.mms().in_use() {
-        if other.is_in_hands_of(mm) {
+        if other.is_held_by(mm) {
             drop_one(segment, backing, other.id());
         } else if other.state() == MmState::Forked && other.parent() == Some(mm) {
             // Before the record of the parent is another process's.
@@ -58,7 +58,7 @@ pub fn drop_mm(segment: Segment<'_>, backing: &impl Backing, mm: MmId) {
 
 fn drop_one(segment: Segment<'_>, backing: &impl Backing, mm: MmId) {
     let record = segment.mms().record(mm);
-    record.begin_reaping(segment.hands());
+    record.begin_reaping(segment.holder());
     let (swap_table, slots) = (segment.swap_table(), segment.slots());
     let was_in_the_middle = record.is_in_the_middle();
     if was_in_the_middle {
@@ -67,11 +67,12 @@ fn drop_one(segment: Segment<'_>, backing: &impl Backing, mm: MmId) {
         slots.break_locks(mm);
     }
     if let Some(root) = record.root() {
-        let slots = segment.page_table(mm, root).leaves(ALL_PAGES).flat_map(|leaf| leaf.slots_in(ALL_PAGES));
-        let entries = slots.filter_map(|(_, slot)| match slot.remove(Afterwards::Unmanaged) {
+        let word_refs =
+            segment.page_table(mm, root).leaves(ALL_PAGES).flat_map(|leaf| leaf.word_refs_in(ALL_PAGES));
+        let entries = word_refs.filter_map(|(_, word_ref)| match word_ref.remove(Afterwards::Unmanaged) {
             Remove::Was(word) => word.swap(),
             // Its holder died with the process.
-            Remove::Deferred => slot.load().swap(),
+            Remove::Deferred => word_ref.load().swap(),
             Remove::Unmanaged => None,
         });
         put_entries(segment, backing, entries);
@@ -92,7 +93,7 @@ mod tests {
     use crate::world::{FileBuffer, FileError};
     use std::vec::Vec;
     use uswap_core::budget::Signal;
-    use uswap_core::mm::Hands;
+    use uswap_core::mm::RecordHolder;
     use uswap_core::page_word::{Commit, Place, TryLock};
     use uswap_core::segment::Geometry;
     use uswap_core::swap_word::Content;
@@ -122,13 +123,13 @@ mod tests {
     fn what_a_dead_parent_had_in_hand_is_given_back() {
         let words: Vec<AtomicU64> = (0..GEOMETRY.layout().total_words()).map(|_| AtomicU64::new(0)).collect();
         let run = Segment::create(&words, GEOMETRY);
-        let parent = run.mms().take(Hands::Process).expect("room");
-        let neighbour = run.mms().take(Hands::Process).expect("room");
+        let parent = run.mms().take(RecordHolder::Process).expect("room");
+        let neighbour = run.mms().take(RecordHolder::Process).expect("room");
         let (own, page) = (run.acting_as(parent.id()), PageId::new(1000));
         let entry = own.swap_table().reserve().expect("room");
         own.swap_table().publish(entry, Content::Same(1));
         for begin in [true, false] {
-            let child = run.mms().take(own.hands()).expect("room");
+            let child = run.mms().take(own.holder()).expect("room");
             let root = run.tables().allocate(child.id()).expect("room");
             if begin {
                 // Killed before the record names its table.
@@ -136,14 +137,14 @@ mod tests {
             }
             child.set_root(root);
             let leaf = run.page_table(child.id(), root).leaf_or_allocate(page).expect("room");
-            let slot = leaf.slot(page);
-            assert!(slot.adopt());
-            slot.activate();
-            assert!(matches!(slot.try_lock(), TryLock::Locked(_)));
-            assert_eq!(slot.commit(Place::Swapped, Some(entry)), Commit::Done);
-            child.begin_reaping(own.hands());
+            let word_ref = leaf.word_ref(page);
+            assert!(word_ref.adopt());
+            word_ref.activate();
+            assert!(matches!(word_ref.try_lock(), TryLock::Locked(_)));
+            assert_eq!(word_ref.commit(Place::Swapped, Some(entry)), Commit::Done);
+            child.begin_reaping(own.holder());
         }
-        let forked = run.mms().take(own.hands()).expect("room");
+        let forked = run.mms().take(own.holder()).expect("room");
         forked.set_parent(Some(parent.id()));
         forked.set_forked();
         assert_eq!(run.mms().in_use().count(), 5);

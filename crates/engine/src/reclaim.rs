@@ -46,7 +46,7 @@ pub enum Background {
 
 /// Turns in a row that brought nothing.
 #[derive(Default)]
-pub struct Fruitless(u32);
+pub struct KswapdFailures(u32);
 
 impl<W: World> AddressSpace<'_, W> {
     /// The background evictor is awake.
@@ -55,11 +55,11 @@ impl<W: World> AddressSpace<'_, W> {
     }
 
     /// One turn of the background evictor: its share of what is above the high watermark.
-    pub async fn background_turn(&self, evictor: &mut Evictor, fruitless: &mut Fruitless) -> Background {
+    pub async fn background_turn(&self, evictor: &mut Evictor, failures: &mut KswapdFailures) -> Background {
         self.note_looked();
         let (budget, marks) = (self.segment.budget(), self.watermarks());
         if budget.used() <= marks.high || !self.may_evict() {
-            self.rest(evictor);
+            self.disown_zspages(evictor);
             return Background::Rests;
         }
         let seen = budget.signal_count(Signal::Room);
@@ -86,14 +86,14 @@ impl<W: World> AddressSpace<'_, W> {
         let least =
             BACKGROUND_PAGES_MIN.min((marks.low.bytes() - marks.high.bytes()) / PAGE_BYTES as u64 / 2);
         let done = self.evict(evictor, share.clamp(least, BACKGROUND_PAGES) as u32).await;
-        self.fairness().settle(burden, protection, done.looked, done.pages);
+        self.fairness().charge(burden, protection, done.looked, done.pages);
         if done.pages > 0 || done.looks_on {
-            fruitless.0 = 0;
+            failures.0 = 0;
             return Background::GoesOn;
         }
-        fruitless.0 += 1;
-        let wait_ns = balance::fruitless_wait_ns(fruitless.0, ROOM_WAIT_NS);
-        if done.looked == 0 && fruitless.0 >= EMPTY_TURNS {
+        failures.0 += 1;
+        let wait_ns = balance::backoff_ns(failures.0, ROOM_WAIT_NS);
+        if done.looked == 0 && failures.0 >= EMPTY_TURNS {
             self.fairness().has_nothing_until(self.world.now_ns() + wait_ns);
         }
         self.world.wait(Signal::Room, seen, wait_ns).await;
@@ -179,10 +179,10 @@ impl<W: World> AddressSpace<'_, W> {
             };
             self.counters().add(Counter::DirectReclaim, 1);
             let done = self.evict(evictor, DIRECT_PAGES).await;
-            self.fairness().settle(burden, protection, done.looked, done.pages);
+            self.fairness().charge(burden, protection, done.looked, done.pages);
             if done.pages == 0 && !done.looks_on {
                 // What it has begun in the pool is room for others, who may be waiting as well.
-                self.rest(evictor);
+                self.disown_zspages(evictor);
                 self.world.wait(Signal::Room, seen, ROOM_WAIT_NS).await;
             }
             if !self.goes_on_for_room(done, began_ns) {
@@ -190,7 +190,7 @@ impl<W: World> AddressSpace<'_, W> {
                 in_vain += u32::from(done.pages == 0);
             }
         }
-        self.rest(evictor);
+        self.disown_zspages(evictor);
         let used = budget.used();
         if in_vain > THROTTLE_ROUNDS_MAX / 2 && self.is_short() {
             self.counters().add(Counter::WaitedInVain, u64::from(in_vain == THROTTLE_ROUNDS_MAX));

@@ -134,7 +134,7 @@ pub trait Memory {
 pub trait Hazards {
     /// Waits until each thread that has published a hazard is seen to have done so, and each that has not will see the
     /// words as they are now.
-    fn settle(&self);
+    fn membarrier(&self);
     /// Whether a hazard names the page.
     fn names(&self, page: PageId) -> bool;
 }

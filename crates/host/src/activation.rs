@@ -6,7 +6,7 @@
 //! short, by [`crate::mappings`] ahead of a call that would make it short or asks for pages to go, by
 //! [`crate::regions`], and by [`crate::remap`] for a range that grows.
 
-use crate::address_space::{control_block, heap_end, is_candidate};
+use crate::address_space::{control_block, is_candidate, program_break};
 use crate::process::{Phase, Process, Space};
 use crate::thread_stacks::last_seen_stack;
 use core::sync::atomic::Ordering;
@@ -72,7 +72,7 @@ impl Process {
             });
         }
         for page in thread::slots().filter_map(last_seen_stack).flat_map(PageRange::each) {
-            let word = space.page_table().slot(page).map(|slot| slot.load());
+            let word = space.page_table().word_ref(page).map(|slot| slot.load());
             // Those that stay are there.
             if word.is_some_and(|word| word.is_managed() && !word.is_pinned()) {
                 fill_managed(space, PageRange::of_pages(page, 1));
@@ -95,7 +95,7 @@ impl Process {
     fn take_in_use(&self, space: &'static Space, for_each: impl Fn(&mut dyn FnMut(PageRange))) {
         // Whoever has found no word has told its ranges, which are there before they are registered: else the kernel
         // would meet missing pages.
-        space.world().settle();
+        space.world().membarrier();
         self.fill_hazards(space);
         for_each(&mut |part| {
             if space.page_table().first_managed(part).is_some() && !self.take_used(space, part) {
@@ -131,7 +131,7 @@ impl Process {
         }
         // What is told from here on is pinned below.
         let _the_rest_is_pinned = self.note_threads();
-        self.heap_end.store(heap_end(), Ordering::Relaxed);
+        self.program_break.store(program_break(), Ordering::Relaxed);
         let all = |visit: &mut dyn FnMut(PageRange)| {
             for_each_to_take(&space.world().maps, |start, end| {
                 self.for_each_part_to_take(start, end, &mut *visit)
@@ -150,7 +150,7 @@ impl Process {
             last_seen_stack(slot).into_iter().chain(block).for_each(|range| space.pin(range));
             self.for_each_range_of(slot, |range| space.pin(range));
         }
-        self.kept.iter().for_each(|range| space.pin(range));
+        self.pinned.iter().for_each(|range| space.pin(range));
         space.pin(control_block(self.first_thread_pointer.load(Ordering::Relaxed)));
     }
 }

@@ -37,7 +37,7 @@ pub(crate) fn inner_control_block(pointer: usize) -> PageRange {
 }
 
 /// The page of an area of restartable sequences (`rseq`): it is aligned to its length, or to more.
-pub(crate) fn sequence_area(address: usize) -> PageRange {
+pub(crate) fn rseq_area(address: usize) -> PageRange {
     pages(address, 1)
 }
 
@@ -53,7 +53,7 @@ pub(crate) fn may_have_words(vma: &Vma) -> bool {
 }
 
 /// Where the heap ends.
-pub(crate) fn heap_end() -> usize {
+pub(crate) fn program_break() -> usize {
     // SAFETY:
     // 1. With zero the call only answers.
     unsafe { sys::syscall3(abi::__NR_brk, 0, 0, 0) }.unwrap_or(0)

@@ -15,12 +15,12 @@ use uswap_core::budget::Signal;
 use uswap_core::counters::Counter;
 use uswap_core::held_files::HeldFiles;
 use uswap_engine::memory_map::{MapStep, MapWalk};
-use uswap_engine::reclaim::{Background, Fruitless};
+use uswap_engine::reclaim::{Background, KswapdFailures};
 use uswap_engine::{Backing as _, block_on};
 use uswap_os::fd::Timeout;
 use uswap_os::futex::{self, Scope};
 use uswap_os::mlock::StatusFile;
-use uswap_os::process::{LivesOn, StatFile, StatmFile};
+use uswap_os::process::{StatFile, StatmFile, ThreadsLeft};
 use uswap_os::{clock, thread};
 
 /// Sleeps without pressure last this long at most, so that a supervisor that is gone is noticed.
@@ -175,10 +175,10 @@ impl Evicting {
     fn evict(&mut self) {
         let segment = self.space.segment();
         segment.counters().add(Counter::KswapdWakes, 1);
-        let mut fruitless = Fruitless::default();
+        let mut failures = KswapdFailures::default();
         loop {
             let mut evictor = self.process.evictors.borrow();
-            let turn = block_on(self.space.background_turn(&mut evictor, &mut fruitless));
+            let turn = block_on(self.space.background_turn(&mut evictor, &mut failures));
             drop(evictor);
             self.measure();
             self.look_at_threads();
@@ -244,8 +244,8 @@ impl Evicting {
             return;
         }
         self.looked_at_threads_ns = now_ns;
-        let lives_on = self.stat.as_ref().and_then(|stat| stat.lives_on().ok());
-        if let Some(LivesOn::OneBesideTheFirst { status_of_first }) = lives_on {
+        let threads_left = self.stat.as_ref().and_then(|stat| stat.threads_left().ok());
+        if let Some(ThreadsLeft::OneBesideTheFirst { status_of_first }) = threads_left {
             self.process.end_after_its_threads(status_of_first);
         }
         self.process.look_at_children(self.space);

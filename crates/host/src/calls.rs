@@ -7,8 +7,8 @@
 use crate::own_stack::on_own_stack;
 use crate::process::{Phase, Process};
 use crate::syscalls::{
-    changes_privileges, child_stack, clone_flags, is_special, make, refused, runs_beside,
-    sets_alternate_stack, sets_filter, shares_descriptors, told_sequence_area, waits_for_copy,
+    changes_privileges, child_stack, clone_flags, is_special, make, refused, registered_rseq_area,
+    runs_beside, sets_alternate_stack, sets_filter, shares_descriptors, waits_for_copy,
 };
 use crate::{descriptors, environment, program_copy, thread_words};
 use core::ffi::c_void;
@@ -41,10 +41,10 @@ impl Process {
     #[inline]
     fn look_at_stack(&self, phase: Phase, slot: &Slot, context: &Context) {
         match phase {
-            Phase::Active => self.see_to_stack(slot, context.stack_pointer() as u64),
-            Phase::Watching => self.tell_stack(slot, context.stack_pointer() as u64),
+            Phase::Active => self.pin_stack_if_moved(slot, context.stack_pointer() as u64),
+            Phase::Watching => self.publish_stack(slot, context.stack_pointer() as u64),
             Phase::Waiting => {
-                self.tell_stack(slot, context.stack_pointer() as u64);
+                self.publish_stack(slot, context.stack_pointer() as u64);
                 self.join_if_deep(slot, context.stack_pointer());
             }
             _ => (),
@@ -75,7 +75,7 @@ impl Process {
         }
         let slot = context.slot();
         if call.number as u32 == abi::__NR_exit {
-            self.see_to_last_thread(call, slot);
+            self.end_if_last_thread(call, slot);
         }
         let phase = self.phase();
         if phase == Phase::Outside {
@@ -98,17 +98,17 @@ impl Process {
         if sets_filter(call) {
             self.come_home(slot, "it forbids itself system calls, and those of uswap may be among them");
         }
-        if let Some(area) = told_sequence_area(call) {
-            self.tell_sequence_area(slot, area);
+        if let Some(area) = registered_rseq_area(call) {
+            self.pin_rseq_area(slot, area);
         }
         // Ahead of its ranges: it is the new array that the kernel reads.
-        let is_changed = environment::mend(call, slot);
+        let is_changed = environment::rewrite(call, slot);
         if let Some(row) = row(call.number) {
             if let Some(flags) = clone_flags(call) {
                 self.prepare_child(slot, flags);
             }
             if let Some(stack) = child_stack(call).filter(|_| row.kind() == Kind::Process) {
-                self.keep_stack(slot, stack);
+                self.pin_stack(slot, stack);
             }
             if let Some(before) = self.before_of_kind(row, call, context) {
                 return before;
@@ -220,7 +220,7 @@ impl Process {
     /// With the last thread of the program the process ends, though the thread that evicts is there, and with its
     /// status, as without uswap on Linux 6.18.
     #[cold]
-    fn see_to_last_thread(&self, call: &mut Call, slot: &Slot) {
+    fn end_if_last_thread(&self, call: &mut Call, slot: &Slot) {
         let evicting_id = self.evicting_id.load(Ordering::Relaxed);
         if evicting_id == 0 || evicting_id != process::process_id() {
             // Nobody evicts here, and a filter may forbid even to ask; or a child that shares the memory (vfork).
@@ -246,7 +246,7 @@ impl Process {
     /// a one.
     pub(crate) fn end_after_its_threads(&self, status_of_first: u32) -> ! {
         let is_killed = |status: u32| status & 0x7F != 0;
-        // SeqCst as in `see_to_last_thread`, though no mark changes any more: the kernel says that the threads are
+        // SeqCst as in `end_if_last_thread`, though no mark changes any more: the kernel says that the threads are
         // gone.
         let was_seen = thread::slots().all(|slot| slot.user[thread_words::ENDS].load(Ordering::SeqCst) != 0);
         match status_of_first {
@@ -283,14 +283,14 @@ impl Interposer for Process {
         }
         let answer = self.boundary(slot).after(call, answer, stack_point(slot, context), &mut make);
         if answer == 0 && sets_alternate_stack(call) {
-            self.keep_alternate_stack(slot);
+            self.pin_alternate_stack(slot);
         }
         environment::end_use(call, slot);
         answer
     }
 
     fn thread_begins(&self, context: &Context) {
-        self.see_to_new_thread(context.slot(), context.stack_pointer() as u64);
+        self.pin_new_thread(context.slot(), context.stack_pointer() as u64);
     }
 
     fn thread_ends(&self, context: &Context) {

@@ -85,7 +85,7 @@ impl Process {
     }
 
     /// The managed pages of a range are brought, may be written, and stay. On a stack of ours.
-    pub(crate) fn keep_range(&self, range: PageRange) {
+    pub(crate) fn pin_range(&self, range: PageRange) {
         let Some(space) = self.space() else { return };
         {
             let _nobody_evicts = self.gate.exclusive();

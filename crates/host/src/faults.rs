@@ -64,12 +64,12 @@ impl Process {
         }
         // SAFETY:
         // 1. As above.
-        let landing = program_copy::landing(unsafe { met.instruction.read() });
-        match landing {
-            Some(landing) => {
+        let fixup = program_copy::fixup(unsafe { met.instruction.read() });
+        match fixup {
+            Some(fixup) => {
                 // SAFETY:
                 // 1. As above; the thread goes on there as if the copy had returned.
-                unsafe { met.instruction.write(landing) };
+                unsafe { met.instruction.write(fixup) };
                 Fault::Handled
             }
             None => Fault::NotOurs,
@@ -101,7 +101,7 @@ impl Process {
                     space.record().stall().add(began_ns, ended_ns);
                 }
                 repeats::see_to(space, page, touch, source);
-                self.see_to_faulting_stack(thread::current(), met.address as u64, met.stack_pointer as u64);
+                self.pin_faulting_stack(thread::current(), met.address as u64, met.stack_pointer as u64);
                 true
             }
             FaultOutcome::Lost => {

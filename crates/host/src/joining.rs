@@ -9,7 +9,7 @@
 //! cannot has nothing of it. Called by [`crate::small`], which arms, by [`crate::calls`], [`crate::mappings`] and
 //! [`crate::lock_calls`] when it has grown, and by [`crate::attach`] and [`crate::fork`].
 
-use crate::address_space::heap_end;
+use crate::address_space::program_break;
 use crate::background;
 use crate::descriptors;
 use crate::invitation;
@@ -92,7 +92,7 @@ impl Process {
             clock::no_time_stamps();
         }
         self.process_id.store(process::process_id(), Ordering::Relaxed);
-        self.heap_end.store(heap_end(), Ordering::Relaxed);
+        self.program_break.store(program_break(), Ordering::Relaxed);
         Ok(())
     }
 
@@ -102,7 +102,7 @@ impl Process {
         if self.phase() != Phase::Waiting {
             return;
         }
-        let bytes = growth(call, self.heap_end.load(Ordering::Relaxed)) as u64;
+        let bytes = growth(call, self.program_break.load(Ordering::Relaxed)) as u64;
         if bytes == 0 {
             return;
         }

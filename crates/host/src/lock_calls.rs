@@ -13,7 +13,7 @@
 //! Called by [`crate::mappings`] and [`crate::calls`] for calls of the program, by [`crate::managed_ranges`] and
 //! [`crate::fork`] for what becomes active, and by [`crate::background`], which counts.
 
-use crate::address_space::{ADDRESSES_END, heap_end, may_have_words, pages};
+use crate::address_space::{ADDRESSES_END, may_have_words, pages, program_break};
 use crate::fault_in::Room;
 use crate::own_memory;
 use crate::process::{Phase, Process, Space};
@@ -250,7 +250,7 @@ impl Process {
         {
             return (make(call), 0..0);
         }
-        let heap = heap_end();
+        let heap = program_break();
         let whole = |bytes: usize| bytes.div_ceil(PAGE_BYTES).saturating_mul(PAGE_BYTES);
         let bytes = match number {
             abi::__NR_mmap => whole(second),

@@ -10,7 +10,7 @@
 //! Memory order: the word stands for itself; what it is about is the kernel's, and nothing else is read by it. The
 //! Acquire of who looks pairs with the Release of who changes it, which is no more than that. That whoever locks and
 //! whoever makes words active do not miss each other comes from the calls between their steps: `note` is ahead of the
-//! call that locks, and the phase is looked at again behind it; `activate` asks behind the heavy fence of `settle`.
+//! call that locks, and the phase is looked at again behind it; `activate` asks behind the heavy fence of `membarrier`.
 
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use uswap_os::mlock::{FUTURE, ON_FAULT, Presence};

@@ -76,7 +76,7 @@ impl Process {
             let call = &call;
             let (answer, new) = self.make_new(call);
             if call.number as u32 == abi::__NR_brk {
-                self.heap_end.store(answer as usize, Ordering::Relaxed);
+                self.program_break.store(answer as usize, Ordering::Relaxed);
             }
             self.note_stacks(call, answer);
             // Before anybody activates.
@@ -95,7 +95,7 @@ impl Process {
         if call.number as u32 == abi::__NR_madvise && call.arguments[2] as u32 == abi::MADV_PAGEOUT {
             return self.own().activate(space);
         }
-        let bytes = growth(call, self.heap_end.load(Ordering::Relaxed)).max(bytes_to_populate(call));
+        let bytes = growth(call, self.program_break.load(Ordering::Relaxed)).max(bytes_to_populate(call));
         let used = space.segment().budget().used().bytes();
         if bytes as u64 > 0 && used.saturating_add(bytes as u64) > space.watermarks().register.bytes() {
             self.own().activate(space);
@@ -263,19 +263,19 @@ impl Process {
 
     fn change_heap(&self, space: &'static Space, call: &Call) -> isize {
         let (before, _alone) = loop {
-            let end = self.heap_end.load(Ordering::Relaxed);
+            let end = self.program_break.load(Ordering::Relaxed);
             let wanted = if call.arguments[0] == 0 { end } else { call.arguments[0] };
             let cut = pages(wanted, end.saturating_sub(wanted));
             let alone = self.alone_with(space, &[cut]);
             // Else another thread has moved the end, and somebody may be at work on what is cut now.
-            if self.heap_end.load(Ordering::Relaxed) == end {
+            if self.program_break.load(Ordering::Relaxed) == end {
                 break (end, alone);
             }
         };
         let (answer, new) = self.make_new(call);
         self.fill_new(new);
         let after = answer as usize;
-        self.heap_end.store(after, Ordering::Relaxed);
+        self.program_break.store(after, Ordering::Relaxed);
         let (old, new) = (before.next_multiple_of(PAGE_BYTES), after.next_multiple_of(PAGE_BYTES));
         if new < old {
             space.drop_words(pages(new, old - new), Afterwards::Unmanaged);

@@ -201,7 +201,7 @@ impl LinuxWorld {
 }
 
 impl Hazards for LinuxWorld {
-    fn settle(&self) {
+    fn membarrier(&self) {
         asymmetric_fence_heavy();
     }
     fn names(&self, page: PageId) -> bool {

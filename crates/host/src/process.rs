@@ -25,7 +25,7 @@ use crate::try_later::TryLater;
 use crate::unclaimed::Unclaimed;
 use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
-use uswap_core::page_word::LANES;
+use uswap_core::page_word::EVICTORS_MAX;
 use uswap_core::range_set::RangeSet;
 use uswap_core::segment::Segment;
 use uswap_engine::{AddressSpace, Evictor, Workspace};
@@ -49,7 +49,7 @@ pub struct Terms {
     /// Those with which it came.
     pub credentials: Credentials,
     /// How far from its thread pointer a thread has its area of restartable sequences, if its C library gives it one.
-    pub sequence_area_offset: Option<isize>,
+    pub rseq_area_offset: Option<isize>,
 }
 
 /// The run in which this process has a place.
@@ -116,13 +116,13 @@ impl Phase {
 /// Faults that are served at a time: each has a workspace, of which a single fault touches 36 KiB.
 pub(crate) const WORKSPACES: usize = 6;
 /// Evictors that work at a time.
-pub(crate) const EVICTORS: usize = LANES as usize;
+pub(crate) const EVICTORS: usize = EVICTORS_MAX as usize;
 
 /// Thread stacks that are known at a time. A program with more of them is not managed.
 const STACKS_MAX: usize = 1024;
 
 /// Ranges that the program keeps in RAM at a time.
-const KEPT_MAX: usize = 256;
+const PINNED_MAX: usize = 256;
 
 /// Bytes of the stack of the thread that evicts.
 const EVICTOR_STACK_BYTES: usize = 128 * 1024;
@@ -141,8 +141,8 @@ pub struct Process {
     /// What is not managed: stacks and control blocks of threads, and ranges that are wiped in a child, freed lazily,
     /// or served by the program itself (userfaultfd).
     pub(crate) stacks: RangeSet<STACKS_MAX>,
-    /// What the program keeps in RAM by name ([`Process::keep_in_ram`]).
-    pub(crate) kept: RangeSet<KEPT_MAX>,
+    /// What the program keeps in RAM by name ([`Process::pin_region`]).
+    pub(crate) pinned: RangeSet<PINNED_MAX>,
     /// What the program has locked.
     pub(crate) locks: Locks,
     /// How much of its memory is private and may be written, while it waits; 0: not known yet.
@@ -150,7 +150,7 @@ pub struct Process {
     /// Tries to take a place that failed for a reason that may pass.
     pub(crate) enter_later: TryLater,
     /// Where the heap ends.
-    pub(crate) heap_end: AtomicUsize,
+    pub(crate) program_break: AtomicUsize,
     /// Thread pointer of the first thread: its control block is in memory like any other.
     pub(crate) first_thread_pointer: AtomicUsize,
     /// The record of the child that is being forked, + 1. Changed inside `gate`, exclusive.
@@ -196,11 +196,11 @@ impl Process {
             hazards: Latest::new(),
             gate: Gate::new(),
             stacks: RangeSet::new(),
-            kept: RangeSet::new(),
+            pinned: RangeSet::new(),
             locks: Locks::new(),
             grown_bytes: AtomicU64::new(0),
             enter_later: TryLater::new(),
-            heap_end: AtomicUsize::new(0),
+            program_break: AtomicUsize::new(0),
             first_thread_pointer: AtomicUsize::new(0),
             child: AtomicU32::new(0),
             child_number: AtomicU64::new(0),

@@ -2,7 +2,7 @@
 //! signal.
 //!
 //! Must hold: one instruction here touches the bytes of the program; when its fault is not served, the thread goes on
-//! where the copy answers no ([`landing`]). In a process that is not armed nobody does that, so the kernel is asked
+//! where the copy answers no ([`fixup`]). In a process that is not armed nobody does that, so the kernel is asked
 //! first. Called by [`crate::faults`], [`crate::calls`], [`crate::syscalls`], [`crate::residency`],
 //! [`crate::environment`] and [`crate::memory`], which read arguments or pages.
 
@@ -13,12 +13,12 @@ use core::arch::naked_asm;
 pub fn read(start: usize, into: &mut [u8]) -> bool {
     // SAFETY:
     // 1. `into` is a live exclusive slice of that length.
-    // 2. Whatever lies at `start`: a fault that is not served goes to `refused`, see `landing`.
+    // 2. Whatever lies at `start`: a fault that is not served goes to `refused`, see `fixup`.
     unsafe { copy(into.as_mut_ptr(), start as *const u8, into.len()) == 1 }
 }
 
 /// Where a thread goes on whose access at `instruction` was refused, if that is the copy here.
-pub fn landing(instruction: usize) -> Option<usize> {
+pub fn fixup(instruction: usize) -> Option<usize> {
     (instruction == copy as *const () as usize + COPY_AT).then_some(refused as *const () as usize)
 }
 
@@ -54,6 +54,6 @@ mod tests {
         let at = copy as *const () as usize + COPY_AT;
         // SAFETY: 1. the function is longer than that.
         assert_eq!(unsafe { (at as *const [u8; 2]).read() }, [0xF3, 0xA4], "rep movsb");
-        assert!(landing(at).is_some() && landing(at + 1).is_none());
+        assert!(fixup(at).is_some() && fixup(at + 1).is_none());
     }
 }

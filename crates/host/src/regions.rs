@@ -64,12 +64,12 @@ impl Process {
     }
 
     /// A range is brought, may be written without a fault, and stays in RAM: a device may use it.
-    pub fn keep_in_ram(&self, start: usize, bytes: usize) -> Result<(), NotNamed> {
+    pub fn pin_region(&self, start: usize, bytes: usize) -> Result<(), NotNamed> {
         let range = pages(start, bytes);
         match self.phase() {
             Phase::Outside => return Err(NotNamed::NotManaged),
             // It has no thread of ours yet. What arms it meanwhile is seen below.
-            Phase::Small => _ = self.kept.add(range).ok_or(NotNamed::TooMany)?,
+            Phase::Small => _ = self.pinned.add(range).ok_or(NotNamed::TooMany)?,
             _ => (),
         }
         if self.phase() != Phase::Small {
@@ -77,10 +77,10 @@ impl Process {
                 {
                     // Who activates meanwhile has seen it, or is done now.
                     let _alone = self.gate.exclusive();
-                    self.kept.add(range).ok_or(NotNamed::TooMany)?;
+                    self.pinned.add(range).ok_or(NotNamed::TooMany)?;
                 }
                 if self.phase() == Phase::Active {
-                    self.keep_range(range);
+                    self.pin_range(range);
                 }
                 Ok(())
             })?;
@@ -91,23 +91,23 @@ impl Process {
         Ok(())
     }
 
-    /// What [`keep_in_ram`](Self::keep_in_ram) keeps of a range may be evicted again.
-    pub fn keep_no_more(&self, start: usize, bytes: usize) {
+    /// What [`pin_region`](Self::pin_region) keeps of a range may be evicted again.
+    pub fn unpin_region(&self, start: usize, bytes: usize) {
         let range = pages(start, bytes);
         if matches!(self.phase(), Phase::Outside | Phase::Small) {
-            return self.kept.subtract(range);
+            return self.pinned.subtract(range);
         }
         on_own_stack(thread::current(), || {
             let _alone = self.gate.exclusive();
             if let Some(space) = self.space() {
-                for kept in self.kept.iter() {
-                    let part = kept.intersection(range);
+                for pinned in self.pinned.iter() {
+                    let part = pinned.intersection(range);
                     if !part.is_empty() {
                         space.unpin(part);
                     }
                 }
             }
-            self.kept.subtract(range);
+            self.pinned.subtract(range);
         });
     }
 }

@@ -16,7 +16,7 @@ use uswap_core::page_word::PageWord;
 use uswap_engine::world::Touch;
 use uswap_engine::{Memory as _, block_on};
 use uswap_interpose::thread::{self, Slot};
-use uswap_os::pagemap::PageLook;
+use uswap_os::pagemap::PageState;
 use uswap_units::{PageId, PageRange};
 
 /// A thread that is merely slower than others does not make this many faults in a row, of some 3 us each.
@@ -31,10 +31,10 @@ enum Difference {
     IsProtected,
 }
 
-fn difference(word: PageWord, kernel: PageLook) -> Option<Difference> {
+fn difference(word: PageWord, kernel: PageState) -> Option<Difference> {
     match kernel {
-        PageLook { is_held: false, .. } => Some(Difference::IsGone),
-        PageLook { is_protected: true, .. } if !word.is_protected() => Some(Difference::IsProtected),
+        PageState { is_held: false, .. } => Some(Difference::IsGone),
+        PageState { is_protected: true, .. } if !word.is_protected() => Some(Difference::IsProtected),
         _ => None,
     }
 }
@@ -108,7 +108,7 @@ mod tests {
     #[test]
     fn a_page_differs_if_it_is_gone_or_protected_and_its_word_does_not_say_so() {
         const PRESENT: PageWord = PageWord::from_raw(1 << 63 | 1 << 57);
-        let kernel = |is_held, is_protected| PageLook { is_held, is_protected };
+        let kernel = |is_held, is_protected| PageState { is_held, is_protected };
         assert_eq!(difference(PRESENT, kernel(true, false)), None);
         assert_eq!(difference(PRESENT, kernel(true, true)), Some(Difference::IsProtected));
         assert_eq!(difference(PRESENT, kernel(false, false)), Some(Difference::IsGone));

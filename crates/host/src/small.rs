@@ -18,7 +18,7 @@
 //! Called by `agent`, which starts a process and has the entry point by which it is armed from outside, and by
 //! [`crate::calls`].
 
-use crate::address_space::heap_end;
+use crate::address_space::program_break;
 use crate::attach::refuse_what_is_out_of_sight;
 use crate::credentials::credentials;
 use crate::descriptors;
@@ -110,7 +110,7 @@ impl Process {
         }
         STACK_END.store(stack_end, Ordering::Relaxed);
         GROWN_BYTES.store(process::data_bytes_of_program().unwrap_or(0), Ordering::Relaxed);
-        self.heap_end.store(heap_end(), Ordering::Relaxed);
+        self.program_break.store(program_break(), Ordering::Relaxed);
         if !install_in_functions(self, functions.addresses, functions.known) {
             return false;
         }
@@ -144,7 +144,7 @@ impl Process {
         // 1. The program's own call, and one of those that the functions make.
         let answer = unsafe { make_unarmed(call) };
         if call.number as u32 == abi::__NR_brk {
-            self.heap_end.store(answer as usize, Ordering::Relaxed);
+            self.program_break.store(answer as usize, Ordering::Relaxed);
         }
         drop(under_way);
         Some(answer)
@@ -180,7 +180,7 @@ impl Process {
         };
         let depth = STACK_END.load(Ordering::Relaxed).saturating_sub(stack_pointer) as u64;
         let is_deep = depth >= self.terms().join_bytes && main_stack().contains(&stack_pointer);
-        let bytes = growth(call, self.heap_end.load(Ordering::Relaxed)) as u64;
+        let bytes = growth(call, self.program_break.load(Ordering::Relaxed)) as u64;
         let grown = GROWN_BYTES.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes);
         must || is_deep || bytes > 0 && grown >= self.terms().join_bytes
     }

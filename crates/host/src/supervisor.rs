@@ -21,7 +21,7 @@ use crate::refused::Refused;
 use core::mem::ManuallyDrop;
 use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
 use uswap_core::budget::Signal;
-use uswap_core::mm::{Hands, MmRecord, SUPERVISOR_LOCK_BYTE, lock_byte};
+use uswap_core::mm::{MmRecord, RecordHolder, SUPERVISOR_LOCK_BYTE, lock_byte};
 use uswap_core::segment::Segment;
 use uswap_identity::LEFT;
 use uswap_os::fd::Fd;
@@ -136,7 +136,7 @@ pub(crate) fn take_record(segment: &Segment<'static>) -> core::result::Result<Mm
         }
         root.ok()
     };
-    let taken = segment.mms().take_with_lock(Hands::Process, try_lock, unlock);
+    let taken = segment.mms().take_with_lock(RecordHolder::Process, try_lock, unlock);
     let Some((record, root)) = taken.and_then(|record| Some((record, with_table(record)?))) else {
         descriptors::close(file.raw());
         return Err(NO_RECORD);

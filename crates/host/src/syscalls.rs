@@ -69,14 +69,14 @@ pub(crate) fn is_error(answer: isize) -> bool {
     (-4095..0).contains(&answer)
 }
 
-/// By how much a call lets the memory grow that counts; the heap ends at `heap_end`.
-pub(crate) fn growth(call: &Call, heap_end: usize) -> usize {
+/// By how much a call lets the memory grow that counts; the heap ends at `program_break`.
+pub(crate) fn growth(call: &Call, program_break: usize) -> usize {
     let [first, second, third, flags, ..] = call.arguments;
     match call.number as u32 {
         abi::__NR_mmap if flags & MAP_STACK != 0 => 0,
         abi::__NR_mmap if flags & MAP_ANONYMOUS != 0 => second,
         abi::__NR_mmap if flags & MAP_PRIVATE != 0 && third & PROT_WRITE != 0 => second,
-        abi::__NR_brk => first.saturating_sub(heap_end),
+        abi::__NR_brk => first.saturating_sub(program_break),
         abi::__NR_mremap => third.saturating_sub(second),
         _ => 0,
     }
@@ -121,7 +121,7 @@ pub(crate) fn sets_alternate_stack(call: &Call) -> bool {
 }
 
 /// The area of restartable sequences that a call is about to tell the kernel.
-pub(crate) fn told_sequence_area(call: &Call) -> Option<usize> {
+pub(crate) fn registered_rseq_area(call: &Call) -> Option<usize> {
     const RSEQ_FLAG_UNREGISTER: usize = 1;
     let [area, _, flags, ..] = call.arguments;
     let is_told = call.number as u32 == abi::__NR_rseq && flags & RSEQ_FLAG_UNREGISTER == 0;
@@ -201,7 +201,7 @@ mod tests {
                 assert!(!changes_privileges(&call) && !sets_filter(&call), "{call:?}");
                 assert!(clone_flags(&call).is_none() && !sets_alternate_stack(&call), "{call:?}");
                 assert!(refused(&call).is_none() && child_stack(&call).is_none(), "{call:?}");
-                assert!(told_sequence_area(&call).is_none(), "{call:?}");
+                assert!(registered_rseq_area(&call).is_none(), "{call:?}");
             }
             let kind = row(number).map(|row| row.kind());
             let is_beyond = matches!(kind, Some(Kind::Mapping | Kind::Process | Kind::Asynchronous));

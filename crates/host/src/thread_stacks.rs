@@ -11,7 +11,7 @@
 //! [`crate::faults`] for a stack on which one has come, by [`crate::activation`] and [`crate::attach`] for those that
 //! are there, and by [`crate::managed_ranges`] and [`crate::fork`], which pass stacks by.
 
-use crate::address_space::{control_block, inner_control_block, pages, sequence_area};
+use crate::address_space::{control_block, inner_control_block, pages, rseq_area};
 use crate::dropped::for_each_part_advised;
 use crate::own_stack::on_own_stack;
 use crate::process::{Phase, Process};
@@ -64,11 +64,11 @@ impl Process {
         match call.number as u32 {
             abi::__NR_munmap => {
                 self.stacks.subtract(pages(start, bytes));
-                self.kept.subtract(pages(start, bytes));
+                self.pinned.subtract(pages(start, bytes));
             }
             abi::__NR_mmap if flags & (MAP_STACK | MAP_GROWSDOWN) == 0 => {
                 self.stacks.subtract(pages(answer as usize, bytes));
-                self.kept.subtract(pages(answer as usize, bytes));
+                self.pinned.subtract(pages(answer as usize, bytes));
             }
             abi::__NR_mremap => self.move_stacks(call, answer as usize),
             abi::__NR_mmap
@@ -154,12 +154,12 @@ impl Process {
     pub(crate) fn for_each_range_of(&self, slot: &Slot, mut visit: impl FnMut(PageRange)) {
         let own_stack = slot.own_stack().map(|(start, end)| pages(start, end - start));
         let block = slot.thread_pointer().map(inner_control_block);
-        let told = [slot.rseq(), slot.user[thread_words::SEQUENCE_AREA].load(Ordering::Relaxed)];
+        let told = [slot.rseq(), slot.user[thread_words::RSEQ_AREA].load(Ordering::Relaxed)];
         let told = told.map(|area| (area != 0).then_some(area));
         // The first thread has told the kernel before anybody could see it.
-        let offset = self.terms().sequence_area_offset;
+        let offset = self.terms().rseq_area_offset;
         let of_library = slot.thread_pointer().zip(offset).map(|(at, offset)| at.wrapping_add_signed(offset));
-        let areas = told.into_iter().chain([of_library]).flatten().map(sequence_area);
+        let areas = told.into_iter().chain([of_library]).flatten().map(rseq_area);
         let mut open: Option<PageRange> = None;
         for range in [own_stack, block].into_iter().flatten().chain(areas) {
             open = match open {
@@ -177,10 +177,10 @@ impl Process {
 
     /// The kernel writes to the stacks of threads when it likes: what is around the stack pointer stays.
     #[inline]
-    pub(crate) fn see_to_stack(&self, slot: &Slot, stack_pointer: u64) {
+    pub(crate) fn pin_stack_if_moved(&self, slot: &Slot, stack_pointer: u64) {
         let seen = slot.user[thread_words::STACK_SEEN].load(Ordering::Relaxed) as u64;
         if seen >> STACK_STEP_SHIFT != stack_pointer >> STACK_STEP_SHIFT {
-            self.keep_stack(slot, stack_pointer);
+            self.pin_stack(slot, stack_pointer);
             slot.user[thread_words::STACK_SEEN].store(stack_pointer as usize, Ordering::Relaxed);
         }
     }
@@ -188,65 +188,65 @@ impl Process {
     /// A thread has met a missing page, which was brought. If it was of the stack that it is on, a signal that comes
     /// before its next call may need more of that. What only has handlers with a stack of their own, as Go, has many
     /// stacks, and they may be evicted.
-    pub(crate) fn see_to_faulting_stack(&self, slot: &Slot, address: u64, stack_pointer: u64) {
+    pub(crate) fn pin_faulting_stack(&self, slot: &Slot, address: u64, stack_pointer: u64) {
         let start = stack_pointer.saturating_sub(PUSH_BELOW_BYTES);
         let is_of_stack = (start..stack_pointer.saturating_add(STACK_ABOVE_BYTES)).contains(&address);
         if is_of_stack && has_handler_in_place(slot) {
-            self.keep_stack(slot, stack_pointer);
+            self.pin_stack(slot, stack_pointer);
         }
     }
 
     /// Where a thread stands, while nothing is managed: who activates sees to its stack.
     #[inline]
-    pub(crate) fn tell_stack(&self, slot: &Slot, stack_pointer: u64) {
+    pub(crate) fn publish_stack(&self, slot: &Slot, stack_pointer: u64) {
         slot.user[thread_words::STACK_SEEN].store(stack_pointer as usize, Ordering::Relaxed);
         // The fence pairs with that of `activate`: what is told here is seen there, or the phase here.
         asymmetric_fence_light();
         if self.phase() == Phase::Active {
-            self.keep_stack(slot, stack_pointer);
+            self.pin_stack(slot, stack_pointer);
         }
     }
 
     #[cold]
-    pub(crate) fn keep_stack(&self, slot: &Slot, stack_pointer: u64) {
-        self.keep_what_is_managed(slot, around(stack_pointer));
+    pub(crate) fn pin_stack(&self, slot: &Slot, stack_pointer: u64) {
+        self.pin_managed(slot, around(stack_pointer));
     }
 
     /// A thread begins. What its parent has given it for a stack may be any memory, and so may its control block.
-    pub(crate) fn see_to_new_thread(&self, slot: &Slot, stack_pointer: u64) {
-        self.tell_stack(slot, stack_pointer);
+    pub(crate) fn pin_new_thread(&self, slot: &Slot, stack_pointer: u64) {
+        self.publish_stack(slot, stack_pointer);
         if self.phase() == Phase::Active
             && let Some(pointer) = slot.thread_pointer()
         {
-            self.keep_what_is_managed(slot, control_block(pointer));
+            self.pin_managed(slot, control_block(pointer));
         }
     }
 
     /// A thread is about to tell the kernel of its area of restartable sequences, which the kernel writes whenever the
     /// thread goes on.
     #[cold]
-    pub(crate) fn tell_sequence_area(&self, slot: &Slot, area: usize) {
-        slot.user[thread_words::SEQUENCE_AREA].store(area, Ordering::Relaxed);
-        // As in `tell_stack`.
+    pub(crate) fn pin_rseq_area(&self, slot: &Slot, area: usize) {
+        slot.user[thread_words::RSEQ_AREA].store(area, Ordering::Relaxed);
+        // As in `publish_stack`.
         asymmetric_fence_light();
         if self.phase() == Phase::Active {
-            self.keep_what_is_managed(slot, sequence_area(area));
+            self.pin_managed(slot, rseq_area(area));
         }
     }
 
-    fn keep_what_is_managed(&self, slot: &Slot, range: PageRange) {
+    fn pin_managed(&self, slot: &Slot, range: PageRange) {
         let Some(space) = self.space() else { return };
         on_own_stack(slot, || {
             // Who activates meanwhile is done then: its words would be missed, and nobody looks again.
             drop(self.gate.shared());
             if space.page_table().first_managed(range).is_some() {
-                self.keep_range(range);
+                self.pin_range(range);
             }
         });
     }
 
     /// The frames of signals are written to the program's alternate stack while SIGBUS is blocked.
-    pub(crate) fn keep_alternate_stack(&self, slot: &Slot) {
+    pub(crate) fn pin_alternate_stack(&self, slot: &Slot) {
         // With signals blocked: the handler of one could wait for this thread, which has the gate for an instant.
         on_own_stack(slot, || {
             // Who activates meanwhile has either seen this stack, or is done now.
@@ -254,7 +254,7 @@ impl Process {
             if self.phase() == Phase::Active
                 && let Some((start, bytes)) = slot.program_stack()
             {
-                self.keep_range(PageRange::of_addresses(start as u64, (start + bytes) as u64));
+                self.pin_range(PageRange::of_addresses(start as u64, (start + bytes) as u64));
             }
         });
     }

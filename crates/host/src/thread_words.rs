@@ -16,4 +16,4 @@ pub(crate) const ENVIRONMENT_USED: usize = 4;
 pub(crate) const REPEATED_PAGE: usize = 5;
 pub(crate) const REPEATS: usize = 6;
 /// The area of restartable sequences that it was last about to tell the kernel.
-pub(crate) const SEQUENCE_AREA: usize = 7;
+pub(crate) const RSEQ_AREA: usize = 7;

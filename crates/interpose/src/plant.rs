@@ -2,7 +2,7 @@
 //! answer is a constant "no".
 //!
 //! Must hold: one bug is on at most, for the models of one thread; elsewhere nothing of the questions is left in the
-//! code. Called by [`crate::buffers`] and [`crate::signals::kept`], each where its bug would be.
+//! code. Called by [`crate::buffers`] and [`crate::signals::shared_action`], each where its bug would be.
 
 /// One bug.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

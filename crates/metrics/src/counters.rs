@@ -10,7 +10,7 @@ use crate::family::{Family, Number, Unit};
 
 /// From the unit of a counter to that of its metric.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Said {
+enum Conversion {
     /// Bytes.
     Bytes,
     /// Pages, as their bytes.
@@ -28,16 +28,16 @@ enum Said {
 pub struct CounterMetric {
     /// What the metric is.
     pub family: Family,
-    said: Said,
+    said: Conversion,
 }
 
 impl CounterMetric {
     /// What it says of a value of the counter.
     pub fn number(&self, value: u64) -> Number {
         match self.said {
-            Said::PagesAsBytes => Number::Whole(value.saturating_mul(PAGE_BYTES as u64)),
-            Said::NsAsSeconds => Number::Parts(value as f64 / 1e9),
-            Said::Bytes | Said::Pages | Said::Number => Number::Whole(value),
+            Conversion::PagesAsBytes => Number::Whole(value.saturating_mul(PAGE_BYTES as u64)),
+            Conversion::NsAsSeconds => Number::Parts(value as f64 / 1e9),
+            Conversion::Bytes | Conversion::Pages | Conversion::Number => Number::Whole(value),
         }
     }
 }
@@ -50,58 +50,58 @@ pub fn counter_metrics() -> impl Iterator<Item = (&'static Description, CounterM
 fn metric_of(described: &Description) -> CounterMetric {
     let (base, said) = name_of(described.counter);
     let unit = match said {
-        Said::Bytes | Said::PagesAsBytes => Unit::Bytes,
-        Said::Pages => Unit::Pages,
-        Said::NsAsSeconds => Unit::Seconds,
-        Said::Number => Unit::Number,
+        Conversion::Bytes | Conversion::PagesAsBytes => Unit::Bytes,
+        Conversion::Pages => Unit::Pages,
+        Conversion::NsAsSeconds => Unit::Seconds,
+        Conversion::Number => Unit::Number,
     };
     CounterMetric { family: Family::counter(base, unit, described.text), said }
 }
 
 /// The table. The unit and `_total` come behind the name.
-fn name_of(counter: Counter) -> (&'static str, Said) {
+fn name_of(counter: Counter) -> (&'static str, Conversion) {
     match counter {
-        Counter::Compressed => ("uswap_pool_stored", Said::Pages),
-        Counter::CompressedBytesIn => ("uswap_compressed_in", Said::Bytes),
-        Counter::CompressedBytesOut => ("uswap_compressed_out", Said::Bytes),
-        Counter::SameFilled => ("uswap_same_filled", Said::Pages),
-        Counter::Unchanged => ("uswap_unchanged", Said::Pages),
-        Counter::DroppedBehind => ("uswap_dropped_behind", Said::Pages),
-        Counter::Promoted => ("uswap_promoted", Said::Pages),
-        Counter::Incompressible => ("uswap_incompressible", Said::Pages),
-        Counter::Discarded => ("uswap_copies_discarded", Said::Pages),
-        Counter::CopyWritten => ("uswap_copies_written", Said::Pages),
-        Counter::CopyExpected => ("uswap_copies_expected", Said::Pages),
-        Counter::CopyMoved => ("uswap_copies_moved", Said::Pages),
-        Counter::Recompressed => ("uswap_recompressed", Said::Pages),
-        Counter::TrialQuickBytes => ("uswap_trial_quick", Said::Bytes),
-        Counter::TrialDenseBytes => ("uswap_trial_dense", Said::Bytes),
-        Counter::CompactedBytes => ("uswap_pool_compacted", Said::Bytes),
-        Counter::WrittenPages => ("uswap_writeback", Said::PagesAsBytes),
-        Counter::WrittenBytes => ("uswap_swap_written", Said::Bytes),
-        Counter::WriteErrors => ("uswap_swap_write_errors", Said::Number),
-        Counter::ReadPages => ("uswap_swap_read", Said::Pages),
-        Counter::ReadBytes => ("uswap_swap_read", Said::Bytes),
-        Counter::ReadErrors => ("uswap_swap_read_errors", Said::Number),
-        Counter::LostPages => ("uswap_lost", Said::Pages),
-        Counter::ZeroFilled => ("uswap_zero_filled", Said::Pages),
-        Counter::ReadAhead => ("uswap_readahead", Said::Pages),
-        Counter::ReadaheadReads => ("uswap_readahead_reads", Said::Number),
-        Counter::ReadaheadHits => ("uswap_readahead_hits", Said::Number),
-        Counter::DirectReclaim => ("uswap_direct_reclaim_rounds", Said::Number),
-        Counter::ProtectedReclaimed => ("uswap_protected_reclaimed", Said::Pages),
-        Counter::WaitedForOthers => ("uswap_waited_for_others", Said::Number),
-        Counter::KswapdWakes => ("uswap_kswapd_wakes", Said::Number),
-        Counter::StallNs => ("uswap_fault_stall", Said::NsAsSeconds),
-        Counter::ForcedOver => ("uswap_over_budget_faults", Said::Number),
-        Counter::WaitedInVain => ("uswap_waited_in_vain_faults", Said::Number),
-        Counter::Registered => ("uswap_registered", Said::Pages),
-        Counter::ReapedMms => ("uswap_reaped_processes", Said::Number),
-        Counter::ReapedEntries => ("uswap_reaped_entries", Said::Number),
-        Counter::EngineCpuNs => ("uswap_engine_cpu", Said::NsAsSeconds),
-        Counter::LockedBytes => ("uswap_mlocked", Said::Bytes),
-        Counter::Left => ("uswap_left_processes", Said::Number),
-        Counter::Joined => ("uswap_joined_processes", Said::Number),
+        Counter::Compressed => ("uswap_pool_stored", Conversion::Pages),
+        Counter::CompressedBytesIn => ("uswap_compressed_in", Conversion::Bytes),
+        Counter::CompressedBytesOut => ("uswap_compressed_out", Conversion::Bytes),
+        Counter::SameFilled => ("uswap_same_filled", Conversion::Pages),
+        Counter::Unchanged => ("uswap_unchanged", Conversion::Pages),
+        Counter::DroppedBehind => ("uswap_dropped_behind", Conversion::Pages),
+        Counter::Promoted => ("uswap_promoted", Conversion::Pages),
+        Counter::Incompressible => ("uswap_incompressible", Conversion::Pages),
+        Counter::Discarded => ("uswap_copies_discarded", Conversion::Pages),
+        Counter::CopyWritten => ("uswap_copies_written", Conversion::Pages),
+        Counter::CopyExpected => ("uswap_copies_expected", Conversion::Pages),
+        Counter::CopyMoved => ("uswap_copies_moved", Conversion::Pages),
+        Counter::Recompressed => ("uswap_recompressed", Conversion::Pages),
+        Counter::TrialQuickBytes => ("uswap_trial_quick", Conversion::Bytes),
+        Counter::TrialDenseBytes => ("uswap_trial_dense", Conversion::Bytes),
+        Counter::CompactedBytes => ("uswap_pool_compacted", Conversion::Bytes),
+        Counter::WrittenPages => ("uswap_writeback", Conversion::PagesAsBytes),
+        Counter::WrittenBytes => ("uswap_swap_written", Conversion::Bytes),
+        Counter::WriteErrors => ("uswap_swap_write_errors", Conversion::Number),
+        Counter::ReadPages => ("uswap_swap_read", Conversion::Pages),
+        Counter::ReadBytes => ("uswap_swap_read", Conversion::Bytes),
+        Counter::ReadErrors => ("uswap_swap_read_errors", Conversion::Number),
+        Counter::LostPages => ("uswap_lost", Conversion::Pages),
+        Counter::ZeroFilled => ("uswap_zero_filled", Conversion::Pages),
+        Counter::ReadAhead => ("uswap_readahead", Conversion::Pages),
+        Counter::ReadaheadReads => ("uswap_readahead_reads", Conversion::Number),
+        Counter::ReadaheadHits => ("uswap_readahead_hits", Conversion::Number),
+        Counter::DirectReclaim => ("uswap_direct_reclaim_rounds", Conversion::Number),
+        Counter::ProtectedReclaimed => ("uswap_protected_reclaimed", Conversion::Pages),
+        Counter::WaitedForOthers => ("uswap_waited_for_others", Conversion::Number),
+        Counter::KswapdWakes => ("uswap_kswapd_wakes", Conversion::Number),
+        Counter::StallNs => ("uswap_fault_stall", Conversion::NsAsSeconds),
+        Counter::ForcedOver => ("uswap_over_budget_faults", Conversion::Number),
+        Counter::WaitedInVain => ("uswap_waited_in_vain_faults", Conversion::Number),
+        Counter::Registered => ("uswap_registered", Conversion::Pages),
+        Counter::ReapedMms => ("uswap_reaped_processes", Conversion::Number),
+        Counter::ReapedEntries => ("uswap_reaped_entries", Conversion::Number),
+        Counter::EngineCpuNs => ("uswap_engine_cpu", Conversion::NsAsSeconds),
+        Counter::LockedBytes => ("uswap_mlocked", Conversion::Bytes),
+        Counter::Left => ("uswap_left_processes", Conversion::Number),
+        Counter::Joined => ("uswap_joined_processes", Conversion::Number),
     }
 }
 
@@ -118,11 +118,11 @@ mod tests {
             let name = metric.family.name();
             let plain = name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_');
             assert!(plain && name.starts_with("uswap_") && name.ends_with("_total"), "{name}");
-            let fitting: &[Said] = match described.unit {
-                "bytes" => &[Said::Bytes],
-                "pages" => &[Said::Pages, Said::PagesAsBytes],
-                "ns" => &[Said::NsAsSeconds],
-                _ => &[Said::Number],
+            let fitting: &[Conversion] = match described.unit {
+                "bytes" => &[Conversion::Bytes],
+                "pages" => &[Conversion::Pages, Conversion::PagesAsBytes],
+                "ns" => &[Conversion::NsAsSeconds],
+                _ => &[Conversion::Number],
             };
             assert!(fitting.contains(&metric.said), "{name} is of {}", described.unit);
         }

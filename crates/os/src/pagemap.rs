@@ -3,7 +3,7 @@
 //! Called by [`crate::probe`], and by `host`, for evictors and for a process that is taken in while it runs.
 //! PAGEMAP_SCAN costs 5-11 ns a page; on kernels before 6.7 the pagemap file is read instead.
 //!
-//! Must hold: whoever asks whether content is somewhere asks for [`What::Held`]. While the kernel moves a page to other
+//! Must hold: whoever asks whether content is somewhere asks for [`PageQuery::Held`]. While the kernel moves a page to other
 //! memory (compaction does, for each huge page that is wanted), and for as long as it has swapped the page, the page is
 //! not present, and yet it is there.
 
@@ -35,8 +35,8 @@ const EXCLUSIVE: u8 = 0x01;
 
 /// What the kernel says of one page.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct PageLook {
-    /// Its place is not empty ([`What::Held`]).
+pub struct PageState {
+    /// Its place is not empty ([`PageQuery::Held`]).
     pub is_held: bool,
     /// A userfaultfd protects it against writing. Kernels before 5.14 do not tell.
     pub is_protected: bool,
@@ -44,7 +44,7 @@ pub struct PageLook {
 
 /// Which pages are asked for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum What {
+pub enum PageQuery {
     /// Those that a touch would not fault in, the shared zero page too.
     Present,
     /// Those that are part of a huge page which is mapped as one.
@@ -58,26 +58,26 @@ pub enum What {
     Guard,
 }
 
-impl What {
+impl PageQuery {
     const fn categories(self) -> u64 {
         match self {
-            What::Present => abi::PAGE_IS_PRESENT as u64,
-            What::Huge => abi::PAGE_IS_HUGE as u64,
-            What::Held => abi::PAGE_IS_PRESENT as u64 | abi::PAGE_IS_SWAPPED as u64,
-            What::ZeroPage => abi::PAGE_IS_PFNZERO as u64,
-            What::Guard => abi::PAGE_IS_GUARD as u64,
+            PageQuery::Present => abi::PAGE_IS_PRESENT as u64,
+            PageQuery::Huge => abi::PAGE_IS_HUGE as u64,
+            PageQuery::Held => abi::PAGE_IS_PRESENT as u64 | abi::PAGE_IS_SWAPPED as u64,
+            PageQuery::ZeroPage => abi::PAGE_IS_PFNZERO as u64,
+            PageQuery::Guard => abi::PAGE_IS_GUARD as u64,
         }
     }
     /// By the topmost byte of a word of the pagemap file.
     const fn is_told_by(self, top: u8) -> bool {
         match self {
-            What::Present => top & PRESENT != 0,
+            PageQuery::Present => top & PRESENT != 0,
             // The file does not tell.
-            What::Huge => false,
-            What::Held => top & (PRESENT | SWAPPED) != 0,
-            What::ZeroPage => top & (PRESENT | EXCLUSIVE) == PRESENT,
+            PageQuery::Huge => false,
+            PageQuery::Held => top & (PRESENT | SWAPPED) != 0,
+            PageQuery::ZeroPage => top & (PRESENT | EXCLUSIVE) == PRESENT,
             // From Linux 6.15 on.
-            What::Guard => top & GUARD != 0,
+            PageQuery::Guard => top & GUARD != 0,
         }
     }
 }
@@ -106,26 +106,26 @@ impl Pagemap {
 
     /// Those of `page_count` pages (at most [`PAGES_MAX`]) from `start` on, a multiple of 4096, that are present.
     pub fn present(&self, start: usize, page_count: usize) -> Result<PageBits> {
-        self.look(start, page_count, What::Present)
+        self.look(start, page_count, PageQuery::Present)
     }
 
     /// The same for those that are there at all.
     pub fn held(&self, start: usize, page_count: usize) -> Result<PageBits> {
-        self.look(start, page_count, What::Held)
+        self.look(start, page_count, PageQuery::Held)
     }
 
     /// The same for those where the kernel's page of zeros is mapped, among private anonymous pages that this process
     /// shares with no other: on kernels before 6.7 a page that it shares with a forked relative looks alike.
     pub fn zero_pages(&self, start: usize, page_count: usize) -> Result<PageBits> {
-        self.look(start, page_count, What::ZeroPage)
+        self.look(start, page_count, PageQuery::ZeroPage)
     }
 
     /// Looks at the page at `start`, a multiple of 4096.
-    pub fn look_at(&self, start: usize) -> Result<PageLook> {
+    pub fn look_at(&self, start: usize) -> Result<PageState> {
         let mut word = [0u8; 8];
         match self.file.pread(&mut word, (start / PAGE_BYTES * 8) as u64)? {
-            8 => Ok(PageLook {
-                is_held: What::Held.is_told_by(word[7]),
+            8 => Ok(PageState {
+                is_held: PageQuery::Held.is_told_by(word[7]),
                 is_protected: word[7] & PROTECTED != 0,
             }),
             _ => Err(Errno::EINVAL),
@@ -138,7 +138,7 @@ impl Pagemap {
         let (mut at, end) = (range.start as u64, range.end as u64);
         while at < end {
             let mut regions = [abi::page_region { start: 0, end: 0, categories: 0 }; REGIONS_MAX];
-            let (count, walk_end) = self.scan(at, end, &mut regions, 0, What::Guard)?;
+            let (count, walk_end) = self.scan(at, end, &mut regions, 0, PageQuery::Guard)?;
             for region in regions.iter().take(count) {
                 visit(region.start as usize, region.end as usize);
             }
@@ -150,7 +150,7 @@ impl Pagemap {
         Ok(())
     }
 
-    fn look(&self, start: usize, page_count: usize, what: What) -> Result<PageBits> {
+    fn look(&self, start: usize, page_count: usize, what: PageQuery) -> Result<PageBits> {
         if page_count > PAGES_MAX || !start.is_multiple_of(PAGE_BYTES) {
             return Err(Errno::EINVAL);
         }
@@ -167,7 +167,7 @@ impl Pagemap {
     }
 
     /// [`Pagemap::present`] and [`Pagemap::held`] by the ioctl. ENOTTY on kernels that do not know it.
-    pub fn look_by_scan(&self, start: usize, page_count: usize, what: What) -> Result<PageBits> {
+    pub fn look_by_scan(&self, start: usize, page_count: usize, what: PageQuery) -> Result<PageBits> {
         let mut bits: PageBits = [0; PAGES_MAX / 64];
         let end = (start + page_count.min(PAGES_MAX) * PAGE_BYTES) as u64;
         let mut at = start as u64;
@@ -194,7 +194,7 @@ impl Pagemap {
         end: u64,
         regions: &mut [abi::page_region],
         pages_max: u64,
-        what: What,
+        what: PageQuery,
     ) -> Result<(usize, u64)> {
         if is_switched_off(KernelFeature::PagemapScan) {
             return Err(Errno::ENOTTY);
@@ -222,7 +222,7 @@ impl Pagemap {
     }
 
     /// [`Pagemap::present`] and [`Pagemap::held`] by reading the file: 8 bytes a page.
-    pub fn look_by_read(&self, start: usize, page_count: usize, what: What) -> Result<PageBits> {
+    pub fn look_by_read(&self, start: usize, page_count: usize, what: PageQuery) -> Result<PageBits> {
         let mut bits: PageBits = [0; PAGES_MAX / 64];
         let page_count = page_count.min(PAGES_MAX);
         let mut buffer = [0u8; 64 * 8];

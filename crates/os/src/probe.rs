@@ -110,7 +110,7 @@ fn test_pagemap_scan() -> Answer {
     let area = Mapping::anonymous(3 * PAGE_BYTES, PAGE_BYTES, Access::ReadWrite)?;
     memory::no_huge_pages(area.start(), area.bytes())?;
     memory::populate_write(area.start() + PAGE_BYTES, PAGE_BYTES)?;
-    let bits = Pagemap::open()?.look_by_scan(area.start(), 3, What::Present)?;
+    let bits = Pagemap::open()?.look_by_scan(area.start(), 3, PageQuery::Present)?;
     if bits[0] == 0b010 { Ok(()) } else { Err(Errno::EIO) }
 }
 

@@ -175,7 +175,7 @@ impl StatmFile {
 
 /// Who lives of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum LivesOn {
+pub enum ThreadsLeft {
     /// Its first thread, or more than one other.
     Threads,
     /// A single thread, and the first one has ended.
@@ -206,22 +206,22 @@ impl StatFile {
     }
 
     /// Who lives of it now. A thread that is just ending counts for a moment longer.
-    pub fn lives_on(&self) -> Result<LivesOn> {
+    pub fn threads_left(&self) -> Result<ThreadsLeft> {
         let mut buffer = [0u8; 1024];
         let bytes = self.0.pread(&mut buffer, 0)?;
         parse_lives_on(&buffer[..bytes]).ok_or(Errno::ESRCH)
     }
 }
 
-fn parse_lives_on(text: &[u8]) -> Option<LivesOn> {
+fn parse_lives_on(text: &[u8]) -> Option<ThreadsLeft> {
     let mut fields = stat_fields(text)?;
     let is_first_gone = matches!(fields.next()?, b"Z" | b"X");
     // Fields 20 and 52 of the file; state is field 3. The first thread is counted until its process has ended.
     let (threads, _) = take_number(fields.nth(16)?, 10)?;
     let (status, _) = take_number(fields.nth(31)?.trim_ascii_end(), 10)?;
     Some(match (is_first_gone, threads) {
-        (true, ..=2) => LivesOn::OneBesideTheFirst { status_of_first: status as u32 },
-        _ => LivesOn::Threads,
+        (true, ..=2) => ThreadsLeft::OneBesideTheFirst { status_of_first: status as u32 },
+        _ => ThreadsLeft::Threads,
     })
 }
 
@@ -589,9 +589,9 @@ mod tests {
             )
         };
         let parsed = |state, threads, status| parse_lives_on(text(state, threads, status).as_bytes());
-        assert_eq!(parsed('Z', 2, 31), Some(LivesOn::OneBesideTheFirst { status_of_first: 31 }));
-        assert_eq!(parsed('Z', 3, 31), Some(LivesOn::Threads));
-        assert_eq!(parsed('S', 2, 0), Some(LivesOn::Threads));
-        assert_eq!(StatFile::open_own().and_then(|file| file.lives_on()), Ok(LivesOn::Threads));
+        assert_eq!(parsed('Z', 2, 31), Some(ThreadsLeft::OneBesideTheFirst { status_of_first: 31 }));
+        assert_eq!(parsed('Z', 3, 31), Some(ThreadsLeft::Threads));
+        assert_eq!(parsed('S', 2, 0), Some(ThreadsLeft::Threads));
+        assert_eq!(StatFile::open_own().and_then(|file| file.threads_left()), Ok(ThreadsLeft::Threads));
     }
 }

@@ -210,7 +210,7 @@ fn present_pages_are_told_from_missing_ones_by_both_readers() {
         }
         assert_eq!(pagemap.present(area.start(), count).unwrap(), expected, "{count} pages");
         assert_eq!(pagemap.held(area.start(), count).unwrap(), expected, "{count} pages");
-        for what in [What::Present, What::Held] {
+        for what in [PageQuery::Present, PageQuery::Held] {
             assert_eq!(pagemap.look_by_read(area.start(), count, what).unwrap(), expected, "{count} pages");
             match pagemap.look_by_scan(area.start(), count, what) {
                 Err(Errno::ENOTTY) => println!("SKIP: no PAGEMAP_SCAN"),
@@ -259,7 +259,7 @@ fn the_page_of_zeros_is_told_from_memory_by_both_readers() {
     }
     let expected = (0..50).filter(|&page| !is_written(page)).fold(0, |bits, page| bits | 1 << page);
     assert_eq!(pagemap.zero_pages(area.start(), 64).unwrap()[0], expected);
-    assert_eq!(pagemap.look_by_read(area.start(), 64, What::ZeroPage).unwrap()[0], expected);
+    assert_eq!(pagemap.look_by_read(area.start(), 64, PageQuery::ZeroPage).unwrap()[0], expected);
 }
 
 /// While the kernel moves pages together in RAM, as it does for huge pages, each of them is not present for a moment.
@@ -285,12 +285,12 @@ fn a_page_that_the_kernel_moves_in_ram_is_held_all_the_while() {
         let mut not_present = 0;
         while began.elapsed() < Duration::from_millis(700) {
             for start in (0..PAGES).step_by(512).map(|page| area.page(page)) {
-                for what in [What::Held, What::Present] {
+                for what in [PageQuery::Held, PageQuery::Present] {
                     let bits =
                         [pagemap.look_by_read(start, 512, what), pagemap.look_by_scan(start, 512, what)];
                     for bits in bits.into_iter().flatten() {
                         let missing = bits.iter().map(|word| word.count_zeros()).sum::<u32>();
-                        if what == What::Held && missing > 0 {
+                        if what == PageQuery::Held && missing > 0 {
                             ended.store(true, Ordering::Relaxed);
                             panic!("{missing} pages are said to be nowhere");
                         }

@@ -24,11 +24,11 @@ use std::time::{Duration, Instant};
 use audit::Leaks;
 use stage::{GEOMETRY, Stage};
 use uswap_core::clusters::lock::{Holder, SUPERVISOR};
-use uswap_core::mm::{Hands, MmState, MmTable};
+use uswap_core::mm::{MmState, MmTable, RecordHolder};
 use uswap_core::swap_table::WritebackEnd;
 use uswap_core::swap_word::Content;
 use uswap_engine::pool::release::release_content;
-use uswap_engine::reaper::{drop_mm, give_back_clusters};
+use uswap_engine::reaper::{drop_mm, trim_clusters};
 use uswap_os::{clock, process, thread};
 use uswap_units::{MmId, Prng, SwapId};
 
@@ -70,7 +70,8 @@ struct Member {
 
 impl Member {
     fn start(stage: &Stage, seed: u64) -> Member {
-        let record = stage.segment.mms().take(Hands::Run).expect("there are more records than processes");
+        let record =
+            stage.segment.mms().take(RecordHolder::Run).expect("there are more records than processes");
         let invitation =
             format!("{}:{}:{}:{seed}", std::process::id(), stage.memfd.raw(), record.id().number());
         let child = Command::new(std::env::current_exe().expect("this program has a path"))
@@ -271,7 +272,7 @@ fn one_of_four_is_killed_again_and_again() {
             let longest_ns = 4000 << family.prng.below(12);
             clock::sleep_ns(family.prng.below(longest_ns));
             family.kill_one();
-            give_back_clusters(stage.segment, &stage);
+            trim_clusters(stage.segment, &stage);
             if family.kills.is_multiple_of(LOOK_EVERY) {
                 family.look(family.kills, || !writer.is_finished());
             }

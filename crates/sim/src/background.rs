@@ -1,7 +1,7 @@
 //! The thread that evicts while the program runs, as `host` has it. Some processes have two here, so that two evict at
 //! the same time.
 
-use crate::engine::{Background, Fruitless};
+use crate::engine::{Background, KswapdFailures};
 use crate::mappings;
 use crate::process::{Phase, Process};
 use crate::seam::Space;
@@ -43,13 +43,13 @@ async fn live<'a>(world: Rc<World<'a>>, process: Rc<Process<'a>>) {
 /// From low down to high.
 async fn evict<'a>(world: &World<'a>, process: &Process<'a>, space: &Space<'a>) {
     world.segment.counters().add(Counter::KswapdWakes, 1);
-    let mut fruitless = Fruitless::default();
+    let mut failures = KswapdFailures::default();
     loop {
         let mut evictor = process.evictors.borrow(&world.executor).await;
-        let turn = space.background_turn(&mut evictor, &mut fruitless).await;
+        let turn = space.background_turn(&mut evictor, &mut failures).await;
         let is_over = turn == Background::Rests || world.stopping.get();
         if is_over {
-            space.rest(&evictor);
+            space.disown_zspages(&evictor);
         }
         drop(evictor);
         if is_over {

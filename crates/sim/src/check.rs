@@ -30,7 +30,9 @@ fn words(world: &World<'_>, mm: MmId) -> Vec<(PageId, PageWord)> {
     let Some(root) = world.segment.mms().record(mm).root() else { return Vec::new() };
     let leaves = world.segment.page_table(mm, root).leaves(ALL_PAGES);
     leaves
-        .flat_map(|leaf| leaf.slots_in(ALL_PAGES).map(|(page, slot)| (page, slot.load())).collect::<Vec<_>>())
+        .flat_map(|leaf| {
+            leaf.word_refs_in(ALL_PAGES).map(|(page, slot)| (page, slot.load())).collect::<Vec<_>>()
+        })
         .filter(|(_, word)| word.raw() != 0)
         .collect()
 }
@@ -120,7 +122,7 @@ pub fn at_rest(processes: &Processes<'_>) {
     for record in world.segment.mms().in_use() {
         for (page, word) in words(world, record.id()) {
             if word.is_locked() || word.isolated_by().is_some() {
-                world.fail(format!("{:?} {page:?} stays in the hands of somebody: {word:?}", record.id()));
+                world.fail(format!("{:?} {page:?} stays locked or isolated: {word:?}", record.id()));
             }
             if let Some(swap) = word.swap() {
                 *references.entry(swap).or_default() += 1;

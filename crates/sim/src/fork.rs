@@ -10,7 +10,7 @@ use crate::seam::Space;
 use crate::world::World;
 use std::collections::BTreeMap;
 use std::rc::Rc;
-use uswap_core::mm::Hands;
+use uswap_core::mm::RecordHolder;
 use uswap_core::page_table::ALL_PAGES;
 use uswap_units::{MmId, PageId, PageRange, ProcessNumber};
 
@@ -111,7 +111,7 @@ async fn begin<'a>(processes: Rc<Processes<'a>>, child: Rc<Process<'a>>, left: L
 /// Nothing was managed when it was forked. Without room in the run it is left alone.
 fn join_anew<'a>(world: &Rc<World<'a>>, child: &Rc<Process<'a>>) {
     child.phase.set(Phase::Home);
-    let Some(record) = world.segment.mms().take(Hands::Process) else { return };
+    let Some(record) = world.segment.mms().take(RecordHolder::Process) else { return };
     let Ok(root) = world.segment.tables().allocate(record.id()) else { return record.free() };
     record.set_root(root);
     child.mm.set(Some(record.id()));

@@ -44,7 +44,7 @@ impl Process<'_> {
     }
     /// The page cannot be read back: its entry says so, or it lies on a disk that may fail.
     pub fn is_lost(&self, world: &World<'_>, space: &Space<'_>, page: PageId) -> bool {
-        let swap = space.page_table().slot(page).and_then(|slot| slot.load().swap());
+        let swap = space.page_table().word_ref(page).and_then(|slot| slot.load().swap());
         let table = space.segment().swap_table();
         swap.is_some_and(|swap| match table.load(swap).content() {
             Content::Lost => true,

@@ -4,7 +4,7 @@ use crate::engine::{Evictor, Workspace};
 use crate::executor::{Executor, TaskId};
 use std::cell::RefCell;
 use std::ops::{Deref, DerefMut};
-use uswap_core::page_word::LANES;
+use uswap_core::page_word::EVICTORS_MAX;
 
 /// Things of a process, each lent to one thread at a time.
 pub struct LendingPool<T> {
@@ -68,13 +68,13 @@ impl<T> Drop for Lent<'_, '_, T> {
 /// Faults that a process serves at a time.
 const WORKSPACES: usize = 6;
 /// Evictors of a process.
-const EVICTORS: usize = LANES as usize;
+const EVICTORS: usize = EVICTORS_MAX as usize;
 
 /// What processes that are gone have left, for those to come: making it takes longer than a short run.
 #[derive(Default)]
 pub struct Spare {
     workspaces: RefCell<Vec<Box<Workspace>>>,
-    /// Of each lane.
+    /// Of each id.
     evictors: [RefCell<Vec<Box<Evictor>>>; EVICTORS],
 }
 
@@ -86,9 +86,9 @@ impl Spare {
     }
     /// Evictors of a new process.
     pub fn evictors(&self) -> LendingPool<Evictor> {
-        let one = |(lane, spare): (usize, &RefCell<Vec<Box<Evictor>>>)| {
+        let one = |(id, spare): (usize, &RefCell<Vec<Box<Evictor>>>)| {
             let left = spare.borrow_mut().pop();
-            let mut evictor = left.unwrap_or_else(|| Box::new(Evictor::new(lane as u32)));
+            let mut evictor = left.unwrap_or_else(|| Box::new(Evictor::new(id as u32)));
             evictor.reset();
             evictor
         };
@@ -98,7 +98,7 @@ impl Spare {
     pub fn take_back(&self, workspaces: &LendingPool<Workspace>, evictors: &LendingPool<Evictor>) {
         self.workspaces.borrow_mut().extend(workspaces.take_all());
         for evictor in evictors.take_all() {
-            self.evictors[evictor.lane().index() as usize].borrow_mut().push(evictor);
+            self.evictors[evictor.id().index() as usize].borrow_mut().push(evictor);
         }
     }
 }

@@ -475,7 +475,7 @@ impl<'a> Caller<'_, 'a> {
             return;
         }
         self.world.count("pages kept", range.pages());
-        self.process.keep_range(self.world, &space, range).await;
+        self.process.pin_range(self.world, &space, range).await;
         let is_right = |page: &PageId| {
             let is_managed = space.is_managed(*page);
             let memory = self.process.kernel.memory.borrow();

@@ -154,7 +154,7 @@ impl<'a> Process<'a> {
     }
 
     /// The managed pages of a range are brought, may be written, and stay.
-    pub async fn keep_range(&self, world: &World<'a>, space: &Space<'a>, range: PageRange) {
+    pub async fn pin_range(&self, world: &World<'a>, space: &Space<'a>, range: PageRange) {
         self.kernel.lock_exclusive(world).await;
         space.pin(range);
         self.kernel.unlock_exclusive(world);

@@ -11,7 +11,7 @@ use crate::world::World;
 use crate::{background, calls, fork};
 use std::collections::BTreeMap;
 use std::rc::Rc;
-use uswap_core::mm::Hands;
+use uswap_core::mm::RecordHolder;
 use uswap_units::{PageId, PageRange};
 
 /// Virtual time that a thread may wait for one page.
@@ -129,7 +129,7 @@ pub async fn read_all_pages<'a>(world: Rc<World<'a>>, process: Rc<Process<'a>>) 
 pub fn start<'a>(processes: &Rc<Processes<'a>>) -> bool {
     let world = &processes.world;
     let segment = world.segment;
-    let Some(record) = segment.mms().take(Hands::Process) else { return false };
+    let Some(record) = segment.mms().take(RecordHolder::Process) else { return false };
     let Ok(root) = segment.tables().allocate(record.id()) else {
         record.free();
         return false;

@@ -12,7 +12,7 @@ use uswap_codec::Page;
 use uswap_core::budget::Signal;
 use uswap_core::swap_table::CLUSTER_ENTRIES;
 use uswap_core::swap_word::Content;
-use uswap_engine::reaper::GiveBack;
+use uswap_engine::reaper::Trim;
 use uswap_engine::writeback::SwapWriter;
 use uswap_sync::{AtomicU32, Ordering};
 use uswap_units::{ClusterId, FileId, PageId, PageRange, SwapId, SwapOffset, ZspageId};
@@ -94,7 +94,7 @@ impl SimSupervisor<'_, '_> {
     }
 }
 
-impl GiveBack for SimSupervisor<'_, '_> {
+impl Trim for SimSupervisor<'_, '_> {
     fn release_file(&self, bytes: std::ops::Range<SwapOffset>) {
         self.world.punch_file(bytes);
     }
@@ -256,7 +256,7 @@ impl Memory for SimMemory<'_> {
 
 impl Hazards for SimMemory<'_> {
     /// There is one processor here.
-    fn settle(&self) {}
+    fn membarrier(&self) {}
     fn names(&self, page: PageId) -> bool {
         self.kernel.hazards.borrow().iter().any(|(_, range)| range.contains(page))
     }

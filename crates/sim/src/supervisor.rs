@@ -13,7 +13,7 @@ use uswap_core::balance::Headroom;
 use uswap_core::budget::{Fullness, Signal};
 use uswap_core::mm::{MmRecord, MmState};
 use uswap_engine::fault::serve_readahead;
-use uswap_engine::reaper::{drop_mm, give_back_clusters};
+use uswap_engine::reaper::{drop_mm, trim_clusters};
 use uswap_engine::world::FileBuffer;
 use uswap_engine::writeback::aged::Marked;
 use uswap_engine::writeback::schedule::{Pace, Step};
@@ -175,7 +175,7 @@ pub async fn reap<'a>(processes: Rc<Processes<'a>>) {
         world.sleep_up_to(5_000_000).await;
         reap_now(&processes, &mut unclaimed);
         if world.below(8) == 0 {
-            give_back_clusters(world.segment, &SimSupervisor { world });
+            trim_clusters(world.segment, &SimSupervisor { world });
         }
         if world.options.soak.is_some() {
             world.sleep_up_to(2_000_000_000).await;

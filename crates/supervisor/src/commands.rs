@@ -19,7 +19,7 @@ use uswap_units::limits::SWAP_FILES_MAX;
 
 use crate::change;
 use crate::control::command::{Change, Form};
-use crate::control::server::{Obey, serve};
+use crate::control::server::{CommandHandler, serve};
 use crate::files::SwapFileOptions;
 use crate::files::place::{SwapPlace, kind_name, swap_files};
 use crate::freeze;
@@ -39,7 +39,7 @@ const STEP: Duration = Duration::from_millis(5);
 /// How often it is looked whether the run ends.
 const LOOK: Duration = Duration::from_millis(50);
 
-impl Obey for Shared {
+impl CommandHandler for Shared {
     fn ended(&self) -> BorrowedFd<'_> {
         self.stop.as_fd()
     }

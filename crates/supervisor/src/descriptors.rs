@@ -1,4 +1,4 @@
-//! Hands descriptors to processes of the run that do not reach them through `/proc`: another user, or a mount or pid
+//! RecordHolder descriptors to processes of the run that do not reach them through `/proc`: another user, or a mount or pid
 //! namespace of its own.
 //!
 //! What must hold: only a process of the run gets anything, and one of another user only with

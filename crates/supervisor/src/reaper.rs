@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use uswap_core::mm::{MmRecord, MmState, lock_byte};
-use uswap_engine::reaper::{drop_mm, give_back_clusters};
+use uswap_engine::reaper::{drop_mm, trim_clusters};
 use uswap_os::{Fd, record_lock};
 use uswap_units::MmId;
 
@@ -35,7 +35,7 @@ pub fn run(shared: &Shared) {
     let mut turn = 0_usize;
     while !shared.is_stopping() {
         if gave_back.elapsed() >= GIVE_BACK_EVERY {
-            give_back_clusters(shared.segment, shared);
+            trim_clusters(shared.segment, shared);
             gave_back = Instant::now();
         }
         let records: Vec<_> = shared.segment.mms().in_use().collect();

@@ -16,7 +16,7 @@ use uswap_core::file_key::FILE_KEY_BYTES;
 use uswap_core::pool::{Pool, ZSPAGE_BYTES};
 use uswap_core::readahead_buffers::ReadaheadBuffers;
 use uswap_core::segment::{Geometry, Segment};
-use uswap_engine::reaper::GiveBack;
+use uswap_engine::reaper::Trim;
 use uswap_engine::world::{Backing, FileBuffer, FileError};
 use uswap_identity::RunOptions;
 use uswap_os::file::AllowTmpfs;
@@ -324,7 +324,7 @@ fn random_key() -> Result<[u8; FILE_KEY_BYTES], StartError> {
     Ok(key)
 }
 
-impl GiveBack for Shared {
+impl Trim for Shared {
     fn release_file(&self, bytes: Range<SwapOffset>) {
         if let Err(what) = self.files.release(self.segment.slots().files(), bytes) {
             self.warn(&format!(

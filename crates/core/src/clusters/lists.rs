@@ -19,7 +19,7 @@
 //! seen because it has the cluster's lock. What a bit says of the cluster itself needs no order: it is a hint.
 
 use super::record::{LISTS, List, Record, State};
-use super::{Clusters, ORDER_MAX, Search, Truth};
+use super::{Clusters, ORDER_MAX, Search, SlotUsage};
 use uswap_sync::{AtomicU64, Ordering};
 use uswap_units::ClusterId;
 
@@ -27,12 +27,12 @@ use uswap_units::ClusterId;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Choice {
     pub(super) cluster: ClusterId,
-    pub(super) as_what: As,
+    pub(super) kind: CandidateKind,
 }
 
 /// What a cluster is chosen as. Another may have been faster.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum As {
+pub(super) enum CandidateKind {
     /// It is empty.
     Empty,
     /// It is in use, for runs of this size or larger ones.
@@ -48,7 +48,7 @@ const fn bit_of(cluster: ClusterId) -> u64 {
 
 impl Choice {
     pub(super) const fn in_use(cluster: ClusterId) -> Choice {
-        Choice { cluster, as_what: As::InUse }
+        Choice { cluster, kind: CandidateKind::InUse }
     }
 }
 
@@ -57,7 +57,7 @@ const LOOK_AT_MOST: usize = 4;
 /// Clusters of each smaller order whose maps are looked at for a run that nobody else has: 64 cache lines, some 10 us.
 const LOOK_AT_SMALL_MAX: usize = 64;
 
-impl<'a, T: Truth> Clusters<'a, T> {
+impl<'a, T: SlotUsage> Clusters<'a, T> {
     fn filled(&self) -> &'a AtomicU64 {
         &self.words[super::FILLED]
     }
@@ -195,7 +195,7 @@ impl<'a, T: Truth> Clusters<'a, T> {
             .find_map(|list| self.first_of(list, ClusterId::FIRST, |cluster| self.fits(cluster, order)))
             .or_else(|| self.touch(order));
         if let Some(cluster) = empty {
-            return Some(Choice { cluster, as_what: As::Empty });
+            return Some(Choice { cluster, kind: CandidateKind::Empty });
         }
         self.first_of(usable, from, |_| true)
             .or_else(|| self.choose_fragment(filled, order, home, from))
@@ -213,8 +213,8 @@ impl<'a, T: Truth> Clusters<'a, T> {
             ahead.or_else(|| self.first_of(list, ClusterId::FIRST, |cluster| fits(list, cluster)))
         };
         let choice = |list: List| {
-            let as_what = if list == usable { As::InUse } else { As::Empty };
-            nearest_of(list).map(|cluster| Choice { cluster, as_what })
+            let kind = if list == usable { CandidateKind::InUse } else { CandidateKind::Empty };
+            nearest_of(list).map(|cluster| Choice { cluster, kind })
         };
         let lists = [usable, List::TRIM, List::FREE].into_iter().filter(|list| filled & (1 << list.0) != 0);
         let nearest = lists.filter_map(choice).min_by_key(|choice| (choice.cluster < from, choice.cluster));
@@ -222,7 +222,7 @@ impl<'a, T: Truth> Clusters<'a, T> {
             return Some(ahead);
         }
         // What was never used lies ahead of all that was.
-        self.touch(order).map(|cluster| Choice { cluster, as_what: As::Empty }).or(nearest)
+        self.touch(order).map(|cluster| Choice { cluster, kind: CandidateKind::Empty }).or(nearest)
     }
 
     /// Whether there are fewer empty clusters than homes.
@@ -275,7 +275,7 @@ impl<'a, T: Truth> Clusters<'a, T> {
         let lists = (0..order).rev().map(List::usable).filter(|list| filled & (1 << list.0) != 0);
         let mut found =
             lists.filter_map(|list| self.listed(list, from).take(LOOK_AT_SMALL_MAX).find(has_run));
-        found.next().map(|cluster| Choice { cluster, as_what: As::LastResort })
+        found.next().map(|cluster| Choice { cluster, kind: CandidateKind::LastResort })
     }
 
     /// Takes the first cluster that waits to be trimmed: nobody gets it until `trimmed` is called.
@@ -298,7 +298,7 @@ impl<'a, T: Truth> Clusters<'a, T> {
 
 /// What tests look at.
 #[cfg(test)]
-impl<T: Truth> Clusters<'_, T> {
+impl<T: SlotUsage> Clusters<'_, T> {
     /// Each cluster is on the list that follows from its slots, and only there; the map says what the truth says.
     pub(crate) fn check_lists(&self) {
         for cluster in ClusterId::each_below(self.count()) {

@@ -160,7 +160,7 @@ impl<'a> Locker<'a> {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
-    use crate::mm::{Hands, MM_WORDS, MmState};
+    use crate::mm::{MM_WORDS, MmState, RecordHolder};
     use std::vec::Vec;
 
     /// While someone waits, the holder dies, its lock is broken, and its record and the lock go to the next process.
@@ -173,7 +173,7 @@ mod tests {
         }
         let record = mms.record(holder);
         record.free();
-        assert_eq!(mms.take(Hands::Run).expect("it is free").id(), holder);
+        assert_eq!(mms.take(RecordHolder::Run).expect("it is free").id(), holder);
         record.set_state(MmState::Live, 7);
         let lock = mms.record(MmId::new(1));
         lock.words[15].store(Locker::new(holder, mms).name(), Ordering::Relaxed);
@@ -185,7 +185,7 @@ mod tests {
         let words: Vec<AtomicU64> = (0..2 * MM_WORDS).map(|_| AtomicU64::new(0)).collect();
         let taken_total = AtomicU64::new(0);
         let mms = MmTable { words: &words, taken_total: &taken_total };
-        let holder = mms.take(Hands::Run).expect("both are free").id();
+        let holder = mms.take(RecordHolder::Run).expect("both are free").id();
         // The last word of the other record is the lock: the hook gets nothing but the records.
         let lock = &words[MM_WORDS + 15];
         assert_eq!(Locker::new(holder, mms).lock(lock), Got::Free);

@@ -1,7 +1,7 @@
 //! A cluster between threads that allocate and free.
 
 use crate::clusters::lock::{Locker, SUPERVISOR};
-use crate::clusters::{Clusters, Search, Space, Truth};
+use crate::clusters::{Clusters, Search, SlotUsage, Space};
 use crate::mm::MmTable;
 use loom::sync::Arc;
 use loom::thread;
@@ -15,7 +15,7 @@ const SPACE: Space = Space { skipped: 0, count: 2, is_trimmed: false, search: Se
 #[derive(Clone, Copy)]
 struct Words<'a>(&'a [AtomicU64]);
 
-impl Truth for Words<'_> {
+impl SlotUsage for Words<'_> {
     type Slot = u32;
 
     fn is_used(&self, slot: u32) -> bool {

@@ -3,7 +3,7 @@
 use super::mm::Records;
 use crate::files::{FILES_WORDS, FileAccess, FileKind, FileSpec, FileState, Follow, SwapFiles};
 use crate::held_files::HeldFiles;
-use crate::mm::{Hands, HaveOpen};
+use crate::mm::{HaveOpen, RecordHolder};
 use loom::sync::Arc;
 use loom::thread;
 use std::vec::Vec;
@@ -31,7 +31,7 @@ pub(super) fn a_file_is_added_while_a_process_begins() {
         let process = {
             let (records, words) = (Arc::clone(&records), Arc::clone(&words));
             thread::spawn(move || {
-                let record = records.table().take(Hands::Process).expect("nobody has it");
+                let record = records.table().take(RecordHolder::Process).expect("nobody has it");
                 assert!(record.announce());
                 let mut held = HeldFiles::default();
                 for follow in (SwapFiles { words: &words }).to_follow(held) {

@@ -2,8 +2,8 @@
 //! drops it: the newest content is where the word says, and each copy has one owner.
 
 use crate::page_word::{
-    Afterwards, Commit, EvictableChunks, EvictedContent, Lane, PageSlot, PageWord, Place, Remove, TryLock,
-    Warmth,
+    Afterwards, Commit, EvictableChunks, EvictedContent, EvictorId, PageWord, PageWordRef, Place, Remove,
+    TryLock, Warmth,
 };
 use crate::reuse::StoreTime;
 use loom::sync::Arc;
@@ -46,12 +46,12 @@ impl Page {
             copies: core::array::from_fn(|_| AtomicU64::new(0)),
             put: core::array::from_fn(|_| AtomicU64::new(0)),
         };
-        assert!(page.slot().adopt());
-        page.slot().activate();
+        assert!(page.word_ref().adopt());
+        page.word_ref().activate();
         page
     }
-    fn slot(&self) -> PageSlot<'_> {
-        PageSlot { word: &self.word, evictable: EvictableChunks(&self.chunks), chunk_in_block: 0 }
+    fn word_ref(&self) -> PageWordRef<'_> {
+        PageWordRef { word: &self.word, evictable: EvictableChunks(&self.chunks), chunk_in_block: 0 }
     }
     fn put(&self, copy: Option<SwapId>) {
         if let Some(copy) = copy {
@@ -73,37 +73,37 @@ impl Page {
     }
 
     /// Protects the page. None: somebody else has it.
-    fn isolate(&self, lane: Lane) -> Option<PageWord> {
-        let TryLock::Locked(word) = self.slot().try_lock() else { return None };
+    fn isolate(&self, evictor: EvictorId) -> Option<PageWord> {
+        let TryLock::Locked(word) = self.word_ref().try_lock() else { return None };
         if !word.may_be_isolated() {
-            assert_eq!(self.slot().unlock_unchanged(), Commit::Done);
+            assert_eq!(self.word_ref().unlock_unchanged(), Commit::Done);
             return None;
         }
         self.protect();
-        let isolated = self.slot().commit_isolated(lane);
+        let isolated = self.word_ref().commit_isolated(evictor);
         if isolated.is_none() {
             self.clean_up(word);
         }
         isolated
     }
     /// Stores the page, and drops it if nobody has touched it meanwhile.
-    fn evict(&self, lane: Lane) {
-        let copy = SwapId::new(lane.index() + 1);
-        let Some(isolated) = self.isolate(lane) else { return };
+    fn evict(&self, evictor: EvictorId) {
+        let copy = SwapId::new(evictor.index() + 1);
+        let Some(isolated) = self.isolate(evictor) else { return };
         // While it is being read it stays.
-        if !self.slot().lock_isolated(isolated) {
+        if !self.word_ref().lock_isolated(isolated) {
             return;
         }
         let content = self.memory.load(Ordering::SeqCst);
         assert_eq!(content & STATE, PROTECTED, "what is isolated is protected");
-        let Some(isolated) = self.slot().commit_isolated(lane) else { return self.clean_up(isolated) };
+        let Some(isolated) = self.word_ref().commit_isolated(evictor) else { return self.clean_up(isolated) };
         self.copies[index_of(copy)].store(content & !STATE, Ordering::Relaxed);
-        let Some(named) = self.slot().keep_copy(isolated, copy) else { return self.put(Some(copy)) };
-        if self.slot().lock_isolated(named) {
+        let Some(named) = self.word_ref().keep_copy(isolated, copy) else { return self.put(Some(copy)) };
+        if self.word_ref().lock_isolated(named) {
             let dropped = self.call(|_| MISSING);
             assert_eq!(dropped & !STATE, content & !STATE, "the newest content is dropped");
             if let Commit::Removed(_) =
-                self.slot().commit_evicted(copy, StoreTime::new(0), EvictedContent::StoredAnew)
+                self.word_ref().commit_evicted(copy, StoreTime::new(0), EvictedContent::StoredAnew)
             {
                 self.clean_up(named);
             }
@@ -112,7 +112,7 @@ impl Page {
     /// A mapping call has dropped the page while its word was locked.
     fn clean_up(&self, word: PageWord) {
         self.put(word.swap());
-        self.slot().finish_removed();
+        self.word_ref().finish_removed();
     }
 
     /// The program writes: at once, or after its fault was served. False: somebody has the word, and it is tried again.
@@ -122,21 +122,21 @@ impl Page {
             let written = WRITABLE | NEW;
             return self.memory.compare_exchange(seen, written, Ordering::SeqCst, Ordering::SeqCst).is_ok();
         }
-        let TryLock::Locked(word) = self.slot().try_lock() else { return false };
+        let TryLock::Locked(word) = self.word_ref().try_lock() else { return false };
         let commit = match word.place() {
             Place::Swapped => {
                 let copy = word.swap().expect("a swapped page names its entry");
                 let content = self.copies[index_of(copy)].load(Ordering::Relaxed);
                 let before = self.call(|_| WRITABLE | content);
                 assert_eq!(before & STATE, MISSING, "a page that is stored is in the program too");
-                self.slot().commit_present(None, Warmth::Cold)
+                self.word_ref().commit_present(None, Warmth::Cold)
             }
             Place::Present | Place::Fresh => {
                 self.call(|memory| match memory & STATE {
                     PROTECTED => memory & !STATE | WRITABLE,
                     _ => memory,
                 });
-                self.slot().commit_written()
+                self.word_ref().commit_written()
             }
         };
         match commit {
@@ -152,14 +152,14 @@ impl Page {
     }
     /// MADV_DONTNEED, which is alone with the memory, but for words that are locked.
     fn discard(&self) {
-        if let Remove::Was(word) = self.slot().remove(Afterwards::StillManaged) {
+        if let Remove::Was(word) = self.word_ref().remove(Afterwards::StillManaged) {
             self.put(word.swap());
         }
     }
 
     /// Each copy that was made is named by the word, or was given back, once.
     fn check_copies(&self) {
-        let named = self.slot().load().swap().map(index_of);
+        let named = self.word_ref().load().swap().map(index_of);
         for index in 0..COPIES {
             let is_made = self.copies[index].load(Ordering::Relaxed) != 0;
             let owners = self.put[index].load(Ordering::Relaxed) + u64::from(named == Some(index));
@@ -167,7 +167,7 @@ impl Page {
         }
     }
     fn check_content(&self, newest: u64) {
-        let (word, memory) = (self.slot().load(), self.memory.load(Ordering::SeqCst));
+        let (word, memory) = (self.word_ref().load(), self.memory.load(Ordering::SeqCst));
         let copy = word.swap().map(|copy| self.copies[index_of(copy)].load(Ordering::Relaxed));
         match word.place() {
             Place::Swapped => {
@@ -188,11 +188,11 @@ fn beside_an_evictor(act: fn(&Page), check: fn(&Page)) {
         let page = Arc::new(Page::written());
         let evictor = {
             let page = Arc::clone(&page);
-            thread::spawn(move || page.evict(Lane::new(0)))
+            thread::spawn(move || page.evict(EvictorId::new(0)))
         };
         act(&page);
         evictor.join().unwrap();
-        let word = page.slot().load();
+        let word = page.word_ref().load();
         assert!(!word.is_locked() && !word.is_removed());
         check(&page);
         page.check_copies();
@@ -210,7 +210,7 @@ fn loom_a_page_that_is_written_while_it_is_evicted_is_not_lost() {
 
 #[test]
 fn loom_two_evictors_of_a_page_make_one_copy_that_counts() {
-    beside_an_evictor(|page| page.evict(Lane::new(1)), |page| page.check_content(OLD));
+    beside_an_evictor(|page| page.evict(EvictorId::new(1)), |page| page.check_content(OLD));
 }
 
 /// What is dropped by the program while its copy is made is nobody's then.

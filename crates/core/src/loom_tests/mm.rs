@@ -1,6 +1,6 @@
 //! Records of processes are taken, claimed by a forked child, reaped, and taken again.
 
-use crate::mm::{Hands, MM_WORDS, MmRecord, MmState, MmTable};
+use crate::mm::{MM_WORDS, MmRecord, MmState, MmTable, RecordHolder};
 use loom::sync::Arc;
 use loom::thread;
 use std::vec::Vec;
@@ -30,7 +30,7 @@ fn loom_two_processes_that_come_at_once_get_a_record_each() {
     loom::model(|| {
         let records = Records::new(2);
         let take = |records: &Records| {
-            let record = records.table().take(Hands::Process).expect("there are two");
+            let record = records.table().take(RecordHolder::Process).expect("there are two");
             (record.id(), record.number())
         };
         let other = {
@@ -47,7 +47,7 @@ pub(super) fn a_child_claims_its_record_while_that_is_reaped() {
     loom::model(|| {
         let records = Records::new(1);
         let number = {
-            let record = records.table().take(Hands::Run).expect("nobody has it");
+            let record = records.table().take(RecordHolder::Run).expect("nobody has it");
             record.set_forked();
             record.number()
         };
@@ -58,7 +58,7 @@ pub(super) fn a_child_claims_its_record_while_that_is_reaped() {
         let is_reaped = records.first().reap_forked();
         if is_reaped {
             records.first().free();
-            records.table().take(Hands::Run).expect("it was given back").set_forked();
+            records.table().take(RecordHolder::Run).expect("it was given back").set_forked();
         }
         let is_claimed = child.join().unwrap();
         assert!(is_claimed != is_reaped, "the record of another child is claimed, or nobody has it");
@@ -80,7 +80,7 @@ fn loom_who_sees_that_a_process_lives_sees_its_page_table() {
         let process = {
             let records = Arc::clone(&records);
             thread::spawn(move || {
-                let record = records.table().take(Hands::Process).expect("nobody has it");
+                let record = records.table().take(RecordHolder::Process).expect("nobody has it");
                 record.set_root(TableId::new(5));
                 record.set_managed_pages(7);
                 assert!(record.announce());

@@ -1,6 +1,6 @@
 //! The lock of a page, and mapping calls that drop it meanwhile.
 
-use crate::page_word::{Afterwards, Commit, EvictableChunks, PageSlot, Place, Remove, TryLock};
+use crate::page_word::{Afterwards, Commit, EvictableChunks, PageWordRef, Place, Remove, TryLock};
 use loom::sync::Arc;
 use loom::thread;
 use uswap_sync::{AtomicU64, Ordering};
@@ -21,27 +21,27 @@ impl Page {
             content: AtomicU64::new(0),
             released: AtomicU64::new(0),
         };
-        assert!(page.slot().adopt());
+        assert!(page.word_ref().adopt());
         Arc::new(page)
     }
-    fn slot(&self) -> PageSlot<'_> {
-        PageSlot { word: &self.word, evictable: EvictableChunks(&self.chunks), chunk_in_block: 0 }
+    fn word_ref(&self) -> PageWordRef<'_> {
+        PageWordRef { word: &self.word, evictable: EvictableChunks(&self.chunks), chunk_in_block: 0 }
     }
     /// Locks, puts content there if the page is fresh, and gives the lock back.
     fn fault(&self) {
-        let TryLock::Locked(was) = self.slot().try_lock() else { return };
+        let TryLock::Locked(was) = self.word_ref().try_lock() else { return };
         if was.place() == Place::Present {
             assert_eq!(self.content.load(Ordering::Relaxed), 1, "who sees a place sees the content there");
         }
         self.content.store(1, Ordering::Relaxed);
-        if let Commit::Removed(_) = self.slot().commit(Place::Present, None) {
+        if let Commit::Removed(_) = self.word_ref().commit(Place::Present, None) {
             self.content.store(0, Ordering::Relaxed);
             self.released.fetch_add(1, Ordering::Relaxed);
-            self.slot().finish_removed();
+            self.word_ref().finish_removed();
         }
     }
     fn remove(&self, afterwards: Afterwards) {
-        if let Remove::Was(was) = self.slot().remove(afterwards) {
+        if let Remove::Was(was) = self.word_ref().remove(afterwards) {
             if was.place() == Place::Present {
                 assert_eq!(self.content.load(Ordering::Relaxed), 1);
                 self.released.fetch_add(1, Ordering::Relaxed);
@@ -60,7 +60,7 @@ fn fault_remove_fault(afterwards: Afterwards) {
         });
         page.remove(afterwards);
         threads.into_iter().for_each(|thread| thread.join().unwrap());
-        let end = page.slot().load();
+        let end = page.word_ref().load();
         assert!(!end.is_locked());
         assert!(!end.is_removed());
         assert!(page.released.load(Ordering::Relaxed) <= 1, "one call drops a page once");
@@ -89,8 +89,8 @@ fn loom_two_lockers_exclude_each_other() {
         let thread = thread::spawn(move || other.fault());
         page.fault();
         thread.join().unwrap();
-        page.slot().pin();
-        assert_eq!(page.slot().load().place(), Place::Present);
+        page.word_ref().pin();
+        assert_eq!(page.word_ref().load().place(), Place::Present);
     });
 }
 
@@ -100,16 +100,16 @@ fn loom_flags_set_while_locked_are_kept() {
         let page = Page::managed();
         let other = Arc::clone(&page);
         let thread = thread::spawn(move || other.fault());
-        page.slot().activate();
-        page.slot().pin();
+        page.word_ref().activate();
+        page.word_ref().pin();
         thread.join().unwrap();
-        let end = page.slot().load();
+        let end = page.word_ref().load();
         assert!(end.is_active());
         assert!(end.is_pinned());
         assert!(!end.is_locked());
         // A flag set between the look and the lock makes the lock busy; a fault then tries again.
         page.fault();
-        assert_eq!(page.slot().load().place(), Place::Present);
+        assert_eq!(page.word_ref().load().place(), Place::Present);
     });
 }
 
@@ -118,14 +118,14 @@ fn loom_flags_set_while_locked_are_kept() {
 fn loom_an_evictable_page_is_never_overlooked() {
     loom::model(|| {
         let page = Page::managed();
-        page.slot().activate();
-        let TryLock::Locked(_) = page.slot().try_lock() else { panic!("nobody has it") };
+        page.word_ref().activate();
+        let TryLock::Locked(_) = page.word_ref().try_lock() else { panic!("nobody has it") };
         let other = Arc::clone(&page);
         let thread =
-            thread::spawn(move || assert_eq!(other.slot().commit(Place::Present, None), Commit::Done));
-        page.slot().evictable.begin_look(0);
-        let seen = page.slot().load().may_be_evicted();
+            thread::spawn(move || assert_eq!(other.word_ref().commit(Place::Present, None), Commit::Done));
+        page.word_ref().evictable.begin_look(0);
+        let seen = page.word_ref().load().may_be_evicted();
         thread.join().unwrap();
-        assert!(seen || page.slot().evictable.chunks() == 1);
+        assert!(seen || page.word_ref().evictable.chunks() == 1);
     });
 }

@@ -1,6 +1,8 @@
 //! A missing page comes back, and is written, while an evictor protects what lies around it.
 
-use crate::page_word::{Commit, EvictableChunks, EvictedContent, Lane, PageSlot, Place, TryLock, Warmth};
+use crate::page_word::{
+    Commit, EvictableChunks, EvictedContent, EvictorId, PageWordRef, Place, TryLock, Warmth,
+};
 use crate::protecting::Protecting;
 use crate::reuse::StoreTime;
 use loom::sync::Arc;
@@ -35,31 +37,31 @@ impl Page {
             mapped: AtomicU64::new(MISSING),
             protecting: Protecting::default(),
         };
-        assert!(page.slot().adopt());
+        assert!(page.word_ref().adopt());
         page.lock();
-        let evicted = page.slot().commit_evicted(COPY, StoreTime::new(0), EvictedContent::StoredAnew);
+        let evicted = page.word_ref().commit_evicted(COPY, StoreTime::new(0), EvictedContent::StoredAnew);
         assert_eq!(evicted, Commit::Done);
         page
     }
-    fn slot(&self) -> PageSlot<'_> {
-        PageSlot { word: &self.word, evictable: EvictableChunks(&self.chunks), chunk_in_block: 0 }
+    fn word_ref(&self) -> PageWordRef<'_> {
+        PageWordRef { word: &self.word, evictable: EvictableChunks(&self.chunks), chunk_in_block: 0 }
     }
     fn lock(&self) -> Place {
-        let TryLock::Locked(word) = self.slot().try_lock() else { panic!("nobody else locks it") };
+        let TryLock::Locked(word) = self.word_ref().try_lock() else { panic!("nobody else locks it") };
         word.place()
     }
     /// One call protects what is mapped in the range. The next one is for others.
     fn evict_around(&self, next: Option<PageRange>) {
-        let lane = Lane::new(0);
-        self.protecting.begin(lane, AROUND);
-        if self.slot().load().is_missing() {
+        let evictor = EvictorId::new(0);
+        self.protecting.begin(evictor, AROUND);
+        if self.word_ref().load().is_missing() {
             let _was_another =
                 self.mapped.compare_exchange(WRITABLE, PROTECTED, Ordering::SeqCst, Ordering::SeqCst);
         }
         if let Some(next) = next {
-            self.protecting.begin(lane, next);
+            self.protecting.begin(evictor, next);
         }
-        self.protecting.end(lane);
+        self.protecting.end(evictor);
     }
     /// Comes back for a write: mapped writable, without a copy.
     fn write(&self) {
@@ -67,8 +69,8 @@ impl Page {
         let maybe_protected = self.protecting.covers(PAGE);
         self.mapped.swap(WRITABLE, Ordering::SeqCst);
         let commit = match maybe_protected {
-            true => self.slot().commit_protected(None),
-            false => self.slot().commit_present(None, Warmth::Cold),
+            true => self.word_ref().commit_protected(None),
+            false => self.word_ref().commit_present(None, Warmth::Cold),
         };
         assert_eq!(commit, Commit::Done);
     }
@@ -76,13 +78,13 @@ impl Page {
     fn read_and_write(&self) {
         assert_eq!(self.lock(), Place::Swapped);
         self.mapped.swap(PROTECTED, Ordering::SeqCst);
-        assert_eq!(self.slot().commit_present(Some(COPY), Warmth::Cold), Commit::Done);
+        assert_eq!(self.word_ref().commit_present(Some(COPY), Warmth::Cold), Commit::Done);
         assert_eq!(self.lock(), Place::Present);
         let maybe_protected = self.protecting.covers(PAGE);
         self.mapped.swap(WRITABLE, Ordering::SeqCst);
         let commit = match maybe_protected {
-            true => self.slot().commit_protected(None),
-            false => self.slot().commit_written(),
+            true => self.word_ref().commit_protected(None),
+            false => self.word_ref().commit_written(),
         };
         assert_eq!(commit, Commit::Done);
     }
@@ -102,7 +104,7 @@ fn check_before(next: Option<PageRange>, fault: fn(&Page)) {
         };
         fault(&page);
         evictor.join().unwrap();
-        let is_known = page.slot().load().is_protected();
+        let is_known = page.word_ref().load().is_protected();
         assert!(page.mapped.load(Ordering::SeqCst) != PROTECTED || is_known, "protected, and nobody knows");
     });
 }

@@ -2,7 +2,7 @@
 //! wait for a signal of the budget while it is raised.
 
 use crate::budget::{BUDGET_WORDS, Budget, Signal};
-use crate::page_word::{Commit, EvictableChunks, PageSlot, TryLock, Warmth};
+use crate::page_word::{Commit, EvictableChunks, PageWordRef, TryLock, Warmth};
 use crate::wait_queue::{WaitQueue, behind_unlocking};
 use loom::sync::{Arc, Mutex};
 use loom::thread;
@@ -56,18 +56,18 @@ impl Page {
             queue: WaitQueue::default(),
             futex: Futex::new(),
         };
-        assert!(page.slot().adopt());
+        assert!(page.word_ref().adopt());
         assert!(page.try_lock());
         page
     }
-    fn slot(&self) -> PageSlot<'_> {
-        PageSlot { word: &self.word, evictable: EvictableChunks(&self.chunks), chunk_in_block: 0 }
+    fn word_ref(&self) -> PageWordRef<'_> {
+        PageWordRef { word: &self.word, evictable: EvictableChunks(&self.chunks), chunk_in_block: 0 }
     }
     fn try_lock(&self) -> bool {
-        matches!(self.slot().try_lock(), TryLock::Locked(_))
+        matches!(self.word_ref().try_lock(), TryLock::Locked(_))
     }
     fn unlock(&self) {
-        assert_eq!(self.slot().commit_present(None, Warmth::Cold), Commit::Done);
+        assert_eq!(self.word_ref().commit_present(None, Warmth::Cold), Commit::Done);
         behind_unlocking();
         if self.queue.begin_wakeup() {
             self.futex.wake();
@@ -78,7 +78,7 @@ impl Page {
             return;
         }
         let seen = self.queue.begin();
-        if self.slot().load().is_locked() {
+        if self.word_ref().load().is_locked() {
             self.futex.sleep_while(|| self.queue.wakeups().load(Ordering::Relaxed) == seen);
         }
     }

@@ -1,7 +1,7 @@
 //! Clusters of slots against a list of owned runs, and the invariants of the lists after each step.
 
 use crate::clusters::lock::{Holder, Locker, SUPERVISOR};
-use crate::clusters::{CLUSTER_SLOTS, Clusters, ORDER_MAX, Search, Space, Truth, cluster_of, slot_at};
+use crate::clusters::{CLUSTER_SLOTS, Clusters, ORDER_MAX, Search, SlotUsage, Space, cluster_of, slot_at};
 use crate::mm::MmTable;
 use core::ops::Range;
 use proptest::prelude::*;
@@ -14,7 +14,7 @@ use uswap_units::{ClusterId, MmId};
 #[derive(Clone, Copy)]
 pub(super) struct Words<'a>(pub &'a [AtomicU64]);
 
-impl Truth for Words<'_> {
+impl SlotUsage for Words<'_> {
     type Slot = u32;
 
     fn is_used(&self, slot: u32) -> bool {

@@ -7,7 +7,7 @@
 use super::{SMALL, with_segment};
 use crate::files::{FileAccess, FileKind, FileSpec, FileState, Follow};
 use crate::held_files::HeldFiles;
-use crate::mm::{Hands, HaveOpen, MmState};
+use crate::mm::{HaveOpen, MmState, RecordHolder};
 use crate::segment::{Geometry, Segment};
 use proptest::prelude::*;
 use std::collections::BTreeSet;
@@ -77,7 +77,7 @@ struct Model<'a> {
 
 impl Model<'_> {
     fn take(&self) -> Option<Process> {
-        let record = self.segment.mms().take(Hands::Run)?;
+        let record = self.segment.mms().take(RecordHolder::Run)?;
         let (open, refused) = (BTreeSet::new(), BTreeSet::new());
         Some(Process { mm: record.id(), lives: false, reads: false, open, refused })
     }
@@ -234,7 +234,7 @@ fn who_reads_no_file_any_more_is_not_waited_for() {
             access: FileAccess::Buffered,
         };
         let file = segment.slots().add_file_to_open(spec).expect("the geometry has room for it");
-        let record = segment.mms().take(Hands::Run).expect("the geometry has room for it");
+        let record = segment.mms().take(RecordHolder::Run).expect("the geometry has room for it");
         record.set_state(MmState::Live, 7);
         assert_eq!(segment.mms().have_open(file), HaveOpen::NotYet(7));
         record.set_held_files(HeldFiles::NEVER_AGAIN);

@@ -57,7 +57,7 @@ fn check(table: &PageTable<'_>, managed: &BTreeSet<u64>, leaves: &BTreeSet<u64>)
     assert_eq!(found, leaves.iter().copied().collect::<Vec<_>>());
     let pages: BTreeSet<u64> = table
         .leaves(range(0, PAGES_MAX))
-        .flat_map(|leaf| leaf.slots_in(range(0, PAGES_MAX)))
+        .flat_map(|leaf| leaf.word_refs_in(range(0, PAGES_MAX)))
         .filter(|(_, slot)| slot.load().is_managed())
         .map(|(page, _)| page.number())
         .collect();
@@ -72,7 +72,7 @@ proptest! {
             let (mm, tables) = (MmId::new(3), segment.tables());
             // A neighbour must never be touched.
             let other = segment.page_table(MmId::new(4), tables.allocate(MmId::new(4)).expect("room"));
-            assert!(other.leaf_or_allocate(PageId::new(77)).expect("room").slot(PageId::new(77)).adopt());
+            assert!(other.leaf_or_allocate(PageId::new(77)).expect("room").word_ref(PageId::new(77)).adopt());
             let others = tables.used_count();
             let mut table = segment.page_table(mm, tables.allocate(mm).expect("room"));
             let (mut managed, mut leaves) = (BTreeSet::new(), BTreeSet::new());
@@ -86,7 +86,7 @@ proptest! {
                                 assert_eq!(leaf.evictable().chunks(), 0, "a new leaf is zeroed");
                             }
                             leaf.evictable().set((page % 8) as u32);
-                            assert_eq!(leaf.slot(PageId::new(page)).adopt(), managed.insert(page));
+                            assert_eq!(leaf.word_ref(PageId::new(page)).adopt(), managed.insert(page));
                         }
                         Err(OutOfTables) => {
                             assert!(!has_room, "there was said to be room");
@@ -94,7 +94,7 @@ proptest! {
                             assert_eq!(tables.used_count(), SMALL.tables as usize - 1);
                         }
                     },
-                    Op::Drop(page) => match table.slot(PageId::new(page)) {
+                    Op::Drop(page) => match table.word_ref(PageId::new(page)) {
                         Some(slot) => {
                             let dropped = slot.remove(Afterwards::Unmanaged) != Remove::Unmanaged;
                             assert_eq!(dropped, managed.remove(&page));
@@ -117,7 +117,7 @@ proptest! {
                             table.leaves(range(start, end)).map(|leaf| leaf.first_page().number()).collect();
                         let wanted = leaves.iter().copied().filter(|&first| first + BLOCK_PAGES > start && first < end);
                         assert_eq!(found, if start < end { wanted.collect() } else { Vec::new() });
-                        let pages = table.leaves(range(start, end)).flat_map(|leaf| leaf.slots_in(range(start, end)));
+                        let pages = table.leaves(range(start, end)).flat_map(|leaf| leaf.word_refs_in(range(start, end)));
                         assert!(pages.into_iter().all(|(page, _)| range(start, end).contains(page)));
                     }
                     Op::Run(start, end) => {
@@ -152,7 +152,7 @@ fn the_first_page_without_a_word_is_found_across_leaves() {
     with_segment(SMALL, |segment| {
         let table = segment.page_table(MmId::new(0), segment.tables().allocate(MmId::new(0)).expect("room"));
         for page in (510..515).map(PageId::new) {
-            assert!(table.leaf_or_allocate(page).expect("room").slot(page).adopt());
+            assert!(table.leaf_or_allocate(page).expect("room").word_ref(page).adopt());
         }
         for (start, end, first) in [
             (510, 600, Some(515)),

@@ -1,8 +1,8 @@
 //! The page word against its fields as plain values.
 
 use crate::page_word::{
-    Afterwards, Commit, EvictableChunks, EvictedContent, LANES, Lane, PageSlot, PageWord, Place, Remove,
-    TryLock, Warmth, inherited,
+    Afterwards, Commit, EVICTORS_MAX, EvictableChunks, EvictedContent, EvictorId, PageWord, PageWordRef,
+    Place, Remove, TryLock, Warmth, inherited,
 };
 use crate::reuse::StoreTime;
 use proptest::prelude::*;
@@ -22,7 +22,7 @@ struct Model {
     hole: bool,
     evicted_at: StoreTime,
     protected: bool,
-    lane: Option<Lane>,
+    evictor: Option<EvictorId>,
     rewritten: bool,
     zero_page: bool,
     place: Place,
@@ -43,7 +43,7 @@ const NOTHING: Model = Model {
     hole: false,
     evicted_at: NO_TIME,
     protected: false,
-    lane: None,
+    evictor: None,
     rewritten: false,
     zero_page: false,
     place: Place::Fresh,
@@ -53,7 +53,7 @@ const NOTHING: Model = Model {
 impl Model {
     /// It is not stored, and nobody works on it or stores it.
     fn is_at_rest(&self) -> bool {
-        !self.locked && self.lane.is_none() && self.place != Place::Swapped
+        !self.locked && self.evictor.is_none() && self.place != Place::Swapped
     }
     /// How warm it is then, and how often it rests.
     fn comes_back(&self, warmth: Warmth) -> (u32, u32) {
@@ -75,7 +75,7 @@ impl Model {
             hole: word.is_hole(),
             evicted_at: if word.place() == Place::Swapped { word.evicted_at() } else { NO_TIME },
             protected: word.is_protected(),
-            lane: word.isolated_by(),
+            evictor: word.isolated_by(),
             rewritten: word.is_rewritten(),
             zero_page: word.is_zero_page(),
             place: word.place(),
@@ -98,7 +98,7 @@ impl Model {
             hole: false,
             evicted_at,
             protected: false,
-            lane: None,
+            evictor: None,
             rewritten,
             zero_page: false,
             ..self
@@ -107,8 +107,8 @@ impl Model {
     /// Present, as warm as it was.
     fn present(self, clean: Option<SwapId>) -> Model {
         let (place, swap, protected) = (Place::Present, clean, clean.is_some());
-        let (lane, hole, evicted_at, zero_page) = (None, false, NO_TIME, false);
-        Model { place, swap, protected, lane, hole, evicted_at, zero_page, ..self }
+        let (evictor, hole, evicted_at, zero_page) = (None, false, NO_TIME, false);
+        Model { place, swap, protected, evictor, hole, evicted_at, zero_page, ..self }
     }
     fn is_clean(self) -> bool {
         self.protected && self.swap.is_some()
@@ -136,7 +136,7 @@ enum Op {
     Take,
     PutBack,
     Inherit,
-    CommitIsolated(Lane),
+    CommitIsolated(EvictorId),
     CommitProtected(Option<SwapId>),
     LockIsolated,
     CommitEvicted(StoreTime, EvictedContent),
@@ -189,7 +189,7 @@ fn operation() -> impl Strategy<Value = Op> {
         1 => Just(Op::Take),
         1 => Just(Op::PutBack),
         1 => Just(Op::Inherit),
-        4 => (0..LANES).prop_map(|index| Op::CommitIsolated(Lane::new(index))),
+        4 => (0..EVICTORS_MAX).prop_map(|index| Op::CommitIsolated(EvictorId::new(index))),
         1 => clean().prop_map(Op::CommitProtected),
         3 => Just(Op::LockIsolated),
         2 => (0..1_u64 << 20, evicted()).prop_map(|(time, content)| Op::CommitEvicted(StoreTime::new(time), content)),
@@ -207,13 +207,13 @@ proptest! {
     #[test]
     fn transitions_are_those_of_the_model(ops in prop::collection::vec(operation(), 1..60)) {
         let (word, chunks) = (AtomicU64::new(0), AtomicU64::new(0));
-        let slot = PageSlot { word: &word, evictable: EvictableChunks(&chunks), chunk_in_block: 5 };
+        let word_ref = PageWordRef { word: &word, evictable: EvictableChunks(&chunks), chunk_in_block: 5 };
         let (mut model, mut taken) = (NOTHING, None);
         // What the last isolation returned: it need not be the word any more.
         let mut isolated = None;
         for op in ops {
             match op {
-                Op::TryLock => match slot.try_lock() {
+                Op::TryLock => match word_ref.try_lock() {
                     TryLock::Locked(was) => {
                         assert!(model.managed && !model.locked);
                         assert_eq!(Model::of(was), model);
@@ -222,7 +222,7 @@ proptest! {
                     TryLock::Busy => assert!(model.locked),
                     TryLock::Unmanaged => assert!(!model.managed && !model.locked),
                 },
-                Op::Commit(place, swap) if model.locked => match slot.commit(place, swap) {
+                Op::Commit(place, swap) if model.locked => match word_ref.commit(place, swap) {
                     Commit::Done => {
                         assert!(!model.removed);
                         model = Model { locked: false, ..model.at(place, swap) };
@@ -233,19 +233,19 @@ proptest! {
                     }
                 },
                 Op::CommitHole if model.locked && !model.removed => {
-                    assert_eq!(slot.commit_hole(), Commit::Done);
+                    assert_eq!(word_ref.commit_hole(), Commit::Done);
                     model = Model { locked: false, hole: model.place == Place::Fresh, ..model };
                 }
                 Op::Look => {
-                    slot.evictable.begin_look(5);
-                    if slot.load().may_be_evicted() {
-                        slot.evictable.set(5);
+                    word_ref.evictable.begin_look(5);
+                    if word_ref.load().may_be_evicted() {
+                        word_ref.evictable.set(5);
                     }
                 }
                 Op::Remove(afterwards) => {
                     let before = model;
                     let kept = if afterwards == Afterwards::StillManaged { model.emptied() } else { NOTHING };
-                    match slot.remove(afterwards) {
+                    match word_ref.remove(afterwards) {
                         Remove::Was(was) => {
                             assert!(before.managed && !before.locked);
                             assert_eq!(Model::of(was), before);
@@ -260,42 +260,42 @@ proptest! {
                     }
                 }
                 Op::FinishRemoved if model.removed => {
-                    slot.finish_removed();
+                    word_ref.finish_removed();
                     model = model.emptied();
                 }
                 Op::Adopt => {
-                    assert_eq!(slot.adopt(), model == NOTHING);
+                    assert_eq!(word_ref.adopt(), model == NOTHING);
                     model.managed |= model == NOTHING;
                 }
                 Op::Activate => {
-                    slot.activate();
+                    word_ref.activate();
                     model.active |= model.managed;
                 }
                 Op::Pin => {
-                    slot.pin();
-                    model.lane = model.lane.filter(|_| model.pinned || !model.managed);
+                    word_ref.pin();
+                    model.evictor = model.evictor.filter(|_| model.pinned || !model.managed);
                     model.pinned |= model.managed;
                 }
                 Op::Unpin => {
-                    slot.unpin();
+                    word_ref.unpin();
                     model.pinned = false;
                 }
                 Op::Cool => {
-                    slot.cool();
+                    word_ref.cool();
                     if model.is_at_rest() {
                         (model.heat, model.rest) = (0, 0);
                     }
                 }
                 Op::PassBy => {
-                    assert_eq!(slot.pass_by(), model.rest > 0);
+                    assert_eq!(word_ref.pass_by(), model.rest > 0);
                     model.rest -= u32::from(model.rest > 0 && model.is_at_rest());
                 }
                 Op::PassByIn(round) => {
                     let looks = round % [1, 2, 4, 8][model.heat as usize] == 0;
-                    assert_eq!(slot.pass_by_in(round), !looks || model.rest > 0);
+                    assert_eq!(word_ref.pass_by_in(round), !looks || model.rest > 0);
                     model.rest -= u32::from(looks && model.rest > 0 && model.is_at_rest());
                 }
-                Op::Take => match slot.take() {
+                Op::Take => match word_ref.take() {
                     Some(was) => {
                         assert!(!model.locked);
                         assert_eq!(Model::of(was), model);
@@ -305,14 +305,14 @@ proptest! {
                 },
                 Op::PutBack => {
                     if let Some(back) = taken {
-                        assert_eq!(slot.put_back(back), model == NOTHING);
+                        assert_eq!(word_ref.put_back(back), model == NOTHING);
                         if model == NOTHING {
                             (taken, model) = (None, Model::of(back));
                         }
                     }
                 }
                 Op::Inherit => {
-                    let child = Model::of(inherited(slot.load()));
+                    let child = Model::of(inherited(word_ref.load()));
                     let wanted = if model.removed { model.emptied() } else { Model { locked: false, ..model } };
                     let clean = wanted.swap.filter(|_| wanted.protected);
                     let present = wanted.present(wanted.swap);
@@ -320,59 +320,59 @@ proptest! {
                     let elsewhere = Model { hole: false, ..wanted };
                     assert_eq!(child, if wanted.place == Place::Present { of_present } else { elsewhere });
                 }
-                Op::CommitIsolated(lane) if model.locked => {
-                    let now = slot.commit_isolated(lane);
+                Op::CommitIsolated(evictor) if model.locked => {
+                    let now = word_ref.commit_isolated(evictor);
                     assert_eq!(now.is_none(), model.removed);
                     if let Some(now) = now {
                         let present = model.present(model.swap);
-                        model = Model { locked: false, protected: true, lane: Some(lane), ..present };
+                        model = Model { locked: false, protected: true, evictor: Some(evictor), ..present };
                         isolated = Some((now, model));
                     }
                 }
                 Op::CommitProtected(clean) if model.locked && !model.removed => {
-                    assert_eq!(slot.commit_protected(clean), Commit::Done);
+                    assert_eq!(word_ref.commit_protected(clean), Commit::Done);
                     let rewritten = model.rewritten || model.is_clean() && clean.is_none();
                     model = Model { locked: false, protected: true, rewritten, ..model.present(clean) };
                 }
                 Op::LockIsolated => {
                     if let Some((word, of)) = isolated {
-                        let is_locked = slot.lock_isolated(word);
+                        let is_locked = word_ref.lock_isolated(word);
                         assert_eq!(is_locked, of == model);
                         model.locked |= is_locked;
                     }
                 }
                 Op::CommitEvicted(time, content) if model.locked && !model.removed => {
-                    assert_eq!(slot.commit_evicted(SwapId::new(8), time, content), Commit::Done);
+                    assert_eq!(word_ref.commit_evicted(SwapId::new(8), time, content), Commit::Done);
                     let rewritten = model.rewritten && content == EvictedContent::StoredAnew;
                     let swapped = Model { heat: model.heat, ..model.at(Place::Swapped, Some(SwapId::new(8))) };
                     model = Model { locked: false, evicted_at: time, rewritten, ..swapped };
                 }
                 Op::CommitPresent(clean, warmth) if model.locked && !model.removed => {
-                    assert_eq!(slot.commit_present(clean, warmth), Commit::Done);
+                    assert_eq!(word_ref.commit_present(clean, warmth), Commit::Done);
                     let (heat, rest) = model.comes_back(warmth);
                     model = Model { locked: false, heat, rest, ..model.present(clean) };
                 }
                 Op::CommitRewritten(warmth) if model.locked && !model.removed => {
-                    assert_eq!(slot.commit_rewritten(warmth), Commit::Done);
+                    assert_eq!(word_ref.commit_rewritten(warmth), Commit::Done);
                     let (heat, rest) = model.comes_back(warmth);
                     model = Model { locked: false, heat, rest, rewritten: true, ..model.present(None) };
                 }
                 Op::CommitWritten if model.locked && !model.removed => {
-                    assert_eq!(slot.commit_written(), Commit::Done);
+                    assert_eq!(word_ref.commit_written(), Commit::Done);
                     let rewritten = model.rewritten || model.is_clean();
                     model = Model { locked: false, rewritten, ..model.present(None) };
                 }
                 Op::CommitWrittenAtRest if model.locked && !model.removed => {
-                    assert_eq!(slot.commit_written_at_rest(), Commit::Done);
+                    assert_eq!(word_ref.commit_written_at_rest(), Commit::Done);
                     let rewritten = model.rewritten || model.is_clean();
                     model = Model { locked: false, rewritten, rest: 7, ..model.present(None) };
                 }
                 Op::UnlockUnchanged if model.locked && !model.removed => {
-                    assert_eq!(slot.unlock_unchanged(), Commit::Done);
-                    model = Model { locked: false, lane: None, ..model };
+                    assert_eq!(word_ref.unlock_unchanged(), Commit::Done);
+                    model = Model { locked: false, evictor: None, ..model };
                 }
                 Op::CommitZeroPage if model.locked && !model.removed => {
-                    assert_eq!(slot.commit_zero_page(), Commit::Done);
+                    assert_eq!(word_ref.commit_zero_page(), Commit::Done);
                     let cold = Model { heat: 0, rest: 0, ..model.present(None) };
                     model = Model { locked: false, protected: true, zero_page: true, ..cold };
                 }
@@ -389,15 +389,15 @@ proptest! {
                 | Op::UnlockUnchanged
                 | Op::CommitZeroPage => {}
             }
-            let now = slot.load();
+            let now = word_ref.load();
             assert_eq!(Model::of(now), model);
             assert_eq!(PageWord::from_raw(now.raw()), now);
             let evictable = model.managed && model.active && !model.pinned && !model.locked;
             let may_be_there = matches!(model.place, Place::Fresh | Place::Present);
             let is_there = may_be_there && !model.hole && !model.zero_page;
             assert_eq!(now.may_be_evicted(), evictable && is_there);
-            assert_eq!(now.may_be_isolated(), evictable && is_there && model.lane.is_none());
-            assert!(!now.may_be_evicted() || slot.evictable.chunks() == 1 << 5, "nobody would look for it");
+            assert_eq!(now.may_be_isolated(), evictable && is_there && model.evictor.is_none());
+            assert!(!now.may_be_evicted() || word_ref.evictable.chunks() == 1 << 5, "nobody would look for it");
         }
     }
 
@@ -414,13 +414,13 @@ proptest! {
 /// The round in which a page is looked at that was warm so often in a row, and comes back in this one.
 fn looked_at_in(times: u32, round: u32) -> u32 {
     let (word, chunks) = (AtomicU64::new(0), AtomicU64::new(0));
-    let slot = PageSlot { word: &word, evictable: EvictableChunks(&chunks), chunk_in_block: 5 };
-    assert!(slot.adopt());
+    let word_ref = PageWordRef { word: &word, evictable: EvictableChunks(&chunks), chunk_in_block: 5 };
+    assert!(word_ref.adopt());
     for _ in 0..times {
-        assert!(matches!(slot.try_lock(), TryLock::Locked(_)));
-        assert_eq!(slot.commit_present(None, Warmth::Warmer { round }), Commit::Done);
+        assert!(matches!(word_ref.try_lock(), TryLock::Locked(_)));
+        assert_eq!(word_ref.commit_present(None, Warmth::Warmer { round }), Commit::Done);
     }
-    (round..).find(|&round| !slot.pass_by_in(round)).expect("one comes")
+    (round..).find(|&round| !word_ref.pass_by_in(round)).expect("one comes")
 }
 
 #[test]

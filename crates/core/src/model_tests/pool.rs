@@ -96,7 +96,7 @@ fn bit_is_set(pool: &Pool<'_>, blob: BlobId) -> bool {
 }
 
 impl Model<'_> {
-    fn settle(&self, freed: FreeCell) {
+    fn note_freed(&self, freed: FreeCell) {
         if let FreeCell::ReleaseMemory(zspage) = freed {
             assert!(self.live.iter().all(|live| live.blob.zspage() != zspage), "memory in use was released");
             assert!(
@@ -137,7 +137,7 @@ impl Model<'_> {
     fn free(&mut self, pick: usize) {
         if !self.live.is_empty() {
             let live = self.live.swap_remove(pick % self.live.len());
-            self.settle(self.pool.free(live.blob));
+            self.note_freed(self.pool.free(live.blob));
         }
     }
 
@@ -171,9 +171,9 @@ impl Model<'_> {
             }
             if self.pool.adopt_partial(COMPACTOR, destination) {
                 self.move_cells(source.zspage, destination.zspage);
-                self.settle(self.pool.let_go(destination.zspage));
+                self.note_freed(self.pool.disown(destination.zspage));
             }
-            self.settle(self.pool.let_go(source.zspage));
+            self.note_freed(self.pool.disown(source.zspage));
         }
     }
 
@@ -209,7 +209,7 @@ impl Model<'_> {
             }
             Op::CancelReserved { pick } if !self.held.is_empty() => {
                 let held = self.held.swap_remove(pick % self.held.len());
-                self.settle(self.pool.cancel(held.cell));
+                self.note_freed(self.pool.cancel(held.cell));
             }
             Op::Free { pick } => self.free(pick),
             Op::FreeMany { count } => (0..count).for_each(|pick| self.free(pick)),
@@ -248,7 +248,7 @@ proptest! {
                 model.free(0);
             }
             for held in core::mem::take(&mut model.held) {
-                model.settle(model.pool.cancel(held.cell));
+                model.note_freed(model.pool.cancel(held.cell));
             }
             (0..OWNERS).for_each(|owner| model.reap(owner));
             model.check();

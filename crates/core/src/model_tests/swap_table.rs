@@ -1,7 +1,7 @@
 //! The swap table against a map from entry to what it should hold.
 
 use super::{SMALL, with_segment};
-use crate::mm::Hands;
+use crate::mm::RecordHolder;
 use crate::segment::Segment;
 use crate::swap_table::{LoadKind, Put, SwapTable, WritebackEnd};
 use crate::swap_word::Content;
@@ -456,7 +456,7 @@ fn references_that_somebody_left_in_the_other_word_are_not_counted() {
 #[test]
 fn the_record_of_a_process_says_what_it_has_not_ended() {
     with_segment(SMALL, |segment| {
-        let record = segment.mms().take(Hands::Run).expect("room");
+        let record = segment.mms().take(RecordHolder::Run).expect("room");
         let table = segment.acting_as(record.id()).swap_table();
         let id = table.reserve().expect("room");
         assert!(record.is_in_the_middle());

@@ -7,7 +7,7 @@
 //! * `PROTECTED`: the kernel may let nobody write the page before its fault has come to us, which takes the bit away.
 //!   With a swap entry the page is *clean*: the entry holds its content, and the page is protected. An isolated page is
 //!   protected too.
-//! * isolated: the lane of the evictor that stores the page, 0: none. Who writes, drops or locks the page takes it
+//! * isolated: the number of the evictor that stores the page, 0: none. Who writes, drops or locks the page takes it
 //!   away.
 //! * `REWRITTEN`: the page came back from swap and was written after that, this time or, as far as is known, the last
 //!   time. A hint: it may be filled writable, which spares the fault of the first write. A swapped page has it too.
@@ -17,13 +17,13 @@
 //!
 //! Must hold: a page that the kernel protects for us has a word that says so, or is locked. And: between
 //! `commit_isolated` and `lock_isolated` of the value that it returned, the content of the page is unchanged. Only the
-//! evictor that owns a lane puts its number into a word, and it does so once in a batch; so a word that lost it
+//! evictor that owns a number puts it into a word, and it does so once in a batch; so a word that lost it
 //! meanwhile cannot look the same again. A word that `mremap` carries elsewhere loses both. Called by `engine`, and by
 //! `host` and `sim`, which say what a page does after a change.
 
 use super::{
     ACTIVE, Commit, DETAIL_MASK, DETAIL_SHIFT, FLAGS, HEAT_MASK, HEAT_SHIFT, LOCKED, MANAGED, PINNED,
-    PageSlot, PageWord, Place, REMOVED, REST_MASK, REST_SHIFT, SWAP_MASK,
+    PageWord, PageWordRef, Place, REMOVED, REST_MASK, REST_SHIFT, SWAP_MASK,
 };
 use crate::plant::{Plant, is_planted};
 use crate::reuse::StoreTime;
@@ -39,17 +39,17 @@ const ZERO_PAGE: u64 = 1 << (DETAIL_SHIFT + 4);
 pub(super) const SWAPPED_REWRITTEN: u64 = 1 << REST_SHIFT;
 
 /// Evictors that may work on the pages of a process at once.
-pub const LANES: u32 = 3;
+pub const EVICTORS_MAX: u32 = 3;
 
-/// One of the evictors of a process: 1 to [`LANES`].
+/// One of the evictors of a process: 1 to [`EVICTORS_MAX`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Lane(u8);
+pub struct EvictorId(u8);
 
-impl Lane {
-    /// Lane number `index` of [`LANES`].
-    pub const fn new(index: u32) -> Lane {
-        assert!(index < LANES);
-        Lane(index as u8 + 1)
+impl EvictorId {
+    /// EvictorId number `index` of [`EVICTORS_MAX`].
+    pub const fn new(index: u32) -> EvictorId {
+        assert!(index < EVICTORS_MAX);
+        EvictorId(index as u8 + 1)
     }
     /// Its number, from 0 on.
     pub const fn index(self) -> u32 {
@@ -63,7 +63,7 @@ pub enum Warmth {
     /// It would still have been there if there were twice the RAM: it is warmer than it was, and rests for about 1, 3
     /// or 7 rounds.
     Warmer {
-        /// In which round of the hand it came back ([`PageSlot::pass_by_in`]).
+        /// In which round of the hand it came back ([`PageWordRef::pass_by_in`]).
         round: u32,
     },
     /// It is as any other.
@@ -89,9 +89,9 @@ impl PageWord {
         matches!(self.place(), Place::Present) && self.0 & PROTECTED != 0
     }
     /// The evictor that stores it.
-    pub const fn isolated_by(self) -> Option<Lane> {
+    pub const fn isolated_by(self) -> Option<EvictorId> {
         match ((self.0 & ISOLATED_MASK) >> ISOLATED_SHIFT) as u8 {
-            lane if lane > 0 && matches!(self.place(), Place::Present) => Some(Lane(lane)),
+            evictor if evictor > 0 && matches!(self.place(), Place::Present) => Some(EvictorId(evictor)),
             _ => None,
         }
     }
@@ -121,7 +121,7 @@ impl PageWord {
         is_here && !self.is_locked() && self.isolated_by().is_none()
     }
     /// The same, and no evictor stores it.
-    pub(super) const fn without_lane(self) -> PageWord {
+    pub(super) const fn without_evictor(self) -> PageWord {
         match self.place() {
             Place::Present => PageWord(self.0 & !ISOLATED_MASK),
             _ => self,
@@ -178,7 +178,7 @@ const fn period(heat: u32) -> u32 {
     1 << heat
 }
 
-impl PageSlot<'_> {
+impl PageWordRef<'_> {
     /// The hand comes by in this round. True if the page is left where it is. Warm pages are looked at in every second,
     /// fourth or eighth round: all of those that count their rounds alike, so that neighbours go together, whenever
     /// they came back. One that came back less than half of that before rests once more.
@@ -189,9 +189,9 @@ impl PageSlot<'_> {
     /// Locked -> unlocked, present, protected and isolated; the value that says so. The page is mapped and was
     /// protected under the lock. None: the page was dropped meanwhile, and the lock is still held.
     #[must_use]
-    pub fn commit_isolated(self, lane: Lane) -> Option<PageWord> {
-        let lane = u64::from(lane.0) << ISOLATED_SHIFT;
-        self.commit_word(|seen| PageWord(seen.present(seen.swap()) | PROTECTED | lane)).ok()
+    pub fn commit_isolated(self, evictor: EvictorId) -> Option<PageWord> {
+        let evictor = u64::from(evictor.0) << ISOLATED_SHIFT;
+        self.commit_word(|seen| PageWord(seen.present(seen.swap()) | PROTECTED | evictor)).ok()
     }
 
     /// Isolated -> locked, if the word is still what [`commit_isolated`](Self::commit_isolated)
@@ -253,7 +253,7 @@ impl PageSlot<'_> {
     /// Locked -> unlocked, as it was, but that no evictor stores it: one that wanted the lock meanwhile has given the
     /// page up, and would never take its name away.
     pub fn unlock_unchanged(self) -> Commit {
-        self.commit_as(PageWord::without_lane)
+        self.commit_as(PageWord::without_evictor)
     }
 
     /// Locked -> unlocked, present and no longer protected: it is being written. It is as warm as it was.
@@ -272,7 +272,7 @@ impl PageSlot<'_> {
     pub fn deactivate(self) {
         let mut seen = self.word.load(Ordering::Relaxed);
         while seen & ACTIVE != 0 {
-            let next = PageWord(seen).without_lane().0 & !ACTIVE;
+            let next = PageWord(seen).without_evictor().0 & !ACTIVE;
             match self.word.compare_exchange_weak(seen, next, Ordering::AcqRel, Ordering::Relaxed) {
                 Ok(_) => return,
                 Err(now) => seen = now,

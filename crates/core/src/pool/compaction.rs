@@ -93,8 +93,8 @@ impl<'a> Pool<'a> {
     }
 
     /// Gives up the right to allocate in a zspage that the caller owns.
-    pub fn let_go(&self, zspage: ZspageId) -> FreeCell {
-        self.disown(zspage);
+    pub fn disown(&self, zspage: ZspageId) -> FreeCell {
+        self.clear_owner(zspage);
         self.begin_release(zspage)
     }
 }

@@ -42,7 +42,7 @@ impl<W: World> AddressSpace<'_, W> {
                 rest = rest.rest_from(next);
             }
             if evicted.no_room || rest.is_empty() {
-                self.rest(&evictor);
+                self.disown_zspages(&evictor);
             }
             drop(evictor);
             if evicted.no_room && !self.has_room_later(now_ns - progress_ns).await {
@@ -67,7 +67,7 @@ impl<W: World> AddressSpace<'_, W> {
 
     /// Pages of a range are not warm any more, and the hand looks at the range next.
     pub fn cool(&self, range: PageRange) {
-        self.slots_of(range).for_each(|(_, slot)| slot.cool());
+        self.word_refs_of(range).for_each(|(_, word_ref)| word_ref.cool());
         if let Some(first) = self.table.first_managed(range) {
             self.hand.store(first.number(), Ordering::Relaxed);
         }

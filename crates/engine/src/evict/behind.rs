@@ -79,7 +79,7 @@ impl<W: World> AddressSpace<'_, W> {
 
     fn state_of(&self, sample: Sample, now: u64) -> SampleState {
         let reuse = self.segment.reuse();
-        let Some(word) = self.table.slot(sample.page).map(|slot| slot.load()) else {
+        let Some(word) = self.table.word_ref(sample.page).map(|word_ref| word_ref.load()) else {
             return SampleState::Gone;
         };
         match word.place() {
@@ -101,8 +101,9 @@ impl<W: World> AddressSpace<'_, W> {
         for _ in 0..SKIPPED_BLOCKS_MAX {
             let Some(leaf) = self.table.leaf(at) else { break };
             let block_end = leaf.first_page().plus(BLOCK_PAGES);
-            let mut slots = leaf.slots_in(PageRange::new(at, block_end));
-            if let Some((page, _)) = slots.find(|(_, slot)| slot.load().place() != Place::Present) {
+            let mut word_refs = leaf.word_refs_in(PageRange::new(at, block_end));
+            if let Some((page, _)) = word_refs.find(|(_, word_ref)| word_ref.load().place() != Place::Present)
+            {
                 return page;
             }
             at = block_end;

@@ -160,8 +160,10 @@ impl<W: World> AddressSpace<'_, W> {
     /// What may be isolated in a part of a chunk. The hand takes a round of rest away from what it passes by.
     fn find_evictable(&self, leaf: &Leaf<'_>, pages: PageRange, chosen: Option<Chosen>) -> Looks {
         let (mut looks, round) = (Looks { resting: 0, may_go: 0 }, self.round_of(pages.start()));
-        for (page, slot) in leaf.slots_in(pages).filter(|(_, slot)| slot.load().may_be_isolated()) {
-            let rests = chosen == Some(Chosen::ByHand) && slot.pass_by_in(round);
+        for (page, word_ref) in
+            leaf.word_refs_in(pages).filter(|(_, word_ref)| word_ref.load().may_be_isolated())
+        {
+            let rests = chosen == Some(Chosen::ByHand) && word_ref.pass_by_in(round);
             *if rests { &mut looks.resting } else { &mut looks.may_go } |= bit_in_chunk(page);
         }
         looks
@@ -170,11 +172,11 @@ impl<W: World> AddressSpace<'_, W> {
     /// Locks what was found, behind what is in the batch, unless somebody else has it.
     fn lock_pages(&self, leaf: &Leaf<'_>, pages: PageRange, looks: &Looks, evictor: &mut Evictor) {
         let found = |page: PageId| (looks.resting | looks.may_go) & bit_in_chunk(page) != 0;
-        for (page, slot) in leaf.slots_in(pages).filter(|(page, _)| found(*page)) {
-            let TryLock::Locked(word) = slot.try_lock() else { continue };
+        for (page, word_ref) in leaf.word_refs_in(pages).filter(|(page, _)| found(*page)) {
+            let TryLock::Locked(word) = word_ref.try_lock() else { continue };
             if !word.may_be_isolated() {
                 // Flags have changed between the look and the lock.
-                self.must_be_done(slot.unlock_unchanged());
+                self.must_be_done(word_ref.unlock_unchanged());
                 self.unlocked(core::iter::once(page));
                 continue;
             }
@@ -202,11 +204,11 @@ impl<W: World> AddressSpace<'_, W> {
     /// touched may be larger than all that the program has touched.
     fn pass_over(&self, locked: &[Candidate]) {
         for candidate in locked {
-            let slot = self.slot(candidate.page);
+            let word_ref = self.word_ref(candidate.page);
             self.must_be_done(match candidate.fate {
                 // Who fills the page locks its word first, whatever hazards it has published.
-                Fate::Hole => slot.commit_hole(),
-                _ => slot.unlock_unchanged(),
+                Fate::Hole => word_ref.commit_hole(),
+                _ => word_ref.unlock_unchanged(),
             });
         }
         self.unlocked(locked.iter().map(|candidate| candidate.page));

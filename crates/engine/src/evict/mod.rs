@@ -18,7 +18,7 @@ pub mod copies;
 pub mod store;
 
 use self::candidate::{Candidate, Fate, NO_RANGE, NOTHING, range_to_protect};
-use crate::evict::store::{NotStored, Owners, StoreBuffers, let_go_of_zspages, store_anew};
+use crate::evict::store::{NotStored, Owners, StoreBuffers, disown_zspages, store_anew};
 use crate::plant::{Plant, is_planted};
 use crate::pool::release::put_entry;
 use crate::space::AddressSpace;
@@ -29,7 +29,7 @@ use uswap_codec as codec;
 use uswap_core::budget::Signal;
 use uswap_core::counters::Counter;
 use uswap_core::drop_behind::Chosen;
-use uswap_core::page_word::{EvictedContent, LANES, Lane, PageSlot, PageWord, Place, TryLock};
+use uswap_core::page_word::{EVICTORS_MAX, EvictedContent, EvictorId, PageWord, PageWordRef, Place, TryLock};
 use uswap_core::pool::ZspageOwner;
 use uswap_core::swap_table::LoadKind;
 use uswap_units::{MmId, PAGE_BYTES, PageId, PageRange, SwapId};
@@ -63,7 +63,7 @@ pub struct Evicted {
 
 /// What one evictor works with: 280 KiB, of which a batch touches about 30.
 pub struct Evictor {
-    lane: Lane,
+    id: EvictorId,
     zspages: Zspages,
     /// Who chose the pages of the batch; `None`: the program.
     chosen: Option<Chosen>,
@@ -89,11 +89,11 @@ impl Owners for Zspages {
 }
 
 impl Evictor {
-    /// Evictor number `index` of [`LANES`] of a process. `const`, so that it can be in a `static`.
+    /// Evictor number `index` of [`EVICTORS_MAX`] of a process. `const`, so that it can be in a `static`.
     pub const fn new(index: u32) -> Evictor {
-        assert!(index < LANES);
+        assert!(index < EVICTORS_MAX);
         Evictor {
-            lane: Lane::new(index),
+            id: EvictorId::new(index),
             zspages: Zspages { mm: MmId::new(0), owned: RefCell::new(ZspageOwner::new()) },
             chosen: None,
             batch: [NOTHING; BATCH_PAGES],
@@ -104,8 +104,8 @@ impl Evictor {
     }
 
     /// Which of the evictors of its process it is.
-    pub fn lane(&self) -> Lane {
-        self.lane
+    pub fn id(&self) -> EvictorId {
+        self.id
     }
 
     /// In a forked child: what it owned is the parent's, one of whose threads may be at work with it for ever, as it
@@ -142,8 +142,8 @@ impl<W: World> AddressSpace<'_, W> {
     }
 
     /// The evictor has ended for now: others may allocate in what it has begun.
-    pub fn rest(&self, evictor: &Evictor) {
-        let_go_of_zspages(self.segment, &self.world, &evictor.zspages);
+    pub fn disown_zspages(&self, evictor: &Evictor) {
+        disown_zspages(self.segment, &self.world, &evictor.zspages);
     }
 
     /// Protects the pages that `choose` locks.
@@ -159,10 +159,10 @@ impl<W: World> AddressSpace<'_, W> {
         self.world.step().await;
         if evictor.length > 0 {
             // From here on, who publishes a hazard sees the locks; who has published one is seen.
-            self.world.settle();
+            self.world.membarrier();
             self.world.step().await;
             self.protect(evictor).await;
-            self.protecting.end(evictor.lane);
+            self.protecting.end(evictor.id);
         }
         self.world.unlock_shared();
         chosen
@@ -170,7 +170,7 @@ impl<W: World> AddressSpace<'_, W> {
 
     /// Protects the locked pages of a batch and gives their locks back: those that go are isolated then.
     async fn protect(&self, evictor: &mut Evictor) {
-        let Evictor { batch, length, lane, .. } = evictor;
+        let Evictor { batch, length, id, .. } = evictor;
         let batch = &mut batch[..*length];
         for candidate in batch.iter_mut().filter(|candidate| candidate.fate != Fate::Hole) {
             if self.world.names(candidate.page) && !is_planted(Plant::ProtectedUnderCall) {
@@ -180,7 +180,7 @@ impl<W: World> AddressSpace<'_, W> {
         self.leave_out_written(batch);
         let mut rest = &mut batch[..];
         while !rest.is_empty() {
-            let length = self.run_at(rest, *lane).await;
+            let length = self.run_at(rest, *id).await;
             let (run, behind) = core::mem::take(&mut rest).split_at_mut(length);
             rest = behind;
             let protected = match range_to_protect(run) {
@@ -196,7 +196,7 @@ impl<W: World> AddressSpace<'_, W> {
                 None => NO_RANGE,
             };
             for candidate in run.iter_mut() {
-                self.commit_protected(candidate, *lane, protected);
+                self.commit_protected(candidate, *id, protected);
             }
         }
         let pages = batch.iter().map(|candidate| candidate.page);
@@ -205,7 +205,7 @@ impl<W: World> AddressSpace<'_, W> {
 
     /// How many of the first candidates can be protected with one call. What that covers beside them is said to those
     /// who fill pages ([`uswap_core::protecting`]).
-    async fn run_at(&self, candidates: &[Candidate], lane: Lane) -> usize {
+    async fn run_at(&self, candidates: &[Candidate], id: EvictorId) -> usize {
         let follows = |pair: &[Candidate]| {
             let (before, next) = (&pair[0], &pair[1]);
             before.fate != Fate::Done
@@ -220,7 +220,7 @@ impl<W: World> AddressSpace<'_, W> {
             return length;
         }
         let Some(range) = range_to_protect(&candidates[..length]) else { return length };
-        self.protecting.begin(lane, range);
+        self.protecting.begin(id, range);
         self.world.step().await;
         // From here on, who fills a page sees the range; what was filled before is seen.
         length_of(&candidates[..length])
@@ -242,7 +242,7 @@ impl<W: World> AddressSpace<'_, W> {
 
     fn unlock(&self, candidate: &mut Candidate) {
         if candidate.fate != Fate::Done {
-            self.must_be_done(self.slot(candidate.page).unlock_unchanged());
+            self.must_be_done(self.word_ref(candidate.page).unlock_unchanged());
             candidate.fate = Fate::Done;
         }
     }
@@ -254,8 +254,8 @@ impl<W: World> AddressSpace<'_, W> {
             return false;
         }
         let mut next = range.start();
-        for (page, slot) in self.slots_of(range) {
-            if page != next || !slot.load().is_missing() {
+        for (page, word_ref) in self.word_refs_of(range) {
+            if page != next || !word_ref.load().is_missing() {
                 return false;
             }
             next = page.plus(1);
@@ -271,10 +271,10 @@ impl<W: World> AddressSpace<'_, W> {
             self.world.unprotect(PageRange::of_pages(candidate.page, 1));
         }
         if is_there && candidate.word.place() == Place::Present {
-            let slot = self.slot(candidate.page);
+            let word_ref = self.word_ref(candidate.page);
             self.must_be_done(match self.protecting.covers(candidate.page) {
-                true => slot.commit_protected(None),
-                false => slot.commit_written(),
+                true => word_ref.commit_protected(None),
+                false => word_ref.commit_written(),
             });
             candidate.fate = Fate::Done;
             if let Some(copy) = candidate.word.swap() {
@@ -284,19 +284,20 @@ impl<W: World> AddressSpace<'_, W> {
         self.unlock(candidate);
     }
 
-    fn commit_protected(&self, candidate: &mut Candidate, lane: Lane, protected: PageRange) {
-        let slot = self.slot(candidate.page);
+    fn commit_protected(&self, candidate: &mut Candidate, id: EvictorId, protected: PageRange) {
+        let word_ref = self.word_ref(candidate.page);
         match candidate.fate {
-            Fate::Hole => self.must_be_done(slot.commit_hole()),
+            Fate::Hole => self.must_be_done(word_ref.commit_hole()),
             Fate::Stays if protected.contains(candidate.page) => {
                 if !candidate.word.is_protected() {
                     self.covered_written.note_case();
                 }
-                self.must_be_done(slot.commit_protected(candidate.word.swap()));
+                self.must_be_done(word_ref.commit_protected(candidate.word.swap()));
             }
-            Fate::Stays => self.must_be_done(slot.unlock_unchanged()),
+            Fate::Stays => self.must_be_done(word_ref.unlock_unchanged()),
             Fate::Chosen => {
-                candidate.word = slot.commit_isolated(lane).expect("nothing is dropped in a shared section");
+                candidate.word =
+                    word_ref.commit_isolated(id).expect("nothing is dropped in a shared section");
                 return;
             }
             Fate::LockedForDrop | Fate::Done => (),
@@ -304,8 +305,8 @@ impl<W: World> AddressSpace<'_, W> {
         candidate.fate = Fate::Done;
     }
 
-    fn slot(&self, page: PageId) -> PageSlot<'_> {
-        self.table.slot(page).expect("tables of words that are not 0 stay")
+    fn word_ref(&self, page: PageId) -> PageWordRef<'_> {
+        self.table.word_ref(page).expect("tables of words that are not 0 stay")
     }
 
     /// Stores what is isolated, while there is room. True if there was none.
@@ -315,13 +316,13 @@ impl<W: World> AddressSpace<'_, W> {
                 continue;
             }
             match self.store_one(evictor, index).await {
-                Store::Stored { entry, is_new: false } => evictor.batch[index].stored = Some(entry),
-                Store::Stored { entry, is_new: true } => {
+                StoreOutcome::Stored { entry, is_new: false } => evictor.batch[index].stored = Some(entry),
+                StoreOutcome::Stored { entry, is_new: true } => {
                     self.name_copy(&mut evictor.batch[index], entry).await;
                 }
-                Store::Changed => (),
-                Store::Incompressible => evictor.batch[index].rests = true,
-                Store::NoRoom => return true,
+                StoreOutcome::Changed => (),
+                StoreOutcome::Incompressible => evictor.batch[index].rests = true,
+                StoreOutcome::NoRoom => return true,
             }
             self.world.step().await;
         }
@@ -335,8 +336,8 @@ impl<W: World> AddressSpace<'_, W> {
             return;
         }
         self.world.lock_shared().await;
-        let slot = self.table.slot(candidate.page);
-        let unneeded = match slot.and_then(|slot| slot.keep_copy(candidate.word, entry)) {
+        let word_ref = self.table.word_ref(candidate.page);
+        let unneeded = match word_ref.and_then(|word_ref| word_ref.keep_copy(candidate.word, entry)) {
             Some(word) => {
                 let old = candidate.word.swap();
                 (candidate.word, candidate.stored, candidate.is_stored_anew) = (word, Some(entry), true);
@@ -351,7 +352,7 @@ impl<W: World> AddressSpace<'_, W> {
         self.world.unlock_shared();
     }
 
-    async fn store_one(&self, evictor: &mut Evictor, index: usize) -> Store {
+    async fn store_one(&self, evictor: &mut Evictor, index: usize) -> StoreOutcome {
         let Candidate { page, word, .. } = evictor.batch[index];
         let copy = word.swap().filter(|_| word.is_clean());
         let promoted = copy.filter(|&copy| self.should_promote(copy));
@@ -361,21 +362,21 @@ impl<W: World> AddressSpace<'_, W> {
             && self.may_rely_on(copy, page, word).await
         {
             self.incompressible.note_case();
-            return Store::Stored { entry: copy, is_new: false };
+            return StoreOutcome::Stored { entry: copy, is_new: false };
         }
         // While it is being read it stays: the program could write it else, and another evictor drop it.
         self.world.lock_shared().await;
-        let slot = self.table.slot(page).filter(|slot| slot.lock_isolated(word));
-        if let Some(slot) = slot {
+        let word_ref = self.table.word_ref(page).filter(|word_ref| word_ref.lock_isolated(word));
+        if let Some(word_ref) = word_ref {
             self.world.step().await;
             self.world.read(page, &mut evictor.workspace.page);
-            let isolated = slot.commit_isolated(evictor.lane);
+            let isolated = word_ref.commit_isolated(evictor.id);
             evictor.batch[index].word = isolated.expect("nothing is dropped in a shared section");
             self.unlocked(core::iter::once(page));
         }
         self.world.unlock_shared();
-        if slot.is_none() {
-            return Store::Changed;
+        if word_ref.is_none() {
+            return StoreOutcome::Changed;
         }
         self.world.step().await;
         let Evictor { workspace, zspages, .. } = evictor;
@@ -388,15 +389,15 @@ impl<W: World> AddressSpace<'_, W> {
             Ok(swap) => {
                 self.counters().add(Counter::Promoted, u64::from(promoted.is_some()));
                 self.counters().add(Counter::Recompressed, u64::from(recompressed.is_some()));
-                Store::Stored { entry: swap, is_new: true }
+                StoreOutcome::Stored { entry: swap, is_new: true }
             }
             Err(why) => match replaced {
                 // It goes back to where it came from.
                 Some(copy) if self.may_rely_on(copy, page, evictor.batch[index].word).await => {
-                    Store::Stored { entry: copy, is_new: false }
+                    StoreOutcome::Stored { entry: copy, is_new: false }
                 }
-                _ if why == NotStored::Incompressible => Store::Incompressible,
-                _ => Store::NoRoom,
+                _ if why == NotStored::Incompressible => StoreOutcome::Incompressible,
+                _ => StoreOutcome::NoRoom,
             },
         }
     }
@@ -407,16 +408,17 @@ impl<W: World> AddressSpace<'_, W> {
         let may_drop = self.may_evict();
         let batch = &mut evictor.batch[..evictor.length];
         for candidate in batch.iter_mut().filter(|candidate| candidate.fate == Fate::Chosen) {
-            let slot = self.table.slot(candidate.page);
+            let word_ref = self.table.word_ref(candidate.page);
             let stored = candidate.stored.filter(|_| may_drop && !self.held.covers(candidate.page));
-            let is_locked = stored.is_some() && slot.is_some_and(|slot| locks(slot, candidate.word));
+            let is_locked =
+                stored.is_some() && word_ref.is_some_and(|word_ref| locks(word_ref, candidate.word));
             candidate.fate = if is_locked { Fate::LockedForDrop } else { Fate::Done };
             if !is_locked {
                 self.give_up(candidate);
             }
         }
         self.world.step().await;
-        self.world.settle();
+        self.world.membarrier();
         self.world.step().await;
         for candidate in batch.iter_mut().filter(|candidate| candidate.fate == Fate::LockedForDrop) {
             if self.world.names(candidate.page) && !is_planted(Plant::HazardIgnored) {
@@ -471,7 +473,7 @@ impl<W: World> AddressSpace<'_, W> {
                 true => EvictedContent::StoredAnew,
                 false => EvictedContent::Unchanged,
             };
-            self.must_be_done(self.slot(candidate.page).commit_evicted(stored, time, content));
+            self.must_be_done(self.word_ref(candidate.page).commit_evicted(stored, time, content));
             count += 1;
             unchanged += u64::from(content == EvictedContent::Unchanged);
         }
@@ -487,9 +489,11 @@ impl<W: World> AddressSpace<'_, W> {
 
     /// The page is not dropped. If its word is as it was, nobody stores it any more; else somebody has it in hand.
     fn give_up(&self, candidate: &Candidate) {
-        let slot = self.table.slot(candidate.page);
+        let word_ref = self.table.word_ref(candidate.page);
         let old = candidate.word.swap();
-        let Some(slot) = slot.filter(|slot| slot.lock_isolated(candidate.word)) else { return };
+        let Some(word_ref) = word_ref.filter(|word_ref| word_ref.lock_isolated(candidate.word)) else {
+            return;
+        };
         if candidate.stored.is_some() {
             return self.keep_clean(candidate);
         }
@@ -500,8 +504,8 @@ impl<W: World> AddressSpace<'_, W> {
             self.world.unprotect(page);
         }
         self.must_be_done(match rests {
-            true => slot.commit_written_at_rest(),
-            false => slot.commit_protected(old),
+            true => word_ref.commit_written_at_rest(),
+            false => word_ref.commit_protected(old),
         });
         self.unlocked(core::iter::once(candidate.page));
     }
@@ -510,7 +514,7 @@ impl<W: World> AddressSpace<'_, W> {
     fn keep_clean(&self, candidate: &Candidate) {
         let stored = candidate.stored.expect("only what is stored is locked");
         self.segment.swap_table().note_loaded(stored, LoadKind::Alone);
-        self.must_be_done(self.slot(candidate.page).commit_protected(Some(stored)));
+        self.must_be_done(self.word_ref(candidate.page).commit_protected(Some(stored)));
         self.unlocked(core::iter::once(candidate.page));
     }
 
@@ -518,22 +522,22 @@ impl<W: World> AddressSpace<'_, W> {
     /// value, the copy is not given up by others.
     async fn may_rely_on(&self, copy: SwapId, page: PageId, word: PageWord) -> bool {
         self.world.lock_shared().await;
-        let is_same = self.table.slot(page).is_some_and(|slot| slot.load() == word);
+        let is_same = self.table.word_ref(page).is_some_and(|word_ref| word_ref.load() == word);
         self.world.unlock_shared();
         is_same && (self.segment.swap_table().rely_on(copy) || is_planted(Plant::DiscardedCopyTrusted))
     }
 }
 
 /// Locks a page that is isolated and stored, if nobody has touched its word since.
-fn locks(slot: PageSlot<'_>, isolated: PageWord) -> bool {
-    if is_planted(Plant::DroppedAlthoughWritten) && slot.load().place() == Place::Present {
-        return matches!(slot.try_lock(), TryLock::Locked(_));
+fn locks(word_ref: PageWordRef<'_>, isolated: PageWord) -> bool {
+    if is_planted(Plant::DroppedAlthoughWritten) && word_ref.load().place() == Place::Present {
+        return matches!(word_ref.try_lock(), TryLock::Locked(_));
     }
-    slot.lock_isolated(isolated)
+    word_ref.lock_isolated(isolated)
 }
 
 /// The outcome of storing a page.
-enum Store {
+enum StoreOutcome {
     Stored {
         entry: SwapId,
         is_new: bool,

@@ -4,7 +4,7 @@
 //! Must hold: an entry is published only when its content is complete; where anything is missing, all that was reserved
 //! is given back. Called by [`crate::evict`] with what the evictor owns, outside of the gate.
 
-use crate::pool::release::let_go_of_zspage;
+use crate::pool::release::disown_zspage;
 use crate::space::sampled::Sampled;
 use crate::world::Backing;
 use uswap_codec::{self as codec, Codec, Compressed, Effort, Page, Scratch};
@@ -25,9 +25,9 @@ pub(crate) trait Owners {
 
 /// Gives the right to allocate to the others: who stores now and then would keep a zspage of each size class partly
 /// empty, half a megabyte in all.
-pub(crate) fn let_go_of_zspages(segment: Segment<'_>, backing: &impl Backing, owners: &impl Owners) {
+pub(crate) fn disown_zspages(segment: Segment<'_>, backing: &impl Backing, owners: &impl Owners) {
     for zspage in owners.with(ZspageOwner::take_all) {
-        let_go_of_zspage(segment, backing, zspage);
+        disown_zspage(segment, backing, zspage);
     }
 }
 

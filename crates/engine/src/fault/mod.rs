@@ -22,7 +22,7 @@ use crate::world::{FillAs, Install, Touch, World};
 use core::ops::Range;
 use uswap_core::counters::{Counter, FaultSource};
 use uswap_core::page_table::Leaf;
-use uswap_core::page_word::{Commit, PageSlot, PageWord, Place, TryLock, Warmth};
+use uswap_core::page_word::{Commit, PageWord, PageWordRef, Place, TryLock, Warmth};
 use uswap_core::reuse::RefaultKind;
 use uswap_core::swap_table::LoadKind;
 use uswap_units::limits::RUN_PAGES_MAX;
@@ -54,8 +54,8 @@ impl<'a> FaultBatch<'a> {
     fn page(&self, index: u32) -> PageId {
         self.first.plus(u64::from(index))
     }
-    fn slot(&self, index: u32) -> PageSlot<'a> {
-        self.leaf.slot(self.page(index))
+    fn word_ref(&self, index: u32) -> PageWordRef<'a> {
+        self.leaf.word_ref(self.page(index))
     }
     fn swap(&self, index: u32) -> SwapId {
         self.words[index as usize].swap().expect("a swapped page names its entry")
@@ -70,7 +70,7 @@ fn part_of(batch: &FaultBatch<'_>, mut indices: Range<u32>, touch: Touch) -> Ran
     let is_written = |index: u32| touch == Touch::Write && index == batch.met;
     let is_alike = |index: u32| is_rewritten(index) == is_rewritten(start) && !is_written(index);
     let goes_along =
-        |index: &u32| *index == start || is_alike(*index) && !batch.slot(*index).load().is_removed();
+        |index: &u32| *index == start || is_alike(*index) && !batch.word_ref(*index).load().is_removed();
     let most = if is_written(start) { 1 } else { batch.length };
     let length = indices.by_ref().take(most as usize).take_while(goes_along).count();
     start..start + length as u32
@@ -86,14 +86,14 @@ impl<'a, W: World> AddressSpace<'a, W> {
                 self.world.unlock_shared();
                 return FaultOutcome::NotOurs;
             };
-            match leaf.slot(page).try_lock() {
+            match leaf.word_ref(page).try_lock() {
                 TryLock::Unmanaged => {
                     self.world.unlock_shared();
                     return FaultOutcome::NotOurs;
                 }
                 TryLock::Busy => {
                     self.world.unlock_shared();
-                    self.queues.wait(&self.world, page, leaf.slot(page)).await;
+                    self.queues.wait(&self.world, page, leaf.word_ref(page)).await;
                 }
                 TryLock::Locked(word) => {
                     match self.serve(&leaf, page, word, touch, workspace).await {
@@ -150,13 +150,13 @@ impl<'a, W: World> AddressSpace<'a, W> {
         touch: Touch,
     ) -> FaultOutcome {
         if touch == Touch::Read || !word.is_protected() {
-            self.must_be_done(leaf.slot(page).unlock_unchanged());
+            self.must_be_done(leaf.word_ref(page).unlock_unchanged());
             self.unlocked(core::iter::once(page));
             return FaultOutcome::Served(FaultSource::Woken);
         }
         let is_protected = |word: PageWord| word.place() == Place::Present && word.is_protected();
         let was_written = |page: PageId| {
-            let word = leaf.slot(page).load();
+            let word = leaf.word_ref(page).load();
             word.place() == Place::Present && !word.is_protected()
         };
         let window = self.first_writes.take(page, touch, |pages| PageId::each(pages).all(was_written));
@@ -168,15 +168,15 @@ impl<'a, W: World> AddressSpace<'a, W> {
         self.world.unprotect(range);
         self.world.step().await;
         for index in 0..batch.length {
-            let (word, slot) = (batch.words[index as usize], batch.slot(index));
+            let (word, word_ref) = (batch.words[index as usize], batch.word_ref(index));
             if is_planted(Plant::StaleCleanCopy) && word.is_clean() {
-                self.must_be_done(slot.unlock_unchanged());
+                self.must_be_done(word_ref.unlock_unchanged());
                 continue;
             }
             self.must_be_done(match maybe_protected {
                 // It came back after an evictor had seen that it was missing.
-                true => slot.commit_protected(None),
-                false => slot.commit_written(),
+                true => word_ref.commit_protected(None),
+                false => word_ref.commit_written(),
             });
             if let Some(copy) = word.swap() {
                 self.counters().add(Counter::CopyWritten, 1);
@@ -207,7 +207,7 @@ impl<'a, W: World> AddressSpace<'a, W> {
         word: PageWord,
         touch: Touch,
     ) -> (Window, FaultBatch<'a>) {
-        let is_present = |page: PageId| leaf.slot(page).load().place() == Place::Present;
+        let is_present = |page: PageId| leaf.word_ref(page).load().place() == Place::Present;
         let window = self.readahead.take(page, touch, |pages| PageId::each(pages).all(is_present));
         let now = window.at_most(self.pages_free());
         (window, self.lock_batch(*leaf, page, word, now, |next| next.place() == word.place()))
@@ -232,13 +232,13 @@ impl<'a, W: World> AddressSpace<'a, W> {
         let at = |distance: u64| if window.is_down { met.minus(distance) } else { met.plus(distance) };
         let mut length = 1;
         while length < most {
-            let slot = leaf.slot(at(length));
-            if !is_alike(slot.load()) {
+            let word_ref = leaf.word_ref(at(length));
+            if !is_alike(word_ref.load()) {
                 break;
             }
-            let TryLock::Locked(next) = slot.try_lock() else { break };
+            let TryLock::Locked(next) = word_ref.try_lock() else { break };
             if !is_alike(next) {
-                self.must_be_done(slot.unlock_unchanged());
+                self.must_be_done(word_ref.unlock_unchanged());
                 self.unlocked(core::iter::once(at(length)));
                 break;
             }
@@ -281,16 +281,16 @@ impl<'a, W: World> AddressSpace<'a, W> {
         // Behind the filled ones one may be there already: then it is the program's.
         let known = filled.pages + u32::from(filled.last == Install::AlreadyMapped);
         for index in 0..batch.length {
-            let slot = batch.slot(index);
+            let word_ref = batch.word_ref(index);
             self.must_be_done(match protection {
-                _ if index >= known => slot.unlock_unchanged(),
+                _ if index >= known => word_ref.unlock_unchanged(),
                 Some(_) if index < filled.pages && zero_pages & 1 << index != 0 => {
                     without_memory += 1;
-                    slot.commit_zero_page()
+                    word_ref.commit_zero_page()
                 }
                 // A part of it may be protected, whatever the kernel says.
-                Some(_) if index < filled.pages => slot.commit_protected(None),
-                _ => slot.commit_present(None, Warmth::Cold),
+                Some(_) if index < filled.pages => word_ref.commit_protected(None),
+                _ => word_ref.commit_present(None, Warmth::Cold),
             });
         }
         self.unlocked((0..batch.length).map(|index| batch.page(index)));
@@ -372,8 +372,8 @@ impl<'a, W: World> AddressSpace<'a, W> {
         let mut fault = None;
         let (mut index, mut filled_count) = (0, 0);
         while index < batch.length {
-            if batch.slot(index).load().is_removed() {
-                batch.slot(index).finish_removed();
+            if batch.word_ref(index).load().is_removed() {
+                batch.word_ref(index).finish_removed();
                 put_entry(self.segment, &self.world, batch.swap(index));
                 index += 1;
                 continue;
@@ -390,7 +390,7 @@ impl<'a, W: World> AddressSpace<'a, W> {
                 false => 0,
             };
             for left in index + filled..part.end {
-                self.must_be_done(batch.slot(left).unlock_unchanged());
+                self.must_be_done(batch.word_ref(left).unlock_unchanged());
             }
             filled_count += filled;
             if part.contains(&batch.met) {
@@ -430,7 +430,8 @@ impl<'a, W: World> AddressSpace<'a, W> {
         let filled = self.world.fill(first, contents, access);
         assert_ne!(filled.last, Install::AlreadyMapped, "a page that is stored is in the program too");
         for index in part.start..part.start + filled.pages {
-            let (word, swap, slot) = (batch.words[index as usize], batch.swap(index), batch.slot(index));
+            let (word, swap, word_ref) =
+                (batch.words[index as usize], batch.swap(index), batch.word_ref(index));
             let warmth = match self.fairness().note_came_back(word).is_soon() {
                 true => Warmth::Warmer { round: self.round_of(first) },
                 false => Warmth::Cold,
@@ -440,9 +441,9 @@ impl<'a, W: World> AddressSpace<'a, W> {
                     self.covered_written.note_case();
                 }
                 self.must_be_done(match maybe_protected {
-                    true => slot.commit_protected(None),
-                    false if purpose == Purpose::For(Touch::Write) => slot.commit_rewritten(warmth),
-                    false => slot.commit_present(None, warmth),
+                    true => word_ref.commit_protected(None),
+                    false if purpose == Purpose::For(Touch::Write) => word_ref.commit_rewritten(warmth),
+                    false => word_ref.commit_present(None, warmth),
                 });
                 put_entry(self.segment, &self.world, swap);
             } else {
@@ -450,7 +451,7 @@ impl<'a, W: World> AddressSpace<'a, W> {
                     self.rewritten.note_case();
                 }
                 self.segment.swap_table().note_loaded(swap, kind);
-                self.must_be_done(slot.commit_present(Some(swap), warmth));
+                self.must_be_done(word_ref.commit_present(Some(swap), warmth));
             }
         }
         filled.pages
@@ -460,10 +461,10 @@ impl<'a, W: World> AddressSpace<'a, W> {
     /// elsewhere by now, or somebody is at work on it.
     pub async fn look_at_present<T>(&self, page: PageId, look: impl FnOnce(PageWord) -> T) -> Option<T> {
         self.world.lock_shared().await;
-        let found = self.table.slot(page).and_then(|slot| match slot.try_lock() {
+        let found = self.table.word_ref(page).and_then(|word_ref| match word_ref.try_lock() {
             TryLock::Locked(word) => {
                 let found = (word.place() == Place::Present).then(|| look(word));
-                self.must_be_done(slot.unlock_unchanged());
+                self.must_be_done(word_ref.unlock_unchanged());
                 self.unlocked(core::iter::once(page));
                 found
             }
@@ -484,8 +485,8 @@ impl<'a, W: World> AddressSpace<'a, W> {
     /// True when the kernel may do this to the page now: nothing is missing or protected, as far as the word knows. Who
     /// asks has published a hazard before.
     pub fn is_ready(&self, page: PageId, touch: Touch) -> bool {
-        let Some(slot) = self.table.slot(page) else { return true };
-        let word = slot.load();
+        let Some(word_ref) = self.table.word_ref(page) else { return true };
+        let word = word_ref.load();
         if !word.is_managed() {
             return true;
         }

@@ -85,7 +85,7 @@ impl<W: World> AddressSpace<'_, W> {
 
     /// The slots of the file with the content of a page that is stored there.
     fn record_in_file(&self, page: PageId) -> Option<Range<SwapOffset>> {
-        let word = self.table.slot(page)?.load();
+        let word = self.table.word_ref(page)?.load();
         let swap = word.swap().filter(|_| word.place() == Place::Swapped)?;
         match self.segment.swap_table().load(swap).content() {
             Content::Slot { offset, length } => {

@@ -8,7 +8,7 @@
 //! Must hold: the old cell is freed after the word names the new one. Called by [`crate::writeback`] alone: there is
 //! one task that moves blobs.
 
-use crate::pool::release::{free_blob, let_go_of_zspage};
+use crate::pool::release::{disown_zspage, free_blob};
 use crate::world::Backing;
 use alloc::vec::Vec;
 use uswap_core::pool::compaction::{COMPACTOR, Partial, WrittenCell};
@@ -92,10 +92,10 @@ async fn compact_class(mut class: Class<'_>, segment: Segment<'_>, backing: &imp
                 break;
             }
         }
-        let_go_of_zspage(segment, backing, source.zspage);
+        disown_zspage(segment, backing, source.zspage);
     }
     if let Some(destination) = class.destination {
-        let_go_of_zspage(segment, backing, destination);
+        disown_zspage(segment, backing, destination);
     }
 }
 
@@ -109,7 +109,7 @@ fn reserve(class: &mut Class<'_>, segment: Segment<'_>, backing: &impl Backing) 
                 return Some(cell);
             }
             class.destination = None;
-            let_go_of_zspage(segment, backing, destination);
+            disown_zspage(segment, backing, destination);
         }
         let (last, rest) = class.partial.split_last()?;
         class.partial = rest;

@@ -21,9 +21,9 @@ pub fn free_blob(segment: Segment<'_>, backing: &impl Backing, blob: BlobId) {
 }
 
 /// Gives the right to allocate in a zspage back, and its memory if no cell of it is in use.
-pub(crate) fn let_go_of_zspage(segment: Segment<'_>, backing: &impl Backing, zspage: ZspageId) {
+pub(crate) fn disown_zspage(segment: Segment<'_>, backing: &impl Backing, zspage: ZspageId) {
     let pool = segment.pool();
-    if let FreeCell::ReleaseMemory(zspage) = pool.let_go(zspage) {
+    if let FreeCell::ReleaseMemory(zspage) = pool.disown(zspage) {
         backing.release_zspage(zspage);
         pool.released(zspage);
     }

@@ -51,7 +51,7 @@ impl<'a> Fairness<'a> {
     pub(crate) fn note_looked(&self, now_ns: u64) {
         let record = self.record();
         if !takes_part(record, now_ns) {
-            record.pass_up_to(self.segment.budget().passed());
+            record.raise_pass_to(self.segment.budget().pass());
         }
         record.set_looked_at_ns(now_ns);
     }
@@ -64,7 +64,7 @@ impl<'a> Fairness<'a> {
         let own = self.record().account();
         let turn = fairness::turn(own, others.map(|other| other.account()), || self.others_present(now_ns));
         if matches!(turn, ReclaimDecision::Own { .. }) {
-            self.segment.budget().pass_up_to(own.passed);
+            self.segment.budget().raise_pass_to(own.pass);
         }
         turn
     }
@@ -89,8 +89,8 @@ impl<'a> Fairness<'a> {
     }
 
     /// What was looked at in its turn goes to the account; `pages` were taken.
-    pub(crate) fn settle(&self, burden: u64, protection: Protection, looked: u64, pages: u64) {
-        self.record().add_passed(fairness::step(looked, burden));
+    pub(crate) fn charge(&self, burden: u64, protection: Protection, looked: u64, pages: u64) {
+        self.record().add_pass(fairness::stride(looked, burden));
         if protection == Protection::Gives && self.record().protected_pages() > 0 {
             self.segment.counters().add(Counter::ProtectedReclaimed, pages);
         }

@@ -6,7 +6,7 @@
 
 use crate::plant::{Plant, is_planted};
 use crate::world::Gate;
-use uswap_core::page_word::PageSlot;
+use uswap_core::page_word::PageWordRef;
 use uswap_core::wait_queue::{self, WaitQueue};
 use uswap_units::PageId;
 
@@ -26,10 +26,10 @@ impl WordQueues {
     }
 
     /// Waits until the word of `page` is unlocked, or for no reason. Not inside the gate.
-    pub(crate) async fn wait(&self, gate: &impl Gate, page: PageId, slot: PageSlot<'_>) {
+    pub(crate) async fn wait(&self, gate: &impl Gate, page: PageId, word_ref: PageWordRef<'_>) {
         let queue = self.queue(page);
         let seen = queue.begin();
-        if slot.load().is_locked() {
+        if word_ref.load().is_locked() {
             gate.wait_while(queue.wakeups(), seen).await;
         }
         queue.end();

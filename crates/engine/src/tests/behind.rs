@@ -44,7 +44,7 @@ fn left_after_rounds(order: impl Fn(usize) -> usize) -> (Vec<usize>, u64) {
         assert_eq!(present(space).len(), MAPPED);
         assert!(evict(space, &mut evictor, 40) > 0);
         left = (present(space), space.counters().get(Counter::DroppedBehind));
-        space.rest(&evictor);
+        space.disown_zspages(&evictor);
     });
     left
 }
@@ -82,6 +82,6 @@ fn a_stream_goes_on_at_the_first_page_that_is_not_in_ram() {
             (10..MAPPED).find(|index| !present(space).contains(index)).expect("some are away");
         assert!(first_missing >= 100, "into the next block");
         assert_eq!((skipped(9), skipped(10), skipped(50)), (9, first_missing, first_missing));
-        space.rest(&evictor);
+        space.disown_zspages(&evictor);
     });
 }

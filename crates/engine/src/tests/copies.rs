@@ -26,7 +26,7 @@ type Space<'a> = AddressSpace<'a, Machine>;
 const RECORD_BYTES: u32 = 128;
 
 fn word(space: &Space<'_>) -> PageWord {
-    space.page_table().slot(space.world().page(0)).expect("it is managed").load()
+    space.page_table().word_ref(space.world().page(0)).expect("it is managed").load()
 }
 
 fn content(space: &Space<'_>, copy: SwapId) -> Content {
@@ -58,7 +58,7 @@ fn with_a_clean_page_of(is_wanted: fn(u64) -> bool, act: impl FnOnce(&Space<'_>,
         complete(read(space, 0, &mut workspace));
         assert!(word(space).is_clean());
         act(space, &mut evictor, word(space).swap().expect("it is clean"));
-        space.rest(&evictor);
+        space.disown_zspages(&evictor);
     });
 }
 
@@ -128,7 +128,7 @@ fn what_came_from_the_file_goes_back_there_if_the_pool_has_no_room() {
     with_a_clean_page(|space, evictor, copy| {
         write_back(space, copy);
         space.segment().pool().set_limit_bytes(0);
-        space.rest(evictor);
+        space.disown_zspages(evictor);
         take_room(space, u64::MAX);
         assert!(space.should_promote(copy), "one in four");
         assert!((0..3).all(|_| !space.should_promote(copy)), "three in four");
@@ -212,7 +212,7 @@ fn text_that_is_tried_in_both_ways_is_counted_and_kept_densely() {
         let Content::Blob { length, .. } = content(space, copy) else { panic!("it is in the pool") };
         assert!(dense < quick, "{dense} and {quick}");
         assert_eq!((codec_of(space, copy), u64::from(length)), (Some(Codec::Dense), dense));
-        space.rest(&evictor);
+        space.disown_zspages(&evictor);
     });
 }
 
@@ -247,7 +247,7 @@ fn a_page_that_is_written_each_time_comes_back_writable_as_long_as_such_pages_ar
         // Nobody writes any more. What came writable cannot tell, so that it takes a while.
         let last = (0..100).map(|_| round(false)).last();
         assert_eq!(last, Some(0));
-        space.rest(&evictor);
+        space.disown_zspages(&evictor);
     });
 }
 
@@ -275,7 +275,7 @@ fn noise_that_stays(noisy: usize) -> usize {
         stayed = present.len();
         // When there is nothing else, it goes.
         evict_all(space, &mut evictor);
-        space.rest(&evictor);
+        space.disown_zspages(&evictor);
     });
     stayed
 }
@@ -296,7 +296,7 @@ fn with_all_gone(act: impl FnOnce(&Space<'_>, &mut Workspace)) {
         }
         evict_all(space, &mut evictor);
         act(space, &mut workspace);
-        space.rest(&evictor);
+        space.disown_zspages(&evictor);
     });
 }
 

@@ -18,7 +18,7 @@ pub(super) fn evict_all(space: &AddressSpace<'_, Machine>, evictor: &mut Evictor
             let _however_many = space.evict(evictor, 64).await;
         }
     });
-    space.rest(evictor);
+    space.disown_zspages(evictor);
 }
 
 /// Which of the pages are there.
@@ -62,7 +62,7 @@ fn what_was_isolated_before_it_was_held_is_not_dropped() {
             assert_eq!(evicted.pages, 0);
             drop(hold);
         });
-        space.rest(&evictor);
+        space.disown_zspages(&evictor);
         assert_eq!(present(space).len(), before);
     });
 }

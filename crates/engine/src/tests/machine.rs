@@ -149,7 +149,7 @@ impl Machine {
     }
     /// What the kernel protects has a word that says so, or that is locked.
     pub fn check_protection(&self, space: &AddressSpace<'_, Machine>, index: usize) {
-        let word = space.page_table().slot(self.page(index)).map(|slot| slot.load());
+        let word = space.page_table().word_ref(self.page(index)).map(|slot| slot.load());
         let knows = |word: PageWord| word.is_locked() || word.is_protected();
         assert!(
             !self.cell(index).protected || word.is_none_or(knows),
@@ -159,7 +159,7 @@ impl Machine {
     /// Each page is where its word says, with the content that the program left.
     pub fn check_all(&self, space: &AddressSpace<'_, Machine>) {
         for (index, cell) in self.cells.borrow().iter().enumerate() {
-            let word = space.page_table().slot(self.page(index)).map(|slot| slot.load());
+            let word = space.page_table().word_ref(self.page(index)).map(|slot| slot.load());
             let Some(word) = word.filter(|word| word.is_managed()) else {
                 assert!(!cell.mapped, "a mapped page has no word");
                 continue;
@@ -269,7 +269,7 @@ impl Memory for Machine {
 }
 
 impl Hazards for Machine {
-    fn settle(&self) {}
+    fn membarrier(&self) {}
     fn names(&self, page: PageId) -> bool {
         self.hazards.borrow().iter().flatten().any(|range| range.contains(page))
     }

@@ -43,7 +43,7 @@ pub(super) fn sums(buckets: &[Bucket]) -> [u64; KINDS] {
 fn expected(space: &Space<'_>) -> [u64; KINDS] {
     let mut sums = [0; KINDS];
     for index in 0..PAGES {
-        let slot = space.page_table().slot(space.world().page(index)).map(|slot| slot.load());
+        let slot = space.page_table().word_ref(space.world().page(index)).map(|slot| slot.load());
         let Some(word) = slot.filter(|word| word.is_managed()) else { continue };
         let is_here = space.world().cell(index).content.is_some();
         assert_eq!(is_here, word.place() == Place::Present || is_here && word.place() == Place::Fresh);
@@ -93,7 +93,7 @@ fn a_map_says_where_each_page_is() {
                 let _however_many = space.evict(&mut evictor, 20).await;
             }
         });
-        space.rest(&evictor);
+        space.disown_zspages(&evictor);
         space.pin(PageRange::of_pages(machine.first(), 3));
         let evicted = map(space);
         assert_eq!(sums(&evicted), expected(space));
@@ -120,7 +120,7 @@ fn what_went_lately_is_told_from_what_went_long_ago() {
         space.world().in_lockstep.set(true);
         let mut evictor = Box::new(Evictor::new(0));
         complete(async { while space.evict(&mut evictor, 40).await.pages > 0 {} });
-        space.rest(&evictor);
+        space.disown_zspages(&evictor);
         let recent = |resident: u64| {
             space.record().set_resident_pages(resident);
             let map = map(space);

@@ -36,7 +36,7 @@ fn with_space(seed: u64, act: impl FnOnce(&AddressSpace<'_, Machine>)) {
     segment.budget().set_ram(Bytes::new(1 << 30));
     // With a small pool, copies are given up.
     segment.pool().set_limit_bytes(if seed.is_multiple_of(2) { 1 << 30 } else { 224 << 10 });
-    let record = segment.mms().take(uswap_core::mm::Hands::Run).expect("there is room");
+    let record = segment.mms().take(uswap_core::mm::RecordHolder::Run).expect("there is room");
     let root = segment.tables().allocate(record.id()).expect("there is room");
     record.set_root(root);
     let machine = Machine::new(seed);
@@ -91,7 +91,8 @@ fn what_a_batch_has_stored_is_named_by_the_words_of_its_pages() {
         let mut evictor = Box::new(Evictor::new(0));
         let most_unnamed = Cell::new(0);
         let stored = tasks::evict_written(space, &mut evictor, || {
-            let words = || (0..PAGES).filter_map(|index| space.page_table().slot(space.world().page(index)));
+            let words =
+                || (0..PAGES).filter_map(|index| space.page_table().word_ref(space.world().page(index)));
             let named = words().filter(|slot| slot.load().swap().is_some()).count() as u64;
             let unnamed = space.segment().swap_table().used_count() - named;
             most_unnamed.set(most_unnamed.get().max(unnamed));
@@ -111,7 +112,7 @@ fn what_must_not_be_evicted_stays_so_where_mremap_puts_it() {
         space.carry(from, to).expect("there is room");
         space.adopt(PageRange::of_pages(to, 12)).expect("there is room");
         let is_active = |index| {
-            let slot = space.page_table().slot(machine.page(index)).expect("it has a word");
+            let slot = space.page_table().word_ref(machine.page(index)).expect("it has a word");
             slot.load().is_active()
         };
         let moved: Vec<bool> = (MAPPED + 4..MAPPED + 16).map(is_active).collect();

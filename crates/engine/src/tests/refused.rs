@@ -7,7 +7,7 @@ use crate::evict::Evictor;
 use crate::workspace::Workspace;
 use crate::world::Touch;
 use std::boxed::Box;
-use uswap_core::page_word::Lane;
+use uswap_core::page_word::EvictorId;
 
 /// Another evictor, which found the pages missing, has still to make its call: a word that said no more that the page
 /// is protected would let each write to it fault for ever.
@@ -25,7 +25,8 @@ fn what_another_evictor_may_be_protecting_is_said_to_be_protected() {
             });
         }
         let said_to_be_protected = || {
-            let word = |index: &&usize| space.page_table().slot(world.page(**index)).expect("managed").load();
+            let word =
+                |index: &&usize| space.page_table().word_ref(world.page(**index)).expect("managed").load();
             touched.iter().filter(|index| word(index).is_protected()).count()
         };
         world.refuses_protection.set(true);
@@ -34,7 +35,7 @@ fn what_another_evictor_may_be_protecting_is_said_to_be_protected() {
         });
         assert_eq!(said_to_be_protected(), 0, "each was unprotected again");
 
-        let other = Lane::new(1);
+        let other = EvictorId::new(1);
         space.protecting.begin(other, world.all());
         complete(async {
             let _nothing = space.evict(&mut evictor, 64).await;

@@ -140,7 +140,7 @@ pub fn evict_around(space: &Space<'_>, first: Touch, touch_at: u32, write_at: u3
         has_ended = advance(&mut thread);
     }
     drop(thread);
-    space.rest(&evictor);
+    space.disown_zspages(&evictor);
     seen
 }
 
@@ -158,7 +158,7 @@ pub fn evict_written(space: &Space<'_>, evictor: &mut Evictor, mut look: impl Fn
         look();
     }
     drop(evicting);
-    space.rest(evictor);
+    space.disown_zspages(evictor);
     went.get()
 }
 
@@ -359,13 +359,13 @@ async fn evictor(space: &Space<'_>, index: u32) {
         assert!(evicted.pages <= evicted.looked);
         assert!(!evicted.no_room, "there is room for all pages");
         if space.world().below(4) == 0 {
-            space.rest(&evictor);
+            space.disown_zspages(&evictor);
         }
         for _ in 0..space.world().below(20) {
             space.world().step().await;
         }
     }
-    space.rest(&evictor);
+    space.disown_zspages(&evictor);
 }
 
 /// Gives up copies that nobody depends on.

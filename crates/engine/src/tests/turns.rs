@@ -4,14 +4,14 @@ use super::machine::{MAPPED, Machine};
 use super::tasks::complete;
 use super::with_space;
 use crate::evict::Evictor;
-use crate::reclaim::{Fruitless, OTHERS_FAIL_NS};
+use crate::reclaim::{KswapdFailures, OTHERS_FAIL_NS};
 use crate::space::AddressSpace;
 use crate::world::Backing;
 use core::cell::Cell;
 use std::boxed::Box;
 use uswap_core::budget::Shrinking;
 use uswap_core::counters::Counter;
-use uswap_core::mm::{Hands, MmState};
+use uswap_core::mm::{MmState, RecordHolder};
 use uswap_units::Bytes;
 use uswap_units::limits::ROOM_WAIT_NS;
 use uswap_units::limits::THROTTLE_ROUNDS_MAX;
@@ -35,7 +35,7 @@ fn a_thread_waits_once_for_others_and_for_a_while_not_at_all_if_they_brought_not
         let segment = space.segment();
         segment.budget().set_ram(RAM);
         // One that is as large, and that nothing was taken from yet. It never gives anything.
-        let other = segment.mms().take(Hands::Run).expect("there is room");
+        let other = segment.mms().take(RecordHolder::Run).expect("there is room");
         for record in [space.record(), other] {
             record.set_state(MmState::Live, 1);
             record.set_resident_pages(64);
@@ -46,7 +46,7 @@ fn a_thread_waits_once_for_others_and_for_a_while_not_at_all_if_they_brought_not
             let before = present(space);
             fill_budget(space);
             complete(async {
-                let _goes_on = space.background_turn(evictor, &mut Fruitless::default()).await;
+                let _goes_on = space.background_turn(evictor, &mut KswapdFailures::default()).await;
             });
             before - present(space)
         };
@@ -68,7 +68,7 @@ fn a_thread_waits_once_for_others_and_for_a_while_not_at_all_if_they_brought_not
         assert!(taken_in_background(&mut evictor) > 0, "nor does the background leave it to threads");
         space.world().now_ns.set(space.world().now_ns() + OTHERS_FAIL_NS);
         assert_eq!(taken_in_background(&mut evictor), 0, "it may give now");
-        space.rest(&evictor);
+        space.disown_zspages(&evictor);
     });
 }
 
@@ -130,6 +130,6 @@ fn room_that_comes_late_is_not_used_up_again_without_a_wait() {
         assert!(!space.is_short() && budget.used() > RAM, "what it has now");
         budget.add(RAM.bytes() / 4);
         assert!(space.is_short(), "but it had less");
-        space.rest(&evictor);
+        space.disown_zspages(&evictor);
     });
 }

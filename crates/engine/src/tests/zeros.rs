@@ -26,7 +26,7 @@ fn zeros_that_are_read_take_no_memory_until_they_are_written() {
         let there = present(space);
         let index = (0..).find(|index| !there.contains(index)).expect("half of them were never touched");
         let page = space.world().first().plus(index as u64);
-        let word = || space.page_table().slot(page).expect("it is managed").load();
+        let word = || space.page_table().word_ref(page).expect("it is managed").load();
 
         let before = budget.used();
         touch(page, Touch::Read);
@@ -69,11 +69,11 @@ fn a_page_is_looked_at_only_where_it_is_present_and_nobody_works_on_it() {
         });
         look(&mut looks);
         assert_eq!(looks, Some(true));
-        let slot = space.page_table().slot(page).expect("it is managed");
-        assert!(matches!(slot.try_lock(), TryLock::Locked(_)));
+        let word_ref = space.page_table().word_ref(page).expect("it is managed");
+        assert!(matches!(word_ref.try_lock(), TryLock::Locked(_)));
         look(&mut looks);
         assert_eq!(looks, None, "somebody works on it");
-        assert_eq!(slot.unlock_unchanged(), Commit::Done);
+        assert_eq!(word_ref.unlock_unchanged(), Commit::Done);
         look(&mut looks);
         assert_eq!(looks, Some(true), "whoever looks gives the lock back");
     });

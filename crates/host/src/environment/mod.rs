@@ -83,7 +83,7 @@ struct Seen {
 
 /// Gives a call of `execve` or `execveat` an environment that names the run. True: the call was changed.
 #[inline]
-pub(crate) fn mend(call: &mut Call, slot: &Slot) -> bool {
+pub(crate) fn rewrite(call: &mut Call, slot: &Slot) -> bool {
     let argument = match call.number as u32 {
         abi::__NR_execve => 2,
         abi::__NR_execveat => 3,

@@ -3,7 +3,7 @@
 //! Must hold: from `before` to `after` each kept page of the ranges stays present. A call that has lost something by
 //! EFAULT is not made a second time. Called by `host`, on the thread that makes the call.
 
-use super::arrivals::Due;
+use super::deferred_signals::PendingHandlers;
 use super::file_kind::is_intact;
 use super::hazards::{HazardSlot, StackPoint};
 use super::holder::{Held, Holder};
@@ -82,7 +82,7 @@ impl<'a, R: Residency> Boundary<'a, R> {
         row: &Row,
         call: &Call,
         at: StackPoint,
-        due: Due,
+        due: PendingHandlers,
         make: &mut Make<'_>,
     ) -> Begun {
         if !due.is_any {
@@ -98,7 +98,14 @@ impl<'a, R: Residency> Boundary<'a, R> {
     }
 
     /// Makes the call; its ranges are too large to be held at once. `due`: signals that arrived before that was known.
-    fn transfer(&self, row: &Row, call: &Call, at: StackPoint, due: Due, make: &mut Make<'_>) -> Begun {
+    fn transfer(
+        &self,
+        row: &Row,
+        call: &Call,
+        at: StackPoint,
+        due: PendingHandlers,
+        make: &mut Make<'_>,
+    ) -> Begun {
         let whole = |make: &mut Make<'_>| match self.holder.hold(row, call, at, u64::MAX, make) {
             (Held::Nothing, _) => Begun::Free,
             (_, later) => self.unless_interrupted(row, call, at, due.or(later), make),
@@ -119,7 +126,7 @@ impl<'a, R: Residency> Boundary<'a, R> {
                 return Begun::Answered(done as isize);
             }
             let answer = self.make_part(part, row, at, due, make);
-            due = Due::default();
+            due = PendingHandlers::default();
             if answer <= 0 {
                 return Begun::Answered(if done > 0 { done as isize } else { answer });
             }
@@ -131,7 +138,14 @@ impl<'a, R: Residency> Boundary<'a, R> {
     }
 
     /// Makes the part. `due`: signals that have arrived since the call began.
-    fn make_part(&self, mut part: Part, row: &Row, at: StackPoint, due: Due, make: &mut Make<'_>) -> isize {
+    fn make_part(
+        &self,
+        mut part: Part,
+        row: &Row,
+        at: StackPoint,
+        due: PendingHandlers,
+        make: &mut Make<'_>,
+    ) -> isize {
         part.set_up(row);
         let (_, later) = self.holder.hold(row, &part.call, at, u64::MAX, make);
         match self.unless_interrupted(row, &part.call, at, due.or(later), make) {

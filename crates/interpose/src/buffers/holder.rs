@@ -3,7 +3,7 @@
 //! Must hold: a range is published before its pages are looked at, and looked at once more behind whatever was brought.
 //! Called by [`crate::buffers::boundary`], [`crate::buffers::parts`] and [`crate::buffers::interrupted`].
 
-use super::arrivals::{Arrivals, Due};
+use super::deferred_signals::{DeferredSignals, PendingHandlers};
 use super::fence::asymmetric_fence_light;
 use super::hazards::{HazardSlot, StackPoint};
 use super::residency::{Make, Page, Residency};
@@ -58,14 +58,14 @@ impl<R: Residency> Holder<'_, R> {
         at: StackPoint,
         bytes_max: u64,
         make: &mut Make<'_>,
-    ) -> (Held, Due) {
-        let mut arrivals = Arrivals::new(make);
-        let (walked, held) = self.hold_once(row, call, at, bytes_max, &mut arrivals);
+    ) -> (Held, PendingHandlers) {
+        let mut deferred = DeferredSignals::new(make);
+        let (walked, held) = self.hold_once(row, call, at, bytes_max, &mut deferred);
         if walked == Walked::Complete && held != Held::TooMuch {
-            return (held, arrivals.end());
+            return (held, deferred.end());
         }
-        let held = self.hold_again(row, call, at, bytes_max, (walked, held), &mut arrivals);
-        (held, arrivals.end())
+        let held = self.hold_again(row, call, at, bytes_max, (walked, held), &mut deferred);
+        (held, deferred.end())
     }
 
     /// A structure was brought and is marked again, by an evictor that will see the hazard. Or it cannot be brought:
@@ -78,14 +78,14 @@ impl<R: Residency> Holder<'_, R> {
         at: StackPoint,
         bytes_max: u64,
         first: (Walked, Held),
-        arrivals: &mut Arrivals<'_, '_>,
+        deferred: &mut DeferredSignals<'_, '_>,
     ) -> Held {
         let (mut walked, mut held) = first;
         for _ in 0..ROUNDS_MAX {
             if walked == Walked::Complete {
                 break;
             }
-            (walked, held) = self.hold_once(row, call, at, bytes_max, arrivals);
+            (walked, held) = self.hold_once(row, call, at, bytes_max, deferred);
         }
         if held == Held::TooMuch {
             self.slot.end(at);
@@ -100,7 +100,7 @@ impl<R: Residency> Holder<'_, R> {
         call: &Call,
         at: StackPoint,
         bytes_max: u64,
-        arrivals: &mut Arrivals<'_, '_>,
+        deferred: &mut DeferredSignals<'_, '_>,
     ) -> (Walked, Held) {
         let (mut held, mut bytes) = (Held::Nothing, 0);
         let walked = for_each_range(row, call, self.residency, &mut |range| {
@@ -117,7 +117,7 @@ impl<R: Residency> Holder<'_, R> {
                 self.slot.begin(at);
                 held = Held::All;
             }
-            self.hold_range(start, end, kept, range.access, arrivals);
+            self.hold_range(start, end, kept, range.access, deferred);
         });
         (walked, held)
     }
@@ -130,16 +130,16 @@ impl<R: Residency> Holder<'_, R> {
         end: u64,
         kept: (u64, u64),
         access: Access,
-        arrivals: &mut Arrivals<'_, '_>,
+        deferred: &mut DeferredSignals<'_, '_>,
     ) {
         if is_planted(Plant::PublishedLate) {
-            self.make_present(kept, end, access, &mut || arrivals.block());
+            self.make_present(kept, end, access, &mut || deferred.block());
             self.slot.publish(start, end);
             return;
         }
         self.slot.publish(start, end);
         asymmetric_fence_light();
-        self.make_present(kept, end, access, &mut || arrivals.block());
+        self.make_present(kept, end, access, &mut || deferred.block());
     }
 
     /// Every kept page from the stretch `kept` up to `end` is ready, or cannot be made so. `first` is called ahead of

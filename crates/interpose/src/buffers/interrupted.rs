@@ -9,7 +9,7 @@
 //! the kernel would have said. Called by [`crate::buffers::boundary`], and by [`crate::cancellation`], which asks
 //! whether a call may wait.
 
-use super::arrivals::Due;
+use super::deferred_signals::PendingHandlers;
 use super::file_kind::FileKind;
 use super::holder::Holder;
 use super::parts::Part;
@@ -102,7 +102,7 @@ pub(super) fn answer<R: Residency>(
     holder: &Holder<'_, R>,
     row: &Row,
     call: &Call,
-    due: Due,
+    due: PendingHandlers,
     make: &mut Make<'_>,
 ) -> Option<isize> {
     if !due.is_interrupting && !is_never_restarted(call) {

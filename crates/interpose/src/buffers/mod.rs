@@ -15,8 +15,8 @@
 //!
 //! Called by `host`, around each call that it lets pass.
 
-mod arrivals;
 mod boundary;
+mod deferred_signals;
 mod fence;
 mod file_kind;
 mod hazards;

@@ -79,7 +79,7 @@ pub(crate) fn note_call(context: &UserContext) {
     let Some(_work) = LOCK.begin(kernel::thread_id) else { return };
     // The thread that was at work until now may have patched it.
     if site.is_due(patch_after) {
-        site.settle(patch(site_end, context.rax));
+        site.set_state(patch(site_end, context.rax));
     }
 }
 

@@ -4,7 +4,7 @@
 //! An entry names an address: code that is unmapped and replaced at the same address keeps its state, and its
 //! calls are dispatched for good.
 //!
-//! Must hold: a site is settled once, by the thread that has the patch lock. Counts are hints: other threads change
+//! Must hold: the state of a site is set once, by the thread that has the patch lock. Counts are hints: other threads change
 //! them meanwhile. Called by [`crate::patch`].
 
 use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
@@ -88,7 +88,7 @@ impl Site {
         self.state.load(Ordering::Relaxed) == COUNTED && self.calls.load(Ordering::Relaxed) >= patch_after
     }
 
-    pub(super) fn settle(&self, state: SiteState) {
+    pub(super) fn set_state(&self, state: SiteState) {
         let code = match state {
             SiteState::Patched(Way::Ahead { .. }) => PATCHED_AHEAD,
             SiteState::Patched(Way::Pad { .. }) => PATCHED_PAD,

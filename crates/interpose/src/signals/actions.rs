@@ -4,7 +4,7 @@
 //! ours, with SA_RESETHAND, so that what is kept changes with it, and for one that may cancel a thread. Every other
 //! action goes through with our signals taken out of its mask. What the program asks for is shown when it asks again.
 //!
-//! Must hold: in the kernel the action of a signal of ours is ours, until an exec. What is kept ([`Kept`]) is what the
+//! Must hold: in the kernel the action of a signal of ours is ours, until an exec. What is kept ([`SharedAction`]) is what the
 //! program asked for last; who changes it has `LOCK`, or is the only thread of a child. Called by [`crate::signals`],
 //! [`crate::delivery`], which asks what to run, and [`crate::birth`]; by `host`, which asks where handlers run.
 
@@ -15,9 +15,9 @@ use uswap_os::gate::Gate;
 use uswap_os::process;
 use uswap_os::sys::{Result, abi};
 
-pub use super::kept::{DEFAULT, IGNORE};
-use super::kept::{Kept, has_handler};
 use super::ours;
+pub use super::shared_action::{DEFAULT, IGNORE};
+use super::shared_action::{SharedAction, has_handler};
 use crate::call::Call;
 use crate::cancellation;
 use crate::kernel::{self, Action, Handler, SIGNAL_SET_BYTES, signal_bit};
@@ -33,10 +33,10 @@ const RESTART: usize = abi::SA_RESTART as usize;
 const CARRIED: usize = (abi::SA_RESTART | abi::SA_NOCLDSTOP | abi::SA_NOCLDWAIT) as usize;
 
 #[cfg(not(loom))]
-static KEPT: [Kept; SIGNALS] = [const { Kept::new() }; SIGNALS];
+static ACTIONS: [SharedAction; SIGNALS] = [const { SharedAction::new() }; SIGNALS];
 #[cfg(loom)]
 loom::lazy_static! {
-    static ref KEPT: [Kept; SIGNALS] = core::array::from_fn(|_| Kept::new());
+    static ref ACTIONS: [SharedAction; SIGNALS] = core::array::from_fn(|_| SharedAction::new());
 }
 /// Held while an action changes, here and in the kernel, with all signals blocked; and while the process is copied, so
 /// that a child finds each action whole, and the kernel's the same.
@@ -50,8 +50,8 @@ const EXEC: u64 = 1 << 32;
 /// The process whose actions are kept. A child that shares the memory has actions of its own.
 static PROCESS: AtomicU32 = AtomicU32::new(0);
 
-fn kept(signal: u32) -> &'static Kept {
-    &KEPT[signal as usize - 1]
+fn kept(signal: u32) -> &'static SharedAction {
+    &ACTIONS[signal as usize - 1]
 }
 
 /// Reads what is in force and makes ours of it.
@@ -103,7 +103,7 @@ pub(crate) fn copy_ends(locks: bool) {
 pub(crate) fn after_fork() {
     PROCESS.store(process::process_id(), Ordering::Relaxed);
     LOCK.reset();
-    KEPT.iter().for_each(Kept::end_of_a_store);
+    ACTIONS.iter().for_each(SharedAction::end_of_a_store);
     let execs = EXECS.swap(0, Ordering::Relaxed);
     if execs as u32 != 0 || execs != EXECS_AT_COPY.load(Ordering::Relaxed) {
         tell_again(ours());
@@ -192,7 +192,7 @@ fn reset(signal: u32, action: &Action) -> bool {
 /// Whether a signal may start a handler of the program on the stack that the thread of `slot` is on, whichever that is.
 pub fn has_handler_in_place(slot: &Slot) -> bool {
     let has_stack = slot.stack_in_force().flags as usize & kernel::SS_DISABLE == 0;
-    KEPT.iter().map(Kept::load).any(|action| {
+    ACTIONS.iter().map(SharedAction::load).any(|action| {
         let wants_stack = action.flags & ONSTACK != 0;
         has_handler(&action) && !(wants_stack && has_stack)
     })

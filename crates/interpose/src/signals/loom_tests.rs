@@ -2,7 +2,7 @@
 //!
 //! Run: `RUSTFLAGS="--cfg loom" cargo test -p uswap-interpose --lib loom_tests`.
 
-use super::kept::Kept;
+use super::shared_action::SharedAction;
 use crate::kernel::Action;
 use crate::plant::{Plant, Planted};
 use loom::sync::Arc;
@@ -22,7 +22,7 @@ fn explore() -> Vec<(usize, usize)> {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = Some(3);
     builder.check(move || {
-        let kept = Arc::new(Kept::new());
+        let kept = Arc::new(SharedAction::new());
         kept.store(&action_of(2));
         let writer = {
             let kept = Arc::clone(&kept);

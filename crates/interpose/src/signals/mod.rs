@@ -15,10 +15,10 @@
 pub mod actions;
 pub(crate) mod filter;
 mod frame;
-pub(crate) mod kept;
 #[cfg(all(test, loom))]
 mod loom_tests;
 mod masks;
+pub(crate) mod shared_action;
 
 use core::sync::atomic::{AtomicU64, Ordering};
 

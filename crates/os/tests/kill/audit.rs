@@ -33,7 +33,7 @@ fn references(stage: &Stage) -> BTreeMap<u32, u32> {
     for record in stage.segment.mms().in_use() {
         let Some(root) = record.root() else { continue };
         for leaf in stage.segment.page_table(record.id(), root).leaves(ALL_PAGES) {
-            for (page, slot) in leaf.slots_in(ALL_PAGES) {
+            for (page, slot) in leaf.word_refs_in(ALL_PAGES) {
                 let word = slot.load();
                 assert!(!word.is_locked(), "{page:?} of {:?} is locked while all stand still", record.id());
                 if let Some(id) = word.swap() {

@@ -13,11 +13,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use uswap_core::budget::Signal;
 use uswap_core::clusters::lock::{Contended, Locker};
-use uswap_core::clusters::{Clusters, Search, Space, Truth};
+use uswap_core::clusters::{Clusters, Search, SlotUsage, Space};
 use uswap_core::files::{FileAccess, FileKind, FileSpec};
 use uswap_core::pool::{Pool, ZSPAGE_BYTES};
 use uswap_core::segment::{Geometry, Segment};
-use uswap_engine::reaper::GiveBack;
+use uswap_engine::reaper::Trim;
 use uswap_engine::world::{Backing, FileBuffer, FileError};
 use uswap_os::memory::{self, Access};
 use uswap_os::{Fd, PAGE_BYTES, clock};
@@ -164,7 +164,7 @@ impl Owners {
     }
 }
 
-impl Truth for Owners {
+impl SlotUsage for Owners {
     type Slot = FileSlot;
 
     fn is_used(&self, slot: FileSlot) -> bool {
@@ -196,7 +196,7 @@ impl Backing for Stage {
     async fn wait(&self, _: Signal, _: u32, _: u64) {}
 }
 
-impl GiveBack for Stage {
+impl Trim for Stage {
     /// There is no file: but nothing may live in what would be given back.
     fn release_file(&self, bytes: Range<SwapOffset>) {
         for slot in SlotId::each(bytes.start.slot()..bytes.end.slot()) {

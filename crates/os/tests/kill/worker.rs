@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use uswap_core::clusters::lock::Holder;
 use uswap_core::clusters::{Clusters, ORDER_MAX};
 use uswap_core::mm::{MmState, MmTable};
-use uswap_core::page_word::{Afterwards, Commit, PageSlot, Place, Remove, TryLock};
+use uswap_core::page_word::{Afterwards, Commit, PageWordRef, Place, Remove, TryLock};
 use uswap_core::pool::ZspageOwner;
 use uswap_core::segment::Segment;
 use uswap_core::swap_table::LoadKind;
@@ -58,7 +58,7 @@ struct Worker<'s> {
     segment: Segment<'static>,
     me: MmId,
     number: u64,
-    pages: Vec<PageSlot<'static>>,
+    pages: Vec<PageWordRef<'static>>,
     runs: Clusters<'static, Owners>,
     owners: Owners,
     /// First slot and count of what it has of the runs.
@@ -93,7 +93,7 @@ fn run(stage: &Stage, me: MmId, seed: u64) -> ! {
     record.set_root(root);
     let leaf =
         segment.page_table(me, root).leaf_or_allocate(PageId::FIRST).expect("there are tables for all");
-    let pages: Vec<_> = (0..BLOCK_PAGES).map(|page| leaf.slot(PageId::new(page))).collect();
+    let pages: Vec<_> = (0..BLOCK_PAGES).map(|page| leaf.word_ref(PageId::new(page))).collect();
     assert!(pages.iter().all(|page| page.adopt()), "the leaf is new");
     let number = record.number().to_word();
     let mut worker = Worker {
@@ -298,7 +298,7 @@ impl Worker<'_> {
     }
 }
 
-fn commit(page: PageSlot<'_>, swap: Option<SwapId>) {
+fn commit(page: PageWordRef<'_>, swap: Option<SwapId>) {
     let place = if swap.is_some() { Place::Swapped } else { Place::Fresh };
     assert_eq!(page.commit(place, swap), Commit::Done);
 }

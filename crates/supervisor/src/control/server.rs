@@ -28,7 +28,7 @@ const STACK_BYTES: usize = 64 * 1024;
 const PATIENCE: Duration = Duration::from_secs(if cfg!(test) { 1 << 30 } else { 2 });
 
 /// What a run can do.
-pub trait Obey: Sync {
+pub trait CommandHandler: Sync {
     /// A descriptor that becomes readable when the run ends, and stays so.
     fn ended(&self) -> BorrowedFd<'_>;
     /// Writes what nobody touches for `age`. What was done, or why not, as a sentence; so with the others.
@@ -65,7 +65,7 @@ pub fn listen() -> std::io::Result<UnixListener> {
 ///
 /// # Errors
 /// It cannot be waited for clients.
-pub fn serve(listener: &UnixListener, run: &impl Obey) -> std::io::Result<()> {
+pub fn serve(listener: &UnixListener, run: &impl CommandHandler) -> std::io::Result<()> {
     let clients = Clients::default();
     std::thread::scope(|scope| {
         while wait_for_client(listener, run)? {
@@ -91,7 +91,7 @@ pub fn serve(listener: &UnixListener, run: &impl Obey) -> std::io::Result<()> {
 }
 
 /// False: the run has ended.
-fn wait_for_client(listener: &UnixListener, run: &impl Obey) -> std::io::Result<bool> {
+fn wait_for_client(listener: &UnixListener, run: &impl CommandHandler) -> std::io::Result<bool> {
     let ended = run.ended();
     loop {
         let mut events = [PollFd::new(listener, PollFlags::IN), PollFd::new(&ended, PollFlags::IN)];
@@ -131,7 +131,7 @@ impl Clients {
     }
 }
 
-fn answer(run: &impl Obey, stream: &UnixStream) -> Answer {
+fn answer(run: &impl CommandHandler, stream: &UnixStream) -> Answer {
     let (own, peer) = (rustix::process::geteuid().as_raw(), uswap_os::process::peer_of(stream.as_raw_fd()));
     if peer.is_ok_and(|peer| peer.uid != 0 && peer.uid != own) || peer.is_err() {
         return Answer::Error(format!("only root and user {own}, whose run this is, may do that"));

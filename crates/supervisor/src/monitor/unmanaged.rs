@@ -46,7 +46,7 @@ const KINDS_MAX: usize = 64;
 pub struct UnmanagedProcesses {
     looked: Option<Looked>,
     youngest: Youngest,
-    seen: HashMap<u32, Seen>,
+    seen: HashMap<u32, Sighting>,
 }
 
 /// The last look for new processes.
@@ -88,7 +88,7 @@ fn pid_at_the_end(loadavg: &str) -> Option<u32> {
 }
 
 /// One that was found.
-struct Seen {
+struct Sighting {
     pidfd: Pidfd,
     sizes: Option<StatmFile>,
     since: Instant,
@@ -145,7 +145,7 @@ impl UnmanagedProcesses {
         self.seen.retain(|pid, _| found.contains(pid));
         for pid in found {
             if let std::collections::hash_map::Entry::Vacant(place) = self.seen.entry(pid) {
-                let Some(seen) = Seen::now(pid) else { continue };
+                let Some(seen) = Sighting::now(pid) else { continue };
                 place.insert(seen);
             }
             let Some(seen) = self.seen.get_mut(&pid) else { continue };
@@ -182,13 +182,13 @@ impl UnmanagedProcesses {
     }
 }
 
-impl Seen {
+impl Sighting {
     /// The process that is a child of the run now. None: it is gone, or only waits to be buried.
-    fn now(pid: u32) -> Option<Seen> {
+    fn now(pid: u32) -> Option<Sighting> {
         let pidfd = Pidfd::open(pid).ok()?;
         let sizes = StatmFile::open(Some(pid)).ok();
         let is_below = pidfd.while_it_lives(process::stat)?.is_ok_and(|stat| stat.state != b'Z');
-        is_below.then(|| Seen {
+        is_below.then(|| Sighting {
             pidfd,
             sizes,
             since: Instant::now(),

@@ -44,7 +44,7 @@ const RED_ZONE_BYTES: usize = 128;
 /// Of the stack, for the way into the agent.
 const STACK_BYTES_MIN: usize = 16 << 10;
 /// Where a thread tells the kernel of a restartable sequence, in its area.
-const SEQUENCE_OFFSET: usize = 8;
+const RSEQ_CS_OFFSET: usize = 8;
 const USER_CODE: usize = 0x33;
 
 /// One process that has grown so, while it is tried.
@@ -142,7 +142,7 @@ fn divert(tracee: &Tracee, places: &Places, pid: u32) -> Option<()> {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     let registers = resumed(tracee.registers().ok()?, has_signal(&status))?;
     let area = tracee.rseq_area();
-    let is_in_sequence = area != 0 && tracee.word(area + SEQUENCE_OFFSET) != Ok(0);
+    let is_in_sequence = area != 0 && tracee.word(area + RSEQ_CS_OFFSET) != Ok(0);
     if is_in_sequence || !places.may_leave(&registers) {
         return tracee.set_registers(&registers).ok();
     }

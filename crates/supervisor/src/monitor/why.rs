@@ -10,7 +10,7 @@ use uswap_os::process::StatmFile;
 use uswap_units::PAGE_BYTES;
 
 use crate::human;
-use crate::program::{Care, care_of};
+use crate::program::{AgentSupport, agent_support_of};
 use crate::shared::Shared;
 
 /// A reason, and what to do about it.
@@ -37,7 +37,8 @@ pub enum Why {
 
 /// Why process `pid` has no engine.
 pub fn why_unmanaged(shared: &Shared, pid: u32) -> Why {
-    if let Some(Care::Unmanageable(clause)) = care_of(Path::new(&format!("/proc/{pid}/exe"))) {
+    if let Some(AgentSupport::Unmanageable(clause)) = agent_support_of(Path::new(&format!("/proc/{pid}/exe")))
+    {
         let advice = "A dynamically linked build without special rights would be managed";
         return Why::Program(Reason { clause, advice });
     }

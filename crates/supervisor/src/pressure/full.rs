@@ -40,12 +40,12 @@ pub struct Samples {
 
 impl Samples {
     /// Looks, if it is time and a thread waits. What was seen.
-    pub fn look(&mut self, processes: &Processes, record: MmRecord<'_>) -> Option<Seen> {
+    pub fn look(&mut self, processes: &Processes, record: MmRecord<'_>) -> Option<ThreadStates> {
         let now = Instant::now();
         if record.waits() == 0 || !self.due.is_at(now) {
             return None;
         }
-        let seen = Seen::now(processes, record, self.own.for_a_look())?;
+        let seen = ThreadStates::now(processes, record, self.own.for_a_look())?;
         self.due = Due::after(now, seen.threads);
         if let Some(is_full) = seen.is_full {
             self.full.note(u32::from(is_full), 1);
@@ -102,21 +102,21 @@ impl OwnThreads {
 
 /// What a look at a process found.
 #[derive(Clone, Copy)]
-pub struct Seen {
+pub struct ThreadStates {
     /// Threads that were asked.
     pub threads: u32,
     /// Whether none of the threads that do not wait wants a processor. None: no thread waits any more.
     pub is_full: Option<bool>,
 }
 
-impl Seen {
+impl ThreadStates {
     /// Looks at a process of which a thread waits. None: it has ended.
-    pub fn now(processes: &Processes, record: MmRecord<'_>, own: &mut HashSet<u32>) -> Option<Seen> {
+    pub fn now(processes: &Processes, record: MmRecord<'_>, own: &mut HashSet<u32>) -> Option<ThreadStates> {
         let threads = processes.look(record, |pid| threads_of(pid, own))?;
         // It may have been served meanwhile: then it runs itself.
         let waits = record.waits();
         let is_known = threads.threads > 0 && waits > 0;
-        Some(Seen { threads: threads.threads, is_full: is_known.then(|| threads.is_full(waits)) })
+        Some(ThreadStates { threads: threads.threads, is_full: is_known.then(|| threads.is_full(waits)) })
     }
 }
 

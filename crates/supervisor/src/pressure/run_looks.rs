@@ -10,7 +10,7 @@ use std::time::Instant;
 
 use uswap_core::mm::MmRecord;
 
-use super::full::{Due, OwnThreads, Seen, threads_of};
+use super::full::{Due, OwnThreads, ThreadStates, threads_of};
 use crate::processes::Processes;
 
 /// When was looked, and what is known for the next look.
@@ -26,7 +26,7 @@ pub struct Waiting<'a> {
     /// Its record.
     pub record: MmRecord<'a>,
     /// What was seen of it in this instant, if it was looked at.
-    pub seen: Option<Seen>,
+    pub seen: Option<ThreadStates>,
 }
 
 impl RunLooks {
@@ -40,7 +40,7 @@ impl RunLooks {
         let own = self.own.for_a_look();
         let (mut threads, mut found) = (0, None);
         for process in waiting {
-            let seen = process.seen.or_else(|| Seen::now(processes, process.record, own));
+            let seen = process.seen.or_else(|| ThreadStates::now(processes, process.record, own));
             threads += seen.map_or(0, |seen| seen.threads);
             if let Some(is_full) = seen.and_then(|seen| seen.is_full) {
                 found = Some(is_full);

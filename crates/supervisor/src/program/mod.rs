@@ -29,14 +29,14 @@ pub struct Program {
     /// The file, with a slash in it, so that nothing searches PATH again.
     pub path: PathBuf,
     /// Whether the agent can be loaded into it.
-    pub care: Care,
+    pub agent_support: AgentSupport,
     /// How it is started.
     pub start: Start,
 }
 
 /// Can the agent be loaded?
 #[derive(Debug, PartialEq, Eq)]
-pub enum Care {
+pub enum AgentSupport {
     /// The dynamic loader will preload the agent.
     Managed,
     /// It will not, and why: a clause such as "it is statically linked, so ...".
@@ -68,15 +68,15 @@ impl Program {
     /// There is no such program, or it may not be executed.
     pub fn find(name: &OsStr, search_path: Option<&OsStr>) -> Result<Self, Unusable> {
         let path = find_file(name, search_path)?;
-        let (care, start) = inspect(&path, 0)?;
-        Ok(Self { path, care, start })
+        let (agent_support, start) = inspect(&path, 0)?;
+        Ok(Self { path, agent_support, start })
     }
 }
 
 /// Whether the agent can be loaded into a file that is executed already. None: it cannot be looked at.
-pub fn care_of(executed: &Path) -> Option<Care> {
+pub fn agent_support_of(executed: &Path) -> Option<AgentSupport> {
     executed.metadata().ok()?;
-    inspect(executed, 0).ok().map(|(care, _)| care)
+    inspect(executed, 0).ok().map(|(agent_support, _)| agent_support)
 }
 
 fn find_file(name: &OsStr, search_path: Option<&OsStr>) -> Result<PathBuf, Unusable> {
@@ -145,11 +145,11 @@ fn candidate(path: &Path) -> Candidate {
     }
 }
 
-fn inspect(path: &Path, script_depth: u32) -> Result<(Care, Start), Unusable> {
+fn inspect(path: &Path, script_depth: u32) -> Result<(AgentSupport, Start), Unusable> {
     let shown = path.display();
     if let Some(gain) = privileges::gained_by_executing(path) {
         let reason = format!("it {gain}, and the loader ignores LD_PRELOAD for such programs");
-        return Ok((Care::Unmanageable(reason), Start::Direct));
+        return Ok((AgentSupport::Unmanageable(reason), Start::Direct));
     }
     let mut head = Vec::new();
     let file = match File::open(path) {
@@ -161,7 +161,7 @@ fn inspect(path: &Path, script_depth: u32) -> Result<(Care, Start), Unusable> {
         Err(error) => {
             let reason =
                 format!("it may be executed but not read ({error}), so the kernel protects its memory");
-            return Ok((Care::Unmanageable(reason), Start::Direct));
+            return Ok((AgentSupport::Unmanageable(reason), Start::Direct));
         }
     };
     let read = (&file).take(SCRIPT_LINE_BYTES as u64).read_to_end(&mut head);
@@ -175,22 +175,22 @@ fn inspect(path: &Path, script_depth: u32) -> Result<(Care, Start), Unusable> {
                 format!("'{shown}' is neither an ELF program nor a script: is it made for this system?");
             return Err(Unusable::NotExecutable(why));
         }
-        let (care, _) = inspect(Path::new("/bin/sh"), script_depth + 1)?;
-        return Ok((care, Start::ByShell));
+        let (agent_support, _) = inspect(Path::new("/bin/sh"), script_depth + 1)?;
+        return Ok((agent_support, Start::ByShell));
     }
     let care = match elf::read(&file).map_err(|error| {
         Unusable::NotExecutable(format!(
             "'{shown}' is not a whole ELF program ({error}): build or copy it again"
         ))
     })? {
-        Elf::OtherMachine { machine } => Care::Unmanageable(format!(
+        Elf::OtherMachine { machine } => AgentSupport::Unmanageable(format!(
             "it is made for another machine (ELF machine {machine}) than the agent, which is for {}",
             std::env::consts::ARCH
         )),
-        Elf::Static => {
-            Care::Unmanageable("it is statically linked, so no loader can put the agent into it".to_owned())
-        }
-        Elf::Dynamic { loader } if Path::new(&loader).exists() => Care::Managed,
+        Elf::Static => AgentSupport::Unmanageable(
+            "it is statically linked, so no loader can put the agent into it".to_owned(),
+        ),
+        Elf::Dynamic { loader } if Path::new(&loader).exists() => AgentSupport::Managed,
         Elf::Dynamic { loader } => {
             return Err(Unusable::NotFound(format!(
                 "'{shown}' needs the loader '{}', which does not exist: install the libc it was built for",
@@ -198,11 +198,11 @@ fn inspect(path: &Path, script_depth: u32) -> Result<(Care, Start), Unusable> {
             )));
         }
     };
-    Ok((care, Start::Direct))
+    Ok((agent_support, Start::Direct))
 }
 
 /// A script is as manageable as its interpreter.
-fn inspect_script(path: &Path, line: &[u8], script_depth: u32) -> Result<Care, Unusable> {
+fn inspect_script(path: &Path, line: &[u8], script_depth: u32) -> Result<AgentSupport, Unusable> {
     let shown = path.display();
     if script_depth >= SCRIPT_DEPTH_MAX {
         let why =
@@ -217,7 +217,9 @@ fn inspect_script(path: &Path, line: &[u8], script_depth: u32) -> Result<Care, U
     };
     let interpreter = PathBuf::from(OsString::from_vec(word.to_vec()));
     match candidate(&interpreter) {
-        Candidate::Executable => inspect(&interpreter, script_depth + 1).map(|(care, _)| care),
+        Candidate::Executable => {
+            inspect(&interpreter, script_depth + 1).map(|(agent_support, _)| agent_support)
+        }
         Candidate::Missing => {
             let hint =
                 if word.ends_with(b"\r") { " (its first line ends with a carriage return)" } else { "" };

@@ -40,7 +40,7 @@ fn find(path: &Path) -> Result<Program, Unusable> {
 fn a_program_in_path_is_found_and_managed() {
     let program = Program::find(OsStr::new("sort"), Some(OsStr::new("/no/such:/usr/bin:/bin"))).unwrap();
     assert!(program.path.is_absolute());
-    assert_eq!(program.care, Care::Managed);
+    assert_eq!(program.agent_support, AgentSupport::Managed);
     assert_eq!(program.start, Start::Direct);
 }
 
@@ -80,9 +80,11 @@ fn a_script_is_as_manageable_as_its_interpreter() {
     let scratch = Scratch::new("script");
     let frozen = scratch.file("frozen", &elf::tests::made_up(None), 0o755);
     let script = scratch.file("script", b"#! /bin/sh -e\necho\n", 0o755);
-    assert_eq!(find(&script).unwrap().care, Care::Managed);
+    assert_eq!(find(&script).unwrap().agent_support, AgentSupport::Managed);
     let of_static = scratch.file("of-static", format!("#!{}\n", frozen.display()).as_bytes(), 0o755);
-    assert!(matches!(find(&of_static).unwrap().care, Care::Unmanageable(why) if why.contains("static")));
+    assert!(
+        matches!(find(&of_static).unwrap().agent_support, AgentSupport::Unmanageable(why) if why.contains("static"))
+    );
     let plain_text = scratch.file("plain-text", b"echo hello\n", 0o755);
     assert_eq!(find(&plain_text).unwrap().start, Start::ByShell);
 }
@@ -112,12 +114,14 @@ fn a_script_that_is_its_own_interpreter_ends() {
 fn static_foreign_and_damaged_programs_are_told_apart() {
     let scratch = Scratch::new("elf");
     let frozen = scratch.file("frozen", &elf::tests::made_up(None), 0o755);
-    assert!(matches!(find(&frozen).unwrap().care, Care::Unmanageable(why) if why.contains("statically")));
+    assert!(
+        matches!(find(&frozen).unwrap().agent_support, AgentSupport::Unmanageable(why) if why.contains("statically"))
+    );
     let mut foreign = elf::tests::made_up(None);
     foreign[18] ^= 0x55;
     let foreign = scratch.file("foreign", &foreign, 0o755);
     assert!(
-        matches!(find(&foreign).unwrap().care, Care::Unmanageable(why) if why.contains("another machine"))
+        matches!(find(&foreign).unwrap().agent_support, AgentSupport::Unmanageable(why) if why.contains("another machine"))
     );
     let loaderless = scratch.file("loaderless", &elf::tests::made_up(Some("/no/such/ld.so")), 0o755);
     assert!(text(&find(&loaderless).unwrap_err()).contains("/no/such/ld.so"));
@@ -132,7 +136,7 @@ fn static_foreign_and_damaged_programs_are_told_apart() {
 fn a_setuid_program_is_not_managed_unless_it_changes_nothing() {
     let scratch = Scratch::new("setuid");
     let copy = scratch.file("copy", &std::fs::read("/bin/true").unwrap(), 0o4755);
-    assert_eq!(find(&copy).unwrap().care, Care::Managed, "its owner is who runs it");
+    assert_eq!(find(&copy).unwrap().agent_support, AgentSupport::Managed, "its owner is who runs it");
     let looked_at = if rustix::process::getuid().is_root() {
         std::os::unix::fs::chown(&copy, Some(65534), None).unwrap();
         std::fs::set_permissions(&copy, std::fs::Permissions::from_mode(0o4755)).unwrap();
@@ -140,7 +144,9 @@ fn a_setuid_program_is_not_managed_unless_it_changes_nothing() {
     } else {
         PathBuf::from("/bin/su")
     };
-    assert!(matches!(find(&looked_at).unwrap().care, Care::Unmanageable(why) if why.contains("setuid")));
+    assert!(
+        matches!(find(&looked_at).unwrap().agent_support, AgentSupport::Unmanageable(why) if why.contains("setuid"))
+    );
 }
 
 /// A process that ended while it was looked at was named as one whose program may not be read.
@@ -148,5 +154,5 @@ fn a_setuid_program_is_not_managed_unless_it_changes_nothing() {
 fn a_program_that_is_gone_is_not_one_that_may_not_be_read() {
     let gone = std::env::temp_dir().join("uswap-program-that-was-here");
     assert!(matches!(inspect(&gone, 0).unwrap_err(), Unusable::NotFound(_)));
-    assert_eq!(care_of(&gone), None);
+    assert_eq!(agent_support_of(&gone), None);
 }

@@ -7,7 +7,7 @@
 //! Meanwhile the kernel gives a signal that is for the whole process to a thread that has not blocked it, if there is
 //! one.
 //!
-//! Must hold: what was blocked here is open again behind [`Arrivals::end`], which says whether a handler of the program
+//! Must hold: what was blocked here is open again behind [`DeferredSignals::end`], which says whether a handler of the program
 //! ran. The signals that an access raises are never blocked, since bringing a page may raise them. Called by
 //! [`crate::buffers::boundary`] and [`crate::buffers::holder`], where pages are brought.
 
@@ -27,16 +27,16 @@ const fn bit(signal: u32) -> u64 {
 const SYNCHRONOUS: u64 = bit(SIGILL) | bit(SIGTRAP) | bit(SIGBUS) | bit(SIGFPE) | bit(SIGSEGV) | bit(SIGSYS);
 
 /// The signals of the thread while pages of one call are brought.
-pub(super) struct Arrivals<'m, 'f> {
+pub(super) struct DeferredSignals<'m, 'f> {
     make: &'m mut Make<'f>,
     /// What the program has blocked, since ours are.
     mask: Option<u64>,
 }
 
-impl<'m, 'f> Arrivals<'m, 'f> {
+impl<'m, 'f> DeferredSignals<'m, 'f> {
     #[inline]
-    pub(super) fn new(make: &'m mut Make<'f>) -> Arrivals<'m, 'f> {
-        Arrivals { make, mask: None }
+    pub(super) fn new(make: &'m mut Make<'f>) -> DeferredSignals<'m, 'f> {
+        DeferredSignals { make, mask: None }
     }
 
     /// From now on they wait.
@@ -52,26 +52,26 @@ impl<'m, 'f> Arrivals<'m, 'f> {
 
     /// Their handlers run.
     #[inline]
-    pub(super) fn end(self) -> Due {
+    pub(super) fn end(self) -> PendingHandlers {
         match self.mask {
             Some(mask) => release(self.make, mask),
-            None => Due::default(),
+            None => PendingHandlers::default(),
         }
     }
 }
 
 /// What arrived for which the program has a handler.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
-pub(super) struct Due {
+pub(super) struct PendingHandlers {
     /// A signal.
     pub(super) is_any: bool,
     /// A signal with a handler that is not to restart calls.
     pub(super) is_interrupting: bool,
 }
 
-impl Due {
-    pub(super) fn or(self, other: Due) -> Due {
-        Due {
+impl PendingHandlers {
+    pub(super) fn or(self, other: PendingHandlers) -> PendingHandlers {
+        PendingHandlers {
             is_any: self.is_any | other.is_any,
             is_interrupting: self.is_interrupting | other.is_interrupting,
         }
@@ -80,11 +80,11 @@ impl Due {
 
 /// Lets the signals come that waited; who has a handler is asked before, as one that is called may be gone then.
 #[cold]
-fn release(make: &mut Make<'_>, mask: u64) -> Due {
+fn release(make: &mut Make<'_>, mask: u64) -> PendingHandlers {
     let mut pending = 0_u64;
     let arguments = [&raw mut pending as usize, SET_BYTES, 0, 0, 0, 0];
     make(&Call { number: __NR_rt_sigpending as usize, arguments });
-    let mut due = Due::default();
+    let mut due = PendingHandlers::default();
     let come = core::hint::black_box(pending) & !mask & !SYNCHRONOUS;
     for signal in (1..=64).filter(|signal| come & bit(*signal) != 0) {
         let mut action = [0_u64; 4];

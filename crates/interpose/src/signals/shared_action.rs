@@ -26,7 +26,7 @@ struct Words {
     mask: AtomicU64,
 }
 
-pub(crate) struct Kept {
+pub(crate) struct SharedAction {
     /// Odd while it is written.
     version: AtomicU32,
     now: Words,
@@ -74,15 +74,15 @@ pub(super) fn has_handler(action: &Action) -> bool {
     action.handler != DEFAULT && action.handler != IGNORE
 }
 
-impl Kept {
+impl SharedAction {
     #[cfg(not(loom))]
-    pub(super) const fn new() -> Kept {
-        Kept { version: AtomicU32::new(0), now: Words::new(), former: Words::new() }
+    pub(super) const fn new() -> SharedAction {
+        SharedAction { version: AtomicU32::new(0), now: Words::new(), former: Words::new() }
     }
 
     #[cfg(loom)]
-    pub(super) fn new() -> Kept {
-        Kept { version: AtomicU32::new(0), now: Words::new(), former: Words::new() }
+    pub(super) fn new() -> SharedAction {
+        SharedAction { version: AtomicU32::new(0), now: Words::new(), former: Words::new() }
     }
 
     pub(super) fn load(&self) -> Action {
