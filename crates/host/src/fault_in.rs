@@ -6,8 +6,10 @@
 //! need a range to be there.
 
 use crate::process::{Process, Space};
+use uswap_core::counters::FaultSource;
 use uswap_engine::world::Touch;
 use uswap_engine::{FaultOutcome, block_on};
+use uswap_os::clock;
 use uswap_units::{PAGE_BYTES, PageId, PageRange};
 
 /// A page that was brought may be protected once more, by an evictor that had seen that it was missing; and what cannot
@@ -48,16 +50,22 @@ impl Room {
 impl Process {
     /// Makes room if memory is short, and brings a page. On a stack of ours, with all signals blocked.
     pub(crate) fn fault_in(&self, page: PageId, touch: Touch) -> FaultOutcome {
-        self.wait_for(page, touch, Room::IsMade)
+        self.wait_for(page, touch, Room::IsMade).0
     }
 
-    /// As [`bring`](Self::bring), for a thread of the program, which is seen to wait for a page meanwhile.
-    fn wait_for(&self, page: PageId, touch: Touch, room: Room) -> FaultOutcome {
-        let Some(space) = self.space() else { return FaultOutcome::NotOurs };
-        space.record().begin_wait();
+    /// As [`bring`](Self::bring), for a thread of the program: it is seen to wait meanwhile, and the time counts as one
+    /// in which the program waits. With the time that it took, in ns.
+    pub(crate) fn wait_for(&self, page: PageId, touch: Touch, room: Room) -> (FaultOutcome, u64) {
+        let Some(space) = self.space() else { return (FaultOutcome::NotOurs, 0) };
+        let (record, began_ns) = (space.record(), clock::engine_now_ns());
+        record.begin_wait();
         let served = self.bring(page, touch, room);
-        space.record().end_wait();
-        served
+        record.end_wait();
+        let ended_ns = clock::engine_now_ns();
+        if matches!(served, FaultOutcome::Served(source) if source != FaultSource::Woken) {
+            record.stall().add(began_ns, ended_ns);
+        }
+        (served, ended_ns.saturating_sub(began_ns))
     }
 
     fn bring(&self, page: PageId, touch: Touch, room: Room) -> FaultOutcome {
@@ -85,7 +93,7 @@ impl Process {
                 if round > 0 {
                     uswap_os::thread::yield_now();
                 }
-                if !is_brought(self.wait_for(first, touch, room)) {
+                if !is_brought(self.wait_for(first, touch, room).0) {
                     break;
                 }
             }

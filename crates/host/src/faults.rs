@@ -4,16 +4,16 @@
 //! [`crate::program_copy`]; all others are the program's, also that of a page that is lost. Called by `interpose`
 //! through [`crate::calls`], on the alternate stack with all signals blocked.
 
+use crate::fault_in::Room;
 use crate::messages;
 use crate::process::{Phase, Process};
 use crate::{program_copy, repeats};
 use core::ffi::c_void;
-use uswap_core::counters::FaultSource;
 use uswap_engine::FaultOutcome;
 use uswap_engine::world::Touch;
 use uswap_interpose::{Fault, thread};
+use uswap_os::process;
 use uswap_os::sys::abi;
-use uswap_os::{clock, process};
 use uswap_units::PageId;
 
 /// Where the kernel's `siginfo_t` has the address, and its `ucontext_t` the stack pointer, the instruction pointer and
@@ -86,18 +86,12 @@ impl Process {
         };
         let page = PageId::of_address(met.address as u64);
         let touch = Touch::that(met.error & ERROR_WRITE != 0);
-        let began_ns = clock::engine_now_ns();
-        let served = self.fault_in(page, touch);
+        let (served, waited_ns) = self.wait_for(page, touch, Room::IsMade);
         match served {
             // It may have been let go meanwhile, and is there when it is touched again.
             FaultOutcome::NotOurs => is_readable(met.address),
             FaultOutcome::Served(source) => {
-                let ended_ns = clock::engine_now_ns();
-                let latency = space.segment().counters().latency(source);
-                latency.record(ended_ns.saturating_sub(began_ns));
-                if source != FaultSource::Woken {
-                    space.record().stall().add(began_ns, ended_ns);
-                }
+                space.segment().counters().latency(source).record(waited_ns);
                 repeats::see_to(space, page, touch, source);
                 self.pin_faulting_stack(thread::current(), met.address as u64, met.stack_pointer as u64);
                 true
