@@ -11,6 +11,7 @@
 
 use linux_raw_sys::ptrace as abi_ptrace;
 
+use crate::sys::prctl::PR_SET_PTRACER;
 use crate::sys::{self, Errno, Result, abi};
 use crate::{clock, process};
 
@@ -249,8 +250,7 @@ fn stop_of(status: u32) -> Stop {
 
 /// Lets `tracer` trace this process, where Yama asks for that; 0: nobody but its ancestors.
 pub fn allow_tracer(tracer: u32) {
-    const PR_SET_PTRACER: usize = 0x5961_6d61;
-    let _there_may_be_no_yama = sys::plain(abi::__NR_prctl, PR_SET_PTRACER, tracer as usize, 0);
+    let _there_may_be_no_yama = sys::plain(abi::__NR_prctl, PR_SET_PTRACER as usize, tracer as usize, 0);
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ use core::arch::asm;
 use core::fmt;
 
 pub use linux_raw_sys::general as abi;
+pub use linux_raw_sys::prctl;
 
 /// A time as the kernel takes it.
 pub(crate) fn timespec(nanoseconds: u64) -> abi::__kernel_timespec {
