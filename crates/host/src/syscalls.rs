@@ -91,7 +91,7 @@ pub(crate) fn refused(call: &Call) -> Option<isize> {
         abi::MADV_COLD | abi::MADV_PAGEOUT | abi::MADV_WILLNEED | abi::MADV_COLLAPSE
     );
     let is_refused = call.number as u32 == abi::__NR_process_madvise && !is_harmless;
-    is_refused.then_some(-(Errno::EINVAL.number() as isize))
+    is_refused.then_some(Errno::EINVAL.as_answer())
 }
 
 /// Whether `Process::note_stacks` has something to note of the call.

@@ -374,6 +374,6 @@ mod tests {
         // SAFETY:
         // 1. There is no such call.
         let answer = unsafe { call(9999, &[0; 6]) };
-        assert_eq!(answer, -(Errno::ENOSYS.number() as isize));
+        assert_eq!(answer, Errno::ENOSYS.as_answer());
     }
 }

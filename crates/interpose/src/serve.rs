@@ -42,7 +42,7 @@ pub(crate) unsafe extern "C" fn before<I: Interposer>(frame: &mut Frame, base: *
 /// The thread was cancelled on its way to the kernel.
 #[cold]
 fn interrupt<I: Interposer>(frame: &mut Frame, step: Step) -> Step {
-    frame.answer = -(Errno::EINTR.number() as isize);
+    frame.answer = Errno::EINTR.as_answer();
     if step == Step::PassThenAfter {
         frame.answer = interposer::<I>().after(&frame.call, frame.answer, &frame.context);
     }
@@ -129,9 +129,7 @@ fn serve_special(frame: &mut Frame) -> Option<isize> {
     let [first, second, ..] = frame.call.arguments;
     match frame.call.number {
         // As a kernel that does not have it.
-        nr::PRCTL if first == PR_SET_SYSCALL_USER_DISPATCH as usize => {
-            Some(-(Errno::EINVAL.number() as isize))
-        }
+        nr::PRCTL if first == PR_SET_SYSCALL_USER_DISPATCH as usize => Some(Errno::EINVAL.as_answer()),
         nr::ARCH_PRCTL if first == ARCH_SET_FS => {
             let slot = thread::current();
             // A handler that came between the two would be on a thread that is not known, and get it another slot.

@@ -34,6 +34,11 @@ impl Errno {
         self.0 as i32
     }
 
+    /// What a system call answers when it fails in this way.
+    pub const fn as_answer(self) -> isize {
+        -(self.0 as isize)
+    }
+
     /// The name of the kernel's header, for the numbers that uswap meets; `None` for others.
     pub fn name(self) -> Option<&'static str> {
         NAMES.iter().find(|entry| entry.0 == self).map(|entry| entry.1)
