@@ -92,7 +92,7 @@ pub fn needs_root(what: &str) -> bool {
     is_root
 }
 
-/// One of our own programs (`churn`, `touch`, `evil`), built on first use.
+/// One of our own programs, built on first use.
 pub fn program(name: &str) -> PathBuf {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
     let directory = BUILT.get_or_init(|| {

@@ -17,7 +17,8 @@
 //! `set_state`, `set_forked`, `claim_forked`, `begin_reaping`, `free`), and who looks at the state sees that (Acquire:
 //! `state`, `pid`, `has_process`, `is_held_by`, and `take`, which finds it emptied). `set_root` pairs with `root`:
 //! the page of the root was zeroed before. `end` pairs with `is_in_the_middle`: who sees nothing begun sees all of it
-//! done. The plain numbers, from the resident pages to the weight, guard nothing: each is read for itself.
+//! done. The plain numbers, from the resident pages to the weight, guard nothing: each is read for itself, and
+//! needs none of the orders that it has (`plain_fields`).
 
 use crate::fairness::{Account, Holding};
 use crate::held_files::HeldFiles;

@@ -12,9 +12,9 @@
 //! by [`crate::background`], which looks whether it lives.
 //!
 //! Memory order: `HELD` and `PIPE` are numbers of descriptors, stored with Release when these are open (`take_record`,
-//! `claim_record`, `keep_pipe`). That pairs with the Acquire of who uses them (`lives`, `was_asked_for`) or takes them
-//! away (`let_go`, `give_up_record`, `say_that_it_left`). `forget_open` runs in the only thread of
-//! a child, or where no thread evicts.
+//! `claim_record`, `keep_pipe`). That pairs with the Acquire of whoever uses them (`lives`, `was_asked_for`) or takes
+//! them away (`give_up_record`, `say_that_it_left`). `forget_open` runs in the only thread of a child, or where no
+//! thread evicts.
 
 use crate::descriptors;
 use crate::refused::Refused;

@@ -1,9 +1,7 @@
 //! Threads of another process, stopped and looked into (`ptrace`).
 //!
-//! For the child that arms the threads of its parent (`interpose::attach`), and for the supervisor, which lets a
-//! process arm itself. A thread that is seized and interrupted
-//! stops at its way out of the kernel, wherever it was; a system call under way ends or is to be restarted, as its
-//! registers say.
+//! A thread that is seized and interrupted stops at its way out of the kernel, wherever it was; a system call under way
+//! ends or is to be restarted, as its registers say.
 //!
 //! Must hold: a thread is looked into and changed only while it stands still. When its tracer ends it goes on by
 //! itself. Called by `interpose`, in the child that arms the threads of its parent, and by the supervisor, which lets a
