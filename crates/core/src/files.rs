@@ -4,8 +4,12 @@
 //! file and the byte in the file.
 //!
 //! ```text
-//! slots   0 .. a.slots | gap | b.first .. b.first + b.slots | gap | ...      each file starts at a cluster; the gap is as long as the longest read
-//! word 0: 63..48 priority  47..16 descriptor  15..8 kind  3..2 state  1 direct  0 known     1: first slot  2: slots  3: its clusters' first word  4: bytes written  5: most slots used
+//! slots   0 .. a.slots | gap | b.first .. b.first + b.slots | gap | ...
+//!         each file starts at a cluster; a gap is as long as the longest read
+//!
+//! word 0  63..48 priority  47..16 descriptor  15..8 kind  3..2 state  1 direct  0 known
+//! word 1  first slot       2  slots           3  its clusters' first word
+//! word 4  bytes written    5  most slots used
 //!
 //! Opening --(every process has it open)--> InUse <--(could not be emptied)-- Draining --(emptied)--> Gone
 //!    '----------------(one cannot)-----------------------------------------------------------------> Gone
