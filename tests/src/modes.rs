@@ -10,16 +10,3 @@ pub fn all_have_a_test(name: &str, source: &str, test_of: impl Fn(&str) -> Strin
         assert!(source.contains(&test_of(mode)), "{mode} has no test");
     }
 }
-
-/// One test for each mode, which runs the function `case` of the file: `modes! { name_of_the_test => "mode", ... }`.
-#[macro_export]
-macro_rules! modes {
-    ($($test:ident => $mode:literal),* $(,)?) => {
-        $(
-            #[test]
-            fn $test() {
-                case($mode);
-            }
-        )*
-    };
-}

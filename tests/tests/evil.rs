@@ -95,6 +95,17 @@ fn evil_every_mode_has_a_test() {
     modes::all_have_a_test("evil", include_str!("evil.rs"), |mode| format!("evil_{mode} => \"{mode}\""));
 }
 
+macro_rules! modes {
+    ($($test:ident => $mode:literal),* $(,)?) => {
+        $(
+            #[test]
+            fn $test() {
+                case($mode);
+            }
+        )*
+    };
+}
+
 modes! {
     evil_close_all_descriptors => "close_all_descriptors",
     evil_few_descriptors_allowed => "few_descriptors_allowed",

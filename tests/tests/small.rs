@@ -41,6 +41,17 @@ fn every_mode_has_a_test() {
     modes::all_have_a_test("small", include_str!("small.rs"), |mode| format!("=> \"{mode}\""));
 }
 
+macro_rules! modes {
+    ($($test:ident => $mode:literal),* $(,)?) => {
+        $(
+            #[test]
+            fn $test() {
+                case($mode);
+            }
+        )*
+    };
+}
+
 modes! {
     signals_stay_its_own => "signals",
     growth_in_a_handler_is_seen_later => "grows_in_handler",
