@@ -44,8 +44,8 @@ prepare() {
         BEGIN {
             state = seed % 2147483646 + 1
             words = split("amber basket candle dragon engine forest guitar harbor island jungle kitchen ladder " \
-                "marble needle orange pepper quarry rocket saddle timber urchin velvet window yellow zephyr anchor bridge " \
-                "copper desert ember", word, " ")
+                "marble needle orange pepper quarry rocket saddle timber urchin velvet window yellow zephyr anchor " \
+                "bridge copper desert ember", word, " ")
             for (number = 0; number < count; number++) {
                 value = sprintf("{\"id\":%d,\"user\":\"%08x%08x\",\"created\":\"2026-%02d-%02dT%02d:%02d:%02dZ\"," \
                     "\"balance\":%d.%02d,\"lines\":[", number, \

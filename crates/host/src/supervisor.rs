@@ -230,8 +230,8 @@ pub(crate) fn raise(segment: &Segment<'static>, signal: Signal) {
     futex::wake_low(segment.budget().signal_word(signal), u32::MAX, Scope::Shared);
 }
 
-/// Whether the supervisor is gone. Whoever has no descriptor to ask the kernel waits until a kswapd has, of its parent or
-/// of another process.
+/// Whether the supervisor is gone. Whoever has no descriptor to ask the kernel waits until a kswapd has, of its parent
+/// or of another process.
 fn is_abandoned(segment: &Segment<'static>) -> bool {
     for _ in 0..LOOKS_OF_OTHERS {
         if segment.budget().is_abandoned() {

@@ -6,9 +6,9 @@
 //! Each interval claims 90 % or a little more: when in truth nothing differs, one of ten intervals lies beside 1 by
 //! chance, one of twenty as a false win. Over many workloads some will. The method depends on how much there is:
 //!
-//! - 5 rounds and more: order statistics, from the k-th smallest of the paired ratios to the k-th largest; k as large as
-//!   90 % allow. No assumption on the distribution. It claims exactly what the binomial distribution says: smallest to
-//!   largest of 5 is 93.75 %, of 7 98.4 %; second smallest to second largest of 8 is 93.0 %; fourth of 15 is 96.5 %.
+//! - 5 rounds and more: order statistics, from the k-th smallest of the paired ratios to the k-th largest; k as large
+//!   as 90 % allow. No assumption on the distribution. It claims exactly what the binomial distribution says: smallest
+//!   to largest of 5 is 93.75 %, of 7 98.4 %; second smallest to second largest of 8 is 93.0 %; fourth of 15 is 96.5 %.
 //! - 2 to 4: Student's t on the logarithms, never narrower than smallest to largest. Assumes that they are normal, as
 //!   smallest to largest of 2 would claim only 50 %, of 3 75 %, of 4 87.5 %. It claims 90 % or more.
 //! - 1: one pair says nothing about the spread between runs: a spread is *assumed*, see [`assumed_doubt`]. It claims
