@@ -9,9 +9,7 @@ use std::time::Duration;
 use uswap_tests::build::Build;
 use uswap_tests::redis::{Client, server};
 use uswap_tests::steering::{enlarge, halve};
-use uswap_tests::{
-    MIB, Run, Running, Scratch, full_size, loads, needs, needs_uswap, skip, turn, uswap_binary,
-};
+use uswap_tests::{MIB, Run, Running, Scratch, full_size, loads, needs, needs_uswap, turn};
 
 /// The budget of the budget test in the full form; in the short form what goes with runs of a few seconds.
 fn budget_mib(full: u64) -> u64 {

@@ -7,9 +7,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
-use uswap_tests::{
-    Run, Running, Scratch, needs, needs_uswap, program, report, shared_turn, skip, uswap_binary,
-};
+use uswap_tests::{Run, Running, Scratch, needs, needs_uswap, program, report, shared_turn, uswap_binary};
 
 /// Longer than anything here takes on a slow machine; reached only by a hang.
 const PATIENCE: Duration = Duration::from_secs(60);
