@@ -158,7 +158,7 @@ fn join_outer(pid: &str, arguments: &RunArguments) -> Result<Ending, StartFailur
 
 /// A program that cannot be managed is refused, unless the user wants it all the same.
 fn accept(program: &Program, arguments: &RunArguments) -> Result<(), StartFailure> {
-    let AgentSupport::Unmanageable(reason) = &program.care else { return Ok(()) };
+    let AgentSupport::Unmanageable(reason) = &program.agent_support else { return Ok(()) };
     let shown = program.path.display();
     if !arguments.unmanaged_ok {
         return Err(StartFailure::own(format!(
@@ -252,7 +252,7 @@ fn command(program: &Program, words: &[OsString]) -> Command {
 
 /// What was known before the start belongs into the report, if the supervisor did not see it by itself.
 fn note_unmanaged(report: &mut RunReport, program: &Program, pid: u32) {
-    let AgentSupport::Unmanageable(reason) = &program.care else { return };
+    let AgentSupport::Unmanageable(reason) = &program.agent_support else { return };
     let is_known = |process: &Unmanaged| process.pid == pid || process.reason == *reason;
     if !report.unmanaged.iter().any(is_known) {
         let name = program.path.file_name().unwrap_or_default().to_string_lossy().into_owned();

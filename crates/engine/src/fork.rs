@@ -38,7 +38,7 @@ impl<W: World> AddressSpace<'_, W> {
                 if let Some(swap) = word.swap().filter(|_| !is_planted(Plant::ForkWithoutCount)) {
                     self.segment.swap_table().share(swap);
                 }
-                let put = copy.slot(leaf.first_page().plus(index)).put_back(word);
+                let put = copy.word_ref(leaf.first_page().plus(index)).put_back(word);
                 assert!(put, "nobody else knows the table of a child that is being made");
             }
         }

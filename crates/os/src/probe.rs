@@ -12,7 +12,7 @@ use crate::fd::read_file;
 use crate::file::{AllowTmpfs, FileSystem, SwapFile, SwapFileError};
 use crate::maps::{Maps, MapsSource};
 use crate::memory::{self, Access, Mapping, memfd_create};
-use crate::pagemap::{Pagemap, What};
+use crate::pagemap::{PageQuery, Pagemap};
 use crate::ring::{Operation, Request, Ring};
 use crate::sys::{Errno, Result};
 use crate::text::{TextBuffer, skip_spaces, take_number};

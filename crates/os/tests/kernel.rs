@@ -13,7 +13,7 @@ use uswap_os::file::{AllowTmpfs, Caching, IoCause, IoError, SwapFile, SwapFileEr
 use uswap_os::maps::{Kind, Maps, MapsSource, Vma};
 use uswap_os::memory::{self, Access, AlignedBuf, Mapping};
 use uswap_os::message::write_without_signal;
-use uswap_os::pagemap::{Pagemap, What};
+use uswap_os::pagemap::{PageQuery, Pagemap};
 use uswap_os::pidfd::Pidfd;
 use uswap_os::ring::{Operation, Ring};
 use uswap_os::sys::{self, abi};

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use uswap_core::clusters::lock::{Locker, SUPERVISOR};
-use uswap_core::clusters::{CLUSTER_SLOTS, Clusters, Search, Space, Truth};
+use uswap_core::clusters::{CLUSTER_SLOTS, Clusters, Search, SlotUsage, Space};
 use uswap_core::segment::{Geometry, Segment};
 use uswap_sync::{AtomicU64, Ordering};
 use uswap_units::{ClusterId, FileSlot, MmId};
@@ -16,7 +16,7 @@ use super::words::Words;
 #[derive(Clone, Copy)]
 struct Owners<'a>(&'a [AtomicU64]);
 
-impl Truth for Owners<'_> {
+impl SlotUsage for Owners<'_> {
     type Slot = FileSlot;
 
     fn is_used(&self, slot: FileSlot) -> bool {
@@ -55,7 +55,7 @@ impl Ours {
         Ours { space, state: Words::new(space.words()), owners: Words::new(space.count as usize), nobody }
     }
 
-    fn clusters(&self, cpu: MmId) -> Clusters<'_, impl Truth<Slot = FileSlot>> {
+    fn clusters(&self, cpu: MmId) -> Clusters<'_, impl SlotUsage<Slot = FileSlot>> {
         let segment = Segment::open(self.nobody.all()).expect("it was made by `new`");
         let locker = Locker::new(cpu, segment.mms());
         Clusters::new(self.state.all(), self.space, Owners(self.owners.all()), locker)

@@ -178,7 +178,7 @@ fn inspect(path: &Path, script_depth: u32) -> Result<(AgentSupport, Start), Unus
         let (agent_support, _) = inspect(Path::new("/bin/sh"), script_depth + 1)?;
         return Ok((agent_support, Start::ByShell));
     }
-    let care = match elf::read(&file).map_err(|error| {
+    let agent_support = match elf::read(&file).map_err(|error| {
         Unusable::NotExecutable(format!(
             "'{shown}' is not a whole ELF program ({error}): build or copy it again"
         ))
