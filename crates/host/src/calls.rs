@@ -174,7 +174,7 @@ impl Process {
         if shares_descriptors(flags) {
             self.come_home(slot, "it forks a process that shares its descriptors, those of uswap among them");
         }
-        self.child_shares_descriptors.store(u32::from(shares_descriptors(flags)), Ordering::Relaxed);
+        self.forking.note_descriptors(shares_descriptors(flags));
         if waits_for_copy(flags) {
             self.come_home(slot, "it waits for a process that has a copy of its memory (CLONE_VFORK)");
         }

@@ -9,7 +9,7 @@
 //! | [`process`], `latest` | the value and its life; what is set once in each process |
 //! | [`small`], `owner`, `try_later` | sees a process grow; whose memory this is, as long as nobody sees forks; when it is tried again |
 //! | [`invitation`], [`joining`], [`activation`], [`attach`], [`refused`] | to which run; enters it; takes the program's memory; all of that in a program that runs; why it cannot |
-//! | [`fork`], `unclaimed` | a child; those that have not taken their memory over |
+//! | [`fork`], `fork_in_progress`, `unclaimed` | a child; what was made for it; those that have not taken their memory over |
 //! | [`leaving`], [`credentials`] | lets the process go; because of which change |
 //! | [`supervisor`] | the supervisor of the run as this process reaches it |
 //! | [`faults`], [`fault_in`], `repeats` | a SIGBUS; whoever else wants a page; a fault that comes again and again |
@@ -43,6 +43,7 @@ pub mod environment;
 pub mod fault_in;
 pub mod faults;
 pub mod fork;
+mod fork_in_progress;
 pub mod invitation;
 pub mod joining;
 mod latest;
