@@ -1,7 +1,7 @@
 //! A fork that is under way: what was made for the child, which the parent and the child both need behind the call.
 //!
-//! Must hold: changed by the forking thread alone, from [`begin`](ForkInProgress::begin) on with the gate exclusive; the
-//! child has it as it was when it began. Called by [`crate::process`], which has the value, by [`crate::fork`], and by
+//! Must hold: changed by the forking thread alone, from [`begin`](ForkInProgress::begin) on with the gate exclusive, so
+//! the child finds what was made for it. Called by [`crate::process`], which has the value, by [`crate::fork`], and by
 //! [`crate::calls`], which notes what a child will share.
 
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};

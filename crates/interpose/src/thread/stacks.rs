@@ -2,7 +2,7 @@
 //! program that may have no room.
 //!
 //! Must hold: they are never unmapped, and named before they can be used. Called by [`crate::thread`], whose slots
-//! have their addresses.
+//! have their addresses, and by `host`, which knows how large they are.
 //!
 //! Memory order: addresses are stored with Release (`ready`), for the Acquire of whoever looks through the mappings of
 //! other threads (`get`).
