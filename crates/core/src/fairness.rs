@@ -3,10 +3,10 @@
 //! Each process has a *burden*: the pages that it has in RAM beyond what is protected, less the more of what was taken
 //! from it came back soon, and the larger its weight. Pages are taken in proportion to the burdens. Nobody hands them
 //! out: each kswapd takes from its own process. It keeps an account of what it has looked at, divided by its burden
-//! ([`stride`]), and pauses while it is ahead of another ([`turn`]): so it does not matter how fast or how often each of
-//! them works. What a look at a process brings is its own affair: pages that are in use go back to it, so one that uses
-//! all it has gives little for the same account. This is stride scheduling (Waldspurger and Weihl 1995), and the words
-//! *pass* and *stride* are theirs.
+//! ([`stride`]), and pauses while it is ahead of another ([`turn`]): so it does not matter how fast or how often each
+//! of them works. What a look at a process brings is its own affair: pages that are in use go back to it, so one that
+//! uses all it has gives little for the same account. This is stride scheduling (Waldspurger and Weihl 1995), and the
+//! words *pass* and *stride* are theirs.
 //!
 //! Must hold: of the processes with pages that are not protected, the one whose account is behind all others has the
 //! turn, so they never all wait for each other. [`Protection::Gives`] is said only where none of them has such pages.

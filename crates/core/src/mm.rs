@@ -59,7 +59,7 @@ record_words! {
     HAS_NOTHING_UNTIL 1 "Until when it has nothing to reclaim, in ns.";
     PROTECTED 1 "Protected pages.";
     WEIGHT 1 "Its weight.";
-    WAITS 1 "Threads that wait for a page.";
+    WAITS 1 "Threads that wait for a page (32 bits), and those of them that sleep (32).";
     NAME 2 "Its name.";
     GIVEN_BACK 1 "Whether the record was ever given back.";
 }
@@ -73,6 +73,7 @@ const HOLDER_SHIFT: u32 = 32;
 /// In place of the number of a record: the process itself.
 const PROCESS: u64 = 0xFFFF;
 const PID_MASK: u64 = 0xFFFF_FFFF;
+const ASLEEP_SHIFT: u32 = 32;
 
 /// The byte of the segment's file whose lock the process of a record holds.
 pub const fn lock_byte(mm: MmId) -> u64 {
@@ -102,6 +103,22 @@ impl RecordHolder {
             RecordHolder::Mm(mm) => mm.to_word() << HOLDER_SHIFT,
             RecordHolder::Run => 0,
         }
+    }
+}
+
+/// Threads of a process that wait for a page, at one moment.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub struct Waits {
+    /// All of them. Most serve their faults themselves, and run or wait for the disk.
+    pub threads: u32,
+    /// Those that sleep until somebody else has made room, or has served the same page.
+    pub asleep: u32,
+}
+
+impl Waits {
+    /// True if no thread waits.
+    pub fn is_empty(self) -> bool {
+        self.threads == 0
     }
 }
 
@@ -424,18 +441,27 @@ impl MmRecord<'_> {
     pub fn raise_pass_to(&self, pass: u64) {
         self.words[PASS].fetch_max(pass, Ordering::Relaxed);
     }
-    /// That many more of its threads wait for a page: their faults were read. Who dies in between takes the count
-    /// along, since the record ends with the process.
-    pub fn begin_waits(&self, count: u64) {
-        self.words[WAITS].fetch_add(count, Ordering::Relaxed);
+    /// One more of its threads waits for a page. Who dies in between takes the count along, since the record ends with
+    /// the process.
+    pub fn begin_wait(&self) {
+        self.words[WAITS].fetch_add(1, Ordering::Relaxed);
     }
-    /// That many wait no longer.
-    pub fn end_waits(&self, count: u64) {
-        self.words[WAITS].fetch_sub(count, Ordering::Relaxed);
+    /// One waits no longer.
+    pub fn end_wait(&self) {
+        self.words[WAITS].fetch_sub(1, Ordering::Relaxed);
+    }
+    /// One of those that wait does nothing for its page now, but sleeps.
+    pub fn begin_sleep(&self) {
+        self.words[WAITS].fetch_add(1 << ASLEEP_SHIFT, Ordering::Relaxed);
+    }
+    /// It goes on.
+    pub fn end_sleep(&self) {
+        self.words[WAITS].fetch_sub(1 << ASLEEP_SHIFT, Ordering::Relaxed);
     }
     /// Threads that wait for a page now.
-    pub fn waits(&self) -> u64 {
-        self.words[WAITS].load(Ordering::Relaxed)
+    pub fn waits(&self) -> Waits {
+        let word = self.words[WAITS].load(Ordering::Relaxed);
+        Waits { threads: word as u32, asleep: (word >> ASLEEP_SHIFT) as u32 }
     }
     /// Its name, as the kernel shows it; zeros behind.
     pub fn name(&self) -> [u8; 16] {

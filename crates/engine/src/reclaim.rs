@@ -142,8 +142,15 @@ impl<W: World> AddressSpace<'_, W> {
     async fn wait_for_batch(&self) {
         let seen = self.segment.budget().signal_count(Signal::Room);
         if self.is_short() {
-            self.world.wait(Signal::Room, seen, ROOM_WAIT_NS).await;
+            self.asleep(self.world.wait(Signal::Room, seen, ROOM_WAIT_NS)).await;
         }
+    }
+
+    /// Waits as a thread that wants a page, and is seen not to run meanwhile.
+    pub(crate) async fn asleep(&self, wait: impl Future<Output = ()>) {
+        self.record().begin_sleep();
+        wait.await;
+        self.record().end_sleep();
     }
 
     /// Direct reclaim: makes room for a fault, or waits for it. It never waits for ever: the program goes on over the
@@ -164,7 +171,7 @@ impl<W: World> AddressSpace<'_, W> {
                 Throttle::WaitsForOthers { ns } => {
                     waited += 1;
                     self.counters().add(Counter::WaitedForOthers, 1);
-                    self.world.wait(Signal::Room, seen, ns).await;
+                    self.asleep(self.world.wait(Signal::Room, seen, ns)).await;
                     continue;
                 }
                 Throttle::Takes { burden, protection, others_failed } => {
@@ -183,7 +190,7 @@ impl<W: World> AddressSpace<'_, W> {
             if done.pages == 0 && !done.looks_on {
                 // What it has begun in the pool is room for others, who may be waiting as well.
                 self.disown_zspages(evictor);
-                self.world.wait(Signal::Room, seen, ROOM_WAIT_NS).await;
+                self.asleep(self.world.wait(Signal::Room, seen, ROOM_WAIT_NS)).await;
             }
             if !self.goes_on_for_room(done, began_ns) {
                 rounds += 1;

@@ -48,7 +48,16 @@ impl Room {
 impl Process {
     /// Makes room if memory is short, and brings a page. On a stack of ours, with all signals blocked.
     pub(crate) fn fault_in(&self, page: PageId, touch: Touch) -> FaultOutcome {
-        self.bring(page, touch, Room::IsMade)
+        self.wait_for(page, touch, Room::IsMade)
+    }
+
+    /// As [`bring`](Self::bring), for a thread of the program, which is seen to wait for a page meanwhile.
+    fn wait_for(&self, page: PageId, touch: Touch, room: Room) -> FaultOutcome {
+        let Some(space) = self.space() else { return FaultOutcome::NotOurs };
+        space.record().begin_wait();
+        let served = self.bring(page, touch, room);
+        space.record().end_wait();
+        served
     }
 
     fn bring(&self, page: PageId, touch: Touch, room: Room) -> FaultOutcome {
@@ -76,7 +85,7 @@ impl Process {
                 if round > 0 {
                     uswap_os::thread::yield_now();
                 }
-                if !is_brought(self.bring(first, touch, room)) {
+                if !is_brought(self.wait_for(first, touch, room)) {
                     break;
                 }
             }

@@ -87,9 +87,7 @@ impl Process {
         let page = PageId::of_address(met.address as u64);
         let touch = Touch::that(met.error & ERROR_WRITE != 0);
         let began_ns = clock::engine_now_ns();
-        space.record().begin_waits(1);
         let served = self.fault_in(page, touch);
-        space.record().end_waits(1);
         match served {
             // It may have been let go meanwhile, and is there when it is touched again.
             FaultOutcome::NotOurs => is_readable(met.address),

@@ -3,9 +3,9 @@
 //! Called by [`crate::probe`], and by `host`, for evictors and for a process that is taken in while it runs.
 //! PAGEMAP_SCAN costs 5-11 ns a page; on kernels before 6.7 the pagemap file is read instead.
 //!
-//! Must hold: whoever asks whether content is somewhere asks for [`PageQuery::Held`]. While the kernel moves a page to other
-//! memory (compaction does, for each huge page that is wanted), and for as long as it has swapped the page, the page is
-//! not present, and yet it is there.
+//! Must hold: whoever asks whether content is somewhere asks for [`PageQuery::Held`]. While the kernel moves a page to
+//! other memory (compaction does, for each huge page that is wanted), and for as long as it has swapped the page, the
+//! page is not present, and yet it is there.
 
 use core::ops::Range;
 use core::sync::atomic::{AtomicBool, Ordering};

@@ -63,9 +63,9 @@ async fn serve<'a>(world: &World<'a>, process: &Process<'a>, page: PageId, touch
         // What was managed came home a moment ago, and is there when it is touched again.
         return Got::Page;
     };
-    space.record().begin_waits(1);
+    space.record().begin_wait();
     let fault = process.fault_in(world, &space, page, touch).await;
-    space.record().end_waits(1);
+    space.record().end_wait();
     world.note(format_args!("fault {page:?} {touch:?}: {fault:?}"));
     match fault {
         FaultOutcome::Served(_) => Got::Page,

@@ -1,5 +1,5 @@
-//! RecordHolder descriptors to processes of the run that do not reach them through `/proc`: another user, or a mount or pid
-//! namespace of its own.
+//! Hands descriptors to processes of the run that do not reach them through `/proc`: another user, or a mount or
+//! pid namespace of its own.
 //!
 //! What must hold: only a process of the run gets anything, and one of another user only with
 //! `--keep-after-setuid`, since the segment has the memory of all. Who asks is known by what the kernel noted when it

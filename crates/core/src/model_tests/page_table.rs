@@ -117,7 +117,8 @@ proptest! {
                             table.leaves(range(start, end)).map(|leaf| leaf.first_page().number()).collect();
                         let wanted = leaves.iter().copied().filter(|&first| first + BLOCK_PAGES > start && first < end);
                         assert_eq!(found, if start < end { wanted.collect() } else { Vec::new() });
-                        let pages = table.leaves(range(start, end)).flat_map(|leaf| leaf.word_refs_in(range(start, end)));
+                        let range_of_op = range(start, end);
+                        let pages = table.leaves(range_of_op).flat_map(|leaf| leaf.word_refs_in(range_of_op));
                         assert!(pages.into_iter().all(|(page, _)| range(start, end).contains(page)));
                     }
                     Op::Run(start, end) => {

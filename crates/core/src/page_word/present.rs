@@ -46,7 +46,7 @@ pub const EVICTORS_MAX: u32 = 3;
 pub struct EvictorId(u8);
 
 impl EvictorId {
-    /// EvictorId number `index` of [`EVICTORS_MAX`].
+    /// Number `index` of [`EVICTORS_MAX`].
     pub const fn new(index: u32) -> EvictorId {
         assert!(index < EVICTORS_MAX);
         EvictorId(index as u8 + 1)

@@ -14,6 +14,7 @@ use core::ops::Range;
 use uswap_codec as codec;
 use uswap_core::counters::{Counter, FaultSource};
 use uswap_core::files::FileKind;
+use uswap_core::mm::MmRecord;
 use uswap_core::segment::Segment;
 use uswap_core::swap_word::{Content, SwapWord};
 use uswap_units::limits::{FILE_BUFFER_BYTES, READ_ATTEMPTS_MAX};
@@ -67,6 +68,8 @@ pub(crate) struct Source<'a, B> {
     pub(crate) segment: Segment<'a>,
     pub(crate) backing: &'a B,
     pub(crate) cipher: &'a Cipher,
+    /// Of the process whose thread waits.
+    pub(crate) record: MmRecord<'a>,
 }
 
 impl<B: Backing> Source<'_, B> {
@@ -113,8 +116,15 @@ impl<B: Backing> Source<'_, B> {
                 }
                 return Load::Lost;
             }
-            self.backing.pause().await;
+            self.asleep(self.backing.pause()).await;
         }
+    }
+
+    /// Waits as a thread that wants a page, and is seen not to run meanwhile.
+    pub(super) async fn asleep(&self, wait: impl Future<Output = ()>) {
+        self.record.begin_sleep();
+        wait.await;
+        self.record.end_sleep();
     }
 
     fn lose(&self, id: SwapId, seen: SwapWord) {
@@ -231,6 +241,7 @@ mod tests {
     use core::cell::Cell;
     use std::vec::Vec;
     use uswap_core::files::{FileAccess, FileSpec};
+    use uswap_core::mm::RecordHolder;
     use uswap_core::segment::Geometry;
     use uswap_sync::AtomicU64;
 
@@ -256,7 +267,8 @@ mod tests {
         let ids: Vec<SwapId> = (0..PAGES).map(store).collect();
         let (backing, cipher) =
             (Between { released: Cell::new(0), step: || () }, Cipher::of(segment.file_key()));
-        let source = Source { segment, backing: &backing, cipher: &cipher };
+        let record = segment.mms().take(RecordHolder::Run).expect("room");
+        let source = Source { segment, backing: &backing, cipher: &cipher, record };
         let (mut count, mut held_to) = (0, SwapOffset::ZERO);
         for page in 0..PAGES {
             if held_to < place(page).plus(BLOB_BYTES) {

@@ -93,7 +93,7 @@ impl<'a, W: World> AddressSpace<'a, W> {
                 }
                 TryLock::Busy => {
                     self.world.unlock_shared();
-                    self.queues.wait(&self.world, page, leaf.word_ref(page)).await;
+                    self.asleep(self.queues.wait(&self.world, page, leaf.word_ref(page))).await;
                 }
                 TryLock::Locked(word) => {
                     match self.serve(&leaf, page, word, touch, workspace).await {
@@ -333,7 +333,8 @@ impl<'a, W: World> AddressSpace<'a, W> {
 
     /// Loads the page of the fault, and of the others those between which and that one all could be loaded.
     async fn load_batch(&self, batch: &FaultBatch<'_>, workspace: &mut Workspace) -> (Range<u32>, Load) {
-        let source = Source { segment: self.segment, backing: &self.world, cipher: &self.cipher };
+        let (segment, backing, cipher) = (self.segment, &self.world, &self.cipher);
+        let source = Source { segment, backing, cipher, record: self.record() };
         let table = self.segment.swap_table();
         workspace.file_holds = SwapOffset::NOTHING;
         let (mut loaded, mut load) = (0..0, Load::Lost);

@@ -114,7 +114,7 @@ impl<B: Backing> Source<'_, B> {
                     self.segment.counters().add(Counter::ReadaheadHits, 1);
                     return true;
                 }
-                Copied::Coming => self.backing.wait(Signal::Readahead, seen, WAIT_NS).await,
+                Copied::Coming => self.asleep(self.backing.wait(Signal::Readahead, seen, WAIT_NS)).await,
                 Copied::Not => break,
             }
         }

@@ -40,7 +40,7 @@ fn a_thread_waits_once_for_others_and_for_a_while_not_at_all_if_they_brought_not
             record.set_state(MmState::Live, 1);
             record.set_resident_pages(64);
         }
-        space.record().add_passed(1 << 40);
+        space.record().add_pass(1 << 40);
         let mut evictor = Box::new(Evictor::new(0));
         let taken_in_background = |evictor: &mut Evictor| {
             let before = present(space);

@@ -14,6 +14,7 @@ use core::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use uswap_core::budget::Signal;
 use uswap_core::files::{FileAccess, FileKind, FileSpec, FileState, slots_of_all};
+use uswap_core::mm::RecordHolder;
 use uswap_core::pool::ZspageOwner;
 use uswap_core::segment::Geometry;
 use uswap_core::swap_table::LoadKind;
@@ -265,7 +266,8 @@ fn what_cannot_be_read_keeps_its_place_and_what_is_wrong_there_is_lost() {
         let forbidden = Cell::new(false);
         let disk = Disk { bytes: RefCell::new(bytes), between: || (), prng, fails, forbidden };
         let cipher = Cipher::of(run.segment.file_key());
-        let source = Source { segment: run.segment, backing: &disk, cipher: &cipher };
+        let record = run.segment.mms().take(RecordHolder::Run).expect("room");
+        let source = Source { segment: run.segment, backing: &disk, cipher: &cipher, record };
         let (table, counters) = (run.segment.swap_table(), run.segment.counters());
         let id = SwapId::new(*run.model.borrow().keys().next().expect("there are some"));
         let (before, mut workspace) = (table.load(id), Box::new(Workspace::new()));

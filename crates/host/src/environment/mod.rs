@@ -391,7 +391,7 @@ mod tests {
         let mut array: Vec<usize> = texts.iter().map(|text| text.as_ptr() as usize).collect();
         array.push(0);
         let mut call = call_with(array.as_ptr() as usize);
-        let is_changed = mend(&mut call, slot);
+        let is_changed = rewrite(&mut call, slot);
         assert_eq!(is_changed, call.arguments[2] != array.as_ptr() as usize);
         let given = is_changed.then(|| strings(call.arguments[2]));
         end_use(&call, slot);
@@ -433,7 +433,7 @@ mod tests {
         assert_eq!(slot.user[thread_words::ENVIRONMENT].load(Ordering::Relaxed), kept);
         // A handler that interrupts an `execve` has others, as many as there are.
         let mut calls = [(); 6].map(|()| call_with(0));
-        let changed = calls.each_mut().map(|call| mend(call, &slot));
+        let changed = calls.each_mut().map(|call| rewrite(call, &slot));
         assert_eq!(changed, [true, true, true, true, true, false]);
         let arrays = calls.map(|call| call.arguments[2]);
         for (index, array) in arrays[..5].iter().enumerate() {
@@ -443,7 +443,7 @@ mod tests {
         calls.iter().for_each(|call| end_use(call, &slot));
         for expected in [arrays[0], arrays[1]] {
             let mut call = call_with(0);
-            assert!(mend(&mut call, &slot));
+            assert!(rewrite(&mut call, &slot));
             assert_eq!(call.arguments[2], expected);
         }
         calls.iter().for_each(|call| end_use(call, &slot));

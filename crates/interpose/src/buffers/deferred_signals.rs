@@ -7,8 +7,8 @@
 //! Meanwhile the kernel gives a signal that is for the whole process to a thread that has not blocked it, if there is
 //! one.
 //!
-//! Must hold: what was blocked here is open again behind [`DeferredSignals::end`], which says whether a handler of the program
-//! ran. The signals that an access raises are never blocked, since bringing a page may raise them. Called by
+//! Must hold: what was blocked here is open again behind [`DeferredSignals::end`], which says whether a handler of the
+//! program ran. The signals that an access raises are never blocked, since bringing a page may raise them. Called by
 //! [`crate::buffers::boundary`] and [`crate::buffers::holder`], where pages are brought.
 
 use super::residency::Make;

@@ -4,8 +4,8 @@
 //! An entry names an address: code that is unmapped and replaced at the same address keeps its state, and its
 //! calls are dispatched for good.
 //!
-//! Must hold: the state of a site is set once, by the thread that has the patch lock. Counts are hints: other threads change
-//! them meanwhile. Called by [`crate::patch`].
+//! Must hold: the state of a site is set once, by the thread that has the patch lock. Counts are hints: other threads
+//! change them meanwhile. Called by [`crate::patch`].
 
 use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 

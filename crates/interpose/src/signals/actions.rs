@@ -4,9 +4,10 @@
 //! ours, with SA_RESETHAND, so that what is kept changes with it, and for one that may cancel a thread. Every other
 //! action goes through with our signals taken out of its mask. What the program asks for is shown when it asks again.
 //!
-//! Must hold: in the kernel the action of a signal of ours is ours, until an exec. What is kept ([`SharedAction`]) is what the
-//! program asked for last; who changes it has `LOCK`, or is the only thread of a child. Called by [`crate::signals`],
-//! [`crate::delivery`], which asks what to run, and [`crate::birth`]; by `host`, which asks where handlers run.
+//! Must hold: in the kernel the action of a signal of ours is ours, until an exec. What is kept ([`SharedAction`]) is
+//! what the program asked for last; who changes it has `LOCK`, or is the only thread of a child. Called by
+//! [`crate::signals`], [`crate::delivery`], which asks what to run, and [`crate::birth`]; by `host`, which asks where
+//! handlers run.
 
 use core::arch::naked_asm;
 use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};

@@ -8,12 +8,13 @@
 //! of the program; looks are so rare that they take 1.6 % of a processor at most. uswap's own threads are passed by.
 //!
 //! A thread that serves its own fault runs, or waits for the disk (state D), meanwhile: then the question is whether
-//! more threads do so than wait.
+//! more threads do so than wait. Some of those that wait sleep, until another has made room: these are not among the
+//! ones that are seen to run.
 
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
-use uswap_core::mm::MmRecord;
+use uswap_core::mm::{MmRecord, Waits};
 use uswap_os::process;
 
 use super::averages::Part;
@@ -42,7 +43,7 @@ impl Samples {
     /// Looks, if it is time and a thread waits. What was seen.
     pub fn look(&mut self, processes: &Processes, record: MmRecord<'_>) -> Option<ThreadStates> {
         let now = Instant::now();
-        if record.waits() == 0 || !self.due.is_at(now) {
+        if record.waits().is_empty() || !self.due.is_at(now) {
             return None;
         }
         let seen = ThreadStates::now(processes, record, self.own.for_a_look())?;
@@ -115,7 +116,7 @@ impl ThreadStates {
         let threads = processes.look(record, |pid| threads_of(pid, own))?;
         // It may have been served meanwhile: then it runs itself.
         let waits = record.waits();
-        let is_known = threads.threads > 0 && waits > 0;
+        let is_known = threads.threads > 0 && !waits.is_empty();
         Some(ThreadStates { threads: threads.threads, is_full: is_known.then(|| threads.is_full(waits)) })
     }
 }
@@ -132,8 +133,8 @@ pub struct Threads {
 impl Threads {
     /// So many threads wait for their pages: does none of the others want a processor? An only thread is the one that
     /// waits.
-    fn is_full(self, waits: u64) -> bool {
-        self.threads == 1 || u64::from(self.running + self.in_disk) <= waits
+    fn is_full(self, waits: Waits) -> bool {
+        self.threads == 1 || self.running + self.in_disk <= waits.threads.saturating_sub(waits.asleep)
     }
 
     /// Whether one wants a processor, or waits for the disk, where none waits for a page.
@@ -216,11 +217,22 @@ mod tests {
     #[test]
     fn who_serves_its_own_fault_runs_or_waits_for_the_disk_meanwhile() {
         let threads = |running, in_disk| Threads { threads: 3, running, in_disk };
-        assert!(Threads { threads: 1, running: 1, in_disk: 0 }.is_full(1), "some is full");
-        assert!(threads(0, 1).is_full(1));
-        assert!(!threads(2, 0).is_full(1));
-        assert!(threads(1, 0).is_full(1), "it is the one that waits");
-        assert!(!threads(1, 1).is_full(1), "one serves its fault, and one computes");
-        assert!(threads(1, 1).is_full(2));
+        let one = Waits { threads: 1, asleep: 0 };
+        let two = Waits { threads: 2, asleep: 0 };
+        assert!(Threads { threads: 1, running: 1, in_disk: 0 }.is_full(one), "some is full");
+        assert!(threads(0, 1).is_full(one));
+        assert!(!threads(2, 0).is_full(one));
+        assert!(threads(1, 0).is_full(one), "it is the one that waits");
+        assert!(!threads(1, 1).is_full(one), "one serves its fault, and one computes");
+        assert!(threads(1, 1).is_full(two));
+    }
+
+    #[test]
+    fn one_that_sleeps_until_there_is_room_is_not_the_one_that_runs() {
+        let threads = |running| Threads { threads: 2, running, in_disk: 0 };
+        let asleep = Waits { threads: 1, asleep: 1 };
+        assert!(threads(0).is_full(asleep));
+        assert!(!threads(1).is_full(asleep), "the other one computes");
+        assert!(threads(1).is_full(Waits { threads: 2, asleep: 1 }), "it serves its fault");
     }
 }

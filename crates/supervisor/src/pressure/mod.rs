@@ -296,7 +296,7 @@ impl Pressure {
 impl State {
     /// Looks what waits, and what else is done.
     fn look(&mut self, segment: Segment<'_>, processes: &Processes, pids: &[u32]) {
-        let waiting = live(segment.mms()).filter(|record| record.waits() > 0);
+        let waiting = live(segment.mms()).filter(|record| !record.waits().is_empty());
         let mut waiting: Vec<_> = waiting.map(|record| Waiting { record, seen: None }).collect();
         // Of one moment, before anything is asked.
         self.run.note_waiting(waiting.len());

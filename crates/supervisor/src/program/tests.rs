@@ -120,9 +120,8 @@ fn static_foreign_and_damaged_programs_are_told_apart() {
     let mut foreign = elf::tests::made_up(None);
     foreign[18] ^= 0x55;
     let foreign = scratch.file("foreign", &foreign, 0o755);
-    assert!(
-        matches!(find(&foreign).unwrap().agent_support, AgentSupport::Unmanageable(why) if why.contains("another machine"))
-    );
+    let support = find(&foreign).unwrap().agent_support;
+    assert!(matches!(support, AgentSupport::Unmanageable(why) if why.contains("another machine")));
     let loaderless = scratch.file("loaderless", &elf::tests::made_up(Some("/no/such/ld.so")), 0o755);
     assert!(text(&find(&loaderless).unwrap_err()).contains("/no/such/ld.so"));
     let damaged = scratch.file("damaged", &elf::tests::made_up(None)[..40], 0o755);
