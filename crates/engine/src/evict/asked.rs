@@ -1,8 +1,8 @@
 //! What a program asks for by advice: that pages go now (MADV_PAGEOUT), or before others (MADV_COLD).
 //!
-//! Must hold: no evictor is kept while room is waited for, and that wait has an end. Who calls `cool` is in a shared
-//! section of the gate; `evict_range` enters its own. Called by `host` and `sim`, when a program says that it will not
-//! need memory for a while.
+//! Must hold: no evictor is kept while room is waited for, and that wait has an end. Whoever calls `cool` is in a
+//! shared section of the gate; `evict_range` enters its own. Called by `host` and `sim`, when a program says that it
+//! will not need memory for a while.
 
 use crate::evict::choose::Wanted;
 use crate::evict::{BATCH_PAGES, Evictor};

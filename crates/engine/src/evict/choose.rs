@@ -1,5 +1,4 @@
-//! Which pages go: a clock hand over the page table, as far as it is not the turn of what the program has just gone
-//! past.
+//! Chooses pages to evict: first what the program has just gone past, else what a clock hand over the page table finds.
 //!
 //! Must hold: locks are tried, never waited for; a chunk in which something may be left to evict keeps its bit. Called
 //! by [`crate::evict`], and chunk by chunk by [`super::asked`] and [`super::behind`], in a shared section of the gate.
@@ -124,10 +123,10 @@ impl<W: World> AddressSpace<'_, W> {
         let Wanted { chosen, goes_max, within } = wanted;
         let chunk = leaf.chunk(in_block);
         let looked = chunk.intersection(within);
-        // Before the words are looked at: who makes one evictable sets it again.
+        // Before the words are looked at: whoever makes one evictable sets it again.
         leaf.evictable().begin_look(in_block);
         if self.held.overlaps(looked) {
-            // Who holds it sets its chunks again.
+            // Whoever holds it sets its chunks again.
             return 0;
         }
         if looked != chunk {
@@ -206,7 +205,7 @@ impl<W: World> AddressSpace<'_, W> {
         for candidate in locked {
             let word_ref = self.word_ref(candidate.page);
             self.must_be_done(match candidate.fate {
-                // Who fills the page locks its word first, whatever hazards it has published.
+                // Whoever fills the page locks its word first, whatever hazards it has published.
                 Fate::Hole => word_ref.commit_hole(),
                 _ => word_ref.unlock_unchanged(),
             });

@@ -3,7 +3,7 @@
 //! Must hold: a word is locked from before its content is looked for until after the page is filled, so that whoever
 //! sees *present* sees the content. A thread that waits, for a lock, a file or a queue, is outside of the gate.
 //!
-//! Called by `host` for a SIGBUS and for memory that a system call will touch, by `sim` alike. How one fault is served
+//! Called by `host` for a SIGBUS and for memory that a system call will touch, likewise by `sim`. How one fault is served
 //! is told in docs/internals/fault.md.
 
 pub mod load;
@@ -483,8 +483,8 @@ impl<'a, W: World> AddressSpace<'a, W> {
         }
     }
 
-    /// True when the kernel may do this to the page now: nothing is missing or protected, as far as the word knows. Who
-    /// asks has published a hazard before.
+    /// True when the kernel may do this to the page now: nothing is missing or protected, as far as the word knows.
+    /// Whoever asks has published a hazard before.
     pub fn is_ready(&self, page: PageId, touch: Touch) -> bool {
         let Some(word_ref) = self.table.word_ref(page) else { return true };
         let word = word_ref.load();

@@ -135,8 +135,8 @@ impl<'a, W: World> AddressSpace<'a, W> {
         !self.held.is_all()
     }
 
-    /// Nothing of the range is evicted while the answer lives. What was under way may still drop pages: who needs the
-    /// range looks again with the gate exclusive. The rest of the process makes room as ever.
+    /// Nothing of the range is evicted while the answer lives. What was under way may still drop pages: whoever needs
+    /// the range looks again with the gate exclusive. The rest of the process makes room as ever.
     pub fn hold_range(&self, range: PageRange) -> HeldRange<'_, 'a, W> {
         HeldRange { space: self, hold: self.held.hold(range), range }
     }
@@ -177,7 +177,7 @@ pub struct HeldRange<'s, 'a, W: World> {
 impl<W: World> Drop for HeldRange<'_, '_, W> {
     fn drop(&mut self) {
         self.space.held.release(self.hold);
-        // The hand has passed it by. Release, in `set`: who clears a bit again sees that nothing is held.
+        // The hand has passed it by. Release, in `set`: whoever clears a bit again sees that nothing is held.
         for leaf in self.space.table.leaves(self.range) {
             for chunk in 0..(BLOCK_PAGES / CHUNK_PAGES) as u32 {
                 leaf.evictable().set(chunk);
