@@ -10,7 +10,6 @@ use crate::world::World;
 use uswap_core::drop_behind::Chosen;
 use uswap_core::page_table::{ALL_PAGES, Leaf};
 use uswap_core::page_word::{Place, TryLock};
-use uswap_sync::Ordering;
 use uswap_units::{BLOCK_PAGES, CHUNK_PAGES, PageId, PageRange};
 
 /// Rounds of the hand in search of a page that does not rest: what came back warm may rest for eleven.
@@ -84,11 +83,11 @@ impl<W: World> AddressSpace<'_, W> {
 
     /// The next chunk in which there may be a page to evict. None after a whole round without one.
     fn next_chunk(&self, rounds: &mut u32) -> Option<(Leaf<'_>, u32)> {
-        let mut at = PageId::new(self.hand.load(Ordering::Relaxed));
+        let mut at = self.hand.page();
         for _ in 0..LEAVES_MAX {
             let Some(leaf) = self.table.next_leaf(at) else {
                 at = PageId::FIRST;
-                self.round.fetch_add(1, Ordering::Relaxed);
+                self.hand.begin_round();
                 *rounds += 1;
                 if *rounds > ROUNDS_MAX {
                     break;
@@ -98,18 +97,13 @@ impl<W: World> AddressSpace<'_, W> {
             let chunks = leaf.evictable_from(at);
             if chunks != 0 {
                 let in_block = chunks.trailing_zeros();
-                self.hand.store(leaf.chunk(in_block).end().number(), Ordering::Relaxed);
+                self.hand.move_to(leaf.chunk(in_block).end());
                 return Some((leaf, in_block));
             }
             at = leaf.first_page().plus(BLOCK_PAGES);
         }
-        self.hand.store(at.number(), Ordering::Relaxed);
+        self.hand.move_to(at);
         None
-    }
-
-    /// The round of the hand, as the pages of this one's chunk count it: each chunk is ahead of the one before.
-    pub(crate) fn round_of(&self, page: PageId) -> u32 {
-        self.round.load(Ordering::Relaxed).wrapping_add(page.chunk().number() as u32)
     }
 
     /// Locks what it can of a chunk; how many of the pages may go.
@@ -151,14 +145,14 @@ impl<W: World> AddressSpace<'_, W> {
             // The rest of the chunk is next.
             let last = locked.iter().rfind(|candidate| candidate.fate == Fate::Chosen);
             let next = last.expect("one goes").page.plus(1);
-            self.hand.store(next.number(), Ordering::Relaxed);
+            self.hand.move_to(next);
         }
         goes
     }
 
     /// What may be isolated in a part of a chunk. The hand takes a round of rest away from what it passes by.
     fn find_evictable(&self, leaf: &Leaf<'_>, pages: PageRange, chosen: Option<Chosen>) -> Looks {
-        let (mut looks, round) = (Looks { resting: 0, may_go: 0 }, self.round_of(pages.start()));
+        let (mut looks, round) = (Looks { resting: 0, may_go: 0 }, self.hand.round_of(pages.start()));
         for (page, word_ref) in
             leaf.word_refs_in(pages).filter(|(_, word_ref)| word_ref.load().may_be_isolated())
         {

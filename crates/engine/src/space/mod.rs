@@ -8,6 +8,7 @@
 pub(crate) mod behind;
 pub(crate) mod fairness;
 pub(crate) mod floor;
+pub(crate) mod hand;
 pub(crate) mod held;
 pub(crate) mod readahead;
 pub(crate) mod sampled;
@@ -16,6 +17,7 @@ pub(crate) mod words;
 use self::behind::Behind;
 use self::fairness::Fairness;
 use self::floor::Floor;
+use self::hand::ClockHand;
 use self::held::{Held, Hold};
 use self::readahead::Readahead;
 use self::sampled::Sampled;
@@ -51,10 +53,8 @@ pub struct AddressSpace<'a, W> {
     pub(super) behind: Behind,
     /// First writes in order, of pages that are there and protected.
     pub(super) first_writes: Readahead,
-    /// The page at which the search for pages to evict goes on.
-    pub(super) hand: AtomicU64,
-    /// How often it went round.
-    pub(super) round: AtomicU32,
+    /// Where the search for pages to evict goes on.
+    pub(super) hand: ClockHand,
     /// Until then it is not waited for other processes of the run.
     pub(super) others_fail_until_ns: AtomicU64,
     /// Clean pages whose copy is in the file and that went again: one in some is promoted.
@@ -87,8 +87,7 @@ impl<'a, W: World> AddressSpace<'a, W> {
             readahead: Readahead::new(balance::run_pages_max(segment.budget().ram())),
             behind: Behind::new(segment.budget().ram().bytes() / PAGE_BYTES as u64),
             first_writes: Readahead::new(RUN_PAGES_MAX as u32),
-            hand: AtomicU64::new(0),
-            round: AtomicU32::new(0),
+            hand: ClockHand::default(),
             others_fail_until_ns: AtomicU64::new(0),
             back_to_file: AtomicU32::new(0),
             stored_anew: AtomicU32::new(0),
