@@ -16,9 +16,9 @@
 //!
 //! Memory order: changes of a state word are exchanges (AcqRel), and `released` leaves 0 there (Release). So whoever
 //! adopts a zspage sees the bits that its owner before has set, and those that `free` has cleared, as does whoever
-//! looks whether one is full (`disown_full`); whoever takes the memory of an empty one (`begin_release`) sees that
-//! all who freed cells there are done with them; and whoever takes an unused one (`take_used_before`, `take_fresh`) sees its
-//! memory given back. An offer is made behind the change of the state word that it is for (Release: `offer`), and
+//! looks whether one is full (`disown_full`); whoever takes the memory of an empty one (`begin_release`) sees that all
+//! who freed cells there are done with them; and whoever takes an unused one (`take_used_before`, `take_fresh`) sees
+//! its memory given back. An offer is made behind the change of the state word that it is for (Release: `offer`), and
 //! whoever takes it sees that change (Acquire: `adopt_offered`, `take_used_before`). In the map a bit is set behind the
 //! header and the count (Release: `take_cell`) for whoever finds it set (Acquire: `reap`, `written_cells`), and cleared
 //! behind the last look at the cell (Release: `free`) for whoever finds it clear (Acquire: `take_cell`). `resident` is
