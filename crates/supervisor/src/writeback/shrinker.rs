@@ -259,7 +259,7 @@ impl AgedWork {
 struct Situation {
     /// The pool needed room.
     is_tight: bool,
-    /// As [`Shared::coming_files`] said.
+    /// As [`FileChanges::coming`](crate::files::changes::FileChanges::coming) said.
     coming_files: u64,
 }
 
